@@ -1,0 +1,78 @@
+# Every command of this project. `make` lists them.
+
+GO       ?= go
+BIN      := bin/perdure
+SERVERS  := cmd/perdure/testdata/servers
+SHARED   ?= ../shared/conformance
+DATA     ?= .perdure
+# Packages whose race-enabled build does not pull the Temporal server in.
+RACED    := ./activities/... ./backends/... ./definitions/... ./gateway/... ./workflows/...
+# Packages with fuzz tests that build without a Temporal server, and which tests
+# of them: a regular expression for "package target".
+FUZZED   := definitions workflows/deftest gateway backends backends/repo
+FUZZ     ?= .
+FUZZTIME ?= 60s
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
+export GOFLAGS ?= -buildvcs=false
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test check fuzz fmt lint vulncheck servers bench conformance histories clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+build: ## Build bin/perdure (the first build takes some minutes: it holds a whole Temporal server)
+	@test -d $${GOCACHE:-$$($(GO) env GOCACHE)}/00 || echo "first build: compiling the Temporal server takes some minutes"
+	$(GO) build -ldflags '-X main.version=$(VERSION)' -o $(BIN) ./cmd/perdure
+
+run: build ## Build and start everything in one process; Ctrl-C ends it
+	$(BIN) dev --data $(DATA)
+
+test: servers ## Run all tests (fetches the npm servers that some of them call)
+	PERDURE_TEST_REQUIRE=npm $(GO) test -count=1 -timeout 20m ./...
+	$(GO) test -count=1 -timeout 15m -race $(RACED)
+
+check: ## gofmt, vet, staticcheck, workflowcheck, import rules, govulncheck
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not gofmt-ed: $$unformatted"; exit 1; }
+	$(GO) mod verify >/dev/null
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	$(GO) tool workflowcheck -config workflows/workflowcheck.yaml ./workflows
+	$(GO) test -count=1 -run 'TestImports|TestContract' ./cmd/perdure
+	@$(MAKE) --no-print-directory vulncheck
+
+vulncheck: ## Look for known vulnerabilities, where their database can be reached
+	@if curl -fsS --max-time 10 -o /dev/null https://vuln.go.dev/index/db.json 2>/dev/null; then $(GO) tool govulncheck ./...; \
+	else echo "govulncheck: its database cannot be reached from here, not run"; fi
+
+fuzz: ## Run the fuzz tests that match FUZZ, one after the other, each for FUZZTIME
+	@for package in $(FUZZED); do \
+		for target in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' $$package/*_test.go | sed 's/func //'); do \
+			echo "$$package $$target" | grep -E '$(FUZZ)' || continue; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10s ./$$package || exit 1; \
+		done; \
+	done
+
+fmt: ## Format all Go files
+	gofmt -w $$(git ls-files '*.go')
+
+servers: $(SERVERS)/node_modules/.package-lock.json ## Install the npm servers that tests use as backends
+
+$(SERVERS)/node_modules/.package-lock.json: $(SERVERS)/package-lock.json
+	@command -v npm >/dev/null || { echo "tests need Node.js 20 or newer with npm: install it and try again"; exit 1; }
+	npm ci --prefix $(SERVERS) --no-audit --no-fund --ignore-scripts --loglevel=error
+	@touch $@
+
+conformance: build ## Run the black-box cases of SHARED against bin/perdure dev (ARGS=… goes to the runner)
+	cd $(SHARED) && $(GO) run . -sut "$(CURDIR)/$(BIN) dev --config {config} --listen {listen} --data {data} --ui-listen ''" \
+		-validate "$(CURDIR)/$(BIN) validate --config {config}" $(ARGS)
+
+bench: build ## Measure composites of bin/perdure dev beside bare Temporal workflows, in one run
+	$(GO) run ./cmd/bench -perdure $(BIN) -load $(SHARED) $(ARGS)
+
+histories: ## Record workflows/testdata/histories anew (only for new ones: old ones must keep replaying)
+	$(GO) test -count=1 -run TestRecordHistories ./cmd/perdure -record
+
+clean: ## Remove what builds left behind (not the data of runs)
+	rm -rf bin

@@ -1,0 +1,61 @@
+package activities
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/perdure/perdure/backends"
+)
+
+// maxMessage bounds the text of an error, in bytes.
+const maxMessage = 8 << 10
+
+// Message is what a result with isError says: its first text that is not
+// empty, or the member error, message or text of its structured content.
+func Message(res *backends.Result) string {
+	for _, c := range res.Content {
+		if c.Type == "text" && c.Text != "" {
+			return shorten(c.Text)
+		}
+	}
+	var s struct{ Error, Message, Text json.RawMessage }
+	if json.Unmarshal(res.Structured, &s) == nil {
+		for _, raw := range []json.RawMessage{s.Error, s.Message, s.Text} {
+			if text := plain(raw); text != "" {
+				return shorten(text)
+			}
+		}
+	}
+	return "the backend gave no reason"
+}
+
+// plain is a string's value, or any other JSON as it is.
+func plain(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	return string(raw)
+}
+
+func shorten(s string) string {
+	if len(s) <= maxMessage {
+		return s
+	}
+	return string(bytes.ToValidUTF8([]byte(s[:maxMessage]), nil)) + "…"
+}
+
+func isObject(raw json.RawMessage) bool {
+	return bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{"))
+}
+
+// marshal encodes without escaping HTML.
+func marshal(v any) (json.RawMessage, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}

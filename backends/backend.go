@@ -1,0 +1,460 @@
+package backends
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// connectTimeout bounds one try to connect. Package runners may download
+	// a server at its first start.
+	connectTimeout = 2 * time.Minute
+	// acquireTimeout is how long a call waits for a backend that is down to
+	// be tried once more.
+	acquireTimeout = 15 * time.Second
+	refreshTimeout = 30 * time.Second
+
+	// Tries follow each other after minPause, doubling up to maxPause; a call
+	// cuts the pause short, down to minPause.
+	minPause = 200 * time.Millisecond
+	maxPause = 30 * time.Second
+	// healthyAfter is how long a session must have lived for its end not to
+	// count as one more failure.
+	healthyAfter = 10 * time.Second
+
+	listDebounce = 100 * time.Millisecond
+	defaultTTL   = time.Minute
+	minTTL       = 10 * time.Second
+
+	defaultMaxResultBytes = 64 << 20
+)
+
+func (c Config) maxResultBytes() int64 {
+	if c.MaxResultBytes > 0 {
+		return c.MaxResultBytes
+	}
+	return defaultMaxResultBytes
+}
+
+func (c Config) check() error {
+	if c.Name == "" {
+		return errors.New("backend without a name")
+	}
+	if err := c.checkTransport(); err != nil {
+		return fmt.Errorf("backend %s: %w", c.Name, err)
+	}
+	for _, r := range c.Effects {
+		if err := r.check(); err != nil {
+			return fmt.Errorf("backend %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
+func (c Config) checkTransport() error {
+	switch c.Transport {
+	case Stdio:
+		if c.Command == "" {
+			return errors.New("transport stdio needs a command")
+		}
+		return nil
+	case StreamableHTTP, SSE:
+	default:
+		return fmt.Errorf("transport %q: use streamable-http, sse or stdio", c.Transport)
+	}
+	u, err := url.Parse(c.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("url %q is not an http or https address", c.URL)
+	}
+	for name := range c.Headers {
+		switch http.CanonicalHeaderKey(name) {
+		case "Idempotency-Key", "X-Idempotency-Key":
+			return fmt.Errorf("header %s would have requests repeated; calls carry their key in _meta", name)
+		}
+	}
+	return nil
+}
+
+// A backend keeps one session with one server alive.
+//
+// Its supervisor (run) connects, lists the tools, and follows changes until
+// the session is lost, then begins again. Calls take the session that is
+// there, or wait for the next try to connect.
+type backend struct {
+	cfg    Config
+	logger *slog.Logger
+	meter  *meter
+	// published is called by the supervisor after tools has changed.
+	published func()
+
+	kick   chan struct{} // asks the supervisor to try, or to look, now
+	listed chan struct{} // closed after the tools were listed once
+
+	mu         sync.Mutex
+	session    *session
+	live       map[*session]bool // not closed yet: the session and those that end
+	tried      chan struct{}     // closed at the end of the try under way, or next
+	tools      []Tool            // last known; kept while the backend is down
+	up         bool
+	downLogged bool
+	since      time.Time // of up's last change
+	err        error     // why it is down
+	version    string    // negotiated protocol version
+	stopped    bool
+	burials    sync.WaitGroup
+}
+
+func newBackend(cfg Config, logger *slog.Logger, published func()) *backend {
+	cfg.Headers, cfg.Env = maps.Clone(cfg.Headers), maps.Clone(cfg.Env)
+	return &backend{
+		cfg: cfg, logger: logger.With("backend", cfg.Name), meter: newMeter(cfg.maxResultBytes()), published: published,
+		kick: make(chan struct{}, 1), listed: make(chan struct{}), tried: make(chan struct{}), live: map[*session]bool{},
+		since: time.Now(), err: errUntried,
+	}
+}
+
+// errUntried is why a backend is down before the first try has ended.
+var errUntried = errors.New("not connected yet")
+
+// run supervises the backend until ctx ends. After a session that has ended
+// it connects again at once, and then with growing pauses.
+func (b *backend) run(ctx context.Context) {
+	defer b.stop()
+	var pause time.Duration
+	for ctx.Err() == nil {
+		began := time.Now()
+		s, ttl, err := b.connect(ctx)
+		if err == nil {
+			err = b.serve(ctx, s, ttl)
+			b.drop(s)
+		} else if ctx.Err() == nil {
+			b.noteDown(err)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		b.logger.Debug("connecting again", "error", err)
+		if time.Since(began) > healthyAfter {
+			pause = 0
+		}
+		b.pause(ctx, pause)
+		pause = min(max(2*pause, minPause), maxPause)
+	}
+}
+
+// pause waits for about d, or less if a call wants the backend.
+func (b *backend) pause(ctx context.Context, d time.Duration) {
+	least := time.NewTimer(min(d, minPause))
+	defer least.Stop()
+	select {
+	case <-least.C:
+	case <-ctx.Done():
+		return
+	}
+	rest := time.NewTimer(time.Duration(float64(d-min(d, minPause)) * (0.5 + rand.Float64())))
+	defer rest.Stop()
+	select {
+	case <-rest.C:
+	case <-b.kick:
+	case <-ctx.Done():
+	}
+}
+
+// connect makes a session, lists the tools and publishes both. Whoever waits
+// for the try is woken in any case.
+func (b *backend) connect(ctx context.Context) (*session, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	s, err := b.dial(ctx)
+	var ttl time.Duration
+	if err == nil {
+		if ttl, err = b.refresh(ctx, s); err != nil {
+			s.close()
+		}
+	}
+	b.mu.Lock()
+	if err == nil {
+		b.session, b.live[s] = s, true
+	} else {
+		b.err = err
+	}
+	close(b.tried)
+	b.tried = make(chan struct{})
+	b.mu.Unlock()
+	if err == nil {
+		b.noteUp(s)
+	}
+	return s, ttl, err
+}
+
+// serve follows the tool list of a session until the session is of no use any
+// more, and says why.
+func (b *backend) serve(ctx context.Context, s *session, ttl time.Duration) error {
+	timer := time.NewTimer(ttl)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.lost:
+			return b.lossOf(s)
+		case <-s.changed:
+			b.settle(ctx, s)
+		case <-b.kick:
+		case <-timer.C:
+		}
+		next, err := b.refreshWithin(ctx, s)
+		if err != nil {
+			return err
+		}
+		timer.Reset(next)
+	}
+}
+
+// settle waits until no more changes are told for a moment.
+func (b *backend) settle(ctx context.Context, s *session) {
+	for {
+		select {
+		case <-s.changed:
+		case <-time.After(listDebounce):
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// refreshWithin lists the tools again. That a server at work on calls does
+// not answer in time is no reason to give its session up.
+func (b *backend) refreshWithin(ctx context.Context, s *session) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+	ttl, err := b.refresh(ctx, s)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && b.busy(s) {
+		return defaultTTL, nil
+	}
+	return ttl, err
+}
+
+func (b *backend) refresh(ctx context.Context, s *session) (ttl time.Duration, err error) {
+	listed, ttl, err := s.list(ctx)
+	if err != nil {
+		return 0, err
+	}
+	tools := make([]Tool, 0, len(listed))
+	seen := map[string]bool{}
+	for _, l := range listed {
+		if l.Name != "" && !seen[l.Name] {
+			seen[l.Name] = true
+			tools = append(tools, b.cfg.tool(l))
+		}
+	}
+	b.mu.Lock()
+	b.tools = tools
+	b.mu.Unlock()
+	b.published()
+	select {
+	case <-b.listed:
+	default:
+		close(b.listed)
+	}
+	if ttl <= 0 {
+		return defaultTTL, nil
+	}
+	return max(ttl, minTTL), nil
+}
+
+func (b *backend) lossOf(s *session) error {
+	if c, ok := s.wire.(*child); ok {
+		return c.failure()
+	}
+	return errors.New("the session was lost")
+}
+
+func (b *backend) busy(s *session) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return s.uses > 0
+}
+
+func (b *backend) noteUp(s *session) {
+	b.mu.Lock()
+	change := !b.up
+	if change {
+		b.up, b.since = true, time.Now()
+	}
+	b.downLogged, b.err, b.version = false, nil, s.version
+	tools := len(b.tools)
+	b.mu.Unlock()
+	if change {
+		b.logger.Info("backend is up", "tools", tools, "protocol", s.version)
+	}
+}
+
+// noteDown logs the first failure only, until the backend is up again.
+func (b *backend) noteDown(err error) {
+	b.mu.Lock()
+	if b.up {
+		b.up, b.since = false, time.Now()
+	}
+	b.err = err
+	known := b.downLogged
+	b.downLogged = true
+	b.mu.Unlock()
+	if !known {
+		b.logger.Warn("backend is down and is tried again until it answers", "error", err)
+	}
+}
+
+// call makes one call. If it meets a session that is over, it is repeated once
+// on a new one: it has not been executed then.
+func (b *backend) call(ctx context.Context, c Call) (*Result, error) {
+	for repeated := false; ; repeated = true {
+		s, err := b.acquire(ctx)
+		if err != nil {
+			return nil, &CallError{Backend: c.Backend, Tool: c.Tool, Outcome: NotSent, Err: err}
+		}
+		result, x, err := s.call(ctx, c)
+		gone := err != nil && ctx.Err() == nil && s.sessionGone(x, err)
+		b.release(s)
+		if err == nil {
+			return result, nil
+		}
+		if gone {
+			b.drop(s)
+			if !repeated {
+				continue
+			}
+		}
+		return nil, b.failed(ctx, c, x, err)
+	}
+}
+
+// failed makes the error of a call, and has the supervisor look after the
+// backend if it seems to be away.
+func (b *backend) failed(ctx context.Context, c Call, x *exchange, err error) error {
+	outcome := x.outcome()
+	if errors.Is(err, errInputRequired) {
+		outcome = Refused
+	}
+	if outcome != Refused && ctx.Err() == nil {
+		b.wake()
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return &CallError{Backend: c.Backend, Tool: c.Tool, Outcome: outcome, Err: err}
+}
+
+// acquire takes the session for a call; release gives it back. Without one it
+// waits for the end of the next try to connect.
+func (b *backend) acquire(ctx context.Context) (*session, error) {
+	s, tried := b.take()
+	if s != nil {
+		return s, nil
+	}
+	b.wake()
+	timer := time.NewTimer(acquireTimeout)
+	defer timer.Stop()
+	select {
+	case <-tried:
+	case <-timer.C:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if s, _ = b.take(); s != nil {
+		return s, nil
+	}
+	return nil, b.downError()
+}
+
+func (b *backend) take() (s *session, tried <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.session == nil || b.session.isLost() { // the supervisor is about to see it
+		return nil, b.tried
+	}
+	b.session.uses++
+	return b.session, b.tried
+}
+
+func (b *backend) downError() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.stopped:
+		return ErrClosed
+	case b.err == nil:
+		return errors.New("backend is down")
+	}
+	return fmt.Errorf("backend is down: %w", b.err)
+}
+
+func (b *backend) release(s *session) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.uses--
+	b.bury(s)
+}
+
+// drop takes a session out of use. It ends when the calls under way have.
+func (b *backend) drop(s *session) {
+	s.lose()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.session == s {
+		b.session = nil
+	}
+	s.retired = true
+	b.bury(s)
+}
+
+// bury closes a session that is out of use. b.mu is held.
+func (b *backend) bury(s *session) {
+	if !s.retired || s.uses > 0 || b.stopped || !b.live[s] {
+		return
+	}
+	delete(b.live, s)
+	b.burials.Go(s.close)
+}
+
+func (b *backend) wake() {
+	select {
+	case b.kick <- struct{}{}:
+	default:
+	}
+}
+
+// stop ends all sessions and with them the calls under way.
+func (b *backend) stop() {
+	b.mu.Lock()
+	b.stopped, b.session = true, nil
+	live := slices.Collect(maps.Keys(b.live))
+	close(b.tried) // nobody tries any more
+	b.mu.Unlock()
+	for _, s := range live {
+		b.burials.Go(s.close)
+	}
+	b.burials.Wait()
+	b.meter.base.CloseIdleConnections()
+}
+
+func (b *backend) status() Status {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	st := Status{Name: b.cfg.Name, Up: b.up, Tools: len(b.tools), Since: b.since, ProtocolVersion: b.version}
+	st.Tried = b.up || b.err != errUntried
+	if !b.up && b.err != nil {
+		st.Error = b.err.Error()
+	}
+	return st
+}

@@ -1,0 +1,131 @@
+// Package backends keeps the connections to the MCP servers that perdure calls
+// and shows their tools as one catalogue.
+//
+// Pool.Call is the one function in the program that calls a backend tool: the
+// activities of runs and the direct proxy both come here.
+package backends
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// A Transport says how a backend is reached.
+type Transport string
+
+// The transports.
+const (
+	StreamableHTTP Transport = "streamable-http"
+	SSE            Transport = "sse"
+	Stdio          Transport = "stdio" // a child process
+)
+
+// A Config describes one backend.
+type Config struct {
+	Name      string
+	Transport Transport
+	URL       string            // streamable-http, sse
+	Headers   map[string]string // streamable-http, sse; sent with every request
+	Command   string            // stdio
+	Args      []string          // stdio
+	Env       map[string]string // stdio; added to a minimal environment (PATH, HOME, …)
+	Dir       string            // stdio; working directory, "" = ours
+
+	Effects          []EffectRule  // first match wins; none = unsafe
+	TrustAnnotations bool          // let the backend's own hints give classes where no rule matches
+	Timeout          time.Duration // of one request; 0 = none but the caller's context
+	MaxResultBytes   int64         // of one answer; 0 = 64 MB; over it, the call fails with ErrTooLarge
+}
+
+// An EffectRule gives the tools that match a class.
+type EffectRule struct {
+	Tool        string // glob over the tool's original name, e.g. get_*
+	Class       string // read, idempotent, keyed, unsafe
+	KeyArgument string // for keyed: the argument that takes the key; "" = _meta only
+}
+
+// A Tool is one entry of the catalogue.
+type Tool struct {
+	Name         string // exposed, after conflict resolution and overrides
+	Backend      string
+	Original     string // the backend's own name for it
+	Title        string
+	Description  string
+	InputSchema  json.RawMessage
+	OutputSchema json.RawMessage // nil if the backend gives none
+	Annotations  Annotations
+	Effect       string // class, never empty
+	KeyArgument  string
+	Hidden       bool // not shown to clients; steps may call it
+}
+
+// Annotations are a tool's own hints. A nil hint was not given.
+type Annotations struct {
+	Title           string
+	ReadOnlyHint    *bool
+	DestructiveHint *bool
+	IdempotentHint  *bool
+	OpenWorldHint   *bool
+}
+
+// A Call is one call of a backend tool.
+type Call struct {
+	Backend        string
+	Tool           string          // original name
+	Arguments      json.RawMessage // object
+	IdempotencyKey string          // sent in _meta as perdure/idempotency-key; "" = none
+	KeyArgument    string          // argument that takes the key as well; "" = none
+	// Progress is told of the backend's progress notifications. It must not
+	// block. nil = the backend is not asked for progress.
+	Progress func(Progress)
+}
+
+// Progress is one progress notification of a backend.
+type Progress struct {
+	Progress, Total float64 // Total is 0 if unknown
+	Message         string
+}
+
+// A Result is the answer of a backend tool, as the backend gave it.
+type Result struct {
+	IsError    bool
+	Structured json.RawMessage // structuredContent; nil if none
+	Content    []Content
+	Raw        json.RawMessage // the whole result object, for the direct proxy
+}
+
+// Content is one content block.
+type Content struct {
+	Type     string // text, image, audio, resource, resource_link
+	Text     string // text; or the text of an embedded resource
+	Data     string // image, audio, blob resource: base64
+	MIMEType string
+	URI      string
+}
+
+// An Outcome says what is known of a call that gave no result.
+type Outcome int
+
+const (
+	// Unknown: the request may have been executed.
+	Unknown Outcome = iota
+	// NotSent: nothing was written to the wire, or the backend refused the
+	// request before executing it. Repeating it is safe.
+	NotSent
+	// Refused: the backend answered with a protocol error. The outcome is
+	// known; whether repeating helps is not.
+	Refused
+)
+
+// A CallError is the error of a call that gave no result.
+type CallError struct {
+	Backend, Tool string
+	Outcome       Outcome
+	Err           error
+}
+
+func (e *CallError) Error() string {
+	return "calling " + e.Tool + " of backend " + e.Backend + ": " + e.Err.Error()
+}
+
+func (e *CallError) Unwrap() error { return e.Err }

@@ -1,0 +1,279 @@
+package backends
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// The effect classes of tools.
+const (
+	effectRead       = "read"
+	effectIdempotent = "idempotent"
+	effectKeyed      = "keyed"
+	effectUnsafe     = "unsafe"
+)
+
+// The strategies of an Aggregation.
+const (
+	StrategyPrefix   = "prefix"
+	StrategyPriority = "priority"
+	StrategyManual   = "manual"
+)
+
+const defaultPrefixFormat = "{workload}_"
+
+// An Aggregation says how the tools of all backends become one catalogue. The
+// zero value prefixes every tool with the name of its backend and "_".
+type Aggregation struct {
+	// Strategy is what becomes of tools of one name: prefix (default) puts a
+	// prefix before all tools; priority lets the backend that stands first in
+	// Priority have the name and prefixes those of backends that do not stand
+	// there; manual wants every clash settled by overrides and leaves the
+	// clashing tools out.
+	Strategy        string
+	PrefixFormat    string   // default "{workload}_"; {workload} is the backend's name
+	Priority        []string // names of backends, the first wins
+	Tools           []WorkloadTools
+	ExcludeAllTools bool // hide all tools of all backends from clients
+}
+
+// WorkloadTools is what is said of the tools of one backend.
+type WorkloadTools struct {
+	Workload string
+	// Filter names the tools that clients see, by their original or
+	// overridden name; the others are hidden. Empty = all.
+	Filter     []string
+	Overrides  map[string]Override // by original name
+	ExcludeAll bool                // hide all tools of this backend
+}
+
+// An Override replaces what a backend says of a tool. "" = as it was.
+type Override struct {
+	Name, Description string
+}
+
+func (a Aggregation) check(backends map[string]*backend) error {
+	switch a.Strategy {
+	case "", StrategyPrefix, StrategyPriority, StrategyManual:
+	default:
+		return fmt.Errorf("aggregation: conflict resolution %q: use prefix, priority or manual", a.Strategy)
+	}
+	for _, name := range a.Priority {
+		if backends[name] == nil {
+			return fmt.Errorf("aggregation: priority order names %q, which is no backend", name)
+		}
+	}
+	for _, w := range a.Tools {
+		if backends[w.Workload] == nil {
+			return fmt.Errorf("aggregation: tools are configured for %q, which is no backend", w.Workload)
+		}
+	}
+	return nil
+}
+
+// A catalogue is an immutable view of all tools.
+type catalogue struct {
+	tools    []Tool // exposed and hidden, sorted by name
+	byName   map[string]Tool
+	byOrigin map[string]Tool // backend.original; also those that lost their name to another
+}
+
+func (c *catalogue) find(name string) (Tool, bool) {
+	if t, ok := c.byName[name]; ok {
+		return t, true
+	}
+	t, ok := c.byOrigin[name]
+	return t, ok
+}
+
+// resolve makes the catalogue of the tools that the backends list, in the
+// order in which they are configured, and says which clashes it could not
+// settle. Tools without a settled name stay reachable as backend.original.
+func resolve(agg Aggregation, listed []Tool) (*catalogue, []string) {
+	var tools []Tool
+	for _, t := range listed {
+		tools = append(tools, agg.override(t))
+	}
+	tools, lost := agg.settle(tools)
+	tools, clashing, clashes := splitClashes(tools)
+
+	c := &catalogue{byName: map[string]Tool{}, byOrigin: map[string]Tool{}}
+	for _, t := range tools {
+		c.byName[t.Name] = t
+		c.byOrigin[t.origin()] = t
+	}
+	for _, t := range append(lost, clashing...) {
+		t.Name, t.Hidden = t.origin(), true
+		c.byOrigin[t.Name] = t
+	}
+	slices.SortFunc(tools, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
+	c.tools = tools
+	return c, clashes
+}
+
+func (t Tool) origin() string { return t.Backend + "." + t.Original }
+
+// override renames and hides a tool as the aggregation says.
+func (a Aggregation) override(t Tool) Tool {
+	t.Name = t.Original
+	t.Hidden = a.ExcludeAllTools
+	i := slices.IndexFunc(a.Tools, func(w WorkloadTools) bool { return w.Workload == t.Backend })
+	if i < 0 {
+		return t
+	}
+	w := a.Tools[i]
+	if o, ok := w.Overrides[t.Original]; ok {
+		if o.Name != "" {
+			t.Name = o.Name
+		}
+		if o.Description != "" {
+			t.Description = o.Description
+		}
+	}
+	if len(w.Filter) > 0 && !slices.Contains(w.Filter, t.Name) && !slices.Contains(w.Filter, t.Original) {
+		t.Hidden = true
+	}
+	t.Hidden = t.Hidden || w.ExcludeAll
+	return t
+}
+
+// settle names the tools by the strategy. lost are those whose name went to
+// a backend of higher priority.
+func (a Aggregation) settle(tools []Tool) (kept, lost []Tool) {
+	switch a.Strategy {
+	case StrategyManual:
+		return tools, nil
+	case StrategyPriority:
+		return a.prioritise(tools)
+	}
+	for _, t := range tools {
+		t.Name = a.prefixed(t)
+		kept = append(kept, t)
+	}
+	return kept, nil
+}
+
+func (a Aggregation) prefixed(t Tool) string {
+	format := a.PrefixFormat
+	if format == "" {
+		format = defaultPrefixFormat
+	}
+	return strings.ReplaceAll(format, "{workload}", t.Backend) + t.Name
+}
+
+func (a Aggregation) prioritise(tools []Tool) (kept, lost []Tool) {
+	rank := func(t Tool) int { return slices.Index(a.Priority, t.Backend) }
+	owners := map[string]int{} // name → best rank among the backends in order
+	count := map[string]int{}
+	for _, t := range tools {
+		count[t.Name]++
+		if best, ok := owners[t.Name]; rank(t) >= 0 && (!ok || rank(t) < best) {
+			owners[t.Name] = rank(t)
+		}
+	}
+	for _, t := range tools {
+		switch {
+		case count[t.Name] == 1 || rank(t) >= 0 && rank(t) == owners[t.Name]:
+			kept = append(kept, t)
+		case rank(t) < 0:
+			t.Name = a.prefixed(t)
+			kept = append(kept, t)
+		default:
+			lost = append(lost, t)
+		}
+	}
+	return kept, lost
+}
+
+// splitClashes takes out all tools whose name another tool has as well: none
+// of them may have it, as a call would reach a backend by chance.
+func splitClashes(tools []Tool) (single, clashing []Tool, clashes []string) {
+	byName := map[string][]string{}
+	for _, t := range tools {
+		byName[t.Name] = append(byName[t.Name], t.origin())
+	}
+	for _, t := range tools {
+		if len(byName[t.Name]) == 1 {
+			single = append(single, t)
+			continue
+		}
+		clashing = append(clashing, t)
+	}
+	for name, origins := range byName {
+		if len(origins) > 1 {
+			slices.Sort(origins)
+			clashes = append(clashes, fmt.Sprintf("%s (%s)", name, strings.Join(origins, ", ")))
+		}
+	}
+	slices.Sort(clashes)
+	return single, clashing, clashes
+}
+
+// listedTool is a tool as tools/list gives it, with what perdure looks at.
+type listedTool struct {
+	Name         string          `json:"name"`
+	Title        string          `json:"title"`
+	Description  string          `json:"description"`
+	InputSchema  json.RawMessage `json:"inputSchema"`
+	OutputSchema json.RawMessage `json:"outputSchema"`
+	Annotations  struct {
+		Title           string `json:"title"`
+		ReadOnlyHint    *bool  `json:"readOnlyHint"`
+		DestructiveHint *bool  `json:"destructiveHint"`
+		IdempotentHint  *bool  `json:"idempotentHint"`
+		OpenWorldHint   *bool  `json:"openWorldHint"`
+	} `json:"annotations"`
+}
+
+// tool makes a Tool of what the backend lists; its name is given by resolve.
+func (c Config) tool(l listedTool) Tool {
+	t := Tool{
+		Backend: c.Name, Original: l.Name, Title: l.Title, Description: l.Description,
+		InputSchema: l.InputSchema, OutputSchema: l.OutputSchema, Annotations: Annotations(l.Annotations),
+	}
+	if len(t.InputSchema) == 0 || string(t.InputSchema) == "null" {
+		t.InputSchema = json.RawMessage(`{"type":"object"}`)
+	}
+	if string(t.OutputSchema) == "null" {
+		t.OutputSchema = nil
+	}
+	t.Effect, t.KeyArgument = c.effect(l.Name, t.Annotations)
+	return t
+}
+
+// effect gives a tool its class: the first rule that matches, else the
+// backend's own hints if they are trusted, else unsafe.
+func (c Config) effect(tool string, hints Annotations) (class, keyArgument string) {
+	for _, r := range c.Effects {
+		if ok, _ := path.Match(r.Tool, tool); ok {
+			return r.Class, r.KeyArgument
+		}
+	}
+	isTrue := func(hint *bool) bool { return hint != nil && *hint }
+	switch {
+	case c.TrustAnnotations && isTrue(hints.ReadOnlyHint):
+		return effectRead, ""
+	case c.TrustAnnotations && isTrue(hints.IdempotentHint):
+		return effectIdempotent, ""
+	}
+	return effectUnsafe, ""
+}
+
+func (r EffectRule) check() error {
+	if _, err := path.Match(r.Tool, ""); err != nil || r.Tool == "" {
+		return fmt.Errorf("effect rule: tool %q is not a glob such as get_*", r.Tool)
+	}
+	switch r.Class {
+	case effectRead, effectIdempotent, effectUnsafe:
+		if r.KeyArgument != "" {
+			return fmt.Errorf("effect rule for %s: only class keyed takes a key argument", r.Tool)
+		}
+	case effectKeyed:
+	default:
+		return fmt.Errorf("effect rule for %s: class %q: use read, idempotent, keyed or unsafe", r.Tool, r.Class)
+	}
+	return nil
+}

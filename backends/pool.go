@@ -1,0 +1,208 @@
+package backends
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ErrClosed is in the chain of errors of calls after Pool.Close.
+var ErrClosed = errors.New("the backends are closed")
+
+// A Pool holds one long-lived session with each backend, which all calls
+// share. It is safe for concurrent use.
+type Pool struct {
+	agg      Aggregation
+	logger   *slog.Logger
+	backends []*backend // as configured
+	byName   map[string]*backend
+
+	catalogue atomic.Pointer[catalogue]
+
+	publishing sync.Mutex // one catalogue after the other
+	clashes    []string   // as logged last
+
+	mu       sync.Mutex
+	onChange []func()
+
+	cancel context.CancelFunc
+	ctx    context.Context
+	runs   sync.WaitGroup
+}
+
+// A Status says how one backend is.
+type Status struct {
+	Name            string
+	Up              bool
+	Tried           bool      // whether the first try to connect has ended, one way or the other
+	Error           string    // why it is down; "" when up
+	Tools           int       // how many it listed last
+	Since           time.Time // since when it is up, or down
+	ProtocolVersion string    // negotiated last; "" if it never was up
+}
+
+// New checks the configuration and returns a pool that Start sets to work.
+// An error names the backend and what is wrong with it. A nil logger discards.
+func New(configs []Config, agg Aggregation, logger *slog.Logger) (*Pool, error) {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	p := &Pool{agg: agg, logger: logger, byName: map[string]*backend{}}
+	for _, cfg := range configs {
+		if err := cfg.check(); err != nil {
+			return nil, err
+		}
+		if p.byName[cfg.Name] != nil {
+			return nil, fmt.Errorf("backend %s is configured twice", cfg.Name)
+		}
+		b := newBackend(cfg, logger, p.publish)
+		p.byName[cfg.Name] = b
+		p.backends = append(p.backends, b)
+	}
+	if err := agg.check(p.byName); err != nil {
+		return nil, err
+	}
+	p.catalogue.Store(&catalogue{})
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p, nil
+}
+
+// Start connects all backends in the background and keeps them connected
+// until Close. One that is down is tried again until it answers. Of ctx only
+// the values are used, so that calls under way can end after it has.
+func (p *Pool) Start(ctx context.Context) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(p.ctx, cancel)
+	for _, b := range p.backends {
+		p.runs.Go(func() { b.run(ctx) })
+	}
+}
+
+// Close ends all sessions and child processes. Calls under way fail.
+func (p *Pool) Close() {
+	p.cancel()
+	p.runs.Wait()
+}
+
+// WaitReady waits until every backend has listed its tools once, but no
+// longer than d or ctx, and reports whether all have.
+func (p *Pool) WaitReady(ctx context.Context, d time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	for _, b := range p.backends {
+		select {
+		case <-b.listed:
+		case <-ctx.Done():
+			return false
+		case <-p.ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// Call calls a backend's tool and returns its answer, isError or not. A call
+// without an answer is a *CallError that says whether it may have been
+// executed. Nothing but ctx and the backend's Timeout bounds the call. When
+// it ends early, the backend is told that the call is cancelled.
+func (p *Pool) Call(ctx context.Context, c Call) (*Result, error) {
+	refuse := func(err error) (*Result, error) {
+		return nil, &CallError{Backend: c.Backend, Tool: c.Tool, Outcome: Refused, Err: err}
+	}
+	b := p.byName[c.Backend]
+	if b == nil {
+		return refuse(errors.New("there is no backend of this name"))
+	}
+	args, err := withKey(c.Arguments, c.KeyArgument, c.IdempotencyKey)
+	if err != nil {
+		return refuse(err)
+	}
+	c.Arguments = args
+	if b.cfg.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, b.cfg.Timeout)
+		defer cancel()
+	}
+	return b.call(ctx, c)
+}
+
+// withKey checks that the arguments are an object and puts the idempotency
+// key into the argument that takes it. No other value is touched.
+func withKey(args json.RawMessage, argument, key string) (json.RawMessage, error) {
+	if len(bytes.TrimSpace(args)) == 0 {
+		args = json.RawMessage(`{}`)
+	}
+	if (argument == "" || key == "") && json.Valid(args) && bytes.TrimSpace(args)[0] == '{' {
+		return args, nil
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(args, &object); err != nil || object == nil {
+		return nil, errors.New("the arguments are not a JSON object")
+	}
+	quoted, err := json.Marshal(key)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the idempotency key: %w", err)
+	}
+	object[argument] = quoted
+	return json.Marshal(object)
+}
+
+// Tools returns the catalogue, hidden tools included, sorted by name. Tools of
+// a backend that went down stay in it as they were known last. The slice is
+// the caller's.
+func (p *Pool) Tools() []Tool { return slices.Clone(p.catalogue.Load().tools) }
+
+// Find looks a tool up by its exposed name, else as backend.originalName.
+// Hidden tools are found, too.
+func (p *Pool) Find(name string) (Tool, bool) { return p.catalogue.Load().find(name) }
+
+// OnChange has f called after every change of the catalogue. f may call the
+// pool; it should not block.
+func (p *Pool) OnChange(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.onChange = append(p.onChange, f)
+}
+
+// Status says how the backends are, in the order of the configuration.
+func (p *Pool) Status() []Status {
+	all := make([]Status, len(p.backends))
+	for i, b := range p.backends {
+		all[i] = b.status()
+	}
+	return all
+}
+
+// publish makes a new catalogue of what the backends list now.
+func (p *Pool) publish() {
+	p.publishing.Lock()
+	defer p.publishing.Unlock()
+	var listed []Tool
+	for _, b := range p.backends {
+		b.mu.Lock()
+		listed = append(listed, b.tools...)
+		b.mu.Unlock()
+	}
+	next, clashes := resolve(p.agg, listed)
+	if len(clashes) > 0 && !slices.Equal(clashes, p.clashes) {
+		p.logger.Error("tools of the same name are left out: rename them by overrides", "clashes", clashes)
+	}
+	p.clashes = clashes
+	if reflect.DeepEqual(next, p.catalogue.Swap(next)) {
+		return
+	}
+	p.mu.Lock()
+	changed := slices.Clone(p.onChange)
+	p.mu.Unlock()
+	for _, f := range changed {
+		f()
+	}
+}

@@ -1,0 +1,6 @@
+package backends
+
+import "syscall"
+
+// dieWithParent has the kernel kill the child when we end in any way.
+func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }

@@ -1,0 +1,399 @@
+package repo
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	maxDiff     = 4 << 20
+	maxFile     = 8 << 20
+	maxListed   = 5000
+	defaultDiff = 200_000
+	defaultFile = 1_000_000
+
+	worktree = "worktree" // the ref that means the files on disk
+)
+
+type diffArgs struct {
+	Base, Head, Path string
+	MaxBytes         int64 `json:"max_bytes"`
+}
+
+type diffResult struct {
+	Base      string `json:"base" jsonschema:"hash of the commit or tree that is compared with"`
+	Head      string `json:"head" jsonschema:"hash of the commit"`
+	Diff      string `json:"diff"`
+	Bytes     int    `json:"bytes" jsonschema:"length of diff"`
+	Truncated bool   `json:"truncated" jsonschema:"whether diff was cut at max_bytes; ask by path then"`
+}
+
+func (r *repository) diff(ctx context.Context, args diffArgs) (*diffResult, error) {
+	from, to, err := r.compare(ctx, args.Base, args.Head)
+	if err != nil {
+		return nil, err
+	}
+	paths, err := pathArgs(args.Path)
+	if err != nil {
+		return nil, err
+	}
+	command := append([]string{"diff", "--no-ext-diff", "--no-textconv", "--find-renames", from, to}, paths...)
+	out, cut, err := runGit(ctx, r.top, cmp.Or(args.MaxBytes, defaultDiff), command...)
+	if err != nil {
+		return nil, fmt.Errorf("comparing: %w", err)
+	}
+	if i := bytes.LastIndexByte(out, '\n'); cut && i >= 0 {
+		out = out[:i+1] // whole lines
+	}
+	text := strings.ToValidUTF8(string(out), "\uFFFD")
+	return &diffResult{Base: from, Head: to, Diff: text, Bytes: len(text), Truncated: cut}, nil
+}
+
+type changedArgs struct{ Base, Head, Path string }
+
+type changedFile struct {
+	Path      string `json:"path"`
+	OldPath   string `json:"oldPath,omitempty" jsonschema:"of a file that was renamed or copied"`
+	Status    string `json:"status" jsonschema:"added, modified, deleted, renamed, copied or typechanged"`
+	Additions int    `json:"additions" jsonschema:"lines; 0 for a binary file"`
+	Deletions int    `json:"deletions" jsonschema:"lines; 0 for a binary file"`
+	Binary    bool   `json:"binary"`
+}
+
+type changedResult struct {
+	Base      string        `json:"base" jsonschema:"hash of the commit or tree that is compared with"`
+	Head      string        `json:"head" jsonschema:"hash of the commit"`
+	Files     []changedFile `json:"files"`
+	Additions int           `json:"additions" jsonschema:"lines of all files, also of those that were left out"`
+	Deletions int           `json:"deletions" jsonschema:"lines of all files, also of those that were left out"`
+	Count     int           `json:"count" jsonschema:"number of changed files"`
+	Truncated bool          `json:"truncated" jsonschema:"whether files has the first 5000 only"`
+}
+
+func (r *repository) changedFiles(ctx context.Context, args changedArgs) (*changedResult, error) {
+	from, to, err := r.compare(ctx, args.Base, args.Head)
+	if err != nil {
+		return nil, err
+	}
+	paths, err := pathArgs(args.Path)
+	if err != nil {
+		return nil, err
+	}
+	out, err := r.git(ctx, append([]string{"diff", "-z", "--raw", "--numstat", "--no-ext-diff", "--find-renames", from, to}, paths...)...)
+	if err != nil {
+		return nil, fmt.Errorf("comparing: %w", err)
+	}
+	files, err := parseChanges(out)
+	if err != nil {
+		return nil, err
+	}
+	res := &changedResult{Base: from, Head: to, Count: len(files)}
+	for _, f := range files {
+		res.Additions += f.Additions
+		res.Deletions += f.Deletions
+	}
+	res.Truncated = len(files) > maxListed
+	res.Files = files[:min(len(files), maxListed)]
+	return res, nil
+}
+
+var statusWords = map[byte]string{
+	'A': "added", 'M': "modified", 'D': "deleted", 'R': "renamed", 'C': "copied", 'T': "typechanged",
+}
+
+// parseChanges reads git diff -z --raw --numstat: first an entry
+// ":modes hashes STATUS" and its path, or two, for each file, then an entry
+// "additions\tdeletions\tpath" for each in the same order, with the path
+// empty and two paths following for a rename.
+func parseChanges(out string) ([]changedFile, error) {
+	fields := strings.Split(out, "\x00")
+	next := func() string {
+		if len(fields) == 0 {
+			return ""
+		}
+		f := fields[0]
+		fields = fields[1:]
+		return f
+	}
+	files := []changedFile{}
+	for len(fields) > 0 && strings.HasPrefix(fields[0], ":") {
+		raw := next()
+		letter := raw[strings.LastIndexByte(raw, ' ')+1:]
+		if letter == "" {
+			return nil, fmt.Errorf("git diff gave %q, which is no change", raw)
+		}
+		f := changedFile{Status: cmp.Or(statusWords[letter[0]], "modified"), Path: next()}
+		if letter[0] == 'R' || letter[0] == 'C' {
+			f.OldPath, f.Path = f.Path, next()
+		}
+		files = append(files, f)
+	}
+	for i := range files {
+		stat := strings.SplitN(next(), "\t", 3)
+		if len(stat) != 3 {
+			return nil, fmt.Errorf("git diff gave no counts for %s", files[i].Path)
+		}
+		files[i].Binary = stat[0] == "-"
+		files[i].Additions, _ = strconv.Atoi(stat[0]) // "-" for a binary file
+		files[i].Deletions, _ = strconv.Atoi(stat[1])
+		if stat[2] == "" {
+			next()
+			next()
+		}
+	}
+	return files, nil
+}
+
+type fileArgs struct {
+	Path, Ref string
+	MaxBytes  int64 `json:"max_bytes"`
+}
+
+type fileResult struct {
+	Path     string `json:"path"`
+	Commit   string `json:"commit" jsonschema:"hash of the commit; empty for the work tree"`
+	Size     int64  `json:"size" jsonschema:"bytes"`
+	Encoding string `json:"encoding" jsonschema:"utf-8, or base64 for a binary file"`
+	Content  string `json:"content"`
+}
+
+func (r *repository) fileContent(ctx context.Context, args fileArgs) (*fileResult, error) {
+	file, err := cleanPath(args.Path)
+	if err != nil {
+		return nil, err
+	}
+	if file == "" {
+		return nil, errors.New("path is missing: give a file, from the top of the repository")
+	}
+	limit := cmp.Or(args.MaxBytes, defaultFile)
+	res := &fileResult{Path: file}
+	var content []byte
+	if args.Ref == worktree {
+		content, err = r.readDisk(ctx, file, limit)
+	} else {
+		res.Commit, content, err = r.readBlob(ctx, args.Ref, file, limit)
+	}
+	if err != nil {
+		return nil, err
+	}
+	res.Size, res.Encoding, res.Content = int64(len(content)), "utf-8", string(content)
+	if !utf8.Valid(content) || bytes.IndexByte(content, 0) >= 0 {
+		res.Encoding, res.Content = "base64", base64.StdEncoding.EncodeToString(content)
+	}
+	return res, nil
+}
+
+func tooBig(file string, size, limit int64) error {
+	return fmt.Errorf("%s has %d bytes, more than the limit of %d: raise max_bytes, up to %d, or read a part of it with diff or log", file, size, limit, maxFile)
+}
+
+// readBlob reads a file out of a commit.
+func (r *repository) readBlob(ctx context.Context, ref, file string, limit int64) (hash string, content []byte, err error) {
+	if hash, err = r.commit(ctx, ref); err != nil {
+		return "", nil, err
+	}
+	out, err := r.git(ctx, "ls-tree", "-z", "--long", "--full-tree", hash, "--", file)
+	if err != nil {
+		return "", nil, fmt.Errorf("looking for %s: %w", file, err)
+	}
+	entries, err := parseTree(out)
+	if err != nil {
+		return "", nil, err
+	}
+	if len(entries) == 0 {
+		return "", nil, fmt.Errorf("there is no %s in %s: list_files shows what there is", file, cmp.Or(ref, "HEAD"))
+	}
+	e := entries[0]
+	switch {
+	case e.kind == "tree":
+		return "", nil, fmt.Errorf("%s is a directory: list_files with the pattern %s/** shows what is in it", file, file)
+	case e.kind != "blob":
+		return "", nil, fmt.Errorf("%s is a submodule, of which nothing is here", file)
+	case e.mode == "120000":
+		return "", nil, fmt.Errorf("%s is a symbolic link, which is not followed: ask for the file that it points to", file)
+	case e.size > limit:
+		return "", nil, tooBig(file, e.size, limit)
+	}
+	content, _, err = runGit(ctx, r.top, maxFile, "cat-file", "blob", e.hash)
+	return hash, content, err
+}
+
+// readDisk reads a tracked file of the work tree. What is not tracked may be
+// a secret; what lies behind a symbolic link must be in the repository.
+func (r *repository) readDisk(ctx context.Context, file string, limit int64) ([]byte, error) {
+	if _, err := r.git(ctx, "ls-files", "--error-unmatch", "--", file); err != nil {
+		return nil, fmt.Errorf("%s is not a tracked file: only those are shown", file)
+	}
+	inside, err := r.resolve(file)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(r.top)
+	if err != nil {
+		return nil, fmt.Errorf("opening the repository: %w", err)
+	}
+	defer root.Close()
+	f, err := root.Open(inside)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", file, err)
+	}
+	defer f.Close()
+	stat, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("opening %s: %w", file, err)
+	case !stat.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a file: list_files shows the files", file)
+	case stat.Size() > limit:
+		return nil, tooBig(file, stat.Size(), limit)
+	}
+	content, err := io.ReadAll(io.LimitReader(f, limit))
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", file, err)
+	}
+	return content, nil
+}
+
+// resolve follows the symbolic links of a path and returns where it is, from
+// the top of the repository.
+func (r *repository) resolve(file string) (string, error) {
+	top, err := filepath.EvalSymlinks(r.top)
+	if err != nil {
+		return "", fmt.Errorf("opening the repository: %w", err)
+	}
+	target, err := filepath.EvalSymlinks(filepath.Join(top, filepath.FromSlash(file)))
+	if err != nil {
+		return "", fmt.Errorf("there is no %s on disk, or its link leads nowhere", file)
+	}
+	rel, err := filepath.Rel(top, target)
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", fmt.Errorf("%s is a symbolic link out of the repository, which is not followed", file)
+	}
+	return cleanPath(filepath.ToSlash(rel))
+}
+
+type listArgs struct{ Ref, Pattern string }
+
+type listedFile struct {
+	Path string `json:"path"`
+	Size int64  `json:"size" jsonschema:"bytes"`
+}
+
+type listResult struct {
+	Commit    string       `json:"commit" jsonschema:"hash of the commit"`
+	Files     []listedFile `json:"files"`
+	Count     int          `json:"count" jsonschema:"number of files that match"`
+	Truncated bool         `json:"truncated" jsonschema:"whether files has the first 5000 only; ask by pattern then"`
+}
+
+func (r *repository) listFiles(ctx context.Context, args listArgs) (*listResult, error) {
+	if err := checkGlob(args.Pattern); err != nil {
+		return nil, err
+	}
+	hash, err := r.commit(ctx, args.Ref)
+	if err != nil {
+		return nil, err
+	}
+	out, err := r.git(ctx, "ls-tree", "-r", "-z", "--long", "--full-tree", hash)
+	if err != nil {
+		return nil, fmt.Errorf("listing files: %w", err)
+	}
+	entries, err := parseTree(out)
+	if err != nil {
+		return nil, err
+	}
+	res := &listResult{Commit: hash, Files: []listedFile{}}
+	for _, e := range entries {
+		if e.kind != "blob" || !matchGlob(args.Pattern, e.path) {
+			continue
+		}
+		if res.Count++; res.Count <= maxListed {
+			res.Files = append(res.Files, listedFile{Path: e.path, Size: e.size})
+		}
+	}
+	res.Truncated = res.Count > maxListed
+	return res, nil
+}
+
+type treeEntry struct {
+	mode, kind, hash, path string
+	size                   int64
+}
+
+// parseTree reads git ls-tree -z --long: "mode type hash size\tpath" each.
+func parseTree(out string) ([]treeEntry, error) {
+	var entries []treeEntry
+	for record := range strings.SplitSeq(out, "\x00") {
+		if record == "" {
+			continue
+		}
+		meta, name, ok := strings.Cut(record, "\t")
+		f := strings.Fields(meta)
+		if !ok || len(f) != 4 {
+			return nil, fmt.Errorf("git ls-tree gave %q, which is no entry", record)
+		}
+		size, _ := strconv.ParseInt(f[3], 10, 64) // "-" for what is no file
+		entries = append(entries, treeEntry{mode: f[0], kind: f[1], hash: f[2], size: size, path: name})
+	}
+	return entries, nil
+}
+
+// maxStars bounds how many ** a pattern has: each multiplies the work.
+const maxStars = 3
+
+func checkGlob(pattern string) error {
+	if strings.Count(pattern, "**") > maxStars {
+		return fmt.Errorf("pattern %q has more than %d times **: use fewer", pattern, maxStars)
+	}
+	for part := range strings.SplitSeq(pattern, "/") {
+		if _, err := path.Match(part, ""); err != nil {
+			return fmt.Errorf("pattern %q is no glob: use *, ?, [a-z], and ** for any number of directories", pattern)
+		}
+	}
+	return nil
+}
+
+// matchGlob matches a pattern without a slash with the name of a file alone,
+// any other with its whole path. ** stands for any number of directories.
+func matchGlob(pattern, file string) bool {
+	if pattern == "" {
+		return true
+	}
+	if !strings.Contains(pattern, "/") && pattern != "**" {
+		ok, _ := path.Match(pattern, path.Base(file))
+		return ok
+	}
+	return matchParts(strings.Split(pattern, "/"), strings.Split(file, "/"))
+}
+
+func matchParts(pattern, file []string) bool {
+	for len(pattern) > 0 {
+		if pattern[0] == "**" {
+			for i := range len(file) + 1 {
+				if matchParts(pattern[1:], file[i:]) {
+					return true
+				}
+			}
+			return false
+		}
+		if len(file) == 0 {
+			return false
+		}
+		if ok, _ := path.Match(pattern[0], file[0]); !ok {
+			return false
+		}
+		pattern, file = pattern[1:], file[1:]
+	}
+	return len(file) == 0
+}

@@ -1,0 +1,199 @@
+package repo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Options of every git command: no locks, no helpers that the repository
+// could name, paths as they are.
+var gitOptions = []string{
+	"--no-optional-locks", "--no-pager", "--literal-pathspecs",
+	"-c", "core.quotepath=off", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=" + os.DevNull,
+	"-c", "color.ui=false", "-c", "log.showSignature=false",
+}
+
+// gitEnv is what git sees of the environment. Nothing of the caller's GIT_*
+// points it elsewhere, and it neither asks nor fetches.
+func gitEnv() []string {
+	env := []string{"LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL="}
+	for _, name := range []string{"PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// maxOutput bounds what is read from one git command.
+const maxOutput = 32 << 20
+
+// topOf finds the work tree that contains the directory root.
+func topOf(ctx context.Context, root string) (string, error) {
+	abs, err := filepath.Abs(root)
+	if err != nil {
+		return "", fmt.Errorf("finding %s: %w", root, err)
+	}
+	out, _, err := runGit(ctx, abs, maxOutput, "rev-parse", "--show-toplevel")
+	if err != nil {
+		return "", fmt.Errorf("%s is not in a git work tree (%w): give the directory of a repository, or run git init there", abs, err)
+	}
+	return strings.TrimSuffix(string(out), "\n"), nil
+}
+
+// git runs a git command at the top of the work tree and returns its output.
+func (r *repository) git(ctx context.Context, args ...string) (string, error) {
+	out, cut, err := runGit(ctx, r.top, maxOutput, args...)
+	if err == nil && cut {
+		err = fmt.Errorf("git %s has more than %d bytes to say: ask for less, by path or limit", args[0], maxOutput)
+	}
+	return string(out), err
+}
+
+// runGit reads at most limit bytes of a git command's output and reports
+// whether there was more.
+func runGit(ctx context.Context, dir string, limit int64, args ...string) (out []byte, cut bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "git", append(gitOptions[:len(gitOptions):len(gitOptions)], args...)...)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, gitEnv(), time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("running git: %w", err)
+	}
+	out, readErr := io.ReadAll(io.LimitReader(stdout, limit+1))
+	if int64(len(out)) > limit {
+		cancel()
+		_ = cmd.Wait() // killed on purpose
+		return out[:limit], true, nil
+	}
+	if err := errors.Join(readErr, cmd.Wait()); err != nil {
+		if said := strings.TrimSpace(stderr.String()); said != "" {
+			return out, false, &gitError{said: said, err: err}
+		}
+		return out, false, fmt.Errorf("git %s: %w", args[0], err)
+	}
+	return out, false, nil
+}
+
+// A gitError is a command that failed and what git said.
+type gitError struct {
+	said string
+	err  error
+}
+
+func (e *gitError) Error() string { return e.said }
+func (e *gitError) Unwrap() error { return e.err }
+
+// exitCode is that of a git command that ended by itself, else -1.
+func exitCode(err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return -1
+}
+
+// commit resolves a branch, tag or commit, "" being HEAD, to a commit's hash.
+func (r *repository) commit(ctx context.Context, ref string) (string, error) {
+	if ref == "" {
+		ref = "HEAD"
+	}
+	out, err := r.git(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
+	if err == nil {
+		return strings.TrimSpace(out), nil
+	}
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if r.empty(ctx) {
+		return "", errors.New("the repository has no commits yet: make one with git commit, then call again")
+	}
+	return "", fmt.Errorf("%q is no branch, tag or commit here: give one that git knows, such as HEAD, main, v1.2 or a hash", ref)
+}
+
+// empty reports whether HEAD has no commit yet.
+func (r *repository) empty(ctx context.Context) bool {
+	_, err := r.git(ctx, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+	return exitCode(err) == 1
+}
+
+// compare resolves what a diff compares: the commit at which head left base,
+// and head. Without base it is head's parent; where head has none, as in a
+// first commit or a shallow clone, it is the empty tree.
+func (r *repository) compare(ctx context.Context, base, head string) (from, to string, err error) {
+	if to, err = r.commit(ctx, head); err != nil {
+		return "", "", err
+	}
+	if base == "" {
+		if parent, err := r.git(ctx, "rev-parse", "--verify", "--quiet", to+"^1^{commit}"); err == nil {
+			return strings.TrimSpace(parent), to, nil
+		}
+		from, err = r.emptyTree(ctx)
+		return from, to, err
+	}
+	if from, err = r.commit(ctx, base); err != nil {
+		return "", "", err
+	}
+	// Without a common ancestor, as when it was cut off, they are compared
+	// as they are.
+	if ancestor, err := r.git(ctx, "merge-base", from, to); err == nil {
+		from = strings.TrimSpace(ancestor)
+	}
+	return from, to, nil
+}
+
+// emptyTree is the hash of a tree without entries, which depends on the
+// repository's hash function.
+func (r *repository) emptyTree(ctx context.Context) (string, error) {
+	out, err := r.git(ctx, "hash-object", "-t", "tree", os.DevNull)
+	return strings.TrimSpace(out), err
+}
+
+// cleanPath checks a path from the top of the repository. "" stays "".
+func cleanPath(p string) (string, error) {
+	if p == "" {
+		return "", nil
+	}
+	clean := path.Clean(filepath.ToSlash(p))
+	switch {
+	case strings.ContainsRune(p, 0):
+		return "", fmt.Errorf("path %q has a NUL byte in it", p)
+	case path.IsAbs(clean) || filepath.IsAbs(p):
+		return "", fmt.Errorf("path %q is absolute: give it from the top of the repository, such as docs/readme.md", p)
+	case clean == ".." || strings.HasPrefix(clean, "../"):
+		return "", fmt.Errorf("path %q leads out of the repository: give one inside of it", p)
+	}
+	for part := range strings.SplitSeq(clean, "/") {
+		if strings.EqualFold(part, ".git") {
+			return "", fmt.Errorf("path %q is in git's own directory, which is not shown", p)
+		}
+	}
+	if clean == "." {
+		return "", nil
+	}
+	return clean, nil
+}
+
+// pathArgs are the arguments that restrict a git command to a path.
+func pathArgs(p string) ([]string, error) {
+	clean, err := cleanPath(p)
+	if err != nil || clean == "" {
+		return []string{"--"}, err
+	}
+	return []string{"--", clean}, nil
+}

@@ -1,0 +1,502 @@
+package backends
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// MetaIdempotencyKey is the key in _meta of tools/call under which a call's
+// idempotency key travels. It never goes into a header: net/http repeats a
+// POST that carries one.
+const MetaIdempotencyKey = "perdure/idempotency-key"
+
+// controlTimeout bounds messages that nobody waits for, such as the
+// cancelling of a request.
+const controlTimeout = 5 * time.Second
+
+// discoverTimeout is how long a server that ignores server/discover is waited
+// for; longer than mcp-go's own, as interpreters take their time to start.
+const discoverTimeout = 10 * time.Second
+
+// A session is one connection to a backend, initialised, for any number of
+// concurrent calls.
+type session struct {
+	client  *client.Client
+	wire    transport.Interface
+	version string // negotiated protocol version
+
+	// ctx lives until close, lost is closed when the session cannot be used
+	// any more, changed gets a token when the list of tools has changed.
+	ctx      context.Context
+	cancel   context.CancelFunc
+	lost     chan struct{}
+	lostOnce sync.Once
+	changed  chan struct{}
+
+	progress progressRouter
+
+	mu         sync.Mutex
+	closed     bool
+	background sync.WaitGroup
+
+	uses    int  // calls under way; guarded by the backend's mu
+	retired bool // close when uses is 0; guarded by the backend's mu
+}
+
+// dial starts a session: transport, handshake, and what tells of changes.
+func (b *backend) dial(ctx context.Context) (*session, error) {
+	s := &session{lost: make(chan struct{}), changed: make(chan struct{}, 1)}
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	wire, err := b.transport(s)
+	if err != nil {
+		s.cancel()
+		return nil, err
+	}
+	s.wire = wire
+	options := []client.ClientOption{client.WithDiscoverTimeout(discoverTimeout)}
+	if b.cfg.Transport == SSE { // a transport that the newer revisions do not have
+		options = append(options, client.WithProtocolVersion(mcp.LATEST_LEGACY_PROTOCOL_VERSION))
+	}
+	s.client = client.NewClient(wire, options...)
+	s.client.OnNotification(s.notified)
+	s.client.OnConnectionLost(func(error) { s.lose() })
+	if err := s.handshake(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
+	if mcp.IsModernProtocol(s.version) {
+		s.spawn(s.listen)
+	}
+	if c, ok := wire.(*child); ok {
+		s.spawn(func() {
+			<-c.done
+			s.lose()
+		})
+	}
+	return s, nil
+}
+
+func (s *session) handshake(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, s.cancel)
+	defer stop()
+	if err := s.client.Start(s.ctx); err != nil {
+		return fmt.Errorf("connecting: %w", plain(err))
+	}
+	var req mcp.InitializeRequest
+	req.Params.ClientInfo = mcp.Implementation{Name: "perdure", Version: "1"}
+	result, err := s.client.Initialize(ctx, req)
+	if err != nil {
+		return fmt.Errorf("initialising: %w", plain(err))
+	}
+	s.version = result.ProtocolVersion
+	return nil
+}
+
+// transport makes the transport that the configuration names. mcp-go's own
+// log lines are left out: what they say comes back as errors.
+func (b *backend) transport(s *session) (transport.Interface, error) {
+	quiet := slog.New(slog.DiscardHandler)
+	switch b.cfg.Transport {
+	case Stdio:
+		return newChild(b.cfg, b.logger), nil
+	case SSE:
+		t, err := transport.NewSSE(b.cfg.URL,
+			transport.WithHTTPClient(b.meter.client()),
+			transport.WithHeaders(b.cfg.Headers),
+			transport.WithResponseTimeout(math.MaxInt64), // the caller's context alone counts
+			transport.WithSSELogger(quiet))
+		return &sseWire{SSE: t, s: s}, err
+	}
+	//lint:ignore SA1019 session-based servers tell of changes on this stream
+	listening := transport.WithContinuousListening()
+	t, err := transport.NewStreamableHTTP(b.cfg.URL, listening,
+		transport.WithHTTPBasicClient(b.meter.client()),
+		transport.WithHTTPHeaders(b.cfg.Headers),
+		transport.WithHTTPLogger(quiet))
+	return &httpWire{StreamableHTTP: t, s: s}, err
+}
+
+// An httpWire is mcp-go's streamable HTTP transport with the exchange of each
+// request recorded and cancelled requests told to session-based servers.
+type httpWire struct {
+	*transport.StreamableHTTP
+	s *session
+}
+
+// RequiresLegacyProtocol lets the client negotiate: the listening stream is
+// opened if the server turns out to be session-based, and left alone if not.
+func (w *httpWire) RequiresLegacyProtocol() bool { return false }
+
+func (w *httpWire) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	x := exchangeOf(ctx)
+	answer, err := w.StreamableHTTP.SendRequest(ctx, req)
+	if err != nil && ctx.Err() != nil && !mcp.IsModernProtocol(w.s.version) {
+		w.s.cancelRequest(x, req.ID, ctx.Err())
+	}
+	return x.capture(req.Method, answer), err
+}
+
+// An sseWire does the same for the older transport, and ends the requests
+// whose answers cannot come any more because the stream is gone.
+type sseWire struct {
+	*transport.SSE
+	s *session
+}
+
+func (w *sseWire) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	x := exchangeOf(ctx)
+	// Without its deadline, ahead of which mcp-go would end the request with
+	// an error of its own.
+	waiting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	go func() {
+		select {
+		case <-w.s.lost:
+			cancel()
+		case <-waiting.Done():
+		}
+	}()
+	answer, err := w.SSE.SendRequest(waiting, req)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		w.s.cancelRequest(x, req.ID, ctx.Err())
+	case waiting.Err() != nil:
+		err = errors.New("the stream of answers broke off")
+	}
+	return x.capture(req.Method, answer), err
+}
+
+// cancelRequest tells a server that nobody waits for the answer to a request
+// any more. mcp-go's client does so over stdio only; on 2026-07-28 over HTTP
+// the closed request is the message.
+func (s *session) cancelRequest(x *exchange, id mcp.RequestId, reason error) {
+	if x.outcome() == NotSent {
+		return
+	}
+	n := mcp.JSONRPCNotification{JSONRPC: mcp.JSONRPC_VERSION}
+	n.Method = string(mcp.MethodNotificationCancelled)
+	n.Params.AdditionalFields = map[string]any{"requestId": id, "reason": reason.Error()}
+	s.spawn(func() {
+		ctx, cancel := context.WithTimeout(s.ctx, controlTimeout)
+		defer cancel()
+		_ = s.wire.SendNotification(ctx, n) // the call has ended; nobody can be told
+	})
+}
+
+// lose marks the session as unusable.
+func (s *session) lose() { s.lostOnce.Do(func() { close(s.lost) }) }
+
+func (s *session) isLost() bool {
+	select {
+	case <-s.lost:
+		return true
+	default:
+		return false
+	}
+}
+
+// close ends the session and all requests under way.
+func (s *session) close() {
+	s.lose()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	_ = s.client.Close()
+	s.cancel()
+	s.background.Wait()
+}
+
+// spawn runs f until close waits for it; not at all after.
+func (s *session) spawn(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.background.Go(f)
+	}
+}
+
+// notified takes a notification of the server. It runs where answers are
+// read, so that progress comes before the result that it led to.
+func (s *session) notified(n mcp.JSONRPCNotification) {
+	switch n.Method {
+	case string(mcp.MethodNotificationToolsListChanged):
+		s.noteChange()
+	case string(mcp.MethodNotificationProgress):
+		s.progress.route(n.Params.AdditionalFields)
+	}
+}
+
+func (s *session) noteChange() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// listen keeps a subscription to changes of the tool list, on servers that
+// have no stream of notifications by themselves. One that does not offer it
+// is asked again from time to time, as any.
+func (s *session) listen() {
+	const first, most = time.Second, time.Minute
+	for delay := first; ; delay = min(2*delay, most) {
+		began := time.Now()
+		err := s.client.Listen(s.ctx, mcp.SubscriptionFilter{ToolsListChanged: true})
+		if s.ctx.Err() != nil || isRPCError(err) {
+			return
+		}
+		if time.Since(began) > most {
+			delay = first
+		}
+		s.noteChange() // something may have changed while nobody listened
+		select {
+		case <-time.After(delay):
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// isRPCError reports whether err is an answer of the server.
+func isRPCError(err error) bool {
+	var onWire *transport.Error
+	return err != nil && !errors.As(err, &onWire)
+}
+
+// list asks for all tools and how long the answer holds, 0 = not said.
+func (s *session) list(ctx context.Context) (tools []listedTool, ttl time.Duration, err error) {
+	seen := map[mcp.Cursor]bool{}
+	var req mcp.ListToolsRequest
+	for {
+		page, next, pageTTL, err := s.listPage(ctx, req)
+		if err != nil {
+			return nil, 0, err
+		}
+		tools = append(tools, page...)
+		ttl = max(ttl, pageTTL)
+		if next == "" {
+			return tools, ttl, nil
+		}
+		if seen[next] {
+			return nil, 0, fmt.Errorf("listing tools: page %q comes after itself", next)
+		}
+		seen[next] = true
+		req.Params.Cursor = next
+	}
+}
+
+// listPage reads one page from the raw answer, so that schemas stay as the
+// server wrote them. mcp-go's client keeps the tools, too: it puts parameters
+// into headers where a tool asks for it, and leaves out those that ask wrongly.
+func (s *session) listPage(ctx context.Context, req mcp.ListToolsRequest) ([]listedTool, mcp.Cursor, time.Duration, error) {
+	ctx, x := newExchange(ctx)
+	decoded, err := s.client.ListToolsByPage(ctx, req)
+	raw, callErr := x.result(err)
+	if callErr != nil {
+		return nil, "", 0, fmt.Errorf("listing tools: %w", callErr)
+	}
+	var page struct {
+		Tools      []listedTool `json:"tools"`
+		NextCursor mcp.Cursor   `json:"nextCursor"`
+		TTLMs      int64        `json:"ttlMs"`
+	}
+	if err := json.Unmarshal(raw, &page); err != nil {
+		return nil, "", 0, fmt.Errorf("listing tools: %w", err)
+	}
+	if decoded != nil && len(decoded.Tools) < len(page.Tools) {
+		page.Tools = intersect(page.Tools, decoded.Tools)
+	}
+	return page.Tools, page.NextCursor, time.Duration(page.TTLMs) * time.Millisecond, nil
+}
+
+func intersect(tools []listedTool, accepted []mcp.Tool) []listedTool {
+	names := map[string]bool{}
+	for _, t := range accepted {
+		names[t.Name] = true
+	}
+	var kept []listedTool
+	for _, t := range tools {
+		if names[t.Name] {
+			kept = append(kept, t)
+		}
+	}
+	return kept
+}
+
+// call sends one tools/call. The exchange is never nil.
+func (s *session) call(ctx context.Context, c Call) (*Result, *exchange, error) {
+	ctx, x := newExchange(ctx)
+	req := mcp.CallToolRequest{}
+	req.Params.Name = c.Tool
+	req.Params.RawArguments = c.Arguments
+	meta := map[string]any{}
+	if c.IdempotencyKey != "" {
+		meta[MetaIdempotencyKey] = c.IdempotencyKey
+	}
+	var token mcp.ProgressToken
+	if c.Progress != nil {
+		added := s.progress.add(c.Progress)
+		defer s.progress.remove(added)
+		token = added
+	}
+	if len(meta) > 0 || token != nil {
+		req.Params.Meta = &mcp.Meta{ProgressToken: token, AdditionalFields: meta}
+	}
+	_, err := s.client.CallTool(ctx, req)
+	raw, err := x.result(err)
+	if err != nil {
+		return nil, x, err
+	}
+	result, err := parseResult(raw)
+	return result, x, err
+}
+
+// result is the raw result of the exchange, or why there is none. err is what
+// mcp-go's client says; it may fail to decode what arrived well.
+func (x *exchange) result(err error) (json.RawMessage, error) {
+	x.mu.Lock()
+	arrived := x.answer != nil && x.answer.Error == nil && len(x.answer.Result) > 0 && x.status < 300
+	x.mu.Unlock()
+	if arrived {
+		return x.answer.Result, nil
+	}
+	if err == nil {
+		err = errors.New("the answer has neither result nor error")
+	}
+	return nil, x.cause(err)
+}
+
+// sessionGone reports whether a call failed because the session is over on
+// the other side; it has not been executed then.
+func (s *session) sessionGone(x *exchange, err error) bool {
+	if _, ok := s.wire.(*child); ok || s.isLost() {
+		return x.outcome() == NotSent
+	}
+	if mcp.IsModernProtocol(s.version) {
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch x.status {
+	case http.StatusNotFound: // what the specification says
+		return true
+	case http.StatusBadRequest: // what some servers say
+		return strings.Contains(strings.ToLower(err.Error()), "session")
+	}
+	return errors.Is(err, transport.ErrSessionTerminated)
+}
+
+// parseResult reads a tool's result without touching its numbers.
+func parseResult(raw json.RawMessage) (*Result, error) {
+	var r struct {
+		ResultType string          `json:"resultType"`
+		IsError    bool            `json:"isError"`
+		Structured json.RawMessage `json:"structuredContent"`
+		Content    []struct {
+			Content
+			MimeType string `json:"mimeType"`
+			Resource struct {
+				URI, MimeType, Text, Blob string
+			} `json:"resource"`
+		} `json:"content"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, fmt.Errorf("decoding the result: %w", err)
+	}
+	if r.ResultType == string(mcp.ResultTypeInputRequired) {
+		return nil, errInputRequired
+	}
+	result := &Result{IsError: r.IsError, Raw: raw}
+	if string(r.Structured) != "null" {
+		result.Structured = r.Structured
+	}
+	for _, block := range r.Content {
+		c := block.Content
+		c.MIMEType = block.MimeType
+		if c.Type == "resource" {
+			c.Text, c.Data, c.URI, c.MIMEType = block.Resource.Text, block.Resource.Blob, block.Resource.URI, block.Resource.MimeType
+		}
+		result.Content = append(result.Content, c)
+	}
+	return result, nil
+}
+
+var errInputRequired = errors.New("the tool asks for input in the middle of the call, which perdure does not give to backends")
+
+// A progressRouter hands progress to the call that it belongs to: mcp-go's
+// client has the same handlers for all.
+type progressRouter struct {
+	mu    sync.Mutex
+	last  int64
+	sinks map[string]*progressSink
+}
+
+type progressSink struct {
+	mu   sync.Mutex
+	tell func(Progress) // nil when the call has ended
+	last float64
+}
+
+func (r *progressRouter) add(tell func(Progress)) (token string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sinks == nil {
+		r.sinks = map[string]*progressSink{}
+	}
+	r.last++
+	token = "p" + strconv.FormatInt(r.last, 10)
+	r.sinks[token] = &progressSink{tell: tell, last: math.Inf(-1)}
+	return token
+}
+
+// remove ends the progress of a call; nobody is told any more after.
+func (r *progressRouter) remove(token string) {
+	r.mu.Lock()
+	sink := r.sinks[token]
+	delete(r.sinks, token)
+	r.mu.Unlock()
+	sink.mu.Lock()
+	defer sink.mu.Unlock()
+	sink.tell = nil
+}
+
+func (r *progressRouter) route(params map[string]any) {
+	token, _ := params["progressToken"].(string)
+	r.mu.Lock()
+	sink := r.sinks[token]
+	r.mu.Unlock()
+	if sink == nil {
+		return
+	}
+	var p Progress
+	p.Progress, _ = params["progress"].(float64)
+	p.Total, _ = params["total"].(float64)
+	p.Message, _ = params["message"].(string)
+	sink.hear(p)
+}
+
+// hear leaves out what is not ahead of what was told before: a session has
+// several streams, and notifications on them overtake each other.
+func (s *progressSink) hear(p Progress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tell == nil || p.Progress <= s.last {
+		return
+	}
+	s.last = p.Progress
+	s.tell(p)
+}

@@ -1,0 +1,457 @@
+package backends
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// How long a child may take to end after its stdin was closed, and then after
+// SIGTERM, before it is killed.
+const (
+	stdinGrace = 2 * time.Second
+	termGrace  = 3 * time.Second
+)
+
+// A child is an MCP server that runs as a child process: a transport for
+// mcp-go's client over its stdin and stdout.
+//
+// mcp-go's own stdio transport does not tell when the child ended or whether
+// a request was written, waits for a child that does not read without regard
+// to the context, reads lines of any length into memory and signals the child
+// but not what the child started.
+type child struct {
+	cfg    Config
+	logger *slog.Logger
+
+	cmd    *exec.Cmd
+	stdin  *os.File
+	stdout *os.File
+	tail   stderrTail
+
+	writing chan struct{} // holds a token while nobody writes
+	exited  chan struct{} // closed when the process has ended
+	done    chan struct{} // closed when no answer can come any more
+
+	mu       sync.Mutex
+	pending  map[string]chan *transport.JSONRPCResponse
+	notify   func(mcp.JSONRPCNotification)
+	requests transport.RequestHandler
+	err      error // why done was closed
+	closing  bool
+
+	background sync.WaitGroup
+}
+
+func newChild(cfg Config, logger *slog.Logger) *child {
+	c := &child{
+		cfg: cfg, logger: logger,
+		writing: make(chan struct{}, 1), exited: make(chan struct{}), done: make(chan struct{}),
+		pending: map[string]chan *transport.JSONRPCResponse{},
+	}
+	c.writing <- struct{}{}
+	return c
+}
+
+// Start starts the process; ctx does not bound its life, Close ends it.
+func (c *child) Start(context.Context) error {
+	stdinR, stdinW, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("starting %s: %w", c.cfg.Command, err)
+	}
+	defer stdinR.Close()
+	stdoutR, stdoutW, err := os.Pipe()
+	if err != nil {
+		stdinW.Close()
+		return fmt.Errorf("starting %s: %w", c.cfg.Command, err)
+	}
+	defer stdoutW.Close()
+	c.stdin, c.stdout = stdinW, stdoutR
+
+	c.cmd = exec.Command(c.cfg.Command, c.cfg.Args...)
+	c.cmd.Dir = c.cfg.Dir
+	c.cmd.Env = childEnv(c.cfg.Env)
+	c.cmd.Stdin, c.cmd.Stdout = stdinR, stdoutW
+	c.cmd.Stderr = &lineWriter{line: c.stderrLine}
+	c.cmd.WaitDelay = time.Second // what the child started may hold stderr open
+	ownGroup(c.cmd)
+
+	started := make(chan error, 1)
+	go c.run(started)
+	if err := <-started; err != nil {
+		c.stdin.Close()
+		c.stdout.Close()
+		return fmt.Errorf("starting %s: %w", c.cfg.Command, err)
+	}
+	c.background.Go(c.read)
+	return nil
+}
+
+// run starts the process and waits for it on one locked thread: Linux sends
+// the parent-death signal when the thread that started the child ends.
+func (c *child) run(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := c.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	err = c.cmd.Wait()
+	signalGroup(c.cmd, os.Kill) // what the child left behind
+	c.mu.Lock()
+	c.err = fmt.Errorf("the process ended: %w", exitError(err, c.tail.last()))
+	c.mu.Unlock()
+	close(c.exited)
+	// What it wrote last is still in the pipe. A process that left the group
+	// may hold the pipe open.
+	_ = c.stdout.SetReadDeadline(time.Now().Add(time.Second))
+}
+
+func exitError(err error, stderr string) error {
+	if err == nil {
+		err = errors.New("exit status 0")
+	}
+	if stderr != "" {
+		return fmt.Errorf("%w: %s", err, stderr)
+	}
+	return err
+}
+
+// childEnv is a small environment: a child sees what every program needs and
+// what its configuration gives it, not our secrets.
+func childEnv(extra map[string]string) []string {
+	env := make([]string, 0, len(extra)+5)
+	for _, name := range []string{"PATH", "HOME", "USER", "LANG", "TMPDIR"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	for name, value := range extra {
+		env = append(env, name+"="+value)
+	}
+	return env
+}
+
+func (c *child) stderrLine(line string) {
+	c.tail.add(line)
+	c.logger.Debug("stderr of backend", "line", line)
+}
+
+// read hands on what the child writes until it ends.
+func (c *child) read() {
+	r := bufio.NewReaderSize(c.stdout, 64<<10)
+	var err error
+	for err == nil {
+		var line []byte
+		if line, err = readLine(r, c.cfg.maxResultBytes()); err == nil {
+			c.receive(line)
+		}
+	}
+	c.finish(err)
+}
+
+// readLine reads a line of at most limit bytes.
+func readLine(r *bufio.Reader, limit int64) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		if int64(len(line)) > limit {
+			return nil, tooLarge(limit)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return bytes.TrimSpace(line), err
+		}
+	}
+}
+
+// finish ends the session after reading ended with err. A child whose answer
+// was over the limit is killed: it would wait for the rest to be read.
+func (c *child) finish(err error) {
+	if errors.Is(err, ErrTooLarge) {
+		signalGroup(c.cmd, os.Kill)
+	}
+	select {
+	case <-c.exited:
+	case <-time.After(time.Second): // stdout was closed, or is not to be read on
+	}
+	c.mu.Lock()
+	if c.err == nil || errors.Is(err, ErrTooLarge) {
+		c.err = fmt.Errorf("reading from the process: %w", err)
+	}
+	c.mu.Unlock()
+	close(c.done)
+}
+
+// receive takes one message. Lines that are no JSON-RPC are ignored: careless
+// servers log to stdout.
+func (c *child) receive(line []byte) {
+	var head struct {
+		ID     *mcp.RequestId `json:"id"`
+		Method string         `json:"method"`
+	}
+	if len(line) == 0 || json.Unmarshal(line, &head) != nil {
+		return
+	}
+	switch {
+	case head.Method == "" && head.ID != nil:
+		c.receiveAnswer(line)
+	case head.ID == nil:
+		c.receiveNotification(line)
+	default:
+		c.receiveRequest(line)
+	}
+}
+
+func (c *child) receiveAnswer(line []byte) {
+	var answer transport.JSONRPCResponse
+	if json.Unmarshal(line, &answer) != nil {
+		return
+	}
+	if ch := c.take(answer.ID.String()); ch != nil {
+		ch <- &answer
+	}
+}
+
+func (c *child) receiveNotification(line []byte) {
+	var n mcp.JSONRPCNotification
+	c.mu.Lock()
+	notify := c.notify
+	c.mu.Unlock()
+	if notify != nil && json.Unmarshal(line, &n) == nil {
+		notify(n)
+	}
+}
+
+func (c *child) receiveRequest(line []byte) {
+	var req transport.JSONRPCRequest
+	c.mu.Lock()
+	handle := c.requests
+	c.mu.Unlock()
+	if handle == nil || json.Unmarshal(line, &req) != nil {
+		return
+	}
+	c.background.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), controlTimeout)
+		defer cancel()
+		resp, err := handle(ctx, req)
+		if err != nil {
+			resp = transport.NewJSONRPCErrorResponse(req.ID, mcp.METHOD_NOT_FOUND, err.Error(), nil)
+		}
+		_, _ = c.write(ctx, resp)
+	})
+}
+
+// SendRequest writes a request and waits for its answer.
+func (c *child) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	x := exchangeOf(ctx)
+	id := req.ID.String()
+	ch := make(chan *transport.JSONRPCResponse, 1)
+	c.mu.Lock()
+	c.pending[id] = ch
+	c.mu.Unlock()
+	defer c.take(id)
+
+	reached, err := c.write(ctx, req)
+	x.set(func() { x.reached = reached })
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case answer := <-ch:
+		return x.capture(req.Method, answer), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-c.done:
+	}
+	select {
+	case answer := <-ch: // it came just before the end
+		return x.capture(req.Method, answer), nil
+	default:
+		return nil, c.failure()
+	}
+}
+
+func (c *child) take(id string) chan *transport.JSONRPCResponse {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ch := c.pending[id]
+	delete(c.pending, id)
+	return ch
+}
+
+// write writes one message as a line and reports whether any of it may have
+// got to the child. It waits for a child that does not read until ctx ends.
+func (c *child) write(ctx context.Context, message any) (reached bool, err error) {
+	line, err := json.Marshal(message)
+	if err != nil {
+		return false, fmt.Errorf("encoding the message: %w", err)
+	}
+	select {
+	case <-c.writing:
+		defer func() { c.writing <- struct{}{} }()
+	case <-ctx.Done():
+	case <-c.exited:
+	case <-c.done:
+	}
+	select { // the token may have come together with an end
+	case <-c.exited:
+		return false, c.failure()
+	case <-c.done:
+		return false, c.failure()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	default:
+	}
+	_ = c.stdin.SetWriteDeadline(time.Time{})
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = c.stdin.SetWriteDeadline(time.Unix(1, 0))
+		close(ended)
+	})
+	defer func() {
+		if !stop() {
+			<-ended // or it would end the next message
+		}
+	}()
+	n, err := c.stdin.Write(append(line, '\n'))
+	if err == nil {
+		return true, nil
+	}
+	if n > 0 { // half a line: nothing that follows could be understood
+		signalGroup(c.cmd, os.Kill)
+	}
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return n > 0, fmt.Errorf("writing to the process: %w", err)
+}
+
+// failure says why the session with the child is over.
+func (c *child) failure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
+		return ErrClosed
+	}
+	return c.err
+}
+
+// SendNotification writes a notification.
+func (c *child) SendNotification(ctx context.Context, n mcp.JSONRPCNotification) error {
+	_, err := c.write(ctx, n)
+	return err
+}
+
+// SetNotificationHandler sets what notifications are handed to.
+func (c *child) SetNotificationHandler(f func(mcp.JSONRPCNotification)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.notify = f
+}
+
+// SetRequestHandler sets what answers the child's requests.
+func (c *child) SetRequestHandler(f transport.RequestHandler) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests = f
+}
+
+// GetSessionId returns "": a child is its own session.
+func (c *child) GetSessionId() string { return "" }
+
+// Close ends the child: its stdin is closed, then it is asked by SIGTERM and
+// then killed, with all that it started.
+func (c *child) Close() error {
+	c.mu.Lock()
+	started := c.cmd != nil && c.cmd.Process != nil
+	closing := c.closing
+	c.closing = true
+	c.mu.Unlock()
+	if !started || closing {
+		return nil
+	}
+	_ = c.stdin.Close()
+	if !c.exitedWithin(stdinGrace) {
+		signalGroup(c.cmd, terminate)
+		if !c.exitedWithin(termGrace) {
+			signalGroup(c.cmd, os.Kill)
+			<-c.exited
+		}
+	}
+	c.background.Wait()
+	return c.stdout.Close()
+}
+
+func (c *child) exitedWithin(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-c.exited:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// A lineWriter hands on whole lines, cut at 4 KB.
+type lineWriter struct {
+	buf  []byte
+	line func(string)
+}
+
+const maxStderrLine = 4 << 10
+
+func (w *lineWriter) Write(p []byte) (int, error) {
+	w.buf = append(w.buf, p...)
+	for {
+		i := bytes.IndexByte(w.buf, '\n')
+		if i < 0 && len(w.buf) < maxStderrLine {
+			return len(p), nil
+		}
+		if i < 0 {
+			i = maxStderrLine - 1
+		}
+		w.line(strings.TrimRight(string(w.buf[:i]), "\r"))
+		w.buf = w.buf[min(i+1, len(w.buf)):]
+	}
+}
+
+var _ io.Writer = (*lineWriter)(nil)
+
+// A stderrTail keeps the last line that says something, which often is why a
+// process ended.
+type stderrTail struct {
+	mu   sync.Mutex
+	line string
+}
+
+func (t *stderrTail) add(line string) {
+	if strings.TrimSpace(line) == "" {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.line = line
+}
+
+func (t *stderrTail) last() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.line
+}

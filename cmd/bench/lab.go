@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A lab is the backend and the servers under measurement, as processes.
+type lab struct {
+	dir   string
+	load  string            // the load client
+	urls  map[string]string // of the servers, by configuration
+	procs []*exec.Cmd
+}
+
+// declared says of the benchmark's reading tools that they read.
+const declared = `    effects:
+      - {tool: echo, class: read}
+      - {tool: list, class: read}
+      - {tool: sleep, class: read}
+`
+
+func newLab(ctx context.Context, perdure, load string) (_ *lab, err error) {
+	dir, err := os.MkdirTemp("", "perdure-bench-")
+	if err != nil {
+		return nil, err
+	}
+	l := &lab{dir: dir, load: filepath.Join(dir, "load"), urls: map[string]string{}}
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	for bin, pkg := range map[string]string{l.load: "./load", filepath.Join(dir, "backend"): "./cmd/backend"} {
+		build := exec.CommandContext(ctx, "go", "build", "-o", bin, pkg)
+		build.Dir, build.Stderr = load, os.Stderr
+		if err := build.Run(); err != nil {
+			return nil, fmt.Errorf("building %s of %s: %w", pkg, load, err)
+		}
+	}
+	address, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	if err := l.start(exec.Command(filepath.Join(dir, "backend"), "-quiet", "-addr", address)); err != nil {
+		return nil, err
+	}
+	source, err := os.ReadFile(filepath.Join(load, "load", "bench.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	config := strings.ReplaceAll(string(source), "{backend}", address)
+	transport := "    transport: streamable-http\n"
+	for name, text := range map[string]string{
+		"default": config,
+		"read":    strings.Replace(config, transport, transport+declared, 1),
+	} {
+		if err := l.serve(ctx, perdure, name, text); err != nil {
+			return nil, fmt.Errorf("starting perdure (%s): %w", name, err)
+		}
+	}
+	return l, nil
+}
+
+// serve starts perdure with a configuration and waits until it is ready.
+func (l *lab) serve(ctx context.Context, perdure, name, config string) error {
+	file := filepath.Join(l.dir, name+".yaml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		return err
+	}
+	address, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(perdure, "dev", "--config", file, "--data", filepath.Join(l.dir, name), "--listen", address, "--ui-listen", "", "--log-level", "warn")
+	if err := l.start(cmd); err != nil {
+		return err
+	}
+	l.urls[name] = "http://" + address + "/mcp"
+	for range 600 {
+		if resp, err := http.Get("http://" + address + "/readyz"); err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return errors.New("not ready after 30 s")
+}
+
+func (l *lab) start(cmd *exec.Cmd) error {
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	l.procs = append(l.procs, cmd)
+	return nil
+}
+
+// measure returns the measurement of a server's composites by the load client.
+func (l *lab) measure(config string) func(context.Context, shape, int, time.Duration) (figure, figure, error) {
+	return func(ctx context.Context, s shape, callers int, d time.Duration) (seq, con figure, err error) {
+		cmd := exec.CommandContext(ctx, l.load, "-url", l.urls[config], "-n", fmt.Sprint(s.calls), "-c", fmt.Sprint(callers), "-d", d.String(), s.name, s.arguments)
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		if err != nil {
+			return seq, con, err
+		}
+		dec := json.NewDecoder(bytes.NewReader(out))
+		if err := dec.Decode(&seq); err != nil {
+			return seq, con, fmt.Errorf("reading the load client's figures: %w", err)
+		}
+		return seq, con, dec.Decode(&con)
+	}
+}
+
+func (l *lab) close() {
+	for _, p := range l.procs {
+		_ = syscall.Kill(-p.Process.Pid, syscall.SIGKILL)
+		_ = p.Wait()
+	}
+	_ = os.RemoveAll(l.dir)
+}
+
+func freeAddress() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer ln.Close()
+	return ln.Addr().String(), nil
+}

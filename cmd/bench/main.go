@@ -1,0 +1,111 @@
+// Command bench measures composites of perdure beside bare Temporal workflows
+// of the same shape, in one run on one machine.
+//
+//	go run ./cmd/bench -perdure bin/perdure -load ../shared/conformance
+//
+// The composites are those of load/bench.yaml there, called by its load client
+// over MCP against its backend: once with tools as unsafe as they are by
+// default, once with the reading tools declared read. The bare workflows call
+// activities that do nothing, against an embedded server tuned alike: what
+// they take is Temporal's share. One table in Markdown comes out.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"time"
+)
+
+// A shape is what one row of the table measures.
+type shape struct {
+	name      string
+	arguments string
+	calls     int // of one caller; fewer for long ones
+}
+
+var shapes = []shape{
+	{"one_step", `{"message":"hi"}`, 200},
+	{"three_parallel", `{"message":"hi"}`, 200},
+	{"chain_of_5", `{"message":"hi"}`, 200},
+	{"foreach_50", `{}`, 40},
+	{"approval", `{"key":"k"}`, 100},
+}
+
+// A figure is what was measured of one shape in one way.
+type figure struct {
+	P50       float64 `json:"p50_ms"`
+	P99       float64 `json:"p99_ms"`
+	PerSecond float64 `json:"per_second"`
+	Errors    int     `json:"errors"`
+	ToolError int     `json:"tool_errors"`
+	First     string  `json:"first_error"`
+}
+
+// A way is one column: how a shape is run. Measure makes the sequential and
+// the concurrent measurement of a shape.
+type way struct {
+	name    string
+	measure func(ctx context.Context, s shape, callers int, d time.Duration) (sequential, concurrent figure, err error)
+}
+
+func main() {
+	perdure := flag.String("perdure", "bin/perdure", "the program to measure")
+	load := flag.String("load", "../shared/conformance", "where the load client and its backend are")
+	callers := flag.Int("c", 16, "concurrent callers")
+	d := flag.Duration("d", 8*time.Second, "how long they call, for each shape")
+	only := flag.String("only", "", "measure this shape only")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *perdure, *load, *only, *callers, *d); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, perdure, load, only string, callers int, d time.Duration) error {
+	lab, err := newLab(ctx, perdure, load)
+	if err != nil {
+		return err
+	}
+	defer lab.close()
+	bare, err := newBare(ctx, lab.dir)
+	if err != nil {
+		return err
+	}
+	defer bare.close()
+	ways := []way{
+		{"perdure", lab.measure("default")},
+		{"bare, activities", bare.measure(false)},
+		{"perdure, reads declared", lab.measure("read")},
+		{"bare, local activities", bare.measure(true)},
+	}
+	fmt.Printf("%d cores, %d callers for %s; p50 / p99 in ms of one caller, runs per second of all\n\n", runtime.NumCPU(), callers, d)
+	fmt.Print("| shape |")
+	for _, w := range ways {
+		fmt.Printf(" %s |", w.name)
+	}
+	fmt.Print("\n|---|---|---|---|---|\n")
+	for _, s := range shapes {
+		if only != "" && s.name != only {
+			continue
+		}
+		fmt.Printf("| %s |", s.name)
+		for _, w := range ways {
+			seq, con, err := w.measure(ctx, s, callers, d)
+			if err != nil {
+				return fmt.Errorf("%s of %s: %w", s.name, w.name, err)
+			}
+			fmt.Printf(" %.1f / %.1f, %.0f/s |", seq.P50, seq.P99, con.PerSecond)
+			if bad := seq.Errors + seq.ToolError + con.Errors + con.ToolError; bad > 0 {
+				return fmt.Errorf("%s of %s: %d calls failed, the first: %s%s", s.name, w.name, bad, seq.First, con.First)
+			}
+		}
+		fmt.Println()
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// callArguments makes the arguments of a call: those of --args, and over them
+// key=value pairs, which the tool's schema gives their types.
+func callArguments(schema json.RawMessage, base json.RawMessage, pairs []string) (json.RawMessage, error) {
+	root, err := schemaObject(schema)
+	if err != nil {
+		return nil, err
+	}
+	arguments := map[string]json.RawMessage{}
+	if base != nil {
+		if err := json.Unmarshal(base, &arguments); err != nil {
+			return nil, fmt.Errorf("--args is not a JSON object: %v", err)
+		}
+	}
+	given := map[string]bool{}
+	for _, pair := range pairs {
+		name, text, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, fmt.Errorf("%q is not of the form key=value", pair)
+		}
+		if given[name] {
+			return nil, fmt.Errorf("parameter %s is given twice; write a list as %s='[1, 2]'", name, name)
+		}
+		given[name] = true
+		if arguments[name], err = root.argument(name, text); err != nil {
+			return nil, err
+		}
+	}
+	raw, err := json.Marshal(arguments)
+	if err != nil {
+		return nil, fmt.Errorf("writing the arguments: %w", err)
+	}
+	return raw, root.validate(raw)
+}
+
+// readArguments reads what --args says: JSON, @FILE, or - for standard input.
+func readArguments(text string, in io.Reader) (json.RawMessage, error) {
+	switch {
+	case text == "":
+		return nil, nil
+	case text == "-":
+		raw, err := io.ReadAll(in)
+		if err != nil {
+			return nil, fmt.Errorf("reading the arguments from standard input: %w", err)
+		}
+		return raw, nil
+	case strings.HasPrefix(text, "@"):
+		raw, err := os.ReadFile(text[1:])
+		if err != nil {
+			return nil, fmt.Errorf("reading the arguments: %w", err)
+		}
+		return raw, nil
+	default:
+		return json.RawMessage(text), nil
+	}
+}
+
+// An objectSchema is the JSON Schema of an object: of a tool's arguments or of
+// an answer.
+type objectSchema struct {
+	raw  json.RawMessage
+	root map[string]any
+}
+
+func schemaObject(raw json.RawMessage) (*objectSchema, error) {
+	s := &objectSchema{raw: raw, root: map[string]any{}}
+	if len(raw) == 0 {
+		return s, nil
+	}
+	value, err := definitions.DecodeValue(raw)
+	if err != nil {
+		return nil, fmt.Errorf("reading the tool's schema: %w", err)
+	}
+	if root, ok := value.(map[string]any); ok {
+		s.root = root
+	}
+	return s, nil
+}
+
+func (s *objectSchema) properties() map[string]any {
+	properties, _ := s.root["properties"].(map[string]any)
+	return properties
+}
+
+func (s *objectSchema) required(name string) bool {
+	required, _ := s.root["required"].([]any)
+	return slices.Contains(required, any(name))
+}
+
+// property gives the schema of a property; references inside the schema are
+// followed.
+func (s *objectSchema) property(name string) map[string]any {
+	property, _ := s.properties()[name].(map[string]any)
+	return s.resolve(property, 0)
+}
+
+func (s *objectSchema) resolve(schema map[string]any, depth int) map[string]any {
+	ref, ok := schema["$ref"].(string)
+	if !ok || depth > 10 || !strings.HasPrefix(ref, "#/") {
+		return schema
+	}
+	var node any = s.root
+	for _, key := range strings.Split(ref[2:], "/") {
+		at, _ := node.(map[string]any)
+		node = at[strings.NewReplacer("~1", "/", "~0", "~").Replace(key)]
+	}
+	target, _ := node.(map[string]any)
+	return s.resolve(target, depth+1)
+}
+
+// argument gives the value of a parameter that is written as text.
+func (s *objectSchema) argument(name, text string) (json.RawMessage, error) {
+	if _, known := s.properties()[name]; !known && s.root["additionalProperties"] != true {
+		names := slices.Sorted(maps.Keys(s.properties()))
+		if len(names) == 0 {
+			return nil, fmt.Errorf("there is no parameter %q; the tool takes none", name)
+		}
+		return nil, fmt.Errorf("there is no parameter %q; there is %s", name, strings.Join(names, ", "))
+	}
+	value, err := convert(s.types(s.property(name), 0), text)
+	if err != nil {
+		return nil, fmt.Errorf("parameter %s: %v", name, err)
+	}
+	return value, nil
+}
+
+// types are those that a schema allows, in its order; nil = any.
+func (s *objectSchema) types(schema map[string]any, depth int) []string {
+	schema = s.resolve(schema, depth)
+	switch t := schema["type"].(type) {
+	case string:
+		return []string{t}
+	case []any:
+		return typeNames(t)
+	}
+	for _, key := range []string{"anyOf", "oneOf"} {
+		var types []string
+		options, _ := schema[key].([]any)
+		for _, option := range options {
+			if sub, ok := option.(map[string]any); ok && depth < 10 {
+				types = append(types, s.types(sub, depth+1)...)
+			}
+		}
+		if types != nil {
+			return types
+		}
+	}
+	if options, ok := schema["enum"].([]any); ok && !slices.ContainsFunc(options, func(v any) bool { _, text := v.(string); return !text }) {
+		return []string{"string"}
+	}
+	if _, ok := schema["const"].(string); ok {
+		return []string{"string"}
+	}
+	return nil
+}
+
+func typeNames(list []any) []string {
+	var names []string
+	for _, t := range list {
+		if name, ok := t.(string); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+var (
+	wholeNumber   = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
+	decimalNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+)
+
+// convert gives text the first of the types that fits it. Without types, what
+// is JSON is taken as such and the rest as a string.
+func convert(types []string, text string) (json.RawMessage, error) {
+	if len(types) == 0 {
+		if json.Valid([]byte(text)) {
+			return json.RawMessage(text), nil
+		}
+		types = []string{"string"}
+	}
+	for _, t := range types {
+		if value, ok := convertTo(t, text); ok {
+			return value, nil
+		}
+	}
+	return nil, fmt.Errorf("%q is not %s", text, describeTypes(types))
+}
+
+func convertTo(kind, text string) (json.RawMessage, bool) {
+	raw := json.RawMessage(text)
+	switch kind {
+	case "string":
+		quoted, err := definitions.EncodeValue(text)
+		return quoted, err == nil
+	case "integer":
+		return raw, wholeNumber.MatchString(text)
+	case "number":
+		return raw, decimalNumber.MatchString(text)
+	case "boolean":
+		return raw, text == "true" || text == "false"
+	case "null":
+		return raw, text == "null"
+	case "array":
+		return raw, strings.HasPrefix(strings.TrimSpace(text), "[") && json.Valid(raw)
+	case "object":
+		return raw, strings.HasPrefix(strings.TrimSpace(text), "{") && json.Valid(raw)
+	default:
+		return nil, false
+	}
+}
+
+func describeTypes(types []string) string {
+	words := map[string]string{
+		"string": "text", "integer": "a whole number", "number": "a number", "boolean": "true or false",
+		"null": "null", "array": "a JSON array", "object": "a JSON object",
+	}
+	var out []string
+	for _, t := range types {
+		if word := words[t]; word != "" && !slices.Contains(out, word) {
+			out = append(out, word)
+		}
+	}
+	return strings.Join(out, " or ")
+}
+
+// validate checks arguments against the schema, as the server will. A schema
+// that cannot be read is left to the server.
+func (s *objectSchema) validate(arguments json.RawMessage) error {
+	tool := definitions.Definition{Parameters: s.root}
+	var wrong *definitions.ArgumentsError
+	if _, err := tool.Arguments(arguments); errors.As(err, &wrong) {
+		return fmt.Errorf("%v", wrong)
+	}
+	return nil
+}

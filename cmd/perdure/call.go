@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+type callCommand struct {
+	serverFlags `embed:""`
+
+	Name    string        `arg:"" help:"Tool to call, composite or of a backend."`
+	Values  []string      `arg:"" optional:"" name:"key=value" help:"Arguments. The tool's schema gives them their types; lists and objects are JSON." sep:"none"`
+	Args    string        `help:"Arguments as a JSON object, @FILE, or - for standard input." placeholder:"JSON"`
+	JSON    bool          `help:"Print the whole result as it came, and no steps."`
+	Answer  string        `help:"Answer every question so: accept, decline or cancel." enum:",accept,decline,cancel" default:""`
+	Content string        `help:"What to answer, with --answer accept." placeholder:"JSON"`
+	Timeout time.Duration `help:"Stop waiting after so long. The run goes on. Default: never."`
+	DryRun  bool          `help:"Call nothing, and print what the call would do as far as its arguments tell."`
+	Output  string        `short:"o" help:"How to print a dry run: text or json." enum:"text,json" default:"text"`
+}
+
+func (callCommand) Help() string {
+	return `Steps are told on standard error, the result on standard output. On a terminal
+the questions of the run are asked there; elsewhere the call waits until they
+are answered by "perdure runs answer", or --answer says what to answer.
+A call outlives the server: it goes on when the server is back. Ctrl-C stops
+waiting; the run goes on. Examples:
+
+    perdure call prepare_review --dry-run
+    perdure call prepare_review base=HEAD~1
+    perdure call prepare_review --answer accept --content '{"verdict": "comment"}'`
+}
+
+func (k callCommand) Run(ctx context.Context, c *console) error {
+	if k.Content != "" && k.Answer != "accept" {
+		return usagef("--content belongs to --answer accept")
+	}
+	if k.Content != "" && !json.Valid([]byte(k.Content)) {
+		return usagef("--content is not JSON: %s", k.Content)
+	}
+	switch {
+	case k.Output == "json" && !k.DryRun:
+		return usagef("-o belongs to --dry-run; --json prints the whole result of a call")
+	case k.DryRun && (k.JSON || k.Answer != ""):
+		return usagef("--dry-run asks nobody and has no result: it goes with -o json, and not with --json or --answer")
+	}
+	url, err := k.url()
+	if err != nil {
+		return err
+	}
+	if k.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, k.Timeout)
+		defer cancel()
+	}
+	if k.DryRun {
+		return k.dryRun(ctx, c, url)
+	}
+	result, err := k.call(ctx, c, url)
+	if err != nil {
+		return k.interrupted(ctx, err)
+	}
+	return k.print(c, result)
+}
+
+// interrupted says what became of a call that was not waited for.
+func (k callCommand) interrupted(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("no result within %s; the run goes on, see perdure runs list", k.Timeout)
+	case ctx.Err() != nil:
+		return errors.New("stopped waiting; the run goes on, see perdure runs list")
+	default:
+		return err
+	}
+}
+
+func (k callCommand) call(ctx context.Context, c *console, url string) (callResult, error) {
+	who := k.whoAnswers(c)
+	s, err := connect(ctx, url, who...)
+	if err != nil {
+		return callResult{}, err
+	}
+	defer s.close()
+	arguments, err := k.arguments(ctx, c, s)
+	if err != nil {
+		return callResult{}, err
+	}
+	p := pendingCall{c: c, url: url, name: k.Name, arguments: arguments, options: who}
+	if isComposite(ctx, url, k.Name) {
+		p.key = rand.Text()
+	}
+	if !k.JSON {
+		p.tell = (&steps{c: c, tool: k.Name, elsewhere: who == nil, seen: map[string]bool{}}).notified
+	}
+	return p.result(ctx)
+}
+
+// arguments are those of the command line, as the tool's schema wants them.
+func (k callCommand) arguments(ctx context.Context, c *console, s *server) (json.RawMessage, error) {
+	given, err := readArguments(k.Args, c.in)
+	if err != nil {
+		return nil, err
+	}
+	tool, err := s.tool(ctx, k.Name)
+	if err != nil {
+		return nil, err
+	}
+	return callArguments(tool.InputSchema, given, k.Values)
+}
+
+// isComposite says whether a tool is a composite one of a perdure server, as
+// far as that tells.
+func isComposite(ctx context.Context, url, name string) bool {
+	status, err := fetchStatus(ctx, url)
+	return err == nil && slices.ContainsFunc(status.Composites, func(c compositeStatus) bool { return c.Name == name })
+}
+
+// whoAnswers decides how questions are answered: by --answer, by a person at
+// the terminal, or elsewhere.
+func (k callCommand) whoAnswers(c *console) []client.ClientOption {
+	switch {
+	case k.Answer != "":
+		return []client.ClientOption{client.WithElicitationHandler(fixedAnswer{
+			action: mcp.ElicitationResponseAction(k.Answer), content: json.RawMessage(k.Content),
+		})}
+	case c.inTerminal && c.errTerminal && k.Args != "-":
+		return []client.ClientOption{client.WithElicitationHandler(newForm(c.in, c.err, c.errStyle))}
+	default:
+		return nil
+	}
+}
+
+// awaitTool is the tool of a perdure server by which a client that cannot be
+// asked goes on waiting for a run.
+const awaitTool = "perdure_run_await"
+
+// reconnectPause is how long a call waits before it looks again whether the
+// server is back.
+const reconnectPause = time.Second
+
+// A pendingCall is one call of a tool. That of a composite tool goes on when
+// the server was away, since it has a key by which the server knows it again.
+type pendingCall struct {
+	c         *console
+	url       string
+	name      string
+	arguments json.RawMessage
+	key       string // "" = the call is not repeated
+	options   []client.ClientOption
+	tell      func(mcp.JSONRPCNotification) // nil = nobody is told of progress
+}
+
+func (p *pendingCall) result(ctx context.Context) (callResult, error) {
+	for away := false; ; away = true {
+		result, err := p.once(ctx)
+		if err == nil || p.key == "" || ctx.Err() != nil || !connectionLost(err) {
+			return result, err
+		}
+		if !away {
+			p.c.notef("the server is away; the run is not lost, and the call goes on when the server is back")
+		}
+		select {
+		case <-time.After(reconnectPause):
+		case <-ctx.Done():
+			return callResult{}, ctx.Err()
+		}
+	}
+}
+
+// once makes the call on a connection of its own, and waits on where the
+// result is but a handle on the run.
+func (p *pendingCall) once(ctx context.Context) (callResult, error) {
+	s, err := connect(ctx, p.url, p.options...)
+	if err != nil {
+		return callResult{}, err
+	}
+	defer s.close()
+	if p.tell != nil {
+		s.client.OnNotification(p.tell)
+	}
+	var meta map[string]any
+	if p.key != "" {
+		meta = map[string]any{keyMeta: p.key}
+	}
+	result, err := s.call(ctx, p.name, p.arguments, meta)
+	for err == nil && result.goesOn() {
+		var run json.RawMessage
+		if run, err = json.Marshal(map[string]string{"runId": result.Meta.Run.ID}); err == nil {
+			result, err = s.call(ctx, awaitTool, run, nil)
+		}
+	}
+	return result, err
+}
+
+func (k callCommand) print(c *console, r callResult) error {
+	switch {
+	case k.JSON:
+		if err := c.printJSON(r.raw); err != nil {
+			return err
+		}
+	case r.IsError:
+		fmt.Fprintln(c.err, c.errStyle(red, plain(r.text())))
+	case len(r.Structured) > 0 && string(r.Structured) != "null":
+		return c.printJSON(r.Structured)
+	default:
+		fmt.Fprintln(c.out, r.text())
+	}
+	if r.IsError {
+		return errReported
+	}
+	return nil
+}
+
+// Steps tells of the steps of a run, a line each.
+type steps struct {
+	c         *console
+	tool      string
+	elsewhere bool // questions are answered by other means
+
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+// notified prints a progress notification that says something new: servers
+// repeat themselves to keep a connection alive, and when a call goes on.
+func (s *steps) notified(n mcp.JSONRPCNotification) {
+	message, _ := n.Params.AdditionalFields["message"].(string)
+	if n.Method != "notifications/progress" || message == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen[message] {
+		return
+	}
+	s.seen[message] = true
+	s.c.notef("%s", s.c.errStyle(faint, "  "+plain(message)))
+	if s.elsewhere && strings.HasPrefix(message, "waiting for an answer") {
+		s.c.notef("  answer it with: perdure runs answer %s --accept (or --decline, --cancel)", s.tool)
+	}
+}

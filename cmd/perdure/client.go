@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// A server is a connection to an MCP server.
+type server struct {
+	url       string
+	client    *client.Client
+	transport *exactTransport
+}
+
+// connect opens a connection; the caller closes it.
+func connect(ctx context.Context, url string, options ...client.ClientOption) (*server, error) {
+	http, err := transport.NewStreamableHTTP(url, transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return nil, usagef("--url %q: %v", url, err)
+	}
+	t := &exactTransport{StreamableHTTP: http, results: map[string][]json.RawMessage{}}
+	options = append(options, client.WithMaxInputRoundTrips(math.MaxInt))
+	s := &server{url: url, client: client.NewClient(t, options...), transport: t}
+	if err := s.client.Start(ctx); err != nil {
+		return nil, s.explain(err)
+	}
+	request := mcp.InitializeRequest{}
+	request.Params.ClientInfo = mcp.Implementation{Name: "perdure", Version: programVersion()}
+	if _, err := s.client.Initialize(ctx, request); err != nil {
+		s.close()
+		return nil, s.explain(err)
+	}
+	return s, nil
+}
+
+func (s *server) close() { _ = s.client.Close() }
+
+// explain says what to do where nobody answers.
+func (s *server) explain(err error) error {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return &nobodyThereError{s.url, err}
+	}
+	return fmt.Errorf("speaking to %s: %w", s.url, err)
+}
+
+// A nobodyThereError says what to do where nobody listens.
+type nobodyThereError struct {
+	at  string
+	err error
+}
+
+func (e *nobodyThereError) Error() string {
+	return "nothing listens at " + e.at + "; start it with perdure dev, or name another server with --url"
+}
+
+func (e *nobodyThereError) Unwrap() error { return e.err }
+
+// A remoteTool is an entry of tools/list, its schemas as they were sent.
+type remoteTool struct {
+	Name         string          `json:"name"`
+	Title        string          `json:"title,omitempty"`
+	Description  string          `json:"description,omitempty"`
+	InputSchema  json.RawMessage `json:"inputSchema,omitempty"`
+	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
+	Annotations  json.RawMessage `json:"annotations,omitempty"`
+	Effect       string          `json:"effect,omitempty"` // from the server's status
+}
+
+func (s *server) tools(ctx context.Context) ([]remoteTool, error) {
+	if _, err := s.client.ListTools(ctx, mcp.ListToolsRequest{}); err != nil {
+		return nil, s.explain(err)
+	}
+	var tools []remoteTool
+	for _, page := range s.transport.take(string(mcp.MethodToolsList)) {
+		var list struct {
+			Tools []remoteTool `json:"tools"`
+		}
+		if err := json.Unmarshal(page, &list); err != nil {
+			return nil, fmt.Errorf("reading the tools of %s: %w", s.url, err)
+		}
+		tools = append(tools, list.Tools...)
+	}
+	return tools, nil
+}
+
+// tool finds a tool by its name.
+func (s *server) tool(ctx context.Context, name string) (remoteTool, error) {
+	tools, err := s.tools(ctx)
+	if err != nil {
+		return remoteTool{}, err
+	}
+	if i := slices.IndexFunc(tools, func(t remoteTool) bool { return t.Name == name }); i >= 0 {
+		return tools[i], nil
+	}
+	var names []string
+	for _, t := range tools {
+		names = append(names, t.Name)
+	}
+	return remoteTool{}, fmt.Errorf("there is no tool %q at %s; there is %s (perdure definitions says why a composite tool is missing)",
+		name, s.url, strings.Join(names, ", "))
+}
+
+// A callResult is the result of tools/call as it was sent.
+type callResult struct {
+	IsError    bool            `json:"isError"`
+	Structured json.RawMessage `json:"structuredContent"`
+	Content    []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	} `json:"content"`
+	Meta struct {
+		Run struct {
+			ID     string `json:"id"`
+			Status string `json:"status"`
+		} `json:"perdure/run"`
+		DryRun bool `json:"perdure/dry-run"`
+	} `json:"_meta"`
+	raw json.RawMessage
+}
+
+// goesOn says whether the result is not the end of it but a handle on a run.
+func (r callResult) goesOn() bool {
+	return r.Meta.Run.Status == "running" || r.Meta.Run.Status == "waiting_for_approval"
+}
+
+// text is what the result says in words.
+func (r callResult) text() string {
+	var parts []string
+	for _, c := range r.Content {
+		if c.Type == "text" {
+			parts = append(parts, c.Text)
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
+// What a call says to a perdure server in its _meta.
+const (
+	keyMeta    = "perdure/idempotency-key" // calls of one tool with the same key are the same call
+	dryRunMeta = "perdure/dry-run"         // true: what would the call do
+)
+
+// call calls a tool and waits for its result.
+func (s *server) call(ctx context.Context, name string, arguments json.RawMessage, meta map[string]any) (callResult, error) {
+	var request mcp.CallToolRequest
+	request.Params.Name = name
+	request.Params.Arguments = arguments
+	request.Params.Meta = &mcp.Meta{ProgressToken: "call", AdditionalFields: meta}
+	if _, err := s.client.CallTool(ctx, request); err != nil {
+		return callResult{}, s.explain(err)
+	}
+	sent := s.transport.take(string(mcp.MethodToolsCall))
+	var result callResult
+	if err := json.Unmarshal(sent[len(sent)-1], &result); err != nil {
+		return callResult{}, fmt.Errorf("reading the result of %s: %w", name, err)
+	}
+	result.raw = sent[len(sent)-1]
+	return result, nil
+}
+
+// connectionLost says whether an error is one of the way to the server, and
+// not an answer of it.
+func connectionLost(err error) bool {
+	var lost *transport.Error
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &lost)
+}
+
+// An exactTransport keeps results as they came over the wire: the client turns
+// them into values in which large numbers lose digits.
+type exactTransport struct {
+	*transport.StreamableHTTP
+
+	mu      sync.Mutex
+	results map[string][]json.RawMessage // by method
+}
+
+// SendRequest keeps the result of the request.
+func (t *exactTransport) SendRequest(ctx context.Context, request transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	response, err := t.StreamableHTTP.SendRequest(ctx, request)
+	if err == nil && response.Error == nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.results[request.Method] = append(t.results[request.Method], response.Result)
+	}
+	return response, err
+}
+
+// take gives the results of a method since it was last asked.
+func (t *exactTransport) take(method string) []json.RawMessage {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	results := t.results[method]
+	delete(t.results, method)
+	return results
+}

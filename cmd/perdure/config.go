@@ -1,0 +1,137 @@
+package main
+
+import (
+	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// A configFile is what a configuration file may say: the standalone YAML of
+// ToolHive's vMCP as it is, and keys of our own beside it. Keys that have no
+// effect here are accepted, so that one file serves both programs, and warned
+// about (see ignored).
+type configFile struct {
+	Name              string        `yaml:"name"`
+	GroupRef          string        `yaml:"groupRef"`
+	IncomingAuth      *incomingAuth `yaml:"incomingAuth"`
+	OutgoingAuth      *outgoingAuth `yaml:"outgoingAuth"`
+	Backends          []*backend    `yaml:"backends"`
+	Aggregation       *aggregation  `yaml:"aggregation"`
+	CompositeTools    []yaml.Node   `yaml:"compositeTools"` // each is read by definitions.ParseNode
+	CompositeToolRefs []*reference  `yaml:"compositeToolRefs"`
+	Operational       *operational  `yaml:"operational"`
+
+	Metadata           map[string]any `yaml:"metadata"`
+	Telemetry          map[string]any `yaml:"telemetry"`
+	Audit              map[string]any `yaml:"audit"`
+	Optimizer          map[string]any `yaml:"optimizer"`
+	CodeMode           map[string]any `yaml:"codeMode"`
+	SessionStorage     map[string]any `yaml:"sessionStorage"`
+	RateLimiting       map[string]any `yaml:"rateLimiting"`
+	PassthroughHeaders []string       `yaml:"passthroughHeaders"`
+}
+
+type incomingAuth struct {
+	Type  string         `yaml:"type"`
+	OIDC  map[string]any `yaml:"oidc"`
+	Authz *authorization `yaml:"authz"`
+}
+
+type authorization struct {
+	Type                    string   `yaml:"type"`
+	Policies                []string `yaml:"policies"`
+	EntitiesJSON            string   `yaml:"entitiesJson"`
+	PrimaryUpstreamProvider string   `yaml:"primaryUpstreamProvider"`
+	GroupClaimName          string   `yaml:"groupClaimName"`
+	RoleClaimName           string   `yaml:"roleClaimName"`
+	GroupEntityType         string   `yaml:"groupEntityType"`
+}
+
+type outgoingAuth struct {
+	Source   string                   `yaml:"source"`
+	Default  *authStrategy            `yaml:"default"`
+	Backends map[string]*authStrategy `yaml:"backends"`
+}
+
+type authStrategy struct {
+	Type            string           `yaml:"type"`
+	HeaderInjection *headerInjection `yaml:"headerInjection"`
+	TokenExchange   map[string]any   `yaml:"tokenExchange"`
+	UpstreamInject  map[string]any   `yaml:"upstreamInject"`
+	AwsSts          map[string]any   `yaml:"awsSts"`
+	OBO             map[string]any   `yaml:"obo"`
+	XAA             map[string]any   `yaml:"xaa"`
+}
+
+type headerInjection struct {
+	HeaderName     string `yaml:"headerName"`
+	HeaderValue    string `yaml:"headerValue"`
+	HeaderValueEnv string `yaml:"headerValueEnv"`
+}
+
+type backend struct {
+	Name         string         `yaml:"name"`
+	URL          string         `yaml:"url"`
+	Transport    string         `yaml:"transport"`
+	Type         string         `yaml:"type"`
+	CABundlePath string         `yaml:"caBundlePath"`
+	Metadata     map[string]any `yaml:"metadata"`
+
+	// Ours.
+	Command          string               `yaml:"command"`
+	Args             []string             `yaml:"args"`
+	Env              map[string]string    `yaml:"env"`
+	PassEnv          []string             `yaml:"passEnv"` // variables of our own environment that the process gets, too
+	Dir              string               `yaml:"dir"`
+	Effects          []*effectRule        `yaml:"effects"`
+	TrustAnnotations bool                 `yaml:"trustAnnotations"`
+	Timeout          definitions.Duration `yaml:"timeout"`
+}
+
+type effectRule struct {
+	Tool        string `yaml:"tool"`
+	Class       string `yaml:"class"`
+	KeyArgument string `yaml:"keyArgument"`
+}
+
+type aggregation struct {
+	ConflictResolution       string              `yaml:"conflictResolution"`
+	ConflictResolutionConfig *conflictResolution `yaml:"conflictResolutionConfig"`
+	Tools                    []*workloadTools    `yaml:"tools"`
+	ExcludeAllTools          bool                `yaml:"excludeAllTools"`
+	DefaultToolVisibility    string              `yaml:"defaultToolVisibility"`
+}
+
+type conflictResolution struct {
+	PrefixFormat  string   `yaml:"prefixFormat"`
+	PriorityOrder []string `yaml:"priorityOrder"`
+}
+
+type workloadTools struct {
+	Workload      string                   `yaml:"workload"`
+	ToolConfigRef *reference               `yaml:"toolConfigRef"`
+	Filter        []string                 `yaml:"filter"`
+	Overrides     map[string]*toolOverride `yaml:"overrides"`
+	ExcludeAll    bool                     `yaml:"excludeAll"`
+}
+
+type toolOverride struct {
+	Name        string                   `yaml:"name"`
+	Description string                   `yaml:"description"`
+	Annotations *definitions.Annotations `yaml:"annotations"`
+}
+
+type reference struct {
+	Name string `yaml:"name"`
+}
+
+type operational struct {
+	LogLevel        string         `yaml:"logLevel"`
+	Timeouts        *timeouts      `yaml:"timeouts"`
+	FailureHandling map[string]any `yaml:"failureHandling"`
+}
+
+type timeouts struct {
+	Default     definitions.Duration            `yaml:"default"`
+	PerWorkload map[string]definitions.Duration `yaml:"perWorkload"`
+}

@@ -1,0 +1,432 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/definitions"
+)
+
+// Settings are what a configuration comes to, its definitions aside.
+type settings struct {
+	Name        string
+	Backends    []backends.Config
+	Aggregation backends.Aggregation
+	LogLevel    string // "" = not said
+}
+
+// A configReader turns a configuration into settings and collects all that is
+// wrong with it.
+type configReader struct {
+	file  string
+	root  *yaml.Node
+	env   func(string) (string, bool)
+	diags definitions.Diagnostics
+}
+
+// A keyPath leads to a value of the configuration: keys and indexes.
+type keyPath []any
+
+// to extends the path without touching it.
+func (p keyPath) to(steps ...any) keyPath { return append(slices.Clone(p), steps...) }
+
+func (p keyPath) String() string {
+	var b strings.Builder
+	for _, step := range p {
+		if i, ok := step.(int); ok {
+			fmt.Fprintf(&b, "[%d]", i)
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		fmt.Fprint(&b, step)
+	}
+	return b.String()
+}
+
+func (r *configReader) errorf(p keyPath, check, format string, args ...any) {
+	r.report(definitions.SeverityError, p, check, format, args...)
+}
+
+func (r *configReader) warnf(p keyPath, check, format string, args ...any) {
+	r.report(definitions.SeverityWarning, p, check, format, args...)
+}
+
+func (r *configReader) report(severity definitions.Severity, p keyPath, check, format string, args ...any) {
+	node, _ := lookup(r.root, p)
+	r.diags = append(r.diags, definitions.Diagnostic{
+		Pos:      definitions.Position{File: r.file, Line: node.Line, Column: node.Column},
+		Severity: severity,
+		Message:  p.String() + ": " + fmt.Sprintf(format, args...),
+		Check:    check,
+	})
+}
+
+// lookup follows a path; where it ends early it gives the last node that
+// exists and false.
+func lookup(node *yaml.Node, p keyPath) (*yaml.Node, bool) {
+	for _, step := range p {
+		next := child(node, step)
+		if next == nil {
+			return node, false
+		}
+		node = next
+	}
+	return node, true
+}
+
+func child(node *yaml.Node, step any) *yaml.Node {
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	switch step := step.(type) {
+	case int:
+		if node.Kind == yaml.SequenceNode && step < len(node.Content) {
+			return node.Content[step]
+		}
+	case string:
+		if node.Kind != yaml.MappingNode {
+			return nil
+		}
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			if node.Content[i].Value == step {
+				return node.Content[i+1]
+			}
+		}
+	}
+	return nil
+}
+
+// read checks a decoded configuration as a whole.
+func (r *configReader) read(c *configFile) settings {
+	r.incomingAuth(c.IncomingAuth)
+	r.ignored(c)
+	s := settings{Name: c.Name, LogLevel: r.logLevel(c.Operational)}
+	s.Backends = r.backends(c)
+	s.Aggregation = r.aggregation(c)
+	return s
+}
+
+func (r *configReader) incomingAuth(a *incomingAuth) {
+	if a == nil {
+		return
+	}
+	switch p := (keyPath{"incomingAuth", "type"}); a.Type {
+	case "anonymous":
+	case "oidc", "local":
+		r.errorf(p, "auth", "%q is not supported yet; only anonymous is, so nothing is served that the file wants protected", a.Type)
+	default:
+		r.errorf(p, "auth", "%q is not a type of authentication; use anonymous", a.Type)
+	}
+	if a.Authz != nil && a.Authz.Type != "" && a.Authz.Type != "none" {
+		r.errorf(keyPath{"incomingAuth", "authz", "type"}, "auth", "%q is not supported yet; nothing is served that the file wants protected", a.Authz.Type)
+	}
+}
+
+// ignored warns about what is accepted for the sake of the shared format but
+// changes nothing here.
+func (r *configReader) ignored(c *configFile) {
+	for key, set := range map[string]bool{
+		"telemetry": c.Telemetry != nil, "audit": c.Audit != nil, "optimizer": c.Optimizer != nil,
+		"codeMode": c.CodeMode != nil, "sessionStorage": c.SessionStorage != nil,
+		"rateLimiting": c.RateLimiting != nil, "passthroughHeaders": c.PassthroughHeaders != nil,
+	} {
+		if set {
+			r.noEffect(keyPath{key})
+		}
+	}
+	if c.Operational != nil && c.Operational.FailureHandling != nil {
+		r.noEffect(keyPath{"operational", "failureHandling"})
+	}
+}
+
+func (r *configReader) noEffect(p keyPath) {
+	r.warnf(p, "no-effect", "has no effect here")
+}
+
+func (r *configReader) logLevel(o *operational) string {
+	if o == nil || o.LogLevel == "" {
+		return ""
+	}
+	if !slices.Contains(logLevels, o.LogLevel) {
+		r.errorf(keyPath{"operational", "logLevel"}, "operational", "%q is not one of %s", o.LogLevel, strings.Join(logLevels, ", "))
+	}
+	return o.LogLevel
+}
+
+func (r *configReader) backends(c *configFile) []backends.Config {
+	if len(c.Backends) == 0 {
+		r.warnf(keyPath{"backends"}, "backends", "no server is listed, so no tool can be called; the workloads of a ToolHive group are not discovered")
+	}
+	limits := r.timeouts(c)
+	headers := r.outgoingAuth(c)
+	var configs []backends.Config
+	seen := map[string]bool{}
+	for i, b := range c.Backends {
+		p := keyPath{"backends", i}
+		if seen[b.Name] {
+			r.errorf(p.to("name"), "backends", "%q is the name of another backend, too", b.Name)
+		}
+		seen[b.Name] = true
+		config := r.backend(p, b)
+		config.Headers = headers[b.Name]
+		if config.Timeout == 0 {
+			config.Timeout = limits[b.Name]
+		}
+		configs = append(configs, config)
+	}
+	return configs
+}
+
+func (r *configReader) backend(p keyPath, b *backend) backends.Config {
+	if b.Name == "" {
+		r.errorf(p.to("name"), "backends", "is missing")
+	}
+	if b.CABundlePath != "" {
+		r.warnf(p.to("caBundlePath"), "no-effect", "has no effect here; set SSL_CERT_FILE in the environment")
+	}
+	if b.Timeout < 0 {
+		r.errorf(p.to("timeout"), "backends", "is negative")
+	}
+	config := backends.Config{
+		Name:             b.Name,
+		Transport:        backends.Transport(b.Transport),
+		URL:              b.URL,
+		Command:          b.Command,
+		Args:             b.Args,
+		Env:              r.environment(p.to("passEnv"), b),
+		Dir:              b.Dir,
+		Effects:          r.effects(p.to("effects"), b.Effects),
+		TrustAnnotations: b.TrustAnnotations,
+		Timeout:          time.Duration(b.Timeout),
+	}
+	if b.Transport == "" && b.Command != "" {
+		config.Transport = backends.Stdio
+	}
+	switch config.Transport {
+	case backends.StreamableHTTP, backends.SSE:
+		if b.Command != "" {
+			r.errorf(p.to("command"), "backends", "belongs to transport stdio, not to %s", b.Transport)
+		}
+		if u, err := url.Parse(b.URL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+			r.errorf(p.to("url"), "backends", "%q is not an http or https URL", b.URL)
+		}
+	case backends.Stdio:
+		if b.URL != "" {
+			r.errorf(p.to("url"), "backends", "belongs to transport streamable-http or sse, not to stdio")
+		}
+		if b.Command == "" {
+			r.errorf(p.to("command"), "backends", "is missing: the program to start")
+		}
+	case "":
+		r.errorf(p.to("transport"), "backends", "is missing; use streamable-http, sse or stdio")
+	default:
+		r.errorf(p.to("transport"), "backends", "%q is not a transport; use streamable-http, sse or stdio", b.Transport)
+	}
+	return config
+}
+
+func (r *configReader) environment(p keyPath, b *backend) map[string]string {
+	env := map[string]string{}
+	for i, name := range b.PassEnv {
+		value, ok := r.env(name)
+		if !ok {
+			r.errorf(p.to(i), "environment", "environment variable %s is not set", name)
+		}
+		env[name] = value
+	}
+	for name, value := range b.Env {
+		env[name] = value
+	}
+	return env
+}
+
+func (r *configReader) effects(p keyPath, rules []*effectRule) []backends.EffectRule {
+	var out []backends.EffectRule
+	for i, rule := range rules {
+		p := p.to(i)
+		if _, err := path.Match(rule.Tool, ""); err != nil || rule.Tool == "" {
+			r.errorf(p.to("tool"), "effects", "%q is not a tool name or pattern, such as get_*", rule.Tool)
+		}
+		switch class := definitions.Effect(rule.Class); class {
+		case definitions.Read, definitions.Idempotent, definitions.Keyed, definitions.Unsafe:
+			if rule.KeyArgument != "" && class != definitions.Keyed {
+				r.errorf(p.to("keyArgument"), "effects", "belongs to class keyed, not to %s", class)
+			}
+		default:
+			r.errorf(p.to("class"), "effects", "%q is not a class; use read, idempotent, keyed or unsafe", rule.Class)
+		}
+		out = append(out, backends.EffectRule{Tool: rule.Tool, Class: rule.Class, KeyArgument: rule.KeyArgument})
+	}
+	return out
+}
+
+// timeouts are those of operational, by backend.
+func (r *configReader) timeouts(c *configFile) map[string]time.Duration {
+	limits := map[string]time.Duration{}
+	if c.Operational == nil || c.Operational.Timeouts == nil {
+		return limits
+	}
+	t, p := c.Operational.Timeouts, keyPath{"operational", "timeouts"}
+	if t.Default < 0 {
+		r.errorf(p.to("default"), "operational", "is negative")
+	}
+	for _, b := range c.Backends {
+		limits[b.Name] = time.Duration(t.Default)
+	}
+	for name, limit := range t.PerWorkload {
+		at := keyPath{"operational", "timeouts", "perWorkload", name}
+		if limit <= 0 {
+			r.errorf(at, "operational", "is not a positive duration")
+		}
+		r.known(c, at, name)
+		limits[name] = time.Duration(limit)
+	}
+	return limits
+}
+
+// outgoingAuth gives the headers to send, by backend.
+func (r *configReader) outgoingAuth(c *configFile) map[string]map[string]string {
+	headers := map[string]map[string]string{}
+	a := c.OutgoingAuth
+	if a == nil {
+		return headers
+	}
+	if a.Source != "" && a.Source != "inline" {
+		r.errorf(keyPath{"outgoingAuth", "source"}, "auth", "%q is not supported; use inline", a.Source)
+	}
+	standard := r.strategy(keyPath{"outgoingAuth", "default"}, a.Default)
+	for _, b := range c.Backends {
+		headers[b.Name] = standard
+	}
+	for name, strategy := range a.Backends {
+		at := keyPath{"outgoingAuth", "backends", name}
+		r.known(c, at, name)
+		headers[name] = r.strategy(at, strategy)
+	}
+	return headers
+}
+
+func (r *configReader) strategy(p keyPath, s *authStrategy) map[string]string {
+	if s == nil {
+		return nil
+	}
+	switch s.Type {
+	case "unauthenticated":
+	case "header_injection":
+		return r.header(p.to("headerInjection"), s.HeaderInjection)
+	case "token_exchange", "upstream_inject", "aws_sts", "obo", "xaa":
+		r.errorf(p.to("type"), "auth", "%q is not supported yet; use unauthenticated or header_injection", s.Type)
+	default:
+		r.errorf(p.to("type"), "auth", "%q is not a type of authentication; use unauthenticated or header_injection", s.Type)
+	}
+	return nil
+}
+
+func (r *configReader) header(p keyPath, h *headerInjection) map[string]string {
+	switch {
+	case h == nil:
+		r.errorf(p, "auth", "is missing: the header to send")
+		return nil
+	case h.HeaderName == "":
+		r.errorf(p.to("headerName"), "auth", "is missing")
+	case h.HeaderValue != "" && h.HeaderValueEnv != "":
+		r.errorf(p.to("headerValueEnv"), "auth", "cannot stand beside headerValue; keep one of them")
+	case h.HeaderValueEnv != "":
+		value, ok := r.env(h.HeaderValueEnv)
+		if !ok || value == "" {
+			r.errorf(p.to("headerValueEnv"), "environment", "environment variable %s is not set", h.HeaderValueEnv)
+		}
+		return map[string]string{h.HeaderName: value}
+	case h.HeaderValue == "":
+		r.errorf(p, "auth", "headerValue or headerValueEnv is missing")
+	}
+	return map[string]string{h.HeaderName: h.HeaderValue}
+}
+
+func (r *configReader) aggregation(c *configFile) backends.Aggregation {
+	a := c.Aggregation
+	if a == nil {
+		a = &aggregation{}
+	}
+	out := backends.Aggregation{ExcludeAllTools: a.ExcludeAllTools}
+	if rules := a.ConflictResolutionConfig; rules != nil {
+		out.PrefixFormat, out.Priority = rules.PrefixFormat, rules.PriorityOrder
+	}
+	r.strategyOfConflicts(c, a, &out)
+	for i, tools := range a.Tools {
+		out.Tools = append(out.Tools, r.workload(c, keyPath{"aggregation", "tools", i}, tools))
+	}
+	r.visibility(c, a, &out)
+	return out
+}
+
+func (r *configReader) strategyOfConflicts(c *configFile, a *aggregation, out *backends.Aggregation) {
+	out.Strategy = a.ConflictResolution
+	switch a.ConflictResolution {
+	case "", "prefix":
+		out.Strategy = backends.StrategyPrefix
+	case "priority":
+		if len(out.Priority) == 0 {
+			r.errorf(keyPath{"aggregation", "conflictResolutionConfig", "priorityOrder"}, "aggregation", "is missing; the strategy priority needs it")
+		}
+	case "manual":
+	default:
+		r.errorf(keyPath{"aggregation", "conflictResolution"}, "aggregation", "%q is not a strategy; use prefix, priority or manual", a.ConflictResolution)
+	}
+	for i, name := range out.Priority {
+		r.known(c, keyPath{"aggregation", "conflictResolutionConfig", "priorityOrder", i}, name)
+	}
+}
+
+func (r *configReader) workload(c *configFile, p keyPath, w *workloadTools) backends.WorkloadTools {
+	r.known(c, p.to("workload"), w.Workload)
+	if w.ToolConfigRef != nil {
+		r.errorf(p.to("toolConfigRef"), "aggregation", "names a Kubernetes resource, which is not read here; use filter and overrides")
+	}
+	out := backends.WorkloadTools{Workload: w.Workload, Filter: w.Filter, ExcludeAll: w.ExcludeAll, Overrides: map[string]backends.Override{}}
+	for name, o := range w.Overrides {
+		if o.Annotations != nil {
+			r.noEffect(p.to("overrides", name, "annotations"))
+		}
+		out.Overrides[name] = backends.Override{Name: o.Name, Description: o.Description}
+	}
+	return out
+}
+
+// visibility applies defaultToolVisibility: under deny, a backend without an
+// entry of its own in aggregation.tools shows no tools.
+func (r *configReader) visibility(c *configFile, a *aggregation, out *backends.Aggregation) {
+	switch a.DefaultToolVisibility {
+	case "", "allow":
+		return
+	case "deny":
+	default:
+		r.errorf(keyPath{"aggregation", "defaultToolVisibility"}, "aggregation", "%q is not one of allow, deny", a.DefaultToolVisibility)
+	}
+	for _, b := range c.Backends {
+		if !slices.ContainsFunc(a.Tools, func(w *workloadTools) bool { return w.Workload == b.Name }) {
+			out.Tools = append(out.Tools, backends.WorkloadTools{Workload: b.Name, ExcludeAll: true})
+		}
+	}
+}
+
+// known checks that a name is that of a backend.
+func (r *configReader) known(c *configFile, p keyPath, name string) {
+	var names []string
+	for _, b := range c.Backends {
+		names = append(names, b.Name)
+	}
+	if !slices.Contains(names, name) {
+		r.errorf(p, "backends", "there is no backend %q; known are %s", name, cmp.Or(strings.Join(names, ", "), "none"))
+	}
+}

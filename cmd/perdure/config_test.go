@@ -1,0 +1,169 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/backends"
+)
+
+var update = flag.Bool("update", false, "write what tests find into their files")
+
+// Each testdata/config/X.yaml is loaded; X.out holds the diagnostics.
+func TestConfigurationDiagnostics(t *testing.T) {
+	t.Setenv("GITHUB_API_TOKEN", "secret")
+	files, err := filepath.Glob("testdata/config/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no test files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			_, diags := load(sources{Config: file})
+			var got strings.Builder
+			for _, d := range diags {
+				got.WriteString(d.String() + "\n")
+			}
+			golden(t, strings.TrimSuffix(file, ".yaml")+".out", got.String())
+		})
+	}
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("(-want +got, -update takes it over)\n%s", diff)
+	}
+}
+
+func TestConfigurationSettings(t *testing.T) {
+	t.Setenv("GITHUB_API_TOKEN", "secret")
+	found, diags := load(sources{Config: "testdata/config/peer.yaml"})
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	want := settings{
+		Name:     "engineering-vmcp",
+		LogLevel: "debug",
+		Backends: []backends.Config{
+			{
+				Name: "github", Transport: backends.StreamableHTTP, URL: "http://127.0.0.1:9001/mcp",
+				Headers: map[string]string{"Authorization": "secret"},
+				Env:     map[string]string{},
+				Effects: []backends.EffectRule{
+					{Tool: "get_*", Class: "read"},
+					{Tool: "create_pr", Class: "keyed", KeyArgument: "request_id"},
+				},
+				Timeout: 45 * time.Second,
+			},
+			{
+				Name: "jira", Transport: backends.SSE, URL: "https://jira.example.com/sse",
+				Headers: map[string]string{"X-API-Version": "v1"},
+				Env:     map[string]string{},
+				Timeout: 5 * time.Second,
+			},
+			{
+				Name: "files", Transport: backends.Stdio, Command: "npx",
+				Args:             []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"},
+				Env:              map[string]string{"LEVEL": "debug", "GITHUB_API_TOKEN": "secret"},
+				TrustAnnotations: true,
+				Timeout:          30 * time.Second,
+			},
+		},
+		Aggregation: backends.Aggregation{
+			Strategy: "priority", PrefixFormat: "{workload}_", Priority: []string{"github", "jira"},
+			Tools: []backends.WorkloadTools{
+				{
+					Workload: "github", Filter: []string{"create_pr", "merge_pr", "list_issues"},
+					Overrides: map[string]backends.Override{"create_pr": {Name: "gh_create_pr", Description: "Create a GitHub pull request"}},
+				},
+				{Workload: "jira", ExcludeAll: true},
+				{Workload: "files", ExcludeAll: true},
+			},
+		},
+	}
+	if diff := cmp.Diff(want, found.settings); diff != "" {
+		t.Errorf("settings (-want +got)\n%s", diff)
+	}
+	if _, err := backends.New(found.Backends, found.Aggregation, nil); err != nil {
+		t.Errorf("the pool refuses the settings: %v", err)
+	}
+}
+
+const resourceText = `apiVersion: toolhive.stacklok.dev/v1beta1
+kind: VirtualMCPCompositeToolDefinition
+metadata: {name: my-workflow}
+spec:
+  name: my_workflow
+  description: d
+  steps: [{id: a, tool: be_echo}]
+`
+
+func TestDefinitionFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "defs/b.yml"), resourceText)
+	write(t, filepath.Join(dir, "defs/sub/a.yaml"), "name: bare\ndescription: d\nsteps: [{id: a, tool: be_echo}]\n")
+	write(t, filepath.Join(dir, "defs/README.md"), "not YAML: [")
+	write(t, filepath.Join(dir, "config.yaml"), "backends: [{name: be, url: http://127.0.0.1:1/mcp, transport: sse}]\n"+
+		"compositeToolRefs: [{name: my-workflow}]\n"+
+		"compositeTools: [{name: inline, description: d, steps: [{id: a, tool: be_echo}]}]\n")
+
+	src := sources{Config: filepath.Join(dir, "config.yaml"), Definitions: []string{filepath.Join(dir, "defs")}}
+	found, diags := load(src)
+	if diags != nil {
+		t.Fatalf("diagnostics: %v", diags)
+	}
+	if diff := cmp.Diff([]string{"inline", "my_workflow", "bare"}, namesOf(found.Definitions)); diff != "" {
+		t.Errorf("definitions (-want +got)\n%s", diff)
+	}
+
+	before := src.stamp()
+	write(t, filepath.Join(dir, "defs/c.yaml"), strings.ReplaceAll(resourceText, "my_workflow", "inline"))
+	if src.stamp() == before {
+		t.Error("a new file does not change the stamp")
+	}
+	_, diags = load(src)
+	text := ""
+	for _, d := range diags {
+		text += d.String() + "\n"
+	}
+	if !diags.HasErrors() || !strings.Contains(text, "config.yaml:3") || !strings.Contains(text, "c.yaml:5") {
+		t.Errorf("a clash of two files must name both places, got\n%s", text)
+	}
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLibraryIsValid(t *testing.T) {
+	t.Parallel()
+	found, diags := load(sources{Library: true})
+	if len(diags) > 0 {
+		t.Errorf("diagnostics: %v", diags)
+	}
+	if len(found.Definitions) < 3 {
+		t.Errorf("got %d definitions", len(found.Definitions))
+	}
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// definitionFlags say which definition a command is about.
+type definitionFlags struct {
+	Definition  string   `arg:"" name:"name|file" help:"Name of a composite tool, or the file of its definition."`
+	Config      string   `help:"Configuration file in which to look for the name." placeholder:"FILE"`
+	Definitions []string `help:"File or directory of definitions in which to look for the name. Repeatable." placeholder:"DIR" sep:"none"`
+}
+
+// find gives the definition: the only one of the file, or that of the name in
+// what the flags say, and otherwise in the library. What is wrong with it is
+// told first.
+func (f definitionFlags) find(c *console) (*definitions.Definition, error) {
+	if data, err := os.ReadFile(f.Definition); err == nil {
+		src := sources{Definitions: []string{f.Definition}}
+		if isConfiguration(data) {
+			src = sources{Config: f.Definition}
+		}
+		found, err := loadOrTell(c, src)
+		if err != nil {
+			return nil, err
+		}
+		return onlyOne(f.Definition, found)
+	}
+	library := sources{Library: true}
+	places := []sources{library}
+	if f.Config != "" || len(f.Definitions) > 0 {
+		places = []sources{{Config: f.Config, Definitions: f.Definitions}, library}
+	}
+	var known []string
+	for _, src := range places {
+		found, err := loadOrTell(c, src)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range found {
+			if d.Name == f.Definition {
+				return d, nil
+			}
+			known = append(known, d.Name)
+		}
+	}
+	slices.Sort(known)
+	return nil, usagef("there is no file and no composite tool %q; there are %s, and what --config or --definitions name", f.Definition, strings.Join(slices.Compact(known), ", "))
+}
+
+// loadOrTell loads definitions, or tells why not.
+func loadOrTell(c *console, src sources) ([]*definitions.Definition, error) {
+	found, diags := load(src)
+	if diags.HasErrors() {
+		printDiagnostics(c, diags)
+		return nil, errReported
+	}
+	return found.Definitions, nil
+}
+
+func onlyOne(file string, found []*definitions.Definition) (*definitions.Definition, error) {
+	if len(found) == 1 {
+		return found[0], nil
+	}
+	names := make([]string, len(found))
+	for i, d := range found {
+		names[i] = d.Name
+	}
+	flag := "--definitions"
+	if data, err := os.ReadFile(file); err == nil && isConfiguration(data) {
+		flag = "--config"
+	}
+	return nil, usagef("%s", fmt.Sprintf("%s has %d definitions (%s); name one: NAME %s %s", file, len(found), strings.Join(names, ", "), flag, file))
+}

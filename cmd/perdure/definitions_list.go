@@ -1,0 +1,65 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"text/tabwriter"
+)
+
+type definitionsCommand struct {
+	serverFlags `embed:""`
+
+	Config      string   `help:"List what this configuration file defines, without a server." placeholder:"FILE" xor:"from"`
+	Definitions []string `help:"List what this directory defines, without a server. Repeatable." placeholder:"DIR" sep:"none"`
+	Output      string   `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
+}
+
+func (definitionsCommand) Help() string {
+	return `A composite tool is not available while a tool of its steps is missing.
+Examples:
+
+    perdure definitions
+    perdure definitions --config perdure.yaml`
+}
+
+func (d definitionsCommand) Run(ctx context.Context, c *console) error {
+	composites, err := d.composites(ctx, c)
+	if err != nil {
+		return err
+	}
+	if d.Output == "json" {
+		return c.printJSON(composites)
+	}
+	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	for _, composite := range composites {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", composite.Name, cmp.Or(composite.Version, "-"), composite.state())
+	}
+	return w.Flush()
+}
+
+func (d definitionsCommand) composites(ctx context.Context, c *console) ([]compositeStatus, error) {
+	if d.Config == "" && len(d.Definitions) == 0 {
+		url, err := d.url()
+		if err != nil {
+			return nil, err
+		}
+		status, err := fetchStatus(ctx, url)
+		if err != nil {
+			return nil, err
+		}
+		return status.Composites, nil
+	}
+	found, diags := load(sources{Config: d.Config, Definitions: d.Definitions})
+	if diags.HasErrors() {
+		printDiagnostics(c, diags)
+		return nil, errReported
+	}
+	composites := []compositeStatus{}
+	for _, def := range found.Definitions {
+		composites = append(composites, compositeStatus{Name: def.Name, Version: def.Version, Place: def.Pos.String()})
+	}
+	slices.SortFunc(composites, func(a, b compositeStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return composites, nil
+}

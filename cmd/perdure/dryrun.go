@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// dryRun prints what a call would do. It is asked only of what is known to
+// understand the question: anything else would make the call.
+func (k callCommand) dryRun(ctx context.Context, c *console, url string) error {
+	s, err := connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	arguments, err := k.arguments(ctx, c, s)
+	if err != nil {
+		return err
+	}
+	if !isComposite(ctx, url, k.Name) {
+		return fmt.Errorf("%s is not a composite tool of a perdure server: only these have a dry run; nothing was called", k.Name)
+	}
+	result, err := s.call(ctx, k.Name, arguments, map[string]any{dryRunMeta: true})
+	switch {
+	case err != nil:
+		return err
+	case result.IsError:
+		return k.print(c, result)
+	case !result.Meta.DryRun:
+		return fmt.Errorf("the server at %s knows no dry run and has called %s: it is older than this program", url, k.Name)
+	case k.Output == "json":
+		return c.printJSON(result.Structured)
+	}
+	var plan definitions.Plan
+	if err := json.Unmarshal(result.Structured, &plan); err != nil {
+		return fmt.Errorf("reading the plan: %w", err)
+	}
+	_, err = fmt.Fprint(c.out, plan.Text(func(e definitions.Emphasis, text string) string {
+		return c.outStyle(planStyles[e], text)
+	}))
+	return err
+}
+
+// planStyles are what the parts of a plan look like on a terminal.
+var planStyles = map[definitions.Emphasis]style{
+	definitions.Heading:  bold,
+	definitions.Aside:    faint,
+	definitions.Caution:  yellow,
+	definitions.Mistaken: red,
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+type explainCommand struct {
+	definitionFlags `embed:""`
+
+	Step       string `help:"Step to explain; output for the output block." required:"" placeholder:"ID"`
+	With       string `help:"JSON file with the data that templates read: {params, steps: {ID: {status, output, action, content, error}}, forEach, workflow, output}; - reads it from standard input." placeholder:"FILE"`
+	ToolSchema string `help:"JSON file with the input schema of the step's tool." placeholder:"FILE" xor:"schema"`
+	Against    string `help:"MCP server that has the step's tool, to ask for its input schema." placeholder:"URL" xor:"schema"`
+	Output     string `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
+}
+
+func (explainCommand) Help() string {
+	return `What each template of a step comes to with given data, expression by
+expression, with types, and what the tool is given in the end. Nothing is
+called. Examples:
+
+    perdure explain deploy.yaml --step approve --with context.json
+    perdure explain prepare_review --step output --with context.json -o json`
+}
+
+func (e explainCommand) Run(ctx context.Context, c *console) error {
+	def, err := e.find(c)
+	if err != nil {
+		return err
+	}
+	program, err := definitions.Compile(def)
+	if err != nil {
+		return err
+	}
+	scope, err := e.scope(c)
+	if err != nil {
+		return err
+	}
+	schema, err := e.schema(ctx, def)
+	if err != nil {
+		return err
+	}
+	explanation, err := program.Explain(e.Step, scope, schema)
+	if err != nil {
+		return err
+	}
+	if e.Output == "json" {
+		return c.printJSON(explanation)
+	}
+	printExplanation(c, explanation)
+	return nil
+}
+
+// scope reads the data that templates see; without a file there is none.
+func (e explainCommand) scope(c *console) (*definitions.Scope, error) {
+	if e.With == "" {
+		return &definitions.Scope{}, nil
+	}
+	read := func() ([]byte, error) { return os.ReadFile(e.With) }
+	if e.With == "-" {
+		read = func() ([]byte, error) { return io.ReadAll(c.in) }
+	}
+	data, err := read()
+	if err != nil {
+		return nil, err
+	}
+	scope, err := definitions.DecodeScope(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", e.With, err)
+	}
+	return scope, nil
+}
+
+// schema gives the input schema of the step's tool; none if it is not known.
+func (e explainCommand) schema(ctx context.Context, def *definitions.Definition) (json.RawMessage, error) {
+	if e.ToolSchema != "" {
+		return readSchema(e.ToolSchema)
+	}
+	name := toolOf(def, e.Step)
+	if e.Against == "" || name == "" {
+		return nil, nil
+	}
+	s, err := connect(ctx, e.Against)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	tool, err := s.tool(ctx, name)
+	return tool.InputSchema, err
+}
+
+// readSchema reads an input schema, or that of a tool as tools/list has it.
+func readSchema(file string) (json.RawMessage, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var tool remoteTool
+	if err := json.Unmarshal(data, &tool); err != nil {
+		return nil, fmt.Errorf("%s is not a JSON Schema: %w", file, err)
+	}
+	if tool.InputSchema != nil {
+		return tool.InputSchema, nil
+	}
+	return data, nil
+}
+
+// toolOf gives the tool that a step calls, itself or for each item.
+func toolOf(def *definitions.Definition, id string) string {
+	i := slices.IndexFunc(def.Steps, func(s *definitions.Step) bool { return s.ID == id })
+	if i < 0 {
+		return ""
+	}
+	step := def.Steps[i]
+	for step.Step != nil {
+		step = step.Step
+	}
+	return step.Tool
+}
+
+func printExplanation(c *console, explanation *definitions.Explanation) {
+	for i, field := range explanation.Fields {
+		if i > 0 {
+			fmt.Fprintln(c.out)
+		}
+		fmt.Fprintf(c.out, "%s: %s\n", c.outStyle(bold, field.Field), plain(strings.TrimSpace(field.Template)))
+		printExpressions(c, field.Expressions, "    ")
+		wants := ""
+		if field.Wants != nil {
+			wants = c.outStyle(faint, "  ("+strings.Join(field.Wants, " or ")+" is wanted)")
+		}
+		fmt.Fprintf(c.out, "  = %s%s\n", resultText(c, field.Result), wants)
+	}
+	if len(explanation.Fields) == 0 {
+		fmt.Fprintln(c.out, "there is nothing to expand")
+	}
+}
+
+func printExpressions(c *console, expressions []definitions.Expression, indent string) {
+	for _, x := range expressions {
+		line := indent + plain(x.Text)
+		if x.Type != "" || x.Error != "" {
+			line += "  →  " + resultText(c, x.Result)
+		}
+		if x.Note != "" {
+			line += c.outStyle(faint, "  # "+x.Note)
+		}
+		fmt.Fprintln(c.out, line)
+		printExpressions(c, x.Parts, indent+"  ")
+		printExpressions(c, x.Body, indent+"  ")
+	}
+}
+
+// maxShown is how many characters of a value are shown.
+const maxShown = 200
+
+func resultText(c *console, r definitions.Result) string {
+	if r.Error != "" {
+		return c.outStyle(red, "error: "+plain(r.Error))
+	}
+	value := plain(string(r.Value))
+	if letters := []rune(value); len(letters) > maxShown {
+		value = string(letters[:maxShown]) + "…"
+	}
+	return strings.TrimSpace(c.outStyle(green, cmp.Or(r.Type, "nothing")) + " " + value)
+}

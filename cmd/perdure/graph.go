@@ -1,0 +1,41 @@
+package main
+
+import (
+	"io"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+type graphCommand struct {
+	definitionFlags `embed:""`
+
+	Output string `short:"o" help:"What to draw: text, mermaid, dot for Graphviz, or svg." enum:"text,mermaid,dot,svg" default:"text"`
+}
+
+func (graphCommand) Help() string {
+	return `Each step, what it waits for, its condition and what follows its failure. Dashed
+arrows lead to what templates read without dependsOn. Examples:
+
+    perdure graph prepare_review
+    perdure graph deploy.yaml -o svg > deploy.svg
+    perdure graph deploy --config perdure.yaml -o mermaid`
+}
+
+func (g graphCommand) Run(c *console) error {
+	def, err := g.find(c)
+	if err != nil {
+		return err
+	}
+	program, err := definitions.Compile(def)
+	if err != nil {
+		return err
+	}
+	draw := map[string]func(*definitions.Graph) string{
+		"text":    (*definitions.Graph).Text,
+		"mermaid": (*definitions.Graph).Mermaid,
+		"dot":     (*definitions.Graph).Dot,
+		"svg":     (*definitions.Graph).SVG,
+	}[g.Output]
+	_, err = io.WriteString(c.out, draw(program.Graph()))
+	return err
+}

@@ -1,0 +1,194 @@
+//go:build !nodev
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/perdure/perdure/activities"
+	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/devserver"
+	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/workflows"
+)
+
+var record = flag.Bool("record", false, "record workflows/testdata/histories that do not exist yet")
+
+// recordings are the runs whose histories are kept. A name that exists is
+// never recorded again: it stands for the interpreter that recorded it.
+var recordings = []struct {
+	name, source string
+	answers      []runs.Answer
+	cancel       bool
+}{
+	{name: "chain", source: `{name: chain, description: d, steps: [
+		{id: a, tool: be_echo, arguments: {n: 1}}, {id: b, tool: be_echo, dependsOn: [a], arguments: {n: "{{.steps.a.output.n}}"}}]}`},
+	{name: "reads", source: `{name: reads, description: d, steps: [
+		{id: a, tool: be_read, arguments: {n: 1}}, {id: b, tool: be_read, arguments: {n: 2}},
+		{id: c, tool: be_read, dependsOn: [a, b], arguments: {n: "{{.steps.a.output.n}}{{.steps.b.output.n}}"}}],
+		output: {properties: {n: {type: integer, description: d, value: "{{.steps.c.output.n}}"}}}}`},
+	{name: "slow_read", source: `{name: slow_read, description: d, steps: [{id: a, tool: be_read_slow}]}`},
+	{name: "foreach", source: `{name: foreach, description: d, steps: [
+		{id: e, type: forEach, collection: "[1,2,3,4,5]", maxParallel: 2, onError: {action: continue},
+		 step: {tool: be_odd, arguments: {n: "{{.forEach.item}}"}}}]}`},
+	{name: "nested_foreach", source: `{name: nested_foreach, description: d, steps: [
+		{id: o, type: forEach, collection: "[[1],[2,3]]", step: {id: i, type: forEach, collection: "{{json .forEach.item}}",
+		 step: {tool: be_echo, arguments: {n: "{{.forEach.item}}"}}}}]}`},
+	{name: "accepted", source: gate(""), answers: []runs.Answer{{ElicitationID: "g#1", Action: "accept", Content: json.RawMessage(`{"why":"ok"}`), By: "ada"}}},
+	{name: "declined", source: gate(""), answers: []runs.Answer{{ElicitationID: "g#1", Action: "decline", By: "ada"}}},
+	{name: "declined_continue", source: gate(`, onDecline: {action: continue}`), answers: []runs.Answer{{ElicitationID: "g#1", Action: "decline", By: "ada"}}},
+	{name: "skip_remaining", source: gate(`, onDecline: {action: skip_remaining}`), answers: []runs.Answer{{ElicitationID: "g#1", Action: "decline", By: "ada"}}},
+	{name: "expired", source: gate(`, timeout: 300ms`)},
+	{name: "cancelled_at_gate", source: gate(""), cancel: true},
+	{name: "retried", source: `{name: retried, description: d, steps: [
+		{id: r, tool: be_fails, onError: {action: retry, retryCount: 2, retryDelay: 20ms}}]}`},
+	{name: "failed", source: `{name: failed, description: d, steps: [{id: a, tool: be_echo}, {id: b, tool: be_fails, dependsOn: [a]}, {id: c, tool: be_echo, dependsOn: [b]}]}`},
+	{name: "failed_continue", source: `{name: failed_continue, description: d, steps: [
+		{id: b, tool: be_fails, onError: {action: continue}, defaultResults: {n: 0}}, {id: c, tool: be_echo, dependsOn: [b], arguments: {n: "{{.steps.b.output.n}}"}}]}`},
+	{name: "unknown_outcome", source: `{name: unknown_outcome, description: d, steps: [{id: a, tool: be_lost, onError: {action: retry, retryCount: 3, retryDelay: 10ms}}]}`},
+	{name: "run_timeout", source: `{name: run_timeout, description: d, timeout: 300ms, steps: [{id: g, type: elicitation, message: m}]}`},
+}
+
+func gate(fields string) string {
+	return `{name: gate, description: d, steps: [
+		{id: before, tool: be_read, arguments: {n: 1}},
+		{id: g, type: elicitation, message: "Write {{.steps.before.output.n}}?", dependsOn: [before], schema: {type: object, properties: {why: {type: string}}}` + fields + `},
+		{id: w, tool: be_echo, dependsOn: [g], arguments: {why: "{{.steps.g.output.action}}"}}]}`
+}
+
+// fakeBackend answers calls as the tool's name says.
+type fakeBackend struct{}
+
+func (fakeBackend) Call(ctx context.Context, call backends.Call) (*backends.Result, error) {
+	switch call.Tool {
+	case "fails":
+		return &backends.Result{IsError: true, Content: []backends.Content{{Type: "text", Text: "planned failure"}}}, nil
+	case "lost":
+		return nil, &backends.CallError{Backend: call.Backend, Tool: call.Tool, Outcome: backends.Unknown, Err: errors.New("connection reset")}
+	case "odd":
+		if n := string(call.Arguments); len(n) > 0 && (n[len(n)-2]-'0')%2 == 0 {
+			return &backends.Result{IsError: true, Content: []backends.Content{{Type: "text", Text: "even"}}}, nil
+		}
+	case "read_slow":
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(2500 * time.Millisecond):
+		}
+	}
+	return &backends.Result{Structured: call.Arguments}, nil
+}
+
+func TestRecordHistories(t *testing.T) {
+	if !*record {
+		t.Skip("records new histories only with -record")
+	}
+	quiet := slog.New(slog.DiscardHandler)
+	server, err := devserver.Start(t.Context(), devserver.Options{Dir: t.TempDir(), Logger: quiet, SearchAttributes: map[string]string{
+		workflows.AttrTool: "keyword", workflows.AttrVersion: "keyword", workflows.AttrStatus: "keyword", workflows.AttrCaller: "keyword", workflows.AttrWaiting: "keyword",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop()
+	c, err := client.Dial(client.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(quiet)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	w := worker.New(c, workflows.TaskQueue, worker.Options{})
+	workflows.Register(w)
+	activities.Register(w, activities.New(fakeBackend{}, quiet))
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	door := runs.New(runs.Config{Client: c, Namespace: "default", Logger: quiet})
+	for _, r := range recordings {
+		file := filepath.Join("..", "..", "workflows", "testdata", "histories", r.name+".json")
+		if _, err := os.Stat(file); err == nil {
+			continue
+		}
+		id := start(t, door, r.source)
+		for event, err := range door.Follow(t.Context(), id, 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if event.Kind != runs.EventOpened {
+				continue
+			}
+			if r.cancel {
+				if err := door.Cancel(t.Context(), id, "recording"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, a := range r.answers {
+				if _, err := door.Answer(t.Context(), id, a); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		save(t, c, id, file)
+	}
+}
+
+func start(t *testing.T, door *runs.Client, source string) runs.RunID {
+	t.Helper()
+	defs, diags := definitions.Parse("recording.yaml", []byte(source))
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	tools := map[string]definitions.Tool{}
+	for _, name := range defs[0].ToolNames() {
+		tool := definitions.Tool{Name: name, Backend: "be", Original: name[len("be_"):], Effect: definitions.Unsafe}
+		if len(tool.Original) >= 4 && tool.Original[:4] == "read" {
+			tool.Effect = definitions.Read
+		}
+		tools[name] = tool
+	}
+	started, err := door.Start(t.Context(), runs.StartRequest{Definition: defs[0], Arguments: json.RawMessage(`{}`), Caller: runs.Caller{Subject: "recorder"}, Tools: tools})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return started.ID
+}
+
+func save(t *testing.T, c client.Client, id runs.RunID, file string) {
+	t.Helper()
+	history := &historypb.History{}
+	events := c.GetWorkflowHistory(t.Context(), string(id), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		event, err := events.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		history.Events = append(history.Events, event)
+	}
+	data, err := protojson.MarshalOptions{Multiline: true, Indent: " "}.Marshal(history)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(data, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Log("recorded", file)
+}

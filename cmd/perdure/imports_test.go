@@ -1,0 +1,85 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/perdure/perdure/"
+
+// imports is the drawing of the house: which of our packages each package may
+// import. Everything points inwards; only cmd knows who implements what.
+var imports = map[string][]string{
+	"definitions":         {},
+	"definitions/library": {},
+	"workflows":           {"definitions"},
+	"workflows/deftest":   {"definitions", "workflows"},
+	"activities":          {"definitions", "workflows", "backends"},
+	"backends":            {},
+	"backends/repo":       {},
+	"runs":                {"definitions", "workflows"},
+	"gateway":             {"definitions", "runs", "backends", "gateway/auth"},
+	"gateway/auth":        {},
+	"devserver":           {},
+}
+
+// pure are the packages whose code runs inside workflows: no I/O, no clock.
+var pure = []string{"definitions", "workflows"}
+
+// worldly are standard packages that pure code has no business with.
+var worldly = []string{"os", "os/exec", "net", "net/http", "math/rand", "math/rand/v2", "crypto/rand", "log", "syscall"}
+
+// The files are read with go/parser: a cached answer of go list went stale.
+func TestImports(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != root || d.Name() == "testdata" || d.Name() == "node_modules"):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		rel, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		checkImports(t, filepath.ToSlash(rel), path)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func checkImports(t *testing.T, pkg, path string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed, known := imports[pkg]
+	if !known && !strings.HasPrefix(pkg, "cmd/") {
+		t.Errorf("%s: package %s has no place in the drawing: add it to imports, or to another package", path, pkg)
+	}
+	for _, spec := range file.Imports {
+		name := strings.Trim(spec.Path.Value, `"`)
+		ours, isOurs := strings.CutPrefix(name, module)
+		if isOurs && known && !slices.Contains(allowed, ours) {
+			t.Errorf("%s: %s must not import %s", path, pkg, ours)
+		}
+		if slices.Contains(pure, pkg) && slices.Contains(worldly, name) {
+			t.Errorf("%s: %s is pure and must not import %s", path, pkg, name)
+		}
+		if strings.HasPrefix(name, "go.temporal.io/server") && pkg != "devserver" {
+			t.Errorf("%s: only devserver may import the Temporal server", path)
+		}
+	}
+}

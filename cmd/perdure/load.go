@@ -1,0 +1,261 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/library"
+	"github.com/perdure/perdure/workflows/deftest"
+)
+
+// Sources say where a configuration and definitions come from.
+type sources struct {
+	Config      string   // configuration file; "" = none
+	Definitions []string // files, and directories that are read with all that is below them
+	Library     bool     // the definitions that ship with the program, too
+}
+
+// Loaded is all that was read: one configuration and one namespace of
+// definitions.
+type loaded struct {
+	settings
+	Definitions []*definitions.Definition
+}
+
+// load reads everything and says all that is wrong with it. What is loaded is
+// of use only if the diagnostics have no errors.
+func load(src sources) (*loaded, definitions.Diagnostics) {
+	l := &loader{names: map[string]bool{}}
+	if src.Config != "" {
+		l.configuration(src.Config)
+	}
+	for _, name := range src.Definitions {
+		l.definitions(name)
+	}
+	if src.Library {
+		l.library()
+	}
+	for _, missing := range l.refs {
+		missing()
+	}
+	l.report(definitions.Check(l.defs, definitions.CheckOptions{}))
+	l.diags.Sort()
+	return &loaded{settings: l.settings, Definitions: l.defs}, l.diags
+}
+
+type loader struct {
+	settings settings
+	defs     []*definitions.Definition
+	names    map[string]bool // under which compositeToolRefs find definitions
+	refs     []func()        // checks of references, for when all names are known
+	diags    definitions.Diagnostics
+}
+
+func (l *loader) report(diags definitions.Diagnostics) { l.diags = append(l.diags, diags...) }
+
+func (l *loader) errorf(pos definitions.Position, check, format string, args ...any) {
+	l.report(definitions.Diagnostics{{
+		Pos: pos, Severity: definitions.SeverityError, Message: fmt.Sprintf(format, args...), Check: check,
+	}})
+}
+
+func (l *loader) unreadable(file string, err error) {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	l.errorf(definitions.Position{File: file}, "file", "cannot be read: %v", err)
+}
+
+func (l *loader) configuration(file string) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		l.unreadable(file, err)
+		return
+	}
+	docs, diags := documents(file, data)
+	l.report(diags)
+	switch {
+	case diags.HasErrors():
+		return
+	case len(docs) != 1:
+		l.errorf(definitions.Position{File: file}, "config", "has %d YAML documents; a configuration is one", len(docs))
+		return
+	}
+	var c configFile
+	r := &configReader{file: file, root: docs[0], env: os.LookupEnv}
+	if r.diags = definitions.Decode(file, docs[0], &c); !r.diags.HasErrors() {
+		l.settings = r.read(&c)
+	}
+	l.report(r.diags)
+	for i := range c.CompositeTools {
+		d, diags := definitions.ParseNode(file, &c.CompositeTools[i])
+		l.report(diags)
+		if d != nil {
+			l.defs = append(l.defs, d)
+		}
+	}
+	l.references(file, docs[0], c.CompositeToolRefs)
+}
+
+// references notes what compositeToolRefs ask for: definitions by the name of
+// their resource or by their own.
+func (l *loader) references(file string, root *yaml.Node, refs []*reference) {
+	for i, ref := range refs {
+		node, _ := lookup(root, keyPath{"compositeToolRefs", i, "name"})
+		l.refs = append(l.refs, func() {
+			if !l.names[ref.Name] {
+				l.errorf(definitions.Position{File: file, Line: node.Line, Column: node.Column}, "reference",
+					"there is no composite tool definition %q; --definitions names the directory to look in", ref.Name)
+			}
+		})
+	}
+}
+
+// definitions reads a definition file, or all of a directory in the order of
+// their paths.
+func (l *loader) definitions(name string) {
+	files, err := definitionFiles(name)
+	if err != nil {
+		l.unreadable(name, err)
+		return
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			l.unreadable(file, err)
+			continue
+		}
+		l.parse(file, data)
+	}
+}
+
+// definitionFiles are the YAML files below a directory that are not tests, or
+// the file itself.
+func definitionFiles(name string) ([]string, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{name}, nil
+	}
+	var files []string
+	err = filepath.WalkDir(name, func(file string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && isYAML(file) && !deftest.IsTestFile(file) {
+			files = append(files, file)
+		}
+		return err
+	})
+	return files, err
+}
+
+func isYAML(file string) bool {
+	return slices.Contains([]string{".yaml", ".yml"}, strings.ToLower(filepath.Ext(file)))
+}
+
+func (l *loader) library() {
+	entries, err := library.Files.ReadDir(".")
+	if err != nil {
+		l.unreadable("library", err)
+		return
+	}
+	for _, entry := range entries {
+		data, err := library.Files.ReadFile(entry.Name())
+		if err != nil {
+			l.unreadable("library/"+entry.Name(), err)
+			continue
+		}
+		l.parse("library/"+entry.Name(), data)
+	}
+}
+
+func (l *loader) parse(file string, data []byte) {
+	defs, diags := definitions.Parse(file, data)
+	l.defs = append(l.defs, defs...)
+	l.report(diags)
+	docs, _ := documents(file, data)
+	for _, doc := range docs {
+		for _, p := range []keyPath{{"metadata", "name"}, {"spec", "name"}, {"name"}} {
+			if node, ok := lookup(doc, p); ok {
+				l.names[node.Value] = true
+			}
+		}
+	}
+}
+
+// documents gives the root of each YAML document of a file that is not empty.
+func documents(file string, data []byte) ([]*yaml.Node, definitions.Diagnostics) {
+	var roots []*yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var doc yaml.Node
+		switch err := decoder.Decode(&doc); {
+		case errors.Is(err, io.EOF):
+			return roots, nil
+		case err != nil:
+			return roots, definitions.Diagnostics{syntaxError(file, err)}
+		case len(doc.Content) == 1:
+			roots = append(roots, doc.Content[0])
+		}
+	}
+}
+
+func syntaxError(file string, err error) definitions.Diagnostic {
+	d := definitions.Diagnostic{
+		Pos: definitions.Position{File: file}, Severity: definitions.SeverityError, Message: err.Error(), Check: "syntax",
+	}
+	var at *yaml.LoadError
+	if errors.As(err, &at) {
+		d.Message = at.Message
+		d.Pos.Line, d.Pos.Column = at.Mark.Line, at.Mark.Column
+	}
+	return d
+}
+
+// isConfiguration says whether a file looks like a configuration rather than
+// definitions: by its keys, since both are YAML.
+func isConfiguration(data []byte) bool {
+	docs, _ := documents("", data)
+	if len(docs) != 1 {
+		return false
+	}
+	for _, key := range []string{"kind", "steps"} {
+		if child(docs[0], key) != nil {
+			return false
+		}
+	}
+	for _, key := range []string{"backends", "compositeTools", "compositeToolRefs", "incomingAuth", "outgoingAuth", "aggregation", "groupRef", "operational"} {
+		if child(docs[0], key) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// stamp changes when a file is changed, added or removed.
+func (src sources) stamp() string {
+	var b strings.Builder
+	for _, name := range append([]string{src.Config}, src.Definitions...) {
+		files, err := definitionFiles(name)
+		if err != nil {
+			fmt.Fprintln(&b, name, "missing")
+		}
+		for _, file := range files {
+			if info, err := os.Stat(file); err == nil {
+				fmt.Fprintln(&b, file, info.Size(), info.ModTime().UnixNano())
+			}
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,108 @@
+// Command perdure serves composite tools over MCP whose calls survive
+// restarts, and speaks to a server that does.
+//
+// It is wiring only: each command has a file, and says in its help what it
+// does. See `perdure --help`.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// A commandLine is all that can be typed after perdure.
+type commandLine struct {
+	devCommands
+
+	Validate    validateCommand    `cmd:"" help:"Check configurations and definitions, with the same code that dev loads them with."`
+	Test        testCommand        `cmd:"" help:"Run tests of definitions: what tools and people answer is written down, time costs nothing."`
+	Explain     explainCommand     `cmd:"" help:"Show what the templates of a step come to with given data."`
+	Graph       graphCommand       `cmd:"" help:"Draw the steps of a definition, and what they wait for."`
+	Schema      schemaCommand      `cmd:"" help:"Print the JSON Schema of definitions, for editors."`
+	Call        callCommand        `cmd:"" help:"Call a tool, watch its steps and answer its questions."`
+	Tools       toolsCommand       `cmd:"" help:"List the tools that a server offers."`
+	Definitions definitionsCommand `cmd:"" help:"List the composite tools, and why one is not available."`
+	Runs        runsCommand        `cmd:"" help:"List, show, answer and cancel runs."`
+	Backend     backendCommand     `cmd:"" help:"MCP servers that need nothing else."`
+	Version     versionCommand     `cmd:"" help:"Print the version."`
+}
+
+const description = `Composite MCP tools that survive: each call is a durable workflow.
+
+Start with "perdure dev", which needs no configuration, and call what it offers:
+"perdure call prepare_review". Every command explains itself: perdure COMMAND --help.`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // so that a second Ctrl-C ends at once
+	os.Exit(run(ctx, os.Args[1:], systemConsole()))
+}
+
+// run does what the arguments say and gives the exit status: 0, 1 for an
+// error, 2 for arguments that make no sense.
+func run(ctx context.Context, args []string, c *console) int {
+	var cli commandLine
+	parser, err := kong.New(&cli,
+		kong.Name("perdure"),
+		kong.Description(description),
+		kong.Writers(c.out, c.err),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(c),
+	)
+	if err != nil {
+		return fail(c, err)
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		var parse *kong.ParseError
+		hint := "perdure --help"
+		if errors.As(err, &parse) && parse.Context.Selected() != nil {
+			hint = parse.Context.Selected().FullPath() + " --help"
+		}
+		return fail(c, usagef("%v; see %s", err, hint))
+	}
+	err = command.Run()
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = errors.New("interrupted")
+	}
+	return fail(c, err)
+}
+
+// fail prints an error and gives the exit status for it.
+func fail(c *console, err error) int {
+	var usage *usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errReported):
+		return 1
+	case errors.As(err, &usage):
+		fmt.Fprintln(c.err, "perdure:", err)
+		return 2
+	default:
+		fmt.Fprintln(c.err, "perdure:", err)
+		return 1
+	}
+}
+
+// errReported ends a command whose error stands on the terminal already.
+var errReported = errors.New("reported")
+
+// A usageError is one of arguments that make no sense.
+type usageError struct{ message string }
+
+func (e *usageError) Error() string { return e.message }
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"perdure": main})
+}
+
+// Each testdata/script/*.txtar is a script of commands with this very program
+// as perdure. See https://pkg.go.dev/github.com/rogpeppe/go-internal/testscript
+// for the language. Beside it there are
+//
+//	repository DIR   make a git repository with three commits there
+//	ready ADDRESS    wait until the server at host:port is ready
+//	await TEXT ARG…  run perdure with the arguments until it prints the text
+//
+// and in the environment of each script, addresses that are free: $MCP, $UI,
+// $TEMPORAL, and $TAKEN, which is not.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		UpdateScripts:       *update,
+		Setup:               setUpScript,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"repository": makeRepository,
+			"ready":      awaitReady,
+			"await":      await,
+		},
+	})
+}
+
+func setUpScript(env *testscript.Env) error {
+	for _, name := range []string{"MCP", "UI", "TEMPORAL"} {
+		address, err := freeAddress()
+		if err != nil {
+			return err
+		}
+		env.Setenv(name, address)
+	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	env.Defer(func() { taken.Close() })
+	env.Setenv("TAKEN", taken.Addr().String())
+	env.Setenv("NO_COLOR", "1")
+	for _, who := range []string{"AUTHOR", "COMMITTER"} {
+		env.Setenv("GIT_"+who+"_NAME", "Ada Tester")
+		env.Setenv("GIT_"+who+"_EMAIL", "ada@example.com")
+		env.Setenv("GIT_"+who+"_DATE", "2026-01-02T03:04:05Z")
+	}
+	env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+	return nil
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// makeRepository makes what the built-in backend can read.
+func makeRepository(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: repository DIR")
+	}
+	dir := ts.MkAbs(args[0])
+	git := func(args ...string) { ts.Check(ts.Exec("git", append([]string{"-C", dir}, args...)...)) }
+	ts.Check(os.MkdirAll(filepath.Join(dir, "docs"), 0o755))
+	git("init", "--quiet", "--initial-branch", "main")
+	for i, file := range []string{"README.md", "main.go", "docs/guide.md"} {
+		ts.Check(os.WriteFile(filepath.Join(dir, file), []byte(fmt.Sprintf("file %d\n", i)), 0o644))
+		git("add", ".")
+		git("commit", "--quiet", "-m", "Add "+file)
+	}
+}
+
+// patience is how long scripts wait for something to happen.
+const patience = time.Minute
+
+func awaitReady(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: ready ADDRESS")
+	}
+	poll(ts, "the server to be ready", func() bool {
+		response, err := http.Get("http://" + args[0] + "/readyz")
+		if err != nil {
+			return false
+		}
+		response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+}
+
+// await runs perdure until what it prints on standard output holds a text, or
+// with ! until it does not hold it any more: await TEXT ARGUMENT…
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: [!] await TEXT ARGUMENT...")
+	}
+	poll(ts, fmt.Sprintf("perdure %s to print %q", strings.Join(args[1:], " "), args[0]), func() bool {
+		err := ts.Exec("perdure", args[1:]...)
+		return err == nil && strings.Contains(ts.ReadFile("stdout"), args[0]) != neg
+	})
+}
+
+func poll(ts *testscript.TestScript, what string, done func() bool) {
+	for deadline := time.Now().Add(patience); !done(); {
+		if time.Now().After(deadline) {
+			ts.Fatalf("waited %s for %s", patience, what)
+		}
+		time.Sleep(50 * time.Millisecond) // another process has nothing to wait on
+	}
+}

@@ -1,0 +1,377 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/user"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
+	sdklog "go.temporal.io/sdk/log"
+
+	"github.com/perdure/perdure/runs"
+)
+
+type runsCommand struct {
+	List   runsListCommand   `cmd:"" help:"List runs, the newest first."`
+	Show   runsShowCommand   `cmd:"" help:"Show a run: its steps, what it waits for, how it ended."`
+	Result runsResultCommand `cmd:"" help:"Print the result of a run that has finished."`
+	Answer runsAnswerCommand `cmd:"" help:"Answer the question that a run waits with."`
+	Cancel runsCancelCommand `cmd:"" help:"Cancel a run: no further step starts."`
+}
+
+// temporalFlags say where the runs are.
+type temporalFlags struct {
+	Address string `help:"Temporal frontend, host:port. Default: TEMPORAL_ADDRESS and the profile of the temporal command, else the running dev of --data." placeholder:"ADDR"`
+	Data    string `help:"Data directory of the dev whose runs to see. Default: .perdure." default:".perdure" placeholder:"DIR"`
+	Output  string `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
+}
+
+// runsClient is a connection to where the runs are; close ends it.
+func (f temporalFlags) runsClient(ctx context.Context) (c *runs.Client, close func(), err error) {
+	options, err := f.clientOptions()
+	if err != nil {
+		return nil, nil, err
+	}
+	options.Logger = sdklog.NewStructuredLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	temporal, err := client.DialContext(ctx, options)
+	if err != nil {
+		return nil, nil, fmt.Errorf("no Temporal answers at %s; start perdure dev, or name another with --address: %w", options.HostPort, err)
+	}
+	return runs.New(runs.Config{Client: temporal, Namespace: options.Namespace, Logger: slog.New(slog.DiscardHandler)}), temporal.Close, nil
+}
+
+func (f temporalFlags) clientOptions() (client.Options, error) {
+	options, err := envconfig.LoadDefaultClientOptions()
+	if err != nil {
+		return options, fmt.Errorf("reading how to reach Temporal: %w", err)
+	}
+	if f.Address != "" {
+		options.HostPort = f.Address
+	}
+	if options.HostPort == "" {
+		dev, err := readDevFile(f.Data)
+		if err != nil {
+			return options, err
+		}
+		if dev == nil {
+			return options, fmt.Errorf("no dev is running with its data in %s; start perdure dev, or say where Temporal is with --address", f.Data)
+		}
+		options.HostPort = dev.Temporal
+		options.Namespace = cmp.Or(options.Namespace, dev.Namespace)
+	}
+	options.Namespace = cmp.Or(options.Namespace, client.DefaultNamespace)
+	return options, nil
+}
+
+// findRun gives the ID of the run that is meant: all of it, or enough of its
+// beginning or end to be the only one of those that the filter selects.
+func findRun(ctx context.Context, c *runs.Client, id string, among runs.Filter) (runs.RunID, error) {
+	_, err := c.Get(ctx, runs.RunID(id))
+	if !errors.Is(err, runs.ErrNotFound) {
+		return runs.RunID(id), err
+	}
+	among.Limit = 1000
+	list, err := c.List(ctx, among)
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, run := range list {
+		if name := string(run.ID); strings.HasPrefix(name, id) || strings.HasSuffix(name, id) || strings.Contains(name, "/"+id) {
+			found = append(found, name)
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return runs.RunID(found[0]), nil
+	case len(found) > 1:
+		slices.Sort(found)
+		return "", fmt.Errorf("%q may be any of %s; give more of it", id, strings.Join(found, ", "))
+	case among.Waiting:
+		return "", fmt.Errorf("no run %q waits for an answer; perdure runs list --waiting shows those that do", id)
+	default:
+		return "", fmt.Errorf("there is no run %q; perdure runs list shows those that there are", id)
+	}
+}
+
+type runsListCommand struct {
+	temporalFlags `embed:""`
+
+	Tool    string        `help:"Only runs of this composite tool."`
+	Status  string        `help:"Only runs in this state: running, waiting, completed, failed, cancelled, timed_out." enum:",running,waiting,completed,failed,cancelled,timed_out" default:""`
+	Caller  string        `help:"Only runs that this caller started."`
+	Waiting bool          `help:"Only runs that wait for a person."`
+	Since   time.Duration `help:"Only runs that started within this time, e.g. 24h."`
+	Limit   int           `help:"At most so many." default:"50"`
+}
+
+func (runsListCommand) Help() string {
+	return "Examples:\n\n    perdure runs list --waiting\n    perdure runs list --tool prepare_review --since 24h -o json"
+}
+
+func (l runsListCommand) Run(ctx context.Context, c *console) error {
+	rc, done, err := l.runsClient(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	filter := runs.Filter{Tool: l.Tool, Status: runs.Status(l.Status), Caller: l.Caller, Waiting: l.Waiting, Limit: l.Limit}
+	if l.Since > 0 {
+		filter.Since = time.Now().Add(-l.Since)
+	}
+	list, err := rc.List(ctx, filter)
+	if err != nil {
+		return err
+	}
+	if l.Output == "json" {
+		return c.printJSON(append([]runs.Run{}, list...))
+	}
+	if len(list) == 0 {
+		c.notef("no runs")
+		return nil
+	}
+	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "RUN\tSTATUS\tSTARTED\tTOOK\tCALLER\tWAITS FOR")
+	for _, run := range list {
+		var waits []string
+		for _, e := range run.Open() {
+			waits = append(waits, e.StepPath)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", run.ID, run.Status, run.Started.Local().Format(time.DateTime),
+			took(run.Started, run.Closed), run.Caller, strings.Join(waits, ", "))
+	}
+	return w.Flush()
+}
+
+// took is how long something has taken, to the digits that a person wants.
+func took(started time.Time, ended *time.Time) string {
+	end := time.Now()
+	if ended != nil {
+		end = *ended
+	}
+	d := max(end.Sub(started), 0)
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	default:
+		return d.Round(time.Second).String()
+	}
+}
+
+type runsResultCommand struct {
+	temporalFlags `embed:""`
+
+	ID string `arg:"" help:"Run, or enough of its ID to be the only one."`
+}
+
+func (runsResultCommand) Help() string {
+	return "It ends with status 1 if the run failed or has not finished. Example:\n\n    perdure runs result prepare_review/k3v9a2m4qx"
+}
+
+func (r runsResultCommand) Run(ctx context.Context, c *console) error {
+	rc, done, err := r.runsClient(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	id, err := findRun(ctx, rc, r.ID, runs.Filter{})
+	if err != nil {
+		return err
+	}
+	outcome, err := rc.Result(ctx, id)
+	if errors.Is(err, runs.ErrNotFinished) {
+		return fmt.Errorf("%s has not finished; perdure runs show %s says what it does", id, id)
+	} else if err != nil {
+		return err
+	}
+	if r.Output == "json" {
+		if err := c.printJSON(outcome); err != nil {
+			return err
+		}
+	} else if outcome.Failure == nil {
+		return c.printJSON(orNull(outcome.Output))
+	} else {
+		c.notef("%s %s: %s", id, outcome.Status, outcome.Failure.Error.Message)
+	}
+	if outcome.Failure != nil {
+		return errReported
+	}
+	return nil
+}
+
+func orNull(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return json.RawMessage("null")
+	}
+	return raw
+}
+
+type runsAnswerCommand struct {
+	temporalFlags `embed:""`
+
+	ID          string `arg:"" help:"Run, or enough of its ID to be the only one."`
+	Accept      bool   `help:"Accept." xor:"action" required:""`
+	Decline     bool   `help:"Decline." xor:"action" required:""`
+	Cancel      bool   `help:"Dismiss the question." xor:"action" required:""`
+	Content     string `help:"What to answer, with --accept." placeholder:"JSON"`
+	Step        string `help:"Step that asks, where several do." xor:"which"`
+	Elicitation string `help:"ID of the question, where several are open." xor:"which"`
+	By          string `help:"Who answers. Default: the user of this machine."`
+}
+
+func (runsAnswerCommand) Help() string {
+	return `The first valid answer counts, whoever gives it. perdure runs show says what is
+asked. Examples:
+
+    perdure runs answer prepare_review/k3v9a2m4qx --accept --content '{"verdict": "approve"}'
+    perdure runs answer k3v9a2 --decline`
+}
+
+func (a runsAnswerCommand) Run(ctx context.Context, c *console) error {
+	if a.Content != "" && !a.Accept {
+		return usagef("--content belongs to --accept")
+	}
+	if a.Content != "" && !json.Valid([]byte(a.Content)) {
+		return usagef("--content is not JSON: %s", a.Content)
+	}
+	rc, done, err := a.runsClient(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	id, err := findRun(ctx, rc, a.ID, runs.Filter{Waiting: true})
+	if err != nil {
+		return err
+	}
+	question, err := a.question(ctx, rc, id)
+	if err != nil {
+		return err
+	}
+	decision, err := rc.Answer(ctx, id, runs.Answer{
+		ElicitationID: question.ID, Action: a.action(), Content: a.content(), By: cmp.Or(a.By, userName()),
+	})
+	var invalid *runs.InvalidAnswerError
+	if errors.As(err, &invalid) {
+		return fmt.Errorf("%s still waits, since the answer does not fit: %w", question.StepPath, err)
+	} else if err != nil {
+		return err
+	}
+	return a.print(c, id, question, decision)
+}
+
+func (a runsAnswerCommand) action() string {
+	switch {
+	case a.Accept:
+		return "accept"
+	case a.Decline:
+		return "decline"
+	default:
+		return "cancel"
+	}
+}
+
+func (a runsAnswerCommand) content() json.RawMessage {
+	switch {
+	case a.Content != "":
+		return json.RawMessage(a.Content)
+	case a.Accept:
+		return json.RawMessage("{}")
+	default:
+		return nil
+	}
+}
+
+// question finds what is to be answered: the only open question, or the one
+// that the flags name.
+func (a runsAnswerCommand) question(ctx context.Context, rc *runs.Client, id runs.RunID) (runs.Elicitation, error) {
+	run, err := rc.Get(ctx, id)
+	if err != nil {
+		return runs.Elicitation{}, err
+	}
+	var open []runs.Elicitation
+	var names []string
+	for _, e := range run.Open() {
+		names = append(names, e.StepPath)
+		if (a.Step == "" || a.Step == e.StepPath || a.Step == e.StepID) && (a.Elicitation == "" || a.Elicitation == e.ID) {
+			open = append(open, e)
+		}
+	}
+	switch {
+	case len(open) == 1:
+		return open[0], nil
+	case len(open) > 1:
+		return runs.Elicitation{}, fmt.Errorf("%s waits with several questions; say which with --step: %s", id, strings.Join(names, ", "))
+	case len(names) > 0:
+		return runs.Elicitation{}, fmt.Errorf("%s does not wait at %s but at %s", id, cmp.Or(a.Step, a.Elicitation), strings.Join(names, ", "))
+	default:
+		return runs.Elicitation{}, fmt.Errorf("%s (%s) waits for no answer; perdure runs show %s says what it does", id, run.Status, id)
+	}
+}
+
+func (a runsAnswerCommand) print(c *console, id runs.RunID, question runs.Elicitation, d runs.Decision) error {
+	if a.Output == "json" {
+		err := c.printJSON(map[string]any{"runId": id, "elicitationId": question.ID, "won": d.Won, "action": d.Action, "by": d.By})
+		if err != nil {
+			return err
+		}
+	} else if d.Won {
+		fmt.Fprintf(c.out, "%s: %s\n", question.StepPath, d.Action)
+	}
+	if !d.Won {
+		c.notef("perdure: %s was answered before: %s, by %s", question.StepPath, d.Action, d.By)
+		return errReported
+	}
+	return nil
+}
+
+func userName() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "perdure"
+}
+
+type runsCancelCommand struct {
+	temporalFlags `embed:""`
+
+	ID     string `arg:"" help:"Run, or enough of its ID to be the only one."`
+	Reason string `help:"Why, for the record."`
+}
+
+func (runsCancelCommand) Help() string {
+	return "Example:\n\n    perdure runs cancel prepare_review/k3v9a2m4qx --reason 'wrong branch'"
+}
+
+func (k runsCancelCommand) Run(ctx context.Context, c *console) error {
+	rc, done, err := k.runsClient(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	id, err := findRun(ctx, rc, k.ID, runs.Filter{})
+	if err != nil {
+		return err
+	}
+	if err := rc.Cancel(ctx, id, k.Reason); err != nil {
+		return err
+	}
+	if k.Output == "json" {
+		return c.printJSON(map[string]any{"runId": id, "cancelled": true})
+	}
+	_, err = fmt.Fprintf(c.out, "%s: asked to cancel\n", id)
+	return err
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/perdure/perdure/runs"
+)
+
+type runsShowCommand struct {
+	temporalFlags `embed:""`
+
+	ID string `arg:"" help:"Run, or enough of its ID to be the only one."`
+}
+
+func (runsShowCommand) Help() string {
+	return "Example:\n\n    perdure runs show prepare_review/k3v9a2m4qx"
+}
+
+func (s runsShowCommand) Run(ctx context.Context, c *console) error {
+	rc, done, err := s.runsClient(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	id, err := findRun(ctx, rc, s.ID, runs.Filter{})
+	if err != nil {
+		return err
+	}
+	detail, err := rc.Show(ctx, id)
+	if err != nil {
+		return err
+	}
+	if s.Output == "json" {
+		return c.printJSON(detail)
+	}
+	return printRun(c, detail)
+}
+
+func printRun(c *console, d *runs.Detail) error {
+	out := &lines{w: c.out}
+	out.printf("%s  %s", c.outStyle(bold, string(d.ID)), c.outStyle(statusStyle(string(d.Status)), string(d.Status)))
+	out.printf("  tool       %s %s", d.Tool, d.Version)
+	out.printf("  caller     %s", d.Caller)
+	out.printf("  started    %s, %s", d.Started.Local().Format(time.DateTime), ended(d))
+	out.printf("  arguments  %s", brief(d.Arguments))
+	if len(d.Steps) > 0 {
+		out.printf("\nsteps")
+		printSteps(out, d)
+	}
+	for _, e := range d.Open() {
+		printQuestion(out, c, d.ID, e)
+	}
+	if d.Outcome != nil {
+		printOutcome(out, d.Outcome)
+	}
+	return out.err
+}
+
+func ended(d *runs.Detail) string {
+	if d.Closed == nil {
+		return took(d.Started, nil) + " ago"
+	}
+	return "took " + took(d.Started, d.Closed)
+}
+
+func printSteps(out *lines, d *runs.Detail) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, step := range d.Steps {
+		status := step.Status
+		if step.Attempts > 1 {
+			status += fmt.Sprintf(" (attempt %d)", step.Attempts)
+		}
+		fmt.Fprintf(w, "  +%s\t%s\t%s\t%s\t%s\n", took(d.Started, &step.Started), step.Path, firstLine(step.What), status, took(step.Started, step.Ended))
+		if step.Error != "" {
+			fmt.Fprintf(w, "  \t\t%s\n", firstLine(step.Error))
+		}
+	}
+	_ = w.Flush() // out keeps the error
+}
+
+func printQuestion(out *lines, c *console, id runs.RunID, e runs.Elicitation) {
+	out.printf("\n%s asks, until %s:", e.StepPath, e.Expires.Local().Format(time.DateTime))
+	out.printf("  %s", c.outStyle(bold, strings.ReplaceAll(plain(e.Message), "\n", "\n  ")))
+	example := ""
+	if schema, err := schemaObject(e.Schema); err == nil {
+		for _, name := range schema.fields() {
+			out.printf("    %s", schema.describe(name))
+			example = " --content '{…}'"
+		}
+	}
+	out.printf("answer it with\n  perdure runs answer %s --accept%s   (or --decline, --cancel)", id, example)
+}
+
+func printOutcome(out *lines, o *runs.Outcome) {
+	if o.Failure == nil {
+		out.printf("\nresult\n  %s", brief(o.Output))
+		return
+	}
+	e := o.Failure.Error
+	out.printf("\n%s: %s", cmp.Or(e.Code, string(o.Status)), e.Message)
+	if e.StepPath != "" {
+		out.printf("  at step %s", e.StepPath)
+	}
+}
+
+// brief is JSON on a line, cut where it gets long.
+func brief(raw json.RawMessage) string {
+	text := []rune(string(orNull(raw)))
+	if len(text) > 300 {
+		return string(text[:299]) + "… (perdure runs result prints all)"
+	}
+	return string(text)
+}
+
+func statusStyle(status string) style {
+	switch status {
+	case "completed":
+		return green
+	case "running", "waiting":
+		return yellow
+	default:
+		return red
+	}
+}
+
+// Lines writes and keeps the first error.
+type lines struct {
+	w   io.Writer
+	err error
+}
+
+func (l *lines) printf(format string, args ...any) { fmt.Fprintf(l, format+"\n", args...) }
+
+// Write does nothing after an error.
+func (l *lines) Write(p []byte) (int, error) {
+	if l.err != nil {
+		return 0, l.err
+	}
+	n, err := l.w.Write(p)
+	l.err = err
+	return n, err
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+const (
+	defaultListen   = "127.0.0.1:4483"
+	defaultUIListen = "127.0.0.1:8233"
+	defaultTemporal = "127.0.0.1:7233"
+	endpoint        = "/mcp"
+)
+
+// A devFile tells other commands where a running dev is. It stands in dev's
+// data directory, as dev.json.
+type devFile struct {
+	PID       int    `json:"pid"`
+	MCP       string `json:"mcp"`      // URL of the MCP endpoint
+	Temporal  string `json:"temporal"` // host:port
+	Namespace string `json:"namespace"`
+	UI        string `json:"ui,omitempty"` // URL of the Web UI
+}
+
+func devFilePath(data string) string { return filepath.Join(data, "dev.json") }
+
+// readDevFile gives nil where there is none.
+func readDevFile(data string) (*devFile, error) {
+	raw, err := os.ReadFile(devFilePath(data))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading where dev is: %w", err)
+	}
+	var f devFile
+	if err := json.Unmarshal(raw, &f); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", devFilePath(data), err)
+	}
+	return &f, nil
+}
+
+func (f devFile) write(data string) error {
+	raw, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(devFilePath(data), append(raw, '\n'), 0o644)
+}
+
+// writeFile writes all of a file or nothing.
+func writeFile(name string, data []byte, mode os.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // in vain once it is renamed
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	return os.Rename(f.Name(), name)
+}
+
+// serverFlags say which server a command speaks to.
+type serverFlags struct {
+	URL  string `help:"MCP endpoint of the server. Default: the running dev of --data, else http://127.0.0.1:4483/mcp." env:"PERDURE_URL" placeholder:"URL"`
+	Data string `help:"Data directory of the dev to speak to. Default: .perdure." default:".perdure" placeholder:"DIR"`
+}
+
+func (f serverFlags) url() (string, error) {
+	if f.URL != "" {
+		return f.URL, nil
+	}
+	dev, err := readDevFile(f.Data)
+	if err != nil {
+		return "", err
+	}
+	if dev != nil && dev.MCP != "" {
+		return dev.MCP, nil
+	}
+	return "http://" + defaultListen + endpoint, nil
+}

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/library"
+	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/workflows/deftest"
+)
+
+type testCommand struct {
+	temporalFlags `embed:""`
+
+	Files   []string `arg:"" optional:"" name:"file" help:"Test files, NAME_test.yaml, and directories of them."`
+	Only    string   `name:"run" help:"Only cases whose name matches." placeholder:"REGEX"`
+	Verbose bool     `short:"v" help:"Show what happened in cases that passed, too."`
+	JUnit   string   `name:"junit" help:"Write the results as JUnit XML, too." placeholder:"FILE"`
+	Update  bool     `help:"Replace expected results that are not what came out, in the files."`
+	Record  string   `help:"Write a test of a run that has ended, instead of testing." placeholder:"RUN"`
+	Out     string   `help:"Where to write it. Default: standard output." placeholder:"FILE"`
+}
+
+func (testCommand) Help() string {
+	return `A test file says which definition it is about, what the tools and the people
+in each case answer, and what is expected; docs/testing.md has every field. No
+server is needed. The status is 1 where something is not as expected. Examples:
+
+    perdure test definitions/
+    perdure test prepare_review_test.yaml --run declined -v
+    perdure test --record prepare_review/k3v9a2m4qx --out recorded_test.yaml`
+}
+
+func (t testCommand) Run(ctx context.Context, c *console) error {
+	if t.Record != "" {
+		return t.record(ctx, c)
+	}
+	if len(t.Files) == 0 {
+		return usagef("nothing to test; give test files or directories of them")
+	}
+	only, err := regexp.Compile(t.Only)
+	if err != nil {
+		return usagef("--run %q is not a regular expression: %v", t.Only, err)
+	}
+	files, err := t.read(c)
+	if err != nil {
+		return err
+	}
+	results, err := t.runAll(ctx, c, files, only)
+	if err != nil {
+		return err
+	}
+	return t.conclude(c, results)
+}
+
+// read reads all test files. Where one is wrong nothing is run.
+func (t testCommand) read(c *console) ([]*deftest.File, error) {
+	names, err := testFiles(t.Files)
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("there are no test files, whose names end with _test.yaml, in %s", t.Files)
+	}
+	var files []*deftest.File
+	var all definitions.Diagnostics
+	for _, name := range names {
+		file, diags := deftest.Read(name, deftest.Sources{Library: library.Files})
+		files = append(files, file)
+		for _, d := range diags {
+			if !slices.Contains(all, d) { // several files may be about one definition
+				all = append(all, d)
+			}
+		}
+	}
+	printDiagnostics(c, all)
+	if all.HasErrors() {
+		return nil, errReported
+	}
+	return files, nil
+}
+
+// testFiles are the files that are named, and the test files below the
+// directories.
+func testFiles(names []string) ([]string, error) {
+	var files []string
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil {
+			return nil, fmt.Errorf("reading tests: %w", err)
+		}
+		if !info.IsDir() {
+			files = append(files, name)
+			continue
+		}
+		err = filepath.WalkDir(name, func(file string, entry fs.DirEntry, err error) error {
+			if err == nil && !entry.IsDir() && deftest.IsTestFile(file) {
+				files = append(files, file)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("reading tests: %w", err)
+		}
+	}
+	return files, nil
+}
+
+func (t testCommand) runAll(ctx context.Context, c *console, files []*deftest.File, only *regexp.Regexp) ([]*deftest.Result, error) {
+	reporter := &deftest.Reporter{W: c.out, Verbose: t.Verbose, Mark: c.testMark}
+	var results []*deftest.Result
+	for _, file := range files {
+		var ofFile []*deftest.Result
+		for _, one := range file.Cases {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if !only.MatchString(one.Name) {
+				continue
+			}
+			ofFile = append(ofFile, one.Run())
+		}
+		if t.Update {
+			var err error
+			if ofFile, err = updateResults(c, file.Name, ofFile); err != nil {
+				return nil, err
+			}
+		}
+		if t.Output != "json" {
+			for _, res := range ofFile {
+				reporter.Report(res)
+			}
+		}
+		results = append(results, ofFile...)
+	}
+	return results, nil
+}
+
+// testMark colours the words and signs of a report.
+func (c *console) testMark(mark, text string) string {
+	return c.outStyle(map[string]style{"ok": green, "+": green, "FAIL": red, "-": red, " ": faint}[mark], text)
+}
+
+// updateResults writes the results that came out into the file, and gives how the
+// cases went by what is expected now.
+func updateResults(c *console, name string, results []*deftest.Result) ([]*deftest.Result, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("updating tests: %w", err)
+	}
+	updated, n, err := deftest.Update(data, results)
+	if err != nil || n == 0 {
+		return results, err
+	}
+	if err := os.WriteFile(name, updated, 0o644); err != nil {
+		return nil, fmt.Errorf("updating tests: %w", err)
+	}
+	c.notef("%s: %s updated", name, plural(n, "result"))
+	file, diags := deftest.Read(name, deftest.Sources{Library: library.Files})
+	if err := diags.Err(); err != nil {
+		return nil, fmt.Errorf("reading the updated tests: %w", err)
+	}
+	again := make([]*deftest.Result, 0, len(results))
+	for _, one := range file.Cases {
+		if slices.ContainsFunc(results, func(r *deftest.Result) bool { return r.Case.Name == one.Name }) {
+			again = append(again, one.Run())
+		}
+	}
+	return again, nil
+}
+
+// conclude writes what concerns all results.
+func (t testCommand) conclude(c *console, results []*deftest.Result) error {
+	failed := 0
+	for _, res := range results {
+		if !res.Passed() {
+			failed++
+		}
+	}
+	if t.JUnit != "" {
+		if err := writeJUnit(t.JUnit, results); err != nil {
+			return err
+		}
+	}
+	switch {
+	case t.Output == "json":
+		if err := c.printJSON(append([]*deftest.Result{}, results...)); err != nil {
+			return err
+		}
+	case len(results) == 0:
+		return fmt.Errorf("no case matches --run %s", t.Only)
+	default:
+		fmt.Fprintf(c.out, "%s, %d failed\n", plural(len(results), "case"), failed)
+	}
+	if failed > 0 {
+		return errReported
+	}
+	return nil
+}
+
+func writeJUnit(name string, results []*deftest.Result) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return fmt.Errorf("writing JUnit XML: %w", err)
+	}
+	err = deftest.WriteJUnit(f, results)
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return fmt.Errorf("writing JUnit XML: %w", err)
+	}
+	return nil
+}
+
+// record writes a test of a run.
+func (t testCommand) record(ctx context.Context, c *console) error {
+	rc, done, err := t.runsClient(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	id, err := findRun(ctx, rc, t.Record, runs.Filter{})
+	if err != nil {
+		return err
+	}
+	recording, err := readRecording(ctx, rc, id)
+	if err != nil {
+		return err
+	}
+	text, err := recording.TestFile()
+	if err != nil {
+		return err
+	}
+	if t.Out == "" {
+		_, err := c.out.Write(text)
+		return err
+	}
+	if err := os.WriteFile(t.Out, text, 0o644); err != nil {
+		return fmt.Errorf("writing the test: %w", err)
+	}
+	return nil
+}
+
+// readRecording reads all of a run that a test of it needs.
+func readRecording(ctx context.Context, rc *runs.Client, id runs.RunID) (*deftest.Recording, error) {
+	detail, err := rc.Show(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if detail.Outcome == nil {
+		return nil, fmt.Errorf("run %s: %w; a test is of what has happened", id, runs.ErrNotFinished)
+	}
+	given, err := rc.Given(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	r := &deftest.Recording{
+		Run: string(id), Started: detail.Started, Input: given.Input, Elicitations: detail.Elicitations,
+		Cancelled: given.Cancelled, Output: detail.Outcome.Output, Failure: detail.Outcome.Failure,
+	}
+	for _, a := range given.Answers {
+		r.Answers = append(r.Answers, deftest.RecordedAnswer{Answer: a.Answer, At: a.At})
+	}
+	for _, s := range detail.Steps {
+		if s.Attempts > 0 { // questions have none
+			r.Calls = append(r.Calls, recordedCall(s))
+		}
+	}
+	return r, nil
+}
+
+func recordedCall(s runs.StepRecord) deftest.RecordedCall {
+	call := deftest.RecordedCall{StepPath: s.Path, Tool: s.What, Attempts: s.Attempts, Output: s.Output, Error: s.Error}
+	if s.Ended != nil {
+		call.Took = max(s.Ended.Sub(s.Started), time.Duration(0))
+	}
+	return call
+}

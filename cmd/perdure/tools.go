@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+)
+
+type toolsCommand struct {
+	serverFlags `embed:""`
+
+	Effects bool   `help:"Show the effect class of each backend tool, hidden ones included."`
+	Output  string `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
+}
+
+func (toolsCommand) Help() string {
+	return `Composite tools and those of the backends, as a client sees them. With
+--effects, what calling a backend tool may do: read, idempotent, keyed, unsafe.
+Examples:
+
+    perdure tools
+    perdure tools -o json --url http://127.0.0.1:4483/mcp`
+}
+
+func (t toolsCommand) Run(ctx context.Context, c *console) error {
+	url, err := t.url()
+	if err != nil {
+		return err
+	}
+	if t.Effects {
+		return t.effects(ctx, c, url)
+	}
+	s, err := connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	tools, err := s.tools(ctx)
+	if err != nil {
+		return err
+	}
+	if t.Output == "json" {
+		return c.printJSON(tools)
+	}
+	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	for _, tool := range tools {
+		fmt.Fprintf(w, "%s\t%s\n", tool.Name, firstLine(tool.Description))
+	}
+	return w.Flush()
+}
+
+func (t toolsCommand) effects(ctx context.Context, c *console, url string) error {
+	status, err := fetchStatus(ctx, url)
+	if err != nil {
+		return err
+	}
+	if t.Output == "json" {
+		return c.printJSON(status.Tools)
+	}
+	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	for _, tool := range status.Tools {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", tool.Name, tool.Effect, hidden(tool.Hidden))
+	}
+	return w.Flush()
+}
+
+func hidden(yes bool) string {
+	if yes {
+		return "hidden from clients"
+	}
+	return ""
+}
+
+// firstLine shortens a description to what fits beside a name.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(plain(text)), "\n")
+	if letters := []rune(line); len(letters) > 90 {
+		return string(letters[:89]) + "…"
+	}
+	return line
+}

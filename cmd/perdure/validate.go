@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+type validateCommand struct {
+	Files       []string `arg:"" optional:"" name:"file" help:"Definition files, directories of them, and configuration files."`
+	Config      string   `help:"Configuration file." placeholder:"FILE"`
+	Definitions []string `help:"Directory of definitions. Repeatable." placeholder:"DIR" sep:"none"`
+	Against     string   `help:"Tools to check calls against: URL of an MCP server, or a file that perdure tools -o json has written." placeholder:"URL|FILE"`
+	Strict      bool     `help:"Take warnings for errors."`
+	Notes       bool     `help:"Note what a definition does otherwise than in ToolHive's vMCP; with -o json it always does."`
+	Output      string   `short:"o" help:"How to print: text, json, or github for annotations of a workflow." enum:"text,json,github" default:"text"`
+}
+
+func (validateCommand) Help() string {
+	return `It says all that is wrong, with file, line and column, and ends with status 1
+where dev would refuse to start. Examples:
+
+    perdure validate definitions/*.yaml
+    perdure validate --config perdure.yaml --definitions definitions --strict
+    perdure validate --notes from_toolhive.yaml
+    perdure validate --against http://127.0.0.1:4483/mcp definitions/*.yaml`
+}
+
+func (v validateCommand) Run(ctx context.Context, c *console) error {
+	diags, err := v.check(ctx)
+	if err != nil {
+		return err
+	}
+	if err := v.print(c, diags); err != nil {
+		return err
+	}
+	for _, d := range diags {
+		if d.Severity == definitions.SeverityError || v.Strict && d.Severity == definitions.SeverityWarning {
+			return errReported
+		}
+	}
+	return nil
+}
+
+// check loads each configuration together with all definition files, as dev
+// would, or the definition files alone.
+func (v validateCommand) check(ctx context.Context) (definitions.Diagnostics, error) {
+	if v.Config == "" && len(v.Files)+len(v.Definitions) == 0 {
+		return nil, usagef("nothing to validate; give files, --config FILE or --definitions DIR")
+	}
+	var tools definitions.Tools
+	if v.Against != "" {
+		var err error
+		if tools, err = catalogue(ctx, v.Against); err != nil {
+			return nil, err
+		}
+	}
+	configs, defs := v.sort()
+	var all definitions.Diagnostics
+	for _, config := range configs {
+		found, diags := load(sources{Config: config, Definitions: defs})
+		if tools != nil && !diags.HasErrors() {
+			diags = append(diags, definitions.Check(found.Definitions, definitions.CheckOptions{Tools: tools})...)
+		}
+		if (v.Notes || v.Output == "json") && !diags.HasErrors() {
+			diags = append(diags, definitions.Notes(found.Definitions)...)
+		}
+		for _, d := range diags {
+			if !slices.Contains(all, d) {
+				all = append(all, d)
+			}
+		}
+	}
+	all.Sort()
+	return all, nil
+}
+
+// sort tells configurations from definitions. Without a configuration there is
+// one that is none.
+func (v validateCommand) sort() (configs, defs []string) {
+	if v.Config != "" {
+		configs = append(configs, v.Config)
+	}
+	defs = slices.Clone(v.Definitions)
+	for _, file := range v.Files {
+		if data, err := os.ReadFile(file); err == nil && isConfiguration(data) {
+			configs = append(configs, file)
+		} else {
+			defs = append(defs, file)
+		}
+	}
+	if configs == nil {
+		configs = []string{""}
+	}
+	return configs, defs
+}
+
+func (v validateCommand) print(c *console, diags definitions.Diagnostics) error {
+	switch v.Output {
+	case "json":
+		return c.printJSON(reports(diags))
+	case "github":
+		for _, d := range diags {
+			fmt.Fprintln(c.out, annotation(d))
+		}
+	default:
+		printDiagnostics(c, diags)
+		fmt.Fprintln(c.out, verdict(diags))
+	}
+	return nil
+}
+
+func verdict(diags definitions.Diagnostics) string {
+	count := map[definitions.Severity]int{}
+	for _, d := range diags {
+		count[d.Severity]++
+	}
+	errors, warnings, notes := count[definitions.SeverityError], count[definitions.SeverityWarning], count[definitions.SeverityNote]
+	text := plural(errors, "error") + ", " + plural(warnings, "warning")
+	if errors+warnings == 0 {
+		text = "valid"
+	}
+	if notes > 0 {
+		text += ", " + plural(notes, "note")
+	}
+	return text
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}
+
+// printDiagnostics writes a line for each diagnostic to standard error; on a
+// terminal the line that it is about as well.
+func printDiagnostics(c *console, diags definitions.Diagnostics) {
+	for _, d := range diags {
+		colour := red
+		if d.Severity != definitions.SeverityError {
+			colour = yellow
+		}
+		fmt.Fprintln(c.err, strings.Replace(d.String(), d.Message, c.errStyle(colour, d.Message), 1))
+		if c.errTerminal {
+			fmt.Fprint(c.err, excerpt(d.Pos))
+		}
+	}
+}
+
+// excerpt shows a line of a file with a caret below the column; nothing if the
+// file cannot be read.
+func excerpt(pos definitions.Position) string {
+	data, err := os.ReadFile(pos.File)
+	lines := bytes.Split(data, []byte("\n"))
+	if err != nil || pos.Line < 1 || pos.Line > len(lines) {
+		return ""
+	}
+	line := []rune(string(bytes.TrimRight(lines[pos.Line-1], "\r")))
+	column := min(max(pos.Column, 1), len(line)+1)
+	indent := strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return r
+		}
+		return ' '
+	}, string(line[:column-1]))
+	return fmt.Sprintf("    %s\n    %s^\n", string(line), indent)
+}
+
+// A report is a diagnostic as JSON.
+type report struct {
+	File     string `json:"file"`
+	Line     int    `json:"line"`
+	Column   int    `json:"column"`
+	Severity string `json:"severity"`
+	Message  string `json:"message"`
+	Check    string `json:"check"`
+}
+
+func reports(diags definitions.Diagnostics) []report {
+	out := []report{}
+	for _, d := range diags {
+		out = append(out, report{d.Pos.File, d.Pos.Line, d.Pos.Column, string(d.Severity), d.Message, d.Check})
+	}
+	return out
+}
+
+// annotation is a diagnostic as a GitHub workflow command.
+func annotation(d definitions.Diagnostic) string {
+	kind := map[definitions.Severity]string{definitions.SeverityWarning: "warning", definitions.SeverityNote: "notice"}[d.Severity]
+	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	return fmt.Sprintf("::%s file=%s,line=%d,col=%d,title=%s::%s",
+		cmp.Or(kind, "error"), property.Replace(d.Pos.File), d.Pos.Line, d.Pos.Column, property.Replace(d.Check), data.Replace(d.Message))
+}

@@ -1,0 +1,117 @@
+package definitions
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// ToolNames gives the names of the tools that steps and their compensations
+// use, as they are written, sorted, once each.
+func (d *Definition) ToolNames() []string {
+	var names []string
+	for _, s := range d.Steps {
+		for ; s != nil; s = s.Step {
+			if s.Tool != "" {
+				names = append(names, s.Tool)
+			}
+			if s.Compensate != nil && s.Compensate.Tool != "" {
+				names = append(names, s.Compensate.Tool)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// DeriveAnnotations gives the hints of the composite, each of them stated.
+//
+// They follow from the tools that its steps use: a composite is read-only only
+// if all of them are, destructive unless none can be, idempotent only if all
+// are, and open to the world unless none is. A tool that is not known or that
+// states no hint counts as the protocol has it: writing, destructive, not
+// idempotent, open. What the definition states itself may be more cautious; it
+// is an error if it promises more than the steps keep.
+func (d *Definition) DeriveAnnotations(tools Tools) (Annotations, error) {
+	derived, problems := d.deriveAnnotations(tools)
+	errs := make([]error, len(problems))
+	for i, p := range problems {
+		errs[i] = fmt.Errorf("annotations.%s: %s", p.hint, p.message)
+	}
+	return derived, errors.Join(errs...)
+}
+
+// A hintProblem is a hint that the steps contradict.
+type hintProblem struct{ hint, message string }
+
+func (d *Definition) deriveAnnotations(tools Tools) (Annotations, []hintProblem) {
+	floor := d.floor(tools)
+	stated := d.Annotations
+	if stated == nil {
+		stated = &Annotations{}
+	}
+	var problems []hintProblem
+	// settle takes the stated hint if there is one; promise is the value that
+	// promises something to the caller, blame the tool that breaks it.
+	settle := func(name string, hint *bool, promise bool, blame string) *bool {
+		if hint == nil {
+			kept := promise == (blame == "")
+			return &kept
+		}
+		if *hint == promise && blame != "" {
+			problems = append(problems, hintProblem{name, fmt.Sprintf("%v is more than the steps keep: tool %q %s", promise, blame, broken[name])})
+		}
+		return hint
+	}
+	derived := Annotations{
+		Title:           stated.Title,
+		ReadOnlyHint:    settle("readOnlyHint", stated.ReadOnlyHint, true, floor.writes),
+		DestructiveHint: settle("destructiveHint", stated.DestructiveHint, false, floor.destroys),
+		IdempotentHint:  settle("idempotentHint", stated.IdempotentHint, true, floor.repeats),
+		OpenWorldHint:   settle("openWorldHint", stated.OpenWorldHint, false, floor.opens),
+	}
+	if *derived.ReadOnlyHint && *derived.DestructiveHint {
+		if stated.ReadOnlyHint != nil {
+			problems = append(problems, hintProblem{"readOnlyHint", "what is read-only cannot be destructive, too"})
+		}
+		derived.ReadOnlyHint = new(bool)
+	}
+	return derived, problems
+}
+
+// broken says how a tool breaks the promise of a hint.
+var broken = map[string]string{
+	"readOnlyHint":    "does not say that it is read-only",
+	"destructiveHint": "does not say that it destroys nothing",
+	"idempotentHint":  "does not say that it is idempotent",
+	"openWorldHint":   "does not say that it keeps to a closed world",
+}
+
+// A floor names, for each promise, the first tool that breaks it; "" = none.
+type floor struct{ writes, destroys, repeats, opens string }
+
+func (d *Definition) floor(tools Tools) floor {
+	var f floor
+	blame := func(promise *string, name string, kept bool) {
+		if !kept && *promise == "" {
+			*promise = name
+		}
+	}
+	for _, name := range d.ToolNames() {
+		hints := &Annotations{}
+		if tools != nil {
+			if tool, ok := tools(name); ok && tool.Annotations != nil {
+				hints = tool.Annotations
+			}
+		}
+		readOnly := says(hints.ReadOnlyHint, true)
+		blame(&f.writes, name, readOnly)
+		blame(&f.destroys, name, readOnly || says(hints.DestructiveHint, false))
+		blame(&f.repeats, name, readOnly || says(hints.IdempotentHint, true))
+		blame(&f.opens, name, says(hints.OpenWorldHint, false))
+	}
+	return f
+}
+
+// says reports whether a hint is stated to be what is wanted.
+func says(hint *bool, want bool) bool { return hint != nil && *hint == want }

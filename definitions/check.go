@@ -1,0 +1,194 @@
+package definitions
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// CheckOptions says what a check may look at besides the definitions.
+type CheckOptions struct {
+	Tools Tools // what tools there are; nil = not known, and what depends on tools is not checked
+}
+
+// Check finds everything that is wrong with definitions that are to be served
+// together, sorted by place. A definition without errors can run.
+func Check(defs []*Definition, opts CheckOptions) Diagnostics {
+	var diags Diagnostics
+	first := make(map[string]*Definition, len(defs))
+	for _, d := range defs {
+		if d == nil {
+			continue // ParseNode has said why
+		}
+		c := &checker{def: d, tools: opts.Tools, steps: make(map[string]*Step)}
+		c.definition()
+		if same := first[d.Name]; same == nil {
+			first[d.Name] = d
+		} else if d.Name != "" {
+			c.errorf("name", "duplicate-name", "another definition is named %q, too%s", d.Name, elsewhere(same.at("name")))
+		}
+		diags = append(diags, c.diags...)
+	}
+	diags.Sort()
+	return diags
+}
+
+// elsewhere says where something else stands, if that is known.
+func elsewhere(pos Position) string {
+	if pos.Line == 0 {
+		return ""
+	}
+	return ", at " + pos.String()
+}
+
+// A checker looks at one definition.
+type checker struct {
+	def    *Definition
+	tools  Tools
+	diags  Diagnostics
+	steps  map[string]*Step // by id, first of each
+	nodes  []node           // all steps, inner ones after those around them
+	reads  []read           // what templates read of steps
+	owns   []ownRead        // what they read of their own step's output
+	placed []placedTemplate // all templates that parse
+}
+
+// A node is a step and where it stands.
+type node struct {
+	step  *Step
+	path  string   // e.g. steps[2] or steps[2].step
+	label string   // how messages call it
+	outer *Step    // top-level step that it is or stands in
+	vars  []string // forEach variables that its templates may read
+}
+
+func (n node) inner() bool { return n.step != n.outer }
+
+var (
+	namePattern    = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}$`)
+	idPattern      = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	toolPattern    = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
+	varPattern     = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+	versionPattern = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
+)
+
+func (c *checker) definition() {
+	d := c.def
+	switch {
+	case d.Name == "" && d.written != nil && d.written.resource:
+		c.errorf("name", "required", "spec.name is required: it is what the tool is called, which metadata.name is not")
+	case d.Name == "":
+		c.errorf("name", "required", "name is required")
+	case !namePattern.MatchString(d.Name):
+		c.errorf("name", "name", "name %q: a name is 1 to 64 letters, digits, _, . and -, with a letter or digit first", d.Name)
+	}
+	if strings.TrimSpace(d.Description) == "" {
+		c.errorf("description", "required", "description is required: it tells clients what the tool does")
+	}
+	if d.Version != "" && !versionPattern.MatchString(d.Version) {
+		c.errorf("version", "version", "version %q is not a semantic version such as 1.4.0", d.Version)
+	}
+	if d.Timeout < 0 {
+		c.errorf("timeout", "limit", "timeout must not be negative")
+	}
+	if modes := []FailureMode{"", FailFast, FailLate, BestEffort}; !slices.Contains(modes, d.FailureMode) {
+		c.errorf("failureMode", "failure-mode", "failureMode %q is not known%s; known are abort, continue and best_effort",
+			d.FailureMode, didYouMean(string(d.FailureMode), []string{string(FailFast), string(FailLate), string(BestEffort)}))
+	}
+	c.parameters()
+	c.allSteps()
+	c.output()
+	c.references()
+	c.graph()
+	c.defaultResults()
+	c.annotations()
+	c.backendTools()
+}
+
+func (c *checker) allSteps() {
+	switch n := len(c.def.Steps); {
+	case n == 0:
+		c.errorf("steps", "required", "steps: at least one step is required")
+	case n > MaxSteps:
+		c.errorf("steps", "limit", "steps: there are %d; at most %d are allowed", n, MaxSteps)
+	}
+	for i, s := range c.def.Steps {
+		n := node{step: s, path: fmt.Sprintf("steps[%d]", i), label: fmt.Sprintf("step %d", i+1), outer: s}
+		if s.ID != "" {
+			n.label = fmt.Sprintf("step %q", s.ID)
+		}
+		c.stepID(n)
+		for depth := 0; n.step != nil && depth < maxNesting; depth++ {
+			c.step(n)
+			n = n.innerNode()
+		}
+	}
+}
+
+// innerNode is the inner step of a forEach, or a node without step.
+func (n node) innerNode() node {
+	inner := node{step: n.step.Step, path: n.path + ".step", label: n.label, outer: n.outer, vars: n.vars}
+	if !n.inner() {
+		inner.label += ", inner step"
+	}
+	if n.step.Type == ForEachStep {
+		inner.vars = n.itemVars()
+	}
+	return inner
+}
+
+// itemVars gives the forEach variables that the templates of one item may read.
+func (n node) itemVars() []string {
+	return append(slices.Clone(n.vars), itemVar(n.step), "index", "key")
+}
+
+func itemVar(s *Step) string {
+	if s.ItemVar == "" {
+		return "item"
+	}
+	return s.ItemVar
+}
+
+func (c *checker) stepID(n node) {
+	switch id := n.step.ID; {
+	case id == "":
+		c.stepErrorf(n, "id", "required", "id is required")
+	case !idPattern.MatchString(id):
+		c.stepErrorf(n, "id", "id", "an id is 1 to 64 letters, digits, _ and -")
+	case c.steps[id] != nil:
+		c.stepErrorf(n, "id", "duplicate-step", "another step has this id, too")
+	}
+	if c.steps[n.step.ID] == nil {
+		c.steps[n.step.ID] = n.step
+	}
+}
+
+func (c *checker) stepErrorf(n node, field, check, format string, args ...any) {
+	c.errorf(join(n.path, field), check, "%s: %s", n.label, fmt.Sprintf(format, args...))
+}
+
+func (c *checker) stepWarnf(n node, field, check, format string, args ...any) {
+	c.warnf(join(n.path, field), check, "%s: %s", n.label, fmt.Sprintf(format, args...))
+}
+
+func (c *checker) errorf(path, check, format string, args ...any) {
+	c.report(path, c.def.at(path), SeverityError, check, format, args...)
+}
+
+func (c *checker) warnf(path, check, format string, args ...any) {
+	c.report(path, c.def.at(path), SeverityWarning, check, format, args...)
+}
+
+// report adds a diagnostic unless what stands at the path could not be read,
+// which has been told already.
+func (c *checker) report(path string, pos Position, severity Severity, check, format string, args ...any) {
+	if c.def.written != nil {
+		for p := path; p != ""; p = parent(p) {
+			if c.def.written.faulty[p] {
+				return
+			}
+		}
+	}
+	c.diags = append(c.diags, Diagnostic{pos, severity, fmt.Sprintf(format, args...), check})
+}

@@ -1,0 +1,207 @@
+package definitions
+
+import (
+	"errors"
+	"slices"
+	"strings"
+)
+
+// parameters checks that the parameters are the JSON Schema of an object.
+func (c *checker) parameters() {
+	p := c.def.Parameters
+	if p == nil {
+		return
+	}
+	if p["type"] != "object" {
+		c.errorf("parameters.type", "parameters", "parameters must have type: object")
+	}
+	schema, err := c.def.argumentsSchema()
+	var invalid *schemaError
+	switch {
+	case errors.As(err, &invalid):
+		for _, problem := range invalid.problems {
+			at := join("parameters", problem.Parameter)
+			c.errorf(at, "parameters", "%s %s", at, problem.Message)
+		}
+		return
+	case err != nil:
+		c.errorf("parameters", "parameters", "parameters: %v", err)
+		return
+	}
+	properties, _ := p["properties"].(map[string]any)
+	for _, name := range sortedKeys(properties) {
+		property, _ := properties[name].(map[string]any)
+		standard, ok := property["default"]
+		if sub := schema.Properties[name]; ok && sub != nil {
+			for _, problem := range violations(sub, standard) {
+				at := "parameters.properties." + name + ".default"
+				c.warnf(at, "default", "parameter %q: the default does not fit: it %s", name, problem.Message)
+			}
+		}
+	}
+}
+
+// elicitationSchema checks that a form can be made of the schema of an
+// elicitation: a flat object of simple fields.
+func (c *checker) elicitationSchema(n node) {
+	schema := n.step.Schema
+	if schema == nil {
+		return
+	}
+	if typ, ok := schema["type"]; ok && typ != "object" {
+		c.stepErrorf(n, "schema.type", "elicitation-schema", "schema must have type: object")
+		return
+	}
+	if depthOf(schema) > MaxSchemaDepth {
+		c.stepErrorf(n, "schema", "limit", "schema is nested more than %d levels deep", MaxSchemaDepth)
+		return
+	}
+	if encoded, err := EncodeValue(schema); err == nil && len(encoded) > MaxSchemaSize {
+		c.stepErrorf(n, "schema", "limit", "schema has %d bytes; %d are allowed", len(encoded), MaxSchemaSize)
+		return
+	}
+	properties, ok := schema["properties"].(map[string]any)
+	if !ok && schema["properties"] != nil {
+		c.stepErrorf(n, "schema.properties", "elicitation-schema", "schema: properties must be a mapping")
+		return
+	}
+	simple := true
+	for _, name := range sortedKeys(properties) {
+		if message := fieldProblem(properties[name]); message != "" {
+			simple = false
+			c.stepErrorf(n, "schema.properties."+name, "elicitation-schema", "schema: field %q %s", name, message)
+		}
+	}
+	if required, ok := schema["required"].([]any); ok {
+		for _, name := range required {
+			if text, isText := name.(string); isText && properties[text] == nil {
+				c.stepErrorf(n, "schema.required", "elicitation-schema", "schema requires %q, which is no field%s", text, didYouMean(text, sortedKeys(properties)))
+			}
+		}
+	}
+	if _, err := compileSchema(schema, false); err != nil && simple {
+		c.stepErrorf(n, "schema", "elicitation-schema", "schema: %v", err)
+	}
+}
+
+// fieldProblem says why a form cannot ask for a field, "" if it can. Forms have
+// text, numbers, yes or no, one of a list, and several of a list.
+func fieldProblem(schema any) string {
+	field, ok := schema.(map[string]any)
+	if !ok {
+		return "must be a mapping"
+	}
+	switch typ := field["type"]; typ {
+	case "string", "number", "integer", "boolean":
+		for _, nested := range []string{"properties", "items", "anyOf", "allOf", "$ref"} {
+			if field[nested] != nil {
+				return "must be simple: it cannot have " + nested
+			}
+		}
+		if oneOf, ok := field["oneOf"]; ok && !isChoice(oneOf) {
+			return "must have a const (and a title) in each of oneOf"
+		}
+		return ""
+	case "array":
+		items, _ := field["items"].(map[string]any)
+		if _, ok := items["enum"].([]any); ok || isChoice(items["anyOf"]) || isChoice(items["oneOf"]) {
+			return ""
+		}
+		return "must list what can be chosen: an array needs items with enum, or anyOf with const and title"
+	case "object":
+		return "must be flat: a form has no objects within"
+	case nil:
+		if _, ok := field["enum"].([]any); ok || isChoice(field["oneOf"]) {
+			return ""
+		}
+		return "needs a type: string, number, integer, boolean or array"
+	default:
+		return "must be of type string, number, integer, boolean or array"
+	}
+}
+
+// isChoice reports whether each of some alternatives is a const.
+func isChoice(value any) bool {
+	alternatives, ok := value.([]any)
+	return ok && !slices.ContainsFunc(alternatives, func(alternative any) bool {
+		schema, _ := alternative.(map[string]any)
+		_, isConst := schema["const"]
+		return !isConst
+	})
+}
+
+var propertyTypes = []string{"string", "integer", "number", "boolean", "object", "array"}
+
+// output checks the output block.
+func (c *checker) output() {
+	out := c.def.Output
+	if out == nil {
+		return
+	}
+	if len(out.Properties) == 0 {
+		c.errorf("output.properties", "required", "output: properties are required; without an output block the result is that of the last step")
+	}
+	for i, name := range out.Required {
+		if out.Properties[name] == nil {
+			c.errorf(element("output.required", i), "output", "output requires %q, which is not among its properties%s", name, didYouMean(name, sortedKeys(out.Properties)))
+		}
+	}
+	c.properties("output.properties", out.Properties, 1)
+}
+
+func (c *checker) properties(path string, properties map[string]*Property, depth int) {
+	if depth > MaxOutputDepth {
+		c.errorf(path, "limit", "%s is nested more than %d levels deep", path, MaxOutputDepth)
+		return
+	}
+	for _, name := range sortedKeys(properties) {
+		if p := properties[name]; p != nil {
+			at := join(path, name)
+			c.property(at, propertyLabel(at), p)
+			c.properties(join(at, "properties"), p.Properties, depth+1)
+		}
+	}
+}
+
+// propertyLabel says how messages call the output property at a path.
+func propertyLabel(path string) string {
+	return "output property " + strings.ReplaceAll(strings.TrimPrefix(path, "output.properties."), ".properties.", ".")
+}
+
+func (c *checker) property(path, label string, p *Property) {
+	switch {
+	case p.Type == "":
+		c.errorf(join(path, "type"), "required", "%s: type is required", label)
+	case !slices.Contains(propertyTypes, p.Type):
+		c.errorf(join(path, "type"), "output", "%s: type %q is not known%s; known are %s", label, p.Type, didYouMean(p.Type, propertyTypes), strings.Join(propertyTypes, ", "))
+	}
+	if strings.TrimSpace(p.Description) == "" {
+		c.errorf(join(path, "description"), "required", "%s: description is required", label)
+	}
+	c.constants(path, label, p)
+	switch {
+	case p.Value != "" && p.Properties != nil:
+		c.errorf(path, "output", "%s has both value and properties; it can have one of them", label)
+	case p.Value == "" && p.Properties == nil:
+		c.errorf(path, "required", "%s needs a value, or properties if it is an object", label)
+	case p.Properties != nil && p.Type != "object":
+		c.errorf(join(path, "properties"), "output", "%s has properties but is of type %s; only an object has them", label, p.Type)
+	case p.Properties != nil && len(p.Properties) == 0:
+		c.errorf(join(path, "properties"), "required", "%s: properties are empty", label)
+	}
+}
+
+// constants checks the values of an output property that hold no template.
+func (c *checker) constants(path, label string, p *Property) {
+	fits := func(value any) bool { return fitsType(value, p.Type) || readsAs(value, p.Type) }
+	if !slices.Contains(propertyTypes, p.Type) {
+		return
+	}
+	if p.Value != "" && !holdsTemplate(p.Value) && !fits(p.Value) {
+		at := join(path, "value")
+		c.report(at, c.def.at(at), fatalUnless(p.Default != nil), "output", "%s: value is the text %s, which is no %s; templates stand in {{ }}", label, excerpt(p.Value), p.Type)
+	}
+	if p.Default != nil && !fits(p.Default) {
+		c.warnf(join(path, "default"), "default", "%s: the default is %s, and the type %s", label, describe(p.Default), p.Type)
+	}
+}

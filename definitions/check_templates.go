@@ -1,0 +1,314 @@
+package definitions
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A read is a step's output or state that a template reads.
+type read struct {
+	by    string   // id of the step that reads; "" = the output block
+	label string   // how messages call the reader
+	field string   // what of the reader reads, e.g. arguments.title
+	path  string   // where the template stands
+	text  string   // the template
+	at    int      // where in it, in bytes
+	step  string   // id of the step that is read
+	what  []string // what of it, e.g. output, text
+
+	optional bool // whether the reader has something to fall back on
+	own      bool // whether the template may read .output, what the step or item gave
+	undoes   bool // whether it belongs to a compensation, which runs after its step
+
+	outermost bool // whether the reader is a top-level step, not one within a forEach
+}
+
+// An ownRead is a read of .output: in compensate, of the step, in collect, of
+// the inner step for one item.
+type ownRead struct {
+	read
+	step *Step
+}
+
+// A placedTemplate is a template and where it stands.
+type placedTemplate struct {
+	read
+	template *Template
+}
+
+// references parses every template and checks what they read.
+func (c *checker) references() {
+	for _, n := range c.nodes {
+		c.stepTemplates(n)
+	}
+	if c.def.Output != nil {
+		c.outputTemplates("output.properties", c.def.Output.Properties, false)
+	}
+}
+
+func (c *checker) stepTemplates(n node) {
+	c.condition(n)
+	c.text(n, read{field: "message", text: n.step.Message})
+	c.collection(n)
+	c.texts(n, read{field: "arguments"}, n.step.Arguments)
+	c.text(n, read{field: "for", text: n.step.For})
+	c.text(n, read{field: "until", text: n.step.Until})
+	if undo := n.step.Compensate; undo != nil {
+		c.texts(n, read{field: "compensate.arguments", own: true, undoes: true}, undo.Arguments)
+	}
+	c.collect(n)
+	c.ignoredTemplates(join(n.path, "defaultResults"), n.label+": defaultResults", n.step.DefaultResults)
+	c.ignoredTemplates(join(n.path, "schema"), n.label+": schema", n.step.Schema)
+}
+
+func (c *checker) condition(n node) {
+	text := n.step.Condition
+	t := c.text(n, read{field: "condition", text: text})
+	if t == nil || t.HasActions() || text == "" {
+		return
+	}
+	if !slices.Contains([]string{"true", "True", "TRUE", "false", "False", "FALSE"}, strings.TrimSpace(text)) {
+		c.neverRuns(n, "condition", "condition", "the condition is the text %s, which is neither true nor false; templates stand in {{ }}", excerpt(text))
+	}
+}
+
+func (c *checker) collection(n node) {
+	text := n.step.Collection
+	t := c.text(n, read{field: "collection", text: text})
+	if t == nil || t.HasActions() || strings.TrimSpace(text) == "" {
+		return
+	}
+	value, err := DecodeValue([]byte(text))
+	if err != nil || !isKind(value, "array") && !isKind(value, "object") {
+		c.neverRuns(n, "collection", "collection", "the collection is the text %s, which is no JSON array or object; templates stand in {{ }}", excerpt(text))
+	}
+}
+
+// collect checks what a forEach collects, which reads the item as the inner
+// step does.
+func (c *checker) collect(n node) {
+	n.vars = n.itemVars()
+	t := c.text(n, read{field: "collect", text: n.step.Collect, own: true})
+	if t != nil && n.step.Collect != "" && !t.HasActions() {
+		c.stepWarnf(n, "collect", "collect", "collect gives %s for each item, whatever it is; templates stand in {{ }}", excerpt(n.step.Collect))
+	}
+}
+
+// neverRuns reports a field with which a step fails each time: an error unless
+// the step continues.
+func (c *checker) neverRuns(n node, field, check, format string, args ...any) {
+	path := join(n.path, field)
+	continues := n.step.OnError != nil && n.step.OnError.Action == Continue
+	c.report(path, c.def.at(path), fatalUnless(continues), check, "%s: %s", n.label, fmt.Sprintf(format, args...))
+}
+
+func fatalUnless(goesOn bool) Severity {
+	if goesOn {
+		return SeverityWarning
+	}
+	return SeverityError
+}
+
+// texts checks the templates in a value: strings at any depth.
+func (c *checker) texts(n node, r read, value any) {
+	field := r.field
+	switch value := value.(type) {
+	case string:
+		r.text = value
+		c.text(n, r)
+	case []any:
+		for i, elem := range value {
+			r.field = element(field, i)
+			c.texts(n, r, elem)
+		}
+	case map[string]any:
+		for _, name := range sortedKeys(value) {
+			r.field = join(field, name)
+			c.texts(n, r, value[name])
+		}
+	}
+}
+
+// text checks one template of a step and gives it, nil when it is none. Of r,
+// field and text are set, and what is special about it.
+func (c *checker) text(n node, r read) *Template {
+	r.label, r.path = n.label, join(n.path, r.field)
+	if n.outer != nil {
+		r.by, r.outermost = n.outer.ID, !n.inner()
+	}
+	t, err := parseTemplate(r.text)
+	if err != nil {
+		c.report(r.path, c.def.within(r.path, r.text, err.Offset), SeverityError, "template", "%s: %s: %s", r.label, r.field, err.Message)
+		return nil
+	}
+	c.placed = append(c.placed, placedTemplate{r, t})
+	for _, ref := range t.Refs() {
+		r.at = ref.Offset
+		c.reference(n, r, ref)
+	}
+	return t
+}
+
+func (c *checker) outputTemplates(path string, properties map[string]*Property, optional bool) {
+	for _, name := range sortedKeys(properties) {
+		p := properties[name]
+		if p == nil {
+			continue
+		}
+		at := join(path, name)
+		fallback := optional || p.Default != nil
+		c.text(node{path: at, label: propertyLabel(at)}, read{field: "value", text: p.Value, optional: fallback})
+		c.ignoredTemplates(join(at, "default"), propertyLabel(at)+": default", p.Default)
+		c.outputTemplates(join(at, "properties"), p.Properties, fallback)
+	}
+}
+
+// ignoredTemplates warns of what looks like a template where none is expanded.
+func (c *checker) ignoredTemplates(path, label string, value any) {
+	switch value := value.(type) {
+	case string:
+		if strings.Contains(value, "{{") {
+			c.warnf(path, "not-a-template", "%s is taken as it is: %s is not expanded here", label, excerpt(value))
+		}
+	case []any:
+		for i, elem := range value {
+			c.ignoredTemplates(element(path, i), label, elem)
+		}
+	case map[string]any:
+		for _, name := range sortedKeys(value) {
+			c.ignoredTemplates(join(path, name), label, value[name])
+		}
+	}
+}
+
+var (
+	roots          = []string{"params", "steps", "forEach", "workflow", "vars"}
+	stepFields     = []string{"status", "output", "action", "content", "error"}
+	workflowFields = []string{"id", "status", "step_count", "duration_ms", "start_time"}
+)
+
+// reference checks one place that a template reads.
+func (c *checker) reference(n node, r read, ref Ref) {
+	warn := func(check, format string, args ...any) {
+		c.readf(r, SeverityWarning, check, "%s: %s: %s", r.label, r.field, fmt.Sprintf(format, args...))
+	}
+	switch ref.Root {
+	case "steps":
+		c.stepReference(r, ref)
+	case "params":
+		if known := c.parameterNames(); len(ref.Path) > 0 && known != nil && !slices.Contains(known, ref.Path[0]) {
+			warn("unknown-parameter", "parameter %q is not declared%s", ref.Path[0], didYouMean(ref.Path[0], known))
+		}
+	case "forEach":
+		c.forEachReference(n, r, ref)
+	case "workflow":
+		if len(ref.Path) > 0 && !slices.Contains(workflowFields, ref.Path[0]) {
+			warn("unknown-field", "a workflow has no %q%s; it has %s", ref.Path[0], didYouMean(ref.Path[0], workflowFields), strings.Join(workflowFields, ", "))
+		}
+	case "vars":
+		warn("unknown-field", ".vars is always empty")
+	case "output":
+		c.ownOutput(n, r, ref)
+	default:
+		warn("unknown-field", "there is no .%s%s; there are .%s", ref.Root, didYouMean(ref.Root, roots), strings.Join(roots, ", ."))
+	}
+}
+
+// ownOutput checks a template that reads .output.
+func (c *checker) ownOutput(n node, r read, ref Ref) {
+	if !r.own {
+		c.readf(r, SeverityWarning, "unknown-field", "%s: %s reads .output, which only collect and compensate have; others read .steps.ID.output", r.label, r.field)
+		return
+	}
+	r.what = append([]string{"output"}, ref.Path...)
+	own := ownRead{r, n.step}
+	if !r.undoes {
+		own.step = n.step.Step
+	}
+	if own.step != nil {
+		c.owns = append(c.owns, own)
+	}
+}
+
+// readf reports what is wrong with something that a template reads.
+func (c *checker) readf(r read, severity Severity, check, format string, args ...any) {
+	c.report(r.path, c.def.within(r.path, r.text, r.at), severity, check, format, args...)
+}
+
+// parameterNames gives the parameters that a call can have, nil when any.
+func (c *checker) parameterNames() []string {
+	p := c.def.Parameters
+	properties, ok := p["properties"].(map[string]any)
+	if additional, stated := p["additionalProperties"]; !ok || stated && additional != false {
+		return nil
+	}
+	for _, open := range []string{"patternProperties", "allOf", "anyOf", "oneOf", "if", "$ref"} {
+		if p[open] != nil {
+			return nil
+		}
+	}
+	return sortedKeys(properties)
+}
+
+func (c *checker) forEachReference(n node, r read, ref Ref) {
+	if len(n.vars) == 0 {
+		c.readf(r, SeverityError, "for-each", "%s: %s reads .forEach, which only the inner step of a forEach has", r.label, r.field)
+		return
+	}
+	if len(ref.Path) > 0 && !slices.Contains(n.vars, ref.Path[0]) {
+		c.readf(r, SeverityError, "for-each", "%s: %s reads .forEach.%s, but here are only .forEach.%s",
+			r.label, r.field, ref.Path[0], strings.Join(n.vars, ", .forEach."))
+	}
+}
+
+func (c *checker) stepReference(r read, ref Ref) {
+	if len(ref.Path) == 0 {
+		return
+	}
+	r.step, r.what = ref.Path[0], ref.Path[1:]
+	if c.steps[r.step] == nil {
+		c.readf(r, SeverityError, "unknown-step", "%s: %s reads step %q, which does not exist%s", r.label, r.field, r.step, c.hint(r.step))
+		return
+	}
+	if len(r.what) > 0 && !slices.Contains(stepFields, r.what[0]) {
+		c.readf(r, SeverityWarning, "unknown-field", "%s: %s reads %q of step %q, but a step has %s%s",
+			r.label, r.field, r.what[0], r.step, strings.Join(stepFields, ", "), didYouMean(r.what[0], stepFields))
+	}
+	c.composedOutput(r, c.steps[r.step])
+	c.reads = append(c.reads, r)
+}
+
+// composedOutput warns of fields that the output of a forEach or a wait does
+// not have, which is always the same.
+func (c *checker) composedOutput(r read, s *Step) {
+	var known []string
+	switch s.Type {
+	case ForEachStep:
+		known = []string{"iterations", "count", "completed", "failed"}
+		if s.Collect != "" {
+			known = append(known, "collected")
+		}
+	case WaitStep:
+		known = []string{"until"}
+	}
+	if known == nil || len(r.what) < 2 || r.what[0] != "output" || slices.Contains(known, r.what[1]) || s.DefaultResults[r.what[1]] != nil {
+		return
+	}
+	hint := didYouMean(r.what[1], known)
+	if r.what[1] == "collected" {
+		hint = " without collect"
+	}
+	c.readf(r, SeverityWarning, "unknown-output", "%s: %s reads output.%s of step %q, but a step of type %s has no such output%s; it has %s",
+		r.label, r.field, r.what[1], r.step, s.Type, hint, strings.Join(known, ", "))
+}
+
+// hint helps with the id of a step that does not exist.
+func (c *checker) hint(id string) string {
+	for _, n := range c.nodes {
+		if n.inner() && n.step.ID == id {
+			return fmt.Sprintf(": it is the inner step of %q; read .steps.%[1]s.output.iterations", n.outer.ID)
+		}
+	}
+	return didYouMean(id, sortedKeys(c.steps))
+}

@@ -1,0 +1,125 @@
+package definitions
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the .out files of testdata anew")
+
+// TestCheckFiles parses and checks each file of testdata. Those in ok have
+// nothing wrong with them; those in err have what their .out says, which may
+// be warnings alone.
+func TestCheckFiles(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"ok", "err"} {
+		files, err := filepath.Glob(filepath.Join("testdata", kind, "*.yaml"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no files in testdata/%s: %v", kind, err)
+		}
+		for _, file := range files {
+			t.Run(kind+"/"+filepath.Base(file), func(t *testing.T) {
+				t.Parallel()
+				got := checkFile(t, file)
+				golden := strings.TrimSuffix(file, ".yaml") + ".out"
+				if *update && kind == "err" {
+					if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+				want := ""
+				if kind == "err" {
+					want = string(readFile(t, golden))
+					if want == "" {
+						t.Errorf("%s holds nothing: a file in err must have something wrong", golden)
+					}
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("diagnostics of %s (-want +got):\n%s", file, diff)
+				}
+			})
+		}
+	}
+}
+
+// checkFile gives the diagnostics of a file, a line each. Files whose names end
+// in _tools are checked against the tools of testdata/tools.json.
+func checkFile(t *testing.T, file string) string {
+	t.Helper()
+	defs, diags := Parse(filepath.Base(file), readFile(t, file))
+	var opts CheckOptions
+	if strings.HasSuffix(file, "_tools.yaml") {
+		opts.Tools = testTools(t)
+	}
+	diags = append(diags, Check(defs, opts)...)
+	diags.Sort()
+	var b strings.Builder
+	for _, d := range diags {
+		fmt.Fprintln(&b, d)
+	}
+	return b.String()
+}
+
+func testTools(t *testing.T) Tools {
+	t.Helper()
+	var tools []Tool
+	if err := json.Unmarshal(readFile(t, "testdata/tools.json"), &tools); err != nil {
+		t.Fatal(err)
+	}
+	return func(name string) (Tool, bool) {
+		for _, tool := range tools {
+			if tool.Name == name || tool.Backend+"."+tool.Original == name {
+				return tool, true
+			}
+		}
+		return Tool{}, false
+	}
+}
+
+func readFile(t *testing.T, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// BenchmarkParseAndCheck reads and checks 1,000 definitions of 20 steps.
+func BenchmarkParseAndCheck(b *testing.B) {
+	data := manyDefinitions(1000, 20)
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		defs, diags := Parse("many.yaml", data)
+		diags = append(diags, Check(defs, CheckOptions{})...)
+		if len(diags) > 0 || len(defs) != 1000 {
+			b.Fatalf("%d definitions, %v", len(defs), diags)
+		}
+	}
+}
+
+func manyDefinitions(definitions, steps int) []byte {
+	var b strings.Builder
+	for i := range definitions {
+		fmt.Fprintf(&b, "---\nname: tool_%d\ndescription: made for measuring\n", i)
+		b.WriteString("parameters:\n  type: object\n  properties:\n    who: {type: string}\n    often: {type: integer, default: 3}\n  required: [who]\nsteps:\n")
+		for j := range steps {
+			fmt.Fprintf(&b, "- id: s%d\n  tool: be_echo\n  arguments: {message: '{{.params.who}} {{.params.often}}'", j)
+			if j > 0 {
+				fmt.Fprintf(&b, ", before: '{{.steps.s%d.output.message}}'}\n  dependsOn: [s%[1]d]\n", j-1)
+			} else {
+				b.WriteString("}\n")
+			}
+		}
+		fmt.Fprintf(&b, "output:\n  properties:\n    last: {type: string, description: last, value: '{{.steps.s%d.output.message}}'}\n", steps-1)
+	}
+	return []byte(b.String())
+}

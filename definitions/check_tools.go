@@ -1,0 +1,207 @@
+package definitions
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// annotations checks that the definition's hints promise no more than its
+// steps keep.
+func (c *checker) annotations() {
+	a := c.def.Annotations
+	if a == nil {
+		return
+	}
+	if c.tools == nil {
+		if says(a.ReadOnlyHint, true) && says(a.DestructiveHint, true) {
+			c.errorf("annotations.readOnlyHint", "annotations", "annotations: what is read-only cannot be destructive, too")
+		}
+		return
+	}
+	_, problems := c.def.deriveAnnotations(c.tools)
+	for _, p := range problems {
+		c.errorf("annotations."+p.hint, "annotations", "annotations: %s: %s", p.hint, p.message)
+	}
+}
+
+// backendTools checks steps against the tools that they call.
+func (c *checker) backendTools() {
+	if c.tools == nil {
+		return
+	}
+	outputs := make(map[*Step]json.RawMessage)
+	for _, n := range c.nodes {
+		if n.step.Tool != "" {
+			if tool, ok := c.call(toolCall{n, "", n.step.Tool, n.step.Arguments}); ok {
+				outputs[n.step] = tool.OutputSchema
+			}
+		}
+		if undo := n.step.Compensate; undo != nil && undo.Tool != "" {
+			c.call(toolCall{n, "compensate", undo.Tool, undo.Arguments})
+		}
+	}
+	c.outputFields(outputs)
+}
+
+// A toolCall is a call as it is written: the one of a step or of its
+// compensation.
+type toolCall struct {
+	node
+	within string // field of the step that tool and arguments stand in; "" = the step itself
+	tool   string
+	values map[string]any
+}
+
+// call checks a call and gives its tool, if there is one.
+func (c *checker) call(call toolCall) (Tool, bool) {
+	tool, ok := c.tools(call.tool)
+	if !ok {
+		c.stepWarnf(call.node, join(call.within, "tool"), "unknown-tool", "no backend has a tool %q at present; the definition is not offered without it", call.tool)
+		return Tool{}, false
+	}
+	schema, err := decodeObject(tool.InputSchema)
+	if err != nil {
+		return tool, true // the backend's mistake, which its calls will show
+	}
+	required, _ := schema["required"].([]any)
+	for _, name := range required {
+		if name, isText := name.(string); isText {
+			if _, given := call.values[name]; !given {
+				c.stepErrorf(call.node, join(call.within, "arguments"), "missing-argument", "tool %q requires argument %q", call.tool, name)
+			}
+		}
+	}
+	c.members(call, join(call.within, "arguments"), call.values, schema)
+	return tool, true
+}
+
+// members checks the members of an object against its schema.
+func (c *checker) members(n toolCall, field string, values map[string]any, schema map[string]any) {
+	properties, _ := schema["properties"].(map[string]any)
+	for _, name := range sortedKeys(values) {
+		at := join(field, name)
+		if property, known := properties[name].(map[string]any); known {
+			c.literal(n, at, values[name], property)
+		} else if _, known := properties[name]; !known {
+			c.unknownArgument(n, at, name, schema, sortedKeys(properties))
+		}
+	}
+}
+
+func (c *checker) unknownArgument(n toolCall, at, name string, schema map[string]any, known []string) {
+	path := join(n.path, at)
+	additional, stated := schema["additionalProperties"]
+	switch {
+	case schema["patternProperties"] != nil:
+	case additional == false:
+		c.report(path, c.def.keyAt(path), SeverityError, "unknown-argument", "%s: tool %q takes no %s%s", n.label, n.tool, at, didYouMean(name, known))
+	case !stated && len(known) > 0:
+		c.report(path, c.def.keyAt(path), SeverityWarning, "unknown-argument", "%s: tool %q does not say that it takes %s%s", n.label, n.tool, at, didYouMean(name, known))
+	}
+}
+
+// literal checks a value that holds no template against its schema, as far as
+// it cannot be read as what is wanted.
+func (c *checker) literal(n toolCall, at string, value any, schema map[string]any) {
+	if members, ok := value.(map[string]any); ok && schema["type"] == "object" {
+		c.members(n, at, members, schema)
+		return
+	}
+	types := typesOf(schema)
+	if holdsTemplate(value) || len(types) == 0 {
+		return
+	}
+	if !slices.ContainsFunc(types, func(typ string) bool { return fitsType(value, typ) || readsAs(value, typ) }) {
+		c.stepErrorf(n.node, at, "argument-type", "%s must be %s for tool %q, not %s", at, strings.Join(types, " or "), n.tool, describe(value))
+		return
+	}
+	if enum, ok := schema["enum"].([]any); ok && fitsType(value, "string") && !slices.Contains(enum, value) {
+		c.stepErrorf(n.node, at, "argument-type", "%s is %s, and tool %q takes only %s", at, excerpt(fmt.Sprint(value)), n.tool, valueList(enum))
+	}
+}
+
+func typesOf(schema map[string]any) []string {
+	switch typ := schema["type"].(type) {
+	case string:
+		return []string{typ}
+	case []any:
+		var types []string
+		for _, t := range typ {
+			if name, ok := t.(string); ok {
+				types = append(types, name)
+			}
+		}
+		return types
+	}
+	return nil
+}
+
+// readsAs reports whether a text is one that becomes a value of a type, such as
+// "5" where an integer is wanted.
+func readsAs(value any, typ string) bool {
+	text, ok := value.(string)
+	if !ok || typ == "string" {
+		return false
+	}
+	text = strings.TrimSpace(text)
+	if typ == "boolean" {
+		_, err := strconv.ParseBool(text)
+		return err == nil
+	}
+	read, err := DecodeValue([]byte(text))
+	return err == nil && fitsType(read, typ)
+}
+
+func holdsTemplate(value any) bool {
+	switch value := value.(type) {
+	case string:
+		return strings.Contains(value, "{{")
+	case []any:
+		return slices.ContainsFunc(value, holdsTemplate)
+	case map[string]any:
+		for _, member := range value {
+			if holdsTemplate(member) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// outputFields warns of fields that are read of a step's output and that the
+// tool's output schema does not have.
+func (c *checker) outputFields(schemas map[*Step]json.RawMessage) {
+	for _, r := range c.reads {
+		c.outputField(r, c.steps[r.step], schemas[c.steps[r.step]])
+	}
+	for _, own := range c.owns {
+		c.outputField(own.read, own.step, schemas[own.step])
+	}
+}
+
+func (c *checker) outputField(r read, s *Step, source json.RawMessage) {
+	schema, err := decodeObject(source)
+	properties, ok := schema["properties"].(map[string]any)
+	additional, stated := schema["additionalProperties"]
+	if err != nil || !ok || len(r.what) < 2 || r.what[0] != "output" || stated && additional != false {
+		return
+	}
+	field := r.what[1]
+	_, known := properties[field]
+	_, standsIn := s.DefaultResults[field]
+	if !known && !standsIn {
+		c.readf(r, SeverityWarning, "unknown-output", "%s: %s reads output.%s%s, which tool %q does not say that it gives%s",
+			r.label, r.field, field, suffix(" of step ", quoted(r.step)), s.Tool, didYouMean(field, sortedKeys(properties)))
+	}
+}
+
+// quoted puts a name in quotes; no name stays none.
+func quoted(name string) string {
+	if name == "" {
+		return ""
+	}
+	return strconv.Quote(name)
+}

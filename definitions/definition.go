@@ -1,0 +1,209 @@
+// Package definitions is the language of composite tools: what a definition
+// says, whether it can run, and what its templates come to.
+//
+// It is pure: no I/O, no clock, no randomness, no Temporal. The same code
+// checks a definition when it is loaded and expands its templates inside a
+// workflow, so what was checked is what runs.
+package definitions
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Limits of the language. Each is reported by its name when it is hit.
+const (
+	MaxSteps           = 100                // steps of one definition
+	MaxOutputDepth     = 10                 // nesting of an output block
+	MaxIterations      = 1000               // items of a forEach
+	MaxParallel        = 50                 // items of a forEach at a time
+	MaxRetries         = 10                 // retries of a step after its first attempt
+	MaxTemplateResult  = 10 << 20           // bytes of one expansion
+	MaxSchemaSize      = 100 << 10          // bytes of an elicitation schema
+	MaxSchemaDepth     = 10                 // nesting of an elicitation schema
+	MaxAnswerSize      = 1 << 20            // bytes of an answer to an elicitation
+	MaxWait            = 87_600 * time.Hour // of a wait, ten years
+	DefaultTimeout     = 30 * time.Minute   // of a run
+	DefaultStepTimeout = 5 * time.Minute    // of a step, elicitations included
+	DefaultRetryDelay  = time.Second        // before the first retry
+	DefaultIterations  = 100                // maxIterations of a forEach
+	DefaultParallel    = 10                 // maxParallel of a forEach
+)
+
+// A StepType says what a step does.
+type StepType string
+
+// The step types. A step without a type is a tool step.
+const (
+	ToolStep        StepType = "tool"
+	ElicitationStep StepType = "elicitation"
+	ForEachStep     StepType = "forEach"
+	WaitStep        StepType = "wait"
+)
+
+// An Action says what follows a failed step (abort, continue, retry) or an
+// elicitation that was not accepted (abort, continue, skip_remaining).
+type Action string
+
+// The actions.
+const (
+	Abort         Action = "abort"
+	Continue      Action = "continue"
+	Retry         Action = "retry"
+	SkipRemaining Action = "skip_remaining"
+)
+
+// A FailureMode says what a step that fails, and does not continue, means for
+// the others. What depends on it never runs.
+type FailureMode string
+
+// The failure modes. "" means FailFast.
+const (
+	FailFast   FailureMode = "abort"       // everything stops at once
+	FailLate   FailureMode = "continue"    // the other branches go on to their ends; then the run fails
+	BestEffort FailureMode = "best_effort" // the other branches go on; the run completes with what there is
+)
+
+// A Definition is one composite tool as written.
+//
+// Both written forms, an entry of compositeTools in a configuration and the
+// spec of a VirtualMCPCompositeToolDefinition resource, become this type.
+type Definition struct {
+	Name        string         `yaml:"name" json:"name"`
+	Description string         `yaml:"description" json:"description"`
+	Version     string         `yaml:"version,omitempty" json:"version,omitempty"` // semver; "" = not versioned
+	Parameters  map[string]any `yaml:"parameters,omitempty" json:"parameters,omitempty"`
+	Timeout     Duration       `yaml:"timeout,omitempty" json:"timeout,omitempty"` // of the whole run; 0 = DefaultTimeout
+	FailureMode FailureMode    `yaml:"failureMode,omitempty" json:"failureMode,omitempty"`
+	Steps       []*Step        `yaml:"steps" json:"steps"`
+	Output      *Output        `yaml:"output,omitempty" json:"output,omitempty"`
+	Annotations *Annotations   `yaml:"annotations,omitempty" json:"annotations,omitempty"`
+
+	// Pos is where the definition stands. It is not part of the source.
+	Pos Position `yaml:"-" json:"-"`
+
+	written   *written    // where its parts stand; nil when it was not read from YAML
+	arguments *lazySchema // of Parameters; nil when it was made by hand
+}
+
+// A Step is one node of a definition. Which fields may be set depends on Type.
+type Step struct {
+	ID        string   `yaml:"id,omitempty" json:"id,omitempty"` // optional on the inner step of a forEach
+	Type      StepType `yaml:"type,omitempty" json:"type,omitempty"`
+	DependsOn []string `yaml:"dependsOn,omitempty" json:"dependsOn,omitempty"`
+	Condition string   `yaml:"condition,omitempty" json:"condition,omitempty"` // a template that renders true or false
+	Timeout   Duration `yaml:"timeout,omitempty" json:"timeout,omitempty"`     // all attempts together; 0 = DefaultStepTimeout
+	OnError   *OnError `yaml:"onError,omitempty" json:"onError,omitempty"`
+
+	// DefaultResults stand in for the output when the step is skipped or has
+	// failed and continues. nil = none.
+	DefaultResults map[string]any `yaml:"defaultResults,omitempty" json:"defaultResults,omitempty"`
+
+	// tool
+	Tool      string         `yaml:"tool,omitempty" json:"tool,omitempty"`           // exposed name, or backend.originalName
+	Arguments map[string]any `yaml:"arguments,omitempty" json:"arguments,omitempty"` // strings at any depth are templates
+
+	// Compensate undoes a completed tool step when the run fails, is cancelled
+	// or is declined after it. nil = nothing to undo.
+	Compensate *Compensation `yaml:"compensate,omitempty" json:"compensate,omitempty"`
+
+	// elicitation
+	Message   string         `yaml:"message,omitempty" json:"message,omitempty"` // a template
+	Schema    map[string]any `yaml:"schema,omitempty" json:"schema,omitempty"`   // flat JSON Schema; nil = no fields
+	OnDecline *Handler       `yaml:"onDecline,omitempty" json:"onDecline,omitempty"`
+	OnCancel  *Handler       `yaml:"onCancel,omitempty" json:"onCancel,omitempty"`
+
+	// forEach
+	Collection    string `yaml:"collection,omitempty" json:"collection,omitempty"` // a template that gives an array or an object
+	ItemVar       string `yaml:"itemVar,omitempty" json:"itemVar,omitempty"`       // "" = item
+	MaxParallel   int    `yaml:"maxParallel,omitempty" json:"maxParallel,omitempty"`
+	MaxIterations int    `yaml:"maxIterations,omitempty" json:"maxIterations,omitempty"`
+	Step          *Step  `yaml:"step,omitempty" json:"step,omitempty"`
+
+	// Collect is a template that is expanded for each completed item, with
+	// .forEach and .output of that item; its values become .output.collected,
+	// in the order of the collection. "" = nothing is collected.
+	Collect string `yaml:"collect,omitempty" json:"collect,omitempty"`
+
+	// wait: one of the two, both templates
+	For   string `yaml:"for,omitempty" json:"for,omitempty"`     // a duration such as 90m or 72h
+	Until string `yaml:"until,omitempty" json:"until,omitempty"` // an RFC 3339 timestamp
+
+	Pos Position `yaml:"-" json:"-"`
+}
+
+// A Compensation is a tool call that undoes a step. Its templates see the
+// step's own output besides everything that the step saw.
+type Compensation struct {
+	Tool      string         `yaml:"tool" json:"tool"`
+	Arguments map[string]any `yaml:"arguments,omitempty" json:"arguments,omitempty"`
+	Timeout   Duration       `yaml:"timeout,omitempty" json:"timeout,omitempty"` // all attempts together; 0 = DefaultStepTimeout
+	OnError   *OnError       `yaml:"onError,omitempty" json:"onError,omitempty"` // retry, or nothing
+}
+
+// OnError says what follows when a step fails. The zero value aborts.
+type OnError struct {
+	Action     Action   `yaml:"action,omitempty" json:"action,omitempty"`
+	RetryCount int      `yaml:"retryCount,omitempty" json:"retryCount,omitempty"` // retries after the first attempt
+	RetryDelay Duration `yaml:"retryDelay,omitempty" json:"retryDelay,omitempty"` // before the first retry; 0 = DefaultRetryDelay
+}
+
+// A Handler says what follows an elicitation that was declined or cancelled.
+type Handler struct {
+	Action Action `yaml:"action" json:"action"`
+}
+
+// Output describes the result of a composite.
+type Output struct {
+	Properties map[string]*Property `yaml:"properties" json:"properties"`
+	Required   []string             `yaml:"required,omitempty" json:"required,omitempty"`
+}
+
+// A Property is one member of the result: a template (Value) or, for objects,
+// properties of its own.
+type Property struct {
+	Type        string               `yaml:"type" json:"type"`
+	Description string               `yaml:"description,omitempty" json:"description,omitempty"`
+	Value       string               `yaml:"value,omitempty" json:"value,omitempty"`
+	Properties  map[string]*Property `yaml:"properties,omitempty" json:"properties,omitempty"`
+	Default     any                  `yaml:"default,omitempty" json:"default,omitempty"`
+}
+
+// Annotations are the hints that a tool gives to clients (MCP ToolAnnotations).
+// A nil hint is not stated.
+type Annotations struct {
+	Title           string `yaml:"title,omitempty" json:"title,omitempty"`
+	ReadOnlyHint    *bool  `yaml:"readOnlyHint,omitempty" json:"readOnlyHint,omitempty"`
+	DestructiveHint *bool  `yaml:"destructiveHint,omitempty" json:"destructiveHint,omitempty"`
+	IdempotentHint  *bool  `yaml:"idempotentHint,omitempty" json:"idempotentHint,omitempty"`
+	OpenWorldHint   *bool  `yaml:"openWorldHint,omitempty" json:"openWorldHint,omitempty"`
+}
+
+// An Effect is what the operator says that calling a tool does. It decides
+// what may follow an outcome that is not known.
+type Effect string
+
+// The effect classes. The empty class means Unsafe.
+const (
+	Read       Effect = "read"       // changes nothing
+	Idempotent Effect = "idempotent" // repeating it is harmless
+	Keyed      Effect = "keyed"      // the backend de-duplicates by a key
+	Unsafe     Effect = "unsafe"     // anything else; never repeated on an unknown outcome
+)
+
+// A Tool is what is known of a tool that steps can call. A run carries the
+// ones that it uses, as they were when it started.
+type Tool struct {
+	Name         string          `json:"name"`     // as exposed, after conflict resolution
+	Backend      string          `json:"backend"`  // name of the backend
+	Original     string          `json:"original"` // name at the backend
+	InputSchema  json.RawMessage `json:"inputSchema,omitempty"`
+	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
+	Annotations  *Annotations    `json:"annotations,omitempty"`
+	Effect       Effect          `json:"effect,omitempty"`
+	KeyArgument  string          `json:"keyArgument,omitempty"` // of a keyed tool; "" = _meta only
+}
+
+// Tools finds a tool by the name that a step uses: the exposed name, or
+// backend.originalName.
+type Tools func(name string) (Tool, bool)

@@ -1,0 +1,121 @@
+package definitions
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Position is a place in a file. Lines and columns count from 1; the zero
+// value is no place, as of a definition that was not read from a file.
+type Position struct {
+	File         string
+	Line, Column int
+}
+
+// String gives file:line:col, and leaves out what is not known.
+func (p Position) String() string {
+	switch {
+	case p.Line == 0:
+		return p.File
+	case p.File == "":
+		return fmt.Sprintf("%d:%d", p.Line, p.Column)
+	default:
+		return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+	}
+}
+
+// A Severity says how bad a diagnostic is.
+type Severity string
+
+// The severities. Only an error keeps a definition from being served.
+const (
+	SeverityError   Severity = "error"
+	SeverityWarning Severity = "warning"
+	SeverityNote    Severity = "note"
+)
+
+// A Diagnostic is one thing that is wrong with a definition, and where.
+type Diagnostic struct {
+	Pos      Position
+	Severity Severity
+	Message  string
+	Check    string // which check found it, e.g. dependency-cycle; stable
+}
+
+// String gives "file:line:col: message [check]", with the severity before the
+// message unless it is an error.
+func (d Diagnostic) String() string {
+	var b strings.Builder
+	if pos := d.Pos.String(); pos != "" {
+		b.WriteString(pos + ": ")
+	}
+	if d.Severity != SeverityError {
+		b.WriteString(string(d.Severity) + ": ")
+	}
+	b.WriteString(d.Message)
+	if d.Check != "" {
+		b.WriteString(" [" + d.Check + "]")
+	}
+	return b.String()
+}
+
+// Diagnostics are what a parse or a check found, errors and warnings alike.
+type Diagnostics []Diagnostic
+
+// HasErrors reports whether one of them is an error.
+func (ds Diagnostics) HasErrors() bool {
+	return slices.ContainsFunc(ds, Diagnostic.isError)
+}
+
+// Err gives the errors among them as one error, a line for each; nil when
+// there is none.
+func (ds Diagnostics) Err() error {
+	var lines []string
+	for _, d := range ds {
+		if d.isError() {
+			lines = append(lines, d.String())
+		}
+	}
+	if lines == nil {
+		return nil
+	}
+	return errors.New(strings.Join(lines, "\n"))
+}
+
+// Sort orders them by file, line and column; those of one place keep the order
+// in which they were found.
+func (ds Diagnostics) Sort() {
+	slices.SortStableFunc(ds, func(a, b Diagnostic) int {
+		return cmp.Or(
+			cmp.Compare(a.Pos.File, b.Pos.File),
+			cmp.Compare(a.Pos.Line, b.Pos.Line),
+			cmp.Compare(a.Pos.Column, b.Pos.Column),
+		)
+	})
+}
+
+func (d Diagnostic) isError() bool { return d.Severity == SeverityError }
+
+// A Duration is a length of time, written as Go does: 90s, 5m, 1h30m. A number
+// without a unit is refused.
+type Duration time.Duration
+
+// String gives the duration as Go writes it.
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalText gives the duration as Go writes it.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads a duration as Go writes it.
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is not a duration: write a number with a unit, such as 30s, 5m or 1h30m", text)
+	}
+	*d = Duration(parsed)
+	return nil
+}

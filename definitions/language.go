@@ -1,0 +1,178 @@
+package definitions
+
+import (
+	"strings"
+	"time"
+)
+
+// A keyword is what is to be known of one key of the language, or of one of
+// its mappings, besides what the Go types say: what it is for, and keywords of
+// JSON Schema for what it may be.
+type keyword struct {
+	doc   string
+	facts map[string]any
+}
+
+// facts are keywords of JSON Schema.
+type facts = map[string]any
+
+// briefly writes a duration as people do: 5m, not 5m0s.
+func briefly(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+func anyOf(actions ...Action) facts {
+	enum := make([]any, len(actions))
+	for i, a := range actions {
+		enum[i] = string(a)
+	}
+	return facts{"enum": enum}
+}
+
+func texts(words []string) []any {
+	list := make([]any, len(words))
+	for i, word := range words {
+		list[i] = word
+	}
+	return list
+}
+
+const templateHint = " A template in {{ }}, which reads .params, .steps.ID.output and the like."
+
+// keywords describes every mapping (by the name of its Go type) and every key
+// of the language. A test holds it against the types.
+var keywords = map[string]keyword{
+	"Definition": {"A composite tool: steps that call tools, ask people and wait, offered as one tool.", facts{
+		"required": texts([]string{"name", "description", "steps"}),
+	}},
+	"Definition.name":        {"What the tool is called. Unique among all definitions.", facts{"pattern": namePattern.String()}},
+	"Definition.description": {"What the tool does, for those who choose among tools.", facts{"minLength": 1}},
+	"Definition.version":     {"Semantic version, such as 1.4.0. Runs that are under way keep the version that they started with.", facts{"pattern": versionPattern.String()}},
+	"Definition.parameters": {"JSON Schema of the arguments, of type object. Calls are checked against it; defaults of top-level properties are applied.", facts{
+		"required": texts([]string{"type"}),
+		"properties": facts{
+			"type":       facts{"const": "object"},
+			"properties": facts{"type": "object", "additionalProperties": facts{"type": texts([]string{"object", "boolean"})}},
+			"required":   facts{"type": "array", "items": facts{"type": "string"}},
+		},
+	}},
+	"Definition.timeout": {"How long a run may take, waits and questions included.", facts{"default": briefly(DefaultTimeout)}},
+	"Definition.failureMode": {"What a step that fails, and does not continue, means for the others: abort stops everything, continue lets the other branches end before the run fails, best_effort completes the run with what there is.", facts{
+		"enum": texts([]string{string(FailFast), string(FailLate), string(BestEffort)}), "default": string(FailFast),
+	}},
+	"Definition.steps":       {"What is done. A step starts as soon as those that it depends on have ended.", facts{"minItems": 1, "maxItems": MaxSteps, "items": facts{"$ref": "#/$defs/step", "required": texts([]string{"id"})}}},
+	"Definition.output":      {"What the tool gives. Without it, the output of the last step.", nil},
+	"Definition.annotations": {"Hints for clients. Those that are not stated follow from the tools of the steps, and none may promise more than they keep.", nil},
+
+	"Step":                {"One node of the graph. Which keys it may have depends on its type.", nil},
+	"Step.id":             {"Name by which other steps and templates refer to it. Optional on the inner step of a forEach.", facts{"pattern": idPattern.String()}},
+	"Step.type":           {"What the step does: call a tool, ask a person (elicitation), do a step for each item of a collection (forEach), or wait.", facts{"enum": texts(stepTypes), "default": string(ToolStep)}},
+	"Step.dependsOn":      {"Steps that must have ended before. Steps that templates read are waited for as well.", facts{"uniqueItems": true}},
+	"Step.condition":      {"Whether the step runs: a template that renders true or false. If false, the step is skipped.", nil},
+	"Step.timeout":        {"How long the step may take, all attempts together; for an elicitation, how long to wait for an answer.", facts{"default": briefly(DefaultStepTimeout)}},
+	"Step.onError":        {"What follows when the step fails.", nil},
+	"Step.defaultResults": {"Stands in for the output when the step is skipped, or has failed and continues. Taken as it is: no templates.", nil},
+	"Step.tool":           {"The tool to call: its name as it is offered, or backend.originalName.", facts{"pattern": toolPattern.String()}},
+	"Step.arguments":      {"Arguments of the call. Texts at any depth are templates; a text that is exactly one {{ }} keeps its value's type where the tool's schema asks for it.", nil},
+	"Step.compensate":     {"A call that undoes this step when the run fails, is cancelled or is declined after it.", nil},
+	"Step.message":        {"What the person is asked." + templateHint, facts{"minLength": 1}},
+	"Step.schema": {"JSON Schema of the answer: an object of simple fields, from which clients make a form.", facts{
+		"properties": facts{
+			"type":       facts{"const": "object"},
+			"properties": facts{"type": "object", "additionalProperties": facts{"type": "object"}},
+			"required":   facts{"type": "array", "items": facts{"type": "string"}},
+		},
+	}},
+	"Step.onDecline":     {"What follows when the person says no. Without it, the run is aborted.", nil},
+	"Step.onCancel":      {"What follows when the person dismisses the question, or time runs out. Without it, the run is aborted.", nil},
+	"Step.collection":    {"What to go through: a template that gives an array or an object.", facts{"minLength": 1}},
+	"Step.itemVar":       {"Name of the item in templates: item is .forEach.item.", facts{"pattern": varPattern.String(), "default": "item"}},
+	"Step.maxParallel":   {"Items that are worked on at a time.", facts{"minimum": 0, "maximum": MaxParallel, "default": DefaultParallel}},
+	"Step.maxIterations": {"Items that there may be; more fail the step.", facts{"minimum": 0, "maximum": MaxIterations, "default": DefaultIterations}},
+	"Step.step":          {"What is done for each item. Its templates read .forEach.item, .forEach.index and, of an object, .forEach.key.", facts{"properties": facts{"dependsOn": false}}},
+	"Step.collect":       {"What to keep of each completed item, from .output and .forEach. The values become output.collected, in the order of the collection.", facts{"minLength": 1}},
+	"Step.for":           {"How long to wait, such as 90m or 72h, up to ten years. May be a template.", facts{"minLength": 1}},
+	"Step.until":         {"Until when to wait: a timestamp such as 2026-01-31T09:00:00Z. May be a template.", facts{"minLength": 1}},
+
+	"Compensation":           {"A call that undoes a step. Compensations run in reverse order of completion.", facts{"required": texts([]string{"tool"})}},
+	"Compensation.tool":      {"The tool to call: its name as it is offered, or backend.originalName.", facts{"pattern": toolPattern.String()}},
+	"Compensation.arguments": {"Arguments of the call. Templates read .output, that of the step, besides all that the step could read.", nil},
+	"Compensation.timeout":   {"How long the call may take, all attempts together.", facts{"default": briefly(DefaultStepTimeout)}},
+	"Compensation.onError":   {"Retry, or nothing. A compensation that fails in the end is for a person to settle.", facts{"properties": facts{"action": facts{"const": string(Retry)}}, "required": texts([]string{"action"})}},
+
+	"OnError": {"What follows when a step fails.", facts{
+		"if":   facts{"properties": facts{"action": facts{"const": string(Retry)}}, "required": texts([]string{"action"})},
+		"then": facts{"required": texts([]string{"retryCount"})},
+	}},
+	"OnError.action":     {"abort ends the run, continue goes on without the step, retry tries again and then aborts.", with(anyOf(Abort, Continue, Retry), "default", string(Abort))},
+	"OnError.retryCount": {"Retries after the first attempt.", facts{"minimum": 0, "maximum": MaxRetries}},
+	"OnError.retryDelay": {"Pause before the first retry; those after it are longer.", facts{"default": briefly(DefaultRetryDelay)}},
+
+	"Handler":        {"What follows an answer other than accept.", facts{"required": texts([]string{"action"})}},
+	"Handler.action": {"abort ends the run, continue goes on, skip_remaining skips all steps that have not started and completes the run.", anyOf(Abort, Continue, SkipRemaining)},
+
+	"Output":            {"The result of the tool.", facts{"required": texts([]string{"properties"})}},
+	"Output.properties": {"Members of the result.", facts{"minProperties": 1}},
+	"Output.required":   {"Members without which the run fails.", nil},
+
+	"Property": {"One member of the result: a value, or for an object properties of its own.", facts{
+		"required": texts([]string{"type", "description"}),
+		"oneOf": []any{
+			facts{"required": texts([]string{"value"})},
+			facts{"required": texts([]string{"properties"}), "properties": facts{"type": facts{"const": "object"}}},
+		},
+	}},
+	"Property.type":        {"Type of the value. What the template renders to is read as this.", facts{"enum": texts(propertyTypes)}},
+	"Property.description": {"What the value is, for clients.", facts{"minLength": 1}},
+	"Property.value":       {"The value." + templateHint, nil},
+	"Property.properties":  {"Members of the object.", facts{"minProperties": 1}},
+	"Property.default":     {"Stands in for a value that is missing, or that is not of the type.", nil},
+
+	"Annotations":                 {"Hints for clients about what the tool does.", nil},
+	"Annotations.title":           {"Name for people.", nil},
+	"Annotations.readOnlyHint":    {"Whether the tool changes nothing.", nil},
+	"Annotations.destructiveHint": {"Whether the tool may destroy something.", nil},
+	"Annotations.idempotentHint":  {"Whether calling the tool again with the same arguments changes nothing more.", nil},
+	"Annotations.openWorldHint":   {"Whether the tool reaches beyond a closed world, such as to the web.", nil},
+
+	"resource":            {"A definition as a Kubernetes resource.", facts{"required": texts([]string{"apiVersion", "kind", "metadata", "spec"})}},
+	"resource.apiVersion": {"Version of the resource.", facts{"enum": texts([]string{apiGroup + "v1beta1", apiGroup + "v1alpha1"})}},
+	"resource.kind":       {"Kind of the resource.", facts{"const": Kind}},
+	"resource.metadata":   {"Metadata of the resource.", nil},
+	"resource.spec":       {"The definition.", facts{"$ref": "#/$defs/definition"}},
+	"resource.status":     {"Written by the cluster; not looked at.", nil},
+
+	"metadata":                   {"Metadata of a resource. What only a cluster writes is not looked at.", nil},
+	"metadata.name":              {"Name of the resource, by which compositeToolRefs find it.", nil},
+	"metadata.namespace":         {"Namespace of the resource; not looked at.", nil},
+	"metadata.labels":            {"Labels of the resource; not looked at.", nil},
+	"metadata.annotations":       {"Annotations of the resource; not looked at.", nil},
+	"metadata.creationTimestamp": {"Written by the cluster.", nil},
+	"metadata.finalizers":        {"Written by the cluster.", nil},
+	"metadata.generateName":      {"Written by the cluster.", nil},
+	"metadata.generation":        {"Written by the cluster.", nil},
+	"metadata.managedFields":     {"Written by the cluster.", nil},
+	"metadata.ownerReferences":   {"Written by the cluster.", nil},
+	"metadata.resourceVersion":   {"Written by the cluster.", nil},
+	"metadata.uid":               {"Written by the cluster.", nil},
+}
+
+// requiredOfType are the keys without which a step of a type does nothing.
+var requiredOfType = map[StepType][]string{
+	ToolStep:        {"tool"},
+	ElicitationStep: {"message"},
+	ForEachStep:     {"collection", "step"},
+}
+
+// with gives facts and one more.
+func with(f facts, name string, value any) facts {
+	f[name] = value
+	return f
+}

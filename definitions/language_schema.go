@@ -1,0 +1,146 @@
+package definitions
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+)
+
+// languageTypes are the mappings of the language.
+var languageTypes = []reflect.Type{
+	reflect.TypeFor[Definition](), reflect.TypeFor[Step](), reflect.TypeFor[Compensation](), reflect.TypeFor[OnError](),
+	reflect.TypeFor[Handler](), reflect.TypeFor[Output](), reflect.TypeFor[Property](), reflect.TypeFor[Annotations](),
+	reflect.TypeFor[resource](), reflect.TypeFor[metadata](),
+}
+
+// Schema gives the JSON Schema (draft 2020-12) of a definition file, for
+// editors: of a document that is a bare definition or a resource. Within it,
+// #/$defs/definition, #/$defs/resource and #/$defs/compositeTools (of a
+// configuration) stand for themselves.
+//
+// It is more narrow than the language in places where an author would want to
+// be told, and does not know what takes more than one key to see; Check does.
+func Schema() json.RawMessage {
+	return languageSchema(facts{
+		"title": "perdure definition",
+		"if":    facts{"anyOf": []any{facts{"required": []any{"kind"}}, facts{"required": []any{"apiVersion"}}}},
+		"then":  facts{"$ref": "#/$defs/resource"},
+		"else":  facts{"$ref": "#/$defs/definition"},
+	})
+}
+
+// ResourceSchema gives the JSON Schema of a definition as a resource.
+func ResourceSchema() json.RawMessage {
+	return languageSchema(facts{"title": "perdure definition as a resource", "$ref": "#/$defs/resource"})
+}
+
+// languageSchema completes a root by what it refers to.
+func languageSchema(root facts) json.RawMessage {
+	defs := facts{"compositeTools": facts{
+		"description": "Definitions of a configuration.", "type": "array", "items": facts{"$ref": "#/$defs/definition"},
+	}}
+	for _, t := range languageTypes {
+		defs[defName(t)] = structSchema(t)
+	}
+	root["$schema"], root["$defs"] = "https://json-schema.org/draft/2020-12/schema", defs
+	encoded, err := EncodeValue(root)
+	if err != nil {
+		panic(fmt.Sprintf("definitions: the schema of the language: %v", err)) // it is a constant
+	}
+	return encoded
+}
+
+// defName is the name of a type among the $defs.
+func defName(t reflect.Type) string { return strings.ToLower(t.Name()[:1]) + t.Name()[1:] }
+
+// structSchema gives the schema of a mapping: its keys by the Go type, what
+// they are for by the table.
+func structSchema(t reflect.Type) facts {
+	properties := facts{}
+	for _, f := range fieldsOf(t) {
+		word := keywords[t.Name()+"."+f.name]
+		properties[f.name] = described(word, typeSchema(t.FieldByIndex(f.index).Type))
+	}
+	schema := described(keywords[t.Name()], facts{"type": "object", "properties": properties, "additionalProperties": false})
+	if t == reflect.TypeFor[Step]() {
+		schema["allOf"] = stepConditions()
+	}
+	return schema
+}
+
+// described adds what the table says to what the type says.
+func described(word keyword, schema facts) facts {
+	maps.Copy(schema, word.facts)
+	if word.doc != "" {
+		schema["description"] = word.doc
+	}
+	return schema
+}
+
+// durationPattern is what time.ParseDuration takes, without a sign.
+const durationPattern = `^(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
+
+// typeSchema gives the schema of what a Go type is decoded from.
+func typeSchema(t reflect.Type) facts {
+	switch {
+	case t == nodeType: // the table knows
+		return facts{}
+	case t == reflect.TypeFor[Duration]():
+		return facts{"type": []any{"string", "integer"}, "pattern": durationPattern, "minimum": 0, "maximum": 0}
+	case t == reflect.TypeFor[StepType](), t == reflect.TypeFor[Action](), t == reflect.TypeFor[FailureMode]():
+		return facts{"type": "string"}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return typeSchema(t.Elem())
+	case reflect.Struct:
+		return facts{"$ref": "#/$defs/" + defName(t)}
+	case reflect.String: // any scalar is a text
+		return facts{"type": []any{"string", "number", "boolean"}}
+	case reflect.Bool:
+		return facts{"type": "boolean"}
+	case reflect.Int:
+		return facts{"type": "integer"}
+	case reflect.Slice:
+		return facts{"type": "array", "items": typeSchema(t.Elem())}
+	case reflect.Map:
+		return facts{"type": "object", "additionalProperties": typeSchema(t.Elem())}
+	default:
+		return facts{}
+	}
+}
+
+// stepConditions say which keys belong to which type of step.
+func stepConditions() []any {
+	var conditions []any
+	for _, name := range stepTypes {
+		typ := StepType(name)
+		then := facts{"properties": foreignKeys(typ)}
+		if keys := requiredOfType[typ]; keys != nil {
+			then["required"] = texts(keys)
+		}
+		if typ == WaitStep {
+			then["oneOf"] = []any{facts{"required": []any{"for"}}, facts{"required": []any{"until"}}}
+			then["properties"].(facts)["timeout"] = false
+		}
+		when := facts{"properties": facts{"type": facts{"const": name}}}
+		if typ != ToolStep { // which a step without type is as well
+			when["required"] = []any{"type"}
+		}
+		conditions = append(conditions, facts{"if": when, "then": then})
+	}
+	return conditions
+}
+
+// foreignKeys forbids what belongs to steps of other types.
+func foreignKeys(typ StepType) facts {
+	keys := facts{}
+	for _, f := range fieldsOfType {
+		if f.typ != typ {
+			keys[f.name] = false
+		}
+	}
+	return keys
+}

@@ -1,0 +1,190 @@
+package definitions
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v4"
+)
+
+// schemaOf compiles a schema of the language, or what a pointer such as
+// /$defs/step leads to within it.
+func schemaOf(t *testing.T, source json.RawMessage, pointer string) *jsonschema.Schema {
+	t.Helper()
+	root := mustDecode(t, string(source)).(map[string]any)
+	if pointer != "" {
+		root = map[string]any{"$schema": root["$schema"], "$defs": root["$defs"], "$ref": "#" + pointer}
+	}
+	schema, err := compileSchema(root, false)
+	if err != nil {
+		t.Fatalf("the schema of the language: %v", err)
+	}
+	return schema
+}
+
+// withoutNulls drops members that are null, which is as good as not given and
+// which the schema does not suggest.
+func withoutNulls(value any) any {
+	switch value := value.(type) {
+	case []any:
+		for i := range value {
+			value[i] = withoutNulls(value[i])
+		}
+	case map[string]any:
+		for name, member := range value {
+			if value[name] = withoutNulls(member); member == nil {
+				delete(value, name)
+			}
+		}
+	}
+	return value
+}
+
+// yamlValues gives the documents of a file as editors see them.
+func yamlValues(t *testing.T, data []byte) []any {
+	t.Helper()
+	var values []any
+	for decoder := yaml.NewDecoder(bytes.NewReader(data)); ; {
+		var doc yaml.Node
+		if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
+			return values
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		var value any
+		if diags := Decode("", &doc, &value); diags != nil {
+			t.Fatal(diags)
+		}
+		if value != nil {
+			values = append(values, value)
+		}
+	}
+}
+
+func TestSchemaOfTheLanguageFitsDefinitions(t *testing.T) {
+	t.Parallel()
+	whole, composites := schemaOf(t, Schema(), ""), schemaOf(t, Schema(), "/$defs/compositeTools")
+	for _, pattern := range []string{"testdata/ok/*.yaml", "library/*.yaml", "../cmd/perdure/testdata/e2e/examples/*.yaml"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no files %s: %v", pattern, err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.yaml") {
+				continue // a test of a definition
+			}
+			for _, value := range yamlValues(t, readFile(t, file)) {
+				schema := whole
+				if config, ok := value.(map[string]any); ok && config["compositeTools"] != nil {
+					schema, value = composites, config["compositeTools"]
+				}
+				for _, problem := range violations(schema, withoutNulls(value)) {
+					t.Errorf("%s: %s %s", file, problem.Parameter, problem.Message)
+				}
+			}
+		}
+	}
+}
+
+func TestSchemaOfTheLanguageRefuses(t *testing.T) {
+	t.Parallel()
+	definition, step, resource := schemaOf(t, Schema(), "/$defs/definition"), schemaOf(t, Schema(), "/$defs/step"), schemaOf(t, ResourceSchema(), "")
+	tests := []struct {
+		name   string
+		schema *jsonschema.Schema
+		text   string
+		path   string // of the problem
+	}{
+		{"unknown key", step, `{tool: a, toool: b}`, "toool"},
+		{"no tool", step, `{id: a}`, "tool"},
+		{"foreign key", step, `{tool: a, message: hello}`, "message"},
+		{"foreign key of a type", step, `{type: elicitation, message: hello, tool: a}`, "tool"},
+		{"unknown type", step, `{type: foreach, collection: '[]', step: {tool: a}}`, "type"},
+		{"duration without unit", step, `{tool: a, timeout: 30}`, "timeout"},
+		{"duration in words", step, `{tool: a, timeout: soon}`, "timeout"},
+		{"wait for nothing", step, `{type: wait}`, ""},
+		{"wait for both", step, `{type: wait, for: 1m, until: x}`, ""},
+		{"wait with timeout", step, `{type: wait, for: 1m, timeout: 1m}`, "timeout"},
+		{"retry without count", step, `{tool: a, onError: {action: retry}}`, "onError.retryCount"},
+		{"too many retries", step, `{tool: a, onError: {action: retry, retryCount: 11}}`, "onError.retryCount"},
+		{"compensation that continues", step, `{tool: a, compensate: {tool: b, onError: {action: continue}}}`, "compensate.onError.action"},
+		{"compensation without tool", step, `{tool: a, compensate: {arguments: {}}}`, "compensate.tool"},
+		{"inner dependsOn", step, `{type: forEach, collection: '[]', step: {tool: a, dependsOn: [b]}}`, "step.dependsOn"},
+		{"handler", step, `{type: elicitation, message: m, onDecline: {action: retry}}`, "onDecline.action"},
+		{"step without id", definition, `{name: n, description: d, steps: [{tool: a}]}`, "steps[0].id"},
+		{"no steps", definition, `{name: n, description: d, steps: []}`, "steps"},
+		{"failure mode", definition, `{name: n, description: d, failureMode: stop, steps: [{id: a, tool: a}]}`, "failureMode"},
+		{"name", definition, `{name: a b, description: d, steps: [{id: a, tool: a}]}`, "name"},
+		{"output", definition, `{name: n, description: d, steps: [{id: a, tool: a}], output: {properties: {p: {type: text, description: d, value: v}}}}`, "output.properties.p.type"},
+		{"kind", resource, `{apiVersion: toolhive.stacklok.dev/v1beta1, kind: Tool, metadata: {name: n}, spec: {name: n, description: d, steps: [{id: a, tool: a}]}}`, "kind"},
+		{"spec", resource, `{apiVersion: toolhive.stacklok.dev/v1beta1, kind: VirtualMCPCompositeToolDefinition, metadata: {name: n}, spec: {name: n, description: d}}`, "spec.steps"},
+	}
+	for _, test := range tests {
+		problems := violations(test.schema, yamlValues(t, []byte(test.text))[0])
+		found := false
+		for _, p := range problems {
+			found = found || p.Parameter == test.path
+		}
+		if !found {
+			t.Errorf("%s: problems %v, want one of %q", test.name, problems, test.path)
+		}
+	}
+}
+
+// The table says something of every key that the Go types have, and of nothing
+// else; all types that can be reached are in the schema.
+func TestKeywordsAreThoseOfTheTypes(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	for _, typ := range languageTypes {
+		known[typ.Name()] = true
+		for _, f := range fieldsOf(typ) {
+			known[typ.Name()+"."+f.name] = true
+			inner := typ.FieldByIndex(f.index).Type
+			for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map {
+				inner = inner.Elem()
+			}
+			if inner.Kind() == reflect.Struct && inner != nodeType && keywords[inner.Name()].doc == "" {
+				t.Errorf("%s.%s: type %s is not described", typ.Name(), f.name, inner.Name())
+			}
+		}
+	}
+	for name := range known {
+		if doc := keywords[name].doc; doc == "" || !strings.HasSuffix(doc, ".") {
+			t.Errorf("%s is described as %q: a sentence is wanted", name, doc)
+		}
+	}
+	for name := range keywords {
+		if !known[name] {
+			t.Errorf("%s is described and does not exist", name)
+		}
+	}
+	defs := mustDecode(t, string(Schema())).(map[string]any)["$defs"].(map[string]any)
+	for _, typ := range languageTypes {
+		def, _ := defs[defName(typ)].(map[string]any)
+		properties, _ := def["properties"].(map[string]any)
+		for _, f := range fieldsOf(typ) {
+			if _, ok := properties[f.name]; !ok {
+				t.Errorf("$defs/%s has no property %s", defName(typ), f.name)
+			}
+		}
+	}
+}
+
+func TestBriefly(t *testing.T) {
+	t.Parallel()
+	for _, want := range []string{"30m", "1s", "1h", "1h30m", "1m30s", "20s", "100h", "1h0m5s"} {
+		var d Duration
+		if err := d.UnmarshalText([]byte(want)); err != nil || briefly(time.Duration(d)) != want {
+			t.Errorf("%v, %v, want %s", briefly(time.Duration(d)), err, want)
+		}
+	}
+}

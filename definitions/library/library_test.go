@@ -1,0 +1,42 @@
+package library_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/definitions/library"
+)
+
+// Every definition beside this file is embedded, and has a test.
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	found, err := filepath.Glob("*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, tests []string
+	for _, name := range found {
+		if test, isTest := strings.CutSuffix(name, "_test.yaml"); isTest {
+			tests = append(tests, test+".yaml")
+		} else {
+			want = append(want, name)
+		}
+	}
+	entries, err := library.Files.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("embedded, - is missing in library.go: %s", diff)
+	}
+	if diff := cmp.Diff(want, tests); diff != "" {
+		t.Errorf("definitions with tests, - has none: %s", diff)
+	}
+}

@@ -1,0 +1,257 @@
+package definitions
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"text/template/parse"
+	"time"
+)
+
+// The limits of ToolHive's vMCP that definitions run into.
+const (
+	peerGateTimeout = 10 * time.Minute // of an elicitation, whatever it says
+	peerCallTimeout = 30 * time.Second // of a call of a composite, on the wire
+)
+
+// Notes says where definitions do something else here than in ToolHive's vMCP,
+// for those who move them from there: notes, sorted by place. Only what the
+// definitions do is noted, and nothing of it is wrong.
+func Notes(defs []*Definition) Diagnostics {
+	var notes Diagnostics
+	for _, d := range defs {
+		if d == nil {
+			continue
+		}
+		c := &checker{def: d, steps: make(map[string]*Step)}
+		c.allSteps()
+		c.references()
+		n := &noter{checker: c, told: make(map[string]bool)}
+		c.diags = nil // which Check tells
+		n.definition()
+		notes = append(notes, c.diags...)
+	}
+	notes.Sort()
+	return notes
+}
+
+// A noter looks at one definition.
+type noter struct {
+	*checker
+	told map[string]bool // what is told only once in a definition
+}
+
+func (n *noter) notef(path, check, format string, args ...any) {
+	n.report(path, n.def.at(path), SeverityNote, check, format, args...)
+}
+
+func (n *noter) definition() {
+	for _, at := range n.nodes {
+		n.handlers(at)
+		n.errors(at)
+		n.gate(at)
+		n.innerStep(at)
+	}
+	n.levels()
+	n.duration()
+	for _, t := range n.placed {
+		n.template(t)
+	}
+}
+
+// handlers notes skip_remaining.
+func (n *noter) handlers(at node) {
+	handlers := []struct {
+		name    string
+		handler *Handler
+	}{{"onDecline", at.step.OnDecline}, {"onCancel", at.step.OnCancel}}
+	for _, h := range handlers {
+		if h.handler != nil && h.handler.Action == SkipRemaining {
+			n.notef(join(at.path, h.name+".action"), "skip-remaining",
+				"%s: skip_remaining skips the steps that have not started; ToolHive runs them all the same", at.label)
+		}
+	}
+}
+
+// errors notes what onError and defaultResults do.
+func (n *noter) errors(at node) {
+	s := at.step
+	e := s.OnError
+	if e == nil {
+		return
+	}
+	composed := s.Type == ForEachStep || s.Type == ElicitationStep
+	switch {
+	case e.Action == Retry && s.Type == ForEachStep:
+		n.notef(join(at.path, "onError.action"), "retry", "%s: retry does nothing on a forEach; its inner step has an onError of its own", at.label)
+	case e.Action != Continue || s.DefaultResults == nil || at.inner():
+	case composed:
+		n.notef(join(at.path, "defaultResults"), "default-results", "%s: defaultResults stand in when the step fails; ToolHive uses them for failed calls of tools only, not for a step of type %s", at.label, s.Type)
+	case s.Condition != "" || holdsTemplate(s.Arguments):
+		n.notef(join(at.path, "defaultResults"), "default-results", "%s: defaultResults stand in also when a template of the step fails; ToolHive uses them for failed calls only", at.label)
+	}
+}
+
+// gate notes elicitations that wait for longer than the peer does.
+func (n *noter) gate(at node) {
+	if at.step.Type == ElicitationStep && at.step.Timeout > Duration(peerGateTimeout) {
+		n.notef(join(at.path, "timeout"), "timeout", "%s: the answer is awaited for %s; ToolHive waits for %s at most",
+			at.label, briefly(time.Duration(at.step.Timeout)), briefly(peerGateTimeout))
+	}
+}
+
+// innerStep notes keys of an inner step that the peer does not look at.
+func (n *noter) innerStep(at node) {
+	if !at.inner() {
+		return
+	}
+	keys := []struct {
+		name string
+		set  bool
+	}{
+		{"condition", at.step.Condition != ""},
+		{"timeout", at.step.Timeout != 0},
+		{"defaultResults", at.step.DefaultResults != nil},
+	}
+	for _, key := range keys {
+		if key.set {
+			n.notef(join(at.path, key.name), "inner-step", "%s: %s has an effect; ToolHive ignores it here", at.label, key.name)
+		}
+	}
+}
+
+// levels notes steps that start earlier than in the peer, which runs a step
+// when the whole level before it has ended, and steps that wait for what they
+// only read.
+func (n *noter) levels() {
+	levels := n.peerLevels()
+	before := n.ancestors()
+	for i, s := range n.def.Steps {
+		for _, other := range n.def.Steps {
+			if levels[other.ID] < levels[s.ID] && !before[s.ID][other.ID] && !n.once("levels") {
+				n.notef(fmt.Sprintf("steps[%d]", i), "levels",
+					"step %q starts as soon as what it depends on has ended; ToolHive waits for all steps of the level before, %q among them", s.ID, other.ID)
+			}
+		}
+	}
+	for _, r := range n.reads {
+		if r.by != "" && r.by != r.step && levels[r.step] >= levels[r.by] && !n.once("reads "+r.by+" "+r.step) {
+			n.readf(r, SeverityNote, "levels", "%s: %s waits for step %q, which it reads; in ToolHive that step has not ended then, and the value is missing", r.label, r.field, r.step)
+		}
+	}
+}
+
+// peerLevels gives the level in which the peer runs each step: after all that
+// dependsOn names.
+func (n *noter) peerLevels() map[string]int {
+	levels := make(map[string]int, len(n.steps))
+	for range n.def.Steps { // as often as levels can rise
+		for _, s := range n.def.Steps {
+			for _, id := range s.DependsOn {
+				if n.steps[id] != nil && levels[id] < len(n.def.Steps) { // a cycle ends there
+					levels[s.ID] = max(levels[s.ID], levels[id]+1)
+				}
+			}
+		}
+	}
+	return levels
+}
+
+// ancestors gives all that each step waits for here.
+func (n *noter) ancestors() map[string]map[string]bool {
+	edges := n.edges()
+	all := make(map[string]map[string]bool, len(n.steps))
+	for id := range n.steps {
+		seen := make(map[string]bool)
+		var walk func(id string)
+		walk = func(id string) {
+			for _, e := range edges[id] {
+				if !seen[e.to] {
+					seen[e.to] = true
+					walk(e.to)
+				}
+			}
+		}
+		walk(id)
+		all[id] = seen
+	}
+	n.diags = slices.DeleteFunc(n.diags, func(d Diagnostic) bool { return d.Severity != SeverityNote }) // of edges
+	return all
+}
+
+// duration notes that a call may take longer than the peer's connections live.
+func (n *noter) duration() {
+	for _, at := range n.nodes {
+		field := ""
+		switch {
+		case at.step.Type == ElicitationStep:
+			field = "type"
+		case at.step.Timeout > Duration(peerCallTimeout):
+			field = "timeout"
+		default:
+			continue
+		}
+		n.notef(join(at.path, field), "long-calls", "%s: the call may take longer than %s and its client gets the result; ToolHive closes the connection then",
+			at.label, briefly(peerCallTimeout))
+		return
+	}
+}
+
+// template notes what a template prints otherwise.
+func (n *noter) template(t placedTemplate) {
+	if i := strings.Index(t.text, "<no value>"); i >= 0 && t.template.HasActions() {
+		t.at = i
+		n.readf(t.read, SeverityNote, "no-value", "%s: %s: nothing prints as <no value> here: a missing value prints as nothing; compare it with an empty text", t.label, t.field)
+	}
+	if strings.Contains(t.field, "arguments") && endsInJSON(t.template) {
+		n.readf(t.read, SeverityNote, "native-values", "%s: %s is passed as an array or object where the tool's schema asks for one; ToolHive passes JSON text", t.label, t.field)
+	}
+	for _, ref := range t.template.Refs() {
+		if ref.Root == "params" && len(ref.Path) > 0 {
+			t.at = ref.Offset
+			n.parameter(t.read, ref.Path[0])
+		}
+	}
+}
+
+// parameter notes numbers and missing values of a parameter, once.
+func (n *noter) parameter(r read, name string) {
+	properties, _ := n.def.Parameters["properties"].(map[string]any)
+	schema, ok := properties[name].(map[string]any)
+	if !ok || n.once("parameter "+name) {
+		return
+	}
+	types := typesOf(schema)
+	if slices.Contains(types, "integer") || slices.Contains(types, "number") {
+		n.readf(r, SeverityNote, "numbers", "parameter %q is a number, and exact; ToolHive prints it with an exponent from 1000000 on (1e+06) and does not compare it with integers", name)
+	}
+	required, _ := n.def.Parameters["required"].([]any)
+	if _, hasDefault := schema["default"]; !hasDefault && !slices.Contains(required, any(name)) {
+		n.readf(r, SeverityNote, "no-value", "parameter %q may be missing, and prints as nothing then; ToolHive prints <no value>", name)
+	}
+}
+
+// endsInJSON reports whether a template is one expression whose value json
+// makes.
+func endsInJSON(t *Template) bool {
+	if !t.IsSingleExpression() {
+		return false
+	}
+	for _, node := range t.main.Root.Nodes {
+		action, ok := node.(*parse.ActionNode)
+		if !ok || len(action.Pipe.Cmds) < 2 { // the last prints; see rewriteList
+			continue
+		}
+		made := action.Pipe.Cmds[len(action.Pipe.Cmds)-2]
+		function, ok := made.Args[0].(*parse.IdentifierNode)
+		return ok && slices.Contains([]string{"json", "toJson"}, function.Ident)
+	}
+	return false
+}
+
+// once reports whether something has been told, and takes it for told.
+func (n *noter) once(what string) bool {
+	told := n.told[what]
+	n.told[what] = true
+	return told
+}

@@ -1,0 +1,314 @@
+package definitions
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Kind is the kind of a resource whose spec is a definition.
+const Kind = "VirtualMCPCompositeToolDefinition"
+
+// apiGroup is what the apiVersion of such a resource starts with.
+const apiGroup = "toolhive.stacklok.dev/"
+
+// A resource is a definition as Kubernetes knows it. What only a cluster
+// writes is let through and not looked at.
+type resource struct {
+	APIVersion string   `yaml:"apiVersion"`
+	Kind       string   `yaml:"kind"`
+	Metadata   metadata `yaml:"metadata"`
+	Spec       yaml.Node
+	Status     any
+
+	Pos Position `yaml:"-"`
+}
+
+type metadata struct {
+	Name        string
+	Namespace   string
+	Labels      map[string]string
+	Annotations map[string]string
+
+	CreationTimestamp any `yaml:"creationTimestamp"`
+	Finalizers        any
+	GenerateName      any `yaml:"generateName"`
+	Generation        any
+	ManagedFields     any `yaml:"managedFields"`
+	OwnerReferences   any `yaml:"ownerReferences"`
+	ResourceVersion   any `yaml:"resourceVersion"`
+	UID               any
+}
+
+// Parse reads the definitions of a file: YAML (or JSON) with any number of
+// documents, each a VirtualMCPCompositeToolDefinition resource or a bare
+// definition. file is the name that positions carry.
+//
+// It finds what is wrong with the writing; what is wrong with the meaning is
+// for Check to find. A definition with mistakes is returned as well, as far as
+// it could be read, so that Check can tell the rest; Check does not repeat what
+// Parse has said.
+func Parse(file string, data []byte) ([]*Definition, Diagnostics) {
+	p := &parser{file: file, lines: strings.Split(string(data), "\n")}
+	nodes := p.documents(data)
+	for _, n := range nodes {
+		p.document(n)
+	}
+	if len(nodes) == 0 && p.diags == nil {
+		p.errorf(Position{file, 1, 1}, "syntax", "there is no definition in this file")
+	}
+	p.diags.Sort()
+	return p.definitions, p.diags
+}
+
+// ParseNode reads one definition out of a larger document, such as an entry of
+// compositeTools in a configuration. The definition is nil when the node is not
+// a mapping.
+func ParseNode(file string, node *yaml.Node) (*Definition, Diagnostics) {
+	p := &parser{file: file}
+	p.definition(node, false)
+	p.diags.Sort()
+	if p.definitions == nil {
+		return nil, p.diags
+	}
+	return p.definitions[0], p.diags
+}
+
+type parser struct {
+	file        string
+	lines       []string // of the file; nil where it is not known
+	definitions []*Definition
+	diags       Diagnostics
+}
+
+// documents gives the root of each document that is not empty, up to the first
+// syntax error.
+func (p *parser) documents(data []byte) []*yaml.Node {
+	var roots []*yaml.Node
+	if !utf8.Valid(data) {
+		p.errorf(Position{p.file, 1, 1}, "syntax", "the file is not UTF-8 text")
+		return nil
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var document yaml.Node
+		if err := decoder.Decode(&document); err != nil {
+			if !errors.Is(err, io.EOF) {
+				p.syntaxError(err)
+			}
+			return roots
+		}
+		if len(document.Content) == 1 && !isNull(document.Content[0]) {
+			roots = append(roots, document.Content[0])
+		}
+	}
+}
+
+func (p *parser) syntaxError(err error) {
+	pos, message := Position{p.file, 1, 1}, strings.TrimPrefix(err.Error(), "yaml: ")
+	var load *yaml.LoadError
+	if errors.As(err, &load) {
+		message = load.Message
+		if load.Mark.Line > 0 {
+			pos = Position{p.file, load.Mark.Line, max(1, load.Mark.Column)}
+		}
+	}
+	p.errorf(pos, "syntax", "this is not YAML: %s", message)
+}
+
+func (p *parser) document(n *yaml.Node) {
+	switch {
+	case has(n, "kind") || has(n, "apiVersion"):
+		p.resource(n)
+	case has(n, "compositeTools"):
+		p.errorf(p.position(n), "kind", "this is a configuration, not a definition; its definitions are checked with it (--config)")
+	default:
+		p.definition(n, false)
+	}
+}
+
+// has reports whether a mapping has a key.
+func has(n *yaml.Node, key string) bool {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *parser) resource(n *yaml.Node) {
+	var r resource
+	d := newDecoder(p.file, n)
+	if kind := kindOf(n); kind != Kind {
+		p.errorf(p.position(n), "kind", "kind %q is not a definition of a composite tool; expected %s", kind, Kind)
+		return
+	}
+	d.into(n, &r)
+	p.diags = append(p.diags, d.diags...)
+	switch version := strings.TrimPrefix(r.APIVersion, apiGroup); {
+	case version == "v1alpha1", version == "v1beta1":
+	default:
+		p.errorf(d.position("apiVersion", r.Pos), "kind", "apiVersion %q is not known; expected %sv1beta1 or %[2]sv1alpha1", r.APIVersion, apiGroup)
+	}
+	if r.Spec.IsZero() || isNull(&r.Spec) {
+		p.errorf(r.Pos, "required", "the resource has no spec")
+		return
+	}
+	p.definition(&r.Spec, true)
+}
+
+// kindOf gives the kind that a mapping says it is.
+func kindOf(n *yaml.Node) string {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == "kind" {
+			return n.Content[i+1].Value
+		}
+	}
+	return ""
+}
+
+func (p *parser) definition(n *yaml.Node, inResource bool) {
+	var def Definition
+	d := newDecoder(p.file, n)
+	d.into(n, &def)
+	p.diags = append(p.diags, d.diags...)
+	if isNull(n) {
+		p.errorf(p.position(n), "type", "the definition is empty")
+	}
+	if def.Pos.Line == 0 { // not a mapping, which has been told
+		return
+	}
+	def.arguments = &lazySchema{}
+	def.written = &written{
+		file:     p.file,
+		lines:    p.lines,
+		places:   d.places,
+		faulty:   d.faulty,
+		resource: inResource,
+	}
+	p.definitions = append(p.definitions, &def)
+}
+
+func (p *parser) position(n *yaml.Node) Position { return Position{p.file, n.Line, n.Column} }
+
+func (p *parser) errorf(pos Position, check, format string, args ...any) {
+	p.diags = append(p.diags, Diagnostic{pos, SeverityError, fmt.Sprintf(format, args...), check})
+}
+
+// written is what a definition remembers of the file that it was read from.
+type written struct {
+	file     string
+	lines    []string        // of the file; nil where it is not known
+	places   map[string]spot // by path, e.g. steps[0].arguments.outer.inner
+	faulty   map[string]bool // paths of what could not be read
+	resource bool            // whether it is the spec of a resource
+}
+
+// at gives where the value at a path stands, or the nearest around it that is
+// written.
+func (d *Definition) at(path string) Position {
+	if d.written == nil {
+		return d.Pos
+	}
+	for ; path != ""; path = parent(path) {
+		if p, ok := d.written.places[path]; ok && p.line > 0 {
+			return Position{d.written.file, p.line, p.column}
+		}
+	}
+	return d.Pos
+}
+
+// keyAt gives where the key at a path stands.
+func (d *Definition) keyAt(path string) Position {
+	if d.written != nil {
+		if p := d.written.places[path]; p.keyLine > 0 {
+			return Position{d.written.file, p.keyLine, p.keyColumn}
+		}
+	}
+	return d.at(path)
+}
+
+// within gives where the byte at an offset of a text stands, or where the text
+// stands when that cannot be told.
+func (d *Definition) within(path, text string, offset int) Position {
+	pos := d.at(path)
+	if d.written == nil || offset < 0 || offset > len(text) {
+		return pos
+	}
+	p, ok := d.written.places[path]
+	if !ok {
+		return pos
+	}
+	before := text[:offset]
+	switch p.style &^ yaml.TaggedStyle {
+	case yaml.LiteralStyle:
+		return d.written.inBlock(pos, before)
+	case yaml.SingleQuotedStyle, yaml.DoubleQuotedStyle:
+		return d.written.inLine(pos, 1, before)
+	case 0:
+		return d.written.inLine(pos, 0, before)
+	default:
+		return pos
+	}
+}
+
+// inLine finds the end of a text that starts at pos, after an opening quote,
+// if it stands there letter by letter.
+func (w *written) inLine(pos Position, quote int, before string) Position {
+	if strings.Contains(before, "\n") {
+		return pos
+	}
+	if w.lines != nil {
+		line := []rune(w.line(pos.Line))
+		start := pos.Column - 1 + quote
+		if start > len(line) || !strings.HasPrefix(string(line[start:]), before) {
+			return pos
+		}
+	}
+	pos.Column += quote + utf8.RuneCountInString(before)
+	return pos
+}
+
+// inBlock finds the end of a text in a literal block that starts (with |) at
+// pos. Where the file is not known its indentation is not either, so that the
+// line alone is right.
+func (w *written) inBlock(pos Position, before string) Position {
+	newline := strings.LastIndex(before, "\n")
+	pos.Line += 1 + strings.Count(before, "\n")
+	last := before[newline+1:]
+	if w.lines == nil {
+		pos.Column = 1
+		return pos
+	}
+	line := w.line(pos.Line)
+	indent := len(line) - len(strings.TrimLeft(line, " "))
+	if last != "" && !strings.HasPrefix(line[indent:], strings.TrimLeft(last, " ")) {
+		pos.Column = 1
+		return pos
+	}
+	indent -= len(last) - len(strings.TrimLeft(last, " "))
+	pos.Column = max(1, indent+1+utf8.RuneCountInString(last))
+	return pos
+}
+
+// line gives a line of the file by its number, "" where it is not known.
+func (w *written) line(number int) string {
+	if number < 1 || number > len(w.lines) {
+		return ""
+	}
+	return w.lines[number-1]
+}
+
+// parent gives the path of what a path stands in.
+func parent(path string) string {
+	if i := strings.LastIndexAny(path, ".["); i > 0 {
+		return path[:i]
+	}
+	return ""
+}

@@ -1,0 +1,378 @@
+package definitions
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// A Plan says what a call of a composite tool would do, as far as its
+// arguments alone tell. What a run would have to find out is marked as such
+// and never guessed.
+type Plan struct {
+	Tool        string          `json:"tool"`
+	Version     string          `json:"version,omitempty"`
+	Digest      string          `json:"digest"`
+	Arguments   json.RawMessage `json:"arguments"`         // with defaults
+	Problem     string          `json:"problem,omitempty"` // why the run is certain to fail; "" = it is not
+	Timeout     Duration        `json:"timeout"`           // of the run
+	FailureMode FailureMode     `json:"failureMode"`
+	Steps       []PlannedStep   `json:"steps"` // in the order in which they can start
+	Gates       []PlannedGate   `json:"gates,omitempty"`
+	Writes      []PlannedWrite  `json:"writes,omitempty"`
+	AtMost      PlanLimits      `json:"atMost"`
+	Output      []PlannedValue  `json:"output,omitempty"` // properties of the output block; nil = the output of the last completed step
+}
+
+// A Certainty says whether something will be so.
+type Certainty string
+
+// The certainties. Yes means: if the run comes so far.
+const (
+	Yes     Certainty = "yes"
+	No      Certainty = "no"
+	Depends Certainty = "depends" // on what only a run can tell
+)
+
+// A PlannedStep is a step, or the inner step of a forEach for one item.
+type PlannedStep struct {
+	Path  string    `json:"path"` // the ID; of an inner step each[2], or each[*] where the items are not known
+	Type  StepType  `json:"type"`
+	Stage int       `json:"stage,omitempty"` // 1 = starts at once; steps of one stage run beside each other; 0 = an inner step
+	After []string  `json:"after,omitempty"` // steps that it waits for
+	Runs  Certainty `json:"runs"`
+
+	Condition *PlannedValue `json:"condition,omitempty"`
+	Problem   string        `json:"problem,omitempty"` // why the step is certain to fail when it is its turn
+
+	*PlannedCall               // of a tool step
+	Compensate   *PlannedCall  `json:"compensate,omitempty"` // undoes it
+	Question     *PlannedValue `json:"question,omitempty"`   // of an elicitation
+	Wait         *PlannedValue `json:"wait,omitempty"`       // named for or until
+	Loop         *PlannedLoop  `json:"loop,omitempty"`       // of a forEach
+
+	Timeout Duration `json:"timeout,omitempty"` // of the step, all attempts together
+	OnError *OnError `json:"onError,omitempty"`
+}
+
+// A PlannedCall is a call of a tool.
+type PlannedCall struct {
+	Tool      string         `json:"tool"`
+	Backend   string         `json:"backend,omitempty"` // "" = no backend offers the tool
+	Effect    Effect         `json:"effect"`
+	Arguments []PlannedValue `json:"arguments,omitempty"`
+}
+
+// A PlannedLoop is what a forEach goes through.
+type PlannedLoop struct {
+	Collection PlannedValue  `json:"collection"` // its value is left out; Items has the first of it
+	Count      *int          `json:"count,omitempty"`
+	Most       int           `json:"most"`            // items
+	Parallel   int           `json:"parallel"`        // at a time
+	Items      []PlannedItem `json:"items,omitempty"` // the first; one without a value where they are not known
+}
+
+// A PlannedItem is the inner step for one item.
+type PlannedItem struct {
+	Key   string          `json:"key,omitempty"`  // of an object's member
+	Value json.RawMessage `json:"item,omitempty"` // nil = not known
+	Step  PlannedStep     `json:"step"`
+}
+
+// A ValueState says how much is known of a value.
+type ValueState string
+
+// The states of a value.
+const (
+	Known   ValueState = "known"
+	Waits   ValueState = "waits"   // for steps, or for what else only a run can tell
+	LeftOut ValueState = "leftOut" // its expression has no value
+	Fails   ValueState = "fails"   // its template cannot be expanded
+)
+
+// A PlannedValue is what a template comes to.
+type PlannedValue struct {
+	Name        string          `json:"name,omitempty"` // path of an argument or of an output property: opts.ids[2]
+	Type        string          `json:"type,omitempty"` // of an output property
+	Description string          `json:"description,omitempty"`
+	State       ValueState      `json:"state"`
+	Value       json.RawMessage `json:"value,omitempty"`    // if known
+	Template    string          `json:"template,omitempty"` // unless it is known
+	Partly      string          `json:"partly,omitempty"`   // the template with its known parts expanded, where there are some
+	WaitsFor    []string        `json:"waitsFor,omitempty"` // IDs of steps; workflow.id and the like
+	Error       string          `json:"error,omitempty"`
+}
+
+// A PlannedGate is an elicitation.
+type PlannedGate struct {
+	Step      string    `json:"step"`           // its ID; that of the forEach, where it is within one
+	Each      bool      `json:"each,omitempty"` // it is asked for each item
+	Asked     Certainty `json:"asked"`
+	Timeout   Duration  `json:"timeout"`
+	OnDecline Action    `json:"onDecline"`
+	OnCancel  Action    `json:"onCancel"`         // and when nobody answers in time
+	Before    []string  `json:"before,omitempty"` // steps that start only after it
+}
+
+// A PlannedWrite is a step that calls a tool whose effect is not read.
+type PlannedWrite struct {
+	Step   string      `json:"step"`
+	Tool   string      `json:"tool"`
+	Effect Effect      `json:"effect"`
+	Runs   Certainty   `json:"runs"`
+	AtMost int64       `json:"atMost"`          // calls
+	Gates  []WriteGate `json:"gates,omitempty"` // that stand before it
+}
+
+// A WriteGate says whether a gate that is not accepted keeps a write from
+// being made.
+type WriteGate struct {
+	Step  string    `json:"step"`
+	Holds Certainty `json:"holds"`
+}
+
+// PlanLimits say what a run can do at most. Calls of compensations, which only
+// a run makes that fails, are counted apart.
+type PlanLimits struct {
+	Calls         int64 `json:"calls"`    // of tools, each counted once however often it is tried
+	Attempts      int64 `json:"attempts"` // of these calls, by onError
+	Writes        int64 `json:"writes"`   // of these calls, those whose effect is not read
+	Questions     int64 `json:"questions"`
+	Compensations int64 `json:"compensations"`
+}
+
+func (l *PlanLimits) add(n int64, other PlanLimits) {
+	l.Calls = plus(l.Calls, times(n, other.Calls))
+	l.Attempts = plus(l.Attempts, times(n, other.Attempts))
+	l.Writes = plus(l.Writes, times(n, other.Writes))
+	l.Questions = plus(l.Questions, times(n, other.Questions))
+	l.Compensations = plus(l.Compensations, times(n, other.Compensations))
+}
+
+// plus and times stay at the largest number rather than wrap around.
+func plus(a, b int64) int64 { return a + min(b, math.MaxInt64-a) }
+
+func times(a, b int64) int64 {
+	if b > 0 && a > math.MaxInt64/b {
+		return math.MaxInt64
+	}
+	return a * b
+}
+
+// Plan says what a run with these arguments would do. Nothing is called; tools
+// are looked up only for what they are, and nil knows none. The error is an
+// *ArgumentsError if the arguments do not fit the parameters.
+func (p *Program) Plan(args json.RawMessage, tools Tools) (*Plan, error) {
+	d := p.Definition
+	args, err := d.Arguments(args)
+	if err != nil {
+		return nil, err
+	}
+	params, err := decodeObject(args)
+	if err != nil {
+		return nil, fmt.Errorf("reading the arguments: %w", err)
+	}
+	if tools == nil {
+		tools = func(string) (Tool, bool) { return Tool{}, false }
+	}
+	pl := &planner{program: p, tools: tools, params: params, known: knowledge{}, steps: map[string]*plannedNode{}}
+	plan := &Plan{
+		Tool: d.Name, Version: d.Version, Digest: d.Digest(), Arguments: args,
+		Timeout: cmp.Or(d.Timeout, Duration(DefaultTimeout)), FailureMode: cmp.Or(d.FailureMode, FailFast),
+	}
+	pl.plan(plan)
+	return plan, nil
+}
+
+// knowledge is what is known of steps that templates can read, by ID: a
+// map[string]any, a partial, or unknown.
+type knowledge map[string]any
+
+// A planner makes one plan.
+type planner struct {
+	program *Program
+	tools   Tools
+	params  map[string]any
+	known   knowledge
+	steps   map[string]*plannedNode
+}
+
+// A plannedNode is a planned step of the graph.
+type plannedNode struct {
+	*PlannedStep
+	node   *Node
+	limits PlanLimits
+}
+
+// endsTheRun says that a step is certain to fail, and that nothing that waits
+// for it starts then.
+func (n *plannedNode) endsTheRun() bool {
+	return n.Runs == Yes && n.Problem != "" && !continues(n.node.Step)
+}
+
+func (pl *planner) plan(plan *Plan) {
+	for _, n := range pl.program.Order() {
+		step, limits := pl.step(n, n.ID, pl.data(pl.known, nil), firstItems)
+		step.After, step.Stage = n.Deps, 1
+		for _, id := range n.Deps {
+			step.Stage = max(step.Stage, pl.steps[id].Stage+1)
+			if pl.steps[id].endsTheRun() {
+				step.Problem, limits = fmt.Sprintf("it never starts, since step %s fails", id), PlanLimits{}
+			}
+		}
+		pl.steps[n.ID] = &plannedNode{&step, n, limits}
+		pl.known[n.ID] = afterStep(n.Step, step.Runs, step.Problem)
+		plan.AtMost.add(1, limits)
+	}
+	for _, n := range pl.program.Steps {
+		plan.Steps = append(plan.Steps, *pl.steps[n.ID].PlannedStep)
+	}
+	slices.SortStableFunc(plan.Steps, func(a, b PlannedStep) int { return a.Stage - b.Stage })
+	pl.gates(plan)
+	if out := pl.program.output; out != nil {
+		plan.Output = pl.output(out.properties, pl.atEnd())
+		requireOutput(plan.Output, out.required)
+	}
+	plan.Problem = pl.problem(plan)
+}
+
+// requireOutput makes a required property that is left out one that fails.
+func requireOutput(values []PlannedValue, required []string) {
+	for i, v := range values {
+		if v.State == LeftOut && slices.Contains(required, v.Name) {
+			values[i].State, values[i].Error = Fails, "is required and has no value"
+		}
+	}
+}
+
+// problem says why the run is certain to fail.
+func (pl *planner) problem(plan *Plan) string {
+	for _, n := range pl.program.Order() {
+		if step := pl.steps[n.ID]; step.endsTheRun() && plan.FailureMode != BestEffort {
+			return fmt.Sprintf("step %s: %s", n.ID, step.Problem)
+		}
+	}
+	for _, v := range plan.Output {
+		if v.State == Fails {
+			return fmt.Sprintf("output.%s: %s", v.Name, v.Error)
+		}
+	}
+	return ""
+}
+
+// data is what templates see before a step. forEach is nil outside of one.
+func (pl *planner) data(known knowledge, forEach any) map[string]any {
+	if forEach == nil {
+		forEach = map[string]any{}
+	}
+	return map[string]any{
+		"params":  pl.params,
+		"steps":   partial(known),
+		"vars":    map[string]any{},
+		"forEach": forEach,
+		"workflow": partial{
+			"id": unknown{}, "status": "running", "step_count": unknown{}, "duration_ms": unknown{}, "start_time": unknown{},
+		},
+	}
+}
+
+// atEnd is what the output block sees. There a step can also have been skipped
+// since the rest was, or have failed in a run that goes on.
+func (pl *planner) atEnd() map[string]any {
+	known := knowledge{}
+	for id, step := range pl.steps {
+		known[id] = unknown{}
+		if step.Runs == No {
+			known[id] = pl.known[id]
+		}
+	}
+	data := pl.data(known, nil)
+	workflow := data["workflow"].(partial)
+	workflow["status"] = "completed"
+	return data
+}
+
+// afterStep is what the steps that wait for a step know of it when it is their
+// turn, which never comes if it failed and did not continue.
+func afterStep(s *Step, runs Certainty, problem string) any {
+	switch {
+	case runs == No:
+		return StepScope{Status: "skipped", Output: orEmpty(s.DefaultResults)}.data()
+	case runs == Depends || problem != "" || continues(s):
+		return unknown{}
+	case s.Type != ElicitationStep:
+		return partial{"status": "completed", "error": "", "output": unknown{}}
+	case goesOn(s.OnDecline) || goesOn(s.OnCancel):
+		return unknown{}
+	}
+	accepted := partial{"action": "accept", "content": unknown{}}
+	return partial{"status": "completed", "error": "", "action": "accept", "content": unknown{}, "output": accepted}
+}
+
+func continues(s *Step) bool { return s.OnError != nil && s.OnError.Action == Continue }
+
+func goesOn(h *Handler) bool { return h != nil && h.Action == Continue }
+
+// condition says whether a step runs, and what its condition comes to.
+func (pl *planner) condition(n *Node, data map[string]any) (Certainty, *PlannedValue, error) {
+	if n.Step.Condition == "" {
+		return Yes, nil, nil
+	}
+	run, err := partly(n.condition, data, func(data map[string]any) (bool, error) {
+		text, err := n.condition.Text(data)
+		if err != nil {
+			return false, err
+		}
+		return truth(text)
+	})
+	value := n.condition.planned(data, run, true, err)
+	value.Template = n.condition.text
+	switch {
+	case errors.Is(err, errNotKnown):
+		return Depends, &value, nil
+	case err != nil:
+		return Yes, &value, err
+	case run:
+		return Yes, &value, nil
+	}
+	return No, &value, nil
+}
+
+// planned is what a template comes to: a value that is there or not, or an
+// error.
+func (t *Template) planned(data map[string]any, v any, ok bool, err error) PlannedValue {
+	switch {
+	case errors.Is(err, errNotKnown):
+		value := PlannedValue{State: Waits, Template: t.text, WaitsFor: t.waitsFor(data)}
+		if part := t.knownPart(data); part != t.text {
+			value.Partly = part
+		}
+		return value
+	case err != nil:
+		return PlannedValue{State: Fails, Template: t.text, Error: err.Error()}
+	case !ok:
+		return PlannedValue{State: LeftOut, Template: t.text}
+	}
+	encoded, err := EncodeValue(v)
+	if err != nil {
+		return PlannedValue{State: Fails, Template: t.text, Error: err.Error()}
+	}
+	return PlannedValue{State: Known, Value: encoded}
+}
+
+// text is what a template comes to as text; check may refuse it.
+func (t *Template) plannedText(name string, data map[string]any, check func(string) error) PlannedValue {
+	text, err := partly(t, data, func(data map[string]any) (string, error) {
+		text, err := t.Text(data)
+		if err == nil && check != nil {
+			err = check(text)
+		}
+		return text, err
+	})
+	value := t.planned(data, text, true, err)
+	value.Name = name
+	return value
+}

@@ -1,0 +1,404 @@
+package definitions
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+// InputSchema gives the JSON Schema of the parameters, which is that of an
+// object without known properties if there are none.
+func (d *Definition) InputSchema() json.RawMessage {
+	if d.Parameters == nil {
+		return json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	schema, err := EncodeValue(d.Parameters)
+	if err != nil {
+		return json.RawMessage(`{"type":"object"}`) // made by hand of what JSON does not know; Check refuses it
+	}
+	return schema
+}
+
+// OutputSchema gives the JSON Schema of the result: types, descriptions and
+// required properties, no templates. It is nil without an output block.
+func (d *Definition) OutputSchema() json.RawMessage {
+	if d.Output == nil {
+		return nil
+	}
+	schema := propertiesSchema(d.Output.Properties)
+	if len(d.Output.Required) > 0 {
+		schema["required"] = d.Output.Required
+	}
+	encoded, err := EncodeValue(schema)
+	if err != nil {
+		return json.RawMessage(`{"type":"object"}`)
+	}
+	return encoded
+}
+
+func propertiesSchema(properties map[string]*Property) map[string]any {
+	members := make(map[string]any, len(properties))
+	for name, p := range properties {
+		if p != nil {
+			members[name] = p.schema()
+		}
+	}
+	return map[string]any{"type": "object", "properties": members}
+}
+
+func (p *Property) schema() map[string]any {
+	schema := map[string]any{"type": p.Type}
+	if len(p.Properties) > 0 {
+		schema = propertiesSchema(p.Properties)
+	}
+	if p.Description != "" {
+		schema["description"] = p.Description
+	}
+	if p.Default != nil && fitsType(p.Default, p.Type) {
+		schema["default"] = p.Default
+	}
+	return schema
+}
+
+// fitsType reports whether a value is of a JSON Schema type.
+func fitsType(value any, typ string) bool {
+	switch value := value.(type) {
+	case nil:
+		return typ == "null"
+	case bool:
+		return typ == "boolean"
+	case string:
+		return typ == "string"
+	case []any:
+		return typ == "array"
+	case map[string]any:
+		return typ == "object"
+	case Float:
+		return typ == "number" || typ == "integer" && value == Float(int64(value))
+	default:
+		return typ == "number" || typ == "integer"
+	}
+}
+
+// An ArgumentsError says which arguments of a call do not fit the parameters.
+type ArgumentsError struct {
+	Problems []ArgumentProblem // one at least, by parameter
+}
+
+// An ArgumentProblem is what is wrong with one argument.
+type ArgumentProblem struct {
+	Parameter string // path of the parameter, e.g. opts.deep or ids[2]; "" = the arguments as a whole
+	Message   string // e.g. "is required"
+}
+
+func (e *ArgumentsError) Error() string {
+	return "invalid arguments: " + problemText(e.Problems)
+}
+
+func problemText(problems []ArgumentProblem) string {
+	lines := make([]string, len(problems))
+	for i, p := range problems {
+		lines[i] = strings.TrimPrefix(p.Parameter+" "+p.Message, " ")
+	}
+	return strings.Join(lines, "; ")
+}
+
+// Arguments checks the arguments of a call against the parameters and gives
+// them with the defaults of top-level parameters that the caller did not give.
+// No arguments are the same as an empty object. Members that the schema does
+// not mention pass unless it forbids them. The error is an *ArgumentsError
+// unless the parameters are not a JSON Schema.
+func (d *Definition) Arguments(raw json.RawMessage) (json.RawMessage, error) {
+	args, err := decodeObject(raw)
+	if err != nil {
+		return nil, &ArgumentsError{[]ArgumentProblem{{"", err.Error()}}}
+	}
+	properties, _ := d.Parameters["properties"].(map[string]any)
+	for name, p := range properties {
+		property, _ := p.(map[string]any)
+		standard, hasDefault := property["default"]
+		if _, given := args[name]; hasDefault && !given {
+			args[name] = standard
+		}
+	}
+	if d.Parameters != nil {
+		schema, err := d.argumentsSchema()
+		if err != nil {
+			return nil, fmt.Errorf("the parameters of %s: %w", d.Name, err)
+		}
+		if problems := violations(schema, args); problems != nil {
+			return nil, &ArgumentsError{problems}
+		}
+	}
+	return EncodeValue(args)
+}
+
+// decodeObject decodes an object; nothing and null are an empty one.
+func decodeObject(raw json.RawMessage) (map[string]any, error) {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return map[string]any{}, nil
+	}
+	value, err := DecodeValue(raw)
+	if err != nil {
+		return nil, fmt.Errorf("must be JSON: %w", err)
+	}
+	switch value := value.(type) {
+	case nil:
+		return map[string]any{}, nil
+	case map[string]any:
+		return value, nil
+	default:
+		return nil, fmt.Errorf("must be an object, not %s", describe(value))
+	}
+}
+
+// CheckAnswer checks what a person entered in answer to an elicitation against
+// the elicitation's schema. No schema takes any object; nothing entered is the
+// same as an empty object; members that the schema does not mention pass. The
+// formats email, uri, date and date-time are checked, unknown ones are not.
+// The error says what is wrong with which field.
+func CheckAnswer(schema, content json.RawMessage) error {
+	if len(content) > MaxAnswerSize {
+		return fmt.Errorf("the answer has %d bytes; %d are allowed", len(content), MaxAnswerSize)
+	}
+	answer, err := decodeObject(content)
+	if err != nil {
+		return fmt.Errorf("the answer %w", err)
+	}
+	if depthOf(answer) > MaxSchemaDepth {
+		return fmt.Errorf("the answer is nested more than %d levels deep", MaxSchemaDepth)
+	}
+	rules, err := decodeObject(schema)
+	if err != nil {
+		return fmt.Errorf("the schema of the elicitation %w", err)
+	}
+	if len(rules) == 0 {
+		return nil
+	}
+	compiled, err := compileSchema(rules, true)
+	if err != nil {
+		return fmt.Errorf("the schema of the elicitation: %w", err)
+	}
+	if problems := violations(compiled, answer); problems != nil {
+		return errors.New(problemText(problems))
+	}
+	return nil
+}
+
+// depthOf counts the levels of objects and arrays in a value.
+func depthOf(value any) int {
+	deepest := 0
+	switch value := value.(type) {
+	case map[string]any:
+		//workflowcheck:ignore the largest does not depend on the order
+		for _, member := range value {
+			deepest = max(deepest, depthOf(member))
+		}
+	case []any:
+		for _, elem := range value {
+			deepest = max(deepest, depthOf(elem))
+		}
+	default:
+		return 0
+	}
+	return deepest + 1
+}
+
+// A lazySchema is the compiled schema of a definition's parameters, made when
+// it is first needed.
+type lazySchema struct {
+	once   sync.Once
+	schema *jsonschema.Schema
+	err    error
+}
+
+func (d *Definition) argumentsSchema() (*jsonschema.Schema, error) {
+	if d.arguments == nil { // made by hand
+		return compileSchema(d.Parameters, false)
+	}
+	d.arguments.once.Do(func() {
+		d.arguments.schema, d.arguments.err = compileSchema(d.Parameters, false)
+	})
+	return d.arguments.schema, d.arguments.err
+}
+
+// compileSchema compiles a JSON Schema of exact values. References lead nowhere
+// but into the schema itself.
+func compileSchema(schema any, assertFormat bool) (*jsonschema.Schema, error) {
+	const name = "schema.json"
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(noLoader{})
+	if assertFormat {
+		compiler.AssertFormat()
+	}
+	if err := compiler.AddResource(name, schemaValue(schema)); err != nil {
+		return nil, fmt.Errorf("not a JSON Schema: %w", err)
+	}
+	compiled, err := compiler.Compile(name)
+	var invalid *jsonschema.SchemaValidationError
+	var violation *jsonschema.ValidationError
+	if errors.As(err, &invalid) && errors.As(invalid.Err, &violation) {
+		return nil, &schemaError{problemsOf(violation)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("not a JSON Schema: %w", err)
+	}
+	return compiled, nil
+}
+
+// A schemaError says where a schema is not a JSON Schema.
+type schemaError struct {
+	problems []ArgumentProblem
+}
+
+func (e *schemaError) Error() string { return "not a JSON Schema: " + problemText(e.problems) }
+
+// noLoader keeps schemas from reading files or the network.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("references outside of the schema are not followed")
+}
+
+// schemaValue gives an exact value in the types that the validator knows.
+func schemaValue(value any) any {
+	switch value := value.(type) {
+	case *big.Int:
+		return json.Number(value.String())
+	case Float:
+		return json.Number(value.String())
+	case []any:
+		elems := make([]any, len(value))
+		for i, elem := range value {
+			elems[i] = schemaValue(elem)
+		}
+		return elems
+	case map[string]any:
+		members := make(map[string]any, len(value))
+		//workflowcheck:ignore a map again
+		for name, member := range value {
+			members[name] = schemaValue(member)
+		}
+		return members
+	default:
+		return value
+	}
+}
+
+// violations gives what is wrong with a value by a schema, sorted; nil when it
+// fits.
+func violations(schema *jsonschema.Schema, value any) []ArgumentProblem {
+	var violation *jsonschema.ValidationError
+	if errors.As(schema.Validate(schemaValue(value)), &violation) {
+		return problemsOf(violation)
+	}
+	return nil
+}
+
+func problemsOf(e *jsonschema.ValidationError) []ArgumentProblem {
+	var problems []ArgumentProblem
+	collectProblems(e, &problems)
+	slices.SortFunc(problems, func(a, b ArgumentProblem) int {
+		return strings.Compare(a.Parameter+"\x00"+a.Message, b.Parameter+"\x00"+b.Message)
+	})
+	return slices.Compact(problems)
+}
+
+func collectProblems(e *jsonschema.ValidationError, problems *[]ArgumentProblem) {
+	at := instancePath(e.InstanceLocation)
+	add := func(parameter, message string) {
+		*problems = append(*problems, ArgumentProblem{parameter, message})
+	}
+	switch k := e.ErrorKind.(type) {
+	case *kind.Required:
+		for _, name := range k.Missing {
+			add(join(at, name), "is required")
+		}
+	case *kind.AdditionalProperties:
+		for _, name := range k.Properties {
+			add(join(at, name), "is not a known name")
+		}
+	case *kind.Type:
+		add(at, fmt.Sprintf("must be %s, not %s", strings.Join(k.Want, " or "), k.Got))
+	case *kind.Enum:
+		add(at, "must be one of "+valueList(k.Want))
+	case *kind.Const:
+		add(at, "must be "+valueList([]any{k.Want}))
+	case *kind.Minimum:
+		add(at, "must be at least "+numberText(k.Want))
+	case *kind.Maximum:
+		add(at, "must be at most "+numberText(k.Want))
+	case *kind.ExclusiveMinimum:
+		add(at, "must be more than "+numberText(k.Want))
+	case *kind.ExclusiveMaximum:
+		add(at, "must be less than "+numberText(k.Want))
+	case *kind.MultipleOf:
+		add(at, "must be a multiple of "+numberText(k.Want))
+	case *kind.AnyOf, *kind.OneOf:
+		add(at, alternatives(at, e.Causes))
+	default:
+		for _, cause := range e.Causes {
+			collectProblems(cause, problems)
+		}
+		if len(e.Causes) == 0 {
+			add(at, "is not valid: "+e.ErrorKind.LocalizedString(message.NewPrinter(language.English)))
+		}
+	}
+}
+
+// numberText writes a number of a schema in full.
+func numberText(r *big.Rat) string {
+	if r.IsInt() {
+		return r.Num().String()
+	}
+	f, _ := r.Float64()
+	return Float(f).String()
+}
+
+// alternatives says why each alternative of a schema does not fit the value
+// that stands at a path.
+func alternatives(at string, causes []*jsonschema.ValidationError) string {
+	var reasons []string
+	for _, cause := range causes {
+		reasons = append(reasons, strings.TrimPrefix(problemText(problemsOf(cause)), at+" "))
+	}
+	slices.Sort(reasons)
+	if reasons = slices.Compact(reasons); len(reasons) == 0 {
+		return "fits more than one of the alternatives"
+	}
+	return strings.Join(reasons, ", or ")
+}
+
+// valueList writes the values of an enum.
+func valueList(values []any) string {
+	texts := make([]string, len(values))
+	for i, value := range values {
+		if encoded, err := EncodeValue(value); err == nil {
+			texts[i] = string(encoded)
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// instancePath writes the location of a value as opts.ids[2].
+func instancePath(location []string) string {
+	path := ""
+	for _, name := range location {
+		if name != "" && strings.Trim(name, "0123456789") == "" {
+			path += "[" + name + "]"
+			continue
+		}
+		path = join(path, name)
+	}
+	return path
+}

@@ -1,0 +1,86 @@
+package definitions
+
+import "time"
+
+// A Scope is what templates can read. Its values are as DecodeValue gives
+// them. Expanding a template changes none of them.
+type Scope struct {
+	Params   map[string]any       // .params: the arguments of the call
+	Steps    map[string]StepScope // .steps.ID: steps that have ended, by ID
+	Workflow WorkflowScope        // .workflow
+	ForEach  map[string]any       // .forEach: the item under its name, index, and key of an object's member; nil outside of a forEach
+	Output   any                  // .output: of the item in collect, of the step in compensate; nil = none
+}
+
+// A StepScope is what templates can read of a step that has ended.
+type StepScope struct {
+	Status  string // completed, failed, skipped
+	Output  any    // nil = none: every field of it is missing
+	Action  string // of an elicitation: accept, decline, cancel, timeout; "" = none
+	Content any    // of an accepted elicitation; nil = none
+	Error   string // of a failed step; "" = none
+}
+
+// A WorkflowScope is what templates can read of the run itself.
+type WorkflowScope struct {
+	ID         string    // .workflow.id
+	Status     string    // .workflow.status
+	StepCount  int       // .workflow.step_count
+	DurationMS int64     // .workflow.duration_ms
+	StartTime  time.Time // .workflow.start_time, as RFC 3339 in UTC; zero = missing
+}
+
+// data gives the scope as templates see it.
+func (s *Scope) data() map[string]any {
+	steps := make(map[string]any, len(s.Steps))
+	//workflowcheck:ignore a map again
+	for id, step := range s.Steps {
+		steps[id] = step.data()
+	}
+	data := map[string]any{
+		"params":   orEmpty(s.Params),
+		"steps":    steps,
+		"vars":     map[string]any{}, // always empty; there is no way to set one
+		"workflow": s.Workflow.data(),
+		"forEach":  orEmpty(s.ForEach),
+	}
+	if s.Output != nil {
+		data["output"] = s.Output
+	}
+	return data
+}
+
+func orEmpty(m map[string]any) map[string]any {
+	if m == nil {
+		return map[string]any{}
+	}
+	return m
+}
+
+// data leaves out what a step does not have, so that it is missing.
+func (s StepScope) data() map[string]any {
+	data := map[string]any{"status": s.Status, "error": s.Error}
+	if s.Output != nil {
+		data["output"] = s.Output
+	}
+	if s.Action != "" {
+		data["action"] = s.Action
+	}
+	if s.Content != nil {
+		data["content"] = s.Content
+	}
+	return data
+}
+
+func (w WorkflowScope) data() map[string]any {
+	data := map[string]any{
+		"id":          w.ID,
+		"status":      w.Status,
+		"step_count":  int64(w.StepCount),
+		"duration_ms": w.DurationMS,
+	}
+	if !w.StartTime.IsZero() {
+		data["start_time"] = w.StartTime.UTC().Format(time.RFC3339)
+	}
+	return data
+}

@@ -1,0 +1,619 @@
+package definitions
+
+import (
+	"cmp"
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+const (
+	maxAliased = 100_000 // nodes that a document may have more than it is written with, by way of aliases
+	maxNesting = 100     // levels of mappings and sequences
+)
+
+// Decode reads a YAML node strictly into a struct (or map, slice, pointer) by
+// the struct's yaml tags. into is a pointer that is not nil.
+//
+// Unknown and duplicate keys, values of the wrong type and aliases that never
+// end are all reported at once, with where they stand. What is right is
+// decoded even if something else is wrong. null is the same as not given.
+// Types with UnmarshalText read any scalar; a field of type any holds exact
+// values, as DecodeValue gives them; a struct field Pos of type Position is
+// set to where the struct's mapping stands.
+func Decode(file string, node *yaml.Node, into any) Diagnostics {
+	d := newDecoder(file, node)
+	d.into(node, into)
+	d.diags.Sort()
+	return d.diags
+}
+
+// A decoder walks YAML nodes and Go values in step.
+type decoder struct {
+	file      string
+	diags     Diagnostics
+	places    map[string]spot // by path; where each value stands
+	faulty    map[string]bool // paths of what could not be read
+	budget    int             // nodes that may still be visited
+	depth     int
+	fields    map[reflect.Type][]structField
+	following []*yaml.Node // what the aliases on the way here point to
+}
+
+// A spot is where a value stands in its file.
+type spot struct {
+	line, column       int // of the value
+	keyLine, keyColumn int // of its key; 0 without
+	style              yaml.Style
+}
+
+func newDecoder(file string, node *yaml.Node) *decoder {
+	return &decoder{
+		file:   file,
+		places: make(map[string]spot),
+		faulty: make(map[string]bool),
+		fields: make(map[reflect.Type][]structField),
+		budget: countNodes(node) + maxAliased,
+	}
+}
+
+func countNodes(n *yaml.Node) int {
+	count := 1
+	for _, c := range n.Content {
+		count += countNodes(c)
+	}
+	return count
+}
+
+var (
+	positionType        = reflect.TypeFor[Position]()
+	nodeType            = reflect.TypeFor[yaml.Node]()
+	rawMessageType      = reflect.TypeFor[json.RawMessage]()
+	stdDurationType     = reflect.TypeFor[time.Duration]()
+	textUnmarshalerType = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+// into decodes a whole document.
+func (d *decoder) into(n *yaml.Node, into any) {
+	d.decode(n, reflect.ValueOf(into).Elem(), "")
+}
+
+// position gives where the value at a path stands, or else what is given.
+func (d *decoder) position(path string, otherwise Position) Position {
+	if p, ok := d.places[path]; ok {
+		return Position{d.file, p.line, p.column}
+	}
+	return otherwise
+}
+
+// decode sets v from n, which stands at path.
+func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
+	switch n.Kind {
+	case yaml.AliasNode:
+		d.follow(n, path, func(target *yaml.Node) { d.decode(target, v, path) })
+		return
+	case yaml.DocumentNode:
+		if len(n.Content) == 1 {
+			d.decode(n.Content[0], v, path)
+		}
+		return
+	}
+	if !d.spend(n, path) {
+		return
+	}
+	t := v.Type()
+	if isNull(n) && t != nodeType && t != rawMessageType {
+		v.SetZero()
+		return
+	}
+	for t.Kind() == reflect.Pointer {
+		v.Set(reflect.New(t.Elem()))
+		v, t = v.Elem(), t.Elem()
+	}
+	if !d.enter(n, path) {
+		return
+	}
+	defer d.leave()
+
+	switch {
+	case t == nodeType:
+		v.Set(reflect.ValueOf(*n))
+	case t == rawMessageType:
+		d.raw(n, v, path)
+	case reflect.PointerTo(t).Implements(textUnmarshalerType):
+		d.text(n, v, path)
+	default:
+		d.kind(n, v, path)
+	}
+}
+
+// kind decodes by the kind of Go value that is wanted.
+func (d *decoder) kind(n *yaml.Node, v reflect.Value, path string) {
+	switch v.Kind() {
+	case reflect.Interface:
+		if value := d.value(n, path); value != nil {
+			v.Set(reflect.ValueOf(value))
+		}
+	case reflect.Struct:
+		d.structure(n, v, path)
+	case reflect.Map:
+		d.mapping(n, v, path)
+	case reflect.Slice:
+		d.sequence(n, v, path)
+	case reflect.String:
+		if d.scalar(n, path, "text") {
+			v.SetString(n.Value)
+		}
+	case reflect.Bool:
+		d.boolean(n, v, path)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		d.integer(n, v, path)
+	case reflect.Float32, reflect.Float64:
+		d.float(n, v, path)
+	default:
+		d.errorf(n, path, "type", "%s: a %s cannot be read from YAML", label(path), v.Type())
+	}
+}
+
+// spend counts a node that is visited, and reports whether it may be.
+func (d *decoder) spend(n *yaml.Node, path string) bool {
+	if d.budget <= 0 {
+		return false
+	}
+	if d.budget--; d.budget == 0 {
+		d.errorf(n, path, "limit", "aliases make this document more than %d nodes larger than it is written", maxAliased)
+	}
+	return d.budget > 0
+}
+
+// enter notes where a value stands and goes one level down, if it may.
+func (d *decoder) enter(n *yaml.Node, path string) bool {
+	if d.depth >= maxNesting {
+		d.errorf(n, path, "limit", "%s is nested more than %d levels deep", label(path), maxNesting)
+		return false
+	}
+	d.depth++
+	p := d.places[path]
+	p.line, p.column, p.style = n.Line, n.Column, n.Style
+	d.places[path] = p
+	return true
+}
+
+func (d *decoder) leave() { d.depth-- }
+
+// follow calls visit with what an alias points to, unless that would never end.
+func (d *decoder) follow(n *yaml.Node, path string, visit func(*yaml.Node)) {
+	if slices.Contains(d.following, n.Alias) {
+		d.errorf(n, path, "syntax", "alias *%s contains itself", n.Value)
+		return
+	}
+	d.following = append(d.following, n.Alias)
+	visit(n.Alias)
+	d.following = d.following[:len(d.following)-1]
+}
+
+// A pair is one key of a mapping and its value.
+type pair struct {
+	key     string
+	keyNode *yaml.Node
+	value   *yaml.Node
+}
+
+// pairs gives the keys and values of a mapping in the order in which they are
+// written, those of merge keys (<<) last. Own keys win over merged ones.
+func (d *decoder) pairs(n *yaml.Node, path string) []pair {
+	var own, merged []pair
+	seen := make(map[string]*yaml.Node, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if key.Kind == yaml.AliasNode {
+			key = key.Alias
+		}
+		switch first := seen[key.Value]; {
+		case key.Kind != yaml.ScalarNode:
+			d.errorf(key, path, "type", "%s: a key must be text", label(path))
+		case key.ShortTag() == "!!merge":
+			merged = append(merged, d.merged(value, path)...)
+		case first != nil:
+			d.errorf(key, join(path, key.Value), "duplicate-key", "key %q is there twice%s; the first is in line %d", key.Value, in(path), first.Line)
+		default:
+			seen[key.Value] = key
+			own = append(own, pair{key: key.Value, keyNode: key, value: value})
+		}
+	}
+	for _, p := range merged {
+		if seen[p.key] == nil {
+			seen[p.key] = p.keyNode
+			own = append(own, p)
+		}
+	}
+	return own
+}
+
+// merged gives the pairs of what stands at a merge key: a mapping or a
+// sequence of mappings, of which earlier ones win.
+func (d *decoder) merged(n *yaml.Node, path string) (pairs []pair) {
+	if d.budget <= 0 {
+		return nil
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		d.follow(n, path, func(target *yaml.Node) { pairs = d.merged(target, path) })
+	case yaml.SequenceNode:
+		for _, c := range n.Content {
+			pairs = append(pairs, d.merged(c, path)...)
+		}
+	case yaml.MappingNode:
+		pairs = d.pairs(n, path)
+		d.budget -= min(len(pairs), d.budget-1)
+	default:
+		d.errorf(n, path, "type", "%s: a merge key (<<) wants a mapping, not %s", label(path), describeNode(n))
+	}
+	return pairs
+}
+
+// member decodes the value of a pair, which stands at path.
+func (d *decoder) member(p pair, v reflect.Value, path string) {
+	d.places[path] = spot{keyLine: p.keyNode.Line, keyColumn: p.keyNode.Column}
+	d.decode(p.value, v, path)
+}
+
+func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind != yaml.MappingNode {
+		d.errorf(n, path, "type", "%s must be a mapping, not %s", label(path), describeNode(n))
+		return
+	}
+	if pos := v.FieldByName("Pos"); pos.IsValid() && pos.Type() == positionType {
+		pos.Set(reflect.ValueOf(Position{d.file, n.Line, n.Column}))
+	}
+	fields := d.fieldsOf(v.Type())
+	for _, p := range d.pairs(n, path) {
+		i := slices.IndexFunc(fields, func(f structField) bool { return f.name == p.key })
+		if i < 0 {
+			d.unknownKey(p, fields, path)
+			continue
+		}
+		d.member(p, v.FieldByIndex(fields[i].index), join(path, p.key))
+	}
+}
+
+func (d *decoder) unknownKey(p pair, fields []structField, path string) {
+	known := make([]string, len(fields))
+	for i, f := range fields {
+		known[i] = f.name
+	}
+	slices.Sort(known)
+	d.errorf(p.keyNode, join(path, p.key), "unknown-key", "unknown key %q%s%s; known are %s",
+		p.key, in(path), didYouMean(p.key, known), strings.Join(known, ", "))
+}
+
+func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind != yaml.MappingNode {
+		d.errorf(n, path, "type", "%s must be a mapping, not %s", label(path), describeNode(n))
+		return
+	}
+	t := v.Type()
+	if t.Key().Kind() != reflect.String {
+		d.errorf(n, path, "type", "%s: a %s cannot be read from YAML", label(path), t)
+		return
+	}
+	v.Set(reflect.MakeMapWithSize(t, len(n.Content)/2))
+	for _, p := range d.pairs(n, path) {
+		at := join(path, p.key)
+		elem := reflect.New(t.Elem()).Elem()
+		d.member(p, elem, at)
+		d.present(p.value, elem, at)
+		v.SetMapIndex(reflect.ValueOf(p.key).Convert(t.Key()), elem)
+	}
+}
+
+func (d *decoder) sequence(n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind != yaml.SequenceNode {
+		d.errorf(n, path, "type", "%s must be a list, not %s", label(path), describeNode(n))
+		return
+	}
+	t := v.Type()
+	v.Set(reflect.MakeSlice(t, 0, len(n.Content)))
+	for i, c := range n.Content {
+		at := element(path, i)
+		elem := reflect.New(t.Elem()).Elem()
+		d.decode(c, elem, at)
+		d.present(c, elem, at)
+		v.Set(reflect.Append(v, elem))
+	}
+}
+
+// present complains of an element that is null where a struct is wanted, and
+// puts an empty one there: no list or map of structs holds nil.
+func (d *decoder) present(n *yaml.Node, elem reflect.Value, path string) {
+	if elem.Kind() != reflect.Pointer || !elem.IsNil() {
+		return
+	}
+	elem.Set(reflect.New(elem.Type().Elem()))
+	if isNull(n) {
+		d.errorf(n, path, "type", "%s is empty", label(path))
+	}
+}
+
+// scalar reports whether n is a scalar, and complains if it is not.
+func (d *decoder) scalar(n *yaml.Node, path, want string) bool {
+	if n.Kind != yaml.ScalarNode {
+		d.errorf(n, path, "type", "%s must be %s, not %s", label(path), want, describeNode(n))
+		return false
+	}
+	return true
+}
+
+func (d *decoder) text(n *yaml.Node, v reflect.Value, path string) {
+	if !d.scalar(n, path, "text") {
+		return
+	}
+	if err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(n.Value)); err != nil {
+		d.errorf(n, path, "type", "%s: %v", label(path), err)
+	}
+}
+
+func (d *decoder) boolean(n *yaml.Node, v reflect.Value, path string) {
+	switch {
+	case n.Kind != yaml.ScalarNode || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
+	case slices.Contains([]string{"true", "yes", "on"}, strings.ToLower(n.Value)):
+		v.SetBool(true)
+		return
+	case slices.Contains([]string{"false", "no", "off"}, strings.ToLower(n.Value)):
+		v.SetBool(false)
+		return
+	}
+	d.errorf(n, path, "type", "%s must be true or false, not %s", label(path), describeNode(n))
+}
+
+func (d *decoder) integer(n *yaml.Node, v reflect.Value, path string) {
+	if v.Type() == stdDurationType {
+		var duration Duration
+		d.text(n, reflect.ValueOf(&duration).Elem(), path)
+		v.SetInt(int64(duration))
+		return
+	}
+	whole, ok := new(big.Int), false
+	if isNumber(n) {
+		whole, ok = yamlInteger(n.Value)
+	}
+	if !ok {
+		d.errorf(n, path, "type", "%s must be a whole number, not %s", label(path), describeNode(n))
+		return
+	}
+	switch {
+	case v.CanInt() && whole.IsInt64() && !v.OverflowInt(whole.Int64()):
+		v.SetInt(whole.Int64())
+	case v.CanUint() && whole.IsUint64() && !v.OverflowUint(whole.Uint64()):
+		v.SetUint(whole.Uint64())
+	default:
+		d.errorf(n, path, "type", "%s: %s is out of range", label(path), n.Value)
+	}
+}
+
+func (d *decoder) float(n *yaml.Node, v reflect.Value, path string) {
+	if isNumber(n) {
+		if f, err := strconv.ParseFloat(strings.ReplaceAll(n.Value, "_", ""), 64); err == nil {
+			v.SetFloat(f)
+			return
+		}
+	}
+	d.errorf(n, path, "type", "%s must be a number, not %s", label(path), describeNode(n))
+}
+
+func (d *decoder) raw(n *yaml.Node, v reflect.Value, path string) {
+	encoded, err := EncodeValue(d.value(n, path))
+	if err != nil {
+		d.errorf(n, path, "type", "%s: %v", label(path), err)
+		return
+	}
+	v.SetBytes(encoded)
+}
+
+// value gives the exact value of a node, as DecodeValue would of the same JSON.
+func (d *decoder) value(n *yaml.Node, path string) any {
+	switch n.Kind {
+	case yaml.MappingNode:
+		members := make(map[string]any, len(n.Content)/2)
+		for _, p := range d.pairs(n, path) {
+			var member any
+			d.member(p, reflect.ValueOf(&member).Elem(), join(path, p.key))
+			members[p.key] = member
+		}
+		return members
+	case yaml.SequenceNode:
+		elems := make([]any, len(n.Content))
+		for i, c := range n.Content {
+			d.decode(c, reflect.ValueOf(&elems[i]).Elem(), element(path, i))
+		}
+		return elems
+	default:
+		return d.scalarValue(n, path)
+	}
+}
+
+func (d *decoder) scalarValue(n *yaml.Node, path string) any {
+	switch tag := n.ShortTag(); tag {
+	case "!!null":
+		return nil
+	case "!!bool":
+		return strings.EqualFold(n.Value, "true")
+	case "!!int", "!!float":
+		number, err := exactNumber(n.Value)
+		if err != nil {
+			d.errorf(n, path, "type", "%s: %v", label(path), err)
+		}
+		return number
+	case "!!str", "!!timestamp", "!!binary", "!!merge":
+		return n.Value
+	default:
+		d.errorf(n, path, "type", "%s: unknown YAML tag %s", label(path), tag)
+		return nil
+	}
+}
+
+var decimal = regexp.MustCompile(`^([+-]?)0*(\d*)\.?(\d*)([eE][+-]?\d+)?$`)
+
+// exactNumber gives the value of a YAML number without losing a digit.
+func exactNumber(text string) (any, error) {
+	if whole, ok := yamlInteger(text); ok {
+		return parseNumber(whole.String())
+	}
+	parts := decimal.FindStringSubmatch(strings.ReplaceAll(text, "_", ""))
+	if parts == nil {
+		return nil, fmt.Errorf("%s is not a number that JSON knows", text)
+	}
+	number := strings.TrimPrefix(parts[1], "+") + cmp.Or(parts[2], "0")
+	if parts[3] != "" {
+		number += "." + parts[3]
+	}
+	return parseNumber(number + parts[4])
+}
+
+// yamlInteger reads an integer in the notations of YAML: 1000, 1_000, +5,
+// 0x1f, 0o17, 017, 0b11.
+func yamlInteger(text string) (*big.Int, bool) {
+	digits := strings.ReplaceAll(text, "_", "")
+	if digits == "-0" {
+		return nil, false // a float, which keeps its sign
+	}
+	return new(big.Int).SetString(digits, 0)
+}
+
+// errorf reports a mistake in what stands at path.
+func (d *decoder) errorf(n *yaml.Node, path, check, format string, args ...any) {
+	d.faulty[path] = true
+	d.diags = append(d.diags, Diagnostic{
+		Pos:      Position{d.file, n.Line, n.Column},
+		Severity: SeverityError,
+		Message:  fmt.Sprintf(format, args...),
+		Check:    check,
+	})
+}
+
+// A structField is a struct field that a key of a mapping sets.
+type structField struct {
+	name      string
+	index     []int
+	omitEmpty bool
+}
+
+func (d *decoder) fieldsOf(t reflect.Type) []structField {
+	fields, ok := d.fields[t]
+	if !ok {
+		fields = fieldsOf(t)
+		d.fields[t] = fields
+	}
+	return fields
+}
+
+// fieldsOf gives the fields of a struct by their yaml tags, in order; those of
+// embedded structs stand among them.
+func fieldsOf(t reflect.Type) []structField {
+	var fields []structField
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		inline := f.Anonymous && name == "" || options == "inline"
+		switch {
+		case name == "-" || !f.IsExported():
+		case inline && f.Type.Kind() == reflect.Struct:
+			for _, inner := range fieldsOf(f.Type) {
+				inner.index = append([]int{i}, inner.index...)
+				fields = append(fields, inner)
+			}
+		default:
+			if name == "" {
+				name = strings.ToLower(f.Name)
+			}
+			fields = append(fields, structField{name, []int{i}, options == "omitempty"})
+		}
+	}
+	return fields
+}
+
+func isNull(n *yaml.Node) bool {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
+}
+
+func isNumber(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && (n.ShortTag() == "!!int" || n.ShortTag() == "!!float")
+}
+
+// describeNode says in a few words what a node is.
+func describeNode(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return describeNode(n.Alias)
+	}
+	switch n.ShortTag() {
+	case "!!null":
+		return "null"
+	case "!!str":
+		return "the text " + excerpt(n.Value)
+	default:
+		return excerpt(n.Value)
+	}
+}
+
+// label names a path in a message; the root has no name of its own.
+func label(path string) string {
+	if path == "" {
+		return "the document"
+	}
+	return path
+}
+
+// in says where a key stands, with a space before it; nothing at the root.
+func in(path string) string {
+	if path == "" {
+		return ""
+	}
+	return " in " + path
+}
+
+// join gives the path of a member.
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// element gives the path of an element.
+func element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// didYouMean suggests the known word that is nearest to one that is not known,
+// or nothing when none is near.
+func didYouMean(word string, known []string) string {
+	if len(word) > 64 {
+		return ""
+	}
+	best, bestDistance := "", (len(word)+2)/3
+	for _, k := range known {
+		if distance := editDistance(strings.ToLower(word), strings.ToLower(k)); distance < bestDistance {
+			best, bestDistance = k, distance
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %q?)", best)
+}

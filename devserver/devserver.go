@@ -1,0 +1,232 @@
+// Package devserver answers "where does Temporal come from when there is
+// none?": it runs a whole Temporal server with its Web UI inside this process,
+// on SQLite files of one directory.
+//
+// Everything that is committed survives the death of the process (kill -9);
+// with Options.Durable it survives the death of the machine as well. Open
+// workflows go on where they stood when a server starts on the same directory
+// again. One process at a time may use a directory.
+//
+// Only this package imports go.temporal.io/server and the ui-server, which are
+// large: a program that talks to a Temporal elsewhere leaves it out.
+package devserver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.temporal.io/server/temporal"
+)
+
+// DefaultRetention is how long closed workflows are kept unless
+// Options.Retention says otherwise.
+const DefaultRetention = 30 * 24 * time.Hour
+
+// How long the parts of Start and Stop may take.
+const (
+	readyTimeout = 30 * time.Second
+	stopTimeout  = 5 * time.Second
+)
+
+// construction lets one server at a time start in this process. Its ports are
+// found free before they are opened, and its packages share tables.
+var construction sync.Mutex
+
+// Options of a server. Dir is required; everything else has a default.
+type Options struct {
+	// Dir holds the SQLite files. It is made if it does not exist.
+	Dir string
+	// Listen is the address of the Temporal frontend, host:port. Port 0 takes
+	// a free one. "" = 127.0.0.1:0.
+	Listen string
+	// UIListen is the address of the Web UI, host:port. "" = no Web UI.
+	UIListen string
+	// Namespace is made if it does not exist. "" = default.
+	Namespace string
+	// SearchAttributes that the namespace has, beside those that it has
+	// already: name → type (bool, datetime, double, int, keyword,
+	// keyword_list, text).
+	SearchAttributes map[string]string
+	// Durable flushes every commit to the disk, which costs a millisecond or
+	// two per workflow task. Without it a power cut may take back the last
+	// moments, never more than that.
+	Durable bool
+	// Retention of closed workflows, for a namespace that is made. 0 =
+	// DefaultRetention.
+	Retention time.Duration
+	// Logger gets what the server warns of. nil = slog.Default().
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	o.Listen = cmp.Or(o.Listen, "127.0.0.1:0")
+	o.Namespace = cmp.Or(o.Namespace, "default")
+	o.Retention = cmp.Or(o.Retention, DefaultRetention)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+	return o
+}
+
+// A Server is a running Temporal server.
+type Server struct {
+	address string
+	lock    *dirLock
+	log     *serverLog
+	server  temporal.Server
+	ui      *webUI // nil = off
+
+	stop sync.Once
+}
+
+// Start runs a server and returns when it takes calls. The caller stops it.
+//
+// ctx bounds the start only. A port that is taken and a directory that another
+// process uses are errors that say so.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	o = o.withDefaults()
+	if o.Dir == "" {
+		return nil, errors.New("starting Temporal: no directory given for its data")
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making Temporal's data directory: %w", err)
+	}
+	lock, err := lockDir(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{lock: lock, log: newServerLog(o.Logger)}
+	if err := s.start(ctx, o); err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) start(ctx context.Context, o Options) error {
+	// The Web UI's port is taken first: it is the one thing that can be
+	// refused at once, and it is served last.
+	uiListener, err := listenUI(o.UIListen)
+	if err != nil {
+		return err
+	}
+	if err := s.startTemporal(ctx, o); err != nil {
+		if uiListener != nil {
+			uiListener.Close()
+		}
+		return err
+	}
+	if uiListener == nil {
+		return nil
+	}
+	s.ui, err = serveUI(uiListener, s.address, o.Namespace)
+	return err
+}
+
+func (s *Server) startTemporal(ctx context.Context, o Options) error {
+	if err := s.launch(ctx, o); err != nil {
+		return err
+	}
+	return awaitReady(ctx, s.address, o.Namespace)
+}
+
+// launch starts the server's services; they may not all answer yet.
+func (s *Server) launch(ctx context.Context, o Options) error {
+	construction.Lock()
+	defer construction.Unlock()
+	ports, err := choosePorts(o.Listen)
+	if err != nil {
+		return err
+	}
+	main := database(filepath.Join(o.Dir, "temporal.db"), o.Durable)
+	visibility := database(filepath.Join(o.Dir, "visibility.db"), false)
+	if err := prepare(ctx, main, visibility, o); err != nil {
+		return err
+	}
+	s.address = ports.frontend()
+	err = s.log.guard(func() error {
+		var err error
+		if s.server, err = newServer(main, visibility, ports, s.log); err != nil {
+			return err
+		}
+		return s.server.Start()
+	})
+	if err != nil {
+		return fmt.Errorf("starting Temporal: %w", err)
+	}
+	return nil
+}
+
+// Address of the Temporal frontend, host:port.
+func (s *Server) Address() string { return s.address }
+
+// UIAddress is the address of the Web UI, host:port; "" if it is off.
+func (s *Server) UIAddress() string {
+	if s.ui == nil {
+		return ""
+	}
+	return s.ui.address
+}
+
+// Stop ends the Web UI, then the server, then gives the directory free. It
+// takes a few seconds at most, and may be called more than once.
+func (s *Server) Stop() {
+	s.stop.Do(func() {
+		s.log.quiet()
+		if s.ui != nil {
+			s.ui.close()
+		}
+		if s.server != nil {
+			s.stopTemporal()
+		}
+		s.lock.release()
+	})
+}
+
+func (s *Server) stopTemporal() {
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		_ = s.server.Stop() // nothing is lost by a stop that went wrong
+	}()
+	select {
+	case <-stopped:
+	case <-time.After(stopTimeout):
+	}
+}
+
+// ports are the addresses that the services of one server listen on.
+type ports struct {
+	ip                                       string
+	frontendPort, http, history, matching, w int
+}
+
+func (p ports) frontend() string { return net.JoinHostPort(p.ip, strconv.Itoa(p.frontendPort)) }
+
+// choosePorts finds the ports of all services. The server opens them itself,
+// so they are only looked for here: what is found free is let go again.
+func choosePorts(listen string) (ports, error) {
+	front, err := net.Listen("tcp", listen)
+	if err != nil {
+		return ports{}, fmt.Errorf("listening on %s for Temporal: %w", listen, err)
+	}
+	defer front.Close()
+	addr := front.Addr().(*net.TCPAddr)
+	p := ports{ip: addr.IP.String(), frontendPort: addr.Port}
+	for _, port := range []*int{&p.http, &p.history, &p.matching, &p.w} {
+		l, err := net.Listen("tcp", net.JoinHostPort(p.ip, "0"))
+		if err != nil {
+			return ports{}, fmt.Errorf("finding a free port for Temporal: %w", err)
+		}
+		defer l.Close() // held until all are found, so that they differ
+		*port = l.Addr().(*net.TCPAddr).Port
+	}
+	return p, nil
+}

@@ -1,0 +1,46 @@
+package devserver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// A dirLock keeps other processes out of a data directory. The kernel lets go
+// of it when the process dies, however it dies.
+type dirLock struct{ file *os.File }
+
+func lockDir(dir string) (*dirLock, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("locking Temporal's data directory: %w", err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = fmt.Errorf("%s is in use by another process%s", dir, holder(f))
+	} else if err != nil {
+		err = fmt.Errorf("locking %s: %w", f.Name(), err)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	_ = f.Truncate(0) // who holds it is a courtesy to the reader of an error
+	_, _ = fmt.Fprintf(f, "%d\n", os.Getpid())
+	return &dirLock{f}, nil
+}
+
+// holder says which process wrote the lock file, if it says so.
+func holder(f *os.File) string {
+	b := make([]byte, 20)
+	n, _ := f.Read(b)
+	if pid := strings.TrimSpace(string(b[:n])); pid != "" {
+		return " (" + pid + ")"
+	}
+	return ""
+}
+
+func (l *dirLock) release() { l.file.Close() }

@@ -1,0 +1,122 @@
+package devserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync/atomic"
+
+	"go.temporal.io/server/common/log"
+	"go.temporal.io/server/common/log/tag"
+)
+
+// A serverLog is the server's logger: it hands warnings and worse to slog, and
+// keeps the server from ending the process where it meets a fatal error.
+type serverLog struct {
+	to     *slog.Logger
+	shared *logState
+}
+
+// logState is what a serverLog and those made from it by With have in common.
+type logState struct {
+	silent atomic.Bool
+	fatal  chan error // the first fatal error
+}
+
+var _ interface {
+	log.Logger
+	log.WithLogger
+} = (*serverLog)(nil)
+
+func newServerLog(to *slog.Logger) *serverLog {
+	return &serverLog{to: to.With("component", "temporal"), shared: &logState{fatal: make(chan error, 1)}}
+}
+
+// quiet drops everything from now on. A server that stops complains of calls
+// that fail because it stops.
+func (l *serverLog) quiet() { l.shared.silent.Store(true) }
+
+// guard runs f, which starts the server. A fatal error ends f and becomes the
+// error of guard.
+func (l *serverLog) guard(f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		err := errors.New("the server gave up")
+		defer func() { done <- err }() // runs also when Fatal ends the goroutine
+		err = f()
+	}()
+	err := <-done
+	select {
+	case fatal := <-l.shared.fatal:
+		return fatal
+	default:
+		return err
+	}
+}
+
+// Fatal ends the goroutine that called it, where the server expects the end of
+// the process.
+func (l *serverLog) Fatal(msg string, tags ...tag.Tag) {
+	select {
+	case l.shared.fatal <- fatalError(msg, tags):
+	default:
+	}
+	l.log(slog.LevelError, msg, tags)
+	runtime.Goexit()
+}
+
+func fatalError(msg string, tags []tag.Tag) error {
+	for _, t := range tags {
+		if t.Key() == "error" {
+			return fmt.Errorf("%s: %v", msg, t.Value())
+		}
+	}
+	return errors.New(msg)
+}
+
+// Panic panics, as the server expects.
+func (l *serverLog) Panic(msg string, tags ...tag.Tag) {
+	l.log(slog.LevelError, msg, tags)
+	panic(msg)
+}
+
+// DPanic logs an error: it panics only in builds for the server's developers.
+func (l *serverLog) DPanic(msg string, tags ...tag.Tag) { l.log(slog.LevelError, msg, tags) }
+
+// Error logs an error.
+func (l *serverLog) Error(msg string, tags ...tag.Tag) { l.log(slog.LevelError, msg, tags) }
+
+// Warn logs a warning.
+func (l *serverLog) Warn(msg string, tags ...tag.Tag) { l.log(slog.LevelWarn, msg, tags) }
+
+// Info drops the message: the server tells too much.
+func (l *serverLog) Info(string, ...tag.Tag) {}
+
+// Debug drops the message.
+func (l *serverLog) Debug(string, ...tag.Tag) {}
+
+// With is a logger that adds tags to every message.
+func (l *serverLog) With(tags ...tag.Tag) log.Logger {
+	args := make([]any, 0, len(tags))
+	for _, a := range attrs(tags) {
+		args = append(args, a)
+	}
+	return &serverLog{to: l.to.With(args...), shared: l.shared}
+}
+
+func (l *serverLog) log(level slog.Level, msg string, tags []tag.Tag) {
+	if l.shared.silent.Load() || !l.to.Enabled(context.Background(), level) {
+		return
+	}
+	l.to.LogAttrs(context.Background(), level, msg, attrs(tags)...)
+}
+
+func attrs(tags []tag.Tag) []slog.Attr {
+	list := make([]slog.Attr, len(tags))
+	for i, t := range tags {
+		list[i] = slog.Any(t.Key(), t.Value())
+	}
+	return list
+}

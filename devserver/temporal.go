@@ -1,0 +1,161 @@
+package devserver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/server/common/authorization"
+	"go.temporal.io/server/common/cluster"
+	"go.temporal.io/server/common/config"
+	"go.temporal.io/server/common/dynamicconfig"
+	"go.temporal.io/server/common/membership/static"
+	"go.temporal.io/server/common/primitives"
+	"go.temporal.io/server/common/searchattribute/sadefs"
+	"go.temporal.io/server/temporal"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// What is written into the database and must stay the same.
+const (
+	clusterName = "active"
+	clusterID   = "00000000-0000-4000-8000-000000000001"
+	shards      = 4
+)
+
+// customColumns are the columns that search attributes can take, with their
+// types.
+var customColumns = sadefs.GetDBIndexSearchAttributes(nil).CustomSearchAttributes
+
+func parseUUID(s string) (primitives.UUID, error) { return primitives.ParseUUID(s) }
+
+// tuning makes one small server answer at once. The stock settings are those
+// of a cluster: they take 100 ms for what takes 6 ms here.
+var tuning = map[string]any{
+	"history.transferProcessorMaxPollRPS":    10000, // by far the largest gain
+	"history.timerProcessorMaxPollRPS":       10000,
+	"history.timerProcessorMaxTimeShift":     10 * time.Millisecond, // timers fire promptly
+	"history.longPollExpirationInterval":     20 * time.Second,
+	"matching.numTaskqueueReadPartitions":    1,
+	"matching.numTaskqueueWritePartitions":   1,
+	"frontend.namespaceRPS":                  100000,
+	"frontend.rps":                           100000,
+	"history.rps":                            100000,
+	"matching.rps":                           100000,
+	"history.hostLevelCacheMaxSize":          8096,
+	"frontend.namespaceRPS.visibility":       100000,
+	"frontend.enableUpdateWorkflowExecution": true,
+
+	// Nobody else needs to learn that this server stops.
+	"frontend.shutdownDrainDuration":           0 * time.Second,
+	"frontend.shutdownFailHealthCheckDuration": 0 * time.Second,
+	"history.shutdownDrainDuration":            0 * time.Second,
+	"matching.shutdownDrainDuration":           0 * time.Second,
+}
+
+// newServer puts all services of Temporal into one that is not started yet.
+func newServer(main, visibility *config.SQL, p ports, log *serverLog) (temporal.Server, error) {
+	c := serverConfig(main, visibility, p)
+	settings := dynamicconfig.StaticClient{}
+	for key, value := range tuning {
+		settings[dynamicconfig.MakeKey(key)] = value
+	}
+	authorizer, err := authorization.GetAuthorizerFromConfig(&c.Global.Authorization)
+	if err != nil {
+		return nil, err
+	}
+	claims, err := authorization.GetClaimMapperFromConfig(&c.Global.Authorization, log)
+	if err != nil {
+		return nil, err
+	}
+	return temporal.NewServer(
+		temporal.WithConfig(c),
+		temporal.ForServices(temporal.DefaultServices),
+		temporal.WithStaticHosts(hosts(c)),
+		temporal.WithLogger(log),
+		temporal.WithAuthorizer(authorizer),
+		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return claims }),
+		temporal.WithDynamicConfigClient(settings),
+	)
+}
+
+func serverConfig(main, visibility *config.SQL, p ports) *config.Config {
+	c := &config.Config{}
+	c.Global.Membership.MaxJoinDuration = 30 * time.Second
+	c.Global.Membership.BroadcastAddress = p.ip
+	c.Persistence = config.Persistence{
+		NumHistoryShards: shards,
+		DefaultStore:     "main",
+		VisibilityStore:  "visibility",
+		DataStores: map[string]config.DataStore{
+			"main":       {SQL: main},
+			"visibility": {SQL: visibility},
+		},
+	}
+	c.ClusterMetadata = &cluster.Config{
+		FailoverVersionIncrement: 10,
+		MasterClusterName:        clusterName,
+		CurrentClusterName:       clusterName,
+		ClusterInformation: map[string]cluster.ClusterInformation{clusterName: {
+			Enabled:                true,
+			InitialFailoverVersion: 1,
+			RPCAddress:             p.frontend(),
+			HTTPAddress:            net.JoinHostPort(p.ip, strconv.Itoa(p.http)),
+			ClusterID:              clusterID,
+		}},
+	}
+	c.DCRedirectionPolicy.Policy = "noop"
+	c.Services = map[string]config.Service{
+		"frontend": service(p.ip, p.frontendPort, p.http),
+		"history":  service(p.ip, p.history, 0),
+		"matching": service(p.ip, p.matching, 0),
+		"worker":   service(p.ip, p.w, 0),
+	}
+	c.Archival.History.State, c.Archival.Visibility.State = "disabled", "disabled"
+	c.NamespaceDefaults.Archival.History.State = "disabled"
+	c.NamespaceDefaults.Archival.Visibility.State = "disabled"
+	c.PublicClient.HostPort = p.frontend()
+	return c
+}
+
+func service(ip string, port, http int) config.Service {
+	return config.Service{RPC: config.RPC{BindOnIP: ip, GRPCPort: port, HTTPPort: http}}
+}
+
+func hosts(c *config.Config) map[primitives.ServiceName]static.Hosts {
+	byName := map[primitives.ServiceName]static.Hosts{}
+	for name, s := range c.Services {
+		addr := net.JoinHostPort(s.RPC.BindOnIP, strconv.Itoa(s.RPC.GRPCPort))
+		byName[primitives.ServiceName(name)] = static.SingleLocalHost(addr)
+	}
+	return byName
+}
+
+// awaitReady returns when the frontend answers for the namespace.
+func awaitReady(ctx context.Context, address, namespace string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	frontend := workflowservice.NewWorkflowServiceClient(conn)
+	for {
+		// The list goes through all that a start of a workflow needs: the
+		// namespace cache, the search attributes and the database.
+		_, err := frontend.ListWorkflowExecutions(ctx, &workflowservice.ListWorkflowExecutionsRequest{Namespace: namespace, PageSize: 1}, grpc.WaitForReady(true))
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for Temporal at %s: %w", address, err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,324 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/runs"
+)
+
+// How often a client is asked one question whose answers do not fit. After
+// that the elicitation is left to the other channels.
+const maxAsked = 3
+
+// A gate is an open elicitation.
+type gate struct {
+	runs.Elicitation
+	question string // id of our question that is open at the client; "" = none
+	earlier  bool   // the question was asked on the stream before this one
+	mute     bool   // the client is not asked (any more)
+}
+
+// A reply is what became of a question that a client answered.
+type reply struct {
+	gate   string
+	reason string // why the answer was not taken
+	unable bool   // the client could not ask its user
+}
+
+// opened asks about an elicitation, if it is still open: an event may be old.
+func (s *stream) opened(ctx context.Context, e *runs.Elicitation) (answered bool) {
+	if run, err := s.g.opts.Runs.Get(ctx, s.at.Run); err == nil {
+		s.know(run)
+	} else {
+		s.add(*e)
+	}
+	if slices.ContainsFunc(s.gates, func(g *gate) bool { return g.ID == e.ID }) {
+		s.progress("waiting for an answer: " + e.Message)
+	}
+	return s.ask()
+}
+
+// know takes over which elicitations of a run are open. Where the client holds
+// a question about one that is closed, it stays until its own event withdraws
+// the question.
+func (s *stream) know(run *runs.Run) {
+	open := run.Open()
+	for _, e := range run.Elicitations {
+		holds := s.at.Asked[e.ID] > 0 && !s.x.modern
+		if holds || slices.ContainsFunc(open, func(o runs.Elicitation) bool { return o.ID == e.ID }) {
+			s.add(e)
+		}
+	}
+}
+
+func (s *stream) add(e runs.Elicitation) {
+	if slices.ContainsFunc(s.gates, func(g *gate) bool { return g.ID == e.ID }) {
+		return
+	}
+	gt := &gate{Elicitation: e, mute: e.Kind != runs.Question}
+	if s.at.Asked[e.ID] > 0 && !s.x.modern {
+		gt.question, gt.earlier = s.questionID(gt), true
+		s.g.questions.open(gt.question, s, e.ID)
+	}
+	s.gates = append(s.gates, gt)
+}
+
+// ask puts to the client what is open, in the way of its era.
+func (s *stream) ask() (answered bool) {
+	var now []*gate
+	for _, gt := range s.gates {
+		if s.x.canAsk && !gt.mute && gt.question == "" {
+			now = append(now, gt)
+		}
+	}
+	if len(now) == 0 {
+		return false
+	}
+	if s.x.modern {
+		return s.requireInput(now)
+	}
+	if !s.x.streams {
+		return false
+	}
+	for _, gt := range now {
+		s.elicit(gt, s.reasons[gt.ID])
+	}
+	return false
+}
+
+// requireInput ends the request with what the client must find out.
+func (s *stream) requireInput(gates []*gate) (answered bool) {
+	requests := map[string]inputRequest{}
+	asked := map[string]int{}
+	for _, gt := range gates {
+		if asked[gt.ID] = s.countAsked(gt); asked[gt.ID] > maxAsked {
+			gt.mute = true
+			delete(asked, gt.ID)
+			continue
+		}
+		requests[gt.ID] = inputRequest{Method: string(mcp.MethodElicitationCreate), Params: gt.params(s.reasons[gt.ID])}
+	}
+	if len(requests) == 0 {
+		return false
+	}
+	st := state{claims: claims{Principal: s.x.principal, Expires: s.g.tokens.now().Add(stateLife).Unix()},
+		Run: s.at.Run, Tool: s.at.Tool, Seq: s.at.Seq, Asked: asked}
+	s.finish(&result{
+		ResultType:    string(mcp.ResultTypeInputRequired),
+		InputRequests: requests,
+		RequestState:  s.g.tokens.seal(statePurpose, &st),
+	}, "waiting")
+	return true
+}
+
+// countAsked counts what is asked again because of the answer; a question that
+// was only not answered yet counts once.
+func (s *stream) countAsked(gt *gate) int {
+	n := s.at.Asked[gt.ID]
+	if n == 0 || s.reasons[gt.ID] != "" {
+		n++
+	}
+	return n
+}
+
+// elicit asks the client on the stream of its call.
+func (s *stream) elicit(gt *gate, reason string) {
+	if s.at.Asked[gt.ID] >= maxAsked {
+		gt.mute = true
+		return
+	}
+	s.at.Asked = maps.Clone(s.at.Asked)
+	if s.at.Asked == nil {
+		s.at.Asked = map[string]int{}
+	}
+	s.at.Asked[gt.ID]++
+	gt.question, gt.earlier = s.questionID(gt), false
+	s.g.questions.open(gt.question, s, gt.ID)
+	s.x.ask(s.place(), gt.question, mcp.MethodElicitationCreate, gt.params(reason))
+}
+
+// params are those of elicitation/create.
+func (gt *gate) params(reason string) elicitParams {
+	p := elicitParams{Message: gt.Message, RequestedSchema: gt.Schema}
+	if reason != "" {
+		p.Message = "The answer was not taken: " + strings.TrimRight(reason, ". ") + ".\n\n" + gt.Message
+	}
+	if isNull(p.RequestedSchema) {
+		p.RequestedSchema = json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	return p
+}
+
+// questionID is the same wherever it is made, so that a question can be
+// answered and withdrawn at any replica.
+func (s *stream) questionID(gt *gate) string {
+	q := question{claims: claims{Principal: s.x.principal}, Run: s.at.Run, Gate: gt.ID,
+		Call: encode64(digest("call", s.x.scope, string(s.x.id))[:9]), Time: s.at.Asked[gt.ID]}
+	if !gt.Expires.IsZero() {
+		q.Expires = gt.Expires.Add(time.Minute).Unix()
+	}
+	return s.g.tokens.seal(questionPurpose, &q)
+}
+
+// closed forgets an elicitation, and withdraws our question about it if the
+// client has not answered it.
+func (s *stream) closed(e *runs.Elicitation) {
+	i := slices.IndexFunc(s.gates, func(g *gate) bool { return g.ID == e.ID })
+	if i < 0 {
+		return
+	}
+	gt := s.gates[i]
+	s.gates = slices.Delete(s.gates, i, i+1)
+	s.at.Asked = maps.Clone(s.at.Asked)
+	delete(s.at.Asked, e.ID)
+	reason := "no answer is wanted any more"
+	if e.By != "" {
+		reason = "answered elsewhere"
+	}
+	if gt.earlier && e.By == s.x.caller.Subject {
+		s.g.questions.close(gt.question, s) // most likely by this client, while it had no stream
+		return
+	}
+	s.withdraw(gt, reason)
+}
+
+func (s *stream) withdraw(gt *gate, reason string) {
+	if gt.question == "" {
+		return
+	}
+	if unanswered := s.g.questions.close(gt.question, s); unanswered {
+		s.x.notify(s.place(), mcp.MethodNotificationCancelled, map[string]any{"requestId": gt.question, "reason": reason})
+	}
+	gt.question = ""
+}
+
+// replied asks again after an answer that was not taken.
+func (s *stream) replied(r reply) {
+	i := slices.IndexFunc(s.gates, func(g *gate) bool { return g.ID == r.gate })
+	if i < 0 {
+		return
+	}
+	gt := s.gates[i]
+	gt.question = ""
+	if r.unable {
+		gt.mute = true
+	} else {
+		s.elicit(gt, r.reason)
+	}
+}
+
+// reask replaces questions that were asked before the stream broke: the answer
+// may have been lost with it.
+func (s *stream) reask() {
+	for _, gt := range s.gates {
+		if gt.question != "" && s.at.Asked[gt.ID] < maxAsked {
+			s.withdraw(gt, "asked again")
+			s.elicit(gt, "")
+		}
+	}
+}
+
+// Questions are those that streams in this process have asked.
+type questions struct {
+	mu    sync.Mutex
+	asked map[string]*asked
+}
+
+type asked struct {
+	by      *stream
+	gate    string
+	replied atomic.Bool
+}
+
+func (q *questions) open(id string, by *stream, gate string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.asked == nil {
+		q.asked = map[string]*asked{}
+	}
+	q.asked[id] = &asked{by: by, gate: gate}
+}
+
+// close reports whether the client has not answered here.
+func (q *questions) close(id string, by *stream) (unanswered bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	a := q.asked[id]
+	if a == nil || a.by != by {
+		return false
+	}
+	delete(q.asked, id)
+	return !a.replied.Load()
+}
+
+func (q *questions) find(id string) *asked {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.asked[id]
+}
+
+// tell lets the stream that asked know, if it is here.
+func (a *asked) tell(r reply) {
+	if a == nil {
+		return
+	}
+	r.gate = a.gate
+	select {
+	case a.by.inbox <- r:
+	default: // more replies than questions were asked
+	}
+}
+
+// first reports whether this is the first reply to the question that is seen here.
+func (a *asked) first() bool { return a == nil || a.replied.CompareAndSwap(false, true) }
+
+// replied takes a client's response to a question of ours and returns the HTTP
+// status that acknowledges it. A response that comes twice, or after somebody
+// else's, does nothing.
+func (g *Gateway) replied(ctx context.Context, c *client, m *message) (status int) {
+	var id string
+	var q question
+	if json.Unmarshal(m.ID, &id) != nil || g.tokens.open(questionPurpose, id, c.principal, &q) != nil {
+		return http.StatusBadRequest
+	}
+	a := g.questions.find(id)
+	if !a.first() {
+		return http.StatusAccepted
+	}
+	if isNull(m.Result) {
+		g.log.Info("client could not ask its user", "run", q.Run, "elicitation", q.Gate, "error", string(m.Error))
+		a.tell(reply{unable: true})
+		return http.StatusAccepted
+	}
+	var invalid *runs.InvalidAnswerError
+	switch err := g.answer(ctx, c, q.Run, q.Gate, m.Result); {
+	case err == nil:
+	case errors.As(err, &invalid):
+		a.tell(reply{reason: invalid.Reason})
+	case errors.Is(err, runs.ErrNoSuchGate), errors.Is(err, runs.ErrNotFound):
+		g.log.Debug("answer to what is not asked any more", "run", q.Run, "elicitation", q.Gate)
+	default:
+		g.log.Warn("answering an elicitation", "run", q.Run, "elicitation", q.Gate, "error", err)
+		a.again()
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusAccepted
+}
+
+// again lets the client repeat a reply that could not be handled.
+func (a *asked) again() {
+	if a != nil {
+		a.replied.Store(false)
+	}
+}

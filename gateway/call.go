@@ -1,0 +1,238 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/runs"
+)
+
+// call is the handler of every tool. It answers through the exchange; what it
+// returns to mcp-go counts only where mcp-go has to say something itself.
+func (g *Gateway) call(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	x, ok := exchangeFrom(ctx)
+	if !ok {
+		return nil, errors.New("call outside of an exchange")
+	}
+	l := g.listing.Load()
+	switch {
+	case x.badParams != nil:
+		x.fail(mcp.INVALID_PARAMS, "params cannot be read: "+x.badParams.Error())
+	case len(x.params.Meta.ProgressToken) > maxID || len(x.params.Meta.IdempotencyKey) > maxKey:
+		x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("progressToken and perdure/idempotency-key have at most %d bytes", maxID))
+	case x.params.Meta.DryRun:
+		g.dryRun(x, l.composites[x.params.Name])
+	case l.composites[x.params.Name] != nil:
+		g.callComposite(ctx, x, l.composites[x.params.Name])
+	case g.runTools[x.params.Name].call != nil:
+		g.runTools[x.params.Name].call(g, ctx, x)
+	default:
+		g.callOther(ctx, x, l)
+	}
+	return &mcp.CallToolResult{}, nil
+}
+
+func (g *Gateway) callOther(ctx context.Context, x *exchange, l *listing) {
+	t, ok := l.tools[x.params.Name]
+	if !ok { // it was listed a moment ago
+		x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("tool %q not found", x.params.Name))
+		return
+	}
+	g.callBackend(ctx, x, t)
+}
+
+// callComposite starts a run, or finds the one that the call belongs to, and
+// renders it.
+func (g *Gateway) callComposite(ctx context.Context, x *exchange, c *composite) {
+	defer g.calls.begin(x)()
+	if x.params.RequestState != "" {
+		g.nextRound(ctx, x)
+		return
+	}
+	started, err := g.start(ctx, x, c)
+	if err != nil {
+		g.log.Info("call was not started", "tool", c.def.Name, "caller", x.caller.Subject, "error", err)
+		x.respond("", g.finish(x.client, trouble("", err)))
+		return
+	}
+	if x.session != nil && x.bind(started.ID) {
+		g.cancelRun(ctx, started.ID)
+	}
+	g.render(ctx, x, x.cursorFor(started), manner{})
+}
+
+// cursorFor is the beginning of a run's stream.
+func (x *exchange) cursorFor(s runs.Started) cursor {
+	return cursor{
+		claims:   claims{Principal: x.principal},
+		Run:      s.ID,
+		Tool:     x.params.Name,
+		ID:       x.id,
+		Token:    x.params.Meta.ProgressToken,
+		Progress: -1,
+		Attached: s.Attached,
+	}
+}
+
+// How long starting or stopping a run may take when nobody waits any more.
+const detachedLimit = 30 * time.Second
+
+// detached is for what must not stop half way because a client went away.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), detachedLimit)
+}
+
+// start makes the run of a call durable before the client hears of it.
+func (g *Gateway) start(ctx context.Context, x *exchange, c *composite) (runs.Started, error) {
+	args, err := c.def.Arguments(orEmpty(x.params.Arguments))
+	if err != nil {
+		return runs.Started{}, err
+	}
+	tools, err := g.snapshot(c.def)
+	if err != nil {
+		return runs.Started{}, err
+	}
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	req := runs.StartRequest{ID: g.runID(x), Definition: c.def, Arguments: args, Caller: x.caller, Tools: tools}
+	started, err := g.opts.Runs.Start(ctx, req)
+	if err != nil || !started.Attached {
+		return started, err
+	}
+	return g.attach(ctx, x, req, started)
+}
+
+// attach makes sure that a run which was there already is that of the same
+// call, and not of another one for which the client used the same id.
+func (g *Gateway) attach(ctx context.Context, x *exchange, req runs.StartRequest, started runs.Started) (runs.Started, error) {
+	run, err := g.opts.Runs.Show(ctx, started.ID)
+	if err != nil {
+		return started, err
+	}
+	switch {
+	case run.Caller == x.caller.Subject && sameJSON(run.Arguments, req.Arguments):
+		return started, nil
+	case x.params.Meta.IdempotencyKey != "":
+		return started, errKeyReused
+	}
+	req.ID = ""
+	return g.opts.Runs.Start(ctx, req)
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	x, errX := canonical(a)
+	y, errY := canonical(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+func canonical(raw json.RawMessage) (json.RawMessage, error) {
+	v, err := definitions.DecodeValue(orEmpty(raw))
+	if err != nil {
+		return nil, err
+	}
+	return definitions.EncodeValue(v)
+}
+
+// snapshot is what is known now of the tools that a definition uses.
+func (g *Gateway) snapshot(d *definitions.Definition) (map[string]definitions.Tool, error) {
+	tools := map[string]definitions.Tool{}
+	for _, name := range d.ToolNames() {
+		t, ok := g.findTool(name)
+		if !ok {
+			return nil, fmt.Errorf("tool %s of composite tool %s: %w", name, d.Name, errToolGone)
+		}
+		tools[name] = t
+	}
+	return tools, nil
+}
+
+var (
+	errToolGone  = errors.New("no backend offers it at the moment")
+	errKeyReused = errors.New("the idempotency key was used before for a call with other arguments: use a new key")
+)
+
+// runID is the ID of the run that a call stands for: the same one when the
+// call is repeated by key or by the transport. "" = a new one.
+func (g *Gateway) runID(x *exchange) runs.RunID {
+	switch {
+	case x.params.Meta.IdempotencyKey != "":
+		return derivedID(x.params.Name, "key", x.principal, x.params.Meta.IdempotencyKey)
+	case x.session != nil:
+		return g.sessionRunID(x.params.Name, x.client, x.id)
+	}
+	return ""
+}
+
+// sessionRunID is the ID of the run that a request of a session started.
+func (g *Gateway) sessionRunID(tool string, c *client, request json.RawMessage) runs.RunID {
+	return derivedID(tool, "session", c.principal, c.scope, string(request))
+}
+
+// nextRound goes on with a call whose client was asked something by
+// input_required: it takes the answers and renders what follows.
+func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
+	var st state
+	err := g.tokens.open(statePurpose, x.params.RequestState, x.principal, &st)
+	if err != nil || st.Tool != x.params.Name {
+		g.log.Debug("refusing a request state", "error", err)
+		x.fail(mcp.INVALID_PARAMS, "requestState is not valid for this call, or has expired")
+		return
+	}
+	reasons := map[string]string{}
+	for _, gate := range slices.Sorted(maps.Keys(st.Asked)) {
+		raw, ok := x.params.InputResponses[gate]
+		if !ok {
+			continue
+		}
+		var invalid *runs.InvalidAnswerError
+		switch err := g.answer(ctx, x.client, st.Run, gate, raw); {
+		case errors.As(err, &invalid):
+			reasons[gate] = invalid.Reason
+		case errors.Is(err, runs.ErrUnavailable):
+			x.fail(mcp.INTERNAL_ERROR, "runs cannot be reached at the moment, nothing is lost: repeat the request")
+			return
+		case err != nil && !errors.Is(err, runs.ErrNoSuchGate):
+			x.respond("", g.finish(x.client, trouble(st.Run, err)))
+			return
+		}
+	}
+	at := x.cursorFor(runs.Started{ID: st.Run})
+	at.Seq, at.Asked = st.Seq, st.Asked
+	g.render(ctx, x, at, manner{goesOn: true, reasons: reasons})
+}
+
+// answer gives a client's answer to an elicitation on. That somebody else's
+// came first is no error.
+func (g *Gateway) answer(ctx context.Context, c *client, run runs.RunID, gate string, raw json.RawMessage) error {
+	var given struct {
+		Action  string          `json:"action"`
+		Content json.RawMessage `json:"content"`
+	}
+	if err := json.Unmarshal(raw, &given); err != nil {
+		return &runs.InvalidAnswerError{Reason: "the answer is not an object with an action"}
+	}
+	answer := runs.Answer{ElicitationID: gate, Action: given.Action, By: c.caller.Subject}
+	switch given.Action {
+	case "accept":
+		answer.Content = orEmpty(given.Content)
+	case "decline", "cancel":
+	default:
+		return &runs.InvalidAnswerError{Reason: "the action must be accept, decline or cancel"}
+	}
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	decision, err := g.opts.Runs.Answer(ctx, run, answer)
+	if err == nil && !decision.Won {
+		g.log.Info("an answer came too late", "run", run, "elicitation", gate, "by", answer.By, "won", decision.By)
+	}
+	return err
+}

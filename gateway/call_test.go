@@ -1,0 +1,250 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/runs"
+)
+
+func echoed(p *play) { p.complete(p.arguments()) }
+
+func TestArguments(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"echoed": echoed})
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	m := c.call("1", "echoed", `{"message":7,"n":"x"}`, "").result(true)
+	if err := hasAll(m.text(), "message", "n", "Correct the arguments"); err != nil {
+		t.Error(err)
+	}
+	if w.runs.starts != 0 {
+		t.Error("a run was started with wrong arguments")
+	}
+	c.call("2", "echoed", `{"message":"m","extra":12345678901234567890}`, "").result(false).
+		structuredIs(t, `{"extra":12345678901234567890,"message":"m","n":1}`)
+	req := w.runs.snapshot(w.runs.only(t)).req
+	if req.Caller.Subject != "user-ann" || req.Caller.Client != "wire/1" || req.Tools["be_echo"].Original != "echo" {
+		t.Errorf("the run was started with %+v", req)
+	}
+}
+
+func TestTheSameCallIsTheSameRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"echoed": echoed})
+	_, second := w.replica()
+	ann := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	id := func(m *msg) string {
+		var run struct {
+			ID       string
+			Attached bool
+		}
+		if err := json.Unmarshal(m.Result.Meta["perdure/run"], &run); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(run.ID, " ", run.Attached)
+	}
+	first := id(ann.call("1", "echoed", `{"message":"a"}`, "").result(false))
+	run, _, _ := strings.Cut(first, " ")
+	ann.url = second
+	if got := id(ann.call("1", "echoed", `{"message":"a","n":1}`, "").result(false)); got != run+" true" {
+		t.Errorf("repeated by the transport: %s, want %s", got, run)
+	}
+	if got := id(ann.call("1", "echoed", `{"message":"b"}`, "").result(false)); strings.HasPrefix(got, run+" ") {
+		t.Error("another call with the id of an old one got the old result")
+	}
+	if got := id(ann.call("2", "echoed", `{"message":"a"}`, "").result(false)); strings.HasPrefix(got, run+" ") {
+		t.Error("a new call joined an old run")
+	}
+
+	keyed := func(c *wire, id, message string) *msg {
+		return c.call(id, "echoed", `{"message":"`+message+`"}`, `{"perdure/idempotency-key":"k"}`).next()
+	}
+	run, _, _ = strings.Cut(id(keyed(ann, "3", "a")), " ")
+	if got := id(keyed(ann, "4", "a")); got != run+" true" {
+		t.Errorf("repeated by key: %s, want %s", got, run)
+	}
+	if m := keyed(ann, "5", "other"); !m.Result.IsError || !strings.Contains(m.text(), "idempotency key") {
+		t.Errorf("a key was used for two calls: %s", m.text())
+	}
+	bob := connect(t, w.url, "bob", "2025-11-25", `{}`)
+	if got := id(keyed(bob, "3", "a")); strings.HasPrefix(got, run+" ") {
+		t.Error("somebody else's key gave the run away")
+	}
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	hang := func(p *play) {
+		p.begin("a", "be_echo")
+		<-p.f.ctx.Done()
+	}
+	const cancel = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":%q}}`
+	for name, tt := range map[string]struct {
+		reason string
+		where  string // the replica that hears of it
+		drop   bool   // the stream, before
+		want   string
+	}{
+		"here":                        {"the user gave up", "here", false, "cancelled"},
+		"at another replica":          {"the user gave up", "there", false, "cancelled"},
+		"after the stream broke":      {"the user gave up", "here", true, "cancelled"},
+		"a request timeout":           {"McpError: MCP error -32001: Request timed out", "here", true, "running"},
+		"a deadline":                  {"context deadline exceeded", "there", true, "running"},
+		"a dropped connection is not": {"", "", true, "running"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]func(*play){"hang": hang, "other": hang})
+			_, there := w.replica()
+			c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+			ctx, drop := context.WithCancel(t.Context())
+			defer drop()
+			stream := c.do(ctx, http.MethodPost, callBody("1", "hang", `{}`, `{"progressToken":1}`))
+			stream.progress()
+			run := w.runs.only(t)
+			if tt.drop {
+				drop()
+			}
+			if tt.where == "there" {
+				c.url = there
+			}
+			if tt.where != "" {
+				if got := c.post(fmt.Sprintf(cancel, tt.reason)); got.StatusCode != http.StatusAccepted {
+					t.Errorf("HTTP %d", got.StatusCode)
+				}
+			}
+			if tt.want == "cancelled" {
+				w.runs.wait(t.Context(), func() bool { return w.runs.runs[run].stopped })
+				if !tt.drop {
+					if m := stream.result(true); !strings.Contains(m.text(), "cancelled by the client") {
+						t.Errorf("result: %s", m.text())
+					}
+				}
+				return
+			}
+			if got := w.runs.snapshot(run).run.Status; string(got) != tt.want {
+				t.Errorf("the run is %s", got)
+			}
+		})
+	}
+}
+
+func TestCancelledWaitLeavesTheRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated})
+	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
+	first := c.call("1", "gated", `{}`, "")
+	question, _, _ := first.asked()
+	waiting := c.call("2", "perdure_run_await", fmt.Sprintf(`{"runId":%q}`, w.runs.only(t)), "")
+	waiting.asked()
+	c.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2,"reason":"the user gave up"}}`)
+	if f, ok := waiting.frame(); ok {
+		t.Errorf("the cancelled wait went on: %s", f.Data)
+	}
+	c.reply(question, `{"action":"decline"}`)
+	first.result(false).structuredIs(t, `{"action":"decline","by":"user-ann"}`)
+}
+
+func TestModernCancelDoesNotReachOthers(t *testing.T) {
+	t.Parallel()
+	release := make(chan bool)
+	w := newWorld(t, map[string]func(*play){"waits": func(p *play) {
+		p.begin("a", "be_echo")
+		<-release
+		p.complete(`{}`)
+	}})
+	c := &wire{T: t, url: w.url, caller: "ann"}
+	stream := c.modernCall("waits", `{}`, `{}`, "")
+	stream.progress()
+	serial := requestSerial.Load()
+	for id := serial - 20; id <= serial; id++ {
+		body := fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`, id)
+		c.post(body, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "notifications/cancelled", "X-Caller", "mallory")
+	}
+	close(release)
+	stream.result(false)
+}
+
+func TestRunTools(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated}, func(o *gateway.Options) { o.Patience = 0 })
+	ann := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	bob := connect(t, w.url, "bob", "2025-11-25", `{}`)
+	asking := connect(t, w.url, "ann", "2025-11-25", canAsk)
+	first := asking.call("1", "gated", `{}`, "")
+	question, _, _ := first.asked()
+	run := w.runs.only(t)
+	of := func(id runs.RunID) string { return fmt.Sprintf(`{"runId":%q,"waitSeconds":0}`, id) }
+
+	m := ann.call("2", "perdure_run_await", of(run), "").result(false)
+	if err := hasAll(string(m.Result.Structured), "waiting_for_approval", "Write?"); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"perdure_run_await", "perdure_run_cancel"} {
+		args := fmt.Sprintf(`{"runId":%q}`, run)
+		if m := bob.call(`"`+name+`"`, name, args, "").result(true); !strings.Contains(m.text(), "no such run of yours") {
+			t.Errorf("somebody else's run, %s: %s", name, m.text())
+		}
+		for i, bad := range []string{`{}`, `{"runId":5}`, `{"runId":"x/y"}`, `{"runId":"x/y","answer":"accept"}`} {
+			ann.call(fmt.Sprintf(`"%s %d"`, name, i), name, bad, "").result(true)
+		}
+	}
+	ann.call("20", "perdure_run_await", fmt.Sprintf(`{"runId":%q,"waitSeconds":56}`, run), "").result(true)
+
+	m = bob.call("3", "perdure_run_list", `{}`, "").result(false)
+	m.structuredIs(t, `{"runs":[]}`)
+	m = ann.call("3", "perdure_run_list", `{"tool":"gated"}`, "").result(false)
+	if err := hasAll(string(m.Result.Structured), string(run), `"waitingFor":[{"stepId":"gate","message":"Write?"}]`); err != nil {
+		t.Error(err)
+	}
+
+	// The client that waits for a run is asked as well, if it can be.
+	awaiting := asking.call("4", "perdure_run_await", fmt.Sprintf(`{"runId":%q}`, run), "")
+	again, _, _ := awaiting.asked()
+	if again == question {
+		t.Error("two questions of a session have the same id")
+	}
+	asking.reply(again, `{"action":"decline"}`)
+	awaiting.result(false).structuredIs(t, `{"action":"decline","by":"user-ann"}`)
+	if m := first.next(); m.Method != "notifications/cancelled" {
+		t.Errorf("the first question was not withdrawn: %+v", m)
+	}
+	first.result(false)
+	ann.call("5", "perdure_run_await", of(run), "").result(false).structuredIs(t, `{"action":"decline","by":"user-ann"}`)
+	if m := ann.call("6", "perdure_run_cancel", fmt.Sprintf(`{"runId":%q}`, run), "").result(true); !strings.Contains(m.text(), "ended already") {
+		t.Errorf("cancelling what has ended: %s", m.text())
+	}
+}
+
+func TestRunCancelTool(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated})
+	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
+	stream := c.call("1", "gated", `{}`, "")
+	stream.asked()
+	run := w.runs.only(t)
+	c.call("2", "perdure_run_cancel", fmt.Sprintf(`{"runId":%q,"reason":"not any more"}`, run), "").result(false).
+		structuredIs(t, fmt.Sprintf(`{"runId":%q,"status":"cancelling"}`, run))
+	if m := stream.next(); m.Method != "notifications/cancelled" {
+		t.Errorf("the question was not withdrawn: %+v", m)
+	}
+	if m := stream.result(true); !strings.Contains(m.text(), "not any more") {
+		t.Errorf("result: %s", m.text())
+	}
+}
+
+func TestTroubleWithRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"echoed": echoed})
+	w.runs.startErr = func() error { return fmt.Errorf("starting: %w", runs.ErrUnavailable) }
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	m := c.call("1", "echoed", `{}`, "").result(true)
+	if err := hasAll(string(m.Result.Meta["perdure/error"]), `"code":"unavailable"`, `"retryable":true`); err != nil {
+		t.Error(err)
+	}
+}

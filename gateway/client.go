@@ -1,0 +1,137 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/runs"
+)
+
+// A client is what is known, in one request, of who sent it and of what it can
+// be sent.
+type client struct {
+	caller    runs.Caller
+	principal string
+	modern    bool // 2026-07-28: no session, no requests from the server
+	version   string
+	canAsk    bool     // shows elicitations to its user, in form mode
+	streams   bool     // takes several messages in answer to one request
+	overHTTP  bool     // otherwise stdio: streams end with the process
+	session   *session // of a client that is not modern
+	scope     string   // in which the ids of its requests are its own; "" = it cannot cancel them
+}
+
+// resumable clients come back with the id of the last event when a stream
+// ends before its response.
+func (c *client) resumable() bool {
+	return c.overHTTP && c.streams && !c.modern && c.version >= mcp.ProtocolVersion20251125
+}
+
+// name sets what the client calls itself, if the caller's authentication says
+// nothing of it.
+func (c *client) name(name string) {
+	if c.caller.Client == "" {
+		c.caller.Client = name
+	}
+}
+
+// Limits of what clients choose and tokens repeat.
+const (
+	maxID       = 256 // bytes of a JSON-RPC id or a progress token
+	maxKey      = 256 // bytes of an idempotency key
+	maxClientID = 100 // bytes of a client's name and version
+)
+
+// A message is one JSON-RPC message of a client.
+type message struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
+}
+
+func (m *message) isRequest() bool { return m.Method != "" && !isNull(m.ID) }
+
+func (m *message) isResponse() bool {
+	return m.Method == "" && !isNull(m.ID) && (len(m.Result) > 0 || len(m.Error) > 0)
+}
+
+// Params are the parameters of all requests that the gateway looks into.
+type params struct {
+	// tools/call
+	Name           string                     `json:"name"`
+	Arguments      json.RawMessage            `json:"arguments"`
+	RequestState   string                     `json:"requestState"`
+	InputResponses map[string]json.RawMessage `json:"inputResponses"`
+	// notifications/cancelled
+	RequestID json.RawMessage `json:"requestId"`
+	Reason    string          `json:"reason"`
+	// initialize
+	ProtocolVersion string                 `json:"protocolVersion"`
+	Capabilities    mcp.ClientCapabilities `json:"capabilities"`
+	ClientInfo      mcp.Implementation     `json:"clientInfo"`
+
+	Meta meta `json:"_meta"`
+}
+
+type meta struct {
+	ProgressToken   json.RawMessage         `json:"progressToken"`
+	ProtocolVersion string                  `json:"io.modelcontextprotocol/protocolVersion"`
+	Capabilities    *mcp.ClientCapabilities `json:"io.modelcontextprotocol/clientCapabilities"`
+	ClientInfo      mcp.Implementation      `json:"io.modelcontextprotocol/clientInfo"`
+	IdempotencyKey  string                  `json:"perdure/idempotency-key"`
+	DryRun          bool                    `json:"perdure/dry-run"`
+}
+
+// modernClient is the client of a request of 2026-07-28, which says in every
+// request what it is.
+func modernClient(caller runs.Caller, p *params) *client {
+	c := &client{caller: caller, principal: principalOf(caller), modern: true, version: p.Meta.ProtocolVersion}
+	c.canAsk = p.Meta.Capabilities != nil && canAsk(*p.Meta.Capabilities)
+	c.name(clientName(p.Meta.ClientInfo))
+	return c
+}
+
+// sessionClient is the client of a request in a session.
+func sessionClient(caller runs.Caller, s *session) *client {
+	c := &client{caller: caller, principal: principalOf(caller), version: s.Version, canAsk: s.CanAsk, session: s, scope: s.Nonce}
+	c.name(s.Client)
+	return c
+}
+
+// newSession is the session that an initialize request asks for.
+func newSession(principal, nonce string, p *params) *session {
+	return &session{
+		claims:  claims{Principal: principal},
+		Nonce:   nonce,
+		Version: mcp.NegotiateLegacyVersion(p.ProtocolVersion),
+		CanAsk:  canAsk(p.Capabilities),
+		Client:  clientName(p.ClientInfo),
+	}
+}
+
+// canAsk reports whether a client shows forms: an elicitation capability
+// without modes means form.
+func canAsk(c mcp.ClientCapabilities) bool {
+	return c.Elicitation != nil && (c.Elicitation.Form != nil || c.Elicitation.URL == nil)
+}
+
+func clientName(i mcp.Implementation) string {
+	name := i.Name
+	if i.Version != "" {
+		name += "/" + i.Version
+	}
+	if len(name) > maxClientID {
+		name = strings.ToValidUTF8(name[:maxClientID], "")
+	}
+	return name
+}
+
+func isNull(raw json.RawMessage) bool {
+	raw = bytes.TrimSpace(raw)
+	return len(raw) == 0 || string(raw) == "null"
+}

@@ -1,0 +1,199 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/runs"
+)
+
+// An exchange is one tools/call under way: who called what, and where the
+// answer goes.
+type exchange struct {
+	*client
+	id        json.RawMessage
+	params    *params
+	badParams error // why params could not be read
+	out       outlet
+
+	mu     sync.Mutex
+	ends   runs.RunID    // the run that ends when the call is cancelled; "" = none
+	cancel chan struct{} // closed when the client cancels the call; nil before calls.begin
+}
+
+type exchangeKey struct{}
+
+func withExchange(ctx context.Context, x *exchange) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, x)
+}
+
+func exchangeFrom(ctx context.Context) (*exchange, bool) {
+	x, ok := ctx.Value(exchangeKey{}).(*exchange)
+	return x, ok
+}
+
+// An envelope is a JSON-RPC message that the gateway writes.
+type envelope struct {
+	JSONRPC string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id,omitempty"`
+	Method  string          `json:"method,omitempty"`
+	Params  any             `json:"params,omitempty"`
+	Result  any             `json:"result,omitempty"`
+	Error   *rpcError       `json:"error,omitempty"`
+}
+
+type rpcError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+// notify sends a notification; place is its id in the stream, "" = none.
+func (x *exchange) notify(place string, method mcp.MCPMethod, params any) {
+	x.out.event(place, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, Method: string(method), Params: params}))
+}
+
+// ask sends a request to the client, whose answer comes as a message of its own.
+func (x *exchange) ask(place, id string, method mcp.MCPMethod, params any) {
+	x.out.event(place, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: mustEncode(id), Method: string(method), Params: params}))
+}
+
+// respond sends the result of the call, parts of which may come from outside.
+func (x *exchange) respond(place string, result any) {
+	body, err := encode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: x.id, Result: result})
+	if err != nil {
+		x.fail(mcp.INTERNAL_ERROR, "the result is not JSON")
+		return
+	}
+	x.out.answer(place, http.StatusOK, body)
+}
+
+// fail answers with a JSON-RPC error, for calls that are not proper calls.
+// What fails while a tool works is a result with isError.
+func (x *exchange) fail(code int, message string) {
+	status := http.StatusOK
+	if x.modern && code != mcp.INTERNAL_ERROR {
+		status = http.StatusBadRequest
+	}
+	x.out.answer("", status, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: x.id, Error: &rpcError{code, message}}))
+}
+
+// cancelled is closed when the client cancels the call.
+func (x *exchange) cancelled() <-chan struct{} { return x.cancel }
+
+// bind says which run ends with the call, and whether the call was cancelled
+// before.
+func (x *exchange) bind(run runs.RunID) (cancelled bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.ends = run
+	return x.isCancelled()
+}
+
+// stop cancels the call and returns the run that has to end with it.
+func (x *exchange) stop() runs.RunID {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.isCancelled() {
+		close(x.cancel)
+	}
+	return x.ends
+}
+
+func (x *exchange) isCancelled() bool {
+	select {
+	case <-x.cancel:
+		return true
+	default:
+		return false
+	}
+}
+
+// Calls are the calls under way in this process, for clients that cancel them.
+type calls struct {
+	mu   sync.Mutex
+	open map[string]*exchange
+}
+
+// begin enters a call; what it returns takes it out again.
+func (c *calls) begin(x *exchange) (end func()) {
+	x.cancel = make(chan struct{})
+	if x.scope == "" {
+		return func() {}
+	}
+	key := callKey(x.scope, x.id)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open == nil {
+		c.open = map[string]*exchange{}
+	}
+	c.open[key] = x
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.open[key] == x {
+			delete(c.open, key)
+		}
+	}
+}
+
+func (c *calls) find(scope string, id json.RawMessage) *exchange {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open[callKey(scope, id)]
+}
+
+func callKey(scope string, id json.RawMessage) string { return scope + " " + string(id) }
+
+// cancelled takes notifications/cancelled of a client that has a session. The
+// call may be on another replica, or its stream may have broken: what it
+// started is then found by the ID that it was given.
+func (g *Gateway) cancelled(ctx context.Context, c *client, p *params) {
+	if isNull(p.RequestID) || len(p.RequestID) > maxID {
+		return
+	}
+	if timedOut(p.Reason) {
+		g.log.Debug("client stopped waiting for a call, its run goes on", "reason", p.Reason)
+		return
+	}
+	if x := g.calls.find(c.scope, p.RequestID); x != nil {
+		g.cancelRun(ctx, x.stop())
+		return
+	}
+	ctx, done := detached(ctx)
+	defer done()
+	for _, name := range g.listing.Load().compositeNames() {
+		if g.opts.Runs.Cancel(ctx, g.sessionRunID(name, c, p.RequestID), cancelReason) == nil {
+			return
+		}
+	}
+}
+
+func (g *Gateway) cancelRun(ctx context.Context, run runs.RunID) {
+	if run == "" {
+		return
+	}
+	ctx, done := detached(ctx)
+	defer done()
+	if err := g.opts.Runs.Cancel(ctx, run, cancelReason); err != nil {
+		g.log.Warn("cancelling a run", "run", run, "error", err)
+	}
+}
+
+const cancelReason = "cancelled by the client that called it"
+
+// timedOut reports whether a reason for a cancellation is a client's own
+// request timeout: it does not say that somebody wants the run to end.
+func timedOut(reason string) bool {
+	reason = strings.ToLower(reason)
+	for _, sign := range []string{"timed out", "timeout", "time out", "deadline exceeded", "-32001"} {
+		if strings.Contains(reason, sign) {
+			return true
+		}
+	}
+	return false
+}

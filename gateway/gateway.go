@@ -1,0 +1,226 @@
+// Package gateway answers: how does an MCP client, whatever it can do, call a
+// composite tool and get its result?
+//
+// A composite call is a run that lives elsewhere (Runs). What happens here is
+// translation: a call starts a run, and the events of the run become whatever
+// the client of that call understands.
+//
+//	client                                what it sees while the run is under way
+//	2025-11-25 and before, can be asked   one SSE stream: progress, elicitation/create, the result;
+//	                                      resumable by Last-Event-ID
+//	2026-07-28, can be asked              progress, then input_required with a requestState; the
+//	                                      retry brings the answers
+//	either, cannot be asked               after some patience a handle on the run, and tools with
+//	                                      which a model waits for it
+//
+// Nothing that a later request needs is kept in memory. Session ids, event
+// ids, the ids of questions and request states are signed tokens that say what
+// they stand for, so that any replica with the same key can go on where
+// another one stopped. A client that goes away never ends a run.
+//
+// The protocol itself (handshakes, header checks, tools/list, subscriptions)
+// is mcp-go in stateless mode; calls of tools write their answer past it, so
+// that results are exact and each message goes out on the stream of its call.
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"iter"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/runs"
+)
+
+// Runs is what the gateway wants of runs; *runs.Client has it.
+type Runs interface {
+	Start(ctx context.Context, req runs.StartRequest) (runs.Started, error)
+	Follow(ctx context.Context, id runs.RunID, after int64) iter.Seq2[runs.Event, error]
+	Get(ctx context.Context, id runs.RunID) (*runs.Run, error)
+	Show(ctx context.Context, id runs.RunID) (*runs.Detail, error)
+	Answer(ctx context.Context, id runs.RunID, answer runs.Answer) (runs.Decision, error)
+	Cancel(ctx context.Context, id runs.RunID, reason string) error
+	List(ctx context.Context, filter runs.Filter) ([]runs.Run, error)
+}
+
+// A Catalogue is what the gateway wants of the backends; *backends.Pool has it.
+type Catalogue interface {
+	// Tools are all tools, hidden ones included.
+	Tools() []backends.Tool
+	// Find resolves an exposed name, or backend.originalName.
+	Find(name string) (backends.Tool, bool)
+	Call(ctx context.Context, call backends.Call) (*backends.Result, error)
+	// OnChange has f called after every change of Tools.
+	OnChange(f func())
+}
+
+// Options of a gateway. Runs and Catalogue are required.
+type Options struct {
+	Name    string // of the server, as clients see it; "" = perdure
+	Version string // "" = dev
+
+	Runs      Runs
+	Catalogue Catalogue
+
+	// Key signs what clients carry from one request to the next. Replicas
+	// share it. nil = a random one: then sessions, open questions and request
+	// states do not survive this process, and no other replica takes them.
+	Key []byte
+	// RetiredKeys still open tokens, but sign no new ones. nil = none.
+	RetiredKeys [][]byte
+
+	// Authenticate says who sent a request; an error is answered 401, and its
+	// text is not shown. The caller's Subject must not be empty. nil = everybody
+	// is the caller "anonymous".
+	Authenticate func(*http.Request) (runs.Caller, error)
+	// StdioCaller is the caller of ServeStdio. Zero = "anonymous".
+	StdioCaller runs.Caller
+
+	// Patience is how long a call blocks for a client that cannot be asked,
+	// before it is given a handle on the run instead of its result.
+	// 0 = 50 s; negative = for ever.
+	Patience time.Duration
+	// KeepAlive is the longest time without a message on a stream. 0 = 15 s.
+	KeepAlive time.Duration
+	// ReaskAfter is how long a resumed stream waits for the answer to a
+	// question that was asked before it broke, until it asks again. 0 = 1 min.
+	ReaskAfter time.Duration
+
+	// RunURL is the page on which a person can answer for a run, given to
+	// clients that cannot ask. nil = there is none.
+	RunURL func(runs.RunID) string
+	// NoRunTools leaves out perdure_run_await, perdure_run_cancel and
+	// perdure_run_list.
+	NoRunTools bool
+
+	// AllowedOrigins are the web origins that may send requests, e.g.
+	// https://chat.example.com, besides those on this machine. Their hosts are
+	// accepted as Host as well.
+	AllowedOrigins []string
+	// MaxRequest is the size of the largest request body. 0 = 8 MiB.
+	MaxRequest int64
+
+	Logger *slog.Logger // nil = slog.Default()
+}
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.Name, "perdure")
+	setDefault(&o.Version, "dev")
+	setDefault(&o.Patience, 50*time.Second)
+	setDefault(&o.KeepAlive, 15*time.Second)
+	setDefault(&o.ReaskAfter, time.Minute)
+	setDefault(&o.MaxRequest, 8<<20)
+	setDefault(&o.StdioCaller.Subject, anonymous)
+	if o.Authenticate == nil {
+		o.Authenticate = func(*http.Request) (runs.Caller, error) { return runs.Caller{Subject: anonymous}, nil }
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if len(o.Key) == 0 {
+		o.Key = make([]byte, 32)
+		_, _ = rand.Read(o.Key) // never fails
+	}
+	return o
+}
+
+const anonymous = "anonymous"
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// A Gateway is an MCP server whose tools are composite tools and the tools of
+// the backends. It is safe for concurrent use.
+type Gateway struct {
+	opts   Options
+	log    *slog.Logger
+	tokens *sealer
+	mcp    *server.MCPServer
+	http   *server.StreamableHTTPServer
+
+	runTools  map[string]runTool // none with NoRunTools
+	listing   atomic.Pointer[listing]
+	rebuildMu sync.Mutex // guards what follows
+	defs      []*definitions.Definition
+	reasons   map[string]string // what was logged last of tools that are not listed
+
+	questions questions
+	calls     calls
+
+	drain    sync.Once
+	draining chan struct{}
+}
+
+// New makes a gateway without composite tools; SetDefinitions gives it some.
+func New(opts Options) (*Gateway, error) {
+	if opts.Runs == nil || opts.Catalogue == nil {
+		return nil, errors.New("gateway: Runs and Catalogue are required")
+	}
+	opts = opts.withDefaults()
+	g := &Gateway{
+		opts:     opts,
+		log:      opts.Logger,
+		tokens:   newSealer(opts.Key, opts.RetiredKeys),
+		reasons:  map[string]string{},
+		draining: make(chan struct{}),
+	}
+	if !opts.NoRunTools {
+		g.runTools = runTools()
+	}
+	g.mcp = server.NewMCPServer(opts.Name, opts.Version,
+		server.WithToolCapabilities(true),
+		server.WithRecovery(),
+		server.WithInstructions(g.instructions()))
+	g.http = server.NewStreamableHTTPServer(g.mcp,
+		server.WithStateLess(true),
+		server.WithDisableLocalhostProtection(true), // forbidden does it, for every method
+		server.WithStreamableHTTPLogger(opts.Logger))
+	g.rebuild()
+	opts.Catalogue.OnChange(g.rebuild)
+	return g, nil
+}
+
+func (g *Gateway) instructions() string {
+	if g.opts.NoRunTools {
+		return ""
+	}
+	return "Some tools start runs that take long or wait for a person's approval. " +
+		"Where a result says status waiting_for_approval or running, the run goes on: " +
+		"call " + awaitTool + " with its runId instead of calling the tool again."
+}
+
+// Handler serves MCP over streamable HTTP at /mcp. The http.Server around it
+// may have a WriteTimeout: streams push it off for as long as they live.
+func (g *Gateway) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/mcp", g.serveMCP)
+	return mux
+}
+
+// SetDefinitions replaces the composite tools. Definitions that cannot be
+// offered now are kept and offered when the catalogue has their tools.
+func (g *Gateway) SetDefinitions(defs []*definitions.Definition) {
+	g.rebuildMu.Lock()
+	g.defs = defs
+	g.rebuildMu.Unlock()
+	g.rebuild()
+}
+
+// Drain asks every open stream to end: those that can be resumed are cut, so
+// that their clients come back to another replica; calls of other clients are
+// answered with a handle on their run. It returns at once, and the requests
+// end shortly after; runs are left alone.
+func (g *Gateway) Drain() { g.drain.Do(func() { close(g.draining) }) }

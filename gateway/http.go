@@ -1,0 +1,298 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/perdure/perdure/runs"
+)
+
+const sessionHeader = server.HeaderKeySessionID
+
+// serveMCP is the front of the MCP endpoint. It answers by itself what mcp-go
+// cannot answer without memory that only one replica has: sessions, the
+// client's answers to questions, cancellation, and streams that are resumed.
+func (g *Gateway) serveMCP(w http.ResponseWriter, r *http.Request) {
+	if why := g.forbidden(r); why != "" {
+		http.Error(w, why, http.StatusForbidden)
+		return
+	}
+	if g.shared(w, r) {
+		return
+	}
+	caller, err := g.opts.Authenticate(r)
+	if err == nil && caller.Subject == "" {
+		err = errors.New("caller without a subject")
+	}
+	if err != nil {
+		g.log.Info("refusing a request", "remote", r.RemoteAddr, "error", err)
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		http.Error(w, "not authenticated", http.StatusUnauthorized)
+		return
+	}
+	switch r.Method {
+	case http.MethodPost:
+		g.post(w, r, caller)
+	case http.MethodGet:
+		g.get(w, r, caller)
+	default: // DELETE as well: sessions end by expiring
+		w.Header().Set("Allow", "GET, POST")
+		http.Error(w, r.Method+" is not supported", http.StatusMethodNotAllowed)
+	}
+}
+
+// forbidden says why a request is refused for where it comes from: a page of a
+// web site that may not, or a name that was rebound to this machine.
+func (g *Gateway) forbidden(r *http.Request) string {
+	if origin := r.Header.Get("Origin"); origin != "" && !g.allowedOrigin(origin) {
+		return fmt.Sprintf("origin %q is not allowed", origin)
+	}
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if local != nil && isLoopback(local.String()) && !isLoopback(r.Host) && !g.allowedHost(r.Host) {
+		return fmt.Sprintf("host %q is not allowed on a loopback address", r.Host)
+	}
+	return ""
+}
+
+// shared lets pages of allowed origins read what they get, and answers the
+// question whether they may ask.
+func (g *Gateway) shared(w http.ResponseWriter, r *http.Request) (answered bool) {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return false
+	}
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Add("Vary", "Origin")
+	h.Set("Access-Control-Expose-Headers", sessionHeader+", WWW-Authenticate")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, POST")
+	h.Set("Access-Control-Allow-Headers", r.Header.Get("Access-Control-Request-Headers"))
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
+
+func (g *Gateway) allowedOrigin(origin string) bool {
+	if slices.Contains(g.opts.AllowedOrigins, origin) {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && isLoopback(u.Host)
+}
+
+func (g *Gateway) allowedHost(host string) bool {
+	return slices.ContainsFunc(g.opts.AllowedOrigins, func(origin string) bool {
+		u, err := url.Parse(origin)
+		return err == nil && strings.EqualFold(u.Host, host)
+	})
+}
+
+// isLoopback takes a host with or without a port.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = strings.Trim(address, "[]")
+	}
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
+}
+
+func (g *Gateway) post(w http.ResponseWriter, r *http.Request, caller runs.Caller) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		http.Error(w, "Content-Type must be application/json", http.StatusUnsupportedMediaType)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, g.opts.MaxRequest))
+	if err != nil {
+		refuseBody(w, err)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	var m message
+	if json.Unmarshal(body, &m) != nil || len(m.ID) > maxID {
+		g.http.ServeHTTP(w, r) // which says what is wrong with it
+		return
+	}
+	var p params
+	badParams := json.Unmarshal(orEmpty(m.Params), &p)
+	c, ok := g.identify(w, r, caller, &m, &p)
+	if !ok {
+		return
+	}
+	c.overHTTP, c.streams = true, acceptsStream(r)
+	g.dispatch(w, r, c, &m, &p, badParams)
+}
+
+func refuseBody(w http.ResponseWriter, err error) {
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		http.Error(w, fmt.Sprintf("request body is larger than %d bytes", tooLarge.Limit), http.StatusRequestEntityTooLarge)
+		return
+	}
+	http.Error(w, "request body cannot be read", http.StatusBadRequest)
+}
+
+func orEmpty(raw json.RawMessage) json.RawMessage {
+	if isNull(raw) {
+		return json.RawMessage("{}")
+	}
+	return raw
+}
+
+func acceptsStream(r *http.Request) bool {
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	return strings.Contains(accept, "text/event-stream") || strings.Contains(accept, "*/*")
+}
+
+// identify finds out which era a request is of and whose it is. It answers
+// requests of the session era that have no session.
+func (g *Gateway) identify(w http.ResponseWriter, r *http.Request, caller runs.Caller, m *message, p *params) (*client, bool) {
+	if mcp.IsModernProtocol(p.Meta.ProtocolVersion) || mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion)) {
+		return modernClient(caller, p), true
+	}
+	if m.Method == string(mcp.MethodInitialize) {
+		s := newSession(principalOf(caller), newNonce(), p)
+		s.Expires = g.tokens.now().Add(sessionLife).Unix()
+		w.Header().Set(sessionHeader, g.tokens.seal(sessionPurpose, s))
+		return sessionClient(caller, s), true
+	}
+	s, ok := g.sessionOf(w, r, caller)
+	if !ok {
+		return nil, false
+	}
+	return sessionClient(caller, s), true
+}
+
+// sessionOf opens the session of a request, or answers that there is none: the
+// client then makes a new one.
+func (g *Gateway) sessionOf(w http.ResponseWriter, r *http.Request, caller runs.Caller) (*session, bool) {
+	id := r.Header.Get(sessionHeader)
+	if id == "" {
+		http.Error(w, "missing "+sessionHeader+" header: send initialize first", http.StatusBadRequest)
+		return nil, false
+	}
+	var s session
+	if err := g.tokens.open(sessionPurpose, id, principalOf(caller), &s); err != nil {
+		g.log.Debug("refusing a session", "error", err)
+		http.Error(w, "session not found: send initialize again", http.StatusNotFound)
+		return nil, false
+	}
+	return &s, true
+}
+
+func (g *Gateway) dispatch(w http.ResponseWriter, r *http.Request, c *client, m *message, p *params, badParams error) {
+	switch {
+	case m.isResponse() && !c.modern:
+		w.WriteHeader(g.replied(r.Context(), c, m))
+	case m.Method == string(mcp.MethodNotificationCancelled):
+		// In 2026-07-28 a request over HTTP is cancelled by closing its stream,
+		// and mcp-go would cancel whatever request has that id.
+		if !c.modern {
+			g.cancelled(r.Context(), c, p)
+		}
+		w.WriteHeader(http.StatusAccepted)
+	case m.Method == string(mcp.MethodToolsCall) && m.isRequest():
+		s := newSink(w, c.streams)
+		x := &exchange{client: c, id: m.ID, params: p, badParams: badParams, out: s}
+		g.http.ServeHTTP(s, r.WithContext(withExchange(r.Context(), x)))
+		s.close()
+	case m.Method == string(mcp.MethodSubscriptionsListen):
+		ctx, stop := g.untilDrain(r.Context())
+		defer stop()
+		keepLive(ctx, w, g.opts.KeepAlive, func(w http.ResponseWriter) { g.http.ServeHTTP(w, r.WithContext(ctx)) })
+	default:
+		g.http.ServeHTTP(w, r)
+	}
+}
+
+func (g *Gateway) untilDrain(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-g.draining:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// get serves the two streams that clients of the session era open by GET: one
+// that goes on where another broke, and one for what belongs to no request.
+func (g *Gateway) get(w http.ResponseWriter, r *http.Request, caller runs.Caller) {
+	if mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion)) {
+		w.Header().Set("Allow", "POST")
+		http.Error(w, "GET is not supported in "+mcp.ProtocolVersion20260728+": use subscriptions/listen", http.StatusMethodNotAllowed)
+		return
+	}
+	if !acceptsStream(r) {
+		http.Error(w, "Accept must include text/event-stream", http.StatusNotAcceptable)
+		return
+	}
+	s, ok := g.sessionOf(w, r, caller)
+	if !ok {
+		return
+	}
+	c := sessionClient(caller, s)
+	c.overHTTP, c.streams = true, true
+	if last := r.Header.Get(mcp.HeaderLastEventID); last != "" {
+		g.resume(w, r, c, last)
+		return
+	}
+	g.listen(w, r)
+}
+
+// resume rebuilds the stream of a call from the run, after the event that the
+// client saw last.
+func (g *Gateway) resume(w http.ResponseWriter, r *http.Request, c *client, last string) {
+	var at cursor
+	if err := g.tokens.open(eventPurpose, last, c.principal, &at); err != nil {
+		g.log.Debug("refusing to resume a stream", "error", err)
+		http.Error(w, "unknown "+mcp.HeaderLastEventID, http.StatusBadRequest)
+		return
+	}
+	out := newSink(w, true)
+	x := &exchange{client: c, id: at.ID, params: &params{Name: at.Tool, Meta: meta{ProgressToken: at.Token}}, out: out}
+	defer g.calls.begin(x)()
+	how := manner{goesOn: true}
+	if at.Tool == awaitTool {
+		wait := defaultWait * time.Second
+		how.patience = &wait
+	} else {
+		x.bind(at.Run)
+	}
+	g.render(r.Context(), x, at, how)
+}
+
+// listen serves the standalone stream: it carries notifications/tools/list_changed.
+func (g *Gateway) listen(w http.ResponseWriter, r *http.Request) {
+	ctx, stop := g.untilDrain(r.Context())
+	defer stop()
+	listener := newListener()
+	if err := g.mcp.RegisterSession(ctx, listener); err != nil {
+		http.Error(w, "stream cannot be opened", http.StatusInternalServerError)
+		return
+	}
+	defer g.mcp.UnregisterSession(context.WithoutCancel(ctx), listener.id)
+	out := newSink(w, true)
+	out.comment()
+	listener.forward(ctx, out, g.opts.KeepAlive)
+}

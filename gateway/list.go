@@ -1,0 +1,256 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/definitions"
+)
+
+// A Composite is a composite tool and whether clients can call it now.
+type Composite struct {
+	Definition  *definitions.Definition
+	Available   bool
+	Reason      string                  // why it is not available
+	Annotations definitions.Annotations // as clients see them; of an available one
+}
+
+// A listing is what clients can call at one time. It is never changed.
+type listing struct {
+	tools      map[string]backends.Tool // that are not hidden, by exposed name
+	composites map[string]*composite    // that are available, by name
+	all        []Composite              // in the order of SetDefinitions
+	listed     []byte                   // all tools as they are listed, to see changes
+}
+
+// A composite is an available composite tool.
+type composite struct {
+	def    *definitions.Definition
+	output *jsonschema.Schema // nil = any output
+}
+
+func (l *listing) compositeNames() []string { return slices.Sorted(maps.Keys(l.composites)) }
+
+// fits returns whether a value may be the structured content of a tool.
+func (l *listing) fits(tool string) func(json.RawMessage) bool {
+	return func(value json.RawMessage) bool {
+		c := l.composites[tool]
+		if c == nil || c.output == nil {
+			return true
+		}
+		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
+		return err == nil && c.output.Validate(v) == nil
+	}
+}
+
+// Composites are all composite tools in the order in which they were given.
+func (g *Gateway) Composites() []Composite { return slices.Clone(g.listing.Load().all) }
+
+// rebuild makes the listing anew after a change of the definitions or of the
+// catalogue, and tells clients if it is another one.
+func (g *Gateway) rebuild() {
+	g.rebuildMu.Lock()
+	defer g.rebuildMu.Unlock()
+	b := &builder{g: g, listing: &listing{tools: map[string]backends.Tool{}, composites: map[string]*composite{}}, reasons: map[string]string{}}
+	b.addRunTools()
+	b.addTools()
+	for _, d := range g.defs {
+		b.addComposite(d)
+	}
+	b.finish()
+	g.logReasons(b.reasons)
+	old := g.listing.Swap(b.listing)
+	if old == nil || !bytes.Equal(old.listed, b.listing.listed) {
+		g.mcp.SetTools(b.served...)
+	}
+}
+
+// logReasons says once why a tool is not offered, and once that it is again.
+func (g *Gateway) logReasons(now map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		if g.reasons[name] != now[name] {
+			g.log.Warn("tool is not offered", "tool", name, "reason", now[name])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.reasons)) {
+		if now[name] == "" {
+			g.log.Info("tool is offered again or gone", "tool", name)
+		}
+	}
+	g.reasons = now
+}
+
+// A builder makes one listing.
+type builder struct {
+	g       *Gateway
+	listing *listing
+	served  []server.ServerTool
+	reasons map[string]string // why a tool is left out, by name
+}
+
+func (b *builder) serve(t mcp.Tool) error {
+	if err := mcp.ValidateParamHeaderAnnotations(&t); err != nil {
+		return fmt.Errorf("its x-mcp-header annotations are invalid: %w", err)
+	}
+	b.served = append(b.served, server.ServerTool{Tool: t, Handler: b.g.call})
+	return nil
+}
+
+// addTools lists what the backends offer, except what would harm the list.
+func (b *builder) addTools() {
+	for _, t := range b.g.opts.Catalogue.Tools() {
+		if t.Hidden {
+			continue
+		}
+		if err := b.addTool(t); err != nil {
+			b.reasons[t.Name] = fmt.Sprintf("tool %s of backend %s: %v", t.Original, t.Backend, err)
+		}
+	}
+}
+
+func (b *builder) addTool(t backends.Tool) error {
+	if _, taken := b.listing.tools[t.Name]; taken || b.isRunTool(t.Name) || t.Name == "" {
+		return fmt.Errorf("its name %q is taken or empty", t.Name)
+	}
+	input := orObject(t.InputSchema)
+	if !isObject(input) || len(t.OutputSchema) > 0 && !isObject(t.OutputSchema) {
+		return fmt.Errorf("its schema is not a JSON object")
+	}
+	err := b.serve(mcp.Tool{
+		Name:            t.Name,
+		Title:           t.Title,
+		Description:     t.Description,
+		RawInputSchema:  input,
+		RawOutputSchema: t.OutputSchema,
+		Annotations:     mcp.ToolAnnotation(t.Annotations),
+	})
+	if err == nil {
+		b.listing.tools[t.Name] = t
+	}
+	return err
+}
+
+func orObject(schema json.RawMessage) json.RawMessage {
+	if isNull(schema) {
+		return json.RawMessage(`{"type":"object"}`)
+	}
+	return schema
+}
+
+func isObject(raw json.RawMessage) bool {
+	raw = bytes.TrimSpace(raw)
+	return len(raw) > 0 && raw[0] == '{' && json.Valid(raw)
+}
+
+func (b *builder) isRunTool(name string) bool {
+	_, ok := b.g.runTools[name]
+	return ok
+}
+
+// addComposite lists a composite tool if it can be called.
+func (b *builder) addComposite(d *definitions.Definition) {
+	entry := Composite{Definition: d}
+	if err := b.offer(d, &entry); err != nil {
+		entry.Reason = err.Error()
+		b.reasons[d.Name] = "composite tool: " + entry.Reason
+	}
+	entry.Available = entry.Reason == ""
+	b.listing.all = append(b.listing.all, entry)
+}
+
+func (b *builder) offer(d *definitions.Definition, entry *Composite) error {
+	if err := b.clash(d.Name); err != nil {
+		return err
+	}
+	for _, name := range d.ToolNames() {
+		if _, ok := b.g.findTool(name); !ok {
+			return fmt.Errorf("no backend offers the tool %s that it uses", name)
+		}
+	}
+	hints, err := d.DeriveAnnotations(b.g.findTool)
+	if err != nil {
+		return fmt.Errorf("annotations: %w", err)
+	}
+	c := &composite{def: d}
+	output := d.OutputSchema()
+	if output != nil {
+		if c.output, err = compileSchema(output); err != nil {
+			return fmt.Errorf("output schema: %w", err)
+		}
+	}
+	err = b.serve(mcp.Tool{
+		Name:            d.Name,
+		Title:           hints.Title,
+		Description:     d.Description,
+		RawInputSchema:  d.InputSchema(),
+		RawOutputSchema: output,
+		Annotations:     mcp.ToolAnnotation(hints),
+	})
+	if err == nil {
+		entry.Annotations = hints
+		b.listing.composites[d.Name] = c
+	}
+	return err
+}
+
+// clash says why a composite tool cannot have its name.
+func (b *builder) clash(name string) error {
+	switch {
+	case b.listing.composites[name] != nil:
+		return fmt.Errorf("another composite tool has the name %s", name)
+	case b.isRunTool(name):
+		return fmt.Errorf("the name %s is reserved", name)
+	}
+	if t, ok := b.listing.tools[name]; ok {
+		return fmt.Errorf("the tool %s of backend %s has the name %s", t.Original, t.Backend, name)
+	}
+	return nil
+}
+
+func compileSchema(schema json.RawMessage) (*jsonschema.Schema, error) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("schema.json", doc); err != nil {
+		return nil, err
+	}
+	return c.Compile("schema.json")
+}
+
+func (b *builder) finish() {
+	slices.SortFunc(b.served, func(x, y server.ServerTool) int {
+		return bytes.Compare([]byte(x.Tool.Name), []byte(y.Tool.Name))
+	})
+	for _, t := range b.served {
+		b.listing.listed = append(b.listing.listed, mustEncode(t.Tool)...)
+	}
+}
+
+// findTool finds a tool by the name that steps use.
+func (g *Gateway) findTool(name string) (definitions.Tool, bool) {
+	t, ok := g.opts.Catalogue.Find(name)
+	if !ok {
+		return definitions.Tool{}, false
+	}
+	hints := definitions.Annotations(t.Annotations)
+	return definitions.Tool{
+		Name:         t.Name,
+		Backend:      t.Backend,
+		Original:     t.Original,
+		InputSchema:  t.InputSchema,
+		OutputSchema: t.OutputSchema,
+		Annotations:  &hints,
+		Effect:       definitions.Effect(t.Effect),
+		KeyArgument:  t.KeyArgument,
+	}, true
+}

@@ -1,0 +1,163 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/backends"
+)
+
+// How long a backend call goes on for a client of the session era whose
+// connection broke: there that is no cancellation, and to stop a write half
+// way helps nobody.
+const afterlife = 10 * time.Minute
+
+// callBackend passes a call of a backend tool through.
+func (g *Gateway) callBackend(ctx context.Context, x *exchange, t backends.Tool) {
+	end := g.calls.begin(x)
+	defer end()
+	if x.overHTTP && !x.modern {
+		var stop context.CancelFunc
+		ctx, stop = g.outlive(ctx, afterlife)
+		defer stop()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+
+	p := proxied{x: x, progress: make(chan backends.Progress, 64), last: -1}
+	done := make(chan func(), 1)
+	go func() {
+		res, err := g.opts.Catalogue.Call(ctx, p.call(t))
+		done <- func() { g.answerBackend(x, t, res, err) }
+	}()
+	p.wait(g.opts.KeepAlive, cancel, done)
+}
+
+// outlive is a context that lives on for a while after its parent was
+// cancelled, but not longer than the gateway.
+func (g *Gateway) outlive(parent context.Context, extra time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
+	stop := context.AfterFunc(parent, func() {
+		select {
+		case <-time.After(extra):
+		case <-g.draining:
+		case <-ctx.Done():
+		}
+		cancel()
+	})
+	return ctx, func() { stop(); cancel() }
+}
+
+func (g *Gateway) answerBackend(x *exchange, t backends.Tool, res *backends.Result, err error) {
+	if err != nil {
+		g.log.Info("backend call came to no result", "tool", t.Name, "error", err)
+		x.respond("", g.finish(x.client, callFailed(t, err)))
+		return
+	}
+	raw := res.Raw
+	if x.modern {
+		raw = withResultType(raw)
+	}
+	x.respond("", raw)
+}
+
+// withResultType adds the member that 2026-07-28 requires to the result of an
+// older backend, without touching anything else in it.
+func withResultType(raw json.RawMessage) json.RawMessage {
+	var has struct {
+		ResultType *string `json:"resultType"`
+	}
+	raw = bytes.TrimSpace(raw)
+	if json.Unmarshal(raw, &has) != nil || has.ResultType != nil || len(raw) < 2 {
+		return raw
+	}
+	head := []byte(`{"resultType":"` + string(mcp.ResultTypeComplete) + `"`)
+	if rest := bytes.TrimSpace(raw[1:]); rest[0] != '}' {
+		head = append(head, ',')
+	}
+	return append(head, raw[1:]...)
+}
+
+// A proxied call relays what the backend says on the way.
+type proxied struct {
+	x        *exchange
+	progress chan backends.Progress
+	last     float64
+}
+
+func (p *proxied) call(t backends.Tool) backends.Call {
+	call := backends.Call{
+		Backend:        t.Backend,
+		Tool:           t.Original,
+		Arguments:      orEmpty(p.x.params.Arguments),
+		IdempotencyKey: p.x.params.Meta.IdempotencyKey,
+		KeyArgument:    t.KeyArgument,
+	}
+	if call.IdempotencyKey == "" {
+		call.KeyArgument = ""
+	}
+	if !isNull(p.x.params.Meta.ProgressToken) {
+		call.Progress = func(n backends.Progress) {
+			select {
+			case p.progress <- n:
+			default: // a client that reads slowly misses some
+			}
+		}
+	}
+	return call
+}
+
+// wait relays until the call is done. A call that its client cancelled is
+// waited for as well: it ends soon.
+func (p *proxied) wait(keepAlive time.Duration, cancel func(), done <-chan func()) {
+	tick := time.NewTicker(keepAlive)
+	defer tick.Stop()
+	cancelled := p.x.cancelled()
+	for {
+		select {
+		case n := <-p.progress:
+			p.relay(n)
+		case <-tick.C:
+			p.x.out.comment()
+		case <-cancelled:
+			cancel()
+			cancelled = nil
+		case answer := <-done:
+			p.drain()
+			answer()
+			return
+		}
+	}
+}
+
+func (p *proxied) drain() {
+	for {
+		select {
+		case n := <-p.progress:
+			p.relay(n)
+		default:
+			return
+		}
+	}
+}
+
+// relay drops progress that does not increase, as clients may rely on that.
+func (p *proxied) relay(n backends.Progress) {
+	if n.Progress <= p.last {
+		return
+	}
+	p.last = n.Progress
+	p.x.notify("", mcp.MethodNotificationProgress, progressParams{
+		Token: p.x.params.Meta.ProgressToken, Progress: n.Progress, Total: n.Total, Message: n.Message})
+}
+
+type progressParams struct {
+	Token    json.RawMessage `json:"progressToken"`
+	Progress float64         `json:"progress"`
+	Total    float64         `json:"total,omitempty"`
+	Message  string          `json:"message,omitempty"`
+}

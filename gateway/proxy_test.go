@@ -1,0 +1,144 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/backends"
+)
+
+func TestProxyPassesResultsOn(t *testing.T) {
+	t.Parallel()
+	const raw = `{"_meta":{"x/y":1.50},"content":[{"type":"image","data":"aGk=","mimeType":"image/png"},{"type":"text","text":"<b>"}],"structuredContent":{"n":12345678901234567890,"f":1.0},"isError":true}`
+	w := newWorld(t, nil)
+	calls := make(chan backends.Call, 8)
+	w.catalogue.call = func(_ context.Context, c backends.Call) (*backends.Result, error) {
+		calls <- c
+		return &backends.Result{Raw: json.RawMessage(raw)}, nil
+	}
+	session := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	modern := &wire{T: t, url: w.url, caller: "ann"}
+	for name, tt := range map[string]struct {
+		resp *response
+		want string
+	}{
+		"session": {session.call("7", "be_echo", `{"n":12345678901234567890.10}`, `{"perdure/idempotency-key":"k1"}`), raw},
+		"modern":  {modern.modernCall("be_echo", `{"n":12345678901234567890.10}`, `{}`, ""), `{"resultType":"complete",` + raw[1:]},
+	} {
+		var got struct{ Result json.RawMessage }
+		if err := json.NewDecoder(tt.resp.lines).Decode(&got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tt.want, string(got.Result)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	keys := ""
+	for range 2 {
+		c := <-calls
+		keys += c.IdempotencyKey
+		if c.Backend != "be" || c.Tool != "echo" || string(c.Arguments) != `{"n":12345678901234567890.10}` {
+			t.Errorf("call was %+v", c)
+		}
+	}
+	if keys != "k1" {
+		t.Errorf("idempotency keys are %q", keys)
+	}
+}
+
+func TestProxyProgressAndCancel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	cancelled := make(chan error, 1)
+	w.catalogue.call = func(ctx context.Context, c backends.Call) (*backends.Result, error) {
+		for _, p := range []float64{1, 2, 2, 1, 3} {
+			c.Progress(backends.Progress{Progress: p, Total: 3, Message: "working"})
+		}
+		<-ctx.Done()
+		cancelled <- context.Cause(ctx)
+		return nil, &backends.CallError{Backend: "be", Tool: "echo", Outcome: backends.Unknown, Err: ctx.Err()}
+	}
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	stream := c.call(`"abc"`, "be_echo", `{}`, `{"progressToken":"t"}`)
+	for _, want := range []float64{1, 2, 3} {
+		if got := stream.progress(); got != want {
+			t.Errorf("progress %v, want %v", got, want)
+		}
+	}
+	c.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"abc","reason":"enough"}}`)
+	<-cancelled
+	m := stream.result(true)
+	if err := hasAll(m.text(), "may have taken effect"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestProxyErrors(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("connection refused")
+	for name, tt := range map[string]struct {
+		err       error
+		effect    string
+		code      string
+		retryable bool
+		says      string
+	}{
+		"not sent":          {&backends.CallError{Backend: "be", Tool: "echo", Outcome: backends.NotSent, Err: boom}, "unsafe", "not_sent", true, "was not executed"},
+		"refused":           {&backends.CallError{Backend: "be", Tool: "echo", Outcome: backends.Refused, Err: boom}, "unsafe", "refused", false, "refused"},
+		"unknown":           {&backends.CallError{Backend: "be", Tool: "echo", Err: boom}, "unsafe", "outcome_unknown", false, "check before"},
+		"unknown of a read": {&backends.CallError{Backend: "be", Tool: "echo", Err: boom}, "read", "no_answer", true, "may help"},
+		"anything else":     {errors.New("secret detail"), "unsafe", "internal", false, "internal error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil)
+			echo := tool("echo")
+			echo.Effect = tt.effect
+			w.catalogue.set(echo)
+			w.catalogue.call = func(context.Context, backends.Call) (*backends.Result, error) { return nil, tt.err }
+			m := connect(t, w.url, "ann", "2025-11-25", `{}`).call("1", "be_echo", `{}`, "").result(true)
+			var e struct {
+				Code      string
+				Retryable bool
+			}
+			if err := json.Unmarshal(m.Result.Meta["perdure/error"], &e); err != nil {
+				t.Fatal(err)
+			}
+			if e.Code != tt.code || e.Retryable != tt.retryable || !strings.Contains(m.text(), tt.says) || strings.Contains(m.text(), "secret") {
+				t.Errorf("got %+v: %s", e, m.text())
+			}
+		})
+	}
+}
+
+func TestProxyOutlivesADroppedConnection(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	began, goOn, ended := make(chan bool), make(chan bool), make(chan error)
+	w.catalogue.call = func(ctx context.Context, _ backends.Call) (*backends.Result, error) {
+		began <- true
+		<-goOn
+		ended <- ctx.Err()
+		return &backends.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
+	}
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	ctx, drop := context.WithCancel(t.Context())
+	gone := make(chan bool)
+	go func() {
+		defer close(gone)
+		req := callBody("1", "be_echo", `{}`, "")
+		c.try(ctx, req)
+	}()
+	<-began
+	drop()
+	<-gone
+	goOn <- true
+	if err := <-ended; err != nil {
+		t.Errorf("the backend call was cancelled: %v", err)
+	}
+}

@@ -1,0 +1,306 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/runs"
+)
+
+// Keys of _meta.
+const (
+	metaRun     = "perdure/run"     // {id, status, attached}
+	metaError   = "perdure/error"   // runs.Error
+	metaPartial = "perdure/partial" // outputs of completed steps, by step id
+	metaErrors  = "perdure/errors"  // []runs.Error: steps that failed without failing the run
+	metaUndone  = "perdure/undone"  // {compensated, uncompensated}: paths of steps
+	metaDryRun  = "perdure/dry-run" // true: the result is a plan, and nothing was called
+)
+
+// A result is a CallToolResult, exact to the digit.
+type result struct {
+	ResultType    string                  `json:"resultType,omitempty"`
+	Meta          map[string]any          `json:"_meta,omitempty"`
+	Content       []textBlock             `json:"content,omitzero"`
+	Structured    json.RawMessage         `json:"structuredContent,omitempty"`
+	IsError       bool                    `json:"isError,omitempty"`
+	InputRequests map[string]inputRequest `json:"inputRequests,omitempty"`
+	RequestState  string                  `json:"requestState,omitempty"`
+}
+
+type textBlock struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+type inputRequest struct {
+	Method string       `json:"method"`
+	Params elicitParams `json:"params"`
+}
+
+type elicitParams struct {
+	Message         string          `json:"message"`
+	RequestedSchema json.RawMessage `json:"requestedSchema"`
+}
+
+func text(s string) []textBlock { return []textBlock{{Type: "text", Text: s}} }
+
+func (r *result) set(key string, value any) *result {
+	if r.Meta == nil {
+		r.Meta = map[string]any{}
+	}
+	r.Meta[key] = value
+	return r
+}
+
+// finish adds what a result must say in the client's era.
+func (g *Gateway) finish(c *client, r *result) *result {
+	if !c.modern {
+		return r
+	}
+	if r.ResultType == "" {
+		r.ResultType = string(mcp.ResultTypeComplete)
+	}
+	return r.set(mcp.MetaKeyServerInfo, map[string]string{"name": g.opts.Name, "version": g.opts.Version})
+}
+
+// A runState is what every result says of the run that it comes from.
+type runState struct {
+	ID       runs.RunID `json:"id"`
+	Status   string     `json:"status"`
+	Attached bool       `json:"attached,omitempty"` // the call joined a run that was there already
+}
+
+// outcome is the result of a run that has ended.
+func outcome(id runs.RunID, o *runs.Outcome) *result {
+	if o.Failure != nil {
+		e := o.Failure.Error
+		if e.RunID == "" {
+			e.RunID = string(id)
+		}
+		r := failure(&e)
+		if len(o.Failure.Partial) > 0 {
+			r.set(metaPartial, o.Failure.Partial)
+		}
+		if len(o.Failure.Compensated)+len(o.Failure.Uncompensated) > 0 {
+			r.set(metaUndone, undone{o.Failure.Compensated, o.Failure.Uncompensated})
+		}
+		return r
+	}
+	r := &result{Content: text("null")}
+	if !isNull(o.Output) {
+		r = structured(o.Output)
+	}
+	if len(o.Errors) > 0 {
+		r.set(metaErrors, o.Errors)
+	}
+	return r
+}
+
+// undone says which steps of a failed run were undone, and which a person
+// decided to leave.
+type undone struct {
+	Compensated   []string `json:"compensated,omitempty"`
+	Uncompensated []string `json:"uncompensated,omitempty"`
+}
+
+// structured is a result whose text is its structured content.
+func structured(output json.RawMessage) *result {
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, output); err != nil {
+		return failure(&runs.Error{Code: "bad_output", Category: "internal", Message: "the output is not JSON: " + err.Error()})
+	}
+	return &result{Content: text(compact.String()), Structured: compact.Bytes()}
+}
+
+// failure is the one place where an error becomes something that a model can
+// act on.
+func failure(e *runs.Error) *result {
+	var b strings.Builder
+	if where := place(e); where != "" && !strings.Contains(e.Message, e.StepID) {
+		fmt.Fprintf(&b, "%s failed: ", where)
+	}
+	b.WriteString(strings.TrimRight(e.Message, ". \n"))
+	b.WriteString(".")
+	if advice := adviceFor(e); advice != "" {
+		b.WriteString(" " + advice)
+	}
+	if e.RunID != "" {
+		fmt.Fprintf(&b, " (run %s)", e.RunID)
+	}
+	r := &result{IsError: true, Content: text(b.String())}
+	return r.set(metaError, e)
+}
+
+func place(e *runs.Error) string {
+	path := e.StepPath
+	if path == "" {
+		path = e.StepID
+	}
+	switch {
+	case path == "":
+		return ""
+	case e.Tool != "":
+		return fmt.Sprintf("step %q (tool %s)", path, e.Tool)
+	}
+	return fmt.Sprintf("step %q", path)
+}
+
+// adviceFor says what can be done about an error.
+func adviceFor(e *runs.Error) string {
+	switch e.Category {
+	case "validation":
+		return "Correct the arguments and call again."
+	case "template":
+		return "The definition of the tool does not fit these values; calling again with the same arguments will not help."
+	case "declined":
+		return "A person decided this; call again only if the user asks for it."
+	case "cancelled":
+		return "Call again only if the user asks for it."
+	case "outcome_unknown":
+		return "It may have taken effect: check before calling again."
+	case "limit":
+		return "Ask for less at a time."
+	}
+	if e.Retryable {
+		return "Calling again may help."
+	}
+	return ""
+}
+
+// trouble is the result of a call that did not come as far as a run's own
+// outcome. id is empty if no run was started.
+func trouble(id runs.RunID, err error) *result {
+	e := &runs.Error{Code: "internal", Category: "internal", Message: "internal error", RunID: string(id)}
+	var bad *definitions.ArgumentsError
+	switch {
+	case errors.As(err, &bad):
+		e.Code, e.Category, e.Message = "invalid_arguments", "validation", bad.Error()
+	case errors.Is(err, errKeyReused):
+		e.Code, e.Category, e.Message = "key_reused", "validation", err.Error()
+	case errors.Is(err, errToolGone):
+		e.Code, e.Category, e.Retryable, e.Message = "tool_unavailable", "tool", true, err.Error()
+	case errors.Is(err, runs.ErrUnavailable):
+		e.Code, e.Retryable, e.Message = "unavailable", true, "runs cannot be reached at the moment"
+	case errors.Is(err, runs.ErrNotFound):
+		e.Code, e.Category, e.Message = "run_not_found", "validation", "there is no such run of yours"
+	}
+	return failure(e)
+}
+
+// A handle is what a client is given instead of a result that takes longer
+// than it can wait.
+type handle struct {
+	Status      string         `json:"status"` // waiting_for_approval or running
+	RunID       runs.RunID     `json:"runId"`
+	Tool        string         `json:"tool"`
+	ApprovalURL string         `json:"approvalUrl,omitempty"`
+	Questions   []openQuestion `json:"questions,omitempty"`
+	Running     []string       `json:"running,omitempty"` // step paths
+	Next        *nextCall      `json:"next,omitempty"`
+}
+
+type openQuestion struct {
+	StepID  string     `json:"stepId"`
+	Message string     `json:"message"`
+	Expires *time.Time `json:"expires,omitempty"`
+}
+
+type nextCall struct {
+	Tool      string         `json:"tool"`
+	Arguments map[string]any `json:"arguments"`
+}
+
+const (
+	statusWaiting = "waiting_for_approval"
+	statusRunning = "running"
+)
+
+// pending makes the handle on a run.
+func (g *Gateway) pending(id runs.RunID, open []runs.Elicitation, running []string) *handle {
+	tool, _, _ := strings.Cut(string(id), "/")
+	h := &handle{Status: statusRunning, RunID: id, Tool: tool, Running: running}
+	if !g.opts.NoRunTools {
+		h.Next = &nextCall{Tool: awaitTool, Arguments: map[string]any{"runId": id}}
+	}
+	for _, e := range open {
+		h.Status = statusWaiting
+		q := openQuestion{StepID: e.StepID, Message: e.Message}
+		if !e.Expires.IsZero() {
+			q.Expires = &e.Expires
+		}
+		h.Questions = append(h.Questions, q)
+	}
+	if len(open) > 0 && g.opts.RunURL != nil {
+		h.ApprovalURL = g.opts.RunURL(id)
+	}
+	return h
+}
+
+// result teaches a model what to do with the handle. A client that checks
+// results against the tool's output schema would throw a handle away that does
+// not fit, so there it is marked as an error, which is not checked.
+func (h *handle) result(fits func(json.RawMessage) bool) *result {
+	body := json.RawMessage(mustEncode(h))
+	r := &result{Content: text(h.advice()), Structured: body}
+	if !fits(body) {
+		r.Structured, r.IsError = nil, true
+	}
+	return r
+}
+
+func (h *handle) advice() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Not finished yet, and not an error: run %s of %s goes on", h.RunID, h.Tool)
+	if h.Status == statusWaiting {
+		b.WriteString(" and waits for a person's answer.")
+		for _, q := range h.Questions {
+			fmt.Fprintf(&b, " Asked is: %q.", q.Message)
+		}
+		b.WriteString(" You cannot answer it yourself. Tell the user")
+		if h.ApprovalURL != "" {
+			fmt.Fprintf(&b, " to answer it at %s.", h.ApprovalURL)
+		} else {
+			fmt.Fprintf(&b, " to answer it, for example with: perdure runs answer %s --accept.", h.RunID)
+		}
+	} else {
+		b.WriteString(".")
+	}
+	if h.Next != nil {
+		fmt.Fprintf(&b, " Then call %s with %s to get the result.", h.Next.Tool, mustEncode(h.Next.Arguments))
+	} else {
+		fmt.Fprintf(&b, " The result can be had with: perdure runs result %s.", h.RunID)
+	}
+	fmt.Fprintf(&b, " Do not call %s again for this: that would start another run.", h.Tool)
+	return b.String()
+}
+
+// callFailed is the result of a direct call of a backend tool that came to no
+// result.
+func callFailed(t backends.Tool, err error) *result {
+	e := &runs.Error{Category: "tool", Tool: t.Name, Message: err.Error()}
+	var failed *backends.CallError
+	switch {
+	case !errors.As(err, &failed):
+		e.Code, e.Category, e.Message = "internal", "internal", "internal error"
+	case failed.Outcome == backends.NotSent:
+		e.Code, e.Retryable = "not_sent", true
+		e.Message += "; it was not executed"
+	case failed.Outcome == backends.Refused:
+		e.Code = "refused"
+		e.Message += "; the backend refused it"
+	case t.Effect == "read" || t.Effect == "idempotent":
+		e.Code, e.Retryable = "no_answer", true
+	default:
+		e.Code, e.Category = "outcome_unknown", "outcome_unknown"
+	}
+	return failure(e)
+}

@@ -1,0 +1,225 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/runs"
+)
+
+// Names of the tools with which a model handles runs that it was given a
+// handle on. There is none with which it could answer for its user.
+const (
+	awaitTool  = "perdure_run_await"
+	cancelTool = "perdure_run_cancel"
+	listTool   = "perdure_run_list"
+)
+
+// Limits of perdure_run_await: common clients give up after 60 s.
+const (
+	defaultWait = 45 // seconds
+	maxWait     = 55
+)
+
+// A runTool is a built-in tool.
+type runTool struct {
+	title, description string
+	input              string
+	hints              mcp.ToolAnnotation
+	call               func(g *Gateway, ctx context.Context, x *exchange)
+}
+
+// runTools are the built-in tools, by name.
+func runTools() map[string]runTool {
+	yes, no := true, false
+	return map[string]runTool{
+		awaitTool: {
+			title: "Wait for a run",
+			description: "Waits for a run that an earlier tool call started and that was not finished, " +
+				"and returns its result as that call would have. If the run is still not finished after waitSeconds, " +
+				"the result says status running, or waiting_for_approval where a person has to answer first: " +
+				"tell the user, then call this again. This does not start anything and can be repeated freely.",
+			input: fmt.Sprintf(`{"type":"object","properties":{`+
+				`"runId":{"type":"string","description":"runId of an earlier result, e.g. deploy/k3v9x0a2qs"},`+
+				`"waitSeconds":{"type":"integer","minimum":0,"maximum":%d,"default":%d,"description":"how long to wait for news at most; 0 = say how it stands now"}`+
+				`},"required":["runId"],"additionalProperties":false}`, maxWait, defaultWait),
+			hints: mcp.ToolAnnotation{ReadOnlyHint: &yes, DestructiveHint: &no, IdempotentHint: &yes, OpenWorldHint: &no},
+			call:  (*Gateway).await,
+		},
+		cancelTool: {
+			title: "Cancel a run",
+			description: "Cancels a run that an earlier tool call started: no further step of it begins, and what it " +
+				"has done already is not undone. Only for a run that the user no longer wants.",
+			input: `{"type":"object","properties":{` +
+				`"runId":{"type":"string","description":"runId of an earlier result"},` +
+				`"reason":{"type":"string","maxLength":500,"description":"why, for the record"}` +
+				`},"required":["runId"],"additionalProperties":false}`,
+			hints: mcp.ToolAnnotation{ReadOnlyHint: &no, DestructiveHint: &yes, IdempotentHint: &yes, OpenWorldHint: &no},
+			call:  (*Gateway).cancelByTool,
+		},
+		listTool: {
+			title: "List runs",
+			description: "Lists the runs that your earlier tool calls started, newest first, with their status and what " +
+				"they wait for. Use it to find the runId of a call whose answer was lost.",
+			input: `{"type":"object","properties":{` +
+				`"tool":{"type":"string","description":"only runs of this tool"},` +
+				`"status":{"type":"string","enum":["running","waiting","completed","failed","cancelled","timed_out"],"description":"only runs with this status"},` +
+				`"limit":{"type":"integer","minimum":1,"maximum":100,"default":20}` +
+				`},"additionalProperties":false}`,
+			hints: mcp.ToolAnnotation{ReadOnlyHint: &yes, DestructiveHint: &no, IdempotentHint: &yes, OpenWorldHint: &no},
+			call:  (*Gateway).listByTool,
+		},
+	}
+}
+
+func (b *builder) addRunTools() {
+	for name, t := range b.g.runTools {
+		hints := t.hints
+		hints.Title = t.title
+		_ = b.serve(mcp.Tool{Name: name, Title: t.title, Description: t.description,
+			RawInputSchema: json.RawMessage(t.input), Annotations: hints})
+	}
+}
+
+// decodeArguments reads the arguments of a built-in tool, or answers what is
+// wrong with them.
+func (g *Gateway) decodeArguments(x *exchange, into any) bool {
+	dec := json.NewDecoder(bytes.NewReader(orEmpty(x.params.Arguments)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		g.refuse(x, "the arguments cannot be read: "+err.Error())
+		return false
+	}
+	return true
+}
+
+func (g *Gateway) refuse(x *exchange, why string) {
+	x.respond("", g.finish(x.client, failure(&runs.Error{Code: "invalid_arguments", Category: "validation", Message: why})))
+}
+
+// ownRun gets a run of the caller's; a run of somebody else does not exist.
+func (g *Gateway) ownRun(ctx context.Context, x *exchange, id runs.RunID) (*runs.Run, bool) {
+	if id == "" {
+		g.refuse(x, "runId is missing")
+		return nil, false
+	}
+	run, err := g.opts.Runs.Get(ctx, id)
+	if err == nil && run.Caller != x.caller.Subject {
+		err = runs.ErrNotFound
+	}
+	if err != nil {
+		if !errors.Is(err, runs.ErrNotFound) {
+			g.log.Warn("reading a run", "run", id, "error", err)
+		}
+		x.respond("", g.finish(x.client, trouble(id, err)))
+		return nil, false
+	}
+	return run, true
+}
+
+func (g *Gateway) await(ctx context.Context, x *exchange) {
+	defer g.calls.begin(x)()
+	if x.params.RequestState != "" {
+		g.nextRound(ctx, x)
+		return
+	}
+	var in struct {
+		RunID       runs.RunID `json:"runId"`
+		WaitSeconds *int       `json:"waitSeconds"`
+	}
+	if !g.decodeArguments(x, &in) {
+		return
+	}
+	wait := defaultWait
+	if in.WaitSeconds != nil {
+		wait = *in.WaitSeconds
+	}
+	if wait < 0 || wait > maxWait {
+		g.refuse(x, fmt.Sprintf("waitSeconds must be from 0 to %d", maxWait))
+		return
+	}
+	run, ok := g.ownRun(ctx, x, in.RunID)
+	if !ok {
+		return
+	}
+	patience := time.Duration(wait) * time.Second
+	if run.Closed != nil {
+		patience = -1 // it only has to be read
+	}
+	g.render(ctx, x, x.cursorFor(runs.Started{ID: run.ID}), manner{goesOn: true, patience: &patience})
+}
+
+func (g *Gateway) cancelByTool(ctx context.Context, x *exchange) {
+	var in struct {
+		RunID  runs.RunID `json:"runId"`
+		Reason string     `json:"reason"`
+	}
+	if !g.decodeArguments(x, &in) {
+		return
+	}
+	run, ok := g.ownRun(ctx, x, in.RunID)
+	if !ok {
+		return
+	}
+	if run.Closed != nil {
+		g.refuse(x, fmt.Sprintf("run %s has ended already (%s)", run.ID, run.Status))
+		return
+	}
+	if in.Reason == "" {
+		in.Reason = cancelReason
+	}
+	ctx, done := detached(ctx)
+	defer done()
+	if err := g.opts.Runs.Cancel(ctx, run.ID, in.Reason); err != nil {
+		g.log.Warn("cancelling a run", "run", run.ID, "error", err)
+		x.respond("", g.finish(x.client, trouble(run.ID, err)))
+		return
+	}
+	x.respond("", g.finish(x.client, structured(mustEncode(map[string]any{"runId": run.ID, "status": "cancelling"}))))
+}
+
+// A listedRun is a run as perdure_run_list shows it.
+type listedRun struct {
+	RunID      runs.RunID     `json:"runId"`
+	Tool       string         `json:"tool"`
+	Status     runs.Status    `json:"status"`
+	Started    time.Time      `json:"started"`
+	Closed     *time.Time     `json:"closed,omitempty"`
+	WaitingFor []openQuestion `json:"waitingFor,omitempty"`
+}
+
+func (g *Gateway) listByTool(ctx context.Context, x *exchange) {
+	in := struct {
+		Tool   string      `json:"tool"`
+		Status runs.Status `json:"status"`
+		Limit  int         `json:"limit"`
+	}{Limit: 20}
+	if !g.decodeArguments(x, &in) {
+		return
+	}
+	filter := runs.Filter{Tool: in.Tool, Status: in.Status, Caller: x.caller.Subject, Limit: min(max(in.Limit, 1), 100)}
+	found, err := g.opts.Runs.List(ctx, filter)
+	if err != nil {
+		g.log.Warn("listing runs", "error", err)
+		x.respond("", g.finish(x.client, trouble("", err)))
+		return
+	}
+	listed := []listedRun{}
+	for _, r := range found {
+		if r.Caller != x.caller.Subject {
+			continue
+		}
+		l := listedRun{RunID: r.ID, Tool: r.Tool, Status: r.Status, Started: r.Started, Closed: r.Closed}
+		for _, e := range r.Open() {
+			l.WaitingFor = append(l.WaitingFor, openQuestion{StepID: e.StepID, Message: e.Message})
+		}
+		listed = append(listed, l)
+	}
+	x.respond("", g.finish(x.client, structured(mustEncode(map[string]any{"runs": listed}))))
+}

@@ -1,0 +1,218 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// An outlet takes the messages that answer one request, in order. It is safe
+// for concurrent use. What cannot be delivered is dropped: whoever writes
+// learns from the request's context that the client is gone.
+type outlet interface {
+	// event sends a message before the answer. id names the place in the
+	// stream; "" = none.
+	event(id string, message []byte)
+	// prime sends a place in the stream without a message.
+	prime(id string)
+	// comment shows the client, and what stands between, that the stream lives.
+	comment()
+	// answer sends the response, and is the last.
+	answer(id string, status int, message []byte)
+	// cut ends the stream without a response.
+	cut()
+}
+
+const (
+	// How long a resumable client waits before it comes back. 300 ms did not
+	// outlive a restart of 1.5 s, 3 s outlived 4.5 s.
+	reconnectAfter = 3 * time.Second
+	// How long a client may take to accept what is written to it.
+	writeLimit = 30 * time.Second
+)
+
+// A sink is the outlet of an HTTP request. The first event makes the response
+// an SSE stream; without events the answer is plain JSON.
+//
+// It stands before mcp-go as its http.ResponseWriter and keeps what mcp-go
+// answers: that counts only if nobody called answer or cut. Since it is no
+// http.Flusher, mcp-go does not start a stream of its own.
+type sink struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	streams bool // the client takes SSE
+
+	mu       sync.Mutex
+	upgraded bool
+	finished bool
+
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func newSink(w http.ResponseWriter, streams bool) *sink {
+	return &sink{w: w, control: http.NewResponseController(w), streams: streams, header: http.Header{}}
+}
+
+func (s *sink) event(id string, message []byte) {
+	s.write(func() { s.writeEvent(id, message) })
+}
+
+func (s *sink) prime(id string) {
+	s.write(func() { fmt.Fprintf(s.w, "id: %s\nretry: %d\ndata: \n\n", id, reconnectAfter.Milliseconds()) })
+}
+
+func (s *sink) comment() {
+	s.write(func() { fmt.Fprint(s.w, ":\n\n") })
+}
+
+func (s *sink) write(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.finished || !s.streams {
+		return
+	}
+	s.upgrade()
+	f()
+	s.flush()
+}
+
+func (s *sink) answer(id string, status int, message []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.finished {
+		return
+	}
+	s.finished = true
+	s.extend()
+	if s.upgraded {
+		s.writeEvent(id, message)
+	} else {
+		s.w.Header().Set("Content-Type", "application/json")
+		s.w.WriteHeader(status)
+		_, _ = s.w.Write(append(message, '\n'))
+	}
+	s.flush()
+}
+
+func (s *sink) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.finished = true
+}
+
+// close passes mcp-go's answer on if there is no other.
+func (s *sink) close() {
+	s.mu.Lock()
+	finished := s.finished
+	if !finished && !s.upgraded {
+		for k, v := range s.header {
+			s.w.Header()[k] = v
+		}
+	}
+	s.mu.Unlock()
+	if body := bytes.TrimSpace(s.body.Bytes()); !finished {
+		s.answer("", max(s.status, http.StatusOK), body)
+	}
+}
+
+// extend puts the deadline for writing, the server's own as well, off for the
+// next write.
+func (s *sink) extend() { _ = s.control.SetWriteDeadline(time.Now().Add(writeLimit)) }
+
+func (s *sink) upgrade() {
+	s.extend()
+	if s.upgraded {
+		return
+	}
+	s.upgraded = true
+	h := s.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no")
+	s.w.WriteHeader(http.StatusOK)
+}
+
+func (s *sink) writeEvent(id string, message []byte) {
+	if id != "" {
+		fmt.Fprintf(s.w, "id: %s\n", id)
+	}
+	fmt.Fprintf(s.w, "event: message\ndata: %s\n\n", message)
+}
+
+func (s *sink) flush() { _ = s.control.Flush() }
+
+// Header, WriteHeader and Write are for mcp-go.
+
+func (s *sink) Header() http.Header         { return s.header }
+func (s *sink) WriteHeader(status int)      { s.status = status }
+func (s *sink) Write(b []byte) (int, error) { return s.body.Write(b) }
+
+// A live is an http.ResponseWriter for streams that mcp-go writes itself; it
+// puts comments between, as mcp-go does not.
+type live struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	mu      sync.Mutex
+	begun   bool
+}
+
+// keepLive serves a request with comments at least once per interval, from
+// its first write to its end.
+func keepLive(ctx context.Context, w http.ResponseWriter, interval time.Duration, serve func(http.ResponseWriter)) {
+	l := &live{ResponseWriter: w, control: http.NewResponseController(w)}
+	stop := make(chan struct{})
+	var ticking sync.WaitGroup
+	ticking.Go(func() {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				l.comment()
+			case <-stop:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	serve(l)
+	close(stop)
+	ticking.Wait()
+}
+
+func (l *live) comment() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.begun {
+		_, _ = l.write([]byte(":\n\n"))
+		_ = l.control.Flush()
+	}
+}
+
+func (l *live) write(b []byte) (int, error) {
+	_ = l.control.SetWriteDeadline(time.Now().Add(writeLimit))
+	return l.ResponseWriter.Write(b)
+}
+
+func (l *live) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begun = l.Header().Get("Content-Type") == "text/event-stream"
+	return l.write(b)
+}
+
+// Flush implements http.Flusher, without which mcp-go does not stream.
+func (l *live) Flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = l.control.Flush()
+}
+
+// Unwrap is for http.ResponseController.
+func (l *live) Unwrap() http.ResponseWriter { return l.ResponseWriter }

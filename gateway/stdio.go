@@ -1,0 +1,203 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// A stdioConn is one client that started this process and speaks with it line
+// by line. All that goes out goes through out.
+//
+// mcp-go's own stdio server is not used: all of them in a process share one
+// session, calls wait for a free worker, and responses to requests with ids of
+// our choosing never arrive.
+type stdioConn struct {
+	g        *Gateway
+	listener *listener
+	handling sync.WaitGroup
+
+	mu  sync.Mutex // guards session
+	ses *session
+
+	outMu sync.Mutex
+	out   io.Writer
+}
+
+// ServeStdio serves one client of either era on in and out until in ends, ctx
+// ends or a line is too long. Calls that are under way then are given up, and
+// their runs go on.
+func (g *Gateway) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	c := &stdioConn{g: g, listener: newListener(), out: out}
+	c.listener.ready = false // until it has initialized, or listens
+	if err := g.mcp.RegisterSession(ctx, c.listener); err != nil {
+		cancel()
+		return fmt.Errorf("serving stdio: %w", err)
+	}
+	defer g.mcp.UnregisterSession(context.WithoutCancel(ctx), c.listener.id)
+	c.handling.Go(func() { c.listener.forward(ctx, &lineOutlet{c: c}, g.opts.KeepAlive) })
+	defer c.handling.Wait()
+	defer cancel()
+	return c.read(ctx, in)
+}
+
+type line struct {
+	text []byte
+	err  error
+}
+
+func (c *stdioConn) read(ctx context.Context, in io.Reader) error {
+	lines := make(chan line)
+	go c.scan(ctx, in, lines)
+	for {
+		select {
+		case l := <-lines:
+			if errors.Is(l.err, io.EOF) {
+				return nil
+			}
+			if l.err != nil {
+				return fmt.Errorf("serving stdio: %w", l.err)
+			}
+			c.receive(ctx, l.text)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// scan reads lines; it cannot be stopped while it waits for one.
+func (c *stdioConn) scan(ctx context.Context, in io.Reader, lines chan<- line) {
+	sc := bufio.NewScanner(in)
+	sc.Buffer(make([]byte, 64<<10), int(c.g.opts.MaxRequest))
+	for sc.Scan() {
+		select {
+		case lines <- line{text: append([]byte(nil), sc.Bytes()...)}:
+		case <-ctx.Done():
+			return
+		}
+	}
+	err := sc.Err()
+	if err == nil {
+		err = io.EOF
+	}
+	select {
+	case lines <- line{err: err}:
+	case <-ctx.Done():
+	}
+}
+
+// receive handles a message. Requests and responses are handled on the side,
+// so that none waits for another.
+func (c *stdioConn) receive(ctx context.Context, text []byte) {
+	if len(text) == 0 {
+		return
+	}
+	var m message
+	if err := json.Unmarshal(text, &m); err != nil || len(m.ID) > maxID {
+		c.handle(ctx, text, nil)
+		return
+	}
+	var p params
+	badParams := json.Unmarshal(orEmpty(m.Params), &p)
+	client := c.client(&m, &p)
+	switch {
+	case m.isResponse():
+		c.handling.Go(func() { c.g.replied(ctx, client, &m) })
+	case m.Method == string(mcp.MethodNotificationCancelled):
+		c.handling.Go(func() { c.g.cancelled(ctx, client, &p) })
+	case m.Method == string(mcp.MethodInitialize):
+		c.handle(ctx, text, nil)
+	case m.isRequest():
+		x := &exchange{client: client, id: m.ID, params: &p, badParams: badParams, out: &lineOutlet{c: c}}
+		c.handling.Go(func() { c.handle(ctx, text, x) })
+	default:
+		c.handle(ctx, text, nil)
+	}
+}
+
+// client is whoever is on the other side, as far as it is known by now.
+func (c *stdioConn) client(m *message, p *params) *client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	caller := c.g.opts.StdioCaller
+	if m.Method == string(mcp.MethodInitialize) {
+		c.ses = newSession(principalOf(caller), c.listener.id, p)
+	}
+	var known *client
+	if mcp.IsModernProtocol(p.Meta.ProtocolVersion) || c.ses == nil {
+		known = modernClient(caller, p)
+	} else {
+		known = sessionClient(caller, c.ses)
+	}
+	known.streams, known.scope = true, c.listener.id
+	return known
+}
+
+// handle has mcp-go handle a message, and sends what it answers unless the
+// exchange, if there is one, has its answer.
+func (c *stdioConn) handle(ctx context.Context, text []byte, x *exchange) {
+	ctx = c.g.mcp.WithContext(ctx, c.listener)
+	if x != nil {
+		ctx = withExchange(ctx, x)
+	}
+	answer := c.g.mcp.HandleMessage(ctx, text)
+	if answer == nil {
+		return
+	}
+	if x != nil && x.out.(*lineOutlet).isFinished() {
+		return
+	}
+	if body, err := encode(answer); err == nil {
+		c.write(body)
+	}
+}
+
+func (c *stdioConn) write(message []byte) {
+	c.outMu.Lock()
+	defer c.outMu.Unlock()
+	_, _ = c.out.Write(append(message, '\n'))
+}
+
+// A lineOutlet is the outlet of a request on stdio.
+type lineOutlet struct {
+	c        *stdioConn
+	mu       sync.Mutex
+	finished bool
+}
+
+func (o *lineOutlet) event(_ string, message []byte) {
+	if !o.isFinished() {
+		o.c.write(message)
+	}
+}
+
+func (o *lineOutlet) prime(string) {}
+func (o *lineOutlet) comment()     {}
+
+func (o *lineOutlet) answer(_ string, _ int, message []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.finished {
+		o.finished = true
+		o.c.write(message)
+	}
+}
+
+func (o *lineOutlet) cut() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.finished = true
+}
+
+func (o *lineOutlet) isFinished() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.finished
+}

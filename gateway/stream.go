@@ -1,0 +1,326 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/runs"
+)
+
+// A manner is how a run is rendered, beyond what the client is.
+type manner struct {
+	goesOn   bool              // there was a stream before this one; the cursor says how far it came
+	patience *time.Duration    // nil = Options.Patience, for clients that cannot be asked
+	reasons  map[string]string // why answers in this request were not taken, by elicitation
+}
+
+// A stream renders one run to one client, until there is a response or the
+// client is gone. Its state belongs to the goroutine that runs it; what comes
+// in from other requests comes through inbox.
+type stream struct {
+	g  *Gateway
+	x  *exchange
+	at cursor // what the next event's id says
+	manner
+
+	gates   []*gate // that are open, oldest first
+	running map[string]bool
+	done    int
+	total   int
+	inbox   chan reply
+	late    bool // patience has run out
+}
+
+// render answers a call from the events of a run.
+func (g *Gateway) render(ctx context.Context, x *exchange, at cursor, how manner) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := &stream{g: g, x: x, at: at, manner: how, running: map[string]bool{}, inbox: make(chan reply, 16)}
+	defer s.close()
+	// Whoever sees the stream open may answer what was asked on the one before.
+	err := s.catchUp(ctx)
+	s.prime()
+	if errors.Is(err, runs.ErrNotFound) {
+		s.finish(trouble(at.Run, err), "unknown")
+		return
+	}
+	if !s.ask() {
+		s.run(ctx)
+	}
+}
+
+// prime gives the client a place to come back to before anything happens.
+func (s *stream) prime() {
+	switch {
+	case s.x.resumable():
+		s.x.out.prime(s.place())
+	case !s.x.modern:
+		s.x.out.comment()
+	}
+}
+
+// run handles what happens until the call is answered.
+func (s *stream) run(ctx context.Context) {
+	events := s.follow(ctx)
+	tick := time.NewTicker(max(s.g.opts.KeepAlive/2, time.Millisecond))
+	defer tick.Stop()
+	patience, reask := s.patienceTimer(), s.reaskTimer()
+	cancelled, draining := s.x.cancelled(), (<-chan struct{})(s.g.draining)
+	quiet := false
+	for answered := false; !answered; {
+		select {
+		case e, ok := <-events:
+			answered = s.followed(ctx, e, ok)
+			quiet = false
+		case r := <-s.inbox:
+			s.replied(r)
+		case <-patience:
+			s.late = true
+		case <-reask:
+			s.reask()
+		case <-tick.C:
+			s.keepAlive(quiet)
+			quiet = !quiet
+		case <-cancelled:
+			cancelled = nil
+			answered = s.abandoned()
+		case <-draining:
+			draining = nil
+			answered = s.leave()
+		case <-ctx.Done():
+			s.x.out.cut()
+			return
+		}
+		if !answered && s.late {
+			answered = s.giveHandle()
+		}
+	}
+}
+
+func (s *stream) patienceTimer() <-chan time.Time {
+	d := s.g.opts.Patience
+	if s.patience != nil {
+		d = *s.patience
+	}
+	if d < 0 {
+		return nil
+	}
+	return time.After(d)
+}
+
+func (s *stream) reaskTimer() <-chan time.Time {
+	if !s.goesOn || s.x.modern || len(s.at.Asked) == 0 {
+		return nil
+	}
+	return time.After(s.g.opts.ReaskAfter)
+}
+
+type followed struct {
+	event runs.Event
+	err   error
+}
+
+// follow has the run's events sent until ctx ends.
+func (s *stream) follow(ctx context.Context) <-chan followed {
+	events := make(chan followed)
+	feed := s.g.opts.Runs.Follow(ctx, s.at.Run, s.at.Seq)
+	go func() {
+		defer close(events)
+		for e, err := range feed {
+			select {
+			case events <- followed{e, err}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return events
+}
+
+// followed handles an event and reports whether the call is answered now.
+func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
+	if !ok || f.err != nil {
+		return s.lost(ctx, f.err)
+	}
+	e := f.event
+	s.at.Seq = e.Seq
+	if e.Total > 0 {
+		s.done, s.total = e.Done, e.Total
+	}
+	switch e.Kind {
+	case runs.EventStep:
+		s.step(e)
+	case runs.EventOpened:
+		return s.opened(ctx, e.Elicitation)
+	case runs.EventClosed:
+		s.closed(e.Elicitation)
+	case runs.EventDone:
+		s.finish(outcome(s.at.Run, e.Outcome), string(e.Outcome.Status))
+		return true
+	}
+	return false
+}
+
+// lost answers when the run cannot be followed any longer.
+func (s *stream) lost(ctx context.Context, err error) bool {
+	switch {
+	case ctx.Err() != nil:
+		s.x.out.cut()
+	case errors.Is(err, runs.ErrNotFound):
+		s.finish(trouble(s.at.Run, err), "unknown")
+	default:
+		s.g.log.Warn("cannot follow a run any longer", "run", s.at.Run, "error", err)
+		s.leave()
+	}
+	return true
+}
+
+// step tells of a step that started or ended.
+func (s *stream) step(e runs.Event) {
+	if e.StepEnded {
+		delete(s.running, e.StepPath)
+		s.progress(fmt.Sprintf("%s: %s", e.StepPath, e.StepStatus))
+		return
+	}
+	s.running[e.StepPath] = true
+	message := e.StepPath
+	if e.What != "" {
+		message += ": " + e.What
+	}
+	s.progress(message)
+}
+
+// catchUp finds out what is open in a run of which the client has seen a part.
+// Errors that may pass are left to following the run.
+func (s *stream) catchUp(ctx context.Context) error {
+	if !s.goesOn {
+		return nil
+	}
+	run, err := s.g.opts.Runs.Get(ctx, s.at.Run)
+	if err == nil {
+		s.know(run)
+	}
+	return err
+}
+
+// giveHandle answers a client that has waited long enough, unless it has been
+// asked something itself and may answer.
+func (s *stream) giveHandle() (answered bool) {
+	asking := slices.ContainsFunc(s.gates, func(g *gate) bool { return g.question != "" })
+	muted := slices.ContainsFunc(s.gates, func(g *gate) bool { return g.mute })
+	if asking || (s.x.canAsk && s.x.streams && !muted && s.patience == nil) {
+		return false
+	}
+	s.handOut()
+	return true
+}
+
+// leave answers because this process goes, or cannot follow the run: whoever
+// can come back does so, the others get a handle.
+func (s *stream) leave() (answered bool) {
+	if s.x.resumable() {
+		s.x.out.cut()
+		return true
+	}
+	s.handOut()
+	return true
+}
+
+func (s *stream) handOut() {
+	var open []runs.Elicitation
+	for _, gt := range s.gates {
+		s.withdraw(gt, "the call has ended, its run goes on")
+		open = append(open, gt.Elicitation)
+	}
+	h := s.g.pending(s.at.Run, open, slices.Sorted(maps.Keys(s.running)))
+	s.finish(h.result(s.g.listing.Load().fits(s.at.Tool)), h.Status)
+}
+
+// finish sends the response.
+func (s *stream) finish(r *result, status string) {
+	r.set(metaRun, runState{ID: s.at.Run, Status: status, Attached: s.at.Attached})
+	s.x.respond(s.place(), s.g.finish(s.x.client, r))
+}
+
+// abandoned ends a call that was cancelled, unless its run was, too: then the
+// run tells how it ended.
+func (s *stream) abandoned() (answered bool) {
+	s.x.mu.Lock()
+	defer s.x.mu.Unlock()
+	if s.x.ends != "" {
+		return false
+	}
+	s.x.out.cut()
+	return true
+}
+
+func (s *stream) close() {
+	for _, gt := range s.gates {
+		if gt.question != "" {
+			s.g.questions.close(gt.question, s)
+		}
+	}
+}
+
+// place is the id of the next event: where the client comes back to.
+func (s *stream) place() string {
+	if s.x.modern || !s.x.overHTTP {
+		return ""
+	}
+	return s.g.tokens.seal(eventPurpose, &s.at)
+}
+
+// keepAlive shows that the call is alive. Clients count progress, proxies count
+// bytes: a comment goes out every time, progress every other time.
+func (s *stream) keepAlive(quiet bool) {
+	if !quiet || isNull(s.at.Token) {
+		s.x.out.comment()
+		return
+	}
+	s.progress(s.status())
+}
+
+func (s *stream) status() string {
+	switch {
+	case len(s.gates) > 0:
+		return "waiting for an answer: " + s.gates[0].Message
+	case len(s.running) > 0:
+		return "running: " + strings.Join(slices.Sorted(maps.Keys(s.running)), ", ")
+	}
+	return "running"
+}
+
+// progress sends a progress notification to a client that wants them.
+func (s *stream) progress(message string) {
+	if isNull(s.at.Token) {
+		return
+	}
+	next := advance(s.at.Progress, s.done)
+	if s.total > 0 && next > float64(s.total) {
+		s.x.out.comment()
+		return
+	}
+	s.at.Progress = next
+	s.x.notify(s.place(), mcp.MethodNotificationProgress, progressParams{
+		Token: s.at.Token, Progress: next, Total: float64(s.total), Message: message})
+}
+
+// advance is the next progress value: more than the last one, and between done
+// and done+1 as long as done steps are done: done, +1/2, +2/3, +3/4, …
+func advance(last float64, done int) float64 {
+	base := max(math.Floor(last), float64(done))
+	f := last - base
+	if f < 0 {
+		return base
+	}
+	k := math.Round(f/(1-f)) + 1
+	return base + k/(k+1)
+}

@@ -1,0 +1,555 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/runs"
+)
+
+// gated asks one question and returns what was answered.
+func gated(p *play) {
+	p.step("a")
+	p.open(runs.Elicitation{StepID: "gate", Message: "Write?",
+		Schema: json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string"}},"required":["reason"]}`)})
+	e := p.answered("gate#1")
+	p.step("b")
+	p.complete(`{"action":"` + e.Action + `","by":"` + e.By + `"}`)
+}
+
+func TestSessionClientIsAsked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated})
+	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
+	stream := c.call("1", "gated", `{"message":"x"}`, `{"progressToken":"tok"}`)
+	if f, ok := stream.frame(); !ok || f.ID == "" || f.Retry != "3000" || len(f.Data) != 0 {
+		t.Fatalf("the first event does not prime the client: %+v", f)
+	}
+	id, message, schema := stream.asked()
+	if message != "Write?" || string(schema) != `{"type":"object","properties":{"reason":{"type":"string"}},"required":["reason"]}` {
+		t.Errorf("asked %q with schema %s", message, schema)
+	}
+	if got := c.reply(id, `{"action":"accept","content":{"reason":"fine"}}`); got != http.StatusAccepted {
+		t.Errorf("answer: HTTP %d", got)
+	}
+	stream.result(false).structuredIs(t, `{"action":"accept","by":"user-ann"}`)
+}
+
+func TestInvalidAnswerIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated})
+	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
+	stream := c.call("1", "gated", `{}`, "")
+	first, _, _ := stream.asked()
+	for range 3 { // what is sent thrice is asked again once
+		c.reply(first, `{"action":"accept","content":{"reason":7}}`)
+	}
+	second, message, _ := stream.asked()
+	if err := hasAll(message, "reason", "Write?"); err != nil {
+		t.Error(err)
+	}
+	if first == second {
+		t.Error("the second question has the id of the first")
+	}
+	c.reply(second, `{"action":"decline"}`)
+	stream.result(false).structuredIs(t, `{"action":"decline","by":"user-ann"}`)
+}
+
+func TestModernClientIsAsked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated})
+	c := &wire{T: t, url: w.url, caller: "ann"}
+	m := c.modernCall("gated", `{}`, canAsk, "").result(false)
+	if m.Result.ResultType != "input_required" || m.Result.InputRequests["gate#1"].Params.Message != "Write?" {
+		t.Fatalf("result is %+v", m.Result)
+	}
+	// An answer that does not fit, then one that does, at another replica.
+	m = c.modernCall("gated", `{}`, canAsk, `"requestState":"`+m.Result.RequestState+`","inputResponses":{"gate#1":{"action":"accept","content":{}}}`).result(false)
+	if err := hasAll(m.Result.InputRequests["gate#1"].Params.Message, "reason", "Write?"); err != nil {
+		t.Fatal(err)
+	}
+	_, c.url = w.replica()
+	m = c.modernCall("gated", `{}`, canAsk, `"requestState":"`+m.Result.RequestState+`","inputResponses":{"gate#1":{"action":"accept","content":{"reason":"ok"}}}`).result(false)
+	m.structuredIs(t, `{"action":"accept","by":"user-ann"}`)
+	if m.Result.ResultType != "complete" {
+		t.Errorf("resultType is %q", m.Result.ResultType)
+	}
+}
+
+func TestAnsweredElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated})
+	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
+	stream := c.call("1", "gated", `{}`, "")
+	id, _, _ := stream.asked()
+	run := w.runs.only(t)
+	if _, err := w.runs.Answer(t.Context(), run, runs.Answer{ElicitationID: "gate#1", Action: "decline", By: "bob"}); err != nil {
+		t.Fatal(err)
+	}
+	m := stream.next()
+	if m.Method != "notifications/cancelled" || !strings.Contains(string(m.Params), id) {
+		t.Errorf("the question was not withdrawn: %s %s", m.Method, m.Params)
+	}
+	stream.result(false).structuredIs(t, `{"action":"decline","by":"bob"}`)
+	if got := c.reply(id, `{"action":"accept","content":{"reason":"late"}}`); got != http.StatusAccepted {
+		t.Errorf("a late answer: HTTP %d", got)
+	}
+	if e := w.runs.snapshot(run).run.Elicitations[0]; e.By != "bob" {
+		t.Errorf("the late answer counted: %+v", e)
+	}
+}
+
+func TestAnswersThatDoNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated})
+	ann := connect(t, w.url, "ann", "2025-11-25", canAsk)
+	bob := connect(t, w.url, "bob", "2025-11-25", canAsk)
+	stream := ann.call("1", "gated", `{}`, "")
+	id, _, _ := stream.asked()
+	const accept = `{"action":"accept","content":{"reason":"r"}}`
+	for name, got := range map[string]int{
+		"made up":              ann.reply("987654", accept),
+		"by somebody else":     bob.reply(id, accept),
+		"with a changed token": ann.reply(id[:len(id)-2]+"AA", accept),
+		"with a number":        ann.post(`{"jsonrpc":"2.0","id":1,"result":` + accept + `}`).StatusCode,
+	} {
+		if got != http.StatusBadRequest {
+			t.Errorf("answer %s: HTTP %d", name, got)
+		}
+	}
+	if got := w.runs.answers(); len(got) != 0 {
+		t.Fatalf("answers came through: %+v", got)
+	}
+	for range 3 {
+		if got := ann.reply(id, accept); got != http.StatusAccepted {
+			t.Errorf("answer: HTTP %d", got)
+		}
+	}
+	stream.result(false)
+	if got := w.runs.snapshot(w.runs.only(t)).won; got != 1 {
+		t.Errorf("%d answers were taken, want 1", got)
+	}
+}
+
+func TestThreeInvalidAnswersLeaveTheGateOpen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated}, func(o *gateway.Options) { o.Patience = time.Nanosecond })
+	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
+	stream := c.call("1", "gated", `{}`, "")
+	for range 3 {
+		id, _, _ := stream.asked()
+		c.reply(id, `{"action":"accept"}`)
+	}
+	m := stream.result(false)
+	if err := hasAll(string(m.Result.Structured), `"status":"waiting_for_approval"`, `"message":"Write?"`); err != nil {
+		t.Error(err)
+	}
+	if e := w.runs.snapshot(w.runs.only(t)).run.Elicitations[0]; e.State != "open" {
+		t.Errorf("the gate is %s", e.State)
+	}
+}
+
+func TestClientThatCannotShowAQuestion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated}, func(o *gateway.Options) { o.Patience = time.Nanosecond })
+	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
+	stream := c.call("1", "gated", `{}`, "")
+	id, _, _ := stream.asked()
+	resp := c.post(`{"jsonrpc":"2.0","id":"` + id + `","error":{"code":-32601,"message":"Method not found"}}`)
+	if resp.StatusCode != http.StatusAccepted {
+		t.Errorf("HTTP %d", resp.StatusCode)
+	}
+	m := stream.result(false)
+	if err := hasAll(m.text(), "waits for a person", "perdure_run_await"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestResumeAtAnotherReplica(t *testing.T) {
+	t.Parallel()
+	for _, after := range []string{"the priming event", "the question"} {
+		t.Run(after, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]func(*play){"gated": gated})
+			c := connect(t, w.url, "ann", "2025-11-25", canAsk)
+			ctx, drop := context.WithCancel(t.Context())
+			stream := c.do(ctx, http.MethodPost, callBody("1", "gated", `{}`, `{"progressToken":"tok"}`))
+			stream.frame()
+			last := stream.lastID
+			id, _, _ := stream.asked()
+			if after == "the question" {
+				last = stream.lastID
+			}
+			drop()
+			_, c.url = w.replica()
+			stream = c.do(t.Context(), http.MethodGet, "", "Last-Event-ID", last)
+			if stream.StatusCode != http.StatusOK {
+				t.Fatalf("HTTP %d", stream.StatusCode)
+			}
+			if after != "the question" { // which is then asked again, under the same id
+				again, _, _ := stream.asked()
+				if again != id {
+					t.Errorf("the question has another id than before")
+				}
+			}
+			c.reply(id, `{"action":"accept","content":{"reason":"r"}}`)
+			m := stream.result(false)
+			m.structuredIs(t, `{"action":"accept","by":"user-ann"}`)
+			if string(m.ID) != "1" {
+				t.Errorf("the response has id %s", m.ID)
+			}
+			if w.runs.starts != 1 {
+				t.Errorf("%d runs were started", w.runs.starts)
+			}
+		})
+	}
+}
+
+func TestResumedProgressGoesOn(t *testing.T) {
+	t.Parallel()
+	more := make(chan bool)
+	w := newWorld(t, map[string]func(*play){"steps": func(p *play) {
+		p.step("a")
+		<-more
+		p.step("b")
+		p.complete(`{}`)
+	}})
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	ctx, drop := context.WithCancel(t.Context())
+	stream := c.do(ctx, http.MethodPost, callBody("1", "steps", `{}`, `{"progressToken":5}`))
+	var seen []float64
+	for len(seen) < 2 {
+		seen = append(seen, stream.progress())
+	}
+	drop()
+	_, c.url = w.replica()
+	stream = c.do(t.Context(), http.MethodGet, "", "Last-Event-ID", stream.lastID)
+	close(more)
+	for range 2 {
+		seen = append(seen, stream.progress())
+	}
+	stream.result(false)
+	if !slices.IsSorted(seen) || len(slices.Compact(seen)) != 4 {
+		t.Errorf("progress does not increase: %v", seen)
+	}
+}
+
+// progress reads the next message, which must be progress.
+func (r *response) progress() float64 {
+	r.Helper()
+	m := r.message()
+	var p struct{ Progress float64 }
+	if err := json.Unmarshal(m.Params, &p); err != nil || m.Method != "notifications/progress" {
+		r.Fatalf("want progress, got %q: %v", m.Method, err)
+	}
+	return p.Progress
+}
+
+func TestQuestionIsReplacedOnAResumedStream(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated}, func(o *gateway.Options) { o.ReaskAfter = time.Millisecond })
+	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
+	ctx, drop := context.WithCancel(t.Context())
+	stream := c.do(ctx, http.MethodPost, callBody("1", "gated", `{}`, ""))
+	old, _, _ := stream.asked()
+	drop()
+	_, c.url = w.replica()
+	stream = c.do(t.Context(), http.MethodGet, "", "Last-Event-ID", stream.lastID)
+	if m := stream.next(); m.Method != "notifications/cancelled" || !strings.Contains(string(m.Params), old) {
+		t.Fatalf("the old question was not withdrawn: %s %s", m.Method, m.Params)
+	}
+	id, _, _ := stream.asked()
+	c.reply(id, `{"action":"cancel"}`)
+	stream.result(false).structuredIs(t, `{"action":"cancel","by":"user-ann"}`)
+}
+
+func TestResumeIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated})
+	ann := connect(t, w.url, "ann", "2025-11-25", canAsk)
+	bob := connect(t, w.url, "bob", "2025-11-25", canAsk)
+	stream := ann.call("1", "gated", `{}`, "")
+	question, _, _ := stream.asked()
+	place := stream.lastID
+	for name, try := range map[string]struct {
+		who *wire
+		id  string
+	}{
+		"somebody else":       {bob, place},
+		"changed":             {ann, place[:len(place)-3] + "AAA"},
+		"of another purpose":  {ann, question},
+		"of another server":   {ann, "1-2-3"},
+		"with another's name": {ann, ann.session},
+	} {
+		if got := try.who.do(t.Context(), http.MethodGet, "", "Last-Event-ID", try.id); got.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: HTTP %d", name, got.StatusCode)
+		}
+	}
+	bob.session = ann.session
+	if got := bob.call("2", "gated", `{}`, ""); got.StatusCode != http.StatusNotFound {
+		t.Errorf("a stolen session: HTTP %d", got.StatusCode)
+	}
+}
+
+func TestGatesInARowAndAtOnce(t *testing.T) {
+	t.Parallel()
+	plays := map[string]func(*play){
+		"both": func(p *play) {
+			p.open(runs.Elicitation{StepID: "x", Message: "X?"}, runs.Elicitation{StepID: "y", Message: "Y?"})
+			p.complete(`"` + p.answered("x#1").Action + p.answered("y#1").Action + `"`)
+		},
+		"row": func(p *play) {
+			p.open(runs.Elicitation{StepID: "x", Message: "X?"})
+			x := p.answered("x#1").Action
+			p.open(runs.Elicitation{StepID: "y", Message: "Y?"})
+			p.complete(`"` + x + p.answered("y#1").Action + `"`)
+		},
+	}
+	w := newWorld(t, plays)
+	c := &wire{T: t, url: w.url, caller: "ann"}
+	round := func(name string, answers string, state string) *msg {
+		return c.modernCall(name, `{}`, canAsk, `"requestState":"`+state+`","inputResponses":`+answers).result(false)
+	}
+	keys := func(m *msg) string { return strings.Join(slices.Sorted(maps.Keys(m.Result.InputRequests)), " ") }
+
+	m := c.modernCall("both", `{}`, canAsk, "").result(false)
+	if keys(m) != "x#1 y#1" {
+		t.Errorf("asked at once: %s", keys(m))
+	}
+	m = round("both", `{"y#1":{"action":"accept"},"z":{"action":"accept"}}`, m.Result.RequestState)
+	if keys(m) != "x#1" {
+		t.Errorf("after one answer: %s", keys(m))
+	}
+	m = round("both", `{"x#1":{"action":"decline"}}`, m.Result.RequestState)
+	m.structuredIs(t, `"declineaccept"`)
+
+	m = c.modernCall("row", `{}`, canAsk, "").result(false)
+	m = round("row", `{"x#1":{"action":"accept"}}`, m.Result.RequestState)
+	if keys(m) != "y#1" {
+		t.Errorf("second in a row: %s", keys(m))
+	}
+	round("row", `{"y#1":{"action":"cancel"}}`, m.Result.RequestState).structuredIs(t, `"acceptcancel"`)
+
+	// The same by elicitation/create, answered in the other order.
+	s := connect(t, w.url, "ann", "2025-06-18", canAsk)
+	stream := s.call("1", "both", `{}`, "")
+	x, _, _ := stream.asked()
+	y, _, _ := stream.asked()
+	s.reply(y, `{"action":"cancel"}`)
+	s.reply(x, `{"action":"accept"}`)
+	stream.result(false).structuredIs(t, `"acceptcancel"`)
+}
+
+func TestRequestStateIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated, "other": gated})
+	ann := &wire{T: t, url: w.url, caller: "ann"}
+	bob := &wire{T: t, url: w.url, caller: "bob"}
+	st := ann.modernCall("gated", `{}`, canAsk, "").result(false).Result.RequestState
+	for name, resp := range map[string]*response{
+		"somebody else": bob.modernCall("gated", `{}`, canAsk, `"requestState":"`+st+`"`),
+		"another tool":  ann.modernCall("other", `{}`, canAsk, `"requestState":"`+st+`"`),
+		"changed":       ann.modernCall("gated", `{}`, canAsk, `"requestState":"`+st[:len(st)-2]+`AA"`),
+	} {
+		if m := resp.next(); resp.StatusCode != http.StatusBadRequest || m.Error == nil || m.Error.Code != -32602 {
+			t.Errorf("%s: HTTP %d %+v", name, resp.StatusCode, m.Error)
+		}
+	}
+}
+
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated, "slow": func(p *play) {
+		p.begin("a", "be_echo")
+		<-p.f.ctx.Done()
+	}}, func(o *gateway.Options) {
+		o.Patience = 50 * time.Millisecond
+		o.RunURL = func(id runs.RunID) string { return "https://x.example/approvals/" + string(id) }
+	})
+	session := connect(t, w.url, "ann", "2025-06-18", `{}`)
+	modern := &wire{T: t, url: w.url, caller: "ann"}
+	for name, m := range map[string]*msg{
+		"session": session.call("1", "gated", `{}`, "").result(false),
+		"modern":  modern.modernCall("gated", `{}`, `{}`, "").result(false),
+		"no SSE":  connect(t, w.url, "ann", "2025-06-18", canAsk).call("1", "gated", `{}`, "", "Accept", "application/json").result(false),
+	} {
+		var h struct {
+			Status, RunID, Tool, ApprovalURL string
+			Questions                        []struct{ Message string }
+			Next                             struct{ Tool string }
+		}
+		if err := json.Unmarshal(m.Result.Structured, &h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Status != "waiting_for_approval" || h.Tool != "gated" || h.Next.Tool != "perdure_run_await" || len(h.Questions) != 1 ||
+			h.ApprovalURL != "https://x.example/approvals/"+h.RunID {
+			t.Errorf("%s: handle is %s", name, m.Result.Structured)
+		}
+		if err := hasAll(m.text(), h.RunID, h.ApprovalURL, "perdure_run_await", "Write?", "Do not call gated again"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	m := session.call("2", "slow", `{}`, "").result(false)
+	if err := hasAll(string(m.Result.Structured), `"status":"running"`, `"running":["a"]`); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestGateThatEndsBeforePatience(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"expires": func(p *play) {
+		p.open(runs.Elicitation{StepID: "gate", Message: "Write?"})
+		p.expire("gate#1")
+		p.fail(runs.Failure{Error: runs.Error{Code: "gate_timeout", Category: "timeout", Message: "nobody answered in time", StepID: "gate"},
+			Partial: map[string]json.RawMessage{"a": json.RawMessage(`{"n":12345678901234567890}`)}})
+	}})
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	m := c.call("1", "expires", `{}`, "").result(true)
+	if err := hasAll(m.text(), "gate", "nobody answered in time", string(w.runs.only(t))); err != nil {
+		t.Error(err)
+	}
+	if len(m.Result.Structured) > 0 {
+		t.Errorf("a failure has structured content %s", m.Result.Structured)
+	}
+	want := map[string]string{
+		"perdure/error":   `{"code":"gate_timeout","category":"timeout","message":"nobody answered in time","stepId":"gate","retryable":false,"runId":"` + string(w.runs.only(t)) + `"}`,
+		"perdure/partial": `{"a":{"n":12345678901234567890}}`,
+		"perdure/run":     `{"id":"` + string(w.runs.only(t)) + `","status":"failed"}`,
+	}
+	got := map[string]string{}
+	for k, v := range m.Result.Meta {
+		got[k] = string(v)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("_meta (-want +got):\n%s", diff)
+	}
+}
+
+func TestResults(t *testing.T) {
+	t.Parallel()
+	outputs := map[string]string{
+		"exact":   `{"b":1.0,"a":12345678901234567890,"c":"<&>\u2028"}`,
+		"nothing": `null`,
+	}
+	plays := map[string]func(*play){}
+	for name, output := range outputs {
+		plays[name] = func(p *play) { p.complete(output) }
+	}
+	w := newWorld(t, plays)
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	m := c.call("1", "exact", `{}`, "").result(false)
+	m.structuredIs(t, outputs["exact"])
+	if m.text() != outputs["exact"] {
+		t.Errorf("text is %s", m.text())
+	}
+	m = c.call("2", "nothing", `{}`, "").result(false)
+	if m.text() != "null" || m.Result.Structured != nil {
+		t.Errorf("an output of null: text %q, structuredContent %s", m.text(), m.Result.Structured)
+	}
+}
+
+func TestStreamsAreKeptAlive(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"hang": func(p *play) {
+		p.begin("a", "be_echo")
+		<-p.f.ctx.Done()
+	}}, func(o *gateway.Options) { o.KeepAlive = 2 * time.Millisecond })
+	w.catalogue.call = func(ctx context.Context, _ backends.Call) (*backends.Result, error) {
+		select {
+		case <-ctx.Done():
+		case <-t.Context().Done(): // the gateway lets it go on without its client
+		}
+		return nil, ctx.Err()
+	}
+	session := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	modern := &wire{T: t, url: w.url, caller: "ann"}
+	for name, stream := range map[string]*response{
+		"a call":             session.call("1", "hang", `{}`, ""),
+		"a modern call":      modern.modernCall("hang", `{}`, `{}`, ""),
+		"a backend call":     session.call("2", "be_echo", `{}`, ""),
+		"a standalone GET":   session.do(t.Context(), http.MethodGet, ""),
+		"a subscription":     modern.modern("subscriptions/listen", "", `{}`, `"notifications":{"toolsListChanged":true}`),
+		"a call of an older": connect(t, w.url, "ann", "2025-03-26", `{}`).call("1", "hang", `{}`, ""),
+	} {
+		for comments := 0; comments < 3; {
+			f, ok := stream.frame()
+			if !ok {
+				t.Fatalf("%s: the stream ended", name)
+			}
+			if f.Comment {
+				comments++
+			}
+		}
+	}
+	stream := session.call("3", "hang", `{}`, `{"progressToken":"p"}`)
+	last := -1.0
+	for range 5 { // one of them is of the step
+		next := stream.progress()
+		if next <= last {
+			t.Errorf("progress %v follows %v", next, last)
+		}
+		last = next
+	}
+}
+
+func TestHandleThatDoesNotFitTheOutputSchema(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated}, func(o *gateway.Options) { o.Patience = time.Nanosecond })
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	definition := simple("gated") + `
+output: {properties: {word: {type: string, description: d, value: x}}%s}
+`
+	for required, isError := range map[string]bool{", required: [word]": true, "": false} {
+		w.gateway.SetDefinitions(define(t, fmt.Sprintf(definition, required)))
+		m := c.call(fmt.Sprintf("%q", required), "gated", `{}`, "").result(isError)
+		if (len(m.Result.Structured) == 0) != isError {
+			t.Errorf("required %q: structuredContent is %s", required, m.Result.Structured)
+		}
+		if err := hasAll(m.text(), "not an error", "perdure_run_await"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestRunsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated})
+	w.runs.getErr = func() error { return runs.ErrUnavailable }
+	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
+	stream := c.call("1", "gated", `{}`, "")
+	id, _, _ := stream.asked() // from the event alone
+	c.reply(id, `{"action":"cancel"}`)
+	stream.result(false).structuredIs(t, `{"action":"cancel","by":"user-ann"}`)
+}
+
+func TestResumeOfARunThatIsGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated})
+	var gone atomic.Bool
+	w.runs.getErr = func() error {
+		if gone.Load() {
+			return runs.ErrNotFound
+		}
+		return nil
+	}
+	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
+	stream := c.call("1", "gated", `{}`, "")
+	stream.asked()
+	gone.Store(true)
+	m := c.do(t.Context(), http.MethodGet, "", "Last-Event-ID", stream.lastID).result(true)
+	if err := hasAll(m.text(), "no such run"); err != nil {
+		t.Error(err)
+	}
+}

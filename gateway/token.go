@@ -1,0 +1,193 @@
+package gateway
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/runs"
+)
+
+// What a token is for. A token of one purpose never opens as another.
+const (
+	sessionPurpose  = "session"  // Mcp-Session-Id
+	eventPurpose    = "event"    // SSE event id
+	questionPurpose = "question" // JSON-RPC id of elicitation/create
+	statePurpose    = "state"    // requestState
+)
+
+// Lifetimes of tokens whose purpose sets none.
+const (
+	sessionLife = 7 * 24 * time.Hour
+	stateLife   = 7 * 24 * time.Hour
+)
+
+var (
+	errForged  = errors.New("not a token of this server")
+	errExpired = errors.New("token has expired")
+	errForeign = errors.New("token belongs to somebody else")
+)
+
+// Claims are in every token.
+type claims struct {
+	Principal string `json:"p"`           // whose token it is
+	Expires   int64  `json:"e,omitempty"` // Unix seconds; 0 = with what it names
+}
+
+func (c claims) check(principal string, now time.Time) error {
+	switch {
+	case c.Principal != principal:
+		return errForeign
+	case c.Expires != 0 && now.Unix() > c.Expires:
+		return errExpired
+	}
+	return nil
+}
+
+type token interface {
+	check(principal string, now time.Time) error
+}
+
+// A session is what initialize told of a client of the session era.
+type session struct {
+	claims
+	Nonce   string `json:"n"`
+	Version string `json:"v"`
+	CanAsk  bool   `json:"a,omitempty"`
+	Client  string `json:"c,omitempty"`
+}
+
+// A cursor is a place in the stream of a call: all that it takes to go on from
+// there, anywhere.
+type cursor struct {
+	claims
+	Run      runs.RunID      `json:"r"`
+	Tool     string          `json:"t"` // that was called
+	Seq      int64           `json:"s"` // of the last event that was rendered
+	ID       json.RawMessage `json:"i"` // of the call
+	Token    json.RawMessage `json:"k,omitempty"`
+	Progress float64         `json:"g"`           // the last that was sent; -1 = none
+	Asked    map[string]int  `json:"q,omitempty"` // times each open elicitation was asked
+	Attached bool            `json:"x,omitempty"`
+}
+
+// A question names an elicitation as it was asked in one call, once.
+type question struct {
+	claims
+	Run  runs.RunID `json:"r"`
+	Gate string     `json:"g"`
+	Call string     `json:"c"` // digest of the id of the call, as that of a question must be its own
+	Time int        `json:"n"` // 1 = asked for the first time
+}
+
+// A state is a call of a client that answers by retrying it.
+type state struct {
+	claims
+	Run   runs.RunID     `json:"r"`
+	Tool  string         `json:"t"`
+	Seq   int64          `json:"s"`
+	Asked map[string]int `json:"q"` // times each elicitation that is open was asked
+}
+
+// A sealer signs tokens: PURPOSE.KEYID.PAYLOAD.MAC, all but the purpose in
+// unpadded base64url. What is in a token can be read by whoever has it.
+type sealer struct {
+	keys []signingKey // the first one signs
+	now  func() time.Time
+}
+
+type signingKey struct {
+	id     string
+	secret []byte
+}
+
+func newSealer(key []byte, retired [][]byte) *sealer {
+	s := &sealer{now: time.Now}
+	for _, k := range append([][]byte{key}, retired...) {
+		sum := sha256.Sum256(append([]byte("perdure key id\x00"), k...))
+		s.keys = append(s.keys, signingKey{id: encode64(sum[:4]), secret: k})
+	}
+	return s
+}
+
+// seal is deterministic: what is sealed twice is the same token.
+func (s *sealer) seal(purpose string, t token) string {
+	head := purpose + "." + s.keys[0].id + "." + encode64(mustEncode(t))
+	return head + "." + s.keys[0].mac(head)
+}
+
+// open reads a token that seal made for this purpose and principal.
+func (s *sealer) open(purpose, text, principal string, into token) error {
+	parts := strings.Split(text, ".")
+	if len(parts) != 4 || parts[0] != purpose {
+		return errForged
+	}
+	head, mac := text[:len(text)-len(parts[3])-1], parts[3]
+	if !s.signed(parts[1], head, mac) {
+		return errForged
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[2])
+	if err != nil || json.Unmarshal(payload, into) != nil {
+		return errForged
+	}
+	return into.check(principal, s.now())
+}
+
+func (s *sealer) signed(keyID, head, mac string) bool {
+	for _, k := range s.keys {
+		if k.id == keyID {
+			return hmac.Equal([]byte(k.mac(head)), []byte(mac))
+		}
+	}
+	return false
+}
+
+func (k signingKey) mac(head string) string {
+	m := hmac.New(sha256.New, k.secret)
+	m.Write([]byte(head))
+	return encode64(m.Sum(nil)[:16])
+}
+
+// principalOf is the caller as tokens name it: the same for all clients of one
+// subject, and not its name.
+func principalOf(c runs.Caller) string { return encode64(digest("principal", c.Subject)[:12]) }
+
+// derivedID is the ID of the run that a call stands for, whichever replica
+// gets it. It need not be secret: who may see a run is asked of its caller.
+// Eighty bits keep unrelated calls apart.
+func derivedID(tool string, from ...string) runs.RunID {
+	sum := digest(append([]string{"run"}, from...)...)
+	return runs.RunID(tool + "/" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10])))
+}
+
+// digest hashes parts so that none can pass for another.
+func digest(parts ...string) []byte {
+	sum := sha256.Sum256(mustEncode(parts))
+	return sum[:]
+}
+
+func encode64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+
+// encode is compact JSON that leaves numbers and text as they are.
+func encode(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), err
+}
+
+// mustEncode is for what consists of strings, numbers and JSON that was read.
+func mustEncode(v any) []byte {
+	b, err := encode(v)
+	if err != nil {
+		panic("gateway: encoding what is always JSON: " + err.Error())
+	}
+	return b
+}

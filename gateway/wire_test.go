@@ -1,0 +1,300 @@
+package gateway_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// wire is a client without a library between it and the gateway.
+type wire struct {
+	*testing.T
+	url     string
+	caller  string
+	session string
+	version string
+}
+
+// frame is one SSE event; a comment has nothing set.
+type frame struct {
+	ID, Retry string
+	Data      json.RawMessage
+	Comment   bool
+}
+
+// msg is a JSON-RPC message of the server.
+type msg struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result *struct {
+		ResultType    string                        `json:"resultType"`
+		IsError       bool                          `json:"isError"`
+		Content       []struct{ Type, Text string } `json:"content"`
+		Structured    json.RawMessage               `json:"structuredContent"`
+		Meta          map[string]json.RawMessage    `json:"_meta"`
+		RequestState  string                        `json:"requestState"`
+		InputRequests map[string]struct {
+			Method string
+			Params struct {
+				Message         string
+				RequestedSchema json.RawMessage
+			}
+		} `json:"inputRequests"`
+	} `json:"result"`
+	Error *struct {
+		Code    int
+		Message string
+	} `json:"error"`
+}
+
+func (m *msg) text() string {
+	if m.Result == nil || len(m.Result.Content) == 0 {
+		return ""
+	}
+	return m.Result.Content[0].Text
+}
+
+// response is an HTTP response whose frames are read one by one.
+type response struct {
+	*testing.T
+	*http.Response
+	lines  *bufio.Reader
+	lastID string
+}
+
+func (w *wire) do(ctx context.Context, method, body string, header ...string) *response {
+	w.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, w.url, strings.NewReader(body))
+	if err != nil {
+		w.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	req.Header.Set("X-Caller", w.caller)
+	if w.session != "" {
+		req.Header.Set("Mcp-Session-Id", w.session)
+	}
+	if w.version != "" {
+		req.Header.Set("Mcp-Protocol-Version", w.version)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+		if header[i+1] == "" {
+			req.Header.Del(header[i])
+		}
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { resp.Body.Close() })
+	return &response{T: w.T, Response: resp, lines: bufio.NewReader(resp.Body)}
+}
+
+func (w *wire) post(body string, header ...string) *response {
+	w.Helper()
+	return w.do(w.Context(), http.MethodPost, body, header...)
+}
+
+// connect opens a session of a protocol version.
+func connect(t *testing.T, url, caller, version, capabilities string) *wire {
+	t.Helper()
+	w := &wire{T: t, url: url, caller: caller}
+	resp := w.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"wire","version":"1"}}}`, version, capabilities))
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("initialize: %s", resp.Status)
+	}
+	w.session, w.version = resp.Header.Get("Mcp-Session-Id"), version
+	if w.session == "" {
+		t.Fatal("initialize gave no session id")
+	}
+	if got := w.post(`{"jsonrpc":"2.0","method":"notifications/initialized"}`); got.StatusCode != http.StatusAccepted {
+		t.Fatalf("initialized: %s", got.Status)
+	}
+	return w
+}
+
+const canAsk = `{"elicitation":{}}`
+
+// call posts a tools/call of the session era; meta may be empty.
+func (w *wire) call(id, name, arguments, meta string, header ...string) *response {
+	w.Helper()
+	return w.post(callBody(id, name, arguments, meta), header...)
+}
+
+func callBody(id, name, arguments, meta string) string {
+	if meta != "" {
+		meta = `,"_meta":` + meta
+	}
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":%s%s}}`, id, name, arguments, meta)
+}
+
+// modern posts a request of 2026-07-28. rest are members of params.
+func (w *wire) modern(method, name, capabilities, rest string) *response {
+	w.Helper()
+	id := requestSerial.Add(1)
+	if rest != "" {
+		rest += ","
+	}
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s"_meta":{"progressToken":"p%d","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"wire","version":"2"},"io.modelcontextprotocol/clientCapabilities":%s}}}`,
+		id, method, rest, id, capabilities)
+	header := []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method}
+	if name != "" {
+		header = append(header, "Mcp-Name", name)
+	}
+	return w.post(body, header...)
+}
+
+func (w *wire) modernCall(name, arguments, capabilities, rest string) *response {
+	w.Helper()
+	if rest != "" {
+		rest = "," + rest
+	}
+	return w.modern("tools/call", name, capabilities, fmt.Sprintf(`"name":%q,"arguments":%s%s`, name, arguments, rest))
+}
+
+// frame reads the next SSE event or comment; ok is false at the end.
+func (r *response) frame() (f frame, ok bool) {
+	r.Helper()
+	var data []byte
+	any := false
+	for {
+		line, err := r.lines.ReadString('\n')
+		if err != nil {
+			if err != io.EOF && r.Context().Err() == nil {
+				r.Logf("stream broke: %v", err)
+			}
+			return frame{}, false
+		}
+		line = strings.TrimRight(line, "\n")
+		switch field, value, _ := strings.Cut(line, ":"); {
+		case line == "" && any:
+			f.Data = data
+			if f.ID != "" {
+				r.lastID = f.ID
+			}
+			return f, true
+		case line == "":
+		case field == "":
+			f.Comment, any = true, true
+		case field == "id":
+			f.ID, any = strings.TrimSpace(value), true
+		case field == "retry":
+			f.Retry, any = strings.TrimSpace(value), true
+		case field == "data":
+			data, any = append(data, strings.TrimSpace(value)...), true
+		default:
+			any = true
+		}
+	}
+}
+
+// next reads the next message that is not progress, from a stream or from JSON.
+func (r *response) next() *msg {
+	r.Helper()
+	for {
+		m := r.message()
+		if m.Method != "notifications/progress" {
+			return m
+		}
+	}
+}
+
+func (r *response) message() *msg {
+	r.Helper()
+	if !strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream") {
+		b, err := io.ReadAll(r.lines)
+		if err != nil {
+			r.Fatal(err)
+		}
+		return r.decode(b)
+	}
+	for {
+		f, ok := r.frame()
+		if !ok {
+			r.Fatal("the stream ended before a message")
+		}
+		if len(f.Data) > 0 {
+			return r.decode(f.Data)
+		}
+	}
+}
+
+func (r *response) decode(b []byte) *msg {
+	r.Helper()
+	var m msg
+	if err := json.Unmarshal(b, &m); err != nil {
+		r.Fatalf("HTTP %d: %s: %v", r.StatusCode, b, err)
+	}
+	return &m
+}
+
+// result reads up to the response and checks whether it is an error result.
+func (r *response) result(isError bool) *msg {
+	r.Helper()
+	m := r.next()
+	if m.Result == nil {
+		r.Fatalf("want a result, got %s %+v", m.Method, m.Error)
+	}
+	if m.Result.IsError != isError {
+		r.Fatalf("isError is %v: %s", m.Result.IsError, m.text())
+	}
+	return m
+}
+
+// asked reads up to an elicitation and returns the id of the request and its message.
+func (r *response) asked() (id, message string, schema json.RawMessage) {
+	r.Helper()
+	m := r.next()
+	if m.Method != "elicitation/create" {
+		r.Fatalf("want an elicitation, got %q %+v", m.Method, m.Result)
+	}
+	var p struct {
+		Message         string
+		RequestedSchema json.RawMessage
+	}
+	if err := json.Unmarshal(m.Params, &p); err != nil {
+		r.Fatal(err)
+	}
+	if err := json.Unmarshal(m.ID, &id); err != nil {
+		r.Fatalf("id of the question is no string: %v", err)
+	}
+	return id, p.Message, p.RequestedSchema
+}
+
+// reply answers a question and returns the HTTP status.
+func (w *wire) reply(id, result string) int {
+	w.Helper()
+	return w.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"result":%s}`, id, result)).StatusCode
+}
+
+// structuredIs compares structured content byte by byte.
+func (m *msg) structuredIs(t *testing.T, want string) {
+	t.Helper()
+	if !bytes.Equal(m.Result.Structured, []byte(want)) {
+		t.Errorf("structuredContent is %s, want %s (%s)", m.Result.Structured, want, m.text())
+	}
+}
+
+// try posts a request whose connection may break.
+func (w *wire) try(ctx context.Context, body string) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, strings.NewReader(body))
+	if err != nil {
+		w.Error(err)
+		return
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	req.Header.Set("X-Caller", w.caller)
+	req.Header.Set("Mcp-Session-Id", w.session)
+	if resp, err := http.DefaultClient.Do(req); err == nil {
+		_ = resp.Body.Close()
+	}
+}

@@ -1,0 +1,155 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows"
+)
+
+// Answer answers an elicitation and returns what became of it: this answer was
+// the first, or another one was.
+//
+// An answer that does not fit is an *InvalidAnswerError; the elicitation stays
+// open. An elicitation that the run never asked, or that ended with the run,
+// is ErrNoSuchGate. If ctx ends after the answer was sent, it may still be
+// taken.
+func (c *Client) Answer(ctx context.Context, id RunID, a Answer) (Decision, error) {
+	run, err := c.Get(ctx, id)
+	if err != nil {
+		return Decision{}, err
+	}
+	gate, err := c.gate(ctx, run, a.ElicitationID)
+	if err != nil {
+		return Decision{}, err
+	}
+	if gate.State != workflows.ElicitationOpen {
+		return decided(id, gate, "")
+	}
+	signal, err := checked(a, gate)
+	if err != nil {
+		return Decision{}, err
+	}
+	err = c.temporal.SignalWorkflow(ctx, string(id), "", workflows.AnswerSignal, signal)
+	var gone *serviceerror.NotFound
+	if err != nil && !errors.As(err, &gone) { // a run that has just ended says how below
+		return Decision{}, failure(ctx, "answering", id, err)
+	}
+	return c.confirm(ctx, id, signal)
+}
+
+// checked validates an answer and makes the signal that carries it.
+func checked(a Answer, gate Elicitation) (workflows.Answer, error) {
+	signal := workflows.Answer{
+		ElicitationID: a.ElicitationID,
+		Action:        a.Action,
+		AnsweredBy:    a.By,
+		AnswerID:      randomName(26),
+	}
+	switch a.Action {
+	case workflows.Decline, workflows.Cancel:
+		return signal, nil // content means nothing here
+	case workflows.Accept:
+	default:
+		return signal, &InvalidAnswerError{fmt.Sprintf("unknown action %q: answer with accept, decline or cancel", a.Action)}
+	}
+	signal.Content = a.Content
+	if len(signal.Content) == 0 {
+		signal.Content = json.RawMessage("{}")
+	}
+	if n := len(signal.Content); n > definitions.MaxAnswerSize {
+		return signal, &InvalidAnswerError{fmt.Sprintf("the answer has %d bytes; the limit is %d", n, definitions.MaxAnswerSize)}
+	}
+	if err := definitions.CheckAnswer(gate.Schema, signal.Content); err != nil {
+		return signal, &InvalidAnswerError{err.Error()}
+	}
+	return signal, nil
+}
+
+// confirm waits until the elicitation is no longer open.
+func (c *Client) confirm(ctx context.Context, id RunID, signal workflows.Answer) (Decision, error) {
+	pause := &backoff{next: 4 * time.Millisecond, limit: time.Second}
+	for {
+		run, err := c.Get(ctx, id)
+		if err == nil {
+			var gate Elicitation
+			gate, err = c.gate(ctx, run, signal.ElicitationID)
+			if err == nil && gate.State != workflows.ElicitationOpen {
+				return decided(id, gate, signal.AnswerID)
+			}
+		}
+		if err != nil && !errors.Is(err, ErrUnavailable) {
+			return Decision{}, err
+		}
+		if !pause.wait(ctx) {
+			return Decision{}, fmt.Errorf("answering run %s: the answer was sent, but the run has not taken it yet: %w", id, ctx.Err())
+		}
+	}
+}
+
+// gate finds an elicitation in the state of a run or, if an earlier execution
+// of the run asked it, in history.
+func (c *Client) gate(ctx context.Context, run *Run, elicitation string) (Elicitation, error) {
+	for _, e := range run.Elicitations {
+		if e.ID == elicitation {
+			return e, nil
+		}
+	}
+	t, err := c.readTimeline(ctx, run.ID)
+	if err != nil {
+		return Elicitation{}, failure(ctx, "reading", run.ID, err)
+	}
+	if g := t.gates[elicitation]; g != nil {
+		return g.Elicitation, nil
+	}
+	return Elicitation{}, noSuchGate(run.ID, elicitation)
+}
+
+// decided says how an elicitation was closed. answerID is that of the answer
+// of whom it is told.
+func decided(id RunID, e Elicitation, answerID string) (Decision, error) {
+	if e.State == workflows.ElicitationDropped {
+		return Decision{}, fmt.Errorf("%w: the run has ended or gone on without it", noSuchGate(id, e.ID))
+	}
+	return Decision{
+		Won:    answerID != "" && e.AnswerID == answerID,
+		Action: e.Action,
+		By:     e.By,
+	}, nil
+}
+
+func noSuchGate(id RunID, elicitation string) error {
+	return fmt.Errorf("run %s, elicitation %s: %w", id, elicitation, ErrNoSuchGate)
+}
+
+// Cancel asks a run to end. It may be called more than once, and for a run
+// that has ended: then it does nothing. The run has ended when Follow says so.
+func (c *Client) Cancel(ctx context.Context, id RunID, reason string) error {
+	_, err := c.temporal.WorkflowService().RequestCancelWorkflowExecution(ctx, &workflowservice.RequestCancelWorkflowExecutionRequest{
+		Namespace:         c.namespace,
+		WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: string(id)},
+		RequestId:         randomName(26),
+		Reason:            reason,
+		Identity:          "perdure",
+	})
+	var (
+		requested *serviceerror.CancellationAlreadyRequested
+		gone      *serviceerror.NotFound
+	)
+	switch {
+	case err == nil || errors.As(err, &requested):
+		return nil
+	case errors.As(err, &gone): // never was, or has ended
+		_, err := c.Get(ctx, id)
+		return err
+	}
+	return failure(ctx, "cancelling", id, err)
+}

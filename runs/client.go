@@ -1,0 +1,219 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+
+	"github.com/perdure/perdure/workflows"
+)
+
+// A Config says where the runs are.
+type Config struct {
+	// Client of the Temporal server. A run starts fastest where the worker
+	// uses the same one (eager start).
+	Client client.Client
+	// Namespace of Client. "" = default.
+	Namespace string
+	// DataConverter of Client. nil = the SDK's default.
+	DataConverter converter.DataConverter
+	// Logger gets what goes wrong and is tried again. nil = slog.Default().
+	Logger *slog.Logger
+}
+
+// A Client is the door to the runs of one namespace. Its methods may be called
+// at the same time.
+type Client struct {
+	temporal  client.Client
+	namespace string
+	converter converter.DataConverter
+	log       *slog.Logger
+	fresh     freshRuns
+}
+
+// New makes a Client. It calls nobody.
+func New(cfg Config) *Client {
+	c := &Client{
+		temporal:  cfg.Client,
+		namespace: cmp.Or(cfg.Namespace, client.DefaultNamespace),
+		converter: cfg.DataConverter,
+		log:       cmp.Or(cfg.Logger, slog.Default()),
+	}
+	if c.converter == nil {
+		c.converter = converter.GetDefaultDataConverter()
+	}
+	return c
+}
+
+// NewID makes up the ID of a run of a tool: NAME/ and 10 random characters.
+func NewID(tool string) RunID {
+	return RunID(tool + "/" + randomName(10))
+}
+
+// randomName is made of lower-case letters and the digits 2 to 7.
+func randomName(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return strings.ToLower(base32.StdEncoding.EncodeToString(b))[:n]
+}
+
+// freshRuns remembers for a short while which executions this process has just
+// started, so that following one needs no look-up.
+type freshRuns struct {
+	mu   sync.Mutex
+	byID map[RunID]string // → Temporal's run ID
+}
+
+const maxFresh = 10_000
+
+func (f *freshRuns) add(id RunID, execution string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.byID == nil || len(f.byID) >= maxFresh {
+		f.byID = map[RunID]string{} // what is forgotten is looked up
+	}
+	f.byID[id] = execution
+}
+
+func (f *freshRuns) take(id RunID) (execution string, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	execution, ok = f.byID[id]
+	delete(f.byID, id)
+	return execution, ok
+}
+
+// failure wraps an error of Temporal's with the sentinel that it stands for.
+func failure(ctx context.Context, doing string, id RunID, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s run %s: %w", doing, id, ctx.Err())
+	}
+	var (
+		notFound    *serviceerror.NotFound
+		noNamespace *serviceerror.NamespaceNotFound
+		denied      *serviceerror.PermissionDenied
+	)
+	switch {
+	case errors.As(err, &noNamespace):
+		return fmt.Errorf("%s run %s: %w: %w", doing, id, ErrUnavailable, err)
+	case errors.As(err, &notFound):
+		return fmt.Errorf("%s run %s: %w", doing, id, ErrNotFound)
+	case errors.As(err, &denied):
+		return fmt.Errorf("%s run %s: %w: %w", doing, id, ErrNotPermitted, err)
+	case away(err):
+		return fmt.Errorf("%s run %s: %w: %w", doing, id, ErrUnavailable, err)
+	}
+	return fmt.Errorf("%s run %s: %w", doing, id, err)
+}
+
+// away says whether an error is of a Temporal that may answer again later.
+func away(err error) bool {
+	var (
+		unavailable *serviceerror.Unavailable
+		deadline    *serviceerror.DeadlineExceeded
+		exhausted   *serviceerror.ResourceExhausted
+		canceled    *serviceerror.Canceled
+		internal    *serviceerror.Internal
+		notReady    *serviceerror.NamespaceUnavailable
+	)
+	return errors.As(err, &unavailable) || errors.As(err, &deadline) || errors.As(err, &exhausted) ||
+		errors.As(err, &canceled) || errors.As(err, &internal) || errors.As(err, &notReady)
+}
+
+// attributeNames are the search attributes that runs need, all keywords.
+var attributeNames = []string{
+	workflows.AttrTool, workflows.AttrVersion, workflows.AttrStatus, workflows.AttrCaller, workflows.AttrWaiting,
+}
+
+// SearchAttributes are the search attributes that a namespace needs for runs:
+// name → type, as a development server takes them.
+func SearchAttributes() map[string]string {
+	types := map[string]string{}
+	for _, name := range attributeNames {
+		types[name] = "keyword"
+	}
+	return types
+}
+
+// EnsureSearchAttributes adds to the namespace the search attributes of runs
+// that it lacks, and waits until they can be used.
+func EnsureSearchAttributes(ctx context.Context, c client.Client, namespace string) error {
+	namespace = cmp.Or(namespace, client.DefaultNamespace)
+	known, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+	if err != nil {
+		return fmt.Errorf("listing search attributes of namespace %s: %w", namespace, err)
+	}
+	missing := map[string]enumspb.IndexedValueType{}
+	for _, name := range attributeNames {
+		kind, ok := known.CustomAttributes[name]
+		if ok && kind != enumspb.INDEXED_VALUE_TYPE_KEYWORD {
+			return fmt.Errorf("search attribute %s of namespace %s has type %s; it must be Keyword", name, namespace, kind)
+		}
+		if !ok {
+			missing[name] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	_, err = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
+		Namespace: namespace, SearchAttributes: missing,
+	})
+	var exists *serviceerror.AlreadyExists
+	if err != nil && !errors.As(err, &exists) { // another process was faster
+		return fmt.Errorf("adding search attributes to namespace %s: %w", namespace, err)
+	}
+	return awaitSearchAttributes(ctx, c, namespace)
+}
+
+// awaitSearchAttributes waits until the server's caches know the attributes.
+func awaitSearchAttributes(ctx context.Context, c client.Client, namespace string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	var terms []string
+	for _, name := range attributeNames {
+		terms = append(terms, name+" = 'x'")
+	}
+	query := &workflowservice.CountWorkflowExecutionsRequest{Namespace: namespace, Query: strings.Join(terms, " AND ")}
+	for pause := newBackoff(); ; {
+		_, err := c.WorkflowService().CountWorkflowExecutions(ctx, query)
+		if err == nil {
+			return nil
+		}
+		if !pause.wait(ctx) {
+			return fmt.Errorf("waiting for the search attributes of namespace %s: %w", namespace, err)
+		}
+	}
+}
+
+// A backoff spaces attempts out.
+type backoff struct{ next, limit time.Duration }
+
+func newBackoff() *backoff { return &backoff{next: 20 * time.Millisecond, limit: 2 * time.Second} }
+
+// wait reports whether it is time for another attempt; false = ctx has ended.
+func (b *backoff) wait(ctx context.Context) bool {
+	timer := time.NewTimer(b.next)
+	defer timer.Stop()
+	b.next = min(b.next*3/2, b.limit)
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,123 @@
+package runs
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/workflowservice/v1"
+
+	"github.com/perdure/perdure/workflows"
+)
+
+// List returns the runs that match, the most recent first. A run that was
+// started a moment ago may not be there yet.
+func (c *Client) List(ctx context.Context, f Filter) ([]Run, error) {
+	limit := f.Limit
+	if limit <= 0 {
+		limit = 50
+	}
+	var (
+		list  []Run
+		seen  = map[RunID]bool{}
+		token []byte
+	)
+	for len(list) < limit {
+		page, err := c.temporal.WorkflowService().ListWorkflowExecutions(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+			Namespace:     c.namespace,
+			PageSize:      int32(min(limit, 1000)),
+			NextPageToken: token,
+			Query:         query(f),
+		})
+		if err != nil {
+			return nil, failure(ctx, "listing", "*", err)
+		}
+		for _, info := range page.Executions {
+			run := c.run(info)
+			if !seen[run.ID] && len(list) < limit { // a run that was reset has several executions
+				seen[run.ID] = true
+				list = append(list, run)
+			}
+		}
+		if token = page.NextPageToken; len(token) == 0 {
+			break
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Run) int { return b.Started.Compare(a.Started) })
+	return list, nil
+}
+
+// query is a filter in Temporal's words.
+func query(f Filter) string {
+	terms := []string{"WorkflowType = " + quote(workflows.WorkflowType), "ExecutionStatus != 'ContinuedAsNew'"}
+	if f.Tool != "" {
+		terms = append(terms, workflows.AttrTool+" = "+quote(keyword(f.Tool)))
+	}
+	if f.Caller != "" {
+		terms = append(terms, workflows.AttrCaller+" = "+quote(keyword(f.Caller)))
+	}
+	if f.Status != "" {
+		terms = append(terms, statusQuery(f.Status))
+	}
+	if f.Waiting {
+		terms = append(terms, statusQuery(workflows.Waiting))
+	}
+	if !f.Since.IsZero() {
+		terms = append(terms, "StartTime >= "+quote(f.Since.UTC().Format(time.RFC3339Nano)))
+	}
+	return strings.Join(terms, " AND ")
+}
+
+func statusQuery(s Status) string {
+	told := workflows.AttrStatus + " = " + quote(string(s))
+	switch s {
+	case workflows.Running, workflows.Waiting:
+		return "ExecutionStatus = 'Running' AND " + told
+	case workflows.Completed:
+		return "ExecutionStatus = 'Completed'"
+	case workflows.Cancelled:
+		return "ExecutionStatus IN ('Canceled', 'Terminated')"
+	case workflows.TimedOut:
+		return "(ExecutionStatus = 'TimedOut' OR (ExecutionStatus = 'Failed' AND " + told + "))"
+	case workflows.Failed:
+		return "(ExecutionStatus = 'Failed' AND " + workflows.AttrStatus + " != " + quote(string(workflows.TimedOut)) + ")"
+	}
+	return told // no run has it
+}
+
+// quote makes a string literal of the visibility query language.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// keyword is text as search attributes hold it. Temporal finds no value with a
+// quote, a backslash or a control character in it, and SQL stores take no long
+// one; the former are written as in URLs, and the latter cut.
+func keyword(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if r < ' ' || strings.ContainsRune(unfindable, r) {
+			fmt.Fprintf(&b, "%%%02X", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	if b.Len() <= maxKeyword {
+		return b.String()
+	}
+	digest := sha256.Sum256([]byte(s)) // tells apart what begins alike
+	return clip(b.String(), maxKeyword-13) + "." + hex.EncodeToString(digest[:6])
+}
+
+const unfindable = `'"\%`
+
+// fromKeyword is the inverse of keyword, for what was not cut.
+func fromKeyword(s string) string {
+	if text, err := url.PathUnescape(s); err == nil {
+		return text
+	}
+	return s
+}

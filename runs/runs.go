@@ -1,0 +1,170 @@
+// Package runs is the one door to runs: it starts, follows, answers, lists and
+// cancels them. Behind it is a Temporal client; nobody in front of it needs to
+// know that.
+package runs
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows"
+)
+
+// Errors that callers branch on.
+var (
+	ErrNotFound     = errors.New("run not found")
+	ErrNotFinished  = errors.New("run has not finished")
+	ErrNoSuchGate   = errors.New("elicitation not found")
+	ErrUnavailable  = errors.New("cannot reach Temporal")
+	ErrNotPermitted = errors.New("not permitted")
+)
+
+// A RunID names a run: NAME/SUFFIX. It is the Temporal workflow ID.
+type RunID string
+
+// What runs shares with the front ends, so that they need not know workflows.
+type (
+	Error            = workflows.Error
+	Failure          = workflows.Failure
+	Caller           = workflows.Caller
+	Status           = workflows.Status
+	Elicitation      = workflows.Elicitation
+	ElicitationState = workflows.ElicitationState
+	ElicitationKind  = workflows.ElicitationKind
+)
+
+// Question is the kind of elicitations that are put to callers.
+const Question = workflows.Question
+
+// A StartRequest asks for a run.
+type StartRequest struct {
+	// ID of the run, NAME/SUFFIX. "" = a new one. An ID that already exists
+	// attaches to that run, running or finished.
+	ID         RunID
+	Definition *definitions.Definition
+	Arguments  json.RawMessage // validated, defaults applied
+	Caller     Caller
+	Tools      map[string]definitions.Tool // by the name that steps use
+}
+
+// A Started run.
+type Started struct {
+	ID       RunID
+	Attached bool // the run existed already
+}
+
+// A Run is the state of a run.
+type Run struct {
+	ID           RunID         `json:"id"`
+	Tool         string        `json:"tool"`
+	Version      string        `json:"version,omitempty"`
+	Status       Status        `json:"status"`
+	Caller       string        `json:"caller"`
+	Started      time.Time     `json:"started"`
+	Closed       *time.Time    `json:"closed,omitempty"`
+	Elicitations []Elicitation `json:"elicitations,omitempty"`
+}
+
+// Open are the elicitations that wait for an answer, oldest first.
+func (r *Run) Open() []Elicitation {
+	var open []Elicitation
+	for _, e := range r.Elicitations {
+		if e.State == workflows.ElicitationOpen {
+			open = append(open, e)
+		}
+	}
+	return open
+}
+
+// A Detail is a run with its timeline, as `perdure runs show` prints it.
+type Detail struct {
+	Run
+	Arguments json.RawMessage `json:"arguments"`
+	Digest    string          `json:"digest"`
+	Steps     []StepRecord    `json:"steps"` // in the order of starting
+	Outcome   *Outcome        `json:"outcome,omitempty"`
+}
+
+// A StepRecord is one execution of a step, as history tells it.
+type StepRecord struct {
+	Path      string          `json:"path"`
+	What      string          `json:"what"`   // the tool, or what is asked
+	Status    string          `json:"status"` // running, completed, failed, cancelled, timed_out
+	Attempts  int             `json:"attempts,omitempty"`
+	Started   time.Time       `json:"started"`
+	Ended     *time.Time      `json:"ended,omitempty"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	Output    json.RawMessage `json:"output,omitempty"`
+	Error     string          `json:"error,omitempty"`
+
+	quick      bool   // executed inside the workflow task
+	activityID string // of the call that is under way
+}
+
+// An Outcome is how a run ended.
+type Outcome struct {
+	Status  Status          `json:"status"`
+	Output  json.RawMessage `json:"output,omitempty"`  // of a completed run
+	Errors  []Error         `json:"errors,omitempty"`  // of steps that failed without failing the run
+	Failure *Failure        `json:"failure,omitempty"` // of any other
+}
+
+// An EventKind says what an Event tells.
+type EventKind string
+
+// The kinds of events.
+const (
+	EventStep   EventKind = "step"   // a step started or ended
+	EventOpened EventKind = "opened" // an elicitation opened
+	EventClosed EventKind = "closed" // an elicitation was answered, expired or dropped
+	EventDone   EventKind = "done"   // the run ended; always the last
+)
+
+// An Event is one thing that a run tells whoever follows it.
+type Event struct {
+	// Seq orders the events of a run and is stable: the same event has the
+	// same Seq for every follower, on every replica, after every restart.
+	Seq  int64
+	Kind EventKind
+
+	StepID, StepPath, What string // EventStep
+	StepEnded              bool   // EventStep: false = it started
+	StepStatus             string // EventStep that ended: completed, failed, cancelled, timed_out
+	Done, Total            int    // steps done, of steps known
+
+	Elicitation *Elicitation // EventOpened, EventClosed
+	Outcome     *Outcome     // EventDone
+}
+
+// An Answer to an elicitation.
+type Answer struct {
+	ElicitationID string
+	Action        string          // accept, decline, cancel
+	Content       json.RawMessage // for accept
+	By            string          // who answers
+}
+
+// InvalidAnswerError says why an answer was not taken. The elicitation is
+// still open.
+type InvalidAnswerError struct{ Reason string }
+
+func (e *InvalidAnswerError) Error() string { return e.Reason }
+
+// A Decision is what became of an elicitation after an answer was sent.
+type Decision struct {
+	Won    bool   // this answer was the first valid one
+	Action string // of the answer that won
+	By     string // who gave the answer that won
+}
+
+// A Filter selects runs. The zero value selects all.
+type Filter struct {
+	Tool    string
+	Status  Status
+	Caller  string
+	Waiting bool
+	Since   time.Time
+	Limit   int // 0 = 50
+}

@@ -1,0 +1,579 @@
+package runs_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/devserver"
+	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/workflows"
+)
+
+// The tests share one Temporal server; each has a worker's tools to itself by
+// the names of the tools.
+var shared struct {
+	once   sync.Once
+	err    error
+	server *devserver.Server
+	client client.Client
+}
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "perdure-runs-test")
+	if err != nil {
+		panic(err)
+	}
+	dataDir = dir
+	code := m.Run()
+	if shared.server != nil {
+		shared.server.Stop()
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+var dataDir string
+
+// connect returns the door to runs on the shared server, and a client of that
+// server for what the door does not show.
+func connect(t testing.TB) (*runs.Client, client.Client) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a Temporal server")
+	}
+	shared.once.Do(func() {
+		shared.server, shared.err = devserver.Start(context.Background(), devserver.Options{
+			Dir: dataDir, SearchAttributes: runs.SearchAttributes(), Logger: slog.New(slog.DiscardHandler),
+		})
+		if shared.err != nil {
+			return
+		}
+		if shared.client, shared.err = dial(shared.server.Address()); shared.err == nil {
+			shared.err = startWorker(shared.client)
+		}
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return runs.New(runs.Config{Client: shared.client}), shared.client
+}
+
+func dial(address string) (client.Client, error) {
+	return client.Dial(client.Options{
+		HostPort:          address,
+		Logger:            slog.New(slog.DiscardHandler),
+		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}},
+	})
+}
+
+func startWorker(c client.Client) error {
+	w := worker.New(c, workflows.TaskQueue, worker.Options{WorkerStopTimeout: time.Second})
+	workflows.Register(w)
+	registerCallTool(w)
+	return w.Start()
+}
+
+func registerCallTool(w worker.Worker) {
+	w.RegisterActivityWithOptions(callTool, activity.RegisterOptions{Name: workflows.CallToolName})
+}
+
+// broken are the tools that fail for now, by their argument "as".
+var broken sync.Map
+
+// callTool is a backend that echoes its arguments.
+func callTool(_ context.Context, call workflows.ToolCall) (workflows.ToolResult, error) {
+	var args struct{ As string }
+	_ = json.Unmarshal(call.Arguments, &args)
+	if _, fails := broken.Load(args.As); fails || call.Original == "fail" {
+		e := workflows.Error{Code: "tool_error", Category: workflows.CategoryTool, Message: "it does not work", StepID: call.StepID, Tool: call.Tool}
+		return workflows.ToolResult{}, temporal.NewNonRetryableApplicationError(e.Message, string(e.Category), nil, e)
+	}
+	output, err := json.Marshal(map[string]json.RawMessage{"said": call.Arguments})
+	return workflows.ToolResult{Output: output}, err
+}
+
+var tools = map[string]definitions.Tool{
+	"read":  {Name: "read", Backend: "echo", Original: "read", Effect: definitions.Read},
+	"write": {Name: "write", Backend: "echo", Original: "write"},
+	"fail":  {Name: "fail", Backend: "echo", Original: "fail"},
+}
+
+// definition parses YAML; it must be right.
+func definition(t testing.TB, yaml string) *definitions.Definition {
+	t.Helper()
+	defs, diags := definitions.Parse("test.yaml", []byte(yaml))
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return defs[0]
+}
+
+const gated = `
+name: publish
+description: Reads, asks, writes.
+version: 1.2.3
+parameters:
+  type: object
+  properties:
+    as: {type: string}
+steps:
+  - id: look
+    tool: read
+    arguments: {text: hello}
+  - id: ask
+    type: elicitation
+    dependsOn: [look]
+    message: Shall I?
+    schema:
+      type: object
+      properties:
+        count: {type: integer}
+      required: [count]
+    onDecline: {action: skip_remaining}
+  - id: save
+    tool: write
+    dependsOn: [ask]
+    arguments: {text: "{{.steps.ask.content.count}}", as: "{{.params.as}}"}
+`
+
+const plain = `
+name: plain
+description: Reads and writes.
+steps:
+  - id: look
+    tool: read
+    arguments: {text: hello}
+  - id: save
+    tool: write
+    dependsOn: [look]
+    arguments: {text: world}
+`
+
+func request(t testing.TB, yaml string) runs.StartRequest {
+	return runs.StartRequest{
+		Definition: definition(t, yaml),
+		Arguments:  json.RawMessage(`{"as":"` + t.Name() + `"}`),
+		Caller:     runs.Caller{Subject: "alice", Client: "test 1.0"},
+		Tools:      tools,
+	}
+}
+
+func start(t testing.TB, c *runs.Client, req runs.StartRequest) runs.RunID {
+	t.Helper()
+	started, err := c.Start(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if started.Attached {
+		t.Fatalf("attached to %s, want a new run", started.ID)
+	}
+	return started.ID
+}
+
+// followTo collects events until one of a kind.
+func followTo(t testing.TB, c *runs.Client, id runs.RunID, after int64, kind runs.EventKind) []runs.Event {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var events []runs.Event
+	for e, err := range c.Follow(ctx, id, after) {
+		if err != nil {
+			t.Fatalf("after %v: %v", tell(events), err)
+		}
+		events = append(events, e)
+		if e.Kind == kind {
+			return events
+		}
+	}
+	t.Fatalf("no event %s in %v", kind, tell(events))
+	return nil
+}
+
+// tell is one line per event.
+func tell(events []runs.Event) []string {
+	var lines []string
+	for _, e := range events {
+		line := string(e.Kind)
+		switch e.Kind {
+		case runs.EventStep:
+			line = fmt.Sprintf("%s %s %s ended=%t %s", line, e.StepPath, e.What, e.StepEnded, e.StepStatus)
+		case runs.EventOpened, runs.EventClosed:
+			line = fmt.Sprintf("%s %s %s %s", line, e.Elicitation.ID, e.Elicitation.State, e.Elicitation.Action)
+		case runs.EventDone:
+			line = fmt.Sprintf("%s %s", line, e.Outcome.Status)
+		}
+		lines = append(lines, fmt.Sprintf("%s (%d/%d)", strings.TrimSpace(line), e.Done, e.Total))
+	}
+	return lines
+}
+
+func answer(t testing.TB, c *runs.Client, id runs.RunID, a runs.Answer) runs.Decision {
+	t.Helper()
+	d, err := c.Answer(t.Context(), id, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestRunWithAGate(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	id := start(t, c, request(t, gated))
+
+	events := followTo(t, c, id, 0, runs.EventOpened)
+	gate := events[len(events)-1].Elicitation
+	if gate.ID != "ask#1" || gate.Message != "Shall I?" || len(gate.Schema) == 0 {
+		t.Errorf("got elicitation %+v", gate)
+	}
+	run, err := c.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run.Status != workflows.Waiting || run.Tool != "publish" || run.Version != "1.2.3" || run.Caller != "alice" || len(run.Open()) != 1 {
+		t.Errorf("got run %+v", run)
+	}
+	if _, err := c.Result(t.Context(), id); !errors.Is(err, runs.ErrNotFinished) {
+		t.Errorf("result of a waiting run: got %v, want ErrNotFinished", err)
+	}
+
+	d := answer(t, c, id, runs.Answer{ElicitationID: "ask#1", Action: "accept", Content: json.RawMessage(`{"count":9007199254740993}`), By: "bob"})
+	if want := (runs.Decision{Won: true, Action: "accept", By: "bob"}); d != want {
+		t.Errorf("got %+v, want %+v", d, want)
+	}
+	all := followTo(t, c, id, 0, runs.EventDone)
+	want := []string{
+		"step look read ended=true completed (1/3)",
+		"opened ask#1 open (1/3)",
+		"closed ask#1 answered accept (2/3)",
+		"step save write ended=false (2/3)",
+		"step save write ended=true completed (3/3)",
+		"done completed (3/3)",
+	}
+	if diff := cmp.Diff(want, tell(all)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	for i, e := range all { // from any point on, the rest is the same
+		if diff := cmp.Diff(all[i+1:], rest(t, c, id, e.Seq)); diff != "" {
+			t.Errorf("after event %d (-want +got):\n%s", i, diff)
+		}
+	}
+	if got := string(all[5].Outcome.Output); got != `{"said":{"as":"TestRunWithAGate","text":"9007199254740993"}}` && got != `{"said":{"as":"TestRunWithAGate","text":9007199254740993}}` {
+		t.Errorf("got output %s", got)
+	}
+	outcome, err := c.Result(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(all[5].Outcome, outcome); diff != "" {
+		t.Errorf("result and event differ:\n%s", diff)
+	}
+
+	detail, err := c.Show(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var steps []string
+	for _, s := range detail.Steps {
+		steps = append(steps, fmt.Sprintf("%s %s %s %d %s %s", s.Path, s.What, s.Status, s.Attempts, s.Arguments, s.Output))
+		if s.Ended == nil || s.Ended.Before(s.Started) {
+			t.Errorf("step %s: started %v, ended %v", s.Path, s.Started, s.Ended)
+		}
+	}
+	wantSteps := []string{
+		`look read completed 1  {"said":{"text":"hello"}}`,
+		`ask Shall I? completed 0  {"action":"accept","by":"bob"}`,
+		steps[len(steps)-1],
+	}
+	if diff := cmp.Diff(wantSteps, steps); diff != "" || !strings.HasPrefix(steps[2], `save write completed 1 {"as":"TestRunWithAGate"`) {
+		t.Errorf("steps %q (-want +got):\n%s", steps, diff)
+	}
+	if detail.Status != workflows.Completed || detail.Closed == nil || !strings.HasPrefix(detail.Digest, "sha256:") {
+		t.Errorf("got detail %+v", detail)
+	}
+}
+
+// rest is what Follow tells after a Seq, of a run that has ended.
+func rest(t testing.TB, c *runs.Client, id runs.RunID, after int64) []runs.Event {
+	t.Helper()
+	events := []runs.Event{}
+	for e, err := range c.Follow(t.Context(), id, after) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+func TestAnswerIsCheckedBeforeItIsSent(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	id := start(t, c, request(t, gated))
+	followTo(t, c, id, 0, runs.EventOpened)
+	tests := []struct {
+		name   string
+		answer runs.Answer
+		want   string
+	}{
+		{"unknown action", runs.Answer{Action: "maybe"}, "maybe"},
+		{"missing field", runs.Answer{Action: "accept"}, "count"},
+		{"wrong type", runs.Answer{Action: "accept", Content: json.RawMessage(`{"count":"x"}`)}, "count"},
+		{"no JSON", runs.Answer{Action: "accept", Content: json.RawMessage(`{`)}, ""},
+		{"too large", runs.Answer{Action: "accept", Content: json.RawMessage(`"` + strings.Repeat("x", definitions.MaxAnswerSize) + `"`)}, "limit"},
+	}
+	for _, tt := range tests {
+		tt.answer.ElicitationID = "ask#1"
+		_, err := c.Answer(t.Context(), id, tt.answer)
+		var invalid *runs.InvalidAnswerError
+		if !errors.As(err, &invalid) || !strings.Contains(invalid.Reason, tt.want) {
+			t.Errorf("%s: got %v, want an InvalidAnswerError about %q", tt.name, err, tt.want)
+		}
+	}
+	_, err := c.Answer(t.Context(), id, runs.Answer{ElicitationID: "ask#2", Action: "accept"})
+	if !errors.Is(err, runs.ErrNoSuchGate) {
+		t.Errorf("unknown elicitation: got %v, want ErrNoSuchGate", err)
+	}
+	_, err = c.Answer(t.Context(), "publish/none", runs.Answer{ElicitationID: "ask#1", Action: "accept"})
+	if !errors.Is(err, runs.ErrNotFound) {
+		t.Errorf("unknown run: got %v, want ErrNotFound", err)
+	}
+	run, err := c.Get(t.Context(), id)
+	if err != nil || len(run.Open()) != 1 {
+		t.Errorf("the elicitation is no longer open: %+v, %v", run, err)
+	}
+}
+
+func TestFirstAnswerWins(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	id := start(t, c, request(t, gated))
+	followTo(t, c, id, 0, runs.EventOpened)
+
+	const rivals = 8
+	decisions := make([]runs.Decision, rivals)
+	var all sync.WaitGroup
+	for i := range rivals {
+		all.Go(func() {
+			content := json.RawMessage(fmt.Sprintf(`{"count":%d}`, i))
+			d, err := c.Answer(t.Context(), id, runs.Answer{ElicitationID: "ask#1", Action: "accept", Content: content, By: fmt.Sprint("rival ", i)})
+			if err != nil {
+				t.Error(err)
+			}
+			decisions[i] = d
+		})
+	}
+	all.Wait()
+	winners := slices.Collect(func(yield func(string) bool) {
+		for i, d := range decisions {
+			if d.Won && !yield(fmt.Sprint("rival ", i)) {
+				return
+			}
+		}
+	})
+	if len(winners) != 1 {
+		t.Fatalf("winners: %v, want one: %+v", winners, decisions)
+	}
+	late := answer(t, c, id, runs.Answer{ElicitationID: "ask#1", Action: "decline", By: "late"})
+	for _, d := range append(decisions, late) {
+		if d.By != winners[0] || d.Action != "accept" {
+			t.Errorf("got %+v, want the answer of %s", d, winners[0])
+		}
+	}
+	if late.Won {
+		t.Error("an answer to a closed elicitation has won")
+	}
+}
+
+func TestStartAttaches(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	req := request(t, gated)
+	req.ID = runs.NewID("publish")
+	id := start(t, c, req)
+
+	again := func(when string) {
+		started, err := c.Start(t.Context(), req)
+		if want := (runs.Started{ID: id, Attached: true}); err != nil || started != want {
+			t.Errorf("%s: got %+v, %v, want %+v", when, started, err, want)
+		}
+	}
+	again("running")
+	followTo(t, c, id, 0, runs.EventOpened)
+	answer(t, c, id, runs.Answer{ElicitationID: "ask#1", Action: "decline", By: "bob"})
+	done := followTo(t, c, id, 0, runs.EventDone)
+	again("finished")
+	if got := tell(done[len(done)-1:]); got[0] != "done completed (3/3)" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	id := start(t, c, request(t, gated))
+	followTo(t, c, id, 0, runs.EventOpened)
+	for range 2 {
+		if err := c.Cancel(t.Context(), id, "no longer wanted"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events := followTo(t, c, id, 0, runs.EventDone)
+	outcome := events[len(events)-1].Outcome
+	if outcome.Status != workflows.Cancelled || outcome.Failure.Error.Category != workflows.CategoryCancelled || outcome.Failure.Partial["look"] == nil {
+		t.Errorf("got %+v", outcome)
+	}
+	if err := c.Cancel(t.Context(), id, "again"); err != nil {
+		t.Errorf("cancelling a run that has ended: %v", err)
+	}
+	if err := c.Cancel(t.Context(), "publish/none", ""); !errors.Is(err, runs.ErrNotFound) {
+		t.Errorf("cancelling no run: got %v, want ErrNotFound", err)
+	}
+	_, err := c.Answer(t.Context(), id, runs.Answer{ElicitationID: "ask#1", Action: "accept", Content: json.RawMessage(`{"count":1}`)})
+	if !errors.Is(err, runs.ErrNoSuchGate) {
+		t.Errorf("answering a run that was cancelled: got %v, want ErrNoSuchGate", err)
+	}
+}
+
+func TestFailedRun(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	id := start(t, c, request(t, strings.Replace(plain, "tool: write", "tool: fail", 1)))
+	events := followTo(t, c, id, 0, runs.EventDone)
+	want := []string{
+		"step look read ended=true completed (1/2)",
+		"step save fail ended=false (1/2)",
+		"step save fail ended=true failed (2/2)",
+		"done failed (2/2)",
+	}
+	if diff := cmp.Diff(want, tell(events)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	f := events[3].Outcome.Failure
+	if f.Error.Category != workflows.CategoryTool || !strings.Contains(f.Error.Message, "it does not work") || f.Partial["look"] == nil {
+		t.Errorf("got failure %+v", f)
+	}
+}
+
+func TestArgumentsHaveALimit(t *testing.T) {
+	t.Parallel()
+	c := runs.New(runs.Config{}) // nobody is asked
+	large := strings.Repeat("x", runs.MaxArguments)
+	tests := []struct {
+		name string
+		edit func(*runs.StartRequest)
+		code string
+	}{
+		{"arguments", func(r *runs.StartRequest) { r.Arguments = json.RawMessage(`"` + large + `"`) }, "arguments_too_large"},
+		{"schemas", func(r *runs.StartRequest) {
+			schema := json.RawMessage(`"` + large + `"`)
+			r.Tools = map[string]definitions.Tool{"a": {InputSchema: schema}, "b": {OutputSchema: schema}}
+		}, "input_too_large"},
+	}
+	for _, tt := range tests {
+		req := request(t, plain)
+		tt.edit(&req)
+		_, err := c.Start(t.Context(), req)
+		var e *runs.Error
+		if !errors.As(err, &e) || e.Category != workflows.CategoryLimit || e.Code != tt.code {
+			t.Errorf("%s: got %v, want code %s", tt.name, err, tt.code)
+		}
+	}
+}
+
+func TestUnknownRun(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	calls := map[string]func() error{
+		"Get":    func() error { _, err := c.Get(t.Context(), "no/run"); return err },
+		"Show":   func() error { _, err := c.Show(t.Context(), "no/run"); return err },
+		"Result": func() error { _, err := c.Result(t.Context(), "no/run"); return err },
+		"Follow": func() error {
+			for _, err := range c.Follow(t.Context(), "no/run", 0) {
+				return err
+			}
+			return nil
+		},
+	}
+	for name, call := range calls {
+		if err := call(); !errors.Is(err, runs.ErrNotFound) {
+			t.Errorf("%s: got %v, want ErrNotFound", name, err)
+		}
+	}
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	odd := `o'brien \ "x" 100% _`
+	req := request(t, strings.Replace(gated, "name: publish", "name: list_gated", 1))
+	req.Caller.Subject = odd
+	waiting := start(t, c, req)
+	followTo(t, c, waiting, 0, runs.EventOpened)
+	req = request(t, strings.Replace(plain, "name: plain", "name: list_plain", 1))
+	req.Caller.Subject = odd
+	done := start(t, c, req)
+	followTo(t, c, done, 0, runs.EventDone)
+
+	tests := []struct {
+		name   string
+		filter runs.Filter
+		want   []runs.RunID
+	}{
+		{"caller", runs.Filter{Caller: odd}, []runs.RunID{done, waiting}},
+		{"limit", runs.Filter{Caller: odd, Limit: 1, Waiting: true}, []runs.RunID{waiting}},
+		{"tool", runs.Filter{Tool: "list_plain"}, []runs.RunID{done}},
+		{"waiting", runs.Filter{Caller: odd, Waiting: true}, []runs.RunID{waiting}},
+		{"status waiting", runs.Filter{Caller: odd, Status: workflows.Waiting}, []runs.RunID{waiting}},
+		{"status completed", runs.Filter{Caller: odd, Status: workflows.Completed}, []runs.RunID{done}},
+		{"status running", runs.Filter{Caller: odd, Status: workflows.Running}, nil},
+		{"status failed", runs.Filter{Caller: odd, Status: workflows.Failed}, nil},
+		{"status timed out", runs.Filter{Caller: odd, Status: workflows.TimedOut}, nil},
+		{"status cancelled", runs.Filter{Caller: odd, Status: workflows.Cancelled}, nil},
+		{"unknown status", runs.Filter{Caller: odd, Status: "odd'"}, nil},
+		{"since", runs.Filter{Caller: odd, Since: time.Now().Add(time.Hour)}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var got []runs.RunID
+			tick := time.NewTicker(20 * time.Millisecond)
+			defer tick.Stop()
+			for deadline := time.Now().Add(15 * time.Second); ; <-tick.C { // visibility follows a moment later
+				list, err := c.List(t.Context(), tt.filter)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = nil
+				for _, run := range list {
+					got = append(got, run.ID)
+					if open := len(run.Open()); run.ID == waiting && open != 1 {
+						t.Errorf("%d open elicitations in the list, want 1", open)
+					}
+				}
+				if slices.Equal(got, tt.want) || time.Now().After(deadline) {
+					break
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,188 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
+
+	"github.com/perdure/perdure/workflows"
+)
+
+// Get returns the state of a run.
+func (c *Client) Get(ctx context.Context, id RunID) (*Run, error) {
+	d, err := c.describe(ctx, id)
+	if err != nil {
+		return nil, failure(ctx, "reading", id, err)
+	}
+	return c.described(d), nil
+}
+
+func (c *Client) described(d *workflowservice.DescribeWorkflowExecutionResponse) *Run {
+	run := c.run(d.WorkflowExecutionInfo)
+	if t := d.WorkflowExtendedInfo.GetOriginalStartTime(); t != nil {
+		run.Started = t.AsTime()
+	}
+	return &run
+}
+
+func (c *Client) describe(ctx context.Context, id RunID) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	return c.temporal.WorkflowService().DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
+		Namespace: c.namespace,
+		Execution: &commonpb.WorkflowExecution{WorkflowId: string(id)},
+	})
+}
+
+// run makes a Run of what Temporal says of an execution.
+func (c *Client) run(info *workflowpb.WorkflowExecutionInfo) Run {
+	run := Run{
+		ID:      RunID(info.Execution.WorkflowId),
+		Tool:    c.attribute(info, workflows.AttrTool),
+		Version: c.attribute(info, workflows.AttrVersion),
+		Caller:  c.attribute(info, workflows.AttrCaller),
+		Started: info.StartTime.AsTime(),
+	}
+	if info.CloseTime != nil && info.Status != enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
+		closed := info.CloseTime.AsTime()
+		run.Closed = &closed
+	}
+	state, _ := decodeState(c.converter, info.Memo)
+	run.Elicitations = state.Elicitations
+	run.Status = status(info.Status, Status(c.attribute(info, workflows.AttrStatus)))
+	if run.Closed != nil {
+		dropOpen(run.Elicitations)
+	} else if len(run.Open()) > 0 {
+		run.Status = workflows.Waiting
+	}
+	return run
+}
+
+// status trusts Temporal with how a run ended, and the run with what Temporal
+// does not tell apart.
+func status(s enumspb.WorkflowExecutionStatus, told Status) Status {
+	switch s {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+		return workflows.Completed
+	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED:
+		return workflows.Cancelled
+	case enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
+		return workflows.TimedOut
+	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED:
+		if told == workflows.TimedOut {
+			return workflows.TimedOut
+		}
+		return workflows.Failed
+	}
+	return workflows.Running
+}
+
+// dropOpen closes the elicitations of a run that ended without a word, because
+// it was terminated.
+func dropOpen(list []Elicitation) {
+	for i := range list {
+		if list[i].State == workflows.ElicitationOpen {
+			list[i].State, list[i].Schema = workflows.ElicitationDropped, nil
+		}
+	}
+}
+
+// attribute is the value of a keyword search attribute; "" if it has none.
+func (c *Client) attribute(info *workflowpb.WorkflowExecutionInfo, name string) string {
+	var value string
+	if p := info.GetSearchAttributes().GetIndexedFields()[name]; p != nil {
+		_ = converter.GetDefaultDataConverter().FromPayload(p, &value) // never encoded otherwise
+	}
+	return fromKeyword(value)
+}
+
+// Result returns how a run ended, or ErrNotFinished.
+func (c *Client) Result(ctx context.Context, id RunID) (*Outcome, error) {
+	d, err := c.describe(ctx, id)
+	if err != nil {
+		return nil, failure(ctx, "reading", id, err)
+	}
+	if d.WorkflowExecutionInfo.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return nil, fmt.Errorf("run %s: %w", id, ErrNotFinished) // the call below would wait for its end
+	}
+	page, err := c.temporal.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{
+		Namespace:              c.namespace,
+		Execution:              d.WorkflowExecutionInfo.Execution,
+		HistoryEventFilterType: enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT,
+		SkipArchival:           true,
+	})
+	if err != nil {
+		return nil, failure(ctx, "reading", id, err)
+	}
+	for _, e := range page.History.GetEvents() {
+		if outcome := closing(c.converter, e); outcome != nil {
+			return outcome, nil
+		}
+	}
+	return nil, fmt.Errorf("run %s: %w", id, ErrNotFinished) // it goes on in another execution
+}
+
+// Show returns a run with everything that its history tells.
+func (c *Client) Show(ctx context.Context, id RunID) (*Detail, error) {
+	d, err := c.describe(ctx, id)
+	if err != nil {
+		return nil, failure(ctx, "reading", id, err)
+	}
+	t, err := c.readTimeline(ctx, id)
+	if err != nil {
+		return nil, failure(ctx, "reading", id, err)
+	}
+	detail := &Detail{
+		Run:       *c.described(d),
+		Arguments: t.input.Arguments,
+		Digest:    t.input.Definition.Digest,
+		Outcome:   t.outcome,
+	}
+	c.addPending(t, d.PendingActivities)
+	for _, r := range t.records {
+		detail.Steps = append(detail.Steps, *r)
+	}
+	return detail, nil
+}
+
+func (c *Client) readTimeline(ctx context.Context, id RunID) (*timeline, error) {
+	chain, err := c.chain(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	t := newTimeline(c.converter)
+	t.full = true
+	for i, x := range chain {
+		if i > 0 {
+			t.nextExecution()
+		}
+		for e, err := range c.history(ctx, id, x.runID, false) {
+			if err != nil {
+				return nil, err
+			}
+			if e.EventId > x.copied || e.EventId == 1 {
+				t.add(e)
+			}
+		}
+	}
+	return t, nil
+}
+
+// addPending adds what history does not hold yet: the attempts of calls that
+// are under way, and why the last one failed.
+func (c *Client) addPending(t *timeline, pending []*workflowpb.PendingActivityInfo) {
+	for _, p := range pending {
+		for _, r := range t.calls {
+			if r.activityID != p.ActivityId {
+				continue
+			}
+			r.Attempts = int(p.Attempt)
+			if p.LastFailure != nil {
+				r.Error = t.message(p.LastFailure)
+			}
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/perdure/perdure/workflows"
+)
+
+// Limits of what a run is started with, in bytes.
+const (
+	MaxArguments = 1500 << 10
+	maxInput     = 1900 << 10 // arguments, definition and schemas of its tools; Temporal refuses 2 MiB
+	maxKeyword   = 255        // of a search attribute's value
+	maxSummary   = 200
+	maxShown     = 2 << 10 // of the arguments in the details of a run
+)
+
+// Start starts a run, or attaches to the one that has the ID already, running
+// or finished.
+//
+// Arguments that are too large are an *Error of category limit.
+func (c *Client) Start(ctx context.Context, req StartRequest) (Started, error) {
+	id := req.ID
+	if id == "" {
+		id = NewID(req.Definition.Name)
+	}
+	input := newInput(id, req)
+	if err := checkSize(id, input); err != nil {
+		return Started{}, err
+	}
+	run, err := c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:        string(id),
+		TaskQueue: workflows.TaskQueue,
+		// An ID names one run for as long as the run is kept, so that a call
+		// that is repeated finds it.
+		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		EnableEagerStart:                         true,
+		StaticSummary:                            summary(req),
+		StaticDetails:                            details(req, input.Definition),
+		TypedSearchAttributes:                    searchAttributes(req),
+	}, workflows.WorkflowType, input)
+	var exists *serviceerror.WorkflowExecutionAlreadyStarted
+	if errors.As(err, &exists) {
+		return Started{ID: id, Attached: true}, nil
+	}
+	if err != nil {
+		return Started{}, failure(ctx, "starting", id, err)
+	}
+	c.fresh.add(id, run.GetRunID())
+	return Started{ID: id}, nil
+}
+
+func newInput(id RunID, req StartRequest) workflows.RunInput {
+	arguments := req.Arguments
+	if len(arguments) == 0 {
+		arguments = json.RawMessage("{}")
+	}
+	return workflows.RunInput{
+		Definition: workflows.Pinned{
+			Name:    req.Definition.Name,
+			Version: req.Definition.Version,
+			Digest:  req.Definition.Digest(),
+			Source:  req.Definition.Source(),
+		},
+		Arguments: arguments,
+		Caller:    req.Caller,
+		Lineage:   string(id),
+		Tools:     req.Tools,
+	}
+}
+
+func checkSize(id RunID, in workflows.RunInput) error {
+	if n := len(in.Arguments); n > MaxArguments {
+		return &Error{Code: "arguments_too_large", Category: workflows.CategoryLimit, RunID: string(id),
+			Message: fmt.Sprintf("the arguments of %s have %d bytes; the limit is %d", in.Definition.Name, n, MaxArguments)}
+	}
+	total := workflows.PayloadSize(in.Arguments) + workflows.PayloadSize(in.Definition.Source)
+	for _, tool := range in.Tools {
+		total += workflows.PayloadSize(tool.InputSchema) + workflows.PayloadSize(tool.OutputSchema)
+	}
+	if total > maxInput {
+		return &Error{Code: "input_too_large", Category: workflows.CategoryLimit, RunID: string(id),
+			Message: fmt.Sprintf("the arguments of %s, its definition and the schemas of its tools have %d bytes together; the limit is %d", in.Definition.Name, total, maxInput)}
+	}
+	return nil
+}
+
+// summary is the line with which the Web UI lists the run.
+func summary(req StartRequest) string {
+	line := req.Definition.Name + " called by " + callerName(req.Caller)
+	return clip(strings.Join(strings.Fields(line), " "), maxSummary)
+}
+
+func callerName(c Caller) string {
+	if c.Subject == "" {
+		return "anonymous"
+	}
+	return c.Subject
+}
+
+// details are the markdown that the Web UI shows of the run.
+func details(req StartRequest, pinned workflows.Pinned) string {
+	var b strings.Builder
+	version := pinned.Version
+	if version == "" {
+		version = "unversioned"
+	}
+	fmt.Fprintf(&b, "- **tool** %s\n", req.Definition.Name)
+	fmt.Fprintf(&b, "- **definition** %s, `%s`\n", version, shortDigest(pinned.Digest))
+	fmt.Fprintf(&b, "- **caller** %s\n", callerName(req.Caller))
+	if req.Caller.Client != "" {
+		fmt.Fprintf(&b, "- **client** %s\n", req.Caller.Client)
+	}
+	// A fence longer than any in the arguments cannot be closed by them.
+	fence := "```"
+	for strings.Contains(string(req.Arguments), fence) {
+		fence += "`"
+	}
+	fmt.Fprintf(&b, "\n%sjson\n%s\n%s\n", fence, clip(indented(req.Arguments), maxShown), fence)
+	return b.String()
+}
+
+func shortDigest(digest string) string {
+	algorithm, hex, ok := strings.Cut(digest, ":")
+	if !ok || len(hex) < 12 {
+		return digest
+	}
+	return algorithm + ":" + hex[:12]
+}
+
+// clip shortens text to a number of bytes without cutting a character.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	const mark = "…"
+	return strings.ToValidUTF8(s[:limit-len(mark)], "") + mark
+}
+
+var (
+	toolKey    = temporal.NewSearchAttributeKeyKeyword(workflows.AttrTool)
+	versionKey = temporal.NewSearchAttributeKeyKeyword(workflows.AttrVersion)
+	statusKey  = temporal.NewSearchAttributeKeyKeyword(workflows.AttrStatus)
+	callerKey  = temporal.NewSearchAttributeKeyKeyword(workflows.AttrCaller)
+)
+
+func searchAttributes(req StartRequest) temporal.SearchAttributes {
+	set := []temporal.SearchAttributeUpdate{
+		toolKey.ValueSet(keyword(req.Definition.Name)),
+		statusKey.ValueSet(string(workflows.Running)),
+		callerKey.ValueSet(keyword(callerName(req.Caller))),
+	}
+	if v := req.Definition.Version; v != "" {
+		set = append(set, versionKey.ValueSet(keyword(v)))
+	}
+	return temporal.NewSearchAttributes(set...)
+}

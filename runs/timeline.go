@@ -1,0 +1,443 @@
+package runs
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/converter"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows"
+)
+
+// What a step's execution came to, as StepRecord.Status and Event.StepStatus
+// say it.
+const (
+	stepRunning   = "running"
+	stepCompleted = "completed"
+	stepFailed    = "failed"
+	stepCancelled = "cancelled"
+	stepTimedOut  = "timed_out"
+)
+
+// A Seq is made of the number of the execution in its chain, the ID of the
+// history event, and the number of the event among those that it tells of.
+const (
+	seqEventBits = 12
+	seqChainBits = 36
+)
+
+// A timeline reads the history of a run, event by event, and tells what it
+// means. What it tells depends on nothing but the history.
+type timeline struct {
+	converter converter.DataConverter
+	execution int64 // in the chain, from 0
+	full      bool  // keep arguments and outputs in records
+
+	input   workflows.RunInput // of the first execution
+	records []*StepRecord
+	outcome *Outcome
+	next    string // Temporal's run ID of the execution that continues this one
+
+	plan     map[string]planStep
+	calls    map[int64]*StepRecord // under way, by the event that scheduled them
+	under    map[string]int        // calls under way, by step ID
+	done     map[string]bool       // by step ID
+	gates    map[string]*gateRecord
+	eventID  int64
+	sequence int64 // of the next event of eventID
+}
+
+// A planStep is what the definition says of a step, as far as counting needs.
+type planStep struct {
+	ID        string               `json:"id"`
+	Type      definitions.StepType `json:"type"`
+	DependsOn []string             `json:"dependsOn"`
+}
+
+// A gateRecord is an elicitation as the run last told of it.
+type gateRecord struct {
+	Elicitation
+	record *StepRecord
+}
+
+func newTimeline(c converter.DataConverter) *timeline {
+	return &timeline{
+		converter: c,
+		plan:      map[string]planStep{},
+		under:     map[string]int{},
+		done:      map[string]bool{},
+		gates:     map[string]*gateRecord{},
+		calls:     map[int64]*StepRecord{},
+	}
+}
+
+// nextExecution goes on with the execution that continues the last one.
+func (t *timeline) nextExecution() {
+	t.execution++
+	t.next, t.outcome = "", nil
+	t.calls, t.under = map[int64]*StepRecord{}, map[string]int{}
+}
+
+// add reads one history event and returns what it tells, in order.
+func (t *timeline) add(e *historypb.HistoryEvent) []Event {
+	t.eventID, t.sequence = e.EventId, 0
+	at := e.EventTime.AsTime()
+	switch e.EventType {
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+		return t.started(e.GetWorkflowExecutionStartedEventAttributes(), at)
+
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+		return t.scheduled(e, at)
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:
+		a := e.GetActivityTaskStartedEventAttributes()
+		if r := t.calls[a.GetScheduledEventId()]; r != nil {
+			r.Attempts += max(int(a.GetAttempt()), 1)
+		}
+		return nil
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+		a := e.GetActivityTaskCompletedEventAttributes()
+		return t.ended(a.GetScheduledEventId(), at, stepCompleted, a.GetResult(), nil)
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED:
+		a := e.GetActivityTaskFailedEventAttributes()
+		return t.ended(a.GetScheduledEventId(), at, stepFailed, nil, a.GetFailure())
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
+		a := e.GetActivityTaskTimedOutEventAttributes()
+		return t.ended(a.GetScheduledEventId(), at, stepTimedOut, nil, a.GetFailure())
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
+		a := e.GetActivityTaskCanceledEventAttributes()
+		return t.ended(a.GetScheduledEventId(), at, stepCancelled, nil, nil)
+	case enumspb.EVENT_TYPE_MARKER_RECORDED:
+		return t.marker(e, at)
+
+	case enumspb.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
+		return t.memo(e.GetWorkflowPropertiesModifiedEventAttributes().GetUpsertedMemo(), at)
+
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
+		t.next = e.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()
+		return nil
+	}
+	if outcome := closing(t.converter, e); outcome != nil {
+		return t.closed(outcome, at)
+	}
+	return nil
+}
+
+func (t *timeline) started(a *historypb.WorkflowExecutionStartedEventAttributes, at time.Time) []Event {
+	if t.execution == 0 {
+		_ = t.converter.FromPayloads(a.GetInput(), &t.input) // without it nothing is counted
+		var source struct {
+			Steps []planStep `json:"steps"`
+		}
+		_ = json.Unmarshal(t.input.Definition.Source, &source)
+		for _, s := range source.Steps {
+			t.plan[s.ID] = s
+		}
+	}
+	return t.memo(a.GetMemo(), at) // of the execution that this one continues
+}
+
+// scheduled tells that an activity was put on its way. Its summary says which
+// step it belongs to; one without is none of a step's.
+func (t *timeline) scheduled(e *historypb.HistoryEvent, at time.Time) []Event {
+	path, what, ok := t.summary(e)
+	if !ok {
+		return nil
+	}
+	// A read that was given up inside the workflow task goes on as an activity.
+	record := t.lastOf(path)
+	if record == nil || !record.quick || record.Status == stepCompleted {
+		record = &StepRecord{Path: path, What: what, Started: at}
+		t.records = append(t.records, record)
+	}
+	record.Status, record.Ended, record.Error, record.quick = stepRunning, nil, "", false
+	if t.full {
+		var call workflows.ToolCall
+		if t.converter.FromPayloads(e.GetActivityTaskScheduledEventAttributes().GetInput(), &call) == nil {
+			record.Arguments = call.Arguments
+		}
+	}
+	record.activityID = e.GetActivityTaskScheduledEventAttributes().GetActivityId()
+	t.calls[e.EventId] = record
+	t.under[topLevel(path)]++
+	t.begun(topLevel(path))
+	return []Event{t.step(record, false)}
+}
+
+// ended tells that an activity came to its end.
+func (t *timeline) ended(scheduled int64, at time.Time, status string, result *commonpb.Payloads, f *failurepb.Failure) []Event {
+	record := t.calls[scheduled]
+	if record == nil {
+		return nil
+	}
+	delete(t.calls, scheduled)
+	t.under[topLevel(record.Path)]--
+	t.end(record, at, status, result, f)
+	return []Event{t.step(record, true)}
+}
+
+// marker tells of a local activity, which is in history only when it ended.
+func (t *timeline) marker(e *historypb.HistoryEvent, at time.Time) []Event {
+	a := e.GetMarkerRecordedEventAttributes()
+	if a.GetMarkerName() != "LocalActivity" {
+		return nil
+	}
+	path, what, ok := t.summary(e)
+	if !ok {
+		return nil
+	}
+	record := &StepRecord{Path: path, What: what, Started: at, Attempts: 1, quick: true}
+	t.records = append(t.records, record)
+	t.begun(topLevel(path))
+	status := stepCompleted
+	if a.GetFailure() != nil {
+		status = statusOf(a.GetFailure())
+	}
+	t.end(record, at, status, a.GetDetails()["result"], a.GetFailure())
+	return []Event{t.step(record, true)}
+}
+
+func statusOf(f *failurepb.Failure) string {
+	switch {
+	case f.GetTimeoutFailureInfo() != nil:
+		return stepTimedOut
+	case f.GetCanceledFailureInfo() != nil:
+		return stepCancelled
+	}
+	return stepFailed
+}
+
+func (t *timeline) end(r *StepRecord, at time.Time, status string, result *commonpb.Payloads, f *failurepb.Failure) {
+	r.Status, r.Ended = status, &at
+	if f != nil {
+		r.Error = t.message(f)
+	}
+	if t.full && result != nil {
+		var output workflows.ToolResult
+		if t.converter.FromPayloads(result, &output) == nil {
+			r.Output = output.Output
+		}
+	}
+	t.finished(topLevel(r.Path))
+}
+
+// message is what a failed call says to people.
+func (t *timeline) message(f *failurepb.Failure) string {
+	var detail Error
+	if app := f.GetApplicationFailureInfo(); app != nil && t.converter.FromPayloads(app.Details, &detail) == nil && detail.Message != "" {
+		return detail.Message
+	}
+	return f.Message
+}
+
+// lastOf is the last record of a step path; nil if there is none.
+func (t *timeline) lastOf(path string) *StepRecord {
+	for i := len(t.records) - 1; i >= 0; i-- {
+		if t.records[i].Path == path {
+			return t.records[i]
+		}
+	}
+	return nil
+}
+
+func (t *timeline) summary(e *historypb.HistoryEvent) (path, what string, ok bool) {
+	var text string
+	if s := e.GetUserMetadata().GetSummary(); s == nil || t.converter.FromPayload(s, &text) != nil {
+		return "", "", false
+	}
+	return strings.Cut(text, ": ")
+}
+
+// memo tells which elicitations opened and closed since the run's last state.
+func (t *timeline) memo(m *commonpb.Memo, at time.Time) []Event {
+	state, ok := decodeState(t.converter, m)
+	if !ok {
+		return nil
+	}
+	var events []Event
+	for _, e := range state.Elicitations {
+		if kind := t.gate(e, at); kind != "" {
+			event := t.event(kind)
+			event.Elicitation = &e
+			events = append(events, event)
+		}
+	}
+	return events
+}
+
+// gate notes where an elicitation stands and says what has happened to it.
+func (t *timeline) gate(e Elicitation, at time.Time) EventKind {
+	g := t.gates[e.ID]
+	if g != nil && g.State == e.State {
+		return ""
+	}
+	if g == nil {
+		record := &StepRecord{Path: e.StepPath, What: e.Message, Status: stepRunning, Started: e.Opened}
+		t.records = append(t.records, record)
+		t.begun(topLevel(e.StepPath))
+		g = &gateRecord{record: record}
+		t.gates[e.ID] = g
+	}
+	g.Elicitation = e
+	if e.State == workflows.ElicitationOpen {
+		return EventOpened
+	}
+	g.record.Ended, g.record.Status = &at, gateStatus(e.State)
+	if t.full && e.Action != "" {
+		g.record.Output, _ = json.Marshal(map[string]string{"action": e.Action, "by": e.By})
+	}
+	t.finished(topLevel(e.StepPath))
+	return EventClosed
+}
+
+func gateStatus(s ElicitationState) string {
+	switch s {
+	case workflows.ElicitationAnswered:
+		return stepCompleted
+	case workflows.ElicitationExpired:
+		return stepTimedOut
+	}
+	return stepCancelled
+}
+
+func (t *timeline) closed(outcome *Outcome, at time.Time) []Event {
+	t.outcome = outcome
+	if outcome.Status == workflows.Completed {
+		for id := range t.plan {
+			t.done[id] = true
+		}
+	}
+	for _, r := range t.records {
+		if r.Status == stepRunning { // nothing of a run outlives it
+			r.Status, r.Ended = stepCancelled, &at
+		}
+	}
+	event := t.event(EventDone)
+	event.Outcome = outcome
+	return []Event{event}
+}
+
+// begun notes that a step has started, so that those before it are done. It
+// counts those that left no trace of their own, because they were skipped, and
+// those of which history does not say that nothing more will come (forEach).
+func (t *timeline) begun(id string) {
+	for _, before := range t.plan[id].DependsOn {
+		if _, known := t.plan[before]; known && !t.done[before] {
+			t.done[before] = true
+			t.begun(before)
+		}
+	}
+}
+
+// finished notes that work of a step has ended.
+func (t *timeline) finished(id string) {
+	s, known := t.plan[id]
+	if known && s.Type != definitions.ForEachStep && t.under[id] <= 0 {
+		t.done[id] = true
+	}
+}
+
+func (t *timeline) step(r *StepRecord, ended bool) Event {
+	e := t.event(EventStep)
+	e.StepID, e.StepPath, e.What, e.StepEnded = topLevel(r.Path), r.Path, r.What, ended
+	if ended {
+		e.StepStatus = r.Status
+	}
+	return e
+}
+
+func (t *timeline) event(kind EventKind) Event {
+	e := Event{
+		Seq:   t.execution<<seqChainBits | t.eventID<<seqEventBits | t.sequence,
+		Kind:  kind,
+		Done:  len(t.done),
+		Total: len(t.plan),
+	}
+	t.sequence++
+	return e
+}
+
+// topLevel is the ID of the step of the definition to which a path belongs.
+func topLevel(path string) string {
+	if i := strings.IndexAny(path, "[/"); i >= 0 {
+		return path[:i]
+	}
+	return path
+}
+
+// decodeState reads what a run tells of itself through its memo.
+func decodeState(c converter.DataConverter, m *commonpb.Memo) (workflows.State, bool) {
+	var state workflows.State
+	field, ok := m.GetFields()[workflows.MemoState]
+	if !ok || c.FromPayload(field, &state) != nil {
+		return workflows.State{}, false
+	}
+	return state, true
+}
+
+// closing is how a run ended; nil for an event that does not end it.
+func closing(c converter.DataConverter, e *historypb.HistoryEvent) *Outcome {
+	switch e.EventType {
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
+		var result workflows.RunResult
+		if err := c.FromPayloads(e.GetWorkflowExecutionCompletedEventAttributes().GetResult(), &result); err != nil {
+			return failedWith(workflows.Failed, "invalid_result", workflows.CategoryInternal, "reading the result of the run: "+err.Error())
+		}
+		return &Outcome{Status: workflows.Completed, Output: result.Output, Errors: result.Errors}
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
+		return failedRun(c, e.GetWorkflowExecutionFailedEventAttributes().GetFailure())
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
+		outcome := failedWith(workflows.Cancelled, "cancelled", workflows.CategoryCancelled, "the run was cancelled")
+		decodeFailure(c, e.GetWorkflowExecutionCanceledEventAttributes().GetDetails(), outcome.Failure)
+		return outcome
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:
+		message := "the run was terminated"
+		if reason := e.GetWorkflowExecutionTerminatedEventAttributes().GetReason(); reason != "" {
+			message += ": " + reason
+		}
+		return failedWith(workflows.Cancelled, "terminated", workflows.CategoryCancelled, message)
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
+		return failedWith(workflows.TimedOut, "run_timeout", workflows.CategoryTimeout, "the run timed out")
+	}
+	return nil
+}
+
+func failedRun(c converter.DataConverter, f *failurepb.Failure) *Outcome {
+	outcome := failedWith(workflows.Failed, "internal", workflows.CategoryInternal, f.GetMessage())
+	decodeFailure(c, f.GetApplicationFailureInfo().GetDetails(), outcome.Failure)
+	if e := outcome.Failure.Error; e.Category == workflows.CategoryTimeout && e.StepID == "" {
+		outcome.Status = workflows.TimedOut
+	}
+	return outcome
+}
+
+func failedWith(status Status, code string, category workflows.Category, message string) *Outcome {
+	return &Outcome{Status: status, Failure: &Failure{Error: Error{Code: code, Category: category, Message: message}}}
+}
+
+// decodeFailure replaces into by the details if they are a Failure.
+func decodeFailure(c converter.DataConverter, details *commonpb.Payloads, into *Failure) {
+	var f Failure
+	if c.FromPayloads(details, &f) == nil && f.Error.Code != "" {
+		*into = f
+	}
+}
+
+// indented is JSON for people; what is not JSON stays as it is.
+func indented(raw json.RawMessage) string {
+	v, err := definitions.DecodeValue(raw)
+	if err != nil {
+		return string(raw)
+	}
+	b, err := definitions.EncodeValue(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(b)
+}

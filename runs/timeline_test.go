@@ -1,0 +1,404 @@
+package runs
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+	historypb "go.temporal.io/api/history/v1"
+	sdkpb "go.temporal.io/api/sdk/v1"
+	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows"
+)
+
+// A script writes a history: one event per call, with IDs from 1.
+type script struct{ events []*historypb.HistoryEvent }
+
+func (s *script) add(kind enumspb.EventType, summary string, fill func(*historypb.HistoryEvent)) int64 {
+	id := int64(len(s.events) + 1)
+	e := &historypb.HistoryEvent{EventId: id, EventType: kind, EventTime: timestamppb.New(time.Unix(1000+id, 0))}
+	if summary != "" {
+		e.UserMetadata = &sdkpb.UserMetadata{Summary: payload(summary)}
+	}
+	fill(e)
+	s.events = append(s.events, e)
+	return id
+}
+
+func payload(v any) *commonpb.Payload {
+	p, err := converter.GetDefaultDataConverter().ToPayload(v)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func payloads(v any) *commonpb.Payloads {
+	return &commonpb.Payloads{Payloads: []*commonpb.Payload{payload(v)}}
+}
+
+func (s *script) start(steps string) {
+	in := workflows.RunInput{Definition: workflows.Pinned{Source: json.RawMessage(`{"steps":` + steps + `}`)}}
+	s.add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED, "", func(e *historypb.HistoryEvent) {
+		e.Attributes = &historypb.HistoryEvent_WorkflowExecutionStartedEventAttributes{WorkflowExecutionStartedEventAttributes: &historypb.WorkflowExecutionStartedEventAttributes{Input: payloads(in)}}
+	})
+}
+
+func (s *script) schedule(summary string) int64 {
+	return s.add(enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, summary, func(e *historypb.HistoryEvent) {
+		e.Attributes = &historypb.HistoryEvent_ActivityTaskScheduledEventAttributes{ActivityTaskScheduledEventAttributes: &historypb.ActivityTaskScheduledEventAttributes{Input: payloads(workflows.ToolCall{Arguments: json.RawMessage(`{"a":1}`)})}}
+	})
+}
+
+func (s *script) startActivity(scheduled int64, attempt int32) {
+	s.add(enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED, "", func(e *historypb.HistoryEvent) {
+		e.Attributes = &historypb.HistoryEvent_ActivityTaskStartedEventAttributes{ActivityTaskStartedEventAttributes: &historypb.ActivityTaskStartedEventAttributes{ScheduledEventId: scheduled, Attempt: attempt}}
+	})
+}
+
+func (s *script) complete(scheduled int64, output string) {
+	s.add(enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED, "", func(e *historypb.HistoryEvent) {
+		e.Attributes = &historypb.HistoryEvent_ActivityTaskCompletedEventAttributes{ActivityTaskCompletedEventAttributes: &historypb.ActivityTaskCompletedEventAttributes{ScheduledEventId: scheduled, Result: payloads(workflows.ToolResult{Output: json.RawMessage(output)})}}
+	})
+}
+
+func (s *script) fail(scheduled int64, e Error) {
+	s.add(enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED, "", func(ev *historypb.HistoryEvent) {
+		ev.Attributes = &historypb.HistoryEvent_ActivityTaskFailedEventAttributes{ActivityTaskFailedEventAttributes: &historypb.ActivityTaskFailedEventAttributes{ScheduledEventId: scheduled, Failure: applicationFailure(e.Message, e)}}
+	})
+}
+
+func (s *script) timeOut(scheduled int64) {
+	s.add(enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT, "", func(e *historypb.HistoryEvent) {
+		e.Attributes = &historypb.HistoryEvent_ActivityTaskTimedOutEventAttributes{ActivityTaskTimedOutEventAttributes: &historypb.ActivityTaskTimedOutEventAttributes{ScheduledEventId: scheduled, Failure: timeoutFailure()}}
+	})
+}
+
+func (s *script) cancel(scheduled int64) {
+	s.add(enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED, "", func(e *historypb.HistoryEvent) {
+		e.Attributes = &historypb.HistoryEvent_ActivityTaskCanceledEventAttributes{ActivityTaskCanceledEventAttributes: &historypb.ActivityTaskCanceledEventAttributes{ScheduledEventId: scheduled}}
+	})
+}
+
+func (s *script) local(summary string, f *failurepb.Failure) {
+	s.add(enumspb.EVENT_TYPE_MARKER_RECORDED, summary, func(e *historypb.HistoryEvent) {
+		a := &historypb.MarkerRecordedEventAttributes{MarkerName: "LocalActivity", Failure: f}
+		if f == nil {
+			a.Details = map[string]*commonpb.Payloads{"result": payloads(workflows.ToolResult{Output: json.RawMessage(`{"x":1}`)})}
+		}
+		e.Attributes = &historypb.HistoryEvent_MarkerRecordedEventAttributes{MarkerRecordedEventAttributes: a}
+	})
+}
+
+func (s *script) state(gates ...Elicitation) {
+	s.add(enumspb.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED, "", func(e *historypb.HistoryEvent) {
+		e.Attributes = &historypb.HistoryEvent_WorkflowPropertiesModifiedEventAttributes{WorkflowPropertiesModifiedEventAttributes: &historypb.WorkflowPropertiesModifiedEventAttributes{UpsertedMemo: &commonpb.Memo{
+			Fields: map[string]*commonpb.Payload{workflows.MemoState: payload(workflows.State{Elicitations: gates})},
+		}}}
+	})
+}
+
+func (s *script) succeed() {
+	s.add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, "", func(e *historypb.HistoryEvent) {
+		e.Attributes = &historypb.HistoryEvent_WorkflowExecutionCompletedEventAttributes{WorkflowExecutionCompletedEventAttributes: &historypb.WorkflowExecutionCompletedEventAttributes{Result: payloads(workflows.RunResult{Output: json.RawMessage(`12345678901234567890`)})}}
+	})
+}
+
+func (s *script) failRun(f *failurepb.Failure) {
+	s.add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED, "", func(e *historypb.HistoryEvent) {
+		e.Attributes = &historypb.HistoryEvent_WorkflowExecutionFailedEventAttributes{WorkflowExecutionFailedEventAttributes: &historypb.WorkflowExecutionFailedEventAttributes{Failure: f}}
+	})
+}
+
+func (s *script) terminate(reason string) {
+	s.add(enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED, "", func(e *historypb.HistoryEvent) {
+		e.Attributes = &historypb.HistoryEvent_WorkflowExecutionTerminatedEventAttributes{WorkflowExecutionTerminatedEventAttributes: &historypb.WorkflowExecutionTerminatedEventAttributes{Reason: reason}}
+	})
+}
+
+func applicationFailure(message string, detail any) *failurepb.Failure {
+	return &failurepb.Failure{Message: message, FailureInfo: &failurepb.Failure_ApplicationFailureInfo{ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{Details: payloads(detail)}}}
+}
+
+func timeoutFailure() *failurepb.Failure {
+	return &failurepb.Failure{Message: "too slow", FailureInfo: &failurepb.Failure_TimeoutFailureInfo{TimeoutFailureInfo: &failurepb.TimeoutFailureInfo{}}}
+}
+
+func gateOf(id string, state ElicitationState) Elicitation {
+	e := Elicitation{ID: id, StepPath: strings.TrimSuffix(id, "#1"), Message: "Ok?", State: state}
+	if state == workflows.ElicitationAnswered {
+		e.Action = "accept"
+	}
+	return e
+}
+
+func TestTimeline(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		write func(*script)
+		want  []string // events
+		steps []string // records
+	}{
+		{
+			name: "regular and local calls",
+			write: func(s *script) {
+				s.start(`[{"id":"a"},{"id":"b","dependsOn":["a"]}]`)
+				s.local("a: look", nil)
+				n := s.schedule("b: save: it")
+				s.startActivity(n, 3)
+				s.complete(n, `{"n":9007199254740993}`)
+				s.succeed()
+			},
+			want: []string{
+				"2 step a ended completed 1/2", "3 step b started 1/2", "5 step b ended completed 2/2", "6 done completed 2/2",
+			},
+			steps: []string{`a look completed 1  {"x":1}`, `b save: it completed 3 {"a":1} {"n":9007199254740993}`},
+		},
+		{
+			name: "a quick read that was too slow goes on as an activity",
+			write: func(s *script) {
+				s.start(`[{"id":"a"}]`)
+				s.local("a: look", timeoutFailure())
+				n := s.schedule("a: look")
+				s.startActivity(n, 1)
+				s.complete(n, `{}`)
+			},
+			want:  []string{"2 step a ended timed_out 1/1", "3 step a started 1/1", "5 step a ended completed 1/1"},
+			steps: []string{`a look completed 2 {"a":1} {}`},
+		},
+		{
+			name: "a forEach is done when a step after it starts, a skipped step too",
+			write: func(s *script) {
+				s.start(`[{"id":"each","type":"forEach"},{"id":"skipped","dependsOn":["each"]},{"id":"last","dependsOn":["skipped"]}]`)
+				s.local("each[0]: look", nil)
+				s.local("each[1]: look", nil)
+				s.schedule("last: save")
+			},
+			want: []string{"2 step each[0] ended completed 0/3", "3 step each[1] ended completed 0/3", "4 step last started 2/3"},
+			steps: []string{
+				`each[0] look completed 1  {"x":1}`, `each[1] look completed 1  {"x":1}`, `last save running 0 {"a":1} `,
+			},
+		},
+		{
+			name: "failed, timed out and cancelled calls",
+			write: func(s *script) {
+				s.start(`[{"id":"a"},{"id":"b"},{"id":"c"}]`)
+				a, b, c := s.schedule("a: x"), s.schedule("b: x"), s.schedule("c: x")
+				s.fail(a, Error{Code: "tool_error", Message: "no such file"})
+				s.timeOut(b)
+				s.cancel(c)
+			},
+			want: []string{
+				"2 step a started 0/3", "3 step b started 0/3", "4 step c started 0/3",
+				"5 step a ended failed 1/3", "6 step b ended timed_out 2/3", "7 step c ended cancelled 3/3",
+			},
+			steps: []string{`a x failed 0 {"a":1}  no such file`, `b x timed_out 0 {"a":1}  too slow`, `c x cancelled 0 {"a":1} `},
+		},
+		{
+			name: "parallel calls of one step count once, when all have ended",
+			write: func(s *script) {
+				s.start(`[{"id":"a"}]`)
+				one, two := s.schedule("a/x: y"), s.schedule("a/z: y")
+				s.complete(one, `{}`)
+				s.complete(two, `{}`)
+			},
+			want:  []string{"2 step a/x started 0/1", "3 step a/z started 0/1", "4 step a/x ended completed 0/1", "5 step a/z ended completed 1/1"},
+			steps: []string{`a/x y completed 0 {"a":1} {}`, `a/z y completed 0 {"a":1} {}`},
+		},
+		{
+			name: "gates open and close, several in one event",
+			write: func(s *script) {
+				s.start(`[{"id":"a"},{"id":"b"}]`)
+				s.state(gateOf("a#1", workflows.ElicitationOpen))
+				s.state(gateOf("a#1", workflows.ElicitationOpen)) // nothing new
+				s.state(gateOf("a#1", workflows.ElicitationAnswered), gateOf("b#1", workflows.ElicitationOpen))
+				s.state(gateOf("a#1", workflows.ElicitationAnswered), gateOf("b#1", workflows.ElicitationExpired))
+			},
+			want: []string{"2 opened a#1 0/2", "4 closed a#1 1/2", "4.1 opened b#1 1/2", "5 closed b#1 2/2"},
+			steps: []string{
+				`a Ok? completed 0  {"action":"accept","by":""}`, `b Ok? timed_out 0  `,
+			},
+		},
+		{
+			name: "a run that was terminated leaves nothing running",
+			write: func(s *script) {
+				s.start(`[{"id":"a"},{"id":"b"}]`)
+				s.schedule("a: x")
+				s.state(gateOf("b#1", workflows.ElicitationOpen))
+				s.terminate("enough")
+			},
+			want:  []string{"2 step a started 0/2", "3 opened b#1 0/2", "4 done cancelled 0/2"},
+			steps: []string{`a x cancelled 0 {"a":1} `, `b Ok? cancelled 0  `},
+		},
+		{
+			name: "activities and markers of nobody",
+			write: func(s *script) {
+				s.start(`[{"id":"a"}]`)
+				n := s.schedule("")
+				s.startActivity(n, 1)
+				s.complete(n, `{}`)
+				s.complete(99, `{}`)
+				s.schedule("no path")
+			},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := &script{}
+			tt.write(s)
+			tl := newTimeline(converter.GetDefaultDataConverter())
+			tl.full = true
+			var got []string
+			for _, e := range s.events {
+				for _, event := range tl.add(e) {
+					got = append(got, line(event))
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+			var steps []string
+			for _, r := range tl.records {
+				steps = append(steps, strings.TrimSuffix(fmt.Sprintf("%s %s %s %d %s %s %s", r.Path, r.What, r.Status, r.Attempts, r.Arguments, r.Output, r.Error), " "))
+			}
+			if diff := cmp.Diff(tt.steps, steps); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func line(e Event) string {
+	id := fmt.Sprint(e.Seq >> seqEventBits)
+	if n := e.Seq & (1<<seqEventBits - 1); n > 0 {
+		id += fmt.Sprint(".", n)
+	}
+	what := ""
+	switch {
+	case e.Kind == EventStep && e.StepEnded:
+		what = e.StepPath + " ended " + e.StepStatus
+	case e.Kind == EventStep:
+		what = e.StepPath + " started"
+	case e.Kind == EventDone:
+		what = string(e.Outcome.Status)
+	default:
+		what = e.Elicitation.ID
+	}
+	return fmt.Sprintf("%s %s %s %d/%d", id, e.Kind, what, e.Done, e.Total)
+}
+
+func TestOutcome(t *testing.T) {
+	t.Parallel()
+	failure := func(e Error) *failurepb.Failure { return applicationFailure(e.Message, Failure{Error: e}) }
+	tests := []struct {
+		name  string
+		write func(*script)
+		want  string
+	}{
+		{"completed, exact numbers", func(s *script) { s.succeed() }, "completed 12345678901234567890"},
+		{"failed", func(s *script) { s.failRun(failure(Error{Code: "tool_error", Category: "tool", Message: "no"})) }, "failed tool_error tool no"},
+		{"run timeout", func(s *script) { s.failRun(failure(Error{Code: "run_timeout", Category: "timeout", Message: "late"})) }, "timed_out run_timeout timeout late"},
+		{"step timeout", func(s *script) {
+			s.failRun(failure(Error{Code: "step_timeout", Category: "timeout", StepID: "a", Message: "late"}))
+		}, "failed step_timeout timeout late"},
+		{"failed without details", func(s *script) { s.failRun(&failurepb.Failure{Message: "boom"}) }, "failed internal internal boom"},
+		{"terminated", func(s *script) { s.terminate("by ops") }, "cancelled terminated cancelled the run was terminated: by ops"},
+	}
+	for _, tt := range tests {
+		s := &script{}
+		tt.write(s)
+		o := closing(converter.GetDefaultDataConverter(), s.events[0])
+		got := string(o.Status) + " " + string(o.Output)
+		if o.Failure != nil {
+			got += fmt.Sprintf("%s %s %s", o.Failure.Error.Code, o.Failure.Error.Category, o.Failure.Error.Message)
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestKeyword(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{"alice", "", "o'brien", `a\b"c`, "100%", "tab\there", "日本", "a%27b"} {
+		k := keyword(s)
+		if got := fromKeyword(k); got != s {
+			t.Errorf("%q became %q and then %q", s, k, got)
+		}
+		if strings.ContainsAny(k, "'\"\\\t") {
+			t.Errorf("%q became %q, which Temporal cannot find", s, k)
+		}
+	}
+	long := strings.Repeat("x", 300)
+	if a, b := keyword(long+"a"), keyword(long+"b"); a == b || len(a) > maxKeyword {
+		t.Errorf("long values become %q (%d bytes) and %q", a, len(a), b)
+	}
+}
+
+func TestSummaryAndDetails(t *testing.T) {
+	t.Parallel()
+	req := StartRequest{Caller: Caller{Subject: "al\nice"}, Arguments: json.RawMessage("{\"a\":\"```\",\"b\":\"" + strings.Repeat("ü", maxShown) + "\"}")}
+	req.Definition = sample(t)
+	if got, want := summary(req), "sample called by al ice"; got != want {
+		t.Errorf("got summary %q, want %q", got, want)
+	}
+	text := details(req, newInput("sample/1", req).Definition)
+	if len(text) > maxShown+400 || !strings.Contains(text, "````json") || !strings.Contains(text, "…") {
+		t.Errorf("got details of %d bytes: %.300s", len(text), text)
+	}
+}
+
+func sample(t *testing.T) *definitions.Definition {
+	t.Helper()
+	d, err := definitions.FromSource([]byte(`{"description":"","name":"sample","steps":[]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// FuzzTimeline reads histories that nobody would write.
+func FuzzTimeline(f *testing.F) {
+	s := &script{}
+	s.start(`[{"id":"a","dependsOn":["b"]},{"id":"b","dependsOn":["a"]}]`)
+	n := s.schedule("a[0]: x")
+	s.startActivity(n, 1)
+	s.complete(n, `{}`)
+	s.local("b: y", timeoutFailure())
+	s.state(gateOf("a#1", workflows.ElicitationOpen))
+	s.terminate("")
+	seed, err := proto.Marshal(&historypb.History{Events: s.events})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var h historypb.History
+		if proto.Unmarshal(data, &h) != nil {
+			return
+		}
+		tl := newTimeline(converter.GetDefaultDataConverter())
+		tl.full = true
+		done := 0
+		for _, e := range h.Events {
+			for _, event := range tl.add(e) {
+				if event.Done < done || event.Done > event.Total {
+					t.Fatalf("done %d of %d after %d", event.Done, event.Total, done)
+				}
+				done = event.Done
+			}
+		}
+	})
+}

@@ -1,0 +1,97 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// An undoable is a completed step with a compensation, where it completed.
+type undoable struct {
+	node   *definitions.Node
+	at     place
+	output any
+	order  int // of completion
+}
+
+// canUndo remembers a completed step that has a compensation.
+func (r *run) canUndo(n *definitions.Node, at place, out outcome) {
+	if n.Step.Compensate != nil && out.status == stepCompleted {
+		r.undo = append(r.undo, undoable{node: n, at: at, output: out.output, order: r.journal[at.path].Order})
+	}
+}
+
+// compensate undoes the completed steps of a failed run, the last first. It
+// outlives the cancellation and the timeout of the run.
+func (r *run) compensate(ctx workflow.Context, f *Failure) {
+	if len(r.undo) == 0 {
+		return
+	}
+	ctx, done := workflow.NewDisconnectedContext(ctx)
+	defer done()
+	// After the run was continued, what had completed came in another order.
+	slices.SortStableFunc(r.undo, func(a, b undoable) int { return a.order - b.order })
+	for _, u := range slices.Backward(r.undo) {
+		if r.undoStep(ctx, u) {
+			f.Compensated = append(f.Compensated, u.at.path)
+		} else {
+			f.Uncompensated = append(f.Uncompensated, u.at.path)
+		}
+	}
+}
+
+// undoStep undoes one step and reports whether it is undone. Where the
+// compensation fails, the run waits for a person to decide.
+func (r *run) undoStep(ctx workflow.Context, u undoable) bool {
+	path := u.at.path + "/compensate"
+	for attempt := 1; ; attempt++ {
+		failure := r.callCompensation(ctx, u, path, attempt)
+		if failure == nil {
+			return true
+		}
+		answer, asked := r.ask(ctx, Elicitation{
+			Kind: Compensation, StepPath: path, Schema: anything,
+			Message: fmt.Sprintf("%s could not be undone: %s. Accept if it has been undone by hand, decline to try again, cancel to leave it.", u.at.path, failure.Message),
+		}, 0)
+		switch {
+		case asked != nil || answer.Action == Cancel:
+			return false
+		case answer.Action == Accept:
+			return true
+		}
+	}
+}
+
+// callCompensation calls it once. Its key is that of all attempts: whether the
+// one before was executed may not be known.
+func (r *run) callCompensation(ctx workflow.Context, u undoable, path string, attempt int) *Error {
+	c := u.node.Step.Compensate
+	tool, ok := r.in.Tools[c.Tool]
+	if !ok {
+		return &Error{Code: "unknown_tool", Category: CategoryTool,
+			Message: fmt.Sprintf("no backend offered the tool %s when the run started", c.Tool)}
+	}
+	scope := r.scopeAt(ctx, u.at)
+	scope.Output = u.output
+	args, err := u.node.Compensation(scope, tool.InputSchema)
+	if err != nil {
+		return r.templateError(u.node, u.at, err)
+	}
+	limit := time.Duration(c.Timeout)
+	if limit == 0 {
+		limit = definitions.DefaultStepTimeout
+	}
+	_, failure := r.call(ctx, request{
+		tool: tool, path: fmt.Sprintf("%s#%d", path, attempt), keyPath: path,
+		args: args, limit: limit, onError: c.OnError,
+	})
+	return failure
+}
+
+// anything is the schema of an elicitation whose answer needs no content.
+var anything = json.RawMessage(`{"properties":{},"type":"object"}`)

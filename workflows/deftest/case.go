@@ -1,0 +1,256 @@
+package deftest
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// echo is the default under which tools answer with their arguments.
+const echo = "echo"
+
+// readCase reads a case; nil if it cannot be read.
+func (p *parser) readCase(doc *document, defs []*definitions.Definition, index int) *Case {
+	node := &doc.Cases[index]
+	c := &Case{index: index, node: node, tools: map[string]definitions.Tool{}, mocks: map[string][]*response{}}
+	if !p.decode(node, &c.written) {
+		return nil
+	}
+	w := &c.written
+	c.Name, c.Pos = w.Name, w.Pos
+	if c.Pos.Line == 0 {
+		c.Pos = p.position(node)
+		p.errorf(c.Pos, "type", "a case is empty")
+		return nil
+	}
+	if c.Name == "" {
+		p.errorf(c.Pos, "required", "name is required: what the case is about")
+	}
+	c.Definition = p.called(c.Pos, defs, cmp.Or(w.Call, doc.Call))
+	if c.Definition == nil {
+		return nil
+	}
+	c.echo = p.defaults(c.at("default"), w.Default) || w.Default == "" && p.defaults(doc.Pos, doc.Default)
+	p.tools(c, doc)
+	p.answers(c)
+	p.expectations(c)
+	return c
+}
+
+// called gives the definition that a case calls; nil if there is none.
+func (p *parser) called(pos definitions.Position, defs []*definitions.Definition, name string) *definitions.Definition {
+	if defs == nil {
+		return nil // why is said
+	}
+	var names []string
+	for _, d := range defs {
+		if d.Name == name || name == "" && len(defs) == 1 {
+			return d
+		}
+		names = append(names, d.Name)
+	}
+	if name == "" {
+		p.errorf(pos, "required", "call is required, since there are several definitions: %s", strings.Join(names, ", "))
+	} else {
+		p.errorf(pos, "unknown-name", "call: there is no definition %q; there is %s", name, strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// defaults reads what tools do that nothing is said of, and reports whether
+// they echo.
+func (p *parser) defaults(pos definitions.Position, name string) bool {
+	if name != "" && name != echo {
+		p.errorf(pos, "value", "default: %q is not known; the only default is %s: tools that nothing is said of answer with their arguments", name, echo)
+	}
+	return name == echo
+}
+
+// tools joins what the file and the case say of each tool.
+func (p *parser) tools(c *Case, doc *document) {
+	used := c.Definition.ToolNames()
+	for _, name := range used {
+		t := doc.Tools[name]
+		switch t.Effect {
+		case "", definitions.Read, definitions.Idempotent, definitions.Keyed, definitions.Unsafe:
+		default:
+			p.errorf(t.Pos, "value", "effect: %q is not known; known are read, idempotent, keyed, unsafe", t.Effect)
+		}
+		backend, original, dotted := strings.Cut(name, ".")
+		if !dotted {
+			backend, original = "test", name
+		}
+		c.tools[name] = definitions.Tool{
+			Name: name, Backend: cmp.Or(t.Backend, backend), Original: original,
+			InputSchema: t.InputSchema, OutputSchema: t.OutputSchema,
+			Effect: cmp.Or(t.Effect, definitions.Unsafe), KeyArgument: t.KeyArgument,
+		}
+		returns := c.written.Tools[name]
+		if returns.IsZero() {
+			returns = t.Returns
+		}
+		if !returns.IsZero() {
+			c.mocks[name] = p.responses(c, &returns)
+		}
+	}
+	if len(doc.Tools)+len(c.written.Tools) > 0 {
+		p.unused(c, doc, used)
+	}
+}
+
+// unused complains of tools that no step of any use calls: most are misspelt.
+func (p *parser) unused(c *Case, doc *document, used []string) {
+	for _, name := range slices.Sorted(maps.Keys(c.written.Tools)) {
+		if !slices.Contains(used, name) {
+			node := c.written.Tools[name]
+			p.errorf(p.position(&node), "unknown-name", "tools: no step of %s calls %q; they call %s", c.Definition.Name, name, strings.Join(used, ", "))
+		}
+	}
+	if doc.Call == "" && c.written.Call != "" {
+		return // the tools of the file are those of several definitions
+	}
+	for _, name := range slices.Sorted(maps.Keys(doc.Tools)) {
+		if !slices.Contains(used, name) {
+			p.errorf(doc.Tools[name].Pos, "unknown-name", "tools: no step of %s calls %q; they call %s", c.Definition.Name, name, strings.Join(used, ", "))
+		}
+	}
+}
+
+func (p *parser) answers(c *Case) {
+	for _, a := range c.written.Answers {
+		switch a.Action {
+		case "accept", "decline", "cancel":
+		case "":
+			p.errorf(a.Pos, "required", "action is required: accept, decline or cancel")
+		default:
+			p.errorf(a.Pos, "value", "action: %q is not known; known are accept, decline, cancel", a.Action)
+		}
+		if a.Content != nil && a.Action != "accept" {
+			p.errorf(a.Pos, "value", "content: only an answer with action accept has content")
+		}
+		if a.Step != "" {
+			p.step(c, a.Pos, "step", a.Step)
+		}
+	}
+}
+
+// step complains of a step, or the path of one, that the definition does not
+// have.
+func (p *parser) step(c *Case, pos definitions.Position, field, path string) {
+	if !hasStep(c.Definition, path) {
+		p.errorf(pos, "unknown-name", "%s: %s has no step %q; it has %s", field, c.Definition.Name, path, strings.Join(stepIDs(c.Definition), ", "))
+	}
+}
+
+func hasStep(d *definitions.Definition, path string) bool {
+	return slices.Contains(stepIDs(d), topLevel(path))
+}
+
+func stepIDs(d *definitions.Definition) []string {
+	ids := make([]string, len(d.Steps))
+	for i, s := range d.Steps {
+		ids[i] = s.ID
+	}
+	return ids
+}
+
+// topLevel is the id of the step of the definition in which a path lies.
+func topLevel(path string) string {
+	if i := strings.IndexAny(path, "[/"); i >= 0 {
+		return path[:i]
+	}
+	return path
+}
+
+// expectations checks what is expected, as far as that is possible before the
+// run: that what it names is there.
+func (p *parser) expectations(c *Case) {
+	e := &c.written.Expect
+	if e.Result != nil && e.ResultIncludes != nil {
+		p.errorf(e.Pos, "value", "result is the whole result and resultIncludes a part of it; one of the two is enough")
+	}
+	if e.Error != nil && (e.Result != nil || e.ResultIncludes != nil) {
+		p.errorf(e.Error.Pos, "value", "a run has either a result or an error")
+	}
+	for field, ids := range map[string][]string{"completed": e.Completed, "failed": e.Failed, "skipped": e.Skipped, "compensated": e.Compensated} {
+		for i, id := range ids {
+			p.step(c, c.at("expect", field, i), field, id)
+		}
+	}
+	for _, q := range e.Elicitations {
+		if q.Step != "" {
+			p.step(c, q.Pos, "step", q.Step)
+		}
+	}
+	for _, tool := range slices.Sorted(maps.Keys(e.Calls)) {
+		if _, known := c.tools[tool]; !known {
+			p.errorf(c.at("expect", "calls", tool), "unknown-name", "calls: no step of %s calls %q; they call %s",
+				c.Definition.Name, tool, strings.Join(c.Definition.ToolNames(), ", "))
+		}
+		p.expectedCalls(e.Calls[tool])
+	}
+	for i, order := range e.Order {
+		p.order(c, c.at("expect", "order", i), order)
+	}
+}
+
+// expectedCalls checks what stands under a tool in calls.
+func (p *parser) expectedCalls(node yaml.Node) {
+	_, diags := readCalls(p.file.Name, &node)
+	p.diags = append(p.diags, diags...)
+}
+
+// before separates what comes first from what comes next.
+const before = " before "
+
+func (p *parser) order(c *Case, pos definitions.Position, order string) {
+	names := strings.Split(order, before)
+	if len(names) < 2 {
+		p.errorf(pos, "value", "order: %q does not say what comes first; write: a before b", order)
+		return
+	}
+	for _, name := range names {
+		if _, isTool := c.tools[name]; !isTool && !hasStep(c.Definition, name) {
+			p.errorf(pos, "unknown-name", "order: %q is neither a step of %s nor a tool that it calls", name, c.Definition.Name)
+		}
+	}
+}
+
+// at gives where the value at a path of keys and indices stands in a case, or
+// the nearest around it that is there.
+func (c *Case) at(path ...any) definitions.Position {
+	node := c.node
+	for _, step := range path {
+		next := childOf(node, step)
+		if next == nil {
+			break
+		}
+		node = next
+	}
+	return definitions.Position{File: c.Pos.File, Line: node.Line, Column: node.Column}
+}
+
+// childOf gives the value under a key or an index; nil if there is none.
+func childOf(node *yaml.Node, step any) *yaml.Node {
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	switch step := step.(type) {
+	case string:
+		for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
+			if node.Content[i].Value == step {
+				return node.Content[i+1]
+			}
+		}
+	case int:
+		if node.Kind == yaml.SequenceNode && step < len(node.Content) {
+			return node.Content[step]
+		}
+	}
+	return nil
+}

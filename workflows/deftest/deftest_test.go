@@ -1,0 +1,169 @@
+package deftest_test
+
+import (
+	"flag"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/definitions/library"
+	"github.com/perdure/perdure/workflows/deftest"
+)
+
+var rewrite = flag.Bool("update", false, "write what comes out into testdata")
+
+var sources = deftest.Sources{Library: library.Files}
+
+func parse(t *testing.T, name, source string) *deftest.File {
+	t.Helper()
+	file, diags := deftest.Parse(name, []byte(source), sources)
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// Every case in testdata/ok passes, and every definition of the library has
+// tests that pass.
+func TestCasesPass(t *testing.T) {
+	t.Parallel()
+	var files []string
+	for _, dir := range []string{"testdata/ok", "../../definitions/library"} {
+		err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+			if err == nil && deftest.IsTestFile(name) {
+				files = append(files, name)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range files {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			t.Parallel()
+			file, diags := deftest.Read(name, sources)
+			if err := diags.Err(); err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range file.Cases {
+				t.Run(c.Name, func(t *testing.T) {
+					t.Parallel()
+					for _, p := range c.Run().Problems {
+						t.Errorf("%s: %s\n%s", p.Pos, p.Message, p.Diff)
+					}
+				})
+			}
+		})
+	}
+}
+
+// Each testdata/err/NAME_test.yaml is refused with what NAME.out says.
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/err/*_test.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	for _, name := range files {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			t.Parallel()
+			_, diags := deftest.Read(name, sources)
+			var got strings.Builder
+			for _, d := range diags {
+				d.Pos.File = filepath.ToSlash(strings.TrimPrefix(d.Pos.File, filepath.Dir(name)+string(filepath.Separator)))
+				got.WriteString(d.String() + "\n")
+			}
+			golden(t, strings.Replace(name, "_test.yaml", ".out", 1), got.String())
+			if !diags.HasErrors() {
+				t.Error("nothing is wrong with it")
+			}
+		})
+	}
+}
+
+// golden holds text against a file.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	if *rewrite {
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-), got (+): %s", name, diff)
+	}
+}
+
+// Each case in testdata/fail fails, as the .out beside the file says.
+func TestCasesFail(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/fail/*_test.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	took := regexp.MustCompile(`\([0-9a-zµ.]+( for [0-9a-z.]+)?\)\n`)
+	for _, name := range files {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			t.Parallel()
+			data, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got strings.Builder
+			reporter := &deftest.Reporter{W: &got}
+			for _, res := range runAll(parse(t, filepath.Base(name), string(data))) {
+				if res.Passed() {
+					t.Errorf("%q passes", res.Case.Name)
+				}
+				reporter.Report(res)
+			}
+			golden(t, strings.Replace(name, "_test.yaml", ".out", 1), took.ReplaceAllString(got.String(), "(took$1)\n"))
+		})
+	}
+}
+
+// Tests come from anywhere; nothing in them may break whoever runs, reports and
+// updates them.
+func FuzzRun(f *testing.F) {
+	for _, pattern := range []string{"testdata/*/*.yaml", "../../definitions/library/*_test.yaml"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, name := range files {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(data)
+		}
+	}
+	src := deftest.Sources{
+		Library:  library.Files,
+		ReadFile: func(string) ([]byte, error) { return nil, fs.ErrNotExist },
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, diags := deftest.Parse("fuzz_test.yaml", data, src)
+		if diags.HasErrors() || len(file.Cases) == 0 || len(file.Cases) > 5 {
+			return
+		}
+		results := runAll(file)
+		(&deftest.Reporter{W: io.Discard, Verbose: true}).Report(results[0])
+		if updated, n, err := deftest.Update(data, results); err == nil && n > 0 {
+			if _, diags := deftest.Parse("fuzz_test.yaml", updated, src); diags.HasErrors() {
+				t.Errorf("an updated file cannot be read: %v\n%s", diags.Err(), updated)
+			}
+		}
+	})
+}

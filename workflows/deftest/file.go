@@ -1,0 +1,380 @@
+// Package deftest answers whether a definition does what its author means: it
+// reads test files, runs their cases and says what is not as expected.
+//
+// A case is a run of the real interpreter in Temporal's time-skipping test
+// environment. What the world does in it is written down: what tools answer
+// and how long they take, how people answer and when. Time is that of the
+// workflow, so that a gate that nobody answers for a week costs milliseconds,
+// and nothing depends on the speed of the machine.
+package deftest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// Suffixes of test files. What reads definitions from directories leaves them
+// out.
+var suffixes = []string{"_test.yaml", "_test.yml"}
+
+// IsTestFile says whether a file is one of tests, by its name.
+func IsTestFile(name string) bool {
+	name = strings.ToLower(name)
+	return strings.HasSuffix(name, suffixes[0]) || strings.HasSuffix(name, suffixes[1])
+}
+
+// Sources say where the definitions under test are read from.
+type Sources struct {
+	// ReadFile reads a definition file that a test file names relative to
+	// itself. nil = os.ReadFile.
+	ReadFile func(name string) ([]byte, error)
+
+	// Library has the definitions that a test file names with library:, a file
+	// NAME.yaml each. nil = none.
+	Library fs.FS
+}
+
+// A File is a test file that was read.
+type File struct {
+	Name  string
+	Cases []*Case
+}
+
+// A Case is one call of a composite tool, with what the world does meanwhile
+// and what is expected of it.
+type Case struct {
+	Name       string
+	Pos        definitions.Position
+	Definition *definitions.Definition
+
+	index   int // in the file
+	written caseFile
+	tools   map[string]definitions.Tool // by the name that steps use
+	mocks   map[string][]*response      // by the same
+	echo    bool                        // tools that nothing is said of answer with their arguments
+	node    *yaml.Node
+}
+
+// document is a test file as written.
+type document struct {
+	Definition yaml.Node           `yaml:"definition"` // a file's name, or a definition
+	Library    string              `yaml:"library"`
+	Call       string              `yaml:"call"` // which of the definitions; "" = the only one
+	Default    string              `yaml:"default"`
+	Tools      map[string]toolFile `yaml:"tools"`
+	Cases      []yaml.Node         `yaml:"cases"`
+
+	Pos definitions.Position `yaml:"-"`
+}
+
+// toolFile is what a test file says of a tool.
+type toolFile struct {
+	InputSchema  json.RawMessage    `yaml:"inputSchema"`
+	OutputSchema json.RawMessage    `yaml:"outputSchema"`
+	Effect       definitions.Effect `yaml:"effect"`
+	Backend      string             `yaml:"backend"`
+	KeyArgument  string             `yaml:"keyArgument"`
+	Returns      yaml.Node          `yaml:"returns"` // what it answers where the case does not say
+
+	Pos definitions.Position `yaml:"-"`
+}
+
+// caseFile is a case as written.
+type caseFile struct {
+	Name      string                `yaml:"name"`
+	Call      string                `yaml:"call"`
+	Arguments json.RawMessage       `yaml:"arguments"`
+	Run       string                `yaml:"run"`     // .workflow.id; "" = NAME/test
+	Started   time.Time             `yaml:"started"` // .workflow.startTime; zero = the first of January 2026
+	Default   string                `yaml:"default"`
+	Tools     map[string]yaml.Node  `yaml:"tools"`
+	Answers   []*answer             `yaml:"answers"`
+	Cancel    *definitions.Duration `yaml:"cancel"` // after how long somebody cancels the run
+	Expect    expectation           `yaml:"expect"`
+
+	Pos definitions.Position `yaml:"-"`
+}
+
+// An answer is what somebody says to the elicitations that it is about.
+type answer struct {
+	Step    string               `yaml:"step"`    // id or path; "" = any
+	Message pattern              `yaml:"message"` // "" = any
+	Action  string               `yaml:"action"`
+	Content json.RawMessage      `yaml:"content"`
+	By      string               `yaml:"by"`
+	After   definitions.Duration `yaml:"after"` // since it was asked
+
+	Pos definitions.Position `yaml:"-"`
+}
+
+// expectation is what must be true of a run. What is not written may be
+// anything, except that a run without an expected error completes.
+type expectation struct {
+	Result         json.RawMessage      `yaml:"result"`         // exactly
+	ResultIncludes json.RawMessage      `yaml:"resultIncludes"` // among other things
+	Error          *expectedError       `yaml:"error"`
+	Calls          map[string]yaml.Node `yaml:"calls"` // by tool: how often; or a mapping; or a list
+	TotalCalls     *int                 `yaml:"totalCalls"`
+	Order          []string             `yaml:"order"` // "a before b", of steps and tools
+	Completed      []string             `yaml:"completed"`
+	Failed         []string             `yaml:"failed"`
+	Skipped        []string             `yaml:"skipped"`
+	Compensated    []string             `yaml:"compensated"`
+	Elicitations   []*expectedQuestion  `yaml:"elicitations"` // all of them, in order; [] = none
+	Duration       *expectedDuration    `yaml:"duration"`
+
+	Pos definitions.Position `yaml:"-"`
+}
+
+// expectedError is what is said of the error of a run that does not complete.
+type expectedError struct {
+	Code     string  `yaml:"code"`
+	Category string  `yaml:"category"`
+	Step     string  `yaml:"step"` // id or path
+	Tool     string  `yaml:"tool"`
+	Message  pattern `yaml:"message"`
+
+	Pos definitions.Position `yaml:"-"`
+}
+
+// expectedCalls is what is said of all calls of a tool.
+type expectedCalls struct {
+	Count     *int            `yaml:"count"`
+	Arguments json.RawMessage `yaml:"arguments"` // that each call includes
+
+	Pos definitions.Position `yaml:"-"`
+}
+
+// expectedCall is what is said of one call of a tool.
+type expectedCall struct {
+	Step      string          `yaml:"step"` // path
+	Arguments json.RawMessage `yaml:"arguments"`
+
+	Pos definitions.Position `yaml:"-"`
+}
+
+// expectedQuestion is what is said of an elicitation.
+type expectedQuestion struct {
+	Step    string          `yaml:"step"` // id or path
+	Message pattern         `yaml:"message"`
+	Schema  json.RawMessage `yaml:"schema"` // that it includes
+	State   string          `yaml:"state"`  // answered, expired, dropped
+	Action  string          `yaml:"action"` // of the answer that counted
+
+	Pos definitions.Position `yaml:"-"`
+}
+
+// expectedDuration bounds how long the run takes, in its own time.
+type expectedDuration struct {
+	AtLeast *definitions.Duration `yaml:"atLeast"`
+	AtMost  *definitions.Duration `yaml:"atMost"`
+}
+
+// A pattern is a regular expression that text must match somewhere. The zero
+// value matches everything.
+type pattern struct{ *regexp.Regexp }
+
+// UnmarshalText compiles a regular expression.
+func (p *pattern) UnmarshalText(text []byte) error {
+	re, err := regexp.Compile(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is not a regular expression: %w", text, err)
+	}
+	p.Regexp = re
+	return nil
+}
+
+func (p pattern) matches(text string) bool { return p.Regexp == nil || p.MatchString(text) }
+
+func (p pattern) String() string {
+	if p.Regexp == nil {
+		return ""
+	}
+	return p.Regexp.String()
+}
+
+// Read reads a test file from the disk.
+func Read(name string, src Sources) (*File, definitions.Diagnostics) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return &File{Name: name}, definitions.Diagnostics{unreadable(definitions.Position{File: name}, name, err)}
+	}
+	return Parse(name, data, src)
+}
+
+// Parse reads a test file. name is what positions say, and what the file names
+// in it are relative to. All that is wrong is said at once; the cases of a file
+// with errors are not to be run.
+func Parse(name string, data []byte, src Sources) (*File, definitions.Diagnostics) {
+	if src.ReadFile == nil {
+		src.ReadFile = os.ReadFile
+	}
+	p := &parser{file: &File{Name: name}, src: src}
+	if root := p.root(data); root != nil {
+		p.document(root)
+	}
+	p.diags.Sort()
+	return p.file, p.diags
+}
+
+type parser struct {
+	file  *File
+	src   Sources
+	diags definitions.Diagnostics
+}
+
+// errorf notes a mistake, once: what stands in the file for all cases is looked
+// at for each of them.
+func (p *parser) errorf(pos definitions.Position, check, format string, args ...any) {
+	d := definitions.Diagnostic{
+		Pos: pos, Severity: definitions.SeverityError, Message: fmt.Sprintf(format, args...), Check: check,
+	}
+	if !slices.Contains(p.diags, d) {
+		p.diags = append(p.diags, d)
+	}
+}
+
+func (p *parser) position(n *yaml.Node) definitions.Position {
+	return definitions.Position{File: p.file.Name, Line: n.Line, Column: n.Column}
+}
+
+func unreadable(pos definitions.Position, name string, err error) definitions.Diagnostic {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	return definitions.Diagnostic{Pos: pos, Severity: definitions.SeverityError,
+		Message: fmt.Sprintf("%s cannot be read: %v", name, err), Check: "file"}
+}
+
+// root gives the one document of a file.
+func (p *parser) root(data []byte) *yaml.Node {
+	start := definitions.Position{File: p.file.Name, Line: 1, Column: 1}
+	if !utf8.Valid(data) {
+		p.errorf(start, "syntax", "the file is not UTF-8 text")
+		return nil
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, more yaml.Node
+	switch err := decoder.Decode(&doc); {
+	case errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 0:
+		p.errorf(start, "syntax", "there are no tests in this file")
+		return nil
+	case err != nil:
+		p.syntaxError(start, err)
+		return nil
+	}
+	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
+		p.errorf(start, "syntax", "a test file is one YAML document; there are more in this one")
+		return nil
+	}
+	return doc.Content[0]
+}
+
+func (p *parser) syntaxError(pos definitions.Position, err error) {
+	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	var load *yaml.LoadError
+	if errors.As(err, &load) {
+		message = load.Message
+		pos.Line, pos.Column = max(1, load.Mark.Line), max(1, load.Mark.Column)
+	}
+	p.errorf(pos, "syntax", "this is not YAML: %s", message)
+}
+
+func (p *parser) document(root *yaml.Node) {
+	var doc document
+	p.decode(root, &doc)
+	if doc.Pos.Line == 0 {
+		return // not a mapping, which is said
+	}
+	defs := p.definitions(&doc)
+	if len(doc.Cases) == 0 {
+		p.errorf(doc.Pos, "required", "cases is required: what to call, and what to expect")
+	}
+	names := map[string]bool{}
+	for i := range doc.Cases {
+		if c := p.readCase(&doc, defs, i); c != nil {
+			if names[c.Name] {
+				p.errorf(c.Pos, "duplicate", "there are two cases %q", c.Name)
+			}
+			names[c.Name] = true
+			p.file.Cases = append(p.file.Cases, c)
+		}
+	}
+}
+
+// decode reads a node and reports whether all of it was right.
+func (p *parser) decode(node *yaml.Node, into any) bool {
+	diags := definitions.Decode(p.file.Name, node, into)
+	p.diags = append(p.diags, diags...)
+	return !diags.HasErrors()
+}
+
+// definitions reads what is under test; nil if something is wrong with it.
+func (p *parser) definitions(doc *document) []*definitions.Definition {
+	if (doc.Library == "") == doc.Definition.IsZero() {
+		p.errorf(doc.Pos, "required", "either definition (a file's name, or a definition) or library (a name) is required")
+		return nil
+	}
+	var defs []*definitions.Definition
+	var diags definitions.Diagnostics
+	switch {
+	case doc.Library != "":
+		defs, diags = p.libraryFile(doc)
+	case doc.Definition.Kind == yaml.ScalarNode:
+		defs, diags = p.definitionFile(&doc.Definition)
+	default:
+		var d *definitions.Definition
+		if d, diags = definitions.ParseNode(p.file.Name, &doc.Definition); d != nil {
+			defs = append(defs, d)
+		}
+	}
+	diags = append(diags, definitions.Check(defs, definitions.CheckOptions{})...)
+	if diags.HasErrors() {
+		defs = nil
+	}
+	for _, d := range diags {
+		if d.Severity == definitions.SeverityError { // warnings are for perdure validate
+			p.diags = append(p.diags, d)
+		}
+	}
+	return defs
+}
+
+func (p *parser) libraryFile(doc *document) ([]*definitions.Definition, definitions.Diagnostics) {
+	name := doc.Library + ".yaml"
+	if p.src.Library != nil && fs.ValidPath(name) {
+		if data, err := fs.ReadFile(p.src.Library, name); err == nil {
+			return definitions.Parse("library/"+name, data)
+		}
+	}
+	p.errorf(doc.Pos, "file", "library: there is no definition %q in the library", doc.Library)
+	return nil, nil
+}
+
+func (p *parser) definitionFile(node *yaml.Node) ([]*definitions.Definition, definitions.Diagnostics) {
+	name := node.Value
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(filepath.Dir(p.file.Name), name)
+	}
+	data, err := p.src.ReadFile(name)
+	if err != nil {
+		return nil, definitions.Diagnostics{unreadable(p.position(node), name, err)}
+	}
+	return definitions.Parse(name, data)
+}

@@ -1,0 +1,331 @@
+package deftest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows"
+)
+
+// A Recording is a run that has ended, with all that a test of it needs.
+type Recording struct {
+	Run          string // ID of the run
+	Started      time.Time
+	Input        workflows.RunInput
+	Calls        []RecordedCall // in the order of starting
+	Elicitations []workflows.Elicitation
+	Answers      []RecordedAnswer
+	Cancelled    *time.Time // when somebody asked to cancel it
+	Output       json.RawMessage
+	Failure      *workflows.Failure // nil = it completed
+}
+
+// A RecordedCall is a call of a tool, with all of its attempts.
+type RecordedCall struct {
+	StepPath, Tool string
+	Attempts       int
+	Took           time.Duration
+	Output         json.RawMessage // nil = it failed
+	Error          string          // how its last attempt failed
+}
+
+// A RecordedAnswer is an answer that reached the run.
+type RecordedAnswer struct {
+	workflows.Answer
+	At time.Time
+}
+
+const (
+	// unremarkable is how long a recorded call may take without the test
+	// saying so.
+	unremarkable = time.Second
+
+	// unending is how long a call takes that did not come to an end.
+	unending = 10_000 * time.Hour
+)
+
+// TestFile writes the recording as a test file with one case.
+func (r *Recording) TestFile() ([]byte, error) {
+	source, err := definitions.DecodeValue(r.Input.Definition.Source)
+	if err != nil {
+		return nil, fmt.Errorf("reading the definition of run %s: %w", r.Run, err)
+	}
+	one, err := r.recordedCase()
+	if err != nil {
+		return nil, fmt.Errorf("recording run %s: %w", r.Run, err)
+	}
+	var file mapping
+	file.add("definition", arranged(source))
+	if len(r.Input.Tools) > 0 {
+		file.add("tools", r.tools())
+	}
+	file.add("cases", list([]*yaml.Node{one}))
+	text, err := encode(file.node())
+	if err != nil {
+		return nil, err
+	}
+	return []byte("# Recorded from run " + r.Run + ".\n" + text), nil
+}
+
+func (r *Recording) tools() *yaml.Node {
+	var tools mapping
+	for _, name := range slices.Sorted(maps.Keys(r.Input.Tools)) {
+		t := r.Input.Tools[name]
+		var one mapping
+		one.text("effect", string(t.Effect))
+		one.text("backend", t.Backend)
+		one.text("keyArgument", t.KeyArgument)
+		one.json("inputSchema", t.InputSchema)
+		tools.add(name, one.node())
+	}
+	return tools.node()
+}
+
+func (r *Recording) recordedCase() (*yaml.Node, error) {
+	var c mapping
+	c.text("name", r.Run)
+	c.text("run", r.Run)
+	c.text("started", r.Started.UTC().Format(time.RFC3339Nano))
+	c.json("arguments", r.Input.Arguments)
+	if len(r.Calls) > 0 {
+		c.add("tools", r.responses())
+	}
+	if answers := r.answers(); len(answers) > 0 {
+		c.add("answers", list(answers))
+	}
+	if r.Cancelled != nil {
+		c.text("cancel", max(r.Cancelled.Sub(r.Started), latency).String())
+	}
+	expect, err := r.expectation()
+	if err != nil {
+		return nil, err
+	}
+	c.add("expect", expect)
+	return c.node(), nil
+}
+
+// responses are what each tool answered.
+func (r *Recording) responses() *yaml.Node {
+	byTool := map[string][]RecordedCall{}
+	for _, call := range r.Calls {
+		byTool[call.Tool] = append(byTool[call.Tool], call)
+	}
+	var tools mapping
+	for _, tool := range slices.Sorted(maps.Keys(byTool)) {
+		var responses []*yaml.Node
+		for _, call := range byTool[tool] {
+			responses = append(responses, r.attempts(call, len(byTool[tool]) > 1)...)
+		}
+		if len(responses) == 1 {
+			tools.add(tool, responses[0])
+		} else {
+			tools.add(tool, list(responses))
+		}
+	}
+	return tools.node()
+}
+
+// attempts are the responses to a call. What those before the last failed with
+// stands in no history: they fail as the step's retries allow.
+func (r *Recording) attempts(call RecordedCall, several bool) []*yaml.Node {
+	var responses []*yaml.Node
+	for range call.Attempts - 1 {
+		kind := "unavailable"
+		if r.retries(call.StepPath) {
+			kind = "error"
+		}
+		responses = append(responses, call.response(several, kind, "an attempt that failed", 0))
+	}
+	took := call.Took.Round(time.Millisecond)
+	if took < unremarkable || call.Attempts > 1 {
+		took = 0
+	}
+	if call.Output == nil {
+		kind, text := call.failure()
+		if kind == "" {
+			took = unending
+		}
+		return append(responses, call.response(several, kind, text, took))
+	}
+	return append(responses, call.response(several, "structured", call.Output, took))
+}
+
+func (r *Recording) retries(path string) bool {
+	d, err := definitions.FromSource(r.Input.Definition.Source)
+	if err != nil {
+		return false
+	}
+	for _, s := range d.Steps {
+		for s.ID == topLevel(path) && s.Step != nil {
+			s = s.Step
+			s.ID = topLevel(path)
+		}
+		if s.ID == topLevel(path) {
+			return s.OnError != nil && s.OnError.Action == definitions.Retry
+		}
+	}
+	return false
+}
+
+func (call RecordedCall) response(several bool, kind string, value any, took time.Duration) *yaml.Node {
+	var one mapping
+	if several {
+		one.text("step", call.StepPath)
+	}
+	switch value := value.(type) {
+	case json.RawMessage:
+		one.json(kind, value)
+	case string:
+		if kind != "" {
+			one.add(kind, written(value))
+		}
+	}
+	if took > 0 {
+		one.text("after", took.String())
+	}
+	return one.node()
+}
+
+// failure takes the error of a call apart: how the tool failed, and what it
+// said; "" for one that came to no end.
+func (call RecordedCall) failure() (kind, text string) {
+	message := strings.TrimPrefix(call.Error, "step "+call.StepPath+": "+call.Tool)
+	message = strings.TrimSuffix(message, fmt.Sprintf(unknownText, call.Tool))
+	if text, ok := strings.CutPrefix(message, unavailableWords); ok {
+		_, text, _ = strings.Cut(text, unreachableWords)
+		return "unavailable", text
+	}
+	for kind, words := range map[string]string{"error": answeredWords, "refused": refusedWords, "unknown": lostWords} {
+		if text, ok := strings.CutPrefix(message, words); ok {
+			return kind, text
+		}
+	}
+	return "", ""
+}
+
+func (r *Recording) answers() []*yaml.Node {
+	var answers []*yaml.Node
+	for _, a := range r.Answers {
+		i := slices.IndexFunc(r.Elicitations, func(e workflows.Elicitation) bool { return e.ID == a.ElicitationID })
+		if i < 0 {
+			continue
+		}
+		var one mapping
+		one.text("step", r.Elicitations[i].StepPath)
+		one.text("action", a.Action)
+		if a.Action == workflows.Accept {
+			one.json("content", a.Content)
+		}
+		one.text("by", a.AnsweredBy)
+		one.text("after", max(a.At.Sub(r.Elicitations[i].Opened).Round(time.Millisecond), latency).String())
+		answers = append(answers, one.node())
+	}
+	return answers
+}
+
+func (r *Recording) expectation() (*yaml.Node, error) {
+	var expect mapping
+	if r.Failure != nil {
+		var e mapping
+		e.text("code", r.Failure.Error.Code)
+		e.text("category", string(r.Failure.Error.Category))
+		e.text("step", r.Failure.Error.StepPath)
+		expect.add("error", e.node())
+	} else {
+		if _, err := definitions.DecodeValue(r.Output); err != nil {
+			return nil, fmt.Errorf("reading the result: %w", err)
+		}
+		expect.json("result", r.Output)
+	}
+	counts := map[string]int64{}
+	for _, call := range r.Calls {
+		counts[call.Tool] += int64(max(call.Attempts, 1))
+	}
+	var calls mapping
+	for _, tool := range slices.Sorted(maps.Keys(counts)) {
+		calls.add(tool, written(counts[tool]))
+	}
+	if len(counts) > 0 {
+		expect.add("calls", calls.node())
+	}
+	return expect.node(), nil
+}
+
+// A mapping is a YAML mapping whose keys stand in the order of adding.
+type mapping struct{ content []*yaml.Node }
+
+func (m *mapping) add(key string, value *yaml.Node) {
+	m.content = append(m.content, written(key), value)
+}
+
+// text adds a text that is not empty.
+func (m *mapping) text(key, value string) {
+	if value != "" {
+		m.add(key, written(value))
+	}
+}
+
+// json adds a value that is there.
+func (m *mapping) json(key string, raw json.RawMessage) {
+	if v, err := definitions.DecodeValue(raw); err == nil {
+		m.add(key, written(v))
+	}
+}
+
+func (m *mapping) node() *yaml.Node {
+	node := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Content: m.content}
+	if len(m.content) == 0 {
+		node.Style = yaml.FlowStyle
+	}
+	return node
+}
+
+func list(elements []*yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: elements}
+}
+
+// usual is the order in which people write the keys of a definition; others
+// follow by name.
+var usual = []string{
+	"id", "name", "type", "tool", "version", "description", "parameters", "dependsOn", "condition", "collection", "itemVar", "message", "schema",
+	"arguments", "timeout", "failureMode", "steps", "step", "output",
+}
+
+// arranged is a definition's source as a node that reads like one.
+func arranged(v any) *yaml.Node {
+	switch v := v.(type) {
+	case map[string]any:
+		rank := func(key string) int {
+			if i := slices.Index(usual, key); i >= 0 {
+				return i
+			}
+			return len(usual)
+		}
+		var m mapping
+		for _, key := range slices.SortedFunc(maps.Keys(v), func(a, b string) int {
+			return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+		}) {
+			m.add(key, arranged(v[key]))
+		}
+		return m.node()
+	case []any:
+		if len(v) == 0 {
+			return written(v)
+		}
+		var elements []*yaml.Node
+		for _, e := range v {
+			elements = append(elements, arranged(e))
+		}
+		return list(elements)
+	default:
+		return written(v)
+	}
+}

@@ -1,0 +1,250 @@
+package deftest
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
+	sdklog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows"
+)
+
+const (
+	// tester is who calls, and who answers where a case does not say who.
+	tester = "tester"
+
+	// patience is how long a case may stand still. A run that waits for
+	// nothing is ended by its own timeout, so this is for bugs.
+	patience = 30 * time.Second
+)
+
+// epoch is when runs start that do not say when.
+var epoch = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// A Trace is what happened in a case. Times are those of the workflow, since
+// the start of the run.
+type Trace struct {
+	Calls    []*Call
+	Asked    []*Asked
+	Steps    []workflows.StepReport
+	Output   json.RawMessage    // of a run that completed
+	Failure  *workflows.Failure // of one that did not
+	Duration time.Duration
+
+	started  time.Time
+	answered map[int]bool // answers of the case that were sent
+	problems []Problem
+	notes    []string // for whoever reads why the case failed
+}
+
+// A Call is one attempt of a call of a tool.
+type Call struct {
+	Step      string          `json:"step"` // path
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments"`
+	Attempt   int             `json:"attempt"`
+	Output    json.RawMessage `json:"output,omitempty"`
+	Error     string          `json:"error,omitempty"`
+	Failed    bool            `json:"failed,omitempty"`
+	GivenUp   bool            `json:"givenUp,omitempty"` // too slow for the workflow task, and made again
+	At        time.Duration   `json:"at"`                // nanoseconds
+	Ended     time.Duration   `json:"ended"`
+
+	moment, closed int
+}
+
+// Asked is an elicitation and what became of it.
+type Asked struct {
+	workflows.Elicitation
+	At, Ended time.Duration
+
+	moment, closed int
+}
+
+// A Problem is one thing that is not as expected.
+type Problem struct {
+	Pos     definitions.Position
+	Message string
+	Diff    string // lines that start with "- " are expected, with "+ " got; "" = none
+}
+
+func (t *Trace) problem(pos definitions.Position, format string, args ...any) {
+	t.problems = append(t.problems, Problem{Pos: pos, Message: fmt.Sprintf(format, args...)})
+}
+
+// check notes an answer that the run will refuse.
+func (t *Trace) check(c *Case, i int, e workflows.Elicitation) {
+	a := c.written.Answers[i]
+	if a.Action != workflows.Accept {
+		return
+	}
+	if err := definitions.CheckAnswer(e.Schema, a.Content); err != nil {
+		t.notes = append(t.notes, fmt.Sprintf("the answer at %s is not taken: %v", a.Pos, err))
+	}
+}
+
+// made are the calls that count: one that was given up to be made again is
+// not another call.
+func (t *Trace) made() []*Call {
+	var made []*Call
+	for _, call := range t.Calls {
+		if !call.GivenUp {
+			made = append(made, call)
+		}
+	}
+	return made
+}
+
+// A Result is how a case went.
+type Result struct {
+	Case     *Case
+	Problems []Problem // none = it passed
+	Trace    *Trace
+	Took     time.Duration // of real time
+}
+
+// Passed says whether everything was as expected.
+func (r *Result) Passed() bool { return len(r.Problems) == 0 }
+
+// Run runs the case. It can be run again.
+func (c *Case) Run() *Result {
+	start := time.Now()
+	trace := c.play()
+	return &Result{Case: c, Problems: c.compare(trace), Trace: trace, Took: time.Since(start)}
+}
+
+// play lets the run happen.
+func (c *Case) play() *Trace {
+	trace := &Trace{started: cmp.Or(c.written.Started, epoch), answered: map[int]bool{}}
+	for _, list := range c.mocks {
+		for _, r := range list {
+			r.used = false
+		}
+	}
+	arguments, err := c.Definition.Arguments(c.written.Arguments)
+	if err != nil {
+		trace.Failure = &workflows.Failure{Error: workflows.Error{
+			Code: "invalid_arguments", Category: workflows.CategoryValidation, Message: err.Error(),
+		}}
+		return trace
+	}
+	c.execute(trace, arguments)
+	return trace
+}
+
+// execute runs the workflow in a test environment of its own. A panic of the
+// environment is a problem of the case and of no other.
+func (c *Case) execute(trace *Trace, arguments json.RawMessage) {
+	defer func() {
+		if broken := recover(); broken != nil {
+			trace.problem(c.Pos, "the run came to no end: %v", broken)
+		}
+	}()
+	env := c.environment(trace)
+	id := cmp.Or(c.written.Run, c.Definition.Name+"/test")
+	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: id, TaskQueue: workflows.TaskQueue})
+	if after := c.written.Cancel; after != nil {
+		env.RegisterDelayedCallback(env.CancelWorkflow, max(time.Duration(*after), latency))
+	}
+	env.ExecuteWorkflow(workflows.WorkflowType, workflows.RunInput{
+		Definition: workflows.Pinned{
+			Name: c.Definition.Name, Version: c.Definition.Version, Digest: c.Definition.Digest(), Source: c.Definition.Source(),
+		},
+		Arguments: arguments,
+		Caller:    workflows.Caller{Subject: tester},
+		Lineage:   id,
+		Tools:     c.tools,
+	})
+	trace.Duration = env.Now().Sub(trace.started)
+	trace.ended(env, c)
+}
+
+func (c *Case) environment(trace *Trace) *testsuite.TestWorkflowEnvironment {
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	env := suite.NewTestWorkflowEnvironment()
+	env.SetWorkerOptions(worker.Options{
+		DeadlockDetectionTimeout: patience,
+		Interceptors:             []interceptor.WorkerInterceptor{&stage{c: c, env: env, trace: trace, known: map[string]bool{}}},
+	})
+	env.SetTestTimeout(patience)
+	env.SetStartTime(trace.started)
+	workflows.Register(env)
+	return env
+}
+
+// ended reads how the run ended.
+func (t *Trace) ended(env *testsuite.TestWorkflowEnvironment, c *Case) {
+	if value, err := env.QueryWorkflow(workflows.StepsQuery); err != nil {
+		t.problem(c.Pos, "asking the run for its steps: %v", err)
+	} else if err := value.Get(&t.Steps); err != nil {
+		t.problem(c.Pos, "reading the steps of the run: %v", err)
+	}
+	err := env.GetWorkflowError()
+	if err == nil {
+		var result workflows.RunResult
+		if err := env.GetWorkflowResult(&result); err != nil {
+			t.problem(c.Pos, "reading the result of the run: %v", err)
+		}
+		t.Output = result.Output
+		return
+	}
+	var endless *temporal.TimeoutError
+	if errors.As(err, &endless) { // of the environment: runs keep their time themselves
+		t.problem(c.Pos, "the run never ends%s", t.waitsFor())
+		return
+	}
+	t.Failure = failureOf(err)
+}
+
+// waitsFor names the questions that nobody has answered.
+func (t *Trace) waitsFor() string {
+	var open []string
+	for _, a := range t.Asked {
+		if a.State == workflows.ElicitationOpen {
+			open = append(open, a.StepPath)
+		}
+	}
+	if open == nil {
+		return ""
+	}
+	return ", since nobody answers " + strings.Join(open, ", ")
+}
+
+// failureOf is why a run failed.
+func failureOf(err error) *workflows.Failure {
+	var f workflows.Failure
+	var app *temporal.ApplicationError
+	var cancelled *temporal.CanceledError
+	switch {
+	case errors.As(err, &app) && app.HasDetails():
+		_ = app.Details(&f) // without details the message says it
+	case errors.As(err, &cancelled) && cancelled.HasDetails():
+		_ = cancelled.Details(&f)
+	}
+	if f.Error.Message == "" {
+		f.Error = workflows.Error{Code: "internal", Category: workflows.CategoryInternal, Message: err.Error()}
+	}
+	return &f
+}
+
+// status is where a step stood at the end; "" if that is not known.
+func (t *Trace) status(id string) string {
+	i := slices.IndexFunc(t.Steps, func(s workflows.StepReport) bool { return s.ID == id })
+	if i < 0 {
+		return ""
+	}
+	return t.Steps[i].Status
+}

@@ -1,0 +1,274 @@
+package deftest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/workflows"
+)
+
+// A stage is the world that one run sees: it stands between the workflow and
+// Temporal's test environment, answers calls of tools and questions to people,
+// and notes what happens.
+//
+// Calls are played with timers of the workflow instead of activities, by the
+// rules of Temporal's server: attempts, backoff and timeouts. Time passes only
+// in the workflow, so a case comes out the same however slow the machine is.
+type stage struct {
+	interceptor.WorkerInterceptorBase
+
+	c      *Case
+	env    *testsuite.TestWorkflowEnvironment
+	trace  *Trace
+	moment int             // counts what happens, for what comes before what
+	known  map[string]bool // elicitations that were seen open, by ID
+}
+
+// InterceptWorkflow is called by the test environment.
+func (s *stage) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	in := &inbound{stage: s}
+	in.Next = next
+	return in
+}
+
+type inbound struct {
+	interceptor.WorkflowInboundInterceptorBase
+	stage *stage
+}
+
+// Init is called by the test environment.
+func (i *inbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
+	out := &outbound{stage: i.stage}
+	out.Next = next
+	return i.Next.Init(out)
+}
+
+// outbound is what the workflow sees of Temporal.
+type outbound struct {
+	interceptor.WorkflowOutboundInterceptorBase
+	stage *stage
+}
+
+// ExecuteActivity plays a call with all of its attempts.
+func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
+	call, err := toolCall(name, args)
+	options := workflow.GetActivityOptions(ctx)
+	return o.play(ctx, err, func(ctx workflow.Context) (workflows.ToolResult, error) {
+		return o.stage.attempts(ctx, call, options)
+	})
+}
+
+// ExecuteLocalActivity plays a call that is made inside of the workflow task.
+func (o *outbound) ExecuteLocalActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
+	call, err := toolCall(name, args)
+	options := workflow.GetLocalActivityOptions(ctx)
+	return o.play(ctx, err, func(ctx workflow.Context) (workflows.ToolResult, error) {
+		return o.stage.quickly(ctx, call, options.StartToCloseTimeout)
+	})
+}
+
+// UpsertMemo learns from the run's state which questions are open.
+func (o *outbound) UpsertMemo(ctx workflow.Context, memo map[string]any) error {
+	if state, ok := memo[workflows.MemoState].(workflows.State); ok {
+		for _, e := range state.Elicitations {
+			o.stage.elicitation(ctx, e)
+		}
+	}
+	return o.Next.UpsertMemo(ctx, memo)
+}
+
+func toolCall(name string, args []any) (workflows.ToolCall, error) {
+	if name == workflows.CallToolName && len(args) == 1 {
+		if call, ok := args[0].(workflows.ToolCall); ok {
+			return call, nil
+		}
+	}
+	return workflows.ToolCall{}, fmt.Errorf("the activity %s cannot be played", name)
+}
+
+// play runs the call beside the workflow. An error comes as it would from a
+// server, without what is only in this process.
+func (o *outbound) play(ctx workflow.Context, err error, call func(workflow.Context) (workflows.ToolResult, error)) workflow.Future {
+	future, settle := workflow.NewFuture(ctx)
+	if err != nil {
+		settle.SetError(err)
+		return future
+	}
+	workflow.Go(ctx, func(ctx workflow.Context) {
+		result, err := call(ctx)
+		if err != nil {
+			wire := temporal.GetDefaultFailureConverter()
+			settle.SetError(wire.FailureToError(wire.ErrorToFailure(err)))
+			return
+		}
+		settle.SetValue(result)
+	})
+	return future
+}
+
+// attempts makes a call as often as the retry policy wants, within the time
+// that all attempts have together.
+func (s *stage) attempts(ctx workflow.Context, call workflows.ToolCall, options workflow.ActivityOptions) (workflows.ToolResult, error) {
+	expires := workflow.Now(ctx).Add(options.ScheduleToCloseTimeout)
+	for attempt := 1; ; attempt++ {
+		limit := min(options.StartToCloseTimeout, expires.Sub(workflow.Now(ctx)))
+		result, err := s.attempt(ctx, call, attempt, limit, enums.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE)
+		if err == nil || !repeatable(err, options.RetryPolicy, attempt) {
+			return result, err
+		}
+		wait := backoff(options.RetryPolicy, attempt)
+		if !workflow.Now(ctx).Add(wait).Before(expires) {
+			return result, err
+		}
+		if cancelled := workflow.Sleep(ctx, wait); cancelled != nil {
+			return result, cancelled
+		}
+	}
+}
+
+// quickly makes a call once, within the workflow task. One that takes longer
+// than that may is given up and made again: it is not another call.
+func (s *stage) quickly(ctx workflow.Context, call workflows.ToolCall, limit time.Duration) (workflows.ToolResult, error) {
+	return s.attempt(ctx, call, 1, limit, enums.TIMEOUT_TYPE_START_TO_CLOSE)
+}
+
+// attempt makes a call once.
+func (s *stage) attempt(ctx workflow.Context, call workflows.ToolCall, attempt int, limit time.Duration, overdue enums.TimeoutType) (workflows.ToolResult, error) {
+	r := s.response(call)
+	noted := s.begin(ctx, call, attempt)
+	takes := r.takes()
+	if err := workflow.Sleep(ctx, min(takes, limit)); err != nil {
+		s.end(ctx, noted, "cancelled")
+		return workflows.ToolResult{}, err
+	}
+	if takes >= limit {
+		s.end(ctx, noted, "timed out")
+		noted.GivenUp = overdue == enums.TIMEOUT_TYPE_START_TO_CLOSE
+		return workflows.ToolResult{}, temporal.NewTimeoutError(overdue, nil)
+	}
+	r.used = true
+	result, err := r.outcome(call, attempt)
+	if err != nil {
+		s.end(ctx, noted, message(err))
+		noted.Failed = true
+		return result, err
+	}
+	s.end(ctx, noted, "")
+	noted.Output = result.Output
+	return result, nil
+}
+
+// message is what an error says, without what Temporal adds.
+func message(err error) string {
+	var app *temporal.ApplicationError
+	if errors.As(err, &app) {
+		return app.Message()
+	}
+	return err.Error()
+}
+
+// response finds what a tool answers. Where nothing is said of it the case
+// fails, unless such tools echo.
+func (s *stage) response(call workflows.ToolCall) *response {
+	if r := choose(s.c.mocks[call.Tool], call); r != nil {
+		return r
+	}
+	if s.c.echo && s.c.mocks[call.Tool] == nil {
+		return &response{Structured: call.Arguments}
+	}
+	what := "the case does not say what it returns"
+	if s.c.mocks[call.Tool] != nil {
+		what = "no response is for this call"
+	}
+	s.trace.problem(s.c.at("tools", call.Tool), "step %s called %s with %s, and %s", call.StepPath, call.Tool, call.Arguments, what)
+	missing := "no response in this test"
+	return &response{Refused: &missing}
+}
+
+// repeatable says whether Temporal's server would make another attempt.
+func repeatable(err error, policy *temporal.RetryPolicy, attempt int) bool {
+	var app *temporal.ApplicationError
+	if !errors.As(err, &app) || app.NonRetryable() || policy == nil {
+		return false
+	}
+	if slices.Contains(policy.NonRetryableErrorTypes, app.Type()) {
+		return false
+	}
+	return policy.MaximumAttempts == 0 || attempt < int(policy.MaximumAttempts)
+}
+
+// backoff is how long Temporal's server waits after an attempt.
+func backoff(policy *temporal.RetryPolicy, attempt int) time.Duration {
+	wait := float64(policy.InitialInterval) * math.Pow(max(policy.BackoffCoefficient, 1), float64(attempt-1))
+	if most := float64(policy.MaximumInterval); most > 0 {
+		wait = min(wait, most)
+	}
+	return time.Duration(min(wait, math.MaxInt64/2))
+}
+
+// elicitation notes what became of a question, and has a new one answered.
+func (s *stage) elicitation(ctx workflow.Context, e workflows.Elicitation) {
+	if !s.known[e.ID] {
+		s.known[e.ID] = true
+		s.trace.Asked = append(s.trace.Asked, &Asked{Elicitation: e, At: s.since(ctx), moment: s.next()})
+		s.answer(e)
+	}
+	for _, a := range s.trace.Asked {
+		if a.ID == e.ID && a.State == workflows.ElicitationOpen && e.State != workflows.ElicitationOpen {
+			a.State, a.Action, a.By = e.State, e.Action, e.By
+			a.Ended, a.closed = s.since(ctx), s.next()
+		}
+	}
+}
+
+// answer sends the answers that are about a question, each in its time. One
+// that does not fit is sent as well, to see that the run refuses it.
+func (s *stage) answer(e workflows.Elicitation) {
+	for i, a := range s.c.written.Answers {
+		if a.Step != "" && a.Step != e.StepID && a.Step != e.StepPath || !a.Message.matches(e.Message) {
+			continue
+		}
+		s.trace.answered[i] = true
+		s.trace.check(s.c, i, e)
+		send := workflows.Answer{
+			ElicitationID: e.ID, Action: a.Action, Content: a.Content, AnsweredBy: a.by(), AnswerID: fmt.Sprintf("%s/%d", e.ID, i),
+		}
+		s.env.RegisterDelayedCallback(func() { s.env.SignalWorkflow(workflows.AnswerSignal, send) }, max(time.Duration(a.After), latency))
+	}
+}
+
+func (a *answer) by() string {
+	if a.By == "" {
+		return tester
+	}
+	return a.By
+}
+
+func (s *stage) begin(ctx workflow.Context, call workflows.ToolCall, attempt int) *Call {
+	noted := &Call{Step: call.StepPath, Tool: call.Tool, Arguments: call.Arguments, Attempt: attempt, At: s.since(ctx), moment: s.next()}
+	s.trace.Calls = append(s.trace.Calls, noted)
+	return noted
+}
+
+func (s *stage) end(ctx workflow.Context, noted *Call, problem string) {
+	noted.Ended, noted.closed, noted.Error = s.since(ctx), s.next(), problem
+}
+
+// since is the time of the run.
+func (s *stage) since(ctx workflow.Context) time.Duration {
+	return workflow.Now(ctx).Sub(s.trace.started)
+}
+
+func (s *stage) next() int {
+	s.moment++
+	return s.moment
+}

@@ -1,0 +1,206 @@
+package workflows_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/workflows"
+)
+
+// firstExecution runs until the workflow continues as new and returns the
+// input of the execution that follows.
+func (b *bench) firstExecution() workflows.RunInput {
+	b.t.Helper()
+	b.env.ExecuteWorkflow(workflows.WorkflowType, b.input)
+	var next *workflow.ContinueAsNewError
+	if err := b.env.GetWorkflowError(); !errors.As(err, &next) {
+		b.t.Fatalf("got %v, want to continue as new", err)
+	}
+	var in workflows.RunInput
+	if err := converter.GetDefaultDataConverter().FromPayloads(next.Input, &in); err != nil {
+		b.t.Fatal(err)
+	}
+	return in
+}
+
+// suggest lets Temporal suggest to continue as new after some time.
+func (b *bench) suggest(after time.Duration) {
+	b.env.RegisterDelayedCallback(func() { b.env.SetContinueAsNewSuggested(true) }, after)
+}
+
+// What is known of a step when a run continues as new stays so: a call that
+// failed or whose outcome is unknown, a gate that expired, a step that was
+// skipped, a call whose arguments told the time.
+func TestContinueAsNewRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	const source = `{name: a, description: d, timeout: 100h, steps: [
+		{id: lost, tool: lost, onError: {action: continue}, defaultResults: {n: 0}},
+		{id: timed, tool: t, arguments: {ms: "{{.workflow.duration_ms}}"}},
+		{id: old, tool: late, condition: "{{gt .workflow.duration_ms 1000}}"},
+		{id: g, type: elicitation, message: m, timeout: 1h, onCancel: {action: continue}},
+		{id: pause, type: wait, for: 3h},
+		{id: w, tool: t, dependsOn: [pause, g, lost], arguments: {n: "{{.steps.lost.status}} {{.steps.g.output.action}} {{.steps.old.status}}"}}]}`
+	tools := map[string]toolFunc{"lost": func(call workflows.ToolCall) (string, error) {
+		e := workflows.Error{Code: "connection_lost", Category: workflows.CategoryOutcomeUnknown, Message: "gone", StepPath: call.StepPath}
+		return "", temporal.NewApplicationErrorWithOptions(e.Message, string(e.Category), temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{e}})
+	}}
+	first := newBench(t, source, `{}`, tools)
+	began := first.env.Now()
+	first.suggest(2 * time.Hour)
+	first.env.RegisterDelayedCallback(func() { first.env.SignalWorkflow("wake", nil) }, 2*time.Hour)
+	second := newBench(t, source, `{}`, tools)
+	second.input = first.firstExecution()
+	slices.Sort(first.calls)
+	if diff := cmp.Diff([]string{"lost {}", `t {"ms":"0"}`}, first.calls); diff != "" {
+		t.Errorf("calls of the first execution: %s", diff)
+	}
+	second.env.SetStartTime(began.Add(2 * time.Hour))
+	output, failure := second.run()
+	if failure != nil {
+		t.Fatalf("failed: %+v", failure)
+	}
+	if want := `{"n":"failed timeout skipped"}`; output != want {
+		t.Errorf("got %s, want %s", output, want)
+	}
+	if diff := cmp.Diff([]string{"t " + output}, second.calls); diff != "" {
+		t.Errorf("calls of the second execution: %s", diff)
+	}
+}
+
+// An answer that arrives in the moment in which the run continues as new is
+// taken, by whichever execution.
+func TestContinueAsNewLosesNoAnswer(t *testing.T) {
+	t.Parallel()
+	const source = `{name: a, description: d, timeout: 100h, steps: [
+		{id: g, type: elicitation, message: m, timeout: 50h},
+		{id: w, tool: t, dependsOn: [g]}]}`
+	t.Run("the same workflow task", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t, source, `{}`, nil)
+		b.env.RegisterDelayedCallback(func() {
+			b.env.SignalWorkflowSkippingWorkflowTask(workflows.AnswerSignal,
+				workflows.Answer{ElicitationID: "g#1", Action: "accept", Content: []byte(`{}`)})
+		}, time.Hour)
+		b.suggest(time.Hour + time.Second)
+		in := b.firstExecution()
+		if len(in.Open) != 0 || in.Journal["g"].Result == nil {
+			t.Errorf("the answer was not taken: open %+v, journal %+v", in.Open, in.Journal)
+		}
+	})
+	t.Run("before the next execution has begun", func(t *testing.T) {
+		t.Parallel()
+		b := newBench(t, source, `{}`, nil)
+		b.input.Continued = true
+		b.input.Open = []workflows.Elicitation{{ID: "g#1", StepID: "g", StepPath: "g", State: workflows.ElicitationOpen,
+			Opened: b.env.Now(), Expires: b.env.Now().Add(time.Hour)}}
+		b.answer(0, "g#1", "accept", `{}`)
+		if _, failure := b.run(); failure != nil {
+			t.Errorf("failed: %+v", failure)
+		}
+	})
+}
+
+// A run whose journal outgrows what a new execution can be given goes on in
+// the one that it has.
+func TestJournalOutgrowsItsRoom(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `{name: a, description: d, timeout: 10h, steps: [
+		{id: e, type: forEach, collection: "[1,2,3,4,5,6,7,8]", maxParallel: 4, timeout: 5h, step: {tool: big, arguments: {n: "{{.forEach.item}}"}}}],
+		output: {properties: {n: {type: integer, description: d, value: "{{.steps.e.output.completed}}"}}}}`, `{}`,
+		map[string]toolFunc{"big": func(call workflows.ToolCall) (string, error) {
+			return `{"n":"` + strings.Repeat("x", 600<<10) + `"}`, nil
+		}})
+	calls := 0
+	b.env.SetOnActivityStartedListener(func(*activity.Info, context.Context, converter.EncodedValues) {
+		if calls++; calls == 4 {
+			b.env.SetContinueAsNewSuggested(true)
+		}
+	})
+	output, failure := b.run()
+	if failure != nil {
+		t.Fatalf("failed: %+v", failure)
+	}
+	if output != `{"n":8}` {
+		t.Errorf("got %s", output)
+	}
+}
+
+// A failed run is undone however long its history is.
+func TestCompensationOfALongRun(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `{name: a, description: d, steps: [
+		{id: one, tool: t, arguments: {n: 1}, compensate: {tool: undo}},
+		{id: bad, tool: fail, dependsOn: [one]}]}`, `{}`,
+		map[string]toolFunc{"fail": func(call workflows.ToolCall) (string, error) { return failing(call) }})
+	b.env.SetOnActivityStartedListener(func(_ *activity.Info, _ context.Context, args converter.EncodedValues) {
+		var call workflows.ToolCall
+		if args.Get(&call) == nil && call.Tool == "fail" {
+			b.env.SetContinueAsNewSuggested(true)
+		}
+	})
+	_, failure := b.run()
+	if failure == nil || len(failure.Compensated) != 1 {
+		t.Fatalf("got %+v, want one compensated", failure)
+	}
+}
+
+// A compensation that is tried again has the key of the first attempt, since
+// it may have been executed then.
+func TestCompensationKeepsItsKey(t *testing.T) {
+	t.Parallel()
+	var keys []string
+	b := newBench(t, `{name: a, description: d, steps: [
+		{id: one, tool: t, compensate: {tool: undo}},
+		{id: bad, tool: fail, dependsOn: [one]}]}`, `{}`,
+		map[string]toolFunc{"fail": failing, "undo": func(call workflows.ToolCall) (string, error) {
+			keys = append(keys, call.IdempotencyKey)
+			if len(keys) == 1 {
+				return failing(call)
+			}
+			return "{}", nil
+		}})
+	b.answer(time.Hour, "one/compensate#1", "decline", "")
+	_, failure := b.run()
+	if failure == nil || len(failure.Compensated) != 1 {
+		t.Fatalf("got %+v, want one compensated", failure)
+	}
+	if len(keys) != 2 || keys[0] != keys[1] {
+		t.Errorf("keys: %v", keys)
+	}
+}
+
+// What is undone last is what completed first, also where an execution before
+// completed it.
+func TestCompensationOrderAfterContinueAsNew(t *testing.T) {
+	t.Parallel()
+	const source = `{name: a, description: d, timeout: 100h, steps: [
+		{id: hour, type: wait, for: 1h},
+		{id: later, tool: t, dependsOn: [hour], compensate: {tool: undo}},
+		{id: sooner, tool: t, compensate: {tool: undo}},
+		{id: pause, type: wait, for: 3h},
+		{id: bad, tool: fail, dependsOn: [pause]}]}`
+	first := newBench(t, source, `{}`, nil)
+	began := first.env.Now()
+	first.suggest(2 * time.Hour)
+	first.env.RegisterDelayedCallback(func() { first.env.SignalWorkflow("wake", nil) }, 2*time.Hour)
+	second := newBench(t, source, `{}`, map[string]toolFunc{"fail": failing})
+	second.input = first.firstExecution()
+	second.env.SetStartTime(began.Add(2 * time.Hour))
+	_, failure := second.run()
+	if failure == nil {
+		t.Fatal("completed")
+	}
+	if diff := cmp.Diff([]string{"later", "sooner"}, failure.Compensated); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,4 @@
+package workflows
+
+// DigestOf is for tests that make journals.
+var DigestOf = digestOf

@@ -1,0 +1,186 @@
+package workflows
+
+import (
+	"fmt"
+	"maps"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// forEach executes the inner step once for each item, at most maxParallel at a
+// time, started in the order of the collection.
+func (r *run) forEach(ctx workflow.Context, n *definitions.Node, at place) outcome {
+	items, err := n.Collection(r.scopeAt(ctx, at))
+	if err != nil {
+		return outcome{status: stepFailed, err: r.templateError(n, at, err)}
+	}
+	limit := n.Step.MaxIterations
+	if limit == 0 {
+		limit = definitions.DefaultIterations
+	}
+	if len(items) > limit {
+		return outcome{status: stepFailed, err: &Error{Code: "too_many_items", Category: CategoryLimit,
+			Message: fmt.Sprintf("step %s: the collection has %d items, maxIterations is %d", at.path, len(items), limit)}}
+	}
+	loop := &loop{run: r, node: n, at: at, items: items, results: make([]outcome, len(items)), values: make([]any, len(items))}
+	return loop.execute(ctx)
+}
+
+// A loop is one execution of a forEach.
+type loop struct {
+	run     *run
+	node    *definitions.Node
+	at      place
+	items   []definitions.Item
+	values  []any // collected
+	results []outcome
+	failure *Error // the first that ends the loop
+	skip    bool
+}
+
+func (l *loop) execute(ctx workflow.Context) outcome {
+	ctx, stop := workflow.WithCancel(ctx)
+	defer stop()
+	limit := timeout(l.node.Step)
+	if until := l.run.until(l.at.path, workflow.Now(ctx).Add(limit)); !until.IsZero() {
+		timer := workflow.NewTimerWithOptions(ctx, max(until.Sub(workflow.Now(ctx)), 0), workflow.TimerOptions{Summary: Summary(l.at.path, "timeout")})
+		workflow.GoNamed(ctx, l.at.path+" timeout", func(ctx workflow.Context) {
+			if timer.Get(ctx, nil) == nil {
+				l.fail(stop, &Error{Code: "step_timeout", Category: CategoryTimeout, Retryable: true,
+					Message: fmt.Sprintf("step %s timed out after %s", l.at.path, limit)})
+			}
+		})
+	}
+	l.iterate(ctx, stop)
+	switch {
+	case l.failure != nil:
+		return outcome{status: stepFailed, err: l.failure}
+	case ctx.Err() != nil:
+		return outcome{status: stepFailed, err: &Error{Code: "cancelled", Category: CategoryCancelled,
+			Message: fmt.Sprintf("step %s was cancelled", l.at.path)}}
+	}
+	l.run.recordDone(l.at.path)
+	return outcome{status: stepCompleted, output: l.output(), skip: l.skip}
+}
+
+// iterate starts the items and waits until all that were started have ended.
+func (l *loop) iterate(ctx workflow.Context, stop workflow.CancelFunc) {
+	width := l.node.Step.MaxParallel
+	if width == 0 {
+		width = definitions.DefaultParallel
+	}
+	turns := workflow.NewSemaphore(ctx, int64(min(width, definitions.MaxParallel)))
+	running := workflow.NewWaitGroup(ctx)
+	for i := range l.items {
+		if turns.Acquire(ctx, 1) != nil || ctx.Err() != nil || l.skip {
+			break
+		}
+		running.Add(1)
+		workflow.GoNamed(ctx, l.path(i), func(ctx workflow.Context) {
+			defer running.Done()
+			defer turns.Release(1)
+			l.item(ctx, i, stop)
+		})
+	}
+	wait, done := workflow.NewDisconnectedContext(ctx)
+	defer done()
+	running.Wait(wait)
+}
+
+func (l *loop) path(i int) string { return fmt.Sprintf("%s[%d]", l.at.path, i) }
+
+// item executes the inner step for one item. A failure ends the loop unless
+// the inner step or the loop continues.
+func (l *loop) item(ctx workflow.Context, i int, stop workflow.CancelFunc) {
+	at := place{path: l.path(i), forEach: maps.Clone(l.at.forEach)}
+	if at.forEach == nil {
+		at.forEach = map[string]any{}
+	}
+	at.forEach[l.itemVar()] = l.items[i].Value
+	at.forEach["index"] = int64(i)
+	if l.items[i].Named {
+		at.forEach["key"] = l.items[i].Key
+	}
+	inner := at
+	if l.node.Inner.Step.Type == definitions.ForEachStep {
+		inner.path += "/" + l.innerID()
+	}
+	out := l.run.attempt(ctx, l.node.Inner, inner)
+	if out.status == stepCompleted {
+		l.collect(ctx, i, at, out.output, stop)
+	}
+	l.results[i] = out
+	l.skip = l.skip || out.skip
+	if out.status == stepFailed && !continues(l.node.Inner.Step) && !continues(l.node.Step) {
+		l.fail(stop, out.err)
+	}
+}
+
+// collect keeps what the definition wants of a completed item.
+func (l *loop) collect(ctx workflow.Context, i int, at place, output any, stop workflow.CancelFunc) {
+	scope := l.run.scopeAt(ctx, at)
+	scope.Output = output
+	value, ok, err := l.node.Collect(scope)
+	if err != nil {
+		l.fail(stop, l.run.templateError(l.node, at, err))
+	}
+	if ok {
+		l.values[i] = value
+	}
+}
+
+func (l *loop) itemVar() string {
+	if l.node.Step.ItemVar != "" {
+		return l.node.Step.ItemVar
+	}
+	return "item"
+}
+
+func (l *loop) innerID() string {
+	if id := l.node.Inner.Step.ID; id != "" {
+		return id
+	}
+	return "step"
+}
+
+func (l *loop) fail(stop workflow.CancelFunc, err *Error) {
+	if l.failure == nil {
+		l.failure = err
+	}
+	stop()
+}
+
+// output lists the iterations in the order of the collection.
+func (l *loop) output() map[string]any {
+	iterations := make([]any, 0, len(l.items))
+	var completed, failed int64
+	for i, res := range l.results {
+		it := map[string]any{"index": int64(i), "item": l.items[i].Value}
+		if l.items[i].Named {
+			it["key"] = l.items[i].Key
+		}
+		switch res.status {
+		case stepCompleted:
+			completed++
+		case stepFailed:
+			failed++
+			it["error"] = res.err.Message
+		default:
+			res.status = stepSkipped
+		}
+		it["status"] = string(res.status)
+		if res.output != nil {
+			it["output"] = res.output
+		}
+		iterations = append(iterations, it)
+	}
+	output := map[string]any{
+		"iterations": iterations, "count": int64(len(l.items)), "completed": completed, "failed": failed,
+	}
+	if l.node.Step.Collect != "" {
+		output["collected"] = l.values
+	}
+	return output
+}

@@ -1,0 +1,305 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// Register makes a worker run definitions.
+func Register(r worker.WorkflowRegistry) {
+	i := &interpreter{programs: map[string]*definitions.Program{}}
+	r.RegisterWorkflowWithOptions(i.CompositeTool, workflow.RegisterOptions{Name: WorkflowType})
+}
+
+// An interpreter keeps compiled definitions between workflow tasks. A program
+// is a pure function of its digest, so what it keeps never shows in a run.
+type interpreter struct {
+	mu       sync.Mutex
+	programs map[string]*definitions.Program
+}
+
+// maxPrograms bounds the compiled definitions that are kept.
+const maxPrograms = 1000
+
+func (i *interpreter) program(p Pinned) (*definitions.Program, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if prog, ok := i.programs[p.Digest]; ok {
+		return prog, nil
+	}
+	d, err := definitions.FromSource(p.Source)
+	if err != nil {
+		return nil, fmt.Errorf("reading definition %s: %w", p.Name, err)
+	}
+	prog, err := definitions.Compile(d)
+	if err != nil {
+		return nil, fmt.Errorf("compiling definition %s: %w", p.Name, err)
+	}
+	if len(i.programs) >= maxPrograms {
+		clear(i.programs)
+	}
+	i.programs[p.Digest] = prog
+	return prog, nil
+}
+
+// CompositeTool is the workflow: one call of a composite tool.
+func (i *interpreter) CompositeTool(ctx workflow.Context, in RunInput) (*RunResult, error) {
+	prog, err := i.program(in.Definition)
+	if err != nil {
+		return nil, failed(&Failure{Error: Error{
+			Code: "invalid_definition", Category: CategoryValidation, Message: err.Error(),
+			RunID: workflow.GetInfo(ctx).WorkflowExecution.ID,
+		}})
+	}
+	r, err := newRun(ctx, in, prog)
+	if err != nil {
+		return nil, err
+	}
+	return r.execute(ctx)
+}
+
+// A run is the state of one execution. Its coroutines take turns, so nothing
+// in it needs a lock.
+type run struct {
+	in      RunInput
+	program *definitions.Program
+	id      string
+	started time.Time
+	params  map[string]any
+	steps   map[string]*stepState
+
+	root     workflow.Context        // of the workflow; done when somebody cancels the run
+	cancel   workflow.CancelFunc     // stops whatever is under way
+	failure  *Error                  // the first that ends the run; later ones are consequences
+	errors   []Error                 // of steps that failed without ending the run at once
+	skipping bool                    // skip_remaining: nothing new starts
+	gates    map[string]*gate        // open elicitations by ID
+	answers  workflow.ReceiveChannel // of signals with an Answer
+	early    map[string][]Answer     // to elicitations that this execution has yet to open again, by ID
+	state    State
+	undo     []undoable // completed steps that can be undone, in the order of completion
+
+	inFlight  int                     // calls that were started and have not ended
+	journal   map[string]JournalEntry // what ended, for the next execution
+	order     int                     // of the last entry
+	task      task                    // what the workflow task under way adds to history
+	pending   workflow.Semaphore      // of calls
+	nextBytes int                     // what the input of the next execution would have
+}
+
+func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run, error) {
+	r := &run{
+		in: in, program: prog, root: ctx,
+		id:      workflow.GetInfo(ctx).WorkflowExecution.ID,
+		started: in.Started,
+		steps:   map[string]*stepState{},
+		gates:   map[string]*gate{},
+		early:   map[string][]Answer{},
+		journal: map[string]JournalEntry{},
+	}
+	r.pending = workflow.NewSemaphore(ctx, maxPending)
+	r.expectJournal()
+	if r.started.IsZero() {
+		r.started = workflow.Now(ctx)
+	}
+	params, err := decodeObject(in.Arguments)
+	if err != nil {
+		return nil, failed(&Failure{Error: Error{
+			Code: "invalid_arguments", Category: CategoryValidation,
+			Message: "the arguments of the run are not a JSON object: " + err.Error(), RunID: r.id,
+		}})
+	}
+	r.params = params
+	for _, n := range prog.Steps {
+		future, settle := workflow.NewFuture(ctx)
+		r.steps[n.ID] = &stepState{status: stepPending, settled: future, settle: settle}
+	}
+	return r, nil
+}
+
+// execute runs the graph: each step in a coroutine of its own, which starts
+// the moment its own dependencies have settled.
+func (r *run) execute(ctx workflow.Context) (*RunResult, error) {
+	ctx, r.cancel = workflow.WithCancel(ctx)
+	if err := r.answerQueries(ctx); err != nil {
+		return nil, err
+	}
+	r.keepTime(ctx)
+	r.receiveAnswers(ctx)
+
+	left := len(r.program.Steps)
+	for _, n := range r.program.Steps {
+		workflow.GoNamed(ctx, n.ID, func(ctx workflow.Context) {
+			r.runStep(ctx, n)
+			left--
+		})
+	}
+	// The wait itself must outlive a cancelled run: its steps still settle.
+	wait, stopWaiting := workflow.NewDisconnectedContext(ctx)
+	defer stopWaiting()
+	for {
+		if err := workflow.Await(wait, func() bool { return left == 0 || r.drained(ctx) }); err != nil {
+			return nil, err
+		}
+		switch {
+		case left == 0:
+			return r.finish(ctx)
+		case r.fits(ctx, r.nextBytes):
+			return nil, r.continueAsNew(ctx)
+		}
+		r.nextTask(ctx)
+	}
+}
+
+// keepTime ends the run when the definition's timeout is over.
+func (r *run) keepTime(ctx workflow.Context) {
+	limit := time.Duration(r.program.Definition.Timeout)
+	if limit == 0 {
+		limit = definitions.DefaultTimeout
+	}
+	left := max(limit-workflow.Now(ctx).Sub(r.started), 0)
+	timer := workflow.NewTimerWithOptions(ctx, left, workflow.TimerOptions{Summary: "timeout of the run"})
+	workflow.GoNamed(ctx, "timeout", func(ctx workflow.Context) {
+		if timer.Get(ctx, nil) != nil {
+			return
+		}
+		r.abort(&Error{
+			Code: "run_timeout", Category: CategoryTimeout, Retryable: true,
+			Message: fmt.Sprintf("%s timed out after %s%s", r.in.Definition.Name, limit, r.unfinished()),
+		})
+	})
+}
+
+// abort stops the run with an error; the first one counts.
+func (r *run) abort(err *Error) {
+	if r.failure == nil {
+		err.RunID = r.id
+		r.failure = err
+	}
+	r.cancel()
+}
+
+// finish makes the result of a run whose steps have all settled.
+func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
+	if r.root.Err() != nil && r.failure == nil {
+		r.failure = &Error{Code: "cancelled", Category: CategoryCancelled, RunID: r.id,
+			Message: r.in.Definition.Name + " was cancelled" + r.unfinished()}
+	}
+	if r.in.Continued { // those of the execution before came in another order
+		slices.SortStableFunc(r.errors, func(a, b Error) int { return r.journal[a.StepPath].Order - r.journal[b.StepPath].Order })
+	}
+	if r.failure == nil && len(r.errors) > 0 && r.program.Definition.FailureMode == definitions.FailLate {
+		r.failure = &r.errors[0]
+	}
+	var output json.RawMessage
+	if r.failure == nil {
+		output, r.failure = r.output(ctx)
+	}
+	if r.failure != nil {
+		return nil, r.fail(ctx)
+	}
+	r.publish(ctx, Completed)
+	r.makeRoom(ctx, PayloadSize(output))
+	return &RunResult{Output: output, Errors: r.errors}, nil
+}
+
+func (r *run) fail(ctx workflow.Context) error {
+	f := &Failure{Error: *r.failure, Partial: r.partial()}
+	r.compensate(ctx, f)
+	switch r.failure.Category {
+	case CategoryCancelled:
+		r.publish(ctx, Cancelled)
+		return temporal.NewCanceledError(*f)
+	case CategoryTimeout:
+		if r.failure.StepID == "" {
+			r.publish(ctx, TimedOut)
+			return failed(f)
+		}
+	}
+	r.publish(ctx, Failed)
+	return failed(f)
+}
+
+// failed is the error with which a run ends.
+func failed(f *Failure) error {
+	return temporal.NewApplicationErrorWithOptions(f.Error.Message, string(f.Error.Category),
+		temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{*f}})
+}
+
+// output is the result of the run: the output block, or the output of the last
+// completed step in the stable order of the graph; null if there is none.
+func (r *run) output(ctx workflow.Context) (json.RawMessage, *Error) {
+	out, err := r.program.Output(r.scope(ctx, Completed))
+	if err == nil && out == nil && r.program.Definition.Output == nil {
+		out, err = r.lastOutput()
+	}
+	if err != nil {
+		return nil, &Error{Code: "output_failed", Category: CategoryTemplate, Message: err.Error(), RunID: r.id}
+	}
+	size := PayloadSize(out)
+	for _, e := range r.errors {
+		size += PayloadSize(e.Message) + entryBytes
+	}
+	if size > MaxResultSize {
+		return nil, &Error{Code: "result_too_large", Category: CategoryLimit, RunID: r.id,
+			Message: fmt.Sprintf("the result has %d bytes; the limit is %d: let the output block select what is needed", size, MaxResultSize)}
+	}
+	return out, nil
+}
+
+func (r *run) lastOutput() (json.RawMessage, error) {
+	order := r.program.Order()
+	for i := len(order) - 1; i >= 0; i-- {
+		if s := r.steps[order[i].ID]; s.status == stepCompleted {
+			return definitions.EncodeValue(s.output)
+		}
+	}
+	return json.RawMessage("null"), nil
+}
+
+// maxPartial bounds the outputs that travel with a failure.
+const maxPartial = 64 << 10
+
+// partial are the outputs of completed steps, as far as they fit.
+func (r *run) partial() map[string]json.RawMessage {
+	partial := map[string]json.RawMessage{}
+	room := maxPartial
+	for _, n := range r.program.Steps {
+		s := r.steps[n.ID]
+		if s.status != stepCompleted {
+			continue
+		}
+		out, err := definitions.EncodeValue(s.output)
+		size := PayloadSize(out)
+		if err != nil || size > room {
+			continue
+		}
+		room -= size
+		partial[n.ID] = out
+	}
+	return partial
+}
+
+func decodeObject(data json.RawMessage) (map[string]any, error) {
+	if len(data) == 0 {
+		return map[string]any{}, nil
+	}
+	v, err := definitions.DecodeValue(data)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("got %T", v)
+	}
+	return m, nil
+}

@@ -1,0 +1,418 @@
+package workflows_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows"
+)
+
+// A bench runs one definition in Temporal's time-skipping test environment
+// against tools that are Go functions.
+type bench struct {
+	t     *testing.T
+	env   *testsuite.TestWorkflowEnvironment
+	input workflows.RunInput
+	tools map[string]toolFunc
+
+	mu    sync.Mutex
+	calls []string // "TOOL ARGUMENTS" in the order of arrival
+}
+
+// A toolFunc answers a call: an output, or an error as activities report it.
+type toolFunc func(call workflows.ToolCall) (string, error)
+
+// newBench makes a bench for a definition in YAML. Tools that are not given
+// answer with their arguments.
+func newBench(t *testing.T, source, args string, tools map[string]toolFunc) *bench {
+	t.Helper()
+	defs, diags := definitions.Parse("test.yaml", []byte(source))
+	if err := diags.Err(); err != nil {
+		t.Fatalf("parsing: %v", err)
+	}
+	if err := definitions.Check(defs, definitions.CheckOptions{}).Err(); err != nil {
+		t.Fatalf("checking: %v", err)
+	}
+	d := defs[0]
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	b := &bench{t: t, env: suite.NewTestWorkflowEnvironment(), tools: tools}
+	workflows.Register(b.env)
+	b.env.SetTestTimeout(30 * time.Second)
+	b.env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: 20 * time.Second}) // of a busy machine
+	b.env.RegisterActivityWithOptions(func(_ context.Context, call workflows.ToolCall) (workflows.ToolResult, error) {
+		b.mu.Lock()
+		b.calls = append(b.calls, call.Tool+" "+string(call.Arguments))
+		b.mu.Unlock()
+		f, ok := b.tools[call.Tool]
+		if !ok {
+			return workflows.ToolResult{Output: call.Arguments}, nil
+		}
+		out, err := f(call)
+		if err != nil {
+			return workflows.ToolResult{}, err
+		}
+		return workflows.ToolResult{Output: json.RawMessage(out)}, nil
+	}, activity.RegisterOptions{Name: workflows.CallToolName})
+	b.input = inputFor(d, args)
+	return b
+}
+
+func inputFor(d *definitions.Definition, args string) workflows.RunInput {
+	in := workflows.RunInput{
+		Definition: workflows.Pinned{Name: d.Name, Digest: d.Digest(), Source: d.Source()},
+		Arguments:  json.RawMessage(args),
+		Caller:     workflows.Caller{Subject: "tester"},
+		Lineage:    d.Name + "/test",
+		Tools:      map[string]definitions.Tool{},
+	}
+	for _, name := range d.ToolNames() {
+		tool := definitions.Tool{Name: name, Backend: "be", Original: name, Effect: definitions.Unsafe}
+		if strings.HasPrefix(name, "read") {
+			tool.Effect = definitions.Read
+		}
+		in.Tools[name] = tool
+	}
+	return in
+}
+
+// run executes the workflow and returns its output, or why it failed.
+func (b *bench) run() (string, *workflows.Failure) {
+	b.t.Helper()
+	b.env.ExecuteWorkflow(workflows.WorkflowType, b.input)
+	return b.result()
+}
+
+// result is what run returns, once the workflow was executed.
+func (b *bench) result() (string, *workflows.Failure) {
+	b.t.Helper()
+	if !b.env.IsWorkflowCompleted() {
+		b.t.Fatal("the workflow did not complete")
+	}
+	err := b.env.GetWorkflowError()
+	if err == nil {
+		var res workflows.RunResult
+		if err := b.env.GetWorkflowResult(&res); err != nil {
+			b.t.Fatalf("reading the result: %v", err)
+		}
+		return string(res.Output), nil
+	}
+	var f workflows.Failure
+	var app *temporal.ApplicationError
+	var cancelled *temporal.CanceledError
+	switch {
+	case errors.As(err, &app) && app.HasDetails():
+		err = app.Details(&f)
+	case errors.As(err, &cancelled) && cancelled.HasDetails():
+		err = cancelled.Details(&f)
+	}
+	if f.Error.Message == "" {
+		b.t.Fatalf("the failure has no details: %v", err)
+	}
+	return "", &f
+}
+
+// answer sends an answer after some time of the workflow's.
+func (b *bench) answer(after time.Duration, id, action, content string) {
+	b.env.RegisterDelayedCallback(func() {
+		b.env.SignalWorkflow(workflows.AnswerSignal, workflows.Answer{
+			ElicitationID: id, Action: action, Content: json.RawMessage(content), AnsweredBy: "ada", AnswerID: id + action,
+		})
+	}, after)
+}
+
+func toolError(call workflows.ToolCall, attempt, retries int, format string, args ...any) error {
+	e := workflows.Error{Code: "tool_error", Category: workflows.CategoryTool, StepID: call.StepID, StepPath: call.StepPath,
+		Tool: call.Tool, Attempt: attempt, Message: "step " + call.StepPath + ": " + fmt.Sprintf(format, args...)}
+	return temporal.NewApplicationErrorWithOptions(e.Message, string(e.Category),
+		temporal.ApplicationErrorOptions{NonRetryable: attempt > retries, Details: []any{e}})
+}
+
+func failing(call workflows.ToolCall) (string, error) {
+	return "", toolError(call, 1, 0, "planned failure")
+}
+
+func TestResults(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, source, args, want string
+		tools                    map[string]toolFunc
+	}{
+		{
+			name: "the last completed step is the result",
+			source: `{name: a, description: d, steps: [
+				{id: one, tool: t, arguments: {n: 1}},
+				{id: two, tool: t, arguments: {n: 2}, dependsOn: [one]},
+				{id: three, tool: t, arguments: {n: 3}, dependsOn: [two], condition: "false"}]}`,
+			want: `{"n":2}`,
+		},
+		{
+			name:   "nothing ran",
+			source: `{name: a, description: d, steps: [{id: one, tool: t, condition: "false"}]}`,
+			want:   `null`,
+		},
+		{
+			name: "arguments and outputs flow along the graph, exactly",
+			source: `{name: a, description: d, parameters: {type: object, properties: {n: {type: integer}}}, steps: [
+				{id: b, tool: read, dependsOn: [a], arguments: {n: "{{.steps.a.output.big}}"}},
+				{id: a, tool: read, arguments: {big: 123456789012345678901234567890, n: "{{.params.n}}"}}],
+				output: {properties: {n: {type: integer, description: d, value: "{{.steps.b.output.n}}"}}}}`,
+			args: `{"n":12345678}`,
+			want: `{"n":123456789012345678901234567890}`,
+		},
+		{
+			name: "a failed step that continues has its defaults, status and error",
+			source: `{name: a, description: d, steps: [
+				{id: bad, tool: fail, onError: {action: continue}, defaultResults: {v: dflt}},
+				{id: c, tool: t, dependsOn: [bad], arguments: {m: "{{.steps.bad.output.v}} {{.steps.bad.status}} {{.steps.bad.error}}"}}]}`,
+			tools: map[string]toolFunc{"fail": failing},
+			want:  `{"m":"dflt failed step bad: planned failure"}`,
+		},
+		{
+			name: "items in order, failed ones told apart",
+			source: `{name: a, description: d, steps: [
+				{id: e, type: forEach, collection: '["x","y","z"]', onError: {action: continue},
+				 step: {tool: pick, arguments: {v: "{{.forEach.index}}{{.forEach.item}}"}}}]}`,
+			tools: map[string]toolFunc{"pick": func(call workflows.ToolCall) (string, error) {
+				if call.StepPath == "e[1]" {
+					return failing(call)
+				}
+				return string(call.Arguments), nil
+			}},
+			want: `{"completed":2,"count":3,"failed":1,"iterations":[` +
+				`{"index":0,"item":"x","output":{"v":"0x"},"status":"completed"},` +
+				`{"error":"step e[1]: planned failure","index":1,"item":"y","status":"failed"},` +
+				`{"index":2,"item":"z","output":{"v":"2z"},"status":"completed"}]}`,
+		},
+		{
+			name: "a forEach in a forEach",
+			source: `{name: a, description: d, steps: [
+				{id: o, type: forEach, collection: '[[1,2],[3]]', itemVar: row,
+				 step: {id: i, type: forEach, collection: "{{json .forEach.row}}", itemVar: cell,
+				        step: {tool: t, arguments: {v: "{{.forEach.cell}}"}}}}],
+				output: {properties: {v: {type: string, description: d,
+				  value: "{{range .steps.o.output.iterations}}{{range .output.iterations}}{{.output.v}};{{end}}{{end}}"}}}}`,
+			want: `{"v":"1;2;3;"}`,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if tc.args == "" {
+				tc.args = `{}`
+			}
+			got, failure := newBench(t, tc.source, tc.args, tc.tools).run()
+			if failure != nil {
+				t.Fatalf("failed: %+v", failure)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, source string
+		tools        map[string]toolFunc
+		want         workflows.Error
+		partial      map[string]string
+	}{
+		{
+			name: "the failing step is named and completed ones are partial results",
+			source: `{name: a, description: d, steps: [
+				{id: ok, tool: t, arguments: {n: 1}}, {id: bad, tool: fail, dependsOn: [ok]}, {id: after, tool: t, dependsOn: [bad]}]}`,
+			tools: map[string]toolFunc{"fail": failing},
+			want: workflows.Error{Code: "tool_error", Category: workflows.CategoryTool, StepID: "bad", StepPath: "bad", Tool: "fail",
+				Attempt: 1, Message: "step bad: planned failure"},
+			partial: map[string]string{"ok": `{"n":1}`},
+		},
+		{
+			name: "an item that fails names itself",
+			source: `{name: a, description: d, steps: [
+				{id: e, type: forEach, collection: '[1]', step: {tool: fail}}]}`,
+			tools: map[string]toolFunc{"fail": failing},
+			want: workflows.Error{Code: "tool_error", Category: workflows.CategoryTool, StepID: "e", StepPath: "e[0]", Tool: "fail",
+				Attempt: 1, Message: "step e[0]: planned failure"},
+		},
+		{
+			name:   "too many items",
+			source: `{name: a, description: d, steps: [{id: e, type: forEach, collection: '[1,2]', maxIterations: 1, step: {tool: t}}]}`,
+			want: workflows.Error{Code: "too_many_items", Category: workflows.CategoryLimit, StepID: "e", StepPath: "e",
+				Message: "step e: the collection has 2 items, maxIterations is 1"},
+		},
+		{
+			name:   "nobody answers",
+			source: `{name: a, description: d, steps: [{id: g, type: elicitation, message: m, timeout: 20m}]}`,
+			want: workflows.Error{Code: "elicitation_timeout", Category: workflows.CategoryTimeout, StepID: "g", StepPath: "g", Retryable: true,
+				Message: "step g timed out: nobody answered within 20m0s"},
+		},
+		{
+			name:   "the run's own timeout",
+			source: `{name: a, description: d, timeout: 1m, steps: [{id: g, type: elicitation, message: m, timeout: 20m}]}`,
+			want: workflows.Error{Code: "run_timeout", Category: workflows.CategoryTimeout, Retryable: true,
+				Message: "a timed out after 1m0s in step g"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, tc.source, `{}`, tc.tools)
+			out, failure := b.run()
+			if failure == nil {
+				t.Fatalf("completed with %s", out)
+			}
+			tc.want.RunID = "default-test-workflow-id"
+			if diff := cmp.Diff(tc.want, failure.Error); diff != "" {
+				t.Error(diff)
+			}
+			partial := map[string]string{}
+			for id, out := range failure.Partial {
+				partial[id] = string(out)
+			}
+			if tc.partial == nil {
+				tc.partial = map[string]string{}
+			}
+			if diff := cmp.Diff(tc.partial, partial); diff != "" {
+				t.Error(diff)
+			}
+			if slices.ContainsFunc(b.calls, func(c string) bool { return strings.HasPrefix(c, "after") }) {
+				t.Error("a dependent of the failed step ran")
+			}
+		})
+	}
+}
+
+const gated = `{name: a, description: d, steps: [
+	{id: g, type: elicitation, message: "Write?", timeout: 24h, schema: {type: object, properties: {why: {type: string}}, required: [why]}%s},
+	{id: w, tool: write, dependsOn: [g], arguments: {why: "{{.steps.g.output.content.why}}", a: "{{.steps.g.output.action}}"}}], timeout: 48h}`
+
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	type sent struct{ action, content string }
+	for _, tc := range []struct {
+		name, handlers string
+		answers        []sent // one an hour
+		want           string // output, or error code
+		calls          int
+	}{
+		{"accepted", "", []sent{{"accept", `{"why":"because"}`}}, `{"a":"accept","why":"because"}`, 1},
+		{"one that does not fit is not taken", "", []sent{{"accept", `{"why":3}`}, {"accept", `{"why":"ok"}`}}, `{"a":"accept","why":"ok"}`, 1},
+		{"the first valid one counts", "", []sent{{"decline", ``}, {"accept", `{"why":"late"}`}}, "declined", 0},
+		{"declined", "", []sent{{"decline", ``}}, "declined", 0},
+		{"dismissed", "", []sent{{"cancel", ``}}, "dismissed", 0},
+		{"declined and continued", ", onDecline: {action: continue}", []sent{{"decline", ``}}, `{"a":"decline"}`, 1},
+		{"nobody, and continued", ", onCancel: {action: continue}", nil, `{"a":"timeout"}`, 1},
+		{"declined, the rest skipped", ", onDecline: {action: skip_remaining}", []sent{{"decline", ``}}, `{"action":"decline","skipped":true}`, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, fmt.Sprintf(gated, tc.handlers), `{}`, nil)
+			for i, a := range tc.answers {
+				b.answer(time.Duration(i+1)*time.Hour, "g#1", a.action, a.content)
+			}
+			got, failure := b.run()
+			if failure != nil {
+				got = failure.Error.Code
+			}
+			if got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+			if len(b.calls) != tc.calls {
+				t.Errorf("calls: %v, want %d", b.calls, tc.calls)
+			}
+		})
+	}
+}
+
+func TestCancelStopsTheRun(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fmt.Sprintf(gated, ""), `{}`, nil)
+	b.env.RegisterDelayedCallback(b.env.CancelWorkflow, time.Hour)
+	b.answer(2*time.Hour, "g#1", "accept", `{"why":"late"}`)
+	_, failure := b.run()
+	if failure == nil || failure.Error.Category != workflows.CategoryCancelled {
+		t.Fatalf("got %+v, want a cancelled run", failure)
+	}
+	if len(b.calls) != 0 {
+		t.Errorf("a cancelled run called %v", b.calls)
+	}
+}
+
+// A step starts when its own dependencies are done, not when a whole level is.
+func TestGraphIsEager(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `{name: a, description: d, timeout: 3h, steps: [
+		{id: slow, type: elicitation, message: m, timeout: 2h, onCancel: {action: continue}},
+		{id: quick, tool: t, arguments: {n: 1}},
+		{id: next, tool: t, dependsOn: [quick], arguments: {n: 2}},
+		{id: last, tool: t, dependsOn: [slow, next], arguments: {n: 3}}]}`, `{}`, nil)
+	var before []string
+	b.env.RegisterDelayedCallback(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		before = slices.Clone(b.calls)
+	}, time.Hour)
+	if _, failure := b.run(); failure != nil {
+		t.Fatalf("failed: %+v", failure)
+	}
+	if diff := cmp.Diff([]string{`t {"n":1}`, `t {"n":2}`}, before); diff != "" {
+		t.Errorf("calls while the slow step waited: %s", diff)
+	}
+}
+
+// A run that carries a journal calls only what the journal does not answer.
+func TestJournalIsReused(t *testing.T) {
+	t.Parallel()
+	source := `{name: a, description: d, steps: [
+		{id: one, tool: t, arguments: {n: 1}},
+		{id: two, tool: t, dependsOn: [one], arguments: {n: "{{.steps.one.output.from}}"}}]}`
+	first := newBench(t, source, `{}`, nil)
+	var keys []string
+	first.env.SetOnActivityStartedListener(func(_ *activity.Info, _ context.Context, args converter.EncodedValues) {
+		var call workflows.ToolCall
+		if err := args.Get(&call); err != nil {
+			t.Error(err)
+		}
+		keys = append(keys, call.IdempotencyKey)
+	})
+	if _, failure := first.run(); failure != nil {
+		t.Fatalf("failed: %+v", failure)
+	}
+	if len(keys) != 2 || keys[0] == keys[1] {
+		t.Fatalf("keys of two steps: %v", keys)
+	}
+
+	again := newBench(t, source, `{}`, nil)
+	again.input.Journal = map[string]workflows.JournalEntry{
+		"one": {ArgumentsDigest: workflows.DigestOf([]byte(`{"n":1}`)), Result: json.RawMessage(`{"output":{"from":"journal"}}`)},
+		"two": {ArgumentsDigest: "of other arguments", Result: json.RawMessage(`{"output":{"from":"journal"}}`)},
+	}
+	out, failure := again.run()
+	if failure != nil {
+		t.Fatalf("failed: %+v", failure)
+	}
+	if diff := cmp.Diff([]string{`t {"n":"journal"}`}, again.calls); diff != "" {
+		t.Error(diff)
+	}
+	if out != `{"n":"journal"}` {
+		t.Errorf("got %s", out)
+	}
+}

@@ -1,0 +1,121 @@
+package workflows
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// expectJournal prepares for the entries to come.
+func (r *run) expectJournal() {
+	for _, e := range r.in.Open {
+		r.early[e.ID] = nil
+	}
+	//workflowcheck:ignore the largest of all
+	for _, e := range r.in.Journal {
+		r.order = max(r.order, e.Order)
+	}
+	next := r.in
+	next.Journal, next.Open = nil, nil
+	if input, err := json.Marshal(next); err == nil {
+		r.nextBytes = len(input)
+	}
+}
+
+// recorded is the result of a step of an earlier execution, if it can stand
+// for what would be executed now.
+func (r *run) recorded(path, digest string) (json.RawMessage, bool) {
+	e, ok := r.in.Journal[path]
+	return e.Result, ok && e.Result != nil && (r.in.Continued || e.ArgumentsDigest == digest)
+}
+
+// continued is what the execution before has recorded of a step; the step has
+// begun there.
+func (r *run) continued(path string) (JournalEntry, bool) {
+	e, ok := r.in.Journal[path]
+	return e, ok && r.in.Continued
+}
+
+// asked says that the execution before has asked an elicitation at a path, to
+// which there was no answer yet.
+func (r *run) asked(path string) bool {
+	for _, e := range r.in.Open {
+		if e.StepPath == path {
+			return true
+		}
+	}
+	return false
+}
+
+// record keeps a result for the case that the run continues as new.
+func (r *run) record(path, digest string, result json.RawMessage) {
+	r.note(path, JournalEntry{ArgumentsDigest: digest, Result: result})
+}
+
+// recordEnd keeps that a step was skipped or has failed. What a person
+// answered tells that by itself.
+func (r *run) recordEnd(path string, out outcome) {
+	e := r.journal[path]
+	switch {
+	case out.action != "":
+		return
+	case out.status == stepSkipped:
+		e.Skipped = true
+	case out.status == stepFailed:
+		e.Error = out.err
+	default:
+		return
+	}
+	r.note(path, e)
+}
+
+func (r *run) note(path string, e JournalEntry) {
+	if was, ok := r.continued(path); ok {
+		e.Order = was.Order
+	} else {
+		r.order++
+		e.Order = r.order
+	}
+	r.journal[path] = e
+	r.nextBytes += len(path) + len(e.ArgumentsDigest) + len(e.Result) + entryBytes
+	if e.Error != nil {
+		r.nextBytes += PayloadSize(e.Error.Message)
+	}
+}
+
+// entryBytes is more than the names of the fields of an entry and of its error
+// take.
+const entryBytes = 512
+
+// recordDone keeps that a forEach has completed, so that its time, which until
+// recorded, no longer counts.
+func (r *run) recordDone(path string) {
+	r.record(path, "", json.RawMessage("{}"))
+}
+
+// until is when the time of a step is over that has begun now, or in an
+// execution before; zero if it had completed there.
+func (r *run) until(path string, end time.Time) time.Time {
+	var w waited
+	if e, ok := r.continued(path); !ok || json.Unmarshal(e.Result, &w) != nil {
+		w.Until = end.UTC()
+	}
+	if recorded, err := json.Marshal(w); err == nil {
+		r.record(path, "", recorded)
+	}
+	return w.Until
+}
+
+// PayloadSize is how many bytes text, or JSON without white space, takes in a
+// payload, where what means something in HTML is escaped.
+func PayloadSize[T ~string | ~[]byte](text T) int {
+	n := len(text)
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '<' || c == '>' || c == '&' || c < 0x20:
+			n += 5
+		case c == 0xE2 && i+2 < len(text) && text[i+1] == 0x80 && text[i+2]&^1 == 0xA8: // U+2028, U+2029
+			n += 3
+		}
+	}
+	return n
+}

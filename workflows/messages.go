@@ -1,0 +1,222 @@
+// Package workflows interprets definitions as Temporal workflow code.
+//
+// A run is one execution of the workflow CompositeTool. All that it depends on
+// is in its input (RunInput) or in its history; what it asks of the world goes
+// through Activities, and a person's answer to an elicitation is a signal.
+package workflows
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// Names that stand in histories and must never change.
+const (
+	WorkflowType  = "CompositeTool"
+	TaskQueue     = "perdure"
+	AnswerSignal  = "elicitation-answer"
+	MemoState     = "perdure" // memo field that holds a State
+	CallToolName  = "CallTool"
+	ResultVersion = 1
+)
+
+// Search attributes, all of type Keyword.
+const (
+	AttrTool    = "PerdureTool"
+	AttrVersion = "PerdureVersion"
+	AttrStatus  = "PerdureStatus" // a Status
+	AttrCaller  = "PerdureCaller"
+	AttrWaiting = "PerdureWaiting" // what the run waits for: approval, compensation; unset = nothing
+)
+
+// A Status is the state of a run.
+type Status string
+
+// The statuses. Waiting is running with something that a person must do.
+const (
+	Running   Status = "running"
+	Waiting   Status = "waiting"
+	Completed Status = "completed"
+	Failed    Status = "failed"
+	Cancelled Status = "cancelled"
+	TimedOut  Status = "timed_out"
+)
+
+// Pinned is a definition as a run carries it, so that a later change of the
+// definition never reaches a run under way.
+type Pinned struct {
+	Name    string          `json:"name"`
+	Version string          `json:"version,omitempty"`
+	Digest  string          `json:"digest"` // sha256:… of Source
+	Source  json.RawMessage `json:"source"` // definitions.Definition as canonical JSON
+}
+
+// A Caller is who called the tool.
+type Caller struct {
+	Subject string   `json:"subject"`
+	Groups  []string `json:"groups,omitempty"`
+	Client  string   `json:"client,omitempty"` // name and version that the client gave
+}
+
+// RunInput is everything that a run depends on at its start.
+type RunInput struct {
+	Definition Pinned                      `json:"definition"`
+	Arguments  json.RawMessage             `json:"arguments"` // object, defaults applied, validated
+	Caller     Caller                      `json:"caller"`
+	Lineage    string                      `json:"lineage"`             // the same for all executions that continue each other; effect keys derive from it
+	Depth      int                         `json:"depth,omitempty"`     // nesting of called workflows
+	Tools      map[string]definitions.Tool `json:"tools,omitempty"`     // by the name that steps use
+	Journal    map[string]JournalEntry     `json:"journal,omitempty"`   // by step path; results that are reused
+	Open       []Elicitation               `json:"open,omitempty"`      // elicitations that were open when the run continued as new
+	Continued  bool                        `json:"continued,omitempty"` // whether this execution goes on with a run, so that the journal holds whatever its templates would come to now
+	Started    time.Time                   `json:"started,omitzero"`    // from when the timeout counts; zero = now
+}
+
+// A JournalEntry is what an earlier execution recorded of a step. Unless the
+// run continues, only a result is used, and only where the digest of the
+// arguments is still the same.
+type JournalEntry struct {
+	ArgumentsDigest string          `json:"argumentsDigest"`
+	Result          json.RawMessage `json:"result,omitempty"`  // a ToolResult, an Answer of an elicitation, or the end of a wait or of a forEach's time
+	Error           *Error          `json:"error,omitempty"`   // why the step failed
+	Skipped         bool            `json:"skipped,omitempty"` // its condition was false
+	Order           int             `json:"order,omitempty"`   // in which entries were recorded, from 1
+}
+
+// RunResult is what a completed run returns.
+type RunResult struct {
+	Output json.RawMessage `json:"output"`           // null when every step was skipped
+	Errors []Error         `json:"errors,omitempty"` // of steps that failed under failureMode best_effort, in the order of failing
+}
+
+// A Failure is the detail of the application error with which a run fails.
+type Failure struct {
+	Error   Error                      `json:"error"`
+	Partial map[string]json.RawMessage `json:"partial,omitempty"` // outputs of completed steps, by step id, bounded in size
+
+	Compensated   []string `json:"compensated,omitempty"`   // paths of steps that were undone, in the order of undoing
+	Uncompensated []string `json:"uncompensated,omitempty"` // paths of steps that a person decided to leave as they are
+}
+
+// A Category groups errors by what can be done about them.
+type Category string
+
+// The categories.
+const (
+	CategoryValidation     Category = "validation"
+	CategoryTemplate       Category = "template"
+	CategoryTool           Category = "tool"
+	CategoryTimeout        Category = "timeout"
+	CategoryCancelled      Category = "cancelled"
+	CategoryDeclined       Category = "declined"
+	CategoryOutcomeUnknown Category = "outcome_unknown"
+	CategoryLimit          Category = "limit"
+	CategoryInternal       Category = "internal"
+)
+
+// An Error says why a step or a run failed, from the activity to the client.
+type Error struct {
+	Code      string   `json:"code"` // stable, for machines, e.g. tool_error, step_timeout
+	Category  Category `json:"category"`
+	Message   string   `json:"message"` // for people and models; names what to do where that is known
+	StepID    string   `json:"stepId,omitempty"`
+	StepPath  string   `json:"stepPath,omitempty"` // e.g. check[17]
+	Tool      string   `json:"tool,omitempty"`
+	Attempt   int      `json:"attempt,omitempty"` // of the attempt that failed last; 1 = first
+	Retryable bool     `json:"retryable"`         // whether calling again may help
+	RunID     string   `json:"runId,omitempty"`
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Activities are what workflows ask of the world.
+//
+// An error that CallTool returns is a *temporal.ApplicationError whose type is
+// the Category and whose detail is an Error; it is non-retryable exactly where
+// repeating the call could execute an effect twice or cannot help.
+type Activities interface {
+	CallTool(ctx context.Context, call ToolCall) (ToolResult, error)
+}
+
+// A ToolCall is one call of a backend tool.
+type ToolCall struct {
+	RunID          string             `json:"runId"`
+	StepID         string             `json:"stepId"`
+	StepPath       string             `json:"stepPath"`
+	Tool           string             `json:"tool"`     // exposed name
+	Backend        string             `json:"backend"`  // name of the backend
+	Original       string             `json:"original"` // name at the backend
+	Arguments      json.RawMessage    `json:"arguments"`
+	Effect         definitions.Effect `json:"effect,omitempty"`
+	IdempotencyKey string             `json:"idempotencyKey"` // sent in _meta as perdure/idempotency-key
+	KeyArgument    string             `json:"keyArgument,omitempty"`
+	MaxAttempts    int                `json:"maxAttempts,omitempty"` // of a call that is answered with an error; 0 = 1
+	Caller         Caller             `json:"caller"`
+}
+
+// A ToolResult is the output of a tool as a step sees it: structuredContent
+// where that is an object, otherwise the content blocks by name (text, text_1,
+// image_0, resource, …).
+type ToolResult struct {
+	Output json.RawMessage `json:"output"` // an object
+}
+
+// An Answer is a person's answer to an elicitation, sent as AnswerSignal.
+type Answer struct {
+	ElicitationID string          `json:"elicitationId"`
+	Action        string          `json:"action"` // accept, decline, cancel
+	Content       json.RawMessage `json:"content,omitempty"`
+	AnsweredBy    string          `json:"answeredBy"`
+	AnswerID      string          `json:"answerId"` // chosen by the sender, to see whose answer won
+}
+
+// An ElicitationState says where an elicitation stands.
+type ElicitationState string
+
+// The states of an elicitation.
+const (
+	ElicitationOpen     ElicitationState = "open"
+	ElicitationAnswered ElicitationState = "answered"
+	ElicitationExpired  ElicitationState = "expired"
+	ElicitationDropped  ElicitationState = "dropped" // the run ended or went on without it
+)
+
+// An ElicitationKind says whom an elicitation is for.
+type ElicitationKind string
+
+const (
+	// Question is for the caller, or whoever may answer in the caller's place.
+	Question ElicitationKind = ""
+	// Compensation is for operators: a step could not be undone. Accept says
+	// that it was undone by hand, decline that it shall be tried again, cancel
+	// that it shall stay.
+	Compensation ElicitationKind = "compensation"
+)
+
+// An Elicitation is a question to a person, as it stands in the run's memo.
+type Elicitation struct {
+	Kind     ElicitationKind  `json:"kind,omitempty"`
+	ID       string           `json:"id"` // step path and occurrence, e.g. approval#1
+	StepID   string           `json:"stepId"`
+	StepPath string           `json:"stepPath"`
+	Message  string           `json:"message"`
+	Schema   json.RawMessage  `json:"schema,omitempty"` // kept while open
+	Opened   time.Time        `json:"opened"`
+	Expires  time.Time        `json:"expires,omitzero"` // zero = never
+	State    ElicitationState `json:"state"`
+	Action   string           `json:"action,omitempty"` // of the answer that won
+	By       string           `json:"by,omitempty"`
+	AnswerID string           `json:"answerId,omitempty"`
+}
+
+// State is what a run tells of itself through its memo.
+type State struct {
+	Elicitations []Elicitation `json:"elicitations,omitempty"` // in the order of opening
+}
+
+// Summary of an activity, timer or local activity: "STEPPATH: WHAT". Whoever
+// follows a run reads the step path from it.
+func Summary(stepPath, what string) string { return stepPath + ": " + what }

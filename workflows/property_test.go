@@ -1,0 +1,317 @@
+package workflows_test
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows"
+)
+
+var (
+	caseCount = flag.Int("cases", 300, "random definitions that TestRandomDefinitions runs")
+	caseSeed  = flag.Uint64("case", 0, "seed of the only case that TestRandomDefinitions runs; 0 = all")
+)
+
+// Random definitions, with random tools and people, come to what a sequential
+// reading of the rules says (see reference_test.go). Calls take no time there;
+// people, waits and the pauses between attempts do, and no two of them end in
+// the same moment, so nearly everything is decided. What is not, because it
+// happens in the very moment in which the run fails, may go either way.
+func TestRandomDefinitions(t *testing.T) {
+	t.Parallel()
+	first, last := uint64(1), uint64(*caseCount)
+	if *caseSeed > 0 {
+		first, last = *caseSeed, *caseSeed
+	}
+	for seed := first; seed <= last; seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			c := randomCase(seed)
+			want := c.reference()
+			got := c.run(t, want)
+			for _, problem := range want.compare(c, got) {
+				t.Error(problem)
+			}
+			if t.Failed() {
+				t.Logf("repeat it with: go test ./workflows -run TestRandomDefinitions -case %d\n%s", seed, c.def.Source())
+			}
+		})
+	}
+}
+
+// A randomCase is a definition and all that it meets.
+type testCase struct {
+	def      *definitions.Definition
+	failures map[string]int           // by step path: attempts that fail before one succeeds; missing = 0
+	answers  map[string]string        // by step: how a person answers; "" = nobody
+	delays   map[string]time.Duration // by step: after which the person answers
+	cancel   time.Duration            // when somebody cancels the run; 0 = never
+	suggest  []time.Duration          // when Temporal suggests to continue as new, in each execution
+}
+
+// always is more failures than there are attempts.
+const always = 100
+
+func randomCase(seed uint64) *testCase {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	c := &testCase{failures: map[string]int{}, answers: map[string]string{}, delays: map[string]time.Duration{}}
+	c.def = &definitions.Definition{
+		Name: "random", Description: "d", Timeout: definitions.Duration(100_000 * time.Hour),
+		FailureMode: pick(rnd, "", definitions.FailLate, definitions.BestEffort),
+	}
+	if rnd.IntN(4) == 0 {
+		for range 1 + rnd.IntN(2) {
+			c.suggest = append(c.suggest, moment(rnd))
+		}
+	} else if rnd.IntN(6) == 0 {
+		c.cancel = moment(rnd)
+	}
+	for i := range 1 + rnd.IntN(9) {
+		s := &definitions.Step{ID: fmt.Sprintf("s%d", i)}
+		for _, before := range c.def.Steps {
+			if rnd.IntN(3) == 0 {
+				s.DependsOn = append(s.DependsOn, before.ID)
+			}
+		}
+		switch rnd.IntN(8) {
+		case 0, 1:
+			c.elicitation(rnd, s)
+		case 2, 3:
+			c.forEach(rnd, s)
+		case 4:
+			s.Type, s.For = definitions.WaitStep, moment(rnd).String()
+		default:
+			c.tool(rnd, s, s.ID)
+			if rnd.IntN(3) == 0 {
+				s.Compensate = &definitions.Compensation{Tool: "undo"}
+			}
+		}
+		s.DefaultResults = map[string]any{"v": pick(rnd, "", "default of "+s.ID), "action": "", "completed": "", "failed": ""}
+		if rnd.IntN(5) == 0 {
+			s.Condition = "false"
+			if len(s.DependsOn) > 0 {
+				s.Condition = fmt.Sprintf(`{{eq .steps.%s.status %q}}`, pick(rnd, s.DependsOn...), pick(rnd, "completed", "failed", "skipped"))
+			}
+		}
+		c.def.Steps = append(c.def.Steps, s)
+	}
+	c.output()
+	return c
+}
+
+func pick[T any](rnd *rand.Rand, from ...T) T { return from[rnd.IntN(len(from))] }
+
+// moment is a time that no other equals.
+func moment(rnd *rand.Rand) time.Duration {
+	return time.Minute + time.Duration(rnd.Int64N(int64(10*time.Hour))).Truncate(time.Microsecond)
+}
+
+func (c *testCase) tool(rnd *rand.Rand, s *definitions.Step, path string) {
+	s.Tool = pick(rnd, "read", "write")
+	s.Arguments = map[string]any{"v": reading(path, s.DependsOn)}
+	s.OnError = pick(rnd, nil, &definitions.OnError{Action: definitions.Continue})
+	if rnd.IntN(4) == 0 {
+		c.failures[path] = always
+	}
+	if rnd.IntN(5) == 0 && c.suggest == nil { // a run continues only between calls
+		delay := time.Second + time.Duration(rnd.Int64N(int64(time.Second))).Truncate(time.Microsecond)
+		s.OnError = &definitions.OnError{Action: definitions.Retry, RetryCount: 1 + rnd.IntN(3), RetryDelay: definitions.Duration(delay)}
+		c.failures[path] = rnd.IntN(5)
+	}
+}
+
+// reading is a template that tells of what a step has seen.
+func reading(path string, deps []string) string {
+	var b strings.Builder
+	b.WriteString(path)
+	for _, id := range deps {
+		fmt.Fprintf(&b, " {{.steps.%[1]s.status}}/{{.steps.%[1]s.output.v}}/{{.steps.%[1]s.output.action}}", id)
+	}
+	return b.String()
+}
+
+func (c *testCase) elicitation(rnd *rand.Rand, s *definitions.Step) {
+	s.Type, s.Message = definitions.ElicitationStep, "Go on?"
+	s.Timeout = definitions.Duration(moment(rnd))
+	handlers := []*definitions.Handler{nil, {Action: definitions.Continue}, {Action: definitions.SkipRemaining}, {Action: definitions.Abort}}
+	s.OnDecline, s.OnCancel = pick(rnd, handlers...), pick(rnd, handlers...)
+	s.OnError = pick(rnd, nil, nil, &definitions.OnError{Action: definitions.Continue})
+	c.answers[s.ID] = pick(rnd, "accept", "accept", "decline", "cancel", "")
+	c.delays[s.ID] = moment(rnd) / 2
+}
+
+func (c *testCase) forEach(rnd *rand.Rand, s *definitions.Step) {
+	items := rnd.IntN(6)
+	list, _ := json.Marshal(make([]int, items))
+	s.Type, s.Collection, s.MaxParallel = definitions.ForEachStep, string(list), 1+rnd.IntN(4)
+	s.OnError = pick(rnd, nil, &definitions.OnError{Action: definitions.Continue})
+	s.Step = &definitions.Step{Tool: pick(rnd, "read", "write"), Arguments: map[string]any{"v": "item {{.forEach.index}}"}}
+	s.Step.OnError = pick(rnd, nil, &definitions.OnError{Action: definitions.Continue})
+	if rnd.IntN(5) == 0 {
+		s.Step.Condition = `{{ne .forEach.index 1}}`
+	}
+	for i := range items {
+		if rnd.IntN(6) == 0 {
+			c.failures[fmt.Sprintf("%s[%d]", s.ID, i)] = always
+		}
+	}
+}
+
+// output is a block that tells of all steps.
+func (c *testCase) output() {
+	properties := map[string]*definitions.Property{}
+	for _, s := range c.def.Steps {
+		value := reading("", []string{s.ID})
+		if s.Type == definitions.ForEachStep {
+			value += fmt.Sprintf(" {{.steps.%[1]s.output.completed}}/{{.steps.%[1]s.output.failed}}", s.ID)
+		}
+		properties[s.ID] = &definitions.Property{Type: "string", Description: "d", Value: value}
+	}
+	c.def.Output = &definitions.Output{Properties: properties}
+}
+
+// observed is what came of running a case.
+type observed struct {
+	calls   []string // "PATH ARGUMENTS" in the order of arrival, undoing left out
+	output  map[string]string
+	errors  []workflows.Error
+	failure *workflows.Failure
+}
+
+// run executes a case in as many executions as it takes.
+func (c *testCase) run(t *testing.T, want *expected) *observed {
+	t.Helper()
+	got := &observed{}
+	attempts := map[string]int{}
+	tool := func(call workflows.ToolCall) (string, error) {
+		if call.Tool != "undo" {
+			got.calls = append(got.calls, call.StepPath+" "+string(call.Arguments))
+		}
+		attempts[call.StepPath]++
+		if attempts[call.StepPath] <= c.failures[call.StepPath] {
+			return "", toolError(call, attempts[call.StepPath], call.MaxAttempts-1, "planned failure")
+		}
+		return string(call.Arguments), nil
+	}
+	b := newBench(t, string(c.def.Source()), `{}`, nil)
+	began := b.env.Now()
+	for execution := 0; ; execution++ {
+		b.tools = map[string]toolFunc{"read": b.locked(tool), "write": b.locked(tool), "undo": b.locked(tool)}
+		c.schedule(b, want, began, execution)
+		b.env.ExecuteWorkflow(workflows.WorkflowType, b.input)
+		var next *workflow.ContinueAsNewError
+		if !errors.As(b.env.GetWorkflowError(), &next) {
+			break
+		}
+		now := b.env.Now()
+		b = newBench(t, string(c.def.Source()), `{}`, nil)
+		if err := converter.GetDefaultDataConverter().FromPayloads(next.Input, &b.input); err != nil {
+			t.Fatal(err)
+		}
+		b.env.SetStartTime(now)
+	}
+	output, failure := b.result()
+	got.failure = failure
+	if failure == nil {
+		var res workflows.RunResult
+		if err := b.env.GetWorkflowResult(&res); err != nil {
+			t.Fatal(err)
+		}
+		got.errors = res.Errors
+		if err := json.Unmarshal([]byte(output), &got.output); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return got
+}
+
+// locked lets one call be made at a time.
+func (b *bench) locked(f toolFunc) toolFunc {
+	return func(call workflows.ToolCall) (string, error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return f(call)
+	}
+}
+
+// schedule lets happen what comes from outside, as far as it is still to come.
+func (c *testCase) schedule(b *bench, want *expected, began time.Time, execution int) {
+	at := func(when time.Duration, f func()) {
+		if left := began.Add(when).Sub(b.env.Now()); left > 0 {
+			b.env.RegisterDelayedCallback(f, left)
+		}
+	}
+	if c.cancel > 0 {
+		at(c.cancel, b.env.CancelWorkflow)
+	}
+	if execution < len(c.suggest) {
+		at(c.suggest[execution], func() {
+			b.env.SetContinueAsNewSuggested(true)
+			b.env.SignalWorkflow("wake", nil)
+		})
+	}
+	for id, action := range c.answers {
+		answer := workflows.Answer{ElicitationID: id + "#1", Action: action, AnswerID: id, Content: []byte(`{}`)}
+		send := func() { b.env.SignalWorkflow(workflows.AnswerSignal, answer) }
+		opened := want.steps[id].start
+		if opened > time.Second {
+			at(opened-time.Second, send) // too early: nothing is asked yet
+		}
+		if action != "" {
+			at(opened+c.delays[id], send)
+			at(opened+c.delays[id]+time.Second, func() { // too late
+				b.env.SignalWorkflow(workflows.AnswerSignal, workflows.Answer{ElicitationID: id + "#1", Action: "decline"})
+			})
+		}
+	}
+}
+
+// compare says what is not as it is expected.
+func (w *expected) compare(c *testCase, got *observed) (problems []string) {
+	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	w.compareCalls(got.calls, problem)
+	switch {
+	case w.ended == endCompleted:
+		if got.failure != nil {
+			problem("failed: %+v", got.failure.Error)
+			return problems
+		}
+		if diff := cmp.Diff(w.output(c), got.output); diff != "" {
+			problem("output: %s", diff)
+		}
+		if diff := cmp.Diff(w.brokenSteps(), stepsOf(got.errors)); diff != "" {
+			problem("errors: %s", diff)
+		}
+		return problems
+	case got.failure == nil:
+		problem("completed with %v; want it %s by %v", got.output, w.ended, w.culprits)
+		return problems
+	case w.ended == endCancelled && got.failure.Error.Category != workflows.CategoryCancelled:
+		problem("failed with %+v; want it cancelled", got.failure.Error)
+	case w.ended == endFailed && !slices.Contains(w.culprits, got.failure.Error.StepID):
+		problem("failed with %+v; want one of %v", got.failure.Error, w.culprits)
+	}
+	w.compareUndone(c, got.failure.Compensated, problem)
+	return problems
+}
+
+func stepsOf(errors []workflows.Error) []string {
+	var ids []string
+	for _, e := range errors {
+		ids = append(ids, e.StepID)
+	}
+	slices.Sort(ids)
+	return ids
+}

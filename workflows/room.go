@@ -1,0 +1,124 @@
+package workflows
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// Limits of Temporal that would end a run without a word, or keep it from ever
+// going on, and how far the interpreter stays away from them.
+const (
+	maxPending   = 500                // activities at a time, of 2,000
+	maxTask      = 3 << 20            // bytes that one workflow task adds to history, of 4 MiB
+	maxLocal     = MaxLocalResultSize // bytes of the output of a read inside a workflow task, so that 50 fit
+	maxHistory   = 48_000             // events, of 51,200
+	maxSize      = 46 << 20           // bytes of history, of 50 MiB
+	maxQuestion  = 200 << 10          // bytes of one elicitation: message and schema
+	maxState     = 1 << 20            // bytes of the elicitations in the memo
+	commandBytes = 2 << 10            // what a command takes besides its payload
+)
+
+// A task counts what the workflow task under way adds to history.
+type task struct {
+	began int             // length of history when it began
+	bytes int             // added so far
+	local int             // that reads under way may still add, in whichever task they end
+	next  workflow.Future // ready in the task after this one; nil = not asked for
+}
+
+// current is the count of the workflow task under way.
+func (r *run) current(ctx workflow.Context) *task {
+	if began := workflow.GetInfo(ctx).GetCurrentHistoryLength(); began != r.task.began {
+		r.task = task{began: began, local: r.task.local}
+	}
+	return &r.task
+}
+
+// makeRoom waits for a workflow task in which so many bytes fit.
+func (r *run) makeRoom(ctx workflow.Context, bytes int) {
+	for !r.fits(ctx, bytes) {
+		r.nextTask(ctx)
+	}
+}
+
+// fits takes room in the workflow task under way, if there is enough.
+func (r *run) fits(ctx workflow.Context, bytes int) bool {
+	t := r.current(ctx)
+	bytes += commandBytes
+	if used := t.bytes + t.local; used > 0 && used+bytes > maxTask {
+		return false
+	}
+	t.bytes += bytes
+	return true
+}
+
+// makeLocalRoom does the same for a read inside the workflow task. What it
+// returns takes the read's output when it has ended.
+func (r *run) makeLocalRoom(ctx workflow.Context) (ended func(output int)) {
+	const most = maxLocal + commandBytes
+	r.makeRoom(ctx, maxLocal)
+	r.task.bytes -= most
+	r.task.local += most
+	return func(output int) {
+		t := r.current(ctx)
+		t.local -= most
+		t.bytes += output + commandBytes
+	}
+}
+
+// nextTask waits for the workflow task after this one. A timer brings it about,
+// since nothing else may.
+func (r *run) nextTask(ctx workflow.Context) {
+	t := r.current(ctx)
+	if t.next == nil {
+		ctx, _ = workflow.NewDisconnectedContext(ctx)
+		t.next = workflow.NewTimerWithOptions(ctx, time.Millisecond, workflow.TimerOptions{Summary: "makes room"})
+	}
+	next := t.next
+	_ = next.Get(ctx, nil) // it is never cancelled
+	if r.task.next == next {
+		r.task = task{began: r.task.began, local: r.task.local}
+	}
+}
+
+// checkHistory refuses to go on where Temporal is about to end the run.
+func (r *run) checkHistory(ctx workflow.Context, path string) *Error {
+	info := workflow.GetInfo(ctx)
+	if info.GetCurrentHistoryLength() < maxHistory && info.GetCurrentHistorySize() < maxSize {
+		return nil
+	}
+	return &Error{Code: "run_too_long", Category: CategoryLimit, Message: fmt.Sprintf(
+		"step %s: the run has %d events of %d bytes in its history; the limits are %d and %d: let it do less, or return less from its tools",
+		path, info.GetCurrentHistoryLength(), info.GetCurrentHistorySize(), maxHistory, maxSize)}
+}
+
+// fit drops what closed elicitations asked from the state, the oldest first,
+// until it fits into the memo, and returns its size.
+func (s *State) fit() (total int) {
+	for _, e := range s.Elicitations {
+		total += openBytes(e)
+	}
+	for i := range s.Elicitations {
+		if e := &s.Elicitations[i]; total > maxState && e.State != ElicitationOpen {
+			total -= PayloadSize(e.Message)
+			e.Message = ""
+		}
+	}
+	return total
+}
+
+// checkQuestion refuses an elicitation that does not fit into the memo.
+func (r *run) checkQuestion(e Elicitation) *Error {
+	size, open := openBytes(e), 0
+	for _, o := range r.openElicitations() {
+		open += openBytes(o)
+	}
+	if size <= maxQuestion && size+open <= maxState {
+		return nil
+	}
+	return &Error{Code: "elicitation_too_large", Category: CategoryLimit, Message: fmt.Sprintf(
+		"step %s: message and schema of the question have %d bytes, those of other open ones %d; the limits are %d for one and %d for all: ask more briefly",
+		e.StepPath, size, open, maxQuestion, maxState)}
+}

@@ -1,0 +1,141 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+var (
+	statusKey  = temporal.NewSearchAttributeKeyKeyword(AttrStatus)
+	waitingKey = temporal.NewSearchAttributeKeyKeyword(AttrWaiting)
+)
+
+// publish tells the world where the run stands: the memo for those who follow
+// it, search attributes for those who look for it, current details for those
+// who read it in the Web UI.
+func (r *run) publish(ctx workflow.Context, status Status) {
+	logger := workflow.GetLogger(ctx)
+	waiting := waitingKey.ValueUnset()
+	switch {
+	case status == Waiting:
+		waiting = waitingKey.ValueSet(r.waitsFor())
+	case len(r.state.Elicitations) == 0:
+		// A run that never waited has nothing to take back.
+		if err := workflow.UpsertTypedSearchAttributes(ctx, statusKey.ValueSet(string(status))); err != nil {
+			logger.Error("publishing the status", "error", err)
+		}
+		r.showDetails(ctx)
+		return
+	}
+	if err := workflow.UpsertTypedSearchAttributes(ctx, statusKey.ValueSet(string(status)), waiting); err != nil {
+		logger.Error("publishing the status", "error", err)
+	}
+	for !r.fits(ctx, r.state.fit()) { // others may change the state meanwhile
+		r.nextTask(ctx)
+	}
+	if err := workflow.UpsertMemo(ctx, map[string]any{MemoState: r.state}); err != nil {
+		logger.Error("publishing the state", "error", err)
+	}
+	r.showDetails(ctx)
+}
+
+// waitsFor names what an open elicitation means for the run; what operators
+// must do comes first.
+func (r *run) waitsFor() string {
+	for _, e := range r.openElicitations() {
+		if e.Kind != Question {
+			return string(e.Kind)
+		}
+	}
+	return "approval"
+}
+
+// showDetails writes the table of steps that the Web UI shows.
+func (r *run) showDetails(ctx workflow.Context) {
+	var b strings.Builder
+	for _, e := range r.openElicitations() {
+		until := ""
+		if !e.Expires.IsZero() {
+			until = " until " + e.Expires.UTC().Format("2006-01-02 15:04 MST")
+		}
+		fmt.Fprintf(&b, "**%s waits for an answer**%s: %s\n\n", e.StepPath, until, oneLine(e.Message))
+	}
+	b.WriteString("| step | does | status |\n|---|---|---|\n")
+	for _, n := range r.program.Steps {
+		s := r.steps[n.ID]
+		does := n.Step.Tool
+		if does == "" {
+			does = string(n.Step.Type)
+		}
+		status := string(s.status)
+		if s.err != "" {
+			status += ": " + oneLine(s.err)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", n.ID, does, status)
+	}
+	if r.failure != nil {
+		fmt.Fprintf(&b, "\n**%s**\n", oneLine(r.failure.Message))
+	}
+	workflow.SetCurrentDetails(ctx, b.String())
+}
+
+// oneLine makes text fit into a cell of a table.
+func oneLine(s string) string {
+	const limit = 300
+	s = strings.NewReplacer("\n", " ", "\r", "", "|", "\\|").Replace(s)
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "") + "…"
+	}
+	return s
+}
+
+// unfinished names the steps that have not ended, for a message.
+func (r *run) unfinished() string {
+	var ids []string
+	for _, n := range r.program.Steps {
+		if s := r.steps[n.ID]; s.started && (s.status == stepRunning || s.status == stepStopped) {
+			ids = append(ids, n.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return ""
+	}
+	return " in step " + strings.Join(ids, ", ")
+}
+
+// draining says that the history is so long that the run should go on in a
+// new execution, which must fit into one payload. A run that fails or skips
+// the rest starts nothing more, so it ends in this one.
+func (r *run) draining(ctx workflow.Context) bool {
+	return r.failure == nil && !r.skipping &&
+		workflow.GetInfo(ctx).GetContinueAsNewSuggested() && r.nextBytes < MaxResultSize
+}
+
+// drained says that a draining run has nothing under way but people, none of
+// whom has just answered.
+func (r *run) drained(ctx workflow.Context) bool {
+	return r.inFlight == 0 && r.answers.Len() == 0 && ctx.Err() == nil && r.draining(ctx)
+}
+
+// waitWhileDraining holds a call back that the next execution will make. What
+// is under way meanwhile may leave too little room for that one.
+func (r *run) waitWhileDraining(ctx workflow.Context) error {
+	if !r.draining(ctx) {
+		return nil
+	}
+	return workflow.Await(ctx, func() bool { return !r.draining(ctx) })
+}
+
+// continueAsNew goes on in a new execution with what is done in its journal
+// and the open elicitations as they stand.
+func (r *run) continueAsNew(ctx workflow.Context) error {
+	next := r.in
+	next.Continued = true
+	next.Started = r.started
+	next.Journal = r.journal
+	next.Open = r.openElicitations()
+	return workflow.NewContinueAsNewError(ctx, WorkflowType, next)
+}

@@ -1,0 +1,254 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// A stepStatus is where a step stands. Templates see the last three.
+type stepStatus string
+
+const (
+	stepPending   stepStatus = "pending"
+	stepRunning   stepStatus = "running"
+	stepStopped   stepStatus = "stopped" // the run ended before the step did
+	stepCompleted stepStatus = "completed"
+	stepFailed    stepStatus = "failed"
+	stepSkipped   stepStatus = "skipped"
+)
+
+// A stepState is what the run knows of a step.
+type stepState struct {
+	status  stepStatus
+	started bool
+	broken  bool // it failed without continuing, or depends on a step that did
+	output  any  // nil until there is one
+	action  string
+	content any
+	err     string
+	settled workflow.Future // ready once status no longer changes
+	settle  workflow.Settable
+}
+
+// An outcome is what came of executing a step or one item of a forEach.
+type outcome struct {
+	status  stepStatus
+	output  any
+	action  string // of an elicitation
+	content any    // of an elicitation
+	err     *Error
+	skip    bool // skip_remaining
+}
+
+// A place is where a step is executed: its path, and the forEach variables
+// that its templates see there.
+type place struct {
+	path    string
+	forEach map[string]any
+}
+
+// runStep takes a step of the graph from its dependencies to its end.
+func (r *run) runStep(ctx workflow.Context, n *definitions.Node) {
+	s := r.steps[n.ID]
+	defer func() { s.settle.Set(nil, nil) }()
+	for _, id := range n.Deps {
+		if err := r.steps[id].settled.Get(ctx, nil); err != nil {
+			break // the run was stopped; seen below
+		}
+		s.broken = s.broken || r.steps[id].broken
+	}
+	switch {
+	case ctx.Err() != nil:
+		s.status = stepStopped
+		return
+	case r.skipping || s.broken:
+		s.status, s.output = stepSkipped, defaults(n.Step)
+		return
+	}
+	s.status, s.started = stepRunning, true
+	out := r.attempt(ctx, n, place{path: n.ID})
+	s.status, s.output, s.action, s.content = out.status, out.output, out.action, out.content
+	if out.err != nil {
+		s.err = out.err.Message
+	}
+	r.skipping = r.skipping || out.skip
+	if out.status == stepFailed && !continues(n.Step) {
+		s.broken = true
+		r.stepFailed(out.err)
+	}
+	r.showDetails(ctx)
+}
+
+// stepFailed does what the definition's failure mode says about a step that
+// failed and does not continue.
+func (r *run) stepFailed(err *Error) {
+	switch r.program.Definition.FailureMode {
+	case definitions.FailLate, definitions.BestEffort:
+		err.RunID = r.id
+		r.errors = append(r.errors, *err)
+	default:
+		r.abort(err)
+	}
+}
+
+// attempt executes a step, or the inner step of a forEach, once its turn has
+// come: condition, work, and what onError makes of a failure.
+func (r *run) attempt(ctx workflow.Context, n *definitions.Node, at place) outcome {
+	var out outcome
+	if was, ok := r.continued(at.path); ok && was.Error != nil {
+		failure := *was.Error
+		out = r.failedStep(ctx, n, at, &failure)
+	} else {
+		out = r.work(ctx, n, at)
+	}
+	r.recordEnd(at.path, out)
+	return out
+}
+
+// isDue says whether a step is to run. One that has begun in the execution
+// before goes on, whatever its condition would say now.
+func (r *run) isDue(ctx workflow.Context, n *definitions.Node, at place) (bool, error) {
+	if was, ok := r.continued(at.path); ok {
+		return !was.Skipped, nil
+	}
+	if r.asked(at.path) {
+		return true, nil
+	}
+	return n.Condition(r.scopeAt(ctx, at))
+}
+
+func (r *run) work(ctx workflow.Context, n *definitions.Node, at place) outcome {
+	run, err := r.isDue(ctx, n, at)
+	if err != nil {
+		return r.failedStep(ctx, n, at, r.templateError(n, at, err))
+	}
+	if !run {
+		return outcome{status: stepSkipped, output: defaults(n.Step)}
+	}
+	var out outcome
+	switch n.Step.Type {
+	case definitions.ElicitationStep:
+		out = r.elicit(ctx, n, at)
+	case definitions.ForEachStep:
+		out = r.forEach(ctx, n, at)
+	case definitions.WaitStep:
+		out = r.wait(ctx, n, at)
+	default:
+		out = r.callTool(ctx, n, at)
+	}
+	r.canUndo(n, at, out)
+	if out.status == stepFailed {
+		action := out.action
+		out = r.failedStep(ctx, n, at, out.err)
+		out.setAction(action)
+	}
+	return out
+}
+
+// setAction keeps how a person answered beside the defaults of a step that
+// failed and continues.
+func (o *outcome) setAction(action string) {
+	defaults, ok := o.output.(map[string]any)
+	if action == "" || !ok {
+		return
+	}
+	output := maps.Clone(defaults)
+	output["action"] = action
+	o.output, o.action, o.content = output, action, output["content"]
+}
+
+// failedStep is the outcome of a failed step: its defaults stand in for the
+// output where it continues. What fails because the run is being stopped is
+// not a failure of its own.
+func (r *run) failedStep(ctx workflow.Context, n *definitions.Node, at place, err *Error) outcome {
+	if ctx.Err() != nil && err.Category == CategoryCancelled {
+		return outcome{status: stepStopped, err: err}
+	}
+	if err.StepPath == "" {
+		err.StepID, err.StepPath = topLevel(at.path), at.path
+	}
+	if err.Tool == "" {
+		err.Tool = n.Step.Tool
+	}
+	out := outcome{status: stepFailed, err: err}
+	if continues(n.Step) {
+		out.output = defaults(n.Step)
+	}
+	return out
+}
+
+func continues(s *definitions.Step) bool {
+	return s.OnError != nil && s.OnError.Action == definitions.Continue
+}
+
+// defaults is a step's defaultResults as its output; an empty object without.
+func defaults(s *definitions.Step) any {
+	if s.DefaultResults == nil {
+		return map[string]any{}
+	}
+	return s.DefaultResults
+}
+
+func timeout(s *definitions.Step) time.Duration {
+	if s.Timeout == 0 {
+		return definitions.DefaultStepTimeout
+	}
+	return time.Duration(s.Timeout)
+}
+
+// topLevel is the id of the step of the graph in which a path lies.
+func topLevel(path string) string {
+	if i := strings.IndexAny(path, "[/"); i >= 0 {
+		return path[:i]
+	}
+	return path
+}
+
+// templateError names the step, the field and the cause.
+func (r *run) templateError(n *definitions.Node, at place, err error) *Error {
+	e := &Error{Code: "template_failed", Category: CategoryTemplate, Tool: n.Step.Tool}
+	var te *definitions.TemplateError
+	if errors.As(err, &te) {
+		e.Message = fmt.Sprintf("step %s: %s: %s", at.path, te.Field, te.Message)
+		return e
+	}
+	e.Message = fmt.Sprintf("step %s: %s", at.path, err)
+	return e
+}
+
+// scope is what templates see outside of a forEach.
+func (r *run) scope(ctx workflow.Context, status Status) *definitions.Scope {
+	s := &definitions.Scope{
+		Params: r.params,
+		Steps:  make(map[string]definitions.StepScope, len(r.steps)),
+		Workflow: definitions.WorkflowScope{
+			ID: r.id, Status: string(status),
+			DurationMS: workflow.Now(ctx).Sub(r.started).Milliseconds(), StartTime: r.started,
+		},
+	}
+	for _, n := range r.program.Steps {
+		st := r.steps[n.ID]
+		switch st.status {
+		case stepCompleted, stepFailed, stepSkipped:
+			s.Steps[n.ID] = definitions.StepScope{
+				Status: string(st.status), Output: st.output, Action: st.action, Content: st.content, Error: st.err,
+			}
+		}
+	}
+	s.Workflow.StepCount = len(s.Steps)
+	return s
+}
+
+// scopeAt is what templates see at a place.
+func (r *run) scopeAt(ctx workflow.Context, at place) *definitions.Scope {
+	s := r.scope(ctx, Running)
+	s.ForEach = at.forEach
+	return s
+}

@@ -1,0 +1,250 @@
+package workflows
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+const (
+	// heartbeatTimeout is after how long a worker that was killed in the
+	// middle of a call is given up.
+	heartbeatTimeout = 10 * time.Second
+
+	// localBudget is how long a read may take inside the workflow task. A
+	// slower one is called again as an activity of its own, so that it does
+	// not hold up the rest of the run.
+	localBudget = 2 * time.Second
+
+	// steadyAttempts bounds the attempts of a call that fails on the way and
+	// that may be repeated, whatever onError says.
+	steadyAttempts = 4
+	steadyDelay    = 250 * time.Millisecond
+
+	retryFactor  = 1.5
+	maxRetryWait = 60 // times the first delay
+)
+
+// MaxResultSize bounds the output of a tool and the result of a run, in bytes
+// as PayloadSize counts them. Temporal refuses payloads of more than 2 MiB.
+const MaxResultSize = 1900 << 10
+
+// MaxLocalResultSize bounds the output of a read inside a workflow task. With
+// more, its activity fails there and is to be retried on its own.
+const MaxLocalResultSize = 56 << 10
+
+// callTool executes a tool step.
+func (r *run) callTool(ctx workflow.Context, n *definitions.Node, at place) outcome {
+	tool, ok := r.in.Tools[n.Step.Tool]
+	if !ok {
+		return outcome{status: stepFailed, err: &Error{
+			Code: "unknown_tool", Category: CategoryTool, Retryable: true,
+			Message: fmt.Sprintf("step %s: no backend offered the tool %s when the run started", at.path, n.Step.Tool),
+		}}
+	}
+	args, err := n.Arguments(r.scopeAt(ctx, at), tool.InputSchema)
+	if err != nil {
+		return outcome{status: stepFailed, err: r.templateError(n, at, err)}
+	}
+	if n := PayloadSize(args); n > MaxResultSize {
+		return outcome{status: stepFailed, err: &Error{Code: "arguments_too_large", Category: CategoryLimit,
+			Message: fmt.Sprintf("step %s: the arguments have %d bytes; the limit is %d", at.path, n, MaxResultSize)}}
+	}
+	result, failure := r.call(ctx, request{tool: tool, path: at.path, args: args, limit: timeout(n.Step), onError: n.Step.OnError})
+	if failure != nil {
+		return outcome{status: stepFailed, err: failure}
+	}
+	output, err := definitions.DecodeValue(result.Output)
+	if err != nil {
+		return outcome{status: stepFailed, err: &Error{Code: "invalid_output", Category: CategoryInternal,
+			Message: fmt.Sprintf("step %s: reading the output of %s: %s", at.path, tool.Name, err)}}
+	}
+	return outcome{status: stepCompleted, output: output}
+}
+
+// A request is what a run wants of a tool.
+type request struct {
+	tool    definitions.Tool
+	path    string          // of the step
+	keyPath string          // for which the key is made; "" = path
+	args    json.RawMessage // canonical
+	limit   time.Duration   // all attempts together
+	onError *definitions.OnError
+}
+
+// call is the one way from a run to a backend tool. What an earlier execution
+// has recorded is not called again.
+func (r *run) call(ctx workflow.Context, q request) (ToolResult, *Error) {
+	digest := digestOf(q.args)
+	var result ToolResult
+	if was, ok := r.recorded(q.path, digest); ok && json.Unmarshal(was, &result) == nil {
+		r.record(q.path, digest, was)
+		return result, nil
+	}
+	if err := r.waitWhileDraining(ctx); err != nil {
+		return ToolResult{}, q.failure(err)
+	}
+	if err := r.checkHistory(ctx, q.path); err != nil {
+		return ToolResult{}, err
+	}
+	if err := r.pending.Acquire(ctx, 1); err != nil {
+		return ToolResult{}, q.failure(err)
+	}
+	defer r.pending.Release(1)
+	r.inFlight++
+	err := r.perform(ctx, q, ToolCall{
+		RunID: r.id, StepID: topLevel(q.path), StepPath: q.path,
+		Tool: q.tool.Name, Backend: q.tool.Backend, Original: q.tool.Original,
+		Arguments: q.args, Effect: q.tool.Effect, KeyArgument: q.tool.KeyArgument,
+		IdempotencyKey: idempotencyKey(r.in.Lineage, cmp.Or(q.keyPath, q.path), digest),
+		MaxAttempts:    attempts(q.onError), Caller: r.in.Caller,
+	}, &result)
+	r.inFlight--
+	if err != nil {
+		return ToolResult{}, q.failure(err)
+	}
+	if recorded, err := json.Marshal(result); err == nil {
+		r.record(q.path, digest, recorded)
+	}
+	return result, nil
+}
+
+// perform makes the call: inside the workflow task where it is a quick
+// read, otherwise as an activity, whose schedule is in history before the
+// request leaves.
+func (r *run) perform(ctx workflow.Context, q request, call ToolCall, result *ToolResult) error {
+	summary := Summary(q.path, q.tool.Name)
+	if q.tool.Effect == definitions.Read && call.MaxAttempts == 1 {
+		lctx := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+			StartToCloseTimeout: min(localBudget, q.limit), Summary: summary,
+			RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
+		})
+		ended := r.makeLocalRoom(ctx)
+		err := workflow.ExecuteLocalActivity(lctx, CallToolName, call).Get(ctx, result)
+		ended(PayloadSize(result.Output))
+		if err == nil || !worthAnActivity(err) || q.limit <= localBudget {
+			return err
+		}
+	}
+	r.makeRoom(ctx, PayloadSize(call.Arguments))
+	actx := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		Summary:                summary,
+		ScheduleToCloseTimeout: q.limit,
+		StartToCloseTimeout:    q.limit,
+		HeartbeatTimeout:       heartbeatTimeout,
+		RetryPolicy:            retryPolicy(q.onError, q.tool.Effect),
+	})
+	return workflow.ExecuteActivity(actx, CallToolName, call).Get(ctx, result)
+}
+
+// worthAnActivity says whether a read that failed inside the workflow task
+// failed for a reason that an activity of its own can overcome.
+func worthAnActivity(err error) bool {
+	var te *temporal.TimeoutError
+	if errors.As(err, &te) {
+		return true
+	}
+	var ae *temporal.ApplicationError
+	return errors.As(err, &ae) && !ae.NonRetryable()
+}
+
+// attempts is how often onError lets a call be made that fails with an answer.
+func attempts(e *definitions.OnError) int {
+	if e == nil || e.Action != definitions.Retry {
+		return 1
+	}
+	return min(e.RetryCount, definitions.MaxRetries) + 1
+}
+
+// retryPolicy lets Temporal repeat what the activity calls repeatable. On an
+// unsafe tool a call that nobody answered for, because it ran out of time or
+// its worker died, is never repeated.
+func retryPolicy(e *definitions.OnError, effect definitions.Effect) *temporal.RetryPolicy {
+	p := &temporal.RetryPolicy{
+		InitialInterval:    steadyDelay,
+		BackoffCoefficient: retryFactor,
+		MaximumAttempts:    int32(max(attempts(e), steadyAttempts)),
+	}
+	if e != nil && e.Action == definitions.Retry {
+		p.InitialInterval = time.Duration(e.RetryDelay)
+		if p.InitialInterval == 0 {
+			p.InitialInterval = definitions.DefaultRetryDelay
+		}
+	}
+	p.MaximumInterval = maxRetryWait * min(p.InitialInterval, math.MaxInt64/maxRetryWait)
+	if !Repeatable(effect) {
+		p.NonRetryableErrorTypes = []string{"TemporalTimeout:StartToClose", "TemporalTimeout:Heartbeat"}
+	}
+	return p
+}
+
+// Repeatable says whether a call of a tool of this class may be repeated when
+// its outcome is not known.
+func Repeatable(e definitions.Effect) bool {
+	switch e {
+	case definitions.Read, definitions.Idempotent, definitions.Keyed:
+		return true
+	}
+	return false
+}
+
+// failure says why a call gave no output.
+func (q request) failure(err error) *Error {
+	tool, path := q.tool, q.path
+	var detail Error // of the last attempt that reported
+	var app *temporal.ApplicationError
+	reported := errors.As(err, &app) && app.HasDetails() && app.Details(&detail) == nil
+	// Behind a timeout stands the attempt before the one that it ended.
+	var te *temporal.TimeoutError
+	if timedOut := errors.As(err, &te); reported && !timedOut {
+		return &detail
+	}
+	e := &Error{Tool: tool.Name, Attempt: detail.Attempt + 1}
+	switch {
+	case temporal.IsCanceledError(err):
+		e.Code, e.Category, e.Message = "cancelled", CategoryCancelled, fmt.Sprintf("step %s was cancelled", path)
+		return e
+	case te != nil && te.TimeoutType() == enums.TIMEOUT_TYPE_HEARTBEAT:
+		e.Code, e.Category = "worker_lost", CategoryTool
+		e.Message = fmt.Sprintf("step %s: the worker that called %s is gone", path, tool.Name)
+	case te != nil:
+		e.Code, e.Category = "step_timeout", CategoryTimeout
+		e.Message = fmt.Sprintf("step %s timed out after %s", path, q.limit)
+	default:
+		e.Code, e.Category, e.Message = "internal", CategoryInternal, fmt.Sprintf("step %s: calling %s: %s", path, tool.Name, err)
+	}
+	if reported {
+		e.Message += "; the attempt before failed: " + detail.Message
+	}
+	if Repeatable(tool.Effect) {
+		e.Retryable = true
+		return e
+	}
+	e.Category = CategoryOutcomeUnknown
+	e.Message += fmt.Sprintf("; whether %s was executed is not known, so it is not called again", tool.Name)
+	return e
+}
+
+// idempotencyKey is the same for every attempt of a call in a lineage.
+func idempotencyKey(lineage, path, argumentsDigest string) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q", lineage, path, argumentsDigest)
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// digestOf is the digest of a call's canonical arguments.
+func digestOf(data json.RawMessage) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
