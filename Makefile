@@ -29,8 +29,9 @@ build: ## Build bin/perdure (the first build takes some minutes: it holds a whol
 run: build ## Build and start everything in one process; Ctrl-C ends it
 	$(BIN) dev --data $(DATA)
 
-test: servers ## Run all tests (fetches the npm servers that some of them call)
-	PERDURE_TEST_REQUIRE=npm $(GO) test -count=1 -timeout 20m ./...
+test: servers ## Run all tests (fetches what they need: npm servers, PostgreSQL, a browser)
+	@.ci/test-deps
+	PERDURE_TEST_REQUIRE=npm,postgres,chromium $(GO) test -count=1 -timeout 20m ./...
 	$(GO) test -count=1 -timeout 15m -race $(RACED)
 
 check: ## gofmt, vet, staticcheck, workflowcheck, import rules, govulncheck
