@@ -11,7 +11,8 @@ import (
 const maxMessage = 8 << 10
 
 // Message is what a result with isError says: its first text that is not
-// empty, or the member error, message or text of its structured content.
+// empty, or the member error, message or text of its structured content; "" if
+// it says nothing.
 func Message(res *backends.Result) string {
 	for _, c := range res.Content {
 		if c.Type == "text" && c.Text != "" {
@@ -26,7 +27,7 @@ func Message(res *backends.Result) string {
 			}
 		}
 	}
-	return "the backend gave no reason"
+	return ""
 }
 
 // plain is a string's value, or any other JSON as it is.
@@ -43,19 +44,4 @@ func shorten(s string) string {
 		return s
 	}
 	return string(bytes.ToValidUTF8([]byte(s[:maxMessage]), nil)) + "…"
-}
-
-func isObject(raw json.RawMessage) bool {
-	return bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{"))
-}
-
-// marshal encodes without escaping HTML.
-func marshal(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

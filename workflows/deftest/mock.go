@@ -3,12 +3,10 @@ package deftest
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"go.temporal.io/sdk/temporal"
 	"go.yaml.in/yaml/v4"
 
 	"github.com/perdure/perdure/definitions"
@@ -135,121 +133,30 @@ func (r *response) takes() time.Duration {
 
 // outcome is what an attempt of a call comes to: an output, or an error as the
 // activity that calls backends reports it.
-func (r *response) outcome(call workflows.ToolCall, attempt int) (workflows.ToolResult, error) {
-	f := failure{call: call, attempt: attempt}
+func (r *response) outcome(call workflows.ToolCall, number int) (workflows.ToolResult, error) {
+	attempt := workflows.Attempt{Call: call, Number: number}
 	switch {
 	case r.Error != nil:
-		return workflows.ToolResult{}, f.answered(*r.Error)
+		return workflows.ToolResult{}, workflows.Report(attempt.Answered(*r.Error))
 	case r.Refused != nil:
-		return workflows.ToolResult{}, f.refused(*r.Refused)
+		return workflows.ToolResult{}, workflows.Report(attempt.Refused(*r.Refused))
 	case r.Unavailable != nil:
-		return workflows.ToolResult{}, f.unavailable(*r.Unavailable)
+		return workflows.ToolResult{}, workflows.Report(attempt.Unavailable(*r.Unavailable))
 	case r.Unknown != nil:
-		return workflows.ToolResult{}, f.lost(*r.Unknown)
+		return workflows.ToolResult{}, workflows.Report(attempt.Lost(*r.Unknown))
 	}
-	output, err := r.output()
-	if err != nil {
-		return workflows.ToolResult{}, f.report("invalid_output", workflows.CategoryTool, false, call.Tool+": "+err.Error())
-	}
-	if len(output) > workflows.MaxResultSize {
-		return workflows.ToolResult{}, f.report("output_too_large", workflows.CategoryLimit, false,
-			fmt.Sprintf("%s: the output has %d bytes; the limit is %d: ask the tool for less", call.Tool, len(output), workflows.MaxResultSize))
-	}
-	return workflows.ToolResult{Output: output}, nil
+	return attempt.Succeeded(r.Structured, r.blocks())
 }
 
-// output is the result as steps see it: structured where that is an object,
-// otherwise the content blocks by name.
-func (r *response) output() (json.RawMessage, error) {
-	if isObject(r.Structured) {
-		return r.Structured, nil
-	}
-	content := r.Content
+func (r *response) blocks() []workflows.ContentBlock {
 	if r.Text != nil {
-		content = []block{{Type: "text", Text: *r.Text}}
+		return []workflows.ContentBlock{{Type: "text", Text: *r.Text}}
 	}
-	out := map[string]any{}
-	var texts, images, resources int
-	for _, c := range content {
-		switch c.Type {
-		case "text":
-			out[numbered("text", texts)] = c.Text
-			texts++
-		case "image":
-			out[fmt.Sprintf("image_%d", images)] = c.Data
-			images++
-		case "resource":
-			out[numbered("resource", resources)] = c.Text + c.Data
-			resources++
-		}
+	var blocks []workflows.ContentBlock
+	for _, b := range r.Content {
+		blocks = append(blocks, workflows.ContentBlock{Type: b.Type, Text: b.Text, Data: b.Data})
 	}
-	return definitions.EncodeValue(out)
-}
-
-func numbered(name string, n int) string {
-	if n == 0 {
-		return name
-	}
-	return fmt.Sprintf("%s_%d", name, n)
+	return blocks
 }
 
 func isObject(raw json.RawMessage) bool { return bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) }
-
-// A failure says what went wrong with one attempt of a call, and whether it
-// may be repeated. It must say it as the package activities does; a test holds
-// the two against each other.
-type failure struct {
-	call    workflows.ToolCall
-	attempt int
-}
-
-// What stands between the name of a tool and what went wrong with it, and what
-// follows where the outcome is not known. Recording takes messages apart again.
-const (
-	answeredWords    = " failed: "
-	refusedWords     = " was refused: "
-	lostWords        = " gave no answer: "
-	unavailableWords = " was not called, backend "
-	unreachableWords = " cannot be reached: "
-	unknownText      = "; whether %s was executed is not known, so it is not called again"
-)
-
-func (f failure) answered(text string) error {
-	if text == "" {
-		text = "the backend gave no reason"
-	}
-	return f.reportRetryable("tool_error", workflows.CategoryTool, f.attempt < f.call.MaxAttempts, true, f.call.Tool+answeredWords+text)
-}
-
-func (f failure) refused(text string) error {
-	return f.report("refused", workflows.CategoryTool, f.attempt < f.call.MaxAttempts, f.call.Tool+refusedWords+text)
-}
-
-func (f failure) unavailable(text string) error {
-	return f.reportRetryable("backend_unavailable", workflows.CategoryTool, true, true,
-		f.call.Tool+unavailableWords+f.call.Backend+unreachableWords+text)
-}
-
-func (f failure) lost(text string) error {
-	message := f.call.Tool + lostWords + text
-	if workflows.Repeatable(f.call.Effect) {
-		return f.reportRetryable("connection_lost", workflows.CategoryTool, true, true, message)
-	}
-	return f.reportRetryable("connection_lost", workflows.CategoryOutcomeUnknown, false, false, message+fmt.Sprintf(unknownText, f.call.Tool))
-}
-
-// report makes an error that says that calling again does not help.
-func (f failure) report(code string, category workflows.Category, repeat bool, message string) error {
-	return f.reportRetryable(code, category, repeat, false, message)
-}
-
-// reportRetryable makes an error as Temporal knows it. repeat is for Temporal,
-// retryable for the client.
-func (f failure) reportRetryable(code string, category workflows.Category, repeat, retryable bool, message string) error {
-	e := workflows.Error{
-		Code: code, Category: category, Message: "step " + f.call.StepPath + ": " + message,
-		StepID: f.call.StepID, StepPath: f.call.StepPath, Tool: f.call.Tool, Attempt: f.attempt, Retryable: retryable, RunID: f.call.RunID,
-	}
-	return temporal.NewApplicationErrorWithOptions(e.Message, string(e.Category),
-		temporal.ApplicationErrorOptions{NonRetryable: !repeat, Details: []any{e}})
-}

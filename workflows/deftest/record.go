@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -194,21 +193,13 @@ func (call RecordedCall) response(several bool, kind string, value any, took tim
 	return one.node()
 }
 
-// failure takes the error of a call apart: how the tool failed, and what it
-// said; "" for one that came to no end.
+// failure says how the tool failed, in the words of test files, and what it
+// said; "" for a call that came to no end.
 func (call RecordedCall) failure() (kind, text string) {
-	message := strings.TrimPrefix(call.Error, "step "+call.StepPath+": "+call.Tool)
-	message = strings.TrimSuffix(message, fmt.Sprintf(unknownText, call.Tool))
-	if text, ok := strings.CutPrefix(message, unavailableWords); ok {
-		_, text, _ = strings.Cut(text, unreachableWords)
-		return "unavailable", text
-	}
-	for kind, words := range map[string]string{"error": answeredWords, "refused": refusedWords, "unknown": lostWords} {
-		if text, ok := strings.CutPrefix(message, words); ok {
-			return kind, text
-		}
-	}
-	return "", ""
+	attempt := workflows.Attempt{Call: workflows.ToolCall{StepPath: call.StepPath, Tool: call.Tool}}
+	code, reason := attempt.Reason(call.Error)
+	kinds := map[string]string{"tool_error": "error", "refused": "refused", "connection_lost": "unknown", "backend_unavailable": "unavailable"}
+	return kinds[code], reason
 }
 
 func (r *Recording) answers() []*yaml.Node {

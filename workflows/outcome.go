@@ -1,0 +1,185 @@
+package workflows
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// An Attempt is one attempt of a tool call. Its methods say what an outcome of
+// it that is no success comes to, and whether the call is repeated because of
+// it: the effect contract. Report makes of both what Temporal knows.
+type Attempt struct {
+	Call   ToolCall
+	Number int // 1 = first
+}
+
+// What stands in a message between the name of a tool and the reason of its
+// failure, and what follows where the outcome is not known.
+const (
+	answeredWords    = " failed: "
+	refusedWords     = " was refused: "
+	lostWords        = " gave no answer: "
+	unavailableWords = " was not called, backend "
+	unreachableWords = " cannot be reached: "
+	unknownWords     = "; whether %s was executed is not known, so it is not called again"
+)
+
+// Answered is the failure of a call that the backend answered with an error: a
+// known outcome, repeated as often as onError says. An empty message stands for
+// an answer without one.
+func (a Attempt) Answered(message string) (e *Error, repeat bool) {
+	if message == "" {
+		message = "the backend gave no reason"
+	}
+	e = a.error("tool_error", CategoryTool, answeredWords+message)
+	e.Retryable = true
+	return e, a.Number < a.Call.MaxAttempts
+}
+
+// Refused is the failure of a call that the backend did not execute because of
+// what it was asked.
+func (a Attempt) Refused(reason string) (e *Error, repeat bool) {
+	return a.error("refused", CategoryTool, refusedWords+reason), a.Number < a.Call.MaxAttempts
+}
+
+// Unavailable is the failure of a call that never left. It is repeated until
+// the step's time is up.
+func (a Attempt) Unavailable(reason string) (e *Error, repeat bool) {
+	e = a.error("backend_unavailable", CategoryTool, unavailableWords+a.Call.Backend+unreachableWords+reason)
+	e.Retryable = true
+	return e, true
+}
+
+// Lost is the failure of a call that left and gave no answer: an unknown outcome.
+func (a Attempt) Lost(reason string) (e *Error, repeat bool) {
+	return a.unknown(a.error("connection_lost", CategoryTool, lostWords+reason))
+}
+
+// TimedOut is the failure of a call whose time was up before an answer came: an
+// unknown outcome.
+func (a Attempt) TimedOut() (e *Error, repeat bool) {
+	e = a.error("step_timeout", CategoryTimeout, "")
+	e.Message = fmt.Sprintf("step %s: timed out waiting for %s", a.Call.StepPath, a.Call.Tool)
+	return a.unknown(e)
+}
+
+// Cancelled is the failure of a call that was cancelled while it was under way.
+func (a Attempt) Cancelled() (e *Error, repeat bool) {
+	return a.error("cancelled", CategoryCancelled, " was cancelled"), false
+}
+
+// Succeeded is the result of a call that the backend executed, or the failure
+// that its output is not one.
+func (a Attempt) Succeeded(structured json.RawMessage, content []ContentBlock) (ToolResult, error) {
+	output, err := output(structured, content)
+	if err != nil {
+		return ToolResult{}, Report(a.unusable("invalid_output", CategoryTool, err.Error()))
+	}
+	if size := PayloadSize(output); size > MaxResultSize {
+		return ToolResult{}, Report(a.unusable("output_too_large", CategoryLimit,
+			fmt.Sprintf("the output has %d bytes; the limit is %d: ask the tool for less", size, MaxResultSize)))
+	}
+	return ToolResult{Output: output}, nil
+}
+
+// TooLargeHere is what becomes of a call within a workflow task whose result
+// does not fit there. It is no failure: the call is made again on its own.
+func (a Attempt) TooLargeHere() error {
+	e, _ := a.unusable("output_too_large_here", CategoryLimit, "the output does not fit into the workflow task")
+	return Report(e, true)
+}
+
+// unusable is the failure of a call that was executed and whose output cannot
+// be used. Repeating it cannot help.
+func (a Attempt) unusable(code string, category Category, what string) (e *Error, repeat bool) {
+	return a.error(code, category, ": "+what), false
+}
+
+// Reason takes the message of a failure apart: the code of the failure and what
+// the backend, or the way to it, gave as the reason. Of a call that timed out or
+// was cancelled both are empty.
+func (a Attempt) Reason(message string) (code, reason string) {
+	message = strings.TrimPrefix(message, "step "+a.Call.StepPath+": "+a.Call.Tool)
+	message = strings.TrimSuffix(message, fmt.Sprintf(unknownWords, a.Call.Tool))
+	if rest, ok := strings.CutPrefix(message, unavailableWords); ok {
+		_, reason, _ = strings.Cut(rest, unreachableWords)
+		return "backend_unavailable", reason
+	}
+	for code, words := range map[string]string{"tool_error": answeredWords, "refused": refusedWords, "connection_lost": lostWords} {
+		if reason, ok := strings.CutPrefix(message, words); ok {
+			return code, reason
+		}
+	}
+	return "", ""
+}
+
+// error makes an error whose message begins with the step and the tool.
+func (a Attempt) error(code string, category Category, what string) *Error {
+	return &Error{
+		Code: code, Category: category, Message: fmt.Sprintf("step %s: %s%s", a.Call.StepPath, a.Call.Tool, what),
+		StepID: a.Call.StepID, StepPath: a.Call.StepPath, Tool: a.Call.Tool, Attempt: a.Number, RunID: a.Call.RunID,
+	}
+}
+
+// unknown marks an error after which the call may or may not have been executed.
+func (a Attempt) unknown(e *Error) (*Error, bool) {
+	e.Retryable = Repeatable(a.Call.Effect)
+	if !e.Retryable {
+		e.Category = CategoryOutcomeUnknown
+		e.Message += fmt.Sprintf(unknownWords, a.Call.Tool)
+	}
+	return e, e.Retryable
+}
+
+// Report is a failure as Temporal knows it. What it may not repeat is not
+// retryable for Temporal, whatever the client may do.
+func Report(e *Error, repeat bool) error {
+	return temporal.NewApplicationErrorWithOptions(e.Message, string(e.Category),
+		temporal.ApplicationErrorOptions{NonRetryable: !repeat, Details: []any{*e}})
+}
+
+// A ContentBlock is a content block of a tool's result.
+type ContentBlock struct {
+	Type string // text, image, audio, resource, resource_link
+	Text string // of a text, or of a resource that is text
+	Data string // base64, of an image or of a resource that is not text
+}
+
+// output is a tool's result as steps see it: the structured content where that
+// is an object; otherwise the content blocks by name: text, text_1, …, image_0,
+// …, resource, resource_1, …. Audio and links have no name and are left out.
+// Without anything it is the empty object.
+func output(structured json.RawMessage, content []ContentBlock) (json.RawMessage, error) {
+	if bytes.HasPrefix(bytes.TrimSpace(structured), []byte("{")) {
+		return structured, nil
+	}
+	out := map[string]any{}
+	var texts, images, resources int
+	for _, block := range content {
+		switch block.Type {
+		case "text":
+			out[numbered("text", texts)] = block.Text
+			texts++
+		case "image":
+			out[fmt.Sprintf("image_%d", images)] = block.Data
+			images++
+		case "resource":
+			out[numbered("resource", resources)] = block.Text + block.Data
+			resources++
+		}
+	}
+	return definitions.EncodeValue(out)
+}
+
+func numbered(name string, n int) string {
+	if n == 0 {
+		return name
+	}
+	return fmt.Sprintf("%s_%d", name, n)
+}
