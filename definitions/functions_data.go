@@ -342,35 +342,27 @@ func (x *expansion) contains(list []any, wanted any) (bool, error) {
 }
 
 func withoutElements(x *expansion, args []any) (any, error) {
-	list, err := listArg(args[0])
-	if err != nil {
-		return nil, err
-	}
-	kept := []any{}
-	for _, element := range list {
-		unwanted, err := x.contains(args[1:], element)
-		if err != nil {
-			return nil, err
-		}
-		if !unwanted {
-			kept = append(kept, element)
-		}
-	}
-	return kept, x.list(len(kept))
+	return x.keepUnless(args[0], func([]any) []any { return args[1:] })
 }
 
 func unique(x *expansion, args []any) (any, error) {
-	list, err := listArg(args[0])
+	return x.keepUnless(args[0], func(kept []any) []any { return kept })
+}
+
+// keepUnless gives the elements of a list that are not among the unwanted ones,
+// which may depend on what was kept so far.
+func (x *expansion) keepUnless(arg any, unwanted func(kept []any) []any) (any, error) {
+	list, err := listArg(arg)
 	if err != nil {
 		return nil, err
 	}
 	kept := []any{}
 	for _, element := range list {
-		known, err := x.contains(kept, element)
+		drop, err := x.contains(unwanted(kept), element)
 		if err != nil {
 			return nil, err
 		}
-		if !known {
+		if !drop {
 			kept = append(kept, element)
 		}
 	}
