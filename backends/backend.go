@@ -96,8 +96,8 @@ type backend struct {
 	// published is called by the supervisor after tools has changed.
 	published func()
 
-	kick   chan struct{} // asks the supervisor to try, or to look, now
-	listed chan struct{} // closed after the tools were listed once
+	kick  chan struct{} // asks the supervisor to try, or to look, now
+	wasUp chan struct{} // closed when the backend is up for the first time
 
 	mu         sync.Mutex
 	session    *session
@@ -117,7 +117,7 @@ func newBackend(cfg Config, logger *slog.Logger, published func()) *backend {
 	cfg.Headers, cfg.Env = maps.Clone(cfg.Headers), maps.Clone(cfg.Env)
 	return &backend{
 		cfg: cfg, logger: logger.With("backend", cfg.Name), meter: newMeter(cfg.maxResultBytes()), published: published,
-		kick: make(chan struct{}, 1), listed: make(chan struct{}), tried: make(chan struct{}), live: map[*session]bool{},
+		kick: make(chan struct{}, 1), wasUp: make(chan struct{}), tried: make(chan struct{}), live: map[*session]bool{},
 		since: time.Now(), err: errUntried,
 	}
 }
@@ -262,11 +262,6 @@ func (b *backend) refresh(ctx context.Context, s *session) (ttl time.Duration, e
 	b.tools = tools
 	b.mu.Unlock()
 	b.published()
-	select {
-	case <-b.listed:
-	default:
-		close(b.listed)
-	}
 	if ttl <= 0 {
 		return defaultTTL, nil
 	}
@@ -297,6 +292,11 @@ func (b *backend) noteUp(s *session) {
 	b.mu.Unlock()
 	if change {
 		b.logger.Info("backend is up", "tools", tools, "protocol", s.version)
+	}
+	select {
+	case <-b.wasUp:
+	default:
+		close(b.wasUp)
 	}
 }
 

@@ -99,7 +99,7 @@ func (p *Pool) WaitReady(ctx context.Context, d time.Duration) bool {
 	defer cancel()
 	for _, b := range p.backends {
 		select {
-		case <-b.listed:
+		case <-b.wasUp:
 		case <-ctx.Done():
 			return false
 		case <-p.ctx.Done():
