@@ -54,6 +54,7 @@ var fieldsOfType = []struct {
 	{"compensate", ToolStep, func(s *Step) bool { return s.Compensate != nil }},
 	{"message", ElicitationStep, func(s *Step) bool { return s.Message != "" }},
 	{"schema", ElicitationStep, func(s *Step) bool { return s.Schema != nil }},
+	{"mode", ElicitationStep, func(s *Step) bool { return s.Mode != "" }},
 	{"onDecline", ElicitationStep, func(s *Step) bool { return s.OnDecline != nil }},
 	{"onCancel", ElicitationStep, func(s *Step) bool { return s.OnCancel != nil }},
 	{"collection", ForEachStep, func(s *Step) bool { return s.Collection != "" }},
@@ -138,6 +139,9 @@ func (c *checker) elicitationStep(n node) {
 	s := n.step
 	if strings.TrimSpace(s.Message) == "" {
 		c.stepErrorf(n, "message", "required", "message is required: what the person is asked")
+	}
+	if !slices.Contains([]Mode{"", FormMode, URLMode}, s.Mode) {
+		c.stepErrorf(n, "mode", "elicitation-mode", "mode %q is not known; known are form and url", s.Mode)
 	}
 	c.handler(n, "onDecline", s.OnDecline)
 	c.handler(n, "onCancel", s.OnCancel)

@@ -64,6 +64,15 @@ const (
 	BestEffort FailureMode = "best_effort" // the other branches go on; the run completes with what there is
 )
 
+// A Mode says where a question is answered, in MCP's words.
+type Mode string
+
+// The modes. "" means FormMode.
+const (
+	FormMode Mode = "form" // in the client of the call, or wherever else one can answer
+	URLMode  Mode = "url"  // on the approvals page; a client is only given the link
+)
+
 // A Definition is one composite tool as written.
 //
 // Both written forms, an entry of compositeTools in a configuration and the
@@ -110,6 +119,7 @@ type Step struct {
 	// elicitation
 	Message   string         `yaml:"message,omitempty" json:"message,omitempty"` // a template
 	Schema    map[string]any `yaml:"schema,omitempty" json:"schema,omitempty"`   // flat JSON Schema; nil = no fields
+	Mode      Mode           `yaml:"mode,omitempty" json:"mode,omitempty"`       // "" = FormMode
 	OnDecline *Handler       `yaml:"onDecline,omitempty" json:"onDecline,omitempty"`
 	OnCancel  *Handler       `yaml:"onCancel,omitempty" json:"onCancel,omitempty"`
 

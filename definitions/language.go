@@ -90,6 +90,9 @@ var keywords = map[string]keyword{
 			"required":   facts{"type": "array", "items": facts{"type": "string"}},
 		},
 	}},
+	"Step.mode": {"Where the question is answered: form in the client of the call or wherever else one can answer, url on the approvals page and never by a client, which is given the link.", facts{
+		"enum": texts([]string{string(FormMode), string(URLMode)}), "default": string(FormMode),
+	}},
 	"Step.onDecline":     {"What follows when the person says no. Without it, the run is aborted.", nil},
 	"Step.onCancel":      {"What follows when the person dismisses the question, or time runs out. Without it, the run is aborted.", nil},
 	"Step.collection":    {"What to go through: a template that gives an array or an object.", facts{"minLength": 1}},

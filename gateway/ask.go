@@ -14,6 +14,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -21,9 +22,19 @@ import (
 // that the elicitation is left to the other channels.
 const maxAsked = 3
 
+// A way is how a client is asked.
+type way int
+
+const (
+	noWay  way = iota // it is not, and somebody else has to answer
+	byForm            // its user answers in the client
+	byURL             // its user is sent to the approvals page, and answers there
+)
+
 // A gate is an open elicitation.
 type gate struct {
 	runs.Elicitation
+	way      way
 	question string // id of our question that is open at the client; "" = none
 	earlier  bool   // the question was asked on the stream before this one
 	mute     bool   // the client is not asked (any more)
@@ -31,9 +42,10 @@ type gate struct {
 
 // A reply is what became of a question that a client answered.
 type reply struct {
-	gate   string
-	reason string // why the answer was not taken
-	unable bool   // the client could not ask its user
+	gate      string
+	reason    string // why the answer was not taken
+	unable    bool   // the client could not ask its user
+	unwilling bool   // the user does not want to open the page
 }
 
 // opened asks about an elicitation, if it is still open: an event may be old.
@@ -66,7 +78,11 @@ func (s *stream) add(e runs.Elicitation) {
 	if slices.ContainsFunc(s.gates, func(g *gate) bool { return g.ID == e.ID }) {
 		return
 	}
-	gt := &gate{Elicitation: e, mute: e.Kind != runs.Question}
+	gt := &gate{Elicitation: e, way: s.way(&e)}
+	gt.mute = gt.way == noWay
+	if action := s.pages[e.ID]; action != "" {
+		gt.mute, s.late = true, s.late || action != accept
+	}
 	if s.at.Asked[e.ID] > 0 && !s.x.modern {
 		gt.question, gt.earlier = s.questionID(gt), true
 		s.g.questions.open(gt.question, s, e.ID)
@@ -74,11 +90,26 @@ func (s *stream) add(e runs.Elicitation) {
 	s.gates = append(s.gates, gt)
 }
 
+// way says how the client is asked about an elicitation. A client that waits
+// for a run by a tool is not sent to the page again: what it gets in the end
+// has the link.
+func (s *stream) way(e *runs.Elicitation) way {
+	switch {
+	case e.Kind != runs.Question:
+		return noWay
+	case s.x.canAsk && e.Mode != definitions.URLMode:
+		return byForm
+	case s.x.canOpen && s.g.opts.RunURL != nil && s.patience == nil:
+		return byURL
+	}
+	return noWay
+}
+
 // ask puts to the client what is open, in the way of its era.
 func (s *stream) ask() (answered bool) {
 	var now []*gate
 	for _, gt := range s.gates {
-		if s.x.canAsk && !gt.mute && gt.question == "" {
+		if !gt.mute && gt.question == "" {
 			now = append(now, gt)
 		}
 	}
@@ -101,19 +132,23 @@ func (s *stream) ask() (answered bool) {
 func (s *stream) requireInput(gates []*gate) (answered bool) {
 	requests := map[string]inputRequest{}
 	asked := map[string]int{}
+	var urls []string
 	for _, gt := range gates {
 		if asked[gt.ID] = s.countAsked(gt); asked[gt.ID] > maxAsked {
 			gt.mute = true
 			delete(asked, gt.ID)
 			continue
 		}
-		requests[gt.ID] = inputRequest{Method: string(mcp.MethodElicitationCreate), Params: gt.params(s.reasons[gt.ID])}
+		if gt.way == byURL {
+			urls = append(urls, gt.ID)
+		}
+		requests[gt.ID] = inputRequest{Method: string(mcp.MethodElicitationCreate), Params: s.params(gt, s.reasons[gt.ID])}
 	}
 	if len(requests) == 0 {
 		return false
 	}
 	st := state{claims: claims{Principal: s.x.principal, Expires: s.g.tokens.now().Add(stateLife).Unix()},
-		Run: s.at.Run, Tool: s.at.Tool, Seq: s.at.Seq, Asked: asked}
+		Run: s.at.Run, Tool: s.at.Tool, Seq: s.at.Seq, Asked: asked, URLs: urls}
 	s.finish(&result{
 		ResultType:    string(mcp.ResultTypeInputRequired),
 		InputRequests: requests,
@@ -145,11 +180,14 @@ func (s *stream) elicit(gt *gate, reason string) {
 	s.at.Asked[gt.ID]++
 	gt.question, gt.earlier = s.questionID(gt), false
 	s.g.questions.open(gt.question, s, gt.ID)
-	s.x.ask(s.place(), gt.question, mcp.MethodElicitationCreate, gt.params(reason))
+	s.x.ask(s.place(), gt.question, mcp.MethodElicitationCreate, s.params(gt, reason))
 }
 
 // params are those of elicitation/create.
-func (gt *gate) params(reason string) elicitParams {
+func (s *stream) params(gt *gate, reason string) elicitParams {
+	if gt.way == byURL {
+		return elicitParams{Mode: definitions.URLMode, Message: gt.Message, ElicitationID: s.elicitationID(gt), URL: s.g.opts.RunURL(s.at.Run)}
+	}
 	p := elicitParams{Message: gt.Message, RequestedSchema: gt.Schema}
 	if reason != "" {
 		p.Message = "The answer was not taken: " + strings.TrimRight(reason, ". ") + ".\n\n" + gt.Message
@@ -160,11 +198,18 @@ func (gt *gate) params(reason string) elicitParams {
 	return p
 }
 
+// elicitationID names a question that is answered on the page, for
+// notifications/elicitation/complete. 2026-07-28 has done away with it, but
+// there are clients that want one.
+func (s *stream) elicitationID(gt *gate) string {
+	return encode64(digest("elicitation", s.x.principal, string(s.at.Run), gt.ID)[:12])
+}
+
 // questionID is the same wherever it is made, so that a question can be
 // answered and withdrawn at any replica.
 func (s *stream) questionID(gt *gate) string {
 	q := question{claims: claims{Principal: s.x.principal}, Run: s.at.Run, Gate: gt.ID,
-		Call: encode64(digest("call", s.x.scope, string(s.x.id))[:9]), Time: s.at.Asked[gt.ID]}
+		Call: encode64(digest("call", s.x.scope, string(s.x.id))[:9]), Time: s.at.Asked[gt.ID], URL: gt.way == byURL}
 	if !gt.Expires.IsZero() {
 		q.Expires = gt.Expires.Add(time.Minute).Unix()
 	}
@@ -182,6 +227,9 @@ func (s *stream) closed(e *runs.Elicitation) {
 	s.gates = slices.Delete(s.gates, i, i+1)
 	s.at.Asked = maps.Clone(s.at.Asked)
 	delete(s.at.Asked, e.ID)
+	if gt.way == byURL && gt.question != "" {
+		s.x.notify(s.place(), mcp.MethodNotificationElicitationComplete, map[string]any{"elicitationId": s.elicitationID(gt)})
+	}
 	reason := "no answer is wanted any more"
 	if e.By != "" {
 		reason = "answered elsewhere"
@@ -211,9 +259,12 @@ func (s *stream) replied(r reply) {
 	}
 	gt := s.gates[i]
 	gt.question = ""
-	if r.unable {
+	switch {
+	case r.unwilling:
+		gt.mute, s.late = true, true
+	case r.unable:
 		gt.mute = true
-	} else {
+	default:
 		s.elicit(gt, r.reason)
 	}
 }
@@ -301,19 +352,37 @@ func (g *Gateway) replied(ctx context.Context, c *client, m *message) (status in
 		a.tell(reply{unable: true})
 		return http.StatusAccepted
 	}
+	if q.URL {
+		if actionOf(m.Result) != accept {
+			a.tell(reply{unwilling: true})
+		}
+		return http.StatusAccepted
+	}
 	var invalid *runs.InvalidAnswerError
 	switch err := g.answer(ctx, c, q.Run, q.Gate, m.Result); {
 	case err == nil:
 	case errors.As(err, &invalid):
 		a.tell(reply{reason: invalid.Reason})
-	case errors.Is(err, runs.ErrNoSuchGate), errors.Is(err, runs.ErrNotFound):
-		g.log.Debug("answer to what is not asked any more", "run", q.Run, "elicitation", q.Gate)
+	case errors.Is(err, runs.ErrNoSuchGate), errors.Is(err, runs.ErrNotFound), errors.Is(err, runs.ErrNotPermitted):
+		g.log.Debug("answer to what is not asked here, or not any more", "run", q.Run, "elicitation", q.Gate)
 	default:
 		g.log.Warn("answering an elicitation", "run", q.Run, "elicitation", q.Gate, "error", err)
 		a.again()
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusAccepted
+}
+
+// actionOf is the action of a client's answer. In answer to a question in URL
+// mode, accept says that the user opens the page, and nothing of the question.
+func actionOf(raw json.RawMessage) string {
+	var given struct {
+		Action string `json:"action"`
+	}
+	if json.Unmarshal(raw, &given) != nil || given.Action == "" {
+		return cancel
+	}
+	return given.Action
 }
 
 // again lets the client repeat a reply that could not be handled.

@@ -187,10 +187,14 @@ func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
 		x.fail(mcp.INVALID_PARAMS, "requestState is not valid for this call, or has expired")
 		return
 	}
-	reasons := map[string]string{}
+	reasons, pages := map[string]string{}, map[string]string{}
 	for _, gate := range slices.Sorted(maps.Keys(st.Asked)) {
 		raw, ok := x.params.InputResponses[gate]
 		if !ok {
+			continue
+		}
+		if slices.Contains(st.URLs, gate) {
+			pages[gate] = actionOf(raw)
 			continue
 		}
 		var invalid *runs.InvalidAnswerError
@@ -200,15 +204,22 @@ func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
 		case errors.Is(err, runs.ErrUnavailable):
 			x.fail(mcp.INTERNAL_ERROR, "runs cannot be reached at the moment, nothing is lost: repeat the request")
 			return
-		case err != nil && !errors.Is(err, runs.ErrNoSuchGate):
+		case err != nil && !errors.Is(err, runs.ErrNoSuchGate) && !errors.Is(err, runs.ErrNotPermitted):
 			x.respond("", g.finish(x.client, trouble(st.Run, err)))
 			return
 		}
 	}
 	at := x.cursorFor(runs.Started{ID: st.Run})
 	at.Seq, at.Asked = st.Seq, st.Asked
-	g.render(ctx, x, at, manner{goesOn: true, reasons: reasons})
+	g.render(ctx, x, at, manner{goesOn: true, reasons: reasons, pages: pages})
 }
+
+// The actions of an answer.
+const (
+	accept  = "accept"
+	decline = "decline"
+	cancel  = "cancel"
+)
 
 // answer gives a client's answer to an elicitation on. That somebody else's
 // came first is no error.
@@ -220,11 +231,11 @@ func (g *Gateway) answer(ctx context.Context, c *client, run runs.RunID, gate st
 	if err := json.Unmarshal(raw, &given); err != nil {
 		return &runs.InvalidAnswerError{Reason: "the answer is not an object with an action"}
 	}
-	answer := runs.Answer{ElicitationID: gate, Action: given.Action, By: c.caller.Subject}
+	answer := runs.Answer{ElicitationID: gate, Action: given.Action, By: c.caller.Subject, ByClient: true}
 	switch given.Action {
-	case "accept":
+	case accept:
 		answer.Content = orEmpty(given.Content)
-	case "decline", "cancel":
+	case decline, cancel:
 	default:
 		return &runs.InvalidAnswerError{Reason: "the action must be accept, decline or cancel"}
 	}

@@ -18,6 +18,7 @@ type client struct {
 	modern    bool // 2026-07-28: no session, no requests from the server
 	version   string
 	canAsk    bool     // shows elicitations to its user, in form mode
+	canOpen   bool     // opens pages for its user: elicitations in URL mode
 	streams   bool     // takes several messages in answer to one request
 	overHTTP  bool     // otherwise stdio: streams end with the process
 	session   *session // of a client that is not modern
@@ -91,25 +92,29 @@ type meta struct {
 // request what it is.
 func modernClient(caller runs.Caller, p *params) *client {
 	c := &client{caller: caller, principal: principalOf(caller), modern: true, version: p.Meta.ProtocolVersion}
-	c.canAsk = p.Meta.Capabilities != nil && canAsk(*p.Meta.Capabilities)
+	if p.Meta.Capabilities != nil {
+		c.canAsk, c.canOpen = canAsk(*p.Meta.Capabilities), canOpen(*p.Meta.Capabilities)
+	}
 	c.name(clientName(p.Meta.ClientInfo))
 	return c
 }
 
 // sessionClient is the client of a request in a session.
 func sessionClient(caller runs.Caller, s *session) *client {
-	c := &client{caller: caller, principal: principalOf(caller), version: s.Version, canAsk: s.CanAsk, session: s, scope: s.Nonce}
+	c := &client{caller: caller, principal: principalOf(caller), version: s.Version, canAsk: s.CanAsk, canOpen: s.CanOpen, session: s, scope: s.Nonce}
 	c.name(s.Client)
 	return c
 }
 
 // newSession is the session that an initialize request asks for.
 func newSession(principal, nonce string, p *params) *session {
+	version := mcp.NegotiateLegacyVersion(p.ProtocolVersion)
 	return &session{
 		claims:  claims{Principal: principal},
 		Nonce:   nonce,
-		Version: mcp.NegotiateLegacyVersion(p.ProtocolVersion),
+		Version: version,
 		CanAsk:  canAsk(p.Capabilities),
+		CanOpen: canOpen(p.Capabilities) && version >= mcp.ProtocolVersion20251125,
 		Client:  clientName(p.ClientInfo),
 	}
 }
@@ -118,6 +123,11 @@ func newSession(principal, nonce string, p *params) *session {
 // without modes means form.
 func canAsk(c mcp.ClientCapabilities) bool {
 	return c.Elicitation != nil && (c.Elicitation.Form != nil || c.Elicitation.URL == nil)
+}
+
+// canOpen reports whether a client opens pages, which is there since 2025-11-25.
+func canOpen(c mcp.ClientCapabilities) bool {
+	return c.Elicitation != nil && c.Elicitation.URL != nil
 }
 
 func clientName(i mcp.Implementation) string {

@@ -50,6 +50,7 @@ type envelope struct {
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
+	Data    any    `json:"data,omitempty"`
 }
 
 // notify sends a notification; place is its id in the stream, "" = none.
@@ -79,7 +80,15 @@ func (x *exchange) fail(code int, message string) {
 	if x.modern && code != mcp.INTERNAL_ERROR {
 		status = http.StatusBadRequest
 	}
-	x.out.answer("", status, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: x.id, Error: &rpcError{code, message}}))
+	x.out.answer("", status, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: x.id, Error: &rpcError{Code: code, Message: message}}))
+}
+
+// refer answers with URL_ELICITATION_REQUIRED: the user has to answer on pages
+// first, then the call can be repeated (2025-11-25, client/elicitation).
+func (x *exchange) refer(pages []elicitParams) {
+	x.out.answer("", http.StatusOK, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: x.id, Error: &rpcError{
+		Code: mcp.URL_ELICITATION_REQUIRED, Message: "a person has to answer first: open the page, then repeat the call with the same key",
+		Data: map[string]any{"elicitations": pages}}}))
 }
 
 // cancelled is closed when the client cancels the call.

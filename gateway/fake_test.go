@@ -178,6 +178,10 @@ func (f *fakeRuns) Answer(_ context.Context, id runs.RunID, a runs.Answer) (runs
 			decision = runs.Decision{Action: e.Action, By: e.By}
 			return
 		}
+		if a.ByClient && e.Mode == definitions.URLMode {
+			err = runs.ErrNotPermitted
+			return
+		}
 		if a.Action == "accept" {
 			if bad := definitions.CheckAnswer(e.Schema, a.Content); bad != nil {
 				err = &runs.InvalidAnswerError{Reason: bad.Error()}

@@ -46,9 +46,13 @@ type inputRequest struct {
 	Params elicitParams `json:"params"`
 }
 
+// elicitParams are those of elicitation/create, in form or in URL mode.
 type elicitParams struct {
-	Message         string          `json:"message"`
-	RequestedSchema json.RawMessage `json:"requestedSchema"`
+	Mode            definitions.Mode `json:"mode,omitempty"` // empty = form
+	Message         string           `json:"message"`
+	RequestedSchema json.RawMessage  `json:"requestedSchema,omitempty"`
+	ElicitationID   string           `json:"elicitationId,omitempty"`
+	URL             string           `json:"url,omitempty"`
 }
 
 func text(s string) []textBlock { return []textBlock{{Type: "text", Text: s}} }

@@ -20,6 +20,7 @@ type manner struct {
 	goesOn   bool              // there was a stream before this one; the cursor says how far it came
 	patience *time.Duration    // nil = Options.Patience, for clients that cannot be asked
 	reasons  map[string]string // why answers in this request were not taken, by elicitation
+	pages    map[string]string // what the client said when it was asked to open the page, by elicitation
 }
 
 // A stream renders one run to one client, until there is a response or the
@@ -52,7 +53,7 @@ func (g *Gateway) render(ctx context.Context, x *exchange, at cursor, how manner
 		s.finish(trouble(at.Run, err), "unknown")
 		return
 	}
-	if !s.ask() {
+	if !s.ask() && !(s.late && s.giveHandle()) {
 		s.run(ctx)
 	}
 }
@@ -216,7 +217,7 @@ func (s *stream) catchUp(ctx context.Context) error {
 func (s *stream) giveHandle() (answered bool) {
 	asking := slices.ContainsFunc(s.gates, func(g *gate) bool { return g.question != "" })
 	muted := slices.ContainsFunc(s.gates, func(g *gate) bool { return g.mute })
-	if asking || (s.x.canAsk && s.x.streams && !muted && s.patience == nil) {
+	if asking || ((s.x.canAsk || s.x.canOpen) && s.x.streams && !muted && s.patience == nil) {
 		return false
 	}
 	s.handOut()
@@ -236,12 +237,27 @@ func (s *stream) leave() (answered bool) {
 
 func (s *stream) handOut() {
 	var open []runs.Elicitation
+	var pages []elicitParams
 	for _, gt := range s.gates {
 		s.withdraw(gt, "the call has ended, its run goes on")
 		open = append(open, gt.Elicitation)
+		if gt.way == byURL {
+			pages = append(pages, s.params(gt, ""))
+		}
+	}
+	if len(pages) > 0 && s.retries() {
+		s.x.refer(pages)
+		return
 	}
 	h := s.g.pending(s.at.Run, open, slices.Sorted(maps.Keys(s.running)))
 	s.finish(h.result(s.g.listing.Load().fits(s.at.Tool)), h.Status)
+}
+
+// retries reports whether the client can be told to open a page and call again:
+// it knows the error for that, could not be asked while the call was under way,
+// and its next call will find the same run.
+func (s *stream) retries() bool {
+	return s.x.canOpen && !s.x.modern && !s.x.streams && s.x.params.Meta.IdempotencyKey != ""
 }
 
 // finish sends the response.

@@ -60,6 +60,7 @@ type session struct {
 	Nonce   string `json:"n"`
 	Version string `json:"v"`
 	CanAsk  bool   `json:"a,omitempty"`
+	CanOpen bool   `json:"u,omitempty"`
 	Client  string `json:"c,omitempty"`
 }
 
@@ -82,8 +83,9 @@ type question struct {
 	claims
 	Run  runs.RunID `json:"r"`
 	Gate string     `json:"g"`
-	Call string     `json:"c"` // digest of the id of the call, as that of a question must be its own
-	Time int        `json:"n"` // 1 = asked for the first time
+	Call string     `json:"c"`           // digest of the id of the call, as that of a question must be its own
+	Time int        `json:"n"`           // 1 = asked for the first time
+	URL  bool       `json:"u,omitempty"` // the client was asked to open a page
 }
 
 // A state is a call of a client that answers by retrying it.
@@ -92,7 +94,8 @@ type state struct {
 	Run   runs.RunID     `json:"r"`
 	Tool  string         `json:"t"`
 	Seq   int64          `json:"s"`
-	Asked map[string]int `json:"q"` // times each elicitation that is open was asked
+	Asked map[string]int `json:"q"`           // times each elicitation that is open was asked
+	URLs  []string       `json:"u,omitempty"` // those that the client was asked to open a page for
 }
 
 // A sealer signs tokens: PURPOSE.KEYID.PAYLOAD.MAC, all but the purpose in

@@ -43,14 +43,15 @@ type msg struct {
 		InputRequests map[string]struct {
 			Method string
 			Params struct {
-				Message         string
-				RequestedSchema json.RawMessage
+				Mode, Message, URL, ElicitationID string
+				RequestedSchema                   json.RawMessage
 			}
 		} `json:"inputRequests"`
 	} `json:"result"`
 	Error *struct {
 		Code    int
 		Message string
+		Data    json.RawMessage
 	} `json:"error"`
 }
 

@@ -20,7 +20,8 @@ import (
 //
 // An answer that does not fit is an *InvalidAnswerError; the elicitation stays
 // open. An elicitation that the run never asked, or that ended with the run,
-// is ErrNoSuchGate. If ctx ends after the answer was sent, it may still be
+// is ErrNoSuchGate. A client's answer to one that is for the approvals page is
+// ErrNotPermitted. If ctx ends after the answer was sent, it may still be
 // taken.
 func (c *Client) Answer(ctx context.Context, id RunID, a Answer) (Decision, error) {
 	run, err := c.Get(ctx, id)
@@ -33,6 +34,9 @@ func (c *Client) Answer(ctx context.Context, id RunID, a Answer) (Decision, erro
 	}
 	if gate.State != workflows.ElicitationOpen {
 		return decided(id, gate, "")
+	}
+	if a.ByClient && gate.Mode == definitions.URLMode {
+		return Decision{}, fmt.Errorf("%w: run %s, elicitation %s is answered on the approvals page, and not by a client", ErrNotPermitted, id, a.ElicitationID)
 	}
 	signal, err := checked(a, gate)
 	if err != nil {

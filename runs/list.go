@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"net/url"
@@ -18,38 +19,59 @@ import (
 // List returns the runs that match, the most recent first. A run that was
 // started a moment ago may not be there yet.
 func (c *Client) List(ctx context.Context, f Filter) ([]Run, error) {
-	limit := f.Limit
-	if limit <= 0 {
-		limit = 50
-	}
+	limit := f.limit()
 	var (
-		list  []Run
-		seen  = map[RunID]bool{}
-		token []byte
+		list []Run
+		seen = map[RunID]bool{}
+		next string
 	)
 	for len(list) < limit {
-		page, err := c.temporal.WorkflowService().ListWorkflowExecutions(ctx, &workflowservice.ListWorkflowExecutionsRequest{
-			Namespace:     c.namespace,
-			PageSize:      int32(min(limit, 1000)),
-			NextPageToken: token,
-			Query:         query(f),
-		})
+		page, after, err := c.ListPage(ctx, f, next)
 		if err != nil {
-			return nil, failure(ctx, "listing", "*", err)
+			return nil, err
 		}
-		for _, info := range page.Executions {
-			run := c.run(info)
+		for _, run := range page {
 			if !seen[run.ID] && len(list) < limit { // a run that was reset has several executions
 				seen[run.ID] = true
 				list = append(list, run)
 			}
 		}
-		if token = page.NextPageToken; len(token) == 0 {
+		if next = after; next == "" {
 			break
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Run) int { return b.Started.Compare(a.Started) })
 	return list, nil
+}
+
+// ListPage returns runs that match, in the order of the index, Limit of them at
+// most, and where the next page begins; "" = there is none. A first page is
+// asked for by "". A run that was reset may be there more than once.
+func (c *Client) ListPage(ctx context.Context, f Filter, from string) (page []Run, next string, err error) {
+	token, err := base64.RawURLEncoding.DecodeString(from)
+	if err != nil {
+		return nil, "", fmt.Errorf("listing runs: %w: no page begins at %q", ErrNotFound, from)
+	}
+	found, err := c.temporal.WorkflowService().ListWorkflowExecutions(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+		Namespace:     c.namespace,
+		PageSize:      int32(min(f.limit(), 1000)),
+		NextPageToken: token,
+		Query:         query(f),
+	})
+	if err != nil {
+		return nil, "", failure(ctx, "listing", "*", err)
+	}
+	for _, info := range found.Executions {
+		page = append(page, c.run(info))
+	}
+	return page, base64.RawURLEncoding.EncodeToString(found.NextPageToken), nil
+}
+
+func (f Filter) limit() int {
+	if f.Limit <= 0 {
+		return 50
+	}
+	return f.Limit
 }
 
 // query is a filter in Temporal's words.

@@ -144,6 +144,9 @@ type Answer struct {
 	Action        string          // accept, decline, cancel
 	Content       json.RawMessage // for accept
 	By            string          // who answers
+	// ByClient says that an MCP client gives the answer, for which nobody
+	// knows whether a person has seen the question.
+	ByClient bool
 }
 
 // InvalidAnswerError says why an answer was not taken. The elicitation is

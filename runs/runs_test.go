@@ -360,6 +360,23 @@ func TestAnswerIsCheckedBeforeItIsSent(t *testing.T) {
 	}
 }
 
+// TestClientsDoNotAnswerForThePage: a question of mode url is not for clients,
+// whatever the front end.
+func TestClientsDoNotAnswerForThePage(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	id := start(t, c, request(t, "name: paged\ndescription: Asks on the page.\nsteps:\n  - {id: ask, type: elicitation, message: Shall I?, mode: url}\n"))
+	followTo(t, c, id, 0, runs.EventOpened)
+	answer := runs.Answer{ElicitationID: "ask#1", Action: "decline", By: "alice", ByClient: true}
+	if _, err := c.Answer(t.Context(), id, answer); !errors.Is(err, runs.ErrNotPermitted) {
+		t.Errorf("a client's answer: got %v, want ErrNotPermitted", err)
+	}
+	answer.ByClient = false
+	if d, err := c.Answer(t.Context(), id, answer); err != nil || !d.Won {
+		t.Errorf("an answer on the page: got %+v, %v", d, err)
+	}
+}
+
 func TestFirstAnswerWins(t *testing.T) {
 	t.Parallel()
 	c, _ := connect(t)
@@ -575,5 +592,38 @@ func TestList(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestListPage(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	var want []runs.RunID
+	for range 3 {
+		id := start(t, c, request(t, strings.Replace(gated, "name: publish", "name: paged_gated", 1)))
+		followTo(t, c, id, 0, runs.EventOpened)
+		want = append(want, id)
+	}
+	slices.Sort(want)
+	var got []runs.RunID
+	for deadline := time.Now().Add(30 * time.Second); !slices.Equal(got, want) && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		got = nil
+		for from, first := "", true; first || from != ""; first = false { // visibility follows a moment later
+			page, next, err := c.ListPage(t.Context(), runs.Filter{Tool: "paged_gated", Waiting: true, Limit: 1}, from)
+			if err != nil || len(page) > 1 {
+				t.Fatalf("a page of %d runs, %v", len(page), err)
+			}
+			for _, run := range page {
+				got = append(got, run.ID)
+			}
+			from = next
+		}
+		slices.Sort(got)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, _, err := c.ListPage(t.Context(), runs.Filter{}, "no page"); err == nil {
+		t.Error("a page that begins nowhere was found")
 	}
 }

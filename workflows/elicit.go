@@ -78,7 +78,11 @@ func (r *run) elicit(ctx workflow.Context, n *definitions.Node, at place) outcom
 	if err != nil {
 		return outcome{status: stepFailed, err: r.templateError(n, at, err)}
 	}
-	answer, failure := r.ask(ctx, Elicitation{StepPath: at.path, Message: message, Schema: schema}, timeout(n.Step))
+	question := Elicitation{StepPath: at.path, Message: message, Schema: schema}
+	if n.Step.Mode == definitions.URLMode {
+		question.Mode = definitions.URLMode
+	}
+	answer, failure := r.ask(ctx, question, timeout(n.Step))
 	if failure != nil {
 		return outcome{status: stepFailed, err: failure}
 	}
@@ -92,9 +96,9 @@ func elicitationSchema(s *definitions.Step) (json.RawMessage, error) {
 	return definitions.EncodeValue(s.Schema)
 }
 
-// ask opens an elicitation, of which Kind, StepPath, Message and Schema are
-// given, and waits for its answer; no limit means for ever. An answer that an
-// earlier execution has recorded is not asked for again.
+// ask opens an elicitation, of which Kind, StepPath, Message, Schema and Mode
+// are given, and waits for its answer; no limit means for ever. An answer that
+// an earlier execution has recorded is not asked for again.
 func (r *run) ask(ctx workflow.Context, question Elicitation, limit time.Duration) (Answer, *Error) {
 	path := question.StepPath
 	digest := digestOf(append([]byte(question.Message+"\x00"), question.Schema...))

@@ -204,6 +204,7 @@ type Elicitation struct {
 	StepPath string           `json:"stepPath"`
 	Message  string           `json:"message"`
 	Schema   json.RawMessage  `json:"schema,omitempty"` // kept while open
+	Mode     definitions.Mode `json:"mode,omitempty"`   // definitions.URLMode, or empty
 	Opened   time.Time        `json:"opened"`
 	Expires  time.Time        `json:"expires,omitzero"` // zero = never
 	State    ElicitationState `json:"state"`
