@@ -2,7 +2,8 @@
 
 GO       ?= go
 BIN      := bin/perdure
-SERVERS  := cmd/perdure/testdata/servers
+# What tests use from npm: servers, and the official conformance suite.
+NPM      := $(wildcard cmd/perdure/testdata/*/package-lock.json)
 SHARED   ?= ../shared/conformance
 DATA     ?= .perdure
 # Packages whose race-enabled build does not pull the Temporal server in.
@@ -17,10 +18,10 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check fuzz fmt lint vulncheck servers bench conformance histories clean
+.PHONY: help build run test check fuzz fmt lint vulncheck servers bench conformance mcp-conformance histories clean
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
 
 build: ## Build bin/perdure (the first build takes some minutes: it holds a whole Temporal server)
 	@test -d $${GOCACHE:-$$($(GO) env GOCACHE)}/00 || echo "first build: compiling the Temporal server takes some minutes"
@@ -58,16 +59,19 @@ fuzz: ## Run the fuzz tests that match FUZZ, one after the other, each for FUZZT
 fmt: ## Format all Go files
 	gofmt -w $$(git ls-files '*.go')
 
-servers: $(SERVERS)/node_modules/.package-lock.json ## Install the npm servers that tests use as backends
+servers: $(NPM:package-lock.json=node_modules/.package-lock.json) ## Install what tests use from npm: servers, clients, the conformance suite
 
-$(SERVERS)/node_modules/.package-lock.json: $(SERVERS)/package-lock.json
+%/node_modules/.package-lock.json: %/package-lock.json
 	@command -v npm >/dev/null || { echo "tests need Node.js 20 or newer with npm: install it and try again"; exit 1; }
-	npm ci --prefix $(SERVERS) --no-audit --no-fund --ignore-scripts --loglevel=error
+	npm ci --prefix $* --no-audit --no-fund --ignore-scripts --loglevel=error
 	@touch $@
 
 conformance: build ## Run the black-box cases of SHARED against bin/perdure dev (ARGS=… goes to the runner)
 	cd $(SHARED) && $(GO) run . -sut "$(CURDIR)/$(BIN) dev --config {config} --listen {listen} --data {data} --ui-listen ''" \
 		-validate "$(CURDIR)/$(BIN) validate --config {config}" $(ARGS)
+
+mcp-conformance: servers ## Run the official MCP conformance suite against the gateway and print its score
+	PERDURE_TEST_REQUIRE=npm $(GO) test -count=1 -v -run 'TestConformance$$' ./cmd/perdure | grep -E '✓|✗|Total|---|^(ok|FAIL)'
 
 bench: build ## Measure composites of bin/perdure dev beside bare Temporal workflows, in one run
 	$(GO) run ./cmd/bench -perdure $(BIN) -load $(SHARED) $(ARGS)

@@ -16,20 +16,27 @@ import (
 // requireVar names what tests must not be skipped for the lack of, with commas.
 const requireVar = "PERDURE_TEST_REQUIRE"
 
-// npmServers is the directory of the servers from npm; without them, the test
-// is skipped, or fails where PERDURE_TEST_REQUIRE says npm.
+// npmServers is the directory of the servers from npm.
 func npmServers(t *testing.T) string {
 	t.Helper()
-	servers, err := filepath.Abs("testdata/servers/node_modules/@modelcontextprotocol")
+	return filepath.Dir(npmPackage(t, "servers", "@modelcontextprotocol/server-everything"))
+}
+
+// npmPackage is the directory of a package that make npm has installed in
+// testdata/SET; without it, the test is skipped, or fails where
+// PERDURE_TEST_REQUIRE says npm.
+func npmPackage(t *testing.T, set, name string) string {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join("testdata", set, "node_modules", name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, noNode := exec.LookPath("node")
-	_, noServers := os.Stat(filepath.Join(servers, "server-everything"))
-	if noNode == nil && noServers == nil {
-		return servers
+	_, noPackage := os.Stat(dir)
+	if noNode == nil && noPackage == nil {
+		return dir
 	}
-	const why = "needs Node.js and the servers that make servers installs"
+	const why = "needs Node.js and what make npm installs"
 	if slices.Contains(strings.Split(os.Getenv(requireVar), ","), "npm") {
 		t.Fatal(why)
 	}
