@@ -292,7 +292,10 @@ func (c *checker) composedOutput(r read, s *Step) {
 	case WaitStep:
 		known = []string{"until"}
 	}
-	if known == nil || len(r.what) < 2 || r.what[0] != "output" || slices.Contains(known, r.what[1]) || s.DefaultResults[r.what[1]] != nil {
+	if known == nil || len(r.what) < 2 || r.what[0] != "output" || slices.Contains(known, r.what[1]) {
+		return
+	}
+	if _, standsIn := s.DefaultResults[r.what[1]]; standsIn {
 		return
 	}
 	hint := didYouMean(r.what[1], known)

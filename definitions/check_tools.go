@@ -110,6 +110,13 @@ func (c *checker) literal(n toolCall, at string, value any, schema map[string]an
 		c.members(n, at, members, schema)
 		return
 	}
+	if elements, ok := value.([]any); ok && schema["type"] == "array" {
+		items, _ := schema["items"].(map[string]any)
+		for i, elem := range elements {
+			c.literal(n, element(at, i), elem, items)
+		}
+		return
+	}
 	types := typesOf(schema)
 	if holdsTemplate(value) || len(types) == 0 {
 		return

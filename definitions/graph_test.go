@@ -4,12 +4,9 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // formats are the forms of a graph by the names of their files.
@@ -29,16 +26,7 @@ func TestGraphFiles(t *testing.T) {
 			t.Parallel()
 			graph := graphOf(t, file)
 			for extension, draw := range formats {
-				golden := strings.TrimSuffix(file, "yaml") + extension
-				got := draw(graph)
-				if *update {
-					if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if diff := cmp.Diff(string(readFile(t, golden)), got); diff != "" {
-					t.Errorf("%s (-want +got):\n%s", golden, diff)
-				}
+				golden(t, strings.TrimSuffix(file, "yaml")+extension, draw(graph))
 			}
 			checkWidth(t, graph.Text())
 			checkXML(t, graph.SVG())
@@ -171,16 +159,7 @@ func TestGraphEscapes(t *testing.T) {
 }
 
 func FuzzGraph(f *testing.F) {
-	for _, pattern := range []string{"testdata/ok/*.yaml", "testdata/graph/*.yaml", "library/*.yaml"} {
-		files, _ := filepath.Glob(pattern)
-		for _, file := range files {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				f.Fatal(err)
-			}
-			f.Add(data)
-		}
-	}
+	addFiles(f, "testdata/ok/*.yaml", "testdata/graph/*.yaml", "library/*.yaml")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defs, _ := Parse("fuzz.yaml", data)
 		for _, d := range defs {

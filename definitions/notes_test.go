@@ -2,12 +2,9 @@ package definitions
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // TestNotesFiles notes what each file of testdata/notes does otherwise than
@@ -33,30 +30,13 @@ func TestNotesFiles(t *testing.T) {
 				}
 				fmt.Fprintln(&b, d)
 			}
-			golden := strings.TrimSuffix(file, ".yaml") + ".out"
-			if *update {
-				if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if diff := cmp.Diff(string(readFile(t, golden)), b.String()); diff != "" {
-				t.Errorf("notes of %s (-want +got):\n%s", file, diff)
-			}
+			golden(t, strings.TrimSuffix(file, ".yaml")+".out", b.String())
 		})
 	}
 }
 
 func FuzzNotes(f *testing.F) {
-	for _, pattern := range []string{"testdata/ok/*.yaml", "testdata/err/*.yaml", "testdata/notes/*.yaml"} {
-		files, _ := filepath.Glob(pattern)
-		for _, file := range files {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				f.Fatal(err)
-			}
-			f.Add(data)
-		}
-	}
+	addFiles(f, "testdata/ok/*.yaml", "testdata/err/*.yaml", "testdata/notes/*.yaml")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defs, _ := Parse("fuzz.yaml", data)
 		for _, d := range Notes(defs) {

@@ -3,8 +3,6 @@ package definitions
 import (
 	"encoding/json"
 	"math/big"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -260,14 +258,7 @@ func TestDiagnostics(t *testing.T) {
 // FuzzDefinition holds that no input makes Parse or Check panic or go on for ever,
 // that what they accept survives its source, and that it compiles.
 func FuzzDefinition(f *testing.F) {
-	files, _ := filepath.Glob("testdata/*/*.yaml")
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-	}
+	addFiles(f, "testdata/*/*.yaml")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defs, diags := Parse("fuzz.yaml", data)
 		if checked := Check(defs, CheckOptions{Tools: func(string) (Tool, bool) { return Tool{}, false }}); checked.HasErrors() || diags.HasErrors() {

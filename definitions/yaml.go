@@ -606,9 +606,13 @@ func didYouMean(word string, known []string) string {
 	if len(word) > 64 {
 		return ""
 	}
-	best, bestDistance := "", (len(word)+2)/3
+	best, bestDistance := "", (len(word)+2)/3 // the first that is too far
+	if len(word) == 3 {
+		bestDistance = 2
+	}
 	for _, k := range known {
-		if distance := editDistance(strings.ToLower(word), strings.ToLower(k)); distance < bestDistance {
+		distance := editDistance(strings.ToLower(word), strings.ToLower(k))
+		if distance < bestDistance || distance == bestDistance && best != "" && len(k) > len(best) { // letters are rather left out
 			best, bestDistance = k, distance
 		}
 	}

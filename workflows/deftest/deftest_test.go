@@ -2,7 +2,6 @@ package deftest_test
 
 import (
 	"flag"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -131,39 +130,4 @@ func TestCasesFail(t *testing.T) {
 			golden(t, strings.Replace(name, "_test.yaml", ".out", 1), took.ReplaceAllString(got.String(), "(took$1)\n"))
 		})
 	}
-}
-
-// Tests come from anywhere; nothing in them may break whoever runs, reports and
-// updates them.
-func FuzzRun(f *testing.F) {
-	for _, pattern := range []string{"testdata/*/*.yaml", "../../definitions/library/*_test.yaml"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil {
-			f.Fatal(err)
-		}
-		for _, name := range files {
-			data, err := os.ReadFile(name)
-			if err != nil {
-				f.Fatal(err)
-			}
-			f.Add(data)
-		}
-	}
-	src := deftest.Sources{
-		Library:  library.Files,
-		ReadFile: func(string) ([]byte, error) { return nil, fs.ErrNotExist },
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		file, diags := deftest.Parse("fuzz_test.yaml", data, src)
-		if diags.HasErrors() || len(file.Cases) == 0 || len(file.Cases) > 5 {
-			return
-		}
-		results := runAll(file)
-		(&deftest.Reporter{W: io.Discard, Verbose: true}).Report(results[0])
-		if updated, n, err := deftest.Update(data, results); err == nil && n > 0 {
-			if _, diags := deftest.Parse("fuzz_test.yaml", updated, src); diags.HasErrors() {
-				t.Errorf("an updated file cannot be read: %v\n%s", diags.Err(), updated)
-			}
-		}
-	})
 }

@@ -1,22 +1,30 @@
-package deftest
+package deftest_test
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/perdure/perdure/definitions/library"
+	"github.com/perdure/perdure/workflows/deftest"
 )
 
-// FuzzParse holds that no test file makes reading it panic or go on for ever,
-// that what is wrong with one has a place, and that the cases of one without
-// errors can be run.
-func FuzzParse(f *testing.F) {
+// apart are sources that read no files.
+var apart = deftest.Sources{
+	Library:  library.Files,
+	ReadFile: func(string) ([]byte, error) { return nil, errors.New("not in a fuzz test") },
+}
+
+// addTestFiles gives a fuzz test the files of testdata and of the library as
+// seeds.
+func addTestFiles(f *testing.F) {
+	f.Helper()
 	for _, pattern := range []string{"../../definitions/library/*_test.yaml", "testdata/*/*.yaml"} {
 		files, err := filepath.Glob(pattern)
-		if err != nil {
-			f.Fatal(err)
+		if err != nil || len(files) == 0 {
+			f.Fatalf("no files %s: %v", pattern, err)
 		}
 		for _, name := range files {
 			data, err := os.ReadFile(name)
@@ -26,12 +34,18 @@ func FuzzParse(f *testing.F) {
 			f.Add(data)
 		}
 	}
+}
+
+// FuzzParse holds that no test file makes reading it panic or go on for ever,
+// that what is wrong with one has a place, and that the cases of one without
+// errors can be run.
+func FuzzParse(f *testing.F) {
+	addTestFiles(f)
 	f.Add([]byte("definition: {name: a, description: d, steps: [{id: s, tool: t}]}\n" +
 		"tools: {t: [{when: {n: 1}, error: no}, {text: yes, after: 1s}]}\ncases:\n- {name: c, expect: {calls: {t: 1}, order: [s before s]}}\n"))
 	f.Add([]byte("library: check_repository\ncases: [{name: c, answers: [{action: accept, content: {a: 1}, message: '('}]}]"))
-	sources := Sources{Library: library.Files, ReadFile: func(string) ([]byte, error) { return nil, errors.New("not in a fuzz test") }}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		file, diags := Parse("fuzz_test.yaml", data, sources)
+		file, diags := deftest.Parse("fuzz_test.yaml", data, apart)
 		for _, d := range diags {
 			if d.Pos.Line < 1 || d.Message == "" {
 				t.Fatalf("%q is told to be wrong without a place or a reason: %+v", data, d)
@@ -46,6 +60,25 @@ func FuzzParse(f *testing.F) {
 		for _, c := range file.Cases {
 			if c.Name == "" || c.Definition == nil || c.Pos.Line < 1 {
 				t.Fatalf("%q gives the case %+v", data, c)
+			}
+		}
+	})
+}
+
+// Tests come from anywhere; nothing in them may break whoever runs, reports and
+// updates them.
+func FuzzRun(f *testing.F) {
+	addTestFiles(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, diags := deftest.Parse("fuzz_test.yaml", data, apart)
+		if diags.HasErrors() || len(file.Cases) == 0 || len(file.Cases) > 5 {
+			return
+		}
+		results := runAll(file)
+		(&deftest.Reporter{W: io.Discard, Verbose: true}).Report(results[0])
+		if updated, n, err := deftest.Update(data, results); err == nil && n > 0 {
+			if _, diags := deftest.Parse("fuzz_test.yaml", updated, apart); diags.HasErrors() {
+				t.Errorf("an updated file cannot be read: %v\n%s", diags.Err(), updated)
 			}
 		}
 	})

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/perdure/perdure/workflows/deftest"
 )
 
@@ -41,19 +39,7 @@ func TestUpdate(t *testing.T) {
 			if n == 0 {
 				t.Error("nothing was updated")
 			}
-			golden := strings.Replace(name, ".in.", ".out.", 1)
-			if *rewrite {
-				if err := os.WriteFile(golden, updated, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(updated)); diff != "" {
-				t.Error(diff)
-			}
+			golden(t, strings.Replace(name, ".in.", ".out.", 1), string(updated))
 			results := runAll(parse(t, name, string(updated)))
 			for _, res := range results {
 				for _, p := range res.Problems {
