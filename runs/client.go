@@ -12,14 +12,9 @@ import (
 	"sync"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
-
-	"github.com/perdure/perdure/workflows"
 )
 
 // A Config says where the runs are.
@@ -132,72 +127,6 @@ func away(err error) bool {
 	)
 	return errors.As(err, &unavailable) || errors.As(err, &deadline) || errors.As(err, &exhausted) ||
 		errors.As(err, &canceled) || errors.As(err, &internal) || errors.As(err, &notReady)
-}
-
-// attributeNames are the search attributes that runs need, all keywords.
-var attributeNames = []string{
-	workflows.AttrTool, workflows.AttrVersion, workflows.AttrStatus, workflows.AttrCaller, workflows.AttrWaiting,
-}
-
-// SearchAttributes are the search attributes that a namespace needs for runs:
-// name → type, as a development server takes them.
-func SearchAttributes() map[string]string {
-	types := map[string]string{}
-	for _, name := range attributeNames {
-		types[name] = "keyword"
-	}
-	return types
-}
-
-// EnsureSearchAttributes adds to the namespace the search attributes of runs
-// that it lacks, and waits until they can be used.
-func EnsureSearchAttributes(ctx context.Context, c client.Client, namespace string) error {
-	namespace = cmp.Or(namespace, client.DefaultNamespace)
-	known, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
-	if err != nil {
-		return fmt.Errorf("listing search attributes of namespace %s: %w", namespace, err)
-	}
-	missing := map[string]enumspb.IndexedValueType{}
-	for _, name := range attributeNames {
-		kind, ok := known.CustomAttributes[name]
-		if ok && kind != enumspb.INDEXED_VALUE_TYPE_KEYWORD {
-			return fmt.Errorf("search attribute %s of namespace %s has type %s; it must be Keyword", name, namespace, kind)
-		}
-		if !ok {
-			missing[name] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	_, err = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
-		Namespace: namespace, SearchAttributes: missing,
-	})
-	var exists *serviceerror.AlreadyExists
-	if err != nil && !errors.As(err, &exists) { // another process was faster
-		return fmt.Errorf("adding search attributes to namespace %s: %w", namespace, err)
-	}
-	return awaitSearchAttributes(ctx, c, namespace)
-}
-
-// awaitSearchAttributes waits until the server's caches know the attributes.
-func awaitSearchAttributes(ctx context.Context, c client.Client, namespace string) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	var terms []string
-	for _, name := range attributeNames {
-		terms = append(terms, name+" = 'x'")
-	}
-	query := &workflowservice.CountWorkflowExecutionsRequest{Namespace: namespace, Query: strings.Join(terms, " AND ")}
-	for pause := newBackoff(); ; {
-		_, err := c.WorkflowService().CountWorkflowExecutions(ctx, query)
-		if err == nil {
-			return nil
-		}
-		if !pause.wait(ctx) {
-			return fmt.Errorf("waiting for the search attributes of namespace %s: %w", namespace, err)
-		}
-	}
 }
 
 // A backoff spaces attempts out.

@@ -288,37 +288,6 @@ func reset(t *testing.T, c client.Client, id runs.RunID) {
 	}
 }
 
-func TestEnsureSearchAttributes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a Temporal server")
-	}
-	t.Parallel()
-	server, err := devserver.Start(t.Context(), devserver.Options{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Stop()
-	tc, err := dial(server.Address())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tc.Close()
-	for range 2 {
-		if err := runs.EnsureSearchAttributes(t.Context(), tc, ""); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c := runs.New(runs.Config{Client: tc})
-	id := start(t, c, request(t, plain))
-	run, err := c.Get(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if run.Tool != "plain" || run.Caller != "alice" || run.Status != workflows.Running {
-		t.Errorf("got %+v", run)
-	}
-}
-
 // BenchmarkRun is what one call costs from Start to the event that it is done;
 // "bare" is what the same workflow costs without this package.
 func BenchmarkRun(b *testing.B) {

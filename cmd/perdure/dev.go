@@ -5,18 +5,13 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -24,11 +19,11 @@ import (
 
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/devserver"
-	"github.com/perdure/perdure/workflows"
+	"github.com/perdure/perdure/runs"
 )
 
-// shutdownGrace is how long requests under way get to end at a stop.
-const shutdownGrace = 3 * time.Second
+// shutdownGrace is how long requests and calls under way get to end at a stop.
+const shutdownGrace = 5 * time.Second
 
 // devCommands are the commands that need the embedded Temporal.
 type devCommands struct {
@@ -36,18 +31,18 @@ type devCommands struct {
 }
 
 type devCommand struct {
-	logFlags `embed:""`
+	logFlags     `embed:""`
+	gatewayFlags `embed:""`
 
-	Config         string        `help:"Configuration file. Default: the backend repo and the composite tools that ship with perdure." placeholder:"FILE"`
-	Definitions    []string      `help:"Directory of definitions, read again when they change. Repeatable." placeholder:"DIR" sep:"none"`
-	Data           string        `help:"Directory for all that is kept. Default: .perdure." default:".perdure" placeholder:"DIR"`
-	Listen         *string       `help:"Address of the MCP endpoint. Default: 127.0.0.1:4483." placeholder:"ADDR"`
-	UIListen       *string       `help:"Address of the Web UI, empty for none. Default: 127.0.0.1:8233." placeholder:"ADDR"`
-	TemporalListen *string       `help:"Address of the Temporal frontend. Default: 127.0.0.1:7233, or a free port if that is taken." placeholder:"ADDR"`
-	Stdio          bool          `help:"Serve MCP on standard input and output, too, for a client that starts perdure."`
-	Root           string        `help:"Repository that the built-in backend reads. Default: where you are." default:"." placeholder:"DIR" type:"existingdir"`
-	CallPatience   time.Duration `help:"How long a call blocks for a client that cannot be asked questions; 0 = for ever." default:"50s"`
-	Durable        bool          `help:"Flush each commit to the disk: survives a power cut as well, and takes a little longer."`
+	Config         string   `help:"Configuration file. Default: the backend repo and the composite tools that ship with perdure." placeholder:"FILE"`
+	Definitions    []string `help:"Directory of definitions, read again when they change. Repeatable." placeholder:"DIR" sep:"none"`
+	Data           string   `help:"Directory for all that is kept. Default: .perdure." default:".perdure" placeholder:"DIR"`
+	Listen         *string  `help:"Address of the MCP endpoint. Default: 127.0.0.1:4483." placeholder:"ADDR"`
+	UIListen       *string  `help:"Address of the Web UI, empty for none. Default: 127.0.0.1:8233." placeholder:"ADDR"`
+	TemporalListen *string  `help:"Address of the Temporal frontend. Default: 127.0.0.1:7233, or a free port if that is taken." placeholder:"ADDR"`
+	Stdio          bool     `help:"Serve MCP on standard input and output, too, for a client that starts perdure."`
+	Root           string   `help:"Repository that the built-in backend reads. Default: where you are." default:"." placeholder:"DIR" type:"existingdir"`
+	Durable        bool     `help:"Flush each commit to the disk: survives a power cut as well, and takes a little longer."`
 }
 
 func (devCommand) Help() string {
@@ -66,9 +61,7 @@ func (d devCommand) Run(ctx context.Context, c *console) error {
 		return errReported
 	}
 	log := d.logger(c.err, found.LogLevel)
-	for _, warning := range diags {
-		log.Warn(warning.Message, "at", warning.Pos.String())
-	}
+	warnOf(log, diags)
 	if d.Config == "" {
 		if err := d.builtIn(found); err != nil {
 			return err
@@ -117,7 +110,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 		return cmp.Or(ctx.Err(), err)
 	}
 	defer temporal.Stop()
-	key, err := signingKey(filepath.Join(d.Data, "key"))
+	keys, err := keptKeys(filepath.Join(d.Data, "key"))
 	if err != nil {
 		return err
 	}
@@ -130,11 +123,15 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 		return fmt.Errorf("reaching Temporal: %w", err)
 	}
 	defer tc.Close()
-	s, err := startService(ctx, serviceOptions{Loaded: found, Temporal: tc, Key: key, Patience: callPatience(d.CallPatience), Logger: log})
+	s, err := newService(serviceOptions{
+		Loaded: found, Temporal: tc, Namespace: client.DefaultNamespace,
+		Gateway: d.options(reachable(listener.Addr()), keys), Worker: &workerOptions{},
+		Grace: shutdownGrace, Logger: log,
+		OnStop: func() { c.notef("stopping; runs go on when perdure dev is started again") },
+	})
 	if err != nil {
 		return err
 	}
-	defer s.stop()
 	dev := devFile{
 		PID: os.Getpid(), MCP: "http://" + reachable(listener.Addr()) + endpoint,
 		Temporal: temporal.Address(), Namespace: client.DefaultNamespace,
@@ -146,8 +143,28 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 		return err
 	}
 	defer os.Remove(devFilePath(d.Data))
-	go s.reload(ctx, src, log)
-	return d.serveClients(ctx, c, s, listener, func() { banner(c, dev, found, d.Stdio) })
+	go s.reload(ctx, src)
+	return s.serve(ctx, listener, s.clients(), func() <-chan error {
+		banner(c, dev, found, d.Stdio)
+		return d.serveStdio(ctx, c, s)
+	})
+}
+
+// serveStdio serves a client on standard input until that ends, which is the
+// end of dev; nil = it is not wanted.
+func (d devCommand) serveStdio(ctx context.Context, c *console, s *service) <-chan error {
+	if !d.Stdio {
+		return nil
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := s.gateway.ServeStdio(ctx, c.in, c.out)
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		ended <- err
+	}()
+	return ended
 }
 
 // makeData makes the data directory. Where that lies in a repository, git does
@@ -161,36 +178,6 @@ func (d devCommand) makeData() error {
 		return nil
 	}
 	return writeFile(ignore, []byte("/*\n!/reviews/\n"), 0o644)
-}
-
-// serveClients serves MCP until ctx ends or, on standard input, the client
-// goes away.
-func (d devCommand) serveClients(ctx context.Context, c *console, s *service, listener net.Listener, ready func()) error {
-	// Requests outlive ctx: they get time to end. There is no WriteTimeout,
-	// since a call may take days.
-	web := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second}
-	ended := make(chan error, 2)
-	go func() { ended <- web.Serve(listener) }()
-	if d.Stdio {
-		go func() { ended <- s.gateway.ServeStdio(ctx, c.in, c.out) }()
-	}
-	ready()
-	var err error
-	select {
-	case err = <-ended:
-	case <-ctx.Done():
-		c.notef("stopping; runs go on when perdure dev is started again")
-	}
-	s.gateway.Drain()
-	grace, cancel := context.WithTimeout(context.Background(), shutdownGrace)
-	defer cancel()
-	if web.Shutdown(grace) != nil {
-		_ = web.Close()
-	}
-	if err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("serving MCP: %w", err)
-	}
-	return nil
 }
 
 // listen takes the port of the MCP endpoint. A client that starts perdure over
@@ -210,16 +197,6 @@ func (d devCommand) listen() (net.Listener, error) {
 	return listener, nil
 }
 
-// taken explains why an address cannot be listened on.
-func taken(err error, flag, address string) error {
-	var at *net.OpError
-	if errors.As(err, &at) {
-		err = at.Err
-	}
-	reason := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "bind: "), "listen: ")
-	return fmt.Errorf("cannot listen on %s: %s; choose another address with %s", address, reason, flag)
-}
-
 func (d devCommand) startTemporal(ctx context.Context, log *slog.Logger) (*devserver.Server, error) {
 	ui, err := d.address(d.UIListen, defaultUIListen, "--ui-listen", d.Stdio)
 	if err != nil {
@@ -229,15 +206,11 @@ func (d devCommand) startTemporal(ctx context.Context, log *slog.Logger) (*devse
 	if err != nil {
 		return nil, err
 	}
-	attributes := map[string]string{}
-	for _, name := range []string{workflows.AttrTool, workflows.AttrVersion, workflows.AttrStatus, workflows.AttrCaller, workflows.AttrWaiting} {
-		attributes[name] = "keyword"
-	}
 	return devserver.Start(ctx, devserver.Options{
 		Dir:              d.Data,
 		Listen:           frontend,
 		UIListen:         ui,
-		SearchAttributes: attributes,
+		SearchAttributes: runs.SearchAttributes(),
 		Durable:          d.Durable,
 		Logger:           quiet(log),
 	})
@@ -262,33 +235,6 @@ func (d devCommand) address(given *string, standard, flag string, anyPort bool) 
 	default:
 		return "", taken(err, flag, address)
 	}
-}
-
-// signingKey reads the key that signs what clients carry, or makes it.
-func signingKey(file string) ([]byte, error) {
-	text, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		key := make([]byte, 32)
-		_, _ = rand.Read(key) // never fails
-		return key, writeFile(file, []byte(hex.EncodeToString(key)+"\n"), 0o600)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the signing key: %w", err)
-	}
-	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil || len(key) < 32 {
-		return nil, fmt.Errorf("the signing key %s is damaged; remove it, and open sessions of clients end", file)
-	}
-	return key, nil
-}
-
-// reachable is an address by which this machine reaches a listener.
-func reachable(address net.Addr) string {
-	tcp, ok := address.(*net.TCPAddr)
-	if ok && tcp.IP.IsUnspecified() {
-		return net.JoinHostPort("127.0.0.1", fmt.Sprint(tcp.Port))
-	}
-	return address.String()
 }
 
 // banner tells a person where everything is and what to try.
@@ -328,12 +274,4 @@ func toTry(found *loaded) string {
 		command += fmt.Sprintf(" %v=…", name)
 	}
 	return command
-}
-
-// callPatience is the flag's value as the gateway wants it, whose 0 means default.
-func callPatience(flag time.Duration) time.Duration {
-	if flag == 0 {
-		return -1
-	}
-	return flag
 }

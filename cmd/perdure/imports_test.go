@@ -26,6 +26,7 @@ var imports = map[string][]string{
 	"gateway":             {"definitions", "runs", "backends", "gateway/auth"},
 	"gateway/auth":        {},
 	"devserver":           {},
+	"pgtest":              {},
 }
 
 // pure are the packages whose code runs inside workflows: no I/O, no clock.

@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/perdure/perdure/definitions"
 )
 
 // logLevels are what --log-level and operational.logLevel take.
@@ -14,23 +17,27 @@ var logLevels = []string{"debug", "info", "warn", "error"}
 
 // logFlags say how the program logs.
 type logFlags struct {
-	LogLevel  string `help:"What to log: debug, info, warn or error. Default: operational.logLevel of the configuration, else info." placeholder:"LEVEL"`
-	LogFormat string `help:"How to log: text or json." enum:"text,json" default:"text"`
+	LogLevel  logLevel `help:"What to log: debug, info, warn or error. Default: operational.logLevel of the configuration, else info." placeholder:"LEVEL"`
+	LogFormat string   `help:"How to log: text or json." enum:"text,json" default:"text"`
 }
 
-// Validate refuses a level that does not exist.
-func (f *logFlags) Validate() error {
-	if f.LogLevel == "" || slices.Contains(logLevels, f.LogLevel) {
-		return nil
+// A logLevel is one of logLevels; "" = not said.
+type logLevel string
+
+// UnmarshalText refuses a level that does not exist.
+func (l *logLevel) UnmarshalText(text []byte) error {
+	if !slices.Contains(logLevels, string(text)) {
+		return fmt.Errorf("%q is not one of %s", text, strings.Join(logLevels, ", "))
 	}
-	return usagef("--log-level %q is not one of %s", f.LogLevel, strings.Join(logLevels, ", "))
+	*l = logLevel(text)
+	return nil
 }
 
 // logger writes to w. configured is the level that the configuration asks for,
 // "" for none.
 func (f *logFlags) logger(w io.Writer, configured string) *slog.Logger {
 	level := slog.LevelInfo
-	for _, name := range []string{configured, f.LogLevel} {
+	for _, name := range []string{configured, string(f.LogLevel)} {
 		if name != "" {
 			_ = level.UnmarshalText([]byte(name)) // both were checked
 		}
@@ -39,6 +46,13 @@ func (f *logFlags) logger(w io.Writer, configured string) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
 	}
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: shortTime}))
+}
+
+// warnOf logs what is not right in what was loaded, but no reason not to serve.
+func warnOf(log *slog.Logger, diags definitions.Diagnostics) {
+	for _, d := range diags {
+		log.Warn(d.Message, "at", d.Pos.String())
+	}
 }
 
 // shortTime leaves the date out of the lines that a person reads.

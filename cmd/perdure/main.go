@@ -20,6 +20,9 @@ import (
 type commandLine struct {
 	devCommands
 
+	Serve       serveCommand       `cmd:"" help:"Serve clients and execute runs, with a Temporal elsewhere."`
+	Gateway     gatewayCommand     `cmd:"" help:"Serve clients only; workers execute the runs."`
+	Worker      workerCommand      `cmd:"" help:"Execute runs only; gateways serve the clients."`
 	Validate    validateCommand    `cmd:"" help:"Check configurations and definitions, with the same code that dev loads them with."`
 	Test        testCommand        `cmd:"" help:"Run tests of definitions: what tools and people answer is written down, time costs nothing."`
 	Explain     explainCommand     `cmd:"" help:"Show what the templates of a step come to with given data."`

@@ -14,7 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"perdure": main})
+	testscript.Main(m, map[string]func(){"perdure": main, temporalCommand: temporalMain})
 }
 
 // Each testdata/script/*.txtar is a script of commands with this very program
@@ -22,6 +22,7 @@ func TestMain(m *testing.M) {
 // for the language. Beside it there are
 //
 //	repository DIR   make a git repository with three commits there
+//	alive ADDRESS    wait until the server at host:port answers, ready or not
 //	ready ADDRESS    wait until the server at host:port is ready
 //	await TEXT ARG…  run perdure with the arguments until it prints the text
 //
@@ -36,7 +37,8 @@ func TestScripts(t *testing.T) {
 		Setup:               setUpScript,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"repository": makeRepository,
-			"ready":      awaitReady,
+			"alive":      awaitPage("healthz"),
+			"ready":      awaitPage("readyz"),
 			"await":      await,
 		},
 	})
@@ -94,18 +96,21 @@ func makeRepository(ts *testscript.TestScript, neg bool, args []string) {
 // patience is how long scripts wait for something to happen.
 const patience = time.Minute
 
-func awaitReady(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: ready ADDRESS")
-	}
-	poll(ts, "the server to be ready", func() bool {
-		response, err := http.Get("http://" + args[0] + "/readyz")
-		if err != nil {
-			return false
+// awaitPage waits until a page of the server is served with status 200.
+func awaitPage(page string) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) != 1 {
+			ts.Fatalf("usage: alive|ready ADDRESS")
 		}
-		response.Body.Close()
-		return response.StatusCode == http.StatusOK
-	})
+		poll(ts, "/"+page+" of the server", func() bool {
+			response, err := http.Get("http://" + args[0] + "/" + page)
+			if err != nil {
+				return false
+			}
+			response.Body.Close()
+			return response.StatusCode == http.StatusOK
+		})
+	}
 }
 
 // await runs perdure until what it prints on standard output holds a text, or

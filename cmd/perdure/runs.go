@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/contrib/envconfig"
 	sdklog "go.temporal.io/sdk/log"
 
 	"github.com/perdure/perdure/runs"
@@ -29,16 +28,17 @@ type runsCommand struct {
 	Cancel runsCancelCommand `cmd:"" help:"Cancel a run: no further step starts."`
 }
 
-// temporalFlags say where the runs are.
+// temporalFlags say where the runs are, and how to print.
 type temporalFlags struct {
-	Address string `help:"Temporal frontend, host:port. Default: TEMPORAL_ADDRESS and the profile of the temporal command, else the running dev of --data." placeholder:"ADDR"`
-	Data    string `help:"Data directory of the dev whose runs to see. Default: .perdure." default:".perdure" placeholder:"DIR"`
-	Output  string `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
+	connectionFlags `embed:""`
+
+	Data   string `help:"Data directory of the dev whose runs to see. Default: .perdure." default:".perdure" placeholder:"DIR"`
+	Output string `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
 }
 
 // runsClient is a connection to where the runs are; close ends it.
 func (f temporalFlags) runsClient(ctx context.Context) (c *runs.Client, close func(), err error) {
-	options, err := f.clientOptions()
+	options, err := f.where()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -52,13 +52,11 @@ func (f temporalFlags) runsClient(ctx context.Context) (c *runs.Client, close fu
 	return runs.New(runs.Config{Client: temporal, Namespace: options.Namespace, Logger: slog.New(slog.DiscardHandler)}), temporal.Close, nil
 }
 
-func (f temporalFlags) clientOptions() (client.Options, error) {
-	options, err := envconfig.LoadDefaultClientOptions()
+// where is the Temporal of the flags, else that of the running dev.
+func (f temporalFlags) where() (client.Options, error) {
+	options, err := f.clientOptions()
 	if err != nil {
-		return options, fmt.Errorf("reading how to reach Temporal: %w", err)
-	}
-	if f.Address != "" {
-		options.HostPort = f.Address
+		return options, err
 	}
 	if options.HostPort == "" {
 		dev, err := readDevFile(f.Data)

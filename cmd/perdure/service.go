@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -12,77 +13,93 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
-	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/backends"
-	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
-	"github.com/perdure/perdure/runs"
-	"github.com/perdure/perdure/workflows"
 )
 
-const (
-	firstTry    = 10 * time.Second // that a start waits for backends at most
-	workerGrace = 5 * time.Second  // that activities under way get at a stop
-	healthLimit = time.Second      // of asking Temporal how it is
-	busyLimit   = 8 * time.Second  // of computing between two waits of a run, on a busy machine; a workflow task has 10 s
-)
+// firstTry is how long a start waits for backends at most.
+const firstTry = 10 * time.Second
 
-// A service is all of perdure but Temporal: backends, worker and gateway.
+// A service is what one process serves: a gateway, a worker or both, on one
+// pool of backends. It is made with what can be checked without anybody else;
+// start then brings it up.
 type service struct {
-	temporal client.Client
-	pool     *backends.Pool
-	worker   worker.Worker
-	gateway  *gateway.Gateway
-	started  atomic.Bool // every part is up and every backend was tried
+	opts    serviceOptions
+	pool    *backends.Pool
+	gateway *gateway.Gateway // nil in a process that is only a worker
+	worker  worker.Worker    // nil in a process that is only a gateway
+
+	opened   chan struct{} // closed when requests are served: every backend was tried once
+	prepared chan struct{} // closed when Temporal answers and has what runs need
+	started  atomic.Bool   // every part is up
+	stopping atomic.Bool
 }
 
-// Service options; all are required.
+// Service options. Loaded, Temporal and Logger are required, and one of
+// Gateway and Worker.
 type serviceOptions struct {
-	Loaded   *loaded
-	Temporal client.Client
-	Key      []byte
-	Patience time.Duration
-	Logger   *slog.Logger
+	Loaded    *loaded
+	Temporal  client.Client
+	Namespace string // of Temporal
+	// Prepare makes the namespace ready; it is tried until it succeeds or says
+	// that trying is in vain. nil = it is ready.
+	Prepare func(context.Context) error
+	Gateway *gatewayOptions // nil = none
+	Worker  *workerOptions  // nil = none
+	// Grace is how long requests and calls under way get to end at a stop.
+	Grace time.Duration
+	// OnStop is called when a stop begins. nil = nobody wants to know.
+	OnStop func()
+	Logger *slog.Logger
 }
 
-// startService starts the parts and waits until each backend was tried once.
-// The caller stops it.
-func startService(ctx context.Context, o serviceOptions) (*service, error) {
+// newService makes the parts. Nothing is called and nothing runs yet.
+func newService(o serviceOptions) (*service, error) {
 	pool, err := backends.New(o.Loaded.Backends, o.Loaded.Aggregation, o.Logger)
 	if err != nil {
 		return nil, err
 	}
-	s := &service{temporal: o.Temporal, pool: pool}
-	s.gateway, err = gateway.New(gateway.Options{
-		Name:      o.Loaded.Name,
-		Version:   programVersion(),
-		Runs:      runs.New(runs.Config{Client: o.Temporal, Logger: o.Logger}),
-		Catalogue: pool,
-		Key:       o.Key,
-		Patience:  o.Patience,
-		Logger:    o.Logger,
-	})
-	if err != nil {
-		return nil, err
+	s := &service{opts: o, pool: pool, opened: make(chan struct{}), prepared: make(chan struct{})}
+	if o.Gateway != nil {
+		if s.gateway, err = s.newGateway(*o.Gateway); err != nil {
+			return nil, err
+		}
 	}
-	s.worker = worker.New(o.Temporal, workflows.TaskQueue, worker.Options{
-		MaxHeartbeatThrottleInterval: time.Second,
-		WorkerStopTimeout:            workerGrace,
-		DeadlockDetectionTimeout:     busyLimit,
-	})
-	workflows.Register(s.worker)
-	activities.Register(s.worker, activities.New(pool, o.Logger))
+	return s, nil
+}
+
+// start brings the parts up, and returns when calls can be taken. Backends
+// that are down and a Temporal that does not answer are waited for: the ones
+// for a while, the other for as long as it takes.
+func (s *service) start(ctx context.Context) error {
+	s.pool.Start(ctx)
+	ready := make(chan error, 1)
+	go func() { ready <- s.prepare(ctx) }()
+	s.awaitBackends(ctx)
+	if s.gateway != nil {
+		s.gateway.SetDefinitions(s.opts.Loaded.Definitions)
+	}
+	close(s.opened)
+	if err := <-ready; err != nil {
+		return err
+	}
+	close(s.prepared)
 	// The worker takes up the runs of an earlier process at once, so the
 	// backends that these call come first.
-	pool.Start(ctx)
-	s.awaitBackends(ctx)
-	s.gateway.SetDefinitions(o.Loaded.Definitions)
-	if err := s.worker.Start(); err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("starting the worker: %w", err)
+	if s.opts.Worker != nil {
+		if err := s.startWorker(*s.opts.Worker); err != nil {
+			return err
+		}
 	}
 	s.started.Store(true)
-	return s, nil
+	return nil
+}
+
+func (s *service) prepare(ctx context.Context) error {
+	if s.opts.Prepare == nil {
+		return nil
+	}
+	return s.opts.Prepare(ctx)
 }
 
 // awaitBackends waits until each backend is up or known to be down.
@@ -100,105 +117,77 @@ func (s *service) awaitBackends(ctx context.Context) {
 	}
 }
 
-// stop ends the parts in order: first no more steps are taken up, then those
-// under way end, then their backends do. The gateway is drained by then.
-func (s *service) stop() {
-	s.started.Store(false)
-	s.worker.Stop()
-	s.pool.Close()
-}
-
-// handler serves MCP and what tells how the service is.
-func (s *service) handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle(endpoint, s.gateway.Handler())
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", s.serveReady)
-	return mux
-}
-
-// serveReady answers 200 when calls can be taken, else 503; with ?verbose, and
-// the status as JSON.
-func (s *service) serveReady(w http.ResponseWriter, r *http.Request) {
-	reasons := s.unready(r.Context())
-	code := http.StatusOK
-	if len(reasons) > 0 {
-		code = http.StatusServiceUnavailable
+// serve starts the service and serves requests that come to the listener, nil
+// = none, until ctx or another way in ends. ready is called once, when calls
+// can be taken.
+//
+// Then it stops in order: no more requests and steps are taken, those under way
+// get the grace period to end, and after them their backends end. Runs are left
+// alone: whoever has Temporal goes on with them.
+func (s *service) serve(ctx context.Context, listener net.Listener, handler http.Handler, ready func() (ended <-chan error)) error {
+	// Requests outlive ctx: they get time to end. There is no WriteTimeout,
+	// since a call may take days.
+	web := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	ended := make(chan error, 1)
+	if listener != nil {
+		go func() { ended <- web.Serve(listener) }()
 	}
-	if !r.URL.Query().Has("verbose") {
-		w.WriteHeader(code)
-		fmt.Fprintln(w, http.StatusText(code))
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(s.status(reasons)) // the client went away
-}
-
-// unready says why calls cannot be taken; nil = they can.
-func (s *service) unready(ctx context.Context) []string {
-	var reasons []string
-	if !s.started.Load() {
-		reasons = append(reasons, "starting or stopping")
-	}
-	ctx, cancel := context.WithTimeout(ctx, healthLimit)
+	starting, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if _, err := s.temporal.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
-		reasons = append(reasons, "Temporal does not answer")
-	}
-	return reasons
-}
-
-func (s *service) status(reasons []string) serverStatus {
-	status := serverStatus{
-		Ready: len(reasons) == 0, Reasons: reasons,
-		Backends: []backendStatus{}, Composites: []compositeStatus{}, Tools: []toolStatus{},
-	}
-	for _, b := range s.pool.Status() {
-		status.Backends = append(status.Backends, backendStatus{Name: b.Name, Connected: b.Up, Tools: b.Tools, Error: b.Error})
-	}
-	for _, c := range s.gateway.Composites() {
-		status.Composites = append(status.Composites, compositeStatus{
-			Name: c.Definition.Name, Version: c.Definition.Version, Available: &c.Available, Reason: c.Reason,
-		})
-	}
-	for _, t := range s.pool.Tools() {
-		status.Tools = append(status.Tools, toolStatus{Name: t.Name, Backend: t.Backend, Effect: t.Effect, Hidden: t.Hidden})
-	}
-	return status
-}
-
-// reload takes definitions over when their files change, until ctx ends. Files
-// with mistakes change nothing.
-func (s *service) reload(ctx context.Context, src sources, log *slog.Logger) {
-	last := src.stamp()
-	ticks := time.NewTicker(time.Second)
-	defer ticks.Stop()
-	for {
+	started := make(chan error, 1)
+	go func() { started <- s.start(starting) }()
+	var other <-chan error // another way in
+	var err error
+	for running := true; running; {
 		select {
+		case err = <-started:
+			started = nil
+			if running = err == nil; running {
+				other = ready()
+			}
+		case err = <-ended:
+			err = fmt.Errorf("serving requests: %w", err)
+			running = false
+		case err = <-other:
+			running = false
 		case <-ctx.Done():
-			return
-		case <-ticks.C:
+			running = false
 		}
-		stamp := src.stamp()
-		if stamp == last {
-			continue
-		}
-		last = stamp
-		found, diags := load(src)
-		if err := diags.Err(); err != nil {
-			log.Error("changed definitions are not taken over; those of before are still served", "error", err)
-			continue
-		}
-		s.gateway.SetDefinitions(found.Definitions)
-		log.Info("definitions reloaded", "definitions", namesOf(found.Definitions))
 	}
+	cancel()
+	if started != nil {
+		<-started
+	}
+	s.stop(web)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
-func namesOf(defs []*definitions.Definition) []string {
-	var names []string
-	for _, d := range defs {
-		names = append(names, d.Name)
+// stop ends the parts. The gateway's streams are ended when nobody can connect
+// any more, so that whoever comes back comes to another replica.
+func (s *service) stop(web *http.Server) {
+	s.stopping.Store(true)
+	if s.opts.OnStop != nil {
+		s.opts.OnStop()
 	}
-	return names
+	worked := make(chan struct{})
+	go func() {
+		defer close(worked)
+		if s.worker != nil {
+			s.worker.Stop()
+		}
+	}()
+	if s.gateway != nil {
+		web.RegisterOnShutdown(s.gateway.Drain)
+	}
+	grace, cancel := context.WithTimeout(context.Background(), s.opts.Grace)
+	defer cancel()
+	if errors.Is(web.Shutdown(grace), context.DeadlineExceeded) {
+		s.opts.Logger.Warn("requests that did not end within the grace period are cut off", "grace", s.opts.Grace.String())
+		_ = web.Close()
+	}
+	<-worked
+	s.pool.Close()
 }

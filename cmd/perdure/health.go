@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"go.temporal.io/sdk/client"
+)
+
+// healthLimit bounds asking Temporal how it is.
+const healthLimit = time.Second
+
+// health serves what tells how the service is: /healthz is 200 while the
+// process lives, /readyz is 200 when calls can be taken.
+func (s *service) health() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", s.serveReady)
+	return mux
+}
+
+// serveReady answers 200 when calls can be taken, else 503; with ?verbose, and
+// the status as JSON.
+func (s *service) serveReady(w http.ResponseWriter, r *http.Request) {
+	reasons := s.unready(r.Context())
+	code := http.StatusOK
+	if len(reasons) > 0 {
+		code = http.StatusServiceUnavailable
+	}
+	if !r.URL.Query().Has("verbose") {
+		w.WriteHeader(code)
+		fmt.Fprintln(w, http.StatusText(code))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(s.status(reasons)) // the client went away
+}
+
+// unready says why calls cannot be taken; nil = they can.
+func (s *service) unready(ctx context.Context) []string {
+	var reasons []string
+	switch {
+	case s.stopping.Load():
+		reasons = append(reasons, "stopping")
+	case !s.started.Load():
+		reasons = append(reasons, "starting")
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthLimit)
+	defer cancel()
+	if _, err := s.opts.Temporal.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
+		reasons = append(reasons, "Temporal does not answer")
+	}
+	return reasons
+}
+
+func (s *service) status(reasons []string) serverStatus {
+	status := serverStatus{
+		Ready: len(reasons) == 0, Reasons: reasons,
+		Backends: []backendStatus{}, Composites: []compositeStatus{}, Tools: []toolStatus{},
+	}
+	for _, b := range s.pool.Status() {
+		status.Backends = append(status.Backends, backendStatus{Name: b.Name, Connected: b.Up, Tools: b.Tools, Error: b.Error})
+	}
+	if s.gateway != nil {
+		for _, c := range s.gateway.Composites() {
+			status.Composites = append(status.Composites, compositeStatus{
+				Name: c.Definition.Name, Version: c.Definition.Version, Available: &c.Available, Reason: c.Reason,
+			})
+		}
+	}
+	for _, t := range s.pool.Tools() {
+		status.Tools = append(status.Tools, toolStatus{Name: t.Name, Backend: t.Backend, Effect: t.Effect, Hidden: t.Hidden})
+	}
+	return status
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/runs"
+)
+
+// gatewayFlags say how clients are served.
+type gatewayFlags struct {
+	PublicURL     webURL        `help:"URL at which clients and people reach this server, without /mcp, e.g. https://tools.example.com. Default: where it listens." placeholder:"URL"`
+	AllowedOrigin []webURL      `help:"Origin of web pages that may send requests, e.g. https://chat.example.com. Repeatable." placeholder:"ORIGIN" sep:"none"`
+	CallPatience  time.Duration `help:"How long a call blocks for a client that cannot be asked questions; 0 = for ever." default:"50s"`
+	NoRunTools    bool          `help:"Leave out the tools with which a model waits for its runs, lists and cancels them."`
+}
+
+// A webURL is an address of a web site, without a slash at its end; "" = not
+// said.
+type webURL string
+
+// UnmarshalText refuses what is no such address.
+func (w *webURL) UnmarshalText(text []byte) error {
+	u, err := url.Parse(string(text))
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("%q is not a URL such as https://tools.example.com", text)
+	}
+	*w = webURL(strings.TrimRight(string(text), "/"))
+	return nil
+}
+
+// origin is that of the pages of the site.
+func (w webURL) origin() string {
+	u, err := url.Parse(string(w))
+	if err != nil {
+		return string(w) // it was read before
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// options are those of a gateway that listens at an address.
+func (f *gatewayFlags) options(listens string, keys keys) *gatewayOptions {
+	return &gatewayOptions{
+		Keys: keys, PublicURL: cmp.Or(f.PublicURL, webURL("http://"+listens)), AllowedOrigins: f.AllowedOrigin,
+		Patience: callPatience(f.CallPatience), NoRunTools: f.NoRunTools,
+	}
+}
+
+// callPatience is the flag's value as the gateway wants it, whose 0 means default.
+func callPatience(flag time.Duration) time.Duration {
+	if flag == 0 {
+		return -1
+	}
+	return flag
+}
+
+type gatewayOptions struct {
+	Keys           keys
+	PublicURL      webURL
+	AllowedOrigins []webURL
+	Patience       time.Duration
+	NoRunTools     bool
+}
+
+func (s *service) newGateway(o gatewayOptions) (*gateway.Gateway, error) {
+	origins := []string{o.PublicURL.origin()}
+	for _, allowed := range o.AllowedOrigins {
+		origins = append(origins, allowed.origin())
+	}
+	return gateway.New(gateway.Options{
+		Name:           s.opts.Loaded.Name,
+		Version:        programVersion(),
+		Runs:           preparedRuns{runs.New(runs.Config{Client: s.opts.Temporal, Namespace: s.opts.Namespace, Logger: s.opts.Logger}), s.prepared},
+		Catalogue:      s.pool,
+		Key:            o.Keys.signing,
+		RetiredKeys:    o.Keys.retired,
+		Patience:       o.Patience,
+		NoRunTools:     o.NoRunTools,
+		AllowedOrigins: origins,
+		Logger:         s.opts.Logger,
+	})
+}
+
+// preparedRuns start no run before Temporal has what runs need.
+type preparedRuns struct {
+	*runs.Client
+	prepared <-chan struct{}
+}
+
+// Start starts a run, or says at once that it is too early.
+func (r preparedRuns) Start(ctx context.Context, request runs.StartRequest) (runs.Started, error) {
+	select {
+	case <-r.prepared:
+		return r.Client.Start(ctx, request)
+	default:
+		return runs.Started{}, fmt.Errorf("starting a run of %s: %w yet", request.Definition.Name, runs.ErrUnavailable)
+	}
+}
+
+// clients serves MCP and what tells how the service is. Clients that come
+// while it starts wait until it has tools to offer.
+func (s *service) clients() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", s.health())
+	mux.Handle(endpoint, s.whenOpen(s.gateway.Handler()))
+	return mux
+}
+
+func (s *service) whenOpen(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-s.opened:
+			next.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	})
+}
+
+// reload takes definitions over when their files change, until ctx ends. Files
+// with mistakes change nothing.
+func (s *service) reload(ctx context.Context, src sources) {
+	log := s.opts.Logger
+	last := src.stamp()
+	ticks := time.NewTicker(time.Second)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		stamp := src.stamp()
+		if stamp == last {
+			continue
+		}
+		last = stamp
+		found, diags := load(src)
+		if err := diags.Err(); err != nil {
+			log.Error("changed definitions are not taken over; those of before are still served", "error", err)
+			continue
+		}
+		s.gateway.SetDefinitions(found.Definitions)
+		log.Info("definitions reloaded", "definitions", namesOf(found.Definitions))
+	}
+}
+
+func namesOf(defs []*definitions.Definition) []string {
+	var names []string
+	for _, d := range defs {
+		names = append(names, d.Name)
+	}
+	return names
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/worker"
+
+	"github.com/perdure/perdure/activities"
+	"github.com/perdure/perdure/workflows"
+)
+
+// busyLimit is how long a run may compute between two waits, on a busy machine;
+// a workflow task has 10 s.
+const busyLimit = 8 * time.Second
+
+type workerOptions struct{}
+
+// startWorker has this process take up steps of runs.
+func (s *service) startWorker(workerOptions) error {
+	s.worker = worker.New(s.opts.Temporal, workflows.TaskQueue, worker.Options{
+		MaxHeartbeatThrottleInterval: time.Second,
+		WorkerStopTimeout:            s.opts.Grace,
+		DeadlockDetectionTimeout:     busyLimit,
+	})
+	workflows.Register(s.worker)
+	activities.Register(s.worker, activities.New(s.pool, s.opts.Logger))
+	if err := s.worker.Start(); err != nil {
+		s.worker = nil
+		return fmt.Errorf("starting the worker: %w", err)
+	}
+	return nil
+}

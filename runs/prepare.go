@@ -1,0 +1,201 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/operatorservice/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/perdure/perdure/workflows"
+)
+
+// attributeNames are the search attributes that runs need, all keywords.
+var attributeNames = []string{
+	workflows.AttrTool, workflows.AttrVersion, workflows.AttrStatus, workflows.AttrCaller, workflows.AttrWaiting,
+}
+
+// SearchAttributes are the search attributes that a namespace needs for runs:
+// name → type, as a development server takes them.
+func SearchAttributes() map[string]string {
+	types := map[string]string{}
+	for _, name := range attributeNames {
+		types[name] = "keyword"
+	}
+	return types
+}
+
+// A Namespace says where runs shall live.
+type Namespace struct {
+	Name string // "" = default
+	// Retention of closed runs, if the namespace has to be made. 0 = 30 days.
+	Retention time.Duration
+	// Logger gets what was made. nil = slog.Default().
+	Logger *slog.Logger
+}
+
+const defaultRetention = 30 * 24 * time.Hour
+
+// Prepare makes a namespace ready for runs: it registers it if there is none,
+// and adds the search attributes that it lacks. Several processes may do so at
+// the same time.
+//
+// An error that has ErrUnavailable in its chain may pass; any other one says
+// what a person has to do first.
+func Prepare(ctx context.Context, c client.Client, ns Namespace) error {
+	ns.Name = cmp.Or(ns.Name, client.DefaultNamespace)
+	ns.Retention = cmp.Or(ns.Retention, defaultRetention)
+	ns.Logger = cmp.Or(ns.Logger, slog.Default())
+	if err := ensureNamespace(ctx, c, ns); err != nil {
+		return err
+	}
+	return ensureSearchAttributes(ctx, c, ns)
+}
+
+func ensureNamespace(ctx context.Context, c client.Client, ns Namespace) error {
+	_, err := c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: ns.Name})
+	var missing *serviceerror.NamespaceNotFound
+	switch {
+	case err == nil, refused(err): // who may start runs need not be allowed to look at the namespace
+		return nil
+	case !errors.As(err, &missing):
+		return unprepared(ctx, "looking for namespace "+ns.Name, err)
+	}
+	_, err = c.WorkflowService().RegisterNamespace(ctx, &workflowservice.RegisterNamespaceRequest{
+		Namespace:                        ns.Name,
+		Description:                      "Runs of composite MCP tools.",
+		WorkflowExecutionRetentionPeriod: durationpb.New(ns.Retention),
+	})
+	var exists *serviceerror.NamespaceAlreadyExists
+	switch {
+	case err == nil:
+		ns.Logger.Info("registered a namespace", "namespace", ns.Name, "retention", ns.Retention.String())
+		return nil
+	case errors.As(err, &exists): // another process was faster
+		return nil
+	case refused(err):
+		return fmt.Errorf("there is no namespace %s, and Temporal does not let this program register it; "+
+			"register it with: temporal operator namespace create --namespace %s: %w: %w", ns.Name, ns.Name, ErrNotPermitted, err)
+	}
+	return unprepared(ctx, "registering namespace "+ns.Name, err)
+}
+
+// ensureSearchAttributes adds the search attributes that are missing, and waits
+// until they can be used.
+func ensureSearchAttributes(ctx context.Context, c client.Client, ns Namespace) error {
+	missing, err := missingAttributes(ctx, c, ns.Name)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	added := map[string]enumspb.IndexedValueType{}
+	for _, name := range missing {
+		added[name] = enumspb.INDEXED_VALUE_TYPE_KEYWORD
+	}
+	_, err = c.OperatorService().AddSearchAttributes(ctx, &operatorservice.AddSearchAttributesRequest{
+		Namespace: ns.Name, SearchAttributes: added,
+	})
+	var exists *serviceerror.AlreadyExists
+	switch {
+	case err == nil:
+		ns.Logger.Info("added search attributes to the namespace", "namespace", ns.Name, "attributes", missing)
+	case errors.As(err, &exists): // another process was faster
+	case refused(err):
+		return fmt.Errorf("namespace %s lacks search attributes, and Temporal does not let this program add them; "+
+			"add them with: temporal operator search-attribute create --namespace %s --type Keyword --name %s: %w: %w",
+			ns.Name, ns.Name, strings.Join(missing, " --name "), ErrNotPermitted, err)
+	default:
+		return unprepared(ctx, "adding search attributes to namespace "+ns.Name, err)
+	}
+	return awaitSearchAttributes(ctx, c, ns.Name)
+}
+
+// missingAttributes are the search attributes that the namespace lacks.
+func missingAttributes(ctx context.Context, c client.Client, namespace string) ([]string, error) {
+	known, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
+	switch {
+	case refused(err):
+		// Who may not list them learns from a query whether they are there.
+		if countByAttributes(ctx, c, namespace) == nil {
+			return nil, nil
+		}
+		return attributeNames, nil
+	case err != nil:
+		return nil, unprepared(ctx, "listing search attributes of namespace "+namespace, err)
+	}
+	var missing []string
+	for _, name := range attributeNames {
+		kind, ok := known.CustomAttributes[name]
+		if ok && kind != enumspb.INDEXED_VALUE_TYPE_KEYWORD {
+			return nil, fmt.Errorf("search attribute %s of namespace %s has type %s; it must be Keyword", name, namespace, kind)
+		}
+		if !ok {
+			missing = append(missing, name)
+		}
+	}
+	slices.Sort(missing)
+	return missing, nil
+}
+
+// awaitSearchAttributes waits until the server's caches know the attributes.
+func awaitSearchAttributes(ctx context.Context, c client.Client, namespace string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for pause := newBackoff(); ; {
+		err := countByAttributes(ctx, c, namespace)
+		if err == nil {
+			return nil
+		}
+		if !pause.wait(ctx) {
+			return fmt.Errorf("waiting for the search attributes of namespace %s: %w: %w", namespace, ErrUnavailable, err)
+		}
+	}
+}
+
+// countByAttributes makes a query that only a namespace with the attributes
+// answers.
+func countByAttributes(ctx context.Context, c client.Client, namespace string) error {
+	var terms []string
+	for _, name := range attributeNames {
+		terms = append(terms, name+" = 'x'")
+	}
+	_, err := c.WorkflowService().CountWorkflowExecutions(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+		Namespace: namespace, Query: strings.Join(terms, " AND "),
+	})
+	return err
+}
+
+// refused says whether Temporal answered that this program may not do
+// something, or that it cannot be done in this way.
+func refused(err error) bool {
+	var (
+		denied  *serviceerror.PermissionDenied
+		unknown *serviceerror.Unimplemented
+	)
+	return errors.As(err, &denied) || errors.As(err, &unknown)
+}
+
+// unprepared wraps an error that may pass with ErrUnavailable.
+func unprepared(ctx context.Context, doing string, err error) error {
+	var unknown *serviceerror.NamespaceNotFound // it was registered a moment ago
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", doing, ctx.Err())
+	case grpcstatus.Code(err) == codes.Unauthenticated:
+		return fmt.Errorf("%s: Temporal does not take the API key or certificate: %w: %w", doing, ErrNotPermitted, err)
+	case away(err), errors.As(err, &unknown), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
