@@ -79,7 +79,7 @@ func (s *stream) add(e runs.Elicitation) {
 		return
 	}
 	gt := &gate{Elicitation: e, way: s.way(&e)}
-	gt.mute = gt.way == noWay
+	gt.mute = gt.way == noWay || !s.g.mayAnswer(s.x.client, s.at.Run, s.at.Owner)
 	if action := s.pages[e.ID]; action != "" {
 		gt.mute, s.late = true, s.late || action != accept
 	}
@@ -148,7 +148,7 @@ func (s *stream) requireInput(gates []*gate) (answered bool) {
 		return false
 	}
 	st := state{claims: claims{Principal: s.x.principal, Expires: s.g.tokens.now().Add(stateLife).Unix()},
-		Run: s.at.Run, Tool: s.at.Tool, Seq: s.at.Seq, Asked: asked, URLs: urls}
+		Run: s.at.Run, Owner: s.at.Owner, Tool: s.at.Tool, Seq: s.at.Seq, Asked: asked, URLs: urls}
 	s.finish(&result{
 		ResultType:    string(mcp.ResultTypeInputRequired),
 		InputRequests: requests,
@@ -208,7 +208,7 @@ func (s *stream) elicitationID(gt *gate) string {
 // questionID is the same wherever it is made, so that a question can be
 // answered and withdrawn at any replica.
 func (s *stream) questionID(gt *gate) string {
-	q := question{claims: claims{Principal: s.x.principal}, Run: s.at.Run, Gate: gt.ID,
+	q := question{claims: claims{Principal: s.x.principal}, Run: s.at.Run, Owner: s.at.Owner, Gate: gt.ID,
 		Call: encode64(digest("call", s.x.scope, string(s.x.id))[:9]), Time: s.at.Asked[gt.ID], URL: gt.way == byURL}
 	if !gt.Expires.IsZero() {
 		q.Expires = gt.Expires.Add(time.Minute).Unix()
@@ -359,7 +359,7 @@ func (g *Gateway) replied(ctx context.Context, c *client, m *message) (status in
 		return http.StatusAccepted
 	}
 	var invalid *runs.InvalidAnswerError
-	switch err := g.answer(ctx, c, q.Run, q.Gate, m.Result); {
+	switch err := g.answer(ctx, c, q.Run, q.Owner, q.Gate, m.Result); {
 	case err == nil:
 	case errors.As(err, &invalid):
 		a.tell(reply{reason: invalid.Reason})

@@ -198,7 +198,7 @@ func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
 			continue
 		}
 		var invalid *runs.InvalidAnswerError
-		switch err := g.answer(ctx, x.client, st.Run, gate, raw); {
+		switch err := g.answer(ctx, x.client, st.Run, st.Owner, gate, raw); {
 		case errors.As(err, &invalid):
 			reasons[gate] = invalid.Reason
 		case errors.Is(err, runs.ErrUnavailable):
@@ -210,7 +210,7 @@ func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
 		}
 	}
 	at := x.cursorFor(runs.Started{ID: st.Run})
-	at.Seq, at.Asked = st.Seq, st.Asked
+	at.Seq, at.Asked, at.Owner = st.Seq, st.Asked, st.Owner
 	g.render(ctx, x, at, manner{goesOn: true, reasons: reasons, pages: pages})
 }
 
@@ -222,8 +222,11 @@ const (
 )
 
 // answer gives a client's answer to an elicitation on. That somebody else's
-// came first is no error.
-func (g *Gateway) answer(ctx context.Context, c *client, run runs.RunID, gate string, raw json.RawMessage) error {
+// came first is no error. Owner is the run's caller, "" = the client's own.
+func (g *Gateway) answer(ctx context.Context, c *client, run runs.RunID, owner, gate string, raw json.RawMessage) error {
+	if !g.mayAnswer(c, run, owner) {
+		return runs.ErrNotFound
+	}
 	var given struct {
 		Action  string          `json:"action"`
 		Content json.RawMessage `json:"content"`

@@ -7,13 +7,15 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/runs"
 )
 
 // A client is what is known, in one request, of who sent it and of what it can
 // be sent.
 type client struct {
-	caller    runs.Caller
+	who       auth.Identity
+	caller    runs.Caller // who, as runs know it
 	principal string
 	modern    bool // 2026-07-28: no session, no requests from the server
 	version   string
@@ -29,14 +31,6 @@ type client struct {
 // ends before its response.
 func (c *client) resumable() bool {
 	return c.overHTTP && c.streams && !c.modern && c.version >= mcp.ProtocolVersion20251125
-}
-
-// name sets what the client calls itself, if the caller's authentication says
-// nothing of it.
-func (c *client) name(name string) {
-	if c.caller.Client == "" {
-		c.caller.Client = name
-	}
 }
 
 // Limits of what clients choose and tokens repeat.
@@ -90,20 +84,19 @@ type meta struct {
 
 // modernClient is the client of a request of 2026-07-28, which says in every
 // request what it is.
-func modernClient(caller runs.Caller, p *params) *client {
-	c := &client{caller: caller, principal: principalOf(caller), modern: true, version: p.Meta.ProtocolVersion}
+func modernClient(who auth.Identity, p *params) *client {
+	c := &client{who: who, caller: callerOf(who, clientName(p.Meta.ClientInfo)), principal: principalOf(who),
+		modern: true, version: p.Meta.ProtocolVersion}
 	if p.Meta.Capabilities != nil {
 		c.canAsk, c.canOpen = canAsk(*p.Meta.Capabilities), canOpen(*p.Meta.Capabilities)
 	}
-	c.name(clientName(p.Meta.ClientInfo))
 	return c
 }
 
 // sessionClient is the client of a request in a session.
-func sessionClient(caller runs.Caller, s *session) *client {
-	c := &client{caller: caller, principal: principalOf(caller), version: s.Version, canAsk: s.CanAsk, canOpen: s.CanOpen, session: s, scope: s.Nonce}
-	c.name(s.Client)
-	return c
+func sessionClient(who auth.Identity, s *session) *client {
+	return &client{who: who, caller: callerOf(who, s.Client), principal: principalOf(who),
+		version: s.Version, canAsk: s.CanAsk, canOpen: s.CanOpen, session: s, scope: s.Nonce}
 }
 
 // newSession is the session that an initialize request asks for.

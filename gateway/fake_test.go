@@ -19,6 +19,7 @@ import (
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -441,12 +442,12 @@ func newWorld(t *testing.T, plays map[string]func(*play), change ...func(*gatewa
 	w := &world{T: t, runs: newFakeRuns(t, plays), catalogue: &fakeCatalogue{tools: []backends.Tool{tool("echo")}}}
 	w.opts = gateway.Options{
 		Runs: w.runs, Catalogue: w.catalogue, Key: testKey, Patience: -1, KeepAlive: time.Minute,
-		Authenticate: func(r *http.Request) (runs.Caller, error) {
+		Authenticate: func(r *http.Request) (auth.Identity, error) {
 			name := r.Header.Get("X-Caller")
 			if name == "nobody" {
-				return runs.Caller{}, errors.New("unknown caller")
+				return auth.Identity{}, errors.New("unknown caller")
 			}
-			return runs.Caller{Subject: "user-" + name}, nil
+			return auth.Identity{Subject: "user-" + name}, nil
 		},
 		Logger: slog.New(slog.DiscardHandler),
 	}

@@ -38,6 +38,7 @@ import (
 
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -79,11 +80,12 @@ type Options struct {
 	RetiredKeys [][]byte
 
 	// Authenticate says who sent a request; an error is answered 401, and its
-	// text is not shown. The caller's Subject must not be empty. nil = everybody
-	// is the caller "anonymous".
-	Authenticate func(*http.Request) (runs.Caller, error)
-	// StdioCaller is the caller of ServeStdio. Zero = "anonymous".
-	StdioCaller runs.Caller
+	// text is not shown. The Subject must not be empty. nil = auth.Everybody.
+	Authenticate func(*http.Request) (auth.Identity, error)
+	// StdioIdentity is who sends what ServeStdio reads. Zero = auth.Anonymous.
+	StdioIdentity auth.Identity
+	// Policy says who may do what. nil = the zero one.
+	Policy *auth.Policy
 
 	// Patience is how long a call blocks for a client that cannot be asked,
 	// before it is given a handle on the run instead of its result.
@@ -119,9 +121,9 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.KeepAlive, 15*time.Second)
 	setDefault(&o.ReaskAfter, time.Minute)
 	setDefault(&o.MaxRequest, 8<<20)
-	setDefault(&o.StdioCaller.Subject, anonymous)
+	setDefault(&o.StdioIdentity.Subject, auth.Anonymous)
 	if o.Authenticate == nil {
-		o.Authenticate = func(*http.Request) (runs.Caller, error) { return runs.Caller{Subject: anonymous}, nil }
+		o.Authenticate = auth.Everybody{}.Authenticate
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -132,8 +134,6 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
-
-const anonymous = "anonymous"
 
 func setDefault[T comparable](field *T, value T) {
 	var zero T
@@ -182,6 +182,7 @@ func New(opts Options) (*Gateway, error) {
 	}
 	g.mcp = server.NewMCPServer(opts.Name, opts.Version,
 		server.WithToolCapabilities(true),
+		server.WithToolFilter(g.visible),
 		server.WithRecovery(),
 		server.WithInstructions(g.instructions()))
 	g.http = server.NewStreamableHTTPServer(g.mcp,

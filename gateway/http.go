@@ -19,7 +19,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/gateway/auth"
 )
 
 const sessionHeader = server.HeaderKeySessionID
@@ -35,9 +35,9 @@ func (g *Gateway) serveMCP(w http.ResponseWriter, r *http.Request) {
 	if g.shared(w, r) {
 		return
 	}
-	caller, err := g.opts.Authenticate(r)
-	if err == nil && caller.Subject == "" {
-		err = errors.New("caller without a subject")
+	who, err := g.opts.Authenticate(r)
+	if err == nil && who.Subject == "" {
+		err = errors.New("identity without a subject")
 	}
 	if err != nil {
 		g.log.Info("refusing a request", "remote", r.RemoteAddr, "error", err)
@@ -45,11 +45,12 @@ func (g *Gateway) serveMCP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not authenticated", http.StatusUnauthorized)
 		return
 	}
+	r = r.WithContext(withIdentity(r.Context(), who))
 	switch r.Method {
 	case http.MethodPost:
-		g.post(w, r, caller)
+		g.post(w, r, who)
 	case http.MethodGet:
-		g.get(w, r, caller)
+		g.get(w, r, who)
 	default: // DELETE as well: sessions end by expiring
 		w.Header().Set("Allow", "GET, POST")
 		http.Error(w, r.Method+" is not supported", http.StatusMethodNotAllowed)
@@ -115,7 +116,7 @@ func isLoopback(address string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
-func (g *Gateway) post(w http.ResponseWriter, r *http.Request, caller runs.Caller) {
+func (g *Gateway) post(w http.ResponseWriter, r *http.Request, who auth.Identity) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		http.Error(w, "Content-Type must be application/json", http.StatusUnsupportedMediaType)
 		return
@@ -133,7 +134,7 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request, caller runs.Calle
 	}
 	var p params
 	badParams := json.Unmarshal(orEmpty(m.Params), &p)
-	c, ok := g.identify(w, r, caller, &m, &p)
+	c, ok := g.identify(w, r, who, &m, &p)
 	if !ok {
 		return
 	}
@@ -164,33 +165,33 @@ func acceptsStream(r *http.Request) bool {
 
 // identify finds out which era a request is of and whose it is. It answers
 // requests of the session era that have no session.
-func (g *Gateway) identify(w http.ResponseWriter, r *http.Request, caller runs.Caller, m *message, p *params) (*client, bool) {
+func (g *Gateway) identify(w http.ResponseWriter, r *http.Request, who auth.Identity, m *message, p *params) (*client, bool) {
 	if mcp.IsModernProtocol(p.Meta.ProtocolVersion) || mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion)) {
-		return modernClient(caller, p), true
+		return modernClient(who, p), true
 	}
 	if m.Method == string(mcp.MethodInitialize) {
-		s := newSession(principalOf(caller), newNonce(), p)
+		s := newSession(principalOf(who), newNonce(), p)
 		s.Expires = g.tokens.now().Add(sessionLife).Unix()
 		w.Header().Set(sessionHeader, g.tokens.seal(sessionPurpose, s))
-		return sessionClient(caller, s), true
+		return sessionClient(who, s), true
 	}
-	s, ok := g.sessionOf(w, r, caller)
+	s, ok := g.sessionOf(w, r, who)
 	if !ok {
 		return nil, false
 	}
-	return sessionClient(caller, s), true
+	return sessionClient(who, s), true
 }
 
 // sessionOf opens the session of a request, or answers that there is none: the
 // client then makes a new one.
-func (g *Gateway) sessionOf(w http.ResponseWriter, r *http.Request, caller runs.Caller) (*session, bool) {
+func (g *Gateway) sessionOf(w http.ResponseWriter, r *http.Request, who auth.Identity) (*session, bool) {
 	id := r.Header.Get(sessionHeader)
 	if id == "" {
 		http.Error(w, "missing "+sessionHeader+" header: send initialize first", http.StatusBadRequest)
 		return nil, false
 	}
 	var s session
-	if err := g.tokens.open(sessionPurpose, id, principalOf(caller), &s); err != nil {
+	if err := g.tokens.open(sessionPurpose, id, principalOf(who), &s); err != nil {
 		g.log.Debug("refusing a session", "error", err)
 		http.Error(w, "session not found: send initialize again", http.StatusNotFound)
 		return nil, false
@@ -237,7 +238,7 @@ func (g *Gateway) untilDrain(ctx context.Context) (context.Context, context.Canc
 
 // get serves the two streams that clients of the session era open by GET: one
 // that goes on where another broke, and one for what belongs to no request.
-func (g *Gateway) get(w http.ResponseWriter, r *http.Request, caller runs.Caller) {
+func (g *Gateway) get(w http.ResponseWriter, r *http.Request, who auth.Identity) {
 	if mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion)) {
 		w.Header().Set("Allow", "POST")
 		http.Error(w, "GET is not supported in "+mcp.ProtocolVersion20260728+": use subscriptions/listen", http.StatusMethodNotAllowed)
@@ -247,11 +248,11 @@ func (g *Gateway) get(w http.ResponseWriter, r *http.Request, caller runs.Caller
 		http.Error(w, "Accept must include text/event-stream", http.StatusNotAcceptable)
 		return
 	}
-	s, ok := g.sessionOf(w, r, caller)
+	s, ok := g.sessionOf(w, r, who)
 	if !ok {
 		return
 	}
-	c := sessionClient(caller, s)
+	c := sessionClient(who, s)
 	c.overHTTP, c.streams = true, true
 	if last := r.Header.Get(mcp.HeaderLastEventID); last != "" {
 		g.resume(w, r, c, last)

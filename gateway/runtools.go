@@ -10,6 +10,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -103,16 +104,14 @@ func (g *Gateway) refuse(x *exchange, why string) {
 	x.respond("", g.finish(x.client, failure(&runs.Error{Code: "invalid_arguments", Category: "validation", Message: why})))
 }
 
-// ownRun gets a run of the caller's; a run of somebody else does not exist.
-func (g *Gateway) ownRun(ctx context.Context, x *exchange, id runs.RunID) (*runs.Run, bool) {
+// runFor gets a run with which the caller may do something. To whom may not,
+// it does not exist.
+func (g *Gateway) runFor(ctx context.Context, x *exchange, action auth.Action, id runs.RunID) (*runs.Run, bool) {
 	if id == "" {
 		g.refuse(x, "runId is missing")
 		return nil, false
 	}
-	run, err := g.opts.Runs.Get(ctx, id)
-	if err == nil && run.Caller != x.caller.Subject {
-		err = runs.ErrNotFound
-	}
+	run, err := g.permitted(ctx, x.who, action, id)
 	if err != nil {
 		if !errors.Is(err, runs.ErrNotFound) {
 			g.log.Warn("reading a run", "run", id, "error", err)
@@ -144,7 +143,7 @@ func (g *Gateway) await(ctx context.Context, x *exchange) {
 		g.refuse(x, fmt.Sprintf("waitSeconds must be from 0 to %d", maxWait))
 		return
 	}
-	run, ok := g.ownRun(ctx, x, in.RunID)
+	run, ok := g.runFor(ctx, x, auth.See, in.RunID)
 	if !ok {
 		return
 	}
@@ -152,7 +151,11 @@ func (g *Gateway) await(ctx context.Context, x *exchange) {
 	if run.Closed != nil {
 		patience = -1 // it only has to be read
 	}
-	g.render(ctx, x, x.cursorFor(runs.Started{ID: run.ID}), manner{goesOn: true, patience: &patience})
+	at := x.cursorFor(runs.Started{ID: run.ID})
+	if run.Caller != x.caller.Subject {
+		at.Owner = run.Caller
+	}
+	g.render(ctx, x, at, manner{goesOn: true, patience: &patience})
 }
 
 func (g *Gateway) cancelByTool(ctx context.Context, x *exchange) {
@@ -163,7 +166,7 @@ func (g *Gateway) cancelByTool(ctx context.Context, x *exchange) {
 	if !g.decodeArguments(x, &in) {
 		return
 	}
-	run, ok := g.ownRun(ctx, x, in.RunID)
+	run, ok := g.runFor(ctx, x, auth.Cancel, in.RunID)
 	if !ok {
 		return
 	}
@@ -212,7 +215,7 @@ func (g *Gateway) listByTool(ctx context.Context, x *exchange) {
 	}
 	listed := []listedRun{}
 	for _, r := range found {
-		if r.Caller != x.caller.Subject {
+		if !g.may(x.who, auth.See, &r) {
 			continue
 		}
 		l := listedRun{RunID: r.ID, Tool: r.Tool, Status: r.Status, Started: r.Started, Closed: r.Closed}

@@ -126,15 +126,15 @@ func (c *stdioConn) receive(ctx context.Context, text []byte) {
 func (c *stdioConn) client(m *message, p *params) *client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	caller := c.g.opts.StdioCaller
+	who := c.g.opts.StdioIdentity
 	if m.Method == string(mcp.MethodInitialize) {
-		c.ses = newSession(principalOf(caller), c.listener.id, p)
+		c.ses = newSession(principalOf(who), c.listener.id, p)
 	}
 	var known *client
 	if mcp.IsModernProtocol(p.Meta.ProtocolVersion) || c.ses == nil {
-		known = modernClient(caller, p)
+		known = modernClient(who, p)
 	} else {
-		known = sessionClient(caller, c.ses)
+		known = sessionClient(who, c.ses)
 	}
 	known.streams, known.scope = true, c.listener.id
 	return known
@@ -143,7 +143,7 @@ func (c *stdioConn) client(m *message, p *params) *client {
 // handle has mcp-go handle a message, and sends what it answers unless the
 // exchange, if there is one, has its answer.
 func (c *stdioConn) handle(ctx context.Context, text []byte, x *exchange) {
-	ctx = c.g.mcp.WithContext(ctx, c.listener)
+	ctx = withIdentity(c.g.mcp.WithContext(ctx, c.listener), c.g.opts.StdioIdentity)
 	if x != nil {
 		ctx = withExchange(ctx, x)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -69,9 +70,10 @@ type session struct {
 type cursor struct {
 	claims
 	Run      runs.RunID      `json:"r"`
-	Tool     string          `json:"t"` // that was called
-	Seq      int64           `json:"s"` // of the last event that was rendered
-	ID       json.RawMessage `json:"i"` // of the call
+	Owner    string          `json:"o,omitempty"` // caller of the run; "" = whose token it is
+	Tool     string          `json:"t"`           // that was called
+	Seq      int64           `json:"s"`           // of the last event that was rendered
+	ID       json.RawMessage `json:"i"`           // of the call
 	Token    json.RawMessage `json:"k,omitempty"`
 	Progress float64         `json:"g"`           // the last that was sent; -1 = none
 	Asked    map[string]int  `json:"q,omitempty"` // times each open elicitation was asked
@@ -81,17 +83,19 @@ type cursor struct {
 // A question names an elicitation as it was asked in one call, once.
 type question struct {
 	claims
-	Run  runs.RunID `json:"r"`
-	Gate string     `json:"g"`
-	Call string     `json:"c"`           // digest of the id of the call, as that of a question must be its own
-	Time int        `json:"n"`           // 1 = asked for the first time
-	URL  bool       `json:"u,omitempty"` // the client was asked to open a page
+	Run   runs.RunID `json:"r"`
+	Owner string     `json:"o,omitempty"` // as in a cursor
+	Gate  string     `json:"g"`
+	Call  string     `json:"c"`           // digest of the id of the call, as that of a question must be its own
+	Time  int        `json:"n"`           // 1 = asked for the first time
+	URL   bool       `json:"u,omitempty"` // the client was asked to open a page
 }
 
 // A state is a call of a client that answers by retrying it.
 type state struct {
 	claims
 	Run   runs.RunID     `json:"r"`
+	Owner string         `json:"o,omitempty"` // as in a cursor
 	Tool  string         `json:"t"`
 	Seq   int64          `json:"s"`
 	Asked map[string]int `json:"q"`           // times each elicitation that is open was asked
@@ -157,9 +161,11 @@ func (k signingKey) mac(head string) string {
 	return encode64(m.Sum(nil)[:16])
 }
 
-// principalOf is the caller as tokens name it: the same for all clients of one
-// subject, and not its name.
-func principalOf(c runs.Caller) string { return encode64(digest("principal", c.Subject)[:12]) }
+// principalOf is an identity as tokens name it: the same for all clients of one
+// principal, and not its name.
+func principalOf(who auth.Identity) string {
+	return encode64(digest("principal", who.Principal())[:12])
+}
 
 // derivedID is the ID of the run that a call stands for, whichever replica
 // gets it. It need not be secret: who may see a run is asked of its caller.

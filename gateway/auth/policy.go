@@ -1,0 +1,121 @@
+package auth
+
+import (
+	"fmt"
+	"path"
+	"slices"
+)
+
+// An Action is what somebody wants to do.
+type Action string
+
+// The actions.
+const (
+	Call   Action = "call"   // a tool, or see that it exists
+	See    Action = "see"    // a run, with its questions and its result
+	Answer Action = "answer" // a question of a run
+	Cancel Action = "cancel" // a run
+	// Repair is to answer what a run asks its operators: what is to become of
+	// a step that could not be undone.
+	Repair Action = "repair"
+)
+
+// An Object is what is acted on.
+type Object struct {
+	Tool  string // name under which clients see it: of a backend's tool, or the composite tool of a run
+	Owner string // of a run: Identity.Principal of its caller; unused for Call
+}
+
+// A Policy says who may do what. Its zero value: everybody may call everything,
+// and sees, answers, repairs and cancels their own runs. A nil Policy is the
+// zero one. It is not changed once it is in use.
+type Policy struct {
+	// Issuer is whose subjects the grants name, "" = this installation. A
+	// subject of any other is named in full, ISSUER#SUBJECT.
+	Issuer string
+	// Rules say who may call which tools. nil = everybody all of them; with
+	// rules, what none allows is denied.
+	Rules []Rule
+	// Operators see, cancel and repair runs of others. Where there are none,
+	// everybody repairs their own runs; otherwise only operators do.
+	Operators []Grant
+	// Approvers see and answer runs of others.
+	Approvers []Grant
+}
+
+// A Rule lets some call some tools.
+type Rule struct {
+	Grant
+	Composites []string // composite tools with runAs: composite, for the tools of their steps; patterns
+}
+
+// A Grant is for tools, and for whoever is named in it or is in one of its
+// groups.
+type Grant struct {
+	Tools    []string // names as clients see them, or patterns as in path.Match: *, ?, [a-z]
+	Groups   []string // "*" = everybody
+	Subjects []string
+}
+
+// May reports whether somebody may do something. It is the one place that
+// checks permission.
+func (p *Policy) May(who Identity, action Action, on Object) bool {
+	if p == nil {
+		p = &Policy{}
+	}
+	own := on.Owner != "" && on.Owner == who.Principal()
+	switch action {
+	case Call:
+		return p.Rules == nil || slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.allows(p, who, on.Tool) })
+	case See:
+		return own || p.granted(p.Operators, who, on) || p.granted(p.Approvers, who, on)
+	case Answer:
+		return own || p.granted(p.Approvers, who, on)
+	case Cancel:
+		return own || p.granted(p.Operators, who, on)
+	case Repair:
+		return own && len(p.Operators) == 0 || p.granted(p.Operators, who, on)
+	}
+	return false
+}
+
+func (p *Policy) granted(grants []Grant, who Identity, on Object) bool {
+	return slices.ContainsFunc(grants, func(g Grant) bool { return g.covers(on.Tool) && g.names(p, who) })
+}
+
+func (r Rule) allows(p *Policy, who Identity, tool string) bool {
+	if !r.covers(tool) {
+		return false
+	}
+	if who.Issuer == compositeIssuer {
+		return matchesAny(r.Composites, who.Subject)
+	}
+	return r.names(p, who)
+}
+
+func (g Grant) covers(tool string) bool { return matchesAny(g.Tools, tool) }
+
+func (g Grant) names(p *Policy, who Identity) bool {
+	for _, group := range g.Groups {
+		if group == "*" || slices.Contains(who.Groups, group) {
+			return true
+		}
+	}
+	known := who.Issuer == p.Issuer && slices.Contains(g.Subjects, who.Subject)
+	return known || slices.Contains(g.Subjects, who.Principal())
+}
+
+func matchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		ok, err := path.Match(pattern, name)
+		return ok && err == nil
+	})
+}
+
+// CheckPattern says what is wrong with a pattern of names.
+func CheckPattern(pattern string) error {
+	if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+		return fmt.Errorf("%q is not a name or pattern, such as get_*", pattern)
+	}
+	return nil
+}

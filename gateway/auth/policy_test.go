@@ -1,0 +1,132 @@
+package auth_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure/gateway/auth"
+)
+
+const idp = "https://idp.example.com"
+
+// TestPolicy: what the zero policy allows, what rules deny, and whom grants
+// name.
+func TestPolicy(t *testing.T) {
+	t.Parallel()
+	var (
+		alice    = auth.Identity{Issuer: idp, Subject: "alice", Groups: []string{"dev"}}
+		mallory  = auth.Identity{Issuer: "https://evil.example.com", Subject: "alice"}
+		operator = auth.Identity{Issuer: idp, Subject: "olga", Groups: []string{"ops"}}
+		approver = auth.Identity{Issuer: idp, Subject: "anna"}
+		local    = auth.Identity{Subject: "alice"}
+	)
+	rule := func(g auth.Grant, composites ...string) auth.Rule { return auth.Rule{Grant: g, Composites: composites} }
+	zero := &auth.Policy{}
+	closed := &auth.Policy{Rules: []auth.Rule{}}
+	policy := &auth.Policy{
+		Issuer: idp,
+		Rules: []auth.Rule{
+			rule(auth.Grant{Tools: []string{"deploy", "repo_*"}, Groups: []string{"dev", "release"}}),
+			rule(auth.Grant{Tools: []string{"audit"}, Subjects: []string{"anna", "https://other.example.com#bob"}}),
+			rule(auth.Grant{Tools: []string{"help"}, Groups: []string{"*"}}),
+			rule(auth.Grant{Tools: []string{"prod_write"}}, "deploy*"),
+		},
+		Operators: []auth.Grant{{Tools: []string{"dep*"}, Groups: []string{"ops"}}},
+		Approvers: []auth.Grant{{Tools: []string{"deploy"}, Subjects: []string{"anna"}}},
+	}
+	tool := func(name string) auth.Object { return auth.Object{Tool: name} }
+	run := auth.Object{Tool: "deploy", Owner: alice.Principal()}
+	for _, tc := range []struct {
+		what   string
+		policy *auth.Policy
+		who    auth.Identity
+		action auth.Action
+		on     auth.Object
+		may    bool
+	}{
+		{"no policy: everybody calls", nil, alice, auth.Call, tool("x"), true},
+		{"no policy: a composite calls", nil, auth.Composite("c"), auth.Call, tool("x"), true},
+		{"no policy: own run", nil, alice, auth.See, run, true},
+		{"no policy: run of another", nil, operator, auth.See, run, false},
+		{"zero policy: answers their own", zero, alice, auth.Answer, run, true},
+		{"zero policy: repairs their own", zero, alice, auth.Repair, run, true},
+		{"zero policy: cancels their own", zero, alice, auth.Cancel, run, true},
+		{"same subject, other issuer", zero, mallory, auth.See, run, false},
+		{"same subject, no issuer", zero, local, auth.Answer, run, false},
+		{"a run without an owner is nobody's", zero, auth.Identity{}, auth.See, tool("deploy"), false},
+		{"no rule: nobody calls", closed, alice, auth.Call, tool("x"), false},
+
+		{"by group", policy, alice, auth.Call, tool("deploy"), true},
+		{"by group and pattern", policy, alice, auth.Call, tool("repo_log"), true},
+		{"pattern is not a prefix", policy, alice, auth.Call, tool("my_repo_log"), false},
+		{"other tool", policy, alice, auth.Call, tool("audit"), false},
+		{"by subject", policy, approver, auth.Call, tool("audit"), true},
+		{"by subject of another issuer", policy, auth.Identity{Issuer: "https://other.example.com", Subject: "bob"}, auth.Call, tool("audit"), true},
+		{"subject of the wrong issuer", policy, auth.Identity{Issuer: "https://evil.example.com", Subject: "anna"}, auth.Call, tool("audit"), false},
+		{"everybody", policy, mallory, auth.Call, tool("help"), true},
+		{"a composite by its grant", policy, auth.Composite("deploy_all"), auth.Call, tool("prod_write"), true},
+		{"a composite without a grant", policy, auth.Composite("audit"), auth.Call, tool("prod_write"), false},
+		{"a composite is not everybody", policy, auth.Composite("audit"), auth.Call, tool("help"), false},
+		{"a composite's grant is not its caller's", policy, alice, auth.Call, tool("prod_write"), false},
+		{"a user by the name of a composite", policy, auth.Identity{Issuer: idp, Subject: "deploy"}, auth.Call, tool("prod_write"), false},
+
+		{"operator sees", policy, operator, auth.See, run, true},
+		{"operator cancels", policy, operator, auth.Cancel, run, true},
+		{"operator repairs", policy, operator, auth.Repair, run, true},
+		{"operator does not answer", policy, operator, auth.Answer, run, false},
+		{"operator of other tools", policy, operator, auth.See, auth.Object{Tool: "audit", Owner: alice.Principal()}, false},
+		{"approver sees", policy, approver, auth.See, run, true},
+		{"approver answers", policy, approver, auth.Answer, run, true},
+		{"approver does not cancel", policy, approver, auth.Cancel, run, false},
+		{"owner still answers", policy, alice, auth.Answer, run, true},
+		{"owner does not repair where there are operators", policy, alice, auth.Repair, run, false},
+		{"unknown action", policy, alice, "delete", run, false},
+	} {
+		if got := tc.policy.May(tc.who, tc.action, tc.on); got != tc.may {
+			t.Errorf("%s: May(%s, %s, %v) = %v", tc.what, tc.who.Principal(), tc.action, tc.on, got)
+		}
+	}
+}
+
+// TestPrincipal: two identities never share a principal, and a policy judges
+// what is left of one as it judges the whole.
+func TestPrincipal(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 300)
+	identities := []auth.Identity{
+		{Subject: "alice"},
+		{Issuer: idp, Subject: "alice"},
+		{Issuer: "https://idp.example.org", Subject: "alice"},
+		{Issuer: idp, Subject: "a#lice"},
+		{Issuer: idp, Subject: long + "1"},
+		{Issuer: idp, Subject: long + "2"},
+		auth.Composite("alice"),
+	}
+	seen := map[string]bool{}
+	for _, who := range identities {
+		p := who.Principal()
+		if seen[p] || len(p) > 200 {
+			t.Errorf("principal %q of %+v is taken or too long", p, who)
+		}
+		seen[p] = true
+		back := auth.FromPrincipal(p, nil)
+		if back.Principal() != p {
+			t.Errorf("FromPrincipal(%q) has principal %q", p, back.Principal())
+		}
+		if len(who.Subject) < 200 && (back.Issuer != who.Issuer || back.Subject != who.Subject) {
+			t.Errorf("FromPrincipal(%q) = %+v, want %+v", p, back, who)
+		}
+	}
+	if auth.Plain("https://idp#alice") || auth.Plain("") || !auth.Plain("alice") {
+		t.Error("Plain tells the wrong names apart")
+	}
+}
+
+func TestCheckPattern(t *testing.T) {
+	t.Parallel()
+	for pattern, ok := range map[string]bool{"get_*": true, "a[bc]": true, "": false, "a[": false} {
+		if err := auth.CheckPattern(pattern); (err == nil) != ok {
+			t.Errorf("CheckPattern(%q) = %v", pattern, err)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/runs"
+)
+
+type identityKey struct{}
+
+func withIdentity(ctx context.Context, who auth.Identity) context.Context {
+	return context.WithValue(ctx, identityKey{}, who)
+}
+
+func identityFrom(ctx context.Context) auth.Identity {
+	who, _ := ctx.Value(identityKey{}).(auth.Identity)
+	return who
+}
+
+// callerOf is an identity as a run keeps it. The client is what the program
+// says of itself, if the identity's credentials say nothing of it.
+func callerOf(who auth.Identity, client string) runs.Caller {
+	return runs.Caller{Subject: who.Principal(), Groups: who.Groups, Client: cmp.Or(who.Client, client)}
+}
+
+// may reports whether somebody may do something with a run.
+func (g *Gateway) may(who auth.Identity, action auth.Action, run *runs.Run) bool {
+	return g.opts.Policy.May(who, action, auth.Object{Tool: run.Tool, Owner: run.Caller})
+}
+
+// permitted gets a run with which somebody may do something; to others it is
+// runs.ErrNotFound, as if it did not exist.
+func (g *Gateway) permitted(ctx context.Context, who auth.Identity, action auth.Action, id runs.RunID) (*runs.Run, error) {
+	run, err := g.opts.Runs.Get(ctx, id)
+	if err == nil && !g.may(who, action, run) {
+		return nil, runs.ErrNotFound
+	}
+	return run, err
+}
+
+// mayAnswer reports whether a client may answer the questions of a run, of
+// which it has a token. Owner is the run's caller, "" = the client's own.
+func (g *Gateway) mayAnswer(c *client, id runs.RunID, owner string) bool {
+	tool, _, _ := strings.Cut(string(id), "/")
+	return g.may(c.who, auth.Answer, &runs.Run{ID: id, Tool: tool, Caller: cmp.Or(owner, c.caller.Subject)})
+}
+
+// visible are the tools that the sender of a request may call. mcp-go asks it
+// for tools/list and before every call, so that the others do not exist.
+func (g *Gateway) visible(ctx context.Context, tools []mcp.Tool) []mcp.Tool {
+	who := identityFrom(ctx)
+	return slices.DeleteFunc(slices.Clone(tools), func(t mcp.Tool) bool {
+		_, builtIn := g.runTools[t.Name]
+		return !builtIn && !g.opts.Policy.May(who, auth.Call, auth.Object{Tool: t.Name})
+	})
+}
