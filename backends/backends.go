@@ -42,6 +42,7 @@ type EffectRule struct {
 	Tool        string // glob over the tool's original name, e.g. get_*
 	Class       string // read, idempotent, keyed, unsafe
 	KeyArgument string // for keyed: the argument that takes the key; "" = _meta only
+	OnUnknown   string // for unsafe: fail or ask; "" = fail
 }
 
 // A Tool is one entry of the catalogue.
@@ -56,7 +57,8 @@ type Tool struct {
 	Annotations  Annotations
 	Effect       string // class, never empty
 	KeyArgument  string
-	Hidden       bool // not shown to clients; steps may call it
+	OnUnknown    string // of an unsafe tool: what follows an unknown outcome, fail or ask; "" = fail
+	Hidden       bool   // not shown to clients; steps may call it
 }
 
 // Annotations are a tool's own hints. A nil hint was not given.

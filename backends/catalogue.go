@@ -240,31 +240,41 @@ func (c Config) tool(l listedTool) Tool {
 	if string(t.OutputSchema) == "null" {
 		t.OutputSchema = nil
 	}
-	t.Effect, t.KeyArgument = c.effect(l.Name, t.Annotations)
+	rule := c.effect(l.Name, t.Annotations)
+	t.Effect, t.KeyArgument, t.OnUnknown = rule.Class, rule.KeyArgument, rule.OnUnknown
 	return t
 }
 
-// effect gives a tool its class: the first rule that matches, else the
-// backend's own hints if they are trusted, else unsafe.
-func (c Config) effect(tool string, hints Annotations) (class, keyArgument string) {
+// effect gives what is said of a tool: the first rule that matches, else the
+// backend's own hints if they are trusted, else that it is unsafe.
+func (c Config) effect(tool string, hints Annotations) EffectRule {
 	for _, r := range c.Effects {
 		if ok, _ := path.Match(r.Tool, tool); ok {
-			return r.Class, r.KeyArgument
+			return r
 		}
 	}
 	isTrue := func(hint *bool) bool { return hint != nil && *hint }
 	switch {
 	case c.TrustAnnotations && isTrue(hints.ReadOnlyHint):
-		return effectRead, ""
+		return EffectRule{Class: effectRead}
 	case c.TrustAnnotations && isTrue(hints.IdempotentHint):
-		return effectIdempotent, ""
+		return EffectRule{Class: effectIdempotent}
 	}
-	return effectUnsafe, ""
+	return EffectRule{Class: effectUnsafe}
 }
 
 func (r EffectRule) check() error {
 	if _, err := path.Match(r.Tool, ""); err != nil || r.Tool == "" {
 		return fmt.Errorf("effect rule: tool %q is not a glob such as get_*", r.Tool)
+	}
+	switch r.OnUnknown {
+	case "", "fail":
+	case "ask":
+		if r.Class != effectUnsafe {
+			return fmt.Errorf("effect rule for %s: onUnknown belongs to class unsafe; what is %s is called again", r.Tool, r.Class)
+		}
+	default:
+		return fmt.Errorf("effect rule for %s: onUnknown %q: use fail or ask", r.Tool, r.OnUnknown)
 	}
 	switch r.Class {
 	case effectRead, effectIdempotent, effectUnsafe:

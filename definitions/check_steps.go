@@ -51,6 +51,7 @@ var fieldsOfType = []struct {
 }{
 	{"tool", ToolStep, func(s *Step) bool { return s.Tool != "" }},
 	{"arguments", ToolStep, func(s *Step) bool { return s.Arguments != nil }},
+	{"onUnknown", ToolStep, func(s *Step) bool { return s.OnUnknown != "" }},
 	{"compensate", ToolStep, func(s *Step) bool { return s.Compensate != nil }},
 	{"message", ElicitationStep, func(s *Step) bool { return s.Message != "" }},
 	{"schema", ElicitationStep, func(s *Step) bool { return s.Schema != nil }},
@@ -102,6 +103,9 @@ func (c *checker) toolStep(n node) {
 		c.stepErrorf(n, "tool", "required", "tool is required: the name of the tool to call")
 	default:
 		c.toolName(n, "tool", tool)
+	}
+	if !slices.Contains([]OnUnknown{"", FailUnknown, Ask}, n.step.OnUnknown) {
+		c.stepErrorf(n, "onUnknown", "on-unknown", "onUnknown %q is not known; known are fail and ask", n.step.OnUnknown)
 	}
 	c.compensation(n)
 }

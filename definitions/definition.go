@@ -112,6 +112,10 @@ type Step struct {
 	Tool      string         `yaml:"tool,omitempty" json:"tool,omitempty"`           // exposed name, or backend.originalName
 	Arguments map[string]any `yaml:"arguments,omitempty" json:"arguments,omitempty"` // strings at any depth are templates
 
+	// OnUnknown says what follows when nobody knows whether the call was
+	// executed. "" = what is said of the tool.
+	OnUnknown OnUnknown `yaml:"onUnknown,omitempty" json:"onUnknown,omitempty"`
+
 	// Compensate undoes a completed tool step when the run fails, is cancelled
 	// or is declined after it. nil = nothing to undo.
 	Compensate *Compensation `yaml:"compensate,omitempty" json:"compensate,omitempty"`
@@ -189,6 +193,16 @@ type Annotations struct {
 	OpenWorldHint   *bool  `yaml:"openWorldHint,omitempty" json:"openWorldHint,omitempty"`
 }
 
+// OnUnknown says what follows when nobody knows whether a call of an unsafe tool
+// was executed.
+type OnUnknown string
+
+// What may follow. "" means FailUnknown.
+const (
+	FailUnknown OnUnknown = "fail" // the step fails
+	Ask         OnUnknown = "ask"  // the run waits for a person to say what happened
+)
+
 // An Effect is what the operator says that calling a tool does. It decides
 // what may follow an outcome that is not known.
 type Effect string
@@ -212,6 +226,7 @@ type Tool struct {
 	Annotations  *Annotations    `json:"annotations,omitempty"`
 	Effect       Effect          `json:"effect,omitempty"`
 	KeyArgument  string          `json:"keyArgument,omitempty"` // of a keyed tool; "" = _meta only
+	OnUnknown    OnUnknown       `json:"onUnknown,omitempty"`   // of an unsafe tool, where the step does not say it
 }
 
 // Tools finds a tool by the name that a step uses: the exposed name, or

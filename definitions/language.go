@@ -81,6 +81,7 @@ var keywords = map[string]keyword{
 	"Step.defaultResults": {"Stands in for the output when the step is skipped, or has failed and continues. Taken as it is: no templates.", nil},
 	"Step.tool":           {"The tool to call: its name as it is offered, or backend.originalName.", facts{"pattern": toolPattern.String()}},
 	"Step.arguments":      {"Arguments of the call. Texts at any depth are templates; a text that is exactly one {{ }} keeps its value's type where the tool's schema asks for it.", nil},
+	"Step.onUnknown":      {"What follows when nobody knows whether the call of an unsafe tool was executed: the step fails, or the run waits for a person to say. Without it, what the configuration says of the tool.", facts{"enum": texts([]string{string(FailUnknown), string(Ask)})}},
 	"Step.compensate":     {"A call that undoes this step when the run fails, is cancelled or is declined after it.", nil},
 	"Step.message":        {"What the person is asked." + templateHint, facts{"minLength": 1}},
 	"Step.schema": {"JSON Schema of the answer: an object of simple fields, from which clients make a form.", facts{

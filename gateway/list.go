@@ -251,6 +251,7 @@ func (g *Gateway) findTool(name string) (definitions.Tool, bool) {
 		OutputSchema: t.OutputSchema,
 		Annotations:  &hints,
 		Effect:       definitions.Effect(t.Effect),
+		OnUnknown:    definitions.OnUnknown(t.OnUnknown),
 		KeyArgument:  t.KeyArgument,
 	}, true
 }

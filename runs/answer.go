@@ -58,21 +58,16 @@ func checked(a Answer, gate Elicitation) (workflows.Answer, error) {
 		AnsweredBy:    a.By,
 		AnswerID:      randomName(26),
 	}
-	switch a.Action {
-	case workflows.Decline, workflows.Cancel:
-		return signal, nil // content means nothing here
-	case workflows.Accept:
-	default:
-		return signal, &InvalidAnswerError{fmt.Sprintf("unknown action %q: answer with accept, decline or cancel", a.Action)}
-	}
-	signal.Content = a.Content
-	if len(signal.Content) == 0 {
-		signal.Content = json.RawMessage("{}")
+	if a.Action == workflows.Accept { // otherwise content means nothing
+		signal.Content = a.Content
+		if len(signal.Content) == 0 {
+			signal.Content = json.RawMessage("{}")
+		}
 	}
 	if n := len(signal.Content); n > definitions.MaxAnswerSize {
 		return signal, &InvalidAnswerError{fmt.Sprintf("the answer has %d bytes; the limit is %d", n, definitions.MaxAnswerSize)}
 	}
-	if err := definitions.CheckAnswer(gate.Schema, signal.Content); err != nil {
+	if err := workflows.CheckAnswer(signal, gate.Kind, gate.Schema); err != nil {
 		return signal, &InvalidAnswerError{err.Error()}
 	}
 	return signal, nil

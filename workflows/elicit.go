@@ -22,6 +22,7 @@ const (
 // A gate is an open elicitation.
 type gate struct {
 	index   int // in State.Elicitations
+	kind    ElicitationKind
 	schema  json.RawMessage
 	answers workflow.Channel // of Answer; valid ones only
 }
@@ -50,7 +51,7 @@ func (r *run) take(ctx workflow.Context, a Answer) {
 	if !open {
 		return
 	}
-	if err := checkAnswer(a, g.schema); err != nil {
+	if err := CheckAnswer(a, g.kind, g.schema); err != nil {
 		workflow.GetLogger(ctx).Warn("answer refused", "elicitation", a.ElicitationID, "by", a.AnsweredBy, "reason", err.Error())
 		return
 	}
@@ -58,14 +59,20 @@ func (r *run) take(ctx workflow.Context, a Answer) {
 	g.answers.SendAsync(a)
 }
 
-func checkAnswer(a Answer, schema json.RawMessage) error {
+// CheckAnswer says what is wrong with an answer to an elicitation of a kind and
+// schema.
+func CheckAnswer(a Answer, kind ElicitationKind, schema json.RawMessage) error {
 	switch a.Action {
 	case Decline, Cancel:
 		return nil
 	case Accept:
-		return definitions.CheckAnswer(schema, a.Content)
+	default:
+		return fmt.Errorf("unknown action %q: answer with accept, decline or cancel", a.Action)
 	}
-	return fmt.Errorf("unknown action %q", a.Action)
+	if err := definitions.CheckAnswer(schema, a.Content); err != nil || kind != Reconciliation {
+		return err
+	}
+	return checkReconciled(a.Content)
 }
 
 // elicit executes an elicitation step: it asks, and waits.
@@ -159,7 +166,7 @@ func (r *run) open(ctx workflow.Context, e Elicitation, limit time.Duration) *ga
 		}
 	}
 	r.state.Elicitations = append(r.state.Elicitations, e)
-	g := &gate{index: len(r.state.Elicitations) - 1, schema: e.Schema, answers: workflow.NewBufferedChannel(ctx, 1)}
+	g := &gate{index: len(r.state.Elicitations) - 1, kind: e.Kind, schema: e.Schema, answers: workflow.NewBufferedChannel(ctx, 1)}
 	r.gates[e.ID] = g
 	r.nextBytes += openBytes(e)
 	r.publish(ctx, Waiting)
@@ -188,6 +195,7 @@ func (r *run) close(ctx workflow.Context, g *gate, state ElicitationState, a Ans
 	delete(r.gates, e.ID)
 	r.nextBytes -= openBytes(*e)
 	e.State, e.Action, e.By, e.AnswerID, e.Schema = state, a.Action, a.AnsweredBy, a.AnswerID, nil
+	e.Call = nil
 	if r.failure != nil || r.root.Err() != nil {
 		return // finish publishes
 	}
@@ -201,7 +209,11 @@ func (r *run) close(ctx workflow.Context, g *gate, state ElicitationState, a Ans
 // openBytes is what an open elicitation takes in the input of the execution
 // that continues the run.
 func openBytes(e Elicitation) int {
-	return PayloadSize(e.Message) + PayloadSize(e.Schema) + entryBytes
+	size := PayloadSize(e.Message) + PayloadSize(e.Schema) + entryBytes
+	if e.Call != nil {
+		size += PayloadSize(e.Call.Arguments) + entryBytes
+	}
+	return size
 }
 
 func (r *run) openElicitations() []Elicitation {

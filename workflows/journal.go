@@ -69,7 +69,7 @@ func (r *run) recordEnd(path string, out outcome) {
 }
 
 func (r *run) note(path string, e JournalEntry) {
-	if was, ok := r.continued(path); ok {
+	if was, ok := r.continued(path); ok && was.Unsettled == nil {
 		e.Order = was.Order
 	} else {
 		r.order++
@@ -79,6 +79,9 @@ func (r *run) note(path string, e JournalEntry) {
 	r.nextBytes += len(path) + len(e.ArgumentsDigest) + len(e.Result) + entryBytes
 	if e.Error != nil {
 		r.nextBytes += PayloadSize(e.Error.Message)
+	}
+	if u := e.Unsettled; u != nil {
+		r.nextBytes += PayloadSize(u.Error.Message) + PayloadSize(u.Call.Arguments) + entryBytes
 	}
 }
 

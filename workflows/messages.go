@@ -29,7 +29,7 @@ const (
 	AttrVersion = "PerdureVersion"
 	AttrStatus  = "PerdureStatus" // a Status
 	AttrCaller  = "PerdureCaller"
-	AttrWaiting = "PerdureWaiting" // what the run waits for: approval, compensation; unset = nothing
+	AttrWaiting = "PerdureWaiting" // what the run waits for: approval, compensation, reconciliation; unset = nothing
 )
 
 // A Status is the state of a run.
@@ -80,10 +80,11 @@ type RunInput struct {
 // arguments is still the same.
 type JournalEntry struct {
 	ArgumentsDigest string          `json:"argumentsDigest"`
-	Result          json.RawMessage `json:"result,omitempty"`  // a ToolResult, an Answer of an elicitation, or the end of a wait or of a forEach's time
-	Error           *Error          `json:"error,omitempty"`   // why the step failed
-	Skipped         bool            `json:"skipped,omitempty"` // its condition was false
-	Order           int             `json:"order,omitempty"`   // in which entries were recorded, from 1
+	Result          json.RawMessage `json:"result,omitempty"`    // a ToolResult, an Answer of an elicitation, or the end of a wait or of a forEach's time
+	Error           *Error          `json:"error,omitempty"`     // why the step failed
+	Skipped         bool            `json:"skipped,omitempty"`   // its condition was false
+	Order           int             `json:"order,omitempty"`     // in which entries were recorded, from 1
+	Unsettled       *Unsettled      `json:"unsettled,omitempty"` // the call was sent and must be reconciled before anything else
 }
 
 // RunResult is what a completed run returns.
@@ -194,6 +195,10 @@ const (
 	// that it was undone by hand, decline that it shall be tried again, cancel
 	// that it shall stay.
 	Compensation ElicitationKind = "compensation"
+	// Reconciliation is for operators: nobody knows whether a call was executed.
+	// The content of an accepted answer is a Reconciled; any other lets the step
+	// fail.
+	Reconciliation ElicitationKind = "reconciliation"
 )
 
 // An Elicitation is a question to a person, as it stands in the run's memo.
@@ -211,6 +216,7 @@ type Elicitation struct {
 	Action   string           `json:"action,omitempty"` // of the answer that won
 	By       string           `json:"by,omitempty"`
 	AnswerID string           `json:"answerId,omitempty"`
+	Call     *ParkedCall      `json:"call,omitempty"` // that it is about; kept while open
 }
 
 // State is what a run tells of itself through its memo.

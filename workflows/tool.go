@@ -61,7 +61,8 @@ func (r *run) callTool(ctx workflow.Context, n *definitions.Node, at place) outc
 		return outcome{status: stepFailed, err: &Error{Code: "arguments_too_large", Category: CategoryLimit,
 			Message: fmt.Sprintf("step %s: the arguments have %d bytes; the limit is %d", at.path, n, MaxResultSize)}}
 	}
-	result, failure := r.call(ctx, request{tool: tool, path: at.path, args: args, limit: timeout(n.Step), onError: n.Step.OnError})
+	result, failure := r.call(ctx, request{tool: tool, path: at.path, args: args, limit: timeout(n.Step), onError: n.Step.OnError,
+		onUnknown: cmp.Or(n.Step.OnUnknown, tool.OnUnknown)})
 	if failure != nil {
 		return outcome{status: stepFailed, err: failure}
 	}
@@ -75,16 +76,18 @@ func (r *run) callTool(ctx workflow.Context, n *definitions.Node, at place) outc
 
 // A request is what a run wants of a tool.
 type request struct {
-	tool    definitions.Tool
-	path    string          // of the step
-	keyPath string          // for which the key is made; "" = path
-	args    json.RawMessage // canonical
-	limit   time.Duration   // all attempts together
-	onError *definitions.OnError
+	tool      definitions.Tool
+	path      string          // of the step
+	keyPath   string          // for which the key is made; "" = path
+	args      json.RawMessage // canonical
+	limit     time.Duration   // all attempts together
+	onError   *definitions.OnError
+	onUnknown definitions.OnUnknown
 }
 
 // call is the one way from a run to a backend tool. What an earlier execution
-// has recorded is not called again.
+// has recorded is not called again, and what was sent without anybody knowing
+// what came of it is not called before that is settled.
 func (r *run) call(ctx workflow.Context, q request) (ToolResult, *Error) {
 	digest := digestOf(q.args)
 	var result ToolResult
@@ -92,32 +95,60 @@ func (r *run) call(ctx workflow.Context, q request) (ToolResult, *Error) {
 		r.record(q.path, digest, was)
 		return result, nil
 	}
-	if err := r.waitWhileDraining(ctx); err != nil {
-		return ToolResult{}, q.failure(err)
-	}
-	if err := r.checkHistory(ctx, q.path); err != nil {
-		return ToolResult{}, err
-	}
-	if err := r.pending.Acquire(ctx, 1); err != nil {
-		return ToolResult{}, q.failure(err)
-	}
-	defer r.pending.Release(1)
-	r.inFlight++
-	err := r.perform(ctx, q, ToolCall{
-		RunID: r.id, StepID: topLevel(q.path), StepPath: q.path,
-		Tool: q.tool.Name, Backend: q.tool.Backend, Original: q.tool.Original,
-		Arguments: q.args, Effect: q.tool.Effect, KeyArgument: q.tool.KeyArgument,
-		IdempotencyKey: idempotencyKey(r.in.Lineage, cmp.Or(q.keyPath, q.path), digest),
-		MaxAttempts:    attempts(q.onError), Caller: r.in.Caller,
-	}, &result)
-	r.inFlight--
-	if err != nil {
-		return ToolResult{}, q.failure(err)
+	u := r.unsettledBefore(q)
+	for times := 1; ; times++ {
+		if u == nil {
+			sent, failure := r.send(ctx, q, digest, &result)
+			if failure == nil {
+				break
+			}
+			if failure.Category != CategoryOutcomeUnknown {
+				return ToolResult{}, failure
+			}
+			u = &Unsettled{Call: sent, Error: *failure, Times: times}
+		}
+		known, again, failure := r.reconcile(ctx, q, u)
+		if failure != nil {
+			return ToolResult{}, failure
+		}
+		if !again {
+			result = known
+			break
+		}
+		times, u = u.Times, nil
 	}
 	if recorded, err := json.Marshal(result); err == nil {
 		r.record(q.path, digest, recorded)
 	}
 	return result, nil
+}
+
+// send makes a call as soon as there is room for it.
+func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolResult) (ParkedCall, *Error) {
+	if err := r.waitWhileDraining(ctx); err != nil {
+		return ParkedCall{}, q.failure(err)
+	}
+	if err := r.checkHistory(ctx, q.path); err != nil {
+		return ParkedCall{}, err
+	}
+	if err := r.pending.Acquire(ctx, 1); err != nil {
+		return ParkedCall{}, q.failure(err)
+	}
+	defer r.pending.Release(1)
+	key := idempotencyKey(r.in.Lineage, cmp.Or(q.keyPath, q.path), digest)
+	sent := newParkedCall(ctx, q, key)
+	r.inFlight++
+	err := r.perform(ctx, q, ToolCall{
+		RunID: r.id, StepID: topLevel(q.path), StepPath: q.path,
+		Tool: q.tool.Name, Backend: q.tool.Backend, Original: q.tool.Original,
+		Arguments: q.args, Effect: q.tool.Effect, KeyArgument: q.tool.KeyArgument,
+		IdempotencyKey: key, MaxAttempts: attempts(q.onError), Caller: r.in.Caller,
+	}, result)
+	r.inFlight--
+	if err != nil {
+		return sent, q.failure(err)
+	}
+	return sent, nil
 }
 
 // perform makes the call: inside the workflow task where it is a quick

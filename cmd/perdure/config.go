@@ -92,6 +92,7 @@ type effectRule struct {
 	Tool        string `yaml:"tool"`
 	Class       string `yaml:"class"`
 	KeyArgument string `yaml:"keyArgument"`
+	OnUnknown   string `yaml:"onUnknown"`
 }
 
 type aggregation struct {

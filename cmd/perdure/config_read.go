@@ -265,7 +265,16 @@ func (r *configReader) effects(p keyPath, rules []*effectRule) []backends.Effect
 		default:
 			r.errorf(p.to("class"), "effects", "%q is not a class; use read, idempotent, keyed or unsafe", rule.Class)
 		}
-		out = append(out, backends.EffectRule{Tool: rule.Tool, Class: rule.Class, KeyArgument: rule.KeyArgument})
+		switch definitions.OnUnknown(rule.OnUnknown) {
+		case "", definitions.FailUnknown:
+		case definitions.Ask:
+			if rule.Class != string(definitions.Unsafe) {
+				r.errorf(p.to("onUnknown"), "effects", "belongs to class unsafe; what is %s is called again", rule.Class)
+			}
+		default:
+			r.errorf(p.to("onUnknown"), "effects", "%q is not known; use fail or ask", rule.OnUnknown)
+		}
+		out = append(out, backends.EffectRule{Tool: rule.Tool, Class: rule.Class, KeyArgument: rule.KeyArgument, OnUnknown: rule.OnUnknown})
 	}
 	return out
 }

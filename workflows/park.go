@@ -1,0 +1,41 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// A ParkedCall is the call about which a run waits for a person.
+type ParkedCall struct {
+	Tool      string          `json:"tool"`                // as the step names it
+	Arguments json.RawMessage `json:"arguments,omitempty"` // none if they have more than 16 KB
+	Key       string          `json:"key"`                 // with which the call was sent, in _meta as perdure/idempotency-key
+	Sent      time.Time       `json:"sent"`                // when it was handed over to be sent
+}
+
+// maxParkedArguments bounds the arguments of a call that are shown, in bytes.
+const maxParkedArguments = 16 << 10
+
+func newParkedCall(ctx workflow.Context, q request, key string) ParkedCall {
+	c := ParkedCall{Tool: q.tool.Name, Arguments: q.args, Key: key, Sent: workflow.Now(ctx).UTC()}
+	if PayloadSize(c.Arguments) > maxParkedArguments {
+		c.Arguments = nil
+	}
+	return c
+}
+
+// park makes the run wait for a person about a call, for as long as the run's
+// own timeout lets it. Of the question Kind, Message, Schema and Call are given;
+// it stands at a path below that of the step, one for each time that the run
+// waits about this call. So an answer that was given counts as well when the run
+// continues as new, and for no other time.
+func (r *run) park(ctx workflow.Context, question Elicitation, path string, time int) (Answer, *Error) {
+	question.StepPath = fmt.Sprintf("%s/%s", path, question.Kind)
+	if time > 1 {
+		question.StepPath += fmt.Sprintf("#%d", time)
+	}
+	return r.ask(ctx, question, 0)
+}

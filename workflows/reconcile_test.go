@@ -1,0 +1,208 @@
+package workflows_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows"
+)
+
+// losing loses the answers of the first calls, as often as it is told.
+func losing(times int) toolFunc {
+	return func(call workflows.ToolCall) (string, error) {
+		if times--; times >= 0 {
+			e, repeat := workflows.Attempt{Call: call, Number: 1}.Lost("the connection broke")
+			return "", workflows.Report(e, repeat)
+		}
+		return `{"id":"from the tool"}`, nil
+	}
+}
+
+const unsure = `{name: a, description: d, timeout: 100h, steps: [
+	{id: pay, tool: pay, arguments: {n: 1}, onUnknown: ask},
+	{id: after, tool: t, dependsOn: [pay], arguments: {id: "{{.steps.pay.output.id}}"}}]}`
+
+// A run that does not know whether an unsafe call was executed waits, and a
+// person says how it goes on.
+func TestReconcile(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name            string
+		action, content string
+		output, failure string
+		calls           []string
+	}{
+		{"it happened", "accept", `{"outcome":"happened","result":"{\"id\": 7}"}`, `{"id":"7"}`, "", []string{`pay {"n":1}`, `t {"id":"7"}`}},
+		{"it happened, without a result", "accept", `{"outcome":"happened"}`, `{}`, "", []string{`pay {"n":1}`, `t {}`}},
+		{"it did not", "accept", `{"outcome":"not_happened"}`, `{"id":"from the tool"}`, "", []string{`pay {"n":1}`, `pay {"n":1}`, `t {"id":"from the tool"}`}},
+		{"fail", "accept", `{"outcome":"fail"}`, "", "outcome_unknown", []string{`pay {"n":1}`}},
+		{"declined", "decline", "", "", "outcome_unknown", []string{`pay {"n":1}`}},
+		{"dismissed", "cancel", "", "", "outcome_unknown", []string{`pay {"n":1}`}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var keys []string
+			lost := losing(1)
+			b := newBench(t, unsure, `{}`, map[string]toolFunc{"pay": func(call workflows.ToolCall) (string, error) {
+				keys = append(keys, call.IdempotencyKey)
+				return lost(call)
+			}})
+			var asked workflows.Elicitation
+			b.onMemo(func(state workflows.State) {
+				if e := state.Elicitations[0]; e.State == workflows.ElicitationOpen {
+					asked = e
+				}
+			})
+			b.answer(time.Hour, "pay/reconciliation#1", "accept", `{"outcome":"perhaps"}`)                            // none of the three
+			b.answer(time.Hour, "pay/reconciliation#1", "accept", `{"outcome":"happened","result":"[7]"}`)            // no object
+			b.answer(time.Hour, "pay/reconciliation#1", "accept", `{"outcome":"not_happened","result":"{\"id\":7}"}`) // contradicts itself
+			b.answer(50*time.Hour, "pay/reconciliation#1", tc.action, tc.content)
+			output, failure := b.run()
+			if category := categoryOf(failure); output != tc.output || category != tc.failure {
+				t.Errorf("got %s, %q; want %s, %q", output, category, tc.output, tc.failure)
+			}
+			if diff := cmp.Diff(tc.calls, b.calls); diff != "" {
+				t.Error(diff)
+			}
+			if len(slices.Compact(keys)) != 1 {
+				t.Errorf("the call was made with the keys %v, want one", keys)
+			}
+			if asked.Kind != workflows.Reconciliation || asked.StepID != "pay" || asked.Call == nil ||
+				asked.Call.Tool != "pay" || string(asked.Call.Arguments) != `{"n":1}` || asked.Call.Key != keys[0] || asked.Call.Sent.IsZero() {
+				t.Errorf("asked %+v about %+v", asked, asked.Call)
+			}
+		})
+	}
+}
+
+func categoryOf(f *workflows.Failure) string {
+	if f == nil {
+		return ""
+	}
+	return string(f.Error.Category)
+}
+
+// Each time that the outcome is not known is asked for by itself.
+func TestReconcileAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, unsure, `{}`, map[string]toolFunc{"pay": losing(2)})
+	b.answer(time.Hour, "pay/reconciliation#1", "accept", `{"outcome":"not_happened"}`)
+	b.answer(2*time.Hour, "pay/reconciliation#1", "accept", `{"outcome":"not_happened"}`) // too late
+	b.answer(3*time.Hour, "pay/reconciliation#2#1", "accept", `{"outcome":"not_happened"}`)
+	output, failure := b.run()
+	if failure != nil || output != `{"id":"from the tool"}` {
+		t.Errorf("got %s, %+v", output, failure)
+	}
+	if took := b.env.Now(); len(b.calls) != 4 {
+		t.Errorf("calls until %s: %v", took, b.calls)
+	}
+}
+
+// What the configuration says of a tool counts where the step says nothing.
+func TestOnUnknownOfATool(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ step, tool, failure string }{
+		{"", "", "outcome_unknown"}, {"", "ask", ""}, {"fail", "ask", "outcome_unknown"}, {"ask", "fail", ""},
+	} {
+		t.Run(fmt.Sprintf("step %q, tool %q", tc.step, tc.tool), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, strings.Replace(unsure, "onUnknown: ask", fmt.Sprintf("onUnknown: %q", tc.step), 1), `{}`, map[string]toolFunc{"pay": losing(1)})
+			tool := b.input.Tools["pay"]
+			tool.OnUnknown = definitions.OnUnknown(tc.tool)
+			b.input.Tools["pay"] = tool
+			b.answer(time.Hour, "pay/reconciliation#1", "accept", `{"outcome":"happened"}`)
+			if _, failure := b.run(); categoryOf(failure) != tc.failure {
+				t.Errorf("failed %+v, want %q", failure, tc.failure)
+			}
+		})
+	}
+}
+
+// A run that waits to be told continues as new without calling again, and the
+// answer is taken by the execution that follows.
+func TestReconcileAfterContinueAsNew(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		outcome string
+		calls   []string
+	}{
+		{"happened", []string{`t {}`}},
+		{"not_happened", []string{`pay {"n":1}`, `t {"id":"from the tool"}`}},
+	} {
+		t.Run(tc.outcome, func(t *testing.T) {
+			t.Parallel()
+			first := newBench(t, unsure, `{}`, map[string]toolFunc{"pay": losing(1)})
+			began := first.env.Now()
+			first.suggest(2 * time.Hour)
+			first.env.RegisterDelayedCallback(func() { first.env.SignalWorkflow("wake", nil) }, 2*time.Hour)
+			second := newBench(t, unsure, `{}`, map[string]toolFunc{"pay": losing(0)})
+			second.input = first.firstExecution()
+			second.env.SetStartTime(began.Add(2 * time.Hour))
+			second.answer(time.Hour, "pay/reconciliation#1", "accept", fmt.Sprintf(`{"outcome":%q}`, tc.outcome))
+			if _, failure := second.run(); failure != nil {
+				t.Fatalf("failed: %+v", failure)
+			}
+			if diff := cmp.Diff(tc.calls, second.calls); diff != "" {
+				t.Errorf("calls of the second execution: %s", diff)
+			}
+		})
+	}
+}
+
+// A run that is cancelled, or out of time, while it waits to be told ends.
+func TestReconcileEndsWithTheRun(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, unsure, `{}`, map[string]toolFunc{"pay": losing(1)})
+	b.env.RegisterDelayedCallback(b.env.CancelWorkflow, time.Hour)
+	if _, failure := b.run(); categoryOf(failure) != "cancelled" {
+		t.Errorf("failed: %+v", failure)
+	}
+	b = newBench(t, unsure, `{}`, map[string]toolFunc{"pay": losing(1)})
+	if _, failure := b.run(); categoryOf(failure) != "timeout" || len(b.calls) != 1 {
+		t.Errorf("failed: %+v after %v", failure, b.calls)
+	}
+}
+
+// onMemo has f told of each state that the run publishes.
+func (b *bench) onMemo(f func(workflows.State)) {
+	b.env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: 20 * time.Second, Interceptors: []interceptor.WorkerInterceptor{&memoReader{f: f}}})
+}
+
+type memoReader struct {
+	interceptor.WorkerInterceptorBase
+	f func(workflows.State)
+}
+
+func (m *memoReader) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &memoInbound{interceptor.WorkflowInboundInterceptorBase{Next: next}, m}
+}
+
+type memoInbound struct {
+	interceptor.WorkflowInboundInterceptorBase
+	reader *memoReader
+}
+
+func (m *memoInbound) Init(outbound interceptor.WorkflowOutboundInterceptor) error {
+	return m.Next.Init(&memoOutbound{interceptor.WorkflowOutboundInterceptorBase{Next: outbound}, m.reader})
+}
+
+type memoOutbound struct {
+	interceptor.WorkflowOutboundInterceptorBase
+	reader *memoReader
+}
+
+func (m *memoOutbound) UpsertMemo(ctx workflow.Context, memo map[string]any) error {
+	if state, ok := memo[workflows.MemoState].(workflows.State); ok && len(state.Elicitations) > 0 {
+		m.reader.f(state)
+	}
+	return m.Next.UpsertMemo(ctx, memo)
+}
