@@ -449,6 +449,9 @@ func syntaxError(text string, err error) *templateSyntaxError {
 			offset += i
 		}
 	}
+	if number, tooLarge := strings.CutPrefix(message, "integer overflow: "); tooLarge {
+		message = fmt.Sprintf("%s is too large for a number in a template; read it from text: (int %[1]s)", number)
+	}
 	return &templateSyntaxError{offset, message}
 }
 

@@ -144,6 +144,7 @@ func TestTemplateSyntaxErrors(t *testing.T) {
 		offset int
 		want   string
 	}{
+		{"{{add 1 99999999999999999999}}", 8, `"99999999999999999999" is too large for a number in a template; read it from text: (int "99999999999999999999")`},
 		{"a {{foo .x}}", 4, `there is no function "foo"`},
 		{"{{fromJsn .x}}", 2, `there is no function "fromJsn" (did you mean "fromJson"?)`},
 		{"{{.x}} {{upper 1 2}}", 9, "upper takes 1 argument, not 2"},
