@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/client"
@@ -33,6 +34,7 @@ type ruleCase struct {
 	Define yaml.Node  // the definition
 	Calls  []ruleCall // one at least
 	Listed yaml.Node  // what tools/list says of it, as far as is written
+	Absent string     // instead of calls: why it is not offered, a part of the reason
 
 	Pos definitions.Position
 }
@@ -84,6 +86,10 @@ func TestRules(t *testing.T) {
 		}
 		for _, c := range cases {
 			t.Run(version+"/"+c.Rule, func(t *testing.T) {
+				if c.Absent != "" {
+					c.checkAbsence(t, d, s, tools)
+					return
+				}
 				c.checkListing(t, tools)
 				for _, call := range c.Calls {
 					call.check(t, s, asked, backend, c.name())
@@ -145,6 +151,44 @@ func (c ruleCase) checkListing(t *testing.T, tools []remoteTool) {
 	}
 }
 
+// checkAbsence holds that a definition is not offered, and that everything which
+// can be asked says why. A tool of a backend may have the name.
+func (c ruleCase) checkAbsence(t *testing.T, d *devProcess, s *server, tools []remoteTool) {
+	for _, tool := range tools {
+		if tool.Name == c.name() && tool.Description == "d" {
+			t.Errorf("%s: %s is offered", c.Pos, c.name())
+		}
+	}
+	if result, err := s.call(t.Context(), c.name(), json.RawMessage(`{}`), nil); err == nil && result.Meta.Run.ID != "" {
+		t.Errorf("%s: %s runs: %s", c.Pos, c.name(), result.raw)
+	}
+	for from, text := range map[string]string{
+		"perdure definitions": d.run(t, "definitions"),
+		"the log":             d.output.String(),
+		"/readyz?verbose":     d.get(t, "/readyz?verbose"),
+	} {
+		lines := strings.Split(text, "\n")
+		if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, c.name()) && strings.Contains(line, c.Absent) }) {
+			t.Errorf("%s: %s does not say that %s is missing because of %s:\n%s", c.Pos, from, c.name(), c.Absent, text)
+		}
+	}
+}
+
+// get reads a page beside the MCP endpoint.
+func (d *devProcess) get(t *testing.T, path string) string {
+	t.Helper()
+	response, err := http.Get("http://" + d.address + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 func (k ruleCall) check(t *testing.T, s *server, asked *questions, backend *exactBackend, tool string) {
 	t.Helper()
 	backend.take()
@@ -172,7 +216,7 @@ func (k ruleCall) check(t *testing.T, s *server, asked *questions, backend *exac
 		t.Errorf("%s: %s", k.Pos, problem)
 	}
 	if k.Sent != nil {
-		got := backend.take()
+		got := backend.take() // what undoes is called before the result
 		slices.Sort(got)
 		if diff := cmp.Diff(slices.Sorted(slices.Values(k.Sent)), got); diff != "" {
 			t.Errorf("%s: calls (-want +got):\n%s", k.Pos, diff)
@@ -256,7 +300,7 @@ var exactTools = func() string {
 	const loose = `{"type":"object"}`
 	var tools []string
 	for _, tool := range [][3]string{
-		{"echo", loose}, {"typed", typed}, {"hidden", typed}, {"text", loose}, {"fail", loose}, {"shaky", loose},
+		{"echo", loose}, {"typed", typed}, {"hidden", typed}, {"text", loose}, {"fail", loose}, {"shaky", loose}, {"slow", `{"type":"object","properties":{"ms":{"type":"integer"}}}`},
 		{"look", loose, `{"readOnlyHint":true,"openWorldHint":false}`},
 		{"put", loose, `{"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}`},
 	} {
@@ -312,7 +356,7 @@ func (b *exactBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "tools/list":
 		answer = `"result":` + exactTools
 	case "tools/call":
-		answer = `"result":` + b.call(request.Params.Name, request.Params.Arguments)
+		answer = `"result":` + b.call(r.Context(), request.Params.Name, request.Params.Arguments)
 	default:
 		answer = `"error":{"code":-32601,"message":"there is no such method"}`
 	}
@@ -325,14 +369,18 @@ func (b *exactBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // call executes a tool: text answers with its argument text, fail always fails,
-// shaky fails as often as its argument times says, and all others answer with
-// their arguments.
-func (b *exactBackend) call(tool string, arguments json.RawMessage) string {
+// shaky fails as often as its argument times says, slow takes its argument ms,
+// and all others answer with their arguments.
+func (b *exactBackend) call(ctx context.Context, tool string, arguments json.RawMessage) string {
 	var given struct {
 		Text, Key string
-		Times     int
+		Times, MS int
 	}
 	_ = json.Unmarshal(arguments, &given) // of other types: an echo
+	select {
+	case <-time.After(time.Duration(given.MS) * time.Millisecond):
+	case <-ctx.Done():
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.calls = append(b.calls, tool+" "+string(arguments))
