@@ -99,7 +99,7 @@ func (s *stream) way(e *runs.Elicitation) way {
 		return noWay
 	case s.x.canAsk && e.Mode != definitions.URLMode:
 		return byForm
-	case s.x.canOpen && s.g.opts.RunURL != nil && s.patience == nil:
+	case s.x.canOpen && s.g.opts.RunURL != nil && (s.patience == nil || s.task != ""):
 		return byURL
 	}
 	return noWay
@@ -115,6 +115,9 @@ func (s *stream) ask() (answered bool) {
 	}
 	if len(now) == 0 {
 		return false
+	}
+	if s.tasked() {
+		return s.handOutTask()
 	}
 	if s.x.modern {
 		return s.requireInput(now)
@@ -186,9 +189,9 @@ func (s *stream) elicit(gt *gate, reason string) {
 // params are those of elicitation/create.
 func (s *stream) params(gt *gate, reason string) elicitParams {
 	if gt.way == byURL {
-		return elicitParams{Mode: definitions.URLMode, Message: gt.Message, ElicitationID: s.elicitationID(gt), URL: s.g.opts.RunURL(s.at.Run)}
+		return elicitParams{Mode: definitions.URLMode, Message: gt.Message, ElicitationID: s.elicitationID(gt), URL: s.g.opts.RunURL(s.at.Run), Meta: s.taskMeta()}
 	}
-	p := elicitParams{Message: gt.Message, RequestedSchema: gt.Schema}
+	p := elicitParams{Message: gt.Message, RequestedSchema: gt.Schema, Meta: s.taskMeta()}
 	if reason != "" {
 		p.Message = "The answer was not taken: " + strings.TrimRight(reason, ". ") + ".\n\n" + gt.Message
 	}
@@ -246,9 +249,15 @@ func (s *stream) withdraw(gt *gate, reason string) {
 		return
 	}
 	if unanswered := s.g.questions.close(gt.question, s); unanswered {
-		s.x.notify(s.place(), mcp.MethodNotificationCancelled, map[string]any{"requestId": gt.question, "reason": reason})
+		s.x.notify(s.place(), mcp.MethodNotificationCancelled, cancelledParams{RequestID: gt.question, Reason: reason, Meta: s.taskMeta()})
 	}
 	gt.question = ""
+}
+
+type cancelledParams struct {
+	RequestID string         `json:"requestId"`
+	Reason    string         `json:"reason"`
+	Meta      map[string]any `json:"_meta,omitempty"`
 }
 
 // replied asks again after an answer that was not taken.

@@ -29,6 +29,8 @@ func (g *Gateway) call(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallT
 		x.fail(mcp.INVALID_PARAMS, "params cannot be read: "+x.badParams.Error())
 	case len(x.params.Meta.ProgressToken) > maxID || len(x.params.Meta.IdempotencyKey) > maxKey:
 		x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("progressToken and perdure/idempotency-key have at most %d bytes", maxID))
+	case x.taskRequest(x.params) != nil && l.composites[x.params.Name] == nil:
+		x.fail(mcp.METHOD_NOT_FOUND, fmt.Sprintf("tool %q cannot be called as a task", x.params.Name))
 	case x.params.Meta.DryRun:
 		g.dryRun(x, l.composites[x.params.Name])
 	case l.composites[x.params.Name] != nil:
@@ -56,6 +58,10 @@ func (g *Gateway) callComposite(ctx context.Context, x *exchange, c *composite) 
 	defer g.calls.begin(x)()
 	if x.params.RequestState != "" {
 		g.nextRound(ctx, x)
+		return
+	}
+	if asked := x.taskRequest(x.params); asked != nil {
+		g.callAsTask(ctx, x, c, asked)
 		return
 	}
 	started, err := g.start(ctx, x, c)

@@ -21,6 +21,7 @@ type client struct {
 	version   string
 	canAsk    bool     // shows elicitations to its user, in form mode
 	canOpen   bool     // opens pages for its user: elicitations in URL mode
+	tasks     bool     // polls tasks, in the way of its era
 	streams   bool     // takes several messages in answer to one request
 	overHTTP  bool     // otherwise stdio: streams end with the process
 	session   *session // of a client that is not modern
@@ -62,6 +63,14 @@ type params struct {
 	Arguments      json.RawMessage            `json:"arguments"`
 	RequestState   string                     `json:"requestState"`
 	InputResponses map[string]json.RawMessage `json:"inputResponses"`
+	Task           json.RawMessage            `json:"task"` // 2025-11-25
+	// tasks/*
+	TaskID string `json:"taskId"`
+	Cursor string `json:"cursor"`
+	// subscriptions/listen
+	Notifications struct {
+		TaskIDs []json.RawMessage `json:"taskIds"`
+	} `json:"notifications"`
 	// notifications/cancelled
 	RequestID json.RawMessage `json:"requestId"`
 	Reason    string          `json:"reason"`
@@ -89,6 +98,7 @@ func modernClient(who auth.Identity, p *params) *client {
 		modern: true, version: p.Meta.ProtocolVersion}
 	if p.Meta.Capabilities != nil {
 		c.canAsk, c.canOpen = canAsk(*p.Meta.Capabilities), canOpen(*p.Meta.Capabilities)
+		c.tasks = declaresTasks(*p.Meta.Capabilities)
 	}
 	return c
 }
@@ -96,7 +106,8 @@ func modernClient(who auth.Identity, p *params) *client {
 // sessionClient is the client of a request in a session.
 func sessionClient(who auth.Identity, s *session) *client {
 	return &client{who: who, caller: callerOf(who, s.Client), principal: principalOf(who),
-		version: s.Version, canAsk: s.CanAsk, canOpen: s.CanOpen, session: s, scope: s.Nonce}
+		version: s.Version, canAsk: s.CanAsk, canOpen: s.CanOpen, tasks: knowsTasks(s.Version),
+		session: s, scope: s.Nonce}
 }
 
 // newSession is the session that an initialize request asks for.

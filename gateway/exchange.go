@@ -76,11 +76,19 @@ func (x *exchange) respond(place string, result any) {
 // fail answers with a JSON-RPC error, for calls that are not proper calls.
 // What fails while a tool works is a result with isError.
 func (x *exchange) fail(code int, message string) {
+	x.failWith(&rpcError{Code: code, Message: message})
+}
+
+func (x *exchange) failWith(e *rpcError) {
 	status := http.StatusOK
-	if x.modern && code != mcp.INTERNAL_ERROR {
+	switch {
+	case !x.modern || e.Code == mcp.INTERNAL_ERROR:
+	case e.Code == mcp.METHOD_NOT_FOUND:
+		status = http.StatusNotFound
+	default:
 		status = http.StatusBadRequest
 	}
-	x.out.answer("", status, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: x.id, Error: &rpcError{Code: code, Message: message}}))
+	x.out.answer("", status, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: x.id, Error: e}))
 }
 
 // refer answers with URL_ELICITATION_REQUIRED: the user has to answer on pages

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -203,6 +204,7 @@ func (f *fakeRuns) Cancel(_ context.Context, id runs.RunID, reason string) error
 		if r := f.runs[id]; r != nil && !r.stopped {
 			err = nil
 			r.reason = reason
+			r.run.Cancelling = true
 			r.end("cancelled", runs.Outcome{Failure: &runs.Failure{Error: runs.Error{Code: "cancelled", Category: "cancelled", Message: reason}}})
 		}
 	})
@@ -222,6 +224,29 @@ func (f *fakeRuns) List(_ context.Context, filter runs.Filter) ([]runs.Run, erro
 	return found, nil
 }
 
+func (f *fakeRuns) Result(_ context.Context, id runs.RunID) (*runs.Outcome, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := f.runs[id]
+	if r == nil {
+		return nil, runs.ErrNotFound
+	}
+	if last := len(r.events) - 1; last >= 0 && r.events[last].Outcome != nil {
+		return r.events[last].Outcome, nil
+	}
+	return nil, runs.ErrNotFinished
+}
+
+// ListPage gives two runs at a time.
+func (f *fakeRuns) ListPage(ctx context.Context, filter runs.Filter, from string) (page []runs.Run, next string, err error) {
+	all, err := f.List(ctx, filter)
+	begin, _ := strconv.Atoi(from)
+	if begin+2 < len(all) {
+		next = strconv.Itoa(begin + 2)
+	}
+	return all[begin:min(begin+2, len(all))], next, err
+}
+
 // only waits for the one run that there is.
 func (f *fakeRuns) only(t *testing.T) runs.RunID {
 	t.Helper()
@@ -235,6 +260,20 @@ func (f *fakeRuns) only(t *testing.T) runs.RunID {
 		t.Fatalf("there are %d runs, want 1", len(f.runs))
 	}
 	return id
+}
+
+// begins finds a run by the beginning of its ID.
+func (f *fakeRuns) begins(t *testing.T, with string) runs.RunID {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id := range f.runs {
+		if strings.HasPrefix(string(id), with) {
+			return id
+		}
+	}
+	t.Fatalf("there is no run %s…", with)
+	return ""
 }
 
 func (f *fakeRuns) snapshot(id runs.RunID) fakeRun {

@@ -12,9 +12,12 @@
 //	                                      retry brings the answers
 //	either, cannot be asked               after some patience a handle on the run, and tools with
 //	                                      which a model waits for it
+//	2025-11-25, wants a task              a task at once, then tasks/get, and tasks/result as the stream
+//	2026-07-28, takes tasks               after a moment or at a question a task, then tasks/get and
+//	                                      tasks/update
 //
 // Nothing that a later request needs is kept in memory. Session ids, event
-// ids, the ids of questions and request states are signed tokens that say what
+// ids, the ids of questions, request states and task IDs are signed tokens that say what
 // they stand for, so that any replica with the same key can go on where
 // another one stopped. A client that goes away never ends a run.
 //
@@ -50,7 +53,9 @@ type Runs interface {
 	Show(ctx context.Context, id runs.RunID) (*runs.Detail, error)
 	Answer(ctx context.Context, id runs.RunID, answer runs.Answer) (runs.Decision, error)
 	Cancel(ctx context.Context, id runs.RunID, reason string) error
+	Result(ctx context.Context, id runs.RunID) (*runs.Outcome, error)
 	List(ctx context.Context, filter runs.Filter) ([]runs.Run, error)
+	ListPage(ctx context.Context, filter runs.Filter, from string) (page []runs.Run, next string, err error)
 }
 
 // A Catalogue is what the gateway wants of the backends; *backends.Pool has it.
@@ -91,6 +96,14 @@ type Options struct {
 	// before it is given a handle on the run instead of its result.
 	// 0 = 50 s; negative = for ever.
 	Patience time.Duration
+	// TaskPatience is how long a call blocks for a client that declares the
+	// extension io.modelcontextprotocol/tasks, before it is given a task. One
+	// that waits for an answer is given it at once. 0 = 500 ms; negative = until
+	// there is a result or a question.
+	TaskPatience time.Duration
+	// Retention is how long runs are kept after their end: clients of tasks are
+	// told. 0 = not known.
+	Retention time.Duration
 	// KeepAlive is the longest time without a message on a stream. 0 = 15 s.
 	KeepAlive time.Duration
 	// ReaskAfter is how long a resumed stream waits for the answer to a
@@ -118,6 +131,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.Name, "perdure")
 	setDefault(&o.Version, "dev")
 	setDefault(&o.Patience, 50*time.Second)
+	setDefault(&o.TaskPatience, 500*time.Millisecond)
 	setDefault(&o.KeepAlive, 15*time.Second)
 	setDefault(&o.ReaskAfter, time.Minute)
 	setDefault(&o.MaxRequest, 8<<20)
@@ -183,6 +197,8 @@ func New(opts Options) (*Gateway, error) {
 	g.mcp = server.NewMCPServer(opts.Name, opts.Version,
 		server.WithToolCapabilities(true),
 		server.WithToolFilter(g.visible),
+		server.WithExtensions(map[string]any{tasksExtension: struct{}{}}),
+		server.WithHooks(g.taskHooks()),
 		server.WithRecovery(),
 		server.WithInstructions(g.instructions()))
 	g.http = server.NewStreamableHTTPServer(g.mcp,

@@ -215,6 +215,16 @@ func (g *Gateway) dispatch(w http.ResponseWriter, r *http.Request, c *client, m 
 		x := &exchange{client: c, id: m.ID, params: p, badParams: badParams, out: s}
 		g.http.ServeHTTP(s, r.WithContext(withExchange(r.Context(), x)))
 		s.close()
+	case isTaskMethod(m) && mayServe(c, r, p):
+		s := newSink(w, c.streams)
+		x := &exchange{client: c, id: m.ID, params: p, badParams: badParams, out: s}
+		if err := misrouted(r.Header, m, p); c.modern && err != nil {
+			x.fail(mcp.HEADER_MISMATCH, err.Error())
+			return
+		}
+		g.serveTasks(r.Context(), x, m.Method)
+	case listensToTasks(c, m, p):
+		(&exchange{client: c, id: m.ID, params: p, out: newSink(w, c.streams)}).failWith(missingTasks)
 	case m.Method == string(mcp.MethodSubscriptionsListen):
 		ctx, stop := g.untilDrain(r.Context())
 		defer stop()
@@ -222,6 +232,13 @@ func (g *Gateway) dispatch(w http.ResponseWriter, r *http.Request, c *client, m 
 	default:
 		g.http.ServeHTTP(w, r)
 	}
+}
+
+// mayServe reports whether a request of 2026-07-28 names its version rightly.
+// mcp-go answers the others.
+func mayServe(c *client, r *http.Request, p *params) bool {
+	return !c.modern || mcp.IsValidProtocolVersion(p.Meta.ProtocolVersion) &&
+		p.Meta.ProtocolVersion == r.Header.Get(mcp.HeaderProtocolVersion) && r.Header.Get(mcp.HeaderLastEventID) == ""
 }
 
 func (g *Gateway) untilDrain(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -274,10 +291,13 @@ func (g *Gateway) resume(w http.ResponseWriter, r *http.Request, c *client, last
 	x := &exchange{client: c, id: at.ID, params: &params{Name: at.Tool, Meta: meta{ProgressToken: at.Token}}, out: out}
 	defer g.calls.begin(x)()
 	how := manner{goesOn: true}
-	if at.Tool == awaitTool {
+	switch {
+	case at.Task != "":
+		how = asTaskResult(at)
+	case at.Tool == awaitTool:
 		wait := defaultWait * time.Second
 		how.patience = &wait
-	} else {
+	default:
 		x.bind(at.Run)
 	}
 	g.render(r.Context(), x, at, how)

@@ -53,6 +53,7 @@ type elicitParams struct {
 	RequestedSchema json.RawMessage  `json:"requestedSchema,omitempty"`
 	ElicitationID   string           `json:"elicitationId,omitempty"`
 	URL             string           `json:"url,omitempty"`
+	Meta            map[string]any   `json:"_meta,omitempty"`
 }
 
 func text(s string) []textBlock { return []textBlock{{Type: "text", Text: s}} }
@@ -198,6 +199,15 @@ func trouble(id runs.RunID, err error) *result {
 		e.Code, e.Category, e.Message = "run_not_found", "validation", "there is no such run of yours"
 	}
 	return failure(e)
+}
+
+// troubleCode is the JSON-RPC code of the same, where a result would not do.
+func troubleCode(err error) int {
+	var bad *definitions.ArgumentsError
+	if errors.As(err, &bad) || errors.Is(err, errKeyReused) {
+		return mcp.INVALID_PARAMS
+	}
+	return mcp.INTERNAL_ERROR
 }
 
 // A handle is what a client is given instead of a result that takes longer

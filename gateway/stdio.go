@@ -116,7 +116,16 @@ func (c *stdioConn) receive(ctx context.Context, text []byte) {
 		c.handle(ctx, text, nil)
 	case m.isRequest():
 		x := &exchange{client: client, id: m.ID, params: &p, badParams: badParams, out: &lineOutlet{c: c}}
-		c.handling.Go(func() { c.handle(ctx, text, x) })
+		c.handling.Go(func() {
+			switch {
+			case isTaskMethod(&m):
+				c.g.serveTasks(ctx, x, m.Method)
+			case listensToTasks(client, &m, &p):
+				x.failWith(missingTasks)
+			default:
+				c.handle(ctx, text, x)
+			}
+		})
 	default:
 		c.handle(ctx, text, nil)
 	}

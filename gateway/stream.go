@@ -21,6 +21,7 @@ type manner struct {
 	patience *time.Duration    // nil = Options.Patience, for clients that cannot be asked
 	reasons  map[string]string // why answers in this request were not taken, by elicitation
 	pages    map[string]string // what the client said when it was asked to open the page, by elicitation
+	task     string            // ID of the task whose tasks/result this is; "" = a call's
 }
 
 // A stream renders one run to one client, until there is a response or the
@@ -108,8 +109,11 @@ func (s *stream) run(ctx context.Context) {
 
 func (s *stream) patienceTimer() <-chan time.Time {
 	d := s.g.opts.Patience
-	if s.patience != nil {
+	switch {
+	case s.patience != nil:
 		d = *s.patience
+	case s.tasked():
+		d = s.g.opts.TaskPatience
 	}
 	if d < 0 {
 		return nil
@@ -215,6 +219,9 @@ func (s *stream) catchUp(ctx context.Context) error {
 // giveHandle answers a client that has waited long enough, unless it has been
 // asked something itself and may answer.
 func (s *stream) giveHandle() (answered bool) {
+	if s.tasked() && s.handOutTask() {
+		return true
+	}
 	asking := slices.ContainsFunc(s.gates, func(g *gate) bool { return g.question != "" })
 	muted := slices.ContainsFunc(s.gates, func(g *gate) bool { return g.mute })
 	if asking || ((s.x.canAsk || s.x.canOpen) && s.x.streams && !muted && s.patience == nil) {
@@ -227,11 +234,14 @@ func (s *stream) giveHandle() (answered bool) {
 // leave answers because this process goes, or cannot follow the run: whoever
 // can come back does so, the others get a handle.
 func (s *stream) leave() (answered bool) {
-	if s.x.resumable() {
+	switch {
+	case s.x.resumable():
 		s.x.out.cut()
-		return true
+	case s.task != "":
+		s.x.fail(mcp.INTERNAL_ERROR, "the server stops, nothing is lost: repeat the request")
+	case !s.tasked() || !s.handOutTask():
+		s.handOut()
 	}
-	s.handOut()
 	return true
 }
 
@@ -263,6 +273,9 @@ func (s *stream) retries() bool {
 // finish sends the response.
 func (s *stream) finish(r *result, status string) {
 	r.set(metaRun, runState{ID: s.at.Run, Status: status, Attached: s.at.Attached})
+	for key, value := range s.taskMeta() {
+		r.set(key, value)
+	}
 	s.x.respond(s.place(), s.g.finish(s.x.client, r))
 }
 
@@ -326,7 +339,7 @@ func (s *stream) progress(message string) {
 	}
 	s.at.Progress = next
 	s.x.notify(s.place(), mcp.MethodNotificationProgress, progressParams{
-		Token: s.at.Token, Progress: next, Total: float64(s.total), Message: message})
+		Token: s.at.Token, Progress: next, Total: float64(s.total), Message: message, Meta: s.taskMeta()})
 }
 
 // advance is the next progress value: more than the last one, and between done

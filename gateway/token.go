@@ -21,6 +21,8 @@ const (
 	eventPurpose    = "event"    // SSE event id
 	questionPurpose = "question" // JSON-RPC id of elicitation/create
 	statePurpose    = "state"    // requestState
+	taskPurpose     = "task"     // taskId
+	placePurpose    = "place"    // cursor of tasks/list
 )
 
 // Lifetimes of tokens whose purpose sets none.
@@ -78,6 +80,7 @@ type cursor struct {
 	Progress float64         `json:"g"`           // the last that was sent; -1 = none
 	Asked    map[string]int  `json:"q,omitempty"` // times each open elicitation was asked
 	Attached bool            `json:"x,omitempty"`
+	Task     string          `json:"w,omitempty"` // whose tasks/result it is; empty = of a call
 }
 
 // A question names an elicitation as it was asked in one call, once.

@@ -210,12 +210,18 @@ func (r *response) next() *msg {
 
 func (r *response) message() *msg {
 	r.Helper()
+	return r.decode(r.messageText())
+}
+
+// messageText reads the next message, from a stream or from JSON.
+func (r *response) messageText() []byte {
+	r.Helper()
 	if !strings.HasPrefix(r.Header.Get("Content-Type"), "text/event-stream") {
 		b, err := io.ReadAll(r.lines)
 		if err != nil {
 			r.Fatal(err)
 		}
-		return r.decode(b)
+		return b
 	}
 	for {
 		f, ok := r.frame()
@@ -223,7 +229,7 @@ func (r *response) message() *msg {
 			r.Fatal("the stream ended before a message")
 		}
 		if len(f.Data) > 0 {
-			return r.decode(f.Data)
+			return f.Data
 		}
 	}
 }

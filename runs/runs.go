@@ -35,6 +35,12 @@ type (
 	ElicitationKind  = workflows.ElicitationKind
 )
 
+// The statuses of runs that have ended in one way or another.
+const (
+	Completed = workflows.Completed
+	Cancelled = workflows.Cancelled
+)
+
 // Question is the kind of elicitations that are put to callers.
 const Question = workflows.Question
 
@@ -64,6 +70,7 @@ type Run struct {
 	Caller       string        `json:"caller"`
 	Started      time.Time     `json:"started"`
 	Closed       *time.Time    `json:"closed,omitempty"`
+	Cancelling   bool          `json:"cancelling,omitempty"` // somebody has asked to cancel it; lists do not tell
 	Elicitations []Elicitation `json:"elicitations,omitempty"`
 }
 

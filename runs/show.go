@@ -27,6 +27,7 @@ func (c *Client) described(d *workflowservice.DescribeWorkflowExecutionResponse)
 	if t := d.WorkflowExtendedInfo.GetOriginalStartTime(); t != nil {
 		run.Started = t.AsTime()
 	}
+	run.Cancelling = d.WorkflowExtendedInfo.GetCancelRequested()
 	return &run
 }
 

@@ -1,0 +1,564 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/runs"
+)
+
+// Tasks are runs, for clients that poll. There are two flavours: those of core
+// in 2025-11-25, where the client asks for a task and takes its result and its
+// questions from the stream of tasks/result, and those of the extension for
+// 2026-07-28, where the server decides and everything is in tasks/get.
+//
+// A task ID is a signed handle on the run that its caller holds, and nothing
+// else is kept: every run of a caller's is a task of that caller's, and is
+// there for as long as the run is.
+const (
+	tasksExtension = "io.modelcontextprotocol/tasks"
+	tasksPrefix    = "tasks/"
+	updateTask     = "tasks/update"
+
+	metaRelatedTask = mcp.RelatedTaskMetaKey
+	metaImmediate   = "io.modelcontextprotocol/model-immediate-response" // what a model is told while the task works
+)
+
+// How often clients are told to poll. A person takes longer than a step.
+const (
+	pollRunning = time.Second
+	pollWaiting = 2 * time.Second
+)
+
+const (
+	taskPage      = 50              // tasks in one answer to tasks/list
+	taskPageLife  = 24 * time.Hour  // of a cursor of tasks/list
+	taskEndsLimit = 5 * time.Second // that tasks/cancel waits for the run to end
+)
+
+// A task token is a handle on a run. It does not expire: it ends with the run.
+type task struct {
+	claims
+	Run runs.RunID `json:"r"`
+}
+
+// A taskPlace is where the next page of tasks/list begins.
+type taskPlace struct {
+	claims
+	Page string `json:"n"`
+}
+
+// taskID is the same for a run and its caller wherever it is made.
+func (g *Gateway) taskID(principal string, run runs.RunID) string {
+	return g.tokens.seal(taskPurpose, &task{claims: claims{Principal: principal}, Run: run})
+}
+
+// taskRequest is a request of tasks in 2025-11-25. It is nil for clients that
+// do not know tasks, or not these.
+func (c *client) taskRequest(p *params) json.RawMessage {
+	if c.modern || !c.tasks || isNull(p.Task) {
+		return nil
+	}
+	return p.Task
+}
+
+// checkTaskRequest says what is wrong with the task parameter of a call. The
+// time to live that it may ask for is not granted: a task is kept as long as
+// its run.
+func checkTaskRequest(raw json.RawMessage) error {
+	var asked struct {
+		TTL *float64 `json:"ttl"`
+	}
+	if err := json.Unmarshal(raw, &asked); err != nil {
+		return fmt.Errorf("task cannot be read: %w", err)
+	}
+	if asked.TTL != nil && *asked.TTL < 0 {
+		return errors.New("task.ttl must not be negative")
+	}
+	return nil
+}
+
+// A taskMethod handles a request that names a task.
+type taskMethod func(g *Gateway, ctx context.Context, x *exchange, run *runs.Run)
+
+var (
+	sessionTaskMethods = map[string]taskMethod{
+		string(mcp.MethodTasksGet):    (*Gateway).sessionTask,
+		string(mcp.MethodTasksResult): (*Gateway).taskResult,
+		string(mcp.MethodTasksCancel): (*Gateway).cancelSessionTask,
+	}
+	modernTaskMethods = map[string]taskMethod{
+		string(mcp.MethodTasksGet):    (*Gateway).modernTask,
+		updateTask:                    (*Gateway).updateTask,
+		string(mcp.MethodTasksCancel): (*Gateway).cancelModernTask,
+	}
+)
+
+// serveTasks answers the requests whose method begins with tasks/, of which
+// mcp-go has an idea of its own.
+func (g *Gateway) serveTasks(ctx context.Context, x *exchange, method string) {
+	methods := sessionTaskMethods
+	if x.modern {
+		methods = modernTaskMethods
+	}
+	handle := methods[method]
+	lists := !x.modern && method == string(mcp.MethodTasksList)
+	switch {
+	case handle == nil && !lists, !x.modern && !x.tasks:
+		x.fail(mcp.METHOD_NOT_FOUND, "method "+method+" not found")
+	case !x.tasks:
+		x.failWith(missingTasks)
+	case x.badParams != nil:
+		x.fail(mcp.INVALID_PARAMS, "params cannot be read: "+x.badParams.Error())
+	case lists:
+		g.listTasks(ctx, x)
+	default:
+		action := auth.See
+		if method == string(mcp.MethodTasksCancel) {
+			action = auth.Cancel
+		}
+		if run, ok := g.taskRun(ctx, x, action); ok {
+			handle(g, ctx, x, run)
+		}
+	}
+}
+
+// missingTasks is the error for a client that did not declare the extension.
+var missingTasks = &rpcError{
+	Code:    mcp.MISSING_REQUIRED_CLIENT_CAPABILITY,
+	Message: "Missing required client capability: " + tasksExtension,
+	Data:    map[string]any{"requiredCapabilities": map[string]any{"extensions": map[string]any{tasksExtension: struct{}{}}}},
+}
+
+// misrouted says which header of a task request of 2026-07-28 contradicts its
+// body. mcp-go checks them for the methods that it knows.
+func misrouted(h http.Header, m *message, p *params) error {
+	if err := mcp.ValidateStandardHeaders(h.Get, p.Meta.ProtocolVersion, mcp.MCPMethod(m.Method), m.Params); err != nil {
+		return err
+	}
+	if _, known := modernTaskMethods[m.Method]; !known {
+		return nil
+	}
+	if name, ok := mcp.DecodeHeaderValue(h.Get(mcp.HeaderName)); !ok || name != p.TaskID {
+		return mcp.HeaderMismatchError{Header: mcp.HeaderName, Reason: "it must be the same as params.taskId"}
+	}
+	return nil
+}
+
+// taskRun is the run that a request names by a task, for somebody who may do
+// something with it. What is not there, somebody else's or no task ID at all is
+// all the same.
+func (g *Gateway) taskRun(ctx context.Context, x *exchange, action auth.Action) (*runs.Run, bool) {
+	var t task
+	err := g.tokens.open(taskPurpose, x.params.TaskID, x.principal, &t)
+	if err != nil {
+		g.log.Debug("refusing a task ID", "error", err)
+		x.fail(mcp.INVALID_PARAMS, "task not found")
+		return nil, false
+	}
+	run, err := g.permitted(ctx, x.who, action, t.Run)
+	switch {
+	case errors.Is(err, runs.ErrNotFound):
+		x.fail(mcp.INVALID_PARAMS, "task not found; it may have been deleted after its run was kept for long enough")
+		return nil, false
+	case err != nil:
+		g.unreachable(x, t.Run, err)
+		return nil, false
+	}
+	return run, true
+}
+
+// unreachable answers while runs cannot be reached.
+func (g *Gateway) unreachable(x *exchange, run runs.RunID, err error) {
+	g.log.Warn("reading a run", "run", run, "error", err)
+	x.fail(mcp.INTERNAL_ERROR, "runs cannot be reached at the moment, nothing is lost: repeat the request")
+}
+
+// A taskState is what both flavours say of a task.
+type taskState struct {
+	ID      string    `json:"taskId"`
+	Status  string    `json:"status"`
+	Message string    `json:"statusMessage,omitempty"`
+	Created time.Time `json:"createdAt"`
+	Updated time.Time `json:"lastUpdatedAt"`
+}
+
+// A sessionTask is a Task of 2025-11-25.
+type sessionTask struct {
+	taskState
+	TTL  *int64 `json:"ttl"` // milliseconds since it was created; null = not known
+	Poll int64  `json:"pollInterval,omitempty"`
+}
+
+// A modernTask is a DetailedTask of the extension.
+type modernTask struct {
+	ResultType string         `json:"resultType"`
+	Meta       map[string]any `json:"_meta,omitempty"`
+	taskState
+	TTL           *int64                  `json:"ttlMs"`
+	Poll          int64                   `json:"pollIntervalMs,omitempty"`
+	InputRequests map[string]inputRequest `json:"inputRequests,omitempty"`
+	Result        *result                 `json:"result,omitempty"`
+}
+
+// describeTask says of a run what can be said of it as a task while it works.
+// A client that names the task sees it under that name, also when the key that
+// signed it was replaced.
+func (g *Gateway) describeTask(x *exchange, run *runs.Run) taskState {
+	t := taskState{
+		ID:      cmp.Or(x.params.TaskID, g.taskID(x.principal, run.ID)),
+		Status:  string(mcp.TaskStatusWorking),
+		Created: run.Started.UTC().Truncate(time.Millisecond),
+	}
+	updated := run.Started
+	for _, e := range run.Elicitations {
+		updated = later(updated, e.Opened)
+	}
+	if run.Closed != nil {
+		updated = later(updated, *run.Closed)
+	}
+	t.Updated = updated.UTC().Truncate(time.Millisecond)
+	return t
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// taskTTL is how long a task is kept, counted from its creation, once that is
+// known: a run that is under way is never deleted.
+func (g *Gateway) taskTTL(run *runs.Run) *int64 {
+	if run.Closed == nil || g.opts.Retention <= 0 {
+		return nil
+	}
+	ttl := (run.Closed.Sub(run.Started) + g.opts.Retention).Milliseconds()
+	return &ttl
+}
+
+func pollInterval(run *runs.Run) int64 {
+	switch {
+	case run.Closed != nil:
+		return 0
+	case len(run.Open()) > 0:
+		return pollWaiting.Milliseconds()
+	}
+	return pollRunning.Milliseconds()
+}
+
+// toAsk are the elicitations of a run that a client can be asked about, as the
+// stream of a call would find them, and a message for when somebody else must
+// answer.
+func (g *Gateway) toAsk(x *exchange, run *runs.Run) (s *stream, ask []*gate, wait string) {
+	s = &stream{g: g, x: x, at: cursor{Run: run.ID, Owner: run.Caller, Tool: run.Tool}, manner: manner{task: x.params.TaskID}}
+	s.know(run)
+	for _, gt := range s.gates {
+		if !gt.mute {
+			ask = append(ask, gt)
+		}
+	}
+	if len(s.gates) > 0 {
+		wait = "waiting for an answer: " + s.gates[0].Message
+		if len(ask) == 0 && g.opts.RunURL != nil {
+			wait += " (to be given at " + g.opts.RunURL(run.ID) + ")"
+		}
+	}
+	return s, ask, wait
+}
+
+// asSessionTask is a run as a task of 2025-11-25. There a task that was
+// cancelled stays so, and one whose tool failed has failed.
+func (g *Gateway) asSessionTask(x *exchange, run *runs.Run) sessionTask {
+	t := sessionTask{taskState: g.describeTask(x, run), TTL: g.taskTTL(run), Poll: pollInterval(run)}
+	_, ask, wait := g.toAsk(x, run)
+	switch {
+	case run.Cancelling || run.Status == runs.Cancelled:
+		t.Status, t.Poll = string(mcp.TaskStatusCancelled), 0
+	case run.Status == runs.Completed:
+		t.Status = string(mcp.TaskStatusCompleted)
+	case run.Closed != nil:
+		t.Status = string(mcp.TaskStatusFailed)
+	case len(ask) > 0:
+		t.Status, t.Message = string(mcp.TaskStatusInputRequired), wait
+	default:
+		t.Message = wait
+	}
+	return t
+}
+
+func (g *Gateway) sessionTask(ctx context.Context, x *exchange, run *runs.Run) {
+	t := g.asSessionTask(x, run)
+	if t.Status == string(mcp.TaskStatusFailed) {
+		if o, err := g.opts.Runs.Result(ctx, run.ID); err == nil && o.Failure != nil {
+			t.Message = o.Failure.Error.Message
+		}
+	}
+	x.respond("", t)
+}
+
+// callAsTask answers a call with a task as soon as its run is durable. A call
+// that is not accepted is an error, as the result must be a task.
+func (g *Gateway) callAsTask(ctx context.Context, x *exchange, c *composite, asked json.RawMessage) {
+	if err := checkTaskRequest(asked); err != nil {
+		x.fail(mcp.INVALID_PARAMS, err.Error())
+		return
+	}
+	started, err := g.start(ctx, x, c)
+	if err != nil {
+		g.log.Info("task was not started", "tool", c.def.Name, "caller", x.caller.Subject, "error", err)
+		x.fail(troubleCode(err), trouble("", err).Content[0].Text)
+		return
+	}
+	run, err := g.opts.Runs.Get(ctx, started.ID)
+	if err != nil {
+		g.unreachable(x, started.ID, err)
+		return
+	}
+	t := sessionTask{taskState: g.describeTask(x, run), TTL: g.taskTTL(run), Poll: pollRunning.Milliseconds()}
+	x.respond("", map[string]any{"task": t, "_meta": map[string]any{
+		metaRun: runState{ID: run.ID, Status: string(run.Status), Attached: started.Attached},
+		metaImmediate: fmt.Sprintf("%s has been started as run %s and goes on in the background. Do not call it again for this.",
+			run.Tool, run.ID),
+	}})
+}
+
+// taskResult is tasks/result: it blocks until the run has ended, asks the
+// client meanwhile, and answers what the call would have been answered.
+func (g *Gateway) taskResult(ctx context.Context, x *exchange, run *runs.Run) {
+	defer g.calls.begin(x)()
+	at := x.cursorFor(runs.Started{ID: run.ID})
+	at.Owner, at.Tool, at.Task = run.Caller, run.Tool, x.params.TaskID
+	g.render(ctx, x, at, asTaskResult(at))
+}
+
+// asTaskResult is the manner of tasks/result.
+func asTaskResult(at cursor) manner {
+	forEver := time.Duration(-1)
+	return manner{goesOn: true, patience: &forEver, task: at.Task}
+}
+
+// cancelSessionTask is tasks/cancel of 2025-11-25, whose answer says that the
+// task is cancelled.
+func (g *Gateway) cancelSessionTask(ctx context.Context, x *exchange, run *runs.Run) {
+	if t := g.asSessionTask(x, run); mcp.TaskStatus(t.Status).IsTerminal() {
+		x.fail(mcp.INVALID_PARAMS, "cannot cancel task: already in terminal status '"+t.Status+"'")
+		return
+	}
+	cancelled, ok := g.cancelTask(ctx, x, run)
+	if !ok {
+		return
+	}
+	t := g.asSessionTask(x, cancelled)
+	t.Message = "the task was cancelled by request"
+	x.respond("", t)
+}
+
+// cancelTask asks a run to end and waits until it is seen to be asked; most
+// have ended by then.
+func (g *Gateway) cancelTask(ctx context.Context, x *exchange, run *runs.Run) (*runs.Run, bool) {
+	ctx, done := detached(ctx)
+	defer done()
+	err := g.opts.Runs.Cancel(ctx, run.ID, cancelReason)
+	if err == nil || errors.Is(err, runs.ErrNotFound) {
+		run, err = g.opts.Runs.Get(ctx, run.ID)
+	}
+	if err != nil {
+		g.unreachable(x, run.ID, err)
+		return nil, false
+	}
+	return run, true
+}
+
+// listTasks is tasks/list of 2025-11-25: the caller's own runs, page by page.
+func (g *Gateway) listTasks(ctx context.Context, x *exchange) {
+	var from taskPlace
+	if x.params.Cursor != "" {
+		if err := g.tokens.open(placePurpose, x.params.Cursor, x.principal, &from); err != nil {
+			g.log.Debug("refusing a cursor", "error", err)
+			x.fail(mcp.INVALID_PARAMS, "the cursor is not valid, or has expired: list without one")
+			return
+		}
+	}
+	page, next, err := g.opts.Runs.ListPage(ctx, runs.Filter{Caller: x.caller.Subject, Limit: taskPage}, from.Page)
+	if err != nil {
+		g.unreachable(x, "", err)
+		return
+	}
+	list := struct {
+		Tasks []sessionTask `json:"tasks"`
+		Next  string        `json:"nextCursor,omitempty"`
+	}{Tasks: []sessionTask{}}
+	for _, run := range page {
+		if run.Caller == x.caller.Subject { // Temporal cuts long names
+			list.Tasks = append(list.Tasks, g.asSessionTask(x, &run))
+		}
+	}
+	if next != "" {
+		list.Next = g.tokens.seal(placePurpose, &taskPlace{Page: next,
+			claims: claims{Principal: x.principal, Expires: g.tokens.now().Add(taskPageLife).Unix()}})
+	}
+	x.respond("", list)
+}
+
+// modernTask is tasks/get of the extension, with what the client has to answer
+// or what has come out.
+func (g *Gateway) modernTask(ctx context.Context, x *exchange, run *runs.Run) {
+	t := g.asModernTask(x, run)
+	s, ask, wait := g.toAsk(x, run)
+	switch {
+	case run.Status == runs.Cancelled:
+		t.Status = string(mcp.TaskStatusCancelled)
+	case run.Closed != nil:
+		o, err := g.opts.Runs.Result(ctx, run.ID)
+		if err != nil {
+			g.unreachable(x, run.ID, err)
+			return
+		}
+		t.Status = string(mcp.TaskStatusCompleted)
+		t.Result = g.finish(x.client, outcome(run.ID, o).set(metaRun, runState{ID: run.ID, Status: string(run.Status)}))
+	case run.Cancelling:
+		t.Message = "being cancelled"
+	case len(ask) > 0:
+		t.Status, t.Message = string(mcp.TaskStatusInputRequired), wait
+		t.InputRequests = map[string]inputRequest{}
+		for _, gt := range ask {
+			t.InputRequests[gt.ID] = inputRequest{Method: string(mcp.MethodElicitationCreate), Params: s.params(gt, "")}
+		}
+	default:
+		t.Message = wait
+	}
+	x.respond("", t)
+}
+
+func (g *Gateway) asModernTask(x *exchange, run *runs.Run) *modernTask {
+	return &modernTask{
+		ResultType: string(mcp.ResultTypeComplete),
+		taskState:  g.describeTask(x, run),
+		TTL:        g.taskTTL(run),
+		Poll:       pollInterval(run),
+		Meta: map[string]any{
+			metaRun:               runState{ID: run.ID, Status: string(run.Status)},
+			mcp.MetaKeyServerInfo: map[string]string{"name": g.opts.Name, "version": g.opts.Version},
+		},
+	}
+}
+
+// updateTask is tasks/update: it gives answers on. Those to what is not asked
+// are ignored; one that does not fit is asked for again, under another key.
+func (g *Gateway) updateTask(ctx context.Context, x *exchange, run *runs.Run) {
+	_, ask, _ := g.toAsk(x, run)
+	for _, key := range slices.Sorted(maps.Keys(x.params.InputResponses)) {
+		i := slices.IndexFunc(ask, func(gt *gate) bool { return gt.ID == key })
+		if i < 0 {
+			continue
+		}
+		var invalid *runs.InvalidAnswerError
+		switch err := g.answer(ctx, x.client, run.ID, run.Caller, ask[i].ID, x.params.InputResponses[key]); {
+		case errors.As(err, &invalid):
+		case err != nil && !errors.Is(err, runs.ErrNoSuchGate) && !errors.Is(err, runs.ErrNotPermitted) && !errors.Is(err, runs.ErrNotFound):
+			g.unreachable(x, run.ID, err)
+			return
+		}
+	}
+	x.respond("", g.acknowledgement(x))
+}
+
+// acknowledgement is the empty result of 2026-07-28.
+func (g *Gateway) acknowledgement(x *exchange) *result { return g.finish(x.client, &result{}) }
+
+// cancelModernTask is tasks/cancel of the extension. A task that has ended is
+// cancelled with nothing left to do.
+func (g *Gateway) cancelModernTask(ctx context.Context, x *exchange, run *runs.Run) {
+	if run.Closed == nil {
+		if _, ok := g.cancelTask(ctx, x, run); !ok {
+			return
+		}
+	}
+	x.respond("", g.acknowledgement(x))
+}
+
+// tasked reports whether the client of a call gets a task instead of waiting.
+func (s *stream) tasked() bool { return s.x.modern && s.x.tasks && s.patience == nil }
+
+// handOutTask answers a call with a task, which is durable since its run is.
+func (s *stream) handOutTask() (answered bool) {
+	ctx, done := detached(context.Background())
+	defer done()
+	run, err := s.g.opts.Runs.Get(ctx, s.at.Run)
+	if err != nil {
+		s.g.log.Warn("reading a run", "run", s.at.Run, "error", err)
+		return false
+	}
+	t := s.g.asModernTask(s.x, run)
+	t.ResultType, t.Message, t.Poll = resultTypeTask, s.status(), pollRunning.Milliseconds()
+	t.Meta[metaRun] = runState{ID: run.ID, Status: string(run.Status), Attached: s.at.Attached}
+	s.x.respond("", t)
+	return true
+}
+
+const resultTypeTask = "task"
+
+// taskMeta is the _meta of what belongs to a task on the stream of
+// tasks/result; nil elsewhere.
+func (m manner) taskMeta() map[string]any {
+	if m.task == "" {
+		return nil
+	}
+	return map[string]any{metaRelatedTask: map[string]string{"taskId": m.task}}
+}
+
+// taskHooks announce tasks where mcp-go speaks for us.
+func (g *Gateway) taskHooks() *server.Hooks {
+	hooks := &server.Hooks{}
+	hooks.AddAfterInitialize(func(_ context.Context, _ any, _ *mcp.InitializeRequest, res *mcp.InitializeResult) {
+		res.Capabilities.Extensions = nil // of 2026-07-28
+		if knowsTasks(res.ProtocolVersion) {
+			res.Capabilities.Tasks = mcp.NewTasksCapability()
+		}
+	})
+	hooks.AddAfterListTools(func(ctx context.Context, _ any, _ *mcp.ListToolsRequest, res *mcp.ListToolsResult) {
+		if server.IsModernRequest(ctx) {
+			return
+		}
+		composites := g.listing.Load().composites
+		for i := range res.Tools {
+			if composites[res.Tools[i].Name] != nil {
+				res.Tools[i].Execution = &mcp.ToolExecution{TaskSupport: mcp.TaskSupportOptional}
+			}
+		}
+	})
+	return hooks
+}
+
+// knowsTasks reports whether a version of the session era has tasks.
+func knowsTasks(version string) bool {
+	return version >= mcp.ProtocolVersion20251125 && !mcp.IsModernProtocol(version)
+}
+
+// declaresTasks reports whether capabilities of 2026-07-28 include the extension.
+func declaresTasks(c mcp.ClientCapabilities) bool {
+	_, ok := c.Extensions[tasksExtension]
+	return ok
+}
+
+func isTaskMethod(m *message) bool { return m.isRequest() && strings.HasPrefix(m.Method, tasksPrefix) }
+
+// listensToTasks reports whether a client wants notifications of tasks without
+// having said that it takes tasks. Those who have are not sent any: they poll.
+func listensToTasks(c *client, m *message, p *params) bool {
+	return c.modern && !c.tasks && m.Method == string(mcp.MethodSubscriptionsListen) && len(p.Notifications.TaskIDs) > 0
+}
