@@ -159,7 +159,7 @@ type pending struct {
 	err    chan error
 }
 
-func (w *killWorld) begin(t *testing.T, c *client.Client, call toolCall) pending {
+func begin(t *testing.T, c *client.Client, call toolCall) pending {
 	p := pending{make(chan *mcp.CallToolResult, 1), make(chan error, 1)}
 	go func() {
 		if result, err := call.by(t.Context(), c); err != nil {
@@ -183,7 +183,7 @@ func TestKill(t *testing.T) {
 
 	// A client of today that is asked, does not answer and dies with the server.
 	asked := make(chan string, 1)
-	gone := w.begin(t, w.dial(t, legacy, silent(asked)), reviewCall("gone"))
+	gone := begin(t, w.dial(t, legacy, silent(asked)), reviewCall("gone"))
 	if question := receive(t, asked, "the question"); question != "Write gone?" {
 		t.Errorf("asked %q", question)
 	}
@@ -192,7 +192,7 @@ func TestKill(t *testing.T) {
 	// and come back in between.
 	back := make(chan struct{})
 	asked2 := make(chan struct{}, 2)
-	patient := w.begin(t, w.dial(t, modern, answerer(func(ctx context.Context, _ string) (string, any, error) {
+	patient := begin(t, w.dial(t, modern, answerer(func(ctx context.Context, _ string) (string, any, error) {
 		asked2 <- struct{}{}
 		<-back
 		return "accept", map[string]any{"verdict": "late"}, nil
@@ -205,15 +205,15 @@ func TestKill(t *testing.T) {
 
 	// A read that is so slow that it has become an activity of its own, and a
 	// write of which nobody knows whether it was done.
-	w.begin(t, w.dial(t, legacy, nil), toolCall{name: "slow_read", arguments: map[string]any{"key": "slow"}})
-	w.begin(t, w.dial(t, legacy, nil), toolCall{name: "slow_write", arguments: map[string]any{"key": "unsure"}})
+	begin(t, w.dial(t, legacy, nil), toolCall{name: "slow_read", arguments: map[string]any{"key": "slow"}})
+	begin(t, w.dial(t, legacy, nil), toolCall{name: "slow_write", arguments: map[string]any{"key": "unsure"}})
 	until(t, "the slow read to be called as an activity", func() bool { return w.backend.count("be_slow_read", `"slow"`) >= 2 })
 	until(t, "the slow write to be called", func() bool { return w.backend.count("be_slow_write", "unsure") == 1 })
 	w.waiting(t, 3)
 	leave()
 
 	// And a read that has only just been called.
-	w.begin(t, w.dial(t, legacy, nil), toolCall{name: "slow_read", arguments: map[string]any{"key": "quick"}})
+	begin(t, w.dial(t, legacy, nil), toolCall{name: "slow_read", arguments: map[string]any{"key": "quick"}})
 	until(t, "the read to be called", func() bool { return w.backend.count("be_slow_read", "quick") == 1 })
 
 	w.kill()

@@ -32,18 +32,108 @@ const (
 	modern = "2026-07-28" // no sessions; the client repeats its request with the answer
 )
 
-// A devProcess is perdure dev in a directory of its own, with its data there
-// in .perdure.
-type devProcess struct {
+// A process is perdure with a command that serves until it is ended.
+type process struct {
 	t       *testing.T
 	dir     string
-	address string // of the MCP endpoint, the same after a restart
+	address string // of /readyz, the same after a restart
 	args    []string
 
 	cmd    *exec.Cmd
 	output *transcript
 	ended  chan struct{} // closed when the process has ended; its state is in cmd
 }
+
+// start starts the process, again if it has ended, and waits until it is ready.
+func (p *process) start() {
+	p.t.Helper()
+	p.launch()
+	p.awaitReady()
+}
+
+// launch starts the process, which may not be ready when it returns.
+func (p *process) launch() {
+	p.t.Helper()
+	p.output = &transcript{}
+	p.cmd = program(p.t, p.dir, p.args...)
+	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.ended = make(chan struct{})
+	cmd, output, ended := p.cmd, p.output, p.ended
+	go func() {
+		_ = cmd.Wait() // its state says how
+		close(ended)
+	}()
+	p.t.Cleanup(func() {
+		if p.t.Failed() {
+			p.t.Logf("perdure %s\n%s", strings.Join(p.args, " "), output)
+		}
+		killGroup(cmd)
+		<-ended
+	})
+}
+
+// awaitReady waits until /readyz says so.
+func (p *process) awaitReady() {
+	p.t.Helper()
+	until(p.t, p.args[0]+" to be ready", func() bool {
+		select {
+		case <-p.ended:
+			p.t.Fatalf("%s ended with %s: %s", p.args[0], p.cmd.ProcessState, p.output)
+		default:
+		}
+		return ready(p.address)
+	})
+}
+
+// ready says whether a server says that it takes calls.
+func ready(address string) bool {
+	response, err := http.Get("http://" + address + "/readyz")
+	if err != nil {
+		return false
+	}
+	response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+// kill is kill -9, of the process and of nothing that it has started.
+func (p *process) kill() {
+	p.t.Helper()
+	if err := p.cmd.Process.Kill(); err != nil {
+		p.t.Fatal(err)
+	}
+	<-p.ended
+}
+
+// interrupt is Ctrl-C. It gives what the process printed, and fails the test
+// if that does not end well and soon.
+func (p *process) interrupt(within time.Duration) string {
+	p.t.Helper()
+	return p.stop(os.Interrupt, within)
+}
+
+// stop sends a signal upon which the process must end well and soon.
+func (p *process) stop(signal os.Signal, within time.Duration) string {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(signal); err != nil {
+		p.t.Fatal(err)
+	}
+	select {
+	case <-p.ended:
+	case <-time.After(within):
+		p.t.Fatalf("%s has not ended %s after %s: %s", p.args[0], within, signal, p.output)
+	}
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+		p.t.Errorf("%s ended with status %d after %s", p.args[0], code, signal)
+	}
+	return p.output.String()
+}
+
+// A devProcess is perdure dev in a directory of its own, with its data there
+// in .perdure.
+type devProcess struct{ process }
 
 // newDev prepares dev in a directory; --listen and --ui-listen are given to it.
 func newDev(t *testing.T, dir string, args ...string) *devProcess {
@@ -53,7 +143,7 @@ func newDev(t *testing.T, dir string, args ...string) *devProcess {
 		t.Fatal(err)
 	}
 	args = append([]string{"dev", "--listen", address, "--ui-listen", "", "--temporal-listen", "127.0.0.1:0"}, args...)
-	return &devProcess{t: t, dir: dir, address: address, args: args}
+	return &devProcess{process{t: t, dir: dir, address: address, args: args}}
 }
 
 // startDev starts dev and waits until it is ready.
@@ -62,70 +152,6 @@ func startDev(t *testing.T, dir string, args ...string) *devProcess {
 	d := newDev(t, dir, args...)
 	d.start()
 	return d
-}
-
-// start starts the process, again if it has ended, and waits until it is ready.
-func (d *devProcess) start() {
-	d.t.Helper()
-	d.output = &transcript{}
-	d.cmd = program(d.t, d.dir, d.args...)
-	d.cmd.Stdout, d.cmd.Stderr = d.output, d.output
-	if err := d.cmd.Start(); err != nil {
-		d.t.Fatal(err)
-	}
-	d.ended = make(chan struct{})
-	go func(cmd *exec.Cmd, ended chan struct{}) {
-		_ = cmd.Wait() // its state says how
-		close(ended)
-	}(d.cmd, d.ended)
-	ended := d.ended
-	d.t.Cleanup(func() {
-		if d.t.Failed() {
-			d.t.Logf("perdure %s\n%s", strings.Join(d.args, " "), d.output)
-		}
-		killGroup(d.cmd)
-		<-ended
-	})
-	until(d.t, "dev to be ready", func() bool {
-		select {
-		case <-d.ended:
-			d.t.Fatalf("dev ended with %s: %s", d.cmd.ProcessState, d.output)
-		default:
-		}
-		response, err := http.Get("http://" + d.address + "/readyz")
-		if err != nil {
-			return false
-		}
-		response.Body.Close()
-		return response.StatusCode == http.StatusOK
-	})
-}
-
-// kill is kill -9, of the process and of nothing that it has started.
-func (d *devProcess) kill() {
-	d.t.Helper()
-	if err := d.cmd.Process.Kill(); err != nil {
-		d.t.Fatal(err)
-	}
-	<-d.ended
-}
-
-// interrupt is Ctrl-C. It gives what the process printed, and fails the test
-// if that does not end well and soon.
-func (d *devProcess) interrupt(within time.Duration) string {
-	d.t.Helper()
-	if err := d.cmd.Process.Signal(os.Interrupt); err != nil {
-		d.t.Fatal(err)
-	}
-	select {
-	case <-d.ended:
-	case <-time.After(within):
-		d.t.Fatalf("dev has not ended %s after Ctrl-C: %s", within, d.output)
-	}
-	if code := d.cmd.ProcessState.ExitCode(); code != 0 {
-		d.t.Errorf("dev ended with status %d after Ctrl-C", code)
-	}
-	return d.output.String()
 }
 
 func (d *devProcess) url() string { return "http://" + d.address + endpoint }
@@ -184,7 +210,12 @@ func (d *devProcess) onlyRun(t *testing.T, tool, status string) string {
 // be asked.
 func (d *devProcess) dial(t *testing.T, version string, ask client.ElicitationHandler) *client.Client {
 	t.Helper()
-	http, err := transport.NewStreamableHTTP(d.url(), transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
+	return dial(t, d.url(), version, ask)
+}
+
+func dial(t *testing.T, url, version string, ask client.ElicitationHandler) *client.Client {
+	t.Helper()
+	http, err := transport.NewStreamableHTTP(url, transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)
 	}

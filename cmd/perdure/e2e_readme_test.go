@@ -158,7 +158,7 @@ func (r *reader) serve(command []string) {
 		}
 	}
 	args := append(command[1:], "--listen", r.mcp, "--ui-listen", r.ui, "--temporal-listen", "127.0.0.1:0")
-	r.dev = &devProcess{t: r.t, dir: r.dir, address: r.mcp, args: args}
+	r.dev = &devProcess{process{t: r.t, dir: r.dir, address: r.mcp, args: args}}
 	r.dev.start()
 	until(r.t, "the banner", func() bool { return strings.Contains(r.dev.output.String(), "mcpServers") })
 	r.output = r.dev.output.String
