@@ -92,8 +92,8 @@ func (p *Pool) Close() {
 	p.runs.Wait()
 }
 
-// WaitReady waits until every backend has listed its tools once, but no
-// longer than d or ctx, and reports whether all have.
+// WaitReady waits until every backend was up once, but no longer than d or ctx,
+// and reports whether all were.
 func (p *Pool) WaitReady(ctx context.Context, d time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
