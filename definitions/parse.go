@@ -67,10 +67,10 @@ func Parse(file string, data []byte) ([]*Definition, Diagnostics) {
 }
 
 // ParseNode reads one definition out of a larger document, such as an entry of
-// compositeTools in a configuration. The definition is nil when the node is not
-// a mapping.
-func ParseNode(file string, node *yaml.Node) (*Definition, Diagnostics) {
-	p := &parser{file: file}
+// compositeTools in a configuration; data is the whole document. The definition
+// is nil when the node is not a mapping.
+func ParseNode(file string, data []byte, node *yaml.Node) (*Definition, Diagnostics) {
+	p := &parser{file: file, lines: strings.Split(string(data), "\n")}
 	p.definition(node, false)
 	p.diags.Sort()
 	if p.definitions == nil {
@@ -81,7 +81,7 @@ func ParseNode(file string, node *yaml.Node) (*Definition, Diagnostics) {
 
 type parser struct {
 	file        string
-	lines       []string // of the file; nil where it is not known
+	lines       []string // of the file
 	definitions []*Definition
 	diags       Diagnostics
 }
@@ -204,7 +204,7 @@ func (p *parser) errorf(pos Position, check, format string, args ...any) {
 // written is what a definition remembers of the file that it was read from.
 type written struct {
 	file     string
-	lines    []string        // of the file; nil where it is not known
+	lines    []string        // of the file
 	places   map[string]spot // by path, e.g. steps[0].arguments.outer.inner
 	faulty   map[string]bool // paths of what could not be read
 	resource bool            // whether it is the spec of a resource
@@ -232,77 +232,6 @@ func (d *Definition) keyAt(path string) Position {
 		}
 	}
 	return d.at(path)
-}
-
-// within gives where the byte at an offset of a text stands, or where the text
-// stands when that cannot be told.
-func (d *Definition) within(path, text string, offset int) Position {
-	pos := d.at(path)
-	if d.written == nil || offset < 0 || offset > len(text) {
-		return pos
-	}
-	p, ok := d.written.places[path]
-	if !ok {
-		return pos
-	}
-	before := text[:offset]
-	switch p.style &^ yaml.TaggedStyle {
-	case yaml.LiteralStyle:
-		return d.written.inBlock(pos, before)
-	case yaml.SingleQuotedStyle, yaml.DoubleQuotedStyle:
-		return d.written.inLine(pos, 1, before)
-	case 0:
-		return d.written.inLine(pos, 0, before)
-	default:
-		return pos
-	}
-}
-
-// inLine finds the end of a text that starts at pos, after an opening quote,
-// if it stands there letter by letter.
-func (w *written) inLine(pos Position, quote int, before string) Position {
-	if strings.Contains(before, "\n") {
-		return pos
-	}
-	if w.lines != nil {
-		line := []rune(w.line(pos.Line))
-		start := pos.Column - 1 + quote
-		if start > len(line) || !strings.HasPrefix(string(line[start:]), before) {
-			return pos
-		}
-	}
-	pos.Column += quote + utf8.RuneCountInString(before)
-	return pos
-}
-
-// inBlock finds the end of a text in a literal block that starts (with |) at
-// pos. Where the file is not known its indentation is not either, so that the
-// line alone is right.
-func (w *written) inBlock(pos Position, before string) Position {
-	newline := strings.LastIndex(before, "\n")
-	pos.Line += 1 + strings.Count(before, "\n")
-	last := before[newline+1:]
-	if w.lines == nil {
-		pos.Column = 1
-		return pos
-	}
-	line := w.line(pos.Line)
-	indent := len(line) - len(strings.TrimLeft(line, " "))
-	if last != "" && !strings.HasPrefix(line[indent:], strings.TrimLeft(last, " ")) {
-		pos.Column = 1
-		return pos
-	}
-	indent -= len(last) - len(strings.TrimLeft(last, " "))
-	pos.Column = max(1, indent+1+utf8.RuneCountInString(last))
-	return pos
-}
-
-// line gives a line of the file by its number, "" where it is not known.
-func (w *written) line(number int) string {
-	if number < 1 || number > len(w.lines) {
-		return ""
-	}
-	return w.lines[number-1]
 }
 
 // parent gives the path of what a path stands in.

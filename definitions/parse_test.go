@@ -284,8 +284,7 @@ func FuzzDefinition(f *testing.F) {
 	})
 }
 
-// TestParseNode reads a definition out of a larger document; places within
-// texts are found without its lines.
+// TestParseNode reads a definition out of a larger document.
 func TestParseNode(t *testing.T) {
 	t.Parallel()
 	var config yaml.Node
@@ -313,7 +312,7 @@ func TestParseNode(t *testing.T) {
 	tools := config.Content[0].Content[1].Content
 	var got []string
 	for i, wantNil := range []bool{false, true, true} {
-		d, diags := ParseNode("config.yaml", tools[i])
+		d, diags := ParseNode("config.yaml", []byte(source), tools[i])
 		if (d == nil) != wantNil {
 			t.Errorf("tool %d is %v", i, d)
 		}
@@ -324,7 +323,7 @@ func TestParseNode(t *testing.T) {
 	want := []string{
 		`config.yaml:8:22: step "a": arguments.plain reads step "gone", which does not exist [unknown-step]`,
 		`config.yaml:9:24: step "a": arguments.quoted reads step "gone", which does not exist [unknown-step]`,
-		`config.yaml:15:1: step "b": arguments.block reads step "gone", which does not exist [unknown-step]`,
+		`config.yaml:15:15: step "b": arguments.block reads step "gone", which does not exist [unknown-step]`,
 		`config.yaml:16:5: the document must be a mapping, not the text "just text" [type]`,
 		`config.yaml:17:5: the definition is empty [type]`,
 	}

@@ -452,6 +452,9 @@ func syntaxError(text string, err error) *templateSyntaxError {
 	if number, tooLarge := strings.CutPrefix(message, "integer overflow: "); tooLarge {
 		message = fmt.Sprintf("%s is too large for a number in a template; read it from text: (int %[1]s)", number)
 	}
+	if message == `unexpected "=" in operand` {
+		message += `; values are compared by functions, as in {{eq .params.env "test"}}`
+	}
 	return &templateSyntaxError{offset, message}
 }
 

@@ -99,7 +99,7 @@ func (l *loader) configuration(file string) {
 	}
 	l.report(r.diags)
 	for i := range c.CompositeTools {
-		d, diags := definitions.ParseNode(file, &c.CompositeTools[i])
+		d, diags := definitions.ParseNode(file, data, &c.CompositeTools[i])
 		l.report(diags)
 		if d != nil {
 			l.defs = append(l.defs, d)

@@ -19,7 +19,7 @@ type validateCommand struct {
 	Against     string   `help:"Tools to check calls against: URL of an MCP server, or a file that perdure tools -o json has written." placeholder:"URL|FILE"`
 	Strict      bool     `help:"Take warnings for errors."`
 	Notes       bool     `help:"Note what a definition does otherwise than in ToolHive's vMCP; with -o json it always does."`
-	Output      string   `short:"o" help:"How to print: text, json, or github for annotations of a workflow." enum:"text,json,github" default:"text"`
+	Output      string   `short:"o" aliases:"format" help:"How to print: text, json, or github for annotations of a workflow." enum:"text,json,github" default:"text"`
 }
 
 func (validateCommand) Help() string {

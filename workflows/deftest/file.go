@@ -224,7 +224,7 @@ func Parse(name string, data []byte, src Sources) (*File, definitions.Diagnostic
 	if src.ReadFile == nil {
 		src.ReadFile = os.ReadFile
 	}
-	p := &parser{file: &File{Name: name}, src: src}
+	p := &parser{file: &File{Name: name}, src: src, data: data}
 	if root := p.root(data); root != nil {
 		p.document(root)
 	}
@@ -235,6 +235,7 @@ func Parse(name string, data []byte, src Sources) (*File, definitions.Diagnostic
 type parser struct {
 	file  *File
 	src   Sources
+	data  []byte
 	diags definitions.Diagnostics
 }
 
@@ -340,7 +341,7 @@ func (p *parser) definitions(doc *document) []*definitions.Definition {
 		defs, diags = p.definitionFile(&doc.Definition)
 	default:
 		var d *definitions.Definition
-		if d, diags = definitions.ParseNode(p.file.Name, &doc.Definition); d != nil {
+		if d, diags = definitions.ParseNode(p.file.Name, p.data, &doc.Definition); d != nil {
 			defs = append(defs, d)
 		}
 	}

@@ -1,0 +1,152 @@
+package definitions
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// within gives where the byte at an offset of a text stands, or where the text
+// stands when that cannot be told.
+//
+// What YAML does to a text as it is written concerns white space and escapes
+// alone: it is folded, indented, or left out. So what is sought is the letter
+// that as many letters other than white space stand before.
+func (d *Definition) within(path, text string, offset int) Position {
+	pos := d.at(path)
+	if d.written == nil || offset < 0 || offset > len(text) {
+		return pos
+	}
+	p, ok := d.written.places[path]
+	if !ok {
+		return pos
+	}
+	offset += len(text[offset:]) - len(strings.TrimLeftFunc(text[offset:], unicode.IsSpace))
+	r := d.written.reader(p)
+	for _, wanted := range text[:offset] {
+		if unicode.IsSpace(wanted) {
+			continue
+		}
+		if got, ok := r.letter(); !ok || got != wanted {
+			return pos // it is written in a way that is not known here
+		}
+	}
+	if at, ok := r.next(); ok {
+		return Position{d.written.file, at.line, at.column}
+	}
+	return pos
+}
+
+// A scalarReader reads a text as it stands in its file, letter by letter, and
+// skips white space. It need not know where the text ends.
+type scalarReader struct {
+	lines  []string
+	style  yaml.Style
+	line   int    // of the rest, from 0
+	rest   string // of the line
+	column int    // of the rest, from 1
+}
+
+// reader gives a reader at the first letter of what stands at a place.
+func (w *written) reader(p spot) *scalarReader {
+	r := &scalarReader{lines: w.lines, style: p.style &^ yaml.TaggedStyle, line: p.line - 1}
+	switch r.style {
+	case yaml.LiteralStyle, yaml.FoldedStyle:
+		r.line++ // after | or >
+	}
+	if r.line < 0 || r.line >= len(r.lines) {
+		return r
+	}
+	r.rest, r.column = r.lines[r.line], 1
+	if r.line == p.line-1 {
+		for r.column < p.column && r.rest != "" {
+			r.take(1)
+		}
+		for r.rest != "" && (r.rest[0] == '&' || r.rest[0] == '!') { // an anchor, a tag
+			end := strings.IndexFunc(r.rest, unicode.IsSpace)
+			if end < 0 {
+				return r
+			}
+			r.take(utf8.RuneCountInString(r.rest[:end]))
+			r.take(len(r.rest) - len(strings.TrimLeft(r.rest, " \t")))
+		}
+		if r.style == yaml.SingleQuotedStyle || r.style == yaml.DoubleQuotedStyle {
+			r.take(1)
+		}
+	}
+	return r
+}
+
+// take passes n letters.
+func (r *scalarReader) take(n int) {
+	for ; n > 0 && r.rest != ""; n-- {
+		_, size := utf8.DecodeRuneInString(r.rest)
+		r.rest = r.rest[size:]
+		r.column++
+	}
+}
+
+// next skips white space, also what an escape stands for, and gives where the
+// next letter stands.
+func (r *scalarReader) next() (at spot, ok bool) {
+	for r.line < len(r.lines) {
+		letter, _, n := r.peek()
+		switch {
+		case n == 0:
+			r.line++
+			if r.line < len(r.lines) {
+				r.rest, r.column = r.lines[r.line], 1
+			}
+		case unicode.IsSpace(letter):
+			r.take(n)
+		default:
+			return spot{line: r.line + 1, column: r.column}, true
+		}
+	}
+	return spot{}, false
+}
+
+// letter gives the next letter that is no white space, and passes it.
+func (r *scalarReader) letter() (letter rune, ok bool) {
+	if _, ok := r.next(); !ok {
+		return 0, false
+	}
+	letter, ok, n := r.peek()
+	r.take(n)
+	return letter, ok
+}
+
+// escapes are those of a double-quoted text that stand for one letter.
+var escapes = map[byte]rune{
+	'0': 0, 'a': '\a', 'b': '\b', 't': '\t', 'n': '\n', 'v': '\v', 'f': '\f', 'r': '\r', 'e': 0x1b,
+	' ': ' ', '"': '"', '/': '/', '\\': '\\', 'N': 0x85, '_': 0xa0, 'L': 0x2028, 'P': 0x2029, '\t': '\t',
+}
+
+// peek gives the letter that the rest of the line starts with, and with how
+// many letters it is written: 0 at the end of the line.
+func (r *scalarReader) peek() (letter rune, ok bool, n int) {
+	first, _ := utf8.DecodeRuneInString(r.rest)
+	switch {
+	case r.rest == "":
+		return 0, false, 0
+	case r.style == yaml.SingleQuotedStyle && strings.HasPrefix(r.rest, "''"):
+		return '\'', true, 2
+	case r.style != yaml.DoubleQuotedStyle || first != '\\':
+		return first, true, 1
+	case len(r.rest) == 1: // the line goes on in the next one
+		return ' ', true, 1
+	}
+	digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[r.rest[1]]
+	if digits == 0 {
+		letter, ok = escapes[r.rest[1]]
+		return letter, ok, 2
+	}
+	if len(r.rest) < 2+digits {
+		return 0, false, len(r.rest)
+	}
+	code, err := strconv.ParseUint(r.rest[2:2+digits], 16, 32)
+	return rune(code), err == nil, 2 + digits
+}
