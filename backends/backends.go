@@ -39,10 +39,11 @@ type Config struct {
 
 // An EffectRule gives the tools that match a class.
 type EffectRule struct {
-	Tool        string // glob over the tool's original name, e.g. get_*
-	Class       string // read, idempotent, keyed, unsafe
-	KeyArgument string // for keyed: the argument that takes the key; "" = _meta only
-	OnUnknown   string // for unsafe: fail or ask; "" = fail
+	Tool        string          // glob over the tool's original name, e.g. get_*
+	Class       string          // read, idempotent, keyed, unsafe
+	KeyArgument string          // for keyed: the argument that takes the key; "" = _meta only
+	OnUnknown   string          // for unsafe: fail or ask; "" = fail
+	Probe       json.RawMessage // for unsafe: how to find out whether a call was executed, a definitions.Probe; nil = not
 }
 
 // A Tool is one entry of the catalogue.
@@ -57,8 +58,9 @@ type Tool struct {
 	Annotations  Annotations
 	Effect       string // class, never empty
 	KeyArgument  string
-	OnUnknown    string // of an unsafe tool: what follows an unknown outcome, fail or ask; "" = fail
-	Hidden       bool   // not shown to clients; steps may call it
+	OnUnknown    string          // of an unsafe tool: what follows an unknown outcome, fail or ask; "" = fail
+	Probe        json.RawMessage // the same: how to find out, a definitions.Probe; nil = not
+	Hidden       bool            // not shown to clients; steps may call it
 }
 
 // Annotations are a tool's own hints. A nil hint was not given.

@@ -241,7 +241,7 @@ func (c Config) tool(l listedTool) Tool {
 		t.OutputSchema = nil
 	}
 	rule := c.effect(l.Name, t.Annotations)
-	t.Effect, t.KeyArgument, t.OnUnknown = rule.Class, rule.KeyArgument, rule.OnUnknown
+	t.Effect, t.KeyArgument, t.OnUnknown, t.Probe = rule.Class, rule.KeyArgument, rule.OnUnknown, rule.Probe
 	return t
 }
 

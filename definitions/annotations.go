@@ -6,14 +6,17 @@ import (
 	"slices"
 )
 
-// ToolNames gives the names of the tools that steps and their compensations
-// use, as they are written, sorted, once each.
+// ToolNames gives the names of the tools that steps, their probes and their
+// compensations use, as they are written, sorted, once each.
 func (d *Definition) ToolNames() []string {
 	var names []string
 	for _, s := range d.Steps {
 		for ; s != nil; s = s.Step {
 			if s.Tool != "" {
 				names = append(names, s.Tool)
+			}
+			if s.Probe != nil && s.Probe.Tool != "" {
+				names = append(names, s.Probe.Tool)
 			}
 			if s.Compensate != nil && s.Compensate.Tool != "" {
 				names = append(names, s.Compensate.Tool)

@@ -52,6 +52,7 @@ var fieldsOfType = []struct {
 	{"tool", ToolStep, func(s *Step) bool { return s.Tool != "" }},
 	{"arguments", ToolStep, func(s *Step) bool { return s.Arguments != nil }},
 	{"onUnknown", ToolStep, func(s *Step) bool { return s.OnUnknown != "" }},
+	{"probe", ToolStep, func(s *Step) bool { return s.Probe != nil }},
 	{"compensate", ToolStep, func(s *Step) bool { return s.Compensate != nil }},
 	{"message", ElicitationStep, func(s *Step) bool { return s.Message != "" }},
 	{"schema", ElicitationStep, func(s *Step) bool { return s.Schema != nil }},
@@ -107,12 +108,35 @@ func (c *checker) toolStep(n node) {
 	if !slices.Contains([]OnUnknown{"", FailUnknown, Ask}, n.step.OnUnknown) {
 		c.stepErrorf(n, "onUnknown", "on-unknown", "onUnknown %q is not known; known are fail and ask", n.step.OnUnknown)
 	}
+	c.probe(n)
 	c.compensation(n)
 }
 
 func (c *checker) toolName(n node, field, tool string) {
 	if !toolPattern.MatchString(tool) {
 		c.stepErrorf(n, field, "tool-name", "tool %q: the name of a tool is letters, digits, ., _ and -, with a letter or digit first", tool)
+	}
+}
+
+// probe checks the call that finds out whether the step's was executed.
+func (c *checker) probe(n node) {
+	p := n.step.Probe
+	if p == nil {
+		return
+	}
+	if p.Tool == "" {
+		c.stepErrorf(n, "probe.tool", "required", "probe: tool is required: the read tool that knows whether the call was executed")
+	} else {
+		c.toolName(n, "probe.tool", p.Tool)
+	}
+	if p.Happened == "" && p.NotHappened == "" {
+		c.stepErrorf(n, "probe", "required", "probe: happened or notHappened is required: how to tell by the output of the tool")
+	}
+	if p.Delay < 0 {
+		c.stepErrorf(n, "probe.delay", "limit", "probe: delay must not be negative")
+	}
+	if p.Timeout < 0 {
+		c.stepErrorf(n, "probe.timeout", "limit", "probe: timeout must not be negative")
 	}
 }
 

@@ -19,6 +19,7 @@ type read struct {
 
 	optional bool // whether the reader has something to fall back on
 	own      bool // whether the template may read .output, what the step or item gave
+	probes   bool // whether it belongs to a probe, which reads .call, too
 	undoes   bool // whether it belongs to a compensation, which runs after its step
 
 	outermost bool // whether the reader is a top-level step, not one within a forEach
@@ -54,6 +55,12 @@ func (c *checker) stepTemplates(n node) {
 	c.texts(n, read{field: "arguments"}, n.step.Arguments)
 	c.text(n, read{field: "for", text: n.step.For})
 	c.text(n, read{field: "until", text: n.step.Until})
+	if p := n.step.Probe; p != nil {
+		c.texts(n, read{field: "probe.arguments", probes: true}, p.Arguments)
+		c.text(n, read{field: "probe.happened", text: p.Happened, own: true, probes: true})
+		c.text(n, read{field: "probe.notHappened", text: p.NotHappened, own: true, probes: true})
+		c.text(n, read{field: "probe.result", text: p.Result, own: true, probes: true})
+	}
 	if undo := n.step.Compensate; undo != nil {
 		c.texts(n, read{field: "compensate.arguments", own: true, undoes: true}, undo.Arguments)
 	}
@@ -185,6 +192,7 @@ func (c *checker) ignoredTemplates(path, label string, value any) {
 var (
 	roots          = []string{"params", "steps", "forEach", "workflow", "vars"}
 	stepFields     = []string{"status", "output", "action", "content", "error"}
+	callFields     = []string{"key", "arguments", "sent"}
 	workflowFields = []string{"id", "status", "step_count", "duration_ms", "start_time"}
 )
 
@@ -210,6 +218,12 @@ func (c *checker) reference(n node, r read, ref Ref) {
 		warn("unknown-field", ".vars is always empty")
 	case "output":
 		c.ownOutput(n, r, ref)
+	case "call":
+		if !r.probes {
+			warn("unknown-field", "there is no .call outside of a probe")
+		} else if len(ref.Path) > 0 && !slices.Contains(callFields, ref.Path[0]) {
+			warn("unknown-field", "a call has no %q%s; it has %s", ref.Path[0], didYouMean(ref.Path[0], callFields), strings.Join(callFields, ", "))
+		}
 	default:
 		warn("unknown-field", "there is no .%s%s; there are .%s", ref.Root, didYouMean(ref.Root, roots), strings.Join(roots, ", ."))
 	}
@@ -218,8 +232,11 @@ func (c *checker) reference(n node, r read, ref Ref) {
 // ownOutput checks a template that reads .output.
 func (c *checker) ownOutput(n node, r read, ref Ref) {
 	if !r.own {
-		c.readf(r, SeverityWarning, "unknown-field", "%s: %s reads .output, which only collect and compensate have; others read .steps.ID.output", r.label, r.field)
+		c.readf(r, SeverityWarning, "unknown-field", "%s: %s reads .output, which only collect, compensate and probe have; others read .steps.ID.output", r.label, r.field)
 		return
+	}
+	if r.probes {
+		return // of a tool whose output is not the step's
 	}
 	r.what = append([]string{"output"}, ref.Path...)
 	own := ownRead{r, n.step}

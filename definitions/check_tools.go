@@ -39,6 +39,12 @@ func (c *checker) backendTools() {
 				outputs[n.step] = tool.OutputSchema
 			}
 		}
+		if p := n.step.Probe; p != nil && p.Tool != "" {
+			tool, ok := c.call(toolCall{n, "probe", p.Tool, p.Arguments})
+			if ok && tool.Effect != Read {
+				c.stepErrorf(n, "probe.tool", "probe", "probe: tool %q is not of class read; what finds out must change nothing", p.Tool)
+			}
+		}
 		if undo := n.step.Compensate; undo != nil && undo.Tool != "" {
 			c.call(toolCall{n, "compensate", undo.Tool, undo.Arguments})
 		}

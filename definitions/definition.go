@@ -116,6 +116,10 @@ type Step struct {
 	// executed. "" = what is said of the tool.
 	OnUnknown OnUnknown `yaml:"onUnknown,omitempty" json:"onUnknown,omitempty"`
 
+	// Probe finds out by itself whether the call was executed when nobody knows.
+	// nil = what is said of the tool.
+	Probe *Probe `yaml:"probe,omitempty" json:"probe,omitempty"`
+
 	// Compensate undoes a completed tool step when the run fails, is cancelled
 	// or is declined after it. nil = nothing to undo.
 	Compensate *Compensation `yaml:"compensate,omitempty" json:"compensate,omitempty"`
@@ -227,6 +231,7 @@ type Tool struct {
 	Effect       Effect          `json:"effect,omitempty"`
 	KeyArgument  string          `json:"keyArgument,omitempty"` // of a keyed tool; "" = _meta only
 	OnUnknown    OnUnknown       `json:"onUnknown,omitempty"`   // of an unsafe tool, where the step does not say it
+	Probe        *Probe          `json:"probe,omitempty"`       // the same
 }
 
 // Tools finds a tool by the name that a step uses: the exposed name, or

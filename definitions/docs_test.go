@@ -168,6 +168,7 @@ func TestReferenceHasEveryField(t *testing.T) {
 		{reflect.TypeFor[Step](), union},
 		{reflect.TypeFor[OnError](), tables["onError"]},
 		{reflect.TypeFor[Handler](), tables["onDecline, onCancel"]},
+		{reflect.TypeFor[Probe](), tables["probe"]},
 		{reflect.TypeFor[Compensation](), tables["compensate"]},
 		{reflect.TypeFor[Output](), tables["output"]},
 		{reflect.TypeFor[Property](), tables["output property"]},

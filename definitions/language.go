@@ -82,6 +82,7 @@ var keywords = map[string]keyword{
 	"Step.tool":           {"The tool to call: its name as it is offered, or backend.originalName.", facts{"pattern": toolPattern.String()}},
 	"Step.arguments":      {"Arguments of the call. Texts at any depth are templates; a text that is exactly one {{ }} keeps its value's type where the tool's schema asks for it.", nil},
 	"Step.onUnknown":      {"What follows when nobody knows whether the call of an unsafe tool was executed: the step fails, or the run waits for a person to say. Without it, what the configuration says of the tool.", facts{"enum": texts([]string{string(FailUnknown), string(Ask)})}},
+	"Step.probe":          {"How to find out by itself whether the call was executed, when nobody knows. Without it, what the configuration says of the tool.", nil},
 	"Step.compensate":     {"A call that undoes this step when the run fails, is cancelled or is declined after it.", nil},
 	"Step.message":        {"What the person is asked." + templateHint, facts{"minLength": 1}},
 	"Step.schema": {"JSON Schema of the answer: an object of simple fields, from which clients make a form.", facts{
@@ -104,6 +105,15 @@ var keywords = map[string]keyword{
 	"Step.collect":       {"What to keep of each completed item, from .output and .forEach. The values become output.collected, in the order of the collection.", facts{"minLength": 1}},
 	"Step.for":           {"How long to wait, such as 90m or 72h, up to ten years. May be a template.", facts{"minLength": 1}},
 	"Step.until":         {"Until when to wait: a timestamp such as 2026-01-31T09:00:00Z. May be a template.", facts{"minLength": 1}},
+
+	"Probe":             {"A call of a read tool that tells whether another call was executed.", facts{"required": texts([]string{"tool"}), "anyOf": []any{facts{"required": texts([]string{"happened"})}, facts{"required": texts([]string{"notHappened"})}}}},
+	"Probe.tool":        {"The tool to call, of class read: its name as it is offered, or backend.originalName.", facts{"pattern": toolPattern.String()}},
+	"Probe.arguments":   {"Arguments of the call. Templates read .call.key, .call.arguments and .call.sent besides all that the step reads.", nil},
+	"Probe.delay":       {"How long to wait before: a call whose answer was lost may still be at work.", facts{"default": briefly(DefaultProbeDelay)}},
+	"Probe.timeout":     {"How long the call may take, all attempts together.", facts{"default": briefly(DefaultStepTimeout)}},
+	"Probe.happened":    {"Whether the step's call was executed: a template that renders true or false and reads .output.", facts{"minLength": 1}},
+	"Probe.notHappened": {"Whether it was not, so that it is made again. Where neither is true, onUnknown says what follows.", facts{"minLength": 1}},
+	"Probe.result":      {"What stands for the output of the step if its call was executed: a template that gives an object. Without it, {}.", facts{"minLength": 1}},
 
 	"Compensation":           {"A call that undoes a step. Compensations run in reverse order of completion.", facts{"required": texts([]string{"tool"})}},
 	"Compensation.tool":      {"The tool to call: its name as it is offered, or backend.originalName.", facts{"pattern": toolPattern.String()}},

@@ -43,6 +43,8 @@ type Node struct {
 	until      *Template
 	schema     schemaCache // of the tool
 
+	Probe *ProbeProgram // nil = the step has none
+
 	compensation       argument // arguments of the call that undoes the step
 	compensationSchema schemaCache
 }
@@ -88,6 +90,9 @@ func compileStep(step *Step) (*Node, error) {
 		}
 	}
 	if n.arguments, err = compileArgument(orEmpty(step.Arguments), "arguments"); err != nil {
+		return nil, err
+	}
+	if n.Probe, err = CompileProbe(step.Probe); err != nil {
 		return nil, err
 	}
 	if step.Compensate != nil {
@@ -160,7 +165,7 @@ func (t *Template) reads(ids map[string]bool) {
 // templates gives the templates of n itself.
 func (n *Node) templates() []*Template {
 	own := []*Template{n.condition, n.message, n.collection, n.collect, n.duration, n.until}
-	return slices.Concat(own, n.arguments.templates(), n.compensation.templates())
+	return slices.Concat(own, n.arguments.templates(), n.compensation.templates(), n.Probe.templates())
 }
 
 // sort takes, again and again, the first step of which all dependencies have

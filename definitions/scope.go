@@ -9,7 +9,8 @@ type Scope struct {
 	Steps    map[string]StepScope // .steps.ID: steps that have ended, by ID
 	Workflow WorkflowScope        // .workflow
 	ForEach  map[string]any       // .forEach: the item under its name, index, and key of an object's member; nil outside of a forEach
-	Output   any                  // .output: of the item in collect, of the step in compensate; nil = none
+	Output   any                  // .output: of the item in collect, of the step in compensate, of the tool that a probe asks; nil = none
+	Call     map[string]any       // .call, in a probe: key, arguments, sent; nil = none
 }
 
 // A StepScope is what templates can read of a step that has ended.
@@ -46,6 +47,9 @@ func (s *Scope) data() map[string]any {
 	}
 	if s.Output != nil {
 		data["output"] = s.Output
+	}
+	if s.Call != nil {
+		data["call"] = s.Call
 	}
 	return data
 }

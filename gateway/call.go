@@ -157,6 +157,12 @@ func (g *Gateway) snapshot(d *definitions.Definition) (map[string]definitions.To
 			return nil, fmt.Errorf("tool %s of composite tool %s: %w", name, d.Name, errToolGone)
 		}
 		tools[name] = t
+		if t.Probe == nil {
+			continue
+		}
+		if asked, ok := g.findTool(t.Probe.Tool); ok { // without it, the probe does not know
+			tools[t.Probe.Tool] = asked
+		}
 	}
 	return tools, nil
 }

@@ -253,5 +253,16 @@ func (g *Gateway) findTool(name string) (definitions.Tool, bool) {
 		Effect:       definitions.Effect(t.Effect),
 		OnUnknown:    definitions.OnUnknown(t.OnUnknown),
 		KeyArgument:  t.KeyArgument,
+		Probe:        probeOf(t),
 	}, true
+}
+
+// probeOf is the probe of a backend tool, whose tool is one of the same backend.
+func probeOf(t backends.Tool) *definitions.Probe {
+	var p definitions.Probe
+	if len(t.Probe) == 0 || json.Unmarshal(t.Probe, &p) != nil {
+		return nil
+	}
+	p.Tool = t.Backend + "." + p.Tool
+	return &p
 }

@@ -33,6 +33,7 @@ type (
 	Elicitation      = workflows.Elicitation
 	ElicitationState = workflows.ElicitationState
 	ElicitationKind  = workflows.ElicitationKind
+	Reconciled       = workflows.Reconciled
 )
 
 // The statuses of runs that have ended in one way or another.
@@ -41,8 +42,19 @@ const (
 	Cancelled = workflows.Cancelled
 )
 
-// Question is the kind of elicitations that are put to callers.
-const Question = workflows.Question
+// Kinds of elicitations. A Question is put to callers, a Reconciliation to
+// operators.
+const (
+	Question       = workflows.Question
+	Reconciliation = workflows.Reconciliation
+)
+
+// What a Reconciled says.
+const (
+	Happened    = workflows.Happened
+	NotHappened = workflows.NotHappened
+	Fail        = workflows.Fail
+)
 
 // A StartRequest asks for a run.
 type StartRequest struct {

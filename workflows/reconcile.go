@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -73,13 +74,26 @@ func checkReconciled(content json.RawMessage) error {
 // executed and is to be made.
 func (r *run) reconcile(ctx workflow.Context, q request, u *Unsettled) (result ToolResult, again bool, failure *Error) {
 	failure = &u.Error
-	if q.onUnknown != definitions.Ask {
+	p, err := q.findProbe()
+	if p == nil && err == nil && q.onUnknown != definitions.Ask {
 		return ToolResult{}, false, failure
 	}
 	r.noteUnsettled(q, u)
+	found, said := r.find(ctx, q, u, p, err)
+	switch {
+	case ctx.Err() != nil:
+		return ToolResult{}, false, q.failure(ctx.Err())
+	case found.Happened:
+		return ToolResult{Output: found.Result}, false, nil
+	case found.NotHappened:
+		return ToolResult{}, true, nil
+	}
+	if q.onUnknown != definitions.Ask {
+		return ToolResult{}, false, failure
+	}
 	answer, refused := r.park(ctx, Elicitation{
 		Kind: Reconciliation, Schema: reconciliationSchema, Call: &u.Call,
-		Message: fmt.Sprintf("%s. Was it? Its key is %s.", failure.Message, u.Call.Key),
+		Message: fmt.Sprintf("%s.%s Was it? Its key is %s.", failure.Message, said, u.Call.Key),
 	}, q.path, u.Times)
 	if refused != nil {
 		return ToolResult{}, false, refused
@@ -115,4 +129,102 @@ func (r *run) unsettledBefore(q request) *Unsettled {
 		return &u
 	}
 	return nil
+}
+
+// A probe is what can find out about a call, and what its templates see.
+type probe struct {
+	program *definitions.ProbeProgram
+	tool    definitions.Tool
+	scope   *definitions.Scope
+}
+
+// maxFound bounds how often a probe may have a call made again.
+const maxFound = 3
+
+// probeOf is the probe of a step, or else of its tool; nil if neither has one.
+func (r *run) probeOf(ctx workflow.Context, n *definitions.Node, at place, tool definitions.Tool) (*probe, error) {
+	p := &probe{program: n.Probe, scope: r.scopeAt(ctx, at)}
+	if p.program == nil && tool.Probe != nil {
+		var err error
+		if p.program, err = definitions.CompileProbe(tool.Probe); err != nil {
+			return nil, err
+		}
+		p.scope = &definitions.Scope{}
+	}
+	if p.program == nil {
+		return nil, nil
+	}
+	var ok bool
+	if p.tool, ok = r.in.Tools[p.program.Probe.Tool]; !ok {
+		return nil, fmt.Errorf("no backend offered the tool %s when the run started", p.program.Probe.Tool)
+	}
+	if p.tool.Effect != definitions.Read {
+		return nil, fmt.Errorf("the tool %s is not of class read", p.tool.Name)
+	}
+	return p, nil
+}
+
+// findProbe is the probe of a call; nil if it has none.
+func (q request) findProbe() (*probe, error) {
+	if q.probe == nil {
+		return nil, nil
+	}
+	return q.probe()
+}
+
+// find lets the probe find out, if there is one. Where it could not, said is a
+// sentence that says why.
+func (r *run) find(ctx workflow.Context, q request, u *Unsettled, p *probe, err error) (found definitions.Finding, said string) {
+	if p != nil {
+		found, err = r.askProbe(ctx, q, p, u)
+	}
+	switch {
+	case err != nil:
+		return definitions.Finding{}, fmt.Sprintf(" The probe could not find out: %s.", err)
+	case p == nil:
+		return found, ""
+	case found.NotHappened && u.Times > maxFound:
+		return definitions.Finding{}, fmt.Sprintf(" The probe found %d times that it was not executed.", u.Times)
+	case !found.Happened && !found.NotHappened:
+		return found, " The probe does not know."
+	}
+	return found, ""
+}
+
+func (r *run) askProbe(ctx workflow.Context, q request, p *probe, u *Unsettled) (definitions.Finding, error) {
+	path := fmt.Sprintf("%s/probe#%d", q.path, u.Times)
+	timer := workflow.NewTimerWithOptions(ctx, p.program.Delay(), workflow.TimerOptions{Summary: Summary(path, "waits before it asks")})
+	if err := timer.Get(ctx, nil); err != nil {
+		return definitions.Finding{}, err
+	}
+	call, err := u.Call.scope()
+	if err != nil {
+		return definitions.Finding{}, err
+	}
+	p.scope.Call = call
+	args, err := p.program.Arguments(p.scope, p.tool.InputSchema)
+	if err != nil {
+		return definitions.Finding{}, err
+	}
+	result, failure := r.call(ctx, request{tool: p.tool, path: path, args: args, limit: p.program.Timeout()})
+	if failure != nil {
+		return definitions.Finding{}, failure
+	}
+	if p.scope.Output, err = definitions.DecodeValue(result.Output); err != nil {
+		return definitions.Finding{}, err
+	}
+	return p.program.Find(p.scope)
+}
+
+// scope is what the templates of a probe see as .call.
+func (c ParkedCall) scope() (map[string]any, error) {
+	call := map[string]any{"key": c.Key, "sent": c.Sent.UTC().Format(time.RFC3339)}
+	if c.Arguments != nil {
+		arguments, err := definitions.DecodeValue(c.Arguments)
+		if err != nil {
+			return nil, err
+		}
+		call["arguments"] = arguments
+	}
+	return call, nil
 }

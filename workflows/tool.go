@@ -61,8 +61,10 @@ func (r *run) callTool(ctx workflow.Context, n *definitions.Node, at place) outc
 		return outcome{status: stepFailed, err: &Error{Code: "arguments_too_large", Category: CategoryLimit,
 			Message: fmt.Sprintf("step %s: the arguments have %d bytes; the limit is %d", at.path, n, MaxResultSize)}}
 	}
-	result, failure := r.call(ctx, request{tool: tool, path: at.path, args: args, limit: timeout(n.Step), onError: n.Step.OnError,
-		onUnknown: cmp.Or(n.Step.OnUnknown, tool.OnUnknown)})
+	q := request{tool: tool, path: at.path, args: args, limit: timeout(n.Step), onError: n.Step.OnError,
+		onUnknown: cmp.Or(n.Step.OnUnknown, tool.OnUnknown)}
+	q.probe = func() (*probe, error) { return r.probeOf(ctx, n, at, tool) }
+	result, failure := r.call(ctx, q)
 	if failure != nil {
 		return outcome{status: stepFailed, err: failure}
 	}
@@ -83,6 +85,7 @@ type request struct {
 	limit     time.Duration   // all attempts together
 	onError   *definitions.OnError
 	onUnknown definitions.OnUnknown
+	probe     func() (*probe, error) // that tells whether the call was executed; nil = none
 }
 
 // call is the one way from a run to a backend tool. What an earlier execution

@@ -93,6 +93,8 @@ type effectRule struct {
 	Class       string `yaml:"class"`
 	KeyArgument string `yaml:"keyArgument"`
 	OnUnknown   string `yaml:"onUnknown"`
+
+	Probe *definitions.Probe `yaml:"probe"` // its tool is one of the same backend, by the backend's name for it
 }
 
 type aggregation struct {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"path"
@@ -274,9 +275,29 @@ func (r *configReader) effects(p keyPath, rules []*effectRule) []backends.Effect
 		default:
 			r.errorf(p.to("onUnknown"), "effects", "%q is not known; use fail or ask", rule.OnUnknown)
 		}
-		out = append(out, backends.EffectRule{Tool: rule.Tool, Class: rule.Class, KeyArgument: rule.KeyArgument, OnUnknown: rule.OnUnknown})
+		out = append(out, backends.EffectRule{Tool: rule.Tool, Class: rule.Class, KeyArgument: rule.KeyArgument,
+			OnUnknown: rule.OnUnknown, Probe: r.probe(p.to("probe"), rule)})
 	}
 	return out
+}
+
+// probe is what finds out whether a call was executed, as definitions.Probe has
+// it in JSON; nil = nothing does.
+func (r *configReader) probe(p keyPath, rule *effectRule) json.RawMessage {
+	if rule.Probe == nil {
+		return nil
+	}
+	if rule.Class != string(definitions.Unsafe) {
+		r.errorf(p, "effects", "belongs to class unsafe; what is %s is called again", rule.Class)
+	}
+	if err := rule.Probe.CheckAlone(); err != nil {
+		r.errorf(p, "effects", "%v", err)
+	}
+	encoded, err := json.Marshal(rule.Probe)
+	if err != nil {
+		r.errorf(p, "effects", "%v", err)
+	}
+	return encoded
 }
 
 // timeouts are those of operational, by backend.

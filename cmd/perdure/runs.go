@@ -26,6 +26,8 @@ type runsCommand struct {
 	Result runsResultCommand `cmd:"" help:"Print the result of a run that has finished."`
 	Answer runsAnswerCommand `cmd:"" help:"Answer the question that a run waits with."`
 	Cancel runsCancelCommand `cmd:"" help:"Cancel a run: no further step starts."`
+
+	Reconcile runsReconcileCommand `cmd:"" help:"Say whether a call of which nobody knows it was executed."`
 }
 
 // temporalFlags say where the runs are, and how to print.
@@ -255,7 +257,9 @@ func (a runsAnswerCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	question, err := a.question(ctx, rc, id)
+	question, err := openElicitation(ctx, rc, id, func(e runs.Elicitation) bool {
+		return (a.Step == "" || a.Step == e.StepPath || a.Step == e.StepID) && (a.Elicitation == "" || a.Elicitation == e.ID)
+	}, cmp.Or(a.Step, a.Elicitation))
 	if err != nil {
 		return err
 	}
@@ -268,7 +272,7 @@ func (a runsAnswerCommand) Run(ctx context.Context, c *console) error {
 	} else if err != nil {
 		return err
 	}
-	return a.print(c, id, question, decision)
+	return printDecision(c, a.Output, id, question, decision)
 }
 
 func (a runsAnswerCommand) action() string {
@@ -293,9 +297,9 @@ func (a runsAnswerCommand) content() json.RawMessage {
 	}
 }
 
-// question finds what is to be answered: the only open question, or the one
-// that the flags name.
-func (a runsAnswerCommand) question(ctx context.Context, rc *runs.Client, id runs.RunID) (runs.Elicitation, error) {
+// openElicitation finds what is to be answered: the only open elicitation that
+// is wanted. Named is how the flags name it, "" if they do not.
+func openElicitation(ctx context.Context, rc *runs.Client, id runs.RunID, wanted func(runs.Elicitation) bool, named string) (runs.Elicitation, error) {
 	run, err := rc.Get(ctx, id)
 	if err != nil {
 		return runs.Elicitation{}, err
@@ -304,7 +308,7 @@ func (a runsAnswerCommand) question(ctx context.Context, rc *runs.Client, id run
 	var names []string
 	for _, e := range run.Open() {
 		names = append(names, e.StepPath)
-		if (a.Step == "" || a.Step == e.StepPath || a.Step == e.StepID) && (a.Elicitation == "" || a.Elicitation == e.ID) {
+		if wanted(e) {
 			open = append(open, e)
 		}
 	}
@@ -313,15 +317,17 @@ func (a runsAnswerCommand) question(ctx context.Context, rc *runs.Client, id run
 		return open[0], nil
 	case len(open) > 1:
 		return runs.Elicitation{}, fmt.Errorf("%s waits with several questions; say which with --step: %s", id, strings.Join(names, ", "))
+	case len(names) > 0 && named != "":
+		return runs.Elicitation{}, fmt.Errorf("%s does not wait at %s but at %s", id, named, strings.Join(names, ", "))
 	case len(names) > 0:
-		return runs.Elicitation{}, fmt.Errorf("%s does not wait at %s but at %s", id, cmp.Or(a.Step, a.Elicitation), strings.Join(names, ", "))
+		return runs.Elicitation{}, fmt.Errorf("%s waits for something else, at %s; perdure runs show %s says what it asks", id, strings.Join(names, ", "), id)
 	default:
 		return runs.Elicitation{}, fmt.Errorf("%s (%s) waits for no answer; perdure runs show %s says what it does", id, run.Status, id)
 	}
 }
 
-func (a runsAnswerCommand) print(c *console, id runs.RunID, question runs.Elicitation, d runs.Decision) error {
-	if a.Output == "json" {
+func printDecision(c *console, output string, id runs.RunID, question runs.Elicitation, d runs.Decision) error {
+	if output == "json" {
 		err := c.printJSON(map[string]any{"runId": id, "elicitationId": question.ID, "won": d.Won, "action": d.Action, "by": d.By})
 		if err != nil {
 			return err

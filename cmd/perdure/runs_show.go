@@ -86,8 +86,20 @@ func printSteps(out *lines, d *runs.Detail) {
 }
 
 func printQuestion(out *lines, c *console, id runs.RunID, e runs.Elicitation) {
-	out.printf("\n%s asks, until %s:", e.StepPath, e.Expires.Local().Format(time.DateTime))
+	until := ""
+	if !e.Expires.IsZero() {
+		until = ", until " + e.Expires.Local().Format(time.DateTime)
+	}
+	out.printf("\n%s asks%s:", e.StepPath, until)
 	out.printf("  %s", c.outStyle(bold, strings.ReplaceAll(plain(e.Message), "\n", "\n  ")))
+	if e.Kind == runs.Reconciliation && e.Call != nil {
+		out.printf("    tool       %s", e.Call.Tool)
+		out.printf("    arguments  %s", brief(e.Call.Arguments))
+		out.printf("    key        %s", e.Call.Key)
+		out.printf("    sent       %s", e.Call.Sent.Local().Format(time.DateTime))
+		out.printf("say what happened with\n  perdure runs reconcile %s --step %s --happened --result '{…}'   (or --not-happened, --fail)", id, e.StepID)
+		return
+	}
 	example := ""
 	if schema, err := schemaObject(e.Schema); err == nil {
 		for _, name := range schema.fields() {

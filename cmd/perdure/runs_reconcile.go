@@ -1,0 +1,77 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/perdure/perdure/runs"
+)
+
+type runsReconcileCommand struct {
+	temporalFlags `embed:""`
+
+	ID          string `arg:"" help:"Run, or enough of its ID to be the only one."`
+	Step        string `help:"Step or step path whose call is meant, where several are asked about."`
+	Happened    bool   `help:"The call was executed: the run goes on with --result." xor:"outcome" required:""`
+	NotHappened bool   `help:"The call was not executed: it is made now." xor:"outcome" required:""`
+	Fail        bool   `help:"Let the step fail." xor:"outcome" required:""`
+	Result      string `help:"What the call gave, a JSON object, with --happened. Default: {}." placeholder:"JSON"`
+	By          string `help:"Who says it. Default: the user of this machine."`
+}
+
+func (runsReconcileCommand) Help() string {
+	return `For a run that waits for reconciliation: a call was sent, no answer came, and
+the tool must not be called twice. perdure runs show says which call it was and
+with which key; find out at the backend. Examples:
+
+    perdure runs reconcile k3v9a2 --happened --result '{"id": 17}'
+    perdure runs reconcile k3v9a2 --step 'create[3]' --not-happened`
+}
+
+func (r runsReconcileCommand) Run(ctx context.Context, c *console) error {
+	if r.Result != "" && !r.Happened {
+		return usagef("--result belongs to --happened")
+	}
+	rc, done, err := r.runsClient(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	id, err := findRun(ctx, rc, r.ID, runs.Filter{Waiting: true})
+	if err != nil {
+		return err
+	}
+	question, err := openElicitation(ctx, rc, id, func(e runs.Elicitation) bool {
+		return e.Kind == runs.Reconciliation && (r.Step == "" || r.Step == e.StepID || strings.HasPrefix(e.StepPath, r.Step+"/"))
+	}, r.Step)
+	if err != nil {
+		return err
+	}
+	content, err := json.Marshal(r.outcome())
+	if err != nil {
+		return err
+	}
+	decision, err := rc.Answer(ctx, id, runs.Answer{ElicitationID: question.ID, Action: "accept", Content: content, By: cmp.Or(r.By, userName())})
+	var invalid *runs.InvalidAnswerError
+	if errors.As(err, &invalid) {
+		return fmt.Errorf("%s still waits, since the answer does not fit: %w", question.StepPath, err)
+	} else if err != nil {
+		return err
+	}
+	return printDecision(c, r.Output, id, question, decision)
+}
+
+func (r runsReconcileCommand) outcome() runs.Reconciled {
+	switch {
+	case r.Happened:
+		return runs.Reconciled{Outcome: runs.Happened, Result: r.Result}
+	case r.NotHappened:
+		return runs.Reconciled{Outcome: runs.NotHappened}
+	default:
+		return runs.Reconciled{Outcome: runs.Fail}
+	}
+}

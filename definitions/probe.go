@@ -1,0 +1,161 @@
+package definitions
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A Probe asks a read tool whether a call was executed of which nobody knows.
+// Its templates see .call besides what the step sees; all but those of the
+// arguments see .output, that of the read tool.
+type Probe struct {
+	Tool        string         `yaml:"tool" json:"tool"`                                   // of class read; in a configuration, of the same backend
+	Arguments   map[string]any `yaml:"arguments,omitempty" json:"arguments,omitempty"`     // strings at any depth are templates
+	Delay       Duration       `yaml:"delay,omitempty" json:"delay,omitempty"`             // before it is asked; 0 = DefaultProbeDelay
+	Timeout     Duration       `yaml:"timeout,omitempty" json:"timeout,omitempty"`         // all attempts together; 0 = DefaultStepTimeout
+	Happened    string         `yaml:"happened,omitempty" json:"happened,omitempty"`       // a template that renders true or false: the call was executed
+	NotHappened string         `yaml:"notHappened,omitempty" json:"notHappened,omitempty"` // the same: it was not, and is called again
+	Result      string         `yaml:"result,omitempty" json:"result,omitempty"`           // a template that gives the output of the call, an object; "" = {}
+}
+
+// DefaultProbeDelay is how long a probe waits before it asks: a call whose
+// answer was lost may still be at work.
+const DefaultProbeDelay = 5 * time.Second
+
+// A Finding is what a probe has found out about a call.
+type Finding struct {
+	Happened, NotHappened bool            // at most one; none = it does not know
+	Result                json.RawMessage // of a call that happened
+}
+
+// A ProbeProgram is a probe that is ready to run.
+type ProbeProgram struct {
+	Probe *Probe
+
+	arguments                     argument
+	happened, notHappened, result *Template
+	schema                        schemaCache
+}
+
+// CompileProbe makes a probe ready to run. The error is a *TemplateError.
+func CompileProbe(p *Probe) (*ProbeProgram, error) {
+	if p == nil {
+		return nil, nil
+	}
+	program := &ProbeProgram{Probe: p}
+	var err error
+	for _, f := range []struct {
+		name, text string
+		into       **Template
+	}{
+		{"probe.happened", p.Happened, &program.happened},
+		{"probe.notHappened", p.NotHappened, &program.notHappened},
+		{"probe.result", p.Result, &program.result},
+	} {
+		if *f.into, err = compileField(f.name, f.text); err != nil {
+			return nil, err
+		}
+	}
+	program.arguments, err = compileArgument(orEmpty(p.Arguments), "probe.arguments")
+	return program, err
+}
+
+// CheckAlone says what is wrong with a probe that stands in a configuration,
+// whose templates see nothing but .call and .output.
+func (p *Probe) CheckAlone() error {
+	program, err := CompileProbe(p)
+	switch {
+	case err != nil:
+		return err
+	case p.Tool == "":
+		return errors.New("tool is required: the read tool that knows whether a call was executed")
+	case p.Happened == "" && p.NotHappened == "":
+		return errors.New("happened or notHappened is required: how to tell by the output of the tool")
+	case p.Delay < 0 || p.Timeout < 0:
+		return errors.New("delay and timeout must not be negative")
+	}
+	for _, t := range program.templates() {
+		for _, ref := range t.Refs() {
+			if ref.Root != "call" && ref.Root != "output" {
+				return fmt.Errorf("a template reads .%s; the probe of a tool sees .call and .output only", ref.Root)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *ProbeProgram) templates() []*Template {
+	if p == nil {
+		return nil
+	}
+	return append(p.arguments.templates(), p.happened, p.notHappened, p.result)
+}
+
+// Delay is how long to wait before the tool is asked.
+func (p *ProbeProgram) Delay() time.Duration {
+	return time.Duration(cmp.Or(p.Probe.Delay, Duration(DefaultProbeDelay)))
+}
+
+// Timeout is how long the call of the tool may take.
+func (p *ProbeProgram) Timeout() time.Duration {
+	return time.Duration(cmp.Or(p.Probe.Timeout, Duration(DefaultStepTimeout)))
+}
+
+// Arguments expands the arguments of the read tool, as those of a step.
+func (p *ProbeProgram) Arguments(s *Scope, inputSchema json.RawMessage) (json.RawMessage, error) {
+	return p.arguments.encode(s, &p.schema, inputSchema, "probe.arguments")
+}
+
+// Find reads what the tool answered, which is Output of the scope.
+func (p *ProbeProgram) Find(s *Scope) (Finding, error) {
+	var f Finding
+	var err error
+	if f.Happened, err = p.holds("probe.happened", p.Probe.Happened, p.happened, s); err != nil {
+		return Finding{}, err
+	}
+	if f.NotHappened, err = p.holds("probe.notHappened", p.Probe.NotHappened, p.notHappened, s); err != nil {
+		return Finding{}, err
+	}
+	if f.Happened && f.NotHappened {
+		return Finding{}, &TemplateError{Field: "probe", Message: "happened and notHappened are both true"}
+	}
+	if f.Happened {
+		f.Result, err = p.found(s)
+	}
+	return f, err
+}
+
+func (p *ProbeProgram) holds(field, text string, t *Template, s *Scope) (bool, error) {
+	if text == "" {
+		return false, nil
+	}
+	rendered, err := t.Text(s.data())
+	if err != nil {
+		return false, &TemplateError{Field: field, Message: err.Error()}
+	}
+	holds, err := truth(rendered)
+	if err != nil {
+		return false, &TemplateError{Field: field, Message: err.Error()}
+	}
+	return holds, nil
+}
+
+// found gives the output of a call that happened.
+func (p *ProbeProgram) found(s *Scope) (json.RawMessage, error) {
+	if strings.TrimSpace(p.Probe.Result) == "" {
+		return json.RawMessage("{}"), nil
+	}
+	v, ok, err := expandFor(p.result, s.data(), []string{"object"})
+	if err != nil {
+		return nil, &TemplateError{Field: "probe.result", Message: err.Error()}
+	}
+	object, isObject := v.(map[string]any)
+	if !ok || !isObject {
+		return nil, &TemplateError{Field: "probe.result", Message: "must give an object, not " + describe(v)}
+	}
+	return EncodeValue(object)
+}
