@@ -123,9 +123,11 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 		return fmt.Errorf("reaching Temporal: %w", err)
 	}
 	defer tc.Close()
+	served := d.options(reachable(listener.Addr()), keys)
+	served.Retention = devserver.DefaultRetention
 	s, err := newService(serviceOptions{
 		Loaded: found, Temporal: tc, Namespace: client.DefaultNamespace,
-		Gateway: d.options(reachable(listener.Addr()), keys), Worker: &workerOptions{},
+		Gateway: served, Worker: &workerOptions{},
 		Grace: shutdownGrace, Logger: log,
 		OnStop: func() { c.notef("stopping; runs go on when perdure dev is started again") },
 	})

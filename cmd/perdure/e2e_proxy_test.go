@@ -23,7 +23,7 @@ type balancer struct {
 	mu       sync.Mutex
 	replicas []string // host:port
 	next     int
-	served   []servedRequest
+	served   []*servedRequest
 }
 
 // A servedRequest says where a request went.
@@ -65,12 +65,11 @@ func (b *balancer) RoundTrip(r *http.Request) (*http.Response, error) {
 		out := r.Clone(r.Context())
 		out.URL.Host, out.Host = replica, replica
 		out.Body = io.NopCloser(bytes.NewReader(body))
-		response, err = b.transport.RoundTrip(out)
-		if errors.Is(err, syscall.ECONNREFUSED) {
-			continue
+		sent := b.note(servedRequest{r.Method + " " + message(body), replica})
+		if response, err = b.transport.RoundTrip(out); !errors.Is(err, syscall.ECONNREFUSED) {
+			return response, err
 		}
-		b.note(servedRequest{r.Method + " " + message(body), replica})
-		return response, err
+		b.forget(sent)
 	}
 	return response, err
 }
@@ -82,10 +81,17 @@ func (b *balancer) take() string {
 	return b.replicas[b.next%len(b.replicas)]
 }
 
-func (b *balancer) note(s servedRequest) {
+func (b *balancer) note(s servedRequest) *servedRequest {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.served = append(b.served, s)
+	b.served = append(b.served, &s)
+	return &s
+}
+
+func (b *balancer) forget(s *servedRequest) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.served = slices.DeleteFunc(b.served, func(other *servedRequest) bool { return other == s })
 }
 
 // where lists the replicas that such requests went to, in order.

@@ -123,9 +123,13 @@ func prepareReplicas(t *testing.T, temporal *temporalServer, namespace string, f
 	})
 	putFile(t, filepath.Join(r.dir, "perdure.yaml"),
 		r.backend.configuration(`[{tool: "*read", class: read}, {tool: "*", class: unsafe}]`)+replicaDefinitions)
-	putFile(t, filepath.Join(r.dir, "key"), strings.Repeat("0123456789abcdef", 4)+"\n")
+	// The gateways are in the middle of a change of keys: one signs with the
+	// new one already, the other does not yet.
+	older, newer := strings.Repeat("0123456789abcdef", 4)+"\n", strings.Repeat("fedcba9876543210", 4)+"\n"
+	putFile(t, filepath.Join(r.dir, "key0"), newer+older)
+	putFile(t, filepath.Join(r.dir, "key1"), older+newer)
 	for i := range 2 {
-		r.gateways[i] = r.process("gateway", "--listen", append(flags, "--key-file", "key")...)
+		r.gateways[i] = r.process("gateway", "--listen", append(flags, "--key-file", fmt.Sprintf("key%d", i))...)
 		r.workers[i] = r.process("worker", "--health-listen")
 	}
 	return r
@@ -277,6 +281,14 @@ func TestReplicas(t *testing.T) {
 			r.completed(t, tool, key, keyed(tool, key).must(t, dial(t, b.url(), modern, approves)))
 			b.spread(t, "POST tools/call")
 		})
+		t.Run("task of 2025-11-25/"+tool, func(t *testing.T) {
+			t.Parallel()
+			r.sessionTask(t, tool)
+		})
+		t.Run("task of the extension/"+tool, func(t *testing.T) {
+			t.Parallel()
+			r.modernTask(t, tool)
+		})
 		for _, version := range []string{"2024-11-05", "2025-06-18", legacy, modern} {
 			t.Run("not asked/"+version+"/"+tool, func(t *testing.T) {
 				t.Parallel()
@@ -334,6 +346,72 @@ func (r *replicas) handle(t *testing.T, result *mcp.CallToolResult) string {
 		t.Fatalf("no handle: %s", asJSON(t, result))
 	}
 	return id
+}
+
+// sessionTask makes a call a task of 2025-11-25, polls it and takes questions
+// and result from the stream of tasks/result.
+func (r *replicas) sessionTask(t *testing.T, tool string) {
+	b := r.balancer(t)
+	c := newResumer(t, b.url(), approves)
+	key := "task-" + tool
+	var created struct{ Task struct{ TaskID string } }
+	c.must(t, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":{"key":%q},"task":{}}`, tool, key), &created)
+	named := fmt.Sprintf(`{"taskId":%q}`, created.Task.TaskID)
+	until(t, "the task to require input", func() bool {
+		var task struct{ Status string }
+		c.must(t, "tasks/get", named, &task)
+		return task.Status == "input_required"
+	})
+	raw := c.must(t, "tasks/result", named, nil)
+	r.completed(t, tool, key, structuredContent(raw))
+	b.spread(t, "POST tools/call", "POST tasks/get")
+	b.spread(t, "POST tasks/result", "POST response")
+}
+
+// modernTask calls as a client of 2026-07-28 that takes tasks, and polls.
+func (r *replicas) modernTask(t *testing.T, tool string) {
+	b := r.balancer(t)
+	key := "extension-" + tool
+	type message struct {
+		ResultType, TaskID, Status string
+		InputRequests              map[string]json.RawMessage
+		Result                     json.RawMessage
+	}
+	id := 0
+	send := func(method, name, params string) (result message) {
+		id++
+		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s,"_meta":{"io.modelcontextprotocol/protocolVersion":%q,`+
+			`"io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},`+
+			`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`, id, method, params, modern)
+		raw, err := postModern(t.Context(), b.url(), method, name, body)
+		if err == nil {
+			err = json.Unmarshal(raw, &result)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", method, err)
+		}
+		return result
+	}
+	created := send("tools/call", tool, fmt.Sprintf(`"name":%q,"arguments":{"key":%q}`, tool, key))
+	if created.ResultType != "task" {
+		t.Fatalf("no task: %+v", created)
+	}
+	named := fmt.Sprintf(`"taskId":%q`, created.TaskID)
+	var result json.RawMessage
+	until(t, "the task to complete", func() bool {
+		task := send("tasks/get", created.TaskID, named)
+		answers := map[string]any{}
+		for gate := range task.InputRequests {
+			answers[gate] = map[string]any{"action": "accept", "content": map[string]any{"verdict": "ok"}}
+		}
+		if len(answers) > 0 {
+			send("tasks/update", created.TaskID, named+`,"inputResponses":`+asJSON(t, answers))
+		}
+		result = task.Result
+		return task.Status == "completed"
+	})
+	r.completed(t, tool, key, structuredContent(result))
+	b.spread(t, "POST tools/call", "POST tasks/get", "POST tasks/update")
 }
 
 // TestReplicaKilled kills gateways with kill -9 while clients wait, and workers
@@ -475,6 +553,13 @@ func TestRollingRestart(t *testing.T) {
 			return structuredContent(raw), err
 		})
 	}
+	task := newResumer(t, b.url(), waits)
+	var created struct{ Task struct{ TaskID string } }
+	task.must(t, "tools/call", `{"name":"review","arguments":{"key":"rolling-review"},"task":{}}`, &created)
+	calls["review"] = r.inBackground(func(ctx context.Context) (string, error) {
+		raw, err := task.request(ctx, 100, "tasks/result", fmt.Sprintf(`{"taskId":%q}`, created.Task.TaskID))
+		return structuredContent(raw), err
+	})
 	sessionless := begin(t, dial(t, b.url(), modern, waits), keyed("review", "sessionless"))
 	muted := map[string]*client.Client{}
 	handles := map[string]pending{}
@@ -483,7 +568,7 @@ func TestRollingRestart(t *testing.T) {
 		handles[version] = begin(t, muted[version], keyed("review", "muted-"+version))
 	}
 	direct := begin(t, dial(t, b.url(), "2025-06-18", nil), toolCall{name: "be_slow_read", arguments: map[string]any{"key": "direct"}})
-	for range 4 { // stages asks one question, pair two
+	for range 5 { // pair asks two
 		receive(t, asked, "the question")
 	}
 	for version := range muted {

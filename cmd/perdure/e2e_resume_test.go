@@ -21,16 +21,17 @@ type resumer struct {
 	session string
 	ask     answerer
 
-	resumed int // how often it came back
+	requests int // that must has made
+	resumed  int // how often it came back
 }
 
 // newResumer opens a session.
 func newResumer(t *testing.T, url string, ask answerer) *resumer {
 	t.Helper()
 	r := &resumer{t: t, url: url, ask: ask}
-	capabilities := `{}`
+	capabilities := `{"tasks":{"list":{},"cancel":{}}}`
 	if ask != nil {
-		capabilities = `{"elicitation":{}}`
+		capabilities = `{"elicitation":{},"tasks":{"list":{},"cancel":{}}}`
 	}
 	response, err := r.post(t.Context(), `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":`+
 		capabilities+`,"clientInfo":{"name":"resumer","version":"1"}}}`)
@@ -75,13 +76,19 @@ type rpcMessage struct {
 	Error  json.RawMessage
 }
 
-// call calls a tool and gives its result, through as many streams as it takes.
+// call calls a tool and gives its result.
 func (r *resumer) call(ctx context.Context, id int, tool, arguments string) (json.RawMessage, error) {
-	response, err := r.post(ctx, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s,"_meta":{"progressToken":%d}}}`,
-		id, tool, arguments, id))
+	return r.request(ctx, id, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s,"_meta":{"progressToken":%d}}`, tool, arguments, id))
+}
+
+// request gives the result of a request, through as many streams as it takes.
+func (r *resumer) request(ctx context.Context, id int, method, params string) (json.RawMessage, error) {
+	response, err := r.post(ctx, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params))
 	last := ""
 	for {
-		if err == nil && response.StatusCode == http.StatusOK {
+		if err == nil && response.StatusCode == http.StatusOK && !strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
+			return plainResult(response)
+		} else if err == nil && response.StatusCode == http.StatusOK {
 			var result *rpcMessage
 			if result, last = r.read(ctx, response, last, fmt.Sprint(id)); result != nil {
 				return result.Result, asError(result.Error)
@@ -100,6 +107,16 @@ func (r *resumer) call(ctx context.Context, id int, tool, arguments string) (jso
 		r.resumed++
 		response, err = r.send(ctx, http.MethodGet, "", last)
 	}
+}
+
+// plainResult is the result that a response without a stream has.
+func plainResult(response *http.Response) (json.RawMessage, error) {
+	defer response.Body.Close()
+	var m rpcMessage
+	if err := json.NewDecoder(response.Body).Decode(&m); err != nil {
+		return nil, err
+	}
+	return m.Result, asError(m.Error)
 }
 
 func asError(raw json.RawMessage) error {
@@ -156,4 +173,38 @@ func (r *resumer) answer(ctx context.Context, m rpcMessage) {
 		}
 		time.Sleep(50 * time.Millisecond) // the replica may be on its way out
 	}
+}
+
+// must makes a request that has a result, which is decoded into a value, nil =
+// none.
+func (r *resumer) must(t *testing.T, method, params string, into any) json.RawMessage {
+	t.Helper()
+	r.requests++
+	raw, err := r.request(t.Context(), r.requests, method, params)
+	if err == nil && into != nil {
+		err = json.Unmarshal(raw, into)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", method, err)
+	}
+	return raw
+}
+
+// postModern sends a request of 2026-07-28 and gives its result.
+func postModern(ctx context.Context, url, method, name, body string) (json.RawMessage, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for header, value := range map[string]string{
+		"Accept": "application/json, text/event-stream", "Content-Type": "application/json",
+		"Mcp-Protocol-Version": modern, "Mcp-Method": method, "Mcp-Name": name,
+	} {
+		request.Header.Set(header, value)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	return plainResult(response)
 }

@@ -67,6 +67,7 @@ type gatewayOptions struct {
 	AllowedOrigins []webURL
 	Patience       time.Duration
 	NoRunTools     bool
+	Retention      time.Duration // of closed runs; 0 = not known
 }
 
 func (s *service) newGateway(o gatewayOptions) (*gateway.Gateway, error) {
@@ -83,6 +84,7 @@ func (s *service) newGateway(o gatewayOptions) (*gateway.Gateway, error) {
 		RetiredKeys:    o.Keys.retired,
 		Patience:       o.Patience,
 		NoRunTools:     o.NoRunTools,
+		Retention:      o.Retention,
 		AllowedOrigins: origins,
 		Logger:         s.opts.Logger,
 	})
