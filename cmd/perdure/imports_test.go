@@ -25,6 +25,7 @@ var imports = map[string][]string{
 	"runs":                {"definitions", "workflows"},
 	"gateway":             {"definitions", "runs", "backends", "gateway/auth"},
 	"gateway/auth":        {},
+	"gateway/inbox":       {"runs", "gateway/auth"},
 	"devserver":           {},
 	"pgtest":              {},
 }

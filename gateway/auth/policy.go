@@ -119,3 +119,10 @@ func CheckPattern(pattern string) error {
 	}
 	return nil
 }
+
+// SeesOthers reports whether somebody may see runs of others at all, of
+// whatever tool: if not, nobody need look for them.
+func (p *Policy) SeesOthers(who Identity) bool {
+	names := func(g Grant) bool { return g.names(p, who) }
+	return p != nil && (slices.ContainsFunc(p.Operators, names) || slices.ContainsFunc(p.Approvers, names))
+}

@@ -1,0 +1,214 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// ErrNotSignedIn is why a browser is not let in before its user has signed in.
+var ErrNotSignedIn = errors.New("not signed in")
+
+// A LoginKind is how people sign in with a browser.
+type LoginKind int
+
+// The kinds of login.
+const (
+	LoginLoopback LoginKind = iota // whoever sits at this machine is the Anonymous of its calls
+	LoginToken                     // by a token, as clients send it
+	LoginOIDC                      // at an OpenID Connect issuer
+)
+
+// LoginOptions say how people sign in. Without Tokens and OIDC, only browsers
+// on this machine are let in, as Anonymous.
+type LoginOptions struct {
+	// PublicURL is under what browsers reach the server, without the path of
+	// the pages: https://perdure.example.com. Required with OIDC. With https,
+	// cookies are for https only.
+	PublicURL string
+	// Path is that of the pages for which one signs in, such as /approvals. The
+	// issuer sends browsers back to PATH/callback. Required.
+	Path string
+
+	// Key seals the cookies. Replicas share it. Required.
+	Key []byte
+	// RetiredKeys still open cookies, but seal no new ones. nil = none.
+	RetiredKeys [][]byte
+	// Life is after what time one has to sign in again. 0 = 8 h.
+	Life time.Duration
+
+	// Tokens authenticates a request with a bearer token: one signs in with
+	// such a token, which is checked again at every request.
+	Tokens Authenticator
+	// OIDC is the issuer at which one signs in; it goes before Tokens.
+	OIDC *OIDCLogin
+
+	Logger *slog.Logger // nil = slog.Default()
+}
+
+// A Login knows who uses a browser. What it has to remember is in cookies that
+// are sealed: any replica with the same key reads them, nobody else does.
+type Login struct {
+	opts   LoginOptions
+	seals  *cookieSealer
+	issuer *loginIssuer // nil unless OIDC
+	secure bool
+	now    func() time.Time
+}
+
+// NewLogin makes a Login. It calls nobody.
+func NewLogin(o LoginOptions) (*Login, error) {
+	if o.Path == "" || len(o.Key) == 0 {
+		return nil, errors.New("auth: Path and Key of a login are required")
+	}
+	if o.Life == 0 {
+		o.Life = 8 * time.Hour
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	l := &Login{opts: o, seals: newCookieSealer(o.Key, o.RetiredKeys), now: time.Now}
+	l.secure = strings.HasPrefix(o.PublicURL, "https://")
+	if o.OIDC != nil {
+		if o.PublicURL == "" {
+			return nil, errors.New("signing in at an issuer needs the public URL of this server, to which the issuer sends browsers back")
+		}
+		l.issuer = newLoginIssuer(o.OIDC, strings.TrimSuffix(o.PublicURL, "/")+o.Path+"/callback")
+	}
+	return l, nil
+}
+
+// Kind is how one signs in.
+func (l *Login) Kind() LoginKind {
+	switch {
+	case l.issuer != nil:
+		return LoginOIDC
+	case l.opts.Tokens != nil:
+		return LoginToken
+	}
+	return LoginLoopback
+}
+
+// A browserSession is what the cookie says of somebody who has signed in.
+type browserSession struct {
+	Issuer  string   `json:"i,omitempty"`
+	Subject string   `json:"s,omitempty"`
+	Groups  []string `json:"g,omitempty"`
+	Client  string   `json:"c,omitempty"` // client ID under which one signed in at the issuer
+	Token   string   `json:"t,omitempty"` // of a login by token
+	Expires int64    `json:"e"`           // Unix seconds
+}
+
+// Authenticate says who uses the browser that sent a request. The error is
+// ErrNotSignedIn where signing in helps; otherwise it says why there is no
+// access, for whoever sees it.
+func (l *Login) Authenticate(r *http.Request) (Identity, error) {
+	kind := l.Kind()
+	if kind == LoginLoopback {
+		return loopbackUser(r)
+	}
+	var s browserSession
+	cookie, err := r.Cookie(l.cookieName(sessionCookie))
+	if err != nil || l.seals.open(sessionCookie, cookie.Value, &s) != nil || l.now().Unix() >= s.Expires {
+		return Identity{}, ErrNotSignedIn
+	}
+	if kind == LoginToken {
+		return l.byToken(r, s.Token)
+	}
+	if s.Subject == "" || s.Issuer != l.issuer.Issuer || s.Client != l.issuer.ClientID {
+		return Identity{}, ErrNotSignedIn // this was another configuration
+	}
+	return Identity{Issuer: s.Issuer, Subject: s.Subject, Groups: s.Groups, Expires: time.Unix(s.Expires, 0)}, nil
+}
+
+// byToken asks whose token it is, as of now: it may have been withdrawn.
+func (l *Login) byToken(r *http.Request, token string) (Identity, error) {
+	if token == "" || strings.ContainsAny(token, " \t\r\n") {
+		return Identity{}, ErrNotSignedIn
+	}
+	bearing := r.Clone(r.Context())
+	bearing.Header = http.Header{"Authorization": {"Bearer " + token}}
+	who, err := l.opts.Tokens.Authenticate(bearing)
+	if err != nil {
+		l.opts.Logger.Debug("the token of a browser is not valid", "error", err)
+		return Identity{}, ErrNotSignedIn
+	}
+	who.Token = ""
+	return who, nil
+}
+
+// SignIn signs in the owner of a token.
+func (l *Login) SignIn(w http.ResponseWriter, r *http.Request, token string) error {
+	token = strings.TrimSpace(token)
+	if l.Kind() != LoginToken {
+		return errors.New("one does not sign in by token here")
+	}
+	if _, err := l.byToken(r, token); err != nil {
+		return err
+	}
+	return l.enter(w, browserSession{Token: token})
+}
+
+// SignOut ends what the browser knows. A copy of the cookie stays good until
+// it expires.
+func (l *Login) SignOut(w http.ResponseWriter) { l.forget(w, sessionCookie) }
+
+// enter gives the browser a session.
+func (l *Login) enter(w http.ResponseWriter, s browserSession) error {
+	s.Expires = l.now().Add(l.opts.Life).Unix()
+	sealed := l.seals.seal(sessionCookie, s)
+	if len(sealed) > maxCookie {
+		return fmt.Errorf("the session has %d bytes, and browsers keep at most %d in a cookie: too many groups, or too long a token", len(sealed), maxCookie)
+	}
+	l.remember(w, sessionCookie, sealed, l.opts.Life)
+	return nil
+}
+
+// Cookies and their limits.
+const (
+	sessionCookie = "perdure-session"
+	flowCookie    = "perdure-login-" // and the beginning of the state
+	maxCookie     = 3800             // bytes; browsers keep 4096 with the name and all attributes
+)
+
+// cookieName binds a cookie to exactly this host, where it is sent by https
+// only (RFC 6265bis, __Host-).
+func (l *Login) cookieName(name string) string {
+	if l.secure {
+		return "__Host-" + name
+	}
+	return name
+}
+
+// remember sets a cookie. It is Lax and not Strict since people come to the
+// pages by links from elsewhere, and from the issuer.
+func (l *Login) remember(w http.ResponseWriter, name, value string, life time.Duration) {
+	l.setCookie(w, name, value, int(life/time.Second))
+}
+
+func (l *Login) forget(w http.ResponseWriter, name string) { l.setCookie(w, name, "", -1) }
+
+func (l *Login) setCookie(w http.ResponseWriter, name, value string, maxAge int) {
+	http.SetCookie(w, &http.Cookie{
+		Name: l.cookieName(name), Value: value, Path: "/", MaxAge: maxAge,
+		Secure: l.secure, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	})
+}
+
+// ReturnTo is where to go after signing in: to, if that is a path of the pages,
+// otherwise their beginning.
+func (l *Login) ReturnTo(to string) string {
+	u, err := url.Parse(to)
+	foreign := err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || u.Opaque != ""
+	if foreign || strings.ContainsAny(to, "\\\r\n\t") || strings.Contains(u.Path, "//") || strings.Contains(u.Path, "/.") {
+		return l.opts.Path
+	}
+	if u.Path != l.opts.Path && !strings.HasPrefix(u.Path, l.opts.Path+"/") {
+		return l.opts.Path
+	}
+	return u.RequestURI()
+}

@@ -1,0 +1,225 @@
+package auth
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+)
+
+// An OIDCLogin is an OpenID Connect issuer at which people sign in. It is the
+// issuer whose access tokens clients send, so that a person is the same
+// principal in a browser and in a client.
+type OIDCLogin struct {
+	Issuer   string // URL, as in its tokens
+	ClientID string // of this server at the issuer
+	// ClientSecret gives the secret. nil = the client has none.
+	ClientSecret func() (string, error)
+	// Scopes to ask for besides openid. nil = profile.
+	Scopes []string
+	// Groups reads the groups of a person from the claims of an ID token.
+	// nil = they are the claim groups.
+	Groups func(claims map[string]any) []string
+	// HTTP calls the issuer. nil = a client that gives up after 30 s.
+	HTTP *http.Client
+}
+
+// A loginFlow is one attempt to sign in, from its beginning to the return.
+type loginFlow struct {
+	State    string `json:"s"`
+	Nonce    string `json:"n"`
+	Verifier string `json:"v"`
+	To       string `json:"t"`
+	Expires  int64  `json:"e"` // Unix seconds
+}
+
+const (
+	flowLife    = 10 * time.Minute
+	statePrefix = 8 // characters of the state in the name of its cookie, so that two tabs do not disturb each other
+)
+
+var errNoIssuer = errors.New("there is no issuer to sign in at")
+
+// Begin sends a browser to the issuer, from where it comes back to Complete
+// and then goes on to a path of the pages.
+func (l *Login) Begin(w http.ResponseWriter, r *http.Request, to string) error {
+	if l.issuer == nil {
+		return errNoIssuer
+	}
+	_, config, err := l.issuer.discover(r.Context())
+	if err != nil {
+		return err
+	}
+	f := loginFlow{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), To: l.ReturnTo(to), Expires: l.now().Add(flowLife).Unix()}
+	sealed := l.seals.seal(flowCookie, f)
+	if len(sealed) > maxCookie {
+		f.To = l.opts.Path
+		sealed = l.seals.seal(flowCookie, f)
+	}
+	l.remember(w, flowCookie+f.State[:statePrefix], sealed, flowLife)
+	http.Redirect(w, r, config.AuthCodeURL(f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), http.StatusSeeOther)
+	return nil
+}
+
+// Complete signs in a browser that comes back from the issuer, and says where
+// it goes on.
+func (l *Login) Complete(w http.ResponseWriter, r *http.Request) (to string, err error) {
+	if l.issuer == nil {
+		return "", errNoIssuer
+	}
+	q := r.URL.Query()
+	f, err := l.flow(r, q.Get("state"))
+	if err != nil {
+		return "", err
+	}
+	l.forget(w, flowCookie+f.State[:statePrefix])
+	if problem := q.Get("error"); problem != "" {
+		return "", fmt.Errorf("the issuer refuses: %.200q %.500q", problem, q.Get("error_description"))
+	}
+	if iss := q.Get("iss"); iss != "" && iss != l.issuer.Issuer { // RFC 9207
+		return "", fmt.Errorf("the answer comes from the issuer %.200q", iss)
+	}
+	s, err := l.issuer.exchange(r.Context(), q.Get("code"), f)
+	if err != nil {
+		return "", err
+	}
+	return f.To, l.enter(w, s)
+}
+
+// flow finds the attempt that a state belongs to.
+func (l *Login) flow(r *http.Request, state string) (loginFlow, error) {
+	if len(state) < statePrefix {
+		return loginFlow{}, errors.New("the answer has no state")
+	}
+	cookie, err := r.Cookie(l.cookieName(flowCookie + state[:statePrefix]))
+	if err != nil {
+		return loginFlow{}, errors.New("the sign-in was not begun in this browser, or took too long")
+	}
+	var f loginFlow
+	if err := l.seals.open(flowCookie, cookie.Value, &f); err != nil {
+		return loginFlow{}, err
+	}
+	if f.State != state || l.now().Unix() > f.Expires {
+		return loginFlow{}, errors.New("the sign-in took too long, or belongs to another state")
+	}
+	return f, nil
+}
+
+// A loginIssuer is asked for its endpoints when it is first needed: it may be
+// down when the server starts.
+type loginIssuer struct {
+	OIDCLogin
+	redirect string
+
+	mu       sync.Mutex
+	provider *oidc.Provider
+}
+
+func newLoginIssuer(o *OIDCLogin, redirect string) *loginIssuer {
+	i := &loginIssuer{OIDCLogin: *o, redirect: redirect}
+	if i.HTTP == nil {
+		i.HTTP = &http.Client{Timeout: 30 * time.Second}
+	}
+	if i.Scopes == nil {
+		i.Scopes = []string{"profile"}
+	}
+	if i.Groups == nil {
+		i.Groups = groupsClaim
+	}
+	return i
+}
+
+// groupsClaim reads the claim groups, a list of names.
+func groupsClaim(claims map[string]any) []string {
+	list, _ := claims["groups"].([]any)
+	var groups []string
+	for _, g := range list {
+		if name, ok := g.(string); ok {
+			groups = append(groups, name)
+		}
+	}
+	return groups
+}
+
+func (i *loginIssuer) discover(ctx context.Context) (*oidc.Provider, *oauth2.Config, error) {
+	provider, err := i.find(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("discovering the issuer %s: %w", i.Issuer, err)
+	}
+	config := &oauth2.Config{
+		ClientID: i.ClientID, Endpoint: provider.Endpoint(), RedirectURL: i.redirect,
+		Scopes: slices.Compact(append([]string{oidc.ScopeOpenID}, i.Scopes...)),
+	}
+	if i.ClientSecret != nil {
+		if config.ClientSecret, err = i.ClientSecret(); err != nil {
+			return nil, nil, err
+		}
+	}
+	return provider, config, nil
+}
+
+// find asks for the endpoints, unless they are known. The provider keeps the
+// context, to fetch keys by it later.
+func (i *loginIssuer) find(ctx context.Context) (*oidc.Provider, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.provider != nil {
+		return i.provider, nil
+	}
+	provider, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), i.HTTP), i.Issuer)
+	if err == nil {
+		i.provider = provider
+	}
+	return provider, err
+}
+
+// exchange turns a code into a session.
+func (i *loginIssuer) exchange(ctx context.Context, code string, f loginFlow) (browserSession, error) {
+	var none browserSession
+	provider, config, err := i.discover(ctx)
+	if err != nil {
+		return none, err
+	}
+	ctx = oidc.ClientContext(ctx, i.HTTP)
+	token, err := config.Exchange(ctx, code, oauth2.VerifierOption(f.Verifier))
+	if err != nil {
+		return none, refusedExchange(err)
+	}
+	raw, _ := token.Extra("id_token").(string)
+	id, err := provider.Verifier(&oidc.Config{ClientID: i.ClientID}).Verify(ctx, raw)
+	switch {
+	case err != nil:
+		return none, fmt.Errorf("the ID token is not valid: %w", err)
+	case id.Nonce != f.Nonce:
+		return none, errors.New("the ID token belongs to another sign-in")
+	case id.Subject == "":
+		return none, errors.New("the ID token names nobody")
+	}
+	var claims map[string]any
+	if err := id.Claims(&claims); err != nil {
+		return none, fmt.Errorf("reading the claims of the ID token: %w", err)
+	}
+	return browserSession{Issuer: id.Issuer, Subject: id.Subject, Groups: i.Groups(claims), Client: i.ClientID}, nil
+}
+
+// refusedExchange leaves out what the issuer answered but for its error code:
+// nobody knows what the rest of it repeats.
+func refusedExchange(err error) error {
+	var refused *oauth2.RetrieveError
+	if errors.As(err, &refused) && refused.Response != nil {
+		return fmt.Errorf("the issuer refuses the code: HTTP %d, %.100q", refused.Response.StatusCode, refused.ErrorCode)
+	}
+	var bad *url.Error
+	if errors.As(err, &bad) {
+		return fmt.Errorf("asking the issuer for a token: %w", bad.Err)
+	}
+	return errors.New("asking the issuer for a token: its answer cannot be read")
+}

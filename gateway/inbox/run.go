@@ -1,0 +1,336 @@
+package inbox
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/runs"
+)
+
+// Limits of what is shown.
+const (
+	maxShown   = 64 << 10 // bytes of arguments or of a result
+	maxExcerpt = 240      // bytes of a question in a list
+)
+
+// A question is an elicitation as it is shown.
+type question struct {
+	ID      string
+	Tool    string
+	Run     runs.RunID
+	Caller  string
+	Step    string
+	Message string
+	Repair  bool // about a step that could not be undone
+	Opened  moment
+	Expires moment
+	Became  string // of one that is not open any more
+
+	// Of one that the visitor may answer now.
+	Form   *form
+	Anchor string // id of its element
+	Action string // where the form goes
+	Token  string
+	Reason string // why an answer was not taken
+}
+
+func (in *inbox) question(who auth.Identity, run *runs.Run, e runs.Elicitation) question {
+	return question{
+		ID: e.ID, Tool: run.Tool, Run: run.ID, Caller: person(who, run.Caller),
+		Step: e.StepPath, Message: e.Message, Repair: e.Kind != runs.Question,
+		Opened: in.moment(e.Opened), Expires: in.moment(e.Expires), Became: became(who, e),
+	}
+}
+
+// Excerpt is the beginning of the question.
+func (q question) Excerpt() string {
+	text := strings.Join(strings.Fields(q.Message), " ")
+	if len(text) > maxExcerpt {
+		text = strings.ToValidUTF8(text[:maxExcerpt], "") + "…"
+	}
+	return text
+}
+
+// At puts a question into its place on the page.
+func (q question) At(i int) question {
+	q.Anchor = fmt.Sprintf("q%d", i)
+	return q
+}
+
+// became says what became of a question.
+func became(who auth.Identity, e runs.Elicitation) string {
+	switch e.State {
+	case "open":
+		return ""
+	case "answered":
+		return deed(e.Action) + " by " + person(who, e.By)
+	case "expired":
+		return "nobody answered in time"
+	}
+	return "the run ended or went on without an answer"
+}
+
+// deed is an action that was done.
+func deed(action string) string {
+	switch action {
+	case "accept":
+		return "accepted"
+	case "decline":
+		return "declined"
+	case "cancel":
+		return "cancelled"
+	}
+	return action
+}
+
+func person(who auth.Identity, principal string) string {
+	switch principal {
+	case "":
+		return "somebody"
+	case who.Principal():
+		return "you"
+	}
+	return principal
+}
+
+// show shows a run: what it asks, and what became of what it asked.
+func (in *inbox) show(w http.ResponseWriter, r *http.Request, who auth.Identity) {
+	if _, ok := in.visible(w, r, who); ok {
+		in.showRun(w, r, who, http.StatusOK, attempt{})
+	}
+}
+
+// An attempt is an answer that was not taken.
+type attempt struct {
+	question string // ID of the elicitation; "" = there was none
+	form     *form  // as it was filled in; nil = anew
+	reason   string
+}
+
+func (in *inbox) showRun(w http.ResponseWriter, r *http.Request, who auth.Identity, status int, tried attempt) {
+	id := runs.RunID(r.PathValue("id"))
+	run, err := in.Runs.Show(r.Context(), id)
+	if err != nil {
+		in.fail(w, who, id, err)
+		return
+	}
+	data := runData{
+		page:      in.page(who, run.Tool),
+		ID:        run.ID,
+		Tool:      run.Tool,
+		Version:   run.Version,
+		Status:    strings.ReplaceAll(string(run.Status), "_", " "),
+		Caller:    person(who, run.Caller),
+		Started:   in.moment(run.Started),
+		Arguments: pretty(run.Arguments),
+		Path:      Path(run.ID),
+	}
+	if run.Closed != nil {
+		data.Closed = in.moment(*run.Closed)
+	}
+	for _, e := range run.Elicitations {
+		q := in.question(who, &run.Run, e)
+		switch {
+		case q.Became != "":
+			data.Answered = append(data.Answered, q)
+		case in.mayAnswer(who, &run.Run, e):
+			in.offer(&q, who, e, tried)
+			data.Open = append(data.Open, q)
+		default:
+			data.Others = append(data.Others, q)
+		}
+		if q.ID == tried.question && q.Form == nil {
+			data.Notice = tried.reason
+		}
+	}
+	data.Result, data.Failure = ended(run.Outcome)
+	in.pages.show(w, status, "run", data)
+}
+
+// offer gives a question the form with which the visitor can answer it.
+func (in *inbox) offer(q *question, who auth.Identity, e runs.Elicitation, tried attempt) {
+	q.Action, q.Token = Path(q.Run), in.forms.sign(in.now(), who.Principal(), string(q.Run), q.ID)
+	q.Form = newForm(e.Schema)
+	if tried.question != q.ID {
+		return
+	}
+	q.Reason = tried.reason
+	if tried.form != nil {
+		q.Form = tried.form
+		q.Form.explain(tried.reason)
+	}
+}
+
+// ended says how a run ended; both are empty while it goes on.
+func ended(o *runs.Outcome) (result, failure string) {
+	switch {
+	case o == nil:
+		return "", ""
+	case o.Failure != nil:
+		return "", o.Failure.Error.Message
+	}
+	return pretty(o.Output), ""
+}
+
+// pretty is JSON for reading, to the digit.
+func pretty(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if len(raw) == 0 || json.Indent(&b, raw, "", "  ") != nil {
+		return ""
+	}
+	if b.Len() > maxShown {
+		return strings.ToValidUTF8(b.String()[:maxShown], "") + fmt.Sprintf("\n… and %d bytes more", b.Len()-maxShown)
+	}
+	return b.String()
+}
+
+// answer takes the form of a question.
+func (in *inbox) answer(w http.ResponseWriter, r *http.Request, who auth.Identity) {
+	if err := r.ParseForm(); err != nil {
+		in.refuseForm(w, who, err)
+		return
+	}
+	run, ok := in.visible(w, r, who)
+	if !ok {
+		return
+	}
+	id := r.PostForm.Get("question")
+	e, ok := find(run, id)
+	if !ok {
+		in.showRun(w, r, who, http.StatusNotFound, attempt{})
+		return
+	}
+	if !in.mayAnswer(who, run, e) {
+		in.pages.problem(w, http.StatusForbidden, who, "This question is not for you to answer.", "Your answer was not taken.")
+		return
+	}
+	answer, tried := in.read(r, who, run, e)
+	if tried.reason != "" {
+		in.showRun(w, r, who, http.StatusUnprocessableEntity, tried)
+		return
+	}
+	in.give(w, r, who, run.ID, answer, tried)
+}
+
+func find(run *runs.Run, id string) (runs.Elicitation, bool) {
+	for _, e := range run.Elicitations {
+		if e.ID == id {
+			return e, true
+		}
+	}
+	return runs.Elicitation{}, false
+}
+
+func (in *inbox) refuseForm(w http.ResponseWriter, who auth.Identity, err error) {
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		in.pages.problem(w, http.StatusRequestEntityTooLarge, who, "The answer is too large.", "It was not taken.")
+		return
+	}
+	in.pages.problem(w, http.StatusBadRequest, who, "The form cannot be read.", "Nothing was done.")
+}
+
+// read makes an answer of what was entered. Where that does not work, the
+// attempt has a reason.
+func (in *inbox) read(r *http.Request, who auth.Identity, run *runs.Run, e runs.Elicitation) (runs.Answer, attempt) {
+	answer := runs.Answer{ElicitationID: e.ID, Action: r.PostForm.Get("action"), By: who.Principal()}
+	tried := attempt{question: e.ID}
+	if e.State == "open" { // its schema is kept for as long
+		tried.form = newForm(e.Schema)
+		tried.form.fill(r.PostForm)
+	}
+	if !in.forms.verify(in.now(), r.PostForm.Get("token"), who.Principal(), string(run.ID), e.ID) {
+		tried.reason = "the form was open for too long, or is not from here; please look at it again and send it once more"
+		return answer, tried
+	}
+	if answer.Action == "accept" && tried.form != nil {
+		answer.Content, tried.reason = tried.form.content()
+	}
+	return answer, tried
+}
+
+// give gives the answer on, and says what became of it.
+func (in *inbox) give(w http.ResponseWriter, r *http.Request, who auth.Identity, id runs.RunID, answer runs.Answer, tried attempt) {
+	// A browser that goes away must not stop an answer half way.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), answerLimit)
+	defer cancel()
+	decision, err := in.Runs.Answer(ctx, id, answer)
+	var invalid *runs.InvalidAnswerError
+	switch {
+	case err == nil && decision.Won:
+		in.Logger.Info("question answered on the approvals page", "run", id, "elicitation", answer.ElicitationID, "action", answer.Action, "by", answer.By)
+		http.Redirect(w, r, Path(id), http.StatusSeeOther)
+	case err == nil:
+		tried.reason = tooLate(who, decision)
+		in.showRun(w, r, who, http.StatusConflict, tried)
+	case errors.As(err, &invalid):
+		tried.reason = invalid.Reason
+		in.showRun(w, r, who, http.StatusUnprocessableEntity, tried)
+	case errors.Is(err, runs.ErrNoSuchGate):
+		tried.reason = "Your answer was not taken: the run has ended or gone on without it."
+		in.showRun(w, r, who, http.StatusConflict, tried)
+	case errors.Is(err, context.DeadlineExceeded):
+		in.pages.problem(w, http.StatusGatewayTimeout, who, "Your answer was sent, but the run has not taken it yet.",
+			"Open the page of the run again to see what became of it.")
+	default:
+		in.fail(w, who, id, err)
+	}
+}
+
+// tooLate says whose answer won.
+func tooLate(who auth.Identity, d runs.Decision) string {
+	switch d.By {
+	case "":
+		return "Your answer came too late and was not taken: nobody had answered in time."
+	case who.Principal():
+		return fmt.Sprintf("You have answered before: the question was %s. This answer was not taken.", deed(d.Action))
+	}
+	return fmt.Sprintf("Your answer came too late and was not taken: the question was %s by %s.", deed(d.Action), d.By)
+}
+
+// A moment is a time as it is shown; zero = none.
+type moment struct {
+	time.Time
+	now time.Time
+}
+
+func (in *inbox) moment(t time.Time) moment { return moment{t, in.now()} }
+
+// Machine is for the datetime of an HTML time element.
+func (m moment) Machine() string { return m.UTC().Format(time.RFC3339) }
+
+// Clock is the time of day, in UTC since nobody knows where the reader is.
+func (m moment) Clock() string { return m.UTC().Format("2 January 2006, 15:04 UTC") }
+
+// Distance is how far away it is, such as "3 minutes ago".
+func (m moment) Distance() string {
+	d := m.now.Sub(m.Time)
+	if d < 0 {
+		return "in " + span(-d)
+	}
+	return span(d) + " ago"
+}
+
+func span(d time.Duration) string {
+	for _, unit := range []struct {
+		name string
+		size time.Duration
+	}{{"day", 24 * time.Hour}, {"hour", time.Hour}, {"minute", time.Minute}, {"second", time.Second}} {
+		switch n := int(d / unit.size); {
+		case n == 1 && unit.size == time.Second, n == 0 && unit.size == time.Second:
+			return "a moment"
+		case n == 1:
+			return "1 " + unit.name
+		case n > 1:
+			return fmt.Sprintf("%d %ss", n, unit.name)
+		}
+	}
+	return "a moment"
+}
