@@ -50,7 +50,7 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 	info := activity.GetInfo(ctx)
 	progress := make(chan backends.Progress, 1)
 	if !info.IsLocalActivity {
-		stop := keepAlive(ctx, progress)
+		stop := keepAlive(ctx, call.StepPath, progress)
 		defer stop()
 	}
 	res, err := a.backends.Call(ctx, backends.Call{
@@ -84,19 +84,20 @@ func blocks(content []backends.Content) []workflows.ContentBlock {
 	return blocks
 }
 
-// keepAlive sends heartbeats until stop is called. The first comes after one
-// interval, so a quick call sends none.
-func keepAlive(ctx context.Context, progress <-chan backends.Progress) (stop func()) {
+// keepAlive sends heartbeats until stop is called, which say how far the step
+// has come. The first comes after one interval, so a quick call sends none.
+func keepAlive(ctx context.Context, step string, progress <-chan backends.Progress) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		tick := time.NewTicker(heartbeatInterval)
 		defer tick.Stop()
-		var last backends.Progress
+		last := workflows.StepProgress{StepPath: step}
 		for {
 			select {
 			case <-done:
 				return
-			case last = <-progress:
+			case p := <-progress:
+				last.Progress, last.Total, last.Message = p.Progress, p.Total, shorten(p.Message, workflows.MaxProgressMessage)
 			case <-tick.C:
 				activity.RecordHeartbeat(ctx, last)
 			}
@@ -105,8 +106,13 @@ func keepAlive(ctx context.Context, progress <-chan backends.Progress) (stop fun
 	return func() { close(done) }
 }
 
-// offer hands progress on unless the last one was not taken yet.
-func offer(to chan<- backends.Progress, p backends.Progress) {
+// offer hands progress on, in the place of what was not taken yet. It is called
+// by one goroutine at a time.
+func offer(to chan backends.Progress, p backends.Progress) {
+	select {
+	case <-to:
+	default:
+	}
 	select {
 	case to <- p:
 	default:

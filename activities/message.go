@@ -16,14 +16,14 @@ const maxMessage = 8 << 10
 func Message(res *backends.Result) string {
 	for _, c := range res.Content {
 		if c.Type == "text" && c.Text != "" {
-			return shorten(c.Text)
+			return shorten(c.Text, maxMessage)
 		}
 	}
 	var s struct{ Error, Message, Text json.RawMessage }
 	if json.Unmarshal(res.Structured, &s) == nil {
 		for _, raw := range []json.RawMessage{s.Error, s.Message, s.Text} {
 			if text := plain(raw); text != "" {
-				return shorten(text)
+				return shorten(text, maxMessage)
 			}
 		}
 	}
@@ -39,9 +39,10 @@ func plain(raw json.RawMessage) string {
 	return string(raw)
 }
 
-func shorten(s string) string {
-	if len(s) <= maxMessage {
+// shorten cuts text off after a number of bytes.
+func shorten(s string, most int) string {
+	if len(s) <= most {
 		return s
 	}
-	return string(bytes.ToValidUTF8([]byte(s[:maxMessage]), nil)) + "…"
+	return string(bytes.ToValidUTF8([]byte(s[:most]), nil)) + "…"
 }

@@ -145,7 +145,7 @@ func (s *stream) requireInput(gates []*gate) (answered bool) {
 		if gt.way == byURL {
 			urls = append(urls, gt.ID)
 		}
-		requests[gt.ID] = inputRequest{Method: string(mcp.MethodElicitationCreate), Params: s.params(gt, s.reasons[gt.ID])}
+		requests[inputKey(gt.ID)] = inputRequest{Method: string(mcp.MethodElicitationCreate), Params: s.params(gt, s.reasons[gt.ID])}
 	}
 	if len(requests) == 0 {
 		return false
@@ -159,6 +159,10 @@ func (s *stream) requireInput(gates []*gate) (answered bool) {
 	}, "waiting")
 	return true
 }
+
+// inputKey names an elicitation in inputRequests and inputResponses: by its
+// step path, and where the step asks again, with the number of the time.
+func inputKey(elicitation string) string { return strings.TrimSuffix(elicitation, "#1") }
 
 // countAsked counts what is asked again because of the answer; a question that
 // was only not answered yet counts once.

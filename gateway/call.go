@@ -201,7 +201,7 @@ func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
 	}
 	reasons, pages := map[string]string{}, map[string]string{}
 	for _, gate := range slices.Sorted(maps.Keys(st.Asked)) {
-		raw, ok := x.params.InputResponses[gate]
+		raw, ok := x.params.InputResponses[inputKey(gate)]
 		if !ok {
 			continue
 		}

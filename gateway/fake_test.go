@@ -38,7 +38,8 @@ type fakeRuns struct {
 	runs   map[runs.RunID]*fakeRun
 	starts int
 	serial int
-	answer []runs.Answer // all that came
+	looks  map[runs.RunID]int // for progress
+	answer []runs.Answer      // all that came
 }
 
 type fakeRun struct {
@@ -47,7 +48,9 @@ type fakeRun struct {
 	events  []runs.Event
 	reason  string // why it was cancelled
 	stopped bool
-	won     int // answers that were taken
+	// what the backends of steps under way tell
+	progress []runs.StepProgress
+	won      int // answers that were taken
 }
 
 // play is the inside of one run.
@@ -59,7 +62,7 @@ type play struct {
 }
 
 func newFakeRuns(t *testing.T, plays map[string]func(*play)) *fakeRuns {
-	return &fakeRuns{plays: plays, ctx: t.Context(), news: make(chan struct{}), runs: map[runs.RunID]*fakeRun{}}
+	return &fakeRuns{plays: plays, ctx: t.Context(), news: make(chan struct{}), runs: map[runs.RunID]*fakeRun{}, looks: map[runs.RunID]int{}}
 }
 
 // change runs f and wakes whoever waits for news.
@@ -148,6 +151,13 @@ func (f *fakeRuns) Get(_ context.Context, id runs.RunID) (*runs.Run, error) {
 	run := r.run
 	run.Elicitations = slices.Clone(run.Elicitations)
 	return &run, nil
+}
+
+func (f *fakeRuns) Progress(_ context.Context, id runs.RunID) ([]runs.StepProgress, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.looks[id]++
+	return slices.Clone(f.runs[id].progress), nil
 }
 
 func (f *fakeRuns) Show(ctx context.Context, id runs.RunID) (*runs.Detail, error) {

@@ -49,6 +49,7 @@ import (
 type Runs interface {
 	Start(ctx context.Context, req runs.StartRequest) (runs.Started, error)
 	Follow(ctx context.Context, id runs.RunID, after int64) iter.Seq2[runs.Event, error]
+	Progress(ctx context.Context, id runs.RunID) ([]runs.StepProgress, error)
 	Get(ctx context.Context, id runs.RunID) (*runs.Run, error)
 	Show(ctx context.Context, id runs.RunID) (*runs.Detail, error)
 	Answer(ctx context.Context, id runs.RunID, answer runs.Answer) (runs.Decision, error)

@@ -98,7 +98,7 @@ func TestClientDoesNotOpenThePage(t *testing.T) {
 
 	modern := &wire{T: t, url: w.url, caller: "ann"}
 	m = modern.modernCall("page", `{}`, canOpen, "").result(false)
-	m = modern.modernCall("page", `{}`, canOpen, `"requestState":"`+m.Result.RequestState+`","inputResponses":{"gate#1":{"action":"cancel"}}`).result(false)
+	m = modern.modernCall("page", `{}`, canOpen, `"requestState":"`+m.Result.RequestState+`","inputResponses":{"gate":{"action":"cancel"}}`).result(false)
 	if err := hasAll(string(m.Result.Structured), `"status":"waiting_for_approval"`, `"approvalUrl":"`+pageOfGate); err != nil {
 		t.Error(err)
 	}
@@ -112,13 +112,13 @@ func TestModernClientIsSentToThePage(t *testing.T) {
 	w := newWorld(t, map[string]func(*play){"page": onPage}, withPage)
 	c := &wire{T: t, url: w.url, caller: "ann"}
 	m := c.modernCall("page", `{}`, canDoBoth, "").result(false)
-	asked := m.Result.InputRequests["gate#1"].Params
+	asked := m.Result.InputRequests["gate"].Params
 	if asked.Mode != "url" || asked.URL == "" || asked.RequestedSchema != nil {
 		t.Fatalf("asked %+v", m.Result)
 	}
 	run := runs.RunID(asked.URL[len(pageOfGate):])
 	_, c.url = w.replica()
-	waiting := c.modernCall("page", `{}`, canDoBoth, `"requestState":"`+m.Result.RequestState+`","inputResponses":{"gate#1":{"action":"accept","content":{}}}`)
+	waiting := c.modernCall("page", `{}`, canDoBoth, `"requestState":"`+m.Result.RequestState+`","inputResponses":{"gate":{"action":"accept","content":{}}}`)
 	if got := w.runs.snapshot(run).run.Elicitations[0].State; got != "open" {
 		t.Fatalf("the client has answered: %s", got)
 	}

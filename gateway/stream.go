@@ -38,6 +38,7 @@ type stream struct {
 	done    int
 	total   int
 	inbox   chan reply
+	lookout *lookout
 	late    bool // patience has run out
 }
 
@@ -76,6 +77,8 @@ func (s *stream) run(ctx context.Context) {
 	defer tick.Stop()
 	patience, reask := s.patienceTimer(), s.reaskTimer()
 	cancelled, draining := s.x.cancelled(), (<-chan struct{})(s.g.draining)
+	s.lookout = newLookout(s)
+	defer s.lookout.timer.Stop()
 	quiet := false
 	for answered := false; !answered; {
 		select {
@@ -88,6 +91,10 @@ func (s *stream) run(ctx context.Context) {
 			s.late = true
 		case <-reask:
 			s.reask()
+		case <-s.lookout.timer.C:
+			s.lookout.look(ctx)
+		case found := <-s.lookout.seen:
+			quiet = !s.lookout.tell(found) && quiet
 		case <-tick.C:
 			s.keepAlive(quiet)
 			quiet = !quiet
@@ -196,6 +203,7 @@ func (s *stream) step(e runs.Event) {
 		return
 	}
 	s.running[e.StepPath] = true
+	s.lookout.began()
 	message := e.StepPath
 	if e.What != "" {
 		message += ": " + e.What

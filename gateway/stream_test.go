@@ -72,16 +72,16 @@ func TestModernClientIsAsked(t *testing.T) {
 	w := newWorld(t, map[string]func(*play){"gated": gated})
 	c := &wire{T: t, url: w.url, caller: "ann"}
 	m := c.modernCall("gated", `{}`, canAsk, "").result(false)
-	if m.Result.ResultType != "input_required" || m.Result.InputRequests["gate#1"].Params.Message != "Write?" {
+	if m.Result.ResultType != "input_required" || m.Result.InputRequests["gate"].Params.Message != "Write?" {
 		t.Fatalf("result is %+v", m.Result)
 	}
 	// An answer that does not fit, then one that does, at another replica.
-	m = c.modernCall("gated", `{}`, canAsk, `"requestState":"`+m.Result.RequestState+`","inputResponses":{"gate#1":{"action":"accept","content":{}}}`).result(false)
-	if err := hasAll(m.Result.InputRequests["gate#1"].Params.Message, "reason", "Write?"); err != nil {
+	m = c.modernCall("gated", `{}`, canAsk, `"requestState":"`+m.Result.RequestState+`","inputResponses":{"gate":{"action":"accept","content":{}}}`).result(false)
+	if err := hasAll(m.Result.InputRequests["gate"].Params.Message, "reason", "Write?"); err != nil {
 		t.Fatal(err)
 	}
 	_, c.url = w.replica()
-	m = c.modernCall("gated", `{}`, canAsk, `"requestState":"`+m.Result.RequestState+`","inputResponses":{"gate#1":{"action":"accept","content":{"reason":"ok"}}}`).result(false)
+	m = c.modernCall("gated", `{}`, canAsk, `"requestState":"`+m.Result.RequestState+`","inputResponses":{"gate":{"action":"accept","content":{"reason":"ok"}}}`).result(false)
 	m.structuredIs(t, `{"action":"accept","by":"user-ann"}`)
 	if m.Result.ResultType != "complete" {
 		t.Errorf("resultType is %q", m.Result.ResultType)
@@ -325,22 +325,22 @@ func TestGatesInARowAndAtOnce(t *testing.T) {
 	keys := func(m *msg) string { return strings.Join(slices.Sorted(maps.Keys(m.Result.InputRequests)), " ") }
 
 	m := c.modernCall("both", `{}`, canAsk, "").result(false)
-	if keys(m) != "x#1 y#1" {
+	if keys(m) != "x y" {
 		t.Errorf("asked at once: %s", keys(m))
 	}
-	m = round("both", `{"y#1":{"action":"accept"},"z":{"action":"accept"}}`, m.Result.RequestState)
-	if keys(m) != "x#1" {
+	m = round("both", `{"y":{"action":"accept"},"z":{"action":"accept"}}`, m.Result.RequestState)
+	if keys(m) != "x" {
 		t.Errorf("after one answer: %s", keys(m))
 	}
-	m = round("both", `{"x#1":{"action":"decline"}}`, m.Result.RequestState)
+	m = round("both", `{"x":{"action":"decline"}}`, m.Result.RequestState)
 	m.structuredIs(t, `"declineaccept"`)
 
 	m = c.modernCall("row", `{}`, canAsk, "").result(false)
-	m = round("row", `{"x#1":{"action":"accept"}}`, m.Result.RequestState)
-	if keys(m) != "y#1" {
+	m = round("row", `{"x":{"action":"accept"}}`, m.Result.RequestState)
+	if keys(m) != "y" {
 		t.Errorf("second in a row: %s", keys(m))
 	}
-	round("row", `{"y#1":{"action":"cancel"}}`, m.Result.RequestState).structuredIs(t, `"acceptcancel"`)
+	round("row", `{"y":{"action":"cancel"}}`, m.Result.RequestState).structuredIs(t, `"acceptcancel"`)
 
 	// The same by elicitation/create, answered in the other order.
 	s := connect(t, w.url, "ann", "2025-06-18", canAsk)

@@ -34,6 +34,7 @@ type (
 	ElicitationState = workflows.ElicitationState
 	ElicitationKind  = workflows.ElicitationKind
 	Reconciled       = workflows.Reconciled
+	StepProgress     = workflows.StepProgress
 )
 
 // The statuses of runs that have ended in one way or another.

@@ -96,8 +96,14 @@ func registerCallTool(w worker.Worker) {
 // broken are the tools that fail for now, by their argument "as".
 var broken sync.Map
 
-// callTool is a backend that echoes its arguments.
-func callTool(_ context.Context, call workflows.ToolCall) (workflows.ToolResult, error) {
+// callTool is a backend that echoes its arguments. The tool busy reports that
+// it is half done, and goes on until it is cancelled.
+func callTool(ctx context.Context, call workflows.ToolCall) (workflows.ToolResult, error) {
+	if call.Original == "busy" {
+		activity.RecordHeartbeat(ctx, workflows.StepProgress{StepPath: call.StepPath, Progress: 1, Total: 2, Message: "half"})
+		<-ctx.Done()
+		return workflows.ToolResult{}, ctx.Err()
+	}
 	var args struct{ As string }
 	_ = json.Unmarshal(call.Arguments, &args)
 	if _, fails := broken.Load(args.As); fails || call.Original == "fail" {
@@ -112,6 +118,7 @@ var tools = map[string]definitions.Tool{
 	"read":  {Name: "read", Backend: "echo", Original: "read", Effect: definitions.Read},
 	"write": {Name: "write", Backend: "echo", Original: "write"},
 	"fail":  {Name: "fail", Backend: "echo", Original: "fail"},
+	"busy":  {Name: "busy", Backend: "echo", Original: "busy"},
 }
 
 // definition parses YAML; it must be right.

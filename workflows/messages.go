@@ -158,6 +158,19 @@ type ToolCall struct {
 	Caller         Caller             `json:"caller"`
 }
 
+// StepProgress is what the backend of a call that is under way told last. It is
+// the details of the activity's heartbeats, so it is at hand for as long as the
+// call is, and no part of history.
+type StepProgress struct {
+	StepPath string  `json:"stepPath"`
+	Progress float64 `json:"progress,omitempty"` // 0 = nothing was told
+	Total    float64 `json:"total,omitempty"`    // 0 = unknown
+	Message  string  `json:"message,omitempty"`  // shortened to MaxProgressMessage bytes
+}
+
+// MaxProgressMessage is how much of a backend's message is kept, in bytes.
+const MaxProgressMessage = 500
+
 // A ToolResult is the output of a tool as a step sees it: structuredContent
 // where that is an object, otherwise the content blocks by name (text, text_1,
 // image_0, resource, …).

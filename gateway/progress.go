@@ -1,0 +1,107 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/perdure/perdure/runs"
+)
+
+// Backends tell the worker of their progress, and the worker Temporal, about
+// once a second. That is no event which could be waited for, so a stream looks:
+// every second while there is something new to tell, and more and more seldom
+// while there is not.
+const (
+	firstLook = time.Second
+	lastLook  = 5 * time.Second
+	// How many steps are told of after one look; the others have their turn
+	// after the next.
+	mostTold = 5
+)
+
+// A lookout finds out what backends say of the steps under way. It belongs to
+// the goroutine of its stream; only the looking itself is done by another.
+type lookout struct {
+	s     *stream
+	timer *time.Timer
+	pause time.Duration
+	seen  chan []runs.StepProgress // what one look found
+	told  map[string]runs.StepProgress
+	// unsure: the stream goes on where another one ended, and does not know
+	// which steps began before.
+	unsure bool
+}
+
+// newLookout looks for clients that want progress; for others it does nothing.
+func newLookout(s *stream) *lookout {
+	l := &lookout{s: s, timer: time.NewTimer(firstLook), pause: firstLook, seen: make(chan []runs.StepProgress, 1),
+		told: map[string]runs.StepProgress{}, unsure: s.goesOn}
+	if isNull(s.at.Token) {
+		l.timer.Stop()
+	}
+	return l
+}
+
+// began has a step that started looked after soon.
+func (l *lookout) began() {
+	if l.pause > firstLook && !isNull(l.s.at.Token) && l.timer.Stop() { // otherwise a look is under way
+		l.again(firstLook)
+	}
+}
+
+func (l *lookout) again(pause time.Duration) {
+	l.pause = pause
+	l.timer.Reset(pause)
+}
+
+// look asks what is under way, without keeping the stream waiting.
+func (l *lookout) look(ctx context.Context) {
+	if len(l.s.running) == 0 && !l.unsure {
+		l.again(lastLook) // costs nothing
+		return
+	}
+	go func() {
+		found, err := l.s.g.opts.Runs.Progress(ctx, l.s.at.Run)
+		if err != nil && ctx.Err() == nil {
+			l.s.g.log.Debug("reading the progress of a run", "run", l.s.at.Run, "error", err)
+		}
+		l.seen <- found
+	}()
+}
+
+// tell tells the client what is new, if anything is, and plans the next look.
+func (l *lookout) tell(found []runs.StepProgress) (told bool) {
+	l.unsure = l.unsure && len(found) > 0
+	news := slices.DeleteFunc(found, func(p runs.StepProgress) bool {
+		return p.StepPath == "" || p.Progress == 0 && p.Message == "" || l.told[p.StepPath] == p
+	})
+	for _, p := range news[:min(len(news), mostTold)] {
+		l.told[p.StepPath] = p
+		l.s.progress(progressMessage(p))
+	}
+	if len(news) > 0 {
+		l.again(firstLook)
+	} else {
+		l.again(min(2*l.pause, lastLook))
+	}
+	return len(news) > 0
+}
+
+// progressMessage names the step and says what its backend does: "upload: part
+// two (3 of 7)".
+func progressMessage(p runs.StepProgress) string {
+	count := strconv.FormatFloat(p.Progress, 'f', -1, 64)
+	if p.Total > 0 {
+		count += " of " + strconv.FormatFloat(p.Total, 'f', -1, 64)
+	}
+	switch {
+	case p.Message == "":
+		return p.StepPath + ": " + count
+	case p.Progress == 0 && p.Total == 0:
+		return p.StepPath + ": " + p.Message
+	}
+	return fmt.Sprintf("%s: %s (%s)", p.StepPath, p.Message, count)
+}

@@ -1,0 +1,92 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure/runs"
+)
+
+// reports has the backends of steps under way tell something.
+func (p *play) reports(steps ...runs.StepProgress) {
+	p.f.change(func() { p.run().progress = steps })
+}
+
+// until reads progress until a message says something, and gives how far it
+// was. Whatever comes on the way must increase.
+func (r *response) until(message string) float64 {
+	r.Helper()
+	last := -1.0
+	for {
+		m := r.message()
+		var p struct {
+			Progress float64
+			Message  string
+		}
+		if m.Method != "notifications/progress" || json.Unmarshal(m.Params, &p) != nil {
+			r.Fatalf("waiting for %q: %s %s", message, m.Method, m.Params)
+		}
+		if p.Progress <= last {
+			r.Errorf("progress %v comes after %v", p.Progress, last)
+		}
+		last = p.Progress
+		if strings.Contains(p.Message, message) {
+			return last
+		}
+	}
+}
+
+// What backends tell of the steps under way reaches clients that want
+// progress, of both eras, and at the replica to which they come back.
+func TestBackendProgress(t *testing.T) {
+	t.Parallel()
+	upload := runs.StepProgress{StepPath: "upload[3]", Progress: 3, Total: 7, Message: "part three"}
+	w := newWorld(t, map[string]func(*play){"slow": func(p *play) {
+		p.begin("upload[3]", "be_upload")
+		p.reports(runs.StepProgress{}, upload, runs.StepProgress{StepPath: "silent"})
+		p.answered("never#1") // the run goes on until the test ends
+	}})
+
+	modern := (&wire{T: t, url: w.url, caller: "ann"}).modernCall("slow", `{}`, `{}`, "")
+	modern.until("upload[3]: part three (3 of 7)")
+
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	stream := c.call("1", "slow", `{}`, `{"progressToken":"t"}`)
+	last := stream.until("upload[3]: part three (3 of 7)")
+	stream.Body.Close()
+
+	_, c.url = w.replica()
+	w.runs.change(func() {
+		for _, r := range w.runs.runs {
+			r.progress = []runs.StepProgress{{StepPath: "upload[3]", Progress: 4, Message: "part four"}}
+		}
+	})
+	resumed := c.do(t.Context(), http.MethodGet, "", "Last-Event-ID", stream.lastID)
+	if next := resumed.until("upload[3]: part four (4)"); next <= last {
+		t.Errorf("progress %v comes after %v on the stream before", next, last)
+	}
+}
+
+// A client that wants no progress costs no look.
+func TestNoProgressWanted(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	w := newWorld(t, map[string]func(*play){"slow": func(p *play) {
+		p.begin("a", "be_a")
+		p.reports(runs.StepProgress{StepPath: "a", Progress: 1})
+		<-release
+		p.complete(`{}`)
+	}})
+	quiet := connect(t, w.url, "ann", "2025-11-25", `{}`).call("1", "slow", `{}`, "")
+	loud := connect(t, w.url, "bob", "2025-11-25", `{}`).call("1", "slow", `{}`, `{"progressToken":1}`)
+	loud.until("a: 1")
+	close(release)
+	quiet.result(false)
+	for id, r := range w.runs.runs {
+		if looked := w.runs.looks[id] > 0; looked != (r.run.Caller == "user-bob") {
+			t.Errorf("looked after the run of %s: %t", r.run.Caller, looked)
+		}
+	}
+}
