@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"strings"
+
+	enumspb "go.temporal.io/api/enums/v1"
 )
 
 // Progress returns what the backends of the calls that are under way have told
@@ -16,6 +18,9 @@ func (c *Client) Progress(ctx context.Context, id RunID) ([]StepProgress, error)
 	d, err := c.describe(ctx, id)
 	if err != nil {
 		return nil, failure(ctx, "reading", id, err)
+	}
+	if d.WorkflowExecutionInfo.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return nil, nil // what was under way when it ended is still listed
 	}
 	told := make([]StepProgress, 0, len(d.PendingActivities))
 	for _, p := range d.PendingActivities {
