@@ -85,7 +85,7 @@ func (l *lookout) tell(found []runs.StepProgress) (told bool) {
 	if len(news) > 0 {
 		l.again(firstLook)
 	} else {
-		l.again(min(2*l.pause, lastLook))
+		l.again(min(l.pause*3/2, lastLook))
 	}
 	return len(news) > 0
 }
