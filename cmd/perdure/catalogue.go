@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/perdure/perdure/definitions"
@@ -12,7 +13,8 @@ import (
 
 // catalogue gives the tools that definitions are checked against: those of a
 // running MCP server, by its URL, or those of a file that `perdure tools -o
-// json` has written.
+// json` has written. Of the tools that a perdure server hides from clients it
+// knows no schema, only that they are there.
 func catalogue(ctx context.Context, from string) (definitions.Tools, error) {
 	listed, err := listedTools(ctx, from)
 	if err != nil {
@@ -20,14 +22,17 @@ func catalogue(ctx context.Context, from string) (definitions.Tools, error) {
 	}
 	byName := make(map[string]definitions.Tool, len(listed))
 	for _, t := range listed {
-		tool := definitions.Tool{Name: t.Name, InputSchema: t.InputSchema, OutputSchema: t.OutputSchema, Effect: definitions.Effect(t.Effect)}
-		if len(t.Annotations) > 0 {
-			tool.Annotations = new(definitions.Annotations)
-			if err := json.Unmarshal(t.Annotations, tool.Annotations); err != nil {
-				return nil, fmt.Errorf("reading the annotations of tool %s: %w", t.Name, err)
-			}
+		tool, err := t.known()
+		if err != nil {
+			return nil, err
 		}
 		byName[t.Name] = tool
+	}
+	for _, tool := range byName {
+		name := tool.Backend + "." + tool.Original
+		if _, exposed := byName[name]; !exposed && tool.Original != "" {
+			byName[name] = tool
+		}
 	}
 	return func(name string) (definitions.Tool, bool) {
 		tool, ok := byName[name]
@@ -35,14 +40,24 @@ func catalogue(ctx context.Context, from string) (definitions.Tools, error) {
 	}, nil
 }
 
+// known gives a tool as definitions see it.
+func (t remoteTool) known() (definitions.Tool, error) {
+	tool := definitions.Tool{
+		Name: t.Name, Backend: t.Backend, Original: t.Original, InputSchema: t.InputSchema, OutputSchema: t.OutputSchema,
+		Effect: definitions.Effect(t.Effect), KeyArgument: t.KeyArgument,
+	}
+	if len(t.Annotations) > 0 {
+		tool.Annotations = new(definitions.Annotations)
+		if err := json.Unmarshal(t.Annotations, tool.Annotations); err != nil {
+			return tool, fmt.Errorf("reading the annotations of tool %s: %w", t.Name, err)
+		}
+	}
+	return tool, nil
+}
+
 func listedTools(ctx context.Context, from string) ([]remoteTool, error) {
 	if strings.Contains(from, "://") {
-		s, err := connect(ctx, from)
-		if err != nil {
-			return nil, err
-		}
-		defer s.close()
-		return s.tools(ctx)
+		return allTools(ctx, from)
 	}
 	data, err := os.ReadFile(from)
 	if err != nil {
@@ -51,6 +66,39 @@ func listedTools(ctx context.Context, from string) ([]remoteTool, error) {
 	var tools []remoteTool
 	if err := json.Unmarshal(data, &tools); err != nil {
 		return nil, fmt.Errorf("%s is not a list of tools as perdure tools -o json writes it: %w", from, err)
+	}
+	return tools, nil
+}
+
+// shownTools gives the tools that an MCP server lists.
+func shownTools(ctx context.Context, url string) ([]remoteTool, error) {
+	s, err := connect(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer s.close()
+	return s.tools(ctx)
+}
+
+// allTools gives the tools that an MCP server lists. A perdure server says more
+// of those of its backends, and which there are besides.
+func allTools(ctx context.Context, url string) ([]remoteTool, error) {
+	tools, err := shownTools(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	status, err := fetchStatus(ctx, url)
+	if err != nil {
+		return tools, nil // not a perdure server
+	}
+	for _, more := range status.Tools {
+		i := slices.IndexFunc(tools, func(t remoteTool) bool { return t.Name == more.Name })
+		if i < 0 {
+			tools = append(tools, remoteTool{Name: more.Name})
+			i = len(tools) - 1
+		}
+		t := &tools[i]
+		t.Backend, t.Original, t.Effect, t.KeyArgument, t.Hidden = more.Backend, more.Original, more.Effect, more.KeyArgument, more.Hidden
 	}
 	return tools, nil
 }

@@ -75,7 +75,13 @@ type remoteTool struct {
 	InputSchema  json.RawMessage `json:"inputSchema,omitempty"`
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 	Annotations  json.RawMessage `json:"annotations,omitempty"`
-	Effect       string          `json:"effect,omitempty"` // from the server's status
+
+	// What the status of a perdure server says besides.
+	Effect      string `json:"effect,omitempty"`
+	KeyArgument string `json:"keyArgument,omitempty"`
+	Backend     string `json:"backend,omitempty"`
+	Original    string `json:"original,omitempty"` // the backend's own name for it
+	Hidden      bool   `json:"hidden,omitempty"`   // from clients; steps may call it
 }
 
 func (s *server) tools(ctx context.Context) ([]remoteTool, error) {

@@ -19,7 +19,7 @@ type explainCommand struct {
 	Step       string `help:"Step to explain; output for the output block." required:"" placeholder:"ID"`
 	With       string `help:"JSON file with the data that templates read: {params, steps: {ID: {status, output, action, content, error}}, forEach, workflow, output}; - reads it from standard input." placeholder:"FILE"`
 	ToolSchema string `help:"JSON file with the input schema of the step's tool." placeholder:"FILE" xor:"schema"`
-	Against    string `help:"MCP server that has the step's tool, to ask for its input schema." placeholder:"URL" xor:"schema"`
+	Against    string `help:"Where to look the step's tool up for its input schema: URL of an MCP server, or a file that perdure tools --all -o json has written." placeholder:"URL|FILE" xor:"schema"`
 	Output     string `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
 }
 
@@ -89,13 +89,15 @@ func (e explainCommand) schema(ctx context.Context, def *definitions.Definition)
 	if e.Against == "" || name == "" {
 		return nil, nil
 	}
-	s, err := connect(ctx, e.Against)
+	tools, err := catalogue(ctx, e.Against)
 	if err != nil {
 		return nil, err
 	}
-	defer s.close()
-	tool, err := s.tool(ctx, name)
-	return tool.InputSchema, err
+	tool, ok := tools(name)
+	if !ok {
+		return nil, fmt.Errorf("there is no tool %q at %s", name, e.Against)
+	}
+	return tool.InputSchema, nil
 }
 
 // readSchema reads an input schema, or that of a tool as tools/list has it.

@@ -73,7 +73,9 @@ func (s *service) status(reasons []string) serverStatus {
 		}
 	}
 	for _, t := range s.pool.Tools() {
-		status.Tools = append(status.Tools, toolStatus{Name: t.Name, Backend: t.Backend, Effect: t.Effect, Hidden: t.Hidden})
+		status.Tools = append(status.Tools, toolStatus{
+			Name: t.Name, Backend: t.Backend, Original: t.Original, Effect: t.Effect, KeyArgument: t.KeyArgument, Hidden: t.Hidden,
+		})
 	}
 	return status
 }

@@ -36,10 +36,12 @@ type compositeStatus struct {
 }
 
 type toolStatus struct {
-	Name    string `json:"name"`
-	Backend string `json:"backend"`
-	Effect  string `json:"effect"`
-	Hidden  bool   `json:"hidden,omitempty"`
+	Name        string `json:"name"`
+	Backend     string `json:"backend"`
+	Original    string `json:"original"` // the backend's own name for it
+	Effect      string `json:"effect"`
+	KeyArgument string `json:"keyArgument,omitempty"`
+	Hidden      bool   `json:"hidden,omitempty"`
 }
 
 func (s compositeStatus) state() string {

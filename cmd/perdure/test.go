@@ -23,6 +23,7 @@ type testCommand struct {
 	Only    string   `name:"run" help:"Only cases whose name matches." placeholder:"REGEX"`
 	Verbose bool     `short:"v" help:"Show what happened in cases that passed, too."`
 	JUnit   string   `name:"junit" help:"Write the results as JUnit XML, too." placeholder:"FILE"`
+	Against string   `help:"Tools with which steps are checked and arguments get their types, where a test file says nothing of a tool: URL of an MCP server, or a file that perdure tools --all -o json has written." placeholder:"URL|FILE"`
 	Update  bool     `help:"Replace expected results that are not what came out, in the files."`
 	Record  string   `help:"Write a test of a run that has ended, instead of testing." placeholder:"RUN"`
 	Out     string   `help:"Where to write it. Default: standard output." placeholder:"FILE"`
@@ -35,6 +36,7 @@ server is needed. The status is 1 where something is not as expected. Examples:
 
     perdure test definitions/
     perdure test prepare_review_test.yaml --run declined -v
+    perdure test definitions/ --against http://127.0.0.1:4483/mcp
     perdure test --record prepare_review/k3v9a2m4qx --out recorded_test.yaml`
 }
 
@@ -49,11 +51,17 @@ func (t testCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return usagef("--run %q is not a regular expression: %v", t.Only, err)
 	}
-	files, err := t.read(c)
+	src := deftest.Sources{Library: library.Files}
+	if t.Against != "" {
+		if src.Tools, err = catalogue(ctx, t.Against); err != nil {
+			return err
+		}
+	}
+	files, err := t.read(c, src)
 	if err != nil {
 		return err
 	}
-	results, err := t.runAll(ctx, c, files, only)
+	results, err := t.runAll(ctx, c, files, only, src)
 	if err != nil {
 		return err
 	}
@@ -61,7 +69,7 @@ func (t testCommand) Run(ctx context.Context, c *console) error {
 }
 
 // read reads all test files. Where one is wrong nothing is run.
-func (t testCommand) read(c *console) ([]*deftest.File, error) {
+func (t testCommand) read(c *console, src deftest.Sources) ([]*deftest.File, error) {
 	names, err := testFiles(t.Files)
 	if err != nil {
 		return nil, err
@@ -72,7 +80,7 @@ func (t testCommand) read(c *console) ([]*deftest.File, error) {
 	var files []*deftest.File
 	var all definitions.Diagnostics
 	for _, name := range names {
-		file, diags := deftest.Read(name, deftest.Sources{Library: library.Files})
+		file, diags := deftest.Read(name, src)
 		files = append(files, file)
 		for _, d := range diags {
 			if !slices.Contains(all, d) { // several files may be about one definition
@@ -113,7 +121,7 @@ func testFiles(names []string) ([]string, error) {
 	return files, nil
 }
 
-func (t testCommand) runAll(ctx context.Context, c *console, files []*deftest.File, only *regexp.Regexp) ([]*deftest.Result, error) {
+func (t testCommand) runAll(ctx context.Context, c *console, files []*deftest.File, only *regexp.Regexp, src deftest.Sources) ([]*deftest.Result, error) {
 	reporter := &deftest.Reporter{W: c.out, Verbose: t.Verbose, Mark: c.testMark}
 	var results []*deftest.Result
 	for _, file := range files {
@@ -129,7 +137,7 @@ func (t testCommand) runAll(ctx context.Context, c *console, files []*deftest.Fi
 		}
 		if t.Update {
 			var err error
-			if ofFile, err = updateResults(c, file.Name, ofFile); err != nil {
+			if ofFile, err = updateResults(c, file.Name, ofFile, src); err != nil {
 				return nil, err
 			}
 		}
@@ -150,7 +158,7 @@ func (c *console) testMark(mark, text string) string {
 
 // updateResults writes the results that came out into the file, and gives how the
 // cases went by what is expected now.
-func updateResults(c *console, name string, results []*deftest.Result) ([]*deftest.Result, error) {
+func updateResults(c *console, name string, results []*deftest.Result, src deftest.Sources) ([]*deftest.Result, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return nil, fmt.Errorf("updating tests: %w", err)
@@ -163,7 +171,7 @@ func updateResults(c *console, name string, results []*deftest.Result) ([]*defte
 		return nil, fmt.Errorf("updating tests: %w", err)
 	}
 	c.notef("%s: %s updated", name, plural(n, "result"))
-	file, diags := deftest.Read(name, deftest.Sources{Library: library.Files})
+	file, diags := deftest.Read(name, src)
 	if err := diags.Err(); err != nil {
 		return nil, fmt.Errorf("reading the updated tests: %w", err)
 	}

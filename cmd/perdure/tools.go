@@ -10,6 +10,7 @@ import (
 type toolsCommand struct {
 	serverFlags `embed:""`
 
+	All     bool   `help:"With the tools that are hidden from clients and that only steps can call; with -o json and all that is known of each."`
 	Effects bool   `help:"Show the effect class of each backend tool, hidden ones included."`
 	Output  string `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
 }
@@ -20,7 +21,8 @@ func (toolsCommand) Help() string {
 Examples:
 
     perdure tools
-    perdure tools -o json --url http://127.0.0.1:4483/mcp`
+    perdure tools --all -o json > tools.json
+    perdure validate --against tools.json definitions/*.yaml`
 }
 
 func (t toolsCommand) Run(ctx context.Context, c *console) error {
@@ -31,12 +33,11 @@ func (t toolsCommand) Run(ctx context.Context, c *console) error {
 	if t.Effects {
 		return t.effects(ctx, c, url)
 	}
-	s, err := connect(ctx, url)
-	if err != nil {
-		return err
+	list := shownTools
+	if t.All {
+		list = allTools
 	}
-	defer s.close()
-	tools, err := s.tools(ctx)
+	tools, err := list(ctx, url)
 	if err != nil {
 		return err
 	}

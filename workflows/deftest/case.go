@@ -81,15 +81,7 @@ func (p *parser) tools(c *Case, doc *document) {
 		default:
 			p.errorf(t.Pos, "value", "effect: %q is not known; known are read, idempotent, keyed, unsafe", t.Effect)
 		}
-		backend, original, dotted := strings.Cut(name, ".")
-		if !dotted {
-			backend, original = "test", name
-		}
-		c.tools[name] = definitions.Tool{
-			Name: name, Backend: cmp.Or(t.Backend, backend), Original: original,
-			InputSchema: t.InputSchema, OutputSchema: t.OutputSchema,
-			Effect: cmp.Or(t.Effect, definitions.Unsafe), KeyArgument: t.KeyArgument,
-		}
+		c.tools[name] = p.tool(name, t)
 		returns := c.written.Tools[name]
 		if returns.IsZero() {
 			returns = t.Returns
@@ -101,6 +93,33 @@ func (p *parser) tools(c *Case, doc *document) {
 	if len(doc.Tools)+len(c.written.Tools) > 0 {
 		p.unused(c, doc, used)
 	}
+}
+
+// tool joins what the file says of a tool with what is known besides.
+func (p *parser) tool(name string, said toolFile) definitions.Tool {
+	backend, original, dotted := strings.Cut(name, ".")
+	if !dotted {
+		backend, original = "test", name
+	}
+	tool := definitions.Tool{Name: name, Backend: backend, Original: original}
+	if p.src.Tools != nil {
+		if known, ok := p.src.Tools(name); ok {
+			tool = known
+			tool.Name = name
+			tool.Backend = cmp.Or(tool.Backend, backend)
+			tool.Original = cmp.Or(tool.Original, original)
+		}
+	}
+	if said.InputSchema != nil {
+		tool.InputSchema = said.InputSchema
+	}
+	if said.OutputSchema != nil {
+		tool.OutputSchema = said.OutputSchema
+	}
+	tool.Backend = cmp.Or(said.Backend, tool.Backend)
+	tool.Effect = cmp.Or(said.Effect, tool.Effect, definitions.Unsafe)
+	tool.KeyArgument = cmp.Or(said.KeyArgument, tool.KeyArgument)
+	return tool
 }
 
 // unused complains of tools that no step of any use calls: most are misspelt.

@@ -47,6 +47,10 @@ type Sources struct {
 	// Library has the definitions that a test file names with library:, a file
 	// NAME.yaml each. nil = none.
 	Library fs.FS
+
+	// Tools are known besides what test files say of tools, which comes first.
+	// Definitions are checked against them. nil = none are.
+	Tools definitions.Tools
 }
 
 // A File is a test file that was read.
@@ -345,12 +349,12 @@ func (p *parser) definitions(doc *document) []*definitions.Definition {
 			defs = append(defs, d)
 		}
 	}
-	diags = append(diags, definitions.Check(defs, definitions.CheckOptions{})...)
+	diags = append(diags, definitions.Check(defs, definitions.CheckOptions{Tools: p.src.Tools})...)
 	if diags.HasErrors() {
 		defs = nil
 	}
 	for _, d := range diags {
-		if d.Severity == definitions.SeverityError { // warnings are for perdure validate
+		if d.Severity == definitions.SeverityError || p.src.Tools != nil { // other warnings are for perdure validate
 			p.diags = append(p.diags, d)
 		}
 	}
