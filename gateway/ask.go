@@ -40,14 +40,6 @@ type gate struct {
 	mute     bool   // the client is not asked (any more)
 }
 
-// A reply is what became of a question that a client answered.
-type reply struct {
-	gate      string
-	reason    string // why the answer was not taken
-	unable    bool   // the client could not ask its user
-	unwilling bool   // the user does not want to open the page
-}
-
 // opened asks about an elicitation, if it is still open: an event may be old.
 func (s *stream) opened(ctx context.Context, e *runs.Elicitation) (answered bool) {
 	if run, err := s.g.opts.Runs.Get(ctx, s.at.Run); err == nil {
@@ -85,7 +77,7 @@ func (s *stream) add(e runs.Elicitation) {
 	}
 	if s.at.Asked[e.ID] > 0 && !s.x.modern {
 		gt.question, gt.earlier = s.questionID(gt), true
-		s.g.questions.open(gt.question, s, e.ID)
+		s.g.questions.open(gt.question, s)
 	}
 	s.gates = append(s.gates, gt)
 }
@@ -186,7 +178,7 @@ func (s *stream) elicit(gt *gate, reason string) {
 	}
 	s.at.Asked[gt.ID]++
 	gt.question, gt.earlier = s.questionID(gt), false
-	s.g.questions.open(gt.question, s, gt.ID)
+	s.g.questions.open(gt.question, s)
 	s.x.ask(s.place(), gt.question, mcp.MethodElicitationCreate, s.params(gt, reason))
 }
 
@@ -264,23 +256,31 @@ type cancelledParams struct {
 	Meta      map[string]any `json:"_meta,omitempty"`
 }
 
-// replied asks again after an answer that was not taken.
-func (s *stream) replied(r reply) {
-	i := slices.IndexFunc(s.gates, func(g *gate) bool { return g.ID == r.gate })
+// asked learns from the run that somebody was asked and did not answer as they
+// should have. If the question is one of this stream's, the client is asked
+// again, or not any more.
+func (s *stream) asked(e *runs.Elicitation, a *runs.Asking) {
+	i := slices.IndexFunc(s.gates, func(g *gate) bool {
+		return g.ID == e.ID && g.question != "" && askingName(g.question) == a.Question
+	})
 	if i < 0 {
 		return
 	}
 	gt := s.gates[i]
+	s.g.questions.close(gt.question, s)
 	gt.question = ""
-	switch {
-	case r.unwilling:
+	switch a.Outcome {
+	case runs.Unwilling:
 		gt.mute, s.late = true, true
-	case r.unable:
+	case runs.Unable:
 		gt.mute = true
 	default:
-		s.elicit(gt, r.reason)
+		s.elicit(gt, a.Reason)
 	}
 }
+
+// askingName is what a run calls a question of a stream.
+func askingName(question string) string { return encode64(digest("question", question)[:12]) }
 
 // reask replaces questions that were asked before the stream broke: the answer
 // may have been lost with it.
@@ -301,17 +301,16 @@ type questions struct {
 
 type asked struct {
 	by      *stream
-	gate    string
 	replied atomic.Bool
 }
 
-func (q *questions) open(id string, by *stream, gate string) {
+func (q *questions) open(id string, by *stream) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.asked == nil {
 		q.asked = map[string]*asked{}
 	}
-	q.asked[id] = &asked{by: by, gate: gate}
+	q.asked[id] = &asked{by: by}
 }
 
 // close reports whether the client has not answered here.
@@ -332,18 +331,6 @@ func (q *questions) find(id string) *asked {
 	return q.asked[id]
 }
 
-// tell lets the stream that asked know, if it is here.
-func (a *asked) tell(r reply) {
-	if a == nil {
-		return
-	}
-	r.gate = a.gate
-	select {
-	case a.by.inbox <- r:
-	default: // more replies than questions were asked
-	}
-}
-
 // first reports whether this is the first reply to the question that is seen here.
 func (a *asked) first() bool { return a == nil || a.replied.CompareAndSwap(false, true) }
 
@@ -362,24 +349,37 @@ func (g *Gateway) replied(ctx context.Context, c *client, m *message) (status in
 	}
 	if isNull(m.Result) {
 		g.log.Info("client could not ask its user", "run", q.Run, "elicitation", q.Gate, "error", string(m.Error))
-		a.tell(reply{unable: true})
-		return http.StatusAccepted
+		return g.unanswered(ctx, a, id, &q, runs.Unable, "")
 	}
 	if q.URL {
-		if actionOf(m.Result) != accept {
-			a.tell(reply{unwilling: true})
+		if actionOf(m.Result) == accept {
+			return http.StatusAccepted
 		}
-		return http.StatusAccepted
+		return g.unanswered(ctx, a, id, &q, runs.Unwilling, "")
 	}
 	var invalid *runs.InvalidAnswerError
 	switch err := g.answer(ctx, c, q.Run, q.Owner, q.Gate, m.Result); {
 	case err == nil:
 	case errors.As(err, &invalid):
-		a.tell(reply{reason: invalid.Reason})
+		return g.unanswered(ctx, a, id, &q, runs.Invalid, invalid.Reason)
 	case errors.Is(err, runs.ErrNoSuchGate), errors.Is(err, runs.ErrNotFound), errors.Is(err, runs.ErrNotPermitted):
 		g.log.Debug("answer to what is not asked here, or not any more", "run", q.Run, "elicitation", q.Gate)
 	default:
 		g.log.Warn("answering an elicitation", "run", q.Run, "elicitation", q.Gate, "error", err)
+		a.again()
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusAccepted
+}
+
+// unanswered has the run note what became of a question. The stream that asked
+// it follows the run, wherever it is.
+func (g *Gateway) unanswered(ctx context.Context, a *asked, id string, q *question, outcome runs.AskingOutcome, reason string) (status int) {
+	ctx, done := detached(ctx)
+	defer done()
+	err := g.opts.Runs.Asked(ctx, q.Run, q.Gate, runs.Asking{Question: askingName(id), Outcome: outcome, Reason: reason})
+	if err != nil && !errors.Is(err, runs.ErrNotFound) {
+		g.log.Warn("noting that a question was not answered", "run", q.Run, "elicitation", q.Gate, "error", err)
 		a.again()
 		return http.StatusServiceUnavailable
 	}

@@ -208,6 +208,21 @@ func (f *fakeRuns) Answer(_ context.Context, id runs.RunID, a runs.Answer) (runs
 	return decision, err
 }
 
+func (f *fakeRuns) Asked(_ context.Context, id runs.RunID, elicitation string, a runs.Asking) error {
+	f.change(func() {
+		r := f.runs[id]
+		for i := range r.run.Elicitations {
+			e := &r.run.Elicitations[i]
+			known := slices.ContainsFunc(e.Askings, func(k runs.Asking) bool { return k.Question == a.Question })
+			if e.ID == elicitation && e.State == "open" && !known {
+				e.Askings = append(slices.Clone(e.Askings), a)
+				r.add(runs.Event{Kind: runs.EventAsked, Elicitation: ptr(*e), Asking: &a})
+			}
+		}
+	})
+	return nil
+}
+
 func (f *fakeRuns) Cancel(_ context.Context, id runs.RunID, reason string) error {
 	err := runs.ErrNotFound
 	f.change(func() {

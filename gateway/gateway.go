@@ -53,6 +53,7 @@ type Runs interface {
 	Get(ctx context.Context, id runs.RunID) (*runs.Run, error)
 	Show(ctx context.Context, id runs.RunID) (*runs.Detail, error)
 	Answer(ctx context.Context, id runs.RunID, answer runs.Answer) (runs.Decision, error)
+	Asked(ctx context.Context, id runs.RunID, elicitation string, asking runs.Asking) error
 	Cancel(ctx context.Context, id runs.RunID, reason string) error
 	Result(ctx context.Context, id runs.RunID) (*runs.Outcome, error)
 	List(ctx context.Context, filter runs.Filter) ([]runs.Run, error)

@@ -25,8 +25,8 @@ type manner struct {
 }
 
 // A stream renders one run to one client, until there is a response or the
-// client is gone. Its state belongs to the goroutine that runs it; what comes
-// in from other requests comes through inbox.
+// client is gone. Its state belongs to the goroutine that runs it; what other
+// requests of the client lead to comes with the events of the run.
 type stream struct {
 	g  *Gateway
 	x  *exchange
@@ -37,7 +37,6 @@ type stream struct {
 	running map[string]bool
 	done    int
 	total   int
-	inbox   chan reply
 	lookout *lookout
 	late    bool // patience has run out
 }
@@ -46,7 +45,7 @@ type stream struct {
 func (g *Gateway) render(ctx context.Context, x *exchange, at cursor, how manner) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &stream{g: g, x: x, at: at, manner: how, running: map[string]bool{}, inbox: make(chan reply, 16)}
+	s := &stream{g: g, x: x, at: at, manner: how, running: map[string]bool{}}
 	defer s.close()
 	// Whoever sees the stream open may answer what was asked on the one before.
 	err := s.catchUp(ctx)
@@ -85,8 +84,6 @@ func (s *stream) run(ctx context.Context) {
 		case e, ok := <-events:
 			answered = s.followed(ctx, e, ok)
 			quiet = false
-		case r := <-s.inbox:
-			s.replied(r)
 		case <-patience:
 			s.late = true
 		case <-reask:
@@ -172,6 +169,8 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 		s.step(e)
 	case runs.EventOpened:
 		return s.opened(ctx, e.Elicitation)
+	case runs.EventAsked:
+		s.asked(e.Elicitation, e.Asking)
 	case runs.EventClosed:
 		s.closed(e.Elicitation)
 	case runs.EventDone:

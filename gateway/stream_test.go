@@ -67,6 +67,84 @@ func TestInvalidAnswerIsAskedAgain(t *testing.T) {
 	stream.result(false).structuredIs(t, `{"action":"decline","by":"user-ann"}`)
 }
 
+// The client's answers may reach another replica than the one that streams.
+func TestInvalidAnswerAtAnotherReplica(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated}, func(o *gateway.Options) { o.Patience = time.Nanosecond })
+	_, there := w.replica()
+	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
+	other := *c
+	other.url = there
+	stream := c.call("1", "gated", `{}`, "")
+	var ids []string
+	for i := range 3 {
+		id, message, _ := stream.asked()
+		if i > 0 {
+			if err := hasAll(message, "was not taken", "reason", "Write?"); err != nil {
+				t.Error(err)
+			}
+		}
+		ids = append(ids, id)
+		for range 2 {
+			if got := other.reply(id, `{"action":"accept","content":{"reason":7}}`); got != http.StatusAccepted {
+				t.Errorf("answer: HTTP %d", got)
+			}
+		}
+	}
+	if slices.Sort(ids); len(slices.Compact(ids)) != 3 {
+		t.Errorf("questions have the ids %q", ids)
+	}
+	// After that it is left to the other channels.
+	m := stream.result(false)
+	if err := hasAll(string(m.Result.Structured), `"status":"waiting_for_approval"`, `"message":"Write?"`); err != nil {
+		t.Error(err)
+	}
+	if e := w.runs.snapshot(w.runs.only(t)).run.Elicitations[0]; e.State != "open" {
+		t.Errorf("the gate is %s", e.State)
+	}
+}
+
+// An answer that came while there was no stream is asked again by the next one.
+func TestInvalidAnswerBetweenTwoStreams(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated})
+	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
+	ctx, drop := context.WithCancel(t.Context())
+	stream := c.do(ctx, http.MethodPost, callBody("1", "gated", `{}`, ""))
+	id, _, _ := stream.asked()
+	drop()
+	_, c.url = w.replica()
+	c.reply(id, `{"action":"accept","content":{}}`)
+	_, c.url = w.replica()
+	stream = c.do(t.Context(), http.MethodGet, "", "Last-Event-ID", stream.lastID)
+	again, message, _ := stream.asked()
+	if err := hasAll(message, "was not taken", "Write?"); err != nil || again == id {
+		t.Errorf("asked again as %s: %v", again, err)
+	}
+	c.reply(again, `{"action":"decline"}`)
+	stream.result(false).structuredIs(t, `{"action":"decline","by":"user-ann"}`)
+}
+
+// A client that turns out not to be able to ask leaves the gate to others, also
+// when it says so at another replica.
+func TestClientThatCannotAskSaysSoElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated}, func(o *gateway.Options) { o.Patience = time.Nanosecond })
+	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
+	stream := c.call("1", "gated", `{}`, "")
+	id, _, _ := stream.asked()
+	_, c.url = w.replica()
+	c.post(`{"jsonrpc":"2.0","id":"` + id + `","error":{"code":-32601,"message":"Method not found"}}`)
+	m := stream.result(false)
+	if err := hasAll(m.text(), "waits for a person", "perdure_run_await"); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.runs.Answer(t.Context(), w.runs.only(t), runs.Answer{ElicitationID: "gate#1", Action: "decline", By: "bob"}); err != nil {
+		t.Fatal(err)
+	}
+	c.call("2", "perdure_run_await", fmt.Sprintf(`{"runId":%q}`, w.runs.only(t)), "").result(false).structuredIs(t, `{"action":"decline","by":"bob"}`)
+}
+
 func TestModernClientIsAsked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){"gated": gated})

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -260,15 +258,22 @@ func pollInterval(run *runs.Run) int64 {
 	return pollRunning.Milliseconds()
 }
 
-// toAsk are the elicitations of a run that a client can be asked about, as the
+// An input is an elicitation that the client of a task is asked about.
+type input struct {
+	*gate
+	key    string // never used for another question of the task
+	params elicitParams
+}
+
+// inputs are the elicitations of a run that a client can be asked about, as the
 // stream of a call would find them, and a message for when somebody else must
 // answer.
-func (g *Gateway) toAsk(x *exchange, run *runs.Run) (s *stream, ask []*gate, wait string) {
-	s = &stream{g: g, x: x, at: cursor{Run: run.ID, Owner: run.Caller, Tool: run.Tool}, manner: manner{task: x.params.TaskID}}
+func (g *Gateway) inputs(x *exchange, run *runs.Run) (ask []input, wait string) {
+	s := &stream{g: g, x: x, at: cursor{Run: run.ID, Owner: run.Caller, Tool: run.Tool}}
 	s.know(run)
 	for _, gt := range s.gates {
-		if !gt.mute {
-			ask = append(ask, gt)
+		if key, reason, again := gt.nextKey(); again && !gt.mute {
+			ask = append(ask, input{gate: gt, key: key, params: s.params(gt, reason)})
 		}
 	}
 	if len(s.gates) > 0 {
@@ -277,14 +282,31 @@ func (g *Gateway) toAsk(x *exchange, run *runs.Run) (s *stream, ask []*gate, wai
 			wait += " (to be given at " + g.opts.RunURL(run.ID) + ")"
 		}
 	}
-	return s, ask, wait
+	return ask, wait
+}
+
+// nextKey names the question about an elicitation that a task shows now: another
+// one after each answer that was not taken. Again is false when there were
+// enough of them, or the user was sent to the page.
+func (gt *gate) nextKey() (key, reason string, again bool) {
+	key, again = gt.ID, len(gt.Askings) < runs.MaxAskings
+	times := 1
+	for _, a := range gt.Askings {
+		if a.Question != key {
+			continue
+		}
+		times++
+		key, reason = fmt.Sprintf("%s.%d", gt.ID, times), a.Reason
+		again = again && a.Outcome == runs.Invalid && times <= maxAsked
+	}
+	return key, reason, again
 }
 
 // asSessionTask is a run as a task of 2025-11-25. There a task that was
 // cancelled stays so, and one whose tool failed has failed.
 func (g *Gateway) asSessionTask(x *exchange, run *runs.Run) sessionTask {
 	t := sessionTask{taskState: g.describeTask(x, run), TTL: g.taskTTL(run), Poll: pollInterval(run)}
-	_, ask, wait := g.toAsk(x, run)
+	ask, wait := g.inputs(x, run)
 	switch {
 	case run.Cancelling || run.Status == runs.Cancelled:
 		t.Status, t.Poll = string(mcp.TaskStatusCancelled), 0
@@ -418,7 +440,7 @@ func (g *Gateway) listTasks(ctx context.Context, x *exchange) {
 // or what has come out.
 func (g *Gateway) modernTask(ctx context.Context, x *exchange, run *runs.Run) {
 	t := g.asModernTask(x, run)
-	s, ask, wait := g.toAsk(x, run)
+	ask, wait := g.inputs(x, run)
 	switch {
 	case run.Status == runs.Cancelled:
 		t.Status = string(mcp.TaskStatusCancelled)
@@ -435,8 +457,8 @@ func (g *Gateway) modernTask(ctx context.Context, x *exchange, run *runs.Run) {
 	case len(ask) > 0:
 		t.Status, t.Message = string(mcp.TaskStatusInputRequired), wait
 		t.InputRequests = map[string]inputRequest{}
-		for _, gt := range ask {
-			t.InputRequests[gt.ID] = inputRequest{Method: string(mcp.MethodElicitationCreate), Params: s.params(gt, "")}
+		for _, in := range ask {
+			t.InputRequests[in.key] = inputRequest{Method: string(mcp.MethodElicitationCreate), Params: in.params}
 		}
 	default:
 		t.Message = wait
@@ -460,21 +482,43 @@ func (g *Gateway) asModernTask(x *exchange, run *runs.Run) *modernTask {
 // updateTask is tasks/update: it gives answers on. Those to what is not asked
 // are ignored; one that does not fit is asked for again, under another key.
 func (g *Gateway) updateTask(ctx context.Context, x *exchange, run *runs.Run) {
-	_, ask, _ := g.toAsk(x, run)
-	for _, key := range slices.Sorted(maps.Keys(x.params.InputResponses)) {
-		i := slices.IndexFunc(ask, func(gt *gate) bool { return gt.ID == key })
-		if i < 0 {
+	ask, _ := g.inputs(x, run)
+	for _, in := range ask {
+		raw, ok := x.params.InputResponses[in.key]
+		if !ok {
 			continue
 		}
-		var invalid *runs.InvalidAnswerError
-		switch err := g.answer(ctx, x.client, run.ID, run.Caller, ask[i].ID, x.params.InputResponses[key]); {
-		case errors.As(err, &invalid):
-		case err != nil && !errors.Is(err, runs.ErrNoSuchGate) && !errors.Is(err, runs.ErrNotPermitted) && !errors.Is(err, runs.ErrNotFound):
+		switch err := g.takeInput(ctx, x, run, in, raw); {
+		case errors.Is(err, runs.ErrNoSuchGate), errors.Is(err, runs.ErrNotPermitted), errors.Is(err, runs.ErrNotFound):
+			g.log.Debug("answer to what is not asked here, or not any more", "run", run.ID, "elicitation", in.ID)
+		case err != nil:
 			g.unreachable(x, run.ID, err)
 			return
 		}
 	}
 	x.respond("", g.acknowledgement(x))
+}
+
+// takeInput gives an answer on. If it is none, the run notes that, so that the
+// question is shown under another key from now on.
+func (g *Gateway) takeInput(ctx context.Context, x *exchange, run *runs.Run, in input, raw json.RawMessage) error {
+	asking := runs.Asking{Question: in.key, Outcome: runs.Invalid}
+	var invalid *runs.InvalidAnswerError
+	switch {
+	case in.way == byURL && actionOf(raw) == accept:
+		asking.Outcome = runs.Sent
+	case in.way == byURL:
+		asking.Outcome = runs.Unwilling
+	default:
+		err := g.answer(ctx, x.client, run.ID, run.Caller, in.ID, raw)
+		if !errors.As(err, &invalid) {
+			return err
+		}
+		asking.Reason = invalid.Reason
+	}
+	ctx, done := detached(ctx)
+	defer done()
+	return g.opts.Runs.Asked(ctx, run.ID, in.ID, asking)
 }
 
 // acknowledgement is the empty result of 2026-07-28.

@@ -422,7 +422,7 @@ func TestTaskThatSomebodyElseAnswers(t *testing.T) {
 // whom it was made for.
 func TestTasksAreRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, map[string]func(*play){"gated": gated, "gone": hanging}, func(o *gateway.Options) { o.TaskPatience = time.Nanosecond })
+	w := newWorld(t, map[string]func(*play){"gated": gated, "gone": func(*play) {}}, func(o *gateway.Options) { o.TaskPatience = time.Nanosecond })
 	ann := &wire{T: t, url: w.url, caller: "ann"}
 	bob := &wire{T: t, url: w.url, caller: "bob"}
 	annSession, bobSession := connect(t, w.url, "ann", "2025-11-25", canAsk), connect(t, w.url, "bob", "2025-11-25", canAsk)
@@ -589,5 +589,61 @@ func TestTasksOverStdio(t *testing.T) {
 	done, text := hear()
 	if string(done.ID) != "2" || done.Result == nil || string(done.Result.Structured) != `{"action":"decline","by":"anonymous"}` {
 		t.Errorf("result: %s", text)
+	}
+}
+
+// An answer that does not fit is asked for again under a key of its own, with
+// the reason, and after three times the question is left to others.
+func TestInvalidAnswersOfATask(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated}, func(o *gateway.Options) { o.TaskPatience = time.Nanosecond })
+	c := &wire{T: t, url: w.url, caller: "ann"}
+	turn := turns(w, c)
+	id := c.modernCall("gated", `{}`, takesTasks, "").ok().TaskID
+	get := func() taskView { turn(); return c.modernTask("tasks/get", id, "").ok() }
+	until(t, "input_required", get)
+	for i, want := range []string{"gate#1", "gate#1.2", "gate#1.3"} {
+		got := get()
+		request := string(got.InputRequests[want])
+		if len(got.InputRequests) != 1 || request == "" || strings.Contains(request, "was not taken") != (i > 0) {
+			t.Fatalf("asked %s, want the key %s", got.InputRequests, want)
+		}
+		turn()
+		c.modernTask("tasks/update", id, fmt.Sprintf(`"inputResponses":{%q:{"action":"accept","content":{"reason":7}}}`, want)).ok()
+		turn()
+		c.modernTask("tasks/update", id, `"inputResponses":{"gate#1":{"action":"decline"}}`).ok() // an old key, but for the first time round
+		if e := w.runs.snapshot(w.runs.only(t)).run.Elicitations[0]; e.State != "open" {
+			t.Fatalf("the gate is %s", e.State)
+		}
+	}
+	if got := get(); got.Status != "working" || got.InputRequests != nil || !strings.Contains(got.StatusMessage, "Write?") {
+		t.Errorf("after three answers the task is %+v", got)
+	}
+}
+
+// A page to open is shown once.
+func TestTaskSendsToThePage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"paged": func(p *play) {
+		p.open(runs.Elicitation{StepID: "gate", Message: "Write?", Mode: "url"})
+		p.complete(`"` + p.answered("gate#1").Action + `"`)
+	}}, func(o *gateway.Options) {
+		o.TaskPatience = time.Nanosecond
+		o.RunURL = func(id runs.RunID) string { return "https://x.example/approvals/" + string(id) }
+	})
+	const opens = `{"elicitation":{"url":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
+	c := &wire{T: t, url: w.url, caller: "ann"}
+	id := c.modernCall("paged", `{}`, opens, "").ok().TaskID
+	get := func() taskView { return c.modern("tasks/get", id, opens, fmt.Sprintf(`"taskId":%q`, id)).ok() }
+	got := until(t, "input_required", get)
+	if err := hasAll(string(got.InputRequests["gate#1"]), `"mode":"url"`, "https://x.example/approvals/paged/"); err != nil {
+		t.Error(err)
+	}
+	c.modern("tasks/update", id, opens, fmt.Sprintf(`"taskId":%q,"inputResponses":{"gate#1":{"action":"accept"}}`, id)).ok()
+	if got := get(); got.Status != "working" || got.InputRequests != nil {
+		t.Errorf("then the task is %+v", got)
+	}
+	if got := w.runs.answers(); len(got) != 0 {
+		t.Errorf("answers came through: %+v", got)
 	}
 }

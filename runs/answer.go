@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -151,4 +152,46 @@ func (c *Client) Cancel(ctx context.Context, id RunID, reason string) error {
 		return err
 	}
 	return failure(ctx, "cancelling", id, err)
+}
+
+// askedLimit is how long Asked waits until the run has taken note.
+const askedLimit = 5 * time.Second
+
+// Asked has a run remember an asking that did not lead to an answer, for as long
+// as the elicitation is open, so that everybody who follows the run learns of it
+// (EventAsked). It returns when the run has taken note, or does not need to, or
+// after some seconds without either.
+func (c *Client) Asked(ctx context.Context, id RunID, elicitation string, a Asking) error {
+	pause := &backoff{next: 4 * time.Millisecond, limit: time.Second}
+	wait, cancel := context.WithTimeout(ctx, askedLimit)
+	defer cancel()
+	for sent := false; ; {
+		run, err := c.Get(ctx, id)
+		switch {
+		case err != nil:
+			return err
+		case !wants(run, elicitation, a.Question):
+			return nil
+		case !sent:
+			err := c.temporal.SignalWorkflow(ctx, string(id), "", workflows.AskedSignal, workflows.Asked{ElicitationID: elicitation, Asking: a})
+			if err != nil {
+				return failure(ctx, "signalling", id, err)
+			}
+			sent = true
+		}
+		if !pause.wait(wait) {
+			return ctx.Err()
+		}
+	}
+}
+
+// wants reports whether a run would take note of an asking.
+func wants(run *Run, elicitation, question string) bool {
+	for _, e := range run.Open() {
+		if e.ID == elicitation {
+			known := slices.ContainsFunc(e.Askings, func(a Asking) bool { return a.Question == question })
+			return !known && len(e.Askings) < workflows.MaxAskings
+		}
+	}
+	return false
 }

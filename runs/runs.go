@@ -35,6 +35,19 @@ type (
 	ElicitationKind  = workflows.ElicitationKind
 	Reconciled       = workflows.Reconciled
 	StepProgress     = workflows.StepProgress
+	Asking           = workflows.Asking
+	AskingOutcome    = workflows.AskingOutcome
+)
+
+// MaxAskings is how many of them are kept of one elicitation.
+const MaxAskings = workflows.MaxAskings
+
+// What became of a question that was not answered.
+const (
+	Invalid   = workflows.Invalid
+	Unable    = workflows.Unable
+	Unwilling = workflows.Unwilling
+	Sent      = workflows.Sent
 )
 
 // The statuses of runs that have ended in one way or another.
@@ -138,6 +151,7 @@ type EventKind string
 const (
 	EventStep   EventKind = "step"   // a step started or ended
 	EventOpened EventKind = "opened" // an elicitation opened
+	EventAsked  EventKind = "asked"  // somebody was asked and did not answer; the elicitation is still open
 	EventClosed EventKind = "closed" // an elicitation was answered, expired or dropped
 	EventDone   EventKind = "done"   // the run ended; always the last
 )
@@ -154,7 +168,8 @@ type Event struct {
 	StepStatus             string // EventStep that ended: completed, failed, cancelled, timed_out
 	Done, Total            int    // steps done, of steps known
 
-	Elicitation *Elicitation // EventOpened, EventClosed
+	Elicitation *Elicitation // EventOpened, EventAsked, EventClosed
+	Asking      *Asking      // EventAsked
 	Outcome     *Outcome     // EventDone
 }
 

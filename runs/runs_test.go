@@ -634,3 +634,43 @@ func TestListPage(t *testing.T) {
 		t.Error("a page that begins nowhere was found")
 	}
 }
+
+func TestAsked(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	id := start(t, c, request(t, gated))
+	followTo(t, c, id, 0, runs.EventOpened)
+	for _, question := range []string{"one", "one", "two"} {
+		if err := c.Asked(t.Context(), id, "ask#1", runs.Asking{Question: question, Outcome: runs.Invalid, Reason: "count is missing"}); err != nil {
+			t.Fatal(err)
+		}
+		run, err := c.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if open := run.Open(); len(open) != 1 || open[0].Askings[len(open[0].Askings)-1].Question != question {
+			t.Errorf("after %s: %+v", question, open)
+		}
+	}
+	if err := c.Asked(t.Context(), id, "ask#2", runs.Asking{Question: "three", Outcome: runs.Unable}); err != nil {
+		t.Errorf("of what was never asked: %v", err)
+	}
+	if err := c.Asked(t.Context(), "publish/none", "ask#1", runs.Asking{Question: "one"}); !errors.Is(err, runs.ErrNotFound) {
+		t.Errorf("of an unknown run: %v", err)
+	}
+	answer(t, c, id, runs.Answer{ElicitationID: "ask#1", Action: "decline", By: "bob"})
+	var told []string
+	var place int64
+	for _, e := range followTo(t, c, id, 0, runs.EventDone) {
+		if e.Kind == runs.EventAsked {
+			told = append(told, e.Elicitation.ID+" "+e.Asking.Question+" "+e.Asking.Reason)
+			place = e.Seq
+		}
+	}
+	if diff := cmp.Diff([]string{"ask#1 one count is missing", "ask#1 two count is missing"}, told); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+	if after := rest(t, c, id, place); after[0].Kind != runs.EventClosed {
+		t.Errorf("after the last comes %+v", after[0])
+	}
+}

@@ -254,7 +254,8 @@ func (t *timeline) summary(e *historypb.HistoryEvent) (path, what string, ok boo
 	return strings.Cut(text, ": ")
 }
 
-// memo tells which elicitations opened and closed since the run's last state.
+// memo tells which elicitations opened and closed since the run's last state,
+// and what came of asking.
 func (t *timeline) memo(m *commonpb.Memo, at time.Time) []Event {
 	state, ok := decodeState(t.converter, m)
 	if !ok {
@@ -262,19 +263,34 @@ func (t *timeline) memo(m *commonpb.Memo, at time.Time) []Event {
 	}
 	var events []Event
 	for _, e := range state.Elicitations {
+		askings := t.newAskings(e)
 		if kind := t.gate(e, at); kind != "" {
 			event := t.event(kind)
 			event.Elicitation = &e
+			events = append(events, event)
+		}
+		for _, a := range askings {
+			event := t.event(EventAsked)
+			event.Elicitation, event.Asking = &e, &a
 			events = append(events, event)
 		}
 	}
 	return events
 }
 
+// newAskings are the askings of an elicitation that were not told yet.
+func (t *timeline) newAskings(e Elicitation) []Asking {
+	if g := t.gates[e.ID]; g != nil {
+		return e.Askings[min(len(g.Askings), len(e.Askings)):]
+	}
+	return e.Askings
+}
+
 // gate notes where an elicitation stands and says what has happened to it.
 func (t *timeline) gate(e Elicitation, at time.Time) EventKind {
 	g := t.gates[e.ID]
 	if g != nil && g.State == e.State {
+		g.Askings = e.Askings
 		return ""
 	}
 	if g == nil {

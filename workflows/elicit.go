@@ -195,7 +195,7 @@ func (r *run) close(ctx workflow.Context, g *gate, state ElicitationState, a Ans
 	delete(r.gates, e.ID)
 	r.nextBytes -= openBytes(*e)
 	e.State, e.Action, e.By, e.AnswerID, e.Schema = state, a.Action, a.AnsweredBy, a.AnswerID, nil
-	e.Call = nil
+	e.Call, e.Askings = nil, nil
 	if r.failure != nil || r.root.Err() != nil {
 		return // finish publishes
 	}
@@ -209,7 +209,7 @@ func (r *run) close(ctx workflow.Context, g *gate, state ElicitationState, a Ans
 // openBytes is what an open elicitation takes in the input of the execution
 // that continues the run.
 func openBytes(e Elicitation) int {
-	size := PayloadSize(e.Message) + PayloadSize(e.Schema) + entryBytes
+	size := PayloadSize(e.Message) + PayloadSize(e.Schema) + askingsBytes(e.Askings) + entryBytes
 	if e.Call != nil {
 		size += PayloadSize(e.Call.Arguments) + entryBytes
 	}

@@ -84,6 +84,7 @@ type run struct {
 	skipping bool                    // skip_remaining: nothing new starts
 	gates    map[string]*gate        // open elicitations by ID
 	answers  workflow.ReceiveChannel // of signals with an Answer
+	askings  workflow.ReceiveChannel // of signals with an Asked
 	early    map[string][]Answer     // to elicitations that this execution has yet to open again, by ID
 	state    State
 	undo     []undoable // completed steps that can be undone, in the order of completion
@@ -135,6 +136,7 @@ func (r *run) execute(ctx workflow.Context) (*RunResult, error) {
 	}
 	r.keepTime(ctx)
 	r.receiveAnswers(ctx)
+	r.receiveAskings(ctx)
 
 	left := len(r.program.Steps)
 	for _, n := range r.program.Steps {

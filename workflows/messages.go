@@ -18,6 +18,7 @@ const (
 	WorkflowType  = "CompositeTool"
 	TaskQueue     = "perdure"
 	AnswerSignal  = "elicitation-answer"
+	AskedSignal   = "elicitation-asked"
 	MemoState     = "perdure" // memo field that holds a State
 	CallToolName  = "CallTool"
 	ResultVersion = 1
@@ -229,7 +230,8 @@ type Elicitation struct {
 	Action   string           `json:"action,omitempty"` // of the answer that won
 	By       string           `json:"by,omitempty"`
 	AnswerID string           `json:"answerId,omitempty"`
-	Call     *ParkedCall      `json:"call,omitempty"` // that it is about; kept while open
+	Call     *ParkedCall      `json:"call,omitempty"`    // that it is about; kept while open
+	Askings  []Asking         `json:"askings,omitempty"` // that did not lead to an answer; kept while open
 }
 
 // State is what a run tells of itself through its memo.

@@ -33,13 +33,18 @@ func (r *run) publish(ctx workflow.Context, status Status) {
 	if err := workflow.UpsertTypedSearchAttributes(ctx, statusKey.ValueSet(string(status)), waiting); err != nil {
 		logger.Error("publishing the status", "error", err)
 	}
+	r.publishState(ctx)
+	r.showDetails(ctx)
+}
+
+// publishState puts the state into the memo.
+func (r *run) publishState(ctx workflow.Context) {
 	for !r.fits(ctx, r.state.fit()) { // others may change the state meanwhile
 		r.nextTask(ctx)
 	}
 	if err := workflow.UpsertMemo(ctx, map[string]any{MemoState: r.state}); err != nil {
-		logger.Error("publishing the state", "error", err)
+		workflow.GetLogger(ctx).Error("publishing the state", "error", err)
 	}
-	r.showDetails(ctx)
 }
 
 // waitsFor names what an open elicitation means for the run; what operators
@@ -117,7 +122,7 @@ func (r *run) draining(ctx workflow.Context) bool {
 // drained says that a draining run has nothing under way but people, none of
 // whom has just answered.
 func (r *run) drained(ctx workflow.Context) bool {
-	return r.inFlight == 0 && r.answers.Len() == 0 && ctx.Err() == nil && r.draining(ctx)
+	return r.inFlight == 0 && r.answers.Len() == 0 && r.askings.Len() == 0 && ctx.Err() == nil && r.draining(ctx)
 }
 
 // waitWhileDraining holds a call back that the next execution will make. What

@@ -35,6 +35,7 @@ var record = flag.Bool("record", false, "record workflows/testdata/histories tha
 var recordings = []struct {
 	name, source string
 	answers      []runs.Answer
+	asked        []runs.Asking // before the answers
 	cancel       bool
 }{
 	{name: "chain", source: `{name: chain, description: d, steps: [
@@ -51,6 +52,8 @@ var recordings = []struct {
 		{id: o, type: forEach, collection: "[[1],[2,3]]", step: {id: i, type: forEach, collection: "{{json .forEach.item}}",
 		 step: {tool: be_echo, arguments: {n: "{{.forEach.item}}"}}}}]}`},
 	{name: "accepted", source: gate(""), answers: []runs.Answer{{ElicitationID: "g#1", Action: "accept", Content: json.RawMessage(`{"why":"ok"}`), By: "ada"}}},
+	{name: "asked_again", source: gate(""), asked: []runs.Asking{{Question: "first", Outcome: runs.Invalid, Reason: "why is missing"}},
+		answers: []runs.Answer{{ElicitationID: "g#1", Action: "accept", Content: json.RawMessage(`{"why":"ok"}`), By: "ada"}}},
 	{name: "declined", source: gate(""), answers: []runs.Answer{{ElicitationID: "g#1", Action: "decline", By: "ada"}}},
 	{name: "declined_continue", source: gate(`, onDecline: {action: continue}`), answers: []runs.Answer{{ElicitationID: "g#1", Action: "decline", By: "ada"}}},
 	{name: "skip_remaining", source: gate(`, onDecline: {action: skip_remaining}`), answers: []runs.Answer{{ElicitationID: "g#1", Action: "decline", By: "ada"}}},
@@ -135,6 +138,11 @@ func TestRecordHistories(t *testing.T) {
 			}
 			if r.cancel {
 				if err := door.Cancel(t.Context(), id, "recording"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, a := range r.asked {
+				if err := door.Asked(t.Context(), id, event.Elicitation.ID, a); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -1,0 +1,85 @@
+package workflows
+
+import (
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// An Asking is one time that an elicitation was put to somebody and did not
+// lead to an answer. It changes nothing in the run; whoever asks next, wherever
+// that is, knows of it.
+type Asking struct {
+	// Question names it, as whoever asked has named it; at most maxQuestionName
+	// bytes. The same question counts once.
+	Question string        `json:"question"`
+	Outcome  AskingOutcome `json:"outcome"`
+	Reason   string        `json:"reason,omitempty"` // why the answer was not taken; cut after maxReason bytes
+}
+
+// An AskingOutcome is what an Asking led to.
+type AskingOutcome string
+
+// The outcomes of askings.
+const (
+	Invalid   AskingOutcome = "invalid"   // an answer that does not fit
+	Unable    AskingOutcome = "unable"    // the client could not ask its user
+	Unwilling AskingOutcome = "unwilling" // the user does not want to open the page
+	Sent      AskingOutcome = "sent"      // the user was sent to the page on which to answer
+)
+
+// Asked is a signal that tells a run of an Asking.
+type Asked struct {
+	ElicitationID string `json:"elicitationId"`
+	Asking
+}
+
+// Limits of what is kept of askings.
+const (
+	MaxAskings      = 12  // of one elicitation; further ones are forgotten
+	maxQuestionName = 100 // bytes
+	maxReason       = 500 // bytes
+)
+
+// receiveAskings keeps what the run is told of askings in its state, for as long
+// as the elicitation is open.
+func (r *run) receiveAskings(ctx workflow.Context) {
+	r.askings = workflow.GetSignalChannel(ctx, AskedSignal)
+	wait, _ := workflow.NewDisconnectedContext(ctx)
+	workflow.GoNamed(wait, "askings", func(ctx workflow.Context) {
+		for workflow.Await(ctx, func() bool { return r.askings.Len() > 0 }) == nil {
+			var a Asked
+			if r.askings.ReceiveAsync(&a) {
+				r.takeAsking(ctx, a)
+			}
+		}
+	})
+}
+
+func (r *run) takeAsking(ctx workflow.Context, a Asked) {
+	g, open := r.gates[a.ElicitationID]
+	if !open || a.Question == "" || len(a.Question) > maxQuestionName {
+		return
+	}
+	e := &r.state.Elicitations[g.index]
+	known := slices.ContainsFunc(e.Askings, func(k Asking) bool { return k.Question == a.Question })
+	if known || len(e.Askings) >= MaxAskings {
+		return
+	}
+	if len(a.Reason) > maxReason {
+		a.Reason = strings.ToValidUTF8(a.Reason[:maxReason], "")
+	}
+	r.nextBytes -= openBytes(*e)
+	e.Askings = append(e.Askings, a.Asking)
+	r.nextBytes += openBytes(*e)
+	r.publishState(ctx)
+}
+
+// askingsBytes is what askings take in a payload.
+func askingsBytes(askings []Asking) (size int) {
+	for _, a := range askings {
+		size += PayloadSize(a.Question) + PayloadSize(a.Reason) + entryBytes
+	}
+	return size
+}
