@@ -93,6 +93,9 @@ type Options struct {
 	StdioIdentity auth.Identity
 	// Policy says who may do what. nil = the zero one.
 	Policy *auth.Policy
+	// Metadata tells clients where to get tokens (RFC 9728); it is served at
+	// auth.WellKnown and below. nil = there is none.
+	Metadata http.Handler
 
 	// Patience is how long a call blocks for a client that cannot be asked,
 	// before it is given a handle on the run instead of its result.
@@ -120,9 +123,14 @@ type Options struct {
 	NoRunTools bool
 
 	// AllowedOrigins are the web origins that may send requests, e.g.
-	// https://chat.example.com, besides those on this machine. Their hosts are
-	// accepted as Host as well.
+	// https://chat.example.com, besides those on this machine for who is there,
+	// too. Their hosts are accepted as Host as well.
 	AllowedOrigins []string
+	// AllowedHosts are the names, with their port if it is not that of the
+	// scheme, that requests may have as Host, besides addresses, the hosts of
+	// AllowedOrigins and, by loopback, localhost. nil = by loopback none
+	// besides, otherwise any.
+	AllowedHosts []string
 	// MaxRequest is the size of the largest request body. 0 = 8 MiB.
 	MaxRequest int64
 
@@ -221,11 +229,15 @@ func (g *Gateway) instructions() string {
 		"call " + awaitTool + " with its runId instead of calling the tool again."
 }
 
-// Handler serves MCP over streamable HTTP at /mcp. The http.Server around it
+// Handler serves MCP over streamable HTTP at /mcp, and Options.Metadata. The http.Server around it
 // may have a WriteTimeout: streams push it off for as long as they live.
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", g.serveMCP)
+	if g.opts.Metadata != nil {
+		mux.Handle(auth.WellKnown, g.opts.Metadata)
+		mux.Handle(auth.WellKnown+"/", g.opts.Metadata)
+	}
 	return mux
 }
 

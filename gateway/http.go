@@ -41,8 +41,7 @@ func (g *Gateway) serveMCP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		g.log.Info("refusing a request", "remote", r.RemoteAddr, "error", err)
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		http.Error(w, "not authenticated", http.StatusUnauthorized)
+		auth.Refuse(w, err)
 		return
 	}
 	r = r.WithContext(withIdentity(r.Context(), who))
@@ -58,14 +57,22 @@ func (g *Gateway) serveMCP(w http.ResponseWriter, r *http.Request) {
 }
 
 // forbidden says why a request is refused for where it comes from: a page of a
-// web site that may not, or a name that was rebound to this machine.
+// web site that may not, or a name that was rebound to this machine. An address
+// cannot be rebound. Without AllowedHosts, names are checked only of what comes
+// by loopback: otherwise the names of this machine are not known.
 func (g *Gateway) forbidden(r *http.Request) string {
-	if origin := r.Header.Get("Origin"); origin != "" && !g.allowedOrigin(origin) {
-		return fmt.Sprintf("origin %q is not allowed", origin)
-	}
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if local != nil && isLoopback(local.String()) && !isLoopback(r.Host) && !g.allowedHost(r.Host) {
-		return fmt.Sprintf("host %q is not allowed on a loopback address", r.Host)
+	byLoopback := local != nil && isLoopback(local.String())
+	here := byLoopback && isLoopback(r.Host)
+	if origin := r.Header.Get("Origin"); origin != "" && !g.allowedOrigin(origin, here) {
+		return fmt.Sprintf("origin %q is not allowed; --allowed-origin allows one", origin)
+	}
+	switch {
+	case here, g.allowedHost(r.Host), !byLoopback && isAddress(r.Host):
+	case byLoopback:
+		return fmt.Sprintf("host %q is not allowed on a loopback address; --allowed-host allows one", r.Host)
+	case len(g.opts.AllowedHosts) > 0:
+		return fmt.Sprintf("host %q is not allowed; --allowed-host allows one", r.Host)
 	}
 	return ""
 }
@@ -91,15 +98,20 @@ func (g *Gateway) shared(w http.ResponseWriter, r *http.Request) (answered bool)
 	return true
 }
 
-func (g *Gateway) allowedOrigin(origin string) bool {
+// allowedOrigin takes pages on this machine where whoever visits them is here,
+// too: elsewhere, localhost is anybody's.
+func (g *Gateway) allowedOrigin(origin string, here bool) bool {
 	if slices.Contains(g.opts.AllowedOrigins, origin) {
 		return true
 	}
 	u, err := url.Parse(origin)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && isLoopback(u.Host)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && here && isLoopback(u.Host)
 }
 
 func (g *Gateway) allowedHost(host string) bool {
+	if slices.ContainsFunc(g.opts.AllowedHosts, func(allowed string) bool { return strings.EqualFold(allowed, host) }) {
+		return true
+	}
 	return slices.ContainsFunc(g.opts.AllowedOrigins, func(origin string) bool {
 		u, err := url.Parse(origin)
 		return err == nil && strings.EqualFold(u.Host, host)
@@ -108,12 +120,22 @@ func (g *Gateway) allowedHost(host string) bool {
 
 // isLoopback takes a host with or without a port.
 func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = strings.Trim(address, "[]")
-	}
+	host := hostname(address)
 	ip, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
+}
+
+func isAddress(address string) bool {
+	_, err := netip.ParseAddr(hostname(address))
+	return err == nil
+}
+
+func hostname(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return strings.Trim(address, "[]")
+	}
+	return host
 }
 
 func (g *Gateway) post(w http.ResponseWriter, r *http.Request, who auth.Identity) {

@@ -2,10 +2,13 @@ package gateway_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -212,6 +215,56 @@ func TestHostOfLoopback(t *testing.T) {
 		_ = resp.Body.Close()
 		if resp.StatusCode != want {
 			t.Errorf("host %s: HTTP %d, want %d", host, resp.StatusCode, want)
+		}
+	}
+}
+
+// TestHostAndOrigin: what a gateway on an address that is not loopback takes,
+// with and without names of its own.
+func TestHostAndOrigin(t *testing.T) {
+	t.Parallel()
+	named := func(o *gateway.Options) {
+		o.AllowedOrigins, o.AllowedHosts = []string{"https://chat.example"}, []string{"tools.example:8443"}
+	}
+	for _, tc := range []struct {
+		options      func(*gateway.Options)
+		local        string
+		host, origin string
+		want         int
+	}{
+		{func(*gateway.Options) {}, "10.0.0.7:4483", "any.example", "", 200},
+		{func(*gateway.Options) {}, "10.0.0.7:4483", "any.example", "http://any.example", 403},
+		{func(*gateway.Options) {}, "10.0.0.7:4483", "any.example", "http://localhost:6274", 403},
+		{func(*gateway.Options) {}, "10.0.0.7:4483", "any.example", "null", 403},
+		{named, "10.0.0.7:4483", "evil.example", "", 403},
+		{named, "10.0.0.7:4483", "tools.example:8443", "", 200},
+		{named, "10.0.0.7:4483", "TOOLS.example:8443", "", 200},
+		{named, "10.0.0.7:4483", "tools.example", "", 403},
+		{named, "10.0.0.7:4483", "chat.example", "https://chat.example", 200},
+		{named, "10.0.0.7:4483", "10.0.0.7:4483", "", 200},
+		{named, "10.0.0.7:4483", "localhost:4483", "", 403},
+		{named, "127.0.0.1:4483", "tools.example:8443", "", 200},
+		{named, "127.0.0.1:4483", "tools.example:8443", "http://localhost:6274", 403},
+		{named, "127.0.0.1:4483", "localhost:4483", "http://localhost:6274", 200},
+		{named, "127.0.0.1:4483", "evil.example", "", 403},
+	} {
+		w := newWorld(t, nil, tc.options)
+		local, err := net.ResolveTCPAddr("tcp", tc.local)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest(http.MethodPost, "/mcp", strings.NewReader(
+			`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`))
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(local)))
+		r.Host = tc.host
+		r.Header.Set("Content-Type", "application/json")
+		if tc.origin != "" {
+			r.Header.Set("Origin", tc.origin)
+		}
+		answer := httptest.NewRecorder()
+		w.gateway.Handler().ServeHTTP(answer, r)
+		if answer.Code != tc.want {
+			t.Errorf("at %s, host %s, origin %s: HTTP %d %s, want %d", tc.local, tc.host, tc.origin, answer.Code, answer.Body, tc.want)
 		}
 	}
 }

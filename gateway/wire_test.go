@@ -17,6 +17,7 @@ type wire struct {
 	*testing.T
 	url     string
 	caller  string
+	token   string // bearer token; "" = none
 	session string
 	version string
 }
@@ -79,6 +80,9 @@ func (w *wire) do(ctx context.Context, method, body string, header ...string) *r
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	req.Header.Set("X-Caller", w.caller)
+	if w.token != "" {
+		req.Header.Set("Authorization", "Bearer "+w.token)
+	}
 	if w.session != "" {
 		req.Header.Set("Mcp-Session-Id", w.session)
 	}

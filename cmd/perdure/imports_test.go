@@ -15,19 +15,20 @@ const module = "github.com/perdure/perdure/"
 // imports is the drawing of the house: which of our packages each package may
 // import. Everything points inwards; only cmd knows who implements what.
 var imports = map[string][]string{
-	"definitions":         {},
-	"definitions/library": {},
-	"workflows":           {"definitions"},
-	"workflows/deftest":   {"definitions", "workflows"},
-	"activities":          {"definitions", "workflows", "backends"},
-	"backends":            {},
-	"backends/repo":       {},
-	"runs":                {"definitions", "workflows"},
-	"gateway":             {"definitions", "runs", "backends", "gateway/auth"},
-	"gateway/auth":        {},
-	"gateway/inbox":       {"runs", "gateway/auth"},
-	"devserver":           {},
-	"pgtest":              {},
+	"definitions":           {},
+	"definitions/library":   {},
+	"workflows":             {"definitions"},
+	"workflows/deftest":     {"definitions", "workflows"},
+	"activities":            {"definitions", "workflows", "backends"},
+	"backends":              {},
+	"backends/repo":         {},
+	"runs":                  {"definitions", "workflows"},
+	"gateway":               {"definitions", "runs", "backends", "gateway/auth"},
+	"gateway/auth":          {},
+	"gateway/auth/authtest": {},
+	"gateway/inbox":         {"runs", "gateway/auth"},
+	"devserver":             {},
+	"pgtest":                {},
 }
 
 // pure are the packages whose code runs inside workflows: no I/O, no clock.

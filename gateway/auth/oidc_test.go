@@ -1,0 +1,343 @@
+package auth_test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/gateway/auth/authtest"
+)
+
+const resource = "https://tools.example.com/mcp"
+
+func newOIDC(t *testing.T, issuer *authtest.Issuer, change ...func(*auth.OIDCOptions)) *auth.OIDC {
+	t.Helper()
+	o := auth.OIDCOptions{Issuer: issuer.URL, Audience: resource, Resource: resource, Scopes: []string{"mcp:call"}}
+	for _, f := range change {
+		f(&o)
+	}
+	a, err := auth.NewOIDC(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func request(headers ...string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	return r
+}
+
+func withToken(token string) *http.Request { return request("Authorization", "Bearer "+token) }
+
+// refused is how the answer to a refused request looks.
+func refused(t *testing.T, err error) (status int, challenge, body string) {
+	t.Helper()
+	if err == nil {
+		return http.StatusOK, "", ""
+	}
+	w := httptest.NewRecorder()
+	auth.Refuse(w, err)
+	return w.Code, w.Header().Get("WWW-Authenticate"), w.Body.String()
+}
+
+var call = authtest.Claims{"scope": "openid mcp:call"}
+
+func with(more authtest.Claims) authtest.Claims {
+	claims := authtest.Claims{"scope": "openid mcp:call"}
+	for k, v := range more {
+		claims[k] = v
+	}
+	return claims
+}
+
+// TestOIDC: what a good token says of who sent it.
+func TestOIDC(t *testing.T) {
+	t.Parallel()
+	issuer := authtest.NewIssuer(t)
+	for name, tc := range map[string]struct {
+		claim  string
+		claims authtest.Claims
+		groups []string
+		client string
+		change func(*auth.OIDCOptions)
+	}{
+		"groups":             {"", authtest.Claims{"groups": []string{"dev", "ops"}, "client_id": "inspector"}, []string{"dev", "ops"}, "inspector", nil},
+		"one group":          {"", authtest.Claims{"groups": "dev"}, []string{"dev"}, "", nil},
+		"no groups":          {"", authtest.Claims{"azp": "web"}, nil, "web", nil},
+		"groups by path":     {"realm_access.roles", authtest.Claims{"realm_access": map[string]any{"roles": []any{"admin", 7}}}, []string{"admin"}, "", nil},
+		"groups by URL":      {"https://x.example/groups", authtest.Claims{"https://x.example/groups": []string{"dev"}}, []string{"dev"}, "", nil},
+		"path that is none":  {"a.b.c", authtest.Claims{"a": "x"}, nil, "", nil},
+		"groups of no shape": {"", authtest.Claims{"groups": map[string]any{"a": 1}}, nil, "", nil},
+		"scp":                {"", authtest.Claims{"scope": nil, "scp": []string{"mcp:call"}}, nil, "", nil},
+		"several audiences":  {"", authtest.Claims{"aud": []string{"other", resource + "/"}}, nil, "", nil},
+		"clocks differ":      {"", authtest.Claims{"exp": time.Now().Add(-10 * time.Second).Unix(), "nbf": float64(time.Now().Add(10*time.Second).Unix()) + 0.5}, nil, "", nil},
+		"keys by URL":        {"", nil, nil, "", func(o *auth.OIDCOptions) { o.JWKSURL = issuer.URL + "/keys" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newOIDC(t, issuer, func(o *auth.OIDCOptions) {
+				o.GroupsClaim = tc.claim
+				if tc.change != nil {
+					tc.change(o)
+				}
+			})
+			token := issuer.Token("alice", resource, with(tc.claims))
+			who, err := a.Authenticate(withToken(token))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if who.Subject != "alice" || who.Issuer != issuer.URL || who.Token != token || who.Client != tc.client || who.Expires.IsZero() ||
+				!slices.Equal(who.Groups, tc.groups) || !slices.Contains(who.Scopes, "mcp:call") {
+				t.Errorf("identity %+v", who)
+			}
+			if text, err := json.Marshal(who); err != nil || strings.Contains(string(text), token) {
+				t.Errorf("an identity is marshalled with its token: %s %v", text, err)
+			}
+		})
+	}
+}
+
+// TestOIDCRefuses: every token that must not be taken, and how that is
+// answered: RFC 6750, RFC 9728 and the authorization chapter of MCP.
+func TestOIDCRefuses(t *testing.T) {
+	t.Parallel()
+	issuer, other := authtest.NewIssuer(t), authtest.NewIssuer(t)
+	a := newOIDC(t, issuer)
+	forged, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := issuer.Token("alice", resource, call)
+	parts := strings.Split(good, ".")
+	unsigned := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + parts[1] + "."
+	hour := func(n time.Duration) int64 { return time.Now().Add(n * time.Hour).Unix() }
+	for name, tc := range map[string]struct {
+		request *http.Request
+		status  int
+		has     []string
+	}{
+		"no token":          {request(), 401, nil},
+		"basic":             {request("Authorization", "Basic YTpi"), 401, nil},
+		"empty":             {request("Authorization", "Bearer "), 401, nil},
+		"two tokens":        {request("Authorization", "Bearer "+good, "Authorization", "Bearer "+good), 401, nil},
+		"not a token":       {withToken("abc"), 401, []string{`error="invalid_token"`}},
+		"another issuer's":  {withToken(other.Token("alice", resource, call)), 401, []string{`error="invalid_token"`}},
+		"another's name":    {withToken(other.Token("alice", resource, with(authtest.Claims{"iss": issuer.URL}))), 401, []string{`error="invalid_token"`}},
+		"audience":          {withToken(issuer.Token("alice", "https://other.example.com/mcp", call)), 401, []string{`error="invalid_token"`, "another audience"}},
+		"no audience":       {withToken(issuer.Token("alice", resource, with(authtest.Claims{"aud": nil}))), 401, []string{"another audience"}},
+		"expired":           {withToken(issuer.Token("alice", resource, with(authtest.Claims{"exp": hour(-1)}))), 401, []string{"has expired"}},
+		"never expires":     {withToken(issuer.Token("alice", resource, with(authtest.Claims{"exp": nil}))), 401, []string{"has expired"}},
+		"not yet":           {withToken(issuer.Token("alice", resource, with(authtest.Claims{"nbf": time.Now().Add(2 * time.Minute).Unix()}))), 401, []string{"not valid yet"}},
+		"no subject":        {withToken(issuer.Token("", resource, with(authtest.Claims{"sub": nil}))), 401, []string{"no subject"}},
+		"alg none":          {withToken(unsigned), 401, []string{`error="invalid_token"`}},
+		"changed":           {withToken(parts[0] + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"root"}`)) + "." + parts[2]), 401, []string{`error="invalid_token"`}},
+		"symmetric":         {withToken(issuer.TokenBy(jose.SigningKey{Algorithm: jose.HS256, Key: bytes.Repeat([]byte("k"), 32)}, "alice", resource, call)), 401, []string{`error="invalid_token"`}},
+		"forged":            {withToken(issuer.TokenBy(jose.SigningKey{Algorithm: jose.ES256, Key: forged}, "alice", resource, call)), 401, []string{`error="invalid_token"`}},
+		"insufficient":      {withToken(issuer.Token("alice", resource, authtest.Claims{"scope": "mcp:calls"})), 403, []string{`error="insufficient_scope"`}},
+		"no scope":          {withToken(issuer.Token("alice", resource, nil)), 403, []string{`error="insufficient_scope"`}},
+		"a claim of a list": {withToken(issuer.Token("alice", resource, with(authtest.Claims{"exp": []int{1}}))), 401, []string{`error="invalid_token"`}},
+	} {
+		who, err := a.Authenticate(tc.request)
+		status, challenge, body := refused(t, err)
+		if status != tc.status || who.Subject != "" {
+			t.Errorf("%s: answered %d, identity %+v", name, status, who)
+		}
+		has := append(tc.has, `resource_metadata="https://tools.example.com/.well-known/oauth-protected-resource/mcp"`, `scope="mcp:call"`)
+		for _, part := range has {
+			if !strings.HasPrefix(challenge, "Bearer ") || !strings.Contains(challenge, part) {
+				t.Errorf("%s: WWW-Authenticate %q lacks %q", name, challenge, part)
+			}
+		}
+		if tc.has == nil && strings.Contains(challenge, "error=") {
+			t.Errorf("%s: WWW-Authenticate %q has an error, though no token was sent", name, challenge)
+		}
+		if err != nil && (strings.Contains(err.Error(), parts[2]) || strings.Contains(body, parts[2])) {
+			t.Errorf("%s: the refusal has the token in it", name)
+		}
+	}
+	if _, err := a.Authenticate(withToken(good)); err != nil {
+		t.Errorf("a good token among all these: %v", err)
+	}
+}
+
+// TestUnknownKeys: tokens with keys that nobody knows do not make us ask the
+// issuer again and again.
+func TestUnknownKeys(t *testing.T) {
+	t.Parallel()
+	issuer, other := authtest.NewIssuer(t), authtest.NewIssuer(t)
+	a := newOIDC(t, issuer)
+	if _, err := a.Authenticate(withToken(issuer.Token("alice", resource, call))); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			other.Rotate()
+			token := other.Token("alice", resource, with(authtest.Claims{"iss": issuer.URL}))
+			if status, _, _ := refused(t, second(a.Authenticate(withToken(token)))); status != 401 {
+				t.Errorf("answered %d", status)
+			}
+		})
+	}
+	all.Wait()
+	if n := issuer.Fetches.Load(); n > 2 {
+		t.Errorf("20 tokens with unknown keys fetched the keys %d times", n)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// TestKeyRotation: a new key is taken once it may be asked for, and one that
+// the issuer withdrew is no longer taken.
+func TestKeyRotation(t *testing.T) {
+	t.Parallel()
+	issuer := authtest.NewIssuer(t)
+	a := newOIDC(t, issuer)
+	a.SetRefresh(0, time.Hour)
+	old := issuer.Token("alice", resource, call)
+	if _, err := a.Authenticate(withToken(old)); err != nil {
+		t.Fatal(err)
+	}
+	issuer.Rotate()
+	if _, err := a.Authenticate(withToken(issuer.Token("alice", resource, call))); err != nil {
+		t.Errorf("token with the new key: %v", err)
+	}
+	if _, err := a.Authenticate(withToken(old)); err == nil {
+		t.Error("a token with a key that was withdrawn is still taken")
+	}
+}
+
+// TestKeysAge: keys are fetched anew when they are old, without a token with
+// an unknown key.
+func TestKeysAge(t *testing.T) {
+	t.Parallel()
+	issuer := authtest.NewIssuer(t)
+	a := newOIDC(t, issuer)
+	a.SetRefresh(0, 0)
+	token := issuer.Token("alice", resource, call)
+	if _, err := a.Authenticate(withToken(token)); err != nil {
+		t.Fatal(err)
+	}
+	issuer.Rotate()
+	eventually(t, func() bool { return second(a.Authenticate(withToken(token))) != nil })
+}
+
+// eventually polls until something holds.
+func eventually(t *testing.T, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not come to hold within 30 s")
+		}
+	}
+}
+
+// TestIssuerDown: without the issuer nothing starts to fail that has its keys,
+// and what has not says that it is the issuer's fault and recovers by itself.
+func TestIssuerDown(t *testing.T) {
+	t.Parallel()
+	issuer := authtest.NewIssuer(t)
+	issuer.Down.Store(true)
+	a := newOIDC(t, issuer)
+	a.SetRefresh(0, 0)
+	token := issuer.Token("alice", resource, call)
+	err := second(a.Authenticate(withToken(token)))
+	if status, _, body := refused(t, err); status != 503 || !strings.Contains(body, "issuer cannot be reached") {
+		t.Errorf("while the issuer is down: %d %s", status, body)
+	}
+	issuer.Down.Store(false)
+	if _, err := a.Authenticate(withToken(token)); err != nil {
+		t.Errorf("after the issuer has come back: %v", err)
+	}
+	issuer.Down.Store(true)
+	for range 5 {
+		if _, err := a.Authenticate(withToken(token)); err != nil {
+			t.Errorf("with the keys of before: %v", err)
+		}
+	}
+}
+
+// TestMetadata: RFC 9728, for pages of any origin.
+func TestMetadata(t *testing.T) {
+	t.Parallel()
+	issuer := authtest.NewIssuer(t)
+	a := newOIDC(t, issuer)
+	for path, status := range map[string]int{
+		"/.well-known/oauth-protected-resource": 200, "/.well-known/oauth-protected-resource/mcp": 200,
+		"/.well-known/oauth-protected-resource/other": 404,
+	} {
+		w := httptest.NewRecorder()
+		a.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != status || w.Header().Get("Access-Control-Allow-Origin") != "*" {
+			t.Errorf("%s: %d %v", path, w.Code, w.Header())
+		}
+		if status != 200 {
+			continue
+		}
+		var doc struct {
+			Resource string   `json:"resource"`
+			Servers  []string `json:"authorization_servers"`
+			Scopes   []string `json:"scopes_supported"`
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil {
+			t.Fatal(err)
+		}
+		if doc.Resource != resource || !slices.Equal(doc.Servers, []string{issuer.URL}) || !slices.Equal(doc.Scopes, []string{"mcp:call"}) {
+			t.Errorf("%s: %s", path, w.Body)
+		}
+	}
+	w := httptest.NewRecorder()
+	a.ServeHTTP(w, httptest.NewRequest(http.MethodOptions, auth.WellKnown, nil))
+	if w.Code != http.StatusNoContent {
+		t.Errorf("OPTIONS: %d", w.Code)
+	}
+}
+
+func TestOIDCOptions(t *testing.T) {
+	t.Parallel()
+	for _, o := range []auth.OIDCOptions{
+		{},
+		{Issuer: "x", Audience: "a", Resource: resource},
+		{Issuer: "https://idp.example.com#x", Audience: "a", Resource: resource},
+		{Issuer: idp, Audience: "a", Resource: "vmcp"},
+		{Issuer: idp, Resource: resource},
+	} {
+		if _, err := auth.NewOIDC(o); err == nil {
+			t.Errorf("NewOIDC(%+v) has no error", o)
+		}
+	}
+}
+
+// TestRefuse: an error that is no Refusal is shown to nobody.
+func TestRefuse(t *testing.T) {
+	t.Parallel()
+	status, challenge, body := refused(t, errors.New("database password"))
+	if status != 401 || challenge != "Bearer" || strings.Contains(body, "password") {
+		t.Errorf("%d %q %q", status, challenge, body)
+	}
+	who, err := auth.Everybody{}.Authenticate(request())
+	if err != nil || who.Subject != auth.Anonymous {
+		t.Errorf("Everybody: %+v, %v", who, err)
+	}
+}
+
+func logTo(buf *bytes.Buffer) *slog.Logger { return slog.New(slog.NewTextHandler(buf, nil)) }
