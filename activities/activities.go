@@ -56,7 +56,8 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 	res, err := a.backends.Call(ctx, backends.Call{
 		Backend: call.Backend, Tool: call.Original, Arguments: call.Arguments,
 		IdempotencyKey: call.IdempotencyKey, KeyArgument: call.KeyArgument,
-		Progress: func(p backends.Progress) { offer(progress, p) },
+		Principal: backends.Principal{Name: call.Caller.Subject},
+		Progress:  func(p backends.Progress) { offer(progress, p) },
 	})
 	attempt := workflows.Attempt{Call: call, Number: int(info.Attempt)}
 	switch {
@@ -138,6 +139,8 @@ func unanswered(ctx context.Context, attempt workflows.Attempt, err error) (e *w
 		return attempt.Cancelled()
 	case outcome == backends.Refused:
 		return attempt.Refused(reason)
+	case outcome == backends.CredentialsNeeded:
+		return attempt.Unauthorized(reason)
 	case outcome == backends.NotSent:
 		return attempt.Unavailable(reason)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"net/url"
 	"slices"
 	"sync"
@@ -66,6 +65,9 @@ func (c Config) checkTransport() error {
 		if c.Command == "" {
 			return errors.New("transport stdio needs a command")
 		}
+		if c.Credentials != nil {
+			return errors.New("transport stdio has no headers for credentials: give the process its own in env")
+		}
 		return nil
 	case StreamableHTTP, SSE:
 	default:
@@ -74,12 +76,6 @@ func (c Config) checkTransport() error {
 	u, err := url.Parse(c.URL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return fmt.Errorf("url %q is not an http or https address", c.URL)
-	}
-	for name := range c.Headers {
-		switch http.CanonicalHeaderKey(name) {
-		case "Idempotency-Key", "X-Idempotency-Key":
-			return fmt.Errorf("header %s would have requests repeated; calls carry their key in _meta", name)
-		}
 	}
 	return nil
 }
@@ -101,9 +97,10 @@ type backend struct {
 
 	mu         sync.Mutex
 	session    *session
-	live       map[*session]bool // not closed yet: the session and those that end
-	tried      chan struct{}     // closed at the end of the try under way, or next
-	tools      []Tool            // last known; kept while the backend is down
+	live       map[*session]bool   // not closed yet: the session, those of visitors and those that end
+	visitors   map[string]*visitor // by identity
+	tried      chan struct{}       // closed at the end of the try under way, or next
+	tools      []Tool              // last known; kept while the backend is down
 	up         bool
 	downLogged bool
 	since      time.Time // of up's last change
@@ -111,11 +108,16 @@ type backend struct {
 	version    string    // negotiated protocol version
 	stopped    bool
 	burials    sync.WaitGroup
+
+	ctx    context.Context // ends with stop
+	cancel context.CancelFunc
 }
 
 func newBackend(cfg Config, logger *slog.Logger, published func()) *backend {
-	cfg.Headers, cfg.Env = maps.Clone(cfg.Headers), maps.Clone(cfg.Env)
+	cfg.Env = maps.Clone(cfg.Env)
+	ctx, cancel := context.WithCancel(context.Background())
 	return &backend{
+		ctx: ctx, cancel: cancel, visitors: map[string]*visitor{},
 		cfg: cfg, logger: logger.With("backend", cfg.Name), meter: newMeter(cfg.maxResultBytes()), published: published,
 		kick: make(chan struct{}, 1), wasUp: make(chan struct{}), tried: make(chan struct{}), live: map[*session]bool{},
 		since: time.Now(), err: errUntried,
@@ -129,6 +131,7 @@ var errUntried = errors.New("not connected yet")
 // it connects again at once, and then with growing pauses.
 func (b *backend) run(ctx context.Context) {
 	defer b.stop()
+	go b.sweep(ctx)
 	var pause time.Duration
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -174,7 +177,7 @@ func (b *backend) pause(ctx context.Context, d time.Duration) {
 func (b *backend) connect(ctx context.Context) (*session, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	s, err := b.dial(ctx)
+	s, err := b.dial(ctx, Principal{}, false)
 	var ttl time.Duration
 	if err == nil {
 		if ttl, err = b.refresh(ctx, s); err != nil {
@@ -246,6 +249,11 @@ func (b *backend) refreshWithin(ctx context.Context, s *session) (time.Duration,
 }
 
 func (b *backend) refresh(ctx context.Context, s *session) (ttl time.Duration, err error) {
+	headers, err := b.headersFor(ctx, Principal{}, nil)
+	if err != nil {
+		return 0, err
+	}
+	s.headers.Store(&headers)
 	listed, ttl, err := s.list(ctx)
 	if err != nil {
 		return 0, err
@@ -316,27 +324,51 @@ func (b *backend) noteDown(err error) {
 }
 
 // call makes one call. If it meets a session that is over, it is repeated once
-// on a new one: it has not been executed then.
+// on a new one, and if its credentials are refused, with renewed ones: it has
+// not been executed then.
 func (b *backend) call(ctx context.Context, c Call) (*Result, error) {
-	for repeated := false; ; repeated = true {
-		s, err := b.acquire(ctx)
+	var refused Headers
+	for renewals, resumed := 0, false; ; {
+		headers, err := b.headersFor(ctx, c.Principal, refused)
 		if err != nil {
-			return nil, &CallError{Backend: c.Backend, Tool: c.Tool, Outcome: NotSent, Err: err}
+			return nil, notCalled(c, err)
 		}
-		result, x, err := s.call(ctx, c)
+		s, err := b.acquire(ctx, c.Principal)
+		if err != nil {
+			return nil, notCalled(c, err)
+		}
+		result, x, err := s.call(ctx, c, headers)
 		gone := err != nil && ctx.Err() == nil && s.sessionGone(x, err)
 		b.release(s)
-		if err == nil {
+		unauthorized := err != nil && b.cfg.Credentials != nil && x.unauthorized()
+		switch {
+		case err == nil:
 			return result, nil
-		}
-		if gone {
+		case gone:
 			b.drop(s)
-			if !repeated {
-				continue
-			}
+		case unauthorized && renewals == maxRenewals:
+			return nil, notCalled(c, errStillRefused)
 		}
-		return nil, b.failed(ctx, c, x, err)
+		switch {
+		case gone && !resumed:
+			resumed = true
+		case unauthorized:
+			renewals, refused = renewals+1, orNone(headers)
+		default:
+			return nil, b.failed(ctx, c, x, err)
+		}
 	}
+}
+
+// notCalled is the error of a call that did not come as far as its backend's
+// tool.
+func notCalled(c Call, err error) error {
+	outcome := NotSent
+	var needed *CredentialsError
+	if errors.As(err, &needed) {
+		outcome = CredentialsNeeded
+	}
+	return &CallError{Backend: c.Backend, Tool: c.Tool, Outcome: outcome, Err: err}
 }
 
 // failed makes the error of a call, and has the supervisor look after the
@@ -355,9 +387,17 @@ func (b *backend) failed(ctx context.Context, c Call, x *exchange, err error) er
 	return &CallError{Backend: c.Backend, Tool: c.Tool, Outcome: outcome, Err: err}
 }
 
-// acquire takes the session for a call; release gives it back. Without one it
-// waits for the end of the next try to connect.
-func (b *backend) acquire(ctx context.Context) (*session, error) {
+// acquire takes the session for a call; release gives it back.
+func (b *backend) acquire(ctx context.Context, who Principal) (*session, error) {
+	if identity := b.identityOf(who); identity != "" {
+		return b.visit(ctx, identity, who)
+	}
+	return b.acquireShared(ctx)
+}
+
+// acquireShared takes the session that all share. Without one it waits for the
+// end of the next try to connect.
+func (b *backend) acquireShared(ctx context.Context) (*session, error) {
 	s, tried := b.take()
 	if s != nil {
 		return s, nil
@@ -436,6 +476,7 @@ func (b *backend) wake() {
 
 // stop ends all sessions and with them the calls under way.
 func (b *backend) stop() {
+	b.cancel()
 	b.mu.Lock()
 	b.stopped, b.session = true, nil
 	live := slices.Collect(maps.Keys(b.live))

@@ -25,12 +25,12 @@ type Config struct {
 	Name      string
 	Transport Transport
 	URL       string            // streamable-http, sse
-	Headers   map[string]string // streamable-http, sse; sent with every request
 	Command   string            // stdio
 	Args      []string          // stdio
 	Env       map[string]string // stdio; added to a minimal environment (PATH, HOME, …)
 	Dir       string            // stdio; working directory, "" = ours
 
+	Credentials      Credentials   // streamable-http, sse; nil = none
 	Effects          []EffectRule  // first match wins; none = unsafe
 	TrustAnnotations bool          // let the backend's own hints give classes where no rule matches
 	Timeout          time.Duration // of one request; 0 = none but the caller's context
@@ -79,6 +79,7 @@ type Call struct {
 	Arguments      json.RawMessage // object
 	IdempotencyKey string          // sent in _meta as perdure/idempotency-key; "" = none
 	KeyArgument    string          // argument that takes the key as well; "" = none
+	Principal      Principal       // whose credentials the call carries
 	// Progress is told of the backend's progress notifications. It must not
 	// block. nil = the backend is not asked for progress.
 	Progress func(Progress)
@@ -119,6 +120,9 @@ const (
 	// Refused: the backend answered with a protocol error. The outcome is
 	// known; whether repeating helps is not.
 	Refused
+	// CredentialsNeeded: nothing was executed, for lack of a credential that
+	// only a person can bring. A *CredentialsError is in the chain.
+	CredentialsNeeded
 )
 
 // A CallError is the error of a call that gave no result.

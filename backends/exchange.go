@@ -27,7 +27,8 @@ func tooLarge(limit int64) error { return fmt.Errorf("%w of %d bytes", ErrTooLar
 // back. It travels in the request's context through mcp-go's client, which
 // itself tells neither whether a request left nor what exactly came back.
 type exchange struct {
-	caller context.Context // of the call, without what mcp-go derives from it
+	caller  context.Context // of the call, without what mcp-go derives from it
+	headers Headers         // credentials of the call; nil = those of the session
 
 	mu      sync.Mutex
 	reached bool                       // bytes of the request may have got to the backend
@@ -81,6 +82,14 @@ func (x *exchange) outcome() Outcome {
 		return Refused
 	}
 	return Unknown
+}
+
+// unauthorized reports whether the backend refused the credentials, and so
+// did not execute the request.
+func (x *exchange) unauthorized() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.status == http.StatusUnauthorized
 }
 
 // cause is the error to show for a request that mcp-go says failed with err.
@@ -151,10 +160,11 @@ func newMeter(limit int64) *meter {
 	}}
 }
 
-// client returns an HTTP client without a timeout of its own.
-func (m *meter) client() *http.Client {
+// client returns an HTTP client without a timeout of its own, whose requests
+// carry the credentials of a session.
+func (b *backend) client(s *session) *http.Client {
 	return &http.Client{
-		Transport:     m,
+		Transport:     &bearer{meter: b.meter, s: s},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

@@ -172,6 +172,13 @@ func (p *Pool) OnChange(f func()) {
 	p.onChange = append(p.onChange, f)
 }
 
+// Wake has a backend that is down tried now, because something has changed.
+func (p *Pool) Wake(backend string) {
+	if b := p.byName[backend]; b != nil {
+		b.wake()
+	}
+}
+
 // Status says how the backends are, in the order of the configuration.
 func (p *Pool) Status() []Status {
 	all := make([]Status, len(p.backends))

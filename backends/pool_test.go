@@ -459,7 +459,7 @@ func TestNewRefuses(t *testing.T) {
 		{"transport", with(func(c *Config) { c.Transport = "pigeon" }), Aggregation{}, "pigeon"},
 		{"url", with(func(c *Config) { c.URL = "x" }), Aggregation{}, "http or https"},
 		{"command", with(func(c *Config) { c.Transport = Stdio }), Aggregation{}, "needs a command"},
-		{"header", with(func(c *Config) { c.Headers = map[string]string{"idempotency-key": "1"} }), Aggregation{}, "repeated"},
+		{"credentials", with(func(c *Config) { c.Transport, c.Command, c.Credentials = Stdio, "x", &tokens{} }), Aggregation{}, "its own in env"},
 		{"class", with(func(c *Config) { c.Effects = []EffectRule{{Tool: "*", Class: "safe"}} }), Aggregation{}, "use read, idempotent, keyed or unsafe"},
 		{"glob", with(func(c *Config) { c.Effects = []EffectRule{{Tool: "[", Class: "read"}} }), Aggregation{}, "glob"},
 		{"key argument", with(func(c *Config) { c.Effects = []EffectRule{{Tool: "*", Class: "read", KeyArgument: "k"}} }), Aggregation{}, "only class keyed"},

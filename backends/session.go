@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client"
@@ -48,6 +49,10 @@ type session struct {
 
 	progress progressRouter
 
+	headers atomic.Pointer[Headers] // of requests that belong to no call
+	refused atomic.Pointer[Headers] // answered with 401 last; nil = none yet
+	visitor bool                    // of one identity: what tells of changes is left to the shared session
+
 	mu         sync.Mutex
 	closed     bool
 	background sync.WaitGroup
@@ -56,14 +61,37 @@ type session struct {
 	retired bool // close when uses is 0; guarded by the backend's mu
 }
 
-// dial starts a session: transport, handshake, and what tells of changes.
-func (b *backend) dial(ctx context.Context) (*session, error) {
-	s := &session{lost: make(chan struct{}), changed: make(chan struct{}, 1)}
+// dial starts a session with the credentials of a principal. If the backend
+// refuses these, it is tried again with renewed ones.
+func (b *backend) dial(ctx context.Context, who Principal, visitor bool) (*session, error) {
+	var refused Headers
+	for renewals := 0; ; renewals++ {
+		headers, err := b.headersFor(ctx, who, refused)
+		if err != nil {
+			return nil, err
+		}
+		s := &session{lost: make(chan struct{}), changed: make(chan struct{}, 1), visitor: visitor}
+		s.headers.Store(&headers)
+		err = b.open(ctx, s)
+		switch {
+		case err == nil:
+			return s, nil
+		case s.refused.Load() == nil || b.cfg.Credentials == nil:
+			return nil, err
+		case renewals == maxRenewals:
+			return nil, fmt.Errorf("connecting: %w", errStillRefused)
+		}
+		refused = orNone(headers)
+	}
+}
+
+// open opens a session: transport, handshake, and what tells of changes.
+func (b *backend) open(ctx context.Context, s *session) error {
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	wire, err := b.transport(s)
 	if err != nil {
 		s.cancel()
-		return nil, err
+		return err
 	}
 	s.wire = wire
 	options := []client.ClientOption{client.WithDiscoverTimeout(discoverTimeout)}
@@ -75,9 +103,9 @@ func (b *backend) dial(ctx context.Context) (*session, error) {
 	s.client.OnConnectionLost(func(error) { s.lose() })
 	if err := s.handshake(ctx); err != nil {
 		s.close()
-		return nil, err
+		return err
 	}
-	if mcp.IsModernProtocol(s.version) {
+	if mcp.IsModernProtocol(s.version) && !s.visitor {
 		s.spawn(s.listen)
 	}
 	if c, ok := wire.(*child); ok {
@@ -86,7 +114,7 @@ func (b *backend) dial(ctx context.Context) (*session, error) {
 			s.lose()
 		})
 	}
-	return s, nil
+	return nil
 }
 
 func (s *session) handshake(ctx context.Context) error {
@@ -114,18 +142,17 @@ func (b *backend) transport(s *session) (transport.Interface, error) {
 		return newChild(b.cfg, b.logger), nil
 	case SSE:
 		t, err := transport.NewSSE(b.cfg.URL,
-			transport.WithHTTPClient(b.meter.client()),
-			transport.WithHeaders(b.cfg.Headers),
+			transport.WithHTTPClient(b.client(s)),
 			transport.WithResponseTimeout(math.MaxInt64), // the caller's context alone counts
 			transport.WithSSELogger(quiet))
 		return &sseWire{SSE: t, s: s}, err
 	}
-	//lint:ignore SA1019 session-based servers tell of changes on this stream
-	listening := transport.WithContinuousListening()
-	t, err := transport.NewStreamableHTTP(b.cfg.URL, listening,
-		transport.WithHTTPBasicClient(b.meter.client()),
-		transport.WithHTTPHeaders(b.cfg.Headers),
-		transport.WithHTTPLogger(quiet))
+	options := []transport.StreamableHTTPCOption{transport.WithHTTPBasicClient(b.client(s)), transport.WithHTTPLogger(quiet)}
+	if !s.visitor {
+		//lint:ignore SA1019 session-based servers tell of changes on this stream
+		options = append(options, transport.WithContinuousListening())
+	}
+	t, err := transport.NewStreamableHTTP(b.cfg.URL, options...)
 	return &httpWire{StreamableHTTP: t, s: s}, err
 }
 
@@ -337,9 +364,11 @@ func intersect(tools []listedTool, accepted []mcp.Tool) []listedTool {
 	return kept
 }
 
-// call sends one tools/call. The exchange is never nil.
-func (s *session) call(ctx context.Context, c Call) (*Result, *exchange, error) {
+// call sends one tools/call with credentials. The exchange is never nil.
+func (s *session) call(ctx context.Context, c Call, headers Headers) (*Result, *exchange, error) {
 	ctx, x := newExchange(ctx)
+	x.headers = headers
+	s.headers.Store(&headers)
 	req := mcp.CallToolRequest{}
 	req.Params.Name = c.Tool
 	req.Params.RawArguments = c.Arguments

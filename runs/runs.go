@@ -57,10 +57,12 @@ const (
 )
 
 // Kinds of elicitations. A Question is put to callers, a Reconciliation to
-// operators.
+// operators; Credentials wait for a credential that a request of the caller may
+// bring.
 const (
 	Question       = workflows.Question
 	Reconciliation = workflows.Reconciliation
+	Credentials    = workflows.Credentials
 )
 
 // What a Reconciled says.

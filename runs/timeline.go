@@ -24,6 +24,8 @@ const (
 	stepFailed    = "failed"
 	stepCancelled = "cancelled"
 	stepTimedOut  = "timed_out"
+	// A call was not executed for lack of a credential; it is made again.
+	stepNeedsCredentials = "needs_credentials"
 )
 
 // A Seq is made of the number of the execution in its chain, the ID of the
@@ -218,6 +220,10 @@ func (t *timeline) end(r *StepRecord, at time.Time, status string, result *commo
 	if f != nil {
 		r.Error = t.message(f)
 	}
+	if t.lacksCredentials(f) {
+		r.Status = stepNeedsCredentials
+		return
+	}
 	if t.full && result != nil {
 		var output workflows.ToolResult
 		if t.converter.FromPayloads(result, &output) == nil {
@@ -229,11 +235,22 @@ func (t *timeline) end(r *StepRecord, at time.Time, status string, result *commo
 
 // message is what a failed call says to people.
 func (t *timeline) message(f *failurepb.Failure) string {
-	var detail Error
-	if app := f.GetApplicationFailureInfo(); app != nil && t.converter.FromPayloads(app.Details, &detail) == nil && detail.Message != "" {
-		return detail.Message
+	if e := t.detail(f); e.Message != "" {
+		return e.Message
 	}
 	return f.Message
+}
+
+// detail is what the activity reported; the zero Error if it did not.
+func (t *timeline) detail(f *failurepb.Failure) (e Error) {
+	if app := f.GetApplicationFailureInfo(); app == nil || t.converter.FromPayloads(app.Details, &e) != nil {
+		return Error{}
+	}
+	return e
+}
+
+func (t *timeline) lacksCredentials(f *failurepb.Failure) bool {
+	return f != nil && t.detail(f).Category == workflows.CategoryCredentials
 }
 
 // lastOf is the last record of a step path; nil if there is none.
@@ -308,7 +325,9 @@ func (t *timeline) gate(e Elicitation, at time.Time) EventKind {
 	if t.full && e.Action != "" {
 		g.record.Output, _ = json.Marshal(map[string]string{"action": e.Action, "by": e.By})
 	}
-	t.finished(topLevel(e.StepPath))
+	if e.Kind != workflows.Credentials { // the step's call is still to come
+		t.finished(topLevel(e.StepPath))
+	}
 	return EventClosed
 }
 

@@ -3,6 +3,9 @@ package workflows
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -161,7 +164,7 @@ func (r *run) open(ctx workflow.Context, e Elicitation, limit time.Duration) *ga
 		e.Expires = e.Opened.Add(limit)
 	}
 	for _, was := range r.in.Open {
-		if was.ID == e.ID {
+		if was.StepPath == e.StepPath && !r.hasAsked(was.ID) {
 			e = was
 		}
 	}
@@ -180,13 +183,20 @@ func (r *run) open(ctx workflow.Context, e Elicitation, limit time.Duration) *ga
 
 // occurrence counts how often a step has asked, this time included.
 func (r *run) occurrence(path string) int {
-	n := 1
+	last := 0
 	for _, e := range r.state.Elicitations {
 		if e.StepPath == path {
-			n++
+			_, number, _ := strings.Cut(e.ID[len(path):], "#")
+			n, _ := strconv.Atoi(number)
+			last = max(last, n)
 		}
 	}
-	return n
+	return last + 1
+}
+
+// hasAsked says whether an elicitation is in the state of this execution.
+func (r *run) hasAsked(id string) bool {
+	return slices.ContainsFunc(r.state.Elicitations, func(e Elicitation) bool { return e.ID == id })
 }
 
 // close notes how an elicitation ended.

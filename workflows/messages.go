@@ -30,7 +30,7 @@ const (
 	AttrVersion = "PerdureVersion"
 	AttrStatus  = "PerdureStatus" // a Status
 	AttrCaller  = "PerdureCaller"
-	AttrWaiting = "PerdureWaiting" // what the run waits for: approval, compensation, reconciliation; unset = nothing
+	AttrWaiting = "PerdureWaiting" // what the run waits for: approval, compensation, reconciliation, credentials; unset = nothing
 )
 
 // A Status is the state of a run.
@@ -116,6 +116,7 @@ const (
 	CategoryDeclined       Category = "declined"
 	CategoryOutcomeUnknown Category = "outcome_unknown"
 	CategoryLimit          Category = "limit"
+	CategoryCredentials    Category = "credentials"
 	CategoryInternal       Category = "internal"
 )
 
@@ -213,6 +214,10 @@ const (
 	// The content of an accepted answer is a Reconciled; any other lets the step
 	// fail.
 	Reconciliation ElicitationKind = "reconciliation"
+	// Credentials is for whoever can bring a credential without which a backend
+	// cannot be called; Backend says which. Accept says that it has been brought,
+	// decline and cancel that it will not be: the step fails.
+	Credentials ElicitationKind = "credentials"
 )
 
 // An Elicitation is a question to a person, as it stands in the run's memo.
@@ -232,6 +237,7 @@ type Elicitation struct {
 	AnswerID string           `json:"answerId,omitempty"`
 	Call     *ParkedCall      `json:"call,omitempty"`    // that it is about; kept while open
 	Askings  []Asking         `json:"askings,omitempty"` // that did not lead to an answer; kept while open
+	Backend  string           `json:"backend,omitempty"` // that wants a credential
 }
 
 // State is what a run tells of itself through its memo.

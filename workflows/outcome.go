@@ -27,6 +27,7 @@ const (
 	lostWords        = " gave no answer: "
 	unavailableWords = " was not called, backend "
 	unreachableWords = " cannot be reached: "
+	credentialsWords = " needs a credential for backend "
 	unknownWords     = "; whether %s was executed is not known, so it is not called again"
 )
 
@@ -54,6 +55,14 @@ func (a Attempt) Unavailable(reason string) (e *Error, repeat bool) {
 	e = a.error("backend_unavailable", CategoryTool, unavailableWords+a.Call.Backend+unreachableWords+reason)
 	e.Retryable = true
 	return e, true
+}
+
+// Unauthorized is the failure of a call that was not executed for lack of a
+// credential that only a person can bring: the run waits for it.
+func (a Attempt) Unauthorized(reason string) (e *Error, repeat bool) {
+	e = a.error("credentials_needed", CategoryCredentials, credentialsWords+a.Call.Backend+": "+reason)
+	e.Retryable = true
+	return e, false
 }
 
 // Lost is the failure of a call that left and gave no answer: an unknown outcome.
@@ -110,6 +119,10 @@ func (a Attempt) Reason(message string) (code, reason string) {
 	if rest, ok := strings.CutPrefix(message, unavailableWords); ok {
 		_, reason, _ = strings.Cut(rest, unreachableWords)
 		return "backend_unavailable", reason
+	}
+	if rest, ok := strings.CutPrefix(message, credentialsWords); ok {
+		_, reason, _ = strings.Cut(rest, ": ")
+		return "credentials_needed", reason
 	}
 	for code, words := range map[string]string{"tool_error": answeredWords, "refused": refusedWords, "connection_lost": lostWords} {
 		if reason, ok := strings.CutPrefix(message, words); ok {

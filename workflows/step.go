@@ -118,7 +118,7 @@ func (r *run) isDue(ctx workflow.Context, n *definitions.Node, at place) (bool, 
 	if was, ok := r.continued(at.path); ok {
 		return !was.Skipped, nil
 	}
-	if r.asked(at.path) {
+	if r.asked(at.path) || r.asked(credentialsPath(at.path)) {
 		return true, nil
 	}
 	return n.Condition(r.scopeAt(ctx, at))

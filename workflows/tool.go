@@ -86,6 +86,7 @@ type request struct {
 	onError   *definitions.OnError
 	onUnknown definitions.OnUnknown
 	probe     func() (*probe, error) // that tells whether the call was executed; nil = none
+	used      int                    // attempts of which the outcome is known, before the run waited for a credential
 }
 
 // call is the one way from a run to a backend tool. What an earlier execution
@@ -101,7 +102,7 @@ func (r *run) call(ctx workflow.Context, q request) (ToolResult, *Error) {
 	u := r.unsettledBefore(q)
 	for times := 1; ; times++ {
 		if u == nil {
-			sent, failure := r.send(ctx, q, digest, &result)
+			sent, failure := r.sendAuthorized(ctx, q, digest, &result)
 			if failure == nil {
 				break
 			}
@@ -145,7 +146,7 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 		RunID: r.id, StepID: topLevel(q.path), StepPath: q.path,
 		Tool: q.tool.Name, Backend: q.tool.Backend, Original: q.tool.Original,
 		Arguments: q.args, Effect: q.tool.Effect, KeyArgument: q.tool.KeyArgument,
-		IdempotencyKey: key, MaxAttempts: attempts(q.onError), Caller: r.in.Caller,
+		IdempotencyKey: key, MaxAttempts: max(attempts(q.onError)-q.used, 1), Caller: r.in.Caller,
 	}, result)
 	r.inFlight--
 	if err != nil {
@@ -177,7 +178,7 @@ func (r *run) perform(ctx workflow.Context, q request, call ToolCall, result *To
 		ScheduleToCloseTimeout: q.limit,
 		StartToCloseTimeout:    q.limit,
 		HeartbeatTimeout:       heartbeatTimeout,
-		RetryPolicy:            retryPolicy(q.onError, q.tool.Effect),
+		RetryPolicy:            retryPolicy(q.onError, q.tool.Effect, q.used),
 	})
 	return workflow.ExecuteActivity(actx, CallToolName, call).Get(ctx, result)
 }
@@ -203,12 +204,12 @@ func attempts(e *definitions.OnError) int {
 
 // retryPolicy lets Temporal repeat what the activity calls repeatable. On an
 // unsafe tool a call that nobody answered for, because it ran out of time or
-// its worker died, is never repeated.
-func retryPolicy(e *definitions.OnError, effect definitions.Effect) *temporal.RetryPolicy {
+// its worker died, is never repeated. So many attempts were used before.
+func retryPolicy(e *definitions.OnError, effect definitions.Effect, used int) *temporal.RetryPolicy {
 	p := &temporal.RetryPolicy{
 		InitialInterval:    steadyDelay,
 		BackoffCoefficient: retryFactor,
-		MaximumAttempts:    int32(max(attempts(e), steadyAttempts)),
+		MaximumAttempts:    int32(max(max(attempts(e), steadyAttempts)-used, 1)),
 	}
 	if e != nil && e.Action == definitions.Retry {
 		p.InitialInterval = time.Duration(e.RetryDelay)

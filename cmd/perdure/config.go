@@ -47,28 +47,6 @@ type authorization struct {
 	GroupEntityType         string   `yaml:"groupEntityType"`
 }
 
-type outgoingAuth struct {
-	Source   string                   `yaml:"source"`
-	Default  *authStrategy            `yaml:"default"`
-	Backends map[string]*authStrategy `yaml:"backends"`
-}
-
-type authStrategy struct {
-	Type            string           `yaml:"type"`
-	HeaderInjection *headerInjection `yaml:"headerInjection"`
-	TokenExchange   map[string]any   `yaml:"tokenExchange"`
-	UpstreamInject  map[string]any   `yaml:"upstreamInject"`
-	AwsSts          map[string]any   `yaml:"awsSts"`
-	OBO             map[string]any   `yaml:"obo"`
-	XAA             map[string]any   `yaml:"xaa"`
-}
-
-type headerInjection struct {
-	HeaderName     string `yaml:"headerName"`
-	HeaderValue    string `yaml:"headerValue"`
-	HeaderValueEnv string `yaml:"headerValueEnv"`
-}
-
 type backend struct {
 	Name         string         `yaml:"name"`
 	URL          string         `yaml:"url"`

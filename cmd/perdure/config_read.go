@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/credentials"
 	"github.com/perdure/perdure/definitions"
 )
 
@@ -21,7 +22,8 @@ type settings struct {
 	Name        string
 	Backends    []backends.Config
 	Aggregation backends.Aggregation
-	LogLevel    string // "" = not said
+	LogLevel    string                          // "" = not said
+	Outgoing    map[string]credentials.Strategy // by backend; none = unauthenticated
 }
 
 // A configReader turns a configuration into settings and collects all that is
@@ -113,6 +115,7 @@ func (r *configReader) read(c *configFile) settings {
 	r.ignored(c)
 	s := settings{Name: c.Name, LogLevel: r.logLevel(c.Operational)}
 	s.Backends = r.backends(c)
+	s.Outgoing = r.outgoingAuth(c)
 	s.Aggregation = r.aggregation(c)
 	return s
 }
@@ -169,7 +172,6 @@ func (r *configReader) backends(c *configFile) []backends.Config {
 		r.warnf(keyPath{"backends"}, "backends", "no server is listed, so no tool can be called; the workloads of a ToolHive group are not discovered")
 	}
 	limits := r.timeouts(c)
-	headers := r.outgoingAuth(c)
 	var configs []backends.Config
 	seen := map[string]bool{}
 	for i, b := range c.Backends {
@@ -179,7 +181,6 @@ func (r *configReader) backends(c *configFile) []backends.Config {
 		}
 		seen[b.Name] = true
 		config := r.backend(p, b)
-		config.Headers = headers[b.Name]
 		if config.Timeout == 0 {
 			config.Timeout = limits[b.Name]
 		}
@@ -322,65 +323,6 @@ func (r *configReader) timeouts(c *configFile) map[string]time.Duration {
 		limits[name] = time.Duration(limit)
 	}
 	return limits
-}
-
-// outgoingAuth gives the headers to send, by backend.
-func (r *configReader) outgoingAuth(c *configFile) map[string]map[string]string {
-	headers := map[string]map[string]string{}
-	a := c.OutgoingAuth
-	if a == nil {
-		return headers
-	}
-	if a.Source != "" && a.Source != "inline" {
-		r.errorf(keyPath{"outgoingAuth", "source"}, "auth", "%q is not supported; use inline", a.Source)
-	}
-	standard := r.strategy(keyPath{"outgoingAuth", "default"}, a.Default)
-	for _, b := range c.Backends {
-		headers[b.Name] = standard
-	}
-	for name, strategy := range a.Backends {
-		at := keyPath{"outgoingAuth", "backends", name}
-		r.known(c, at, name)
-		headers[name] = r.strategy(at, strategy)
-	}
-	return headers
-}
-
-func (r *configReader) strategy(p keyPath, s *authStrategy) map[string]string {
-	if s == nil {
-		return nil
-	}
-	switch s.Type {
-	case "unauthenticated":
-	case "header_injection":
-		return r.header(p.to("headerInjection"), s.HeaderInjection)
-	case "token_exchange", "upstream_inject", "aws_sts", "obo", "xaa":
-		r.errorf(p.to("type"), "auth", "%q is not supported yet; use unauthenticated or header_injection", s.Type)
-	default:
-		r.errorf(p.to("type"), "auth", "%q is not a type of authentication; use unauthenticated or header_injection", s.Type)
-	}
-	return nil
-}
-
-func (r *configReader) header(p keyPath, h *headerInjection) map[string]string {
-	switch {
-	case h == nil:
-		r.errorf(p, "auth", "is missing: the header to send")
-		return nil
-	case h.HeaderName == "":
-		r.errorf(p.to("headerName"), "auth", "is missing")
-	case h.HeaderValue != "" && h.HeaderValueEnv != "":
-		r.errorf(p.to("headerValueEnv"), "auth", "cannot stand beside headerValue; keep one of them")
-	case h.HeaderValueEnv != "":
-		value, ok := r.env(h.HeaderValueEnv)
-		if !ok || value == "" {
-			r.errorf(p.to("headerValueEnv"), "environment", "environment variable %s is not set", h.HeaderValueEnv)
-		}
-		return map[string]string{h.HeaderName: value}
-	case h.HeaderValue == "":
-		r.errorf(p, "auth", "headerValue or headerValueEnv is missing")
-	}
-	return map[string]string{h.HeaderName: h.HeaderValue}
 }
 
 func (r *configReader) aggregation(c *configFile) backends.Aggregation {

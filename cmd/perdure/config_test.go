@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/credentials"
 )
 
 var update = flag.Bool("update", false, "write what tests find into their files")
@@ -59,11 +60,14 @@ func TestConfigurationSettings(t *testing.T) {
 	want := settings{
 		Name:     "engineering-vmcp",
 		LogLevel: "debug",
+		Outgoing: map[string]credentials.Strategy{
+			"github": {Header: &credentials.Header{Name: "Authorization", Value: credentials.Source{Env: "GITHUB_API_TOKEN"}}},
+			"jira":   {Header: &credentials.Header{Name: "X-API-Version", Value: credentials.Source{Inline: "v1"}}},
+		},
 		Backends: []backends.Config{
 			{
 				Name: "github", Transport: backends.StreamableHTTP, URL: "http://127.0.0.1:9001/mcp",
-				Headers: map[string]string{"Authorization": "secret"},
-				Env:     map[string]string{},
+				Env: map[string]string{},
 				Effects: []backends.EffectRule{
 					{Tool: "get_*", Class: "read"},
 					{Tool: "create_pr", Class: "keyed", KeyArgument: "request_id"},
@@ -72,7 +76,6 @@ func TestConfigurationSettings(t *testing.T) {
 			},
 			{
 				Name: "jira", Transport: backends.SSE, URL: "https://jira.example.com/sse",
-				Headers: map[string]string{"X-API-Version": "v1"},
 				Env:     map[string]string{},
 				Timeout: 5 * time.Second,
 			},

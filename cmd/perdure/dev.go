@@ -125,7 +125,15 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 	defer tc.Close()
 	served := d.options(reachable(listener.Addr()), keys)
 	served.Retention = devserver.DefaultRetention
+	grants, err := found.openFiles(d.Data, keys, log)
+	if err != nil {
+		return err
+	}
+	if grants != nil {
+		defer grants.Close()
+	}
 	s, err := newService(serviceOptions{
+		Grants: grants,
 		Loaded: found, Temporal: tc, Namespace: client.DefaultNamespace,
 		Gateway: served, Worker: &workerOptions{},
 		Grace: shutdownGrace, Logger: log,

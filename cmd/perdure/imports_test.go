@@ -21,6 +21,8 @@ var imports = map[string][]string{
 	"workflows/deftest":     {"definitions", "workflows"},
 	"activities":            {"definitions", "workflows", "backends"},
 	"backends":              {},
+	"credentials":           {"backends", "store"},
+	"store":                 {},
 	"backends/repo":         {},
 	"runs":                  {"definitions", "workflows"},
 	"gateway":               {"definitions", "runs", "backends", "gateway/auth"},

@@ -20,6 +20,7 @@ import (
 type roleFlags struct {
 	logFlags        `embed:""`
 	connectionFlags `embed:""`
+	databaseFlags   `embed:""`
 
 	Config      string        `help:"Configuration file." required:"" placeholder:"FILE"`
 	Definitions []string      `help:"Directory of definitions, read again when they change. Repeatable." placeholder:"DIR" sep:"none"`
@@ -58,6 +59,7 @@ func (g gatewayCommand) Run(ctx context.Context, c *console) error {
 
 type workerCommand struct {
 	roleFlags `embed:""`
+	keyFlags  `embed:""`
 
 	HealthListen string `help:"Address of /healthz and /readyz. Default: none." placeholder:"ADDR"`
 }
@@ -71,7 +73,7 @@ way get --grace to end, and other workers go on with the runs.
 }
 
 func (w workerCommand) Run(ctx context.Context, c *console) error {
-	return w.serve(ctx, c, role{works: true, listen: w.HealthListen, flag: "--health-listen"})
+	return w.serve(ctx, c, role{works: true, keys: w.keyFlags, listen: w.HealthListen, flag: "--health-listen"})
 }
 
 type serveCommand struct {
@@ -134,6 +136,12 @@ func (f roleFlags) serve(ctx context.Context, c *console, r role) error {
 			return err
 		}
 		options.Gateway = r.clients.options(reachable(listener.Addr()), keys)
+	}
+	if options.Grants, err = f.open(ctx, found, r.keys.keys, log); err != nil {
+		return err
+	}
+	if options.Grants != nil {
+		defer options.Grants.Close()
 	}
 	s, err := newService(options)
 	if err != nil {

@@ -14,7 +14,9 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/credentials"
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/store"
 )
 
 // firstTry is how long a start waits for backends at most.
@@ -24,10 +26,11 @@ const firstTry = 10 * time.Second
 // pool of backends. It is made with what can be checked without anybody else;
 // start then brings it up.
 type service struct {
-	opts    serviceOptions
-	pool    *backends.Pool
-	gateway *gateway.Gateway // nil in a process that is only a worker
-	worker  worker.Worker    // nil in a process that is only a gateway
+	opts        serviceOptions
+	pool        *backends.Pool
+	credentials *credentials.Broker
+	gateway     *gateway.Gateway // nil in a process that is only a worker
+	worker      worker.Worker    // nil in a process that is only a gateway
 
 	opened   chan struct{} // closed when requests are served: every backend was tried once
 	prepared chan struct{} // closed when Temporal answers and has what runs need
@@ -44,6 +47,8 @@ type serviceOptions struct {
 	// Prepare makes the namespace ready; it is tried until it succeeds or says
 	// that trying is in vain. nil = it is ready.
 	Prepare func(context.Context) error
+	// Grants are what callers have left. nil = no backend wants it.
+	Grants  store.Grants
 	Gateway *gatewayOptions // nil = none
 	Worker  *workerOptions  // nil = none
 	// Grace is how long requests and calls under way get to end at a stop.
@@ -55,11 +60,11 @@ type serviceOptions struct {
 
 // newService makes the parts. Nothing is called and nothing runs yet.
 func newService(o serviceOptions) (*service, error) {
-	pool, err := backends.New(o.Loaded.Backends, o.Loaded.Aggregation, o.Logger)
+	pool, broker, err := newPool(o)
 	if err != nil {
 		return nil, err
 	}
-	s := &service{opts: o, pool: pool, opened: make(chan struct{}), prepared: make(chan struct{})}
+	s := &service{opts: o, pool: pool, credentials: broker, opened: make(chan struct{}), prepared: make(chan struct{})}
 	if o.Gateway != nil {
 		if s.gateway, err = s.newGateway(*o.Gateway); err != nil {
 			return nil, err

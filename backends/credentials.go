@@ -1,0 +1,268 @@
+package backends
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// A Secret is text that is never shown: whatever prints, logs or marshals it
+// gets a placeholder. What needs the text converts it to string.
+type Secret string
+
+const hidden = "[secret]"
+
+// String, GoString, LogValue and MarshalText give the placeholder.
+func (Secret) String() string               { return hidden }
+func (Secret) GoString() string             { return hidden }
+func (Secret) LogValue() slog.Value         { return slog.StringValue(hidden) }
+func (Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
+
+// A Principal is on whose behalf a backend is called.
+type Principal struct {
+	// Name is issuer and subject in one, as runs keep their caller; "" = nobody:
+	// perdure itself, which lists the tools.
+	Name string
+	// Token is the bearer token of the request within which the call is made.
+	// "" = there is none, or the request may be over.
+	Token   Secret
+	Expires time.Time // of Token; zero = not known
+}
+
+// Credentials are what one backend wants to see of those who call it.
+type Credentials interface {
+	// Identity names whose credentials requests for a principal carry. Requests
+	// of the same identity share a session, and none is ever used for another.
+	// "" = the same credentials for everybody.
+	Identity(who Principal) string
+	// Headers are those of a request for the principal. refused are the headers
+	// that the backend has just answered with 401, nil = none: they are not
+	// given again unless there is reason to believe in them.
+	//
+	// Where only a person can help, the error is a *CredentialsError. Any other
+	// is one that passes. No error holds a secret.
+	Headers(ctx context.Context, who Principal, refused Headers) (Headers, error)
+}
+
+// Headers are HTTP headers by name. They hold secrets.
+type Headers map[string]Secret
+
+// A CredentialsError says that a backend cannot be called because a credential
+// is missing, has expired or is refused, and what to do.
+type CredentialsError struct {
+	// Reason says what is missing, without naming the backend.
+	Reason string
+	// Caller says that it is for the caller to bring a new credential, by any
+	// authenticated request; otherwise it is for who runs perdure.
+	Caller bool
+}
+
+func (e *CredentialsError) Error() string { return e.Reason }
+
+// maxRenewals is how often credentials are renewed for one request: once, and
+// once more so that Credentials hear that the renewed ones were refused, too.
+const maxRenewals = 2
+
+// errStillRefused is why a call fails whose credentials were refused and cannot
+// be renewed.
+var errStillRefused = &CredentialsError{Reason: "the backend refuses the credential (HTTP status 401)"}
+
+// headersFor asks for the headers of a request; none if the backend wants none.
+func (b *backend) headersFor(ctx context.Context, who Principal, refused Headers) (Headers, error) {
+	if b.cfg.Credentials == nil {
+		return nil, nil
+	}
+	headers, err := b.cfg.Credentials.Headers(ctx, who, refused)
+	if err != nil {
+		return nil, fmt.Errorf("getting a credential: %w", err)
+	}
+	for name := range headers {
+		switch http.CanonicalHeaderKey(name) {
+		case "Idempotency-Key", "X-Idempotency-Key": // see meter
+			return nil, fmt.Errorf("header %s would have requests repeated; calls carry their key in _meta", name)
+		}
+	}
+	return headers, nil
+}
+
+// orNone tells headers that are none from none that were sent.
+func orNone(h Headers) Headers {
+	if h == nil {
+		return Headers{}
+	}
+	return h
+}
+
+// identityOf is the identity whose session a call for the principal takes.
+func (b *backend) identityOf(who Principal) string {
+	if b.cfg.Credentials == nil {
+		return ""
+	}
+	return b.cfg.Credentials.Identity(who)
+}
+
+// A bearer is an http.RoundTripper that puts the headers of a session onto each
+// of its requests, and notes whether the backend has refused one.
+type bearer struct {
+	*meter
+	s *session
+}
+
+func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
+	headers := exchangeOf(req.Context()).headers
+	if headers == nil {
+		headers = *b.s.headers.Load()
+	}
+	if len(headers) > 0 {
+		req = req.Clone(req.Context())
+		for name, value := range headers {
+			req.Header.Set(name, string(value))
+		}
+	}
+	resp, err := b.meter.RoundTrip(req)
+	if err == nil && resp.StatusCode == http.StatusUnauthorized {
+		b.s.refused.Store(&headers)
+	}
+	return resp, err
+}
+
+const (
+	// Sessions of identities that made no call for visitorIdle are closed, and
+	// beyond maxVisitors those that were idle longest.
+	visitorIdle = 5 * time.Minute
+	maxVisitors = 500
+)
+
+// A visitor is the session of one identity, or the try to open it. Its fields
+// are guarded by the backend's mu.
+type visitor struct {
+	tried   chan struct{} // closed when there is a session or an error
+	session *session
+	err     error
+	used    time.Time // last
+}
+
+// visit takes the session of an identity, which it opens if there is none.
+func (b *backend) visit(ctx context.Context, identity string, who Principal) (*session, error) {
+	for {
+		v, err := b.visitorOf(identity, who)
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-v.tried:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		b.mu.Lock()
+		switch {
+		case v.err != nil:
+			if b.visitors[identity] == v {
+				delete(b.visitors, identity)
+			}
+			b.mu.Unlock()
+			return nil, v.err
+		case !v.session.retired && !v.session.isLost():
+			v.session.uses++
+			b.mu.Unlock()
+			return v.session, nil
+		}
+		b.mu.Unlock() // it was lost, or closed, meanwhile
+	}
+}
+
+// visitorOf is the visitor of an identity; a new one if the session of the one
+// before is of no use.
+func (b *backend) visitorOf(identity string, who Principal) (*visitor, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stopped {
+		return nil, ErrClosed
+	}
+	v := b.visitors[identity]
+	if v == nil || v.session != nil && (v.session.retired || v.session.isLost()) {
+		b.makeRoom()
+		v = &visitor{tried: make(chan struct{})}
+		b.visitors[identity] = v
+		b.burials.Go(func() { b.receive(v, who) })
+	}
+	v.used = time.Now()
+	return v, nil
+}
+
+// receive opens the session of a visitor.
+func (b *backend) receive(v *visitor, who Principal) {
+	ctx, cancel := context.WithTimeout(b.ctx, connectTimeout)
+	defer cancel()
+	s, err := b.dial(ctx, who, true)
+	if err == nil {
+		// The tools are known; but mcp-go's client puts parameters into headers
+		// where a tool asks for it, and so has to have seen them.
+		if _, _, err = s.list(ctx); err != nil {
+			s.close()
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer close(v.tried)
+	switch {
+	case err != nil:
+		v.err = fmt.Errorf("connecting to the backend: %w", err)
+	case b.stopped:
+		v.err = ErrClosed
+		b.burials.Go(s.close)
+	default:
+		v.session, b.live[s] = s, true
+	}
+}
+
+// sweep closes sessions of visitors that were idle for long, until ctx ends.
+func (b *backend) sweep(ctx context.Context) {
+	tick := time.NewTicker(visitorIdle / 5)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			b.mu.Lock()
+			for identity, v := range b.visitors {
+				if time.Since(v.used) > visitorIdle {
+					b.dismiss(identity, v)
+				}
+			}
+			b.mu.Unlock()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// makeRoom closes the session that was idle longest if there are too many.
+// b.mu is held.
+func (b *backend) makeRoom() {
+	if len(b.visitors) < maxVisitors {
+		return
+	}
+	oldest := ""
+	for identity, v := range b.visitors {
+		if v.idle() && (oldest == "" || v.used.Before(b.visitors[oldest].used)) {
+			oldest = identity
+		}
+	}
+	if oldest != "" {
+		b.dismiss(oldest, b.visitors[oldest])
+	}
+}
+
+func (v *visitor) idle() bool { return v.session != nil && v.session.uses == 0 }
+
+// dismiss closes the session of a visitor unless it is in use. b.mu is held.
+func (b *backend) dismiss(identity string, v *visitor) {
+	if v.session == nil || v.session.uses > 0 {
+		return
+	}
+	delete(b.visitors, identity)
+	v.session.retired = true
+	b.bury(v.session)
+}

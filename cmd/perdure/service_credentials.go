@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/credentials"
+	"github.com/perdure/perdure/store"
+)
+
+// databaseFlags say where processes share what callers leave for their runs.
+type databaseFlags struct {
+	Database string `help:"PostgreSQL in which processes share the credentials that callers leave for their runs, sealed with the key of --key-file: a URL, or keywords as libpq has them. Needed where a backend has token_exchange or pass_through." env:"PERDURE_DATABASE_URL" placeholder:"URL"`
+}
+
+const (
+	databasePatience = 30 * time.Second // that a start waits for the database
+	databasePause    = time.Second      // between two tries
+)
+
+// open opens the store, if the configuration needs one; nil = it does not.
+func (f databaseFlags) open(ctx context.Context, found *loaded, keys func() (keys, error), log *slog.Logger) (store.Grants, error) {
+	delegating := found.delegating()
+	if len(delegating) == 0 {
+		return nil, nil
+	}
+	if f.Database == "" {
+		return nil, usagef("credentials of callers are kept in PostgreSQL, for %s: say where it is by --database or PERDURE_DATABASE_URL", strings.Join(delegating, ", "))
+	}
+	sealing, err := sealingKeys(keys)
+	if err != nil {
+		return nil, err
+	}
+	for until := time.Now().Add(databasePatience); ; {
+		s, err := store.OpenPostgres(ctx, f.Database, sealing, log)
+		if err == nil {
+			return s, nil
+		}
+		if time.Now().After(until) || ctx.Err() != nil {
+			return nil, err
+		}
+		log.Warn("the database cannot be used yet", "error", err)
+		select {
+		case <-time.After(databasePause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// openFiles opens the store of a process by itself, in its data directory.
+func (l *loaded) openFiles(data string, k keys, log *slog.Logger) (store.Grants, error) {
+	if len(l.delegating()) == 0 {
+		return nil, nil
+	}
+	sealing, err := sealingKeys(func() (keys, error) { return k, nil })
+	if err != nil {
+		return nil, err
+	}
+	return store.OpenFiles(filepath.Join(data, "grants"), sealing, log)
+}
+
+func sealingKeys(from func() (keys, error)) (*store.Keys, error) {
+	k, err := from()
+	if err != nil {
+		return nil, err
+	}
+	return store.NewKeys(k.signing, k.retired...)
+}
+
+// delegating are the backends whose credentials come from callers, sorted.
+func (l *loaded) delegating() []string {
+	var names []string
+	for name, s := range l.Outgoing {
+		if s.PerCaller() {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// newPool makes the backends and what has their credentials.
+func newPool(o serviceOptions) (*backends.Pool, *credentials.Broker, error) {
+	broker, err := credentials.New(credentials.Options{Strategies: o.Loaded.Outgoing, Grants: o.Grants, Logger: o.Logger})
+	if err != nil {
+		return nil, nil, fmt.Errorf("outgoingAuth: %w", err)
+	}
+	configs := slices.Clone(o.Loaded.Backends)
+	for i := range configs {
+		configs[i].Credentials = broker.For(configs[i].Name)
+	}
+	pool, err := backends.New(configs, o.Loaded.Aggregation, o.Logger)
+	if err != nil {
+		return nil, nil, err
+	}
+	broker.OnDeposit(pool.Wake) // the tools of some can be listed only now
+	return pool, broker, nil
+}

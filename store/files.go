@@ -1,0 +1,241 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Files keep grants in a directory, a file for each, for one process at a time.
+// A change is on the disk when it is made: kill -9 loses nothing.
+type Files struct {
+	dir  string
+	keys *Keys
+	log  *slog.Logger
+
+	mu    sync.Mutex
+	locks map[Key]*sync.Mutex
+
+	stop func()
+}
+
+var _ Grants = (*Files)(nil)
+
+// A record is a grant as a file holds it.
+type record struct {
+	Principal string    `json:"principal"`
+	Backend   string    `json:"backend"`
+	KeyID     string    `json:"keyId,omitempty"`
+	Sealed    []byte    `json:"sealed,omitempty"`
+	Expires   time.Time `json:"expires,omitzero"`
+	Wanted    bool      `json:"wanted,omitempty"`
+	Changed   time.Time `json:"changed"`
+}
+
+// OpenFiles keeps grants in a directory, which is made if there is none. A nil
+// logger discards.
+func OpenFiles(dir string, keys *Keys, logger *slog.Logger) (*Files, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the directory of the store: %w", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	f := &Files{dir: dir, keys: keys, log: orDiscard(logger), locks: map[Key]*sync.Mutex{}, stop: stop}
+	go every(ctx, pruneEvery, f.prune)
+	return f, nil
+}
+
+func orDiscard(logger *slog.Logger) *slog.Logger {
+	if logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return logger
+}
+
+// Close implements Grants.
+func (f *Files) Close() { f.stop() }
+
+// Get implements Grants.
+func (f *Files) Get(_ context.Context, key Key) (Grant, error) {
+	r, err := f.read(f.path(key))
+	if err != nil {
+		return Grant{}, err
+	}
+	return f.opened(key, r), nil
+}
+
+// Change implements Grants.
+func (f *Files) Change(ctx context.Context, key Key, change func(context.Context, Grant) (Grant, error)) error {
+	lock := f.lock(key)
+	lock.Lock()
+	defer lock.Unlock()
+	was, err := f.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	now, err := change(ctx, was)
+	if err != nil {
+		return err
+	}
+	return f.write(key, now)
+}
+
+// lock is the lock of a key. There are as many as keys, which are few here.
+func (f *Files) lock(key Key) *sync.Mutex {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.locks[key] == nil {
+		f.locks[key] = &sync.Mutex{}
+	}
+	return f.locks[key]
+}
+
+// Latest implements Grants.
+func (f *Files) Latest(_ context.Context, backend string) (Key, bool, error) {
+	var latest record
+	err := f.each(func(_ string, r record) {
+		if r.Backend == backend && r.Changed.After(latest.Changed) && f.opened(r.key(), r).Secret != nil {
+			latest = r
+		}
+	})
+	return latest.key(), !latest.Changed.IsZero(), err
+}
+
+// Wanted implements Grants.
+func (f *Files) Wanted(_ context.Context, principal string) ([]string, error) {
+	var backends []string
+	err := f.each(func(_ string, r record) {
+		if r.Principal == principal && r.Wanted {
+			backends = append(backends, r.Backend)
+		}
+	})
+	slices.Sort(backends)
+	return backends, err
+}
+
+func (f *Files) prune(context.Context) {
+	err := f.each(func(file string, r record) {
+		g := Grant{Expires: r.Expires}
+		if g.expired(time.Now()) && !r.Wanted || time.Since(r.Changed) > forgetAfter {
+			_ = os.Remove(file) // tried again
+		}
+	})
+	if err != nil {
+		f.log.Warn("removing expired credentials from the store", "error", err)
+	}
+}
+
+func (r record) key() Key { return Key{Principal: r.Principal, Backend: r.Backend} }
+
+// opened is a record as a grant.
+func (f *Files) opened(key Key, r record) Grant {
+	g := Grant{Expires: r.Expires, Wanted: r.Wanted}
+	if len(r.Sealed) == 0 || g.expired(time.Now()) {
+		return Grant{Wanted: r.Wanted}
+	}
+	secret, err := f.keys.open(key, r.KeyID, r.Sealed)
+	if err != nil {
+		f.log.Warn("a credential in the store cannot be opened and is asked for anew", "backend", key.Backend, "error", err)
+		return Grant{Wanted: r.Wanted}
+	}
+	g.Secret = secret
+	return g
+}
+
+const recordSuffix = ".json"
+
+// path is the file of a key. It does not tell whose it is.
+func (f *Files) path(key Key) string {
+	sum := sha256.Sum256(key.bound())
+	return filepath.Join(f.dir, hex.EncodeToString(sum[:16])+recordSuffix)
+}
+
+// each calls do with every record.
+func (f *Files) each(do func(file string, r record)) error {
+	entries, err := os.ReadDir(f.dir)
+	if err != nil {
+		return fmt.Errorf("reading the store: %w", err)
+	}
+	for _, entry := range entries {
+		if !strings.HasSuffix(entry.Name(), recordSuffix) {
+			continue
+		}
+		file := filepath.Join(f.dir, entry.Name())
+		r, err := f.read(file)
+		if err != nil {
+			return err
+		}
+		do(file, r)
+	}
+	return nil
+}
+
+// read reads a record; the zero record if there is none. A damaged one, which
+// only a disk can make, counts as none.
+func (f *Files) read(file string) (record, error) {
+	var r record
+	text, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return r, nil
+	case err != nil:
+		return r, fmt.Errorf("reading the store: %w", err)
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		f.log.Warn("a file of the store is damaged and left out", "file", file)
+		return record{}, nil
+	}
+	return r, nil
+}
+
+func (f *Files) write(key Key, g Grant) error {
+	if g.empty() {
+		if err := os.Remove(f.path(key)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("writing to the store: %w", err)
+		}
+		return nil
+	}
+	r := record{Principal: key.Principal, Backend: key.Backend, Expires: g.Expires, Wanted: g.Wanted, Changed: time.Now().UTC()}
+	if len(g.Secret) > 0 {
+		r.KeyID, r.Sealed = f.keys.seal(key, g.Secret)
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("writing to the store: %w", err)
+	}
+	return replace(f.path(key), text)
+}
+
+// replace puts a file in the place of another so that there is always one of
+// them, whole.
+func replace(file string, text []byte) error {
+	temporary, err := os.CreateTemp(filepath.Dir(file), ".new-*")
+	if err != nil {
+		return fmt.Errorf("writing to the store: %w", err)
+	}
+	defer os.Remove(temporary.Name()) // where it was not renamed
+	_, err = temporary.Write(text)
+	if err == nil {
+		err = temporary.Sync()
+	}
+	if closed := temporary.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(temporary.Name(), file)
+	}
+	if err != nil {
+		return fmt.Errorf("writing to the store: %w", err)
+	}
+	return nil
+}

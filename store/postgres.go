@@ -1,0 +1,274 @@
+package store
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// schema holds our tables, so that a database can be shared with others.
+const schema = "perdure"
+
+const (
+	// migrateLimit bounds the wait for other processes that are migrating.
+	migrateLimit = 2 * time.Minute
+	// queryLimit bounds a query, and lockLimit the wait for another Change, in
+	// which a token endpoint may be asked.
+	queryLimit = 10 * time.Second
+	lockLimit  = time.Minute
+	// maxConns is how many connections are open at most, unless the address says
+	// pool_max_conns. A Change holds one while a token endpoint is asked.
+	maxConns = 16
+)
+
+// Postgres keeps grants in PostgreSQL, for any number of processes.
+type Postgres struct {
+	pool *pgxpool.Pool
+	keys *Keys
+	log  *slog.Logger
+	stop context.CancelFunc
+}
+
+var _ Grants = (*Postgres)(nil)
+
+// OpenPostgres connects to the database at a URL, or as libpq's keywords say,
+// and brings its tables up to date. They are in the schema perdure, which is
+// made if there is none. No error holds the password. A nil logger discards.
+func OpenPostgres(ctx context.Context, address string, keys *Keys, logger *slog.Logger) (*Postgres, error) {
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		return nil, fmt.Errorf("the address of the database cannot be read: %s", unreadable(err))
+	}
+	if !strings.Contains(address, "pool_max_conns") {
+		config.MaxConns = maxConns
+	}
+	config.ConnConfig.RuntimeParams["search_path"] = schema
+	config.ConnConfig.RuntimeParams["application_name"] = "perdure"
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the database: %w", err)
+	}
+	if err := migrate(ctx, pool); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("bringing the tables of the database up to date: %w", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	p := &Postgres{pool: pool, keys: keys, log: orDiscard(logger), stop: stop}
+	go every(ctx, pruneEvery, p.prune)
+	return p, nil
+}
+
+// unreadable says what is wrong with an address without repeating it: where it
+// is no URL at all, pgx shows it with the password.
+func unreadable(err error) string {
+	var parse *url.Error
+	if errors.As(err, &parse) {
+		return parse.Err.Error()
+	}
+	return "use postgres://USER:PASSWORD@HOST:PORT/DATABASE"
+}
+
+// migrate brings the tables up to date. Processes that start at once wait for
+// each other.
+func migrate(ctx context.Context, pool *pgxpool.Pool) error {
+	ctx, cancel := context.WithTimeout(ctx, migrateLimit)
+	defer cancel()
+	if err := makeSchema(ctx, pool); err != nil {
+		return err
+	}
+	db := stdlib.OpenDBFromPool(pool)
+	defer db.Close()
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	locker, err := lock.NewPostgresSessionLocker()
+	if err != nil {
+		return err
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
+		goose.WithSessionLocker(locker), goose.WithSlog(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return err
+	}
+	_, err = provider.Up(ctx)
+	return err
+}
+
+// makeSchema makes the schema, also when others do at the same moment: "if not
+// exists" alone fails then.
+func makeSchema(ctx context.Context, pool *pgxpool.Pool) error {
+	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock(hashtext('perdure schema'))"); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "create schema if not exists "+schema)
+		return err
+	})
+}
+
+// Close implements Grants.
+func (p *Postgres) Close() {
+	p.stop()
+	p.pool.Close()
+}
+
+// A row is what is read of a grant.
+type row struct {
+	keyID   string
+	sealed  []byte
+	expires *time.Time
+	wanted  bool
+}
+
+const columns = "key_id, sealed, expires, wanted"
+
+func (r *row) fields() []any { return []any{&r.keyID, &r.sealed, &r.expires, &r.wanted} }
+
+// grant opens a row.
+func (p *Postgres) grant(key Key, r row) Grant {
+	g := Grant{Wanted: r.wanted}
+	if r.expires != nil {
+		g.Expires = r.expires.UTC()
+	}
+	if len(r.sealed) == 0 || g.expired(time.Now()) {
+		return Grant{Wanted: r.wanted}
+	}
+	secret, err := p.keys.open(key, r.keyID, r.sealed)
+	if err != nil {
+		p.log.Warn("a credential in the store cannot be opened and is asked for anew", "backend", key.Backend, "error", err)
+		return Grant{Wanted: r.wanted}
+	}
+	g.Secret = secret
+	return g
+}
+
+// Get implements Grants.
+func (p *Postgres) Get(ctx context.Context, key Key) (Grant, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryLimit)
+	defer cancel()
+	var r row
+	err := p.pool.QueryRow(ctx, "select "+columns+" from grants where principal = $1 and backend = $2",
+		key.Principal, key.Backend).Scan(r.fields()...)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return Grant{}, nil
+	case err != nil:
+		return Grant{}, fmt.Errorf("reading the store: %w", err)
+	}
+	return p.grant(key, r), nil
+}
+
+// Change implements Grants. The row is locked while f works; for a key without
+// one, an empty row is made first.
+func (p *Postgres) Change(ctx context.Context, key Key, f func(context.Context, Grant) (Grant, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, lockLimit)
+	defer cancel()
+	var refused error // f's own, which must not be wrapped
+	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "insert into grants (principal, backend) values ($1, $2) on conflict do nothing",
+			key.Principal, key.Backend); err != nil {
+			return err
+		}
+		var r row
+		if err := tx.QueryRow(ctx, "select "+columns+" from grants where principal = $1 and backend = $2 for update",
+			key.Principal, key.Backend).Scan(r.fields()...); err != nil {
+			return err
+		}
+		now, err := f(ctx, p.grant(key, r))
+		if err != nil {
+			refused = err
+			return err
+		}
+		return p.put(ctx, tx, key, now)
+	})
+	switch {
+	case refused != nil:
+		return refused
+	case err != nil:
+		return fmt.Errorf("writing to the store: %w", err)
+	}
+	return nil
+}
+
+func (p *Postgres) put(ctx context.Context, tx pgx.Tx, key Key, g Grant) error {
+	if g.empty() {
+		_, err := tx.Exec(ctx, "delete from grants where principal = $1 and backend = $2", key.Principal, key.Backend)
+		return err
+	}
+	r := row{wanted: g.Wanted}
+	if !g.Expires.IsZero() {
+		r.expires = &g.Expires
+	}
+	if len(g.Secret) > 0 {
+		r.keyID, r.sealed = p.keys.seal(key, g.Secret)
+	}
+	_, err := tx.Exec(ctx, `update grants set key_id = $3, sealed = $4, expires = $5, wanted = $6, changed = clock_timestamp()
+		where principal = $1 and backend = $2`, key.Principal, key.Backend, r.keyID, r.sealed, r.expires, r.wanted)
+	return err
+}
+
+// Latest implements Grants.
+func (p *Postgres) Latest(ctx context.Context, backend string) (Key, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryLimit)
+	defer cancel()
+	rows, err := p.pool.Query(ctx, "select principal, "+columns+` from grants
+		where backend = $1 and sealed is not null and (expires is null or expires > now())
+		order by changed desc limit 10`, backend)
+	if err != nil {
+		return Key{}, false, fmt.Errorf("reading the store: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		key, r := Key{Backend: backend}, row{}
+		if err := rows.Scan(append([]any{&key.Principal}, r.fields()...)...); err != nil {
+			return Key{}, false, fmt.Errorf("reading the store: %w", err)
+		}
+		if p.grant(key, r).Secret != nil {
+			return key, true, nil
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return Key{}, false, fmt.Errorf("reading the store: %w", err)
+	}
+	return Key{}, false, nil
+}
+
+// Wanted implements Grants.
+func (p *Postgres) Wanted(ctx context.Context, principal string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryLimit)
+	defer cancel()
+	rows, err := p.pool.Query(ctx, "select backend from grants where principal = $1 and wanted order by backend", principal)
+	if err != nil {
+		return nil, fmt.Errorf("reading the store: %w", err)
+	}
+	backends, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("reading the store: %w", err)
+	}
+	return backends, nil
+}
+
+func (p *Postgres) prune(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	_, err := p.pool.Exec(ctx, "delete from grants where expires < now() and not wanted or changed < $1", time.Now().Add(-forgetAfter))
+	if err != nil && ctx.Err() == nil {
+		p.log.Warn("removing expired credentials from the store", "error", err)
+	}
+}

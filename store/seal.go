@@ -1,0 +1,88 @@
+package store
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+)
+
+// Keys seal secrets. They are derived from the keys with which the service
+// signs what clients carry, so that there is one key to keep and to rotate.
+type Keys struct {
+	sealing []sealingKey // the first one seals; all open
+}
+
+type sealingKey struct {
+	id   string // tells which key has sealed a secret
+	aead cipher.AEAD
+}
+
+// What the derived keys are for (HKDF's info, RFC 5869 section 3.2).
+const (
+	sealingInfo = "perdure store sealing v1"
+	keyIDInfo   = "perdure store key id v1"
+)
+
+// NewKeys derives the keys: current seals, retired ones still open what was
+// sealed with them.
+func NewKeys(current []byte, retired ...[]byte) (*Keys, error) {
+	k := &Keys{}
+	for _, master := range append([][]byte{current}, retired...) {
+		if len(master) < 16 {
+			return nil, errors.New("the signing key is too short to seal anything with: it needs 16 bytes, better 32")
+		}
+		key, err := derive(master)
+		if err != nil {
+			return nil, fmt.Errorf("deriving a key for the store: %w", err)
+		}
+		k.sealing = append(k.sealing, key)
+	}
+	return k, nil
+}
+
+func derive(master []byte) (sealingKey, error) {
+	secret, err := hkdf.Key(sha256.New, master, nil, sealingInfo, 32)
+	if err != nil {
+		return sealingKey{}, err
+	}
+	id, err := hkdf.Key(sha256.New, master, nil, keyIDInfo, 4)
+	if err != nil {
+		return sealingKey{}, err
+	}
+	block, err := aes.NewCipher(secret)
+	if err != nil {
+		return sealingKey{}, err
+	}
+	aead, err := cipher.NewGCM(block)
+	return sealingKey{id: hex.EncodeToString(id), aead: aead}, err
+}
+
+// seal encrypts a secret for a key of the store: nonce and AES-256-GCM. Moved
+// to another key it does not open.
+func (k *Keys) seal(key Key, secret []byte) (keyID string, sealed []byte) {
+	s := k.sealing[0]
+	nonce := make([]byte, s.aead.NonceSize())
+	_, _ = rand.Read(nonce) // never fails
+	return s.id, s.aead.Seal(nonce, nonce, secret, key.bound())
+}
+
+var errSealed = errors.New("sealed with a key that is not known here")
+
+func (k *Keys) open(key Key, keyID string, sealed []byte) ([]byte, error) {
+	for _, s := range k.sealing {
+		if s.id != keyID || len(sealed) < s.aead.NonceSize() {
+			continue
+		}
+		n := s.aead.NonceSize()
+		return s.aead.Open(nil, sealed[:n], sealed[n:], key.bound())
+	}
+	return nil, errSealed
+}
+
+// bound is what a sealed secret is bound to.
+func (k Key) bound() []byte { return fmt.Appendf(nil, "%q %q", k.Principal, k.Backend) }

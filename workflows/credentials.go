@@ -1,0 +1,76 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// How long a run waits for a credential before it looks by itself whether the
+// call can be made now; the last one again and again. Whoever brings the
+// credential need not have found the run.
+var recheckAfter = []time.Duration{5 * time.Second, time.Minute, 10 * time.Minute, time.Hour}
+
+// sendAuthorized makes a call. For lack of a credential, without which nothing
+// is executed, the run waits until it is brought, and makes the same call.
+//
+// The time of the step stands still meanwhile: each time that the call is made
+// it has all of it. That of a forEach around it and that of the run go on.
+func (r *run) sendAuthorized(ctx workflow.Context, q request, digest string, result *ToolResult) (ParkedCall, *Error) {
+	path := credentialsPath(q.path)
+	var g *gate // open while the run waits
+	if r.asked(path) {
+		g = r.open(ctx, Elicitation{Kind: Credentials, StepPath: path}, 0) // as the execution before has
+	}
+	for waits := 0; ; {
+		sent, failure := r.send(ctx, q, digest, result)
+		if failure == nil || failure.Category != CategoryCredentials {
+			if g != nil {
+				r.close(ctx, g, ElicitationDropped, Answer{})
+			}
+			return sent, failure
+		}
+		q.used += max(failure.Attempt-1, 0)
+		if g == nil {
+			question := Elicitation{Kind: Credentials, StepPath: path, Schema: anything, Message: failure.Message, Backend: q.tool.Backend}
+			if refused := r.checkQuestion(question); refused != nil {
+				return sent, refused
+			}
+			g, waits = r.open(ctx, question, 0), 0
+		}
+		pause := recheckAfter[min(waits, len(recheckAfter)-1)]
+		waits++
+		answer, answered := r.awaitCredentials(ctx, q.path, g, pause)
+		switch {
+		case ctx.Err() != nil:
+			r.close(ctx, g, ElicitationDropped, Answer{})
+			return sent, q.failure(ctx.Err())
+		case answered:
+			r.close(ctx, g, ElicitationAnswered, answer)
+			g = nil
+		}
+		if answered && answer.Action != Accept {
+			given := *failure
+			if answer.AnsweredBy != "" {
+				given.Message += "; given up by " + answer.AnsweredBy
+			}
+			return sent, &given
+		}
+	}
+}
+
+// credentialsPath is where a step asks for a credential.
+func credentialsPath(step string) string { return step + "/" + string(Credentials) }
+
+// awaitCredentials waits for an answer, for a while, or for the run to stop.
+func (r *run) awaitCredentials(ctx workflow.Context, path string, g *gate, pause time.Duration) (answer Answer, answered bool) {
+	timerCtx, stopTimer := workflow.WithCancel(ctx)
+	defer stopTimer()
+	timer := workflow.NewTimerWithOptions(timerCtx, pause, workflow.TimerOptions{Summary: Summary(path, "looks for credentials")})
+	sel := workflow.NewSelector(ctx)
+	sel.AddReceive(g.answers, func(c workflow.ReceiveChannel, _ bool) { answered = c.ReceiveAsync(&answer) })
+	sel.AddFuture(timer, func(workflow.Future) {})
+	sel.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {})
+	sel.Select(ctx)
+	return answer, answered
+}
