@@ -71,7 +71,7 @@ conformance: build ## Run the black-box cases of SHARED against bin/perdure dev 
 		-validate "$(CURDIR)/$(BIN) validate --config {config}" $(ARGS)
 
 mcp-conformance: servers ## Run the official MCP conformance suite against the gateway and print its score
-	PERDURE_TEST_REQUIRE=npm $(GO) test -count=1 -v -run 'TestConformance$$' ./cmd/perdure | grep -E '✓|✗|Total|---|^(ok|FAIL)'
+	PERDURE_TEST_REQUIRE=npm $(GO) test -count=1 -v -run 'TestConformance$$' ./cmd/perdure | grep -E '✗|holds now|Total|^ *---|^(ok|FAIL)'
 
 bench: build ## Measure composites of bin/perdure dev beside bare Temporal workflows, in one run
 	$(GO) run ./cmd/bench -perdure $(BIN) -load $(SHARED) $(ARGS)

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,12 +18,14 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
+	"go.yaml.in/yaml/v4"
 )
 
 // TestConformance has the official suite check the gateway against what each
-// revision requires of servers. What need not hold stands with its reason in
-// testdata/conformance/REVISION.yaml; anything else that fails, and anything
-// there that has come to hold, fails the test. The scores go to the log.
+// revision requires of servers, and against what it offers as extensions. What
+// need not hold stands with its reason in testdata/conformance/REVISION.yaml;
+// anything else that fails, and anything there that has come to hold, fails the
+// test. The scores go to the log.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	suite := npmPackage(t, "conformance", "@modelcontextprotocol/conformance")
@@ -44,25 +48,115 @@ func TestConformance(t *testing.T) {
 
 	for _, revision := range []string{legacy, modern} {
 		t.Run(revision, func(t *testing.T) {
-			expected, err := filepath.Abs(filepath.Join("testdata/conformance", revision+".yaml"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			cmd := group(t.TempDir(), exec.Command(node, filepath.Join(suite, "dist/index.js"), "server",
-				"--url", d.url(), "--requirements", revision, "--expected-failures", expected))
+			results := t.TempDir()
+			cmd := group(results, exec.Command(node, filepath.Join(suite, "dist/index.js"), "server",
+				"--url", d.url(), "--requirements", revision, "--output-dir", results))
 			watchdog := time.AfterFunc(5*time.Minute, func() { killGroup(cmd) })
 			defer watchdog.Stop()
-			out, err := cmd.CombinedOutput()
-			if err != nil {
-				t.Errorf("%v: the suite found something else than testdata/conformance/%s.yaml says\n%s", err, revision, out)
+			out, err := cmd.CombinedOutput() // its status is not ours: it counts what is expected to fail
+			scenarios := readConformance(t, results)
+			if len(scenarios) < 30 {
+				t.Fatalf("only %d scenarios have run: %v\n%s", len(scenarios), err, out)
 			}
-			t.Log(string(summary.Find(out)))
+			judgeConformance(t, scenarios, expectedFailures(t, revision))
 		})
 	}
 }
 
-// summary is what the suite says of each scenario at its end.
-var summary = regexp.MustCompile(`(?s)=== SUMMARY ===.*`)
+// A conformanceCheck is one thing that a scenario of the suite checks.
+type conformanceCheck struct {
+	ID           string `json:"id"`
+	Status       string `json:"status"` // SUCCESS, FAILURE, WARNING, SKIPPED, INFO
+	ErrorMessage string `json:"errorMessage"`
+}
+
+// readConformance reads what a run of the suite has left: the checks by scenario.
+func readConformance(t *testing.T, results string) map[string][]conformanceCheck {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(results, "server-*", "checks.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	scenarios := map[string][]conformanceCheck{}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var checks []conformanceCheck
+		if err := json.Unmarshal(raw, &checks); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		name := conformanceRun.FindStringSubmatch(filepath.Base(filepath.Dir(file)))
+		if name == nil {
+			t.Fatalf("%s is of no scenario", file)
+		}
+		scenarios[name[1]] = checks
+	}
+	return scenarios
+}
+
+// conformanceRun matches the name of a directory of results: the scenario and
+// when it was run.
+var conformanceRun = regexp.MustCompile(`^server-(.*)-\d{4}-\d\d-\d\dT[\d-]*Z$`)
+
+// expectedFailures are the entries of testdata/conformance/REVISION.yaml: each
+// a scenario, or SCENARIO:CHECK.
+func expectedFailures(t *testing.T, revision string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata/conformance", revision+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var expected struct{ Server []string }
+	if err := yaml.Unmarshal(text, &expected); err != nil {
+		t.Fatal(err)
+	}
+	return expected.Server
+}
+
+// judgeConformance fails the test for what is not expected, and for what is
+// expected in vain, and logs the score.
+func judgeConformance(t *testing.T, scenarios map[string][]conformanceCheck, expected []string) {
+	t.Helper()
+	met := map[string]bool{}
+	passed, checked, whole := 0, 0, 0
+	for _, scenario := range slices.Sorted(maps.Keys(scenarios)) {
+		failed := 0
+		for _, c := range scenarios[scenario] {
+			switch c.Status {
+			case "SUCCESS":
+				passed++
+				checked++
+				continue
+			case "FAILURE":
+				checked++
+			case "WARNING":
+			default:
+				continue
+			}
+			failed++
+			entry := scenario + ":" + c.ID
+			if slices.Contains(expected, scenario) {
+				entry = scenario
+			}
+			met[entry] = true
+			if !slices.Contains(expected, entry) {
+				t.Errorf("✗ %s: %s: %s", entry, c.Status, c.ErrorMessage)
+			}
+		}
+		if failed == 0 {
+			whole++
+		}
+	}
+	for _, entry := range expected {
+		if !met[entry] {
+			t.Errorf("%s holds now: remove it from what is expected to fail", entry)
+		}
+	}
+	t.Logf("Total: %d of %d checks passed, %d of %d scenarios as a whole, %d failures expected",
+		passed, checked, whole, len(scenarios), len(expected))
+}
 
 // conformanceFixtures are the tools that the suite knows by name and that are
 // no composites.
