@@ -1,6 +1,7 @@
 package definitions
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -194,6 +195,37 @@ func (p *Program) sort() error {
 // Order gives the steps so that each comes after those that it waits for; of
 // several that could come next, the first of the definition.
 func (p *Program) Order() []*Node { return p.order }
+
+// At gives the node that is executed at a step path such as deploy, check[17] or
+// each[2]/inner[0], and the forEach of which it is an item, if it is one. Both
+// are nil where no step stands.
+func (p *Program) At(path string) (n, loop *Node) {
+	end := len(path)
+	if i := strings.IndexAny(path, "[/"); i >= 0 {
+		end = i
+	}
+	i := slices.IndexFunc(p.Steps, func(n *Node) bool { return n.ID == path[:end] })
+	if i < 0 {
+		return nil, nil
+	}
+	n = p.Steps[i]
+	for rest := path[end:]; rest != ""; {
+		if n.Inner == nil {
+			return nil, nil
+		}
+		_, after, closed := strings.Cut(rest, "]")
+		if rest[0] != '[' || !closed {
+			return nil, nil
+		}
+		n, loop, rest = n.Inner, n, after
+		if n.Inner != nil {
+			if rest, closed = strings.CutPrefix(rest, "/"+cmp.Or(n.ID, "step")); !closed {
+				return nil, nil
+			}
+		}
+	}
+	return n, loop
+}
 
 // Condition says whether the step is to run: whether its condition renders to
 // true, True or TRUE, white space around it aside, or it has none. What is

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -12,6 +13,8 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
+
+	"github.com/perdure/perdure/workflows"
 )
 
 // callTimeout is after how long a call that does not return is given up.
@@ -100,7 +103,7 @@ func (f *follower) execution(ctx context.Context, x execution, last bool) error 
 		if err != nil {
 			return err
 		}
-		if last && e.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED && f.superseded(ctx, x) {
+		if last && ended(e) && f.superseded(ctx, x) {
 			return nil
 		}
 		told := f.timeline.add(e)
@@ -120,7 +123,18 @@ func (f *follower) execution(ctx context.Context, x execution, last bool) error 
 	return nil
 }
 
-// superseded says whether an execution ended because the run was reset.
+// ended says whether an execution ended in a way from which a run may go on in
+// another: because it is reset, or because it is repaired.
+func ended(e *historypb.HistoryEvent) bool {
+	switch e.EventType {
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+		enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
+		return true
+	}
+	return false
+}
+
+// superseded says whether the run has gone on in another execution.
 func (f *follower) superseded(ctx context.Context, x execution) bool {
 	_, err := f.following(ctx, x)
 	return err == nil
@@ -141,7 +155,7 @@ func (c *Client) chain(ctx context.Context, id RunID) ([]execution, error) {
 	}
 	info := d.WorkflowExecutionInfo
 	runID := info.Execution.RunId
-	if runID == info.FirstRunId {
+	if _, repaired := info.GetMemo().GetFields()[workflows.MemoRepair]; runID == info.FirstRunId && !repaired {
 		return []execution{{runID: runID}}, nil
 	}
 	var chain []execution
@@ -169,7 +183,7 @@ func (c *Client) predecessor(ctx context.Context, id RunID, runID string) (x exe
 			return x, "", err
 		}
 		if a := e.GetWorkflowExecutionStartedEventAttributes(); a != nil {
-			before = a.ContinuedExecutionRunId
+			before = cmp.Or(a.ContinuedExecutionRunId, c.repairs(a))
 		}
 		a := e.GetWorkflowTaskFailedEventAttributes()
 		if a.GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW && a.NewRunId == runID {
@@ -177,6 +191,15 @@ func (c *Client) predecessor(ctx context.Context, id RunID, runID string) (x exe
 		}
 	}
 	return x, before, nil
+}
+
+// repairs is the execution that another one repeats; "" if it repeats none.
+func (c *Client) repairs(a *historypb.WorkflowExecutionStartedEventAttributes) string {
+	var in workflows.RunInput
+	if c.converter.FromPayloads(a.GetInput(), &in) != nil || in.Repair == nil {
+		return ""
+	}
+	return in.Repair.Of
 }
 
 // history reads the events of an execution. With wait it goes on until the

@@ -96,6 +96,10 @@ func registerCallTool(w worker.Worker) {
 // broken are the tools that fail for now, by their argument "as".
 var broken sync.Map
 
+// scripted are functions that are told of calls, by the argument "as", and that
+// may fail them.
+var scripted sync.Map
+
 // callTool is a backend that echoes its arguments. The tool busy reports that
 // it is half done, and goes on until it is cancelled.
 func callTool(ctx context.Context, call workflows.ToolCall) (workflows.ToolResult, error) {
@@ -106,6 +110,11 @@ func callTool(ctx context.Context, call workflows.ToolCall) (workflows.ToolResul
 	}
 	var args struct{ As string }
 	_ = json.Unmarshal(call.Arguments, &args)
+	if f, ok := scripted.Load(args.As); ok {
+		if err := f.(func(workflows.ToolCall) error)(call); err != nil {
+			return workflows.ToolResult{}, err
+		}
+	}
 	if _, fails := broken.Load(args.As); fails || call.Original == "fail" {
 		e := workflows.Error{Code: "tool_error", Category: workflows.CategoryTool, Message: "it does not work", StepID: call.StepID, Tool: call.Tool}
 		return workflows.ToolResult{}, temporal.NewNonRetryableApplicationError(e.Message, string(e.Category), nil, e)

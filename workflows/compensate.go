@@ -52,16 +52,21 @@ func (r *run) undoStep(ctx workflow.Context, u undoable) bool {
 	for attempt := 1; ; attempt++ {
 		failure := r.callCompensation(ctx, u, path, attempt)
 		if failure == nil {
+			r.undone[u.at.path]++
 			return true
 		}
 		answer, asked := r.ask(ctx, Elicitation{
 			Kind: Compensation, StepPath: path, Schema: anything,
 			Message: fmt.Sprintf("%s could not be undone: %s. Accept if it has been undone by hand, decline to try again, cancel to leave it.", u.at.path, failure.Message),
 		}, 0)
+		if asked == nil { // so it is settled
+			delete(r.unsettled, fmt.Sprintf("%s#%d", path, attempt))
+		}
 		switch {
 		case asked != nil || answer.Action == Cancel:
 			return false
 		case answer.Action == Accept:
+			r.undone[u.at.path]++
 			return true
 		}
 	}
@@ -87,7 +92,7 @@ func (r *run) callCompensation(ctx workflow.Context, u undoable, path string, at
 		limit = definitions.DefaultStepTimeout
 	}
 	_, failure := r.call(ctx, request{
-		tool: tool, path: fmt.Sprintf("%s#%d", path, attempt), keyPath: path,
+		tool: tool, path: fmt.Sprintf("%s#%d", path, attempt), keyPath: r.keyPath(u.at.path, path),
 		args: args, limit: limit, onError: c.OnError,
 	})
 	return failure

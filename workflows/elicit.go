@@ -184,6 +184,9 @@ func (r *run) open(ctx workflow.Context, e Elicitation, limit time.Duration) *ga
 // occurrence counts how often a step has asked, this time included.
 func (r *run) occurrence(path string) int {
 	last := 0
+	if r.in.Repair != nil {
+		last = r.in.Repair.Asked[path]
+	}
 	for _, e := range r.state.Elicitations {
 		if e.StepPath == path {
 			_, number, _ := strings.Cut(e.ID[len(path):], "#")

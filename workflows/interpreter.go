@@ -87,7 +87,10 @@ type run struct {
 	askings  workflow.ReceiveChannel // of signals with an Asked
 	early    map[string][]Answer     // to elicitations that this execution has yet to open again, by ID
 	state    State
-	undo     []undoable // completed steps that can be undone, in the order of completion
+	undo     []undoable     // completed steps that can be undone, in the order of completion
+	undone   map[string]int // by step path: how often it was undone
+
+	unsettled map[string]Unsettled // by step path: calls of unsafe tools that were sent and of which nothing is known
 
 	inFlight  int                     // calls that were started and have not ended
 	journal   map[string]JournalEntry // what ended, for the next execution
@@ -106,6 +109,8 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run,
 		gates:   map[string]*gate{},
 		early:   map[string][]Answer{},
 		journal: map[string]JournalEntry{},
+
+		undone: map[string]int{}, unsettled: map[string]Unsettled{},
 	}
 	r.pending = workflow.NewSemaphore(ctx, maxPending)
 	r.expectJournal()

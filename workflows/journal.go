@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -25,14 +26,14 @@ func (r *run) expectJournal() {
 // for what would be executed now.
 func (r *run) recorded(path, digest string) (json.RawMessage, bool) {
 	e, ok := r.in.Journal[path]
-	return e.Result, ok && e.Result != nil && (r.in.Continued || e.ArgumentsDigest == digest)
+	return e.Result, ok && e.Result != nil && (r.in.Continued && !e.Exact || e.ArgumentsDigest == digest)
 }
 
 // continued is what the execution before has recorded of a step; the step has
 // begun there.
 func (r *run) continued(path string) (JournalEntry, bool) {
 	e, ok := r.in.Journal[path]
-	return e, ok && r.in.Continued
+	return e, ok && r.in.Continued && !e.Exact
 }
 
 // asked says that the execution before has asked an elicitation at a path, to
@@ -83,6 +84,39 @@ func (r *run) note(path string, e JournalEntry) {
 	if u := e.Unsettled; u != nil {
 		r.nextBytes += PayloadSize(u.Error.Message) + PayloadSize(u.Call.Arguments) + entryBytes
 	}
+}
+
+// leaves keeps that a call is on its way after which nothing may be known.
+func (r *run) leaves(q request, sent ParkedCall) {
+	if !Repeatable(q.tool.Effect) {
+		r.unsettled[q.path] = Unsettled{Call: sent, Times: 1, Error: Error{
+			Code: "under_way", Category: CategoryOutcomeUnknown, StepID: topLevel(q.path), StepPath: q.path, Tool: q.tool.Name,
+			Message: fmt.Sprintf("step %s: the run ended while %s was called", q.path, q.tool.Name),
+		}}
+	}
+}
+
+// cameBack keeps what is known now of a call.
+func (r *run) cameBack(q request, failure *Error) {
+	u, ok := r.unsettled[q.path]
+	switch {
+	case !ok:
+	case failure != nil && failure.Category == CategoryOutcomeUnknown:
+		u.Error = *failure
+		r.unsettled[q.path] = u
+	case failure != nil && failure.Category == CategoryCancelled: // under way
+	default:
+		delete(r.unsettled, q.path)
+	}
+}
+
+// keyPath is the path for which the key of a call is made: that of the call,
+// and of a step that was undone and is executed again another one.
+func (r *run) keyPath(step, call string) string {
+	if r.in.Repair == nil || r.in.Repair.Undone[step] == 0 {
+		return call
+	}
+	return fmt.Sprintf("%s~%d", call, r.in.Repair.Undone[step])
 }
 
 // entryBytes is more than the names of the fields of an entry and of its error

@@ -19,7 +19,8 @@ const (
 	TaskQueue     = "perdure"
 	AnswerSignal  = "elicitation-answer"
 	AskedSignal   = "elicitation-asked"
-	MemoState     = "perdure" // memo field that holds a State
+	MemoState     = "perdure"        // memo field that holds a State
+	MemoRepair    = "perdure-repair" // memo field of a repaired run that holds a Repair without its maps
 	CallToolName  = "CallTool"
 	ResultVersion = 1
 )
@@ -73,7 +74,17 @@ type RunInput struct {
 	Journal    map[string]JournalEntry     `json:"journal,omitempty"`   // by step path; results that are reused
 	Open       []Elicitation               `json:"open,omitempty"`      // elicitations that were open when the run continued as new
 	Continued  bool                        `json:"continued,omitempty"` // whether this execution goes on with a run, so that the journal holds whatever its templates would come to now
+	Repair     *Repair                     `json:"repair,omitempty"`    // nil = this is no repair
 	Started    time.Time                   `json:"started,omitzero"`    // from when the timeout counts; zero = now
+}
+
+// A Repair says that an execution repeats one that has ended: what that one
+// completed is in the journal.
+type Repair struct {
+	Of     string         `json:"of"`               // Temporal's run ID of the execution that is repeated
+	Time   int            `json:"time"`             // 1 = the first repair of the run
+	Asked  map[string]int `json:"asked,omitempty"`  // by step path: how often it has asked before, so that no ID of an elicitation comes twice
+	Undone map[string]int `json:"undone,omitempty"` // by step path: how often it was undone; executed again, it has a key of its own
 }
 
 // A JournalEntry is what an earlier execution recorded of a step. Unless the
@@ -86,6 +97,7 @@ type JournalEntry struct {
 	Skipped         bool            `json:"skipped,omitempty"`   // its condition was false
 	Order           int             `json:"order,omitempty"`     // in which entries were recorded, from 1
 	Unsettled       *Unsettled      `json:"unsettled,omitempty"` // the call was sent and must be reconciled before anything else
+	Exact           bool            `json:"exact,omitempty"`     // counts only where the digest is the same, also when the run continues
 }
 
 // RunResult is what a completed run returns.

@@ -1,6 +1,11 @@
 package workflows
 
-import "go.temporal.io/sdk/workflow"
+import (
+	"maps"
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+)
 
 // StepsQuery is the query that a run answers with its steps: a list of
 // StepReport in the order of the definition. It leaves nothing in histories.
@@ -13,7 +18,47 @@ type StepReport struct {
 	Error  string `json:"error,omitempty"` // why it failed
 }
 
+// JournalQuery is the query that a run answers with a Record, also when it has
+// ended: what a repaired run starts with.
+const JournalQuery = "journal"
+
+// A Record is what a run knows of what it has done.
+type Record struct {
+	Input     RunInput                `json:"input"`
+	Journal   map[string]JournalEntry `json:"journal,omitempty"`   // by step path
+	Unsettled map[string]Unsettled    `json:"unsettled,omitempty"` // by step path: calls that were sent and of which nobody knows whether they were executed
+	Undone    map[string]int          `json:"undone,omitempty"`    // by step path: how often it was undone
+	Asked     map[string]int          `json:"asked,omitempty"`     // by step path: how often it has asked
+	Redo      []string                `json:"redo,omitempty"`      // paths of steps that were undone since they were last executed
+}
+
+func (r *run) tellJournal() (Record, error) {
+	told := Record{Input: r.in, Journal: maps.Clone(r.journal), Unsettled: r.unsettled, Undone: map[string]int{}, Asked: map[string]int{}}
+	told.Input.Journal, told.Input.Open = nil, nil
+	if before := r.in.Repair; before != nil {
+		maps.Copy(told.Undone, before.Undone)
+		maps.Copy(told.Asked, before.Asked)
+	}
+	//workflowcheck:ignore a map again
+	for path, e := range r.in.Journal { // what this execution has not come to yet
+		if _, reached := told.Journal[path]; !reached {
+			told.Journal[path] = e
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(r.undone)) {
+		told.Undone[path] += r.undone[path]
+		told.Redo = append(told.Redo, path)
+	}
+	for _, e := range r.state.Elicitations {
+		told.Asked[e.StepPath]++
+	}
+	return told, nil
+}
+
 func (r *run) answerQueries(ctx workflow.Context) error {
+	if err := workflow.SetQueryHandler(ctx, JournalQuery, r.tellJournal); err != nil {
+		return err
+	}
 	return workflow.SetQueryHandler(ctx, StepsQuery, func() ([]StepReport, error) {
 		reports := make([]StepReport, 0, len(r.program.Steps))
 		for _, n := range r.program.Steps {

@@ -31,8 +31,9 @@ var reconciliationSchema = json.RawMessage(`{"properties":{` +
 // An Unsettled call was sent, and whether it was executed is not known.
 type Unsettled struct {
 	Call  ParkedCall `json:"call"`
-	Error Error      `json:"error"` // why it is not known
-	Times int        `json:"times"` // how often the call was left so, this time included
+	Error Error      `json:"error"`         // why it is not known
+	Times int        `json:"times"`         // how often the call was left so, this time included
+	Ask   bool       `json:"ask,omitempty"` // whatever is said of the tool
 }
 
 // A Reconciled is the content of an answer to a Reconciliation.
@@ -75,7 +76,7 @@ func checkReconciled(content json.RawMessage) error {
 func (r *run) reconcile(ctx workflow.Context, q request, u *Unsettled) (result ToolResult, again bool, failure *Error) {
 	failure = &u.Error
 	p, err := q.findProbe()
-	if p == nil && err == nil && q.onUnknown != definitions.Ask {
+	if p == nil && err == nil && q.onUnknown != definitions.Ask && !u.Ask {
 		return ToolResult{}, false, failure
 	}
 	r.noteUnsettled(q, u)
@@ -88,7 +89,7 @@ func (r *run) reconcile(ctx workflow.Context, q request, u *Unsettled) (result T
 	case found.NotHappened:
 		return ToolResult{}, true, nil
 	}
-	if q.onUnknown != definitions.Ask {
+	if q.onUnknown != definitions.Ask && !u.Ask {
 		return ToolResult{}, false, failure
 	}
 	answer, refused := r.park(ctx, Elicitation{

@@ -61,7 +61,7 @@ func (r *run) callTool(ctx workflow.Context, n *definitions.Node, at place) outc
 		return outcome{status: stepFailed, err: &Error{Code: "arguments_too_large", Category: CategoryLimit,
 			Message: fmt.Sprintf("step %s: the arguments have %d bytes; the limit is %d", at.path, n, MaxResultSize)}}
 	}
-	q := request{tool: tool, path: at.path, args: args, limit: timeout(n.Step), onError: n.Step.OnError,
+	q := request{tool: tool, path: at.path, keyPath: r.keyPath(at.path, at.path), args: args, limit: timeout(n.Step), onError: n.Step.OnError,
 		onUnknown: cmp.Or(n.Step.OnUnknown, tool.OnUnknown)}
 	q.probe = func() (*probe, error) { return r.probeOf(ctx, n, at, tool) }
 	result, failure := r.call(ctx, q)
@@ -121,6 +121,7 @@ func (r *run) call(ctx workflow.Context, q request) (ToolResult, *Error) {
 		}
 		times, u = u.Times, nil
 	}
+	delete(r.unsettled, q.path)
 	if recorded, err := json.Marshal(result); err == nil {
 		r.record(q.path, digest, recorded)
 	}
@@ -141,6 +142,7 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 	defer r.pending.Release(1)
 	key := idempotencyKey(r.in.Lineage, cmp.Or(q.keyPath, q.path), digest)
 	sent := newParkedCall(ctx, q, key)
+	r.leaves(q, sent)
 	r.inFlight++
 	err := r.perform(ctx, q, ToolCall{
 		RunID: r.id, StepID: topLevel(q.path), StepPath: q.path,
@@ -150,8 +152,11 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 	}, result)
 	r.inFlight--
 	if err != nil {
-		return sent, q.failure(err)
+		failure := q.failure(err)
+		r.cameBack(q, failure)
+		return sent, failure
 	}
+	r.cameBack(q, nil)
 	return sent, nil
 }
 

@@ -1,0 +1,517 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows"
+)
+
+// Errors of repairs that callers branch on.
+var (
+	ErrNotRetryable = errors.New("there is nothing to retry")
+	ErrUnsettled    = errors.New("it is not known whether calls were executed")
+	ErrChanged      = errors.New("the run has changed in the meantime")
+)
+
+// AskAgain lets a repaired run wait to be told what became of a call; see
+// Happened and NotHappened.
+const AskAgain = "ask"
+
+// A RetryRequest says how a run that has failed, timed out or was cancelled is
+// to go on. The zero value: from where it ended, as it was.
+type RetryRequest struct {
+	// Unknown says, by step path, what became of calls of which nobody knows:
+	// Happened (with its entry in Results), NotHappened or AskAgain. Otherwise
+	// is for all others; "" = there must be none.
+	Unknown   map[string]string
+	Otherwise string
+
+	Results    map[string]json.RawMessage // by step path: outputs, objects, that stand for those of tool steps
+	From       []string                   // steps that are executed again, and all that depend on them
+	Arguments  json.RawMessage            // of the run; nil = as they were
+	Definition *definitions.Definition    // nil = as it was
+	By         string                     // who repairs it
+}
+
+// What becomes of what a run has done when it is repaired.
+const (
+	FateReused = "reused"         // its result counts
+	FateGiven  = "given"          // the request gives its result
+	FateSame   = "reused_if_same" // its result counts if its arguments come out the same; otherwise it is executed again
+	FateAgain  = "again"          // it is executed again though it was before
+	FateFailed = "failed"         // it had failed, or had not ended: it is executed
+	FateAsk    = "ask"            // the run waits to be told what became of it
+)
+
+// A RetryStep is what becomes of one execution of a step.
+type RetryStep struct {
+	Path   string `json:"path"`
+	Tool   string `json:"tool,omitempty"`
+	Fate   string `json:"fate"`
+	Effect string `json:"effect,omitempty"` // class of the tool
+	Risk   bool   `json:"risk,omitempty"`   // a call that is not harmless may be executed a second time
+}
+
+// A RetryPlan is how a run would be repaired.
+type RetryPlan struct {
+	ID        RunID       `json:"runId"`
+	Execution string      `json:"execution"` // Temporal's run ID of the one that is repeated
+	Time      int         `json:"time"`      // 1 = the first repair
+	Steps     []RetryStep `json:"steps"`     // that have begun before, by path
+	// Unsettled are the calls of which must be said first what became of them.
+	Unsettled []UnsettledCall `json:"unsettled,omitempty"`
+
+	by    string
+	input workflows.RunInput
+}
+
+// An UnsettledCall was sent, and nobody knows whether it was executed.
+type UnsettledCall struct {
+	Path string `json:"path"`
+	workflows.Unsettled
+}
+
+// AtRisk are the steps that may have an effect a second time.
+func (p *RetryPlan) AtRisk() []RetryStep {
+	return slices.DeleteFunc(slices.Clone(p.Steps), func(s RetryStep) bool { return !s.Risk })
+}
+
+// PlanRetry says how a run would be repaired. It changes nothing, but needs a
+// worker that reads what the run has done. A run that goes on or has completed
+// is ErrNotRetryable.
+func (c *Client) PlanRetry(ctx context.Context, id RunID, req RetryRequest) (*RetryPlan, error) {
+	d, err := c.describe(ctx, id)
+	if err != nil {
+		return nil, failure(ctx, "reading", id, err)
+	}
+	switch d.WorkflowExecutionInfo.Status {
+	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED,
+		enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
+	default:
+		return nil, fmt.Errorf("run %s is %s: %w; only runs that failed, timed out or were cancelled can be retried", id, c.described(d).Status, ErrNotRetryable)
+	}
+	execution := d.WorkflowExecutionInfo.Execution.RunId
+	record, err := c.record(ctx, id, execution)
+	if err != nil {
+		return nil, err
+	}
+	return newRepairer(id, execution, record, req).plan()
+}
+
+// record asks a worker what an execution has done.
+func (c *Client) record(ctx context.Context, id RunID, execution string) (*workflows.Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	answer, err := c.temporal.QueryWorkflow(ctx, string(id), execution, workflows.JournalQuery)
+	var (
+		noWorker *serviceerror.FailedPrecondition
+		refused  *serviceerror.QueryFailed
+	)
+	switch {
+	case errors.As(err, &noWorker), err != nil && ctx.Err() != nil:
+		return nil, fmt.Errorf("reading what run %s has done: no worker answers; start perdure dev, or perdure worker: %w: %w", id, ErrUnavailable, err)
+	case errors.As(err, &refused):
+		return nil, fmt.Errorf("reading what run %s has done: %w", id, err)
+	case err != nil:
+		return nil, failure(ctx, "reading", id, err)
+	}
+	var record workflows.Record
+	if err := answer.Get(&record); err != nil {
+		return nil, fmt.Errorf("reading what run %s has done: %w", id, err)
+	}
+	return &record, nil
+}
+
+// Retry repairs a run as planned: a new execution of the same run, with the same
+// ID for whoever follows it. It is ErrUnsettled while the plan has Unsettled
+// calls, and ErrChanged if the run has been repaired since it was planned.
+func (c *Client) Retry(ctx context.Context, plan *RetryPlan) error {
+	if len(plan.Unsettled) > 0 {
+		return fmt.Errorf("run %s: %w: say what became of %s first", plan.ID, ErrUnsettled, strings.Join(plan.unsettledPaths(), ", "))
+	}
+	size, err := json.Marshal(plan.input)
+	if err != nil {
+		return fmt.Errorf("repairing run %s: %w", plan.ID, err)
+	}
+	if len(size) > maxInput {
+		return fmt.Errorf("repairing run %s: what it has done has %d bytes; the limit is %d", plan.ID, len(size), maxInput)
+	}
+	d, err := c.describe(ctx, plan.ID)
+	if err != nil {
+		return failure(ctx, "repairing", plan.ID, err)
+	}
+	if d.WorkflowExecutionInfo.Execution.RunId != plan.Execution {
+		return fmt.Errorf("run %s: %w", plan.ID, ErrChanged)
+	}
+	in := plan.input
+	like := StartRequest{Definition: &definitions.Definition{Name: in.Definition.Name, Version: in.Definition.Version}, Arguments: in.Arguments, Caller: in.Caller}
+	_, err = c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                                       string(plan.ID),
+		TaskQueue:                                workflows.TaskQueue,
+		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		StaticSummary:                            clip(summary(like)+fmt.Sprintf(", repaired by %s", cmp.Or(plan.by, "nobody")), maxSummary),
+		StaticDetails:                            details(like, in.Definition),
+		TypedSearchAttributes:                    searchAttributes(like),
+		Memo:                                     map[string]any{workflows.MemoRepair: workflows.Repair{Of: plan.Execution, Time: plan.Time}},
+	}, workflows.WorkflowType, in)
+	var exists *serviceerror.WorkflowExecutionAlreadyStarted
+	if errors.As(err, &exists) {
+		return fmt.Errorf("run %s: %w", plan.ID, ErrChanged)
+	}
+	if err != nil {
+		return failure(ctx, "repairing", plan.ID, err)
+	}
+	return nil
+}
+
+func (p *RetryPlan) unsettledPaths() []string {
+	paths := make([]string, len(p.Unsettled))
+	for i, u := range p.Unsettled {
+		paths[i] = u.Path
+	}
+	return paths
+}
+
+// A repairer makes the plan of one repair.
+type repairer struct {
+	id        RunID
+	execution string
+	record    *workflows.Record
+	req       RetryRequest
+
+	program   *definitions.Program
+	changed   bool            // the definition or the arguments are others than before
+	again     map[string]bool // top-level steps that are executed again
+	doubtful  map[string]bool // top-level steps whose results count only for the same arguments
+	journal   map[string]workflows.JournalEntry
+	fates     map[string]string
+	unsettled map[string]workflows.Unsettled
+	undone    map[string]bool // step paths that were undone
+}
+
+func newRepairer(id RunID, execution string, record *workflows.Record, req RetryRequest) *repairer {
+	r := &repairer{
+		id: id, execution: execution, record: record, req: req,
+		changed:   req.Definition != nil || req.Arguments != nil,
+		again:     map[string]bool{},
+		doubtful:  map[string]bool{},
+		journal:   map[string]workflows.JournalEntry{},
+		fates:     map[string]string{},
+		unsettled: map[string]workflows.Unsettled{},
+		undone:    map[string]bool{},
+	}
+	for _, path := range record.Redo {
+		r.undone[path] = true
+	}
+	return r
+}
+
+func (r *repairer) plan() (*RetryPlan, error) {
+	in := r.record.Input
+	if err := r.compile(&in); err != nil {
+		return nil, err
+	}
+	plan := &RetryPlan{ID: r.id, Execution: r.execution, Time: 1, by: r.req.By}
+	if in.Repair != nil {
+		plan.Time = in.Repair.Time + 1
+	}
+	r.findUnsettled()
+	if err := r.settleCompensations(); err != nil {
+		return nil, err
+	}
+	if err := r.selectSteps(); err != nil {
+		return nil, err
+	}
+	r.keep()
+	if err := r.give(); err != nil {
+		return nil, err
+	}
+	if err := r.settle(plan); err != nil {
+		return nil, err
+	}
+	r.describe(plan)
+	in.Journal, in.Open, in.Continued, in.Started = r.journal, nil, true, time.Time{}
+	in.Repair = &workflows.Repair{Of: r.execution, Time: plan.Time, Asked: r.record.Asked, Undone: maps.Clone(r.record.Undone)}
+	plan.input = in
+	return plan, nil
+}
+
+// compile puts what the request changes into the input.
+func (r *repairer) compile(in *workflows.RunInput) error {
+	d := r.req.Definition
+	if d == nil {
+		var err error
+		if d, err = definitions.FromSource(in.Definition.Source); err != nil {
+			return fmt.Errorf("reading the definition of run %s: %w", r.id, err)
+		}
+	} else {
+		in.Definition = workflows.Pinned{Name: in.Definition.Name, Version: d.Version, Digest: d.Digest(), Source: d.Source()}
+		for _, name := range d.ToolNames() {
+			if _, known := in.Tools[name]; !known {
+				return fmt.Errorf("run %s did not use the tool %s, which the new definition calls: a run knows only the tools with which it started; start a new one", r.id, name)
+			}
+		}
+	}
+	var err error
+	if r.program, err = definitions.Compile(d); err != nil {
+		return fmt.Errorf("the definition of run %s: %w", r.id, err)
+	}
+	if r.changed {
+		if in.Arguments, err = d.Arguments(json.RawMessage(cmp.Or(string(r.req.Arguments), string(in.Arguments)))); err != nil {
+			return fmt.Errorf("the arguments for run %s: %w", r.id, err)
+		}
+	}
+	return nil
+}
+
+// findUnsettled collects the calls of which nobody knows what became.
+func (r *repairer) findUnsettled() {
+	for path, e := range r.record.Journal {
+		switch {
+		case e.Result != nil:
+		case e.Unsettled != nil:
+			r.unsettled[path] = *e.Unsettled
+		case e.Error != nil && e.Error.Category == workflows.CategoryOutcomeUnknown && e.Error.StepPath == path:
+			r.unsettled[path] = workflows.Unsettled{Call: workflows.ParkedCall{Tool: e.Error.Tool}, Error: *e.Error, Times: 1}
+		}
+	}
+	for path, u := range r.record.Unsettled {
+		r.unsettled[path] = u
+	}
+}
+
+// compensated is the step that a call at a path undoes, "" if it undoes none.
+func compensated(path string) string {
+	step, _, ok := strings.Cut(path, "/compensate")
+	if !ok {
+		return ""
+	}
+	return step
+}
+
+// settleCompensations takes what is said of calls that undo steps: a step that
+// was undone is executed again.
+func (r *repairer) settleCompensations() error {
+	for _, path := range slices.Sorted(maps.Keys(r.unsettled)) {
+		step := compensated(path)
+		if step == "" {
+			continue
+		}
+		switch r.said(path) {
+		case workflows.Happened:
+			r.undone[step] = true
+			if r.record.Undone == nil {
+				r.record.Undone = map[string]int{}
+			}
+			r.record.Undone[step]++
+			delete(r.unsettled, path)
+		case workflows.NotHappened:
+			delete(r.unsettled, path)
+		case AskAgain:
+			return fmt.Errorf("whether %s undid %s must be known before the run is repaired: say happened or not_happened", path, step)
+		}
+	}
+	return nil
+}
+
+func (r *repairer) said(path string) string { return cmp.Or(r.req.Unknown[path], r.req.Otherwise) }
+
+// selectSteps finds out which steps are executed again, and whose results may
+// no longer fit.
+func (r *repairer) selectSteps() error {
+	for _, id := range r.req.From {
+		if !slices.ContainsFunc(r.program.Steps, func(n *definitions.Node) bool { return n.ID == id }) {
+			return fmt.Errorf("run %s has no step %q from which it could go on", r.id, id)
+		}
+		r.again[id] = true
+	}
+	for path := range r.undone {
+		r.doubtful[topLevel(path)] = true
+	}
+	for _, n := range r.program.Order() {
+		for _, before := range n.Deps {
+			r.again[n.ID] = r.again[n.ID] || r.again[before]
+			r.doubtful[n.ID] = r.doubtful[n.ID] || r.doubtful[before]
+		}
+	}
+	return nil
+}
+
+// keep takes into the journal what need not be done again.
+func (r *repairer) keep() {
+	for path, e := range r.record.Journal {
+		n, loop := r.program.At(path)
+		if n == nil || e.Unsettled != nil && e.Result == nil && e.Error == nil {
+			continue
+		}
+		if _, open := r.unsettled[path]; open && e.Error == nil {
+			continue
+		}
+		kept, exact := r.keeps(path, n, loop, e)
+		if !kept {
+			if e.Result != nil && n.Step.Tool != "" {
+				r.fates[path] = FateAgain
+			} else if n.Step.Type != definitions.ForEachStep {
+				r.fates[path] = FateFailed
+			}
+			continue
+		}
+		e.Unsettled, e.Exact = nil, e.Exact || exact
+		r.journal[path] = e
+		delete(r.unsettled, path)
+		switch {
+		case n.Step.Type == definitions.ForEachStep, e.Skipped, e.Error != nil:
+		case e.Exact:
+			r.fates[path] = FateSame
+		default:
+			r.fates[path] = FateReused
+		}
+	}
+}
+
+// keeps says whether what is recorded at a path counts, and whether it does so
+// for the same arguments only.
+func (r *repairer) keeps(path string, n, loop *definitions.Node, e workflows.JournalEntry) (kept, exact bool) {
+	exact = r.changed || r.doubtful[topLevel(path)]
+	switch {
+	case r.again[topLevel(path)] || r.undone[path]:
+		return false, false
+	case e.Error != nil: // a step that continues is done with
+		return !exact && (continues(n) || loop != nil && continues(loop)), false
+	case e.Skipped:
+		return !exact, false
+	case n.Step.Type == definitions.ForEachStep:
+		return !exact && string(e.Result) == "{}", false // unless its time was running
+	case n.Step.Type == definitions.ElicitationStep:
+		return settledGate(n, e.Result), exact
+	}
+	return true, exact
+}
+
+func continues(n *definitions.Node) bool {
+	return n.Step.OnError != nil && n.Step.OnError.Action == definitions.Continue
+}
+
+// settledGate says whether the run went on with an answer: one that let the
+// step fail is asked for again.
+func settledGate(n *definitions.Node, result json.RawMessage) bool {
+	var answer workflows.Answer
+	if json.Unmarshal(result, &answer) != nil {
+		return false
+	}
+	handler := n.Step.OnCancel
+	switch answer.Action {
+	case workflows.Accept:
+		return true
+	case workflows.Decline:
+		handler = n.Step.OnDecline
+	}
+	return continues(n) || handler != nil && handler.Action != "" && handler.Action != definitions.Abort
+}
+
+// give takes the results that the request gives.
+func (r *repairer) give() error {
+	for _, path := range slices.Sorted(maps.Keys(r.req.Results)) {
+		n, _ := r.program.At(path)
+		if n == nil || n.Step.Tool == "" {
+			return fmt.Errorf("run %s has no tool step at %q whose result could be given", r.id, path)
+		}
+		output, err := objectResult(r.req.Results[path])
+		if err != nil {
+			return fmt.Errorf("the result for %s: %w", path, err)
+		}
+		r.journal[path] = workflows.JournalEntry{Result: output, Order: r.nextOrder()}
+		r.fates[path] = FateGiven
+		delete(r.unsettled, path)
+	}
+	return nil
+}
+
+// nextOrder is after that of all entries.
+func (r *repairer) nextOrder() int {
+	last := 0
+	for _, e := range r.journal {
+		last = max(last, e.Order)
+	}
+	return last + 1
+}
+
+// objectResult makes a tool's result of its output.
+func objectResult(output json.RawMessage) (json.RawMessage, error) {
+	v, err := definitions.DecodeValue(output)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := v.(map[string]any); !ok {
+		return nil, errors.New("it must be a JSON object")
+	}
+	encoded, err := definitions.EncodeValue(v)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(workflows.ToolResult{Output: encoded})
+}
+
+// settle takes what is said of calls whose outcome is not known.
+func (r *repairer) settle(plan *RetryPlan) error {
+	for path := range r.req.Unknown {
+		if _, ok := r.unsettled[path]; !ok && compensated(path) == "" && r.fates[path] != FateGiven {
+			return fmt.Errorf("run %s has no call of unknown outcome at %q", r.id, path)
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(r.unsettled)) {
+		u := r.unsettled[path]
+		switch said := r.said(path); said {
+		case workflows.Happened:
+			output, err := objectResult(json.RawMessage("{}"))
+			if err != nil {
+				return err
+			}
+			r.journal[path] = workflows.JournalEntry{Result: output, Order: r.nextOrder()}
+			r.fates[path] = FateGiven
+		case workflows.NotHappened:
+			delete(r.journal, path)
+			r.fates[path] = FateFailed
+		case AskAgain:
+			u.Ask = true
+			r.journal[path] = workflows.JournalEntry{Unsettled: &u}
+			r.fates[path] = FateAsk
+		case "":
+			plan.Unsettled = append(plan.Unsettled, UnsettledCall{Path: path, Unsettled: u})
+		default:
+			return fmt.Errorf("what became of %s: %q is not known; say happened, not_happened or ask", path, said)
+		}
+	}
+	return nil
+}
+
+// describe says what becomes of each step that has begun.
+func (r *repairer) describe(plan *RetryPlan) {
+	for _, path := range slices.Sorted(maps.Keys(r.fates)) {
+		step := RetryStep{Path: path, Fate: r.fates[path]}
+		if n, _ := r.program.At(path); n != nil {
+			step.Tool = n.Step.Tool
+		}
+		if tool, ok := r.record.Input.Tools[step.Tool]; ok {
+			step.Effect = string(cmp.Or(tool.Effect, definitions.Unsafe))
+			executed := step.Fate == FateAgain && !r.undone[path] || step.Fate == FateSame
+			step.Risk = executed && (tool.Effect == "" || tool.Effect == definitions.Unsafe)
+		}
+		plan.Steps = append(plan.Steps, step)
+	}
+}
