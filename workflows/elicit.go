@@ -189,12 +189,17 @@ func (r *run) occurrence(path string) int {
 	}
 	for _, e := range r.state.Elicitations {
 		if e.StepPath == path {
-			_, number, _ := strings.Cut(e.ID[len(path):], "#")
-			n, _ := strconv.Atoi(number)
-			last = max(last, n)
+			last = max(last, e.time())
 		}
 	}
 	return last + 1
+}
+
+// time says how often the step had asked with this elicitation, from 1.
+func (e Elicitation) time() int {
+	_, number, _ := strings.Cut(e.ID[len(e.StepPath):], "#")
+	n, _ := strconv.Atoi(number)
+	return n
 }
 
 // hasAsked says whether an elicitation is in the state of this execution.

@@ -50,7 +50,7 @@ func (r *run) tellJournal() (Record, error) {
 		told.Redo = append(told.Redo, path)
 	}
 	for _, e := range r.state.Elicitations {
-		told.Asked[e.StepPath]++
+		told.Asked[e.StepPath] = max(told.Asked[e.StepPath], e.time())
 	}
 	return told, nil
 }
