@@ -83,6 +83,7 @@ type Broker struct {
 	mu       sync.Mutex
 	perCall  map[string]backends.Credentials // by backend
 	cache    map[store.Key]grant
+	tried    map[store.Key]try
 	deposits func(backend string)
 }
 
@@ -112,6 +113,7 @@ func New(o Options) (*Broker, error) {
 		},
 		perCall:  map[string]backends.Credentials{},
 		cache:    map[store.Key]grant{},
+		tried:    map[store.Key]try{},
 		deposits: func(string) {},
 	}
 	if b.log == nil {
@@ -150,18 +152,19 @@ func (b *Broker) OnDeposit(f func(backend string)) {
 // credentials come from callers, and for those for which a run of the caller
 // waits. What is there already and outlasts the token stays.
 //
-// It gives the backends for which runs waited and have a grant now. Nothing
-// that goes wrong keeps a call from being made: a run that lacks a credential
-// waits for it. The log has the reason.
-func (b *Broker) Deposit(ctx context.Context, who backends.Principal, needed []string) (given []string) {
+// It gives those of these backends that have a grant now (good), and those of
+// the good ones for which runs waited (given). Nothing that goes wrong keeps a
+// call from being made: a run that lacks a credential waits for it. The log has
+// the reason.
+func (b *Broker) Deposit(ctx context.Context, who backends.Principal, needed []string) (good, given []string) {
 	if who.Token == "" || who.Name == "" || !b.anyPerCaller() {
-		return nil
+		return nil, nil
 	}
 	wanted, err := b.grants.Wanted(ctx, who.Name)
 	if err != nil {
 		b.log.Warn("looking for credentials that runs wait for", "error", err)
 	}
-	for _, backend := range union(needed, wanted) {
+	for _, backend := range union(needed, wanted, b.unlisted()) {
 		d, ok := b.perCall[backend].(*delegated)
 		if !ok {
 			continue
@@ -171,11 +174,22 @@ func (b *Broker) Deposit(ctx context.Context, who backends.Principal, needed []s
 			b.log.Info("a credential for a backend could not be had from the token of a request", "backend", backend, "caller", who.Name, "error", err)
 			continue
 		}
+		good = append(good, backend)
 		if waited {
 			given = append(given, backend)
 		}
 	}
-	return given
+	return good, given
+}
+
+// unlisted are the backends whose tools are not known yet for lack of a caller.
+func (b *Broker) unlisted() (names []string) {
+	for backend, c := range b.perCall {
+		if d, ok := c.(*delegated); ok && d.unlisted.Load() {
+			names = append(names, backend)
+		}
+	}
+	return names
 }
 
 func (b *Broker) anyPerCaller() bool {
@@ -187,8 +201,8 @@ func (b *Broker) anyPerCaller() bool {
 	return false
 }
 
-func union(a, b []string) []string {
-	all := slices.Concat(a, b)
+func union(lists ...[]string) []string {
+	all := slices.Concat(lists...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }

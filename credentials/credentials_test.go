@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -102,6 +103,18 @@ func (l *lab) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.said.Write(p)
+}
+
+// deposit gives the backends for which runs waited.
+func (l *lab) deposit(who backends.Principal, needed ...string) []string {
+	l.t.Helper()
+	good, given := l.broker.Deposit(l.t.Context(), who, needed)
+	for _, backend := range given {
+		if !slices.Contains(good, backend) {
+			l.t.Errorf("%s was given and is not good", backend)
+		}
+	}
+	return given
 }
 
 // call calls the backend's tool for a principal.
@@ -387,7 +400,7 @@ func TestTokenExchange(t *testing.T) {
 		return exchanging(l)
 	})
 	l.lacks(run, "there is no credential of the caller", true)
-	if given := l.broker.Deposit(t.Context(), ada("ada-t0ken", time.Hour), []string{"be", "unknown"}); len(given) != 1 || given[0] != "be" {
+	if given := l.deposit(ada("ada-t0ken", time.Hour), "be", "unknown"); len(given) != 1 || given[0] != "be" {
 		t.Errorf("given for %v, want be, for which a run waited", given)
 	}
 	l.must(run, "Bearer got-1")
@@ -400,7 +413,7 @@ func TestTokenExchange(t *testing.T) {
 	if got := l.idp.forms[0]; got.Encode() != want.Encode() {
 		t.Errorf("asked %v, want %v", got, want)
 	}
-	if given := l.broker.Deposit(t.Context(), ada("ada-t0ken", time.Hour), []string{"be"}); given != nil || l.idp.asked() != 1 {
+	if given := l.deposit(ada("ada-t0ken", time.Hour), "be"); given != nil || l.idp.asked() != 1 {
 		t.Errorf("a second request of the caller gave %v, and %d exchanges", given, l.idp.asked())
 	}
 	l.start(exchanging(l)) // another process
@@ -420,7 +433,7 @@ func TestRefreshToken(t *testing.T) {
 		l.backend.accept("Bearer got-1", "Bearer got-2")
 		return exchanging(l)
 	})
-	l.broker.Deposit(t.Context(), ada("ada-t0ken", time.Minute), []string{"be"})
+	l.deposit(ada("ada-t0ken", time.Minute), "be")
 	l.must(run, "Bearer got-1")
 	l.pass(30 * 24 * time.Hour) // the caller's token is long gone
 	l.start(exchanging(l))
@@ -445,7 +458,7 @@ func TestRefreshTokenIsUsedOnce(t *testing.T) {
 		l.backend.accept("Bearer got-1", "Bearer got-2")
 		return exchanging(l)
 	})
-	l.broker.Deposit(t.Context(), ada("ada-t0ken", time.Minute), []string{"be"})
+	l.deposit(ada("ada-t0ken", time.Minute), "be")
 	l.must(run, "Bearer got-1")
 	l.pass(time.Hour)
 	var calls sync.WaitGroup
@@ -471,20 +484,26 @@ func TestRefusedExchange(t *testing.T) {
 		l.backend.accept("Bearer got-1")
 		return exchanging(l)
 	})
-	l.broker.Deposit(t.Context(), ada("ada-t0ken", time.Hour), []string{"be"})
+	l.deposit(ada("ada-t0ken", time.Hour), "be")
 	l.must(run, "Bearer got-1")
 	l.backend.accept("Bearer got-2")
 	l.must(run, "Bearer got-2")
 	l.backend.accept("Bearer got-3")
 	l.lacks(run, "the backend refuses the caller's credential", true)
-	if given := l.broker.Deposit(t.Context(), ada("ada-t0ken", time.Hour), nil); len(given) != 1 {
+	asked := l.idp.asked()
+	if given := l.deposit(ada("ada-t0ken", time.Hour)); given != nil || l.idp.asked() != asked {
+		t.Errorf("the same token is tried again at once")
+	}
+	l.pass(time.Minute)
+	if given := l.deposit(ada("ada-t0ken", time.Hour)); len(given) != 1 {
 		t.Errorf("given for %v, want be", given)
 	}
 	l.must(run, "Bearer got-3")
 	l.idp.answers(refuses(400, "invalid_target"))
 	l.backend.accept()
 	l.lacks(run, "cannot be exchanged: the token endpoint refuses it (invalid_target)", true)
-	if given := l.broker.Deposit(t.Context(), ada("ada-t0ken", time.Hour), nil); given != nil {
+	l.pass(time.Minute)
+	if given := l.deposit(ada("ada-t0ken", time.Hour)); given != nil {
 		t.Errorf("given for %v by a token that cannot be exchanged", given)
 	}
 	l.silent("s3cret", "t0ken", "got-")
@@ -498,7 +517,7 @@ func TestTokenEndpointIsAway(t *testing.T) {
 		l.backend.accept("Bearer got-1")
 		return exchanging(l)
 	})
-	l.broker.Deposit(t.Context(), ada("ada-t0ken", time.Hour), []string{"be"})
+	l.deposit(ada("ada-t0ken", time.Hour), "be")
 	var ce *backends.CallError
 	if err := l.call(run); !errors.As(err, &ce) || ce.Outcome != backends.NotSent {
 		t.Errorf("error %v, want one that passes", err)
@@ -537,7 +556,7 @@ func TestPassThrough(t *testing.T) {
 	})
 	l.must(ada("t0ken-2", time.Hour), "Bearer t0ken-2") // of the request itself
 	l.lacks(run, "there is no credential", true)
-	if given := l.broker.Deposit(t.Context(), ada("t0ken-1", time.Hour), []string{"be"}); len(given) != 1 {
+	if given := l.deposit(ada("t0ken-1", time.Hour), "be"); len(given) != 1 {
 		t.Errorf("given for %v, want be", given)
 	}
 	l.must(run, "Bearer t0ken-1")
@@ -545,10 +564,10 @@ func TestPassThrough(t *testing.T) {
 	l.must(run, "Bearer t0ken-1")
 	l.pass(time.Hour)
 	l.lacks(run, "has expired", true)
-	if given := l.broker.Deposit(t.Context(), ada("t0ken-1", time.Hour), nil); given != nil {
+	if given := l.deposit(ada("t0ken-1", time.Hour)); given != nil {
 		t.Errorf("given for %v by a token that has expired", given)
 	}
-	if given := l.broker.Deposit(t.Context(), ada("t0ken-2", 3*time.Hour), nil); len(given) != 1 {
+	if given := l.deposit(ada("t0ken-2", 3*time.Hour)); len(given) != 1 {
 		t.Errorf("given for %v, want be", given)
 	}
 	l.must(run, "Bearer t0ken-2")
@@ -569,7 +588,7 @@ func TestToolsAreListedForACaller(t *testing.T) {
 		t.Errorf("%d tools are listed without credentials", n)
 	}
 	l.broker.OnDeposit(l.pool.Wake)
-	l.broker.Deposit(t.Context(), ada("ada-t0ken", time.Hour), []string{"be"})
+	l.deposit(ada("ada-t0ken", time.Hour), "be")
 	if !l.pool.WaitReady(t.Context(), patience) {
 		t.Fatalf("the backend is not ready: %+v", l.pool.Status())
 	}

@@ -2,9 +2,11 @@ package credentials
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/perdure/perdure/backends"
@@ -16,6 +18,9 @@ type delegated struct {
 	broker  *Broker
 	backend string
 	Strategy
+	// unlisted says that nobody's credentials were asked for in vain: the tools
+	// cannot be listed.
+	unlisted atomic.Bool
 }
 
 // A grant is what a caller has left for a backend, as it is sealed in the store.
@@ -89,6 +94,7 @@ func (d *delegated) Headers(ctx context.Context, who backends.Principal, refused
 		if err != nil {
 			return nil, err
 		}
+		d.unlisted.Store(!ok)
 		if !ok {
 			return nil, d.missing("no caller has brought a token yet")
 		}
@@ -205,6 +211,9 @@ func (d *delegated) deposit(ctx context.Context, who backends.Principal) (waited
 	if err != nil || !d.wants(was, who) {
 		return false, err
 	}
+	if !d.broker.try(key, who.Token) {
+		return false, errTried
+	}
 	var g grant
 	err = d.broker.grants.Change(ctx, key, func(ctx context.Context, was store.Grant) (store.Grant, error) {
 		if !d.wants(was, who) { // somebody else was faster
@@ -267,7 +276,34 @@ func (d *delegated) fresh(ctx context.Context, g grant, who backends.Principal, 
 	return g, err
 }
 
-// maxCached bounds the grants in memory.
+// tryAgain is after how long a token is tried again that did not help. A client
+// may ask every second whether its run goes on.
+const tryAgain = 30 * time.Second
+
+var errTried = errors.New("the same token was tried a moment ago")
+
+// A try is which token was tried last for a key, and when.
+type try struct {
+	token [sha256.Size]byte
+	at    time.Time
+}
+
+// try reports whether a token is to be tried for a key, and notes that it is.
+func (b *Broker) try(key store.Key, token backends.Secret) bool {
+	now := try{token: sha256.Sum256([]byte(token)), at: b.now()}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if last, ok := b.tried[key]; ok && last.token == now.token && now.at.Sub(last.at) < tryAgain {
+		return false
+	}
+	if len(b.tried) >= maxCached {
+		clear(b.tried)
+	}
+	b.tried[key] = now
+	return true
+}
+
+// maxCached bounds what is in memory of keys.
 const maxCached = 10_000
 
 func (b *Broker) cached(key store.Key) grant {

@@ -48,7 +48,7 @@ func (s *stream) opened(ctx context.Context, e *runs.Elicitation) (answered bool
 		s.add(*e)
 	}
 	if slices.ContainsFunc(s.gates, func(g *gate) bool { return g.ID == e.ID }) {
-		s.progress("waiting for an answer: " + e.Message)
+		s.progress(waitsFor(*e))
 	}
 	return s.ask()
 }
@@ -80,6 +80,7 @@ func (s *stream) add(e runs.Elicitation) {
 		s.g.questions.open(gt.question, s)
 	}
 	s.gates = append(s.gates, gt)
+	s.bringCredentials(e)
 }
 
 // way says how the client is asked about an elicitation. A client that waits

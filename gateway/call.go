@@ -107,6 +107,7 @@ func (g *Gateway) start(ctx context.Context, x *exchange, c *composite) (runs.St
 	if err != nil {
 		return runs.Started{}, err
 	}
+	g.leaveCredentials(ctx, x.who, backendsOf(tools)...)
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	req := runs.StartRequest{ID: g.runID(x), Definition: c.def, Arguments: args, Caller: x.caller, Tools: tools}

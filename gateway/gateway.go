@@ -78,6 +78,9 @@ type Options struct {
 
 	Runs      Runs
 	Catalogue Catalogue
+	// Credentials are told the token of each request. nil = no backend wants
+	// those of callers.
+	Credentials Credentials
 
 	// Key signs what clients carry from one request to the next. Replicas
 	// share it. nil = a random one: then sessions, open questions and request

@@ -222,6 +222,9 @@ func (g *Gateway) sessionOf(w http.ResponseWriter, r *http.Request, who auth.Ide
 }
 
 func (g *Gateway) dispatch(w http.ResponseWriter, r *http.Request, c *client, m *message, p *params, badParams error) {
+	if m.isRequest() {
+		g.leaveCredentials(r.Context(), c.who)
+	}
 	switch {
 	case m.isResponse() && !c.modern:
 		w.WriteHeader(g.replied(r.Context(), c, m))
@@ -309,6 +312,7 @@ func (g *Gateway) resume(w http.ResponseWriter, r *http.Request, c *client, last
 		http.Error(w, "unknown "+mcp.HeaderLastEventID, http.StatusBadRequest)
 		return
 	}
+	g.leaveCredentials(r.Context(), c.who)
 	out := newSink(w, true)
 	x := &exchange{client: c, id: at.ID, params: &params{Name: at.Tool, Meta: meta{ProgressToken: at.Token}}, out: out}
 	defer g.calls.begin(x)()

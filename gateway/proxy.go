@@ -96,6 +96,7 @@ func (p *proxied) call(t backends.Tool) backends.Call {
 		Arguments:      orEmpty(p.x.params.Arguments),
 		IdempotencyKey: p.x.params.Meta.IdempotencyKey,
 		KeyArgument:    t.KeyArgument,
+		Principal:      behalf(p.x.who),
 	}
 	if call.IdempotencyKey == "" {
 		call.KeyArgument = ""

@@ -172,6 +172,8 @@ func adviceFor(e *runs.Error) string {
 		return "Call again only if the user asks for it."
 	case "outcome_unknown":
 		return "It may have taken effect: check before calling again."
+	case "credentials":
+		return "Nothing was executed; call again when the credential is there."
 	case "limit":
 		return "Ask for less at a time."
 	}
@@ -213,7 +215,7 @@ func troubleCode(err error) int {
 // A handle is what a client is given instead of a result that takes longer
 // than it can wait.
 type handle struct {
-	Status      string         `json:"status"` // waiting_for_approval or running
+	Status      string         `json:"status"` // waiting_for_approval, needs_credentials or running
 	RunID       runs.RunID     `json:"runId"`
 	Tool        string         `json:"tool"`
 	ApprovalURL string         `json:"approvalUrl,omitempty"`
@@ -235,6 +237,7 @@ type nextCall struct {
 
 const (
 	statusWaiting = "waiting_for_approval"
+	statusNeeds   = "needs_credentials"
 	statusRunning = "running"
 )
 
@@ -246,14 +249,19 @@ func (g *Gateway) pending(id runs.RunID, open []runs.Elicitation, running []stri
 		h.Next = &nextCall{Tool: awaitTool, Arguments: map[string]any{"runId": id}}
 	}
 	for _, e := range open {
-		h.Status = statusWaiting
+		switch {
+		case e.Kind != runs.Credentials:
+			h.Status = statusWaiting
+		case h.Status == statusRunning:
+			h.Status = statusNeeds
+		}
 		q := openQuestion{StepID: e.StepID, Message: e.Message}
 		if !e.Expires.IsZero() {
 			q.Expires = &e.Expires
 		}
 		h.Questions = append(h.Questions, q)
 	}
-	if len(open) > 0 && g.opts.RunURL != nil {
+	if h.Status == statusWaiting && g.opts.RunURL != nil {
 		h.ApprovalURL = g.opts.RunURL(id)
 	}
 	return h
@@ -274,7 +282,14 @@ func (h *handle) result(fits func(json.RawMessage) bool) *result {
 func (h *handle) advice() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Not finished yet, and not an error: run %s of %s goes on", h.RunID, h.Tool)
-	if h.Status == statusWaiting {
+	switch h.Status {
+	case statusNeeds:
+		b.WriteString(" and waits for a credential, without which a step cannot be taken.")
+		for _, q := range h.Questions {
+			fmt.Fprintf(&b, " Needed is: %q.", q.Message)
+		}
+		b.WriteString(" You cannot give it yourself. Tell the user, who may have to sign in again.")
+	case statusWaiting:
 		b.WriteString(" and waits for a person's answer.")
 		for _, q := range h.Questions {
 			fmt.Fprintf(&b, " Asked is: %q.", q.Message)
@@ -285,7 +300,7 @@ func (h *handle) advice() string {
 		} else {
 			fmt.Fprintf(&b, " to answer it, for example with: perdure runs answer %s --accept.", h.RunID)
 		}
-	} else {
+	default:
 		b.WriteString(".")
 	}
 	if h.Next != nil {
@@ -305,6 +320,8 @@ func callFailed(t backends.Tool, err error) *result {
 	switch {
 	case !errors.As(err, &failed):
 		e.Code, e.Category, e.Message = "internal", "internal", "internal error"
+	case failed.Outcome == backends.CredentialsNeeded:
+		e.Code, e.Category, e.Retryable = "credentials_needed", "credentials", true
 	case failed.Outcome == backends.NotSent:
 		e.Code, e.Retryable = "not_sent", true
 		e.Message += "; it was not executed"

@@ -38,7 +38,8 @@ type stream struct {
 	done    int
 	total   int
 	lookout *lookout
-	late    bool // patience has run out
+	late    bool            // patience has run out
+	brought map[string]bool // backends for which the request's token was tried
 }
 
 // render answers a call from the events of a run.
@@ -327,7 +328,7 @@ func (s *stream) keepAlive(quiet bool) {
 func (s *stream) status() string {
 	switch {
 	case len(s.gates) > 0:
-		return "waiting for an answer: " + s.gates[0].Message
+		return waitsFor(s.gates[0].Elicitation)
 	case len(s.running) > 0:
 		return "running: " + strings.Join(slices.Sorted(maps.Keys(s.running)), ", ")
 	}

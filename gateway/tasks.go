@@ -277,8 +277,8 @@ func (g *Gateway) inputs(x *exchange, run *runs.Run) (ask []input, wait string) 
 		}
 	}
 	if len(s.gates) > 0 {
-		wait = "waiting for an answer: " + s.gates[0].Message
-		if len(ask) == 0 && g.opts.RunURL != nil {
+		wait = waitsFor(s.gates[0].Elicitation)
+		if len(ask) == 0 && s.gates[0].Kind != runs.Credentials && g.opts.RunURL != nil {
 			wait += " (to be given at " + g.opts.RunURL(run.ID) + ")"
 		}
 	}

@@ -80,6 +80,7 @@ func (s *service) newGateway(o gatewayOptions) (*gateway.Gateway, error) {
 		Version:        programVersion(),
 		Runs:           preparedRuns{runs.New(runs.Config{Client: s.opts.Temporal, Namespace: s.opts.Namespace, Logger: s.opts.Logger}), s.prepared},
 		Catalogue:      s.pool,
+		Credentials:    s.credentials,
 		Key:            o.Keys.signing,
 		RetiredKeys:    o.Keys.retired,
 		Patience:       o.Patience,
