@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -110,43 +109,8 @@ func (g *Gateway) start(ctx context.Context, x *exchange, c *composite) (runs.St
 	g.leaveCredentials(ctx, x.who, backendsOf(tools)...)
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	req := runs.StartRequest{ID: g.runID(x), Definition: c.def, Arguments: args, Caller: x.caller, Tools: tools}
-	started, err := g.opts.Runs.Start(ctx, req)
-	if err != nil || !started.Attached {
-		return started, err
-	}
-	return g.attach(ctx, x, req, started)
-}
-
-// attach makes sure that a run which was there already is that of the same
-// call, and not of another one for which the client used the same id.
-func (g *Gateway) attach(ctx context.Context, x *exchange, req runs.StartRequest, started runs.Started) (runs.Started, error) {
-	run, err := g.opts.Runs.Show(ctx, started.ID)
-	if err != nil {
-		return started, err
-	}
-	switch {
-	case run.Caller == x.caller.Subject && sameJSON(run.Arguments, req.Arguments):
-		return started, nil
-	case x.params.Meta.IdempotencyKey != "":
-		return started, errKeyReused
-	}
-	req.ID = ""
-	return g.opts.Runs.Start(ctx, req)
-}
-
-func sameJSON(a, b json.RawMessage) bool {
-	x, errX := canonical(a)
-	y, errY := canonical(b)
-	return errX == nil && errY == nil && bytes.Equal(x, y)
-}
-
-func canonical(raw json.RawMessage) (json.RawMessage, error) {
-	v, err := definitions.DecodeValue(orEmpty(raw))
-	if err != nil {
-		return nil, err
-	}
-	return definitions.EncodeValue(v)
+	req := runs.StartRequest{Definition: c.def, Arguments: args, Caller: x.caller, Tools: tools}
+	return g.startOrAttach(ctx, x, req)
 }
 
 // snapshot is what is known now of the tools that a definition uses.
@@ -172,23 +136,6 @@ var (
 	errToolGone  = errors.New("no backend offers it at the moment")
 	errKeyReused = errors.New("the idempotency key was used before for a call with other arguments: use a new key")
 )
-
-// runID is the ID of the run that a call stands for: the same one when the
-// call is repeated by key or by the transport. "" = a new one.
-func (g *Gateway) runID(x *exchange) runs.RunID {
-	switch {
-	case x.params.Meta.IdempotencyKey != "":
-		return derivedID(x.params.Name, "key", x.principal, x.params.Meta.IdempotencyKey)
-	case x.session != nil:
-		return g.sessionRunID(x.params.Name, x.client, x.id)
-	}
-	return ""
-}
-
-// sessionRunID is the ID of the run that a request of a session started.
-func (g *Gateway) sessionRunID(tool string, c *client, request json.RawMessage) runs.RunID {
-	return derivedID(tool, "session", c.principal, c.scope, string(request))
-}
 
 // nextRound goes on with a call whose client was asked something by
 // input_required: it takes the answers and renders what follows.

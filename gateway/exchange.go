@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -168,7 +169,7 @@ func callKey(scope string, id json.RawMessage) string { return scope + " " + str
 
 // cancelled takes notifications/cancelled of a client that has a session. The
 // call may be on another replica, or its stream may have broken: what it
-// started is then found by the ID that it was given.
+// started is then found by the ID that it was given, or by the request.
 func (g *Gateway) cancelled(ctx context.Context, c *client, p *params) {
 	if isNull(p.RequestID) || len(p.RequestID) > maxID {
 		return
@@ -185,6 +186,32 @@ func (g *Gateway) cancelled(ctx context.Context, c *client, p *params) {
 	defer done()
 	for _, name := range g.listing.Load().compositeNames() {
 		if g.opts.Runs.Cancel(ctx, g.sessionRunID(name, c, p.RequestID), cancelReason) == nil {
+			return
+		}
+	}
+	go g.cancelByRequest(context.WithoutCancel(ctx), requestName(c, p.RequestID))
+}
+
+// cancelLooks are when the index is asked for the run of a request, which it may
+// not know yet.
+var cancelLooks = []time.Duration{0, 200 * time.Millisecond, time.Second, 2 * time.Second}
+
+// cancelByRequest cancels the run that a request waits for, if there is one.
+func (g *Gateway) cancelByRequest(ctx context.Context, request string) {
+	ctx, done := detached(ctx)
+	defer done()
+	for _, pause := range cancelLooks {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+		found, err := g.opts.Runs.List(ctx, runs.Filter{Request: request, Limit: 1})
+		if err != nil {
+			g.log.Warn("looking for the run of a cancelled request", "error", err)
+		}
+		if len(found) > 0 {
+			g.cancelRun(ctx, found[0].ID)
 			return
 		}
 	}

@@ -31,6 +31,7 @@ type fakeRuns struct {
 
 	startErr func() error // before every Start
 	getErr   func() error // before every Get
+	late     bool         // List knows of nothing yet
 	ctx      context.Context
 
 	mu     sync.Mutex
@@ -109,7 +110,7 @@ func (f *fakeRuns) Start(_ context.Context, req runs.StartRequest) (runs.Started
 			return
 		}
 		f.runs[started.ID] = &fakeRun{req: req, run: runs.Run{ID: started.ID, Tool: req.Definition.Name,
-			Status: "running", Caller: req.Caller.Subject, Started: time.Now()}}
+			Status: "running", Caller: req.Caller.Subject, Started: time.Now(), Request: req.Request}}
 		p := &play{f: f, id: started.ID, total: len(req.Definition.Steps)}
 		go f.plays[req.Definition.Name](p)
 	})
@@ -241,12 +242,22 @@ func (f *fakeRuns) List(_ context.Context, filter runs.Filter) ([]runs.Run, erro
 	defer f.mu.Unlock()
 	var found []runs.Run
 	for _, r := range f.runs {
-		if r.run.Caller == filter.Caller && (filter.Tool == "" || r.run.Tool == filter.Tool) {
+		if r.matches(filter) && !f.late {
 			found = append(found, r.run)
 		}
 	}
 	slices.SortFunc(found, func(a, b runs.Run) int { return b.Started.Compare(a.Started) })
 	return found, nil
+}
+
+func (r *fakeRun) matches(f runs.Filter) bool {
+	is := func(want, have string) bool { return want == "" || want == have }
+	return is(f.Caller, r.run.Caller) && is(f.Tool, r.run.Tool) && is(f.Call, r.req.Call) && is(f.Request, r.run.Request)
+}
+
+func (f *fakeRuns) Attach(_ context.Context, id runs.RunID, request string) error {
+	f.change(func() { f.runs[id].run.Request = request })
+	return nil
 }
 
 func (f *fakeRuns) Result(_ context.Context, id runs.RunID) (*runs.Outcome, error) {

@@ -53,6 +53,7 @@ type Runs interface {
 	Get(ctx context.Context, id runs.RunID) (*runs.Run, error)
 	Show(ctx context.Context, id runs.RunID) (*runs.Detail, error)
 	Answer(ctx context.Context, id runs.RunID, answer runs.Answer) (runs.Decision, error)
+	Attach(ctx context.Context, id runs.RunID, request string) error
 	Asked(ctx context.Context, id runs.RunID, elicitation string, asking runs.Asking) error
 	Cancel(ctx context.Context, id runs.RunID, reason string) error
 	Result(ctx context.Context, id runs.RunID) (*runs.Outcome, error)
@@ -112,6 +113,11 @@ type Options struct {
 	// Retention is how long runs are kept after their end: clients of tasks are
 	// told. 0 = not known.
 	Retention time.Duration
+	// ReattachWindow is for how long after its start a run is given to a caller
+	// who repeats its call, with the same tool and arguments, while the first one
+	// is still under way. 0 = a repeated call is another run, unless it has the
+	// same key.
+	ReattachWindow time.Duration
 	// KeepAlive is the longest time without a message on a stream. 0 = 15 s.
 	KeepAlive time.Duration
 	// ReaskAfter is how long a resumed stream waits for the answer to a

@@ -195,3 +195,27 @@ func wants(run *Run, elicitation, question string) bool {
 	}
 	return false
 }
+
+// maxAttachable is the length of the history, in events, from which on a run
+// takes no note of requests any more: a client that repeats its call for days
+// must not fill it.
+const maxAttachable = 5_000
+
+// Attach has a run be found by the name of a request that waits for it, instead
+// of the name that it had. It returns before the run has taken note, and does
+// nothing for a run that has ended.
+func (c *Client) Attach(ctx context.Context, id RunID, request string) error {
+	d, err := c.describe(ctx, id)
+	if err != nil {
+		return failure(ctx, "reading", id, err)
+	}
+	info := d.WorkflowExecutionInfo
+	if info.CloseTime != nil || info.HistoryLength >= maxAttachable || c.run(info).Request == request {
+		return nil
+	}
+	err = c.temporal.SignalWorkflow(ctx, string(id), "", workflows.AttachSignal, workflows.Attached{Request: request})
+	if err != nil {
+		return failure(ctx, "signalling", id, err)
+	}
+	return nil
+}

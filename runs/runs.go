@@ -76,7 +76,12 @@ const (
 type StartRequest struct {
 	// ID of the run, NAME/SUFFIX. "" = a new one. An ID that already exists
 	// attaches to that run, running or finished.
-	ID         RunID
+	ID RunID
+	// Call and Request are names by which List finds the run: of what was called,
+	// and of the request that waits for it. Without a space, at most 255 bytes;
+	// "" = none.
+	Call, Request string
+
 	Definition *definitions.Definition
 	Arguments  json.RawMessage // validated, defaults applied
 	Caller     Caller
@@ -98,6 +103,7 @@ type Run struct {
 	Caller       string        `json:"caller"`
 	Started      time.Time     `json:"started"`
 	Closed       *time.Time    `json:"closed,omitempty"`
+	Request      string        `json:"-"`                    // that waits for it, as StartRequest or Attach has named it
 	Cancelling   bool          `json:"cancelling,omitempty"` // somebody has asked to cancel it; lists do not tell
 	Elicitations []Elicitation `json:"elicitations,omitempty"`
 }
@@ -201,6 +207,8 @@ type Decision struct {
 
 // A Filter selects runs. The zero value selects all.
 type Filter struct {
+	Call    string // name that StartRequest gave
+	Request string // name that StartRequest or Attach gave
 	Tool    string
 	Status  Status
 	Caller  string

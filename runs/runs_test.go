@@ -683,3 +683,50 @@ func TestAsked(t *testing.T) {
 		t.Errorf("after the last comes %+v", after[0])
 	}
 }
+
+// Runs are found by what was called and by the request that waits for them; the
+// one that joined last counts.
+func TestFindByCallAndRequest(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	req := request(t, gated)
+	req.Call, req.Request = "call-"+t.Name(), "first-"+t.Name()
+	id := start(t, c, req)
+	find := func(f runs.Filter) runs.RunID {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+			if found, err := c.List(t.Context(), f); err != nil {
+				t.Fatal(err)
+			} else if len(found) == 1 {
+				return found[0].ID
+			}
+		}
+		t.Fatalf("nothing is found by %+v", f)
+		return ""
+	}
+	if got := find(runs.Filter{Call: req.Call}); got != id {
+		t.Errorf("found %s by call, want %s", got, id)
+	}
+	if got := find(runs.Filter{Request: req.Request}); got != id {
+		t.Errorf("found %s by request, want %s", got, id)
+	}
+	for range 2 {
+		if err := c.Attach(t.Context(), id, "second-"+t.Name()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := find(runs.Filter{Request: "second-" + t.Name()}); got != id {
+		t.Errorf("found %s by the second request, want %s", got, id)
+	}
+	answer(t, c, id, runs.Answer{ElicitationID: "ask#1", Action: "decline", By: "bob"})
+	followTo(t, c, id, 0, runs.EventDone)
+	if err := c.Attach(t.Context(), id, "third"); err != nil {
+		t.Errorf("joining what has ended: %v", err)
+	}
+	if run, err := c.Get(t.Context(), id); err != nil || run.Request != "second-"+t.Name() {
+		t.Errorf("got %+v, %v", run, err)
+	}
+	if err := c.Attach(t.Context(), "publish/none", "x"); !errors.Is(err, runs.ErrNotFound) {
+		t.Errorf("joining an unknown run: %v", err)
+	}
+}

@@ -45,6 +45,7 @@ func (c *Client) run(info *workflowpb.WorkflowExecutionInfo) Run {
 		Tool:    c.attribute(info, workflows.AttrTool),
 		Version: c.attribute(info, workflows.AttrVersion),
 		Caller:  c.attribute(info, workflows.AttrCaller),
+		Request: c.attribute(info, workflows.AttrRequest),
 		Started: info.StartTime.AsTime(),
 	}
 	if info.CloseTime != nil && info.Status != enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {

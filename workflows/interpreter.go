@@ -142,6 +142,7 @@ func (r *run) execute(ctx workflow.Context) (*RunResult, error) {
 	r.keepTime(ctx)
 	r.receiveAnswers(ctx)
 	r.receiveAskings(ctx)
+	r.receiveRequests(ctx)
 
 	left := len(r.program.Steps)
 	for _, n := range r.program.Steps {

@@ -19,6 +19,7 @@ const (
 	TaskQueue     = "perdure"
 	AnswerSignal  = "elicitation-answer"
 	AskedSignal   = "elicitation-asked"
+	AttachSignal  = "request-attached"
 	MemoState     = "perdure"        // memo field that holds a State
 	MemoRepair    = "perdure-repair" // memo field of a repaired run that holds a Repair without its maps
 	CallToolName  = "CallTool"
@@ -31,6 +32,8 @@ const (
 	AttrVersion = "PerdureVersion"
 	AttrStatus  = "PerdureStatus" // a Status
 	AttrCaller  = "PerdureCaller"
+	AttrCall    = "PerdureCall"    // what was called by whom with which arguments, where a repeated call shall find the run
+	AttrRequest = "PerdureRequest" // the request that waits for the run, where the run's ID does not tell
 	AttrWaiting = "PerdureWaiting" // what the run waits for: approval, compensation, reconciliation, credentials; unset = nothing
 )
 

@@ -16,10 +16,11 @@ import (
 
 // gatewayFlags say how clients are served.
 type gatewayFlags struct {
-	PublicURL     webURL        `help:"URL at which clients and people reach this server, without /mcp, e.g. https://tools.example.com. Default: where it listens." placeholder:"URL"`
-	AllowedOrigin []webURL      `help:"Origin of web pages that may send requests, e.g. https://chat.example.com. Repeatable." placeholder:"ORIGIN" sep:"none"`
-	CallPatience  time.Duration `help:"How long a call blocks for a client that cannot be asked questions; 0 = for ever." default:"50s"`
-	NoRunTools    bool          `help:"Leave out the tools with which a model waits for its runs, lists and cancels them."`
+	PublicURL      webURL        `help:"URL at which clients and people reach this server, without /mcp, e.g. https://tools.example.com. Default: where it listens." placeholder:"URL"`
+	AllowedOrigin  []webURL      `help:"Origin of web pages that may send requests, e.g. https://chat.example.com. Repeatable." placeholder:"ORIGIN" sep:"none"`
+	CallPatience   time.Duration `help:"How long a call blocks for a client that cannot be asked questions; 0 = for ever." default:"50s"`
+	ReattachWindow time.Duration `help:"For how long after its start a run is given to a caller who calls the same with the same arguments while it is under way; 0 = each call without a key is a run of its own." default:"0s"`
+	NoRunTools     bool          `help:"Leave out the tools with which a model waits for its runs, lists and cancels them."`
 }
 
 // A webURL is an address of a web site, without a slash at its end; "" = not
@@ -49,7 +50,7 @@ func (w webURL) origin() string {
 func (f *gatewayFlags) options(listens string, keys keys) *gatewayOptions {
 	return &gatewayOptions{
 		Keys: keys, PublicURL: cmp.Or(f.PublicURL, webURL("http://"+listens)), AllowedOrigins: f.AllowedOrigin,
-		Patience: callPatience(f.CallPatience), NoRunTools: f.NoRunTools,
+		Patience: callPatience(f.CallPatience), ReattachWindow: f.ReattachWindow, NoRunTools: f.NoRunTools,
 	}
 }
 
@@ -66,6 +67,7 @@ type gatewayOptions struct {
 	PublicURL      webURL
 	AllowedOrigins []webURL
 	Patience       time.Duration
+	ReattachWindow time.Duration
 	NoRunTools     bool
 	Retention      time.Duration // of closed runs; 0 = not known
 }
@@ -84,6 +86,7 @@ func (s *service) newGateway(o gatewayOptions) (*gateway.Gateway, error) {
 		Key:            o.Keys.signing,
 		RetiredKeys:    o.Keys.retired,
 		Patience:       o.Patience,
+		ReattachWindow: o.ReattachWindow,
 		NoRunTools:     o.NoRunTools,
 		Retention:      o.Retention,
 		AllowedOrigins: origins,
