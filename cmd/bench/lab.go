@@ -88,6 +88,11 @@ func (l *lab) serve(ctx context.Context, perdure, name, config string) error {
 		return err
 	}
 	l.urls[name] = "http://" + address + "/mcp"
+	return awaitReady(ctx, address)
+}
+
+// awaitReady waits until a server takes calls.
+func awaitReady(ctx context.Context, address string) error {
 	for range 600 {
 		if resp, err := http.Get("http://" + address + "/readyz"); err == nil {
 			_ = resp.Body.Close()

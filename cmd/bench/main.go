@@ -8,6 +8,10 @@
 // default, once with the reading tools declared read. The bare workflows call
 // activities that do nothing, against an embedded server tuned alike: what
 // they take is Temporal's share. One table in Markdown comes out.
+//
+//	go run ./cmd/bench -perdure bin/perdure -waiting 1000
+//
+// measures what calls cost a gateway that wait for a person.
 package main
 
 import (
@@ -57,11 +61,18 @@ func main() {
 	load := flag.String("load", "../shared/conformance", "where the load client and its backend are")
 	callers := flag.Int("c", 16, "concurrent callers")
 	d := flag.Duration("d", 8*time.Second, "how long they call, for each shape")
+	waiting := flag.Int("waiting", 0, "measure instead what so many calls cost a gateway that wait for a person")
 	only := flag.String("only", "", "measure this shape only")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *perdure, *load, *only, *callers, *d); err != nil {
+	err := error(nil)
+	if *waiting > 0 {
+		err = measureWaiting(ctx, *perdure, *waiting)
+	} else {
+		err = run(ctx, *perdure, *load, *only, *callers, *d)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
