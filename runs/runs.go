@@ -56,11 +56,12 @@ const (
 	Cancelled = workflows.Cancelled
 )
 
-// Kinds of elicitations. A Question is put to callers, a Reconciliation to
-// operators; Credentials wait for a credential that a request of the caller may
-// bring.
+// Kinds of elicitations. A Question is put to callers, a Compensation and a
+// Reconciliation to operators; Credentials wait for a credential that a request
+// of the caller may bring.
 const (
 	Question       = workflows.Question
+	Compensation   = workflows.Compensation
 	Reconciliation = workflows.Reconciliation
 	Credentials    = workflows.Credentials
 )

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/devserver"
+	"github.com/perdure/perdure/gateway/inbox"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -256,6 +258,7 @@ func banner(c *console, dev devFile, found *loaded, stdio bool) {
 	fmt.Fprintf(out, `%s is ready: %s of %s
 
   MCP endpoint  %s
+  Approvals     %s
   Web UI        %s
   try           perdure %s
 
@@ -263,7 +266,7 @@ func banner(c *console, dev devFile, found *loaded, stdio bool) {
   {"mcpServers": {"perdure": {"type": "http", "url": %q}}}
 
 `, mark(bold, "perdure"), plural(len(found.Definitions), "composite tool"), plural(len(found.Backends), "backend"),
-		mark(green, dev.MCP), cmp.Or(dev.UI, "off"), toTry(found), dev.MCP)
+		mark(green, dev.MCP), strings.TrimSuffix(dev.MCP, endpoint)+inbox.Prefix, cmp.Or(dev.UI, "off"), toTry(found), dev.MCP)
 }
 
 // toTry is a command that shows something: a call of the first composite tool,

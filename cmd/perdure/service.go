@@ -32,6 +32,8 @@ type service struct {
 	gateway     *gateway.Gateway // nil in a process that is only a worker
 	worker      worker.Worker    // nil in a process that is only a gateway
 
+	approvals http.Handler // the page beside the gateway; nil without one
+
 	opened   chan struct{} // closed when requests are served: every backend was tried once
 	prepared chan struct{} // closed when Temporal answers and has what runs need
 	started  atomic.Bool   // every part is up
@@ -66,7 +68,7 @@ func newService(o serviceOptions) (*service, error) {
 	}
 	s := &service{opts: o, pool: pool, credentials: broker, opened: make(chan struct{}), prepared: make(chan struct{})}
 	if o.Gateway != nil {
-		if s.gateway, err = s.newGateway(*o.Gateway); err != nil {
+		if err = s.newGateway(*o.Gateway); err != nil {
 			return nil, err
 		}
 	}

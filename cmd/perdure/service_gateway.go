@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/gateway/inbox"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -72,15 +73,23 @@ type gatewayOptions struct {
 	Retention      time.Duration // of closed runs; 0 = not known
 }
 
-func (s *service) newGateway(o gatewayOptions) (*gateway.Gateway, error) {
+// newGateway makes what clients and people reach: the gateway, and the page on
+// which people answer.
+func (s *service) newGateway(o gatewayOptions) (err error) {
+	all := runs.New(runs.Config{Client: s.opts.Temporal, Namespace: s.opts.Namespace, Logger: s.opts.Logger})
+	page, err := s.newApprovals(o, all)
+	if err != nil {
+		return err
+	}
+	s.approvals = page.handler
 	origins := []string{o.PublicURL.origin()}
 	for _, allowed := range o.AllowedOrigins {
 		origins = append(origins, allowed.origin())
 	}
-	return gateway.New(gateway.Options{
+	s.gateway, err = gateway.New(gateway.Options{
 		Name:           s.opts.Loaded.Name,
 		Version:        programVersion(),
-		Runs:           preparedRuns{runs.New(runs.Config{Client: s.opts.Temporal, Namespace: s.opts.Namespace, Logger: s.opts.Logger}), s.prepared},
+		Runs:           preparedRuns{all, s.prepared},
 		Catalogue:      s.pool,
 		Credentials:    s.credentials,
 		Key:            o.Keys.signing,
@@ -90,8 +99,10 @@ func (s *service) newGateway(o gatewayOptions) (*gateway.Gateway, error) {
 		NoRunTools:     o.NoRunTools,
 		Retention:      o.Retention,
 		AllowedOrigins: origins,
+		RunURL:         page.url,
 		Logger:         s.opts.Logger,
 	})
+	return err
 }
 
 // preparedRuns start no run before Temporal has what runs need.
@@ -116,6 +127,8 @@ func (s *service) clients() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", s.health())
 	mux.Handle(endpoint, s.whenOpen(s.gateway.Handler()))
+	mux.Handle(inbox.Prefix, s.approvals)
+	mux.Handle(inbox.Prefix+"/", s.approvals)
 	return mux
 }
 

@@ -15,7 +15,7 @@ import (
 func loopbackUser(r *http.Request) (Identity, error) {
 	const advice = "only browsers on the machine of the server are let in, under the name localhost or 127.0.0.1; to let in others, configure incomingAuth"
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if local == nil || !onLoopback(local.String()) || !onLoopback(r.RemoteAddr) || !onLoopback(r.Host) {
+	if local == nil || !OnLoopback(local.String()) || !OnLoopback(r.RemoteAddr) || !OnLoopback(r.Host) {
 		return Identity{}, errors.New(advice)
 	}
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip"} {
@@ -24,15 +24,15 @@ func loopbackUser(r *http.Request) (Identity, error) {
 		}
 	}
 	if origin := r.Header.Get("Origin"); origin != "" {
-		if u, err := url.Parse(origin); err != nil || !onLoopback(u.Host) {
+		if u, err := url.Parse(origin); err != nil || !OnLoopback(u.Host) {
 			return Identity{}, errors.New(advice + "; this request came from another site")
 		}
 	}
 	return Identity{Subject: Anonymous}, nil
 }
 
-// onLoopback takes a host with or without a port.
-func onLoopback(address string) bool {
+// OnLoopback reports whether a host, with or without a port, is this machine.
+func OnLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		host = strings.Trim(address, "[]")

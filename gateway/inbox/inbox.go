@@ -172,8 +172,8 @@ const unavailable = "Runs cannot be reached at the moment."
 
 func object(run *runs.Run) auth.Object { return auth.Object{Tool: run.Tool, Owner: run.Caller} }
 
-// mayAnswer says whether a question is for the visitor. What became of a step
-// that could not be undone is for operators to say.
+// mayAnswer says whether a question is for the visitor. What is not put to the
+// caller of a run is for its operators.
 func (in *inbox) mayAnswer(who auth.Identity, run *runs.Run, e runs.Elicitation) bool {
 	if e.Kind != runs.Question {
 		return in.Policy.May(who, auth.Repair, object(run))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/perdure/perdure/gateway/inbox"
 	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/workflows"
 )
 
 const everyField = `{"type":"object","properties":{
@@ -227,7 +228,7 @@ func TestWhoMayAnswer(t *testing.T) {
 	has(t, page, "It has been undone by hand", "Try to undo it again", "Leave it as it is", "waits for somebody else")
 	hasNot(t, page, "Accept</button>")
 	_, page = olga.get("/approvals")
-	has(t, page, "could not undo a step", "called by alice")
+	has(t, page, "a step could not be undone", "called by alice")
 	hasNot(t, page, "Deploy?")
 
 	form := carol.form("deploy/1", "ask#1", "accept")
@@ -242,6 +243,27 @@ func TestWhoMayAnswer(t *testing.T) {
 	}
 	if taken := w.runs.taken(); len(taken) != 1 || taken[0].By != "olga" || taken[0].Action != "decline" {
 		t.Errorf("taken: %+v", taken)
+	}
+}
+
+// TestOtherQuestions: what is asked of operators says what its answers mean.
+func TestOtherQuestions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	unsettled := gate("pay/reconciliation#1", "Was it?", `{"type":"object","properties":{"outcome":{"oneOf":[{"const":"happened","title":"It was executed"}]}},"required":["outcome"]}`)
+	unsettled.Kind, unsettled.Call = runs.Reconciliation, &workflows.ParkedCall{Tool: "bank_pay", Key: "the key", Arguments: json.RawMessage(`{"cents":9007199254740993}`), Sent: time.Now()}
+	wanting := gate("pay/credentials#1", "The bank wants a token.", "")
+	wanting.Kind = runs.Credentials
+	w.runs.add(run("deploy/1", "alice", unsettled, wanting))
+	b := w.open("olga")
+	_, page := b.get("/approvals/deploy/1")
+	has(t, page, "bank_pay", "the key", `&#34;cents&#34;: 9007199254740993`, "Go on with that", "It was executed", "It is there, go on", "Let the step fail")
+	hasNot(t, page, `value="cancel"`)
+	if status, page := b.answer("deploy/1", "pay/reconciliation#1", "accept", url.Values{"outcome": {"0"}}); status != http.StatusOK {
+		t.Errorf("HTTP %d %s", status, page)
+	}
+	if got := string(w.runs.taken()[0].Content); got != `{"outcome":"happened"}` {
+		t.Errorf("answered %s", got)
 	}
 }
 

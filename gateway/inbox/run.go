@@ -28,7 +28,8 @@ type question struct {
 	Caller  string
 	Step    string
 	Message string
-	Repair  bool // about a step that could not be undone
+	Words   wording
+	Call    *parkedCall // that it is about; nil = none
 	Opened  moment
 	Expires moment
 	Became  string // of one that is not open any more
@@ -44,7 +45,7 @@ type question struct {
 func (in *inbox) question(who auth.Identity, run *runs.Run, e runs.Elicitation) question {
 	return question{
 		ID: e.ID, Tool: run.Tool, Run: run.ID, Caller: person(who, run.Caller),
-		Step: e.StepPath, Message: e.Message, Repair: e.Kind != runs.Question,
+		Step: e.StepPath, Message: e.Message, Words: words(e.Kind), Call: in.parkedCall(e),
 		Opened: in.moment(e.Opened), Expires: in.moment(e.Expires), Became: became(who, e),
 	}
 }
@@ -56,6 +57,41 @@ func (q question) Excerpt() string {
 		text = strings.ToValidUTF8(text[:maxExcerpt], "") + "…"
 	}
 	return text
+}
+
+// A wording says what the answers to a kind of question mean; an answer without
+// words is not offered.
+type wording struct {
+	About                   string // whom or what it is for; "" = as everybody expects
+	Accept, Decline, Cancel string
+	Hint                    string
+}
+
+func words(kind runs.ElicitationKind) wording {
+	switch kind {
+	case runs.Compensation:
+		return wording{About: "a step could not be undone", Accept: "It has been undone by hand", Decline: "Try to undo it again", Cancel: "Leave it as it is"}
+	case runs.Reconciliation:
+		return wording{About: "a call may or may not have been executed", Accept: "Go on with that", Decline: "Let the step fail"}
+	case runs.Credentials:
+		return wording{About: "a backend wants a credential", Accept: "It is there, go on", Decline: "Let the step fail",
+			Hint: "The run looks from time to time by itself whether the credential is there."}
+	}
+	return wording{Accept: "Accept", Decline: "Decline", Cancel: "Cancel the question",
+		Hint: "To decline is to say no. To cancel is to leave the question without an answer; it is not asked again."}
+}
+
+// A parkedCall is the call about which a run asks.
+type parkedCall struct {
+	Tool, Key, Arguments string
+	Sent                 moment
+}
+
+func (in *inbox) parkedCall(e runs.Elicitation) *parkedCall {
+	if e.Call == nil {
+		return nil
+	}
+	return &parkedCall{Tool: e.Call.Tool, Key: e.Call.Key, Arguments: pretty(e.Call.Arguments), Sent: in.moment(e.Call.Sent)}
 }
 
 // At puts a question into its place on the page.
@@ -319,6 +355,12 @@ func (m moment) Distance() string {
 }
 
 func span(d time.Duration) string {
+	switch { // 23 hours and 59.5 minutes are a day
+	case d > 24*time.Hour:
+		d = d.Round(time.Hour)
+	case d > time.Hour:
+		d = d.Round(time.Minute)
+	}
 	for _, unit := range []struct {
 		name string
 		size time.Duration

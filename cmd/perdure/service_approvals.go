@@ -1,0 +1,44 @@
+package main
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/gateway/inbox"
+	"github.com/perdure/perdure/runs"
+)
+
+// An approvalsPage is where people answer with a browser.
+type approvalsPage struct {
+	handler http.Handler
+	url     func(runs.RunID) string // of a run; nil = nobody could open it
+}
+
+func (s *service) newApprovals(o gatewayOptions, all *runs.Client) (approvalsPage, error) {
+	login, err := auth.NewLogin(auth.LoginOptions{
+		PublicURL: string(o.PublicURL), Path: inbox.Prefix,
+		Key: o.Keys.signing, RetiredKeys: o.Keys.retired, Logger: s.opts.Logger,
+	})
+	if err != nil {
+		return approvalsPage{}, err
+	}
+	handler, err := inbox.New(inbox.Options{
+		Runs: all, Login: login, Key: o.Keys.signing, RetiredKeys: o.Keys.retired,
+		PublicURL: o.PublicURL.origin(), Logger: s.opts.Logger,
+	})
+	page := approvalsPage{handler: handler}
+	if login.Kind() != auth.LoginLoopback || auth.OnLoopback(o.PublicURL.host()) {
+		page.url = func(id runs.RunID) string { return o.PublicURL.origin() + inbox.Path(id) }
+	}
+	return page, err
+}
+
+// host is that of the site, with its port if it has one.
+func (w webURL) host() string {
+	u, err := url.Parse(string(w))
+	if err != nil {
+		return "" // it was read before
+	}
+	return u.Host
+}
