@@ -100,7 +100,9 @@ func (c *checker) definition() {
 	c.allSteps()
 	c.output()
 	c.references()
-	c.graph()
+	if len(d.Steps) <= MaxSteps { // what cannot run need not be understood
+		c.graph()
+	}
 	c.defaultResults()
 	c.annotations()
 	c.backendTools()
@@ -190,5 +192,5 @@ func (c *checker) report(path string, pos Position, severity Severity, check, fo
 			}
 		}
 	}
-	c.diags = append(c.diags, Diagnostic{pos, severity, fmt.Sprintf(format, args...), check})
+	c.diags.add(Diagnostic{pos, severity, fmt.Sprintf(format, args...), check})
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // A Position is a place in a file. Lines and columns count from 1; the zero
@@ -96,6 +97,39 @@ func (ds Diagnostics) Sort() {
 			cmp.Compare(a.Pos.Column, b.Pos.Column),
 		)
 	})
+}
+
+// maxReported is how many mistakes of one definition, or in reading one file,
+// are told. Nobody reads more, and a file that was made to have a million costs
+// no more than one.
+const maxReported = 1000
+
+// add adds a diagnostic, or says once that there are too many.
+func (ds *Diagnostics) add(d Diagnostic) {
+	switch n := len(*ds); {
+	case n > maxReported:
+		return
+	case n == maxReported:
+		d = Diagnostic{d.Pos, SeverityError, "there is more that is wrong; correct this first", "limit"}
+	}
+	d.Message = shortened(d.Message)
+	*ds = append(*ds, d)
+}
+
+// maxTold is how many bytes of a message are told.
+const maxTold = 2000
+
+// shortened cuts a message that holds more of a file or a value than anybody
+// reads.
+func shortened(message string) string {
+	if len(message) <= maxTold {
+		return message
+	}
+	cut := maxTold
+	for cut > 0 && !utf8.RuneStart(message[cut]) {
+		cut--
+	}
+	return message[:cut] + "…"
 }
 
 func (d Diagnostic) isError() bool { return d.Severity == SeverityError }

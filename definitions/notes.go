@@ -20,7 +20,7 @@ const (
 func Notes(defs []*Definition) Diagnostics {
 	var notes Diagnostics
 	for _, d := range defs {
-		if d == nil {
+		if d == nil || len(d.Steps) > MaxSteps {
 			continue
 		}
 		c := &checker{def: d, steps: make(map[string]*Step)}

@@ -198,7 +198,7 @@ func (p *parser) definition(n *yaml.Node, inResource bool) {
 func (p *parser) position(n *yaml.Node) Position { return Position{p.file, n.Line, n.Column} }
 
 func (p *parser) errorf(pos Position, check, format string, args ...any) {
-	p.diags = append(p.diags, Diagnostic{pos, SeverityError, fmt.Sprintf(format, args...), check})
+	p.diags.add(Diagnostic{pos, SeverityError, fmt.Sprintf(format, args...), check})
 }
 
 // written is what a definition remembers of the file that it was read from.

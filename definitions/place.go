@@ -9,6 +9,9 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
+// maxSought is how far into a text a place is looked for.
+const maxSought = 16 << 10
+
 // within gives where the byte at an offset of a text stands, or where the text
 // stands when that cannot be told.
 //
@@ -21,7 +24,7 @@ func (d *Definition) within(path, text string, offset int) Position {
 		return pos
 	}
 	p, ok := d.written.places[path]
-	if !ok {
+	if !ok || offset > maxSought {
 		return pos
 	}
 	offset += len(text[offset:]) - len(strings.TrimLeftFunc(text[offset:], unicode.IsSpace))

@@ -53,6 +53,9 @@ type Node struct {
 // Compile makes a definition ready to run. Every definition without errors by
 // Check compiles. The error names the step and the field.
 func Compile(d *Definition) (*Program, error) {
+	if n := len(d.Steps); n > MaxSteps {
+		return nil, fmt.Errorf("there are %d steps; at most %d are allowed", n, MaxSteps)
+	}
 	p := &Program{Definition: d}
 	for _, step := range d.Steps {
 		node, err := compileStep(step)

@@ -317,7 +317,7 @@ func problemsOf(e *jsonschema.ValidationError) []ArgumentProblem {
 func collectProblems(e *jsonschema.ValidationError, problems *[]ArgumentProblem) {
 	at := instancePath(e.InstanceLocation)
 	add := func(parameter, message string) {
-		*problems = append(*problems, ArgumentProblem{parameter, message})
+		*problems = append(*problems, ArgumentProblem{shortened(parameter), shortened(message)})
 	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:

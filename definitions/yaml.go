@@ -493,7 +493,7 @@ func yamlInteger(text string) (*big.Int, bool) {
 // errorf reports a mistake in what stands at path.
 func (d *decoder) errorf(n *yaml.Node, path, check, format string, args ...any) {
 	d.faulty[path] = true
-	d.diags = append(d.diags, Diagnostic{
+	d.diags.add(Diagnostic{
 		Pos:      Position{d.file, n.Line, n.Column},
 		Severity: SeverityError,
 		Message:  fmt.Sprintf(format, args...),
