@@ -104,8 +104,9 @@ type browserSession struct {
 }
 
 // Authenticate says who uses the browser that sent a request. The error is
-// ErrNotSignedIn where signing in helps; otherwise it says why there is no
-// access, for whoever sees it.
+// ErrNotSignedIn where signing in helps, and a *Refusal with status 503 where
+// that cannot be told now; otherwise it says why there is no access, for whoever
+// sees it.
 func (l *Login) Authenticate(r *http.Request) (Identity, error) {
 	kind := l.Kind()
 	if kind == LoginLoopback {
@@ -133,6 +134,10 @@ func (l *Login) byToken(r *http.Request, token string) (Identity, error) {
 	bearing := r.Clone(r.Context())
 	bearing.Header = http.Header{"Authorization": {"Bearer " + token}}
 	who, err := l.opts.Tokens.Authenticate(bearing)
+	var refusal *Refusal
+	if errors.As(err, &refusal) && refusal.Status == http.StatusServiceUnavailable {
+		return Identity{}, err
+	}
 	if err != nil {
 		l.opts.Logger.Debug("the token of a browser is not valid", "error", err)
 		return Identity{}, ErrNotSignedIn

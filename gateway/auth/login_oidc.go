@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -25,9 +26,9 @@ type OIDCLogin struct {
 	ClientSecret func() (string, error)
 	// Scopes to ask for besides openid. nil = profile.
 	Scopes []string
-	// Groups reads the groups of a person from the claims of an ID token.
-	// nil = they are the claim groups.
-	Groups func(claims map[string]any) []string
+	// GroupsClaim is where ID tokens have the groups of their subject, as in
+	// OIDCOptions. "" = groups.
+	GroupsClaim string
 	// HTTP calls the issuer. nil = a client that gives up after 30 s.
 	HTTP *http.Client
 }
@@ -131,22 +132,8 @@ func newLoginIssuer(o *OIDCLogin, redirect string) *loginIssuer {
 	if i.Scopes == nil {
 		i.Scopes = []string{"profile"}
 	}
-	if i.Groups == nil {
-		i.Groups = groupsClaim
-	}
+	i.GroupsClaim = cmp.Or(i.GroupsClaim, "groups")
 	return i
-}
-
-// groupsClaim reads the claim groups, a list of names.
-func groupsClaim(claims map[string]any) []string {
-	list, _ := claims["groups"].([]any)
-	var groups []string
-	for _, g := range list {
-		if name, ok := g.(string); ok {
-			groups = append(groups, name)
-		}
-	}
-	return groups
 }
 
 func (i *loginIssuer) discover(ctx context.Context) (*oidc.Provider, *oauth2.Config, error) {
@@ -203,11 +190,7 @@ func (i *loginIssuer) exchange(ctx context.Context, code string, f loginFlow) (b
 	case id.Subject == "":
 		return none, errors.New("the ID token names nobody")
 	}
-	var claims map[string]any
-	if err := id.Claims(&claims); err != nil {
-		return none, fmt.Errorf("reading the claims of the ID token: %w", err)
-	}
-	return browserSession{Issuer: id.Issuer, Subject: id.Subject, Groups: i.Groups(claims), Client: i.ClientID}, nil
+	return browserSession{Issuer: id.Issuer, Subject: id.Subject, Groups: textsAt(id, i.GroupsClaim), Client: i.ClientID}, nil
 }
 
 // refusedExchange leaves out what the issuer answered but for its error code:

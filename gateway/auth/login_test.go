@@ -112,7 +112,7 @@ func (i *loginIssuer) token(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"error":"invalid_grant","error_description":%q}`, "what was sent: "+r.PostForm.Encode())
 		return
 	}
-	claims := jwtClaims{"iss": i.url, "sub": "ann", "aud": "perdure", "nonce": asked.Get("nonce"), "groups": []string{"approvers", "staff"},
+	claims := jwtClaims{"iss": i.url, "sub": "ann", "aud": "perdure", "nonce": asked.Get("nonce"), "groups": []string{"approvers", "staff"}, "realm": map[string]any{"roles": []string{"admin"}},
 		"iat": time.Now().Unix(), "exp": time.Now().Add(time.Minute).Unix()}
 	if i.change != nil {
 		i.change(claims)
@@ -255,6 +255,14 @@ func TestLoginAtIssuer(t *testing.T) {
 	know("a retired key", true, func(o *auth.LoginOptions) { o.Key, o.RetiredKeys = []byte("new"), [][]byte{loginKey} })
 	know("another key", false, func(o *auth.LoginOptions) { o.Key = []byte("new") })
 	know("another client", false, func(o *auth.LoginOptions) { o.OIDC.ClientID = "other" })
+	nested := newLoginSite(t, func(url string) auth.LoginOptions {
+		o := atIssuer(i)(url)
+		o.OIDC.GroupsClaim = "realm.roles"
+		return o
+	})
+	if _, got := visit(t, newBrowser(t), nested.URL+"/approvals/x"); !strings.HasSuffix(got, " in [admin]") {
+		t.Errorf("groups of another claim: %s", got)
+	}
 	know("another issuer", false, func(o *auth.LoginOptions) { o.OIDC.Issuer = "https://other.example" })
 	know("tokens", false, func(o *auth.LoginOptions) { o.OIDC, o.Tokens = nil, auth.Everybody{} })
 }

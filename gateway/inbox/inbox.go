@@ -125,6 +125,7 @@ func (in *inbox) protect(h http.Handler) (http.Handler, error) {
 func (in *inbox) visitor(serve func(http.ResponseWriter, *http.Request, auth.Identity)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who, err := in.Login.Authenticate(r)
+		var refusal *auth.Refusal
 		switch {
 		case err == nil:
 			serve(w, r, who)
@@ -133,6 +134,9 @@ func (in *inbox) visitor(serve func(http.ResponseWriter, *http.Request, auth.Ide
 				"Your answer was not taken. Open the page again, sign in, and answer.")
 		case errors.Is(err, auth.ErrNotSignedIn):
 			http.Redirect(w, r, Prefix+"/login?to="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
+		case errors.As(err, &refusal):
+			in.Logger.Warn("who visits the approvals page cannot be told", "error", err)
+			in.pages.problem(w, http.StatusServiceUnavailable, who, "Who you are cannot be checked at the moment.", "Nothing is lost. Try again in a moment.")
 		default:
 			in.Logger.Info("refusing a visitor of the approvals page", "remote", r.RemoteAddr, "error", err)
 			in.pages.problem(w, http.StatusForbidden, who, "This page is not for you.", err.Error())

@@ -489,6 +489,21 @@ func TestSignOut(t *testing.T) {
 	}
 }
 
+// TestTokensCannotBeChecked: that is no reason to sign in again.
+func TestTokensCannotBeChecked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.open("alice")
+	w.people.mu.Lock()
+	w.people.away = true
+	w.people.mu.Unlock()
+	status, page := b.get("/approvals")
+	if status != http.StatusServiceUnavailable {
+		t.Errorf("HTTP %d", status)
+	}
+	has(t, page, "Who you are cannot be checked at the moment.")
+}
+
 // TestTokenIsWithdrawn: who has signed in by a token is somebody for as long as
 // the token is good.
 func TestTokenIsWithdrawn(t *testing.T) {
