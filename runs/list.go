@@ -5,12 +5,16 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
 	"github.com/perdure/perdure/workflows"
@@ -31,7 +35,7 @@ func (c *Client) List(ctx context.Context, f Filter) ([]Run, error) {
 			return nil, err
 		}
 		for _, run := range page {
-			if !seen[run.ID] && len(list) < limit { // a run that was reset has several executions
+			if !seen[run.ID] && len(list) < limit { // a run that was reset or repaired has several executions
 				seen[run.ID] = true
 				list = append(list, run)
 			}
@@ -46,7 +50,7 @@ func (c *Client) List(ctx context.Context, f Filter) ([]Run, error) {
 
 // ListPage returns runs that match, in the order of the index, Limit of them at
 // most, and where the next page begins; "" = there is none. A first page is
-// asked for by "". A run that was reset may be there more than once.
+// asked for by "". A run that was reset or repaired may be there more than once.
 func (c *Client) ListPage(ctx context.Context, f Filter, from string) (page []Run, next string, err error) {
 	token, err := base64.RawURLEncoding.DecodeString(from)
 	if err != nil {
@@ -62,9 +66,34 @@ func (c *Client) ListPage(ctx context.Context, f Filter, from string) (page []Ru
 		return nil, "", failure(ctx, "listing", "*", err)
 	}
 	for _, info := range found.Executions {
-		page = append(page, c.run(info))
+		current, err := c.isCurrent(ctx, f, info)
+		if err != nil {
+			return nil, "", err
+		}
+		if current {
+			page = append(page, c.run(info))
+		}
 	}
 	return page, base64.RawURLEncoding.EncodeToString(found.NextPageToken), nil
+}
+
+// isCurrent says whether an execution that matches is the one with which its run
+// goes on or has ended. Without conditions that an earlier one of the same run
+// could meet, the first that is listed is: open ones come first, then those that
+// have ended last.
+func (c *Client) isCurrent(ctx context.Context, f Filter, info *workflowpb.WorkflowExecutionInfo) (bool, error) {
+	if f.Status == "" && f.Query == "" || info.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING || info.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
+		return true, nil
+	}
+	d, err := c.describe(ctx, RunID(info.Execution.WorkflowId))
+	var gone *serviceerror.NotFound
+	switch {
+	case errors.As(err, &gone):
+		return false, nil
+	case err != nil:
+		return false, failure(ctx, "listing", RunID(info.Execution.WorkflowId), err)
+	}
+	return d.WorkflowExecutionInfo.Execution.RunId == info.Execution.RunId, nil
 }
 
 func (f Filter) limit() int {
@@ -97,6 +126,9 @@ func query(f Filter) string {
 	}
 	if !f.Since.IsZero() {
 		terms = append(terms, "StartTime >= "+quote(f.Since.UTC().Format(time.RFC3339Nano)))
+	}
+	if f.Query != "" {
+		terms = append(terms, "("+f.Query+")")
 	}
 	return strings.Join(terms, " AND ")
 }

@@ -41,7 +41,7 @@ type RetryRequest struct {
 
 	Results    map[string]json.RawMessage // by step path: outputs, objects, that stand for those of tool steps
 	From       []string                   // steps that are executed again, and all that depend on them
-	Arguments  json.RawMessage            // of the run; nil = as they were
+	Arguments  map[string]json.RawMessage // of the run that are others than before, by name
 	Definition *definitions.Definition    // nil = as it was
 	By         string                     // who repairs it
 }
@@ -207,7 +207,7 @@ type repairer struct {
 func newRepairer(id RunID, execution string, record *workflows.Record, req RetryRequest) *repairer {
 	r := &repairer{
 		id: id, execution: execution, record: record, req: req,
-		changed:   req.Definition != nil || req.Arguments != nil,
+		changed:   req.Definition != nil || len(req.Arguments) > 0,
 		again:     map[string]bool{},
 		doubtful:  map[string]bool{},
 		journal:   map[string]workflows.JournalEntry{},
@@ -271,10 +271,19 @@ func (r *repairer) compile(in *workflows.RunInput) error {
 	if r.program, err = definitions.Compile(d); err != nil {
 		return fmt.Errorf("the definition of run %s: %w", r.id, err)
 	}
-	if r.changed {
-		if in.Arguments, err = d.Arguments(json.RawMessage(cmp.Or(string(r.req.Arguments), string(in.Arguments)))); err != nil {
-			return fmt.Errorf("the arguments for run %s: %w", r.id, err)
-		}
+	if !r.changed {
+		return nil
+	}
+	arguments := map[string]json.RawMessage{}
+	if err := json.Unmarshal(in.Arguments, &arguments); err != nil {
+		return fmt.Errorf("reading the arguments of run %s: %w", r.id, err)
+	}
+	maps.Copy(arguments, r.req.Arguments)
+	if in.Arguments, err = json.Marshal(arguments); err != nil {
+		return fmt.Errorf("the arguments for run %s: %w", r.id, err)
+	}
+	if in.Arguments, err = d.Arguments(in.Arguments); err != nil {
+		return fmt.Errorf("the arguments for run %s: %w", r.id, err)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -178,6 +179,18 @@ func TestRetry(t *testing.T) {
 	if started, err := c.Start(t.Context(), runs.StartRequest{ID: id, Definition: definition(t, five)}); err != nil || !started.Attached {
 		t.Errorf("starting it again: %+v, %v; want to attach", started, err)
 	}
+	for status, want := range map[runs.Status]int{workflows.Failed: 0, workflows.Completed: 1, "": 1} {
+		filter := runs.Filter{Tool: "five", Status: status, Query: "WorkflowId = '" + string(id) + "'"}
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+			list, err := c.List(t.Context(), filter)
+			if err == nil && len(list) == want && (want == 0 || list[0].Status == workflows.Completed) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("listed as %q: %+v, %v; want %d", status, list, err, want)
+			}
+		}
+	}
 	if _, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{}); !errors.Is(err, runs.ErrNotRetryable) {
 		t.Errorf("a completed run: %v", err)
 	}
@@ -277,7 +290,7 @@ func TestRetryWithChanges(t *testing.T) {
 		atRisk int
 	}{
 		{"other arguments", func(t *testing.T) runs.RetryRequest {
-			return runs.RetryRequest{Arguments: json.RawMessage(fmt.Sprintf(`{"as":%q,"n":"9"}`, t.Name()))}
+			return runs.RetryRequest{Arguments: map[string]json.RawMessage{"n": json.RawMessage(`"9"`)}}
 		}, []string{"four failed", "one reused_if_same, at risk", "three reused_if_same", "two[0] reused_if_same, at risk", "two[1] reused_if_same, at risk"},
 			[]string{"four 9", "five 9"}, 3},
 		{"another definition", func(t *testing.T) runs.RetryRequest { return runs.RetryRequest{Definition: definition(t, fixed)} },

@@ -215,5 +215,6 @@ type Filter struct {
 	Caller  string
 	Waiting bool
 	Since   time.Time
-	Limit   int // 0 = 50
+	Query   string // more of what Temporal's list filter can say; "" = nothing
+	Limit   int    // 0 = 50
 }

@@ -143,6 +143,9 @@ func (c *Client) Show(ctx context.Context, id RunID) (*Detail, error) {
 		Digest:    t.input.Definition.Digest,
 		Outcome:   t.outcome,
 	}
+	if !t.began.IsZero() {
+		detail.Started = t.began // a run that was repaired has begun before
+	}
 	c.addPending(t, d.PendingActivities)
 	for _, r := range t.records {
 		detail.Steps = append(detail.Steps, *r)

@@ -43,6 +43,7 @@ type timeline struct {
 	full      bool  // keep arguments and outputs in records
 
 	input   workflows.RunInput // of the first execution
+	began   time.Time          // the first execution
 	records []*StepRecord
 	outcome *Outcome
 	next    string // Temporal's run ID of the execution that continues this one
@@ -133,6 +134,7 @@ func (t *timeline) add(e *historypb.HistoryEvent) []Event {
 
 func (t *timeline) started(a *historypb.WorkflowExecutionStartedEventAttributes, at time.Time) []Event {
 	if t.execution == 0 {
+		t.began = at
 		_ = t.converter.FromPayloads(a.GetInput(), &t.input) // without it nothing is counted
 		var source struct {
 			Steps []planStep `json:"steps"`
