@@ -130,6 +130,21 @@ func noSuchGate(id RunID, elicitation string) error {
 	return fmt.Errorf("run %s, elicitation %s: %w", id, elicitation, ErrNoSuchGate)
 }
 
+// Terminate ends a run at once, without a word from it. For a run that has ended
+// it does nothing.
+func (c *Client) Terminate(ctx context.Context, id RunID, reason string) error {
+	err := c.temporal.TerminateWorkflow(ctx, string(id), "", reason)
+	var gone *serviceerror.NotFound
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &gone): // never was, or has ended
+		_, err := c.Get(ctx, id)
+		return err
+	}
+	return failure(ctx, "terminating", id, err)
+}
+
 // Cancel asks a run to end. It may be called more than once, and for a run
 // that has ended: then it does nothing. The run has ended when Follow says so.
 func (c *Client) Cancel(ctx context.Context, id RunID, reason string) error {

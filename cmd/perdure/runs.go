@@ -27,6 +27,8 @@ type runsCommand struct {
 	Answer runsAnswerCommand `cmd:"" help:"Answer the question that a run waits with."`
 	Cancel runsCancelCommand `cmd:"" help:"Cancel a run: no further step starts."`
 
+	Terminate runsTerminateCommand `cmd:"" help:"End a run at once: nothing of it is told or undone."`
+	Retry     runsRetryCommand     `cmd:"" help:"Let a failed, timed-out or cancelled run go on from where it failed."`
 	Reconcile runsReconcileCommand `cmd:"" help:"Say whether a call of which nobody knows it was executed."`
 }
 
@@ -114,6 +116,7 @@ type runsListCommand struct {
 	Caller  string        `help:"Only runs that this caller started."`
 	Waiting bool          `help:"Only runs that wait for a person."`
 	Since   time.Duration `help:"Only runs that started within this time, e.g. 24h."`
+	Query   string        `help:"Only runs that match a list filter of Temporal's as well." placeholder:"FILTER"`
 	Limit   int           `help:"At most so many." default:"50"`
 }
 
@@ -127,7 +130,7 @@ func (l runsListCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	defer done()
-	filter := runs.Filter{Tool: l.Tool, Status: runs.Status(l.Status), Caller: l.Caller, Waiting: l.Waiting, Limit: l.Limit}
+	filter := runs.Filter{Tool: l.Tool, Status: runs.Status(l.Status), Caller: l.Caller, Waiting: l.Waiting, Query: l.Query, Limit: l.Limit}
 	if l.Since > 0 {
 		filter.Since = time.Now().Add(-l.Since)
 	}
@@ -358,6 +361,40 @@ type runsCancelCommand struct {
 
 func (runsCancelCommand) Help() string {
 	return "Example:\n\n    perdure runs cancel prepare_review/k3v9a2m4qx --reason 'wrong branch'"
+}
+
+type runsTerminateCommand struct {
+	temporalFlags `embed:""`
+
+	ID     string `arg:"" help:"Run, or enough of its ID to be the only one."`
+	Reason string `help:"Why, for the record."`
+}
+
+func (runsTerminateCommand) Help() string {
+	return `For a run that cannot be cancelled: its calls under way are not told, and what
+it has completed is not undone. perdure runs retry can let it go on. Example:
+
+    perdure runs terminate prepare_review/k3v9a2m4qx --reason 'stuck'`
+}
+
+func (k runsTerminateCommand) Run(ctx context.Context, c *console) error {
+	rc, done, err := k.runsClient(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	id, err := findRun(ctx, rc, k.ID, runs.Filter{})
+	if err != nil {
+		return err
+	}
+	if err := rc.Terminate(ctx, id, k.Reason); err != nil {
+		return err
+	}
+	if k.Output == "json" {
+		return c.printJSON(map[string]any{"runId": id, "terminated": true})
+	}
+	_, err = fmt.Fprintf(c.out, "%s: terminated\n", id)
+	return err
 }
 
 func (k runsCancelCommand) Run(ctx context.Context, c *console) error {

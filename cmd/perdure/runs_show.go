@@ -16,7 +16,8 @@ import (
 type runsShowCommand struct {
 	temporalFlags `embed:""`
 
-	ID string `arg:"" help:"Run, or enough of its ID to be the only one."`
+	ID    string `arg:"" help:"Run, or enough of its ID to be the only one."`
+	Watch bool   `help:"Tell each step as it starts and ends, until the run has ended; then show it."`
 }
 
 func (runsShowCommand) Help() string {
@@ -33,6 +34,11 @@ func (s runsShowCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
+	if s.Watch {
+		if err := watch(ctx, c, rc, id); err != nil {
+			return err
+		}
+	}
 	detail, err := rc.Show(ctx, id)
 	if err != nil {
 		return err
@@ -41,6 +47,26 @@ func (s runsShowCommand) Run(ctx context.Context, c *console) error {
 		return c.printJSON(detail)
 	}
 	return printRun(c, detail)
+}
+
+// watch tells what happens to a run, and what has happened.
+func watch(ctx context.Context, c *console, rc *runs.Client, id runs.RunID) error {
+	for e, err := range rc.Follow(ctx, id, 0) {
+		if err != nil {
+			return err
+		}
+		switch {
+		case e.Kind == runs.EventStep && e.StepEnded:
+			c.notef("  %s: %s", e.StepPath, e.StepStatus)
+		case e.Kind == runs.EventStep:
+			c.notef("  %s: %s", e.StepPath, firstLine(e.What))
+		case e.Kind == runs.EventOpened:
+			c.notef("  %s asks: %s", e.Elicitation.StepPath, firstLine(e.Elicitation.Message))
+		case e.Kind == runs.EventClosed:
+			c.notef("  %s: %s", e.Elicitation.StepPath, cmp.Or(e.Elicitation.Action, string(e.Elicitation.State)))
+		}
+	}
+	return nil
 }
 
 func printRun(c *console, d *runs.Detail) error {
@@ -97,7 +123,8 @@ func printQuestion(out *lines, c *console, id runs.RunID, e runs.Elicitation) {
 		out.printf("    arguments  %s", brief(e.Call.Arguments))
 		out.printf("    key        %s", e.Call.Key)
 		out.printf("    sent       %s", e.Call.Sent.Local().Format(time.DateTime))
-		out.printf("say what happened with\n  perdure runs reconcile %s --step %s --happened --result '{…}'   (or --not-happened, --fail)", id, e.StepID)
+		step, _, _ := strings.Cut(e.StepPath, "/"+string(runs.Reconciliation))
+		out.printf("say what happened with\n  perdure runs reconcile %s --step '%s' --happened --result '{…}'   (or --not-happened, --fail)", id, step)
 		return
 	}
 	example := ""

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+const repairDefinitions = `
+compositeTools:
+  - name: order
+    description: Pays once, and says so.
+    timeout: 24h
+    parameters: {type: object, properties: {key: {type: string}}, required: [key]}
+    steps:
+      - {id: pay, tool: be_pay, arguments: {key: "{{.params.key}}"}, onUnknown: ask}
+      - {id: tell, tool: be_write, arguments: {key: "{{.params.key}}", text: "paid {{.steps.pay.output.id}}"}, dependsOn: [pay]}
+    output: {properties: {told: {type: string, description: What was told, value: "{{.steps.tell.output.text}}"}}}
+  - name: five
+    description: Five steps, the fourth of which may be broken.
+    parameters: {type: object, properties: {key: {type: string}}, required: [key]}
+    steps:
+      - {id: one, tool: be_write, arguments: {key: "{{.params.key}}", text: "1"}}
+      - {id: two, tool: be_read, arguments: {key: "{{.params.key}}", text: "{{.steps.one.output.text}}2"}}
+      - {id: three, tool: be_write, arguments: {key: "{{.params.key}}", text: "{{.steps.two.output.text}}3"}}
+      - {id: four, tool: be_fragile, arguments: {key: "{{.params.key}}", text: "{{.steps.three.output.text}}4"}}
+      - {id: five, tool: be_write, arguments: {key: "{{.params.key}}", text: "{{.steps.four.output.text}}5"}}
+    output: {properties: {all: {type: string, description: What all did, value: "{{.steps.five.output.text}}"}}}
+`
+
+// A repairWorld is dev with a backend whose payments are executed and whose
+// first answer to each is lost, and with a tool that can be broken.
+type repairWorld struct {
+	*devProcess
+	backend *fakeServers
+	broken  atomic.Bool
+	answers sync.Map // key → whether the answer was lost
+}
+
+func newRepairWorld(t *testing.T) *repairWorld {
+	w := &repairWorld{}
+	echo := func(_ context.Context, arguments map[string]any) (*mcp.CallToolResult, error) {
+		return structured(map[string]any{"text": arguments["text"]}), nil
+	}
+	w.backend = serveFakes(t, map[string]fakeTool{
+		"be_write": echo, "be_read": echo,
+		"be_pay": func(_ context.Context, arguments map[string]any) (*mcp.CallToolResult, error) {
+			if _, lost := w.answers.LoadOrStore(arguments["key"], true); !lost {
+				panic(http.ErrAbortHandler) // executed, and the connection is dropped
+			}
+			return structured(map[string]any{"id": "second"}), nil
+		},
+		"be_fragile": func(ctx context.Context, arguments map[string]any) (*mcp.CallToolResult, error) {
+			if w.broken.Load() {
+				return mcp.NewToolResultError("out of order"), nil
+			}
+			return echo(ctx, arguments)
+		},
+	})
+	dir := t.TempDir()
+	putFile(t, filepath.Join(dir, "perdure.yaml"),
+		w.backend.configuration(`[{tool: read, class: read}, {tool: "*", class: unsafe}]`)+repairDefinitions)
+	w.devProcess = startDev(t, dir, "--config", "perdure.yaml")
+	return w
+}
+
+// TestReconcileALostAnswer loses the answers of unsafe calls: the runs wait, and
+// go on as they are told, with the result for the caller who still waits.
+func TestReconcileALostAnswer(t *testing.T) {
+	t.Parallel()
+	w := newRepairWorld(t)
+	for _, tc := range []struct {
+		key, result string
+		flags       []string
+		pays        int
+	}{
+		{"happened", `"told":"paid 17"`, []string{"--happened", "--result", `{"id": "17"}`}, 1},
+		{"not", `"told":"paid second"`, []string{"--not-happened"}, 2},
+		{"fail", "is not known", []string{"--fail"}, 1},
+	} {
+		t.Run(tc.key, func(t *testing.T) {
+			t.Parallel()
+			result := make(chan string, 1)
+			c := w.dial(t, legacy, nil)
+			go func() {
+				got, err := toolCall{name: "order", arguments: map[string]any{"key": tc.key}, key: tc.key}.by(t.Context(), c)
+				if err != nil {
+					result <- err.Error()
+					return
+				}
+				raw, err := json.Marshal(got)
+				result <- fmt.Sprint(strings.ReplaceAll(string(raw), `\"`, `"`), err)
+			}()
+			id := w.waitingRun(t, tc.key)
+			if shown := w.run(t, "runs", "show", id); !strings.Contains(shown, "perdure runs reconcile "+id+" --step 'pay'") || !strings.Contains(shown, tc.key) {
+				t.Errorf("show says:\n%s", shown)
+			}
+			if listed := w.run(t, "runs", "list", "--query", "PerdureWaiting = 'reconciliation'"); !strings.Contains(listed, id) {
+				t.Errorf("listed by what it waits for:\n%s", listed)
+			}
+			if _, refused, err := w.try(t, "runs", "reconcile", id, "--happened", "--result", "[1]"); err == nil || !strings.Contains(refused, "still waits") {
+				t.Errorf("a result that is none: %v, %s", err, refused)
+			}
+			w.run(t, append([]string{"runs", "reconcile", id, "--step", "pay"}, tc.flags...)...)
+			if got := receive(t, result, "the result"); !strings.Contains(got, tc.result) {
+				t.Errorf("got %s, want %s", got, tc.result)
+			}
+			if pays := w.backend.count("be_pay", `"key":"`+tc.key+`"`); pays != tc.pays {
+				t.Errorf("paid %d times, want %d", pays, tc.pays)
+			}
+		})
+	}
+}
+
+// waitingRun finds the run with a key that waits.
+func (w *repairWorld) waitingRun(t *testing.T, key string) (id string) {
+	t.Helper()
+	until(t, "the run "+key+" to wait", func() bool {
+		for _, run := range w.runs(t, "order") {
+			var detail struct{ Arguments struct{ Key string } }
+			if run.Status == "waiting" && json.Unmarshal([]byte(w.run(t, "runs", "show", run.ID, "-o", "json")), &detail) == nil && detail.Arguments.Key == key {
+				id = run.ID
+			}
+		}
+		return id != ""
+	})
+	return id
+}
+
+// TestRetryARun lets runs fail in the fourth of five steps, repairs the backend
+// and retries them: one by its ID, the others all at once.
+func TestRetryARun(t *testing.T) {
+	t.Parallel()
+	w := newRepairWorld(t)
+	w.broken.Store(true)
+	c := w.dial(t, legacy, nil)
+	for _, key := range []string{"a", "b", "c"} {
+		got, err := toolCall{name: "five", arguments: map[string]any{"key": key}}.by(t.Context(), c)
+		if err != nil || !strings.Contains(asJSON(t, got.Content), "out of order") {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+	}
+	id := ""
+	until(t, "three failed runs", func() bool {
+		list := w.runs(t, "five")
+		if len(list) == 3 {
+			id = list[0].ID
+		}
+		return len(list) == 3 && list[0].Status == "failed"
+	})
+	w.broken.Store(false)
+	plan := w.run(t, "runs", "retry", id, "--dry-run", "-o", "json")
+	if strings.Count(plan, `"fate": "reused"`) != 3 || !strings.Contains(plan, `"retried": false`) {
+		t.Errorf("the plan is %s", plan)
+	}
+	if _, refused, err := w.try(t, "runs", "retry", id, "--from", "three"); err == nil || !strings.Contains(refused, "--yes") {
+		t.Errorf("with a change and without a word: %v, %s", err, refused)
+	}
+	w.run(t, "runs", "retry", id)
+	until(t, "the result", func() bool {
+		out, _, err := w.try(t, "runs", "result", id)
+		return err == nil && strings.Contains(out, `"all": "12345"`)
+	})
+	if shown := w.run(t, "runs", "show", id, "--watch"); !strings.Contains(shown, "completed") {
+		t.Errorf("show says:\n%s", shown)
+	}
+	all := w.run(t, "runs", "retry", "--query", "PerdureTool = 'five'", "--rate", "50")
+	if !strings.Contains(all, "2 found, 2 go on") {
+		t.Errorf("all at once: %s", all)
+	}
+	until(t, "all to complete", func() bool {
+		return strings.Count(w.run(t, "runs", "list", "--tool", "five", "--status", "completed"), "completed") == 3
+	})
+	if all := w.run(t, "runs", "retry", "--query", "PerdureTool = 'five'"); !strings.Contains(all, "0 found") {
+		t.Errorf("once more: %s", all)
+	}
+	for _, key := range []string{"a", "b", "c"} {
+		for text, want := range map[string]int{"1": 1, "12": 1, "123": 1, "12345": 1} {
+			tool := map[bool]string{true: "be_read", false: "be_write"}[text == "12"]
+			if got := w.backend.count(tool, fmt.Sprintf(`"key":%q,"text":%q`, key, text)); got != want {
+				t.Errorf("%s: %s was executed %d times with %s, want %d", key, tool, got, text, want)
+			}
+		}
+		if got := w.backend.count("be_fragile", fmt.Sprintf(`"key":%q`, key)); got != 2 {
+			t.Errorf("%s: the broken tool was executed %d times, want 2", key, got)
+		}
+	}
+}

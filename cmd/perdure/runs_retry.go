@@ -1,0 +1,284 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/perdure/perdure/runs"
+)
+
+type runsRetryCommand struct {
+	temporalFlags `embed:""`
+
+	ID         string   `arg:"" optional:"" help:"Run, or enough of its ID to be the only one."`
+	Unknown    []string `help:"What became of calls of which nobody knows: happened, not-happened or ask, for all or as PATH=happened. Repeatable." placeholder:"[PATH=]WHAT" sep:"none"`
+	StepResult []string `help:"Take this, a JSON object, for the result of a tool step, as PATH=JSON. Repeatable." placeholder:"PATH=JSON" sep:"none"`
+	From       []string `help:"Execute this step again, and all that depend on it. Repeatable." placeholder:"STEP" sep:"none"`
+	Set        []string `help:"Go on with another argument of the run, as params.NAME=JSON. Repeatable." placeholder:"params.NAME=JSON" sep:"none"`
+	Definition string   `help:"Go on with this file's definition; of several in it, the one of the run's tool." placeholder:"FILE"`
+	DryRun     bool     `help:"Say what would be done, and do nothing."`
+	Yes        bool     `short:"y" help:"Do not ask before a repair that changes something."`
+	By         string   `help:"Who repairs. Default: the user of this machine."`
+
+	Query string  `help:"Retry all failed, timed-out and cancelled runs that match: a list filter of Temporal's, such as PerdureTool = 'deploy'." placeholder:"FILTER"`
+	Rate  float64 `help:"With --query: at most so many runs a second." default:"5"`
+	Limit int     `help:"With --query: at most so many runs." default:"1000"`
+}
+
+func (runsRetryCommand) Help() string {
+	return `The run goes on from where it failed, under the same ID: what it has completed
+is not executed again, what a person answered stays answered, and a question
+that was declined or that nobody answered is asked again. Calls of which nobody
+knows whether they were executed must be settled first. Examples:
+
+    perdure runs retry k3v9a2
+    perdure runs retry k3v9a2 --unknown create=not-happened
+    perdure runs retry k3v9a2 --definition fixed.yaml --set params.count=3
+    perdure runs retry --query "PerdureTool = 'deploy' AND StartTime > '2026-11-01T00:00:00Z'" --dry-run`
+}
+
+func (r runsRetryCommand) Run(ctx context.Context, c *console) error {
+	req, err := r.request(c)
+	if err != nil {
+		return err
+	}
+	switch changes := len(r.StepResult)+len(r.From)+len(r.Set) > 0 || r.Definition != ""; {
+	case (r.ID == "") == (r.Query == ""):
+		return usagef("give the ID of a run, or --query for many")
+	case r.Query != "" && (changes || len(req.Unknown) > 0):
+		return usagef("--query goes with --unknown for all calls, --rate, --limit and --dry-run only; repair single runs otherwise")
+	case r.Query != "" && r.Rate <= 0:
+		return usagef("--rate must be more than 0")
+	}
+	rc, done, err := r.runsClient(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if r.Query != "" {
+		return r.retryAll(ctx, c, rc, req)
+	}
+	id, err := findRun(ctx, rc, r.ID, runs.Filter{})
+	if err != nil {
+		return err
+	}
+	return r.retryOne(ctx, c, rc, id, req)
+}
+
+// request makes of the flags what is asked of each run.
+func (r runsRetryCommand) request(c *console) (runs.RetryRequest, error) {
+	req := runs.RetryRequest{
+		From: r.From, By: cmp.Or(r.By, userName()),
+		Unknown: map[string]string{}, Results: map[string]json.RawMessage{}, Arguments: map[string]json.RawMessage{},
+	}
+	for _, text := range r.Unknown {
+		path, said, named := strings.Cut(text, "=")
+		if !named {
+			path, said = "", text
+		}
+		said = strings.ReplaceAll(said, "-", "_")
+		switch said {
+		case runs.Happened, runs.NotHappened, runs.AskAgain:
+		default:
+			return req, usagef("--unknown %s: say happened, not-happened or ask", text)
+		}
+		if named {
+			req.Unknown[path] = said
+		} else {
+			req.Otherwise = said
+		}
+	}
+	for _, text := range r.StepResult {
+		path, result, ok := strings.Cut(text, "=")
+		if !ok || !json.Valid([]byte(result)) {
+			return req, usagef("--step-result %s: write PATH=JSON", text)
+		}
+		req.Results[path] = json.RawMessage(result)
+	}
+	for _, text := range r.Set {
+		name, value, ok := strings.Cut(strings.TrimPrefix(text, "params."), "=")
+		if !ok || !strings.HasPrefix(text, "params.") {
+			return req, usagef("--set %s: write params.NAME=JSON", text)
+		}
+		if !json.Valid([]byte(value)) { // a text without quotes
+			quoted, err := json.Marshal(value)
+			if err != nil {
+				return req, usagef("--set %s: %v", text, err)
+			}
+			value = string(quoted)
+		}
+		req.Arguments[name] = json.RawMessage(value)
+	}
+	return req, nil
+}
+
+func (r runsRetryCommand) retryOne(ctx context.Context, c *console, rc *runs.Client, id runs.RunID, req runs.RetryRequest) error {
+	if r.Definition != "" {
+		run, err := rc.Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		if req.Definition, err = (definitionFlags{Definition: run.Tool, Definitions: []string{r.Definition}}).find(c); err != nil {
+			return err
+		}
+	}
+	plan, err := rc.PlanRetry(ctx, id, req)
+	if err != nil {
+		return err
+	}
+	if r.Output != "json" || !r.DryRun {
+		r.printPlan(c, plan)
+	}
+	switch {
+	case r.DryRun:
+		return r.report(c, plan, false)
+	case len(plan.Unsettled) > 0:
+		return errReported
+	}
+	if ok, err := r.confirmed(ctx, c, plan); err != nil || !ok {
+		return err
+	}
+	if err := rc.Retry(ctx, plan); err != nil {
+		return err
+	}
+	return r.report(c, plan, true)
+}
+
+// confirmed asks whether a repair that changes something is to be made.
+func (r runsRetryCommand) confirmed(ctx context.Context, c *console, plan *runs.RetryPlan) (bool, error) {
+	changes := len(r.StepResult)+len(r.From)+len(r.Set) > 0 || r.Definition != ""
+	if r.Yes || !changes && len(plan.AtRisk()) == 0 {
+		return true, nil
+	}
+	if !c.inTerminal {
+		return false, fmt.Errorf("nothing was done: look at what would be, and say --yes")
+	}
+	line, err := newForm(c.in, c.err, c.errStyle).ask(ctx, "Go on so? [y/N] ")
+	if err != nil {
+		return false, err
+	}
+	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(line)), "y"), nil
+}
+
+func (r runsRetryCommand) report(c *console, plan *runs.RetryPlan, retried bool) error {
+	if r.Output == "json" {
+		return c.printJSON(struct {
+			*runs.RetryPlan
+			Retried bool `json:"retried"`
+		}{plan, retried})
+	}
+	if retried {
+		_, err := fmt.Fprintf(c.out, "%s: goes on\n", plan.ID)
+		return err
+	}
+	return nil
+}
+
+// fateWords say what becomes of what a run has done.
+var fateWords = map[string]string{
+	runs.FateReused: "done, not executed again",
+	runs.FateGiven:  "taken as given",
+	runs.FateSame:   "not executed again if its arguments stay the same",
+	runs.FateAgain:  "executed again",
+	runs.FateFailed: "executed",
+	runs.FateAsk:    "the run waits to be told what became of it",
+}
+
+// printPlan tells a person what would be done.
+func (r runsRetryCommand) printPlan(c *console, plan *runs.RetryPlan) {
+	w := tabwriter.NewWriter(c.err, 0, 0, 2, ' ', 0)
+	for _, step := range plan.Steps {
+		words := fateWords[step.Fate]
+		if step.Risk {
+			words += c.errStyle(red, "; "+step.Tool+" may have its effect a second time")
+		}
+		fmt.Fprintf(w, "  %s\t%s\n", step.Path, words)
+	}
+	_ = w.Flush()
+	for _, u := range plan.Unsettled {
+		c.notef("\n%s\n  tool       %s\n  arguments  %s\n  key        %s", plain(u.Error.Message), u.Call.Tool, brief(u.Call.Arguments), u.Call.Key)
+		c.notef("find out at the backend, and say what happened with one of\n  --unknown %[1]s=happened [--step-result %[1]s='{…}']\n  --unknown %[1]s=not-happened\n  --unknown %[1]s=ask", u.Path)
+	}
+}
+
+// A retryCount counts what has become of the runs of a bulk retry.
+type retryCount struct {
+	Found     int `json:"found"`
+	Retried   int `json:"retried"`
+	Unsettled int `json:"unsettled"` // must be reconciled first
+	Changed   int `json:"changed"`   // repaired by somebody else meanwhile
+	Failed    int `json:"failed"`
+}
+
+// retryAll retries all runs that match. It can be interrupted and repeated: a
+// run that goes on, or has completed since, does not match any more.
+func (r runsRetryCommand) retryAll(ctx context.Context, c *console, rc *runs.Client, req runs.RetryRequest) error {
+	var all []runs.Run
+	for _, status := range []runs.Status{"failed", "timed_out", "cancelled"} {
+		list, err := rc.List(ctx, runs.Filter{Status: status, Query: r.Query, Limit: r.Limit})
+		if err != nil {
+			return err
+		}
+		all = append(all, list...)
+	}
+	all = all[:min(len(all), r.Limit)]
+	count := retryCount{Found: len(all)}
+	tick := time.NewTicker(time.Duration(float64(time.Second) / r.Rate))
+	defer tick.Stop()
+	for i, run := range all {
+		if i > 0 {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				r.summary(c, count)
+				return fmt.Errorf("interrupted after %d of %d runs; the same command goes on with the rest: %w", i, len(all), ctx.Err())
+			}
+		}
+		said := r.retryNext(ctx, rc, run.ID, req, &count)
+		c.notef("%d/%d  %s  %s", i+1, len(all), run.ID, said)
+	}
+	if err := r.summary(c, count); err != nil {
+		return err
+	}
+	if count.Failed > 0 || count.Unsettled > 0 {
+		return errReported
+	}
+	return nil
+}
+
+func (r runsRetryCommand) retryNext(ctx context.Context, rc *runs.Client, id runs.RunID, req runs.RetryRequest, count *retryCount) string {
+	plan, err := rc.PlanRetry(ctx, id, req)
+	if err == nil && len(plan.Unsettled) == 0 && !r.DryRun {
+		err = rc.Retry(ctx, plan)
+	}
+	switch {
+	case errors.Is(err, runs.ErrChanged), errors.Is(err, runs.ErrNotRetryable):
+		count.Changed++
+		return "goes on already"
+	case err != nil:
+		count.Failed++
+		return err.Error()
+	case len(plan.Unsettled) > 0:
+		count.Unsettled++
+		return "must be told first what became of " + plan.Unsettled[0].Path
+	case r.DryRun:
+		return fmt.Sprintf("would go on; %d steps at risk", len(plan.AtRisk()))
+	}
+	count.Retried++
+	return "goes on"
+}
+
+func (r runsRetryCommand) summary(c *console, count retryCount) error {
+	if r.Output == "json" {
+		return c.printJSON(count)
+	}
+	_, err := fmt.Fprintf(c.out, "%d found, %d go on, %d must be told first what became of calls, %d went on already, %d could not be retried\n",
+		count.Found, count.Retried, count.Unsettled, count.Changed, count.Failed)
+	return err
+}
