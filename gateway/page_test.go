@@ -1,10 +1,16 @@
 package gateway_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
@@ -168,4 +174,51 @@ func TestPageBeforeTheCallIsRepeated(t *testing.T) {
 	}
 	w.answerOnPage(runs.RunID(e.URL[len(pageOfGate):]))
 	call("2").structuredIs(t, `{"action":"accept","by":"bob"}`)
+}
+
+// A visitor is the user of a real client: opens the page and answers there.
+type visitor struct {
+	w     *world
+	asked []mcp.ElicitationParams
+}
+
+func (v *visitor) Elicit(_ context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+	v.asked = append(v.asked, r.Params)
+	if id, ok := strings.CutPrefix(r.Params.URL, pageOfGate); ok {
+		time.AfterFunc(50*time.Millisecond, func() { v.w.answerOnPage(runs.RunID(id)) })
+	}
+	return &mcp.ElicitationResult{ElicitationResponse: mcp.ElicitationResponse{Action: mcp.ElicitationResponseActionAccept}}, nil
+}
+
+func TestRealClientsAreSentToThePage(t *testing.T) {
+	t.Parallel()
+	for version, era := range map[string][]client.ClientOption{mcp.LATEST_LEGACY_PROTOCOL_VERSION: {sessionEra}, mcp.LATEST_PROTOCOL_VERSION: nil} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]func(*play){"page": onPage}, withPage)
+			v := &visitor{w: w}
+			tr, err := transport.NewStreamableHTTP(w.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := client.NewClient(tr, append(era, client.WithElicitationHandler(v))...)
+			t.Cleanup(func() { _ = c.Close() })
+			if err := c.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			var req mcp.InitializeRequest
+			req.Params.ProtocolVersion = version
+			req.Params.Capabilities.Elicitation = &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}}
+			if _, err := c.Initialize(t.Context(), req); err != nil {
+				t.Fatal(err)
+			}
+			res := callTool(t, c, "page", nil)
+			if got := string(mustJSON(t, res.StructuredContent)); got != `{"action":"accept","by":"bob"}` {
+				t.Errorf("result is %s %v", got, res.Content)
+			}
+			if len(v.asked) != 1 || v.asked[0].Mode != "url" || v.asked[0].Message != "Write?" {
+				t.Errorf("asked %+v", v.asked)
+			}
+		})
+	}
 }
