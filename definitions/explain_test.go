@@ -284,3 +284,32 @@ func TestExplainIsBounded(t *testing.T) {
 		t.Errorf("%d expressions that build 9 MB each are explained", got)
 	}
 }
+
+// What an explanation wants to be filled in can be filled in.
+func TestExplainedContext(t *testing.T) {
+	t.Parallel()
+	for _, file := range []string{"library/prepare_review.yaml", "library/summarise_changes.yaml", "testdata/plan/loops.yaml", "testdata/ok/for_each.yaml", "testdata/ok/gates.yaml"} {
+		p := program(t, readFile(t, file))
+		for _, id := range append(stepNames(p), "output") {
+			x, err := p.Explain(id, &Scope{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			context, err := EncodeValue(x.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := DecodeScope(context); err != nil {
+				t.Errorf("%s %s: %v in %s", file, id, err, context)
+			}
+		}
+	}
+}
+
+func stepNames(p *Program) []string {
+	var ids []string
+	for _, n := range p.Steps {
+		ids = append(ids, n.ID)
+	}
+	return ids
+}

@@ -81,6 +81,9 @@ func (t *textGraph) add(n GraphNode) {
 			t.lanes[i] = ""
 		}
 	}
+	if len(sources) == 0 && n.Type != GraphOutput && t.ends(at) {
+		t.rows = append(t.rows, textRow{lanes: t.drawLanes(-1, "")})
+	}
 	t.lanes[at] = n.ID
 	t.row(t.drawLanes(at, textSymbols[n.Type]), n, t.after(n, edges))
 	if t.waiting[n.ID] == 0 {
@@ -127,6 +130,16 @@ func (t *textGraph) after(n GraphNode, edges []GraphEdge) []string {
 	default:
 		return nil
 	}
+}
+
+// ends reports whether what stands last in a lane is a node: another one right
+// below would look as if it waited for it.
+func (t *textGraph) ends(lane int) bool {
+	if len(t.rows) == 0 {
+		return false
+	}
+	cells := []rune(t.rows[len(t.rows)-1].lanes)
+	return 2*lane < len(cells) && cells[2*lane] != ' '
 }
 
 // laneFor picks the lane of a node: the first of those that end at it, or else

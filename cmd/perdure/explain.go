@@ -53,6 +53,13 @@ func (e explainCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
+	if context := explanation.Context(); e.With == "" && context != nil {
+		form, err := json.Marshal(context)
+		if err != nil {
+			return err
+		}
+		c.notef("without data all values are missing; fill this in and give it by --with FILE: %s", form)
+	}
 	if e.Output == "json" {
 		return c.printJSON(explanation)
 	}
