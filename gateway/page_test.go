@@ -124,12 +124,14 @@ func TestModernClientIsSentToThePage(t *testing.T) {
 	}
 	run := runs.RunID(asked.URL[len(pageOfGate):])
 	_, c.url = w.replica()
-	waiting := c.modernCall("page", `{}`, canDoBoth, `"requestState":"`+m.Result.RequestState+`","inputResponses":{"gate":{"action":"accept","content":{}}}`)
-	if got := w.runs.snapshot(run).run.Elicitations[0].State; got != "open" {
-		t.Fatalf("the client has answered: %s", got)
-	}
-	w.answerOnPage(run)
-	waiting.result(false).structuredIs(t, `{"action":"accept","by":"bob"}`)
+	time.AfterFunc(50*time.Millisecond, func() { // nothing is heard of the call before
+		if got := w.runs.answers(); len(got) > 0 {
+			t.Errorf("the client has answered: %+v", got)
+		}
+		w.answerOnPage(run)
+	})
+	m = c.modernCall("page", `{}`, canDoBoth, `"requestState":"`+m.Result.RequestState+`","inputResponses":{"gate":{"action":"accept","content":{}}}`).result(false)
+	m.structuredIs(t, `{"action":"accept","by":"bob"}`)
 }
 
 // TestPageOfClientThatShowsOnlyForms: a question for the page is not put to a
