@@ -99,6 +99,10 @@ func (f *follower) following(ctx context.Context, last execution) ([]execution, 
 
 // execution tells the events of one execution; the last one is waited for.
 func (f *follower) execution(ctx context.Context, x execution, last bool) error {
+	var told map[string]*gateRecord
+	if x.copied > 0 {
+		told = f.timeline.forgetGates()
+	}
 	for e, err := range f.client.history(ctx, f.id, x.runID, last) {
 		if err != nil {
 			return err
@@ -106,11 +110,14 @@ func (f *follower) execution(ctx context.Context, x execution, last bool) error 
 		if last && ended(e) && f.superseded(ctx, x) {
 			return nil
 		}
-		told := f.timeline.add(e)
-		if e.EventId <= x.copied {
+		events := f.timeline.add(e)
+		switch {
+		case e.EventId == x.copied:
+			events = f.timeline.regained(told)
+		case e.EventId < x.copied:
 			continue // told by the execution that this one was reset from
 		}
-		for _, event := range told {
+		for _, event := range events {
 			if event.Seq <= f.after || event.Kind == EventDone && !last {
 				continue
 			}

@@ -262,6 +262,51 @@ func TestFollowARunThatWasReset(t *testing.T) {
 	}
 }
 
+// A gate that was answered before the reset is announced anew: the answer is
+// gone with what came after it.
+func TestFollowAGateThatIsOpenAgain(t *testing.T) {
+	t.Parallel()
+	c, tc := connect(t)
+	id := start(t, c, request(t, gated))
+	opened := followTo(t, c, id, 0, runs.EventOpened)
+	answer(t, c, id, runs.Answer{ElicitationID: "ask#1", Action: "decline", By: "bob"})
+	ended := followTo(t, c, id, 0, runs.EventDone)
+	var answered, to int64 // the answer, and the end of the task that took it
+	history := tc.GetWorkflowHistory(t.Context(), string(id), "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for history.HasNext() {
+		e, err := history.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case e.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
+			answered = e.EventId
+		case e.EventType == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED && answered > 0 && to == 0:
+			to = e.EventId
+		}
+	}
+	_, err := tc.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace:                 "default",
+		WorkflowExecution:         &commonpb.WorkflowExecution{WorkflowId: string(id)},
+		Reason:                    "it was the wrong answer",
+		RequestId:                 string(id),
+		WorkflowTaskFinishEventId: to,
+		ResetReapplyExcludeTypes:  []enumspb.ResetReapplyExcludeType{enumspb.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := followTo(t, c, id, ended[len(ended)-1].Seq, runs.EventOpened)
+	if e := again[0]; e.Kind != runs.EventOpened || e.Elicitation.ID != "ask#1" || e.Elicitation.Message != opened[len(opened)-1].Elicitation.Message {
+		t.Fatalf("after the reset comes %+v", e)
+	}
+	answer(t, c, id, runs.Answer{ElicitationID: "ask#1", Action: "accept", Content: json.RawMessage(`{"count":1}`), By: "bob"})
+	all := followTo(t, c, id, again[0].Seq, runs.EventDone)
+	if all[0].Kind != runs.EventClosed || all[len(all)-1].Outcome.Status != workflows.Completed {
+		t.Errorf("then comes %v", tell(all))
+	}
+}
+
 // reset sets a failed run back to its last workflow task before the failure.
 func reset(t *testing.T, c client.Client, id runs.RunID) {
 	t.Helper()

@@ -3,6 +3,8 @@ package runs
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -331,6 +333,37 @@ func (t *timeline) gate(e Elicitation, at time.Time) EventKind {
 		t.finished(topLevel(e.StepPath))
 	}
 	return EventClosed
+}
+
+// forgetGates begins an execution that was reset to a place before the end of
+// the last one: only what it has copied of that tells where its elicitations
+// stand. It returns what they were told to be.
+func (t *timeline) forgetGates() (told map[string]*gateRecord) {
+	told, t.gates = t.gates, map[string]*gateRecord{}
+	return told
+}
+
+// regained tells what the reset has undone, once the copied events were read:
+// elicitations that are open again, and open ones that were not asked any more.
+func (t *timeline) regained(told map[string]*gateRecord) []Event {
+	var events []Event
+	tell := func(kind EventKind, e Elicitation) {
+		event := t.event(kind)
+		event.Elicitation = &e
+		events = append(events, event)
+	}
+	for _, id := range slices.Sorted(maps.Keys(told)) {
+		if e := told[id].Elicitation; e.State == workflows.ElicitationOpen && (t.gates[id] == nil || t.gates[id].State != e.State) {
+			e.State, e.Schema = workflows.ElicitationDropped, nil
+			tell(EventClosed, e)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(t.gates)) {
+		if e := t.gates[id].Elicitation; e.State == workflows.ElicitationOpen && (told[id] == nil || told[id].State != e.State) {
+			tell(EventOpened, e)
+		}
+	}
+	return events
 }
 
 func gateStatus(s ElicitationState) string {
