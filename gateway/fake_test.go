@@ -243,7 +243,9 @@ func (f *fakeRuns) List(_ context.Context, filter runs.Filter) ([]runs.Run, erro
 	var found []runs.Run
 	for _, r := range f.runs {
 		if r.matches(filter) && !f.late {
-			found = append(found, r.run)
+			run := r.run
+			run.Elicitations = slices.Clone(run.Elicitations)
+			found = append(found, run)
 		}
 	}
 	slices.SortFunc(found, func(a, b runs.Run) int { return b.Started.Compare(a.Started) })

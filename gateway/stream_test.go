@@ -145,6 +145,47 @@ func TestClientThatCannotAskSaysSoElsewhere(t *testing.T) {
 	c.call("2", "perdure_run_await", fmt.Sprintf(`{"runId":%q}`, w.runs.only(t)), "").result(false).structuredIs(t, `{"action":"decline","by":"bob"}`)
 }
 
+// A client that is gone while it should answer leaves the gate to others, in
+// whichever way it was to be asked.
+func TestGateOfAClientThatIsGone(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(*testing.T, *world){
+		"a session's stream": func(t *testing.T, w *world) {
+			c := connect(t, w.url, "ann", "2025-11-25", canAsk)
+			ctx, drop := context.WithCancel(t.Context())
+			c.do(ctx, http.MethodPost, callBody("1", "gated", `{}`, "")).asked()
+			drop()
+		},
+		"a retry that never comes": func(t *testing.T, w *world) {
+			(&wire{T: t, url: w.url, caller: "ann"}).modernCall("gated", `{}`, canAsk, "").result(false)
+		},
+		"a task that nobody polls": func(t *testing.T, w *world) {
+			(&wire{T: t, url: w.url, caller: "ann"}).modernCall("gated", `{}`, takesTasks, "").ok()
+		},
+		"the stream of a task": func(t *testing.T, w *world) {
+			c := connect(t, w.url, "ann", "2025-11-25", canAsk)
+			id := c.request("tools/call", `{"name":"gated","task":{}}`).ok().Task.TaskID
+			ctx, drop := context.WithCancel(t.Context())
+			c.do(ctx, http.MethodPost, fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":%q}}`, id)).asked()
+			drop()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]func(*play){"gated": gated})
+			leave(t, w)
+			run := w.runs.only(t)
+			w.runs.wait(t.Context(), func() bool { return len(w.runs.runs[run].run.Elicitations) > 0 })
+			d, err := w.runs.Answer(t.Context(), run, runs.Answer{ElicitationID: "gate#1", Action: "decline", By: "bob"})
+			if err != nil || !d.Won {
+				t.Fatalf("another channel's answer: %+v, %v", d, err)
+			}
+			c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+			c.call("9", "perdure_run_await", fmt.Sprintf(`{"runId":%q}`, run), "").result(false).structuredIs(t, `{"action":"decline","by":"bob"}`)
+		})
+	}
+}
+
 func TestModernClientIsAsked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){"gated": gated})
@@ -200,7 +241,7 @@ func TestAnswersThatDoNothing(t *testing.T) {
 	for name, got := range map[string]int{
 		"made up":              ann.reply("987654", accept),
 		"by somebody else":     bob.reply(id, accept),
-		"with a changed token": ann.reply(id[:len(id)-2]+"AA", accept),
+		"with a changed token": ann.reply(changed(id), accept),
 		"with a number":        ann.post(`{"jsonrpc":"2.0","id":1,"result":` + accept + `}`).StatusCode,
 	} {
 		if got != http.StatusBadRequest {
@@ -366,7 +407,7 @@ func TestResumeIsRefused(t *testing.T) {
 		id  string
 	}{
 		"somebody else":       {bob, place},
-		"changed":             {ann, place[:len(place)-3] + "AAA"},
+		"changed":             {ann, changed(place)},
 		"of another purpose":  {ann, question},
 		"of another server":   {ann, "1-2-3"},
 		"with another's name": {ann, ann.session},
@@ -439,7 +480,7 @@ func TestRequestStateIsRefused(t *testing.T) {
 	for name, resp := range map[string]*response{
 		"somebody else": bob.modernCall("gated", `{}`, canAsk, `"requestState":"`+st+`"`),
 		"another tool":  ann.modernCall("other", `{}`, canAsk, `"requestState":"`+st+`"`),
-		"changed":       ann.modernCall("gated", `{}`, canAsk, `"requestState":"`+st[:len(st)-2]+`AA"`),
+		"changed":       ann.modernCall("gated", `{}`, canAsk, `"requestState":"`+changed(st)+`"`),
 	} {
 		if m := resp.next(); resp.StatusCode != http.StatusBadRequest || m.Error == nil || m.Error.Code != -32602 {
 			t.Errorf("%s: HTTP %d %+v", name, resp.StatusCode, m.Error)

@@ -446,7 +446,7 @@ func TestTasksAreRefused(t *testing.T) {
 		id              string
 	}{
 		"somebody else's":    {bob, bobSession, id},
-		"changed":            {ann, annSession, id[:len(id)-2] + "AA"},
+		"changed":            {ann, annSession, changed(id)},
 		"of another purpose": {ann, annSession, state},
 		"a session":          {ann, annSession, annSession.session},
 		"a renamed state":    {ann, annSession, strings.Replace(state, "state.", "task.", 1)},

@@ -309,3 +309,11 @@ func (w *wire) try(ctx context.Context, body string) {
 		_ = resp.Body.Close()
 	}
 }
+
+// changed is a token with another last letter.
+func changed(token string) string {
+	if last := len(token) - 1; token[last] == 'A' {
+		return token[:last] + "Q"
+	}
+	return token[:len(token)-1] + "A"
+}
