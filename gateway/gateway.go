@@ -37,6 +37,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/perdure/perdure/backends"
@@ -202,6 +203,7 @@ func New(opts Options) (*Gateway, error) {
 	if opts.Runs == nil || opts.Catalogue == nil {
 		return nil, errors.New("gateway: Runs and Catalogue are required")
 	}
+	scope := opts.cacheScope()
 	opts = opts.withDefaults()
 	g := &Gateway{
 		opts:     opts,
@@ -216,6 +218,7 @@ func New(opts Options) (*Gateway, error) {
 	g.mcp = server.NewMCPServer(opts.Name, opts.Version,
 		server.WithToolCapabilities(true),
 		server.WithToolFilter(g.visible),
+		server.WithCacheHints(listLife.Milliseconds(), scope),
 		server.WithExtensions(map[string]any{tasksExtension: struct{}{}}),
 		server.WithHooks(g.taskHooks()),
 		server.WithRecovery(),
@@ -227,6 +230,19 @@ func New(opts Options) (*Gateway, error) {
 	g.rebuild()
 	opts.Catalogue.OnChange(g.rebuild)
 	return g, nil
+}
+
+// listLife is how long clients of 2026-07-28 may keep lists without asking
+// again. Those that listen hear of changes at once.
+const listLife = 30 * time.Second
+
+// cacheScope says who may be given one caller's lists: everybody, if everybody
+// may ask and sees the same tools.
+func (o Options) cacheScope() mcp.CacheScope {
+	if o.Authenticate == nil && (o.Policy == nil || o.Policy.Rules == nil) {
+		return mcp.CacheScopePublic
+	}
+	return mcp.CacheScopePrivate
 }
 
 func (g *Gateway) instructions() string {

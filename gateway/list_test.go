@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -155,6 +156,33 @@ func TestListChanges(t *testing.T) {
 	w.catalogue.set()
 	if c := w.gateway.Composites()[0]; c.Available {
 		t.Error("a composite without its tool is available")
+	}
+}
+
+// Lists may be shared where everybody gets the same one without a question.
+func TestCacheHints(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*gateway.Options){
+		"public":  func(o *gateway.Options) { o.Authenticate = nil },
+		"private": func(*gateway.Options) {}, // callers have names
+	} {
+		w := newWorld(t, nil, change)
+		var list struct {
+			Result struct {
+				TTLMs      int    `json:"ttlMs"`
+				CacheScope string `json:"cacheScope"`
+			}
+		}
+		body, err := io.ReadAll((&wire{T: t, url: w.url}).modern("tools/list", "", `{}`, "").Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(body, &list); err != nil {
+			t.Fatalf("%v in %s", err, body)
+		}
+		if list.Result.TTLMs != 30_000 || list.Result.CacheScope != want {
+			t.Errorf("the hints are %+v, want 30 s and %s", list.Result, want)
+		}
 	}
 }
 

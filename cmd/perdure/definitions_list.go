@@ -49,6 +49,9 @@ func (d definitionsCommand) composites(ctx context.Context, c *console) ([]compo
 		if err != nil {
 			return nil, err
 		}
+		if status.DefinitionsError != "" {
+			c.notef("changed definitions are not taken over; those of before are still served: %s", status.DefinitionsError)
+		}
 		return status.Composites, nil
 	}
 	found, diags := load(sources{Config: d.Config, Definitions: d.Definitions})

@@ -62,6 +62,9 @@ func (s *service) status(reasons []string) serverStatus {
 		Ready: len(reasons) == 0, Reasons: reasons,
 		Backends: []backendStatus{}, Composites: []compositeStatus{}, Tools: []toolStatus{},
 	}
+	if err := s.reloadError.Load(); err != nil {
+		status.DefinitionsError = (*err).Error()
+	}
 	for _, b := range s.pool.Status() {
 		status.Backends = append(status.Backends, backendStatus{Name: b.Name, Connected: b.Up, Tools: b.Tools, Error: b.Error})
 	}

@@ -38,6 +38,8 @@ type service struct {
 	prepared chan struct{} // closed when Temporal answers and has what runs need
 	started  atomic.Bool   // every part is up
 	stopping atomic.Bool
+
+	reloadError atomic.Pointer[error] // what is wrong with changed definitions; nil = nothing
 }
 
 // Service options. Loaded, Temporal and Logger are required, and one of

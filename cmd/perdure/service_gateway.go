@@ -143,7 +143,8 @@ func (s *service) whenOpen(next http.Handler) http.Handler {
 }
 
 // reload takes definitions over when their files change, until ctx ends. Files
-// with mistakes change nothing.
+// with mistakes change nothing; what is wrong with them is told in the log, and
+// in the status for as long as it is so.
 func (s *service) reload(ctx context.Context, src sources) {
 	log := s.opts.Logger
 	last := src.stamp()
@@ -162,9 +163,11 @@ func (s *service) reload(ctx context.Context, src sources) {
 		last = stamp
 		found, diags := load(src)
 		if err := diags.Err(); err != nil {
+			s.reloadError.Store(&err)
 			log.Error("changed definitions are not taken over; those of before are still served", "error", err)
 			continue
 		}
+		s.reloadError.Store(nil)
 		s.gateway.SetDefinitions(found.Definitions)
 		log.Info("definitions reloaded", "definitions", namesOf(found.Definitions))
 	}

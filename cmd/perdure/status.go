@@ -18,6 +18,9 @@ type serverStatus struct {
 	Backends   []backendStatus   `json:"backends"`
 	Composites []compositeStatus `json:"composites"`
 	Tools      []toolStatus      `json:"tools"`
+	// DefinitionsError is what is wrong with changed definitions, of which those
+	// of before are still served. "" = nothing.
+	DefinitionsError string `json:"definitionsError,omitempty"`
 }
 
 type backendStatus struct {
