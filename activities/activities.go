@@ -27,6 +27,7 @@ type Caller interface {
 // Activities implements workflows.Activities.
 type Activities struct {
 	backends Caller
+	permits  func(workflows.ToolCall) bool
 	logger   *slog.Logger
 }
 
@@ -37,7 +38,14 @@ func New(backends Caller, logger *slog.Logger) *Activities {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return &Activities{backends: backends, logger: logger}
+	return &Activities{backends: backends, permits: func(workflows.ToolCall) bool { return true }, logger: logger}
+}
+
+// Permit has only those calls made that are permitted; the others fail without
+// being sent.
+func (a *Activities) Permit(permits func(workflows.ToolCall) bool) *Activities {
+	a.permits = permits
+	return a
 }
 
 // Register makes a worker execute the activities.
@@ -48,6 +56,10 @@ func Register(r worker.ActivityRegistry, a *Activities) {
 // CallTool calls a backend tool once.
 func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (workflows.ToolResult, error) {
 	info := activity.GetInfo(ctx)
+	attempt := workflows.Attempt{Call: call, Number: int(info.Attempt)}
+	if !a.permits(call) {
+		return workflows.ToolResult{}, a.report(attempt.Denied())
+	}
 	progress := make(chan backends.Progress, 1)
 	if !info.IsLocalActivity {
 		stop := keepAlive(ctx, call.StepPath, progress)
@@ -59,7 +71,6 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 		Principal: backends.Principal{Name: call.Caller.Subject},
 		Progress:  func(p backends.Progress) { offer(progress, p) },
 	})
-	attempt := workflows.Attempt{Call: call, Number: int(info.Attempt)}
 	switch {
 	case err != nil:
 		return workflows.ToolResult{}, a.report(unanswered(ctx, attempt, err))

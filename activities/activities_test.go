@@ -219,3 +219,32 @@ func TestWorkerStops(t *testing.T) {
 		}
 	}
 }
+
+// A call that is not permitted is never sent, fails for good, and says whose
+// right it is that is missing.
+func TestDeniedCall(t *testing.T) {
+	t.Parallel()
+	for as, who := range map[string]string{"": "the caller of the run", "deploy": "the composite tool deploy"} {
+		var suite testsuite.WorkflowTestSuite
+		env := suite.NewTestActivityEnvironment()
+		var asked workflows.ToolCall
+		activities.Register(env, activities.New(backend(func(context.Context, backends.Call) (*backends.Result, error) {
+			t.Error("the backend was called")
+			return nil, nil
+		}), nil).Permit(func(call workflows.ToolCall) bool {
+			asked = call
+			return false
+		}))
+		_, err := env.ExecuteActivity(workflows.CallToolName, workflows.ToolCall{
+			StepPath: "s", Tool: "be_put", Effect: definitions.Read, As: as, MaxAttempts: 5, Caller: workflows.Caller{Subject: "alice"}})
+		var app *temporal.ApplicationError
+		var e workflows.Error
+		if !errors.As(err, &app) || !app.NonRetryable() || app.Type() != string(workflows.CategoryPermission) || app.Details(&e) != nil ||
+			e.Code != "permission_denied" || e.Message != "step s: be_put was not called: "+who+" may not call it" {
+			t.Errorf("as %q: %v", as, err)
+		}
+		if asked.Tool != "be_put" || asked.Caller.Subject != "alice" || asked.As != as {
+			t.Errorf("asked about %+v", asked)
+		}
+	}
+}

@@ -96,6 +96,10 @@ func (c *checker) definition() {
 		c.errorf("failureMode", "failure-mode", "failureMode %q is not known%s; known are abort, continue and best_effort",
 			d.FailureMode, didYouMean(string(d.FailureMode), []string{string(FailFast), string(FailLate), string(BestEffort)}))
 	}
+	if known := []RunAs{"", AsCaller, AsComposite}; !slices.Contains(known, d.RunAs) {
+		c.errorf("runAs", "run-as", "runAs %q is not known%s; known are caller and composite",
+			d.RunAs, didYouMean(string(d.RunAs), []string{string(AsCaller), string(AsComposite)}))
+	}
 	c.parameters()
 	c.allSteps()
 	c.output()

@@ -64,6 +64,15 @@ const (
 	BestEffort FailureMode = "best_effort" // the other branches go on; the run completes with what there is
 )
 
+// A RunAs says by whose right a run calls the tools of its steps.
+type RunAs string
+
+// By whose right. "" means AsCaller.
+const (
+	AsCaller    RunAs = "caller"    // who called may call these tools, too
+	AsComposite RunAs = "composite" // the composite tool may, whoever called it
+)
+
 // A Mode says where a question is answered, in MCP's words.
 type Mode string
 
@@ -84,6 +93,7 @@ type Definition struct {
 	Parameters  map[string]any `yaml:"parameters,omitempty" json:"parameters,omitempty"`
 	Timeout     Duration       `yaml:"timeout,omitempty" json:"timeout,omitempty"` // of the whole run; 0 = DefaultTimeout
 	FailureMode FailureMode    `yaml:"failureMode,omitempty" json:"failureMode,omitempty"`
+	RunAs       RunAs          `yaml:"runAs,omitempty" json:"runAs,omitempty"`
 	Steps       []*Step        `yaml:"steps" json:"steps"`
 	Output      *Output        `yaml:"output,omitempty" json:"output,omitempty"`
 	Annotations *Annotations   `yaml:"annotations,omitempty" json:"annotations,omitempty"`

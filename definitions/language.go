@@ -67,6 +67,9 @@ var keywords = map[string]keyword{
 	"Definition.failureMode": {"What a step that fails, and does not continue, means for the others: abort stops everything, continue lets the other branches end before the run fails, best_effort completes the run with what there is.", facts{
 		"enum": texts([]string{string(FailFast), string(FailLate), string(BestEffort)}), "default": string(FailFast),
 	}},
+	"Definition.runAs": {"By whose right the tools of the steps are called: that of the caller, or that of the composite tool itself, whoever calls it.", facts{
+		"enum": texts([]string{string(AsCaller), string(AsComposite)}), "default": string(AsCaller),
+	}},
 	"Definition.steps":       {"What is done. A step starts as soon as those that it depends on have ended.", facts{"minItems": 1, "maxItems": MaxSteps, "items": facts{"$ref": "#/$defs/step", "required": texts([]string{"id"})}}},
 	"Definition.output":      {"What the tool gives. Without it, the output of the last step.", nil},
 	"Definition.annotations": {"Hints for clients. Those that are not stated follow from the tools of the steps, and none may promise more than they keep.", nil},

@@ -12,6 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -102,7 +103,7 @@ func (g *Gateway) start(ctx context.Context, x *exchange, c *composite) (runs.St
 	if err != nil {
 		return runs.Started{}, err
 	}
-	tools, err := g.snapshot(c.def)
+	tools, err := g.snapshot(x.who, c.def)
 	if err != nil {
 		return runs.Started{}, err
 	}
@@ -113,8 +114,9 @@ func (g *Gateway) start(ctx context.Context, x *exchange, c *composite) (runs.St
 	return g.startOrAttach(ctx, x, req)
 }
 
-// snapshot is what is known now of the tools that a definition uses.
-func (g *Gateway) snapshot(d *definitions.Definition) (map[string]definitions.Tool, error) {
+// snapshot is what is known now of the tools that a definition uses, if its
+// run may call them.
+func (g *Gateway) snapshot(who auth.Identity, d *definitions.Definition) (map[string]definitions.Tool, error) {
 	tools := map[string]definitions.Tool{}
 	for _, name := range d.ToolNames() {
 		t, ok := g.findTool(name)
@@ -129,7 +131,7 @@ func (g *Gateway) snapshot(d *definitions.Definition) (map[string]definitions.To
 			tools[t.Probe.Tool] = asked
 		}
 	}
-	return tools, nil
+	return tools, g.allSteps(who, d, tools)
 }
 
 var (

@@ -28,7 +28,7 @@ func (g *Gateway) plan(x *exchange, d *definitions.Definition) (*result, error) 
 	if err != nil {
 		return nil, err
 	}
-	tools, err := g.snapshot(d)
+	tools, err := g.snapshot(x.who, d)
 	if err != nil {
 		return nil, err
 	}

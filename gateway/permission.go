@@ -3,11 +3,13 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/runs"
 )
@@ -49,6 +51,25 @@ func (g *Gateway) permitted(ctx context.Context, who auth.Identity, action auth.
 func (g *Gateway) mayAnswer(c *client, id runs.RunID, owner string) bool {
 	tool, _, _ := strings.Cut(string(id), "/")
 	return g.may(c.who, auth.Answer, &runs.Run{ID: id, Tool: tool, Caller: cmp.Or(owner, c.caller.Subject)})
+}
+
+// allSteps says which call that the run would surely make would be denied:
+// there is no point in asking a person first. The others are looked at when it
+// is their turn, by whoever makes them.
+func (g *Gateway) allSteps(who auth.Identity, d *definitions.Definition, tools map[string]definitions.Tool) error {
+	whose := "you may not call it"
+	if d.RunAs == definitions.AsComposite {
+		who, whose = auth.Composite(d.Name), "this composite tool may not call it"
+	}
+	for _, s := range d.Steps {
+		t, isCall := tools[s.Tool]
+		if !isCall || s.Condition != "" || g.opts.Policy.May(who, auth.Call, auth.Object{Tool: t.Name}) {
+			continue
+		}
+		return &runs.Error{Code: "permission_denied", Category: "permission", StepID: s.ID, StepPath: s.ID, Tool: t.Name,
+			Message: fmt.Sprintf("step %s needs the tool %s, and %s; nothing was started", s.ID, t.Name, whose)}
+	}
+	return nil
 }
 
 // visible are the tools that the sender of a request may call. mcp-go asks it

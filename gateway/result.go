@@ -176,6 +176,8 @@ func adviceFor(e *runs.Error) string {
 		return "Nothing was executed; call again when the credential is there."
 	case "limit":
 		return "Ask for less at a time."
+	case "permission":
+		return "Calling again will not help; whoever sets rights must grant this one."
 	}
 	if e.Retryable {
 		return "Calling again may help."
@@ -188,7 +190,10 @@ func adviceFor(e *runs.Error) string {
 func trouble(id runs.RunID, err error) *result {
 	e := &runs.Error{Code: "internal", Category: "internal", Message: "internal error", RunID: string(id)}
 	var bad *definitions.ArgumentsError
+	var known *runs.Error
 	switch {
+	case errors.As(err, &known):
+		e = known
 	case errors.As(err, &bad):
 		e.Code, e.Category, e.Message = "invalid_arguments", "validation", bad.Error()
 	case errors.Is(err, errKeyReused):

@@ -130,6 +130,7 @@ const (
 	CategoryCancelled      Category = "cancelled"
 	CategoryDeclined       Category = "declined"
 	CategoryOutcomeUnknown Category = "outcome_unknown"
+	CategoryPermission     Category = "permission"
 	CategoryLimit          Category = "limit"
 	CategoryCredentials    Category = "credentials"
 	CategoryInternal       Category = "internal"
@@ -173,6 +174,7 @@ type ToolCall struct {
 	KeyArgument    string             `json:"keyArgument,omitempty"`
 	MaxAttempts    int                `json:"maxAttempts,omitempty"` // of a call that is answered with an error; 0 = 1
 	Caller         Caller             `json:"caller"`
+	As             string             `json:"as,omitempty"` // composite tool that calls in its own right; "" = its caller does
 }
 
 // StepProgress is what the backend of a call that is under way told last. It is

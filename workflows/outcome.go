@@ -28,6 +28,7 @@ const (
 	unavailableWords = " was not called, backend "
 	unreachableWords = " cannot be reached: "
 	credentialsWords = " needs a credential for backend "
+	deniedWords      = " was not called: "
 	unknownWords     = "; whether %s was executed is not known, so it is not called again"
 )
 
@@ -55,6 +56,17 @@ func (a Attempt) Unavailable(reason string) (e *Error, repeat bool) {
 	e = a.error("backend_unavailable", CategoryTool, unavailableWords+a.Call.Backend+unreachableWords+reason)
 	e.Retryable = true
 	return e, true
+}
+
+// Denied is the failure of a call to which the caller of the run, or the
+// composite tool where that calls in its own right, has no right. Nothing is
+// sent.
+func (a Attempt) Denied() (e *Error, repeat bool) {
+	who := "the caller of the run"
+	if a.Call.As != "" {
+		who = "the composite tool " + a.Call.As
+	}
+	return a.error("permission_denied", CategoryPermission, deniedWords+who+" may not call it"), false
 }
 
 // Unauthorized is the failure of a call that was not executed for lack of a

@@ -89,6 +89,14 @@ type request struct {
 	used      int                    // attempts of which the outcome is known, before the run waited for a credential
 }
 
+// actsAs is the composite tool, if it calls tools in its own right.
+func (r *run) actsAs() string {
+	if d := r.program.Definition; d.RunAs == definitions.AsComposite {
+		return d.Name
+	}
+	return ""
+}
+
 // call is the one way from a run to a backend tool. What an earlier execution
 // has recorded is not called again, and what was sent without anybody knowing
 // what came of it is not called before that is settled.
@@ -148,7 +156,7 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 		RunID: r.id, StepID: topLevel(q.path), StepPath: q.path,
 		Tool: q.tool.Name, Backend: q.tool.Backend, Original: q.tool.Original,
 		Arguments: q.args, Effect: q.tool.Effect, KeyArgument: q.tool.KeyArgument,
-		IdempotencyKey: key, MaxAttempts: max(attempts(q.onError)-q.used, 1), Caller: r.in.Caller,
+		IdempotencyKey: key, MaxAttempts: max(attempts(q.onError)-q.used, 1), Caller: r.in.Caller, As: r.actsAs(),
 	}, result)
 	r.inFlight--
 	if err != nil {

@@ -54,7 +54,7 @@ func (k callCommand) Run(ctx context.Context, c *console) error {
 	case k.DryRun && (k.JSON || k.Answer != ""):
 		return usagef("--dry-run asks nobody and has no result: it goes with -o json, and not with --json or --answer")
 	}
-	url, err := k.url()
+	to, err := k.target()
 	if err != nil {
 		return err
 	}
@@ -64,9 +64,9 @@ func (k callCommand) Run(ctx context.Context, c *console) error {
 		defer cancel()
 	}
 	if k.DryRun {
-		return k.dryRun(ctx, c, url)
+		return k.dryRun(ctx, c, to)
 	}
-	result, err := k.call(ctx, c, url)
+	result, err := k.call(ctx, c, to)
 	if err != nil {
 		return k.interrupted(ctx, err)
 	}
@@ -85,9 +85,9 @@ func (k callCommand) interrupted(ctx context.Context, err error) error {
 	}
 }
 
-func (k callCommand) call(ctx context.Context, c *console, url string) (callResult, error) {
+func (k callCommand) call(ctx context.Context, c *console, to target) (callResult, error) {
 	who := k.whoAnswers(c)
-	s, err := connect(ctx, url, who...)
+	s, err := connect(ctx, to, who...)
 	if err != nil {
 		return callResult{}, err
 	}
@@ -96,8 +96,8 @@ func (k callCommand) call(ctx context.Context, c *console, url string) (callResu
 	if err != nil {
 		return callResult{}, err
 	}
-	p := pendingCall{c: c, url: url, name: k.Name, arguments: arguments, options: who}
-	if isComposite(ctx, url, k.Name) {
+	p := pendingCall{c: c, to: to, name: k.Name, arguments: arguments, options: who}
+	if isComposite(ctx, to, k.Name) {
 		p.key = rand.Text()
 	}
 	if !k.JSON {
@@ -121,8 +121,8 @@ func (k callCommand) arguments(ctx context.Context, c *console, s *server) (json
 
 // isComposite says whether a tool is a composite one of a perdure server, as
 // far as that tells.
-func isComposite(ctx context.Context, url, name string) bool {
-	status, err := fetchStatus(ctx, url)
+func isComposite(ctx context.Context, at target, name string) bool {
+	status, err := fetchStatus(ctx, at)
 	return err == nil && slices.ContainsFunc(status.Composites, func(c compositeStatus) bool { return c.Name == name })
 }
 
@@ -153,7 +153,7 @@ const reconnectPause = time.Second
 // the server was away, since it has a key by which the server knows it again.
 type pendingCall struct {
 	c         *console
-	url       string
+	to        target
 	name      string
 	arguments json.RawMessage
 	key       string // "" = the call is not repeated
@@ -181,7 +181,7 @@ func (p *pendingCall) result(ctx context.Context) (callResult, error) {
 // once makes the call on a connection of its own, and waits on where the
 // result is but a handle on the run.
 func (p *pendingCall) once(ctx context.Context) (callResult, error) {
-	s, err := connect(ctx, p.url, p.options...)
+	s, err := connect(ctx, p.to, p.options...)
 	if err != nil {
 		return callResult{}, err
 	}

@@ -57,7 +57,7 @@ func (t remoteTool) known() (definitions.Tool, error) {
 
 func listedTools(ctx context.Context, from string) ([]remoteTool, error) {
 	if strings.Contains(from, "://") {
-		return allTools(ctx, from)
+		return allTools(ctx, target{url: from})
 	}
 	data, err := os.ReadFile(from)
 	if err != nil {
@@ -71,8 +71,8 @@ func listedTools(ctx context.Context, from string) ([]remoteTool, error) {
 }
 
 // shownTools gives the tools that an MCP server lists.
-func shownTools(ctx context.Context, url string) ([]remoteTool, error) {
-	s, err := connect(ctx, url)
+func shownTools(ctx context.Context, of target) ([]remoteTool, error) {
+	s, err := connect(ctx, of)
 	if err != nil {
 		return nil, err
 	}
@@ -82,12 +82,12 @@ func shownTools(ctx context.Context, url string) ([]remoteTool, error) {
 
 // allTools gives the tools that an MCP server lists. A perdure server says more
 // of those of its backends, and which there are besides.
-func allTools(ctx context.Context, url string) ([]remoteTool, error) {
-	tools, err := shownTools(ctx, url)
+func allTools(ctx context.Context, of target) ([]remoteTool, error) {
+	tools, err := shownTools(ctx, of)
 	if err != nil {
 		return nil, err
 	}
-	status, err := fetchStatus(ctx, url)
+	status, err := fetchStatus(ctx, of)
 	if err != nil {
 		return tools, nil // not a perdure server
 	}

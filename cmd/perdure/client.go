@@ -25,14 +25,18 @@ type server struct {
 }
 
 // connect opens a connection; the caller closes it.
-func connect(ctx context.Context, url string, options ...client.ClientOption) (*server, error) {
-	http, err := transport.NewStreamableHTTP(url, transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
+func connect(ctx context.Context, to target, options ...client.ClientOption) (*server, error) {
+	headers := map[string]string{}
+	if to.token != "" {
+		headers["Authorization"] = "Bearer " + to.token
+	}
+	http, err := transport.NewStreamableHTTP(to.url, transport.WithHTTPLogger(slog.New(slog.DiscardHandler)), transport.WithHTTPHeaders(headers))
 	if err != nil {
-		return nil, usagef("--url %q: %v", url, err)
+		return nil, usagef("--url %q: %v", to.url, err)
 	}
 	t := &exactTransport{StreamableHTTP: http, results: map[string][]json.RawMessage{}}
 	options = append(options, client.WithMaxInputRoundTrips(math.MaxInt))
-	s := &server{url: url, client: client.NewClient(t, options...), transport: t}
+	s := &server{url: to.url, client: client.NewClient(t, options...), transport: t}
 	if err := s.client.Start(ctx); err != nil {
 		return nil, s.explain(err)
 	}
@@ -49,10 +53,22 @@ func (s *server) close() { _ = s.client.Close() }
 
 // explain says what to do where nobody answers.
 func (s *server) explain(err error) error {
-	if errors.Is(err, syscall.ECONNREFUSED) {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
 		return &nobodyThereError{s.url, err}
+	case unauthorized(err):
+		return errUnauthorized(s.url)
 	}
 	return fmt.Errorf("speaking to %s: %w", s.url, err)
+}
+
+func unauthorized(err error) bool {
+	var required *transport.AuthorizationRequiredError
+	return errors.As(err, &required)
+}
+
+func errUnauthorized(at string) error {
+	return fmt.Errorf("%s does not take the token, or wants one; give it by PERDURE_TOKEN or --token-file", at)
 }
 
 // A nobodyThereError says what to do where nobody listens.
@@ -180,7 +196,7 @@ func (s *server) call(ctx context.Context, name string, arguments json.RawMessag
 // not an answer of it.
 func connectionLost(err error) bool {
 	var lost *transport.Error
-	return errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &lost)
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &lost) && !unauthorized(err)
 }
 
 // An exactTransport keeps results as they came over the wire: the client turns

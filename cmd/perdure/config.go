@@ -21,6 +21,9 @@ type configFile struct {
 	CompositeToolRefs []*reference  `yaml:"compositeToolRefs"`
 	Operational       *operational  `yaml:"operational"`
 
+	// Ours.
+	Authorization *authorization `yaml:"authorization"`
+
 	Metadata           map[string]any `yaml:"metadata"`
 	Telemetry          map[string]any `yaml:"telemetry"`
 	Audit              map[string]any `yaml:"audit"`
@@ -29,22 +32,6 @@ type configFile struct {
 	SessionStorage     map[string]any `yaml:"sessionStorage"`
 	RateLimiting       map[string]any `yaml:"rateLimiting"`
 	PassthroughHeaders []string       `yaml:"passthroughHeaders"`
-}
-
-type incomingAuth struct {
-	Type  string         `yaml:"type"`
-	OIDC  map[string]any `yaml:"oidc"`
-	Authz *authorization `yaml:"authz"`
-}
-
-type authorization struct {
-	Type                    string   `yaml:"type"`
-	Policies                []string `yaml:"policies"`
-	EntitiesJSON            string   `yaml:"entitiesJson"`
-	PrimaryUpstreamProvider string   `yaml:"primaryUpstreamProvider"`
-	GroupClaimName          string   `yaml:"groupClaimName"`
-	RoleClaimName           string   `yaml:"roleClaimName"`
-	GroupEntityType         string   `yaml:"groupEntityType"`
 }
 
 type backend struct {

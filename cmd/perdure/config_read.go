@@ -22,7 +22,8 @@ type settings struct {
 	Name        string
 	Backends    []backends.Config
 	Aggregation backends.Aggregation
-	LogLevel    string                          // "" = not said
+	LogLevel    string // "" = not said
+	Auth        authSettings
 	Outgoing    map[string]credentials.Strategy // by backend; none = unauthenticated
 }
 
@@ -111,29 +112,12 @@ func child(node *yaml.Node, step any) *yaml.Node {
 
 // read checks a decoded configuration as a whole.
 func (r *configReader) read(c *configFile) settings {
-	r.incomingAuth(c.IncomingAuth)
 	r.ignored(c)
-	s := settings{Name: c.Name, LogLevel: r.logLevel(c.Operational)}
+	s := settings{Name: c.Name, LogLevel: r.logLevel(c.Operational), Auth: r.auth(c)}
 	s.Backends = r.backends(c)
 	s.Outgoing = r.outgoingAuth(c)
 	s.Aggregation = r.aggregation(c)
 	return s
-}
-
-func (r *configReader) incomingAuth(a *incomingAuth) {
-	if a == nil {
-		return
-	}
-	switch p := (keyPath{"incomingAuth", "type"}); a.Type {
-	case "anonymous":
-	case "oidc", "local":
-		r.errorf(p, "auth", "%q is not supported yet; only anonymous is, so nothing is served that the file wants protected", a.Type)
-	default:
-		r.errorf(p, "auth", "%q is not a type of authentication; use anonymous", a.Type)
-	}
-	if a.Authz != nil && a.Authz.Type != "" && a.Authz.Type != "none" {
-		r.errorf(keyPath{"incomingAuth", "authz", "type"}, "auth", "%q is not supported yet; nothing is served that the file wants protected", a.Authz.Type)
-	}
 }
 
 // ignored warns about what is accepted for the sake of the shared format but

@@ -41,11 +41,11 @@ func (d definitionsCommand) Run(ctx context.Context, c *console) error {
 
 func (d definitionsCommand) composites(ctx context.Context, c *console) ([]compositeStatus, error) {
 	if d.Config == "" && len(d.Definitions) == 0 {
-		url, err := d.url()
+		of, err := d.target()
 		if err != nil {
 			return nil, err
 		}
-		status, err := fetchStatus(ctx, url)
+		status, err := fetchStatus(ctx, of)
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +61,7 @@ func (d definitionsCommand) composites(ctx context.Context, c *console) ([]compo
 	}
 	composites := []compositeStatus{}
 	for _, def := range found.Definitions {
-		composites = append(composites, compositeStatus{Name: def.Name, Version: def.Version, Place: def.Pos.String()})
+		composites = append(composites, compositeStatus{Name: def.Name, Version: def.Version, RunAs: def.RunAs, Place: def.Pos.String()})
 	}
 	slices.SortFunc(composites, func(a, b compositeStatus) int { return cmp.Compare(a.Name, b.Name) })
 	return composites, nil

@@ -10,8 +10,8 @@ import (
 
 // dryRun prints what a call would do. It is asked only of what is known to
 // understand the question: anything else would make the call.
-func (k callCommand) dryRun(ctx context.Context, c *console, url string) error {
-	s, err := connect(ctx, url)
+func (k callCommand) dryRun(ctx context.Context, c *console, to target) error {
+	s, err := connect(ctx, to)
 	if err != nil {
 		return err
 	}
@@ -20,7 +20,7 @@ func (k callCommand) dryRun(ctx context.Context, c *console, url string) error {
 	if err != nil {
 		return err
 	}
-	if !isComposite(ctx, url, k.Name) {
+	if !isComposite(ctx, to, k.Name) {
 		return fmt.Errorf("%s is not a composite tool of a perdure server: only these have a dry run; nothing was called", k.Name)
 	}
 	result, err := s.call(ctx, k.Name, arguments, map[string]any{dryRunMeta: true})
@@ -30,7 +30,7 @@ func (k callCommand) dryRun(ctx context.Context, c *console, url string) error {
 	case result.IsError:
 		return k.print(c, result)
 	case !result.Meta.DryRun:
-		return fmt.Errorf("the server at %s knows no dry run and has called %s: it is older than this program", url, k.Name)
+		return fmt.Errorf("the server at %s knows no dry run and has called %s: it is older than this program", to.url, k.Name)
 	case k.Output == "json":
 		return c.printJSON(result.Structured)
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
+
+	"github.com/perdure/perdure/gateway/auth"
 )
 
 // healthLimit bounds asking Temporal how it is.
@@ -23,7 +25,8 @@ func (s *service) health() http.Handler {
 }
 
 // serveReady answers 200 when calls can be taken, else 503; with ?verbose, and
-// the status as JSON.
+// the status as JSON. That is for callers alone where these have to show who
+// they are: it names backends and tools, whoever may call them.
 func (s *service) serveReady(w http.ResponseWriter, r *http.Request) {
 	reasons := s.unready(r.Context())
 	code := http.StatusOK
@@ -33,6 +36,10 @@ func (s *service) serveReady(w http.ResponseWriter, r *http.Request) {
 	if !r.URL.Query().Has("verbose") {
 		w.WriteHeader(code)
 		fmt.Fprintln(w, http.StatusText(code))
+		return
+	}
+	if _, err := s.callers.Authenticate(r); err != nil {
+		auth.Refuse(w, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -71,7 +78,7 @@ func (s *service) status(reasons []string) serverStatus {
 	if s.gateway != nil {
 		for _, c := range s.gateway.Composites() {
 			status.Composites = append(status.Composites, compositeStatus{
-				Name: c.Definition.Name, Version: c.Definition.Version, Available: &c.Available, Reason: c.Reason,
+				Name: c.Definition.Name, Version: c.Definition.Version, RunAs: c.Definition.RunAs, Available: &c.Available, Reason: c.Reason,
 			})
 		}
 	}

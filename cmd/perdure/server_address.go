@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 const (
@@ -70,6 +71,40 @@ func writeFile(name string, data []byte, mode os.FileMode) error {
 type serverFlags struct {
 	URL  string `help:"MCP endpoint of the server. Default: the running dev of --data, else http://127.0.0.1:4483/mcp." env:"PERDURE_URL" placeholder:"URL"`
 	Data string `help:"Data directory of the dev to speak to. Default: .perdure." default:".perdure" placeholder:"DIR"`
+
+	tokenFlags `embed:""`
+}
+
+// tokenFlags say with which token a server is called.
+type tokenFlags struct {
+	Token     string `help:"Bearer token for the server. Other users see what stands on a command line: better in the variable or a file." env:"PERDURE_TOKEN" placeholder:"TOKEN" xor:"token"`
+	TokenFile string `help:"File with the bearer token for the server." placeholder:"FILE" xor:"token"`
+}
+
+func (f tokenFlags) token() (string, error) {
+	if f.TokenFile == "" {
+		return f.Token, nil
+	}
+	text, err := os.ReadFile(f.TokenFile)
+	if err != nil {
+		return "", fmt.Errorf("reading --token-file: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// A target is a server and how to get in.
+type target struct {
+	url   string // of the MCP endpoint
+	token string // bearer token; "" = none
+}
+
+func (f serverFlags) target() (target, error) {
+	token, err := f.token()
+	if err != nil {
+		return target{}, err
+	}
+	url, err := f.url()
+	return target{url, token}, err
 }
 
 func (f serverFlags) url() (string, error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/credentials"
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/store"
 )
 
@@ -29,6 +30,7 @@ type service struct {
 	opts        serviceOptions
 	pool        *backends.Pool
 	credentials *credentials.Broker
+	callers     auth.Authenticator
 	gateway     *gateway.Gateway // nil in a process that is only a worker
 	worker      worker.Worker    // nil in a process that is only a gateway
 
@@ -69,6 +71,13 @@ func newService(o serviceOptions) (*service, error) {
 		return nil, err
 	}
 	s := &service{opts: o, pool: pool, credentials: broker, opened: make(chan struct{}), prepared: make(chan struct{})}
+	var public webURL
+	if o.Gateway != nil {
+		public = o.Gateway.PublicURL
+	}
+	if s.callers, err = o.Loaded.Auth.callers(public, o.Logger); err != nil {
+		return nil, err
+	}
 	if o.Gateway != nil {
 		if err = s.newGateway(*o.Gateway); err != nil {
 			return nil, err

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/gateway/inbox"
 	"github.com/perdure/perdure/runs"
 )
@@ -19,6 +21,7 @@ import (
 type gatewayFlags struct {
 	PublicURL      webURL        `help:"URL at which clients and people reach this server, without /mcp, e.g. https://tools.example.com. Default: where it listens." placeholder:"URL"`
 	AllowedOrigin  []webURL      `help:"Origin of web pages that may send requests, e.g. https://chat.example.com. Repeatable." placeholder:"ORIGIN" sep:"none"`
+	AllowedHost    []string      `help:"Name by which requests may call this server, with its port if it is not that of the scheme. Repeatable. Default: any, but with --public-url its name, and by loopback localhost; addresses always." placeholder:"HOST" sep:"none"`
 	CallPatience   time.Duration `help:"How long a call blocks for a client that cannot be asked questions; 0 = for ever." default:"50s"`
 	ReattachWindow time.Duration `help:"For how long after its start a run is given to a caller who calls the same with the same arguments while it is under way; 0 = each call without a key is a run of its own." default:"0s"`
 	NoRunTools     bool          `help:"Leave out the tools with which a model waits for its runs, lists and cancels them."`
@@ -51,8 +54,18 @@ func (w webURL) origin() string {
 func (f *gatewayFlags) options(listens string, keys keys) *gatewayOptions {
 	return &gatewayOptions{
 		Keys: keys, PublicURL: cmp.Or(f.PublicURL, webURL("http://"+listens)), AllowedOrigins: f.AllowedOrigin,
-		Patience: callPatience(f.CallPatience), ReattachWindow: f.ReattachWindow, NoRunTools: f.NoRunTools,
+		AllowedHosts: f.hosts(),
+		Patience:     callPatience(f.CallPatience), ReattachWindow: f.ReattachWindow, NoRunTools: f.NoRunTools,
 	}
+}
+
+// hosts are the names of the server, if any is said to be one.
+func (f *gatewayFlags) hosts() []string {
+	hosts := slices.Clone(f.AllowedHost)
+	if u, err := url.Parse(string(f.PublicURL)); err == nil && u.Host != "" {
+		hosts = append(hosts, u.Host)
+	}
+	return hosts
 }
 
 // callPatience is the flag's value as the gateway wants it, whose 0 means default.
@@ -67,6 +80,7 @@ type gatewayOptions struct {
 	Keys           keys
 	PublicURL      webURL
 	AllowedOrigins []webURL
+	AllowedHosts   []string
 	Patience       time.Duration
 	ReattachWindow time.Duration
 	NoRunTools     bool
@@ -98,7 +112,11 @@ func (s *service) newGateway(o gatewayOptions) (err error) {
 		ReattachWindow: o.ReattachWindow,
 		NoRunTools:     o.NoRunTools,
 		Retention:      o.Retention,
+		Authenticate:   s.callers.Authenticate,
+		Metadata:       metadataOf(s.callers),
+		Policy:         &s.opts.Loaded.Auth.Policy,
 		AllowedOrigins: origins,
+		AllowedHosts:   o.AllowedHosts,
 		RunURL:         page.url,
 		Logger:         s.opts.Logger,
 	})
@@ -127,6 +145,8 @@ func (s *service) clients() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", s.health())
 	mux.Handle(endpoint, s.whenOpen(s.gateway.Handler()))
+	mux.Handle(auth.WellKnown, s.gateway.Handler())
+	mux.Handle(auth.WellKnown+"/", s.gateway.Handler())
 	mux.Handle(inbox.Prefix, s.approvals)
 	mux.Handle(inbox.Prefix+"/", s.approvals)
 	return mux

@@ -24,7 +24,7 @@ func (s *service) startWorker(workerOptions) error {
 		DeadlockDetectionTimeout:     busyLimit,
 	})
 	workflows.Register(s.worker)
-	activities.Register(s.worker, activities.New(s.pool, s.opts.Logger))
+	activities.Register(s.worker, activities.New(s.pool, s.opts.Logger).Permit(s.opts.Loaded.Auth.permits))
 	if err := s.worker.Start(); err != nil {
 		s.worker = nil
 		return fmt.Errorf("starting the worker: %w", err)

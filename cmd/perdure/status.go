@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"syscall"
 	"time"
+
+	"github.com/perdure/perdure/definitions"
 )
 
 // A serverStatus is what /readyz?verbose answers.
@@ -31,11 +33,12 @@ type backendStatus struct {
 }
 
 type compositeStatus struct {
-	Name      string `json:"name"`
-	Version   string `json:"version,omitempty"`
-	Available *bool  `json:"available,omitempty"` // nil = only a server knows
-	Reason    string `json:"reason,omitempty"`
-	Place     string `json:"place,omitempty"` // where it is defined
+	Name      string            `json:"name"`
+	Version   string            `json:"version,omitempty"`
+	RunAs     definitions.RunAs `json:"runAs,omitempty"`     // "" = caller
+	Available *bool             `json:"available,omitempty"` // nil = only a server knows
+	Reason    string            `json:"reason,omitempty"`
+	Place     string            `json:"place,omitempty"` // where it is defined
 }
 
 type toolStatus struct {
@@ -48,21 +51,24 @@ type toolStatus struct {
 }
 
 func (s compositeStatus) state() string {
+	state := "not available: " + s.Reason
 	switch {
 	case s.Available == nil:
-		return s.Place
+		state = s.Place
 	case *s.Available:
-		return "available"
-	default:
-		return "not available: " + s.Reason
+		state = "available"
 	}
+	if s.RunAs == definitions.AsComposite {
+		state += "; calls tools in its own right"
+	}
+	return state
 }
 
 // fetchStatus asks the server whose MCP endpoint is given.
-func fetchStatus(ctx context.Context, mcpURL string) (*serverStatus, error) {
-	base, err := url.Parse(mcpURL)
+func fetchStatus(ctx context.Context, of target) (*serverStatus, error) {
+	base, err := url.Parse(of.url)
 	if err != nil {
-		return nil, usagef("--url %q: %v", mcpURL, err)
+		return nil, usagef("--url %q: %v", of.url, err)
 	}
 	at := base.ResolveReference(&url.URL{Path: "/readyz", RawQuery: "verbose"})
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -71,6 +77,9 @@ func fetchStatus(ctx context.Context, mcpURL string) (*serverStatus, error) {
 	if err != nil {
 		return nil, err
 	}
+	if of.token != "" {
+		request.Header.Set("Authorization", "Bearer "+of.token)
+	}
 	response, err := http.DefaultClient.Do(request)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return nil, &nobodyThereError{base.Host, err}
@@ -78,6 +87,9 @@ func fetchStatus(ctx context.Context, mcpURL string) (*serverStatus, error) {
 		return nil, err
 	}
 	defer response.Body.Close()
+	if response.StatusCode == http.StatusUnauthorized {
+		return nil, errUnauthorized(of.url)
+	}
 	var status serverStatus
 	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
 		return nil, fmt.Errorf("%s does not tell its status as perdure does: %w", at, err)

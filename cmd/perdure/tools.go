@@ -26,18 +26,18 @@ Examples:
 }
 
 func (t toolsCommand) Run(ctx context.Context, c *console) error {
-	url, err := t.url()
+	of, err := t.target()
 	if err != nil {
 		return err
 	}
 	if t.Effects {
-		return t.effects(ctx, c, url)
+		return t.effects(ctx, c, of)
 	}
 	list := shownTools
 	if t.All {
 		list = allTools
 	}
-	tools, err := list(ctx, url)
+	tools, err := list(ctx, of)
 	if err != nil {
 		return err
 	}
@@ -51,8 +51,8 @@ func (t toolsCommand) Run(ctx context.Context, c *console) error {
 	return w.Flush()
 }
 
-func (t toolsCommand) effects(ctx context.Context, c *console, url string) error {
-	status, err := fetchStatus(ctx, url)
+func (t toolsCommand) effects(ctx context.Context, c *console, of target) error {
+	status, err := fetchStatus(ctx, of)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"cmp"
+	"log/slog"
+	"net/http"
+
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/workflows"
+)
+
+// callers find out who sends a request, to a gateway with a public URL.
+func (a authSettings) callers(public webURL, log *slog.Logger) (auth.Authenticator, error) {
+	switch {
+	case a.TokenFile != "":
+		return auth.OpenTokenFile(a.TokenFile, log)
+	case a.OIDC != nil:
+		return auth.NewOIDC(a.OIDC.at(public, log))
+	}
+	return auth.Everybody{}, nil
+}
+
+// at says what is ours, where the configuration does not: tokens are then for
+// the MCP endpoint at the public URL.
+func (l *loginOIDC) at(public webURL, log *slog.Logger) auth.OIDCOptions {
+	o := l.OIDCOptions
+	o.Logger = log
+	if o.Resource == "" {
+		o.Resource = string(cmp.Or(public, "http://localhost")) + endpoint // nobody calls a worker
+	}
+	if o.Audience == "" {
+		o.Audience = o.Resource
+	}
+	return o
+}
+
+// metadataOf tells clients where to get tokens; nil = nowhere.
+func metadataOf(callers auth.Authenticator) http.Handler {
+	h, _ := callers.(http.Handler)
+	return h
+}
+
+// permits says whether a run may call a tool: by the right of its caller, or
+// by its own where its definition says so.
+func (a authSettings) permits(call workflows.ToolCall) bool {
+	who := auth.FromPrincipal(call.Caller.Subject, call.Caller.Groups)
+	if call.As != "" {
+		who = auth.Composite(call.As)
+	}
+	return a.Policy.May(who, auth.Call, auth.Object{Tool: call.Tool})
+}
