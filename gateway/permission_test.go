@@ -21,12 +21,12 @@ func TestToolsThatOneMayNotCall(t *testing.T) {
 	w := newWorld(t, map[string]func(*play){"deploy": echoed, "report": echoed}, func(o *gateway.Options) {
 		o.Policy = &auth.Policy{Rules: []auth.Rule{
 			{Grant: auth.Grant{Tools: []string{"*"}, Subjects: []string{"user-ann"}}},
-			{Grant: auth.Grant{Tools: []string{"rep*"}, Subjects: []string{"user-bob"}}},
+			{Grant: auth.Grant{Tools: []string{"rep*", "be_echo"}, Subjects: []string{"user-bob"}}},
 		}}
 	})
 	w.catalogue.set(tool("echo"), backends.Tool{Name: "be_report", Backend: "be", Original: "report"})
 	for caller, tools := range map[string]string{
-		"ann": "be_echo be_report deploy report", "bob": "report", "cid": "",
+		"ann": "be_echo be_report deploy report", "bob": "be_echo report", "cid": "",
 	} {
 		c := connect(t, w.url, caller, "2025-11-25", canAsk)
 		listed := map[string]bool{}
@@ -222,4 +222,48 @@ func open(t *testing.T, url, token string) *wire {
 		t.Fatalf("initialize: %s", resp.Status)
 	}
 	return c
+}
+
+// TestRightsOfARun: a call whose run would surely be denied a tool starts
+// nothing, and is not planned either; a composite tool with runAs: composite
+// needs rights of its own, and its caller none but to call it.
+func TestRightsOfARun(t *testing.T) {
+	t.Parallel()
+	source := func(name, more, condition string) string {
+		return "name: " + name + "\ndescription: d\n" + more + "steps: [{id: a, tool: be_echo" + condition + "}]\n---\n"
+	}
+	names := []string{"own", "granted", "ungranted", "perhaps"}
+	plays := map[string]func(*play){}
+	for _, name := range names {
+		plays[name] = echoed
+	}
+	w := newWorld(t, plays, func(o *gateway.Options) {
+		o.Policy = &auth.Policy{Rules: []auth.Rule{
+			{Grant: auth.Grant{Tools: names, Groups: []string{"*"}}},
+			{Grant: auth.Grant{Tools: []string{"be_*"}, Subjects: []string{"user-ann"}}, Composites: []string{"granted"}},
+		}}
+	})
+	w.gateway.SetDefinitions(define(t, source("own", "", "")+source("granted", "runAs: composite\n", "")+
+		source("ungranted", "runAs: composite\n", "")+source("perhaps", "", ", condition: '{{eq 1 1}}'")))
+	for _, tc := range []struct{ caller, tool, denied string }{
+		{"ann", "own", ""},
+		{"bob", "own", "step a needs the tool be_echo, and you may not call it; nothing was started"},
+		{"ann", "granted", ""},
+		{"bob", "granted", ""},
+		{"ann", "ungranted", "step a needs the tool be_echo, and this composite tool may not call it"},
+		{"bob", "perhaps", ""}, // for the worker to deny, if it comes to that
+	} {
+		c := connect(t, w.url, tc.caller, "2025-11-25", canAsk)
+		before := w.runs.starts
+		planned := c.call("1", tc.tool, `{}`, `{"perdure/dry-run":true}`).result(tc.denied != "")
+		called := c.call("2", tc.tool, `{}`, "").result(tc.denied != "")
+		for _, m := range []*msg{planned, called} {
+			if !strings.Contains(m.text(), tc.denied) || tc.denied != "" && !strings.Contains(string(m.Result.Meta["perdure/error"]), `"permission_denied"`) {
+				t.Errorf("%s calls %s: %s %s", tc.caller, tc.tool, m.text(), m.Result.Meta["perdure/error"])
+			}
+		}
+		if started := w.runs.starts > before; started != (tc.denied == "") {
+			t.Errorf("%s calls %s: started %v", tc.caller, tc.tool, started)
+		}
+	}
 }
