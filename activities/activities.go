@@ -24,11 +24,16 @@ type Caller interface {
 	Call(ctx context.Context, call backends.Call) (*backends.Result, error)
 }
 
+// A Past tells what earlier executions of a run have come to with a call:
+// its result, that nobody knows whether it was executed, or neither.
+type Past func(ctx context.Context, runID, execution, key string) (result *workflows.ToolResult, unknown bool, err error)
+
 // Activities implements workflows.Activities.
 type Activities struct {
 	backends Caller
 	permits  func(workflows.ToolCall) bool
 	logger   *slog.Logger
+	past     Past
 }
 
 var _ workflows.Activities = (*Activities)(nil)
@@ -45,6 +50,13 @@ func New(backends Caller, logger *slog.Logger) *Activities {
 // being sent.
 func (a *Activities) Permit(permits func(workflows.ToolCall) bool) *Activities {
 	a.permits = permits
+	return a
+}
+
+// LookBack lets activities find out what a run had done before it was reset.
+// Without it, calls of unsafe tools in such a run count as of unknown outcome.
+func (a *Activities) LookBack(past Past) *Activities {
+	a.past = past
 	return a
 }
 
@@ -65,6 +77,13 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 		stop := keepAlive(ctx, call.StepPath, progress)
 		defer stop()
 	}
+	if call.LookBack {
+		if result, err := a.before(ctx, attempt, info); err != nil {
+			return workflows.ToolResult{}, err
+		} else if result != nil {
+			return *result, nil
+		}
+	}
 	res, err := a.backends.Call(ctx, backends.Call{
 		Backend: call.Backend, Tool: call.Original, Arguments: call.Arguments,
 		IdempotencyKey: call.IdempotencyKey, KeyArgument: call.KeyArgument,
@@ -84,6 +103,22 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 	}
 	if info.IsLocalActivity && workflows.PayloadSize(result.Output) > workflows.MaxLocalResultSize {
 		return workflows.ToolResult{}, attempt.TooLargeHere()
+	}
+	return result, nil
+}
+
+// before is what the run has come to with the call before it was reset; nil if
+// the call can be made.
+func (a *Activities) before(ctx context.Context, attempt workflows.Attempt, info activity.Info) (*workflows.ToolResult, error) {
+	if a.past == nil {
+		return nil, a.report(attempt.SentBefore())
+	}
+	result, unknown, err := a.past(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, attempt.Call.IdempotencyKey)
+	switch {
+	case err != nil:
+		return nil, a.report(attempt.Unavailable("what the run has done before it was reset cannot be read: " + err.Error()))
+	case unknown:
+		return nil, a.report(attempt.SentBefore())
 	}
 	return result, nil
 }

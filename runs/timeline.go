@@ -145,8 +145,30 @@ func (t *timeline) started(a *historypb.WorkflowExecutionStartedEventAttributes,
 		for _, s := range source.Steps {
 			t.plan[s.ID] = s
 		}
+	} else if events := t.repaired(a); events != nil {
+		return events
 	}
 	return t.memo(a.GetMemo(), at) // of the execution that this one continues
+}
+
+// repaired tells that questions are not asked any more which were open when the
+// run ended without a word; the execution that repairs it asks anew.
+func (t *timeline) repaired(a *historypb.WorkflowExecutionStartedEventAttributes) []Event {
+	var in workflows.RunInput
+	if t.converter.FromPayloads(a.GetInput(), &in) != nil || in.Repair == nil || a.GetContinuedExecutionRunId() != "" {
+		return nil
+	}
+	var events []Event
+	for _, id := range slices.Sorted(maps.Keys(t.gates)) {
+		if g := t.gates[id]; g.State == workflows.ElicitationOpen {
+			g.State, g.Schema = workflows.ElicitationDropped, nil
+			event := t.event(EventClosed)
+			asked := g.Elicitation
+			event.Elicitation = &asked
+			events = append(events, event)
+		}
+	}
+	return events
 }
 
 // scheduled tells that an activity was put on its way. Its summary says which

@@ -114,6 +114,9 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run,
 	}
 	r.pending = workflow.NewSemaphore(ctx, maxPending)
 	r.expectJournal()
+	if info := workflow.GetInfo(ctx); info.OriginalRunID != "" && info.OriginalRunID != info.WorkflowExecution.RunID {
+		r.in.WasReset = true
+	}
 	if r.started.IsZero() {
 		r.started = workflow.Now(ctx)
 	}

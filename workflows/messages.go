@@ -78,6 +78,7 @@ type RunInput struct {
 	Open       []Elicitation               `json:"open,omitempty"`      // elicitations that were open when the run continued as new
 	Continued  bool                        `json:"continued,omitempty"` // whether this execution goes on with a run, so that the journal holds whatever its templates would come to now
 	Repair     *Repair                     `json:"repair,omitempty"`    // nil = this is no repair
+	WasReset   bool                        `json:"wasReset,omitempty"`  // an execution before this one was reset, so that calls may have been made of which nothing is in the journal
 	Started    time.Time                   `json:"started,omitzero"`    // from when the timeout counts; zero = now
 }
 
@@ -174,7 +175,8 @@ type ToolCall struct {
 	KeyArgument    string             `json:"keyArgument,omitempty"`
 	MaxAttempts    int                `json:"maxAttempts,omitempty"` // of a call that is answered with an error; 0 = 1
 	Caller         Caller             `json:"caller"`
-	As             string             `json:"as,omitempty"` // composite tool that calls in its own right; "" = its caller does
+	As             string             `json:"as,omitempty"`       // composite tool that calls in its own right; "" = its caller does
+	LookBack       bool               `json:"lookBack,omitempty"` // an earlier execution of the run may have made the call, which its history tells
 }
 
 // StepProgress is what the backend of a call that is under way told last. It is

@@ -82,6 +82,12 @@ func (a Attempt) Lost(reason string) (e *Error, repeat bool) {
 	return a.unknown(a.error("connection_lost", CategoryTool, lostWords+reason))
 }
 
+// SentBefore is the failure of a call that is not made, since the run had made it
+// before it was reset and nobody knows what came of it.
+func (a Attempt) SentBefore() (e *Error, repeat bool) {
+	return a.unknown(a.error("sent_before", CategoryTool, " was called before the run was reset"))
+}
+
 // TimedOut is the failure of a call whose time was up before an answer came: an
 // unknown outcome.
 func (a Attempt) TimedOut() (e *Error, repeat bool) {

@@ -157,6 +157,7 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 		Tool: q.tool.Name, Backend: q.tool.Backend, Original: q.tool.Original,
 		Arguments: q.args, Effect: q.tool.Effect, KeyArgument: q.tool.KeyArgument,
 		IdempotencyKey: key, MaxAttempts: max(attempts(q.onError)-q.used, 1), Caller: r.in.Caller, As: r.actsAs(),
+		LookBack: r.in.WasReset && !Repeatable(q.tool.Effect),
 	}, result)
 	r.inFlight--
 	if err != nil {

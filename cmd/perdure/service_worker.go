@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/activities"
+	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -24,10 +26,18 @@ func (s *service) startWorker(workerOptions) error {
 		DeadlockDetectionTimeout:     busyLimit,
 	})
 	workflows.Register(s.worker)
-	activities.Register(s.worker, activities.New(s.pool, s.opts.Logger).Permit(s.opts.Loaded.Auth.permits))
+	all := runs.New(runs.Config{Client: s.opts.Temporal, Namespace: s.opts.Namespace, Logger: s.opts.Logger})
+	activities.Register(s.worker, activities.New(s.pool, s.opts.Logger).Permit(s.opts.Loaded.Auth.permits).LookBack(lookBack(all)))
 	if err := s.worker.Start(); err != nil {
 		s.worker = nil
 		return fmt.Errorf("starting the worker: %w", err)
 	}
 	return nil
+}
+
+// lookBack has activities read what a run had done before it was reset.
+func lookBack(all *runs.Client) activities.Past {
+	return func(ctx context.Context, id, execution, key string) (*workflows.ToolResult, bool, error) {
+		return all.CallBefore(ctx, runs.RunID(id), execution, key)
+	}
 }

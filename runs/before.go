@@ -1,0 +1,89 @@
+package runs
+
+import (
+	"context"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/converter"
+
+	"github.com/perdure/perdure/workflows"
+)
+
+// CallBefore says what the executions of a run before the given one have come to
+// with the call that has a key: its result, that nobody knows whether it was
+// executed, or neither, so that it can be made. Where a run was reset, its own
+// history does not have what came after the point of the reset.
+func (c *Client) CallBefore(ctx context.Context, id RunID, execution, key string) (result *workflows.ToolResult, unknown bool, err error) {
+	chain, err := c.chain(ctx, id)
+	if err != nil {
+		return nil, false, failure(ctx, "reading", id, err)
+	}
+	for _, x := range chain {
+		if x.runID == execution {
+			break
+		}
+		e := &earlier{converter: c.converter, key: key}
+		for event, err := range c.history(ctx, id, x.runID, false) {
+			if err != nil {
+				return nil, false, failure(ctx, "reading", id, err)
+			}
+			e.add(event)
+		}
+		if e.sent {
+			result, unknown = e.result, e.unknown
+		}
+	}
+	return result, unknown, nil
+}
+
+// An earlier is what one execution tells of the call with a key.
+type earlier struct {
+	converter converter.DataConverter
+	key       string
+	scheduled int64 // event of the last such call
+
+	sent    bool
+	result  *workflows.ToolResult
+	unknown bool
+}
+
+func (e *earlier) add(event *historypb.HistoryEvent) {
+	switch event.EventType {
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+		var call workflows.ToolCall
+		a := event.GetActivityTaskScheduledEventAttributes()
+		if a.GetActivityType().GetName() == workflows.CallToolName && e.converter.FromPayloads(a.GetInput(), &call) == nil && call.IdempotencyKey == e.key {
+			e.scheduled, e.sent, e.unknown, e.result = event.EventId, true, true, nil // until more is known
+		}
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+		a := event.GetActivityTaskCompletedEventAttributes()
+		var result workflows.ToolResult
+		if e.is(a.GetScheduledEventId()) && e.converter.FromPayloads(a.GetResult(), &result) == nil {
+			e.unknown, e.result = false, &result
+		}
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED:
+		a := event.GetActivityTaskFailedEventAttributes()
+		if e.is(a.GetScheduledEventId()) {
+			e.unknown = e.isUnknown(a.GetFailure())
+		}
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
+		a := event.GetActivityTaskCanceledEventAttributes()
+		if e.is(a.GetScheduledEventId()) && a.GetStartedEventId() == 0 {
+			e.unknown = false // it never left
+		}
+	}
+}
+
+func (e *earlier) is(scheduled int64) bool { return e.sent && e.scheduled == scheduled }
+
+// isUnknown says whether after a failure nobody knows whether a call was made.
+func (e *earlier) isUnknown(f *failurepb.Failure) bool {
+	var detail Error
+	app := f.GetApplicationFailureInfo()
+	if app == nil || e.converter.FromPayloads(app.GetDetails(), &detail) != nil {
+		return true
+	}
+	return detail.Category == workflows.CategoryOutcomeUnknown || detail.Category == workflows.CategoryCancelled
+}
