@@ -1,4 +1,12 @@
 package workflows
 
+import "github.com/perdure/perdure/definitions"
+
 // DigestOf is for tests that make journals.
 var DigestOf = digestOf
+
+// NewCompiler gives what an interpreter compiles definitions by.
+func NewCompiler() func(Pinned) (*definitions.Program, error) {
+	i := &interpreter{programs: map[string]*definitions.Program{}}
+	return i.program
+}

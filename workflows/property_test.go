@@ -25,7 +25,8 @@ var (
 )
 
 // Random definitions, with random tools and people, come to what a sequential
-// reading of the rules says (see reference_test.go). Calls take no time there;
+// reading of the rules says (see reference_test.go), and do nothing that their
+// dry run says otherwise (see plan_test.go). Calls take no time there;
 // people, waits and the pauses between attempts do, and no two of them end in
 // the same moment, so nearly everything is decided. What is not, because it
 // happens in the very moment in which the run fails, may go either way.
@@ -41,7 +42,7 @@ func TestRandomDefinitions(t *testing.T) {
 			c := randomCase(seed)
 			want := c.reference()
 			got := c.run(t, want)
-			for _, problem := range want.compare(c, got) {
+			for _, problem := range slices.Concat(want.compare(c, got), c.comparePlan(c.plan(t), got)) {
 				t.Error(problem)
 			}
 			if t.Failed() {
@@ -105,10 +106,24 @@ func randomCase(seed uint64) *testCase {
 				s.Condition = fmt.Sprintf(`{{eq .steps.%s.status %q}}`, pick(rnd, s.DependsOn...), pick(rnd, "completed", "failed", "skipped"))
 			}
 		}
+		if gate := c.gateBefore(s); gate != "" && rnd.IntN(2) == 0 {
+			s.Condition = fmt.Sprintf(`{{eq .steps.%s.action "accept"}}`, gate)
+		}
 		c.def.Steps = append(c.def.Steps, s)
 	}
 	c.output()
 	return c
+}
+
+// gateBefore is the first elicitation that a step depends on; "" if there is
+// none.
+func (c *testCase) gateBefore(s *definitions.Step) string {
+	for _, before := range c.def.Steps {
+		if before.Type == definitions.ElicitationStep && slices.Contains(s.DependsOn, before.ID) {
+			return before.ID
+		}
+	}
+	return ""
 }
 
 func pick[T any](rnd *rand.Rand, from ...T) T { return from[rnd.IntN(len(from))] }

@@ -123,9 +123,12 @@ func holds(s *definitions.Step, before map[string]*refStep) bool {
 	if !strings.HasPrefix(s.Condition, "{{eq") {
 		return s.Condition == ""
 	}
-	var id, status string
-	_, _ = fmt.Sscanf(strings.ReplaceAll(s.Condition, ".", " "), "{{eq steps %s status %q}}", &id, &status)
-	return before[id].status == status
+	var id, field, value string
+	_, _ = fmt.Sscanf(strings.ReplaceAll(s.Condition, ".", " "), "{{eq steps %s %s %q}}", &id, &field, &value)
+	if field == "action" {
+		return before[id].action == value
+	}
+	return before[id].status == value
 }
 
 func (c *testCase) call(s *definitions.Step, r *refStep, before map[string]*refStep) {

@@ -1,0 +1,44 @@
+package workflows_test
+
+import (
+	"testing"
+
+	"github.com/perdure/perdure/workflows"
+)
+
+// A definition is compiled when a worker first meets its digest, and not for
+// each call.
+func TestCompiledOncePerDigest(t *testing.T) {
+	t.Parallel()
+	one := workflows.Pinned{Name: "a", Digest: "sha256:1", Source: []byte(`{"name":"a","description":"d","steps":[{"id":"s","tool":"t"}]}`)}
+	other := one
+	other.Digest = "sha256:2"
+	compile := workflows.NewCompiler()
+	first, err := compile(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if again, err := compile(one); err != nil || again != first {
+			t.Fatalf("the same digest gives another program, %v", err)
+		}
+	}
+	if changed, err := compile(other); err != nil || changed == first {
+		t.Errorf("another digest gives the same program, %v", err)
+	}
+	one.Source, one.Digest = []byte(`{"steps":[{"id":"s","condition":"{{"}]}`), "sha256:3"
+	if _, err := compile(one); err == nil {
+		t.Error("what cannot be compiled is")
+	}
+}
+
+// BenchmarkProgram is what a call pays for its definition after the first.
+func BenchmarkProgram(b *testing.B) {
+	compile := workflows.NewCompiler()
+	pinned := workflows.Pinned{Name: "a", Digest: "sha256:1", Source: []byte(`{"name":"a","description":"d","steps":[{"id":"s","tool":"t"}]}`)}
+	for b.Loop() {
+		if _, err := compile(pinned); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
