@@ -120,8 +120,8 @@ const (
 	// Refused: the backend answered with a protocol error. The outcome is
 	// known; whether repeating helps is not.
 	Refused
-	// CredentialsNeeded: nothing was executed, for lack of a credential that
-	// only a person can bring. A *CredentialsError is in the chain.
+	// CredentialsNeeded: nothing was executed, for lack of a credential. A
+	// *CredentialsError is in the chain.
 	CredentialsNeeded
 )
 

@@ -2,6 +2,7 @@ package backends
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -41,8 +42,7 @@ type Credentials interface {
 	// that the backend has just answered with 401, nil = none: they are not
 	// given again unless there is reason to believe in them.
 	//
-	// Where only a person can help, the error is a *CredentialsError. Any other
-	// is one that passes. No error holds a secret.
+	// The error is a *CredentialsError unless ctx has ended. It holds no secret.
 	Headers(ctx context.Context, who Principal, refused Headers) (Headers, error)
 }
 
@@ -50,7 +50,8 @@ type Credentials interface {
 type Headers map[string]Secret
 
 // A CredentialsError says that a backend cannot be called because a credential
-// is missing, has expired or is refused, and what to do.
+// is missing, has expired, is refused or cannot be had at the moment, and what
+// to do.
 type CredentialsError struct {
 	// Reason says what is missing, without naming the backend.
 	Reason string
@@ -75,7 +76,11 @@ func (b *backend) headersFor(ctx context.Context, who Principal, refused Headers
 		return nil, nil
 	}
 	headers, err := b.cfg.Credentials.Headers(ctx, who, refused)
-	if err != nil {
+	var needed *CredentialsError
+	switch {
+	case errors.As(err, &needed):
+		return nil, needed
+	case err != nil:
 		return nil, fmt.Errorf("getting a credential: %w", err)
 	}
 	for name := range headers {

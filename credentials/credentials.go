@@ -13,6 +13,7 @@ package credentials
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -157,7 +158,7 @@ func (b *Broker) OnDeposit(f func(backend string)) {
 // call from being made: a run that lacks a credential waits for it. The log has
 // the reason.
 func (b *Broker) Deposit(ctx context.Context, who backends.Principal, needed []string) (good, given []string) {
-	if who.Token == "" || who.Name == "" || !b.anyPerCaller() {
+	if who.Token == "" || len(who.Token) > maxSecret || who.Name == "" || !b.anyPerCaller() {
 		return nil, nil
 	}
 	wanted, err := b.grants.Wanted(ctx, who.Name)
@@ -170,6 +171,10 @@ func (b *Broker) Deposit(ctx context.Context, who backends.Principal, needed []s
 			continue
 		}
 		waited, err := d.deposit(ctx, who)
+		if errors.Is(err, errTried) {
+			b.log.Debug("a credential that did not help is not tried again yet", "backend", backend, "caller", who.Name)
+			continue
+		}
 		if err != nil {
 			b.log.Info("a credential for a backend could not be had from the token of a request", "backend", backend, "caller", who.Name, "error", err)
 			continue
@@ -212,6 +217,22 @@ func (b *Broker) deposited(backend string) {
 	f := b.deposits
 	b.mu.Unlock()
 	f(backend)
+}
+
+// passing is the error for a credential that cannot be had at the moment, as a
+// token endpoint or the store does not answer. A run waits for that as well:
+// the outage may outlast all attempts at a call that could not even be made.
+func (b *Broker) passing(ctx context.Context, err error) error {
+	var needed *backends.CredentialsError
+	var away *outage
+	switch {
+	case errors.As(err, &needed) || ctx.Err() != nil:
+		return err
+	case errors.As(err, &away):
+		return &backends.CredentialsError{Reason: err.Error() + "; it is tried again"}
+	}
+	b.log.Warn("the store of credentials cannot be used", "error", err)
+	return &backends.CredentialsError{Reason: "the store of credentials does not answer; it is tried again"}
 }
 
 // bearer are the headers with a token (RFC 6750 section 2.1).

@@ -92,7 +92,7 @@ func (d *delegated) Headers(ctx context.Context, who backends.Principal, refused
 	if who.Name == "" {
 		latest, ok, err := d.broker.grants.Latest(ctx, d.backend)
 		if err != nil {
-			return nil, err
+			return nil, d.broker.passing(ctx, err)
 		}
 		d.unlisted.Store(!ok)
 		if !ok {
@@ -105,14 +105,14 @@ func (d *delegated) Headers(ctx context.Context, who backends.Principal, refused
 	}
 	g, err := d.renew(ctx, key, who, refused)
 	if err != nil {
-		return nil, err
+		return nil, d.broker.passing(ctx, err)
 	}
 	return bearer(backends.Secret(g.Access)), nil
 }
 
 // missing says that the caller has to bring a token.
 func (d *delegated) missing(why string) *backends.CredentialsError {
-	return &backends.CredentialsError{Caller: true, Reason: why + ": it is given by calling any tool of this server with a token that is valid"}
+	return &backends.CredentialsError{Caller: true, Reason: why + "; the caller brings one by calling any tool of this server with a token that is valid"}
 }
 
 // renew makes a grant good and keeps it. No other process renews it meanwhile:

@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/backends"
 )
 
-// maxSecret bounds a file with a secret, in bytes.
+// maxSecret bounds a secret, in bytes.
 const maxSecret = 64 << 10
 
 // read gives the secret; its error says what to do.

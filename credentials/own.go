@@ -59,7 +59,7 @@ func (o *own) Headers(ctx context.Context, _ backends.Principal, refused backend
 		err = &backends.CredentialsError{Reason: "a token for client " + o.client.ID + ": " + no.Error()}
 	}
 	if err != nil {
-		return nil, err
+		return nil, o.broker.passing(ctx, err)
 	}
 	o.token, o.issued, o.replaced = t, now, isRefused
 	return bearer(t.access), nil

@@ -37,8 +37,13 @@ type refusal struct{ code string }
 
 func (e *refusal) Error() string { return "the token endpoint refuses it (" + e.code + ")" }
 
-// request asks the token endpoint of a client. Its error is a *refusal, a
-// *backends.CredentialsError about the client's own secret, or one that passes.
+// An outage is an error of a token endpoint that passes.
+type outage struct{ what string }
+
+func (e *outage) Error() string { return "the token endpoint " + e.what }
+
+// request asks the token endpoint of a client. Its error is a *refusal, an
+// *outage, or a *backends.CredentialsError about the client's own secret.
 func (b *Broker) request(ctx context.Context, c Client, grantType string, form url.Values) (token, error) {
 	secret, err := c.Secret.read()
 	if err != nil {
@@ -53,7 +58,7 @@ func (b *Broker) request(ctx context.Context, c Client, grantType string, form u
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.TokenURL, strings.NewReader(form.Encode()))
 	if err != nil {
-		return token{}, errors.New("the token URL is not a URL")
+		return token{}, &refusal{"its URL is none"}
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
@@ -67,12 +72,12 @@ func (b *Broker) request(ctx context.Context, c Client, grantType string, form u
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err
 		}
-		return token{}, fmt.Errorf("the token endpoint at %s cannot be reached: %w", req.URL.Host, err)
+		return token{}, &outage{fmt.Sprintf("at %s cannot be reached: %s", req.URL.Host, err)}
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxTokenAnswer))
 	if err != nil {
-		return token{}, fmt.Errorf("the answer of the token endpoint at %s broke off", req.URL.Host)
+		return token{}, &outage{fmt.Sprintf("at %s gave half an answer", req.URL.Host)}
 	}
 	return c.read(resp.StatusCode, body, asked)
 }
@@ -90,13 +95,15 @@ func (c Client) read(status int, body []byte, asked time.Time) (token, error) {
 	err := json.Unmarshal(body, &answer)
 	switch {
 	case status == http.StatusTooManyRequests || status >= 500:
-		return token{}, fmt.Errorf("the token endpoint answers with HTTP status %d", status)
+		return token{}, &outage{fmt.Sprintf("answers with HTTP status %d", status)}
 	case status != http.StatusOK && answer.Error == "invalid_client" || status == http.StatusUnauthorized:
 		return token{}, &backends.CredentialsError{Reason: "the token endpoint refuses client " + c.ID + ": " + c.Secret.where()}
 	case status != http.StatusOK && isCode(answer.Error):
 		return token{}, &refusal{answer.Error}
 	case status != http.StatusOK:
 		return token{}, &refusal{fmt.Sprintf("HTTP status %d", status)}
+	case len(answer.Access)+len(answer.Refresh) > maxSecret:
+		return token{}, &refusal{"its answer has a token of more than 64 KB"}
 	case err != nil || answer.Access == "" || strings.ContainsAny(string(answer.Access), "\r\n\x00"):
 		return token{}, &refusal{"its answer holds no access token"}
 	case answer.Type != "" && !strings.EqualFold(answer.Type, "Bearer") && answer.Type != "N_A":

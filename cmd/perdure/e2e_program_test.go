@@ -38,6 +38,7 @@ type process struct {
 	dir     string
 	address string // of /readyz, the same after a restart
 	args    []string
+	env     []string // besides that of the test
 
 	cmd    *exec.Cmd
 	output *transcript
@@ -56,6 +57,7 @@ func (p *process) launch() {
 	p.t.Helper()
 	p.output = &transcript{}
 	p.cmd = program(p.t, p.dir, p.args...)
+	p.cmd.Env = append(p.cmd.Env, p.env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	if err := p.cmd.Start(); err != nil {
 		p.t.Fatal(err)

@@ -65,6 +65,9 @@ var recordings = []struct {
 	{name: "failed_continue", source: `{name: failed_continue, description: d, steps: [
 		{id: b, tool: be_fails, onError: {action: continue}, defaultResults: {n: 0}}, {id: c, tool: be_echo, dependsOn: [b], arguments: {n: "{{.steps.b.output.n}}"}}]}`},
 	{name: "unknown_outcome", source: `{name: unknown_outcome, description: d, steps: [{id: a, tool: be_lost, onError: {action: retry, retryCount: 3, retryDelay: 10ms}}]}`},
+	{name: "credentials", source: `{name: credentials, description: d, steps: [
+		{id: a, tool: be_echo}, {id: l, tool: be_locked, dependsOn: [a], onError: {action: continue}}, {id: c, tool: be_echo, dependsOn: [l]}]}`,
+		answers: []runs.Answer{{ElicitationID: "l/credentials#1", Action: "accept", By: "ada"}, {ElicitationID: "l/credentials#2", Action: "decline", By: "ada"}}},
 	{name: "run_timeout", source: `{name: run_timeout, description: d, timeout: 300ms, steps: [{id: g, type: elicitation, message: m}]}`},
 }
 
@@ -84,6 +87,8 @@ func (fakeBackend) Call(ctx context.Context, call backends.Call) (*backends.Resu
 		return &backends.Result{IsError: true, Content: []backends.Content{{Type: "text", Text: "planned failure"}}}, nil
 	case "lost":
 		return nil, &backends.CallError{Backend: call.Backend, Tool: call.Tool, Outcome: backends.Unknown, Err: errors.New("connection reset")}
+	case "locked":
+		return nil, &backends.CallError{Backend: call.Backend, Tool: call.Tool, Outcome: backends.CredentialsNeeded, Err: &backends.CredentialsError{Reason: "it has expired"}}
 	case "odd":
 		if n := string(call.Arguments); len(n) > 0 && (n[len(n)-2]-'0')%2 == 0 {
 			return &backends.Result{IsError: true, Content: []backends.Content{{Type: "text", Text: "even"}}}, nil
@@ -147,6 +152,9 @@ func TestRecordHistories(t *testing.T) {
 				}
 			}
 			for _, a := range r.answers {
+				if a.ElicitationID != event.Elicitation.ID {
+					continue
+				}
 				if _, err := door.Answer(t.Context(), id, a); err != nil {
 					t.Fatal(err)
 				}

@@ -1,0 +1,358 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+	mcpserver "github.com/mark3labs/mcp-go/server"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	temporalclient "go.temporal.io/sdk/client"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/perdure/perdure/gateway/auth/authtest"
+)
+
+// A vault is a token endpoint and the backends that take its tokens.
+type vault struct {
+	*httptest.Server
+
+	mu      sync.Mutex
+	closed  map[string]bool   // subject tokens that are not exchanged any more
+	valid   map[string]bool   // values of the header Authorization or X-Key that backends take
+	secrets map[string]string // all that was given or taken: what must be nowhere else
+	calls   []string          // "BACKEND ARGUMENTS" of executed calls
+	given   int
+}
+
+const (
+	exchangeSecret = "planted-exchange-client-s3cret"
+	ownSecret      = "planted-own-client-s3cret"
+	headerSecret   = "planted-header-s3cret"
+)
+
+// newVault serves the backends keyed, own, caller and pass, and /token.
+func newVault(t *testing.T) *vault {
+	v := &vault{closed: map[string]bool{}, valid: map[string]bool{headerSecret: true},
+		secrets: map[string]string{"exchange": exchangeSecret, "own": ownSecret, "header": headerSecret}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /token", v.token)
+	for _, name := range []string{"keyed", "own", "caller", "pass"} {
+		s := mcpserver.NewMCPServer(name, "1", mcpserver.WithToolCapabilities(true))
+		s.AddTool(mcp.NewToolWithRawSchema("send", "sends", json.RawMessage(`{"type":"object"}`)), func(_ context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			arguments, err := json.Marshal(req.GetArguments())
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			v.calls = append(v.calls, name+" "+string(arguments))
+			answer := fmt.Sprintf(`{"sent":%q}`, name)
+			return mcp.NewToolResultStructured(json.RawMessage(answer), answer), err
+		})
+		inner := mcpserver.NewStreamableHTTPServer(s)
+		mux.Handle("/"+name+"/mcp", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			v.mu.Lock()
+			ok := v.valid[r.Header.Get("X-Key")] || v.valid[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
+			v.mu.Unlock()
+			if !ok {
+				http.Error(w, "who are you, "+r.Header.Get("Authorization")+"?", http.StatusUnauthorized)
+				return
+			}
+			inner.ServeHTTP(w, r)
+		}))
+	}
+	v.Server = httptest.NewServer(mux)
+	t.Cleanup(func() {
+		v.CloseClientConnections()
+		v.Close()
+	})
+	return v
+}
+
+// token gives tokens that expire at once, so that each use needs another, and
+// repeats what it is sent where it refuses.
+func (v *vault) token(w http.ResponseWriter, r *http.Request) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	_, password, _ := r.BasicAuth()
+	subject := r.PostFormValue("subject_token")
+	if subject != "" && v.closed[subject] || password != exchangeSecret && password != ownSecret {
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `{"error":"invalid_grant","error_description":"%s of %s"}`, subject, password)
+		return
+	}
+	v.given++
+	token := fmt.Sprintf("planted-token-%d-s3cret", v.given)
+	v.secrets[fmt.Sprintf("token %d", v.given)], v.valid[token] = token, true
+	fmt.Fprintf(w, `{"access_token":%q,"token_type":"Bearer","expires_in":1}`, token)
+}
+
+// expire makes a caller's token of no use for anything but calling perdure.
+func (v *vault) expire(subject string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.closed[subject] = true
+	delete(v.valid, subject)
+}
+
+func (v *vault) seen(call string) (n int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, c := range v.calls {
+		if c == call {
+			n++
+		}
+	}
+	return n
+}
+
+// configuration asks for every kind of credentials, and has a run that sends
+// with each of them after somebody has agreed.
+func (v *vault) configuration(issuer string) string {
+	backend := func(name string) string {
+		return fmt.Sprintf("  - {name: %s, transport: streamable-http, url: %q}\n", name, v.URL+"/"+name+"/mcp")
+	}
+	return fmt.Sprintf(`
+name: credentials
+incomingAuth:
+  type: oidc
+  oidc: {issuer: %q, audience: perdure, insecureAllowHttp: true}
+outgoingAuth:
+  backends:
+    keyed: {type: header_injection, headerInjection: {headerName: X-Key, headerValueEnv: PLANTED_HEADER}}
+    own: {type: client_credentials, clientCredentials: {tokenUrl: %[2]q, clientId: own, clientSecretFile: own.secret}}
+    caller: {type: token_exchange, tokenExchange: {tokenUrl: %[2]q, clientId: exchange, clientSecretEnv: PLANTED_EXCHANGE, audience: https://caller}}
+    pass: {type: pass_through}
+backends:
+%[3]scompositeTools:
+  - name: announce
+    description: Sends once somebody has agreed.
+    parameters: {type: object, properties: {what: {type: string}}}
+    timeout: 1h
+    steps:
+      - {id: agree, type: elicitation, message: "Send {{.params.what}}?", timeout: 30m}
+      - {id: keyed, tool: keyed_send, dependsOn: [agree], arguments: {what: "{{.params.what}}"}}
+      - {id: own, tool: own_send, dependsOn: [agree], arguments: {what: "{{.params.what}}"}}
+      - {id: caller, tool: caller_send, dependsOn: [agree], arguments: {what: "{{.params.what}}"}}
+      - {id: pass, tool: pass_send, dependsOn: [agree], arguments: {what: "{{.params.what}}"}}
+    output:
+      properties:
+        caller: {type: string, description: who sent, value: "{{.steps.caller.output.sent}}"}
+        pass: {type: string, description: who sent, value: "{{.steps.pass.output.sent}}"}
+`, issuer, v.URL+"/token", backend("keyed")+backend("own")+backend("caller")+backend("pass"))
+}
+
+// dialWith opens a client whose requests carry a bearer token.
+func (d *devProcess) dialWith(t *testing.T, token string) *client.Client {
+	t.Helper()
+	http, err := transport.NewStreamableHTTP(d.url(), transport.WithHTTPLogger(slog.New(slog.DiscardHandler)),
+		transport.WithHTTPHeaders(map[string]string{"Authorization": "Bearer " + token}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return initialize(t, client.NewClient(http), legacy)
+}
+
+// A run whose caller's credentials have expired when it needs them says so,
+// waits through a kill -9, and goes on with the caller's next request. No secret
+// is in its history, its memo or search attributes, in logs or errors, or in
+// clear on the disk.
+func TestCredentialsOfALongRun(t *testing.T) {
+	t.Parallel()
+	v, issuer := newVault(t), authtest.NewIssuer(t)
+	dir := t.TempDir()
+	putFile(t, filepath.Join(dir, "perdure.yaml"), v.configuration(issuer.URL))
+	putFile(t, filepath.Join(dir, "own.secret"), ownSecret+"\n")
+	d := newDev(t, dir, "--config", "perdure.yaml", "--call-patience", "1s")
+	d.env = []string{"PLANTED_HEADER=" + headerSecret, "PLANTED_EXCHANGE=" + exchangeSecret}
+	d.start()
+	var logs []string
+
+	old := issuer.Token("ada", "perdure", nil)
+	v.mu.Lock()
+	v.valid[old], v.secrets["old token"] = true, old
+	v.mu.Unlock()
+	c := d.dialWith(t, old)
+	until(t, "the tools to be listed with the caller's credentials", func() bool {
+		return strings.Contains(strings.Join(names(t, c), " "), "announce")
+	})
+	// Directly first: the request's own credentials are used.
+	for _, backend := range []string{"keyed", "own", "caller", "pass"} {
+		toolCall{name: backend + "_send", arguments: map[string]any{"what": "direct"}}.must(t, c)
+	}
+	said := toolCall{name: "announce", arguments: map[string]any{"what": "planted-argument"}}.told(t, c)
+	if !strings.Contains(said, "waiting_for_approval") {
+		t.Fatalf("the call gave %s", said)
+	}
+	run := d.onlyRun(t, "announce", "waiting")
+
+	v.expire(old)
+	d.run(t, "runs", "answer", run, "--accept")
+	needs := func() bool { return strings.Contains(d.run(t, "runs", "list", "--waiting"), "credentials") }
+	until(t, "the run to need credentials", needs)
+	until(t, "the steps that need none of the caller's", func() bool {
+		return v.seen(`keyed {"what":"planted-argument"}`) == 1 && v.seen(`own {"what":"planted-argument"}`) == 1
+	})
+	said += toolCall{name: "perdure_run_await", arguments: map[string]any{"runId": run, "waitSeconds": 2}}.told(t, c)
+	if !strings.Contains(said, "needs_credentials") || !strings.Contains(said, "backend caller") {
+		t.Errorf("who waits for the run is told %s", said)
+	}
+	logs = append(logs, d.output.String())
+	d.kill()
+	d.start()
+	until(t, "the run to need credentials still", needs)
+	if n := v.seen(`caller {"what":"planted-argument"}`) + v.seen(`pass {"what":"planted-argument"}`); n != 0 {
+		t.Fatalf("%d calls were made without credentials", n)
+	}
+
+	fresh := issuer.Token("ada", "perdure", nil)
+	v.mu.Lock()
+	v.valid[fresh], v.secrets["fresh token"] = true, fresh
+	v.mu.Unlock()
+	c = d.dialWith(t, fresh)
+	await := toolCall{name: "perdure_run_await", arguments: map[string]any{"runId": run, "waitSeconds": 55}}
+	result := await.told(t, c)
+	for strings.Contains(result, "runId") { // a busy machine
+		result = await.told(t, c)
+	}
+	if !strings.Contains(result, `"caller":"caller","pass":"pass"`) {
+		t.Errorf("the result is %s", result)
+	}
+	for _, backend := range []string{"keyed", "own", "caller", "pass"} {
+		if n := v.seen(backend + ` {"what":"planted-argument"}`); n != 1 {
+			t.Errorf("%s was called %d times, want 1", backend, n)
+		}
+	}
+	said += result + d.run(t, "runs", "show", run) + d.run(t, "runs", "show", run, "-o", "json") + d.readiness(t, fresh)
+	logs = append(logs, d.interrupt(patience))
+	history := d.histories(t)
+	v.check(t, "what clients are told", said)
+	v.check(t, "the logs", strings.Join(logs, "\n"))
+	v.check(t, "the histories", history)
+	if !strings.Contains(history, "planted-argument") || !strings.Contains(history, "credentials_needed") {
+		t.Error("the histories were not read")
+	}
+	v.checkFiles(t, filepath.Join(dir, ".perdure"))
+}
+
+// readiness is what is told of how the server is.
+func (d *devProcess) readiness(t *testing.T, token string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+d.address+"/readyz?verbose", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// told makes the call and gives all that the client is told.
+func (k toolCall) told(t *testing.T, c *client.Client) string {
+	t.Helper()
+	result, err := k.by(t.Context(), c)
+	if err != nil {
+		t.Fatalf("%s: %v", k.name, err)
+	}
+	return asJSON(t, result.Content) + asJSON(t, result.StructuredContent) + asJSON(t, result.Meta)
+}
+
+// check fails the test if a secret is in a text.
+func (v *vault) check(t *testing.T, where, text string) {
+	t.Helper()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for name, secret := range v.secrets {
+		if strings.Contains(text, secret) {
+			t.Errorf("the secret %q is in %s", name, where)
+		}
+	}
+}
+
+// checkFiles fails the test if a secret is in a file of the data directory, or
+// if the argument of the call is in none: then nothing was looked at.
+func (v *vault) checkFiles(t *testing.T, dir string) {
+	t.Helper()
+	known := false
+	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		v.check(t, file, string(text))
+		known = known || bytes.Contains(text, []byte("planted-argument"))
+		return err
+	})
+	if err != nil || !known {
+		t.Errorf("the data directory was not read: %v", err)
+	}
+}
+
+// histories are all events of all runs, with what is told of each beside them.
+// dev is started again for it.
+func (d *devProcess) histories(t *testing.T) string {
+	t.Helper()
+	d.start()
+	text, err := os.ReadFile(filepath.Join(d.dir, ".perdure", "dev.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dev devFile
+	if err := json.Unmarshal(text, &dev); err != nil {
+		t.Fatal(err)
+	}
+	c, err := temporalclient.Dial(temporalclient.Options{HostPort: dev.Temporal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	list, err := c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, info := range list.Executions {
+		encoded(t, &all, info)
+		events := c.GetWorkflowHistory(t.Context(), info.Execution.WorkflowId, info.Execution.RunId, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		for events.HasNext() {
+			e, err := events.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			encoded(t, &all, e)
+		}
+	}
+	return all.String()
+}
+
+// encoded writes a message as it is kept: JSON within it is in clear.
+func encoded(t *testing.T, to *strings.Builder, m proto.Message) {
+	t.Helper()
+	raw, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to.Write(raw)
+}
