@@ -137,7 +137,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 	s, err := newService(serviceOptions{
 		Grants: grants,
 		Loaded: found, Temporal: tc, Namespace: client.DefaultNamespace,
-		Gateway: served, Worker: &workerOptions{},
+		Gateway: served, Worker: true,
 		Grace: shutdownGrace, Logger: log,
 		OnStop: func() { c.notef("stopping; runs go on when perdure dev is started again") },
 	})

@@ -4,8 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -266,6 +271,10 @@ func keyed(tool, key string) toolCall {
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	r := newReplicas(t, newTemporal(t), "replicas", "--call-patience", "500ms")
+	t.Run("on the approvals page", func(t *testing.T) {
+		t.Parallel()
+		r.onThePage(t)
+	})
 	for tool, gates := range gateTools {
 		t.Run("asked on the stream/"+tool, func(t *testing.T) {
 			t.Parallel()
@@ -412,6 +421,46 @@ func (r *replicas) modernTask(t *testing.T, tool string) {
 	})
 	r.completed(t, tool, key, structuredContent(result))
 	b.spread(t, "POST tools/call", "POST tasks/get", "POST tasks/update")
+}
+
+// ofForm finds the hidden fields of a form.
+var ofForm = regexp.MustCompile(`<input type="hidden" name="(question|token)" value="([^"]*)">`)
+
+// onThePage answers with a browser that gets the form from one gateway and
+// sends it to the other.
+func (r *replicas) onThePage(t *testing.T) {
+	b := r.balancer(t)
+	c := dial(t, b.url(), legacy, nil)
+	result, err := keyed("review", "page").by(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := r.handle(t, result)
+	if link := "/approvals/" + id; !strings.Contains(asJSON(t, result), link) {
+		t.Errorf("the handle has no link %s: %s", link, asJSON(t, result))
+	}
+	page := b.web.URL + "/approvals/" + id
+	response, err := http.Get(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := url.Values{"action": {"accept"}, "field.verdict": {"ok"}}
+	for _, field := range ofForm.FindAllStringSubmatch(string(text), -1) {
+		form.Set(field[1], html.UnescapeString(field[2]))
+	}
+	if response, err = http.PostForm(page, form); err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	r.completed(t, "review", "page", toolCall{name: awaitTool, arguments: map[string]any{"runId": id, "waitSeconds": 30}}.must(t, c))
+	if from, to := b.where("GET "), b.where("POST ?"); len(from) == 0 || len(to) == 0 || from[0] == to[0] {
+		t.Errorf("the form came from %v and went to %v", from, to)
+	}
 }
 
 // TestReplicaKilled kills gateways with kill -9 while clients wait, and workers
@@ -591,6 +640,38 @@ func TestRollingRestart(t *testing.T) {
 		id := r.handle(t, receive(t, call.result, "the handle of "+version))
 		r.answer(t, id, "approval")
 		r.completed(t, "review", "muted-"+version, toolCall{name: awaitTool, arguments: map[string]any{"runId": id, "waitSeconds": 30}}.must(t, muted[version]))
+	}
+}
+
+// TestWorkersDrain ends each worker with SIGTERM while it calls a tool: the
+// call gets the time that it takes, and its result counts.
+func TestWorkersDrain(t *testing.T) {
+	t.Parallel()
+	r := newReplicas(t, newTemporal(t), "draining", "--call-patience", "0s")
+	c := dial(t, r.balancer(t).url(), modern, nil)
+	write := begin(t, c, keyed("slow_write", "drained"))
+	read := begin(t, c, keyed("slow_read", "drained"))
+	until(t, "the slow tools to be called", func() bool {
+		return r.backend.count("be_slow_write", "drained") == 1 && r.backend.count("be_slow_read", "drained") >= 1
+	})
+	for _, w := range r.workers {
+		if err := w.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "the workers to stop", func() bool {
+		return strings.Contains(r.workers[0].output.String(), "msg=stopping") && strings.Contains(r.workers[1].output.String(), "msg=stopping")
+	})
+	r.release()
+	for _, w := range r.workers {
+		receive(t, w.ended, "the end of a worker")
+		w.start()
+	}
+	sameJSON(t, "the result of the write", sent(t, receive(t, write.result, "the result of the write")), `{}`)
+	sameJSON(t, "the result of the read", sent(t, receive(t, read.result, "the result of the read")), `{"written": "drained:fine"}`)
+	r.wrote(t, "drained", "drained", "drained:fine")
+	if n := r.backend.count("be_slow_write", "drained"); n != 1 {
+		t.Errorf("the unsafe tool was called %d times", n)
 	}
 }
 

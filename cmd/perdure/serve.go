@@ -127,9 +127,7 @@ func (f roleFlags) serve(ctx context.Context, c *console, r role) error {
 		return err
 	}
 	defer tc.Close()
-	if r.works {
-		options.Worker = &workerOptions{}
-	}
+	options.Worker = r.works
 	if r.clients != nil {
 		keys, err := r.keys.keys()
 		if err != nil {

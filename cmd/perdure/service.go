@@ -56,7 +56,7 @@ type serviceOptions struct {
 	// Grants are what callers have left. nil = no backend wants it.
 	Grants  store.Grants
 	Gateway *gatewayOptions // nil = none
-	Worker  *workerOptions  // nil = none
+	Worker  bool            // whether it executes runs
 	// Grace is how long requests and calls under way get to end at a stop.
 	Grace time.Duration
 	// OnStop is called when a stop begins. nil = nobody wants to know.
@@ -104,8 +104,8 @@ func (s *service) start(ctx context.Context) error {
 	close(s.prepared)
 	// The worker takes up the runs of an earlier process at once, so the
 	// backends that these call come first.
-	if s.opts.Worker != nil {
-		if err := s.startWorker(*s.opts.Worker); err != nil {
+	if s.opts.Worker {
+		if err := s.startWorker(); err != nil {
 			return err
 		}
 	}

@@ -16,10 +16,8 @@ import (
 // a workflow task has 10 s.
 const busyLimit = 8 * time.Second
 
-type workerOptions struct{}
-
 // startWorker has this process take up steps of runs.
-func (s *service) startWorker(workerOptions) error {
+func (s *service) startWorker() error {
 	s.worker = worker.New(s.opts.Temporal, workflows.TaskQueue, worker.Options{
 		MaxHeartbeatThrottleInterval: time.Second,
 		WorkerStopTimeout:            s.opts.Grace,
