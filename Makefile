@@ -39,6 +39,7 @@ check: ## gofmt, vet, staticcheck, workflowcheck, import rules, govulncheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not gofmt-ed: $$unformatted"; exit 1; }
 	$(GO) mod verify >/dev/null
 	$(GO) vet ./...
+	$(GO) vet -tags nodev ./cmd/perdure
 	$(GO) tool staticcheck ./...
 	$(GO) tool workflowcheck -config workflows/workflowcheck.yaml ./workflows
 	$(GO) test -count=1 -run 'TestImports|TestContract' ./cmd/perdure

@@ -127,11 +127,7 @@ func missingAttributes(ctx context.Context, c client.Client, namespace string) (
 	known, err := c.OperatorService().ListSearchAttributes(ctx, &operatorservice.ListSearchAttributesRequest{Namespace: namespace})
 	switch {
 	case refused(err):
-		// Who may not list them learns from a query whether they are there.
-		if countByAttributes(ctx, c, namespace) == nil {
-			return nil, nil
-		}
-		return attributeNames, nil
+		return attributesByQuery(ctx, c, namespace)
 	case err != nil:
 		return nil, unprepared(ctx, "listing search attributes of namespace "+namespace, err)
 	}
@@ -147,6 +143,22 @@ func missingAttributes(ctx context.Context, c client.Client, namespace string) (
 	}
 	slices.Sort(missing)
 	return missing, nil
+}
+
+// attributesByQuery finds out whether the search attributes are there for a
+// program that may not list them.
+func attributesByQuery(ctx context.Context, c client.Client, namespace string) (missing []string, err error) {
+	err = countByAttributes(ctx, c, namespace)
+	var unknown *serviceerror.InvalidArgument
+	switch {
+	case err == nil:
+		return nil, nil
+	case errors.As(err, &unknown):
+		return attributeNames, nil
+	case refused(err):
+		return nil, fmt.Errorf("namespace %s is closed to this program, or does not exist: %w: %w", namespace, ErrNotPermitted, err)
+	}
+	return nil, unprepared(ctx, "looking for search attributes of namespace "+namespace, err)
 }
 
 // awaitSearchAttributes waits until the server's caches know the attributes.

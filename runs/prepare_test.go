@@ -59,6 +59,9 @@ func TestPrepare(t *testing.T) {
 		t.Errorf("got %+v", run)
 	}
 
+	nobody := dialTeam(t, server.Address(), "DescribeNamespace", "ListSearchAttributes", "CountWorkflowExecutions")
+	mustRefuse(t, nobody, "namespace team is closed to this program")
+
 	bare := dialTeam(t, server.Address(), "AddSearchAttributes")
 	mustRefuseIn(t, bare, "default", "lacks search attributes", "temporal operator search-attribute create --namespace default --type Keyword --name PerdureCall --name PerdureCaller --name PerdureRequest --name PerdureStatus")
 }

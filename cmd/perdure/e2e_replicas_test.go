@@ -643,6 +643,44 @@ func TestRollingRestart(t *testing.T) {
 	}
 }
 
+// TestServe restarts two processes that are gateway and worker at once, one
+// after the other, under a client at a gate and a call of a tool.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	r := prepareReplicas(t, newTemporal(t), "serve")
+	for i := range 2 {
+		r.gateways[i] = r.process("serve", "--listen", "--key-file", "key0", "--call-patience", "0s")
+		r.gateways[i].start()
+	}
+	b := r.balancer(t)
+	back, asked := make(chan struct{}), make(chan struct{}, 9)
+	c := newResumer(t, b.url(), func(context.Context, string) (string, any, error) {
+		asked <- struct{}{}
+		<-back
+		return "accept", map[string]any{"verdict": "ok"}, nil
+	})
+	gated := r.inBackground(func(ctx context.Context) (string, error) {
+		raw, err := c.call(ctx, 1, "stages", `{"key":"served"}`)
+		return structuredContent(raw), err
+	})
+	receive(t, asked, "the question")
+	writes := newResumer(t, b.url(), nil)
+	written := r.inBackground(func(ctx context.Context) (string, error) {
+		raw, err := writes.call(ctx, 1, "slow_write", `{"key":"written"}`)
+		return structuredContent(raw), err
+	})
+	until(t, "the write to be called", func() bool { return r.backend.count("be_slow_write", "written") == 1 })
+	time.AfterFunc(time.Second, r.release) // while its process drains
+	for _, p := range r.gateways {
+		p.stop(syscall.SIGTERM, time.Minute)
+		p.start()
+	}
+	close(back)
+	r.completed(t, "stages", "served", receive(t, gated, "the result at the gate"))
+	sameJSON(t, "the result of the write", receive(t, written, "the result of the write"), `{}`)
+	r.wrote(t, "written", "written")
+}
+
 // TestWorkersDrain ends each worker with SIGTERM while it calls a tool: the
 // call gets the time that it takes, and its result counts.
 func TestWorkersDrain(t *testing.T) {

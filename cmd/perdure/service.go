@@ -144,8 +144,8 @@ func (s *service) awaitBackends(ctx context.Context) {
 // alone: whoever has Temporal goes on with them.
 func (s *service) serve(ctx context.Context, listener net.Listener, handler http.Handler, ready func() (ended <-chan error)) error {
 	// Requests outlive ctx: they get time to end. There is no WriteTimeout,
-	// since a call may take days.
-	web := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	// since a call may take days. Proxies close idle connections earlier.
+	web := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute}
 	ended := make(chan error, 1)
 	if listener != nil {
 		go func() { ended <- web.Serve(listener) }()
