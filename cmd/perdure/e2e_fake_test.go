@@ -25,8 +25,9 @@ type fakeServers struct {
 	web   *httptest.Server
 	names []string // of the backends
 
-	mu    sync.Mutex
-	calls []fakeCall
+	mu          sync.Mutex
+	calls       []fakeCall
+	credentials []string // the header Authorization of each call
 }
 
 // A fakeCall is one execution of a tool.
@@ -76,6 +77,7 @@ func (f *fakeServers) noting(tool string, answer fakeTool) mcpserver.ToolHandler
 		}
 		f.mu.Lock()
 		f.calls = append(f.calls, call)
+		f.credentials = append(f.credentials, request.Header.Get("Authorization"))
 		f.mu.Unlock()
 		return answer(ctx, request.GetArguments())
 	}
@@ -103,6 +105,13 @@ func (f *fakeServers) count(tool, with string) int {
 	return n
 }
 
+// authorized are the headers Authorization of all calls.
+func (f *fakeServers) authorized() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.credentials)
+}
+
 func (f *fakeServers) seen() []fakeCall {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,6 +123,13 @@ func (f *fakeServers) seen() []fakeCall {
 func structuredAnswer(content string) fakeTool {
 	return func(context.Context, map[string]any) (*mcp.CallToolResult, error) {
 		return mcp.NewToolResultStructured(json.RawMessage(content), content), nil
+	}
+}
+
+// failingAnswer answers with an error.
+func failingAnswer(text string) fakeTool {
+	return func(context.Context, map[string]any) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultError(text), nil
 	}
 }
 
