@@ -2,12 +2,7 @@ package auth_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,106 +17,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
-	"github.com/go-jose/go-jose/v4/jwt"
-
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/gateway/auth/authtest"
 )
 
 var loginKey = []byte("a key that all replicas share, and nobody else")
 
-// loginIssuer is an OpenID Connect issuer at which ann is signed in already.
-type loginIssuer struct {
-	*testing.T
-	url    string
-	signer jose.Signer
-	keys   jose.JSONWebKeySet
-
-	mu     sync.Mutex
-	codes  map[string]url.Values     // what was asked for, by code
-	change func(claims jwtClaims)    // before an ID token is signed
-	answer func(to url.Values)       // before the browser is sent back
-	refuse func(http.ResponseWriter) // in place of a token
-}
-
-type jwtClaims = map[string]any
-
-func newLoginIssuer(t *testing.T) *loginIssuer {
+// newLoginIssuer is an issuer at which ann is signed in already.
+func newLoginIssuer(t *testing.T) *authtest.Issuer {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := &loginIssuer{T: t, codes: map[string]url.Values{}}
-	i.keys.Keys = []jose.JSONWebKey{{Key: key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}
-	i.signer, err = jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "k"}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		i.json(w, map[string]any{"issuer": i.url, "authorization_endpoint": i.url + "/authorize", "token_endpoint": i.url + "/token",
-			"jwks_uri": i.url + "/keys", "id_token_signing_alg_values_supported": []string{"ES256"}})
-	})
-	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) { i.json(w, i.keys) })
-	mux.HandleFunc("GET /authorize", i.authorize)
-	mux.HandleFunc("POST /token", i.token)
-	server := httptest.NewServer(mux)
-	t.Cleanup(server.Close)
-	i.url = server.URL
+	i := authtest.NewIssuer(t)
+	i.Login = authtest.Login{Subject: "ann", ClientID: "perdure", Secret: "the-secret", Claims: authtest.Claims{
+		"groups": []string{"approvers", "staff"}, "realm": map[string]any{"roles": []string{"admin"}}}}
 	return i
-}
-
-func (i *loginIssuer) json(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	if err := json.NewEncoder(w).Encode(v); err != nil {
-		i.Error(err)
-	}
-}
-
-func (i *loginIssuer) authorize(w http.ResponseWriter, r *http.Request) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	asked := r.URL.Query()
-	if asked.Get("response_type") != "code" || asked.Get("code_challenge_method") != "S256" || !strings.Contains(asked.Get("scope"), "openid") {
-		i.Errorf("the issuer is asked for %v", asked)
-	}
-	code := rand.Text()
-	i.codes[code] = asked
-	to := url.Values{"code": {code}, "state": {asked.Get("state")}, "iss": {i.url}}
-	if i.answer != nil {
-		i.answer(to)
-	}
-	http.Redirect(w, r, asked.Get("redirect_uri")+"?"+to.Encode(), http.StatusFound)
-}
-
-func (i *loginIssuer) token(w http.ResponseWriter, r *http.Request) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if err := r.ParseForm(); err != nil {
-		i.Error(err)
-	}
-	asked, ok := i.codes[r.PostForm.Get("code")]
-	delete(i.codes, r.PostForm.Get("code"))
-	id, secret, _ := r.BasicAuth()
-	verifier := sha256.Sum256([]byte(r.PostForm.Get("code_verifier")))
-	challenge := base64.RawURLEncoding.EncodeToString(verifier[:])
-	if i.refuse != nil || !ok || id != "perdure" || secret != "the-secret" || challenge != asked.Get("code_challenge") || r.PostForm.Get("redirect_uri") != asked.Get("redirect_uri") {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusBadRequest)
-		fmt.Fprintf(w, `{"error":"invalid_grant","error_description":%q}`, "what was sent: "+r.PostForm.Encode())
-		return
-	}
-	claims := jwtClaims{"iss": i.url, "sub": "ann", "aud": "perdure", "nonce": asked.Get("nonce"), "groups": []string{"approvers", "staff"}, "realm": map[string]any{"roles": []string{"admin"}},
-		"iat": time.Now().Unix(), "exp": time.Now().Add(time.Minute).Unix()}
-	if i.change != nil {
-		i.change(claims)
-	}
-	signed, err := jwt.Signed(i.signer).Claims(claims).Serialize()
-	if err != nil {
-		i.Error(err)
-	}
-	i.json(w, map[string]any{"access_token": "an access token", "token_type": "Bearer", "id_token": signed})
 }
 
 // loginSite has pages for which one signs in: they say who it is.
@@ -218,10 +126,10 @@ func visit(t *testing.T, c *http.Client, url string, header ...string) (status i
 	return resp.StatusCode, strings.TrimSpace(string(text))
 }
 
-func atIssuer(i *loginIssuer) func(string) auth.LoginOptions {
+func atIssuer(i *authtest.Issuer) func(string) auth.LoginOptions {
 	return func(site string) auth.LoginOptions {
 		return auth.LoginOptions{PublicURL: site, OIDC: &auth.OIDCLogin{
-			Issuer: i.url, ClientID: "perdure", ClientSecret: func() (string, error) { return "the-secret", nil }}}
+			Issuer: i.URL, ClientID: "perdure", ClientSecret: func() (string, error) { return "the-secret", nil }}}
 	}
 }
 
@@ -230,7 +138,7 @@ func TestLoginAtIssuer(t *testing.T) {
 	i := newLoginIssuer(t)
 	s := newLoginSite(t, atIssuer(i))
 	b := newBrowser(t)
-	want := "/approvals/deploy/1?x=y is " + i.url + "#ann in [approvers staff]"
+	want := "/approvals/deploy/1?x=y is " + i.URL + "#ann in [approvers staff]"
 	if _, got := visit(t, b, s.URL+"/approvals/deploy/1?x=y"); got != want {
 		t.Errorf("got %q, want %q (%v)", got, want, s.refused())
 	}
@@ -280,30 +188,30 @@ func TestLoginThatIsRefused(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string
-		change func(jwtClaims)
+		claims authtest.Claims
 		answer func(url.Values)
-		refuse func(http.ResponseWriter)
+		refuse bool
 		want   string
 	}{
-		{name: "for another client", change: func(c jwtClaims) { c["aud"] = "other" }, want: "not valid"},
-		{name: "of another issuer", change: func(c jwtClaims) { c["iss"] = "https://other.example" }, want: "not valid"},
-		{name: "that has expired", change: func(c jwtClaims) { c["exp"] = time.Now().Add(-time.Hour).Unix() }, want: "not valid"},
-		{name: "with another nonce", change: func(c jwtClaims) { c["nonce"] = "x" }, want: "another sign-in"},
-		{name: "of nobody", change: func(c jwtClaims) { delete(c, "sub") }, want: "nobody"},
-		{name: "with too many groups", change: func(c jwtClaims) { c["groups"] = strings.Split(strings.Repeat("a group,", 1000), ",") }, want: "too many groups"},
+		{name: "for another client", claims: authtest.Claims{"aud": "other"}, want: "not valid"},
+		{name: "of another issuer", claims: authtest.Claims{"iss": "https://other.example"}, want: "not valid"},
+		{name: "that has expired", claims: authtest.Claims{"exp": time.Now().Add(-time.Hour).Unix()}, want: "not valid"},
+		{name: "with another nonce", claims: authtest.Claims{"nonce": "x"}, want: "another sign-in"},
+		{name: "of nobody", claims: authtest.Claims{"sub": nil}, want: "nobody"},
+		{name: "with too many groups", claims: authtest.Claims{"groups": strings.Split(strings.Repeat("a group,", 1000), ",")}, want: "too many groups"},
 		{name: "with another state", answer: func(v url.Values) { v.Set("state", strings.Repeat("A", 26)) }, want: "not begun in this browser"},
 		{name: "with a changed state", answer: func(v url.Values) { v.Set("state", v.Get("state")+"x") }, want: "another state"},
 		{name: "without a state", answer: func(v url.Values) { v.Del("state") }, want: "no state"},
 		{name: "from another issuer", answer: func(v url.Values) { v.Set("iss", "https://other.example") }, want: "other.example"},
 		{name: "with an error", answer: func(v url.Values) { v.Set("error", "access_denied") }, want: "access_denied"},
 		{name: "with another code", answer: func(v url.Values) { v.Set("code", "x") }, want: "invalid_grant"},
-		{name: "by the issuer", refuse: func(http.ResponseWriter) {}, want: "invalid_grant"},
+		{name: "by the issuer", refuse: true, want: "invalid_grant"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			i := newLoginIssuer(t)
-			i.change, i.answer, i.refuse = tt.change, tt.answer, tt.refuse
+			i.Login.Claims, i.Login.Return, i.Login.Refuse = tt.claims, tt.answer, tt.refuse
 			s := newLoginSite(t, atIssuer(i))
 			status, _ := visit(t, newBrowser(t), s.URL+"/approvals/deploy/1")
 			err := s.refused()
@@ -348,36 +256,18 @@ func TestLoginIsNotRepeated(t *testing.T) {
 func TestLoginIssuerIsAway(t *testing.T) {
 	t.Parallel()
 	i := newLoginIssuer(t)
-	var down sync.Mutex
-	away := true
-	s := newLoginSite(t, func(site string) auth.LoginOptions {
-		o := atIssuer(i)(site)
-		o.OIDC.HTTP = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-			down.Lock()
-			defer down.Unlock()
-			if away {
-				return nil, errors.New("no route to host")
-			}
-			return http.DefaultTransport.RoundTrip(r)
-		})}
-		return o
-	})
+	i.Down.Store(true)
+	s := newLoginSite(t, atIssuer(i))
 	b := newBrowser(t)
 	visit(t, b, s.URL+"/approvals/deploy/1")
-	if err := s.refused(); err == nil || !strings.Contains(err.Error(), "no route") {
+	if err := s.refused(); err == nil || !strings.Contains(err.Error(), "503") {
 		t.Errorf("got %v", err)
 	}
-	down.Lock()
-	away = false
-	down.Unlock()
+	i.Down.Store(false)
 	if _, got := visit(t, b, s.URL+"/approvals/deploy/1"); !strings.Contains(got, "#ann") {
 		t.Errorf("when it is back: %s %v", got, s.refused())
 	}
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestLoginCookies: where the site is reached by https, cookies are for https
 // and for this host only.

@@ -373,6 +373,34 @@ func TestTextIsText(t *testing.T) {
 	has(t, page, "{{.}}")
 }
 
+// TestOddSchemas: a schema that the language would refuse is shown as far as it
+// can be; whether an answer fits is not for the form to say.
+func TestOddSchemas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i, schema := range []string{
+		``, `null`, `[]`, `"x"`, `{`, `{"properties":[]}`, `{"properties":{"a":null,"b":true,"c":[],"d":"x"}}`,
+		`{"properties":{"a":{"type":["string","null"],"enum":"x","oneOf":{},"items":[],"default":{}}}}`,
+		`{"properties":{"a":{"type":"array","items":{},"default":"x"},"b":{"type":"array"},"c":{"type":"object"}}}`,
+		`{"properties":{"a":{"type":"integer","minimum":"x","maximum":1e400,"default":[1]}},"required":"a"}`,
+		`{"properties":{"":{"type":"string"},"a b; c":{"type":"boolean","default":"x"}},"required":["",7]}`,
+		`{"properties":{"a":{"enum":[null,1.50,{"b":[]},"x"],"enumNames":["n"],"default":1.50}}}`,
+		`{"properties":{"a":{"type":"string","maxLength":-1,"minLength":1.5,"title":7}}}`,
+		strings.Repeat(`{"properties":{"a":`, 5000) + strings.Repeat(`}`, 10000),
+	} {
+		id := fmt.Sprintf("odd/%d", i)
+		w.runs.add(run(id, "alice", gate("ask#1", "Deploy?", schema)))
+		b := w.open("alice")
+		status, page := b.get("/approvals/" + id)
+		if status != http.StatusOK || !strings.Contains(page, "Accept</button>") {
+			t.Errorf("%.80s: HTTP %d", schema, status)
+		}
+		if status, _ := b.answer(runs.RunID(id), "ask#1", "accept", url.Values{"a": {"0", "x"}, "": {"y"}}); status != http.StatusOK && status != http.StatusUnprocessableEntity {
+			t.Errorf("%.80s: answered with HTTP %d", schema, status)
+		}
+	}
+}
+
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

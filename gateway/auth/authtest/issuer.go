@@ -1,5 +1,5 @@
 // Package authtest is an identity provider for tests: its discovery document,
-// its keys, and tokens as it would give them.
+// its keys, tokens as it would give them, and browsers that sign in.
 package authtest
 
 import (
@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,21 +25,29 @@ type Issuer struct {
 	Fetches atomic.Int64 // of the keys
 	Down    atomic.Bool  // every request is answered 503
 
-	t    testing.TB
-	mu   sync.Mutex
-	keys []jose.JSONWebKey // the last one signs
+	// Login is who signs in with a browser, and how. It is set before the first
+	// one does.
+	Login Login
+
+	t     testing.TB
+	mu    sync.Mutex
+	keys  []jose.JSONWebKey     // the last one signs
+	codes map[string]url.Values // what was asked for, by code
 }
 
 // NewIssuer starts an issuer with one key, until the test ends.
 func NewIssuer(t testing.TB) *Issuer {
 	t.Helper()
-	i := &Issuer{t: t}
+	i := &Issuer{t: t, codes: map[string]url.Values{}}
 	i.Rotate()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		i.answer(w, map[string]any{"issuer": i.URL, "jwks_uri": i.URL + "/keys",
-			"authorization_endpoint": i.URL + "/authorize", "token_endpoint": i.URL + "/token"})
+			"authorization_endpoint": i.URL + "/authorize", "token_endpoint": i.URL + "/token",
+			"id_token_signing_alg_values_supported": []string{string(jose.ES256)}})
 	})
+	mux.HandleFunc("GET /authorize", i.authorize)
+	mux.HandleFunc("POST /token", i.exchange)
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
 		i.Fetches.Add(1)
 		i.mu.Lock()
