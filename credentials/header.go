@@ -15,8 +15,8 @@ import (
 // maxSecret bounds a secret, in bytes.
 const maxSecret = 64 << 10
 
-// read gives the secret; its error says what to do.
-func (s Source) read() (backends.Secret, error) {
+// Read gives the secret; its error says what to do.
+func (s Source) Read() (backends.Secret, error) {
 	switch {
 	case s.Env != "":
 		value := os.Getenv(s.Env)
@@ -32,7 +32,7 @@ func (s Source) read() (backends.Secret, error) {
 
 // Check says why the secret cannot be read now; nil = it can, or there is none.
 func (s Source) Check() error {
-	_, err := s.read()
+	_, err := s.Read()
 	return err
 }
 
@@ -80,7 +80,7 @@ func (*header) Identity(backends.Principal) string { return "" }
 
 // Headers implements backends.Credentials.
 func (h *header) Headers(_ context.Context, _ backends.Principal, refused backends.Headers) (backends.Headers, error) {
-	value, err := h.Value.read()
+	value, err := h.Value.Read()
 	if err != nil {
 		return nil, &backends.CredentialsError{Reason: fmt.Sprintf("the header %s: %s", h.Name, err)}
 	}

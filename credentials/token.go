@@ -45,7 +45,7 @@ func (e *outage) Error() string { return "the token endpoint " + e.what }
 // request asks the token endpoint of a client. Its error is a *refusal, an
 // *outage, or a *backends.CredentialsError about the client's own secret.
 func (b *Broker) request(ctx context.Context, c Client, grantType string, form url.Values) (token, error) {
-	secret, err := c.Secret.read()
+	secret, err := c.Secret.Read()
 	if err != nil {
 		return token{}, &backends.CredentialsError{Reason: "the secret of client " + c.ID + ": " + err.Error()}
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/perdure/perdure/credentials"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
 )
@@ -35,8 +36,9 @@ type incomingOIDC struct {
 	JwksAllowPrivateIP              bool `yaml:"jwksAllowPrivateIp"`
 
 	// Ours.
-	GroupsClaim string               `yaml:"groupsClaim"`
-	ClockSkew   definitions.Duration `yaml:"clockSkew"`
+	ClientSecretFile string               `yaml:"clientSecretFile"`
+	GroupsClaim      string               `yaml:"groupsClaim"`
+	ClockSkew        definitions.Duration `yaml:"clockSkew"`
 }
 
 // A peerAuthz is ToolHive's authorization by Cedar policies.
@@ -77,9 +79,9 @@ type authSettings struct {
 
 // A loginOIDC is an identity provider, for tokens and for signing in.
 type loginOIDC struct {
-	auth.OIDCOptions        // Resource and Audience may be empty: then they are for the public URL to say
-	ClientID         string // with which people sign in; "" = they cannot
-	ClientSecretEnv  string // variable with the secret of that client; "" = it has none
+	auth.OIDCOptions                    // Resource and Audience may be empty: then they are for the public URL to say
+	ClientID         string             // with which people sign in; "" = they cannot
+	ClientSecret     credentials.Source // of that client; empty = it has none
 }
 
 func (r *configReader) auth(c *configFile) authSettings {
@@ -154,17 +156,13 @@ func (r *configReader) oidc(p keyPath, o *incomingOIDC) *loginOIDC {
 	if o.ClockSkew < 0 {
 		r.errorf(p.to("clockSkew"), "auth", "is negative")
 	}
-	if o.ClientSecretEnv != "" {
-		if value, ok := r.env(o.ClientSecretEnv); !ok || value == "" {
-			r.errorf(p.to("clientSecretEnv"), "environment", "environment variable %s is not set", o.ClientSecretEnv)
-		}
-	}
 	return &loginOIDC{
 		OIDCOptions: auth.OIDCOptions{
 			Issuer: o.Issuer, JWKSURL: o.JWKSURL, Audience: o.Audience, Resource: resource, Scopes: o.Scopes,
 			GroupsClaim: o.GroupsClaim, Skew: time.Duration(o.ClockSkew),
 		},
-		ClientID: o.ClientID, ClientSecretEnv: o.ClientSecretEnv,
+		ClientID:     o.ClientID,
+		ClientSecret: r.source(p, "clientSecret", "", o.ClientSecretEnv, o.ClientSecretFile),
 	}
 }
 

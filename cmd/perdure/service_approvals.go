@@ -16,15 +16,12 @@ type approvalsPage struct {
 }
 
 func (s *service) newApprovals(o gatewayOptions, all *runs.Client) (approvalsPage, error) {
-	login, err := auth.NewLogin(auth.LoginOptions{
-		PublicURL: string(o.PublicURL), Path: inbox.Prefix,
-		Key: o.Keys.signing, RetiredKeys: o.Keys.retired, Logger: s.opts.Logger,
-	})
+	login, err := auth.NewLogin(s.loginOptions(o))
 	if err != nil {
 		return approvalsPage{}, err
 	}
 	handler, err := inbox.New(inbox.Options{
-		Runs: all, Login: login, Key: o.Keys.signing, RetiredKeys: o.Keys.retired,
+		Runs: all, Login: login, Policy: &s.opts.Loaded.Auth.Policy, Key: o.Keys.signing, RetiredKeys: o.Keys.retired,
 		PublicURL: o.PublicURL.origin(), Logger: s.opts.Logger,
 	})
 	page := approvalsPage{handler: handler}
@@ -32,6 +29,30 @@ func (s *service) newApprovals(o gatewayOptions, all *runs.Client) (approvalsPag
 		page.url = func(id runs.RunID) string { return o.PublicURL.origin() + inbox.Path(id) }
 	}
 	return page, err
+}
+
+// loginOptions say how people sign in: at the issuer whose tokens clients have,
+// if perdure is a client of it as well; else with a token, where callers have to
+// show who they are.
+func (s *service) loginOptions(o gatewayOptions) auth.LoginOptions {
+	options := auth.LoginOptions{
+		PublicURL: o.PublicURL.origin(), Path: inbox.Prefix,
+		Key: o.Keys.signing, RetiredKeys: o.Keys.retired, Logger: s.opts.Logger,
+	}
+	if _, everybody := s.callers.(auth.Everybody); everybody {
+		return options
+	}
+	options.Tokens = s.callers
+	if issuer := s.opts.Loaded.Auth.OIDC; issuer != nil && issuer.ClientID != "" {
+		options.OIDC = &auth.OIDCLogin{
+			Issuer: issuer.Issuer, ClientID: issuer.ClientID, GroupsClaim: issuer.GroupsClaim, HTTP: issuer.Client,
+			ClientSecret: func() (string, error) {
+				secret, err := issuer.ClientSecret.Read()
+				return string(secret), err
+			},
+		}
+	}
+	return options
 }
 
 // host is that of the site, with its port if it has one.
