@@ -101,6 +101,7 @@ func (c *checker) definition() {
 			d.RunAs, didYouMean(string(d.RunAs), []string{string(AsCaller), string(AsComposite)}))
 	}
 	c.parameters()
+	c.businessKey()
 	c.allSteps()
 	c.output()
 	c.references()

@@ -94,9 +94,15 @@ type Definition struct {
 	Timeout     Duration       `yaml:"timeout,omitempty" json:"timeout,omitempty"` // of the whole run; 0 = DefaultTimeout
 	FailureMode FailureMode    `yaml:"failureMode,omitempty" json:"failureMode,omitempty"`
 	RunAs       RunAs          `yaml:"runAs,omitempty" json:"runAs,omitempty"`
-	Steps       []*Step        `yaml:"steps" json:"steps"`
-	Output      *Output        `yaml:"output,omitempty" json:"output,omitempty"`
-	Annotations *Annotations   `yaml:"annotations,omitempty" json:"annotations,omitempty"`
+
+	// BusinessKey is a template over the parameters. Calls with the same key, of
+	// whatever caller, mean the same run. "" = each call is a run of its own.
+	BusinessKey string      `yaml:"businessKey,omitempty" json:"businessKey,omitempty"`
+	OnDuplicate OnDuplicate `yaml:"onDuplicate,omitempty" json:"onDuplicate,omitempty"` // "" = Attach
+
+	Steps       []*Step      `yaml:"steps" json:"steps"`
+	Output      *Output      `yaml:"output,omitempty" json:"output,omitempty"`
+	Annotations *Annotations `yaml:"annotations,omitempty" json:"annotations,omitempty"`
 
 	// Pos is where the definition stands. It is not part of the source.
 	Pos Position `yaml:"-" json:"-"`

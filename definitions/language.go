@@ -70,6 +70,10 @@ var keywords = map[string]keyword{
 	"Definition.runAs": {"By whose right the tools of the steps are called: that of the caller, or that of the composite tool itself, whoever calls it.", facts{
 		"enum": texts([]string{string(AsCaller), string(AsComposite)}), "default": string(AsCaller),
 	}},
+	"Definition.businessKey": {"Calls for which this renders alike, of whatever caller, mean the same run. A template in {{ }}, which reads .params.", facts{"minLength": 1}},
+	"Definition.onDuplicate": {"What becomes of a call whose businessKey a run has already: it gets what that run comes to, or is refused.", facts{
+		"enum": texts([]string{string(Attach), string(Reject)}), "default": string(Attach),
+	}},
 	"Definition.steps":       {"What is done. A step starts as soon as those that it depends on have ended.", facts{"minItems": 1, "maxItems": MaxSteps, "items": facts{"$ref": "#/$defs/step", "required": texts([]string{"id"})}}},
 	"Definition.output":      {"What the tool gives. Without it, the output of the last step.", nil},
 	"Definition.annotations": {"Hints for clients. Those that are not stated follow from the tools of the steps, and none may promise more than they keep.", nil},

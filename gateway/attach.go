@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -16,7 +17,12 @@ import (
 // is the same request of a session, which the transport sent again; or, within
 // Options.ReattachWindow, somebody repeats what is still under way.
 func (g *Gateway) startOrAttach(ctx context.Context, x *exchange, req runs.StartRequest) (runs.Started, error) {
+	key, err := req.Definition.Key(req.Arguments)
 	switch {
+	case err != nil:
+		return runs.Started{}, err
+	case key != "":
+		return g.startOne(ctx, x, req, key)
 	case x.params.Meta.IdempotencyKey != "":
 		req.ID = derivedID(x.params.Name, "key", x.principal, x.params.Meta.IdempotencyKey)
 		req.Request = x.requestName()
@@ -31,6 +37,38 @@ func (g *Gateway) startOrAttach(ctx context.Context, x *exchange, req runs.Start
 		return started, err
 	}
 	return g.attach(ctx, x, req, started)
+}
+
+// startOne starts the run that all calls with a business key mean, or joins it as
+// far as the caller may see it. A call that is repeated, by its own key or by the
+// transport, is not a second one.
+func (g *Gateway) startOne(ctx context.Context, x *exchange, req runs.StartRequest, key string) (runs.Started, error) {
+	req.ID = derivedID(x.params.Name, "business", key)
+	req.Request = x.requestName()
+	if mine := x.params.Meta.IdempotencyKey; mine != "" {
+		req.Request = encode64(digest("request", x.principal, mine)[:15])
+	}
+	started, err := g.opts.Runs.Start(ctx, req)
+	if err != nil || !started.Attached {
+		return started, err
+	}
+	run, err := g.opts.Runs.Get(ctx, started.ID)
+	if err != nil {
+		return started, err
+	}
+	if run.Caller != x.caller.Subject {
+		started.Owner = run.Caller
+	}
+	again := started.Owner == "" && req.Request != "" && run.Request == req.Request
+	switch {
+	case !g.may(x.who, auth.See, run):
+		return runs.Started{}, &runs.Error{Code: "duplicate", Category: "validation",
+			Message: "somebody else has called " + x.params.Name + " for the same thing, and you may not see that run"}
+	case req.Definition.OnDuplicate == definitions.Reject && !again:
+		return runs.Started{}, &runs.Error{Code: "duplicate", Category: "validation", RunID: string(run.ID),
+			Message: fmt.Sprintf("%s was called for the same thing before: the run is %s", x.params.Name, run.Status)}
+	}
+	return started, nil
 }
 
 // sessionRunID is the ID of the run that a request of a session started.

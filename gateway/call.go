@@ -70,7 +70,7 @@ func (g *Gateway) callComposite(ctx context.Context, x *exchange, c *composite) 
 		x.respond("", g.finish(x.client, trouble("", err)))
 		return
 	}
-	if x.session != nil && x.bind(started.ID) {
+	if x.session != nil && started.Owner == "" && x.bind(started.ID) {
 		g.cancelRun(ctx, started.ID)
 	}
 	g.render(ctx, x, x.cursorFor(started), manner{})
@@ -86,6 +86,7 @@ func (x *exchange) cursorFor(s runs.Started) cursor {
 		Token:    x.params.Meta.ProgressToken,
 		Progress: -1,
 		Attached: s.Attached,
+		Owner:    s.Owner,
 	}
 }
 

@@ -323,7 +323,7 @@ func (g *Gateway) resume(w http.ResponseWriter, r *http.Request, c *client, last
 	case at.Tool == awaitTool:
 		wait := defaultWait * time.Second
 		how.patience = &wait
-	default:
+	case at.Owner == "": // a run of somebody else's does not end with this call
 		x.bind(at.Run)
 	}
 	g.render(r.Context(), x, at, how)

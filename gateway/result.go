@@ -161,6 +161,9 @@ func place(e *runs.Error) string {
 
 // adviceFor says what can be done about an error.
 func adviceFor(e *runs.Error) string {
+	if e.Code == "duplicate" {
+		return "Do not call it again for this."
+	}
 	switch e.Category {
 	case "validation":
 		return "Correct the arguments and call again."

@@ -93,6 +93,10 @@ type StartRequest struct {
 type Started struct {
 	ID       RunID
 	Attached bool // the run existed already
+
+	// Owner is the caller of the run, where the call joined one of somebody
+	// else's; "" = the run is the caller's own. Start leaves it empty.
+	Owner string
 }
 
 // A Run is the state of a run.

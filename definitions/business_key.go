@@ -1,0 +1,74 @@
+package definitions
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// OnDuplicate says what becomes of a call whose business key a run has already.
+type OnDuplicate string
+
+// What may become of it. "" means Attach.
+const (
+	Attach OnDuplicate = "attach" // the call gets what that run comes to
+	Reject OnDuplicate = "reject" // the call is refused
+)
+
+// Key expands the business key for the arguments of a call; "" without one. A
+// key that comes to nothing is an *ArgumentsError.
+func (d *Definition) Key(arguments json.RawMessage) (string, error) {
+	if d.BusinessKey == "" {
+		return "", nil
+	}
+	t, err := compileField("businessKey", d.BusinessKey)
+	if err != nil {
+		return "", err
+	}
+	params, err := decodeObject(arguments)
+	if err != nil {
+		return "", err
+	}
+	key, err := t.Text((&Scope{Params: params}).data())
+	if err == nil && strings.TrimSpace(key) == "" {
+		err = fmt.Errorf("comes to nothing; it tells calls apart that mean the same")
+	}
+	if err != nil {
+		return "", &ArgumentsError{[]ArgumentProblem{{"", "the business key of " + d.Name + ": " + err.Error()}}}
+	}
+	return key, nil
+}
+
+// businessKey checks what is known before a run begins: its template can read
+// parameters only.
+func (c *checker) businessKey() {
+	d := c.def
+	if !slices.Contains([]OnDuplicate{"", Attach, Reject}, d.OnDuplicate) {
+		c.errorf("onDuplicate", "business-key", "onDuplicate %q is not known; known are attach and reject", d.OnDuplicate)
+	}
+	if d.BusinessKey == "" {
+		if d.OnDuplicate != "" {
+			c.errorf("onDuplicate", "business-key", "onDuplicate says what becomes of a second run with the same businessKey, and there is none")
+		}
+		return
+	}
+	t, err := parseTemplate(d.BusinessKey)
+	if err != nil {
+		c.report("businessKey", d.within("businessKey", d.BusinessKey, err.Offset), SeverityError, "template", "businessKey: %s", err.Message)
+		return
+	}
+	if !t.HasActions() {
+		c.errorf("businessKey", "business-key", "businessKey is the text %s, the same for all calls; templates stand in {{ }}", excerpt(d.BusinessKey))
+	}
+	known := c.parameterNames()
+	for _, ref := range t.Refs() {
+		at := d.within("businessKey", d.BusinessKey, ref.Offset)
+		switch {
+		case ref.Root != "params":
+			c.report("businessKey", at, SeverityError, "business-key", "businessKey reads .%s; it is made before a run begins, from .params alone", ref.Root)
+		case len(ref.Path) > 0 && known != nil && !slices.Contains(known, ref.Path[0]):
+			c.report("businessKey", at, SeverityWarning, "unknown-parameter", "businessKey: parameter %q is not declared%s", ref.Path[0], didYouMean(ref.Path[0], known))
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/gateway/auth"
+)
+
+// TestBusinessKey: calls with the same business key, of whatever caller and at
+// whatever replica, are one run; who may not see it is refused and told nothing.
+func TestBusinessKey(t *testing.T) {
+	t.Parallel()
+	released := make(chan struct{})
+	w := newWorld(t, map[string]func(*play){
+		"ship": func(p *play) { p.step("a"); <-released; p.complete(p.arguments()) },
+		"once": echoed,
+	}, func(o *gateway.Options) {
+		o.Policy = &auth.Policy{Operators: []auth.Grant{{Tools: []string{"*"}, Subjects: []string{"user-op"}}}}
+	})
+	const source = `{name: %s, description: d, businessKey: "order {{.params.order}}", onDuplicate: %s,
+		parameters: {type: object, properties: {order: {type: string}}}, steps: [{id: a, tool: be_echo}]}
+---
+`
+	defs := define(t, fmt.Sprintf(source, "ship", "attach")+fmt.Sprintf(source, "once", "reject"))
+	other, url := w.replica()
+	w.gateway.SetDefinitions(defs)
+	other.SetDefinitions(defs)
+
+	ann := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	first := ann.call("1", "ship", `{"order":"7","note":"a"}`, `{"progressToken":1}`)
+	first.progress()
+	run := w.runs.only(t)
+	op := connect(t, url, "op", "2025-11-25", `{}`)
+	second := op.call("1", "ship", `{"order":"7","note":"b"}`, `{"progressToken":1}`)
+	second.progress()
+	bob := connect(t, url, "bob", "2025-11-25", `{}`)
+	refused := bob.call("1", "ship", `{"order":"7"}`, "").result(true)
+	told := refused.text() + string(refused.Result.Meta["perdure/error"]) + string(refused.Result.Meta["perdure/run"])
+	if !strings.Contains(told, "may not see") || strings.Contains(told, string(run)) {
+		t.Errorf("somebody who may not see the run is told %s", told)
+	}
+	// The second caller's giving up is not the first one's.
+	op.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"the user gave up"}}`)
+	close(released)
+	if m := first.result(false); !strings.Contains(m.text(), `"note":"a"`) {
+		t.Errorf("the first call got %s", m.text())
+	}
+	m := op.call("2", "ship", `{"order":"7","note":"c"}`, "").result(false)
+	var state struct {
+		ID       string
+		Attached bool
+	}
+	if err := json.Unmarshal(m.Result.Meta["perdure/run"], &state); err != nil || state.ID != string(run) || !state.Attached || !strings.Contains(m.text(), `"note":"a"`) {
+		t.Errorf("a later call got %s of %+v, %v", m.text(), state, err)
+	}
+
+	const keyed = `{"perdure/idempotency-key":"k"}`
+	ann.call("2", "once", `{"order":"7"}`, keyed).result(false)
+	ann.call("3", "once", `{"order":"7"}`, keyed).result(false) // the same call, once more
+	if m := ann.call("4", "once", `{"order":"7"}`, "").result(true); !strings.Contains(m.text(), "for the same thing before") {
+		t.Errorf("a duplicate is told %s", m.text())
+	}
+	ann.call("5", "once", `{"order":"8"}`, "").result(false)
+}
