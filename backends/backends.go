@@ -7,6 +7,7 @@ package backends
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -83,6 +84,19 @@ type Call struct {
 	// Progress is told of the backend's progress notifications. It must not
 	// block. nil = the backend is not asked for progress.
 	Progress func(Progress)
+	// Asking is for a call whose client can be asked by the backend, and calls
+	// again with the answers. nil = nobody can be asked, and a tool that asks
+	// fails.
+	Asking *Asking
+}
+
+// Asking is what passes between a backend that asks in the middle of a call and
+// the client behind it (2026-07-28, multi round-trip requests). Older backends
+// do not get it.
+type Asking struct {
+	Capabilities json.RawMessage // ClientCapabilities: what the client can be asked
+	Responses    json.RawMessage // inputResponses; nil = none
+	State        string          // requestState that came with the questions; "" = none
 }
 
 // Progress is one progress notification of a backend.
@@ -97,6 +111,9 @@ type Result struct {
 	Structured json.RawMessage // structuredContent; nil if none
 	Content    []Content
 	Raw        json.RawMessage // the whole result object, for the direct proxy
+	// Asks: this is no result yet, but questions to the client of a call with
+	// Asking. They are in Raw.
+	Asks bool
 }
 
 // Content is one content block.
@@ -137,3 +154,13 @@ func (e *CallError) Error() string {
 }
 
 func (e *CallError) Unwrap() error { return e.Err }
+
+// An RPCError is the JSON-RPC error with which a backend answered a call. It is
+// in the chain of the call's error.
+type RPCError struct {
+	Code    int
+	Message string
+	Data    any // as JSON decodes it; nil = none
+}
+
+func (e *RPCError) Error() string { return fmt.Sprintf("%s (code %d)", e.Message, e.Code) }

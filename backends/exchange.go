@@ -29,6 +29,7 @@ func tooLarge(limit int64) error { return fmt.Errorf("%w of %d bytes", ErrTooLar
 type exchange struct {
 	caller  context.Context // of the call, without what mcp-go derives from it
 	headers Headers         // credentials of the call; nil = those of the session
+	asking  *Asking         // of the call; nil = nobody can be asked
 
 	mu      sync.Mutex
 	reached bool                       // bytes of the request may have got to the backend
@@ -99,7 +100,7 @@ func (x *exchange) cause(err error) error {
 	defer x.mu.Unlock()
 	switch {
 	case x.answer != nil && x.answer.Error != nil:
-		return fmt.Errorf("%s (code %d)", x.answer.Error.Message, x.answer.Error.Code)
+		return &RPCError{Code: x.answer.Error.Code, Message: x.answer.Error.Message, Data: x.answer.Error.Data}
 	case x.broke != nil:
 		return fmt.Errorf("reading the answer: %w", x.broke)
 	case x.status >= 300:

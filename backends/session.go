@@ -169,7 +169,7 @@ func (w *httpWire) RequiresLegacyProtocol() bool { return false }
 
 func (w *httpWire) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	x := exchangeOf(ctx)
-	answer, err := w.StreamableHTTP.SendRequest(ctx, req)
+	answer, err := w.StreamableHTTP.SendRequest(ctx, x.amend(req))
 	if err != nil && ctx.Err() != nil && !mcp.IsModernProtocol(w.s.version) {
 		w.s.cancelRequest(x, req.ID, ctx.Err())
 	}
@@ -367,7 +367,7 @@ func intersect(tools []listedTool, accepted []mcp.Tool) []listedTool {
 // call sends one tools/call with credentials. The exchange is never nil.
 func (s *session) call(ctx context.Context, c Call, headers Headers) (*Result, *exchange, error) {
 	ctx, x := newExchange(ctx)
-	x.headers = headers
+	x.headers, x.asking = headers, c.Asking
 	s.headers.Store(&headers)
 	req := mcp.CallToolRequest{}
 	req.Params.Name = c.Tool
@@ -391,6 +391,9 @@ func (s *session) call(ctx context.Context, c Call, headers Headers) (*Result, *
 		return nil, x, err
 	}
 	result, err := parseResult(raw)
+	if err == nil && result.Asks && c.Asking == nil {
+		return nil, x, errInputRequired
+	}
 	return result, x, err
 }
 
@@ -446,10 +449,7 @@ func parseResult(raw json.RawMessage) (*Result, error) {
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return nil, fmt.Errorf("decoding the result: %w", err)
 	}
-	if r.ResultType == string(mcp.ResultTypeInputRequired) {
-		return nil, errInputRequired
-	}
-	result := &Result{IsError: r.IsError, Raw: raw}
+	result := &Result{IsError: r.IsError, Raw: raw, Asks: r.ResultType == string(mcp.ResultTypeInputRequired)}
 	if string(r.Structured) != "null" {
 		result.Structured = r.Structured
 	}
@@ -464,7 +464,7 @@ func parseResult(raw json.RawMessage) (*Result, error) {
 	return result, nil
 }
 
-var errInputRequired = errors.New("the tool asks for input in the middle of the call, which perdure does not give to backends")
+var errInputRequired = errors.New("the tool asks for input in the middle of the call, which perdure gives only in direct calls of a client that can be asked")
 
 // A progressRouter hands progress to the call that it belongs to: mcp-go's
 // client has the same handlers for all.

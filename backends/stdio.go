@@ -267,7 +267,7 @@ func (c *child) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (
 	c.mu.Unlock()
 	defer c.take(id)
 
-	reached, err := c.write(ctx, req)
+	reached, err := c.write(ctx, x.amend(req))
 	x.set(func() { x.reached = reached })
 	if err != nil {
 		return nil, err

@@ -140,6 +140,8 @@ var (
 	errKeyReused = errors.New("the idempotency key was used before for a call with other arguments: use a new key")
 )
 
+const badState = "requestState is not valid for this call, or has expired"
+
 // nextRound goes on with a call whose client was asked something by
 // input_required: it takes the answers and renders what follows.
 func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
@@ -147,7 +149,7 @@ func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
 	err := g.tokens.open(statePurpose, x.params.RequestState, x.principal, &st)
 	if err != nil || st.Tool != x.params.Name {
 		g.log.Debug("refusing a request state", "error", err)
-		x.fail(mcp.INVALID_PARAMS, "requestState is not valid for this call, or has expired")
+		x.fail(mcp.INVALID_PARAMS, badState)
 		return
 	}
 	reasons, pages := map[string]string{}, map[string]string{}

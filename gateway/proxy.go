@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -28,7 +29,13 @@ func (g *Gateway) callBackend(ctx context.Context, x *exchange, t backends.Tool)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
-	p := proxied{x: x, progress: make(chan backends.Progress, 64), last: -1}
+	asking, err := g.asking(x, t)
+	if err != nil {
+		g.log.Debug("refusing a request state", "error", err)
+		x.fail(mcp.INVALID_PARAMS, badState)
+		return
+	}
+	p := proxied{x: x, asking: asking, progress: make(chan backends.Progress, 64), last: -1}
 	done := make(chan func(), 1)
 	go func() {
 		res, err := g.opts.Catalogue.Call(ctx, p.call(t))
@@ -53,16 +60,20 @@ func (g *Gateway) outlive(parent context.Context, extra time.Duration) (context.
 }
 
 func (g *Gateway) answerBackend(x *exchange, t backends.Tool, res *backends.Result, err error) {
-	if err != nil {
+	var refused *backends.RPCError
+	switch {
+	case err != nil && x.modern && errors.As(err, &refused) && refused.Code == mcp.MISSING_REQUIRED_CLIENT_CAPABILITY:
+		x.failWith(&rpcError{Code: refused.Code, Message: refused.Message, Data: refused.Data})
+	case err != nil:
 		g.log.Info("backend call came to no result", "tool", t.Name, "error", err)
 		x.respond("", g.finish(x.client, callFailed(t, err)))
-		return
+	case res.Asks:
+		x.respond("", g.passQuestions(x, t, res.Raw))
+	case x.modern:
+		x.respond("", withResultType(res.Raw))
+	default:
+		x.respond("", res.Raw)
 	}
-	raw := res.Raw
-	if x.modern {
-		raw = withResultType(raw)
-	}
-	x.respond("", raw)
 }
 
 // withResultType adds the member that 2026-07-28 requires to the result of an
@@ -85,6 +96,7 @@ func withResultType(raw json.RawMessage) json.RawMessage {
 // A proxied call relays what the backend says on the way.
 type proxied struct {
 	x        *exchange
+	asking   *backends.Asking
 	progress chan backends.Progress
 	last     float64
 }
@@ -97,6 +109,7 @@ func (p *proxied) call(t backends.Tool) backends.Call {
 		IdempotencyKey: p.x.params.Meta.IdempotencyKey,
 		KeyArgument:    t.KeyArgument,
 		Principal:      behalf(p.x.who),
+		Asking:         p.asking,
 	}
 	if call.IdempotencyKey == "" {
 		call.KeyArgument = ""

@@ -21,6 +21,7 @@ const (
 	eventPurpose    = "event"    // SSE event id
 	questionPurpose = "question" // JSON-RPC id of elicitation/create
 	statePurpose    = "state"    // requestState
+	passedPurpose   = "passed"   // requestState around that of a backend
 	taskPurpose     = "task"     // taskId
 	placePurpose    = "place"    // cursor of tasks/list
 )

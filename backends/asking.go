@@ -1,0 +1,38 @@
+package backends
+
+import (
+	"encoding/json"
+
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// amend puts into a call what its client can be asked and has answered. mcp-go's
+// client has the same capabilities for all calls, and none; it writes them only
+// into requests of 2026-07-28, and others are left alone.
+func (x *exchange) amend(req transport.JSONRPCRequest) transport.JSONRPCRequest {
+	if x.asking == nil || req.Method != string(mcp.MethodToolsCall) {
+		return req
+	}
+	fields, meta := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	encoded, err := json.Marshal(req.Params)
+	if err != nil || json.Unmarshal(encoded, &fields) != nil || json.Unmarshal(fields["_meta"], &meta) != nil {
+		return req
+	}
+	if _, modern := meta[mcp.MetaKeyClientCapabilities]; !modern {
+		return req
+	}
+	meta[mcp.MetaKeyClientCapabilities] = x.asking.Capabilities
+	if fields["_meta"], err = json.Marshal(meta); err != nil {
+		return req
+	}
+	if len(x.asking.Responses) > 0 {
+		fields["inputResponses"] = x.asking.Responses
+	}
+	if x.asking.State != "" {
+		state, _ := json.Marshal(x.asking.State) // a string always encodes
+		fields["requestState"] = state
+	}
+	req.Params = fields
+	return req
+}

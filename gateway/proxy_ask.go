@@ -1,0 +1,62 @@
+package gateway
+
+import (
+	"encoding/json"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/backends"
+)
+
+// In 2026-07-28 a tool may answer a call with questions, and the client calls
+// again with the answers. Between a client and a backend that both speak it,
+// questions and answers of a direct call pass through; the backend decides what
+// it asks of what the client can be asked. Its requestState is wrapped, so that
+// it is worth something only to the caller to whom it was given.
+
+// A passedState is the requestState of a backend.
+type passedState struct {
+	claims
+	Tool  string `json:"t"`
+	State string `json:"s"`
+}
+
+// asking is what a direct call passes to its backend; nil if its client speaks
+// an older revision.
+func (g *Gateway) asking(x *exchange, t backends.Tool) (*backends.Asking, error) {
+	if !x.modern {
+		return nil, nil
+	}
+	asking := &backends.Asking{Capabilities: json.RawMessage(`{}`)}
+	if has := x.params.Meta.Capabilities; has != nil {
+		// Not what needs more than this one call, as tasks do.
+		asking.Capabilities = mustEncode(mcp.ClientCapabilities{Elicitation: has.Elicitation, Sampling: has.Sampling, Roots: has.Roots})
+	}
+	if len(x.params.InputResponses) > 0 {
+		asking.Responses = mustEncode(x.params.InputResponses)
+	}
+	if x.params.RequestState == "" {
+		return asking, nil
+	}
+	var st passedState
+	if err := g.tokens.open(passedPurpose, x.params.RequestState, x.principal, &st); err != nil {
+		return nil, err
+	}
+	if st.Tool != t.Name {
+		return nil, errForged
+	}
+	asking.State = st.State
+	return asking, nil
+}
+
+// passQuestions is a backend's input_required for the client.
+func (g *Gateway) passQuestions(x *exchange, t backends.Tool, raw json.RawMessage) json.RawMessage {
+	var result map[string]json.RawMessage
+	var state string
+	if json.Unmarshal(raw, &result) != nil || json.Unmarshal(result["requestState"], &state) != nil {
+		return raw // it wants nothing back but the answers
+	}
+	st := &passedState{claims: claims{Principal: x.principal, Expires: g.tokens.now().Add(stateLife).Unix()}, Tool: t.Name, State: state}
+	result["requestState"] = mustEncode(g.tokens.seal(passedPurpose, st))
+	return mustEncode(result)
+}
