@@ -5,7 +5,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure/definitions/library"
 	"github.com/perdure/perdure/workflows/deftest"
@@ -82,4 +84,38 @@ func FuzzRun(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Files that were made to do harm are refused or run, and soon.
+func TestHostileFiles(t *testing.T) {
+	t.Parallel()
+	const file = "definition: {name: n, description: d, parameters: {type: object}, steps: [{id: a, tool: t, arguments: {x: '{{json .params}}'}}]}\ndefault: echo\n"
+	inputs := map[string]string{
+		"aliases":         "a0: &a0 [x]\n" + "a1: &a1 [*a0,*a0,*a0,*a0,*a0,*a0,*a0,*a0]\na2: &a2 [*a1,*a1,*a1,*a1,*a1,*a1,*a1,*a1]\na3: &a3 [*a2,*a2,*a2,*a2,*a2,*a2,*a2,*a2]\n" + file,
+		"aliased cases":   file + "cases: &c [{name: a, arguments: *c}]\n",
+		"depth":           file + "cases: [{name: a, arguments: " + strings.Repeat("{a: ", 10000) + strings.Repeat("}", 10000) + "}]\n",
+		"many cases":      file + "cases:\n" + strings.Repeat("- {name: a}\n", 5000),
+		"numbers":         file + "cases: [{name: a, arguments: {x: 1e999999999}}]\n",
+		"digits":          file + "cases: [{name: a, arguments: {x: " + strings.Repeat("9", 100000) + "}}]\n",
+		"a long time":     file + "cases: [{name: a, tools: {t: {text: x, after: 2562047h}}}]\n",
+		"a pattern":       file + "cases: [{name: a, expect: {error: {message: '" + strings.Repeat("(", 5000) + strings.Repeat(")", 5000) + "'}}}]\n",
+		"many orders":     file + "cases: [{name: a, expect: {order: [a before " + strings.Repeat("a before ", 10000) + "a]}}]\n",
+		"many mocks":      file + "cases: [{name: a, tools: {t: [" + strings.Repeat("{error: no}, ", 20000) + "{text: x}]}}]\n",
+		"many difference": file + "cases: [{name: a, arguments: {x: [" + strings.Repeat("1,", 20000) + "1]}, expect: {result: {x: [" + strings.Repeat("2,", 20000) + "1]}}}]\n",
+	}
+	for name, text := range inputs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			start := time.Now()
+			read, diags := deftest.Parse("hostile_test.yaml", []byte(text), apart)
+			if !diags.HasErrors() && len(read.Cases) < 5 {
+				(&deftest.Reporter{W: io.Discard, Verbose: true}).Report(runAll(read)[0])
+			}
+			if took := time.Since(start); took > time.Minute {
+				t.Errorf("%d bytes took %s", len(text), took)
+			} else {
+				t.Logf("%d bytes: %s, %d mistakes", len(text), took, len(diags))
+			}
+		})
+	}
 }
