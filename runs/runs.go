@@ -137,7 +137,7 @@ type Detail struct {
 type StepRecord struct {
 	Path      string          `json:"path"`
 	What      string          `json:"what"`   // the tool, or what is asked
-	Status    string          `json:"status"` // running, completed, failed, cancelled, timed_out
+	Status    string          `json:"status"` // running, completed, failed, cancelled, timed_out, needs_credentials
 	Attempts  int             `json:"attempts,omitempty"`
 	Started   time.Time       `json:"started"`
 	Ended     *time.Time      `json:"ended,omitempty"`
@@ -178,7 +178,7 @@ type Event struct {
 
 	StepID, StepPath, What string // EventStep
 	StepEnded              bool   // EventStep: false = it started
-	StepStatus             string // EventStep that ended: completed, failed, cancelled, timed_out
+	StepStatus             string // EventStep that ended: completed, failed, cancelled, timed_out, needs_credentials
 	Done, Total            int    // steps done, of steps known
 
 	Elicitation *Elicitation // EventOpened, EventAsked, EventClosed

@@ -231,6 +231,27 @@ func TestTimeline(t *testing.T) {
 			},
 		},
 		{
+			name: "a call that lacks a credential is not done, nor is it when the credential is there",
+			write: func(s *script) {
+				s.start(`[{"id":"a"},{"id":"b"}]`)
+				n := s.schedule("a: x")
+				s.startActivity(n, 1)
+				s.fail(n, Error{Code: "credentials_needed", Category: workflows.CategoryCredentials, Message: "it has expired"})
+				gate := Elicitation{ID: "a/credentials#1", Kind: workflows.Credentials, StepPath: "a/credentials", Message: "it has expired", State: workflows.ElicitationOpen}
+				s.state(gate)
+				gate.State, gate.Action = workflows.ElicitationAnswered, "accept"
+				s.state(gate)
+				s.complete(s.schedule("a: x"), `{}`)
+			},
+			want: []string{
+				"2 step a started 0/2", "4 step a ended needs_credentials 0/2", "5 opened a/credentials#1 0/2", "6 closed a/credentials#1 0/2",
+				"7 step a started 0/2", "8 step a ended completed 1/2",
+			},
+			steps: []string{
+				`a x needs_credentials 1 {"a":1}  it has expired`, `a/credentials it has expired completed 0  {"action":"accept","by":""}`, `a x completed 0 {"a":1} {}`,
+			},
+		},
+		{
 			name: "a run that was terminated leaves nothing running",
 			write: func(s *script) {
 				s.start(`[{"id":"a"},{"id":"b"}]`)

@@ -107,6 +107,31 @@ func TestConfigurationSettings(t *testing.T) {
 	}
 }
 
+// Each backend has the strategy that is said for it, or else the default if it
+// has headers.
+func TestConfigurationOutgoing(t *testing.T) {
+	t.Setenv("GITHUB_API_TOKEN", "secret")
+	found, diags := load(sources{Config: "testdata/config/delegated.yaml"})
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	file := credentials.Source{File: "testdata/config/secret"}
+	want := map[string]credentials.Strategy{
+		"caller": {TokenExchange: &credentials.TokenExchange{SubjectTokenType: "urn:ietf:params:oauth:token-type:jwt", Client: credentials.Client{
+			TokenURL: "https://idp.example.com/token", ID: "perdure", Secret: credentials.Source{Env: "GITHUB_API_TOKEN"},
+			Scopes: []string{"read", "write"}, Audience: "https://backends.example.com"}}},
+		"own":   {ClientCredentials: &credentials.ClientCredentials{Client: credentials.Client{TokenURL: "http://127.0.0.1:1/token", ID: "own", Secret: file}}},
+		"keyed": {Header: &credentials.Header{Name: "X-Key", Value: file}},
+		"pass":  {PassThrough: true},
+	}
+	if diff := cmp.Diff(want, found.Outgoing); diff != "" {
+		t.Errorf("strategies (-want +got)\n%s", diff)
+	}
+	if got := strings.Join(found.delegating(), " "); got != "caller pass" {
+		t.Errorf("credentials of callers are for %s", got)
+	}
+}
+
 const resourceText = `apiVersion: toolhive.stacklok.dev/v1beta1
 kind: VirtualMCPCompositeToolDefinition
 metadata: {name: my-workflow}

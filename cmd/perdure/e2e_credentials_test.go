@@ -12,10 +12,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
@@ -25,7 +27,10 @@ import (
 	temporalclient "go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/perdure/perdure/devserver"
 	"github.com/perdure/perdure/gateway/auth/authtest"
+	"github.com/perdure/perdure/pgtest"
+	"github.com/perdure/perdure/runs"
 )
 
 // A vault is a token endpoint and the backends that take its tokens.
@@ -101,12 +106,14 @@ func (v *vault) token(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"access_token":%q,"token_type":"Bearer","expires_in":1}`, token)
 }
 
-// expire makes a caller's token of no use for anything but calling perdure.
+// expire makes a caller's token of no use for anything but calling perdure, and
+// the tokens that were given before of none at all.
 func (v *vault) expire(subject string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.closed[subject] = true
-	delete(v.valid, subject)
+	clear(v.valid)
+	v.valid[headerSecret] = true
 }
 
 func (v *vault) seen(call string) (n int) {
@@ -139,6 +146,9 @@ outgoingAuth:
     pass: {type: pass_through}
 backends:
 %[3]scompositeTools:
+  - name: tell
+    description: Sends at once.
+    steps: [{id: caller, tool: caller_send, arguments: {what: told}}]
   - name: announce
     description: Sends once somebody has agreed.
     parameters: {type: object, properties: {what: {type: string}}}
@@ -157,9 +167,9 @@ backends:
 }
 
 // dialWith opens a client whose requests carry a bearer token.
-func (d *devProcess) dialWith(t *testing.T, token string) *client.Client {
+func (p *process) dialWith(t *testing.T, token string) *client.Client {
 	t.Helper()
-	http, err := transport.NewStreamableHTTP(d.url(), transport.WithHTTPLogger(slog.New(slog.DiscardHandler)),
+	http, err := transport.NewStreamableHTTP("http://"+p.address+endpoint, transport.WithHTTPLogger(slog.New(slog.DiscardHandler)),
 		transport.WithHTTPHeaders(map[string]string{"Authorization": "Bearer " + token}))
 	if err != nil {
 		t.Fatal(err)
@@ -267,6 +277,91 @@ func (d *devProcess) readiness(t *testing.T, token string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// What a gateway gets for a caller is used by a worker in another process,
+// through a PostgreSQL in which it is sealed, while the keys are changed.
+func TestCredentialsBetweenProcesses(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Start(t).URL("postgres")
+	v, issuer := newVault(t), authtest.NewIssuer(t)
+	temporal, err := devserver.Start(t.Context(), devserver.Options{
+		Dir: t.TempDir(), SearchAttributes: runs.SearchAttributes(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { temporal.Stop() })
+	dir := t.TempDir()
+	putFile(t, filepath.Join(dir, "perdure.yaml"), v.configuration(issuer.URL))
+	putFile(t, filepath.Join(dir, "own.secret"), ownSecret)
+	older, newer := strings.Repeat("0123456789abcdef", 4)+"\n", strings.Repeat("fedcba9876543210", 4)+"\n"
+	putFile(t, filepath.Join(dir, "gateway.key"), newer+older)
+	putFile(t, filepath.Join(dir, "worker.key"), older+newer)
+	part := func(command, listen string, flags ...string) *process {
+		address, err := freeAddress()
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := append([]string{command, "--config", "perdure.yaml", "--address", temporal.Address(), "--key-file", command + ".key", listen, address}, flags...)
+		return &process{t: t, dir: dir, address: address, args: args,
+			env: []string{"PLANTED_HEADER=" + headerSecret, "PLANTED_EXCHANGE=" + exchangeSecret, "PERDURE_DATABASE_URL=" + url}}
+	}
+	gateway, worker := part("gateway", "--listen", "--call-patience", "1s"), part("worker", "--health-listen")
+	gateway.start()
+	worker.start()
+
+	old := issuer.Token("ada", "perdure", nil)
+	v.mu.Lock()
+	v.valid[old], v.secrets["old token"] = true, old
+	v.mu.Unlock()
+	c := gateway.dialWith(t, old)
+	until(t, "the tool to be listed", func() bool { return slices.Contains(names(t, c), "tell") })
+	for _, key := range []string{"one", "two"} {
+		said := toolCall{name: "tell", key: key}.told(t, c)
+		for strings.Contains(said, "runId") { // a busy machine
+			said = toolCall{name: "tell", key: key}.told(t, c)
+		}
+		if !strings.Contains(said, `"sent":"caller"`) {
+			t.Fatalf("the call gave %s", said)
+		}
+	}
+	v.expire(old)
+	until(t, "the run to need credentials", func() bool {
+		return strings.Contains(toolCall{name: "tell", key: "three"}.told(t, c), "needs_credentials")
+	})
+	worker.kill()
+	worker.start()
+	fresh := issuer.Token("ada", "perdure", nil)
+	v.mu.Lock()
+	v.secrets["fresh token"] = fresh
+	v.mu.Unlock()
+	c = gateway.dialWith(t, fresh)
+	until(t, "the run to go on", func() bool {
+		return strings.Contains(toolCall{name: "tell", key: "three"}.told(t, c), `"sent":"caller"`)
+	})
+	if n := v.seen(`caller {"what":"told"}`); n != 3 {
+		t.Errorf("called %d times, want 3", n)
+	}
+	v.check(t, "the logs", gateway.output.String()+worker.output.String())
+	v.check(t, "the database", dumpGrants(t, url))
+}
+
+// dumpGrants is all that is in the table, as text.
+func dumpGrants(t *testing.T, url string) string {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	var all bytes.Buffer
+	if _, err := c.PgConn().CopyTo(t.Context(), &all, "copy (select *, encode(sealed, 'escape') from perdure.grants) to stdout"); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(all.String(), "caller") {
+		t.Errorf("the table holds %s", &all)
+	}
+	return all.String()
 }
 
 // told makes the call and gives all that the client is told.
