@@ -579,6 +579,18 @@ func TestTemporalRestarted(t *testing.T) {
 	r.answer(t, r.gates(t, "muted", 1), "approval")
 	r.completed(t, "review", "muted", sent(t, receive(t, muted.result, "the result of the client that cannot be asked")))
 	r.wrote(t, "early")
+
+	// A tool is at work when Temporal goes away, and ends before it is back.
+	// The result may come too late to be believed, but nothing is done twice.
+	unsure := begin(t, dial(t, b.url(), legacy, nil), keyed("slow_write", "unsure"))
+	until(t, "the slow write to be called", func() bool { return r.backend.count("be_slow_write", "unsure") == 1 })
+	temporal.kill()
+	r.release()
+	temporal.start()
+	if result = receive(t, unsure.result, "the result of the write"); result.IsError && !strings.Contains(asJSON(t, result), "outcome_unknown") {
+		t.Errorf("the write ends with %s", asJSON(t, result))
+	}
+	r.wrote(t, "unsure", "unsure")
 }
 
 // TestRollingRestart ends each gateway with SIGTERM, one after the other, under

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -57,21 +58,23 @@ func TestThirtyFiveSeconds(t *testing.T) {
 		}
 	})
 	const late, slept = `{"verdict": "late"}`, `{"slept": true}`
+	// go test lets only as many parallel tests run as there are processors,
+	// and these do nothing but wait.
+	var cases sync.WaitGroup
+	defer cases.Wait()
+	atOnce := func(name string, f func(*testing.T)) { cases.Go(func() { t.Run(name, f) }) }
 
-	t.Run("a person, on the stream", func(t *testing.T) {
-		t.Parallel()
+	atOnce("a person, on the stream", func(t *testing.T) {
 		raw, err := newResumer(t, d.url(), slowly).call(t.Context(), 1, "ask", `{}`)
 		if err != nil {
 			t.Fatal(err)
 		}
 		sameJSON(t, "the result", structuredContent(raw), late)
 	})
-	t.Run("a person, by input_required", func(t *testing.T) {
-		t.Parallel()
+	atOnce("a person, by input_required", func(t *testing.T) {
 		sameJSON(t, "the result", toolCall{name: "ask"}.must(t, d.dial(t, modern, slowly)), late)
 	})
-	t.Run("a person, and the client is gone", func(t *testing.T) {
-		t.Parallel()
+	atOnce("a person, and the client is gone", func(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		asked := make(chan string, 1)
 		c := newResumer(t, d.url(), silent(asked))
@@ -85,8 +88,7 @@ func TestThirtyFiveSeconds(t *testing.T) {
 	})
 	for _, version := range []string{"2025-06-18", legacy, modern} {
 		for _, tool := range []string{"call_read", "call_write", "be_slow_read", "be_slow_write"} {
-			t.Run(fmt.Sprintf("a backend, %s in %s", tool, version), func(t *testing.T) {
-				t.Parallel()
+			atOnce(fmt.Sprintf("a backend, %s in %s", tool, version), func(t *testing.T) {
 				sameJSON(t, "the result", toolCall{name: tool, progress: true}.must(t, d.dial(t, version, nil)), slept)
 			})
 		}
