@@ -611,6 +611,25 @@ func TestList(t *testing.T) {
 	}
 }
 
+func TestArgumentsOfARun(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	for what, yaml := range map[string]string{"waits": gated, "has ended": plain} {
+		id := start(t, c, request(t, yaml))
+		if what == "waits" {
+			followTo(t, c, id, 0, runs.EventOpened)
+		} else {
+			followTo(t, c, id, 0, runs.EventDone)
+		}
+		if got, err := c.Arguments(t.Context(), id); err != nil || string(got) != `{"as":"`+t.Name()+`"}` {
+			t.Errorf("of a run that %s: %s, %v", what, got, err)
+		}
+	}
+	if _, err := c.Arguments(t.Context(), "publish/none"); !errors.Is(err, runs.ErrNotFound) {
+		t.Errorf("of no run: %v", err)
+	}
+}
+
 func TestListPage(t *testing.T) {
 	t.Parallel()
 	c, _ := connect(t)

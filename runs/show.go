@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -125,6 +126,30 @@ func (c *Client) Result(ctx context.Context, id RunID) (*Outcome, error) {
 		}
 	}
 	return nil, fmt.Errorf("run %s: %w", id, ErrNotFinished) // it goes on in another execution
+}
+
+// Arguments returns what a run was called with. Of the history, it reads the
+// beginning only.
+func (c *Client) Arguments(ctx context.Context, id RunID) (json.RawMessage, error) {
+	page, err := c.temporal.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{
+		Namespace:       c.namespace,
+		Execution:       &commonpb.WorkflowExecution{WorkflowId: string(id)},
+		MaximumPageSize: 1,
+		SkipArchival:    true,
+	})
+	if err != nil {
+		return nil, failure(ctx, "reading", id, err)
+	}
+	for _, e := range page.History.GetEvents() {
+		if started := e.GetWorkflowExecutionStartedEventAttributes(); started != nil {
+			var in workflows.RunInput
+			if err := c.converter.FromPayloads(started.GetInput(), &in); err != nil {
+				return nil, fmt.Errorf("reading the input of run %s: %w", id, err)
+			}
+			return in.Arguments, nil
+		}
+	}
+	return nil, fmt.Errorf("run %s: the beginning of its history is not there", id)
 }
 
 // Show returns a run with everything that its history tells.

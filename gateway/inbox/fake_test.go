@@ -78,10 +78,27 @@ func (f *fakeRuns) Get(_ context.Context, id runs.RunID) (*runs.Run, error) {
 	return &d.Run, nil
 }
 
-func (f *fakeRuns) Show(_ context.Context, id runs.RunID) (*runs.Detail, error) {
+func (f *fakeRuns) Arguments(_ context.Context, id runs.RunID) (json.RawMessage, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.find(id)
+	d, err := f.find(id)
+	if err != nil {
+		return nil, err
+	}
+	return d.Arguments, nil
+}
+
+func (f *fakeRuns) Result(_ context.Context, id runs.RunID) (*runs.Outcome, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d, err := f.find(id)
+	if err != nil {
+		return nil, err
+	}
+	if d.Outcome == nil {
+		return nil, runs.ErrNotFinished
+	}
+	return d.Outcome, nil
 }
 
 func (f *fakeRuns) Answer(_ context.Context, id runs.RunID, a runs.Answer) (runs.Decision, error) {

@@ -13,6 +13,7 @@ package inbox
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -40,7 +41,8 @@ func Path(id runs.RunID) string {
 // Runs is what the page wants of runs; *runs.Client has it.
 type Runs interface {
 	Get(ctx context.Context, id runs.RunID) (*runs.Run, error)
-	Show(ctx context.Context, id runs.RunID) (*runs.Detail, error)
+	Arguments(ctx context.Context, id runs.RunID) (json.RawMessage, error)
+	Result(ctx context.Context, id runs.RunID) (*runs.Outcome, error)
 	Answer(ctx context.Context, id runs.RunID, answer runs.Answer) (runs.Decision, error)
 	ListPage(ctx context.Context, filter runs.Filter, from string) (page []runs.Run, next string, err error)
 }

@@ -360,7 +360,8 @@ func TestTextIsText(t *testing.T) {
 	d := run("deploy/1", evil, gate(`a"><b>#1`, evil, schema), gate("done#1", evil, ""))
 	d.Version, d.Arguments = evil, json.RawMessage(`{"a":`+q+`}`)
 	d.Elicitations[1].State, d.Elicitations[1].Action, d.Elicitations[1].By = "answered", evil, evil
-	d.Outcome = &runs.Outcome{Output: json.RawMessage(q)}
+	now := time.Now()
+	d.Closed, d.Outcome = &now, &runs.Outcome{Output: json.RawMessage(q)}
 	w.runs.add(d)
 	b := w.open("carol")
 	_, page := b.get("/approvals/deploy/1")

@@ -138,8 +138,15 @@ func person(who auth.Identity, principal string) string {
 
 // show shows a run: what it asks, and what became of what it asked.
 func (in *inbox) show(w http.ResponseWriter, r *http.Request, who auth.Identity) {
-	if _, ok := in.visible(w, r, who); ok {
-		in.showRun(w, r, who, http.StatusOK, attempt{})
+	if run, ok := in.visible(w, r, who); ok {
+		in.showRun(w, r, who, run, http.StatusOK, attempt{})
+	}
+}
+
+// showAgain shows a run as it is after an answer that was not taken.
+func (in *inbox) showAgain(w http.ResponseWriter, r *http.Request, who auth.Identity, status int, tried attempt) {
+	if run, ok := in.visible(w, r, who); ok {
+		in.showRun(w, r, who, run, status, tried)
 	}
 }
 
@@ -150,11 +157,11 @@ type attempt struct {
 	reason   string
 }
 
-func (in *inbox) showRun(w http.ResponseWriter, r *http.Request, who auth.Identity, status int, tried attempt) {
-	id := runs.RunID(r.PathValue("id"))
-	run, err := in.Runs.Show(r.Context(), id)
+// showRun shows a run that the visitor may see, as it was a moment ago.
+func (in *inbox) showRun(w http.ResponseWriter, r *http.Request, who auth.Identity, run *runs.Run, status int, tried attempt) {
+	arguments, err := in.Runs.Arguments(r.Context(), run.ID)
 	if err != nil {
-		in.fail(w, who, id, err)
+		in.fail(w, who, run.ID, err)
 		return
 	}
 	data := runData{
@@ -165,18 +172,24 @@ func (in *inbox) showRun(w http.ResponseWriter, r *http.Request, who auth.Identi
 		Status:    strings.ReplaceAll(string(run.Status), "_", " "),
 		Caller:    person(who, run.Caller),
 		Started:   in.moment(run.Started),
-		Arguments: pretty(run.Arguments),
+		Arguments: pretty(arguments),
 		Path:      Path(run.ID),
 	}
 	if run.Closed != nil {
 		data.Closed = in.moment(*run.Closed)
+		outcome, err := in.Runs.Result(r.Context(), run.ID)
+		if err != nil && !errors.Is(err, runs.ErrNotFinished) { // it may have been repaired just now
+			in.fail(w, who, run.ID, err)
+			return
+		}
+		data.Result, data.Failure = ended(outcome)
 	}
 	for _, e := range run.Elicitations {
-		q := in.question(who, &run.Run, e)
+		q := in.question(who, run, e)
 		switch {
 		case q.Became != "":
 			data.Answered = append(data.Answered, q)
-		case in.mayAnswer(who, &run.Run, e):
+		case in.mayAnswer(who, run, e):
 			in.offer(&q, who, e, tried)
 			data.Open = append(data.Open, q)
 		default:
@@ -186,7 +199,6 @@ func (in *inbox) showRun(w http.ResponseWriter, r *http.Request, who auth.Identi
 			data.Notice = tried.reason
 		}
 	}
-	data.Result, data.Failure = ended(run.Outcome)
 	in.pages.show(w, status, "run", data)
 }
 
@@ -240,7 +252,7 @@ func (in *inbox) answer(w http.ResponseWriter, r *http.Request, who auth.Identit
 	id := r.PostForm.Get("question")
 	e, ok := find(run, id)
 	if !ok {
-		in.showRun(w, r, who, http.StatusNotFound, attempt{})
+		in.showRun(w, r, who, run, http.StatusNotFound, attempt{})
 		return
 	}
 	if !in.mayAnswer(who, run, e) {
@@ -249,7 +261,7 @@ func (in *inbox) answer(w http.ResponseWriter, r *http.Request, who auth.Identit
 	}
 	answer, tried := in.read(r, who, run, e)
 	if tried.reason != "" {
-		in.showRun(w, r, who, http.StatusUnprocessableEntity, tried)
+		in.showRun(w, r, who, run, http.StatusUnprocessableEntity, tried)
 		return
 	}
 	in.give(w, r, who, run.ID, answer, tried)
@@ -305,13 +317,13 @@ func (in *inbox) give(w http.ResponseWriter, r *http.Request, who auth.Identity,
 		http.Redirect(w, r, Path(id), http.StatusSeeOther)
 	case err == nil:
 		tried.reason = tooLate(who, decision)
-		in.showRun(w, r, who, http.StatusConflict, tried)
+		in.showAgain(w, r, who, http.StatusConflict, tried)
 	case errors.As(err, &invalid):
 		tried.reason = invalid.Reason
-		in.showRun(w, r, who, http.StatusUnprocessableEntity, tried)
+		in.showAgain(w, r, who, http.StatusUnprocessableEntity, tried)
 	case errors.Is(err, runs.ErrNoSuchGate):
 		tried.reason = "Your answer was not taken: the run has ended or gone on without it."
-		in.showRun(w, r, who, http.StatusConflict, tried)
+		in.showAgain(w, r, who, http.StatusConflict, tried)
 	case errors.Is(err, context.DeadlineExceeded):
 		in.pages.problem(w, http.StatusGatewayTimeout, who, "Your answer was sent, but the run has not taken it yet.",
 			"Open the page of the run again to see what became of it.")
