@@ -114,7 +114,8 @@ func problemText(problems []ArgumentProblem) string {
 }
 
 // Arguments checks the arguments of a call against the parameters and gives
-// them with the defaults of top-level parameters that the caller did not give.
+// them with the defaults of top-level parameters that the caller did not give,
+// which are taken as they are.
 // No arguments are the same as an empty object. Members that the schema does
 // not mention pass unless it forbids them. The error is an *ArgumentsError
 // unless the parameters are not a JSON Schema.
@@ -124,11 +125,13 @@ func (d *Definition) Arguments(raw json.RawMessage) (json.RawMessage, error) {
 		return nil, &ArgumentsError{[]ArgumentProblem{{"", err.Error()}}}
 	}
 	properties, _ := d.Parameters["properties"].(map[string]any)
+	var standing []string // defaults, for which the caller has no blame
 	for name, p := range properties {
 		property, _ := p.(map[string]any)
 		standard, hasDefault := property["default"]
 		if _, given := args[name]; hasDefault && !given {
 			args[name] = standard
+			standing = append(standing, name)
 		}
 	}
 	if d.Parameters != nil {
@@ -136,11 +139,20 @@ func (d *Definition) Arguments(raw json.RawMessage) (json.RawMessage, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the parameters of %s: %w", d.Name, err)
 		}
-		if problems := violations(schema, args); problems != nil {
+		problems := slices.DeleteFunc(violations(schema, args), func(p ArgumentProblem) bool { return slices.Contains(standing, topLevel(p.Parameter)) })
+		if len(problems) > 0 {
 			return nil, &ArgumentsError{problems}
 		}
 	}
 	return EncodeValue(args)
+}
+
+// topLevel is the parameter in which a path lies.
+func topLevel(path string) string {
+	if i := strings.IndexAny(path, ".["); i >= 0 {
+		return path[:i]
+	}
+	return path
 }
 
 // decodeObject decodes an object; nothing and null are an empty one.

@@ -69,6 +69,26 @@ parameters:
 	}
 }
 
+// A default that does not fit is worth a warning; callers cannot help it.
+func TestDefaultsAreTakenAsTheyAre(t *testing.T) {
+	t.Parallel()
+	d := parseOne(t, `
+name: a
+parameters:
+  type: object
+  properties: {n: {type: integer, default: "5"}, m: {type: integer, maximum: 3}}
+  additionalProperties: false
+`)
+	if got, err := d.Arguments(json.RawMessage(`{"m":2}`)); err != nil || string(got) != `{"m":2,"n":"5"}` {
+		t.Errorf("%s, %v", got, err)
+	}
+	for _, args := range []string{`{"n":"5"}`, `{"m":4}`, `{"o":1}`} {
+		if got, err := d.Arguments(json.RawMessage(args)); err == nil {
+			t.Errorf("%s gives %s", args, got)
+		}
+	}
+}
+
 func TestArgumentsForbidden(t *testing.T) {
 	t.Parallel()
 	d := &Definition{Parameters: map[string]any{"type": "object", "additionalProperties": false}}
