@@ -18,7 +18,7 @@ import (
 const latency = time.Millisecond
 
 // A response is what a tool answers, as written. One of the fields up to
-// Unavailable is given, or none for an empty result.
+// Unauthorized is given, or none for an empty result.
 type response struct {
 	When json.RawMessage `yaml:"when"` // what the arguments include; nil = anything
 	Step string          `yaml:"step"` // id or path of the step that calls; "" = any
@@ -31,6 +31,8 @@ type response struct {
 	Unknown     *string `yaml:"unknown"`     // the answer is lost: the call may have been executed
 	Refused     *string `yaml:"refused"`     // the backend refuses the request
 	Unavailable *string `yaml:"unavailable"` // the backend cannot be reached: nothing was executed
+
+	Unauthorized *string `yaml:"unauthorized"` // a credential is missing: nothing was executed
 
 	After definitions.Duration `yaml:"after"` // how long it takes; 0 = latency
 
@@ -78,6 +80,7 @@ func (p *parser) response(r *response) {
 	}{
 		{"structured", r.Structured != nil}, {"text", r.Text != nil}, {"content", r.Content != nil}, {"error", r.Error != nil},
 		{"unknown", r.Unknown != nil}, {"refused", r.Refused != nil}, {"unavailable", r.Unavailable != nil},
+		{"unauthorized", r.Unauthorized != nil},
 	} {
 		if kind.given {
 			kinds = append(kinds, kind.name)
@@ -142,6 +145,8 @@ func (r *response) outcome(call workflows.ToolCall, number int) (workflows.ToolR
 		return workflows.ToolResult{}, workflows.Report(attempt.Refused(*r.Refused))
 	case r.Unavailable != nil:
 		return workflows.ToolResult{}, workflows.Report(attempt.Unavailable(*r.Unavailable))
+	case r.Unauthorized != nil:
+		return workflows.ToolResult{}, workflows.Report(attempt.Unauthorized(*r.Unauthorized))
 	case r.Unknown != nil:
 		return workflows.ToolResult{}, workflows.Report(attempt.Lost(*r.Unknown))
 	}

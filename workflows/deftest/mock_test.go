@@ -81,6 +81,7 @@ func TestOutcomesAreThoseOfActivities(t *testing.T) {
 		{"error without a reason", response{Error: &empty}, textResult(true)},
 		{"refused", response{Refused: &why}, lost(backends.Refused)},
 		{"unavailable", response{Unavailable: &why}, lost(backends.NotSent)},
+		{"unauthorized", response{Unauthorized: &why}, lost(backends.CredentialsNeeded)},
 		{"unknown", response{Unknown: &why}, lost(backends.Unknown)},
 	} {
 		for _, effect := range []definitions.Effect{definitions.Read, definitions.Idempotent, definitions.Keyed, definitions.Unsafe, ""} {

@@ -198,7 +198,7 @@ func (call RecordedCall) response(several bool, kind string, value any, took tim
 func (call RecordedCall) failure() (kind, text string) {
 	attempt := workflows.Attempt{Call: workflows.ToolCall{StepPath: call.StepPath, Tool: call.Tool}}
 	code, reason := attempt.Reason(call.Error)
-	kinds := map[string]string{"tool_error": "error", "refused": "refused", "connection_lost": "unknown", "backend_unavailable": "unavailable"}
+	kinds := map[string]string{"tool_error": "error", "refused": "refused", "connection_lost": "unknown", "backend_unavailable": "unavailable", "credentials_needed": "unauthorized"}
 	return kinds[code], reason
 }
 

@@ -19,7 +19,7 @@ func TestRecordedFailures(t *testing.T) {
 	t.Parallel()
 	why := "why: a reason, backend x cannot be reached: y"
 	for kind, r := range map[string]response{
-		"error": {Error: &why}, "refused": {Refused: &why}, "unavailable": {Unavailable: &why}, "unknown": {Unknown: &why},
+		"error": {Error: &why}, "refused": {Refused: &why}, "unavailable": {Unavailable: &why}, "unknown": {Unknown: &why}, "unauthorized": {Unauthorized: &why},
 	} {
 		for _, effect := range []definitions.Effect{definitions.Read, definitions.Unsafe} {
 			_, err := r.outcome(workflows.ToolCall{Tool: "be_t", Backend: "be", StepPath: "s[1]", Effect: effect}, 1)
