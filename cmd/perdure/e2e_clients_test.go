@@ -98,7 +98,7 @@ func TestClients(t *testing.T) {
 				config := filepath.Join(i.home, "mcp.json")
 				putFile(t, config, fmt.Sprintf(`{"mcpServers": {"perdure": {"type": "streamable-http", "url": %q, "elicitCapability": "off"}}}`, d.url()))
 				cli := func(args ...string) []byte {
-					return i.run("mcp-inspector", append([]string{"--cli", "--quiet", "--config", config, "--server", "perdure", "--protocol-era", era}, args...)...)
+					return i.run("mcp-inspector", append([]string{"--cli", "--quiet", "--config", config, "--server", "perdure", "--protocol-era", era, "--connect-timeout", "60000"}, args...)...)
 				}
 				if list := cli("--method", "tools/list"); !bytes.Contains(list, []byte(`"release"`)) {
 					t.Errorf("release is not among the tools: %s", list)
@@ -117,7 +117,7 @@ func TestClients(t *testing.T) {
 		t.Run("mcpdo, tasks extension", func(t *testing.T) {
 			t.Parallel()
 			i := newInspector(t, modules)
-			i.run("mcpdo", "--format", "json", "connect", d.url(), "--transport", "http", "--era", "modern")
+			i.run("mcpdo", "--format", "json", "connect", d.url(), "--transport", "http", "--era", "modern", "--connect-timeout", "60000")
 			mcpdo := func(args ...string) []byte {
 				return i.run("mcpdo", append([]string{"--format", "json", "--connection", d.url()}, args...)...)
 			}

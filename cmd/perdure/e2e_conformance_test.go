@@ -49,21 +49,43 @@ func TestConformance(t *testing.T) {
 	putFile(t, filepath.Join(dir, "perdure.yaml"), strings.ReplaceAll(string(config), "$FIXTURES", fixtures.URL+"/mcp"))
 	d := startDev(t, dir, "--config", "perdure.yaml")
 
+	run := conformanceSuite{node: node, program: filepath.Join(suite, "dist/index.js"), url: d.url()}.run
 	for _, revision := range []string{legacy, modern} {
 		t.Run(revision, func(t *testing.T) {
-			results := t.TempDir()
-			cmd := group(results, exec.Command(node, filepath.Join(suite, "dist/index.js"), "server",
-				"--url", d.url(), "--requirements", revision, "--output-dir", results))
-			watchdog := time.AfterFunc(5*time.Minute, func() { killGroup(cmd) })
-			defer watchdog.Stop()
-			out, err := cmd.CombinedOutput() // its status is not ours: it counts what is expected to fail
-			scenarios := readConformance(t, results)
+			expected := expectedFailures(t, revision)
+			scenarios := run(t, "--requirements", revision)
 			if len(scenarios) < 30 {
-				t.Fatalf("only %d scenarios have run: %v\n%s", len(scenarios), err, out)
+				t.Fatalf("only %d scenarios have run", len(scenarios))
 			}
-			judgeConformance(t, scenarios, expectedFailures(t, revision))
+			// The suite gives some answers half a second, which is not much on a
+			// busy machine: what fails is tried again.
+			for name, checks := range scenarios {
+				for again := 0; again < 2 && len(unexpected(name, checks, expected)) > 0; again++ {
+					checks = run(t, "--scenario", name, "--spec-version", revision, "--force")[name]
+					scenarios[name] = checks
+				}
+			}
+			judgeConformance(t, scenarios, expected)
 		})
 	}
+}
+
+// A conformanceSuite is the program of the suite, for one server.
+type conformanceSuite struct{ node, program, url string }
+
+// run gives the checks by scenario.
+func (s conformanceSuite) run(t *testing.T, args ...string) map[string][]conformanceCheck {
+	t.Helper()
+	results := t.TempDir()
+	cmd := group(results, exec.Command(s.node, append([]string{s.program, "server", "--url", s.url, "--output-dir", results}, args...)...))
+	watchdog := time.AfterFunc(5*time.Minute, func() { killGroup(cmd) })
+	defer watchdog.Stop()
+	out, err := cmd.CombinedOutput() // its status is not ours: it counts what is expected to fail
+	scenarios := readConformance(t, results)
+	if len(scenarios) == 0 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return scenarios
 }
 
 // A conformanceCheck is one thing that a scenario of the suite checks.
@@ -129,38 +151,54 @@ func expectedFailures(t *testing.T, revision string) []string {
 	return expected.Server
 }
 
+// failed reports whether a check shows something that should be otherwise.
+func (c conformanceCheck) failed() bool { return c.Status == "FAILURE" || c.Status == "WARNING" }
+
+// entryFor is under which of the entries a check may fail; "" = none.
+func entryFor(scenario string, c conformanceCheck, expected []string) string {
+	for _, entry := range []string{scenario, scenario + ":" + c.ID} {
+		if slices.Contains(expected, entry) {
+			return entry
+		}
+	}
+	return ""
+}
+
+// unexpected are the failures of a scenario that no entry covers.
+func unexpected(scenario string, checks []conformanceCheck, expected []string) []string {
+	var failures []string
+	for _, c := range checks {
+		if c.failed() && entryFor(scenario, c, expected) == "" {
+			failures = append(failures, fmt.Sprintf("✗ %s:%s: %s: %s", scenario, c.ID, c.Status, c.ErrorMessage))
+		}
+	}
+	return failures
+}
+
 // judgeConformance fails the test for what is not expected, and for what is
 // expected in vain, and logs the score.
 func judgeConformance(t *testing.T, scenarios map[string][]conformanceCheck, expected []string) {
 	t.Helper()
 	met := map[string]bool{}
-	passed, checked, whole := 0, 0, 0
+	passed, failed, whole := 0, 0, 0
 	for _, scenario := range slices.Sorted(maps.Keys(scenarios)) {
-		failed := 0
-		for _, c := range scenarios[scenario] {
+		checks := scenarios[scenario]
+		for _, failure := range unexpected(scenario, checks, expected) {
+			t.Error(failure)
+		}
+		if !slices.ContainsFunc(checks, conformanceCheck.failed) {
+			whole++
+		}
+		for _, c := range checks {
 			switch c.Status {
 			case "SUCCESS":
 				passed++
-				checked++
-				continue
 			case "FAILURE":
-				checked++
-			case "WARNING":
-			default:
-				continue
+				failed++
 			}
-			failed++
-			entry := scenario + ":" + c.ID
-			if slices.Contains(expected, scenario) {
-				entry = scenario
+			if c.failed() {
+				met[entryFor(scenario, c, expected)] = true
 			}
-			met[entry] = true
-			if !slices.Contains(expected, entry) {
-				t.Errorf("✗ %s: %s: %s", entry, c.Status, c.ErrorMessage)
-			}
-		}
-		if failed == 0 {
-			whole++
 		}
 	}
 	for _, entry := range expected {
@@ -169,7 +207,7 @@ func judgeConformance(t *testing.T, scenarios map[string][]conformanceCheck, exp
 		}
 	}
 	t.Logf("Total: %d of %d checks passed, %d of %d scenarios as a whole, %d failures expected",
-		passed, checked, whole, len(scenarios), len(expected))
+		passed, passed+failed, whole, len(scenarios), len(expected))
 }
 
 // conformanceFixtures are the tools that the suite knows by name and that are

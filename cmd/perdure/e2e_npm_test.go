@@ -22,7 +22,7 @@ func npmServers(t *testing.T) string {
 	return filepath.Dir(npmPackage(t, "servers", "@modelcontextprotocol/server-everything"))
 }
 
-// npmPackage is the directory of a package that make npm has installed in
+// npmPackage is the directory of a package that make servers has installed in
 // testdata/SET; without it, the test is skipped, or fails where
 // PERDURE_TEST_REQUIRE says npm.
 func npmPackage(t *testing.T, set, name string) string {
@@ -36,7 +36,7 @@ func npmPackage(t *testing.T, set, name string) string {
 	if noNode == nil && noPackage == nil {
 		return dir
 	}
-	const why = "needs Node.js and what make npm installs"
+	const why = "needs Node.js and what make servers installs"
 	if slices.Contains(strings.Split(os.Getenv(requireVar), ","), "npm") {
 		t.Fatal(why)
 	}
