@@ -27,6 +27,8 @@ func (g *Gateway) call(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallT
 	switch {
 	case x.badParams != nil:
 		x.fail(mcp.INVALID_PARAMS, "params cannot be read: "+x.badParams.Error())
+	case req.Params.Name != x.params.Name: // permission was checked for the one, and the other would be called
+		x.fail(mcp.INVALID_PARAMS, "params name two tools")
 	case len(x.params.Meta.ProgressToken) > maxID || len(x.params.Meta.IdempotencyKey) > maxKey:
 		x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("progressToken and perdure/idempotency-key have at most %d bytes", maxID))
 	case x.taskRequest(x.params) != nil && l.composites[x.params.Name] == nil:

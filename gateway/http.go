@@ -238,6 +238,11 @@ func (g *Gateway) dispatch(w http.ResponseWriter, r *http.Request, c *client, m 
 	case m.Method == string(mcp.MethodToolsCall) && m.isRequest():
 		s := newSink(w, c.streams)
 		x := &exchange{client: c, id: m.ID, params: p, badParams: badParams, out: s}
+		if badParams == nil && p.Name != "" && !g.offered(c.who, p.Name) {
+			// mcp-go would check the headers that belong to the tool first, and so tell that there is one.
+			x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("tool %q not found", p.Name))
+			return
+		}
 		g.http.ServeHTTP(s, r.WithContext(withExchange(r.Context(), x)))
 		s.close()
 	case isTaskMethod(m) && mayServe(c, r, p):

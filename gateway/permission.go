@@ -72,6 +72,19 @@ func (g *Gateway) allSteps(who auth.Identity, d *definitions.Definition, tools m
 	return nil
 }
 
+// offered reports whether there is a tool that somebody may call.
+func (g *Gateway) offered(who auth.Identity, name string) bool {
+	l := g.listing.Load()
+	_, ofBackend := l.tools[name]
+	switch {
+	case g.runTools[name].call != nil:
+		return true
+	case ofBackend || l.composites[name] != nil:
+		return g.opts.Policy.May(who, auth.Call, auth.Object{Tool: name})
+	}
+	return false
+}
+
 // visible are the tools that the sender of a request may call. mcp-go asks it
 // for tools/list and before every call, so that the others do not exist.
 func (g *Gateway) visible(ctx context.Context, tools []mcp.Tool) []mcp.Tool {

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -24,7 +25,8 @@ func TestToolsThatOneMayNotCall(t *testing.T) {
 			{Grant: auth.Grant{Tools: []string{"rep*", "be_echo"}, Subjects: []string{"user-bob"}}},
 		}}
 	})
-	w.catalogue.set(tool("echo"), backends.Tool{Name: "be_report", Backend: "be", Original: "report"})
+	w.catalogue.set(tool("echo"), backends.Tool{Name: "be_report", Backend: "be", Original: "report",
+		InputSchema: json.RawMessage(`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`)})
 	for caller, tools := range map[string]string{
 		"ann": "be_echo be_report deploy report", "bob": "be_echo report", "cid": "",
 	} {
@@ -54,6 +56,9 @@ func TestToolsThatOneMayNotCall(t *testing.T) {
 				c.call("2", name, `{}`, "").message(),
 				c.call("3", name, `{}`, `{"perdure/dry-run":true}`).message(),
 				c.modernCall(name, `{}`, `{}`, "").message(),
+				c.modernCall(name, `{"region":"eu"}`, `{}`, "").message(),
+				c.modernCall(name, `{}`, `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, "").message(),
+				c.post(`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"` + name + `","arguments":{},"task":{"ttl":60000}}}`).message(),
 			} {
 				unknown := c.call("4", "no_such_tool", `{}`, "").message()
 				if m.Error == nil || m.Error.Code != unknown.Error.Code ||
@@ -61,6 +66,16 @@ func TestToolsThatOneMayNotCall(t *testing.T) {
 					t.Errorf("%s calls %s: %+v, and an unknown tool: %+v", caller, name, m.Error, unknown.Error)
 				}
 			}
+		}
+	}
+	// What is checked is what is called, whichever of two names that is.
+	c := connect(t, w.url, "bob", "2025-11-25", canAsk)
+	for _, params := range []string{
+		`"params":{"name":"report"},"params":{"name":"deploy"}`, `"params":{"name":"report","name":"deploy"}`,
+		`"params":{"name":"report"},"Params":{"Name":"deploy"}`, `"params":{"name":"deploy"},"params":{"name":"report"},"params":{"NAME":"deploy"}`,
+	} {
+		if m := c.post(`{"jsonrpc":"2.0","id":5,"method":"tools/call",` + params + `}`).message(); m.Error == nil {
+			t.Errorf("%s is answered with %+v", params, m.Result)
 		}
 	}
 	if w.runs.starts != 0 {

@@ -112,7 +112,7 @@ func (s *service) newGateway(o gatewayOptions) (err error) {
 		ReattachWindow: o.ReattachWindow,
 		NoRunTools:     o.NoRunTools,
 		Retention:      o.Retention,
-		Authenticate:   s.callers.Authenticate,
+		Authenticate:   s.authenticate(),
 		Metadata:       metadataOf(s.callers),
 		Policy:         &s.opts.Loaded.Auth.Policy,
 		AllowedOrigins: origins,
