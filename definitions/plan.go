@@ -20,7 +20,8 @@ type Plan struct {
 	Problem     string          `json:"problem,omitempty"` // why the run is certain to fail; "" = it is not
 	Timeout     Duration        `json:"timeout"`           // of the run
 	FailureMode FailureMode     `json:"failureMode"`
-	Steps       []PlannedStep   `json:"steps"` // in the order in which they can start
+	RunAs       RunAs           `json:"runAs,omitempty"` // "" = AsCaller
+	Steps       []PlannedStep   `json:"steps"`           // in the order in which they can start
 	Gates       []PlannedGate   `json:"gates,omitempty"`
 	Writes      []PlannedWrite  `json:"writes,omitempty"`
 	AtMost      PlanLimits      `json:"atMost"`
@@ -181,7 +182,7 @@ func (p *Program) Plan(args json.RawMessage, tools Tools) (*Plan, error) {
 	pl := &planner{program: p, tools: tools, params: params, known: knowledge{}, steps: map[string]*plannedNode{}}
 	plan := &Plan{
 		Tool: d.Name, Version: d.Version, Digest: d.Digest(), Arguments: args,
-		Timeout: cmp.Or(d.Timeout, Duration(DefaultTimeout)), FailureMode: cmp.Or(d.FailureMode, FailFast),
+		Timeout: cmp.Or(d.Timeout, Duration(DefaultTimeout)), FailureMode: cmp.Or(d.FailureMode, FailFast), RunAs: d.RunAs,
 	}
 	pl.plan(plan)
 	return plan, nil

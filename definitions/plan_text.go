@@ -33,6 +33,9 @@ func (p *Plan) Text(mark func(Emphasis, string) string) string {
 	if p.Problem != "" {
 		t.line(0, Mistaken, "it is certain to fail: "+p.Problem)
 	}
+	if p.RunAs == AsComposite {
+		t.line(0, "", "its steps call tools in its own right, whoever calls it")
+	}
 	t.arguments(p)
 	t.steps(p)
 	t.gates(p)

@@ -1,6 +1,7 @@
 package workflows_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,6 +27,34 @@ func TestTimeoutAfterAFailedAttempt(t *testing.T) {
 		}
 		if !strings.Contains(failure.Error.Message, "the attempt before failed: step w: write was not called") {
 			t.Errorf("%s: %s", kind, failure.Error.Message)
+		}
+	}
+}
+
+// By whose right a tool is called is said with each call, also of one that
+// undoes another.
+func TestRunAs(t *testing.T) {
+	t.Parallel()
+	for runAs, as := range map[string]string{"": "", "runAs: caller\n": "", "runAs: composite\n": "deploy"} {
+		var seen []string
+		note := func(call workflows.ToolCall) (string, error) {
+			seen = append(seen, call.Tool+" as "+call.As+" for "+call.Caller.Subject)
+			if call.Tool == "be_fail" {
+				e := workflows.Error{Code: "tool_error", Category: workflows.CategoryTool, Message: "no"}
+				return "", temporal.NewNonRetryableApplicationError("no", string(e.Category), nil, e)
+			}
+			return `{}`, nil
+		}
+		b := newBench(t, "name: deploy\ndescription: d\n"+runAs+`steps:
+  - {id: put, tool: be_put, compensate: {tool: be_undo}}
+  - {id: fail, tool: be_fail, dependsOn: [put]}
+`, `{}`, map[string]toolFunc{"be_put": note, "be_undo": note, "be_fail": note})
+		if _, failure := b.run(); failure == nil {
+			t.Error("the run did not fail")
+		}
+		want := []string{"be_put as " + as + " for tester", "be_fail as " + as + " for tester", "be_undo as " + as + " for tester"}
+		if !slices.Equal(seen, want) {
+			t.Errorf("%q: %v, want %v", runAs, seen, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 )
 
 // An Action is what somebody wants to do.
@@ -52,7 +53,7 @@ type Rule struct {
 // A Grant is for tools, and for whoever is named in it or is in one of its
 // groups.
 type Grant struct {
-	Tools    []string // names as clients see them, or patterns as in path.Match: *, ?, [a-z]
+	Tools    []string // names as clients see them, or patterns: *, ? and [a-z] as in path.Match
 	Groups   []string // "*" = everybody
 	Subjects []string
 }
@@ -107,10 +108,14 @@ func (g Grant) names(p *Policy, who Identity) bool {
 
 func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
-		ok, err := path.Match(pattern, name)
+		ok, err := path.Match(noPath.Replace(pattern), noPath.Replace(name))
 		return ok && err == nil
 	})
 }
+
+// noPath makes of names that have a slash ones that have none: a * is for all
+// that a name may have.
+var noPath = strings.NewReplacer("/", "\x00")
 
 // CheckPattern says what is wrong with a pattern of names.
 func CheckPattern(pattern string) error {

@@ -56,6 +56,7 @@ func TestPolicy(t *testing.T) {
 		{"a run without an owner is nobody's", zero, auth.Identity{}, auth.See, tool("deploy"), false},
 		{"no rule: nobody calls", closed, alice, auth.Call, tool("x"), false},
 
+		{"a name with a slash", policy, alice, auth.Call, tool("repo_log/all"), true},
 		{"by group", policy, alice, auth.Call, tool("deploy"), true},
 		{"by group and pattern", policy, alice, auth.Call, tool("repo_log"), true},
 		{"pattern is not a prefix", policy, alice, auth.Call, tool("my_repo_log"), false},

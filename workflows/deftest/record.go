@@ -287,7 +287,7 @@ func list(elements []*yaml.Node) *yaml.Node {
 // follow by name.
 var usual = []string{
 	"id", "name", "type", "tool", "version", "description", "parameters", "dependsOn", "condition", "collection", "itemVar", "message", "schema",
-	"arguments", "timeout", "failureMode", "steps", "step", "output",
+	"arguments", "timeout", "failureMode", "runAs", "steps", "step", "output",
 }
 
 // arranged is a definition's source as a node that reads like one.
