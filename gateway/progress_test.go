@@ -84,6 +84,8 @@ func TestNoProgressWanted(t *testing.T) {
 	loud.until("a: 1")
 	close(release)
 	quiet.result(false)
+	w.runs.mu.Lock()
+	defer w.runs.mu.Unlock()
 	for id, r := range w.runs.runs {
 		if looked := w.runs.looks[id] > 0; looked != (r.run.Caller == "user-bob") {
 			t.Errorf("looked after the run of %s: %t", r.run.Caller, looked)
