@@ -122,25 +122,11 @@ func (f roleFlags) serve(ctx context.Context, c *console, r role) error {
 	if listener != nil {
 		defer listener.Close()
 	}
-	tc, options, err := f.connect(found, log)
+	options, err := f.options(ctx, r, found, listener, log)
 	if err != nil {
 		return err
 	}
-	defer tc.Close()
-	options.Worker = r.works
-	if r.clients != nil {
-		keys, err := r.keys.keys()
-		if err != nil {
-			return err
-		}
-		options.Gateway = r.clients.options(reachable(listener.Addr()), keys)
-	}
-	if options.Grants, err = f.open(ctx, found, r.keys.keys, log); err != nil {
-		return err
-	}
-	if options.Grants != nil {
-		defer options.Grants.Close()
-	}
+	defer options.close()
 	s, err := newService(options)
 	if err != nil {
 		return err
@@ -158,21 +144,42 @@ func (f roleFlags) serve(ctx context.Context, c *console, r role) error {
 	return err
 }
 
+// options are those of the service in a role. Whoever has them closes them.
+func (f roleFlags) options(ctx context.Context, r role, found *loaded, listener net.Listener, log *slog.Logger) (serviceOptions, error) {
+	o, err := f.connect(found, log)
+	if err != nil {
+		return o, err
+	}
+	o.Worker = r.works
+	if r.clients != nil {
+		keys, err := r.keys.keys()
+		if err != nil {
+			o.close()
+			return o, err
+		}
+		o.Gateway = r.clients.options(reachable(listener.Addr()), keys)
+	}
+	if o.Grants, err = f.open(ctx, found, r.keys.keys, log); err != nil {
+		o.close()
+	}
+	return o, err
+}
+
 // connect makes a client of Temporal, which need not answer yet, and the
 // options that belong to it.
-func (f roleFlags) connect(found *loaded, log *slog.Logger) (client.Client, serviceOptions, error) {
+func (f roleFlags) connect(found *loaded, log *slog.Logger) (serviceOptions, error) {
 	o, err := f.clientOptions()
 	if err != nil {
-		return nil, serviceOptions{}, err
+		return serviceOptions{}, err
 	}
 	o.HostPort = cmp.Or(o.HostPort, client.DefaultHostPort)
 	o.Namespace = cmp.Or(o.Namespace, client.DefaultNamespace)
 	o.Logger = sdklog.NewStructuredLogger(quiet(log))
 	tc, err := client.NewLazyClient(o)
 	if err != nil {
-		return nil, serviceOptions{}, fmt.Errorf("connecting to Temporal at %s: %w", o.HostPort, err)
+		return serviceOptions{}, fmt.Errorf("connecting to Temporal at %s: %w", o.HostPort, err)
 	}
-	return tc, serviceOptions{
+	return serviceOptions{
 		Loaded: found, Temporal: tc, Namespace: o.Namespace,
 		Prepare: prepareUntilDone(tc, o.HostPort, runs.Namespace{Name: o.Namespace, Retention: f.Retention, Logger: log}),
 		Grace:   f.Grace, Logger: log,

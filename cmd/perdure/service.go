@@ -64,6 +64,14 @@ type serviceOptions struct {
 	Logger *slog.Logger
 }
 
+// close ends the connections among the options.
+func (o serviceOptions) close() {
+	if o.Grants != nil {
+		o.Grants.Close()
+	}
+	o.Temporal.Close()
+}
+
 // newService makes the parts. Nothing is called and nothing runs yet.
 func newService(o serviceOptions) (*service, error) {
 	pool, broker, err := newPool(o)
@@ -148,6 +156,7 @@ func (s *service) serve(ctx context.Context, listener net.Listener, handler http
 	web := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute}
 	ended := make(chan error, 1)
 	if listener != nil {
+		s.warnOfStrangers(listener.Addr())
 		go func() { ended <- web.Serve(listener) }()
 	}
 	starting, cancel := context.WithCancel(ctx)

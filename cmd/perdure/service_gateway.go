@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -136,6 +137,14 @@ func (r preparedRuns) Start(ctx context.Context, request runs.StartRequest) (run
 		return r.Client.Start(ctx, request)
 	default:
 		return runs.Started{}, fmt.Errorf("starting a run of %s: %w yet", request.Definition.Name, runs.ErrUnavailable)
+	}
+}
+
+// warnOfStrangers says that anybody who reaches the address may call.
+func (s *service) warnOfStrangers(address net.Addr) {
+	who := s.opts.Loaded.Auth
+	if s.gateway != nil && who.TokenFile == "" && who.OIDC == nil && !auth.OnLoopback(address.String()) {
+		s.opts.Logger.Warn("everybody who reaches this address may call: say who may by incomingAuth, or listen on a loopback address", "listen", address.String())
 	}
 }
 
