@@ -144,7 +144,7 @@ func (s *stream) requireInput(gates []*gate) (answered bool) {
 		return false
 	}
 	st := state{claims: claims{Principal: s.x.principal, Expires: s.g.tokens.now().Add(stateLife).Unix()},
-		Run: s.at.Run, Owner: s.at.Owner, Tool: s.at.Tool, Seq: s.at.Seq, Asked: asked, URLs: urls}
+		Run: s.at.Run, Owner: s.at.Owner, Tool: s.at.Tool, Seq: s.at.Seq, Asked: asked, URLs: urls, Attached: s.at.Attached}
 	s.finish(&result{
 		ResultType:    string(mcp.ResultTypeInputRequired),
 		InputRequests: requests,
@@ -208,12 +208,16 @@ func (s *stream) elicitationID(gt *gate) string {
 // questionID is the same wherever it is made, so that a question can be
 // answered and withdrawn at any replica.
 func (s *stream) questionID(gt *gate) string {
+	return s.g.tokens.seal(questionPurpose, s.questionOf(gt))
+}
+
+func (s *stream) questionOf(gt *gate) *question {
 	q := question{claims: claims{Principal: s.x.principal}, Run: s.at.Run, Owner: s.at.Owner, Gate: gt.ID,
 		Call: encode64(digest("call", s.x.scope, string(s.x.id))[:9]), Time: s.at.Asked[gt.ID], URL: gt.way == byURL}
 	if !gt.Expires.IsZero() {
 		q.Expires = gt.Expires.Add(time.Minute).Unix()
 	}
-	return s.g.tokens.seal(questionPurpose, &q)
+	return &q
 }
 
 // closed forgets an elicitation, and withdraws our question about it if the
@@ -262,7 +266,7 @@ type cancelledParams struct {
 // again, or not any more.
 func (s *stream) asked(e *runs.Elicitation, a *runs.Asking) {
 	i := slices.IndexFunc(s.gates, func(g *gate) bool {
-		return g.ID == e.ID && g.question != "" && askingName(g.question) == a.Question
+		return g.ID == e.ID && g.question != "" && s.questionOf(g).name() == a.Question
 	})
 	if i < 0 {
 		return
@@ -279,9 +283,6 @@ func (s *stream) asked(e *runs.Elicitation, a *runs.Asking) {
 		s.elicit(gt, a.Reason)
 	}
 }
-
-// askingName is what a run calls a question of a stream.
-func askingName(question string) string { return encode64(digest("question", question)[:12]) }
 
 // reask replaces questions that were asked before the stream broke: the answer
 // may have been lost with it.
@@ -350,19 +351,19 @@ func (g *Gateway) replied(ctx context.Context, c *client, m *message) (status in
 	}
 	if isNull(m.Result) {
 		g.log.Info("client could not ask its user", "run", q.Run, "elicitation", q.Gate, "error", string(m.Error))
-		return g.unanswered(ctx, a, id, &q, runs.Unable, "")
+		return g.unanswered(ctx, a, &q, runs.Unable, "")
 	}
 	if q.URL {
 		if actionOf(m.Result) == accept {
 			return http.StatusAccepted
 		}
-		return g.unanswered(ctx, a, id, &q, runs.Unwilling, "")
+		return g.unanswered(ctx, a, &q, runs.Unwilling, "")
 	}
 	var invalid *runs.InvalidAnswerError
 	switch err := g.answer(ctx, c, q.Run, q.Owner, q.Gate, m.Result); {
 	case err == nil:
 	case errors.As(err, &invalid):
-		return g.unanswered(ctx, a, id, &q, runs.Invalid, invalid.Reason)
+		return g.unanswered(ctx, a, &q, runs.Invalid, invalid.Reason)
 	case errors.Is(err, runs.ErrNoSuchGate), errors.Is(err, runs.ErrNotFound), errors.Is(err, runs.ErrNotPermitted):
 		g.log.Debug("answer to what is not asked here, or not any more", "run", q.Run, "elicitation", q.Gate)
 	default:
@@ -375,10 +376,10 @@ func (g *Gateway) replied(ctx context.Context, c *client, m *message) (status in
 
 // unanswered has the run note what became of a question. The stream that asked
 // it follows the run, wherever it is.
-func (g *Gateway) unanswered(ctx context.Context, a *asked, id string, q *question, outcome runs.AskingOutcome, reason string) (status int) {
+func (g *Gateway) unanswered(ctx context.Context, a *asked, q *question, outcome runs.AskingOutcome, reason string) (status int) {
 	ctx, done := detached(ctx)
 	defer done()
-	err := g.opts.Runs.Asked(ctx, q.Run, q.Gate, runs.Asking{Question: askingName(id), Outcome: outcome, Reason: reason})
+	err := g.opts.Runs.Asked(ctx, q.Run, q.Gate, runs.Asking{Question: q.name(), Outcome: outcome, Reason: reason})
 	if err != nil && !errors.Is(err, runs.ErrNotFound) {
 		g.log.Warn("noting that a question was not answered", "run", q.Run, "elicitation", q.Gate, "error", err)
 		a.again()

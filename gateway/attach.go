@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -134,68 +135,134 @@ func canonical(raw json.RawMessage) (json.RawMessage, error) {
 
 // Limits of looking for a run that is under way.
 const (
-	latestRuns = 20 // of one call that the index is asked for
-	maxChain   = 50 // runs of one call that the index may not know yet
+	maxWindow  = 12 * time.Hour         // of Options.ReattachWindow: less than half of what Temporal keeps at least
+	minEra     = time.Hour              // that the runs of a call are counted in
+	eraPause   = 500 * time.Millisecond // at the beginning of an era, for clocks that differ and starts that are on their way
+	maxAtOnce  = 50                     // runs of one call that others start while it is looked for one
+	farthestNo = 1 << 20                // runs of one call in an era
 )
 
 // startOrJoin starts a run, unless the same call is under way.
 //
-// The runs of a call form a chain, in which the ID of each derives from the one
-// before. The index tells where the chain ends, but late; from there on the IDs
-// themselves are tried. So replicas that get the same call at once try the same
-// ID, and only one of them starts a run.
+// The runs of a call are numbered, and their IDs derive from the call, the era
+// of the clock and the number. So replicas that get the same call at once try
+// the same ID, and only one of them starts a run. Temporal's index is not asked:
+// it lags behind, and servers let it be asked a few times in a second only.
 func (g *Gateway) startOrJoin(ctx context.Context, x *exchange, req runs.StartRequest) (runs.Started, error) {
-	arrived := time.Now()
 	arguments, err := canonical(req.Arguments)
 	if err != nil {
 		return runs.Started{}, err
 	}
-	req.Call = encode64(digest("call", x.principal, x.params.Name, string(arguments))[:15])
-	known, err := g.opts.Runs.List(ctx, runs.Filter{Call: req.Call, Limit: latestRuns})
-	if err != nil {
+	a := again{g: g, tool: x.params.Name, request: req.Request, length: max(g.opts.ReattachWindow, minEra),
+		call: encode64(digest("call", x.principal, x.params.Name, string(arguments))[:15])}
+	if err := a.arrive(ctx); err != nil {
 		return runs.Started{}, err
 	}
-	var last runs.RunID
-	for _, run := range known {
-		if last == "" {
-			last = run.ID
-		}
-		if g.repeats(&run, req.Request, arrived) {
-			if started, joined, err := g.joinKnown(ctx, run.ID, req.Request, arrived); joined || err != nil {
-				return started, err
-			}
+	if a.intoEra() < g.opts.ReattachWindow {
+		if _, last, err := a.latest(ctx, a.era-1); err != nil || a.repeats(last) {
+			return g.joined(ctx, last, req.Request, err)
 		}
 	}
-	for range maxChain {
-		req.ID = derivedID(x.params.Name, "call", req.Call, string(last))
+	next, last, err := a.latest(ctx, a.era)
+	if err != nil || a.repeats(last) {
+		return g.joined(ctx, last, req.Request, err)
+	}
+	for no := next; no < next+maxAtOnce; no++ {
+		req.ID = a.id(a.era, no)
 		started, err := g.opts.Runs.Start(ctx, req)
 		if err != nil || !started.Attached {
 			return started, err
 		}
-		if started, joined, err := g.joinKnown(ctx, req.ID, req.Request, arrived); joined || err != nil {
-			return started, err
+		if last, err := g.opts.Runs.Get(ctx, req.ID); err != nil || a.repeats(last) {
+			return g.joined(ctx, last, req.Request, err)
 		}
-		last = req.ID
 	}
-	return runs.Started{}, fmt.Errorf("%s is called so often that its runs cannot be told apart: %w", x.params.Name, runs.ErrUnavailable)
+	return runs.Started{}, fmt.Errorf("%s is called so often that its runs cannot be told apart: %w", a.tool, runs.ErrUnavailable)
 }
 
-// joinKnown joins a run if the call repeats it, by what is known of it now.
-func (g *Gateway) joinKnown(ctx context.Context, id runs.RunID, request string, arrived time.Time) (runs.Started, bool, error) {
-	run, err := g.opts.Runs.Get(ctx, id)
-	if err != nil || !g.repeats(run, request, arrived) {
-		return runs.Started{}, false, err
+// joined is what a call gets that joins a run.
+func (g *Gateway) joined(ctx context.Context, run *runs.Run, request string, err error) (runs.Started, error) {
+	if err != nil {
+		return runs.Started{}, err
 	}
 	g.join(ctx, run, request)
-	return runs.Started{ID: id, Attached: true}, true, nil
+	return runs.Started{ID: run.ID, Attached: true}, nil
 }
 
-// repeats reports whether a call that arrived then repeats the one of a run:
-// the transport sent it again, or the run was young and under way.
-func (g *Gateway) repeats(run *runs.Run, request string, arrived time.Time) bool {
-	if request != "" && run.Request == request {
+// An again is a call that may be there already.
+type again struct {
+	g          *Gateway
+	tool, call string
+	request    string // that makes it; "" = one without a session
+	arrived    time.Time
+	era        int64
+	length     time.Duration // of an era
+}
+
+// arrive notes when the call came. At the beginning of an era it waits a moment,
+// so that it sees what replicas with other clocks have started in the one before.
+func (a *again) arrive(ctx context.Context) error {
+	a.arrived = a.g.tokens.now()
+	a.era = a.arrived.UnixNano() / int64(a.length)
+	if into := a.intoEra(); into < eraPause {
+		select {
+		case <-time.After(eraPause - into):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (a *again) intoEra() time.Duration {
+	return a.arrived.Sub(time.Unix(0, a.era*int64(a.length)))
+}
+
+func (a *again) id(era int64, no int) runs.RunID {
+	return derivedID(a.tool, "call", a.call, fmt.Sprint(era), fmt.Sprint(no))
+}
+
+// latest finds the number that the next run of an era has, and the last run; nil
+// = there is none.
+func (a *again) latest(ctx context.Context, era int64) (next int, last *runs.Run, err error) {
+	there := func(no int) bool {
+		if err != nil {
+			return false
+		}
+		var run *runs.Run
+		run, err = a.g.opts.Runs.Get(ctx, a.id(era, no))
+		if errors.Is(err, runs.ErrNotFound) {
+			err = nil
+			return false
+		}
+		if err == nil && no >= next {
+			next, last = no+1, run
+		}
+		return err == nil
+	}
+	step := 1
+	for step < farthestNo && there(step-1) {
+		step *= 2
+	}
+	for low, high := next, step-1; low < high; {
+		if middle := low + (high-low)/2; there(middle) {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return next, last, err
+}
+
+// repeats reports whether the call repeats the one of a run: the transport sent
+// it again, or the run was young and under way when it came.
+func (a *again) repeats(run *runs.Run) bool {
+	if run == nil {
+		return false
+	}
+	if a.request != "" && run.Request == a.request {
 		return true
 	}
-	open := run.Closed == nil || run.Closed.After(arrived)
-	return open && arrived.Sub(run.Started) <= g.opts.ReattachWindow
+	open := run.Closed == nil || run.Closed.After(a.arrived)
+	return open && a.arrived.Sub(run.Started) <= a.g.opts.ReattachWindow
 }

@@ -176,7 +176,7 @@ func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
 			return
 		}
 	}
-	at := x.cursorFor(runs.Started{ID: st.Run})
+	at := x.cursorFor(runs.Started{ID: st.Run, Attached: st.Attached})
 	at.Seq, at.Asked, at.Owner = st.Seq, st.Asked, st.Owner
 	g.render(ctx, x, at, manner{goesOn: true, reasons: reasons, pages: pages})
 }

@@ -290,63 +290,57 @@ func TestTroubleWithRuns(t *testing.T) {
 // same caller with the same arguments, wherever, and by nobody else.
 func TestRepeatedCall(t *testing.T) {
 	t.Parallel()
-	for name, late := range map[string]bool{"index up to date": false, "index late": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, map[string]func(*play){"gated": gated}, func(o *gateway.Options) {
-				o.ReattachWindow, o.Patience = time.Hour, time.Nanosecond
-			})
-			w.runs.late = late
-			ann, bob := &wire{T: t, url: w.url, caller: "ann"}, &wire{T: t, url: w.url, caller: "bob"}
-			turn := turns(w, ann)
-			state := func(m *msg) (s struct {
-				ID       runs.RunID
-				Attached bool
-			}) {
-				if err := json.Unmarshal(m.Result.Meta["perdure/run"], &s); err != nil {
-					t.Fatal(err)
-				}
-				return s
-			}
-			call := func(c *wire, message string) *msg {
-				return c.modernCall("gated", `{"message":"`+message+`"}`, `{}`, "").result(false)
-			}
-			first := state(call(ann, "m"))
-			turn()
-			if again := state(call(ann, "m")); again.ID != first.ID || !again.Attached || first.Attached {
-				t.Errorf("repeated: %+v after %+v", again, first)
-			}
-			if m := ann.modernCall("gated", `{"n":1,"message":"m"}`, `{}`, "").result(false); state(m).ID != first.ID {
-				t.Error("the same arguments, written otherwise, are another run")
-			}
-			for name, other := range map[string]*msg{
-				"other arguments": call(ann, "n"),
-				"somebody else":   call(bob, "m"),
-			} {
-				if s := state(other); s.ID == first.ID {
-					t.Errorf("%s: joined the run", name)
-				}
-			}
-			w.runs.wait(t.Context(), func() bool { return len(w.runs.runs[first.ID].run.Elicitations) > 0 })
-			if _, err := w.runs.Answer(t.Context(), first.ID, runs.Answer{ElicitationID: "gate#1", Action: "decline", By: "ann"}); err != nil {
-				t.Fatal(err)
-			}
-			w.runs.wait(t.Context(), func() bool { return w.runs.runs[first.ID].stopped })
-			turn()
-			second := state(call(ann, "m"))
-			if second.ID == first.ID || second.Attached {
-				t.Errorf("after its end: %+v", second)
-			}
-			turn()
-			if again := state(call(ann, "m")); again.ID != second.ID || !again.Attached {
-				t.Errorf("the second, repeated: %+v after %+v", again, second)
-			}
-			w.runs.change(func() { w.runs.runs[second.ID].run.Started = time.Now().Add(-2 * time.Hour) })
-			turn()
-			if third := state(call(ann, "m")); third.ID == second.ID || third.Attached {
-				t.Errorf("after the window: %+v", third)
-			}
-		})
+	w := newWorld(t, map[string]func(*play){"gated": gated}, func(o *gateway.Options) {
+		o.ReattachWindow, o.Patience = time.Hour, time.Nanosecond
+	})
+	ann, bob := &wire{T: t, url: w.url, caller: "ann"}, &wire{T: t, url: w.url, caller: "bob"}
+	turn := turns(w, ann)
+	state := func(m *msg) (s struct {
+		ID       runs.RunID
+		Attached bool
+	}) {
+		if err := json.Unmarshal(m.Result.Meta["perdure/run"], &s); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	call := func(c *wire, message string) *msg {
+		return c.modernCall("gated", `{"message":"`+message+`"}`, `{}`, "").result(false)
+	}
+	first := state(call(ann, "m"))
+	turn()
+	if again := state(call(ann, "m")); again.ID != first.ID || !again.Attached || first.Attached {
+		t.Errorf("repeated: %+v after %+v", again, first)
+	}
+	if m := ann.modernCall("gated", `{"n":1,"message":"m"}`, `{}`, "").result(false); state(m).ID != first.ID {
+		t.Error("the same arguments, written otherwise, are another run")
+	}
+	for name, other := range map[string]*msg{
+		"other arguments": call(ann, "n"),
+		"somebody else":   call(bob, "m"),
+	} {
+		if s := state(other); s.ID == first.ID {
+			t.Errorf("%s: joined the run", name)
+		}
+	}
+	w.runs.wait(t.Context(), func() bool { return len(w.runs.runs[first.ID].run.Elicitations) > 0 })
+	if _, err := w.runs.Answer(t.Context(), first.ID, runs.Answer{ElicitationID: "gate#1", Action: "decline", By: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	w.runs.wait(t.Context(), func() bool { return w.runs.runs[first.ID].stopped })
+	turn()
+	second := state(call(ann, "m"))
+	if second.ID == first.ID || second.Attached {
+		t.Errorf("after its end: %+v", second)
+	}
+	turn()
+	if again := state(call(ann, "m")); again.ID != second.ID || !again.Attached {
+		t.Errorf("the second, repeated: %+v after %+v", again, second)
+	}
+	w.runs.change(func() { w.runs.runs[second.ID].run.Started = time.Now().Add(-2 * time.Hour) })
+	turn()
+	if third := state(call(ann, "m")); third.ID == second.ID || third.Attached {
+		t.Errorf("after the window: %+v", third)
 	}
 }
 
@@ -360,9 +354,8 @@ func TestCallsAtOnce(t *testing.T) {
 			w := newWorld(t, map[string]func(*play){"gated": gated}, func(o *gateway.Options) {
 				o.ReattachWindow, o.Patience = time.Hour, time.Nanosecond
 			})
-			w.runs.late = true
 			_, there := w.replica()
-			for round := range 20 {
+			for round := range 8 {
 				ids := make(chan runs.RunID, 6)
 				for i := range 6 {
 					go func() {
@@ -409,5 +402,76 @@ func TestResentCallWithAWindow(t *testing.T) {
 	c.call("2", "echoed", `{}`, "").result(false)
 	if n := len(w.runs.runs); n != 2 {
 		t.Errorf("%d runs, want 2", n)
+	}
+}
+
+// The runs of a call are counted anew in each era of the clock; one that began
+// in the era before is joined all the same.
+func TestRepeatedCallInTheNextEra(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"hang": hanging}, func(o *gateway.Options) {
+		o.ReattachWindow, o.Patience = 30*time.Minute, time.Nanosecond
+	})
+	c := &wire{T: t, url: w.url, caller: "ann"}
+	era := time.Now().Truncate(time.Hour) // begins
+	at := func(after time.Duration) runs.RunID {
+		w.gateway.SetNow(era.Add(after))
+		before := len(w.runs.runs)
+		m := c.modernCall("hang", `{}`, `{}`, "").result(false)
+		var state struct{ ID runs.RunID }
+		if err := json.Unmarshal(m.Result.Meta["perdure/run"], &state); err != nil {
+			t.Fatal(err)
+		}
+		w.runs.change(func() {
+			if len(w.runs.runs) > before {
+				w.runs.runs[state.ID].run.Started = era.Add(after)
+			}
+		})
+		return state.ID
+	}
+	first := at(-10 * time.Minute)
+	for _, after := range []time.Duration{-time.Second, 0, time.Minute, 20 * time.Minute} {
+		if got := at(after); got != first {
+			t.Errorf("%s after the era began: run %s, want %s", after, got, first)
+		}
+	}
+	second := at(21 * time.Minute)
+	if second == first {
+		t.Error("a run older than the window was joined")
+	}
+	if got := at(50 * time.Minute); got != second {
+		t.Errorf("the second, repeated, is %s, want %s", got, second)
+	}
+	if got := at(52 * time.Minute); got == second || got == first {
+		t.Errorf("the third is %s", got)
+	}
+}
+
+// Many runs of one call, one after the other, are told apart.
+func TestManyRunsOfOneCall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"echoed": echoed}, func(o *gateway.Options) { o.ReattachWindow = time.Minute })
+	var looks int
+	w.runs.getErr = func() error { looks++; return nil }
+	c := &wire{T: t, url: w.url, caller: "ann"}
+	turn := turns(w, c)
+	const calls = 100
+	for range calls {
+		turn()
+		c.modernCall("echoed", `{}`, `{}`, "").result(false)
+	}
+	if n := len(w.runs.runs); n != calls {
+		t.Errorf("%d calls are %d runs", calls, n)
+	}
+	if looks > 20*calls {
+		t.Errorf("%d calls looked %d times", calls, looks)
+	}
+}
+
+func TestWindowHasALimit(t *testing.T) {
+	t.Parallel()
+	_, err := gateway.New(gateway.Options{Runs: newFakeRuns(t, nil), Catalogue: &fakeCatalogue{}, ReattachWindow: 13 * time.Hour})
+	if err == nil || !strings.Contains(err.Error(), "12h") {
+		t.Errorf("a window of 13 h: %v", err)
 	}
 }

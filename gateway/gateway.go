@@ -30,6 +30,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -117,7 +118,7 @@ type Options struct {
 	// ReattachWindow is for how long after its start a run is given to a caller
 	// who repeats its call, with the same tool and arguments, while the first one
 	// is still under way. 0 = a repeated call is another run, unless it has the
-	// same key.
+	// same key. At most 12 h.
 	ReattachWindow time.Duration
 	// KeepAlive is the longest time without a message on a stream. 0 = 15 s.
 	KeepAlive time.Duration
@@ -204,6 +205,9 @@ func New(opts Options) (*Gateway, error) {
 		return nil, errors.New("gateway: Runs and Catalogue are required")
 	}
 	scope := opts.cacheScope()
+	if opts.ReattachWindow > maxWindow {
+		return nil, fmt.Errorf("gateway: ReattachWindow is %s; the limit is %s: use keys for repeating a call later", opts.ReattachWindow, maxWindow)
+	}
 	opts = opts.withDefaults()
 	g := &Gateway{
 		opts:     opts,

@@ -115,6 +115,7 @@ func TestInvalidAnswerBetweenTwoStreams(t *testing.T) {
 	drop()
 	_, c.url = w.replica()
 	c.reply(id, `{"action":"accept","content":{}}`)
+	w.opts.Key, w.opts.RetiredKeys = []byte("a newer key"), [][]byte{testKey}
 	_, c.url = w.replica()
 	stream = c.do(t.Context(), http.MethodGet, "", "Last-Event-ID", stream.lastID)
 	again, message, _ := stream.asked()

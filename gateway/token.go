@@ -95,15 +95,19 @@ type question struct {
 	URL   bool       `json:"u,omitempty"` // the client was asked to open a page
 }
 
+// name is what a run calls the question, whichever key has signed it.
+func (q *question) name() string { return encode64(digest("question", string(mustEncode(q)))[:12]) }
+
 // A state is a call of a client that answers by retrying it.
 type state struct {
 	claims
-	Run   runs.RunID     `json:"r"`
-	Owner string         `json:"o,omitempty"` // as in a cursor
-	Tool  string         `json:"t"`
-	Seq   int64          `json:"s"`
-	Asked map[string]int `json:"q"`           // times each elicitation that is open was asked
-	URLs  []string       `json:"u,omitempty"` // those that the client was asked to open a page for
+	Run      runs.RunID     `json:"r"`
+	Owner    string         `json:"o,omitempty"` // as in a cursor
+	Tool     string         `json:"t"`
+	Seq      int64          `json:"s"`
+	Asked    map[string]int `json:"q"`           // times each elicitation that is open was asked
+	Attached bool           `json:"x,omitempty"` // as in a cursor
+	URLs     []string       `json:"u,omitempty"` // those that the client was asked to open a page for
 }
 
 // A sealer signs tokens: PURPOSE.KEYID.PAYLOAD.MAC, all but the purpose in

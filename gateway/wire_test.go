@@ -22,6 +22,10 @@ type wire struct {
 	version string
 }
 
+// wireHTTP is not http.DefaultClient, whose idle connections every
+// httptest.Server closes when it ends, in the middle of another test's request.
+var wireHTTP = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}
+
 // frame is one SSE event; a comment has nothing set.
 type frame struct {
 	ID, Retry string
@@ -95,7 +99,7 @@ func (w *wire) do(ctx context.Context, method, body string, header ...string) *r
 			req.Header.Del(header[i])
 		}
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := wireHTTP.Do(req)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -305,7 +309,7 @@ func (w *wire) try(ctx context.Context, body string) {
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	req.Header.Set("X-Caller", w.caller)
 	req.Header.Set("Mcp-Session-Id", w.session)
-	if resp, err := http.DefaultClient.Do(req); err == nil {
+	if resp, err := wireHTTP.Do(req); err == nil {
 		_ = resp.Body.Close()
 	}
 }

@@ -112,9 +112,6 @@ func query(f Filter) string {
 	if f.Caller != "" {
 		terms = append(terms, workflows.AttrCaller+" = "+quote(keyword(f.Caller)))
 	}
-	if f.Call != "" {
-		terms = append(terms, workflows.AttrCall+" = "+quote(f.Call))
-	}
 	if f.Request != "" {
 		terms = append(terms, workflows.AttrRequest+" = "+quote(f.Request))
 	}

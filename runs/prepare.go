@@ -25,7 +25,7 @@ import (
 // attributeNames are the search attributes that runs need, all keywords.
 var attributeNames = []string{
 	workflows.AttrTool, workflows.AttrVersion, workflows.AttrStatus, workflows.AttrCaller, workflows.AttrWaiting,
-	workflows.AttrCall, workflows.AttrRequest,
+	workflows.AttrRequest,
 }
 
 // SearchAttributes are the search attributes that a namespace needs for runs:

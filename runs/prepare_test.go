@@ -63,7 +63,7 @@ func TestPrepare(t *testing.T) {
 	mustRefuse(t, nobody, "namespace team is closed to this program")
 
 	bare := dialTeam(t, server.Address(), "AddSearchAttributes")
-	mustRefuseIn(t, bare, "default", "lacks search attributes", "temporal operator search-attribute create --namespace default --type Keyword --name PerdureCall --name PerdureCaller --name PerdureRequest --name PerdureStatus")
+	mustRefuseIn(t, bare, "default", "lacks search attributes", "temporal operator search-attribute create --namespace default --type Keyword --name PerdureCaller --name PerdureRequest --name PerdureStatus")
 }
 
 // TestPrepareWithoutTemporal says that it may pass.

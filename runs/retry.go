@@ -157,7 +157,7 @@ func (c *Client) Retry(ctx context.Context, plan *RetryPlan) error {
 		return fmt.Errorf("run %s: %w", plan.ID, ErrChanged)
 	}
 	in := plan.input
-	like := StartRequest{Definition: &definitions.Definition{Name: in.Definition.Name, Version: in.Definition.Version}, Arguments: in.Arguments, Caller: in.Caller, Call: c.attribute(d.WorkflowExecutionInfo, workflows.AttrCall), Request: c.attribute(d.WorkflowExecutionInfo, workflows.AttrRequest)}
+	like := StartRequest{Definition: &definitions.Definition{Name: in.Definition.Name, Version: in.Definition.Version}, Arguments: in.Arguments, Caller: in.Caller, Request: c.attribute(d.WorkflowExecutionInfo, workflows.AttrRequest)}
 	_, err = c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:                                       string(plan.ID),
 		TaskQueue:                                workflows.TaskQueue,

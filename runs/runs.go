@@ -78,11 +78,9 @@ type StartRequest struct {
 	// ID of the run, NAME/SUFFIX. "" = a new one. An ID that already exists
 	// attaches to that run, running or finished.
 	ID RunID
-	// Call and Request are names by which List finds the run: of what was called,
-	// and of the request that waits for it. Without a space, at most 255 bytes;
-	// "" = none.
-	Call, Request string
-
+	// Request is the name of the request that waits for the run, by which List
+	// finds it. Without a space, at most 255 bytes; "" = none.
+	Request    string
 	Definition *definitions.Definition
 	Arguments  json.RawMessage // validated, defaults applied
 	Caller     Caller
@@ -212,7 +210,6 @@ type Decision struct {
 
 // A Filter selects runs. The zero value selects all.
 type Filter struct {
-	Call    string // name that StartRequest gave
 	Request string // name that StartRequest or Attach gave
 	Tool    string
 	Status  Status

@@ -703,13 +703,13 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// Runs are found by what was called and by the request that waits for them; the
-// one that joined last counts.
-func TestFindByCallAndRequest(t *testing.T) {
+// Runs are found by the request that waits for them; the one that joined last
+// counts.
+func TestFindByRequest(t *testing.T) {
 	t.Parallel()
 	c, _ := connect(t)
 	req := request(t, gated)
-	req.Call, req.Request = "call-"+t.Name(), "first-"+t.Name()
+	req.Request = "first-" + t.Name()
 	id := start(t, c, req)
 	find := func(f runs.Filter) runs.RunID {
 		t.Helper()
@@ -722,9 +722,6 @@ func TestFindByCallAndRequest(t *testing.T) {
 		}
 		t.Fatalf("nothing is found by %+v", f)
 		return ""
-	}
-	if got := find(runs.Filter{Call: req.Call}); got != id {
-		t.Errorf("found %s by call, want %s", got, id)
 	}
 	if got := find(runs.Filter{Request: req.Request}); got != id {
 		t.Errorf("found %s by request, want %s", got, id)

@@ -153,7 +153,6 @@ var (
 	versionKey = temporal.NewSearchAttributeKeyKeyword(workflows.AttrVersion)
 	statusKey  = temporal.NewSearchAttributeKeyKeyword(workflows.AttrStatus)
 	callerKey  = temporal.NewSearchAttributeKeyKeyword(workflows.AttrCaller)
-	callKey    = temporal.NewSearchAttributeKeyKeyword(workflows.AttrCall)
 	requestKey = temporal.NewSearchAttributeKeyKeyword(workflows.AttrRequest)
 )
 
@@ -165,9 +164,6 @@ func searchAttributes(req StartRequest) temporal.SearchAttributes {
 	}
 	if v := req.Definition.Version; v != "" {
 		set = append(set, versionKey.ValueSet(keyword(v)))
-	}
-	if req.Call != "" {
-		set = append(set, callKey.ValueSet(req.Call))
 	}
 	if req.Request != "" {
 		set = append(set, requestKey.ValueSet(req.Request))

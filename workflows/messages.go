@@ -32,7 +32,6 @@ const (
 	AttrVersion = "PerdureVersion"
 	AttrStatus  = "PerdureStatus" // a Status
 	AttrCaller  = "PerdureCaller"
-	AttrCall    = "PerdureCall"    // what was called by whom with which arguments, where a repeated call shall find the run
 	AttrRequest = "PerdureRequest" // the request that waits for the run, where the run's ID does not tell
 	AttrWaiting = "PerdureWaiting" // what the run waits for: approval, compensation, reconciliation, credentials; unset = nothing
 )
