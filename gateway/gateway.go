@@ -138,9 +138,8 @@ type Options struct {
 	// too. Their hosts are accepted as Host as well.
 	AllowedOrigins []string
 	// AllowedHosts are the names, with their port if it is not that of the
-	// scheme, that requests may have as Host, besides addresses, the hosts of
-	// AllowedOrigins and, by loopback, localhost. nil = by loopback none
-	// besides, otherwise any.
+	// scheme, that requests may have as Host, besides addresses, localhost and
+	// the hosts of AllowedOrigins. nil = by loopback none besides, otherwise any.
 	AllowedHosts []string
 	// MaxRequest is the size of the largest request body. 0 = 8 MiB.
 	MaxRequest int64

@@ -57,13 +57,13 @@ func (g *Gateway) serveMCP(w http.ResponseWriter, r *http.Request) {
 }
 
 // forbidden says why a request is refused for where it comes from: a page of a
-// web site that may not, or a name that was rebound to this machine. An address
-// cannot be rebound. Without AllowedHosts, names are checked only of what comes
-// by loopback: otherwise the names of this machine are not known.
+// web site that may not, or a name that was rebound to this machine. Addresses
+// and localhost cannot be rebound. Without AllowedHosts, names are checked only
+// of what comes by loopback: otherwise those of this machine are not known.
 func (g *Gateway) forbidden(r *http.Request) string {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	byLoopback := local != nil && isLoopback(local.String())
-	here := byLoopback && isLoopback(r.Host)
+	here := isLoopback(r.Host) // whoever sent it, if need be through a tunnel
 	if origin := r.Header.Get("Origin"); origin != "" && !g.allowedOrigin(origin, here) {
 		return fmt.Sprintf("origin %q is not allowed; --allowed-origin allows one", origin)
 	}

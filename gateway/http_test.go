@@ -242,7 +242,8 @@ func TestHostAndOrigin(t *testing.T) {
 		{named, "10.0.0.7:4483", "tools.example", "", 403},
 		{named, "10.0.0.7:4483", "chat.example", "https://chat.example", 200},
 		{named, "10.0.0.7:4483", "10.0.0.7:4483", "", 200},
-		{named, "10.0.0.7:4483", "localhost:4483", "", 403},
+		{named, "10.0.0.7:4483", "localhost:4483", "http://localhost:6274", 200}, // a port that is mapped
+		{named, "10.0.0.7:4483", "localhost.evil.example", "", 403},
 		{named, "127.0.0.1:4483", "tools.example:8443", "", 200},
 		{named, "127.0.0.1:4483", "tools.example:8443", "http://localhost:6274", 403},
 		{named, "127.0.0.1:4483", "localhost:4483", "http://localhost:6274", 200},
