@@ -592,6 +592,30 @@ func TestToolsAreListedForACaller(t *testing.T) {
 	}
 }
 
+// A backend that does not let its tools be listed takes nothing away from those
+// whom it lets call.
+func TestListingTakesNothingAway(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, func(l *lab) credentials.Strategy {
+		l.idp.answers(tokens("got", 600, false))
+		l.backend.accept("Bearer got-1")
+		return exchanging(l)
+	})
+	l.deposit(ada("ada-t0ken", time.Hour), "be")
+	l.idp.answers(refuses(400, "invalid_grant"))
+	nobody := l.broker.For("be")
+	sent, err := nobody.Headers(t.Context(), backends.Principal{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var needed *backends.CredentialsError
+	if _, err := nobody.Headers(t.Context(), backends.Principal{}, sent); !errors.As(err, &needed) {
+		t.Fatalf("error %v, want that a credential is needed", err)
+	}
+	l.start(exchanging(l))
+	l.must(run, "Bearer got-1")
+}
+
 func TestNewNeedsAStore(t *testing.T) {
 	t.Parallel()
 	_, err := credentials.New(credentials.Options{Strategies: map[string]credentials.Strategy{"be": {PassThrough: true}}})

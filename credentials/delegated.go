@@ -116,8 +116,8 @@ func (d *delegated) missing(why string) *backends.CredentialsError {
 }
 
 // renew makes a grant good and keeps it. No other process renews it meanwhile:
-// many servers take a refresh token once. What cannot be renewed is taken away
-// and marked as wanted if a run needs it.
+// many servers take a refresh token once. What cannot be renewed for a call is
+// taken away, and marked as wanted if a run needs it.
 func (d *delegated) renew(ctx context.Context, key store.Key, who backends.Principal, refused backends.Headers) (g grant, err error) {
 	var needed *backends.CredentialsError
 	err = d.broker.grants.Change(ctx, key, func(ctx context.Context, was store.Grant) (store.Grant, error) {
@@ -126,6 +126,10 @@ func (d *delegated) renew(ctx context.Context, key store.Key, who backends.Princ
 			return was, nil // somebody else was faster
 		}
 		err := d.makeGood(ctx, &g, who, refused)
+		if errors.As(err, &needed) && who.Name == "" {
+			d.unlisted.Store(true)
+			return was, nil // to list tools takes nothing away from a caller
+		}
 		if errors.As(err, &needed) {
 			forRun := who.Name != "" && who.Token == ""
 			return store.Grant{Wanted: was.Wanted || forRun && needed.Caller}, nil
