@@ -628,6 +628,17 @@ func TestRollingRestart(t *testing.T) {
 		muted[version] = dial(t, b.url(), version, nil)
 		handles[version] = begin(t, muted[version], keyed("review", "muted-"+version))
 	}
+	// One that is asked, but cannot come back to its stream.
+	silenced := make(chan string, 1)
+	muted["asked"] = dial(t, b.url(), "2025-06-18", silent(silenced))
+	handles["asked"] = begin(t, muted["asked"], keyed("review", "muted-asked"))
+	receive(t, silenced, "the question")
+	// One that is not asked, but comes back.
+	unasked := newResumer(t, b.url(), nil)
+	calls["unasked"] = r.inBackground(func(ctx context.Context) (string, error) {
+		raw, err := unasked.call(ctx, 1, "review", `{"key":"rolling-unasked"}`)
+		return structuredContent(raw), err
+	})
 	direct := begin(t, dial(t, b.url(), "2025-06-18", nil), toolCall{name: "be_slow_read", arguments: map[string]any{"key": "direct"}})
 	for range 5 { // pair asks two
 		receive(t, asked, "the question")
@@ -644,8 +655,13 @@ func TestRollingRestart(t *testing.T) {
 	}
 	sameJSON(t, "the result of the direct call", sent(t, receive(t, direct.result, "the result of the direct call")), `{"read": "direct"}`)
 	close(back)
-	for tool, result := range calls {
-		r.completed(t, tool, "rolling-"+tool, receive(t, result, "the result of "+tool))
+	r.answer(t, r.gates(t, "rolling-unasked", 1), "approval")
+	for name, result := range calls {
+		tool := name
+		if name == "unasked" {
+			tool = "review"
+		}
+		r.completed(t, tool, "rolling-"+name, receive(t, result, "the result of "+name))
 	}
 	r.completed(t, "review", "sessionless", sent(t, receive(t, sessionless.result, "the result of the sessionless client")))
 	for version, call := range handles {
