@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
@@ -43,8 +46,16 @@ func (body) Close() error { return nil }
 
 func readCloser(b []byte) body { return body{bytes.NewReader(b)} }
 
-func TestOutcomes(t *testing.T) {
-	t.Parallel()
+// An outcomeCase is a way in which the first call may go wrong over HTTP.
+type outcomeCase struct {
+	name  string
+	first func(http.ResponseWriter, *http.Request, []byte)
+	want  Outcome
+	text  string // that the error has
+}
+
+// outcomeCases are all of them; docs/contract.md has a row for each.
+func outcomeCases() []outcomeCase {
 	drop := func(http.ResponseWriter, *http.Request, []byte) { panic(http.ErrAbortHandler) }
 	status := func(code int, body string) func(http.ResponseWriter, *http.Request, []byte) {
 		return func(w http.ResponseWriter, _ *http.Request, _ []byte) {
@@ -62,12 +73,7 @@ func TestOutcomes(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}
 	}
-	tests := []struct {
-		name  string
-		first func(http.ResponseWriter, *http.Request, []byte)
-		want  Outcome
-		text  string
-	}{
+	return []outcomeCase{
 		{"dropped after the request was read", drop, Unknown, ""},
 		{"half of a JSON answer", half("application/json", `{"jsonrpc":"2.0","id":`), Unknown, "EOF"},
 		{"broken stream", half("text/event-stream", "event: message\ndata: {"), Unknown, "EOF"},
@@ -90,7 +96,11 @@ func TestOutcomes(t *testing.T) {
 		{"JSON-RPC error", status(200, `{"jsonrpc":"2.0","id":3,"error":{"code":-32602,"message":"bad params"}}`), Refused, "bad params (code -32602)"},
 		{"input required", status(200, `{"jsonrpc":"2.0","id":3,"result":{"resultType":"input_required","inputRequests":{},"requestState":"x"}}`), Refused, "input"},
 	}
-	for _, tt := range tests {
+}
+
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	for _, tt := range outcomeCases() {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			forEachEra(t, func(t *testing.T, e era) {
@@ -112,6 +122,34 @@ func TestOutcomes(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestContractOfOutcomes holds the table of docs/contract.md, what an answer of the
+// wire comes to, against the cases, so that neither can go without the other.
+func TestContractOfOutcomes(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/contract.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]string{}
+	_, table, _ := strings.Cut(string(page), "| on the wire | outcome |\n|---|---|\n")
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 {
+			break
+		}
+		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1) {
+			told[name[1]] = strings.TrimSpace(cells[2])
+		}
+	}
+	want := map[string]string{}
+	for _, c := range outcomeCases() {
+		want[c.name] = map[Outcome]string{Unknown: "unknown", NotSent: "not sent", Refused: "refused"}[c.want]
+	}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("outcomes (-code +page): %s", diff)
 	}
 }
 
