@@ -108,8 +108,16 @@ func (c *Client) PlanRetry(ctx context.Context, id RunID, req RetryRequest) (*Re
 	if err != nil {
 		return nil, err
 	}
+	return RepairOf(id, execution, record, req)
+}
+
+// RepairOf plans the repair of an execution that has told what it has done.
+func RepairOf(id RunID, execution string, record *workflows.Record, req RetryRequest) (*RetryPlan, error) {
 	return newRepairer(id, execution, record, req).plan()
 }
+
+// Input is what the execution starts with that repairs the run.
+func (p *RetryPlan) Input() workflows.RunInput { return p.input }
 
 // record asks a worker what an execution has done.
 func (c *Client) record(ctx context.Context, id RunID, execution string) (*workflows.Record, error) {

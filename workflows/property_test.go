@@ -60,6 +60,8 @@ type testCase struct {
 	delays   map[string]time.Duration // by step: after which the person answers
 	cancel   time.Duration            // when somebody cancels the run; 0 = never
 	suggest  []time.Duration          // when Temporal suggests to continue as new, in each execution
+	input    *workflows.RunInput      // of a run that is repaired, in which every question is accepted; nil = of a new one
+	began    time.Time                // when that is
 }
 
 // always is more failures than there are attempts.
@@ -203,12 +205,14 @@ type observed struct {
 	output  map[string]string
 	errors  []workflows.Error
 	failure *workflows.Failure
+	done    map[string]bool // paths of calls that succeeded
+	last    *bench          // of the last execution
 }
 
 // run executes a case in as many executions as it takes.
 func (c *testCase) run(t *testing.T, want *expected) *observed {
 	t.Helper()
-	got := &observed{}
+	got := &observed{done: map[string]bool{}}
 	attempts := map[string]int{}
 	tool := func(call workflows.ToolCall) (string, error) {
 		if call.Tool != "undo" {
@@ -218,13 +222,21 @@ func (c *testCase) run(t *testing.T, want *expected) *observed {
 		if attempts[call.StepPath] <= c.failures[call.StepPath] {
 			return "", toolError(call, attempts[call.StepPath], call.MaxAttempts-1, "planned failure")
 		}
+		got.done[call.StepPath] = true
 		return string(call.Arguments), nil
 	}
 	b := newBench(t, string(c.def.Source()), `{}`, nil)
+	if c.input != nil {
+		b.input = *c.input
+		b.env.SetStartTime(c.began)
+		b.acceptAll()
+	}
 	began := b.env.Now()
 	for execution := 0; ; execution++ {
 		b.tools = map[string]toolFunc{"read": b.locked(tool), "write": b.locked(tool), "undo": b.locked(tool)}
-		c.schedule(b, want, began, execution)
+		if c.input == nil {
+			c.schedule(b, want, began, execution)
+		}
 		b.env.ExecuteWorkflow(workflows.WorkflowType, b.input)
 		var next *workflow.ContinueAsNewError
 		if !errors.As(b.env.GetWorkflowError(), &next) {
@@ -238,7 +250,7 @@ func (c *testCase) run(t *testing.T, want *expected) *observed {
 		b.env.SetStartTime(now)
 	}
 	output, failure := b.result()
-	got.failure = failure
+	got.failure, got.last = failure, b
 	if failure == nil {
 		var res workflows.RunResult
 		if err := b.env.GetWorkflowResult(&res); err != nil {

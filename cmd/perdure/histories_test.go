@@ -30,14 +30,18 @@ import (
 
 var record = flag.Bool("record", false, "record workflows/testdata/histories that do not exist yet")
 
-// recordings are the runs whose histories are kept. A name that exists is
-// never recorded again: it stands for the interpreter that recorded it.
-var recordings = []struct {
+// A recording is a run whose history is kept.
+type recording struct {
 	name, source string
 	answers      []runs.Answer
 	asked        []runs.Asking // before the answers
 	cancel       bool
-}{
+	repair       *runs.RetryRequest // of the run when it has ended; its second execution is recorded
+}
+
+// recordings are the runs whose histories are kept. A name that exists is
+// never recorded again: it stands for the interpreter that recorded it.
+var recordings = []recording{
 	{name: "chain", source: `{name: chain, description: d, steps: [
 		{id: a, tool: be_echo, arguments: {n: 1}}, {id: b, tool: be_echo, dependsOn: [a], arguments: {n: "{{.steps.a.output.n}}"}}]}`},
 	{name: "reads", source: `{name: reads, description: d, steps: [
@@ -68,6 +72,18 @@ var recordings = []struct {
 	{name: "credentials", source: `{name: credentials, description: d, steps: [
 		{id: a, tool: be_echo}, {id: l, tool: be_locked, dependsOn: [a], onError: {action: continue}}, {id: c, tool: be_echo, dependsOn: [l]}]}`,
 		answers: []runs.Answer{{ElicitationID: "l/credentials#1", Action: "accept", By: "ada"}, {ElicitationID: "l/credentials#2", Action: "decline", By: "ada"}}},
+	{name: "reconciled", source: `{name: reconciled, description: d, steps: [
+		{id: a, tool: be_lost, arguments: {n: 1}, onUnknown: ask}, {id: b, tool: be_echo, dependsOn: [a], arguments: {n: "{{.steps.a.output.n}}"}}]}`,
+		answers: []runs.Answer{{ElicitationID: "a/reconciliation#1", Action: "accept", Content: json.RawMessage(`{"outcome":"happened","result":"{\"n\":7}"}`), By: "ada"}}},
+	{name: "reconciled_not", source: `{name: reconciled_not, description: d, steps: [{id: a, tool: be_lost, onUnknown: ask}]}`, answers: []runs.Answer{
+		{ElicitationID: "a/reconciliation#1", Action: "accept", Content: json.RawMessage(`{"outcome":"not_happened"}`), By: "ada"},
+		{ElicitationID: "a/reconciliation#2#1", Action: "decline", By: "ada"}}},
+	{name: "probed", source: `{name: probed, description: d, steps: [{id: a, tool: be_lost, probe: {tool: be_read, delay: 10ms, arguments: {key: "{{.call.key}}"}, happened: "{{eq .output.key .call.key}}", result: '{"n": 7}'}}]}`},
+	{name: "repaired", source: `{name: repaired, description: d, steps: [
+		{id: a, tool: be_echo, arguments: {n: 1}, compensate: {tool: be_read}}, {id: r, tool: be_read, dependsOn: [a]},
+		{id: b, tool: be_fails, dependsOn: [r]}, {id: c, tool: be_lost, dependsOn: [b], onUnknown: ask}, {id: d, tool: be_echo, dependsOn: [c]}]}`,
+		repair:  &runs.RetryRequest{Results: map[string]json.RawMessage{"b": json.RawMessage(`{}`)}, By: "ada"},
+		answers: []runs.Answer{{ElicitationID: "c/reconciliation#1", Action: "accept", Content: json.RawMessage(`{"outcome":"happened"}`), By: "ada"}}},
 	{name: "run_timeout", source: `{name: run_timeout, description: d, timeout: 300ms, steps: [{id: g, type: elicitation, message: m}]}`},
 }
 
@@ -134,34 +150,52 @@ func TestRecordHistories(t *testing.T) {
 			continue
 		}
 		id := start(t, door, r.source)
-		for event, err := range door.Follow(t.Context(), id, 0) {
+		after := r.attend(t, door, id, 0)
+		if r.repair != nil {
+			plan, err := door.PlanRetry(t.Context(), id, *r.repair)
+			if err == nil {
+				err = door.Retry(t.Context(), plan)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			if event.Kind != runs.EventOpened {
-				continue
-			}
-			if r.cancel {
-				if err := door.Cancel(t.Context(), id, "recording"); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for _, a := range r.asked {
-				if err := door.Asked(t.Context(), id, event.Elicitation.ID, a); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for _, a := range r.answers {
-				if a.ElicitationID != event.Elicitation.ID {
-					continue
-				}
-				if _, err := door.Answer(t.Context(), id, a); err != nil {
-					t.Fatal(err)
-				}
-			}
+			r.attend(t, door, id, after)
 		}
 		save(t, c, id, file)
 	}
+}
+
+// attend follows a run after an event to its end, and answers what it asks.
+func (r recording) attend(t *testing.T, door *runs.Client, id runs.RunID, after int64) int64 {
+	t.Helper()
+	for event, err := range door.Follow(t.Context(), id, after) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		after = event.Seq
+		if event.Kind != runs.EventOpened {
+			continue
+		}
+		if r.cancel {
+			if err := door.Cancel(t.Context(), id, "recording"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, a := range r.asked {
+			if err := door.Asked(t.Context(), id, event.Elicitation.ID, a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, a := range r.answers {
+			if a.ElicitationID != event.Elicitation.ID {
+				continue
+			}
+			if _, err := door.Answer(t.Context(), id, a); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return after
 }
 
 func start(t *testing.T, door *runs.Client, source string) runs.RunID {
