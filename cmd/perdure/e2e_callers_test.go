@@ -123,7 +123,11 @@ func TestCallers(t *testing.T) {
 		t.Errorf("promote gives %s", out)
 	}
 
-	_, _, _ = d.try(t, by("alice", "call", "ask", "--timeout", "1s")...) // the run goes on
+	ended := make(chan string, 1)
+	go func() {
+		_, told, _ := d.try(t, by("alice", "call", "ask")...)
+		ended <- told
+	}()
 	run := d.onlyRun(t, "ask", "waiting")
 	if list := d.run(t, "runs", "list", "--tool", "ask"); !strings.Contains(list, issuer.URL+"#alice") {
 		t.Errorf("the caller is not in\n%s", list)
@@ -138,6 +142,9 @@ func TestCallers(t *testing.T) {
 	}
 	d.run(t, by("olga", "call", "perdure_run_cancel", "runId="+run)...)
 	d.onlyRun(t, "ask", "cancelled")
+	if told := receive(t, ended, "alice's call to end"); !strings.Contains(told, "cancelled") {
+		t.Errorf("alice is told %s", told)
+	}
 }
 
 // ask sends an empty request.
