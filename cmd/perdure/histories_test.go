@@ -34,6 +34,7 @@ var record = flag.Bool("record", false, "record workflows/testdata/histories tha
 type recording struct {
 	name, source string
 	answers      []runs.Answer
+	request      string        // that joins the run before the answers
 	asked        []runs.Asking // before the answers
 	cancel       bool
 	repair       *runs.RetryRequest // of the run when it has ended; its second execution is recorded
@@ -58,6 +59,7 @@ var recordings = []recording{
 	{name: "accepted", source: gate(""), answers: []runs.Answer{{ElicitationID: "g#1", Action: "accept", Content: json.RawMessage(`{"why":"ok"}`), By: "ada"}}},
 	{name: "asked_again", source: gate(""), asked: []runs.Asking{{Question: "first", Outcome: runs.Invalid, Reason: "why is missing"}},
 		answers: []runs.Answer{{ElicitationID: "g#1", Action: "accept", Content: json.RawMessage(`{"why":"ok"}`), By: "ada"}}},
+	{name: "joined", source: gate(""), request: "another", answers: []runs.Answer{{ElicitationID: "g#1", Action: "decline", By: "ada"}}},
 	{name: "declined", source: gate(""), answers: []runs.Answer{{ElicitationID: "g#1", Action: "decline", By: "ada"}}},
 	{name: "declined_continue", source: gate(`, onDecline: {action: continue}`), answers: []runs.Answer{{ElicitationID: "g#1", Action: "decline", By: "ada"}}},
 	{name: "skip_remaining", source: gate(`, onDecline: {action: skip_remaining}`), answers: []runs.Answer{{ElicitationID: "g#1", Action: "decline", By: "ada"}}},
@@ -124,9 +126,7 @@ func TestRecordHistories(t *testing.T) {
 		t.Skip("records new histories only with -record")
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	server, err := devserver.Start(t.Context(), devserver.Options{Dir: t.TempDir(), Logger: quiet, SearchAttributes: map[string]string{
-		workflows.AttrTool: "keyword", workflows.AttrVersion: "keyword", workflows.AttrStatus: "keyword", workflows.AttrCaller: "keyword", workflows.AttrWaiting: "keyword",
-	}})
+	server, err := devserver.Start(t.Context(), devserver.Options{Dir: t.TempDir(), Logger: quiet, SearchAttributes: runs.SearchAttributes()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,6 +181,9 @@ func (r recording) attend(t *testing.T, door *runs.Client, id runs.RunID, after 
 				t.Fatal(err)
 			}
 		}
+		if r.request != "" {
+			attach(t, door, id, r.request)
+		}
 		for _, a := range r.asked {
 			if err := door.Asked(t.Context(), id, event.Elicitation.ID, a); err != nil {
 				t.Fatal(err)
@@ -196,6 +199,18 @@ func (r recording) attend(t *testing.T, door *runs.Client, id runs.RunID, after 
 		}
 	}
 	return after
+}
+
+// attach has a run be found by a request.
+func attach(t *testing.T, door *runs.Client, id runs.RunID, request string) {
+	t.Helper()
+	if err := door.Attach(t.Context(), id, request); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the run to take note of a request", func() bool {
+		run, err := door.Get(t.Context(), id)
+		return err == nil && run.Request == request
+	})
 }
 
 func start(t *testing.T, door *runs.Client, source string) runs.RunID {
