@@ -135,6 +135,37 @@ func (w *repairWorld) waitingRun(t *testing.T, key string) (id string) {
 	return id
 }
 
+// TestRetryWithAnotherDefinition repairs a run by what it does in its fourth
+// step, and another argument. The caller who calls again with the same key gets
+// what comes of it.
+func TestRetryWithAnotherDefinition(t *testing.T) {
+	t.Parallel()
+	w := newRepairWorld(t)
+	w.broken.Store(true)
+	c := w.dial(t, legacy, nil)
+	call := toolCall{name: "five", arguments: map[string]any{"key": "k"}, key: "once"}
+	if got, err := call.by(t.Context(), c); err != nil || !got.IsError {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	id := w.onlyRun(t, "five", "failed")
+	_, five, _ := strings.Cut(repairDefinitions, "  - name: five\n")
+	fixed := "name: five" + strings.ReplaceAll("\n"+five, "\n    ", "\n")
+	putFile(t, filepath.Join(w.dir, "fixed.yaml"), strings.Replace(fixed, "be_fragile, arguments: {key: \"{{.params.key}}\"", "be_write, arguments: {key: \"{{.params.key}}!\"", 1))
+	if _, refused, err := w.try(t, "runs", "retry", id, "--definition", "fixed.yaml"); err == nil || !strings.Contains(refused, "be_write may have its effect a second time") {
+		t.Errorf("without a yes: %v, %s", err, refused)
+	}
+	if _, refused, err := w.try(t, "runs", "retry", id, "--set", "params.key=[1]", "--yes"); err == nil || !strings.Contains(refused, "key") {
+		t.Errorf("an argument that does not fit: %v, %s", err, refused)
+	}
+	w.run(t, "runs", "retry", id, "--definition", "fixed.yaml", "--yes")
+	if got := call.must(t, c); !strings.Contains(got, `"all":"12345"`) {
+		t.Errorf("called again: %s", got)
+	}
+	if n := w.backend.count("be_write", `"text":"1234"`); n != 1 || w.backend.count("be_fragile", "") != 1 || w.backend.count("be_write", "") != 4 {
+		t.Errorf("calls: %+v", w.backend.seen())
+	}
+}
+
 // TestRetryARun lets runs fail in the fourth of five steps, repairs the backend
 // and retries them: one by its ID, the others all at once.
 func TestRetryARun(t *testing.T) {
