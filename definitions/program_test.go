@@ -367,3 +367,34 @@ func BenchmarkExpandArguments(b *testing.B) {
 		}
 	}
 }
+
+func TestProgramAt(t *testing.T) {
+	t.Parallel()
+	defs, diags := Parse("at.yaml", []byte(`{name: a, description: d, steps: [{id: one, tool: t},
+		{id: each, type: forEach, collection: "[]", step: {id: inner, type: forEach, collection: "[]", step: {tool: deep}}},
+		{id: plain, type: forEach, collection: "[]", step: {type: forEach, collection: "[]", step: {id: named, tool: unnamed}}}]}`))
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Compile(defs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"one": "t", "each": "forEach", "each[0]/inner": "forEach of each", "each[12]/inner[3]": "deep of inner", "plain[0]/step[1]": "unnamed of ",
+		"": "", "two": "", "one[0]": "", "one/reconciliation": "", "one/compensate#1": "", "each[0]": "", "each[0]/other": "", "each[0": "",
+		"each[0]/inner[1]/probe#1": "", "each[0]/innerx": "", "each[": "", "/": "", "[0]": "", "each[0]x": "",
+	} {
+		n, loop := p.At(path)
+		got := ""
+		if n != nil {
+			got = n.Step.Tool + strings.TrimSuffix(string(n.Step.Type), "tool")
+		}
+		if loop != nil {
+			got += " of " + loop.ID
+		}
+		if got != want {
+			t.Errorf("%q is %q, want %q", path, got, want)
+		}
+	}
+}

@@ -392,3 +392,53 @@ steps:
 		t.Errorf("got %+v", f)
 	}
 }
+
+// A call that was under way when its run was cancelled or terminated is one of
+// which nobody knows whether it was executed.
+func TestRetryOfACallUnderWay(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"cancelled", "terminated"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			c, _ := connect(t)
+			s := newScript(t)
+			began, goOn := make(chan struct{}), make(chan struct{})
+			t.Cleanup(func() { close(goOn) })
+			s.fail("only", func(workflows.ToolCall) error {
+				close(began)
+				s.mu.Unlock()
+				<-goOn
+				s.mu.Lock()
+				return nil
+			})
+			id := start(t, c, request(t, `
+name: only
+description: One step.
+parameters: {type: object, properties: {as: {type: string}}}
+steps: [{id: only, tool: write, arguments: {as: "{{.params.as}}"}}]
+`))
+			<-began
+			s.fail("only", nil)
+			end := c.Cancel
+			if how == "terminated" {
+				end = c.Terminate
+			}
+			if err := end(t.Context(), id, "test"); err != nil {
+				t.Fatal(err)
+			}
+			done := followTo(t, c, id, 0, runs.EventDone)
+			if got := done[len(done)-1].Outcome.Status; got != workflows.Cancelled {
+				t.Errorf("the run is %s", got)
+			}
+			plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{})
+			if err != nil || len(plan.Unsettled) != 1 || plan.Unsettled[0].Path != "only" {
+				t.Fatalf("the plan is %+v, %v", plan, err)
+			}
+			retry(t, c, id, runs.RetryRequest{Otherwise: runs.Happened})
+			followTo(t, c, id, done[len(done)-1].Seq, runs.EventDone)
+			if made := s.made(); len(made) != 1 {
+				t.Errorf("calls: %v", made)
+			}
+		})
+	}
+}
