@@ -17,7 +17,7 @@ import (
 
 // Keys of _meta.
 const (
-	metaRun     = "perdure/run"     // {id, status, attached}
+	metaRun     = "perdure/run"     // runState
 	metaError   = "perdure/error"   // runs.Error
 	metaPartial = "perdure/partial" // outputs of completed steps, by step id
 	metaErrors  = "perdure/errors"  // []runs.Error: steps that failed without failing the run
@@ -82,6 +82,9 @@ type runState struct {
 	ID       runs.RunID `json:"id"`
 	Status   string     `json:"status"`
 	Attached bool       `json:"attached,omitempty"` // the call joined a run that was there already
+	// ApprovalURL is where a person answers what the run asks. "" = the run asks
+	// nothing, or the client itself, or there is no page.
+	ApprovalURL string `json:"approvalUrl,omitempty"`
 }
 
 // outcome is the result of a run that has ended.

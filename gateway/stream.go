@@ -268,7 +268,7 @@ func (s *stream) handOut() {
 		return
 	}
 	h := s.g.pending(s.at.Run, open, slices.Sorted(maps.Keys(s.running)))
-	s.finish(h.result(s.g.listing.Load().fits(s.at.Tool)), h.Status)
+	s.answer(h.result(s.g.listing.Load().fits(s.at.Tool)), runState{Status: h.Status, ApprovalURL: h.ApprovalURL})
 }
 
 // retries reports whether the client can be told to open a page and call again:
@@ -279,8 +279,12 @@ func (s *stream) retries() bool {
 }
 
 // finish sends the response.
-func (s *stream) finish(r *result, status string) {
-	r.set(metaRun, runState{ID: s.at.Run, Status: status, Attached: s.at.Attached})
+func (s *stream) finish(r *result, status string) { s.answer(r, runState{Status: status}) }
+
+// answer sends the response, with what it says of the run.
+func (s *stream) answer(r *result, state runState) {
+	state.ID, state.Attached = s.at.Run, s.at.Attached
+	r.set(metaRun, state)
 	for key, value := range s.taskMeta() {
 		r.set(key, value)
 	}

@@ -159,6 +159,15 @@ type pendingCall struct {
 	key       string // "" = the call is not repeated
 	options   []client.ClientOption
 	tell      func(mcp.JSONRPCNotification) // nil = nobody is told of progress
+	page      string                        // that the user was told of last
+}
+
+// tellPage says where a question is answered that is not asked here.
+func (p *pendingCall) tellPage(url string) {
+	if url != "" && url != p.page && p.tell != nil {
+		p.c.notef("  answer it at %s", url)
+	}
+	p.page = url
 }
 
 func (p *pendingCall) result(ctx context.Context) (callResult, error) {
@@ -195,6 +204,7 @@ func (p *pendingCall) once(ctx context.Context) (callResult, error) {
 	}
 	result, err := s.call(ctx, p.name, p.arguments, meta)
 	for err == nil && result.goesOn() {
+		p.tellPage(result.Meta.Run.ApprovalURL)
 		var run json.RawMessage
 		if run, err = json.Marshal(map[string]string{"runId": result.Meta.Run.ID}); err == nil {
 			result, err = s.call(ctx, awaitTool, run, nil)

@@ -144,8 +144,9 @@ type callResult struct {
 	} `json:"content"`
 	Meta struct {
 		Run struct {
-			ID     string `json:"id"`
-			Status string `json:"status"`
+			ID          string `json:"id"`
+			Status      string `json:"status"`
+			ApprovalURL string `json:"approvalUrl"`
 		} `json:"perdure/run"`
 		DryRun bool `json:"perdure/dry-run"`
 	} `json:"_meta"`
@@ -154,7 +155,11 @@ type callResult struct {
 
 // goesOn says whether the result is not the end of it but a handle on a run.
 func (r callResult) goesOn() bool {
-	return r.Meta.Run.Status == "running" || r.Meta.Run.Status == "waiting_for_approval"
+	switch r.Meta.Run.Status {
+	case "running", "waiting_for_approval", "needs_credentials":
+		return true
+	}
+	return false
 }
 
 // text is what the result says in words.
