@@ -1,0 +1,71 @@
+package workflows_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows"
+)
+
+// TestContractOfFailures holds the table of docs/contract.md, what follows the
+// failure of an attempt, against the code.
+func TestContractOfFailures(t *testing.T) {
+	t.Parallel()
+	failures := []func(workflows.Attempt) (*workflows.Error, bool){
+		func(a workflows.Attempt) (*workflows.Error, bool) { return a.Answered("no") },
+		func(a workflows.Attempt) (*workflows.Error, bool) { return a.Refused("no") },
+		func(a workflows.Attempt) (*workflows.Error, bool) { return a.Unavailable("away") },
+		func(a workflows.Attempt) (*workflows.Error, bool) { return a.Unauthorized("expired") },
+		func(a workflows.Attempt) (*workflows.Error, bool) { return a.Lost("reset") },
+		workflows.Attempt.TimedOut, workflows.Attempt.Cancelled, workflows.Attempt.SentBefore, workflows.Attempt.Denied,
+	}
+	classes := []definitions.Effect{definitions.Read, definitions.Idempotent, definitions.Keyed, definitions.Unsafe}
+	code := map[string][2]string{}
+	for _, fails := range failures {
+		var words [2]string
+		var name string
+		for i, class := range classes {
+			attempt := workflows.Attempt{Number: 1, Call: workflows.ToolCall{Tool: "t", Effect: class, MaxAttempts: 1}}
+			e, once := fails(attempt)
+			attempt.Call.MaxAttempts = 2
+			_, twice := fails(attempt)
+			name = e.Code
+			word := "not again"
+			switch {
+			case once:
+				word = "again"
+			case twice:
+				word = "as `onError` says"
+			}
+			if e.Category == workflows.CategoryOutcomeUnknown {
+				word += ": `outcome_unknown`"
+			}
+			column := i / 3
+			if words[column] != "" && words[column] != word {
+				t.Errorf("%s: %s is not as the classes before: %s, %s", name, class, words[column], word)
+			}
+			words[column] = word
+		}
+		code["`"+name+"`"] = words
+	}
+	page, err := os.ReadFile("../docs/contract.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string][2]string{}
+	_, table, _ := strings.Cut(string(page), "| failure of an attempt | `read`, `idempotent`, `keyed` | `unsafe` |\n|---|---|---|\n")
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 {
+			break
+		}
+		told[strings.TrimSpace(cells[1])] = [2]string{strings.TrimSpace(cells[2]), strings.TrimSpace(cells[3])}
+	}
+	if diff := cmp.Diff(code, told); diff != "" {
+		t.Errorf("failures (-code +page): %s", diff)
+	}
+}
