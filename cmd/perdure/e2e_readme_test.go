@@ -360,12 +360,39 @@ func TestReadmeNames(t *testing.T) {
 	if !strings.Contains(makefile, "\n\t$(BIN) dev --data $(DATA)\n") || !strings.Contains(makefile, "\nDATA     ?= .perdure\n") {
 		t.Errorf("make run does something else than %s", runInstead)
 	}
-	for _, m := range regexp.MustCompile(`\]\(([^):]+)\)`).FindAllStringSubmatch(text, -1) {
-		if _, err := os.Stat(filepath.Join("../..", m[1])); err != nil {
-			t.Error(err)
-		}
-	}
 	if !strings.Contains(text, "<http://"+defaultUIListen+">") {
 		t.Error("where the Web UI is")
 	}
+}
+
+// TestLinks follows the links of README.md and docs to files and their headings.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(pages, "../../README.md") {
+		for _, m := range regexp.MustCompile(`\]\(([^)#:]*)(#[^)]*)?\)`).FindAllStringSubmatch(readText(t, page), -1) {
+			target := page
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(page), m[1])
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: %v", page, err)
+			} else if m[2] != "" && !slices.Contains(anchors(readText(t, target)), m[2]) {
+				t.Errorf("%s: %s has no heading for %s", page, target, m[2])
+			}
+		}
+	}
+}
+
+// anchors are the fragments by which the headings of a page are linked to.
+func anchors(page string) (fragments []string) {
+	noise := regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
+		heading := strings.ToLower(noise.ReplaceAllString(m[1], ""))
+		fragments = append(fragments, "#"+strings.ReplaceAll(heading, " ", "-"))
+	}
+	return fragments
 }
