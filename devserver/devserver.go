@@ -213,20 +213,73 @@ func (p ports) frontend() string { return net.JoinHostPort(p.ip, strconv.Itoa(p.
 // choosePorts finds the ports of all services. The server opens them itself,
 // so they are only looked for here: what is found free is let go again.
 func choosePorts(listen string) (ports, error) {
-	front, err := net.Listen("tcp", listen)
+	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return ports{}, fmt.Errorf("listening on %s for Temporal: %w", listen, err)
 	}
-	defer front.Close()
-	addr := front.Addr().(*net.TCPAddr)
-	p := ports{ip: addr.IP.String(), frontendPort: addr.Port}
-	for _, port := range []*int{&p.http, &p.history, &p.matching, &p.w} {
-		l, err := net.Listen("tcp", net.JoinHostPort(p.ip, "0"))
+	search := newPortSearch()
+	defer search.release()
+	front, err := search.listen(host, port)
+	if err != nil {
+		return ports{}, fmt.Errorf("listening on %s for Temporal: %w", listen, err)
+	}
+	p := ports{ip: front.IP.String(), frontendPort: front.Port}
+	for _, service := range []*int{&p.http, &p.history, &p.matching, &p.w} {
+		found, err := search.listen(p.ip, "0")
 		if err != nil {
 			return ports{}, fmt.Errorf("finding a free port for Temporal: %w", err)
 		}
-		defer l.Close() // held until all are found, so that they differ
-		*port = l.Addr().(*net.TCPAddr).Port
+		*service = found.Port
 	}
 	return p, nil
+}
+
+// Ports that are looked for are not those that systems give to connections
+// (from 32768 on, or higher): one of these could be taken in the moment between
+// its being found and its being opened. Processes begin at places of their own.
+const (
+	lowestPort  = 10_000
+	portsEach   = 8
+	portsPlaces = 1_250
+)
+
+// A portSearch holds the ports that it has found until it is released, so that
+// they differ.
+type portSearch struct {
+	next int
+	held []net.Listener
+}
+
+func newPortSearch() *portSearch {
+	return &portSearch{next: os.Getpid() % portsPlaces * portsEach}
+}
+
+// listen takes a port; "0" = any that is free.
+func (s *portSearch) listen(host, port string) (*net.TCPAddr, error) {
+	if port != "0" {
+		return s.hold(host, port)
+	}
+	for range portsPlaces * portsEach {
+		port := lowestPort + s.next%(portsPlaces*portsEach)
+		s.next++
+		if addr, err := s.hold(host, strconv.Itoa(port)); err == nil {
+			return addr, nil
+		}
+	}
+	return s.hold(host, "0") // which says what is wrong
+}
+
+func (s *portSearch) hold(host, port string) (*net.TCPAddr, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return nil, err
+	}
+	s.held = append(s.held, l)
+	return l.Addr().(*net.TCPAddr), nil
+}
+
+func (s *portSearch) release() {
+	for _, l := range s.held {
+		l.Close()
+	}
 }

@@ -38,8 +38,9 @@ func newServerLog(to *slog.Logger) *serverLog {
 // that fail because it stops.
 func (l *serverLog) quiet() { l.shared.silent.Store(true) }
 
-// guard runs f, which starts the server. A fatal error ends f and becomes the
-// error of guard.
+// guard runs f, which starts the server. A fatal error becomes the error of
+// guard; it ends f where it came up there, and f is left alone where it came up
+// in one of the server's goroutines.
 func (l *serverLog) guard(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -47,7 +48,12 @@ func (l *serverLog) guard(f func() error) error {
 		defer func() { done <- err }() // runs also when Fatal ends the goroutine
 		err = f()
 	}()
-	err := <-done
+	var err error
+	select {
+	case fatal := <-l.shared.fatal:
+		return fatal
+	case err = <-done:
+	}
 	select {
 	case fatal := <-l.shared.fatal:
 		return fatal

@@ -1,7 +1,7 @@
 // Package pgtest answers "where does PostgreSQL come from in a test?": it runs
 // one of the test's own, in a directory that goes with it, from the programs
 // that are installed (Debian: postgresql). No container and no running service
-// is used.
+// is used. The addresses of other programs under test come from here as well.
 package pgtest
 
 import (
@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -105,7 +106,7 @@ func start(t testing.TB, programs string) (*Server, error) {
 	if out, err := command("initdb", "-D", data, "-U", User, "-A", "trust", "-E", "UTF8", "--no-sync").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
-	address, err := freeAddress()
+	address, err := FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -157,11 +158,27 @@ func owner() (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(errUID, errGID)
 }
 
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// Where FreeAddress looks: below the ports that systems give to connections,
+// one of which could be taken before whoever asked opens it. Programs under
+// test begin at places of their own.
+const (
+	lowestPort = 20_000
+	ports      = 12_000
+)
+
+var nextPort atomic.Int64
+
+func init() { nextPort.Store(int64(os.Getpid()) * 100 % ports) }
+
+// FreeAddress gives an address of this machine where nothing listens, for a
+// program that the test starts. It gives none twice.
+func FreeAddress() (string, error) {
+	for range ports {
+		port := lowestPort + nextPort.Add(1)%ports
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			return l.Addr().String(), l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return "", errors.New("there is no free port")
 }

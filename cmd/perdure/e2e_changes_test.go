@@ -17,6 +17,8 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
+
+	"github.com/perdure/perdure/pgtest"
 )
 
 // TestToolsChange has clients of both eras listen while definitions change and
@@ -33,7 +35,7 @@ func TestToolsChange(t *testing.T) {
 	}
 	define("first", asks)
 	define("later", "{id: a, tool: late_tool}")
-	late, err := freeAddress()
+	late, err := pgtest.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -298,7 +298,7 @@ func TestCredentialsBetweenProcesses(t *testing.T) {
 	putFile(t, filepath.Join(dir, "gateway.key"), newer+older)
 	putFile(t, filepath.Join(dir, "worker.key"), older+newer)
 	part := func(command, listen string, flags ...string) *process {
-		address, err := freeAddress()
+		address, err := pgtest.FreeAddress()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	mcpserver "github.com/mark3labs/mcp-go/server"
+
+	"github.com/perdure/perdure/pgtest"
 )
 
 // TestStopAtGate ends the program in order while a person is asked.
@@ -59,7 +61,7 @@ func TestStopAtGate(t *testing.T) {
 // TestBackendsComeAndGo starts with a backend that is down, and kills another.
 func TestBackendsComeAndGo(t *testing.T) {
 	t.Parallel()
-	address, err := freeAddress()
+	address, err := pgtest.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/pgtest"
 )
 
 // requireVar names what tests must not be skipped for the lack of, with commas.
@@ -124,7 +126,7 @@ func TestNPMServers(t *testing.T) {
 // serveEverything starts server-everything over HTTP and gives its address.
 func serveEverything(t *testing.T, servers string) string {
 	t.Helper()
-	address, err := freeAddress()
+	address, err := pgtest.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

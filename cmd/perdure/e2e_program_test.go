@@ -21,6 +21,8 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/pgtest"
 )
 
 // The tests in e2e_*_test.go start the whole program as processes of its own
@@ -140,7 +142,7 @@ type devProcess struct{ process }
 // newDev prepares dev in a directory; --listen and --ui-listen are given to it.
 func newDev(t *testing.T, dir string, args ...string) *devProcess {
 	t.Helper()
-	address, err := freeAddress()
+	address, err := pgtest.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

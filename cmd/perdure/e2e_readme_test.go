@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/client"
+
+	"github.com/perdure/perdure/pgtest"
 )
 
 // What the test does in place of what README.md says.
@@ -117,7 +119,7 @@ func newReader(t *testing.T) *reader {
 	}
 	for _, address := range []*string{&r.mcp, &r.ui} {
 		var err error
-		if *address, err = freeAddress(); err != nil {
+		if *address, err = pgtest.FreeAddress(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -20,6 +20,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/pgtest"
 )
 
 // replicaDefinitions have gates of every arrangement, each before a write.
@@ -143,7 +145,7 @@ func prepareReplicas(t *testing.T, temporal *temporalServer, namespace string, f
 // process is one of the replicas; listen is the flag with its address.
 func (r *replicas) process(command, listen string, flags ...string) *process {
 	r.t.Helper()
-	address, err := freeAddress()
+	address, err := pgtest.FreeAddress()
 	if err != nil {
 		r.t.Fatal(err)
 	}

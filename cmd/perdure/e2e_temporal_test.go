@@ -61,7 +61,7 @@ func newTemporal(t *testing.T) *temporalServer {
 		"NUM_HISTORY_SHARDS=4", "BIND_ON_IP=127.0.0.1", "TEMPORAL_BROADCAST_ADDRESS=127.0.0.1", "LOG_LEVEL=error",
 	}}
 	for _, name := range []string{"FRONTEND_GRPC_PORT", "FRONTEND_HTTP_PORT", "HISTORY_GRPC_PORT", "MATCHING_GRPC_PORT", "WORKER_GRPC_PORT"} {
-		address, err := freeAddress()
+		address, err := pgtest.FreeAddress()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/perdure/perdure/pgtest"
 )
 
 func TestMain(m *testing.M) {
@@ -46,7 +48,7 @@ func TestScripts(t *testing.T) {
 
 func setUpScript(env *testscript.Env) error {
 	for _, name := range []string{"MCP", "UI", "TEMPORAL"} {
-		address, err := freeAddress()
+		address, err := pgtest.FreeAddress()
 		if err != nil {
 			return err
 		}
@@ -66,15 +68,6 @@ func setUpScript(env *testscript.Env) error {
 	}
 	env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 	return nil
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }
 
 // makeRepository makes what the built-in backend can read.
