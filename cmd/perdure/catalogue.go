@@ -11,12 +11,18 @@ import (
 	"github.com/perdure/perdure/definitions"
 )
 
-// catalogue gives the tools that definitions are checked against: those of a
-// running MCP server, by its URL, or those of a file that `perdure tools -o
-// json` has written. Of the tools that a perdure server hides from clients it
+// againstFlags say which tools definitions are checked against.
+type againstFlags struct {
+	Against string `help:"Tools to check against: URL of an MCP server, or a file that perdure tools --all -o json has written." placeholder:"URL|FILE" xor:"schema"`
+
+	tokenFlags `embed:""`
+}
+
+// catalogue gives the tools of --against: those of a running MCP server, or
+// those of a file. Of the tools that a perdure server hides from clients it
 // knows no schema, only that they are there.
-func catalogue(ctx context.Context, from string) (definitions.Tools, error) {
-	listed, err := listedTools(ctx, from)
+func (f againstFlags) catalogue(ctx context.Context) (definitions.Tools, error) {
+	listed, err := f.listedTools(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -55,17 +61,21 @@ func (t remoteTool) known() (definitions.Tool, error) {
 	return tool, nil
 }
 
-func listedTools(ctx context.Context, from string) ([]remoteTool, error) {
-	if strings.Contains(from, "://") {
-		return allTools(ctx, target{url: from})
+func (f againstFlags) listedTools(ctx context.Context) ([]remoteTool, error) {
+	if strings.Contains(f.Against, "://") {
+		token, err := f.token()
+		if err != nil {
+			return nil, err
+		}
+		return allTools(ctx, target{url: f.Against, token: token})
 	}
-	data, err := os.ReadFile(from)
+	data, err := os.ReadFile(f.Against)
 	if err != nil {
 		return nil, err
 	}
 	var tools []remoteTool
 	if err := json.Unmarshal(data, &tools); err != nil {
-		return nil, fmt.Errorf("%s is not a list of tools as perdure tools -o json writes it: %w", from, err)
+		return nil, fmt.Errorf("%s is not a list of tools as perdure tools -o json writes it: %w", f.Against, err)
 	}
 	return tools, nil
 }

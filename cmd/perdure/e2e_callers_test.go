@@ -108,6 +108,11 @@ func TestCallers(t *testing.T) {
 		t.Errorf("perdure definitions:\n%s", out)
 	}
 
+	d.run(t, by("alice", "validate", "--config", "perdure.yaml", "--against", d.url())...)
+	if _, told, err := d.try(t, "validate", "--config", "perdure.yaml", "--against", d.url()); err == nil || !strings.Contains(told, "PERDURE_TOKEN") {
+		t.Errorf("perdure validate --against without a token: %v %s", err, told)
+	}
+
 	if _, told, err := d.try(t, by("olga", "call", "promote")...); err == nil || !strings.Contains(told, `no tool "promote"`) {
 		t.Errorf("olga calls promote: %v %s", err, told)
 	}

@@ -14,12 +14,12 @@ import (
 )
 
 type explainCommand struct {
+	againstFlags    `embed:""`
 	definitionFlags `embed:""`
 
 	Step       string `help:"Step to explain; output for the output block." required:"" placeholder:"ID"`
 	With       string `help:"JSON file with the data that templates read: {params, steps: {ID: {status, output, action, content, error}}, forEach, workflow, output}; - reads it from standard input." placeholder:"FILE"`
 	ToolSchema string `help:"JSON file with the input schema of the step's tool." placeholder:"FILE" xor:"schema"`
-	Against    string `help:"Where to look the step's tool up for its input schema: URL of an MCP server, or a file that perdure tools --all -o json has written." placeholder:"URL|FILE" xor:"schema"`
 	Output     string `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
 }
 
@@ -96,7 +96,7 @@ func (e explainCommand) schema(ctx context.Context, def *definitions.Definition)
 	if e.Against == "" || name == "" {
 		return nil, nil
 	}
-	tools, err := catalogue(ctx, e.Against)
+	tools, err := e.catalogue(ctx)
 	if err != nil {
 		return nil, err
 	}

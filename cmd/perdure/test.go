@@ -17,13 +17,14 @@ import (
 )
 
 type testCommand struct {
+	againstFlags `embed:""`
+
 	temporalFlags `embed:""`
 
 	Files   []string `arg:"" optional:"" name:"file" help:"Test files, NAME_test.yaml, and directories of them."`
 	Only    string   `name:"run" help:"Only cases whose name matches." placeholder:"REGEX"`
 	Verbose bool     `short:"v" help:"Show what happened in cases that passed, too."`
 	JUnit   string   `name:"junit" help:"Write the results as JUnit XML, too." placeholder:"FILE"`
-	Against string   `help:"Tools with which steps are checked and arguments get their types, where a test file says nothing of a tool: URL of an MCP server, or a file that perdure tools --all -o json has written." placeholder:"URL|FILE"`
 	Update  bool     `help:"Replace expected results that are not what came out, in the files."`
 	Record  string   `help:"Write a test of a run that has ended, instead of testing." placeholder:"RUN"`
 	Out     string   `help:"Where to write it. Default: standard output." placeholder:"FILE"`
@@ -53,7 +54,7 @@ func (t testCommand) Run(ctx context.Context, c *console) error {
 	}
 	src := deftest.Sources{Library: library.Files}
 	if t.Against != "" {
-		if src.Tools, err = catalogue(ctx, t.Against); err != nil {
+		if src.Tools, err = t.catalogue(ctx); err != nil {
 			return err
 		}
 	}

@@ -13,10 +13,11 @@ import (
 )
 
 type validateCommand struct {
+	againstFlags `embed:""`
+
 	Files       []string `arg:"" optional:"" name:"file" help:"Definition files, directories of them, and configuration files."`
 	Config      string   `help:"Configuration file." placeholder:"FILE"`
 	Definitions []string `help:"Directory of definitions. Repeatable." placeholder:"DIR" sep:"none"`
-	Against     string   `help:"Tools to check calls against: URL of an MCP server, or a file that perdure tools --all -o json has written." placeholder:"URL|FILE"`
 	Strict      bool     `help:"Take warnings for errors."`
 	Notes       bool     `help:"Note what a definition does otherwise than in ToolHive's vMCP; with -o json it always does."`
 	Output      string   `short:"o" aliases:"format" help:"How to print: text, json, or github for annotations of a workflow." enum:"text,json,github" default:"text"`
@@ -57,7 +58,7 @@ func (v validateCommand) check(ctx context.Context) (definitions.Diagnostics, er
 	var tools definitions.Tools
 	if v.Against != "" {
 		var err error
-		if tools, err = catalogue(ctx, v.Against); err != nil {
+		if tools, err = v.catalogue(ctx); err != nil {
 			return nil, err
 		}
 	}
