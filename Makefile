@@ -13,12 +13,14 @@ RACED    := ./activities/... ./backends/... ./credentials/... ./definitions/... 
 FUZZED   := definitions workflows/deftest gateway backends backends/repo
 FUZZ     ?= .
 FUZZTIME ?= 60s
+# Random definitions that make property runs.
+CASES    ?= 10000
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check fuzz fmt lint vulncheck servers bench conformance mcp-conformance histories clean
+.PHONY: help build run test check property fuzz fmt lint vulncheck servers bench conformance mcp-conformance histories clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -48,6 +50,9 @@ check: ## gofmt, vet, staticcheck, workflowcheck, import rules, govulncheck
 vulncheck: ## Look for known vulnerabilities, where their database can be reached
 	@if curl -fsS --max-time 10 -o /dev/null https://vuln.go.dev/index/db.json 2>/dev/null; then $(GO) tool govulncheck ./...; \
 	else echo "govulncheck: its database cannot be reached from here, not run"; fi
+
+property: ## Run CASES random definitions in the interpreter, beside a sequential reference and their dry runs
+	$(GO) test -count=1 -timeout 30m -run '^TestRandomDefinitions$$' ./workflows -cases $(CASES)
 
 fuzz: ## Run the fuzz tests that match FUZZ, one after the other, each for FUZZTIME
 	@for package in $(FUZZED); do \
