@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"strings"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	failurepb "go.temporal.io/api/failure/v1"
@@ -20,29 +21,35 @@ func (c *Client) CallBefore(ctx context.Context, id RunID, execution, key string
 	if err != nil {
 		return nil, false, failure(ctx, "reading", id, err)
 	}
-	for _, x := range chain {
+	e := &earlier{converter: c.converter, key: key}
+	for i, x := range chain {
 		if x.runID == execution {
+			if i == 0 && x.copied > 0 { // what it was reset from has been deleted
+				return nil, true, nil
+			}
 			break
 		}
-		e := &earlier{converter: c.converter, key: key}
+		e.scheduled = 0
 		for event, err := range c.history(ctx, id, x.runID, false) {
 			if err != nil {
 				return nil, false, failure(ctx, "reading", id, err)
 			}
-			e.add(event)
+			if i == 0 || event.EventId > x.copied {
+				e.add(event)
+			}
 		}
-		if e.sent {
-			result, unknown = e.result, e.unknown
-		}
+		e.lost = e.lost || i == 0 && x.copied > 0
 	}
-	return result, unknown, nil
+	return e.result, e.unknown || e.lost && !e.sent, nil
 }
 
 // An earlier is what one execution tells of the call with a key.
 type earlier struct {
 	converter converter.DataConverter
 	key       string
-	scheduled int64 // event of the last such call
+	scheduled int64  // event of the last such call in the execution that is read; 0 = none
+	path      string // of the step that it was made for
+	lost      bool   // there were executions before that have been deleted
 
 	sent    bool
 	result  *workflows.ToolResult
@@ -54,8 +61,15 @@ func (e *earlier) add(event *historypb.HistoryEvent) {
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
 		var call workflows.ToolCall
 		a := event.GetActivityTaskScheduledEventAttributes()
-		if a.GetActivityType().GetName() == workflows.CallToolName && e.converter.FromPayloads(a.GetInput(), &call) == nil && call.IdempotencyKey == e.key {
-			e.scheduled, e.sent, e.unknown, e.result = event.EventId, true, true, nil // until more is known
+		if a.GetActivityType().GetName() != workflows.CallToolName || e.converter.FromPayloads(a.GetInput(), &call) != nil {
+			return
+		}
+		switch {
+		case call.IdempotencyKey == e.key:
+			e.scheduled, e.path = event.EventId, call.StepPath
+			e.sent, e.unknown, e.result = true, true, nil // until more is known
+		case e.sent && strings.HasPrefix(call.StepPath, e.path+"/compensate#"):
+			e.unknown, e.result = true, nil // it was undone, or is to be
 		}
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
 		a := event.GetActivityTaskCompletedEventAttributes()
@@ -76,7 +90,7 @@ func (e *earlier) add(event *historypb.HistoryEvent) {
 	}
 }
 
-func (e *earlier) is(scheduled int64) bool { return e.sent && e.scheduled == scheduled }
+func (e *earlier) is(scheduled int64) bool { return e.scheduled != 0 && e.scheduled == scheduled }
 
 // isUnknown says whether after a failure nobody knows whether a call was made.
 func (e *earlier) isUnknown(f *failurepb.Failure) bool {

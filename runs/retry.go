@@ -301,6 +301,7 @@ func (r *repairer) findUnsettled() {
 	for path, e := range r.record.Journal {
 		switch {
 		case e.Result != nil:
+		case e.Unsettled != nil && e.Unsettled.NotHappened:
 		case e.Unsettled != nil:
 			r.unsettled[path] = *e.Unsettled
 		case e.Error != nil && e.Error.Category == workflows.CategoryOutcomeUnknown && e.Error.StepPath == path:
@@ -503,6 +504,10 @@ func (r *repairer) settle(plan *RetryPlan) error {
 			r.fates[path] = FateGiven
 		case workflows.NotHappened:
 			delete(r.journal, path)
+			if r.record.Input.WasReset { // else the call of then would be found and count
+				u.NotHappened = true
+				r.journal[path] = workflows.JournalEntry{Unsettled: &u}
+			}
 			r.fates[path] = FateFailed
 		case AskAgain:
 			u.Ask = true

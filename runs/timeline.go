@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -64,6 +65,9 @@ type planStep struct {
 	ID        string               `json:"id"`
 	Type      definitions.StepType `json:"type"`
 	DependsOn []string             `json:"dependsOn"`
+
+	OnUnknown definitions.OnUnknown `json:"onUnknown"`
+	Probe     json.RawMessage       `json:"probe"`
 }
 
 // A gateRecord is an elicitation as the run last told of it.
@@ -256,7 +260,21 @@ func (t *timeline) end(r *StepRecord, at time.Time, status string, result *commo
 			r.Output = output.Output
 		}
 	}
-	t.finished(topLevel(r.Path))
+	if !t.mayGoOn(r, f) {
+		t.finished(topLevel(r.Path))
+	}
+}
+
+// mayGoOn says whether more may come of a step after a call: it was that of a
+// probe, or nobody knows whether it was executed and the run finds out.
+func (t *timeline) mayGoOn(r *StepRecord, f *failurepb.Failure) bool {
+	if strings.Contains(r.Path, "/probe#") {
+		return true
+	}
+	known := f == nil || f.GetApplicationFailureInfo() != nil && t.detail(f).Category != workflows.CategoryOutcomeUnknown
+	step, tool := t.plan[topLevel(r.Path)], t.input.Tools[r.What]
+	asks := cmp.Or(step.OnUnknown, tool.OnUnknown) == definitions.Ask
+	return !known && !workflows.Repeatable(tool.Effect) && (asks || step.Probe != nil || tool.Probe != nil)
 }
 
 // message is what a failed call says to people.
@@ -351,7 +369,7 @@ func (t *timeline) gate(e Elicitation, at time.Time) EventKind {
 	if t.full && e.Action != "" {
 		g.record.Output, _ = json.Marshal(map[string]string{"action": e.Action, "by": e.By})
 	}
-	if e.Kind != workflows.Credentials { // the step's call is still to come
+	if e.Kind == workflows.Question { // otherwise a call may still be to come
 		t.finished(topLevel(e.StepPath))
 	}
 	return EventClosed
@@ -417,7 +435,8 @@ func (t *timeline) closed(outcome *Outcome, at time.Time) []Event {
 
 // begun notes that a step has started, so that those before it are done. It
 // counts those that left no trace of their own, because they were skipped, and
-// those of which history does not say that nothing more will come (forEach).
+// those of which history does not say that nothing more will come (forEach, and
+// calls of unknown outcome).
 func (t *timeline) begun(id string) {
 	for _, before := range t.plan[id].DependsOn {
 		if _, known := t.plan[before]; known && !t.done[before] {

@@ -191,6 +191,29 @@ func TestTimeline(t *testing.T) {
 			},
 		},
 		{
+			name: "a step is not done while it is found out whether its call was executed, and is to be made again",
+			write: func(s *script) {
+				s.start(`[{"id":"a","onUnknown":"ask"},{"id":"b","dependsOn":["a"]},{"id":"c"}]`)
+				s.fail(s.schedule("a: pay"), Error{Code: "connection_lost", Category: workflows.CategoryOutcomeUnknown, Message: "lost"})
+				s.complete(s.schedule("a/probe#1: look"), `{}`)
+				asked := workflows.Elicitation{Kind: workflows.Reconciliation, ID: "a/reconciliation#1", StepID: "a", StepPath: "a/reconciliation", State: workflows.ElicitationOpen}
+				s.state(asked)
+				asked.State, asked.Action = workflows.ElicitationAnswered, "accept"
+				s.state(asked)
+				s.timeOut(s.schedule("a: pay"))
+				s.schedule("b: save")
+			},
+			want: []string{
+				"2 step a started 0/3", "3 step a ended failed 0/3", "4 step a/probe#1 started 0/3", "5 step a/probe#1 ended completed 0/3",
+				"6 opened a/reconciliation#1 0/3", "7 closed a/reconciliation#1 0/3",
+				"8 step a started 0/3", "9 step a ended timed_out 0/3", "10 step b started 1/3",
+			},
+			steps: []string{
+				`a pay failed 0 {"a":1}  lost`, `a/probe#1 look completed 0 {"a":1} {}`, `a/reconciliation  completed 0  {"action":"accept","by":""}`,
+				`a pay timed_out 0 {"a":1}  too slow`, `b save running 0 {"a":1} `,
+			},
+		},
+		{
 			name: "failed, timed out and cancelled calls",
 			write: func(s *script) {
 				s.start(`[{"id":"a"},{"id":"b"},{"id":"c"}]`)

@@ -34,6 +34,7 @@ func (r *run) compensate(ctx workflow.Context, f *Failure) {
 	}
 	ctx, done := workflow.NewDisconnectedContext(ctx)
 	defer done()
+	r.undoing = true
 	// After the run was continued, what had completed came in another order.
 	slices.SortStableFunc(r.undo, func(a, b undoable) int { return a.order - b.order })
 	for _, u := range slices.Backward(r.undo) {
@@ -94,6 +95,7 @@ func (r *run) callCompensation(ctx workflow.Context, u undoable, path string, at
 	_, failure := r.call(ctx, request{
 		tool: tool, path: fmt.Sprintf("%s#%d", path, attempt), keyPath: r.keyPath(u.at.path, path),
 		args: args, limit: limit, onError: c.OnError,
+		anew: attempt > 1, // a person has said so
 	})
 	return failure
 }

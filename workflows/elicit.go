@@ -214,7 +214,7 @@ func (r *run) close(ctx workflow.Context, g *gate, state ElicitationState, a Ans
 	r.nextBytes -= openBytes(*e)
 	e.State, e.Action, e.By, e.AnswerID, e.Schema = state, a.Action, a.AnsweredBy, a.AnswerID, nil
 	e.Call, e.Askings = nil, nil
-	if r.failure != nil || r.root.Err() != nil {
+	if (r.failure != nil || r.root.Err() != nil) && !r.tellsOfUndoing(ctx) {
 		return // finish publishes
 	}
 	if len(r.openElicitations()) > 0 {
@@ -222,6 +222,13 @@ func (r *run) close(ctx workflow.Context, g *gate, state ElicitationState, a Ans
 	} else {
 		r.publish(ctx, Running)
 	}
+}
+
+// tellsOfUndoing says whether the run has to publish that a question is closed
+// though it has failed: because it goes on to undo what it has done, which takes
+// its time. Older executions do not.
+func (r *run) tellsOfUndoing(ctx workflow.Context) bool {
+	return r.undoing && workflow.GetVersion(ctx, "undoing-is-told", workflow.DefaultVersion, 1) >= 1
 }
 
 // openBytes is what an open elicitation takes in the input of the execution

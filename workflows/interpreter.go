@@ -89,6 +89,7 @@ type run struct {
 	state    State
 	undo     []undoable     // completed steps that can be undone, in the order of completion
 	undone   map[string]int // by step path: how often it was undone
+	undoing  bool           // the run has failed, and what it has done is being undone
 
 	unsettled map[string]Unsettled // by step path: calls of unsafe tools that were sent and of which nothing is known
 

@@ -33,9 +33,14 @@ func newParkedCall(ctx workflow.Context, q request, key string) ParkedCall {
 // waits about this call. So an answer that was given counts as well when the run
 // continues as new, and for no other time.
 func (r *run) park(ctx workflow.Context, question Elicitation, path string, time int) (Answer, *Error) {
-	question.StepPath = fmt.Sprintf("%s/%s", path, question.Kind)
-	if time > 1 {
-		question.StepPath += fmt.Sprintf("#%d", time)
-	}
+	question.StepPath = parkedPath(question.Kind, path, time)
 	return r.ask(ctx, question, 0)
+}
+
+func parkedPath(kind ElicitationKind, path string, time int) string {
+	parked := fmt.Sprintf("%s/%s", path, kind)
+	if time > 1 {
+		parked += fmt.Sprintf("#%d", time)
+	}
+	return parked
 }

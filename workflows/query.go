@@ -1,8 +1,10 @@
 package workflows
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"go.temporal.io/sdk/workflow"
 )
@@ -48,6 +50,13 @@ func (r *run) tellJournal() (Record, error) {
 	for _, path := range slices.Sorted(maps.Keys(r.undone)) {
 		told.Undone[path] += r.undone[path]
 		told.Redo = append(told.Redo, path)
+	}
+	//workflowcheck:ignore a map again
+	for path, e := range told.Journal { // what an execution before this one has asked
+		var a Answer
+		if json.Unmarshal(e.Result, &a) == nil && strings.HasPrefix(a.ElicitationID, path+"#") {
+			told.Asked[path] = max(told.Asked[path], Elicitation{ID: a.ElicitationID, StepPath: path}.time())
+		}
 	}
 	for _, e := range r.state.Elicitations {
 		told.Asked[e.StepPath] = max(told.Asked[e.StepPath], e.time())

@@ -34,6 +34,10 @@ type Unsettled struct {
 	Error Error      `json:"error"`         // why it is not known
 	Times int        `json:"times"`         // how often the call was left so, this time included
 	Ask   bool       `json:"ask,omitempty"` // whatever is said of the tool
+
+	// NotHappened says that it has turned out since that it was not executed, so
+	// that it can be made.
+	NotHappened bool `json:"notHappened,omitempty"`
 }
 
 // A Reconciled is the content of an answer to a Reconciliation.
@@ -80,7 +84,13 @@ func (r *run) reconcile(ctx workflow.Context, q request, u *Unsettled) (result T
 		return ToolResult{}, false, failure
 	}
 	r.noteUnsettled(q, u)
-	found, said := r.find(ctx, q, u, p, err)
+	var (
+		found definitions.Finding
+		said  string
+	)
+	if !r.asked(parkedPath(Reconciliation, q.path, u.Times)) { // otherwise it is a person's turn, who sees the question
+		found, said = r.find(ctx, q, u, p, err)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ToolResult{}, false, q.failure(ctx.Err())
@@ -96,6 +106,11 @@ func (r *run) reconcile(ctx workflow.Context, q request, u *Unsettled) (result T
 		Kind: Reconciliation, Schema: reconciliationSchema, Call: &u.Call,
 		Message: fmt.Sprintf("%s.%s Was it? Its key is %s.", failure.Message, said, u.Call.Key),
 	}, q.path, u.Times)
+	if refused != nil && refused.Category == CategoryLimit { // which does not make the outcome known
+		given := *failure
+		given.Message += "; nobody can be asked: " + refused.Message
+		return ToolResult{}, false, &given
+	}
 	if refused != nil {
 		return ToolResult{}, false, refused
 	}

@@ -172,6 +172,146 @@ func TestReconcileEndsWithTheRun(t *testing.T) {
 	}
 }
 
+// What a run had sent before it was reset is not looked for any more once a
+// person has said that it was not executed.
+func TestReconcileAfterReset(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, unsure, `{}`, map[string]toolFunc{"pay": func(call workflows.ToolCall) (string, error) {
+		if call.LookBack {
+			e, repeat := workflows.Attempt{Call: call, Number: 1}.SentBefore()
+			return "", workflows.Report(e, repeat)
+		}
+		return `{"id":"from the tool"}`, nil
+	}})
+	b.input.WasReset = true
+	b.answer(time.Hour, "pay/reconciliation#1", "accept", `{"outcome":"not_happened"}`)
+	output, failure := b.run()
+	if failure != nil || output != `{"id":"from the tool"}` {
+		t.Errorf("got %s, %+v", output, failure)
+	}
+}
+
+// A call that failed after it was said not to have been executed is no longer
+// one of unknown outcome.
+func TestReconciledCallThatFails(t *testing.T) {
+	t.Parallel()
+	lost := losing(1)
+	b := newBench(t, unsure, `{}`, map[string]toolFunc{"pay": func(call workflows.ToolCall) (string, error) {
+		if out, err := lost(call); err != nil {
+			return out, err
+		}
+		return failing(call)
+	}})
+	b.answer(time.Hour, "pay/reconciliation#1", "accept", `{"outcome":"not_happened"}`)
+	if _, failure := b.run(); categoryOf(failure) != "tool" {
+		t.Fatalf("got %+v", failure)
+	}
+	record := b.record()
+	if u := record.Journal["pay"].Unsettled; len(record.Unsettled) != 0 || u == nil || !u.NotHappened {
+		t.Errorf("unsettled: %+v, %+v", record.Unsettled, u)
+	}
+}
+
+// record is what the run says it has done.
+func (b *bench) record() (record workflows.Record) {
+	b.t.Helper()
+	answer, err := b.env.QueryWorkflow(workflows.JournalQuery)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := answer.Get(&record); err != nil {
+		b.t.Fatal(err)
+	}
+	return record
+}
+
+// Where a question is too large to be asked, the outcome stays unknown.
+func TestReconcileWithoutRoomToAsk(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, unsure, `{}`, map[string]toolFunc{"pay": func(call workflows.ToolCall) (string, error) {
+		e, repeat := workflows.Attempt{Call: call, Number: 1}.Lost(strings.Repeat("x", 300<<10))
+		return "", workflows.Report(e, repeat)
+	}})
+	if _, failure := b.run(); categoryOf(failure) != "outcome_unknown" {
+		t.Errorf("got %.300s", fmt.Sprintf("%+v", failure))
+	}
+}
+
+// A question that was asked before the run continued as new is left to people,
+// also where the probe would know by now: it does not stay open for ever.
+func TestProbeAfterContinueAsNew(t *testing.T) {
+	t.Parallel()
+	const source = `{name: a, description: d, timeout: 100h, steps: [
+		{id: pay, tool: pay, arguments: {n: 1}, onUnknown: ask, probe: {tool: look, happened: "true"}},
+		{id: after, tool: t, dependsOn: [pay], arguments: {id: "{{.steps.pay.output.id}}"}}]}`
+	first := newBench(t, source, `{}`, map[string]toolFunc{"pay": losing(1), "look": failing})
+	began := first.env.Now()
+	first.suggest(2 * time.Hour)
+	first.env.RegisterDelayedCallback(func() { first.env.SignalWorkflow("wake", nil) }, 2*time.Hour)
+	look := first.input.Tools["look"]
+	look.Effect = definitions.Read
+	first.input.Tools["look"] = look
+	second := newBench(t, source, `{}`, map[string]toolFunc{"pay": losing(0)})
+	second.input = first.firstExecution()
+	second.env.SetStartTime(began.Add(2 * time.Hour))
+	var last workflows.State
+	second.onMemo(func(state workflows.State) { last = state })
+	second.answer(time.Hour, "pay/reconciliation#1", "accept", `{"outcome":"happened"}`)
+	if _, failure := second.run(); failure != nil {
+		t.Fatalf("failed: %+v", failure)
+	}
+	if diff := cmp.Diff([]string{`t {}`}, second.calls); diff != "" {
+		t.Errorf("calls of the second execution: %s", diff)
+	}
+	if len(last.Elicitations) != 1 || last.Elicitations[0].State != workflows.ElicitationAnswered {
+		t.Errorf("told: %+v", last)
+	}
+}
+
+// While a failed run undoes one step after the other, what was answered is told.
+func TestCompensationTellsWhatWasAnswered(t *testing.T) {
+	t.Parallel()
+	var last workflows.State
+	b := newBench(t, undoable, `{}`, map[string]toolFunc{"unmake": func(call workflows.ToolCall) (string, error) {
+		if call.StepPath == "two/compensate#1" {
+			return failing(call)
+		}
+		for _, e := range last.Elicitations {
+			if e.State == workflows.ElicitationOpen {
+				t.Errorf("open while %s is called: %s", call.StepPath, e.ID)
+			}
+		}
+		return `{}`, nil
+	}})
+	b.onMemo(func(state workflows.State) { last = workflows.State{Elicitations: slices.Clone(state.Elicitations)} })
+	b.answer(time.Hour, "g#1", "decline", "")
+	b.answer(2*time.Hour, "two/compensate#1", "accept", "")
+	if _, failure := b.run(); failure == nil || len(failure.Compensated) != 2 {
+		t.Errorf("got %+v", failure)
+	}
+}
+
+// The ID of a question that was answered before the run continued as new is not
+// that of another one when the run is repaired.
+func TestAskedBeforeContinueAsNew(t *testing.T) {
+	t.Parallel()
+	first := newBench(t, `{name: a, description: d, timeout: 100h, steps: [{id: g, type: elicitation, message: Go on?, timeout: 50h},
+		{id: w, type: wait, for: 2h, dependsOn: [g]}, {id: after, tool: t, dependsOn: [w]}]}`, `{}`, nil)
+	began := first.env.Now()
+	first.answer(time.Hour, "g#1", "accept", `{}`)
+	first.suggest(2 * time.Hour)
+	first.env.RegisterDelayedCallback(func() { first.env.SignalWorkflow("wake", nil) }, 2*time.Hour)
+	second := newBench(t, `{name: a, description: d, steps: [{id: x, tool: t}]}`, `{}`, map[string]toolFunc{"t": failing})
+	second.input = first.firstExecution()
+	second.env.SetStartTime(began.Add(2 * time.Hour))
+	if _, failure := second.run(); failure == nil {
+		t.Fatal("completed")
+	}
+	if n := second.record().Asked["g"]; n != 1 {
+		t.Errorf("g has asked %d times, want 1", n)
+	}
+}
+
 // onMemo has f told of each state that the run publishes.
 func (b *bench) onMemo(f func(workflows.State)) {
 	b.env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: 20 * time.Second, Interceptors: []interceptor.WorkerInterceptor{&memoReader{f: f}}})

@@ -87,6 +87,7 @@ type request struct {
 	onUnknown definitions.OnUnknown
 	probe     func() (*probe, error) // that tells whether the call was executed; nil = none
 	used      int                    // attempts of which the outcome is known, before the run waited for a credential
+	anew      bool                   // what was sent before is known not to have been executed, so it is not looked for
 }
 
 // actsAs is the composite tool, if it calls tools in its own right.
@@ -108,8 +109,13 @@ func (r *run) call(ctx workflow.Context, q request) (ToolResult, *Error) {
 		return result, nil
 	}
 	u := r.unsettledBefore(q)
-	for times := 1; ; times++ {
-		if u == nil {
+	for {
+		if u == nil || u.NotHappened {
+			times := 1
+			if u != nil {
+				q.anew, times = true, u.Times+1
+				r.noteUnsettled(q, u)
+			}
 			sent, failure := r.sendAuthorized(ctx, q, digest, &result)
 			if failure == nil {
 				break
@@ -127,7 +133,7 @@ func (r *run) call(ctx workflow.Context, q request) (ToolResult, *Error) {
 			result = known
 			break
 		}
-		times, u = u.Times, nil
+		u.NotHappened = true
 	}
 	delete(r.unsettled, q.path)
 	if recorded, err := json.Marshal(result); err == nil {
@@ -157,7 +163,7 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 		Tool: q.tool.Name, Backend: q.tool.Backend, Original: q.tool.Original,
 		Arguments: q.args, Effect: q.tool.Effect, KeyArgument: q.tool.KeyArgument,
 		IdempotencyKey: key, MaxAttempts: max(attempts(q.onError)-q.used, 1), Caller: r.in.Caller, As: r.actsAs(),
-		LookBack: r.in.WasReset && !Repeatable(q.tool.Effect),
+		LookBack: r.in.WasReset && !q.anew && !Repeatable(q.tool.Effect),
 	}, result)
 	r.inFlight--
 	if err != nil {

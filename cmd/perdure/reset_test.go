@@ -115,6 +115,17 @@ func TestReset(t *testing.T) {
 	if err != nil || len(plan.Unsettled) != 1 {
 		t.Fatalf("the plan is %+v, %v", plan, err)
 	}
+	// And a call that is said not to have been executed is made.
+	if plan, err = door.PlanRetry(t.Context(), started.ID, runs.RetryRequest{Otherwise: runs.NotHappened}); err != nil {
+		t.Fatal(err)
+	}
+	if err := door.Retry(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	nextEvent(t, door, started.ID, &seq, runs.EventDone)
+	if diff := cmp.Diff([]string{"make", "make", "lost", "lost"}, backend.made()); diff != "" {
+		t.Errorf("calls after the repair: %s", diff)
+	}
 }
 
 // nextEvent is the next event of a kind after the one with a number.
