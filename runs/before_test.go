@@ -9,6 +9,7 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/converter"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -62,5 +63,27 @@ func TestEarlier(t *testing.T) {
 				t.Errorf("got %+v", e)
 			}
 		})
+	}
+}
+
+// A step may be called like what undoes one.
+func TestRetryOfAStepCalledCompensate(t *testing.T) {
+	t.Parallel()
+	defs, diags := definitions.Parse("nested.yaml", []byte(`{name: nested, description: d, steps: [
+		{id: each, type: forEach, collection: '["a"]', step: {id: compensate, type: forEach, collection: '["b"]', step: {tool: pay}}}]}`))
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	const path = "each[0]/compensate[0]"
+	record := &workflows.Record{
+		Input:     workflows.RunInput{Definition: workflows.Pinned{Name: "nested", Digest: defs[0].Digest(), Source: defs[0].Source()}},
+		Unsettled: map[string]workflows.Unsettled{path: {Times: 1}},
+	}
+	plan, err := RepairOf("nested/1", "execution", record, RetryRequest{Otherwise: Happened})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in := plan.Input(); in.Journal[path].Result == nil || len(in.Repair.Undone) != 0 {
+		t.Errorf("the repair begins with %+v, undone %v", in.Journal, in.Repair.Undone)
 	}
 }

@@ -315,7 +315,7 @@ func (r *repairer) findUnsettled() {
 
 // compensated is the step that a call at a path undoes, "" if it undoes none.
 func compensated(path string) string {
-	step, _, ok := strings.Cut(path, "/compensate")
+	step, _, ok := strings.Cut(path, "/compensate#")
 	if !ok {
 		return ""
 	}

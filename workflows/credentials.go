@@ -41,6 +41,9 @@ func (r *run) sendAuthorized(ctx workflow.Context, q request, digest string, res
 		pause := recheckAfter[min(waits, len(recheckAfter)-1)]
 		waits++
 		answer, answered := r.awaitCredentials(ctx, q.path, g, pause)
+		for !answered && ctx.Err() == nil && r.draining(ctx) { // the next execution makes the call; an answer may come before
+			answer, answered = r.awaitCredentials(ctx, q.path, g, pause)
+		}
 		switch {
 		case ctx.Err() != nil:
 			r.close(ctx, g, ElicitationDropped, Answer{})

@@ -218,3 +218,22 @@ func TestCredentialsAfterContinueAsNew(t *testing.T) {
 		}
 	}
 }
+
+// An answer that comes while the run is about to continue as new is not lost,
+// though the call is no longer made in this execution.
+func TestCredentialsWhileDraining(t *testing.T) {
+	t.Parallel()
+	b := newLocked(t, `{name: a, description: d, timeout: 100h, steps: [
+		{id: pay, tool: pay, arguments: {n: 1}, timeout: 1m},
+		{id: slow, tool: slow, timeout: 5h, onError: {action: retry, retryCount: 2, retryDelay: 1h}}]}`, 1000*time.Hour)
+	slow := 0
+	b.tools["slow"] = func(call workflows.ToolCall) (string, error) {
+		slow++
+		return "", toolError(call, slow, 2, "not yet")
+	}
+	b.suggest(30 * time.Second)
+	b.answer(30*time.Minute, "pay/credentials#1", "decline", "")
+	if _, failure := b.run(); categoryOf(failure) != "credentials" {
+		t.Errorf("got %+v", failure)
+	}
+}
