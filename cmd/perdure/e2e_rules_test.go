@@ -368,6 +368,16 @@ func (b *exactBackend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, request.ID, answer)
 }
 
+// note keeps a call as it comes, and says the how manieth with its key it is. A
+// call that is given up is not seen among those of the next rule.
+func (b *exactBackend) note(tool, arguments, key string) (tries int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calls = append(b.calls, tool+" "+arguments)
+	b.tries[key]++
+	return b.tries[key]
+}
+
 // call executes a tool: text answers with its argument text, fail always fails,
 // shaky fails as often as its argument times says, slow takes its argument ms,
 // and all others answer with their arguments.
@@ -377,19 +387,16 @@ func (b *exactBackend) call(ctx context.Context, tool string, arguments json.Raw
 		Times, MS int
 	}
 	_ = json.Unmarshal(arguments, &given) // of other types: an echo
+	tries := b.note(tool, string(arguments), given.Key)
 	select {
 	case <-time.After(time.Duration(given.MS) * time.Millisecond):
 	case <-ctx.Done():
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.calls = append(b.calls, tool+" "+string(arguments))
-	b.tries[given.Key]++
 	switch {
 	case tool == "text":
 		encoded, _ := json.Marshal(given.Text)
 		return fmt.Sprintf(`{"content":[{"type":"text","text":%s}]}`, encoded)
-	case tool == "fail", tool == "shaky" && b.tries[given.Key] <= given.Times:
+	case tool == "fail", tool == "shaky" && tries <= given.Times:
 		return `{"isError":true,"content":[{"type":"text","text":"planned failure"}]}`
 	}
 	return fmt.Sprintf(`{"content":[],"structuredContent":%s}`, arguments)
