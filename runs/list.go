@@ -131,7 +131,7 @@ func query(f Filter) string {
 }
 
 func statusQuery(s Status) string {
-	told := workflows.AttrStatus + " = " + quote(string(s))
+	told := workflows.AttrStatus + " = " + quote(keyword(string(s)))
 	switch s {
 	case workflows.Running, workflows.Waiting:
 		return "ExecutionStatus = 'Running' AND " + told
@@ -147,7 +147,8 @@ func statusQuery(s Status) string {
 	return told // no run has it
 }
 
-// quote makes a string literal of the visibility query language.
+// quote makes a string literal of the visibility query language, of text without
+// a backslash: that would end it early. keyword leaves none.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
 // keyword is text as search attributes hold it. Temporal finds no value with a

@@ -580,6 +580,7 @@ func TestList(t *testing.T) {
 		{"status timed out", runs.Filter{Caller: odd, Status: workflows.TimedOut}, nil},
 		{"status cancelled", runs.Filter{Caller: odd, Status: workflows.Cancelled}, nil},
 		{"unknown status", runs.Filter{Caller: odd, Status: "odd'"}, nil},
+		{"status that is a query", runs.Filter{Caller: odd, Status: `\' OR WorkflowType IS NOT NULL -- `}, nil},
 		{"since", runs.Filter{Caller: odd, Since: time.Now().Add(time.Hour)}, nil},
 	}
 	for _, tt := range tests {
