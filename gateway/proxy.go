@@ -106,7 +106,7 @@ func (p *proxied) call(t backends.Tool) backends.Call {
 		Backend:        t.Backend,
 		Tool:           t.Original,
 		Arguments:      orEmpty(p.x.params.Arguments),
-		IdempotencyKey: p.x.params.Meta.IdempotencyKey,
+		IdempotencyKey: p.x.ownKey(),
 		KeyArgument:    t.KeyArgument,
 		Principal:      behalf(p.x.who),
 		Asking:         p.asking,
@@ -123,6 +123,16 @@ func (p *proxied) call(t backends.Tool) backends.Call {
 		}
 	}
 	return call
+}
+
+// ownKey is the idempotency key of a direct call as the backend gets it, ""
+// without one. A backend that sees all callers as one could otherwise give one
+// of them the result of another who had the same key, or that of a run's call.
+func (x *exchange) ownKey() string {
+	if x.params.Meta.IdempotencyKey == "" {
+		return ""
+	}
+	return encode64(digest("direct call", x.principal, x.params.Meta.IdempotencyKey))
 }
 
 // wait relays until the call is done. A call that its client cancelled is

@@ -38,16 +38,42 @@ func TestProxyPassesResultsOn(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	keys := ""
 	for range 2 {
 		c := <-calls
-		keys += c.IdempotencyKey
 		if c.Backend != "be" || c.Tool != "echo" || string(c.Arguments) != `{"n":12345678901234567890.10}` {
 			t.Errorf("call was %+v", c)
 		}
 	}
-	if keys != "k1" {
-		t.Errorf("idempotency keys are %q", keys)
+}
+
+// TestProxyKeys: the same key of two callers is two keys for a backend, which
+// may not tell them apart.
+func TestProxyKeys(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	calls := make(chan backends.Call, 1)
+	w.catalogue.call = func(_ context.Context, c backends.Call) (*backends.Result, error) {
+		calls <- c
+		return &backends.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
+	}
+	sent := func(caller, meta string) string {
+		connect(t, w.url, caller, "2025-11-25", `{}`).call("7", "be_echo", `{}`, meta).result(false)
+		return (<-calls).IdempotencyKey
+	}
+	ann := sent("ann", `{"perdure/idempotency-key":"k1"}`)
+	if again := sent("ann", `{"perdure/idempotency-key":"k1"}`); ann == "" || again != ann {
+		t.Errorf("a call and its repetition have the keys %q and %q", ann, again)
+	}
+	for name, other := range map[string]string{
+		"another caller": sent("bob", `{"perdure/idempotency-key":"k1"}`),
+		"another key":    sent("ann", `{"perdure/idempotency-key":"k2"}`),
+	} {
+		if other == ann || other == "" {
+			t.Errorf("%s: the key is %q, too", name, other)
+		}
+	}
+	if none := sent("ann", `{}`); none != "" {
+		t.Errorf("a call without a key has the key %q", none)
 	}
 }
 
