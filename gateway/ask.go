@@ -360,7 +360,7 @@ func (g *Gateway) replied(ctx context.Context, c *client, m *message) (status in
 		return g.unanswered(ctx, a, &q, runs.Unwilling, "")
 	}
 	var invalid *runs.InvalidAnswerError
-	switch err := g.answer(ctx, c, q.Run, q.Owner, q.Gate, m.Result); {
+	switch err := g.answer(ctx, c, q.Run, q.Gate, m.Result); {
 	case err == nil:
 	case errors.As(err, &invalid):
 		return g.unanswered(ctx, a, &q, runs.Invalid, invalid.Reason)

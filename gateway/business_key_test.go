@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -65,4 +66,48 @@ func TestBusinessKey(t *testing.T) {
 		t.Errorf("a duplicate is told %s", m.text())
 	}
 	ann.call("5", "once", `{"order":"8"}`, "").result(false)
+}
+
+// TestBusinessKeyOfADeletedRun: a run that was deleted after its retention time
+// gives its ID to the next call with its business key. What the caller of the
+// first one still holds is of no use with the second one.
+func TestBusinessKeyOfADeletedRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"ship": gated})
+	w.gateway.SetDefinitions(define(t, `{name: ship, description: d, businessKey: "order {{.params.order}}",
+		parameters: {type: object, properties: {order: {type: string}}}, steps: [{id: a, tool: be_echo}]}`))
+	ann := connect(t, w.url, "ann", "2025-11-25", canAsk)
+	modern := &wire{T: t, url: w.url, caller: "ann"}
+	stream := ann.call("1", "ship", `{"order":"7"}`, "")
+	question, _, _ := stream.asked()
+	place := stream.lastID
+	state := modern.modernCall("ship", `{"order":"7"}`, `{"elicitation":{}}`, "").result(false).Result.RequestState
+	ann.reply(question, `{"action":"decline"}`)
+	stream.result(false)
+	run := w.runs.only(t)
+	w.runs.change(func() { delete(w.runs.runs, run) })
+
+	bob := connect(t, w.url, "bob", "2025-11-25", canAsk)
+	bobs := bob.call("1", "ship", `{"order":"7"}`, "")
+	id, _, _ := bobs.asked()
+	if again := w.runs.only(t); again != run {
+		t.Fatalf("the second run is %s, not %s", again, run)
+	}
+	before := len(w.runs.answers())
+	ann.reply(question, `{"action":"accept","content":{"reason":"mine"}}`)
+	refused := map[string]*msg{
+		"a stream that is resumed": ann.do(t.Context(), http.MethodGet, "", "Last-Event-ID", place).result(true),
+		"a requestState": modern.modernCall("ship", `{"order":"7"}`, `{"elicitation":{}}`,
+			fmt.Sprintf(`"requestState":%q,"inputResponses":{"gate":{"action":"accept","content":{"reason":"mine"}}}`, state)).result(true),
+	}
+	for name, m := range refused {
+		if !strings.Contains(m.text(), "no such run") {
+			t.Errorf("%s got %s", name, m.text())
+		}
+	}
+	if got := w.runs.answers(); len(got) != before {
+		t.Errorf("the answer of somebody else was taken: %+v", got[before:])
+	}
+	bob.reply(id, `{"action":"decline"}`)
+	bobs.result(false).structuredIs(t, `{"action":"decline","by":"user-bob"}`)
 }

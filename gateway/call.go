@@ -165,7 +165,7 @@ func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
 			continue
 		}
 		var invalid *runs.InvalidAnswerError
-		switch err := g.answer(ctx, x.client, st.Run, st.Owner, gate, raw); {
+		switch err := g.answer(ctx, x.client, st.Run, gate, raw); {
 		case errors.As(err, &invalid):
 			reasons[gate] = invalid.Reason
 		case errors.Is(err, runs.ErrUnavailable):
@@ -189,10 +189,11 @@ const (
 )
 
 // answer gives a client's answer to an elicitation on. That somebody else's
-// came first is no error. Owner is the run's caller, "" = the client's own.
-func (g *Gateway) answer(ctx context.Context, c *client, run runs.RunID, owner, gate string, raw json.RawMessage) error {
-	if !g.mayAnswer(c, run, owner) {
-		return runs.ErrNotFound
+// came first is no error. What the run itself says of its caller counts: a token
+// may be older than the run, where a business key gave two the same ID.
+func (g *Gateway) answer(ctx context.Context, c *client, run runs.RunID, gate string, raw json.RawMessage) error {
+	if _, err := g.permitted(ctx, c.who, auth.Answer, run); err != nil {
+		return err
 	}
 	var given struct {
 		Action  string          `json:"action"`

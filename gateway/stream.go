@@ -12,6 +12,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -39,6 +40,7 @@ type stream struct {
 	total   int
 	lookout *lookout
 	late    bool            // patience has run out
+	behind  bool            // catchUp has to be called again
 	brought map[string]bool // backends for which the request's token was tried
 }
 
@@ -160,6 +162,14 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 	if !ok || f.err != nil {
 		return s.lost(ctx, f.err)
 	}
+	if s.behind {
+		if err := s.catchUp(ctx); err != nil {
+			return s.lost(ctx, err)
+		}
+		if s.ask() {
+			return true
+		}
+	}
 	e := f.event
 	s.at.Seq = e.Seq
 	if e.Total > 0 {
@@ -211,14 +221,16 @@ func (s *stream) step(e runs.Event) {
 	s.progress(message)
 }
 
-// catchUp finds out what is open in a run of which the client has seen a part.
-// Errors that may pass are left to following the run.
+// catchUp finds out what is open in a run of which the client has seen a part,
+// and may still see: the right may be gone, and so may the run, with another
+// one of somebody else's that has its ID by a business key. After an error that
+// may pass it is called again before the client is told of the run.
 func (s *stream) catchUp(ctx context.Context) error {
 	if !s.goesOn {
 		return nil
 	}
-	run, err := s.g.opts.Runs.Get(ctx, s.at.Run)
-	if err == nil {
+	run, err := s.g.permitted(ctx, s.x.who, auth.See, s.at.Run)
+	if s.behind = err != nil; err == nil {
 		s.know(run)
 	}
 	return err

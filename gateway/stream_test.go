@@ -646,10 +646,20 @@ output: {properties: {word: {type: string, description: d, value: x}}%s}
 func TestRunsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){"gated": gated})
-	w.runs.getErr = func() error { return runs.ErrUnavailable }
+	var back atomic.Bool
+	w.runs.getErr = func() error {
+		if back.Load() {
+			return nil
+		}
+		return runs.ErrUnavailable
+	}
 	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
 	stream := c.call("1", "gated", `{}`, "")
 	id, _, _ := stream.asked() // from the event alone
+	if got := c.reply(id, `{"action":"cancel"}`); got != http.StatusServiceUnavailable {
+		t.Errorf("an answer while the run cannot be read: HTTP %d", got)
+	}
+	back.Store(true)
 	c.reply(id, `{"action":"cancel"}`)
 	stream.result(false).structuredIs(t, `{"action":"cancel","by":"user-ann"}`)
 }

@@ -510,7 +510,7 @@ func (g *Gateway) takeInput(ctx context.Context, x *exchange, run *runs.Run, in 
 	case in.way == byURL:
 		asking.Outcome = runs.Unwilling
 	default:
-		err := g.answer(ctx, x.client, run.ID, run.Caller, in.ID, raw)
+		err := g.answer(ctx, x.client, run.ID, in.ID, raw)
 		if !errors.As(err, &invalid) {
 			return err
 		}
