@@ -86,6 +86,8 @@ type loginOIDC struct {
 
 func (r *configReader) auth(c *configFile) authSettings {
 	out := authSettings{}
+	r.notEmpty("incomingAuth", c.IncomingAuth == nil)
+	r.notEmpty("authorization", c.Authorization == nil)
 	if c.IncomingAuth != nil {
 		r.incomingAuth(c.IncomingAuth, &out)
 	}
@@ -99,6 +101,14 @@ func (r *configReader) auth(c *configFile) authSettings {
 		out.Policy.Issuer = out.OIDC.Issuer
 	}
 	return out
+}
+
+// notEmpty checks that a key has something below it if it is there: with all of
+// that commented out, a server would be open that somebody wanted closed.
+func (r *configReader) notEmpty(key string, empty bool) {
+	if _, given := lookup(r.root, keyPath{key}); given && empty {
+		r.errorf(keyPath{key}, "auth", "is empty, and would let in everybody; say who may call, or leave the key out")
+	}
 }
 
 func (r *configReader) incomingAuth(a *incomingAuth, out *authSettings) {
