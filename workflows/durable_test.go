@@ -204,3 +204,34 @@ func TestCompensationOrderAfterContinueAsNew(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// What an execution does not come to, it hands on: items of a forEach that had
+// failed before, which a repair must not make again.
+func TestContinueAsNewHandsOn(t *testing.T) {
+	t.Parallel()
+	const source = `{name: a, description: d, timeout: 900h, failureMode: best_effort, steps: [
+		{id: each, type: forEach, collection: '["good", "bad"]', maxParallel: 1, step: {tool: pay, arguments: {x: "{{.forEach.item}}"}}},
+		{id: w, type: wait, for: 100h}]}`
+	pay := func(call workflows.ToolCall) (string, error) {
+		if call.StepPath == "each[1]" {
+			return failing(call)
+		}
+		return `{"id":7}`, nil
+	}
+	b := newBench(t, source, `{}`, map[string]toolFunc{"pay": pay})
+	for range 3 {
+		now := b.env.Now()
+		b.suggest(time.Hour)
+		b.env.RegisterDelayedCallback(func() { b.env.SignalWorkflow("wake", nil) }, time.Hour)
+		in := b.firstExecution()
+		b = newBench(t, source, `{}`, map[string]toolFunc{"pay": pay})
+		b.input = in
+		b.env.SetStartTime(now.Add(time.Hour))
+	}
+	if e := b.input.Journal["each[0]"]; string(e.Result) != `{"output":{"id":7}}` {
+		t.Errorf("of the item that was executed is known: %+v", e)
+	}
+	if e := b.input.Journal["each"]; e.Error == nil {
+		t.Errorf("of the forEach is known: %+v", e)
+	}
+}

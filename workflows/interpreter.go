@@ -99,6 +99,7 @@ type run struct {
 	task      task                    // what the workflow task under way adds to history
 	pending   workflow.Semaphore      // of calls
 	nextBytes int                     // what the input of the next execution would have
+	unreached int                     // what entries of in.Journal that this execution has not come to add to that
 }
 
 func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run, error) {
@@ -165,7 +166,7 @@ func (r *run) execute(ctx workflow.Context) (*RunResult, error) {
 		switch {
 		case left == 0:
 			return r.finish(ctx)
-		case r.fits(ctx, r.nextBytes):
+		case r.fits(ctx, r.nextBytes+r.unreached):
 			return nil, r.continueAsNew(ctx)
 		}
 		r.nextTask(ctx)

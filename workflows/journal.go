@@ -3,6 +3,7 @@ package workflows
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -11,9 +12,10 @@ func (r *run) expectJournal() {
 	for _, e := range r.in.Open {
 		r.early[e.ID] = nil
 	}
-	//workflowcheck:ignore the largest of all
-	for _, e := range r.in.Journal {
+	//workflowcheck:ignore the largest of all, and a sum
+	for path, e := range r.in.Journal {
 		r.order = max(r.order, e.Order)
+		r.unreached += e.bytes(path)
 	}
 	next := r.in
 	next.Journal, next.Open = nil, nil
@@ -76,14 +78,43 @@ func (r *run) note(path string, e JournalEntry) {
 		r.order++
 		e.Order = r.order
 	}
+	if was, ok := r.in.Journal[path]; ok && !r.reached(path) {
+		r.unreached -= was.bytes(path)
+	}
 	r.journal[path] = e
-	r.nextBytes += len(path) + len(e.ArgumentsDigest) + len(e.Result) + entryBytes
+	r.nextBytes += e.bytes(path)
+}
+
+// reached says whether this execution has an entry of its own at a path.
+func (r *run) reached(path string) bool {
+	_, ok := r.journal[path]
+	return ok
+}
+
+// bytes is what an entry takes in the input of an execution.
+func (e JournalEntry) bytes(path string) int {
+	n := len(path) + len(e.ArgumentsDigest) + len(e.Result) + entryBytes
 	if e.Error != nil {
-		r.nextBytes += PayloadSize(e.Error.Message)
+		n += PayloadSize(e.Error.Message)
 	}
 	if u := e.Unsettled; u != nil {
-		r.nextBytes += PayloadSize(u.Error.Message) + PayloadSize(u.Call.Arguments) + entryBytes
+		n += PayloadSize(u.Error.Message) + PayloadSize(u.Call.Arguments) + entryBytes
 	}
+	return n
+}
+
+// wholeJournal is what this execution has recorded, and what those before it
+// have that it has not come to: items of a forEach that has failed, or steps
+// that a repair has kept and that wait for others.
+func (r *run) wholeJournal() map[string]JournalEntry {
+	whole := maps.Clone(r.journal)
+	//workflowcheck:ignore a map again
+	for path, e := range r.in.Journal {
+		if !r.reached(path) {
+			whole[path] = e
+		}
+	}
+	return whole
 }
 
 // leaves keeps that a call is on its way after which nothing may be known.

@@ -35,17 +35,11 @@ type Record struct {
 }
 
 func (r *run) tellJournal() (Record, error) {
-	told := Record{Input: r.in, Journal: maps.Clone(r.journal), Unsettled: r.unsettled, Undone: map[string]int{}, Asked: map[string]int{}}
+	told := Record{Input: r.in, Journal: r.wholeJournal(), Unsettled: r.unsettled, Undone: map[string]int{}, Asked: map[string]int{}}
 	told.Input.Journal, told.Input.Open = nil, nil
 	if before := r.in.Repair; before != nil {
 		maps.Copy(told.Undone, before.Undone)
 		maps.Copy(told.Asked, before.Asked)
-	}
-	//workflowcheck:ignore a map again
-	for path, e := range r.in.Journal { // what this execution has not come to yet
-		if _, reached := told.Journal[path]; !reached {
-			told.Journal[path] = e
-		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(r.undone)) {
 		told.Undone[path] += r.undone[path]

@@ -116,7 +116,7 @@ func (r *run) unfinished() string {
 // the rest starts nothing more, so it ends in this one.
 func (r *run) draining(ctx workflow.Context) bool {
 	return r.failure == nil && !r.skipping &&
-		workflow.GetInfo(ctx).GetContinueAsNewSuggested() && r.nextBytes < MaxResultSize
+		workflow.GetInfo(ctx).GetContinueAsNewSuggested() && r.nextBytes+r.unreached < MaxResultSize
 }
 
 // drained says that a draining run has nothing under way but people, none of
@@ -140,7 +140,7 @@ func (r *run) continueAsNew(ctx workflow.Context) error {
 	next := r.in
 	next.Continued = true
 	next.Started = r.started
-	next.Journal = r.journal
+	next.Journal = r.wholeJournal()
 	next.Open = r.openElicitations()
 	return workflow.NewContinueAsNewError(ctx, WorkflowType, next)
 }
