@@ -26,6 +26,44 @@ func (r *run) canUndo(n *definitions.Node, at place, out outcome) {
 	}
 }
 
+// canUndoItems remembers the completed items of a forEach that had failed in an
+// execution before this one, where they have a compensation. Older executions
+// have forgotten them.
+func (r *run) canUndoItems(ctx workflow.Context, n *definitions.Node, at place) {
+	switch {
+	case n.Inner == nil:
+		r.canUndoBefore(n, at)
+		return
+	case !canBeUndone(n) || workflow.GetVersion(ctx, "items-are-undone", workflow.DefaultVersion, 1) < 1:
+		return
+	}
+	items, err := n.Collection(r.scopeAt(ctx, at))
+	if err != nil {
+		return // it had none
+	}
+	l := &loop{run: r, node: n, at: at, items: items}
+	for i := range items {
+		_, inner := l.place(i)
+		r.canUndoItems(ctx, n.Inner, inner)
+	}
+}
+
+func canBeUndone(n *definitions.Node) bool {
+	return n.Step.Compensate != nil || n.Inner != nil && canBeUndone(n.Inner)
+}
+
+// canUndoBefore remembers a step that an execution before has completed.
+func (r *run) canUndoBefore(n *definitions.Node, at place) {
+	e := r.in.Journal[at.path]
+	var result ToolResult
+	if n.Step.Compensate == nil || e.Error != nil || e.Result == nil || json.Unmarshal(e.Result, &result) != nil {
+		return
+	}
+	if output, err := definitions.DecodeValue(result.Output); err == nil {
+		r.undo = append(r.undo, undoable{node: n, at: at, output: output, order: e.Order})
+	}
+}
+
 // compensate undoes the completed steps of a failed run, the last first. It
 // outlives the cancellation and the timeout of the run.
 func (r *run) compensate(ctx workflow.Context, f *Failure) {

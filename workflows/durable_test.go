@@ -235,3 +235,33 @@ func TestContinueAsNewHandsOn(t *testing.T) {
 		t.Errorf("of the forEach is known: %+v", e)
 	}
 }
+
+// Items that had completed before their forEach failed are undone when the run
+// fails in a later execution.
+func TestCompensationOfItemsAfterContinueAsNew(t *testing.T) {
+	t.Parallel()
+	const source = `{name: a, description: d, timeout: 900h, failureMode: continue, steps: [
+		{id: each, type: forEach, collection: '["good", "bad"]', maxParallel: 1, step: {tool: pay, arguments: {x: "{{.forEach.item}}"},
+		 compensate: {tool: unpay, arguments: {id: "{{.output.id}}", x: "{{.forEach.item}}"}}}},
+		{id: w, type: wait, for: 100h}]}`
+	pay := func(call workflows.ToolCall) (string, error) {
+		if call.StepPath == "each[1]" {
+			return failing(call)
+		}
+		return `{"id":7}`, nil
+	}
+	first := newBench(t, source, `{}`, map[string]toolFunc{"pay": pay})
+	began := first.env.Now()
+	first.suggest(time.Hour)
+	first.env.RegisterDelayedCallback(func() { first.env.SignalWorkflow("wake", nil) }, time.Hour)
+	second := newBench(t, source, `{}`, map[string]toolFunc{"pay": pay})
+	second.input = first.firstExecution()
+	second.env.SetStartTime(began.Add(time.Hour))
+	_, failure := second.run()
+	if failure == nil || len(failure.Compensated) != 1 || failure.Compensated[0] != "each[0]" {
+		t.Errorf("got %+v", failure)
+	}
+	if len(second.calls) != 1 || second.calls[0] != `unpay {"id":"7","x":"good"}` {
+		t.Errorf("calls: %v", second.calls)
+	}
+}

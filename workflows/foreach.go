@@ -94,19 +94,7 @@ func (l *loop) path(i int) string { return fmt.Sprintf("%s[%d]", l.at.path, i) }
 // item executes the inner step for one item. A failure ends the loop unless
 // the inner step or the loop continues.
 func (l *loop) item(ctx workflow.Context, i int, stop workflow.CancelFunc) {
-	at := place{path: l.path(i), forEach: maps.Clone(l.at.forEach)}
-	if at.forEach == nil {
-		at.forEach = map[string]any{}
-	}
-	at.forEach[l.itemVar()] = l.items[i].Value
-	at.forEach["index"] = int64(i)
-	if l.items[i].Named {
-		at.forEach["key"] = l.items[i].Key
-	}
-	inner := at
-	if l.node.Inner.Step.Type == definitions.ForEachStep {
-		inner.path += "/" + l.innerID()
-	}
+	at, inner := l.place(i)
 	out := l.run.attempt(ctx, l.node.Inner, inner)
 	if out.status == stepCompleted {
 		l.collect(ctx, i, at, out.output, stop)
@@ -116,6 +104,24 @@ func (l *loop) item(ctx workflow.Context, i int, stop workflow.CancelFunc) {
 	if out.status == stepFailed && !continues(l.node.Inner.Step) && !continues(l.node.Step) {
 		l.fail(stop, out.err)
 	}
+}
+
+// place is where an item is, and where the inner step is executed for it.
+func (l *loop) place(i int) (at, inner place) {
+	at = place{path: l.path(i), forEach: maps.Clone(l.at.forEach)}
+	if at.forEach == nil {
+		at.forEach = map[string]any{}
+	}
+	at.forEach[l.itemVar()] = l.items[i].Value
+	at.forEach["index"] = int64(i)
+	if l.items[i].Named {
+		at.forEach["key"] = l.items[i].Key
+	}
+	inner = at
+	if l.node.Inner.Step.Type == definitions.ForEachStep {
+		inner.path += "/" + l.innerID()
+	}
+	return at, inner
 }
 
 // collect keeps what the definition wants of a completed item.

@@ -104,6 +104,7 @@ func (r *run) attempt(ctx workflow.Context, n *definitions.Node, at place) outco
 	var out outcome
 	if was, ok := r.continued(at.path); ok && was.Error != nil {
 		failure := *was.Error
+		r.canUndoItems(ctx, n, at)
 		out = r.failedStep(ctx, n, at, &failure)
 	} else {
 		out = r.work(ctx, n, at)
