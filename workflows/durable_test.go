@@ -265,3 +265,24 @@ func TestCompensationOfItemsAfterContinueAsNew(t *testing.T) {
 		t.Errorf("calls: %v", second.calls)
 	}
 }
+
+// A call that was under way when its forEach failed stays one of unknown
+// outcome when the run continues as new.
+func TestStoppedCallAfterContinueAsNew(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `{name: a, description: d, timeout: 900h, failureMode: best_effort, steps: [
+		{id: each, type: forEach, collection: '["slow", "bad"]', step: {tool: pay, timeout: 10h, arguments: {x: "{{.forEach.item}}"},
+		 onError: {action: retry, retryCount: 1, retryDelay: 1h}}},
+		{id: w, type: wait, for: 100h}]}`, `{}`, map[string]toolFunc{"pay": func(call workflows.ToolCall) (string, error) {
+		if call.StepPath == "each[1]" {
+			return "", toolError(call, 1, 0, "no")
+		}
+		return "", toolError(call, 1, 1, "not yet") // and is stopped before it is called again
+	}})
+	b.suggest(5 * time.Hour)
+	b.env.RegisterDelayedCallback(func() { b.env.SignalWorkflow("wake", nil) }, 5*time.Hour)
+	in := b.firstExecution()
+	if e := in.Journal["each[0]"]; e.Unsettled == nil {
+		t.Errorf("of the call that was stopped is known: %+v", e)
+	}
+}

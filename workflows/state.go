@@ -141,6 +141,12 @@ func (r *run) continueAsNew(ctx workflow.Context) error {
 	next.Continued = true
 	next.Started = r.started
 	next.Journal = r.wholeJournal()
+	//workflowcheck:ignore a map again
+	for path, u := range r.unsettled { // calls that were stopped with their forEach
+		if _, known := next.Journal[path]; !known {
+			next.Journal[path] = JournalEntry{Unsettled: &u}
+		}
+	}
 	next.Open = r.openElicitations()
 	return workflow.NewContinueAsNewError(ctx, WorkflowType, next)
 }
