@@ -139,17 +139,7 @@ func (r record) key() Key { return Key{Principal: r.Principal, Backend: r.Backen
 
 // opened is a record as a grant.
 func (f *Files) opened(key Key, r record) Grant {
-	g := Grant{Expires: r.Expires, Wanted: r.Wanted}
-	if len(r.Sealed) == 0 || g.expired(time.Now()) {
-		return Grant{Wanted: r.Wanted}
-	}
-	secret, err := f.keys.open(key, r.KeyID, r.Sealed)
-	if err != nil {
-		f.log.Warn("a credential in the store cannot be opened and is asked for anew", "backend", key.Backend, "error", err)
-		return Grant{Wanted: r.Wanted}
-	}
-	g.Secret = secret
-	return g
+	return f.keys.grant(f.log, key, r.KeyID, r.Sealed, Grant{Expires: r.Expires, Wanted: r.Wanted})
 }
 
 const recordSuffix = ".json"

@@ -146,16 +146,7 @@ func (p *Postgres) grant(key Key, r row) Grant {
 	if r.expires != nil {
 		g.Expires = r.expires.UTC()
 	}
-	if len(r.sealed) == 0 || g.expired(time.Now()) {
-		return Grant{Wanted: r.wanted}
-	}
-	secret, err := p.keys.open(key, r.keyID, r.sealed)
-	if err != nil {
-		p.log.Warn("a credential in the store cannot be opened and is asked for anew", "backend", key.Backend, "error", err)
-		return Grant{Wanted: r.wanted}
-	}
-	g.Secret = secret
-	return g
+	return p.keys.grant(p.log, key, r.keyID, r.sealed, g)
 }
 
 // Get implements Grants.

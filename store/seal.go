@@ -9,6 +9,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
+	"time"
 )
 
 // Keys seal secrets. They are derived from the keys with which the service
@@ -82,6 +84,21 @@ func (k *Keys) open(key Key, keyID string, sealed []byte) ([]byte, error) {
 		return s.aead.Open(nil, sealed[:n], sealed[n:], key.bound())
 	}
 	return nil, errSealed
+}
+
+// grant puts the secret that was sealed for a key into a grant which has all the
+// rest. One that has expired, or that no key opens, is none.
+func (k *Keys) grant(log *slog.Logger, key Key, keyID string, sealed []byte, g Grant) Grant {
+	if len(sealed) == 0 || g.expired(time.Now()) {
+		return Grant{Wanted: g.Wanted}
+	}
+	secret, err := k.open(key, keyID, sealed)
+	if err != nil {
+		log.Warn("a credential in the store cannot be opened and is asked for anew", "backend", key.Backend, "error", err)
+		return Grant{Wanted: g.Wanted}
+	}
+	g.Secret = secret
+	return g
 }
 
 // bound is what a sealed secret is bound to.

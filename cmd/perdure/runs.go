@@ -352,22 +352,50 @@ func userName() string {
 	return "perdure"
 }
 
-type runsCancelCommand struct {
+// endFlags say which run is ended, and why.
+type endFlags struct {
 	temporalFlags `embed:""`
 
 	ID     string `arg:"" help:"Run, or enough of its ID to be the only one."`
 	Reason string `help:"Why, for the record."`
+}
+
+// end ends a run by one of the ways in which that can be done; done is the
+// member of the JSON that says so, told what a person reads.
+func (k endFlags) end(ctx context.Context, c *console, by func(*runs.Client, context.Context, runs.RunID, string) error, done, told string) error {
+	rc, hangUp, err := k.runsClient(ctx)
+	if err != nil {
+		return err
+	}
+	defer hangUp()
+	id, err := findRun(ctx, rc, k.ID, runs.Filter{})
+	if err != nil {
+		return err
+	}
+	if err := by(rc, ctx, id, k.Reason); err != nil {
+		return err
+	}
+	if k.Output == "json" {
+		return c.printJSON(map[string]any{"runId": id, done: true})
+	}
+	_, err = fmt.Fprintf(c.out, "%s: %s\n", id, told)
+	return err
+}
+
+type runsCancelCommand struct {
+	endFlags `embed:""`
 }
 
 func (runsCancelCommand) Help() string {
 	return "Example:\n\n    perdure runs cancel prepare_review/k3v9a2m4qx --reason 'wrong branch'"
 }
 
-type runsTerminateCommand struct {
-	temporalFlags `embed:""`
+func (k runsCancelCommand) Run(ctx context.Context, c *console) error {
+	return k.end(ctx, c, (*runs.Client).Cancel, "cancelled", "asked to cancel")
+}
 
-	ID     string `arg:"" help:"Run, or enough of its ID to be the only one."`
-	Reason string `help:"Why, for the record."`
+type runsTerminateCommand struct {
+	endFlags `embed:""`
 }
 
 func (runsTerminateCommand) Help() string {
@@ -378,41 +406,5 @@ it has completed is not undone. perdure runs retry can let it go on. Example:
 }
 
 func (k runsTerminateCommand) Run(ctx context.Context, c *console) error {
-	rc, done, err := k.runsClient(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	id, err := findRun(ctx, rc, k.ID, runs.Filter{})
-	if err != nil {
-		return err
-	}
-	if err := rc.Terminate(ctx, id, k.Reason); err != nil {
-		return err
-	}
-	if k.Output == "json" {
-		return c.printJSON(map[string]any{"runId": id, "terminated": true})
-	}
-	_, err = fmt.Fprintf(c.out, "%s: terminated\n", id)
-	return err
-}
-
-func (k runsCancelCommand) Run(ctx context.Context, c *console) error {
-	rc, done, err := k.runsClient(ctx)
-	if err != nil {
-		return err
-	}
-	defer done()
-	id, err := findRun(ctx, rc, k.ID, runs.Filter{})
-	if err != nil {
-		return err
-	}
-	if err := rc.Cancel(ctx, id, k.Reason); err != nil {
-		return err
-	}
-	if k.Output == "json" {
-		return c.printJSON(map[string]any{"runId": id, "cancelled": true})
-	}
-	_, err = fmt.Fprintf(c.out, "%s: asked to cancel\n", id)
-	return err
+	return k.end(ctx, c, (*runs.Client).Terminate, "terminated", "terminated")
 }
