@@ -189,7 +189,8 @@ func (a *OIDC) challenge(code, description string) string {
 		"resource_metadata", a.metadata, "scope", strings.Join(a.opts.Scopes, " "))
 }
 
-// textsAt is the list at a path of claims; none where there is none.
+// textsAt is the list at a path of claims, or the one text that is there; none
+// where there is nothing.
 func textsAt(token *oidc.IDToken, path string) []string {
 	var all map[string]json.RawMessage
 	if token.Claims(&all) != nil {
@@ -204,6 +205,10 @@ func textsAt(token *oidc.IDToken, path string) []string {
 		if json.Unmarshal(raw, &all) != nil {
 			return nil
 		}
+	}
+	var one string
+	if json.Unmarshal(raw, &one) == nil && one != "" {
+		return []string{one} // the name of a group may have spaces
 	}
 	var list texts
 	if json.Unmarshal(raw, &list) != nil {

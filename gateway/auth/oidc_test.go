@@ -82,6 +82,7 @@ func TestOIDC(t *testing.T) {
 	}{
 		"groups":             {"", authtest.Claims{"groups": []string{"dev", "ops"}, "client_id": "inspector"}, []string{"dev", "ops"}, "inspector", nil},
 		"one group":          {"", authtest.Claims{"groups": "dev"}, []string{"dev"}, "", nil},
+		"one group of words": {"", authtest.Claims{"groups": "Domain Admins"}, []string{"Domain Admins"}, "", nil},
 		"no groups":          {"", authtest.Claims{"azp": "web"}, nil, "web", nil},
 		"groups by path":     {"realm_access.roles", authtest.Claims{"realm_access": map[string]any{"roles": []any{"admin", 7}}}, []string{"admin"}, "", nil},
 		"groups by URL":      {"https://x.example/groups", authtest.Claims{"https://x.example/groups": []string{"dev"}}, []string{"dev"}, "", nil},
