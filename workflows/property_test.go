@@ -20,8 +20,8 @@ import (
 )
 
 var (
-	caseCount = flag.Int("cases", 300, "random definitions that TestRandomDefinitions runs")
-	caseSeed  = flag.Uint64("case", 0, "seed of the only case that TestRandomDefinitions runs; 0 = all")
+	caseCount = flag.Int("cases", 300, "random definitions that TestRandomDefinitions and TestRetryOfRandomRuns run")
+	caseSeed  = flag.Uint64("case", 0, "seed of the only case that they run; 0 = all")
 )
 
 // Random definitions, with random tools and people, come to what a sequential
@@ -32,6 +32,18 @@ var (
 // happens in the very moment in which the run fails, may go either way.
 func TestRandomDefinitions(t *testing.T) {
 	t.Parallel()
+	forRandomCases(t, func(t *testing.T, c *testCase) {
+		want := c.reference()
+		got := c.run(t, want)
+		for _, problem := range slices.Concat(want.compare(c, got), c.comparePlan(c.plan(t), got)) {
+			t.Error(problem)
+		}
+	})
+}
+
+// forRandomCases runs a test with as many cases as -cases says, or with that of
+// -case, and says of one that fails how to repeat it.
+func forRandomCases(t *testing.T, test func(*testing.T, *testCase)) {
 	first, last := uint64(1), uint64(*caseCount)
 	if *caseSeed > 0 {
 		first, last = *caseSeed, *caseSeed
@@ -40,14 +52,12 @@ func TestRandomDefinitions(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			c := randomCase(seed)
-			want := c.reference()
-			got := c.run(t, want)
-			for _, problem := range slices.Concat(want.compare(c, got), c.comparePlan(c.plan(t), got)) {
-				t.Error(problem)
-			}
-			if t.Failed() {
-				t.Logf("repeat it with: go test ./workflows -run TestRandomDefinitions -case %d\n%s", seed, c.def.Source())
-			}
+			defer func() {
+				if t.Failed() {
+					t.Logf("repeat it with: go test ./workflows -run %s -case %d\n%s", strings.TrimSuffix(t.Name(), "/"+fmt.Sprint(seed)), seed, c.def.Source())
+				}
+			}()
+			test(t, c)
 		})
 	}
 }

@@ -2,7 +2,6 @@ package workflows_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -20,39 +19,28 @@ import (
 // succeeded, and was not undone, is made again.
 func TestRetryOfRandomRuns(t *testing.T) {
 	t.Parallel()
-	first, last := uint64(1), uint64(*caseCount)
-	if *caseSeed > 0 {
-		first, last = *caseSeed, *caseSeed
-	}
-	for seed := first; seed <= last; seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			c := randomCase(seed)
-			before := c.run(t, c.reference())
-			if before.failure == nil {
-				return
+	forRandomCases(t, func(t *testing.T, c *testCase) {
+		before := c.run(t, c.reference())
+		if before.failure == nil {
+			return
+		}
+		repaired, record := c.repair(t, before)
+		want := repaired.reference()
+		after := repaired.run(t, want)
+		if after.failure != nil {
+			t.Errorf("failed again: %+v", after.failure.Error)
+		}
+		for _, call := range after.calls {
+			path, _, _ := strings.Cut(call, " ")
+			n, _ := mustCompile(t, c.def).At(path)
+			if before.done[path] && record.Undone[path] == 0 && n.Step.Tool == "write" {
+				t.Errorf("was executed a second time: %s", call)
 			}
-			repaired, record := c.repair(t, before)
-			want := repaired.reference()
-			after := repaired.run(t, want)
-			if after.failure != nil {
-				t.Errorf("failed again: %+v", after.failure.Error)
-			}
-			for _, call := range after.calls {
-				path, _, _ := strings.Cut(call, " ")
-				n, _ := mustCompile(t, c.def).At(path)
-				if before.done[path] && record.Undone[path] == 0 && n.Step.Tool == "write" {
-					t.Errorf("was executed a second time: %s", call)
-				}
-			}
-			if diff := cmp.Diff(want.output(repaired), after.output); diff != "" && !repaired.skipsRest(want) {
-				t.Errorf("output: %s", diff)
-			}
-			if t.Failed() {
-				t.Logf("repeat it with: go test ./workflows -run TestRetryOfRandomRuns -case %d\n%s", seed, c.def.Source())
-			}
-		})
-	}
+		}
+		if diff := cmp.Diff(want.output(repaired), after.output); diff != "" && !repaired.skipsRest(want) {
+			t.Errorf("output: %s", diff)
+		}
+	})
 }
 
 func mustCompile(t *testing.T, d *definitions.Definition) *definitions.Program {

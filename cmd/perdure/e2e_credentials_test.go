@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -262,21 +261,8 @@ func TestCredentialsOfALongRun(t *testing.T) {
 // readiness is what is told of how the server is.
 func (d *devProcess) readiness(t *testing.T, token string) string {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+d.address+"/readyz?verbose", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+token)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	_, _, body := ask(t, "http://"+d.address+"/readyz?verbose", http.MethodGet, token)
+	return body
 }
 
 // What a gateway gets for a caller is used by a worker in another process,

@@ -165,28 +165,13 @@ func (c ruleCase) checkAbsence(t *testing.T, d *devProcess, s *server, tools []r
 	for from, text := range map[string]string{
 		"perdure definitions": d.run(t, "definitions"),
 		"the log":             d.output.String(),
-		"/readyz?verbose":     d.get(t, "/readyz?verbose"),
+		"/readyz?verbose":     d.readiness(t, ""),
 	} {
 		lines := strings.Split(text, "\n")
 		if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, c.name()) && strings.Contains(line, c.Absent) }) {
 			t.Errorf("%s: %s does not say that %s is missing because of %s:\n%s", c.Pos, from, c.name(), c.Absent, text)
 		}
 	}
-}
-
-// get reads a page beside the MCP endpoint.
-func (d *devProcess) get(t *testing.T, path string) string {
-	t.Helper()
-	response, err := http.Get("http://" + d.address + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 func (k ruleCall) check(t *testing.T, s *server, asked *questions, backend *exactBackend, tool string) {
