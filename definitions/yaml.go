@@ -273,9 +273,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 		d.errorf(n, path, "type", "%s must be a mapping, not %s", label(path), describeNode(n))
 		return
 	}
-	if pos := v.FieldByName("Pos"); pos.IsValid() && pos.Type() == positionType {
-		pos.Set(reflect.ValueOf(Position{d.file, n.Line, n.Column}))
-	}
+	d.place(n, v)
 	fields := d.fieldsOf(v.Type())
 	for _, p := range d.pairs(n, path) {
 		i := slices.IndexFunc(fields, func(f structField) bool { return f.name == p.key })
@@ -284,6 +282,13 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 			continue
 		}
 		d.member(p, v.FieldByIndex(fields[i].index), join(path, p.key))
+	}
+}
+
+// place sets the field Pos of a struct, if it has one.
+func (d *decoder) place(n *yaml.Node, v reflect.Value) {
+	if pos := v.FieldByName("Pos"); pos.IsValid() && pos.Type() == positionType {
+		pos.Set(reflect.ValueOf(Position{d.file, n.Line, n.Column}))
 	}
 }
 
@@ -334,8 +339,12 @@ func (d *decoder) sequence(n *yaml.Node, v reflect.Value, path string) {
 }
 
 // present complains of an element that is null where a struct is wanted, and
-// puts an empty one there: no list or map of structs holds nil.
+// puts an empty one there: no list or map of structs holds nil. One that may be
+// empty has its place all the same.
 func (d *decoder) present(n *yaml.Node, elem reflect.Value, path string) {
+	if elem.Kind() == reflect.Struct && isNull(n) {
+		d.place(n, elem)
+	}
 	if elem.Kind() != reflect.Pointer || !elem.IsNil() {
 		return
 	}
