@@ -21,7 +21,9 @@ type locked struct {
 }
 
 func (l *locked) call(call workflows.ToolCall) (string, error) {
+	l.mu.Lock()
 	l.keys = append(l.keys, call.IdempotencyKey)
+	l.mu.Unlock()
 	if l.env.Now().Sub(l.began) < l.from {
 		return "", needed(call, 1)
 	}
