@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,8 +19,9 @@ import (
 
 // losing loses the answers of the first calls, as often as it is told.
 func losing(times int) toolFunc {
+	var lost atomic.Int64 // items are called side by side
 	return func(call workflows.ToolCall) (string, error) {
-		if times--; times >= 0 {
+		if lost.Add(1) <= int64(times) {
 			e, repeat := workflows.Attempt{Call: call, Number: 1}.Lost("the connection broke")
 			return "", workflows.Report(e, repeat)
 		}
