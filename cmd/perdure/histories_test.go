@@ -16,14 +16,12 @@ import (
 	"go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
-	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/devserver"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -126,16 +124,7 @@ func TestRecordHistories(t *testing.T) {
 		t.Skip("records new histories only with -record")
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	server, err := devserver.Start(t.Context(), devserver.Options{Dir: t.TempDir(), Logger: quiet, SearchAttributes: runs.SearchAttributes()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Stop()
-	c, err := client.Dial(client.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(quiet)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := startTemporal(t, quiet)
 	w := worker.New(c, workflows.TaskQueue, worker.Options{})
 	workflows.Register(w)
 	activities.Register(w, activities.New(fakeBackend{}, quiet))

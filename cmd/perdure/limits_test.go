@@ -37,20 +37,27 @@ func (sizedBackend) Call(_ context.Context, call backends.Call) (*backends.Resul
 	return &backends.Result{Structured: json.RawMessage(`{"v":"` + text + `"}`)}, nil
 }
 
-// Runs at the limits of Temporal, which it does not tell of but by terminating
-// or blocking them, go on or fail with an error that names the limit.
-func TestLimits(t *testing.T) {
-	quiet := slog.New(slog.DiscardHandler)
-	server, err := devserver.Start(t.Context(), devserver.Options{Dir: t.TempDir(), Logger: quiet, SearchAttributes: runs.SearchAttributes()})
+// startTemporal starts a Temporal in the test's own process, which takes runs.
+func startTemporal(t *testing.T, log *slog.Logger) client.Client {
+	t.Helper()
+	server, err := devserver.Start(t.Context(), devserver.Options{Dir: t.TempDir(), Logger: log, SearchAttributes: runs.SearchAttributes()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Stop() })
-	c, err := client.Dial(client.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(quiet)})
+	c, err := client.Dial(client.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(log)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
+	return c
+}
+
+// Runs at the limits of Temporal, which it does not tell of but by terminating
+// or blocking them, go on or fail with an error that names the limit.
+func TestLimits(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	c := startTemporal(t, quiet)
 	w := worker.New(c, workflows.TaskQueue, worker.Options{})
 	workflows.Register(w)
 	activities.Register(w, activities.New(sizedBackend{}, quiet))

@@ -17,13 +17,11 @@ import (
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
-	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/devserver"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -56,16 +54,7 @@ func (b *notingBackend) made() []string {
 func TestReset(t *testing.T) {
 	t.Parallel()
 	quiet := slog.New(slog.DiscardHandler)
-	server, err := devserver.Start(t.Context(), devserver.Options{Dir: t.TempDir(), Logger: quiet, SearchAttributes: runs.SearchAttributes()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Stop() })
-	c, err := client.Dial(client.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(quiet)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
+	c := startTemporal(t, quiet)
 	door := runs.New(runs.Config{Client: c, Logger: quiet})
 	backend := &notingBackend{}
 	w := worker.New(c, workflows.TaskQueue, worker.Options{})
