@@ -42,31 +42,45 @@ func enumerate(words []string) string {
 	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
+// A typedField is a field that only steps of some types have.
+type typedField struct {
+	name  string
+	types []StepType
+	set   func(*Step) bool
+}
+
+func (f typedField) of(typ StepType) bool { return slices.Contains(f.types, typ) }
+
+// owners names the types for a message.
+func (f typedField) owners() string {
+	names := make([]string, len(f.types))
+	for i, typ := range f.types {
+		names[i] = string(typ)
+	}
+	return strings.Join(names, " or ")
+}
+
 // fieldsOfType says which fields belong to which types of steps, apart from
 // those that all steps have.
-var fieldsOfType = []struct {
-	name string
-	typ  StepType
-	set  func(*Step) bool
-}{
-	{"tool", ToolStep, func(s *Step) bool { return s.Tool != "" }},
-	{"arguments", ToolStep, func(s *Step) bool { return s.Arguments != nil }},
-	{"onUnknown", ToolStep, func(s *Step) bool { return s.OnUnknown != "" }},
-	{"probe", ToolStep, func(s *Step) bool { return s.Probe != nil }},
-	{"compensate", ToolStep, func(s *Step) bool { return s.Compensate != nil }},
-	{"message", ElicitationStep, func(s *Step) bool { return s.Message != "" }},
-	{"schema", ElicitationStep, func(s *Step) bool { return s.Schema != nil }},
-	{"mode", ElicitationStep, func(s *Step) bool { return s.Mode != "" }},
-	{"onDecline", ElicitationStep, func(s *Step) bool { return s.OnDecline != nil }},
-	{"onCancel", ElicitationStep, func(s *Step) bool { return s.OnCancel != nil }},
-	{"collection", ForEachStep, func(s *Step) bool { return s.Collection != "" }},
-	{"itemVar", ForEachStep, func(s *Step) bool { return s.ItemVar != "" }},
-	{"maxParallel", ForEachStep, func(s *Step) bool { return s.MaxParallel != 0 }},
-	{"maxIterations", ForEachStep, func(s *Step) bool { return s.MaxIterations != 0 }},
-	{"step", ForEachStep, func(s *Step) bool { return s.Step != nil }},
-	{"collect", ForEachStep, func(s *Step) bool { return s.Collect != "" }},
-	{"for", WaitStep, func(s *Step) bool { return s.For != "" }},
-	{"until", WaitStep, func(s *Step) bool { return s.Until != "" }},
+var fieldsOfType = []typedField{
+	{"tool", []StepType{ToolStep}, func(s *Step) bool { return s.Tool != "" }},
+	{"arguments", []StepType{ToolStep}, func(s *Step) bool { return s.Arguments != nil }},
+	{"onUnknown", []StepType{ToolStep}, func(s *Step) bool { return s.OnUnknown != "" }},
+	{"probe", []StepType{ToolStep}, func(s *Step) bool { return s.Probe != nil }},
+	{"compensate", []StepType{ToolStep}, func(s *Step) bool { return s.Compensate != nil }},
+	{"message", []StepType{ElicitationStep}, func(s *Step) bool { return s.Message != "" }},
+	{"schema", []StepType{ElicitationStep}, func(s *Step) bool { return s.Schema != nil }},
+	{"mode", []StepType{ElicitationStep}, func(s *Step) bool { return s.Mode != "" }},
+	{"onDecline", []StepType{ElicitationStep}, func(s *Step) bool { return s.OnDecline != nil }},
+	{"onCancel", []StepType{ElicitationStep}, func(s *Step) bool { return s.OnCancel != nil }},
+	{"collection", []StepType{ForEachStep}, func(s *Step) bool { return s.Collection != "" }},
+	{"itemVar", []StepType{ForEachStep}, func(s *Step) bool { return s.ItemVar != "" }},
+	{"maxParallel", []StepType{ForEachStep}, func(s *Step) bool { return s.MaxParallel != 0 }},
+	{"maxIterations", []StepType{ForEachStep}, func(s *Step) bool { return s.MaxIterations != 0 }},
+	{"step", []StepType{ForEachStep}, func(s *Step) bool { return s.Step != nil }},
+	{"collect", []StepType{ForEachStep}, func(s *Step) bool { return s.Collect != "" }},
+	{"for", []StepType{WaitStep}, func(s *Step) bool { return s.For != "" }},
+	{"until", []StepType{WaitStep}, func(s *Step) bool { return s.Until != "" }},
 }
 
 func (c *checker) misplacedFields(n node) {
@@ -78,9 +92,9 @@ func (c *checker) misplacedFields(n node) {
 		typ = ToolStep
 	}
 	for _, f := range fieldsOfType {
-		if f.typ != typ && f.set(n.step) {
+		if !f.of(typ) && f.set(n.step) {
 			c.stepErrorf(n, f.name, "misplaced", "%s belongs to a step of type %s, and this one is of type %s%s",
-				f.name, f.typ, typ, map[bool]string{true: " since it has no type"}[n.step.Type == ""])
+				f.name, f.owners(), typ, map[bool]string{true: " since it has no type"}[n.step.Type == ""])
 		}
 	}
 }
@@ -89,8 +103,8 @@ func (c *checker) misplacedFields(n node) {
 // not one of a tool step, "" without.
 func (n node) likelyType() StepType {
 	for _, f := range fieldsOfType {
-		if f.typ != ToolStep && f.set(n.step) {
-			return f.typ
+		if !f.of(ToolStep) && f.set(n.step) {
+			return f.types[0]
 		}
 	}
 	return ""

@@ -138,7 +138,7 @@ func stepConditions() []any {
 func foreignKeys(typ StepType) facts {
 	keys := facts{}
 	for _, f := range fieldsOfType {
-		if f.typ != typ {
+		if !f.of(typ) {
 			keys[f.name] = false
 		}
 	}
