@@ -1,0 +1,91 @@
+package definitions
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+// A Reference names a definition and which of its versions will do.
+type Reference struct {
+	Name string
+	// Version is an exact version such as 1.2.0, or a constraint such as 1, 1.2,
+	// ^1.0, ~1.2 or >=1.1 <2. Only a constraint that names a pre-release takes
+	// pre-releases. "" = the latest version that is not a pre-release.
+	Version string
+}
+
+// maxConstraint is how long a constraint may be, in bytes.
+const maxConstraint = 100
+
+// ParseReference reads a reference as it is written: NAME, or NAME@VERSION.
+func ParseReference(text string) (Reference, error) {
+	name, version, versioned := strings.Cut(text, "@")
+	r := Reference{name, strings.TrimSpace(version)}
+	switch {
+	case !namePattern.MatchString(name):
+		return r, fmt.Errorf("%s names no composite tool: write NAME, or NAME@VERSION such as deploy@^1.2", excerpt(text))
+	case versioned && r.Version == "":
+		return r, fmt.Errorf("%s lacks the version after the @; without an @ it is the latest one", excerpt(text))
+	}
+	return r, r.Check()
+}
+
+// Check says what is wrong with the version of a reference.
+func (r Reference) Check() error {
+	if r.Version == "" {
+		return nil
+	}
+	if _, err := r.constraint(); err != nil || len(r.Version) > maxConstraint {
+		return fmt.Errorf("%s is no version and no constraint of versions, such as 1.2.0, 1 or ^1.2", excerpt(r.Version))
+	}
+	return nil
+}
+
+// String writes a reference so that ParseReference reads it.
+func (r Reference) String() string {
+	if r.Version == "" {
+		return r.Name
+	}
+	return r.Name + "@" + r.Version
+}
+
+// Exact reports whether the reference means one version and no other.
+func (r Reference) Exact() bool {
+	return versionPattern.MatchString(strings.TrimPrefix(r.Version, "v"))
+}
+
+// Matches reports whether a version will do. What is not a semantic version
+// never does.
+func (r Reference) Matches(version string) bool {
+	_, ok := r.Latest([]string{version})
+	return ok
+}
+
+// Latest gives the one of several versions that the reference means, which is
+// the highest that will do; false = none will.
+func (r Reference) Latest(versions []string) (string, bool) {
+	wanted, err := r.constraint()
+	if err != nil {
+		return "", false
+	}
+	var latest *semver.Version
+	for _, text := range versions {
+		v, err := semver.StrictNewVersion(text)
+		if err == nil && wanted.Check(v) && (latest == nil || v.GreaterThan(latest)) {
+			latest = v
+		}
+	}
+	if latest == nil {
+		return "", false
+	}
+	return latest.Original(), true
+}
+
+func (r Reference) constraint() (*semver.Constraints, error) {
+	if r.Version == "" {
+		return semver.NewConstraint("*")
+	}
+	return semver.NewConstraint(r.Version)
+}
