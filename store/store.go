@@ -1,9 +1,10 @@
 // Package store keeps what must outlive a process, must not be in a history,
 // and belongs to no run: the credentials that callers have left for the
-// backends of their runs.
+// backends of their runs (Grants), and the definitions that were published
+// (Registry).
 //
-// There are two stores: PostgreSQL for replicas that share one, and Files for a
-// process by itself. Both keep secrets sealed.
+// There are two of each: in PostgreSQL for replicas that share one, and in files
+// for a process by itself. Secrets are kept sealed.
 package store
 
 import (

@@ -1,0 +1,208 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// RegistryFile keeps what was published in a file, for one process at a time.
+// The file is only ever added to: each line is one Edit, all of it.
+type RegistryFile struct {
+	mu       sync.Mutex
+	file     *os.File
+	size     int64 // of the lines that are whole
+	versions []kept
+	events   []Event
+	changed  chan struct{} // closed at the next edit
+}
+
+var _ Registry = (*RegistryFile)(nil)
+
+// A kept version, and the entry with which it changed last.
+type kept struct {
+	Version
+	changed int64
+}
+
+// A line of the file.
+type line struct {
+	At    time.Time  `json:"at"`
+	By    string     `json:"by"`
+	Edits []lineEdit `json:"edits"`
+}
+
+type lineEdit struct {
+	Action  Action  `json:"action"`
+	Version Version `json:"version"`
+	Note    string  `json:"note,omitempty"`
+}
+
+// OpenRegistryFile keeps what is published in a file, which is made if there is
+// none. Its directory must be there. A last line that is not whole, of a
+// machine that lost power, is left out; damage elsewhere is an error.
+func OpenRegistryFile(path string) (*RegistryFile, error) {
+	text, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("opening the registry: %w", err)
+	}
+	r := &RegistryFile{changed: make(chan struct{})}
+	whole := text[:bytes.LastIndexByte(text, '\n')+1]
+	lines := bufio.NewScanner(bytes.NewReader(whole))
+	lines.Buffer(nil, len(whole)+1)
+	for no := 1; lines.Scan(); no++ {
+		var l line
+		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
+			return nil, fmt.Errorf("opening the registry: line %d of %s is damaged: %w", no, path, err)
+		}
+		r.take(l)
+	}
+	if r.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, fmt.Errorf("opening the registry: %w", err)
+	}
+	r.size = int64(len(whole))
+	return r, syncDir(filepath.Dir(path))
+}
+
+// syncDir makes a new file of a directory last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("opening the registry: %w", err)
+	}
+	defer d.Close()
+	_ = d.Sync() // some file systems cannot
+	return nil
+}
+
+// Close ends the use of the file.
+func (r *RegistryFile) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_ = r.file.Close() // each line was synced
+}
+
+// take takes a line over.
+func (r *RegistryFile) take(l line) {
+	for _, e := range l.Edits {
+		v := e.Version
+		seq := int64(len(r.events)) + 1
+		if e.Action == Published {
+			v.By, v.At = l.By, l.At
+			r.versions = append(r.versions, kept{v, seq})
+		} else if i := r.find(v.Name, v.Version); i >= 0 {
+			r.versions[i].Deprecated, r.versions[i].changed = v.Deprecated, seq
+		}
+		r.events = append(r.events, Event{
+			Seq: seq, At: l.At, By: l.By, Action: e.Action, Name: v.Name, Version: v.Version, Digest: v.Digest, Note: e.Note,
+		})
+	}
+}
+
+func (r *RegistryFile) find(name, version string) int {
+	return slices.IndexFunc(r.versions, func(k kept) bool { return k.Name == name && k.Version.Version == version })
+}
+
+// Versions implements Registry.
+func (r *RegistryFile) Versions(_ context.Context, after int64) ([]Version, int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed, last := r.after(after)
+	return changed, last, nil
+}
+
+func (r *RegistryFile) after(seq int64) (changed []Version, last int64) {
+	for _, k := range r.versions {
+		if k.changed > seq {
+			changed = append(changed, k.Version)
+		}
+	}
+	slices.SortStableFunc(changed, func(a, b Version) int { return cmp.Compare(a.Name, b.Name) })
+	return changed, int64(len(r.events))
+}
+
+// Edit implements Registry.
+func (r *RegistryFile) Edit(_ context.Context, by string, after int64, f func([]Version, int64) ([]Edit, error)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	edits, err := f(r.after(after))
+	if err != nil || len(edits) == 0 {
+		return err
+	}
+	l := line{At: time.Now().UTC(), By: by}
+	for _, e := range edits {
+		at := r.find(e.Version.Name, e.Version.Version)
+		if e.Action == Published && at >= 0 {
+			return fmt.Errorf("writing to the registry: there is a version %s of %s", e.Version.Version, e.Version.Name)
+		}
+		if e.Action != Published && at < 0 {
+			return fmt.Errorf("writing to the registry: there is no version %s of %s", e.Version.Version, e.Version.Name)
+		}
+		l.Edits = append(l.Edits, lineEdit(e))
+	}
+	if err := r.write(l); err != nil {
+		return fmt.Errorf("writing to the registry: %w", err)
+	}
+	r.take(l)
+	close(r.changed)
+	r.changed = make(chan struct{})
+	return nil
+}
+
+// write puts a line on the disk; what is left of one that failed is written over.
+func (r *RegistryFile) write(l line) error {
+	text, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	text = append(text, '\n')
+	if err := r.file.Truncate(r.size); err != nil {
+		return err
+	}
+	if _, err := r.file.WriteAt(text, r.size); err != nil {
+		return err
+	}
+	if err := r.file.Sync(); err != nil {
+		return err
+	}
+	r.size += int64(len(text))
+	return nil
+}
+
+// History implements Registry.
+func (r *RegistryFile) History(_ context.Context, name string, limit int) ([]Event, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var events []Event
+	for _, e := range slices.Backward(r.events) {
+		if len(events) < limit && (name == "" || e.Name == name) {
+			events = append(events, e)
+		}
+	}
+	return events, nil
+}
+
+// Follow implements Registry.
+func (r *RegistryFile) Follow(ctx context.Context, f func()) {
+	for {
+		r.mu.Lock()
+		changed := r.changed
+		r.mu.Unlock()
+		f()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
