@@ -58,6 +58,22 @@ func serveUI(l net.Listener, frontend, namespace string) (*webUI, error) {
 	return u, nil
 }
 
+// ServeUI serves the Web UI of the Temporal at frontend, host:port, by itself
+// until the context ends.
+func ServeUI(ctx context.Context, listen, frontend, namespace string) error {
+	l, err := listenUI(listen)
+	if err != nil {
+		return err
+	}
+	u, err := serveUI(l, frontend, namespace)
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	u.close()
+	return nil
+}
+
 // close lets requests that are nearly done finish.
 func (u *webUI) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 250*time.Millisecond)

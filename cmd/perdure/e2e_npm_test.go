@@ -13,6 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/pgtest"
+	"github.com/perdure/perdure/topology"
 )
 
 // requireVar names what tests must not be skipped for the lack of, with commas.
@@ -133,7 +134,7 @@ func serveEverything(t *testing.T, servers string) string {
 	_, port, _ := net.SplitHostPort(address)
 	cmd := group(t.TempDir(), exec.Command("node", filepath.Join(servers, "server-everything/dist/index.js"), "streamableHttp"))
 	cmd.Env = append(cmd.Env, "PORT="+port)
-	output := &transcript{}
+	output := &topology.Transcript{}
 	cmd.Stdout, cmd.Stderr = output, output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,6 +21,8 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/pgtest"
+	"github.com/perdure/perdure/topology"
+	"github.com/perdure/perdure/topology/clients"
 )
 
 // The tests in e2e_*_test.go start the whole program as processes of its own
@@ -30,8 +30,8 @@ import (
 
 // The eras of the protocol that clients speak.
 const (
-	legacy = "2025-11-25" // sessions; the server asks
-	modern = "2026-07-28" // no sessions; the client repeats its request with the answer
+	legacy = clients.Legacy
+	modern = clients.Modern
 )
 
 // A process is perdure with a command that serves until it is ended.
@@ -42,9 +42,9 @@ type process struct {
 	args    []string
 	env     []string // besides that of the test
 
-	cmd    *exec.Cmd
-	output *transcript
-	ended  chan struct{} // closed when the process has ended; its state is in cmd
+	serving *topology.Process
+	output  *topology.Transcript // since the last start
+	ended   <-chan struct{}      // closed when the process has ended
 }
 
 // start starts the process, again if it has ended, and waits until it is ready.
@@ -57,58 +57,51 @@ func (p *process) start() {
 // launch starts the process, which may not be ready when it returns.
 func (p *process) launch() {
 	p.t.Helper()
-	p.output = &transcript{}
-	p.cmd = program(p.t, p.dir, p.args...)
-	p.cmd.Env = append(p.cmd.Env, p.env...)
-	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
-	if err := p.cmd.Start(); err != nil {
-		p.t.Fatal(err)
+	if p.serving == nil {
+		p.serving = topology.Service(p.address, append([]string{"perdure"}, p.args...)...)
+		p.serving.Name, p.serving.Dir, p.serving.Env = p.args[0], p.dir, slices.Concat(testEnvironment, p.env)
 	}
-	p.ended = make(chan struct{})
-	cmd, output, ended := p.cmd, p.output, p.ended
-	go func() {
-		_ = cmd.Wait() // its state says how
-		close(ended)
-	}()
-	p.t.Cleanup(func() {
-		if p.t.Failed() {
-			p.t.Logf("perdure %s\n%s", strings.Join(p.args, " "), output)
+	p.output = &topology.Transcript{}
+	p.serving.Log = p.output
+	serve(p.t, p.serving)
+	p.ended = p.serving.Ended()
+}
+
+// serve starts a process that ends with the test, whose output is shown if that
+// fails.
+func serve(t *testing.T, p *topology.Process) {
+	t.Helper()
+	output := p.Log
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.End()
+		if t.Failed() {
+			t.Logf("%s\n%s", strings.Join(p.Command, " "), output)
 		}
-		killGroup(cmd)
-		<-ended
 	})
 }
 
 // awaitReady waits until /readyz says so.
 func (p *process) awaitReady() {
 	p.t.Helper()
-	until(p.t, p.args[0]+" to be ready", func() bool {
-		select {
-		case <-p.ended:
-			p.t.Fatalf("%s ended with %s: %s", p.args[0], p.cmd.ProcessState, p.output)
-		default:
-		}
-		return ready(p.address)
-	})
+	if err := p.serving.AwaitReady(p.t.Context()); err != nil {
+		p.t.Fatalf("%v\n%s", err, p.output)
+	}
 }
 
 // ready says whether a server says that it takes calls.
 func ready(address string) bool {
-	response, err := http.Get("http://" + address + "/readyz")
-	if err != nil {
-		return false
-	}
-	response.Body.Close()
-	return response.StatusCode == http.StatusOK
+	return topology.Answers("http://" + address + "/readyz")(context.Background())
 }
 
 // kill is kill -9, of the process and of nothing that it has started.
 func (p *process) kill() {
 	p.t.Helper()
-	if err := p.cmd.Process.Kill(); err != nil {
+	if err := p.serving.Kill(); err != nil {
 		p.t.Fatal(err)
 	}
-	<-p.ended
 }
 
 // interrupt is Ctrl-C. It gives what the process printed, and fails the test
@@ -121,7 +114,7 @@ func (p *process) interrupt(within time.Duration) string {
 // stop sends a signal upon which the process must end well and soon.
 func (p *process) stop(signal os.Signal, within time.Duration) string {
 	p.t.Helper()
-	if err := p.cmd.Process.Signal(signal); err != nil {
+	if err := p.serving.Signal(signal); err != nil {
 		p.t.Fatal(err)
 	}
 	select {
@@ -129,7 +122,7 @@ func (p *process) stop(signal os.Signal, within time.Duration) string {
 	case <-time.After(within):
 		p.t.Fatalf("%s has not ended %s after %s: %s", p.args[0], within, signal, p.output)
 	}
-	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+	if code := p.serving.State().ExitCode(); code != 0 {
 		p.t.Errorf("%s ended with status %d after %s", p.args[0], code, signal)
 	}
 	return p.output.String()
@@ -339,11 +332,15 @@ func program(t *testing.T, dir string, args ...string) *exec.Cmd {
 	return group(dir, exec.Command("perdure", args...))
 }
 
+// testEnvironment is what programs under test have besides the environment of
+// the test.
+var testEnvironment = []string{"NO_COLOR=1", "PERDURE_URL=", "GIT_CONFIG_NOSYSTEM=1",
+	"GIT_AUTHOR_NAME=Ada Tester", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_AUTHOR_DATE=2026-01-02T03:04:05Z",
+	"GIT_COMMITTER_NAME=Ada Tester", "GIT_COMMITTER_EMAIL=ada@example.com", "GIT_COMMITTER_DATE=2026-01-02T03:04:05Z"}
+
 func group(dir string, cmd *exec.Cmd) *exec.Cmd {
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "NO_COLOR=1", "PERDURE_URL=", "GIT_CONFIG_NOSYSTEM=1",
-		"GIT_AUTHOR_NAME=Ada Tester", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_AUTHOR_DATE=2026-01-02T03:04:05Z",
-		"GIT_COMMITTER_NAME=Ada Tester", "GIT_COMMITTER_EMAIL=ada@example.com", "GIT_COMMITTER_DATE=2026-01-02T03:04:05Z")
+	cmd.Env = append(os.Environ(), testEnvironment...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = 10 * time.Second
 	return cmd
@@ -436,24 +433,6 @@ func newRepository(t *testing.T) string {
 		git("commit", "--quiet", "-m", "Add "+file)
 	}
 	return dir
-}
-
-// A transcript is what a process prints.
-type transcript struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *transcript) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *transcript) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }
 
 // names gives the tools that a client sees.

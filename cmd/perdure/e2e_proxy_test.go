@@ -1,29 +1,23 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
+
+	"github.com/perdure/perdure/topology"
 )
 
-// A balancer is a proxy that gives each request to the next replica, without
-// regard to whose it is. It passes over replicas that refuse the connection.
+// A balancer is a proxy before replicas that notes where requests went.
 type balancer struct {
-	web       *httptest.Server
-	transport *http.Transport // a connection for each request
+	*topology.Balancer
+	web *httptest.Server
 
-	mu       sync.Mutex
-	replicas []string // host:port
-	next     int
-	served   []*servedRequest
+	mu     sync.Mutex
+	served []servedRequest
 }
 
 // A servedRequest says where a request went.
@@ -33,13 +27,13 @@ type servedRequest struct {
 }
 
 func newBalancer(t *testing.T, replicas ...string) *balancer {
-	b := &balancer{replicas: replicas, transport: &http.Transport{DisableKeepAlives: true}}
-	b.web = httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "replica" },
-		Transport:     b,
-		FlushInterval: -1,
-		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
-	})
+	b := &balancer{Balancer: topology.NewBalancer(replicas...)}
+	b.Served = func(r *http.Request, body []byte, replica string) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.served = append(b.served, servedRequest{r.Method + " " + message(body), replica})
+	}
+	b.web = httptest.NewServer(b)
 	t.Cleanup(func() {
 		b.web.CloseClientConnections()
 		b.web.Close()
@@ -48,51 +42,6 @@ func newBalancer(t *testing.T, replicas ...string) *balancer {
 }
 
 func (b *balancer) url() string { return b.web.URL + endpoint }
-
-// RoundTrip gives the request to the next replica that takes it.
-func (b *balancer) RoundTrip(r *http.Request) (*http.Response, error) {
-	var body []byte
-	if r.Body != nil {
-		var err error
-		if body, err = io.ReadAll(r.Body); err != nil {
-			return nil, err
-		}
-	}
-	var response *http.Response
-	err := errors.New("no replicas")
-	for range b.replicas {
-		replica := b.take()
-		out := r.Clone(r.Context())
-		out.URL.Host, out.Host = replica, replica
-		out.Body = io.NopCloser(bytes.NewReader(body))
-		sent := b.note(servedRequest{r.Method + " " + message(body), replica})
-		if response, err = b.transport.RoundTrip(out); !errors.Is(err, syscall.ECONNREFUSED) {
-			return response, err
-		}
-		b.forget(sent)
-	}
-	return response, err
-}
-
-func (b *balancer) take() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.next++
-	return b.replicas[b.next%len(b.replicas)]
-}
-
-func (b *balancer) note(s servedRequest) *servedRequest {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.served = append(b.served, &s)
-	return &s
-}
-
-func (b *balancer) forget(s *servedRequest) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.served = slices.DeleteFunc(b.served, func(other *servedRequest) bool { return other == s })
-}
 
 // where lists the replicas that such requests went to, in order.
 func (b *balancer) where(what string) []string {

@@ -86,7 +86,7 @@ func (r *replicas) cancelledElsewhere(t *testing.T) {
 		ended := make(chan json.RawMessage, calls)
 		for id := 1; id <= calls; id++ {
 			go func() {
-				raw, err := c.request(t.Context(), id, "tools/call", fmt.Sprintf(
+				raw, err := c.Request(t.Context(), id, "tools/call", fmt.Sprintf(
 					`{"name":"review","arguments":{"key":%q},"_meta":{"perdure/idempotency-key":%q}}`, key, key))
 				if err != nil {
 					t.Error(err)
@@ -95,14 +95,12 @@ func (r *replicas) cancelledElsewhere(t *testing.T) {
 			}()
 			r.gates(t, key, 1)
 		}
-		elsewhere := *c
-		elsewhere.url = "http://" + r.gateways[1].address + endpoint
+		elsewhere := c.Session
+		elsewhere.URL = "http://" + r.gateways[1].address + endpoint
 		until(t, "the run to end", func() bool {
-			response, err := elsewhere.post(t.Context(), fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, calls))
-			if err != nil {
+			if err := elsewhere.Notify(t.Context(), "notifications/cancelled", fmt.Sprintf(`{"requestId":%d}`, calls)); err != nil {
 				t.Fatal(err)
 			}
-			response.Body.Close()
 			return len(ended) == calls
 		})
 		if raw := <-ended; !strings.Contains(string(raw), "cancelled") {

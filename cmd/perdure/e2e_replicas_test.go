@@ -4,13 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"html"
-	"io"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +17,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/pgtest"
+	"github.com/perdure/perdure/topology/clients"
 )
 
 // replicaDefinitions have gates of every arrangement, each before a write.
@@ -389,12 +385,10 @@ func (r *replicas) modernTask(t *testing.T, tool string) {
 		Result                     json.RawMessage
 	}
 	id := 0
+	c := clients.Sessionless{URL: b.url(), Capabilities: `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`}
 	send := func(method, name, params string) (result message) {
 		id++
-		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s,"_meta":{"io.modelcontextprotocol/protocolVersion":%q,`+
-			`"io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},`+
-			`"io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`, id, method, params, modern)
-		raw, err := postModern(t.Context(), b.url(), method, name, body)
+		raw, err := c.Request(t.Context(), id, method, name, params)
 		if err == nil {
 			err = json.Unmarshal(raw, &result)
 		}
@@ -425,9 +419,6 @@ func (r *replicas) modernTask(t *testing.T, tool string) {
 	b.spread(t, "POST tools/call", "POST tasks/get", "POST tasks/update")
 }
 
-// ofForm finds the hidden fields of a form.
-var ofForm = regexp.MustCompile(`<input type="hidden" name="(question|token)" value="([^"]*)">`)
-
 // onThePage answers with a browser that gets the form from one gateway and
 // sends it to the other.
 func (r *replicas) onThePage(t *testing.T) {
@@ -441,24 +432,9 @@ func (r *replicas) onThePage(t *testing.T) {
 	if link := "/approvals/" + id; !strings.Contains(asJSON(t, result), link) {
 		t.Errorf("the handle has no link %s: %s", link, asJSON(t, result))
 	}
-	page := b.web.URL + "/approvals/" + id
-	response, err := http.Get(page)
-	if err != nil {
+	if err := clients.AnswerOnPage(t.Context(), b.web.URL+"/approvals/"+id, "", "accept", map[string]string{"verdict": "ok"}); err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	form := url.Values{"action": {"accept"}, "field.verdict": {"ok"}}
-	for _, field := range ofForm.FindAllStringSubmatch(string(text), -1) {
-		form.Set(field[1], html.UnescapeString(field[2]))
-	}
-	if response, err = http.PostForm(page, form); err != nil {
-		t.Fatal(err)
-	}
-	response.Body.Close()
 	r.completed(t, "review", "page", toolCall{name: awaitTool, arguments: map[string]any{"runId": id, "waitSeconds": 30}}.must(t, c))
 	if from, to := b.where("GET "), b.where("POST ?"); len(from) == 0 || len(to) == 0 || from[0] == to[0] {
 		t.Errorf("the form came from %v and went to %v", from, to)
@@ -509,7 +485,7 @@ func (r *replicas) gatewayKilled(t *testing.T) {
 	close(back)
 
 	r.completed(t, "stages", "resumed", receive(t, resumed, "the result of the resumed stream"))
-	if resuming.resumed == 0 {
+	if resuming.Resumed == 0 {
 		t.Error("the stream was not resumed")
 	}
 	r.completed(t, "pair", "patient", sent(t, receive(t, patient.result, "the result of the sessionless client")))
@@ -620,7 +596,7 @@ func TestRollingRestart(t *testing.T) {
 	var created struct{ Task struct{ TaskID string } }
 	task.must(t, "tools/call", `{"name":"review","arguments":{"key":"rolling-review"},"task":{}}`, &created)
 	calls["review"] = r.inBackground(func(ctx context.Context) (string, error) {
-		raw, err := task.request(ctx, 100, "tasks/result", fmt.Sprintf(`{"taskId":%q}`, created.Task.TaskID))
+		raw, err := task.Request(ctx, 100, "tasks/result", fmt.Sprintf(`{"taskId":%q}`, created.Task.TaskID))
 		return structuredContent(raw), err
 	})
 	sessionless := begin(t, dial(t, b.url(), modern, waits), keyed("review", "sessionless"))
@@ -723,7 +699,7 @@ func TestWorkersDrain(t *testing.T) {
 		return r.backend.count("be_slow_write", "drained") == 1 && r.backend.count("be_slow_read", "drained") >= 1
 	})
 	for _, w := range r.workers {
-		if err := w.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		if err := w.serving.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
 	}

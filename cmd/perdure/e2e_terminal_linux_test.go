@@ -8,13 +8,15 @@ import (
 	"syscall"
 	"testing"
 	"unsafe"
+
+	"github.com/perdure/perdure/topology"
 )
 
 // A terminal is a command with a person at the keyboard.
 type terminal struct {
 	t      *testing.T
 	keys   *os.File
-	screen *transcript
+	screen *topology.Transcript
 	ended  chan error
 }
 
@@ -39,7 +41,7 @@ func startInTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	term := &terminal{t: t, keys: keys, screen: &transcript{}, ended: make(chan error, 1)}
+	term := &terminal{t: t, keys: keys, screen: &topology.Transcript{}, ended: make(chan error, 1)}
 	seen := make(chan struct{})
 	go func() {
 		defer close(seen)

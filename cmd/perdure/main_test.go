@@ -13,10 +13,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/perdure/perdure/pgtest"
+	"github.com/perdure/perdure/topology/standalone"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"perdure": main, temporalCommand: temporalMain})
+	programs := standalone.Programs()
+	programs["perdure"] = main
+	testscript.Main(m, programs)
 }
 
 // Each testdata/script/*.txtar is a script of commands with this very program
