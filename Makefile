@@ -20,7 +20,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check property fuzz fmt lint vulncheck servers bench conformance mcp-conformance histories clean
+.PHONY: help build run test check property fuzz fmt lint vulncheck servers bench conformance mcp-conformance histories deployment manifests clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -45,11 +45,18 @@ check: ## gofmt, vet, staticcheck, workflowcheck, import rules, govulncheck
 	$(GO) tool staticcheck ./...
 	$(GO) tool workflowcheck -config workflows/workflowcheck.yaml ./workflows
 	$(GO) test -count=1 -run 'TestImports|TestContract' ./cmd/perdure
+	@$(MAKE) --no-print-directory deployment
 	@$(MAKE) --no-print-directory vulncheck
 
 vulncheck: ## Look for known vulnerabilities, where their database can be reached
 	@if curl -fsS --max-time 10 -o /dev/null https://vuln.go.dev/index/db.json 2>/dev/null; then $(GO) tool govulncheck ./...; \
 	else echo "govulncheck: its database cannot be reached from here, not run"; fi
+
+deployment: ## Check the Helm chart, the compose file, the alerts and the dashboard with what reads them
+	cd deploy/check && $(GO) vet . && $(GO) test -count=1 .
+
+manifests: ## Write deploy/kubernetes.yaml anew from the Helm chart
+	cd deploy/check && $(GO) test -count=1 -run TestManifests . -update
 
 property: ## Run CASES random definitions in the interpreter, beside a sequential reference and their dry runs
 	$(GO) test -count=1 -timeout 30m -run '^TestRandomDefinitions$$' ./workflows -cases $(CASES)

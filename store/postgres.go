@@ -50,9 +50,32 @@ var _ Grants = (*Postgres)(nil)
 // and brings its tables up to date. They are in the schema perdure, which is
 // made if there is none. No error holds the password. A nil logger discards.
 func OpenPostgres(ctx context.Context, address string, keys *Keys, logger *slog.Logger) (*Postgres, error) {
+	pool, _, err := migrated(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	p := &Postgres{pool: pool, keys: keys, log: orDiscard(logger), stop: stop}
+	go every(ctx, pruneEvery, p.prune)
+	return p, nil
+}
+
+// Migrate brings the tables of the database at an address up to date, as
+// OpenPostgres does, and gives their version.
+func Migrate(ctx context.Context, address string) (version int64, err error) {
+	pool, version, err := migrated(ctx, address)
+	if err != nil {
+		return 0, err
+	}
+	pool.Close()
+	return version, nil
+}
+
+// migrated connects to a database whose tables are then up to date.
+func migrated(ctx context.Context, address string) (*pgxpool.Pool, int64, error) {
 	config, err := pgxpool.ParseConfig(address)
 	if err != nil {
-		return nil, fmt.Errorf("the address of the database cannot be read: %s", unreadable(err))
+		return nil, 0, fmt.Errorf("the address of the database cannot be read: %s", unreadable(err))
 	}
 	if !strings.Contains(address, "pool_max_conns") {
 		config.MaxConns = maxConns
@@ -61,16 +84,14 @@ func OpenPostgres(ctx context.Context, address string, keys *Keys, logger *slog.
 	config.ConnConfig.RuntimeParams["application_name"] = "perdure"
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the database: %w", err)
+		return nil, 0, fmt.Errorf("connecting to the database: %w", err)
 	}
-	if err := migrate(ctx, pool); err != nil {
+	version, err := migrate(ctx, pool)
+	if err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("bringing the tables of the database up to date: %w", err)
+		return nil, 0, fmt.Errorf("bringing the tables of the database up to date: %w", err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	p := &Postgres{pool: pool, keys: keys, log: orDiscard(logger), stop: stop}
-	go every(ctx, pruneEvery, p.prune)
-	return p, nil
+	return pool, version, nil
 }
 
 // unreadable says what is wrong with an address without repeating it: where it
@@ -83,31 +104,33 @@ func unreadable(err error) string {
 	return "use postgres://USER:PASSWORD@HOST:PORT/DATABASE"
 }
 
-// migrate brings the tables up to date. Processes that start at once wait for
+// migrate brings the tables up to date, and gives their version. Processes that start at once wait for
 // each other.
-func migrate(ctx context.Context, pool *pgxpool.Pool) error {
+func migrate(ctx context.Context, pool *pgxpool.Pool) (version int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, migrateLimit)
 	defer cancel()
 	if err := makeSchema(ctx, pool); err != nil {
-		return err
+		return 0, err
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close()
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
-		return err
+		return 0, err
 	}
 	locker, err := lock.NewPostgresSessionLocker()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
 		goose.WithSessionLocker(locker), goose.WithSlog(slog.New(slog.DiscardHandler)))
 	if err != nil {
-		return err
+		return 0, err
 	}
-	_, err = provider.Up(ctx)
-	return err
+	if _, err = provider.Up(ctx); err != nil {
+		return 0, err
+	}
+	return provider.GetDBVersion(ctx)
 }
 
 // makeSchema makes the schema, also when others do at the same moment: "if not

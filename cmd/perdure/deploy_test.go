@@ -42,13 +42,19 @@ func TestDeployment(t *testing.T) {
 		checkContainer(t, c)
 	}
 	slices.Sort(commands)
-	if want := []string{"gateway", "gateway", "gateway", "worker", "worker", "worker"}; !slices.Equal(commands, want) {
+	if want := []string{"gateway", "gateway", "gateway", "migrate", "worker", "worker", "worker"}; !slices.Equal(commands, want) {
 		t.Errorf("the commands are %v, want %v", commands, want)
 	}
 }
 
 func checkContainer(t *testing.T, c container) {
 	t.Helper()
+	if len(c.args) == 1 && c.args[0] == "migrate" {
+		if !slices.Contains(c.env, "PERDURE_DATABASE_URL") {
+			t.Errorf("%s, %s: does not say where the database is", c.fileName, c.name)
+		}
+		return
+	}
 	var cli commandLine
 	parser, err := kong.New(&cli, kong.Exit(func(int) {}))
 	if err != nil {

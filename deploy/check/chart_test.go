@@ -1,0 +1,318 @@
+// Package check holds the files with which perdure is deployed to what reads
+// them: the Helm chart to Helm and the types of Kubernetes, the alerts and the
+// dashboard to Prometheus. It is a module of its own, since these are large.
+package check
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "write deploy/kubernetes.yaml anew")
+
+const (
+	chartDir = "../helm/perdure"
+	release  = "perdure"
+)
+
+// everything turns on what the chart can do.
+const everything = `
+database: {urlSecret: perdure-database}
+temporal: {apiKeySecret: perdure-temporal}
+allowedHosts: [perdure.default.svc]
+definitions: {"deploy.yaml": "name: deploy\nsteps: []\n"}
+extraEnvFrom: [{secretRef: {name: backends}}]
+imagePullSecrets: [{name: registry}]
+podAnnotations: {example.com/team: tools}
+gateway: {autoscaling: {enabled: true}, extraArgs: [--call-patience=20s], nodeSelector: {disk: ssd}}
+worker: {autoscaling: {enabled: true}, tolerations: [{key: batch, operator: Exists}]}
+ingress: {enabled: true, className: nginx, tlsSecret: tools-tls, annotations: {a/b: c}}
+networkPolicy: {from: [{namespaceSelector: {matchLabels: {agents: "yes"}}}]}
+serviceMonitor: {enabled: true, labels: {release: prometheus}}
+alerts: {enabled: true}
+dashboard: {enabled: true}
+`
+
+func TestChart(t *testing.T) {
+	t.Parallel()
+	common := []string{"ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount"}
+	cases := []struct {
+		name, values string
+		want         []string // kinds besides the common ones
+	}{
+		{name: "defaults"},
+		{name: "everything", values: everything,
+			want: []string{"HorizontalPodAutoscaler", "Ingress", "Job", "PrometheusRule", "ServiceMonitor"}},
+		{name: "no network policy, no migration", values: "networkPolicy: {enabled: false}\ndatabase: {urlSecret: x, migrate: false}"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			kinds := map[string]bool{}
+			cluster := &cluster{t: t}
+			for _, document := range render(t, c.values) {
+				kinds[cluster.add(document)] = true
+			}
+			cluster.check()
+			want := append(slices.Clone(common), c.want...)
+			if strings.Contains(c.values, "networkPolicy: {enabled: false}") {
+				want = slices.DeleteFunc(want, func(k string) bool { return k == "NetworkPolicy" })
+			}
+			slices.Sort(want)
+			if got := slices.Sorted(maps.Keys(kinds)); !slices.Equal(got, want) {
+				t.Errorf("the chart makes %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func TestChartRefuses(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]string{
+		"keySecret: ''":              "keySecret",
+		"gateway: {replicas: many}":  "replicas",
+		"networkPolicys: {}":         "networkPolicys",
+		"logFormat: xml":             "logFormat",
+		"publicURL: tools.example.o": "publicURL",
+	} {
+		if _, err := rendered(t, values); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("values %q: got %v, want an error that names %s", values, err, want)
+		}
+	}
+}
+
+// TestManifests holds deploy/kubernetes.yaml, for those without Helm, to what
+// the chart makes of its defaults and deploy/perdure.yaml.
+func TestManifests(t *testing.T) {
+	t.Parallel()
+	const file = "../kubernetes.yaml"
+	configuration, err := os.ReadFile("../perdure.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, err := yaml.Marshal(map[string]any{"configuration": string(configuration)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := bytes.NewBufferString(`# Made from deploy/helm/perdure by "make manifests", for clusters without Helm.
+# To be changed: the image, where Temporal is, the public URL, the configuration.
+#
+#   kubectl create secret generic perdure --from-literal key=$(openssl rand -hex 32)
+#   kubectl apply -f deploy/kubernetes.yaml
+`)
+	for _, document := range render(t, string(values)) {
+		fmt.Fprintf(want, "---\n%s\n", strings.TrimSpace(document))
+	}
+	if *update {
+		if err := os.WriteFile(file, want.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want.Bytes()) {
+		t.Errorf("%s is not what the chart makes (%v): run make manifests", file, err)
+	}
+}
+
+func render(t *testing.T, values string) []string {
+	t.Helper()
+	documents, err := rendered(t, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return documents
+}
+
+// rendered is what helm template prints, in the order of the files' names.
+func rendered(t *testing.T, values string) ([]string, error) {
+	t.Helper()
+	c, err := loader.Load(chartDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given, err := chartutil.ReadValues([]byte(values))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := chartutil.ToRenderValues(c, given, chartutil.ReleaseOptions{Name: release, Namespace: "default", IsInstall: true}, nil)
+	if err != nil {
+		return nil, err
+	}
+	files, err := engine.Render(withoutNotes(c), all)
+	if err != nil {
+		return nil, err
+	}
+	var documents []string
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		for _, document := range strings.Split("\n"+files[name], "\n---") {
+			if meaning(document) {
+				documents = append(documents, document)
+			}
+		}
+	}
+	return documents, nil
+}
+
+func withoutNotes(c *chart.Chart) *chart.Chart {
+	c.Templates = slices.DeleteFunc(c.Templates, func(f *chart.File) bool { return strings.HasSuffix(f.Name, ".txt") })
+	return c
+}
+
+// meaning says whether a document has more than comments.
+func meaning(document string) bool {
+	var any map[string]any
+	return yaml.Unmarshal([]byte(document), &any) != nil || len(any) > 0
+}
+
+// A cluster is what documents make together.
+type cluster struct {
+	t        *testing.T
+	pods     []corev1.PodTemplateSpec
+	services []corev1.Service
+	selects  map[string]map[string]string // by what selects: labels of pods
+	scales   []string                     // names of Deployments that others scale
+	deployed []appsv1.Deployment
+	held     []string // names of ConfigMaps
+}
+
+// add decodes a document strictly, as a cluster does that validates fields, and
+// tells its kind.
+func (c *cluster) add(document string) string {
+	c.t.Helper()
+	var meta metav1.TypeMeta
+	if err := yaml.Unmarshal([]byte(document), &meta); err != nil {
+		c.t.Fatalf("%v in\n%s", err, document)
+	}
+	if c.selects == nil {
+		c.selects = map[string]map[string]string{}
+	}
+	strict := func(into any) {
+		c.t.Helper()
+		if err := yaml.UnmarshalStrict([]byte(document), into); err != nil {
+			c.t.Errorf("%s: %v in\n%s", meta.Kind, err, document)
+		}
+	}
+	switch meta.APIVersion + " " + meta.Kind {
+	case "apps/v1 Deployment":
+		var d appsv1.Deployment
+		strict(&d)
+		c.deployed, c.pods = append(c.deployed, d), append(c.pods, d.Spec.Template)
+		c.selects["Deployment "+d.Name] = d.Spec.Selector.MatchLabels
+	case "batch/v1 Job":
+		var j batchv1.Job
+		strict(&j)
+		c.pods = append(c.pods, j.Spec.Template)
+	case "v1 Service":
+		var s corev1.Service
+		strict(&s)
+		c.services = append(c.services, s)
+		c.selects["Service "+s.Name] = s.Spec.Selector
+	case "v1 ConfigMap":
+		var m corev1.ConfigMap
+		strict(&m)
+		c.held = append(c.held, m.Name)
+	case "v1 ServiceAccount":
+		strict(&corev1.ServiceAccount{})
+	case "autoscaling/v2 HorizontalPodAutoscaler":
+		var h autoscalingv2.HorizontalPodAutoscaler
+		strict(&h)
+		c.scales = append(c.scales, h.Spec.ScaleTargetRef.Name)
+	case "policy/v1 PodDisruptionBudget":
+		var p policyv1.PodDisruptionBudget
+		strict(&p)
+		c.selects["PodDisruptionBudget "+p.Name] = p.Spec.Selector.MatchLabels
+	case "networking.k8s.io/v1 NetworkPolicy":
+		var p networkingv1.NetworkPolicy
+		strict(&p)
+		c.selects["NetworkPolicy "+p.Name] = p.Spec.PodSelector.MatchLabels
+	case "networking.k8s.io/v1 Ingress":
+		strict(&networkingv1.Ingress{})
+	case "monitoring.coreos.com/v1 ServiceMonitor", "monitoring.coreos.com/v1 PrometheusRule":
+		// The types are an operator's; the rules are looked at by TestAlerts.
+	default:
+		c.t.Errorf("the chart makes a %s %s, which is not looked at", meta.APIVersion, meta.Kind)
+	}
+	return meta.Kind
+}
+
+// check finds names that lead nowhere.
+func (c *cluster) check() {
+	c.t.Helper()
+	for who, labels := range c.selects {
+		if !slices.ContainsFunc(c.pods, func(p corev1.PodTemplateSpec) bool { return contains(p.Labels, labels) }) {
+			c.t.Errorf("%s selects no pod: %v", who, labels)
+		}
+	}
+	for _, name := range c.scales {
+		i := slices.IndexFunc(c.deployed, func(d appsv1.Deployment) bool { return d.Name == name })
+		if i < 0 || c.deployed[i].Spec.Replicas != nil {
+			c.t.Errorf("the autoscaler of %s scales nothing, or what has a number of replicas of its own", name)
+		}
+	}
+	for _, s := range c.services {
+		c.checkPorts(s)
+	}
+	for _, p := range c.pods {
+		c.checkPod(p)
+	}
+}
+
+func (c *cluster) checkPorts(s corev1.Service) {
+	c.t.Helper()
+	for _, pod := range c.pods {
+		if !contains(pod.Labels, s.Spec.Selector) {
+			continue
+		}
+		for _, port := range s.Spec.Ports {
+			if !slices.ContainsFunc(pod.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == port.TargetPort.StrVal }) {
+				c.t.Errorf("Service %s: no container has the port %s", s.Name, port.TargetPort.StrVal)
+			}
+		}
+	}
+}
+
+func (c *cluster) checkPod(p corev1.PodTemplateSpec) {
+	c.t.Helper()
+	spec, container := p.Spec, p.Spec.Containers[0]
+	if s := container.SecurityContext; s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem ||
+		spec.SecurityContext.RunAsNonRoot == nil || !*spec.SecurityContext.RunAsNonRoot {
+		c.t.Errorf("%v may write or be root", container.Args)
+	}
+	for _, m := range container.VolumeMounts {
+		if !slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) {
+			c.t.Errorf("%v: no volume %s", container.Args, m.Name)
+		}
+	}
+	for _, v := range spec.Volumes {
+		if v.ConfigMap != nil && !slices.Contains(c.held, v.ConfigMap.Name) {
+			c.t.Errorf("%v: no ConfigMap %s", container.Args, v.ConfigMap.Name)
+		}
+	}
+}
+
+func contains(labels, wanted map[string]string) bool {
+	for name, value := range wanted {
+		if labels[name] != value {
+			return false
+		}
+	}
+	return len(wanted) > 0
+}

@@ -1,0 +1,90 @@
+package check
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+	"github.com/compose-spec/compose-go/v2/types"
+)
+
+// TestCompose has the compose file read as docker compose reads it: interpolated,
+// validated against the schema of the Compose Specification, and with what
+// services depend on found.
+func TestCompose(t *testing.T) {
+	t.Parallel()
+	project, err := compose(t, "PERDURE_KEY=k", "POSTGRES_PASSWORD=p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"collector", "gateway-1", "gateway-2", "grafana", "perdure-schema", "postgresql", "prometheus",
+		"proxy", "temporal", "temporal-schema", "ui", "worker-1", "worker-2"}
+	if got := slices.Sorted(maps.Keys(project.Services)); !slices.Equal(got, want) {
+		t.Errorf("services %v, want %v", got, want)
+	}
+	for name, s := range project.Services {
+		checkService(t, name, s, project)
+	}
+}
+
+func checkService(t *testing.T, name string, s types.ServiceConfig, project *types.Project) {
+	t.Helper()
+	for _, v := range s.Volumes {
+		if _, err := os.Stat(v.Source); v.Type == types.VolumeTypeBind && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, named := project.Volumes[v.Source]; v.Type == types.VolumeTypeVolume && !named {
+			t.Errorf("%s: the volume %q has no name", name, v.Source)
+		}
+	}
+	for _, p := range s.Ports {
+		if p.HostIP != "127.0.0.1" {
+			t.Errorf("%s: port %s is open to other machines", name, p.Published)
+		}
+	}
+	if s.Build == nil && !regexp.MustCompile(`:v?[0-9]`).MatchString(s.Image) {
+		t.Errorf("%s: the image %s has no version", name, s.Image)
+	}
+	for other, d := range s.DependsOn {
+		if d.Condition == types.ServiceConditionHealthy && project.Services[other].HealthCheck == nil {
+			t.Errorf("%s waits for %s to be healthy, which has no health check", name, other)
+		}
+	}
+}
+
+// TestComposeSecrets: the file holds no secret, and does not start without.
+func TestComposeSecrets(t *testing.T) {
+	t.Parallel()
+	for missing, given := range map[string]string{"PERDURE_KEY": "POSTGRES_PASSWORD=p", "POSTGRES_PASSWORD": "PERDURE_KEY=k"} {
+		if _, err := compose(t, given); err == nil || !strings.Contains(err.Error(), missing) {
+			t.Errorf("without %s: got %v", missing, err)
+		}
+	}
+	text, err := os.ReadFile("../../docker-compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range regexp.MustCompile(`(?m)^.*(PASSWORD|PWD|KEY)"?: .*$`).FindAllString(string(text), -1) {
+		if !strings.Contains(line, "${") {
+			t.Errorf("a secret stands in the file: %s", strings.TrimSpace(line))
+		}
+	}
+}
+
+func compose(t *testing.T, env ...string) (*types.Project, error) {
+	t.Helper()
+	file, err := filepath.Abs("../../docker-compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	options, err := cli.NewProjectOptions([]string{file}, cli.WithName("perdure"), cli.WithEnv(env))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return options.LoadProject(t.Context())
+}

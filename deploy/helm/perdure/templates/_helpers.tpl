@@ -1,0 +1,142 @@
+{{- define "perdure.labels" -}}
+app.kubernetes.io/name: perdure
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{/* perdure.selector: what tells the pods of a role; takes a dict with root and role. */}}
+{{- define "perdure.selector" -}}
+app.kubernetes.io/name: perdure
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .role }}
+{{- end }}
+
+{{- define "perdure.name" -}}
+{{ .root.Release.Name }}-{{ .role }}
+{{- end }}
+
+{{- define "perdure.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{- define "perdure.security" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- define "perdure.databaseEnv" -}}
+{{- if .Values.database.urlSecret }}
+- {name: PERDURE_DATABASE_URL, valueFrom: {secretKeyRef: {name: {{ .Values.database.urlSecret }}, key: url}}}
+{{- end }}
+{{- end }}
+
+{{/* perdure.deployment: the pods of a role. Takes a dict with root, role, port, args and drain. */}}
+{{- define "perdure.deployment" -}}
+{{- $root := .root -}}
+{{- $own := index $root.Values .role -}}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ include "perdure.name" . }}
+  labels:
+    {{- include "perdure.labels" $root | nindent 4 }}
+    app.kubernetes.io/component: {{ .role }}
+spec:
+  {{- if not $own.autoscaling.enabled }}
+  replicas: {{ $own.replicas }}
+  {{- end }}
+  strategy: {rollingUpdate: {maxUnavailable: 0, maxSurge: 1}}
+  selector:
+    matchLabels:
+      {{- include "perdure.selector" . | nindent 6 }}
+  template:
+    metadata:
+      labels:
+        {{- include "perdure.labels" $root | nindent 8 }}
+        app.kubernetes.io/component: {{ .role }}
+      annotations:
+        # A changed configuration is for the next start, so it starts the pods anew.
+        perdure/configuration: {{ $root.Values.configuration | sha256sum }}
+        {{- with $root.Values.podAnnotations }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+    spec:
+      serviceAccountName: {{ $root.Release.Name }}
+      automountServiceAccountToken: false
+      terminationGracePeriodSeconds: {{ add $root.Values.grace .drain 10 }}
+      securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}
+      {{- with $root.Values.imagePullSecrets }}
+      imagePullSecrets: {{ toJson . }}
+      {{- end }}
+      containers:
+        - name: perdure
+          image: {{ include "perdure.image" $root }}
+          imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+          args:
+            - {{ .role }}
+            - --config=/etc/perdure/perdure.yaml
+            {{- if $root.Values.definitions }}
+            - --definitions=/etc/perdure-definitions
+            {{- end }}
+            - --key-file=/run/secrets/perdure/key
+            {{- range .args }}
+            - {{ . }}
+            {{- end }}
+            - --grace={{ $root.Values.grace }}s
+            - --log-format={{ $root.Values.logFormat }}
+            {{- range $own.extraArgs }}
+            - {{ . | quote }}
+            {{- end }}
+          env:
+            - {name: TEMPORAL_ADDRESS, value: {{ $root.Values.temporal.address | quote }}}
+            - {name: TEMPORAL_NAMESPACE, value: {{ $root.Values.temporal.namespace | quote }}}
+            {{- with $root.Values.temporal.apiKeySecret }}
+            - {name: TEMPORAL_API_KEY, valueFrom: {secretKeyRef: {name: {{ . }}, key: apiKey}}}
+            {{- end }}
+            {{- include "perdure.databaseEnv" $root | nindent 12 }}
+          {{- with $root.Values.extraEnvFrom }}
+          envFrom: {{ toJson . }}
+          {{- end }}
+          ports: [{name: {{ .port.name }}, containerPort: {{ .port.number }}}]
+          livenessProbe: {httpGet: {path: /healthz, port: {{ .port.name }}}, initialDelaySeconds: 30}
+          readinessProbe: {httpGet: {path: /readyz, port: {{ .port.name }}}, periodSeconds: 5, timeoutSeconds: 3}
+          {{- if .drain }}
+          lifecycle: {preStop: {sleep: {seconds: {{ .drain }}}}}
+          {{- end }}
+          resources: {{ toJson $own.resources }}
+          securityContext:
+            {{- include "perdure.security" $root | nindent 12 }}
+          volumeMounts:
+            - {name: configuration, mountPath: /etc/perdure, readOnly: true}
+            {{- if $root.Values.definitions }}
+            - {name: definitions, mountPath: /etc/perdure-definitions, readOnly: true}
+            {{- end }}
+            - {name: key, mountPath: /run/secrets/perdure, readOnly: true}
+            - {name: tmp, mountPath: /tmp}
+      volumes:
+        - {name: configuration, configMap: {name: {{ $root.Release.Name }}}}
+        {{- if $root.Values.definitions }}
+        - {name: definitions, configMap: {name: {{ $root.Release.Name }}-definitions}}
+        {{- end }}
+        - {name: key, secret: {secretName: {{ required "keySecret: the Secret with the signing key" $root.Values.keySecret }}}}
+        - {name: tmp, emptyDir: {}}
+      {{- with $own.nodeSelector }}
+      nodeSelector: {{ toJson . }}
+      {{- end }}
+      {{- with $own.tolerations }}
+      tolerations: {{ toJson . }}
+      {{- end }}
+      {{- with $own.affinity }}
+      affinity: {{ toJson . }}
+      {{- end }}
+      topologySpreadConstraints:
+        - maxSkew: 1
+          topologyKey: kubernetes.io/hostname
+          whenUnsatisfiable: ScheduleAnyway
+          labelSelector:
+            matchLabels:
+              {{- include "perdure.selector" . | nindent 14 }}
+{{- end }}
