@@ -32,6 +32,8 @@ type commandLine struct {
 	Tools       toolsCommand       `cmd:"" help:"List the tools that a server offers."`
 	Definitions definitionsCommand `cmd:"" help:"List the composite tools, and why one is not available."`
 	Runs        runsCommand        `cmd:"" help:"List, show, answer and cancel runs."`
+	Migrate     migrateCommand     `cmd:"" help:"Bring the tables of the database up to date."`
+	Rollout     rolloutCommand     `cmd:"" help:"Roll out builds of the workers, with runs under way."`
 	Backend     backendCommand     `cmd:"" help:"MCP servers that need nothing else."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }

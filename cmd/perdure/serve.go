@@ -58,8 +58,9 @@ func (g gatewayCommand) Run(ctx context.Context, c *console) error {
 }
 
 type workerCommand struct {
-	roleFlags `embed:""`
-	keyFlags  `embed:""`
+	roleFlags  `embed:""`
+	keyFlags   `embed:""`
+	buildFlags `embed:""`
 
 	HealthListen string `help:"Address of /healthz and /readyz. Default: none." placeholder:"ADDR"`
 }
@@ -73,13 +74,14 @@ way get --grace to end, and other workers go on with the runs.
 }
 
 func (w workerCommand) Run(ctx context.Context, c *console) error {
-	return w.serve(ctx, c, role{works: true, keys: w.keyFlags, listen: w.HealthListen, flag: "--health-listen"})
+	return w.serve(ctx, c, role{works: true, build: w.buildFlags, keys: w.keyFlags, listen: w.HealthListen, flag: "--health-listen"})
 }
 
 type serveCommand struct {
 	roleFlags    `embed:""`
 	gatewayFlags `embed:""`
 	keyFlags     `embed:""`
+	buildFlags   `embed:""`
 
 	Listen string `help:"Address of the MCP endpoint, of /healthz and /readyz." default:"127.0.0.1:4483" placeholder:"ADDR"`
 }
@@ -94,7 +96,7 @@ Several of them are replicas of each other.
 }
 
 func (s serveCommand) Run(ctx context.Context, c *console) error {
-	return s.serve(ctx, c, role{clients: &s.gatewayFlags, keys: s.keyFlags, works: true, listen: s.Listen, flag: "--listen"})
+	return s.serve(ctx, c, role{clients: &s.gatewayFlags, keys: s.keyFlags, works: true, build: s.buildFlags, listen: s.Listen, flag: "--listen"})
 }
 
 // A role is what a process does beside others.
@@ -102,8 +104,9 @@ type role struct {
 	clients *gatewayFlags // nil = it serves none
 	keys    keyFlags
 	works   bool
-	listen  string // "" = nowhere
-	flag    string // that says so
+	build   buildFlags // of the worker
+	listen  string     // "" = nowhere
+	flag    string     // that says so
 }
 
 func (f roleFlags) serve(ctx context.Context, c *console, r role) error {
@@ -150,7 +153,7 @@ func (f roleFlags) options(ctx context.Context, r role, found *loaded, listener 
 	if err != nil {
 		return o, err
 	}
-	o.Worker = r.works
+	o.Worker, o.Build = r.works, r.build
 	if r.clients != nil {
 		keys, err := r.keys.keys()
 		if err != nil {

@@ -57,6 +57,7 @@ type serviceOptions struct {
 	Grants  store.Grants
 	Gateway *gatewayOptions // nil = none
 	Worker  bool            // whether it executes runs
+	Build   buildFlags      // of the worker
 	// Grace is how long requests and calls under way get to end at a stop.
 	Grace time.Duration
 	// OnStop is called when a stop begins. nil = nobody wants to know.

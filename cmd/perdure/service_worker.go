@@ -22,6 +22,7 @@ func (s *service) startWorker() error {
 		MaxHeartbeatThrottleInterval: time.Second,
 		WorkerStopTimeout:            s.opts.Grace,
 		DeadlockDetectionTimeout:     busyLimit,
+		DeploymentOptions:            s.opts.Build.deployment(),
 	})
 	workflows.Register(s.worker)
 	all := runs.New(runs.Config{Client: s.opts.Temporal, Namespace: s.opts.Namespace, Logger: s.opts.Logger})

@@ -1,0 +1,89 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+)
+
+// Deployment is the name under which Temporal knows perdure's workers that say
+// which build they are.
+const Deployment = "perdure"
+
+// A BuildState says what a build of the workers is for.
+type BuildState string
+
+// The states of a build.
+const (
+	BuildCurrent  BuildState = "current"  // starts new runs
+	BuildRamping  BuildState = "ramping"  // starts a share of the new runs
+	BuildInactive BuildState = "inactive" // was never promoted
+	BuildDraining BuildState = "draining" // has runs under way and starts none
+	BuildDrained  BuildState = "drained"  // has none: its workers can go
+)
+
+// A Build is a version of the workers.
+type Build struct {
+	ID      string     `json:"id"`
+	State   BuildState `json:"state"`
+	Percent float32    `json:"percent,omitempty"` // of new runs, while it is ramping
+	Created time.Time  `json:"created"`
+}
+
+// ErrNoBuilds says that no worker has said which build it is.
+var ErrNoBuilds = errors.New("no worker has said which build it is: start workers with --build-id")
+
+// Builds lists the builds of the workers, the newest first. ErrNoBuilds if there
+// are none.
+func (c *Client) Builds(ctx context.Context) ([]Build, error) {
+	found, err := c.temporal.WorkerDeploymentClient().GetHandle(Deployment).Describe(ctx, client.WorkerDeploymentDescribeOptions{})
+	if err != nil {
+		return nil, ofBuilds("listing the builds of workers", err)
+	}
+	routing := found.Info.RoutingConfig
+	is := func(v *worker.WorkerDeploymentVersion, id string) bool { return v != nil && v.BuildID == id }
+	var all []Build
+	for _, v := range found.Info.VersionSummaries {
+		b := Build{ID: v.Version.BuildID, Created: v.CreateTime, State: BuildInactive}
+		switch {
+		case is(routing.CurrentVersion, b.ID):
+			b.State = BuildCurrent
+		case is(routing.RampingVersion, b.ID):
+			b.State, b.Percent = BuildRamping, routing.RampingVersionPercentage
+		case v.DrainageStatus == client.WorkerDeploymentVersionDrainageStatusDraining:
+			b.State = BuildDraining
+		case v.DrainageStatus == client.WorkerDeploymentVersionDrainageStatusDrained:
+			b.State = BuildDrained
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+// Promote has a build start the new runs: all of them with 100 percent, a share
+// with less. Workers of the build must be there. Runs under way stay with theirs.
+func (c *Client) Promote(ctx context.Context, build string, percent float32) error {
+	handle := c.temporal.WorkerDeploymentClient().GetHandle(Deployment)
+	if percent < 100 {
+		_, err := handle.SetRampingVersion(ctx, client.WorkerDeploymentSetRampingVersionOptions{BuildID: build, Percentage: percent})
+		return ofBuilds("promoting the build "+build, err)
+	}
+	_, err := handle.SetCurrentVersion(ctx, client.WorkerDeploymentSetCurrentVersionOptions{BuildID: build})
+	return ofBuilds("promoting the build "+build, err)
+}
+
+func ofBuilds(doing string, err error) error {
+	var missing *serviceerror.NotFound
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &missing):
+		return fmt.Errorf("%s: %w", doing, ErrNoBuilds)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
