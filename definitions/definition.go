@@ -248,6 +248,8 @@ type Tool struct {
 	KeyArgument  string          `json:"keyArgument,omitempty"` // of a keyed tool; "" = _meta only
 	OnUnknown    OnUnknown       `json:"onUnknown,omitempty"`   // of an unsafe tool, where the step does not say it
 	Probe        *Probe          `json:"probe,omitempty"`       // the same
+
+	Description string `json:"-"` // what the backend says of it; no run carries it
 }
 
 // Tools finds a tool by the name that a step uses: the exposed name, or

@@ -1,0 +1,310 @@
+package registry
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// Breaks says what of a definition would break who calls it as another one says:
+// parameters that became required, take less or are gone, and results that are
+// gone, may be missing or may be something else. nil = callers notice nothing.
+func Breaks(was, now *definitions.Definition) []string {
+	params := narrower{defaults: true}
+	params.compare("", decoded(was.InputSchema()), decoded(now.InputSchema()))
+	results := wider{}
+	results.compare("", decoded(was.OutputSchema()), decoded(now.OutputSchema()))
+	return append(prefixed("parameter", "parameters", params.found), prefixed("output", "output", results.found)...)
+}
+
+// A change is one place of a schema, and what is otherwise there.
+type change struct{ path, what string }
+
+// prefixed writes changes: what is named by one, what has no name by whole.
+func prefixed(one, whole string, changes []change) []string {
+	var lines []string
+	for _, c := range changes {
+		if c.path == "" {
+			lines = append(lines, whole+": "+c.what)
+			continue
+		}
+		lines = append(lines, one+" "+c.path+" "+c.what)
+	}
+	return lines
+}
+
+// decoded gives a schema; nil = nothing is said, so that anything is right.
+func decoded(schema json.RawMessage) map[string]any {
+	value, err := definitions.DecodeValue(schema)
+	if err != nil {
+		return nil
+	}
+	s, _ := value.(map[string]any)
+	return s
+}
+
+// A narrower finds where a schema takes less than it did: values that were right
+// and may not be any more.
+type narrower struct {
+	// defaults says that a parameter with a default may be left out although it
+	// is required.
+	defaults bool
+	found    []change
+}
+
+func (n *narrower) add(path, format string, args ...any) {
+	n.found = append(n.found, change{path, fmt.Sprintf(format, args...)})
+}
+
+func (n *narrower) compare(path string, was, now map[string]any) {
+	if gone := lost(typesOf(was), typesOf(now)); len(gone) > 0 {
+		n.add(path, "takes only %s, and took %s", words(typesOf(now)), words(typesOf(was)))
+	}
+	n.values(path, was, now)
+	n.bounds(path, was, now)
+	for _, keyword := range opaque {
+		if now[keyword] != nil && !same(was[keyword], now[keyword]) {
+			n.add(path, "has another %s, and may take less", keyword)
+		}
+	}
+	n.required(path, was, now)
+	n.members(path, was, now)
+	if items, ok := now["items"].(map[string]any); ok {
+		before, _ := was["items"].(map[string]any)
+		n.compare(path+"[]", before, items)
+	}
+}
+
+// opaque are the keywords that can take something away in a way that is not
+// looked into.
+var opaque = []string{
+	"$ref", "$defs", "definitions", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "pattern", "multipleOf", "contains",
+	"minContains", "maxContains", "prefixItems", "propertyNames", "patternProperties", "dependentRequired", "dependentSchemas",
+	"dependencies", "unevaluatedProperties", "unevaluatedItems", "uniqueItems",
+}
+
+// values compares what is enumerated.
+func (n *narrower) values(path string, was, now map[string]any) {
+	after, limited := enumOf(now)
+	before, wasLimited := enumOf(was)
+	switch {
+	case !limited:
+	case !wasLimited:
+		n.add(path, "takes only %s", list(after))
+	default:
+		if gone := without(before, after); len(gone) > 0 {
+			n.add(path, "no longer takes %s", list(gone))
+		}
+	}
+}
+
+// bounds compares limits of numbers and of sizes.
+func (n *narrower) bounds(path string, was, now map[string]any) {
+	for _, keyword := range []string{"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"} {
+		n.bound(path, keyword, was[keyword], now[keyword], 1)
+	}
+	for _, keyword := range []string{"maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"} {
+		n.bound(path, keyword, was[keyword], now[keyword], -1)
+	}
+}
+
+func (n *narrower) bound(path, keyword string, was, now any, stricter int) {
+	after, limited := number(now)
+	before, wasLimited := number(was)
+	switch {
+	case !limited:
+	case !wasLimited:
+		n.add(path, "has a %s of %v", keyword, now)
+	case after.Cmp(before) == stricter:
+		n.add(path, "has a %s of %v, which was %v", keyword, now, was)
+	}
+}
+
+func (n *narrower) required(path string, was, now map[string]any) {
+	properties, _ := now["properties"].(map[string]any)
+	for _, name := range without(listOf(now["required"]), listOf(was["required"])) {
+		property, _ := properties[name].(map[string]any)
+		if _, standsIn := property["default"]; !standsIn || !n.defaults || path != "" {
+			n.add(join(path, name), "is required now")
+		}
+	}
+}
+
+func (n *narrower) members(path string, was, now map[string]any) {
+	before, _ := was["properties"].(map[string]any)
+	after, _ := now["properties"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		property, known := after[name]
+		if !known {
+			n.add(join(path, name), "is gone")
+			continue
+		}
+		n.compare(join(path, name), object(before[name]), object(property))
+	}
+	if now["additionalProperties"] == false && was["additionalProperties"] != false && was != nil {
+		n.add(path, "no others than those that are named are taken")
+	}
+}
+
+// A wider finds where a schema describes more than it did: values that nobody
+// who read the other one expects.
+type wider struct{ found []change }
+
+func (w *wider) add(path, format string, args ...any) {
+	w.found = append(w.found, change{path, fmt.Sprintf(format, args...)})
+}
+
+func (w *wider) compare(path string, was, now map[string]any) {
+	switch {
+	case was == nil:
+		return
+	case now == nil:
+		w.add(path, "is not described any more")
+		return
+	}
+	if more := lost(typesOf(now), typesOf(was)); len(more) > 0 {
+		w.add(path, "may now be %s, and was %s", words(typesOf(now)), words(typesOf(was)))
+	}
+	if before, limited := enumOf(was); limited {
+		after, stillLimited := enumOf(now)
+		if more := without(after, before); !stillLimited {
+			w.add(path, "may now be other than %s", list(before))
+		} else if len(more) > 0 {
+			w.add(path, "may now be %s", list(more))
+		}
+	}
+	for _, keyword := range []string{"$ref", "allOf", "anyOf", "oneOf", "$defs", "definitions"} {
+		if !same(was[keyword], now[keyword]) {
+			w.add(path, "has another %s, and may be something else", keyword)
+		}
+	}
+	w.members(path, was, now)
+	if items, ok := was["items"].(map[string]any); ok {
+		w.compare(path+"[]", items, object(now["items"]))
+	}
+}
+
+func (w *wider) members(path string, was, now map[string]any) {
+	before, _ := was["properties"].(map[string]any)
+	after, _ := now["properties"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		property, known := after[name]
+		if !known {
+			w.add(join(path, name), "is gone")
+			continue
+		}
+		w.compare(join(path, name), object(before[name]), object(property))
+	}
+	for _, name := range without(listOf(was["required"]), listOf(now["required"])) {
+		if _, known := after[name]; known {
+			w.add(join(path, name), "may be missing now")
+		}
+	}
+}
+
+// What schemas say, in a form that can be compared. Values are written as JSON.
+
+func object(schema any) map[string]any {
+	s, _ := schema.(map[string]any)
+	if s == nil && schema != false {
+		return map[string]any{}
+	}
+	if s == nil { // nothing is right
+		return map[string]any{"enum": []any{}}
+	}
+	return s
+}
+
+var allTypes = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
+
+// typesOf gives the types that a schema takes; without a word of it, all.
+func typesOf(schema map[string]any) []string {
+	switch t := schema["type"].(type) {
+	case string:
+		return []string{t}
+	case []any:
+		var types []string
+		for _, name := range t {
+			types = append(types, fmt.Sprint(name))
+		}
+		return types
+	}
+	return allTypes
+}
+
+// lost gives the types that are not among others. An integer is a number.
+func lost(types, among []string) []string {
+	return slices.DeleteFunc(slices.Clone(types), func(t string) bool {
+		return slices.Contains(among, t) || t == "integer" && slices.Contains(among, "number")
+	})
+}
+
+func words(types []string) string {
+	if len(types) == len(allTypes) {
+		return "any type"
+	}
+	return strings.Join(types, " or ")
+}
+
+// enumOf gives the values that a schema enumerates, as JSON.
+func enumOf(schema map[string]any) (values []string, limited bool) {
+	if only, ok := schema["const"]; ok {
+		return []string{encoded(only)}, true
+	}
+	enum, ok := schema["enum"].([]any)
+	for _, value := range enum {
+		values = append(values, encoded(value))
+	}
+	return values, ok
+}
+
+func listOf(value any) []string {
+	elems, _ := value.([]any)
+	var names []string
+	for _, elem := range elems {
+		names = append(names, fmt.Sprint(elem))
+	}
+	return names
+}
+
+func without(values, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(values), func(v string) bool { return slices.Contains(others, v) })
+}
+
+func same(a, b any) bool { return encoded(a) == encoded(b) }
+
+func encoded(value any) string {
+	text, err := definitions.EncodeValue(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return string(text)
+}
+
+func number(value any) (*big.Rat, bool) {
+	if value == nil {
+		return nil, false
+	}
+	return new(big.Rat).SetString(fmt.Sprint(value))
+}
+
+// list writes values, not too many of them.
+func list(values []string) string {
+	const shown = 5
+	if len(values) > shown {
+		values = append(slices.Clone(values[:shown]), "…")
+	}
+	return strings.Join(values, ", ")
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}

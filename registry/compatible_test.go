@@ -1,0 +1,80 @@
+package registry_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/registry"
+)
+
+// A definition with parameters and an output.
+func interfaceOf(t *testing.T, parameters, output string) *definitions.Definition {
+	t.Helper()
+	text := fmt.Sprintf("name: a\ndescription: b\nparameters: %s\nsteps: [{id: s, tool: x}]\noutput: %s\n", parameters, output)
+	defs, diags := definitions.Parse("a.yaml", []byte(text))
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	return defs[0]
+}
+
+func TestBreaksOfParameters(t *testing.T) {
+	t.Parallel()
+	one := func(schema string) string { return `{type: object, properties: {p: ` + schema + `}}` }
+	for _, tt := range []struct{ was, now, want string }{
+		{`{type: object}`, `{type: object}`, ``},
+		{one(`{type: string}`), one(`{type: string, description: more}`), ``},
+		{one(`{type: string}`), one(`{type: [string, integer]}`), ``},
+		{one(`{type: integer}`), one(`{type: number}`), ``},
+		{one(`{type: number}`), one(`{type: integer}`), `parameter p takes only integer, and took number`},
+		{one(`{}`), one(`{type: string}`), `parameter p takes only string, and took any type`},
+		{one(`{type: string}`), one(`{type: integer}`), `parameter p takes only integer, and took string`},
+		{one(`{type: string}`), `{type: object, properties: {q: {type: string}}}`, `parameter p is gone`},
+		{`{type: object, properties: {p: {}}}`, `{type: object, properties: {p: {}, q: {}}, required: [q]}`, `parameter q is required now`},
+		{`{type: object, properties: {p: {}}}`, `{type: object, properties: {p: {default: 1}}, required: [p]}`, ``},
+		{`{type: object, properties: {p: {}}, required: [p]}`, `{type: object, properties: {p: {}}}`, ``},
+		{one(`{enum: [a, b]}`), one(`{enum: [b, c]}`), `parameter p no longer takes "a"`},
+		{one(`{type: string}`), one(`{type: string, enum: [b]}`), `parameter p takes only "b"`},
+		{one(`{enum: [a]}`), one(`{enum: [a, b]}`), ``},
+		{one(`{const: a}`), one(`{enum: [a, b]}`), ``},
+		{one(`{type: integer, minimum: 1}`), one(`{type: integer, minimum: 0}`), ``},
+		{one(`{type: integer, minimum: 1}`), one(`{type: integer, minimum: 2}`), `parameter p has a minimum of 2, which was 1`},
+		{one(`{type: string}`), one(`{type: string, maxLength: 5}`), `parameter p has a maxLength of 5`},
+		{one(`{type: string, maxLength: 5}`), one(`{type: string, maxLength: 9}`), ``},
+		{one(`{type: string, maxLength: 5}`), one(`{type: string, maxLength: 4}`), `parameter p has a maxLength of 4, which was 5`},
+		{one(`{type: string}`), one(`{type: string, pattern: x}`), `parameter p has another pattern, and may take less`},
+		{one(`{type: string, pattern: x}`), one(`{type: string}`), ``},
+		{one(`{anyOf: [{type: string}]}`), one(`{anyOf: [{type: string}]}`), ``},
+		{one(`{type: array, items: {type: string}}`), one(`{type: array, items: {type: integer}}`), `parameter p[] takes only integer, and took string`},
+		{one(`{type: object, properties: {q: {type: string}}}`), one(`{type: object, properties: {q: {type: string}}, required: [q]}`), `parameter p.q is required now`},
+		{one(`{type: object}`), one(`{type: object, additionalProperties: false}`), `parameter p no others than those that are named are taken`},
+	} {
+		output := `{properties: {o: {type: string, value: x}}}`
+		got := strings.Join(registry.Breaks(interfaceOf(t, tt.was, output), interfaceOf(t, tt.now, output)), "; ")
+		if got != tt.want {
+			t.Errorf("from %s\nto   %s\nbreaks %q, want %q", tt.was, tt.now, got, tt.want)
+		}
+	}
+}
+
+func TestBreaksOfOutputs(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ was, now, want string }{
+		{`{properties: {o: {type: string, value: x}}}`, `{properties: {o: {type: string, value: y}, p: {type: string, value: x}}}`, ``},
+		{`{properties: {o: {type: string, value: x}}}`, `{properties: {p: {type: string, value: x}}}`, `output o is gone`},
+		{`{properties: {o: {type: string, value: x}}}`, `{properties: {o: {type: integer, value: "1"}}}`, `output o may now be integer, and was string`},
+		{`{properties: {o: {type: number, value: "1"}}}`, `{properties: {o: {type: integer, value: "1"}}}`, ``},
+		{`{properties: {o: {type: string, value: x}}, required: [o]}`, `{properties: {o: {type: string, value: x}}}`, `output o may be missing now`},
+		{`{properties: {o: {type: string, value: x}}, required: [o]}`, `{properties: {p: {type: string, value: x}}}`, `output o is gone`},
+		{`{properties: {o: {type: object, properties: {q: {type: string, value: x}}}}}`, `{properties: {o: {type: object, properties: {r: {type: string, value: x}}}}}`, `output o.q is gone`},
+		{`{properties: {o: {type: string, value: x}}}`, `null`, `output: is not described any more`},
+		{`null`, `{properties: {o: {type: string, value: x}}}`, ``},
+	} {
+		got := strings.Join(registry.Breaks(interfaceOf(t, `{type: object}`, tt.was), interfaceOf(t, `{type: object}`, tt.now)), "; ")
+		if got != tt.want {
+			t.Errorf("from %s\nto   %s\nbreaks %q, want %q", tt.was, tt.now, got, tt.want)
+		}
+	}
+}

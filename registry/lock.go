@@ -1,0 +1,153 @@
+package registry
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// A Locked tool is what a tool said of itself when a definition that uses it was
+// published: digests of each part, and what is needed to tell what has changed.
+type Locked struct {
+	Tool        string `json:"tool"` // as steps call it
+	Backend     string `json:"backend"`
+	Original    string `json:"original"` // the backend's own name for it
+	Input       string `json:"input"`    // digest of the input schema, sha256:…
+	Output      string `json:"output"`   // of the output schema
+	Description string `json:"description"`
+
+	InputSchema  json.RawMessage `json:"inputSchema,omitempty"` // as canonical JSON
+	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
+}
+
+// lock gives the tools that a definition uses as they are now, by name. Those
+// that are not there are left out.
+func lock(d *definitions.Definition, tools definitions.Tools) []Locked {
+	locked := []Locked{}
+	for _, name := range d.ToolNames() {
+		if t, ok := tools(name); ok {
+			locked = append(locked, lockedAs(name, t))
+		}
+	}
+	return locked
+}
+
+func lockedAs(name string, t definitions.Tool) Locked {
+	l := Locked{Tool: name, Backend: t.Backend, Original: t.Original, InputSchema: canonical(t.InputSchema), OutputSchema: canonical(t.OutputSchema)}
+	l.Input, l.Output, l.Description = digest(l.InputSchema), digest(l.OutputSchema), digest([]byte(t.Description))
+	return l
+}
+
+// canonical gives JSON that is the same for the same value; what is no JSON
+// stays as it is.
+func canonical(raw json.RawMessage) json.RawMessage {
+	value, err := definitions.DecodeValue(raw)
+	if err != nil {
+		return raw
+	}
+	text, err := definitions.EncodeValue(value)
+	if err != nil {
+		return raw
+	}
+	return text
+}
+
+func digest(content []byte) string {
+	sum := sha256.Sum256(content)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// A DriftState says how a tool is to what was locked.
+type DriftState string
+
+// The states, the worst last.
+const (
+	Same       DriftState = "same"
+	Compatible DriftState = "compatible" // it says something else, and calls as before are right
+	Breaking   DriftState = "breaking"   // calls as before, or what is read of their results, may be wrong
+	Gone       DriftState = "gone"       // no backend offers it
+)
+
+// A Drifted tool is one that is not as it was when the definition was published.
+type Drifted struct {
+	Tool    string     `json:"tool"`
+	State   DriftState `json:"state"`
+	Changes []string   `json:"changes,omitempty"` // in words
+}
+
+// Drift gives the tools of an entry that are not the Same as when it was
+// published, by name. Definitions of files have no lock, and so no drift.
+func (e Entry) Drift(tools definitions.Tools) []Drifted {
+	var drifted []Drifted
+	for _, l := range e.Lock {
+		if d := l.drift(tools); d.State != Same {
+			drifted = append(drifted, d)
+		}
+	}
+	return drifted
+}
+
+func (l Locked) drift(tools definitions.Tools) Drifted {
+	t, ok := tools(l.Tool)
+	if !ok {
+		return Drifted{l.Tool, Gone, []string{"no backend offers it"}}
+	}
+	now := lockedAs(l.Tool, t)
+	d := Drifted{Tool: l.Tool, State: Same}
+	if now.Input != l.Input {
+		takes := narrower{}
+		takes.compare("", object(decodedAny(l.InputSchema)), object(decodedAny(now.InputSchema)))
+		d.add(prefixed("argument", "arguments", takes.found), "its input schema is written otherwise")
+	}
+	if now.Output != l.Output {
+		gives := wider{}
+		gives.compare("", decoded(l.OutputSchema), decoded(now.OutputSchema))
+		d.add(prefixed("result", "result", gives.found), "its output schema is written otherwise")
+	}
+	if now.Description != l.Description {
+		d.add(nil, "its description is another one")
+	}
+	if now.Backend != l.Backend || now.Original != l.Original {
+		d.add([]string{"it is now " + now.Original + " of backend " + now.Backend + ", and was " + l.Original + " of " + l.Backend}, "")
+	}
+	return d
+}
+
+// add notes a difference: what breaks, or otherwise that there is one.
+func (d *Drifted) add(breaks []string, harmless string) {
+	if len(breaks) > 0 {
+		d.State = Breaking
+		d.Changes = append(d.Changes, breaks...)
+		return
+	}
+	if d.State == Same {
+		d.State = Compatible
+	}
+	d.Changes = append(d.Changes, harmless)
+}
+
+func decodedAny(schema json.RawMessage) any {
+	if s := decoded(schema); s != nil {
+		return s
+	}
+	return nil
+}
+
+// A DriftPolicy says what follows when a run is to start whose tools have
+// drifted. "" means WarnOfDrift.
+type DriftPolicy string
+
+// The policies.
+const (
+	AllowDrift  DriftPolicy = "allow" // nothing
+	WarnOfDrift DriftPolicy = "warn"  // the log says so
+	FailOnDrift DriftPolicy = "fail"  // it does not start where the drift is Breaking
+)
+
+// Refuses reports whether a run must not start for a tool's drift. A tool that
+// is gone lets none start, whatever the policy.
+func (p DriftPolicy) Refuses(d Drifted) bool {
+	return d.State == Gone || p == FailOnDrift && d.State == Breaking
+}

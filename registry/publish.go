@@ -1,0 +1,322 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/Masterminds/semver/v3"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/store"
+)
+
+// A File is a file of definitions as it was written.
+type File struct {
+	Name string `json:"name"` // for messages
+	Text string `json:"text"`
+}
+
+// A Request asks for all definitions of some files to be published, or none.
+type Request struct {
+	Files   []File `json:"files"`
+	Version string `json:"version,omitempty"` // of all of them; "" = what each says
+	Force   bool   `json:"force,omitempty"`   // also what breaks callers, or lacks a tool
+	DryRun  bool   `json:"dryRun,omitempty"`  // say what would become of it
+}
+
+// A Publisher is who publishes, and what is looked at on the way.
+type Publisher struct {
+	By    string            // who, for the history
+	Tools definitions.Tools // that there are now; required
+	// May reports whether the publisher may publish a name. nil = every name.
+	May func(name string) bool
+	// Taken says why a composite tool cannot have a name, "" = it can. nil = every
+	// name is free.
+	Taken func(name string) string
+}
+
+// A Publication is what became of one definition.
+type Publication struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Digest  string `json:"digest"`
+	// New is false where the same content was published under this version before.
+	New bool `json:"new"`
+	// Previous is the version with whose callers it was compared; "" = it is the
+	// first one.
+	Previous string   `json:"previous,omitempty"`
+	Breaks   []string `json:"breaks,omitempty"` // what callers of the previous version may notice
+}
+
+// A Report says what became of a Request. Nothing is published where one of the
+// diagnostics is an error.
+type Report struct {
+	Publications []Publication           `json:"publications"`
+	Diagnostics  definitions.Diagnostics `json:"diagnostics"`
+}
+
+// What is wrong with a publication, as its diagnostics name it.
+const (
+	checkVersion   = "version"         // there is none, or it is none
+	checkPublished = "published"       // something else was published under it
+	checkBreaking  = "breaking-change" // callers would break
+	checkTool      = "unknown-tool"    // there is no such tool at present
+	checkName      = "name"            // the name is another's
+	checkPermitted = "permission"      // the publisher may not
+	checkFile      = "file"            // the configuration has a definition of the name
+)
+
+// Publish checks definitions and publishes them. What is wrong with them is in
+// the report; an error is one of the store.
+func (r *Registry) Publish(ctx context.Context, p Publisher, q Request) (*Report, error) {
+	if r.store == nil {
+		return nil, ErrNoStore
+	}
+	defs, diags := read(q)
+	if diags.HasErrors() || !permitted(p, defs, &diags) {
+		return &Report{Diagnostics: sorted(diags)}, nil
+	}
+	var report *Report
+	err := r.edit(ctx, p.By, func() ([]store.Edit, error) {
+		b := &batch{registry: r, publisher: p, request: q, diags: slices.Clone(diags)}
+		report = b.publish(defs)
+		if q.DryRun || b.diags.HasErrors() {
+			return nil, nil
+		}
+		return b.edits, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return report, nil
+}
+
+// edit makes the edits that f decides on, who then knows all that was published
+// before.
+func (r *Registry) edit(ctx context.Context, by string, f func() ([]store.Edit, error)) error {
+	r.mu.RLock()
+	known := r.last
+	r.mu.RUnlock()
+	news := false
+	err := r.store.Edit(ctx, by, known, func(changed []store.Version, last int64) ([]store.Edit, error) {
+		news = r.take(changed, last)
+		return f()
+	})
+	if news {
+		r.tell()
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.Load(ctx); err != nil { // it is done; Follow tells of it later
+		r.log.Warn("reading what was just published", "error", err)
+	}
+	return nil
+}
+
+func sorted(diags definitions.Diagnostics) definitions.Diagnostics {
+	diags.Sort()
+	if diags == nil {
+		return definitions.Diagnostics{}
+	}
+	return diags
+}
+
+// read reads the definitions, with the version that is wanted.
+func read(q Request) (defs []*definitions.Definition, diags definitions.Diagnostics) {
+	for _, file := range q.Files {
+		found, d := definitions.Parse(file.Name, []byte(file.Text))
+		defs = append(defs, found...)
+		diags = append(diags, d...)
+	}
+	for _, d := range defs {
+		if q.Version != "" {
+			d.Version = q.Version
+		}
+		v, err := semver.StrictNewVersion(d.Version)
+		switch {
+		case d.Version == "":
+			diags = append(diags, problem(d.Pos, checkVersion, "%s has no version: write one such as version: 1.0.0 into it, or say --version 1.0.0", d.Name))
+		case err != nil:
+			diags = append(diags, problem(d.Pos, checkVersion, "%s has the version %q, which is not a semantic version such as 1.4.0", d.Name, d.Version))
+		case v.Metadata() != "":
+			diags = append(diags, problem(d.Pos, checkVersion, "%s has the version %s: what follows the + tells no versions apart; publish it without", d.Name, d.Version))
+		}
+	}
+	return defs, diags
+}
+
+func problem(pos definitions.Position, check, format string, args ...any) definitions.Diagnostic {
+	return definitions.Diagnostic{Pos: pos, Severity: definitions.SeverityError, Message: fmt.Sprintf(format, args...), Check: check}
+}
+
+// permitted is asked before anything that tells of what there is.
+func permitted(p Publisher, defs []*definitions.Definition, diags *definitions.Diagnostics) bool {
+	all := true
+	for _, d := range defs {
+		if p.May != nil && !p.May(d.Name) {
+			*diags = append(*diags, problem(d.Pos, checkPermitted, "you may not publish %s: authorization.publishers of the configuration says who may", d.Name))
+			all = false
+		}
+	}
+	return all
+}
+
+// checked checks definitions against each other and against the tools that there
+// are.
+func checked(p Publisher, q Request, defs []*definitions.Definition) definitions.Diagnostics {
+	diags := definitions.Check(defs, definitions.CheckOptions{Tools: p.Tools})
+	for i, d := range diags {
+		if d.Check == checkTool && !q.Force {
+			diags[i].Severity = definitions.SeverityError
+			diags[i].Message += "; --force publishes it nevertheless"
+		}
+	}
+	for _, d := range defs {
+		if p.Taken == nil {
+			continue
+		}
+		if why := p.Taken(d.Name); why != "" {
+			diags = append(diags, problem(d.Pos, checkName, "%s cannot be offered: %s", d.Name, why))
+		}
+	}
+	return diags
+}
+
+// A batch is what is published at once. While it is made, nobody else publishes.
+type batch struct {
+	registry     *Registry
+	publisher    Publisher
+	request      Request
+	publications []Publication
+	edits        []store.Edit
+	diags        definitions.Diagnostics
+}
+
+func (b *batch) publish(defs []*definitions.Definition) *Report {
+	var fresh []*definitions.Definition
+	for _, d := range defs {
+		p := b.add(d)
+		if p.New {
+			fresh = append(fresh, d)
+		}
+		b.publications = append(b.publications, p)
+	}
+	b.diags = append(b.diags, checked(b.publisher, b.request, fresh)...)
+	return &Report{Publications: b.publications, Diagnostics: sorted(b.diags)}
+}
+
+// add looks at one definition. What was published before need not be right by
+// what there is today.
+func (b *batch) add(d *definitions.Definition) Publication {
+	p := Publication{Name: d.Name, Version: d.Version, Digest: d.Digest(), New: true}
+	versions := b.registry.Versions(d.Name)
+	for _, e := range versions {
+		if e.Published.Version == d.Version {
+			p.New = false
+			if e.Published.Digest != p.Digest {
+				b.diags = append(b.diags, problem(d.Pos, checkPublished, "%s %s was published before with other content (%s), and what is published never changes: publish it as another version, such as %s",
+					d.Name, d.Version, short(e.Published.Digest), nextPatch(versions)))
+			}
+		}
+	}
+	if p.New {
+		b.compare(d, versions, &p)
+		b.edit(d, p)
+		b.warnOfFile(d)
+	}
+	return p
+}
+
+// compare says whether callers of the version before would break.
+func (b *batch) compare(d *definitions.Definition, versions []Entry, p *Publication) {
+	before := predecessor(d.Version, versions)
+	if before == nil {
+		return
+	}
+	p.Previous, p.Breaks = before.Version, Breaks(before, d)
+	for _, what := range p.Breaks {
+		broken := problem(d.Pos, checkBreaking, "%s %s breaks callers of %s: %s", d.Name, d.Version, before.Version, what)
+		switch major := nextMajor(before.Version); {
+		case !promises(before.Version, d.Version) || b.request.Force:
+			broken.Severity = definitions.SeverityWarning
+		default:
+			broken.Message += fmt.Sprintf("; publish it as %s, or with --force", major)
+		}
+		b.diags = append(b.diags, broken)
+	}
+}
+
+func (b *batch) edit(d *definitions.Definition, p Publication) {
+	locked, err := json.Marshal(lock(d, b.publisher.Tools))
+	if err != nil {
+		b.diags = append(b.diags, problem(d.Pos, checkTool, "the tools of %s cannot be written down: %v", d.Name, err))
+		return
+	}
+	note := ""
+	if b.request.Force && len(p.Breaks) > 0 {
+		note = "forced: breaks callers of " + p.Previous
+	}
+	b.edits = append(b.edits, store.Edit{Action: store.Published, Note: note, Version: store.Version{
+		Name: d.Name, Version: d.Version, Digest: p.Digest, Source: string(d.Source()), Lock: string(locked),
+	}})
+}
+
+func (b *batch) warnOfFile(d *definitions.Definition) {
+	b.registry.mu.RLock()
+	file, ok := b.registry.files[d.Name]
+	b.registry.mu.RUnlock()
+	if !ok {
+		return
+	}
+	warning := problem(d.Pos, checkFile, "%s stands in a file of the server's configuration, too, at %s: as long as it does, that is what %s means", d.Name, file.Definition.Pos, d.Name)
+	warning.Severity = definitions.SeverityWarning
+	b.diags = append(b.diags, warning)
+}
+
+// predecessor is the version whose callers get another one instead: the highest
+// one below that is neither a pre-release nor deprecated; nil = there is none.
+func predecessor(version string, versions []Entry) *definitions.Definition {
+	var before *definitions.Definition
+	for _, e := range versions { // ascending
+		v, err := semver.StrictNewVersion(e.Published.Version)
+		if err == nil && v.Prerelease() == "" && e.Definition != nil && e.Deprecated() == "" && compareVersions(e.Published.Version, version) < 0 {
+			before = e.Definition
+		}
+	}
+	return before
+}
+
+// promises reports whether a version promises not to break callers of another
+// one: it has the same major version, or of 0.x the same minor one.
+func promises(before, version string) bool {
+	a, errA := semver.StrictNewVersion(before)
+	b, errB := semver.StrictNewVersion(version)
+	return errA == nil && errB == nil && b.Prerelease() == "" &&
+		a.Major() == b.Major() && (a.Major() > 0 || a.Minor() == b.Minor())
+}
+
+// nextMajor is the next version that may break callers.
+func nextMajor(version string) string {
+	v, err := semver.StrictNewVersion(version)
+	switch {
+	case err != nil:
+		return "1.0.0"
+	case v.Major() == 0:
+		return v.IncMinor().String()
+	}
+	return v.IncMajor().String()
+}
+
+func nextPatch(versions []Entry) string {
+	v, err := semver.StrictNewVersion(versions[len(versions)-1].Published.Version)
+	if err != nil {
+		return "1.0.1"
+	}
+	return v.IncPatch().String()
+}
+
+// short shortens a digest so that ByDigest still takes it.
+func short(digest string) string { return digest[:min(len(digest), len("sha256:")+12)] }

@@ -1,0 +1,307 @@
+// Package registry answers: which definition does a name mean, and in which
+// version?
+//
+// There are two sources. Definitions of files belong to the configuration of a
+// process; published ones are kept in a store that processes share, and never
+// change. A file goes before what is published, so that nobody who may publish
+// replaces what the configuration says:
+//
+//	name              the file's definition; without one, the latest published version
+//	name@CONSTRAINT   the latest published version that fits; a file's definition is one
+//	                  of them where it has a version that is not published
+//
+// The latest version is never a pre-release, unless the constraint names one, and
+// a deprecated version only where nothing else fits. What was found is a
+// definition with all that it says, which a run carries with it: so a run ends on
+// the definition with which it started.
+package registry
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/Masterminds/semver/v3"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/store"
+)
+
+// ErrNoStore says that nothing can be published, since nothing keeps it.
+var ErrNoStore = errors.New("there is no registry to publish to")
+
+// A NotFoundError says that no definition is what a reference means.
+type NotFoundError struct {
+	Reference definitions.Reference
+	Versions  []string // that there are of the name, ascending
+}
+
+func (e *NotFoundError) Error() string {
+	switch {
+	case len(e.Versions) == 0:
+		return fmt.Sprintf("there is no composite tool %s", e.Reference.Name)
+	case e.Reference.Version == "":
+		return fmt.Sprintf("%s has only pre-releases: name one of %s", e.Reference.Name, list(e.Versions))
+	}
+	return fmt.Sprintf("%s has no version %s; there are %s", e.Reference.Name, e.Reference.Version, list(latestFirst(e.Versions)))
+}
+
+func latestFirst(versions []string) []string {
+	latest := slices.Clone(versions)
+	slices.Reverse(latest)
+	return latest
+}
+
+// An Entry is a definition that a reference can mean. It is never changed.
+type Entry struct {
+	Definition *definitions.Definition
+	Published  *store.Version // nil = it stands in a file
+	Lock       []Locked       // its tools, as they were when it was published; nil of a file
+}
+
+// Deprecated says why the entry is not to be used any more; "" = it is not
+// deprecated.
+func (e Entry) Deprecated() string {
+	if e.Published == nil {
+		return ""
+	}
+	return e.Published.Deprecated
+}
+
+// Options of a registry.
+type Options struct {
+	Store  store.Registry // what was published; nil = nothing can be
+	Logger *slog.Logger   // nil = slog.Default()
+}
+
+// A Registry knows all definitions of a process. It is safe for concurrent use.
+type Registry struct {
+	store store.Registry
+	log   *slog.Logger
+
+	mu        sync.RWMutex
+	files     map[string]Entry
+	published map[string][]Entry // by name, in ascending order of version; those that cannot be read have no Definition
+	last      int64              // entry of the store's history up to which published is known
+	onChange  []func()
+}
+
+// New makes a registry that knows nothing yet.
+func New(o Options) *Registry {
+	return &Registry{store: o.Store, log: cmp.Or(o.Logger, slog.Default()), files: map[string]Entry{}, published: map[string][]Entry{}}
+}
+
+// OnChange has f called after every change of what names mean.
+func (r *Registry) OnChange(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.onChange = append(r.onChange, f)
+}
+
+func (r *Registry) tell() {
+	r.mu.RLock()
+	listeners := slices.Clone(r.onChange)
+	r.mu.RUnlock()
+	for _, f := range listeners {
+		f()
+	}
+}
+
+// SetFiles replaces the definitions of files. Their names differ.
+func (r *Registry) SetFiles(defs []*definitions.Definition) {
+	files := map[string]Entry{}
+	for _, d := range defs {
+		files[d.Name] = Entry{Definition: d}
+	}
+	r.mu.Lock()
+	r.files = files
+	r.mu.Unlock()
+	r.tell()
+}
+
+// Load learns what was published up to now.
+func (r *Registry) Load(ctx context.Context) error {
+	if r.store == nil {
+		return nil
+	}
+	r.mu.RLock()
+	after := r.last
+	r.mu.RUnlock()
+	changed, last, err := r.store.Versions(ctx, after)
+	if err != nil {
+		return err
+	}
+	if r.take(changed, last) {
+		r.tell()
+	}
+	return nil
+}
+
+// Follow learns of publications as they happen, until ctx ends.
+func (r *Registry) Follow(ctx context.Context) {
+	if r.store == nil {
+		return
+	}
+	r.store.Follow(ctx, func() {
+		if err := r.Load(ctx); err != nil && ctx.Err() == nil {
+			r.log.Warn("reading what was published; what was published before is still served", "error", err)
+		}
+	})
+}
+
+// take takes over what the store says, which may be known already, and reports
+// whether it was new.
+func (r *Registry) take(changed []store.Version, last int64) bool {
+	entries := make([]Entry, len(changed))
+	for i, v := range changed {
+		entries[i] = r.read(v)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last <= r.last { // another reader was faster
+		return false
+	}
+	r.last = last
+	for _, e := range entries {
+		r.put(e)
+	}
+	return true
+}
+
+func (r *Registry) put(e Entry) {
+	name := e.Published.Name
+	versions := slices.DeleteFunc(slices.Clone(r.published[name]), func(o Entry) bool { return o.Published.Version == e.Published.Version })
+	versions = append(versions, e)
+	slices.SortFunc(versions, func(a, b Entry) int { return compareVersions(a.Published.Version, b.Published.Version) })
+	r.published[name] = versions
+}
+
+// compareVersions orders versions as semver does; others come first.
+func compareVersions(a, b string) int {
+	x, errX := semver.StrictNewVersion(a)
+	y, errY := semver.StrictNewVersion(b)
+	switch {
+	case errX != nil || errY != nil:
+		return cmp.Or(cmp.Compare(present(x), present(y)), strings.Compare(a, b))
+	}
+	return x.Compare(y)
+}
+
+func present(v *semver.Version) int {
+	if v == nil {
+		return 0
+	}
+	return 1
+}
+
+// read makes an entry of what the store has. What is not what was published, or
+// says more than this program understands, cannot be resolved.
+func (r *Registry) read(v store.Version) Entry {
+	e := Entry{Published: &v}
+	d, err := definitions.FromSource([]byte(v.Source))
+	switch {
+	case digest([]byte(v.Source)) != v.Digest:
+		err = errors.New("it is not what was published: its digest is another one")
+	case err == nil && (d.Name != v.Name || d.Version != v.Version):
+		err = fmt.Errorf("it is %s %s", d.Name, d.Version)
+	case err == nil:
+		err = json.Unmarshal([]byte(v.Lock), &e.Lock)
+	}
+	if err != nil {
+		r.log.Error("a published version cannot be used", "name", v.Name, "version", v.Version, "error", err)
+		return e
+	}
+	e.Definition = d
+	return e
+}
+
+// Resolve gives what a reference means. The error is a *NotFoundError.
+func (r *Registry) Resolve(ref definitions.Reference) (Entry, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	file, inFile := r.files[ref.Name]
+	if inFile && ref.Version == "" {
+		return file, nil
+	}
+	candidates := map[string]Entry{}
+	if inFile && file.Definition.Version != "" {
+		candidates[file.Definition.Version] = file
+	}
+	for _, e := range r.published[ref.Name] {
+		if e.Definition != nil {
+			candidates[e.Definition.Version] = e
+		}
+	}
+	for _, usable := range []func(Entry) bool{func(e Entry) bool { return e.Deprecated() == "" }, func(Entry) bool { return true }} {
+		var versions []string
+		for version, e := range candidates {
+			if usable(e) {
+				versions = append(versions, version)
+			}
+		}
+		if version, ok := ref.Latest(versions); ok {
+			return candidates[version], nil
+		}
+	}
+	return Entry{}, &NotFoundError{ref, slices.SortedFunc(maps.Keys(candidates), compareVersions)}
+}
+
+// Current gives what names mean without a version, by name.
+func (r *Registry) Current() []Entry {
+	r.mu.RLock()
+	names := slices.AppendSeq(slices.Collect(maps.Keys(r.files)), maps.Keys(r.published))
+	r.mu.RUnlock()
+	slices.Sort(names)
+	var current []Entry
+	for _, name := range slices.Compact(names) {
+		if e, err := r.Resolve(definitions.Reference{Name: name}); err == nil {
+			current = append(current, e)
+		}
+	}
+	return current
+}
+
+// Versions gives all that was published of a name, "" = of all, by name and in
+// ascending order of version. An entry that cannot be used has no Definition.
+func (r *Registry) Versions(name string) []Entry {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var entries []Entry
+	for _, n := range slices.Sorted(maps.Keys(r.published)) {
+		if name == "" || n == name {
+			entries = append(entries, r.published[n]...)
+		}
+	}
+	return entries
+}
+
+// ByDigest gives the published version with a digest, which may be shortened to
+// 8 digits or more; false = there is none, or more than one.
+func (r *Registry) ByDigest(digest string) (Entry, bool) {
+	const shortest = len("sha256:") + 8
+	var found []Entry
+	for _, e := range r.Versions("") {
+		if len(digest) >= shortest && strings.HasPrefix(e.Published.Digest, digest) && e.Definition != nil {
+			found = append(found, e)
+		}
+	}
+	if len(found) != 1 {
+		return Entry{}, false
+	}
+	return found[0], true
+}
+
+// History gives the last entries about a name, "" = all, the newest first.
+func (r *Registry) History(ctx context.Context, name string, limit int) ([]store.Event, error) {
+	if r.store == nil {
+		return nil, ErrNoStore
+	}
+	return r.store.History(ctx, name, limit)
+}
