@@ -17,7 +17,8 @@ const module = "github.com/perdure/perdure/"
 var imports = map[string][]string{
 	"definitions":           {},
 	"definitions/library":   {},
-	"workflows":             {"definitions"},
+	"workflows":             {"definitions", "workflows/script"},
+	"workflows/script":      {},
 	"workflows/deftest":     {"definitions", "workflows"},
 	"activities":            {"definitions", "workflows", "backends"},
 	"backends":              {},
@@ -38,7 +39,7 @@ var imports = map[string][]string{
 }
 
 // pure are the packages whose code runs inside workflows: no I/O, no clock.
-var pure = []string{"definitions", "workflows"}
+var pure = []string{"definitions", "workflows", "workflows/script"}
 
 // servers hold a Temporal server: that of perdure dev, and the one beside which
 // production is tried. No part of perdure that runs in production holds one.

@@ -1,0 +1,466 @@
+package script
+
+import (
+	"fmt"
+	"math/big"
+
+	"go.starlark.net/starlark"
+	"go.starlark.net/syntax"
+)
+
+// The names of the functions that stand for what the interpreter would do by
+// itself. No script can write them.
+const (
+	opBinary   = "$op" // + the operator
+	opInplace  = "$in" // + the operator of an augmented assignment
+	opAugment  = "$aug"
+	opSlice    = "$slice"
+	opDict     = "$dict"
+	opPairs    = "$pairs"
+	opIter     = "$iter"
+	opAttr     = "$attr"
+	opStar     = "$star"
+	opStarStar = "$starstar"
+	opEnter    = "$enter"
+	opSecond   = "$second"
+	opNone     = "$none"
+)
+
+// bound rewrites a tree so that nothing in it allocates or takes long in one
+// step of the interpreter without being charged. What is left alone is
+// constant: names, indexing, calls, and arithmetic and comparison with a
+// literal number.
+//
+//	x + y        $op+(x, y)           {k: v}            $dict((k, v))
+//	x += y       x = $in+(x, y)       {k: v for …}      $pairs([(k, v) for …])
+//	x[i] += y    $aug(x, i, "+", y)   for a in x        for a in $iter(x)
+//	x[i:j]       $slice(x, i, j)      x.join, not x.y   $attr(x, "join")
+//	f(*a, **k)   f(*$star(a), **$starstar(k))
+//	def f(**k)   k = $dict-like copy first
+//
+// The body of a script becomes a function, since only a function can return.
+func bound(file string, tree *syntax.File, isMain bool) Diagnostics {
+	b := &binder{file: file}
+	tree.Stmts = b.stmts(tree.Stmts)
+	if isMain {
+		tree.Stmts = asFunction(tree.Stmts)
+	}
+	return b.diagnostics
+}
+
+// asFunction puts all statements but load into the function mainName.
+func asFunction(stmts []syntax.Stmt) []syntax.Stmt {
+	var loads, body []syntax.Stmt
+	for _, s := range stmts {
+		if _, ok := s.(*syntax.LoadStmt); ok {
+			loads = append(loads, s)
+		} else {
+			body = append(body, s)
+		}
+	}
+	if len(body) == 0 {
+		body = []syntax.Stmt{&syntax.BranchStmt{Token: syntax.PASS}}
+	}
+	start := syntax.Start(body[0])
+	return append(loads, &syntax.DefStmt{Def: start, Name: &syntax.Ident{NamePos: start, Name: mainName}, Body: body})
+}
+
+type binder struct {
+	file        string
+	diagnostics Diagnostics
+}
+
+func (b *binder) refuse(pos syntax.Position, format string, args ...any) {
+	b.diagnostics = append(b.diagnostics, Diagnostic{File: b.file, Line: int(pos.Line), Column: int(pos.Col),
+		Check: CheckSyntax, Message: fmt.Sprintf(format, args...)})
+}
+
+func (b *binder) stmts(list []syntax.Stmt) []syntax.Stmt {
+	for i, s := range list {
+		list[i] = b.stmt(s)
+	}
+	return list
+}
+
+func (b *binder) stmt(s syntax.Stmt) syntax.Stmt {
+	switch s := s.(type) {
+	case *syntax.AssignStmt:
+		return b.assign(s)
+	case *syntax.LoadStmt:
+		b.names(s.From...)
+	case *syntax.DefStmt:
+		b.names(s.Name)
+		b.params(s.Params)
+		weight := weigh(s.Body)
+		s.Body = b.stmts(s.Body)
+		s.Body = append(b.prologue(s, weight), s.Body...)
+	case *syntax.ExprStmt:
+		s.X = b.expr(s.X)
+	case *syntax.ForStmt:
+		b.target(s.Vars)
+		s.X = call(opIter, s.For, b.expr(s.X))
+		s.Body = b.stmts(s.Body)
+	case *syntax.WhileStmt:
+		s.Cond = b.expr(s.Cond)
+		s.Body = b.stmts(s.Body)
+	case *syntax.IfStmt:
+		s.Cond = b.expr(s.Cond)
+		s.True = b.stmts(s.True)
+		s.False = b.stmts(s.False)
+	case *syntax.ReturnStmt:
+		if s.Result != nil {
+			s.Result = b.expr(s.Result)
+		}
+	}
+	return s
+}
+
+// assign rewrites x = y, x += y and x[i] += y.
+func (b *binder) assign(s *syntax.AssignStmt) syntax.Stmt {
+	s.RHS = b.expr(s.RHS)
+	if s.Op == syntax.EQ {
+		b.target(s.LHS)
+		return s
+	}
+	op := s.Op - syntax.PLUS_EQ + syntax.PLUS
+	switch lhs := unparen(s.LHS).(type) {
+	case *syntax.Ident:
+		if isSum(op) && isNumber(s.RHS) {
+			return s
+		}
+		s.RHS = call(opInplace+op.String(), s.OpPos, &syntax.Ident{NamePos: lhs.NamePos, Name: lhs.Name}, s.RHS)
+		s.Op = syntax.EQ
+		return s
+	case *syntax.IndexExpr:
+		return &syntax.ExprStmt{X: call(opAugment, s.OpPos, b.expr(lhs.X), b.expr(lhs.Y), text(s.OpPos, op.String()), s.RHS)}
+	}
+	b.target(s.LHS)
+	return s
+}
+
+// target rewrites what is inside of the left side of an assignment.
+func (b *binder) target(e syntax.Expr) {
+	switch e := e.(type) {
+	case *syntax.Ident:
+		b.names(e)
+	case *syntax.ParenExpr:
+		b.target(e.X)
+	case *syntax.TupleExpr:
+		for _, x := range e.List {
+			b.target(x)
+		}
+	case *syntax.ListExpr:
+		for _, x := range e.List {
+			b.target(x)
+		}
+	case *syntax.IndexExpr:
+		e.X, e.Y = b.expr(e.X), b.expr(e.Y)
+	case *syntax.SliceExpr:
+		b.refuse(e.Lbrack, "a slice cannot be assigned to")
+	case *syntax.DotExpr:
+		b.refuse(e.Dot, "a field cannot be assigned to: structs never change; use a dict")
+	}
+}
+
+// names refuses to give a constant another meaning, on which isShort relies.
+func (b *binder) names(ids ...*syntax.Ident) {
+	for _, id := range ids {
+		if isConstant(id.Name) {
+			b.refuse(id.NamePos, "%s is a constant", id.Name)
+		}
+	}
+}
+
+func isConstant(name string) bool { return name == "None" || name == "True" || name == "False" }
+
+// prologue charges what a function of many variables or long displays takes
+// when it is called, and makes a dict of ours of its **kwargs.
+func (b *binder) prologue(s *syntax.DefStmt, weight int) []syntax.Stmt {
+	var first []syntax.Stmt
+	if weight > lightFunction {
+		first = append(first, &syntax.ExprStmt{X: call(opEnter, s.Def, number(s.Def, weight))})
+	}
+	if id := starStar(s.Params); id != nil {
+		first = append(first, &syntax.AssignStmt{OpPos: s.Def, Op: syntax.EQ,
+			LHS: &syntax.Ident{NamePos: id.NamePos, Name: id.Name},
+			RHS: call(opPairs, s.Def, &syntax.Ident{NamePos: id.NamePos, Name: id.Name})})
+	}
+	return first
+}
+
+// starStar is the name of **kwargs among parameters, or nil.
+func starStar(params []syntax.Expr) *syntax.Ident {
+	for _, p := range params {
+		if u, ok := p.(*syntax.UnaryExpr); ok && u.Op == syntax.STARSTAR {
+			return u.X.(*syntax.Ident)
+		}
+	}
+	return nil
+}
+
+func (b *binder) params(params []syntax.Expr) {
+	for _, p := range params {
+		switch p := p.(type) {
+		case *syntax.Ident:
+			b.names(p)
+		case *syntax.BinaryExpr:
+			b.target(p.X)
+			p.Y = b.expr(p.Y)
+		case *syntax.UnaryExpr:
+			if p.X != nil {
+				b.target(p.X)
+			}
+		}
+	}
+}
+
+func (b *binder) exprs(list []syntax.Expr) []syntax.Expr {
+	for i, e := range list {
+		list[i] = b.expr(e)
+	}
+	return list
+}
+
+func (b *binder) expr(e syntax.Expr) syntax.Expr {
+	switch e := e.(type) {
+	case *syntax.BinaryExpr:
+		return b.binary(e)
+	case *syntax.CallExpr:
+		return b.call(e)
+	case *syntax.Comprehension:
+		return b.comprehension(e)
+	case *syntax.CondExpr:
+		e.Cond, e.True, e.False = b.expr(e.Cond), b.expr(e.True), b.expr(e.False)
+	case *syntax.DictExpr:
+		pairs := &syntax.TupleExpr{Lparen: e.Lbrace, Rparen: e.Rbrace}
+		for _, x := range e.List {
+			entry := x.(*syntax.DictEntry)
+			pairs.List = append(pairs.List, b.expr(entry.Key), b.expr(entry.Value))
+		}
+		return call(opDict, e.Lbrace, pairs)
+	case *syntax.DotExpr:
+		e.X = b.expr(e.X)
+		if boundMethods[e.Name.Name] {
+			return call(opAttr, e.Dot, e.X, text(e.NamePos, e.Name.Name))
+		}
+	case *syntax.IndexExpr:
+		e.X, e.Y = b.expr(e.X), b.expr(e.Y)
+	case *syntax.LambdaExpr:
+		b.lambda(e)
+	case *syntax.ListExpr:
+		e.List = b.exprs(e.List)
+	case *syntax.TupleExpr:
+		e.List = b.exprs(e.List)
+	case *syntax.ParenExpr:
+		e.X = b.expr(e.X)
+	case *syntax.UnaryExpr:
+		if e.X != nil {
+			e.X = b.expr(e.X)
+		}
+	case *syntax.SliceExpr:
+		return call(opSlice, e.Lbrack, b.expr(e.X), b.optional(e.Lo), b.optional(e.Hi), b.optional(e.Step))
+	case *syntax.Literal:
+		b.literal(e)
+	}
+	return e
+}
+
+func (b *binder) optional(e syntax.Expr) syntax.Expr {
+	if e == nil {
+		return &syntax.Ident{Name: opNone}
+	}
+	return b.expr(e)
+}
+
+func (b *binder) literal(e *syntax.Literal) {
+	switch v := e.Value.(type) {
+	case *big.Int:
+		if v.BitLen() > maxIntBits {
+			b.refuse(e.TokenPos, "an integer has at most %d bits", maxIntBits)
+		}
+	default:
+		if e.Token == syntax.BYTES {
+			b.refuse(e.TokenPos, "there are no bytes: use a string")
+		}
+	}
+}
+
+func (b *binder) lambda(e *syntax.LambdaExpr) {
+	b.params(e.Params)
+	if starStar(e.Params) != nil {
+		b.refuse(e.Lambda, "a lambda cannot take **kwargs: use def")
+	}
+	weight := weigh([]syntax.Stmt{&syntax.ExprStmt{X: e.Body}})
+	e.Body = b.expr(e.Body)
+	if weight > lightFunction {
+		e.Body = call(opSecond, e.Lambda, call(opEnter, e.Lambda, number(e.Lambda, weight)), e.Body)
+	}
+}
+
+// binary leaves alone what a literal bounds.
+func (b *binder) binary(e *syntax.BinaryExpr) syntax.Expr {
+	e.X, e.Y = b.expr(e.X), b.expr(e.Y)
+	switch e.Op {
+	case syntax.AND, syntax.OR:
+		return e
+	case syntax.PLUS, syntax.MINUS:
+		if isNumber(e.X) || isNumber(e.Y) {
+			return e
+		}
+	case syntax.EQL, syntax.NEQ, syntax.LT, syntax.LE, syntax.GT, syntax.GE:
+		if isShort(e.X) || isShort(e.Y) {
+			return e
+		}
+	}
+	return call(opBinary+e.Op.String(), e.OpPos, e.X, e.Y)
+}
+
+func (b *binder) call(e *syntax.CallExpr) syntax.Expr {
+	e.Fn = b.expr(e.Fn)
+	for i, arg := range e.Args {
+		switch a := arg.(type) {
+		case *syntax.BinaryExpr:
+			if a.Op == syntax.EQ { // name=value
+				a.Y = b.expr(a.Y)
+				continue
+			}
+		case *syntax.UnaryExpr:
+			switch a.Op {
+			case syntax.STAR:
+				a.X = call(opStar, a.OpPos, b.expr(a.X))
+				continue
+			case syntax.STARSTAR:
+				a.X = call(opStarStar, a.OpPos, b.expr(a.X))
+				continue
+			}
+		}
+		e.Args[i] = b.expr(arg)
+	}
+	return e
+}
+
+func (b *binder) comprehension(e *syntax.Comprehension) syntax.Expr {
+	for _, c := range e.Clauses {
+		switch c := c.(type) {
+		case *syntax.ForClause:
+			b.target(c.Vars)
+			c.X = call(opIter, c.For, b.expr(c.X))
+		case *syntax.IfClause:
+			c.Cond = b.expr(c.Cond)
+		}
+	}
+	entry, isDict := e.Body.(*syntax.DictEntry)
+	switch {
+	case isDict:
+		e.Body = &syntax.TupleExpr{Lparen: entry.Colon, List: []syntax.Expr{b.expr(entry.Key), b.expr(entry.Value)}, Rparen: entry.Colon}
+		e.Curly = false
+		return call(opPairs, e.Lbrack, e)
+	case e.Curly:
+		b.refuse(e.Lbrack, "there are no sets: use a dict, or unique(list)")
+	}
+	e.Body = b.expr(e.Body)
+	return e
+}
+
+// lightFunction is the weight up to which a function's frame costs nothing.
+const lightFunction = 256
+
+// weigh estimates how many values the frame of a function has to hold: its
+// variables, and what stands on the stack while a display or a call is built.
+func weigh(body []syntax.Stmt) int {
+	weight := 0
+	for _, s := range body {
+		syntax.Walk(s, func(n syntax.Node) bool {
+			switch n := n.(type) {
+			case *syntax.ListExpr:
+				weight += len(n.List)
+			case *syntax.TupleExpr:
+				weight += len(n.List)
+			case *syntax.DictExpr:
+				weight += 2 * len(n.List)
+			case *syntax.CallExpr:
+				weight += len(n.Args)
+			case *syntax.AssignStmt, *syntax.ForStmt, *syntax.ForClause, *syntax.DefStmt:
+				weight++
+			case *syntax.LambdaExpr:
+				return false
+			}
+			return true
+		})
+	}
+	return weight
+}
+
+func call(name string, pos syntax.Position, args ...syntax.Expr) *syntax.CallExpr {
+	return &syntax.CallExpr{Fn: &syntax.Ident{NamePos: pos, Name: name}, Lparen: pos, Args: args, Rparen: pos}
+}
+
+func text(pos syntax.Position, s string) *syntax.Literal {
+	return &syntax.Literal{Token: syntax.STRING, TokenPos: pos, Raw: starlark.String(s).String(), Value: s}
+}
+
+func number(pos syntax.Position, n int) *syntax.Literal {
+	return &syntax.Literal{Token: syntax.INT, TokenPos: pos, Raw: fmt.Sprint(n), Value: int64(n)}
+}
+
+func unparen(e syntax.Expr) syntax.Expr {
+	for {
+		p, ok := e.(*syntax.ParenExpr)
+		if !ok {
+			return e
+		}
+		e = p.X
+	}
+}
+
+func isSum(op syntax.Token) bool { return op == syntax.PLUS || op == syntax.MINUS }
+
+// isNumber says whether an expression is a literal number of a word's size.
+func isNumber(e syntax.Expr) bool {
+	l, ok := unparen(e).(*syntax.Literal)
+	if !ok {
+		return false
+	}
+	switch l.Value.(type) {
+	case int64, float64:
+		return true
+	}
+	return false
+}
+
+// isShort says whether comparing with an expression takes no time to speak of.
+func isShort(e syntax.Expr) bool {
+	switch e := unparen(e).(type) {
+	case *syntax.Literal:
+		s, isText := e.Value.(string)
+		return !isText || len(s) <= stepWork
+	case *syntax.Ident:
+		return isConstant(e.Name)
+	}
+	return false
+}
+
+// checkDepth refuses a tree that is nested too deeply for what walks it.
+func checkDepth(tree *syntax.File, limit int) Diagnostics {
+	depth := 0
+	var at *syntax.Position
+	for _, s := range tree.Stmts {
+		syntax.Walk(s, func(n syntax.Node) bool {
+			if n == nil {
+				depth--
+				return true
+			}
+			// A statement and its expressions make about four nodes a level.
+			if depth++; depth > 4*limit && at == nil {
+				pos := syntax.Start(n)
+				at = &pos
+			}
+			return at == nil
+		})
+		if at != nil {
+			return Diagnostics{{File: tree.Path, Line: int(at.Line), Column: int(at.Col), Check: CheckLimit,
+				Message: fmt.Sprintf("the script is nested more than %d deep", limit)}}
+		}
+	}
+	return nil
+}

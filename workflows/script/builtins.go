@@ -1,0 +1,399 @@
+package script
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	starlarktime "go.starlark.net/lib/time"
+	"go.starlark.net/starlark"
+)
+
+// hostBuiltins ask something of the world. docs/scripts.md says what each does.
+var hostBuiltins = []builtin{
+	{"approve", approve},
+	{"call_tool", callTool},
+	{"call_workflow", callWorkflow},
+	{"elicit", elicit},
+	{"iterate", iterate},
+	{"log", logText},
+	{"map_parallel", mapParallel},
+	{"now", now},
+	{"parallel", parallel},
+	{"print", logText},
+	{"progress", progress},
+	{"retry", retry},
+	{"sleep", sleep},
+	{"try_call_tool", tryCallTool},
+}
+
+// toolCall reads name, args and timeout, which have no names of their own, so
+// that a tool may have arguments of any name.
+func toolCall(name string, thread *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (json.RawMessage, error) {
+	var tool string
+	var given, limit starlark.Value
+	if err := starlark.UnpackPositionalArgs(name, args, nil, 1, &tool, &given, &limit); err != nil {
+		return nil, err
+	}
+	timeout, err := duration(limit)
+	if err != nil {
+		return nil, fmt.Errorf("%s: timeout: %w", name, err)
+	}
+	return branchOf(thread).callTool(thread, tool, given, kwargs, timeout)
+}
+
+func callTool(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	out, err := toolCall(b.Name(), thread, args, kwargs)
+	if err != nil {
+		return nil, err
+	}
+	return branchOf(thread).parsed(out)
+}
+
+func tryCallTool(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	branch := branchOf(thread)
+	out, err := toolCall(b.Name(), thread, args, kwargs)
+	var known *Error
+	switch {
+	case err == nil:
+		value, err := branch.parsed(out)
+		if err != nil {
+			return nil, err
+		}
+		output, err := frozen(branch.run.account, out)
+		return outcome(value, output, nil), err
+	case errors.As(err, &known) && branch.run.catchable(err):
+		return outcome(starlark.None, starlark.None, errorValue(known)), nil
+	}
+	return nil, err
+}
+
+// outcome is what something that may fail gives.
+func outcome(value, output, err starlark.Value) *record {
+	ok := err == nil
+	if !ok {
+		return newRecord(map[string]starlark.Value{"ok": starlark.False, "value": starlark.None, "output": starlark.None, "error": err})
+	}
+	return newRecord(map[string]starlark.Value{"ok": starlark.True, "value": value, "output": output, "error": starlark.None})
+}
+
+// errorValue is an error as a script sees it.
+func errorValue(e *Error) starlark.Value {
+	var details starlark.Value = starlark.None
+	if e.Details != nil {
+		details = starlark.String(e.Details)
+	}
+	return newRecord(map[string]starlark.Value{
+		"code": starlark.String(e.Code), "category": starlark.String(e.Category), "message": starlark.String(clip(e.Message)),
+		"tool": starlark.String(e.Tool), "path": starlark.String(e.Path), "attempt": starlark.MakeInt(e.Attempt),
+		"retryable": starlark.Bool(e.Retryable), "details": details,
+	})
+}
+
+// catchable says whether a script may go on after an error.
+func (r *run) catchable(err error) bool {
+	e := r.kind(err)
+	var known *Error
+	var failed *failure
+	var eval *starlark.EvalError
+	ours := errors.As(err, &known) || errors.As(err, &failed) || errors.As(err, &eval)
+	return r.account.failed == nil && !e.Fatal && ours
+}
+
+// duration reads seconds, a text such as 1m30s, or a time.duration; nothing is 0.
+func duration(v starlark.Value) (time.Duration, error) {
+	var d time.Duration
+	switch v := v.(type) {
+	case nil, starlark.NoneType:
+		return 0, nil
+	case starlarktime.Duration:
+		d = time.Duration(v)
+	case starlark.String:
+		var err error
+		if d, err = time.ParseDuration(clip(string(v))); err != nil {
+			return 0, fmt.Errorf("%s is no duration such as 1m30s", shown(v))
+		}
+	default:
+		seconds, ok := starlark.AsFloat(v)
+		if !ok || math.IsNaN(seconds) || math.Abs(seconds) > 1e9 {
+			return 0, fmt.Errorf("%s is no duration: want seconds, or a text such as 1m30s", shown(v))
+		}
+		d = time.Duration(seconds * float64(time.Second))
+	}
+	if d < 0 {
+		return 0, fmt.Errorf("the duration %s is negative", d)
+	}
+	return d, nil
+}
+
+// question reads what elicit and approve are called with.
+type question struct {
+	Question
+	message         string
+	schema, timeout starlark.Value
+	approvers       starlark.Value
+}
+
+func (q *question) prepare(thread *starlark.Thread) error {
+	a := accountOf(thread)
+	var err error
+	q.Message = q.message
+	if q.Timeout, err = duration(q.timeout); err != nil {
+		return fmt.Errorf("timeout: %w", err)
+	}
+	if q.schema != nil && q.schema != starlark.None {
+		if _, ok := q.schema.(*dict); !ok {
+			return fmt.Errorf("schema: want a dict, got %s", q.schema.Type())
+		}
+		if q.Schema, err = encode(a, q.schema); err != nil {
+			return fmt.Errorf("schema: %w", err)
+		}
+	}
+	if q.approvers == nil || q.approvers == starlark.None {
+		return nil
+	}
+	elems, err := elements(thread, q.approvers)
+	if err != nil {
+		return fmt.Errorf("by: %w", err)
+	}
+	for _, e := range elems {
+		name, ok := starlark.AsString(e)
+		if !ok {
+			return fmt.Errorf("by: want strings, got %s", e.Type())
+		}
+		q.Approvers = append(q.Approvers, name)
+	}
+	return nil
+}
+
+// maxAskings is how often a question is asked when answers do not fit.
+const maxAskings = 3
+
+// put asks a person, again with the reason where the answer does not fit.
+func (q *question) put(thread *starlark.Thread) (Answer, Site, error) {
+	if err := q.prepare(thread); err != nil {
+		return Answer{}, Site{}, err
+	}
+	b := branchOf(thread)
+	site, err := b.ask(thread)
+	if err != nil {
+		return Answer{}, Site{}, err
+	}
+	for q.Attempt = 1; ; q.Attempt++ {
+		answer, err := b.run.host.Elicit(b.ctx, site, q.Question)
+		err = b.asked(site, err)
+		var invalid *Error
+		if err == nil || q.Attempt == maxAskings || !errors.As(err, &invalid) || invalid.Code != InvalidAnswer {
+			return answer, site, err
+		}
+		q.Reason = invalid.Message
+	}
+}
+
+// content of an answer as values; an empty dict where there is none.
+func content(thread *starlark.Thread, answer Answer) (starlark.Value, error) {
+	data := answer.Content
+	if len(data) == 0 || string(data) == "null" {
+		data = json.RawMessage("{}")
+	}
+	return frozen(accountOf(thread), data)
+}
+
+func elicit(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	q := &question{Question: Question{Validate: true}}
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "message", &q.message, "schema?", &q.schema, "timeout?", &q.timeout, "validate?", &q.Validate); err != nil {
+		return nil, err
+	}
+	answer, _, err := q.put(thread)
+	if err != nil {
+		return nil, err
+	}
+	v, err := content(thread, answer)
+	if err != nil {
+		return nil, err
+	}
+	return newRecord(map[string]starlark.Value{"action": starlark.String(answer.Action), "content": v, "by": starlark.String(answer.By)}), nil
+}
+
+// approve ends the script unless somebody accepts, and gives the content.
+func approve(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	q := &question{Question: Question{Validate: true, Approval: true}}
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "message", &q.message, "schema?", &q.schema, "timeout?", &q.timeout, "by?", &q.approvers); err != nil {
+		return nil, err
+	}
+	answer, site, err := q.put(thread)
+	if err != nil {
+		return nil, err
+	}
+	if answer.Action == "accept" {
+		return content(thread, answer)
+	}
+	return nil, refused(q, site, answer)
+}
+
+func refused(q *question, site Site, answer Answer) *Error {
+	e := &Error{Category: "declined", Path: site.Path, Final: true}
+	switch answer.Action {
+	case "decline":
+		e.Code, e.Message = "declined", "declined: "+q.message
+	case "timeout":
+		e.Code, e.Category, e.Message, e.Retryable = "elicitation_timeout", "timeout", "nobody answered in time: "+q.message, true
+	default:
+		e.Code, e.Message = "dismissed", "dismissed without an answer: "+q.message
+	}
+	if answer.By != "" {
+		e.Message += " (by " + answer.By + ")"
+	}
+	return e
+}
+
+func callWorkflow(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var name, version string
+	var given starlark.Value
+	if err := starlark.UnpackPositionalArgs(bi.Name(), args, nil, 1, &name, &given); err != nil {
+		return nil, err
+	}
+	var rest []starlark.Tuple
+	for _, kv := range kwargs {
+		if kv[0] != starlark.String("version") {
+			rest = append(rest, kv)
+			continue
+		}
+		var ok bool
+		if version, ok = starlark.AsString(kv[1]); !ok {
+			return nil, fmt.Errorf("%s: version: want a string, got %s", bi.Name(), kv[1].Type())
+		}
+	}
+	b := branchOf(thread)
+	data, err := b.arguments(given, rest)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	site, err := b.ask(thread)
+	if err != nil {
+		return nil, err
+	}
+	out, err := b.run.host.CallWorkflow(b.ctx, site, WorkflowCall{Name: name, Version: version, Args: data})
+	if err := b.asked(site, err); err != nil {
+		return nil, err
+	}
+	return frozen(b.run.account, out)
+}
+
+func sleep(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var how starlark.Value
+	if err := starlark.UnpackArgs(bi.Name(), args, kwargs, "duration", &how); err != nil {
+		return nil, err
+	}
+	d, err := duration(how)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", bi.Name(), err)
+	}
+	return starlark.None, branchOf(thread).sleep(thread, d)
+}
+
+func (b *branch) sleep(thread *starlark.Thread, d time.Duration) error {
+	site, err := b.ask(thread)
+	if err != nil {
+		return err
+	}
+	return b.asked(site, b.run.host.Sleep(b.ctx, site, d))
+}
+
+func now(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	if err := starlark.UnpackArgs(bi.Name(), args, kwargs); err != nil {
+		return nil, err
+	}
+	b := branchOf(thread)
+	site, err := b.ask(thread)
+	if err != nil {
+		return nil, err
+	}
+	t, err := b.run.host.Now(b.ctx, site)
+	return starlarktime.Time(t.UTC()), b.asked(site, err)
+}
+
+// maxLogged is how many bytes of a line are logged.
+const maxLogged = 4 << 10
+
+func logText(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	text, err := joined(thread, bi.Name(), args, kwargs)
+	if err != nil {
+		return nil, err
+	}
+	b := branchOf(thread)
+	if err := b.run.account.spend(50, 1<<10); err != nil {
+		return nil, err
+	}
+	if !b.loading {
+		b.run.host.Log(b.ctx, b.site(thread), clip(text))
+	}
+	return starlark.None, nil
+}
+
+func progress(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var done, total starlark.Value
+	var message string
+	if err := starlark.UnpackArgs(bi.Name(), args, kwargs, "done", &done, "total?", &total, "message?", &message); err != nil {
+		return nil, err
+	}
+	p := Progress{Message: clip(message)}
+	var ok bool
+	if p.Done, ok = starlark.AsFloat(done); !ok {
+		return nil, fmt.Errorf("%s: done: want a number, got %s", bi.Name(), done.Type())
+	}
+	if total != nil && total != starlark.None {
+		if p.Total, ok = starlark.AsFloat(total); !ok {
+			return nil, fmt.Errorf("%s: total: want a number, got %s", bi.Name(), total.Type())
+		}
+	}
+	b := branchOf(thread)
+	if err := b.run.account.spend(50, 1<<10); err != nil {
+		return nil, err
+	}
+	if !b.loading {
+		b.run.host.Progress(b.ctx, b.site(thread), p)
+	}
+	return starlark.None, nil
+}
+
+// maxRetryDelay is how long retry waits at most between two attempts.
+const maxRetryDelay = time.Hour
+
+// retry calls a function again while tools fail in it, or it calls fail.
+func retry(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var fn starlark.Callable
+	attempts := 3
+	var wait starlark.Value = starlark.MakeInt(1)
+	var backoff starlark.Value = starlark.MakeInt(2)
+	if err := starlark.UnpackArgs(bi.Name(), args, kwargs, "fn", &fn, "attempts?", &attempts, "delay?", &wait, "backoff?", &backoff); err != nil {
+		return nil, err
+	}
+	delay, err := duration(wait)
+	if err != nil {
+		return nil, fmt.Errorf("%s: delay: %w", bi.Name(), err)
+	}
+	factor, ok := starlark.AsFloat(backoff)
+	if !ok || !(factor >= 1) {
+		return nil, fmt.Errorf("%s: backoff: want a number of at least 1, got %s", bi.Name(), shown(backoff))
+	}
+	b := branchOf(thread)
+	for attempt := 1; ; attempt++ {
+		v, err := b.call(thread, fn, nil)
+		if err == nil || attempt >= attempts || !b.run.repeatable(err) {
+			return v, err
+		}
+		if delay > 0 {
+			if err := b.sleep(thread, delay); err != nil {
+				return nil, err
+			}
+		}
+		delay = time.Duration(min(float64(delay)*factor, float64(cmp.Or(maxRetryDelay, 1))))
+	}
+}
+
+// repeatable says whether retry may do again what ended with an error.
+func (r *run) repeatable(err error) bool { return r.catchable(err) && !r.kind(err).Final }

@@ -1,0 +1,232 @@
+package script
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.starlark.net/starlark"
+)
+
+// A pages value is what iterate gives: the items of a tool that returns them a
+// page at a time. A loop over it calls the tool when it comes to the next page.
+type pages struct {
+	tool  string
+	args  starlark.Value // a dict, or nil
+	page  starlark.Value // a name, or a function
+	start int
+	items string // where a page has its items; "" = wherever there is one list
+	max   int    // pages
+}
+
+func (p *pages) String() string        { return "<pages of " + p.tool + ">" }
+func (p *pages) Type() string          { return "pages" }
+func (p *pages) Freeze()               {}
+func (p *pages) Truth() starlark.Bool  { return true }
+func (p *pages) Hash() (uint32, error) { return 0, errors.New("unhashable type: pages") }
+
+// iterate makes pages. A page is asked for by number, in the argument that page
+// names, until one has no items; or with the arguments that the function page
+// gives for the page before, until it gives None.
+func iterate(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var tool, given starlark.Value
+	p := &pages{page: starlark.String("page"), start: 1, max: 1000}
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "tool", &tool, "args?", &given, "page?", &p.page, "start?", &p.start, "items?", &p.items, "max_pages?", &p.max); err != nil {
+		return nil, err
+	}
+	switch tool := tool.(type) {
+	case starlark.String:
+		p.tool = string(tool)
+	case *starlark.Builtin:
+		p.tool = tool.Name()
+	default:
+		return nil, fmt.Errorf("%s: tool: want its name, got %s", b.Name(), tool.Type())
+	}
+	switch p.page.(type) {
+	case starlark.String, starlark.Callable:
+	default:
+		return nil, fmt.Errorf("%s: page: want the name of an argument or a function, got %s", b.Name(), p.page.Type())
+	}
+	if given != nil && given != starlark.None {
+		d, ok := given.(*dict)
+		if !ok {
+			return nil, fmt.Errorf("%s: args: want a dict, got %s", b.Name(), given.Type())
+		}
+		copied, err := d.copyOf() // what changes later does not count
+		if err != nil {
+			return nil, err
+		}
+		p.args = copied
+	}
+	return p, accountOf(thread).spend(1, 10*elemBytes)
+}
+
+// A reader asks for one page after the other.
+type reader struct {
+	pages  *pages
+	thread *starlark.Thread
+	read   int
+	next   starlark.Value // arguments that the page function gave
+	done   bool
+}
+
+// page gives the items of the next page; none at the end.
+func (r *reader) page() ([]starlark.Value, error) {
+	p := r.pages
+	b := branchOf(r.thread)
+	name, numbered := starlark.AsString(p.page)
+	for !r.done {
+		if r.read >= p.max {
+			return nil, fmt.Errorf("iterate: %s has more than %d pages: raise max_pages", p.tool, p.max)
+		}
+		args := newDict(b.run.account)
+		for _, from := range []starlark.Value{p.args, r.next} {
+			if from != nil {
+				if err := args.update(from); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if numbered {
+			if err := args.SetKey(starlark.String(name), starlark.MakeInt(p.start+r.read)); err != nil {
+				return nil, err
+			}
+		}
+		out, err := b.callTool(r.thread, p.tool, args, nil, 0)
+		if err != nil {
+			return nil, err
+		}
+		result, err := b.parsed(out)
+		if err != nil {
+			return nil, err
+		}
+		r.read++
+		items, err := p.itemsOf(r.thread, result)
+		if err != nil {
+			return nil, err
+		}
+		if numbered {
+			r.done = len(items) == 0
+		} else if err := r.ask(b, result); err != nil {
+			return nil, err
+		}
+		if len(items) > 0 {
+			return items, nil
+		}
+	}
+	return nil, nil
+}
+
+// ask lets the page function say how the page after a result is asked for.
+func (r *reader) ask(b *branch, result starlark.Value) error {
+	next, err := b.call(r.thread, r.pages.page, starlark.Tuple{result})
+	switch d, ok := next.(*dict); {
+	case err != nil:
+		return err
+	case !bool(next.Truth()):
+		r.done = true
+	case !ok:
+		return fmt.Errorf("iterate: the page function gave %s, want a dict of arguments, or None", next.Type())
+	default:
+		r.next = d
+	}
+	return nil
+}
+
+// itemsOf are the items of a page.
+func (p *pages) itemsOf(thread *starlark.Thread, result starlark.Value) ([]starlark.Value, error) {
+	v := result
+	switch {
+	case p.items != "":
+		for _, name := range strings.Split(p.items, ".") {
+			d, ok := v.(*dict)
+			if !ok {
+				return nil, fmt.Errorf("iterate: a page of %s has no %s", p.tool, p.items)
+			}
+			inner, err := d.get(starlark.String(name))
+			if err != nil {
+				return nil, err
+			}
+			if v = inner; v == nil {
+				return nil, fmt.Errorf("iterate: a page of %s has no %s", p.tool, p.items)
+			}
+		}
+	default:
+		if d, ok := v.(*dict); ok {
+			if v = onlyList(d); v == nil {
+				return nil, fmt.Errorf("iterate: a page of %s has not exactly one list: say with items= where its items are", p.tool)
+			}
+		}
+	}
+	if v == starlark.None {
+		return nil, nil
+	}
+	if _, ok := v.(*starlark.List); !ok {
+		return nil, fmt.Errorf("iterate: the items of a page of %s are %s, want a list", p.tool, v.Type())
+	}
+	return elements(thread, v)
+}
+
+// onlyList is the one list among the values of a dict.
+func onlyList(d *dict) starlark.Value {
+	var found starlark.Value
+	for _, e := range d.entries {
+		if _, ok := e.value.(*starlark.List); ok {
+			if found != nil {
+				return nil
+			}
+			found = e.value
+		}
+	}
+	return found
+}
+
+// all reads all pages.
+func (p *pages) all(thread *starlark.Thread) ([]starlark.Value, error) {
+	r := &reader{pages: p, thread: thread}
+	var all []starlark.Value
+	for {
+		items, err := r.page()
+		if err != nil {
+			return nil, err
+		}
+		if len(items) == 0 {
+			return all, nil
+		}
+		all = append(all, items...)
+	}
+}
+
+// A walk is pages in a loop of a thread.
+type walk struct {
+	*pages
+	thread *starlark.Thread
+}
+
+func (w *walk) Iterate() starlark.Iterator {
+	return &walking{reader: &reader{pages: w.pages, thread: w.thread}}
+}
+
+type walking struct {
+	reader *reader
+	items  []starlark.Value
+}
+
+// Next cannot fail, so a failure stops the thread.
+func (w *walking) Next(v *starlark.Value) bool {
+	if len(w.items) == 0 {
+		items, err := w.reader.page()
+		if err != nil {
+			branchOf(w.reader.thread).stop(w.reader.thread, err)
+			return false
+		}
+		w.items = items
+	}
+	if len(w.items) == 0 {
+		return false
+	}
+	*v, w.items = w.items[0], w.items[1:]
+	return true
+}
+
+func (w *walking) Done() {}

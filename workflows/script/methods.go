@@ -1,0 +1,281 @@
+package script
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.starlark.net/starlark"
+	"go.starlark.net/syntax"
+)
+
+// boundMethods are the names of which a call may take long or allocate, by the
+// type of what they are called on.
+var boundMethods = func() map[string]bool {
+	names := map[string]bool{"in_location": true}
+	for name := range stringMethods {
+		names[name] = true
+	}
+	for name := range listMethods {
+		names[name] = true
+	}
+	return names
+}()
+
+// attribute is v.name.
+func attribute(v starlark.Value, name string) (starlark.Value, error) {
+	switch v := v.(type) {
+	case starlark.String:
+		if b := stringMethods[name]; b != nil {
+			return b.BindReceiver(v), nil
+		}
+		return nil, fmt.Errorf("string has no .%s method", name)
+	case *starlark.List:
+		if b := listMethods[name]; b != nil {
+			return b.BindReceiver(v), nil
+		}
+	}
+	if name == "in_location" {
+		return nil, errors.New("there are no time zones but UTC: a script must do the same on every machine")
+	}
+	has, ok := v.(starlark.HasAttrs)
+	if !ok {
+		return nil, fmt.Errorf("%s has no .%s field or method", v.Type(), name)
+	}
+	attr, err := has.Attr(name)
+	if attr == nil && err == nil {
+		err = fmt.Errorf("%s has no .%s field or method", v.Type(), name)
+	}
+	return attr, err
+}
+
+// callMethod calls the method of the library.
+func callMethod(thread *starlark.Thread, recv starlark.HasAttrs, name string, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	method, err := recv.Attr(name)
+	if err != nil {
+		return nil, err
+	}
+	return method.(*starlark.Builtin).CallInternal(thread, args, kwargs)
+}
+
+// A stringCost is what a method of a string may take: bytes that it keeps.
+type stringCost func(s string, args starlark.Tuple) int
+
+var stringMethods = func() map[string]*starlark.Builtin {
+	none := func(string, starlark.Tuple) int { return boxBytes }
+	cased := func(s string, _ starlark.Tuple) int { return 3*len(s) + boxBytes }
+	pieces := func(count func(s string) int) stringCost {
+		return func(s string, args starlark.Tuple) int {
+			n := count(s)
+			if sep := stringArg(args, 0); sep != "" {
+				n = strings.Count(s, sep)
+			}
+			return (n + 1) * (2*elemBytes + boxBytes)
+		}
+	}
+	methods := map[string]*starlark.Builtin{}
+	for names, cost := range map[string]stringCost{
+		"count endswith find index isalnum isalpha isdigit islower isspace istitle isupper lstrip partition removeprefix removesuffix rfind rindex rpartition rstrip startswith strip": none,
+		"capitalize lower title upper": cased,
+		"split rsplit":                 pieces(countFields),
+		"splitlines": pieces(func(s string) int {
+			return strings.Count(s, "\n") + strings.Count(s, "\r")
+		}),
+		"replace": func(s string, args starlark.Tuple) int {
+			return len(s) + strings.Count(s, stringArg(args, 0))*len(stringArg(args, 1)) + boxBytes
+		},
+		"elems codepoints elem_ords codepoint_ords": none,
+	} {
+		for _, name := range strings.Fields(names) {
+			methods[name] = starlark.NewBuiltin(name, stringMethod(cost))
+		}
+	}
+	methods["join"] = starlark.NewBuiltin("join", stringJoin)
+	methods["format"] = starlark.NewBuiltin("format", stringFormat)
+	return methods
+}()
+
+func countFields(s string) int {
+	n := 0
+	for range strings.FieldsSeq(s) {
+		n++
+	}
+	return n
+}
+
+func stringArg(args starlark.Tuple, i int) string {
+	if i >= len(args) {
+		return ""
+	}
+	s, _ := starlark.AsString(args[i])
+	return s
+}
+
+// stringMethod calls a method of the library once it is paid for.
+func stringMethod(cost stringCost) builtinFunc {
+	return func(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+		recv := b.Receiver().(starlark.String)
+		touched := len(recv)
+		for i := range args {
+			touched += len(stringArg(args, i))
+		}
+		if err := accountOf(thread).work(touched, 0); err != nil {
+			return nil, err // before the cost is counted, which takes as long
+		}
+		if err := accountOf(thread).work(0, cost(string(recv), args)); err != nil {
+			return nil, err
+		}
+		args, err := tameArgs(b.Name(), recv, args)
+		if err != nil {
+			return nil, err
+		}
+		v, err := callMethod(thread, recv, b.Name(), args, kwargs)
+		if err != nil {
+			return nil, err
+		}
+		switch b.Name() {
+		case "elems", "codepoints", "elem_ords", "codepoint_ords": // lazy
+			elems, err := elements(thread, v)
+			return starlark.NewList(elems), err
+		}
+		return v, nil
+	}
+}
+
+// maxCutset bounds what strip takes off, which is searched for each character.
+const maxCutset = 64
+
+// tameArgs refuses or lowers arguments that the library takes at their word.
+func tameArgs(name string, recv starlark.String, args starlark.Tuple) (starlark.Tuple, error) {
+	switch name {
+	case "strip", "lstrip", "rstrip":
+		if n := len(stringArg(args, 0)); n > maxCutset {
+			return nil, fmt.Errorf("%s: %d bytes of characters to take off; at most %d", name, n, maxCutset)
+		}
+	case "split", "rsplit":
+		if len(args) != 2 {
+			break
+		}
+		if n, ok := args[1].(starlark.Int); ok && n.Sign() > 0 {
+			if most := starlark.MakeInt(len(recv)); greater(n, most) {
+				args = starlark.Tuple{args[0], most}
+			}
+		}
+	}
+	return args, nil
+}
+
+func stringJoin(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	sep := string(b.Receiver().(starlark.String))
+	var from starlark.Value
+	if err := starlark.UnpackPositionalArgs("join", args, kwargs, 1, &from); err != nil {
+		return nil, err
+	}
+	elems, err := elements(thread, from)
+	if err != nil {
+		return nil, fmt.Errorf("join: %w", err)
+	}
+	parts := make([]string, len(elems))
+	size := 0
+	for i, e := range elems {
+		s, ok := starlark.AsString(e)
+		if !ok {
+			return nil, fmt.Errorf("join: element %d is %s, want string", i, e.Type())
+		}
+		parts[i] = s
+		size += len(s) + len(sep)
+	}
+	if err := accountOf(thread).work(size, size+boxBytes); err != nil {
+		return nil, err
+	}
+	return starlark.String(strings.Join(parts, sep)), nil
+}
+
+var listMethods = map[string]*starlark.Builtin{
+	"append": starlark.NewBuiltin("append", listAppend),
+	"extend": starlark.NewBuiltin("extend", listExtend),
+	"index":  starlark.NewBuiltin("index", listIndex),
+	"insert": starlark.NewBuiltin("insert", listShift),
+	"pop":    starlark.NewBuiltin("pop", listShift),
+	"remove": starlark.NewBuiltin("remove", listRemove),
+}
+
+func listAppend(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	if len(args) != 1 || len(kwargs) > 0 {
+		return nil, fmt.Errorf("append: got %d arguments, want 1", len(args)+len(kwargs))
+	}
+	if err := accountOf(thread).spend(0, 2*elemBytes); err != nil {
+		return nil, err
+	}
+	return starlark.None, hinted(b.Receiver().(*starlark.List).Append(args[0]))
+}
+
+func listExtend(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var from starlark.Value
+	if err := starlark.UnpackPositionalArgs("extend", args, kwargs, 1, &from); err != nil {
+		return nil, err
+	}
+	return starlark.None, extend(thread, b.Receiver().(*starlark.List), from)
+}
+
+// listShift charges a method that moves the elements after one.
+func listShift(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	list := b.Receiver().(*starlark.List)
+	if err := accountOf(thread).work(list.Len()*elemBytes/4, 2*elemBytes); err != nil {
+		return nil, err
+	}
+	v, err := callMethod(thread, list, b.Name(), args, kwargs)
+	return v, hinted(err)
+}
+
+func listIndex(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	list := b.Receiver().(*starlark.List)
+	var x starlark.Value
+	var start, end starlark.Value = starlark.None, starlark.None
+	if err := starlark.UnpackPositionalArgs("index", args, kwargs, 1, &x, &start, &end); err != nil {
+		return nil, err
+	}
+	from, to, err := sliceBounds(start, end, list.Len(), 1)
+	if err != nil {
+		return nil, err
+	}
+	i, err := findIn(accountOf(thread), list, x, from, to)
+	if err == nil && i < 0 {
+		err = errors.New("index: value not in list")
+	}
+	return starlark.MakeInt(i), err
+}
+
+func findIn(a *account, list *starlark.List, x starlark.Value, from, to int) (int, error) {
+	for i := from; i < to; i++ {
+		if err := a.spend(1, 0); err != nil {
+			return -1, err
+		}
+		if same, err := compare(a, syntax.EQL, list.Index(i), x); same || err != nil {
+			return i, err
+		}
+	}
+	return -1, nil
+}
+
+func listRemove(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	list := b.Receiver().(*starlark.List)
+	var x starlark.Value
+	if err := starlark.UnpackPositionalArgs("remove", args, kwargs, 1, &x); err != nil {
+		return nil, err
+	}
+	i, err := findIn(accountOf(thread), list, x, 0, list.Len())
+	switch {
+	case err != nil:
+		return nil, err
+	case i < 0:
+		return nil, errors.New("remove: element not found")
+	}
+	if err := accountOf(thread).work(list.Len()*elemBytes/4, 0); err != nil {
+		return nil, err
+	}
+	_, err = callMethod(thread, list, "pop", starlark.Tuple{starlark.MakeInt(i)}, nil)
+	return starlark.None, hinted(err)
+}
+
+func greater(x, y starlark.Int) bool { return x.BigInt().Cmp(y.BigInt()) > 0 }

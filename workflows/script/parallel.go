@@ -1,0 +1,264 @@
+package script
+
+import (
+	"fmt"
+
+	"go.starlark.net/starlark"
+	"go.temporal.io/sdk/workflow"
+)
+
+// A branchError is what a branch ended with, as what called parallel sees it.
+type branchError struct{ err error }
+
+func (e *branchError) Error() string { return e.err.Error() }
+func (e *branchError) Unwrap() error { return e.err }
+
+// parallel calls functions side by side.
+func parallel(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var from starlark.Value
+	f := fan{thread: thread, name: b.Name(), onError: abort}
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "fns", &from, "max?", &f.width, "on_error?", &f.onError); err != nil {
+		return nil, err
+	}
+	fns, err := elements(thread, from)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", b.Name(), err)
+	}
+	for i, fn := range fns {
+		if _, ok := fn.(starlark.Callable); !ok {
+			return nil, fmt.Errorf("%s: element %d is %s, want a function: lambda: …", b.Name(), i, fn.Type())
+		}
+		f.calls = append(f.calls, fanCall{fn: fn})
+	}
+	return f.out()
+}
+
+// mapParallel calls a function with each item, side by side.
+func mapParallel(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var fn starlark.Callable
+	var from starlark.Value
+	f := fan{thread: thread, name: b.Name(), onError: abort}
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "fn", &fn, "items", &from, "max?", &f.width, "on_error?", &f.onError); err != nil {
+		return nil, err
+	}
+	items, err := elements(thread, from)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", b.Name(), err)
+	}
+	for _, item := range items {
+		f.calls = append(f.calls, fanCall{fn: fn, args: starlark.Tuple{item}})
+	}
+	return f.out()
+}
+
+// What on_error may say.
+const (
+	abort   = "abort"   // the first failure stops the others and fails the whole
+	collect = "collect" // each result says whether it is one
+)
+
+// A fan is one call of parallel or map_parallel.
+type fan struct {
+	thread  *starlark.Thread
+	name    string
+	calls   []fanCall
+	width   int
+	onError string
+
+	results []starlark.Value
+	failed  error // the first failure that counts
+}
+
+type fanCall struct {
+	fn   starlark.Value
+	args starlark.Tuple
+}
+
+func (f *fan) check(b *branch) error {
+	limits := b.run.account.limits
+	switch {
+	case b.loading:
+		return fmt.Errorf("a file that is loaded must not run branches itself")
+	case f.onError != abort && f.onError != collect:
+		return fmt.Errorf("%s: on_error is %q or %q", f.name, abort, collect)
+	case f.width < 0:
+		return fmt.Errorf("%s: max is negative", f.name)
+	case len(f.calls) > limits.Fan:
+		return b.run.account.fail("script_width", "%s of %d; the limit is %d", f.name, len(f.calls), limits.Fan)
+	}
+	if f.width == 0 || f.width > limits.Width {
+		f.width = limits.Width
+	}
+	return b.run.account.spend(100*len(f.calls), 4<<10*len(f.calls))
+}
+
+// out runs the branches and gives their results in order.
+func (f *fan) out() (starlark.Value, error) {
+	b := branchOf(f.thread)
+	if err := f.check(b); err != nil {
+		return nil, err
+	}
+	l := &lock{account: b.run.account}
+	defer l.release()
+	for _, c := range f.calls {
+		if err := l.value(c.fn); err != nil {
+			return nil, err
+		}
+		if err := l.value(c.args); err != nil {
+			return nil, err
+		}
+	}
+	f.results = make([]starlark.Value, len(f.calls))
+	f.run(b)
+	switch {
+	case f.failed != nil:
+		return nil, &branchError{f.failed}
+	case b.ctx.Err() != nil:
+		return nil, b.ctx.Err()
+	}
+	return starlark.NewList(f.results), nil
+}
+
+// run starts the branches and waits for them.
+func (f *fan) run(b *branch) {
+	site := b.site(f.thread)
+	ctx, stop := workflow.WithCancel(b.ctx)
+	defer stop()
+	turns := workflow.NewSemaphore(ctx, int64(f.width))
+	running := workflow.NewWaitGroup(ctx)
+	for i, c := range f.calls {
+		if turns.Acquire(ctx, 1) != nil || ctx.Err() != nil {
+			break
+		}
+		running.Add(1)
+		path := fmt.Sprintf("%s[%d]", site.Path, i)
+		workflow.GoNamed(ctx, path, func(ctx workflow.Context) {
+			defer running.Done()
+			defer turns.Release(1)
+			inner := b.run.branch(ctx, path+"/")
+			v, err := inner.call(inner.thread(path), c.fn, c.args)
+			f.ended(b.run, i, v, err, stop)
+		})
+	}
+	wait, done := workflow.NewDisconnectedContext(ctx)
+	defer done()
+	running.Wait(wait)
+}
+
+// ended takes the result of a branch.
+func (f *fan) ended(r *run, i int, v starlark.Value, err error, stop workflow.CancelFunc) {
+	switch {
+	case err == nil && f.onError == collect:
+		f.results[i] = outcome(v, v, nil)
+	case err == nil:
+		f.results[i] = v
+	case f.onError == collect && r.catchable(err):
+		f.results[i] = outcome(nil, nil, errorValue(r.kind(err)))
+	default:
+		if f.failed == nil {
+			f.failed = err
+		}
+		stop()
+	}
+}
+
+// A lock keeps values from changing while branches run that can see them: in
+// which order branches go on may differ from one execution to the next, and
+// must make no difference. It walks by itself, since the interpreter's Freeze
+// cannot be undone, and does not end where a function refers to itself.
+type lock struct {
+	account *account
+	seen    map[any]bool
+	held    []func()
+	depth   int
+}
+
+// maxLockDepth bounds how deeply values may be nested that branches see.
+const maxLockDepth = 10_000
+
+func (l *lock) release() {
+	for _, release := range l.held {
+		release()
+	}
+}
+
+// first says whether a value is met for the first time.
+func (l *lock) first(key any) bool {
+	if l.seen[key] {
+		return false
+	}
+	if l.seen == nil {
+		l.seen = map[any]bool{}
+	}
+	l.seen[key] = true
+	return true
+}
+
+func (l *lock) value(v starlark.Value) error {
+	if err := l.account.spend(1, entryBytes); err != nil {
+		return err
+	}
+	if l.depth++; l.depth > maxLockDepth {
+		return l.account.fail("script_depth", "values that branches see are nested more than %d deep", maxLockDepth)
+	}
+	defer func() { l.depth-- }()
+	switch v := v.(type) {
+	case *starlark.List:
+		if l.first(v) {
+			l.held = append(l.held, v.Iterate().Done)
+			return l.elements(v)
+		}
+	case starlark.Tuple:
+		if len(v) > 0 && l.first(&v[0]) {
+			return l.elements(v)
+		}
+	case *dict:
+		if l.first(v) && !v.frozen {
+			l.held = append(l.held, v.Iterate().Done)
+			return v.each(func(_, value starlark.Value) error { return l.value(value) })
+		}
+	case *record:
+		if l.first(v) {
+			return l.elements(starlark.Tuple(v.values))
+		}
+	case *starlark.Function:
+		if l.first(v) {
+			return l.function(v)
+		}
+	case *starlark.Builtin:
+		if recv := v.Receiver(); recv != nil && l.first(v) {
+			return l.value(recv)
+		}
+	case *pages:
+		return l.value(v.page)
+	}
+	return nil
+}
+
+func (l *lock) elements(seq starlark.Indexable) error {
+	for i := range seq.Len() {
+		if err := l.value(seq.Index(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// function locks what a function refers to.
+func (l *lock) function(fn *starlark.Function) error {
+	for i := range fn.NumFreeVars() {
+		if _, v := fn.FreeVar(i); v != nil {
+			if err := l.value(v); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range fn.NumParams() {
+		if v := fn.ParamDefault(i); v != nil {
+			if err := l.value(v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

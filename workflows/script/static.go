@@ -1,0 +1,333 @@
+package script
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.starlark.net/resolve"
+	"go.starlark.net/syntax"
+)
+
+// A Call is something a script asks of the world that can be seen without
+// running it.
+type Call struct {
+	Kind       string   // tool, workflow, elicit, approve, sleep, iterate or parallel
+	Name       string   // of the tool (github_get, or github.get as written) or workflow; "" = computed when the script runs
+	Version    string   // of the workflow, where it is literal
+	Message    string   // of a question, where it is literal
+	Try        bool     // its failure does not end the script
+	Args       []string // names of arguments that can be seen
+	Rest       bool     // there may be more arguments: **kwargs, or a dict
+	InLoop     bool     // it may be made several times
+	InBranch   bool     // it is in a function that parallel or map_parallel calls
+	InFunction string   // the function in which it stands; "" = the body
+	File       string
+	Line       int
+	Column     int
+}
+
+// A Name is a use of a name that is neither the script's own nor a builtin: a
+// tool, or the backend whose tools it gives.
+type Name struct {
+	Name      string
+	Namespace bool   // it is written name.something
+	Tool      string // something, after a namespace
+	File      string
+	Line      int
+	Column    int
+}
+
+// Calls are the calls that can be seen, in the order of the source; those of
+// the modules come before those of the script.
+func (p *Program) Calls() []Call { return slices.Clone(p.calls) }
+
+// Globals are the names that tools must have for the script to run.
+func (p *Program) Globals() []Name { return slices.Clone(p.globals) }
+
+// A Tool is a tool that a script may call.
+type Tool struct {
+	Name     string // by which it is known to clients, e.g. github_get_issue
+	Backend  string // whose it is, e.g. github
+	Original string // its name there, e.g. get_issue
+}
+
+// Unknown says which names of a script none of the tools has.
+func (p *Program) Unknown(tools []Tool) Diagnostics {
+	known := newToolset(tools)
+	var ds Diagnostics
+	for _, n := range p.globals {
+		written := n.Name
+		if n.Namespace && known.namespaces[n.Name] != nil {
+			written += "." + n.Tool
+		}
+		if !known.has(n) {
+			ds = append(ds, Diagnostic{File: n.File, Line: n.Line, Column: n.Column, Check: CheckName,
+				Message: fmt.Sprintf("undefined: %s is neither defined nor a tool%s", written, known.suggest(written, builtinNames()...))})
+		}
+	}
+	for _, c := range p.calls {
+		if literal := c.Kind == "tool" || c.Kind == "iterate"; literal && c.Name != "" && !strings.Contains(c.Name, ".") && known.byName[c.Name] == "" && !p.isGlobal(c) {
+			ds = append(ds, Diagnostic{File: c.File, Line: c.Line, Column: c.Column, Check: CheckName,
+				Message: fmt.Sprintf("there is no tool %q%s", c.Name, known.suggest(c.Name))})
+		}
+	}
+	return ds
+}
+
+// isGlobal says whether a call is written as a function, so that its name is
+// among the globals.
+func (p *Program) isGlobal(c Call) bool {
+	return slices.ContainsFunc(p.globals, func(n Name) bool {
+		return n.File == c.File && n.Line == c.Line && n.Column == c.Column
+	})
+}
+
+// look collects what can be seen in a resolved tree.
+func (c *compiler) look(file string, tree *syntax.File) {
+	l := &looker{file: file, compiler: c}
+	for _, s := range tree.Stmts {
+		l.node(s)
+	}
+}
+
+type looker struct {
+	file     string
+	compiler *compiler
+	loops    int
+	branches int
+	function string
+}
+
+// node looks at one node and at what is in it.
+func (l *looker) node(n syntax.Node) {
+	syntax.Walk(n, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Ident:
+			l.name(n, "")
+		case *syntax.DotExpr:
+			l.dot(n.X, n.Name.Name)
+			return false
+		case *syntax.CallExpr:
+			l.call(n)
+			return false
+		case *syntax.DefStmt:
+			l.def(n)
+			return false
+		case *syntax.ForStmt:
+			l.node(n.X)
+			l.inLoop(func() { l.body(n.Body) })
+			return false
+		case *syntax.WhileStmt:
+			l.inLoop(func() { l.node(n.Cond); l.body(n.Body) })
+			return false
+		case *syntax.Comprehension:
+			l.inLoop(func() {
+				for _, clause := range n.Clauses {
+					switch clause := clause.(type) {
+					case *syntax.ForClause:
+						l.node(clause.X)
+					case *syntax.IfClause:
+						l.node(clause.Cond)
+					}
+				}
+				l.node(n.Body)
+			})
+			return false
+		}
+		return true
+	})
+}
+
+func (l *looker) body(list []syntax.Stmt) {
+	for _, s := range list {
+		l.node(s)
+	}
+}
+
+func (l *looker) inLoop(f func()) {
+	l.loops++
+	f()
+	l.loops--
+}
+
+func (l *looker) def(n *syntax.DefStmt) {
+	outer, loops := l.function, l.loops
+	if n.Name.Name != mainName {
+		l.function, l.loops = n.Name.Name, 0
+	}
+	for _, p := range n.Params {
+		if d, ok := p.(*syntax.BinaryExpr); ok {
+			l.node(d.Y)
+		}
+	}
+	l.body(n.Body)
+	l.function, l.loops = outer, loops
+}
+
+// free says whether a name is neither bound by the script nor ours.
+func free(id *syntax.Ident) bool {
+	b, ok := id.Binding.(*resolve.Binding)
+	return ok && (b.Scope == resolve.Predeclared || b.Scope == resolve.Universal) && !strings.HasPrefix(id.Name, "$") && predeclared[id.Name] == nil
+}
+
+func ours(e syntax.Expr) (string, bool) {
+	id, ok := unparen(e).(*syntax.Ident)
+	if !ok {
+		return "", false
+	}
+	b, ok := id.Binding.(*resolve.Binding)
+	return id.Name, ok && b.Scope == resolve.Predeclared && predeclared[id.Name] != nil
+}
+
+// name notes the use of a name that may be a tool, or a namespace of it.
+func (l *looker) name(id *syntax.Ident, tool string) {
+	if !free(id) {
+		return
+	}
+	if why, ok := unavailable[id.Name]; ok {
+		l.compiler.diagnostics = append(l.compiler.diagnostics, Diagnostic{File: l.file, Line: int(id.NamePos.Line),
+			Column: int(id.NamePos.Col), Check: CheckName, Message: fmt.Sprintf("there is no %s: %s", id.Name, why)})
+		return
+	}
+	p := l.compiler.program
+	p.globals = append(p.globals, Name{Name: id.Name, Namespace: tool != "", Tool: tool,
+		File: l.file, Line: int(id.NamePos.Line), Column: int(id.NamePos.Col)})
+}
+
+func (l *looker) dot(x syntax.Expr, name string) {
+	if id, ok := unparen(x).(*syntax.Ident); ok {
+		l.name(id, name)
+		return
+	}
+	l.node(x)
+}
+
+// call notes what a call asks of the world.
+func (l *looker) call(n *syntax.CallExpr) {
+	name, isOurs := ours(n.Fn)
+	seen := Call{InLoop: l.loops > 0, InBranch: l.branches > 0, InFunction: l.function, File: l.file}
+	pos := syntax.Start(n)
+	seen.Line, seen.Column = int(pos.Line), int(pos.Col)
+	switch {
+	case isOurs:
+		l.builtin(name, n, &seen)
+	default:
+		if tool, ok := toolName(n.Fn); ok {
+			seen.Kind, seen.Name = "tool", tool
+			seen.arguments(n.Args)
+		}
+	}
+	if seen.Kind != "" {
+		l.compiler.program.calls = append(l.compiler.program.calls, seen)
+	}
+	switch id, _ := unparen(n.Fn).(*syntax.Ident); {
+	case id != nil && id.Name == opAttr && len(n.Args) == 2:
+		l.dot(n.Args[0], literal(n.Args[1]))
+		return
+	case !isOurs:
+		l.node(n.Fn)
+	}
+	inBranch := isOurs && (name == "parallel" || name == "map_parallel")
+	if inBranch {
+		l.branches++
+	}
+	for _, arg := range n.Args {
+		if b, ok := arg.(*syntax.BinaryExpr); ok && b.Op == syntax.EQ {
+			arg = b.Y
+		}
+		l.node(arg)
+	}
+	if inBranch {
+		l.branches--
+	}
+}
+
+// builtin notes a call of a builtin that asks something of the world.
+func (l *looker) builtin(name string, n *syntax.CallExpr, seen *Call) {
+	first := ""
+	if len(n.Args) > 0 {
+		first = literal(n.Args[0])
+	}
+	switch name {
+	case "call_tool", "try_call_tool":
+		seen.Kind, seen.Name, seen.Try = "tool", first, name == "try_call_tool"
+		seen.arguments(n.Args)
+	case "iterate":
+		seen.Kind, seen.Name, seen.InLoop = "iterate", first, true
+		if first == "" && len(n.Args) > 0 {
+			seen.Name, _ = toolName(n.Args[0])
+		}
+		seen.Rest = true
+	case "call_workflow":
+		seen.Kind, seen.Name, seen.Version = "workflow", first, literal(named(n.Args, "version"))
+		seen.arguments(n.Args)
+	case "elicit", "approve":
+		seen.Kind, seen.Message = name, first
+		if first == "" {
+			seen.Message = literal(named(n.Args, "message"))
+		}
+	case "sleep":
+		seen.Kind = name
+	case "parallel", "map_parallel":
+		seen.Kind = "parallel"
+	}
+}
+
+// arguments notes the names of a call's arguments.
+func (c *Call) arguments(args []syntax.Expr) {
+	for i, arg := range args {
+		switch a := arg.(type) {
+		case *syntax.BinaryExpr:
+			if a.Op == syntax.EQ {
+				c.Args = append(c.Args, a.X.(*syntax.Ident).Name)
+				continue
+			}
+		case *syntax.UnaryExpr:
+			c.Rest = true
+			continue
+		}
+		c.Rest = c.Rest || i > 0
+	}
+}
+
+// toolName is the name of a tool that is written as a function.
+func toolName(fn syntax.Expr) (string, bool) {
+	switch fn := unparen(fn).(type) {
+	case *syntax.Ident:
+		return fn.Name, free(fn)
+	case *syntax.DotExpr:
+		id, ok := unparen(fn.X).(*syntax.Ident)
+		if ok && free(id) {
+			return id.Name + "." + fn.Name.Name, true
+		}
+	case *syntax.CallExpr: // a name that is a method's, too
+		if id, ok := fn.Fn.(*syntax.Ident); ok && id.Name == opAttr {
+			if x, ok := unparen(fn.Args[0]).(*syntax.Ident); ok && free(x) {
+				return x.Name + "." + literal(fn.Args[1]), true
+			}
+		}
+	}
+	return "", false
+}
+
+func literal(e syntax.Expr) string {
+	if e == nil {
+		return ""
+	}
+	if l, ok := unparen(e).(*syntax.Literal); ok {
+		s, _ := l.Value.(string)
+		return s
+	}
+	return ""
+}
+
+// named is the argument of a name, or nil.
+func named(args []syntax.Expr, name string) syntax.Expr {
+	for _, arg := range args {
+		if b, ok := arg.(*syntax.BinaryExpr); ok && b.Op == syntax.EQ && b.X.(*syntax.Ident).Name == name {
+			return b.Y
+		}
+	}
+	return nil
+}

@@ -1,0 +1,291 @@
+package script
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.starlark.net/starlark"
+)
+
+// A toolset is the tools that a script may call, by the names it may use.
+type toolset struct {
+	byName     map[string]string     // names as clients have them, and those as identifiers → as clients have them
+	functions  map[string]string     // identifiers → names as clients have them
+	namespaces map[string]*namespace // by backend, and by that as an identifier
+}
+
+func newToolset(tools []Tool) *toolset {
+	s := &toolset{byName: map[string]string{}, functions: map[string]string{}, namespaces: map[string]*namespace{}}
+	tools = slices.SortedFunc(slices.Values(tools), func(a, b Tool) int { return cmp.Compare(a.Name, b.Name) })
+	for _, t := range tools {
+		s.byName[t.Name] = t.Name
+		if _, taken := s.functions[identifier(t.Name)]; !taken {
+			s.functions[identifier(t.Name)] = t.Name
+		}
+		if t.Backend == "" {
+			continue
+		}
+		ns := s.namespaces[t.Backend]
+		if ns == nil {
+			ns = &namespace{name: t.Backend, tools: map[string]string{}}
+			s.namespaces[t.Backend] = ns
+			if _, taken := s.namespaces[identifier(t.Backend)]; !taken {
+				s.namespaces[identifier(t.Backend)] = ns
+			}
+		}
+		ns.tools[t.Original] = t.Name
+		if _, taken := ns.tools[identifier(t.Original)]; !taken {
+			ns.tools[identifier(t.Original)] = t.Name
+		}
+	}
+	return s
+}
+
+// identifier is a name as a script can write it.
+func identifier(name string) string {
+	out := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_':
+			return r
+		}
+		return '_'
+	}, name)
+	if out != "" && out[0] >= '0' && out[0] <= '9' {
+		out = "_" + out
+	}
+	return out
+}
+
+// has says whether a name that a script uses means something.
+func (s *toolset) has(n Name) bool {
+	if ns := s.namespaces[n.Name]; ns != nil {
+		return !n.Namespace || ns.tools[n.Tool] != ""
+	}
+	return s.functions[n.Name] != "" && !n.Namespace
+}
+
+// value is what a free name of a script means; nil = nothing.
+func (s *toolset) value(name string) starlark.Value {
+	if ns := s.namespaces[name]; ns != nil {
+		return ns
+	}
+	if tool := s.functions[name]; tool != "" {
+		return toolFunction(tool)
+	}
+	return nil
+}
+
+// define adds what the free names of a script mean.
+func (s *toolset) define(names starlark.StringDict, globals []Name) {
+	for _, n := range globals {
+		if v := s.value(n.Name); v != nil {
+			names[n.Name] = v
+		}
+	}
+}
+
+// undefined says which names have no meaning, so that the script cannot start.
+func (p *Program) undefined(tools *toolset) Diagnostics {
+	var ds Diagnostics
+	for _, n := range p.globals {
+		if tools.value(n.Name) == nil {
+			ds = append(ds, Diagnostic{File: n.File, Line: n.Line, Column: n.Column, Check: CheckName,
+				Message: fmt.Sprintf("undefined: %s is neither defined nor a tool%s", n.Name, tools.suggest(n.Name, builtinNames()...))})
+		}
+	}
+	return ds
+}
+
+// suggest names what is spelt alike, among the tools and other names.
+func (s *toolset) suggest(name string, others ...string) string {
+	best, distance := "", max(2, len(name)/3)+1
+	consider := func(candidate string) {
+		if d := editDistance(name, candidate, distance+1); d < distance || best != "" && d == distance && candidate < best {
+			best, distance = candidate, d
+		}
+	}
+	//workflowcheck:ignore the nearest of all, and of those the first
+	for _, tool := range s.functions {
+		consider(tool)
+	}
+	//workflowcheck:ignore the nearest of all, and of those the first
+	for backend, ns := range s.namespaces {
+		consider(backend)
+		//workflowcheck:ignore the nearest of all, and of those the first
+		for tool := range ns.tools {
+			consider(backend + "." + tool)
+		}
+	}
+	for _, other := range others {
+		consider(other)
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %s?)", best)
+}
+
+// editDistance is how many letters differ, or limit if that many do.
+func editDistance(a, b string, limit int) int {
+	if len(a)-len(b) >= limit || len(b)-len(a) >= limit || len(a) > 100 || len(b) > 100 {
+		return limit
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return min(row[len(b)], limit)
+}
+
+// A namespace gives the tools of a backend as functions: github.get_issue.
+type namespace struct {
+	name  string
+	tools map[string]string
+}
+
+func (n *namespace) String() string        { return "<tools of " + n.name + ">" }
+func (n *namespace) Type() string          { return "tools" }
+func (n *namespace) Freeze()               {}
+func (n *namespace) Truth() starlark.Bool  { return true }
+func (n *namespace) Hash() (uint32, error) { return 0, fmt.Errorf("unhashable type: tools") }
+
+func (n *namespace) Attr(name string) (starlark.Value, error) {
+	if tool := n.tools[name]; tool != "" {
+		return toolFunction(tool), nil
+	}
+	return nil, nil
+}
+
+func (n *namespace) AttrNames() []string {
+	names := make([]string, 0, len(n.tools))
+	//workflowcheck:ignore sorted
+	for name := range n.tools {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// toolFunction is a tool as a function: arguments by name.
+func toolFunction(tool string) *starlark.Builtin {
+	return starlark.NewBuiltin(tool, func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+		if len(args) > 0 {
+			return nil, fmt.Errorf("%s: give its arguments by name", tool)
+		}
+		b := branchOf(thread)
+		out, err := b.callTool(thread, tool, nil, kwargs, 0)
+		if err != nil {
+			return nil, err
+		}
+		return b.parsed(out)
+	})
+}
+
+// arguments makes an object of a dict and of arguments by name.
+func (b *branch) arguments(given starlark.Value, kwargs []starlark.Tuple) (json.RawMessage, error) {
+	args := newDict(b.run.account)
+	switch given := given.(type) {
+	case nil, starlark.NoneType:
+	case *dict:
+		if err := args.update(given); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("arguments must be a dict, not %s", given.Type())
+	}
+	for _, kv := range kwargs {
+		if err := args.SetKey(kv[0], kv[1]); err != nil {
+			return nil, err
+		}
+	}
+	return encode(b.run.account, args)
+}
+
+// ask counts what a script asks of the world, and says where it does.
+func (b *branch) ask(thread *starlark.Thread) (Site, error) {
+	a := b.run.account
+	if b.loading {
+		return Site{}, fmt.Errorf("a file that is loaded can define functions that call tools, and must not call any itself")
+	}
+	if a.calls++; a.calls > a.limits.Calls {
+		return Site{}, a.fail("script_calls", "the script has made %d calls, which is its limit", a.limits.Calls)
+	}
+	if err := a.spend(20, 1<<10); err != nil {
+		return Site{}, err
+	}
+	return b.site(thread), nil
+}
+
+// callTool calls a tool and gives its output as it came.
+func (b *branch) callTool(thread *starlark.Thread, tool string, given starlark.Value, kwargs []starlark.Tuple, timeout time.Duration) (json.RawMessage, error) {
+	args, err := b.arguments(given, kwargs)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", tool, err)
+	}
+	site, err := b.ask(thread)
+	if err != nil {
+		return nil, err
+	}
+	name := b.run.tools.byName[tool]
+	if name == "" {
+		return nil, &Error{Code: "unknown_tool", Category: "tool", Tool: clip(tool), Path: site.Path, Retryable: true, Final: true,
+			Message: fmt.Sprintf("there is no tool %s%s", shown(starlark.String(tool)), b.run.tools.suggest(tool))}
+	}
+	out, err := b.run.host.Call(b.ctx, site, ToolCall{Tool: name, Args: args, Timeout: timeout})
+	return out, b.asked(site, err)
+}
+
+// asked notes that the world has answered.
+func (b *branch) asked(site Site, err error) error {
+	b.run.blocked = b.run.account.steps
+	if e, ok := err.(*Error); ok {
+		known := *e
+		known.Path = cmp.Or(known.Path, site.Path)
+		return &known
+	}
+	return err
+}
+
+// parsed gives the output of a tool as values. An object that has nothing but
+// a text that is a JSON object or array is that.
+func (b *branch) parsed(out json.RawMessage) (starlark.Value, error) {
+	v, err := frozen(b.run.account, out)
+	if err != nil {
+		return nil, fmt.Errorf("reading the output: %w", err)
+	}
+	d, ok := v.(*dict)
+	if !ok || d.Len() != 1 {
+		return v, nil
+	}
+	text, ok := d.entries[0].value.(starlark.String)
+	if !ok || d.entries[0].key != starlark.String("text") {
+		return v, nil
+	}
+	if t := strings.TrimSpace(string(text)); t == "" || t[0] != '{' && t[0] != '[' {
+		return v, nil
+	}
+	inner, err := frozen(b.run.account, []byte(text))
+	switch {
+	case err == nil:
+		return inner, nil
+	case b.run.account.failed != nil:
+		return nil, err
+	}
+	return v, nil
+}
