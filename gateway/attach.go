@@ -25,13 +25,13 @@ func (g *Gateway) startOrAttach(ctx context.Context, x *exchange, req runs.Start
 	case key != "":
 		return g.startOne(ctx, x, req, key)
 	case x.params.Meta.IdempotencyKey != "":
-		req.ID = derivedID(x.params.Name, "key", x.principal, x.params.Meta.IdempotencyKey)
+		req.ID = derivedID(req.Definition.Name, "key", x.principal, x.params.Meta.IdempotencyKey)
 		req.Request = x.requestName()
 	case g.opts.ReattachWindow > 0:
 		req.Request = x.requestName()
 		return g.startOrJoin(ctx, x, req)
 	case x.session != nil:
-		req.ID = g.sessionRunID(x.params.Name, x.client, x.id)
+		req.ID = g.sessionRunID(req.Definition.Name, x.client, x.id)
 	}
 	started, err := g.opts.Runs.Start(ctx, req)
 	if err != nil || !started.Attached {
@@ -44,7 +44,7 @@ func (g *Gateway) startOrAttach(ctx context.Context, x *exchange, req runs.Start
 // far as the caller may see it. A call that is repeated, by its own key or by the
 // transport, is not a second one.
 func (g *Gateway) startOne(ctx context.Context, x *exchange, req runs.StartRequest, key string) (runs.Started, error) {
-	req.ID = derivedID(x.params.Name, "business", key)
+	req.ID = derivedID(req.Definition.Name, "business", key)
 	req.Request = x.requestName()
 	if mine := x.params.Meta.IdempotencyKey; mine != "" {
 		req.Request = encode64(digest("request", x.principal, mine)[:15])
@@ -153,8 +153,12 @@ func (g *Gateway) startOrJoin(ctx context.Context, x *exchange, req runs.StartRe
 	if err != nil {
 		return runs.Started{}, err
 	}
-	a := again{g: g, tool: x.params.Name, request: req.Request, length: max(g.opts.ReattachWindow, minEra),
-		call: encode64(digest("call", x.principal, x.params.Name, string(arguments))[:15])}
+	same := []string{"call", x.principal, x.params.Name, string(arguments)}
+	if version := x.params.Meta.Version; version != "" {
+		same = append(same, version)
+	}
+	a := again{g: g, tool: req.Definition.Name, request: req.Request, length: max(g.opts.ReattachWindow, minEra),
+		call: encode64(digest(same...)[:15])}
 	if err := a.arrive(ctx); err != nil {
 		return runs.Started{}, err
 	}

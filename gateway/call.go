@@ -24,6 +24,7 @@ func (g *Gateway) call(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallT
 		return nil, errors.New("call outside of an exchange")
 	}
 	l := g.listing.Load()
+	c, err := g.composite(l, x.params)
 	switch {
 	case x.badParams != nil:
 		x.fail(mcp.INVALID_PARAMS, "params cannot be read: "+x.badParams.Error())
@@ -31,12 +32,15 @@ func (g *Gateway) call(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallT
 		x.fail(mcp.INVALID_PARAMS, "params name two tools")
 	case len(x.params.Meta.ProgressToken) > maxID || len(x.params.Meta.IdempotencyKey) > maxKey:
 		x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("progressToken and perdure/idempotency-key have at most %d bytes", maxID))
-	case x.taskRequest(x.params) != nil && l.composites[x.params.Name] == nil:
+	case err != nil:
+		g.log.Info("call was not started", "tool", x.params.Name, "caller", x.caller.Subject, "error", err)
+		x.respond("", g.finish(x.client, trouble("", err)))
+	case x.taskRequest(x.params) != nil && c == nil:
 		x.fail(mcp.METHOD_NOT_FOUND, fmt.Sprintf("tool %q cannot be called as a task", x.params.Name))
 	case x.params.Meta.DryRun:
-		g.dryRun(x, l.composites[x.params.Name])
-	case l.composites[x.params.Name] != nil:
-		g.callComposite(ctx, x, l.composites[x.params.Name])
+		g.dryRun(x, c)
+	case c != nil:
+		g.callComposite(ctx, x, c)
 	case g.runTools[x.params.Name].call != nil:
 		g.runTools[x.params.Name].call(g, ctx, x)
 	default:
@@ -108,6 +112,9 @@ func (g *Gateway) start(ctx context.Context, x *exchange, c *composite) (runs.St
 	}
 	tools, err := g.snapshot(x.who, c.def)
 	if err != nil {
+		return runs.Started{}, err
+	}
+	if err := g.checkDrift(c); err != nil {
 		return runs.Started{}, err
 	}
 	g.leaveCredentials(ctx, x.who, backendsOf(tools)...)

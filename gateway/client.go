@@ -89,6 +89,9 @@ type meta struct {
 	ClientInfo      mcp.Implementation      `json:"io.modelcontextprotocol/clientInfo"`
 	IdempotencyKey  string                  `json:"perdure/idempotency-key"`
 	DryRun          bool                    `json:"perdure/dry-run"`
+	// Version says which version of a composite tool is called, as
+	// definitions.Reference has it. "" = the one that is offered.
+	Version string `json:"perdure/version"`
 }
 
 // modernClient is the client of a request of 2026-07-28, which says in every

@@ -184,7 +184,7 @@ func (g *Gateway) cancelled(ctx context.Context, c *client, p *params) {
 	}
 	ctx, done := detached(ctx)
 	defer done()
-	for _, name := range g.listing.Load().compositeNames() {
+	for _, name := range g.listing.Load().runNames() {
 		if g.opts.Runs.Cancel(ctx, g.sessionRunID(name, c, p.RequestID), cancelReason) == nil {
 			return
 		}

@@ -44,6 +44,7 @@ import (
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/registry"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -81,6 +82,12 @@ type Options struct {
 
 	Runs      Runs
 	Catalogue Catalogue
+	// Registry knows the versions of composite tools, and publishes others. nil =
+	// there are only those of SetOffers.
+	Registry *registry.Registry
+	// Drift says what follows when the tools of a published composite tool are not
+	// any more as they were.
+	Drift registry.DriftPolicy
 	// Credentials are told the token of each request. nil = no backend wants
 	// those of callers.
 	Credentials Credentials
@@ -188,7 +195,8 @@ type Gateway struct {
 	runTools  map[string]runTool // none with NoRunTools
 	listing   atomic.Pointer[listing]
 	rebuildMu sync.Mutex // guards what follows
-	defs      []*definitions.Definition
+	offers    []Offer
+	drifts    sync.Map          // what was logged of tools that have drifted
 	reasons   map[string]string // what was logged last of tools that are not listed
 
 	questions questions
@@ -198,7 +206,7 @@ type Gateway struct {
 	draining chan struct{}
 }
 
-// New makes a gateway without composite tools; SetDefinitions gives it some.
+// New makes a gateway without composite tools; SetOffers gives it some.
 func New(opts Options) (*Gateway, error) {
 	if opts.Runs == nil || opts.Catalogue == nil {
 		return nil, errors.New("gateway: Runs and Catalogue are required")
@@ -257,11 +265,15 @@ func (g *Gateway) instructions() string {
 		"call " + awaitTool + " with its runId instead of calling the tool again."
 }
 
-// Handler serves MCP over streamable HTTP at /mcp, and Options.Metadata. The http.Server around it
-// may have a WriteTimeout: streams push it off for as long as they live.
+// Handler serves MCP over streamable HTTP at /mcp, Options.Metadata, and at
+// RegistryPrefix what Options.Registry has. The http.Server around it may have a
+// WriteTimeout: streams push it off for as long as they live.
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", g.serveMCP)
+	if g.opts.Registry != nil {
+		g.handleRegistry(mux)
+	}
 	if g.opts.Metadata != nil {
 		mux.Handle(auth.WellKnown, g.opts.Metadata)
 		mux.Handle(auth.WellKnown+"/", g.opts.Metadata)
@@ -269,11 +281,20 @@ func (g *Gateway) Handler() http.Handler {
 	return mux
 }
 
-// SetDefinitions replaces the composite tools. Definitions that cannot be
-// offered now are kept and offered when the catalogue has their tools.
+// SetDefinitions replaces the composite tools by definitions of files.
 func (g *Gateway) SetDefinitions(defs []*definitions.Definition) {
+	offers := make([]Offer, len(defs))
+	for i, d := range defs {
+		offers[i] = Offer{Entry: registry.Entry{Definition: d}}
+	}
+	g.SetOffers(offers)
+}
+
+// SetOffers replaces the composite tools. Those that cannot be offered now are
+// kept and offered when the catalogue has their tools.
+func (g *Gateway) SetOffers(offers []Offer) {
 	g.rebuildMu.Lock()
-	g.defs = defs
+	g.offers = offers
 	g.rebuildMu.Unlock()
 	g.rebuild()
 }

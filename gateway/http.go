@@ -28,20 +28,8 @@ const sessionHeader = server.HeaderKeySessionID
 // cannot answer without memory that only one replica has: sessions, the
 // client's answers to questions, cancellation, and streams that are resumed.
 func (g *Gateway) serveMCP(w http.ResponseWriter, r *http.Request) {
-	if why := g.forbidden(r); why != "" {
-		http.Error(w, why, http.StatusForbidden)
-		return
-	}
-	if g.shared(w, r) {
-		return
-	}
-	who, err := g.opts.Authenticate(r)
-	if err == nil && who.Subject == "" {
-		err = errors.New("identity without a subject")
-	}
-	if err != nil {
-		g.log.Info("refusing a request", "remote", r.RemoteAddr, "error", err)
-		auth.Refuse(w, err)
+	who, ok := g.admit(w, r)
+	if !ok {
 		return
 	}
 	r = r.WithContext(withIdentity(r.Context(), who))
@@ -54,6 +42,28 @@ func (g *Gateway) serveMCP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", "GET, POST")
 		http.Error(w, r.Method+" is not supported", http.StatusMethodNotAllowed)
 	}
+}
+
+// admit finds out who sends a request, or answers it where nobody may from where
+// it comes.
+func (g *Gateway) admit(w http.ResponseWriter, r *http.Request) (auth.Identity, bool) {
+	if why := g.forbidden(r); why != "" {
+		http.Error(w, why, http.StatusForbidden)
+		return auth.Identity{}, false
+	}
+	if g.shared(w, r) {
+		return auth.Identity{}, false
+	}
+	who, err := g.opts.Authenticate(r)
+	if err == nil && who.Subject == "" {
+		err = errors.New("identity without a subject")
+	}
+	if err != nil {
+		g.log.Info("refusing a request", "remote", r.RemoteAddr, "error", err)
+		auth.Refuse(w, err)
+		return auth.Identity{}, false
+	}
+	return who, true
 }
 
 // forbidden says why a request is refused for where it comes from: a page of a

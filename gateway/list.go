@@ -13,10 +13,12 @@ import (
 
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/registry"
 )
 
 // A Composite is a composite tool and whether clients can call it now.
 type Composite struct {
+	Name        string // as clients see it
 	Definition  *definitions.Definition
 	Available   bool
 	Reason      string                  // why it is not available
@@ -26,18 +28,37 @@ type Composite struct {
 // A listing is what clients can call at one time. It is never changed.
 type listing struct {
 	tools      map[string]backends.Tool // that are not hidden, by exposed name
-	composites map[string]*composite    // that are available, by name
-	all        []Composite              // in the order of SetDefinitions
+	composites map[string]*composite    // that are available, by the name that clients see
+	all        []Composite              // in the order of SetOffers
 	listed     []byte                   // all tools as they are listed, to see changes
 }
 
 // A composite is an available composite tool.
 type composite struct {
 	def    *definitions.Definition
+	entry  registry.Entry
 	output *jsonschema.Schema // nil = any output
 }
 
-func (l *listing) compositeNames() []string { return slices.Sorted(maps.Keys(l.composites)) }
+// runNames are the names with which the IDs of runs begin: those of definitions,
+// whatever clients call them.
+func (l *listing) runNames() []string {
+	var names []string
+	for _, c := range l.composites {
+		names = append(names, c.def.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// permitName is the name that rights to call a tool are about: that of the
+// definition, also for a tool that is one version of it.
+func (l *listing) permitName(tool string) string {
+	if c := l.composites[tool]; c != nil {
+		return c.def.Name
+	}
+	return tool
+}
 
 // fits returns whether a value may be the structured content of a tool.
 func (l *listing) fits(tool string) func(json.RawMessage) bool {
@@ -62,8 +83,8 @@ func (g *Gateway) rebuild() {
 	b := &builder{g: g, listing: &listing{tools: map[string]backends.Tool{}, composites: map[string]*composite{}}, reasons: map[string]string{}}
 	b.addRunTools()
 	b.addTools()
-	for _, d := range g.defs {
-		b.addComposite(d)
+	for _, o := range g.offers {
+		b.addComposite(o)
 	}
 	b.finish()
 	g.logReasons(b.reasons)
@@ -156,18 +177,19 @@ func (b *builder) isRunTool(name string) bool {
 }
 
 // addComposite lists a composite tool if it can be called.
-func (b *builder) addComposite(d *definitions.Definition) {
-	entry := Composite{Definition: d}
-	if err := b.offer(d, &entry); err != nil {
+func (b *builder) addComposite(o Offer) {
+	entry := Composite{Name: o.name(), Definition: o.Definition}
+	if err := b.offer(o, &entry); err != nil {
 		entry.Reason = err.Error()
-		b.reasons[d.Name] = "composite tool: " + entry.Reason
+		b.reasons[entry.Name] = "composite tool: " + entry.Reason
 	}
 	entry.Available = entry.Reason == ""
 	b.listing.all = append(b.listing.all, entry)
 }
 
-func (b *builder) offer(d *definitions.Definition, entry *Composite) error {
-	if err := b.clash(d.Name); err != nil {
+func (b *builder) offer(o Offer, entry *Composite) error {
+	d := o.Definition
+	if err := b.clash(entry.Name); err != nil {
 		return err
 	}
 	for _, name := range d.ToolNames() {
@@ -179,7 +201,7 @@ func (b *builder) offer(d *definitions.Definition, entry *Composite) error {
 	if err != nil {
 		return fmt.Errorf("annotations: %w", err)
 	}
-	c := &composite{def: d}
+	c := &composite{def: d, entry: o.Entry}
 	output := d.OutputSchema()
 	if output != nil {
 		if c.output, err = compileSchema(output); err != nil {
@@ -187,16 +209,16 @@ func (b *builder) offer(d *definitions.Definition, entry *Composite) error {
 		}
 	}
 	err = b.serve(mcp.Tool{
-		Name:            d.Name,
+		Name:            entry.Name,
 		Title:           hints.Title,
-		Description:     d.Description,
+		Description:     o.description(),
 		RawInputSchema:  d.InputSchema(),
 		RawOutputSchema: output,
 		Annotations:     mcp.ToolAnnotation(hints),
 	})
 	if err == nil {
 		entry.Annotations = hints
-		b.listing.composites[d.Name] = c
+		b.listing.composites[entry.Name] = c
 	}
 	return err
 }
@@ -254,6 +276,7 @@ func (g *Gateway) findTool(name string) (definitions.Tool, bool) {
 		OnUnknown:    definitions.OnUnknown(t.OnUnknown),
 		KeyArgument:  t.KeyArgument,
 		Probe:        probeOf(t),
+		Description:  t.Description,
 	}, true
 }
 

@@ -80,7 +80,7 @@ func (g *Gateway) offered(who auth.Identity, name string) bool {
 	case g.runTools[name].call != nil:
 		return true
 	case ofBackend || l.composites[name] != nil:
-		return g.opts.Policy.May(who, auth.Call, auth.Object{Tool: name})
+		return g.opts.Policy.May(who, auth.Call, auth.Object{Tool: l.permitName(name)})
 	}
 	return false
 }
@@ -89,8 +89,9 @@ func (g *Gateway) offered(who auth.Identity, name string) bool {
 // for tools/list and before every call, so that the others do not exist.
 func (g *Gateway) visible(ctx context.Context, tools []mcp.Tool) []mcp.Tool {
 	who := identityFrom(ctx)
+	l := g.listing.Load()
 	return slices.DeleteFunc(slices.Clone(tools), func(t mcp.Tool) bool {
 		_, builtIn := g.runTools[t.Name]
-		return !builtIn && !g.opts.Policy.May(who, auth.Call, auth.Object{Tool: t.Name})
+		return !builtIn && !g.opts.Policy.May(who, auth.Call, auth.Object{Tool: l.permitName(t.Name)})
 	})
 }

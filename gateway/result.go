@@ -12,6 +12,7 @@ import (
 
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/registry"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -197,9 +198,12 @@ func trouble(id runs.RunID, err error) *result {
 	e := &runs.Error{Code: "internal", Category: "internal", Message: "internal error", RunID: string(id)}
 	var bad *definitions.ArgumentsError
 	var known *runs.Error
+	var unknown *registry.NotFoundError
 	switch {
 	case errors.As(err, &known):
 		e = known
+	case errors.As(err, &unknown):
+		e.Code, e.Category, e.Message = "unknown_version", "validation", unknown.Error()
 	case errors.As(err, &bad):
 		e.Code, e.Category, e.Message = "invalid_arguments", "validation", bad.Error()
 	case errors.Is(err, errKeyReused):

@@ -34,6 +34,13 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
+// What the registry shares with the front ends, so that they need not know
+// stores.
+type (
+	Version = store.Version
+	Event   = store.Event
+)
+
 // ErrNoStore says that nothing can be published, since nothing keeps it.
 var ErrNoStore = errors.New("there is no registry to publish to")
 

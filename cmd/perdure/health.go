@@ -78,7 +78,7 @@ func (s *service) status(reasons []string) serverStatus {
 	if s.gateway != nil {
 		for _, c := range s.gateway.Composites() {
 			status.Composites = append(status.Composites, compositeStatus{
-				Name: c.Definition.Name, Version: c.Definition.Version, RunAs: c.Definition.RunAs, Available: &c.Available, Reason: c.Reason,
+				Name: c.Name, Version: c.Definition.Version, RunAs: c.Definition.RunAs, Available: &c.Available, Reason: c.Reason,
 			})
 		}
 	}

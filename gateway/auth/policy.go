@@ -19,17 +19,19 @@ const (
 	// Repair is to answer what a run asks its operators: what is to become of
 	// a step that could not be undone.
 	Repair Action = "repair"
+	// Publish is to publish versions of a composite tool, or to deprecate them.
+	Publish Action = "publish"
 )
 
 // An Object is what is acted on.
 type Object struct {
 	Tool  string // name under which clients see it: of a backend's tool, or the composite tool of a run
-	Owner string // of a run: Identity.Principal of its caller; unused for Call
+	Owner string // of a run: Identity.Principal of its caller; unused for Call and Publish
 }
 
 // A Policy says who may do what. Its zero value: everybody may call everything,
-// and sees, answers, repairs and cancels their own runs. A nil Policy is the
-// zero one. It is not changed once it is in use.
+// and sees, answers, repairs and cancels their own runs; nobody publishes. A nil
+// Policy is the zero one. It is not changed once it is in use.
 type Policy struct {
 	// Issuer is whose subjects the grants name, "" = this installation. A
 	// subject of any other is named in full, ISSUER#SUBJECT.
@@ -42,6 +44,8 @@ type Policy struct {
 	Operators []Grant
 	// Approvers see and answer runs of others.
 	Approvers []Grant
+	// Publishers publish composite tools, for whoever may call them.
+	Publishers []Grant
 }
 
 // A Rule lets some call some tools.
@@ -76,6 +80,8 @@ func (p *Policy) May(who Identity, action Action, on Object) bool {
 		return own || p.granted(p.Operators, who, on)
 	case Repair:
 		return own && len(p.Operators) == 0 || p.granted(p.Operators, who, on)
+	case Publish:
+		return p.granted(p.Publishers, who, on)
 	}
 	return false
 }

@@ -1,0 +1,288 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/registry"
+)
+
+// RegistryPrefix is below which paths publishing is. Requests and answers are
+// JSON; what is wrong with a request is answered as a RegistryError:
+//
+//	POST publish     a registry.Request, answered by a Published
+//	POST deprecate   a Deprecation, answered by []RegistryVersion: those that were not so before
+//	GET versions     ?name=, answered by []RegistryVersion
+//	GET definition   ?reference= or ?digest=, answered by a RegistryVersion with Source and Tools
+//	GET history      ?name=&limit=, answered by []registry.Event
+//	GET drift        answered by []DriftedVersion
+const RegistryPrefix = "/registry/"
+
+// A Published is a registry.Report as it is sent.
+type Published struct {
+	Publications []registry.Publication `json:"publications"`
+	Problems     []Problem              `json:"problems"`
+}
+
+// A Problem is a diagnostic as it is sent.
+type Problem struct {
+	File     string               `json:"file,omitempty"`
+	Line     int                  `json:"line,omitempty"`
+	Column   int                  `json:"column,omitempty"`
+	Severity definitions.Severity `json:"severity"`
+	Message  string               `json:"message"`
+	Check    string               `json:"check"`
+}
+
+// A Deprecation asks for versions to be deprecated for a reason; "" = not any
+// more.
+type Deprecation struct {
+	Reference string `json:"reference"`
+	Reason    string `json:"reason"`
+}
+
+// A RegistryVersion is one version of a composite tool.
+type RegistryVersion struct {
+	Name       string            `json:"name"`
+	Version    string            `json:"version,omitempty"`
+	Digest     string            `json:"digest"`
+	By         string            `json:"by,omitempty"`
+	At         *time.Time        `json:"at,omitempty"` // nil = it stands in a file
+	Deprecated string            `json:"deprecated,omitempty"`
+	File       string            `json:"file,omitempty"`   // where it stands, if it is not published
+	Latest     bool              `json:"latest,omitempty"` // it is what the name means
+	Source     json.RawMessage   `json:"source,omitempty"`
+	Tools      []registry.Locked `json:"tools,omitempty"` // as they were when it was published
+}
+
+// A DriftedVersion is a published version whose tools are not as they were.
+type DriftedVersion struct {
+	Name    string             `json:"name"`
+	Version string             `json:"version"`
+	Latest  bool               `json:"latest,omitempty"`
+	Tools   []registry.Drifted `json:"tools"`
+}
+
+// A RegistryError says why a request was not answered.
+type RegistryError struct {
+	Message string `json:"error"`
+}
+
+// handleRegistry adds what is below RegistryPrefix.
+func (g *Gateway) handleRegistry(mux *http.ServeMux) {
+	for pattern, serve := range map[string]func(r *http.Request, who auth.Identity) (any, error){
+		"POST publish": g.publish, "POST deprecate": g.deprecate, "GET versions": g.versions,
+		"GET definition": g.definition, "GET history": g.history, "GET drift": g.drift,
+	} {
+		method, path, _ := strings.Cut(pattern, " ")
+		mux.HandleFunc(method+" "+RegistryPrefix+path, func(w http.ResponseWriter, r *http.Request) {
+			if who, ok := g.admit(w, r); ok {
+				g.answerRegistry(w, r, who, serve)
+			}
+		})
+	}
+}
+
+// answerRegistry is where errors of the registry become answers.
+func (g *Gateway) answerRegistry(w http.ResponseWriter, r *http.Request, who auth.Identity, serve func(*http.Request, auth.Identity) (any, error)) {
+	r.Body = http.MaxBytesReader(w, r.Body, g.opts.MaxRequest)
+	answer, err := serve(r, who)
+	var missing *registry.NotFoundError
+	var bad *badRequest
+	code := http.StatusOK
+	switch {
+	case err == nil:
+	case errors.As(err, &missing):
+		code, answer = http.StatusNotFound, RegistryError{err.Error()}
+	case errors.As(err, &bad):
+		code, answer = bad.code, RegistryError{bad.message}
+	case errors.Is(err, registry.ErrNoStore):
+		code, answer = http.StatusNotImplemented, RegistryError{"this server has no registry: it needs a database, --database or PERDURE_DATABASE_URL"}
+	default:
+		g.log.Error("a request to the registry has failed", "path", r.URL.Path, "error", err)
+		code, answer = http.StatusServiceUnavailable, RegistryError{"the registry cannot be reached at the moment: try again"}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(answer) // the client went away
+}
+
+// A badRequest is one that makes no sense, or may not be made.
+type badRequest struct {
+	code    int
+	message string
+}
+
+func (e *badRequest) Error() string { return e.message }
+
+// readJSON reads the body of a request. A page of another site cannot send JSON
+// without being asked for its origin.
+func readJSON(r *http.Request, into any) error {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return &badRequest{http.StatusUnsupportedMediaType, "Content-Type must be application/json"}
+	}
+	decoder := json.NewDecoder(r.Body)
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(into)
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return &badRequest{http.StatusRequestEntityTooLarge, "the request is larger than " + strconv.FormatInt(large.Limit, 10) + " bytes"}
+	case err != nil:
+		return &badRequest{http.StatusBadRequest, "the request cannot be read: " + err.Error()}
+	}
+	return nil
+}
+
+func (g *Gateway) publish(r *http.Request, who auth.Identity) (any, error) {
+	var q registry.Request
+	if err := readJSON(r, &q); err != nil {
+		return nil, err
+	}
+	report, err := g.opts.Registry.Publish(r.Context(), registry.Publisher{
+		By: who.Principal(), Tools: g.findTool, Taken: g.taken,
+		May: func(name string) bool { return g.opts.Policy.May(who, auth.Publish, auth.Object{Tool: name}) },
+	}, q)
+	if err != nil {
+		return nil, err
+	}
+	answer := Published{Publications: report.Publications, Problems: []Problem{}}
+	for _, d := range report.Diagnostics {
+		answer.Problems = append(answer.Problems, Problem{d.Pos.File, d.Pos.Line, d.Pos.Column, d.Severity, d.Message, d.Check})
+	}
+	if !q.DryRun && !report.Diagnostics.HasErrors() {
+		for _, p := range report.Publications {
+			g.log.Info("published", "name", p.Name, "version", p.Version, "new", p.New, "by", who.Principal())
+		}
+	}
+	return answer, nil
+}
+
+func (g *Gateway) deprecate(r *http.Request, who auth.Identity) (any, error) {
+	var q Deprecation
+	if err := readJSON(r, &q); err != nil {
+		return nil, err
+	}
+	ref, err := definitions.ParseReference(q.Reference)
+	if err != nil {
+		return nil, &badRequest{http.StatusBadRequest, err.Error()}
+	}
+	switch on := (auth.Object{Tool: ref.Name}); {
+	case !g.mayRead(who, ref.Name):
+		return nil, &registry.NotFoundError{Reference: ref}
+	case !g.opts.Policy.May(who, auth.Publish, on):
+		return nil, &badRequest{http.StatusForbidden, "you may not deprecate versions of " + ref.Name + ": authorization.publishers of the configuration says who may"}
+	}
+	done, err := g.opts.Registry.Deprecate(r.Context(), who.Principal(), ref, strings.TrimSpace(q.Reason))
+	if err != nil {
+		return nil, err
+	}
+	answer := []RegistryVersion{}
+	for _, v := range done {
+		answer = append(answer, publishedVersion(v))
+	}
+	return answer, nil
+}
+
+func publishedVersion(v registry.Version) RegistryVersion {
+	return RegistryVersion{Name: v.Name, Version: v.Version, Digest: v.Digest, By: v.By, At: &v.At, Deprecated: v.Deprecated}
+}
+
+// described is an entry without what it says.
+func (g *Gateway) described(e registry.Entry) RegistryVersion {
+	if e.Published == nil {
+		d := e.Definition
+		return RegistryVersion{Name: d.Name, Version: d.Version, Digest: d.Digest(), File: d.Pos.String(), Latest: true}
+	}
+	v := publishedVersion(*e.Published)
+	latest, err := g.opts.Registry.Resolve(definitions.Reference{Name: v.Name})
+	v.Latest = err == nil && latest.Published != nil && latest.Published.Version == v.Version
+	return v
+}
+
+func (g *Gateway) versions(r *http.Request, who auth.Identity) (any, error) {
+	name := r.URL.Query().Get("name")
+	answer := []RegistryVersion{}
+	for _, e := range g.opts.Registry.Current() {
+		if e.Published == nil && (name == "" || name == e.Definition.Name) && g.mayRead(who, e.Definition.Name) {
+			answer = append(answer, g.described(e))
+		}
+	}
+	for _, e := range g.opts.Registry.Versions(name) {
+		if g.mayRead(who, e.Published.Name) {
+			answer = append(answer, g.described(e))
+		}
+	}
+	return answer, nil
+}
+
+func (g *Gateway) definition(r *http.Request, who auth.Identity) (any, error) {
+	var e registry.Entry
+	ref := definitions.Reference{Name: r.URL.Query().Get("digest")}
+	e, found := g.opts.Registry.ByDigest(ref.Name)
+	if ref.Name == "" {
+		var err error
+		if ref, err = definitions.ParseReference(r.URL.Query().Get("reference")); err != nil {
+			return nil, &badRequest{http.StatusBadRequest, err.Error()}
+		}
+		if e, err = g.opts.Registry.Resolve(ref); err != nil && g.mayRead(who, ref.Name) {
+			return nil, err
+		}
+		found = err == nil
+	}
+	if !found || !g.mayRead(who, e.Definition.Name) {
+		return nil, &registry.NotFoundError{Reference: ref}
+	}
+	v := g.described(e)
+	v.Source, v.Tools = e.Definition.Source(), e.Lock
+	return v, nil
+}
+
+const (
+	defaultHistory = 50
+	maxHistory     = 1000
+)
+
+func (g *Gateway) history(r *http.Request, who auth.Identity) (any, error) {
+	query := r.URL.Query()
+	limit := defaultHistory
+	if text := query.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxHistory {
+			return nil, &badRequest{http.StatusBadRequest, "limit must be a number from 1 to " + strconv.Itoa(maxHistory)}
+		}
+		limit = n
+	}
+	events, err := g.opts.Registry.History(r.Context(), query.Get("name"), limit)
+	if err != nil {
+		return nil, err
+	}
+	answer := []registry.Event{}
+	for _, e := range events {
+		if g.mayRead(who, e.Name) {
+			answer = append(answer, e)
+		}
+	}
+	return answer, nil
+}
+
+func (g *Gateway) drift(_ *http.Request, who auth.Identity) (any, error) {
+	answer := []DriftedVersion{}
+	for _, e := range g.opts.Registry.Versions("") {
+		if e.Definition == nil || e.Deprecated() != "" || !g.mayRead(who, e.Definition.Name) {
+			continue
+		}
+		if drifted := e.Drift(g.findTool); len(drifted) > 0 {
+			v := g.described(e)
+			answer = append(answer, DriftedVersion{v.Name, v.Version, v.Latest, drifted})
+		}
+	}
+	return answer, nil
+}

@@ -1,0 +1,101 @@
+package gateway
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/registry"
+	"github.com/perdure/perdure/runs"
+)
+
+// An Offer is a composite tool as clients are to see it.
+type Offer struct {
+	registry.Entry
+	As string // the tool's name; "" = the definition's
+}
+
+func (o Offer) name() string { return cmp.Or(o.As, o.Definition.Name) }
+
+// description is what clients, and the models behind them, read of the tool.
+func (o Offer) description() string {
+	if why := o.Deprecated(); why != "" {
+		return o.Definition.Description + "\n\nDeprecated: " + why
+	}
+	return o.Definition.Description
+}
+
+// composite is the composite tool that a call means, in the version that it
+// wants; nil = it means none.
+func (g *Gateway) composite(l *listing, p *params) (*composite, error) {
+	c := l.composites[p.Name]
+	version := strings.TrimSpace(p.Meta.Version)
+	switch {
+	case version == "":
+		return c, nil
+	case c == nil:
+		return nil, invalidVersion("%s is not a composite tool: it has no versions", p.Name)
+	}
+	ref := definitions.Reference{Name: c.def.Name, Version: version}
+	if err := ref.Check(); err != nil {
+		return nil, invalidVersion("perdure/version: %v", err)
+	}
+	if g.opts.Registry == nil {
+		if ref.Matches(c.def.Version) {
+			return c, nil
+		}
+		return nil, &registry.NotFoundError{Reference: ref, Versions: []string{cmp.Or(c.def.Version, "none")}}
+	}
+	entry, err := g.opts.Registry.Resolve(ref)
+	if err != nil {
+		return nil, err
+	}
+	return &composite{def: entry.Definition, entry: entry}, nil
+}
+
+func invalidVersion(format string, args ...any) error {
+	return &runs.Error{Code: "unknown_version", Category: "validation", Message: fmt.Sprintf(format, args...)}
+}
+
+// checkDrift says why a run must not start because of tools that are not any
+// more as they were when the definition was published. What does not keep it from
+// starting is logged, once.
+func (g *Gateway) checkDrift(c *composite) error {
+	for _, d := range c.entry.Drift(g.findTool) {
+		changes := strings.Join(d.Changes, "; ")
+		if g.opts.Drift.Refuses(d) {
+			return &runs.Error{Code: "tool_drift", Category: "tool", Tool: d.Tool, Message: fmt.Sprintf(
+				"the tool %s is not any more what it was when %s %s was published: %s; nothing was started. A version that is made for it has to be published",
+				d.Tool, c.def.Name, c.def.Version, changes)}
+		}
+		if _, told := g.drifts.LoadOrStore(c.entry.Published.Digest+" "+d.Tool+" "+changes, true); !told && g.opts.Drift != registry.AllowDrift {
+			g.log.Warn("a tool is not any more what it was when a composite tool was published", "composite", c.def.Name,
+				"version", c.def.Version, "tool", d.Tool, "drift", string(d.State), "changes", changes)
+		}
+	}
+	return nil
+}
+
+// taken says why a composite tool cannot have a name; "" = it can.
+func (g *Gateway) taken(name string) string {
+	l := g.listing.Load()
+	if _, reserved := g.runTools[name]; reserved {
+		return "the name is reserved"
+	}
+	if t, ok := l.tools[name]; ok {
+		return fmt.Sprintf("the tool %s of backend %s has the name", t.Original, t.Backend)
+	}
+	if c := l.composites[name]; c != nil && c.def.Name != name {
+		return fmt.Sprintf("version %s of %s is offered under the name", c.def.Version, c.def.Name)
+	}
+	return ""
+}
+
+// mayRead reports whether somebody may read a composite tool as it was
+// published: who may call it learns as much from a dry run.
+func (g *Gateway) mayRead(who auth.Identity, name string) bool {
+	on := auth.Object{Tool: name}
+	return g.opts.Policy.May(who, auth.Call, on) || g.opts.Policy.May(who, auth.Publish, on)
+}
