@@ -34,6 +34,8 @@ type Activities struct {
 	permits  func(workflows.ToolCall) bool
 	logger   *slog.Logger
 	past     Past
+	resolve  Resolve
+	outcome  Outcome
 }
 
 var _ workflows.Activities = (*Activities)(nil)
@@ -60,9 +62,17 @@ func (a *Activities) LookBack(past Past) *Activities {
 	return a
 }
 
+// Compose lets steps call composite tools. Without it, there are none to call.
+func (a *Activities) Compose(resolve Resolve, outcome Outcome) *Activities {
+	a.resolve, a.outcome = resolve, outcome
+	return a
+}
+
 // Register makes a worker execute the activities.
 func Register(r worker.ActivityRegistry, a *Activities) {
 	r.RegisterActivityWithOptions(a.CallTool, activity.RegisterOptions{Name: workflows.CallToolName})
+	r.RegisterActivityWithOptions(a.ResolveDefinition, activity.RegisterOptions{Name: workflows.ResolveName})
+	r.RegisterActivityWithOptions(a.RunOutcome, activity.RegisterOptions{Name: workflows.OutcomeName})
 }
 
 // CallTool calls a backend tool once.

@@ -29,14 +29,15 @@ func (d *Definition) ToolNames() []string {
 
 // DeriveAnnotations gives the hints of the composite, each of them stated.
 //
-// They follow from the tools that its steps use: a composite is read-only only
-// if all of them are, destructive unless none can be, idempotent only if all
-// are, and open to the world unless none is. A tool that is not known or that
+// They follow from the tools that its steps use, and those of the composite
+// tools that they call: a composite is read-only only if all of them are,
+// destructive unless none can be, idempotent only if all are, and open to the
+// world unless none is. A tool that is not known or that
 // states no hint counts as the protocol has it: writing, destructive, not
 // idempotent, open. What the definition states itself may be more cautious; it
 // is an error if it promises more than the steps keep.
-func (d *Definition) DeriveAnnotations(tools Tools) (Annotations, error) {
-	derived, problems := d.deriveAnnotations(tools)
+func (d *Definition) DeriveAnnotations(tools Tools, find Definitions) (Annotations, error) {
+	derived, problems := d.deriveAnnotations(tools, find)
 	errs := make([]error, len(problems))
 	for i, p := range problems {
 		errs[i] = fmt.Errorf("annotations.%s: %s", p.hint, p.message)
@@ -47,8 +48,8 @@ func (d *Definition) DeriveAnnotations(tools Tools) (Annotations, error) {
 // A hintProblem is a hint that the steps contradict.
 type hintProblem struct{ hint, message string }
 
-func (d *Definition) deriveAnnotations(tools Tools) (Annotations, []hintProblem) {
-	floor := d.floor(tools)
+func (d *Definition) deriveAnnotations(tools Tools, find Definitions) (Annotations, []hintProblem) {
+	floor := d.floor(tools, find)
 	stated := d.Annotations
 	if stated == nil {
 		stated = &Annotations{}
@@ -62,7 +63,7 @@ func (d *Definition) deriveAnnotations(tools Tools) (Annotations, []hintProblem)
 			return &kept
 		}
 		if *hint == promise && blame != "" {
-			problems = append(problems, hintProblem{name, fmt.Sprintf("%v is more than the steps keep: tool %q %s", promise, blame, broken[name])})
+			problems = append(problems, hintProblem{name, fmt.Sprintf("%v is more than the steps keep: %s %s", promise, blame, broken[name])})
 		}
 		return hint
 	}
@@ -90,30 +91,54 @@ var broken = map[string]string{
 	"openWorldHint":   "does not say that it keeps to a closed world",
 }
 
-// A floor names, for each promise, the first tool that breaks it; "" = none.
+// A floor names, for each promise, what is called first that breaks it; "" = none.
 type floor struct{ writes, destroys, repeats, opens string }
 
-func (d *Definition) floor(tools Tools) floor {
+func (d *Definition) floor(tools Tools, find Definitions) floor {
 	var f floor
-	blame := func(promise *string, name string, kept bool) {
-		if !kept && *promise == "" {
-			*promise = name
+	called, missing := d.Called(find)
+	for _, other := range append([]*Definition{d}, called...) {
+		for _, name := range other.ToolNames() {
+			hints := &Annotations{}
+			if tools != nil {
+				if tool, ok := tools(name); ok && tool.Annotations != nil {
+					hints = tool.Annotations
+				}
+			}
+			f.lower(toolNamed(name), hints)
 		}
 	}
-	for _, name := range d.ToolNames() {
-		hints := &Annotations{}
-		if tools != nil {
-			if tool, ok := tools(name); ok && tool.Annotations != nil {
-				hints = tool.Annotations
-			}
+	for _, other := range called {
+		if other.Annotations != nil {
+			f.lower(fmt.Sprintf("workflow %q", other.Name), other.Annotations.cautious())
 		}
-		readOnly := says(hints.ReadOnlyHint, true)
-		blame(&f.writes, name, readOnly)
-		blame(&f.destroys, name, readOnly || says(hints.DestructiveHint, false))
-		blame(&f.repeats, name, readOnly || says(hints.IdempotentHint, true))
-		blame(&f.opens, name, says(hints.OpenWorldHint, false))
+	}
+	for _, workflow := range missing {
+		f.lower(fmt.Sprintf("workflow %q", workflow), &Annotations{})
 	}
 	return f
+}
+
+// cautious gives what the hints deny, and promises all else.
+func (a *Annotations) cautious() *Annotations {
+	writes, destroys := says(a.ReadOnlyHint, false), says(a.DestructiveHint, true)
+	repeats, opens := !says(a.IdempotentHint, false), says(a.OpenWorldHint, true)
+	readOnly := !writes && !destroys && repeats
+	return &Annotations{ReadOnlyHint: &readOnly, DestructiveHint: &destroys, IdempotentHint: &repeats, OpenWorldHint: &opens}
+}
+
+// lower takes into account what is called with these hints.
+func (f *floor) lower(callee string, hints *Annotations) {
+	blame := func(promise *string, kept bool) {
+		if !kept && *promise == "" {
+			*promise = callee
+		}
+	}
+	readOnly := says(hints.ReadOnlyHint, true)
+	blame(&f.writes, readOnly)
+	blame(&f.destroys, readOnly || says(hints.DestructiveHint, false))
+	blame(&f.repeats, readOnly || says(hints.IdempotentHint, true))
+	blame(&f.opens, says(hints.OpenWorldHint, false))
 }
 
 // says reports whether a hint is stated to be what is wanted.

@@ -10,18 +10,23 @@ import (
 // CheckOptions says what a check may look at besides the definitions.
 type CheckOptions struct {
 	Tools Tools // what tools there are; nil = not known, and what depends on tools is not checked
+
+	// Definitions finds composite tools that steps call and that are not among
+	// those that are checked. nil = there are no others.
+	Definitions Definitions
 }
 
 // Check finds everything that is wrong with definitions that are to be served
 // together, sorted by place. A definition without errors can run.
 func Check(defs []*Definition, opts CheckOptions) Diagnostics {
 	var diags Diagnostics
+	find := opts.among(defs)
 	first := make(map[string]*Definition, len(defs))
 	for _, d := range defs {
 		if d == nil {
 			continue // ParseNode has said why
 		}
-		c := &checker{def: d, tools: opts.Tools, steps: make(map[string]*Step)}
+		c := &checker{def: d, tools: opts.Tools, definitions: find, steps: make(map[string]*Step)}
 		c.definition()
 		if same := first[d.Name]; same == nil {
 			first[d.Name] = d
@@ -34,6 +39,18 @@ func Check(defs []*Definition, opts CheckOptions) Diagnostics {
 	return diags
 }
 
+// among finds definitions among those that are checked, then among the others.
+func (o CheckOptions) among(defs []*Definition) Definitions {
+	here := Among(defs)
+	return func(ref Reference) (*Definition, bool) {
+		d, ok := here(ref)
+		if !ok && o.Definitions != nil {
+			return o.Definitions(ref)
+		}
+		return d, ok
+	}
+}
+
 // elsewhere says where something else stands, if that is known.
 func elsewhere(pos Position) string {
 	if pos.Line == 0 {
@@ -44,14 +61,15 @@ func elsewhere(pos Position) string {
 
 // A checker looks at one definition.
 type checker struct {
-	def    *Definition
-	tools  Tools
-	diags  Diagnostics
-	steps  map[string]*Step // by id, first of each
-	nodes  []node           // all steps, inner ones after those around them
-	reads  []read           // what templates read of steps
-	owns   []ownRead        // what they read of their own step's output
-	placed []placedTemplate // all templates that parse
+	def         *Definition
+	tools       Tools
+	definitions Definitions
+	diags       Diagnostics
+	steps       map[string]*Step // by id, first of each
+	nodes       []node           // all steps, inner ones after those around them
+	reads       []read           // what templates read of steps
+	owns        []ownRead        // what they read of their own step's output
+	placed      []placedTemplate // all templates that parse
 }
 
 // A node is a step and where it stands.
@@ -66,11 +84,13 @@ type node struct {
 func (n node) inner() bool { return n.step != n.outer }
 
 var (
-	namePattern    = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}$`)
-	idPattern      = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-	toolPattern    = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
-	varPattern     = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
-	versionPattern = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
+	namePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}$`)
+	idPattern   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+	toolPattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
+	// workflowPattern is a name, and perhaps which versions of it will do.
+	workflowPattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}(@[0-9A-Za-z^~<>=!|*,. +-]{1,100})?$`)
+	varPattern      = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+	versionPattern  = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
 )
 
 func (c *checker) definition() {
@@ -110,7 +130,10 @@ func (c *checker) definition() {
 	}
 	c.defaultResults()
 	c.annotations()
-	c.backendTools()
+	outputs := make(map[*Step]callee)
+	c.composition(outputs)
+	c.backendTools(outputs)
+	c.outputFields(outputs)
 }
 
 func (c *checker) allSteps() {

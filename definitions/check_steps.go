@@ -25,6 +25,8 @@ func (c *checker) step(n node) {
 		c.forEachStep(n)
 	case WaitStep:
 		c.waitStep(n)
+	case WorkflowStep:
+		c.workflowStep(n)
 	default:
 		c.stepErrorf(n, "type", "step-type", "type %q is not known%s; known are %s",
 			s.Type, didYouMean(string(s.Type), stepTypes), enumerate(stepTypes))
@@ -34,7 +36,7 @@ func (c *checker) step(n node) {
 }
 
 // stepTypes are the types that a step can have.
-var stepTypes = []string{string(ToolStep), string(ElicitationStep), string(ForEachStep), string(WaitStep)}
+var stepTypes = []string{string(ToolStep), string(ElicitationStep), string(ForEachStep), string(WaitStep), string(WorkflowStep)}
 
 // enumerate writes words as a, b and c.
 func enumerate(words []string) string {
@@ -64,10 +66,11 @@ func (f typedField) owners() string {
 // those that all steps have.
 var fieldsOfType = []typedField{
 	{"tool", []StepType{ToolStep}, func(s *Step) bool { return s.Tool != "" }},
-	{"arguments", []StepType{ToolStep}, func(s *Step) bool { return s.Arguments != nil }},
+	{"arguments", []StepType{ToolStep, WorkflowStep}, func(s *Step) bool { return s.Arguments != nil }},
 	{"onUnknown", []StepType{ToolStep}, func(s *Step) bool { return s.OnUnknown != "" }},
 	{"probe", []StepType{ToolStep}, func(s *Step) bool { return s.Probe != nil }},
-	{"compensate", []StepType{ToolStep}, func(s *Step) bool { return s.Compensate != nil }},
+	{"compensate", []StepType{ToolStep, WorkflowStep}, func(s *Step) bool { return s.Compensate != nil }},
+	{"workflow", []StepType{WorkflowStep}, func(s *Step) bool { return s.Workflow != "" }},
 	{"message", []StepType{ElicitationStep}, func(s *Step) bool { return s.Message != "" }},
 	{"schema", []StepType{ElicitationStep}, func(s *Step) bool { return s.Schema != nil }},
 	{"mode", []StepType{ElicitationStep}, func(s *Step) bool { return s.Mode != "" }},
@@ -174,6 +177,18 @@ func (c *checker) compensation(n node) {
 		c.stepErrorf(n, "compensate.onError.action", "action", "compensate: onError can be retry only; what cannot be undone in the end is for a person to settle")
 	default:
 		c.retry(n, "compensate.onError", e)
+	}
+}
+
+func (c *checker) workflowStep(n node) {
+	if n.step.Workflow == "" {
+		c.stepErrorf(n, "workflow", "required", "workflow is required: the name of the composite tool to call")
+	} else if _, err := ParseReference(n.step.Workflow); err != nil {
+		c.stepErrorf(n, "workflow", "workflow", "workflow %v", err)
+	}
+	c.compensation(n)
+	if limit := c.runTimeout(); limit > 0 && n.step.Timeout > limit {
+		c.stepWarnf(n, "timeout", "timeout", "the workflow may take %s, but the whole run no more than %s; raise the definition's timeout", n.step.Timeout, limit)
 	}
 }
 

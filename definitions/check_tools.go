@@ -21,67 +21,77 @@ func (c *checker) annotations() {
 		}
 		return
 	}
-	_, problems := c.def.deriveAnnotations(c.tools)
+	_, problems := c.def.deriveAnnotations(c.tools, c.definitions)
 	for _, p := range problems {
 		c.errorf("annotations."+p.hint, "annotations", "annotations: %s: %s", p.hint, p.message)
 	}
 }
 
 // backendTools checks steps against the tools that they call.
-func (c *checker) backendTools() {
+func (c *checker) backendTools(outputs map[*Step]callee) {
 	if c.tools == nil {
 		return
 	}
-	outputs := make(map[*Step]json.RawMessage)
 	for _, n := range c.nodes {
 		if n.step.Tool != "" {
-			if tool, ok := c.call(toolCall{n, "", n.step.Tool, n.step.Arguments}); ok {
-				outputs[n.step] = tool.OutputSchema
+			if tool, ok := c.call(n, "", n.step.Tool, n.step.Arguments); ok {
+				outputs[n.step] = callee{toolNamed(n.step.Tool), tool.OutputSchema}
 			}
 		}
 		if p := n.step.Probe; p != nil && p.Tool != "" {
-			tool, ok := c.call(toolCall{n, "probe", p.Tool, p.Arguments})
+			tool, ok := c.call(n, "probe", p.Tool, p.Arguments)
 			if ok && tool.Effect != Read {
 				c.stepErrorf(n, "probe.tool", "probe", "probe: tool %q is not of class read; what finds out must change nothing", p.Tool)
 			}
 		}
 		if undo := n.step.Compensate; undo != nil && undo.Tool != "" {
-			c.call(toolCall{n, "compensate", undo.Tool, undo.Arguments})
+			c.call(n, "compensate", undo.Tool, undo.Arguments)
 		}
 	}
-	c.outputFields(outputs)
 }
+
+// A callee is what a step calls: how messages call it, and the schema of what it
+// gives.
+type callee struct {
+	name   string
+	output json.RawMessage
+}
+
+func toolNamed(name string) string { return fmt.Sprintf("tool %q", name) }
 
 // A toolCall is a call as it is written: the one of a step or of its
 // compensation.
 type toolCall struct {
 	node
 	within string // field of the step that tool and arguments stand in; "" = the step itself
-	tool   string
+	callee string // what is called, as messages call it
 	values map[string]any
 }
 
 // call checks a call and gives its tool, if there is one.
-func (c *checker) call(call toolCall) (Tool, bool) {
-	tool, ok := c.tools(call.tool)
+func (c *checker) call(n node, within, name string, values map[string]any) (Tool, bool) {
+	tool, ok := c.tools(name)
 	if !ok {
-		c.stepWarnf(call.node, join(call.within, "tool"), "unknown-tool", "no backend has a tool %q at present; the definition is not offered without it", call.tool)
+		c.stepWarnf(n, join(within, "tool"), "unknown-tool", "no backend has a tool %q at present; the definition is not offered without it", name)
 		return Tool{}, false
 	}
-	schema, err := decodeObject(tool.InputSchema)
-	if err != nil {
-		return tool, true // the backend's mistake, which its calls will show
+	if schema, err := decodeObject(tool.InputSchema); err == nil { // else it is the backend's mistake, which its calls will show
+		c.against(toolCall{n, within, toolNamed(name), values}, schema)
 	}
+	return tool, true
+}
+
+// against checks a call against the input schema of what it calls.
+func (c *checker) against(call toolCall, schema map[string]any) {
 	required, _ := schema["required"].([]any)
 	for _, name := range required {
 		if name, isText := name.(string); isText {
 			if _, given := call.values[name]; !given {
-				c.stepErrorf(call.node, join(call.within, "arguments"), "missing-argument", "tool %q requires argument %q", call.tool, name)
+				c.stepErrorf(call.node, join(call.within, "arguments"), "missing-argument", "%s requires argument %q", call.callee, name)
 			}
 		}
 	}
 	c.members(call, join(call.within, "arguments"), call.values, schema)
-	return tool, true
 }
 
 // members checks the members of an object against its schema.
@@ -103,9 +113,9 @@ func (c *checker) unknownArgument(n toolCall, at, name string, schema map[string
 	switch {
 	case schema["patternProperties"] != nil:
 	case additional == false:
-		c.report(path, c.def.keyAt(path), SeverityError, "unknown-argument", "%s: tool %q takes no %s%s", n.label, n.tool, at, didYouMean(name, known))
+		c.report(path, c.def.keyAt(path), SeverityError, "unknown-argument", "%s: %s takes no %s%s", n.label, n.callee, at, didYouMean(name, known))
 	case !stated && len(known) > 0:
-		c.report(path, c.def.keyAt(path), SeverityWarning, "unknown-argument", "%s: tool %q does not say that it takes %s%s", n.label, n.tool, at, didYouMean(name, known))
+		c.report(path, c.def.keyAt(path), SeverityWarning, "unknown-argument", "%s: %s does not say that it takes %s%s", n.label, n.callee, at, didYouMean(name, known))
 	}
 }
 
@@ -128,11 +138,11 @@ func (c *checker) literal(n toolCall, at string, value any, schema map[string]an
 		return
 	}
 	if !slices.ContainsFunc(types, func(typ string) bool { return fitsType(value, typ) || readsAs(value, typ) }) {
-		c.stepErrorf(n.node, at, "argument-type", "%s must be %s for tool %q, not %s", at, strings.Join(types, " or "), n.tool, describe(value))
+		c.stepErrorf(n.node, at, "argument-type", "%s must be %s for %s, not %s", at, strings.Join(types, " or "), n.callee, describe(value))
 		return
 	}
 	if enum, ok := schema["enum"].([]any); ok && fitsType(value, "string") && !slices.Contains(enum, value) {
-		c.stepErrorf(n.node, at, "argument-type", "%s is %s, and tool %q takes only %s", at, excerpt(fmt.Sprint(value)), n.tool, valueList(enum))
+		c.stepErrorf(n.node, at, "argument-type", "%s is %s, and %s takes only %s", at, excerpt(fmt.Sprint(value)), n.callee, valueList(enum))
 	}
 }
 
@@ -186,17 +196,17 @@ func holdsTemplate(value any) bool {
 
 // outputFields warns of fields that are read of a step's output and that the
 // tool's output schema does not have.
-func (c *checker) outputFields(schemas map[*Step]json.RawMessage) {
+func (c *checker) outputFields(callees map[*Step]callee) {
 	for _, r := range c.reads {
-		c.outputField(r, c.steps[r.step], schemas[c.steps[r.step]])
+		c.outputField(r, c.steps[r.step], callees[c.steps[r.step]])
 	}
 	for _, own := range c.owns {
-		c.outputField(own.read, own.step, schemas[own.step])
+		c.outputField(own.read, own.step, callees[own.step])
 	}
 }
 
-func (c *checker) outputField(r read, s *Step, source json.RawMessage) {
-	schema, err := decodeObject(source)
+func (c *checker) outputField(r read, s *Step, of callee) {
+	schema, err := decodeObject(of.output)
 	properties, ok := schema["properties"].(map[string]any)
 	additional, stated := schema["additionalProperties"]
 	if err != nil || !ok || len(r.what) < 2 || r.what[0] != "output" || stated && additional != false {
@@ -206,8 +216,8 @@ func (c *checker) outputField(r read, s *Step, source json.RawMessage) {
 	_, known := properties[field]
 	_, standsIn := s.DefaultResults[field]
 	if !known && !standsIn {
-		c.readf(r, SeverityWarning, "unknown-output", "%s: %s reads output.%s%s, which tool %q does not say that it gives%s",
-			r.label, r.field, field, suffix(" of step ", quoted(r.step)), s.Tool, didYouMean(field, sortedKeys(properties)))
+		c.readf(r, SeverityWarning, "unknown-output", "%s: %s reads output.%s%s, which %s does not say that it gives%s",
+			r.label, r.field, field, suffix(" of step ", quoted(r.step)), of.name, didYouMean(field, sortedKeys(properties)))
 	}
 }
 

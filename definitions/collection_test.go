@@ -115,7 +115,7 @@ func TestToolNamesOfCompensations(t *testing.T) {
 			hints.DestructiveHint = &yes
 		}
 		return Tool{Name: name, Annotations: hints}, true
-	})
+	}, nil)
 	if err != nil || !*derived.DestructiveHint || !*derived.IdempotentHint {
 		t.Errorf("%+v, %v: a compensation that destroys makes the composite destructive", derived, err)
 	}

@@ -28,6 +28,7 @@ const (
 	DefaultRetryDelay  = time.Second        // before the first retry
 	DefaultIterations  = 100                // maxIterations of a forEach
 	DefaultParallel    = 10                 // maxParallel of a forEach
+	MaxWorkflowDepth   = 10                 // nesting of called workflows (max_workflow_depth)
 )
 
 // A StepType says what a step does.
@@ -39,6 +40,7 @@ const (
 	ElicitationStep StepType = "elicitation"
 	ForEachStep     StepType = "forEach"
 	WaitStep        StepType = "wait"
+	WorkflowStep    StepType = "workflow"
 )
 
 // An Action says what follows a failed step (abort, continue, retry) or an
@@ -128,6 +130,9 @@ type Step struct {
 	Tool      string         `yaml:"tool,omitempty" json:"tool,omitempty"`           // exposed name, or backend.originalName
 	Arguments map[string]any `yaml:"arguments,omitempty" json:"arguments,omitempty"` // strings at any depth are templates
 
+	// workflow, with Arguments and Compensate
+	Workflow string `yaml:"workflow,omitempty" json:"workflow,omitempty"` // the composite tool to call: name, or name@constraint
+
 	// OnUnknown says what follows when nobody knows whether the call was
 	// executed. "" = what is said of the tool.
 	OnUnknown OnUnknown `yaml:"onUnknown,omitempty" json:"onUnknown,omitempty"`
@@ -136,8 +141,8 @@ type Step struct {
 	// nil = what is said of the tool.
 	Probe *Probe `yaml:"probe,omitempty" json:"probe,omitempty"`
 
-	// Compensate undoes a completed tool step when the run fails, is cancelled
-	// or is declined after it. nil = nothing to undo.
+	// Compensate undoes a completed step of type tool or workflow when the run
+	// fails, is cancelled or is declined after it. nil = nothing to undo.
 	Compensate *Compensation `yaml:"compensate,omitempty" json:"compensate,omitempty"`
 
 	// elicitation

@@ -124,6 +124,8 @@ func does(s *Step) string {
 			return "wait until " + oneLine(s.Until)
 		}
 		return "wait " + oneLine(s.For)
+	case WorkflowStep:
+		return "call " + oneLine(s.Workflow)
 	default:
 		return oneLine(s.Tool)
 	}

@@ -26,6 +26,7 @@ var mermaidShapes = map[StepType][2]string{
 	ElicitationStep: {"{{", "}}"},
 	ForEachStep:     {"[[", "]]"},
 	WaitStep:        {"([", "])"},
+	WorkflowStep:    {"[/", "/]"},
 	GraphOutput:     {"[/", "/]"},
 }
 
@@ -71,6 +72,7 @@ var dotShapes = map[StepType]string{
 	ElicitationStep: "hexagon",
 	ForEachStep:     "box3d",
 	WaitStep:        "ellipse",
+	WorkflowStep:    "component",
 	GraphOutput:     "note",
 }
 

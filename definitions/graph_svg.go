@@ -25,6 +25,7 @@ var svgColours = map[StepType][2]string{
 	ElicitationStep: {"#fff3d6", "#b07d12"},
 	ForEachStep:     {"#e9f7ef", "#3f8a5f"},
 	WaitStep:        {"#f1eef8", "#7a68a6"},
+	WorkflowStep:    {"#e8f4f8", "#3a7d94"},
 	GraphOutput:     {"#f4f4f4", "#666666"},
 }
 

@@ -18,6 +18,7 @@ var textSymbols = map[StepType]string{
 	ElicitationStep: "◆",
 	ForEachStep:     "■",
 	WaitStep:        "◷",
+	WorkflowStep:    "▣",
 	GraphOutput:     "▼",
 }
 

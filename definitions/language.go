@@ -80,13 +80,14 @@ var keywords = map[string]keyword{
 
 	"Step":                {"One node of the graph. Which keys it may have depends on its type.", nil},
 	"Step.id":             {"Name by which other steps and templates refer to it. Optional on the inner step of a forEach.", facts{"pattern": idPattern.String()}},
-	"Step.type":           {"What the step does: call a tool, ask a person (elicitation), do a step for each item of a collection (forEach), or wait.", facts{"enum": texts(stepTypes), "default": string(ToolStep)}},
+	"Step.type":           {"What the step does: call a tool, ask a person (elicitation), do a step for each item of a collection (forEach), wait, or call another composite tool (workflow).", facts{"enum": texts(stepTypes), "default": string(ToolStep)}},
 	"Step.dependsOn":      {"Steps that must have ended before. Steps that templates read are waited for as well.", facts{"uniqueItems": true}},
 	"Step.condition":      {"Whether the step runs: a template that renders true or false. If false, the step is skipped.", nil},
-	"Step.timeout":        {"How long the step may take, all attempts together; for an elicitation, how long to wait for an answer.", facts{"default": briefly(DefaultStepTimeout)}},
+	"Step.timeout":        {"How long the step may take, all attempts together; for an elicitation, how long to wait for an answer; for a workflow, less than its own timeout.", facts{"default": briefly(DefaultStepTimeout)}},
 	"Step.onError":        {"What follows when the step fails.", nil},
 	"Step.defaultResults": {"Stands in for the output when the step is skipped, or has failed and continues. Taken as it is: no templates.", nil},
 	"Step.tool":           {"The tool to call: its name as it is offered, or backend.originalName.", facts{"pattern": toolPattern.String()}},
+	"Step.workflow":       {"The composite tool to call: its name, or name@version.", facts{"pattern": workflowPattern.String()}},
 	"Step.arguments":      {"Arguments of the call. Texts at any depth are templates; a text that is exactly one {{ }} keeps its value's type where the tool's schema asks for it.", nil},
 	"Step.onUnknown":      {"What follows when nobody knows whether the call of an unsafe tool was executed: the step fails, or the run waits for a person to say. Without it, what the configuration says of the tool.", facts{"enum": texts([]string{string(FailUnknown), string(Ask)})}},
 	"Step.probe":          {"How to find out by itself whether the call was executed, when nobody knows. Without it, what the configuration says of the tool.", nil},
@@ -190,6 +191,7 @@ var requiredOfType = map[StepType][]string{
 	ToolStep:        {"tool"},
 	ElicitationStep: {"message"},
 	ForEachStep:     {"collection", "step"},
+	WorkflowStep:    {"workflow"},
 }
 
 // with gives facts and one more.

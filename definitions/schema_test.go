@@ -193,7 +193,7 @@ func TestDeriveAnnotations(t *testing.T) {
 				stated = "null"
 			}
 			d := parseOne(t, "name: a\nannotations: "+stated+"\nsteps: ["+tt.steps+"]")
-			got, err := d.DeriveAnnotations(tools)
+			got, err := d.DeriveAnnotations(tools, nil)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("annotations (-want +got):\n%s", diff)
 			}

@@ -63,6 +63,9 @@ type Options struct {
 	// Retention of closed workflows, for a namespace that is made. 0 =
 	// DefaultRetention.
 	Retention time.Duration
+	// SuggestAfter is the length of a history, in events, from which on the
+	// server suggests that a workflow continues as new. 0 = the server's own.
+	SuggestAfter int
 	// Logger gets what the server warns of. nil = slog.Default().
 	Logger *slog.Logger
 }
@@ -153,7 +156,7 @@ func (s *Server) launch(ctx context.Context, o Options) error {
 	s.address = ports.frontend()
 	err = s.log.guard(func() error {
 		var err error
-		if s.server, err = newServer(main, visibility, ports, s.log); err != nil {
+		if s.server, err = newServer(main, visibility, ports, o.SuggestAfter, s.log); err != nil {
 			return err
 		}
 		return s.server.Start()

@@ -58,11 +58,14 @@ var tuning = map[string]any{
 }
 
 // newServer puts all services of Temporal into one that is not started yet.
-func newServer(main, visibility *config.SQL, p ports, log *serverLog) (temporal.Server, error) {
+func newServer(main, visibility *config.SQL, p ports, suggestAfter int, log *serverLog) (temporal.Server, error) {
 	c := serverConfig(main, visibility, p)
 	settings := dynamicconfig.StaticClient{}
 	for key, value := range tuning {
 		settings[dynamicconfig.MakeKey(key)] = value
+	}
+	if suggestAfter > 0 {
+		settings[dynamicconfig.MakeKey("limit.historyCount.suggestContinueAsNew")] = suggestAfter
 	}
 	authorizer, err := authorization.GetAuthorizerFromConfig(&c.Global.Authorization)
 	if err != nil {

@@ -117,7 +117,7 @@ func (g *Gateway) start(ctx context.Context, x *exchange, c *composite) (runs.St
 	if err := g.checkDrift(c); err != nil {
 		return runs.Started{}, err
 	}
-	g.leaveCredentials(ctx, x.who, backendsOf(tools)...)
+	g.leaveCredentials(ctx, x.who, g.backendsOf(c.def, tools)...)
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	req := runs.StartRequest{Definition: c.def, Arguments: args, Caller: x.caller, Tools: tools}
@@ -127,9 +127,19 @@ func (g *Gateway) start(ctx context.Context, x *exchange, c *composite) (runs.St
 // snapshot is what is known now of the tools that a definition uses, if its
 // run may call them.
 func (g *Gateway) snapshot(who auth.Identity, d *definitions.Definition) (map[string]definitions.Tool, error) {
+	tools, err := Snapshot(d, g.findTool)
+	if err != nil {
+		return nil, err
+	}
+	return tools, g.allSteps(who, d, tools)
+}
+
+// Snapshot is what is known now of the tools that a definition uses, by the name
+// that its steps use. It is an error if one of them is not there.
+func Snapshot(d *definitions.Definition, find definitions.Tools) (map[string]definitions.Tool, error) {
 	tools := map[string]definitions.Tool{}
 	for _, name := range d.ToolNames() {
-		t, ok := g.findTool(name)
+		t, ok := find(name)
 		if !ok {
 			return nil, fmt.Errorf("tool %s of composite tool %s: %w", name, d.Name, errToolGone)
 		}
@@ -137,11 +147,11 @@ func (g *Gateway) snapshot(who auth.Identity, d *definitions.Definition) (map[st
 		if t.Probe == nil {
 			continue
 		}
-		if asked, ok := g.findTool(t.Probe.Tool); ok { // without it, the probe does not know
+		if asked, ok := find(t.Probe.Tool); ok { // without it, the probe does not know
 			tools[t.Probe.Tool] = asked
 		}
 	}
-	return tools, g.allSteps(who, d, tools)
+	return tools, nil
 }
 
 var (

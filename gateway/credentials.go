@@ -28,11 +28,20 @@ func behalf(who auth.Identity) backends.Principal {
 	return backends.Principal{Name: who.Principal(), Token: backends.Secret(who.Token), Expires: who.Expires}
 }
 
-// backendsOf are the backends of tools.
-func backendsOf(tools map[string]definitions.Tool) []string {
+// backendsOf are the backends of the tools of a definition, and of those of the
+// definitions that it calls.
+func (g *Gateway) backendsOf(d *definitions.Definition, tools map[string]definitions.Tool) []string {
 	var names []string
 	for _, t := range tools {
 		names = append(names, t.Backend)
+	}
+	called, _ := d.Called(g.listing.Load().find)
+	for _, other := range called {
+		for _, name := range other.ToolNames() {
+			if t, ok := g.findTool(name); ok {
+				names = append(names, t.Backend)
+			}
+		}
 	}
 	return names
 }

@@ -31,6 +31,7 @@ type listing struct {
 	composites map[string]*composite    // that are available, by the name that clients see
 	all        []Composite              // in the order of SetOffers
 	listed     []byte                   // all tools as they are listed, to see changes
+	find       definitions.Definitions  // that steps call
 }
 
 // A composite is an available composite tool.
@@ -81,6 +82,7 @@ func (g *Gateway) rebuild() {
 	g.rebuildMu.Lock()
 	defer g.rebuildMu.Unlock()
 	b := &builder{g: g, listing: &listing{tools: map[string]backends.Tool{}, composites: map[string]*composite{}}, reasons: map[string]string{}}
+	b.listing.find = g.finder()
 	b.addRunTools()
 	b.addTools()
 	for _, o := range g.offers {
@@ -192,12 +194,10 @@ func (b *builder) offer(o Offer, entry *Composite) error {
 	if err := b.clash(entry.Name); err != nil {
 		return err
 	}
-	for _, name := range d.ToolNames() {
-		if _, ok := b.g.findTool(name); !ok {
-			return fmt.Errorf("no backend offers the tool %s that it uses", name)
-		}
+	if err := b.complete(d); err != nil {
+		return err
 	}
-	hints, err := d.DeriveAnnotations(b.g.findTool)
+	hints, err := d.DeriveAnnotations(b.g.findTool, b.listing.find)
 	if err != nil {
 		return fmt.Errorf("annotations: %w", err)
 	}
@@ -221,6 +221,27 @@ func (b *builder) offer(o Offer, entry *Composite) error {
 		b.listing.composites[entry.Name] = c
 	}
 	return err
+}
+
+// complete says what a composite tool, or one that it calls, uses and is not
+// there.
+func (b *builder) complete(d *definitions.Definition) error {
+	called, missing := d.Called(b.listing.find)
+	if len(missing) > 0 {
+		return fmt.Errorf("there is no composite tool %s that it calls", missing[0])
+	}
+	for i, used := range append([]*definitions.Definition{d}, called...) {
+		for _, name := range used.ToolNames() {
+			if _, ok := b.g.findTool(name); ok {
+				continue
+			}
+			if i == 0 {
+				return fmt.Errorf("no backend offers the tool %s that it uses", name)
+			}
+			return fmt.Errorf("no backend offers the tool %s that the composite tool %s uses, which it calls", name, used.Name)
+		}
+	}
+	return nil
 }
 
 // clash says why a composite tool cannot have its name.
@@ -260,10 +281,21 @@ func (b *builder) finish() {
 
 // findTool finds a tool by the name that steps use.
 func (g *Gateway) findTool(name string) (definitions.Tool, bool) {
-	t, ok := g.opts.Catalogue.Find(name)
-	if !ok {
-		return definitions.Tool{}, false
+	return StepTools(g.opts.Catalogue.Find)(name)
+}
+
+// StepTools are the tools of a catalogue as steps see them.
+func StepTools(find func(name string) (backends.Tool, bool)) definitions.Tools {
+	return func(name string) (definitions.Tool, bool) {
+		t, ok := find(name)
+		if !ok {
+			return definitions.Tool{}, false
+		}
+		return stepTool(t), true
 	}
+}
+
+func stepTool(t backends.Tool) definitions.Tool {
 	hints := definitions.Annotations(t.Annotations)
 	return definitions.Tool{
 		Name:         t.Name,
@@ -277,7 +309,7 @@ func (g *Gateway) findTool(name string) (definitions.Tool, bool) {
 		KeyArgument:  t.KeyArgument,
 		Probe:        probeOf(t),
 		Description:  t.Description,
-	}, true
+	}
 }
 
 // probeOf is the probe of a backend tool, whose tool is one of the same backend.

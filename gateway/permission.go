@@ -57,19 +57,60 @@ func (g *Gateway) mayAnswer(c *client, id runs.RunID, owner string) bool {
 // there is no point in asking a person first. The others are looked at when it
 // is their turn, by whoever makes them.
 func (g *Gateway) allSteps(who auth.Identity, d *definitions.Definition, tools map[string]definitions.Tool) error {
-	whose := "you may not call it"
+	find := func(name string) (definitions.Tool, bool) {
+		t, ok := tools[name]
+		return t, ok
+	}
+	denied := g.denied(who, d, find, "", "you", 0)
+	if denied == nil {
+		return nil
+	}
+	return denied
+}
+
+// denied is the first such call of a definition, which stands below a step path
+// if another one calls it. Whose right it is, as messages call them, is the
+// composite tool's where that calls in its own.
+func (g *Gateway) denied(who auth.Identity, d *definitions.Definition, tools definitions.Tools, below, whose string, depth int) *runs.Error {
 	if d.RunAs == definitions.AsComposite {
-		who, whose = auth.Composite(d.Name), "this composite tool may not call it"
+		who, whose = auth.Composite(d.Name), "this composite tool"
+		if depth > 0 {
+			whose = "the composite tool " + d.Name
+		}
 	}
 	for _, s := range d.Steps {
-		t, isCall := tools[s.Tool]
-		if !isCall || s.Condition != "" || g.opts.Policy.May(who, auth.Call, auth.Object{Tool: t.Name}) {
+		if s.Condition != "" {
 			continue
 		}
-		return &runs.Error{Code: "permission_denied", Category: "permission", StepID: s.ID, StepPath: s.ID, Tool: t.Name,
-			Message: fmt.Sprintf("step %s needs the tool %s, and %s; nothing was started", s.ID, t.Name, whose)}
+		at, name := below+s.ID, ""
+		if t, isCall := tools(s.Tool); isCall && s.Tool != "" {
+			name = t.Name
+		}
+		called, isCalled := g.calledBy(s)
+		if isCalled {
+			name = called.Name
+		}
+		if name != "" && !g.opts.Policy.May(who, auth.Call, auth.Object{Tool: name}) {
+			id, _, _ := strings.Cut(at, "/")
+			return &runs.Error{Code: "permission_denied", Category: "permission", StepID: id, StepPath: at, Tool: name,
+				Message: fmt.Sprintf("step %s needs the tool %s, and %s may not call it; nothing was started", at, name, whose)}
+		}
+		if isCalled && depth < definitions.MaxWorkflowDepth {
+			if e := g.denied(who, called, g.findTool, at+"/", whose, depth+1); e != nil {
+				return e
+			}
+		}
 	}
 	return nil
+}
+
+// calledBy is the composite tool that a step calls.
+func (g *Gateway) calledBy(s *definitions.Step) (*definitions.Definition, bool) {
+	ref, err := definitions.ParseReference(s.Workflow)
+	if err != nil {
+		return nil, false
+	}
+	return g.listing.Load().find(ref)
 }
 
 // offered reports whether there is a tool that somebody may call.

@@ -55,6 +55,22 @@ func (g *Gateway) composite(l *listing, p *params) (*composite, error) {
 	return &composite{def: entry.Definition, entry: entry}, nil
 }
 
+// finder finds the definitions that steps call: those of the registry, or of what
+// is offered where there is none.
+func (g *Gateway) finder() definitions.Definitions {
+	if g.opts.Registry == nil {
+		defs := make([]*definitions.Definition, len(g.offers))
+		for i, o := range g.offers {
+			defs[i] = o.Definition
+		}
+		return definitions.Among(defs)
+	}
+	return func(ref definitions.Reference) (*definitions.Definition, bool) {
+		entry, err := g.opts.Registry.Resolve(ref)
+		return entry.Definition, err == nil
+	}
+}
+
 func invalidVersion(format string, args ...any) error {
 	return &runs.Error{Code: "unknown_version", Category: "validation", Message: fmt.Sprintf(format, args...)}
 }

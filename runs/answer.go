@@ -130,19 +130,54 @@ func noSuchGate(id RunID, elicitation string) error {
 	return fmt.Errorf("run %s, elicitation %s: %w", id, elicitation, ErrNoSuchGate)
 }
 
-// Terminate ends a run at once, without a word from it. For a run that has ended
-// it does nothing.
+// Terminate ends a run at once, without a word from it, and after it those that
+// its steps have called. For a run that has ended it does nothing.
 func (c *Client) Terminate(ctx context.Context, id RunID, reason string) error {
-	err := c.temporal.TerminateWorkflow(ctx, string(id), "", reason)
+	d, err := c.describe(ctx, id)
+	if err != nil {
+		return failure(ctx, "reading", id, err)
+	}
+	err = c.temporal.TerminateWorkflow(ctx, string(id), "", reason)
 	var gone *serviceerror.NotFound
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &gone): // never was, or has ended
-		_, err := c.Get(ctx, id)
+	if err != nil && !errors.As(err, &gone) { // one that has ended need not be
+		return failure(ctx, "terminating", id, err)
+	}
+	called, err := c.calledBy(ctx, d)
+	if err != nil {
 		return err
 	}
-	return failure(ctx, "terminating", id, err)
+	for _, child := range called {
+		if err := c.Terminate(ctx, child, reason); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxCalled bounds the called runs of one run that are looked for.
+const maxCalled = 1000
+
+// calledBy are the runs under way that a run has called: those of which Temporal
+// knows, and those that an execution before has called.
+func (c *Client) calledBy(ctx context.Context, d *workflowservice.DescribeWorkflowExecutionResponse) ([]RunID, error) {
+	var called []RunID
+	for _, p := range d.PendingChildren {
+		called = append(called, RunID(p.WorkflowId))
+	}
+	info := d.WorkflowExecutionInfo
+	if info.FirstRunId == info.Execution.RunId {
+		return called, nil
+	}
+	before, err := c.List(ctx, Filter{Called: true, Limit: maxCalled, Query: "ParentWorkflowId = " + quote(info.Execution.WorkflowId) + " AND ExecutionStatus = 'Running'"})
+	if err != nil {
+		return nil, err
+	}
+	for _, run := range before {
+		if !slices.Contains(called, run.ID) {
+			called = append(called, run.ID)
+		}
+	}
+	return called, nil
 }
 
 // Cancel asks a run to end. It may be called more than once, and for a run

@@ -106,6 +106,9 @@ func (f Filter) limit() int {
 // query is a filter in Temporal's words.
 func query(f Filter) string {
 	terms := []string{"WorkflowType = " + quote(workflows.WorkflowType), "ExecutionStatus != 'ContinuedAsNew'"}
+	if !f.Called {
+		terms = append(terms, "ParentWorkflowId IS NULL")
+	}
 	if f.Tool != "" {
 		terms = append(terms, workflows.AttrTool+" = "+quote(keyword(f.Tool)))
 	}

@@ -2,10 +2,14 @@ package runs
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+
+	"github.com/perdure/perdure/workflows"
 )
 
 // Progress returns what the backends of the calls that are under way have told
@@ -13,21 +17,53 @@ import (
 // has reported it, which takes about a second, and one without a step path
 // before; reads that are executed inside the workflow task have none.
 //
-// It costs one request to Temporal, and nothing in history.
+// Those of runs that steps have called are among them. It costs one request to
+// Temporal for each run, and nothing in history.
 func (c *Client) Progress(ctx context.Context, id RunID) ([]StepProgress, error) {
-	d, err := c.describe(ctx, id)
+	told, _, err := c.progress(ctx, id)
 	if err != nil {
 		return nil, failure(ctx, "reading", id, err)
 	}
-	if d.WorkflowExecutionInfo.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		return nil, nil // what was under way when it ended is still listed
+	slices.SortFunc(told, func(a, b StepProgress) int { return strings.Compare(a.StepPath, b.StepPath) })
+	return told, nil
+}
+
+// maxWatched bounds the called runs of one run whose progress is told.
+const maxWatched = 20
+
+// progress is that of a run, and below the paths of its steps that of the runs
+// that they have called. path is that of the step that has called the run itself.
+func (c *Client) progress(ctx context.Context, id RunID) (told []StepProgress, path string, err error) {
+	d, err := c.describe(ctx, id)
+	if err != nil {
+		return nil, "", err
 	}
-	told := make([]StepProgress, 0, len(d.PendingActivities))
+	if parent := decodeParent(c.converter, d.WorkflowExecutionInfo.Memo); parent != nil {
+		path = parent.StepPath
+	}
+	if d.WorkflowExecutionInfo.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return nil, path, nil // what was under way when it ended is still listed
+	}
 	for _, p := range d.PendingActivities {
+		if name := p.GetActivityType().GetName(); name != workflows.CallToolName {
+			continue
+		}
 		var step StepProgress
 		_ = c.converter.FromPayloads(p.HeartbeatDetails, &step) // of an earlier release, or none: nothing is told
 		told = append(told, step)
 	}
-	slices.SortFunc(told, func(a, b StepProgress) int { return strings.Compare(a.StepPath, b.StepPath) })
-	return told, nil
+	for _, p := range d.PendingChildren[:min(len(d.PendingChildren), maxWatched)] {
+		below, at, err := c.progress(ctx, RunID(p.WorkflowId))
+		var gone *serviceerror.NotFound
+		if err != nil && !errors.As(err, &gone) {
+			return nil, "", err
+		}
+		for _, step := range below {
+			if step.StepPath != "" {
+				step.StepPath = at + "/" + step.StepPath
+			}
+			told = append(told, step)
+		}
+	}
+	return told, path, nil
 }

@@ -108,7 +108,14 @@ func (c *Client) PlanRetry(ctx context.Context, id RunID, req RetryRequest) (*Re
 	if err != nil {
 		return nil, err
 	}
-	return RepairOf(id, execution, record, req)
+	own, below := req.split(record)
+	called, err := c.planCalled(ctx, record, below)
+	if err != nil {
+		return nil, err
+	}
+	r := newRepairer(id, execution, record, own)
+	r.called = called
+	return r.plan()
 }
 
 // RepairOf plans the repair of an execution that has told what it has done.
@@ -210,6 +217,7 @@ type repairer struct {
 	fates     map[string]string
 	unsettled map[string]workflows.Unsettled
 	undone    map[string]bool // step paths that were undone
+	called    map[string]*calledPlan
 }
 
 func newRepairer(id RunID, execution string, record *workflows.Record, req RetryRequest) *repairer {
@@ -253,6 +261,7 @@ func (r *repairer) plan() (*RetryPlan, error) {
 		return nil, err
 	}
 	r.describe(plan)
+	r.describeCalled(plan)
 	in.Journal, in.Open, in.Continued, in.Started = r.journal, nil, true, time.Time{}
 	in.Repair = &workflows.Repair{Of: r.execution, Time: plan.Time, Asked: r.record.Asked, Undone: maps.Clone(r.record.Undone)}
 	plan.input = in
@@ -373,7 +382,14 @@ func (r *repairer) selectSteps() error {
 // keep takes into the journal what need not be done again.
 func (r *repairer) keep() {
 	for path, e := range r.record.Journal {
+		if strings.HasPrefix(path, "@") && !r.changed { // what a reference meant to the run
+			r.journal[path] = e
+			continue
+		}
 		n, loop := r.program.At(path)
+		if n != nil && e.Child != nil && e.Result == nil && r.keepCalled(path, n, loop, e) {
+			continue
+		}
 		if n == nil || e.Unsettled != nil && e.Result == nil && e.Error == nil {
 			continue
 		}
@@ -382,7 +398,7 @@ func (r *repairer) keep() {
 		}
 		kept, exact := r.keeps(path, n, loop, e)
 		if !kept {
-			if e.Result != nil && n.Step.Tool != "" {
+			if e.Result != nil && (n.Step.Tool != "" || n.Step.Workflow != "") {
 				r.fates[path] = FateAgain
 			} else if n.Step.Type != definitions.ForEachStep {
 				r.fates[path] = FateFailed
@@ -527,7 +543,7 @@ func (r *repairer) describe(plan *RetryPlan) {
 	for _, path := range slices.Sorted(maps.Keys(r.fates)) {
 		step := RetryStep{Path: path, Fate: r.fates[path]}
 		if n, _ := r.program.At(path); n != nil {
-			step.Tool = n.Step.Tool
+			step.Tool = cmp.Or(n.Step.Tool, n.Step.Workflow)
 		}
 		if tool, ok := r.record.Input.Tools[step.Tool]; ok {
 			step.Effect = string(cmp.Or(tool.Effect, definitions.Unsafe))

@@ -35,6 +35,7 @@ type (
 	ElicitationKind  = workflows.ElicitationKind
 	Reconciled       = workflows.Reconciled
 	StepProgress     = workflows.StepProgress
+	Parent           = workflows.Parent
 	Asking           = workflows.Asking
 	AskingOutcome    = workflows.AskingOutcome
 )
@@ -107,6 +108,7 @@ type Run struct {
 	Started      time.Time     `json:"started"`
 	Closed       *time.Time    `json:"closed,omitempty"`
 	Request      string        `json:"-"`                    // that waits for it, as StartRequest or Attach has named it
+	Parent       *Parent       `json:"parent,omitempty"`     // the run of which a step has called this one; nil = a caller has
 	Cancelling   bool          `json:"cancelling,omitempty"` // somebody has asked to cancel it; lists do not tell
 	Elicitations []Elicitation `json:"elicitations,omitempty"`
 }
@@ -142,6 +144,7 @@ type StepRecord struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	Output    json.RawMessage `json:"output,omitempty"`
 	Error     string          `json:"error,omitempty"`
+	Run       RunID           `json:"run,omitempty"` // that the step has called
 
 	quick      bool   // executed inside the workflow task
 	activityID string // of the call that is under way
@@ -208,8 +211,9 @@ type Decision struct {
 	By     string // who gave the answer that won
 }
 
-// A Filter selects runs. The zero value selects all.
+// A Filter selects runs. The zero value selects all that callers have called.
 type Filter struct {
+	Called  bool   // also those that steps have called; what they ask is asked by those that called them
 	Request string // name that StartRequest or Attach gave
 	Tool    string
 	Status  Status

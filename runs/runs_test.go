@@ -41,8 +41,10 @@ func TestMain(m *testing.M) {
 	}
 	dataDir = dir
 	code := m.Run()
-	if shared.server != nil {
-		shared.server.Stop()
+	for _, server := range []*devserver.Server{shared.server, composing.server} {
+		if server != nil {
+			server.Stop()
+		}
 	}
 	os.RemoveAll(dir)
 	os.Exit(code)

@@ -55,6 +55,7 @@ func (c *Client) run(info *workflowpb.WorkflowExecutionInfo) Run {
 	}
 	state, _ := decodeState(c.converter, info.Memo)
 	run.Elicitations = state.Elicitations
+	run.Parent = decodeParent(c.converter, info.Memo)
 	run.Status = status(info.Status, Status(c.attribute(info, workflows.AttrStatus)))
 	if run.Closed != nil {
 		dropOpen(run.Elicitations)

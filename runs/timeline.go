@@ -125,6 +125,24 @@ func (t *timeline) add(e *historypb.HistoryEvent) []Event {
 	case enumspb.EVENT_TYPE_MARKER_RECORDED:
 		return t.marker(e, at)
 
+	case enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
+		return t.calledRun(e, at)
+	case enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_FAILED:
+		delete(t.calls, e.GetStartChildWorkflowExecutionFailedEventAttributes().GetInitiatedEventId()) // it was there already
+		return nil
+	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED:
+		a := e.GetChildWorkflowExecutionCompletedEventAttributes()
+		return t.ended(a.GetInitiatedEventId(), at, stepCompleted, a.GetResult(), nil)
+	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_FAILED:
+		a := e.GetChildWorkflowExecutionFailedEventAttributes()
+		return t.ended(a.GetInitiatedEventId(), at, stepFailed, nil, a.GetFailure())
+	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_CANCELED:
+		return t.ended(e.GetChildWorkflowExecutionCanceledEventAttributes().GetInitiatedEventId(), at, stepCancelled, nil, nil)
+	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TERMINATED:
+		return t.ended(e.GetChildWorkflowExecutionTerminatedEventAttributes().GetInitiatedEventId(), at, stepCancelled, nil, nil)
+	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TIMED_OUT:
+		return t.ended(e.GetChildWorkflowExecutionTimedOutEventAttributes().GetInitiatedEventId(), at, stepTimedOut, nil, nil)
+
 	case enumspb.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
 		return t.memo(e.GetWorkflowPropertiesModifiedEventAttributes().GetUpsertedMemo(), at)
 
@@ -182,9 +200,11 @@ func (t *timeline) scheduled(e *historypb.HistoryEvent, at time.Time) []Event {
 	if !ok {
 		return nil
 	}
-	// A read that was given up inside the workflow task goes on as an activity.
+	// A read that was given up inside the workflow task goes on as an activity, and
+	// by one is asked for the outcome of a run that was called before.
 	record := t.lastOf(path)
-	if record == nil || !record.quick || record.Status == stepCompleted {
+	isOutcome := e.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName() == workflows.OutcomeName
+	if record == nil || !isOutcome && (!record.quick || record.Status == stepCompleted) {
 		record = &StepRecord{Path: path, What: what, Started: at}
 		t.records = append(t.records, record)
 	}
@@ -202,7 +222,38 @@ func (t *timeline) scheduled(e *historypb.HistoryEvent, at time.Time) []Event {
 	return []Event{t.step(record, false)}
 }
 
-// ended tells that an activity came to its end.
+// calledRun tells that a step has called another run.
+func (t *timeline) calledRun(e *historypb.HistoryEvent, at time.Time) []Event {
+	a := e.GetStartChildWorkflowExecutionInitiatedEventAttributes()
+	var in workflows.RunInput
+	if t.converter.FromPayloads(a.GetInput(), &in) != nil || in.Parent == nil {
+		return nil
+	}
+	record := &StepRecord{Path: in.Parent.StepPath, What: in.Definition.Name, Status: stepRunning, Started: at, Attempts: 1, Run: RunID(a.GetWorkflowId())}
+	if t.full {
+		record.Arguments = in.Arguments
+	}
+	t.records = append(t.records, record)
+	t.calls[e.EventId] = record
+	t.under[topLevel(record.Path)]++
+	t.begun(topLevel(record.Path))
+	return []Event{t.step(record, false)}
+}
+
+// outcomeOf is how a run has ended that was called before, and of which an
+// activity has asked.
+func (t *timeline) outcomeOf(result *commonpb.Payloads) (status, message string, output json.RawMessage) {
+	var outcome workflows.ChildOutcome
+	if t.converter.FromPayloads(result, &outcome) != nil || outcome.Failure == nil {
+		if outcome.Result != nil {
+			output = outcome.Result.Output
+		}
+		return stepCompleted, "", output
+	}
+	return stepFailed, outcome.Failure.Error.Message, nil
+}
+
+// ended tells that an activity, or a run that was called, came to its end.
 func (t *timeline) ended(scheduled int64, at time.Time, status string, result *commonpb.Payloads, f *failurepb.Failure) []Event {
 	record := t.calls[scheduled]
 	if record == nil {
@@ -254,7 +305,9 @@ func (t *timeline) end(r *StepRecord, at time.Time, status string, result *commo
 		r.Status = stepNeedsCredentials
 		return
 	}
-	if t.full && result != nil {
+	if r.Run != "" && r.activityID != "" && result != nil {
+		r.Status, r.Error, r.Output = t.outcomeOf(result)
+	} else if t.full && result != nil {
 		var output workflows.ToolResult
 		if t.converter.FromPayloads(result, &output) == nil {
 			r.Output = output.Output
@@ -287,8 +340,16 @@ func (t *timeline) message(f *failurepb.Failure) string {
 
 // detail is what the activity reported; the zero Error if it did not.
 func (t *timeline) detail(f *failurepb.Failure) (e Error) {
-	if app := f.GetApplicationFailureInfo(); app == nil || t.converter.FromPayloads(app.Details, &e) != nil {
+	app := f.GetApplicationFailureInfo()
+	if app == nil {
+		app = f.GetCause().GetApplicationFailureInfo()
+	}
+	if app == nil || t.converter.FromPayloads(app.Details, &e) != nil {
 		return Error{}
+	}
+	var ended Failure // of a run that was called
+	if e.Code == "" && t.converter.FromPayloads(app.Details, &ended) == nil {
+		return ended.Error
 	}
 	return e
 }
@@ -369,7 +430,7 @@ func (t *timeline) gate(e Elicitation, at time.Time) EventKind {
 	if t.full && e.Action != "" {
 		g.record.Output, _ = json.Marshal(map[string]string{"action": e.Action, "by": e.By})
 	}
-	if e.Kind == workflows.Question { // otherwise a call may still be to come
+	if e.Kind == workflows.Question && e.Run == "" { // otherwise more is to come of the step
 		t.finished(topLevel(e.StepPath))
 	}
 	return EventClosed
@@ -490,6 +551,16 @@ func decodeState(c converter.DataConverter, m *commonpb.Memo) (workflows.State, 
 		return workflows.State{}, false
 	}
 	return state, true
+}
+
+// decodeParent reads which run has called another; nil = none.
+func decodeParent(c converter.DataConverter, m *commonpb.Memo) *Parent {
+	var parent Parent
+	field, ok := m.GetFields()[workflows.MemoParent]
+	if !ok || c.FromPayload(field, &parent) != nil {
+		return nil
+	}
+	return &parent
 }
 
 // closing is how a run ended; nil for an event that does not end it.

@@ -27,7 +27,8 @@ type gate struct {
 	index   int // in State.Elicitations
 	kind    ElicitationKind
 	schema  json.RawMessage
-	answers workflow.Channel // of Answer; valid ones only
+	answers workflow.Channel // of Answer; valid ones only; nil if a called run asks
+	child   *called          // that asks; nil = the run itself does
 }
 
 // receiveAnswers hands each answer to its elicitation. An answer to one that
@@ -56,6 +57,10 @@ func (r *run) take(ctx workflow.Context, a Answer) {
 	}
 	if err := CheckAnswer(a, g.kind, g.schema); err != nil {
 		workflow.GetLogger(ctx).Warn("answer refused", "elicitation", a.ElicitationID, "by", a.AnsweredBy, "reason", err.Error())
+		return
+	}
+	if g.child != nil { // which takes the first
+		r.passOn(ctx, g.child, a)
 		return
 	}
 	delete(r.gates, a.ElicitationID) // the first valid answer wins
@@ -214,7 +219,7 @@ func (r *run) close(ctx workflow.Context, g *gate, state ElicitationState, a Ans
 	r.nextBytes -= openBytes(*e)
 	e.State, e.Action, e.By, e.AnswerID, e.Schema = state, a.Action, a.AnsweredBy, a.AnswerID, nil
 	e.Call, e.Askings = nil, nil
-	if (r.failure != nil || r.root.Err() != nil) && !r.tellsOfUndoing(ctx) {
+	if g.child == nil && (r.failure != nil || r.root.Err() != nil) && !r.tellsOfUndoing(ctx) {
 		return // finish publishes
 	}
 	if len(r.openElicitations()) > 0 {

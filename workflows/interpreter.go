@@ -1,8 +1,10 @@
 package workflows
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -64,6 +66,7 @@ func (i *interpreter) CompositeTool(ctx workflow.Context, in RunInput) (*RunResu
 	if err != nil {
 		return nil, err
 	}
+	r.compile = i.program
 	return r.execute(ctx)
 }
 
@@ -100,6 +103,13 @@ type run struct {
 	pending   workflow.Semaphore      // of calls
 	nextBytes int                     // what the input of the next execution would have
 	unreached int                     // what entries of in.Journal that this execution has not come to add to that
+
+	compile      func(Pinned) (*definitions.Program, error)
+	resolutions  map[string]workflow.Future // of definitions that steps call, by how they are written
+	children     workflow.Semaphore         // of called runs
+	called       map[string]*called         // runs that steps have called and that have not ended, by step path
+	childPartial map[string]json.RawMessage // by step path: what called runs have completed that failed
+	tells        tellings                   // of the run to the one that has called it
 }
 
 func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run, error) {
@@ -112,9 +122,13 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run,
 		early:   map[string][]Answer{},
 		journal: map[string]JournalEntry{},
 
+		resolutions: map[string]workflow.Future{}, called: map[string]*called{}, childPartial: map[string]json.RawMessage{},
+		tells: tellings{states: map[string]ElicitationState{}},
+
 		undone: map[string]int{}, unsettled: map[string]Unsettled{},
 	}
 	r.pending = workflow.NewSemaphore(ctx, maxPending)
+	r.children = workflow.NewSemaphore(ctx, maxPending)
 	r.expectJournal()
 	if info := workflow.GetInfo(ctx); info.OriginalRunID != "" && info.OriginalRunID != info.WorkflowExecution.RunID {
 		r.in.WasReset = true
@@ -148,6 +162,8 @@ func (r *run) execute(ctx workflow.Context) (*RunResult, error) {
 	r.receiveAnswers(ctx)
 	r.receiveAskings(ctx)
 	r.receiveRequests(ctx)
+	r.receiveTellings(ctx)
+	r.receiveAdoptions(ctx)
 
 	left := len(r.program.Steps)
 	for _, n := range r.program.Steps {
@@ -175,7 +191,7 @@ func (r *run) execute(ctx workflow.Context) (*RunResult, error) {
 
 // keepTime ends the run when the definition's timeout is over.
 func (r *run) keepTime(ctx workflow.Context) {
-	limit := time.Duration(r.program.Definition.Timeout)
+	limit := cmp.Or(r.in.Limit, time.Duration(r.program.Definition.Timeout))
 	if limit == 0 {
 		limit = definitions.DefaultTimeout
 	}
@@ -221,6 +237,7 @@ func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
 		return nil, r.fail(ctx)
 	}
 	r.publish(ctx, Completed)
+	r.leaveParent(ctx)
 	r.makeRoom(ctx, PayloadSize(output))
 	return &RunResult{Output: output, Errors: r.errors}, nil
 }
@@ -228,18 +245,16 @@ func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
 func (r *run) fail(ctx workflow.Context) error {
 	f := &Failure{Error: *r.failure, Partial: r.partial()}
 	r.compensate(ctx, f)
-	switch r.failure.Category {
-	case CategoryCancelled:
-		r.publish(ctx, Cancelled)
-		return temporal.NewCanceledError(*f)
-	case CategoryTimeout:
-		if r.failure.StepID == "" {
-			r.publish(ctx, TimedOut)
-			return failed(f)
-		}
+	status, err := Failed, failed(f)
+	switch {
+	case r.failure.Category == CategoryCancelled:
+		status, err = Cancelled, temporal.NewCanceledError(*f)
+	case r.failure.Category == CategoryTimeout && r.failure.StepID == "":
+		status = TimedOut
 	}
-	r.publish(ctx, Failed)
-	return failed(f)
+	r.publish(ctx, status)
+	r.leaveParent(ctx)
+	return err
 }
 
 // failed is the error with which a run ends.
@@ -286,18 +301,21 @@ const maxPartial = 64 << 10
 func (r *run) partial() map[string]json.RawMessage {
 	partial := map[string]json.RawMessage{}
 	room := maxPartial
+	add := func(path string, out json.RawMessage) {
+		if size := PayloadSize(out); size <= room {
+			room -= size
+			partial[path] = out
+		}
+	}
 	for _, n := range r.program.Steps {
-		s := r.steps[n.ID]
-		if s.status != stepCompleted {
-			continue
+		if s := r.steps[n.ID]; s.status == stepCompleted {
+			if out, err := definitions.EncodeValue(s.output); err == nil {
+				add(n.ID, out)
+			}
 		}
-		out, err := definitions.EncodeValue(s.output)
-		size := PayloadSize(out)
-		if err != nil || size > room {
-			continue
-		}
-		room -= size
-		partial[n.ID] = out
+	}
+	for _, path := range slices.Sorted(maps.Keys(r.childPartial)) {
+		add(path, r.childPartial[path])
 	}
 	return partial
 }

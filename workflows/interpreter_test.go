@@ -39,8 +39,8 @@ type bench struct {
 // A toolFunc answers a call: an output, or an error as activities report it.
 type toolFunc func(call workflows.ToolCall) (string, error)
 
-// newBench makes a bench for a definition in YAML. Tools that are not given
-// answer with their arguments.
+// newBench makes a bench for a definition in YAML, the first of several where
+// that calls others. Tools that are not given answer with their arguments.
 func newBench(t *testing.T, source, args string, tools map[string]toolFunc) *bench {
 	t.Helper()
 	defs, diags := definitions.Parse("test.yaml", []byte(source))
@@ -50,6 +50,12 @@ func newBench(t *testing.T, source, args string, tools map[string]toolFunc) *ben
 	if err := definitions.Check(defs, definitions.CheckOptions{}).Err(); err != nil {
 		t.Fatalf("checking: %v", err)
 	}
+	return benchFor(t, defs, args, tools)
+}
+
+// benchFor does so for definitions, which may be ones that Check refuses.
+func benchFor(t *testing.T, defs []*definitions.Definition, args string, tools map[string]toolFunc) *bench {
+	t.Helper()
 	d := defs[0]
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
@@ -71,6 +77,16 @@ func newBench(t *testing.T, source, args string, tools map[string]toolFunc) *ben
 		}
 		return workflows.ToolResult{Output: json.RawMessage(out)}, nil
 	}, activity.RegisterOptions{Name: workflows.CallToolName})
+	b.env.RegisterActivityWithOptions(func(_ context.Context, ref workflows.DefinitionRef) (workflows.ResolvedDefinition, error) {
+		for _, d := range defs {
+			if d.Name == ref.Workflow {
+				in := inputFor(d, "{}")
+				return workflows.ResolvedDefinition{Definition: in.Definition, Tools: in.Tools}, nil
+			}
+		}
+		e := workflows.Error{Code: "unknown_workflow", Category: workflows.CategoryTool, Message: "there is no composite tool " + ref.Workflow}
+		return workflows.ResolvedDefinition{}, workflows.Report(&e, false)
+	}, activity.RegisterOptions{Name: workflows.ResolveName})
 	b.input = inputFor(d, args)
 	return b
 }

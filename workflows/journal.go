@@ -97,6 +97,9 @@ func (e JournalEntry) bytes(path string) int {
 	if e.Error != nil {
 		n += PayloadSize(e.Error.Message)
 	}
+	if e.Child != nil && e.Child.Again != nil {
+		n += e.Child.Again.bytes()
+	}
 	if u := e.Unsettled; u != nil {
 		n += PayloadSize(u.Error.Message) + PayloadSize(u.Call.Arguments) + entryBytes
 	}

@@ -20,9 +20,14 @@ const (
 	AnswerSignal  = "elicitation-answer"
 	AskedSignal   = "elicitation-asked"
 	AttachSignal  = "request-attached"
+	ChildSignal   = "child-told"     // to a run from one that it has called, a ChildTold
+	AdoptSignal   = "child-adopted"  // to a run from the one that has called it, an Adopted
 	MemoState     = "perdure"        // memo field that holds a State
 	MemoRepair    = "perdure-repair" // memo field of a repaired run that holds a Repair without its maps
+	MemoParent    = "perdure-parent" // memo field of a run that a step has called: a Parent
 	CallToolName  = "CallTool"
+	ResolveName   = "ResolveDefinition"
+	OutcomeName   = "RunOutcome"
 	ResultVersion = 1
 )
 
@@ -79,6 +84,17 @@ type RunInput struct {
 	Repair     *Repair                     `json:"repair,omitempty"`    // nil = this is no repair
 	WasReset   bool                        `json:"wasReset,omitempty"`  // an execution before this one was reset, so that calls may have been made of which nothing is in the journal
 	Started    time.Time                   `json:"started,omitzero"`    // from when the timeout counts; zero = now
+	Parent     *Parent                     `json:"parent,omitempty"`    // the run of which a step has called this one; nil = a caller has
+	Within     string                      `json:"within,omitempty"`    // what stands before step paths in effect keys: the steps of the lineage that this run is part of
+	As         string                      `json:"as,omitempty"`        // composite tool in whose right a step has called this one; "" = in that of the caller
+	Limit      time.Duration               `json:"limit,omitempty"`     // timeout that the step gives, which counts instead of that of the definition; 0 = none
+}
+
+// A Parent is the run of which a step has called another run.
+type Parent struct {
+	RunID    string `json:"runId"`
+	StepPath string `json:"stepPath"`
+	Adopted  bool   `json:"adopted,omitempty"` // Temporal does not tell it how this run ends, so this one does
 }
 
 // A Repair says that an execution repeats one that has ended: what that one
@@ -95,12 +111,13 @@ type Repair struct {
 // arguments is still the same.
 type JournalEntry struct {
 	ArgumentsDigest string          `json:"argumentsDigest"`
-	Result          json.RawMessage `json:"result,omitempty"`    // a ToolResult, an Answer of an elicitation, or the end of a wait or of a forEach's time
+	Result          json.RawMessage `json:"result,omitempty"`    // a ToolResult, a RunResult of a called run, an Answer of an elicitation, or the end of a wait or of a forEach's time
 	Error           *Error          `json:"error,omitempty"`     // why the step failed
 	Skipped         bool            `json:"skipped,omitempty"`   // its condition was false
 	Order           int             `json:"order,omitempty"`     // in which entries were recorded, from 1
 	Unsettled       *Unsettled      `json:"unsettled,omitempty"` // the call was sent and must be reconciled before anything else
 	Exact           bool            `json:"exact,omitempty"`     // counts only where the digest is the same, also when the run continues
+	Child           *Child          `json:"child,omitempty"`     // the run that the step has called
 }
 
 // RunResult is what a completed run returns.
@@ -155,9 +172,35 @@ func (e *Error) Error() string { return e.Message }
 //
 // An error that CallTool returns is a *temporal.ApplicationError whose type is
 // the Category and whose detail is an Error; it is non-retryable exactly where
-// repeating the call could execute an effect twice or cannot help.
+// repeating the call could execute an effect twice or cannot help. The same
+// holds for the errors of ResolveDefinition. RunOutcome fails with a retryable
+// error for as long as the run goes on.
 type Activities interface {
 	CallTool(ctx context.Context, call ToolCall) (ToolResult, error)
+	ResolveDefinition(ctx context.Context, ref DefinitionRef) (ResolvedDefinition, error)
+	RunOutcome(ctx context.Context, runID string) (ChildOutcome, error)
+}
+
+// A DefinitionRef is what a step calls.
+type DefinitionRef struct {
+	RunID    string `json:"runId"`
+	StepPath string `json:"stepPath"`
+	Workflow string `json:"workflow"` // as it is written: name, or name@constraint
+	Caller   Caller `json:"caller"`
+	As       string `json:"as,omitempty"` // composite tool that calls in its own right; "" = its caller does
+}
+
+// A ResolvedDefinition is the definition that a reference means now, and what
+// its tools are now.
+type ResolvedDefinition struct {
+	Definition Pinned                      `json:"definition"`
+	Tools      map[string]definitions.Tool `json:"tools,omitempty"` // by the name that steps use
+}
+
+// A ChildOutcome is how a called run has ended. One of the two is set.
+type ChildOutcome struct {
+	Result  *RunResult `json:"result,omitempty"`
+	Failure *Failure   `json:"failure,omitempty"`
 }
 
 // A ToolCall is one call of a backend tool.
@@ -256,6 +299,7 @@ type Elicitation struct {
 	Call     *ParkedCall      `json:"call,omitempty"`    // that it is about; kept while open
 	Askings  []Asking         `json:"askings,omitempty"` // that did not lead to an answer; kept while open
 	Backend  string           `json:"backend,omitempty"` // that wants a credential
+	Run      string           `json:"run,omitempty"`     // called run that asks; "" = this one
 }
 
 // State is what a run tells of itself through its memo.

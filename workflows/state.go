@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -45,6 +46,7 @@ func (r *run) publishState(ctx workflow.Context) {
 	if err := workflow.UpsertMemo(ctx, map[string]any{MemoState: r.state}); err != nil {
 		workflow.GetLogger(ctx).Error("publishing the state", "error", err)
 	}
+	r.tellParent(ctx)
 }
 
 // waitsFor names what an open elicitation means for the run; what operators
@@ -71,7 +73,7 @@ func (r *run) showDetails(ctx workflow.Context) {
 	b.WriteString("| step | does | status |\n|---|---|---|\n")
 	for _, n := range r.program.Steps {
 		s := r.steps[n.ID]
-		does := n.Step.Tool
+		does := cmp.Or(n.Step.Tool, n.Step.Workflow)
 		if does == "" {
 			does = string(n.Step.Type)
 		}
@@ -120,9 +122,9 @@ func (r *run) draining(ctx workflow.Context) bool {
 }
 
 // drained says that a draining run has nothing under way but people, none of
-// whom has just answered.
+// whom has just answered, and runs that it has called.
 func (r *run) drained(ctx workflow.Context) bool {
-	return r.inFlight == 0 && r.answers.Len() == 0 && r.askings.Len() == 0 && ctx.Err() == nil && r.draining(ctx)
+	return r.inFlight == 0 && r.answers.Len() == 0 && r.askings.Len() == 0 && r.tells.received.Len() == 0 && r.tells.adoptions.Len() == 0 && ctx.Err() == nil && r.draining(ctx)
 }
 
 // waitWhileDraining holds a call back that the next execution will make. What

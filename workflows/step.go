@@ -141,6 +141,8 @@ func (r *run) work(ctx workflow.Context, n *definitions.Node, at place) outcome 
 		out = r.forEach(ctx, n, at)
 	case definitions.WaitStep:
 		out = r.wait(ctx, n, at)
+	case definitions.WorkflowStep:
+		out = r.callsWorkflow(ctx, n, at)
 	default:
 		out = r.callTool(ctx, n, at)
 	}

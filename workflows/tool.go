@@ -90,12 +90,13 @@ type request struct {
 	anew      bool                   // what was sent before is known not to have been executed, so it is not looked for
 }
 
-// actsAs is the composite tool, if it calls tools in its own right.
+// actsAs is the composite tool, if it or the one that has called it calls tools
+// in its own right.
 func (r *run) actsAs() string {
 	if d := r.program.Definition; d.RunAs == definitions.AsComposite {
 		return d.Name
 	}
-	return ""
+	return r.in.As
 }
 
 // call is the one way from a run to a backend tool. What an earlier execution
@@ -154,7 +155,7 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 		return ParkedCall{}, q.failure(err)
 	}
 	defer r.pending.Release(1)
-	key := idempotencyKey(r.in.Lineage, cmp.Or(q.keyPath, q.path), digest)
+	key := idempotencyKey(r.in.Lineage, r.in.Within+cmp.Or(q.keyPath, q.path), digest)
 	sent := newParkedCall(ctx, q, key)
 	r.leaves(q, sent)
 	r.inFlight++

@@ -15,6 +15,7 @@ import (
 
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/credentials"
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/store"
@@ -41,7 +42,8 @@ type service struct {
 	started  atomic.Bool   // every part is up
 	stopping atomic.Bool
 
-	reloadError atomic.Pointer[error] // what is wrong with changed definitions; nil = nothing
+	definitions atomic.Pointer[[]*definitions.Definition] // that are served, also to steps
+	reloadError atomic.Pointer[error]                     // what is wrong with changed definitions; nil = nothing
 }
 
 // Service options. Loaded, Temporal and Logger are required, and one of
@@ -103,9 +105,7 @@ func (s *service) start(ctx context.Context) error {
 	ready := make(chan error, 1)
 	go func() { ready <- s.prepare(ctx) }()
 	s.awaitBackends(ctx)
-	if s.gateway != nil {
-		s.gateway.SetDefinitions(s.opts.Loaded.Definitions)
-	}
+	s.setDefinitions(s.opts.Loaded.Definitions)
 	close(s.opened)
 	if err := <-ready; err != nil {
 		return err
@@ -120,6 +120,14 @@ func (s *service) start(ctx context.Context) error {
 	}
 	s.started.Store(true)
 	return nil
+}
+
+// setDefinitions has definitions offered to clients and called by steps.
+func (s *service) setDefinitions(defs []*definitions.Definition) {
+	s.definitions.Store(&defs)
+	if s.gateway != nil {
+		s.gateway.SetDefinitions(defs)
+	}
 }
 
 func (s *service) prepare(ctx context.Context) error {

@@ -197,7 +197,7 @@ func (s *service) reload(ctx context.Context, src sources) {
 			continue
 		}
 		s.reloadError.Store(nil)
-		s.gateway.SetDefinitions(found.Definitions)
+		s.setDefinitions(found.Definitions)
 		log.Info("definitions reloaded", "definitions", namesOf(found.Definitions))
 	}
 }

@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/activities"
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -26,7 +29,7 @@ func (s *service) startWorker() error {
 	})
 	workflows.Register(s.worker)
 	all := runs.New(runs.Config{Client: s.opts.Temporal, Namespace: s.opts.Namespace, Logger: s.opts.Logger})
-	activities.Register(s.worker, activities.New(s.pool, s.opts.Logger).Permit(s.opts.Loaded.Auth.permits).LookBack(lookBack(all)))
+	activities.Register(s.worker, activities.New(s.pool, s.opts.Logger).Permit(s.opts.Loaded.Auth.permits).LookBack(lookBack(all)).Compose(s.resolve, outcomeOf(all)))
 	if err := s.worker.Start(); err != nil {
 		s.worker = nil
 		return fmt.Errorf("starting the worker: %w", err)
@@ -38,5 +41,39 @@ func (s *service) startWorker() error {
 func lookBack(all *runs.Client) activities.Past {
 	return func(ctx context.Context, id, execution, key string) (*workflows.ToolResult, bool, error) {
 		return all.CallBefore(ctx, runs.RunID(id), execution, key)
+	}
+}
+
+// resolve finds the definition that a step calls among those that are served.
+func (s *service) resolve(_ context.Context, ref workflows.DefinitionRef) (found workflows.ResolvedDefinition, err error) {
+	means, err := definitions.ParseReference(ref.Workflow)
+	if err != nil {
+		return found, fmt.Errorf("%w: %w", activities.ErrNoDefinition, err)
+	}
+	d, ok := definitions.Among(*s.definitions.Load())(means)
+	switch {
+	case !ok:
+		return found, activities.ErrNoDefinition
+	case !s.opts.Loaded.Auth.permits(workflows.ToolCall{Tool: d.Name, Caller: ref.Caller, As: ref.As}):
+		return found, activities.ErrNotPermitted
+	}
+	found.Definition = workflows.Pinned{Name: d.Name, Version: d.Version, Digest: d.Digest(), Source: d.Source()}
+	found.Tools, err = gateway.Snapshot(d, gateway.StepTools(s.pool.Find))
+	return found, err
+}
+
+// outcomeOf has activities look how a run has ended.
+func outcomeOf(all *runs.Client) activities.Outcome {
+	return func(ctx context.Context, id string) (*workflows.ChildOutcome, error) {
+		outcome, err := all.Result(ctx, runs.RunID(id))
+		switch {
+		case errors.Is(err, runs.ErrNotFinished):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		case outcome.Failure != nil:
+			return &workflows.ChildOutcome{Failure: outcome.Failure}, nil
+		}
+		return &workflows.ChildOutcome{Result: &workflows.RunResult{Output: outcome.Output, Errors: outcome.Errors}}, nil
 	}
 }

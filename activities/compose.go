@@ -1,0 +1,67 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/perdure/perdure/workflows"
+)
+
+// A Resolve finds the definition that a step calls, with its tools, if the run
+// may call it. The error is one of those below, or may pass.
+type Resolve func(ctx context.Context, ref workflows.DefinitionRef) (workflows.ResolvedDefinition, error)
+
+// Why a step cannot call a composite tool.
+var (
+	ErrNoDefinition = errors.New("there is no such composite tool")
+	ErrNotPermitted = errors.New("not permitted")
+)
+
+// An Outcome tells how a run has ended; nil = it goes on.
+type Outcome func(ctx context.Context, runID string) (*workflows.ChildOutcome, error)
+
+// ResolveDefinition finds the definition that a step calls.
+func (a *Activities) ResolveDefinition(ctx context.Context, ref workflows.DefinitionRef) (workflows.ResolvedDefinition, error) {
+	err := fmt.Errorf("%w: %s", ErrNoDefinition, ref.Workflow)
+	var found workflows.ResolvedDefinition
+	if a.resolve != nil {
+		found, err = a.resolve(ctx, ref)
+	}
+	if err == nil {
+		return found, nil
+	}
+	e := &workflows.Error{Code: "workflow_unavailable", Category: workflows.CategoryTool, Retryable: true, Message: err.Error()}
+	repeat := true
+	switch {
+	case errors.Is(err, ErrNoDefinition):
+		e.Code, repeat = "unknown_workflow", false
+		e.Message = fmt.Sprintf("there is no composite tool %s", ref.Workflow)
+	case errors.Is(err, ErrNotPermitted):
+		who := "the caller of the run"
+		if ref.As != "" {
+			who = "the composite tool " + ref.As
+		}
+		e.Code, e.Category, e.Retryable, repeat = "permission_denied", workflows.CategoryPermission, false, false
+		e.Message = fmt.Sprintf("%s was not called: %s may not call it", ref.Workflow, who)
+	}
+	return workflows.ResolvedDefinition{}, a.report(e, repeat)
+}
+
+// RunOutcome tells how a run has ended. As long as it goes on, that is an error
+// which may pass.
+func (a *Activities) RunOutcome(ctx context.Context, runID string) (workflows.ChildOutcome, error) {
+	if a.outcome == nil {
+		return workflows.ChildOutcome{}, temporal.NewNonRetryableApplicationError("runs cannot be looked at", string(workflows.CategoryInternal), nil)
+	}
+	outcome, err := a.outcome(ctx, runID)
+	switch {
+	case err != nil:
+		return workflows.ChildOutcome{}, err
+	case outcome == nil:
+		return workflows.ChildOutcome{}, fmt.Errorf("run %s goes on", runID)
+	}
+	return *outcome, nil
+}

@@ -1,0 +1,150 @@
+package definitions
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Definitions finds the definition that a reference means.
+type Definitions func(Reference) (*Definition, bool)
+
+// Among finds definitions in a list: the first of the name, if its version will
+// do. One without a version does only where none is asked for.
+func Among(defs []*Definition) Definitions {
+	return func(ref Reference) (*Definition, bool) {
+		i := slices.IndexFunc(defs, func(d *Definition) bool { return d != nil && d.Name == ref.Name })
+		if i < 0 || ref.Version != "" && !ref.Matches(defs[i].Version) {
+			return nil, false
+		}
+		return defs[i], true
+	}
+}
+
+// WorkflowNames gives the composite tools that steps call, as they are written,
+// sorted, once each.
+func (d *Definition) WorkflowNames() []string {
+	var names []string
+	for _, s := range d.Steps {
+		for ; s != nil; s = s.Step {
+			if s.Workflow != "" {
+				names = append(names, s.Workflow)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// find is the definition that a step calls.
+func (find Definitions) find(workflow string) (*Definition, bool) {
+	ref, err := ParseReference(workflow)
+	if err != nil || find == nil {
+		return nil, false
+	}
+	return find(ref)
+}
+
+// Called gives the definitions that the steps of d call, directly or through
+// others, each once, and what they call that is not there, as it is written.
+func (d *Definition) Called(find Definitions) (called []*Definition, missing []string) {
+	seen := map[*Definition]bool{d: true}
+	var walk func(d *Definition)
+	walk = func(d *Definition) {
+		for _, workflow := range d.WorkflowNames() {
+			other, ok := find.find(workflow)
+			switch {
+			case !ok:
+				missing = append(missing, workflow)
+			case !seen[other]:
+				seen[other] = true
+				called = append(called, other)
+				walk(other)
+			}
+		}
+	}
+	walk(d)
+	slices.Sort(missing)
+	return called, slices.Compact(missing)
+}
+
+// composition checks steps against the composite tools that they call.
+func (c *checker) composition(outputs map[*Step]callee) {
+	for _, n := range c.nodes {
+		if _, err := ParseReference(n.step.Workflow); err != nil || n.step.Type != WorkflowStep {
+			continue
+		}
+		other, ok := c.definitions.find(n.step.Workflow)
+		if !ok {
+			c.stepWarnf(n, "workflow", "unknown-workflow", "there is no composite tool %q here; the definition is not offered without it", n.step.Workflow)
+			continue
+		}
+		if way := c.definitions.wayBack(other, c.def, nil); way != nil {
+			c.stepErrorf(n, "workflow", "workflow-cycle", "composite tools call each other: %s", strings.Join(append([]string{c.def.Name}, way...), " → "))
+			continue
+		}
+		if depth := c.definitions.depth(other, map[*Definition]int{}); depth >= MaxWorkflowDepth {
+			c.stepErrorf(n, "workflow", "limit", "%s calls others %d deep; at most %d composite tools may be called within each other", other.Name, depth, MaxWorkflowDepth)
+		}
+		what := fmt.Sprintf("workflow %q", n.step.Workflow)
+		c.against(toolCall{n, "", what, n.step.Arguments}, withoutDefaults(other))
+		outputs[n.step] = callee{what, other.OutputSchema()}
+	}
+}
+
+// withoutDefaults is the schema of the parameters, of which those with defaults
+// need not be given.
+func withoutDefaults(d *Definition) map[string]any {
+	schema, err := decodeObject(d.InputSchema())
+	if err != nil {
+		return nil
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	if required, ok := schema["required"].([]any); ok {
+		schema["required"] = slices.DeleteFunc(required, func(name any) bool {
+			text, _ := name.(string)
+			property, _ := properties[text].(map[string]any)
+			return property["default"] != nil
+		})
+	}
+	return schema
+}
+
+// wayBack gives the names of the definitions through which one calls another,
+// both included; nil if it does not.
+func (find Definitions) wayBack(from, to *Definition, seen map[*Definition]bool) []string {
+	if from == to || from.Name == to.Name && from.Version == to.Version {
+		return []string{from.Name}
+	}
+	if seen == nil {
+		seen = map[*Definition]bool{}
+	}
+	if seen[from] {
+		return nil
+	}
+	seen[from] = true
+	for _, workflow := range from.WorkflowNames() {
+		if other, ok := find.find(workflow); ok {
+			if way := find.wayBack(other, to, seen); way != nil {
+				return append([]string{from.Name}, way...)
+			}
+		}
+	}
+	return nil
+}
+
+// depth is how many definitions call each other below one.
+func (find Definitions) depth(d *Definition, known map[*Definition]int) int {
+	if deep, ok := known[d]; ok {
+		return deep
+	}
+	known[d] = 0 // of a circle, which is told where it is
+	deepest := 0
+	for _, workflow := range d.WorkflowNames() {
+		if other, ok := find.find(workflow); ok {
+			deepest = max(deepest, find.depth(other, known)+1)
+		}
+	}
+	known[d] = deepest
+	return deepest
+}

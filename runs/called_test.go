@@ -1,0 +1,466 @@
+package runs_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/devserver"
+	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/workflows"
+)
+
+// The tests of runs that call each other share a Temporal server on which runs
+// continue as new soon, so that both of two runs do.
+var composing struct {
+	once   sync.Once
+	err    error
+	server *devserver.Server
+	client client.Client
+}
+
+const suggestAfter = 60 // events
+
+// callable are the definitions that steps can call, by name.
+var callable sync.Map
+
+func compose(t testing.TB) (*runs.Client, client.Client) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a Temporal server")
+	}
+	composing.once.Do(func() {
+		composing.server, composing.err = devserver.Start(context.Background(), devserver.Options{
+			Dir: filepath.Join(dataDir, "composing"), SearchAttributes: runs.SearchAttributes(), SuggestAfter: suggestAfter, Logger: slog.New(slog.DiscardHandler),
+		})
+		if composing.err != nil {
+			return
+		}
+		if composing.client, composing.err = dial(composing.server.Address()); composing.err != nil {
+			return
+		}
+		w := worker.New(composing.client, workflows.TaskQueue, worker.Options{WorkerStopTimeout: time.Second})
+		workflows.Register(w)
+		registerCallTool(w)
+		w.RegisterActivityWithOptions(resolve, activity.RegisterOptions{Name: workflows.ResolveName})
+		w.RegisterActivityWithOptions(runOutcome, activity.RegisterOptions{Name: workflows.OutcomeName})
+		composing.err = w.Start()
+	})
+	if composing.err != nil {
+		t.Fatal(composing.err)
+	}
+	return runs.New(runs.Config{Client: composing.client}), composing.client
+}
+
+func resolve(_ context.Context, ref workflows.DefinitionRef) (workflows.ResolvedDefinition, error) {
+	found, ok := callable.Load(ref.Workflow)
+	if !ok {
+		return workflows.ResolvedDefinition{}, workflows.Report(&workflows.Error{Code: "unknown_workflow", Category: workflows.CategoryTool, Message: "there is no " + ref.Workflow}, false)
+	}
+	d := found.(*definitions.Definition)
+	return workflows.ResolvedDefinition{Definition: workflows.Pinned{Name: d.Name, Version: d.Version, Digest: d.Digest(), Source: d.Source()}, Tools: tools}, nil
+}
+
+func runOutcome(ctx context.Context, id string) (workflows.ChildOutcome, error) {
+	outcome, err := runs.New(runs.Config{Client: composing.client}).Result(ctx, runs.RunID(id))
+	switch {
+	case err != nil:
+		return workflows.ChildOutcome{}, err
+	case outcome.Failure != nil:
+		return workflows.ChildOutcome{Failure: outcome.Failure}, nil
+	}
+	return workflows.ChildOutcome{Result: &workflows.RunResult{Output: outcome.Output}}, nil
+}
+
+// composition makes a request of the first of several definitions, which calls
+// the others. NAME in the source is one that no other test has.
+func composition(t testing.TB, source string) runs.StartRequest {
+	t.Helper()
+	name := strings.ToLower(strings.NewReplacer("/", "_", " ", "_", ",", "").Replace(t.Name()))
+	defs, diags := definitions.Parse("test.yaml", []byte(strings.ReplaceAll(source, "NAME", name)))
+	diags = append(diags, definitions.Check(defs, definitions.CheckOptions{})...)
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range defs[1:] {
+		callable.Store(d.Name, d)
+	}
+	return runs.StartRequest{Definition: defs[0], Arguments: json.RawMessage(`{}`), Caller: runs.Caller{Subject: "alice"}, Tools: tools}
+}
+
+// noted keeps the calls of a test, by the argument "as".
+type noted struct {
+	mu    sync.Mutex
+	calls []workflows.ToolCall
+	fail  func(workflows.ToolCall) error // nil = none fails
+}
+
+// note notes the calls whose argument "as" begins with the name of the test, and
+// nothing else of that name.
+func note(t testing.TB, as ...string) *noted {
+	n := &noted{}
+	for _, as := range as {
+		key := t.Name() + as
+		scripted.Store(key, func(call workflows.ToolCall) error {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.calls = append(n.calls, call)
+			if n.fail != nil {
+				return n.fail(call)
+			}
+			return nil
+		})
+		t.Cleanup(func() { scripted.Delete(key) })
+	}
+	return n
+}
+
+func (n *noted) paths() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var paths []string
+	for _, c := range n.calls {
+		paths = append(paths, c.StepPath)
+	}
+	return paths
+}
+
+const parentAndChild = `
+name: NAME
+description: Calls another.
+timeout: 5m
+steps:
+  - {id: review, type: workflow, workflow: NAME_b, arguments: {as: ASb}}
+  - {id: after, tool: write, dependsOn: [review], arguments: {as: ASa, text: "{{.steps.review.output.said.text}}"}}
+---
+name: NAME_b
+description: Is called.
+version: 1.0.0
+timeout: 5m
+parameters: {type: object, properties: {as: {type: string}}}
+steps:
+  - {id: put, tool: write, arguments: {as: "{{.params.as}}", text: put}}
+  - {id: ok, type: elicitation, message: Ship it?, dependsOn: [put], schema: {type: object, properties: {n: {type: integer}}, required: [n]}, timeout: 5m}
+  - {id: ship, tool: write, dependsOn: [ok], arguments: {as: "{{.params.as}}", text: "{{.steps.ok.content.n}}"}}
+`
+
+func source(t testing.TB, text string) string { return strings.ReplaceAll(text, "AS", t.Name()) }
+
+// What a called run asks is asked, and answered, with the run that called it.
+func TestCalledRunAsksWithItsParent(t *testing.T) {
+	t.Parallel()
+	c, _ := compose(t)
+	calls := note(t, "a", "b")
+	id := start(t, c, composition(t, source(t, parentAndChild)))
+	events := followTo(t, c, id, 0, runs.EventOpened)
+	gate := events[len(events)-1].Elicitation
+	child := runs.RunID(gate.Run)
+	if gate.ID != "review/ok#1" || gate.StepID != "review" || !strings.Contains(string(child), "_b/") {
+		t.Fatalf("asked is %+v", gate)
+	}
+	run, err := c.Get(t.Context(), child)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&runs.Parent{RunID: string(id), StepPath: "review"}, run.Parent); diff != "" || run.Caller != "alice" || run.Version != "1.0.0" || run.Status != workflows.Waiting {
+		t.Errorf("the called run is %+v, %s", run, diff)
+	}
+	d := answer(t, c, id, runs.Answer{ElicitationID: "review/ok#1", Action: "accept", Content: json.RawMessage(`{"n": 7}`), By: "bob"})
+	if want := (runs.Decision{Won: true, Action: "accept", By: "bob"}); d != want {
+		t.Errorf("got %+v, want %+v", d, want)
+	}
+	if late := answer(t, c, child, runs.Answer{ElicitationID: "ok#1", Action: "decline", By: "eve"}); late.Won || late.By != "bob" {
+		t.Errorf("a second answer, to the called run: %+v", late)
+	}
+	all := followTo(t, c, id, 0, runs.EventDone)
+	want := []string{
+		"step review NAME_b ended=false (0/2)",
+		"opened review/ok#1 open (0/2)",
+		"closed review/ok#1 answered accept (0/2)",
+		"step review NAME_b ended=true completed (1/2)",
+		"step after write ended=false (1/2)",
+		"step after write ended=true completed (2/2)",
+		"done completed (2/2)",
+	}
+	name, _, _ := strings.Cut(string(id), "/")
+	for i := range want {
+		want[i] = strings.ReplaceAll(want[i], "NAME", name)
+	}
+	if diff := cmp.Diff(want, tell(all)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"put", "ship", "after"}, calls.paths()); diff != "" {
+		t.Error(diff)
+	}
+	detail, err := c.Show(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := detail.Steps[0]; s.Path != "review" || s.Run != child || s.Status != "completed" || len(s.Output) == 0 || len(s.Arguments) == 0 {
+		t.Errorf("the step is shown as %+v", s)
+	}
+}
+
+// Lists have the runs that callers have called, and those below them only where
+// they are asked for.
+func TestCalledRunsAreNotListed(t *testing.T) {
+	t.Parallel()
+	c, _ := compose(t)
+	id := start(t, c, composition(t, source(t, parentAndChild)))
+	gate := followTo(t, c, id, 0, runs.EventOpened)
+	child := runs.RunID(gate[len(gate)-1].Elicitation.Run)
+	deadline := time.Now().Add(20 * time.Second)
+	var listed, all []runs.RunID
+	for !slices.Contains(listed, id) || !slices.Contains(all, child) {
+		if time.Now().After(deadline) {
+			t.Fatalf("listed are %v, and with those called %v", listed, all)
+		}
+		listed, all = ids(t, c, runs.Filter{Waiting: true, Limit: 500}), ids(t, c, runs.Filter{Waiting: true, Called: true, Limit: 500})
+	}
+	if slices.Contains(listed, child) {
+		t.Error("a run that a step has called is listed")
+	}
+	if err := c.Terminate(t.Context(), id, "test"); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []runs.RunID{id, child} {
+		if outcome, err := c.Result(t.Context(), id); err != nil || outcome.Failure == nil || outcome.Failure.Error.Code != "terminated" {
+			t.Errorf("%s was not terminated: %+v, %v", id, outcome, err)
+		}
+	}
+}
+
+func ids(t testing.TB, c *runs.Client, f runs.Filter) []runs.RunID {
+	t.Helper()
+	list, err := c.List(t.Context(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []runs.RunID
+	for _, run := range list {
+		ids = append(ids, run.ID)
+	}
+	return ids
+}
+
+// busyParent goes through so many events beside a called run that it continues
+// as new while that waits.
+var busyParent = strings.Replace(parentAndChild, "  - {id: after, tool: write, dependsOn: [review],",
+	`  - {id: busy, type: forEach, collection: "{{json (until 40)}}", maxParallel: 2, step: {tool: write, arguments: {text: "{{.forEach.item}}"}}}
+  - {id: after, tool: write, dependsOn: [review, busy],`, 1)
+
+// A run that continues as new while one waits that it has called loses nothing
+// of that: neither what it asks, nor how it ends.
+func TestContinuedWhileACalledRunWaits(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"accept", "decline", "cancel the run", "terminate the called run"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			c, temporal := compose(t)
+			calls := note(t, "a", "b")
+			id := start(t, c, composition(t, source(t, busyParent)))
+			gate := opened(t, c, id)
+			awaitContinued(t, c, temporal, id)
+			switch how {
+			case "cancel the run":
+				if err := c.Cancel(t.Context(), id, "test"); err != nil {
+					t.Fatal(err)
+				}
+			case "terminate the called run":
+				if err := c.Terminate(t.Context(), runs.RunID(gate.Run), "test"); err != nil {
+					t.Fatal(err)
+				}
+				if err := c.Cancel(t.Context(), id, "test"); err != nil { // else it would be noticed within the hour
+					t.Fatal(err)
+				}
+			default:
+				if d := answer(t, c, id, runs.Answer{ElicitationID: gate.ID, Action: how, Content: json.RawMessage(`{"n": 7}`), By: "bob"}); !d.Won {
+					t.Errorf("got %+v", d)
+				}
+			}
+			all := followTo(t, c, id, 0, runs.EventDone)
+			outcome := all[len(all)-1].Outcome
+			want := map[string]workflows.Status{"accept": "completed", "decline": "failed", "cancel the run": "cancelled", "terminate the called run": "cancelled"}[how]
+			if outcome.Status != want {
+				t.Errorf("got %+v, want %s", outcome, want)
+			}
+			if how == "accept" && !slices.Equal(calls.paths(), []string{"put", "ship", "after"}) || how != "accept" && !slices.Equal(calls.paths(), []string{"put"}) {
+				t.Errorf("called were %v", calls.paths())
+			}
+			if how == "decline" && outcome.Failure.Error.StepPath != "review/ok" {
+				t.Errorf("got %+v", outcome.Failure)
+			}
+			if run, err := c.Get(t.Context(), runs.RunID(gate.Run)); err != nil || run.Closed == nil {
+				t.Errorf("the called run goes on: %+v, %v", run, err)
+			}
+		})
+	}
+}
+
+// opened follows a run to its first question.
+func opened(t testing.TB, c *runs.Client, id runs.RunID) runs.Elicitation {
+	t.Helper()
+	events := followTo(t, c, id, 0, runs.EventOpened)
+	return *events[len(events)-1].Elicitation
+}
+
+// awaitContinued waits until a run goes on in another execution than its first,
+// with all of its forEach done.
+func awaitContinued(t testing.TB, c *runs.Client, temporal client.Client, id runs.RunID) {
+	t.Helper()
+	deadline := time.Now().Add(40 * time.Second)
+	for time.Now().Before(deadline) {
+		d, err := temporal.DescribeWorkflowExecution(t.Context(), string(id), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		info := d.WorkflowExecutionInfo
+		if info.FirstRunId != info.Execution.RunId && len(d.PendingActivities) == 0 && len(d.PendingChildren) == 0 && info.HistoryLength < suggestAfter {
+			detail, err := c.Show(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if done := slices.ContainsFunc(detail.Steps, func(s runs.StepRecord) bool { return s.Path == "busy[39]" && s.Status == "completed" }); done {
+				return
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatal("the run does not continue as new")
+}
+
+// A run whose called run has failed is repaired with what that has done: nothing
+// that has completed is executed again, and keys stay what they were.
+func TestRepairGoesDownIntoCalledRuns(t *testing.T) {
+	t.Parallel()
+	c, _ := compose(t)
+	calls := note(t, "a", "b")
+	failing := func(call workflows.ToolCall) error {
+		if call.StepPath == "ship" {
+			e := workflows.Error{Code: "tool_error", Category: workflows.CategoryTool, Message: "no", StepID: "ship", StepPath: "ship", Tool: "write"}
+			return workflows.Report(&e, false)
+		}
+		return nil
+	}
+	calls.fail = failing
+	id := start(t, c, composition(t, source(t, parentAndChild)))
+	gate := opened(t, c, id)
+	answer(t, c, id, runs.Answer{ElicitationID: gate.ID, Action: "accept", Content: json.RawMessage(`{"n": 7}`), By: "bob"})
+	all := followTo(t, c, id, 0, runs.EventDone)
+	if outcome := all[len(all)-1].Outcome; outcome.Status != workflows.Failed || outcome.Failure.Error.StepPath != "review/ship" {
+		t.Fatalf("got %+v", outcome)
+	}
+	plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{By: "ada"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fates []string
+	for _, s := range plan.Steps {
+		fates = append(fates, s.Path+" "+s.Fate)
+	}
+	want := []string{"review failed", "review/ok reused", "review/put reused", "review/ship failed"}
+	if diff := cmp.Diff(want, fates); diff != "" {
+		t.Errorf("the plan (-want +got):\n%s", diff)
+	}
+	calls.mu.Lock()
+	calls.fail = nil
+	calls.mu.Unlock()
+	if err := c.Retry(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	again := followTo(t, c, id, all[len(all)-1].Seq, runs.EventDone)
+	if outcome := again[len(again)-1].Outcome; outcome.Status != workflows.Completed {
+		t.Fatalf("got %+v", outcome)
+	}
+	if diff := cmp.Diff([]string{"put", "ship", "ship", "after"}, calls.paths()); diff != "" {
+		t.Error(diff)
+	}
+	if first, second := calls.calls[1], calls.calls[2]; first.IdempotencyKey != second.IdempotencyKey || first.RunID != second.RunID {
+		t.Errorf("the key or the run is another one: %+v, %+v", first, second)
+	}
+	// The called run has one story, too.
+	story, err := c.Show(t.Context(), runs.RunID(gate.Run))
+	if err != nil || story.Status != workflows.Completed || len(story.Steps) != 4 {
+		t.Errorf("got %+v, %v", story, err)
+	}
+}
+
+// A run that was terminated above one that goes on takes that up again.
+func TestRepairTakesUpACalledRunThatGoesOn(t *testing.T) {
+	t.Parallel()
+	c, temporal := compose(t)
+	calls := note(t, "a", "b")
+	id := start(t, c, composition(t, source(t, parentAndChild)))
+	gate := opened(t, c, id)
+	if err := temporal.TerminateWorkflow(t.Context(), string(id), "", "by hand"); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(plan.Steps) != 1 || plan.Steps[0].Fate != runs.FateGoesOn {
+		t.Errorf("the plan is %+v", plan.Steps)
+	}
+	if err := c.Retry(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	child := runs.RunID(gate.Run)
+	answer(t, c, child, runs.Answer{ElicitationID: "ok#1", Action: "accept", Content: json.RawMessage(`{"n": 7}`), By: "bob"})
+	all := followTo(t, c, id, 0, runs.EventDone)
+	if outcome := all[len(all)-1].Outcome; outcome.Status != workflows.Completed {
+		t.Fatalf("got %+v", outcome)
+	}
+	if diff := cmp.Diff([]string{"put", "ship", "after"}, calls.paths()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What a backend tells of its progress to a called run is told of the run above.
+func TestProgressOfACalledRun(t *testing.T) {
+	t.Parallel()
+	c, _ := compose(t)
+	id := start(t, c, composition(t, `
+name: NAME
+description: d
+steps: [{id: call, type: workflow, workflow: NAME_b}]
+---
+name: NAME_b
+description: d
+steps: [{id: work, tool: busy}]
+`))
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		told, err := c.Progress(t.Context(), id)
+		if err != nil && !errors.Is(err, runs.ErrNotFound) {
+			t.Fatal(err)
+		}
+		if len(told) == 1 && told[0].StepPath == "call/work" && told[0].Message == "half" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("told is %v", fmt.Sprint(told))
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err := c.Cancel(t.Context(), id, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if all := followTo(t, c, id, 0, runs.EventDone); all[len(all)-1].Outcome.Status != workflows.Cancelled {
+		t.Errorf("got %v", tell(all))
+	}
+}

@@ -1,0 +1,157 @@
+package runs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows"
+)
+
+// A repair goes down into the runs that steps have called and that have not
+// completed: each is repaired as it would be by itself, with what it has done.
+// Paths in the request and in the plan are those seen from the run that is
+// repaired: review/deploy.
+
+// FateGoesOn is that of a run that a step has called and that is still under way.
+const FateGoesOn = "goes_on"
+
+// A calledPlan is what becomes of a run that a step has called. One of the
+// fields is set.
+type calledPlan struct {
+	goesOn bool
+	result json.RawMessage // it has completed since
+	again  *RetryPlan
+}
+
+// split gives what a request says of the run itself, and of each run that its
+// steps have called, by step path.
+func (req RetryRequest) split(record *workflows.Record) (own RetryRequest, below map[string]RetryRequest) {
+	own, below = req, map[string]RetryRequest{}
+	own.Unknown, own.Results, own.From = map[string]string{}, map[string]json.RawMessage{}, nil
+	for path, e := range record.Journal {
+		if e.Child != nil && e.Result == nil {
+			below[path] = RetryRequest{Otherwise: req.Otherwise, By: req.By, Unknown: map[string]string{}, Results: map[string]json.RawMessage{}}
+		}
+	}
+	within := func(path string) (step, rest string) {
+		for step := range below {
+			if rest, ok := strings.CutPrefix(path, step+"/"); ok && compensated(path) != step {
+				return step, rest
+			}
+		}
+		return "", path
+	}
+	for path, said := range req.Unknown {
+		if step, rest := within(path); step != "" {
+			below[step].Unknown[rest] = said
+		} else {
+			own.Unknown[path] = said
+		}
+	}
+	for path, result := range req.Results {
+		if step, rest := within(path); step != "" {
+			below[step].Results[rest] = result
+		} else {
+			own.Results[path] = result
+		}
+	}
+	for _, path := range req.From {
+		if step, rest := within(path); step != "" {
+			r := below[step]
+			r.From = append(r.From, rest)
+			below[step] = r
+		} else {
+			own.From = append(own.From, path)
+		}
+	}
+	return own, below
+}
+
+// planCalled plans what becomes of the runs that have not completed.
+func (c *Client) planCalled(ctx context.Context, record *workflows.Record, requests map[string]RetryRequest) (map[string]*calledPlan, error) {
+	plans := map[string]*calledPlan{}
+	for _, path := range slices.Sorted(maps.Keys(requests)) {
+		id := RunID(record.Journal[path].Child.ID)
+		d, err := c.describe(ctx, id)
+		var gone *serviceerror.NotFound
+		if errors.As(err, &gone) { // it was never started
+			continue
+		}
+		if err != nil {
+			return nil, failure(ctx, "reading", id, err)
+		}
+		plan := &calledPlan{}
+		switch d.WorkflowExecutionInfo.Status {
+		case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
+			plan.goesOn = true
+		case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+			outcome, err := c.Result(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			if plan.result, err = json.Marshal(workflows.RunResult{Output: outcome.Output}); err != nil {
+				return nil, fmt.Errorf("reading the result of run %s: %w", id, err)
+			}
+		default:
+			if plan.again, err = c.PlanRetry(ctx, id, requests[path]); err != nil {
+				return nil, err
+			}
+		}
+		plans[path] = plan
+	}
+	return plans, nil
+}
+
+// keepCalled takes into the journal what becomes of a run that a step has called,
+// if there is one.
+func (r *repairer) keepCalled(path string, n, loop *definitions.Node, e workflows.JournalEntry) bool {
+	continued := e.Error != nil && (continues(n) || loop != nil && continues(loop))
+	plan := r.called[path]
+	if plan == nil || n.Step.Type != definitions.WorkflowStep || r.undone[path] || continued && !r.changed && !r.again[topLevel(path)] {
+		return false
+	}
+	child := workflows.JournalEntry{ArgumentsDigest: e.ArgumentsDigest, Order: e.Order, Child: &workflows.Child{ID: e.Child.ID}}
+	switch {
+	case plan.goesOn:
+		r.fates[path] = FateGoesOn
+	case plan.result != nil:
+		child.Result, child.Child, child.Exact = plan.result, nil, r.changed || r.doubtful[topLevel(path)]
+		r.fates[path] = FateReused
+	default:
+		again := plan.again.input
+		if r.again[topLevel(path)] { // from its beginning
+			again.Journal = nil
+		}
+		child.Child.Again = &again
+		r.fates[path] = FateFailed
+	}
+	r.journal[path] = child
+	return true
+}
+
+// describeCalled adds what becomes of the steps of the runs that are repaired.
+func (r *repairer) describeCalled(plan *RetryPlan) {
+	for _, path := range slices.Sorted(maps.Keys(r.called)) {
+		below := r.called[path].again
+		if below == nil || r.journal[path].Child == nil {
+			continue
+		}
+		for _, step := range below.Steps {
+			step.Path = path + "/" + step.Path
+			plan.Steps = append(plan.Steps, step)
+		}
+		for _, u := range below.Unsettled {
+			u.Path = path + "/" + u.Path
+			plan.Unsettled = append(plan.Unsettled, u)
+		}
+	}
+}

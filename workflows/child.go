@@ -1,0 +1,329 @@
+package workflows
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// A Child is a run that a step has started, until it has its result.
+type Child struct {
+	ID string `json:"id"` // of the run
+
+	// Again is what the run is started with once more, of which an execution
+	// before has failed. nil = it is under way, or was.
+	Again *RunInput `json:"again,omitempty"`
+}
+
+// A childCall is one call of a composite tool by a step.
+type childCall struct {
+	path      string        // of the step
+	keyPath   string        // for which the keys of its calls are made; "" = path
+	workflow  string        // the tool: name, or name@constraint
+	limit     time.Duration // for the run; 0 = what the tool's definition says
+	arguments func(inputSchema json.RawMessage) (json.RawMessage, error)
+}
+
+// callsWorkflow executes a step of type workflow.
+func (r *run) callsWorkflow(ctx workflow.Context, n *definitions.Node, at place) outcome {
+	result, failure := r.callWorkflow(ctx, childCall{
+		path: at.path, keyPath: r.keyPath(at.path, at.path), workflow: n.Step.Workflow, limit: time.Duration(n.Step.Timeout),
+		arguments: func(schema json.RawMessage) (json.RawMessage, error) { return n.Arguments(r.scopeAt(ctx, at), schema) },
+	})
+	if failure != nil {
+		return outcome{status: stepFailed, err: failure}
+	}
+	output, err := definitions.DecodeValue(result)
+	if err != nil {
+		return outcome{status: stepFailed, err: &Error{Code: "invalid_output", Category: CategoryInternal,
+			Message: fmt.Sprintf("step %s: reading the result of %s: %s", at.path, n.Step.Workflow, err)}}
+	}
+	return outcome{status: stepCompleted, output: output}
+}
+
+// callWorkflow is the one way from a run to another composite tool. It is a run
+// of its own, which an execution of this one may have started before.
+func (r *run) callWorkflow(ctx workflow.Context, c childCall) (json.RawMessage, *Error) {
+	was, before := r.continued(c.path)
+	if before && was.Result != nil {
+		r.note(c.path, was)
+		return resultOf(was.Result), nil
+	}
+	if before && was.Child != nil && was.Child.Again == nil {
+		r.note(c.path, was)
+		return r.ended(r.adopt(ctx, newCalled(c.path, was.Child.ID, c.workflow)))
+	}
+	in, digest, failure := r.childInput(ctx, c)
+	if failure != nil {
+		return nil, failure
+	}
+	if was, ok := r.recorded(c.path, digest); ok {
+		r.record(c.path, digest, was)
+		return resultOf(was), nil
+	}
+	return r.ended(r.startChild(ctx, c, in, digest))
+}
+
+// resultOf is the output of a run in a journal.
+func resultOf(recorded json.RawMessage) json.RawMessage {
+	var result RunResult
+	if json.Unmarshal(recorded, &result) != nil || result.Output == nil {
+		return json.RawMessage("null")
+	}
+	return result.Output
+}
+
+// childInput is what a called run starts with. The digest is that of its
+// arguments.
+func (r *run) childInput(ctx workflow.Context, c childCall) (*RunInput, string, *Error) {
+	if r.in.Depth >= definitions.MaxWorkflowDepth {
+		return nil, "", &Error{Code: "workflow_too_deep", Category: CategoryLimit, Message: fmt.Sprintf(
+			"step %s: %s would be called at depth %d of workflows that call each other; max_workflow_depth is %d", c.path, c.workflow, r.in.Depth+1, definitions.MaxWorkflowDepth)}
+	}
+	var in *RunInput
+	if was, ok := r.continued(c.path); ok && was.Child != nil {
+		again := *was.Child.Again
+		in = &again
+	} else {
+		found, failure := r.resolve(ctx, c)
+		if failure != nil {
+			return nil, "", failure
+		}
+		in = &RunInput{Definition: found.Definition, Tools: found.Tools}
+	}
+	if failure := r.childArguments(c, in); failure != nil {
+		return nil, "", failure
+	}
+	in.Caller, in.As, in.Depth, in.Limit = r.in.Caller, r.actsAs(), r.in.Depth+1, c.limit
+	in.Lineage, in.Within = r.in.Lineage, r.in.Within+cmp.Or(c.keyPath, c.path)+"//"
+	in.Parent = &Parent{RunID: r.id, StepPath: c.path}
+	if size := in.bytes(); size > MaxResultSize {
+		return nil, "", &Error{Code: "input_too_large", Category: CategoryLimit, Message: fmt.Sprintf(
+			"step %s: the arguments of %s, its definition and the schemas of its tools have %d bytes together; the limit is %d", c.path, c.workflow, size, MaxResultSize)}
+	}
+	return in, digestOf(in.Arguments), nil
+}
+
+// childArguments expands and checks the arguments for what the definition of the
+// called tool says of its parameters. Arguments other than before make of what a
+// repaired run has recorded what counts for the same arguments only.
+func (r *run) childArguments(c childCall, in *RunInput) *Error {
+	program, err := r.compile(in.Definition)
+	if err != nil {
+		return &Error{Code: "invalid_definition", Category: CategoryValidation, Message: fmt.Sprintf("step %s: %s", c.path, err)}
+	}
+	args, err := c.arguments(program.Definition.InputSchema())
+	if err == nil {
+		args, err = program.Definition.Arguments(args)
+	}
+	var te *definitions.TemplateError
+	switch {
+	case errors.As(err, &te):
+		return &Error{Code: "template_failed", Category: CategoryTemplate, Message: fmt.Sprintf("step %s: %s: %s", c.path, te.Field, te.Message)}
+	case err != nil:
+		return &Error{Code: "invalid_arguments", Category: CategoryValidation, Message: fmt.Sprintf("step %s: %s: %s", c.path, c.workflow, err)}
+	}
+	if in.Journal != nil && digestOf(args) != digestOf(in.Arguments) {
+		in.Journal = exactly(in.Journal)
+	}
+	in.Arguments = args
+	return nil
+}
+
+// exactly are the entries of a journal that may count where the arguments of the
+// run are others, each for the same arguments of its step only.
+func exactly(journal map[string]JournalEntry) map[string]JournalEntry {
+	exact := map[string]JournalEntry{}
+	for _, path := range workflow.DeterministicKeys(journal) {
+		e := journal[path]
+		switch {
+		case e.Child != nil && e.Result == nil: // sees to its own
+		case e.Unsettled == nil && (e.Result == nil || e.ArgumentsDigest == ""):
+			continue
+		default:
+			e.Exact = true
+		}
+		exact[path] = e
+	}
+	return exact
+}
+
+// bytes is what the input takes in a payload, about.
+func (in *RunInput) bytes() int {
+	encoded, err := json.Marshal(in)
+	if err != nil {
+		return 0 // cannot happen; the start would tell
+	}
+	return len(encoded)
+}
+
+// childID is the ID of a called run: the same whenever this step of this lineage
+// calls it, so that it is started once.
+func childID(in *RunInput) string {
+	sum := sha256.Sum256([]byte(in.Lineage + "\x00" + in.Within))
+	return in.Definition.Name + "/" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
+}
+
+// A called run as the one that has called it knows it.
+type called struct {
+	id, path, tool string
+
+	over bool // it has told that it ends; only one that was adopted does
+}
+
+func newCalled(path, id, tool string) *called { return &called{id: id, path: path, tool: tool} }
+
+// A childEnd is how a called run ended.
+type childEnd struct {
+	call *called
+	ChildOutcome
+	err error // instead: it is not known how
+}
+
+// startChild starts a run and waits for its end. Where there is one already, an
+// execution of this one that nothing is known of any more has started it.
+func (r *run) startChild(ctx workflow.Context, c childCall, in *RunInput, digest string) childEnd {
+	call := newCalled(c.path, childID(in), c.workflow)
+	options := workflow.ChildWorkflowOptions{
+		WorkflowID: call.id, WaitForCancellation: true,
+		// Temporal takes a run that continues as new for one that has closed.
+		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
+		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		Memo:                  map[string]any{MemoParent: *in.Parent},
+		TypedSearchAttributes: childAttributes(ctx, in),
+		StaticSummary:         fmt.Sprintf("%s called by %s of %s", in.Definition.Name, c.path, r.id),
+		StaticDetails:         fmt.Sprintf("- **tool** %s %s\n- **called by** step %s of %s\n", in.Definition.Name, in.Definition.Version, c.path, r.id),
+	}
+	if in.Repair != nil {
+		options.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
+		options.Memo[MemoRepair] = Repair{Of: in.Repair.Of, Time: in.Repair.Time}
+	}
+	if err := r.waitWhileDraining(ctx); err != nil {
+		return childEnd{call: call, err: err}
+	}
+	if failure := r.checkHistory(ctx, c.path); failure != nil {
+		return childEnd{call: call, err: failure}
+	}
+	if err := r.children.Acquire(ctx, 1); err != nil {
+		return childEnd{call: call, err: err}
+	}
+	defer r.children.Release(1)
+	r.makeRoom(ctx, in.bytes())
+	r.note(c.path, JournalEntry{ArgumentsDigest: digest, Child: &Child{ID: call.id}})
+	r.expect(ctx, call)
+	defer r.dismiss(ctx, call)
+
+	future := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), WorkflowType, *in)
+	r.inFlight++
+	err := future.GetChildWorkflowExecution().Get(ctx, nil)
+	r.inFlight--
+	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+		r.dismiss(ctx, call)
+		return r.adopt(ctx, call)
+	}
+	var result RunResult
+	if err := future.Get(ctx, &result); err != nil {
+		return childEnd{call: call, ChildOutcome: failedChild(err), err: ctx.Err()}
+	}
+	r.makeRoom(ctx, 0)
+	return childEnd{call: call, ChildOutcome: ChildOutcome{Result: &result}}
+}
+
+var (
+	toolKey    = temporal.NewSearchAttributeKeyKeyword(AttrTool)
+	versionKey = temporal.NewSearchAttributeKeyKeyword(AttrVersion)
+	callerKey  = temporal.NewSearchAttributeKeyKeyword(AttrCaller)
+)
+
+// childAttributes are those with which a called run is found. Its caller is that
+// of this one.
+func childAttributes(ctx workflow.Context, in *RunInput) temporal.SearchAttributes {
+	set := []temporal.SearchAttributeUpdate{toolKey.ValueSet(in.Definition.Name), statusKey.ValueSet(string(Running))}
+	if caller, ok := workflow.GetTypedSearchAttributes(ctx).GetKeyword(callerKey); ok {
+		set = append(set, callerKey.ValueSet(caller))
+	}
+	if in.Definition.Version != "" {
+		set = append(set, versionKey.ValueSet(in.Definition.Version))
+	}
+	return temporal.NewSearchAttributes(set...)
+}
+
+// failedChild is how a run ended that did not complete, as Temporal tells it.
+func failedChild(err error) ChildOutcome {
+	var (
+		app        *temporal.ApplicationError
+		cancelled  *temporal.CanceledError
+		terminated *temporal.TerminatedError
+		failure    Failure
+	)
+	switch {
+	case errors.As(err, &app) && app.HasDetails():
+		_ = app.Details(&failure) // without, the message says it
+	case errors.As(err, &cancelled):
+		if cancelled.HasDetails() {
+			_ = cancelled.Details(&failure)
+		}
+		failure.Error.Code, failure.Error.Category = cmp.Or(failure.Error.Code, "cancelled"), cmp.Or(failure.Error.Category, CategoryCancelled)
+	case errors.As(err, &terminated):
+		failure.Error = Error{Code: "terminated", Category: CategoryCancelled, Message: "the run was terminated"}
+	}
+	if failure.Error.Code == "" {
+		failure.Error = Error{Code: "internal", Category: CategoryInternal, Message: err.Error()}
+	}
+	return ChildOutcome{Failure: &failure}
+}
+
+// ended is what comes of a called run for the step.
+func (r *run) ended(end childEnd) (json.RawMessage, *Error) {
+	path := end.call.path
+	var refused *Error
+	switch {
+	case errors.As(end.err, &refused):
+		return nil, refused
+	case end.Result != nil: // also where the step was cancelled a moment before
+	case end.err != nil && (end.Failure == nil || end.Failure.Error.Category == CategoryCancelled):
+		return nil, &Error{Code: "cancelled", Category: CategoryCancelled, Message: fmt.Sprintf("step %s was cancelled", path)}
+	case end.Failure != nil:
+		return nil, r.childFailed(end.call, end.Failure)
+	}
+	if end.Result.Output == nil {
+		end.Result.Output = json.RawMessage("null")
+	}
+	digest := r.journal[path].ArgumentsDigest
+	if recorded, err := json.Marshal(RunResult{Output: end.Result.Output}); err == nil {
+		r.record(path, digest, recorded)
+	}
+	return end.Result.Output, nil
+}
+
+// childFailed is the error of a step whose run has failed: that of the run, with
+// the path that it has seen from here. What the run has completed is told with
+// what this one has.
+func (r *run) childFailed(call *called, f *Failure) *Error {
+	e := f.Error
+	tool, _, _ := strings.Cut(call.id, "/")
+	e.Message = fmt.Sprintf("step %s: %s failed: %s", call.path, tool, e.Message)
+	e.StepID, e.RunID = topLevel(call.path), ""
+	e.StepPath = call.path + strings.TrimSuffix("/"+e.StepPath, "/")
+	if e.Category == CategoryCancelled { // by somebody else: this run goes on
+		e.Code, e.Category = "workflow_cancelled", CategoryTool
+		e.Message = fmt.Sprintf("step %s: %s was cancelled", call.path, tool)
+	}
+	for _, id := range slices.Sorted(maps.Keys(f.Partial)) {
+		r.childPartial[call.path+"/"+id] = f.Partial[id]
+	}
+	return &e
+}

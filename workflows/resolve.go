@@ -1,0 +1,75 @@
+package workflows
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+const (
+	resolveLimit    = 30 * time.Second // for one attempt
+	resolveAttempts = 5
+)
+
+// resolvedPath is where a journal keeps what a reference meant to the run. No
+// step has such a path.
+func resolvedPath(ref string) string { return "@" + ref }
+
+// resolve finds the definition that a step calls. A run asks once for each
+// reference, so that all of its steps call the same.
+func (r *run) resolve(ctx workflow.Context, c childCall) (*ResolvedDefinition, *Error) {
+	path := resolvedPath(c.workflow)
+	var found ResolvedDefinition
+	if was, ok := r.recorded(path, ""); ok && json.Unmarshal(was, &found) == nil {
+		if !r.reached(path) {
+			r.record(path, "", was)
+		}
+		return &found, nil
+	}
+	asked, ok := r.resolutions[c.workflow]
+	if !ok {
+		if err := r.waitWhileDraining(ctx); err != nil {
+			return nil, cancelledStep(c.path)
+		}
+		// Another step may wait for the same answer when this one is cancelled.
+		all, _ := workflow.NewDisconnectedContext(r.root)
+		asked = workflow.ExecuteActivity(workflow.WithActivityOptions(all, workflow.ActivityOptions{
+			Summary: "resolves " + c.workflow, StartToCloseTimeout: resolveLimit,
+			RetryPolicy: &temporal.RetryPolicy{InitialInterval: steadyDelay, MaximumAttempts: resolveAttempts},
+		}), ResolveName, DefinitionRef{RunID: r.id, StepPath: c.path, Workflow: c.workflow, Caller: r.in.Caller, As: r.actsAs()})
+		r.resolutions[c.workflow] = asked
+	}
+	r.inFlight++
+	err := asked.Get(ctx, &found)
+	r.inFlight--
+	if err != nil {
+		delete(r.resolutions, c.workflow) // another step may find it
+		return nil, unresolved(c, err)
+	}
+	if recorded, err := json.Marshal(found); err == nil && !r.reached(path) {
+		r.record(path, "", recorded)
+	}
+	return &found, nil
+}
+
+func unresolved(c childCall, err error) *Error {
+	var (
+		detail Error
+		app    *temporal.ApplicationError
+	)
+	if errors.As(err, &app) && app.HasDetails() && app.Details(&detail) == nil {
+		detail.StepID, detail.StepPath = topLevel(c.path), c.path
+		detail.Message = fmt.Sprintf("step %s: %s", c.path, detail.Message)
+		return &detail
+	}
+	return &Error{Code: "workflow_unavailable", Category: CategoryTool, Retryable: true,
+		Message: fmt.Sprintf("step %s: finding the composite tool %s: %s", c.path, c.workflow, err)}
+}
+
+func cancelledStep(path string) *Error {
+	return &Error{Code: "cancelled", Category: CategoryCancelled, Message: fmt.Sprintf("step %s was cancelled", path)}
+}
