@@ -24,6 +24,7 @@ const (
 	opEnter    = "$enter"
 	opSecond   = "$second"
 	opNone     = "$none"
+	opResult   = "$result"
 )
 
 // bound rewrites a tree so that nothing in it allocates or takes long in one
@@ -36,11 +37,11 @@ const (
 //	x[i] += y    $aug(x, i, "+", y)   for a in x        for a in $iter(x)
 //	x[i:j]       $slice(x, i, j)      x.join, not x.y   $attr(x, "join")
 //	f(*a, **k)   f(*$star(a), **$starstar(k))
-//	def f(**k)   k = $dict-like copy first
+//	def f(**k)   k = $pairs(k) first  return x, at the top  return $result(x)
 //
 // The body of a script becomes a function, since only a function can return.
 func bound(file string, tree *syntax.File, isMain bool) Diagnostics {
-	b := &binder{file: file}
+	b := &binder{file: file, returns: isMain}
 	tree.Stmts = b.stmts(tree.Stmts)
 	if isMain {
 		tree.Stmts = asFunction(tree.Stmts)
@@ -67,6 +68,7 @@ func asFunction(stmts []syntax.Stmt) []syntax.Stmt {
 
 type binder struct {
 	file        string
+	returns     bool // a return gives the result of the script
 	diagnostics Diagnostics
 }
 
@@ -92,7 +94,10 @@ func (b *binder) stmt(s syntax.Stmt) syntax.Stmt {
 		b.names(s.Name)
 		b.params(s.Params)
 		weight := weigh(s.Body)
+		returns := b.returns
+		b.returns = false
 		s.Body = b.stmts(s.Body)
+		b.returns = returns
 		s.Body = append(b.prologue(s, weight), s.Body...)
 	case *syntax.ExprStmt:
 		s.X = b.expr(s.X)
@@ -110,6 +115,9 @@ func (b *binder) stmt(s syntax.Stmt) syntax.Stmt {
 	case *syntax.ReturnStmt:
 		if s.Result != nil {
 			s.Result = b.expr(s.Result)
+			if b.returns {
+				s.Result = call(opResult, s.Return, s.Result)
+			}
 		}
 	}
 	return s

@@ -382,6 +382,9 @@ func retry(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, k
 	}
 	b := branchOf(thread)
 	for attempt := 1; ; attempt++ {
+		if err := accountOf(thread).spend(100, 2<<10); err != nil {
+			return nil, err
+		}
 		v, err := b.call(thread, fn, nil)
 		if err == nil || attempt >= attempts || !b.run.repeatable(err) {
 			return v, err

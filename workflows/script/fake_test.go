@@ -10,6 +10,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/workflows/script"
@@ -177,7 +178,9 @@ func execute(t testing.TB, p *script.Program, host script.Host, in script.Input)
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(time.Minute)
+	env.SetTestTimeout(5 * time.Minute)
+	// The default of a second is the clock's, whatever else the machine does.
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: 30 * time.Second})
 	if in.Tools == nil {
 		in.Tools = tools
 	}

@@ -49,7 +49,7 @@ func (d *decoder) value(depth int) (starlark.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.account.spend(2, 2*elemBytes); err != nil {
+	if err := d.account.spend(6, 2*elemBytes); err != nil {
 		return nil, err
 	}
 	switch t := token.(type) {

@@ -48,6 +48,10 @@ const (
 	stepWork    = 64  // bytes that are read or written in the time of a step
 	maxIntBits  = 512 // of an integer
 	maxTextShow = 200 // bytes of a value in a message
+
+	// maxAtOnce is how much one operation may allocate, since nobody else has a
+	// turn until it has ended.
+	maxAtOnce = 16 << 20
 )
 
 // An account is what the branches of one run of a script have used together.
@@ -68,6 +72,8 @@ func (a *account) spend(steps, bytes int) error {
 	a.steps += steps
 	a.bytes += bytes + steps*stepBytes
 	switch {
+	case bytes > maxAtOnce:
+		a.fail("script_memory", "one operation takes %d bytes of memory; the limit is %d", bytes, maxAtOnce)
 	case a.steps > a.limits.Steps || steps < 0:
 		a.fail("script_steps", "the script has taken %d steps, which is its limit: let it do less, or in more calls", a.limits.Steps)
 	case a.bytes > a.limits.Memory || a.bytes < 0:
@@ -96,14 +102,21 @@ func (a *account) failure() error {
 	return nil
 }
 
-// accountOf is the account of the run to which a thread belongs.
-func accountOf(thread *starlark.Thread) *account { return branchOf(thread).run.account }
+// accountOf is the account of the run to which a thread belongs, for a builtin
+// that begins: so that many which take long give others a turn between them.
+func accountOf(thread *starlark.Thread) *account {
+	b := branchOf(thread)
+	if err := b.giveTurn(); err != nil {
+		b.stop(thread, err)
+	}
+	return b.run.account
+}
 
 // elements charges a list of n elements, and says no to one of which nothing
 // is known but that it is too long.
 func (a *account) elements(n int) error {
-	if n > a.limits.Memory/elemBytes {
-		return a.fail("script_memory", "a list of %d elements is more than the script may allocate (%d bytes)", n, a.limits.Memory)
+	if n > maxAtOnce/elemBytes {
+		return a.fail("script_memory", "a list of %d elements is more than a script may make; the limit is %d", n, maxAtOnce/elemBytes)
 	}
 	return a.spend(n/4, n*elemBytes)
 }

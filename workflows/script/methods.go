@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	starlarktime "go.starlark.net/lib/time"
 	"go.starlark.net/starlark"
 	"go.starlark.net/syntax"
 )
@@ -38,6 +39,9 @@ func attribute(v starlark.Value, name string) (starlark.Value, error) {
 	if name == "in_location" {
 		return nil, errors.New("there are no time zones but UTC: a script must do the same on every machine")
 	}
+	if t, ok := v.(starlarktime.Time); ok && name == "format" {
+		return timeFormat.BindReceiver(t), nil
+	}
 	has, ok := v.(starlark.HasAttrs)
 	if !ok {
 		return nil, fmt.Errorf("%s has no .%s field or method", v.Type(), name)
@@ -48,6 +52,16 @@ func attribute(v starlark.Value, name string) (starlark.Value, error) {
 	}
 	return attr, err
 }
+
+var timeFormat = starlark.NewBuiltin("format", func(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	if n := len(stringArg(args, 0)); n > maxTextShow {
+		return nil, fmt.Errorf("format: a layout of %d bytes; at most %d", n, maxTextShow)
+	}
+	if err := accountOf(thread).spend(4, 8*maxTextShow); err != nil {
+		return nil, err
+	}
+	return callMethod(thread, b.Receiver().(starlarktime.Time), "format", args, kwargs)
+})
 
 // callMethod calls the method of the library.
 func callMethod(thread *starlark.Thread, recv starlark.HasAttrs, name string, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -47,10 +48,23 @@ func operators() starlark.StringDict {
 		}
 		return starlark.None, accountOf(thread).spend(weight/16, weight*elemBytes)
 	})
+	define(opResult, func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
+		data, err := encode(accountOf(thread), args[0])
+		if err != nil {
+			return nil, fmt.Errorf("the result: %w", err)
+		}
+		return encoded{data: data}, nil
+	})
 	define(opSecond, func(_ *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
 		return args[1], nil
 	})
 	return ops
+}
+
+// encoded is the result of a script, made JSON where it was returned.
+type encoded struct {
+	starlark.NoneType
+	data json.RawMessage
 }
 
 func binaryOp(op syntax.Token) builtinFunc {
@@ -144,8 +158,8 @@ func chargeRepeat(a *account, x, y starlark.Value) error {
 	switch {
 	case size == 0 || n.Sign() <= 0:
 		return nil
-	case !fits || times > int64(a.limits.Memory/size):
-		return a.fail("script_memory", "repeating %s %s times takes more than the script may allocate (%d bytes)", x.Type(), shown(n), a.limits.Memory)
+	case !fits || times > int64(maxAtOnce/size):
+		return a.fail("script_memory", "repeating a %s %s times takes more memory than one operation may; the limit is %d bytes", x.Type(), shown(n), maxAtOnce)
 	}
 	return a.work(size*int(times), size*int(times)+boxBytes)
 }

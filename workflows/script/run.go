@@ -68,11 +68,10 @@ func (p *Program) Run(ctx workflow.Context, host Host, in Input) (json.RawMessag
 	if err != nil {
 		return nil, r.explain(err)
 	}
-	out, err := encode(r.account, v)
-	if err != nil {
-		return nil, r.explain(fmt.Errorf("the result: %w", err))
+	if result, ok := v.(encoded); ok {
+		return result.data, nil
 	}
-	return out, nil
+	return json.RawMessage("null"), nil
 }
 
 // main loads the modules, defines the body and calls it.

@@ -37,6 +37,9 @@ func (p *printer) write(s string) {
 }
 
 func (p *printer) value(v starlark.Value) {
+	if p.err == nil && p.account != nil {
+		p.err = p.account.spend(2+len(p.path)/8, 0)
+	}
 	if p.err != nil {
 		return
 	}

@@ -3,12 +3,14 @@ package script
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"go.starlark.net/starlark"
+	"go.temporal.io/sdk/temporal"
 )
 
 // A toolset is the tools that a script may call, by the names it may use.
@@ -251,15 +253,20 @@ func (b *branch) callTool(thread *starlark.Thread, tool string, given starlark.V
 	return out, b.asked(site, err)
 }
 
-// asked notes that the world has answered.
+// asked notes that the world has answered. An error of which nothing is known
+// ends the script.
 func (b *branch) asked(site Site, err error) error {
 	b.run.blocked = b.run.account.steps
-	if e, ok := err.(*Error); ok {
-		known := *e
-		known.Path = cmp.Or(known.Path, site.Path)
-		return &known
+	if err == nil || temporal.IsCanceledError(err) {
+		return err
 	}
-	return err
+	var known *Error
+	if !errors.As(err, &known) {
+		known = &Error{Code: "internal", Category: "internal", Message: err.Error(), Fatal: true}
+	}
+	e := *known
+	e.Path = cmp.Or(e.Path, site.Path)
+	return &e
 }
 
 // parsed gives the output of a tool as values. An object that has nothing but
