@@ -249,7 +249,9 @@ func (b *binder) expr(e syntax.Expr) syntax.Expr {
 	case *syntax.DotExpr:
 		e.X = b.expr(e.X)
 		if boundMethods[e.Name.Name] {
-			return call(opAttr, e.Dot, e.X, text(e.NamePos, e.Name.Name))
+			attr := call(opAttr, e.Dot, e.X, text(e.NamePos, e.Name.Name))
+			attr.Fn.(*syntax.Ident).NamePos = syntax.Start(e.X)
+			return attr
 		}
 	case *syntax.IndexExpr:
 		e.X, e.Y = b.expr(e.X), b.expr(e.Y)

@@ -216,7 +216,11 @@ func parse(file, text string, limits Limits) (*syntax.File, Diagnostics) {
 func diagnose(file string, err error) Diagnostics {
 	switch err := err.(type) {
 	case syntax.Error:
-		return Diagnostics{{File: file, Line: int(err.Pos.Line), Column: int(err.Pos.Col), Check: CheckSyntax, Message: err.Msg}}
+		check := CheckSyntax
+		if err.Msg == "excessive nesting" {
+			check = CheckLimit
+		}
+		return Diagnostics{{File: file, Line: int(err.Pos.Line), Column: int(err.Pos.Col), Check: check, Message: err.Msg}}
 	case resolve.ErrorList:
 		ds := make(Diagnostics, len(err))
 		for i, e := range err {

@@ -58,7 +58,7 @@ func (p *Program) Unknown(tools []Tool) Diagnostics {
 	var ds Diagnostics
 	for _, n := range p.globals {
 		written := n.Name
-		if n.Namespace && known.namespaces[n.Name] != nil {
+		if n.Namespace {
 			written += "." + n.Tool
 		}
 		if !known.has(n) {
@@ -262,6 +262,7 @@ func (l *looker) builtin(name string, n *syntax.CallExpr, seen *Call) {
 	case "call_workflow":
 		seen.Kind, seen.Name, seen.Version = "workflow", first, literal(named(n.Args, "version"))
 		seen.arguments(n.Args)
+		seen.Args = slices.DeleteFunc(seen.Args, func(arg string) bool { return arg == "version" })
 	case "elicit", "approve":
 		seen.Kind, seen.Message = name, first
 		if first == "" {
