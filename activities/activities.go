@@ -80,7 +80,7 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 	info := activity.GetInfo(ctx)
 	attempt := workflows.Attempt{Call: call, Number: int(info.Attempt)}
 	if !a.permits(call) {
-		return workflows.ToolResult{}, a.report(attempt.Denied())
+		return workflows.ToolResult{}, a.report(ctx)(attempt.Denied())
 	}
 	progress := make(chan backends.Progress, 1)
 	if !info.IsLocalActivity {
@@ -102,13 +102,13 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 	})
 	switch {
 	case err != nil:
-		return workflows.ToolResult{}, a.report(unanswered(ctx, attempt, err))
+		return workflows.ToolResult{}, a.report(ctx)(unanswered(ctx, attempt, err))
 	case res.IsError:
-		return workflows.ToolResult{}, a.report(attempt.Answered(Message(res)))
+		return workflows.ToolResult{}, a.report(ctx)(attempt.Answered(Message(res)))
 	}
 	result, err := attempt.Succeeded(res.Structured, blocks(res.Content))
 	if err != nil {
-		a.logger.Info("the output of a tool cannot be used", "run", call.RunID, "step", call.StepPath, "tool", call.Tool, "error", err)
+		a.logger.InfoContext(ctx, "the output of a tool cannot be used", "run", call.RunID, "step", call.StepPath, "tool", call.Tool, "error", err)
 		return workflows.ToolResult{}, err
 	}
 	if info.IsLocalActivity && workflows.PayloadSize(result.Output) > workflows.MaxLocalResultSize {
@@ -121,14 +121,14 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 // the call can be made.
 func (a *Activities) before(ctx context.Context, attempt workflows.Attempt, info activity.Info) (*workflows.ToolResult, error) {
 	if a.past == nil {
-		return nil, a.report(attempt.SentBefore())
+		return nil, a.report(ctx)(attempt.SentBefore())
 	}
 	result, unknown, err := a.past(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, attempt.Call.IdempotencyKey)
 	switch {
 	case err != nil:
-		return nil, a.report(attempt.Unavailable("what the run has done before it was reset cannot be read: " + err.Error()))
+		return nil, a.report(ctx)(attempt.Unavailable("what the run has done before it was reset cannot be read: " + err.Error()))
 	case unknown:
-		return nil, a.report(attempt.SentBefore())
+		return nil, a.report(ctx)(attempt.SentBefore())
 	}
 	return result, nil
 }
@@ -177,10 +177,12 @@ func offer(to chan backends.Progress, p backends.Progress) {
 }
 
 // report logs a failure and returns it as Temporal knows it.
-func (a *Activities) report(e *workflows.Error, repeat bool) error {
-	a.logger.Info("tool call failed", "run", e.RunID, "step", e.StepPath, "tool", e.Tool,
-		"attempt", e.Attempt, "code", e.Code, "retry", repeat, "error", e.Message)
-	return workflows.Report(e, repeat)
+func (a *Activities) report(ctx context.Context) func(e *workflows.Error, repeat bool) error {
+	return func(e *workflows.Error, repeat bool) error {
+		a.logger.InfoContext(ctx, "tool call failed", "run", e.RunID, "step", e.StepPath, "tool", e.Tool,
+			"attempt", e.Attempt, "code", e.Code, "retry", repeat, "error", e.Message)
+		return workflows.Report(e, repeat)
+	}
 }
 
 // unanswered is the failure of an attempt that gave no result.

@@ -47,7 +47,7 @@ func (a *Activities) ResolveDefinition(ctx context.Context, ref workflows.Defini
 		e.Code, e.Category, e.Retryable, repeat = "permission_denied", workflows.CategoryPermission, false, false
 		e.Message = fmt.Sprintf("%s was not called: %s may not call it", ref.Workflow, who)
 	}
-	return workflows.ResolvedDefinition{}, a.report(e, repeat)
+	return workflows.ResolvedDefinition{}, a.report(ctx)(e, repeat)
 }
 
 // RunOutcome tells how a run has ended. As long as it goes on, that is an error

@@ -81,6 +81,9 @@ type Call struct {
 	IdempotencyKey string          // sent in _meta as perdure/idempotency-key; "" = none
 	KeyArgument    string          // argument that takes the key as well; "" = none
 	Principal      Principal       // whose credentials the call carries
+	// Trace goes into _meta and into HTTP headers, for the spans of the backend:
+	// traceparent and tracestate. nil = the call is not traced.
+	Trace map[string]string
 	// Progress is told of the backend's progress notifications. It must not
 	// block. nil = the backend is not asked for progress.
 	Progress func(Progress)

@@ -116,12 +116,16 @@ type bearer struct {
 }
 
 func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
-	headers := exchangeOf(req.Context()).headers
+	x := exchangeOf(req.Context())
+	headers := x.headers
 	if headers == nil {
 		headers = *b.s.headers.Load()
 	}
-	if len(headers) > 0 {
+	if len(headers) > 0 || len(x.traced) > 0 {
 		req = req.Clone(req.Context())
+		for name, value := range x.traced {
+			req.Header.Set(name, value)
+		}
 		for name, value := range headers {
 			req.Header.Set(name, string(value))
 		}

@@ -27,9 +27,10 @@ func tooLarge(limit int64) error { return fmt.Errorf("%w of %d bytes", ErrTooLar
 // back. It travels in the request's context through mcp-go's client, which
 // itself tells neither whether a request left nor what exactly came back.
 type exchange struct {
-	caller  context.Context // of the call, without what mcp-go derives from it
-	headers Headers         // credentials of the call; nil = those of the session
-	asking  *Asking         // of the call; nil = nobody can be asked
+	caller  context.Context   // of the call, without what mcp-go derives from it
+	headers Headers           // credentials of the call; nil = those of the session
+	asking  *Asking           // of the call; nil = nobody can be asked
+	traced  map[string]string // headers that name the trace of the call; nil = none
 
 	mu      sync.Mutex
 	reached bool                       // bytes of the request may have got to the backend

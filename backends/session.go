@@ -367,7 +367,7 @@ func intersect(tools []listedTool, accepted []mcp.Tool) []listedTool {
 // call sends one tools/call with credentials. The exchange is never nil.
 func (s *session) call(ctx context.Context, c Call, headers Headers) (*Result, *exchange, error) {
 	ctx, x := newExchange(ctx)
-	x.headers, x.asking = headers, c.Asking
+	x.headers, x.asking, x.traced = headers, c.Asking, c.Trace
 	s.headers.Store(&headers)
 	req := mcp.CallToolRequest{}
 	req.Params.Name = c.Tool
@@ -375,6 +375,9 @@ func (s *session) call(ctx context.Context, c Call, headers Headers) (*Result, *
 	meta := map[string]any{}
 	if c.IdempotencyKey != "" {
 		meta[MetaIdempotencyKey] = c.IdempotencyKey
+	}
+	for name, value := range c.Trace {
+		meta[name] = value
 	}
 	var token mcp.ProgressToken
 	if c.Progress != nil {

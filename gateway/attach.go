@@ -115,7 +115,7 @@ func (g *Gateway) join(ctx context.Context, run *runs.Run, request string) {
 		return
 	}
 	if err := g.opts.Runs.Attach(ctx, run.ID, request); err != nil {
-		g.log.Warn("a call that joined a run can be cancelled only here", "run", run.ID, "error", err)
+		g.log.WarnContext(ctx, "a call that joined a run can be cancelled only here", "run", run.ID, "error", err)
 	}
 }
 

@@ -72,7 +72,7 @@ func (g *Gateway) callComposite(ctx context.Context, x *exchange, c *composite) 
 	}
 	started, err := g.start(ctx, x, c)
 	if err != nil {
-		g.log.Info("call was not started", "tool", c.def.Name, "caller", x.caller.Subject, "error", err)
+		g.log.InfoContext(ctx, "call was not started", "tool", c.def.Name, "caller", x.caller.Subject, "error", err)
 		x.respond("", g.finish(x.client, trouble("", err)))
 		return
 	}
@@ -167,7 +167,7 @@ func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
 	var st state
 	err := g.tokens.open(statePurpose, x.params.RequestState, x.principal, &st)
 	if err != nil || st.Tool != x.params.Name {
-		g.log.Debug("refusing a request state", "error", err)
+		g.log.DebugContext(ctx, "refusing a request state", "error", err)
 		x.fail(mcp.INVALID_PARAMS, badState)
 		return
 	}
@@ -231,7 +231,7 @@ func (g *Gateway) answer(ctx context.Context, c *client, run runs.RunID, gate st
 	defer cancel()
 	decision, err := g.opts.Runs.Answer(ctx, run, answer)
 	if err == nil && !decision.Won {
-		g.log.Info("an answer came too late", "run", run, "elicitation", gate, "by", answer.By, "won", decision.By)
+		g.log.InfoContext(ctx, "an answer came too late", "run", run, "elicitation", gate, "by", answer.By, "won", decision.By)
 	}
 	return err
 }

@@ -91,7 +91,9 @@ type meta struct {
 	DryRun          bool                    `json:"perdure/dry-run"`
 	// Version says which version of a composite tool is called, as
 	// definitions.Reference has it. "" = the one that is offered.
-	Version string `json:"perdure/version"`
+	Version     string `json:"perdure/version"`
+	Traceparent string `json:"traceparent"`
+	Tracestate  string `json:"tracestate"`
 }
 
 // modernClient is the client of a request of 2026-07-28, which says in every

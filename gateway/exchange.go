@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,9 +23,10 @@ type exchange struct {
 	badParams error // why params could not be read
 	out       outlet
 
-	mu     sync.Mutex
-	ends   runs.RunID    // the run that ends when the call is cancelled; "" = none
-	cancel chan struct{} // closed when the client cancels the call; nil before calls.begin
+	mu      sync.Mutex
+	failure string        // the kind of error that was answered; "" = none
+	ends    runs.RunID    // the run that ends when the call is cancelled; "" = none
+	cancel  chan struct{} // closed when the client cancels the call; nil before calls.begin
 }
 
 type exchangeKey struct{}
@@ -66,6 +68,9 @@ func (x *exchange) ask(place, id string, method mcp.MCPMethod, params any) {
 
 // respond sends the result of the call, parts of which may come from outside.
 func (x *exchange) respond(place string, result any) {
+	if isError(result) {
+		x.failed(toolError)
+	}
 	body, err := encode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: x.id, Result: result})
 	if err != nil {
 		x.fail(mcp.INTERNAL_ERROR, "the result is not JSON")
@@ -81,6 +86,7 @@ func (x *exchange) fail(code int, message string) {
 }
 
 func (x *exchange) failWith(e *rpcError) {
+	x.failed(strconv.Itoa(e.Code))
 	status := http.StatusOK
 	switch {
 	case !x.modern || e.Code == mcp.INTERNAL_ERROR:
@@ -175,7 +181,7 @@ func (g *Gateway) cancelled(ctx context.Context, c *client, p *params) {
 		return
 	}
 	if timedOut(p.Reason) {
-		g.log.Debug("client stopped waiting for a call, its run goes on", "reason", p.Reason)
+		g.log.DebugContext(ctx, "client stopped waiting for a call, its run goes on", "reason", p.Reason)
 		return
 	}
 	if x := g.calls.find(c.scope, p.RequestID); x != nil {
@@ -208,7 +214,7 @@ func (g *Gateway) cancelByRequest(ctx context.Context, request string) {
 		}
 		found, err := g.opts.Runs.List(ctx, runs.Filter{Request: request, Limit: 1})
 		if err != nil {
-			g.log.Warn("looking for the run of a cancelled request", "error", err)
+			g.log.WarnContext(ctx, "looking for the run of a cancelled request", "error", err)
 		}
 		if len(found) > 0 {
 			g.cancelRun(ctx, found[0].ID)
@@ -224,7 +230,7 @@ func (g *Gateway) cancelRun(ctx context.Context, run runs.RunID) {
 	ctx, done := detached(ctx)
 	defer done()
 	if err := g.opts.Runs.Cancel(ctx, run, cancelReason); err != nil {
-		g.log.Warn("cancelling a run", "run", run, "error", err)
+		g.log.WarnContext(ctx, "cancelling a run", "run", run, "error", err)
 	}
 }
 

@@ -151,6 +151,11 @@ type Options struct {
 	// MaxRequest is the size of the largest request body. 0 = 8 MiB.
 	MaxRequest int64
 
+	// Observe is told of each request when it begins, and by end when it has been
+	// answered, with the kind of error that it was answered with; "" = none. The
+	// request goes on with the context that it gives. nil = nobody wants to know.
+	Observe func(ctx context.Context, op Operation) (_ context.Context, end func(failure string))
+
 	Logger *slog.Logger // nil = slog.Default()
 }
 

@@ -232,6 +232,14 @@ func (g *Gateway) sessionOf(w http.ResponseWriter, r *http.Request, who auth.Ide
 }
 
 func (g *Gateway) dispatch(w http.ResponseWriter, r *http.Request, c *client, m *message, p *params, badParams error) {
+	g.observed(r.Context(), c, m, p, func(ctx context.Context) *exchange {
+		return g.handle(w, r.WithContext(ctx), c, m, p, badParams)
+	})
+}
+
+// handle answers a message. It returns the exchange in which it did, nil where
+// mcp-go has answered or there is no answer.
+func (g *Gateway) handle(w http.ResponseWriter, r *http.Request, c *client, m *message, p *params, badParams error) *exchange {
 	if m.isRequest() {
 		g.leaveCredentials(r.Context(), c.who)
 	}
@@ -251,20 +259,24 @@ func (g *Gateway) dispatch(w http.ResponseWriter, r *http.Request, c *client, m 
 		if badParams == nil && p.Name != "" && !g.offered(c.who, p.Name) {
 			// mcp-go would check the headers that belong to the tool first, and so tell that there is one.
 			x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("tool %q not found", p.Name))
-			return
+			return x
 		}
 		g.http.ServeHTTP(s, r.WithContext(withExchange(r.Context(), x)))
 		s.close()
+		return x
 	case isTaskMethod(m) && mayServe(c, r, p):
 		s := newSink(w, c.streams)
 		x := &exchange{client: c, id: m.ID, params: p, badParams: badParams, out: s}
 		if err := misrouted(r.Header, m, p); c.modern && err != nil {
 			x.fail(mcp.HEADER_MISMATCH, err.Error())
-			return
+			return x
 		}
 		g.serveTasks(r.Context(), x, m.Method)
+		return x
 	case listensToTasks(c, m, p):
-		(&exchange{client: c, id: m.ID, params: p, out: newSink(w, c.streams)}).failWith(missingTasks)
+		x := &exchange{client: c, id: m.ID, params: p, out: newSink(w, c.streams)}
+		x.failWith(missingTasks)
+		return x
 	case m.Method == string(mcp.MethodSubscriptionsListen):
 		ctx, stop := g.untilDrain(r.Context())
 		defer stop()
@@ -272,6 +284,7 @@ func (g *Gateway) dispatch(w http.ResponseWriter, r *http.Request, c *client, m 
 	default:
 		g.http.ServeHTTP(w, r)
 	}
+	return nil
 }
 
 // mayServe reports whether a request of 2026-07-28 names its version rightly.

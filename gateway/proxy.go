@@ -31,7 +31,7 @@ func (g *Gateway) callBackend(ctx context.Context, x *exchange, t backends.Tool)
 
 	asking, err := g.asking(x, t)
 	if err != nil {
-		g.log.Debug("refusing a request state", "error", err)
+		g.log.DebugContext(ctx, "refusing a request state", "error", err)
 		x.fail(mcp.INVALID_PARAMS, badState)
 		return
 	}
@@ -60,6 +60,9 @@ func (g *Gateway) outlive(parent context.Context, extra time.Duration) (context.
 }
 
 func (g *Gateway) answerBackend(x *exchange, t backends.Tool, res *backends.Result, err error) {
+	if err == nil && res.IsError {
+		x.failed(toolError)
+	}
 	var refused *backends.RPCError
 	switch {
 	case err != nil && x.modern && errors.As(err, &refused) && refused.Code == mcp.MISSING_REQUIRED_CLIENT_CAPABILITY:

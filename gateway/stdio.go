@@ -117,14 +117,17 @@ func (c *stdioConn) receive(ctx context.Context, text []byte) {
 	case m.isRequest():
 		x := &exchange{client: client, id: m.ID, params: &p, badParams: badParams, out: &lineOutlet{c: c}}
 		c.handling.Go(func() {
-			switch {
-			case isTaskMethod(&m):
-				c.g.serveTasks(ctx, x, m.Method)
-			case listensToTasks(client, &m, &p):
-				x.failWith(missingTasks)
-			default:
-				c.handle(ctx, text, x)
-			}
+			c.g.observed(ctx, client, &m, &p, func(ctx context.Context) *exchange {
+				switch {
+				case isTaskMethod(&m):
+					c.g.serveTasks(ctx, x, m.Method)
+				case listensToTasks(client, &m, &p):
+					x.failWith(missingTasks)
+				default:
+					c.handle(ctx, text, x)
+				}
+				return x
+			})
 		})
 	default:
 		c.handle(ctx, text, nil)

@@ -199,7 +199,7 @@ func (s *stream) lost(ctx context.Context, err error) bool {
 	case errors.Is(err, runs.ErrNotFound):
 		s.finish(trouble(s.at.Run, err), "unknown")
 	default:
-		s.g.log.Warn("cannot follow a run any longer", "run", s.at.Run, "error", err)
+		s.g.log.WarnContext(ctx, "cannot follow a run any longer", "run", s.at.Run, "error", err)
 		s.leave()
 	}
 	return true

@@ -162,7 +162,7 @@ func (g *Gateway) taskRun(ctx context.Context, x *exchange, action auth.Action) 
 	var t task
 	err := g.tokens.open(taskPurpose, x.params.TaskID, x.principal, &t)
 	if err != nil {
-		g.log.Debug("refusing a task ID", "error", err)
+		g.log.DebugContext(ctx, "refusing a task ID", "error", err)
 		x.fail(mcp.INVALID_PARAMS, "task not found")
 		return nil, false
 	}
@@ -341,7 +341,7 @@ func (g *Gateway) callAsTask(ctx context.Context, x *exchange, c *composite, ask
 	}
 	started, err := g.start(ctx, x, c)
 	if err != nil {
-		g.log.Info("task was not started", "tool", c.def.Name, "caller", x.caller.Subject, "error", err)
+		g.log.InfoContext(ctx, "task was not started", "tool", c.def.Name, "caller", x.caller.Subject, "error", err)
 		x.fail(troubleCode(err), trouble("", err).Content[0].Text)
 		return
 	}
@@ -410,7 +410,7 @@ func (g *Gateway) listTasks(ctx context.Context, x *exchange) {
 	var from taskPlace
 	if x.params.Cursor != "" {
 		if err := g.tokens.open(placePurpose, x.params.Cursor, x.principal, &from); err != nil {
-			g.log.Debug("refusing a cursor", "error", err)
+			g.log.DebugContext(ctx, "refusing a cursor", "error", err)
 			x.fail(mcp.INVALID_PARAMS, "the cursor is not valid, or has expired: list without one")
 			return
 		}
@@ -490,7 +490,7 @@ func (g *Gateway) updateTask(ctx context.Context, x *exchange, run *runs.Run) {
 		}
 		switch err := g.takeInput(ctx, x, run, in, raw); {
 		case errors.Is(err, runs.ErrNoSuchGate), errors.Is(err, runs.ErrNotPermitted), errors.Is(err, runs.ErrNotFound):
-			g.log.Debug("answer to what is not asked here, or not any more", "run", run.ID, "elicitation", in.ID)
+			g.log.DebugContext(ctx, "answer to what is not asked here, or not any more", "run", run.ID, "elicitation", in.ID)
 		case err != nil:
 			g.unreachable(x, run.ID, err)
 			return

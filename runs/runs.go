@@ -51,10 +51,14 @@ const (
 	Sent      = workflows.Sent
 )
 
-// The statuses of runs that have ended in one way or another.
+// The statuses of runs.
 const (
+	Running   = workflows.Running
+	Waiting   = workflows.Waiting
 	Completed = workflows.Completed
+	Failed    = workflows.Failed
 	Cancelled = workflows.Cancelled
+	TimedOut  = workflows.TimedOut
 )
 
 // Kinds of elicitations. A Question is put to callers, a Compensation and a

@@ -3,6 +3,7 @@ package workflows
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -255,6 +256,21 @@ func (r *run) fail(ctx workflow.Context) error {
 	r.publish(ctx, status)
 	r.leaveParent(ctx)
 	return err
+}
+
+// StatusOf is how a run ended that returned an error; nil = it completed.
+func StatusOf(err error) Status {
+	var app *temporal.ApplicationError
+	var f Failure
+	switch {
+	case err == nil:
+		return Completed
+	case temporal.IsCanceledError(err):
+		return Cancelled
+	case errors.As(err, &app) && app.Type() == string(CategoryTimeout) && app.Details(&f) == nil && f.Error.StepID == "":
+		return TimedOut
+	}
+	return Failed
 }
 
 // failed is the error with which a run ends.

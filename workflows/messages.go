@@ -41,6 +41,12 @@ const (
 	AttrWaiting = "PerdureWaiting" // what the run waits for: approval, compensation, reconciliation, credentials; unset = nothing
 )
 
+// WaitingKinds are what AttrWaiting may say, as far as this build knows.
+var WaitingKinds = []string{
+	WaitsFor(Question), string(Credentials), string(Reconciliation), string(Compensation),
+	"breaker", "rate", "concurrency",
+}
+
 // A Status is the state of a run.
 type Status string
 

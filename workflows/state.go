@@ -57,7 +57,15 @@ func (r *run) waitsFor() string {
 			return string(e.Kind)
 		}
 	}
-	return "approval"
+	return WaitsFor(Question)
+}
+
+// WaitsFor names what a run waits for while an elicitation of the kind is open.
+func WaitsFor(kind ElicitationKind) string {
+	if kind == Question {
+		return "approval"
+	}
+	return string(kind)
 }
 
 // showDetails writes the table of steps that the Web UI shows.

@@ -21,11 +21,12 @@ type configFile struct {
 	CompositeToolRefs []*reference  `yaml:"compositeToolRefs"`
 	Operational       *operational  `yaml:"operational"`
 
+	Telemetry *telemetryConfig `yaml:"telemetry"`
+
 	// Ours.
 	Authorization *authorization `yaml:"authorization"`
 
 	Metadata           map[string]any `yaml:"metadata"`
-	Telemetry          map[string]any `yaml:"telemetry"`
 	Audit              map[string]any `yaml:"audit"`
 	Optimizer          map[string]any `yaml:"optimizer"`
 	CodeMode           map[string]any `yaml:"codeMode"`

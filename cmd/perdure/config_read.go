@@ -15,6 +15,7 @@ import (
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/credentials"
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/telemetry"
 )
 
 // Settings are what a configuration comes to, its definitions aside.
@@ -25,6 +26,7 @@ type settings struct {
 	LogLevel    string // "" = not said
 	Auth        authSettings
 	Outgoing    map[string]credentials.Strategy // by backend; none = unauthenticated
+	Telemetry   telemetry.Options
 }
 
 // A configReader turns a configuration into settings and collects all that is
@@ -117,6 +119,7 @@ func (r *configReader) read(c *configFile) settings {
 	s.Backends = r.backends(c)
 	s.Outgoing = r.outgoingAuth(c)
 	s.Aggregation = r.aggregation(c)
+	s.Telemetry = r.telemetry(c.Telemetry)
 	return s
 }
 
@@ -124,7 +127,7 @@ func (r *configReader) read(c *configFile) settings {
 // changes nothing here.
 func (r *configReader) ignored(c *configFile) {
 	for key, set := range map[string]bool{
-		"telemetry": c.Telemetry != nil, "audit": c.Audit != nil, "optimizer": c.Optimizer != nil,
+		"audit": c.Audit != nil, "optimizer": c.Optimizer != nil,
 		"codeMode": c.CodeMode != nil, "sessionStorage": c.SessionStorage != nil,
 		"rateLimiting": c.RateLimiting != nil, "passthroughHeaders": c.PassthroughHeaders != nil,
 	} {

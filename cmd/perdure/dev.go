@@ -33,8 +33,9 @@ type devCommands struct {
 }
 
 type devCommand struct {
-	logFlags     `embed:""`
-	gatewayFlags `embed:""`
+	logFlags       `embed:""`
+	gatewayFlags   `embed:""`
+	telemetryFlags `embed:""`
 
 	Config         string   `help:"Configuration file. Default: the backend repo and the composite tools that ship with perdure." placeholder:"FILE"`
 	Definitions    []string `help:"Directory of definitions, read again when they change. Repeatable." placeholder:"DIR" sep:"none"`
@@ -107,6 +108,11 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 	if err := d.makeData(); err != nil {
 		return err
 	}
+	told, stop, err := d.telemetryFlags.start(ctx, found, log)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	temporal, err := d.startTemporal(ctx, log)
 	if err != nil {
 		return cmp.Or(ctx.Err(), err)
@@ -116,11 +122,15 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 	if err != nil {
 		return err
 	}
-	tc, err := client.DialContext(ctx, client.Options{
+	options := client.Options{
 		HostPort: temporal.Address(), Logger: sdklog.NewStructuredLogger(quiet(log)),
 		// Both ends are this process: compressing would be work for nothing.
 		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}},
-	})
+	}
+	if err := told.Temporal(&options); err != nil {
+		return err
+	}
+	tc, err := client.DialContext(ctx, options)
 	if err != nil {
 		return fmt.Errorf("reaching Temporal: %w", err)
 	}
@@ -138,7 +148,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 		Grants: grants,
 		Loaded: found, Temporal: tc, Namespace: client.DefaultNamespace,
 		Gateway: served, Worker: true,
-		Grace: shutdownGrace, Logger: log,
+		Grace: shutdownGrace, Telemetry: told, Logger: log,
 		OnStop: func() { c.notef("stopping; runs go on when perdure dev is started again") },
 	})
 	if err != nil {

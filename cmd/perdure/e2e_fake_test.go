@@ -35,6 +35,8 @@ type fakeCall struct {
 	Tool      string // BACKEND_TOOL
 	Arguments string // JSON, keys sorted
 	Key       string // idempotency key
+
+	Traceparent, TraceHeader string // the trace, in _meta and by header
 }
 
 // fakeSchema is the input schema of every tool: any arguments, with a number
@@ -74,7 +76,9 @@ func (f *fakeServers) noting(tool string, answer fakeTool) mcpserver.ToolHandler
 		call := fakeCall{Tool: tool, Arguments: string(arguments)}
 		if request.Params.Meta != nil {
 			call.Key, _ = request.Params.Meta.AdditionalFields["perdure/idempotency-key"].(string)
+			call.Traceparent, _ = request.Params.Meta.AdditionalFields["traceparent"].(string)
 		}
+		call.TraceHeader = request.Header.Get("Traceparent")
 		f.mu.Lock()
 		f.calls = append(f.calls, call)
 		f.credentials = append(f.credentials, request.Header.Get("Authorization"))

@@ -160,7 +160,8 @@ func TestNoSecrets(t *testing.T) {
 				"be_read": structuredAnswer(`{"text":"read"}`), "be_write": structuredAnswer(`{"text":"written"}`), "be_fail": failingAnswer("no room left"),
 			})
 			outgoing := outgoingSecrets(t, planted, d)
-			write(t, filepath.Join(dir, "perdure.yaml"), configuration+outgoing+secretsTools+fakes.configuration("[{tool: read, class: read}]"))
+			collected := startCollector(t)
+			write(t, filepath.Join(dir, "perdure.yaml"), configuration+collected.configuration()+outgoing+secretsTools+fakes.configuration("[{tool: read, class: read}]"))
 			d.start()
 			var told bytes.Buffer
 			command := func(args ...string) {
@@ -193,6 +194,10 @@ func TestNoSecrets(t *testing.T) {
 			}
 			planted.absent(t, "the log", []byte(d.interrupt(patience)))
 			planted.absentFromFiles(t, filepath.Join(dir, ".perdure"))
+			if len(collected.exported()) == 0 {
+				t.Error("nothing was exported")
+			}
+			planted.absent(t, "what is exported", collected.exported())
 		})
 	}
 }

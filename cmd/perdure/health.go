@@ -21,6 +21,9 @@ func (s *service) health() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.serveReady)
+	if s.opts.Loaded.Telemetry.Prometheus && s.opts.Telemetry.Handler() != nil {
+		mux.HandleFunc("GET "+metricsPath, s.serveMetrics)
+	}
 	return mux
 }
 

@@ -25,6 +25,7 @@ var imports = map[string][]string{
 	"credentials":           {"backends", "store"},
 	"store":                 {},
 	"registry":              {"definitions", "store"},
+	"telemetry":             {},
 	"backends/repo":         {},
 	"runs":                  {"definitions", "workflows"},
 	"gateway":               {"definitions", "runs", "backends", "registry", "gateway/auth"},

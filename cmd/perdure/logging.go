@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/telemetry"
 )
 
 // logLevels are what --log-level and operational.logLevel take.
@@ -43,9 +44,9 @@ func (f *logFlags) logger(w io.Writer, configured string) *slog.Logger {
 		}
 	}
 	if f.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+		return slog.New(telemetry.Logs(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})))
 	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: shortTime}))
+	return slog.New(telemetry.Logs(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: shortTime})))
 }
 
 // warnOf logs what is not right in what was loaded, but no reason not to serve.

@@ -14,6 +14,7 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 
 	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/telemetry"
 )
 
 // roleFlags are what every process has that works with a Temporal elsewhere.
@@ -21,6 +22,7 @@ type roleFlags struct {
 	logFlags        `embed:""`
 	connectionFlags `embed:""`
 	databaseFlags   `embed:""`
+	telemetryFlags  `embed:""`
 
 	Config      string        `help:"Configuration file." required:"" placeholder:"FILE"`
 	Definitions []string      `help:"Directory of definitions, read again when they change. Repeatable." placeholder:"DIR" sep:"none"`
@@ -118,6 +120,11 @@ func (f roleFlags) serve(ctx context.Context, c *console, r role) error {
 	}
 	log := f.logger(c.err, found.LogLevel)
 	warnOf(log, diags)
+	told, stop, err := f.start(ctx, found, log)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	listener, err := listen(r.listen, r.flag)
 	if err != nil {
 		return err
@@ -125,7 +132,7 @@ func (f roleFlags) serve(ctx context.Context, c *console, r role) error {
 	if listener != nil {
 		defer listener.Close()
 	}
-	options, err := f.options(ctx, r, found, listener, log)
+	options, err := f.options(ctx, r, found, listener, told, log)
 	if err != nil {
 		return err
 	}
@@ -148,8 +155,8 @@ func (f roleFlags) serve(ctx context.Context, c *console, r role) error {
 }
 
 // options are those of the service in a role. Whoever has them closes them.
-func (f roleFlags) options(ctx context.Context, r role, found *loaded, listener net.Listener, log *slog.Logger) (serviceOptions, error) {
-	o, err := f.connect(found, log)
+func (f roleFlags) options(ctx context.Context, r role, found *loaded, listener net.Listener, told *telemetry.Telemetry, log *slog.Logger) (serviceOptions, error) {
+	o, err := f.connect(found, told, log)
 	if err != nil {
 		return o, err
 	}
@@ -170,7 +177,7 @@ func (f roleFlags) options(ctx context.Context, r role, found *loaded, listener 
 
 // connect makes a client of Temporal, which need not answer yet, and the
 // options that belong to it.
-func (f roleFlags) connect(found *loaded, log *slog.Logger) (serviceOptions, error) {
+func (f roleFlags) connect(found *loaded, told *telemetry.Telemetry, log *slog.Logger) (serviceOptions, error) {
 	o, err := f.clientOptions()
 	if err != nil {
 		return serviceOptions{}, err
@@ -178,6 +185,9 @@ func (f roleFlags) connect(found *loaded, log *slog.Logger) (serviceOptions, err
 	o.HostPort = cmp.Or(o.HostPort, client.DefaultHostPort)
 	o.Namespace = cmp.Or(o.Namespace, client.DefaultNamespace)
 	o.Logger = sdklog.NewStructuredLogger(quiet(log))
+	if err := told.Temporal(&o); err != nil {
+		return serviceOptions{}, err
+	}
 	tc, err := client.NewLazyClient(o)
 	if err != nil {
 		return serviceOptions{}, fmt.Errorf("connecting to Temporal at %s: %w", o.HostPort, err)
@@ -185,7 +195,7 @@ func (f roleFlags) connect(found *loaded, log *slog.Logger) (serviceOptions, err
 	return serviceOptions{
 		Loaded: found, Temporal: tc, Namespace: o.Namespace,
 		Prepare: prepareUntilDone(tc, o.HostPort, runs.Namespace{Name: o.Namespace, Retention: f.Retention, Logger: log}),
-		Grace:   f.Grace, Logger: log,
+		Grace:   f.Grace, Telemetry: told, Logger: log,
 		OnStop: func() { log.Info("stopping", "grace", f.Grace.String()) },
 	}, nil
 }

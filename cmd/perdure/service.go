@@ -18,7 +18,9 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/telemetry"
 )
 
 // firstTry is how long a start waits for backends at most.
@@ -64,7 +66,9 @@ type serviceOptions struct {
 	Grace time.Duration
 	// OnStop is called when a stop begins. nil = nobody wants to know.
 	OnStop func()
-	Logger *slog.Logger
+	// Telemetry is told what happens. nil = nobody is.
+	Telemetry *telemetry.Telemetry
+	Logger    *slog.Logger
 }
 
 // close ends the connections among the options.
@@ -94,8 +98,16 @@ func newService(o serviceOptions) (*service, error) {
 			return nil, err
 		}
 	}
-	return s, nil
+	return s, s.watch(s.runs())
 }
+
+// runs are those of all processes.
+func (s *service) runs() *runs.Client {
+	return runs.New(runs.Config{Client: s.opts.Temporal, Namespace: s.opts.Namespace, Logger: s.opts.Logger})
+}
+
+// tools is the pool for those who call.
+func (s *service) tools() tracedPool { return tracedPool{s.pool, s.opts.Telemetry} }
 
 // start brings the parts up, and returns when calls can be taken. Backends
 // that are down and a Temporal that does not answer are waited for: the ones

@@ -16,6 +16,7 @@ import (
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/gateway/inbox"
 	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/telemetry"
 )
 
 // gatewayFlags say how clients are served.
@@ -91,7 +92,7 @@ type gatewayOptions struct {
 // newGateway makes what clients and people reach: the gateway, and the page on
 // which people answer.
 func (s *service) newGateway(o gatewayOptions) (err error) {
-	all := runs.New(runs.Config{Client: s.opts.Temporal, Namespace: s.opts.Namespace, Logger: s.opts.Logger})
+	all := s.runs()
 	page, err := s.newApprovals(o, all)
 	if err != nil {
 		return err
@@ -104,8 +105,8 @@ func (s *service) newGateway(o gatewayOptions) (err error) {
 	s.gateway, err = gateway.New(gateway.Options{
 		Name:           s.opts.Loaded.Name,
 		Version:        programVersion(),
-		Runs:           preparedRuns{all, s.prepared},
-		Catalogue:      s.pool,
+		Runs:           preparedRuns{all, s.prepared, s.opts.Telemetry},
+		Catalogue:      s.tools(),
 		Credentials:    s.credentials,
 		Key:            o.Keys.signing,
 		RetiredKeys:    o.Keys.retired,
@@ -119,6 +120,7 @@ func (s *service) newGateway(o gatewayOptions) (err error) {
 		AllowedOrigins: origins,
 		AllowedHosts:   o.AllowedHosts,
 		RunURL:         page.url,
+		Observe:        s.observe(),
 		Logger:         s.opts.Logger,
 	})
 	return err
@@ -127,14 +129,22 @@ func (s *service) newGateway(o gatewayOptions) (err error) {
 // preparedRuns start no run before Temporal has what runs need.
 type preparedRuns struct {
 	*runs.Client
-	prepared <-chan struct{}
+	prepared  <-chan struct{}
+	telemetry *telemetry.Telemetry
 }
 
 // Start starts a run, or says at once that it is too early.
 func (r preparedRuns) Start(ctx context.Context, request runs.StartRequest) (runs.Started, error) {
 	select {
 	case <-r.prepared:
-		return r.Client.Start(ctx, request)
+		started, err := r.Client.Start(ctx, request)
+		switch {
+		case err == nil && started.Attached:
+			r.telemetry.SetRun(ctx, string(started.ID))
+		case err == nil:
+			r.telemetry.RunStarted(ctx, request.Definition.Name, string(started.ID))
+		}
+		return started, err
 	default:
 		return runs.Started{}, fmt.Errorf("starting a run of %s: %w yet", request.Definition.Name, runs.ErrUnavailable)
 	}
@@ -153,7 +163,7 @@ func (s *service) warnOfStrangers(address net.Addr) {
 func (s *service) clients() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", s.health())
-	mux.Handle(endpoint, s.whenOpen(s.gateway.Handler()))
+	mux.Handle(endpoint, s.whenOpen(s.opts.Telemetry.HTTP(s.gateway.Handler())))
 	mux.Handle(auth.WellKnown, s.gateway.Handler())
 	mux.Handle(auth.WellKnown+"/", s.gateway.Handler())
 	mux.Handle(inbox.Prefix, s.approvals)

@@ -26,10 +26,11 @@ func (s *service) startWorker() error {
 		WorkerStopTimeout:            s.opts.Grace,
 		DeadlockDetectionTimeout:     busyLimit,
 		DeploymentOptions:            s.opts.Build.deployment(),
+		Interceptors:                 interceptors(s.opts.Telemetry),
 	})
 	workflows.Register(s.worker)
-	all := runs.New(runs.Config{Client: s.opts.Temporal, Namespace: s.opts.Namespace, Logger: s.opts.Logger})
-	activities.Register(s.worker, activities.New(s.pool, s.opts.Logger).Permit(s.opts.Loaded.Auth.permits).LookBack(lookBack(all)).Compose(s.resolve, outcomeOf(all)))
+	all := s.runs()
+	activities.Register(s.worker, activities.New(s.tools(), s.opts.Logger).Permit(s.opts.Loaded.Auth.permits).LookBack(lookBack(all)).Compose(s.resolve, outcomeOf(all)))
 	if err := s.worker.Start(); err != nil {
 		s.worker = nil
 		return fmt.Errorf("starting the worker: %w", err)

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	colmetricspb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
+	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// A collector takes what is exported by OTLP over HTTP.
+type collector struct {
+	web *httptest.Server
+
+	mu      sync.Mutex
+	bodies  [][]byte
+	spans   []*tracepb.Span
+	metrics map[string]bool // names
+}
+
+func startCollector(t *testing.T) *collector {
+	t.Helper()
+	c := &collector{metrics: map[string]bool{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/traces", func(w http.ResponseWriter, r *http.Request) {
+		var sent coltracepb.ExportTraceServiceRequest
+		c.take(t, r, &sent, func() {
+			for _, rs := range sent.ResourceSpans {
+				for _, ss := range rs.ScopeSpans {
+					c.spans = append(c.spans, ss.Spans...)
+				}
+			}
+		})
+	})
+	mux.HandleFunc("POST /v1/metrics", func(w http.ResponseWriter, r *http.Request) {
+		var sent colmetricspb.ExportMetricsServiceRequest
+		c.take(t, r, &sent, func() {
+			for _, rm := range sent.ResourceMetrics {
+				for _, sm := range rm.ScopeMetrics {
+					for _, m := range sm.Metrics {
+						c.metrics[m.Name] = true
+					}
+				}
+			}
+		})
+	})
+	c.web = httptest.NewServer(mux)
+	t.Cleanup(c.web.Close)
+	return c
+}
+
+func (c *collector) take(t *testing.T, r *http.Request, into proto.Message, keep func()) {
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = proto.Unmarshal(body, into)
+	}
+	if err != nil {
+		t.Errorf("an export cannot be read: %v", err)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bodies = append(c.bodies, body)
+	keep()
+}
+
+// configuration has everything exported to the collector, and metrics served
+// beside /readyz.
+func (c *collector) configuration() string {
+	return fmt.Sprintf("telemetry: {endpoint: %q, tracingEnabled: true, metricsEnabled: true, enablePrometheusMetricsPath: true}\n", c.web.URL)
+}
+
+// exported is all that came.
+func (c *collector) exported() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return bytes.Join(c.bodies, nil)
+}
+
+// trace are the spans of a trace by name; a name that comes twice has the
+// path of the step behind it.
+func (c *collector) trace(id string) map[string]*tracepb.Span {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	spans := map[string]*tracepb.Span{}
+	for _, s := range c.spans {
+		if fmt.Sprintf("%x", s.TraceId) != id {
+			continue
+		}
+		name := s.Name
+		if path := attributeOf(s, "perdure.step.path"); path != "" {
+			name += " " + path
+		}
+		spans[name] = s
+	}
+	return spans
+}
+
+func attributeOf(s *tracepb.Span, key string) string {
+	for _, a := range s.Attributes {
+		if a.Key == key {
+			return a.Value.GetStringValue()
+		}
+	}
+	return ""
+}
+
+// The trace of the client whose calls the tests follow.
+const (
+	clientTrace = "4bf92f3577b34da6a3ce929d0e0e4736"
+	clientSpan  = "00f067aa0ba902b7"
+)
+
+// TestTraceOfACall follows one call from the client to the backends: each span
+// is the child of the one that caused it, in the trace that the client named in
+// _meta, and the backends are told of it in _meta and by header. The metrics
+// that the same call made are checked beside it.
+func TestTraceOfACall(t *testing.T) {
+	t.Parallel()
+	fakes := serveFakes(t, map[string]fakeTool{
+		"be_read": structuredAnswer(`{"text":"result-6b1f"}`), "be_write": structuredAnswer(`{"text":"written"}`), "be_fail": failingAnswer("words-8c2e"),
+	})
+	c := startCollector(t)
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "perdure.yaml"), c.configuration()+fakes.configuration("[{tool: read, class: read}]")+`compositeTools:
+  - name: both
+    description: Reads and writes.
+    parameters: {type: object, properties: {what: {type: string}}}
+    steps:
+      - {id: look, tool: be_read}
+      - {id: write, tool: be_write, arguments: {what: "{{.params.what}}"}, dependsOn: [look]}
+      - {id: fail, tool: be_fail, dependsOn: [write], onError: {action: continue}}
+      - {id: done, tool: be_read, dependsOn: [fail]}
+  - name: asks
+    description: Asks.
+    steps: [{id: gate, type: elicitation, message: Go?, schema: {type: object}, timeout: 1h}]
+`)
+	d := startDev(t, dir, "--config", "perdure.yaml", "--log-format", "json")
+	client := d.dial(t, modern, nil)
+	var request mcp.CallToolRequest
+	request.Params.Name, request.Params.Arguments = "both", map[string]any{"what": "argument-1d7a"}
+	request.Params.Meta = &mcp.Meta{AdditionalFields: map[string]any{"traceparent": "00-" + clientTrace + "-" + clientSpan + "-01"}}
+	if result, err := client.CallTool(t.Context(), request); err != nil || result.IsError {
+		t.Fatalf("the call came to %v, %v", result, err)
+	}
+	id := d.onlyRun(t, "both", "completed")
+
+	var spans map[string]*tracepb.Span
+	until(t, "the spans of the call", func() bool {
+		spans = c.trace(clientTrace)
+		return spans["tools/call both"] != nil && spans["RunWorkflow:CompositeTool"] != nil && spans["RunActivity:CallTool write"] != nil
+	})
+	parents := map[string]string{ // by span; "" = that of the client
+		"tools/call both":             "",
+		"StartWorkflow:CompositeTool": "tools/call both",
+		"RunWorkflow:CompositeTool":   "StartWorkflow:CompositeTool",
+		"RunActivity:CallTool write":  "StartActivity:CallTool",
+		"tools/call write":            "RunActivity:CallTool write",
+	}
+	for name, parent := range parents {
+		span := spans[name]
+		if span == nil {
+			t.Errorf("there is no span %q; there are %q", name, keysOf(spans))
+			continue
+		}
+		want := clientSpan
+		if p := spans[parent]; parent != "" && p != nil {
+			want = fmt.Sprintf("%x", p.SpanId)
+		}
+		if name == "RunActivity:CallTool write" { // there is one StartActivity for each
+			want = fmt.Sprintf("%x", span.ParentSpanId)
+		}
+		if got := fmt.Sprintf("%x", span.ParentSpanId); got != want {
+			t.Errorf("the parent of %q is %s, want %s, %s", name, got, want, parent)
+		}
+	}
+	for key, want := range map[string]string{
+		"mcp.method.name": "tools/call", "gen_ai.tool.name": "both", "gen_ai.operation.name": "execute_tool",
+		"mcp.protocol.version": modern, "perdure.run.id": id,
+	} {
+		if got := attributeOf(spans["tools/call both"], key); got != want {
+			t.Errorf("the span of the call says %s = %q, want %q", key, got, want)
+		}
+	}
+	if s := spans["tools/call fail"]; s == nil || attributeOf(s, "error.type") != "tool_error" || s.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR {
+		t.Errorf("the span of the call that failed is %v", s)
+	}
+	for _, call := range fakes.seen() {
+		tool := strings.TrimPrefix(call.Tool, "be_")
+		if call.Traceparent == "" || call.Traceparent != call.TraceHeader {
+			t.Errorf("%s was told of %q in _meta and of %q by header", tool, call.Traceparent, call.TraceHeader)
+		}
+		if s := spans["tools/call "+tool]; tool != "read" && s != nil && call.Traceparent != fmt.Sprintf("00-%s-%x-01", clientTrace, s.SpanId) {
+			t.Errorf("%s was told of %q, its span is %x", tool, call.Traceparent, s.SpanId)
+		}
+	}
+
+	go func() { _, _ = toolCall{name: "asks"}.by(t.Context(), client) }() // waits until the test ends
+	d.onlyRun(t, "asks", "waiting")
+	var page string
+	until(t, "the metrics to tell of the run that waits", func() bool {
+		page = metricsPage(t, d.address)
+		return strings.Contains(page, `perdure_runs_waiting{perdure_waiting="approval"} 1`)
+	})
+	for _, line := range []string{
+		`perdure_runs_started_total{perdure_tool="both"} 1`,
+		`perdure_runs_ended_total{perdure_status="completed",perdure_tool="both"} 1`,
+		`perdure_runs{perdure_status="waiting"} 1`,
+		`perdure_gates_open{perdure_kind="approval"} 1`,
+		`perdure_gates_oldest_age_seconds{perdure_kind="approval"} `,
+		`perdure_runs_waiting{perdure_waiting="reconciliation"} 0`,
+		`perdure_backend_up{perdure_backend="be"} 1`,
+		`perdure_queue_backlog{perdure_queue="activity"} 0`,
+		`perdure_queue_lag_seconds{perdure_queue="workflow"} `,
+		`mcp_server_operation_duration_seconds_count{gen_ai_tool_name="both",mcp_method_name="tools/call"} 1`,
+		`mcp_client_operation_duration_seconds_count{error_type="tool_error",gen_ai_tool_name="fail",mcp_method_name="tools/call",perdure_backend="be"} 1`,
+		`perdure_step_duration_seconds_count{gen_ai_tool_name="be_write",perdure_backend="be",perdure_status="completed",perdure_tool="both"} 1`,
+		`temporal_workflow_task_schedule_to_start_latency_seconds_count{`,
+	} {
+		if !strings.Contains(page, line) {
+			t.Errorf("the metrics do not say %s", line)
+		}
+	}
+	log := d.interrupt(patience)
+	if !regexp.MustCompile(`"msg":"tool call failed","run":"` + id + `".*"trace_id":"` + clientTrace + `"`).MatchString(log) {
+		t.Errorf("the log does not name run and trace of the call that failed: %s", log)
+	}
+	if !c.metrics["mcp.server.operation.duration"] || !c.metrics["perdure.runs.waiting"] {
+		t.Errorf("exported are the metrics %v", c.metrics)
+	}
+	for _, private := range []string{"argument-1d7a", "result-6b1f", "words-8c2e"} {
+		if bytes.Contains(c.exported(), []byte(private)) || strings.Contains(page, private) {
+			t.Errorf("%s was exported", private)
+		}
+	}
+	if t.Failed() {
+		t.Log(page)
+	}
+}
+
+func keysOf(spans map[string]*tracepb.Span) []string {
+	var names []string
+	for name := range spans {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func metricsPage(t *testing.T, address string) string {
+	t.Helper()
+	response, err := http.Get("http://" + address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("the metrics are answered with %s, %v", response.Status, err)
+	}
+	return string(body)
+}

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/telemetry"
+	"github.com/perdure/perdure/workflows"
+)
+
+// telemetryFlags say where metrics can be read, beside what the configuration
+// and the variables OTEL_* say of telemetry.
+type telemetryFlags struct {
+	MetricsListen string `help:"Address at which Prometheus reads /metrics from whoever reaches it, e.g. :9464. Default: none; with telemetry.enablePrometheusMetricsPath they are beside /readyz, for callers." placeholder:"ADDR"`
+}
+
+// start begins what is wanted of telemetry; nil = nothing. stop ends it.
+func (f telemetryFlags) start(ctx context.Context, found *loaded, log *slog.Logger) (t *telemetry.Telemetry, stop func(), err error) {
+	o := found.Telemetry
+	o.Version, o.Logger = programVersion(), log
+	o.Prometheus = o.Prometheus || f.MetricsListen != ""
+	if t, err = telemetry.Start(ctx, o); err != nil {
+		return nil, nil, err
+	}
+	listener, err := listen(f.MetricsListen, "--metrics-listen")
+	if err != nil {
+		return nil, nil, errors.Join(err, t.Stop(ctx))
+	}
+	web := &http.Server{Handler: metricsOnly(t), ReadHeaderTimeout: 10 * time.Second}
+	if listener != nil {
+		go func() { _ = web.Serve(listener) }() // until it is closed
+		log.Info("metrics can be read", "at", "http://"+reachable(listener.Addr())+metricsPath)
+	}
+	return t, func() {
+		_ = web.Close()
+		if err := t.Stop(ctx); err != nil {
+			log.Warn("what telemetry had left was not exported", "error", err)
+		}
+	}, nil
+}
+
+const metricsPath = "/metrics"
+
+func metricsOnly(t *telemetry.Telemetry) http.Handler {
+	mux := http.NewServeMux()
+	if h := t.Handler(); h != nil {
+		mux.Handle("GET "+metricsPath, h)
+	}
+	return mux
+}
+
+// serveMetrics is for callers alone, where these have to show who they are:
+// metrics name tools and backends, whoever may call them.
+func (s *service) serveMetrics(w http.ResponseWriter, r *http.Request) {
+	if _, err := s.callers.Authenticate(r); err != nil {
+		auth.Refuse(w, err)
+		return
+	}
+	s.opts.Telemetry.Handler().ServeHTTP(w, r)
+}
+
+// watch tells the state of all that is told with the metrics. Runs are those
+// of all processes, so those that serve clients tell of them.
+func (s *service) watch(all *runs.Client) error {
+	err := s.opts.Telemetry.WatchBackends(func() map[string]bool {
+		up := map[string]bool{}
+		for _, b := range s.pool.Status() {
+			up[b.Name] = b.Up
+		}
+		return up
+	})
+	if err != nil || s.gateway == nil {
+		return err
+	}
+	return s.opts.Telemetry.WatchRuns(func(ctx context.Context) (telemetry.Snapshot, error) { return snapshot(ctx, all) })
+}
+
+func snapshot(ctx context.Context, all *runs.Client) (telemetry.Snapshot, error) {
+	counts, err := all.Count(ctx)
+	if err != nil {
+		return telemetry.Snapshot{}, err
+	}
+	tasks, calls, err := all.Backlog(ctx)
+	if err != nil {
+		return telemetry.Snapshot{}, err
+	}
+	s := telemetry.Snapshot{
+		Runs: map[string]int64{}, Waiting: counts.Waiting,
+		Gates: map[string]int64{}, OldestGate: map[string]time.Duration{},
+		Backlog: map[string]telemetry.Backlog{"workflow": telemetry.Backlog(tasks), "activity": telemetry.Backlog(calls)},
+	}
+	for status, n := range counts.Status {
+		s.Runs[string(status)] = n
+	}
+	for kind := range counts.Waiting {
+		g := counts.Gates[kind]
+		s.Gates[kind] = g.Open
+		if s.OldestGate[kind] = 0; g.Open > 0 {
+			s.OldestGate[kind] = time.Since(g.Oldest)
+		}
+	}
+	return s, nil
+}
+
+// observe tells telemetry of a request of a client; nil where nobody wants to
+// know.
+func (s *service) observe() func(context.Context, gateway.Operation) (context.Context, func(string)) {
+	if s.opts.Telemetry == nil {
+		return nil
+	}
+	return func(ctx context.Context, op gateway.Operation) (context.Context, func(string)) {
+		return s.opts.Telemetry.Serve(ctx, telemetry.Operation{
+			Method: op.Method, Tool: op.Tool, Version: op.Version,
+			Trace: map[string]string{"traceparent": op.Traceparent, "tracestate": op.Tracestate},
+		})
+	}
+}
+
+// A tracedPool tells telemetry of each call of a backend tool, and the backend
+// of the trace.
+type tracedPool struct {
+	*backends.Pool
+	telemetry *telemetry.Telemetry
+}
+
+// Call calls a backend's tool.
+func (p tracedPool) Call(ctx context.Context, call backends.Call) (*backends.Result, error) {
+	ctx, trace, end := p.telemetry.Call(ctx, telemetry.Operation{Method: "tools/call", Tool: call.Tool, Backend: call.Backend})
+	call.Trace = trace
+	result, err := p.Pool.Call(ctx, call)
+	end(kindOf(result, err))
+	return result, err
+}
+
+// kindOf is what kind of failure a call came to; "" = none.
+func kindOf(result *backends.Result, err error) string {
+	var failed *backends.CallError
+	switch {
+	case err == nil && result.IsError:
+		return "tool_error"
+	case err == nil:
+		return ""
+	case !errors.As(err, &failed):
+		return "internal"
+	}
+	switch failed.Outcome {
+	case backends.NotSent:
+		return "not_sent"
+	case backends.Refused:
+		return "refused"
+	case backends.CredentialsNeeded:
+		return "credentials_needed"
+	}
+	return "unknown"
+}
+
+// interceptors tell telemetry what a worker does; none where nobody wants to
+// know.
+func interceptors(t *telemetry.Telemetry) []interceptor.WorkerInterceptor {
+	if t == nil {
+		return nil
+	}
+	return []interceptor.WorkerInterceptor{&workerObserver{telemetry: t}}
+}
+
+type workerObserver struct {
+	interceptor.WorkerInterceptorBase
+	telemetry *telemetry.Telemetry
+}
+
+// InterceptActivity tells of the attempts of steps.
+func (o *workerObserver) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	return &stepObserver{interceptor.ActivityInboundInterceptorBase{Next: next}, o.telemetry}
+}
+
+// InterceptWorkflow tells of the ends of runs.
+func (o *workerObserver) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &runObserver{interceptor.WorkflowInboundInterceptorBase{Next: next}, o.telemetry}
+}
+
+type stepObserver struct {
+	interceptor.ActivityInboundInterceptorBase
+	telemetry *telemetry.Telemetry
+}
+
+// ExecuteActivity makes one attempt.
+func (o *stepObserver) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	call, ok := callIn(in.Args)
+	if !ok {
+		return o.Next.ExecuteActivity(ctx, in)
+	}
+	o.telemetry.SetStep(ctx, call.RunID, call.StepPath, call.Tool)
+	began := time.Now()
+	result, err := o.Next.ExecuteActivity(ctx, in)
+	composite, _, _ := strings.Cut(call.RunID, "/")
+	status := stepStatus(err)
+	o.telemetry.StepEnded(ctx, telemetry.Step{
+		Composite: composite, Tool: call.Tool, Backend: call.Backend, Effect: string(call.Effect),
+		Attempt: int(activity.GetInfo(ctx).Attempt), Status: status,
+		Unknown: status == string(workflows.CategoryOutcomeUnknown), Took: time.Since(began),
+	})
+	return result, err
+}
+
+func callIn(args []any) (call workflows.ToolCall, ok bool) {
+	if len(args) == 1 {
+		call, ok = args[0].(workflows.ToolCall)
+	}
+	return call, ok
+}
+
+// stepStatus is completed, or the category of an error.
+func stepStatus(err error) string {
+	var failed *temporal.ApplicationError
+	switch {
+	case err == nil:
+		return string(workflows.Completed)
+	case errors.As(err, &failed):
+		return failed.Type()
+	}
+	return string(workflows.CategoryInternal)
+}
+
+type runObserver struct {
+	interceptor.WorkflowInboundInterceptorBase
+	telemetry *telemetry.Telemetry
+}
+
+// ExecuteWorkflow executes a run as far as one execution goes.
+func (o *runObserver) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
+	result, err := o.Next.ExecuteWorkflow(ctx, in)
+	var goesOn *workflow.ContinueAsNewError
+	if len(in.Args) != 1 || workflow.IsReplaying(ctx) || errors.As(err, &goesOn) {
+		return result, err
+	}
+	if run, ok := in.Args[0].(workflows.RunInput); ok {
+		o.telemetry.RunEnded(run.Definition.Name, string(workflows.StatusOf(err)))
+	}
+	return result, err
+}

@@ -1,0 +1,76 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// An Operation is a request of a client, as Options.Observe is told of it. It
+// says nothing that a client could make up.
+type Operation struct {
+	Method  string // of MCP; "other" for one that does not exist
+	Tool    string // that tools/call calls; "" = none that is offered to the client
+	Version string // of the protocol; "" = not known yet
+	// Traceparent and Tracestate are those in the _meta of the request (W3C
+	// Trace Context); "" = none.
+	Traceparent, Tracestate string
+}
+
+// toolError is the failure of a call whose result is an error of the tool.
+const toolError = "tool_error"
+
+// methods are those that a client may call.
+var methods = map[string]bool{
+	string(mcp.MethodInitialize): true, string(mcp.MethodPing): true,
+	string(mcp.MethodToolsList): true, string(mcp.MethodToolsCall): true,
+	string(mcp.MethodResourcesList): true, string(mcp.MethodResourcesRead): true, string(mcp.MethodResourcesTemplatesList): true,
+	string(mcp.MethodPromptsList): true, string(mcp.MethodPromptsGet): true,
+	string(mcp.MethodSubscriptionsListen): true,
+}
+
+// observed serves a message, and tells Options.Observe of it if it is a request.
+func (g *Gateway) observed(ctx context.Context, c *client, m *message, p *params, serve func(context.Context) *exchange) {
+	if g.opts.Observe == nil || !m.isRequest() {
+		serve(ctx)
+		return
+	}
+	ctx, end := g.opts.Observe(ctx, g.operation(c, m, p))
+	end(serve(ctx).failedWith())
+}
+
+func (g *Gateway) operation(c *client, m *message, p *params) Operation {
+	op := Operation{Method: "other", Version: c.version, Traceparent: p.Meta.Traceparent, Tracestate: p.Meta.Tracestate}
+	if methods[m.Method] || isTaskMethod(m) {
+		op.Method = m.Method
+	}
+	if m.Method == string(mcp.MethodToolsCall) && p.Name != "" && g.offered(c.who, p.Name) {
+		op.Tool = p.Name
+	}
+	return op
+}
+
+// failed notes the kind of error that is answered.
+func (x *exchange) failed(kind string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.failure = kind
+}
+
+// failedWith is the kind of error that was answered; "" = none, or mcp-go has
+// answered.
+func (x *exchange) failedWith() string {
+	if x == nil {
+		return ""
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.failure
+}
+
+// isError says whether a result that goes to a client is one of a call that
+// failed.
+func isError(answer any) bool {
+	r, ok := answer.(*result)
+	return ok && r.IsError
+}

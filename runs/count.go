@@ -1,0 +1,187 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
+
+	"github.com/perdure/perdure/workflows"
+)
+
+// Counts are how many runs there are in which state.
+type Counts struct {
+	// Status counts executions by status. A run that was repaired is counted
+	// with each of those that have ended, for as long as they are kept.
+	Status map[Status]int64
+	// Waiting counts the open runs by what they wait for.
+	Waiting map[string]int64
+	// Gates are the open elicitations by kind. Of more than 1,000 runs that
+	// wait, only those of the first 1,000 are counted.
+	Gates map[string]Gates
+}
+
+// Gates are the open elicitations of one kind.
+type Gates struct {
+	Open   int64
+	Oldest time.Time // when the oldest one was opened
+}
+
+// Count counts the runs. It asks the index, which may lag a moment behind: once
+// where no run waits.
+func (c *Client) Count(ctx context.Context) (Counts, error) {
+	counts := Counts{Status: map[Status]int64{}, Waiting: map[string]int64{}, Gates: map[string]Gates{}}
+	for _, kind := range workflows.WaitingKinds {
+		counts.Waiting[kind] = 0 // so that a series begins before its first run waits
+	}
+	if err := c.countStatus(ctx, &counts); err != nil {
+		return Counts{}, failure(ctx, "counting", "*", err)
+	}
+	if err := c.countWaiting(ctx, &counts); err != nil {
+		return Counts{}, failure(ctx, "counting", "*", err)
+	}
+	return counts, nil
+}
+
+func (c *Client) countStatus(ctx context.Context, counts *Counts) error {
+	for _, s := range []Status{Running, Waiting, Completed, Failed, Cancelled, TimedOut} {
+		counts.Status[s] = 0
+	}
+	grouped, err := c.temporal.WorkflowService().CountWorkflowExecutions(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+		Namespace: c.namespace, Query: query(Filter{}) + " GROUP BY ExecutionStatus",
+	})
+	if err != nil {
+		return err
+	}
+	for _, group := range grouped.Groups {
+		counts.Status[status(executionStatus(group), "")] += group.Count
+	}
+	if counts.Status[Failed] == 0 {
+		return nil
+	}
+	timedOut, err := c.countOf(ctx, "ExecutionStatus = 'Failed' AND "+workflows.AttrStatus+" = "+quote(string(TimedOut)))
+	counts.Status[Failed] -= timedOut
+	counts.Status[TimedOut] += timedOut
+	return err
+}
+
+// executionStatus is what a group of executions has in common.
+func executionStatus(g *workflowservice.CountWorkflowExecutionsResponse_AggregationGroup) enumspb.WorkflowExecutionStatus {
+	var name string
+	if len(g.GroupValues) != 1 || converter.GetDefaultDataConverter().FromPayload(g.GroupValues[0], &name) != nil {
+		return enumspb.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED
+	}
+	s, err := enumspb.WorkflowExecutionStatusFromString(name)
+	if err != nil {
+		return enumspb.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED
+	}
+	return s
+}
+
+func (c *Client) countOf(ctx context.Context, condition string) (int64, error) {
+	counted, err := c.temporal.WorkflowService().CountWorkflowExecutions(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+		Namespace: c.namespace, Query: query(Filter{Query: condition}),
+	})
+	return counted.GetCount(), err
+}
+
+// Of waiting runs, how many are looked at one by one, and how many at a time.
+const (
+	maxLookedAt = 1000
+	lookPage    = 250
+)
+
+const waitingQuery = "ExecutionStatus = 'Running' AND " + workflows.AttrWaiting + " IS NOT NULL"
+
+// countWaiting looks at the runs that wait: their memos tell since when. The
+// index does not group by attributes of ours, so that kinds are counted one by
+// one where there are too many runs for that.
+func (c *Client) countWaiting(ctx context.Context, counts *Counts) error {
+	if counts.Status[Running] == 0 {
+		return nil
+	}
+	var token []byte
+	for seen := int64(0); ; {
+		page, err := c.temporal.WorkflowService().ListWorkflowExecutions(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+			Namespace: c.namespace, PageSize: lookPage, NextPageToken: token, Query: query(Filter{Query: waitingQuery}),
+		})
+		if err != nil {
+			return err
+		}
+		for _, info := range page.Executions {
+			c.lookAt(info, counts)
+		}
+		seen += int64(len(page.Executions))
+		token = page.NextPageToken
+		if len(token) == 0 {
+			counts.Status[Waiting] = seen
+			counts.Status[Running] = max(0, counts.Status[Running]-seen)
+			return nil
+		}
+		if seen >= maxLookedAt {
+			return c.countKinds(ctx, counts)
+		}
+	}
+}
+
+func (c *Client) lookAt(info *workflowpb.WorkflowExecutionInfo, counts *Counts) {
+	counts.Waiting[c.attribute(info, workflows.AttrWaiting)]++
+	state, _ := decodeState(c.converter, info.Memo)
+	for _, e := range state.Elicitations {
+		if e.State != workflows.ElicitationOpen {
+			continue
+		}
+		kind := workflows.WaitsFor(e.Kind)
+		g := counts.Gates[kind]
+		if g.Open++; g.Open == 1 || e.Opened.Before(g.Oldest) {
+			g.Oldest = e.Opened
+		}
+		counts.Gates[kind] = g
+	}
+}
+
+func (c *Client) countKinds(ctx context.Context, counts *Counts) error {
+	all, err := c.countOf(ctx, waitingQuery)
+	if err != nil {
+		return err
+	}
+	counts.Status[Waiting] = all
+	counts.Status[Running] = max(0, counts.Status[Running]-all)
+	for kind := range counts.Waiting {
+		if counts.Waiting[kind], err = c.countOf(ctx, "ExecutionStatus = 'Running' AND "+workflows.AttrWaiting+" = "+quote(kind)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A Backlog is what waits in a task queue for a worker.
+type Backlog struct {
+	Tasks int64
+	Age   time.Duration // of the oldest one
+}
+
+// Backlog says what no worker has taken up yet of all runs: tasks of the runs
+// themselves, and calls of tools.
+func (c *Client) Backlog(ctx context.Context) (workflow, calls Backlog, err error) {
+	if workflow, err = c.backlog(ctx, workflows.TaskQueue, enumspb.TASK_QUEUE_TYPE_WORKFLOW); err == nil {
+		calls, err = c.backlog(ctx, workflows.TaskQueue, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
+	}
+	return workflow, calls, err
+}
+
+func (c *Client) backlog(ctx context.Context, queue string, kind enumspb.TaskQueueType) (Backlog, error) {
+	d, err := c.temporal.WorkflowService().DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
+		Namespace: c.namespace, TaskQueue: &taskqueuepb.TaskQueue{Name: queue, Kind: enumspb.TASK_QUEUE_KIND_NORMAL},
+		TaskQueueType: kind, ReportStats: true,
+	})
+	if err != nil {
+		return Backlog{}, fmt.Errorf("asking for the backlog of task queue %s: %w", queue, err)
+	}
+	return Backlog{Tasks: d.Stats.GetApproximateBacklogCount(), Age: d.Stats.GetApproximateBacklogAge().AsDuration()}, nil
+}

@@ -1,0 +1,216 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+)
+
+// The keys of attributes that no convention names.
+const (
+	toolKey    = attribute.Key("perdure.tool") // a composite tool
+	backendKey = attribute.Key("perdure.backend")
+	statusKey  = attribute.Key("perdure.status")  // of a run, or of a step
+	waitingKey = attribute.Key("perdure.waiting") // what a run waits for
+	kindKey    = attribute.Key("perdure.kind")    // of a gate
+	queueKey   = attribute.Key("perdure.queue")
+	effectKey  = attribute.Key("perdure.effect")
+	runKey     = attribute.Key("perdure.run.id")
+	stepKey    = attribute.Key("perdure.step.path")
+)
+
+// seconds gives every histogram of durations, those of Temporal's client
+// included, buckets from a call that is local to one that takes minutes.
+var seconds = sdkmetric.NewView(
+	sdkmetric.Instrument{Name: "*", Kind: sdkmetric.InstrumentKindHistogram, Unit: "s"},
+	sdkmetric.Stream{Aggregation: sdkmetric.AggregationExplicitBucketHistogram{
+		Boundaries: []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300},
+	}},
+)
+
+// Instruments are what is counted and measured where it happens.
+type instruments struct {
+	served  metric.Float64Histogram // requests of clients
+	called  metric.Float64Histogram // requests to backends
+	started metric.Int64Counter     // runs
+	ended   metric.Int64Counter     // runs
+	step    metric.Float64Histogram // attempts of tool steps
+	retries metric.Int64Counter
+	unknown metric.Int64Counter
+}
+
+func (i *instruments) make(m metric.Meter) error {
+	var errs [7]error
+	i.served, errs[0] = m.Float64Histogram("mcp.server.operation.duration", metric.WithUnit("s"), metric.WithDescription("How long requests of clients took"))
+	i.called, errs[1] = m.Float64Histogram("mcp.client.operation.duration", metric.WithUnit("s"), metric.WithDescription("How long calls of backend tools took"))
+	i.started, errs[2] = m.Int64Counter("perdure.runs.started", metric.WithDescription("Runs that this process started"))
+	i.ended, errs[3] = m.Int64Counter("perdure.runs.ended", metric.WithDescription("Runs that this process saw end, by status"))
+	i.step, errs[4] = m.Float64Histogram("perdure.step.duration", metric.WithUnit("s"), metric.WithDescription("How long attempts of tool steps took, by status"))
+	i.retries, errs[5] = m.Int64Counter("perdure.step.retries", metric.WithDescription("Attempts of tool steps after the first"))
+	i.unknown, errs[6] = m.Int64Counter("perdure.step.unknown_outcomes", metric.WithDescription("Attempts after which nobody knows whether the tool was executed"))
+	return errors.Join(errs[:]...)
+}
+
+// RunStarted counts a run of a composite tool, and tells the request of ctx
+// which one it started.
+func (t *Telemetry) RunStarted(ctx context.Context, tool, id string) {
+	if t == nil {
+		return
+	}
+	t.SetRun(ctx, id)
+	t.instruments.started.Add(ctx, 1, metric.WithAttributes(toolKey.String(tool)))
+}
+
+// RunEnded counts a run that ended. Workflow code may call it.
+func (t *Telemetry) RunEnded(tool, status string) {
+	if t != nil {
+		t.instruments.ended.Add(context.Background(), 1, metric.WithAttributes(toolKey.String(tool), statusKey.String(status)))
+	}
+}
+
+// A Step is one attempt of a tool step.
+type Step struct {
+	Composite string // the tool whose step it is
+	Tool      string // that was called
+	Backend   string
+	Effect    string // class of the tool
+	Attempt   int    // 1 = first
+	Status    string // completed, or the category of its error
+	Unknown   bool   // nobody knows whether the tool was executed
+	Took      time.Duration
+}
+
+// StepEnded measures an attempt of a tool step.
+func (t *Telemetry) StepEnded(ctx context.Context, s Step) {
+	if t == nil {
+		return
+	}
+	which := []attribute.KeyValue{toolKey.String(s.Composite), attribute.String("gen_ai.tool.name", s.Tool), backendKey.String(s.Backend)}
+	t.instruments.step.Record(ctx, s.Took.Seconds(), metric.WithAttributes(append(which[:3:3], statusKey.String(s.Status))...))
+	if s.Attempt > 1 {
+		t.instruments.retries.Add(ctx, 1, metric.WithAttributes(which...))
+	}
+	if s.Unknown {
+		t.instruments.unknown.Add(ctx, 1, metric.WithAttributes(append(which[:3:3], effectKey.String(s.Effect))...))
+	}
+}
+
+// A Snapshot is the state of all runs at one time, whichever process works on
+// them.
+type Snapshot struct {
+	Runs       map[string]int64         // by status; those that ended, for as long as they are kept
+	Waiting    map[string]int64         // runs by what they wait for
+	Gates      map[string]int64         // open elicitations by kind
+	OldestGate map[string]time.Duration // age of the oldest open one, by kind
+	Backlog    map[string]Backlog       // by task queue
+}
+
+// A Backlog is what nobody has taken up yet.
+type Backlog struct {
+	Tasks int64
+	Age   time.Duration // of the oldest one
+}
+
+// snapshotAge is how old a snapshot may be when it is told: several who ask for
+// metrics cost no more than one.
+const snapshotAge = 10 * time.Second
+
+// snapshotLimit is how long taking one may last.
+const snapshotLimit = 5 * time.Second
+
+// WatchRuns tells the state of all runs with the metrics. take is called when
+// somebody asks for them, but not more than every 10 s, and by one goroutine at
+// a time; while it fails, the state is left out.
+func (t *Telemetry) WatchRuns(take func(context.Context) (Snapshot, error)) error {
+	if t == nil || !t.metering {
+		return nil
+	}
+	gauge := func(name, help string) metric.Int64ObservableGauge {
+		g, _ := t.meter.Int64ObservableGauge(name, metric.WithDescription(help)) // the names are good
+		return g
+	}
+	age := func(name, help string) metric.Float64ObservableGauge {
+		g, _ := t.meter.Float64ObservableGauge(name, metric.WithDescription(help), metric.WithUnit("s"))
+		return g
+	}
+	runs := gauge("perdure.runs", "Runs that are kept, by status")
+	waiting := gauge("perdure.runs.waiting", "Runs that wait, by what for")
+	gates := gauge("perdure.gates.open", "Elicitations that are open, by kind")
+	oldest := age("perdure.gates.oldest.age", "Age of the oldest open elicitation, by kind")
+	backlog := gauge("perdure.queue.backlog", "Tasks that no worker has taken up, by task queue")
+	lag := age("perdure.queue.lag", "Age of the oldest task that no worker has taken up, by task queue")
+	c := &cachedSnapshot{take: take}
+	_, err := t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		s, err := c.get(ctx)
+		if err != nil {
+			return err
+		}
+		observe(o, runs, statusKey, s.Runs)
+		observe(o, waiting, waitingKey, s.Waiting)
+		observe(o, gates, kindKey, s.Gates)
+		for kind, age := range s.OldestGate {
+			o.ObserveFloat64(oldest, age.Seconds(), metric.WithAttributes(kindKey.String(kind)))
+		}
+		for queue, b := range s.Backlog {
+			o.ObserveInt64(backlog, b.Tasks, metric.WithAttributes(queueKey.String(queue)))
+			o.ObserveFloat64(lag, b.Age.Seconds(), metric.WithAttributes(queueKey.String(queue)))
+		}
+		return nil
+	}, runs, waiting, gates, oldest, backlog, lag)
+	return err
+}
+
+func observe(o metric.Observer, g metric.Int64ObservableGauge, key attribute.Key, values map[string]int64) {
+	for name, n := range values {
+		o.ObserveInt64(g, n, metric.WithAttributes(key.String(name)))
+	}
+}
+
+type cachedSnapshot struct {
+	take func(context.Context) (Snapshot, error)
+
+	mu       sync.Mutex
+	taken    time.Time
+	snapshot Snapshot
+	err      error
+}
+
+func (c *cachedSnapshot) get(ctx context.Context) (Snapshot, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.taken) < snapshotAge {
+		return c.snapshot, c.err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), snapshotLimit)
+	defer cancel()
+	c.snapshot, c.err = c.take(ctx)
+	c.taken = time.Now()
+	return c.snapshot, c.err
+}
+
+// WatchBackends tells with the metrics which backends are up.
+func (t *Telemetry) WatchBackends(up func() map[string]bool) error {
+	if t == nil || !t.metering {
+		return nil
+	}
+	gauge, err := t.meter.Int64ObservableGauge("perdure.backend.up", metric.WithDescription("Whether the backend is connected: 1 or 0"))
+	if err != nil {
+		return err
+	}
+	_, err = t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		for name, is := range up() {
+			value := int64(0)
+			if is {
+				value = 1
+			}
+			o.ObserveInt64(gauge, value, metric.WithAttributes(backendKey.String(name)))
+		}
+		return nil
+	}, gauge)
+	return err
+}

@@ -1,0 +1,131 @@
+package telemetry
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// propagation is how a trace goes on elsewhere: traceparent and tracestate of
+// W3C. Baggage is left behind: what a client puts there is nobody else's.
+var traceContext = propagation.TraceContext{}
+
+// An Operation is a request of MCP, that came from a client or goes to a
+// backend.
+type Operation struct {
+	Method  string // of MCP, one of a few
+	Tool    string // of tools/call, one that is known; "" = none
+	Backend string // that is called; "" = this is a request of a client
+	Version string // of the protocol; "" = not known
+	// Trace is the traceparent and tracestate in the _meta of the request.
+	Trace map[string]string
+}
+
+func (o Operation) name() string {
+	if o.Tool == "" {
+		return o.Method
+	}
+	return o.Method + " " + o.Tool
+}
+
+// attributes are those of metrics; spans have more.
+func (o Operation) attributes() []attribute.KeyValue {
+	all := []attribute.KeyValue{attribute.String("mcp.method.name", o.Method)}
+	if o.Tool != "" {
+		all = append(all, attribute.String("gen_ai.tool.name", o.Tool))
+	}
+	if o.Backend != "" {
+		all = append(all, backendKey.String(o.Backend))
+	}
+	return all
+}
+
+func (o Operation) spanAttributes() []attribute.KeyValue {
+	all := o.attributes()
+	if o.Tool != "" {
+		all = append(all, attribute.String("gen_ai.operation.name", "execute_tool"))
+	}
+	if o.Version != "" {
+		all = append(all, attribute.String("mcp.protocol.version", o.Version))
+	}
+	return all
+}
+
+// Serve begins a request of a client. Its trace is the one in its _meta, else
+// that of the HTTP request. end says what kind of error was answered; "" = none.
+func (t *Telemetry) Serve(ctx context.Context, op Operation) (_ context.Context, end func(failure string)) {
+	if t == nil {
+		return ctx, func(string) {}
+	}
+	options := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(op.spanAttributes()...)}
+	if sent := trace.SpanContextFromContext(traceContext.Extract(context.Background(), propagation.MapCarrier(op.Trace))); sent.IsValid() {
+		options = append(options, trace.WithLinks(trace.LinkFromContext(ctx)))
+		ctx = trace.ContextWithRemoteSpanContext(ctx, sent)
+	}
+	return t.begin(ctx, op, t.instruments.served, options)
+}
+
+// Call begins a request to a backend. carrier is what its _meta and its headers
+// say of the trace; nil = nothing.
+func (t *Telemetry) Call(ctx context.Context, op Operation) (_ context.Context, carrier map[string]string, end func(failure string)) {
+	if t == nil {
+		return ctx, nil, func(string) {}
+	}
+	ctx, end = t.begin(ctx, op, t.instruments.called,
+		[]trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(op.spanAttributes()...)})
+	if t.tracing {
+		carrier = map[string]string{}
+		traceContext.Inject(ctx, propagation.MapCarrier(carrier))
+	}
+	return ctx, carrier, end
+}
+
+func (t *Telemetry) begin(ctx context.Context, op Operation, took metric.Float64Histogram, options []trace.SpanStartOption) (context.Context, func(string)) {
+	began := time.Now()
+	ctx, span := t.tracer.Start(ctx, op.name(), options...)
+	return ctx, func(failure string) {
+		attributes := op.attributes()
+		if failure != "" {
+			kind := attribute.String("error.type", failure)
+			attributes = append(attributes, kind)
+			span.SetAttributes(kind)
+			span.SetStatus(codes.Error, "")
+		}
+		span.End()
+		took.Record(ctx, time.Since(began).Seconds(), metric.WithAttributes(attributes...))
+	}
+}
+
+// SetRun says which run the request, or the attempt of a step, of ctx belongs to.
+func (t *Telemetry) SetRun(ctx context.Context, id string) {
+	if t != nil {
+		trace.SpanFromContext(ctx).SetAttributes(runKey.String(id))
+	}
+}
+
+// SetStep says which step the attempt of ctx is one of.
+func (t *Telemetry) SetStep(ctx context.Context, run, path, tool string) {
+	if t != nil {
+		trace.SpanFromContext(ctx).SetAttributes(runKey.String(run), stepKey.String(path), attribute.String("gen_ai.tool.name", tool))
+	}
+}
+
+// HTTP has requests to a handler begin or go on with a trace. Its spans have no
+// query of a URL and no header.
+func (t *Telemetry) HTTP(next http.Handler) http.Handler {
+	if t == nil || !t.tracing {
+		return next
+	}
+	return otelhttp.NewHandler(next, "",
+		otelhttp.WithTracerProvider(t.spans), otelhttp.WithPropagators(traceContext),
+		otelhttp.WithMeterProvider(metricnoop.NewMeterProvider()),
+		otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string { return r.Method + " " + r.URL.Path }))
+}
