@@ -36,7 +36,7 @@ func (g *Gateway) observed(ctx context.Context, c *client, m *message, p *params
 		return
 	}
 	ctx, end := g.opts.Observe(ctx, g.operation(c, m, p))
-	end(serve(ctx).failedWith())
+	end(serve(ctx).kindOfFailure())
 }
 
 func (g *Gateway) operation(c *client, m *message, p *params) Operation {
@@ -57,9 +57,9 @@ func (x *exchange) failed(kind string) {
 	x.failure = kind
 }
 
-// failedWith is the kind of error that was answered; "" = none, or mcp-go has
+// kindOfFailure is the kind of error that was answered; "" = none, or mcp-go has
 // answered.
-func (x *exchange) failedWith() string {
+func (x *exchange) kindOfFailure() string {
 	if x == nil {
 		return ""
 	}
