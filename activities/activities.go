@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/limits"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -34,6 +35,7 @@ type Activities struct {
 	permits  func(workflows.ToolCall) bool
 	logger   *slog.Logger
 	past     Past
+	line     *limits.Line // of the only backend; nil = nothing is limited
 	resolve  Resolve
 	outcome  Outcome
 }
@@ -94,13 +96,19 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 			return *result, nil
 		}
 	}
-	res, err := a.backends.Call(ctx, backends.Call{
+	res, err := a.inTurn(ctx, attempt, backends.Call{
 		Backend: call.Backend, Tool: call.Original, Arguments: call.Arguments,
 		IdempotencyKey: call.IdempotencyKey, KeyArgument: call.KeyArgument,
 		Principal: backends.Principal{Name: call.Caller.Subject},
 		Progress:  func(p backends.Progress) { offer(progress, p) },
 	})
+	var held *heldError
 	switch {
+	case errors.As(err, &held):
+		return workflows.ToolResult{}, attempt.ReportHold(held.hold())
+	case errors.Is(err, errTimeUp): // there is no more for another attempt
+		e, _ := attempt.TimedOut()
+		return workflows.ToolResult{}, a.report(e, false)
 	case err != nil:
 		return workflows.ToolResult{}, a.report(ctx)(unanswered(ctx, attempt, err))
 	case res.IsError:

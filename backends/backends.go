@@ -36,6 +36,7 @@ type Config struct {
 	TrustAnnotations bool          // let the backend's own hints give classes where no rule matches
 	Timeout          time.Duration // of one request; 0 = none but the caller's context
 	MaxResultBytes   int64         // of one answer; 0 = 64 MB; over it, the call fails with ErrTooLarge
+	Limited          bool          // calls are limited, which whoever calls sees to
 }
 
 // An EffectRule gives the tools that match a class.
@@ -62,6 +63,7 @@ type Tool struct {
 	OnUnknown    string          // of an unsafe tool: what follows an unknown outcome, fail or ask; "" = fail
 	Probe        json.RawMessage // the same: how to find out, a definitions.Probe; nil = not
 	Hidden       bool            // not shown to clients; steps may call it
+	Limited      bool            // as its backend's Config says
 }
 
 // Annotations are a tool's own hints. A nil hint was not given.

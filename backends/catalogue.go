@@ -233,6 +233,7 @@ func (c Config) tool(l listedTool) Tool {
 	t := Tool{
 		Backend: c.Name, Original: l.Name, Title: l.Title, Description: l.Description,
 		InputSchema: l.InputSchema, OutputSchema: l.OutputSchema, Annotations: Annotations(l.Annotations),
+		Limited: c.Limited,
 	}
 	if len(t.InputSchema) == 0 || string(t.InputSchema) == "null" {
 		t.InputSchema = json.RawMessage(`{"type":"object"}`)

@@ -253,6 +253,7 @@ type Tool struct {
 	KeyArgument  string          `json:"keyArgument,omitempty"` // of a keyed tool; "" = _meta only
 	OnUnknown    OnUnknown       `json:"onUnknown,omitempty"`   // of an unsafe tool, where the step does not say it
 	Probe        *Probe          `json:"probe,omitempty"`       // the same
+	Limited      bool            `json:"limited,omitempty"`     // its backend has limits, which one process keeps for all
 
 	Description string `json:"-"` // what the backend says of it; no run carries it
 }

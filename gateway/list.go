@@ -308,6 +308,7 @@ func stepTool(t backends.Tool) definitions.Tool {
 		OnUnknown:    definitions.OnUnknown(t.OnUnknown),
 		KeyArgument:  t.KeyArgument,
 		Probe:        probeOf(t),
+		Limited:      t.Limited,
 		Description:  t.Description,
 	}
 }

@@ -23,7 +23,7 @@ func (r *run) sendAuthorized(ctx workflow.Context, q request, digest string, res
 		g = r.open(ctx, Elicitation{Kind: Credentials, StepPath: path}, 0) // as the execution before has
 	}
 	for waits := 0; ; {
-		sent, failure := r.send(ctx, q, digest, result)
+		sent, failure := r.sendInTurn(ctx, &q, digest, result)
 		if failure == nil || failure.Category != CategoryCredentials {
 			if g != nil {
 				r.close(ctx, g, ElicitationDropped, Answer{})

@@ -21,6 +21,8 @@ import (
 func Register(r worker.WorkflowRegistry) {
 	i := &interpreter{programs: map[string]*definitions.Program{}}
 	r.RegisterWorkflowWithOptions(i.CompositeTool, workflow.RegisterOptions{Name: WorkflowType})
+	r.RegisterWorkflowWithOptions(BackendHost, workflow.RegisterOptions{Name: HostType})
+	r.RegisterWorkflowWithOptions(BackendPermit, workflow.RegisterOptions{Name: PermitType})
 }
 
 // An interpreter keeps compiled definitions between workflow tasks. A program
@@ -97,6 +99,9 @@ type run struct {
 
 	unsettled map[string]Unsettled // by step path: calls of unsafe tools that were sent and of which nothing is known
 
+	held     map[string]heldCall // by step path: calls that the limits of their backend hold back
+	toldHold string              // what the search attributes say holds the run; "" = nothing
+
 	inFlight  int                     // calls that were started and have not ended
 	journal   map[string]JournalEntry // what ended, for the next execution
 	order     int                     // of the last entry
@@ -126,7 +131,7 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run,
 		resolutions: map[string]workflow.Future{}, called: map[string]*called{}, childPartial: map[string]json.RawMessage{},
 		tells: tellings{states: map[string]ElicitationState{}},
 
-		undone: map[string]int{}, unsettled: map[string]Unsettled{},
+		undone: map[string]int{}, unsettled: map[string]Unsettled{}, held: map[string]heldCall{},
 	}
 	r.pending = workflow.NewSemaphore(ctx, maxPending)
 	r.children = workflow.NewSemaphore(ctx, maxPending)

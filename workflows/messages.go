@@ -38,7 +38,7 @@ const (
 	AttrStatus  = "PerdureStatus" // a Status
 	AttrCaller  = "PerdureCaller"
 	AttrRequest = "PerdureRequest" // the request that waits for the run, where the run's ID does not tell
-	AttrWaiting = "PerdureWaiting" // what the run waits for: approval, compensation, reconciliation, credentials; unset = nothing
+	AttrWaiting = "PerdureWaiting" // what the run waits for: approval, compensation, reconciliation, credentials, breaker, rate, concurrency; unset = nothing
 )
 
 // WaitingKinds are what AttrWaiting may say, as far as this build knows.
@@ -156,6 +156,7 @@ const (
 	CategoryPermission     Category = "permission"
 	CategoryLimit          Category = "limit"
 	CategoryCredentials    Category = "credentials"
+	CategoryHeld           Category = "held" // between a call and its run only
 	CategoryInternal       Category = "internal"
 )
 
@@ -224,6 +225,7 @@ type ToolCall struct {
 	MaxAttempts    int                `json:"maxAttempts,omitempty"` // of a call that is answered with an error; 0 = 1
 	Caller         Caller             `json:"caller"`
 	As             string             `json:"as,omitempty"`       // composite tool that calls in its own right; "" = its caller does
+	Limit          time.Duration      `json:"limit,omitempty"`    // of the call from when it is sent, where the backend has limits; 0 = the activity's own
 	LookBack       bool               `json:"lookBack,omitempty"` // an earlier execution of the run may have made the call, which its history tells
 }
 

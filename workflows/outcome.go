@@ -29,6 +29,7 @@ const (
 	unreachableWords = " cannot be reached: "
 	credentialsWords = " needs a credential for backend "
 	deniedWords      = " was not called: "
+	heldWords        = " was not called yet: it "
 	unknownWords     = "; whether %s was executed is not known, so it is not called again"
 )
 
@@ -73,6 +74,14 @@ func (a Attempt) Denied() (e *Error, repeat bool) {
 // credential that only a person can bring: the run waits for it.
 func (a Attempt) Unauthorized(reason string) (e *Error, repeat bool) {
 	e = a.error("credentials_needed", CategoryCredentials, credentialsWords+a.Call.Backend+": "+reason)
+	e.Retryable = true
+	return e, false
+}
+
+// Held is the failure of a call that the limits of its backend hold back; why is
+// that of a Hold. Nothing was sent: the run makes the same call later.
+func (a Attempt) Held(why string) (e *Error, repeat bool) {
+	e = a.error("held", CategoryHeld, heldWords+Hold{Why: why}.what(a.Call.Backend))
 	e.Retryable = true
 	return e, false
 }

@@ -21,6 +21,7 @@ func TestContractOfFailures(t *testing.T) {
 		func(a workflows.Attempt) (*workflows.Error, bool) { return a.Unavailable("away") },
 		func(a workflows.Attempt) (*workflows.Error, bool) { return a.Unauthorized("expired") },
 		func(a workflows.Attempt) (*workflows.Error, bool) { return a.Lost("reset") },
+		func(a workflows.Attempt) (*workflows.Error, bool) { return a.Held(workflows.HeldByRate) },
 		workflows.Attempt.TimedOut, workflows.Attempt.Cancelled, workflows.Attempt.SentBefore, workflows.Attempt.Denied,
 	}
 	classes := []definitions.Effect{definitions.Read, definitions.Idempotent, definitions.Keyed, definitions.Unsafe}

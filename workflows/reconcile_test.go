@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -315,13 +316,16 @@ func TestAskedBeforeContinueAsNew(t *testing.T) {
 }
 
 // onMemo has f told of each state that the run publishes.
-func (b *bench) onMemo(f func(workflows.State)) {
-	b.env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: 20 * time.Second, Interceptors: []interceptor.WorkerInterceptor{&memoReader{f: f}}})
+func (b *bench) onMemo(f func(workflows.State)) { b.read(&memoReader{f: f}) }
+
+func (b *bench) read(m *memoReader) {
+	b.env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: 20 * time.Second, Interceptors: []interceptor.WorkerInterceptor{m}})
 }
 
 type memoReader struct {
 	interceptor.WorkerInterceptorBase
-	f func(workflows.State)
+	f       func(workflows.State)
+	waiting func(string) // told what the run says that it waits for; nil = nobody wants to know
 }
 
 func (m *memoReader) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
@@ -343,8 +347,18 @@ type memoOutbound struct {
 }
 
 func (m *memoOutbound) UpsertMemo(ctx workflow.Context, memo map[string]any) error {
-	if state, ok := memo[workflows.MemoState].(workflows.State); ok && len(state.Elicitations) > 0 {
+	if state, ok := memo[workflows.MemoState].(workflows.State); ok && m.reader.f != nil && len(state.Elicitations) > 0 {
 		m.reader.f(state)
 	}
 	return m.Next.UpsertMemo(ctx, memo)
+}
+
+func (m *memoOutbound) UpsertTypedSearchAttributes(ctx workflow.Context, updates ...temporal.SearchAttributeUpdate) error {
+	key := temporal.NewSearchAttributeKeyKeyword(workflows.AttrWaiting)
+	const untouched = "untouched"
+	told := temporal.NewSearchAttributes(append([]temporal.SearchAttributeUpdate{key.ValueSet(untouched)}, updates...)...)
+	if value, _ := told.GetKeyword(key); m.reader.waiting != nil && value != untouched {
+		m.reader.waiting(value) // "" = nothing any more
+	}
+	return m.Next.UpsertTypedSearchAttributes(ctx, updates...)
 }

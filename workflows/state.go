@@ -19,11 +19,15 @@ var (
 // who read it in the Web UI.
 func (r *run) publish(ctx workflow.Context, status Status) {
 	logger := workflow.GetLogger(ctx)
-	waiting := waitingKey.ValueUnset()
+	held := ""
+	if status == Running {
+		held = r.heldBy()
+	}
+	waiting := holdUpdate(held)
 	switch {
 	case status == Waiting:
 		waiting = waitingKey.ValueSet(r.waitsFor())
-	case len(r.state.Elicitations) == 0:
+	case len(r.state.Elicitations) == 0 && r.toldHold == held:
 		// A run that never waited has nothing to take back.
 		if err := workflow.UpsertTypedSearchAttributes(ctx, statusKey.ValueSet(string(status))); err != nil {
 			logger.Error("publishing the status", "error", err)
@@ -34,6 +38,7 @@ func (r *run) publish(ctx workflow.Context, status Status) {
 	if err := workflow.UpsertTypedSearchAttributes(ctx, statusKey.ValueSet(string(status)), waiting); err != nil {
 		logger.Error("publishing the status", "error", err)
 	}
+	r.toldHold = held
 	r.publishState(ctx)
 	r.showDetails(ctx)
 }
@@ -77,6 +82,9 @@ func (r *run) showDetails(ctx workflow.Context) {
 			until = " until " + e.Expires.UTC().Format("2006-01-02 15:04 MST")
 		}
 		fmt.Fprintf(&b, "**%s waits for an answer**%s: %s\n\n", e.StepPath, until, oneLine(e.Message))
+	}
+	for _, line := range r.heldDetails() {
+		b.WriteString(line + "\n\n")
 	}
 	b.WriteString("| step | does | status |\n|---|---|---|\n")
 	for _, n := range r.program.Steps {
@@ -158,5 +166,8 @@ func (r *run) continueAsNew(ctx workflow.Context) error {
 		}
 	}
 	next.Open = r.openElicitations()
+	if r.toldHold != "" { // the next execution finds out for itself what holds its calls
+		r.tellHold(ctx, "")
+	}
 	return workflow.NewContinueAsNewError(ctx, WorkflowType, next)
 }

@@ -86,7 +86,7 @@ type request struct {
 	onError   *definitions.OnError
 	onUnknown definitions.OnUnknown
 	probe     func() (*probe, error) // that tells whether the call was executed; nil = none
-	used      int                    // attempts of which the outcome is known, before the run waited for a credential
+	used      int                    // attempts of which the outcome is known, before the run waited for a credential or for its turn
 	anew      bool                   // what was sent before is known not to have been executed, so it is not looked for
 }
 
@@ -143,16 +143,17 @@ func (r *run) call(ctx workflow.Context, q request) (ToolResult, *Error) {
 	return result, nil
 }
 
-// send makes a call as soon as there is room for it.
-func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolResult) (ParkedCall, *Error) {
+// send makes a call as soon as there is room for it. One that the limits of its
+// backend hold back was not made.
+func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolResult) (ParkedCall, *Hold, *Error) {
 	if err := r.waitWhileDraining(ctx); err != nil {
-		return ParkedCall{}, q.failure(err)
+		return ParkedCall{}, nil, q.failure(err)
 	}
 	if err := r.checkHistory(ctx, q.path); err != nil {
-		return ParkedCall{}, err
+		return ParkedCall{}, nil, err
 	}
 	if err := r.pending.Acquire(ctx, 1); err != nil {
-		return ParkedCall{}, q.failure(err)
+		return ParkedCall{}, nil, q.failure(err)
 	}
 	defer r.pending.Release(1)
 	key := idempotencyKey(r.in.Lineage, r.in.Within+cmp.Or(q.keyPath, q.path), digest)
@@ -170,10 +171,10 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 	if err != nil {
 		failure := q.failure(err)
 		r.cameBack(q, failure)
-		return sent, failure
+		return sent, holdOf(err), failure
 	}
 	r.cameBack(q, nil)
-	return sent, nil
+	return sent, nil, nil
 }
 
 // perform makes the call: inside the workflow task where it is a quick
@@ -181,6 +182,9 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 // request leaves.
 func (r *run) perform(ctx workflow.Context, q request, call ToolCall, result *ToolResult) error {
 	summary := Summary(q.path, q.tool.Name)
+	if q.tool.Limited {
+		return r.performInTurn(ctx, q, call, result)
+	}
 	if q.tool.Effect == definitions.Read && call.MaxAttempts == 1 {
 		lctx := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
 			StartToCloseTimeout: min(localBudget, q.limit), Summary: summary,
@@ -202,6 +206,25 @@ func (r *run) perform(ctx workflow.Context, q request, call ToolCall, result *To
 		RetryPolicy:            retryPolicy(q.onError, q.tool.Effect, q.used),
 	})
 	return workflow.ExecuteActivity(actx, CallToolName, call).Get(ctx, result)
+}
+
+// performInTurn makes the call where the limits of its backend are kept. How
+// long it takes there until it is sent is no time of the step's, and a call that
+// nobody has taken was not sent.
+func (r *run) performInTurn(ctx workflow.Context, q request, call ToolCall, result *ToolResult) error {
+	r.makeRoom(ctx, PayloadSize(call.Arguments))
+	call.Limit = q.limit
+	untaken := max(q.limit, hostPatience)
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		Summary:                Summary(q.path, q.tool.Name),
+		TaskQueue:              BackendQueue(q.tool.Backend),
+		ScheduleToStartTimeout: untaken,
+		StartToCloseTimeout:    q.limit + shortWait,
+		ScheduleToCloseTimeout: untaken + q.limit + shortWait,
+		HeartbeatTimeout:       heartbeatTimeout,
+		RetryPolicy:            retryPolicy(q.onError, q.tool.Effect, q.used),
+	})
+	return workflow.ExecuteActivity(ctx, CallToolName, call).Get(ctx, result)
 }
 
 // worthAnActivity says whether a read that failed inside the workflow task
@@ -270,6 +293,10 @@ func (q request) failure(err error) *Error {
 	switch {
 	case temporal.IsCanceledError(err):
 		e.Code, e.Category, e.Message = "cancelled", CategoryCancelled, fmt.Sprintf("step %s was cancelled", path)
+		return e
+	case te != nil && te.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START:
+		e.Code, e.Category, e.Retryable = "backend_unavailable", CategoryTool, true
+		e.Message = fmt.Sprintf("step %s: %s%s%s%s", path, tool.Name, unavailableWords, tool.Backend+unreachableWords, "no process keeps its limits")
 		return e
 	case te != nil && te.TimeoutType() == enums.TIMEOUT_TYPE_HEARTBEAT:
 		e.Code, e.Category = "worker_lost", CategoryTool

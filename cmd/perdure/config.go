@@ -52,6 +52,21 @@ type backend struct {
 	Effects          []*effectRule        `yaml:"effects"`
 	TrustAnnotations bool                 `yaml:"trustAnnotations"`
 	Timeout          definitions.Duration `yaml:"timeout"`
+	Limits           *callLimits          `yaml:"limits"`
+}
+
+// callLimits bound the calls of a backend, of all processes together.
+type callLimits struct {
+	Concurrency int           `yaml:"concurrency"`
+	Rate        string        `yaml:"rate"`
+	Burst       int           `yaml:"burst"`
+	Breaker     *breakerRules `yaml:"breaker"`
+}
+
+type breakerRules struct {
+	Failures int                  `yaml:"failures"`
+	Window   definitions.Duration `yaml:"window"`
+	Open     definitions.Duration `yaml:"open"`
 }
 
 type effectRule struct {

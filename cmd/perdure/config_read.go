@@ -15,6 +15,7 @@ import (
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/credentials"
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/limits"
 	"github.com/perdure/perdure/telemetry"
 )
 
@@ -26,6 +27,7 @@ type settings struct {
 	LogLevel    string // "" = not said
 	Auth        authSettings
 	Outgoing    map[string]credentials.Strategy // by backend; none = unauthenticated
+	Limits      map[string]limits.Config        // by backend; none = nothing is limited
 	Telemetry   telemetry.Options
 }
 
@@ -117,6 +119,7 @@ func (r *configReader) read(c *configFile) settings {
 	r.ignored(c)
 	s := settings{Name: c.Name, LogLevel: r.logLevel(c.Operational), Auth: r.auth(c)}
 	s.Backends = r.backends(c)
+	s.Limits = r.limits(c)
 	s.Outgoing = r.outgoingAuth(c)
 	s.Aggregation = r.aggregation(c)
 	s.Telemetry = r.telemetry(c.Telemetry)
@@ -197,6 +200,7 @@ func (r *configReader) backend(p keyPath, b *backend) backends.Config {
 		Effects:          r.effects(p.to("effects"), b.Effects),
 		TrustAnnotations: b.TrustAnnotations,
 		Timeout:          time.Duration(b.Timeout),
+		Limited:          b.Limits != nil && *b.Limits != callLimits{},
 	}
 	if b.Transport == "" && b.Command != "" {
 		config.Transport = backends.Stdio

@@ -36,6 +36,7 @@ type service struct {
 	callers     auth.Authenticator
 	gateway     *gateway.Gateway // nil in a process that is only a worker
 	worker      worker.Worker    // nil in a process that is only a gateway
+	hosting     func()           // ends having the limits of backends kept; nil = nobody does
 
 	approvals http.Handler // the page beside the gateway; nil without one
 
@@ -223,6 +224,9 @@ func (s *service) stop(web *http.Server) {
 	worked := make(chan struct{})
 	go func() {
 		defer close(worked)
+		if s.hosting != nil {
+			s.hosting()
+		}
 		if s.worker != nil {
 			s.worker.Stop()
 		}

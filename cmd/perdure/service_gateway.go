@@ -106,7 +106,7 @@ func (s *service) newGateway(o gatewayOptions) (err error) {
 		Name:           s.opts.Loaded.Name,
 		Version:        programVersion(),
 		Runs:           preparedRuns{all, s.prepared, s.opts.Telemetry},
-		Catalogue:      s.tools(),
+		Catalogue:      s.inTurn(all),
 		Credentials:    s.credentials,
 		Key:            o.Keys.signing,
 		RetiredKeys:    o.Keys.retired,

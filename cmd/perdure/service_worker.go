@@ -23,18 +23,21 @@ const busyLimit = 8 * time.Second
 func (s *service) startWorker() error {
 	s.worker = worker.New(s.opts.Temporal, workflows.TaskQueue, worker.Options{
 		MaxHeartbeatThrottleInterval: time.Second,
-		WorkerStopTimeout:            s.opts.Grace,
+		WorkerStopTimeout:            s.opts.Grace + handOver,
 		DeadlockDetectionTimeout:     busyLimit,
 		DeploymentOptions:            s.opts.Build.deployment(),
 		Interceptors:                 interceptors(s.opts.Telemetry),
 	})
 	workflows.Register(s.worker)
 	all := s.runs()
-	activities.Register(s.worker, activities.New(s.tools(), s.opts.Logger).Permit(s.opts.Loaded.Auth.permits).LookBack(lookBack(all)).Compose(s.resolve, outcomeOf(all)))
+	calls := activities.New(s.tools(), s.opts.Logger).Permit(s.opts.Loaded.Auth.permits).LookBack(lookBack(all)).Compose(s.resolve, outcomeOf(all))
+	activities.Register(s.worker, calls)
+	activities.RegisterHost(s.worker, s.host(calls))
 	if err := s.worker.Start(); err != nil {
 		s.worker = nil
 		return fmt.Errorf("starting the worker: %w", err)
 	}
+	s.hosting = s.startHosting(all)
 	return nil
 }
 

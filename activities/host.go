@@ -1,0 +1,150 @@
+package activities
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/perdure/perdure/limits"
+	"github.com/perdure/perdure/workflows"
+)
+
+const (
+	// presence is how often a host says that it is there.
+	presence = time.Second
+
+	// leaseFor is for how long after it said so a host lets calls through: less
+	// than it takes until it is replaced, so that there are never two.
+	leaseFor = workflows.HostLost - 2*time.Second
+
+	// elsewhere is how long Temporal waits with a backend that a process does
+	// not have, until it asks another.
+	elsewhere = 2 * time.Second
+)
+
+// A Host keeps the limits of backends while Temporal lets this process do it:
+// ServeBackend is a long activity of the workflow BackendHost.
+type Host struct {
+	Client     client.Client
+	Activities *Activities
+	// Backends are the limits of each backend that this process has, also of
+	// those that have none: runs that have begun may think that they have.
+	Backends map[string]limits.Config
+	Name     string        // of this process, for people
+	Grace    time.Duration // that calls under way get when this process stops
+}
+
+// RegisterHost makes a worker keep the limits of backends when it is its turn.
+func RegisterHost(r worker.ActivityRegistry, h *Host) {
+	r.RegisterActivityWithOptions(h.ServeBackend, activity.RegisterOptions{Name: workflows.HostName})
+}
+
+// ServeBackend serves the queue of a backend until the process stops, or until
+// it is told that another does.
+func (h *Host) ServeBackend(ctx context.Context, backend string) error {
+	cfg, has := h.Backends[backend]
+	if !has {
+		return temporal.NewApplicationErrorWithOptions("this process has no backend "+backend, "elsewhere",
+			temporal.ApplicationErrorOptions{NextRetryDelay: elsewhere})
+	}
+	// Nothing is let through before Temporal has confirmed that the queue is ours.
+	var held atomic.Pointer[lease]
+	line := limits.NewLine(cfg, func() bool {
+		l := held.Load()
+		return l != nil && l.holds(time.Now())
+	})
+	queue := worker.New(h.Client, workflows.BackendQueue(backend), worker.Options{
+		DisableWorkflowWorker:        true,
+		MaxHeartbeatThrottleInterval: time.Second,
+		WorkerStopTimeout:            h.Grace,
+	})
+	registerInTurn(queue, *h.Activities, line)
+	if err := h.sayPresent(ctx, line, &held); err != nil {
+		return err
+	}
+	if err := queue.Start(); err != nil {
+		return fmt.Errorf("serving the queue of %s: %w", backend, err)
+	}
+	h.Activities.logger.Info("keeping the limits of a backend", "backend", backend, "limits", cfg.String())
+	err := h.keep(ctx, line, &held)
+	line.Close()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		queue.Stop()
+	}()
+	h.untilStopped(ctx, line, &held, stopped, err)
+	h.Activities.logger.Info("no longer keeping the limits of a backend", "backend", backend, "reason", err)
+	return err
+}
+
+// errStopping has Temporal give the backend to another process.
+var errStopping = errors.New("the process stops")
+
+// keep says that this process is there until it is not to be any longer, and
+// why.
+func (h *Host) keep(ctx context.Context, line *limits.Line, held *atomic.Pointer[lease]) error {
+	tick := time.NewTicker(presence)
+	defer tick.Stop()
+	for {
+		select {
+		case <-activity.GetWorkerStopChannel(ctx):
+			return errStopping
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+		if err := h.sayPresent(ctx, line, held); isOver(err) {
+			return err
+		}
+	}
+}
+
+// untilStopped keeps others away for as long as calls of a host that stops are
+// under way.
+func (h *Host) untilStopped(ctx context.Context, line *limits.Line, held *atomic.Pointer[lease], stopped <-chan struct{}, why error) {
+	tick := time.NewTicker(presence)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stopped:
+			return
+		case <-tick.C:
+			if errors.Is(why, errStopping) {
+				_ = h.sayPresent(ctx, line, held) // if it cannot, another takes over early
+			}
+		}
+	}
+}
+
+// sayPresent tells Temporal that this process is there and how the line stands,
+// and extends the lease.
+func (h *Host) sayPresent(ctx context.Context, line *limits.Line, held *atomic.Pointer[lease]) error {
+	s := line.State()
+	state := workflows.BackendState{Host: h.Name, Breaker: s.Breaker, Until: s.Until, UnderWay: s.UnderWay, Waiting: s.Waiting}
+	from := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, leaseFor/2)
+	defer cancel()
+	err := h.Client.RecordActivityHeartbeat(ctx, activity.GetInfo(ctx).TaskToken, state)
+	if err == nil {
+		held.Store(&lease{from: from, last: leaseFor})
+	}
+	return err
+}
+
+// isOver says whether Temporal has told that this process keeps the limits no
+// longer. That it does not answer says nothing; the lease runs out then.
+func isOver(err error) bool {
+	var notFound *serviceerror.NotFound
+	var gone *serviceerror.NamespaceNotFound
+	return errors.As(err, &notFound) || errors.As(err, &gone) || temporal.IsCanceledError(err) ||
+		errors.Is(err, activity.ErrActivityPaused) || errors.Is(err, activity.ErrActivityReset)
+}

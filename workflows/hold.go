@@ -1,0 +1,165 @@
+package workflows
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+// What holds a call back, as AttrWaiting and a Hold say it.
+const (
+	HeldByBreaker     = "breaker"     // the backend has failed, and is left alone for a while
+	HeldByRate        = "rate"        // the backend has been called as often as it may be
+	HeldByConcurrency = "concurrency" // as many calls of the backend are under way as may be
+	heldByHost        = ""            // the process that keeps the limits is about to be another; no limit
+)
+
+// Limited calls are made by one process for each backend (see BackendHost).
+const (
+	// hostPatience is how long a call waits at least for a process that takes
+	// it. One that was killed is replaced within a quarter of that.
+	hostPatience = time.Minute
+
+	// shortWait is more than a call that was taken waits for its turn, before
+	// its own time begins.
+	shortWait = 15 * time.Second
+
+	// minHold keeps a call that is held from being made in a tight loop.
+	minHold = 100 * time.Millisecond
+)
+
+// A Hold says that a call was not made since its backend takes no more for now.
+type Hold struct {
+	Why   string        `json:"why"`   // HeldByBreaker, HeldByRate, HeldByConcurrency; "" = no limit, the call comes to another process
+	Pause time.Duration `json:"pause"` // after which it is to be made again; its place is kept as long
+}
+
+// ReportHold is the failure of a call that is held, as Temporal knows it.
+func (a Attempt) ReportHold(h Hold) error {
+	e, _ := a.Held(h.Why)
+	return temporal.NewApplicationErrorWithOptions(e.Message, string(e.Category),
+		temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{*e, h}})
+}
+
+// holdOf says what holds the call that failed with an error; nil = it is not
+// held.
+func holdOf(err error) *Hold {
+	var app *temporal.ApplicationError
+	var e Error
+	var h Hold
+	if !errors.As(err, &app) || app.Type() != string(CategoryHeld) || !app.HasDetails() || app.Details(&e, &h) != nil {
+		return nil
+	}
+	return &h
+}
+
+// A heldCall is one that a run makes again after a while.
+type heldCall struct {
+	Hold
+	backend string
+	until   time.Time
+}
+
+// sendInTurn makes a call as soon as the limits of its backend let it. While it
+// is held nothing is under way: nothing was sent, the time of the step stands
+// still, and no attempt of onError's is used.
+func (r *run) sendInTurn(ctx workflow.Context, q *request, digest string, result *ToolResult) (ParkedCall, *Error) {
+	for {
+		sent, hold, failure := r.send(ctx, *q, digest, result)
+		if hold == nil {
+			return sent, failure
+		}
+		q.used += max(failure.Attempt-1, 0)
+		if err := r.hold(ctx, q, *hold); err != nil {
+			return sent, q.failure(err)
+		}
+	}
+}
+
+// hold waits until a call is to be made again, which the run tells meanwhile.
+func (r *run) hold(ctx workflow.Context, q *request, h Hold) error {
+	h.Pause = max(h.Pause, minHold)
+	if h.Why != heldByHost {
+		r.held[q.path] = heldCall{Hold: h, backend: q.tool.Backend, until: workflow.Now(ctx).Add(h.Pause)}
+		r.showHolds(ctx)
+		defer func() {
+			delete(r.held, q.path)
+			r.showHolds(ctx)
+		}()
+	}
+	return workflow.NewTimerWithOptions(ctx, h.Pause, workflow.TimerOptions{Summary: Summary(q.path, h.what(q.tool.Backend))}).Get(ctx, nil)
+}
+
+// what names a hold, for people.
+func (h Hold) what(backend string) string {
+	switch h.Why {
+	case HeldByBreaker:
+		return "waits until " + backend + " is tried again"
+	case HeldByRate:
+		return "waits for the rate limit of " + backend
+	case HeldByConcurrency:
+		return "waits for a place among the calls of " + backend
+	}
+	return "waits for the process that calls " + backend
+}
+
+// heldBy is what holds calls of the run; "" = nothing. What lasts longest comes
+// first.
+func (r *run) heldBy() string {
+	why := map[string]bool{}
+	//workflowcheck:ignore a set
+	for _, h := range r.held {
+		why[h.Why] = true
+	}
+	for _, w := range []string{HeldByBreaker, HeldByRate, HeldByConcurrency} {
+		if why[w] {
+			return w
+		}
+	}
+	return ""
+}
+
+// showHolds tells those who look for runs that wait what holds this one. What
+// people are asked comes first.
+func (r *run) showHolds(ctx workflow.Context) {
+	defer r.showDetails(ctx)
+	if len(r.openElicitations()) > 0 {
+		return
+	}
+	if why := r.heldBy(); why != r.toldHold {
+		r.tellHold(ctx, why)
+	}
+}
+
+func (r *run) tellHold(ctx workflow.Context, why string) {
+	r.toldHold = why
+	if err := workflow.UpsertTypedSearchAttributes(ctx, holdUpdate(why)); err != nil {
+		workflow.GetLogger(ctx).Error("publishing what holds the run", "error", err)
+	}
+}
+
+func holdUpdate(why string) temporal.SearchAttributeUpdate {
+	if why == "" {
+		return waitingKey.ValueUnset()
+	}
+	return waitingKey.ValueSet(why)
+}
+
+// heldDetails are the lines of the Web UI about calls that are held.
+func (r *run) heldDetails() (lines []string) {
+	const most = 10
+	paths := slices.Sorted(maps.Keys(r.held))
+	for i, path := range paths {
+		if i == most {
+			return append(lines, fmt.Sprintf("and %d more", len(paths)-most))
+		}
+		h := r.held[path]
+		lines = append(lines, fmt.Sprintf("**%s %s**, and goes on by itself at about %s", path, h.what(h.backend), h.until.UTC().Format("2006-01-02 15:04:05 MST")))
+	}
+	return lines
+}
