@@ -85,8 +85,9 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 		return workflows.ToolResult{}, a.report(ctx)(attempt.Denied())
 	}
 	progress := make(chan backends.Progress, 1)
-	if !info.IsLocalActivity {
-		stop := keepAlive(ctx, call.StepPath, progress)
+	alive := func() func() { return keepAlive(ctx, call.StepPath, progress) }
+	if !info.IsLocalActivity && (a.line == nil || call.LookBack) {
+		stop := alive()
 		defer stop()
 	}
 	if call.LookBack {
@@ -96,7 +97,7 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 			return *result, nil
 		}
 	}
-	res, err := a.inTurn(ctx, attempt, backends.Call{
+	res, err := a.inTurn(ctx, attempt, alive, backends.Call{
 		Backend: call.Backend, Tool: call.Original, Arguments: call.Arguments,
 		IdempotencyKey: call.IdempotencyKey, KeyArgument: call.KeyArgument,
 		Principal: backends.Principal{Name: call.Caller.Subject},

@@ -13,8 +13,9 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// inTurn makes a call when its backend's limits let it. Its time begins then.
-func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, call backends.Call) (*backends.Result, error) {
+// inTurn makes a call when its backend's limits let it. Its time begins then,
+// and nothing but leaving tells Temporal of it before, not even that it is alive.
+func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, alive func() (stop func()), call backends.Call) (*backends.Result, error) {
 	if a.line == nil {
 		return a.backends.Call(ctx, call)
 	}
@@ -25,6 +26,12 @@ func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, call
 	case pass == nil:
 		return nil, &heldError{held}
 	}
+	if err := leaving(ctx, attempt.Call.StepPath); err != nil {
+		pass.End(limits.NoVerdict)
+		return nil, &heldError{limits.Held{After: presence}}
+	}
+	stop := alive()
+	defer stop()
 	if attempt.Call.Limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, attempt.Call.Limit, errTimeUp)
@@ -36,6 +43,14 @@ func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, call
 		err = errTimeUp
 	}
 	return res, err
+}
+
+// leaving has Temporal know that a call is about to be sent. So of a call whose
+// process died before that it is known that it was not.
+func leaving(ctx context.Context, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, leaseFor/2)
+	defer cancel()
+	return activity.GetClient(ctx).RecordActivityHeartbeat(ctx, activity.GetInfo(ctx).TaskToken, workflows.StepProgress{StepPath: path})
 }
 
 func mayHaveHappened(err error) bool {

@@ -334,6 +334,9 @@ func (l *Line) end(p *Pass, o Outcome) {
 // Lend is Enter for a call that another process makes: the pass is kept under
 // its id for so long, and longer when it is renewed. nil = it has it.
 func (l *Line) Lend(ctx context.Context, id string, keep time.Duration, stop <-chan struct{}) (*Held, error) {
+	if l.has(id, keep) { // it is asked for once more, since the answer was lost
+		return nil, nil
+	}
 	pass, held, err := l.Enter(ctx, id, stop)
 	if err != nil || pass == nil {
 		return &held, err
@@ -343,6 +346,17 @@ func (l *Line) Lend(ctx context.Context, id string, keep time.Duration, stop <-c
 	pass.until = time.Now().Add(keep)
 	l.lent[id] = pass
 	return nil, nil
+}
+
+// has keeps a pass that was lent, if it was.
+func (l *Line) has(id string, keep time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.lent[id]
+	if p != nil {
+		p.until = time.Now().Add(keep)
+	}
+	return p != nil
 }
 
 // Renew keeps a pass that was lent, also one that the process before this one

@@ -124,6 +124,9 @@ func query(f Filter) string {
 	if f.Waiting {
 		terms = append(terms, statusQuery(workflows.Waiting))
 	}
+	if f.WaitingFor != "" {
+		terms = append(terms, "ExecutionStatus = 'Running' AND "+workflows.AttrWaiting+" = "+quote(keyword(f.WaitingFor)))
+	}
 	if !f.Since.IsZero() {
 		terms = append(terms, "StartTime >= "+quote(f.Since.UTC().Format(time.RFC3339Nano)))
 	}

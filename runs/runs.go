@@ -115,6 +115,7 @@ type Run struct {
 	Parent       *Parent       `json:"parent,omitempty"`     // the run of which a step has called this one; nil = a caller has
 	Cancelling   bool          `json:"cancelling,omitempty"` // somebody has asked to cancel it; lists do not tell
 	Elicitations []Elicitation `json:"elicitations,omitempty"`
+	WaitingFor   string        `json:"waitingFor,omitempty"` // breaker, rate, concurrency, or what is asked of people: approval, compensation, reconciliation, credentials
 }
 
 // Open are the elicitations that wait for an answer, oldest first.
@@ -141,7 +142,7 @@ type Detail struct {
 type StepRecord struct {
 	Path      string          `json:"path"`
 	What      string          `json:"what"`   // the tool, or what is asked
-	Status    string          `json:"status"` // running, completed, failed, cancelled, timed_out, needs_credentials
+	Status    string          `json:"status"` // running, completed, failed, cancelled, timed_out, needs_credentials, held
 	Attempts  int             `json:"attempts,omitempty"`
 	Started   time.Time       `json:"started"`
 	Ended     *time.Time      `json:"ended,omitempty"`
@@ -183,7 +184,7 @@ type Event struct {
 
 	StepID, StepPath, What string // EventStep
 	StepEnded              bool   // EventStep: false = it started
-	StepStatus             string // EventStep that ended: completed, failed, cancelled, timed_out, needs_credentials
+	StepStatus             string // EventStep that ended: completed, failed, cancelled, timed_out, needs_credentials, held
 	Done, Total            int    // steps done, of steps known
 
 	Elicitation *Elicitation // EventOpened, EventAsked, EventClosed
@@ -222,8 +223,12 @@ type Filter struct {
 	Tool    string
 	Status  Status
 	Caller  string
-	Waiting bool
-	Since   time.Time
-	Query   string // more of what Temporal's list filter can say; "" = nothing
-	Limit   int    // 0 = 50
+	Waiting bool // for a person
+	// WaitingFor is one of the things that runs wait for, as
+	// workflows.AttrWaiting has them. "" = whatever it is, or nothing.
+	WaitingFor string
+
+	Since time.Time
+	Query string // more of what Temporal's list filter can say; "" = nothing
+	Limit int    // 0 = 50
 }

@@ -48,6 +48,8 @@ func (c *Client) run(info *workflowpb.WorkflowExecutionInfo) Run {
 		Caller:  c.attribute(info, workflows.AttrCaller),
 		Request: c.attribute(info, workflows.AttrRequest),
 		Started: info.StartTime.AsTime(),
+
+		WaitingFor: c.attribute(info, workflows.AttrWaiting),
 	}
 	if info.CloseTime != nil && info.Status != enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW {
 		closed := info.CloseTime.AsTime()
@@ -59,6 +61,7 @@ func (c *Client) run(info *workflowpb.WorkflowExecutionInfo) Run {
 	run.Status = status(info.Status, Status(c.attribute(info, workflows.AttrStatus)))
 	if run.Closed != nil {
 		dropOpen(run.Elicitations)
+		run.WaitingFor = ""
 	} else if len(run.Open()) > 0 {
 		run.Status = workflows.Waiting
 	}

@@ -29,6 +29,9 @@ const (
 	stepTimedOut  = "timed_out"
 	// A call was not executed for lack of a credential; it is made again.
 	stepNeedsCredentials = "needs_credentials"
+	// A call was not made since the limits of its backend hold it back; it is
+	// made again.
+	stepHeld = "held"
 )
 
 // A Seq is made of the number of the execution in its chain, the ID of the
@@ -301,8 +304,12 @@ func (t *timeline) end(r *StepRecord, at time.Time, status string, result *commo
 	if f != nil {
 		r.Error = t.message(f)
 	}
-	if t.lacksCredentials(f) {
+	switch t.category(f) {
+	case workflows.CategoryCredentials:
 		r.Status = stepNeedsCredentials
+		return
+	case workflows.CategoryHeld:
+		r.Status = stepHeld
 		return
 	}
 	if r.Run != "" && r.activityID != "" && result != nil {
@@ -354,8 +361,12 @@ func (t *timeline) detail(f *failurepb.Failure) (e Error) {
 	return e
 }
 
-func (t *timeline) lacksCredentials(f *failurepb.Failure) bool {
-	return f != nil && t.detail(f).Category == workflows.CategoryCredentials
+// category is that of what the activity reported; "" if it did not.
+func (t *timeline) category(f *failurepb.Failure) workflows.Category {
+	if f == nil {
+		return ""
+	}
+	return t.detail(f).Category
 }
 
 // lastOf is the last record of a step path; nil if there is none.

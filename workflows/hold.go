@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
@@ -47,8 +48,16 @@ func (a Attempt) ReportHold(h Hold) error {
 }
 
 // holdOf says what holds the call that failed with an error; nil = it is not
-// held.
-func holdOf(err error) *Hold {
+// held. One whose process is gone and that had not left by then is held as well:
+// until another process takes it.
+func (q request) holdOf(err error) *Hold {
+	if !q.tool.Limited {
+		return nil
+	}
+	var te *temporal.TimeoutError
+	if errors.As(err, &te) && te.TimeoutType() == enums.TIMEOUT_TYPE_HEARTBEAT && !te.HasLastHeartbeatDetails() {
+		return &Hold{}
+	}
 	var app *temporal.ApplicationError
 	var e Error
 	var h Hold

@@ -207,3 +207,29 @@ func TestManyHeld(t *testing.T) {
 		t.Errorf("the run told that it waits for %q", l.waiting)
 	}
 }
+
+// A process that dies before a call has left it, which it would have told, has
+// not made it: another does. After that nobody knows.
+func TestHostDies(t *testing.T) {
+	t.Parallel()
+	for _, left := range []bool{false, true} {
+		l := newLine(t, queued, 0)
+		died := 0
+		l.tools["pay"] = func(workflows.ToolCall) (string, error) {
+			if died++; died > 5 { // the test environment makes four attempts, Temporal one
+				return `{"id":"from the tool"}`, nil
+			}
+			if left {
+				return "", temporal.NewHeartbeatTimeoutError(workflows.StepProgress{StepPath: "pay"})
+			}
+			return "", temporal.NewHeartbeatTimeoutError()
+		}
+		output, failure := l.run()
+		switch {
+		case left && (categoryOf(failure) != "outcome_unknown" || died != 4):
+			t.Errorf("it had left: %s, %+v after %d calls", output, failure, died)
+		case !left && (failure != nil || died != 6):
+			t.Errorf("it had not left: %+v after %d calls", failure, died)
+		}
+	}
+}

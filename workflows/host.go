@@ -79,9 +79,9 @@ func BackendPermit(ctx workflow.Context, p PermitRequest) (hold *Hold, err error
 	}
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		TaskQueue:              BackendQueue(p.Backend),
-		ScheduleToStartTimeout: hostPatience / 2,
-		StartToCloseTimeout:    shortWait,
-		RetryPolicy:            &temporal.RetryPolicy{MaximumAttempts: 1},
+		ScheduleToCloseTimeout: hostPatience,
+		StartToCloseTimeout:    shortWait / 3, // asking again changes nothing
+		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 200 * time.Millisecond, BackoffCoefficient: 1},
 	})
 	err = workflow.ExecuteActivity(ctx, name, p).Get(ctx, &hold)
 	return hold, err

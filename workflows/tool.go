@@ -169,9 +169,12 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 	}, result)
 	r.inFlight--
 	if err != nil {
-		failure := q.failure(err)
+		failure, hold := q.failure(err), q.holdOf(err)
+		if hold != nil && failure.Category != CategoryHeld { // its process died before the call was sent
+			failure, _ = Attempt{Number: failure.Attempt}.Held(hold.Why)
+		}
 		r.cameBack(q, failure)
-		return sent, holdOf(err), failure
+		return sent, hold, failure
 	}
 	r.cameBack(q, nil)
 	return sent, nil, nil

@@ -47,7 +47,7 @@ func (s *service) serveReady(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(s.status(reasons)) // the client went away
+	_ = json.NewEncoder(w).Encode(s.status(r.Context(), reasons)) // the client went away
 }
 
 // unready says why calls cannot be taken; nil = they can.
@@ -67,7 +67,7 @@ func (s *service) unready(ctx context.Context) []string {
 	return reasons
 }
 
-func (s *service) status(reasons []string) serverStatus {
+func (s *service) status(ctx context.Context, reasons []string) serverStatus {
 	status := serverStatus{
 		Ready: len(reasons) == 0, Reasons: reasons,
 		Backends: []backendStatus{}, Composites: []compositeStatus{}, Tools: []toolStatus{},
@@ -76,7 +76,8 @@ func (s *service) status(reasons []string) serverStatus {
 		status.DefinitionsError = (*err).Error()
 	}
 	for _, b := range s.pool.Status() {
-		status.Backends = append(status.Backends, backendStatus{Name: b.Name, Connected: b.Up, Tools: b.Tools, Error: b.Error})
+		status.Backends = append(status.Backends, backendStatus{Name: b.Name, Connected: b.Up, Tools: b.Tools, Error: b.Error,
+			Limits: s.opts.Loaded.Limits[b.Name].String(), Limited: s.limited(ctx, b.Name)})
 	}
 	if s.gateway != nil {
 		for _, c := range s.gateway.Composites() {

@@ -22,6 +22,7 @@ import (
 	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/limits"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -84,6 +85,9 @@ var recordings = []recording{
 		{id: b, tool: be_fails, dependsOn: [r]}, {id: c, tool: be_lost, dependsOn: [b], onUnknown: ask}, {id: d, tool: be_echo, dependsOn: [c]}]}`,
 		repair:  &runs.RetryRequest{Results: map[string]json.RawMessage{"b": json.RawMessage(`{}`)}, By: "ada"},
 		answers: []runs.Answer{{ElicitationID: "c/reconciliation#1", Action: "accept", Content: json.RawMessage(`{"outcome":"happened"}`), By: "ada"}}},
+	{name: "held", source: `{name: held, description: d, steps: [
+		{id: e, type: forEach, collection: "[1,2,3]", maxParallel: 3, step: {tool: be_limited, arguments: {n: "{{.forEach.item}}"}}},
+		{id: b, tool: be_echo, dependsOn: [e]}]}`},
 	{name: "run_timeout", source: `{name: run_timeout, description: d, timeout: 300ms, steps: [{id: g, type: elicitation, message: m}]}`},
 }
 
@@ -127,12 +131,18 @@ func TestRecordHistories(t *testing.T) {
 	c := startTemporal(t, quiet)
 	w := worker.New(c, workflows.TaskQueue, worker.Options{})
 	workflows.Register(w)
-	activities.Register(w, activities.New(fakeBackend{}, quiet))
+	calls := activities.New(fakeBackend{}, quiet)
+	activities.Register(w, calls)
+	activities.RegisterHost(w, &activities.Host{Client: c, Activities: calls, Grace: time.Second,
+		Backends: map[string]limits.Config{"be": {Rate: limits.Rate{Calls: 20, Per: time.Minute, Burst: 1}}}})
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer w.Stop()
 	door := runs.New(runs.Config{Client: c, Namespace: "default", Logger: quiet})
+	if err := door.HostBackend(t.Context(), "be"); err != nil {
+		t.Fatal(err)
+	}
 	for _, r := range recordings {
 		file := filepath.Join("..", "..", "workflows", "testdata", "histories", r.name+".json")
 		if _, err := os.Stat(file); err == nil {
@@ -210,7 +220,7 @@ func start(t *testing.T, door *runs.Client, source string) runs.RunID {
 	}
 	tools := map[string]definitions.Tool{}
 	for _, name := range defs[0].ToolNames() {
-		tool := definitions.Tool{Name: name, Backend: "be", Original: name[len("be_"):], Effect: definitions.Unsafe}
+		tool := definitions.Tool{Name: name, Backend: "be", Original: name[len("be_"):], Effect: definitions.Unsafe, Limited: name == "be_limited"}
 		if len(tool.Original) >= 4 && tool.Original[:4] == "read" {
 			tool.Effect = definitions.Read
 		}

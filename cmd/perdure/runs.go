@@ -114,14 +114,14 @@ type runsListCommand struct {
 	Tool    string        `help:"Only runs of this composite tool."`
 	Status  string        `help:"Only runs in this state: running, waiting, completed, failed, cancelled, timed_out." enum:",running,waiting,completed,failed,cancelled,timed_out" default:""`
 	Caller  string        `help:"Only runs that this caller started."`
-	Waiting bool          `help:"Only runs that wait for a person."`
+	Waiting waitingFlag   `help:"Only runs that wait for a person, or, with a value, for that: approval, compensation, reconciliation, credentials, breaker, rate, concurrency." placeholder:"REASON"`
 	Since   time.Duration `help:"Only runs that started within this time, e.g. 24h."`
 	Query   string        `help:"Only runs that match a list filter of Temporal's as well." placeholder:"FILTER"`
 	Limit   int           `help:"At most so many." default:"50"`
 }
 
 func (runsListCommand) Help() string {
-	return "Examples:\n\n    perdure runs list --waiting\n    perdure runs list --tool prepare_review --since 24h -o json"
+	return "Examples:\n\n    perdure runs list --waiting\n    perdure runs list --waiting rate\n    perdure runs list --tool prepare_review --since 24h -o json"
 }
 
 func (l runsListCommand) Run(ctx context.Context, c *console) error {
@@ -130,7 +130,7 @@ func (l runsListCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	defer done()
-	filter := runs.Filter{Tool: l.Tool, Status: runs.Status(l.Status), Caller: l.Caller, Waiting: l.Waiting, Query: l.Query, Limit: l.Limit}
+	filter := l.Waiting.filter(runs.Filter{Tool: l.Tool, Status: runs.Status(l.Status), Caller: l.Caller, Query: l.Query, Limit: l.Limit})
 	if l.Since > 0 {
 		filter.Since = time.Now().Add(-l.Since)
 	}
@@ -151,6 +151,9 @@ func (l runsListCommand) Run(ctx context.Context, c *console) error {
 		var waits []string
 		for _, e := range run.Open() {
 			waits = append(waits, e.StepPath)
+		}
+		if len(waits) == 0 && run.WaitingFor != "" {
+			waits = []string{run.WaitingFor}
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", run.ID, run.Status, run.Started.Local().Format(time.DateTime),
 			took(run.Started, run.Closed), run.Caller, strings.Join(waits, ", "))

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/perdure/perdure/limits"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -76,6 +77,9 @@ func printRun(c *console, d *runs.Detail) error {
 	out.printf("  caller     %s", d.Caller)
 	out.printf("  started    %s, %s", d.Started.Local().Format(time.DateTime), ended(d))
 	out.printf("  arguments  %s", brief(d.Arguments))
+	if why, held := heldFor[d.WaitingFor]; held {
+		out.printf("  waits for  %s; it goes on by itself", why)
+	}
 	if len(d.Steps) > 0 {
 		out.printf("\nsteps")
 		printSteps(out, d)
@@ -87,6 +91,13 @@ func printRun(c *console, d *runs.Detail) error {
 		printOutcome(out, d.Outcome)
 	}
 	return out.err
+}
+
+// heldFor says what holds a run that no person needs to do anything for.
+var heldFor = map[string]string{
+	limits.ByBreaker:     "a backend that has failed too often and is left alone for now",
+	limits.ByRate:        "the rate limit of a backend",
+	limits.ByConcurrency: "a place among the calls of a backend",
 }
 
 func ended(d *runs.Detail) string {

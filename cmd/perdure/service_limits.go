@@ -76,6 +76,21 @@ func (s *service) startHosting(all *runs.Client) (stop func()) {
 	return stop
 }
 
+// limited says how the limits of a backend stand; nil = it has none, or nobody
+// keeps them.
+func (s *service) limited(ctx context.Context, backend string) *runs.BackendState {
+	if !s.opts.Loaded.Limits[backend].Limited() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthLimit)
+	defer cancel()
+	state, err := runs.New(runs.Config{Client: s.opts.Temporal, Namespace: s.opts.Namespace, Logger: s.opts.Logger}).BackendState(ctx, backend)
+	if err != nil {
+		return nil
+	}
+	return &state
+}
+
 // inTurn has direct calls of backends wait for their turn where these have
 // limits.
 func (s *service) inTurn(all *runs.Client) limitedPool {

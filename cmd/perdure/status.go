@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/runs"
 )
 
 // A serverStatus is what /readyz?verbose answers.
@@ -30,6 +31,9 @@ type backendStatus struct {
 	Connected bool   `json:"connected"`
 	Tools     int    `json:"tools"`
 	Error     string `json:"error,omitempty"`
+
+	Limits  string             `json:"limits,omitempty"`  // for people; "" = none
+	Limited *runs.BackendState `json:"limited,omitempty"` // how the limits stand; nil = there are none, or nobody keeps them
 }
 
 type compositeStatus struct {
@@ -62,6 +66,23 @@ func (s compositeStatus) state() string {
 		state += "; calls tools in its own right"
 	}
 	return state
+}
+
+// limited says how the limits of a backend stand.
+func (b backendStatus) limited() string {
+	s := b.Limited
+	if s == nil {
+		return "no worker keeps them: calls wait"
+	}
+	told := fmt.Sprintf("%d under way, %d waiting", s.UnderWay, s.Waiting)
+	switch s.Breaker {
+	case "":
+	case "open":
+		told += ", breaker open until " + s.Until.Local().Format(time.TimeOnly)
+	default:
+		told += ", breaker " + s.Breaker
+	}
+	return told + "; kept by " + s.Host
 }
 
 // fetchStatus asks the server whose MCP endpoint is given.

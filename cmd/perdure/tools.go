@@ -11,13 +11,15 @@ type toolsCommand struct {
 	serverFlags `embed:""`
 
 	All     bool   `help:"With the tools that are hidden from clients and that only steps can call; with -o json and all that is known of each."`
-	Effects bool   `help:"Show the effect class of each backend tool, hidden ones included."`
+	Effects bool   `help:"Show the effect class of each backend tool, hidden ones included, and how the limits of backends stand."`
 	Output  string `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
 }
 
 func (toolsCommand) Help() string {
 	return `Composite tools and those of the backends, as a client sees them. With
---effects, what calling a backend tool may do: read, idempotent, keyed, unsafe.
+--effects, what calling a backend tool may do: read, idempotent, keyed, unsafe;
+and of each backend with limits how many calls are under way and wait, and
+whether its breaker is open.
 Examples:
 
     perdure tools
@@ -63,7 +65,15 @@ func (t toolsCommand) effects(ctx context.Context, c *console, of target) error 
 	for _, tool := range status.Tools {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", tool.Name, tool.Effect, hidden(tool.Hidden))
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, b := range status.Backends {
+		if b.Limits != "" {
+			fmt.Fprintf(c.out, "\nlimits of %s: %s\n  %s\n", b.Name, b.Limits, b.limited())
+		}
+	}
+	return nil
 }
 
 func hidden(yes bool) string {
