@@ -109,7 +109,7 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 		return workflows.ToolResult{}, attempt.ReportHold(held.hold())
 	case errors.Is(err, errTimeUp): // there is no more for another attempt
 		e, _ := attempt.TimedOut()
-		return workflows.ToolResult{}, a.report(e, false)
+		return workflows.ToolResult{}, a.report(ctx)(e, false)
 	case err != nil:
 		return workflows.ToolResult{}, a.report(ctx)(unanswered(ctx, attempt, err))
 	case res.IsError:

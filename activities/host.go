@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 
@@ -40,6 +41,8 @@ type Host struct {
 	Backends map[string]limits.Config
 	Name     string        // of this process, for people
 	Grace    time.Duration // that calls under way get when this process stops
+
+	Interceptors []interceptor.WorkerInterceptor // of the worker that serves the queue
 }
 
 // RegisterHost makes a worker keep the limits of backends when it is its turn.
@@ -65,6 +68,7 @@ func (h *Host) ServeBackend(ctx context.Context, backend string) error {
 		DisableWorkflowWorker:        true,
 		MaxHeartbeatThrottleInterval: time.Second,
 		WorkerStopTimeout:            h.Grace,
+		Interceptors:                 h.Interceptors,
 	})
 	registerInTurn(queue, *h.Activities, line)
 	if err := h.sayPresent(ctx, line, &held); err != nil {

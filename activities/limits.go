@@ -26,8 +26,8 @@ func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, aliv
 	case pass == nil:
 		return nil, &heldError{held}
 	}
+	defer pass.End(limits.NoVerdict) // if nothing else was said
 	if err := leaving(ctx, attempt.Call.StepPath); err != nil {
-		pass.End(limits.NoVerdict)
 		return nil, &heldError{limits.Held{After: presence}}
 	}
 	stop := alive()

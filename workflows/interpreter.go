@@ -21,7 +21,7 @@ import (
 func Register(r worker.WorkflowRegistry) {
 	i := &interpreter{programs: map[string]*definitions.Program{}}
 	r.RegisterWorkflowWithOptions(i.CompositeTool, workflow.RegisterOptions{Name: WorkflowType})
-	r.RegisterWorkflowWithOptions(BackendHost, workflow.RegisterOptions{Name: HostType})
+	r.RegisterWorkflowWithOptions(BackendHost, workflow.RegisterOptions{Name: HostType, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade})
 	r.RegisterWorkflowWithOptions(BackendPermit, workflow.RegisterOptions{Name: PermitType})
 }
 

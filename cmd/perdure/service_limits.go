@@ -44,7 +44,7 @@ func (s *service) host(calls *activities.Activities) *activities.Host {
 		name = "unknown"
 	}
 	return &activities.Host{
-		Client: s.opts.Temporal, Activities: calls, Backends: all,
+		Client: s.opts.Temporal, Activities: calls, Backends: all, Interceptors: interceptors(s.opts.Telemetry),
 		Name: fmt.Sprintf("%s, process %d", name, os.Getpid()), Grace: s.opts.Grace,
 	}
 }
@@ -84,7 +84,7 @@ func (s *service) limited(ctx context.Context, backend string) *runs.BackendStat
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthLimit)
 	defer cancel()
-	state, err := runs.New(runs.Config{Client: s.opts.Temporal, Namespace: s.opts.Namespace, Logger: s.opts.Logger}).BackendState(ctx, backend)
+	state, err := s.runs().BackendState(ctx, backend)
 	if err != nil {
 		return nil
 	}
@@ -94,12 +94,12 @@ func (s *service) limited(ctx context.Context, backend string) *runs.BackendStat
 // inTurn has direct calls of backends wait for their turn where these have
 // limits.
 func (s *service) inTurn(all *runs.Client) limitedPool {
-	return limitedPool{Pool: s.pool, limits: s.opts.Loaded.Limits, permits: all, log: s.opts.Logger}
+	return limitedPool{tracedPool: s.tools(), limits: s.opts.Loaded.Limits, permits: all, log: s.opts.Logger}
 }
 
 // A limitedPool makes direct calls within the limits that a worker keeps for all.
 type limitedPool struct {
-	*backends.Pool
+	tracedPool
 	limits  map[string]limits.Config
 	permits *runs.Client
 	log     *slog.Logger
@@ -108,7 +108,7 @@ type limitedPool struct {
 // Call calls a backend's tool when it is its turn.
 func (p limitedPool) Call(ctx context.Context, call backends.Call) (*backends.Result, error) {
 	if !p.limits[call.Backend].Limited() {
-		return p.Pool.Call(ctx, call)
+		return p.tracedPool.Call(ctx, call)
 	}
 	permit := runs.Permit{Backend: call.Backend, Ticket: "direct " + rand.Text()}
 	if err := p.await(ctx, permit); err != nil {
@@ -116,7 +116,7 @@ func (p limitedPool) Call(ctx context.Context, call backends.Call) (*backends.Re
 		return nil, &backends.CallError{Backend: call.Backend, Tool: call.Tool, Outcome: backends.NotSent, Err: err}
 	}
 	stop := p.renew(ctx, permit)
-	result, err := p.Pool.Call(ctx, call)
+	result, err := p.tracedPool.Call(ctx, call)
 	stop()
 	permit.Outcome = activities.Verdict(ctx, err)
 	p.giveBack(ctx, permit)
