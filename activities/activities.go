@@ -32,7 +32,7 @@ type Past func(ctx context.Context, runID, execution, key string) (result *workf
 // Activities implements workflows.Activities.
 type Activities struct {
 	backends Caller
-	permits  func(workflows.ToolCall) bool
+	permits  func(workflows.ToolCall) bool // nil = all calls
 	logger   *slog.Logger
 	past     Past
 	line     *limits.Line // of the only backend; nil = nothing is limited
@@ -47,11 +47,12 @@ func New(backends Caller, logger *slog.Logger) *Activities {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return &Activities{backends: backends, permits: func(workflows.ToolCall) bool { return true }, logger: logger}
+	return &Activities{backends: backends, logger: logger}
 }
 
 // Permit has only those calls made that are permitted; the others fail without
-// being sent.
+// being sent. Without it, so do the calls of runs that were started where there
+// are rules.
 func (a *Activities) Permit(permits func(workflows.ToolCall) bool) *Activities {
 	a.permits = permits
 	return a
@@ -81,7 +82,10 @@ func Register(r worker.ActivityRegistry, a *Activities) {
 func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (workflows.ToolResult, error) {
 	info := activity.GetInfo(ctx)
 	attempt := workflows.Attempt{Call: call, Number: int(info.Attempt)}
-	if !a.permits(call) {
+	switch {
+	case a.permits == nil && call.Ruled:
+		return workflows.ToolResult{}, a.report(ctx)(attempt.Unruled())
+	case a.permits != nil && !a.permits(call):
 		return workflows.ToolResult{}, a.report(ctx)(attempt.Denied())
 	}
 	progress := make(chan backends.Progress, 1)

@@ -248,3 +248,25 @@ func TestDeniedCall(t *testing.T) {
 		}
 	}
 }
+
+// A worker without rules makes no call of a run that was started where there are
+// some, so that one that has them can.
+func TestWorkerWithoutRules(t *testing.T) {
+	t.Parallel()
+	for _, ruled := range []bool{false, true} {
+		var suite testsuite.WorkflowTestSuite
+		env := suite.NewTestActivityEnvironment()
+		called := false
+		activities.Register(env, activities.New(backend(func(context.Context, backends.Call) (*backends.Result, error) {
+			called = true
+			return &backends.Result{}, nil
+		}), nil))
+		_, err := env.ExecuteActivity(workflows.CallToolName, workflows.ToolCall{StepPath: "s", Tool: "be_put", Ruled: ruled})
+		var app *temporal.ApplicationError
+		var e workflows.Error
+		refused := errors.As(err, &app) && !app.NonRetryable() && app.Details(&e) == nil && e.Code == "worker_without_rules"
+		if called == ruled || refused != ruled {
+			t.Errorf("ruled %t: called %t, %v", ruled, called, err)
+		}
+	}
+}

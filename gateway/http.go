@@ -8,11 +8,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -47,7 +43,7 @@ func (g *Gateway) serveMCP(w http.ResponseWriter, r *http.Request) {
 // admit finds out who sends a request, or answers it where nobody may from where
 // it comes.
 func (g *Gateway) admit(w http.ResponseWriter, r *http.Request) (auth.Identity, bool) {
-	if why := g.forbidden(r); why != "" {
+	if why := (Places{g.opts.AllowedOrigins, g.opts.AllowedHosts}).Forbidden(r); why != "" {
 		http.Error(w, why, http.StatusForbidden)
 		return auth.Identity{}, false
 	}
@@ -64,27 +60,6 @@ func (g *Gateway) admit(w http.ResponseWriter, r *http.Request) (auth.Identity, 
 		return auth.Identity{}, false
 	}
 	return who, true
-}
-
-// forbidden says why a request is refused for where it comes from: a page of a
-// web site that may not, or a name that was rebound to this machine. Addresses
-// and localhost cannot be rebound. Without AllowedHosts, names are checked only
-// of what comes by loopback: otherwise those of this machine are not known.
-func (g *Gateway) forbidden(r *http.Request) string {
-	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	byLoopback := local != nil && isLoopback(local.String())
-	here := isLoopback(r.Host) // whoever sent it, if need be through a tunnel
-	if origin := r.Header.Get("Origin"); origin != "" && !g.allowedOrigin(origin, here) {
-		return fmt.Sprintf("origin %q is not allowed; --allowed-origin allows one", origin)
-	}
-	switch {
-	case here, g.allowedHost(r.Host), !byLoopback && isAddress(r.Host):
-	case byLoopback:
-		return fmt.Sprintf("host %q is not allowed on a loopback address; --allowed-host allows one", r.Host)
-	case len(g.opts.AllowedHosts) > 0:
-		return fmt.Sprintf("host %q is not allowed; --allowed-host allows one", r.Host)
-	}
-	return ""
 }
 
 // shared lets pages of allowed origins read what they get, and answers the
@@ -106,46 +81,6 @@ func (g *Gateway) shared(w http.ResponseWriter, r *http.Request) (answered bool)
 	h.Set("Access-Control-Max-Age", "600")
 	w.WriteHeader(http.StatusNoContent)
 	return true
-}
-
-// allowedOrigin takes pages on this machine where whoever visits them is here,
-// too: elsewhere, localhost is anybody's.
-func (g *Gateway) allowedOrigin(origin string, here bool) bool {
-	if slices.Contains(g.opts.AllowedOrigins, origin) {
-		return true
-	}
-	u, err := url.Parse(origin)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && here && isLoopback(u.Host)
-}
-
-func (g *Gateway) allowedHost(host string) bool {
-	if slices.ContainsFunc(g.opts.AllowedHosts, func(allowed string) bool { return strings.EqualFold(allowed, host) }) {
-		return true
-	}
-	return slices.ContainsFunc(g.opts.AllowedOrigins, func(origin string) bool {
-		u, err := url.Parse(origin)
-		return err == nil && strings.EqualFold(u.Host, host)
-	})
-}
-
-// isLoopback takes a host with or without a port.
-func isLoopback(address string) bool {
-	host := hostname(address)
-	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
-}
-
-func isAddress(address string) bool {
-	_, err := netip.ParseAddr(hostname(address))
-	return err == nil
-}
-
-func hostname(address string) string {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return strings.Trim(address, "[]")
-	}
-	return host
 }
 
 func (g *Gateway) post(w http.ResponseWriter, r *http.Request, who auth.Identity) {

@@ -281,4 +281,11 @@ func TestRightsOfARun(t *testing.T) {
 			t.Errorf("%s calls %s: started %v", tc.caller, tc.tool, started)
 		}
 	}
+	w.runs.change(func() {
+		for id, run := range w.runs.runs {
+			if !run.req.Ruled {
+				t.Errorf("%s is not told that there are rules", id)
+			}
+		}
+	})
 }

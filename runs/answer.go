@@ -183,6 +183,9 @@ func (c *Client) calledBy(ctx context.Context, d *workflowservice.DescribeWorkfl
 // Cancel asks a run to end. It may be called more than once, and for a run
 // that has ended: then it does nothing. The run has ended when Follow says so.
 func (c *Client) Cancel(ctx context.Context, id RunID, reason string) error {
+	if _, err := c.Get(ctx, id); err != nil {
+		return err
+	}
 	_, err := c.temporal.WorkflowService().RequestCancelWorkflowExecution(ctx, &workflowservice.RequestCancelWorkflowExecutionRequest{
 		Namespace:         c.namespace,
 		WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: string(id)},
@@ -197,9 +200,8 @@ func (c *Client) Cancel(ctx context.Context, id RunID, reason string) error {
 	switch {
 	case err == nil || errors.As(err, &requested):
 		return nil
-	case errors.As(err, &gone): // never was, or has ended
-		_, err := c.Get(ctx, id)
-		return err
+	case errors.As(err, &gone): // it has ended
+		return nil
 	}
 	return failure(ctx, "cancelling", id, err)
 }

@@ -27,21 +27,32 @@ const callTimeout = time.Minute
 // end of ctx. A Temporal that cannot be reached is waited for.
 func (c *Client) Follow(ctx context.Context, id RunID, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		f := &follower{client: c, id: id, after: after, timeline: newTimeline(c.converter), yield: yield}
+		f := &follower{client: c, id: id, timeline: newTimeline(c.converter)}
+		f.each = func(_ *historypb.HistoryEvent, events []Event, last bool) bool {
+			for _, event := range events {
+				if event.Seq > after && (event.Kind != EventDone || last) && !yield(event, nil) {
+					return false
+				}
+			}
+			return true
+		}
 		if err := f.run(ctx); err != nil && !f.stopped {
 			yield(Event{}, failure(ctx, "following", id, err))
 		}
 	}
 }
 
-// A follower is one iteration over a run's events.
+// A follower is one iteration over what happens to a run.
 type follower struct {
 	client   *Client
 	id       RunID
-	after    int64
 	timeline *timeline
-	yield    func(Event, error) bool
-	stopped  bool // the caller wants no more
+	once     bool // end where history does, and do not wait for more
+	// each is given every event of history, and what the timeline makes of it;
+	// last says that the run has not gone on in another execution. False: the
+	// caller wants no more.
+	each    func(e *historypb.HistoryEvent, events []Event, last bool) bool
+	stopped bool
 }
 
 func (f *follower) run(ctx context.Context) error {
@@ -54,7 +65,7 @@ func (f *follower) run(ctx context.Context) error {
 			if err := f.execution(ctx, x, i == len(chain)-1); err != nil || f.stopped {
 				return err
 			}
-			if f.timeline.outcome != nil && i == len(chain)-1 {
+			if i == len(chain)-1 && (f.timeline.outcome != nil || f.once) {
 				return nil
 			}
 			f.timeline.nextExecution()
@@ -103,13 +114,11 @@ func (f *follower) execution(ctx context.Context, x execution, last bool) error 
 	if x.copied > 0 {
 		told = f.timeline.forgetGates()
 	}
-	for e, err := range f.client.history(ctx, f.id, x.runID, last) {
+	for e, err := range f.client.history(ctx, f.id, x.runID, last && !f.once) {
 		if err != nil {
 			return err
 		}
-		if last && ended(e) && f.superseded(ctx, x) {
-			return nil
-		}
+		superseded := last && ended(e) && f.superseded(ctx, x)
 		events := f.timeline.add(e)
 		switch {
 		case e.EventId == x.copied:
@@ -117,14 +126,13 @@ func (f *follower) execution(ctx context.Context, x execution, last bool) error 
 		case e.EventId < x.copied:
 			continue // told by the execution that this one was reset from
 		}
-		for _, event := range events {
-			if event.Seq <= f.after || event.Kind == EventDone && !last {
-				continue
-			}
-			if !f.yield(event, nil) {
-				f.stopped = true
-				return nil
-			}
+		if !f.each(e, events, last && !superseded) {
+			f.stopped = true
+			return nil
+		}
+		if superseded {
+			f.timeline.outcome = nil
+			return nil
 		}
 	}
 	return nil

@@ -163,7 +163,7 @@ func relay(ctx workflow.Context, in workflows.RunInput) (*workflows.RunResult, e
 			return nil, err
 		}
 		in.Depth++
-		return nil, workflow.NewContinueAsNewError(ctx, relay, in)
+		return nil, workflow.NewContinueAsNewError(ctx, workflows.WorkflowType, in)
 	}
 	if err := tell(); err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func TestFollowThroughContinueAsNew(t *testing.T) {
 	c, tc := connect(t)
 	const queue = "relay"
 	w := worker.New(tc, queue, worker.Options{})
-	w.RegisterWorkflow(relay)
+	w.RegisterWorkflowWithOptions(relay, workflow.RegisterOptions{Name: workflows.WorkflowType})
 	registerCallTool(w)
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func TestFollowThroughContinueAsNew(t *testing.T) {
 	d := definition(t, gated)
 	id := runs.NewID("relay")
 	input := workflows.RunInput{Definition: workflows.Pinned{Name: d.Name, Source: d.Source()}}
-	if _, err := tc.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: string(id), TaskQueue: queue}, relay, input); err != nil {
+	if _, err := tc.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: string(id), TaskQueue: queue}, workflows.WorkflowType, input); err != nil {
 		t.Fatal(err)
 	}
 	var live []runs.Event

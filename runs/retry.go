@@ -11,9 +11,15 @@ import (
 	"strings"
 	"time"
 
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
+	sdkpb "go.temporal.io/api/sdk/v1"
 	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/sdk/client"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/workflows"
@@ -75,6 +81,7 @@ type RetryPlan struct {
 	Unsettled []UnsettledCall `json:"unsettled,omitempty"`
 
 	by    string
+	token string // of this plan and no other
 	input workflows.RunInput
 }
 
@@ -104,7 +111,7 @@ func (c *Client) PlanRetry(ctx context.Context, id RunID, req RetryRequest) (*Re
 		return nil, fmt.Errorf("run %s is %s: %w; only runs that failed, timed out or were cancelled can be retried", id, c.described(d).Status, ErrNotRetryable)
 	}
 	execution := d.WorkflowExecutionInfo.Execution.RunId
-	record, err := c.record(ctx, id, execution)
+	record, err := c.record(ctx, id, execution, workflows.JournalRequest{Steps: req.From, Paths: slices.Sorted(maps.Keys(req.Results))})
 	if err != nil {
 		return nil, err
 	}
@@ -127,10 +134,10 @@ func RepairOf(id RunID, execution string, record *workflows.Record, req RetryReq
 func (p *RetryPlan) Input() workflows.RunInput { return p.input }
 
 // record asks a worker what an execution has done.
-func (c *Client) record(ctx context.Context, id RunID, execution string) (*workflows.Record, error) {
+func (c *Client) record(ctx context.Context, id RunID, execution string, req workflows.JournalRequest) (*workflows.Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	answer, err := c.temporal.QueryWorkflow(ctx, string(id), execution, workflows.JournalQuery)
+	answer, err := c.temporal.QueryWorkflow(ctx, string(id), execution, workflows.JournalQuery, req)
 	var (
 		noWorker *serviceerror.FailedPrecondition
 		refused  *serviceerror.QueryFailed
@@ -147,6 +154,9 @@ func (c *Client) record(ctx context.Context, id RunID, execution string) (*workf
 	if err := answer.Get(&record); err != nil {
 		return nil, fmt.Errorf("reading what run %s has done: %w", id, err)
 	}
+	if record.Sizes != nil {
+		return nil, tooLarge(id, record.Sizes)
+	}
 	return &record, nil
 }
 
@@ -162,7 +172,11 @@ func (c *Client) Retry(ctx context.Context, plan *RetryPlan) error {
 		return fmt.Errorf("repairing run %s: %w", plan.ID, err)
 	}
 	if len(size) > maxInput {
-		return fmt.Errorf("repairing run %s: what it has done has %d bytes; the limit is %d", plan.ID, len(size), maxInput)
+		sizes := map[string]int{}
+		for path, e := range plan.input.Journal {
+			sizes[path] = len(e.Result)
+		}
+		return tooLarge(plan.ID, sizes)
 	}
 	d, err := c.describe(ctx, plan.ID)
 	if err != nil {
@@ -171,19 +185,11 @@ func (c *Client) Retry(ctx context.Context, plan *RetryPlan) error {
 	if d.WorkflowExecutionInfo.Execution.RunId != plan.Execution {
 		return fmt.Errorf("run %s: %w", plan.ID, ErrChanged)
 	}
-	in := plan.input
-	like := StartRequest{Definition: &definitions.Definition{Name: in.Definition.Name, Version: in.Definition.Version}, Arguments: in.Arguments, Caller: in.Caller, Request: c.attribute(d.WorkflowExecutionInfo, workflows.AttrRequest)}
-	_, err = c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID:                                       string(plan.ID),
-		TaskQueue:                                workflows.TaskQueue,
-		WorkflowIDReusePolicy:                    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
-		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
-		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		StaticSummary:                            clip(summary(like)+fmt.Sprintf(", repaired by %s", cmp.Or(plan.by, "nobody")), maxSummary),
-		StaticDetails:                            details(like, in.Definition),
-		TypedSearchAttributes:                    searchAttributes(like),
-		Memo:                                     map[string]any{workflows.MemoRepair: workflows.Repair{Of: plan.Execution, Time: plan.Time}},
-	}, workflows.WorkflowType, in)
+	request, err := c.repairRequest(plan, d.WorkflowExecutionInfo)
+	if err != nil {
+		return fmt.Errorf("repairing run %s: %w", plan.ID, err)
+	}
+	started, err := c.temporal.WorkflowService().StartWorkflowExecution(ctx, request)
 	var exists *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &exists) {
 		return fmt.Errorf("run %s: %w", plan.ID, ErrChanged)
@@ -191,7 +197,91 @@ func (c *Client) Retry(ctx context.Context, plan *RetryPlan) error {
 	if err != nil {
 		return failure(ctx, "repairing", plan.ID, err)
 	}
+	return c.confirmRepair(ctx, plan, started.RunId)
+}
+
+// repairRequest starts the execution that repairs a run. Temporal takes all
+// repairs of one execution for the same request: so of two that are planned at
+// once, the second starts nothing, also when the first has ended meanwhile. The
+// client of the SDK has no name for that.
+func (c *Client) repairRequest(plan *RetryPlan, info *workflowpb.WorkflowExecutionInfo) (*workflowservice.StartWorkflowExecutionRequest, error) {
+	in := plan.input
+	like := StartRequest{Definition: &definitions.Definition{Name: in.Definition.Name, Version: in.Definition.Version}, Arguments: in.Arguments, Caller: in.Caller, Request: c.attribute(info, workflows.AttrRequest)}
+	input, err := c.converter.ToPayloads(in)
+	if err != nil {
+		return nil, err
+	}
+	note, err := c.converter.ToPayload(workflows.Repair{Of: plan.Execution, By: plan.by, Time: plan.Time, Token: plan.token})
+	if err != nil {
+		return nil, err
+	}
+	line, err := c.converter.ToPayload(clip(summary(like)+fmt.Sprintf(", repaired by %s", cmp.Or(plan.by, "nobody")), maxSummary))
+	if err != nil {
+		return nil, err
+	}
+	about, err := c.converter.ToPayload(details(like, in.Definition))
+	if err != nil {
+		return nil, err
+	}
+	return &workflowservice.StartWorkflowExecutionRequest{
+		RequestId:                "repair-of-" + plan.Execution,
+		Namespace:                c.namespace,
+		WorkflowId:               string(plan.ID),
+		WorkflowType:             &commonpb.WorkflowType{Name: workflows.WorkflowType},
+		TaskQueue:                &taskqueuepb.TaskQueue{Name: workflows.TaskQueue, Kind: enumspb.TASK_QUEUE_KIND_NORMAL},
+		Input:                    input,
+		Identity:                 "perdure",
+		WorkflowIdReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		WorkflowIdConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		UserMetadata:             &sdkpb.UserMetadata{Summary: line, Details: about},
+		SearchAttributes:         c.indexed(searchAttributes(like)),
+		Memo:                     &commonpb.Memo{Fields: map[string]*commonpb.Payload{workflows.MemoRepair: note}},
+	}, nil
+}
+
+// indexed are search attributes, all keywords, as Temporal takes them.
+func (c *Client) indexed(attributes temporal.SearchAttributes) *commonpb.SearchAttributes {
+	fields := map[string]*commonpb.Payload{}
+	for _, key := range []temporal.SearchAttributeKeyKeyword{toolKey, versionKey, statusKey, callerKey, requestKey} {
+		if value, ok := attributes.GetKeyword(key); ok {
+			fields[key.GetName()], _ = converter.GetDefaultDataConverter().ToPayload(value) // a text is always encoded
+			fields[key.GetName()].Metadata["type"] = []byte("Keyword")
+		}
+	}
+	return &commonpb.SearchAttributes{IndexedFields: fields}
+}
+
+// confirmRepair looks whether an execution that was started is that of a plan.
+func (c *Client) confirmRepair(ctx context.Context, plan *RetryPlan, execution string) error {
+	d, err := c.temporal.WorkflowService().DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
+		Namespace: c.namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: string(plan.ID), RunId: execution},
+	})
+	if err != nil {
+		return failure(ctx, "repairing", plan.ID, err)
+	}
+	var of workflows.Repair
+	note := d.WorkflowExecutionInfo.GetMemo().GetFields()[workflows.MemoRepair]
+	if err := c.converter.FromPayload(note, &of); err != nil || of.Token != plan.token {
+		return fmt.Errorf("run %s: %w", plan.ID, ErrChanged)
+	}
 	return nil
+}
+
+// tooLarge says of a run whose results do not fit into the input of an execution
+// what can be done instead. Sizes are in bytes, by step path.
+func tooLarge(id RunID, sizes map[string]int) error {
+	paths := slices.SortedFunc(maps.Keys(sizes), func(a, b string) int {
+		return cmp.Or(sizes[b]-sizes[a], strings.Compare(a, b))
+	})
+	var largest []string
+	for _, path := range paths[:min(len(paths), 3)] {
+		largest = append(largest, fmt.Sprintf("%s (%d bytes)", path, sizes[path]))
+	}
+	return fmt.Errorf("repairing run %s: what it has done does not fit into the %d bytes with which an execution may start. "+
+		"The largest results are those of %s: let such a step be executed again, if that is harmless, with --from STEP, "+
+		"or say with --step-result PATH=JSON that a shorter result will do; "+
+		"or reset the run in the Web UI, or with: temporal workflow reset --workflow-id %s --type LastWorkflowTask --reason repair",
+		id, maxInput, strings.Join(largest, ", "), id)
 }
 
 func (p *RetryPlan) unsettledPaths() []string {
@@ -242,7 +332,7 @@ func (r *repairer) plan() (*RetryPlan, error) {
 	if err := r.compile(&in); err != nil {
 		return nil, err
 	}
-	plan := &RetryPlan{ID: r.id, Execution: r.execution, Time: 1, by: r.req.By}
+	plan := &RetryPlan{ID: r.id, Execution: r.execution, Time: 1, by: r.req.By, token: randomName(26)}
 	if in.Repair != nil {
 		plan.Time = in.Repair.Time + 1
 	}
@@ -262,8 +352,8 @@ func (r *repairer) plan() (*RetryPlan, error) {
 	}
 	r.describe(plan)
 	r.describeCalled(plan)
-	in.Journal, in.Open, in.Continued, in.Started = r.journal, nil, true, time.Time{}
-	in.Repair = &workflows.Repair{Of: r.execution, Time: plan.Time, Asked: r.record.Asked, Undone: maps.Clone(r.record.Undone)}
+	in.Journal, in.Open, in.Asked, in.Continued, in.Started = r.journal, nil, nil, true, time.Time{}
+	in.Repair = &workflows.Repair{Of: r.execution, By: r.req.By, Time: plan.Time, Asked: r.record.Asked, Undone: maps.Clone(r.record.Undone)}
 	plan.input = in
 	return plan, nil
 }
@@ -510,6 +600,7 @@ func (r *repairer) settle(plan *RetryPlan) error {
 	}
 	for _, path := range slices.Sorted(maps.Keys(r.unsettled)) {
 		u := r.unsettled[path]
+		u.Anew = r.changed
 		switch said := r.said(path); said {
 		case workflows.Happened:
 			output, err := objectResult(json.RawMessage("{}"))

@@ -1,15 +1,19 @@
 package runs_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/client"
+	"google.golang.org/grpc"
 
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/workflows"
@@ -350,6 +354,86 @@ func TestRetryOnce(t *testing.T) {
 	s.fail("four", nil)
 	retry(t, c, id, runs.RetryRequest{})
 	s.made()
+	followTo(t, c, id, 0, runs.EventDone)
+	if outcome, err := c.Result(t.Context(), id); err != nil || outcome.Status != workflows.Completed {
+		t.Errorf("result %+v, %v", outcome, err)
+	}
+}
+
+// Of two repairs that were planned at once, also the second one is refused that
+// reaches Temporal only when the first one has failed again.
+func TestRetryOnceThoughItFails(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	s := newScript(t)
+	s.fail("four", failing)
+	id, _ := runToFailure(t, c, s)
+	arrived, goOn := make(chan bool), make(chan bool)
+	slow, err := client.Dial(client.Options{
+		HostPort: shared.server.Address(), Logger: slog.New(slog.DiscardHandler),
+		ConnectionOptions: client.ConnectionOptions{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(
+			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				if strings.HasSuffix(method, "/StartWorkflowExecution") {
+					arrived <- true
+					<-goOn
+				}
+				return invoke(ctx, method, req, reply, cc, opts...)
+			})}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	second := runs.New(runs.Config{Client: slow})
+	late, err := second.PlanRetry(t.Context(), id, runs.RetryRequest{By: "bob"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := make(chan error, 1)
+	go func() { refused <- second.Retry(t.Context(), late) }()
+	<-arrived // it has looked whether the run is as it was
+	retry(t, c, id, runs.RetryRequest{By: "ada"})
+	followTo(t, c, id, 0, runs.EventDone)
+	s.made()
+	close(goOn)
+	if err := <-refused; !errors.Is(err, runs.ErrChanged) {
+		t.Errorf("the second repair: %v", err)
+	}
+	if calls := s.made(); len(calls) > 0 {
+		t.Errorf("the second repair has made %v", calls)
+	}
+	s.fail("four", nil)
+	retry(t, c, id, runs.RetryRequest{})
+	followTo(t, c, id, 0, runs.EventDone)
+	if outcome, err := c.Result(t.Context(), id); err != nil || outcome.Status != workflows.Completed {
+		t.Errorf("result %+v, %v", outcome, err)
+	}
+}
+
+// A run whose results are too large to be handed on says so, and what to do; with
+// the largest step executed again it fits.
+func TestRetryOfALargeRun(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	s := newScript(t)
+	s.fail("last", failing)
+	req := request(t, `
+name: large
+description: Gives much.
+parameters: {type: object, properties: {as: {type: string}, text: {type: string}}}
+steps:
+  - {id: one, tool: write, arguments: {as: "{{.params.as}}", text: "{{.params.text}}"}}
+  - {id: two, tool: write, dependsOn: [one], arguments: {as: "{{.params.as}}", text: "{{.params.text}}"}}
+  - {id: last, tool: write, dependsOn: [two], arguments: {as: "{{.params.as}}"}}
+`)
+	req.Arguments = json.RawMessage(fmt.Sprintf(`{"as":%q,"text":%q}`, t.Name(), strings.Repeat("x", 700<<10)))
+	id := start(t, c, req)
+	followTo(t, c, id, 0, runs.EventDone)
+	if _, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{}); err == nil || !strings.Contains(err.Error(), "--from STEP") || !strings.Contains(err.Error(), "one (") {
+		t.Fatalf("got %v", err)
+	}
+	s.fail("last", nil)
+	retry(t, c, id, runs.RetryRequest{From: []string{"two"}})
 	followTo(t, c, id, 0, runs.EventDone)
 	if outcome, err := c.Result(t.Context(), id); err != nil || outcome.Status != workflows.Completed {
 		t.Errorf("result %+v, %v", outcome, err)

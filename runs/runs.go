@@ -90,6 +90,7 @@ type StartRequest struct {
 	Arguments  json.RawMessage // validated, defaults applied
 	Caller     Caller
 	Tools      map[string]definitions.Tool // by the name that steps use
+	Ruled      bool                        // whether there are rules about who may call what
 }
 
 // A Started run.

@@ -553,6 +553,40 @@ func TestUnknownRun(t *testing.T) {
 	}
 }
 
+// Who shares a namespace has workflows that are no runs: they are neither shown
+// nor ended.
+func TestWorkflowsOfOthers(t *testing.T) {
+	t.Parallel()
+	c, tc := connect(t)
+	other, err := tc.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: t.Name(), TaskQueue: "of-others"}, "Other", "input")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := runs.RunID(other.GetID())
+	for name, call := range map[string]func() error{
+		"Get":       func() error { _, err := c.Get(t.Context(), id); return err },
+		"Show":      func() error { _, err := c.Show(t.Context(), id); return err },
+		"Arguments": func() error { _, err := c.Arguments(t.Context(), id); return err },
+		"Cancel":    func() error { return c.Cancel(t.Context(), id, "") },
+		"Terminate": func() error { return c.Terminate(t.Context(), id, "") },
+		"Answer": func() error {
+			_, err := c.Answer(t.Context(), id, runs.Answer{ElicitationID: "x#1", Action: "cancel"})
+			return err
+		},
+	} {
+		if err := call(); err == nil || name != "Arguments" && !errors.Is(err, runs.ErrNotFound) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	d, err := tc.DescribeWorkflowExecution(t.Context(), other.GetID(), "")
+	if err != nil || d.WorkflowExecutionInfo.CloseTime != nil || d.WorkflowExtendedInfo.GetCancelRequested() {
+		t.Errorf("the workflow is %v, %v", d.GetWorkflowExecutionInfo().GetStatus(), err)
+	}
+	if err := tc.TerminateWorkflow(t.Context(), other.GetID(), "", "the test ends"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestList(t *testing.T) {
 	t.Parallel()
 	c, _ := connect(t)

@@ -7,6 +7,7 @@ import (
 
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
@@ -32,11 +33,17 @@ func (c *Client) described(d *workflowservice.DescribeWorkflowExecutionResponse)
 	return &run
 }
 
+// describe asks Temporal for a run. A workflow of another type, of somebody who
+// has the namespace as well, is none.
 func (c *Client) describe(ctx context.Context, id RunID) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
-	return c.temporal.WorkflowService().DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
+	d, err := c.temporal.WorkflowService().DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
 		Namespace: c.namespace,
 		Execution: &commonpb.WorkflowExecution{WorkflowId: string(id)},
 	})
+	if err == nil && d.GetWorkflowExecutionInfo().GetType().GetName() != workflows.WorkflowType {
+		return nil, serviceerror.NewNotFound(string(id) + " is no run")
+	}
+	return d, err
 }
 
 // run makes a Run of what Temporal says of an execution.
@@ -145,7 +152,7 @@ func (c *Client) Arguments(ctx context.Context, id RunID) (json.RawMessage, erro
 		return nil, failure(ctx, "reading", id, err)
 	}
 	for _, e := range page.History.GetEvents() {
-		if started := e.GetWorkflowExecutionStartedEventAttributes(); started != nil {
+		if started := e.GetWorkflowExecutionStartedEventAttributes(); started != nil && started.GetWorkflowType().GetName() == workflows.WorkflowType {
 			var in workflows.RunInput
 			if err := c.converter.FromPayloads(started.GetInput(), &in); err != nil {
 				return nil, fmt.Errorf("reading the input of run %s: %w", id, err)

@@ -75,6 +75,7 @@ func newInput(id RunID, req StartRequest) workflows.RunInput {
 		},
 		Arguments: arguments,
 		Caller:    req.Caller,
+		Ruled:     req.Ruled,
 		Lineage:   string(id),
 		Tools:     req.Tools,
 	}

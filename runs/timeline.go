@@ -384,7 +384,7 @@ func (t *timeline) summary(e *historypb.HistoryEvent) (path, what string, ok boo
 	if s := e.GetUserMetadata().GetSummary(); s == nil || t.converter.FromPayload(s, &text) != nil {
 		return "", "", false
 	}
-	return strings.Cut(text, ": ")
+	return workflows.ReadSummary(text)
 }
 
 // memo tells which elicitations opened and closed since the run's last state,

@@ -107,7 +107,7 @@ func (r *run) childInput(ctx workflow.Context, c childCall) (*RunInput, string, 
 	if failure := r.childArguments(c, in); failure != nil {
 		return nil, "", failure
 	}
-	in.Caller, in.As, in.Depth, in.Limit = r.in.Caller, r.actsAs(), r.in.Depth+1, c.limit
+	in.Caller, in.Ruled, in.As, in.Depth, in.Limit = r.in.Caller, r.in.Ruled, r.actsAs(), r.in.Depth+1, c.limit
 	in.Lineage, in.Within = r.in.Lineage, r.in.Within+cmp.Or(c.keyPath, c.path)+"//"
 	in.Parent = &Parent{RunID: r.id, StepPath: c.path}
 	if size := in.bytes(); size > MaxResultSize {

@@ -136,7 +136,7 @@ func (r *run) ask(ctx workflow.Context, question Elicitation, limit time.Duratio
 		timerCtx, stopTimer := workflow.WithCancel(ctx)
 		defer stopTimer()
 		timer := workflow.NewTimerWithOptions(timerCtx, max(expires.Sub(workflow.Now(ctx)), 0),
-			workflow.TimerOptions{Summary: Summary(path, "waits for an answer")})
+			workflow.TimerOptions{Summary: Summary(path, WaitsForAnswer)})
 		sel.AddFuture(timer, func(f workflow.Future) { timedOut = f.Get(ctx, nil) == nil })
 	}
 	sel.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {})
@@ -192,6 +192,7 @@ func (r *run) occurrence(path string) int {
 	if r.in.Repair != nil {
 		last = r.in.Repair.Asked[path]
 	}
+	last = max(last, r.in.Asked[path])
 	for _, e := range r.state.Elicitations {
 		if e.StepPath == path {
 			last = max(last, e.time())

@@ -101,7 +101,7 @@ func (e JournalEntry) bytes(path string) int {
 		n += e.Child.Again.bytes()
 	}
 	if u := e.Unsettled; u != nil {
-		n += PayloadSize(u.Error.Message) + PayloadSize(u.Call.Arguments) + entryBytes
+		n += PayloadSize(u.Error.Message) + PayloadSize(u.sent()) + entryBytes
 	}
 	return n
 }

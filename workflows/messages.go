@@ -6,8 +6,10 @@
 package workflows
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/definitions"
@@ -81,6 +83,7 @@ type RunInput struct {
 	Definition Pinned                      `json:"definition"`
 	Arguments  json.RawMessage             `json:"arguments"` // object, defaults applied, validated
 	Caller     Caller                      `json:"caller"`
+	Ruled      bool                        `json:"ruled,omitempty"`     // whether the installation has rules about who may call what, which its workers must have as well
 	Lineage    string                      `json:"lineage"`             // the same for all executions that continue each other; effect keys derive from it
 	Depth      int                         `json:"depth,omitempty"`     // nesting of called workflows
 	Tools      map[string]definitions.Tool `json:"tools,omitempty"`     // by the name that steps use
@@ -89,6 +92,7 @@ type RunInput struct {
 	Continued  bool                        `json:"continued,omitempty"` // whether this execution goes on with a run, so that the journal holds whatever its templates would come to now
 	Repair     *Repair                     `json:"repair,omitempty"`    // nil = this is no repair
 	WasReset   bool                        `json:"wasReset,omitempty"`  // an execution before this one was reset, so that calls may have been made of which nothing is in the journal
+	Asked      map[string]int              `json:"asked,omitempty"`     // by step path: how often the executions that this one continues have asked, where neither Journal nor Open tells
 	Started    time.Time                   `json:"started,omitzero"`    // from when the timeout counts; zero = now
 	Parent     *Parent                     `json:"parent,omitempty"`    // the run of which a step has called this one; nil = a caller has
 	Within     string                      `json:"within,omitempty"`    // what stands before step paths in effect keys: the steps of the lineage that this run is part of
@@ -107,6 +111,8 @@ type Parent struct {
 // completed is in the journal.
 type Repair struct {
 	Of     string         `json:"of"`               // Temporal's run ID of the execution that is repeated
+	By     string         `json:"by,omitempty"`     // who repairs it
+	Token  string         `json:"token,omitempty"`  // of the plan of this repair; in the memo only
 	Time   int            `json:"time"`             // 1 = the first repair of the run
 	Asked  map[string]int `json:"asked,omitempty"`  // by step path: how often it has asked before, so that no ID of an elicitation comes twice
 	Undone map[string]int `json:"undone,omitempty"` // by step path: how often it was undone; executed again, it has a key of its own
@@ -224,6 +230,7 @@ type ToolCall struct {
 	KeyArgument    string             `json:"keyArgument,omitempty"`
 	MaxAttempts    int                `json:"maxAttempts,omitempty"` // of a call that is answered with an error; 0 = 1
 	Caller         Caller             `json:"caller"`
+	Ruled          bool               `json:"ruled,omitempty"`    // see RunInput
 	As             string             `json:"as,omitempty"`       // composite tool that calls in its own right; "" = its caller does
 	Limit          time.Duration      `json:"limit,omitempty"`    // of the call from when it is sent, where the backend has limits; 0 = the activity's own
 	LookBack       bool               `json:"lookBack,omitempty"` // an earlier execution of the run may have made the call, which its history tells
@@ -316,5 +323,29 @@ type State struct {
 }
 
 // Summary of an activity, timer or local activity: "STEPPATH: WHAT". Whoever
-// follows a run reads the step path from it.
+// follows a run reads the step path from it; see ReadSummary.
 func Summary(stepPath, what string) string { return stepPath + ": " + what }
+
+// WaitsForAnswer is what the Summary of a timer says of a question; of a step that
+// waits for anything else it begins with "waits" as well.
+const WaitsForAnswer = "waits for an answer"
+
+// callSummary is the Summary of a call: the tool, and what calling it may do.
+func callSummary(stepPath string, tool definitions.Tool) string {
+	return Summary(stepPath, tool.Name+effectMark(tool.Effect))
+}
+
+// effectMark is how a tool's effect class stands beside its name.
+func effectMark(e definitions.Effect) string {
+	return " [" + string(cmp.Or(e, definitions.Unsafe)) + "]"
+}
+
+// ReadSummary takes a Summary apart; of a call, what is the tool. Histories of
+// earlier releases do not have the effect class.
+func ReadSummary(text string) (stepPath, what string, ok bool) {
+	stepPath, what, ok = strings.Cut(text, ": ")
+	for _, e := range []definitions.Effect{definitions.Read, definitions.Idempotent, definitions.Keyed, definitions.Unsafe} {
+		what = strings.TrimSuffix(what, effectMark(e))
+	}
+	return stepPath, what, ok
+}

@@ -70,6 +70,16 @@ func (a Attempt) Denied() (e *Error, repeat bool) {
 	return a.error("permission_denied", CategoryPermission, deniedWords+who+" may not call it"), false
 }
 
+// Unruled is the failure of a call whose run has started where there are rules
+// about who may call what, at a worker that knows none. Nothing is sent, and
+// another worker may make the call.
+func (a Attempt) Unruled() (e *Error, repeat bool) {
+	e = a.error("worker_without_rules", CategoryPermission, deniedWords+"its run has started where there are rules, and this worker knows none: "+
+		"give each worker the configuration of the gateways, with its authorization")
+	e.Retryable = true
+	return e, true
+}
+
 // Unauthorized is the failure of a call that was not executed for lack of a
 // credential that only a person can bring: the run waits for it.
 func (a Attempt) Unauthorized(reason string) (e *Error, repeat bool) {

@@ -22,7 +22,7 @@ func TestContractOfFailures(t *testing.T) {
 		func(a workflows.Attempt) (*workflows.Error, bool) { return a.Unauthorized("expired") },
 		func(a workflows.Attempt) (*workflows.Error, bool) { return a.Lost("reset") },
 		func(a workflows.Attempt) (*workflows.Error, bool) { return a.Held(workflows.HeldByRate) },
-		workflows.Attempt.TimedOut, workflows.Attempt.Cancelled, workflows.Attempt.SentBefore, workflows.Attempt.Denied,
+		workflows.Attempt.TimedOut, workflows.Attempt.Cancelled, workflows.Attempt.SentBefore, workflows.Attempt.Denied, workflows.Attempt.Unruled,
 	}
 	classes := []definitions.Effect{definitions.Read, definitions.Idempotent, definitions.Keyed, definitions.Unsafe}
 	code := map[string][2]string{}

@@ -21,8 +21,15 @@ type StepReport struct {
 }
 
 // JournalQuery is the query that a run answers with a Record, also when it has
-// ended: what a repaired run starts with.
+// ended: what a repaired run starts with. Its argument is a JournalRequest, which
+// may be missing.
 const JournalQuery = "journal"
+
+// A JournalRequest says what of a journal is not needed. The zero value: all is.
+type JournalRequest struct {
+	Steps []string `json:"steps,omitempty"` // that are executed again, and all that depend on them: {} stands for their results
+	Paths []string `json:"paths,omitempty"` // the same for these step paths alone
+}
 
 // A Record is what a run knows of what it has done.
 type Record struct {
@@ -31,15 +38,20 @@ type Record struct {
 	Unsettled map[string]Unsettled    `json:"unsettled,omitempty"` // by step path: calls that were sent and of which nobody knows whether they were executed
 	Undone    map[string]int          `json:"undone,omitempty"`    // by step path: how often it was undone
 	Asked     map[string]int          `json:"asked,omitempty"`     // by step path: how often it has asked
+	Sizes     map[string]int          `json:"sizes,omitempty"`     // by step path, in bytes: of results that are too large together, so that there is no Journal
 	Redo      []string                `json:"redo,omitempty"`      // paths of steps that were undone since they were last executed
 }
 
-func (r *run) tellJournal() (Record, error) {
+func (r *run) tellJournal(req JournalRequest) (Record, error) {
 	told := Record{Input: r.in, Journal: r.wholeJournal(), Unsettled: r.unsettled, Undone: map[string]int{}, Asked: map[string]int{}}
 	told.Input.Journal, told.Input.Open = nil, nil
 	if before := r.in.Repair; before != nil {
 		maps.Copy(told.Undone, before.Undone)
 		maps.Copy(told.Asked, before.Asked)
+	}
+	//workflowcheck:ignore a map again
+	for path, times := range r.in.Asked {
+		told.Asked[path] = max(told.Asked[path], times)
 	}
 	for _, path := range slices.Sorted(maps.Keys(r.undone)) {
 		told.Undone[path] += r.undone[path]
@@ -55,7 +67,34 @@ func (r *run) tellJournal() (Record, error) {
 	for _, e := range r.state.Elicitations {
 		told.Asked[e.StepPath] = max(told.Asked[e.StepPath], e.time())
 	}
+	r.leaveOut(&told, req)
+	if size, err := json.Marshal(told); err != nil || len(size) > MaxResultSize {
+		told.Sizes = map[string]int{}
+		//workflowcheck:ignore a map again
+		for path, e := range told.Journal {
+			told.Sizes[path] = len(e.Result)
+		}
+		told.Journal, told.Unsettled = nil, nil
+	}
 	return told, nil
+}
+
+// leaveOut puts {} in the place of results that are not needed.
+func (r *run) leaveOut(told *Record, req JournalRequest) {
+	if len(req.Steps)+len(req.Paths) == 0 {
+		return
+	}
+	again := map[string]bool{}
+	for _, n := range r.program.Order() {
+		again[n.ID] = slices.Contains(req.Steps, n.ID) || slices.ContainsFunc(n.Deps, func(id string) bool { return again[id] })
+	}
+	//workflowcheck:ignore a map again
+	for path, e := range told.Journal {
+		if e.Result != nil && (again[topLevel(path)] || slices.Contains(req.Paths, path)) {
+			e.Result = json.RawMessage("{}")
+			told.Journal[path] = e
+		}
+	}
 }
 
 func (r *run) answerQueries(ctx workflow.Context) error {

@@ -35,6 +35,12 @@ type Unsettled struct {
 	Times int        `json:"times"`         // how often the call was left so, this time included
 	Ask   bool       `json:"ask,omitempty"` // whatever is said of the tool
 
+	// Arguments of the call, where Call does not show them.
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	// Anew says that the run was repaired in a way that changes it, so that the
+	// call has the arguments to which its templates come now.
+	Anew bool `json:"anew,omitempty"`
+
 	// NotHappened says that it has turned out since that it was not executed, so
 	// that it can be made.
 	NotHappened bool `json:"notHappened,omitempty"`
@@ -138,13 +144,37 @@ func (r *run) noteUnsettled(q request, u *Unsettled) {
 	r.note(q.path, JournalEntry{ArgumentsDigest: digestOf(q.args), Unsettled: u})
 }
 
-// unsettledBefore is a call that an execution before has left unsettled.
-func (r *run) unsettledBefore(q request) *Unsettled {
-	if e, ok := r.in.Journal[q.path]; ok && e.Unsettled != nil {
-		u := *e.Unsettled
-		return &u
+// unsettledBefore is a call that an execution before has left unsettled. It is
+// made again, if it is, as it was made then: templates may come to other
+// arguments by now, which would be another call. A repair that changes something
+// wants it otherwise.
+func (r *run) unsettledBefore(q *request) *Unsettled {
+	e, ok := r.in.Journal[q.path]
+	if !ok || e.Unsettled == nil {
+		return nil
 	}
-	return nil
+	u := *e.Unsettled
+	if sent := u.sent(); sent != nil && !u.Anew && !e.Exact {
+		q.args = sent
+	}
+	return &u
+}
+
+// sent are the arguments of the call; nil if they were not kept.
+func (u Unsettled) sent() json.RawMessage {
+	if u.Arguments != nil {
+		return u.Arguments
+	}
+	return u.Call.Arguments
+}
+
+// unsettled is a call that was sent.
+func (q request) unsettled(sent ParkedCall, failure Error, times int) Unsettled {
+	u := Unsettled{Call: sent, Error: failure, Times: times}
+	if sent.Arguments == nil {
+		u.Arguments = q.args
+	}
+	return u
 }
 
 // A probe is what can find out about a call, and what its templates see.

@@ -1,12 +1,14 @@
 package workflows
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"strings"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/definitions"
 )
 
 var (
@@ -24,6 +26,9 @@ func (r *run) publish(ctx workflow.Context, status Status) {
 		held = r.heldBy()
 	}
 	waiting := holdUpdate(held)
+	if status != Waiting && status != Running {
+		r.takeBack(ctx)
+	}
 	switch {
 	case status == Waiting:
 		waiting = waitingKey.ValueSet(r.waitsFor())
@@ -41,6 +46,18 @@ func (r *run) publish(ctx workflow.Context, status Status) {
 	r.toldHold = held
 	r.publishState(ctx)
 	r.showDetails(ctx)
+}
+
+// takeBack drops what the execution before has asked and this one, which ends,
+// has not come to ask again. Older executions leave it as it is.
+func (r *run) takeBack(ctx workflow.Context) {
+	for _, e := range r.in.Open {
+		if r.hasAsked(e.ID) || workflow.GetVersion(ctx, "questions-are-taken-back", workflow.DefaultVersion, 1) < 1 {
+			continue
+		}
+		e.State, e.Schema, e.Call, e.Askings = ElicitationDropped, nil, nil, nil
+		r.state.Elicitations = append(r.state.Elicitations, e)
+	}
 }
 
 // publishState puts the state into the memo.
@@ -89,20 +106,31 @@ func (r *run) showDetails(ctx workflow.Context) {
 	b.WriteString("| step | does | status |\n|---|---|---|\n")
 	for _, n := range r.program.Steps {
 		s := r.steps[n.ID]
-		does := cmp.Or(n.Step.Tool, n.Step.Workflow)
-		if does == "" {
-			does = string(n.Step.Type)
-		}
 		status := string(s.status)
 		if s.err != "" {
 			status += ": " + oneLine(s.err)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", n.ID, does, status)
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", n.ID, r.does(n), status)
 	}
 	if r.failure != nil {
 		fmt.Fprintf(&b, "\n**%s**\n", oneLine(r.failure.Message))
 	}
 	workflow.SetCurrentDetails(ctx, b.String())
+}
+
+// does names what a step does, and of a tool what calling it may do.
+func (r *run) does(n *definitions.Node) string {
+	s, each := n.Step, ""
+	if s.Type == definitions.ForEachStep && s.Step != nil {
+		s, each = s.Step, "forEach "
+	}
+	switch {
+	case s.Workflow != "":
+		return each + s.Workflow
+	case s.Tool == "":
+		return each + string(s.Type)
+	}
+	return each + s.Tool + effectMark(r.in.Tools[s.Tool].Effect)
 }
 
 // oneLine makes text fit into a cell of a table.
@@ -169,5 +197,22 @@ func (r *run) continueAsNew(ctx workflow.Context) error {
 	if r.toldHold != "" { // the next execution finds out for itself what holds its calls
 		r.tellHold(ctx, "")
 	}
+	next.Asked = r.forgotten(next.Journal)
 	return workflow.NewContinueAsNewError(ctx, WorkflowType, next)
+}
+
+// forgotten is how often steps have asked of which a journal tells nothing: what
+// was dropped with its forEach, or closed because it was not needed any more.
+func (r *run) forgotten(journal map[string]JournalEntry) map[string]int {
+	asked := maps.Clone(r.in.Asked)
+	for _, e := range r.state.Elicitations {
+		if e.State == ElicitationOpen || journal[e.StepPath].Result != nil {
+			continue
+		}
+		if asked == nil {
+			asked = map[string]int{}
+		}
+		asked[e.StepPath] = max(asked[e.StepPath], e.time())
+	}
+	return asked
 }

@@ -109,7 +109,8 @@ func (r *run) call(ctx workflow.Context, q request) (ToolResult, *Error) {
 		r.record(q.path, digest, was)
 		return result, nil
 	}
-	u := r.unsettledBefore(q)
+	u := r.unsettledBefore(&q)
+	digest = digestOf(q.args)
 	for {
 		if u == nil || u.NotHappened {
 			times := 1
@@ -124,7 +125,8 @@ func (r *run) call(ctx workflow.Context, q request) (ToolResult, *Error) {
 			if failure.Category != CategoryOutcomeUnknown {
 				return ToolResult{}, failure
 			}
-			u = &Unsettled{Call: sent, Error: *failure, Times: times}
+			lost := q.unsettled(sent, *failure, times)
+			u = &lost
 		}
 		known, again, failure := r.reconcile(ctx, q, u)
 		if failure != nil {
@@ -164,7 +166,7 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 		RunID: r.id, StepID: topLevel(q.path), StepPath: q.path,
 		Tool: q.tool.Name, Backend: q.tool.Backend, Original: q.tool.Original,
 		Arguments: q.args, Effect: q.tool.Effect, KeyArgument: q.tool.KeyArgument,
-		IdempotencyKey: key, MaxAttempts: max(attempts(q.onError)-q.used, 1), Caller: r.in.Caller, As: r.actsAs(),
+		IdempotencyKey: key, MaxAttempts: max(attempts(q.onError)-q.used, 1), Caller: r.in.Caller, Ruled: r.in.Ruled, As: r.actsAs(),
 		LookBack: r.in.WasReset && !q.anew && !Repeatable(q.tool.Effect),
 	}, result)
 	r.inFlight--
@@ -184,10 +186,10 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 // read, otherwise as an activity, whose schedule is in history before the
 // request leaves.
 func (r *run) perform(ctx workflow.Context, q request, call ToolCall, result *ToolResult) error {
-	summary := Summary(q.path, q.tool.Name)
 	if q.tool.Limited {
 		return r.performInTurn(ctx, q, call, result)
 	}
+	summary := callSummary(q.path, q.tool)
 	if q.tool.Effect == definitions.Read && call.MaxAttempts == 1 {
 		lctx := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
 			StartToCloseTimeout: min(localBudget, q.limit), Summary: summary,
@@ -219,7 +221,7 @@ func (r *run) performInTurn(ctx workflow.Context, q request, call ToolCall, resu
 	call.Limit = q.limit
 	untaken := max(q.limit, hostPatience)
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		Summary:                Summary(q.path, q.tool.Name),
+		Summary:                callSummary(q.path, q.tool),
 		TaskQueue:              BackendQueue(q.tool.Backend),
 		ScheduleToStartTimeout: untaken,
 		StartToCloseTimeout:    q.limit + shortWait,

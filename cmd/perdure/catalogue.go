@@ -51,6 +51,7 @@ func (t remoteTool) known() (definitions.Tool, error) {
 	tool := definitions.Tool{
 		Name: t.Name, Backend: t.Backend, Original: t.Original, InputSchema: t.InputSchema, OutputSchema: t.OutputSchema,
 		Effect: definitions.Effect(t.Effect), KeyArgument: t.KeyArgument,
+		OnUnknown: definitions.OnUnknown(t.OnUnknown),
 	}
 	if len(t.Annotations) > 0 {
 		tool.Annotations = new(definitions.Annotations)
@@ -109,6 +110,7 @@ func allTools(ctx context.Context, of target) ([]remoteTool, error) {
 		}
 		t := &tools[i]
 		t.Backend, t.Original, t.Effect, t.KeyArgument, t.Hidden = more.Backend, more.Original, more.Effect, more.KeyArgument, more.Hidden
+		t.OnUnknown, t.Probe = more.OnUnknown, more.Probe
 	}
 	return tools, nil
 }

@@ -95,9 +95,12 @@ type remoteTool struct {
 	// What the status of a perdure server says besides.
 	Effect      string `json:"effect,omitempty"`
 	KeyArgument string `json:"keyArgument,omitempty"`
+	OnUnknown   string `json:"onUnknown,omitempty"` // of an unsafe tool; "" = fail
 	Backend     string `json:"backend,omitempty"`
 	Original    string `json:"original,omitempty"` // the backend's own name for it
 	Hidden      bool   `json:"hidden,omitempty"`   // from clients; steps may call it
+
+	Probe json.RawMessage `json:"probe,omitempty"` // of an unsafe tool
 }
 
 func (s *server) tools(ctx context.Context) ([]remoteTool, error) {

@@ -29,7 +29,8 @@ func (s *service) health() http.Handler {
 
 // serveReady answers 200 when calls can be taken, else 503; with ?verbose, and
 // the status as JSON. That is for callers alone where these have to show who
-// they are: it names backends and tools, whoever may call them.
+// they are: it names backends and tools, whoever may call them. So pages of other
+// sites, and names that were rebound to this machine, do not get it.
 func (s *service) serveReady(w http.ResponseWriter, r *http.Request) {
 	reasons := s.unready(r.Context())
 	code := http.StatusOK
@@ -39,6 +40,10 @@ func (s *service) serveReady(w http.ResponseWriter, r *http.Request) {
 	if !r.URL.Query().Has("verbose") {
 		w.WriteHeader(code)
 		fmt.Fprintln(w, http.StatusText(code))
+		return
+	}
+	if why := s.places.Forbidden(r); why != "" {
+		http.Error(w, why, http.StatusForbidden)
 		return
 	}
 	if _, err := s.callers.Authenticate(r); err != nil {
@@ -88,7 +93,8 @@ func (s *service) status(ctx context.Context, reasons []string) serverStatus {
 	}
 	for _, t := range s.pool.Tools() {
 		status.Tools = append(status.Tools, toolStatus{
-			Name: t.Name, Backend: t.Backend, Original: t.Original, Effect: t.Effect, KeyArgument: t.KeyArgument, Hidden: t.Hidden,
+			Name: t.Name, Backend: t.Backend, Original: t.Original, Effect: t.Effect, KeyArgument: t.KeyArgument,
+			OnUnknown: t.OnUnknown, Probe: t.Probe, Hidden: t.Hidden,
 		})
 	}
 	return status

@@ -35,6 +35,7 @@ type service struct {
 	credentials *credentials.Broker
 	callers     auth.Authenticator
 	gateway     *gateway.Gateway // nil in a process that is only a worker
+	places      gateway.Places   // from which requests may come
 	worker      worker.Worker    // nil in a process that is only a gateway
 	hosting     func()           // ends having the limits of backends kept; nil = nobody does
 

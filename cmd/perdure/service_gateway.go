@@ -102,6 +102,7 @@ func (s *service) newGateway(o gatewayOptions) (err error) {
 	for _, allowed := range o.AllowedOrigins {
 		origins = append(origins, allowed.origin())
 	}
+	s.places = gateway.Places{Origins: origins, Hosts: o.AllowedHosts}
 	s.gateway, err = gateway.New(gateway.Options{
 		Name:           s.opts.Loaded.Name,
 		Version:        programVersion(),

@@ -30,7 +30,10 @@ func (s *service) startWorker() error {
 	})
 	workflows.Register(s.worker)
 	all := s.runs()
-	calls := activities.New(s.tools(), s.opts.Logger).Permit(s.opts.Loaded.Auth.permits).LookBack(lookBack(all)).Compose(s.resolve, outcomeOf(all))
+	calls := activities.New(s.tools(), s.opts.Logger).LookBack(lookBack(all)).Compose(s.resolve, outcomeOf(all))
+	if s.opts.Loaded.Auth.Policy.Rules != nil {
+		calls.Permit(s.opts.Loaded.Auth.permits)
+	}
 	activities.Register(s.worker, calls)
 	activities.RegisterHost(s.worker, s.host(calls))
 	if err := s.worker.Start(); err != nil {

@@ -51,7 +51,11 @@ type toolStatus struct {
 	Original    string `json:"original"` // the backend's own name for it
 	Effect      string `json:"effect"`
 	KeyArgument string `json:"keyArgument,omitempty"`
-	Hidden      bool   `json:"hidden,omitempty"`
+	OnUnknown   string `json:"onUnknown,omitempty"` // of an unsafe tool: what follows an unknown outcome, fail or ask; "" = fail
+	// Probe finds out of such a call whether it was executed, as the
+	// configuration has it.
+	Probe  json.RawMessage `json:"probe,omitempty"`
+	Hidden bool            `json:"hidden,omitempty"`
 }
 
 func (s compositeStatus) state() string {

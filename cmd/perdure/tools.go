@@ -1,10 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows"
 )
 
 type toolsCommand struct {
@@ -17,9 +22,10 @@ type toolsCommand struct {
 
 func (toolsCommand) Help() string {
 	return `Composite tools and those of the backends, as a client sees them. With
---effects, what calling a backend tool may do: read, idempotent, keyed, unsafe;
-and of each backend with limits how many calls are under way and wait, and
-whether its breaker is open.
+--effects, what calling a backend tool may do (read, idempotent, keyed, unsafe),
+and what follows when nobody knows whether a call was executed; and of each
+backend with limits how many calls are under way and wait, and whether its breaker
+is open.
 Examples:
 
     perdure tools
@@ -63,7 +69,7 @@ func (t toolsCommand) effects(ctx context.Context, c *console, of target) error 
 	}
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	for _, tool := range status.Tools {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", tool.Name, tool.Effect, hidden(tool.Hidden))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", tool.Name, tool.Effect, tool.unknownOutcome(), hidden(tool.Hidden))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -74,6 +80,19 @@ func (t toolsCommand) effects(ctx context.Context, c *console, of target) error 
 		}
 	}
 	return nil
+}
+
+// unknownOutcome says what follows when nobody knows whether a call was executed.
+func (t toolStatus) unknownOutcome() string {
+	switch {
+	case workflows.Repeatable(definitions.Effect(t.Effect)):
+		return "called again"
+	case len(t.Probe) > 0:
+		var probe definitions.Probe
+		_ = json.Unmarshal(t.Probe, &probe) // of another release: without its tool
+		return "probe " + cmp.Or(probe.Tool, "of its own") + ", then " + cmp.Or(t.OnUnknown, string(definitions.FailUnknown))
+	}
+	return cmp.Or(t.OnUnknown, string(definitions.FailUnknown))
 }
 
 func hidden(yes bool) string {

@@ -86,6 +86,9 @@ func (p *Policy) May(who Identity, action Action, on Object) bool {
 	return false
 }
 
+// Ruled reports whether there are rules about who may call what.
+func (p *Policy) Ruled() bool { return p != nil && p.Rules != nil }
+
 func (p *Policy) granted(grants []Grant, who Identity, on Object) bool {
 	return slices.ContainsFunc(grants, func(g Grant) bool { return g.covers(on.Tool) && g.names(p, who) })
 }

@@ -1,0 +1,145 @@
+package runs_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/workflows"
+)
+
+// What happened is told in the order of time, with who did it: calls and their
+// attempts, questions, answers that were not taken, a cancel, and a repair.
+func TestLog(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	s := newScript(t)
+	tries := 0
+	s.fail("one", func(call workflows.ToolCall) error {
+		if tries++; tries < 2 {
+			return workflows.Report(workflows.Attempt{Call: call, Number: tries}.Answered("not yet"))
+		}
+		return nil
+	})
+	id := start(t, c, request(t, `
+name: log
+description: Has something to tell.
+parameters: {type: object, properties: {as: {type: string}}}
+steps:
+  - {id: one, tool: write, arguments: {as: "{{.params.as}}"}, onError: {action: retry, retryCount: 2, retryDelay: 10ms}}
+  - {id: pause, type: wait, for: 10ms, dependsOn: [one]}
+  - {id: two, type: elicitation, dependsOn: [pause], message: Go on?, schema: {type: object, properties: {n: {type: integer}}, required: [n]}}
+  - {id: three, tool: write, dependsOn: [two], arguments: {as: "{{.params.as}}"}}
+  - {id: four, type: elicitation, dependsOn: [three], message: And now?}
+`))
+	following := make(chan []string, 1)
+	go func() { following <- logOf(t, c, id, true) }()
+
+	opened := followTo(t, c, id, 0, runs.EventOpened)
+	two := opened[len(opened)-1].Elicitation.ID
+	signal(t, id, workflows.Answer{ElicitationID: two, Action: "accept", Content: json.RawMessage(`{"n":"x"}`), AnsweredBy: "eve", AnswerID: "1"})
+	answer(t, c, id, runs.Answer{ElicitationID: two, Action: "accept", Content: json.RawMessage(`{"n":1}`), By: "ada"})
+	for e, err := range c.Follow(t.Context(), id, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == runs.EventOpened && e.Elicitation.StepPath == "four" {
+			break
+		}
+	}
+	signal(t, id, workflows.Answer{ElicitationID: two, Action: "decline", AnsweredBy: "bob", AnswerID: "2"})
+	if err := c.Cancel(t.Context(), id, "by carol"); err != nil {
+		t.Fatal(err)
+	}
+	followTo(t, c, id, 0, runs.EventDone)
+	want := []string{
+		"run_started log sha256: was called by alice",
+		"call_started one calls write",
+		"call_attempt one attempt 2, as attempt 1 failed: step one: write failed: not yet",
+		"call_ended one write completed",
+		"step_waits pause waits until",
+		"question_opened two asks: Go on? (until",
+		"answer_not_taken two eve answers accept, which does not fit:",
+		"question_closed two answered: accept, by ada",
+		"call_started three calls write",
+		"call_ended three write completed",
+		"question_opened four asks: And now? (until",
+		"answer_not_taken two bob answers decline too late",
+		"cancel_requested asked to cancel: by carol",
+		"question_closed four dropped",
+		"run_ended cancelled: log was cancelled in step four",
+	}
+	got := logOf(t, c, id, false)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the log (-want +got):\n%s", diff)
+	}
+	select {
+	case followed := <-following:
+		slices.Sort(followed) // the attempt is told when the call has ended
+		slices.Sort(got)
+		if diff := cmp.Diff(got, followed); diff != "" {
+			t.Errorf("what was told meanwhile (-log +told):\n%s", diff)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("the log does not end with the run")
+	}
+
+	retry(t, c, id, runs.RetryRequest{By: "dora"})
+	for e, err := range c.Follow(t.Context(), id, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == runs.EventOpened && e.Elicitation.ID == "four#2" {
+			break
+		}
+	}
+	want = append(want, "run_repaired repair 1, by dora: goes on with what was done", "question_opened four asks: And now? (until")
+	if diff := cmp.Diff(want, logOf(t, c, id, false)); diff != "" {
+		t.Errorf("the log after a repair (-want +got):\n%s", diff)
+	}
+}
+
+// logOf is a line for each entry, without what is different each time.
+func logOf(t *testing.T, c *runs.Client, id runs.RunID, follow bool) []string {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var lines []string
+	last := time.Time{}
+	for e, err := range c.Log(ctx, id, follow) {
+		if err != nil {
+			t.Error(err)
+			return lines
+		}
+		if !follow && e.At.Before(last) {
+			t.Errorf("%s comes before what is told before", e.Text)
+		}
+		last = e.At
+		line := strings.Join(strings.Fields(fmt.Sprint(e.Kind, " ", e.Step, " ", e.Text)), " ")
+		for _, varies := range []string{"waits until", "(until", "which does not fit:"} {
+			if before, _, ok := strings.Cut(line, varies); ok {
+				line = before + varies
+			}
+		}
+		if before, after, ok := strings.Cut(line, "sha256:"); ok {
+			_, after, _ = strings.Cut(after, " ")
+			line = before + "sha256: " + after
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func signal(t *testing.T, id runs.RunID, a workflows.Answer) {
+	t.Helper()
+	_, tc := connect(t)
+	if err := tc.SignalWorkflow(t.Context(), string(id), "", workflows.AnswerSignal, a); err != nil {
+		t.Fatal(err)
+	}
+}
