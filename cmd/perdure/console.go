@@ -59,7 +59,7 @@ func (c *console) errStyle(s style, text string) string {
 }
 
 func (s style) mark(text string, on bool) string {
-	if !on {
+	if !on || s == "" {
 		return text
 	}
 	return string(s) + text + "\x1b[0m"

@@ -23,6 +23,7 @@ import (
 type runsCommand struct {
 	List   runsListCommand   `cmd:"" help:"List runs, the newest first."`
 	Show   runsShowCommand   `cmd:"" help:"Show a run: its steps, what it waits for, how it ended."`
+	Logs   runsLogsCommand   `cmd:"" help:"Tell what has happened to a run, in the order of time."`
 	Result runsResultCommand `cmd:"" help:"Print the result of a run that has finished."`
 	Answer runsAnswerCommand `cmd:"" help:"Answer the question that a run waits with."`
 	Cancel runsCancelCommand `cmd:"" help:"Cancel a run: no further step starts."`

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/perdure/perdure/runs"
+)
+
+type runsLogsCommand struct {
+	temporalFlags `embed:""`
+
+	ID     string `arg:"" help:"Run, or enough of its ID to be the only one."`
+	Follow bool   `short:"f" help:"Go on with what happens, until the run has ended."`
+}
+
+func (runsLogsCommand) Help() string {
+	return `A line for each call that started, was tried again and ended, each question and
+who answered it, each repair and each request to cancel, in the order of time.
+With -o json each line is an object. Examples:
+
+    perdure runs logs prepare_review/k3v9a2m4qx
+    perdure runs logs k3v9a2 --follow
+    perdure runs logs k3v9a2 -o json | jq -r 'select(.kind == "question_closed") | .by'`
+}
+
+func (l runsLogsCommand) Run(ctx context.Context, c *console) error {
+	rc, done, err := l.runsClient(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	id, err := findRun(ctx, rc, l.ID, runs.Filter{})
+	if err != nil {
+		return err
+	}
+	for entry, err := range rc.Log(ctx, id, l.Follow) {
+		if err != nil {
+			return err
+		}
+		if err := l.print(c, entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l runsLogsCommand) print(c *console, e runs.LogEntry) error {
+	if l.Output == "json" {
+		line, err := json.Marshal(e)
+		if err == nil {
+			_, err = fmt.Fprintf(c.out, "%s\n", line)
+		}
+		return err
+	}
+	text := strings.Join(strings.Fields(plain(e.Text)), " ")
+	if e.Step != "" {
+		text = plain(e.Step) + ": " + text
+	}
+	_, err := fmt.Fprintf(c.out, "%s  %s\n", e.At.Local().Format("2006-01-02 15:04:05.000"), c.outStyle(logStyle(e), text))
+	return err
+}
+
+// logStyle makes what went wrong and what waits for people stand out.
+func logStyle(e runs.LogEntry) style {
+	switch e.Kind {
+	case runs.LogEnded, runs.LogCalled:
+		return statusStyle(e.Status)
+	case runs.LogAsks, runs.LogUnheard, runs.LogUntaken, runs.LogAttempt, runs.LogCancel:
+		return yellow
+	}
+	return ""
+}
