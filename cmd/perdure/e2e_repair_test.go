@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -12,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/topology"
 )
 
 const repairDefinitions = `
@@ -223,5 +226,108 @@ func TestRetryARun(t *testing.T) {
 		if got := w.backend.count("be_fragile", fmt.Sprintf(`"key":%q`, key)); got != 2 {
 			t.Errorf("%s: the broken tool was executed %d times, want 2", key, got)
 		}
+	}
+}
+
+// TestInterruptedRetry interrupts the retry of many runs in the middle, and does
+// what it says to go on: each is retried once, also those that fail once more.
+func TestInterruptedRetry(t *testing.T) {
+	t.Parallel()
+	w := newRepairWorld(t)
+	w.broken.Store(true)
+	c := w.dial(t, legacy, nil)
+	const all = 8
+	for i := range all {
+		got, err := toolCall{name: "five", arguments: map[string]any{"key": fmt.Sprint("k", i)}}.by(t.Context(), c)
+		if err != nil || !got.IsError {
+			t.Fatalf("got %+v, %v", got, err)
+		}
+	}
+	until(t, "the failed runs to be listed", func() bool {
+		return strings.Count(w.run(t, "runs", "list", "--tool", "five", "--status", "failed"), "failed") == all
+	})
+	cmd, output := program(t, w.dir, "runs", "retry", "--query", "PerdureTool = 'five'", "--rate", "3"), &topology.Transcript{}
+	cmd.Stdout, cmd.Stderr = output, output
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { killGroup(cmd) })
+	until(t, "some to be retried", func() bool { return strings.Contains(output.String(), "3/8 ") })
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Errorf("it ends with status 0: %s", output)
+	}
+	_, rest, ok := strings.Cut(output.String(), "perdure runs retry --query '")
+	if !ok || !strings.Contains(output.String(), "8 found") {
+		t.Fatalf("it says\n%s", output)
+	}
+	rest, _, _ = strings.Cut(rest, "'\n")
+	w.broken.Store(false)
+	again := w.run(t, "runs", "retry", "--query", strings.ReplaceAll(rest, `'\''`, "'"), "--rate", "50")
+	if strings.Contains(again, "8 found") || strings.Contains(again, " 0 found") {
+		t.Errorf("once more: %s", again)
+	}
+	for i := range all {
+		key := fmt.Sprintf(`"key":"k%d"`, i)
+		until(t, "all to be retried", func() bool { return w.backend.count("be_fragile", key) >= 2 })
+	}
+	until(t, "all to end", func() bool {
+		return !strings.Contains(w.run(t, "runs", "list", "--tool", "five"), "running")
+	})
+	for i := range all {
+		key := fmt.Sprintf(`"key":"k%d"`, i)
+		if n := w.backend.count("be_fragile", key); n != 2 {
+			t.Errorf("%s: the broken tool was called %d times, want 2", key, n)
+		}
+		if n := w.backend.count("be_write", key+`,"text":"123"`); n != 1 {
+			t.Errorf("%s: what was done is done %d times", key, n)
+		}
+	}
+}
+
+// TestRetryInATerminal says no and then yes to a repair that changes something,
+// and watches one of many runs.
+func TestRetryInATerminal(t *testing.T) {
+	t.Parallel()
+	w := newRepairWorld(t)
+	w.broken.Store(true)
+	c := w.dial(t, legacy, nil)
+	if got, err := (toolCall{name: "five", arguments: map[string]any{"key": "k"}}).by(t.Context(), c); err != nil || !got.IsError {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	id := w.onlyRun(t, "five", "failed")
+	for _, tc := range []struct {
+		says, shows string
+		threes      int
+	}{
+		{"n", "nothing was done", 1},
+		{"", "nothing was done", 1},
+		{"yes", "goes on", 2},
+	} {
+		term := startInTerminal(t, program(t, w.dir, "runs", "retry", id, "--from", "three"))
+		term.shows("Go on so? [y/N] ")
+		if !strings.Contains(term.text(), "be_write may have its effect a second time") {
+			t.Errorf("before it asks, it says\n%s", term.text())
+		}
+		term.enter(tc.says)
+		if err := receive(t, term.ended, "the command to end"); err != nil || !strings.Contains(term.text(), tc.shows) {
+			t.Errorf("upon %q: %v\n%s", tc.says, err, term.text())
+		}
+		until(t, "the run to end", func() bool {
+			return w.backend.count("be_fragile", "") == tc.threes && strings.Contains(w.run(t, "runs", "list", "--status", "failed"), id)
+		})
+		if n := w.backend.count("be_write", `"key":"k","text":"123"`); n != tc.threes {
+			t.Errorf("after %q the step was executed %d times, want %d", tc.says, n, tc.threes)
+		}
+	}
+	w.broken.Store(false)
+	term := startInTerminal(t, program(t, w.dir, "runs", "retry", "--query", "PerdureTool = 'five'"))
+	if err := receive(t, term.ended, "the command to end"); err != nil {
+		t.Error(err)
+	}
+	if bar := "[" + strings.Repeat("#", barWidth) + "] 1/1  1 go on\n1 found, 1 go on"; !strings.Contains(term.text(), bar) {
+		t.Errorf("the bar:\n%q", term.text())
 	}
 }

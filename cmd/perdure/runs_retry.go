@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/perdure/perdure/runs"
 )
@@ -163,7 +161,11 @@ func (r runsRetryCommand) confirmed(ctx context.Context, c *console, plan *runs.
 	if err != nil {
 		return false, err
 	}
-	return strings.HasPrefix(strings.ToLower(strings.TrimSpace(line)), "y"), nil
+	if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(line)), "y") {
+		c.notef("nothing was done")
+		return false, nil
+	}
+	return true, nil
 }
 
 func (r runsRetryCommand) report(c *console, plan *runs.RetryPlan, retried bool) error {
@@ -205,80 +207,4 @@ func (r runsRetryCommand) printPlan(c *console, plan *runs.RetryPlan) {
 		c.notef("\n%s\n  tool       %s\n  arguments  %s\n  key        %s", plain(u.Error.Message), u.Call.Tool, brief(u.Call.Arguments), u.Call.Key)
 		c.notef("find out at the backend, and say what happened with one of\n  --unknown %[1]s=happened [--step-result %[1]s='{…}']\n  --unknown %[1]s=not-happened\n  --unknown %[1]s=ask", u.Path)
 	}
-}
-
-// A retryCount counts what has become of the runs of a bulk retry.
-type retryCount struct {
-	Found     int `json:"found"`
-	Retried   int `json:"retried"`
-	Unsettled int `json:"unsettled"` // must be reconciled first
-	Changed   int `json:"changed"`   // repaired by somebody else meanwhile
-	Failed    int `json:"failed"`
-}
-
-// retryAll retries all runs that match. It can be interrupted and repeated: a
-// run that goes on, or has completed since, does not match any more.
-func (r runsRetryCommand) retryAll(ctx context.Context, c *console, rc *runs.Client, req runs.RetryRequest) error {
-	var all []runs.Run
-	for _, status := range []runs.Status{"failed", "timed_out", "cancelled"} {
-		list, err := rc.List(ctx, runs.Filter{Status: status, Query: r.Query, Limit: r.Limit})
-		if err != nil {
-			return err
-		}
-		all = append(all, list...)
-	}
-	all = all[:min(len(all), r.Limit)]
-	count := retryCount{Found: len(all)}
-	tick := time.NewTicker(time.Duration(float64(time.Second) / r.Rate))
-	defer tick.Stop()
-	for i, run := range all {
-		if i > 0 {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				r.summary(c, count)
-				return fmt.Errorf("interrupted after %d of %d runs; the same command goes on with the rest: %w", i, len(all), ctx.Err())
-			}
-		}
-		said := r.retryNext(ctx, rc, run.ID, req, &count)
-		c.notef("%d/%d  %s  %s", i+1, len(all), run.ID, said)
-	}
-	if err := r.summary(c, count); err != nil {
-		return err
-	}
-	if count.Failed > 0 || count.Unsettled > 0 {
-		return errReported
-	}
-	return nil
-}
-
-func (r runsRetryCommand) retryNext(ctx context.Context, rc *runs.Client, id runs.RunID, req runs.RetryRequest, count *retryCount) string {
-	plan, err := rc.PlanRetry(ctx, id, req)
-	if err == nil && len(plan.Unsettled) == 0 && !r.DryRun {
-		err = rc.Retry(ctx, plan)
-	}
-	switch {
-	case errors.Is(err, runs.ErrChanged), errors.Is(err, runs.ErrNotRetryable):
-		count.Changed++
-		return "goes on already"
-	case err != nil:
-		count.Failed++
-		return err.Error()
-	case len(plan.Unsettled) > 0:
-		count.Unsettled++
-		return "must be told first what became of " + plan.Unsettled[0].Path
-	case r.DryRun:
-		return fmt.Sprintf("would go on; %d steps at risk", len(plan.AtRisk()))
-	}
-	count.Retried++
-	return "goes on"
-}
-
-func (r runsRetryCommand) summary(c *console, count retryCount) error {
-	if r.Output == "json" {
-		return c.printJSON(count)
-	}
-	_, err := fmt.Fprintf(c.out, "%d found, %d go on, %d must be told first what became of calls, %d went on already, %d could not be retried\n",
-		count.Found, count.Retried, count.Unsettled, count.Changed, count.Failed)
-	return err
 }
