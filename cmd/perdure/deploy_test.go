@@ -23,6 +23,7 @@ type container struct {
 	grace    time.Duration // that it gets to end
 	env      []string
 	listens  []string // ports that are probed or served
+	metrics  string   // port at which metrics are read; "" = they are not
 	mounted  []string // directories and files
 	fileName string
 }
@@ -81,6 +82,9 @@ func checkContainer(t *testing.T, c container) {
 		if file != "" && !slices.Contains(c.mounted, file) && !slices.Contains(c.mounted, filepath.Dir(file)) {
 			t.Errorf("%s, %s: %s is not mounted", c.fileName, c.name, file)
 		}
+	}
+	if c.metrics != "" && flags.MetricsListen != ":"+c.metrics {
+		t.Errorf("%s, %s: metrics are at %q, but port %s is read", c.fileName, c.name, flags.MetricsListen, c.metrics)
 	}
 	for _, port := range c.listens {
 		if listen != ":"+port {
@@ -173,6 +177,10 @@ func kubernetes(t *testing.T, file string) []container {
 				c.mounted = append(c.mounted, m.MountPath)
 			}
 			for _, p := range k.Ports {
+				if p.Name == "metrics" {
+					c.metrics = p.Port
+					continue
+				}
 				c.listens = append(c.listens, p.Port)
 				if k.Liveness.HTTPGet != struct{ Path, Port string }{"/healthz", p.Name} || k.Readiness.HTTPGet != struct{ Path, Port string }{"/readyz", p.Name} {
 					t.Errorf("%s, %s: the probes are %+v and %+v", file, c.name, k.Liveness, k.Readiness)

@@ -87,6 +87,7 @@ spec:
             {{- end }}
             - --grace={{ $root.Values.grace }}s
             - --log-format={{ $root.Values.logFormat }}
+            - --metrics-listen=:9464
             {{- range $own.extraArgs }}
             - {{ . | quote }}
             {{- end }}
@@ -100,7 +101,7 @@ spec:
           {{- with $root.Values.extraEnvFrom }}
           envFrom: {{ toJson . }}
           {{- end }}
-          ports: [{name: {{ .port.name }}, containerPort: {{ .port.number }}}]
+          ports: [{name: {{ .port.name }}, containerPort: {{ .port.number }}}, {name: metrics, containerPort: 9464}]
           livenessProbe: {httpGet: {path: /healthz, port: {{ .port.name }}}, initialDelaySeconds: 30}
           readinessProbe: {httpGet: {path: /readyz, port: {{ .port.name }}}, periodSeconds: 5, timeoutSeconds: 3}
           {{- if .drain }}
