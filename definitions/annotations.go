@@ -7,9 +7,13 @@ import (
 )
 
 // ToolNames gives the names of the tools that steps, their probes and their
-// compensations use, as they are written, sorted, once each.
+// compensations use, and those that can be seen in scripts, as they are
+// written, sorted, once each.
 func (d *Definition) ToolNames() []string {
 	var names []string
+	for _, placed := range d.codes() {
+		names = append(names, d.codeTools(placed.code)...)
+	}
 	for _, s := range d.Steps {
 		for ; s != nil; s = s.Step {
 			if s.Tool != "" {

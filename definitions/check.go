@@ -65,7 +65,7 @@ type checker struct {
 	tools       Tools
 	definitions Definitions
 	diags       Diagnostics
-	steps       map[string]*Step // by id, first of each
+	steps       map[string]*Step // by id, first of each; also that of a script
 	nodes       []node           // all steps, inner ones after those around them
 	reads       []read           // what templates read of steps
 	owns        []ownRead        // what they read of their own step's output
@@ -137,9 +137,15 @@ func (c *checker) definition() {
 }
 
 func (c *checker) allSteps() {
+	if c.def.IsScript() {
+		c.wholeScript()
+	}
 	switch n := len(c.def.Steps); {
-	case n == 0:
-		c.errorf("steps", "required", "steps: at least one step is required")
+	case n == 0 && !c.def.IsScript():
+		c.errorf("steps", "required", "steps: at least one step is required, or script instead")
+	case n > 0 && c.def.IsScript():
+		c.errorf("steps", "script", "a definition has steps or a script, not both; a script can be a step, too (type: script)")
+		return
 	case n > MaxSteps:
 		c.errorf("steps", "limit", "steps: there are %d; at most %d are allowed", n, MaxSteps)
 	}

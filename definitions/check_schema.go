@@ -182,7 +182,7 @@ func (c *checker) property(path, label string, p *Property) {
 	switch {
 	case p.Value != "" && p.Properties != nil:
 		c.errorf(path, "output", "%s has both value and properties; it can have one of them", label)
-	case p.Value == "" && p.Properties == nil:
+	case p.Value == "" && p.Properties == nil && !c.def.IsScript(): // of a script, it is the member of its result
 		c.errorf(path, "required", "%s needs a value, or properties if it is an object", label)
 	case p.Properties != nil && p.Type != "object":
 		c.errorf(join(path, "properties"), "output", "%s has properties but is of type %s; only an object has them", label, p.Type)

@@ -27,6 +27,8 @@ func (c *checker) step(n node) {
 		c.waitStep(n)
 	case WorkflowStep:
 		c.workflowStep(n)
+	case ScriptStep:
+		c.script(n)
 	default:
 		c.stepErrorf(n, "type", "step-type", "type %q is not known%s; known are %s",
 			s.Type, didYouMean(string(s.Type), stepTypes), enumerate(stepTypes))
@@ -36,7 +38,7 @@ func (c *checker) step(n node) {
 }
 
 // stepTypes are the types that a step can have.
-var stepTypes = []string{string(ToolStep), string(ElicitationStep), string(ForEachStep), string(WaitStep), string(WorkflowStep)}
+var stepTypes = []string{string(ToolStep), string(ElicitationStep), string(ForEachStep), string(WaitStep), string(WorkflowStep), string(ScriptStep)}
 
 // enumerate writes words as a, b and c.
 func enumerate(words []string) string {
@@ -66,7 +68,7 @@ func (f typedField) owners() string {
 // those that all steps have.
 var fieldsOfType = []typedField{
 	{"tool", []StepType{ToolStep}, func(s *Step) bool { return s.Tool != "" }},
-	{"arguments", []StepType{ToolStep, WorkflowStep}, func(s *Step) bool { return s.Arguments != nil }},
+	{"arguments", []StepType{ToolStep, WorkflowStep, ScriptStep}, func(s *Step) bool { return s.Arguments != nil }},
 	{"onUnknown", []StepType{ToolStep}, func(s *Step) bool { return s.OnUnknown != "" }},
 	{"probe", []StepType{ToolStep}, func(s *Step) bool { return s.Probe != nil }},
 	{"compensate", []StepType{ToolStep, WorkflowStep}, func(s *Step) bool { return s.Compensate != nil }},
@@ -82,6 +84,10 @@ var fieldsOfType = []typedField{
 	{"maxIterations", []StepType{ForEachStep}, func(s *Step) bool { return s.MaxIterations != 0 }},
 	{"step", []StepType{ForEachStep}, func(s *Step) bool { return s.Step != nil }},
 	{"collect", []StepType{ForEachStep}, func(s *Step) bool { return s.Collect != "" }},
+	{"script", []StepType{ScriptStep}, func(s *Step) bool { return s.Script != "" }},
+	{"scriptFile", []StepType{ScriptStep}, func(s *Step) bool { return s.ScriptFile != "" }},
+	{"modules", []StepType{ScriptStep}, func(s *Step) bool { return s.Modules != nil }},
+	{"tools", []StepType{ScriptStep}, func(s *Step) bool { return s.Tools != nil }},
 	{"for", []StepType{WaitStep}, func(s *Step) bool { return s.For != "" }},
 	{"until", []StepType{WaitStep}, func(s *Step) bool { return s.Until != "" }},
 }

@@ -2,6 +2,7 @@ package definitions
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -48,6 +49,18 @@ func TestCheckFiles(t *testing.T) {
 func checkFile(t *testing.T, file string) string {
 	t.Helper()
 	defs, diags := Parse(filepath.Base(file), readFile(t, file))
+	for _, d := range defs {
+		if d == nil {
+			continue
+		}
+		diags = append(diags, d.Pin(func(name string) (string, error) {
+			text, err := os.ReadFile(filepath.Join(filepath.Dir(file), name))
+			if err != nil {
+				return "", errors.New("no such file")
+			}
+			return string(text), nil
+		})...)
+	}
 	var opts CheckOptions
 	if strings.HasSuffix(file, "_tools.yaml") {
 		opts.Tools = testTools(t)

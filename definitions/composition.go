@@ -21,10 +21,15 @@ func Among(defs []*Definition) Definitions {
 	}
 }
 
-// WorkflowNames gives the composite tools that steps call, as they are written,
-// sorted, once each.
+// WorkflowNames gives the composite tools that steps call, and those that can be
+// seen in scripts, as they are written, sorted, once each.
 func (d *Definition) WorkflowNames() []string {
 	var names []string
+	for _, call := range d.ScriptCalls() {
+		if call.Kind == callsWorkflow && call.Name != "" {
+			names = append(names, call.Name)
+		}
+	}
 	for _, s := range d.Steps {
 		for ; s != nil; s = s.Step {
 			if s.Workflow != "" {

@@ -41,6 +41,7 @@ const (
 	ForEachStep     StepType = "forEach"
 	WaitStep        StepType = "wait"
 	WorkflowStep    StepType = "workflow"
+	ScriptStep      StepType = "script"
 )
 
 // An Action says what follows a failed step (abort, continue, retry) or an
@@ -102,7 +103,10 @@ type Definition struct {
 	BusinessKey string      `yaml:"businessKey,omitempty" json:"businessKey,omitempty"`
 	OnDuplicate OnDuplicate `yaml:"onDuplicate,omitempty" json:"onDuplicate,omitempty"` // "" = Attach
 
-	Steps       []*Step      `yaml:"steps" json:"steps"`
+	// One of the two says what is done. A script has all arguments as its data.
+	Code  `yaml:",inline"`
+	Steps []*Step `yaml:"steps,omitempty" json:"steps,omitempty"`
+
 	Output      *Output      `yaml:"output,omitempty" json:"output,omitempty"`
 	Annotations *Annotations `yaml:"annotations,omitempty" json:"annotations,omitempty"`
 
@@ -111,6 +115,7 @@ type Definition struct {
 
 	written   *written    // where its parts stand; nil when it was not read from YAML
 	arguments *lazySchema // of Parameters; nil when it was made by hand
+	scripts   *codeCache  // the same
 }
 
 // A Step is one node of a definition. Which fields may be set depends on Type.
@@ -163,6 +168,9 @@ type Step struct {
 	// .forEach and .output of that item; its values become .output.collected,
 	// in the order of the collection. "" = nothing is collected.
 	Collect string `yaml:"collect,omitempty" json:"collect,omitempty"`
+
+	// script, whose data are its Arguments
+	Code `yaml:",inline"`
 
 	// wait: one of the two, both templates
 	For   string `yaml:"for,omitempty" json:"for,omitempty"`     // a duration such as 90m or 72h

@@ -150,7 +150,7 @@ func checkExample(t *testing.T, name, example, want string) {
 func TestReferenceHasEveryField(t *testing.T) {
 	t.Parallel()
 	tables := reference(t)
-	stepTables := map[string]string{"tool": "tool step", "elicitation": "elicitation", "forEach": "forEach", "wait": "wait", "workflow": "workflow"}
+	stepTables := map[string]string{"tool": "tool step", "elicitation": "elicitation", "forEach": "forEach", "wait": "wait", "workflow": "workflow", "script": "script step"}
 	for _, f := range fieldsOfType {
 		for _, typ := range f.types {
 			if tables[stepTables[string(typ)]][f.name] == nil {
@@ -159,7 +159,7 @@ func TestReferenceHasEveryField(t *testing.T) {
 		}
 	}
 	union := table{}
-	for _, name := range []string{"step", "tool step", "elicitation", "forEach", "wait", "workflow"} {
+	for _, name := range []string{"step", "tool step", "elicitation", "forEach", "wait", "workflow", "script step"} {
 		maps.Copy(union, tables[name])
 	}
 	for _, of := range []struct {

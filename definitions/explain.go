@@ -12,6 +12,7 @@ import (
 type Explanation struct {
 	Step   string           `json:"step"` // "output" for the output block
 	Fields []ExplainedField `json:"fields"`
+	Script []ScriptCall     `json:"script,omitempty"` // what the script of the step does, as far as it can be seen
 }
 
 // An ExplainedField is one text of a step and what it comes to.
@@ -116,6 +117,7 @@ func (x *Explanation) node(n *Node, prefix string, s *Scope, inputSchema json.Ra
 	add("for", n.Step.For, n.duration, nil, waitResult(n.duration, data, parseWaitFor))
 	add("until", n.Step.Until, n.until, nil, waitResult(n.until, data, parseWaitUntil))
 	x.argument(n.arguments, data, schema, prefix+"arguments")
+	x.Script = append(x.Script, n.scriptCalls()...)
 	add("collect", n.Step.Collect, n.collect, nil, func() Result {
 		v, ok, err := n.Collect(s)
 		return resultOf(v, ok, plainField(err))

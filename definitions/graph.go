@@ -41,7 +41,11 @@ func (p *Program) Graph() *Graph {
 	g := &Graph{Name: strings.TrimSpace(p.Definition.Name + " " + p.Definition.Version)}
 	explicit := make(map[string]map[string]bool, len(p.order)) // by ID: all that it waits for by dependsOn
 	for _, n := range p.order {
-		g.Nodes = append(g.Nodes, graphNode(n.Step))
+		node := graphNode(n.Step)
+		for _, call := range n.allScriptCalls() {
+			node.Notes = append(node.Notes, call.String())
+		}
+		g.Nodes = append(g.Nodes, node)
 		before := make(map[string]bool)
 		for _, id := range n.Step.DependsOn {
 			before[id] = true
@@ -126,6 +130,8 @@ func does(s *Step) string {
 		return "wait " + oneLine(s.For)
 	case WorkflowStep:
 		return "call " + oneLine(s.Workflow)
+	case ScriptStep:
+		return "script " + oneLine(s.ScriptFile)
 	default:
 		return oneLine(s.Tool)
 	}

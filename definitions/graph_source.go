@@ -27,6 +27,7 @@ var mermaidShapes = map[StepType][2]string{
 	ForEachStep:     {"[[", "]]"},
 	WaitStep:        {"([", "])"},
 	WorkflowStep:    {"[/", "/]"},
+	ScriptStep:      {"[/", "\\]"},
 	GraphOutput:     {"[/", "/]"},
 }
 
@@ -73,6 +74,7 @@ var dotShapes = map[StepType]string{
 	ForEachStep:     "box3d",
 	WaitStep:        "ellipse",
 	WorkflowStep:    "component",
+	ScriptStep:      "component",
 	GraphOutput:     "note",
 }
 

@@ -26,6 +26,7 @@ var svgColours = map[StepType][2]string{
 	ForEachStep:     {"#e9f7ef", "#3f8a5f"},
 	WaitStep:        {"#f1eef8", "#7a68a6"},
 	WorkflowStep:    {"#e8f4f8", "#3a7d94"},
+	ScriptStep:      {"#fdeeee", "#a54a4a"},
 	GraphOutput:     {"#f4f4f4", "#666666"},
 }
 

@@ -19,6 +19,7 @@ var textSymbols = map[StepType]string{
 	ForEachStep:     "■",
 	WaitStep:        "◷",
 	WorkflowStep:    "▣",
+	ScriptStep:      "λ",
 	GraphOutput:     "▼",
 }
 

@@ -49,8 +49,11 @@ const templateHint = " A template in {{ }}, which reads .params, .steps.ID.outpu
 // keywords describes every mapping (by the name of its Go type) and every key
 // of the language. A test holds it against the types.
 var keywords = map[string]keyword{
-	"Definition": {"A composite tool: steps that call tools, ask people and wait, offered as one tool.", facts{
-		"required": texts([]string{"name", "description", "steps"}),
+	"Definition": {"A composite tool: steps that call tools, ask people and wait, or a script that does, offered as one tool.", facts{
+		"required": texts([]string{"name", "description"}),
+		"oneOf": []any{
+			facts{"required": texts([]string{"steps"})}, facts{"required": texts([]string{"script"})}, facts{"required": texts([]string{"scriptFile"})},
+		},
 	}},
 	"Definition.name":        {"What the tool is called. Unique among all definitions.", facts{"pattern": namePattern.String()}},
 	"Definition.description": {"What the tool does, for those who choose among tools.", facts{"minLength": 1}},
@@ -74,13 +77,17 @@ var keywords = map[string]keyword{
 	"Definition.onDuplicate": {"What becomes of a call whose businessKey a run has already: it gets what that run comes to, or is refused.", facts{
 		"enum": texts([]string{string(Attach), string(Reject)}), "default": string(Attach),
 	}},
+	"Definition.script":      {"What is done, in Starlark, instead of steps. It has the arguments of the call as data, and what it returns is the result.", facts{"minLength": 1}},
+	"Definition.scriptFile":  {"A file that the script stands in, relative to the definition's.", facts{"minLength": 1}},
+	"Definition.modules":     {"Texts of what the script loads, by name. Without it, files beside the definition.", nil},
+	"Definition.tools":       {"Tools that the script may call by a name that is computed: names, or patterns such as github_*. Those that it names need not be listed.", nil},
 	"Definition.steps":       {"What is done. A step starts as soon as those that it depends on have ended.", facts{"minItems": 1, "maxItems": MaxSteps, "items": facts{"$ref": "#/$defs/step", "required": texts([]string{"id"})}}},
 	"Definition.output":      {"What the tool gives. Without it, the output of the last step.", nil},
 	"Definition.annotations": {"Hints for clients. Those that are not stated follow from the tools of the steps, and none may promise more than they keep.", nil},
 
 	"Step":                {"One node of the graph. Which keys it may have depends on its type.", nil},
 	"Step.id":             {"Name by which other steps and templates refer to it. Optional on the inner step of a forEach.", facts{"pattern": idPattern.String()}},
-	"Step.type":           {"What the step does: call a tool, ask a person (elicitation), do a step for each item of a collection (forEach), wait, or call another composite tool (workflow).", facts{"enum": texts(stepTypes), "default": string(ToolStep)}},
+	"Step.type":           {"What the step does: call a tool, ask a person (elicitation), do a step for each item of a collection (forEach), wait, call another composite tool (workflow), or run a script.", facts{"enum": texts(stepTypes), "default": string(ToolStep)}},
 	"Step.dependsOn":      {"Steps that must have ended before. Steps that templates read are waited for as well.", facts{"uniqueItems": true}},
 	"Step.condition":      {"Whether the step runs: a template that renders true or false. If false, the step is skipped.", nil},
 	"Step.timeout":        {"How long the step may take, all attempts together; for an elicitation, how long to wait for an answer; for a workflow, less than its own timeout.", facts{"default": briefly(DefaultStepTimeout)}},
@@ -111,6 +118,10 @@ var keywords = map[string]keyword{
 	"Step.maxIterations": {"Items that there may be; more fail the step.", facts{"minimum": 0, "maximum": MaxIterations, "default": DefaultIterations}},
 	"Step.step":          {"What is done for each item. Its templates read .forEach.item, .forEach.index and, of an object, .forEach.key.", facts{"properties": facts{"dependsOn": false}}},
 	"Step.collect":       {"What to keep of each completed item, from .output and .forEach. The values become output.collected, in the order of the collection.", facts{"minLength": 1}},
+	"Step.script":        {"What is done, in Starlark. It has the arguments as data, and what it returns is the output.", facts{"minLength": 1}},
+	"Step.scriptFile":    {"A file that the script stands in, relative to the definition's.", facts{"minLength": 1}},
+	"Step.modules":       {"Texts of what the script loads, by name. Without it, files beside the definition.", nil},
+	"Step.tools":         {"Tools that the script may call by a name that is computed: names, or patterns such as github_*. Those that it names need not be listed.", nil},
 	"Step.for":           {"How long to wait, such as 90m or 72h, up to ten years. May be a template.", facts{"minLength": 1}},
 	"Step.until":         {"Until when to wait: a timestamp such as 2026-01-31T09:00:00Z. May be a template.", facts{"minLength": 1}},
 
@@ -144,12 +155,10 @@ var keywords = map[string]keyword{
 	"Output.properties": {"Members of the result.", facts{"minProperties": 1}},
 	"Output.required":   {"Members without which the run fails.", nil},
 
-	"Property": {"One member of the result: a value, or for an object properties of its own.", facts{
+	"Property": {"One member of the result: a value, or for an object properties of its own. Of a script, one without either is the member of what it returns.", facts{
 		"required": texts([]string{"type", "description"}),
-		"oneOf": []any{
-			facts{"required": texts([]string{"value"})},
-			facts{"required": texts([]string{"properties"}), "properties": facts{"type": facts{"const": "object"}}},
-		},
+		"if":       facts{"required": texts([]string{"properties"})},
+		"then":     facts{"properties": facts{"type": facts{"const": "object"}, "value": false}},
 	}},
 	"Property.type":        {"Type of the value. What the template renders to is read as this.", facts{"enum": texts(propertyTypes)}},
 	"Property.description": {"What the value is, for clients.", facts{"minLength": 1}},

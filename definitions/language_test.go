@@ -125,7 +125,9 @@ func TestSchemaOfTheLanguageRefuses(t *testing.T) {
 		{"name", definition, `{name: a b, description: d, steps: [{id: a, tool: a}]}`, "name"},
 		{"output", definition, `{name: n, description: d, steps: [{id: a, tool: a}], output: {properties: {p: {type: text, description: d, value: v}}}}`, "output.properties.p.type"},
 		{"kind", resource, `{apiVersion: toolhive.stacklok.dev/v1beta1, kind: Tool, metadata: {name: n}, spec: {name: n, description: d, steps: [{id: a, tool: a}]}}`, "kind"},
-		{"spec", resource, `{apiVersion: toolhive.stacklok.dev/v1beta1, kind: VirtualMCPCompositeToolDefinition, metadata: {name: n}, spec: {name: n, description: d}}`, "spec.steps"},
+		{"spec", resource, `{apiVersion: toolhive.stacklok.dev/v1beta1, kind: VirtualMCPCompositeToolDefinition, metadata: {name: n}, spec: {name: n, description: d}}`, "spec"},
+		{"steps and a script", definition, `{name: n, description: d, script: return 1, steps: [{id: a, tool: a}]}`, ""},
+		{"script of a tool step", step, `{tool: a, script: return 1}`, "script"},
 	}
 	for _, test := range tests {
 		problems := violations(test.schema, yamlValues(t, []byte(test.text))[0])

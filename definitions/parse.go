@@ -184,7 +184,7 @@ func (p *parser) definition(n *yaml.Node, inResource bool) {
 	if def.Pos.Line == 0 { // not a mapping, which has been told
 		return
 	}
-	def.arguments = &lazySchema{}
+	def.arguments, def.scripts = &lazySchema{}, &codeCache{}
 	def.written = &written{
 		file:     p.file,
 		lines:    p.lines,

@@ -54,6 +54,7 @@ type PlannedStep struct {
 	Question     *PlannedValue `json:"question,omitempty"`   // of an elicitation
 	Wait         *PlannedValue `json:"wait,omitempty"`       // named for or until
 	Loop         *PlannedLoop  `json:"loop,omitempty"`       // of a forEach
+	Script       []ScriptCall  `json:"script,omitempty"`     // what a script does, as far as it can be seen
 
 	Timeout Duration `json:"timeout,omitempty"` // of the step, all attempts together
 	OnError *OnError `json:"onError,omitempty"`

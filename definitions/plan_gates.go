@@ -23,6 +23,7 @@ func (pl *planner) gates(plan *Plan) {
 	}
 	for _, n := range pl.program.Order() {
 		step := pl.steps[n.ID]
+		plan.Writes = append(plan.Writes, pl.scriptWrites(n, holds[n.ID])...)
 		call := callOf(step.PlannedStep)
 		if call == nil || call.Effect == Read || step.limits.Writes == 0 {
 			continue

@@ -141,6 +141,9 @@ func (t *planText) step(indent int, s PlannedStep) {
 	if s.PlannedCall != nil {
 		t.values(indent, s.Arguments)
 	}
+	for _, c := range s.Script {
+		t.linef(indent, "%s", c)
+	}
 	for _, v := range []*PlannedValue{s.Question, s.Wait} {
 		if v != nil {
 			t.text(indent, *v)
@@ -161,6 +164,8 @@ func headline(s PlannedStep) []string {
 	switch {
 	case s.PlannedCall != nil:
 		words[0] = calls(s.PlannedCall)
+	case s.Type == ScriptStep:
+		words[0] = "runs a script"
 	case s.Question != nil:
 		words[0] = "asks a person"
 	case s.Loop != nil && s.Loop.Count != nil:

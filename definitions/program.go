@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/perdure/perdure/workflows/script"
 )
 
 // A TemplateError says why a template of a step or of the output block could
@@ -44,7 +46,9 @@ type Node struct {
 	until      *Template
 	schema     schemaCache // of the tool
 
-	Probe *ProbeProgram // nil = the step has none
+	Probe  *ProbeProgram   // nil = the step has none
+	Script *script.Program // of a script step
+	whole  bool            // the script is the definition, and gets all arguments
 
 	compensation       argument // arguments of the call that undoes the step
 	compensationSchema schemaCache
@@ -57,24 +61,29 @@ func Compile(d *Definition) (*Program, error) {
 		return nil, fmt.Errorf("there are %d steps; at most %d are allowed", n, MaxSteps)
 	}
 	p := &Program{Definition: d}
-	for _, step := range d.Steps {
-		node, err := compileStep(step)
+	for _, step := range d.AllSteps() {
+		node, err := d.compileStep(step)
 		if err != nil {
 			return nil, fmt.Errorf("step %q: %w", step.ID, err)
 		}
+		node.whole = d.IsScript()
 		p.Steps = append(p.Steps, node)
 	}
 	if err := p.connect(); err != nil {
 		return nil, err
 	}
 	var err error
-	if p.output, err = compileOutput(d.Output); err != nil {
+	output := d.Output
+	if d.IsScript() {
+		output = output.fromScript()
+	}
+	if p.output, err = compileOutput(output); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-func compileStep(step *Step) (*Node, error) {
+func (d *Definition) compileStep(step *Step) (*Node, error) {
 	n := &Node{Step: step, ID: step.ID}
 	fields := []struct {
 		name, text string
@@ -104,8 +113,13 @@ func compileStep(step *Step) (*Node, error) {
 			return nil, err
 		}
 	}
+	if step.Type == ScriptStep {
+		if n.Script, err = d.compileScript(&step.Code); err != nil {
+			return nil, err
+		}
+	}
 	if step.Step != nil {
-		if n.Inner, err = compileStep(step.Step); err != nil {
+		if n.Inner, err = d.compileStep(step.Step); err != nil {
 			return nil, fmt.Errorf("inner step: %w", err)
 		}
 	}
@@ -200,7 +214,8 @@ func (p *Program) sort() error {
 func (p *Program) Order() []*Node { return p.order }
 
 // At gives the node that is executed at a step path such as deploy, check[17] or
-// each[2]/inner[0], and the forEach of which it is an item, if it is one. Both
+// each[2]/inner[0], and the forEach of which it is an item, if it is one. A call
+// of a script, such as script/main:12, is executed at the script's node. Both
 // are nil where no step stands.
 func (p *Program) At(path string) (n, loop *Node) {
 	end := len(path)
@@ -213,7 +228,10 @@ func (p *Program) At(path string) (n, loop *Node) {
 	}
 	n = p.Steps[i]
 	for rest := path[end:]; rest != ""; {
-		if n.Inner == nil {
+		switch {
+		case n.Step.Type == ScriptStep && isSite(rest):
+			return n, loop
+		case n.Inner == nil:
 			return nil, nil
 		}
 		_, after, closed := strings.Cut(rest, "]")
@@ -265,6 +283,24 @@ func truth(text string) (bool, error) {
 // An empty schema asks for nothing.
 func (n *Node) Arguments(s *Scope, inputSchema json.RawMessage) (json.RawMessage, error) {
 	return n.arguments.encode(s, &n.schema, inputSchema, "arguments")
+}
+
+// anyData is the schema of a script's data: an argument that is exactly one
+// expression keeps its value's shape, and text stays text.
+var anyData = json.RawMessage(`{"type":"object","additionalProperties":{"$ref":"#/$defs/any"},"$defs":{"any":{` +
+	`"type":["string","boolean","integer","number","array","object"],"items":{"$ref":"#/$defs/any"},"additionalProperties":{"$ref":"#/$defs/any"}}}}`)
+
+// Data expands the arguments of a script step into what the script gets as its
+// data. A definition that is a script gets the arguments of the call.
+func (n *Node) Data(s *Scope) (json.RawMessage, error) {
+	if !n.whole {
+		return n.Arguments(s, anyData)
+	}
+	data, err := EncodeValue(orEmpty(s.Params))
+	if err != nil {
+		return nil, &TemplateError{Field: "arguments", Message: err.Error()}
+	}
+	return data, nil
 }
 
 // Compensation expands the arguments of the call that undoes the step, as

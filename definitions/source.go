@@ -48,7 +48,7 @@ func FromSource(source []byte) (*Definition, error) {
 	if err := exactFields(reflect.ValueOf(d)); err != nil {
 		return nil, fmt.Errorf("reading the source of a definition: %w", err)
 	}
-	d.arguments = &lazySchema{}
+	d.arguments, d.scripts = &lazySchema{}, &codeCache{}
 	return d, nil
 }
 

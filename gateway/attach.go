@@ -99,7 +99,7 @@ func (g *Gateway) attach(ctx context.Context, x *exchange, req runs.StartRequest
 		return started, err
 	}
 	switch {
-	case run.Caller == x.caller.Subject && sameJSON(run.Arguments, req.Arguments):
+	case run.Caller == x.caller.Subject && sameJSON(run.Arguments, req.Arguments) && (x.params.Name != scriptTool || run.Digest == req.Definition.Digest()):
 		g.join(ctx, &run.Run, req.Request)
 		return started, nil
 	case x.params.Meta.IdempotencyKey != "":
@@ -156,6 +156,9 @@ func (g *Gateway) startOrJoin(ctx context.Context, x *exchange, req runs.StartRe
 	same := []string{"call", x.principal, x.params.Name, string(arguments)}
 	if version := x.params.Meta.Version; version != "" {
 		same = append(same, version)
+	}
+	if x.params.Name == scriptTool {
+		same = append(same, req.Definition.Digest())
 	}
 	a := again{g: g, tool: req.Definition.Name, request: req.Request, length: max(g.opts.ReattachWindow, minEra),
 		call: encode64(digest(same...)[:15])}

@@ -35,9 +35,9 @@ func (g *Gateway) call(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallT
 	case err != nil:
 		g.log.Info("call was not started", "tool", x.params.Name, "caller", x.caller.Subject, "error", err)
 		x.respond("", g.finish(x.client, trouble("", err)))
-	case x.taskRequest(x.params) != nil && c == nil:
+	case x.taskRequest(x.params) != nil && c == nil && x.params.Name != scriptTool:
 		x.fail(mcp.METHOD_NOT_FOUND, fmt.Sprintf("tool %q cannot be called as a task", x.params.Name))
-	case x.params.Meta.DryRun:
+	case x.params.Meta.DryRun && !(x.params.Name == scriptTool && g.opts.Scripts):
 		g.dryRun(x, c)
 	case c != nil:
 		g.callComposite(ctx, x, c)
@@ -120,7 +120,7 @@ func (g *Gateway) start(ctx context.Context, x *exchange, c *composite) (runs.St
 	g.leaveCredentials(ctx, x.who, g.backendsOf(c.def, tools)...)
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	req := runs.StartRequest{Definition: c.def, Arguments: args, Caller: x.caller, Tools: tools, Ruled: g.opts.Policy.Ruled()}
+	req := runs.StartRequest{Definition: c.def, Arguments: args, Caller: x.caller, Tools: tools, Ruled: g.opts.Policy.Ruled(), ScriptLimits: g.opts.ScriptLimits}
 	return g.startOrAttach(ctx, x, req)
 }
 
@@ -131,6 +131,7 @@ func (g *Gateway) snapshot(who auth.Identity, d *definitions.Definition) (map[st
 	if err != nil {
 		return nil, err
 	}
+	g.addDynamic(who, d, tools)
 	return tools, g.allSteps(who, d, tools)
 }
 
@@ -152,6 +153,29 @@ func Snapshot(d *definitions.Definition, find definitions.Tools) (map[string]def
 		}
 	}
 	return tools, nil
+}
+
+// addDynamic adds the tools that scripts may call by a name that only a run comes
+// to, as far as whoever calls them may. Their schemas are not needed.
+func (g *Gateway) addDynamic(who auth.Identity, d *definitions.Definition, tools map[string]definitions.Tool) {
+	patterns := d.ToolPatterns()
+	if patterns == nil {
+		return
+	}
+	if d.RunAs == definitions.AsComposite {
+		who = auth.Composite(d.Name)
+	}
+	for _, t := range g.opts.Catalogue.Tools() {
+		_, known := tools[t.Name]
+		matches := definitions.MatchesTool(patterns, t.Name) || definitions.MatchesTool(patterns, t.Backend+"."+t.Original)
+		if known || !matches || !g.opts.Policy.May(who, auth.Call, auth.Object{Tool: t.Name}) {
+			continue
+		}
+		if tool, ok := g.findTool(t.Name); ok {
+			tool.InputSchema, tool.OutputSchema, tool.Annotations = nil, nil, nil
+			tools[t.Name] = tool
+		}
+	}
 }
 
 var (

@@ -33,6 +33,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -140,6 +141,13 @@ type Options struct {
 	// perdure_run_list.
 	NoRunTools bool
 
+	// Scripts lets agents send scripts, as far as Policy lets them call
+	// execute_tool_script. Default: there is no such tool.
+	Scripts bool
+	// ScriptLimits are those of every script, also of definitions; they can only
+	// be lower than the defaults. nil = the defaults.
+	ScriptLimits *runs.ScriptLimits
+
 	// AllowedOrigins are the web origins that may send requests, e.g.
 	// https://chat.example.com, besides those on this machine for who is there,
 	// too. Their hosts are accepted as Host as well.
@@ -230,6 +238,12 @@ func New(opts Options) (*Gateway, error) {
 	}
 	if !opts.NoRunTools {
 		g.runTools = runTools()
+	}
+	if opts.Scripts {
+		if g.runTools == nil {
+			g.runTools = map[string]runTool{}
+		}
+		maps.Copy(g.runTools, scriptTools())
 	}
 	g.mcp = server.NewMCPServer(opts.Name, opts.Version,
 		server.WithToolCapabilities(true),

@@ -118,6 +118,8 @@ func (g *Gateway) offered(who auth.Identity, name string) bool {
 	l := g.listing.Load()
 	_, ofBackend := l.tools[name]
 	switch {
+	case isScriptTool(name):
+		return g.opts.Scripts && g.mayScript(who)
 	case g.runTools[name].call != nil:
 		return true
 	case ofBackend || l.composites[name] != nil:
@@ -131,7 +133,16 @@ func (g *Gateway) offered(who auth.Identity, name string) bool {
 func (g *Gateway) visible(ctx context.Context, tools []mcp.Tool) []mcp.Tool {
 	who := identityFrom(ctx)
 	l := g.listing.Load()
-	return slices.DeleteFunc(slices.Clone(tools), func(t mcp.Tool) bool {
+	tools = slices.Clone(tools)
+	for i := range tools {
+		if tools[i].Name == scriptTool && g.mayScript(who) {
+			tools[i].Description = g.listTools(tools[i].Description, who)
+		}
+	}
+	return slices.DeleteFunc(tools, func(t mcp.Tool) bool {
+		if isScriptTool(t.Name) {
+			return !g.mayScript(who)
+		}
 		_, builtIn := g.runTools[t.Name]
 		return !builtIn && !g.opts.Policy.May(who, auth.Call, auth.Object{Tool: l.permitName(t.Name)})
 	})

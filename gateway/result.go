@@ -105,13 +105,26 @@ func outcome(id runs.RunID, o *runs.Outcome) *result {
 		return r
 	}
 	r := &result{Content: text("null")}
-	if !isNull(o.Output) {
+	switch {
+	case isNull(o.Output):
+	case isObject(o.Output):
 		r = structured(o.Output)
+	default: // of a script; structured content is an object
+		r = &result{Content: text(plain(o.Output))}
 	}
 	if len(o.Errors) > 0 {
 		r.set(metaErrors, o.Errors)
 	}
 	return r
+}
+
+// plain is a value that is no object as text: a text as it is.
+func plain(output json.RawMessage) string {
+	var s string
+	if json.Unmarshal(output, &s) == nil {
+		return s
+	}
+	return string(output)
 }
 
 // undone says which steps of a failed run were undone, and which a person

@@ -178,6 +178,8 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 	switch e.Kind {
 	case runs.EventStep:
 		s.step(e)
+	case runs.EventSaid:
+		s.progress(e.What)
 	case runs.EventOpened:
 		return s.opened(ctx, e.Elicitation)
 	case runs.EventAsked:

@@ -488,9 +488,9 @@ func (r *repairer) keep() {
 		}
 		kept, exact := r.keeps(path, n, loop, e)
 		if !kept {
-			if e.Result != nil && (n.Step.Tool != "" || n.Step.Workflow != "") {
+			if e.Result != nil && (n.Step.Tool != "" || n.Step.Workflow != "" || e.Tool != "") {
 				r.fates[path] = FateAgain
-			} else if n.Step.Type != definitions.ForEachStep {
+			} else if n.Step.Type != definitions.ForEachStep && !itself(n, path) {
 				r.fates[path] = FateFailed
 			}
 			continue
@@ -499,7 +499,7 @@ func (r *repairer) keep() {
 		r.journal[path] = e
 		delete(r.unsettled, path)
 		switch {
-		case n.Step.Type == definitions.ForEachStep, e.Skipped, e.Error != nil:
+		case n.Step.Type == definitions.ForEachStep, e.Skipped, e.Error != nil, itself(n, path), inScript(n, path) && e.Tool == "":
 		case e.Exact:
 			r.fates[path] = FateSame
 		default:
@@ -515,16 +515,37 @@ func (r *repairer) keeps(path string, n, loop *definitions.Node, e workflows.Jou
 	switch {
 	case r.again[topLevel(path)] || r.undone[path]:
 		return false, false
+	case inScript(n, path): // what failed is tried again, whatever the script made of it
+		return e.Error == nil && accepted(path, e.Result), exact
 	case e.Error != nil: // a step that continues is done with
 		return !exact && (continues(n) || loop != nil && continues(loop)), false
 	case e.Skipped:
 		return !exact, false
-	case n.Step.Type == definitions.ForEachStep:
+	case n.Step.Type == definitions.ForEachStep, n.Step.Type == definitions.ScriptStep:
 		return !exact && string(e.Result) == "{}", false // unless its time was running
 	case n.Step.Type == definitions.ElicitationStep:
 		return settledGate(n, e.Result), exact
 	}
 	return true, exact
+}
+
+// inScript reports whether a path is that of a call of a script.
+func inScript(n *definitions.Node, path string) bool {
+	return n.Step.Type == definitions.ScriptStep && strings.Contains(path[strings.LastIndexByte(path, '/')+1:], ":")
+}
+
+// itself reports whether a path is that of a script, which starts from its top
+// again and finds what it has done.
+func itself(n *definitions.Node, path string) bool {
+	return n.Step.Type == definitions.ScriptStep && !inScript(n, path)
+}
+
+// accepted reports whether a result is no answer of a person but to accept:
+// others are asked for again.
+func accepted(path string, result json.RawMessage) bool {
+	var answer workflows.Answer
+	isAnswer := json.Unmarshal(result, &answer) == nil && strings.HasPrefix(answer.ElicitationID, path+"#")
+	return !isAnswer || answer.Action == workflows.Accept
 }
 
 func continues(n *definitions.Node) bool {
@@ -552,7 +573,7 @@ func settledGate(n *definitions.Node, result json.RawMessage) bool {
 func (r *repairer) give() error {
 	for _, path := range slices.Sorted(maps.Keys(r.req.Results)) {
 		n, _ := r.program.At(path)
-		if n == nil || n.Step.Tool == "" {
+		if n == nil || n.Step.Tool == "" && !inScript(n, path) {
 			return fmt.Errorf("run %s has no tool step at %q whose result could be given", r.id, path)
 		}
 		output, err := objectResult(r.req.Results[path])
@@ -629,14 +650,27 @@ func (r *repairer) settle(plan *RetryPlan) error {
 	return nil
 }
 
+// tool finds a tool by the name that a step uses, or that clients know.
+func (r *repairer) tool(name string) (definitions.Tool, bool) {
+	if t, ok := r.record.Input.Tools[name]; ok {
+		return t, true
+	}
+	for _, t := range r.record.Input.Tools {
+		if t.Name == name {
+			return t, true
+		}
+	}
+	return definitions.Tool{}, false
+}
+
 // describe says what becomes of each step that has begun.
 func (r *repairer) describe(plan *RetryPlan) {
 	for _, path := range slices.Sorted(maps.Keys(r.fates)) {
 		step := RetryStep{Path: path, Fate: r.fates[path]}
 		if n, _ := r.program.At(path); n != nil {
-			step.Tool = cmp.Or(n.Step.Tool, n.Step.Workflow)
+			step.Tool = cmp.Or(n.Step.Tool, n.Step.Workflow, r.record.Journal[path].Tool)
 		}
-		if tool, ok := r.record.Input.Tools[step.Tool]; ok {
+		if tool, ok := r.tool(step.Tool); ok {
 			step.Effect = string(cmp.Or(tool.Effect, definitions.Unsafe))
 			executed := step.Fate == FateAgain && !r.undone[path] || step.Fate == FateSame
 			step.Risk = executed && (tool.Effect == "" || tool.Effect == definitions.Unsafe)

@@ -116,7 +116,7 @@ func (c *Client) planCalled(ctx context.Context, record *workflows.Record, reque
 func (r *repairer) keepCalled(path string, n, loop *definitions.Node, e workflows.JournalEntry) bool {
 	continued := e.Error != nil && (continues(n) || loop != nil && continues(loop))
 	plan := r.called[path]
-	if plan == nil || n.Step.Type != definitions.WorkflowStep || r.undone[path] || continued && !r.changed && !r.again[topLevel(path)] {
+	if plan == nil || n.Step.Type != definitions.WorkflowStep && !inScript(n, path) || r.undone[path] || continued && !r.changed && !r.again[topLevel(path)] {
 		return false
 	}
 	child := workflows.JournalEntry{ArgumentsDigest: e.ArgumentsDigest, Order: e.Order, Child: &workflows.Child{ID: e.Child.ID}}

@@ -6,6 +6,8 @@ package runs
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/perdure/perdure/definitions"
@@ -78,6 +80,9 @@ const (
 	Fail        = workflows.Fail
 )
 
+// ScriptLimits are those of scripts.
+type ScriptLimits = workflows.ScriptLimits
+
 // A StartRequest asks for a run.
 type StartRequest struct {
 	// ID of the run, NAME/SUFFIX. "" = a new one. An ID that already exists
@@ -91,6 +96,8 @@ type StartRequest struct {
 	Caller     Caller
 	Tools      map[string]definitions.Tool // by the name that steps use
 	Ruled      bool                        // whether there are rules about who may call what
+
+	ScriptLimits *ScriptLimits // of each script of the run; nil = the defaults
 }
 
 // A Started run.
@@ -135,8 +142,33 @@ type Detail struct {
 	Run
 	Arguments json.RawMessage `json:"arguments"`
 	Digest    string          `json:"digest"`
-	Steps     []StepRecord    `json:"steps"` // in the order of starting
+	Steps     []StepRecord    `json:"steps"`          // in the order of starting
+	Said      []Said          `json:"said,omitempty"` // by scripts, in order
 	Outcome   *Outcome        `json:"outcome,omitempty"`
+}
+
+// Said is what a script told of its work: a line of its log, or how far it is.
+type Said struct {
+	At       time.Time `json:"at"`
+	StepPath string    `json:"stepPath"` // names the line of the script
+	Message  string    `json:"message,omitempty"`
+	Done     float64   `json:"done,omitempty"`
+	Total    float64   `json:"total,omitempty"`
+}
+
+// String is what was said as a line: "copying (3 of 7)".
+func (s Said) String() string {
+	if s.Done == 0 && s.Total == 0 {
+		return s.Message
+	}
+	count := strconv.FormatFloat(s.Done, 'f', -1, 64)
+	if s.Total > 0 {
+		count += " of " + strconv.FormatFloat(s.Total, 'f', -1, 64)
+	}
+	if s.Message == "" {
+		return count
+	}
+	return fmt.Sprintf("%s (%s)", s.Message, count)
 }
 
 // A StepRecord is one execution of a step, as history tells it.
@@ -170,6 +202,7 @@ type EventKind string
 // The kinds of events.
 const (
 	EventStep   EventKind = "step"   // a step started or ended
+	EventSaid   EventKind = "said"   // a script tells of its work: a line of its log, or how far it is
 	EventOpened EventKind = "opened" // an elicitation opened
 	EventAsked  EventKind = "asked"  // somebody was asked and did not answer; the elicitation is still open
 	EventClosed EventKind = "closed" // an elicitation was answered, expired or dropped
@@ -183,7 +216,7 @@ type Event struct {
 	Seq  int64
 	Kind EventKind
 
-	StepID, StepPath, What string // EventStep
+	StepID, StepPath, What string // EventStep, EventSaid
 	StepEnded              bool   // EventStep: false = it started
 	StepStatus             string // EventStep that ended: completed, failed, cancelled, timed_out, needs_credentials, held
 	Done, Total            int    // steps done, of steps known

@@ -183,6 +183,7 @@ func (c *Client) Show(ctx context.Context, id RunID) (*Detail, error) {
 		detail.Started = t.began // a run that was repaired has begun before
 	}
 	c.addPending(t, d.PendingActivities)
+	detail.Said = t.said
 	for _, r := range t.records {
 		detail.Steps = append(detail.Steps, *r)
 	}

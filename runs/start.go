@@ -78,6 +78,8 @@ func newInput(id RunID, req StartRequest) workflows.RunInput {
 		Ruled:     req.Ruled,
 		Lineage:   string(id),
 		Tools:     req.Tools,
+
+		ScriptLimits: req.ScriptLimits,
 	}
 }
 

@@ -51,6 +51,8 @@ type timeline struct {
 	input   workflows.RunInput // of the first execution
 	began   time.Time          // the first execution
 	records []*StepRecord
+	said    []Said
+	heard   map[string]bool // places of a script of which a line was told; it tells it again in an execution that continues
 	outcome *Outcome
 	next    string // Temporal's run ID of the execution that continues this one
 
@@ -83,6 +85,7 @@ func newTimeline(c converter.DataConverter) *timeline {
 	return &timeline{
 		converter: c,
 		plan:      map[string]planStep{},
+		heard:     map[string]bool{},
 		under:     map[string]int{},
 		done:      map[string]bool{},
 		gates:     map[string]*gateRecord{},
@@ -167,6 +170,9 @@ func (t *timeline) started(a *historypb.WorkflowExecutionStartedEventAttributes,
 			Steps []planStep `json:"steps"`
 		}
 		_ = json.Unmarshal(t.input.Definition.Source, &source)
+		if len(source.Steps) == 0 {
+			source.Steps = []planStep{{ID: definitions.ScriptID, Type: definitions.ScriptStep}}
+		}
 		for _, s := range source.Steps {
 			t.plan[s.ID] = s
 		}
@@ -271,6 +277,9 @@ func (t *timeline) ended(scheduled int64, at time.Time, status string, result *c
 // marker tells of a local activity, which is in history only when it ended.
 func (t *timeline) marker(e *historypb.HistoryEvent, at time.Time) []Event {
 	a := e.GetMarkerRecordedEventAttributes()
+	if a.GetMarkerName() == "SideEffect" {
+		return t.told(a.GetDetails()["data"], at)
+	}
 	if a.GetMarkerName() != "LocalActivity" {
 		return nil
 	}
@@ -287,6 +296,20 @@ func (t *timeline) marker(e *historypb.HistoryEvent, at time.Time) []Event {
 	}
 	t.end(record, at, status, a.GetDetails()["result"], a.GetFailure())
 	return []Event{t.step(record, true)}
+}
+
+// told reads what a script says of its work.
+func (t *timeline) told(data *commonpb.Payloads, at time.Time) []Event {
+	var line workflows.Told
+	if t.converter.FromPayloads(data, &line) != nil || line.StepPath == "" || t.heard[line.StepPath] {
+		return nil
+	}
+	t.heard[line.StepPath] = true
+	said := Said{At: at, StepPath: line.StepPath, Message: line.Message, Done: line.Done, Total: line.Total}
+	t.said = append(t.said, said)
+	event := t.event(EventSaid)
+	event.StepID, event.StepPath, event.What = topLevel(line.StepPath), line.StepPath, said.String()
+	return []Event{event}
 }
 
 func statusOf(f *failurepb.Failure) string {
@@ -521,7 +544,7 @@ func (t *timeline) begun(id string) {
 // finished notes that work of a step has ended.
 func (t *timeline) finished(id string) {
 	s, known := t.plan[id]
-	if known && s.Type != definitions.ForEachStep && t.under[id] <= 0 {
+	if known && s.Type != definitions.ForEachStep && s.Type != definitions.ScriptStep && t.under[id] <= 0 {
 		t.done[id] = true
 	}
 }

@@ -97,6 +97,9 @@ type run struct {
 	undone   map[string]int // by step path: how often it was undone
 	undoing  bool           // the run has failed, and what it has done is being undone
 
+	scripts map[string]*scriptHost // by step path: scripts that run
+	told    int                    // lines that scripts have told
+
 	unsettled map[string]Unsettled // by step path: calls of unsafe tools that were sent and of which nothing is known
 
 	held     map[string]heldCall // by step path: calls that the limits of their backend hold back
@@ -131,7 +134,8 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run,
 		resolutions: map[string]workflow.Future{}, called: map[string]*called{}, childPartial: map[string]json.RawMessage{},
 		tells: tellings{states: map[string]ElicitationState{}},
 
-		undone: map[string]int{}, unsettled: map[string]Unsettled{}, held: map[string]heldCall{},
+		scripts: map[string]*scriptHost{},
+		undone:  map[string]int{}, unsettled: map[string]Unsettled{}, held: map[string]heldCall{},
 	}
 	r.pending = workflow.NewSemaphore(ctx, maxPending)
 	r.children = workflow.NewSemaphore(ctx, maxPending)

@@ -98,6 +98,8 @@ type RunInput struct {
 	Within     string                      `json:"within,omitempty"`    // what stands before step paths in effect keys: the steps of the lineage that this run is part of
 	As         string                      `json:"as,omitempty"`        // composite tool in whose right a step has called this one; "" = in that of the caller
 	Limit      time.Duration               `json:"limit,omitempty"`     // timeout that the step gives, which counts instead of that of the definition; 0 = none
+
+	ScriptLimits *ScriptLimits `json:"scriptLimits,omitempty"` // of each script; nil = the defaults
 }
 
 // A Parent is the run of which a step has called another run.
@@ -130,6 +132,7 @@ type JournalEntry struct {
 	Unsettled       *Unsettled      `json:"unsettled,omitempty"` // the call was sent and must be reconciled before anything else
 	Exact           bool            `json:"exact,omitempty"`     // counts only where the digest is the same, also when the run continues
 	Child           *Child          `json:"child,omitempty"`     // the run that the step has called
+	Tool            string          `json:"tool,omitempty"`      // that a script called
 }
 
 // RunResult is what a completed run returns.
@@ -177,6 +180,7 @@ type Error struct {
 	Attempt   int      `json:"attempt,omitempty"` // of the attempt that failed last; 1 = first
 	Retryable bool     `json:"retryable"`         // whether calling again may help
 	RunID     string   `json:"runId,omitempty"`
+	Backtrace string   `json:"backtrace,omitempty"` // of a script: where it stood, a line for each function
 }
 
 func (e *Error) Error() string { return e.Message }

@@ -103,6 +103,15 @@ func (r *run) showDetails(ctx workflow.Context) {
 	for _, line := range r.heldDetails() {
 		b.WriteString(line + "\n\n")
 	}
+	for _, path := range workflow.DeterministicKeys(r.scripts) {
+		for i, w := range r.scripts[path].waiting {
+			if i == maxShownWaits {
+				fmt.Fprintf(&b, "… and %d more places\n\n", len(r.scripts[path].waiting)-i)
+				break
+			}
+			fmt.Fprintf(&b, "**%s, line %d of %s**: %s\n\n", path, w.site.Line, w.site.File, oneLine(w.what))
+		}
+	}
 	b.WriteString("| step | does | status |\n|---|---|---|\n")
 	for _, n := range r.program.Steps {
 		s := r.steps[n.ID]

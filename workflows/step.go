@@ -143,6 +143,8 @@ func (r *run) work(ctx workflow.Context, n *definitions.Node, at place) outcome 
 		out = r.wait(ctx, n, at)
 	case definitions.WorkflowStep:
 		out = r.callsWorkflow(ctx, n, at)
+	case definitions.ScriptStep:
+		out = r.script(ctx, n, at)
 	default:
 		out = r.callTool(ctx, n, at)
 	}

@@ -125,11 +125,12 @@ func readSchema(file string) (json.RawMessage, error) {
 
 // toolOf gives the tool that a step calls, itself or for each item.
 func toolOf(def *definitions.Definition, id string) string {
-	i := slices.IndexFunc(def.Steps, func(s *definitions.Step) bool { return s.ID == id })
+	steps := def.AllSteps()
+	i := slices.IndexFunc(steps, func(s *definitions.Step) bool { return s.ID == id })
 	if i < 0 {
 		return ""
 	}
-	step := def.Steps[i]
+	step := steps[i]
 	for step.Step != nil {
 		step = step.Step
 	}

@@ -15,7 +15,7 @@ const module = "github.com/perdure/perdure/"
 // imports is the drawing of the house: which of our packages each package may
 // import. Everything points inwards; only cmd knows who implements what.
 var imports = map[string][]string{
-	"definitions":           {},
+	"definitions":           {"workflows/script"},
 	"definitions/library":   {},
 	"workflows":             {"definitions", "workflows/script"},
 	"workflows/script":      {},

@@ -102,6 +102,7 @@ func (l *loader) configuration(file string) {
 		d, diags := definitions.ParseNode(file, data, &c.CompositeTools[i])
 		l.report(diags)
 		if d != nil {
+			l.report(d.Pin(besideFile(file)))
 			l.defs = append(l.defs, d)
 		}
 	}
@@ -160,6 +161,22 @@ func definitionFiles(name string) ([]string, error) {
 	return files, err
 }
 
+// besideFile reads what definitions of a file name: files in its directory, and
+// below.
+func besideFile(file string) func(name string) (string, error) {
+	return func(name string) (string, error) {
+		if !filepath.IsLocal(name) {
+			return "", errors.New("it must be in the directory of the definition, or below")
+		}
+		text, err := os.ReadFile(filepath.Join(filepath.Dir(file), filepath.FromSlash(name)))
+		var at *fs.PathError
+		if errors.As(err, &at) {
+			err = at.Err
+		}
+		return string(text), err
+	}
+}
+
 func isYAML(file string) bool {
 	return slices.Contains([]string{".yaml", ".yml"}, strings.ToLower(filepath.Ext(file)))
 }
@@ -182,6 +199,9 @@ func (l *loader) library() {
 
 func (l *loader) parse(file string, data []byte) {
 	defs, diags := definitions.Parse(file, data)
+	for _, d := range defs {
+		diags = append(diags, d.Pin(besideFile(file))...)
+	}
 	l.defs = append(l.defs, defs...)
 	l.report(diags)
 	docs, _ := documents(file, data)
@@ -230,7 +250,7 @@ func isConfiguration(data []byte) bool {
 	if len(docs) != 1 {
 		return false
 	}
-	for _, key := range []string{"kind", "steps"} {
+	for _, key := range []string{"kind", "steps", "script", "scriptFile"} {
 		if child(docs[0], key) != nil {
 			return false
 		}
@@ -251,11 +271,27 @@ func (src sources) stamp() string {
 		if err != nil {
 			fmt.Fprintln(&b, name, "missing")
 		}
-		for _, file := range files {
+		for _, file := range append(files, scriptFiles(name)...) {
 			if info, err := os.Stat(file); err == nil {
 				fmt.Fprintln(&b, file, info.Size(), info.ModTime().UnixNano())
 			}
 		}
 	}
 	return b.String()
+}
+
+// scriptFiles are the files that scripts of definitions may stand in: below a
+// directory of definitions, or beside a file of them.
+func scriptFiles(name string) []string {
+	if info, err := os.Stat(name); err == nil && !info.IsDir() {
+		name = filepath.Dir(name)
+	}
+	var files []string
+	_ = filepath.WalkDir(name, func(file string, entry fs.DirEntry, err error) error { // what cannot be read is told when it is loaded
+		if err == nil && !entry.IsDir() && filepath.Ext(file) == ".star" {
+			files = append(files, file)
+		}
+		return nil
+	})
+	return files
 }

@@ -59,6 +59,8 @@ func watch(ctx context.Context, c *console, rc *runs.Client, id runs.RunID) erro
 		switch {
 		case e.Kind == runs.EventStep && e.StepEnded:
 			c.notef("  %s: %s", e.StepPath, e.StepStatus)
+		case e.Kind == runs.EventSaid:
+			c.notef("  %s says: %s", e.StepPath, firstLine(e.What))
 		case e.Kind == runs.EventStep:
 			c.notef("  %s: %s", e.StepPath, firstLine(e.What))
 		case e.Kind == runs.EventOpened:
@@ -83,6 +85,10 @@ func printRun(c *console, d *runs.Detail) error {
 	if len(d.Steps) > 0 {
 		out.printf("\nsteps")
 		printSteps(out, d)
+	}
+	if len(d.Said) > 0 {
+		out.printf("\nlog")
+		printSaid(out, d)
 	}
 	for _, e := range d.Open() {
 		printQuestion(out, c, d.ID, e)
@@ -122,6 +128,14 @@ func printSteps(out *lines, d *runs.Detail) {
 	_ = w.Flush() // out keeps the error
 }
 
+func printSaid(out *lines, d *runs.Detail) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, said := range d.Said {
+		fmt.Fprintf(w, "  +%s\t%s\t%s\n", took(d.Started, &said.At), said.StepPath, firstLine(plain(said.String())))
+	}
+	_ = w.Flush() // out keeps the error
+}
+
 func printQuestion(out *lines, c *console, id runs.RunID, e runs.Elicitation) {
 	until := ""
 	if !e.Expires.IsZero() {
@@ -157,6 +171,9 @@ func printOutcome(out *lines, o *runs.Outcome) {
 	out.printf("\n%s: %s", cmp.Or(e.Code, string(o.Status)), e.Message)
 	if e.StepPath != "" {
 		out.printf("  at step %s", e.StepPath)
+	}
+	if e.Backtrace != "" {
+		out.printf("  %s", strings.ReplaceAll(strings.TrimSpace(plain(e.Backtrace)), "\n", "\n  "))
 	}
 }
 

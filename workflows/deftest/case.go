@@ -73,7 +73,9 @@ func (p *parser) defaults(pos definitions.Position, name string) bool {
 
 // tools joins what the file and the case say of each tool.
 func (p *parser) tools(c *Case, doc *document) {
-	used := c.Definition.ToolNames()
+	used := append(c.Definition.ToolNames(), p.dynamicTools(c, doc)...)
+	slices.Sort(used)
+	used = slices.Compact(used)
 	for _, name := range used {
 		t := doc.Tools[name]
 		switch t.Effect {
@@ -93,6 +95,19 @@ func (p *parser) tools(c *Case, doc *document) {
 	if len(doc.Tools)+len(c.written.Tools) > 0 {
 		p.unused(c, doc, used)
 	}
+}
+
+// dynamicTools are the tools that something is said of and that scripts may call
+// by a name that only a run comes to.
+func (p *parser) dynamicTools(c *Case, doc *document) []string {
+	var names []string
+	said := append(slices.Collect(maps.Keys(doc.Tools)), slices.Collect(maps.Keys(c.written.Tools))...)
+	for _, name := range said {
+		if definitions.MatchesTool(c.Definition.ToolPatterns(), name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // tool joins what the file says of a tool with what is known besides.
@@ -171,8 +186,9 @@ func hasStep(d *definitions.Definition, path string) bool {
 }
 
 func stepIDs(d *definitions.Definition) []string {
-	ids := make([]string, len(d.Steps))
-	for i, s := range d.Steps {
+	steps := d.AllSteps()
+	ids := make([]string, len(steps))
+	for i, s := range steps {
 		ids[i] = s.ID
 	}
 	return ids

@@ -346,6 +346,7 @@ func (p *parser) definitions(doc *document) []*definitions.Definition {
 	default:
 		var d *definitions.Definition
 		if d, diags = definitions.ParseNode(p.file.Name, p.data, &doc.Definition); d != nil {
+			diags = append(diags, d.Pin(p.beside(p.file.Name))...)
 			defs = append(defs, d)
 		}
 	}
@@ -381,5 +382,21 @@ func (p *parser) definitionFile(node *yaml.Node) ([]*definitions.Definition, def
 	if err != nil {
 		return nil, definitions.Diagnostics{unreadable(p.position(node), name, err)}
 	}
-	return definitions.Parse(name, data)
+	defs, diags := definitions.Parse(name, data)
+	for _, d := range defs {
+		diags = append(diags, d.Pin(p.beside(name))...)
+	}
+	return defs, diags
+}
+
+// beside reads what a definition of a file names: files in its directory, and
+// below.
+func (p *parser) beside(file string) func(name string) (string, error) {
+	return func(name string) (string, error) {
+		if p.src.ReadFile == nil || !filepath.IsLocal(name) {
+			return "", errors.New("it must be in the directory of the definition, or below")
+		}
+		text, err := p.src.ReadFile(filepath.Join(filepath.Dir(file), filepath.FromSlash(name)))
+		return string(text), err
+	}
 }

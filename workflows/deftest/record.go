@@ -57,6 +57,7 @@ func (r *Recording) TestFile() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the definition of run %s: %w", r.Run, err)
 	}
+	withoutScriptFiles(source)
 	one, err := r.recordedCase()
 	if err != nil {
 		return nil, fmt.Errorf("recording run %s: %w", r.Run, err)
@@ -72,6 +73,22 @@ func (r *Recording) TestFile() ([]byte, error) {
 		return nil, err
 	}
 	return []byte("# Recorded from run " + r.Run + ".\n" + text), nil
+}
+
+// withoutScriptFiles drops the names of files whose scripts stand in the source.
+func withoutScriptFiles(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if v["script"] != nil {
+			delete(v, "scriptFile")
+		}
+		withoutScriptFiles(v["step"])
+		withoutScriptFiles(v["steps"])
+	case []any:
+		for _, elem := range v {
+			withoutScriptFiles(elem)
+		}
+	}
 }
 
 func (r *Recording) tools() *yaml.Node {
@@ -162,7 +179,7 @@ func (r *Recording) retries(path string) bool {
 	if err != nil {
 		return false
 	}
-	for _, s := range d.Steps {
+	for _, s := range d.AllSteps() {
 		for s.ID == topLevel(path) && s.Step != nil {
 			s = s.Step
 			s.ID = topLevel(path)

@@ -1,0 +1,482 @@
+package definitions
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/workflows/script"
+)
+
+// A Code is a script where a definition, or a step of type script, has one.
+type Code struct {
+	Script string `yaml:"script,omitempty" json:"script,omitempty"` // Starlark
+
+	// ScriptFile is where the script stands, relative to the file of the
+	// definition. Pin puts what it holds into Script.
+	ScriptFile string `yaml:"scriptFile,omitempty" json:"scriptFile,omitempty"`
+
+	// Modules are the texts of what the script loads, by the name that load
+	// uses. Pin adds those that stand beside the definition.
+	Modules map[string]string `yaml:"modules,omitempty" json:"modules,omitempty"`
+
+	// Tools are the tools that the script may call by a name that only a run
+	// comes to: names, or patterns such as github_*.
+	Tools []string `yaml:"tools,omitempty" json:"tools,omitempty"`
+}
+
+// ScriptID is the id of the one step that a definition has which is a script.
+const ScriptID = "script"
+
+// IsScript reports whether the definition is a script instead of steps.
+func (d *Definition) IsScript() bool { return d.Code.given() }
+
+func (c *Code) given() bool { return c.Script != "" || c.ScriptFile != "" }
+
+// AllSteps gives the steps of the definition. One that is a script has one of
+// type script, which gets the arguments of the call.
+func (d *Definition) AllSteps() []*Step {
+	if !d.IsScript() {
+		return d.Steps
+	}
+	return append([]*Step{{ID: ScriptID, Type: ScriptStep, Code: d.Code}}, d.Steps...)
+}
+
+// codes gives the scripts of the definition by where they stand, "" for its own.
+func (d *Definition) codes() []placedCode {
+	var all []placedCode
+	if d.given() {
+		all = append(all, placedCode{"", &d.Code})
+	}
+	for i, s := range d.Steps {
+		at := fmt.Sprintf("steps[%d]", i)
+		for ; s != nil; s, at = s.Step, at+".step" {
+			if s.given() {
+				all = append(all, placedCode{at, &s.Code})
+			}
+		}
+	}
+	return all
+}
+
+type placedCode struct {
+	path string // of the step
+	code *Code
+}
+
+// Pin reads the files that the definition's scripts stand in, and those that
+// they load, into the definition, so that its source has everything that a run
+// needs. Names are relative to the file of the definition.
+func (d *Definition) Pin(read func(name string) (string, error)) Diagnostics {
+	c := &checker{def: d}
+	for _, placed := range d.codes() {
+		code, at := placed.code, join(placed.path, "scriptFile")
+		if code.ScriptFile != "" && code.Script == "" {
+			text, err := read(code.ScriptFile)
+			switch {
+			case err != nil:
+				c.errorf(at, "script-file", "scriptFile %s cannot be read: %v", code.ScriptFile, err)
+				continue
+			case strings.TrimSpace(text) == "":
+				c.errorf(at, "script-file", "scriptFile %s is empty", code.ScriptFile)
+				continue
+			}
+			code.Script = text
+		}
+		code.pinModules(read)
+	}
+	return c.diags
+}
+
+// pinModules reads what the script loads. What cannot be read is told by Check,
+// at the load.
+func (c *Code) pinModules(read func(name string) (string, error)) {
+	texts := []string{c.Script}
+	for len(texts) > 0 && len(c.Modules) < maxModules {
+		names, _ := script.Loads(c.ScriptFile, texts[0])
+		texts = texts[1:]
+		for _, name := range names {
+			if _, known := c.Modules[name]; known {
+				continue
+			}
+			text, err := read(name)
+			if err != nil {
+				continue
+			}
+			if c.Modules == nil {
+				c.Modules = map[string]string{}
+			}
+			c.Modules[name] = text
+			texts = append(texts, text)
+		}
+	}
+}
+
+const maxModules = 100 // of one script
+
+// file is what positions in the script call it.
+func (c *Code) file() string {
+	if c.ScriptFile != "" {
+		return c.ScriptFile
+	}
+	return "script"
+}
+
+// A compiledCode is a script that was compiled, and what is wrong with it.
+type compiledCode struct {
+	program     *script.Program
+	diagnostics script.Diagnostics
+}
+
+// A codeCache keeps the compiled scripts of a definition, by their texts: they
+// are asked for again and again.
+type codeCache struct {
+	mu       sync.Mutex
+	compiled map[string]compiledCode
+}
+
+// compileCode compiles a script of the definition, once.
+func (d *Definition) compileCode(c *Code) (*script.Program, script.Diagnostics) {
+	source := script.Source{File: c.file(), Text: c.Script, Modules: c.Modules}
+	if d.scripts == nil { // made by hand
+		return script.Compile(source, script.Limits{})
+	}
+	d.scripts.mu.Lock()
+	defer d.scripts.mu.Unlock()
+	known, ok := d.scripts.compiled[c.Script]
+	if !ok {
+		known.program, known.diagnostics = script.Compile(source, script.Limits{})
+		if d.scripts.compiled == nil {
+			d.scripts.compiled = map[string]compiledCode{}
+		}
+		d.scripts.compiled[c.Script] = known
+	}
+	return known.program, known.diagnostics
+}
+
+func (d *Definition) compileScript(c *Code) (*script.Program, error) {
+	if c.Script == "" {
+		return nil, fmt.Errorf("there is no script, or the file %q was not read", c.ScriptFile)
+	}
+	program, mistakes := d.compileCode(c)
+	if len(mistakes) > 0 {
+		return nil, mistakes
+	}
+	return program, nil
+}
+
+// Whole reports whether the node is a definition that is a script.
+func (n *Node) Whole() bool { return n.whole }
+
+// What a call in a script does.
+const (
+	callsTool     = "tool"
+	callsIterate  = "iterate"
+	callsWorkflow = "workflow"
+	callsElicit   = "elicit"
+	callsApprove  = "approve"
+)
+
+// toolCalls gives the calls of tools that can be seen in a script.
+func toolCalls(p *script.Program) []script.Call {
+	return slices.DeleteFunc(slices.Clone(p.Calls()), func(c script.Call) bool { return c.Kind != callsTool && c.Kind != callsIterate })
+}
+
+// codeTools gives the names of tools that a script uses, as they are written.
+func (d *Definition) codeTools(c *Code) []string {
+	program, mistakes := d.compileCode(c)
+	if len(mistakes) > 0 || program == nil {
+		return nil
+	}
+	var names []string
+	for _, call := range toolCalls(program) {
+		if call.Name != "" {
+			names = append(names, call.Name)
+		}
+	}
+	for _, global := range program.Globals() {
+		switch {
+		case global.Namespace && global.Tool != "":
+			names = append(names, global.Name+"."+global.Tool)
+		case !global.Namespace:
+			names = append(names, global.Name)
+		}
+	}
+	return names
+}
+
+// ToolPatterns gives the names and patterns of the tools that scripts of the
+// definition may call besides ToolNames, sorted, once each.
+func (d *Definition) ToolPatterns() []string {
+	var patterns []string
+	for _, placed := range d.codes() {
+		patterns = append(patterns, placed.code.Tools...)
+	}
+	slices.Sort(patterns)
+	return slices.Compact(patterns)
+}
+
+// NewScript makes a definition that is a script, which is not read from a file.
+// Check finds what is wrong with it.
+func NewScript(name, description, source string) *Definition {
+	return &Definition{
+		Name: name, Description: description, Code: Code{Script: source},
+		arguments: &lazySchema{}, scripts: &codeCache{},
+	}
+}
+
+// CallsDynamically reports whether a script of the definition calls a tool by a
+// name that only a run comes to.
+func (d *Definition) CallsDynamically() bool {
+	for _, placed := range d.codes() {
+		program, mistakes := d.compileCode(placed.code)
+		if len(mistakes) > 0 || program == nil {
+			continue
+		}
+		if slices.ContainsFunc(toolCalls(program), func(c script.Call) bool { return c.Name == "" }) {
+			return true
+		}
+	}
+	return false
+}
+
+// ScriptCalls gives what the scripts of the definition do, as far as that can be
+// seen.
+func (d *Definition) ScriptCalls() []ScriptCall {
+	var calls []ScriptCall
+	for _, placed := range d.codes() {
+		if program, mistakes := d.compileCode(placed.code); len(mistakes) == 0 {
+			calls = append(calls, (&Node{Script: program}).scriptCalls()...)
+		}
+	}
+	return calls
+}
+
+// MatchesTool reports whether one of the names and patterns is for a tool of
+// that name.
+func MatchesTool(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		ok, err := path.Match(pattern, name)
+		return ok && err == nil
+	})
+}
+
+// wholeScript checks a definition that is a script.
+func (c *checker) wholeScript() {
+	step := c.def.AllSteps()[0]
+	n := node{step: step, label: "the script", outer: step}
+	c.steps[ScriptID] = step
+	c.nodes = append(c.nodes, n)
+	c.script(n)
+}
+
+// script checks the script of a definition or of a step.
+func (c *checker) script(n node) {
+	code := &n.step.Code
+	at, file := join(n.path, "script"), join(n.path, "scriptFile")
+	switch {
+	case !code.given():
+		c.stepErrorf(n, "script", "required", "script or scriptFile is required: what the step does")
+		return
+	case c.isWritten(at) && code.ScriptFile != "":
+		c.errorf(file, "script", "%s: a script stands in script or in scriptFile, not in both", n.label)
+		return
+	case code.Script == "": // Pin has told why, or nobody has read it
+		return
+	}
+	for i, pattern := range code.Tools {
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+			c.stepErrorf(n, element("tools", i), "tool-name", "tools: %q is no name or pattern of tools, such as github_*", pattern)
+		}
+	}
+	program, mistakes := c.def.compileCode(code)
+	for _, m := range mistakes {
+		c.scriptMistake(n, m)
+	}
+	if len(mistakes) == 0 && program != nil {
+		c.scriptCalls(n, program)
+	}
+}
+
+func (c *checker) isWritten(path string) bool {
+	if c.def.written == nil {
+		return false
+	}
+	_, ok := c.def.written.places[path]
+	return ok
+}
+
+// scriptMistake tells what the compiler has found, where it stands.
+func (c *checker) scriptMistake(n node, m script.Diagnostic) {
+	at, pos := join(n.path, "script"), c.scriptPosition(n, m.File, m.Line, m.Column)
+	switch m.Check {
+	case script.CheckName:
+		c.report(at, pos, SeverityError, "script-name", "%s: %s", n.label, m.Message)
+	case script.CheckLoad:
+		c.report(at, pos, SeverityError, "script-load", "%s: %s", n.label, m.Message)
+	case script.CheckLimit:
+		c.report(at, pos, SeverityError, "script-limit", "%s: %s", n.label, m.Message)
+	default:
+		c.report(at, pos, SeverityError, "script-syntax", "%s: %s", n.label, m.Message)
+	}
+}
+
+// scriptCalls checks the calls of a script against the tools that there are.
+func (c *checker) scriptCalls(n node, program *script.Program) {
+	at := join(n.path, "script")
+	for _, call := range toolCalls(program) {
+		pos := c.scriptPosition(n, call.File, call.Line, call.Column)
+		switch {
+		case call.Name == "" && len(n.step.Tools) == 0:
+			c.report(at, pos, SeverityError, "dynamic-tool", "%s: which tool is called here only a run can tell; list in tools: what the script may call", n.label)
+		case call.Name != "" && c.tools != nil:
+			c.scriptCall(n, call, pos)
+		}
+	}
+}
+
+func (c *checker) scriptCall(n node, call script.Call, pos Position) {
+	at := join(n.path, "script")
+	tool, ok := c.tools(call.Name)
+	if !ok {
+		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: no backend has a tool %q at present; the definition is not offered without it", n.label, call.Name)
+		return
+	}
+	schema, err := decodeObject(tool.InputSchema)
+	if err != nil || schema["additionalProperties"] != false || schema["patternProperties"] != nil {
+		return
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	for _, name := range call.Args {
+		if _, known := properties[name]; !known && call.Kind == callsTool {
+			c.report(at, pos, SeverityError, "unknown-argument", "%s: tool %q takes no %s%s", n.label, call.Name, name, didYouMean(name, sortedKeys(properties)))
+		}
+	}
+}
+
+// scriptPosition gives where a place of a script, or of a module that it loads,
+// stands in the file that it was read from.
+func (c *checker) scriptPosition(n node, file string, line, column int) Position {
+	if c.def.written == nil {
+		return Position{file, line, column}
+	}
+	code, home := &n.step.Code, c.def.written.file
+	if file != code.file() || code.ScriptFile != "" {
+		if text, ok := code.Modules[file]; ok && c.isWritten(join(join(n.path, "modules"), file)) {
+			return c.def.inText(join(join(n.path, "modules"), file), text, line, column)
+		}
+		return Position{path.Join(path.Dir(home), file), line, column}
+	}
+	return c.def.inText(join(n.path, "script"), code.Script, line, column)
+}
+
+// inText gives where a line and column of a text of several lines stand.
+func (d *Definition) inText(at, text string, line, column int) Position {
+	p, ok := d.written.places[at]
+	if !ok || p.style&yaml.LiteralStyle == 0 {
+		return d.within(at, text, offsetOf(text, line, column))
+	}
+	for _, first := range d.written.lines[min(p.line, len(d.written.lines)):] {
+		if strings.TrimSpace(first) != "" {
+			return Position{d.written.file, p.line + line, leading(first) - leading(strings.TrimLeft(text, "\n")) + column}
+		}
+	}
+	return d.at(at)
+}
+
+// leading counts the spaces that a text begins with.
+func leading(text string) int {
+	return len(text) - len(strings.TrimLeft(text, " "))
+}
+
+func offsetOf(text string, line, column int) int {
+	offset := 0
+	for ; line > 1; line-- {
+		next := strings.IndexByte(text[offset:], '\n')
+		if next < 0 {
+			return -1
+		}
+		offset += next + 1
+	}
+	for i := range text[offset:] {
+		if column--; column == 0 {
+			return offset + i
+		}
+	}
+	return -1
+}
+
+// fromScript gives the output block of a definition that is a script: a
+// property without a value is the member of the script's result that has its
+// name.
+func (o *Output) fromScript() *Output {
+	if o == nil {
+		return nil
+	}
+	return &Output{Properties: membersOf(o.Properties, nil), Required: o.Required}
+}
+
+func membersOf(properties map[string]*Property, within []string) map[string]*Property {
+	filled := make(map[string]*Property, len(properties))
+	for _, name := range sortedKeys(properties) {
+		p := properties[name]
+		at := append(slices.Clone(within), name)
+		if p != nil {
+			member := *p
+			switch {
+			case p.Properties != nil:
+				member.Properties = membersOf(p.Properties, at)
+			case p.Value == "":
+				member.Value = memberOf(at)
+			}
+			p = &member
+		}
+		filled[name] = p
+	}
+	return filled
+}
+
+// memberOf is the template that gives a member of the script's result.
+func memberOf(path []string) string {
+	var b strings.Builder
+	b.WriteString("{{index .steps." + ScriptID + ".output")
+	for _, name := range path {
+		fmt.Fprintf(&b, " %q", name)
+	}
+	return b.String() + "}}"
+}
+
+// isSite reports whether the rest of a step path, after that of a script, is a
+// place in the script: each part of it names a line.
+func isSite(rest string) bool {
+	parts, ok := strings.CutPrefix(rest, "/")
+	if !ok {
+		return false
+	}
+	for _, part := range strings.Split(parts, "/") {
+		if !strings.Contains(part, ":") {
+			return false
+		}
+	}
+	return true
+}
+
+// CheckQuestion says why people cannot be asked with a schema that a script
+// gives; nil if they can.
+func CheckQuestion(schema []byte) error {
+	parsed, err := decodeObject(schema)
+	if err != nil {
+		return fmt.Errorf("schema: %w", err)
+	}
+	c := &checker{def: &Definition{}}
+	c.elicitationSchema(node{step: &Step{Schema: parsed}, label: "elicit"})
+	if len(c.diags) == 0 {
+		return nil
+	}
+	return errors.New(strings.TrimPrefix(c.diags[0].Message, "elicit: "))
+}

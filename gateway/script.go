@@ -1,0 +1,236 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway/auth"
+)
+
+// Names of the tools with which agents send scripts.
+const (
+	scriptTool      = "execute_tool_script"
+	scriptCheckTool = "perdure_script_check"
+)
+
+// Limits of what the description of execute_tool_script lists.
+const (
+	maxListedTools = 150
+	maxListedBytes = 12 << 10
+)
+
+// scriptGuide teaches how a script is written.
+const scriptGuide = `Runs a script that calls several tools, and returns what the script returns. ` +
+	`Use it instead of many tool calls where results are looped over, filtered or combined: only the result comes back to you. ` +
+	`The run is durable: it goes on by itself if it takes long or waits for a person, and no call is repeated.
+
+The script is Starlark (a small Python without import, classes, try or with):
+- Call a tool as a function with named arguments: pr = github_pull_request_read(number=7), or call_tool("github_pull_request_read", number=7). The result is the tool's data: dicts and lists (pr["title"]). A failure ends the script.
+- try_call_tool("name", ...) does not fail: r.ok, r.value, r.error.message.
+- parallel([lambda: a(x=1), lambda: b(y=2)]) and map_parallel(lambda i: a(x=i), items, max=5) call beside each other; results in order.
+- retry(lambda: a(x=1), attempts=3), sleep("10s"), log("text"), progress(3, 10, "message"), fail("why").
+- elicit("Question?", schema={...}) asks a person: .action is accept, decline, cancel or timeout, .content the answer. approve("Do it?") goes on only if a person accepts.
+- data holds the argument data. json.encode/json.decode, math and struct are there.
+- return VALUE at the top level is the result.
+Example:
+issues = tracker_list(state="open")["issues"]
+stale = [i for i in issues if i["days"] > data["days"]]
+details = map_parallel(lambda i: tracker_get(id=i["id"]), stale, max=5)
+return {"count": len(stale), "titles": [d["title"] for d in details]}`
+
+func scriptTools() map[string]runTool {
+	yes, no := true, false
+	return map[string]runTool{
+		scriptTool: {
+			title:       "Run a script of tool calls",
+			description: scriptGuide,
+			input: `{"type":"object","properties":{` +
+				`"script":{"type":"string","minLength":1,"description":"Starlark; see the description of the tool"},` +
+				`"data":{"type":"object","description":"what the script reads as data"},` +
+				`"idempotencyKey":{"type":"string","maxLength":256,"description":"the same key, script and data again give the same run instead of a second one"}` +
+				`},"required":["script"],"additionalProperties":false}`,
+			hints: mcp.ToolAnnotation{ReadOnlyHint: &no, DestructiveHint: &yes, IdempotentHint: &no, OpenWorldHint: &yes},
+			call:  (*Gateway).executeScript,
+		},
+		scriptCheckTool: {
+			title: "Check a script of tool calls",
+			description: "Checks a script for " + scriptTool + " without running it: syntax, names of tools and their arguments. " +
+				"Says what is wrong and where, and which calls the script makes.",
+			input: `{"type":"object","properties":{"script":{"type":"string","minLength":1}},"required":["script"],"additionalProperties":false}`,
+			hints: mcp.ToolAnnotation{ReadOnlyHint: &yes, DestructiveHint: &no, IdempotentHint: &yes, OpenWorldHint: &no},
+			call:  (*Gateway).checkScript,
+		},
+	}
+}
+
+// isScriptTool reports whether a tool is one with which agents send scripts,
+// which only those are offered who may.
+func isScriptTool(name string) bool { return name == scriptTool || name == scriptCheckTool }
+
+// mayScript reports whether somebody may send scripts.
+func (g *Gateway) mayScript(who auth.Identity) bool {
+	return g.opts.Policy.May(who, auth.Call, auth.Object{Tool: scriptTool})
+}
+
+// executeScript runs a script as what it is: a definition that is called once.
+func (g *Gateway) executeScript(ctx context.Context, x *exchange) {
+	var in struct {
+		Script         string          `json:"script"`
+		Data           json.RawMessage `json:"data"`
+		IdempotencyKey string          `json:"idempotencyKey"`
+	}
+	if !g.decodeArguments(x, &in) {
+		return
+	}
+	d := g.scriptDefinition(x.who, in.Script)
+	if wrong := g.scriptErrors(x.who, d); wrong != nil {
+		g.refuse(x, "the script cannot run, and nothing was called:\n"+strings.Join(wrong, "\n"))
+		return
+	}
+	x.params.Arguments = orEmpty(in.Data)
+	if in.IdempotencyKey != "" {
+		x.params.Meta.IdempotencyKey = in.IdempotencyKey
+	}
+	if len(x.params.Meta.IdempotencyKey) > maxKey {
+		g.refuse(x, fmt.Sprintf("idempotencyKey has at most %d bytes", maxKey))
+		return
+	}
+	c := &composite{def: d}
+	if x.params.Meta.DryRun {
+		g.dryRun(x, c)
+		return
+	}
+	g.callComposite(ctx, x, c)
+}
+
+// scriptDefinition is the definition that a script is which was sent. It may
+// call what whoever sent it may.
+func (g *Gateway) scriptDefinition(who auth.Identity, source string) *definitions.Definition {
+	d := definitions.NewScript(scriptTool, "A script that "+who.Principal()+" has sent.", source)
+	if d.CallsDynamically() {
+		d.Tools = []string{"*"}
+	}
+	return d
+}
+
+// scriptErrors says what keeps a script from running.
+func (g *Gateway) scriptErrors(who auth.Identity, d *definitions.Definition) []string {
+	var wrong []string
+	for _, diagnostic := range g.diagnose(who, d) {
+		if diagnostic.Severity == definitions.SeverityError {
+			wrong = append(wrong, diagnostic.String())
+		}
+	}
+	return wrong
+}
+
+// diagnose checks a script against the tools that somebody may call. A tool that
+// there is not is an error here: no backend is expected to bring it.
+func (g *Gateway) diagnose(who auth.Identity, d *definitions.Definition) definitions.Diagnostics {
+	diags := definitions.Check([]*definitions.Definition{d}, definitions.CheckOptions{Tools: func(name string) (definitions.Tool, bool) {
+		t, ok := g.findTool(name)
+		return t, ok && g.opts.Policy.May(who, auth.Call, auth.Object{Tool: t.Name})
+	}})
+	for i := range diags {
+		if diags[i].Check == "unknown-tool" {
+			diags[i].Severity = definitions.SeverityError
+		}
+	}
+	return diags
+}
+
+func (g *Gateway) checkScript(_ context.Context, x *exchange) {
+	var in struct {
+		Script string `json:"script"`
+	}
+	if !g.decodeArguments(x, &in) {
+		return
+	}
+	d := g.scriptDefinition(x.who, in.Script)
+	type problem struct {
+		Line     int    `json:"line"`
+		Column   int    `json:"column"`
+		Severity string `json:"severity"`
+		Message  string `json:"message"`
+		Check    string `json:"check"`
+	}
+	problems, ok := []problem{}, true
+	for _, p := range g.diagnose(x.who, d) {
+		problems = append(problems, problem{p.Pos.Line, p.Pos.Column, string(p.Severity), p.Message, p.Check})
+		ok = ok && p.Severity != definitions.SeverityError
+	}
+	calls := d.ScriptCalls()
+	if calls == nil {
+		calls = []definitions.ScriptCall{}
+	}
+	x.respond("", g.finish(x.client, structured(mustEncode(map[string]any{"ok": ok, "problems": problems, "calls": calls}))))
+}
+
+// listTools adds to the description of execute_tool_script what somebody may
+// call with it.
+func (g *Gateway) listTools(description string, who auth.Identity) string {
+	var b strings.Builder
+	b.WriteString(description + "\n\nTools (arguments; * = required):\n")
+	listed, left := 0, 0
+	for _, t := range g.opts.Catalogue.Tools() {
+		if t.Hidden || !g.opts.Policy.May(who, auth.Call, auth.Object{Tool: t.Name}) {
+			continue
+		}
+		line := "- " + t.Name + "(" + strings.Join(argumentNames(t.InputSchema), ", ") + ")"
+		if about := firstSentence(t.Description); about != "" {
+			line += ": " + about
+		}
+		if listed == maxListedTools || b.Len()+len(line) > maxListedBytes {
+			left++
+			continue
+		}
+		listed++
+		b.WriteString(line + "\n")
+	}
+	if left > 0 {
+		fmt.Fprintf(&b, "and %d more, as they are listed beside this tool\n", left)
+	}
+	return b.String()
+}
+
+// argumentNames are the properties of a schema, those that are required first.
+func argumentNames(schema json.RawMessage) []string {
+	var s struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+		Required   []string                   `json:"required"`
+	}
+	if json.NewDecoder(bytes.NewReader(schema)).Decode(&s) != nil {
+		return nil
+	}
+	var required, optional []string
+	for name := range s.Properties {
+		if slices.Contains(s.Required, name) {
+			required = append(required, name+"*")
+		} else {
+			optional = append(optional, name)
+		}
+	}
+	slices.Sort(required)
+	slices.Sort(optional)
+	return append(required, optional...)
+}
+
+const maxAbout = 100 // bytes of what is said of a tool in a list
+
+func firstSentence(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if end := strings.Index(text, ". "); end >= 0 {
+		text = text[:end]
+	}
+	if len(text) > maxAbout {
+		text = strings.ToValidUTF8(text[:maxAbout], "") + "…"
+	}
+	return strings.TrimSuffix(text, ".")
+}

@@ -1,0 +1,320 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows/script"
+)
+
+// script executes a step of type script, or a definition that is a script. It
+// runs from its top in each execution of the run, and finds in the journal what
+// those before have done.
+func (r *run) script(ctx workflow.Context, n *definitions.Node, at place) outcome {
+	data, err := n.Data(r.scopeAt(ctx, at))
+	if err != nil {
+		return outcome{status: stepFailed, err: r.templateError(n, at, err)}
+	}
+	ctx, stop := workflow.WithCancel(ctx)
+	defer stop()
+	h := &scriptHost{run: r, node: n, at: at}
+	r.scripts[at.path] = h
+	defer delete(r.scripts, at.path)
+	timedOut, where := false, ""
+	if !n.Whole() { // whose time is that of the run
+		until := r.until(at.path, workflow.Now(ctx).Add(timeout(n.Step)))
+		timer := workflow.NewTimerWithOptions(ctx, max(until.Sub(workflow.Now(ctx)), 0), workflow.TimerOptions{Summary: Summary(at.path, "timeout")})
+		workflow.GoNamed(ctx, at.path+" timeout", func(ctx workflow.Context) {
+			if timer.Get(ctx, nil) == nil {
+				timedOut, where = true, h.waits()
+				stop()
+			}
+		})
+	}
+	result, failure := n.Script.Run(ctx, h, script.Input{Data: data, Tools: r.scriptTools(), Limits: r.scriptLimits()})
+	switch {
+	case timedOut:
+		return outcome{status: stepFailed, err: &Error{Code: "step_timeout", Category: CategoryTimeout, Retryable: true,
+			Message: fmt.Sprintf("step %s timed out after %s%s", at.path, timeout(n.Step), where)}}
+	case failure != nil:
+		return outcome{status: stepFailed, err: h.failure(ctx, failure)}
+	}
+	if n := PayloadSize(result); n > MaxResultSize {
+		return outcome{status: stepFailed, err: &Error{Code: "output_too_large", Category: CategoryLimit,
+			Message: fmt.Sprintf("step %s: what the script returns has %d bytes; the limit is %d: return less", at.path, n, MaxResultSize)}}
+	}
+	output, err := definitions.DecodeValue(result)
+	if err != nil {
+		return outcome{status: stepFailed, err: &Error{Code: "invalid_output", Category: CategoryInternal,
+			Message: fmt.Sprintf("step %s: reading what the script returns: %s", at.path, err)}}
+	}
+	if !n.Whole() {
+		r.recordDone(at.path)
+	}
+	return outcome{status: stepCompleted, output: output}
+}
+
+// ScriptLimits are those of scripts.
+type ScriptLimits = script.Limits
+
+// scriptTools are the tools that scripts of the run may call, each once.
+func (r *run) scriptTools() []script.Tool {
+	var tools []script.Tool
+	for _, name := range workflow.DeterministicKeys(r.in.Tools) {
+		t := script.Tool{Name: r.in.Tools[name].Name, Backend: r.in.Tools[name].Backend, Original: r.in.Tools[name].Original}
+		if !slices.Contains(tools, t) {
+			tools = append(tools, t)
+		}
+	}
+	return tools
+}
+
+func (r *run) scriptLimits() script.Limits {
+	if r.in.ScriptLimits == nil {
+		return script.Limits{}
+	}
+	return *r.in.ScriptLimits
+}
+
+// tool finds a tool by the name under which clients know it.
+func (r *run) tool(name string) (definitions.Tool, bool) {
+	if t, ok := r.in.Tools[name]; ok && t.Name == name {
+		return t, true
+	}
+	for _, key := range workflow.DeterministicKeys(r.in.Tools) {
+		if t := r.in.Tools[key]; t.Name == name {
+			return t, true
+		}
+	}
+	return definitions.Tool{}, false
+}
+
+// A scriptHost does what a script asks of the world, as steps of a graph would.
+// Each call has a step path below that of the script, and all that belongs to
+// steps goes by that: the journal, keys, questions, credentials.
+type scriptHost struct {
+	run     *run
+	node    *definitions.Node
+	at      place
+	waiting []scriptWait // what the script waits for, oldest first
+}
+
+// A scriptWait is where a script waits, and for what.
+type scriptWait struct {
+	site script.Site
+	what string
+}
+
+func (h *scriptHost) path(site script.Site) string { return h.at.path + "/" + site.Path }
+
+// wait notes where the script waits until done is called.
+func (h *scriptHost) wait(ctx workflow.Context, site script.Site, what string) (done func()) {
+	h.waiting = append(h.waiting, scriptWait{site, what})
+	h.run.showDetails(ctx)
+	return func() {
+		h.waiting = slices.DeleteFunc(h.waiting, func(w scriptWait) bool { return w.site.Path == site.Path })
+	}
+}
+
+// maxShownWaits bounds the places that are named of a script with many branches.
+const maxShownWaits = 5
+
+// waits says at which lines the script waits, for a message; "" = at none.
+func (h *scriptHost) waits() string {
+	text := ""
+	for i, w := range h.waiting {
+		if i == maxShownWaits {
+			return text + fmt.Sprintf(" and %d more", len(h.waiting)-i)
+		}
+		text += fmt.Sprintf("%s line %d of %s (%s)", []string{", at", ","}[min(i, 1)], w.site.Line, w.site.File, w.what)
+	}
+	return text
+}
+
+// before gives what an execution before has recorded at a place of the script.
+func (h *scriptHost) failedBefore(path string) *script.Error {
+	was, ok := h.run.continued(path)
+	if !ok || was.Error == nil || was.Unsettled != nil {
+		return nil
+	}
+	h.run.note(path, was)
+	return h.report(was.Error)
+}
+
+// Call calls a tool, as a tool step does.
+func (h *scriptHost) Call(ctx workflow.Context, site script.Site, call script.ToolCall) (json.RawMessage, error) {
+	path := h.path(site)
+	if failed := h.failedBefore(path); failed != nil {
+		return nil, failed
+	}
+	tool, ok := h.run.tool(call.Tool)
+	if !ok {
+		return nil, h.fail(ctx, path, call, &Error{Code: "unknown_tool", Category: CategoryTool, Tool: call.Tool,
+			Message: fmt.Sprintf("step %s: no backend offered the tool %s when the run started, or the definition does not list it in tools", path, call.Tool)})
+	}
+	if n := PayloadSize(call.Args); n > MaxResultSize {
+		return nil, h.fail(ctx, path, call, &Error{Code: "arguments_too_large", Category: CategoryLimit, Tool: call.Tool,
+			Message: fmt.Sprintf("step %s: the arguments have %d bytes; the limit is %d", path, n, MaxResultSize)})
+	}
+	limit := call.Timeout
+	if limit == 0 {
+		limit = definitions.DefaultStepTimeout
+	}
+	defer h.wait(ctx, site, "calls "+call.Tool)()
+	result, failure := h.run.call(ctx, request{
+		tool: tool, path: path, args: call.Args, limit: limit, onUnknown: tool.OnUnknown,
+		probe: func() (*probe, error) { return h.run.probeOf(ctx, h.node, h.at, tool) },
+	})
+	if failure != nil {
+		return nil, h.fail(ctx, path, call, failure)
+	}
+	if e := h.run.journal[path]; e.Tool == "" {
+		e.Tool = call.Tool
+		h.run.journal[path] = e
+	}
+	return result.Output, nil
+}
+
+// fail keeps that a call has failed, which the script may go on from, for the
+// execution after this one.
+func (h *scriptHost) fail(ctx workflow.Context, path string, call script.ToolCall, e *Error) *script.Error {
+	if e.StepPath == "" {
+		e.StepID, e.StepPath = topLevel(path), path
+	}
+	if ctx.Err() == nil || e.Category != CategoryCancelled {
+		entry := h.run.journal[path]
+		entry.ArgumentsDigest, entry.Error, entry.Tool = digestOf(call.Args), e, call.Tool
+		h.run.note(path, entry)
+	}
+	reported := h.report(e)
+	reported.Fatal = ctx.Err() != nil && e.Category == CategoryCancelled
+	return reported
+}
+
+// report is an error of the run as scripts see it.
+func (h *scriptHost) report(e *Error) *script.Error {
+	return &script.Error{
+		Code: e.Code, Category: string(e.Category), Message: e.Message, Tool: e.Tool, Path: e.StepPath, Attempt: e.Attempt,
+		Retryable: e.Retryable, Final: e.Category == CategoryOutcomeUnknown || e.Category == CategoryPermission,
+	}
+}
+
+// failure is the error of a script as the run sees it.
+func (h *scriptHost) failure(ctx workflow.Context, e *script.Error) *Error {
+	path := h.at.path
+	switch {
+	case strings.HasPrefix(e.Path, path+"/"): // of the call that failed
+		path = e.Path
+	case e.Site.Path != "":
+		path = h.path(e.Site)
+	}
+	failure := &Error{
+		Code: e.Code, Category: Category(e.Category), Message: e.Message, Tool: e.Tool, Attempt: e.Attempt, Retryable: e.Retryable,
+		StepID: topLevel(path), StepPath: path, Backtrace: e.Backtrace,
+	}
+	if e.Fatal && ctx.Err() != nil {
+		failure.Code, failure.Category = "cancelled", CategoryCancelled
+	}
+	return failure
+}
+
+// stopped is the error of a script that is being stopped.
+func (h *scriptHost) stopped(path string) *script.Error {
+	return &script.Error{Code: "cancelled", Category: string(CategoryCancelled), Message: fmt.Sprintf("step %s was cancelled", path), Path: path, Fatal: true}
+}
+
+// Elicit asks a person, as an elicitation step does.
+func (h *scriptHost) Elicit(ctx workflow.Context, site script.Site, q script.Question) (script.Answer, error) {
+	path := h.path(site)
+	if len(q.Approvers) > 0 { // to ask anybody else would be wrong
+		return script.Answer{}, &script.Error{Code: "elicitation_approvers", Category: string(CategoryValidation), Path: path, Final: true,
+			Message: fmt.Sprintf("step %s: by is not known here: who may answer is said in the configuration, under authorization, approvers", path)}
+	}
+	question := Elicitation{StepPath: path, Message: q.Message, Schema: anything}
+	if len(q.Schema) > 0 {
+		if err := definitions.CheckQuestion(q.Schema); err != nil {
+			return script.Answer{}, &script.Error{Code: "elicitation_schema", Category: string(CategoryValidation), Path: path,
+				Message: fmt.Sprintf("step %s: %s", path, err)}
+		}
+		question.Schema = q.Schema
+	}
+	limit := q.Timeout
+	if limit == 0 {
+		limit = definitions.DefaultStepTimeout
+	}
+	defer h.wait(ctx, site, "waits for an answer")()
+	answer, failure := h.run.ask(ctx, question, limit)
+	if failure != nil {
+		failed := h.report(failure)
+		failed.Path, failed.Fatal = path, failure.Category == CategoryCancelled
+		return script.Answer{}, failed
+	}
+	return script.Answer{Action: answer.Action, Content: answer.Content, By: answer.AnsweredBy}, nil
+}
+
+// CallWorkflow calls another composite tool, as a workflow step does.
+func (h *scriptHost) CallWorkflow(ctx workflow.Context, site script.Site, call script.WorkflowCall) (json.RawMessage, error) {
+	path, ref := h.path(site), call.Name
+	if call.Version != "" {
+		ref += "@" + call.Version
+	}
+	if failed := h.failedBefore(path); failed != nil {
+		return nil, failed
+	}
+	defer h.wait(ctx, site, "calls "+ref)()
+	result, failure := h.run.callWorkflow(ctx, childCall{
+		path: path, workflow: ref, arguments: func(json.RawMessage) (json.RawMessage, error) { return call.Args, nil },
+	})
+	if failure != nil {
+		return nil, h.fail(ctx, path, script.ToolCall{Args: call.Args}, failure)
+	}
+	return result, nil
+}
+
+// Sleep waits, as a wait step does: when it ends is recorded when it begins.
+func (h *scriptHost) Sleep(ctx workflow.Context, site script.Site, d time.Duration) error {
+	path := h.path(site)
+	until := h.time(path, workflow.Now(ctx).Add(d))
+	defer h.wait(ctx, site, "sleeps until "+until.Format(time.RFC3339))()
+	timer := workflow.NewTimerWithOptions(ctx, max(until.Sub(workflow.Now(ctx)), 0), workflow.TimerOptions{
+		Summary: Summary(path, "waits until "+until.Format(time.RFC3339)),
+	})
+	if err := timer.Get(ctx, nil); err != nil {
+		return h.stopped(path)
+	}
+	return nil
+}
+
+// Now is the time at which the script came to a place first.
+func (h *scriptHost) Now(ctx workflow.Context, site script.Site) (time.Time, error) {
+	return h.time(h.path(site), workflow.Now(ctx)), nil
+}
+
+// time records a time at a place, or gives what was recorded there.
+func (h *scriptHost) time(path string, t time.Time) time.Time {
+	w := waited{Until: t.UTC()}
+	if was, ok := h.run.recorded(path, ""); ok {
+		_ = json.Unmarshal(was, &w) // it was written here
+	}
+	if recorded, err := json.Marshal(w); err == nil {
+		h.run.record(path, "", recorded)
+	}
+	return w.Until
+}
+
+// Log tells whoever follows the run.
+func (h *scriptHost) Log(ctx workflow.Context, site script.Site, text string) {
+	workflow.GetLogger(ctx).Info(text, "step", h.path(site), "line", site.Line)
+	h.run.say(ctx, Told{StepPath: h.path(site), Message: text})
+}
+
+// Progress tells how far the script is.
+func (h *scriptHost) Progress(ctx workflow.Context, site script.Site, p script.Progress) {
+	h.run.say(ctx, Told{StepPath: h.path(site), Message: p.Message, Done: p.Done, Total: p.Total})
+}

@@ -1,0 +1,146 @@
+package workflows_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/perdure/perdure/workflows"
+)
+
+// scripted is a definition that is a script.
+func scripted(script, fields string) string {
+	return fmt.Sprintf("name: scripted\ndescription: d\ntimeout: 100h\n%s\nscript: |\n  %s\n", fields, strings.ReplaceAll(strings.TrimSpace(script), "\n", "\n  "))
+}
+
+func answerFails(message string) toolFunc {
+	return func(call workflows.ToolCall) (string, error) {
+		e := workflows.Error{Code: "tool_error", Category: workflows.CategoryTool, Message: call.Tool + " failed: " + message, StepPath: call.StepPath, Tool: call.Tool, Attempt: 1}
+		return "", temporal.NewApplicationErrorWithOptions(e.Message, string(e.Category), temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{e}})
+	}
+}
+
+// A definition that is a script gets the arguments as data, calls tools by
+// their names, and what it returns is the result.
+func TestScriptIsADefinition(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, script, fields, args, want string
+		calls                            []string
+	}{
+		{"returns a value", `return [data["n"], 12345678901234567890]`, "", `{"n":1}`, `[1,12345678901234567890]`, nil},
+		{"returns nothing", `x = 1`, "", `{}`, `null`, nil},
+		{"calls tools", "a = echo(n=data[\"n\"])\nb = call_tool(\"echo\", n=a[\"n\"] + 1)\nreturn {\"sum\": a[\"n\"] + b[\"n\"]}", "", `{"n":1}`, `{"sum":3}`, []string{`echo {"n":1}`, `echo {"n":2}`}},
+		{"output block", `return {"n": 7, "deep": {"x": "y"}, "more": 1}`,
+			"output: {properties: {n: {type: string, description: d}, deep: {type: object, description: d, properties: {x: {type: string, description: d}}}, m: {type: integer, description: d, default: 3}}}",
+			`{}`, `{"deep":{"x":"y"},"m":3,"n":"7"}`, nil},
+		{"goes on after a failure", "r = try_call_tool(\"broken\")\nreturn [r.ok, r.error.message, r.error.code]", "", `{}`, `[false,"broken failed: no","tool_error"]`, []string{"broken {}"}},
+		{"parallel", "return parallel([lambda: echo(n=1), lambda: read_it(n=2)])", "", `{}`, `[{"n":1},{"n":2}]`, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, scripted(test.script, test.fields), test.args, map[string]toolFunc{"broken": answerFails("no")})
+			got, failure := b.run()
+			if failure != nil {
+				t.Fatalf("failed: %+v", failure.Error)
+			}
+			if got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+			if diff := cmp.Diff(test.calls, b.calls); test.calls != nil && diff != "" {
+				t.Errorf("calls: %s", diff)
+			}
+		})
+	}
+}
+
+// A script that fails says at which line, with which call, and how it came
+// there.
+func TestScriptSaysWhereItFailed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, scripted("def ship(n):\n  return broken(n=n)\necho(n=1)\nship(2)", ""), `{}`, map[string]toolFunc{"broken": answerFails("no")})
+	_, failure := b.run()
+	if failure == nil {
+		t.Fatal("it did not fail")
+	}
+	want := workflows.Error{Code: "tool_error", Category: "tool", StepID: "script", StepPath: "script/ship:2", Tool: "broken", Attempt: 1,
+		Message: "broken failed: no", RunID: failure.Error.RunID, Backtrace: failure.Error.Backtrace}
+	if diff := cmp.Diff(want, failure.Error); diff != "" {
+		t.Error(diff)
+	}
+	for _, line := range []string{"script:4", "script:2"} {
+		if !strings.Contains(failure.Error.Backtrace, line) {
+			t.Errorf("the backtrace does not name %s: %s", line, failure.Error.Backtrace)
+		}
+	}
+}
+
+// A script that continues as new in the middle goes on at the line where it
+// stood: no call is made again, also none that failed, no question is asked
+// again, and the time that it was told stays.
+func TestScriptContinuesAsNew(t *testing.T) {
+	t.Parallel()
+	const script = `
+began = now()
+failed = try_call_tool("broken", n=0).error.message
+seen = [echo(n=i)["n"] for i in range(3)]
+answers = parallel([lambda: elicit("first?", timeout="5h").action, lambda: elicit("second?").action])
+sleep("10h")
+seen += [echo(n=i)["n"] for i in range(3)]
+return {"began": str(began), "failed": failed, "seen": seen, "answers": answers}
+`
+	tools := map[string]toolFunc{"broken": answerFails("no")}
+	first := newBench(t, scripted(script, ""), `{}`, tools)
+	began := first.env.Now()
+	first.answer(time.Minute, "script/main:4[1]/lambda:4#1", "decline", ``)
+	first.suggest(2 * time.Minute)
+	first.env.RegisterDelayedCallback(func() { first.env.SignalWorkflow("wake", nil) }, 2*time.Minute)
+	second := newBench(t, scripted(script, ""), `{}`, tools)
+	second.input = first.firstExecution()
+	if diff := cmp.Diff([]string{`broken {"n":0}`, `echo {"n":0}`, `echo {"n":1}`, `echo {"n":2}`}, first.calls); diff != "" {
+		t.Fatalf("calls of the first execution: %s", diff)
+	}
+	second.env.SetStartTime(began.Add(2 * time.Minute))
+	second.answer(time.Hour, "script/main:4[0]/lambda:4#1", "accept", `{}`)
+	output, failure := second.run()
+	if failure != nil {
+		t.Fatalf("failed: %+v", failure.Error)
+	}
+	if !strings.Contains(output, `"answers":["accept","decline"]`) || !strings.Contains(output, `"failed":"broken failed: no"`) ||
+		!strings.Contains(output, began.UTC().Format("2006-01-02T15:04")) && !strings.Contains(output, began.UTC().Format("2006-01-02 15:04")) {
+		t.Errorf("got %s, began %s", output, began)
+	}
+	if diff := cmp.Diff([]string{`echo {"n":0}`, `echo {"n":1}`, `echo {"n":2}`}, second.calls); diff != "" {
+		t.Errorf("calls of the second execution: %s", diff)
+	}
+}
+
+// A step of type script is one of the graph: it waits for what its arguments
+// read, its value is its output, and its timeout, onError and condition count.
+func TestScriptStep(t *testing.T) {
+	t.Parallel()
+	const source = `{name: a, description: d, timeout: 100h, steps: [
+		{id: get, tool: echo, arguments: {items: [1, 2, 3]}},
+		{id: sum, type: script, script: "return {'total': sum(data['items'])}\n", arguments: {items: "{{.steps.get.output.items}}"}},
+		{id: slow, type: script, script: "log('soon')\nsleep('1h')\n", timeout: 1m, onError: {action: continue}, defaultResults: {late: true}},
+		{id: never, type: script, script: "return fail('no')\n", condition: "false"},
+		{id: each, type: forEach, collection: "[1,2]", step: {type: script, arguments: {n: "{{.forEach.item}}"}, script: "return echo(n=data['n'] * 10)\n"}, collect: "{{.output.n}}"}],
+		output: {properties: {
+			total: {type: integer, description: d, value: "{{.steps.sum.output.total}}"},
+			slow: {type: string, description: d, value: "{{.steps.slow.status}} {{.steps.slow.error}} {{.steps.slow.output.late}}"},
+			never: {type: string, description: d, value: "{{.steps.never.status}}"},
+			each: {type: array, description: d, value: "{{json .steps.each.output.collected}}"}}}}`
+	b := newBench(t, source, `{}`, nil)
+	got, failure := b.run()
+	if failure != nil {
+		t.Fatalf("failed: %+v", failure.Error)
+	}
+	const want = `{"each":[10,20],"never":"skipped","slow":"failed step slow timed out after 1m0s, at line 2 of script (sleeps until `
+	if !strings.HasPrefix(got, want) || !strings.HasSuffix(got, `) true","total":6}`) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,36 @@
+package workflows
+
+import (
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// A Told is what a script says of its work: a line of its log, or how far it
+// is. It stands in history as the data of a side effect, so everybody who
+// follows the run reads it, on every replica.
+type Told struct {
+	StepPath string  `json:"toldAt"` // names a side effect as one of these
+	Message  string  `json:"message,omitempty"`
+	Done     float64 `json:"done,omitempty"`  // 0, with Total: none yet
+	Total    float64 `json:"total,omitempty"` // 0 = it is no progress, or not known
+}
+
+// Limits of what a run tells.
+const (
+	MaxTold        = 1000 // lines of one execution; further ones are only in the worker's log
+	MaxToldMessage = 2000 // bytes of one; the rest is cut off
+)
+
+// say puts a line into history.
+func (r *run) say(ctx workflow.Context, t Told) {
+	if r.told >= MaxTold {
+		return
+	}
+	r.told++
+	if len(t.Message) > MaxToldMessage {
+		t.Message = strings.ToValidUTF8(t.Message[:MaxToldMessage], "") + "…"
+	}
+	r.makeRoom(ctx, PayloadSize(t.Message))
+	workflow.SideEffect(ctx, func(workflow.Context) any { return t })
+}
