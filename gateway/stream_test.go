@@ -428,13 +428,13 @@ func TestGatesInARowAndAtOnce(t *testing.T) {
 	plays := map[string]func(*play){
 		"both": func(p *play) {
 			p.open(runs.Elicitation{StepID: "x", Message: "X?"}, runs.Elicitation{StepID: "y", Message: "Y?"})
-			p.complete(`"` + p.answered("x#1").Action + p.answered("y#1").Action + `"`)
+			p.complete(`{"said":"` + p.answered("x#1").Action + p.answered("y#1").Action + `"}`)
 		},
 		"row": func(p *play) {
 			p.open(runs.Elicitation{StepID: "x", Message: "X?"})
 			x := p.answered("x#1").Action
 			p.open(runs.Elicitation{StepID: "y", Message: "Y?"})
-			p.complete(`"` + x + p.answered("y#1").Action + `"`)
+			p.complete(`{"said":"` + x + p.answered("y#1").Action + `"}`)
 		},
 	}
 	w := newWorld(t, plays)
@@ -453,14 +453,14 @@ func TestGatesInARowAndAtOnce(t *testing.T) {
 		t.Errorf("after one answer: %s", keys(m))
 	}
 	m = round("both", `{"x":{"action":"decline"}}`, m.Result.RequestState)
-	m.structuredIs(t, `"declineaccept"`)
+	m.structuredIs(t, `{"said":"declineaccept"}`)
 
 	m = c.modernCall("row", `{}`, canAsk, "").result(false)
 	m = round("row", `{"x":{"action":"accept"}}`, m.Result.RequestState)
 	if keys(m) != "y" {
 		t.Errorf("second in a row: %s", keys(m))
 	}
-	round("row", `{"y":{"action":"cancel"}}`, m.Result.RequestState).structuredIs(t, `"acceptcancel"`)
+	round("row", `{"y":{"action":"cancel"}}`, m.Result.RequestState).structuredIs(t, `{"said":"acceptcancel"}`)
 
 	// The same by elicitation/create, answered in the other order.
 	s := connect(t, w.url, "ann", "2025-06-18", canAsk)
@@ -469,7 +469,7 @@ func TestGatesInARowAndAtOnce(t *testing.T) {
 	y, _, _ := stream.asked()
 	s.reply(y, `{"action":"cancel"}`)
 	s.reply(x, `{"action":"accept"}`)
-	stream.result(false).structuredIs(t, `"acceptcancel"`)
+	stream.result(false).structuredIs(t, `{"said":"acceptcancel"}`)
 }
 
 func TestRequestStateIsRefused(t *testing.T) {
