@@ -365,7 +365,13 @@ func (t *timeline) message(f *failurepb.Failure) string {
 	if e := t.detail(f); e.Message != "" {
 		return e.Message
 	}
-	return f.Message
+	return failureMessage(t.converter, f)
+}
+
+// failureMessage is the message of a failure, sealed or not.
+func failureMessage(c converter.DataConverter, f *failurepb.Failure) string {
+	converter.DecodeCommonFailureAttributes(c, f)
+	return f.GetMessage()
 }
 
 // detail is what the activity reported; the zero Error if it did not.
@@ -625,7 +631,7 @@ func closing(c converter.DataConverter, e *historypb.HistoryEvent) *Outcome {
 }
 
 func failedRun(c converter.DataConverter, f *failurepb.Failure) *Outcome {
-	outcome := failedWith(workflows.Failed, "internal", workflows.CategoryInternal, f.GetMessage())
+	outcome := failedWith(workflows.Failed, "internal", workflows.CategoryInternal, failureMessage(c, f))
 	decodeFailure(c, f.GetApplicationFailureInfo().GetDetails(), outcome.Failure)
 	if e := outcome.Failure.Error; e.Category == workflows.CategoryTimeout && e.StepID == "" {
 		outcome.Status = workflows.TimedOut

@@ -36,6 +36,7 @@ type devCommand struct {
 	logFlags       `embed:""`
 	gatewayFlags   `embed:""`
 	telemetryFlags `embed:""`
+	payloadFlags   `embed:""`
 
 	Config         string   `help:"Configuration file. Default: the backend repo and the composite tools that ship with perdure." placeholder:"FILE"`
 	Definitions    []string `help:"Directory of definitions, read again when they change. Repeatable." placeholder:"DIR" sep:"none"`
@@ -127,7 +128,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 		// Both ends are this process: compressing would be work for nothing.
 		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}},
 	}
-	if err := told.Temporal(&options); err != nil {
+	if err := errors.Join(told.Temporal(&options), d.seal(ctx, &options)); err != nil {
 		return err
 	}
 	tc, err := client.DialContext(ctx, options)
@@ -146,7 +147,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 	}
 	s, err := newService(serviceOptions{
 		Grants: grants,
-		Loaded: found, Temporal: tc, Namespace: client.DefaultNamespace,
+		Loaded: found, Temporal: tc, Namespace: client.DefaultNamespace, Converter: options.DataConverter,
 		Gateway: served, Worker: true,
 		Grace: shutdownGrace, Telemetry: told, Logger: log,
 		OnStop: func() { c.notef("stopping; runs go on when perdure dev is started again") },

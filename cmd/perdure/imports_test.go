@@ -27,6 +27,7 @@ var imports = map[string][]string{
 	"store":                 {},
 	"registry":              {"definitions", "store"},
 	"telemetry":             {},
+	"payloads":              {},
 	"backends/repo":         {},
 	"runs":                  {"definitions", "workflows"},
 	"gateway":               {"definitions", "runs", "backends", "registry", "gateway/auth"},

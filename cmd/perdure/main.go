@@ -31,6 +31,7 @@ type commandLine struct {
 	Call        callCommand        `cmd:"" help:"Call a tool, watch its steps and answer its questions."`
 	Tools       toolsCommand       `cmd:"" help:"List the tools that a server offers."`
 	Definitions definitionsCommand `cmd:"" help:"List the composite tools, and why one is not available."`
+	Codec       codecCommand       `cmd:"" help:"Open sealed values for Temporal's Web UI, for who may see them."`
 	Runs        runsCommand        `cmd:"" help:"List, show, answer and cancel runs."`
 	Migrate     migrateCommand     `cmd:"" help:"Bring the tables of the database up to date."`
 	Rollout     rolloutCommand     `cmd:"" help:"Roll out builds of the workers, with runs under way."`

@@ -36,6 +36,7 @@ type runsCommand struct {
 // temporalFlags say where the runs are, and how to print.
 type temporalFlags struct {
 	connectionFlags `embed:""`
+	payloadFlags    `embed:""`
 
 	Data   string `help:"Data directory of the dev whose runs to see. Default: .perdure." default:".perdure" placeholder:"DIR"`
 	Output string `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
@@ -48,13 +49,16 @@ func (f temporalFlags) runsClient(ctx context.Context) (c *runs.Client, close fu
 		return nil, nil, err
 	}
 	options.Logger = sdklog.NewStructuredLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	if err := f.seal(ctx, &options); err != nil {
+		return nil, nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	temporal, err := client.DialContext(ctx, options)
 	if err != nil {
 		return nil, nil, fmt.Errorf("no Temporal answers at %s; start perdure dev, or name another with --address: %w", options.HostPort, err)
 	}
-	return runs.New(runs.Config{Client: temporal, Namespace: options.Namespace, Logger: slog.New(slog.DiscardHandler)}), temporal.Close, nil
+	return runs.New(runs.Config{Client: temporal, Namespace: options.Namespace, DataConverter: options.DataConverter, Logger: slog.New(slog.DiscardHandler)}), temporal.Close, nil
 }
 
 // where is the Temporal of the flags, else that of the running dev.

@@ -23,6 +23,7 @@ type roleFlags struct {
 	connectionFlags `embed:""`
 	databaseFlags   `embed:""`
 	telemetryFlags  `embed:""`
+	payloadFlags    `embed:""`
 
 	Config      string        `help:"Configuration file." required:"" placeholder:"FILE"`
 	Definitions []string      `help:"Directory of definitions, read again when they change. Repeatable." placeholder:"DIR" sep:"none"`
@@ -156,7 +157,7 @@ func (f roleFlags) serve(ctx context.Context, c *console, r role) error {
 
 // options are those of the service in a role. Whoever has them closes them.
 func (f roleFlags) options(ctx context.Context, r role, found *loaded, listener net.Listener, told *telemetry.Telemetry, log *slog.Logger) (serviceOptions, error) {
-	o, err := f.connect(found, told, log)
+	o, err := f.connect(ctx, found, told, log)
 	if err != nil {
 		return o, err
 	}
@@ -177,7 +178,7 @@ func (f roleFlags) options(ctx context.Context, r role, found *loaded, listener 
 
 // connect makes a client of Temporal, which need not answer yet, and the
 // options that belong to it.
-func (f roleFlags) connect(found *loaded, told *telemetry.Telemetry, log *slog.Logger) (serviceOptions, error) {
+func (f roleFlags) connect(ctx context.Context, found *loaded, told *telemetry.Telemetry, log *slog.Logger) (serviceOptions, error) {
 	o, err := f.clientOptions()
 	if err != nil {
 		return serviceOptions{}, err
@@ -185,7 +186,7 @@ func (f roleFlags) connect(found *loaded, told *telemetry.Telemetry, log *slog.L
 	o.HostPort = cmp.Or(o.HostPort, client.DefaultHostPort)
 	o.Namespace = cmp.Or(o.Namespace, client.DefaultNamespace)
 	o.Logger = sdklog.NewStructuredLogger(quiet(log))
-	if err := told.Temporal(&o); err != nil {
+	if err := errors.Join(told.Temporal(&o), f.seal(ctx, &o)); err != nil {
 		return serviceOptions{}, err
 	}
 	tc, err := client.NewLazyClient(o)
@@ -193,7 +194,7 @@ func (f roleFlags) connect(found *loaded, told *telemetry.Telemetry, log *slog.L
 		return serviceOptions{}, fmt.Errorf("connecting to Temporal at %s: %w", o.HostPort, err)
 	}
 	return serviceOptions{
-		Loaded: found, Temporal: tc, Namespace: o.Namespace,
+		Loaded: found, Temporal: tc, Namespace: o.Namespace, Converter: o.DataConverter,
 		Prepare: prepareUntilDone(tc, o.HostPort, runs.Namespace{Name: o.Namespace, Retention: f.Retention, Logger: log}),
 		Grace:   f.Grace, Telemetry: told, Logger: log,
 		OnStop: func() { log.Info("stopping", "grace", f.Grace.String()) },

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/backends"
@@ -55,7 +56,8 @@ type service struct {
 type serviceOptions struct {
 	Loaded    *loaded
 	Temporal  client.Client
-	Namespace string // of Temporal
+	Namespace string                  // of Temporal
+	Converter converter.DataConverter // of Temporal; nil = the SDK's default
 	// Prepare makes the namespace ready; it is tried until it succeeds or says
 	// that trying is in vain. nil = it is ready.
 	Prepare func(context.Context) error
@@ -105,7 +107,7 @@ func newService(o serviceOptions) (*service, error) {
 
 // runs are those of all processes.
 func (s *service) runs() *runs.Client {
-	return runs.New(runs.Config{Client: s.opts.Temporal, Namespace: s.opts.Namespace, Logger: s.opts.Logger})
+	return runs.New(runs.Config{Client: s.opts.Temporal, Namespace: s.opts.Namespace, DataConverter: s.opts.Converter, Logger: s.opts.Logger})
 }
 
 // tools is the pool for those who call.

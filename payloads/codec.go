@@ -1,0 +1,140 @@
+// Package payloads answers: how is what runs hold kept from those who keep the
+// histories? Values are sealed (AES-256-GCM) before they leave for Temporal and
+// opened when they come back; Temporal itself only sees that there are some.
+package payloads
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+	"google.golang.org/protobuf/proto"
+)
+
+// Metadata of a sealed payload.
+const (
+	encoding = "binary/encrypted" // as the Web UI knows it
+	keyField = "encryption-key-id"
+	runField = "perdure-run" // whose payload it is; bound to it
+)
+
+// Seal has a client, and the workers that use it, seal what they send and open
+// what they get. Payloads in clear are taken as they are.
+func Seal(o *client.Options, keys *Keys) {
+	o.DataConverter = converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), &Codec{Keys: keys})
+	o.FailureConverter = temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{
+		DataConverter: o.DataConverter, EncodeCommonAttributes: true,
+	})
+}
+
+// A Codec seals and opens payloads.
+type Codec struct {
+	Keys *Keys
+	// May says whether payloads of a run, "" = of none that is known, are
+	// opened; the others stay sealed. nil = all are.
+	May func(run string) bool
+
+	run string // whose payloads are sealed
+}
+
+var _ converter.PayloadCodecWithSerializationContext = (*Codec)(nil)
+
+// WithSerializationContext gives the codec for the payloads of a run.
+func (c *Codec) WithSerializationContext(of converter.SerializationContext) converter.PayloadCodec {
+	bound := *c
+	switch of := of.(type) {
+	case converter.WorkflowSerializationContext:
+		bound.run = of.WorkflowID
+	case converter.ActivitySerializationContext:
+		bound.run = of.WorkflowID
+	}
+	return &bound
+}
+
+// Encode seals payloads.
+func (c *Codec) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
+	sealed := make([]*commonpb.Payload, len(payloads))
+	with := c.Keys.sealing()
+	for i, p := range payloads {
+		plain, err := proto.Marshal(p)
+		if err != nil {
+			return nil, fmt.Errorf("sealing a payload: %w", err)
+		}
+		salt := make([]byte, saltBytes)
+		_, _ = rand.Read(salt) // never fails
+		aead, err := with.cipher(salt)
+		if err != nil {
+			return nil, fmt.Errorf("sealing a payload: %w", err)
+		}
+		sealed[i] = &commonpb.Payload{
+			Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encoding), keyField: []byte(with.id), runField: []byte(c.run)},
+			Data:     aead.Seal(salt, nil, plain, bound(with.id, c.run)),
+		}
+	}
+	return sealed, nil
+}
+
+// Decode opens those payloads that are sealed.
+func (c *Codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
+	opened := make([]*commonpb.Payload, len(payloads))
+	for i, p := range payloads {
+		opened[i] = p
+		run := string(p.GetMetadata()[runField])
+		if string(p.GetMetadata()[converter.MetadataEncoding]) != encoding || c.May != nil && !c.May(run) {
+			continue
+		}
+		plain, err := c.open(p, run)
+		if err != nil {
+			return nil, fmt.Errorf("opening a payload of run %q: %w", run, err)
+		}
+		opened[i] = plain
+	}
+	return opened, nil
+}
+
+func (c *Codec) open(p *commonpb.Payload, run string) (*commonpb.Payload, error) {
+	id := string(p.Metadata[keyField])
+	with, err := c.Keys.opening(id)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.Data) < saltBytes {
+		return nil, fmt.Errorf("it is cut off")
+	}
+	aead, err := with.cipher(p.Data[:saltBytes])
+	if err != nil {
+		return nil, err
+	}
+	plain, err := aead.Open(nil, nil, p.Data[saltBytes:], bound(id, run))
+	if err != nil {
+		return nil, fmt.Errorf("it was changed, or key %q is another one now: %w", id, err)
+	}
+	var opened commonpb.Payload
+	return &opened, proto.Unmarshal(plain, &opened)
+}
+
+const saltBytes = 16
+
+// cipher is that of one payload. Each has a key of its own, so that one key
+// seals any number of them: random nonces of GCM alone would be safe for 2³².
+func (k key) cipher(salt []byte) (cipher.AEAD, error) {
+	secret, err := hkdf.Key(sha256.New, k.secret, salt, "perdure payload v1", 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(secret)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// bound is what a sealed payload is bound to.
+func bound(key, run string) []byte { return fmt.Appendf(nil, "%q %q", key, run) }

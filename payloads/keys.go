@@ -1,0 +1,116 @@
+package payloads
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Source gives the text with the keys: one to a line, ID:KEY, the key as 64
+// hexadecimal digits. The first one seals, all of them open. Empty lines and
+// those that begin with # are skipped.
+type Source func(ctx context.Context) ([]byte, error)
+
+// Keys seal and open payloads. They are read again when a payload was sealed
+// with a key that is not among them, so that a new key can come while processes
+// run. They are safe for concurrent use.
+type Keys struct {
+	source Source
+
+	mu   sync.Mutex
+	all  []key // the first one seals
+	read time.Time
+}
+
+type key struct {
+	id     string
+	secret []byte
+}
+
+// rereadPause is how often keys are read again at most.
+const rereadPause = 10 * time.Second
+
+// sourceLimit is how long reading the keys may take.
+const sourceLimit = 30 * time.Second
+
+// ReadKeys reads the keys. An error names the line, and never a key.
+func ReadKeys(ctx context.Context, source Source) (*Keys, error) {
+	k := &Keys{source: source}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k, k.refresh(ctx)
+}
+
+func (k *Keys) refresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, sourceLimit)
+	defer cancel()
+	k.read = time.Now()
+	text, err := k.source(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := parseKeys(text)
+	if err == nil {
+		k.all = all
+	}
+	return err
+}
+
+// sealing is the key that seals.
+func (k *Keys) sealing() key {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.all[0]
+}
+
+// opening is the key that has sealed a payload.
+func (k *Keys) opening(id string) (key, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	find := func() int { return slices.IndexFunc(k.all, func(candidate key) bool { return candidate.id == id }) }
+	i := find()
+	if i < 0 && time.Since(k.read) > rereadPause {
+		if err := k.refresh(context.Background()); err != nil {
+			return key{}, fmt.Errorf("reading the keys again for key %q: %w", id, err)
+		}
+		i = find()
+	}
+	if i < 0 {
+		return key{}, fmt.Errorf("it was sealed with key %q, which is not among the payload keys", id)
+	}
+	return k.all[i], nil
+}
+
+var keyID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+func parseKeys(text []byte) ([]key, error) {
+	var all []key
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		id, digits, _ := strings.Cut(line, ":")
+		secret, err := hex.DecodeString(strings.TrimSpace(digits))
+		switch {
+		case !keyID.MatchString(id) || err != nil || len(secret) != 32:
+			return nil, fmt.Errorf("line %d: want ID:KEY, the ID of letters, digits and ._-, the key with 64 hexadecimal digits, e.g. of openssl rand -hex 32", n)
+		case slices.ContainsFunc(all, func(k key) bool { return k.id == id }):
+			return nil, fmt.Errorf("line %d: there are two keys %q", n, id)
+		}
+		all = append(all, key{id, secret})
+	}
+	if lines.Err() != nil || len(all) == 0 {
+		return nil, errors.New("there is no key: want lines ID:KEY, the key e.g. of openssl rand -hex 32")
+	}
+	return all, nil
+}
