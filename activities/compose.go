@@ -35,7 +35,10 @@ func (a *Activities) ResolveDefinition(ctx context.Context, ref workflows.Defini
 	}
 	e := &workflows.Error{Code: "workflow_unavailable", Category: workflows.CategoryTool, Retryable: true, Message: err.Error()}
 	repeat := true
+	var known *workflows.Error
 	switch {
+	case errors.As(err, &known):
+		e, repeat = known, false
 	case errors.Is(err, ErrNoDefinition):
 		e.Code, repeat = "unknown_workflow", false
 		e.Message = fmt.Sprintf("there is no composite tool %s", ref.Workflow)

@@ -24,7 +24,7 @@ func (g *Gateway) call(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallT
 		return nil, errors.New("call outside of an exchange")
 	}
 	l := g.listing.Load()
-	c, err := g.composite(l, x.params)
+	c, err := g.composite(ctx, l, x.params)
 	switch {
 	case x.badParams != nil:
 		x.fail(mcp.INVALID_PARAMS, "params cannot be read: "+x.badParams.Error())

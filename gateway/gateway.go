@@ -86,9 +86,6 @@ type Options struct {
 	// Registry knows the versions of composite tools, and publishes others. nil =
 	// there are only those of SetOffers.
 	Registry *registry.Registry
-	// Drift says what follows when the tools of a published composite tool are not
-	// any more as they were.
-	Drift registry.DriftPolicy
 	// Credentials are told the token of each request. nil = no backend wants
 	// those of callers.
 	Credentials Credentials
@@ -209,7 +206,6 @@ type Gateway struct {
 	listing   atomic.Pointer[listing]
 	rebuildMu sync.Mutex // guards what follows
 	offers    []Offer
-	drifts    sync.Map          // what was logged of tools that have drifted
 	reasons   map[string]string // what was logged last of tools that are not listed
 
 	questions questions

@@ -205,6 +205,10 @@ func adviceFor(e *runs.Error) string {
 	return ""
 }
 
+// ToolDrift is the code of the error that a tool is not any more what it was when
+// a definition that uses it was published.
+const ToolDrift = "tool_drift"
+
 // trouble is the result of a call that did not come as far as a run's own
 // outcome. id is empty if no run was started.
 func trouble(id runs.RunID, err error) *result {
@@ -212,9 +216,12 @@ func trouble(id runs.RunID, err error) *result {
 	var bad *definitions.ArgumentsError
 	var known *runs.Error
 	var unknown *registry.NotFoundError
+	var drifted *registry.DriftError
 	switch {
 	case errors.As(err, &known):
 		e = known
+	case errors.As(err, &drifted):
+		e.Code, e.Category, e.Tool, e.Message = ToolDrift, "tool", drifted.Tool, drifted.Error()+"; nothing was started"
 	case errors.As(err, &unknown):
 		e.Code, e.Category, e.Message = "unknown_version", "validation", unknown.Error()
 	case errors.As(err, &bad):

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 
@@ -29,7 +30,7 @@ func (o Offer) description() string {
 
 // composite is the composite tool that a call means, in the version that it
 // wants; nil = it means none.
-func (g *Gateway) composite(l *listing, p *params) (*composite, error) {
+func (g *Gateway) composite(ctx context.Context, l *listing, p *params) (*composite, error) {
 	c := l.composites[p.Name]
 	version := strings.TrimSpace(p.Meta.Version)
 	switch {
@@ -48,7 +49,7 @@ func (g *Gateway) composite(l *listing, p *params) (*composite, error) {
 		}
 		return nil, &registry.NotFoundError{Reference: ref, Versions: []string{cmp.Or(c.def.Version, "none")}}
 	}
-	entry, err := g.opts.Registry.Resolve(ref)
+	entry, err := g.opts.Registry.Find(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -76,22 +77,12 @@ func invalidVersion(format string, args ...any) error {
 }
 
 // checkDrift says why a run must not start because of tools that are not any
-// more as they were when the definition was published. What does not keep it from
-// starting is logged, once.
+// more as they were when the definition was published.
 func (g *Gateway) checkDrift(c *composite) error {
-	for _, d := range c.entry.Drift(g.findTool) {
-		changes := strings.Join(d.Changes, "; ")
-		if g.opts.Drift.Refuses(d) {
-			return &runs.Error{Code: "tool_drift", Category: "tool", Tool: d.Tool, Message: fmt.Sprintf(
-				"the tool %s is not any more what it was when %s %s was published: %s; nothing was started. A version that is made for it has to be published",
-				d.Tool, c.def.Name, c.def.Version, changes)}
-		}
-		if _, told := g.drifts.LoadOrStore(c.entry.Published.Digest+" "+d.Tool+" "+changes, true); !told && g.opts.Drift != registry.AllowDrift {
-			g.log.Warn("a tool is not any more what it was when a composite tool was published", "composite", c.def.Name,
-				"version", c.def.Version, "tool", d.Tool, "drift", string(d.State), "changes", changes)
-		}
+	if g.opts.Registry == nil {
+		return nil
 	}
-	return nil
+	return g.opts.Registry.CheckDrift(c.entry, g.findTool)
 }
 
 // taken says why a composite tool cannot have a name; "" = it can.

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"strings"
 
 	"github.com/perdure/perdure/definitions"
 )
@@ -145,6 +147,35 @@ const (
 	WarnOfDrift DriftPolicy = "warn"  // the log says so
 	FailOnDrift DriftPolicy = "fail"  // it does not start where the drift is Breaking
 )
+
+// A DriftError says that a run must not start, since a tool has drifted.
+type DriftError struct {
+	Name, Version string // of the definition
+	Drifted
+}
+
+func (e *DriftError) Error() string {
+	return fmt.Sprintf("the tool %s is not any more what it was when %s %s was published: %s; a version that is made for it has to be published",
+		e.Tool, e.Name, e.Version, strings.Join(e.Changes, "; "))
+}
+
+// CheckDrift looks at the tools of an entry before a run of it starts. The error
+// is a *DriftError; what lets it start is logged once, unless the policy is to
+// allow it.
+func (r *Registry) CheckDrift(e Entry, tools definitions.Tools) error {
+	for _, d := range e.Drift(tools) {
+		name, version := e.Definition.Name, e.Definition.Version
+		if r.drift.Refuses(d) {
+			return &DriftError{name, version, d}
+		}
+		changes := strings.Join(d.Changes, "; ")
+		if _, told := r.told.LoadOrStore(e.Published.Digest+" "+d.Tool+" "+changes, true); !told && r.drift != AllowDrift {
+			r.log.Warn("a tool is not any more what it was when a composite tool was published", "composite", name, "version", version,
+				"tool", d.Tool, "drift", string(d.State), "changes", changes)
+		}
+	}
+	return nil
+}
 
 // Refuses reports whether a run must not start for a tool's drift. A tool that
 // is gone lets none start, whatever the policy.

@@ -63,9 +63,10 @@ const (
 	checkPublished = "published"       // something else was published under it
 	checkBreaking  = "breaking-change" // callers would break
 	checkTool      = "unknown-tool"    // there is no such tool at present
-	checkName      = "name"            // the name is another's
-	checkPermitted = "permission"      // the publisher may not
-	checkFile      = "file"            // the configuration has a definition of the name
+	checkWorkflow  = "unknown-workflow"
+	checkName      = "name"       // the name is another's
+	checkPermitted = "permission" // the publisher may not
+	checkFile      = "file"       // the configuration has a definition of the name
 )
 
 // Publish checks definitions and publishes them. What is wrong with them is in
@@ -164,27 +165,6 @@ func permitted(p Publisher, defs []*definitions.Definition, diags *definitions.D
 	return all
 }
 
-// checked checks definitions against each other and against the tools that there
-// are.
-func checked(p Publisher, q Request, defs []*definitions.Definition) definitions.Diagnostics {
-	diags := definitions.Check(defs, definitions.CheckOptions{Tools: p.Tools})
-	for i, d := range diags {
-		if d.Check == checkTool && !q.Force {
-			diags[i].Severity = definitions.SeverityError
-			diags[i].Message += "; --force publishes it nevertheless"
-		}
-	}
-	for _, d := range defs {
-		if p.Taken == nil {
-			continue
-		}
-		if why := p.Taken(d.Name); why != "" {
-			diags = append(diags, problem(d.Pos, checkName, "%s cannot be offered: %s", d.Name, why))
-		}
-	}
-	return diags
-}
-
 // A batch is what is published at once. While it is made, nobody else publishes.
 type batch struct {
 	registry     *Registry
@@ -204,7 +184,7 @@ func (b *batch) publish(defs []*definitions.Definition) *Report {
 		}
 		b.publications = append(b.publications, p)
 	}
-	b.diags = append(b.diags, checked(b.publisher, b.request, fresh)...)
+	b.diags = append(b.diags, b.checked(fresh)...)
 	return &Report{Publications: b.publications, Diagnostics: sorted(b.diags)}
 }
 
@@ -228,6 +208,28 @@ func (b *batch) add(d *definitions.Definition) Publication {
 		b.warnOfFile(d)
 	}
 	return p
+}
+
+// checked checks definitions against each other, against what was published
+// before, and against the tools that there are.
+func (b *batch) checked(defs []*definitions.Definition) definitions.Diagnostics {
+	p := b.publisher
+	diags := definitions.Check(defs, definitions.CheckOptions{Tools: p.Tools, Definitions: b.registry.resolved})
+	for i, d := range diags {
+		if (d.Check == checkTool || d.Check == checkWorkflow) && !b.request.Force {
+			diags[i].Severity = definitions.SeverityError
+			diags[i].Message += "; --force publishes it nevertheless"
+		}
+	}
+	for _, d := range defs {
+		if p.Taken == nil {
+			continue
+		}
+		if why := p.Taken(d.Name); why != "" {
+			diags = append(diags, problem(d.Pos, checkName, "%s cannot be offered: %s", d.Name, why))
+		}
+	}
+	return diags
 }
 
 // compare says whether callers of the version before would break.

@@ -85,16 +85,20 @@ func (e Entry) Deprecated() string {
 // Options of a registry.
 type Options struct {
 	Store  store.Registry // what was published; nil = nothing can be
+	Drift  DriftPolicy    // what follows when tools are not any more as they were
 	Logger *slog.Logger   // nil = slog.Default()
 }
 
 // A Registry knows all definitions of a process. It is safe for concurrent use.
 type Registry struct {
 	store store.Registry
+	drift DriftPolicy
 	log   *slog.Logger
+	told  sync.Map // what was logged of tools that have drifted
 
 	mu        sync.RWMutex
 	files     map[string]Entry
+	order     []string           // names of files, as they were given
 	published map[string][]Entry // by name, in ascending order of version; those that cannot be read have no Definition
 	last      int64              // entry of the store's history up to which published is known
 	onChange  []func()
@@ -102,7 +106,7 @@ type Registry struct {
 
 // New makes a registry that knows nothing yet.
 func New(o Options) *Registry {
-	return &Registry{store: o.Store, log: cmp.Or(o.Logger, slog.Default()), files: map[string]Entry{}, published: map[string][]Entry{}}
+	return &Registry{store: o.Store, drift: o.Drift, log: cmp.Or(o.Logger, slog.Default()), files: map[string]Entry{}, published: map[string][]Entry{}}
 }
 
 // OnChange has f called after every change of what names mean.
@@ -123,12 +127,12 @@ func (r *Registry) tell() {
 
 // SetFiles replaces the definitions of files. Their names differ.
 func (r *Registry) SetFiles(defs []*definitions.Definition) {
-	files := map[string]Entry{}
-	for _, d := range defs {
-		files[d.Name] = Entry{Definition: d}
+	files, order := map[string]Entry{}, make([]string, len(defs))
+	for i, d := range defs {
+		files[d.Name], order[i] = Entry{Definition: d}, d.Name
 	}
 	r.mu.Lock()
-	r.files = files
+	r.files, r.order = files, order
 	r.mu.Unlock()
 	r.tell()
 }
@@ -260,14 +264,38 @@ func (r *Registry) Resolve(ref definitions.Reference) (Entry, error) {
 	return Entry{}, &NotFoundError{ref, slices.SortedFunc(maps.Keys(candidates), compareVersions)}
 }
 
-// Current gives what names mean without a version, by name.
+// resolved is Resolve for who checks definitions.
+func (r *Registry) resolved(ref definitions.Reference) (*definitions.Definition, bool) {
+	e, err := r.Resolve(ref)
+	return e.Definition, err == nil
+}
+
+// Find is Resolve for who may be the first to hear of a publication: what is not
+// known yet is looked for in the store.
+func (r *Registry) Find(ctx context.Context, ref definitions.Reference) (Entry, error) {
+	e, err := r.Resolve(ref)
+	if err == nil || r.store == nil {
+		return e, err
+	}
+	if err := r.Load(ctx); err != nil {
+		r.log.Warn("reading what was published", "error", err)
+	}
+	return r.Resolve(ref)
+}
+
+// Current gives what names mean without a version: first those of files, in their
+// order, then the others by name.
 func (r *Registry) Current() []Entry {
 	r.mu.RLock()
-	names := slices.AppendSeq(slices.Collect(maps.Keys(r.files)), maps.Keys(r.published))
+	names := slices.Clone(r.order)
+	for _, name := range slices.Sorted(maps.Keys(r.published)) {
+		if _, inFile := r.files[name]; !inFile {
+			names = append(names, name)
+		}
+	}
 	r.mu.RUnlock()
-	slices.Sort(names)
 	var current []Entry
-	for _, name := range slices.Compact(names) {
+	for _, name := range names {
 		if e, err := r.Resolve(definitions.Reference{Name: name}); err == nil {
 			current = append(current, e)
 		}

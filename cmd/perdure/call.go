@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -13,12 +14,14 @@ import (
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/definitions"
 )
 
 type callCommand struct {
 	serverFlags `embed:""`
 
-	Name    string        `arg:"" help:"Tool to call, composite or of a backend."`
+	Name    string        `arg:"" help:"Tool to call, composite or of a backend; a version of a composite one is NAME@VERSION, such as deploy@1.2.0 or deploy@^1."`
 	Values  []string      `arg:"" optional:"" name:"key=value" help:"Arguments. The tool's schema gives them their types; lists and objects are JSON." sep:"none"`
 	Args    string        `help:"Arguments as a JSON object, @FILE, or - for standard input." placeholder:"JSON"`
 	JSON    bool          `help:"Print the whole result as it came, and no steps."`
@@ -27,6 +30,8 @@ type callCommand struct {
 	Timeout time.Duration `help:"Stop waiting after so long. The run goes on. Default: never."`
 	DryRun  bool          `help:"Call nothing, and print what the call would do as far as its arguments tell."`
 	Output  string        `short:"o" help:"How to print a dry run: text or json." enum:"text,json" default:"text"`
+
+	version string // of the composite tool; "" = the latest
 }
 
 func (callCommand) Help() string {
@@ -38,6 +43,7 @@ waiting; the run goes on. Examples:
 
     perdure call prepare_review --dry-run
     perdure call prepare_review base=HEAD~1
+    perdure call deploy@1.2.0 environment=staging
     perdure call prepare_review --answer accept --content '{"verdict": "comment"}'`
 }
 
@@ -63,6 +69,9 @@ func (k callCommand) Run(ctx context.Context, c *console) error {
 		ctx, cancel = context.WithTimeout(ctx, k.Timeout)
 		defer cancel()
 	}
+	if k.Name, k.version, err = splitVersion(k.Name); err != nil {
+		return err
+	}
 	if k.DryRun {
 		return k.dryRun(ctx, c, to)
 	}
@@ -71,6 +80,28 @@ func (k callCommand) Run(ctx context.Context, c *console) error {
 		return k.interrupted(ctx, err)
 	}
 	return k.print(c, result)
+}
+
+// splitVersion takes the version off the name of a tool.
+func splitVersion(name string) (tool, version string, err error) {
+	if !strings.Contains(name, "@") {
+		return name, "", nil
+	}
+	ref, err := definitions.ParseReference(name)
+	if err != nil {
+		return "", "", usagef("%v", err)
+	}
+	return ref.Name, ref.Version, nil
+}
+
+// meta is what a call says besides, of which there may be nothing.
+func (k callCommand) meta(more map[string]any) map[string]any {
+	if k.version == "" {
+		return more
+	}
+	meta := map[string]any{versionMeta: k.version}
+	maps.Copy(meta, more)
+	return meta
 }
 
 // interrupted says what became of a call that was not waited for.
@@ -96,7 +127,7 @@ func (k callCommand) call(ctx context.Context, c *console, to target) (callResul
 	if err != nil {
 		return callResult{}, err
 	}
-	p := pendingCall{c: c, to: to, name: k.Name, arguments: arguments, options: who}
+	p := pendingCall{c: c, to: to, name: k.Name, arguments: arguments, options: who, meta: k.meta(nil)}
 	if isComposite(ctx, to, k.Name) {
 		p.key = rand.Text()
 	}
@@ -115,6 +146,17 @@ func (k callCommand) arguments(ctx context.Context, c *console, s *server) (json
 	tool, err := s.tool(ctx, k.Name)
 	if err != nil {
 		return nil, err
+	}
+	if k.version != "" {
+		v, err := k.serverFlags.version(ctx, k.Name+"@"+k.version)
+		if err != nil {
+			return nil, err
+		}
+		d, err := definitions.FromSource(v.Source)
+		if err != nil {
+			return nil, err
+		}
+		tool.InputSchema = d.InputSchema()
 	}
 	return callArguments(tool.InputSchema, given, k.Values)
 }
@@ -156,7 +198,8 @@ type pendingCall struct {
 	to        target
 	name      string
 	arguments json.RawMessage
-	key       string // "" = the call is not repeated
+	meta      map[string]any // nil = nothing
+	key       string         // "" = the call is not repeated
 	options   []client.ClientOption
 	tell      func(mcp.JSONRPCNotification) // nil = nobody is told of progress
 	page      string                        // that the user was told of last
@@ -198,9 +241,10 @@ func (p *pendingCall) once(ctx context.Context) (callResult, error) {
 	if p.tell != nil {
 		s.client.OnNotification(p.tell)
 	}
-	var meta map[string]any
+	meta := p.meta
 	if p.key != "" {
 		meta = map[string]any{keyMeta: p.key}
+		maps.Copy(meta, p.meta)
 	}
 	result, err := s.call(ctx, p.name, p.arguments, meta)
 	for err == nil && result.goesOn() {

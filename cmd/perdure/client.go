@@ -178,8 +178,9 @@ func (r callResult) text() string {
 
 // What a call says to a perdure server in its _meta.
 const (
-	keyMeta    = "perdure/idempotency-key" // calls of one tool with the same key are the same call
-	dryRunMeta = "perdure/dry-run"         // true: what would the call do
+	keyMeta     = "perdure/idempotency-key" // calls of one tool with the same key are the same call
+	dryRunMeta  = "perdure/dry-run"         // true: what would the call do
+	versionMeta = "perdure/version"         // which version of a composite tool is called
 )
 
 // call calls a tool and waits for its result.

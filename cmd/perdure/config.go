@@ -25,6 +25,7 @@ type configFile struct {
 
 	// Ours.
 	Authorization *authorization `yaml:"authorization"`
+	Publishing    *publishing    `yaml:"publishing"`
 
 	Metadata           map[string]any `yaml:"metadata"`
 	Audit              map[string]any `yaml:"audit"`

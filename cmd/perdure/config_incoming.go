@@ -54,9 +54,10 @@ type peerAuthz struct {
 
 // An authorization is ours: who may do what.
 type authorization struct {
-	Rules     []*accessRule `yaml:"rules"`
-	Operators []*grant      `yaml:"operators"`
-	Approvers []*grant      `yaml:"approvers"`
+	Rules      []*accessRule `yaml:"rules"`
+	Operators  []*grant      `yaml:"operators"`
+	Approvers  []*grant      `yaml:"approvers"`
+	Publishers []*grant      `yaml:"publishers"`
 }
 
 type accessRule struct {
@@ -75,6 +76,7 @@ type authSettings struct {
 	TokenFile string     // "" = no tokens of our own
 	OIDC      *loginOIDC // nil = no identity provider
 	Policy    auth.Policy
+	Open      bool // nothing is said of who may what
 }
 
 // A loginOIDC is an identity provider, for tokens and for signing in.
@@ -85,7 +87,7 @@ type loginOIDC struct {
 }
 
 func (r *configReader) auth(c *configFile) authSettings {
-	out := authSettings{}
+	out := authSettings{Open: c.IncomingAuth == nil && c.Authorization == nil}
 	r.notEmpty("incomingAuth", c.IncomingAuth == nil)
 	r.notEmpty("authorization", c.Authorization == nil)
 	if c.IncomingAuth != nil {
@@ -208,6 +210,7 @@ func (r *configReader) authorization(a *authorization) auth.Policy {
 	}
 	policy.Operators = r.grants(p.to("operators"), a.Operators)
 	policy.Approvers = r.grants(p.to("approvers"), a.Approvers)
+	policy.Publishers = r.grants(p.to("publishers"), a.Publishers)
 	return policy
 }
 

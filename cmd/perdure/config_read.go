@@ -29,6 +29,7 @@ type settings struct {
 	Outgoing    map[string]credentials.Strategy // by backend; none = unauthenticated
 	Limits      map[string]limits.Config        // by backend; none = nothing is limited
 	Telemetry   telemetry.Options
+	Publishing  publishingSettings
 }
 
 // A configReader turns a configuration into settings and collects all that is
@@ -121,6 +122,7 @@ func (r *configReader) read(c *configFile) settings {
 	s.Backends = r.backends(c)
 	s.Limits = r.limits(c)
 	s.Outgoing = r.outgoingAuth(c)
+	s.Publishing = r.publishing(c.Publishing)
 	s.Aggregation = r.aggregation(c)
 	s.Telemetry = r.telemetry(c.Telemetry)
 	return s

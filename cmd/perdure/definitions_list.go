@@ -9,22 +9,37 @@ import (
 )
 
 type definitionsCommand struct {
+	List      definitionsListCommand `cmd:"" default:"withargs" help:"List the composite tools, and why one is not available; with --versions, all that was published."`
+	Show      showCommand            `cmd:"" help:"Print a version of a composite tool."`
+	Diff      diffCommand            `cmd:"" help:"Say what is different between two versions, and whether that breaks callers."`
+	Deprecate deprecateCommand       `cmd:"" help:"Mark versions as not to be used any more."`
+	History   historyCommand         `cmd:"" help:"Say who has published and deprecated what, and when."`
+	Drift     driftCommand           `cmd:"" help:"List the versions whose tools are not any more what they were when they were published."`
+}
+
+type definitionsListCommand struct {
 	serverFlags `embed:""`
+
+	Versions bool `help:"List all published versions." xor:"from"`
 
 	Config      string   `help:"List what this configuration file defines, without a server." placeholder:"FILE" xor:"from"`
 	Definitions []string `help:"List what this directory defines, without a server. Repeatable." placeholder:"DIR" sep:"none"`
 	Output      string   `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
 }
 
-func (definitionsCommand) Help() string {
+func (definitionsListCommand) Help() string {
 	return `A composite tool is not available while a tool of its steps is missing.
 Examples:
 
     perdure definitions
+    perdure definitions list --versions
     perdure definitions --config perdure.yaml`
 }
 
-func (d definitionsCommand) Run(ctx context.Context, c *console) error {
+func (d definitionsListCommand) Run(ctx context.Context, c *console) error {
+	if d.Versions {
+		return d.listVersions(ctx, c)
+	}
 	composites, err := d.composites(ctx, c)
 	if err != nil {
 		return err
@@ -39,7 +54,7 @@ func (d definitionsCommand) Run(ctx context.Context, c *console) error {
 	return w.Flush()
 }
 
-func (d definitionsCommand) composites(ctx context.Context, c *console) ([]compositeStatus, error) {
+func (d definitionsListCommand) composites(ctx context.Context, c *console) ([]compositeStatus, error) {
 	if d.Config == "" && len(d.Definitions) == 0 {
 		of, err := d.target()
 		if err != nil {

@@ -145,8 +145,14 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 	if grants != nil {
 		defer grants.Close()
 	}
+	published, err := openRegistryFile(d.Data)
+	if err != nil {
+		return err
+	}
+	defer published.Close()
+	found.Auth.letPublish(listener.Addr().String(), served)
 	s, err := newService(serviceOptions{
-		Grants: grants,
+		Grants: grants, Published: published,
 		Loaded: found, Temporal: tc, Namespace: client.DefaultNamespace, Converter: options.DataConverter,
 		Gateway: served, Worker: true,
 		Grace: shutdownGrace, Telemetry: told, Logger: log,

@@ -23,7 +23,7 @@ func (k callCommand) dryRun(ctx context.Context, c *console, to target) error {
 	if !isComposite(ctx, to, k.Name) {
 		return fmt.Errorf("%s is not a composite tool of a perdure server: only these have a dry run; nothing was called", k.Name)
 	}
-	result, err := s.call(ctx, k.Name, arguments, map[string]any{dryRunMeta: true})
+	result, err := s.call(ctx, k.Name, arguments, k.meta(map[string]any{dryRunMeta: true}))
 	switch {
 	case err != nil:
 		return err

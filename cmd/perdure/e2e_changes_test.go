@@ -141,12 +141,18 @@ func (l *listening) waits(limit time.Duration) {
 
 func (d *devProcess) listen(t *testing.T, version string) *listening {
 	t.Helper()
+	return listenAt(t, d.url(), version)
+}
+
+// listenAt is a client of an era that listens to a server.
+func listenAt(t *testing.T, url, version string) *listening {
+	t.Helper()
 	options := []transport.StreamableHTTPCOption{transport.WithHTTPLogger(slog.New(slog.DiscardHandler))}
 	if version == legacy {
 		//lint:ignore SA1019 which is how clients of that era listen
 		options = append(options, transport.WithContinuousListening())
 	}
-	wire, err := transport.NewStreamableHTTP(d.url(), options...)
+	wire, err := transport.NewStreamableHTTP(url, options...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,9 @@ type fakeServers struct {
 	web   *httptest.Server
 	names []string // of the backends
 
+	servers map[string]*mcpserver.MCPServer // by backend
+	answers map[string]fakeTool
+
 	mu          sync.Mutex
 	calls       []fakeCall
 	credentials []string // the header Authorization of each call
@@ -45,8 +48,8 @@ const fakeSchema = `{"type":"object","properties":{"pullNumber":{"type":"number"
 
 // serveFakes serves tools by their full name, BACKEND_TOOL.
 func serveFakes(t *testing.T, tools map[string]fakeTool) *fakeServers {
-	f := &fakeServers{}
 	servers := map[string]*mcpserver.MCPServer{}
+	f := &fakeServers{servers: servers, answers: tools}
 	mux := http.NewServeMux()
 	for full, answer := range tools {
 		backend, name, _ := strings.Cut(full, "_")
@@ -65,6 +68,13 @@ func serveFakes(t *testing.T, tools map[string]fakeTool) *fakeServers {
 		f.web.Close()
 	})
 	return f
+}
+
+// redefine gives a tool another input schema.
+func (f *fakeServers) redefine(full, schema string) {
+	backend, name, _ := strings.Cut(full, "_")
+	tool := mcp.NewToolWithRawSchema(name, "tool "+name, json.RawMessage(schema))
+	f.servers[backend].AddTool(tool, f.noting(full, f.answers[full]))
 }
 
 func (f *fakeServers) noting(tool string, answer fakeTool) mcpserver.ToolHandlerFunc {

@@ -247,6 +247,7 @@ type toolCall struct {
 	arguments map[string]any
 	key       string // idempotency key; "" = none
 	progress  bool   // ask for progress
+	version   string // of a composite tool; "" = the latest
 }
 
 func (k toolCall) by(ctx context.Context, c *client.Client) (*mcp.CallToolResult, error) {
@@ -255,6 +256,9 @@ func (k toolCall) by(ctx context.Context, c *client.Client) (*mcp.CallToolResult
 	request.Params.Meta = &mcp.Meta{AdditionalFields: map[string]any{}}
 	if k.key != "" {
 		request.Params.Meta.AdditionalFields["perdure/idempotency-key"] = k.key
+	}
+	if k.version != "" {
+		request.Params.Meta.AdditionalFields["perdure/version"] = k.version
 	}
 	if k.progress {
 		request.Params.Meta.ProgressToken = "e2e"

@@ -30,7 +30,8 @@ type commandLine struct {
 	Schema      schemaCommand      `cmd:"" help:"Print the JSON Schema of definitions, for editors."`
 	Call        callCommand        `cmd:"" help:"Call a tool, watch its steps and answer its questions."`
 	Tools       toolsCommand       `cmd:"" help:"List the tools that a server offers."`
-	Definitions definitionsCommand `cmd:"" help:"List the composite tools, and why one is not available."`
+	Publish     publishCommand     `cmd:"" help:"Publish versions of composite tools, for all who may call them."`
+	Definitions definitionsCommand `cmd:"" help:"List, show and compare composite tools and their published versions."`
 	Codec       codecCommand       `cmd:"" help:"Open sealed values for Temporal's Web UI, for who may see them."`
 	Runs        runsCommand        `cmd:"" help:"List, show, answer and cancel runs."`
 	Migrate     migrateCommand     `cmd:"" help:"Bring the tables of the database up to date."`

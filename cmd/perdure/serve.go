@@ -170,7 +170,7 @@ func (f roleFlags) options(ctx context.Context, r role, found *loaded, listener 
 		}
 		o.Gateway = r.clients.options(reachable(listener.Addr()), keys)
 	}
-	if o.Grants, err = f.open(ctx, found, r.keys.keys, log); err != nil {
+	if err = f.use(ctx, &o, r.keys.keys); err != nil {
 		o.close()
 	}
 	return o, err

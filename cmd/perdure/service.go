@@ -16,9 +16,9 @@ import (
 
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/credentials"
-	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/registry"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/telemetry"
@@ -34,6 +34,7 @@ type service struct {
 	opts        serviceOptions
 	pool        *backends.Pool
 	credentials *credentials.Broker
+	registry    *registry.Registry
 	callers     auth.Authenticator
 	gateway     *gateway.Gateway // nil in a process that is only a worker
 	places      gateway.Places   // from which requests may come
@@ -47,8 +48,7 @@ type service struct {
 	started  atomic.Bool   // every part is up
 	stopping atomic.Bool
 
-	definitions atomic.Pointer[[]*definitions.Definition] // that are served, also to steps
-	reloadError atomic.Pointer[error]                     // what is wrong with changed definitions; nil = nothing
+	reloadError atomic.Pointer[error] // what is wrong with changed definitions; nil = nothing
 }
 
 // Service options. Loaded, Temporal and Logger are required, and one of
@@ -62,10 +62,13 @@ type serviceOptions struct {
 	// that trying is in vain. nil = it is ready.
 	Prepare func(context.Context) error
 	// Grants are what callers have left. nil = no backend wants it.
-	Grants  store.Grants
-	Gateway *gatewayOptions // nil = none
-	Worker  bool            // whether it executes runs
-	Build   buildFlags      // of the worker
+	Grants store.Grants
+	// Published is where published definitions are. nil = nothing can be published.
+	Published store.Registry
+	Database  *store.Postgres // that has both; nil = none
+	Gateway   *gatewayOptions // nil = none
+	Worker    bool            // whether it executes runs
+	Build     buildFlags      // of the worker
 	// Grace is how long requests and calls under way get to end at a stop.
 	Grace time.Duration
 	// OnStop is called when a stop begins. nil = nobody wants to know.
@@ -77,8 +80,8 @@ type serviceOptions struct {
 
 // close ends the connections among the options.
 func (o serviceOptions) close() {
-	if o.Grants != nil {
-		o.Grants.Close()
+	if o.Database != nil {
+		o.Database.Close()
 	}
 	o.Temporal.Close()
 }
@@ -90,6 +93,7 @@ func newService(o serviceOptions) (*service, error) {
 		return nil, err
 	}
 	s := &service{opts: o, pool: pool, credentials: broker, opened: make(chan struct{}), prepared: make(chan struct{})}
+	s.newRegistry()
 	var public webURL
 	if o.Gateway != nil {
 		public = o.Gateway.PublicURL
@@ -121,7 +125,7 @@ func (s *service) start(ctx context.Context) error {
 	ready := make(chan error, 1)
 	go func() { ready <- s.prepare(ctx) }()
 	s.awaitBackends(ctx)
-	s.setDefinitions(s.opts.Loaded.Definitions)
+	s.startRegistry(ctx)
 	close(s.opened)
 	if err := <-ready; err != nil {
 		return err
@@ -136,14 +140,6 @@ func (s *service) start(ctx context.Context) error {
 	}
 	s.started.Store(true)
 	return nil
-}
-
-// setDefinitions has definitions offered to clients and called by steps.
-func (s *service) setDefinitions(defs []*definitions.Definition) {
-	s.definitions.Store(&defs)
-	if s.gateway != nil {
-		s.gateway.SetDefinitions(defs)
-	}
 }
 
 func (s *service) prepare(ctx context.Context) error {

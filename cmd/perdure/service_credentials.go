@@ -14,9 +14,10 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// databaseFlags say where processes share what callers leave for their runs.
+// databaseFlags say where processes share what callers leave for their runs, and
+// what was published.
 type databaseFlags struct {
-	Database string `help:"PostgreSQL in which processes share the credentials that callers leave for their runs, sealed with the key of --key-file: a URL, or keywords as libpq has them. Needed where a backend has token_exchange or pass_through." env:"PERDURE_DATABASE_URL" placeholder:"URL"`
+	Database string `help:"PostgreSQL in which processes share published composite tools, and the credentials that callers leave for their runs, sealed with the key of --key-file: a URL, or keywords as libpq has them. Needed to publish, and where a backend has token_exchange or pass_through." env:"PERDURE_DATABASE_URL" placeholder:"URL"`
 }
 
 const (
@@ -24,19 +25,34 @@ const (
 	databasePause    = time.Second      // between two tries
 )
 
-// open opens the store, if the configuration needs one; nil = it does not.
-func (f databaseFlags) open(ctx context.Context, found *loaded, keys func() (keys, error), log *slog.Logger) (store.Grants, error) {
-	delegating := found.delegating()
-	if len(delegating) == 0 {
-		return nil, nil
-	}
+// use opens the database, if there is one or has to be, for what is kept in it.
+func (f databaseFlags) use(ctx context.Context, o *serviceOptions, keys func() (keys, error)) error {
+	delegating := o.Loaded.delegating()
 	if f.Database == "" {
-		return nil, usagef("credentials of callers are kept in PostgreSQL, for %s: say where it is by --database or PERDURE_DATABASE_URL", strings.Join(delegating, ", "))
+		if len(delegating) > 0 {
+			return usagef("credentials of callers are kept in PostgreSQL, for %s: say where it is by --database or PERDURE_DATABASE_URL", strings.Join(delegating, ", "))
+		}
+		return nil
 	}
-	sealing, err := sealingKeys(keys)
-	if err != nil {
-		return nil, err
+	var sealing *store.Keys
+	var err error
+	if len(delegating) > 0 {
+		if sealing, err = sealingKeys(keys); err != nil {
+			return err
+		}
 	}
+	if o.Database, err = f.open(ctx, sealing, o.Logger); err != nil {
+		return err
+	}
+	o.Published = o.Database.Registry()
+	if len(delegating) > 0 {
+		o.Grants = o.Database
+	}
+	return nil
+}
+
+// open opens the database, for which it waits a while.
+func (f databaseFlags) open(ctx context.Context, sealing *store.Keys, log *slog.Logger) (*store.Postgres, error) {
 	for until := time.Now().Add(databasePatience); ; {
 		s, err := store.OpenPostgres(ctx, f.Database, sealing, log)
 		if err == nil {

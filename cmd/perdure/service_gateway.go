@@ -108,6 +108,7 @@ func (s *service) newGateway(o gatewayOptions) (err error) {
 		Version:        programVersion(),
 		Runs:           preparedRuns{all, s.prepared, s.opts.Telemetry},
 		Catalogue:      s.inTurn(all),
+		Registry:       s.registry,
 		Credentials:    s.credentials,
 		Key:            o.Keys.signing,
 		RetiredKeys:    o.Keys.retired,
@@ -165,6 +166,7 @@ func (s *service) clients() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", s.health())
 	mux.Handle(endpoint, s.whenOpen(s.opts.Telemetry.HTTP(s.gateway.Handler())))
+	mux.Handle(gateway.RegistryPrefix, s.whenOpen(s.gateway.Handler()))
 	mux.Handle(auth.WellKnown, s.gateway.Handler())
 	mux.Handle(auth.WellKnown+"/", s.gateway.Handler())
 	mux.Handle(inbox.Prefix, s.approvals)
@@ -208,7 +210,7 @@ func (s *service) reload(ctx context.Context, src sources) {
 			continue
 		}
 		s.reloadError.Store(nil)
-		s.setDefinitions(found.Definitions)
+		s.registry.SetFiles(found.Definitions)
 		log.Info("definitions reloaded", "definitions", namesOf(found.Definitions))
 	}
 }

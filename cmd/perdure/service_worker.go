@@ -11,6 +11,7 @@ import (
 	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/registry"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -52,21 +53,29 @@ func lookBack(all *runs.Client) activities.Past {
 }
 
 // resolve finds the definition that a step calls among those that are served.
-func (s *service) resolve(_ context.Context, ref workflows.DefinitionRef) (found workflows.ResolvedDefinition, err error) {
+func (s *service) resolve(ctx context.Context, ref workflows.DefinitionRef) (found workflows.ResolvedDefinition, err error) {
 	means, err := definitions.ParseReference(ref.Workflow)
 	if err != nil {
 		return found, fmt.Errorf("%w: %w", activities.ErrNoDefinition, err)
 	}
-	d, ok := definitions.Among(*s.definitions.Load())(means)
+	entry, err := s.registry.Find(ctx, means)
+	d := entry.Definition
 	switch {
-	case !ok:
-		return found, activities.ErrNoDefinition
+	case err != nil:
+		return found, fmt.Errorf("%w: %w", activities.ErrNoDefinition, err)
 	case !s.opts.Loaded.Auth.permits(workflows.ToolCall{Tool: d.Name, Caller: ref.Caller, As: ref.As}):
 		return found, activities.ErrNotPermitted
 	}
 	found.Definition = workflows.Pinned{Name: d.Name, Version: d.Version, Digest: d.Digest(), Source: d.Source()}
-	found.Tools, err = gateway.Snapshot(d, gateway.StepTools(s.pool.Find))
-	return found, err
+	tools := gateway.StepTools(s.pool.Find)
+	if found.Tools, err = gateway.Snapshot(d, tools); err != nil {
+		return found, err
+	}
+	var drifted *registry.DriftError
+	if errors.As(s.registry.CheckDrift(entry, tools), &drifted) {
+		return found, &workflows.Error{Code: gateway.ToolDrift, Category: workflows.CategoryTool, Tool: drifted.Tool, Message: drifted.Error()}
+	}
+	return found, nil
 }
 
 // outcomeOf has activities look how a run has ended.

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/registry"
+)
+
+// listVersions lists all that was published, and what stands in files beside it.
+func (d definitionsListCommand) listVersions(ctx context.Context, c *console) error {
+	var versions []gateway.RegistryVersion
+	if err := d.get(ctx, "versions", nil, &versions); err != nil {
+		return err
+	}
+	if d.Output == "json" {
+		return c.printJSON(versions)
+	}
+	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	for _, v := range versions {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.Name, cmp.Or(v.Version, "-"), shortDigest(v.Digest), plain(standing(v)))
+	}
+	return w.Flush()
+}
+
+// standing says where a version is from, and what to think of it.
+func standing(v gateway.RegistryVersion) string {
+	if v.At == nil {
+		return "latest; of " + v.File
+	}
+	text := "published " + v.At.Format(time.DateTime) + " by " + v.By
+	if v.Latest {
+		text = "latest; " + text
+	}
+	if v.Deprecated != "" {
+		text += "; deprecated: " + v.Deprecated
+	}
+	return text
+}
+
+type showCommand struct {
+	registryFlags `embed:""`
+
+	Reference string `arg:"" help:"NAME, NAME@VERSION, NAME@CONSTRAINT such as deploy@^1.2, or a digest."`
+}
+
+func (showCommand) Help() string {
+	return `It prints the definition as it runs, without the comments and the order that it
+was written in. Examples:
+
+    perdure definitions show deploy
+    perdure definitions show deploy@1.2.0 > deploy.yaml
+    perdure definitions show sha256:4f0c1d22`
+}
+
+func (s showCommand) Run(ctx context.Context, c *console) error {
+	v, err := s.version(ctx, s.Reference)
+	if err != nil {
+		return err
+	}
+	if s.Output == "json" {
+		return c.printJSON(v)
+	}
+	text, err := asYAML(v.Source)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.out, "# %s %s %s\n# %s\n%s", v.Name, v.Version, v.Digest, plain(standing(v)), text)
+	return nil
+}
+
+// asYAML writes the source of a definition as one would.
+func asYAML(source []byte) (string, error) {
+	value, err := definitions.DecodeValue(source)
+	if err != nil {
+		return "", fmt.Errorf("reading the definition: %w", err)
+	}
+	var text strings.Builder
+	encoder := yaml.NewEncoder(&text)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(yamlValue(value)); err != nil {
+		return "", fmt.Errorf("writing the definition: %w", err)
+	}
+	return text.String(), nil
+}
+
+// yamlValue gives numbers in a form that YAML writes exactly.
+func yamlValue(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, member := range value {
+			value[key] = yamlValue(member)
+		}
+	case []any:
+		for i, elem := range value {
+			value[i] = yamlValue(elem)
+		}
+	case definitions.Float:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: value.String()}
+	case fmt.Stringer: // a large integer
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: value.String()}
+	}
+	return value
+}
+
+type deprecateCommand struct {
+	registryFlags `embed:""`
+
+	Reference string `arg:"" help:"NAME@VERSION, NAME@CONSTRAINT for all that fit, or NAME for all."`
+	Reason    string `help:"Why, and what to use instead. Default: deprecated." default:"deprecated" placeholder:"TEXT" xor:"reason"`
+	Undo      bool   `help:"They may be used again."`
+}
+
+func (deprecateCommand) Help() string {
+	return `A deprecated version is passed over as long as another one does; who names it exactly,
+or has no other, still gets it. Runs are left alone. Examples:
+
+    perdure definitions deprecate deploy@1.2.0 --reason "deploys twice, use 1.2.1"
+    perdure definitions deprecate deploy@1.2.0 --undo`
+}
+
+func (d deprecateCommand) Run(ctx context.Context, c *console) error {
+	q := gateway.Deprecation{Reference: d.Reference, Reason: d.Reason}
+	if d.Undo {
+		q.Reason = ""
+	}
+	var done []gateway.RegistryVersion
+	if err := d.post(ctx, "deprecate", q, &done); err != nil {
+		return err
+	}
+	if d.Output == "json" {
+		return c.printJSON(done)
+	}
+	verb := "deprecated"
+	if d.Undo {
+		verb = "restored"
+	}
+	for _, v := range done {
+		fmt.Fprintf(c.out, "%s %s %s\n", verb, v.Name, v.Version)
+	}
+	if len(done) == 0 {
+		c.notef("nothing to do: that is what they are")
+	}
+	return nil
+}
+
+type historyCommand struct {
+	registryFlags `embed:""`
+
+	Name  string `arg:"" optional:"" help:"Composite tool. Default: all."`
+	Limit int    `help:"How many entries at most, the newest first." default:"50"`
+}
+
+func (h historyCommand) Run(ctx context.Context, c *console) error {
+	var events []registry.Event
+	query := url.Values{"name": {h.Name}, "limit": {strconv.Itoa(h.Limit)}}
+	if err := h.get(ctx, "history", query, &events); err != nil {
+		return err
+	}
+	if h.Output == "json" {
+		return c.printJSON(events)
+	}
+	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	for _, e := range events {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.At.Format(time.DateTime), plain(e.By), e.Action, e.Name, e.Version, plain(e.Note))
+	}
+	return w.Flush()
+}
+
+type driftCommand struct {
+	registryFlags `embed:""`
+}
+
+func (driftCommand) Help() string {
+	return `Publishing keeps what each tool said of itself: its schemas and its description.
+Of the versions that are not deprecated it lists the tools that say something else
+now, and ends with status 1 if one is gone, or changed so that calls may fail.
+publishing.drift of the configuration says what follows when a run is to start:
+allow, warn (the default) or fail.`
+}
+
+func (d driftCommand) Run(ctx context.Context, c *console) error {
+	var versions []gateway.DriftedVersion
+	if err := d.get(ctx, "drift", nil, &versions); err != nil {
+		return err
+	}
+	if d.Output == "json" {
+		if err := c.printJSON(versions); err != nil {
+			return err
+		}
+	}
+	harmful := false
+	for _, v := range versions {
+		for _, tool := range v.Tools {
+			harmful = harmful || tool.State == registry.Breaking || tool.State == registry.Gone
+			if d.Output == "text" {
+				fmt.Fprintf(c.out, "%s %s: %s of %s: %s\n", v.Name, v.Version, tool.State, tool.Tool, plain(strings.Join(tool.Changes, "; ")))
+			}
+		}
+	}
+	if harmful {
+		return errReported
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/registry"
+)
+
+type publishCommand struct {
+	registryFlags `embed:""`
+
+	Files   []string `arg:"" name:"file" help:"Files of definitions, and directories of them. All are published, or none."`
+	Version string   `help:"Version to publish, instead of what the definitions say." placeholder:"1.2.0"`
+	Force   bool     `help:"Publish also what breaks callers, or uses a tool that is not there."`
+	DryRun  bool     `help:"Publish nothing, and say what would become of it."`
+}
+
+func (publishCommand) Help() string {
+	return `A published version never changes: the same content again is left as it is, other
+content under the same version is refused. The server checks what is published
+against the tools that it has now, and says what breaks callers of the version
+before; a minor version or a patch that does is refused without --force.
+Who may publish is said by authorization.publishers of the server's configuration.
+Examples:
+
+    perdure publish deploy.yaml
+    perdure publish deploy.yaml --version 1.3.0 --dry-run
+    perdure publish definitions --url https://tools.example.com/mcp`
+}
+
+func (p publishCommand) Run(ctx context.Context, c *console) error {
+	q := registry.Request{Version: p.Version, Force: p.Force, DryRun: p.DryRun}
+	for _, name := range p.Files {
+		files, err := filesToPublish(name)
+		if err != nil {
+			return err
+		}
+		q.Files = append(q.Files, files...)
+	}
+	var done gateway.Published
+	if err := p.post(ctx, "publish", q, &done); err != nil {
+		return err
+	}
+	if p.Output == "json" {
+		if err := c.printJSON(done); err != nil {
+			return err
+		}
+	}
+	diags := diagnosticsOf(done.Problems)
+	if p.Output == "text" {
+		printDiagnostics(c, diags)
+	}
+	if diags.HasErrors() {
+		if p.Output == "text" {
+			c.notef("nothing is published")
+		}
+		return errReported
+	}
+	if p.Output == "text" {
+		for _, one := range done.Publications {
+			fmt.Fprintln(c.out, outcome(one, p.DryRun))
+		}
+	}
+	return nil
+}
+
+// filesToPublish reads a file, or the definition files of a directory.
+func filesToPublish(name string) ([]registry.File, error) {
+	names, err := definitionFiles(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		return nil, usagef("%s has no definition files", name)
+	}
+	var files []registry.File
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		if isConfiguration(text) {
+			return nil, usagef("%s is a configuration; publish the files of definitions", name)
+		}
+		files = append(files, registry.File{Name: name, Text: string(text)})
+	}
+	return files, nil
+}
+
+func diagnosticsOf(problems []gateway.Problem) definitions.Diagnostics {
+	var diags definitions.Diagnostics
+	for _, p := range problems {
+		diags = append(diags, definitions.Diagnostic{
+			Pos: definitions.Position{File: p.File, Line: p.Line, Column: p.Column}, Severity: p.Severity, Message: plain(p.Message), Check: p.Check,
+		})
+	}
+	return diags
+}
+
+// outcome is the line that tells what became of a definition.
+func outcome(p registry.Publication, dry bool) string {
+	verb := map[bool]string{true: "published", false: "unchanged"}[p.New]
+	if dry && p.New {
+		verb = "would publish"
+	}
+	line := fmt.Sprintf("%s %s %s  %s", verb, p.Name, p.Version, shortDigest(p.Digest))
+	switch {
+	case !p.New || p.Previous == "":
+	case len(p.Breaks) > 0:
+		line += fmt.Sprintf("  breaks callers of %s", p.Previous)
+	default:
+		line += fmt.Sprintf("  callers of %s notice nothing", p.Previous)
+	}
+	return line
+}
+
+// shortDigest is enough of a digest to find it by.
+func shortDigest(digest string) string {
+	algorithm, hex, _ := strings.Cut(digest, ":")
+	return algorithm + ":" + hex[:min(len(hex), 12)]
+}

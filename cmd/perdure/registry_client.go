@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/perdure/perdure/gateway"
+)
+
+// registryLimit bounds a request to the registry.
+const registryLimit = time.Minute
+
+// registryFlags are those of commands that speak to the registry of a server.
+type registryFlags struct {
+	serverFlags `embed:""`
+
+	Output string `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
+}
+
+// get asks the registry of the server.
+func (f serverFlags) get(ctx context.Context, path string, query url.Values, answer any) error {
+	return f.ask(ctx, http.MethodGet, path+"?"+query.Encode(), nil, answer)
+}
+
+// post has the registry of the server do something.
+func (f serverFlags) post(ctx context.Context, path string, body, answer any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	return f.ask(ctx, http.MethodPost, path, bytes.NewReader(text), answer)
+}
+
+func (f serverFlags) ask(ctx context.Context, method, path string, body io.Reader, answer any) error {
+	of, err := f.target()
+	if err != nil {
+		return err
+	}
+	base, err := url.Parse(of.url)
+	if err != nil {
+		return usagef("--url %q: %v", of.url, err)
+	}
+	at, err := base.Parse(gateway.RegistryPrefix + path)
+	if err != nil {
+		return usagef("--url %q: %v", of.url, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, registryLimit)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, at.String(), body)
+	if err != nil {
+		return err
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if of.token != "" {
+		request.Header.Set("Authorization", "Bearer "+of.token)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return &nobodyThereError{base.Host, err}
+	} else if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	return readRegistry(response, of, answer)
+}
+
+func readRegistry(response *http.Response, of target, answer any) error {
+	if response.StatusCode == http.StatusUnauthorized {
+		return errUnauthorized(of.url)
+	}
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return fmt.Errorf("reading the answer of %s: %w", of.url, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		var said gateway.RegistryError
+		if json.Unmarshal(text, &said) == nil && said.Message != "" {
+			return errors.New(plain(said.Message))
+		}
+		return fmt.Errorf("%s has no registry as perdure has: %s %s", of.url, response.Status, plain(strings.TrimSpace(string(text))))
+	}
+	if err := json.Unmarshal(text, answer); err != nil {
+		return fmt.Errorf("reading the answer of %s: %w", of.url, err)
+	}
+	return nil
+}
+
+// version gives one version as the server has it: by a reference, or by its
+// digest.
+func (f serverFlags) version(ctx context.Context, of string) (gateway.RegistryVersion, error) {
+	query := url.Values{"reference": {of}}
+	if strings.HasPrefix(of, "sha256:") {
+		query = url.Values{"digest": {of}}
+	}
+	var v gateway.RegistryVersion
+	err := f.get(ctx, "definition", query, &v)
+	return v, err
+}

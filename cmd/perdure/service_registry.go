@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/registry"
+	"github.com/perdure/perdure/store"
+)
+
+// newRegistry makes what knows the definitions of this process, and has the
+// gateway offer what they mean.
+func (s *service) newRegistry() {
+	s.registry = registry.New(registry.Options{Store: s.opts.Published, Drift: s.opts.Loaded.Publishing.Drift, Logger: s.opts.Logger})
+	s.registry.OnChange(func() {
+		if s.gateway != nil {
+			s.gateway.SetOffers(s.offers())
+		}
+	})
+}
+
+// startRegistry knows the definitions of files, and what was published up to now
+// and from now on until ctx ends.
+func (s *service) startRegistry(ctx context.Context) {
+	if err := s.registry.Load(ctx); err != nil {
+		s.opts.Logger.Warn("reading what was published; it is tried again", "error", err)
+	}
+	s.registry.SetFiles(s.opts.Loaded.Definitions)
+	go s.registry.Follow(ctx)
+}
+
+// offers are the composite tools: one for each name, and the versions that are
+// tools of their own.
+func (s *service) offers() []gateway.Offer {
+	var offers []gateway.Offer
+	for _, e := range s.registry.Current() {
+		offers = append(offers, gateway.Offer{Entry: e})
+	}
+	for _, v := range s.opts.Loaded.Publishing.Versions {
+		e, err := s.registry.Resolve(v.Reference)
+		if err != nil {
+			s.opts.Logger.Debug("a version is not offered as a tool of its own", "as", v.As, "error", err)
+			continue
+		}
+		offers = append(offers, gateway.Offer{Entry: e, As: v.As})
+	}
+	return offers
+}
+
+// letPublish lets whoever reaches a dev publish, where nothing is said of who may
+// what: they are on this machine, and may call everything already.
+func (a *authSettings) letPublish(address string, o *gatewayOptions) {
+	if a.Open && auth.OnLoopback(address) && len(o.AllowedHosts) == 0 {
+		a.Policy.Publishers = []auth.Grant{{Tools: []string{"*"}, Groups: []string{"*"}}}
+	}
+}
+
+// openRegistryFile keeps what is published in the data directory of a dev.
+func openRegistryFile(data string) (*store.RegistryFile, error) {
+	return store.OpenRegistryFile(filepath.Join(data, "registry.jsonl"))
+}
