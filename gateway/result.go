@@ -205,10 +205,6 @@ func adviceFor(e *runs.Error) string {
 	return ""
 }
 
-// ToolDrift is the code of the error that a tool is not any more what it was when
-// a definition that uses it was published.
-const ToolDrift = "tool_drift"
-
 // trouble is the result of a call that did not come as far as a run's own
 // outcome. id is empty if no run was started.
 func trouble(id runs.RunID, err error) *result {
@@ -221,7 +217,7 @@ func trouble(id runs.RunID, err error) *result {
 	case errors.As(err, &known):
 		e = known
 	case errors.As(err, &drifted):
-		e.Code, e.Category, e.Tool, e.Message = ToolDrift, "tool", drifted.Tool, drifted.Error()+"; nothing was started"
+		e.Code, e.Category, e.Tool, e.Message = "tool_drift", "tool", drifted.Tool, drifted.Error()+"; nothing was started"
 	case errors.As(err, &unknown):
 		e.Code, e.Category, e.Message = "unknown_version", "validation", unknown.Error()
 	case errors.As(err, &bad):

@@ -73,7 +73,7 @@ func (s *service) resolve(ctx context.Context, ref workflows.DefinitionRef) (fou
 	}
 	var drifted *registry.DriftError
 	if errors.As(s.registry.CheckDrift(entry, tools), &drifted) {
-		return found, &workflows.Error{Code: gateway.ToolDrift, Category: workflows.CategoryTool, Tool: drifted.Tool, Message: drifted.Error()}
+		return found, &workflows.Error{Code: "tool_drift", Category: workflows.CategoryTool, Tool: drifted.Tool, Message: drifted.Error()}
 	}
 	return found, nil
 }

@@ -1,0 +1,64 @@
+package gateway_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+func refTo(name, version string) definitions.Reference {
+	return definitions.Reference{Name: name, Version: version}
+}
+
+// Which version a call is of is said in its _meta, and only composite tools have
+// any. What is planned tells which one was found.
+func TestCallOfAVersion(t *testing.T) {
+	t.Parallel()
+	w, published := newPublishing(t)
+	for _, version := range []string{"1.0.0", "1.1.0", "2.0.0", "3.0.0-rc.1"} {
+		w.mustPublish("open", version, "d")
+	}
+	if _, err := published.Deprecate(t.Context(), "ann", refTo("open", "1.1.0"), "slow"); err != nil {
+		t.Fatal(err)
+	}
+	ann := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	for version, want := range map[string]string{
+		"": "open 2.0.0:", "1": "open 1.0.0:", "^1.0": "open 1.0.0:", "1.1.0": "open 1.1.0:", " 2 ": "open 2.0.0:", "3.0.0-rc.1": "open 3.0.0-rc.1:",
+	} {
+		if m := ann.call(`"`+version+`"`, "open", `{}`, `{"perdure/dry-run":true,"perdure/version":"`+version+`"}`).result(false); !strings.Contains(m.text(), want) {
+			t.Errorf("%q plans %s", version, m.text())
+		}
+	}
+	if m := ann.call(`"own"`, "first_open", `{}`, `{"perdure/dry-run":true}`).result(false); !strings.Contains(m.text(), "open 1.0.0:") {
+		t.Errorf("the version that is a tool of its own plans %s", m.text())
+	}
+	for version, want := range map[string]string{
+		"3": "open has no version 3; there are 3.0.0-rc.1, 2.0.0, 1.1.0, 1.0.0", "latest": "no version and no constraint",
+	} {
+		m := ann.call(`"`+version+`"`, "open", `{}`, `{"perdure/version":"`+version+`"}`).result(true)
+		if said := m.text() + string(m.Result.Meta["perdure/error"]); !strings.Contains(said, want) || !strings.Contains(said, "unknown_version") {
+			t.Errorf("%q gives %s", version, said)
+		}
+	}
+	if m := ann.call("1", "be_echo", `{}`, `{"perdure/version":"1"}`).result(true); !strings.Contains(m.text(), "not a composite tool") {
+		t.Errorf("a tool of a backend gives %s", m.text())
+	}
+	if w.runs.starts != 0 {
+		t.Errorf("%d runs were started", w.runs.starts)
+	}
+}
+
+// A gateway without a registry has the version that it offers, and no other.
+func TestVersionsOfFiles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.gateway.SetDefinitions(define(t, "{name: one, version: 1.2.0, description: d, steps: [{id: a, tool: be_echo}]}"))
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	if m := c.call("1", "one", `{}`, `{"perdure/dry-run":true,"perdure/version":"^1"}`).result(false); !strings.Contains(m.text(), "one 1.2.0:") {
+		t.Errorf("the plan is %s", m.text())
+	}
+	if m := c.call("2", "one", `{}`, `{"perdure/version":"2"}`).result(true); !strings.Contains(m.text(), "one has no version 2; there are 1.2.0") {
+		t.Errorf("another version gives %s", m.text())
+	}
+}
