@@ -13,6 +13,11 @@ RACED    := ./activities/... ./backends/... ./credentials/... ./definitions/... 
 FUZZED   := definitions workflows/deftest gateway backends backends/repo
 FUZZ     ?= .
 FUZZTIME ?= 60s
+# How long the storm of make chaos is.
+TIME     ?= 3m
+# Whole-program tests that start two gateways and two workers on a Temporal with
+# PostgreSQL, kill each of them, restore a backup, and look at all of it.
+PRODLOCAL := ^Test(Replicas|ReplicaKilled|TemporalRestarted|RollingRestart|Serve|WorkersDrain|RepeatedAtReplicas|Restore|Production)$$
 # Random definitions that make property runs.
 CASES    ?= 10000
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -20,7 +25,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check property fuzz fmt lint vulncheck servers bench conformance mcp-conformance histories deployment manifests clean
+.PHONY: help build run test check property fuzz fmt lint vulncheck servers bench chaos prod-local conformance mcp-conformance histories deployment manifests clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -42,6 +47,7 @@ check: ## gofmt, vet, staticcheck, workflowcheck, import rules, govulncheck
 	$(GO) mod verify >/dev/null
 	$(GO) vet ./...
 	$(GO) vet -tags nodev ./cmd/perdure
+	$(GO) vet -tags "nodev plantedfault" ./cmd/perdure
 	$(GO) tool staticcheck ./...
 	$(GO) tool workflowcheck -config workflows/workflowcheck.yaml ./workflows
 	$(GO) test -count=1 -run 'TestImports|TestContract' ./cmd/perdure
@@ -88,6 +94,30 @@ mcp-conformance: servers ## Run the official MCP conformance suite against the g
 
 bench: build ## Measure composites of bin/perdure dev beside bare Temporal workflows, in one run
 	$(GO) run ./cmd/bench -perdure $(BIN) -load $(SHARED) $(ARGS)
+
+chaos: ## Kill, stop and cut off everything for TIME, and check what is promised (SEED=… once more)
+	@$(MAKE) --no-print-directory replicas
+	$(GO) build -tags 'nodev plantedfault' -o bin/perdure-faulty ./cmd/perdure
+	$(GO) build -o bin/chaos ./cmd/chaos
+	bin/chaos -faulty bin/perdure-faulty -time $(TIME) $(if $(SEED),-seed $(SEED)) $(ARGS)
+
+prod-local: ## Run whole-program tests against production as processes; KEEP=1 only starts it, to look at
+	@$(MAKE) --no-print-directory replicas
+ifdef KEEP
+	bin/prodlocal $(ARGS)
+else
+	cd $(SHARED) && $(GO) run . -start-timeout 2m -sut "$(CURDIR)/bin/prodlocal -perdure $(CURDIR)/bin/perdure-nodev -config {config} -listen {listen} -data {data}" \
+		-validate "$(CURDIR)/bin/perdure-nodev validate --config {config}" $(ARGS)
+	PERDURE_TEST_REQUIRE=postgres $(GO) test -count=1 -timeout 20m -run '$(PRODLOCAL)' ./cmd/perdure
+endif
+
+# What chaos and prod-local start: perdure as it runs in production, and what it
+# runs beside.
+.PHONY: replicas
+replicas:
+	@.ci/test-deps
+	$(GO) build -tags nodev -ldflags '-X main.version=$(VERSION)' -o bin/perdure-nodev ./cmd/perdure
+	$(GO) build -o bin/prodlocal ./cmd/prodlocal
 
 histories: ## Record workflows/testdata/histories anew (only for new ones: old ones must keep replaying)
 	$(GO) test -count=1 -run TestRecordHistories ./cmd/perdure -record

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
@@ -15,10 +14,6 @@ import (
 	"github.com/perdure/perdure/limits"
 	"github.com/perdure/perdure/workflows"
 )
-
-// heartbeatInterval is how often a call under way says that its worker is
-// alive, and asks whether it was cancelled.
-const heartbeatInterval = time.Second
 
 // A Caller calls backend tools; *backends.Pool is one.
 type Caller interface {
@@ -93,6 +88,9 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 	if !info.IsLocalActivity && (a.line == nil || call.LookBack) {
 		stop := alive()
 		defer stop()
+		var done func()
+		ctx, done = underWay(ctx)
+		defer done()
 	}
 	if call.LookBack {
 		if result, err := a.before(ctx, attempt, info); err != nil {
@@ -152,41 +150,6 @@ func blocks(content []backends.Content) []workflows.ContentBlock {
 		blocks[i] = workflows.ContentBlock{Type: c.Type, Text: c.Text, Data: c.Data}
 	}
 	return blocks
-}
-
-// keepAlive sends heartbeats until stop is called, which say how far the step
-// has come. The first comes after one interval, so a quick call sends none.
-func keepAlive(ctx context.Context, step string, progress <-chan backends.Progress) (stop func()) {
-	done := make(chan struct{})
-	go func() {
-		tick := time.NewTicker(heartbeatInterval)
-		defer tick.Stop()
-		last := workflows.StepProgress{StepPath: step}
-		for {
-			select {
-			case <-done:
-				return
-			case p := <-progress:
-				last.Progress, last.Total, last.Message = p.Progress, p.Total, shorten(p.Message, workflows.MaxProgressMessage)
-			case <-tick.C:
-				activity.RecordHeartbeat(ctx, last)
-			}
-		}
-	}()
-	return func() { close(done) }
-}
-
-// offer hands progress on, in the place of what was not taken yet. It is called
-// by one goroutine at a time.
-func offer(to chan backends.Progress, p backends.Progress) {
-	select {
-	case <-to:
-	default:
-	}
-	select {
-	case to <- p:
-	default:
-	}
 }
 
 // report logs a failure and returns it as Temporal knows it.

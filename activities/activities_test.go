@@ -220,6 +220,33 @@ func TestWorkerStops(t *testing.T) {
 	}
 }
 
+// A heartbeat that could not be delivered ends no call: the SDK cancels the
+// activity, with what went wrong as the cause.
+func TestHeartbeatIsLost(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancelCause(t.Context())
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	env.SetWorkerOptions(worker.Options{BackgroundActivityContext: ctx})
+	activities.Register(env, activities.New(backend(func(ctx context.Context, c backends.Call) (*backends.Result, error) {
+		stop(context.DeadlineExceeded) // of the heartbeat
+		select {
+		case <-ctx.Done():
+			return nil, &backends.CallError{Backend: c.Backend, Tool: c.Tool, Outcome: backends.Unknown, Err: context.Cause(ctx)}
+		case <-time.After(100 * time.Millisecond): // it would have ended by now
+			return &backends.Result{Structured: json.RawMessage(`{"n":1}`)}, nil
+		}
+	}), nil))
+	result, err := env.ExecuteActivity(workflows.CallToolName, workflows.ToolCall{StepPath: "s", Tool: "be_put", Effect: definitions.Unsafe})
+	var output workflows.ToolResult
+	if err == nil {
+		err = result.Get(&output)
+	}
+	if err != nil || string(output.Output) != `{"n":1}` {
+		t.Errorf("the call came to %s, %v", output.Output, err)
+	}
+}
+
 // A call that is not permitted is never sent, fails for good, and says whose
 // right it is that is missing.
 func TestDeniedCall(t *testing.T) {

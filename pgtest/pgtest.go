@@ -22,17 +22,24 @@ const requireVar = "PERDURE_TEST_REQUIRE"
 func Start(t testing.TB) *topology.PostgreSQL {
 	t.Helper()
 	s, err := topology.NewPostgreSQL("")
+	Check(t, err)
+	t.Cleanup(func() { _ = s.Close() }) // what is left is in the directory for temporary files
+	if err := s.StartReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Check fails the test for an error of something that needs PostgreSQL, or skips
+// it as Start does.
+func Check(t testing.TB, err error) {
+	t.Helper()
 	if errors.Is(err, topology.ErrNoPostgreSQL) && !slices.Contains(strings.Split(os.Getenv(requireVar), ","), "postgres") {
 		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.Close() }) // what is left is in the directory for temporary files
-	if err := s.StartReady(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 // FreeAddress gives an address of this machine where nothing listens, for a

@@ -79,7 +79,8 @@ func newInput(id RunID, req StartRequest) workflows.RunInput {
 		Lineage:   string(id),
 		Tools:     req.Tools,
 
-		ScriptLimits: req.ScriptLimits,
+		ScriptLimits:  req.ScriptLimits,
+		AwaitUndoable: true,
 	}
 }
 

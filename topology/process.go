@@ -162,6 +162,14 @@ func (p *Process) started() *exec.Cmd {
 	return p.cmd
 }
 
+// PID is the number of the process, as it was started last; 0 = never.
+func (p *Process) PID() int {
+	if cmd := p.started(); cmd != nil {
+		return cmd.Process.Pid
+	}
+	return 0
+}
+
 // Output is what the process has printed since its last start, where it has no
 // Log.
 func (p *Process) Output() string {

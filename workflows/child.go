@@ -109,7 +109,7 @@ func (r *run) childInput(ctx workflow.Context, c childCall) (*RunInput, string, 
 	}
 	in.Caller, in.Ruled, in.As, in.Depth, in.Limit = r.in.Caller, r.in.Ruled, r.actsAs(), r.in.Depth+1, c.limit
 	in.Lineage, in.Within = r.in.Lineage, r.in.Within+cmp.Or(c.keyPath, c.path)+"//"
-	in.ScriptLimits = r.in.ScriptLimits
+	in.ScriptLimits, in.AwaitUndoable = r.in.ScriptLimits, r.in.AwaitUndoable
 	in.Parent = &Parent{RunID: r.id, StepPath: c.path}
 	if size := in.bytes(); size > MaxResultSize {
 		return nil, "", &Error{Code: "input_too_large", Category: CategoryLimit, Message: fmt.Sprintf(

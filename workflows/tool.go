@@ -62,7 +62,7 @@ func (r *run) callTool(ctx workflow.Context, n *definitions.Node, at place) outc
 			Message: fmt.Sprintf("step %s: the arguments have %d bytes; the limit is %d", at.path, n, MaxResultSize)}}
 	}
 	q := request{tool: tool, path: at.path, keyPath: r.keyPath(at.path, at.path), args: args, limit: timeout(n.Step), onError: n.Step.OnError,
-		onUnknown: cmp.Or(n.Step.OnUnknown, tool.OnUnknown)}
+		onUnknown: cmp.Or(n.Step.OnUnknown, tool.OnUnknown), undoable: n.Step.Compensate != nil}
 	q.probe = func() (*probe, error) { return r.probeOf(ctx, n, at, tool) }
 	result, failure := r.call(ctx, q)
 	if failure != nil {
@@ -86,6 +86,7 @@ type request struct {
 	onError   *definitions.OnError
 	onUnknown definitions.OnUnknown
 	probe     func() (*probe, error) // that tells whether the call was executed; nil = none
+	undoable  bool                   // what it does can be undone
 	used      int                    // attempts of which the outcome is known, before the run waited for a credential or for its turn
 	anew      bool                   // what was sent before is known not to have been executed, so it is not looked for
 }
@@ -203,14 +204,24 @@ func (r *run) perform(ctx workflow.Context, q request, call ToolCall, result *To
 		}
 	}
 	r.makeRoom(ctx, PayloadSize(call.Arguments))
-	actx := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+	return r.schedule(ctx, q, call, result, workflow.ActivityOptions{
 		Summary:                summary,
 		ScheduleToCloseTimeout: q.limit,
 		StartToCloseTimeout:    q.limit,
 		HeartbeatTimeout:       heartbeatTimeout,
 		RetryPolicy:            retryPolicy(q.onError, q.tool.Effect, q.used),
 	})
-	return workflow.ExecuteActivity(actx, CallToolName, call).Get(ctx, result)
+}
+
+// schedule has a call executed as an activity, and waits for it. What can be undone is waited for also
+// when it was cancelled, since it may complete nevertheless.
+func (r *run) schedule(ctx workflow.Context, q request, call ToolCall, result *ToolResult, options workflow.ActivityOptions) error {
+	options.WaitForCancellation = q.undoable && r.in.AwaitUndoable
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), CallToolName, call).Get(ctx, result)
+	if options.WaitForCancellation && err != nil && ctx.Err() != nil {
+		return ctx.Err() // whatever it failed with, it was stopped
+	}
+	return err
 }
 
 // performInTurn makes the call where the limits of its backend are kept. How
@@ -220,7 +231,7 @@ func (r *run) performInTurn(ctx workflow.Context, q request, call ToolCall, resu
 	r.makeRoom(ctx, PayloadSize(call.Arguments))
 	call.Limit = q.limit
 	untaken := max(q.limit, hostPatience)
-	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+	return r.schedule(ctx, q, call, result, workflow.ActivityOptions{
 		Summary:                callSummary(q.path, q.tool),
 		TaskQueue:              BackendQueue(q.tool.Backend),
 		ScheduleToStartTimeout: untaken,
@@ -229,7 +240,6 @@ func (r *run) performInTurn(ctx workflow.Context, q request, call ToolCall, resu
 		HeartbeatTimeout:       heartbeatTimeout,
 		RetryPolicy:            retryPolicy(q.onError, q.tool.Effect, q.used),
 	})
-	return workflow.ExecuteActivity(ctx, CallToolName, call).Get(ctx, result)
 }
 
 // worthAnActivity says whether a read that failed inside the workflow task

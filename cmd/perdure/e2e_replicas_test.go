@@ -88,19 +88,42 @@ type replicas struct {
 func newReplicas(t *testing.T, temporal *temporalServer, namespace string, flags ...string) *replicas {
 	t.Helper()
 	r := prepareReplicas(t, temporal, namespace, flags...)
+	r.launch()
+	return r
+}
+
+// launch starts them all at once.
+func (r *replicas) launch() {
+	r.t.Helper()
 	for _, p := range slices.Concat(r.gateways[:], r.workers[:]) {
 		p.launch()
 	}
 	for _, p := range slices.Concat(r.gateways[:], r.workers[:]) {
 		p.awaitReady()
 	}
-	return r
 }
 
 // prepareReplicas prepares everything and starts no process.
 func prepareReplicas(t *testing.T, temporal *temporalServer, namespace string, flags ...string) *replicas {
 	t.Helper()
-	r := &replicas{t: t, temporal: temporal, namespace: namespace, dir: t.TempDir(), slow: make(chan struct{})}
+	r := prepareBackend(t)
+	r.temporal, r.namespace = temporal, namespace
+	// The gateways are in the middle of a change of keys: one signs with the
+	// new one already, the other does not yet.
+	older, newer := strings.Repeat("0123456789abcdef", 4)+"\n", strings.Repeat("fedcba9876543210", 4)+"\n"
+	putFile(t, filepath.Join(r.dir, "key0"), newer+older)
+	putFile(t, filepath.Join(r.dir, "key1"), older+newer)
+	for i := range 2 {
+		r.gateways[i] = r.process("gateway", "--listen", append(flags, "--key-file", fmt.Sprintf("key%d", i))...)
+		r.workers[i] = r.process("worker", "--health-listen")
+	}
+	return r
+}
+
+// prepareBackend has the backend serve, and writes the configuration.
+func prepareBackend(t *testing.T) *replicas {
+	t.Helper()
+	r := &replicas{t: t, dir: t.TempDir(), slow: make(chan struct{})}
 	r.release = sync.OnceFunc(func() { close(r.slow) })
 	t.Cleanup(r.release)
 	var err error
@@ -126,15 +149,6 @@ func prepareReplicas(t *testing.T, temporal *temporalServer, namespace string, f
 	})
 	putFile(t, filepath.Join(r.dir, "perdure.yaml"),
 		r.backend.configuration(`[{tool: "*read", class: read}, {tool: "*", class: unsafe}]`)+replicaDefinitions)
-	// The gateways are in the middle of a change of keys: one signs with the
-	// new one already, the other does not yet.
-	older, newer := strings.Repeat("0123456789abcdef", 4)+"\n", strings.Repeat("fedcba9876543210", 4)+"\n"
-	putFile(t, filepath.Join(r.dir, "key0"), newer+older)
-	putFile(t, filepath.Join(r.dir, "key1"), older+newer)
-	for i := range 2 {
-		r.gateways[i] = r.process("gateway", "--listen", append(flags, "--key-file", fmt.Sprintf("key%d", i))...)
-		r.workers[i] = r.process("worker", "--health-listen")
-	}
 	return r
 }
 

@@ -88,6 +88,8 @@ var recordings = []recording{
 	{name: "held", source: `{name: held, description: d, steps: [
 		{id: e, type: forEach, collection: "[1,2,3]", maxParallel: 3, step: {tool: be_limited, arguments: {n: "{{.forEach.item}}"}}},
 		{id: b, tool: be_echo, dependsOn: [e]}]}`},
+	{name: "undone_late", cancel: true, source: `{name: undone_late, description: d, steps: [
+		{id: a, tool: be_late, arguments: {n: 1}, compensate: {tool: be_echo, arguments: {n: "{{.output.n}}"}}}, {id: g, type: elicitation, message: m}]}`},
 	{name: "run_timeout", source: `{name: run_timeout, description: d, timeout: 300ms, steps: [{id: g, type: elicitation, message: m}]}`},
 }
 
@@ -113,6 +115,8 @@ func (fakeBackend) Call(ctx context.Context, call backends.Call) (*backends.Resu
 		if n := string(call.Arguments); len(n) > 0 && (n[len(n)-2]-'0')%2 == 0 {
 			return &backends.Result{IsError: true, Content: []backends.Content{{Type: "text", Text: "even"}}}, nil
 		}
+	case "late": // whatever becomes of its run
+		time.Sleep(1500 * time.Millisecond)
 	case "read_slow":
 		select {
 		case <-ctx.Done():

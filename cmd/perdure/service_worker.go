@@ -31,7 +31,7 @@ func (s *service) startWorker() error {
 	})
 	workflows.Register(s.worker)
 	all := s.runs()
-	calls := activities.New(s.tools(), s.opts.Logger).LookBack(lookBack(all)).Compose(s.resolve, outcomeOf(all))
+	calls := activities.New(planted(s.tools()), s.opts.Logger).LookBack(lookBack(all)).Compose(s.resolve, outcomeOf(all))
 	if s.opts.Loaded.Auth.Policy.Rules != nil {
 		calls.Permit(s.opts.Loaded.Auth.permits)
 	}
