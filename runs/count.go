@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -119,8 +120,7 @@ func (c *Client) countWaiting(ctx context.Context, counts *Counts) error {
 		seen += int64(len(page.Executions))
 		token = page.NextPageToken
 		if len(token) == 0 {
-			counts.Status[Waiting] = seen
-			counts.Status[Running] = max(0, counts.Status[Running]-seen)
+			counts.waiting()
 			return nil
 		}
 		if seen >= maxLookedAt {
@@ -146,18 +146,25 @@ func (c *Client) lookAt(info *workflowpb.WorkflowExecutionInfo, counts *Counts) 
 }
 
 func (c *Client) countKinds(ctx context.Context, counts *Counts) error {
-	all, err := c.countOf(ctx, waitingQuery)
-	if err != nil {
-		return err
-	}
-	counts.Status[Waiting] = all
-	counts.Status[Running] = max(0, counts.Status[Running]-all)
 	for kind := range counts.Waiting {
+		var err error
 		if counts.Waiting[kind], err = c.countOf(ctx, "ExecutionStatus = 'Running' AND "+workflows.AttrWaiting+" = "+quote(kind)); err != nil {
 			return err
 		}
 	}
+	counts.waiting()
 	return nil
+}
+
+// waiting takes the runs that wait for a person from those that run. Those that
+// are held back by the limits of a backend go on by themselves.
+func (c *Counts) waiting() {
+	for kind, n := range c.Waiting {
+		if !slices.Contains(workflows.HeldKinds, kind) {
+			c.Status[Waiting] += n
+		}
+	}
+	c.Status[Running] = max(0, c.Status[Running]-c.Status[Waiting])
 }
 
 // A Backlog is what waits in a task queue for a worker.
@@ -173,6 +180,11 @@ func (c *Client) Backlog(ctx context.Context) (workflow, calls Backlog, err erro
 		calls, err = c.backlog(ctx, workflows.TaskQueue, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
 	}
 	return workflow, calls, err
+}
+
+// BackendBacklog says what calls of a backend with limits nobody has taken up.
+func (c *Client) BackendBacklog(ctx context.Context, backend string) (Backlog, error) {
+	return c.backlog(ctx, workflows.BackendQueue(backend), enumspb.TASK_QUEUE_TYPE_ACTIVITY)
 }
 
 func (c *Client) backlog(ctx context.Context, queue string, kind enumspb.TaskQueueType) (Backlog, error) {

@@ -59,7 +59,8 @@ func everyMetric(t *testing.T) map[string]bool {
 	one := map[string]int64{"x": 1}
 	err = told.WatchRuns(func(context.Context) (telemetry.Snapshot, error) {
 		return telemetry.Snapshot{Runs: one, Waiting: one, Gates: one, OldestGate: map[string]time.Duration{"x": time.Second},
-			Backlog: map[string]telemetry.Backlog{"workflow": {Tasks: 1, Age: time.Second}}}, nil
+			Backlog: map[string]telemetry.Backlog{"workflow": {Tasks: 1, Age: time.Second}},
+			Limits:  map[string]telemetry.Limits{"be": {Kept: true, Breaker: "open"}}}, nil
 	})
 	if err == nil {
 		err = told.WatchBackends(func() map[string]bool { return map[string]bool{"be": true} })

@@ -19,6 +19,7 @@ const (
 	waitingKey = attribute.Key("perdure.waiting") // what a run waits for
 	kindKey    = attribute.Key("perdure.kind")    // of a gate
 	queueKey   = attribute.Key("perdure.queue")
+	stateKey   = attribute.Key("perdure.state") // of a breaker
 	effectKey  = attribute.Key("perdure.effect")
 	runKey     = attribute.Key("perdure.run.id")
 	stepKey    = attribute.Key("perdure.step.path")
@@ -108,6 +109,15 @@ type Snapshot struct {
 	Gates      map[string]int64         // open elicitations by kind
 	OldestGate map[string]time.Duration // age of the oldest open one, by kind
 	Backlog    map[string]Backlog       // by task queue
+	Limits     map[string]Limits        // by backend that has some
+}
+
+// Limits are how those of a backend stand.
+type Limits struct {
+	Kept     bool   // a worker keeps them; else the backend is not called
+	Breaker  string // closed, open, half-open; "" = there is none
+	UnderWay int64  // calls
+	Waiting  int64  // calls that have a place in the line
 }
 
 // A Backlog is what nobody has taken up yet.
@@ -144,6 +154,10 @@ func (t *Telemetry) WatchRuns(take func(context.Context) (Snapshot, error)) erro
 	oldest := age("perdure.gates.oldest.age", "Age of the oldest open elicitation, by kind")
 	backlog := gauge("perdure.queue.backlog", "Tasks that no worker has taken up, by task queue")
 	lag := age("perdure.queue.lag", "Age of the oldest task that no worker has taken up, by task queue")
+	kept := gauge("perdure.backend.limits.kept", "Whether a worker keeps the limits of the backend: 1 or 0")
+	breaker := gauge("perdure.backend.breaker", "State of the circuit breaker of the backend: 1 for the one it is in")
+	underWay := gauge("perdure.backend.calls.under_way", "Calls of a backend with limits that are under way")
+	inLine := gauge("perdure.backend.calls.waiting", "Calls of a backend with limits that have a place in the line")
 	c := &cachedSnapshot{take: take}
 	_, err := t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		s, err := c.get(ctx)
@@ -160,8 +174,19 @@ func (t *Telemetry) WatchRuns(take func(context.Context) (Snapshot, error)) erro
 			o.ObserveInt64(backlog, b.Tasks, metric.WithAttributes(queueKey.String(queue)))
 			o.ObserveFloat64(lag, b.Age.Seconds(), metric.WithAttributes(queueKey.String(queue)))
 		}
+		for backend, l := range s.Limits {
+			which := metric.WithAttributes(backendKey.String(backend))
+			o.ObserveInt64(kept, number(l.Kept), which)
+			o.ObserveInt64(underWay, l.UnderWay, which)
+			o.ObserveInt64(inLine, l.Waiting, which)
+			for _, state := range []string{"closed", "half-open", "open"} {
+				if l.Breaker != "" {
+					o.ObserveInt64(breaker, number(l.Breaker == state), metric.WithAttributes(backendKey.String(backend), stateKey.String(state)))
+				}
+			}
+		}
 		return nil
-	}, runs, waiting, gates, oldest, backlog, lag)
+	}, runs, waiting, gates, oldest, backlog, lag, kept, breaker, underWay, inLine)
 	return err
 }
 
@@ -169,6 +194,13 @@ func observe(o metric.Observer, g metric.Int64ObservableGauge, key attribute.Key
 	for name, n := range values {
 		o.ObserveInt64(g, n, metric.WithAttributes(key.String(name)))
 	}
+}
+
+func number(is bool) int64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 type cachedSnapshot struct {
@@ -204,11 +236,7 @@ func (t *Telemetry) WatchBackends(up func() map[string]bool) error {
 	}
 	_, err = t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		for name, is := range up() {
-			value := int64(0)
-			if is {
-				value = 1
-			}
-			o.ObserveInt64(gauge, value, metric.WithAttributes(backendKey.String(name)))
+			o.ObserveInt64(gauge, number(is), metric.WithAttributes(backendKey.String(name)))
 		}
 		return nil
 	}, gauge)

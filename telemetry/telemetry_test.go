@@ -79,7 +79,7 @@ func TestSnapshotIsShared(t *testing.T) {
 	taken := 0
 	err = told.WatchRuns(func(context.Context) (telemetry.Snapshot, error) {
 		taken++
-		return telemetry.Snapshot{Runs: map[string]int64{"running": 3}}, nil
+		return telemetry.Snapshot{Runs: map[string]int64{"running": 3}, Limits: map[string]telemetry.Limits{"be": {Kept: true, Breaker: "open"}, "gone": {}}}, nil
 	})
 	if err == nil {
 		err = told.WatchBackends(func() map[string]bool { return map[string]bool{"be": true} })
@@ -90,7 +90,16 @@ func TestSnapshotIsShared(t *testing.T) {
 	for range 3 {
 		w := httptest.NewRecorder()
 		told.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		if page := w.Body.String(); !strings.Contains(page, `perdure_runs{perdure_status="running"} 3`) || !strings.Contains(page, `perdure_backend_up{perdure_backend="be"} 1`) {
+		page := w.Body.String()
+		for _, line := range []string{
+			`perdure_backend_breaker{perdure_backend="be",perdure_state="open"} 1`, `perdure_backend_breaker{perdure_backend="be",perdure_state="closed"} 0`,
+			`perdure_backend_limits_kept{perdure_backend="be"} 1`, `perdure_backend_limits_kept{perdure_backend="gone"} 0`,
+		} {
+			if !strings.Contains(page, line) {
+				t.Errorf("the metrics do not say %s", line)
+			}
+		}
+		if !strings.Contains(page, `perdure_runs{perdure_status="running"} 3`) || !strings.Contains(page, `perdure_backend_up{perdure_backend="be"} 1`) {
 			t.Errorf("the metrics are\n%s", page)
 		}
 	}

@@ -44,10 +44,12 @@ const (
 )
 
 // WaitingKinds are what AttrWaiting may say, as far as this build knows.
-var WaitingKinds = []string{
+var WaitingKinds = append([]string{
 	WaitsFor(Question), string(Credentials), string(Reconciliation), string(Compensation),
-	"breaker", "rate", "concurrency",
-}
+}, HeldKinds...)
+
+// HeldKinds are those of WaitingKinds for which nobody has to do anything.
+var HeldKinds = []string{HeldByBreaker, HeldByRate, HeldByConcurrency}
 
 // A Status is the state of a run.
 type Status string

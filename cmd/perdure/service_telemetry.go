@@ -85,10 +85,10 @@ func (s *service) watch(all *runs.Client) error {
 	if err != nil || s.gateway == nil {
 		return err
 	}
-	return s.opts.Telemetry.WatchRuns(func(ctx context.Context) (telemetry.Snapshot, error) { return snapshot(ctx, all) })
+	return s.opts.Telemetry.WatchRuns(func(ctx context.Context) (telemetry.Snapshot, error) { return s.snapshot(ctx, all) })
 }
 
-func snapshot(ctx context.Context, all *runs.Client) (telemetry.Snapshot, error) {
+func (s *service) snapshot(ctx context.Context, all *runs.Client) (telemetry.Snapshot, error) {
 	counts, err := all.Count(ctx)
 	if err != nil {
 		return telemetry.Snapshot{}, err
@@ -97,22 +97,46 @@ func snapshot(ctx context.Context, all *runs.Client) (telemetry.Snapshot, error)
 	if err != nil {
 		return telemetry.Snapshot{}, err
 	}
-	s := telemetry.Snapshot{
+	now := telemetry.Snapshot{
 		Runs: map[string]int64{}, Waiting: counts.Waiting,
 		Gates: map[string]int64{}, OldestGate: map[string]time.Duration{},
 		Backlog: map[string]telemetry.Backlog{"workflow": telemetry.Backlog(tasks), "activity": telemetry.Backlog(calls)},
+		Limits:  map[string]telemetry.Limits{},
 	}
 	for status, n := range counts.Status {
-		s.Runs[string(status)] = n
+		now.Runs[string(status)] = n
 	}
 	for kind := range counts.Waiting {
 		g := counts.Gates[kind]
-		s.Gates[kind] = g.Open
-		if s.OldestGate[kind] = 0; g.Open > 0 {
-			s.OldestGate[kind] = time.Since(g.Oldest)
+		now.Gates[kind] = g.Open
+		if now.OldestGate[kind] = 0; g.Open > 0 {
+			now.OldestGate[kind] = time.Since(g.Oldest)
 		}
 	}
-	return s, nil
+	for backend := range s.opts.Loaded.Limits {
+		if err := limitsNow(ctx, all, backend, &now); err != nil {
+			return telemetry.Snapshot{}, err
+		}
+	}
+	return now, nil
+}
+
+func limitsNow(ctx context.Context, all *runs.Client, backend string, now *telemetry.Snapshot) error {
+	queue, err := all.BackendBacklog(ctx, backend)
+	if err != nil {
+		return err
+	}
+	now.Backlog["backend "+backend] = telemetry.Backlog(queue)
+	state, err := all.BackendState(ctx, backend)
+	switch {
+	case errors.Is(err, runs.ErrNotFound):
+		now.Limits[backend] = telemetry.Limits{}
+	case err != nil:
+		return err
+	default:
+		now.Limits[backend] = telemetry.Limits{Kept: true, Breaker: state.Breaker, UnderWay: int64(state.UnderWay), Waiting: int64(state.Waiting)}
+	}
+	return nil
 }
 
 // observe tells telemetry of a request of a client; nil where nobody wants to
