@@ -65,7 +65,7 @@ manifests: ## Write deploy/kubernetes.yaml anew from the Helm chart
 	cd deploy/check && $(GO) test -count=1 -run TestManifests . -update
 
 property: ## Run CASES random definitions in the interpreter, beside a sequential reference and their dry runs
-	$(GO) test -count=1 -timeout 30m -run '^TestRandomDefinitions$$' ./workflows -cases $(CASES)
+	$(GO) test -count=1 -timeout 30m -run '^(TestRandomDefinitions|TestRandomRunsInTrouble)$$' ./workflows -cases $(CASES)
 
 fuzz: ## Run the fuzz tests that match FUZZ, one after the other, each for FUZZTIME
 	@for package in $(FUZZED); do \

@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	caseCount = flag.Int("cases", 300, "random definitions that TestRandomDefinitions and TestRetryOfRandomRuns run")
+	caseCount = flag.Int("cases", 300, "random definitions that TestRandomDefinitions, TestRetryOfRandomRuns and TestRandomRunsInTrouble run")
 	caseSeed  = flag.Uint64("case", 0, "seed of the only case that they run; 0 = all")
 )
 

@@ -1,0 +1,268 @@
+package workflows_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/workflows"
+)
+
+// Random runs meet all that can happen to them: answers of calls are lost,
+// credentials are missing, tools fail, people decline, somebody cancels, and the
+// history grows too long up to six times in each execution. They are repaired
+// until they complete, at last in a world that works. Then their output is what
+// the sequential reference says, and no unsafe call was executed more often than
+// it was undone, and once.
+func TestRandomRunsInTrouble(t *testing.T) {
+	t.Parallel()
+	forRandomCases(t, func(t *testing.T, c *testCase) {
+		w := newTrouble(c)
+		completed := w.run(t, c)
+		for repairs := 1; !completed; repairs++ {
+			w.working = repairs > 2
+			if repairs > 3 {
+				t.Fatalf("failed in a world that works: %+v", w.failure.Error)
+			}
+			c = w.repair(t, c)
+			completed = w.run(t, c)
+		}
+		for path, n := range w.executed {
+			if n > 1+w.undone[path] {
+				t.Errorf("%s was executed %d times and undone %d times", path, n, w.undone[path])
+			}
+		}
+		if c.input == nil || w.losses > 0 {
+			return // the reference knows none
+		}
+		want := c.reference()
+		if diff := cmp.Diff(want.output(c), w.output); diff != "" && !c.skipsRest(want) {
+			t.Errorf("output: %s", diff)
+		}
+	})
+}
+
+// A trouble is the world of a run: what became of its calls, and what will.
+type trouble struct {
+	rnd      *rand.Rand
+	working  bool            // nothing is lost or denied any more
+	losses   int             // of answers, since the run was last repaired
+	lost     map[string]bool // by step path: the answer of the next call is lost; whether it is executed
+	denied   map[string]int  // by step path: for how many calls a credential is missing
+	executed map[string]int  // by step path: unsafe calls that had their effect
+	undone   map[string]int
+	sent     map[string]sentCall // by step path: the last call whose answer was lost
+
+	last    *bench
+	failure *workflows.Failure
+	output  map[string]string
+}
+
+type sentCall struct {
+	executed  bool
+	arguments json.RawMessage
+}
+
+func newTrouble(c *testCase) *trouble {
+	w := &trouble{rnd: rand.New(rand.NewPCG(uint64(len(c.def.Source())), 2)),
+		executed: map[string]int{}, undone: map[string]int{}, sent: map[string]sentCall{}}
+	w.stir(c)
+	for _, s := range c.def.Steps {
+		// What continues after a lost answer is not done with: it would be told
+		// later what became of the call, when others have gone on without.
+		work := s
+		if s.Type == definitions.ForEachStep {
+			work = s.Step
+			s.Timeout = c.def.Timeout // which goes on while its items wait
+		}
+		if work.Tool != "" && (continues(s) || continues(work) || w.rnd.IntN(2) == 0) {
+			work.OnUnknown = definitions.Ask
+		}
+	}
+	return w
+}
+
+// stir decides what happens to the next execution.
+func (w *trouble) stir(c *testCase) {
+	w.lost, w.denied = map[string]bool{}, map[string]int{}
+	c.suggest = nil
+	for range w.rnd.IntN(7) {
+		c.suggest = append(c.suggest, moment(w.rnd))
+	}
+	for _, s := range c.def.Steps {
+		paths := []string{s.ID}
+		for i := range 5 {
+			paths = append(paths, fmt.Sprintf("%s[%d]", s.ID, i))
+		}
+		for _, path := range paths {
+			if w.rnd.IntN(5) == 0 {
+				w.lost[path] = w.rnd.IntN(2) == 0
+			}
+			if w.rnd.IntN(6) == 0 {
+				w.denied[path] = 1 + w.rnd.IntN(3)
+			}
+		}
+	}
+}
+
+// call is what a tool makes of a call.
+func (w *trouble) call(c *testCase, attempts map[string]int) toolFunc {
+	return func(call workflows.ToolCall) (string, error) {
+		path, attempt := call.StepPath, workflows.Attempt{Call: call, Number: 1}
+		if call.Tool == "undo" {
+			undone, _, _ := strings.Cut(path, "/compensate#")
+			w.undone[undone]++
+			return `{}`, nil
+		}
+		if w.denied[path] > 0 {
+			w.denied[path]--
+			return "", workflows.Report(attempt.Unauthorized("there is none"))
+		}
+		if executed, lost := w.lost[path]; lost && call.Tool == "write" {
+			delete(w.lost, path)
+			w.sent[path] = sentCall{executed, call.Arguments}
+			w.losses++
+			if executed {
+				w.executed[path]++
+			}
+			return "", workflows.Report(attempt.Lost("the connection broke"))
+		}
+		attempts[path]++
+		if attempts[path] <= c.failures[path] {
+			return "", toolError(call, attempts[path], call.MaxAttempts-1, "planned failure")
+		}
+		if call.Tool == "write" {
+			w.executed[path]++
+		}
+		return string(call.Arguments), nil
+	}
+}
+
+// run executes a case in as many executions as it takes, and says whether it
+// has completed.
+func (w *trouble) run(t *testing.T, c *testCase) bool {
+	t.Helper()
+	b := newBench(t, string(c.def.Source()), `{}`, nil)
+	if c.input != nil {
+		b.input = *c.input
+		b.env.SetStartTime(c.began)
+	}
+	began, attempts := b.env.Now(), map[string]int{}
+	for execution := 0; ; execution++ {
+		tool := b.locked(w.call(c, attempts))
+		b.tools = map[string]toolFunc{"read": tool, "write": tool, "undo": tool}
+		w.schedule(c, b, began, execution)
+		b.env.ExecuteWorkflow(workflows.WorkflowType, b.input)
+		var next *workflow.ContinueAsNewError
+		if !errors.As(b.env.GetWorkflowError(), &next) {
+			break
+		}
+		now := b.env.Now()
+		b = newBench(t, string(c.def.Source()), `{}`, nil)
+		if err := converter.GetDefaultDataConverter().FromPayloads(next.Input, &b.input); err != nil {
+			t.Fatal(err)
+		}
+		b.env.SetStartTime(now)
+	}
+	output, failure := b.result()
+	w.last, w.failure, w.output = b, failure, nil
+	if failure == nil {
+		if err := json.Unmarshal([]byte(output), &w.output); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return failure == nil
+}
+
+// schedule lets happen what comes from outside: people answer as the case says,
+// and tell what became of calls.
+func (w *trouble) schedule(c *testCase, b *bench, began time.Time, execution int) {
+	if left := began.Add(c.cancel).Sub(b.env.Now()); c.cancel > 0 && left > 0 {
+		b.env.RegisterDelayedCallback(b.env.CancelWorkflow, left)
+	}
+	if execution < len(c.suggest) {
+		b.env.RegisterDelayedCallback(func() {
+			b.env.SetContinueAsNewSuggested(true)
+			b.env.SignalWorkflow("wake", nil)
+		}, c.suggest[execution])
+	}
+	answered := map[string]bool{}
+	b.onMemo(func(state workflows.State) {
+		for _, e := range state.Elicitations {
+			if e.State != workflows.ElicitationOpen || answered[e.ID] {
+				continue
+			}
+			answered[e.ID] = true
+			switch {
+			case e.Kind == workflows.Reconciliation:
+				step, _, _ := strings.Cut(e.StepPath, "/"+string(workflows.Reconciliation))
+				b.answer(time.Minute, e.ID, "accept", w.said(step))
+			case e.Kind == workflows.Question && c.answers[e.StepPath] != "":
+				b.answer(c.delays[e.StepPath], e.ID, c.answers[e.StepPath], `{}`)
+			}
+		}
+	})
+}
+
+// said is what a person says of a call whose answer was lost.
+func (w *trouble) said(path string) string {
+	call := w.sent[path]
+	if !call.executed {
+		return `{"outcome":"not_happened"}`
+	}
+	said, _ := json.Marshal(workflows.Reconciled{Outcome: workflows.Happened, Result: string(call.arguments)})
+	return string(said)
+}
+
+// repair makes a case of what is left of one that failed. What was asked and
+// ended the run is accepted from now on.
+func (w *trouble) repair(t *testing.T, c *testCase) *testCase {
+	t.Helper()
+	record := w.last.record()
+	req := runs.RetryRequest{Results: map[string]json.RawMessage{}, Unknown: map[string]string{}}
+	plan, err := runs.RepairOf("random/1", "execution", &record, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range plan.Unsettled {
+		call := w.sent[u.Path]
+		req.Unknown[u.Path] = runs.NotHappened
+		if call.executed {
+			delete(req.Unknown, u.Path)
+			req.Results[u.Path] = call.arguments // which the tools give back
+		}
+	}
+	if plan, err = runs.RepairOf("random/1", "execution", &record, req); err != nil {
+		t.Fatal(err)
+	}
+	in := plan.Input()
+	next := &testCase{def: c.def, failures: map[string]int{}, answers: map[string]string{}, delays: map[string]time.Duration{}, input: &in, began: w.last.env.Now()}
+	for path := range c.failures {
+		if in.Journal[path].Error != nil { // it failed, and the run went on
+			next.failures[path] = always
+		}
+	}
+	for id := range c.answers {
+		next.answers[id], next.delays[id] = "accept", 1
+		var a workflows.Answer
+		if json.Unmarshal(in.Journal[id].Result, &a) == nil && a.Action != "" {
+			next.answers[id] = strings.TrimSuffix(a.Action, "timeout")
+		}
+	}
+	w.losses = 0
+	w.stir(next)
+	if w.working {
+		w.lost, w.denied = nil, nil
+	}
+	return next
+}
