@@ -120,6 +120,7 @@ func (c *checker) definition() {
 		c.errorf("runAs", "run-as", "runAs %q is not known%s; known are caller and composite",
 			d.RunAs, didYouMean(string(d.RunAs), []string{string(AsCaller), string(AsComposite)}))
 	}
+	c.expose()
 	c.parameters()
 	c.businessKey()
 	c.allSteps()
@@ -134,6 +135,20 @@ func (c *checker) definition() {
 	c.composition(outputs)
 	c.backendTools(outputs)
 	c.outputFields(outputs)
+}
+
+// expose checks who sees the tool, and under which name.
+func (c *checker) expose() {
+	e := c.def.Expose
+	if e == nil {
+		return
+	}
+	if e.Hidden && (e.As != "" || e.Groups != nil || e.Subjects != nil) {
+		c.errorf("expose.hidden", "expose", "expose: a tool that is hidden is offered to nobody, under no name")
+	}
+	if e.As != "" && !namePattern.MatchString(e.As) {
+		c.errorf("expose.as", "name", "expose: as %q: a name is 1 to 64 letters, digits, _, . and -, with a letter or digit first", e.As)
+	}
 }
 
 func (c *checker) allSteps() {

@@ -97,6 +97,7 @@ type Definition struct {
 	Timeout     Duration       `yaml:"timeout,omitempty" json:"timeout,omitempty"` // of the whole run; 0 = DefaultTimeout
 	FailureMode FailureMode    `yaml:"failureMode,omitempty" json:"failureMode,omitempty"`
 	RunAs       RunAs          `yaml:"runAs,omitempty" json:"runAs,omitempty"`
+	Expose      *Expose        `yaml:"expose,omitempty" json:"expose,omitempty"` // nil = to everybody, by its name
 
 	// BusinessKey is a template over the parameters. Calls with the same key, of
 	// whatever caller, mean the same run. "" = each call is a run of its own.
@@ -116,6 +117,27 @@ type Definition struct {
 	written   *written    // where its parts stand; nil when it was not read from YAML
 	arguments *lazySchema // of Parameters; nil when it was made by hand
 	scripts   *codeCache  // the same
+}
+
+// Expose says who sees a composite tool, and under which name. It narrows what
+// the policy of a server allows.
+type Expose struct {
+	Hidden   bool     `yaml:"hidden,omitempty" json:"hidden,omitempty"`     // only steps call it
+	As       string   `yaml:"as,omitempty" json:"as,omitempty"`             // "" = the server's prefix and the name of the definition
+	Groups   []string `yaml:"groups,omitempty" json:"groups,omitempty"`     // whose members see it; none, and no Subjects = everybody
+	Subjects []string `yaml:"subjects,omitempty" json:"subjects,omitempty"` // who see it, too
+}
+
+// Hidden says whether only steps of other definitions may call d.
+func (d *Definition) Hidden() bool { return d.Expose != nil && d.Expose.Hidden }
+
+// ExposedName is the name under which clients see d, on a server that puts a
+// prefix before names.
+func (d *Definition) ExposedName(prefix string) string {
+	if d.Expose != nil && d.Expose.As != "" {
+		return d.Expose.As
+	}
+	return prefix + d.Name
 }
 
 // A Step is one node of a definition. Which fields may be set depends on Type.

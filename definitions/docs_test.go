@@ -168,6 +168,7 @@ func TestReferenceHasEveryField(t *testing.T) {
 	}{
 		{reflect.TypeFor[Definition](), tables["definition"]},
 		{reflect.TypeFor[Step](), union},
+		{reflect.TypeFor[Expose](), tables["expose"]},
 		{reflect.TypeFor[OnError](), tables["onError"]},
 		{reflect.TypeFor[Handler](), tables["onDecline, onCancel"]},
 		{reflect.TypeFor[Probe](), tables["probe"]},

@@ -58,13 +58,21 @@ var keywords = map[string]keyword{
 	"Definition.name":        {"What the tool is called. Unique among all definitions.", facts{"pattern": namePattern.String()}},
 	"Definition.description": {"What the tool does, for those who choose among tools.", facts{"minLength": 1}},
 	"Definition.version":     {"Semantic version, such as 1.4.0. Runs that are under way keep the version that they started with.", facts{"pattern": versionPattern.String()}},
-	"Definition.parameters": {"JSON Schema of the arguments, of type object. Calls are checked against it; defaults of top-level properties are applied.", facts{
-		"required": texts([]string{"type"}),
-		"properties": facts{
-			"type":       facts{"const": "object"},
-			"properties": facts{"type": "object", "additionalProperties": facts{"type": texts([]string{"object", "boolean"})}},
-			"required":   facts{"type": "array", "items": facts{"type": "string"}},
+	"Definition.parameters": {"What a call may give: JSON Schema of type object, or each parameter with its type (string, integer = 10, \"[string]?\"). Calls are checked against it; defaults of top-level properties are applied.", facts{
+		"if": facts{"anyOf": []any{facts{"properties": facts{"type": facts{"const": "object"}}, "required": []any{"type"}}, facts{"properties": facts{"properties": facts{"type": "object"}}, "required": []any{"properties"}}}},
+		"then": facts{
+			"required": texts([]string{"type"}),
+			"properties": facts{
+				"type":       facts{"const": "object"},
+				"properties": facts{"type": "object", "additionalProperties": facts{"type": texts([]string{"object", "boolean"})}},
+				"required":   facts{"type": "array", "items": facts{"type": "string"}},
+			},
 		},
+		"else": facts{"additionalProperties": facts{"anyOf": []any{
+			facts{"type": "string", "pattern": lightType.String()},
+			facts{"type": "array", "items": facts{"enum": texts(lightTypes)}, "minItems": 1, "maxItems": 1},
+			facts{"type": "object"},
+		}}},
 	}},
 	"Definition.timeout": {"How long a run may take, waits and questions included.", facts{"default": briefly(DefaultTimeout)}},
 	"Definition.failureMode": {"What a step that fails, and does not continue, means for the others: abort stops everything, continue lets the other branches end before the run fails, best_effort completes the run with what there is.", facts{
@@ -73,6 +81,14 @@ var keywords = map[string]keyword{
 	"Definition.runAs": {"By whose right the tools of the steps are called: that of the caller, or that of the composite tool itself, whoever calls it.", facts{
 		"enum": texts([]string{string(AsCaller), string(AsComposite)}), "default": string(AsCaller),
 	}},
+	"Definition.expose": {"Who sees the tool, and under which name. Without it, everybody whom the rules of the server let call it.", nil},
+
+	"Expose":          {"Who sees a tool, and under which name.", nil},
+	"Expose.hidden":   {"Offered to nobody: only steps of other composite tools call it.", facts{"default": false}},
+	"Expose.as":       {"What clients call the tool. Steps and runs go by its name.", facts{"pattern": namePattern.String()}},
+	"Expose.groups":   {"Groups whose members see and call it.", nil},
+	"Expose.subjects": {"Who sees and calls it.", nil},
+
 	"Definition.businessKey": {"Calls for which this renders alike, of whatever caller, mean the same run. A template in {{ }}, which reads .params.", facts{"minLength": 1}},
 	"Definition.onDuplicate": {"What becomes of a call whose businessKey a run has already: it gets what that run comes to, or is refused.", facts{
 		"enum": texts([]string{string(Attach), string(Reject)}), "default": string(Attach),

@@ -10,7 +10,7 @@ import (
 
 // languageTypes are the mappings of the language.
 var languageTypes = []reflect.Type{
-	reflect.TypeFor[Definition](), reflect.TypeFor[Step](), reflect.TypeFor[Probe](), reflect.TypeFor[Compensation](), reflect.TypeFor[OnError](),
+	reflect.TypeFor[Definition](), reflect.TypeFor[Expose](), reflect.TypeFor[Step](), reflect.TypeFor[Probe](), reflect.TypeFor[Compensation](), reflect.TypeFor[OnError](),
 	reflect.TypeFor[Handler](), reflect.TypeFor[Output](), reflect.TypeFor[Property](), reflect.TypeFor[Annotations](),
 	reflect.TypeFor[resource](), reflect.TypeFor[metadata](),
 }

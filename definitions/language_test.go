@@ -1,10 +1,7 @@
 package definitions
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -12,7 +9,6 @@ import (
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"go.yaml.in/yaml/v4"
 )
 
 // schemaOf compiles a schema of the language, or what a pointer such as
@@ -51,22 +47,19 @@ func withoutNulls(value any) any {
 // yamlValues gives the documents of a file as editors see them.
 func yamlValues(t *testing.T, data []byte) []any {
 	t.Helper()
+	docs, err := Documents(data)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var values []any
-	for decoder := yaml.NewDecoder(bytes.NewReader(data)); ; {
-		var doc yaml.Node
-		if err := decoder.Decode(&doc); errors.Is(err, io.EOF) {
-			return values
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	for _, doc := range docs {
 		var value any
-		if diags := Decode("", &doc, &value); diags != nil {
+		if diags := Decode("", doc, &value); diags != nil {
 			t.Fatal(diags)
 		}
-		if value != nil {
-			values = append(values, value)
-		}
+		values = append(values, value)
 	}
+	return values
 }
 
 func TestSchemaOfTheLanguageFitsDefinitions(t *testing.T) {

@@ -89,21 +89,39 @@ type parser struct {
 // documents gives the root of each document that is not empty, up to the first
 // syntax error.
 func (p *parser) documents(data []byte) []*yaml.Node {
-	var roots []*yaml.Node
 	if !utf8.Valid(data) {
 		p.errorf(Position{p.file, 1, 1}, "syntax", "the file is not UTF-8 text")
 		return nil
 	}
+	roots, err := Documents(data)
+	if err != nil {
+		p.syntaxError(err)
+	}
+	return roots
+}
+
+// Documents gives the root of each YAML document that is not empty, up to the
+// first syntax error. The type [string]? of a parameter is none.
+func Documents(data []byte) ([]*yaml.Node, error) {
+	roots, err := documents(data)
+	if quoted := quoteArrays(data); err != nil && quoted != nil {
+		if again, other := documents(quoted); other == nil {
+			return again, nil
+		}
+	}
+	return roots, err
+}
+
+func documents(data []byte) (roots []*yaml.Node, err error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	for {
 		var document yaml.Node
-		if err := decoder.Decode(&document); err != nil {
-			if !errors.Is(err, io.EOF) {
-				p.syntaxError(err)
-			}
-			return roots
-		}
-		if len(document.Content) == 1 && !isNull(document.Content[0]) {
+		switch err := decoder.Decode(&document); {
+		case errors.Is(err, io.EOF):
+			return roots, nil
+		case err != nil:
+			return roots, err
+		case len(document.Content) == 1 && !isNull(document.Content[0]):
 			roots = append(roots, document.Content[0])
 		}
 	}
@@ -184,6 +202,7 @@ func (p *parser) definition(n *yaml.Node, inResource bool) {
 	if def.Pos.Line == 0 { // not a mapping, which has been told
 		return
 	}
+	p.lighten(&def, d)
 	def.arguments, def.scripts = &lazySchema{}, &codeCache{}
 	def.written = &written{
 		file:     p.file,

@@ -79,6 +79,7 @@ type Catalogue interface {
 // Options of a gateway. Runs and Catalogue are required.
 type Options struct {
 	Name    string // of the server, as clients see it; "" = perdure
+	Prefix  string // before the names of composite tools that say no other; "" = none
 	Version string // "" = dev
 
 	Runs      Runs

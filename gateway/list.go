@@ -13,6 +13,7 @@ import (
 
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/registry"
 )
 
@@ -20,6 +21,7 @@ import (
 type Composite struct {
 	Name        string // as clients see it
 	Definition  *definitions.Definition
+	Hidden      bool // only steps call it
 	Available   bool
 	Reason      string                  // why it is not available
 	Annotations definitions.Annotations // as clients see them; of an available one
@@ -52,13 +54,18 @@ func (l *listing) runNames() []string {
 	return slices.Compact(names)
 }
 
-// permitName is the name that rights to call a tool are about: that of the
-// definition, also for a tool that is one version of it.
-func (l *listing) permitName(tool string) string {
-	if c := l.composites[tool]; c != nil {
-		return c.def.Name
+// callable is what rights to call a tool are about: a composite tool goes by the
+// name of its definition, whatever it is offered as, which says who sees it.
+func (l *listing) callable(tool string) auth.Object {
+	c := l.composites[tool]
+	if c == nil {
+		return auth.Object{Tool: tool}
 	}
-	return tool
+	on := auth.Object{Tool: c.def.Name}
+	if e := c.def.Expose; e != nil && len(e.Groups)+len(e.Subjects) > 0 {
+		on.Only = &auth.Grant{Groups: e.Groups, Subjects: e.Subjects}
+	}
+	return on
 }
 
 // fits returns whether a value may be the structured content of a tool.
@@ -180,8 +187,12 @@ func (b *builder) isRunTool(name string) bool {
 
 // addComposite lists a composite tool if it can be called.
 func (b *builder) addComposite(o Offer) {
-	entry := Composite{Name: o.name(), Definition: o.Definition}
-	if err := b.offer(o, &entry); err != nil {
+	entry := Composite{Name: o.name(b.g.opts.Prefix), Hidden: o.Definition.Hidden(), Definition: o.Definition}
+	offer := b.offer
+	if entry.Hidden {
+		offer = func(o Offer, _ *Composite) error { return b.complete(o.Definition) }
+	}
+	if err := offer(o, &entry); err != nil {
 		entry.Reason = err.Error()
 		b.reasons[entry.Name] = "composite tool: " + entry.Reason
 	}

@@ -87,7 +87,7 @@ func (g *Gateway) denied(who auth.Identity, d *definitions.Definition, tools def
 			name = t.Name
 		}
 		called, isCalled := g.calledBy(s)
-		if isCalled {
+		if isCalled && !called.Hidden() { // which is called through those that are not
 			name = called.Name
 		}
 		if name != "" && !g.opts.Policy.May(who, auth.Call, auth.Object{Tool: name}) {
@@ -123,7 +123,7 @@ func (g *Gateway) offered(who auth.Identity, name string) bool {
 	case g.runTools[name].call != nil:
 		return true
 	case ofBackend || l.composites[name] != nil:
-		return g.opts.Policy.May(who, auth.Call, auth.Object{Tool: l.permitName(name)})
+		return g.opts.Policy.May(who, auth.Call, l.callable(name))
 	}
 	return false
 }
@@ -144,6 +144,6 @@ func (g *Gateway) visible(ctx context.Context, tools []mcp.Tool) []mcp.Tool {
 			return !g.mayScript(who)
 		}
 		_, builtIn := g.runTools[t.Name]
-		return !builtIn && !g.opts.Policy.May(who, auth.Call, auth.Object{Tool: l.permitName(t.Name)})
+		return !builtIn && !g.opts.Policy.May(who, auth.Call, l.callable(t.Name))
 	})
 }

@@ -19,7 +19,7 @@ import (
 // Keys of _meta.
 const (
 	metaRun     = "perdure/run"     // runState
-	metaError   = "perdure/error"   // runs.Error
+	metaError   = "perdure/error"   // reported
 	metaPartial = "perdure/partial" // outputs of completed steps, by step id
 	metaErrors  = "perdure/errors"  // []runs.Error: steps that failed without failing the run
 	metaUndone  = "perdure/undone"  // {compensated, uncompensated}: paths of steps
@@ -159,7 +159,13 @@ func failure(e *runs.Error) *result {
 		fmt.Fprintf(&b, " (run %s)", e.RunID)
 	}
 	r := &result{IsError: true, Content: text(b.String())}
-	return r.set(metaError, e)
+	return r.set(metaError, reported{Error: e, Step: e.StepID})
+}
+
+// reported is an error with the step's ID also as the publishing document has it.
+type reported struct {
+	*runs.Error
+	Step string `json:"step_id,omitempty"`
 }
 
 func place(e *runs.Error) string {

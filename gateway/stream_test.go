@@ -544,7 +544,7 @@ func TestGateThatEndsBeforePatience(t *testing.T) {
 		t.Errorf("a failure has structured content %s", m.Result.Structured)
 	}
 	want := map[string]string{
-		"perdure/error":   `{"code":"gate_timeout","category":"timeout","message":"nobody answered in time","stepId":"gate","retryable":false,"runId":"` + string(w.runs.only(t)) + `"}`,
+		"perdure/error":   `{"code":"gate_timeout","category":"timeout","message":"nobody answered in time","stepId":"gate","retryable":false,"runId":"` + string(w.runs.only(t)) + `","step_id":"gate"}`,
 		"perdure/partial": `{"a":{"n":12345678901234567890}}`,
 		"perdure/run":     `{"id":"` + string(w.runs.only(t)) + `","status":"failed"}`,
 	}

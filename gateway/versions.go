@@ -18,7 +18,8 @@ type Offer struct {
 	As string // the tool's name; "" = the definition's
 }
 
-func (o Offer) name() string { return cmp.Or(o.As, o.Definition.Name) }
+// name is the tool's name on a server that puts a prefix before names.
+func (o Offer) name(prefix string) string { return cmp.Or(o.As, o.Definition.ExposedName(prefix)) }
 
 // description is what clients, and the models behind them, read of the tool.
 func (o Offer) description() string {

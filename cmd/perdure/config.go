@@ -85,6 +85,9 @@ type aggregation struct {
 	Tools                    []*workloadTools    `yaml:"tools"`
 	ExcludeAllTools          bool                `yaml:"excludeAllTools"`
 	DefaultToolVisibility    string              `yaml:"defaultToolVisibility"`
+
+	// Ours.
+	CompositeToolPrefix string `yaml:"compositeToolPrefix"`
 }
 
 type conflictResolution struct {

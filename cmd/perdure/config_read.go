@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +25,7 @@ type settings struct {
 	Name        string
 	Backends    []backends.Config
 	Aggregation backends.Aggregation
+	Prefix      string // of the names of composite tools, "" = none
 	LogLevel    string // "" = not said
 	Auth        authSettings
 	Outgoing    map[string]credentials.Strategy // by backend; none = unauthenticated
@@ -124,6 +126,7 @@ func (r *configReader) read(c *configFile) settings {
 	s.Outgoing = r.outgoingAuth(c)
 	s.Publishing = r.publishing(c.Publishing)
 	s.Aggregation = r.aggregation(c)
+	s.Prefix = r.prefix(c)
 	s.Telemetry = r.telemetry(c.Telemetry)
 	return s
 }
@@ -316,6 +319,21 @@ func (r *configReader) timeouts(c *configFile) map[string]time.Duration {
 		limits[name] = time.Duration(limit)
 	}
 	return limits
+}
+
+// toolPrefix is what may stand before the name of a composite tool. Clients take
+// letters, digits, _, . and -; the colon is for those that want workflow:NAME.
+var toolPrefix = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.:/-]{0,31}$`)
+
+func (r *configReader) prefix(c *configFile) string {
+	if c.Aggregation == nil || c.Aggregation.CompositeToolPrefix == "" {
+		return ""
+	}
+	prefix := c.Aggregation.CompositeToolPrefix
+	if !toolPrefix.MatchString(prefix) {
+		r.errorf(keyPath{"aggregation", "compositeToolPrefix"}, "aggregation", "%q is no prefix of names; it is up to 32 letters, digits, _, ., -, : and /, with a letter or digit first", prefix)
+	}
+	return prefix
 }
 
 func (r *configReader) aggregation(c *configFile) backends.Aggregation {

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -216,19 +214,11 @@ func (l *loader) parse(file string, data []byte) {
 
 // documents gives the root of each YAML document of a file that is not empty.
 func documents(file string, data []byte) ([]*yaml.Node, definitions.Diagnostics) {
-	var roots []*yaml.Node
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	for {
-		var doc yaml.Node
-		switch err := decoder.Decode(&doc); {
-		case errors.Is(err, io.EOF):
-			return roots, nil
-		case err != nil:
-			return roots, definitions.Diagnostics{syntaxError(file, err)}
-		case len(doc.Content) == 1:
-			roots = append(roots, doc.Content[0])
-		}
+	roots, err := definitions.Documents(data)
+	if err != nil {
+		return roots, definitions.Diagnostics{syntaxError(file, err)}
 	}
+	return roots, nil
 }
 
 func syntaxError(file string, err error) definitions.Diagnostic {

@@ -105,6 +105,7 @@ func (s *service) newGateway(o gatewayOptions) (err error) {
 	s.places = gateway.Places{Origins: origins, Hosts: o.AllowedHosts}
 	s.gateway, err = gateway.New(gateway.Options{
 		Name:           s.opts.Loaded.Name,
+		Prefix:         s.opts.Loaded.Prefix,
 		Version:        programVersion(),
 		Runs:           preparedRuns{all, s.prepared, s.opts.Telemetry},
 		Catalogue:      s.inTurn(all),

@@ -60,10 +60,13 @@ func (s *service) resolve(ctx context.Context, ref workflows.DefinitionRef) (fou
 	}
 	entry, err := s.registry.Find(ctx, means)
 	d := entry.Definition
+	var missing *registry.NotFoundError
 	switch {
-	case err != nil:
+	case errors.As(err, &missing):
 		return found, fmt.Errorf("%w: %w", activities.ErrNoDefinition, err)
-	case !s.opts.Loaded.Auth.permits(workflows.ToolCall{Tool: d.Name, Caller: ref.Caller, As: ref.As}):
+	case err != nil: // it may pass
+		return found, err
+	case !d.Hidden() && !s.opts.Loaded.Auth.permits(workflows.ToolCall{Tool: d.Name, Caller: ref.Caller, As: ref.As}):
 		return found, activities.ErrNotPermitted
 	}
 	found.Definition = workflows.Pinned{Name: d.Name, Version: d.Version, Digest: d.Digest(), Source: d.Source()}

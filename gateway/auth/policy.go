@@ -27,6 +27,7 @@ const (
 type Object struct {
 	Tool  string // name under which clients see it: of a backend's tool, or the composite tool of a run
 	Owner string // of a run: Identity.Principal of its caller; unused for Call and Publish
+	Only  *Grant // for Call: who sees the tool, of those who may call it; its Tools do not matter; nil = all of them
 }
 
 // A Policy says who may do what. Its zero value: everybody may call everything,
@@ -71,7 +72,7 @@ func (p *Policy) May(who Identity, action Action, on Object) bool {
 	own := on.Owner != "" && on.Owner == who.Principal()
 	switch action {
 	case Call:
-		return p.Rules == nil || slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.allows(p, who, on.Tool) })
+		return (on.Only == nil || on.Only.names(p, who)) && p.mayCall(who, on.Tool)
 	case See:
 		return own || p.granted(p.Operators, who, on) || p.granted(p.Approvers, who, on)
 	case Answer:
@@ -88,6 +89,10 @@ func (p *Policy) May(who Identity, action Action, on Object) bool {
 
 // Ruled reports whether there are rules about who may call what.
 func (p *Policy) Ruled() bool { return p != nil && p.Rules != nil }
+
+func (p *Policy) mayCall(who Identity, tool string) bool {
+	return p.Rules == nil || slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.allows(p, who, tool) })
+}
 
 func (p *Policy) granted(grants []Grant, who Identity, on Object) bool {
 	return slices.ContainsFunc(grants, func(g Grant) bool { return g.covers(on.Tool) && g.names(p, who) })

@@ -1,0 +1,160 @@
+package definitions
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Parameters have two written forms: the JSON Schema of an object, and a light
+// form, a mapping of each parameter to its type. Both become the same schema,
+// when the definition is read, so nothing after that knows the light one.
+//
+//	name: string              required
+//	count: integer = 10       with a default
+//	tags: "[string]?"         an array, and optional
+//	mode: {type: string, enum: [fast, slow]}   JSON Schema; required unless it has a default
+
+// lightType is a type of the light form: the type, whether it is optional, and
+// its default.
+var lightType = regexp.MustCompile(`^\s*(\[\s*[a-z]+\s*\]|[a-z]+)\s*(\?)?\s*(?:=\s*(.*?))?\s*$`)
+
+// lightTypes are the types that the light form knows.
+var lightTypes = []string{"string", "integer", "number", "boolean", "object", "array", "any"}
+
+// isLight reports whether parameters are in the light form: they are no schema,
+// which has a type or properties, and each says a type.
+func isLight(parameters map[string]any) bool {
+	if parameters["type"] == "object" || len(parameters) == 0 {
+		return false
+	}
+	if _, schema := parameters["properties"].(map[string]any); schema {
+		return false
+	}
+	if _, only := parameters["type"].(string); only && len(parameters) == 1 {
+		return false
+	}
+	return true
+}
+
+// lightParameters makes the schema of parameters in the light form. It reports
+// what is wrong by the name of the parameter.
+func lightParameters(parameters map[string]any, wrong func(name string, err error)) map[string]any {
+	properties, required := map[string]any{}, []any{}
+	for _, name := range sortedKeys(parameters) {
+		property, needed, err := lightParameter(parameters[name])
+		if err != nil {
+			wrong(name, err)
+		}
+		properties[name] = property
+		if needed {
+			required = append(required, name)
+		}
+	}
+	schema := map[string]any{"type": "object", "properties": properties}
+	if len(required) > 0 {
+		schema["required"] = required
+	}
+	return schema
+}
+
+// lightParameter makes the schema of one parameter, and says whether it is
+// required.
+func lightParameter(written any) (schema map[string]any, required bool, err error) {
+	switch written := written.(type) {
+	case map[string]any: // JSON Schema as it is
+		_, standard := written["default"]
+		return written, !standard, nil
+	case []any: // [string], which YAML reads as a list
+		if len(written) == 1 {
+			if typ, ok := written[0].(string); ok {
+				return lightParameter("[" + typ + "]")
+			}
+		}
+	case string:
+		if m := lightType.FindStringSubmatch(written); m != nil {
+			return lightText(m[1], m[2] != "", m[3], strings.Contains(written, "="))
+		}
+	}
+	return map[string]any{}, false, fmt.Errorf("must be a type such as string, integer = 10 or \"[string]?\", or a JSON Schema, not %s", describe(written))
+}
+
+func lightText(typ string, optional bool, standard string, hasStandard bool) (map[string]any, bool, error) {
+	items, isArray := strings.CutPrefix(typ, "[")
+	name := strings.TrimSpace(strings.TrimSuffix(items, "]"))
+	if !slices.Contains(lightTypes, name) {
+		return map[string]any{}, false, fmt.Errorf("type %q is not known%s; known are %s, and [TYPE] for an array of them", name, didYouMean(name, lightTypes), enumerate(lightTypes))
+	}
+	schema := map[string]any{}
+	if name != "any" {
+		schema["type"] = name
+	}
+	if isArray {
+		schema = map[string]any{"type": "array", "items": schema}
+	}
+	if !hasStandard {
+		return schema, !optional, nil
+	}
+	value, err := lightDefault(schema, standard)
+	if err != nil {
+		return schema, false, err
+	}
+	schema["default"] = value
+	return schema, false, nil
+}
+
+// lightDefault reads a default: JSON, or text as it is where a string is wanted.
+func lightDefault(schema map[string]any, text string) (any, error) {
+	want, _ := schema["type"].(string)
+	value, err := DecodeValue([]byte(text))
+	switch {
+	case text == "":
+		return nil, errors.New("has an = and no default after it")
+	case want == "string" && (err != nil || !fitsType(value, "string")):
+		return text, nil
+	case err != nil:
+		return nil, fmt.Errorf("has the default %s, which is not JSON", excerpt(text))
+	case want != "" && !fitsType(value, want):
+		return nil, fmt.Errorf("has the default %s, which is %s and not %s", excerpt(text), describe(value), want)
+	}
+	return value, nil
+}
+
+// lighten replaces parameters in the light form by their schema. What is in the
+// schema stands where it is written.
+func (p *parser) lighten(def *Definition, d *decoder) {
+	if !isLight(def.Parameters) {
+		return
+	}
+	for name := range def.Parameters {
+		for path, spot := range d.places {
+			if rest, ok := strings.CutPrefix(path, "parameters."+name); ok && (rest == "" || strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "[")) {
+				d.places["parameters.properties."+name+rest] = spot
+			}
+		}
+	}
+	def.Parameters = lightParameters(def.Parameters, func(name string, err error) {
+		path := "parameters." + name
+		p.errorf(d.position(path, def.Pos), "parameters", "%s %v", path, err)
+		d.faulty[path], d.faulty["parameters.properties."+name] = true, true
+	})
+}
+
+// optionalArray is a type that YAML does not take as it is: an array, and
+// optional.
+var optionalArray = regexp.MustCompile(`^(\s*["']?[\w-]+["']?:\s+)(\[\s*[a-z]+\s*\]\?)(\s*(?:#.*)?)$`)
+
+// quoteArrays puts types such as [string]? into quotes, within which YAML takes
+// them; nil if there are none. Lines stay where they are.
+func quoteArrays(data []byte) []byte {
+	if !strings.Contains(string(data), "]?") {
+		return nil
+	}
+	lines := strings.Split(string(data), "\n")
+	for i, line := range lines {
+		lines[i] = optionalArray.ReplaceAllString(strings.TrimSuffix(line, "\r"), "$1'$2'$3")
+	}
+	return []byte(strings.Join(lines, "\n"))
+}
