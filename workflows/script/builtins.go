@@ -26,7 +26,9 @@ var hostBuiltins = []builtin{
 	{"print", logText},
 	{"progress", progress},
 	{"retry", retry},
+	{"skip_rest", skipRest},
 	{"sleep", sleep},
+	{"tool_output", toolOutput},
 	{"try_call_tool", tryCallTool},
 }
 
@@ -51,6 +53,15 @@ func callTool(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
 		return nil, err
 	}
 	return branchOf(thread).parsed(out)
+}
+
+// toolOutput is callTool without reading JSON in text.
+func toolOutput(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	out, err := toolCall(b.Name(), thread, args, kwargs)
+	if err != nil {
+		return nil, err
+	}
+	return frozen(branchOf(thread).run.account, out)
 }
 
 func tryCallTool(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {

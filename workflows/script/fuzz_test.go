@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -119,7 +120,7 @@ func exactly(v any) any {
 		if err != nil {
 			return err.Error()
 		}
-		return f
+		return json.Number(positiveZero(strconv.FormatFloat(f, 'f', -1, 64)))
 	case []any:
 		for i := range v {
 			v[i] = exactly(v[i])
@@ -130,4 +131,11 @@ func exactly(v any) any {
 		}
 	}
 	return v
+}
+
+func positiveZero(text string) string {
+	if text == "-0" {
+		return "0"
+	}
+	return text
 }

@@ -219,13 +219,7 @@ func (e *encoder) float(f float64) error {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return fmt.Errorf("%v cannot be JSON", f)
 	}
-	text := strconv.FormatFloat(f, 'f', -1, 64)
-	if math.Abs(f) >= 1e21 || f != 0 && math.Abs(f) < 1e-6 {
-		text = strconv.FormatFloat(f, 'g', -1, 64)
-	} else if !strings.Contains(text, ".") {
-		text += ".0"
-	}
-	e.b.WriteString(text)
+	e.b.WriteString(strconv.FormatFloat(f, 'f', -1, 64)) // as templates and results have it: no exponent
 	return nil
 }
 

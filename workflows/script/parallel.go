@@ -2,6 +2,7 @@ package script
 
 import (
 	"fmt"
+	"slices"
 
 	"go.starlark.net/starlark"
 	"go.temporal.io/sdk/workflow"
@@ -13,12 +14,20 @@ type branchError struct{ err error }
 func (e *branchError) Error() string { return e.err.Error() }
 func (e *branchError) Unwrap() error { return e.err }
 
-// parallel calls functions side by side.
+// parallel calls functions side by side: those of a list, or those of a dict,
+// each once the functions that after names for it have returned, with what they
+// returned.
 func parallel(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-	var from starlark.Value
+	var from, after starlark.Value
 	f := fan{thread: thread, name: b.Name(), onError: abort}
-	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "fns", &from, "max?", &f.width, "on_error?", &f.onError); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "fns", &from, "max?", &f.width, "on_error?", &f.onError, "after?", &after); err != nil {
 		return nil, err
+	}
+	if d, ok := from.(*dict); ok {
+		return f.graph(d, after)
+	}
+	if after != nil && after != starlark.None {
+		return nil, fmt.Errorf("%s: after is for a dict of functions", b.Name())
 	}
 	fns, err := elements(thread, from)
 	if err != nil {
@@ -67,11 +76,123 @@ type fan struct {
 
 	results []starlark.Value
 	failed  error // the first failure that counts
+	skip    bool  // what has not begun is not called
 }
 
 type fanCall struct {
-	fn   starlark.Value
-	args starlark.Tuple
+	fn    starlark.Value
+	args  starlark.Tuple
+	after []int           // calls whose results are its arguments
+	ended workflow.Future // of a call that others come after
+	end   workflow.Settable
+}
+
+// A skip is what skip_rest gives: the result of a function after which those
+// of the same parallel that have not begun are not called.
+type skip struct{ starlark.Value }
+
+func skipRest(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var v starlark.Value = starlark.None
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "result?", &v); err != nil {
+		return nil, err
+	}
+	return skip{v}, nil
+}
+
+// graph runs functions by name and gives a dict of their results; None of those
+// that were not called.
+func (f *fan) graph(fns *dict, after starlark.Value) (starlark.Value, error) {
+	index := map[string]int{}
+	var names []starlark.Value
+	err := fns.each(func(key, fn starlark.Value) error {
+		name, ok := starlark.AsString(key)
+		if _, callable := fn.(starlark.Callable); !ok || !callable {
+			return fmt.Errorf("%s: want names and functions, got %s: %s", f.name, shown(key), fn.Type())
+		}
+		index[name] = len(f.calls)
+		names = append(names, key)
+		f.calls = append(f.calls, fanCall{fn: fn})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := f.order(index, after); err != nil {
+		return nil, err
+	}
+	if _, err := f.out(); err != nil {
+		return nil, err
+	}
+	results := newDict(fns.account)
+	for i, name := range names {
+		if f.results[i] == nil {
+			f.results[i] = starlark.None
+		}
+		if err := results.SetKey(name, f.results[i]); err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+// order reads after: name → names of those that come before it.
+func (f *fan) order(index map[string]int, after starlark.Value) error {
+	if after == nil || after == starlark.None {
+		return nil
+	}
+	d, ok := after.(*dict)
+	if !ok {
+		return fmt.Errorf("%s: after: want a dict of lists of names, got %s", f.name, after.Type())
+	}
+	err := d.each(func(key, value starlark.Value) error {
+		name, _ := starlark.AsString(key)
+		i, ok := index[name]
+		if !ok {
+			return fmt.Errorf("%s: after: there is no function %s", f.name, shown(key))
+		}
+		before, err := elements(f.thread, value)
+		if err != nil {
+			return fmt.Errorf("%s: after: %w", f.name, err)
+		}
+		for _, b := range before {
+			name, _ := starlark.AsString(b)
+			j, ok := index[name]
+			if !ok {
+				return fmt.Errorf("%s: after: there is no function %s", f.name, shown(b))
+			}
+			f.calls[i].after = append(f.calls[i].after, j)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return f.checkOrder()
+}
+
+// checkOrder refuses functions that wait for each other.
+func (f *fan) checkOrder() error {
+	state := make([]int, len(f.calls)) // 1 = being visited, 2 = done
+	var visit func(i int) bool
+	visit = func(i int) bool {
+		if state[i] != 0 {
+			return state[i] == 2
+		}
+		state[i] = 1
+		for _, j := range f.calls[i].after {
+			if !visit(j) {
+				return false
+			}
+		}
+		state[i] = 2
+		return true
+	}
+	for i := range f.calls {
+		if !visit(i) {
+			return fmt.Errorf("%s: after: functions wait for each other", f.name)
+		}
+	}
+	return nil
 }
 
 func (f *fan) check(b *branch) error {
@@ -126,15 +247,32 @@ func (f *fan) run(b *branch) {
 	defer stop()
 	turns := workflow.NewSemaphore(ctx, int64(f.width))
 	running := workflow.NewWaitGroup(ctx)
+	ordered := f.isOrdered()
+	for i := range f.calls {
+		if ordered {
+			f.calls[i].ended, f.calls[i].end = workflow.NewFuture(ctx)
+		}
+	}
 	for i, c := range f.calls {
-		if turns.Acquire(ctx, 1) != nil || ctx.Err() != nil {
+		// With an order, those that wait for others must not keep them from
+		// their turns.
+		if !ordered && turns.Acquire(ctx, 1) != nil || ctx.Err() != nil {
 			break
 		}
 		running.Add(1)
 		path := fmt.Sprintf("%s[%d]", site.Path, i)
 		workflow.GoNamed(ctx, path, func(ctx workflow.Context) {
 			defer running.Done()
+			if ordered {
+				defer c.end.Set(nil, nil)
+				if c.args = f.await(ctx, c); turns.Acquire(ctx, 1) != nil {
+					return
+				}
+			}
 			defer turns.Release(1)
+			if f.skip || ctx.Err() != nil {
+				return
+			}
 			inner := b.run.branch(ctx, path+"/")
 			v, err := inner.call(inner.thread(path), c.fn, c.args)
 			f.ended(b.run, i, v, err, stop)
@@ -145,8 +283,31 @@ func (f *fan) run(b *branch) {
 	running.Wait(wait)
 }
 
+func (f *fan) isOrdered() bool {
+	return slices.ContainsFunc(f.calls, func(c fanCall) bool { return len(c.after) > 0 })
+}
+
+// await waits for those that come before a call, and gives their results.
+func (f *fan) await(ctx workflow.Context, c fanCall) starlark.Tuple {
+	var args starlark.Tuple
+	for _, i := range c.after {
+		if f.calls[i].ended.Get(ctx, nil) != nil {
+			return nil // stopped
+		}
+		if v := f.results[i]; v != nil {
+			args = append(args, v)
+		} else {
+			args = append(args, starlark.None)
+		}
+	}
+	return args
+}
+
 // ended takes the result of a branch.
 func (f *fan) ended(r *run, i int, v starlark.Value, err error, stop workflow.CancelFunc) {
+	if rest, ok := v.(skip); ok {
+		f.skip, v = true, rest.Value
+	}
 	switch {
 	case err == nil && f.onError == collect:
 		f.results[i] = outcome(v, v, nil)

@@ -21,7 +21,7 @@ func TestResult(t *testing.T) {
 		"x = 1":                               "null",
 		"return":                              "null",
 		"return None":                         "null",
-		"return {'b': 1, 'a': (1, 2.0)}":      `{"a":[1,2.0],"b":1}`,
+		"return {'b': 1, 'a': (1, 2.0)}":      `{"a":[1,2],"b":1}`,
 		"if data:\n    return data\nreturn 1": `{"n":12345678901234567890}`,
 		"for i in [1, 2]:\n    return i":      "1",
 		"return struct(x = now())":            `{"x":"2026-01-02T03:04:05Z"}`,

@@ -250,7 +250,7 @@ func (l *looker) builtin(name string, n *syntax.CallExpr, seen *Call) {
 		first = literal(n.Args[0])
 	}
 	switch name {
-	case "call_tool", "try_call_tool":
+	case "call_tool", "try_call_tool", "tool_output":
 		seen.Kind, seen.Name, seen.Try = "tool", first, name == "try_call_tool"
 		seen.arguments(n.Args)
 	case "iterate":
