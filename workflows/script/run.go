@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	starlarktime "go.starlark.net/lib/time"
 	"go.starlark.net/starlark"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -17,6 +18,18 @@ type Input struct {
 	Data   json.RawMessage // what the script knows as data; nil = {}
 	Tools  []Tool          // that it may call, in any order
 	Limits Limits          // zero fields have their defaults
+
+	RunID   string    // what the script knows as run.id
+	Started time.Time // what it knows as run.started; zero = None
+}
+
+// about is what a script knows of its run.
+func (in Input) about() starlark.Value {
+	fields := map[string]starlark.Value{"id": starlark.String(in.RunID), "started": starlark.None}
+	if !in.Started.IsZero() {
+		fields["started"] = starlarktime.Time(in.Started.UTC())
+	}
+	return newRecord(fields)
 }
 
 const (
@@ -32,6 +45,8 @@ type run struct {
 	account *account
 	tools   *toolset
 	loaded  map[string]starlark.StringDict // by module
+	data    starlark.Value                 // what the script knows by that name
+	about   starlark.Value                 // what it knows as run
 	loader  func(*starlark.Thread, string) (starlark.StringDict, error)
 
 	yielded int // steps at the last yield
@@ -57,7 +72,7 @@ func branchOf(thread *starlark.Thread) *branch { return thread.Local(branchKey).
 func (p *Program) Run(ctx workflow.Context, host Host, in Input) (json.RawMessage, *Error) {
 	r := &run{program: p, host: host, account: &account{limits: in.Limits.withDefaults()},
 		tools: newToolset(in.Tools), loaded: map[string]starlark.StringDict{}}
-	r.loader = r.loadModule
+	r.loader, r.about = r.loadModule, in.about()
 	if ds := p.undefined(r.tools); ds != nil {
 		return nil, &Error{Code: "unknown_tool", Category: "tool", Message: ds.Error(), Retryable: true,
 			Site: Site{File: ds[0].File, Line: ds[0].Line, Column: ds[0].Column}}
@@ -83,7 +98,8 @@ func (r *run) main(thread *starlark.Thread, data json.RawMessage) (starlark.Valu
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	globals, err := r.load(thread, r.program.main, v)
+	r.data = v
+	globals, err := r.load(thread, r.program.main)
 	if err != nil {
 		return nil, err
 	}
@@ -91,14 +107,15 @@ func (r *run) main(thread *starlark.Thread, data json.RawMessage) (starlark.Valu
 }
 
 // load executes the top level of a module.
-func (r *run) load(thread *starlark.Thread, m *module, data starlark.Value) (starlark.StringDict, error) {
+func (r *run) load(thread *starlark.Thread, m *module) (starlark.StringDict, error) {
 	names := starlark.StringDict{}
 	//workflowcheck:ignore a map again
 	for name, v := range predeclared {
 		names[name] = v
 	}
-	if data != nil {
-		names["data"] = data
+	names["run"] = r.about
+	if m == r.program.main {
+		names["data"] = r.data
 	}
 	r.tools.define(names, r.program.globals)
 	b := branchOf(thread)
@@ -117,7 +134,7 @@ func (r *run) loadModule(thread *starlark.Thread, name string) (starlark.StringD
 	if m == nil {
 		return nil, fmt.Errorf("there is no %q to load", name)
 	}
-	globals, err := r.load(thread, m, nil)
+	globals, err := r.load(thread, m)
 	if err != nil {
 		return nil, err
 	}

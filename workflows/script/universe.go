@@ -34,7 +34,7 @@ var predeclared = func() starlark.StringDict {
 	for _, b := range hostBuiltins {
 		names[b.name] = starlark.NewBuiltin(b.name, b.f)
 	}
-	names["data"] = starlark.None // of each run
+	names["data"], names["run"] = starlark.None, starlark.None // of each run
 	return names
 }()
 
