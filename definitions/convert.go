@@ -67,9 +67,9 @@ func (c *converter) name() {
 		taken[m[1]] = true
 	}
 	for _, name := range []string{
-		"abs", "all", "any", "approve", "bool", "call_tool", "call_workflow", "chr", "dict", "dir", "elicit", "enumerate", "fail", "float", "getattr",
+		"abs", "all", "any", "approve", "bool", "call_tool", "call_workflow", "chr", "dict", "dir", "elicit", "enumerate", "fail", "fixed", "float", "getattr",
 		"hasattr", "int", "iterate", "json", "len", "list", "log", "map_parallel", "math", "max", "min", "now", "ord", "parallel", "print", "progress",
-		"range", "repr", "retry", "reversed", "skip_rest", "sleep", "sorted", "str", "struct", "sum", "time", "tool_output", "try_call_tool", "tuple", "type", "unique", "zip",
+		"range", "repr", "retry", "reversed", "run", "skip_rest", "sleep", "sorted", "str", "struct", "sum", "time", "tool_output", "try_call_tool", "tuple", "type", "unique", "zip",
 	} {
 		taken[name] = true
 	}

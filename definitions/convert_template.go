@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -337,7 +338,13 @@ func (d *dot) ranged(n *parse.RangeNode) (string, error) {
 // last argument.
 func (d *dot) pipe(p *parse.PipeNode) (string, error) {
 	value := ""
-	for _, cmd := range p.Cmds {
+	for i, cmd := range p.Cmds {
+		if v, ok, err := d.printf(cmd); ok && i == 0 {
+			value = v
+			continue
+		} else if err != nil {
+			return "", err
+		}
 		args := make([]string, 0, len(cmd.Args)+1)
 		if v, ok := d.indexedStep(cmd); ok {
 			value = v
@@ -367,6 +374,58 @@ func (d *dot) pipe(p *parse.PipeNode) (string, error) {
 	}
 	return value, nil
 }
+
+// printf is printf with a literal format of simple verbs.
+func (d *dot) printf(cmd *parse.CommandNode) (string, bool, error) {
+	if len(cmd.Args) < 2 || cmd.Args[0].String() != "printf" {
+		return "", false, nil
+	}
+	format, ok := cmd.Args[1].(*parse.StringNode)
+	if !ok {
+		return "", false, nil
+	}
+	var parts []string
+	args := cmd.Args[2:]
+	rest := format.Text
+	for _, m := range verb.FindAllStringSubmatchIndex(format.Text, -1) {
+		before := format.Text[len(format.Text)-len(rest) : m[0]]
+		rest = format.Text[m[1]:]
+		found := format.Text[m[0]:m[1]]
+		if before != "" {
+			parts = append(parts, starlarkText(before))
+		}
+		if found == "%%" {
+			parts = append(parts, `"%"`)
+			continue
+		}
+		if len(args) == 0 {
+			return "", false, d.fail("printf %s has too few arguments", starlarkText(format.Text))
+		}
+		v, err := d.operand(args[0])
+		if err != nil {
+			return "", false, err
+		}
+		args = args[1:]
+		switch {
+		case found == "%s" || found == "%v" || found == "%d":
+			parts = append(parts, fmt.Sprintf("%s(%s)", d.converter.helper("text"), v))
+		case found == "%q":
+			parts = append(parts, fmt.Sprintf("repr(%s(%s))", d.converter.helper("text"), v))
+		default: // %.2f
+			parts = append(parts, fmt.Sprintf("fixed(%s, %s)", v, found[2:len(found)-1]))
+		}
+	}
+	if strings.Contains(rest, "%") || len(args) > 0 {
+		return "", false, d.fail("the format %s is not translated", starlarkText(format.Text))
+	}
+	if rest != "" || parts == nil {
+		parts = append(parts, starlarkText(rest))
+	}
+	return "(" + strings.Join(parts, " + ") + ")", true, nil
+}
+
+// verb is a verb of printf that scripts have.
+var verb = regexp.MustCompile(`%(?:[svdq%]|\.\d+f)`)
 
 // indexedStep is index .steps "my-step" "output" …
 func (d *dot) indexedStep(cmd *parse.CommandNode) (string, bool) {
@@ -489,6 +548,10 @@ func (d *dot) workflow(path []string) (string, bool) {
 	switch path[0] {
 	case "id":
 		return "run.id", true
+	case "duration_ms":
+		return "(now() - run.started).milliseconds", true
+	case "step_count":
+		return strconv.Itoa(len(d.converter.program.Steps)), d.where == "output"
 	case "start_time":
 		return `(run.started.format("2006-01-02T15:04:05Z07:00") if run.started else None)`, true
 	case "status":
@@ -533,6 +596,8 @@ func (d *dot) function(name string, args []string) (string, error) {
 		return fmt.Sprintf("json.encode(%s)", args[0]), nil
 	case (name == "fromJson" || name == "mustFromJson") && len(args) == 1:
 		return fmt.Sprintf("json.decode(%s)", text(0)), nil
+	case name == "quote" && len(args) == 1:
+		return fmt.Sprintf("repr(%s)", text(0)), nil
 	case name == "default" && len(args) == 2:
 		return fmt.Sprintf("(%s or %s)", args[1], args[0]), nil
 	case name == "replace" && len(args) == 3:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 
 	starlarkmath "go.starlark.net/lib/math"
@@ -106,6 +107,7 @@ var languageBuiltins = []builtin{
 	{"dir", dir},
 	{"enumerate", enumerate},
 	{"fail", fail},
+	{"fixed", fixed},
 	{"float", ofText("float", 400)},
 	{"getattr", getattr},
 	{"hasattr", hasattr},
@@ -401,6 +403,33 @@ func keysOf(thread *starlark.Thread, key starlark.Callable, elems []starlark.Val
 		keys[i] = k
 	}
 	return keys, nil
+}
+
+// fixed is a number with so many digits after the point, as text.
+func fixed(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var number starlark.Value
+	digits := 0
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "number", &number, "digits?", &digits); err != nil {
+		return nil, err
+	}
+	if digits < 0 || digits > 100 {
+		return nil, fmt.Errorf("fixed: %d digits; at most 100", digits)
+	}
+	if err := accountOf(thread).spend(4, 400); err != nil {
+		return nil, err
+	}
+	if i, ok := number.(starlark.Int); ok {
+		text := i.String()
+		if digits > 0 {
+			text += "." + strings.Repeat("0", digits)
+		}
+		return starlark.String(text), nil
+	}
+	f, ok := number.(starlark.Float)
+	if !ok {
+		return nil, fmt.Errorf("fixed: want a number, got %s", number.Type())
+	}
+	return starlark.String(strconv.FormatFloat(float64(f), 'f', digits, 64)), nil
 }
 
 // maxRange bounds the numbers of a range, so that no arithmetic on them
