@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -16,6 +17,18 @@ import (
 type File struct {
 	Name string `json:"name"` // for messages
 	Text string `json:"text"`
+	// Scripts are the files that its scripts stand in, and those that they load, by
+	// the names that the definitions use.
+	Scripts map[string]string `json:"scripts,omitempty"`
+}
+
+// script gives a file of scripts. Nothing is read but what was sent.
+func (f File) script(name string) (string, error) {
+	text, ok := f.Scripts[name]
+	if !ok {
+		return "", errors.New("it was not sent")
+	}
+	return text, nil
 }
 
 // A Request asks for all definitions of some files to be published, or none.
@@ -129,6 +142,9 @@ func sorted(diags definitions.Diagnostics) definitions.Diagnostics {
 func read(q Request) (defs []*definitions.Definition, diags definitions.Diagnostics) {
 	for _, file := range q.Files {
 		found, d := definitions.Parse(file.Name, []byte(file.Text))
+		for _, def := range found {
+			d = append(d, def.Pin(file.script)...)
+		}
 		defs = append(defs, found...)
 		diags = append(diags, d...)
 	}

@@ -293,6 +293,46 @@ func TestBreakingVersions(t *testing.T) {
 	})
 }
 
+// What steps call must be there, and must not lead back, whatever was published
+// when.
+func TestPublishedCallers(t *testing.T) {
+	t.Parallel()
+	forEachStore(t, func(t *testing.T, open func() *registry.Registry) {
+		r := open()
+		calls := func(reference string) string {
+			return "steps: [{id: say, type: workflow, workflow: \"" + reference + "\"}]"
+		}
+		plain := "parameters: {type: object}"
+		output := "output: {properties: {text: {type: string, description: d, value: x}}}"
+		refused(t, r, request(greet("a", "1.0.0", plain, output, calls("b"))), "unknown-workflow")
+		publish(t, r, greet("b", "1.0.0", plain, output), greet("a", "1.0.0", plain, output, calls("b@1")))
+		refused(t, r, request(greet("a", "1.1.0", plain, output, calls("b@2"))), "unknown-workflow")
+		refused(t, r, request(greet("b", "1.1.0", plain, output, calls("a"))), "workflow-cycle")
+		publish(t, r, greet("b", "2.0.0", plain, output), greet("c", "1.0.0", plain, output, calls("b@2")))
+	})
+}
+
+// Scripts are published with the files that were sent, and no file of the server
+// is read.
+func TestPublishedScripts(t *testing.T) {
+	t.Parallel()
+	forEachStore(t, func(t *testing.T, open func() *registry.Registry) {
+		r := open()
+		q := request("name: sums\nversion: 1.0.0\ndescription: Sums.\nscriptFile: main.star\n")
+		refused(t, r, q, "script-file")
+		q.Files[0].Scripts = map[string]string{
+			"main.star": "load(\"lib.star\", \"double\")\nreturn double(2)\n", "lib.star": "def double(n):\n    return 2 * n\n",
+		}
+		if report, err := r.Publish(t.Context(), ada, q); err != nil || report.Diagnostics.HasErrors() {
+			t.Fatalf("%+v, %v", report, err)
+		}
+		e, err := open().Resolve(definitions.Reference{Name: "sums"})
+		if err != nil || !strings.Contains(e.Definition.Script, "double(2)") || !strings.Contains(e.Definition.Modules["lib.star"], "2 * n") {
+			t.Errorf("sums is %+v, %v", e.Definition, err)
+		}
+	})
+}
+
 func TestForceATool(t *testing.T) {
 	t.Parallel()
 	forEachStore(t, func(t *testing.T, open func() *registry.Registry) {

@@ -87,9 +87,31 @@ func filesToPublish(name string) ([]registry.File, error) {
 		if isConfiguration(text) {
 			return nil, usagef("%s is a configuration; publish the files of definitions", name)
 		}
-		files = append(files, registry.File{Name: name, Text: string(text)})
+		scripts, err := scriptsOf(name, text)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, registry.File{Name: name, Text: string(text), Scripts: scripts})
 	}
 	return files, nil
+}
+
+// scriptsOf reads the files that scripts of definitions stand in, and those that
+// they load.
+func scriptsOf(file string, text []byte) (map[string]string, error) {
+	found, _ := definitions.Parse(file, text) // the server says what is wrong
+	scripts := map[string]string{}
+	var diags definitions.Diagnostics
+	for _, d := range found {
+		diags = append(diags, d.Pin(func(name string) (string, error) {
+			text, err := besideFile(file)(name)
+			if err == nil {
+				scripts[name] = text
+			}
+			return text, err
+		})...)
+	}
+	return scripts, diags.Err()
 }
 
 func diagnosticsOf(problems []gateway.Problem) definitions.Diagnostics {
