@@ -207,19 +207,20 @@ func (c *Client) Retry(ctx context.Context, plan *RetryPlan) error {
 func (c *Client) repairRequest(plan *RetryPlan, info *workflowpb.WorkflowExecutionInfo) (*workflowservice.StartWorkflowExecutionRequest, error) {
 	in := plan.input
 	like := StartRequest{Definition: &definitions.Definition{Name: in.Definition.Name, Version: in.Definition.Version}, Arguments: in.Arguments, Caller: in.Caller, Request: c.attribute(info, workflows.AttrRequest)}
-	input, err := c.converter.ToPayloads(in)
+	encode := converter.WithDataConverterSerializationContext(c.converter, converter.WorkflowSerializationContext{Namespace: c.namespace, WorkflowID: string(plan.ID)})
+	input, err := encode.ToPayloads(in)
 	if err != nil {
 		return nil, err
 	}
-	note, err := c.converter.ToPayload(workflows.Repair{Of: plan.Execution, By: plan.by, Time: plan.Time, Token: plan.token})
+	note, err := encode.ToPayload(workflows.Repair{Of: plan.Execution, By: plan.by, Time: plan.Time, Token: plan.token})
 	if err != nil {
 		return nil, err
 	}
-	line, err := c.converter.ToPayload(clip(summary(like)+fmt.Sprintf(", repaired by %s", cmp.Or(plan.by, "nobody")), maxSummary))
+	line, err := encode.ToPayload(clip(summary(like)+fmt.Sprintf(", repaired by %s", cmp.Or(plan.by, "nobody")), maxSummary))
 	if err != nil {
 		return nil, err
 	}
-	about, err := c.converter.ToPayload(details(like, in.Definition))
+	about, err := encode.ToPayload(details(like, in.Definition))
 	if err != nil {
 		return nil, err
 	}

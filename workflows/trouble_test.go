@@ -61,7 +61,7 @@ type trouble struct {
 	denied   map[string]int  // by step path: for how many calls a credential is missing
 	executed map[string]int  // by step path: unsafe calls that had their effect
 	undone   map[string]int
-	sent     map[string]sentCall // by step path: the last call whose answer was lost
+	sent     map[string]sentCall // by step path: the last call, of which the run need not know
 
 	last    *bench
 	failure *workflows.Failure
@@ -124,6 +124,7 @@ func (w *trouble) call(c *testCase, attempts map[string]int) toolFunc {
 			w.undone[undone]++
 			return `{}`, nil
 		}
+		w.sent[path] = sentCall{arguments: call.Arguments}
 		if w.denied[path] > 0 {
 			w.denied[path]--
 			return "", workflows.Report(attempt.Unauthorized("there is none"))
@@ -142,6 +143,7 @@ func (w *trouble) call(c *testCase, attempts map[string]int) toolFunc {
 			return "", toolError(call, attempts[path], call.MaxAttempts-1, "planned failure")
 		}
 		if call.Tool == "write" {
+			w.sent[path] = sentCall{true, call.Arguments}
 			w.executed[path]++
 		}
 		return string(call.Arguments), nil
@@ -159,10 +161,19 @@ func (w *trouble) run(t *testing.T, c *testCase) bool {
 	}
 	began, attempts := b.env.Now(), map[string]int{}
 	for execution := 0; ; execution++ {
-		tool := b.locked(w.call(c, attempts))
+		over, call := false, w.call(c, attempts)
+		tool := b.locked(func(asked workflows.ToolCall) (string, error) {
+			if over { // the run has ended before the call had left
+				return "", errors.New("too late")
+			}
+			return call(asked)
+		})
 		b.tools = map[string]toolFunc{"read": tool, "write": tool, "undo": tool}
 		w.schedule(c, b, began, execution)
 		b.env.ExecuteWorkflow(workflows.WorkflowType, b.input)
+		b.mu.Lock()
+		over = true
+		b.mu.Unlock()
 		var next *workflow.ContinueAsNewError
 		if !errors.As(b.env.GetWorkflowError(), &next) {
 			break
@@ -214,7 +225,7 @@ func (w *trouble) schedule(c *testCase, b *bench, began time.Time, execution int
 	})
 }
 
-// said is what a person says of a call whose answer was lost.
+// said is what a person says of a call of which the run knows nothing.
 func (w *trouble) said(path string) string {
 	call := w.sent[path]
 	if !call.executed {
