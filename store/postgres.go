@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
@@ -71,11 +72,54 @@ func Migrate(ctx context.Context, address string) (version int64, err error) {
 	return version, nil
 }
 
+// Inspect says of the database at an address which version its tables have and
+// which one this program makes, and what time it is there. It changes nothing.
+// Tables that were never made have version 0.
+func Inspect(ctx context.Context, address string) (version, latest int64, now time.Time, err error) {
+	pool, err := connect(ctx, address)
+	if err != nil {
+		return 0, 0, now, err
+	}
+	defer pool.Close()
+	if err = pool.QueryRow(ctx, "select now()").Scan(&now); err != nil {
+		return 0, 0, now, fmt.Errorf("connecting to the database: %w", err)
+	}
+	db := stdlib.OpenDBFromPool(pool)
+	defer db.Close()
+	provider, err := newProvider(db)
+	if err != nil {
+		return 0, 0, now, err
+	}
+	sources := provider.ListSources()
+	latest = sources[len(sources)-1].Version
+	var table *string
+	const versions = schema + "." + goose.DefaultTablename // which goose would make
+	if err = pool.QueryRow(ctx, "select to_regclass($1)::text", versions).Scan(&table); err != nil || table == nil {
+		return 0, latest, now, err
+	}
+	err = pool.QueryRow(ctx, "select coalesce(max(version_id), 0) from "+versions).Scan(&version)
+	return version, latest, now, err
+}
+
 // migrated connects to a database whose tables are then up to date.
 func migrated(ctx context.Context, address string) (*pgxpool.Pool, int64, error) {
+	pool, err := connect(ctx, address)
+	if err != nil {
+		return nil, 0, err
+	}
+	version, err := migrate(ctx, pool)
+	if err != nil {
+		pool.Close()
+		return nil, 0, fmt.Errorf("bringing the tables of the database up to date: %w", err)
+	}
+	return pool, version, nil
+}
+
+// connect makes connections to a database, none of which is there yet.
+func connect(ctx context.Context, address string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(address)
 	if err != nil {
-		return nil, 0, fmt.Errorf("the address of the database cannot be read: %s", unreadable(err))
+		return nil, fmt.Errorf("the address of the database cannot be read: %s", unreadable(err))
 	}
 	if !strings.Contains(address, "pool_max_conns") {
 		config.MaxConns = maxConns
@@ -84,14 +128,9 @@ func migrated(ctx context.Context, address string) (*pgxpool.Pool, int64, error)
 	config.ConnConfig.RuntimeParams["application_name"] = "perdure"
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, 0, fmt.Errorf("connecting to the database: %w", err)
+		return nil, fmt.Errorf("connecting to the database: %w", err)
 	}
-	version, err := migrate(ctx, pool)
-	if err != nil {
-		pool.Close()
-		return nil, 0, fmt.Errorf("bringing the tables of the database up to date: %w", err)
-	}
-	return pool, version, nil
+	return pool, nil
 }
 
 // unreadable says what is wrong with an address without repeating it: where it
@@ -114,16 +153,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) (version int64, err error)
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close()
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return 0, err
-	}
-	locker, err := lock.NewPostgresSessionLocker()
-	if err != nil {
-		return 0, err
-	}
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
-		goose.WithSessionLocker(locker), goose.WithSlog(slog.New(slog.DiscardHandler)))
+	provider, err := newProvider(db)
 	if err != nil {
 		return 0, err
 	}
@@ -131,6 +161,20 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) (version int64, err error)
 		return 0, err
 	}
 	return provider.GetDBVersion(ctx)
+}
+
+// newProvider has what brings the tables up to date.
+func newProvider(db *sql.DB) (*goose.Provider, error) {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	locker, err := lock.NewPostgresSessionLocker()
+	if err != nil {
+		return nil, err
+	}
+	return goose.NewProvider(goose.DialectPostgres, db, files,
+		goose.WithSessionLocker(locker), goose.WithSlog(slog.New(slog.DiscardHandler)))
 }
 
 // makeSchema makes the schema, also when others do at the same moment: "if not

@@ -1,0 +1,341 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+
+	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/credentials"
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/store"
+)
+
+type doctorCommand struct {
+	temporalFlags `embed:""`
+	databaseFlags `embed:""`
+	keyFlags      `embed:""`
+
+	Config      string   `help:"Configuration file of the installation." placeholder:"FILE"`
+	Definitions []string `help:"Directory of definitions. Repeatable." placeholder:"DIR" sep:"none"`
+}
+
+func (doctorCommand) Help() string {
+	return `Looks at all that an installation consists of, from where it is started, and
+changes nothing: configuration and definitions, keys, Temporal with namespace,
+search attributes and workers, the database and its tables, each backend, and the
+clock. Give it the flags and variables of the processes. A line for each, with
+what to do; the status is 1 if something does not work. Examples:
+
+    perdure doctor
+    perdure doctor --config perdure.yaml --key-file key --address temporal:7233 -o json`
+}
+
+// What a check may come to.
+const (
+	checkOK      = "ok"
+	checkWarning = "warning" // it works, and may not do so for long
+	checkFailed  = "failed"
+	checkSkipped = "skipped" // it does not matter here, or cannot be looked at
+)
+
+// A check is what was found of one part of an installation.
+type check struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	Found  string `json:"found"`
+	Fix    string `json:"fix,omitempty"` // what to do; of what is not ok
+}
+
+// doctorPatience bounds each look at something that may not answer.
+const doctorPatience = 10 * time.Second
+
+func (d doctorCommand) Run(ctx context.Context, c *console) error {
+	x := &examination{doctorCommand: d}
+	x.configuration()
+	x.signingKeys()
+	x.payloadKeys(ctx)
+	x.temporal(ctx)
+	x.database(ctx)
+	x.backends(ctx)
+	x.clock(ctx)
+	if err := x.print(c); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(x.checks, func(k check) bool { return k.Status == checkFailed }) {
+		return errReported
+	}
+	return nil
+}
+
+// An examination collects what is found.
+type examination struct {
+	doctorCommand
+	checks []check
+	found  *loaded  // nil = there is no configuration that can be read
+	clocks []remote // of others
+}
+
+// A remote clock, and by how much it is ahead of ours.
+type remote struct {
+	of    string
+	ahead time.Duration
+}
+
+func (x *examination) add(name, status, found, fix string, args ...any) {
+	x.checks = append(x.checks, check{name, status, found, fmt.Sprintf(fix, args...)})
+}
+
+func (x *examination) ok(name, found string, args ...any) {
+	x.add(name, checkOK, fmt.Sprintf(found, args...), "")
+}
+
+func (x *examination) configuration() {
+	if x.Config == "" && len(x.Definitions) == 0 {
+		x.add("configuration", checkSkipped, "none is given", "name it with --config")
+		return
+	}
+	found, diags := load(sources{Config: x.Config, Definitions: x.Definitions})
+	if !diags.HasErrors() {
+		x.found = found
+		x.ok("configuration", "%d backends, %d definitions", len(found.Backends), len(found.Definitions))
+		return
+	}
+	errors := slices.DeleteFunc(slices.Clone(diags), func(d definitions.Diagnostic) bool { return d.Severity != definitions.SeverityError })
+	x.add("configuration", checkFailed, errors[0].String(), "mend it; perdure validate tells all %d mistakes", len(errors))
+}
+
+func (x *examination) signingKeys() {
+	flags, own := x.keyFlags, filepath.Join(x.Data, "key")
+	if _, err := os.Stat(own); err == nil && flags.KeyFile == "" && os.Getenv(keyVar) == "" {
+		flags.KeyFile = own // of dev
+	}
+	k, err := flags.keys()
+	switch {
+	case err != nil && flags.KeyFile == "" && os.Getenv(keyVar) == "" && x.Config == "":
+		x.add("signing key", checkSkipped, "none is given", "name it with --key-file")
+		return
+	case err != nil:
+		x.add("signing key", checkFailed, err.Error(), "make one with openssl rand -hex 32, the same for all replicas, and give it by --key-file or %s", keyVar)
+		return
+	}
+	if info, err := os.Stat(flags.KeyFile); err == nil && info.Mode().Perm()&0o077 != 0 {
+		x.add("signing key", checkWarning, fmt.Sprintf("others may read %s (%s)", flags.KeyFile, info.Mode().Perm()), "chmod 600 %s", flags.KeyFile)
+		return
+	}
+	x.ok("signing key", "one that signs, %d retired", len(k.retired))
+}
+
+func (x *examination) payloadKeys(ctx context.Context) {
+	k, err := x.payloadFlags.keys(ctx)
+	switch {
+	case err != nil:
+		x.add("payload keys", checkFailed, err.Error(), "write lines ID:KEY, the key of openssl rand -hex 32")
+	case k == nil:
+		x.add("payload keys", checkSkipped, "none: what runs hold is not sealed for Temporal", "where it is to be, see --payload-key-file")
+	default:
+		x.ok("payload keys", "what runs hold is sealed for Temporal")
+	}
+}
+
+func (x *examination) temporal(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, doctorPatience)
+	defer cancel()
+	options, err := x.where()
+	if err != nil {
+		x.add("temporal", checkFailed, err.Error(), "say where it is with --address or TEMPORAL_ADDRESS, or start perdure dev")
+		return
+	}
+	options.Logger = sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))
+	tc, err := client.DialContext(ctx, options)
+	if err != nil {
+		x.add("temporal", checkFailed, fmt.Sprintf("%s does not answer: %v", options.HostPort, err), "start it, or name another with --address; look at TLS and the API key")
+		return
+	}
+	defer tc.Close()
+	at, err := runs.Inspect(ctx, tc, options.Namespace)
+	if err != nil {
+		x.add("temporal", checkFailed, err.Error(), "look at what this program is permitted at %s", options.HostPort)
+		return
+	}
+	x.ok("temporal", "%s, server %s, %s", options.HostPort, cmp.Or(at.Server, "of unknown version"), at.Latency.Round(time.Millisecond))
+	x.namespace(options.Namespace, at)
+}
+
+func (x *examination) namespace(name string, at *runs.Inspection) {
+	if !at.Exists {
+		x.add("namespace", checkFailed, "there is no namespace "+name, "start a gateway or worker, which registers it if it may, or: temporal operator namespace create --namespace %s", name)
+		return
+	}
+	x.ok("namespace", "%s keeps closed runs for %s", name, at.Retention)
+	if len(at.Missing) > 0 {
+		x.add("search attributes", checkFailed, "missing: "+strings.Join(at.Missing, ", "),
+			"start a gateway or worker, which adds them if it may, or: temporal operator search-attribute create --namespace %s --type Keyword --name %s", name, strings.Join(at.Missing, " --name "))
+	} else {
+		x.ok("search attributes", "all are there")
+	}
+	if at.Workers == 0 {
+		x.add("workers", checkWarning, "none has looked for work lately: runs do not go on", "start perdure worker or perdure serve")
+		return
+	}
+	x.ok("workers", "%d look for work", at.Workers)
+	if ahead := time.Until(at.Seen); ahead > 0 { // a moment ago by their clock
+		x.clocks = append(x.clocks, remote{"Temporal", ahead})
+	}
+}
+
+func (x *examination) database(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, doctorPatience)
+	defer cancel()
+	needed := x.found != nil && len(x.found.delegating()) > 0
+	switch {
+	case x.Database == "" && needed:
+		x.add("database", checkFailed, "none is given, and "+strings.Join(x.found.delegating(), ", ")+" take credentials of callers", "name a PostgreSQL with --database or PERDURE_DATABASE_URL")
+		return
+	case x.Database == "":
+		x.add("database", checkSkipped, "none is given", "name it with --database, if there is one")
+		return
+	}
+	before := time.Now()
+	version, latest, now, err := store.Inspect(ctx, x.Database)
+	took := time.Since(before)
+	switch {
+	case err != nil:
+		x.add("database", checkFailed, err.Error(), "start it, or look at the URL, the password and the rights of its user")
+		return
+	case version < latest:
+		x.add("database", checkFailed, fmt.Sprintf("its tables are of version %d, and %d is wanted", version, latest), "perdure migrate")
+	case version > latest:
+		x.add("database", checkWarning, fmt.Sprintf("its tables are of version %d, newer than this program (%d)", version, latest), "upgrade this program")
+	default:
+		x.ok("database", "tables of version %d", version)
+	}
+	x.clocks = append(x.clocks, remote{"the database", now.Sub(before.Add(took / 2))})
+}
+
+// backends connects to each backend, as the processes do.
+func (x *examination) backends(ctx context.Context) {
+	if x.found == nil || len(x.found.Backends) == 0 {
+		x.add("backends", checkSkipped, "none are configured", "")
+		return
+	}
+	byCaller := x.found.delegating()
+	own := *x.found
+	own.Backends = slices.DeleteFunc(slices.Clone(x.found.Backends), func(b backends.Config) bool { return slices.Contains(byCaller, b.Name) })
+	for _, name := range byCaller {
+		x.add("backend "+name, checkSkipped, "it is called with credentials of callers, which nobody has here", "call one of its tools")
+	}
+	if len(own.Backends) == 0 {
+		return
+	}
+	own.Aggregation = backends.Aggregation{} // which may name the others
+	own.Outgoing = maps.Clone(own.Outgoing)
+	maps.DeleteFunc(own.Outgoing, func(name string, _ credentials.Strategy) bool { return slices.Contains(byCaller, name) })
+	pool, _, err := newPool(serviceOptions{Loaded: &own, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		x.add("backends", checkFailed, err.Error(), "mend the configuration")
+		return
+	}
+	defer pool.Close()
+	began := time.Now()
+	pool.Start(ctx)
+	waiting, cancel := context.WithTimeout(ctx, doctorPatience)
+	defer cancel()
+	tried := func() bool {
+		return !slices.ContainsFunc(pool.Status(), func(s backends.Status) bool { return !s.Tried })
+	}
+	for waiting.Err() == nil && !tried() && !pool.WaitReady(waiting, 20*time.Millisecond) {
+	}
+	for _, s := range pool.Status() {
+		switch {
+		case s.Up:
+			x.ok("backend "+s.Name, "%d tools, MCP %s, connected in %s", s.Tools, s.ProtocolVersion, max(s.Since.Sub(began), 0).Round(time.Millisecond))
+		default:
+			x.add("backend "+s.Name, checkFailed, cmp.Or(s.Error, "it does not answer within "+doctorPatience.String()), "start it, or look at its address, command and credentials in the configuration")
+		}
+	}
+}
+
+// How far clocks may be apart.
+const (
+	clockWarning = 5 * time.Second
+	clockFailure = 25 * time.Second // tokens are taken with 30 s of difference
+)
+
+// clock compares the clock with those of others, also with the Date of servers
+// that answer by HTTP.
+func (x *examination) clock(ctx context.Context) {
+	if x.found != nil {
+		for _, b := range x.found.Backends {
+			x.dateOf(ctx, "backend "+b.Name, b.URL)
+		}
+		if x.found.Auth.OIDC != nil {
+			x.dateOf(ctx, "the issuer", x.found.Auth.OIDC.Issuer)
+		}
+	}
+	if len(x.clocks) == 0 {
+		x.add("clock", checkSkipped, "there is no other to compare it with", "")
+		return
+	}
+	worst := slices.MaxFunc(x.clocks, func(a, b remote) int { return cmp.Compare(a.ahead.Abs(), b.ahead.Abs()) })
+	found := fmt.Sprintf("%s from that of %s", worst.ahead.Abs().Round(time.Millisecond), worst.of)
+	switch {
+	case worst.ahead.Abs() >= clockFailure:
+		x.add("clock", checkFailed, found, "synchronise the clocks (NTP)")
+	case worst.ahead.Abs() >= clockWarning:
+		x.add("clock", checkWarning, found, "synchronise the clocks (NTP)")
+	default:
+		x.ok("clock", "%s at most", found)
+	}
+}
+
+func (x *examination) dateOf(ctx context.Context, of, url string) {
+	if url == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, doctorPatience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodHead, url, nil)
+	if err != nil {
+		return
+	}
+	before := time.Now()
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return // its own check says so
+	}
+	_ = response.Body.Close()
+	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
+		ahead := date.Add(time.Second / 2).Sub(before.Add(time.Since(before) / 2)) // it has no fractions
+		x.clocks = append(x.clocks, remote{of, ahead})
+	}
+}
+
+func (x *examination) print(c *console) error {
+	if x.Output == "json" {
+		return c.printJSON(x.checks)
+	}
+	styles := map[string]style{checkOK: green, checkWarning: yellow, checkFailed: red, checkSkipped: faint}
+	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	for _, k := range x.checks {
+		line := strings.Join(strings.Fields(plain(k.Found)), " ")
+		if k.Fix != "" && k.Status != checkSkipped {
+			line += "; to mend it: " + k.Fix
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", c.outStyle(styles[k.Status], k.Status), k.Name, line)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,60 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"github.com/perdure/perdure/workflows"
+)
+
+// An Inspection is what there is for runs at a Temporal.
+type Inspection struct {
+	Server    string        // version of the server; "" = it does not say
+	Latency   time.Duration // of one request
+	Exists    bool          // the namespace
+	Retention time.Duration // of closed runs; 0 = it is not told
+	Missing   []string      // search attributes that the namespace lacks
+	Workers   int           // that have looked for work in the last five minutes
+	// Seen is when a worker has looked for work last, by the clock of Temporal.
+	Seen time.Time
+}
+
+// Inspect looks what there is for runs, and changes nothing. Namespace is that of
+// the client.
+func Inspect(ctx context.Context, c client.Client, namespace string) (*Inspection, error) {
+	var found Inspection
+	began := time.Now()
+	if info, err := c.WorkflowService().GetSystemInfo(ctx, &workflowservice.GetSystemInfoRequest{}); err == nil {
+		found.Server, found.Latency = info.ServerVersion, time.Since(began)
+	}
+	d, err := c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace})
+	var missing *serviceerror.NamespaceNotFound
+	switch {
+	case errors.As(err, &missing):
+		return &found, nil
+	case err != nil && !refused(err):
+		return &found, unprepared(ctx, "looking for namespace "+namespace, err)
+	}
+	found.Exists, found.Retention = true, d.GetConfig().GetWorkflowExecutionRetentionTtl().AsDuration()
+	if found.Missing, err = missingAttributes(ctx, c, namespace); err != nil {
+		return &found, err
+	}
+	pollers, err := c.DescribeTaskQueue(ctx, workflows.TaskQueue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
+	if err != nil {
+		return &found, fmt.Errorf("looking for workers: %w", err)
+	}
+	for _, p := range pollers.Pollers {
+		found.Workers++
+		if at := p.LastAccessTime.AsTime(); at.After(found.Seen) {
+			found.Seen = at
+		}
+	}
+	return &found, nil
+}
