@@ -27,6 +27,7 @@ type commandLine struct {
 	Test        testCommand        `cmd:"" help:"Run tests of definitions: what tools and people answer is written down, time costs nothing."`
 	Explain     explainCommand     `cmd:"" help:"Show what the templates of a step come to with given data."`
 	Graph       graphCommand       `cmd:"" help:"Draw the steps of a definition, and what they wait for."`
+	Convert     convertCommand     `cmd:"" help:"Print the script that does what the steps of a definition do."`
 	Schema      schemaCommand      `cmd:"" help:"Print the JSON Schema of definitions, for editors."`
 	Call        callCommand        `cmd:"" help:"Call a tool, watch its steps and answer its questions."`
 	Tools       toolsCommand       `cmd:"" help:"List the tools that a server offers."`
