@@ -29,6 +29,9 @@ func (e *ConversionError) Error() string { return e.Where + ": " + e.Message }
 // compensations, probes, questions that are answered in a browser, and
 // templates with functions that are not among those that are translated.
 func Script(d *Definition, tools Tools) (string, error) {
+	if len(d.Steps) == 0 {
+		return "", &ConversionError{d.Name, "it has no steps: it is a script already"}
+	}
 	program, err := Compile(d)
 	if err != nil {
 		return "", err
@@ -216,6 +219,8 @@ func (c *converter) body(indent int, n *Node, d *dot) error {
 		c.line(indent+1, "return %s(%s)", c.helper("skipped"), literalOf(orEmpty(s.DefaultResults)))
 	}
 	switch s.Type {
+	case ScriptStep:
+		return &ConversionError{d.where, "it is a script already: its text can stand in a function"}
 	case ElicitationStep:
 		return c.elicitation(indent, s, d)
 	case ForEachStep:

@@ -133,7 +133,7 @@ func stringMethod(cost stringCost) builtinFunc {
 		for i := range args {
 			touched += len(stringArg(args, i))
 		}
-		if err := accountOf(thread).work(touched, 0); err != nil {
+		if err := accountOf(thread).work(4*touched, 0); err != nil { // searching is slower than copying
 			return nil, err // before the cost is counted, which takes as long
 		}
 		if err := accountOf(thread).work(0, cost(string(recv), args)); err != nil {

@@ -39,6 +39,9 @@ var predeclared = func() starlark.StringDict {
 	return names
 }()
 
+// Builtins are the names that every script may use, sorted.
+func Builtins() []string { return builtinNames() }
+
 // builtinNames are the names of predeclared that a script can write, sorted.
 func builtinNames() []string {
 	return slices.DeleteFunc(predeclared.Keys(), func(name string) bool { return strings.HasPrefix(name, "$") })

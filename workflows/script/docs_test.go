@@ -1,0 +1,40 @@
+package script_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure/workflows/script"
+)
+
+// Every builtin has a row in docs/scripts.md, and every row is of a builtin.
+func TestBuiltinsAreDocumented(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/scripts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var documented []string
+	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*`) \\|").FindAllStringSubmatch(string(text), -1) {
+		for _, name := range regexp.MustCompile("`([a-z_]+)").FindAllStringSubmatch(row[1], -1) {
+			documented = append(documented, name[1])
+		}
+	}
+	constants := []string{"None", "True", "False"}
+	for _, name := range script.Builtins() {
+		if !slices.Contains(documented, name) && !slices.Contains(constants, name) {
+			t.Errorf("docs/scripts.md has no row for %s", name)
+		}
+	}
+	for _, name := range documented {
+		if !slices.Contains(script.Builtins(), name) {
+			t.Errorf("docs/scripts.md has a row for %s, which is no builtin", name)
+		}
+	}
+	if strings.Count(string(text), "```python") == 0 {
+		t.Error("docs/scripts.md has no script")
+	}
+}
