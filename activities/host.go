@@ -63,7 +63,7 @@ func (h *Host) ServeBackend(ctx context.Context, backend string) error {
 	line := limits.NewLine(cfg, func() bool {
 		l := held.Load()
 		return l != nil && l.holds(time.Now())
-	})
+	}, spentBefore(ctx))
 	queue := worker.New(h.Client, workflows.BackendQueue(backend), worker.Options{
 		DisableWorkflowWorker:        true,
 		MaxHeartbeatThrottleInterval: time.Second,
@@ -86,6 +86,9 @@ func (h *Host) ServeBackend(ctx context.Context, backend string) error {
 		queue.Stop()
 	}()
 	h.untilStopped(ctx, line, &held, stopped, err)
+	if errors.Is(err, errStopping) {
+		_ = h.say(ctx, line, &held, true) // if it cannot, the next one takes the rate for spent
+	}
 	h.Activities.logger.Info("no longer keeping the limits of a backend", "backend", backend, "reason", err)
 	return err
 }
@@ -129,12 +132,34 @@ func (h *Host) untilStopped(ctx context.Context, line *limits.Line, held *atomic
 	}
 }
 
+// spentBefore is when the process before this one had let as many calls begin as
+// the rate lets it. One that died may have done so until its lease ran out. Zero =
+// there was none.
+func spentBefore(ctx context.Context) time.Time {
+	var s workflows.BackendState
+	if !activity.HasHeartbeatDetails(ctx) {
+		return time.Time{}
+	}
+	switch err := activity.GetHeartbeatDetails(ctx, &s); {
+	case err != nil || s.Told.IsZero():
+		return time.Now()
+	case s.Done:
+		return s.Spent
+	}
+	return s.Told.Add(leaseFor)
+}
+
 // sayPresent tells Temporal that this process is there and how the line stands,
 // and extends the lease.
 func (h *Host) sayPresent(ctx context.Context, line *limits.Line, held *atomic.Pointer[lease]) error {
+	return h.say(ctx, line, held, false)
+}
+
+func (h *Host) say(ctx context.Context, line *limits.Line, held *atomic.Pointer[lease], done bool) error {
 	s := line.State()
-	state := workflows.BackendState{Host: h.Name, Breaker: s.Breaker, Until: s.Until, UnderWay: s.UnderWay, Waiting: s.Waiting}
 	from := time.Now()
+	state := workflows.BackendState{Host: h.Name, Breaker: s.Breaker, Until: s.Until, UnderWay: s.UnderWay, Waiting: s.Waiting,
+		Spent: s.Spent, Told: from, Done: done}
 	ctx, cancel := context.WithTimeout(ctx, leaseFor/2)
 	defer cancel()
 	err := h.Client.RecordActivityHeartbeat(ctx, activity.GetInfo(ctx).TaskToken, state)

@@ -138,6 +138,9 @@ type State struct {
 	Until    time.Time // when an open breaker lets a call through
 	UnderWay int
 	Waiting  int // that have a place, whether they wait here or come again
+	// Spent is when the rate let no call begin, from which what it lets begin now
+	// has been saved up since. Zero = there is no rate.
+	Spent time.Time
 }
 
 // Errors of Enter.

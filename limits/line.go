@@ -56,11 +56,11 @@ type ticket struct {
 }
 
 // NewLine makes the line of a backend. serves says whether this process is still
-// the one that keeps it; nil = it is.
-//
-// The rate begins with nothing saved, since the process before may just have let
-// as many calls begin as it might.
-func NewLine(cfg Config, serves func() bool) *Line {
+// the one that keeps it; nil = it is. spent is when the process before had let as
+// many calls begin as it might: State.Spent if it has told it when it was done,
+// or else the last moment in which it may have let one begin; zero = there was
+// none.
+func NewLine(cfg Config, serves func() bool, spent time.Time) *Line {
 	if serves == nil {
 		serves = func() bool { return true }
 	}
@@ -68,7 +68,9 @@ func NewLine(cfg Config, serves func() bool) *Line {
 	l.rate = rate.NewLimiter(rate.Inf, 0)
 	if cfg.Rate.Calls > 0 {
 		l.rate = rate.NewLimiter(rate.Limit(cfg.Rate.perSecond()), max(cfg.Rate.Burst, 1))
-		l.rate.AllowN(time.Now(), max(cfg.Rate.Burst, 1))
+		if !spent.IsZero() {
+			l.rate.AllowN(spent, max(cfg.Rate.Burst, 1))
+		}
 	}
 	if cfg.Breaker.Failures > 0 {
 		l.breaker = newBreaker(cfg.Breaker, func() { l.reopens = time.Now().Add(cfg.Breaker.Open) })
@@ -396,6 +398,9 @@ func (l *Line) State() State {
 	defer l.mu.Unlock()
 	l.tidy(time.Now())
 	s := State{UnderWay: len(l.underWay), Waiting: len(l.waiting)}
+	if now := time.Now(); l.cfg.Rate.Calls > 0 {
+		s.Spent = now.Add(-l.tokensIn(l.rate.TokensAt(now)))
+	}
 	if l.breaker == nil {
 		return s
 	}

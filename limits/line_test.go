@@ -33,7 +33,7 @@ func enter(t *testing.T, l *limits.Line, id string) (pass *limits.Pass, holds []
 func TestConcurrency(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := limits.NewLine(limits.Config{Concurrency: 5}, nil)
+		l := limits.NewLine(limits.Config{Concurrency: 5}, nil, time.Time{})
 		var underWay, most atomic.Int64
 		began := time.Now()
 		asked := make(chan int, 500)
@@ -71,7 +71,7 @@ func TestConcurrency(t *testing.T) {
 func TestRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := limits.NewLine(limits.Config{Rate: limits.Rate{Calls: 10, Per: time.Second, Burst: 3}}, nil)
+		l := limits.NewLine(limits.Config{Rate: limits.Rate{Calls: 10, Per: time.Second, Burst: 3}}, nil, time.Time{})
 		time.Sleep(time.Hour) // saves no more than the burst
 		began := time.Now()
 		type turn struct {
@@ -105,7 +105,7 @@ func TestRate(t *testing.T) {
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := limits.NewLine(limits.Config{Breaker: limits.Breaker{Failures: 3, Open: 30 * time.Second}}, nil)
+		l := limits.NewLine(limits.Config{Breaker: limits.Breaker{Failures: 3, Open: 30 * time.Second}}, nil, time.Time{})
 		for i := range 3 {
 			pass, _ := enter(t, l, fmt.Sprint("failing", i))
 			pass.End(limits.Failed)
@@ -148,7 +148,7 @@ func TestBreaker(t *testing.T) {
 func TestBreakerWindow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := limits.NewLine(limits.Config{Breaker: limits.Breaker{Failures: 3, Window: time.Minute, Open: time.Hour}}, nil)
+		l := limits.NewLine(limits.Config{Breaker: limits.Breaker{Failures: 3, Window: time.Minute, Open: time.Hour}}, nil, time.Time{})
 		for range 10 {
 			for _, o := range []limits.Outcome{limits.Failed, limits.NoVerdict, limits.Answered} {
 				pass, _ := enter(t, l, "x")
@@ -177,7 +177,7 @@ func TestClosed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var lost atomic.Bool
-		l := limits.NewLine(limits.Config{Concurrency: 1}, func() bool { return !lost.Load() })
+		l := limits.NewLine(limits.Config{Concurrency: 1}, func() bool { return !lost.Load() }, time.Time{})
 		pass, _ := enter(t, l, "first")
 		waits := make(chan limits.Held)
 		go func() {
@@ -203,7 +203,7 @@ func TestClosed(t *testing.T) {
 func TestLend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := limits.NewLine(limits.Config{Concurrency: 1}, nil)
+		l := limits.NewLine(limits.Config{Concurrency: 1}, nil, time.Time{})
 		if held, err := l.Lend(t.Context(), "a", time.Minute, nil); held != nil || err != nil {
 			t.Fatalf("%+v, %v", held, err)
 		}
@@ -230,7 +230,7 @@ func TestLend(t *testing.T) {
 func TestCancelledWhileWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := limits.NewLine(limits.Config{Concurrency: 1}, nil)
+		l := limits.NewLine(limits.Config{Concurrency: 1}, nil, time.Time{})
 		pass, _ := enter(t, l, "a")
 		defer pass.End(limits.Answered)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -255,4 +255,35 @@ func TestParseRate(t *testing.T) {
 			t.Errorf("%q: %s, %v", text, rate, err)
 		}
 	}
+}
+
+// A line goes on with the rate of the process before, and begins with all there
+// may be where there was none.
+func TestRateGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := limits.Config{Rate: limits.Rate{Calls: 60, Per: time.Hour, Burst: 3}}
+		time.Sleep(time.Hour)
+		first := limits.NewLine(cfg, nil, time.Time{})
+		for range 2 {
+			if _, holds := enter(t, first, "x"); len(holds) > 0 {
+				t.Errorf("held by %v", holds)
+			}
+		}
+		time.Sleep(30 * time.Second)
+		second := limits.NewLine(cfg, nil, first.State().Spent) // one and a half are left
+		if _, holds := enter(t, second, "x"); len(holds) > 0 {
+			t.Errorf("held by %v", holds)
+		}
+		began := time.Now()
+		if _, holds := enter(t, second, "x"); len(holds) != 1 || time.Since(began).Round(time.Second) != 30*time.Second {
+			t.Errorf("held by %v, for %s", holds, time.Since(began))
+		}
+		third := limits.NewLine(cfg, nil, time.Now()) // the one before has died
+		began = time.Now()
+		enter(t, third, "x")
+		if took := time.Since(began); took.Round(time.Second) != time.Minute {
+			t.Errorf("the first call began after %s", took)
+		}
+	})
 }

@@ -250,6 +250,10 @@ type Decision struct {
 	By     string // who gave the answer that won
 }
 
+// StepHeld is the status of a call that was not made, since the limits of its
+// backend held it back. The same call follows.
+const StepHeld = "held"
+
 // A Filter selects runs. The zero value selects all that callers have called.
 type Filter struct {
 	Called  bool   // also those that steps have called; what they ask is asked by those that called them

@@ -29,9 +29,6 @@ const (
 	stepTimedOut  = "timed_out"
 	// A call was not executed for lack of a credential; it is made again.
 	stepNeedsCredentials = "needs_credentials"
-	// A call was not made since the limits of its backend hold it back; it is
-	// made again.
-	stepHeld = "held"
 )
 
 // A Seq is made of the number of the execution in its chain, the ID of the
@@ -332,7 +329,7 @@ func (t *timeline) end(r *StepRecord, at time.Time, status string, result *commo
 		r.Status = stepNeedsCredentials
 		return
 	case workflows.CategoryHeld:
-		r.Status = stepHeld
+		r.Status = StepHeld
 		return
 	}
 	if r.Run != "" && r.activityID != "" && result != nil {

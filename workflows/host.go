@@ -49,6 +49,10 @@ type BackendState struct {
 	Until    time.Time `json:"until,omitzero"`    // when an open breaker lets a call through
 	UnderWay int       `json:"underWay"`          // calls
 	Waiting  int       `json:"waiting"`           // calls that have a place in the line
+
+	Spent time.Time `json:"spent,omitzero"` // when the rate let no call begin; zero = there is no rate
+	Told  time.Time `json:"told,omitzero"`  // when the process has said this
+	Done  bool      `json:"done,omitempty"` // it lets nothing through any more
 }
 
 // A PermitRequest asks for the permission to make one call outside of a run, or

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -18,6 +19,8 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/pgtest"
 )
 
 // limitedDefinitions call a backend often, or once.
@@ -42,6 +45,7 @@ compositeTools:
 // A limitedBackend is one with limits, which counts what it is asked to do.
 type limitedBackend struct {
 	*replicas
+	metrics  string        // address of those of a gateway
 	takes    time.Duration // a call
 	down     atomic.Bool   // it answers nothing but 503
 	underWay atomic.Int64
@@ -77,8 +81,14 @@ func newLimited(t *testing.T, temporal *temporalServer, namespace, effect, limit
 	putFile(t, filepath.Join(l.dir, "perdure.yaml"), fmt.Sprintf("backends:\n  - {name: be, transport: streamable-http, url: %q, effects: [{tool: \"*\", class: %s}], limits: %s}\n%s",
 		front.URL+"/be/mcp", effect, limits, limitedDefinitions))
 	putFile(t, filepath.Join(l.dir, "key"), strings.Repeat("0123456789abcdef", 4)+"\n")
+	if l.metrics, err = pgtest.FreeAddress(); err != nil {
+		t.Fatal(err)
+	}
 	for i := range 2 {
 		l.gateways[i] = l.process("gateway", "--listen", "--call-patience", "0s", "--key-file", "key")
+		if i == 0 {
+			l.gateways[i].args = append(l.gateways[i].args, "--metrics-listen", l.metrics)
+		}
 		l.workers[i] = l.process("worker", "--health-listen")
 	}
 	for _, p := range slices.Concat(l.gateways[:], l.workers[:]) {
@@ -317,6 +327,16 @@ func breakerOfABackend(t *testing.T, temporal *temporalServer) {
 		}
 		text := asJSON(t, result)
 		return result.IsError && strings.Contains(text, "left alone for now") && strings.Contains(text, "it was not executed")
+	})
+	until(t, "the breaker to be told with the metrics", func() bool {
+		response, err := http.Get("http://" + l.metrics + metricsPath)
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		page, err := io.ReadAll(response.Body)
+		return err == nil && strings.Contains(string(page), `perdure_backend_breaker_open{perdure_backend="be"} 1`) &&
+			strings.Contains(string(page), `perdure_backend_limits_kept{perdure_backend="be"} 1`)
 	})
 	until(t, "the breaker to be shown as open", func() bool {
 		out, err := program(t, l.dir, "tools", "--effects", "--url", "http://"+l.gateways[1].address+endpoint).CombinedOutput()

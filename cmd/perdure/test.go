@@ -279,7 +279,7 @@ func readRecording(ctx context.Context, rc *runs.Client, id runs.RunID) (*deftes
 		r.Answers = append(r.Answers, deftest.RecordedAnswer{Answer: a.Answer, At: a.At})
 	}
 	for _, s := range detail.Steps {
-		if s.Attempts > 0 { // questions have none
+		if s.Attempts > 0 && s.Status != runs.StepHeld { // questions have none
 			r.Calls = append(r.Calls, recordedCall(s))
 		}
 	}
