@@ -40,7 +40,7 @@ func (c *Client) HostBackend(ctx context.Context, backend string) error {
 // BackendState says how the limits of a backend stand, as the process that keeps
 // them has told within the last second or two. ErrNotFound = no process does.
 func (c *Client) BackendState(ctx context.Context, backend string) (BackendState, error) {
-	d, err := c.describe(ctx, RunID(workflows.BackendQueue(backend)))
+	d, err := c.temporal.DescribeWorkflowExecution(ctx, workflows.BackendQueue(backend), "") // it is no run
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) {
 		return BackendState{}, fmt.Errorf("backend %s: %w", backend, ErrNotFound)
