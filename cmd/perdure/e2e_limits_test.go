@@ -335,7 +335,7 @@ func breakerOfABackend(t *testing.T, temporal *temporalServer) {
 		}
 		defer response.Body.Close()
 		page, err := io.ReadAll(response.Body)
-		return err == nil && strings.Contains(string(page), `perdure_backend_breaker_open{perdure_backend="be"} 1`) &&
+		return err == nil && strings.Contains(string(page), `perdure_backend_breaker{perdure_backend="be",perdure_state="closed"} 0`) &&
 			strings.Contains(string(page), `perdure_backend_limits_kept{perdure_backend="be"} 1`)
 	})
 	until(t, "the breaker to be shown as open", func() bool {
