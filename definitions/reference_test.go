@@ -149,3 +149,22 @@ func TestLatestLeavesOutWhatIsNoVersion(t *testing.T) {
 		t.Errorf("the latest is %q, %t", got, ok)
 	}
 }
+
+// Whatever is read as a reference is written so that it is read alike.
+func FuzzParseReference(f *testing.F) {
+	for _, seed := range []string{"deploy", "deploy@1", "a.b-c@>=1.1 <2 || ~3", "a@1.2.0-rc.1+x", "a@v1", "@", "a@ - "} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := ParseReference(text)
+		if err != nil {
+			return
+		}
+		if again, err := ParseReference(r.String()); err != nil || again != r {
+			t.Errorf("%q is %+v, which is read as %+v, %v", text, r, again, err)
+		}
+		if _, ok := r.Latest([]string{"1.0.0", text}); ok && r.Check() != nil {
+			t.Errorf("%q finds a version by what is none", text)
+		}
+	})
+}
