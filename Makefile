@@ -101,12 +101,14 @@ chaos: ## Kill, stop and cut off everything for TIME, and check what is promised
 	$(GO) build -o bin/chaos ./cmd/chaos
 	bin/chaos -faulty bin/perdure-faulty -time $(TIME) $(if $(SEED),-seed $(SEED)) $(ARGS)
 
+# Cases of SHARED that kill the server, D, are those of one process; here the
+# tests below kill one process after the other.
 prod-local: ## Run whole-program tests against production as processes; KEEP=1 only starts it, to look at
 	@$(MAKE) --no-print-directory replicas
 ifdef KEEP
 	bin/prodlocal $(ARGS)
 else
-	cd $(SHARED) && $(GO) run . -start-timeout 2m -sut "$(CURDIR)/bin/prodlocal -perdure $(CURDIR)/bin/perdure-nodev -config {config} -listen {listen} -data {data}" \
+	cd $(SHARED) && $(GO) run . -run '^[^D]' -start-timeout 2m -timeout 40m -sut "$(CURDIR)/bin/prodlocal -perdure $(CURDIR)/bin/perdure-nodev -config {config} -listen {listen} -data {data}" \
 		-validate "$(CURDIR)/bin/perdure-nodev validate --config {config}" $(ARGS)
 	PERDURE_TEST_REQUIRE=postgres $(GO) test -count=1 -timeout 20m -run '$(PRODLOCAL)' ./cmd/perdure
 endif

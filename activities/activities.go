@@ -30,6 +30,7 @@ type Activities struct {
 	permits  func(workflows.ToolCall) bool // nil = all calls
 	logger   *slog.Logger
 	past     Past
+	last     LastAttempt
 	line     *limits.Line // of the only backend; nil = nothing is limited
 	resolve  Resolve
 	outcome  Outcome
@@ -60,6 +61,13 @@ func (a *Activities) LookBack(past Past) *Activities {
 	return a
 }
 
+// Doubt has no unsafe call made a second time because of a failure that nobody
+// here has reported. Without it Temporal's word is taken.
+func (a *Activities) Doubt(last LastAttempt) *Activities {
+	a.last = last
+	return a
+}
+
 // Compose lets steps call composite tools. Without it, there are none to call.
 func (a *Activities) Compose(resolve Resolve, outcome Outcome) *Activities {
 	a.resolve, a.outcome = resolve, outcome
@@ -85,12 +93,17 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 	}
 	progress := make(chan backends.Progress, 1)
 	alive := func() func() { return keepAlive(ctx, call.StepPath, progress) }
-	if !info.IsLocalActivity && (a.line == nil || call.LookBack) {
-		stop := alive()
-		defer stop()
+	if !info.IsLocalActivity {
 		var done func()
 		ctx, done = underWay(ctx)
 		defer done()
+	}
+	if !info.IsLocalActivity && (a.line == nil || call.LookBack) {
+		stop := alive()
+		defer stop()
+	}
+	if attempt.Number > 1 && !workflows.Repeatable(call.Effect) && !a.maySendAgain(ctx, info) {
+		return workflows.ToolResult{}, a.report(ctx)(attempt.Lost("what became of the attempt before was not told"))
 	}
 	if call.LookBack {
 		if result, err := a.before(ctx, attempt, info); err != nil {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"strings"
 
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	failurepb "go.temporal.io/api/failure/v1"
 	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
 
 	"github.com/perdure/perdure/workflows"
@@ -41,6 +43,36 @@ func (c *Client) CallBefore(ctx context.Context, id RunID, execution, key string
 		e.lost = e.lost || i == 0 && x.copied > 0
 	}
 	return e.result, e.unknown || e.lost && !e.sent, nil
+}
+
+// LastAttempt says whether the attempt before of an activity under way has
+// failed with something that an attempt has reported, and that is no unknown
+// outcome.
+func (c *Client) LastAttempt(ctx context.Context, id RunID, execution, activity string) (known bool, err error) {
+	d, err := c.temporal.WorkflowService().DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
+		Namespace: c.namespace,
+		Execution: &commonpb.WorkflowExecution{WorkflowId: string(id), RunId: execution},
+	})
+	if err != nil {
+		return false, failure(ctx, "reading", id, err)
+	}
+	for _, p := range d.PendingActivities {
+		if p.ActivityId == activity {
+			return reportedAsKnown(p.LastFailure), nil
+		}
+	}
+	return false, nil
+}
+
+// reportedAsKnown goes by the type of a failure, which is the category: of a
+// long failure Temporal keeps that and no details, and the failure as a cause.
+func reportedAsKnown(f *failurepb.Failure) bool {
+	for ; f != nil; f = f.Cause {
+		if app := f.GetApplicationFailureInfo(); app != nil {
+			return workflows.KnownOutcome(workflows.Category(app.Type))
+		}
+	}
+	return false
 }
 
 // An earlier is what one execution tells of the call with a key.

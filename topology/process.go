@@ -72,6 +72,7 @@ func (p *Process) Start() error {
 	cmd.Dir = p.Dir
 	cmd.Env = append(os.Environ(), p.Env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: p.credential}
+	withParent(cmd.SysProcAttr)
 	cmd.WaitDelay = time.Second // what it has started may hold its output open
 	out := p.Log
 	if out == nil {

@@ -194,6 +194,17 @@ func Report(e *Error, repeat bool) error {
 		temporal.ApplicationErrorOptions{NonRetryable: !repeat, Details: []any{*e}})
 }
 
+// KnownOutcome says whether a failure of a category that an attempt has reported
+// means that the call was not executed, or was answered. It is false for what is
+// no category.
+func KnownOutcome(c Category) bool {
+	switch c {
+	case CategoryTool, CategoryPermission, CategoryLimit, CategoryCredentials:
+		return true
+	}
+	return false
+}
+
 // A ContentBlock is a content block of a tool's result.
 type ContentBlock struct {
 	Type string // text, image, audio, resource, resource_link

@@ -45,6 +45,11 @@ func (h *history) add(e *historypb.HistoryEvent) {
 			Path: call.StepPath, Tool: call.Tool, Class: string(call.Effect), Key: call.IdempotencyKey,
 			Scheduled: int(e.EventId), At: e.EventTime.AsTime().UnixNano(),
 		})
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:
+		a := e.GetActivityTaskStartedEventAttributes()
+		if i, ok := h.calls[a.GetScheduledEventId()]; ok {
+			h.run.Steps[i].Attempts = int(a.GetAttempt())
+		}
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
 		h.ended(e, e.GetActivityTaskCompletedEventAttributes().GetScheduledEventId(), stepDone)
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED:

@@ -24,6 +24,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -62,7 +63,7 @@ func again() int {
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), separate+"=1")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		return 1
@@ -84,7 +85,11 @@ func run(ctx context.Context) (err error) {
 	seed := flag.Uint64("seed", rand.Uint64N(1_000_000), "of everything that is left to chance")
 	length := flag.Duration("time", 4*time.Minute, "how long the storm is")
 	kept := flag.String("kept", ".chaos", "directory for what is kept of a failure")
+	only := flag.String("only", "", "do only the harm that matches, such as 'kill (worker|temporal)'")
 	flag.Parse()
+	if p.only, err = regexp.Compile(*only); err != nil {
+		return fmt.Errorf("-only: %w", err)
+	}
 	if p, err = p.absolute(); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -110,7 +111,7 @@ func (n *nemesis) harms() []harm {
 	if n.w.quota != "" {
 		all = append(all, harm{"fill the disk of", p.PostgreSQL.Name, 4, n.fill})
 	}
-	return all
+	return slices.DeleteFunc(all, func(h harm) bool { return !n.w.only.MatchString(h.what + " " + h.part) })
 }
 
 // between is a time, most often a short one.

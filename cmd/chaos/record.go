@@ -69,6 +69,7 @@ type Step struct {
 	At        int64 // when it was scheduled
 	End       string
 	Ended     int // event; 0 = not yet
+	Attempts  int // as the last start has it
 }
 
 // A Gate is an elicitation.

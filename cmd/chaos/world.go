@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -58,6 +59,7 @@ type world struct {
 // programs are the paths of the programs of a world.
 type programs struct {
 	perdure, faulty, prodlocal, self string
+	only                             *regexp.Regexp // of what the nemesis can do, such as "kill worker"
 }
 
 // diskSize is the quota of PostgreSQL.

@@ -31,7 +31,7 @@ func (s *service) startWorker() error {
 	})
 	workflows.Register(s.worker)
 	all := s.runs()
-	calls := activities.New(planted(s.tools()), s.opts.Logger).LookBack(lookBack(all)).Compose(s.resolve, outcomeOf(all))
+	calls := activities.New(planted(s.tools()), s.opts.Logger).LookBack(lookBack(all)).Doubt(lastAttempt(all)).Compose(s.resolve, outcomeOf(all))
 	if s.opts.Loaded.Auth.Policy.Rules != nil {
 		calls.Permit(s.opts.Loaded.Auth.permits)
 	}
@@ -49,6 +49,13 @@ func (s *service) startWorker() error {
 func lookBack(all *runs.Client) activities.Past {
 	return func(ctx context.Context, id, execution, key string) (*workflows.ToolResult, bool, error) {
 		return all.CallBefore(ctx, runs.RunID(id), execution, key)
+	}
+}
+
+// lastAttempt has activities doubt what Temporal has them do again.
+func lastAttempt(all *runs.Client) activities.LastAttempt {
+	return func(ctx context.Context, id, execution, activity string) (bool, error) {
+		return all.LastAttempt(ctx, runs.RunID(id), execution, activity)
 	}
 }
 

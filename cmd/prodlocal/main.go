@@ -3,7 +3,7 @@
 // and a proxy before the gateways. Nothing of it is kept.
 //
 //	go build -tags nodev -o bin/perdure-nodev ./cmd/perdure
-//	go run ./cmd/prodlocal -perdure bin/perdure-nodev -config deploy/perdure.yaml
+//	go run ./cmd/prodlocal -perdure bin/perdure-nodev -config cmd/prodlocal/perdure.yaml
 //
 // It serves until Ctrl-C. `make prod-local` runs the whole-program tests
 // against it, `make prod-local KEEP=1` lets people look at it.
@@ -42,7 +42,7 @@ func main() {
 
 func run(ctx context.Context) (err error) {
 	perdure := flag.String("perdure", "bin/perdure-nodev", "the program perdure")
-	config := flag.String("config", "deploy/perdure.yaml", "the configuration of gateways and workers")
+	config := flag.String("config", "cmd/prodlocal/perdure.yaml", "the configuration of gateways and workers")
 	listen := flag.String("listen", "127.0.0.1:4483", "where the proxy serves")
 	uiListen := flag.String("ui-listen", "", "where the Web UI serves; empty: any free address")
 	data := flag.String("data", "", "directory for what the processes print; empty: a temporary one")
