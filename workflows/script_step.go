@@ -37,7 +37,9 @@ func (r *run) script(ctx workflow.Context, n *definitions.Node, at place) outcom
 			}
 		})
 	}
-	result, failure := n.Script.Run(ctx, h, script.Input{Data: data, Tools: r.scriptTools(), Limits: r.scriptLimits()})
+	result, failure := n.Script.Run(ctx, h, script.Input{
+		Data: data, Tools: r.scriptTools(), Limits: r.scriptLimits(), RunID: r.id, Started: r.started,
+	})
 	switch {
 	case timedOut:
 		return outcome{status: stepFailed, err: &Error{Code: "step_timeout", Category: CategoryTimeout, Retryable: true,
