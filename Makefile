@@ -25,7 +25,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check property fuzz fmt lint vulncheck servers bench chaos prod-local conformance mcp-conformance histories deployment manifests clean
+.PHONY: help build run test check property licences sbom fuzz fmt lint vulncheck servers bench chaos prod-local conformance mcp-conformance histories deployment manifests clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -66,6 +66,12 @@ manifests: ## Write deploy/kubernetes.yaml anew from the Helm chart
 
 property: ## Run CASES random definitions in the interpreter, beside a sequential reference and their dry runs
 	$(GO) test -count=1 -timeout 30m -run '^(TestRandomDefinitions|TestRandomRunsInTrouble)$$' ./workflows -cases $(CASES)
+
+licences: ## Write docs/licences.md: what is linked into the program, and under which licence
+	GO="$(GO)" .ci/licences > docs/licences.md.new && mv docs/licences.md.new docs/licences.md || { rm -f docs/licences.md.new; exit 1; }
+
+sbom: build ## Write bin/sbom.json: what bin/perdure was built of, as CycloneDX has it
+	$(GO) run ./.ci/sbom $(BIN) > bin/sbom.json
 
 fuzz: ## Run the fuzz tests that match FUZZ, one after the other, each for FUZZTIME
 	@for package in $(FUZZED); do \
