@@ -93,6 +93,18 @@ func (d *Definition) Pin(read func(name string) (string, error)) Diagnostics {
 	return c.diags
 }
 
+// PinnedFiles names the files that Pin reads, relative to the definition's.
+func (d *Definition) PinnedFiles() []string {
+	var files []string
+	for _, placed := range d.codes() {
+		if placed.code.ScriptFile != "" {
+			files = append(files, placed.code.ScriptFile)
+		}
+		files = append(files, sortedKeys(placed.code.Modules)...)
+	}
+	return files
+}
+
 // pinModules reads what the script loads. What cannot be read is told by Check,
 // at the load.
 func (c *Code) pinModules(read func(name string) (string, error)) {
@@ -256,6 +268,9 @@ func (d *Definition) ScriptCalls() []ScriptCall {
 	}
 	return calls
 }
+
+// Identifier is the name of a tool or backend as a script can write it.
+func Identifier(name string) string { return script.Identifier(name) }
 
 // MatchesTool reports whether one of the names and patterns is for a tool of
 // that name.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/runs"
@@ -156,25 +157,33 @@ func Snapshot(d *definitions.Definition, find definitions.Tools) (map[string]def
 }
 
 // addDynamic adds the tools that scripts may call by a name that only a run comes
-// to, as far as whoever calls them may. Their schemas are not needed.
+// to, as far as whoever calls them may.
 func (g *Gateway) addDynamic(who auth.Identity, d *definitions.Definition, tools map[string]definitions.Tool) {
+	if d.RunAs == definitions.AsComposite {
+		who = auth.Composite(d.Name)
+	}
+	AddDynamic(d, g.opts.Catalogue.Tools(), tools, func(name string) bool {
+		return g.opts.Policy.May(who, auth.Call, auth.Object{Tool: name})
+	})
+}
+
+// AddDynamic adds to what is known of the tools of a definition those that its
+// scripts may call by a name that only a run comes to, and that may be called.
+// Their schemas are not needed.
+func AddDynamic(d *definitions.Definition, all []backends.Tool, tools map[string]definitions.Tool, may func(name string) bool) {
 	patterns := d.ToolPatterns()
 	if patterns == nil {
 		return
 	}
-	if d.RunAs == definitions.AsComposite {
-		who = auth.Composite(d.Name)
-	}
-	for _, t := range g.opts.Catalogue.Tools() {
+	for _, t := range all {
 		_, known := tools[t.Name]
 		matches := definitions.MatchesTool(patterns, t.Name) || definitions.MatchesTool(patterns, t.Backend+"."+t.Original)
-		if known || !matches || !g.opts.Policy.May(who, auth.Call, auth.Object{Tool: t.Name}) {
+		if known || !matches || !may(t.Name) {
 			continue
 		}
-		if tool, ok := g.findTool(t.Name); ok {
-			tool.InputSchema, tool.OutputSchema, tool.Annotations = nil, nil, nil
-			tools[t.Name] = tool
-		}
+		tool := stepTool(t)
+		tool.InputSchema, tool.OutputSchema, tool.Annotations, tool.Description = nil, nil, nil, ""
+		tools[t.Name] = tool
 	}
 }
 

@@ -168,7 +168,7 @@ func (f *fakeRuns) Show(ctx context.Context, id runs.RunID) (*runs.Detail, error
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return &runs.Detail{Run: *run, Arguments: f.runs[id].req.Arguments}, nil
+	return &runs.Detail{Run: *run, Digest: f.runs[id].req.Definition.Digest(), Arguments: f.runs[id].req.Arguments}, nil
 }
 
 func (f *fakeRuns) Answer(_ context.Context, id runs.RunID, a runs.Answer) (runs.Decision, error) {

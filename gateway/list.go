@@ -292,18 +292,38 @@ func (b *builder) finish() {
 
 // findTool finds a tool by the name that steps use.
 func (g *Gateway) findTool(name string) (definitions.Tool, bool) {
-	return StepTools(g.opts.Catalogue.Find)(name)
+	return StepTools(g.opts.Catalogue)(name)
 }
 
 // StepTools are the tools of a catalogue as steps see them.
-func StepTools(find func(name string) (backends.Tool, bool)) definitions.Tools {
+func StepTools(all Finder) definitions.Tools {
 	return func(name string) (definitions.Tool, bool) {
-		t, ok := find(name)
+		t, ok := all.Find(name)
+		if !ok {
+			t, ok = spelled(all.Tools(), name)
+		}
 		if !ok {
 			return definitions.Tool{}, false
 		}
 		return stepTool(t), true
 	}
+}
+
+// A Finder knows the tools of the backends; a Catalogue is one.
+type Finder interface {
+	Tools() []backends.Tool
+	Find(name string) (backends.Tool, bool)
+}
+
+// spelled finds a tool by its name as scripts spell it, in which letters that no
+// identifier has are underscores: github.pull_request for pull-request.
+func spelled(tools []backends.Tool, name string) (backends.Tool, bool) {
+	for _, t := range tools {
+		if definitions.Identifier(t.Name) == name || definitions.Identifier(t.Backend)+"."+definitions.Identifier(t.Original) == name {
+			return t, true
+		}
+	}
+	return backends.Tool{}, false
 }
 
 func stepTool(t backends.Tool) definitions.Tool {

@@ -83,6 +83,9 @@ const (
 // ScriptLimits are those of scripts.
 type ScriptLimits = workflows.ScriptLimits
 
+// DefaultScriptLimits are those that hold where nothing else is said.
+func DefaultScriptLimits() ScriptLimits { return workflows.DefaultScriptLimits() }
+
 // A StartRequest asks for a run.
 type StartRequest struct {
 	// ID of the run, NAME/SUFFIX. "" = a new one. An ID that already exists

@@ -65,6 +65,9 @@ func (r *run) script(ctx workflow.Context, n *definitions.Node, at place) outcom
 // ScriptLimits are those of scripts.
 type ScriptLimits = script.Limits
 
+// DefaultScriptLimits are those that hold where nothing else is said.
+func DefaultScriptLimits() ScriptLimits { return script.DefaultLimits() }
+
 // scriptTools are the tools that scripts of the run may call, each once.
 func (r *run) scriptTools() []script.Tool {
 	var tools []script.Tool

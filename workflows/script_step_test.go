@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -142,5 +143,103 @@ func TestScriptStep(t *testing.T) {
 	const want = `{"each":[10,20],"never":"skipped","slow":"failed step slow timed out after 1m0s, at line 2 of script (sleeps until `
 	if !strings.HasPrefix(got, want) || !strings.HasSuffix(got, `) true","total":6}`) {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// Scripts that use up what they may fail with a limit, and runs that share the
+// worker with them complete.
+func TestBombsBesideOtherRuns(t *testing.T) {
+	t.Parallel()
+	bombs := map[string]string{
+		"text":      `return len("x" * 1000000000)`,
+		"range":     `return list(range(1 << 62))`,
+		"recursion": "def f(n):\n  return f(n + 1)\nreturn f(0)",
+		"loop":      "while True:\n  pass",
+		"growth":    "d = {}\nfor i in range(100000000):\n  d[i] = [i] * 1000\nreturn d",
+		"calls":     "return [echo(n=i) for i in range(1000000)]",
+		"branches":  "return map_parallel(lambda i: echo(n=i), range(1000000))",
+	}
+	for name, bomb := range bombs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, scripted(bomb, ""), `{}`, nil)
+			b.input.ScriptLimits = &workflows.ScriptLimits{Calls: 20}
+			_, failure := b.run()
+			if failure == nil || failure.Error.Category != workflows.CategoryLimit {
+				t.Errorf("it ended with %+v", failure)
+			}
+		})
+	}
+	for i := range 1000 / 50 {
+		t.Run(fmt.Sprintf("beside %d", i), func(t *testing.T) {
+			t.Parallel()
+			for range 50 {
+				b := newBench(t, scripted("return echo(n=1)", ""), `{}`, nil)
+				if got, failure := b.run(); failure != nil || got != `{"n":1}` {
+					t.Fatalf("got %s, %+v", got, failure)
+				}
+			}
+		})
+	}
+}
+
+// A script that has failed goes on when it is repaired: what it has done counts,
+// what failed is tried again, also where the script went on, and whoever did not
+// agree is asked again.
+func TestScriptIsRepaired(t *testing.T) {
+	t.Parallel()
+	const script = `
+a = echo(n=1)["n"]
+b = try_call_tool("flaky", n=2)
+agreed = elicit("sure?").action
+note(n=3)
+lost(n=4)
+if agreed != "accept":
+    fail("nobody agreed")
+return [a, b.ok, agreed]
+`
+	lost := func(call workflows.ToolCall) (string, error) {
+		e := workflows.Error{Code: "connection_lost", Category: workflows.CategoryOutcomeUnknown, Message: "gone", StepPath: call.StepPath, Tool: call.Tool}
+		return "", temporal.NewApplicationErrorWithOptions(e.Message, string(e.Category), temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{e}})
+	}
+	before := newBench(t, scripted(script, ""), `{}`, map[string]toolFunc{"flaky": answerFails("no"), "lost": lost})
+	before.answer(time.Minute, "script/main:3#1", "decline", ``)
+	if _, failure := before.run(); failure == nil || failure.Error.Category != workflows.CategoryOutcomeUnknown || failure.Error.StepPath != "script/main:5" {
+		t.Fatalf("it ended with %+v", failure)
+	}
+	answer, err := before.env.QueryWorkflow(workflows.JournalQuery)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var record workflows.Record
+	if err := answer.Get(&record); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := runs.RepairOf("scripted/test", "execution", &record, runs.RetryRequest{})
+	if err != nil || len(plan.Unsettled) != 1 || plan.Unsettled[0].Path != "script/main:5" {
+		t.Fatalf("the plan is %+v, %v", plan, err)
+	}
+	plan, err = runs.RepairOf("scripted/test", "execution", &record, runs.RetryRequest{Unknown: map[string]string{"script/main:5": runs.Happened}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fates := map[string]string{}
+	for _, step := range plan.Steps {
+		fates[step.Path] = step.Fate
+	}
+	want := map[string]string{"script/main:1": runs.FateReused, "script/main:2": runs.FateFailed, "script/main:3": runs.FateFailed,
+		"script/main:4": runs.FateReused, "script/main:5": runs.FateGiven}
+	if diff := cmp.Diff(want, fates); diff != "" {
+		t.Errorf("the plan: %s", diff)
+	}
+	after := newBench(t, scripted(script, ""), `{}`, nil)
+	after.input = plan.Input()
+	after.answer(time.Minute, "script/main:3#2", "accept", `{}`)
+	got, failure := after.run()
+	if failure != nil || got != `[1,true,"accept"]` {
+		t.Errorf("got %s, %+v", got, failure)
+	}
+	if diff := cmp.Diff([]string{`flaky {"n":2}`}, after.calls); diff != "" {
+		t.Errorf("calls: %s", diff)
 	}
 }

@@ -31,6 +31,26 @@ const declared = `    effects:
       - {tool: sleep, class: read}
 `
 
+// scripts are composites of the load client's configuration as scripts, after
+// its last composite tool.
+const scripts = `
+  - name: chain_script
+    description: chain_of_5 as a script
+    parameters: {type: object, properties: {message: {type: string}}, required: [message]}
+    script: |
+      message = data["message"]
+      for i in range(5):
+          message = be_echo(message="%s%d" % (message, i + 1))["message"]
+      return {"message": message}
+  - name: foreach_script
+    description: foreach_50 as a script
+    parameters: {type: object, properties: {n: {type: integer, default: 50}}}
+    script: |
+      items = be_list(n=data["n"])["items"]
+      done = map_parallel(lambda it: be_echo(message=it["name"]), items, max=10)
+      return {"count": len(items), "completed": len(done), "failed": 0}
+`
+
 func newLab(ctx context.Context, perdure, load string) (_ *lab, err error) {
 	dir, err := os.MkdirTemp("", "perdure-bench-")
 	if err != nil {
@@ -60,7 +80,7 @@ func newLab(ctx context.Context, perdure, load string) (_ *lab, err error) {
 	if err != nil {
 		return nil, err
 	}
-	config := strings.ReplaceAll(string(source), "{backend}", address)
+	config := strings.ReplaceAll(string(source), "{backend}", address) + scripts
 	transport := "    transport: streamable-http\n"
 	for name, text := range map[string]string{
 		"default": config,

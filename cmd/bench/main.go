@@ -21,6 +21,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"time"
 )
 
@@ -28,15 +29,18 @@ import (
 type shape struct {
 	name      string
 	arguments string
-	calls     int // of one caller; fewer for long ones
+	calls     int  // of one caller; fewer for long ones
+	script    bool // it is another shape as a script, beside which there is no bare one
 }
 
 var shapes = []shape{
-	{"one_step", `{"message":"hi"}`, 200},
-	{"three_parallel", `{"message":"hi"}`, 200},
-	{"chain_of_5", `{"message":"hi"}`, 200},
-	{"foreach_50", `{}`, 40},
-	{"approval", `{"key":"k"}`, 100},
+	{name: "one_step", arguments: `{"message":"hi"}`, calls: 200},
+	{name: "three_parallel", arguments: `{"message":"hi"}`, calls: 200},
+	{name: "chain_of_5", arguments: `{"message":"hi"}`, calls: 200},
+	{name: "chain_script", arguments: `{"message":"hi"}`, calls: 200, script: true},
+	{name: "foreach_50", arguments: `{}`, calls: 40},
+	{name: "foreach_script", arguments: `{}`, calls: 40, script: true},
+	{name: "approval", arguments: `{"key":"k"}`, calls: 100},
 }
 
 // A figure is what was measured of one shape in one way.
@@ -62,7 +66,7 @@ func main() {
 	callers := flag.Int("c", 16, "concurrent callers")
 	d := flag.Duration("d", 8*time.Second, "how long they call, for each shape")
 	waiting := flag.Int("waiting", 0, "measure instead what so many calls cost a gateway that wait for a person")
-	only := flag.String("only", "", "measure this shape only")
+	only := flag.String("only", "", "measure only shapes whose names begin so")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -102,11 +106,15 @@ func run(ctx context.Context, perdure, load, only string, callers int, d time.Du
 	}
 	fmt.Print("\n|---|---|---|---|---|\n")
 	for _, s := range shapes {
-		if only != "" && s.name != only {
+		if only != "" && !strings.HasPrefix(s.name, only) {
 			continue
 		}
 		fmt.Printf("| %s |", s.name)
 		for _, w := range ways {
+			if s.script && strings.HasPrefix(w.name, "bare") {
+				fmt.Print(" |")
+				continue
+			}
 			seq, con, err := w.measure(ctx, s, callers, d)
 			if err != nil {
 				return fmt.Errorf("%s of %s: %w", s.name, w.name, err)

@@ -128,7 +128,7 @@ func (k callCommand) call(ctx context.Context, c *console, to target) (callResul
 		return callResult{}, err
 	}
 	p := pendingCall{c: c, to: to, name: k.Name, arguments: arguments, options: who, meta: k.meta(nil)}
-	if isComposite(ctx, to, k.Name) {
+	if k.Name == scriptTool || isComposite(ctx, to, k.Name) {
 		p.key = rand.Text()
 	}
 	if !k.JSON {

@@ -26,6 +26,7 @@ type configFile struct {
 	// Ours.
 	Authorization *authorization `yaml:"authorization"`
 	Publishing    *publishing    `yaml:"publishing"`
+	Scripts       *scriptsConfig `yaml:"scripts"`
 
 	Metadata           map[string]any `yaml:"metadata"`
 	Audit              map[string]any `yaml:"audit"`

@@ -28,6 +28,7 @@ type settings struct {
 	Prefix      string // of the names of composite tools, "" = none
 	LogLevel    string // "" = not said
 	Auth        authSettings
+	Scripts     scriptSettings
 	Outgoing    map[string]credentials.Strategy // by backend; none = unauthenticated
 	Limits      map[string]limits.Config        // by backend; none = nothing is limited
 	Telemetry   telemetry.Options
@@ -128,6 +129,7 @@ func (r *configReader) read(c *configFile) settings {
 	s.Aggregation = r.aggregation(c)
 	s.Prefix = r.prefix(c)
 	s.Telemetry = r.telemetry(c.Telemetry)
+	s.Scripts = r.scripts(c.Scripts)
 	return s
 }
 

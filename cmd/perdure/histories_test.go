@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,7 +92,44 @@ var recordings = []recording{
 		{id: b, tool: be_echo, dependsOn: [e]}]}`},
 	{name: "undone_late", cancel: true, source: `{name: undone_late, description: d, steps: [
 		{id: a, tool: be_late, arguments: {n: 1}, compensate: {tool: be_echo, arguments: {n: "{{.output.n}}"}}}, {id: g, type: elicitation, message: m}]}`},
+	{name: "script", source: scriptRecording("script", `log("begins")
+began = now()
+total = 0
+for i in range(4):
+    total += be_echo(n=be_read(n=i)["n"])["n"]
+    progress(i + 1, 4)
+failed = try_call_tool("be_fails")
+sleep("20ms")
+squares = map_parallel(lambda i: be_echo(n=i * i)["n"], range(5), max=2)
+return {"total": total, "failed": failed.error.code, "squares": squares, "later": now() > began}
+`)},
+	{name: "script_gates", source: scriptRecording("script_gates", `answers = parallel([lambda: elicit("first?").action, lambda: elicit("second?", timeout="1h").action])
+approve("third?")
+return be_echo(said=answers)
+`), answers: []runs.Answer{
+		{ElicitationID: "script/main:1[0]/lambda:1#1", Action: "decline", By: "ada"},
+		{ElicitationID: "script/main:1[1]/lambda:1#1", Action: "accept", Content: json.RawMessage(`{}`), By: "ada"},
+		{ElicitationID: "script/main:2#1", Action: "accept", Content: json.RawMessage(`{}`), By: "bob"}}},
+	{name: "script_step", source: `{name: script_step, description: d, steps: [
+		{id: a, tool: be_read, arguments: {n: 3}},
+		{id: s, type: script, arguments: {n: "{{.steps.a.output.n}}"}, script: "return [be_echo(n=i) for i in range(data['n'])]\n", dependsOn: [a]},
+		{id: late, type: script, script: "sleep('1h')\n", timeout: 50ms, onError: {action: continue}},
+		{id: e, type: forEach, collection: "[1,2]", step: {type: script, arguments: {n: "{{.forEach.item}}"}, script: "return be_echo(n=data['n'])\n"}}]}`},
+	{name: "script_computes", source: scriptRecording("script_computes", `n = 0
+for i in range(700000):
+    n += i
+return be_echo(n=n)
+`)},
+	{name: "script_repaired", source: scriptRecording("script_repaired", `be_echo(n=1)
+be_fails()
+return be_echo(n=2)
+`), repair: &runs.RetryRequest{Results: map[string]json.RawMessage{"script/main:2": json.RawMessage(`{}`)}, By: "ada"}},
 	{name: "run_timeout", source: `{name: run_timeout, description: d, timeout: 300ms, steps: [{id: g, type: elicitation, message: m}]}`},
+}
+
+// scriptRecording is a definition that is a script.
+func scriptRecording(name, script string) string {
+	return fmt.Sprintf("name: %s\ndescription: d\nscript: |\n  %s\n", name, strings.ReplaceAll(strings.TrimSpace(script), "\n", "\n  "))
 }
 
 func gate(fields string) string {

@@ -253,35 +253,33 @@ func isConfiguration(data []byte) bool {
 	return false
 }
 
-// stamp changes when a file is changed, added or removed.
-func (src sources) stamp() string {
+// stamp changes when a file is changed, added or removed. Files of scripts are
+// known once the definitions are.
+func (src sources) stamp(scripts ...string) string {
 	var b strings.Builder
+	known := scripts
 	for _, name := range append([]string{src.Config}, src.Definitions...) {
 		files, err := definitionFiles(name)
 		if err != nil {
 			fmt.Fprintln(&b, name, "missing")
 		}
-		for _, file := range append(files, scriptFiles(name)...) {
-			if info, err := os.Stat(file); err == nil {
-				fmt.Fprintln(&b, file, info.Size(), info.ModTime().UnixNano())
-			}
+		known = append(known, files...)
+	}
+	for _, file := range known {
+		if info, err := os.Stat(file); err == nil {
+			fmt.Fprintln(&b, file, info.Size(), info.ModTime().UnixNano())
 		}
 	}
 	return b.String()
 }
 
-// scriptFiles are the files that scripts of definitions may stand in: below a
-// directory of definitions, or beside a file of them.
-func scriptFiles(name string) []string {
-	if info, err := os.Stat(name); err == nil && !info.IsDir() {
-		name = filepath.Dir(name)
-	}
+// scriptFiles are the files beside definitions in which their scripts stand.
+func scriptFiles(defs []*definitions.Definition) []string {
 	var files []string
-	_ = filepath.WalkDir(name, func(file string, entry fs.DirEntry, err error) error { // what cannot be read is told when it is loaded
-		if err == nil && !entry.IsDir() && filepath.Ext(file) == ".star" {
-			files = append(files, file)
+	for _, d := range defs {
+		for _, name := range d.PinnedFiles() {
+			files = append(files, filepath.Join(filepath.Dir(d.Pos.File), filepath.FromSlash(name)))
 		}
-		return nil
-	})
+	}
 	return files
 }

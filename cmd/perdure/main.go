@@ -34,6 +34,7 @@ type commandLine struct {
 	Publish     publishCommand     `cmd:"" help:"Publish versions of composite tools, for all who may call them."`
 	Definitions definitionsCommand `cmd:"" help:"List, show and compare composite tools and their published versions."`
 	Codec       codecCommand       `cmd:"" help:"Open sealed values for Temporal's Web UI, for who may see them."`
+	Script      scriptCommand      `cmd:"" aliases:"scripts" help:"Run scripts that call tools, and make definitions of them."`
 	Runs        runsCommand        `cmd:"" help:"List, show, answer and cancel runs."`
 	Migrate     migrateCommand     `cmd:"" help:"Bring the tables of the database up to date."`
 	Rollout     rolloutCommand     `cmd:"" help:"Roll out builds of the workers, with runs under way."`

@@ -116,6 +116,8 @@ func (s *service) newGateway(o gatewayOptions) (err error) {
 		Patience:       o.Patience,
 		ReattachWindow: o.ReattachWindow,
 		NoRunTools:     o.NoRunTools,
+		Scripts:        s.opts.Loaded.Scripts.Agents,
+		ScriptLimits:   s.opts.Loaded.Scripts.Limits,
 		Retention:      o.Retention,
 		Authenticate:   s.authenticate(),
 		Metadata:       metadataOf(s.callers),
@@ -190,7 +192,8 @@ func (s *service) whenOpen(next http.Handler) http.Handler {
 // in the status for as long as it is so.
 func (s *service) reload(ctx context.Context, src sources) {
 	log := s.opts.Logger
-	last := src.stamp()
+	scripts := scriptFiles(s.opts.Loaded.Definitions)
+	last := src.stamp(scripts...)
 	ticks := time.NewTicker(time.Second)
 	defer ticks.Stop()
 	for {
@@ -199,12 +202,15 @@ func (s *service) reload(ctx context.Context, src sources) {
 			return
 		case <-ticks.C:
 		}
-		stamp := src.stamp()
+		stamp := src.stamp(scripts...)
 		if stamp == last {
 			continue
 		}
 		last = stamp
 		found, diags := load(src)
+		if named := scriptFiles(found.Definitions); !slices.Equal(named, scripts) {
+			scripts, last = named, src.stamp(named...)
+		}
 		if err := diags.Err(); err != nil {
 			s.reloadError.Store(&err)
 			log.Error("changed definitions are not taken over; those of before are still served", "error", err)

@@ -77,7 +77,7 @@ func (s *service) resolve(ctx context.Context, ref workflows.DefinitionRef) (fou
 		return found, activities.ErrNotPermitted
 	}
 	found.Definition = workflows.Pinned{Name: d.Name, Version: d.Version, Digest: d.Digest(), Source: d.Source()}
-	tools := gateway.StepTools(s.pool.Find)
+	tools := gateway.StepTools(s.pool)
 	if found.Tools, err = gateway.Snapshot(d, tools); err != nil {
 		return found, err
 	}
@@ -85,6 +85,13 @@ func (s *service) resolve(ctx context.Context, ref workflows.DefinitionRef) (fou
 	if errors.As(s.registry.CheckDrift(entry, tools), &drifted) {
 		return found, &workflows.Error{Code: "tool_drift", Category: workflows.CategoryTool, Tool: drifted.Tool, Message: drifted.Error()}
 	}
+	as := ref.As
+	if d.RunAs == definitions.AsComposite {
+		as = d.Name
+	}
+	gateway.AddDynamic(d, s.pool.Tools(), found.Tools, func(name string) bool {
+		return s.opts.Loaded.Auth.permits(workflows.ToolCall{Tool: name, Caller: ref.Caller, As: as})
+	})
 	return found, nil
 }
 

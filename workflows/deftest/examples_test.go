@@ -20,7 +20,7 @@ import (
 // sentence before a ```json or ```text block says how it is called and what
 // tools and people answer; the block is the result, the message of the error
 // or, after "perdure validate", what is wrong with the definition.
-var pages = []string{"language.md", "differences.md"}
+var pages = []string{"language.md", "differences.md", "scripts.md"}
 
 func TestExamplesOfThePages(t *testing.T) {
 	t.Parallel()
@@ -90,7 +90,7 @@ func readExamples(t *testing.T, page, text string) []*example {
 			}
 			last := examples[len(examples)-1]
 			last.calls = append(last.calls, call{start, strings.Join(paragraph, " "), block, kind == "text"})
-		case "sh":
+		case "sh", "python", "":
 		default:
 			t.Errorf("%s:%d: a block of kind %q", page, start, kind)
 		}

@@ -58,12 +58,18 @@ func (r *Recording) TestFile() ([]byte, error) {
 		return nil, fmt.Errorf("reading the definition of run %s: %w", r.Run, err)
 	}
 	withoutScriptFiles(source)
+	return r.testFile(arranged(source))
+}
+
+// testFile writes the recording as a test of a definition, or of the file that
+// one stands in.
+func (r *Recording) testFile(definition *yaml.Node) ([]byte, error) {
 	one, err := r.recordedCase()
 	if err != nil {
 		return nil, fmt.Errorf("recording run %s: %w", r.Run, err)
 	}
 	var file mapping
-	file.add("definition", arranged(source))
+	file.add("definition", definition)
 	if len(r.Input.Tools) > 0 {
 		file.add("tools", r.tools())
 	}
@@ -304,7 +310,7 @@ func list(elements []*yaml.Node) *yaml.Node {
 // follow by name.
 var usual = []string{
 	"id", "name", "type", "tool", "version", "description", "parameters", "dependsOn", "condition", "collection", "itemVar", "message", "schema",
-	"arguments", "timeout", "failureMode", "runAs", "steps", "step", "output",
+	"arguments", "timeout", "failureMode", "runAs", "script", "modules", "tools", "steps", "step", "output",
 }
 
 // arranged is a definition's source as a node that reads like one.

@@ -21,6 +21,9 @@ type Limits struct {
 	Depth   int // of calls of functions. Default 200
 }
 
+// DefaultLimits are those of a zero Limits.
+func DefaultLimits() Limits { return Limits{}.withDefaults() }
+
 // withDefaults gives l with every field set.
 func (l Limits) withDefaults() Limits {
 	set := func(field *int, value int) {

@@ -47,7 +47,10 @@ func newToolset(tools []Tool) *toolset {
 	return s
 }
 
-// identifier is a name as a script can write it.
+// Identifier is the name of a tool or of a backend as a script can write it:
+// underscores stand for what an identifier cannot have.
+func Identifier(name string) string { return identifier(name) }
+
 func identifier(name string) string {
 	out := strings.Map(func(r rune) rune {
 		switch {

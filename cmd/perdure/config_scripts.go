@@ -1,0 +1,51 @@
+package main
+
+import "github.com/perdure/perdure/runs"
+
+// A scriptsConfig says what scripts may do. It is ours.
+type scriptsConfig struct {
+	Agents bool          `yaml:"agents"` // may send scripts, by execute_tool_script
+	Limits *scriptLimits `yaml:"limits"`
+}
+
+// scriptLimits are lower limits than the defaults of runs.ScriptLimits; 0 = the
+// default.
+type scriptLimits struct {
+	Steps  int `yaml:"steps"`
+	Memory int `yaml:"memory"` // bytes
+	Calls  int `yaml:"calls"`
+	Width  int `yaml:"width"`
+	Fan    int `yaml:"fan"`
+	Value  int `yaml:"value"` // bytes
+}
+
+// A scriptSettings is what scripts may do.
+type scriptSettings struct {
+	Agents bool
+	Limits *runs.ScriptLimits // nil = the defaults
+}
+
+func (r *configReader) scripts(c *scriptsConfig) scriptSettings {
+	if c == nil {
+		return scriptSettings{}
+	}
+	s := scriptSettings{Agents: c.Agents}
+	if c.Limits == nil {
+		return s
+	}
+	most := runs.DefaultScriptLimits()
+	for _, limit := range []struct {
+		name        string
+		value, most int
+	}{
+		{"steps", c.Limits.Steps, most.Steps}, {"memory", c.Limits.Memory, most.Memory}, {"calls", c.Limits.Calls, most.Calls},
+		{"width", c.Limits.Width, most.Width}, {"fan", c.Limits.Fan, most.Fan}, {"value", c.Limits.Value, most.Value},
+	} {
+		if limit.value < 0 || limit.value > limit.most {
+			r.errorf(keyPath{"scripts", "limits", limit.name}, "limit", "is %d; limits can only be lowered, from %d", limit.value, limit.most)
+		}
+	}
+	s.Limits = &runs.ScriptLimits{Steps: c.Limits.Steps, Memory: c.Limits.Memory, Calls: c.Limits.Calls,
+		Width: c.Limits.Width, Fan: c.Limits.Fan, Value: c.Limits.Value}
+	return s
+}

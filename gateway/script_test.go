@@ -1,0 +1,129 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/gateway/auth"
+)
+
+// sendsScripts lets agents send scripts, by a policy for those named ann.
+func sendsScripts(o *gateway.Options) {
+	o.Scripts = true
+	o.Policy = &auth.Policy{Rules: []auth.Rule{
+		{Grant: auth.Grant{Tools: []string{"execute_tool_script", "be_echo"}, Subjects: []string{"user-ann"}}},
+		{Grant: auth.Grant{Tools: []string{"be_*", "execute_tool_scrip"}, Subjects: []string{"user-bob"}}},
+	}}
+}
+
+func scriptCall(t *testing.T, script string, more map[string]any) string {
+	t.Helper()
+	arguments := map[string]any{"script": script}
+	for name, value := range more {
+		arguments[name] = value
+	}
+	encoded, err := json.Marshal(arguments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(encoded)
+}
+
+// A script that was sent is a run like any other, with what its sender may call.
+func TestExecuteScript(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){
+		"execute_tool_script": func(p *play) { p.complete(`{"n":1}`) },
+	}, sendsScripts)
+	w.catalogue.set(tool("echo"), tool("secret"))
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	call := scriptCall(t, `return {"n": be_echo(n=data["n"])["n"]}`, map[string]any{"data": map[string]any{"n": 1}, "idempotencyKey": "k"})
+	c.call("1", "execute_tool_script", call, "").result(false).structuredIs(t, `{"n":1}`)
+	c.call("2", "execute_tool_script", call, "").result(false).structuredIs(t, `{"n":1}`)
+	if w.runs.starts != 2 || len(w.runs.runs) != 1 {
+		t.Errorf("the same key gave %d runs", len(w.runs.runs))
+	}
+	for _, run := range w.runs.runs {
+		if got := string(run.req.Arguments); got != `{"n":1}` || run.req.Tools["be_echo"].Name != "be_echo" || len(run.req.Tools) != 1 {
+			t.Errorf("started with %s and the tools %v", got, run.req.Tools)
+		}
+	}
+	dynamic := scriptCall(t, `return [call_tool(name) for name in data["names"]]`, map[string]any{"data": map[string]any{"names": []string{}}})
+	c.call("3", "execute_tool_script", dynamic, "").result(false)
+	for _, run := range w.runs.runs {
+		if _, secret := run.req.Tools["be_secret"]; secret {
+			t.Error("a script may call what its sender may not")
+		}
+	}
+	for script, want := range map[string]string{
+		`return be_secret()`: `script:1:8: `,
+		`return (`:           "[script-syntax]",
+		`return be_ecko()`:   "be_ecko",
+	} {
+		m := c.call("4", "execute_tool_script", scriptCall(t, script, nil), "").result(true)
+		if err := hasAll(m.text(), want, "nothing was called"); err != nil {
+			t.Errorf("%s: %v", script, err)
+		}
+	}
+	plan := c.call("5", "execute_tool_script", call, `{"perdure/dry-run":true}`).result(false)
+	if err := hasAll(plan.text(), "runs a script", "line 1: calls be_echo"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whoever may not send scripts does not see that others may; those who may are
+// told how, and which tools there are.
+func TestScriptToolsAreForThoseWhoMay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){}, sendsScripts)
+	w.catalogue.set(tool("echo"), tool("secret"))
+	list := func(caller string) map[string]string {
+		var listed struct {
+			Result struct {
+				Tools []struct{ Name, Description string }
+			}
+		}
+		text := connect(t, w.url, caller, "2025-11-25", `{}`).post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`).messageText()
+		if err := json.Unmarshal(text, &listed); err != nil {
+			t.Fatal(err)
+		}
+		tools := map[string]string{}
+		for _, tool := range listed.Result.Tools {
+			tools[tool.Name] = tool.Description
+		}
+		return tools
+	}
+	ann, bob := list("ann"), list("bob")
+	if err := hasAll(ann["execute_tool_script"], "Starlark", "parallel(", "- be_echo(): tool echo"); err != nil {
+		t.Error(err)
+	}
+	if strings.Contains(ann["execute_tool_script"], "be_secret") {
+		t.Error("a tool is listed that may not be called")
+	}
+	if _, ok := bob["execute_tool_script"]; ok {
+		t.Error("bob sees that scripts can be sent")
+	}
+	if _, ok := bob["perdure_script_check"]; ok {
+		t.Error("bob may check scripts that he may not send")
+	}
+}
+
+// A script is checked without being run.
+func TestScriptCheck(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){}, sendsScripts)
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	check := func(script string) *msg {
+		return c.call("1", "perdure_script_check", scriptCall(t, script, nil), "").result(false)
+	}
+	check("for i in range(3):\n  be_echo(n=i)\n").structuredIs(t, `{"calls":[{"kind":"tool","name":"be_echo","again":true,"file":"script","line":2}],"ok":true,"problems":[]}`)
+	wrong := check("x = 1\nreturn be_secret(x)\n")
+	if err := hasAll(string(wrong.Result.Structured), `"ok":false`, `"line":2`, `"check":"unknown-tool"`); err != nil {
+		t.Error(err)
+	}
+	if w.runs.starts != 0 {
+		t.Error("checking has started a run")
+	}
+}

@@ -1,0 +1,188 @@
+package deftest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// A Promoted is a definition made of a script that ran well, and the test that
+// repeats the run.
+type Promoted struct {
+	Definition []byte // a definition file
+	Test       []byte // a test file beside it
+}
+
+// Promote makes a definition of a run of a script: its parameters follow from
+// the run's data, its output block from the result. An empty description says
+// where it comes from.
+func (r *Recording) Promote(name, description string) (*Promoted, error) {
+	if r.Failure != nil {
+		return nil, fmt.Errorf("run %s has failed (%s); only a script that ran well is made a definition", r.Run, r.Failure.Error.Code)
+	}
+	d, err := definitions.FromSource(r.Input.Definition.Source)
+	if err != nil {
+		return nil, fmt.Errorf("reading the definition of run %s: %w", r.Run, err)
+	}
+	if !d.IsScript() {
+		return nil, fmt.Errorf("run %s is not that of a script: %s has steps", r.Run, d.Name)
+	}
+	data, err := definitions.DecodeValue(r.Input.Arguments)
+	if err != nil {
+		return nil, fmt.Errorf("reading the data of run %s: %w", r.Run, err)
+	}
+	result, err := definitions.DecodeValue(r.Output)
+	if err != nil {
+		return nil, fmt.Errorf("reading the result of run %s: %w", r.Run, err)
+	}
+	var m mapping
+	m.text("name", name)
+	m.text("description", cmp.Or(description, "Made of the script of run "+r.Run+"."))
+	m.add("parameters", written(schemaOf(data)))
+	if d.Timeout != 0 {
+		m.text("timeout", d.Timeout.String())
+	}
+	m.text("script", d.Script)
+	if len(d.Modules) > 0 {
+		modules := map[string]any{}
+		for name, text := range d.Modules {
+			modules[name] = text
+		}
+		m.add("modules", written(modules))
+	}
+	if d.CallsDynamically() {
+		m.add("tools", written(r.called()))
+	}
+	if members, ok := result.(map[string]any); ok && len(members) > 0 {
+		m.add("output", written(map[string]any{"properties": propertiesOf(members, "")}))
+	}
+	return r.promoted(name, m.node())
+}
+
+// called are the tools that the run has called.
+func (r *Recording) called() []any {
+	names := map[string]bool{}
+	for _, call := range r.Calls {
+		names[call.Tool] = true
+	}
+	var called []any
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		called = append(called, name)
+	}
+	return called
+}
+
+func (r *Recording) promoted(name string, definition *yaml.Node) (*Promoted, error) {
+	text, err := encode(definition)
+	if err != nil {
+		return nil, err
+	}
+	p := &Promoted{Definition: []byte(text)}
+	defs, diags := definitions.Parse(name+".yaml", p.Definition)
+	if diags = append(diags, definitions.Check(defs, definitions.CheckOptions{})...); diags.HasErrors() {
+		return nil, fmt.Errorf("the script makes no definition: %w", diags.Err())
+	}
+	again := *r
+	again.Input.Definition.Source = defs[0].Source()
+	if p.Test, err = again.testFile(written(name + ".yaml")); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Check runs the test, as it would be in a file beside the definition's.
+func (p *Promoted) Check(definition, test string) error {
+	file, diags := Parse(test, p.Test, Sources{ReadFile: func(name string) ([]byte, error) {
+		if filepath.Clean(name) == filepath.Clean(definition) {
+			return p.Definition, nil
+		}
+		return nil, os.ErrNotExist
+	}})
+	if diags.HasErrors() {
+		return diags.Err()
+	}
+	for _, c := range file.Cases {
+		result := c.Run()
+		var problems []string
+		for _, problem := range result.Problems {
+			problems = append(problems, strings.TrimSpace(problem.Message+"\n"+problem.Diff))
+		}
+		if problems != nil {
+			return errors.New(strings.Join(problems, "\n"))
+		}
+	}
+	return nil
+}
+
+// schemaOf is the JSON Schema that a value fits, with all members of objects.
+func schemaOf(v any) map[string]any {
+	schema := map[string]any{"type": typeOf(v)}
+	switch v := v.(type) {
+	case map[string]any:
+		properties, required := map[string]any{}, []any{}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			properties[name] = schemaOf(v[name])
+			required = append(required, name)
+		}
+		schema["properties"] = properties
+		if len(required) > 0 {
+			schema["required"] = required
+		}
+	case []any:
+		if len(v) > 0 && alike(v) {
+			schema["items"] = map[string]any{"type": typeOf(v[0])}
+		}
+	case nil:
+		delete(schema, "type")
+	}
+	return schema
+}
+
+func alike(elems []any) bool {
+	return !slices.ContainsFunc(elems, func(e any) bool { return e == nil || typeOf(e) != typeOf(elems[0]) })
+}
+
+// typeOf is the type of a value in JSON Schema.
+func typeOf(v any) string {
+	switch v.(type) {
+	case map[string]any:
+		return "object"
+	case []any:
+		return "array"
+	case string:
+		return "string"
+	case bool:
+		return "boolean"
+	case definitions.Float:
+		return "number"
+	case nil:
+		return "null"
+	}
+	return "integer"
+}
+
+// propertiesOf are the properties of an output block that members fit. One that
+// was null has no type that could be told, and is left out.
+func propertiesOf(members map[string]any, within string) map[string]any {
+	properties := map[string]any{}
+	for name, v := range members {
+		if v == nil {
+			continue
+		}
+		p := map[string]any{"type": typeOf(v), "description": strings.TrimSpace("What the script returns as " + within + name)}
+		if inner, ok := v.(map[string]any); ok && len(inner) > 0 {
+			p["properties"] = propertiesOf(inner, within+name+".")
+		}
+		properties[name] = p
+	}
+	return properties
+}
