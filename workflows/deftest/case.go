@@ -35,6 +35,7 @@ func (p *parser) readCase(doc *document, defs []*definitions.Definition, index i
 	if c.Definition == nil {
 		return nil
 	}
+	c.find = definitions.Among(defs)
 	c.echo = p.defaults(c.at("default"), w.Default) || w.Default == "" && p.defaults(doc.Pos, doc.Default)
 	p.tools(c, doc)
 	p.answers(c)
@@ -74,6 +75,10 @@ func (p *parser) defaults(pos definitions.Position, name string) bool {
 // tools joins what the file and the case say of each tool.
 func (p *parser) tools(c *Case, doc *document) {
 	used := append(c.Definition.ToolNames(), p.dynamicTools(c, doc)...)
+	called, _ := c.Definition.Called(c.find)
+	for _, d := range called {
+		used = append(used, d.ToolNames()...)
+	}
 	slices.Sort(used)
 	used = slices.Compact(used)
 	for _, name := range used {

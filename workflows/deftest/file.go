@@ -71,6 +71,7 @@ type Case struct {
 	tools   map[string]definitions.Tool // by the name that steps use
 	mocks   map[string][]*response      // by the same
 	echo    bool                        // tools that nothing is said of answer with their arguments
+	find    definitions.Definitions     // the definitions under test, which steps call
 	node    *yaml.Node
 }
 

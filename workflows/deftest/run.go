@@ -179,7 +179,7 @@ func (c *Case) environment(trace *Trace) *testsuite.TestWorkflowEnvironment {
 	env := suite.NewTestWorkflowEnvironment()
 	env.SetWorkerOptions(worker.Options{
 		DeadlockDetectionTimeout: patience,
-		Interceptors:             []interceptor.WorkerInterceptor{&stage{c: c, env: env, trace: trace, known: map[string]bool{}}},
+		Interceptors:             []interceptor.WorkerInterceptor{&stage{c: c, env: env, trace: trace, known: map[string]bool{}, below: map[string]string{}}},
 	})
 	env.SetTestTimeout(patience)
 	env.SetStartTime(trace.started)

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -31,6 +32,8 @@ type stage struct {
 	trace  *Trace
 	moment int             // counts what happens, for what comes before what
 	known  map[string]bool // elicitations that were seen open, by ID
+
+	below map[string]string // by run ID: what stands before the step paths of a run that a step has called
 }
 
 // InterceptWorkflow is called by the test environment.
@@ -60,7 +63,10 @@ type outbound struct {
 
 // ExecuteActivity plays a call with all of its attempts.
 func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
-	call, err := toolCall(name, args)
+	if ref, ok := reference(name, args); ok {
+		return o.stage.resolve(ctx, ref)
+	}
+	call, err := o.stage.toolCall(name, args)
 	options := workflow.GetActivityOptions(ctx)
 	return o.play(ctx, err, func(ctx workflow.Context) (workflows.ToolResult, error) {
 		return o.stage.attempts(ctx, call, options)
@@ -69,7 +75,7 @@ func (o *outbound) ExecuteActivity(ctx workflow.Context, name string, args ...an
 
 // ExecuteLocalActivity plays a call that is made inside of the workflow task.
 func (o *outbound) ExecuteLocalActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
-	call, err := toolCall(name, args)
+	call, err := o.stage.toolCall(name, args)
 	options := workflow.GetLocalActivityOptions(ctx)
 	return o.play(ctx, err, func(ctx workflow.Context) (workflows.ToolResult, error) {
 		return o.stage.quickly(ctx, call, options.StartToCloseTimeout)
@@ -78,7 +84,8 @@ func (o *outbound) ExecuteLocalActivity(ctx workflow.Context, name string, args 
 
 // UpsertMemo learns from the run's state which questions are open.
 func (o *outbound) UpsertMemo(ctx workflow.Context, memo map[string]any) error {
-	if state, ok := memo[workflows.MemoState].(workflows.State); ok {
+	_, isBelow := o.stage.below[workflow.GetInfo(ctx).WorkflowExecution.ID] // what it asks is asked above
+	if state, ok := memo[workflows.MemoState].(workflows.State); ok && !isBelow {
 		for _, e := range state.Elicitations {
 			o.stage.elicitation(ctx, e)
 		}
@@ -86,9 +93,49 @@ func (o *outbound) UpsertMemo(ctx workflow.Context, memo map[string]any) error {
 	return o.Next.UpsertMemo(ctx, memo)
 }
 
-func toolCall(name string, args []any) (workflows.ToolCall, error) {
+// ExecuteChildWorkflow notes where the steps of a run stand that a step calls.
+func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, name string, args ...any) workflow.ChildWorkflowFuture {
+	if len(args) == 1 {
+		if in, ok := args[0].(workflows.RunInput); ok && in.Parent != nil {
+			id := workflow.GetChildWorkflowOptions(ctx).WorkflowID
+			o.stage.below[id] = o.stage.below[in.Parent.RunID] + in.Parent.StepPath + "/"
+		}
+	}
+	return o.Next.ExecuteChildWorkflow(ctx, name, args...)
+}
+
+// reference is what is to be resolved by an activity, if that does so.
+func reference(name string, args []any) (workflows.DefinitionRef, bool) {
+	if name != workflows.ResolveName || len(args) != 1 {
+		return workflows.DefinitionRef{}, false
+	}
+	ref, ok := args[0].(workflows.DefinitionRef)
+	return ref, ok
+}
+
+// resolve finds a composite tool among the definitions under test.
+func (s *stage) resolve(ctx workflow.Context, ref workflows.DefinitionRef) workflow.Future {
+	future, settle := workflow.NewFuture(ctx)
+	means, err := definitions.ParseReference(ref.Workflow)
+	d, ok := s.c.find(means)
+	if err != nil || !ok {
+		e := workflows.Error{Code: "unknown_workflow", Category: workflows.CategoryTool, Retryable: true,
+			Message: fmt.Sprintf("there is no composite tool %s in the file of definitions", ref.Workflow)}
+		settle.SetError(workflows.Report(&e, false))
+		return future
+	}
+	settle.SetValue(workflows.ResolvedDefinition{
+		Definition: workflows.Pinned{Name: d.Name, Version: d.Version, Digest: d.Digest(), Source: d.Source()}, Tools: s.c.tools,
+	})
+	return future
+}
+
+// toolCall is a call as the case knows it, whose step path is that seen from the
+// run under test.
+func (s *stage) toolCall(name string, args []any) (workflows.ToolCall, error) {
 	if name == workflows.CallToolName && len(args) == 1 {
 		if call, ok := args[0].(workflows.ToolCall); ok {
+			call.StepPath = s.below[call.RunID] + call.StepPath
 			return call, nil
 		}
 	}
