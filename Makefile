@@ -129,6 +129,7 @@ replicas:
 
 histories: ## Record workflows/testdata/histories anew (only for new ones: old ones must keep replaying)
 	$(GO) test -count=1 -run TestRecordHistories ./cmd/perdure -record
+	$(GO) test -count=1 -run TestRecordCalled ./runs -record
 
 clean: ## Remove what builds left behind (not the data of runs)
 	rm -rf bin

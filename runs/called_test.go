@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,9 +16,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/devserver"
@@ -462,5 +467,60 @@ steps: [{id: work, tool: busy}]
 	}
 	if all := followTo(t, c, id, 0, runs.EventDone); all[len(all)-1].Outcome.Status != workflows.Cancelled {
 		t.Errorf("got %v", tell(all))
+	}
+}
+
+var record = flag.Bool("record", false, "record histories of runs that call each other that do not exist yet")
+
+// TestRecordCalled keeps the histories of a run and of the one that it has called,
+// as they are in their last executions.
+func TestRecordCalled(t *testing.T) {
+	if !*record {
+		t.Skip("records new histories only with -record")
+	}
+	c, temporal := compose(t)
+	for _, r := range []struct {
+		name, source, action string
+		continued            bool
+	}{
+		{name: "called", source: parentAndChild, action: "accept"},
+		{name: "called_declined", source: parentAndChild, action: "decline"},
+		{name: "called_adopted", source: busyParent, action: "accept", continued: true},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			id := start(t, c, composition(t, source(t, r.source)))
+			gate := opened(t, c, id)
+			if r.continued {
+				awaitContinued(t, c, temporal, id)
+			}
+			answer(t, c, id, runs.Answer{ElicitationID: gate.ID, Action: r.action, Content: json.RawMessage(`{"n": 7}`), By: "bob"})
+			followTo(t, c, id, 0, runs.EventDone)
+			keep(t, temporal, string(id), r.name)
+			keep(t, temporal, gate.Run, r.name+"_below")
+		})
+	}
+}
+
+// keep writes a history unless there is one of the name.
+func keep(t *testing.T, c client.Client, id, name string) {
+	t.Helper()
+	file := filepath.Join("..", "workflows", "testdata", "histories", name+".json")
+	if _, err := os.Stat(file); err == nil {
+		return
+	}
+	history := &historypb.History{}
+	for events := c.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
+		event, err := events.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		history.Events = append(history.Events, event)
+	}
+	data, err := protojson.MarshalOptions{Multiline: true, Indent: " "}.Marshal(history)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(data, '\n'), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
