@@ -54,7 +54,11 @@ type PlannedStep struct {
 	Question     *PlannedValue `json:"question,omitempty"`   // of an elicitation
 	Wait         *PlannedValue `json:"wait,omitempty"`       // named for or until
 	Loop         *PlannedLoop  `json:"loop,omitempty"`       // of a forEach
-	Script       []ScriptCall  `json:"script,omitempty"`     // what a script does, as far as it can be seen
+
+	Workflow          string         `json:"workflow,omitempty"`          // the composite tool that is called, as it is written
+	WorkflowArguments []PlannedValue `json:"workflowArguments,omitempty"` // of that call
+	Called            *Plan          `json:"called,omitempty"`            // what that does
+	Script            []ScriptCall   `json:"script,omitempty"`            // what a script does, as far as it can be seen
 
 	Timeout Duration `json:"timeout,omitempty"` // of the step, all attempts together
 	OnError *OnError `json:"onError,omitempty"`
@@ -168,6 +172,11 @@ func times(a, b int64) int64 {
 // are looked up only for what they are, and nil knows none. The error is an
 // *ArgumentsError if the arguments do not fit the parameters.
 func (p *Program) Plan(args json.RawMessage, tools Tools) (*Plan, error) {
+	return p.PlanCalling(args, tools, nil)
+}
+
+// PlanCalling does so for a definition that calls others, which find finds.
+func (p *Program) PlanCalling(args json.RawMessage, tools Tools, find Definitions) (*Plan, error) {
 	d := p.Definition
 	args, err := d.Arguments(args)
 	if err != nil {
@@ -180,7 +189,7 @@ func (p *Program) Plan(args json.RawMessage, tools Tools) (*Plan, error) {
 	if tools == nil {
 		tools = func(string) (Tool, bool) { return Tool{}, false }
 	}
-	pl := &planner{program: p, tools: tools, params: params, known: knowledge{}, steps: map[string]*plannedNode{}}
+	pl := &planner{program: p, tools: tools, find: find, params: params, known: knowledge{}, steps: map[string]*plannedNode{}}
 	plan := &Plan{
 		Tool: d.Name, Version: d.Version, Digest: d.Digest(), Arguments: args,
 		Timeout: cmp.Or(d.Timeout, Duration(DefaultTimeout)), FailureMode: cmp.Or(d.FailureMode, FailFast), RunAs: d.RunAs,
@@ -197,7 +206,9 @@ type knowledge map[string]any
 type planner struct {
 	program *Program
 	tools   Tools
-	params  map[string]any
+	find    Definitions // that steps call; nil = none is known
+	depth   int         // of definitions that call each other
+	params  any         // a map[string]any, or a partial
 	known   knowledge
 	steps   map[string]*plannedNode
 }

@@ -11,6 +11,7 @@ import (
 func (pl *planner) gates(plan *Plan) {
 	holds := map[string][]WriteGate{}
 	for _, n := range pl.program.Order() {
+		pl.calledGates(plan, n, holds)
 		gate := gateOf(n)
 		if gate == nil || pl.steps[n.ID].Runs == No || pl.steps[n.ID].Problem != "" {
 			continue
@@ -24,6 +25,7 @@ func (pl *planner) gates(plan *Plan) {
 	for _, n := range pl.program.Order() {
 		step := pl.steps[n.ID]
 		plan.Writes = append(plan.Writes, pl.scriptWrites(n, holds[n.ID])...)
+		pl.calledWrites(plan, n, holds[n.ID])
 		call := callOf(step.PlannedStep)
 		if call == nil || call.Effect == Read || step.limits.Writes == 0 {
 			continue

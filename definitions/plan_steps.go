@@ -36,6 +36,8 @@ func (pl *planner) step(n *Node, path string, data map[string]any, shown int) (P
 		step.blame("message", question)
 	case WaitStep:
 		step.planWait(n, data)
+	case WorkflowStep:
+		limits = pl.workflow(n, data, &step)
 	case ScriptStep:
 		limits = pl.script(n, data, &step)
 	default:

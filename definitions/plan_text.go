@@ -141,6 +141,12 @@ func (t *planText) step(indent int, s PlannedStep) {
 	if s.PlannedCall != nil {
 		t.values(indent, s.Arguments)
 	}
+	t.values(indent, s.WorkflowArguments)
+	if s.Called != nil {
+		for _, below := range s.Called.Steps {
+			t.step(indent, below)
+		}
+	}
 	for _, c := range s.Script {
 		t.linef(indent, "%s", c)
 	}
@@ -164,6 +170,8 @@ func headline(s PlannedStep) []string {
 	switch {
 	case s.PlannedCall != nil:
 		words[0] = calls(s.PlannedCall)
+	case s.Workflow != "":
+		words[0] = "calls the composite tool " + s.Workflow
 	case s.Type == ScriptStep:
 		words[0] = "runs a script"
 	case s.Question != nil:

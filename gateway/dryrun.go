@@ -32,10 +32,12 @@ func (g *Gateway) plan(x *exchange, d *definitions.Definition) (*result, error) 
 	if err != nil {
 		return nil, err
 	}
-	plan, err := program.Plan(orEmpty(x.params.Arguments), func(name string) (definitions.Tool, bool) {
-		t, ok := tools[name]
-		return t, ok
-	})
+	plan, err := program.PlanCalling(orEmpty(x.params.Arguments), func(name string) (definitions.Tool, bool) {
+		if t, ok := tools[name]; ok {
+			return t, true
+		}
+		return g.findTool(name) // of a definition that is called
+	}, g.listing.Load().find)
 	if err != nil {
 		return nil, err
 	}
