@@ -219,7 +219,13 @@ func (e *encoder) float(f float64) error {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return fmt.Errorf("%v cannot be JSON", f)
 	}
-	e.b.WriteString(strconv.FormatFloat(f, 'f', -1, 64)) // as templates and results have it: no exponent
+	// As templates and results have it, without an exponent; but digits of an
+	// integer that is larger than a float is exact would come back as another.
+	format := byte('f')
+	if math.Abs(f) >= 1<<53 {
+		format = 'g'
+	}
+	e.b.WriteString(strconv.FormatFloat(f, format, -1, 64))
 	return nil
 }
 
