@@ -38,6 +38,11 @@ func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, aliv
 		defer cancel()
 	}
 	res, err := a.backends.Call(ctx, call)
+	if notSent(err) && ctx.Err() == nil {
+		if held, again := pass.NotSent(); again {
+			return nil, &heldError{held}
+		}
+	}
 	pass.End(verdict(ctx, err))
 	if errors.Is(context.Cause(ctx), errTimeUp) && mayHaveHappened(err) {
 		err = errTimeUp
@@ -51,6 +56,11 @@ func leaving(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, leaseFor/2)
 	defer cancel()
 	return activity.GetClient(ctx).RecordActivityHeartbeat(ctx, activity.GetInfo(ctx).TaskToken, workflows.StepProgress{StepPath: path})
+}
+
+func notSent(err error) bool {
+	var ce *backends.CallError
+	return errors.As(err, &ce) && ce.Outcome == backends.NotSent
 }
 
 func mayHaveHappened(err error) bool {

@@ -105,6 +105,15 @@ type Pass struct {
 	began time.Time
 	done  func(error) // of the breaker; nil = there is none
 	until time.Time   // when it is taken back, of one that was lent
+	probe bool        // it finds out whether the backend answers again
+}
+
+// NotSent ends a pass whose call could not be sent. One that was to find out
+// whether the backend answers again is held as the others are: it is no fault of
+// its own that it came first.
+func (p *Pass) NotSent() (held Held, again bool) {
+	p.End(Failed)
+	return Held{ByBreaker, p.line.cfg.Breaker.Open}, p.probe
 }
 
 // Enter waits for the turn of a call, but not for long: a call that is held
@@ -260,6 +269,7 @@ func (l *Line) before(t *ticket, here bool) (n int) {
 func (l *Line) pass(now time.Time) *Pass {
 	p := &Pass{line: l, began: now}
 	if l.breaker != nil {
+		p.probe = l.breaker.State() == gobreaker.StateHalfOpen
 		done, err := l.breaker.Allow()
 		if err != nil {
 			return nil

@@ -132,6 +132,9 @@ func TestBreaker(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		probe.End(limits.NoVerdict) // was cancelled: another tries
+		if _, again := probe.NotSent(); !again {
+			t.Error("the call that finds out is not held when it cannot be sent")
+		}
 		for range 2 {
 			if holds := <-let; len(holds) > 0 {
 				t.Errorf("held by %v after the probe", holds)
