@@ -160,7 +160,14 @@ func TestRetryWithAnotherDefinition(t *testing.T) {
 	if _, refused, err := w.try(t, "runs", "retry", id, "--set", "params.key=[1]", "--yes"); err == nil || !strings.Contains(refused, "key") {
 		t.Errorf("an argument that does not fit: %v, %s", err, refused)
 	}
-	w.run(t, "runs", "retry", id, "--definition", "fixed.yaml", "--yes")
+	w.run(t, "publish", "fixed.yaml", "--version", "2.0.0")
+	if plan := w.run(t, "runs", "retry", id, "--definition", "^2", "--dry-run", "-o", "json"); !strings.Contains(plan, `"reused_if_same"`) {
+		t.Errorf("the plan with what was published: %s", plan)
+	}
+	if _, refused, err := w.try(t, "runs", "retry", id, "--definition", "3.0.0", "--yes"); err == nil || !strings.Contains(refused, "3.0.0") {
+		t.Errorf("with a version that there is not: %v, %s", err, refused)
+	}
+	w.run(t, "runs", "retry", id, "--definition", "2.0.0", "--yes")
 	if got := call.must(t, c); !strings.Contains(got, `"all":"12345"`) {
 		t.Errorf("called again: %s", got)
 	}

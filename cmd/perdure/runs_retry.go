@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -19,10 +21,12 @@ type runsRetryCommand struct {
 	StepResult []string `help:"Take this, a JSON object, for the result of a tool step, as PATH=JSON. Repeatable." placeholder:"PATH=JSON" sep:"none"`
 	From       []string `help:"Execute this step again, and all that depend on it. Repeatable." placeholder:"STEP" sep:"none"`
 	Set        []string `help:"Go on with another argument of the run, as params.NAME=JSON. Repeatable." placeholder:"params.NAME=JSON" sep:"none"`
-	Definition string   `help:"Go on with this file's definition; of several in it, the one of the run's tool." placeholder:"FILE"`
-	DryRun     bool     `help:"Say what would be done, and do nothing."`
-	Yes        bool     `short:"y" help:"Do not ask before a repair that changes something."`
-	By         string   `help:"Who repairs. Default: the user of this machine."`
+	Definition string   `help:"Go on with this file's definition, of several in it the one of the run's tool; or with the version of it that was published, such as 1.2.0 or ^1." placeholder:"FILE|VERSION"`
+	URL        string   `help:"MCP endpoint of the server that has the versions of --definition. Default: the running dev of --data, else http://127.0.0.1:4483/mcp." env:"PERDURE_URL" placeholder:"URL"`
+	tokenFlags `embed:""`
+	DryRun     bool   `help:"Say what would be done, and do nothing."`
+	Yes        bool   `short:"y" help:"Do not ask before a repair that changes something."`
+	By         string `help:"Who repairs. Default: the user of this machine."`
 
 	Query string  `help:"Retry all failed, timed-out and cancelled runs that match: a list filter of Temporal's, such as PerdureTool = 'deploy'." placeholder:"FILTER"`
 	Rate  float64 `help:"With --query: at most so many runs a second." default:"5"`
@@ -38,6 +42,7 @@ knows whether they were executed must be settled first. Examples:
     perdure runs retry k3v9a2
     perdure runs retry k3v9a2 --unknown create=not-happened
     perdure runs retry k3v9a2 --definition fixed.yaml --set params.count=3
+    perdure runs retry k3v9a2 --definition 1.2.1
     perdure runs retry --query "PerdureTool = 'deploy' AND StartTime > '2026-11-01T00:00:00Z'" --dry-run`
 }
 
@@ -122,7 +127,7 @@ func (r runsRetryCommand) retryOne(ctx context.Context, c *console, rc *runs.Cli
 		if err != nil {
 			return err
 		}
-		if req.Definition, err = (definitionFlags{Definition: run.Tool, Definitions: []string{r.Definition}}).find(c); err != nil {
+		if req.Definition, err = r.definition(ctx, c, run.Tool); err != nil {
 			return err
 		}
 	}
@@ -146,6 +151,19 @@ func (r runsRetryCommand) retryOne(ctx context.Context, c *console, rc *runs.Cli
 		return err
 	}
 	return r.report(c, plan, true)
+}
+
+// definition is that of a file, or else of a published version.
+func (r runsRetryCommand) definition(ctx context.Context, c *console, tool string) (*definitions.Definition, error) {
+	_, missing := os.Stat(r.Definition)
+	if _, err := definitions.ParseReference(tool + "@" + r.Definition); missing == nil || err != nil {
+		return definitionFlags{Definition: tool, Definitions: []string{r.Definition}}.find(c)
+	}
+	published, err := serverFlags{URL: r.URL, Data: r.Data, tokenFlags: r.tokenFlags}.version(ctx, tool+"@"+r.Definition)
+	if err != nil {
+		return nil, err
+	}
+	return definitions.FromSource(published.Source)
 }
 
 // confirmed asks whether a repair that changes something is to be made.
