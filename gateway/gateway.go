@@ -154,6 +154,10 @@ type Options struct {
 	// scheme, that requests may have as Host, besides addresses, localhost and
 	// the hosts of AllowedOrigins. nil = by loopback none besides, otherwise any.
 	AllowedHosts []string
+	// LinkOver is the size from which on the output of a run is given as a link,
+	// in bytes, to clients that take one: resources/read gives it to who may see
+	// the run. 0 = never.
+	LinkOver int
 	// MaxRequest is the size of the largest request body. 0 = 8 MiB.
 	MaxRequest int64
 
@@ -254,6 +258,9 @@ func New(opts Options) (*Gateway, error) {
 		server.WithStateLess(true),
 		server.WithDisableLocalhostProtection(true), // forbidden does it, for every method
 		server.WithStreamableHTTPLogger(opts.Logger))
+	if opts.LinkOver > 0 {
+		g.mcp.AddResourceTemplate(mcp.NewResourceTemplate(resultTemplate, "result of a run", mcp.WithTemplateMIMEType("application/json")), g.readResult)
+	}
 	g.rebuild()
 	opts.Catalogue.OnChange(g.rebuild)
 	return g, nil

@@ -40,6 +40,8 @@ type result struct {
 type textBlock struct {
 	Type string `json:"type"`
 	Text string `json:"text"`
+
+	link resourceLink // in the place of a text
 }
 
 type inputRequest struct {

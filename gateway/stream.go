@@ -187,7 +187,7 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 	case runs.EventClosed:
 		s.closed(e.Elicitation)
 	case runs.EventDone:
-		s.finish(outcome(s.at.Run, e.Outcome), string(e.Outcome.Status))
+		s.finish(s.g.ended(s.x.client, s.at.Run, e.Outcome), string(e.Outcome.Status))
 		return true
 	}
 	return false

@@ -451,7 +451,7 @@ func (g *Gateway) modernTask(ctx context.Context, x *exchange, run *runs.Run) {
 			return
 		}
 		t.Status = string(mcp.TaskStatusCompleted)
-		t.Result = g.finish(x.client, outcome(run.ID, o).set(metaRun, runState{ID: run.ID, Status: string(run.Status)}))
+		t.Result = g.finish(x.client, g.ended(x.client, run.ID, o).set(metaRun, runState{ID: run.ID, Status: string(run.Status)}))
 	case run.Cancelling:
 		t.Message = "being cancelled"
 	case len(ask) > 0:

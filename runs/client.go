@@ -26,6 +26,9 @@ type Config struct {
 	Namespace string
 	// DataConverter of Client. nil = the SDK's default.
 	DataConverter converter.DataConverter
+	// MaxValue bounds what tools are given and give in the runs that are started,
+	// in bytes, where large values are kept elsewhere. 0 = what Temporal takes.
+	MaxValue int
 	// Logger gets what goes wrong and is tried again. nil = slog.Default().
 	Logger *slog.Logger
 }
@@ -36,6 +39,7 @@ type Client struct {
 	temporal  client.Client
 	namespace string
 	converter converter.DataConverter
+	maxValue  int
 	log       *slog.Logger
 	fresh     freshRuns
 }
@@ -46,6 +50,7 @@ func New(cfg Config) *Client {
 		temporal:  cfg.Client,
 		namespace: cmp.Or(cfg.Namespace, client.DefaultNamespace),
 		converter: cfg.DataConverter,
+		maxValue:  cfg.MaxValue,
 		log:       cmp.Or(cfg.Logger, slog.Default()),
 	}
 	if c.converter == nil {

@@ -34,6 +34,7 @@ func (c *Client) Start(ctx context.Context, req StartRequest) (Started, error) {
 		id = NewID(req.Definition.Name)
 	}
 	input := newInput(id, req)
+	input.MaxValue = c.maxValue
 	if err := checkSize(id, input); err != nil {
 		return Started{}, err
 	}

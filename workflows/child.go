@@ -109,11 +109,11 @@ func (r *run) childInput(ctx workflow.Context, c childCall) (*RunInput, string, 
 	}
 	in.Caller, in.Ruled, in.As, in.Depth, in.Limit = r.in.Caller, r.in.Ruled, r.actsAs(), r.in.Depth+1, c.limit
 	in.Lineage, in.Within = r.in.Lineage, r.in.Within+cmp.Or(c.keyPath, c.path)+"//"
-	in.ScriptLimits, in.AwaitUndoable = r.in.ScriptLimits, r.in.AwaitUndoable
+	in.ScriptLimits, in.AwaitUndoable, in.MaxValue = r.in.ScriptLimits, r.in.AwaitUndoable, r.in.MaxValue
 	in.Parent = &Parent{RunID: r.id, StepPath: c.path}
-	if size := in.bytes(); size > MaxResultSize {
+	if size := in.bytes(); size > r.maxValue() {
 		return nil, "", &Error{Code: "input_too_large", Category: CategoryLimit, Message: fmt.Sprintf(
-			"step %s: the arguments of %s, its definition and the schemas of its tools have %d bytes together; the limit is %d", c.path, c.workflow, size, MaxResultSize)}
+			"step %s: the arguments of %s, its definition and the schemas of its tools have %d bytes together; the limit is %d", c.path, c.workflow, size, r.maxValue())}
 	}
 	return in, digestOf(in.Arguments), nil
 }

@@ -302,9 +302,9 @@ func (r *run) output(ctx workflow.Context) (json.RawMessage, *Error) {
 	for _, e := range r.errors {
 		size += PayloadSize(e.Message) + entryBytes
 	}
-	if size > MaxResultSize {
+	if size > r.maxValue() {
 		return nil, &Error{Code: "result_too_large", Category: CategoryLimit, RunID: r.id,
-			Message: fmt.Sprintf("the result has %d bytes; the limit is %d: let the output block select what is needed", size, MaxResultSize)}
+			Message: fmt.Sprintf("the result has %d bytes; the limit is %d: let the output block select what is needed", size, r.maxValue())}
 	}
 	return out, nil
 }

@@ -95,6 +95,7 @@ type RunInput struct {
 	Repair     *Repair                     `json:"repair,omitempty"`    // nil = this is no repair
 	WasReset   bool                        `json:"wasReset,omitempty"`  // an execution before this one was reset, so that calls may have been made of which nothing is in the journal
 	Asked      map[string]int              `json:"asked,omitempty"`     // by step path: how often the executions that this one continues have asked, where neither Journal nor Open tells
+	MaxValue   int                         `json:"maxValue,omitempty"`  // bytes of the arguments and the output of a tool, and of the result, where large values are kept elsewhere; 0 = MaxResultSize
 	Started    time.Time                   `json:"started,omitzero"`    // from when the timeout counts; zero = now
 	Parent     *Parent                     `json:"parent,omitempty"`    // the run of which a step has called this one; nil = a caller has
 	Within     string                      `json:"within,omitempty"`    // what stands before step paths in effect keys: the steps of the lineage that this run is part of
@@ -244,6 +245,7 @@ type ToolCall struct {
 	Ruled          bool               `json:"ruled,omitempty"`    // see RunInput
 	As             string             `json:"as,omitempty"`       // composite tool that calls in its own right; "" = its caller does
 	Limit          time.Duration      `json:"limit,omitempty"`    // of the call from when it is sent, where the backend has limits; 0 = the activity's own
+	MaxResult      int                `json:"maxResult,omitempty"` // bytes of the output; 0 = MaxResultSize
 	LookBack       bool               `json:"lookBack,omitempty"` // an earlier execution of the run may have made the call, which its history tells
 }
 

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -127,9 +128,10 @@ func (a Attempt) Succeeded(structured json.RawMessage, content []ContentBlock) (
 	if err != nil {
 		return ToolResult{}, Report(a.unusable("invalid_output", CategoryTool, err.Error()))
 	}
-	if size := PayloadSize(output); size > MaxResultSize {
+	limit := cmp.Or(a.Call.MaxResult, MaxResultSize)
+	if size := PayloadSize(output); size > limit {
 		return ToolResult{}, Report(a.unusable("output_too_large", CategoryLimit,
-			fmt.Sprintf("the output has %d bytes; the limit is %d: ask the tool for less", size, MaxResultSize)))
+			fmt.Sprintf("the output has %d bytes; the limit is %d: ask the tool for less", size, limit)))
 	}
 	return ToolResult{Output: output}, nil
 }

@@ -40,6 +40,9 @@ const (
 // as PayloadSize counts them. Temporal refuses payloads of more than 2 MiB.
 const MaxResultSize = 1900 << 10
 
+// maxValue bounds the values of this run in the same way.
+func (r *run) maxValue() int { return cmp.Or(r.in.MaxValue, MaxResultSize) }
+
 // MaxLocalResultSize bounds the output of a read inside a workflow task. With
 // more, its activity fails there and is to be retried on its own.
 const MaxLocalResultSize = 56 << 10
@@ -57,9 +60,9 @@ func (r *run) callTool(ctx workflow.Context, n *definitions.Node, at place) outc
 	if err != nil {
 		return outcome{status: stepFailed, err: r.templateError(n, at, err)}
 	}
-	if n := PayloadSize(args); n > MaxResultSize {
+	if n := PayloadSize(args); n > r.maxValue() {
 		return outcome{status: stepFailed, err: &Error{Code: "arguments_too_large", Category: CategoryLimit,
-			Message: fmt.Sprintf("step %s: the arguments have %d bytes; the limit is %d", at.path, n, MaxResultSize)}}
+			Message: fmt.Sprintf("step %s: the arguments have %d bytes; the limit is %d", at.path, n, r.maxValue())}}
 	}
 	q := request{tool: tool, path: at.path, keyPath: r.keyPath(at.path, at.path), args: args, limit: timeout(n.Step), onError: n.Step.OnError,
 		onUnknown: cmp.Or(n.Step.OnUnknown, tool.OnUnknown), undoable: n.Step.Compensate != nil}
@@ -168,7 +171,7 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 		Tool: q.tool.Name, Backend: q.tool.Backend, Original: q.tool.Original,
 		Arguments: q.args, Effect: q.tool.Effect, KeyArgument: q.tool.KeyArgument,
 		IdempotencyKey: key, MaxAttempts: max(attempts(q.onError)-q.used, 1), Caller: r.in.Caller, Ruled: r.in.Ruled, As: r.actsAs(),
-		LookBack: r.in.WasReset && !q.anew && !Repeatable(q.tool.Effect),
+		MaxResult: r.in.MaxValue, LookBack: r.in.WasReset && !q.anew && !Repeatable(q.tool.Effect),
 	}, result)
 	r.inFlight--
 	if err != nil {

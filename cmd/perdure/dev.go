@@ -37,6 +37,7 @@ type devCommand struct {
 	gatewayFlags   `embed:""`
 	telemetryFlags `embed:""`
 	payloadFlags   `embed:""`
+	valueFlags     `embed:""`
 
 	Config         string   `help:"Configuration file. Default: the backend repo and the composite tools that ship with perdure." placeholder:"FILE"`
 	Definitions    []string `help:"Directory of definitions, read again when they change. Repeatable." placeholder:"DIR" sep:"none"`
@@ -131,6 +132,10 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 	if err := errors.Join(told.Temporal(&options), d.seal(ctx, &options)); err != nil {
 		return err
 	}
+	values, err := d.keepFileValues(&options, d.Data)
+	if err != nil {
+		return err
+	}
 	tc, err := client.DialContext(ctx, options)
 	if err != nil {
 		return fmt.Errorf("reaching Temporal: %w", err)
@@ -152,7 +157,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 	defer published.Close()
 	found.Auth.letPublish(listener.Addr().String(), served)
 	s, err := newService(serviceOptions{
-		Grants: grants, Published: published,
+		Grants: grants, Published: published, Values: values,
 		Loaded: found, Temporal: tc, Namespace: client.DefaultNamespace, Converter: options.DataConverter,
 		Gateway: served, Worker: true,
 		Grace: shutdownGrace, Telemetry: told, Logger: log,

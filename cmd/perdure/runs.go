@@ -37,6 +37,7 @@ type runsCommand struct {
 type temporalFlags struct {
 	connectionFlags `embed:""`
 	payloadFlags    `embed:""`
+	databaseFlags   `embed:""`
 
 	Data   string `help:"Data directory of the dev whose runs to see. Default: .perdure." default:".perdure" placeholder:"DIR"`
 	Output string `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
@@ -52,13 +53,18 @@ func (f temporalFlags) runsClient(ctx context.Context) (c *runs.Client, close fu
 	if err := f.seal(ctx, &options); err != nil {
 		return nil, nil, err
 	}
+	done, err := readValues(ctx, f.databaseFlags, f.Data, &options)
+	if err != nil {
+		return nil, nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	temporal, err := client.DialContext(ctx, options)
 	if err != nil {
+		done()
 		return nil, nil, fmt.Errorf("no Temporal answers at %s; start perdure dev, or name another with --address: %w", options.HostPort, err)
 	}
-	return runs.New(runs.Config{Client: temporal, Namespace: options.Namespace, DataConverter: options.DataConverter, Logger: slog.New(slog.DiscardHandler)}), temporal.Close, nil
+	return runs.New(runs.Config{Client: temporal, Namespace: options.Namespace, DataConverter: options.DataConverter, Logger: slog.New(slog.DiscardHandler)}), func() { temporal.Close(); done() }, nil
 }
 
 // where is the Temporal of the flags, else that of the running dev.

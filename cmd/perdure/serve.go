@@ -24,6 +24,7 @@ type roleFlags struct {
 	databaseFlags   `embed:""`
 	telemetryFlags  `embed:""`
 	payloadFlags    `embed:""`
+	valueFlags      `embed:""`
 
 	Config      string        `help:"Configuration file." required:"" placeholder:"FILE"`
 	Definitions []string      `help:"Directory of definitions, read again when they change. Repeatable." placeholder:"DIR" sep:"none"`
@@ -189,16 +190,24 @@ func (f roleFlags) connect(ctx context.Context, found *loaded, told *telemetry.T
 	if err := errors.Join(told.Temporal(&o), f.seal(ctx, &o)); err != nil {
 		return serviceOptions{}, err
 	}
+	db, err := f.keepValues(ctx, &o, log)
+	if err != nil {
+		return serviceOptions{}, err
+	}
 	tc, err := client.NewLazyClient(o)
 	if err != nil {
 		return serviceOptions{}, fmt.Errorf("connecting to Temporal at %s: %w", o.HostPort, err)
 	}
-	return serviceOptions{
+	options := serviceOptions{
 		Loaded: found, Temporal: tc, Namespace: o.Namespace, Converter: o.DataConverter,
 		Prepare: prepareUntilDone(tc, o.HostPort, runs.Namespace{Name: o.Namespace, Retention: f.Retention, Logger: log}),
 		Grace:   f.Grace, Telemetry: told, Logger: log,
 		OnStop: func() { log.Info("stopping", "grace", f.Grace.String()) },
-	}, nil
+	}
+	if db != nil {
+		options.Values, options.ValuesIn = db.Values(), db
+	}
+	return options, nil
 }
 
 // where tells the log where the service is.

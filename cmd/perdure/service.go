@@ -18,6 +18,7 @@ import (
 	"github.com/perdure/perdure/credentials"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/payloads"
 	"github.com/perdure/perdure/registry"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/store"
@@ -66,9 +67,12 @@ type serviceOptions struct {
 	// Published is where published definitions are. nil = nothing can be published.
 	Published store.Registry
 	Database  *store.Postgres // that has both; nil = none
-	Gateway   *gatewayOptions // nil = none
-	Worker    bool            // whether it executes runs
-	Build     buildFlags      // of the worker
+	// Values are what is too large for histories. nil = nothing is.
+	Values   store.Values
+	ValuesIn *store.Postgres // that has them; nil = none does
+	Gateway  *gatewayOptions // nil = none
+	Worker   bool            // whether it executes runs
+	Build    buildFlags      // of the worker
 	// Grace is how long requests and calls under way get to end at a stop.
 	Grace time.Duration
 	// OnStop is called when a stop begins. nil = nobody wants to know.
@@ -82,6 +86,9 @@ type serviceOptions struct {
 func (o serviceOptions) close() {
 	if o.Database != nil {
 		o.Database.Close()
+	}
+	if o.ValuesIn != nil {
+		o.ValuesIn.Close()
 	}
 	o.Temporal.Close()
 }
@@ -111,7 +118,11 @@ func newService(o serviceOptions) (*service, error) {
 
 // runs are those of all processes.
 func (s *service) runs() *runs.Client {
-	return runs.New(runs.Config{Client: s.opts.Temporal, Namespace: s.opts.Namespace, DataConverter: s.opts.Converter, Logger: s.opts.Logger})
+	c := runs.Config{Client: s.opts.Temporal, Namespace: s.opts.Namespace, DataConverter: s.opts.Converter, Logger: s.opts.Logger}
+	if s.opts.Values != nil {
+		c.DataConverter, c.MaxValue = payloads.Reader(c.DataConverter, s.opts.Values), payloads.MaxValue
+	}
+	return runs.New(c)
 }
 
 // tools is the pool for those who call.
@@ -136,6 +147,9 @@ func (s *service) start(ctx context.Context) error {
 	if s.opts.Worker {
 		if err := s.startWorker(); err != nil {
 			return err
+		}
+		if s.opts.Values != nil {
+			go s.sweepValues(ctx)
 		}
 	}
 	s.started.Store(true)

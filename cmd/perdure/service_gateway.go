@@ -126,6 +126,7 @@ func (s *service) newGateway(o gatewayOptions) (err error) {
 		AllowedHosts:   o.AllowedHosts,
 		RunURL:         page.url,
 		Observe:        s.observe(),
+		LinkOver:       s.linkOver(),
 		Logger:         s.opts.Logger,
 	})
 	return err

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/perdure/perdure/payloads"
+	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/store"
+)
+
+// valueFlags say whether large values are kept outside of Temporal.
+type valueFlags struct {
+	LargeValues bool `help:"Keep what runs hold and is larger than 128 KB outside of Temporal, in the database of --database (dev: in --data), and let tools give up to 64 MB instead of 1.9. The same for all processes." env:"PERDURE_LARGE_VALUES"`
+}
+
+// valuesIn is where dev keeps large values.
+func valuesIn(data string) string { return filepath.Join(data, "values") }
+
+// keepValues has a client keep large values in the database, if they are wanted;
+// nil = they are not. Whoever has the database closes it.
+func (f roleFlags) keepValues(ctx context.Context, o *client.Options, log *slog.Logger) (*store.Postgres, error) {
+	if !f.LargeValues {
+		return nil, nil
+	}
+	if f.Database == "" {
+		return nil, usagef("large values are kept in PostgreSQL: say where it is by --database or PERDURE_DATABASE_URL")
+	}
+	db, err := f.open(ctx, nil, log)
+	if err != nil {
+		return nil, err
+	}
+	payloads.Keep(o, db.Values())
+	return db, nil
+}
+
+// keepFileValues does the same in the data directory of dev. What was kept
+// there once is read for as long as it is there.
+func (f valueFlags) keepFileValues(o *client.Options, data string) (store.Values, error) {
+	if _, err := os.Stat(valuesIn(data)); err != nil && !f.LargeValues {
+		return nil, nil
+	}
+	values, err := store.OpenFileValues(valuesIn(data))
+	if err != nil {
+		return nil, err
+	}
+	payloads.Keep(o, values)
+	return values, nil
+}
+
+// readValues lets a command read large values: from the database, if there is
+// one, else from the data directory of dev. close ends that.
+func readValues(ctx context.Context, database databaseFlags, data string, o *client.Options) (close func(), err error) {
+	close = func() {}
+	var values store.Values
+	if database.Database != "" {
+		db, err := store.OpenPostgres(ctx, database.Database, nil, slog.New(slog.DiscardHandler))
+		if err != nil {
+			return nil, err
+		}
+		values, close = db.Values(), db.Close
+	} else if _, err := os.Stat(valuesIn(data)); data != "" && err == nil {
+		if values, err = store.OpenFileValues(valuesIn(data)); err != nil {
+			return nil, err
+		}
+	}
+	if values != nil {
+		payloads.Keep(o, values)
+		o.DataConverter = payloads.Reader(o.DataConverter, values)
+	}
+	return close, nil
+}
+
+// sweepValues deletes the values of runs that Temporal does not keep any more,
+// until ctx ends.
+func (s *service) sweepValues(ctx context.Context) {
+	all := s.runs()
+	gone := func(ctx context.Context, run string) (bool, error) {
+		_, err := all.Get(ctx, runs.RunID(run))
+		if errors.Is(err, runs.ErrNotFound) {
+			return true, nil
+		}
+		return false, err
+	}
+	tick := time.NewTicker(store.SweepEvery)
+	defer tick.Stop()
+	for {
+		swept, err := s.opts.Values.Sweep(ctx, gone)
+		if err != nil && ctx.Err() == nil {
+			s.opts.Logger.Warn("values of runs that are gone stay for now", "error", fmt.Errorf("sweeping: %w", err))
+		}
+		if swept > 0 {
+			s.opts.Logger.Info("large values of runs that are gone were deleted", "runs", swept)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// linkOver is the size from which on clients are given a link to the output of a
+// run, in bytes; 0 = never.
+func (s *service) linkOver() int {
+	if s.opts.Values == nil {
+		return 0
+	}
+	return 1 << 20
+}

@@ -1,0 +1,86 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/runs"
+)
+
+// Results of runs are resources, where Options.LinkOver says so.
+const (
+	resultScheme   = "perdure://runs/"
+	resultSuffix   = "/result"
+	resultTemplate = resultScheme + "{id}" + resultSuffix
+)
+
+// linksSince is the first version whose clients take links in results.
+const linksSince = "2025-06-18"
+
+// ended is the result of a run that has ended, as the client gets it: the output,
+// or a link to it where that is large. A tool with an output schema must give
+// structured content, so its output is never linked.
+func (g *Gateway) ended(c *client, id runs.RunID, o *runs.Outcome) *result {
+	tool, _, _ := strings.Cut(string(id), "/")
+	composite := g.listing.Load().composites[tool]
+	size := len(o.Output)
+	if g.opts.LinkOver == 0 || size <= g.opts.LinkOver || o.Failure != nil || c.version < linksSince || composite == nil || composite.def.Output != nil {
+		return outcome(id, o)
+	}
+	r := &result{Content: []textBlock{
+		{Type: "text", Text: "The result is large: read the resource that is linked."},
+		{Type: linkType, link: resourceLink{
+			Type: linkType, URI: resultScheme + url.PathEscape(string(id)) + resultSuffix,
+			Name: "result of " + string(id), MIMEType: "application/json", Size: size,
+		}},
+	}}
+	if len(o.Errors) > 0 {
+		r.set(metaErrors, o.Errors)
+	}
+	return r
+}
+
+const linkType = "resource_link"
+
+type resourceLink struct {
+	Type     string `json:"type"`
+	URI      string `json:"uri"`
+	Name     string `json:"name"`
+	MIMEType string `json:"mimeType"`
+	Size     int    `json:"size"`
+}
+
+// MarshalJSON writes a text, or a link.
+func (b textBlock) MarshalJSON() ([]byte, error) {
+	if b.Type == linkType {
+		return json.Marshal(b.link)
+	}
+	type plain textBlock
+	return encode(plain(b))
+}
+
+// readResult gives the result of a run to who may see it.
+func (g *Gateway) readResult(ctx context.Context, request mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
+	escaped, found := strings.CutPrefix(request.Params.URI, resultScheme)
+	id, err := url.PathUnescape(strings.TrimSuffix(escaped, resultSuffix))
+	if !found || err != nil {
+		return nil, errNoResource
+	}
+	run := runs.RunID(id)
+	if _, err := g.permitted(ctx, identityFrom(ctx), auth.See, run); err != nil {
+		return nil, errNoResource
+	}
+	o, err := g.opts.Runs.Result(ctx, run)
+	if err != nil || o.Failure != nil {
+		return nil, errNoResource
+	}
+	return []mcp.ResourceContents{mcp.TextResourceContents{URI: request.Params.URI, MIMEType: "application/json", Text: string(o.Output)}}, nil
+}
+
+var errNoResource = errors.New("there is no such result of yours")

@@ -1,0 +1,77 @@
+package payloads_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+
+	"github.com/perdure/perdure/payloads"
+)
+
+type memory map[string][]byte
+
+func (m memory) Put(_ context.Context, id, _ string, data []byte) error { m[id] = data; return nil }
+
+func (m memory) Get(_ context.Context, id string) ([]byte, error) {
+	data, ok := m[id]
+	if !ok {
+		return nil, errors.New("not there")
+	}
+	return data, nil
+}
+
+// TestLarge shows that what is kept elsewhere, sealed or not, comes back whole,
+// and that what was changed or has gone is an error and nothing else.
+func TestLarge(t *testing.T) {
+	t.Parallel()
+	values := memory{}
+	var o client.Options
+	payloads.Seal(&o, readKeys(t, first))
+	payloads.Keep(&o, values)
+	driver := o.ExternalStorage.Drivers[0]
+	large := strings.Repeat("planted ", 100_000)
+	sealed, err := converter.WithDataConverterSerializationContext(o.DataConverter, converter.WorkflowSerializationContext{WorkflowID: "tool/1"}).ToPayload(large)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := converter.StorageDriverStoreContext{Context: t.Context(), Target: converter.StorageDriverWorkflowInfo{WorkflowID: "tool/1"}}
+	claims, err := driver.Store(in, []*commonpb.Payload{sealed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := driver.Store(in, []*commonpb.Payload{sealed}); err != nil || again[0].ClaimData["id"] != claims[0].ClaimData["id"] || len(values) != 1 {
+		t.Errorf("stored again it is %v, of %d values, %v", again, len(values), err)
+	}
+	fetch := func() (opened string, err error) {
+		found, err := driver.Retrieve(converter.StorageDriverRetrieveContext{Context: t.Context()}, claims)
+		if err == nil {
+			err = o.DataConverter.FromPayload(found[0], &opened)
+		}
+		return opened, err
+	}
+	if opened, err := fetch(); err != nil || opened != large {
+		t.Errorf("it comes back with %d bytes, %v", len(opened), err)
+	}
+	id := claims[0].ClaimData["id"]
+	reference := &commonpb.Payload{
+		Metadata: map[string][]byte{"encoding": []byte("json/protobuf"), "messageType": []byte("temporal.api.sdk.v1.ExternalStorageReference")},
+		Data:     []byte(`{"driverName":"perdure","claimData":{"id":"` + id + `","run":"tool/1"}}`),
+	}
+	var opened string
+	if err := payloads.Reader(o.DataConverter, values).FromPayload(reference, &opened); err != nil || opened != large {
+		t.Errorf("read from a history it has %d bytes, %v", len(opened), err)
+	}
+	values[id][100] ^= 1
+	if _, err := fetch(); err == nil || !strings.Contains(err.Error(), "was changed") {
+		t.Errorf("one bit is another: %v", err)
+	}
+	delete(values, id)
+	if _, err := fetch(); err == nil || !strings.Contains(err.Error(), `of run "tool/1"`) {
+		t.Errorf("it is gone: %v", err)
+	}
+}

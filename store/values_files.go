@@ -1,0 +1,136 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// FileValues keep values in files, for one process that writes at a time: a
+// directory for each run, in which a file says which one.
+type FileValues struct {
+	dir string
+	mu  sync.Mutex // one change after the other
+}
+
+var _ Values = (*FileValues)(nil)
+
+// OpenFileValues keeps values in a directory, which is made if there is none.
+func OpenFileValues(dir string) (*FileValues, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("opening the values of runs: %w", err)
+	}
+	return &FileValues{dir: dir}, nil
+}
+
+// nameOfRun is the file that says whose the values of a directory are.
+const nameOfRun = "run"
+
+// Put implements Values.
+func (v *FileValues) Put(_ context.Context, id, run string, data []byte) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	digest := sha256.Sum256([]byte(run))
+	dir := filepath.Join(v.dir, hex.EncodeToString(digest[:16]))
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = writeWhole(filepath.Join(dir, nameOfRun), []byte(run))
+	}
+	if err == nil {
+		err = writeWhole(filepath.Join(dir, id), data)
+	}
+	if err == nil { // the ID alone finds it
+		err = os.WriteFile(filepath.Join(v.dir, id), []byte(filepath.Base(dir)), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("keeping a value of run %s: %w", run, err)
+	}
+	return nil
+}
+
+func writeWhole(name string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "new.*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // in vain once it is renamed
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
+
+// Get implements Values.
+func (v *FileValues) Get(_ context.Context, id string) ([]byte, error) {
+	dir, err := os.ReadFile(filepath.Join(v.dir, filepath.Base(id)))
+	var data []byte
+	if err == nil {
+		data, err = os.ReadFile(filepath.Join(v.dir, filepath.Base(string(dir)), filepath.Base(id)))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNoValue
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading a value: %w", err)
+	}
+	return data, nil
+}
+
+// Sweep implements Values.
+func (v *FileValues) Sweep(ctx context.Context, gone func(context.Context, string) (bool, error)) (int, error) {
+	entries, err := os.ReadDir(v.dir)
+	if err != nil {
+		return 0, fmt.Errorf("looking for values of runs that are gone: %w", err)
+	}
+	swept := 0
+	for _, e := range entries {
+		mark := filepath.Join(v.dir, e.Name(), nameOfRun)
+		info, err := os.Stat(mark)
+		if !e.IsDir() || err != nil || time.Since(info.ModTime()) < recheck {
+			continue
+		}
+		run, err := os.ReadFile(mark)
+		if err != nil {
+			return swept, fmt.Errorf("looking for values of runs that are gone: %w", err)
+		}
+		isGone, err := gone(ctx, string(run))
+		if err != nil {
+			return swept, err
+		}
+		if removed, err := v.checked(mark, info.ModTime(), isGone); err != nil {
+			return swept, fmt.Errorf("deleting the values of run %s: %w", run, err)
+		} else if removed {
+			swept++
+		}
+	}
+	return swept, nil
+}
+
+// checked removes the values of a run that is gone, unless some were put
+// meanwhile; else it notes that the run was asked about.
+func (v *FileValues) checked(mark string, seen time.Time, gone bool) (removed bool, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	info, err := os.Stat(mark)
+	if err != nil || !info.ModTime().Equal(seen) {
+		return false, err
+	}
+	if !gone {
+		return false, os.Chtimes(mark, time.Now(), time.Now())
+	}
+	entries, err := os.ReadDir(filepath.Dir(mark))
+	for _, e := range entries {
+		if e.Name() != nameOfRun {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(v.dir, e.Name())))
+		}
+	}
+	return true, errors.Join(err, os.RemoveAll(filepath.Dir(mark)))
+}
