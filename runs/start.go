@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -47,6 +48,7 @@ func (c *Client) Start(ctx context.Context, req StartRequest) (Started, error) {
 		WorkflowIDConflictPolicy:                 enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		EnableEagerStart:                         true,
+		WorkflowTaskTimeout:                      c.taskLimit(),
 		StaticSummary:                            summary(req),
 		StaticDetails:                            details(req, input.Definition),
 		TypedSearchAttributes:                    searchAttributes(req),
@@ -60,6 +62,19 @@ func (c *Client) Start(ctx context.Context, req StartRequest) (Started, error) {
 	}
 	c.fresh.add(id, run.GetRunID())
 	return Started{ID: id}, nil
+}
+
+// largeTaskLimit is how long a workflow task may take where runs hold large
+// values, for what is done with them. After a kill -9 of its worker, another one
+// takes the task up when that has passed.
+const largeTaskLimit = 30 * time.Second
+
+// taskLimit is how long a workflow task may take; 0 = Temporal's 10 s.
+func (c *Client) taskLimit() time.Duration {
+	if c.maxValue == 0 {
+		return 0
+	}
+	return largeTaskLimit
 }
 
 func newInput(id RunID, req StartRequest) workflows.RunInput {

@@ -20,12 +20,24 @@ import (
 // a workflow task has 10 s.
 const busyLimit = 8 * time.Second
 
+// largeBusyLimit is the same where runs hold large values; see
+// runs.largeTaskLimit.
+const largeBusyLimit = 25 * time.Second
+
+// busy is how long a run may compute between two waits.
+func (s *service) busy() time.Duration {
+	if s.opts.Values != nil {
+		return largeBusyLimit
+	}
+	return busyLimit
+}
+
 // startWorker has this process take up steps of runs.
 func (s *service) startWorker() error {
 	s.worker = worker.New(s.opts.Temporal, workflows.TaskQueue, worker.Options{
 		MaxHeartbeatThrottleInterval: time.Second,
 		WorkerStopTimeout:            s.opts.Grace + handOver,
-		DeadlockDetectionTimeout:     busyLimit,
+		DeadlockDetectionTimeout:     s.busy(),
 		DeploymentOptions:            s.opts.Build.deployment(),
 		Interceptors:                 interceptors(s.opts.Telemetry),
 	})

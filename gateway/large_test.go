@@ -1,0 +1,54 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure/gateway"
+)
+
+// TestLargeResult shows which clients are given a link to a large output, and
+// who may follow it.
+func TestLargeResult(t *testing.T) {
+	t.Parallel()
+	large := `{"text":"` + strings.Repeat("x", 5000) + `"}`
+	w := newWorld(t, map[string]func(*play){
+		"large": func(p *play) { p.complete(large) },
+		"small": func(p *play) { p.complete(`{"text":"x"}`) },
+	}, func(o *gateway.Options) { o.LinkOver = 1000 })
+	ann, bob := connect(t, w.url, "ann", "2025-11-25", `{}`), connect(t, w.url, "bob", "2025-11-25", `{}`)
+	old := connect(t, w.url, "ann", "2025-03-26", `{}`)
+	old.call("1", "large", `{}`, "").result(false).structuredIs(t, large)
+	ann.call("2", "small", `{}`, "").result(false).structuredIs(t, `{"text":"x"}`)
+
+	var answer struct {
+		Result struct {
+			Content []struct {
+				Type, URI, MimeType string
+				Size                int
+			}
+			StructuredContent json.RawMessage
+		}
+	}
+	raw := ann.call("3", "large", `{"message":"other"}`, "").messageText()
+	err := json.Unmarshal(raw, &answer)
+	link := answer.Result
+	if err != nil || len(link.Content) != 2 || link.Content[1].Type != "resource_link" || link.Content[1].Size != len(large) || link.StructuredContent != nil {
+		t.Fatalf("the client is given %s, %v", raw, err)
+	}
+	read := func(c *wire, uri string) string {
+		return string(c.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":9,"method":"resources/read","params":{"uri":%q}}`, uri)).messageText())
+	}
+	if got := read(ann, link.Content[1].URI); !strings.Contains(got, strings.Repeat("x", 5000)) {
+		t.Errorf("its caller reads %s", got)
+	}
+	for who, got := range map[string]string{
+		"another caller": read(bob, link.Content[1].URI), "no such run": read(ann, "perdure://runs/large%2Fnone/result"),
+	} {
+		if strings.Contains(got, "xxxx") || !strings.Contains(got, "no such result of yours") {
+			t.Errorf("%s reads %s", who, got)
+		}
+	}
+}
