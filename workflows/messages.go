@@ -242,11 +242,11 @@ type ToolCall struct {
 	KeyArgument    string             `json:"keyArgument,omitempty"`
 	MaxAttempts    int                `json:"maxAttempts,omitempty"` // of a call that is answered with an error; 0 = 1
 	Caller         Caller             `json:"caller"`
-	Ruled          bool               `json:"ruled,omitempty"`    // see RunInput
-	As             string             `json:"as,omitempty"`       // composite tool that calls in its own right; "" = its caller does
-	Limit          time.Duration      `json:"limit,omitempty"`    // of the call from when it is sent, where the backend has limits; 0 = the activity's own
+	Ruled          bool               `json:"ruled,omitempty"`     // see RunInput
+	As             string             `json:"as,omitempty"`        // composite tool that calls in its own right; "" = its caller does
+	Limit          time.Duration      `json:"limit,omitempty"`     // of the call from when it is sent, where the backend has limits; 0 = the activity's own
 	MaxResult      int                `json:"maxResult,omitempty"` // bytes of the output; 0 = MaxResultSize
-	LookBack       bool               `json:"lookBack,omitempty"` // an earlier execution of the run may have made the call, which its history tells
+	LookBack       bool               `json:"lookBack,omitempty"`  // an earlier execution of the run may have made the call, which its history tells
 }
 
 // StepProgress is what the backend of a call that is under way told last. It is
