@@ -126,6 +126,7 @@ func (d *Definition) Arguments(raw json.RawMessage) (json.RawMessage, error) {
 	}
 	properties, _ := d.Parameters["properties"].(map[string]any)
 	var standing []string // defaults, for which the caller has no blame
+	//workflowcheck:ignore a map again, and a set
 	for name, p := range properties {
 		property, _ := p.(map[string]any)
 		standard, hasDefault := property["default"]
