@@ -40,6 +40,8 @@ type backend struct {
 	name string
 	dir  string // of the log
 	seed uint64
+	// loses is of how many answers one is lost.
+	loses uint64
 }
 
 // backendMain serves a backend until it is killed.
@@ -49,6 +51,7 @@ func backendMain(args []string) error {
 	flags.StringVar(&b.name, "name", "", "of the backend")
 	flags.StringVar(&b.dir, "dir", "", "where what it does is written")
 	flags.Uint64Var(&b.seed, "seed", 1, "of its misfortunes")
+	flags.Uint64Var(&b.loses, "loses", 30, "of how many answers one is lost")
 	listen := flags.String("listen", "", "address for HTTP; empty: standard input and output")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -138,7 +141,7 @@ func (b *backend) fate(tool, about, step, key string) fate {
 	if part(10) == 0 {
 		f.after += time.Duration(part(3000)) * time.Millisecond
 	}
-	f.fails, f.loses = part(25) == 0, part(30) == 0
+	f.fails, f.loses = part(25) == 0, part(b.loses) == 0
 	return f
 }
 

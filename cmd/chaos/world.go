@@ -122,6 +122,9 @@ func (w *world) startBackends() (string, error) {
 		return "", err
 	}
 	backend := []string{w.self, "backend", "--dir", w.dir, "--seed", fmt.Sprint(w.seed)}
+	if w.faulty != "" { // what is repeated are calls whose answer was lost
+		backend = append(backend, "--loses", "5")
+	}
 	w.web = &topology.Process{Name: "web", Address: address, Command: slices.Concat(backend, []string{"--name", "web", "--listen", address})}
 	if err := w.web.Start(); err != nil {
 		return "", err
