@@ -272,6 +272,7 @@ func compareConverted(t *testing.T, d *definitions.Definition, data string) {
 		t.Fatal(err)
 	}
 	h := &echoHost{convertedHost: convertedHost{t: t, def: d, lines: strings.Split(text, "\n")}}
+	h.answer = func(schema json.RawMessage) string { return exampleOf(t, schema) }
 	out, failure := h.run(text, h, data)
 	b := benchFor(t, []*definitions.Definition{d}, data, nil)
 	b.tools = map[string]toolFunc{}
@@ -362,7 +363,8 @@ func decoded(t *testing.T, v any) any {
 // An echoHost has tools that always answer the same, and people who accept.
 type echoHost struct {
 	convertedHost
-	calls []string
+	calls  []string
+	answer func(schema json.RawMessage) string
 }
 
 func (h *echoHost) Call(_ workflow.Context, _ script.Site, call script.ToolCall) (json.RawMessage, error) {
@@ -373,7 +375,7 @@ func (h *echoHost) Call(_ workflow.Context, _ script.Site, call script.ToolCall)
 // Elicit takes as long as the person of the steps does, and refuses the same
 // answers.
 func (h *echoHost) Elicit(_ workflow.Context, _ script.Site, q script.Question) (script.Answer, error) {
-	content := json.RawMessage(exampleOf(h.t, q.Schema))
+	content := json.RawMessage(h.answer(q.Schema))
 	schema := q.Schema
 	if schema == nil {
 		schema = json.RawMessage(`{"type":"object","properties":{}}`)
