@@ -327,9 +327,6 @@ func now(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwa
 	return starlarktime.Time(t.UTC()), b.asked(site, err)
 }
 
-// maxLogged is how many bytes of a line are logged.
-const maxLogged = 4 << 10
-
 func logText(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	text, err := joined(thread, bi.Name(), args, kwargs)
 	if err != nil {
