@@ -25,7 +25,7 @@ func (g *Gateway) call(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallT
 		return nil, errors.New("call outside of an exchange")
 	}
 	l := g.listing.Load()
-	c, err := g.composite(ctx, l, x.params)
+	c, err := g.composite(ctx, l, x.who, x.params)
 	switch {
 	case x.badParams != nil:
 		x.fail(mcp.INVALID_PARAMS, "params cannot be read: "+x.badParams.Error())
@@ -163,6 +163,9 @@ func (g *Gateway) addDynamic(who auth.Identity, d *definitions.Definition, tools
 		who = auth.Composite(d.Name)
 	}
 	AddDynamic(d, g.opts.Catalogue.Tools(), tools, func(name string) bool {
+		if d.Name == scriptTool {
+			return g.maySend(who, name)
+		}
 		return g.opts.Policy.May(who, auth.Call, auth.Object{Tool: name})
 	})
 }

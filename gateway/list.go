@@ -61,11 +61,21 @@ func (l *listing) callable(tool string) auth.Object {
 	if c == nil {
 		return auth.Object{Tool: tool}
 	}
-	on := auth.Object{Tool: c.def.Name}
-	if e := c.def.Expose; e != nil && len(e.Groups)+len(e.Subjects) > 0 {
+	return callable(c.def)
+}
+
+func callable(d *definitions.Definition) auth.Object {
+	on := auth.Object{Tool: d.Name}
+	if e := d.Expose; e != nil && len(e.Groups)+len(e.Subjects) > 0 {
 		on.Only = &auth.Grant{Groups: e.Groups, Subjects: e.Subjects}
 	}
 	return on
+}
+
+// MayCall reports whether somebody may call a composite tool by themselves,
+// rather than another composite tool that calls it.
+func MayCall(p *auth.Policy, who auth.Identity, d *definitions.Definition) bool {
+	return !d.Hidden() && p.May(who, auth.Call, callable(d))
 }
 
 // fits returns whether a value may be the structured content of a tool.

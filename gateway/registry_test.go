@@ -179,3 +179,17 @@ func TestVersionAsATool(t *testing.T) {
 		t.Errorf("the deprecated tool is listed as %s", text)
 	}
 }
+
+// Who may publish one tool does not take the name of another one by it.
+func TestNameOfferedIsTaken(t *testing.T) {
+	t.Parallel()
+	w, _ := newPublishing(t)
+	w.mustPublish("open", "1.0.0", "d")
+	for as, want := range map[string]string{"open": "open is offered under the name open", "be_echo": "has the name be_echo", "perdure_run_list": "reserved", "free": ""} {
+		text := "{name: another, version: 1.0.0, description: d, expose: {as: " + as + "}, steps: [{id: a, tool: be_echo}]}"
+		_, body := w.request("POST", "publish", "ann", map[string]any{"dryRun": true, "files": []any{map[string]any{"name": "f.yaml", "text": text}}})
+		if !strings.Contains(body, want) || strings.Contains(body, `"severity":"error"`) != (want != "") {
+			t.Errorf("as %s: %s", as, body)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/runs"
 )
 
 // Names of the tools with which agents send scripts.
@@ -79,6 +80,18 @@ func (g *Gateway) mayScript(who auth.Identity) bool {
 	return g.opts.Policy.May(who, auth.Call, auth.Object{Tool: scriptTool})
 }
 
+// maySend reports whether somebody may send a script that calls a tool. Those that
+// are hidden are for the steps of composite tools.
+func (g *Gateway) maySend(who auth.Identity, tool string) bool {
+	t, ok := g.opts.Catalogue.Find(tool)
+	return ok && !t.Hidden && g.opts.Policy.May(who, auth.Call, auth.Object{Tool: tool})
+}
+
+// IsSentScript reports whether a run is a script that an agent has sent. It calls
+// what its sender may, and is no composite tool that somebody has written for
+// others.
+func IsSentScript(id runs.RunID) bool { return strings.HasPrefix(string(id), scriptTool+"/") }
+
 // executeScript runs a script as what it is: a definition that is called once.
 func (g *Gateway) executeScript(ctx context.Context, x *exchange) {
 	var in struct {
@@ -136,7 +149,7 @@ func (g *Gateway) scriptErrors(who auth.Identity, d *definitions.Definition) []s
 func (g *Gateway) diagnose(who auth.Identity, d *definitions.Definition) definitions.Diagnostics {
 	diags := definitions.Check([]*definitions.Definition{d}, definitions.CheckOptions{Tools: func(name string) (definitions.Tool, bool) {
 		t, ok := g.findTool(name)
-		return t, ok && g.opts.Policy.May(who, auth.Call, auth.Object{Tool: t.Name})
+		return t, ok && g.maySend(who, t.Name)
 	}})
 	for i := range diags {
 		if diags[i].Check == "unknown-tool" {

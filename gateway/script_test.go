@@ -127,3 +127,24 @@ func TestScriptCheck(t *testing.T) {
 		t.Error("checking has started a run")
 	}
 }
+
+// What is hidden from clients is not called by a script that one sends.
+func TestScriptsDoNotCallWhatIsHidden(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){
+		"execute_tool_script": func(p *play) { p.complete(`null`) },
+	}, func(o *gateway.Options) { o.Scripts = true })
+	hidden := tool("secret")
+	hidden.Hidden = true
+	w.catalogue.set(tool("echo"), hidden)
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	if m := c.call("1", "execute_tool_script", scriptCall(t, `return be_secret()`, nil), "").result(true); !strings.Contains(m.text(), "nothing was called") {
+		t.Errorf("it was answered with %s", m.text())
+	}
+	c.call("2", "execute_tool_script", scriptCall(t, `return [call_tool(name) for name in data["names"]]`, map[string]any{"data": map[string]any{"names": []string{}}}), "").result(false)
+	for _, run := range w.runs.runs {
+		if _, ok := run.req.Tools["be_secret"]; ok || run.req.Tools["be_echo"].Name == "" {
+			t.Errorf("a script may call %v", run.req.Tools)
+		}
+	}
+}

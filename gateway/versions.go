@@ -30,8 +30,9 @@ func (o Offer) description() string {
 }
 
 // composite is the composite tool that a call means, in the version that it
-// wants; nil = it means none.
-func (g *Gateway) composite(ctx context.Context, l *listing, p *params) (*composite, error) {
+// wants; nil = it means none. A version that is not offered to the caller is not
+// there, whoever is offered another one.
+func (g *Gateway) composite(ctx context.Context, l *listing, who auth.Identity, p *params) (*composite, error) {
 	c := l.composites[p.Name]
 	version := strings.TrimSpace(p.Meta.Version)
 	switch {
@@ -53,6 +54,9 @@ func (g *Gateway) composite(ctx context.Context, l *listing, p *params) (*compos
 	entry, err := g.opts.Registry.Find(ctx, ref)
 	if err != nil {
 		return nil, err
+	}
+	if !MayCall(g.opts.Policy, who, entry.Definition) {
+		return nil, &registry.NotFoundError{Reference: ref, Versions: []string{cmp.Or(c.def.Version, "none")}}
 	}
 	return &composite{def: entry.Definition, entry: entry}, nil
 }
@@ -86,17 +90,20 @@ func (g *Gateway) checkDrift(c *composite) error {
 	return g.opts.Registry.CheckDrift(c.entry, g.findTool)
 }
 
-// taken says why a composite tool cannot have a name; "" = it can.
-func (g *Gateway) taken(name string) string {
+// taken says why a composite tool cannot have its name, or be offered under the
+// one that it wants; "" = it can.
+func (g *Gateway) taken(d *definitions.Definition) string {
 	l := g.listing.Load()
-	if _, reserved := g.runTools[name]; reserved {
-		return "the name is reserved"
-	}
-	if t, ok := l.tools[name]; ok {
-		return fmt.Sprintf("the tool %s of backend %s has the name", t.Original, t.Backend)
-	}
-	if c := l.composites[name]; c != nil && c.def.Name != name {
-		return fmt.Sprintf("version %s of %s is offered under the name", c.def.Version, c.def.Name)
+	for _, name := range []string{d.Name, d.ExposedName(g.opts.Prefix)} {
+		if _, reserved := g.runTools[name]; reserved {
+			return fmt.Sprintf("the name %s is reserved", name)
+		}
+		if t, ok := l.tools[name]; ok {
+			return fmt.Sprintf("the tool %s of backend %s has the name %s", t.Original, t.Backend, name)
+		}
+		if c := l.composites[name]; c != nil && c.def.Name != d.Name {
+			return fmt.Sprintf("version %s of %s is offered under the name %s", c.def.Version, c.def.Name, name)
+		}
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,5 +61,27 @@ func TestVersionsOfFiles(t *testing.T) {
 	}
 	if m := c.call("2", "one", `{}`, `{"perdure/version":"2"}`).result(true); !strings.Contains(m.text(), "one has no version 2; there are 1.2.0") {
 		t.Errorf("another version gives %s", m.text())
+	}
+}
+
+// A version that nobody, or somebody else, is offered is not called by asking for
+// it where another version is offered.
+func TestCallOfAVersionThatIsNotOffered(t *testing.T) {
+	t.Parallel()
+	w, _ := newPublishing(t)
+	for version, expose := range map[string]string{"1.0.0": "{hidden: true}", "1.1.0": "{subjects: [user-ann]}", "1.2.0": "{}"} {
+		text := "{name: open, version: " + version + ", description: d, expose: " + expose + ", steps: [{id: a, tool: be_echo}]}"
+		if _, body := w.request("POST", "publish", "ann", map[string]any{"files": []any{map[string]any{"name": "f.yaml", "text": text}}}); strings.Contains(body, `"severity":"error"`) {
+			t.Fatal(body)
+		}
+	}
+	for caller, may := range map[string][]string{"ann": {"1.1.0", "1.2.0"}, "ben": {"1.2.0"}} {
+		c := connect(t, w.url, caller, "2025-11-25", `{}`)
+		for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
+			m := c.call(`"`+version+`"`, "open", `{}`, `{"perdure/dry-run":true,"perdure/version":"`+version+`"}`).message()
+			if refused := strings.Contains(m.text(), "open has no version "+version); refused == slices.Contains(may, version) {
+				t.Errorf("%s calls %s: %s", caller, version, m.text())
+			}
+		}
 	}
 }

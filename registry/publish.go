@@ -45,9 +45,9 @@ type Publisher struct {
 	Tools definitions.Tools // that there are now; required
 	// May reports whether the publisher may publish a name. nil = every name.
 	May func(name string) bool
-	// Taken says why a composite tool cannot have a name, "" = it can. nil = every
-	// name is free.
-	Taken func(name string) string
+	// Taken says why a composite tool cannot have its name, or the one that it is
+	// to be offered under, "" = it can. nil = every name is free.
+	Taken func(d *definitions.Definition) string
 }
 
 // A Publication is what became of one definition.
@@ -241,7 +241,7 @@ func (b *batch) checked(defs []*definitions.Definition) definitions.Diagnostics 
 		if p.Taken == nil {
 			continue
 		}
-		if why := p.Taken(d.Name); why != "" {
+		if why := p.Taken(d); why != "" {
 			diags = append(diags, problem(d.Pos, checkName, "%s cannot be offered: %s", d.Name, why))
 		}
 	}

@@ -235,7 +235,7 @@ func TestRefusedPublications(t *testing.T) {
 				q.Version = tt.version
 				p := ada
 				p.May = func(name string) bool { return name != "theirs" }
-				p.Taken = func(name string) string { return strings.TrimPrefix(name, "a") }
+				p.Taken = func(d *definitions.Definition) string { return strings.TrimPrefix(d.Name, "a") }
 				report, err := r.Publish(t.Context(), p, q)
 				if err != nil {
 					t.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/workflows"
 )
@@ -56,4 +58,9 @@ func (a authSettings) permits(call workflows.ToolCall) bool {
 		who = auth.Composite(call.As)
 	}
 	return a.Policy.May(who, auth.Call, auth.Object{Tool: call.Tool})
+}
+
+// offers says whether a caller may call a composite tool by themselves.
+func (a authSettings) offers(d *definitions.Definition, to workflows.Caller) bool {
+	return gateway.MayCall(&a.Policy, auth.FromPrincipal(to.Subject, to.Groups), d)
 }
