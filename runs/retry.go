@@ -481,6 +481,9 @@ func (r *repairer) keep() {
 		if n != nil && e.Child != nil && e.Result == nil && r.keepCalled(path, n, loop, e) {
 			continue
 		}
+		if e.Fan != nil && e.Fan.Failed { // it is tried again, and all of it
+			continue
+		}
 		if n == nil || e.Unsettled != nil && e.Result == nil && e.Error == nil {
 			continue
 		}

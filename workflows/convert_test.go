@@ -166,6 +166,7 @@ func (h *convertedHost) CallWorkflow(workflow.Context, script.Site, script.Workf
 
 // A caseHost has the tools and people of a random case.
 type caseHost struct {
+	undecided
 	convertedHost
 	c        *testCase
 	got      *observed
@@ -362,6 +363,7 @@ func decoded(t *testing.T, v any) any {
 
 // An echoHost has tools that always answer the same, and people who accept.
 type echoHost struct {
+	undecided
 	convertedHost
 	calls  []string
 	answer func(schema json.RawMessage) string
@@ -399,3 +401,9 @@ func answerOf(tool string, args json.RawMessage) json.RawMessage {
 		"files":[{"path":"a.go","additions":1,"deletions":2},{"path":"b.go","additions":3,"deletions":0}],"commits":[{"subject":"s"}],"count":2,"additions":4,"deletions":2,
 		"repositories":["r1","r2"],"vulns":[],"results":[{"id":1}],"sub":{"z":1,"a":[true]}}`, tool, args, n))
 }
+
+// undecided is a host whose scripts do not continue.
+type undecided struct{}
+
+func (undecided) Decide(script.Site, script.Fan)  {}
+func (undecided) Decided(script.Site) *script.Fan { return nil }

@@ -100,6 +100,9 @@ func (e JournalEntry) bytes(path string) int {
 	if e.Child != nil && e.Child.Again != nil {
 		n += e.Child.Again.bytes()
 	}
+	if e.Fan != nil {
+		n += len("1000,") * len(e.Fan.Branches)
+	}
 	if u := e.Unsettled; u != nil {
 		n += PayloadSize(u.Error.Message) + PayloadSize(u.sent()) + entryBytes
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows/script"
 )
 
 // Names that stand in histories and must never change.
@@ -141,6 +142,7 @@ type JournalEntry struct {
 	Exact           bool            `json:"exact,omitempty"`     // counts only where the digest is the same, also when the run continues
 	Child           *Child          `json:"child,omitempty"`     // the run that the step has called
 	Tool            string          `json:"tool,omitempty"`      // that a script called
+	Fan             *script.Fan     `json:"fan,omitempty"`       // of a script: which branches count
 }
 
 // RunResult is what a completed run returns.

@@ -323,3 +323,18 @@ func (h *scriptHost) Log(ctx workflow.Context, site script.Site, text string) {
 func (h *scriptHost) Progress(ctx workflow.Context, site script.Site, p script.Progress) {
 	h.run.say(ctx, Told{StepPath: h.path(site), Message: p.Message, Done: p.Done, Total: p.Total})
 }
+
+// Decide keeps which branches count for the execution after this one.
+func (h *scriptHost) Decide(site script.Site, fan script.Fan) {
+	h.run.note(h.path(site), JournalEntry{Fan: &fan})
+}
+
+// Decided is what an execution before has kept.
+func (h *scriptHost) Decided(site script.Site) *script.Fan {
+	was, ok := h.run.continued(h.path(site))
+	if !ok || was.Fan == nil {
+		return nil
+	}
+	h.run.note(h.path(site), was)
+	return was.Fan
+}

@@ -153,6 +153,9 @@ func (f *fake) Progress(_ workflow.Context, _ script.Site, p script.Progress) {
 	f.progress = append(f.progress, p)
 }
 
+func (f *fake) Decide(script.Site, script.Fan)  {}
+func (f *fake) Decided(script.Site) *script.Fan { return nil }
+
 // assertions is a module that tests load.
 const assertions = `
 def eq(got, want):

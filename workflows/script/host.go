@@ -29,6 +29,19 @@ type Host interface {
 	Now(ctx workflow.Context, site Site) (time.Time, error)
 	Log(ctx workflow.Context, site Site, text string)
 	Progress(ctx workflow.Context, site Site, progress Progress)
+
+	// Decide keeps which branches of a parallel count. Decided gives what an
+	// execution before has kept; nil = nothing.
+	Decide(site Site, fan Fan)
+	Decided(site Site) *Fan
+}
+
+// A Fan says which branches of a parallel count, where that depends on which was
+// first: those up to the one that it has failed with, or those that had begun
+// when one skipped the rest.
+type Fan struct {
+	Branches []int `json:"branches"` // from 0, in order
+	Failed   bool  `json:"failed,omitempty"`
 }
 
 // A Site is where a script asks something of the world.

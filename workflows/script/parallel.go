@@ -77,6 +77,9 @@ type fan struct {
 	results []starlark.Value
 	failed  error // the first failure that counts
 	skip    bool  // what has not begun is not called
+
+	begun []int // branches, in that order
+	was   *Fan  // what an execution before has decided; nil = nothing
 }
 
 type fanCall struct {
@@ -125,9 +128,6 @@ func (f *fan) graph(fns *dict, after starlark.Value) (starlark.Value, error) {
 	}
 	results := newDict(fns.account)
 	for i, name := range names {
-		if f.results[i] == nil {
-			f.results[i] = starlark.None
-		}
 		if err := results.SetKey(name, f.results[i]); err != nil {
 			return nil, err
 		}
@@ -236,6 +236,13 @@ func (f *fan) out() (starlark.Value, error) {
 		return nil, &branchError{f.failed}
 	case b.ctx.Err() != nil:
 		return nil, b.ctx.Err()
+	case f.was != nil && f.was.Failed:
+		return nil, &Error{Code: "internal", Category: "internal", Fatal: true, Message: f.name + " has failed before, and does not any more"}
+	}
+	for i, v := range f.results {
+		if v == nil { // it was not called
+			f.results[i] = starlark.None
+		}
 	}
 	return starlark.NewList(f.results), nil
 }
@@ -243,6 +250,7 @@ func (f *fan) out() (starlark.Value, error) {
 // run starts the branches and waits for them.
 func (f *fan) run(b *branch) {
 	site := b.site(f.thread)
+	f.was = b.run.host.Decided(site)
 	ctx, stop := workflow.WithCancel(b.ctx)
 	defer stop()
 	turns := workflow.NewSemaphore(ctx, int64(f.width))
@@ -254,6 +262,12 @@ func (f *fan) run(b *branch) {
 		}
 	}
 	for i, c := range f.calls {
+		if !f.counts(i) {
+			if ordered {
+				c.end.Set(nil, nil)
+			}
+			continue
+		}
 		// With an order, those that wait for others must not keep them from
 		// their turns.
 		if !ordered && turns.Acquire(ctx, 1) != nil || ctx.Err() != nil {
@@ -270,12 +284,16 @@ func (f *fan) run(b *branch) {
 				}
 			}
 			defer turns.Release(1)
-			if f.skip || ctx.Err() != nil {
+			if f.skip && f.was == nil || ctx.Err() != nil {
 				return
 			}
+			f.begun = append(f.begun, i)
 			inner := b.run.branch(ctx, path+"/")
 			v, err := inner.call(inner.thread(path), c.fn, c.args)
-			f.ended(b.run, i, v, err, stop)
+			f.ended(b, site, i, v, err)
+			if f.failed != nil {
+				stop()
+			}
 		})
 	}
 	wait, done := workflow.NewDisconnectedContext(ctx)
@@ -303,24 +321,49 @@ func (f *fan) await(ctx workflow.Context, c fanCall) starlark.Tuple {
 	return args
 }
 
+// counts says whether a branch is to be called, for all that an execution before
+// has decided.
+func (f *fan) counts(i int) bool { return f.was == nil || slices.Contains(f.was.Branches, i) }
+
 // ended takes the result of a branch.
-func (f *fan) ended(r *run, i int, v starlark.Value, err error, stop workflow.CancelFunc) {
+func (f *fan) ended(b *branch, site Site, i int, v starlark.Value, err error) {
 	if rest, ok := v.(skip); ok {
 		f.skip, v = true, rest.Value
+		f.decide(b, site, Fan{Branches: slices.Sorted(slices.Values(f.begun))})
 	}
 	switch {
 	case err == nil && f.onError == collect:
 		f.results[i] = outcome(v, v, nil)
 	case err == nil:
 		f.results[i] = v
-	case f.onError == collect && r.catchable(err):
-		f.results[i] = outcome(nil, nil, errorValue(r.kind(err)))
-	default:
-		if f.failed == nil {
-			f.failed = err
-		}
-		stop()
+	case f.onError == collect && b.run.catchable(err):
+		f.results[i] = outcome(nil, nil, errorValue(b.run.kind(err)))
+	case f.failed == nil:
+		f.failed = err
+		f.decide(b, site, Fan{Branches: f.upTo(i), Failed: true})
 	}
+}
+
+// decide keeps what depends on who was first, which an execution after this one
+// does not see: there, all that is recorded comes at once.
+func (f *fan) decide(b *branch, site Site, d Fan) {
+	if b.ctx.Err() == nil && (f.was == nil || d.Failed) {
+		b.run.host.Decide(site, d)
+	}
+}
+
+// upTo are a branch and those that come before it.
+func (f *fan) upTo(i int) []int {
+	all := []int{i}
+	for at := 0; at < len(all); at++ {
+		for _, j := range f.calls[all[at]].after {
+			if !slices.Contains(all, j) {
+				all = append(all, j)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // A lock keeps values from changing while branches run that can see them: in
