@@ -175,7 +175,7 @@ func (g *Gateway) deprecate(r *http.Request, who auth.Identity) (any, error) {
 		return nil, &badRequest{http.StatusBadRequest, err.Error()}
 	}
 	switch on := (auth.Object{Tool: ref.Name}); {
-	case !g.mayRead(who, ref.Name):
+	case !g.mayRead(who, auth.Object{Tool: ref.Name}):
 		return nil, &registry.NotFoundError{Reference: ref}
 	case !g.opts.Policy.May(who, auth.Publish, on):
 		return nil, &badRequest{http.StatusForbidden, "you may not deprecate versions of " + ref.Name + ": authorization.publishers of the configuration says who may"}
@@ -211,12 +211,12 @@ func (g *Gateway) versions(r *http.Request, who auth.Identity) (any, error) {
 	name := r.URL.Query().Get("name")
 	answer := []RegistryVersion{}
 	for _, e := range g.opts.Registry.Current() {
-		if e.Published == nil && (name == "" || name == e.Definition.Name) && g.mayRead(who, e.Definition.Name) {
+		if e.Published == nil && (name == "" || name == e.Definition.Name) && g.mayRead(who, about(e)) {
 			answer = append(answer, g.described(e))
 		}
 	}
 	for _, e := range g.opts.Registry.Versions(name) {
-		if g.mayRead(who, e.Published.Name) {
+		if g.mayRead(who, about(e)) {
 			answer = append(answer, g.described(e))
 		}
 	}
@@ -232,12 +232,12 @@ func (g *Gateway) definition(r *http.Request, who auth.Identity) (any, error) {
 		if ref, err = definitions.ParseReference(r.URL.Query().Get("reference")); err != nil {
 			return nil, &badRequest{http.StatusBadRequest, err.Error()}
 		}
-		if e, err = g.opts.Registry.Resolve(ref); err != nil && g.mayRead(who, ref.Name) {
+		if e, err = g.opts.Registry.Resolve(ref); err != nil && g.mayRead(who, auth.Object{Tool: ref.Name}) {
 			return nil, err
 		}
 		found = err == nil
 	}
-	if !found || !g.mayRead(who, e.Definition.Name) {
+	if !found || !g.mayRead(who, about(e)) {
 		return nil, &registry.NotFoundError{Reference: ref}
 	}
 	v := g.described(e)
@@ -266,7 +266,7 @@ func (g *Gateway) history(r *http.Request, who auth.Identity) (any, error) {
 	}
 	answer := []registry.Event{}
 	for _, e := range events {
-		if g.mayRead(who, e.Name) {
+		if g.mayRead(who, auth.Object{Tool: e.Name}) {
 			answer = append(answer, e)
 		}
 	}
@@ -276,7 +276,7 @@ func (g *Gateway) history(r *http.Request, who auth.Identity) (any, error) {
 func (g *Gateway) drift(_ *http.Request, who auth.Identity) (any, error) {
 	answer := []DriftedVersion{}
 	for _, e := range g.opts.Registry.Versions("") {
-		if e.Definition == nil || e.Deprecated() != "" || !g.mayRead(who, e.Definition.Name) {
+		if e.Definition == nil || e.Deprecated() != "" || !g.mayRead(who, about(e)) {
 			continue
 		}
 		if drifted := e.Drift(g.findTool); len(drifted) > 0 {

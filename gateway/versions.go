@@ -110,7 +110,15 @@ func (g *Gateway) taken(d *definitions.Definition) string {
 
 // mayRead reports whether somebody may read a composite tool as it was
 // published: who may call it learns as much from a dry run.
-func (g *Gateway) mayRead(who auth.Identity, name string) bool {
-	on := auth.Object{Tool: name}
+func (g *Gateway) mayRead(who auth.Identity, on auth.Object) bool {
 	return g.opts.Policy.May(who, auth.Call, on) || g.opts.Policy.May(who, auth.Publish, on)
+}
+
+// about is what rights to read a version are about: its expose may leave out who
+// is offered another one.
+func about(e registry.Entry) auth.Object {
+	if e.Definition == nil {
+		return auth.Object{Tool: e.Published.Name}
+	}
+	return callable(e.Definition)
 }

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -82,6 +83,12 @@ func TestCallOfAVersionThatIsNotOffered(t *testing.T) {
 			if refused := strings.Contains(m.text(), "open has no version "+version); refused == slices.Contains(may, version) {
 				t.Errorf("%s calls %s: %s", caller, version, m.text())
 			}
+		}
+		if _, all := w.request("GET", "versions", caller, nil); strings.Contains(all, `"1.1.0"`) != (caller == "ann") {
+			t.Errorf("%s sees %s", caller, all)
+		}
+		if code, source := w.request("GET", "definition?reference=open@1.1.0", caller, nil); (code == http.StatusOK) != (caller == "ann") {
+			t.Errorf("%s reads %d %s", caller, code, source)
 		}
 	}
 }
