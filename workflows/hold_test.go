@@ -187,6 +187,30 @@ func TestNobodyKeepsTheLimits(t *testing.T) {
 	}
 }
 
+// What became of an attempt that has told nothing, since its process stopped, is
+// not known either where no process has taken the next.
+func TestNobodyKeepsTheLimitsAnyMore(t *testing.T) {
+	t.Parallel()
+	for _, known := range []bool{false, true} {
+		l := newLine(t, queued, 0)
+		l.tools["pay"] = func(call workflows.ToolCall) (string, error) {
+			before := temporal.NewApplicationError("the worker stops", "")
+			if known {
+				before = workflows.Report(workflows.Attempt{Call: call, Number: 1}.Answered("no"))
+			}
+			return "", temporal.NewTimeoutError(enums.TIMEOUT_TYPE_SCHEDULE_TO_START, before)
+		}
+		_, failure := l.run()
+		want := "outcome_unknown"
+		if known {
+			want = "tool"
+		}
+		if categoryOf(failure) != want || len(l.record().Unsettled) > 0 == known {
+			t.Errorf("known = %t: %+v, record %+v", known, failure, l.record().Unsettled)
+		}
+	}
+}
+
 // Many calls that are held at once, and a question beside them: what people are
 // asked is told first, and what is told is told seldom.
 func TestManyHeld(t *testing.T) {

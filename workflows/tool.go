@@ -312,7 +312,7 @@ func (q request) failure(err error) *Error {
 	case temporal.IsCanceledError(err):
 		e.Code, e.Category, e.Message = "cancelled", CategoryCancelled, fmt.Sprintf("step %s was cancelled", path)
 		return e
-	case te != nil && te.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START:
+	case te != nil && te.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START && (Repeatable(tool.Effect) || nothingSent(te)):
 		e.Code, e.Category, e.Retryable = "backend_unavailable", CategoryTool, true
 		e.Message = fmt.Sprintf("step %s: %s%s%s%s", path, tool.Name, unavailableWords, tool.Backend+unreachableWords, "no process keeps its limits")
 		return e
@@ -335,6 +335,14 @@ func (q request) failure(err error) *Error {
 	e.Category = CategoryOutcomeUnknown
 	e.Message += fmt.Sprintf("; whether %s was executed is not known, so it is not called again", tool.Name)
 	return e
+}
+
+// nothingSent says of a call that no process has taken that it is not under way
+// from an attempt before, which may have stopped with its process without a word.
+func nothingSent(untaken *temporal.TimeoutError) bool {
+	before := untaken.Unwrap()
+	var app *temporal.ApplicationError
+	return before == nil || errors.As(before, &app) && KnownOutcome(Category(app.Type()))
 }
 
 // idempotencyKey is the same for every attempt of a call in a lineage.
