@@ -26,7 +26,6 @@ import (
 
 type doctorCommand struct {
 	temporalFlags `embed:""`
-	databaseFlags `embed:""`
 	keyFlags      `embed:""`
 
 	Config      string   `help:"Configuration file of the installation." placeholder:"FILE"`
