@@ -16,8 +16,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
@@ -401,6 +404,42 @@ func TestRepairGoesDownIntoCalledRuns(t *testing.T) {
 	story, err := c.Show(t.Context(), runs.RunID(gate.Run))
 	if err != nil || story.Status != workflows.Completed || len(story.Steps) != 4 {
 		t.Errorf("got %+v, %v", story, err)
+	}
+}
+
+// A called run that has failed and that Temporal keeps no longer is not begun anew
+// with what it has done unless that is said.
+func TestRepairWithoutWhatACalledRunHasDone(t *testing.T) {
+	t.Parallel()
+	c, temporal := compose(t)
+	calls := note(t, "a", "b")
+	calls.fail = func(call workflows.ToolCall) error {
+		if call.StepPath != "ship" {
+			return nil
+		}
+		return workflows.Report(&workflows.Error{Code: "tool_error", Category: workflows.CategoryTool, Message: "no", StepID: "ship", StepPath: "ship", Tool: "write"}, false)
+	}
+	id := start(t, c, composition(t, source(t, parentAndChild)))
+	gate := opened(t, c, id)
+	answer(t, c, id, runs.Answer{ElicitationID: gate.ID, Action: "accept", Content: json.RawMessage(`{"n": 7}`), By: "bob"})
+	followTo(t, c, id, 0, runs.EventDone)
+	_, err := temporal.WorkflowService().DeleteWorkflowExecution(t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
+		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: gate.Run},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var gone *serviceerror.NotFound
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if _, err = temporal.DescribeWorkflowExecution(t.Context(), gate.Run, ""); errors.As(err, &gone) {
+			break
+		}
+	}
+	if plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{}); err == nil || !strings.Contains(err.Error(), "--from review") {
+		t.Errorf("got %+v, %v", plan, err)
+	}
+	if _, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{From: []string{"review"}}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -344,6 +344,9 @@ func (r *repairer) plan() (*RetryPlan, error) {
 	if err := r.selectSteps(); err != nil {
 		return nil, err
 	}
+	if err := r.checkCalled(); err != nil {
+		return nil, err
+	}
 	r.keep()
 	if err := r.give(); err != nil {
 		return nil, err

@@ -28,6 +28,7 @@ const FateGoesOn = "goes_on"
 // fields is set.
 type calledPlan struct {
 	goesOn bool
+	gone   bool            // it has ended, and Temporal has deleted what it has done
 	result json.RawMessage // it has completed since
 	again  *RetryPlan
 }
@@ -83,7 +84,10 @@ func (c *Client) planCalled(ctx context.Context, record *workflows.Record, reque
 		id := RunID(record.Journal[path].Child.ID)
 		d, err := c.describe(ctx, id)
 		var gone *serviceerror.NotFound
-		if errors.As(err, &gone) { // it was never started
+		if errors.As(err, &gone) {
+			if hasEnded(record.Journal[path].Error) {
+				plans[path] = &calledPlan{gone: true}
+			} // otherwise it was never started
 			continue
 		}
 		if err != nil {
@@ -111,12 +115,35 @@ func (c *Client) planCalled(ctx context.Context, record *workflows.Record, reque
 	return plans, nil
 }
 
+// hasEnded says whether an error is that of a called run, and not that there was
+// none.
+func hasEnded(e *workflows.Error) bool {
+	return e != nil && e.Category != workflows.CategoryInternal && e.Category != workflows.CategoryCancelled
+}
+
+// checkCalled refuses to begin a run anew of which nobody knows what it has done.
+func (r *repairer) checkCalled() error {
+	for _, path := range slices.Sorted(maps.Keys(r.called)) {
+		if _, given := r.req.Results[path]; !r.called[path].gone || given || r.again[topLevel(path)] {
+			continue
+		}
+		n, loop := r.program.At(path)
+		e := r.record.Journal[path]
+		if n == nil || !r.changed && (continues(n) || loop != nil && continues(loop)) {
+			continue
+		}
+		return fmt.Errorf("run %s: what %s, which step %s has called, has done is not known any more: Temporal has deleted it. "+
+			"If it may be done again, all of it, say --from %s; otherwise start a new run", r.id, e.Child.ID, path, topLevel(path))
+	}
+	return nil
+}
+
 // keepCalled takes into the journal what becomes of a run that a step has called,
 // if there is one.
 func (r *repairer) keepCalled(path string, n, loop *definitions.Node, e workflows.JournalEntry) bool {
 	continued := e.Error != nil && (continues(n) || loop != nil && continues(loop))
 	plan := r.called[path]
-	if plan == nil || n.Step.Type != definitions.WorkflowStep && !inScript(n, path) || r.undone[path] || continued && !r.changed && !r.again[topLevel(path)] {
+	if plan == nil || plan.gone || n.Step.Type != definitions.WorkflowStep && !inScript(n, path) || r.undone[path] || continued && !r.changed && !r.again[topLevel(path)] {
 		return false
 	}
 	child := workflows.JournalEntry{ArgumentsDigest: e.ArgumentsDigest, Order: e.Order, Child: &workflows.Child{ID: e.Child.ID}}
