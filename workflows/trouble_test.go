@@ -217,7 +217,10 @@ func (w *trouble) schedule(c *testCase, b *bench, began time.Time, execution int
 			switch {
 			case e.Kind == workflows.Reconciliation:
 				step, _, _ := strings.Cut(e.StepPath, "/"+string(workflows.Reconciliation))
-				b.answer(time.Minute, e.ID, "accept", w.said(step))
+				b.mu.Lock() // other calls may be at work
+				said := w.said(step)
+				b.mu.Unlock()
+				b.answer(time.Minute, e.ID, "accept", said)
 			case e.Kind == workflows.Question && c.answers[e.StepPath] != "":
 				b.answer(c.delays[e.StepPath], e.ID, c.answers[e.StepPath], `{}`)
 			}
