@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,6 +24,7 @@ type container struct {
 	args     []string
 	grace    time.Duration // that it gets to end
 	env      []string
+	health   []string // the command that asks whether it is ready; nil = probes do
 	listens  []string // ports that are probed or served
 	metrics  string   // port at which metrics are read; "" = they are not
 	mounted  []string // directories and files
@@ -86,10 +89,55 @@ func checkContainer(t *testing.T, c container) {
 	if c.metrics != "" && flags.MetricsListen != ":"+c.metrics {
 		t.Errorf("%s, %s: metrics are at %q, but port %s is read", c.fileName, c.name, flags.MetricsListen, c.metrics)
 	}
+	if c.health != nil {
+		if at := asksAt(t, c.fileName+", "+c.name, c.health); at != listen {
+			t.Errorf("%s, %s: listens on %q, but %q is asked how it is", c.fileName, c.name, listen, at)
+		}
+	}
 	for _, port := range c.listens {
 		if listen != ":"+port {
 			t.Errorf("%s, %s: listens on %q, but port %s is used", c.fileName, c.name, listen, port)
 		}
+	}
+}
+
+// asksAt is the port that a health check asks, as a flag names it.
+func asksAt(t *testing.T, who string, health []string) string {
+	t.Helper()
+	if len(health) < 3 || health[0] != "CMD" || filepath.Base(health[1]) != "perdure" || health[2] != "ready" {
+		t.Errorf("%s: the health check is %v, want perdure ready", who, health)
+		return ""
+	}
+	var cli commandLine
+	parser, err := kong.New(&cli, kong.Exit(func(int) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse(health[2:]); err != nil {
+		t.Errorf("%s: the health check %v: %v", who, health, err)
+	}
+	server, err := cli.Ready.serverFlags.url()
+	at, errURL := url.Parse(server)
+	if err != nil || errURL != nil {
+		t.Fatal(err, errURL)
+	}
+	return ":" + at.Port()
+}
+
+// TestImageHealth holds the health check of the image to the program.
+func TestImageHealth(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../deploy/Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := regexp.MustCompile(`(?m)^HEALTHCHECK .*CMD (\[.*\])$`).FindSubmatch(text)
+	var command []string
+	if check == nil || json.Unmarshal(check[1], &command) != nil {
+		t.Fatal("the image has no health check that is executed without a shell")
+	}
+	if at := asksAt(t, "deploy/Dockerfile", append([]string{"CMD"}, command...)); at != ":4483" {
+		t.Errorf("the image is asked at %s", at)
 	}
 }
 
@@ -102,6 +150,7 @@ func composed(t *testing.T, file string) []container {
 			Environment map[string]string
 			Volumes     []string
 			Grace       string `yaml:"stop_grace_period"`
+			Healthcheck struct{ Test []string }
 		}
 	}
 	documents := readYAML(t, file)
@@ -111,7 +160,7 @@ func composed(t *testing.T, file string) []container {
 		if s.Image != "perdure" {
 			continue
 		}
-		c := container{fileName: file, name: name, args: s.Command}
+		c := container{fileName: file, name: name, args: s.Command, health: s.Healthcheck.Test}
 		c.grace, _ = time.ParseDuration(s.Grace) // 0 is not long enough
 		for variable := range s.Environment {
 			c.env = append(c.env, variable)

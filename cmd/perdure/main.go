@@ -38,6 +38,7 @@ type commandLine struct {
 	Runs        runsCommand        `cmd:"" help:"List, show, answer and cancel runs."`
 	Migrate     migrateCommand     `cmd:"" help:"Bring the tables of the database up to date."`
 	Rollout     rolloutCommand     `cmd:"" help:"Roll out builds of the workers, with runs under way."`
+	Ready       readyCommand       `cmd:"" help:"Say whether a process takes calls, for health checks and scripts."`
 	Doctor      doctorCommand      `cmd:"" help:"Check all that an installation consists of, and say how to mend it."`
 	Backend     backendCommand     `cmd:"" help:"MCP servers that need nothing else."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`

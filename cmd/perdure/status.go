@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"syscall"
 	"time"
 
@@ -91,11 +90,11 @@ func (b backendStatus) limited() string {
 
 // fetchStatus asks the server whose MCP endpoint is given.
 func fetchStatus(ctx context.Context, of target) (*serverStatus, error) {
-	base, err := url.Parse(of.url)
+	at, err := besideEndpoint(of.url, "/readyz")
 	if err != nil {
-		return nil, usagef("--url %q: %v", of.url, err)
+		return nil, err
 	}
-	at := base.ResolveReference(&url.URL{Path: "/readyz", RawQuery: "verbose"})
+	at.RawQuery = "verbose"
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
@@ -107,7 +106,7 @@ func fetchStatus(ctx context.Context, of target) (*serverStatus, error) {
 	}
 	response, err := http.DefaultClient.Do(request)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, &nobodyThereError{base.Host, err}
+		return nil, &nobodyThereError{at.Host, err}
 	} else if err != nil {
 		return nil, err
 	}

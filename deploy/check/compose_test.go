@@ -50,11 +50,36 @@ func checkService(t *testing.T, name string, s types.ServiceConfig, project *typ
 	if s.Build == nil && !regexp.MustCompile(`:v?[0-9]`).MatchString(s.Image) {
 		t.Errorf("%s: the image %s has no version", name, s.Image)
 	}
+	checkHealth(t, name, s, project)
+}
+
+// checkHealth: every service that goes on says how it is, and who needs another
+// waits until that is well, or has ended well.
+func checkHealth(t *testing.T, name string, s types.ServiceConfig, project *types.Project) {
+	t.Helper()
+	ends := ends(name, project)
+	if healthy := s.HealthCheck != nil && !s.HealthCheck.Disable; healthy == (ends || name == "collector") {
+		t.Errorf("%s has a health check: %t", name, healthy)
+	}
 	for other, d := range s.DependsOn {
-		if d.Condition == types.ServiceConditionHealthy && project.Services[other].HealthCheck == nil {
-			t.Errorf("%s waits for %s to be healthy, which has no health check", name, other)
+		want := types.ServiceConditionHealthy
+		if strings.HasSuffix(other, "-schema") {
+			want = types.ServiceConditionCompletedSuccessfully
+		}
+		if d.Condition != want {
+			t.Errorf("%s waits for %s to be %s, want %s", name, other, d.Condition, want)
 		}
 	}
+}
+
+// ends says whether others wait for a service to end.
+func ends(name string, project *types.Project) bool {
+	for _, s := range project.Services {
+		if s.DependsOn[name].Condition == types.ServiceConditionCompletedSuccessfully {
+			return true
+		}
+	}
+	return false
 }
 
 // TestComposeSecrets: the file holds no secret, and does not start without.
