@@ -291,9 +291,11 @@ func failedChild(err error) ChildOutcome {
 func (r *run) ended(end childEnd) (json.RawMessage, *Error) {
 	path := end.call.path
 	var refused *Error
-	switch {
-	case errors.As(end.err, &refused):
+	if errors.As(end.err, &refused) {
 		return nil, refused
+	}
+	r.noteLeft(end)
+	switch {
 	case end.Result != nil: // also where the step was cancelled a moment before
 	case end.err != nil && (end.Failure == nil || end.Failure.Error.Category == CategoryCancelled):
 		return nil, &Error{Code: "cancelled", Category: CategoryCancelled, Message: fmt.Sprintf("step %s was cancelled", path)}

@@ -255,6 +255,7 @@ func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
 func (r *run) fail(ctx workflow.Context) error {
 	f := &Failure{Error: *r.failure, Partial: r.partial()}
 	r.compensate(ctx, f)
+	f.Unknown = r.leftBelow("")
 	status, err := Failed, failed(f)
 	switch {
 	case r.failure.Category == CategoryCancelled:

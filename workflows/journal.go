@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 )
 
@@ -145,6 +146,46 @@ func (r *run) cameBack(q request, failure *Error) {
 	default:
 		delete(r.unsettled, q.path)
 	}
+}
+
+// noteLeft keeps whether a called run has ended with calls of which nobody knows
+// whether they were executed. Of one that has not told how it ended, or that was
+// terminated, that has to be assumed.
+func (r *run) noteLeft(end childEnd) {
+	path := end.call.path
+	e, started := r.journal[path]
+	if f := end.Failure; started && end.Result == nil && (f == nil || f.Unknown || f.Error.Code == "terminated" || f.Error.Code == "internal") {
+		e.Left = true
+		r.journal[path] = e
+	}
+}
+
+// leftUnknown says whether nobody knows if the call at a path was executed.
+func (r *run) leftUnknown(path string) bool {
+	_, left := r.unsettled[path]
+	return left || r.journal[path].leaves()
+}
+
+// leftBelow says whether nobody knows that of any call whose path begins so, of
+// this execution and of those before.
+func (r *run) leftBelow(prefix string) bool {
+	left := false
+	//workflowcheck:ignore whether there is any
+	for path := range r.unsettled {
+		left = left || strings.HasPrefix(path, prefix)
+	}
+	//workflowcheck:ignore whether there is any
+	for path, e := range r.wholeJournal() {
+		// Of a called run that was under way in an execution before.
+		forgotten := !r.reached(path) && e.Child != nil && e.Child.Again == nil && e.Result == nil && e.Error == nil
+		left = left || strings.HasPrefix(path, prefix) && (forgotten || e.leaves())
+	}
+	return left
+}
+
+// leaves says of the entry of a call whether nobody knows if it was executed.
+func (e JournalEntry) leaves() bool {
+	return e.Unsettled != nil || e.Left || e.Error != nil && e.Error.Category == CategoryOutcomeUnknown
 }
 
 // keyPath is the path for which the key of a call is made: that of the call,

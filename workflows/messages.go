@@ -143,6 +143,7 @@ type JournalEntry struct {
 	Child           *Child          `json:"child,omitempty"`     // the run that the step has called
 	Tool            string          `json:"tool,omitempty"`      // that a script called
 	Fan             *script.Fan     `json:"fan,omitempty"`       // of a script: which branches count
+	Left            bool            `json:"left,omitempty"`      // of a called run: it has ended with calls of which nobody knows whether they were executed
 }
 
 // RunResult is what a completed run returns.
@@ -158,6 +159,8 @@ type Failure struct {
 
 	Compensated   []string `json:"compensated,omitempty"`   // paths of steps that were undone, in the order of undoing
 	Uncompensated []string `json:"uncompensated,omitempty"` // paths of steps that a person decided to leave as they are
+
+	Unknown bool `json:"unknown,omitempty"` // whether there are calls, also in called runs, of which nobody knows whether they were executed
 }
 
 // A Category groups errors by what can be done about them.

@@ -9,10 +9,13 @@ import (
 )
 
 // continuedScript plays a script until it is woken after a while, and gives what the
-// execution after that comes to, and its calls.
-func continuedScript(t *testing.T, script string, after time.Duration) (output string, calls []string) {
+// execution after that comes to, and its calls. The first one is prepared.
+func continuedScript(t *testing.T, script string, after time.Duration, prepare func(*bench)) (output string, calls []string) {
 	t.Helper()
 	first := newBench(t, scripted(script, ""), `{}`, nil)
+	if prepare != nil {
+		prepare(first)
+	}
 	began := first.env.Now()
 	first.suggest(after)
 	first.env.RegisterDelayedCallback(func() { first.env.SignalWorkflow("wake", nil) }, after)
@@ -40,7 +43,7 @@ def item(i):
 r = map_parallel(item, [0, 1, 2, 3, 4, 5], max=2)
 sleep("10h")
 return r
-`, time.Hour)
+`, time.Hour, nil)
 	if want := `["enough",1,2,3,null,null]`; output != want || len(calls) > 0 {
 		t.Errorf("got %s and calls %q, want %s", output, calls, want)
 	}
@@ -61,7 +64,7 @@ r = parallel([lambda: parallel([late, early])], on_error="collect")
 d = parallel([lambda: parallel({"late": late, "first": lambda: 7, "early": lambda first: fail("early %d" % first)}, after={"early": ["first"]})], on_error="collect")
 sleep("10h")
 return [r[0].error.message, d[0].error.message]
-`, time.Hour)
+`, time.Hour, nil)
 	if diff := cmp.Diff(`["early","early 7"]`, output); diff != "" || len(calls) > 0 {
 		t.Errorf("calls %s, output: %s", strings.Join(calls, ", "), diff)
 	}

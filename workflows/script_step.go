@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -149,7 +150,9 @@ func (h *scriptHost) failedBefore(path string) *script.Error {
 		return nil
 	}
 	h.run.note(path, was)
-	return h.report(was.Error)
+	reported := h.report(was.Error)
+	reported.Unknown = reported.Unknown || was.Left
+	return reported
 }
 
 // Call calls a tool, as a tool step does.
@@ -199,6 +202,7 @@ func (h *scriptHost) fail(ctx workflow.Context, path string, call script.ToolCal
 	}
 	reported := h.report(e)
 	reported.Fatal = ctx.Err() != nil && e.Category == CategoryCancelled
+	reported.Unknown = reported.Unknown || h.run.leftUnknown(path)
 	return reported
 }
 
@@ -207,6 +211,7 @@ func (h *scriptHost) report(e *Error) *script.Error {
 	return &script.Error{
 		Code: e.Code, Category: string(e.Category), Message: e.Message, Tool: e.Tool, Path: e.StepPath, Attempt: e.Attempt,
 		Retryable: e.Retryable, Final: e.Category == CategoryOutcomeUnknown || e.Category == CategoryPermission,
+		Unknown: e.Category == CategoryOutcomeUnknown,
 	}
 }
 
@@ -277,7 +282,9 @@ func (h *scriptHost) CallWorkflow(ctx workflow.Context, site script.Site, call s
 		path: path, workflow: ref, arguments: func(json.RawMessage) (json.RawMessage, error) { return call.Args, nil },
 	})
 	if failure != nil {
-		return nil, h.fail(ctx, path, script.ToolCall{Args: call.Args}, failure)
+		failed := h.fail(ctx, path, script.ToolCall{Args: call.Args}, failure)
+		failed.Tool = cmp.Or(failed.Tool, ref)
+		return nil, failed
 	}
 	return result, nil
 }
@@ -336,5 +343,7 @@ func (h *scriptHost) Decided(site script.Site) *script.Fan {
 		return nil
 	}
 	h.run.note(h.path(site), was)
-	return was.Fan
+	fan := *was.Fan
+	fan.Unknown = fan.Failed && h.run.leftBelow(h.path(site)+"[")
+	return &fan
 }

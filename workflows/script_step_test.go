@@ -25,6 +25,12 @@ func answerFails(message string) toolFunc {
 	}
 }
 
+// answerLost is a tool of which nobody knows whether it was executed.
+func answerLost(call workflows.ToolCall) (string, error) {
+	e := workflows.Error{Code: "connection_lost", Category: workflows.CategoryOutcomeUnknown, Message: "gone", StepPath: call.StepPath, Tool: call.Tool}
+	return "", temporal.NewApplicationErrorWithOptions(e.Message, string(e.Category), temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{e}})
+}
+
 // A definition that is a script gets the arguments as data, calls tools by
 // their names, and what it returns is the result.
 func TestScriptIsADefinition(t *testing.T) {
@@ -198,11 +204,7 @@ if agreed != "accept":
     fail("nobody agreed")
 return [a, b.ok, agreed]
 `
-	lost := func(call workflows.ToolCall) (string, error) {
-		e := workflows.Error{Code: "connection_lost", Category: workflows.CategoryOutcomeUnknown, Message: "gone", StepPath: call.StepPath, Tool: call.Tool}
-		return "", temporal.NewApplicationErrorWithOptions(e.Message, string(e.Category), temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{e}})
-	}
-	before := newBench(t, scripted(script, ""), `{}`, map[string]toolFunc{"flaky": answerFails("no"), "lost": lost})
+	before := newBench(t, scripted(script, ""), `{}`, map[string]toolFunc{"flaky": answerFails("no"), "lost": answerLost})
 	before.answer(time.Minute, "script/main:3#1", "decline", ``)
 	if _, failure := before.run(); failure == nil || failure.Error.Category != workflows.CategoryOutcomeUnknown || failure.Error.StepPath != "script/main:5" {
 		t.Fatalf("it ended with %+v", failure)

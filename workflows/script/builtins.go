@@ -1,7 +1,6 @@
 package script
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -367,44 +366,3 @@ func progress(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple
 	}
 	return starlark.None, nil
 }
-
-// maxRetryDelay is how long retry waits at most between two attempts.
-const maxRetryDelay = time.Hour
-
-// retry calls a function again while tools fail in it, or it calls fail.
-func retry(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-	var fn starlark.Callable
-	attempts := 3
-	var wait starlark.Value = starlark.MakeInt(1)
-	var backoff starlark.Value = starlark.MakeInt(2)
-	if err := starlark.UnpackArgs(bi.Name(), args, kwargs, "fn", &fn, "attempts?", &attempts, "delay?", &wait, "backoff?", &backoff); err != nil {
-		return nil, err
-	}
-	delay, err := duration(wait)
-	if err != nil {
-		return nil, fmt.Errorf("%s: delay: %w", bi.Name(), err)
-	}
-	factor, ok := starlark.AsFloat(backoff)
-	if !ok || !(factor >= 1) {
-		return nil, fmt.Errorf("%s: backoff: want a number of at least 1, got %s", bi.Name(), shown(backoff))
-	}
-	b := branchOf(thread)
-	for attempt := 1; ; attempt++ {
-		if err := accountOf(thread).spend(100, 2<<10); err != nil {
-			return nil, err
-		}
-		v, err := b.call(thread, fn, nil)
-		if err == nil || attempt >= attempts || !b.run.repeatable(err) {
-			return v, err
-		}
-		if delay > 0 {
-			if err := b.sleep(thread, delay); err != nil {
-				return nil, err
-			}
-		}
-		delay = time.Duration(min(float64(delay)*factor, float64(cmp.Or(maxRetryDelay, 1))))
-	}
-}
-
-// repeatable says whether retry may do again what ended with an error.
-func (r *run) repeatable(err error) bool { return r.catchable(err) && !r.kind(err).Final }

@@ -42,6 +42,7 @@ type Host interface {
 type Fan struct {
 	Branches []int `json:"branches"` // from 0, in order
 	Failed   bool  `json:"failed,omitempty"`
+	Unknown  bool  `json:"-"` // Decided says so: a call in it was left of which nobody knows whether it was executed
 }
 
 // A Site is where a script asks something of the world.
@@ -119,6 +120,7 @@ type Error struct {
 	Attempt   int             // of the call; 0 = unknown
 	Retryable bool            // whether calling again may help
 	Final     bool            // retry must not repeat it
+	Unknown   bool            // nobody knows whether the call was executed, which must not be repeated
 	Fatal     bool            // the run is being stopped: nothing in the script catches it
 	Details   json.RawMessage // anything more; nil = nothing
 	Site      Site            // where the script stood; set by Run

@@ -230,10 +230,11 @@ func (f *fan) out() (starlark.Value, error) {
 		}
 	}
 	f.results = make([]starlark.Value, len(f.calls))
+	known := len(b.unknown)
 	f.run(b)
 	switch {
 	case f.failed != nil:
-		return nil, &branchError{f.failed}
+		return nil, &branchError{b.spared(f.failed, known)}
 	case b.ctx.Err() != nil:
 		return nil, b.ctx.Err()
 	case f.was != nil && f.was.Failed:
@@ -250,7 +251,9 @@ func (f *fan) out() (starlark.Value, error) {
 // run starts the branches and waits for them.
 func (f *fan) run(b *branch) {
 	site := b.site(f.thread)
-	f.was = b.run.host.Decided(site)
+	if f.was = b.run.host.Decided(site); f.was != nil && f.was.Unknown {
+		b.leave(&Error{Path: site.Path})
+	}
 	ctx, stop := workflow.WithCancel(b.ctx)
 	defer stop()
 	turns := workflow.NewSemaphore(ctx, int64(f.width))
@@ -288,7 +291,7 @@ func (f *fan) run(b *branch) {
 				return
 			}
 			f.begun = append(f.begun, i)
-			inner := b.run.branch(ctx, path+"/")
+			inner := b.run.branch(ctx, b, path+"/")
 			v, err := inner.call(inner.thread(path), c.fn, c.args)
 			f.ended(b, site, i, v, err)
 			if f.failed != nil {

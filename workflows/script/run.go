@@ -62,6 +62,9 @@ type branch struct {
 	pending error          // what an iterator ran into, and nobody has seen yet
 	loading bool           // a module is being loaded, which may not ask for anything
 	steps   uint64         // of the thread that the account has
+
+	parent  *branch  // that called parallel; nil = the script's own
+	unknown []*Error // calls in it, and in branches of it, of which nobody knows whether they were executed
 }
 
 const branchKey = "branch"
@@ -77,7 +80,7 @@ func (p *Program) Run(ctx workflow.Context, host Host, in Input) (json.RawMessag
 		return nil, &Error{Code: "unknown_tool", Category: "tool", Message: ds.Error(), Retryable: true,
 			Site: Site{File: ds[0].File, Line: ds[0].Line, Column: ds[0].Column}}
 	}
-	b := r.branch(ctx, "")
+	b := r.branch(ctx, nil, "")
 	thread := b.thread("main")
 	v, err := r.main(thread, in.Data)
 	if err != nil {
@@ -148,8 +151,8 @@ func (r *run) loadModule(thread *starlark.Thread, name string) (starlark.StringD
 	return globals, nil
 }
 
-func (r *run) branch(ctx workflow.Context, prefix string) *branch {
-	return &branch{run: r, ctx: ctx, prefix: prefix, times: map[string]int{}}
+func (r *run) branch(ctx workflow.Context, parent *branch, prefix string) *branch {
+	return &branch{run: r, ctx: ctx, parent: parent, prefix: prefix, times: map[string]int{}}
 }
 
 // thread makes the interpreter's thread of a branch.

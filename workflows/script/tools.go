@@ -269,6 +269,9 @@ func (b *branch) asked(site Site, err error) error {
 	}
 	e := *known
 	e.Path = cmp.Or(e.Path, site.Path)
+	if e.Unknown {
+		b.leave(&e)
+	}
 	return &e
 }
 

@@ -1,0 +1,103 @@
+package script
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"go.starlark.net/starlark"
+	"go.temporal.io/sdk/workflow"
+)
+
+// maxRetryDelay is how long retry waits at most between two attempts.
+const maxRetryDelay = time.Hour
+
+// retry calls a function again while tools fail in it, or it calls fail.
+func retry(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var fn starlark.Callable
+	attempts := 3
+	var wait starlark.Value = starlark.MakeInt(1)
+	var backoff starlark.Value = starlark.MakeInt(2)
+	if err := starlark.UnpackArgs(bi.Name(), args, kwargs, "fn", &fn, "attempts?", &attempts, "delay?", &wait, "backoff?", &backoff); err != nil {
+		return nil, err
+	}
+	delay, err := duration(wait)
+	if err != nil {
+		return nil, fmt.Errorf("%s: delay: %w", bi.Name(), err)
+	}
+	factor, ok := starlark.AsFloat(backoff)
+	if !ok || !(factor >= 1) {
+		return nil, fmt.Errorf("%s: backoff: want a number of at least 1, got %s", bi.Name(), shown(backoff))
+	}
+	b := branchOf(thread)
+	for attempt := 1; ; attempt++ {
+		if err := accountOf(thread).spend(100, 2<<10); err != nil {
+			return nil, err
+		}
+		known := len(b.unknown)
+		v, err := b.call(thread, fn, nil)
+		if err == nil || attempt >= attempts || !b.run.repeatable(err) {
+			return v, err
+		}
+		if err := b.spared(err, known); !b.run.repeatable(err) {
+			return nil, err
+		}
+		if delay > 0 {
+			if err := b.sleep(thread, delay); err != nil {
+				return nil, err
+			}
+		}
+		delay = time.Duration(min(float64(delay)*factor, float64(cmp.Or(maxRetryDelay, 1))))
+	}
+}
+
+// repeatable says whether retry may do again what ended with an error.
+func (r *run) repeatable(err error) bool { return r.catchable(err) && !r.kind(err).Final }
+
+// leave notes a call of which nobody knows whether it was executed, for all who
+// might have it repeated.
+func (b *branch) leave(e *Error) {
+	for ; b != nil; b = b.parent {
+		b.unknown = append(b.unknown, e)
+	}
+}
+
+// spared makes an error final where, beside the known ones, calls were left of
+// which nobody knows whether they were executed: what has failed must not be done
+// again, since they would be made again with it. Such are calls that parallel has
+// stopped, and those whose failure the script has taken notice of.
+func (b *branch) spared(err error, known int) error {
+	e := b.run.kind(err)
+	if len(b.unknown) == known || e.Final || e.Fatal || b.run.account.failed != nil {
+		return err
+	}
+	if workflow.GetVersion(b.ctx, "retry-spares-the-unknown", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return err // runs of earlier builds have gone on
+	}
+	final, left := *e, b.unknown[known]
+	what := "a call in " + left.Path
+	if left.Tool != "" {
+		what = fmt.Sprintf("%s (%s)", left.Tool, left.Path)
+	}
+	final.Final, final.Retryable = true, false
+	final.Message = fmt.Sprintf("%s; it is not repeated, since nobody knows whether %s was executed", clip(e.Message), what)
+	return &sparedError{err: err, final: &final}
+}
+
+// A sparedError is an error that has become final.
+type sparedError struct {
+	err   error
+	final *Error
+}
+
+func (e *sparedError) Error() string { return e.final.Message }
+func (e *sparedError) Unwrap() error { return e.err }
+
+// As gives the final error before that which stands behind it.
+func (e *sparedError) As(target any) bool {
+	known, ok := target.(**Error)
+	if ok {
+		*known = e.final
+	}
+	return ok
+}
