@@ -1,6 +1,7 @@
 package definitions
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -14,6 +15,10 @@ type CheckOptions struct {
 	// Definitions finds composite tools that steps call and that are not among
 	// those that are checked. nil = there are no others.
 	Definitions Definitions
+
+	// MaxDepth is how deep composite tools may be called within each other; 0 =
+	// MaxWorkflowDepth.
+	MaxDepth int
 }
 
 // Check finds everything that is wrong with definitions that are to be served
@@ -26,7 +31,7 @@ func Check(defs []*Definition, opts CheckOptions) Diagnostics {
 		if d == nil {
 			continue // ParseNode has said why
 		}
-		c := &checker{def: d, tools: opts.Tools, definitions: find, steps: make(map[string]*Step)}
+		c := &checker{def: d, tools: opts.Tools, definitions: find, maxDepth: cmp.Or(opts.MaxDepth, MaxWorkflowDepth), steps: make(map[string]*Step)}
 		c.definition()
 		if same := first[d.Name]; same == nil {
 			first[d.Name] = d
@@ -64,6 +69,7 @@ type checker struct {
 	def         *Definition
 	tools       Tools
 	definitions Definitions
+	maxDepth    int // of composite tools that call each other
 	diags       Diagnostics
 	steps       map[string]*Step // by id, first of each; also that of a script
 	nodes       []node           // all steps, inner ones after those around them

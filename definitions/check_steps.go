@@ -317,7 +317,11 @@ func (c *checker) onError(n node) {
 		c.stepErrorf(n, "onError.action", "action", "onError: action %q is not known; known are abort, continue and retry", e.Action)
 		return
 	}
-	if n.step.Type != "" && n.step.Type != ToolStep {
+	switch n.step.Type {
+	case "", ToolStep:
+	case WorkflowStep: // what it has completed would be done twice
+		c.stepErrorf(n, "onError.action", "retry", "onError: retry repeats a call, and a composite tool is more than one: say retry in the onError of the steps of %s that may fail; perdure runs retry repeats a run that has failed without what it has completed", n.step.Workflow)
+	default:
 		c.stepWarnf(n, "onError.action", "retry", "retry does nothing on a step of type %s; only calls of tools are retried", n.step.Type)
 	}
 	c.retry(n, "onError", e)

@@ -73,28 +73,66 @@ func (d *Definition) Called(find Definitions) (called []*Definition, missing []s
 	return called, slices.Compact(missing)
 }
 
-// composition checks steps against the composite tools that they call.
+// composition checks steps, and scripts, against the composite tools that they
+// call.
 func (c *checker) composition(outputs map[*Step]callee) {
 	for _, n := range c.nodes {
-		if _, err := ParseReference(n.step.Workflow); err != nil || n.step.Type != WorkflowStep {
-			continue
+		if n.step.Type == WorkflowStep {
+			c.callsWorkflow(n, outputs)
 		}
-		other, ok := c.definitions.find(n.step.Workflow)
-		if !ok {
-			c.stepWarnf(n, "workflow", "unknown-workflow", "there is no composite tool %q here; the definition is not offered without it", n.step.Workflow)
-			continue
-		}
-		if way := c.definitions.wayBack(other, c.def, nil); way != nil {
-			c.stepErrorf(n, "workflow", "workflow-cycle", "composite tools call each other: %s", strings.Join(append([]string{c.def.Name}, way...), " → "))
-			continue
-		}
-		if depth := c.definitions.depth(other, map[*Definition]int{}); depth >= MaxWorkflowDepth {
-			c.stepErrorf(n, "workflow", "limit", "%s calls others %d deep; at most %d composite tools may be called within each other", other.Name, depth, MaxWorkflowDepth)
-		}
-		what := fmt.Sprintf("workflow %q", n.step.Workflow)
-		c.against(toolCall{n, "", what, n.step.Arguments}, withoutDefaults(other))
-		outputs[n.step] = callee{what, other.OutputSchema()}
+		c.scriptWorkflows(n)
 	}
+}
+
+func (c *checker) callsWorkflow(n node, outputs map[*Step]callee) {
+	if _, err := ParseReference(n.step.Workflow); err != nil {
+		return
+	}
+	field := join(n.path, "workflow")
+	other, ok := c.mayCall(n, field, c.def.at(field), n.step.Workflow)
+	if !ok {
+		return
+	}
+	what := fmt.Sprintf("workflow %q", n.step.Workflow)
+	c.against(toolCall{n, "", what, n.step.Arguments}, withoutDefaults(other))
+	outputs[n.step] = callee{what, other.OutputSchema()}
+}
+
+// scriptWorkflows looks at the composite tools that can be seen in the script of
+// a node, once each.
+func (c *checker) scriptWorkflows(n node) {
+	program, mistakes := c.def.compileCode(&n.step.Code)
+	if program == nil || len(mistakes) > 0 {
+		return
+	}
+	seen := map[string]bool{}
+	for _, call := range program.Calls() {
+		name := referenceOf(call)
+		if _, err := ParseReference(name); call.Kind != callsWorkflow || err != nil || seen[name] {
+			continue
+		}
+		seen[name] = true
+		c.mayCall(n, join(n.path, "script"), c.scriptPosition(n, call.File, call.Line, call.Column), name)
+	}
+}
+
+// mayCall says what keeps a definition from calling a composite tool: that it is
+// not there, that it calls back, or that it calls others too deep. Without that
+// it gives what is called.
+func (c *checker) mayCall(n node, at string, pos Position, workflow string) (*Definition, bool) {
+	other, ok := c.definitions.find(workflow)
+	if !ok {
+		c.report(at, pos, SeverityWarning, "unknown-workflow", "%s: there is no composite tool %q here; the definition is not offered without it", n.label, workflow)
+		return nil, false
+	}
+	if way := c.definitions.wayBack(other, c.def, nil); way != nil {
+		c.report(at, pos, SeverityError, "workflow-cycle", "%s: composite tools call each other: %s", n.label, strings.Join(append([]string{c.def.Name}, way...), " → "))
+		return nil, false
+	}
+	if depth := c.definitions.depth(other, map[*Definition]int{}); depth >= c.maxDepth {
+		c.report(at, pos, SeverityError, "limit", "%s: %s calls others %d deep; at most %d composite tools may be called within each other", n.label, other.Name, depth, c.maxDepth)
+	}
+	return other, true
 }
 
 // withoutDefaults is the schema of the parameters, of which those with defaults

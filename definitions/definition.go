@@ -28,7 +28,7 @@ const (
 	DefaultRetryDelay  = time.Second        // before the first retry
 	DefaultIterations  = 100                // maxIterations of a forEach
 	DefaultParallel    = 10                 // maxParallel of a forEach
-	MaxWorkflowDepth   = 10                 // nesting of called workflows (max_workflow_depth)
+	MaxWorkflowDepth   = 10                 // nesting of called workflows where maxWorkflowDepth says nothing else
 )
 
 // A StepType says what a step does.

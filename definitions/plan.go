@@ -172,11 +172,12 @@ func times(a, b int64) int64 {
 // are looked up only for what they are, and nil knows none. The error is an
 // *ArgumentsError if the arguments do not fit the parameters.
 func (p *Program) Plan(args json.RawMessage, tools Tools) (*Plan, error) {
-	return p.PlanCalling(args, tools, nil)
+	return p.PlanCalling(args, tools, nil, 0)
 }
 
-// PlanCalling does so for a definition that calls others, which find finds.
-func (p *Program) PlanCalling(args json.RawMessage, tools Tools, find Definitions) (*Plan, error) {
+// PlanCalling does so for a definition that calls others, which find finds, at
+// most so deep within each other; 0 = MaxWorkflowDepth.
+func (p *Program) PlanCalling(args json.RawMessage, tools Tools, find Definitions, maxDepth int) (*Plan, error) {
 	d := p.Definition
 	args, err := d.Arguments(args)
 	if err != nil {
@@ -189,7 +190,7 @@ func (p *Program) PlanCalling(args json.RawMessage, tools Tools, find Definition
 	if tools == nil {
 		tools = func(string) (Tool, bool) { return Tool{}, false }
 	}
-	pl := &planner{program: p, tools: tools, find: find, params: params, known: knowledge{}, steps: map[string]*plannedNode{}}
+	pl := &planner{program: p, tools: tools, find: find, maxDepth: cmp.Or(maxDepth, MaxWorkflowDepth), params: params, known: knowledge{}, steps: map[string]*plannedNode{}}
 	plan := &Plan{
 		Tool: d.Name, Version: d.Version, Digest: d.Digest(), Arguments: args,
 		Timeout: cmp.Or(d.Timeout, Duration(DefaultTimeout)), FailureMode: cmp.Or(d.FailureMode, FailFast), RunAs: d.RunAs,
@@ -204,13 +205,14 @@ type knowledge map[string]any
 
 // A planner makes one plan.
 type planner struct {
-	program *Program
-	tools   Tools
-	find    Definitions // that steps call; nil = none is known
-	depth   int         // of definitions that call each other
-	params  any         // a map[string]any, or a partial
-	known   knowledge
-	steps   map[string]*plannedNode
+	program  *Program
+	tools    Tools
+	find     Definitions // that steps call; nil = none is known
+	maxDepth int         // of definitions that call each other
+	depth    int         // of definitions that call each other
+	params   any         // a map[string]any, or a partial
+	known    knowledge
+	steps    map[string]*plannedNode
 }
 
 // A plannedNode is a planned step of the graph.

@@ -14,8 +14,8 @@ func (pl *planner) workflow(n *Node, data map[string]any, step *PlannedStep) Pla
 		step.Problem = cmp.Or(step.Problem, fmt.Sprintf("there is no composite tool %s", n.Step.Workflow))
 		return PlanLimits{}
 	}
-	if pl.depth >= MaxWorkflowDepth {
-		step.Problem = cmp.Or(step.Problem, fmt.Sprintf("composite tools call each other more than %d deep (limit MaxWorkflowDepth)", MaxWorkflowDepth))
+	if pl.depth >= pl.maxDepth {
+		step.Problem = cmp.Or(step.Problem, fmt.Sprintf("composite tools call each other more than %d deep (limit maxWorkflowDepth)", pl.maxDepth))
 		return PlanLimits{}
 	}
 	schema, err := n.schema.place(d.InputSchema())
@@ -64,7 +64,7 @@ func (pl *planner) called(d *Definition, params partial, known bool) (plan *Plan
 	if err != nil {
 		return nil, err.Error()
 	}
-	below := &planner{program: program, tools: pl.tools, find: pl.find, depth: pl.depth + 1, params: params, known: knowledge{}, steps: map[string]*plannedNode{}}
+	below := &planner{program: program, tools: pl.tools, find: pl.find, maxDepth: pl.maxDepth, depth: pl.depth + 1, params: params, known: knowledge{}, steps: map[string]*plannedNode{}}
 	plan = &Plan{
 		Tool: d.Name, Version: d.Version, Digest: d.Digest(),
 		Timeout: cmp.Or(d.Timeout, Duration(DefaultTimeout)), FailureMode: cmp.Or(d.FailureMode, FailFast), RunAs: d.RunAs,

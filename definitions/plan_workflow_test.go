@@ -35,7 +35,7 @@ steps:
 	tools := func(name string) (Tool, bool) {
 		return Tool{Name: name, Backend: "be", Effect: map[string]Effect{"read": Read, "write": Unsafe}[name]}, true
 	}
-	plan, err := program.PlanCalling([]byte(`{"key": "it"}`), tools, Among(defs))
+	plan, err := program.PlanCalling([]byte(`{"key": "it"}`), tools, Among(defs), 0)
 	if err != nil || plan.Problem != "" {
 		t.Fatalf("%v, %s", err, plan.Problem)
 	}
@@ -60,5 +60,40 @@ steps:
 	}
 	if alone, err := program.Plan([]byte(`{"key": "it"}`), tools); err != nil || !strings.Contains(alone.Problem, "there is no composite tool review") {
 		t.Errorf("without the other: %v, %s", err, alone.Problem)
+	}
+}
+
+// How deep definitions may call each other is what the configuration says, for
+// checks and for plans.
+func TestMaxDepth(t *testing.T) {
+	t.Parallel()
+	defs, diags := Parse("a.yaml", []byte(`{name: a, description: d, steps: [{id: s, type: workflow, workflow: b}]}
+---
+{name: b, description: d, script: "call_workflow('c')"}
+---
+{name: c, description: d, steps: [{id: s, tool: echo}]}`))
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	program, err := Compile(defs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for most, tooDeep := range map[int]bool{0: false, 1: true, 2: false} {
+		found := Check(defs, CheckOptions{MaxDepth: most})
+		if found.HasErrors() != tooDeep {
+			t.Errorf("at most %d deep: got %v", most, found)
+		}
+	}
+	plan, err := program.PlanCalling([]byte(`{}`), nil, func(Reference) (*Definition, bool) { return defs[0], true }, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := plan.Steps[0]
+	for range 2 {
+		step = step.Called.Steps[0]
+	}
+	if !strings.Contains(step.Problem, "more than 2 deep") {
+		t.Errorf("the plan of what never ends is %+v", plan)
 	}
 }

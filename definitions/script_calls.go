@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+
+	"github.com/perdure/perdure/workflows/script"
 )
 
 // A ScriptCall is what a script asks of the world at one place, as far as that
@@ -54,16 +56,20 @@ func (n *Node) scriptCalls() []ScriptCall {
 	}
 	var calls []ScriptCall
 	for _, c := range n.Script.Calls() {
-		name := c.Name
-		if c.Version != "" {
-			name += "@" + c.Version
-		}
 		calls = append(calls, ScriptCall{
-			Kind: c.Kind, Name: name, Message: c.Message, File: c.File, Line: c.Line,
+			Kind: c.Kind, Name: referenceOf(c), Message: c.Message, File: c.File, Line: c.Line,
 			Again: c.InLoop || c.InBranch || c.InFunction != "",
 		})
 	}
 	return calls
+}
+
+// referenceOf is what a call calls, with the version that it asks for.
+func referenceOf(c script.Call) string {
+	if c.Version == "" {
+		return c.Name
+	}
+	return c.Name + "@" + c.Version
 }
 
 // allScriptCalls gives those of the node and of its inner steps.

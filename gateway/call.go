@@ -121,7 +121,7 @@ func (g *Gateway) start(ctx context.Context, x *exchange, c *composite) (runs.St
 	g.leaveCredentials(ctx, x.who, g.backendsOf(c.def, tools)...)
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	req := runs.StartRequest{Definition: c.def, Arguments: args, Caller: x.caller, Tools: tools, Ruled: g.opts.Policy.Ruled(), ScriptLimits: g.opts.ScriptLimits}
+	req := runs.StartRequest{Definition: c.def, Arguments: args, Caller: x.caller, Tools: tools, Ruled: g.opts.Policy.Ruled(), ScriptLimits: g.opts.ScriptLimits, MaxDepth: g.opts.MaxDepth}
 	return g.startOrAttach(ctx, x, req)
 }
 

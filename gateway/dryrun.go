@@ -37,7 +37,7 @@ func (g *Gateway) plan(x *exchange, d *definitions.Definition) (*result, error) 
 			return t, true
 		}
 		return g.findTool(name) // of a definition that is called
-	}, g.listing.Load().find)
+	}, g.listing.Load().find, g.opts.MaxDepth)
 	if err != nil {
 		return nil, err
 	}

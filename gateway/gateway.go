@@ -145,6 +145,9 @@ type Options struct {
 	// ScriptLimits are those of every script, also of definitions; they can only
 	// be lower than the defaults. nil = the defaults.
 	ScriptLimits *runs.ScriptLimits
+	// MaxDepth is how deep composite tools may call each other. Default:
+	// definitions.MaxWorkflowDepth.
+	MaxDepth int
 
 	// AllowedOrigins are the web origins that may send requests, e.g.
 	// https://chat.example.com, besides those on this machine for who is there,

@@ -95,7 +95,7 @@ func (g *Gateway) denied(who auth.Identity, d *definitions.Definition, tools def
 			return &runs.Error{Code: "permission_denied", Category: "permission", StepID: id, StepPath: at, Tool: name,
 				Message: fmt.Sprintf("step %s needs the tool %s, and %s may not call it; nothing was started", at, name, whose)}
 		}
-		if isCalled && depth < definitions.MaxWorkflowDepth {
+		if isCalled && depth < cmp.Or(g.opts.MaxDepth, definitions.MaxWorkflowDepth) {
 			if e := g.denied(who, called, g.findTool, at+"/", whose, depth+1); e != nil {
 				return e
 			}

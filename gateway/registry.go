@@ -147,7 +147,7 @@ func (g *Gateway) publish(r *http.Request, who auth.Identity) (any, error) {
 		return nil, err
 	}
 	report, err := g.opts.Registry.Publish(r.Context(), registry.Publisher{
-		By: who.Principal(), Tools: g.findTool, Taken: g.taken,
+		By: who.Principal(), Tools: g.findTool, Taken: g.taken, MaxDepth: g.opts.MaxDepth,
 		May: func(name string) bool { return g.opts.Policy.May(who, auth.Publish, auth.Object{Tool: name}) },
 	}, q)
 	if err != nil {

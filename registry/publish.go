@@ -48,6 +48,9 @@ type Publisher struct {
 	// Taken says why a composite tool cannot have its name, or the one that it is
 	// to be offered under, "" = it can. nil = every name is free.
 	Taken func(d *definitions.Definition) string
+	// MaxDepth is how deep composite tools may call each other; 0 =
+	// definitions.MaxWorkflowDepth.
+	MaxDepth int
 }
 
 // A Publication is what became of one definition.
@@ -230,7 +233,7 @@ func (b *batch) add(d *definitions.Definition) Publication {
 // before, and against the tools that there are.
 func (b *batch) checked(defs []*definitions.Definition) definitions.Diagnostics {
 	p := b.publisher
-	diags := definitions.Check(defs, definitions.CheckOptions{Tools: p.Tools, Definitions: b.registry.resolved})
+	diags := definitions.Check(defs, definitions.CheckOptions{Tools: p.Tools, Definitions: b.registry.resolved, MaxDepth: p.MaxDepth})
 	for i, d := range diags {
 		if (d.Check == checkTool || d.Check == checkWorkflow) && !b.request.Force {
 			diags[i].Severity = definitions.SeverityError

@@ -26,6 +26,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/devserver"
 	"github.com/perdure/perdure/runs"
@@ -65,7 +66,7 @@ func compose(t testing.TB) (*runs.Client, client.Client) {
 		workflows.Register(w)
 		registerCallTool(w)
 		w.RegisterActivityWithOptions(resolve, activity.RegisterOptions{Name: workflows.ResolveName})
-		w.RegisterActivityWithOptions(runOutcome, activity.RegisterOptions{Name: workflows.OutcomeName})
+		w.RegisterActivityWithOptions(activities.New(nil, nil).Compose(nil, runOutcome).RunOutcome, activity.RegisterOptions{Name: workflows.OutcomeName})
 		composing.err = w.Start()
 	})
 	if composing.err != nil {
@@ -83,15 +84,17 @@ func resolve(_ context.Context, ref workflows.DefinitionRef) (workflows.Resolved
 	return workflows.ResolvedDefinition{Definition: workflows.Pinned{Name: d.Name, Version: d.Version, Digest: d.Digest(), Source: d.Source()}, Tools: tools}, nil
 }
 
-func runOutcome(ctx context.Context, id string) (workflows.ChildOutcome, error) {
+func runOutcome(ctx context.Context, id string) (*workflows.ChildOutcome, error) {
 	outcome, err := runs.New(runs.Config{Client: composing.client}).Result(ctx, runs.RunID(id))
 	switch {
+	case errors.Is(err, runs.ErrNotFound):
+		return nil, activities.ErrNoRun
 	case err != nil:
-		return workflows.ChildOutcome{}, err
+		return nil, err
 	case outcome.Failure != nil:
-		return workflows.ChildOutcome{Failure: outcome.Failure}, nil
+		return &workflows.ChildOutcome{Failure: outcome.Failure}, nil
 	}
-	return workflows.ChildOutcome{Result: &workflows.RunResult{Output: outcome.Output}}, nil
+	return &workflows.ChildOutcome{Result: &workflows.RunResult{Output: outcome.Output}}, nil
 }
 
 // composition makes a request of the first of several definitions, which calls
@@ -423,24 +426,77 @@ func TestRepairWithoutWhatACalledRunHasDone(t *testing.T) {
 	gate := opened(t, c, id)
 	answer(t, c, id, runs.Answer{ElicitationID: gate.ID, Action: "accept", Content: json.RawMessage(`{"n": 7}`), By: "bob"})
 	followTo(t, c, id, 0, runs.EventDone)
-	_, err := temporal.WorkflowService().DeleteWorkflowExecution(t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
-		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: gate.Run},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var gone *serviceerror.NotFound
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if _, err = temporal.DescribeWorkflowExecution(t.Context(), gate.Run, ""); errors.As(err, &gone) {
-			break
-		}
-	}
+	remove(t, temporal, gate.Run)
 	if plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{}); err == nil || !strings.Contains(err.Error(), "--from review") {
 		t.Errorf("got %+v, %v", plan, err)
 	}
 	if _, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{From: []string{"review"}}); err != nil {
 		t.Error(err)
 	}
+}
+
+// A run that continues as new while one waits that it has called, and that is
+// deleted meanwhile, says so and does not wait until its time is over. It is
+// repaired with what somebody knows of the called run, or by calling it anew.
+func TestCalledRunIsDeleted(t *testing.T) {
+	t.Parallel()
+	c, temporal := compose(t)
+	calls := note(t, "a", "b")
+	id := start(t, c, composition(t, source(t, busyParent)))
+	gate := opened(t, c, id)
+	awaitContinued(t, c, temporal, id)
+	remove(t, temporal, gate.Run)
+	// It looks whether the called run is there within the hour, or when a worker
+	// tells it that the run ends, as here.
+	told := workflows.ChildTold{StepPath: "review", Ends: true}
+	if err := temporal.SignalWorkflow(t.Context(), string(id), "", workflows.ChildSignal, told); err != nil {
+		t.Fatal(err)
+	}
+	all := followTo(t, c, id, 0, runs.EventDone)
+	outcome := all[len(all)-1].Outcome
+	if outcome.Status != workflows.Failed || outcome.Failure.Error.Code != "called_run_gone" || outcome.Failure.Error.StepPath != "review" ||
+		outcome.Failure.Error.Category != workflows.CategoryOutcomeUnknown {
+		t.Fatalf("got %+v", outcome)
+	}
+	if plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{}); err == nil || !strings.Contains(err.Error(), "--from review") || !strings.Contains(err.Error(), "--step-result review=") {
+		t.Errorf("got %+v, %v", plan, err)
+	}
+	plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{From: []string{"review"}})
+	if err != nil || len(plan.Unsettled) > 0 {
+		t.Errorf("got %+v, %v", plan, err)
+	}
+	plan, err = c.PlanRetry(t.Context(), id, runs.RetryRequest{Results: map[string]json.RawMessage{"review": json.RawMessage(`{"said": {"text": "9"}}`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Retry(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	again := followTo(t, c, id, all[len(all)-1].Seq, runs.EventDone)
+	if outcome := again[len(again)-1].Outcome; outcome.Status != workflows.Completed {
+		t.Fatalf("got %+v", outcome)
+	}
+	if diff := cmp.Diff([]string{"put", "after"}, calls.paths()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// remove deletes a run at Temporal, and waits until it is gone.
+func remove(t testing.TB, temporal client.Client, id string) {
+	t.Helper()
+	_, err := temporal.WorkflowService().DeleteWorkflowExecution(t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
+		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: id},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var gone *serviceerror.NotFound
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if _, err = temporal.DescribeWorkflowExecution(t.Context(), id, ""); errors.As(err, &gone) {
+			return
+		}
+	}
+	t.Fatalf("run %s is not deleted: %v", id, err)
 }
 
 // A run that was terminated above one that goes on takes that up again.

@@ -403,7 +403,7 @@ func (r *repairer) compile(in *workflows.RunInput) error {
 func (r *repairer) findUnsettled() {
 	for path, e := range r.record.Journal {
 		switch {
-		case e.Result != nil:
+		case e.Result != nil, e.Child != nil: // what a called run has done is with that
 		case e.Unsettled != nil && e.Unsettled.NotHappened:
 		case e.Unsettled != nil:
 			r.unsettled[path] = *e.Unsettled
@@ -580,8 +580,11 @@ func settledGate(n *definitions.Node, result json.RawMessage) bool {
 func (r *repairer) give() error {
 	for _, path := range slices.Sorted(maps.Keys(r.req.Results)) {
 		n, _ := r.program.At(path)
-		if n == nil || n.Step.Tool == "" && !inScript(n, path) {
+		if n == nil || n.Step.Tool == "" && n.Step.Workflow == "" && !inScript(n, path) {
 			return fmt.Errorf("run %s has no tool step at %q whose result could be given", r.id, path)
+		}
+		if plan := r.called[path]; plan != nil && plan.goesOn {
+			return fmt.Errorf("the run %s that step %s has called goes on: its result cannot be given; cancel it first", r.record.Journal[path].Child.ID, path)
 		}
 		output, err := objectResult(r.req.Results[path])
 		if err != nil {

@@ -133,7 +133,7 @@ func (r *repairer) checkCalled() error {
 			continue
 		}
 		return fmt.Errorf("run %s: what %s, which step %s has called, has done is not known any more: Temporal has deleted it. "+
-			"If it may be done again, all of it, say --from %s; otherwise start a new run", r.id, e.Child.ID, path, topLevel(path))
+			"If it may be done again, all of it, say --from %s; if you know what came of it, say --step-result %s=JSON; otherwise start a new run", r.id, e.Child.ID, path, topLevel(path), path)
 	}
 	return nil
 }

@@ -101,6 +101,7 @@ type StartRequest struct {
 	Ruled      bool                        // whether there are rules about who may call what
 
 	ScriptLimits *ScriptLimits // of each script of the run; nil = the defaults
+	MaxDepth     int           // how deep composite tools may call each other; 0 = definitions.MaxWorkflowDepth
 }
 
 // A Started run.

@@ -96,6 +96,7 @@ func newInput(id RunID, req StartRequest) workflows.RunInput {
 		Tools:     req.Tools,
 
 		ScriptLimits:  req.ScriptLimits,
+		MaxDepth:      req.MaxDepth,
 		AwaitUndoable: true,
 	}
 }

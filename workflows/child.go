@@ -89,9 +89,9 @@ func resultOf(recorded json.RawMessage) json.RawMessage {
 // childInput is what a called run starts with. The digest is that of its
 // arguments.
 func (r *run) childInput(ctx workflow.Context, c childCall) (*RunInput, string, *Error) {
-	if r.in.Depth >= definitions.MaxWorkflowDepth {
+	if most := cmp.Or(r.in.MaxDepth, definitions.MaxWorkflowDepth); r.in.Depth >= most {
 		return nil, "", &Error{Code: "workflow_too_deep", Category: CategoryLimit, Message: fmt.Sprintf(
-			"step %s: %s would be called at depth %d of workflows that call each other; max_workflow_depth is %d", c.path, c.workflow, r.in.Depth+1, definitions.MaxWorkflowDepth)}
+			"step %s: %s would be called at depth %d of workflows that call each other; maxWorkflowDepth is %d", c.path, c.workflow, r.in.Depth+1, most)}
 	}
 	var in *RunInput
 	if was, ok := r.continued(c.path); ok && was.Child != nil {
@@ -109,7 +109,7 @@ func (r *run) childInput(ctx workflow.Context, c childCall) (*RunInput, string, 
 	}
 	in.Caller, in.Ruled, in.As, in.Depth, in.Limit = r.in.Caller, r.in.Ruled, r.actsAs(), r.in.Depth+1, c.limit
 	in.Lineage, in.Within = r.in.Lineage, r.in.Within+cmp.Or(c.keyPath, c.path)+"//"
-	in.ScriptLimits, in.AwaitUndoable, in.MaxValue = r.in.ScriptLimits, r.in.AwaitUndoable, r.in.MaxValue
+	in.ScriptLimits, in.AwaitUndoable, in.MaxValue, in.MaxDepth = r.in.ScriptLimits, r.in.AwaitUndoable, r.in.MaxValue, r.in.MaxDepth
 	in.Parent = &Parent{RunID: r.id, StepPath: c.path}
 	if size := in.bytes(); size > r.maxValue() {
 		return nil, "", &Error{Code: "input_too_large", Category: CategoryLimit, Message: fmt.Sprintf(

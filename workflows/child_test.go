@@ -82,7 +82,7 @@ func TestCalledWorkflowFails(t *testing.T) {
 		{"its step", `{name: a, description: d, steps: [{id: s, type: workflow, workflow: b, arguments: {n: "1"}}]}` + child, "tool_error", "s/put", "step s: b failed: step put: planned failure"},
 		{"its arguments", `{name: a, description: d, steps: [{id: s, type: workflow, workflow: b, arguments: {n: "{{.params.none}}"}}]}` + child, "invalid_arguments", "s", "step s: b: invalid arguments: n is required"},
 		{"no such workflow", `{name: a, description: d, steps: [{id: s, type: workflow, workflow: c}]}`, "unknown_workflow", "s", "step s: there is no composite tool c"},
-		{"too deep", chain(11), "workflow_too_deep", strings.Repeat("s/", 10) + "s", "max_workflow_depth is 10"},
+		{"too deep", chain(11), "workflow_too_deep", strings.Repeat("s/", 10) + "s", "maxWorkflowDepth is 10"},
 		{"its time", `{name: a, description: d, steps: [{id: s, type: workflow, workflow: b, timeout: 1h}]}
 ---
 {name: b, description: d, steps: [{id: w, type: wait, for: 20m}, {id: v, type: wait, for: 2h}], timeout: 10h}`, "run_timeout", "s", "b timed out after 1h0m0s in step v"},
@@ -222,5 +222,26 @@ func TestPartialOfCalledWorkflow(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, failure.Partial); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// How deep workflows may call each other goes down with the input.
+func TestDepthThatIsConfigured(t *testing.T) {
+	t.Parallel()
+	const source = `{name: a, description: d, steps: [{id: s, type: workflow, workflow: b}]}
+---
+{name: b, description: d, steps: [{id: s, type: workflow, workflow: c}]}
+---
+{name: c, description: d, steps: [{id: s, tool: echo, arguments: {bottom: "yes"}}]}`
+	for depth, want := range map[int]string{1: "workflow_too_deep", 2: "", 20: ""} {
+		b := newBench(t, source, `{}`, nil)
+		b.input.MaxDepth = depth
+		got := ""
+		if _, failure := b.run(); failure != nil {
+			got = failure.Error.Code
+		}
+		if got != want {
+			t.Errorf("at most %d deep: got %q, want %q", depth, got, want)
+		}
 	}
 }

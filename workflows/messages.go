@@ -109,6 +109,7 @@ type RunInput struct {
 	AwaitUndoable bool `json:"awaitUndoable,omitempty"`
 
 	ScriptLimits *ScriptLimits `json:"scriptLimits,omitempty"` // of each script; nil = the defaults
+	MaxDepth     int           `json:"maxDepth,omitempty"`     // how deep composite tools may call each other; 0 = definitions.MaxWorkflowDepth
 }
 
 // A Parent is the run of which a step has called another run.

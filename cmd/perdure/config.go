@@ -28,6 +28,8 @@ type configFile struct {
 	Publishing    *publishing    `yaml:"publishing"`
 	Scripts       *scriptsConfig `yaml:"scripts"`
 
+	MaxWorkflowDepth int `yaml:"maxWorkflowDepth"`
+
 	Metadata           map[string]any `yaml:"metadata"`
 	Audit              map[string]any `yaml:"audit"`
 	Optimizer          map[string]any `yaml:"optimizer"`

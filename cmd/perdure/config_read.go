@@ -29,6 +29,7 @@ type settings struct {
 	LogLevel    string // "" = not said
 	Auth        authSettings
 	Scripts     scriptSettings
+	MaxDepth    int                             // of composite tools that call each other; 0 = the default
 	Outgoing    map[string]credentials.Strategy // by backend; none = unauthenticated
 	Limits      map[string]limits.Config        // by backend; none = nothing is limited
 	Telemetry   telemetry.Options
@@ -130,7 +131,19 @@ func (r *configReader) read(c *configFile) settings {
 	s.Prefix = r.prefix(c)
 	s.Telemetry = r.telemetry(c.Telemetry)
 	s.Scripts = r.scripts(c.Scripts)
+	s.MaxDepth = r.maxDepth(c.MaxWorkflowDepth)
 	return s
+}
+
+// mostDepth bounds maxWorkflowDepth: each level is a run of its own, which waits
+// for the one below it.
+const mostDepth = 100
+
+func (r *configReader) maxDepth(depth int) int {
+	if depth < 0 || depth > mostDepth {
+		r.errorf(keyPath{"maxWorkflowDepth"}, "limit", "is %d; 1 to %d are allowed, and %d is the default", depth, mostDepth, definitions.MaxWorkflowDepth)
+	}
+	return depth
 }
 
 // ignored warns about what is accepted for the sake of the shared format but

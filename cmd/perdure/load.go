@@ -46,7 +46,7 @@ func load(src sources) (*loaded, definitions.Diagnostics) {
 	for _, missing := range l.refs {
 		missing()
 	}
-	l.report(definitions.Check(l.defs, definitions.CheckOptions{}))
+	l.report(definitions.Check(l.defs, definitions.CheckOptions{MaxDepth: l.settings.MaxDepth}))
 	l.diags.Sort()
 	return &loaded{settings: l.settings, Definitions: l.defs}, l.diags
 }

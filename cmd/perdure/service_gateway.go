@@ -118,6 +118,7 @@ func (s *service) newGateway(o gatewayOptions) (err error) {
 		NoRunTools:     o.NoRunTools,
 		Scripts:        s.opts.Loaded.Scripts.Agents,
 		ScriptLimits:   s.opts.Loaded.Scripts.Limits,
+		MaxDepth:       s.opts.Loaded.MaxDepth,
 		Retention:      o.Retention,
 		Authenticate:   s.authenticate(),
 		Metadata:       metadataOf(s.callers),

@@ -116,6 +116,8 @@ func outcomeOf(all *runs.Client) activities.Outcome {
 		switch {
 		case errors.Is(err, runs.ErrNotFinished):
 			return nil, nil
+		case errors.Is(err, runs.ErrNotFound):
+			return nil, activities.ErrNoRun
 		case err != nil:
 			return nil, err
 		case outcome.Failure != nil:

@@ -67,7 +67,7 @@ func (v validateCommand) check(ctx context.Context) (definitions.Diagnostics, er
 	for _, config := range configs {
 		found, diags := load(sources{Config: config, Definitions: defs})
 		if tools != nil && !diags.HasErrors() {
-			diags = append(diags, definitions.Check(found.Definitions, definitions.CheckOptions{Tools: tools})...)
+			diags = append(diags, definitions.Check(found.Definitions, definitions.CheckOptions{Tools: tools, MaxDepth: found.MaxDepth})...)
 		}
 		if (v.Notes || v.Output == "json") && !diags.HasErrors() {
 			diags = append(diags, definitions.Notes(found.Definitions)...)
