@@ -27,10 +27,8 @@ const linksSince = "2025-06-18"
 // or a link to it where that is large. A tool with an output schema must give
 // structured content, so its output is never linked.
 func (g *Gateway) ended(c *client, id runs.RunID, o *runs.Outcome) *result {
-	tool, _, _ := strings.Cut(string(id), "/")
-	composite := g.listing.Load().composites[tool]
 	size := len(o.Output)
-	if g.opts.LinkOver == 0 || size <= g.opts.LinkOver || o.Failure != nil || c.version < linksSince || composite == nil || composite.def.Output != nil {
+	if g.opts.LinkOver == 0 || size <= g.opts.LinkOver || o.Failure != nil || c.version < linksSince || !g.listing.Load().linkable(id) {
 		return outcome(id, o)
 	}
 	r := &result{Content: []textBlock{
@@ -44,6 +42,23 @@ func (g *Gateway) ended(c *client, id runs.RunID, o *runs.Outcome) *result {
 		r.set(metaErrors, o.Errors)
 	}
 	return r
+}
+
+// linkable reports whether no client was told of a schema of a run's output. The
+// run is of a definition, whatever names and versions of it are offered.
+func (l *listing) linkable(id runs.RunID) bool {
+	name, _, _ := strings.Cut(string(id), "/")
+	known := IsSentScript(id)
+	for _, c := range l.composites {
+		if c.def.Name != name {
+			continue
+		}
+		if c.def.Output != nil {
+			return false
+		}
+		known = true
+	}
+	return known
 }
 
 const linkType = "resource_link"

@@ -52,3 +52,25 @@ func TestLargeResult(t *testing.T) {
 		}
 	}
 }
+
+// TestLargeResultOfAnExposedName shows that what a tool is offered as does not
+// matter to its links, and what any version of it says of its output does.
+func TestLargeResultOfAnExposedName(t *testing.T) {
+	t.Parallel()
+	large := `{"text":"` + strings.Repeat("x", 5000) + `"}`
+	much := func(p *play) { p.complete(large) }
+	w := newWorld(t, map[string]func(*play){"prefixed": much, "renamed": much, "typed": much}, func(o *gateway.Options) {
+		o.LinkOver, o.Prefix = 1000, "wf_"
+	})
+	source := func(name, more string) string {
+		return "name: " + name + "\ndescription: d\n" + more + "steps: [{id: a, tool: be_echo}]\n---\n"
+	}
+	w.gateway.SetDefinitions(define(t, source("prefixed", "")+source("renamed", "expose: {as: other}\n")+
+		source("typed", "output: {properties: {text: {type: string, value: x}}}\n")))
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	for name, linked := range map[string]bool{"wf_prefixed": true, "other": true, "wf_typed": false} {
+		if got := string(c.call("1", name, `{}`, "").messageText()); strings.Contains(got, "resource_link") != linked || !strings.Contains(got, "resource_link") != strings.Contains(got, "xxxx") {
+			t.Errorf("%s is answered %s", name, got[:min(len(got), 500)])
+		}
+	}
+}
