@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
+	"slices"
 
 	commonpb "go.temporal.io/api/common/v1"
 	sdkpb "go.temporal.io/api/sdk/v1"
@@ -34,14 +36,31 @@ func Keep(o *client.Options, values Values) {
 	o.ExternalStorage = converter.ExternalStorage{Drivers: []converter.StorageDriver{driver{values}}, PayloadSizeThreshold: Threshold}
 }
 
+// Fetch has a client fetch large values, and keep none elsewhere: one that does
+// not know whether the workers would find them.
+func Fetch(o *client.Options, values Values) {
+	Keep(o, values)
+	o.ExternalStorage.PayloadSizeThreshold = math.MaxInt
+}
+
 // Reader reads what histories and memos hold that no worker or client has
 // fetched, for whom a data converter alone would see where large values are.
 // parent is the client's; nil = the SDK's default.
 func Reader(parent converter.DataConverter, values Values) converter.DataConverter {
+	return outsideOf(parent, outside{values: values})
+}
+
+// Writer is a Reader that also keeps what is large of a run elsewhere, for
+// requests that no client of the SDK makes.
+func Writer(parent converter.DataConverter, values Values) converter.DataConverter {
+	return outsideOf(parent, outside{values: values, keeps: true})
+}
+
+func outsideOf(parent converter.DataConverter, o outside) converter.DataConverter {
 	if parent == nil {
 		parent = converter.GetDefaultDataConverter()
 	}
-	return converter.NewCodecDataConverter(parent, fetching{values})
+	return converter.NewCodecDataConverter(parent, o)
 }
 
 // driverName stands in histories.
@@ -53,7 +72,9 @@ const (
 	claimRun = "run"
 )
 
-// A driver is Values as the SDK wants them.
+// A driver is Values as the SDK wants them. What stands for a value says by what
+// it is found and whose it is; one that is stored again, because a task is
+// repeated, is there once.
 type driver struct{ values Values }
 
 // Name is what references say.
@@ -62,8 +83,7 @@ func (driver) Name() string { return driverName }
 // Type is the same: there is one.
 func (driver) Type() string { return driverName }
 
-// Store keeps payloads under a digest of what they are and whose: one that is
-// stored again, because a task is repeated, is there once.
+// Store keeps payloads.
 func (d driver) Store(ctx converter.StorageDriverStoreContext, payloads []*commonpb.Payload) ([]converter.StorageDriverClaim, error) {
 	run := ""
 	if of, ok := ctx.Target.(converter.StorageDriverWorkflowInfo); ok {
@@ -71,15 +91,13 @@ func (d driver) Store(ctx converter.StorageDriverStoreContext, payloads []*commo
 	}
 	claims := make([]converter.StorageDriverClaim, len(payloads))
 	for i, p := range payloads {
-		data, err := proto.MarshalOptions{Deterministic: true}.Marshal(p)
+		err := ctx.GetLimiter().Permit(ctx.Context, p, func() (err error) {
+			claims[i].ClaimData, err = keep(ctx.Context, d.values, run, p)
+			return err
+		})
 		if err != nil {
-			return nil, fmt.Errorf("encoding a value: %w", err)
-		}
-		id := idOf(run, data)
-		if err := ctx.GetLimiter().Permit(ctx.Context, p, func() error { return d.values.Put(ctx.Context, id, run, data) }); err != nil {
 			return nil, err
 		}
-		claims[i] = converter.StorageDriverClaim{ClaimData: map[string]string{claimID: id, claimRun: run}}
 	}
 	return claims, nil
 }
@@ -119,29 +137,81 @@ func fetch(ctx context.Context, values Values, claim map[string]string) (*common
 	return &p, proto.Unmarshal(data, &p)
 }
 
-// Fetching is a codec that puts large values in the place of references to them.
-type fetching struct{ values Values }
+// Outside is a codec that puts large values in the place of references to them,
+// and references in the place of large values of a run, if it keeps any.
+type outside struct {
+	values Values
+	keeps  bool
+	run    string // whose values they are; "" = of none that is known
+}
 
-// Encode changes nothing.
-func (fetching) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
-	return payloads, nil
+var _ converter.PayloadCodecWithSerializationContext = outside{}
+
+// WithSerializationContext gives the codec for the payloads of a run.
+func (o outside) WithSerializationContext(of converter.SerializationContext) converter.PayloadCodec {
+	if of, ok := of.(converter.WorkflowSerializationContext); ok {
+		o.run = of.WorkflowID
+	}
+	return o
+}
+
+// Encode keeps what is large.
+func (o outside) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
+	kept := slices.Clone(payloads)
+	for i, p := range payloads {
+		if _, is := reference(p); is || !o.keeps || o.run == "" || proto.Size(p) < Threshold {
+			continue
+		}
+		claim, err := keep(context.Background(), o.values, o.run, p)
+		if err == nil {
+			kept[i], err = referenceTo(claim, proto.Size(p))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return kept, nil
 }
 
 // Decode fetches what is elsewhere.
-func (f fetching) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
-	whole := make([]*commonpb.Payload, len(payloads))
+func (o outside) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
+	whole := slices.Clone(payloads)
 	for i, p := range payloads {
-		whole[i] = p
 		claim, ok := reference(p)
 		if !ok {
 			continue
 		}
 		var err error
-		if whole[i], err = fetch(context.Background(), f.values, claim); err != nil {
+		if whole[i], err = fetch(context.Background(), o.values, claim); err != nil {
 			return nil, err
 		}
 	}
 	return whole, nil
+}
+
+// keep puts a payload where large values are, under a digest of what it is and
+// whose, and says where.
+func keep(ctx context.Context, values Values, run string, p *commonpb.Payload) (claim map[string]string, err error) {
+	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a value: %w", err)
+	}
+	id := idOf(run, data)
+	return map[string]string{claimID: id, claimRun: run}, values.Put(ctx, id, run, data)
+}
+
+// referenceTo is what stands for a value of so many bytes, as the SDK has it.
+func referenceTo(claim map[string]string, size int) (*commonpb.Payload, error) {
+	ref := &sdkpb.ExternalStorageReference{DriverName: driverName, ClaimData: claim}
+	data, err := protojson.Marshal(ref)
+	return &commonpb.Payload{
+		Metadata: map[string][]byte{
+			converter.MetadataEncoding:    []byte(converter.MetadataEncodingProtoJSON),
+			converter.MetadataMessageType: []byte(ref.ProtoReflect().Descriptor().FullName()),
+		},
+		Data:             data,
+		ExternalPayloads: []*commonpb.Payload_ExternalPayloadDetails{{SizeBytes: int64(size)}},
+	}, err
 }
 
 // reference is what a payload that stands for a large value says of it.

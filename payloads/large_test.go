@@ -66,6 +66,22 @@ func TestLarge(t *testing.T) {
 	if err := payloads.Reader(o.DataConverter, values).FromPayload(reference, &opened); err != nil || opened != large {
 		t.Errorf("read from a history it has %d bytes, %v", len(opened), err)
 	}
+	of := func(run string) converter.DataConverter {
+		return converter.WithDataConverterSerializationContext(payloads.Writer(o.DataConverter, values), converter.WorkflowSerializationContext{WorkflowID: run})
+	}
+	for _, c := range []struct {
+		run, value string
+		stored     int
+	}{{"tool/1", "small", 0}, {"tool/1", large, 1}, {"", large, 0}} {
+		before := len(values)
+		p, err := of(c.run).ToPayload(c.value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := payloads.Reader(o.DataConverter, values).FromPayload(p, &opened); err != nil || opened != c.value || len(values)-before != c.stored || c.stored > 0 && (len(p.Data) > 1000 || len(p.ExternalPayloads) != 1) {
+			t.Errorf("written by %q it comes back with %d bytes of %d, %d are stored, %v", c.run, len(opened), len(c.value), len(values)-before, err)
+		}
+	}
 	values[id][100] ^= 1
 	if _, err := fetch(); err == nil || !strings.Contains(err.Error(), "was changed") {
 		t.Errorf("one bit is another: %v", err)

@@ -27,8 +27,11 @@ type Config struct {
 	// DataConverter of Client. nil = the SDK's default.
 	DataConverter converter.DataConverter
 	// MaxValue bounds what tools are given and give in the runs that are started,
-	// in bytes, where large values are kept elsewhere. 0 = what Temporal takes.
+	// in bytes, where Client keeps large values elsewhere. 0 = what Temporal takes.
 	MaxValue int
+	// LargeInputs is DataConverter that keeps large values elsewhere, with which
+	// runs are repaired that know of that. nil = there is nowhere to.
+	LargeInputs converter.DataConverter
 	// Logger gets what goes wrong and is tried again. nil = slog.Default().
 	Logger *slog.Logger
 }
@@ -39,6 +42,7 @@ type Client struct {
 	temporal  client.Client
 	namespace string
 	converter converter.DataConverter
+	large     converter.DataConverter // nil = nothing is kept elsewhere
 	maxValue  int
 	log       *slog.Logger
 	fresh     freshRuns
@@ -50,6 +54,7 @@ func New(cfg Config) *Client {
 		temporal:  cfg.Client,
 		namespace: cmp.Or(cfg.Namespace, client.DefaultNamespace),
 		converter: cfg.DataConverter,
+		large:     cfg.LargeInputs,
 		maxValue:  cfg.MaxValue,
 		log:       cmp.Or(cfg.Logger, slog.Default()),
 	}

@@ -20,6 +20,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/workflows"
@@ -155,7 +156,7 @@ func (c *Client) record(ctx context.Context, id RunID, execution string, req wor
 		return nil, fmt.Errorf("reading what run %s has done: %w", id, err)
 	}
 	if record.Sizes != nil {
-		return nil, tooLarge(id, record.Sizes)
+		return nil, tooLarge(id, record.Sizes, cmp.Or(record.Input.MaxValue, maxInput))
 	}
 	return &record, nil
 }
@@ -171,12 +172,12 @@ func (c *Client) Retry(ctx context.Context, plan *RetryPlan) error {
 	if err != nil {
 		return fmt.Errorf("repairing run %s: %w", plan.ID, err)
 	}
-	if len(size) > maxInput {
+	if most := c.maxRepair(plan.input); len(size) > most {
 		sizes := map[string]int{}
 		for path, e := range plan.input.Journal {
 			sizes[path] = len(e.Result)
 		}
-		return tooLarge(plan.ID, sizes)
+		return tooLarge(plan.ID, sizes, most)
 	}
 	d, err := c.describe(ctx, plan.ID)
 	if err != nil {
@@ -200,6 +201,24 @@ func (c *Client) Retry(ctx context.Context, plan *RetryPlan) error {
 	return c.confirmRepair(ctx, plan, started.RunId)
 }
 
+// maxRepair bounds what an execution that repairs a run starts with: what is over
+// Temporal's own limit is kept elsewhere, which both the run and this client must
+// know to do.
+func (c *Client) maxRepair(in workflows.RunInput) int {
+	if c.large == nil {
+		return maxInput
+	}
+	return cmp.Or(in.MaxValue, maxInput)
+}
+
+// repairConverter is that of what a repair writes.
+func (c *Client) repairConverter(in workflows.RunInput) converter.DataConverter {
+	if c.large == nil || in.MaxValue == 0 {
+		return c.converter
+	}
+	return c.large
+}
+
 // repairRequest starts the execution that repairs a run. Temporal takes all
 // repairs of one execution for the same request: so of two that are planned at
 // once, the second starts nothing, also when the first has ended meanwhile. The
@@ -207,7 +226,7 @@ func (c *Client) Retry(ctx context.Context, plan *RetryPlan) error {
 func (c *Client) repairRequest(plan *RetryPlan, info *workflowpb.WorkflowExecutionInfo) (*workflowservice.StartWorkflowExecutionRequest, error) {
 	in := plan.input
 	like := StartRequest{Definition: &definitions.Definition{Name: in.Definition.Name, Version: in.Definition.Version}, Arguments: in.Arguments, Caller: in.Caller, Request: c.attribute(info, workflows.AttrRequest)}
-	encode := converter.WithDataConverterSerializationContext(c.converter, converter.WorkflowSerializationContext{Namespace: c.namespace, WorkflowID: string(plan.ID)})
+	encode := converter.WithDataConverterSerializationContext(c.repairConverter(in), converter.WorkflowSerializationContext{Namespace: c.namespace, WorkflowID: string(plan.ID)})
 	input, err := encode.ToPayloads(in)
 	if err != nil {
 		return nil, err
@@ -224,6 +243,10 @@ func (c *Client) repairRequest(plan *RetryPlan, info *workflowpb.WorkflowExecuti
 	if err != nil {
 		return nil, err
 	}
+	var taskTimeout *durationpb.Duration // nil = Temporal's
+	if limit := taskLimit(in.MaxValue); limit > 0 {
+		taskTimeout = durationpb.New(limit)
+	}
 	return &workflowservice.StartWorkflowExecutionRequest{
 		RequestId:                "repair-of-" + plan.Execution,
 		Namespace:                c.namespace,
@@ -234,6 +257,7 @@ func (c *Client) repairRequest(plan *RetryPlan, info *workflowpb.WorkflowExecuti
 		Identity:                 "perdure",
 		WorkflowIdReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		WorkflowIdConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		WorkflowTaskTimeout:      taskTimeout,
 		UserMetadata:             &sdkpb.UserMetadata{Summary: line, Details: about},
 		SearchAttributes:         c.indexed(searchAttributes(like)),
 		Memo:                     &commonpb.Memo{Fields: map[string]*commonpb.Payload{workflows.MemoRepair: note}},
@@ -270,7 +294,7 @@ func (c *Client) confirmRepair(ctx context.Context, plan *RetryPlan, execution s
 
 // tooLarge says of a run whose results do not fit into the input of an execution
 // what can be done instead. Sizes are in bytes, by step path.
-func tooLarge(id RunID, sizes map[string]int) error {
+func tooLarge(id RunID, sizes map[string]int, most int) error {
 	paths := slices.SortedFunc(maps.Keys(sizes), func(a, b string) int {
 		return cmp.Or(sizes[b]-sizes[a], strings.Compare(a, b))
 	})
@@ -282,7 +306,7 @@ func tooLarge(id RunID, sizes map[string]int) error {
 		"The largest results are those of %s: let such a step be executed again, if that is harmless, with --from STEP, "+
 		"or say with --step-result PATH=JSON that a shorter result will do; "+
 		"or reset the run in the Web UI, or with: temporal workflow reset --workflow-id %s --type LastWorkflowTask --reason repair",
-		id, maxInput, strings.Join(largest, ", "), id)
+		id, most, strings.Join(largest, ", "), id)
 }
 
 func (p *RetryPlan) unsettledPaths() []string {
@@ -358,6 +382,7 @@ func (r *repairer) plan() (*RetryPlan, error) {
 	r.describeCalled(plan)
 	in.Journal, in.Open, in.Asked, in.Continued, in.Started = r.journal, nil, nil, true, time.Time{}
 	in.Repair = &workflows.Repair{Of: r.execution, By: r.req.By, Time: plan.Time, Asked: r.record.Asked, Undone: maps.Clone(r.record.Undone)}
+	in.MaxJournal = in.MaxValue
 	plan.input = in
 	return plan, nil
 }

@@ -508,8 +508,14 @@ func TestFailedRun(t *testing.T) {
 
 func TestArgumentsHaveALimit(t *testing.T) {
 	t.Parallel()
-	c := runs.New(runs.Config{}) // nobody is asked
-	large := strings.Repeat("x", runs.MaxArguments)
+	t.Run("in Temporal", func(t *testing.T) { checkArgumentsLimit(t, runs.Config{}, runs.MaxArguments) })
+	t.Run("elsewhere", func(t *testing.T) { checkArgumentsLimit(t, runs.Config{MaxValue: 64 << 20}, runs.MaxLargeArguments) })
+}
+
+func checkArgumentsLimit(t *testing.T, cfg runs.Config, limit int) {
+	t.Parallel()
+	c := runs.New(cfg) // nobody is asked
+	large := strings.Repeat("x", limit)
 	tests := []struct {
 		name string
 		edit func(*runs.StartRequest)

@@ -19,10 +19,15 @@ import (
 // Limits of what a run is started with, in bytes.
 const (
 	MaxArguments = 1500 << 10
-	maxInput     = 1900 << 10 // arguments, definition and schemas of its tools; Temporal refuses 2 MiB
-	maxKeyword   = 255        // of a search attribute's value
-	maxSummary   = 200
-	maxShown     = 2 << 10 // of the arguments in the details of a run
+	maxInput     = 1900 << 10 // arguments, definition and schemas of its tools, what was done before; Temporal refuses 2 MiB
+
+	// MaxLargeArguments is what MaxArguments is where large values are kept
+	// elsewhere.
+	MaxLargeArguments = 32 << 20
+
+	maxKeyword = 255 // of a search attribute's value
+	maxSummary = 200
+	maxShown   = 2 << 10 // of the arguments in the details of a run
 )
 
 // Start starts a run, or attaches to the one that has the ID already, running
@@ -35,7 +40,7 @@ func (c *Client) Start(ctx context.Context, req StartRequest) (Started, error) {
 		id = NewID(req.Definition.Name)
 	}
 	input := newInput(id, req)
-	input.MaxValue = c.maxValue
+	input.MaxValue, input.MaxJournal = c.maxValue, c.maxValue
 	if err := checkSize(id, input); err != nil {
 		return Started{}, err
 	}
@@ -70,8 +75,10 @@ func (c *Client) Start(ctx context.Context, req StartRequest) (Started, error) {
 const largeTaskLimit = 30 * time.Second
 
 // taskLimit is how long a workflow task may take; 0 = Temporal's 10 s.
-func (c *Client) taskLimit() time.Duration {
-	if c.maxValue == 0 {
+func (c *Client) taskLimit() time.Duration { return taskLimit(c.maxValue) }
+
+func taskLimit(maxValue int) time.Duration {
+	if maxValue == 0 {
 		return 0
 	}
 	return largeTaskLimit
@@ -102,17 +109,21 @@ func newInput(id RunID, req StartRequest) workflows.RunInput {
 }
 
 func checkSize(id RunID, in workflows.RunInput) error {
-	if n := len(in.Arguments); n > MaxArguments {
+	most, whole := MaxArguments, maxInput
+	if in.MaxValue > 0 {
+		most, whole = MaxLargeArguments, in.MaxValue
+	}
+	if n := len(in.Arguments); n > most {
 		return &Error{Code: "arguments_too_large", Category: workflows.CategoryLimit, RunID: string(id),
-			Message: fmt.Sprintf("the arguments of %s have %d bytes; the limit is %d", in.Definition.Name, n, MaxArguments)}
+			Message: fmt.Sprintf("the arguments of %s have %d bytes; the limit is %d", in.Definition.Name, n, most)}
 	}
 	total := workflows.PayloadSize(in.Arguments) + workflows.PayloadSize(in.Definition.Source)
 	for _, tool := range in.Tools {
 		total += workflows.PayloadSize(tool.InputSchema) + workflows.PayloadSize(tool.OutputSchema)
 	}
-	if total > maxInput {
+	if total > whole {
 		return &Error{Code: "input_too_large", Category: workflows.CategoryLimit, RunID: string(id),
-			Message: fmt.Sprintf("the arguments of %s, its definition and the schemas of its tools have %d bytes together; the limit is %d", in.Definition.Name, total, maxInput)}
+			Message: fmt.Sprintf("the arguments of %s, its definition and the schemas of its tools have %d bytes together; the limit is %d", in.Definition.Name, total, whole)}
 	}
 	return nil
 }

@@ -109,7 +109,8 @@ func (r *run) childInput(ctx workflow.Context, c childCall) (*RunInput, string, 
 	}
 	in.Caller, in.Ruled, in.As, in.Depth, in.Limit = r.in.Caller, r.in.Ruled, r.actsAs(), r.in.Depth+1, c.limit
 	in.Lineage, in.Within = r.in.Lineage, r.in.Within+cmp.Or(c.keyPath, c.path)+"//"
-	in.ScriptLimits, in.AwaitUndoable, in.MaxValue, in.MaxDepth = r.in.ScriptLimits, r.in.AwaitUndoable, r.in.MaxValue, r.in.MaxDepth
+	in.ScriptLimits, in.AwaitUndoable, in.MaxDepth = r.in.ScriptLimits, r.in.AwaitUndoable, r.in.MaxDepth
+	in.MaxValue, in.MaxJournal = r.in.MaxValue, r.in.MaxJournal
 	in.Parent = &Parent{RunID: r.id, StepPath: c.path}
 	if size := in.bytes(); size > r.maxValue() {
 		return nil, "", &Error{Code: "input_too_large", Category: CategoryLimit, Message: fmt.Sprintf(

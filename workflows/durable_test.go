@@ -135,6 +135,28 @@ func TestJournalOutgrowsItsRoom(t *testing.T) {
 	}
 }
 
+// A journal that is kept elsewhere has room: the run continues as new with it,
+// and reads nothing again.
+func TestLargeJournalGoesOn(t *testing.T) {
+	t.Parallel()
+	const source = `{name: a, description: d, timeout: 10h, steps: [
+		{id: one, tool: big}, {id: two, tool: big, dependsOn: [one]}, {id: rest, type: wait, for: 1h, dependsOn: [two]},
+		{id: last, tool: t, dependsOn: [rest], arguments: {n: "{{len .steps.one.output.n}}"}}]}`
+	tools := map[string]toolFunc{"big": func(workflows.ToolCall) (string, error) {
+		return `{"n":"` + strings.Repeat("x", 1200<<10) + `"}`, nil
+	}}
+	first := newBench(t, source, `{}`, tools)
+	first.input.MaxValue, first.input.MaxJournal = 8<<20, 8<<20
+	first.suggest(30 * time.Minute)
+	second := newBench(t, source, `{}`, tools)
+	second.input = first.firstExecution()
+	second.env.SetStartTime(second.input.Started.Add(time.Hour))
+	output, failure := second.run()
+	if failure != nil || output != `{"n":"1228800"}` || len(second.calls) != 1 {
+		t.Errorf("the next execution came to %s, %+v, with %d calls", output, failure, len(second.calls))
+	}
+}
+
 // A failed run is undone however long its history is.
 func TestCompensationOfALongRun(t *testing.T) {
 	t.Parallel()

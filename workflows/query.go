@@ -68,7 +68,7 @@ func (r *run) tellJournal(req JournalRequest) (Record, error) {
 		told.Asked[e.StepPath] = max(told.Asked[e.StepPath], e.time())
 	}
 	r.leaveOut(&told, req)
-	if size, err := json.Marshal(told); err != nil || len(size) > MaxResultSize {
+	if size, err := json.Marshal(told); err != nil || len(size) > r.maxValue() {
 		told.Sizes = map[string]int{}
 		//workflowcheck:ignore a map again
 		for path, e := range told.Journal {

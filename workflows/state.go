@@ -171,7 +171,7 @@ func (r *run) unfinished() string {
 // the rest starts nothing more, so it ends in this one.
 func (r *run) draining(ctx workflow.Context) bool {
 	return r.failure == nil && !r.skipping &&
-		workflow.GetInfo(ctx).GetContinueAsNewSuggested() && r.nextBytes+r.unreached < MaxResultSize
+		workflow.GetInfo(ctx).GetContinueAsNewSuggested() && r.nextBytes+r.unreached < r.maxJournal()
 }
 
 // drained says that a draining run has nothing under way but people, none of

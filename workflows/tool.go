@@ -43,6 +43,9 @@ const MaxResultSize = 1900 << 10
 // maxValue bounds the values of this run in the same way.
 func (r *run) maxValue() int { return cmp.Or(r.in.MaxValue, MaxResultSize) }
 
+// maxJournal bounds what the next execution starts with.
+func (r *run) maxJournal() int { return cmp.Or(r.in.MaxJournal, MaxResultSize) }
+
 // MaxLocalResultSize bounds the output of a read inside a workflow task. With
 // more, its activity fails there and is to be retried on its own.
 const MaxLocalResultSize = 56 << 10

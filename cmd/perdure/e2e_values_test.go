@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -67,6 +69,69 @@ func TestLargeValues(t *testing.T) {
 	if _, err := again.ReadResource(t.Context(), request); err == nil || !strings.Contains(err.Error(), "no such result") {
 		t.Errorf("the result of a run that there is not: %v", err)
 	}
+}
+
+// TestLargeJournal gives a call 4 MB of arguments, and has its run fail after steps
+// that came to 9 MB. It is repaired from what they have given, by a command and
+// with everything sealed, and nothing that was large is lost or read again.
+func TestLargeJournal(t *testing.T) {
+	t.Parallel()
+	large := strings.Repeat("planted-", 3<<17) // 3 MB
+	var mended atomic.Bool
+	fakes := serveFakes(t, map[string]fakeTool{
+		"be_read": textAnswer(large), "be_echo": structuredAnswer(`{"ok":true}`),
+		"be_flaky": func(context.Context, map[string]any) (*mcp.CallToolResult, error) {
+			if mended.Load() {
+				return mcp.NewToolResultText("mended"), nil
+			}
+			return mcp.NewToolResultError("not today"), nil
+		},
+	})
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "payload.keys"), "first:"+strings.Repeat("0a", 32)+"\n")
+	write(t, filepath.Join(dir, "perdure.yaml"), fakes.configuration("[]")+`compositeTools:
+  - name: heavy
+    description: Holds much, and may fail.
+    parameters: {type: object, properties: {text: {type: string}}, required: [text]}
+    steps:
+      - {id: one, tool: be_read}
+      - {id: two, tool: be_read, dependsOn: [one]}
+      - {id: called, type: workflow, workflow: below, dependsOn: [two]}
+      - {id: flaky, tool: be_flaky, dependsOn: [called]}
+      - {id: check, tool: be_echo, arguments: {what: "{{.params.text}}", first: "{{.steps.one.output.text}}", below: "{{.steps.called.output.text}}"}, dependsOn: [flaky]}
+  - name: below
+    description: Gives much to its caller.
+    steps: [{id: read, tool: be_read}]
+`)
+	d := startDev(t, dir, "--config", "perdure.yaml", "--large-values", "--payload-key-file", "payload.keys", "--call-patience", "0s")
+	sealed := []string{"--payload-key-file", "payload.keys"}
+	argument := strings.Repeat("argument", 1<<19)
+	c := d.dial(t, modern, nil)
+	result, err := toolCall{name: "heavy", arguments: map[string]any{"text": argument}}.by(t.Context(), c)
+	if err != nil || !result.IsError {
+		t.Fatalf("the call of what is broken: %v, %s", err, clipped(asJSON(t, result)))
+	}
+	var id string
+	until(t, "the run to be listed", func() bool {
+		id = runIn(d.run(t, append([]string{"runs", "list", "--status", "failed"}, sealed...)...), "heavy/")
+		return id != ""
+	})
+	mended.Store(true)
+	d.run(t, append([]string{"runs", "retry", id}, sealed...)...)
+	until(t, "the repaired run to end", func() bool {
+		out, _, err := d.try(t, append([]string{"runs", "result", id}, sealed...)...)
+		return err == nil && strings.Contains(out, `"ok": true`)
+	})
+	if n := fakes.count("be_read", ""); n != 3 {
+		t.Errorf("three reads were made %d times", n)
+	}
+	if n := fakes.count("be_echo", argument); n != 1 || fakes.count("be_echo", large) != 1 {
+		t.Errorf("the last step was called with the arguments %d times", n)
+	}
+	planted := secrets{}
+	planted.plant("a large value", strings.Repeat("planted-", 16))
+	planted.plant("a large argument", strings.Repeat("argument", 16))
+	planted.absentFromFiles(t, filepath.Join(dir, ".perdure"))
 }
 
 func clipped(s string) string { return s[:min(len(s), 500)] }

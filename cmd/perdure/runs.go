@@ -53,7 +53,7 @@ func (f temporalFlags) runsClient(ctx context.Context) (c *runs.Client, close fu
 	if err := f.seal(ctx, &options); err != nil {
 		return nil, nil, err
 	}
-	done, err := readValues(ctx, f.databaseFlags, f.Data, &options)
+	writing, done, err := readValues(ctx, f.databaseFlags, f.Data, &options)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -64,7 +64,10 @@ func (f temporalFlags) runsClient(ctx context.Context) (c *runs.Client, close fu
 		done()
 		return nil, nil, fmt.Errorf("no Temporal answers at %s; start perdure dev, or name another with --address: %w", options.HostPort, err)
 	}
-	return runs.New(runs.Config{Client: temporal, Namespace: options.Namespace, DataConverter: options.DataConverter, Logger: slog.New(slog.DiscardHandler)}), func() { temporal.Close(); done() }, nil
+	c = runs.New(runs.Config{
+		Client: temporal, Namespace: options.Namespace, DataConverter: options.DataConverter, LargeInputs: writing, Logger: slog.New(slog.DiscardHandler),
+	})
+	return c, func() { temporal.Close(); done() }, nil
 }
 
 // where is the Temporal of the flags, else that of the running dev.

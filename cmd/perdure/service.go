@@ -120,7 +120,8 @@ func newService(o serviceOptions) (*service, error) {
 func (s *service) runs() *runs.Client {
 	c := runs.Config{Client: s.opts.Temporal, Namespace: s.opts.Namespace, DataConverter: s.opts.Converter, Logger: s.opts.Logger}
 	if s.opts.Values != nil {
-		c.DataConverter, c.MaxValue = payloads.Reader(c.DataConverter, s.opts.Values), payloads.MaxValue
+		c.LargeInputs, c.MaxValue = payloads.Writer(c.DataConverter, s.opts.Values), payloads.MaxValue
+		c.DataConverter = payloads.Reader(c.DataConverter, s.opts.Values)
 	}
 	return runs.New(c)
 }

@@ -128,6 +128,7 @@ func (s *service) newGateway(o gatewayOptions) (err error) {
 		RunURL:         page.url,
 		Observe:        s.observe(),
 		LinkOver:       s.linkOver(),
+		MaxRequest:     s.maxRequest(),
 		Logger:         s.opts.Logger,
 	})
 	return err

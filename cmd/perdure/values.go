@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 
 	"github.com/perdure/perdure/payloads"
 	"github.com/perdure/perdure/runs"
@@ -56,26 +57,28 @@ func (f valueFlags) keepFileValues(o *client.Options, data string) (store.Values
 }
 
 // readValues lets a command read large values: from the database, if there is
-// one, else from the data directory of dev. close ends that.
-func readValues(ctx context.Context, database databaseFlags, data string, o *client.Options) (close func(), err error) {
+// one, else from the data directory of dev. What the client writes is not kept
+// there, since workers may not look there; writing is for what they are known to
+// find there, and nil where it would be nowhere. close ends both.
+func readValues(ctx context.Context, database databaseFlags, data string, o *client.Options) (writing converter.DataConverter, close func(), err error) {
 	close = func() {}
 	var values store.Values
 	if database.Database != "" {
 		db, err := store.OpenPostgres(ctx, database.Database, nil, slog.New(slog.DiscardHandler))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		values, close = db.Values(), db.Close
 	} else if _, err := os.Stat(valuesIn(data)); data != "" && err == nil {
 		if values, err = store.OpenFileValues(valuesIn(data)); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if values != nil {
-		payloads.Keep(o, values)
-		o.DataConverter = payloads.Reader(o.DataConverter, values)
+		payloads.Fetch(o, values)
+		writing, o.DataConverter = payloads.Writer(o.DataConverter, values), payloads.Reader(o.DataConverter, values)
 	}
-	return close, nil
+	return writing, close, nil
 }
 
 // sweepValues deletes the values of runs that Temporal does not keep any more,
@@ -114,4 +117,13 @@ func (s *service) linkOver() int {
 		return 0
 	}
 	return 1 << 20
+}
+
+// maxRequest is the size of the largest request of a client, in bytes; 0 = what
+// gateways take by themselves.
+func (s *service) maxRequest() int64 {
+	if s.opts.Values == nil {
+		return 0
+	}
+	return runs.MaxLargeArguments + 1<<20
 }
