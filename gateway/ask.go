@@ -71,7 +71,7 @@ func (s *stream) add(e runs.Elicitation) {
 		return
 	}
 	gt := &gate{Elicitation: e, way: s.way(&e)}
-	gt.mute = gt.way == noWay || !s.g.mayAnswer(s.x.client, s.at.Run, s.at.Owner)
+	gt.mute = gt.way == noWay || !s.g.mayAnswer(s.x.client, s.at.Run, s.at.Owner, e)
 	if action := s.pages[e.ID]; action != "" {
 		gt.mute, s.late = true, s.late || action != accept
 	}

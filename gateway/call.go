@@ -245,7 +245,8 @@ const (
 // came first is no error. What the run itself says of its caller counts: a token
 // may be older than the run, where a business key gave two the same ID.
 func (g *Gateway) answer(ctx context.Context, c *client, run runs.RunID, gate string, raw json.RawMessage) error {
-	if _, err := g.permitted(ctx, c.who, auth.Answer, run); err != nil {
+	of, err := g.permitted(ctx, c.who, auth.Answer, run)
+	if err != nil {
 		return err
 	}
 	var given struct {
@@ -255,7 +256,9 @@ func (g *Gateway) answer(ctx context.Context, c *client, run runs.RunID, gate st
 	if err := json.Unmarshal(raw, &given); err != nil {
 		return &runs.InvalidAnswerError{Reason: "the answer is not an object with an action"}
 	}
-	answer := runs.Answer{ElicitationID: gate, Action: given.Action, By: c.caller.Subject, ByClient: true}
+	answer := runs.Answer{ElicitationID: gate, Action: given.Action, By: c.caller.Subject, ByClient: true, Allowed: func(e runs.Elicitation) bool {
+		return g.opts.Policy.May(c.who, auth.Answer, auth.Object{Tool: of.Tool, Owner: of.Caller, Approvers: e.Approvers})
+	}}
 	switch given.Action {
 	case accept:
 		answer.Content = orEmpty(given.Content)

@@ -46,11 +46,11 @@ func (g *Gateway) permitted(ctx context.Context, who auth.Identity, action auth.
 	return run, err
 }
 
-// mayAnswer reports whether a client may answer the questions of a run, of
+// mayAnswer reports whether a client may answer a question of a run, of
 // which it has a token. Owner is the run's caller, "" = the client's own.
-func (g *Gateway) mayAnswer(c *client, id runs.RunID, owner string) bool {
+func (g *Gateway) mayAnswer(c *client, id runs.RunID, owner string, e runs.Elicitation) bool {
 	tool, _, _ := strings.Cut(string(id), "/")
-	return g.may(c.who, auth.Answer, &runs.Run{ID: id, Tool: tool, Caller: cmp.Or(owner, c.caller.Subject)})
+	return g.opts.Policy.May(c.who, auth.Answer, auth.Object{Tool: tool, Owner: cmp.Or(owner, c.caller.Subject), Approvers: e.Approvers})
 }
 
 // allSteps says which call that the run would surely make would be denied:

@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/gateway/auth/authtest"
+	"github.com/perdure/perdure/runs"
 )
 
 // TestToolsThatOneMayNotCall: a tool that somebody may not call is not listed, and calling it is
@@ -126,6 +127,38 @@ func TestRunsOfOthers(t *testing.T) {
 	stream.result(false).structuredIs(t, `{"action":"accept","by":"user-anna"}`)
 	if m := await(owner, "9").result(false); !strings.Contains(string(m.Result.Structured), "user-anna") {
 		t.Errorf("the owner sees %s", m.Result.Structured)
+	}
+}
+
+// TestQuestionForSome: a question that is for some of those who may answer is put
+// to these, and is answered by nobody else, who may well see it.
+func TestQuestionForSome(t *testing.T) {
+	t.Parallel()
+	forLeads := func(p *play) {
+		p.open(runs.Elicitation{StepID: "gate", Message: "Write?", Approvers: []string{"user-anna"}})
+		e := p.answered("gate#1")
+		p.complete(`{"by":"` + e.By + `"}`)
+	}
+	w := newWorld(t, map[string]func(*play){"gated": forLeads}, func(o *gateway.Options) {
+		o.Policy = &auth.Policy{Approvers: []auth.Grant{{Tools: []string{"*"}, Groups: []string{"*"}}}}
+	})
+	await := func(c *wire, id string) *response {
+		return c.call(id, "perdure_run_await", fmt.Sprintf(`{"runId":%q,"waitSeconds":30}`, w.runs.only(t)), "")
+	}
+	owner := connect(t, w.url, "ann", "2025-11-25", canAsk)
+	other, approver := connect(t, w.url, "olga", "2025-11-25", canAsk), connect(t, w.url, "anna", "2025-11-25", canAsk)
+	called := owner.call("1", "gated", `{}`, "")
+	waiting := await(other, "1")
+	stream := await(approver, "2")
+	id, _, _ := stream.asked()
+	approver.reply(id, `{"action":"accept","content":{}}`)
+	for who, r := range map[string]*response{"the owner": called, "another": waiting, "the approver": stream} {
+		if m := r.result(false); !strings.Contains(string(m.Result.Structured), `"by":"user-anna"`) {
+			t.Errorf("%s gets %s", who, m.Result.Structured)
+		}
+	}
+	if got := w.runs.answers(); len(got) != 1 || got[0].Allowed == nil {
+		t.Errorf("answers: %+v", got)
 	}
 }
 

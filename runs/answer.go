@@ -21,8 +21,8 @@ import (
 //
 // An answer that does not fit is an *InvalidAnswerError; the elicitation stays
 // open. An elicitation that the run never asked, or that ended with the run,
-// is ErrNoSuchGate. A client's answer to one that is for the approvals page is
-// ErrNotPermitted. If ctx ends after the answer was sent, it may still be
+// is ErrNoSuchGate. An answer that is not allowed, and a client's to one that is
+// for the approvals page, is ErrNotPermitted. If ctx ends after the answer was sent, it may still be
 // taken.
 func (c *Client) Answer(ctx context.Context, id RunID, a Answer) (Decision, error) {
 	run, err := c.Get(ctx, id)
@@ -38,6 +38,9 @@ func (c *Client) Answer(ctx context.Context, id RunID, a Answer) (Decision, erro
 	}
 	if a.ByClient && gate.Mode == definitions.URLMode {
 		return Decision{}, fmt.Errorf("%w: run %s, elicitation %s is answered on the approvals page, and not by a client", ErrNotPermitted, id, a.ElicitationID)
+	}
+	if a.Allowed != nil && !a.Allowed(gate) {
+		return Decision{}, fmt.Errorf("%w: run %s, elicitation %s is not for %s to answer", ErrNotPermitted, id, a.ElicitationID, a.By)
 	}
 	signal, err := checked(a, gate)
 	if err != nil {
@@ -68,7 +71,7 @@ func checked(a Answer, gate Elicitation) (workflows.Answer, error) {
 	if n := len(signal.Content); n > definitions.MaxAnswerSize {
 		return signal, &InvalidAnswerError{fmt.Sprintf("the answer has %d bytes; the limit is %d", n, definitions.MaxAnswerSize)}
 	}
-	if err := workflows.CheckAnswer(signal, gate.Kind, gate.Schema); err != nil {
+	if err := workflows.CheckAnswer(signal, gate.Kind, gate.AnswerSchema()); err != nil {
 		return signal, &InvalidAnswerError{err.Error()}
 	}
 	return signal, nil

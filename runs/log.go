@@ -219,7 +219,7 @@ func (b *logbook) signalled(a *historypb.WorkflowExecutionSignaledEventAttribute
 		entry.Step, entry.Text = g.StepPath, fmt.Sprintf("%s answers %s too late", who, answer.Action)
 		return entry, true
 	}
-	if err := workflows.CheckAnswer(answer, g.Kind, g.Schema); err != nil {
+	if err := workflows.CheckAnswer(answer, g.Kind, g.AnswerSchema()); err != nil {
 		entry.Step, entry.Text = g.StepPath, fmt.Sprintf("%s answers %s, which does not fit: %v", who, answer.Action, err)
 		return entry, true
 	}

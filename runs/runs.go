@@ -236,6 +236,8 @@ type Answer struct {
 	Action        string          // accept, decline, cancel
 	Content       json.RawMessage // for accept
 	By            string          // who answers
+	// Allowed says whether an elicitation is for whoever answers; nil = it is.
+	Allowed func(Elicitation) bool
 	// ByClient says that an MCP client gives the answer, for which nobody
 	// knows whether a person has seen the question.
 	ByClient bool

@@ -395,6 +395,28 @@ func TestClientsDoNotAnswerForThePage(t *testing.T) {
 	}
 }
 
+// TestAnswerIsAllowed: whether an answer is allowed is asked of the very question
+// that it is for.
+func TestAnswerIsAllowed(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	id := start(t, c, request(t, "name: some\ndescription: Asks some.\nscript: |\n  return elicit('Shall I?', by='group:leads', validate=False, schema={'type': 'object', 'properties': {'n': {'type': 'integer'}}, 'required': ['n']}).content\n"))
+	followTo(t, c, id, 0, runs.EventOpened)
+	given := runs.Answer{ElicitationID: "script/main:1#1", Action: "accept", By: "alice", Content: json.RawMessage(`{"n":"many"}`)}
+	given.Allowed = func(e runs.Elicitation) bool { return !slices.Contains(e.Approvers, "group:leads") }
+	if _, err := c.Answer(t.Context(), id, given); !errors.Is(err, runs.ErrNotPermitted) {
+		t.Errorf("not allowed: got %v, want ErrNotPermitted", err)
+	}
+	given.Allowed = func(e runs.Elicitation) bool { return slices.Contains(e.Approvers, "group:leads") }
+	if d, err := c.Answer(t.Context(), id, given); err != nil || !d.Won {
+		t.Errorf("allowed: %+v, %v", d, err)
+	}
+	followTo(t, c, id, 0, runs.EventDone)
+	if out, err := c.Result(t.Context(), id); err != nil || string(out.Output) != `{"n":"many"}` {
+		t.Errorf("the script gets %+v, %v", out, err)
+	}
+}
+
 func TestFirstAnswerWins(t *testing.T) {
 	t.Parallel()
 	c, _ := connect(t)

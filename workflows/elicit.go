@@ -116,7 +116,7 @@ func elicitationSchema(s *definitions.Step) (json.RawMessage, error) {
 // an earlier execution has recorded is not asked for again.
 func (r *run) ask(ctx workflow.Context, question Elicitation, limit time.Duration) (Answer, *Error) {
 	path := question.StepPath
-	digest := digestOf(append([]byte(question.Message+"\x00"), question.Schema...))
+	digest := question.digest()
 	var answer Answer
 	if was, ok := r.recorded(path, digest); ok && json.Unmarshal(was, &answer) == nil {
 		r.record(path, digest, was)
@@ -158,6 +158,15 @@ func (r *run) ask(ctx workflow.Context, question Elicitation, limit time.Duratio
 	return answer, nil
 }
 
+// digest is the same for what is the same question.
+func (e Elicitation) digest() string {
+	asked := append([]byte(e.Message+"\x00"), e.Schema...)
+	for _, name := range e.Approvers {
+		asked = append(append(asked, 0), name...)
+	}
+	return digestOf(asked)
+}
+
 // open puts an elicitation into the run's state. One that was open when the
 // run continued as new stays as it was asked.
 func (r *run) open(ctx workflow.Context, e Elicitation, limit time.Duration) *gate {
@@ -174,7 +183,7 @@ func (r *run) open(ctx workflow.Context, e Elicitation, limit time.Duration) *ga
 		}
 	}
 	r.state.Elicitations = append(r.state.Elicitations, e)
-	g := &gate{index: len(r.state.Elicitations) - 1, kind: e.Kind, schema: e.Schema, answers: workflow.NewBufferedChannel(ctx, 1)}
+	g := &gate{index: len(r.state.Elicitations) - 1, kind: e.Kind, schema: e.AnswerSchema(), answers: workflow.NewBufferedChannel(ctx, 1)}
 	r.gates[e.ID] = g
 	r.nextBytes += openBytes(e)
 	r.publish(ctx, Waiting)
@@ -241,6 +250,9 @@ func (r *run) tellsOfUndoing(ctx workflow.Context) bool {
 // that continues the run.
 func openBytes(e Elicitation) int {
 	size := PayloadSize(e.Message) + PayloadSize(e.Schema) + askingsBytes(e.Askings) + entryBytes
+	for _, name := range e.Approvers {
+		size += PayloadSize(name) + entryBytes/8
+	}
 	if e.Call != nil {
 		size += PayloadSize(e.Call.Arguments) + entryBytes
 	}

@@ -335,6 +335,18 @@ type Elicitation struct {
 	Askings  []Asking         `json:"askings,omitempty"` // that did not lead to an answer; kept while open
 	Backend  string           `json:"backend,omitempty"` // that wants a credential
 	Run      string           `json:"run,omitempty"`     // called run that asks; "" = this one
+
+	Approvers []string `json:"approvers,omitempty"` // who answers, of those who may: subjects, and groups as group:NAME; nil = all of them
+	Unchecked bool     `json:"unchecked,omitempty"` // content need not fit the schema
+}
+
+// AnswerSchema is what content of an answer must fit, while the elicitation is
+// open.
+func (e Elicitation) AnswerSchema() json.RawMessage {
+	if e.Unchecked {
+		return anything
+	}
+	return e.Schema
 }
 
 // State is what a run tells of itself through its memo.

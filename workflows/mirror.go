@@ -110,7 +110,7 @@ func (r *run) mirror(ctx workflow.Context, call *called, e Elicitation) {
 		r.publishState(ctx)
 		return
 	}
-	r.gates[e.ID] = &gate{index: len(r.state.Elicitations) - 1, kind: e.Kind, schema: e.Schema, child: call}
+	r.gates[e.ID] = &gate{index: len(r.state.Elicitations) - 1, kind: e.Kind, schema: e.AnswerSchema(), child: call}
 	r.nextBytes += openBytes(e)
 	r.publish(ctx, Waiting)
 	early := r.early[e.ID]

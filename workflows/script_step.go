@@ -242,11 +242,7 @@ func (h *scriptHost) stopped(path string) *script.Error {
 // Elicit asks a person, as an elicitation step does.
 func (h *scriptHost) Elicit(ctx workflow.Context, site script.Site, q script.Question) (script.Answer, error) {
 	path := h.path(site)
-	if len(q.Approvers) > 0 { // to ask anybody else would be wrong
-		return script.Answer{}, &script.Error{Code: "elicitation_approvers", Category: string(CategoryValidation), Path: path, Final: true,
-			Message: fmt.Sprintf("step %s: by is not known here: who may answer is said in the configuration, under authorization, approvers", path)}
-	}
-	question := Elicitation{StepPath: path, Message: q.Message, Schema: anything}
+	question := Elicitation{StepPath: path, Message: q.Message, Schema: anything, Approvers: q.Approvers, Unchecked: !q.Validate}
 	if len(q.Schema) > 0 {
 		if err := definitions.CheckQuestion(q.Schema); err != nil {
 			return script.Answer{}, &script.Error{Code: "elicitation_schema", Category: string(CategoryValidation), Path: path,

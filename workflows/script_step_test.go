@@ -245,3 +245,22 @@ return [a, b.ok, agreed]
 		t.Errorf("calls: %s", diff)
 	}
 }
+
+// A question of a script says who answers it, also in the execution after the one
+// that has asked, and nobody is not everybody.
+func TestScriptSaysWhoAnswers(t *testing.T) {
+	t.Parallel()
+	first := newBench(t, scripted("approve(\"Sure?\", by=[\"group:leads\", \"ada\"])\nreturn 1", ""), `{}`, nil)
+	first.suggest(time.Minute)
+	first.env.RegisterDelayedCallback(func() { first.env.SignalWorkflow("wake", nil) }, time.Minute)
+	in := first.firstExecution()
+	if len(in.Open) != 1 || strings.Join(in.Open[0].Approvers, " ") != "group:leads ada" {
+		t.Errorf("open are %+v", in.Open)
+	}
+	for by, want := range map[string]string{`[]`: "names 0 people", `[""]`: "want subjects", `"group:"`: "want subjects", `[1]`: "want subjects", `["x"] * 101`: "names 101 people"} {
+		b := newBench(t, scripted(`elicit("Sure?", by=`+by+`)`, ""), `{}`, nil)
+		if _, failure := b.run(); failure == nil || !strings.Contains(failure.Error.Message, want) {
+			t.Errorf("by = %s: %+v", by, failure)
+		}
+	}
+}

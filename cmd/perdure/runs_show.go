@@ -152,6 +152,9 @@ func printQuestion(out *lines, c *console, id runs.RunID, e runs.Elicitation) {
 		out.printf("say what happened with\n  perdure runs reconcile %s --step '%s' --happened --result '{…}'   (or --not-happened, --fail)", id, step)
 		return
 	}
+	if len(e.Approvers) > 0 {
+		out.printf("    for        %s", plain(strings.Join(e.Approvers, ", ")))
+	}
 	example := ""
 	if schema, err := schemaObject(e.Schema); err == nil {
 		for _, name := range schema.fields() {

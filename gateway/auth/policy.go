@@ -28,6 +28,10 @@ type Object struct {
 	Tool  string // name under which clients see it: of a backend's tool, or the composite tool of a run
 	Owner string // of a run: Identity.Principal of its caller; unused for Call and Publish
 	Only  *Grant // for Call: who sees the tool, of those who may call it; its Tools do not matter; nil = all of them
+
+	// Approvers are, for Answer, who answers the question, of those who may answer
+	// questions of the run: subjects, and groups as group:NAME. nil = all of them.
+	Approvers []string
 }
 
 // A Policy says who may do what. Its zero value: everybody may call everything,
@@ -76,7 +80,7 @@ func (p *Policy) May(who Identity, action Action, on Object) bool {
 	case See:
 		return own || p.granted(p.Operators, who, on) || p.granted(p.Approvers, who, on)
 	case Answer:
-		return own || p.granted(p.Approvers, who, on)
+		return (own || p.granted(p.Approvers, who, on)) && (on.Approvers == nil || named(on.Approvers).names(p, who))
 	case Cancel:
 		return own || p.granted(p.Operators, who, on)
 	case Repair:
@@ -106,6 +110,18 @@ func (r Rule) allows(p *Policy, who Identity, tool string) bool {
 		return matchesAny(r.Composites, who.Subject)
 	}
 	return r.names(p, who)
+}
+
+// named makes a grant of subjects, and groups as group:NAME.
+func named(names []string) (g Grant) {
+	for _, name := range names {
+		if group, ok := strings.CutPrefix(name, "group:"); ok {
+			g.Groups = append(g.Groups, group)
+		} else {
+			g.Subjects = append(g.Subjects, name)
+		}
+	}
+	return g
 }
 
 func (g Grant) covers(tool string) bool { return matchesAny(g.Tools, tool) }

@@ -36,6 +36,12 @@ func TestPolicy(t *testing.T) {
 	}
 	tool := func(name string) auth.Object { return auth.Object{Tool: name} }
 	run := auth.Object{Tool: "deploy", Owner: alice.Principal()}
+	forWhom := func(names ...string) auth.Object {
+		question := run
+		question.Approvers = names
+		return question
+	}
+	lead := auth.Identity{Issuer: idp, Subject: "anna", Groups: []string{"leads"}}
 	for _, tc := range []struct {
 		what   string
 		policy *auth.Policy
@@ -80,6 +86,14 @@ func TestPolicy(t *testing.T) {
 		{"approver answers", policy, approver, auth.Answer, run, true},
 		{"approver does not cancel", policy, approver, auth.Cancel, run, false},
 		{"owner still answers", policy, alice, auth.Answer, run, true},
+		{"a question for the approver", policy, approver, auth.Answer, forWhom("anna"), true},
+		{"a question for a group of the approver", policy, lead, auth.Answer, forWhom("bob", "group:leads"), true},
+		{"a question for a group whose name is a subject", policy, lead, auth.Answer, forWhom("leads"), false},
+		{"a question for a group that is none of the approver's", policy, approver, auth.Answer, forWhom("group:leads"), false},
+		{"a question for the approver is not the owner's", policy, alice, auth.Answer, forWhom("anna"), false},
+		{"a question for the owner", zero, alice, auth.Answer, forWhom(alice.Principal()), true},
+		{"who is named and may not answer", policy, mallory, auth.Answer, forWhom("group:*"), false},
+		{"named by a subject of another issuer", policy, auth.Identity{Issuer: "https://evil.example.com", Subject: "anna"}, auth.Answer, forWhom("anna"), false},
 		{"owner does not repair where there are operators", policy, alice, auth.Repair, run, false},
 		{"unknown action", policy, alice, "delete", run, false},
 	} {

@@ -184,5 +184,7 @@ func (in *inbox) mayAnswer(who auth.Identity, run *runs.Run, e runs.Elicitation)
 	if e.Kind != runs.Question {
 		return in.Policy.May(who, auth.Repair, object(run))
 	}
-	return in.Policy.May(who, auth.Answer, object(run))
+	on := object(run)
+	on.Approvers = e.Approvers
+	return in.Policy.May(who, auth.Answer, on)
 }

@@ -246,6 +246,30 @@ func TestWhoMayAnswer(t *testing.T) {
 	}
 }
 
+// TestQuestionForSome: a question that is for some of those who may answer is
+// shown to all of them, and answered by these.
+func TestQuestionForSome(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	question := gate("ask#1", "Deploy?", "")
+	question.Approvers = []string{"group:approvers"}
+	w.runs.add(run("deploy/1", "alice", question))
+	alice, carol := w.open("alice"), w.open("carol")
+	_, page := alice.get("/approvals/deploy/1")
+	has(t, page, "Deploy?", "waits for somebody else")
+	hasNot(t, page, "Accept</button>")
+	form := carol.form("deploy/1", "ask#1", "accept")
+	if status, _ := alice.post("/approvals/deploy/1", form); status != http.StatusForbidden {
+		t.Errorf("the caller answers: HTTP %d", status)
+	}
+	if status, _ := carol.post("/approvals/deploy/1", form); status != http.StatusOK {
+		t.Errorf("the approver answers: HTTP %d", status)
+	}
+	if taken := w.runs.taken(); len(taken) != 1 || taken[0].By != "carol" {
+		t.Errorf("taken: %+v", taken)
+	}
+}
+
 // TestOtherQuestions: what is asked of operators says what its answers mean.
 func TestOtherQuestions(t *testing.T) {
 	t.Parallel()

@@ -90,7 +90,7 @@ func (t *Trace) check(c *Case, i int, e workflows.Elicitation) {
 	if a.Action != workflows.Accept {
 		return
 	}
-	if err := definitions.CheckAnswer(e.Schema, a.Content); err != nil {
+	if err := definitions.CheckAnswer(e.AnswerSchema(), a.Content); err != nil {
 		t.notes = append(t.notes, fmt.Sprintf("the answer at %s is not taken: %v", a.Pos, err))
 	}
 }

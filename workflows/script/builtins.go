@@ -165,14 +165,28 @@ func (q *question) prepare(thread *starlark.Thread) error {
 	if q.approvers == nil || q.approvers == starlark.None {
 		return nil
 	}
-	elems, err := elements(thread, q.approvers)
-	if err != nil {
-		return fmt.Errorf("by: %w", err)
+	return q.names(thread)
+}
+
+// maxApprovers bounds whom a question names.
+const maxApprovers = 100
+
+// names reads who answers. To take nobody for everybody would be wrong.
+func (q *question) names(thread *starlark.Thread) error {
+	elems := []starlark.Value{q.approvers}
+	if _, ok := q.approvers.(starlark.String); !ok {
+		var err error
+		if elems, err = elements(thread, q.approvers); err != nil {
+			return fmt.Errorf("by: %w", err)
+		}
+	}
+	if len(elems) == 0 || len(elems) > maxApprovers {
+		return fmt.Errorf("by: names %d people and groups; want 1 to %d, or None for whoever may answer", len(elems), maxApprovers)
 	}
 	for _, e := range elems {
 		name, ok := starlark.AsString(e)
-		if !ok {
-			return fmt.Errorf("by: want strings, got %s", e.Type())
+		if !ok || name == "" || name == "group:" || len(name) > maxTextShow {
+			return fmt.Errorf("by: want subjects, and groups as \"group:NAME\", got %s", shown(e))
 		}
 		q.Approvers = append(q.Approvers, name)
 	}
@@ -214,7 +228,7 @@ func content(thread *starlark.Thread, answer Answer) (starlark.Value, error) {
 
 func elicit(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	q := &question{Question: Question{Validate: true}}
-	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "message", &q.message, "schema?", &q.schema, "timeout?", &q.timeout, "validate?", &q.Validate); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "message", &q.message, "schema?", &q.schema, "timeout?", &q.timeout, "validate?", &q.Validate, "by?", &q.approvers); err != nil {
 		return nil, err
 	}
 	answer, _, err := q.put(thread)

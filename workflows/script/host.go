@@ -82,7 +82,7 @@ type Question struct {
 	Timeout   time.Duration   // 0 = the host's default
 	Validate  bool            // whether the content must fit the schema
 	Approval  bool            // approve asks
-	Approvers []string        // who may answer; nil = the host's choice
+	Approvers []string        // who answers: subjects, and groups as group:NAME; nil = the host's choice
 	Attempt   int             // from 1; more = the answers before did not fit
 	Reason    string          // why the answer before did not fit
 }
