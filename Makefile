@@ -17,7 +17,7 @@ FUZZTIME ?= 60s
 TIME     ?= 3m
 # Whole-program tests that start two gateways and two workers on a Temporal with
 # PostgreSQL, kill each of them, restore a backup, and look at all of it.
-PRODLOCAL := ^Test(Replicas|ReplicaKilled|TemporalRestarted|RollingRestart|Serve|WorkersDrain|RepeatedAtReplicas|Restore|Production)$$
+PRODLOCAL := ^Test(Replicas|ReplicaKilled|TemporalRestarted|RollingRestart|Serve|WorkersDrain|RepeatedAtReplicas|Restore|Rollout|Production|ProductionKilled)$$
 # Random definitions that make property runs.
 CASES    ?= 10000
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -48,6 +48,7 @@ check: ## gofmt, vet, staticcheck, workflowcheck, import rules, govulncheck
 	$(GO) vet ./...
 	$(GO) vet -tags nodev ./cmd/perdure
 	$(GO) vet -tags "nodev plantedfault" ./cmd/perdure
+	$(GO) vet -tags "nodev plantedchange" ./cmd/perdure
 	$(GO) tool staticcheck ./...
 	$(GO) tool workflowcheck -config workflows/workflowcheck.yaml ./workflows
 	$(GO) test -count=1 -run 'TestImports|TestContract' ./cmd/perdure

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,6 +40,7 @@ type process struct {
 	t       *testing.T
 	dir     string
 	address string // of /readyz, the same after a restart
+	build   string // the program; "" = perdure, which is this test
 	args    []string
 	env     []string // besides that of the test
 
@@ -58,7 +60,7 @@ func (p *process) start() {
 func (p *process) launch() {
 	p.t.Helper()
 	if p.serving == nil {
-		p.serving = topology.Service(p.address, append([]string{"perdure"}, p.args...)...)
+		p.serving = topology.Service(p.address, append([]string{cmp.Or(p.build, "perdure")}, p.args...)...)
 		p.serving.Name, p.serving.Dir, p.serving.Env = p.args[0], p.dir, slices.Concat(testEnvironment, p.env)
 	}
 	p.output = &topology.Transcript{}

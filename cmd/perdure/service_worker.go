@@ -39,7 +39,7 @@ func (s *service) startWorker() error {
 		WorkerStopTimeout:            s.opts.Grace + handOver,
 		DeadlockDetectionTimeout:     s.busy(),
 		DeploymentOptions:            s.opts.Build.deployment(),
-		Interceptors:                 interceptors(s.opts.Telemetry),
+		Interceptors:                 append(interceptors(s.opts.Telemetry), plantedChange()...),
 	})
 	workflows.Register(s.worker)
 	all := s.runs()

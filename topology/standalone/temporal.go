@@ -27,7 +27,9 @@ import (
 )
 
 // temporalServer runs the server until it is killed. Its dynamic settings are
-// those of devserver, without which it takes a tenth of a second for each task.
+// those of devserver, without which it takes a tenth of a second for each task,
+// and it looks every second, not every three minutes, whether a build of the
+// workers has runs left.
 func temporalServer() error {
 	if err := setUpDatabases(context.Background()); err != nil {
 		return err
@@ -44,6 +46,9 @@ func temporalServer() error {
 		"matching.numTaskqueueReadPartitions":  1,
 		"matching.numTaskqueueWritePartitions": 1,
 		"frontend.namespaceRPS":                100000,
+
+		"matching.wv.VersionDrainageStatusVisibilityGracePeriod": time.Second,
+		"matching.wv.VersionDrainageStatusRefreshInterval":       time.Second,
 	} {
 		settings[dynamicconfig.MakeKey(key)] = value
 	}
