@@ -37,7 +37,7 @@ func attribute(v starlark.Value, name string) (starlark.Value, error) {
 		}
 	}
 	if name == "in_location" {
-		return nil, errors.New("there are no time zones but UTC: a script must do the same on every machine")
+		return nil, errNoZones
 	}
 	if t, ok := v.(starlarktime.Time); ok && name == "format" {
 		return timeFormat.BindReceiver(t), nil

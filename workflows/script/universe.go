@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	starlarkmath "go.starlark.net/lib/math"
-	starlarktime "go.starlark.net/lib/time"
 	"go.starlark.net/starlark"
 	"go.starlark.net/starlarkstruct"
 	"go.starlark.net/syntax"
@@ -48,49 +46,16 @@ func builtinNames() []string {
 }
 
 func constants() starlark.StringDict {
-	names := starlark.StringDict{
+	return starlark.StringDict{
 		"None": starlark.None, "True": starlark.True, "False": starlark.False,
-		"math": starlarkmath.Module,
+		"math": mathModule(),
+		"time": timeModule(),
 		"json": &starlarkstruct.Module{Name: "json", Members: starlark.StringDict{
 			"encode": starlark.NewBuiltin("json.encode", jsonEncode),
 			"decode": starlark.NewBuiltin("json.decode", jsonDecode),
 			"indent": starlark.NewBuiltin("json.indent", jsonIndent),
 		}},
 	}
-	members := starlark.StringDict{}
-	for _, name := range []string{"from_timestamp", "parse_duration", "nanosecond", "microsecond", "millisecond", "second", "minute", "hour"} {
-		members[name] = starlarktime.Module.Members[name]
-	}
-	members["parse_time"] = inUTC("parse_time", 2)
-	members["time"] = inUTC("time", 7)
-	names["time"] = &starlarkstruct.Module{Name: "time", Members: members}
-	return names
-}
-
-// inUTC is a function of the time module without its location: the zones that a
-// machine knows differ.
-func inUTC(name string, positional int) *starlark.Builtin {
-	member := starlarktime.Module.Members[name].(*starlark.Builtin)
-	return starlark.NewBuiltin("time."+name, func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-		located := len(args) > positional
-		for _, kv := range kwargs {
-			located = located || kv[0] == starlark.String("location")
-		}
-		if located {
-			return nil, errors.New("there are no time zones but UTC: a script must do the same on every machine")
-		}
-		touched := 0
-		for i := range args {
-			touched += len(stringArg(args, i))
-		}
-		if touched > 1000 {
-			return nil, errors.New("the text of a time has at most 1000 bytes")
-		}
-		if err := accountOf(thread).spend(4, 8*elemBytes); err != nil {
-			return nil, err
-		}
-		return member.CallInternal(thread, args, kwargs)
-	})
 }
 
 // A builtin is a row of a table of functions.
