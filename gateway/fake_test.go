@@ -353,14 +353,14 @@ func (p *play) run() *fakeRun { return p.f.runs[p.id] }
 
 func (p *play) begin(path, what string) {
 	p.f.change(func() {
-		p.run().add(runs.Event{Kind: runs.EventStep, StepID: path, StepPath: path, What: what, Done: p.done, Total: p.total})
+		p.run().add(runs.Event{Kind: runs.EventStep, StepID: path, StepPath: path, What: what, Done: float64(p.done), Total: float64(p.total)})
 	})
 }
 
 func (p *play) finish(path string) {
 	p.f.change(func() {
 		p.done++
-		p.run().add(runs.Event{Kind: runs.EventStep, StepID: path, StepPath: path, StepEnded: true, StepStatus: "completed", Done: p.done, Total: p.total})
+		p.run().add(runs.Event{Kind: runs.EventStep, StepID: path, StepPath: path, StepEnded: true, StepStatus: "completed", Done: float64(p.done), Total: float64(p.total)})
 	})
 }
 
@@ -378,7 +378,7 @@ func (p *play) open(gates ...runs.Elicitation) {
 			r.run.Elicitations = append(r.run.Elicitations, e)
 		}
 		for _, e := range r.run.Elicitations[len(r.run.Elicitations)-len(gates):] {
-			r.add(runs.Event{Kind: runs.EventOpened, Elicitation: ptr(e), Done: p.done, Total: p.total})
+			r.add(runs.Event{Kind: runs.EventOpened, Elicitation: ptr(e), Done: float64(p.done), Total: float64(p.total)})
 		}
 	})
 }

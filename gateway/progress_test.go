@@ -69,6 +69,37 @@ func TestBackendProgress(t *testing.T) {
 	}
 }
 
+// What a script counts is what clients are told, in between and after it too.
+func TestScriptProgress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"slow": func(p *play) {
+		said := func(text string, done, total float64) {
+			p.f.change(func() {
+				p.run().add(runs.Event{Kind: runs.EventSaid, StepPath: "script/main:1", What: text, Done: done, Total: total, ByScript: true})
+			})
+		}
+		said("begins", 0, 0)
+		said("one (1 of 4)", 1, 4)
+		said("goes on", 1, 4)
+		said("4 of 4", 4, 4)
+		said("tidies up", 4, 4)
+		p.complete(`{}`)
+	}})
+	stream := connect(t, w.url, "ann", "2025-11-25", `{}`).call("1", "slow", `{}`, `{"progressToken":"t"}`)
+	for _, want := range []string{
+		`{"progressToken":"t","progress":0,"message":"begins"}`,
+		`{"progressToken":"t","progress":1,"total":4,"message":"one (1 of 4)"}`,
+		`{"progressToken":"t","progress":1.000004,"total":4,"message":"goes on"}`,
+		`{"progressToken":"t","progress":4,"total":4,"message":"4 of 4"}`,
+		`{"progressToken":"t","progress":4.000004,"message":"tidies up"}`,
+	} {
+		if m := stream.message(); string(m.Params) != want {
+			t.Errorf("%s %s, want %s", m.Method, m.Params, want)
+		}
+	}
+	stream.result(false)
+}
+
 // A client that wants no progress costs no look.
 func TestNoProgressWanted(t *testing.T) {
 	t.Parallel()

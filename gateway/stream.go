@@ -36,8 +36,9 @@ type stream struct {
 
 	gates   []*gate // that are open, oldest first
 	running map[string]bool
-	done    int
-	total   int
+	done    float64
+	total   float64 // 0 = unknown
+	counts  bool    // a script says what done and total are
 	lookout *lookout
 	late    bool            // patience has run out
 	behind  bool            // catchUp has to be called again
@@ -172,8 +173,8 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 	}
 	e := f.event
 	s.at.Seq = e.Seq
-	if e.Total > 0 {
-		s.done, s.total = e.Done, e.Total
+	if e.Total > 0 || e.ByScript {
+		s.done, s.total, s.counts = e.Done, e.Total, e.ByScript
 	}
 	switch e.Kind {
 	case runs.EventStep:
@@ -358,24 +359,44 @@ func (s *stream) progress(message string) {
 	if isNull(s.at.Token) {
 		return
 	}
-	next := advance(s.at.Progress, s.done)
-	if s.total > 0 && next > float64(s.total) {
+	next, total := advance(s.at.Progress, s.done), s.total
+	if s.counts || total == 0 {
+		next = inch(s.at.Progress, s.done, total)
+	}
+	switch {
+	case total == 0 || next <= total:
+	case s.counts: // it goes on after all that it has counted
+		total = 0
+	default:
 		s.x.out.comment()
 		return
 	}
 	s.at.Progress = next
 	s.x.notify(s.place(), mcp.MethodNotificationProgress, progressParams{
-		Token: s.at.Token, Progress: next, Total: float64(s.total), Message: message, Meta: s.taskMeta()})
+		Token: s.at.Token, Progress: next, Total: total, Message: message, Meta: s.taskMeta()})
 }
 
 // advance is the next progress value: more than the last one, and between done
 // and done+1 as long as done steps are done: done, +1/2, +2/3, +3/4, …
-func advance(last float64, done int) float64 {
-	base := max(math.Floor(last), float64(done))
+func advance(last, done float64) float64 {
+	base := max(math.Floor(last), done)
 	f := last - base
 	if f < 0 {
 		return base
 	}
 	k := math.Round(f/(1-f)) + 1
 	return base + k/(k+1)
+}
+
+// inch is the next progress value where a script counts, or nobody does: what is
+// done, or so little more than the last one that no bar shows it.
+func inch(last, done, total float64) float64 {
+	if done > last {
+		return done
+	}
+	unit := max(total, 1) / 1e6
+	if next := math.Round((last+unit)*1e9) / 1e9; next > last {
+		return next
+	}
+	return math.Nextafter(last, math.Inf(1)) // a very large one
 }

@@ -71,7 +71,7 @@ func TestAdvance(t *testing.T) {
 	t.Parallel()
 	var got []float64
 	last := -1.0
-	for _, done := range []int{0, 0, 0, 1, 1, 3, 2, 3} {
+	for _, done := range []float64{0, 0, 0, 1, 1, 3, 2, 3} {
 		last = advance(last, done)
 		got = append(got, last)
 	}
@@ -86,6 +86,26 @@ func TestAdvance(t *testing.T) {
 			t.Fatalf("%v follows %v", next, last)
 		}
 		last = next
+	}
+}
+
+// What nobody counts, and what comes between two counts of a script, moves no bar.
+func TestInch(t *testing.T) {
+	t.Parallel()
+	var got []float64
+	last := -1.0
+	for _, done := range []float64{0, 0, 0, 0.25, 0.25, 1, 1, 0.5} {
+		last = inch(last, done, 1)
+		got = append(got, last)
+	}
+	want := []float64{0, 0.000001, 0.000002, 0.25, 0.250001, 1, 1.000001, 1.000002}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, last := range []float64{1 << 53, 1e18} {
+		if next := inch(last, 0, last); next <= last {
+			t.Errorf("%v follows %v", next, last)
+		}
 	}
 }
 
@@ -115,7 +135,7 @@ func FuzzAdvance(f *testing.F) {
 		if f := last - math.Floor(last); f > 1-1e-6 {
 			t.Skip("not a value that was sent before")
 		}
-		if next := advance(last, done); next <= last || next >= max(math.Floor(last), float64(done))+1 {
+		if next := advance(last, float64(done)); next <= last || next >= max(math.Floor(last), float64(done))+1 {
 			t.Errorf("%v follows %v with %d done", next, last, done)
 		}
 	})

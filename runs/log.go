@@ -31,6 +31,7 @@ const (
 	LogAttempt   LogKind = "call_attempt" // the second or a later one, as the one before has failed
 	LogCalled    LogKind = "call_ended"
 	LogWaits     LogKind = "step_waits"
+	LogSaid      LogKind = "script_said" // a line of a script's log, or how far it is
 	LogAsks      LogKind = "question_opened"
 	LogUnheard   LogKind = "question_not_answered" // somebody was asked and did not answer; the question is still open
 	LogAnswered  LogKind = "question_closed"
@@ -231,9 +232,16 @@ func (b *logbook) told(e Event) LogEntry {
 	switch e.Kind {
 	case EventStep:
 		return b.call(e)
+	case EventSaid:
+		return LogEntry{Kind: LogSaid, Step: e.StepPath, Text: e.What}
 	case EventDone:
 		return ending(e.Outcome)
 	}
+	return b.asked(e)
+}
+
+// asked is what became of a question.
+func (b *logbook) asked(e Event) LogEntry {
 	q := e.Elicitation
 	entry := LogEntry{Step: q.StepPath, By: q.By, Status: string(q.State)}
 	switch e.Kind {

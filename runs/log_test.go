@@ -106,6 +106,95 @@ steps:
 	}
 }
 
+// What scripts say is in the log, wherever they stand: in a definition, in a step,
+// and in a run that a step has called.
+func TestLogOfScripts(t *testing.T) {
+	t.Parallel()
+	c, _ := compose(t)
+	id := start(t, c, composition(t, `
+name: saying
+description: Says how far it is.
+script: |
+  print("begins")
+  r = call_workflow("NAME")
+  progress(1, 2, "called")
+  return r
+---
+name: NAME
+description: Has a step that is a script.
+steps:
+  - {id: one, tool: write}
+  - id: two
+    type: script
+    dependsOn: [one]
+    script: |
+      log("hello", 1)
+      progress(3)
+      progress(0)
+      return 7
+`))
+	followTo(t, c, id, 0, runs.EventDone)
+	want := []string{
+		"run_started saying sha256: was called by alice",
+		"script_said script/main:1 begins",
+		"call_started script/main:2 calls testlogofscripts",
+		"call_ended script/main:2 testlogofscripts completed",
+		"script_said script/main:3 called (1 of 2)",
+		"run_ended completed",
+	}
+	if diff := cmp.Diff(want, logOf(t, c, id, false)); diff != "" {
+		t.Errorf("the log (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want, logOf(t, c, id, true)); diff != "" {
+		t.Errorf("the log that is followed (-want +got):\n%s", diff)
+	}
+	shown, err := c.Show(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = []string{
+		"run_started testlogofscripts sha256: was called by alice",
+		"call_started one calls write",
+		"call_ended one write completed",
+		"script_said two/main:1 hello 1",
+		"script_said two/main:2 3",
+		"script_said two/main:3 0",
+		"run_ended completed",
+	}
+	if diff := cmp.Diff(want, logOf(t, c, shown.Steps[0].Run, false)); diff != "" {
+		t.Errorf("the log of the called run (-want +got):\n%s", diff)
+	}
+}
+
+// A script says itself how far the run is; one that counts anew goes on after
+// what it has counted.
+func TestScriptsSayHowFar(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	id := start(t, c, request(t, `
+name: counting
+description: Counts.
+script: |
+  log("a")
+  progress(1, 4, "one")
+  log("b")
+  progress(4, 4)
+  progress(1, 2)
+  progress(2)
+`))
+	var got []string
+	for _, e := range followTo(t, c, id, 0, runs.EventDone) {
+		if !e.ByScript {
+			t.Errorf("%s is counted by steps", e.Kind)
+		}
+		got = append(got, fmt.Sprintf("%s %g/%g", e.What, e.Done, e.Total))
+	}
+	want := []string{"a 0/0", "one (1 of 4) 1/4", "b 1/4", "4 of 4 4/4", "1 of 2 5/6", "2 6/0", " 6/0"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // logOf is a line for each entry, without what is different each time.
 func logOf(t *testing.T, c *runs.Client, id runs.RunID, follow bool) []string {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

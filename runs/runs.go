@@ -223,7 +223,12 @@ type Event struct {
 	StepID, StepPath, What string // EventStep, EventSaid
 	StepEnded              bool   // EventStep: false = it started
 	StepStatus             string // EventStep that ended: completed, failed, cancelled, timed_out, needs_credentials, held
-	Done, Total            int    // steps done, of steps known
+
+	// Done and Total say how far the run is: steps done, of steps known. Of a
+	// definition that is a script they are what it tells by progress, and ByScript
+	// is set: nothing, and a Total of 0, where it does not.
+	Done, Total float64
+	ByScript    bool
 
 	Elicitation *Elicitation // EventOpened, EventAsked, EventClosed
 	Asking      *Asking      // EventAsked

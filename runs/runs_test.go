@@ -236,7 +236,7 @@ func tell(events []runs.Event) []string {
 		case runs.EventDone:
 			line = fmt.Sprintf("%s %s", line, e.Outcome.Status)
 		}
-		lines = append(lines, fmt.Sprintf("%s (%d/%d)", strings.TrimSpace(line), e.Done, e.Total))
+		lines = append(lines, fmt.Sprintf("%s (%g/%g)", strings.TrimSpace(line), e.Done, e.Total))
 	}
 	return lines
 }

@@ -50,6 +50,8 @@ type timeline struct {
 	records []*StepRecord
 	said    []Said
 	heard   map[string]bool // places of a script of which a line was told; it tells it again in an execution that continues
+	whole   bool            // the definition is a script
+	far     far             // such a one says it is
 	outcome *Outcome
 	next    string // Temporal's run ID of the execution that continues this one
 
@@ -168,6 +170,7 @@ func (t *timeline) started(a *historypb.WorkflowExecutionStartedEventAttributes,
 		}
 		_ = json.Unmarshal(t.input.Definition.Source, &source)
 		if len(source.Steps) == 0 {
+			t.whole = true
 			source.Steps = []planStep{{ID: definitions.ScriptID, Type: definitions.ScriptStep}}
 		}
 		for _, s := range source.Steps {
@@ -304,9 +307,34 @@ func (t *timeline) told(data *commonpb.Payloads, at time.Time) []Event {
 	t.heard[line.StepPath] = true
 	said := Said{At: at, StepPath: line.StepPath, Message: line.Message, Done: line.Done, Total: line.Total}
 	t.said = append(t.said, said)
+	t.far.tell(line)
 	event := t.event(EventSaid)
 	event.StepID, event.StepPath, event.What = topLevel(line.StepPath), line.StepPath, said.String()
 	return []Event{event}
+}
+
+// A far is how far a script says it is. One that begins to count anew goes on
+// after what it has counted.
+type far struct {
+	before, done, total float64 // total 0 = unknown
+}
+
+func (f *far) tell(line workflows.Told) {
+	if line.Done <= 0 && line.Total <= 0 { // a line of its log
+		return
+	}
+	if line.Done < f.done {
+		f.before += f.done
+	}
+	f.done, f.total = line.Done, line.Total
+}
+
+// all is what there is to do; 0 = unknown.
+func (f *far) all() float64 {
+	if f.total < f.done {
+		return 0
+	}
+	return f.before + f.total
 }
 
 func statusOf(f *failurepb.Failure) string {
@@ -563,10 +591,14 @@ func (t *timeline) step(r *StepRecord, ended bool) Event {
 
 func (t *timeline) event(kind EventKind) Event {
 	e := Event{
-		Seq:   t.execution<<seqChainBits | t.eventID<<seqEventBits | t.sequence,
-		Kind:  kind,
-		Done:  len(t.done),
-		Total: len(t.plan),
+		Seq:      t.execution<<seqChainBits | t.eventID<<seqEventBits | t.sequence,
+		Kind:     kind,
+		Done:     float64(len(t.done)),
+		Total:    float64(len(t.plan)),
+		ByScript: t.whole,
+	}
+	if t.whole {
+		e.Done, e.Total = t.far.before+t.far.done, t.far.all()
 	}
 	t.sequence++
 	return e

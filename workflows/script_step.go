@@ -324,6 +324,9 @@ func (h *scriptHost) Log(ctx workflow.Context, site script.Site, text string) {
 
 // Progress tells how far the script is.
 func (h *scriptHost) Progress(ctx workflow.Context, site script.Site, p script.Progress) {
+	if p.Done == 0 && p.Total == 0 {
+		p.Message = cmp.Or(p.Message, "0") // there is nothing else to tell
+	}
 	h.run.say(ctx, Told{StepPath: h.path(site), Message: p.Message, Done: p.Done, Total: p.Total})
 }
 

@@ -18,7 +18,8 @@ type runsLogsCommand struct {
 
 func (runsLogsCommand) Help() string {
 	return `A line for each call that started, was tried again and ended, each question and
-who answered it, each repair and each request to cancel, in the order of time.
+who answered it, what scripts say, each repair and each request to cancel, in
+the order of time.
 With -o json each line is an object. Examples:
 
     perdure runs logs prepare_review/k3v9a2m4qx

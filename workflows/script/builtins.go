@@ -363,12 +363,12 @@ func progress(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple
 	}
 	p := Progress{Message: clip(message)}
 	var ok bool
-	if p.Done, ok = starlark.AsFloat(done); !ok {
-		return nil, fmt.Errorf("%s: done: want a number, got %s", bi.Name(), done.Type())
+	if p.Done, ok = count(done); !ok {
+		return nil, fmt.Errorf("%s: done: want a number from 0 to 2**53, got %s", bi.Name(), shown(done))
 	}
 	if total != nil && total != starlark.None {
-		if p.Total, ok = starlark.AsFloat(total); !ok {
-			return nil, fmt.Errorf("%s: total: want a number, got %s", bi.Name(), total.Type())
+		if p.Total, ok = count(total); !ok {
+			return nil, fmt.Errorf("%s: total: want a number from 0 to 2**53, got %s", bi.Name(), shown(total))
 		}
 	}
 	b := branchOf(thread)
@@ -379,4 +379,10 @@ func progress(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple
 		b.run.host.Progress(b.ctx, b.site(thread), p)
 	}
 	return starlark.None, nil
+}
+
+// count is a number of things that are done, or to do.
+func count(v starlark.Value) (float64, bool) {
+	n, ok := starlark.AsFloat(v)
+	return n, ok && n >= 0 && n <= 1<<53
 }
