@@ -50,6 +50,9 @@ type Options struct {
 	Listen string
 	// UIListen is the address of the Web UI, host:port. "" = no Web UI.
 	UIListen string
+	// UICodec is the codec endpoint by which the Web UI reads payloads, a URL; it
+	// is sent the cookies of its host. "" = what is set in the browser.
+	UICodec string
 	// Namespace is made if it does not exist. "" = default.
 	Namespace string
 	// SearchAttributes that the namespace has, beside those that it has
@@ -129,7 +132,7 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	if uiListener == nil {
 		return nil
 	}
-	s.ui, err = serveUI(uiListener, s.address, o.Namespace)
+	s.ui, err = serveUI(uiListener, s.address, o.Namespace, o.UICodec)
 	return err
 }
 

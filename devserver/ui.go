@@ -40,8 +40,8 @@ func listenUI(address string) (net.Listener, error) {
 	return l, nil
 }
 
-func serveUI(l net.Listener, frontend, namespace string) (*webUI, error) {
-	handler, err := uiHandler(l.Addr().(*net.TCPAddr), frontend, namespace)
+func serveUI(l net.Listener, frontend, namespace, codec string) (*webUI, error) {
+	handler, err := uiHandler(l.Addr().(*net.TCPAddr), frontend, namespace, codec)
 	if err != nil {
 		l.Close()
 		return nil, fmt.Errorf("starting the Web UI: %w", err)
@@ -65,7 +65,7 @@ func ServeUI(ctx context.Context, listen, frontend, namespace string) error {
 	if err != nil {
 		return err
 	}
-	u, err := serveUI(l, frontend, namespace)
+	u, err := serveUI(l, frontend, namespace, "")
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (u *webUI) close() {
 // uiHandler is what uiserver.NewServer builds. That server cannot be given a
 // listener and ends the process when its port is taken, so it is put together
 // here from its own parts.
-func uiHandler(addr *net.TCPAddr, frontend, namespace string) (http.Handler, error) {
+func uiHandler(addr *net.TCPAddr, frontend, namespace, codec string) (http.Handler, error) {
 	provider, err := config.NewConfigProviderWithRefresh(&config.Config{
 		Host:                addr.IP.String(),
 		Port:                addr.Port,
@@ -94,6 +94,7 @@ func uiHandler(addr *net.TCPAddr, frontend, namespace string) (http.Handler, err
 		EnableUI:            true,
 		DefaultNamespace:    namespace,
 		CORS:                config.CORS{CookieInsecure: true}, // loopback has no TLS
+		Codec:               config.Codec{Endpoint: codec, IncludeCredentials: codec != ""},
 		DisableNewsFetch:    true,
 		HideLogs:            true,
 	})

@@ -56,6 +56,12 @@ func Writer(parent converter.DataConverter, values Values) converter.DataConvert
 	return outsideOf(parent, outside{values: values, keeps: true})
 }
 
+// Fetcher is a codec that puts large values in the place of references to them,
+// for those runs of which may says so.
+func Fetcher(values Values, may func(run string) bool) converter.PayloadCodec {
+	return outside{values: values, may: may}
+}
+
 func outsideOf(parent converter.DataConverter, o outside) converter.DataConverter {
 	if parent == nil {
 		parent = converter.GetDefaultDataConverter()
@@ -142,7 +148,8 @@ func fetch(ctx context.Context, values Values, claim map[string]string) (*common
 type outside struct {
 	values Values
 	keeps  bool
-	run    string // whose values they are; "" = of none that is known
+	may    func(run string) bool // whose values are fetched; nil = all are
+	run    string                // whose values they are; "" = of none that is known
 }
 
 var _ converter.PayloadCodecWithSerializationContext = outside{}
@@ -178,7 +185,7 @@ func (o outside) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, erro
 	whole := slices.Clone(payloads)
 	for i, p := range payloads {
 		claim, ok := reference(p)
-		if !ok {
+		if !ok || o.may != nil && !o.may(claim[claimRun]) {
 			continue
 		}
 		var err error

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
+	"log/slog"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -21,23 +24,28 @@ type codecCommand struct {
 	logFlags        `embed:""`
 	connectionFlags `embed:""`
 	payloadFlags    `embed:""`
+	databaseFlags   `embed:""`
 
 	Config    string        `help:"Configuration file, the same as the gateway's: it says who callers are and what they may see." required:"" placeholder:"FILE"`
-	PublicURL webURL        `help:"URL at which clients reach the gateway, without /mcp: tokens are for it, where the configuration does not say what for." placeholder:"URL"`
+	KeyFile   string        `help:"File with the signing key of the gateways: who has signed in at their approvals page, on the same host, is then known here. Default: the keys in PERDURE_KEY, else only tokens are taken." placeholder:"FILE"`
+	PublicURL webURL        `help:"URL at which clients reach the gateway, without /mcp: tokens are for it, where the configuration does not say what for, and people sign in there." placeholder:"URL"`
 	Listen    string        `help:"Address of the codec endpoint." default:"127.0.0.1:4485" placeholder:"ADDR"`
 	UIOrigin  []webURL      `help:"Origin of Temporal's Web UI, e.g. https://temporal.example.com. Repeatable." default:"http://127.0.0.1:8233,http://localhost:8233" placeholder:"ORIGIN"`
+	Data      string        `help:"Data directory of the dev whose runs they are, for its Temporal, key and large values, where no flag says otherwise." default:".perdure" placeholder:"DIR"`
 	Grace     time.Duration `help:"How long requests under way get to end at a stop." default:"5s" hidden:""`
 }
 
 func (codecCommand) Help() string {
-	return `Opens sealed values for Temporal's Web UI, in which its address goes into
-Settings, Codec Server, with "pass the user access token" where callers have to
-show who they are. Each value is opened only for who may see its run: its caller,
-operators and approvers of its tool. For everybody else it stays sealed.
+	return `Opens sealed values for Temporal's Web UI, and fetches large ones. Its address goes
+into the Web UI's settings, Codec Server: with "include cross-origin credentials",
+people are known here who have signed in at the approvals page of this host; with
+"pass the user access token", those whom the Web UI itself has had sign in. Each
+value is opened only for who may see its run: its caller, operators and approvers
+of its tool. For everybody else it stays sealed.
 ` + whereTemporalIs + ` Example:
 
-    perdure codec --config perdure.yaml --payload-key-file payload.keys \
-      --ui-origin https://temporal.example.com`
+    perdure codec --config perdure.yaml --payload-key-file payload.keys --key-file key \
+      --public-url https://perdure.example.com --ui-origin https://temporal.example.com`
 }
 
 func (d codecCommand) Run(ctx context.Context, c *console) error {
@@ -47,37 +55,16 @@ func (d codecCommand) Run(ctx context.Context, c *console) error {
 		return errReported
 	}
 	log := d.logger(c.err, found.LogLevel)
-	keys, err := d.keys(ctx)
+	server, done, err := d.server(ctx, found, log)
 	if err != nil {
 		return err
 	}
-	if keys == nil {
-		return usagef("there is nothing to open without keys: say where they are by --payload-key-file, --payload-key-command or %s", payloadKeysVar)
-	}
-	callers, err := found.Auth.callers(d.PublicURL, log)
-	if err != nil {
-		return err
-	}
-	options, err := d.clientOptions()
-	if err != nil {
-		return err
-	}
-	options.Logger = sdklog.NewStructuredLogger(quiet(log))
-	payloads.Seal(&options, keys)
-	temporal, err := client.NewLazyClient(options)
-	if err != nil {
-		return err
-	}
-	defer temporal.Close()
+	defer done()
 	listener, err := listen(d.Listen, "--listen")
 	if err != nil {
 		return err
 	}
-	o := codecServer{
-		runs: runs.New(runs.Config{Client: temporal, Namespace: options.Namespace, DataConverter: options.DataConverter, Logger: log}),
-		keys: keys, callers: callers, policy: &found.Auth.Policy, origins: d.UIOrigin,
-	}
-	web := &http.Server{Handler: o.handler(), ReadHeaderTimeout: 10 * time.Second}
+	web := &http.Server{Handler: server.handler(), ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() {
 		grace, cancel := context.WithTimeout(context.Background(), d.Grace)
 		defer cancel()
@@ -90,27 +77,92 @@ func (d codecCommand) Run(ctx context.Context, c *console) error {
 	return nil
 }
 
+// server is what answers; done ends what it uses.
+func (d codecCommand) server(ctx context.Context, found *loaded, log *slog.Logger) (_ *codecServer, done func(), err error) {
+	s := &codecServer{policy: &found.Auth.Policy, origins: d.UIOrigin}
+	if s.keys, err = d.keys(ctx); err != nil {
+		return nil, nil, err
+	}
+	if s.callers, err = found.Auth.callers(d.PublicURL, log); err != nil {
+		return nil, nil, err
+	}
+	if s.login, err = d.login(found, s.callers, log); err != nil {
+		return nil, nil, err
+	}
+	options, err := temporalFlags{connectionFlags: d.connectionFlags, Data: d.Data}.where()
+	if err != nil {
+		return nil, nil, err
+	}
+	options.Logger = sdklog.NewStructuredLogger(quiet(log))
+	if s.keys != nil {
+		payloads.Seal(&options, s.keys)
+	}
+	values, closeValues, err := findValues(ctx, d.databaseFlags, d.Data)
+	if err != nil {
+		return nil, nil, err
+	}
+	if values != nil {
+		s.values = values
+		payloads.Fetch(&options, values)
+		options.DataConverter = payloads.Reader(options.DataConverter, values)
+	}
+	if s.keys == nil && s.values == nil {
+		closeValues()
+		return nil, nil, usagef("there is nothing to open without keys: say where they are by --payload-key-file, --payload-key-command or %s", payloadKeysVar)
+	}
+	temporal, err := client.NewLazyClient(options)
+	if err != nil {
+		closeValues()
+		return nil, nil, err
+	}
+	s.namespace = options.Namespace
+	s.runs = runs.New(runs.Config{Client: temporal, Namespace: options.Namespace, DataConverter: options.DataConverter, Logger: log})
+	return s, func() { temporal.Close(); closeValues() }, nil
+}
+
+// login knows who has signed in at the approvals page; nil = nobody can be known
+// so.
+func (d codecCommand) login(found *loaded, callers auth.Authenticator, log *slog.Logger) (*auth.Login, error) {
+	flags := keyFlags{KeyFile: d.KeyFile}
+	if own := keyOf(d.Data); flags.KeyFile == "" && os.Getenv(keyVar) == "" {
+		if _, err := os.Stat(own); err != nil {
+			return nil, nil
+		}
+		flags.KeyFile = own
+	}
+	k, err := flags.keys()
+	if err != nil {
+		return nil, err
+	}
+	return auth.NewLogin(found.Auth.loginOptions(callers, d.PublicURL, k, log))
+}
+
 // A codecServer opens payloads for who may see their runs.
 type codecServer struct {
-	runs    *runs.Client
-	keys    *payloads.Keys
-	callers auth.Authenticator
-	policy  *auth.Policy
-	origins []webURL
+	runs      *runs.Client
+	namespace string
+	keys      *payloads.Keys  // nil = nothing is sealed
+	values    payloads.Values // nil = none are kept elsewhere
+	callers   auth.Authenticator
+	login     *auth.Login // nil = people show tokens
+	policy    *auth.Policy
+	origins   []webURL
 }
 
 // maxDecoded is the largest request, in bytes.
 const maxDecoded = 64 << 20
 
-func (s codecServer) handler() http.Handler {
+func (s *codecServer) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
-	mux.HandleFunc("POST /decode", s.decode)
+	mux.HandleFunc("POST /decode", s.open)
+	mux.HandleFunc("POST /download", s.open)
+	mux.HandleFunc("POST /encode", s.refuseToSeal)
 	return s.shared(mux)
 }
 
 // shared lets the pages of the Web UI ask, and no others.
-func (s codecServer) shared(next http.Handler) http.Handler {
+func (s *codecServer) shared(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")
 		if origin != "" {
@@ -125,6 +177,7 @@ func (s codecServer) shared(next http.Handler) http.Handler {
 		if r.Method == http.MethodOptions {
 			w.Header().Set("Access-Control-Allow-Methods", "POST")
 			w.Header().Set("Access-Control-Allow-Headers", r.Header.Get("Access-Control-Request-Headers"))
+			w.Header().Set("Access-Control-Max-Age", "600")
 			w.WriteHeader(http.StatusNoContent)
 			return
 		}
@@ -132,27 +185,67 @@ func (s codecServer) shared(next http.Handler) http.Handler {
 	})
 }
 
-func (s codecServer) decode(w http.ResponseWriter, r *http.Request) {
-	who, err := s.callers.Authenticate(r)
+// refuseToSeal answers the Web UI where it would start or signal a workflow. What
+// is to be sealed does not say for which run, to which each value is bound; and
+// what the Web UI sends is checked by nobody.
+func (s *codecServer) refuseToSeal(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "perdure opens values here and seals none: start runs by their tools, and answer them on the approvals page or with perdure runs answer", http.StatusForbidden)
+}
+
+// open answers what the Web UI wants to show: payloads as histories have them, or
+// to download one that is kept elsewhere.
+func (s *codecServer) open(w http.ResponseWriter, r *http.Request) {
+	who, err := s.visitor(r)
 	if err != nil {
 		auth.Refuse(w, err)
 		return
 	}
+	if of := r.Header.Get("X-Namespace"); of != "" && of != s.namespace {
+		http.Error(w, "this endpoint opens values of the namespace "+s.namespace, http.StatusForbidden)
+		return
+	}
+	may := s.seen(r.Context(), who)
+	fetches := r.URL.Path == "/download" || !strings.EqualFold(r.URL.Query().Get("preserveStorageRefs"), "true")
+	var codecs []converter.PayloadCodec
+	if s.values != nil && fetches {
+		codecs = append(codecs, payloads.Fetcher(s.values, may))
+	}
+	if s.keys != nil {
+		codecs = append(codecs, &payloads.Codec{Keys: s.keys, May: may})
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxDecoded)
+	r.URL.Path = "/decode" // which both are to the handler
+	converter.NewPayloadCodecHTTPHandler(codecs...).ServeHTTP(w, r)
+}
+
+// visitor says who asks: by a token, else by having signed in.
+func (s *codecServer) visitor(r *http.Request) (auth.Identity, error) {
+	who, err := s.callers.Authenticate(r)
+	if err == nil || s.login == nil || r.Header.Get("Authorization") != "" {
+		return who, err
+	}
+	who, err = s.login.Authenticate(r)
+	if errors.Is(err, auth.ErrNotSignedIn) {
+		return who, &auth.Refusal{Message: "sign in at the approvals page of this host, /approvals, and reload the page of the Web UI", Err: err}
+	}
+	return who, err
+}
+
+// seen says of runs whether somebody may see them, and asks once about each.
+func (s *codecServer) seen(ctx context.Context, who auth.Identity) func(run string) bool {
 	known := map[string]bool{}
-	may := func(run string) bool {
+	return func(run string) bool {
 		allowed, asked := known[run]
 		if !asked {
-			allowed = s.may(r.Context(), who, run)
+			allowed = s.may(ctx, who, run)
 			known[run] = allowed
 		}
 		return allowed
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxDecoded)
-	converter.NewPayloadCodecHTTPHandler(&payloads.Codec{Keys: s.keys, May: may}).ServeHTTP(w, r)
 }
 
 // may says whether somebody may see a run: the same as everywhere.
-func (s codecServer) may(ctx context.Context, who auth.Identity, id string) bool {
+func (s *codecServer) may(ctx context.Context, who auth.Identity, id string) bool {
 	if !strings.Contains(id, "/") { // of something else than a run
 		return false
 	}

@@ -43,6 +43,7 @@ type devCommand struct {
 	Definitions    []string `help:"Directory of definitions, read again when they change. Repeatable." placeholder:"DIR" sep:"none"`
 	Data           string   `help:"Directory for all that is kept. Default: .perdure." default:".perdure" placeholder:"DIR"`
 	Listen         *string  `help:"Address of the MCP endpoint. Default: 127.0.0.1:4483." placeholder:"ADDR"`
+	UICodec        webURL   `name:"ui-codec" help:"URL of a perdure codec, by which the Web UI shows what is sealed." placeholder:"URL"`
 	UIListen       *string  `help:"Address of the Web UI, empty for none. Default: 127.0.0.1:8233." placeholder:"ADDR"`
 	TemporalListen *string  `help:"Address of the Temporal frontend. Default: 127.0.0.1:7233, or a free port if that is taken." placeholder:"ADDR"`
 	Stdio          bool     `help:"Serve MCP on standard input and output, too, for a client that starts perdure."`
@@ -120,7 +121,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 		return cmp.Or(ctx.Err(), err)
 	}
 	defer temporal.Stop()
-	keys, err := keptKeys(filepath.Join(d.Data, "key"))
+	keys, err := keptKeys(keyOf(d.Data))
 	if err != nil {
 		return err
 	}
@@ -244,6 +245,7 @@ func (d devCommand) startTemporal(ctx context.Context, log *slog.Logger) (*devse
 		Dir:              d.Data,
 		Listen:           frontend,
 		UIListen:         ui,
+		UICodec:          string(d.UICodec),
 		SearchAttributes: runs.SearchAttributes(),
 		Durable:          d.Durable,
 		Logger:           quiet(log),

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -118,7 +117,7 @@ func (x *examination) configuration() {
 }
 
 func (x *examination) signingKeys() {
-	flags, own := x.keyFlags, filepath.Join(x.Data, "key")
+	flags, own := x.keyFlags, keyOf(x.Data)
 	if _, err := os.Stat(own); err == nil && flags.KeyFile == "" && os.Getenv(keyVar) == "" {
 		flags.KeyFile = own // of dev
 	}

@@ -14,9 +14,19 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// newBrowser starts a browser in which JavaScript is off; without Chromium,
-// the test is skipped, or fails where PERDURE_TEST_REQUIRE says chromium.
+// newBrowser starts a browser in which JavaScript is off.
 func newBrowser(t *testing.T) context.Context {
+	t.Helper()
+	ctx := newScriptedBrowser(t)
+	if _, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
+		t.Fatal(err)
+	}
+	return ctx
+}
+
+// newScriptedBrowser starts a browser; without Chromium, the test is skipped, or
+// fails where PERDURE_TEST_REQUIRE says chromium.
+func newScriptedBrowser(t *testing.T) context.Context {
 	t.Helper()
 	var chromium string
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -40,9 +50,6 @@ func newBrowser(t *testing.T) context.Context {
 	t.Cleanup(stop)
 	ctx, stop = chromedp.NewContext(ctx)
 	t.Cleanup(stop)
-	if _, err := chromedp.Call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
-		t.Fatal(err)
-	}
 	return ctx
 }
 

@@ -13,11 +13,8 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	commonpb "go.temporal.io/api/common/v1"
-	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/client"
+	historypb "go.temporal.io/api/history/v1"
 	"google.golang.org/protobuf/encoding/protojson"
-
-	"github.com/perdure/perdure/pgtest"
 )
 
 const encryptedTools = `incomingAuth: {type: token, tokenFile: tokens.yaml}
@@ -140,29 +137,12 @@ func runIn(list, tool string) string {
 // Web UI does.
 func (d *devProcess) checkCodec(t *testing.T, keys, id, argument string) {
 	t.Helper()
-	dev, err := readDevFile(filepath.Join(d.dir, ".perdure"))
-	if err != nil || dev == nil {
-		t.Fatalf("no dev: %v", err)
-	}
-	c, err := client.Dial(client.Options{HostPort: dev.Temporal})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	event, err := c.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Next()
-	if err != nil {
-		t.Fatal(err)
-	}
-	request, err := protojson.Marshal(&commonpb.Payloads{Payloads: event.GetWorkflowExecutionStartedEventAttributes().GetInput().GetPayloads()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, err := pgtest.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := d.payloadsOf(t, id, func(e *historypb.HistoryEvent) *commonpb.Payloads {
+		return e.GetWorkflowExecutionStartedEventAttributes().GetInput()
+	})
+	address := freeAddress(t)
 	server := &process{t: t, dir: d.dir, address: address, env: []string{"ALICE=alice-token-of-the-test", "BOB=bob-token-of-the-test"},
-		args: []string{"codec", "--config", "perdure.yaml", "--listen", address, "--address", dev.Temporal, "--payload-key-file", keys}}
+		args: []string{"codec", "--config", "perdure.yaml", "--listen", address, "--payload-key-file", keys}}
 	server.launch()
 	until(t, "the codec endpoint to answer", func() bool {
 		response, err := http.Get("http://" + address + "/healthz")
@@ -181,7 +161,7 @@ func (d *devProcess) checkCodec(t *testing.T, keys, id, argument string) {
 		{"nobody", "http://127.0.0.1:8233", "", http.StatusUnauthorized, false},
 		{"another page", "http://evil.example.com", "alice-token-of-the-test", http.StatusForbidden, false},
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/decode", bytes.NewReader(request))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/decode", strings.NewReader(request))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -68,6 +69,9 @@ func parseKeys(where, text string) (keys, error) {
 	}
 	return keys{signing: all[0], retired: all[1:]}, nil
 }
+
+// keyOf is where dev keeps its keys.
+func keyOf(data string) string { return filepath.Join(data, "key") }
 
 // keptKeys reads the keys of a data directory, or makes the first one.
 func keptKeys(file string) (keys, error) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log/slog"
 	"net/http"
 	"net/url"
 
@@ -16,7 +17,7 @@ type approvalsPage struct {
 }
 
 func (s *service) newApprovals(o gatewayOptions, all *runs.Client) (approvalsPage, error) {
-	login, err := auth.NewLogin(s.loginOptions(o))
+	login, err := auth.NewLogin(s.opts.Loaded.Auth.loginOptions(s.callers, o.PublicURL, o.Keys, s.opts.Logger))
 	if err != nil {
 		return approvalsPage{}, err
 	}
@@ -34,16 +35,15 @@ func (s *service) newApprovals(o gatewayOptions, all *runs.Client) (approvalsPag
 // loginOptions say how people sign in: at the issuer whose tokens clients have,
 // if perdure is a client of it as well; else with a token, where callers have to
 // show who they are.
-func (s *service) loginOptions(o gatewayOptions) auth.LoginOptions {
+func (a authSettings) loginOptions(callers auth.Authenticator, public webURL, k keys, log *slog.Logger) auth.LoginOptions {
 	options := auth.LoginOptions{
-		PublicURL: o.PublicURL.origin(), Path: inbox.Prefix,
-		Key: o.Keys.signing, RetiredKeys: o.Keys.retired, Logger: s.opts.Logger,
+		PublicURL: public.origin(), Path: inbox.Prefix, Key: k.signing, RetiredKeys: k.retired, Logger: log,
 	}
-	if _, everybody := s.callers.(auth.Everybody); everybody {
+	if _, everybody := callers.(auth.Everybody); everybody {
 		return options
 	}
-	options.Tokens = s.callers
-	if issuer := s.opts.Loaded.Auth.OIDC; issuer != nil && issuer.ClientID != "" {
+	options.Tokens = callers
+	if issuer := a.OIDC; issuer != nil && issuer.ClientID != "" {
 		options.OIDC = &auth.OIDCLogin{
 			Issuer: issuer.Issuer, ClientID: issuer.ClientID, GroupsClaim: issuer.GroupsClaim, HTTP: issuer.Client,
 			ClientSecret: func() (string, error) {

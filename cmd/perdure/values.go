@@ -56,29 +56,34 @@ func (f valueFlags) keepFileValues(o *client.Options, data string) (store.Values
 	return values, nil
 }
 
-// readValues lets a command read large values: from the database, if there is
-// one, else from the data directory of dev. What the client writes is not kept
-// there, since workers may not look there; writing is for what they are known to
-// find there, and nil where it would be nowhere. close ends both.
+// readValues lets a command read large values, where there are any. What the
+// client writes is not kept there, since workers may not look there; writing is
+// for what they are known to find there. close ends both.
 func readValues(ctx context.Context, database databaseFlags, data string, o *client.Options) (writing converter.DataConverter, close func(), err error) {
+	values, close, err := findValues(ctx, database, data)
+	if err == nil && values != nil {
+		payloads.Fetch(o, values)
+		writing, o.DataConverter = payloads.Writer(o.DataConverter, values), payloads.Reader(o.DataConverter, values)
+	}
+	return writing, close, err
+}
+
+// findValues finds large values: in the database, if there is one, else in the
+// data directory of dev; nil = there are none.
+func findValues(ctx context.Context, database databaseFlags, data string) (_ store.Values, close func(), err error) {
 	close = func() {}
-	var values store.Values
 	if database.Database != "" {
 		db, err := store.OpenPostgres(ctx, database.Database, nil, slog.New(slog.DiscardHandler))
 		if err != nil {
 			return nil, nil, err
 		}
-		values, close = db.Values(), db.Close
-	} else if _, err := os.Stat(valuesIn(data)); data != "" && err == nil {
-		if values, err = store.OpenFileValues(valuesIn(data)); err != nil {
-			return nil, nil, err
-		}
+		return db.Values(), db.Close, nil
 	}
-	if values != nil {
-		payloads.Fetch(o, values)
-		writing, o.DataConverter = payloads.Writer(o.DataConverter, values), payloads.Reader(o.DataConverter, values)
+	if _, err := os.Stat(valuesIn(data)); data == "" || err != nil {
+		return nil, close, nil
 	}
-	return writing, close, nil
+	values, err := store.OpenFileValues(valuesIn(data))
+	return values, close, err
 }
 
 // sweepValues deletes the values of runs that Temporal does not keep any more,
