@@ -338,7 +338,7 @@ func constantText(expr ast.Expr) string {
 func TestReferenceHasEveryError(t *testing.T) {
 	t.Parallel()
 	codes, categories := map[string]bool{}, map[string]bool{}
-	for _, dir := range []string{"../workflows", "../activities", "../runs", "../gateway"} {
+	for _, dir := range []string{"../workflows", "../workflows/script", "../activities", "../runs", "../gateway"} {
 		for _, file := range goFiles(t, dir) {
 			for _, code := range errorCodes(file) {
 				codes[code] = true
@@ -370,7 +370,7 @@ func TestReferenceHasEveryError(t *testing.T) {
 func errorCodes(file *ast.File) []string {
 	var codes []string
 	add := func(expr ast.Expr) {
-		if literal, ok := expr.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+		if literal, ok := expr.(*ast.BasicLit); ok && literal.Kind == token.STRING && !strings.Contains(literal.Value, " ") {
 			codes = append(codes, strings.Trim(literal.Value, `"`))
 		}
 	}
@@ -380,6 +380,10 @@ func errorCodes(file *ast.File) []string {
 			if key, ok := node.Key.(*ast.Ident); ok && key.Name == "Code" {
 				add(node.Value)
 			}
+		case *ast.ValueSpec:
+			if strings.HasPrefix(node.Names[0].Name, "Code") && len(node.Values) > 0 {
+				add(node.Values[0])
+			}
 		case *ast.AssignStmt:
 			for i, left := range node.Lhs {
 				if field, ok := left.(*ast.SelectorExpr); ok && field.Sel.Name == "Code" && i < len(node.Rhs) {
@@ -388,7 +392,7 @@ func errorCodes(file *ast.File) []string {
 			}
 		case *ast.CallExpr:
 			switch name := calledName(node); {
-			case name == "error" || name == "unusable":
+			case name == "error" || name == "unusable" || name == "fail" && len(node.Args) > 1:
 				add(node.Args[0])
 			case name == "failedWith":
 				add(node.Args[1])

@@ -127,6 +127,7 @@ func (g *Gateway) executeScript(ctx context.Context, x *exchange) {
 // call what whoever sent it may.
 func (g *Gateway) scriptDefinition(who auth.Identity, source string) *definitions.Definition {
 	d := definitions.NewScript(scriptTool, "A script that "+who.Principal()+" has sent.", source)
+	d.Timeout = definitions.Duration(runs.MaxScriptTime)
 	if d.CallsDynamically() {
 		d.Tools = []string{"*"}
 	}

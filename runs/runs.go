@@ -83,6 +83,9 @@ const (
 // ScriptLimits are those of scripts.
 type ScriptLimits = workflows.ScriptLimits
 
+// MaxScriptTime is how long a script may take that was sent.
+const MaxScriptTime = workflows.MaxScriptTime
+
 // DefaultScriptLimits are those that hold where nothing else is said.
 func DefaultScriptLimits() ScriptLimits { return workflows.DefaultScriptLimits() }
 

@@ -27,24 +27,17 @@ func (r *run) script(ctx workflow.Context, n *definitions.Node, at place) outcom
 	h := &scriptHost{run: r, node: n, at: at}
 	r.scripts[at.path] = h
 	defer delete(r.scripts, at.path)
-	timedOut, where := false, ""
-	if !n.Whole() { // whose time is that of the run
-		until := r.until(at.path, workflow.Now(ctx).Add(timeout(n.Step)))
-		timer := workflow.NewTimerWithOptions(ctx, max(until.Sub(workflow.Now(ctx)), 0), workflow.TimerOptions{Summary: Summary(at.path, "timeout")})
-		workflow.GoNamed(ctx, at.path+" timeout", func(ctx workflow.Context) {
-			if timer.Get(ctx, nil) == nil {
-				timedOut, where = true, h.waits()
-				stop()
-			}
-		})
-	}
+	var over *Error // why the time of the script is over
+	h.keepTime(ctx, func(why *Error) {
+		over = why
+		stop()
+	})
 	result, failure := n.Script.Run(ctx, h, script.Input{
 		Data: data, Tools: r.scriptTools(), Limits: r.scriptLimits(), RunID: r.id, Started: r.started,
 	})
 	switch {
-	case timedOut:
-		return outcome{status: stepFailed, err: &Error{Code: "step_timeout", Category: CategoryTimeout, Retryable: true,
-			Message: fmt.Sprintf("step %s timed out after %s%s", at.path, timeout(n.Step), where)}}
+	case over != nil:
+		return outcome{status: stepFailed, err: over}
 	case failure != nil:
 		return outcome{status: stepFailed, err: h.failure(ctx, failure)}
 	}
@@ -62,6 +55,42 @@ func (r *run) script(ctx workflow.Context, n *definitions.Node, at place) outcom
 	}
 	return outcome{status: stepCompleted, output: output}
 }
+
+// keepTime ends the script when its time is over: that of its step, or what
+// scripts may take here. The time of a definition that is a script is that of
+// the run.
+func (h *scriptHost) keepTime(ctx workflow.Context, end func(why *Error)) {
+	r, path, now := h.run, h.at.path, workflow.Now(ctx)
+	most := r.scriptLimits().Time
+	var until time.Time
+	var why func() *Error
+	if limit := timeout(h.node.Step); !h.node.Whole() && (most == 0 || limit <= most) {
+		until = r.until(path, now.Add(limit))
+		why = func() *Error {
+			return &Error{Code: "step_timeout", Category: CategoryTimeout, Retryable: true,
+				Message: fmt.Sprintf("step %s timed out after %s%s", path, limit, h.waits())}
+		}
+	} else if most > 0 {
+		if until = r.started.Add(most); !h.node.Whole() {
+			until = r.until(path, now.Add(most))
+		}
+		why = func() *Error {
+			return &Error{Code: "script_time", Category: CategoryLimit,
+				Message: fmt.Sprintf("step %s: the script has taken %s, which is its limit%s", path, most, h.waits())}
+		}
+	} else {
+		return
+	}
+	timer := workflow.NewTimerWithOptions(ctx, max(until.Sub(now), 0), workflow.TimerOptions{Summary: Summary(path, "timeout")})
+	workflow.GoNamed(ctx, path+" timeout", func(ctx workflow.Context) {
+		if timer.Get(ctx, nil) == nil {
+			end(why())
+		}
+	})
+}
+
+// MaxScriptTime is how long a script may take that was sent.
+const MaxScriptTime = 7 * 24 * time.Hour
 
 // ScriptLimits are those of scripts.
 type ScriptLimits = script.Limits

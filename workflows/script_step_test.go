@@ -264,3 +264,46 @@ func TestScriptSaysWhoAnswers(t *testing.T) {
 		}
 	}
 }
+
+// The time of a script is over when the configuration says so, where neither the
+// definition nor the step ends it before; also when the run has continued as new.
+func TestScriptTime(t *testing.T) {
+	t.Parallel()
+	limits := &workflows.ScriptLimits{Time: time.Hour}
+	step := func(fields string) string {
+		return "{name: a, description: d, timeout: 100h, steps: [{id: slow, type: script, script: \"sleep('10h')\\n\"" + fields + "}]}"
+	}
+	for name, test := range map[string]struct{ source, code, message string }{
+		"a definition":                 {scripted("x = 1\napprove('Sure?', timeout='10h')", ""), "script_time", "step script: the script has taken 1h0m0s, which is its limit, at line 2 of script (waits for an answer)"},
+		"one that ends before":         {strings.Replace(scripted("sleep('10h')", ""), "100h", "30m", 1), "run_timeout", "scripted timed out after 30m0s in step script"},
+		"a step":                       {step(", timeout: 20h"), "script_time", "step slow: the script has taken 1h0m0s"},
+		"a step that ends before":      {step(", timeout: 30m"), "step_timeout", "step slow timed out after 30m0s, at line 1 of script (sleeps until"},
+		"caught by nothing":            {scripted("parallel([lambda: sleep('10h')], on_error='collect')\necho()", ""), "script_time", "which is its limit"},
+		"long computing, and no limit": {scripted("while True:\n  pass", ""), "script_steps", "which is its limit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, test.source, `{}`, nil)
+			b.input.ScriptLimits = limits
+			_, failure := b.run()
+			if failure == nil || failure.Error.Code != test.code || !strings.Contains(failure.Error.Message, test.message) || len(b.calls) > 0 {
+				t.Errorf("it ended with %+v, calls %v", failure, b.calls)
+			}
+		})
+	}
+	t.Run("continued", func(t *testing.T) {
+		t.Parallel()
+		first := newBench(t, scripted("sleep('10h')", ""), `{}`, nil)
+		first.input.ScriptLimits = limits
+		began := first.env.Now()
+		first.suggest(50 * time.Minute)
+		first.env.RegisterDelayedCallback(func() { first.env.SignalWorkflow("wake", nil) }, 50*time.Minute)
+		second := newBench(t, scripted("sleep('10h')", ""), `{}`, nil)
+		second.input = first.firstExecution()
+		second.env.SetStartTime(began.Add(50 * time.Minute))
+		_, failure := second.run()
+		if took := second.env.Now().Sub(began); failure == nil || failure.Error.Code != "script_time" || took > 61*time.Minute {
+			t.Errorf("it ended after %s with %+v", took, failure)
+		}
+	})
+}

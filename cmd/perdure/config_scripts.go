@@ -1,6 +1,11 @@
 package main
 
-import "github.com/perdure/perdure/runs"
+import (
+	"time"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/runs"
+)
 
 // A scriptsConfig says what scripts may do. It is ours.
 type scriptsConfig struct {
@@ -17,6 +22,9 @@ type scriptLimits struct {
 	Width  int `yaml:"width"`
 	Fan    int `yaml:"fan"`
 	Value  int `yaml:"value"` // bytes
+	Depth  int `yaml:"depth"`
+
+	Time definitions.Duration `yaml:"time"` // from start to end; 0 = the timeout of the definition or the step
 }
 
 // A scriptSettings is what scripts may do.
@@ -39,13 +47,17 @@ func (r *configReader) scripts(c *scriptsConfig) scriptSettings {
 		value, most int
 	}{
 		{"steps", c.Limits.Steps, most.Steps}, {"memory", c.Limits.Memory, most.Memory}, {"calls", c.Limits.Calls, most.Calls},
-		{"width", c.Limits.Width, most.Width}, {"fan", c.Limits.Fan, most.Fan}, {"value", c.Limits.Value, most.Value},
+		{"width", c.Limits.Width, most.Width}, {"fan", c.Limits.Fan, most.Fan}, {"value", c.Limits.Value, most.Value}, {"depth", c.Limits.Depth, most.Depth},
 	} {
 		if limit.value < 0 || limit.value > limit.most {
 			r.errorf(keyPath{"scripts", "limits", limit.name}, "limit", "is %d; limits can only be lowered, from %d", limit.value, limit.most)
 		}
 	}
+	if limit := time.Duration(c.Limits.Time); limit < 0 || limit > runs.MaxScriptTime {
+		r.errorf(keyPath{"scripts", "limits", "time"}, "limit", "is %s; limits can only be lowered, from %s", limit, runs.MaxScriptTime)
+	}
 	s.Limits = &runs.ScriptLimits{Steps: c.Limits.Steps, Memory: c.Limits.Memory, Calls: c.Limits.Calls,
-		Width: c.Limits.Width, Fan: c.Limits.Fan, Value: c.Limits.Value}
+		Width: c.Limits.Width, Fan: c.Limits.Fan, Value: c.Limits.Value, Depth: c.Limits.Depth,
+		Time: time.Duration(c.Limits.Time)}
 	return s
 }

@@ -2,6 +2,7 @@ package script
 
 import (
 	"fmt"
+	"time"
 
 	"go.starlark.net/starlark"
 )
@@ -19,6 +20,10 @@ type Limits struct {
 	Source  int // bytes of the script, and of what it loads, together. Default 256 KiB
 	Nesting int // of the source, and of values that come in or go out. Default 100
 	Depth   int // of calls of functions. Default 200
+
+	// Time is from the start of the script to its end, waiting included, by the
+	// clock of the workflow. The host keeps it. 0 = as long as the host lets it.
+	Time time.Duration
 }
 
 // DefaultLimits are those of a zero Limits.
