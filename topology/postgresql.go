@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -96,6 +97,28 @@ func (s *PostgreSQL) Restore(ctx context.Context, database, file string) error {
 		return err
 	}
 	return s.outside(ctx, "pg_restore", "--exit-on-error", "--dbname", s.URL(database), file)
+}
+
+// SignalAll sends a signal to all processes of the server: the children of the
+// first have groups of their own. Elsewhere than on Linux it reaches the first
+// alone, after which the others end by themselves.
+func (s *PostgreSQL) SignalAll(signal syscall.Signal) {
+	pid := s.PID()
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // it may have ended
+	for _, child := range strings.Fields(string(children)) {
+		if number, err := strconv.Atoi(child); err == nil {
+			_ = syscall.Kill(number, signal) // it may have ended
+		}
+	}
+	s.SignalGroup(signal)
+}
+
+// KillAll is kill -9 of all processes of the server. It waits for the end.
+func (s *PostgreSQL) KillAll() error {
+	s.SignalGroup(syscall.SIGSTOP) // so that it starts nothing meanwhile
+	s.SignalAll(syscall.SIGKILL)
+	<-s.Ended()
+	return nil
 }
 
 // Close ends the server. Its directory goes if it is a temporary one.

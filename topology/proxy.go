@@ -2,6 +2,7 @@ package topology
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"log"
@@ -42,16 +43,18 @@ func NewBalancer(replicas ...string) *Balancer {
 // ServeHTTP passes a request on.
 func (b *Balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.proxy.ServeHTTP(w, r) }
 
-// Serve serves the proxy at an address until the server that it gives is
-// closed.
-func (b *Balancer) Serve(address string) (*http.Server, error) {
+// Serve serves the proxy at an address until the context is done.
+func (b *Balancer) Serve(ctx context.Context, address string) error {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	server := &http.Server{Handler: b, ErrorLog: log.New(io.Discard, "", 0)}
-	go server.Serve(l)
-	return server, nil
+	defer context.AfterFunc(ctx, func() { server.Close() })()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
 }
 
 // RoundTrip gives the request to the next replica that takes it.

@@ -15,7 +15,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +25,7 @@ import (
 const (
 	TemporalProgram = "temporal-on-postgresql"
 	UIProgram       = "temporal-web-ui"
+	ProxyProgram    = "proxy-of-replicas"
 )
 
 // Names of the parts, as Config.Via gets them. Gateways and workers are followed
@@ -67,11 +67,10 @@ type Production struct {
 	UI         *Process
 	Gateways   []*Process
 	Workers    []*Process
-	Proxy      *Balancer
+	Proxy      *Process
 	URL        string // of the proxy, without a path
 	UIURL      string
 
-	web  *http.Server
 	cfg  Config
 	logs []*os.File
 }
@@ -120,7 +119,7 @@ func (p *Production) startOn(ctx context.Context) error {
 	if err := p.startServices(ctx); err != nil {
 		return err
 	}
-	return p.startProxy()
+	return p.startProxy(ctx)
 }
 
 // prepare gives a process what all have in common.
@@ -216,7 +215,7 @@ func (p *Production) service(name string, program []string, command, listen stri
 	return s, p.prepare(name, s)
 }
 
-func (p *Production) startProxy() error {
+func (p *Production) startProxy(ctx context.Context) error {
 	var before []string
 	for _, g := range p.Gateways {
 		address, err := p.via(ProxyName, g.Name, g.Address)
@@ -232,19 +231,17 @@ func (p *Production) startProxy() error {
 			return err
 		}
 	}
-	p.Proxy = NewBalancer(before...)
 	p.URL = "http://" + address
-	web, err := p.Proxy.Serve(address)
-	p.web = web
-	return err
+	p.Proxy = Service(address, p.standalone(ProxyProgram, append([]string{address}, before...)...)...)
+	if err := p.prepare(ProxyName, p.Proxy); err != nil {
+		return err
+	}
+	return p.Proxy.StartReady(ctx)
 }
 
 // Close ends everything.
 func (p *Production) Close() error {
-	if p.web != nil {
-		p.web.Close()
-	}
-	for _, s := range slices.Concat(p.Gateways, p.Workers, []*Process{p.UI}) {
+	for _, s := range slices.Concat([]*Process{p.Proxy}, p.Gateways, p.Workers, []*Process{p.UI}) {
 		if s != nil {
 			s.End()
 		}

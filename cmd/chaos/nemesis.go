@@ -96,9 +96,11 @@ func (n *nemesis) harms() []harm {
 		}
 	}
 	all = append(all,
+		harm{"kill", p.Proxy.Name, 2, n.kill(p.Proxy, p.Proxy.Kill)},
+		harm{"pause", p.Proxy.Name, 2, n.stopGroup(p.Proxy)},
 		harm{"kill", p.Temporal.Name, 4, n.kill(&p.Temporal.Process, p.Temporal.Kill)},
 		harm{"pause", p.Temporal.Name, 3, n.stopGroup(&p.Temporal.Process)},
-		harm{"kill", p.PostgreSQL.Name, 3, n.kill(&p.PostgreSQL.Process, n.killPostgreSQL)},
+		harm{"kill", p.PostgreSQL.Name, 3, n.kill(&p.PostgreSQL.Process, p.PostgreSQL.KillAll)},
 		harm{"pause", p.PostgreSQL.Name, 3, n.stopPostgreSQL},
 		harm{"kill", "stdio backends", 5, n.killChildren})
 	for _, l := range n.w.links {
@@ -174,31 +176,11 @@ func (n *nemesis) stopGroup(s *topology.Process) func(context.Context, *rand.Ran
 
 // stopPostgreSQL stops all of its processes.
 func (n *nemesis) stopPostgreSQL(ctx context.Context, rng *rand.Rand) error {
-	n.signalPostgreSQL(syscall.SIGSTOP)
-	defer n.signalPostgreSQL(syscall.SIGCONT)
+	all := n.w.production.PostgreSQL
+	all.SignalAll(syscall.SIGSTOP)
+	defer all.SignalAll(syscall.SIGCONT)
 	pause(ctx, between(rng, 15*time.Second))
 	return nil
-}
-
-// killPostgreSQL kills all of its processes.
-func (n *nemesis) killPostgreSQL() error {
-	p := n.w.production.PostgreSQL
-	p.SignalGroup(syscall.SIGSTOP) // so that it starts nothing meanwhile
-	n.signalPostgreSQL(syscall.SIGKILL)
-	<-p.Ended()
-	return nil
-}
-
-// signalPostgreSQL reaches its children, too, which have groups of their own.
-func (n *nemesis) signalPostgreSQL(signal syscall.Signal) {
-	pid := n.w.production.PostgreSQL.PID()
-	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // it may have ended
-	for _, child := range strings.Fields(string(children)) {
-		if number, err := strconv.Atoi(child); err == nil {
-			_ = syscall.Kill(number, signal) // it may have ended
-		}
-	}
-	n.w.production.PostgreSQL.SignalGroup(signal)
 }
 
 // killChildren kills a backend that gateways and workers have started.

@@ -196,7 +196,7 @@ func (w *world) effects() ([]Effect, error) {
 // processes are all that can be harmed.
 func (w *world) processes() []*topology.Process {
 	p := w.production
-	return slices.Concat([]*topology.Process{&p.PostgreSQL.Process, &p.Temporal.Process, w.web}, p.Workers, p.Gateways)
+	return slices.Concat([]*topology.Process{&p.PostgreSQL.Process, &p.Temporal.Process, p.Proxy, w.web}, p.Workers, p.Gateways)
 }
 
 // close ends everything that runs. The logs stay.

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/pgtest"
 	"github.com/perdure/perdure/topology"
@@ -127,15 +130,7 @@ func execute(t *testing.T, pg *topology.PostgreSQL, database, statement string) 
 func TestProduction(t *testing.T) {
 	t.Parallel()
 	r := prepareBackend(t)
-	p, err := topology.Start(t.Context(), topology.Config{
-		Dir: t.TempDir(), Perdure: []string{"perdure"}, ConfigFile: filepath.Join(r.dir, "perdure.yaml"), Env: testEnvironment,
-	})
-	pgtest.Check(t, err)
-	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	p := startProduction(t, r, topology.Config{})
 	for _, version := range []string{legacy, modern} {
 		key := "production-" + version
 		r.completed(t, "review", key, keyed("review", key).must(t, dial(t, p.URL+endpoint, version, approves)))
@@ -149,5 +144,132 @@ func TestProduction(t *testing.T) {
 		if response.StatusCode != http.StatusOK {
 			t.Errorf("%s: %s", page, response.Status)
 		}
+	}
+}
+
+// startProduction starts all of production with the backend of the replicas.
+func startProduction(t *testing.T, r *replicas, cfg topology.Config) *topology.Production {
+	t.Helper()
+	cfg.Perdure, cfg.ConfigFile = []string{"perdure"}, filepath.Join(r.dir, "perdure.yaml")
+	cfg.Env = append(cfg.Env, testEnvironment...)
+	if cfg.Dir == "" {
+		cfg.Dir = t.TempDir()
+	}
+	p, err := topology.Start(t.Context(), cfg)
+	pgtest.Check(t, err)
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// TestProductionKilled kills each process of production with kill -9 and starts
+// it again, one after the other, with runs at their gates. No run is lost, none
+// does anything twice, and where there are two of a part, calls go through
+// meanwhile. What was planted as a secret is then in no history, no database and
+// no log.
+func TestProductionKilled(t *testing.T) {
+	t.Parallel()
+	r := prepareBackend(t)
+	planted := secrets{}
+	credential := planted.plant("the credential of a backend", "backend-secret-5d2e61c0")
+	putFile(t, filepath.Join(r.dir, "perdure.yaml"), r.backend.configuration(`[{tool: "*read", class: read}, {tool: "*", class: unsafe}]`)+replicaDefinitions+
+		"outgoingAuth: {source: inline, default: {type: header_injection, headerInjection: {headerName: Authorization, headerValueEnv: PERDURE_TEST_HEADER}}}\n")
+	logs := t.TempDir()
+	p := startProduction(t, r, topology.Config{
+		Dir: logs, GatewayFlags: []string{"--call-patience", "0s"}, ServiceFlags: []string{"--log-level", "debug"},
+		Env: []string{"PERDURE_TEST_HEADER=" + credential},
+	})
+
+	stream := newHesitant()
+	c := newResumer(t, p.URL+endpoint, stream.answer)
+	streamed := r.inBackground(func(ctx context.Context) (string, error) {
+		raw, err := c.call(ctx, 1, "stages", `{"key":"streamed"}`)
+		return structuredContent(raw), err
+	})
+	receive(t, stream.asked, "the question")
+	for _, part := range slices.Concat(p.Gateways, p.Workers) {
+		r.killed(t, p, part, part.Kill, true)
+	}
+	for _, part := range []*topology.Process{p.Proxy, &p.Temporal.Process, p.UI} {
+		r.killed(t, p, part, part.Kill, false)
+	}
+	r.killed(t, p, &p.PostgreSQL.Process, p.PostgreSQL.KillAll, false)
+	close(stream.back)
+	r.completed(t, "stages", "streamed", receive(t, streamed, "the result of the stream"))
+
+	if got := r.backend.authorized(); len(got) == 0 || slices.ContainsFunc(got, func(c string) bool { return c != credential }) {
+		t.Errorf("the backend got the credentials %q", got)
+	}
+	planted.absentFromTemporal(t, p.Temporal.Address, "default")
+	p.PostgreSQL.End()
+	planted.absentFromFiles(t, p.PostgreSQL.Dir)
+	planted.absentFromFiles(t, logs)
+}
+
+// killed kills a part while a call waits for its client's answer, and starts it
+// again before that comes.
+func (r *replicas) killed(t *testing.T, p *topology.Production, part *topology.Process, kill func() error, replicated bool) {
+	t.Helper()
+	client := newHesitant()
+	call := toolCall{name: "review", arguments: map[string]any{"key": part.Name}, key: part.Name}
+	waiting := begin(t, dial(t, p.URL+endpoint, modern, answerer(client.answer)), call)
+	receive(t, client.asked, "the question before "+part.Name+" is killed")
+	if err := kill(); err != nil {
+		t.Fatal(err)
+	}
+	if replicated {
+		key := "without-" + part.Name
+		r.completed(t, "review", key, keyed("review", key).must(t, dial(t, p.URL+endpoint, modern, approves)))
+	}
+	if err := part.StartReady(t.Context()); err != nil {
+		t.Fatalf("%s is not back: %v", part.Name, err)
+	}
+	for _, other := range slices.Concat(p.Gateways, p.Workers) {
+		if err := other.AwaitReady(t.Context()); err != nil {
+			t.Fatalf("after %s was killed: %v", part.Name, err)
+		}
+	}
+	close(client.back)
+	r.completed(t, "review", part.Name, r.inTheEnd(t, p, waiting, call))
+}
+
+// inTheEnd is what comes of a call: its result or, where that broke, what the
+// same call comes to, made again by its key as clients do.
+func (r *replicas) inTheEnd(t *testing.T, p *topology.Production, waiting pending, call toolCall) string {
+	t.Helper()
+	select {
+	case result := <-waiting.result:
+		if !result.IsError {
+			return sent(t, result)
+		}
+	case <-waiting.err:
+	case <-time.After(patience):
+		t.Fatalf("the call %s does not end", call.key)
+	}
+	c := dial(t, p.URL+endpoint, modern, approves)
+	var last *mcp.CallToolResult
+	until(t, "the call "+call.key+" to have a result", func() bool {
+		result, err := call.by(t.Context(), c)
+		last = result
+		return err == nil && !result.IsError
+	})
+	return sent(t, last)
+}
+
+// A hesitant client tells when it is asked, and answers when it is let.
+type hesitant struct{ asked, back chan struct{} }
+
+func newHesitant() hesitant { return hesitant{make(chan struct{}, 9), make(chan struct{})} }
+
+func (h hesitant) answer(ctx context.Context, _ string) (string, any, error) {
+	h.asked <- struct{}{}
+	select {
+	case <-h.back:
+		return "accept", map[string]any{"verdict": "ok"}, nil
+	case <-ctx.Done():
+		return "", nil, ctx.Err()
 	}
 }

@@ -55,18 +55,14 @@ func (s secrets) absent(t *testing.T, where string, data []byte) {
 // absentFromTemporal looks through all that Temporal keeps of all runs:
 // descriptions with memo and search attributes, and every event, both as bytes,
 // where payloads are plain, and as JSON.
-func (s secrets) absentFromTemporal(t *testing.T, data string) {
+func (s secrets) absentFromTemporal(t *testing.T, address, namespace string) {
 	t.Helper()
-	dev, err := readDevFile(data)
-	if err != nil || dev == nil {
-		t.Fatalf("no dev in %s: %v", data, err)
-	}
-	c, err := client.Dial(client.Options{HostPort: dev.Temporal, Namespace: dev.Namespace, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	c, err := client.Dial(client.Options{HostPort: address, Namespace: namespace, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	list, err := c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Namespace: dev.Namespace})
+	list, err := c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Namespace: namespace})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +184,11 @@ func TestNoSecrets(t *testing.T) {
 			}
 			command("runs", "list")
 			planted.absent(t, "what commands print", told.Bytes())
-			planted.absentFromTemporal(t, filepath.Join(dir, ".perdure"))
+			dev, err := readDevFile(filepath.Join(dir, ".perdure"))
+			if err != nil || dev == nil {
+				t.Fatalf("no dev in %s: %v", dir, err)
+			}
+			planted.absentFromTemporal(t, dev.Temporal, dev.Namespace)
 			if got := fakes.authorized(); len(got) == 0 || slices.ContainsFunc(got, func(c string) bool { return c != outgoingValue }) {
 				t.Errorf("the backend got the credentials %q", got)
 			}

@@ -70,7 +70,7 @@ func run(ctx context.Context) (err error) {
 		return fmt.Errorf("%w; the logs of all parts are in %s", err, cfg.Dir)
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	tell(p, cfg.Dir)
+	tell(p, cfg.Perdure[0], cfg.Dir)
 	<-ctx.Done()
 	return nil
 }
@@ -81,11 +81,19 @@ func absolute(perdure, config string) ([]string, string, error) {
 	return []string{program}, file, errors.Join(errProgram, errFile)
 }
 
-func tell(p *topology.Production, logs string) {
-	fmt.Printf("MCP        %s/mcp\nApprovals  %s/approvals\nWeb UI     %s\nTemporal   %s\nPostgreSQL %s\nLogs       %s\n",
-		p.URL, p.URL, p.UIURL, p.Temporal.Address, p.PostgreSQL.URL("temporal"), logs)
-	for _, s := range slices.Concat(p.Gateways, p.Workers) {
-		fmt.Printf("%-10s http://%s/readyz?verbose\n", s.Name, s.Address)
+// tell says where everything is, and what one can try with it.
+func tell(p *topology.Production, perdure, logs string) {
+	fmt.Printf("MCP         %s/mcp\nApprovals   %s/approvals\nWeb UI      %s\nLogs        %s\n\n", p.URL, p.URL, p.UIURL, logs)
+	for _, s := range slices.Concat([]*topology.Process{p.Proxy}, p.Gateways, p.Workers) {
+		fmt.Printf("%-11s pid %-8d http://%s/readyz?verbose\n", s.Name, s.PID(), s.Address)
 	}
-	fmt.Println("Ctrl-C ends it.")
+	fmt.Printf("%-11s pid %-8d %s\n", p.Temporal.Name, p.Temporal.PID(), p.Temporal.Address)
+	fmt.Printf("%-11s pid %-8d %s\n", p.PostgreSQL.Name, p.PostgreSQL.PID(), p.PostgreSQL.URL("temporal"))
+	fmt.Printf(`
+  %[1]s tools --url %[2]s/mcp
+  %[1]s runs list --waiting --address %[3]s
+  kill -9 PID     of a gateway or a worker: the other one goes on
+
+Ctrl-C ends all of it, and nothing is kept.
+`, perdure, p.URL, p.Temporal.Address)
 }
