@@ -67,7 +67,7 @@ func (p *Program) Unknown(tools []Tool) Diagnostics {
 		}
 	}
 	for _, c := range p.calls {
-		if literal := c.Kind == "tool" || c.Kind == "iterate"; literal && c.Name != "" && !strings.Contains(c.Name, ".") && known.byName[c.Name] == "" && !p.isGlobal(c) {
+		if literal := c.Kind == "tool" || c.Kind == "iterate"; literal && c.Name != "" && known.byName[c.Name] == "" && !p.isGlobal(c) {
 			ds = append(ds, Diagnostic{File: c.File, Line: c.Line, Column: c.Column, Check: CheckName,
 				Message: fmt.Sprintf("there is no tool %q%s", c.Name, known.suggest(c.Name))})
 		}

@@ -15,7 +15,7 @@ import (
 
 // A toolset is the tools that a script may call, by the names it may use.
 type toolset struct {
-	byName     map[string]string     // names as clients have them, and those as identifiers → as clients have them
+	byName     map[string]string     // all names that call_tool takes → as clients have them
 	functions  map[string]string     // identifiers → names as clients have them
 	namespaces map[string]*namespace // by backend, and by that as an identifier
 }
@@ -44,7 +44,25 @@ func newToolset(tools []Tool) *toolset {
 			ns.tools[identifier(t.Original)] = t.Name
 		}
 	}
+	s.alsoNamed(tools)
 	return s
+}
+
+// alsoNamed lets call_tool take a tool also by the names that functions have,
+// and by that of its backend and its own there. A name as clients have it comes
+// first.
+func (s *toolset) alsoNamed(tools []Tool) {
+	for _, t := range tools {
+		also := []string{identifier(t.Name)}
+		if t.Backend != "" {
+			also = append(also, t.Backend+"."+t.Original, identifier(t.Backend)+"."+identifier(t.Original))
+		}
+		for _, name := range also {
+			if s.byName[name] == "" {
+				s.byName[name] = t.Name
+			}
+		}
+	}
 }
 
 // Identifier is the name of a tool or of a backend as a script can write it:
@@ -249,7 +267,7 @@ func (b *branch) callTool(thread *starlark.Thread, tool string, given starlark.V
 	}
 	name := b.run.tools.byName[tool]
 	if name == "" {
-		return nil, &Error{Code: "unknown_tool", Category: "tool", Tool: clip(tool), Path: site.Path, Retryable: true, Final: true,
+		return nil, &Error{Code: "unknown_tool", Category: "tool", Tool: clip(tool), Path: site.Path, Final: true,
 			Message: fmt.Sprintf("there is no tool %s%s", shown(starlark.String(tool)), b.run.tools.suggest(tool))}
 	}
 	out, err := b.run.host.Call(b.ctx, site, ToolCall{Tool: name, Args: args, Timeout: timeout})
