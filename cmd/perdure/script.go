@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/workflows/deftest"
@@ -137,5 +138,8 @@ func (k scriptPromoteCommand) write(c *console, p *deftest.Promoted) error {
 		}
 	}
 	fmt.Fprintf(c.out, "%s\n%s\n", definition, test)
+	if len(p.Nulls) > 0 {
+		c.notef("null in the run, and so neither in the output block nor in the test: %s", strings.Join(p.Nulls, ", "))
+	}
 	return nil
 }

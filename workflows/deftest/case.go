@@ -82,19 +82,20 @@ func (p *parser) tools(c *Case, doc *document) {
 	slices.Sort(used)
 	used = slices.Compact(used)
 	for _, name := range used {
-		t := doc.Tools[name]
+		as := p.meant(c, doc, name)
+		t := doc.Tools[as]
 		switch t.Effect {
 		case "", definitions.Read, definitions.Idempotent, definitions.Keyed, definitions.Unsafe:
 		default:
 			p.errorf(t.Pos, "value", "effect: %q is not known; known are read, idempotent, keyed, unsafe", t.Effect)
 		}
-		c.tools[name] = p.tool(name, t)
-		returns := c.written.Tools[name]
+		c.tools[name] = p.tool(name, as, t)
+		returns := c.written.Tools[as]
 		if returns.IsZero() {
 			returns = t.Returns
 		}
-		if !returns.IsZero() {
-			c.mocks[name] = p.responses(c, &returns)
+		if !returns.IsZero() && c.mocks[as] == nil {
+			c.mocks[as] = p.responses(c, &returns)
 		}
 	}
 	if len(doc.Tools)+len(c.written.Tools) > 0 {
@@ -108,24 +109,24 @@ func (p *parser) dynamicTools(c *Case, doc *document) []string {
 	var names []string
 	said := append(slices.Collect(maps.Keys(doc.Tools)), slices.Collect(maps.Keys(c.written.Tools))...)
 	for _, name := range said {
-		if definitions.MatchesTool(c.Definition.ToolPatterns(), name) {
+		if p.mayBeCalled(c.Definition, name, doc.Tools[name]) {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// tool joins what the file says of a tool with what is known besides.
-func (p *parser) tool(name string, said toolFile) definitions.Tool {
+// tool joins what the file says of a tool with what is known besides. as is its
+// name in the tests.
+func (p *parser) tool(name, as string, said toolFile) definitions.Tool {
 	backend, original, dotted := strings.Cut(name, ".")
 	if !dotted {
 		backend, original = "test", name
 	}
-	tool := definitions.Tool{Name: name, Backend: backend, Original: original}
+	tool := definitions.Tool{Backend: backend, Original: original}
 	if p.src.Tools != nil {
 		if known, ok := p.src.Tools(name); ok {
 			tool = known
-			tool.Name = name
 			tool.Backend = cmp.Or(tool.Backend, backend)
 			tool.Original = cmp.Or(tool.Original, original)
 		}
@@ -136,7 +137,9 @@ func (p *parser) tool(name string, said toolFile) definitions.Tool {
 	if said.OutputSchema != nil {
 		tool.OutputSchema = said.OutputSchema
 	}
+	tool.Name = as
 	tool.Backend = cmp.Or(said.Backend, tool.Backend)
+	tool.Original = cmp.Or(said.Original, tool.Original)
 	tool.Effect = cmp.Or(said.Effect, tool.Effect, definitions.Unsafe)
 	tool.KeyArgument = cmp.Or(said.KeyArgument, tool.KeyArgument)
 	return tool
@@ -145,7 +148,7 @@ func (p *parser) tool(name string, said toolFile) definitions.Tool {
 // unused complains of tools that no step of any use calls: most are misspelt.
 func (p *parser) unused(c *Case, doc *document, used []string) {
 	for _, name := range slices.Sorted(maps.Keys(c.written.Tools)) {
-		if !slices.Contains(used, name) {
+		if !p.isUsed(doc, used, name) {
 			node := c.written.Tools[name]
 			p.errorf(p.position(&node), "unknown-name", "tools: no step of %s calls %q; they call %s", c.Definition.Name, name, strings.Join(used, ", "))
 		}
@@ -154,7 +157,7 @@ func (p *parser) unused(c *Case, doc *document, used []string) {
 		return // the tools of the file are those of several definitions
 	}
 	for _, name := range slices.Sorted(maps.Keys(doc.Tools)) {
-		if !slices.Contains(used, name) {
+		if !p.isUsed(doc, used, name) {
 			p.errorf(doc.Tools[name].Pos, "unknown-name", "tools: no step of %s calls %q; they call %s", c.Definition.Name, name, strings.Join(used, ", "))
 		}
 	}
@@ -228,7 +231,7 @@ func (p *parser) expectations(c *Case) {
 		}
 	}
 	for _, tool := range slices.Sorted(maps.Keys(e.Calls)) {
-		if _, known := c.tools[tool]; !known {
+		if !c.calls(tool) {
 			p.errorf(c.at("expect", "calls", tool), "unknown-name", "calls: no step of %s calls %q; they call %s",
 				c.Definition.Name, tool, strings.Join(c.Definition.ToolNames(), ", "))
 		}
@@ -255,7 +258,7 @@ func (p *parser) order(c *Case, pos definitions.Position, order string) {
 		return
 	}
 	for _, name := range names {
-		if _, isTool := c.tools[name]; !isTool && !hasStep(c.Definition, name) {
+		if !c.calls(name) && !hasStep(c.Definition, name) {
 			p.errorf(pos, "unknown-name", "order: %q is neither a step of %s nor a tool that it calls", name, c.Definition.Name)
 		}
 	}

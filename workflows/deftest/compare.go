@@ -80,7 +80,7 @@ func orEmpty(list []string) []string {
 func (v *verdict) error() {
 	want, got := v.e.Error, v.t.Failure.Error
 	for _, field := range []struct{ name, want, got string }{
-		{"code", want.Code, got.Code}, {"category", want.Category, string(got.Category)}, {"tool", want.Tool, got.Tool},
+		{"code", want.Code, got.Code}, {"category", want.Category, string(got.Category)}, {"tool", v.c.named(want.Tool), got.Tool},
 	} {
 		if field.want != "" && field.want != field.got {
 			v.failf(v.c.at("expect", "error", field.name), "the error has %s %s, not %s: %s", field.name, orNone(field.got), field.want, got.Message)
@@ -111,7 +111,7 @@ func (v *verdict) calls() {
 		want, _ := readCalls(v.c.Pos.File, &node) // was checked when the file was read
 		var made []*Call
 		for _, call := range v.t.made() {
-			if call.Tool == tool {
+			if call.Tool == v.c.named(tool) {
 				made = append(made, call)
 			}
 		}
@@ -218,7 +218,7 @@ func (v *verdict) extent(name string) (begin, end int) {
 		end = max(end, closed)
 	}
 	for _, call := range v.t.Calls {
-		if call.Tool == name || within(call.Step, name) {
+		if call.Tool == v.c.named(name) || within(call.Step, name) {
 			add(call.moment, call.closed)
 		}
 	}

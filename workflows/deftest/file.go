@@ -68,8 +68,8 @@ type Case struct {
 
 	index   int // in the file
 	written caseFile
-	tools   map[string]definitions.Tool // by the name that steps use
-	mocks   map[string][]*response      // by the same
+	tools   map[string]definitions.Tool // by the name that steps use; Name is that in the tests
+	mocks   map[string][]*response      // by the name in the tests
 	echo    bool                        // tools that nothing is said of answer with their arguments
 	find    definitions.Definitions     // the definitions under test, which steps call
 	node    *yaml.Node
@@ -93,6 +93,7 @@ type toolFile struct {
 	OutputSchema json.RawMessage    `yaml:"outputSchema"`
 	Effect       definitions.Effect `yaml:"effect"`
 	Backend      string             `yaml:"backend"`
+	Original     string             `yaml:"original"` // its name there
 	KeyArgument  string             `yaml:"keyArgument"`
 	Returns      yaml.Node          `yaml:"returns"` // what it answers where the case does not say
 

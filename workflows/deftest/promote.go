@@ -20,6 +20,10 @@ import (
 type Promoted struct {
 	Definition []byte // a definition file
 	Test       []byte // a test file beside it
+
+	// Nulls are the members of the result that were null: their types are not
+	// known, so the output block leaves them out.
+	Nulls []string
 }
 
 // Promote makes a definition of a run of a script: its parameters follow from
@@ -62,10 +66,21 @@ func (r *Recording) Promote(name, description string) (*Promoted, error) {
 	if d.CallsDynamically() {
 		m.add("tools", written(r.called()))
 	}
-	if members, ok := result.(map[string]any); ok && len(members) > 0 {
+	again := *r
+	var nulls []string
+	if members, ok := result.(map[string]any); ok && hasTypes(members) {
 		m.add("output", written(map[string]any{"properties": propertiesOf(members, "")}))
+		nulls = dropNulls(members, "")
+		if again.Output, err = definitions.EncodeValue(members); err != nil {
+			return nil, fmt.Errorf("writing the result of run %s: %w", r.Run, err)
+		}
 	}
-	return r.promoted(name, m.node())
+	p, err := again.promoted(name, m.node())
+	if err != nil {
+		return nil, err
+	}
+	p.Nulls = nulls
+	return p, nil
 }
 
 // called are the tools that the run has called.
@@ -179,10 +194,36 @@ func propertiesOf(members map[string]any, within string) map[string]any {
 			continue
 		}
 		p := map[string]any{"type": typeOf(v), "description": strings.TrimSpace("What the script returns as " + within + name)}
-		if inner, ok := v.(map[string]any); ok && len(inner) > 0 {
+		if inner, ok := v.(map[string]any); ok && hasTypes(inner) {
 			p["properties"] = propertiesOf(inner, within+name+".")
 		}
 		properties[name] = p
 	}
 	return properties
+}
+
+// hasTypes reports whether there is a member of which a type is known.
+func hasTypes(members map[string]any) bool {
+	for _, v := range members {
+		if v != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// dropNulls takes from a result what propertiesOf leaves out, and names it.
+func dropNulls(members map[string]any, within string) (dropped []string) {
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		v := members[name]
+		inner, ok := v.(map[string]any)
+		switch {
+		case v == nil:
+			delete(members, name)
+			dropped = append(dropped, within+name)
+		case ok && hasTypes(inner):
+			dropped = append(dropped, dropNulls(inner, within+name+".")...)
+		}
+	}
+	return dropped
 }

@@ -99,11 +99,20 @@ func withoutScriptFiles(v any) {
 
 func (r *Recording) tools() *yaml.Node {
 	var tools mapping
-	for _, name := range slices.Sorted(maps.Keys(r.Input.Tools)) {
-		t := r.Input.Tools[name]
+	byName, unlike := map[string]definitions.Tool{}, map[string]bool{} // the definition may have several names for one
+	for used, t := range r.Input.Tools {
+		t.Name = cmp.Or(t.Name, used)
+		byName[t.Name] = t
+		unlike[t.Name] = unlike[t.Name] || !spelledAlike(used, t.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		t := byName[name]
 		var one mapping
 		one.text("effect", string(t.Effect))
 		one.text("backend", t.Backend)
+		if unlike[name] {
+			one.text("original", t.Original)
+		}
 		one.text("keyArgument", t.KeyArgument)
 		one.json("inputSchema", t.InputSchema)
 		tools.add(name, one.node())
