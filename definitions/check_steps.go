@@ -87,6 +87,7 @@ var fieldsOfType = []typedField{
 	{"script", []StepType{ScriptStep}, func(s *Step) bool { return s.Script != "" }},
 	{"scriptFile", []StepType{ScriptStep}, func(s *Step) bool { return s.ScriptFile != "" }},
 	{"modules", []StepType{ScriptStep}, func(s *Step) bool { return s.Modules != nil }},
+	{"pinned", []StepType{ScriptStep}, func(s *Step) bool { return s.Pinned != nil }},
 	{"tools", []StepType{ScriptStep}, func(s *Step) bool { return s.Tools != nil }},
 	{"for", []StepType{WaitStep}, func(s *Step) bool { return s.For != "" }},
 	{"until", []StepType{WaitStep}, func(s *Step) bool { return s.Until != "" }},

@@ -11,7 +11,7 @@ import (
 // languageTypes are the mappings of the language.
 var languageTypes = []reflect.Type{
 	reflect.TypeFor[Definition](), reflect.TypeFor[Expose](), reflect.TypeFor[Step](), reflect.TypeFor[Probe](), reflect.TypeFor[Compensation](), reflect.TypeFor[OnError](),
-	reflect.TypeFor[Handler](), reflect.TypeFor[Output](), reflect.TypeFor[Property](), reflect.TypeFor[Annotations](),
+	reflect.TypeFor[Handler](), reflect.TypeFor[Output](), reflect.TypeFor[Property](), reflect.TypeFor[Annotations](), reflect.TypeFor[Pin](),
 	reflect.TypeFor[resource](), reflect.TypeFor[metadata](),
 }
 

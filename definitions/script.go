@@ -25,6 +25,10 @@ type Code struct {
 	// uses. Pin adds those that stand beside the definition.
 	Modules map[string]string `yaml:"modules,omitempty" json:"modules,omitempty"`
 
+	// Pinned says of those modules that are published which version each is.
+	// WithModules writes it.
+	Pinned map[string]*Pin `yaml:"pinned,omitempty" json:"pinned,omitempty"`
+
 	// Tools are the tools that the script may call by a name that only a run
 	// comes to: names, or patterns such as github_*.
 	Tools []string `yaml:"tools,omitempty" json:"tools,omitempty"`
@@ -100,7 +104,10 @@ func (d *Definition) PinnedFiles() []string {
 		if placed.code.ScriptFile != "" {
 			files = append(files, placed.code.ScriptFile)
 		}
-		files = append(files, sortedKeys(placed.code.Modules)...)
+		for _, name := range sortedKeys(placed.code.Modules) {
+			name, _, _ = strings.Cut(name, "@") // a file may stand in for what is published
+			files = append(files, name)
+		}
 	}
 	return files
 }
@@ -110,10 +117,11 @@ func (d *Definition) PinnedFiles() []string {
 func (c *Code) pinModules(read func(name string) (string, error)) {
 	texts := []string{c.Script}
 	for len(texts) > 0 && len(c.Modules) < maxModules {
-		names, _ := script.Loads(c.ScriptFile, texts[0])
+		loads, _ := script.Loads(c.ScriptFile, texts[0])
 		texts = texts[1:]
-		for _, name := range names {
-			if _, known := c.Modules[name]; known {
+		for _, load := range loads {
+			name := load.Module
+			if _, known := c.Modules[name]; known || script.IsPublished(name) {
 				continue
 			}
 			text, err := read(name)
@@ -160,15 +168,26 @@ func (d *Definition) compileCode(c *Code) (*script.Program, script.Diagnostics) 
 	}
 	d.scripts.mu.Lock()
 	defer d.scripts.mu.Unlock()
-	known, ok := d.scripts.compiled[c.Script]
+	key := c.key()
+	known, ok := d.scripts.compiled[key]
 	if !ok {
 		known.program, known.diagnostics = script.Compile(source, script.Limits{})
 		if d.scripts.compiled == nil {
 			d.scripts.compiled = map[string]compiledCode{}
 		}
-		d.scripts.compiled[c.Script] = known
+		d.scripts.compiled[key] = known
 	}
 	return known.program, known.diagnostics
+}
+
+// key tells scripts apart by all that compiling them depends on.
+func (c *Code) key() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%q%q", c.file(), c.Script)
+	for _, name := range sortedKeys(c.Modules) {
+		fmt.Fprintf(&b, "%q%q", name, c.Modules[name])
+	}
+	return b.String()
 }
 
 func (d *Definition) compileScript(c *Code) (*script.Program, error) {
@@ -309,12 +328,18 @@ func (c *checker) script(n node) {
 			c.stepErrorf(n, element("tools", i), "tool-name", "tools: %q is no name or pattern of tools, such as github_*", pattern)
 		}
 	}
+	c.pinned(n)
 	program, mistakes := c.def.compileCode(code)
 	for _, m := range mistakes {
 		c.scriptMistake(n, m)
 	}
 	if len(mistakes) == 0 && program != nil {
 		c.scriptCalls(n, program)
+		for _, name := range program.Pending() {
+			if _, err := ParseModule(name); err != nil {
+				c.stepErrorf(n, "script", "script-load", "load: %v", err)
+			}
+		}
 	}
 }
 
@@ -384,6 +409,9 @@ func (c *checker) scriptPosition(n node, file string, line, column int) Position
 	if file != code.file() || code.ScriptFile != "" {
 		if text, ok := code.Modules[file]; ok && c.isWritten(join(join(n.path, "modules"), file)) {
 			return c.def.inText(join(join(n.path, "modules"), file), text, line, column)
+		}
+		if script.IsPublished(file) {
+			return Position{file, line, column}
 		}
 		return Position{path.Join(path.Dir(home), file), line, column}
 	}

@@ -252,6 +252,12 @@ func (b *builder) complete(d *definitions.Definition) error {
 		return fmt.Errorf("there is no composite tool %s that it calls", missing[0])
 	}
 	for i, used := range append([]*definitions.Definition{d}, called...) {
+		if err := used.Loadable(); err != nil {
+			if i == 0 {
+				return err
+			}
+			return fmt.Errorf("of the composite tool %s, which it calls: %w", used.Name, err)
+		}
 		for _, name := range used.ToolNames() {
 			if _, ok := b.g.findTool(name); ok {
 				continue

@@ -48,7 +48,8 @@ type Deprecation struct {
 	Reason    string `json:"reason"`
 }
 
-// A RegistryVersion is one version of a composite tool.
+// A RegistryVersion is one version of a composite tool, or of a module, whose
+// name ends in .star.
 type RegistryVersion struct {
 	Name       string            `json:"name"`
 	Version    string            `json:"version,omitempty"`
@@ -60,14 +61,18 @@ type RegistryVersion struct {
 	Latest     bool              `json:"latest,omitempty"` // it is what the name means
 	Source     json.RawMessage   `json:"source,omitempty"`
 	Tools      []registry.Locked `json:"tools,omitempty"` // as they were when it was published
+	// Modules are what its scripts load of what is published.
+	Modules []definitions.PinnedModule `json:"modules,omitempty"`
 }
 
-// A DriftedVersion is a published version whose tools are not as they were.
+// A DriftedVersion is a published version whose tools are not as they were, or
+// with modules of which there are later versions, or that are deprecated.
 type DriftedVersion struct {
-	Name    string             `json:"name"`
-	Version string             `json:"version"`
-	Latest  bool               `json:"latest,omitempty"`
-	Tools   []registry.Drifted `json:"tools"`
+	Name    string                 `json:"name"`
+	Version string                 `json:"version"`
+	Latest  bool                   `json:"latest,omitempty"`
+	Tools   []registry.Drifted     `json:"tools"`
+	Modules []registry.ModuleDrift `json:"modules,omitempty"`
 }
 
 // A RegistryError says why a request was not answered.
@@ -148,7 +153,8 @@ func (g *Gateway) publish(r *http.Request, who auth.Identity) (any, error) {
 	}
 	report, err := g.opts.Registry.Publish(r.Context(), registry.Publisher{
 		By: who.Principal(), Tools: g.findTool, Taken: g.taken, MaxDepth: g.opts.MaxDepth,
-		May: func(name string) bool { return g.opts.Policy.May(who, auth.Publish, auth.Object{Tool: name}) },
+		May:     func(name string) bool { return g.opts.Policy.May(who, auth.Publish, auth.Object{Tool: name}) },
+		MayRead: func(name string) bool { return g.mayRead(who, auth.Object{Tool: name}) },
 	}, q)
 	if err != nil {
 		return nil, err
@@ -202,7 +208,13 @@ func (g *Gateway) described(e registry.Entry) RegistryVersion {
 		return RegistryVersion{Name: d.Name, Version: d.Version, Digest: d.Digest(), File: d.Pos.String(), Latest: true}
 	}
 	v := publishedVersion(*e.Published)
-	latest, err := g.opts.Registry.Resolve(definitions.Reference{Name: v.Name})
+	ref := definitions.Reference{Name: v.Name}
+	if e.Module != nil {
+		latest, err := g.opts.Registry.Module(ref)
+		v.Latest = err == nil && latest.Version == v.Version
+		return v
+	}
+	latest, err := g.opts.Registry.Resolve(ref)
 	v.Latest = err == nil && latest.Published != nil && latest.Published.Version == v.Version
 	return v
 }
@@ -232,7 +244,7 @@ func (g *Gateway) definition(r *http.Request, who auth.Identity) (any, error) {
 		if ref, err = definitions.ParseReference(r.URL.Query().Get("reference")); err != nil {
 			return nil, &badRequest{http.StatusBadRequest, err.Error()}
 		}
-		if e, err = g.opts.Registry.Resolve(ref); err != nil && g.mayRead(who, auth.Object{Tool: ref.Name}) {
+		if e, err = g.opts.Registry.Look(ref); err != nil && g.mayRead(who, auth.Object{Tool: ref.Name}) {
 			return nil, err
 		}
 		found = err == nil
@@ -241,7 +253,11 @@ func (g *Gateway) definition(r *http.Request, who auth.Identity) (any, error) {
 		return nil, &registry.NotFoundError{Reference: ref}
 	}
 	v := g.described(e)
-	v.Source, v.Tools = e.Definition.Source(), e.Lock
+	if e.Module != nil {
+		v.Source = e.Module.Source()
+		return v, nil
+	}
+	v.Source, v.Tools, v.Modules = e.Definition.Source(), e.Lock, e.Definition.PinnedModules()
 	return v, nil
 }
 
@@ -279,9 +295,10 @@ func (g *Gateway) drift(_ *http.Request, who auth.Identity) (any, error) {
 		if e.Definition == nil || e.Deprecated() != "" || !g.mayRead(who, about(e)) {
 			continue
 		}
-		if drifted := e.Drift(g.findTool); len(drifted) > 0 {
+		tools, modules := e.Drift(g.findTool), g.opts.Registry.ModuleDrift(e)
+		if len(tools)+len(modules) > 0 {
 			v := g.described(e)
-			answer = append(answer, DriftedVersion{v.Name, v.Version, v.Latest, drifted})
+			answer = append(answer, DriftedVersion{v.Name, v.Version, v.Latest, tools, modules})
 		}
 	}
 	return answer, nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/registry"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -102,8 +104,8 @@ func (g *Gateway) executeScript(ctx context.Context, x *exchange) {
 	if !g.decodeArguments(x, &in) {
 		return
 	}
-	d := g.scriptDefinition(x.who, in.Script)
-	if wrong := g.scriptErrors(x.who, d); wrong != nil {
+	d, diags := g.scriptDefinition(x.who, in.Script)
+	if wrong := g.scriptErrors(x.who, d, diags); wrong != nil {
 		g.refuse(x, "the script cannot run, and nothing was called:\n"+strings.Join(wrong, "\n"))
 		return
 	}
@@ -123,21 +125,38 @@ func (g *Gateway) executeScript(ctx context.Context, x *exchange) {
 	g.callComposite(ctx, x, c)
 }
 
-// scriptDefinition is the definition that a script is which was sent. It may
-// call what whoever sent it may.
-func (g *Gateway) scriptDefinition(who auth.Identity, source string) *definitions.Definition {
-	d := definitions.NewScript(scriptTool, "A script that "+who.Principal()+" has sent.", source)
+// scriptDefinition is the definition that a script is which was sent, with what
+// it loads, and what is wrong with that. It may call, and load, what whoever sent
+// it may.
+func (g *Gateway) scriptDefinition(who auth.Identity, source string) (*definitions.Definition, definitions.Diagnostics) {
+	d, diags := definitions.NewScript(scriptTool, "A script that "+who.Principal()+" has sent.", source).WithModules(g.modules(who))
 	d.Timeout = definitions.Duration(runs.MaxScriptTime)
 	if d.CallsDynamically() {
 		d.Tools = []string{"*"}
 	}
-	return d
+	return d, diags
+}
+
+// modules finds published modules for somebody. Those that they may not call by
+// the rules, and not publish, are not there.
+func (g *Gateway) modules(who auth.Identity) definitions.Modules {
+	return func(ref definitions.Reference) (*definitions.Module, error) {
+		if g.opts.Registry == nil || !g.mayRead(who, auth.Object{Tool: ref.Name}) {
+			return nil, fmt.Errorf("there is no published module %s", ref.Name)
+		}
+		m, err := g.opts.Registry.Module(ref)
+		var missing *registry.NotFoundError
+		if errors.As(err, &missing) && len(missing.Versions) == 0 {
+			return nil, fmt.Errorf("there is no published module %s", ref.Name)
+		}
+		return m, err
+	}
 }
 
 // scriptErrors says what keeps a script from running.
-func (g *Gateway) scriptErrors(who auth.Identity, d *definitions.Definition) []string {
+func (g *Gateway) scriptErrors(who auth.Identity, d *definitions.Definition, loading definitions.Diagnostics) []string {
 	var wrong []string
-	for _, diagnostic := range g.diagnose(who, d) {
+	for _, diagnostic := range append(loading, g.diagnose(who, d)...) {
 		if diagnostic.Severity == definitions.SeverityError {
 			wrong = append(wrong, diagnostic.String())
 		}
@@ -167,7 +186,7 @@ func (g *Gateway) checkScript(_ context.Context, x *exchange) {
 	if !g.decodeArguments(x, &in) {
 		return
 	}
-	d := g.scriptDefinition(x.who, in.Script)
+	d, loading := g.scriptDefinition(x.who, in.Script)
 	type problem struct {
 		Line     int    `json:"line"`
 		Column   int    `json:"column"`
@@ -176,7 +195,7 @@ func (g *Gateway) checkScript(_ context.Context, x *exchange) {
 		Check    string `json:"check"`
 	}
 	problems, ok := []problem{}, true
-	for _, p := range g.diagnose(x.who, d) {
+	for _, p := range append(loading, g.diagnose(x.who, d)...) {
 		problems = append(problems, problem{p.Pos.Line, p.Pos.Column, string(p.Severity), p.Message, p.Check})
 		ok = ok && p.Severity != definitions.SeverityError
 	}
@@ -211,7 +230,28 @@ func (g *Gateway) listTools(description string, who auth.Identity) string {
 	if left > 0 {
 		fmt.Fprintf(&b, "and %d more, as they are listed beside this tool\n", left)
 	}
+	g.listModules(&b, who)
 	return b.String()
+}
+
+// listModules adds what somebody's scripts may load.
+func (g *Gateway) listModules(b *strings.Builder, who auth.Identity) {
+	if g.opts.Registry == nil {
+		return
+	}
+	heading := "\nModules, as in load(\"text.star@^1.0\", \"slug\") at the top of a script:\n"
+	for _, m := range g.opts.Registry.Modules() {
+		var functions []string
+		for _, e := range m.Exports() {
+			functions = append(functions, e.String())
+		}
+		line := "- " + m.Name + "@" + m.Version + ": " + strings.Join(functions, ", ") + "\n"
+		if b.Len()+len(heading)+len(line) > maxListedBytes || !g.mayRead(who, auth.Object{Tool: m.Name}) {
+			continue
+		}
+		b.WriteString(heading + line)
+		heading = ""
+	}
 }
 
 // argumentNames are the properties of a schema, those that are required first.

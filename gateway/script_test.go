@@ -2,11 +2,14 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/registry"
+	"github.com/perdure/perdure/store"
 )
 
 // sendsScripts lets agents send scripts, by a policy for those named ann.
@@ -145,6 +148,81 @@ func TestScriptsDoNotCallWhatIsHidden(t *testing.T) {
 	for _, run := range w.runs.runs {
 		if _, ok := run.req.Tools["be_secret"]; ok || run.req.Tools["be_echo"].Name == "" {
 			t.Errorf("a script may call %v", run.req.Tools)
+		}
+	}
+}
+
+// A script that was sent loads what its sender may read; what they may not is not
+// there, and not listed.
+func TestScriptsLoadModules(t *testing.T) {
+	t.Parallel()
+	kept, err := store.OpenRegistryFile(filepath.Join(t.TempDir(), "registry.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(kept.Close)
+	modules := registry.New(registry.Options{Store: kept})
+	w := newWorld(t, map[string]func(*play){
+		"execute_tool_script": func(p *play) { p.complete(`{"n":1}`) },
+	}, func(o *gateway.Options) {
+		o.Scripts, o.Registry = true, modules
+		o.Policy = &auth.Policy{
+			Rules: []auth.Rule{
+				{Grant: auth.Grant{Tools: []string{"execute_tool_script", "be_*", "open.star"}, Groups: []string{"*"}}},
+				{Grant: auth.Grant{Tools: []string{"*"}, Subjects: []string{"user-ann"}}},
+			},
+			Publishers: []auth.Grant{{Tools: []string{"*"}, Subjects: []string{"user-ann"}}},
+		}
+	})
+	w.catalogue.set(tool("echo"), tool("secret"))
+	var q registry.Request
+	for _, name := range []string{"open", "closed"} {
+		q.Files = append(q.Files, registry.File{Name: name + ".star", Text: "# version: 1.2.0\ndef one(n = 1):\n    return be_echo(n = n)[\"n\"]\n"})
+	}
+	if code, body := w.request("POST", "publish", "ann", q); code != 200 || strings.Contains(body, `"severity":"error"`) {
+		t.Fatalf("publishing gave %d %s", code, body)
+	}
+	load := func(module string) string {
+		return scriptCall(t, "load(\""+module+"\", \"one\")\nreturn {\"n\": one()}", nil)
+	}
+	ann, bob := connect(t, w.url, "ann", "2025-11-25", `{}`), connect(t, w.url, "bob", "2025-11-25", `{}`)
+	ann.call("1", "execute_tool_script", load("closed.star@^1.0"), "").result(false)
+	bob.call("2", "execute_tool_script", load("open.star@1"), "").result(false)
+	loads := 0
+	for _, run := range w.runs.runs {
+		if strings.Contains(string(run.req.Definition.Source()), `"version":"1.2.0"`) && run.req.Tools["be_echo"].Name == "be_echo" {
+			loads++
+		}
+	}
+	if loads != 2 {
+		t.Errorf("%d runs carry what they load, with the tools of that", loads)
+	}
+	for module, want := range map[string]string{
+		"closed.star@1": "script:1:1: the script loads closed.star@1: there is no published module closed.star",
+		"ghost.star@1":  "script:1:1: the script loads ghost.star@1: there is no published module ghost.star",
+		"open.star@2":   "open.star has no version 2; there are 1.2.0",
+		"open.star":     "what is published is loaded as NAME.star@VERSION",
+		"open@1":        "write NAME.star@VERSION",
+	} {
+		m := bob.call("3", "execute_tool_script", load(module), "").result(true)
+		if err := hasAll(m.text(), want, "nothing was called"); err != nil {
+			t.Errorf("%s: %v", module, err)
+		}
+		checked := bob.call("4", "perdure_script_check", load(module), "").result(false)
+		if err := hasAll(string(checked.Result.Structured), `"ok":false`, "script-load"); err != nil {
+			t.Errorf("checking %s: %v", module, err)
+		}
+	}
+	if err := hasAll(string(bob.call("5", "perdure_script_check", load("open.star@1"), "").result(false).Result.Structured), `"ok":true`, "be_echo"); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []struct {
+		client *wire
+		has    bool
+	}{{ann, true}, {bob, false}} {
+		listed := string(c.client.post(`{"jsonrpc":"2.0","id":6,"method":"tools/list"}`).messageText())
+		if err := hasAll(listed, "open.star@1.2.0: one(n=…)"); err != nil || strings.Contains(listed, "closed.star") != c.has {
+			t.Errorf("%v; listed is %s", err, listed)
 		}
 	}
 }

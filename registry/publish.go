@@ -1,10 +1,13 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
+	"path/filepath"
 	"slices"
 
 	"github.com/Masterminds/semver/v3"
@@ -13,7 +16,8 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// A File is a file of definitions as it was written.
+// A File is a file of definitions as it was written, or a module, whose name
+// ends in .star.
 type File struct {
 	Name string `json:"name"` // for messages
 	Text string `json:"text"`
@@ -31,7 +35,8 @@ func (f File) script(name string) (string, error) {
 	return text, nil
 }
 
-// A Request asks for all definitions of some files to be published, or none.
+// A Request asks for all definitions and modules of some files to be published,
+// or none.
 type Request struct {
 	Files   []File `json:"files"`
 	Version string `json:"version,omitempty"` // of all of them; "" = what each says
@@ -51,9 +56,12 @@ type Publisher struct {
 	// MaxDepth is how deep composite tools may call each other; 0 =
 	// definitions.MaxWorkflowDepth.
 	MaxDepth int
+	// MayRead reports whether the publisher may read a module, and so load it.
+	// nil = every one.
+	MayRead func(name string) bool
 }
 
-// A Publication is what became of one definition.
+// A Publication is what became of one definition, or module.
 type Publication struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
@@ -83,6 +91,7 @@ const (
 	checkName      = "name"       // the name is another's
 	checkPermitted = "permission" // the publisher may not
 	checkFile      = "file"       // the configuration has a definition of the name
+	checkLoads     = "script-load"
 )
 
 // Publish checks definitions and publishes them. What is wrong with them is in
@@ -91,14 +100,14 @@ func (r *Registry) Publish(ctx context.Context, p Publisher, q Request) (*Report
 	if r.store == nil {
 		return nil, ErrNoStore
 	}
-	defs, diags := read(q)
-	if diags.HasErrors() || !permitted(p, defs, &diags) {
+	given, diags := read(q)
+	if diags.HasErrors() || !permitted(p, given, &diags) {
 		return &Report{Diagnostics: sorted(diags)}, nil
 	}
 	var report *Report
 	err := r.edit(ctx, p.By, func() ([]store.Edit, error) {
 		b := &batch{registry: r, publisher: p, request: q, diags: slices.Clone(diags)}
-		report = b.publish(defs)
+		report = b.publish(given)
 		if q.DryRun || b.diags.HasErrors() {
 			return nil, nil
 		}
@@ -141,31 +150,57 @@ func sorted(diags definitions.Diagnostics) definitions.Diagnostics {
 	return diags
 }
 
-// read reads the definitions, with the version that is wanted.
-func read(q Request) (defs []*definitions.Definition, diags definitions.Diagnostics) {
+// given is what a request has in it, with the versions that are wanted.
+type given struct {
+	defs    []*definitions.Definition
+	modules []module
+}
+
+// A module that is to be published.
+type module struct {
+	*definitions.Module
+	pos definitions.Position
+}
+
+func read(q Request) (all given, diags definitions.Diagnostics) {
 	for _, file := range q.Files {
+		if definitions.IsModuleName(file.Name) {
+			m := module{&definitions.Module{Name: path.Base(filepath.ToSlash(file.Name)), Text: file.Text}, definitions.Position{File: file.Name, Line: 1, Column: 1}}
+			m.Version = cmp.Or(q.Version, definitions.StatedVersion(file.Text))
+			diags = append(diags, wrongVersion(m.pos, m.Name, m.Version, "# version: 1.0.0 at its top")...)
+			all.modules = append(all.modules, m)
+			continue
+		}
 		found, d := definitions.Parse(file.Name, []byte(file.Text))
 		for _, def := range found {
 			d = append(d, def.Pin(file.script)...)
 		}
-		defs = append(defs, found...)
+		all.defs = append(all.defs, found...)
 		diags = append(diags, d...)
 	}
-	for _, d := range defs {
-		if q.Version != "" {
-			d.Version = q.Version
-		}
-		v, err := semver.StrictNewVersion(d.Version)
-		switch {
-		case d.Version == "":
-			diags = append(diags, problem(d.Pos, checkVersion, "%s has no version: write one such as version: 1.0.0 into it, or say --version 1.0.0", d.Name))
-		case err != nil:
-			diags = append(diags, problem(d.Pos, checkVersion, "%s has the version %q, which is not a semantic version such as 1.4.0", d.Name, d.Version))
-		case v.Metadata() != "":
-			diags = append(diags, problem(d.Pos, checkVersion, "%s has the version %s: what follows the + tells no versions apart; publish it without", d.Name, d.Version))
+	for _, d := range all.defs {
+		d.Version = cmp.Or(q.Version, d.Version)
+		diags = append(diags, wrongVersion(d.Pos, d.Name, d.Version, "version: 1.0.0")...)
+		if definitions.IsModuleName(d.Name) {
+			diags = append(diags, problem(d.Pos, checkName, "%s is no name for a composite tool that is published: what ends in .star is a module", d.Name))
 		}
 	}
-	return defs, diags
+	return all, diags
+}
+
+// wrongVersion says why something cannot be published under its version, if it
+// cannot. Line is what one writes to give it a version.
+func wrongVersion(pos definitions.Position, name, version, line string) definitions.Diagnostics {
+	v, err := semver.StrictNewVersion(version)
+	switch {
+	case version == "":
+		return definitions.Diagnostics{problem(pos, checkVersion, "%s has no version: write one such as %s into it, or say --version 1.0.0", name, line)}
+	case err != nil:
+		return definitions.Diagnostics{problem(pos, checkVersion, "%s has the version %q, which is not a semantic version such as 1.4.0", name, version)}
+	case v.Metadata() != "":
+		return definitions.Diagnostics{problem(pos, checkVersion, "%s has the version %s: what follows the + tells no versions apart; publish it without", name, version)}
+	}
+	return nil
 }
 
 func problem(pos definitions.Position, check, format string, args ...any) definitions.Diagnostic {
@@ -173,15 +208,21 @@ func problem(pos definitions.Position, check, format string, args ...any) defini
 }
 
 // permitted is asked before anything that tells of what there is.
-func permitted(p Publisher, defs []*definitions.Definition, diags *definitions.Diagnostics) bool {
-	all := true
-	for _, d := range defs {
-		if p.May != nil && !p.May(d.Name) {
-			*diags = append(*diags, problem(d.Pos, checkPermitted, "you may not publish %s: authorization.publishers of the configuration says who may", d.Name))
-			all = false
+func permitted(p Publisher, all given, diags *definitions.Diagnostics) bool {
+	may := true
+	check := func(pos definitions.Position, name string) {
+		if p.May != nil && !p.May(name) {
+			*diags = append(*diags, problem(pos, checkPermitted, "you may not publish %s: authorization.publishers of the configuration says who may", name))
+			may = false
 		}
 	}
-	return all
+	for _, d := range all.defs {
+		check(d.Pos, d.Name)
+	}
+	for _, m := range all.modules {
+		check(m.pos, m.Name)
+	}
+	return may
 }
 
 // A batch is what is published at once. While it is made, nobody else publishes.
@@ -189,15 +230,26 @@ type batch struct {
 	registry     *Registry
 	publisher    Publisher
 	request      Request
+	modules      []*definitions.Module // that are published with it
 	publications []Publication
 	edits        []store.Edit
 	diags        definitions.Diagnostics
 }
 
-func (b *batch) publish(defs []*definitions.Definition) *Report {
+func (b *batch) publish(all given) *Report {
+	for _, m := range all.modules {
+		if slices.ContainsFunc(b.modules, func(other *definitions.Module) bool { return other.Name == m.Name }) {
+			b.diags = append(b.diags, problem(m.pos, checkName, "two of the files are called %s, which is the name of one module", m.Name))
+			return &Report{Diagnostics: sorted(b.diags)}
+		}
+		b.modules = append(b.modules, m.Module)
+	}
+	for _, m := range all.modules {
+		b.publications = append(b.publications, b.addModule(m))
+	}
 	var fresh []*definitions.Definition
-	for _, d := range defs {
-		p := b.add(d)
+	for _, d := range all.defs {
+		d, p := b.add(d)
 		if p.New {
 			fresh = append(fresh, d)
 		}
@@ -207,26 +259,47 @@ func (b *batch) publish(defs []*definitions.Definition) *Report {
 	return &Report{Publications: b.publications, Diagnostics: sorted(b.diags)}
 }
 
-// add looks at one definition. What was published before need not be right by
-// what there is today.
-func (b *batch) add(d *definitions.Definition) Publication {
-	p := Publication{Name: d.Name, Version: d.Version, Digest: d.Digest(), New: true}
+// add looks at one definition, and gives it with what it loads. What was
+// published before need not be right by what there is today.
+func (b *batch) add(d *definitions.Definition) (*definitions.Definition, Publication) {
 	versions := b.registry.Versions(d.Name)
-	for _, e := range versions {
-		if e.Published.Version == d.Version {
-			p.New = false
-			if e.Published.Digest != p.Digest {
-				b.diags = append(b.diags, problem(d.Pos, checkPublished, "%s %s was published before with other content (%s), and what is published never changes: publish it as another version, such as %s",
-					d.Name, d.Version, short(e.Published.Digest), nextPatch(versions)))
-			}
+	if e, ok := published(versions, d.Version); ok && e.Definition != nil {
+		// With what it loaded then: later versions of that make it no other content.
+		if same, _ := d.WithModules(e.Definition.PinnedAs()); same.Digest() == e.Published.Digest {
+			return same, Publication{Name: d.Name, Version: d.Version, Digest: e.Published.Digest}
 		}
 	}
+	d, diags := d.WithModules(b.module)
+	b.diags = append(b.diags, diags...)
+	p := Publication{Name: d.Name, Version: d.Version, Digest: d.Digest()}
+	p.New = b.isNew(d.Pos, &p, versions)
 	if p.New {
-		b.compare(d, versions, &p)
+		b.compare(d.Pos, &p, versions, func(before Entry) []string { return Breaks(before.Definition, d) })
 		b.edit(d, p)
 		b.warnOfFile(d)
+		b.checkPinned(d)
 	}
-	return p
+	return d, p
+}
+
+// published finds a version among those of a name.
+func published(versions []Entry, version string) (Entry, bool) {
+	i := slices.IndexFunc(versions, func(e Entry) bool { return e.Published.Version == version })
+	if i < 0 {
+		return Entry{}, false
+	}
+	return versions[i], true
+}
+
+// isNew says whether nothing was published under a version, and reports other
+// content that was.
+func (b *batch) isNew(pos definitions.Position, p *Publication, versions []Entry) bool {
+	e, ok := published(versions, p.Version)
+	if ok && e.Published.Digest != p.Digest {
+		b.diags = append(b.diags, problem(pos, checkPublished, "%s %s was published before with other content (%s), and what is published never changes: publish it as another version, such as %s",
+			p.Name, p.Version, short(e.Published.Digest), nextPatch(versions)))
+	}
+	return !ok
 }
 
 // checked checks definitions against each other, against what was published
@@ -252,16 +325,17 @@ func (b *batch) checked(defs []*definitions.Definition) definitions.Diagnostics 
 }
 
 // compare says whether callers of the version before would break.
-func (b *batch) compare(d *definitions.Definition, versions []Entry, p *Publication) {
-	before := predecessor(d.Version, versions)
-	if before == nil {
+func (b *batch) compare(pos definitions.Position, p *Publication, versions []Entry, breaks func(before Entry) []string) {
+	before, ok := predecessor(p.Version, versions)
+	if !ok {
 		return
 	}
-	p.Previous, p.Breaks = before.Version, Breaks(before, d)
+	version := before.Published.Version
+	p.Previous, p.Breaks = version, breaks(before)
 	for _, what := range p.Breaks {
-		broken := problem(d.Pos, checkBreaking, "%s %s breaks callers of %s: %s", d.Name, d.Version, before.Version, what)
-		switch major := nextMajor(before.Version); {
-		case !promises(before.Version, d.Version) || b.request.Force:
+		broken := problem(pos, checkBreaking, "%s %s breaks callers of %s: %s", p.Name, p.Version, version, what)
+		switch major := nextMajor(version); {
+		case !promises(version, p.Version) || b.request.Force:
 			broken.Severity = definitions.SeverityWarning
 		default:
 			broken.Message += fmt.Sprintf("; publish it as %s, or with --force", major)
@@ -276,12 +350,16 @@ func (b *batch) edit(d *definitions.Definition, p Publication) {
 		b.diags = append(b.diags, problem(d.Pos, checkTool, "the tools of %s cannot be written down: %v", d.Name, err))
 		return
 	}
+	b.write(p, d.Source(), string(locked))
+}
+
+func (b *batch) write(p Publication, source json.RawMessage, locked string) {
 	note := ""
 	if b.request.Force && len(p.Breaks) > 0 {
 		note = "forced: breaks callers of " + p.Previous
 	}
 	b.edits = append(b.edits, store.Edit{Action: store.Published, Note: note, Version: store.Version{
-		Name: d.Name, Version: d.Version, Digest: p.Digest, Source: string(d.Source()), Lock: string(locked),
+		Name: p.Name, Version: p.Version, Digest: p.Digest, Source: string(source), Lock: locked,
 	}})
 }
 
@@ -298,16 +376,16 @@ func (b *batch) warnOfFile(d *definitions.Definition) {
 }
 
 // predecessor is the version whose callers get another one instead: the highest
-// one below that is neither a pre-release nor deprecated; nil = there is none.
-func predecessor(version string, versions []Entry) *definitions.Definition {
-	var before *definitions.Definition
+// one below that is neither a pre-release nor deprecated; false = there is none.
+func predecessor(version string, versions []Entry) (before Entry, found bool) {
 	for _, e := range versions { // ascending
 		v, err := semver.StrictNewVersion(e.Published.Version)
-		if err == nil && v.Prerelease() == "" && e.Definition != nil && e.Deprecated() == "" && compareVersions(e.Published.Version, version) < 0 {
-			before = e.Definition
+		usable := e.Definition != nil || e.Module != nil
+		if err == nil && v.Prerelease() == "" && usable && e.Deprecated() == "" && compareVersions(e.Published.Version, version) < 0 {
+			before, found = e, true
 		}
 	}
-	return before
+	return before, found
 }
 
 // promises reports whether a version promises not to break callers of another

@@ -14,6 +14,10 @@
 // a deprecated version only where nothing else fits. What was found is a
 // definition with all that it says, which a run carries with it: so a run ends on
 // the definition with which it started.
+//
+// Modules, which scripts load, are published as definitions are. What a
+// definition loads is put into it when it is published, or taken over from its
+// file; later publications do not change it.
 package registry
 
 import (
@@ -52,6 +56,8 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string {
 	switch {
+	case len(e.Versions) == 0 && definitions.IsModuleName(e.Reference.Name):
+		return fmt.Sprintf("there is no published module %s: perdure publish %s", e.Reference.Name, e.Reference.Name)
 	case len(e.Versions) == 0:
 		return fmt.Sprintf("there is no composite tool %s", e.Reference.Name)
 	case e.Reference.Version == "":
@@ -66,11 +72,13 @@ func latestFirst(versions []string) []string {
 	return latest
 }
 
-// An Entry is a definition that a reference can mean. It is never changed.
+// An Entry is a definition that a reference can mean, or a module. It is never
+// changed.
 type Entry struct {
-	Definition *definitions.Definition
-	Published  *store.Version // nil = it stands in a file
-	Lock       []Locked       // its tools, as they were when it was published; nil of a file
+	Definition *definitions.Definition // nil of a module
+	Module     *definitions.Module     // nil of a definition
+	Published  *store.Version          // nil = it stands in a file
+	Lock       []Locked                // its tools, as they were when it was published; nil of a file
 }
 
 // Deprecated says why the entry is not to be used any more; "" = it is not
@@ -99,7 +107,7 @@ type Registry struct {
 	mu        sync.RWMutex
 	files     map[string]Entry
 	order     []string           // names of files, as they were given
-	published map[string][]Entry // by name, in ascending order of version; those that cannot be read have no Definition
+	published map[string][]Entry // by name, in ascending order of version; those that cannot be read have no Definition and no Module
 	last      int64              // entry of the store's history up to which published is known
 	onChange  []func()
 }
@@ -133,8 +141,18 @@ func (r *Registry) SetFiles(defs []*definitions.Definition) {
 	}
 	r.mu.Lock()
 	r.files, r.order = files, order
+	r.pinFiles()
 	r.mu.Unlock()
 	r.tell()
+}
+
+// pinFiles puts what is published into the definitions of files that load it and
+// do not have it yet. What there is not they lack until it is published.
+func (r *Registry) pinFiles() {
+	for name, e := range r.files {
+		e.Definition, _ = e.Definition.WithModules(r.module)
+		r.files[name] = e
+	}
 }
 
 // Load learns what was published up to now.
@@ -183,6 +201,7 @@ func (r *Registry) take(changed []store.Version, last int64) bool {
 	for _, e := range entries {
 		r.put(e)
 	}
+	r.pinFiles()
 	return true
 }
 
@@ -215,22 +234,30 @@ func present(v *semver.Version) int {
 // read makes an entry of what the store has. What is not what was published, or
 // says more than this program understands, cannot be resolved.
 func (r *Registry) read(v store.Version) Entry {
-	e := Entry{Published: &v}
-	d, err := definitions.FromSource([]byte(v.Source))
-	switch {
-	case digest([]byte(v.Source)) != v.Digest:
-		err = errors.New("it is not what was published: its digest is another one")
-	case err == nil && (d.Name != v.Name || d.Version != v.Version):
-		err = fmt.Errorf("it is %s %s", d.Name, d.Version)
-	case err == nil:
-		err = json.Unmarshal([]byte(v.Lock), &e.Lock)
-	}
+	e, err := entryOf(v)
 	if err != nil {
 		r.log.Error("a published version cannot be used", "name", v.Name, "version", v.Version, "error", err)
-		return e
+		return Entry{Published: &v}
 	}
-	e.Definition = d
 	return e
+}
+
+func entryOf(v store.Version) (e Entry, err error) {
+	e.Published = &v
+	if digest([]byte(v.Source)) != v.Digest {
+		return e, errors.New("it is not what was published: its digest is another one")
+	}
+	name, version := "", ""
+	if m, notOne := definitions.ModuleFromSource([]byte(v.Source)); definitions.IsModuleName(v.Name) && notOne == nil {
+		e.Module, name, version = m, m.Name, m.Version
+	} else if e.Definition, err = definitions.FromSource([]byte(v.Source)); err == nil {
+		name, version = e.Definition.Name, e.Definition.Version
+		err = json.Unmarshal([]byte(v.Lock), &e.Lock)
+	}
+	if err == nil && (name != v.Name || version != v.Version) {
+		err = fmt.Errorf("it is %s %s", name, version)
+	}
+	return e, err
 }
 
 // Resolve gives what a reference means. The error is a *NotFoundError.
@@ -250,6 +277,12 @@ func (r *Registry) Resolve(ref definitions.Reference) (Entry, error) {
 			candidates[e.Definition.Version] = e
 		}
 	}
+	return latest(ref, candidates)
+}
+
+// latest gives the entry that a reference means of several by version: a
+// deprecated one only where no other will do.
+func latest(ref definitions.Reference, candidates map[string]Entry) (Entry, error) {
 	for _, usable := range []func(Entry) bool{func(e Entry) bool { return e.Deprecated() == "" }, func(Entry) bool { return true }} {
 		var versions []string
 		for version, e := range candidates {
@@ -262,6 +295,61 @@ func (r *Registry) Resolve(ref definitions.Reference) (Entry, error) {
 		}
 	}
 	return Entry{}, &NotFoundError{ref, slices.SortedFunc(maps.Keys(candidates), compareVersions)}
+}
+
+// Module gives the published module that a reference means. The error is a
+// *NotFoundError.
+func (r *Registry) Module(ref definitions.Reference) (*definitions.Module, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.module(ref)
+}
+
+// module is Module for who has the lock.
+func (r *Registry) module(ref definitions.Reference) (*definitions.Module, error) {
+	e, err := r.moduleAmong(ref, nil)
+	return e.Module, err
+}
+
+// Modules gives the latest version of each published module, by name.
+func (r *Registry) Modules() []*definitions.Module {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var all []*definitions.Module
+	for _, name := range slices.Sorted(maps.Keys(r.published)) {
+		if m, err := r.module(definitions.Reference{Name: name}); err == nil {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// moduleAmong finds a module among what was published and what is about to be.
+func (r *Registry) moduleAmong(ref definitions.Reference, more []*definitions.Module) (Entry, error) {
+	candidates := map[string]Entry{}
+	for _, m := range more {
+		if m.Name == ref.Name {
+			candidates[m.Version] = Entry{Module: m}
+		}
+	}
+	for _, e := range r.published[ref.Name] {
+		if e.Module != nil {
+			candidates[e.Module.Version] = e
+		}
+	}
+	return latest(ref, candidates)
+}
+
+// Look gives the definition, or the published module, that a reference means. The
+// error is a *NotFoundError.
+func (r *Registry) Look(ref definitions.Reference) (Entry, error) {
+	e, err := r.Resolve(ref)
+	if err == nil || !definitions.IsModuleName(ref.Name) {
+		return e, err
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.moduleAmong(ref, nil)
 }
 
 // resolved is Resolve for who checks definitions.
@@ -304,7 +392,8 @@ func (r *Registry) Current() []Entry {
 }
 
 // Versions gives all that was published of a name, "" = of all, by name and in
-// ascending order of version. An entry that cannot be used has no Definition.
+// ascending order of version, modules too. An entry that cannot be used has
+// neither Definition nor Module.
 func (r *Registry) Versions(name string) []Entry {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -323,7 +412,7 @@ func (r *Registry) ByDigest(digest string) (Entry, bool) {
 	const shortest = len("sha256:") + 8
 	var found []Entry
 	for _, e := range r.Versions("") {
-		if len(digest) >= shortest && strings.HasPrefix(e.Published.Digest, digest) && e.Definition != nil {
+		if len(digest) >= shortest && strings.HasPrefix(e.Published.Digest, digest) && (e.Definition != nil || e.Module != nil) {
 			found = append(found, e)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 // againstFlags say which tools definitions are checked against.
 type againstFlags struct {
-	Against string `help:"Tools to check against: URL of an MCP server, or a file that perdure tools --all -o json has written." placeholder:"URL|FILE" xor:"schema"`
+	Against string `help:"Tools to check against: URL of an MCP server, or a file that perdure tools --all -o json has written. A perdure server is asked for published modules as well." placeholder:"URL|FILE" xor:"schema"`
 
 	tokenFlags `embed:""`
 }
@@ -46,6 +46,17 @@ func (f againstFlags) catalogue(ctx context.Context) (definitions.Tools, error) 
 	}, nil
 }
 
+// modules finds published modules at the server of --against; nil where it is
+// none.
+func (f againstFlags) modules(ctx context.Context) definitions.Modules {
+	if !f.isServer() {
+		return nil
+	}
+	return serverFlags{URL: f.Against, tokenFlags: f.tokenFlags}.modules(ctx)
+}
+
+func (f againstFlags) isServer() bool { return strings.Contains(f.Against, "://") }
+
 // known gives a tool as definitions see it.
 func (t remoteTool) known() (definitions.Tool, error) {
 	tool := definitions.Tool{
@@ -63,7 +74,7 @@ func (t remoteTool) known() (definitions.Tool, error) {
 }
 
 func (f againstFlags) listedTools(ctx context.Context) ([]remoteTool, error) {
-	if strings.Contains(f.Against, "://") {
+	if f.isServer() {
 		token, err := f.token()
 		if err != nil {
 			return nil, err

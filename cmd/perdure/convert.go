@@ -27,7 +27,7 @@ names what it cannot convert. Examples:
 }
 
 func (k convertCommand) Run(ctx context.Context, c *console) error {
-	def, err := k.find(c)
+	def, err := k.find(c, k.modules(ctx))
 	if err != nil {
 		return err
 	}

@@ -18,12 +18,13 @@ type definitionFlags struct {
 
 // find gives the definition: the only one of the file, or that of the name in
 // what the flags say, and otherwise in the library. What is wrong with it is
-// told first.
-func (f definitionFlags) find(c *console) (*definitions.Definition, error) {
+// told first. Modules finds what it loads of what is published; without it, only
+// files that stand in for that.
+func (f definitionFlags) find(c *console, modules definitions.Modules) (*definitions.Definition, error) {
 	if data, err := os.ReadFile(f.Definition); err == nil {
-		src := sources{Definitions: []string{f.Definition}}
+		src := sources{Definitions: []string{f.Definition}, Modules: modules}
 		if isConfiguration(data) {
-			src = sources{Config: f.Definition}
+			src = sources{Config: f.Definition, Modules: modules}
 		}
 		found, err := loadOrTell(c, src)
 		if err != nil {
@@ -34,7 +35,7 @@ func (f definitionFlags) find(c *console) (*definitions.Definition, error) {
 	library := sources{Library: true}
 	places := []sources{library}
 	if f.Config != "" || len(f.Definitions) > 0 {
-		places = []sources{{Config: f.Config, Definitions: f.Definitions}, library}
+		places = []sources{{Config: f.Config, Definitions: f.Definitions, Modules: modules}, library}
 	}
 	var known []string
 	for _, src := range places {
@@ -59,6 +60,11 @@ func loadOrTell(c *console, src sources) ([]*definitions.Definition, error) {
 	if diags.HasErrors() {
 		printDiagnostics(c, diags)
 		return nil, errReported
+	}
+	for _, d := range found.Definitions {
+		for _, module := range d.Pending() {
+			c.notef("%s is published and not looked at: say --against URL", module)
+		}
 	}
 	return found.Definitions, nil
 }

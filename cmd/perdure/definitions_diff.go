@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/rogpeppe/go-internal/diff"
 
@@ -33,23 +34,18 @@ type difference struct {
 }
 
 func (d diffCommand) Run(ctx context.Context, c *console) error {
-	from, err := d.definition(ctx, c, d.From)
+	from, err := d.read(ctx, c, d.From)
 	if err != nil {
 		return err
 	}
-	to, err := d.definition(ctx, c, d.To)
+	to, err := d.read(ctx, c, d.To)
 	if err != nil {
 		return err
 	}
-	before, err := asYAML(from.Source())
-	if err != nil {
-		return err
+	if (from.module == nil) != (to.module == nil) {
+		return usagef("a module and a composite tool cannot be compared")
 	}
-	after, err := asYAML(to.Source())
-	if err != nil {
-		return err
-	}
-	found := difference{append([]string{}, registry.Breaks(from, to)...), string(diff.Diff(d.From, []byte(before), d.To, []byte(after)))}
+	found := difference{append([]string{}, from.breaks(to)...), string(diff.Diff(d.From, []byte(from.text), d.To, []byte(to.text)))}
 	if d.Output == "json" {
 		return c.printJSON(found)
 	}
@@ -60,18 +56,54 @@ func (d diffCommand) Run(ctx context.Context, c *console) error {
 	return nil
 }
 
-// definition gives one of the two, which is a file where there is one.
-func (d diffCommand) definition(ctx context.Context, c *console, name string) (*definitions.Definition, error) {
-	if _, err := os.Stat(name); err == nil {
+// A compared version is one of the two: a definition or a module, and its text.
+type compared struct {
+	definition *definitions.Definition
+	module     *definitions.Module
+	text       string
+}
+
+func (a compared) breaks(b compared) []string {
+	if a.module != nil {
+		return registry.BreaksLoading(a.module, b.module)
+	}
+	return registry.Breaks(a.definition, b.definition)
+}
+
+// read gives one of the two, which is a file where there is one.
+func (d diffCommand) read(ctx context.Context, c *console, name string) (compared, error) {
+	if text, err := os.ReadFile(name); err == nil && definitions.IsModuleName(name) {
+		return compared{module: &definitions.Module{Name: filepath.Base(name), Text: string(text)}, text: string(text)}, nil
+	} else if err == nil {
 		found, err := loadOrTell(c, sources{Definitions: []string{name}})
 		if err != nil {
-			return nil, err
+			return compared{}, err
 		}
-		return onlyOne(name, found)
+		one, err := onlyOne(name, found)
+		if err != nil {
+			return compared{}, err
+		}
+		return comparedDefinition(one)
 	}
 	v, err := d.version(ctx, name)
 	if err != nil {
-		return nil, err
+		return compared{}, err
 	}
-	return definitions.FromSource(v.Source)
+	if definitions.IsModuleName(v.Name) {
+		m, err := definitions.ModuleFromSource(v.Source)
+		if err != nil {
+			return compared{}, err
+		}
+		return compared{module: m, text: m.Text}, nil
+	}
+	one, err := definitions.FromSource(v.Source)
+	if err != nil {
+		return compared{}, err
+	}
+	return comparedDefinition(one)
+}
+
+func comparedDefinition(d *definitions.Definition) (compared, error) {
+	text, err := asYAML(d.Source())
+	return compared{definition: d, text: text}, err
 }

@@ -51,15 +51,17 @@ func standing(v gateway.RegistryVersion) string {
 type showCommand struct {
 	registryFlags `embed:""`
 
-	Reference string `arg:"" help:"NAME, NAME@VERSION, NAME@CONSTRAINT such as deploy@^1.2, or a digest."`
+	Reference string `arg:"" help:"NAME, NAME@VERSION, NAME@CONSTRAINT such as deploy@^1.2, or a digest. NAME.star is a module."`
 }
 
 func (showCommand) Help() string {
 	return `It prints the definition as it runs, without the comments and the order that it
-was written in. Examples:
+was written in, with the published modules that it has in it; a module as it was
+written. Examples:
 
     perdure definitions show deploy
     perdure definitions show deploy@1.2.0 > deploy.yaml
+    perdure definitions show text.star@^1.0
     perdure definitions show sha256:4f0c1d22`
 }
 
@@ -71,12 +73,28 @@ func (s showCommand) Run(ctx context.Context, c *console) error {
 	if s.Output == "json" {
 		return c.printJSON(v)
 	}
-	text, err := asYAML(v.Source)
+	text, err := asWritten(v)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "# %s %s %s\n# %s\n%s", v.Name, v.Version, v.Digest, plain(standing(v)), text)
+	fmt.Fprintf(c.out, "# %s %s %s\n# %s\n", v.Name, v.Version, v.Digest, plain(standing(v)))
+	for _, m := range v.Modules {
+		fmt.Fprintf(c.out, "# loads %s: %s %s\n", m.Load, m.Version, m.Digest)
+	}
+	fmt.Fprint(c.out, text)
 	return nil
+}
+
+// asWritten gives a definition as YAML, and the text of a module.
+func asWritten(v gateway.RegistryVersion) (string, error) {
+	if !definitions.IsModuleName(v.Name) {
+		return asYAML(v.Source)
+	}
+	m, err := definitions.ModuleFromSource(v.Source)
+	if err != nil {
+		return "", err
+	}
+	return plain(m.Text), nil
 }
 
 // asYAML writes the source of a definition as one would.
@@ -186,7 +204,8 @@ func (driftCommand) Help() string {
 Of the versions that are not deprecated it lists the tools that say something else
 now, and ends with status 1 if one is gone, or changed so that calls may fail.
 publishing.drift of the configuration says what follows when a run is to start:
-allow, warn (the default) or fail.`
+allow, warn (the default) or fail. Modules that are deprecated, or of which a later
+version would do, are listed as well; what runs is the one that was published with.`
 }
 
 func (d driftCommand) Run(ctx context.Context, c *console) error {
@@ -207,9 +226,25 @@ func (d driftCommand) Run(ctx context.Context, c *console) error {
 				fmt.Fprintf(c.out, "%s %s: %s of %s: %s\n", v.Name, v.Version, tool.State, tool.Tool, plain(strings.Join(tool.Changes, "; ")))
 			}
 		}
+		for _, m := range v.Modules {
+			if d.Output == "text" {
+				fmt.Fprintf(c.out, "%s %s: %s\n", v.Name, v.Version, plain(moduleDrift(m)))
+			}
+		}
 	}
 	if harmful {
 		return errReported
 	}
 	return nil
+}
+
+func moduleDrift(m registry.ModuleDrift) string {
+	text := "loads " + m.Name + " " + m.Version
+	if m.Deprecated != "" {
+		text += ", which is deprecated: " + m.Deprecated
+	}
+	if m.Latest != "" {
+		text += ", and " + m.Latest + " is there for " + m.Load
+	}
+	return text
 }

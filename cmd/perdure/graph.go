@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"io"
 
 	"github.com/perdure/perdure/definitions"
 )
 
 type graphCommand struct {
+	againstFlags    `embed:""`
 	definitionFlags `embed:""`
 
 	Output string `short:"o" help:"What to draw: text, mermaid, dot for Graphviz, or svg." enum:"text,mermaid,dot,svg" default:"text"`
@@ -21,8 +23,8 @@ arrows lead to what templates read without dependsOn. Examples:
     perdure graph deploy --config perdure.yaml -o mermaid`
 }
 
-func (g graphCommand) Run(c *console) error {
-	def, err := g.find(c)
+func (g graphCommand) Run(ctx context.Context, c *console) error {
+	def, err := g.find(c, g.modules(ctx))
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,10 @@ type sources struct {
 	Config      string   // configuration file; "" = none
 	Definitions []string // files, and directories that are read with all that is below them
 	Library     bool     // the definitions that ship with the program, too
+
+	// Modules finds published modules that no file stands in for. nil = they are
+	// left for the registry of a server to find.
+	Modules definitions.Modules
 }
 
 // Loaded is all that was read: one configuration and one namespace of
@@ -33,7 +37,7 @@ type loaded struct {
 // load reads everything and says all that is wrong with it. What is loaded is
 // of use only if the diagnostics have no errors.
 func load(src sources) (*loaded, definitions.Diagnostics) {
-	l := &loader{names: map[string]bool{}}
+	l := &loader{names: map[string]bool{}, modules: src.Modules}
 	if src.Config != "" {
 		l.configuration(src.Config)
 	}
@@ -55,7 +59,8 @@ type loader struct {
 	settings settings
 	defs     []*definitions.Definition
 	names    map[string]bool // under which compositeToolRefs find definitions
-	refs     []func()        // checks of references, for when all names are known
+	modules  definitions.Modules
+	refs     []func() // checks of references, for when all names are known
 	diags    definitions.Diagnostics
 }
 
@@ -100,8 +105,7 @@ func (l *loader) configuration(file string) {
 		d, diags := definitions.ParseNode(file, data, &c.CompositeTools[i])
 		l.report(diags)
 		if d != nil {
-			l.report(d.Pin(besideFile(file)))
-			l.defs = append(l.defs, d)
+			l.defs = append(l.defs, l.pin(file, d))
 		}
 	}
 	l.references(file, docs[0], c.CompositeToolRefs)
@@ -137,6 +141,16 @@ func (l *loader) definitions(name string) {
 		}
 		l.parse(file, data)
 	}
+}
+
+// pin gives a definition with what its scripts load.
+func (l *loader) pin(file string, d *definitions.Definition) *definitions.Definition {
+	l.report(d.Pin(besideFile(file)))
+	with, missing := d.WithModules(definitions.FileModules(besideFile(file), l.modules))
+	if l.modules != nil {
+		l.report(missing)
+	}
+	return with
 }
 
 // definitionFiles are the YAML files below a directory that are not tests, or
@@ -197,11 +211,10 @@ func (l *loader) library() {
 
 func (l *loader) parse(file string, data []byte) {
 	defs, diags := definitions.Parse(file, data)
-	for _, d := range defs {
-		diags = append(diags, d.Pin(besideFile(file))...)
-	}
-	l.defs = append(l.defs, defs...)
 	l.report(diags)
+	for _, d := range defs {
+		l.defs = append(l.defs, l.pin(file, d))
+	}
 	docs, _ := documents(file, data)
 	for _, doc := range docs {
 		for _, p := range []keyPath{{"metadata", "name"}, {"spec", "name"}, {"name"}} {

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/perdure/perdure/definitions"
@@ -14,8 +16,8 @@ import (
 type publishCommand struct {
 	registryFlags `embed:""`
 
-	Files   []string `arg:"" name:"file" help:"Files of definitions, and directories of them. All are published, or none."`
-	Version string   `help:"Version to publish, instead of what the definitions say." placeholder:"1.2.0"`
+	Files   []string `arg:"" name:"file" help:"Files of definitions, modules that scripts load (.star), and directories of them. All are published, or none."`
+	Version string   `help:"Version to publish, instead of what the files say." placeholder:"1.2.0"`
 	Force   bool     `help:"Publish also what breaks callers, or uses a tool that is not there."`
 	DryRun  bool     `help:"Publish nothing, and say what would become of it."`
 }
@@ -25,11 +27,16 @@ func (publishCommand) Help() string {
 content under the same version is refused. The server checks what is published
 against the tools that it has now, and says what breaks callers of the version
 before; a minor version or a patch that does is refused without --force.
+A module is a file of Starlark functions, such as text.star. Its version stands in
+it as # version: 1.2.0, of a directory only those are published that state one,
+and scripts load it as load("text.star@^1.0", "slug"). What a definition loads is
+looked up when it is published, and never changes after that.
 Who may publish is said by authorization.publishers of the server's configuration.
 Examples:
 
     perdure publish deploy.yaml
     perdure publish deploy.yaml --version 1.3.0 --dry-run
+    perdure publish text.star deploy.yaml
     perdure publish definitions --url https://tools.example.com/mcp`
 }
 
@@ -69,16 +76,20 @@ func (p publishCommand) Run(ctx context.Context, c *console) error {
 	return nil
 }
 
-// filesToPublish reads a file, or the definition files of a directory.
+// filesToPublish reads a file, or the definition files and the modules of a
+// directory.
 func filesToPublish(name string) ([]registry.File, error) {
+	files, err := modulesToPublish(name)
+	if err != nil || definitions.IsModuleName(name) {
+		return files, err
+	}
 	names, err := definitionFiles(name)
 	if err != nil {
 		return nil, err
 	}
-	if len(names) == 0 {
+	if len(names)+len(files) == 0 {
 		return nil, usagef("%s has no definition files", name)
 	}
-	var files []registry.File
 	for _, name := range names {
 		text, err := os.ReadFile(name)
 		if err != nil {
@@ -94,6 +105,22 @@ func filesToPublish(name string) ([]registry.File, error) {
 		files = append(files, registry.File{Name: name, Text: string(text), Scripts: scripts})
 	}
 	return files, nil
+}
+
+// modulesToPublish reads a module, or those of a directory that state a version:
+// the others belong to the definitions beside them.
+func modulesToPublish(name string) (files []registry.File, err error) {
+	err = filepath.WalkDir(name, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !definitions.IsModuleName(file) {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		if err == nil && (file == name || definitions.StatedVersion(string(text)) != "") {
+			files = append(files, registry.File{Name: file, Text: string(text)})
+		}
+		return err
+	})
+	return files, err
 }
 
 // scriptsOf reads the files that scripts of definitions stand in, and those that

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 )
 
@@ -106,4 +107,15 @@ func (f serverFlags) version(ctx context.Context, of string) (gateway.RegistryVe
 	var v gateway.RegistryVersion
 	err := f.get(ctx, "definition", query, &v)
 	return v, err
+}
+
+// modules finds published modules at the server.
+func (f serverFlags) modules(ctx context.Context) definitions.Modules {
+	return func(ref definitions.Reference) (*definitions.Module, error) {
+		v, err := f.version(ctx, ref.String())
+		if err != nil {
+			return nil, err
+		}
+		return definitions.ModuleFromSource(v.Source)
+	}
 }

@@ -155,11 +155,12 @@ func (r runsRetryCommand) retryOne(ctx context.Context, c *console, rc *runs.Cli
 
 // definition is that of a file, or else of a published version.
 func (r runsRetryCommand) definition(ctx context.Context, c *console, tool string) (*definitions.Definition, error) {
+	server := serverFlags{URL: r.URL, Data: r.Data, tokenFlags: r.tokenFlags}
 	_, missing := os.Stat(r.Definition)
 	if _, err := definitions.ParseReference(tool + "@" + r.Definition); missing == nil || err != nil {
-		return definitionFlags{Definition: tool, Definitions: []string{r.Definition}}.find(c)
+		return definitionFlags{Definition: tool, Definitions: []string{r.Definition}}.find(c, server.modules(ctx))
 	}
-	published, err := serverFlags{URL: r.URL, Data: r.Data, tokenFlags: r.tokenFlags}.version(ctx, tool+"@"+r.Definition)
+	published, err := server.version(ctx, tool+"@"+r.Definition)
 	if err != nil {
 		return nil, err
 	}

@@ -90,6 +90,9 @@ func (s *service) resolve(ctx context.Context, ref workflows.DefinitionRef) (fou
 	case !d.Hidden() && !s.opts.Loaded.Auth.permits(workflows.ToolCall{Tool: d.Name, Caller: ref.Caller, As: ref.As}):
 		return found, activities.ErrNotPermitted
 	}
+	if err := d.Loadable(); err != nil {
+		return found, fmt.Errorf("%w: %s cannot be called: %w", activities.ErrNoDefinition, d.Name, err)
+	}
 	found.Definition = workflows.Pinned{Name: d.Name, Version: d.Version, Digest: d.Digest(), Source: d.Source()}
 	tools := gateway.StepTools(s.pool)
 	if found.Tools, err = gateway.Snapshot(d, tools); err != nil {

@@ -52,7 +52,7 @@ func (t testCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return usagef("--run %q is not a regular expression: %v", t.Only, err)
 	}
-	src := deftest.Sources{Library: library.Files}
+	src := deftest.Sources{Library: library.Files, Modules: t.modules(ctx)}
 	if t.Against != "" {
 		if src.Tools, err = t.catalogue(ctx); err != nil {
 			return err

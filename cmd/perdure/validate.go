@@ -65,7 +65,7 @@ func (v validateCommand) check(ctx context.Context) (definitions.Diagnostics, er
 	configs, defs := v.sort()
 	var all definitions.Diagnostics
 	for _, config := range configs {
-		found, diags := load(sources{Config: config, Definitions: defs})
+		found, diags := load(sources{Config: config, Definitions: defs, Modules: v.modules(ctx)})
 		if tools != nil && !diags.HasErrors() {
 			diags = append(diags, definitions.Check(found.Definitions, definitions.CheckOptions{Tools: tools, MaxDepth: found.MaxDepth})...)
 		}

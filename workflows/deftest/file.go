@@ -51,6 +51,10 @@ type Sources struct {
 	// Tools are known besides what test files say of tools, which comes first.
 	// Definitions are checked against them. nil = none are.
 	Tools definitions.Tools
+
+	// Modules are published modules that no file beside a definition stands in
+	// for. nil = there are no others.
+	Modules definitions.Modules
 }
 
 // A File is a test file that was read.
@@ -348,8 +352,7 @@ func (p *parser) definitions(doc *document) []*definitions.Definition {
 	default:
 		var d *definitions.Definition
 		if d, diags = definitions.ParseNode(p.file.Name, p.data, &doc.Definition); d != nil {
-			diags = append(diags, d.Pin(p.beside(p.file.Name))...)
-			defs = append(defs, d)
+			defs = append(defs, p.pin(p.file.Name, d, &diags))
 		}
 	}
 	diags = append(diags, definitions.Check(defs, definitions.CheckOptions{Tools: p.src.Tools})...)
@@ -385,10 +388,18 @@ func (p *parser) definitionFile(node *yaml.Node) ([]*definitions.Definition, def
 		return nil, definitions.Diagnostics{unreadable(p.position(node), name, err)}
 	}
 	defs, diags := definitions.Parse(name, data)
-	for _, d := range defs {
-		diags = append(diags, d.Pin(p.beside(name))...)
+	for i, d := range defs {
+		defs[i] = p.pin(name, d, &diags)
 	}
 	return defs, diags
+}
+
+// pin gives a definition of a file with what its scripts load.
+func (p *parser) pin(file string, d *definitions.Definition, diags *definitions.Diagnostics) *definitions.Definition {
+	*diags = append(*diags, d.Pin(p.beside(file))...)
+	with, missing := d.WithModules(definitions.FileModules(p.beside(file), p.src.Modules))
+	*diags = append(*diags, missing...)
+	return with
 }
 
 // beside reads what a definition of a file names: files in its directory, and

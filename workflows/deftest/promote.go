@@ -63,6 +63,13 @@ func (r *Recording) Promote(name, description string) (*Promoted, error) {
 		}
 		m.add("modules", written(modules))
 	}
+	if len(d.Pinned) > 0 {
+		pinned := map[string]any{}
+		for name, pin := range d.Pinned {
+			pinned[name] = map[string]any{"version": pin.Version, "digest": pin.Digest}
+		}
+		m.add("pinned", written(pinned))
+	}
 	if d.CallsDynamically() {
 		m.add("tools", written(r.called()))
 	}

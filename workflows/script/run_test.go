@@ -378,9 +378,9 @@ call_tool(data["tool"], **data)
 
 func TestLoads(t *testing.T) {
 	t.Parallel()
-	names, ds := script.Loads("x.star", "load('a.star', 'x')\nload(\"b.star\", y = 'x')\nload('a.star', 'z')")
-	if ds != nil || !slices.Equal(names, []string{"a.star", "b.star"}) {
-		t.Errorf("%q, %v", names, ds)
+	loads, ds := script.Loads("x.star", "load('a.star', 'x')\nload(\"b.star\", y = 'x')\nload('a.star', 'z')")
+	if ds != nil || !slices.Equal(loads, []script.Load{{Module: "a.star", Line: 1, Column: 1}, {Module: "b.star", Line: 2, Column: 1}}) {
+		t.Errorf("%v, %v", loads, ds)
 	}
 	_, ds = script.Compile(script.Source{Text: "load('a.star', 'x')", Modules: map[string]string{
 		"a.star": "load('b.star', 'y')\nx = y", "b.star": "load('a.star', 'x')\ny = x"}}, script.Limits{})

@@ -73,6 +73,7 @@ func (ds Diagnostics) Error() string {
 type Program struct {
 	main    *module
 	modules map[string]*module // by the name that load uses
+	pending []string           // published modules that it loads and that were not given, as load names them
 	calls   []Call
 	globals []Name
 }
@@ -81,7 +82,7 @@ type Program struct {
 type module struct {
 	file    string
 	program *starlark.Program
-	loads   []string
+	defines []string // what it gives to who loads it, sorted
 }
 
 // mainName is the function that the body of a script becomes, so that it can
@@ -90,24 +91,45 @@ const mainName = "$main"
 
 var fileOptions = syntax.FileOptions{While: true, TopLevelControl: true, GlobalReassign: true, Recursion: true}
 
-// Loads names the modules that a script, or a module, loads itself.
-func Loads(file, text string) ([]string, Diagnostics) {
+// IsPublished reports whether a name that load uses is that of a published
+// module, NAME.star@VERSION, and not of a file.
+func IsPublished(module string) bool { return strings.Contains(module, "@") }
+
+// A Load is a module that a text loads, where it does so first.
+type Load struct {
+	Module string // as load names it
+	Line   int
+	Column int
+}
+
+// Loads gives what a script, or a module, loads itself, each once.
+func Loads(file, text string) ([]Load, Diagnostics) {
 	tree, ds := parse(file, text, Limits{}.withDefaults())
 	if ds != nil {
 		return nil, ds
 	}
-	return loadsOf(tree), nil
-}
-
-func loadsOf(tree *syntax.File) []string {
-	var names []string
-	for _, s := range tree.Stmts {
-		if l, ok := s.(*syntax.LoadStmt); ok && !slices.Contains(names, l.ModuleName()) {
-			names = append(names, l.ModuleName())
+	var loads []Load
+	for _, l := range loadStatements(tree) {
+		if name := l.ModuleName(); !slices.ContainsFunc(loads, func(known Load) bool { return known.Module == name }) {
+			loads = append(loads, Load{name, int(l.Load.Line), int(l.Load.Col)})
 		}
 	}
-	return names
+	return loads, nil
 }
+
+func loadStatements(tree *syntax.File) []*syntax.LoadStmt {
+	var loads []*syntax.LoadStmt
+	for _, s := range tree.Stmts {
+		if l, ok := s.(*syntax.LoadStmt); ok {
+			loads = append(loads, l)
+		}
+	}
+	return loads
+}
+
+// Pending names the published modules that the script loads, and that were not
+// among those of its source. Such a program can be looked at; a run of it fails.
+func (p *Program) Pending() []string { return slices.Clone(p.pending) }
 
 // Compile makes a program of a script and of what it loads. Of limits, those of
 // the source count.
@@ -154,11 +176,9 @@ func (c *compiler) compile(file, text string, isMain bool) *module {
 		c.diagnostics = append(c.diagnostics, ds...)
 		return nil
 	}
-	m := &module{file: file, loads: loadsOf(tree)}
-	for _, s := range tree.Stmts {
-		if l, ok := s.(*syntax.LoadStmt); ok {
-			c.load(file, l)
-		}
+	m := &module{file: file}
+	for _, l := range loadStatements(tree) {
+		c.load(file, l)
 	}
 	if ds := bound(file, tree, isMain); ds != nil {
 		c.diagnostics = append(c.diagnostics, ds...)
@@ -170,7 +190,7 @@ func (c *compiler) compile(file, text string, isMain bool) *module {
 		c.diagnostics = append(c.diagnostics, diagnose(file, err)...)
 		return nil
 	}
-	m.program = program
+	m.program, m.defines = program, defined(tree)
 	c.look(file, tree)
 	return m
 }
@@ -185,8 +205,13 @@ func (c *compiler) load(file string, l *syntax.LoadStmt) {
 	text, ok := c.source.Modules[name]
 	switch {
 	case c.program.modules[name] != nil:
+	case !ok && IsPublished(name):
+		if !slices.Contains(c.program.pending, name) {
+			c.program.pending = append(c.program.pending, name)
+		}
+		return
 	case !ok:
-		fail("there is no %q to load", name)
+		fail("there is no %q to load: there is no such file; what is published is loaded as NAME.star@VERSION", name)
 	case slices.Contains(c.loading, name):
 		fail("%q loads itself: %s", name, strings.Join(append(c.loading, name), " → "))
 	default:
@@ -194,6 +219,47 @@ func (c *compiler) load(file string, l *syntax.LoadStmt) {
 		c.program.modules[name] = c.compile(name, text, false)
 		c.loading = c.loading[:len(c.loading)-1]
 	}
+	if m := c.program.modules[name]; m != nil {
+		c.names(file, l, m)
+	}
+}
+
+// names checks what a load takes of a module.
+func (c *compiler) names(file string, l *syntax.LoadStmt, m *module) {
+	for _, id := range l.From {
+		if _, ok := slices.BinarySearch(m.defines, id.Name); ok || strings.HasPrefix(id.Name, "_") { // which the resolver tells
+			continue
+		}
+		c.diagnostics = append(c.diagnostics, Diagnostic{File: file, Line: int(id.NamePos.Line), Column: int(id.NamePos.Col),
+			Check: CheckLoad, Message: fmt.Sprintf("%q has no %s; it has %s", l.ModuleName(), id.Name, listed(m.defines))})
+	}
+}
+
+func listed(names []string) string {
+	const most = 10
+	switch {
+	case len(names) == 0:
+		return "nothing to load"
+	case len(names) > most:
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// defined gives what a resolved tree has at its top level for others, sorted.
+func defined(tree *syntax.File) []string {
+	var names []string
+	resolved, ok := tree.Module.(*resolve.Module)
+	if !ok {
+		return nil
+	}
+	for _, global := range resolved.Globals {
+		if name := global.First.Name; !strings.HasPrefix(name, "_") && !strings.HasPrefix(name, "$") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // parse makes a tree of a text that is not nested too deeply.

@@ -1,0 +1,339 @@
+package definitions
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure/workflows/script"
+)
+
+// A Module is a file of functions that scripts load. One that is published is
+// loaded by its name and the versions that will do, as NAME.star@VERSION.
+type Module struct {
+	Name    string // with the ending .star
+	Version string // semantic
+	Text    string // Starlark
+}
+
+// moduleEnding is that of the names of modules, and of no composite tool that is
+// published.
+const moduleEnding = ".star"
+
+// IsModuleName reports whether a name is that of a module rather than of a
+// composite tool.
+func IsModuleName(name string) bool { return strings.HasSuffix(name, moduleEnding) }
+
+// modulePlain is a module as it is kept.
+type modulePlain struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Module  string `json:"module"`
+}
+
+// Source gives the module as canonical JSON, which ModuleFromSource reads back.
+func (m *Module) Source() json.RawMessage {
+	source, err := EncodeValue(map[string]any{"name": m.Name, "version": m.Version, "module": m.Text})
+	if err != nil {
+		panic(fmt.Sprintf("definitions: %v in a module", err)) // three texts
+	}
+	return source
+}
+
+// Digest names what the module says: "sha256:" and the hash of Source in
+// hexadecimal.
+func (m *Module) Digest() string {
+	sum := sha256.Sum256(m.Source())
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// ModuleFromSource reads what Source wrote.
+func ModuleFromSource(source []byte) (*Module, error) {
+	decoder := json.NewDecoder(bytes.NewReader(source))
+	decoder.DisallowUnknownFields()
+	var p modulePlain
+	if err := decoder.Decode(&p); err != nil {
+		return nil, fmt.Errorf("reading the source of a module: %w", err)
+	}
+	return &Module{p.Name, p.Version, p.Module}, nil
+}
+
+var versionLine = regexp.MustCompile(`^#\s*version:\s*(\S+)\s*$`)
+
+// StatedVersion is the version that the text of a module states in a comment at
+// its top, # version: 1.2.0; "" without one.
+func StatedVersion(text string) string {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if m := versionLine.FindStringSubmatch(line); m != nil {
+			return m[1]
+		}
+		if line != "" && !strings.HasPrefix(line, "#") {
+			return ""
+		}
+	}
+	return ""
+}
+
+// An Export is what a module has for those that load it, a Param a parameter of
+// one that is a function.
+type (
+	Export = script.Export
+	Param  = script.Param
+)
+
+// Exports gives what the module defines for others, as one would call it.
+func (m *Module) Exports() []Export { return script.Exports(m.Name, m.Text) }
+
+// A Pin says which published version a module is that a script loads.
+type Pin struct {
+	Version string `yaml:"version" json:"version"`
+	Digest  string `yaml:"digest" json:"digest"` // of the Module
+}
+
+// Modules finds the version of a published module that a reference means. The
+// error says why there is none, and what to do.
+type Modules func(Reference) (*Module, error)
+
+// FileModules finds modules among files that state a version, which go before
+// what is published; then, unless it is nil, elsewhere. Read reads a file by its
+// name.
+func FileModules(read func(name string) (string, error), elsewhere Modules) Modules {
+	return func(ref Reference) (*Module, error) {
+		text, err := read(ref.Name)
+		if err == nil {
+			m := &Module{ref.Name, StatedVersion(text), text}
+			if ref.Matches(m.Version) {
+				return m, nil
+			}
+			if elsewhere == nil && m.Version != "" {
+				return nil, fmt.Errorf("the file %s is version %s", ref.Name, m.Version)
+			}
+		}
+		if elsewhere == nil {
+			return nil, fmt.Errorf("it is published, and no server is asked here: say --against URL, or have the file %s, with a line such as # version: 1.0.0 at its top, beside the definition", ref.Name)
+		}
+		return elsewhere(ref)
+	}
+}
+
+// ParseModule reads the name of a published module as load has it.
+func ParseModule(text string) (Reference, error) {
+	ref, err := ParseReference(text)
+	if err != nil || !IsModuleName(ref.Name) || ref.Version == "" {
+		return ref, fmt.Errorf("%s is no published module: write NAME.star@VERSION, such as text.star@^1.0", excerpt(text))
+	}
+	return ref, nil
+}
+
+// Pending names the published modules that scripts of the definition load, and
+// that WithModules has not put into it, sorted, once each. Such a definition
+// cannot run.
+func (d *Definition) Pending() []string {
+	var pending []string
+	for _, placed := range d.codes() {
+		pending = append(pending, placed.code.pending()...)
+	}
+	slices.Sort(pending)
+	return slices.Compact(pending)
+}
+
+// pending is read off the texts, so that it is known of scripts that have
+// mistakes, too.
+func (c *Code) pending() []string {
+	var names []string
+	for _, text := range append([]string{c.Script}, slices.Collect(maps.Values(c.Modules))...) {
+		loads, _ := script.Loads(c.ScriptFile, text)
+		for _, load := range loads {
+			if _, known := c.Modules[load.Module]; !known && script.IsPublished(load.Module) {
+				names = append(names, load.Module)
+			}
+		}
+	}
+	return names
+}
+
+// WithModules gives the definition with the published modules that its scripts
+// load, and those that these load: their texts, and which version each is. What
+// is in the definition already stays as it is. The diagnostics name what there is
+// not.
+func (d *Definition) WithModules(find Modules) (*Definition, Diagnostics) {
+	if len(d.Pending()) == 0 {
+		return d, nil
+	}
+	with := d.clone()
+	c := &checker{def: with}
+	for _, placed := range with.codes() {
+		c.pinPublished(placed, find)
+	}
+	return with, c.diags
+}
+
+// clone copies the definition as far as WithModules changes it.
+func (d *Definition) clone() *Definition {
+	c := *d
+	c.scripts = &codeCache{}
+	c.Code = d.Code.clone()
+	c.Steps = slices.Clone(d.Steps)
+	for i := range c.Steps {
+		c.Steps[i] = c.Steps[i].clone()
+	}
+	return &c
+}
+
+func (s *Step) clone() *Step {
+	if s == nil {
+		return nil
+	}
+	c := *s
+	c.Code, c.Step = s.Code.clone(), s.Step.clone()
+	return &c
+}
+
+func (c Code) clone() Code {
+	c.Modules, c.Pinned = maps.Clone(c.Modules), maps.Clone(c.Pinned)
+	return c
+}
+
+// pinPublished puts the published modules that a script loads into it.
+func (c *checker) pinPublished(placed placedCode, find Modules) {
+	code := placed.code
+	n := node{step: &Step{Code: *code}, path: placed.path, label: "the script"}
+	type text struct{ file, text string }
+	texts := []text{{code.file(), code.Script}}
+	for _, name := range sortedKeys(code.Modules) {
+		texts = append(texts, text{name, code.Modules[name]})
+	}
+	for missing := map[string]bool{}; len(texts) > 0; texts = texts[1:] {
+		loads, _ := script.Loads(texts[0].file, texts[0].text)
+		for _, load := range loads {
+			if _, known := code.Modules[load.Module]; known || !script.IsPublished(load.Module) || missing[load.Module] {
+				continue
+			}
+			m, err := c.published(load.Module, len(code.Modules), find)
+			if err != nil {
+				missing[load.Module] = true
+				c.report(join(placed.path, "script"), c.scriptPosition(n, texts[0].file, load.Line, load.Column), SeverityError, "script-load", "%s loads %s: %v", n.label, load.Module, err)
+				continue
+			}
+			code.pin(load.Module, m)
+			texts = append(texts, text{load.Module, m.Text})
+		}
+	}
+}
+
+func (c *checker) published(name string, known int, find Modules) (*Module, error) {
+	ref, err := ParseModule(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case known >= maxModules:
+		return nil, fmt.Errorf("a script loads at most %d modules", maxModules)
+	}
+	return find(ref)
+}
+
+func (c *Code) pin(name string, m *Module) {
+	if c.Modules == nil {
+		c.Modules = map[string]string{}
+	}
+	if c.Pinned == nil {
+		c.Pinned = map[string]*Pin{}
+	}
+	c.Modules[name], c.Pinned[name] = m.Text, &Pin{m.Version, m.Digest()}
+}
+
+// A PinnedModule is a published module that a definition has in it.
+type PinnedModule struct {
+	Load    string `json:"load"` // as scripts name it: text.star@^1.0
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Digest  string `json:"digest"`
+}
+
+// PinnedModules gives the published modules that the definition has in it, by the
+// names that its scripts have for them, once each.
+func (d *Definition) PinnedModules() []PinnedModule {
+	var all []PinnedModule
+	for _, placed := range d.codes() {
+		for _, load := range sortedKeys(placed.code.Pinned) {
+			name, _, _ := strings.Cut(load, "@")
+			pin := placed.code.Pinned[load]
+			m := PinnedModule{load, name, pin.Version, pin.Digest}
+			if !slices.Contains(all, m) {
+				all = append(all, m)
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b PinnedModule) int { return strings.Compare(a.Load, b.Load) })
+	return all
+}
+
+// PinnedAs finds modules as another version of the definition has them.
+func (d *Definition) PinnedAs() Modules {
+	return func(ref Reference) (*Module, error) {
+		for _, placed := range d.codes() {
+			if pin := placed.code.Pinned[ref.String()]; pin != nil {
+				return &Module{ref.Name, pin.Version, placed.code.Modules[ref.String()]}, nil
+			}
+		}
+		return nil, fmt.Errorf("%s does not load it", d.Name)
+	}
+}
+
+// pinned checks that modules are what is said of them.
+func (c *checker) pinned(n node) {
+	for _, load := range sortedKeys(n.step.Pinned) {
+		pin, at := n.step.Pinned[load], join("pinned", load)
+		ref, err := ParseModule(load)
+		text, given := n.step.Modules[load]
+		switch {
+		case err != nil:
+			c.stepErrorf(n, at, "script-pin", "pinned: %v", err)
+		case pin == nil || !given:
+			c.stepErrorf(n, at, "script-pin", "pinned: %s is not among the modules: leave it out of both, and it is looked up when the definition is loaded", load)
+		case (&Module{ref.Name, pin.Version, text}).Digest() != pin.Digest:
+			c.stepErrorf(n, at, "script-pin", "pinned: what modules has for %s is not version %s with the digest %s: leave it out of both, and it is looked up when the definition is loaded", load, pin.Version, excerpt(pin.Digest))
+		}
+	}
+}
+
+// CheckModule says what is wrong with a module that is to be published, with what
+// it loads. Of what it calls nothing is known until a script loads it.
+func CheckModule(file string, m *Module, find Modules) Diagnostics {
+	var diags Diagnostics
+	code := Code{Script: m.Text, ScriptFile: file}
+	d := &Definition{Name: m.Name, Code: code}
+	with, missing := d.WithModules(find)
+	for i := range missing {
+		missing[i].Pos.File = file
+	}
+	diags = append(diags, missing...)
+	_, mistakes := script.CompileModule(script.Source{File: file, Text: m.Text, Modules: with.Modules}, script.Limits{})
+	for _, mistake := range mistakes {
+		check := mistake.Check
+		diags = append(diags, Diagnostic{Pos: Position{mistake.File, mistake.Line, mistake.Column}, Severity: SeverityError, Message: mistake.Message, Check: check})
+	}
+	return diags
+}
+
+// Loadable says why the scripts of the definition cannot run because of what they
+// load, and what to do; nil if they can.
+func (d *Definition) Loadable() error {
+	if pending := d.Pending(); len(pending) > 0 {
+		name, _, _ := strings.Cut(pending[0], "@")
+		return fmt.Errorf("its script loads %s, which is not published: perdure publish %s", pending[0], name)
+	}
+	for _, placed := range d.codes() {
+		if _, mistakes := d.compileCode(placed.code); len(mistakes) > 0 {
+			return fmt.Errorf("its script cannot run with what it loads: %w", mistakes[:1])
+		}
+	}
+	return nil
+}
