@@ -47,22 +47,22 @@ func Fetch(o *client.Options, values Values) {
 // fetched, for whom a data converter alone would see where large values are.
 // parent is the client's; nil = the SDK's default.
 func Reader(parent converter.DataConverter, values Values) converter.DataConverter {
-	return outsideOf(parent, outside{values: values})
+	return outsideOf(parent, &outside{values: values})
 }
 
 // Writer is a Reader that also keeps what is large of a run elsewhere, for
 // requests that no client of the SDK makes.
 func Writer(parent converter.DataConverter, values Values) converter.DataConverter {
-	return outsideOf(parent, outside{values: values, keeps: true})
+	return outsideOf(parent, &outside{values: values, keeps: true})
 }
 
 // Fetcher is a codec that puts large values in the place of references to them,
 // for those runs of which may says so.
 func Fetcher(values Values, may func(run string) bool) converter.PayloadCodec {
-	return outside{values: values, may: may}
+	return &outside{values: values, may: may}
 }
 
-func outsideOf(parent converter.DataConverter, o outside) converter.DataConverter {
+func outsideOf(parent converter.DataConverter, o *outside) converter.DataConverter {
 	if parent == nil {
 		parent = converter.GetDefaultDataConverter()
 	}
@@ -152,18 +152,19 @@ type outside struct {
 	run    string                // whose values they are; "" = of none that is known
 }
 
-var _ converter.PayloadCodecWithSerializationContext = outside{}
+var _ converter.PayloadCodecWithSerializationContext = (*outside)(nil)
 
 // WithSerializationContext gives the codec for the payloads of a run.
-func (o outside) WithSerializationContext(of converter.SerializationContext) converter.PayloadCodec {
+func (o *outside) WithSerializationContext(of converter.SerializationContext) converter.PayloadCodec {
+	bound := *o
 	if of, ok := of.(converter.WorkflowSerializationContext); ok {
-		o.run = of.WorkflowID
+		bound.run = of.WorkflowID
 	}
-	return o
+	return &bound
 }
 
 // Encode keeps what is large.
-func (o outside) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
+func (o *outside) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	kept := slices.Clone(payloads)
 	for i, p := range payloads {
 		if _, is := reference(p); is || !o.keeps || o.run == "" || proto.Size(p) < Threshold {
@@ -181,7 +182,7 @@ func (o outside) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, erro
 }
 
 // Decode fetches what is elsewhere.
-func (o outside) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
+func (o *outside) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	whole := slices.Clone(payloads)
 	for i, p := range payloads {
 		claim, ok := reference(p)

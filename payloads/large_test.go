@@ -82,6 +82,10 @@ func TestLarge(t *testing.T) {
 			t.Errorf("written by %q it comes back with %d bytes of %d, %d are stored, %v", c.run, len(opened), len(c.value), len(values)-before, err)
 		}
 	}
+	fetcher := payloads.Fetcher(values, func(run string) bool { return run == "tool/2" })
+	if kept, err := fetcher.Decode([]*commonpb.Payload{reference}); err != nil || kept[0] != reference {
+		t.Errorf("for whom it is not it is %v, %v", kept, err)
+	}
 	values[id][100] ^= 1
 	if _, err := fetch(); err == nil || !strings.Contains(err.Error(), "was changed") {
 		t.Errorf("one bit is another: %v", err)

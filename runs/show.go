@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -22,6 +23,21 @@ func (c *Client) Get(ctx context.Context, id RunID) (*Run, error) {
 		return nil, failure(ctx, "reading", id, err)
 	}
 	return c.described(d), nil
+}
+
+// Needed reports whether what a run holds is needed: because Temporal keeps the
+// run, or one that it has called, to which it may have passed something on.
+// parent is the run that has called it; "" = none has, or it is gone.
+func (c *Client) Needed(ctx context.Context, id RunID) (needed bool, parent RunID, err error) {
+	run, err := c.Get(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		called, err := c.List(ctx, Filter{Called: true, Limit: 1, Query: "ParentWorkflowId = " + quote(string(id))})
+		return len(called) > 0, "", err
+	}
+	if err != nil || run.Parent == nil {
+		return err == nil, "", err
+	}
+	return true, RunID(run.Parent.RunID), nil
 }
 
 func (c *Client) described(d *workflowservice.DescribeWorkflowExecutionResponse) *Run {

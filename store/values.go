@@ -17,10 +17,27 @@ type Values interface {
 	Put(ctx context.Context, id, run string, data []byte) error
 	// Get gives a value, or ErrNoValue.
 	Get(ctx context.Context, id string) ([]byte, error)
-	// Sweep deletes the values of runs that are gone, and says of how many. A run
-	// is not asked about again for an hour, by whichever process. gone is asked
-	// about runs one by one; if it fails, so does Sweep.
-	Sweep(ctx context.Context, gone func(ctx context.Context, run string) (bool, error)) (runs int, err error)
+	// Sweep deletes the values of runs that nobody needs any more, and says of how
+	// many: of those that are gone, and were not called by one that is not, in
+	// whose history what they were given and came to stands, too. A run is not
+	// asked about again for an hour, by whichever process. look is asked about runs
+	// one by one; if it fails, so does Sweep.
+	Sweep(ctx context.Context, look Look) (runs int, err error)
+}
+
+// A Look says whether a run is gone, and of one that is not, which other has
+// called it; "" = none has.
+type Look func(ctx context.Context, run string) (gone bool, parent string, err error)
+
+// unneeded looks at a run, and if it is gone at its parent, as far as that is
+// known from earlier looks.
+func (look Look) unneeded(ctx context.Context, run, known string) (unneeded bool, parent string, err error) {
+	gone, parent, err := look(ctx, run)
+	if err != nil || !gone || known == "" {
+		return gone, parent, err
+	}
+	gone, _, err = look(ctx, known)
+	return gone, known, err
 }
 
 const (

@@ -30,8 +30,11 @@ func OpenFileValues(dir string) (*FileValues, error) {
 	return &FileValues{dir: dir}, nil
 }
 
-// nameOfRun is the file that says whose the values of a directory are.
-const nameOfRun = "run"
+// Files that say whose the values of a directory are, and who has called that run.
+const (
+	nameOfRun    = "run"
+	nameOfParent = "parent"
+)
 
 // Put implements Values.
 func (v *FileValues) Put(_ context.Context, id, run string, data []byte) error {
@@ -85,7 +88,7 @@ func (v *FileValues) Get(_ context.Context, id string) ([]byte, error) {
 }
 
 // Sweep implements Values.
-func (v *FileValues) Sweep(ctx context.Context, gone func(context.Context, string) (bool, error)) (int, error) {
+func (v *FileValues) Sweep(ctx context.Context, look Look) (int, error) {
 	entries, err := os.ReadDir(v.dir)
 	if err != nil {
 		return 0, fmt.Errorf("looking for values of runs that are gone: %w", err)
@@ -98,15 +101,19 @@ func (v *FileValues) Sweep(ctx context.Context, gone func(context.Context, strin
 			continue
 		}
 		run, err := os.ReadFile(mark)
-		if err != nil {
+		known, unknown := os.ReadFile(filepath.Join(v.dir, e.Name(), nameOfParent))
+		if errors.Is(unknown, fs.ErrNotExist) {
+			unknown = nil
+		}
+		if err = errors.Join(err, unknown); err != nil {
 			return swept, fmt.Errorf("looking for values of runs that are gone: %w", err)
 		}
-		isGone, err := gone(ctx, string(run))
+		unneeded, parent, err := look.unneeded(ctx, string(run), string(known))
 		if err != nil {
 			return swept, err
 		}
-		if removed, err := v.checked(mark, info.ModTime(), isGone); err != nil {
-			return swept, fmt.Errorf("deleting the values of run %s: %w", run, err)
+		if removed, err := v.checked(mark, info.ModTime(), unneeded, parent); err != nil {
+			return swept, fmt.Errorf("sweeping the values of run %s: %w", run, err)
 		} else if removed {
 			swept++
 		}
@@ -114,21 +121,24 @@ func (v *FileValues) Sweep(ctx context.Context, gone func(context.Context, strin
 	return swept, nil
 }
 
-// checked removes the values of a run that is gone, unless some were put
-// meanwhile; else it notes that the run was asked about.
-func (v *FileValues) checked(mark string, seen time.Time, gone bool) (removed bool, err error) {
+// checked removes the values of a run that nobody needs, unless some were put
+// meanwhile; else it notes that the run was asked about, and who has called it.
+func (v *FileValues) checked(mark string, seen time.Time, unneeded bool, parent string) (removed bool, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	info, err := os.Stat(mark)
 	if err != nil || !info.ModTime().Equal(seen) {
 		return false, err
 	}
-	if !gone {
-		return false, os.Chtimes(mark, time.Now(), time.Now())
+	if !unneeded {
+		if parent != "" {
+			err = writeWhole(filepath.Join(filepath.Dir(mark), nameOfParent), []byte(parent))
+		}
+		return false, errors.Join(err, os.Chtimes(mark, time.Now(), time.Now()))
 	}
 	entries, err := os.ReadDir(filepath.Dir(mark))
 	for _, e := range entries {
-		if e.Name() != nameOfRun {
+		if e.Name() != nameOfRun && e.Name() != nameOfParent {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(v.dir, e.Name())))
 		}
 	}

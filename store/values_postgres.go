@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -43,56 +45,67 @@ func (v postgresValues) Get(ctx context.Context, id string) (data []byte, err er
 }
 
 // Sweep implements Values. Each process takes runs that no other has taken.
-func (v postgresValues) Sweep(ctx context.Context, gone func(context.Context, string) (bool, error)) (int, error) {
+func (v postgresValues) Sweep(ctx context.Context, look Look) (int, error) {
 	swept := 0
 	for {
-		taken, runs, err := v.due(ctx)
-		if err != nil || len(runs) == 0 {
+		taken, parents, err := v.due(ctx)
+		if err != nil || len(parents) == 0 {
 			return swept, err
 		}
-		for _, run := range runs {
-			isGone, err := gone(ctx, run)
+		for _, run := range slices.Sorted(maps.Keys(parents)) {
+			unneeded, parent, err := look.unneeded(ctx, run, parents[run])
 			if err != nil {
 				return swept, err
 			}
-			if !isGone {
-				continue
+			if err := v.settle(ctx, run, unneeded, parent, taken); err != nil {
+				return swept, err
 			}
-			// What was put since belongs to another run of the same ID.
-			if _, err := v.pool.Exec(ctx, "delete from run_values where run = $1 and checked <= $2", run, taken); err != nil {
-				return swept, fmt.Errorf("deleting the values of run %s: %w", run, err)
+			if unneeded {
+				swept++
 			}
-			swept++
 		}
 	}
 }
 
-func (v postgresValues) due(ctx context.Context) (taken time.Time, runs []string, err error) {
+// settle deletes the values of a run that nobody needs, or notes who has called
+// it.
+func (v postgresValues) settle(ctx context.Context, run string, unneeded bool, parent string, taken time.Time) (err error) {
+	switch {
+	case unneeded: // what was put since belongs to another run of the same ID
+		_, err = v.pool.Exec(ctx, "delete from run_values where run = $1 and checked <= $2", run, taken)
+	case parent != "":
+		_, err = v.pool.Exec(ctx, "update run_values set parent = $2 where run = $1 and parent <> $2", run, parent)
+	}
+	if err != nil {
+		return fmt.Errorf("sweeping the values of run %s: %w", run, err)
+	}
+	return nil
+}
+
+// due takes runs that have to be looked at, and gives who has called them.
+func (v postgresValues) due(ctx context.Context) (taken time.Time, parents map[string]string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, valueLimit)
 	defer cancel()
+	parents = map[string]string{}
 	err = pgx.BeginFunc(ctx, v.pool, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `update run_values set checked = now() where id in (
 				select id from run_values where run in (select distinct run from run_values where checked < now() - $1::interval limit $2)
 				for update skip locked)
-			returning run`, recheck, sweepBatch)
+			returning run, parent`, recheck, sweepBatch)
 		if err != nil {
 			return err
 		}
-		all, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
+		var run, parent string
+		if _, err := pgx.ForEachRow(rows, []any{&run, &parent}, func() error {
+			parents[run] = max(parents[run], parent) // values that were put since have none yet
+			return nil
+		}); err != nil {
 			return err
-		}
-		seen := map[string]bool{}
-		for _, run := range all {
-			if !seen[run] {
-				seen[run] = true
-				runs = append(runs, run)
-			}
 		}
 		return tx.QueryRow(ctx, "select now()").Scan(&taken)
 	})
 	if err != nil {
 		return taken, nil, fmt.Errorf("looking for values of runs that are gone: %w", err)
 	}
-	return taken, runs, nil
+	return taken, parents, nil
 }

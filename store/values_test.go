@@ -82,9 +82,9 @@ func TestValues(t *testing.T) {
 			}
 		}
 		var asked []string
-		aIsGone := func(_ context.Context, run string) (bool, error) {
+		aIsGone := func(_ context.Context, run string) (bool, string, error) {
 			asked = append(asked, run)
-			return run == "a/1", nil
+			return run == "a/1", "", nil
 		}
 		sweep := func(want int, wantAsked ...string) {
 			t.Helper()
@@ -106,9 +106,57 @@ func TestValues(t *testing.T) {
 		sweep(0) // b/1 was asked about a moment ago
 		later()
 		away := errors.New("Temporal is away")
-		if _, err := values.Sweep(t.Context(), func(context.Context, string) (bool, error) { return true, away }); !errors.Is(err, away) {
+		if _, err := values.Sweep(t.Context(), func(context.Context, string) (bool, string, error) { return true, "", away }); !errors.Is(err, away) {
 			t.Errorf("a sweep that cannot ask: %v", err)
 		}
 		has("b1", []byte("3"))
+	})
+}
+
+// TestValuesOfCalledRuns shows that what a called run was given and has given is
+// there until the run that has called it is gone as well.
+func TestValuesOfCalledRuns(t *testing.T) {
+	t.Parallel()
+	forEachValues(t, func(t *testing.T, open func() store.Values, later func()) {
+		values := open()
+		gone := map[string]bool{}
+		look := func(_ context.Context, run string) (bool, string, error) {
+			if run == "child/1" {
+				return gone[run], "parent/1", nil
+			}
+			return gone[run], "", nil
+		}
+		put := func(id, run string) {
+			t.Helper()
+			if err := values.Put(t.Context(), id, run, []byte(id)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sweep := func(want int) {
+			t.Helper()
+			later()
+			if swept, err := open().Sweep(t.Context(), look); err != nil || swept != want {
+				t.Errorf("swept are %d, %v; want %d", swept, err, want)
+			}
+		}
+		put("c1", "child/1")
+		put("p1", "parent/1")
+		put("o1", "other/1")
+		sweep(0)
+		put("c2", "child/1")
+		gone["child/1"], gone["other/1"] = true, true
+		sweep(1)
+		for _, id := range []string{"c1", "c2", "p1"} {
+			if _, err := open().Get(t.Context(), id); err != nil {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+		gone["parent/1"] = true
+		sweep(2)
+		for _, id := range []string{"c1", "c2", "p1", "o1"} {
+			if _, err := open().Get(t.Context(), id); !errors.Is(err, store.ErrNoValue) {
+				t.Errorf("%s is still there: %v", id, err)
+			}
+		}
 	})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/perdure/perdure/pgtest"
@@ -158,16 +160,7 @@ compositeTools:
 // first event that has some.
 func (d *devProcess) payloadsOf(t *testing.T, id string, of func(*historypb.HistoryEvent) *commonpb.Payloads) string {
 	t.Helper()
-	dev, err := readDevFile(filepath.Join(d.dir, ".perdure"))
-	if err != nil || dev == nil {
-		t.Fatalf("no dev: %v", err)
-	}
-	c, err := client.Dial(client.Options{HostPort: dev.Temporal})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	events := c.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	events := d.temporal(t).GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for events.HasNext() {
 		event, err := events.Next()
 		if err != nil {
@@ -183,6 +176,21 @@ func (d *devProcess) payloadsOf(t *testing.T, id string, of func(*historypb.Hist
 	}
 	t.Fatalf("the history of %s has no such payloads", id)
 	return ""
+}
+
+// temporal is a client of dev's Temporal that opens nothing.
+func (d *devProcess) temporal(t *testing.T) client.Client {
+	t.Helper()
+	dev, err := readDevFile(filepath.Join(d.dir, ".perdure"))
+	if err != nil || dev == nil {
+		t.Fatalf("no dev: %v", err)
+	}
+	c, err := client.Dial(client.Options{HostPort: dev.Temporal, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
 }
 
 func freeAddress(t *testing.T) string {

@@ -3,13 +3,20 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
 )
 
 // TestLargeValues passes 50 MB from a tool through a run to its client, which is
@@ -132,6 +139,84 @@ func TestLargeJournal(t *testing.T) {
 	planted.plant("a large value", strings.Repeat("planted-", 16))
 	planted.plant("a large argument", strings.Repeat("argument", 16))
 	planted.absentFromFiles(t, filepath.Join(dir, ".perdure"))
+}
+
+// TestValuesOfACalledRunThatIsGone has Temporal forget a called run whose large
+// result the run that called it still needs, also at the next start: it is swept
+// with that one, not before.
+func TestValuesOfACalledRunThatIsGone(t *testing.T) {
+	t.Parallel()
+	large := strings.Repeat("0123456789", 30<<10)
+	fakes := serveFakes(t, map[string]fakeTool{"be_read": textAnswer(large), "be_echo": structuredAnswer(`{"ok":true}`)})
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "perdure.yaml"), fakes.configuration("[]")+`compositeTools:
+  - name: above
+    description: Calls what gives much, and waits.
+    timeout: 24h
+    steps:
+      - {id: called, type: workflow, workflow: below}
+      - {id: gate, type: elicitation, message: Go?, schema: {type: object}, timeout: 12h, dependsOn: [called]}
+      - {id: check, tool: be_echo, arguments: {what: "{{.steps.called.output.text}}"}, dependsOn: [gate]}
+  - name: below
+    description: Gives much.
+    steps: [{id: read, tool: be_read}]
+`)
+	d := startDev(t, dir, "--config", "perdure.yaml", "--large-values")
+	_, _, _ = d.try(t, "call", "above", "--timeout", "1s")
+	above := d.onlyRun(t, "above", "waiting")
+	list, err := d.temporal(t).ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: "ParentWorkflowId = '" + above + "'"})
+	if err != nil || len(list.Executions) != 1 {
+		t.Fatalf("the called run: %v, %v", list, err)
+	}
+	marks := func(name string) []string {
+		found, err := filepath.Glob(filepath.Join(dir, ".perdure", "values", "*", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	sweep := func(awaited string, done func() bool) { // at the start, of what was looked at an hour ago
+		t.Helper()
+		d.interrupt(patience)
+		past := time.Now().Add(-2 * time.Hour)
+		for _, mark := range marks("run") {
+			if err := os.Chtimes(mark, past, past); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.start()
+		until(t, awaited, done)
+	}
+	looked := func() bool {
+		return !slices.ContainsFunc(marks("run"), func(mark string) bool {
+			info, err := os.Stat(mark)
+			return err != nil || time.Since(info.ModTime()) > time.Hour
+		})
+	}
+	forget := func(id string) {
+		t.Helper()
+		c := d.temporal(t)
+		if _, err := c.WorkflowService().DeleteWorkflowExecution(t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
+			Namespace: client.DefaultNamespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: id},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		until(t, id+" to be forgotten", func() bool {
+			_, err := c.DescribeWorkflowExecution(t.Context(), id, "")
+			var gone *serviceerror.NotFound
+			return errors.As(err, &gone)
+		})
+	}
+
+	sweep("the run that has called the other to be noted", func() bool { return len(marks("parent")) == 1 })
+	forget(list.Executions[0].Execution.WorkflowId)
+	sweep("all to be looked at", looked)
+	d.run(t, "runs", "answer", above, "--accept", "--content", "{}")
+	if id := d.onlyRun(t, "above", "completed"); id != above || fakes.count("be_echo", large) != 1 {
+		t.Errorf("the last step was called %d times with what the called run has given", fakes.count("be_echo", ""))
+	}
+	forget(above)
+	sweep("all values to go", func() bool { return len(marks("*")) == 0 })
 }
 
 func clipped(s string) string { return s[:min(len(s), 500)] }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -90,17 +89,14 @@ func findValues(ctx context.Context, database databaseFlags, data string) (_ sto
 // until ctx ends.
 func (s *service) sweepValues(ctx context.Context) {
 	all := s.runs()
-	gone := func(ctx context.Context, run string) (bool, error) {
-		_, err := all.Get(ctx, runs.RunID(run))
-		if errors.Is(err, runs.ErrNotFound) {
-			return true, nil
-		}
-		return false, err
+	look := func(ctx context.Context, run string) (bool, string, error) {
+		needed, parent, err := all.Needed(ctx, runs.RunID(run))
+		return !needed, string(parent), err
 	}
 	tick := time.NewTicker(store.SweepEvery)
 	defer tick.Stop()
 	for {
-		swept, err := s.opts.Values.Sweep(ctx, gone)
+		swept, err := s.opts.Values.Sweep(ctx, look)
 		if err != nil && ctx.Err() == nil {
 			s.opts.Logger.Warn("values of runs that are gone stay for now", "error", fmt.Errorf("sweeping: %w", err))
 		}
