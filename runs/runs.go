@@ -181,7 +181,7 @@ func (s Said) String() string {
 // A StepRecord is one execution of a step, as history tells it.
 type StepRecord struct {
 	Path      string          `json:"path"`
-	What      string          `json:"what"`   // the tool, or what is asked
+	What      string          `json:"what"`   // the tool, what is asked, or until when it waits
 	Status    string          `json:"status"` // running, completed, failed, cancelled, timed_out, needs_credentials, held
 	Attempts  int             `json:"attempts,omitempty"`
 	Started   time.Time       `json:"started"`

@@ -57,6 +57,7 @@ type timeline struct {
 
 	plan     map[string]planStep
 	calls    map[int64]*StepRecord // under way, by the event that scheduled them
+	waits    map[int64]*StepRecord // waits for a time, by the event that began them
 	under    map[string]int        // calls under way, by step ID
 	done     map[string]bool       // by step ID
 	gates    map[string]*gateRecord
@@ -89,6 +90,7 @@ func newTimeline(c converter.DataConverter) *timeline {
 		done:      map[string]bool{},
 		gates:     map[string]*gateRecord{},
 		calls:     map[int64]*StepRecord{},
+		waits:     map[int64]*StepRecord{},
 	}
 }
 
@@ -96,7 +98,7 @@ func newTimeline(c converter.DataConverter) *timeline {
 func (t *timeline) nextExecution() {
 	t.execution++
 	t.next, t.outcome = "", nil
-	t.calls, t.under = map[int64]*StepRecord{}, map[string]int{}
+	t.calls, t.waits, t.under = map[int64]*StepRecord{}, map[int64]*StepRecord{}, map[string]int{}
 }
 
 // add reads one history event and returns what it tells, in order.
@@ -129,6 +131,16 @@ func (t *timeline) add(e *historypb.HistoryEvent) []Event {
 		return t.ended(a.GetScheduledEventId(), at, stepCancelled, nil, nil)
 	case enumspb.EVENT_TYPE_MARKER_RECORDED:
 		return t.marker(e, at)
+
+	case enumspb.EVENT_TYPE_TIMER_STARTED:
+		t.waiting(e, at)
+		return nil
+	case enumspb.EVENT_TYPE_TIMER_FIRED:
+		t.waited(e.GetTimerFiredEventAttributes().GetStartedEventId(), at, stepCompleted)
+		return nil
+	case enumspb.EVENT_TYPE_TIMER_CANCELED:
+		t.waited(e.GetTimerCanceledEventAttributes().GetStartedEventId(), at, stepCancelled)
+		return nil
 
 	case enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
 		return t.calledRun(e, at)
@@ -229,6 +241,27 @@ func (t *timeline) scheduled(e *historypb.HistoryEvent, at time.Time) []Event {
 	t.under[topLevel(path)]++
 	t.begun(topLevel(path))
 	return []Event{t.step(record, false)}
+}
+
+// waiting notes that a step, or a line of a script, waits for a time. In an
+// execution that continues the run it is the same wait.
+func (t *timeline) waiting(e *historypb.HistoryEvent, at time.Time) {
+	path, what, ok := t.summary(e)
+	if !ok || !strings.HasPrefix(what, workflows.WaitsUntil) {
+		return
+	}
+	record := t.lastOf(path)
+	if record == nil || record.What != what || record.Status != stepRunning {
+		record = &StepRecord{Path: path, What: what, Status: stepRunning, Started: at}
+		t.records = append(t.records, record)
+	}
+	t.waits[e.EventId] = record
+}
+
+func (t *timeline) waited(began int64, at time.Time, status string) {
+	if record := t.waits[began]; record != nil {
+		record.Status, record.Ended = status, &at
+	}
 }
 
 // calledRun tells that a step has called another run.

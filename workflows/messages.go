@@ -362,6 +362,10 @@ func Summary(stepPath, what string) string { return stepPath + ": " + what }
 // waits for anything else it begins with "waits" as well.
 const WaitsForAnswer = "waits for an answer"
 
+// WaitsUntil begins the Summary of a timer for which a step waits, or a line of a
+// script.
+const WaitsUntil = "waits until "
+
 // callSummary is the Summary of a call: the tool, and what calling it may do.
 func callSummary(stepPath string, tool definitions.Tool) string {
 	return Summary(stepPath, tool.Name+effectMark(tool.Effect))

@@ -154,6 +154,7 @@ func (h *scriptHost) wait(ctx workflow.Context, site script.Site, what string) (
 	h.run.showDetails(ctx)
 	return func() {
 		h.waiting = slices.DeleteFunc(h.waiting, func(w scriptWait) bool { return w.site.Path == site.Path })
+		h.run.showDetails(ctx)
 	}
 }
 
@@ -320,7 +321,7 @@ func (h *scriptHost) Sleep(ctx workflow.Context, site script.Site, d time.Durati
 	until := h.time(path, workflow.Now(ctx).Add(d))
 	defer h.wait(ctx, site, "sleeps until "+until.Format(time.RFC3339))()
 	timer := workflow.NewTimerWithOptions(ctx, max(until.Sub(workflow.Now(ctx)), 0), workflow.TimerOptions{
-		Summary: Summary(path, "waits until "+until.Format(time.RFC3339)),
+		Summary: Summary(path, WaitsUntil+until.Format(time.RFC3339)),
 	})
 	if err := timer.Get(ctx, nil); err != nil {
 		return h.stopped(path)

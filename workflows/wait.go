@@ -32,7 +32,7 @@ func (r *run) wait(ctx workflow.Context, n *definitions.Node, at place) outcome 
 		r.record(at.path, digest, recorded)
 	}
 	timer := workflow.NewTimerWithOptions(ctx, max(w.Until.Sub(workflow.Now(ctx)), 0), workflow.TimerOptions{
-		Summary: Summary(at.path, "waits until "+w.Until.Format(time.RFC3339)),
+		Summary: Summary(at.path, WaitsUntil+w.Until.Format(time.RFC3339)),
 	})
 	if err := timer.Get(ctx, nil); err != nil {
 		return outcome{status: stepFailed, err: &Error{Code: "cancelled", Category: CategoryCancelled,
