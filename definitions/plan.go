@@ -121,6 +121,8 @@ type PlannedGate struct {
 	OnDecline Action    `json:"onDecline"`
 	OnCancel  Action    `json:"onCancel"`         // and when nobody answers in time
 	Before    []string  `json:"before,omitempty"` // steps that start only after it
+
+	ends bool // any answer but accept ends the run with a failure
 }
 
 // A PlannedWrite is a step that calls a tool whose effect is not read.

@@ -78,7 +78,13 @@ func (pl *planner) gate(n, gate *Node, behind []*Node) PlannedGate {
 	for _, b := range behind {
 		g.Before = append(g.Before, b.ID)
 	}
+	g.ends = g.OnDecline == Abort && g.OnCancel == Abort && !continues(gate.Step) && pl.fails(n)
 	return g
+}
+
+// fails says whether a step that fails lets the run fail, now or at its end.
+func (pl *planner) fails(n *Node) bool {
+	return !continues(n.Step) && pl.program.Definition.FailureMode != BestEffort
 }
 
 func handled(h *Handler) Action {

@@ -119,9 +119,10 @@ func (pl *planner) calledGates(plan *Plan, n *Node, holds map[string][]WriteGate
 	for _, g := range called.Gates {
 		g.Each = g.Each || times > 1
 		certainty := Depends
-		if ends := g.OnDecline == Abort && g.OnCancel == Abort; ends && g.Asked == Yes && !g.Each && step.Runs == Yes && !continues(n.Step) && called.FailureMode != BestEffort {
+		if g.ends && g.Asked == Yes && !g.Each && step.Runs == Yes && !continues(n.Step) {
 			certainty = Yes
 		}
+		g.ends = g.ends && pl.fails(n)
 		g.Step = n.ID + "/" + g.Step
 		for i, id := range g.Before {
 			g.Before[i] = n.ID + "/" + id

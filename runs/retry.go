@@ -131,6 +131,33 @@ func RepairOf(id RunID, execution string, record *workflows.Record, req RetryReq
 	return newRepairer(id, execution, record, req).plan()
 }
 
+// RepairCalling does so for a run whose steps have called others. Ended tells of
+// each that has not completed in the record what it has done, or its result if it
+// has completed since; of one that was never started it tells nothing.
+func RepairCalling(id RunID, execution string, record *workflows.Record, req RetryRequest, ended func(RunID) (*workflows.Record, json.RawMessage, error)) (*RetryPlan, error) {
+	own, below := req.split(record)
+	r := newRepairer(id, execution, record, own)
+	r.called = map[string]*calledPlan{}
+	for _, path := range slices.Sorted(maps.Keys(below)) {
+		called := RunID(record.Journal[path].Child.ID)
+		done, result, err := ended(called)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case result != nil:
+			r.called[path] = &calledPlan{result: result}
+		case done != nil:
+			again, err := RepairCalling(called, execution, done, below[path], ended)
+			if err != nil {
+				return nil, err
+			}
+			r.called[path] = &calledPlan{again: again}
+		}
+	}
+	return r.plan()
+}
+
 // Input is what the execution starts with that repairs the run.
 func (p *RetryPlan) Input() workflows.RunInput { return p.input }
 
@@ -506,8 +533,14 @@ func (r *repairer) keep() {
 			continue
 		}
 		n, loop := r.program.At(path)
-		if n != nil && e.Child != nil && e.Result == nil && r.keepCalled(path, n, loop, e) {
-			continue
+		if n != nil && e.Child != nil && e.Result == nil {
+			if r.keepCalled(path, n, loop, e) {
+				continue
+			}
+			if e.Error == nil { // it was never started, or is to be anew
+				r.fates[path] = FateFailed
+				continue
+			}
 		}
 		if e.Fan != nil && e.Fan.Failed { // it is tried again, and all of it
 			continue

@@ -85,7 +85,7 @@ func (c *Client) planCalled(ctx context.Context, record *workflows.Record, reque
 		d, err := c.describe(ctx, id)
 		var gone *serviceerror.NotFound
 		if errors.As(err, &gone) {
-			if hasEnded(record.Journal[path].Error) {
+			if e := record.Journal[path]; e.Child.Started || hasEnded(e.Error) {
 				plans[path] = &calledPlan{gone: true}
 			} // otherwise it was never started
 			continue
@@ -146,7 +146,7 @@ func (r *repairer) keepCalled(path string, n, loop *definitions.Node, e workflow
 	if plan == nil || plan.gone || n.Step.Type != definitions.WorkflowStep && !inScript(n, path) || r.undone[path] || continued && !r.changed && !r.again[topLevel(path)] {
 		return false
 	}
-	child := workflows.JournalEntry{ArgumentsDigest: e.ArgumentsDigest, Order: e.Order, Child: &workflows.Child{ID: e.Child.ID}}
+	child := workflows.JournalEntry{ArgumentsDigest: e.ArgumentsDigest, Order: e.Order, Child: &workflows.Child{ID: e.Child.ID, Started: true}}
 	switch {
 	case plan.goesOn:
 		r.fates[path] = FateGoesOn

@@ -23,6 +23,10 @@ import (
 type Child struct {
 	ID string `json:"id"` // of the run
 
+	// Started says that there was a run of the ID for certain. Runs of earlier
+	// builds do not say it.
+	Started bool `json:"started,omitempty"`
+
 	// Again is what the run is started with once more, of which an execution
 	// before has failed. nil = it is under way, or was.
 	Again *RunInput `json:"again,omitempty"`
@@ -232,6 +236,11 @@ func (r *run) startChild(ctx workflow.Context, c childCall, in *RunInput, digest
 	r.inFlight++
 	err := future.GetChildWorkflowExecution().Get(ctx, nil)
 	r.inFlight--
+	if err == nil || temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+		e := r.journal[c.path]
+		e.Child = &Child{ID: call.id, Started: true}
+		r.journal[c.path] = e
+	}
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		r.dismiss(ctx, call)
 		return r.adopt(ctx, call)

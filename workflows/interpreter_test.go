@@ -19,6 +19,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/workflows"
@@ -32,8 +33,12 @@ type bench struct {
 	input workflows.RunInput
 	tools map[string]toolFunc
 
-	mu    sync.Mutex
-	calls []string // "TOOL ARGUMENTS" in the order of arrival
+	mu     sync.Mutex
+	calls  []string          // "TOOL ARGUMENTS" in the order of arrival
+	within map[string]string // by ID of a called run: the path of the step that has called it, and a slash
+
+	results map[string]json.RawMessage // of called runs that have completed, by ID: a RunResult
+	before  *bench                     // of the execution before; nil = this is the first
 }
 
 // A toolFunc answers a call: an output, or an error as activities report it.
@@ -59,10 +64,29 @@ func benchFor(t *testing.T, defs []*definitions.Definition, args string, tools m
 	d := defs[0]
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
-	b := &bench{t: t, env: suite.NewTestWorkflowEnvironment(), tools: tools}
+	b := &bench{t: t, env: suite.NewTestWorkflowEnvironment(), tools: tools, within: map[string]string{}, results: map[string]json.RawMessage{}}
 	workflows.Register(b.env)
 	b.env.SetTestTimeout(30 * time.Second)
 	b.env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: 20 * time.Second}) // of a busy machine
+	b.env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, args converter.EncodedValues) {
+		var in workflows.RunInput
+		if err := args.Get(&in); err != nil {
+			t.Error(err)
+			return
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.within[info.WorkflowExecution.ID] = b.within[in.Parent.RunID] + in.Parent.StepPath + "/"
+	})
+	b.env.SetOnChildWorkflowCompletedListener(func(info *workflow.Info, result converter.EncodedValue, err error) {
+		var got workflows.RunResult
+		if err != nil || result.Get(&got) != nil {
+			return
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.results[info.WorkflowExecution.ID], _ = json.Marshal(workflows.RunResult{Output: got.Output})
+	})
 	b.env.RegisterActivityWithOptions(func(_ context.Context, call workflows.ToolCall) (workflows.ToolResult, error) {
 		b.mu.Lock()
 		b.calls = append(b.calls, call.Tool+" "+string(call.Arguments))

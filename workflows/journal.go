@@ -58,7 +58,10 @@ func (r *run) record(path, digest string, result json.RawMessage) {
 // recordEnd keeps that a step was skipped or has failed. What a person
 // answered tells that by itself.
 func (r *run) recordEnd(path string, out outcome) {
-	e := r.journal[path]
+	e, reached := r.journal[path]
+	if was, ok := r.continued(path); ok && !reached {
+		e.Child = was.Child // which a repair looks at
+	}
 	switch {
 	case out.action != "":
 		return

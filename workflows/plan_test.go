@@ -2,7 +2,9 @@ package workflows_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,14 +17,15 @@ import (
 // plan is the dry run of a case.
 func (c *testCase) plan(t *testing.T) *definitions.Plan {
 	t.Helper()
+	defs, diags := definitions.Parse("test.yaml", []byte(c.source()))
 	program, err := definitions.Compile(c.def)
-	if err != nil {
+	if err = errors.Join(err, diags.Err()); err != nil {
 		t.Fatal(err)
 	}
 	effects := map[string]definitions.Effect{"read": definitions.Read, "write": definitions.Unsafe, "undo": definitions.Unsafe}
-	plan, err := program.Plan(json.RawMessage(`{}`), func(name string) (definitions.Tool, bool) {
+	plan, err := program.PlanCalling(json.RawMessage(`{}`), func(name string) (definitions.Tool, bool) {
 		return definitions.Tool{Name: name, Backend: "be", Effect: effects[name]}, effects[name] != ""
-	})
+	}, definitions.Among(defs), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +44,7 @@ func (c *testCase) comparePlan(plan *definitions.Plan, got *observed) (problems 
 	if plan.Problem != "" && got.failure == nil {
 		problem("the run was to fail: %s", plan.Problem)
 	}
-	c.comparePlannedCalls(plan, steps, got, problem)
+	c.comparePlannedCalls(plan, got, problem)
 	c.compareHolding(plan, got, problem)
 	if got.failure == nil {
 		c.comparePlannedStates(steps, got, problem)
@@ -55,27 +58,12 @@ func (c *testCase) comparePlan(plan *definitions.Plan, got *observed) (problems 
 }
 
 // comparePlannedCalls compares what was called, with what, and how often.
-func (c *testCase) comparePlannedCalls(plan *definitions.Plan, steps map[string]definitions.PlannedStep, got *observed, problem func(string, ...any)) {
+func (c *testCase) comparePlannedCalls(plan *definitions.Plan, got *observed, problem func(string, ...any)) {
 	var paths, writes []string
 	for _, call := range got.calls {
 		path, arguments, _ := strings.Cut(call, " ")
-		id, index, isItem := strings.Cut(strings.TrimSuffix(path, "]"), "[")
-		step := steps[id]
-		if isItem {
-			i, _ := strconv.Atoi(index)
-			if step.Loop.Count != nil && i >= *step.Loop.Count {
-				problem("%s was called of %d items", path, *step.Loop.Count)
-			}
-			if i >= len(step.Loop.Items) {
-				i = -1 // is not shown
-			} else if step.Runs != definitions.No {
-				step = step.Loop.Items[i].Step
-			}
-			if i < 0 {
-				step.PlannedCall = nil
-			}
-		}
-		if step.Runs == definitions.No {
+		step, known := plannedStep(plan.Steps, path, problem)
+		if known && step.Runs == definitions.No {
 			problem("%s was not to run", path)
 		}
 		if want, known := knownArguments(step); known && want != arguments {
@@ -83,8 +71,8 @@ func (c *testCase) comparePlannedCalls(plan *definitions.Plan, steps map[string]
 		}
 		if !slices.Contains(paths, path) {
 			paths = append(paths, path)
-			if c.calls(id) == "write" {
-				writes = append(writes, id)
+			if c.toolOf(path) == "write" {
+				writes = append(writes, index.ReplaceAllString(path, ""))
 			}
 		}
 	}
@@ -99,6 +87,36 @@ func (c *testCase) comparePlannedCalls(plan *definitions.Plan, steps map[string]
 	}
 }
 
+// index is that of an item in a path.
+var index = regexp.MustCompile(`\[\d+\]`)
+
+// plannedStep finds what is planned for a path, also in what steps call; not known
+// are items that are not shown.
+func plannedStep(steps []definitions.PlannedStep, path string, problem func(string, ...any)) (step definitions.PlannedStep, known bool) {
+	at, rest, isBelow := strings.Cut(path, "/")
+	id, index, isItem := strings.Cut(strings.TrimSuffix(at, "]"), "[")
+	if i := slices.IndexFunc(steps, func(s definitions.PlannedStep) bool { return s.Path == id }); i >= 0 {
+		step, known = steps[i], true
+	}
+	if isItem && known {
+		i, _ := strconv.Atoi(index)
+		if step.Loop.Count != nil && i >= *step.Loop.Count {
+			problem("%s was called of %d items", path, *step.Loop.Count)
+		}
+		switch {
+		case step.Runs == definitions.No:
+		case i < len(step.Loop.Items):
+			step = step.Loop.Items[i].Step
+		default:
+			return definitions.PlannedStep{}, false
+		}
+	}
+	if isBelow && step.Called != nil && step.Runs != definitions.No {
+		return plannedStep(step.Called.Steps, rest, problem)
+	}
+	return step, known
+}
+
 // knownArguments are those of a call, if the plan has all of them.
 func knownArguments(step definitions.PlannedStep) (arguments string, known bool) {
 	if step.PlannedCall == nil || len(step.Arguments) != 1 || step.Arguments[0].State != definitions.Known {
@@ -107,8 +125,13 @@ func knownArguments(step definitions.PlannedStep) (arguments string, known bool)
 	return `{"v":` + string(step.Arguments[0].Value) + `}`, true
 }
 
-// calls gives the tool that a step calls, itself or for each item.
-func (c *testCase) calls(id string) string {
+// toolOf gives the tool that a step calls, itself or for each item.
+func (c *testCase) toolOf(path string) string {
+	id, below, isBelow := strings.Cut(path, "/")
+	id, _, _ = strings.Cut(id, "[")
+	if isBelow {
+		return c.calls[id].toolOf(below)
+	}
 	for _, s := range c.def.Steps {
 		switch {
 		case s.ID == id && s.Step != nil:
@@ -125,7 +148,8 @@ func (c *testCase) calls(id string) string {
 func (c *testCase) compareHolding(plan *definitions.Plan, got *observed, problem func(string, ...any)) {
 	for _, write := range plan.Writes {
 		made := slices.ContainsFunc(got.calls, func(call string) bool {
-			return strings.HasPrefix(call, write.Step+" ") || strings.HasPrefix(call, write.Step+"[")
+			path, _, _ := strings.Cut(call, " ")
+			return index.ReplaceAllString(path, "") == write.Step
 		})
 		for _, gate := range write.Gates {
 			if made && gate.Holds == definitions.Yes && !c.accepted(gate.Step) {
@@ -135,9 +159,17 @@ func (c *testCase) compareHolding(plan *definitions.Plan, got *observed, problem
 	}
 }
 
-func (c *testCase) accepted(id string) bool {
-	i := slices.IndexFunc(c.def.Steps, func(s *definitions.Step) bool { return s.ID == id })
-	return c.answers[id] == "accept" && c.delays[id] < time.Duration(c.def.Steps[i].Timeout)
+func (c *testCase) accepted(path string) bool {
+	in, id := c, path
+	for {
+		call, below, ok := strings.Cut(id, "/")
+		if !ok {
+			break
+		}
+		in, id = in.calls[call], below
+	}
+	i := slices.IndexFunc(in.def.Steps, func(s *definitions.Step) bool { return s.ID == id })
+	return c.answers[path] == "accept" && c.delays[path] < time.Duration(in.def.Steps[i].Timeout)
 }
 
 // comparePlannedStates compares what became of the steps of a run that

@@ -54,7 +54,7 @@ func forRandomCases(t *testing.T, test func(*testing.T, *testCase)) {
 			c := randomCase(seed)
 			defer func() {
 				if t.Failed() {
-					t.Logf("repeat it with: go test ./workflows -run %s -case %d\n%s", strings.TrimSuffix(t.Name(), "/"+fmt.Sprint(seed)), seed, c.def.Source())
+					t.Logf("repeat it with: go test ./workflows -run %s -case %d\n%s", strings.TrimSuffix(t.Name(), "/"+fmt.Sprint(seed)), seed, c.source())
 				}
 			}()
 			test(t, c)
@@ -72,6 +72,9 @@ type testCase struct {
 	suggest  []time.Duration          // when Temporal suggests to continue as new, in each execution
 	input    *workflows.RunInput      // of a run that is repaired, in which every question is accepted; nil = of a new one
 	began    time.Time                // when that is
+
+	calls map[string]*testCase // by step: the definition that it calls, and what is in that; paths are those seen from the run above
+	quick bool                 // nothing in it takes time
 }
 
 // always is more failures than there are attempts.
@@ -79,7 +82,7 @@ const always = 100
 
 func randomCase(seed uint64) *testCase {
 	rnd := rand.New(rand.NewPCG(seed, 1))
-	c := &testCase{failures: map[string]int{}, answers: map[string]string{}, delays: map[string]time.Duration{}}
+	c := &testCase{failures: map[string]int{}, answers: map[string]string{}, delays: map[string]time.Duration{}, calls: map[string]*testCase{}}
 	c.def = &definitions.Definition{
 		Name: "random", Description: "d", Timeout: definitions.Duration(100_000 * time.Hour),
 		FailureMode: pick(rnd, "", definitions.FailLate, definitions.BestEffort),
@@ -91,25 +94,36 @@ func randomCase(seed uint64) *testCase {
 	} else if rnd.IntN(6) == 0 {
 		c.cancel = moment(rnd)
 	}
-	for i := range 1 + rnd.IntN(9) {
+	c.steps(rnd, "", 1+rnd.IntN(9), 0)
+	c.output()
+	return c
+}
+
+// steps adds random steps. What is known by path begins with that of the step
+// that calls the definition; depth is how many do.
+func (c *testCase) steps(rnd *rand.Rand, within string, n, depth int) {
+	for i := range n {
 		s := &definitions.Step{ID: fmt.Sprintf("s%d", i)}
 		for _, before := range c.def.Steps {
 			if rnd.IntN(3) == 0 {
 				s.DependsOn = append(s.DependsOn, before.ID)
 			}
 		}
-		switch rnd.IntN(8) {
-		case 0, 1:
-			c.elicitation(rnd, s)
-		case 2, 3:
-			c.forEach(rnd, s)
-		case 4:
+		switch kind := rnd.IntN(10); {
+		case kind < 2 && !c.quick:
+			c.elicitation(rnd, s, within)
+		case kind < 4:
+			c.forEach(rnd, s, within, depth)
+		case kind == 4 && !c.quick:
 			s.Type, s.For = definitions.WaitStep, moment(rnd).String()
+		case kind < 7 && depth < maxCalled:
+			s.OnError = pick(rnd, nil, &definitions.OnError{Action: definitions.Continue})
+			c.workflow(rnd, s, s, within+s.ID+"/", depth, c.quick || c.suggest != nil)
 		default:
-			c.tool(rnd, s, s.ID)
-			if rnd.IntN(3) == 0 {
-				s.Compensate = &definitions.Compensation{Tool: "undo"}
-			}
+			c.tool(rnd, s, within)
+		}
+		if (s.Tool != "" || s.Workflow != "") && rnd.IntN(3) == 0 {
+			s.Compensate = &definitions.Compensation{Tool: "undo"}
 		}
 		s.DefaultResults = map[string]any{"v": pick(rnd, "", "default of "+s.ID), "action": "", "completed": "", "failed": ""}
 		if rnd.IntN(5) == 0 {
@@ -123,8 +137,6 @@ func randomCase(seed uint64) *testCase {
 		}
 		c.def.Steps = append(c.def.Steps, s)
 	}
-	c.output()
-	return c
 }
 
 // gateBefore is the first elicitation that a step depends on; "" if there is
@@ -145,14 +157,15 @@ func moment(rnd *rand.Rand) time.Duration {
 	return time.Minute + time.Duration(rnd.Int64N(int64(10*time.Hour))).Truncate(time.Microsecond)
 }
 
-func (c *testCase) tool(rnd *rand.Rand, s *definitions.Step, path string) {
+func (c *testCase) tool(rnd *rand.Rand, s *definitions.Step, within string) {
+	path := within + s.ID
 	s.Tool = pick(rnd, "read", "write")
-	s.Arguments = map[string]any{"v": reading(path, s.DependsOn)}
+	s.Arguments = map[string]any{"v": reading(s.ID, s.DependsOn)}
 	s.OnError = pick(rnd, nil, &definitions.OnError{Action: definitions.Continue})
 	if rnd.IntN(4) == 0 {
 		c.failures[path] = always
 	}
-	if rnd.IntN(5) == 0 && c.suggest == nil { // a run continues only between calls
+	if rnd.IntN(5) == 0 && c.suggest == nil && !c.quick { // a run continues only between calls
 		delay := time.Second + time.Duration(rnd.Int64N(int64(time.Second))).Truncate(time.Microsecond)
 		s.OnError = &definitions.OnError{Action: definitions.Retry, RetryCount: 1 + rnd.IntN(3), RetryDelay: definitions.Duration(delay)}
 		c.failures[path] = rnd.IntN(5)
@@ -169,17 +182,17 @@ func reading(path string, deps []string) string {
 	return b.String()
 }
 
-func (c *testCase) elicitation(rnd *rand.Rand, s *definitions.Step) {
+func (c *testCase) elicitation(rnd *rand.Rand, s *definitions.Step, within string) {
 	s.Type, s.Message = definitions.ElicitationStep, "Go on?"
 	s.Timeout = definitions.Duration(moment(rnd))
 	handlers := []*definitions.Handler{nil, {Action: definitions.Continue}, {Action: definitions.SkipRemaining}, {Action: definitions.Abort}}
 	s.OnDecline, s.OnCancel = pick(rnd, handlers...), pick(rnd, handlers...)
 	s.OnError = pick(rnd, nil, nil, &definitions.OnError{Action: definitions.Continue})
-	c.answers[s.ID] = pick(rnd, "accept", "accept", "decline", "cancel", "")
-	c.delays[s.ID] = moment(rnd) / 2
+	c.answers[within+s.ID] = pick(rnd, "accept", "accept", "decline", "cancel", "")
+	c.delays[within+s.ID] = moment(rnd) / 2
 }
 
-func (c *testCase) forEach(rnd *rand.Rand, s *definitions.Step) {
+func (c *testCase) forEach(rnd *rand.Rand, s *definitions.Step, within string, depth int) {
 	items := rnd.IntN(6)
 	list, _ := json.Marshal(make([]int, items))
 	s.Type, s.Collection, s.MaxParallel = definitions.ForEachStep, string(list), 1+rnd.IntN(4)
@@ -189,9 +202,15 @@ func (c *testCase) forEach(rnd *rand.Rand, s *definitions.Step) {
 	if rnd.IntN(5) == 0 {
 		s.Step.Condition = `{{ne .forEach.index 1}}`
 	}
+	if rnd.IntN(4) == 0 && depth < maxCalled {
+		s.Step.Tool, s.Step.Arguments = "", nil
+		c.workflow(rnd, s, s.Step, within+s.ID+"[0]/", depth, true)
+		c.spread(rnd, within+s.ID, items)
+		return
+	}
 	for i := range items {
 		if rnd.IntN(6) == 0 {
-			c.failures[fmt.Sprintf("%s[%d]", s.ID, i)] = always
+			c.failures[fmt.Sprintf("%s%s[%d]", within, s.ID, i)] = always
 		}
 	}
 }
@@ -212,6 +231,7 @@ func (c *testCase) output() {
 // observed is what came of running a case.
 type observed struct {
 	calls   []string // "PATH ARGUMENTS" in the order of arrival, undoing left out
+	undone  []string // paths of steps of called runs, in the order of undoing
 	output  map[string]string
 	errors  []workflows.Error
 	failure *workflows.Failure
@@ -224,18 +244,20 @@ func (c *testCase) run(t *testing.T, want *expected) *observed {
 	t.Helper()
 	got := &observed{done: map[string]bool{}}
 	attempts := map[string]int{}
-	tool := func(call workflows.ToolCall) (string, error) {
+	tool := func(path string, call workflows.ToolCall) (string, error) {
 		if call.Tool != "undo" {
-			got.calls = append(got.calls, call.StepPath+" "+string(call.Arguments))
+			got.calls = append(got.calls, path+" "+string(call.Arguments))
+		} else if undone, _, _ := strings.Cut(path, "/compensate#"); strings.Contains(undone, "/") {
+			got.undone = append(got.undone, undone)
 		}
-		attempts[call.StepPath]++
-		if attempts[call.StepPath] <= c.failures[call.StepPath] {
-			return "", toolError(call, attempts[call.StepPath], call.MaxAttempts-1, "planned failure")
+		attempts[path]++
+		if attempts[path] <= c.failures[path] {
+			return "", toolError(call, attempts[path], call.MaxAttempts-1, "planned failure")
 		}
-		got.done[call.StepPath] = true
+		got.done[path] = true
 		return string(call.Arguments), nil
 	}
-	b := newBench(t, string(c.def.Source()), `{}`, nil)
+	b := newBench(t, c.source(), `{}`, nil)
 	if c.input != nil {
 		b.input = *c.input
 		b.env.SetStartTime(c.began)
@@ -252,8 +274,9 @@ func (c *testCase) run(t *testing.T, want *expected) *observed {
 		if !errors.As(b.env.GetWorkflowError(), &next) {
 			break
 		}
-		now := b.env.Now()
-		b = newBench(t, string(c.def.Source()), `{}`, nil)
+		now, before := b.env.Now(), b
+		b = newBench(t, c.source(), `{}`, nil)
+		b.before = before
 		if err := converter.GetDefaultDataConverter().FromPayloads(next.Input, &b.input); err != nil {
 			t.Fatal(err)
 		}
@@ -275,11 +298,12 @@ func (c *testCase) run(t *testing.T, want *expected) *observed {
 }
 
 // locked lets one call be made at a time.
-func (b *bench) locked(f toolFunc) toolFunc {
+// It is told the path of its step as it is seen from the run above.
+func (b *bench) locked(f func(path string, call workflows.ToolCall) (string, error)) toolFunc {
 	return func(call workflows.ToolCall) (string, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		return f(call)
+		return f(b.within[call.RunID]+call.StepPath, call)
 	}
 }
 
@@ -302,7 +326,11 @@ func (c *testCase) schedule(b *bench, want *expected, began time.Time, execution
 	for id, action := range c.answers {
 		answer := workflows.Answer{ElicitationID: id + "#1", Action: action, AnswerID: id, Content: []byte(`{}`)}
 		send := func() { b.env.SignalWorkflow(workflows.AnswerSignal, answer) }
-		opened := want.steps[id].start
+		step := want.at(id)
+		if step == nil {
+			continue // in a run that is not called
+		}
+		opened := step.start
 		if opened > time.Second {
 			at(opened-time.Second, send) // too early: nothing is asked yet
 		}
@@ -331,6 +359,7 @@ func (w *expected) compare(c *testCase, got *observed) (problems []string) {
 		if diff := cmp.Diff(w.brokenSteps(), stepsOf(got.errors)); diff != "" {
 			problem("errors: %s", diff)
 		}
+		w.undoneBelow(c, got.undone, w.stopped, problem)
 		return problems
 	case got.failure == nil:
 		problem("completed with %v; want it %s by %v", got.output, w.ended, w.culprits)
@@ -341,6 +370,7 @@ func (w *expected) compare(c *testCase, got *observed) (problems []string) {
 		problem("failed with %+v; want one of %v", got.failure.Error, w.culprits)
 	}
 	w.compareUndone(c, got.failure.Compensated, problem)
+	w.undoneBelow(c, got.undone, w.stopped, problem)
 	return problems
 }
 

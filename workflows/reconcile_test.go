@@ -328,7 +328,10 @@ type memoReader struct {
 	waiting func(string) // told what the run says that it waits for; nil = nobody wants to know
 }
 
-func (m *memoReader) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+func (m *memoReader) InterceptWorkflow(ctx workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	if workflow.GetInfo(ctx).ParentWorkflowExecution != nil { // what it asks is asked above
+		return next
+	}
 	return &memoInbound{interceptor.WorkflowInboundInterceptorBase{Next: next}, m}
 }
 

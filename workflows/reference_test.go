@@ -30,6 +30,8 @@ type refStep struct {
 	broken     bool   // it ends a run that stops at the first failure
 	counts     string // of a forEach
 	calls      []refCall
+	below      []*expected // of the runs that it has called
+	free       bool        // of those may be left out what is not certain
 }
 
 type refCall struct {
@@ -40,24 +42,30 @@ type refCall struct {
 
 // expected is what the reference says of a case.
 type expected struct {
+	within   string // path of the step that has called the run, and a slash
+	began    time.Duration
 	steps    map[string]*refStep
 	order    []*definitions.Step
 	ended    ending
 	stopped  time.Duration // when; never for a run that completes
+	last     time.Duration // when it has ended by itself
 	culprits []string      // steps that may be named
 }
 
 // reference reads the rules step by step; the definition is in the order of
 // its graph.
-func (c *testCase) reference() *expected {
-	w := &expected{steps: map[string]*refStep{}, order: c.def.Steps, ended: endCompleted, stopped: never}
+func (c *testCase) reference() *expected { return c.referenceOf("", 0) }
+
+// referenceOf does so for a run that a step has called.
+func (c *testCase) referenceOf(within string, began time.Duration) *expected {
+	w := &expected{within: within, began: began, steps: map[string]*refStep{}, order: c.def.Steps, ended: endCompleted, stopped: never}
 	// That the rest is skipped changes only what starts later, so steps are
 	// read anew with each gate that skips, the earliest first.
 	skip := never
 	for {
 		next := never
 		for _, s := range c.def.Steps {
-			ref := c.step(s, w.steps, skip)
+			ref := c.step(s, w, skip)
 			w.steps[s.ID] = ref
 			if c.skips(s, ref) && ref.end < skip {
 				next = min(next, ref.end)
@@ -78,8 +86,9 @@ func (c *testCase) skips(s *definitions.Step, ref *refStep) bool {
 }
 
 // step is what comes of a step; skip is when the rest began to be skipped.
-func (c *testCase) step(s *definitions.Step, before map[string]*refStep, skip time.Duration) *refStep {
-	r := &refStep{status: "skipped"}
+func (c *testCase) step(s *definitions.Step, w *expected, skip time.Duration) *refStep {
+	before, path := w.steps, w.within+s.ID
+	r := &refStep{status: "skipped", start: w.began}
 	if v, ok := s.DefaultResults["v"].(string); ok {
 		r.v = v
 	}
@@ -102,11 +111,13 @@ func (c *testCase) step(s *definitions.Step, before map[string]*refStep, skip ti
 		d, _ := time.ParseDuration(s.For)
 		r.end, r.v = r.start+d, ""
 	case definitions.ElicitationStep:
-		c.gate(s, r)
+		c.gate(s, path, r)
 	case definitions.ForEachStep:
-		c.loop(s, r)
+		c.loop(s, path, r)
+	case definitions.WorkflowStep:
+		c.called(s, path, r)
 	default:
-		c.call(s, r, before)
+		c.call(s, path, r, before)
 	}
 	if r.status == "failed" && !continues(s) {
 		r.broken = true
@@ -131,7 +142,7 @@ func holds(s *definitions.Step, before map[string]*refStep) bool {
 	return before[id].status == value
 }
 
-func (c *testCase) call(s *definitions.Step, r *refStep, before map[string]*refStep) {
+func (c *testCase) call(s *definitions.Step, path string, r *refStep, before map[string]*refStep) {
 	seen := s.ID
 	for _, id := range s.DependsOn {
 		b := before[id]
@@ -142,8 +153,8 @@ func (c *testCase) call(s *definitions.Step, r *refStep, before map[string]*refS
 		attempts, delay = s.OnError.RetryCount+1, time.Duration(s.OnError.RetryDelay)
 	}
 	for n := range attempts {
-		r.calls = append(r.calls, refCall{at: r.end, text: fmt.Sprintf(`%s {"v":%q}`, s.ID, seen)})
-		if n >= c.failures[s.ID] {
+		r.calls = append(r.calls, refCall{at: r.end, text: fmt.Sprintf(`%s {"v":%q}`, path, seen)})
+		if n >= c.failures[path] {
 			r.v = seen
 			return
 		}
@@ -166,10 +177,10 @@ func handler(s *definitions.Step, action string) definitions.Action {
 	return h.Action
 }
 
-func (c *testCase) gate(s *definitions.Step, r *refStep) {
+func (c *testCase) gate(s *definitions.Step, path string, r *refStep) {
 	r.action, r.end = "timeout", r.start+time.Duration(s.Timeout)
-	if c.answers[s.ID] != "" && c.delays[s.ID] < time.Duration(s.Timeout) {
-		r.action, r.end = c.answers[s.ID], r.start+c.delays[s.ID]
+	if c.answers[path] != "" && c.delays[path] < time.Duration(s.Timeout) {
+		r.action, r.end = c.answers[path], r.start+c.delays[path]
 	}
 	switch {
 	case r.action == "accept":
@@ -179,7 +190,7 @@ func (c *testCase) gate(s *definitions.Step, r *refStep) {
 	}
 }
 
-func (c *testCase) loop(s *definitions.Step, r *refStep) {
+func (c *testCase) loop(s *definitions.Step, path string, r *refStep) {
 	r.v = ""
 	items := strings.Count(s.Collection, "0")
 	completed, failed, gone := 0, 0, false
@@ -187,9 +198,15 @@ func (c *testCase) loop(s *definitions.Step, r *refStep) {
 		if s.Step.Condition != "" && i == 1 {
 			continue
 		}
-		path := fmt.Sprintf("%s[%d]", s.ID, i)
-		r.calls = append(r.calls, refCall{at: r.start, text: fmt.Sprintf(`%s {"v":"item %d"}`, path, i)})
-		if c.failures[path] == 0 {
+		path := fmt.Sprintf("%s[%d]", path, i)
+		fails := c.failures[path] > 0
+		if s.Step.Workflow != "" {
+			below := c.calls[s.ID].referenceOf(path+"/", r.start)
+			r.below, fails = append(r.below, below), below.ended != endCompleted
+		} else {
+			r.calls = append(r.calls, refCall{at: r.start, text: fmt.Sprintf(`%s {"v":"item %d"}`, path, i)})
+		}
+		if !fails {
 			completed++
 			continue
 		}
@@ -201,6 +218,7 @@ func (c *testCase) loop(s *definitions.Step, r *refStep) {
 		return
 	}
 	r.status, r.counts = "failed", " /"
+	r.free = true
 	for i := range r.calls {
 		r.calls[i].free = true
 	}
@@ -208,7 +226,7 @@ func (c *testCase) loop(s *definitions.Step, r *refStep) {
 
 // end finds out how the run ends, and when.
 func (w *expected) end(c *testCase) {
-	last := time.Duration(0)
+	last := w.began
 	failure := never
 	for _, s := range w.order {
 		r := w.steps[s.ID]
@@ -229,6 +247,7 @@ func (w *expected) end(c *testCase) {
 	case mode == definitions.FailLate && failure < never:
 		w.ended = endFailed
 	}
+	w.last = last
 	if c.cancel > 0 && c.cancel < last {
 		w.ended, w.stopped = endCancelled, c.cancel
 	}
@@ -261,28 +280,47 @@ func (w *expected) brokenSteps() []string {
 	return ids
 }
 
-// compareCalls checks that each call that must be made was made once, that no
-// other was, and that none came before one that its step depends on.
+// compareCalls checks that each call that must be made was made once, and that no
+// other was.
 func (w *expected) compareCalls(got []string, problem func(string, ...any)) {
 	left := slices.Clone(got)
-	for _, s := range w.order {
-		for _, call := range w.steps[s.ID].calls {
-			i := slices.Index(left, call.text)
-			if i >= 0 && call.at <= w.stopped {
-				left = slices.Delete(left, i, i+1)
-			} else if i < 0 && !call.free && call.at < w.stopped {
-				problem("was not called: %s", call.text)
-			}
-		}
-	}
+	w.take(&left, never, false, problem)
 	for _, call := range left {
 		problem("was called and should not have been: %s", call)
 	}
+	w.compareOrder(got, problem)
+}
+
+// take takes the calls of a run, and of those that its steps have called, from
+// those that were made. Free are those that may be left out.
+func (w *expected) take(left *[]string, stopped time.Duration, free bool, problem func(string, ...any)) {
+	stopped = min(stopped, w.stopped)
 	for _, s := range w.order {
-		firstCall := slices.IndexFunc(got, func(call string) bool { return of(s.ID, call) })
+		r := w.steps[s.ID]
+		for _, call := range r.calls {
+			i := slices.Index(*left, call.text)
+			if i >= 0 && call.at <= stopped {
+				*left = slices.Delete(*left, i, i+1)
+			} else if i < 0 && !free && !call.free && call.at < stopped {
+				problem("was not called: %s", call.text)
+			}
+		}
+		for _, below := range r.below {
+			below.take(left, stopped, free || r.free, problem)
+		}
+	}
+}
+
+// compareOrder checks that no call came before one that its step depends on.
+func (w *expected) compareOrder(got []string, problem func(string, ...any)) {
+	for _, s := range w.order {
+		for _, below := range w.steps[s.ID].below {
+			below.compareOrder(got, problem)
+		}
+		firstCall := slices.IndexFunc(got, func(call string) bool { return of(w.within+s.ID, call) })
 		for _, id := range s.DependsOn {
 			for i, call := range got {
-				if of(id, call) && firstCall >= 0 && firstCall < i {
+				if of(w.within+id, call) && firstCall >= 0 && firstCall < i {
 					problem("%s was called before %s, on which it depends", s.ID, id)
 				}
 			}
@@ -292,7 +330,7 @@ func (w *expected) compareCalls(got []string, problem func(string, ...any)) {
 
 // of says whether a call is one of a step.
 func of(id, call string) bool {
-	return strings.HasPrefix(call, id+" ") || strings.HasPrefix(call, id+"[")
+	return strings.HasPrefix(call, id+" ") || strings.HasPrefix(call, id+"[") || strings.HasPrefix(call, id+"/")
 }
 
 // compareUndone checks that what had completed was undone, the last first.
