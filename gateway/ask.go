@@ -48,7 +48,7 @@ func (s *stream) opened(ctx context.Context, e *runs.Elicitation) (answered bool
 		s.add(*e)
 	}
 	if slices.ContainsFunc(s.gates, func(g *gate) bool { return g.ID == e.ID }) {
-		s.progress(waitsFor(*e))
+		s.tell(waitsFor(*e), map[string]any{metaRun: runState{ID: s.at.Run, Status: statusWaiting}, metaStep: e.StepPath})
 	}
 	return s.ask()
 }

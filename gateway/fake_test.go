@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -371,7 +372,7 @@ func (p *play) open(gates ...runs.Elicitation) {
 	p.f.change(func() {
 		r := p.run()
 		for _, e := range gates {
-			e.StepPath, e.State, e.Opened = e.StepID, "open", time.Now()
+			e.StepPath, e.State, e.Opened = cmp.Or(e.StepPath, e.StepID), "open", time.Now()
 			if e.ID == "" {
 				e.ID = e.StepID + "#1"
 			}

@@ -2,10 +2,13 @@ package gateway_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -121,5 +124,33 @@ func TestNoProgressWanted(t *testing.T) {
 		if looked := w.runs.looks[id] > 0; looked != (r.run.Caller == "user-bob") {
 			t.Errorf("looked after the run of %s: %t", r.run.Caller, looked)
 		}
+	}
+}
+
+// A client that cannot ask is told of which run which step asks, and how each of
+// several questions is answered.
+func TestTellsWhichStepAsks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"slow": func(p *play) {
+		p.open(
+			runs.Elicitation{ID: "script/main:5[0]/ask:3#1", StepID: "script", StepPath: "script/main:5[0]/ask:3", Message: "Write?"},
+			runs.Elicitation{ID: "script/main:5[1]/ask:3#1", StepID: "script", StepPath: "script/main:5[1]/ask:3", Message: "Write?"},
+		)
+	}}, func(o *gateway.Options) { o.Patience = time.Hour })
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	stream := c.call("1", "slow", `{}`, `{"progressToken":"t"}`)
+	id := string(w.runs.only(t))
+	for _, path := range []string{"script/main:5[0]/ask:3", "script/main:5[1]/ask:3"} {
+		m := stream.message()
+		if err := hasAll(string(m.Params), "waiting for an answer: Write?", `"perdure/run":{"id":"`+id+`"`, `"perdure/step":"`+path+`"`); err != nil {
+			t.Errorf("%s: %v", m.Params, err)
+		}
+	}
+	m := c.call("2", "perdure_run_await", fmt.Sprintf(`{"runId":%q,"waitSeconds":0}`, id), "").result(false)
+	if err := hasAll(m.text(), "perdure runs answer "+id+" --step 'script/main:5[0]/ask:3' --accept (the steps that ask are script/main:5[0]/ask:3, script/main:5[1]/ask:3)"); err != nil {
+		t.Error(err)
+	}
+	if err := hasAll(string(m.Result.Structured), `"stepPath":"script/main:5[1]/ask:3"`); err != nil {
+		t.Error(err)
 	}
 }

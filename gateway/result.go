@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ const (
 	metaErrors  = "perdure/errors"  // []runs.Error: steps that failed without failing the run
 	metaUndone  = "perdure/undone"  // {compensated, uncompensated}: paths of steps
 	metaDryRun  = "perdure/dry-run" // true: the result is a plan, and nothing was called
+	metaStep    = "perdure/step"    // path of the step that asks, with metaRun where progress says that an answer is waited for
 )
 
 // A result is a CallToolResult, exact to the digit.
@@ -265,6 +267,7 @@ type handle struct {
 
 type openQuestion struct {
 	StepID  string     `json:"stepId"`
+	Path    string     `json:"stepPath,omitempty"` // where it is not the ID
 	Message string     `json:"message"`
 	Expires *time.Time `json:"expires,omitempty"`
 }
@@ -272,6 +275,14 @@ type openQuestion struct {
 type nextCall struct {
 	Tool      string         `json:"tool"`
 	Arguments map[string]any `json:"arguments"`
+}
+
+func questionOf(e runs.Elicitation) openQuestion {
+	q := openQuestion{StepID: e.StepID, Message: e.Message}
+	if e.StepPath != e.StepID {
+		q.Path = e.StepPath
+	}
+	return q
 }
 
 const (
@@ -294,7 +305,7 @@ func (g *Gateway) pending(id runs.RunID, open []runs.Elicitation, running []stri
 		case h.Status == statusRunning:
 			h.Status = statusNeeds
 		}
-		q := openQuestion{StepID: e.StepID, Message: e.Message}
+		q := questionOf(e)
 		if !e.Expires.IsZero() {
 			q.Expires = &e.Expires
 		}
@@ -337,7 +348,7 @@ func (h *handle) advice() string {
 		if h.ApprovalURL != "" {
 			fmt.Fprintf(&b, " to answer it at %s.", h.ApprovalURL)
 		} else {
-			fmt.Fprintf(&b, " to answer it, for example with: perdure runs answer %s --accept.", h.RunID)
+			b.WriteString(" to answer it, for example with: " + h.answerCommand())
 		}
 	default:
 		b.WriteString(".")
@@ -349,6 +360,18 @@ func (h *handle) advice() string {
 	}
 	fmt.Fprintf(&b, " Do not call %s again for this: that would start another run.", h.Tool)
 	return b.String()
+}
+
+// answerCommand is how a person answers at a terminal.
+func (h *handle) answerCommand() string {
+	if len(h.Questions) < 2 {
+		return fmt.Sprintf("perdure runs answer %s --accept.", h.RunID)
+	}
+	var paths []string
+	for _, q := range h.Questions {
+		paths = append(paths, cmp.Or(q.Path, q.StepID))
+	}
+	return fmt.Sprintf("perdure runs answer %s --step '%s' --accept (the steps that ask are %s).", h.RunID, paths[0], strings.Join(paths, ", "))
 }
 
 // callFailed is the result of a direct call of a backend tool that came to no

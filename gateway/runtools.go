@@ -220,7 +220,7 @@ func (g *Gateway) listByTool(ctx context.Context, x *exchange) {
 		}
 		l := listedRun{RunID: r.ID, Tool: r.Tool, Status: r.Status, Started: r.Started, Closed: r.Closed}
 		for _, e := range r.Open() {
-			l.WaitingFor = append(l.WaitingFor, openQuestion{StepID: e.StepID, Message: e.Message})
+			l.WaitingFor = append(l.WaitingFor, questionOf(e))
 		}
 		listed = append(listed, l)
 	}

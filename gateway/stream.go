@@ -355,7 +355,10 @@ func (s *stream) status() string {
 }
 
 // progress sends a progress notification to a client that wants them.
-func (s *stream) progress(message string) {
+func (s *stream) progress(message string) { s.tell(message, nil) }
+
+// tell sends one with more in its _meta.
+func (s *stream) tell(message string, meta map[string]any) {
 	if isNull(s.at.Token) {
 		return
 	}
@@ -373,7 +376,16 @@ func (s *stream) progress(message string) {
 	}
 	s.at.Progress = next
 	s.x.notify(s.place(), mcp.MethodNotificationProgress, progressParams{
-		Token: s.at.Token, Progress: next, Total: total, Message: message, Meta: s.taskMeta()})
+		Token: s.at.Token, Progress: next, Total: total, Message: message, Meta: s.metaWith(meta)})
+}
+
+func (s *stream) metaWith(more map[string]any) map[string]any {
+	meta := s.taskMeta()
+	if meta == nil {
+		return more
+	}
+	maps.Copy(meta, more)
+	return meta
 }
 
 // advance is the next progress value: more than the last one, and between done

@@ -132,7 +132,7 @@ func (k callCommand) call(ctx context.Context, c *console, to target) (callResul
 		p.key = rand.Text()
 	}
 	if !k.JSON {
-		p.tell = (&steps{c: c, tool: k.Name, elsewhere: who == nil, seen: map[string]bool{}}).notified
+		p.tell = (&steps{c: c, data: k.Data, elsewhere: who == nil, seen: map[string]bool{}}).notified
 	}
 	return p.result(ctx)
 }
@@ -279,8 +279,8 @@ func (k callCommand) print(c *console, r callResult) error {
 // Steps tells of the steps of a run, a line each.
 type steps struct {
 	c         *console
-	tool      string
-	elsewhere bool // questions are answered by other means
+	data      string // directory of the dev that is called
+	elsewhere bool   // questions are answered by other means
 
 	mu   sync.Mutex
 	seen map[string]bool
@@ -295,12 +295,14 @@ func (s *steps) notified(n mcp.JSONRPCNotification) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.seen[message] {
+	step, _ := n.Params.Meta[stepMeta].(string)
+	if step == "" && s.seen[message] || s.seen[step+" "+message] {
 		return
 	}
-	s.seen[message] = true
+	s.seen[message], s.seen[step+" "+message] = true, true
 	s.c.notef("%s", s.c.errStyle(faint, "  "+plain(message)))
-	if s.elsewhere && strings.HasPrefix(message, "waiting for an answer") {
-		s.c.notef("  answer it with: perdure runs answer %s --accept (or --decline, --cancel)", s.tool)
+	run, _ := n.Params.Meta[runMeta].(map[string]any)
+	if id, _ := run["id"].(string); s.elsewhere && id != "" && strings.HasPrefix(message, "waiting for an answer") {
+		s.c.notef("  answer it with: perdure runs answer %s%s --step '%s' --accept (or --decline, --cancel)", plain(id), dataFlag(s.data), plain(step))
 	}
 }

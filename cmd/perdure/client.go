@@ -180,6 +180,8 @@ func (r callResult) text() string {
 const (
 	keyMeta     = "perdure/idempotency-key" // calls of one tool with the same key are the same call
 	dryRunMeta  = "perdure/dry-run"         // true: what would the call do
+	runMeta     = "perdure/run"             // the run of a call
+	stepMeta    = "perdure/step"            // path of the step that asks, where progress says that an answer is waited for
 	versionMeta = "perdure/version"         // which version of a composite tool is called
 )
 

@@ -82,8 +82,8 @@ func TestKillScripts(t *testing.T) {
 	until(t, "both questions to be open", func() bool {
 		return strings.Count(w.run(t, "runs", "show", gates), "answer it with") == 2
 	})
-	if out := w.run(t, "runs", "show", gates); !strings.Contains(out, "script/main:5[0]/ask:4") {
-		t.Errorf("runs show does not name the line: %s", out)
+	if out := w.run(t, "runs", "show", gates); !strings.Contains(out, " --step 'script/main:5[0]/ask:4' --accept") {
+		t.Errorf("runs show does not say how to answer the question of that line: %s", out)
 	}
 	w.kill()
 	w.start()

@@ -43,6 +43,26 @@ type temporalFlags struct {
 	Output string `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
 }
 
+// again are the flags by which another command comes to the same runs.
+func (f temporalFlags) again() string {
+	flags := dataFlag(f.Data)
+	if f.Address != "" {
+		flags += " --address " + f.Address
+	}
+	if f.Namespace != "" {
+		flags += " --namespace " + f.Namespace
+	}
+	return flags
+}
+
+// dataFlag is the flag for a data directory that is not the usual one.
+func dataFlag(dir string) string {
+	if dir == ".perdure" || dir == "" {
+		return ""
+	}
+	return " --data '" + dir + "'"
+}
+
 // runsClient is a connection to where the runs are; close ends it.
 func (f temporalFlags) runsClient(ctx context.Context) (c *runs.Client, close func(), err error) {
 	options, err := f.where()

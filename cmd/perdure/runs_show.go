@@ -47,7 +47,7 @@ func (s runsShowCommand) Run(ctx context.Context, c *console) error {
 	if s.Output == "json" {
 		return c.printJSON(detail)
 	}
-	return printRun(c, detail)
+	return s.print(c, detail)
 }
 
 // watch tells what happens to a run, and what has happened.
@@ -72,7 +72,7 @@ func watch(ctx context.Context, c *console, rc *runs.Client, id runs.RunID) erro
 	return nil
 }
 
-func printRun(c *console, d *runs.Detail) error {
+func (s runsShowCommand) print(c *console, d *runs.Detail) error {
 	out := &lines{w: c.out}
 	out.printf("%s  %s", c.outStyle(bold, string(d.ID)), c.outStyle(statusStyle(string(d.Status)), string(d.Status)))
 	out.printf("  tool       %s %s", d.Tool, d.Version)
@@ -91,7 +91,7 @@ func printRun(c *console, d *runs.Detail) error {
 		printSaid(out, d)
 	}
 	for _, e := range d.Open() {
-		printQuestion(out, c, d.ID, e)
+		printQuestion(out, c, d, s.again(), e)
 	}
 	if d.Outcome != nil {
 		printOutcome(out, d.Outcome)
@@ -136,7 +136,10 @@ func printSaid(out *lines, d *runs.Detail) {
 	_ = w.Flush() // out keeps the error
 }
 
-func printQuestion(out *lines, c *console, id runs.RunID, e runs.Elicitation) {
+// printQuestion tells what is asked, and how it is answered; flags are those by
+// which other commands find the run.
+func printQuestion(out *lines, c *console, d *runs.Detail, flags string, e runs.Elicitation) {
+	command := string(d.ID) + flags
 	until := ""
 	if !e.Expires.IsZero() {
 		until = ", until " + e.Expires.Local().Format(time.DateTime)
@@ -149,20 +152,23 @@ func printQuestion(out *lines, c *console, id runs.RunID, e runs.Elicitation) {
 		out.printf("    key        %s", e.Call.Key)
 		out.printf("    sent       %s", e.Call.Sent.Local().Format(time.DateTime))
 		step, _, _ := strings.Cut(e.StepPath, "/"+string(runs.Reconciliation))
-		out.printf("say what happened with\n  perdure runs reconcile %s --step '%s' --happened --result '{…}'   (or --not-happened, --fail)", id, step)
+		out.printf("say what happened with\n  perdure runs reconcile %s --step '%s' --happened --result '{…}'   (or --not-happened, --fail)", command, step)
 		return
 	}
 	if len(e.Approvers) > 0 {
 		out.printf("    for        %s", plain(strings.Join(e.Approvers, ", ")))
 	}
 	example := ""
+	if len(d.Open()) > 1 {
+		command += " --step '" + e.StepPath + "'"
+	}
 	if schema, err := schemaObject(e.Schema); err == nil {
 		for _, name := range schema.fields() {
 			out.printf("    %s", schema.describe(name))
 			example = " --content '{…}'"
 		}
 	}
-	out.printf("answer it with\n  perdure runs answer %s --accept%s   (or --decline, --cancel)", id, example)
+	out.printf("answer it with\n  perdure runs answer %s --accept%s   (or --decline, --cancel)", command, example)
 }
 
 func printOutcome(out *lines, o *runs.Outcome) {
