@@ -63,7 +63,7 @@ deployment: ## Check the Helm chart, the compose file, the alerts and the dashbo
 	cd deploy/check && $(GO) vet . && $(GO) test -count=1 .
 
 manifests: ## Write deploy/kubernetes.yaml anew from the Helm chart
-	cd deploy/check && $(GO) test -count=1 -run TestManifests . -update
+	cd deploy/check && $(GO) test -count=1 -run 'TestManifests|TestPods' . -update
 
 property: ## Run CASES random definitions in the interpreter, beside a sequential reference and their dry runs
 	$(GO) test -count=1 -timeout 30m -run '^(TestRandomDefinitions|TestRandomRunsInTrouble)$$' ./workflows -cases $(CASES)

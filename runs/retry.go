@@ -217,6 +217,9 @@ func (c *Client) Retry(ctx context.Context, plan *RetryPlan) error {
 	if err != nil {
 		return fmt.Errorf("repairing run %s: %w", plan.ID, err)
 	}
+	if request.Header, err = c.headerOf(ctx, plan.ID, plan.Execution); err != nil {
+		return failure(ctx, "repairing", plan.ID, err)
+	}
 	started, err := c.temporal.WorkflowService().StartWorkflowExecution(ctx, request)
 	var exists *serviceerror.WorkflowExecutionAlreadyStarted
 	if errors.As(err, &exists) {
@@ -289,6 +292,18 @@ func (c *Client) repairRequest(plan *RetryPlan, info *workflowpb.WorkflowExecuti
 		SearchAttributes:         c.indexed(searchAttributes(like)),
 		Memo:                     &commonpb.Memo{Fields: map[string]*commonpb.Payload{workflows.MemoRepair: note}},
 	}, nil
+}
+
+// headerOf is the header that an execution was started with. It names the trace
+// of the call, which what repairs the run is a part of, too.
+func (c *Client) headerOf(ctx context.Context, id RunID, execution string) (*commonpb.Header, error) {
+	page, err := c.temporal.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{
+		Namespace: c.namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: string(id), RunId: execution}, MaximumPageSize: 1,
+	})
+	if err != nil || len(page.GetHistory().GetEvents()) == 0 {
+		return nil, err
+	}
+	return page.History.Events[0].GetWorkflowExecutionStartedEventAttributes().GetHeader(), nil
 }
 
 // indexed are search attributes, all keywords, as Temporal takes them.

@@ -158,6 +158,7 @@ func (s *codecServer) handler() http.Handler {
 	mux.HandleFunc("POST /decode", s.open)
 	mux.HandleFunc("POST /download", s.open)
 	mux.HandleFunc("POST /encode", s.refuseToSeal)
+	mux.Handle("/codec/", http.StripPrefix("/codec", mux)) // as proxies pass it on that leave paths as they are
 	return s.shared(mux)
 }
 

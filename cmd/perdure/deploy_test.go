@@ -45,6 +45,9 @@ func TestDeployment(t *testing.T) {
 		commands = append(commands, c.args[0])
 		checkContainer(t, c)
 	}
+	for _, c := range kubernetes(t, "../../deploy/check/testdata/pods.yaml") {
+		checkContainer(t, c)
+	}
 	slices.Sort(commands)
 	if want := []string{"gateway", "gateway", "gateway", "migrate", "worker", "worker", "worker"}; !slices.Equal(commands, want) {
 		t.Errorf("the commands are %v, want %v", commands, want)
@@ -53,19 +56,23 @@ func TestDeployment(t *testing.T) {
 
 func checkContainer(t *testing.T, c container) {
 	t.Helper()
-	if len(c.args) == 1 && c.args[0] == "migrate" {
-		if !slices.Contains(c.env, "PERDURE_DATABASE_URL") {
-			t.Errorf("%s, %s: does not say where the database is", c.fileName, c.name)
-		}
-		return
-	}
 	var cli commandLine
 	parser, err := kong.New(&cli, kong.Exit(func(int) {}))
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkVariables(t, c, parser.Model)
+	if c.args[0] == "migrate" { // its database is in the environment
+		if !slices.Contains(c.env, "PERDURE_DATABASE_URL") {
+			t.Errorf("%s, %s: does not say where the database is", c.fileName, c.name)
+		}
+		return
+	}
 	if _, err := parser.Parse(c.args); err != nil {
 		t.Errorf("%s, %s: perdure %s: %v", c.fileName, c.name, strings.Join(c.args, " "), err)
+		return
+	}
+	if c.args[0] != "gateway" && c.args[0] != "worker" {
 		return
 	}
 	flags, keys, listen := cli.Gateway.roleFlags, cli.Gateway.keyFlags, cli.Gateway.Listen
@@ -97,6 +104,27 @@ func checkContainer(t *testing.T, c container) {
 	for _, port := range c.listens {
 		if listen != ":"+port {
 			t.Errorf("%s, %s: listens on %q, but port %s is used", c.fileName, c.name, listen, port)
+		}
+	}
+}
+
+// checkVariables finds variables of perdure's own that no flag reads.
+func checkVariables(t *testing.T, c container, model *kong.Application) {
+	t.Helper()
+	known := []string{keyVar, payloadKeysVar}
+	var collect func(*kong.Node)
+	collect = func(n *kong.Node) {
+		for _, f := range n.Flags {
+			known = append(known, f.Envs...)
+		}
+		for _, child := range n.Children {
+			collect(child)
+		}
+	}
+	collect(model.Node)
+	for _, variable := range c.env {
+		if strings.HasPrefix(variable, "PERDURE_") && !slices.Contains(known, variable) {
+			t.Errorf("%s, %s: nothing reads %s", c.fileName, c.name, variable)
 		}
 	}
 }
@@ -212,7 +240,7 @@ func kubernetes(t *testing.T, file string) []container {
 			}
 		}
 		decodeYAML(t, file, document, &manifest)
-		if manifest.Kind != "Deployment" {
+		if manifest.Kind != "Deployment" && manifest.Kind != "Job" {
 			continue
 		}
 		pod := manifest.Spec.Template.Spec
@@ -231,6 +259,9 @@ func kubernetes(t *testing.T, file string) []container {
 					continue
 				}
 				c.listens = append(c.listens, p.Port)
+				if p.Name == "codec" {
+					continue // which is ready as long as it lives
+				}
 				if k.Liveness.HTTPGet != struct{ Path, Port string }{"/healthz", p.Name} || k.Readiness.HTTPGet != struct{ Path, Port string }{"/readyz", p.Name} {
 					t.Errorf("%s, %s: the probes are %+v and %+v", file, c.name, k.Liveness, k.Readiness)
 				}

@@ -109,7 +109,7 @@ compositeTools:
 		t.Helper()
 		got, err := chromedp.Run(browser, chromedp.Evaluate[string](fmt.Sprintf(`fetch(%q, {
 			method: "POST", credentials: "include", body: %q, headers: {"Content-Type": "application/json", "X-Namespace": "default"},
-		}).then(answer => answer.text()).then(text => text.replace(/"data": *"([^"]*)"/, (_, data) => atob(data)))`, "http://"+codec+"/download", reference), chromedp.EvalAwaitPromise))
+		}).then(answer => answer.text()).then(text => text.replace(/"data": *"([^"]*)"/, (_, data) => atob(data)))`, "http://"+codec+"/codec/download", reference), chromedp.EvalAwaitPromise))
 		if err != nil {
 			t.Fatal(err)
 		}

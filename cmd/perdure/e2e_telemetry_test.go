@@ -76,6 +76,19 @@ func (c *collector) take(t *testing.T, r *http.Request, into proto.Message, keep
 	keep()
 }
 
+// count is how many spans of a name there are in a trace.
+func (c *collector) count(trace, name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, s := range c.spans {
+		if s.Name == name && fmt.Sprintf("%x", s.TraceId) == trace {
+			n++
+		}
+	}
+	return n
+}
+
 // configuration has everything exported to the collector, and metrics served
 // beside /readyz.
 func (c *collector) configuration() string {
@@ -122,6 +135,28 @@ const (
 	clientTrace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	clientSpan  = "00f067aa0ba902b7"
 )
+
+// TestTraceOfARepair has what repairs a run be in the trace of its call.
+func TestTraceOfARepair(t *testing.T) {
+	t.Parallel()
+	fakes := serveFakes(t, map[string]fakeTool{"be_fail": failingAnswer("no room left")})
+	c := startCollector(t)
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "perdure.yaml"), c.configuration()+fakes.configuration("[{tool: '*', class: idempotent}]")+`compositeTools:
+  - {name: fails, description: Fails., steps: [{id: fail, tool: be_fail}]}
+`)
+	d := startDev(t, dir, "--config", "perdure.yaml")
+	var request mcp.CallToolRequest
+	request.Params.Name = "fails"
+	request.Params.Meta = &mcp.Meta{AdditionalFields: map[string]any{"traceparent": "00-" + clientTrace + "-" + clientSpan + "-01"}}
+	if result, err := d.dial(t, modern, nil).CallTool(t.Context(), request); err != nil || !result.IsError {
+		t.Fatalf("the call came to %v, %v", result, err)
+	}
+	d.run(t, "runs", "retry", d.onlyRun(t, "fails", "failed"), "--yes")
+	until(t, "the spans of the run, and of what repairs it", func() bool {
+		return c.count(clientTrace, "RunWorkflow:CompositeTool") >= 2 && c.count(clientTrace, "RunActivity:CallTool") == 2
+	})
+}
 
 // TestTraceOfACall follows one call from the client to the backends: each span
 // is the child of the one that caused it, in the trace that the client named in

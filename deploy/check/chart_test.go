@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-var update = flag.Bool("update", false, "write deploy/kubernetes.yaml anew")
+var update = flag.Bool("update", false, "write deploy/kubernetes.yaml and testdata/pods.yaml anew")
 
 const (
 	chartDir = "../helm/perdure"
@@ -37,6 +37,10 @@ const (
 // everything turns on what the chart can do.
 const everything = `
 database: {urlSecret: perdure-database}
+payloadKeySecret: perdure-payload
+largeValues: true
+codec: {enabled: true, uiOrigin: "https://temporal.example.com"}
+builds: {current: v1.4.0, previous: [{id: v1.3.0, tag: 1.3.0}, {id: V1_2, tag: "1.2", replicas: 3}]}
 temporal: {apiKeySecret: perdure-temporal}
 allowedHosts: [perdure.default.svc]
 definitions: {"deploy.yaml": "name: deploy\nsteps: []\n"}
@@ -73,6 +77,7 @@ func TestChart(t *testing.T) {
 				kinds[cluster.add(document)] = true
 			}
 			cluster.check()
+			cluster.checkBuilds()
 			want := append(slices.Clone(common), c.want...)
 			if strings.Contains(c.values, "networkPolicy: {enabled: false}") {
 				want = slices.DeleteFunc(want, func(k string) bool { return k == "NetworkPolicy" })
@@ -88,11 +93,16 @@ func TestChart(t *testing.T) {
 func TestChartRefuses(t *testing.T) {
 	t.Parallel()
 	for values, want := range map[string]string{
-		"keySecret: ''":              "keySecret",
-		"gateway: {replicas: many}":  "replicas",
-		"networkPolicys: {}":         "networkPolicys",
-		"logFormat: xml":             "logFormat",
-		"publicURL: tools.example.o": "publicURL",
+		"keySecret: ''":                                        "keySecret",
+		"gateway: {replicas: many}":                            "replicas",
+		"networkPolicys: {}":                                   "networkPolicys",
+		"logFormat: xml":                                       "logFormat",
+		"publicURL: tools.example.o":                           "publicURL",
+		"largeValues: true":                                    "database.urlSecret",
+		"codec: {enabled: true}":                               "payloadKeySecret",
+		"builds: {current: a b}":                               "current",
+		"builds: {previous: [{id: v1, tag: v1}]}":              "builds.previous",
+		"builds: {current: v1, previous: [{id: v1, tag: v1}]}": "builds.previous",
 	} {
 		if _, err := rendered(t, values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("values %q: got %v, want an error that names %s", values, err, want)
@@ -122,12 +132,34 @@ func TestManifests(t *testing.T) {
 	for _, document := range render(t, string(values)) {
 		fmt.Fprintf(want, "---\n%s\n", strings.TrimSpace(document))
 	}
+	golden(t, file, want.Bytes())
+}
+
+// TestPods holds testdata/pods.yaml, whose commands cmd/perdure's TestDeployment
+// looks at, to what the chart makes when everything is turned on.
+func TestPods(t *testing.T) {
+	t.Parallel()
+	want := bytes.NewBufferString("# Made by \"make manifests\": what runs when the chart has everything turned on.\n")
+	for _, document := range render(t, everything) {
+		var meta metav1.TypeMeta
+		if err := yaml.Unmarshal([]byte(document), &meta); err != nil {
+			t.Fatal(err)
+		}
+		if meta.Kind == "Deployment" || meta.Kind == "Job" {
+			fmt.Fprintf(want, "---\n%s\n", strings.TrimSpace(document))
+		}
+	}
+	golden(t, "testdata/pods.yaml", want.Bytes())
+}
+
+func golden(t *testing.T, file string, want []byte) {
+	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, want.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(file, want, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want.Bytes()) {
+	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%s is not what the chart makes (%v): run make manifests", file, err)
 	}
 }
@@ -275,6 +307,28 @@ func (c *cluster) check() {
 	}
 }
 
+// checkBuilds: a Deployment for each build of the workers, whose pods no other
+// takes for its own, with the image and the flag of that build.
+func (c *cluster) checkBuilds() {
+	c.t.Helper()
+	for i, d := range c.deployed {
+		for j, other := range c.deployed {
+			if i != j && (d.Name == other.Name || contains(other.Spec.Template.Labels, d.Spec.Selector.MatchLabels)) {
+				c.t.Errorf("%s takes the pods of %s for its own", d.Name, other.Name)
+			}
+		}
+		container := d.Spec.Template.Spec.Containers[0]
+		build, is := d.Spec.Template.Labels["perdure/build"]
+		if is != slices.ContainsFunc(container.Args, func(a string) bool { return strings.HasPrefix(a, "--build-id=") }) ||
+			is && !slices.Contains(container.Args, "--build-id="+build) {
+			c.t.Errorf("%s is build %q, its arguments are %v", d.Name, build, container.Args)
+		}
+		if want := map[string]string{"v1.3.0": "perdure:1.3.0", "V1_2": "perdure:1.2"}[build]; want != "" && container.Image != want {
+			c.t.Errorf("%s has the image %s, want %s", d.Name, container.Image, want)
+		}
+	}
+}
+
 func (c *cluster) checkPorts(s corev1.Service) {
 	c.t.Helper()
 	for _, pod := range c.pods {
@@ -292,6 +346,13 @@ func (c *cluster) checkPorts(s corev1.Service) {
 func (c *cluster) checkPod(p corev1.PodTemplateSpec) {
 	c.t.Helper()
 	spec, container := p.Spec, p.Spec.Containers[0]
+	for _, e := range container.Env {
+		if file, is := strings.CutPrefix(e.Value, "/run/secrets/"); is && !slices.ContainsFunc(container.VolumeMounts, func(m corev1.VolumeMount) bool {
+			return strings.HasPrefix("/run/secrets/"+file, m.MountPath+"/")
+		}) {
+			c.t.Errorf("%v: %s is not mounted", container.Args, e.Value)
+		}
+	}
 	if s := container.SecurityContext; s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem ||
 		spec.SecurityContext.RunAsNonRoot == nil || !*spec.SecurityContext.RunAsNonRoot {
 		c.t.Errorf("%v may write or be root", container.Args)

@@ -6,15 +6,18 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
-{{/* perdure.selector: what tells the pods of a role; takes a dict with root and role. */}}
+{{/* perdure.selector: what tells the pods of a role; takes a dict with root, role and, for those of one build, build. */}}
 {{- define "perdure.selector" -}}
 app.kubernetes.io/name: perdure
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .role }}
+{{- with .build }}
+perdure/build: {{ . | quote }}
+{{- end }}
 {{- end }}
 
 {{- define "perdure.name" -}}
-{{ .root.Release.Name }}-{{ .role }}
+{{ .root.Release.Name }}-{{ .role }}{{ with .build }}-{{ . | lower | replace "." "-" | replace "_" "-" }}{{ end }}
 {{- end }}
 
 {{- define "perdure.image" -}}
@@ -33,7 +36,48 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- end }}
 
-{{/* perdure.deployment: the pods of a role. Takes a dict with root, role, port, args and drain. */}}
+{{- define "perdure.temporalEnv" -}}
+- {name: TEMPORAL_ADDRESS, value: {{ .Values.temporal.address | quote }}}
+- {name: TEMPORAL_NAMESPACE, value: {{ .Values.temporal.namespace | quote }}}
+{{- with .Values.temporal.apiKeySecret }}
+- {name: TEMPORAL_API_KEY, valueFrom: {secretKeyRef: {name: {{ . }}, key: apiKey}}}
+{{- end }}
+{{- end }}
+
+{{/* perdure.env: where Temporal and the database are, and what is kept where. */}}
+{{- define "perdure.env" -}}
+{{ include "perdure.temporalEnv" . }}
+{{- include "perdure.databaseEnv" . }}
+{{- if .Values.largeValues }}
+{{- $_ := required "largeValues: they are kept in a database, so database.urlSecret is needed" .Values.database.urlSecret }}
+- {name: PERDURE_LARGE_VALUES, value: "true"}
+{{- end }}
+{{- if .Values.payloadKeySecret }}
+- {name: PERDURE_PAYLOAD_KEY_FILE, value: /run/secrets/perdure-payload/keys}
+{{- end }}
+{{- end }}
+
+{{/* perdure.mounts and perdure.volumes: what every process reads. */}}
+{{- define "perdure.mounts" -}}
+- {name: configuration, mountPath: /etc/perdure, readOnly: true}
+- {name: key, mountPath: /run/secrets/perdure, readOnly: true}
+{{- if .Values.payloadKeySecret }}
+- {name: payload-keys, mountPath: /run/secrets/perdure-payload, readOnly: true}
+{{- end }}
+- {name: tmp, mountPath: /tmp}
+{{- end }}
+
+{{- define "perdure.volumes" -}}
+- {name: configuration, configMap: {name: {{ .Release.Name }}}}
+- {name: key, secret: {secretName: {{ required "keySecret: the Secret with the signing key" .Values.keySecret }}}}
+{{- with .Values.payloadKeySecret }}
+- {name: payload-keys, secret: {secretName: {{ . }}}}
+{{- end }}
+- {name: tmp, emptyDir: {}}
+{{- end }}
+
+{{/* perdure.deployment: the pods of a role. Takes a dict with root, role, port, args, drain and,
+where workers say which build they are, build, tag and replicas; no replicas = as the role has it. */}}
 {{- define "perdure.deployment" -}}
 {{- $root := .root -}}
 {{- $own := index $root.Values .role -}}
@@ -45,7 +89,9 @@ metadata:
     {{- include "perdure.labels" $root | nindent 4 }}
     app.kubernetes.io/component: {{ .role }}
 spec:
-  {{- if not $own.autoscaling.enabled }}
+  {{- if .replicas }}
+  replicas: {{ .replicas }}
+  {{- else if not $own.autoscaling.enabled }}
   replicas: {{ $own.replicas }}
   {{- end }}
   strategy: {rollingUpdate: {maxUnavailable: 0, maxSurge: 1}}
@@ -57,6 +103,9 @@ spec:
       labels:
         {{- include "perdure.labels" $root | nindent 8 }}
         app.kubernetes.io/component: {{ .role }}
+        {{- with .build }}
+        perdure/build: {{ . | quote }}
+        {{- end }}
       annotations:
         # A changed configuration is for the next start, so it starts the pods anew.
         perdure/configuration: {{ $root.Values.configuration | sha256sum }}
@@ -73,7 +122,7 @@ spec:
       {{- end }}
       containers:
         - name: perdure
-          image: {{ include "perdure.image" $root }}
+          image: {{ if .tag }}{{ $root.Values.image.repository }}:{{ .tag }}{{ else }}{{ include "perdure.image" $root }}{{ end }}
           imagePullPolicy: {{ $root.Values.image.pullPolicy }}
           args:
             - {{ .role }}
@@ -92,12 +141,7 @@ spec:
             - {{ . | quote }}
             {{- end }}
           env:
-            - {name: TEMPORAL_ADDRESS, value: {{ $root.Values.temporal.address | quote }}}
-            - {name: TEMPORAL_NAMESPACE, value: {{ $root.Values.temporal.namespace | quote }}}
-            {{- with $root.Values.temporal.apiKeySecret }}
-            - {name: TEMPORAL_API_KEY, valueFrom: {secretKeyRef: {name: {{ . }}, key: apiKey}}}
-            {{- end }}
-            {{- include "perdure.databaseEnv" $root | nindent 12 }}
+            {{- include "perdure.env" $root | nindent 12 }}
           {{- with $root.Values.extraEnvFrom }}
           envFrom: {{ toJson . }}
           {{- end }}
@@ -111,19 +155,15 @@ spec:
           securityContext:
             {{- include "perdure.security" $root | nindent 12 }}
           volumeMounts:
-            - {name: configuration, mountPath: /etc/perdure, readOnly: true}
+            {{- include "perdure.mounts" $root | nindent 12 }}
             {{- if $root.Values.definitions }}
             - {name: definitions, mountPath: /etc/perdure-definitions, readOnly: true}
             {{- end }}
-            - {name: key, mountPath: /run/secrets/perdure, readOnly: true}
-            - {name: tmp, mountPath: /tmp}
       volumes:
-        - {name: configuration, configMap: {name: {{ $root.Release.Name }}}}
+        {{- include "perdure.volumes" $root | nindent 8 }}
         {{- if $root.Values.definitions }}
         - {name: definitions, configMap: {name: {{ $root.Release.Name }}-definitions}}
         {{- end }}
-        - {name: key, secret: {secretName: {{ required "keySecret: the Secret with the signing key" $root.Values.keySecret }}}}
-        - {name: tmp, emptyDir: {}}
       {{- with $own.nodeSelector }}
       nodeSelector: {{ toJson . }}
       {{- end }}
