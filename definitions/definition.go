@@ -284,6 +284,7 @@ type Tool struct {
 	OnUnknown    OnUnknown       `json:"onUnknown,omitempty"`   // of an unsafe tool, where the step does not say it
 	Probe        *Probe          `json:"probe,omitempty"`       // the same
 	Limited      bool            `json:"limited,omitempty"`     // its backend has limits, which one process keeps for all
+	ForProbe     bool            `json:"forProbe,omitempty"`    // the run has it as the probe of another tool only: no script calls it
 
 	Description string `json:"-"` // what the backend says of it; no run carries it
 }

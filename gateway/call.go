@@ -149,7 +149,9 @@ func Snapshot(d *definitions.Definition, find definitions.Tools) (map[string]def
 		if t.Probe == nil {
 			continue
 		}
-		if asked, ok := find(t.Probe.Tool); ok { // without it, the probe does not know
+		_, used := tools[t.Probe.Tool]
+		if asked, ok := find(t.Probe.Tool); ok && !used { // without it, the probe does not know
+			asked.ForProbe = true
 			tools[t.Probe.Tool] = asked
 		}
 	}
@@ -179,7 +181,8 @@ func AddDynamic(d *definitions.Definition, all []backends.Tool, tools map[string
 		return
 	}
 	for _, t := range all {
-		_, known := tools[t.Name]
+		before, known := tools[t.Name]
+		known = known && !before.ForProbe
 		matches := definitions.MatchesTool(patterns, t.Name) || definitions.MatchesTool(patterns, t.Backend+"."+t.Original)
 		if known || !matches || !may(t.Name) {
 			continue

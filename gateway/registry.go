@@ -223,12 +223,12 @@ func (g *Gateway) versions(r *http.Request, who auth.Identity) (any, error) {
 	name := r.URL.Query().Get("name")
 	answer := []RegistryVersion{}
 	for _, e := range g.opts.Registry.Current() {
-		if e.Published == nil && (name == "" || name == e.Definition.Name) && g.mayRead(who, about(e)) {
+		if e.Published == nil && (name == "" || name == e.Definition.Name) && g.mayReadVersion(who, e) {
 			answer = append(answer, g.described(e))
 		}
 	}
 	for _, e := range g.opts.Registry.Versions(name) {
-		if g.mayRead(who, about(e)) {
+		if g.mayReadVersion(who, e) {
 			answer = append(answer, g.described(e))
 		}
 	}
@@ -249,7 +249,7 @@ func (g *Gateway) definition(r *http.Request, who auth.Identity) (any, error) {
 		}
 		found = err == nil
 	}
-	if !found || !g.mayRead(who, about(e)) {
+	if !found || !g.mayReadVersion(who, e) {
 		return nil, &registry.NotFoundError{Reference: ref}
 	}
 	v := g.described(e)
@@ -280,9 +280,14 @@ func (g *Gateway) history(r *http.Request, who auth.Identity) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	versions := map[string]registry.Entry{}
+	for _, e := range g.opts.Registry.Versions(query.Get("name")) {
+		versions[e.Published.Name+"@"+e.Published.Version] = e
+	}
 	answer := []registry.Event{}
 	for _, e := range events {
-		if g.mayRead(who, auth.Object{Tool: e.Name}) {
+		of, known := versions[e.Name+"@"+e.Version]
+		if known && g.mayReadVersion(who, of) || !known && g.mayRead(who, auth.Object{Tool: e.Name}) {
 			answer = append(answer, e)
 		}
 	}
@@ -292,7 +297,7 @@ func (g *Gateway) history(r *http.Request, who auth.Identity) (any, error) {
 func (g *Gateway) drift(_ *http.Request, who auth.Identity) (any, error) {
 	answer := []DriftedVersion{}
 	for _, e := range g.opts.Registry.Versions("") {
-		if e.Definition == nil || e.Deprecated() != "" || !g.mayRead(who, about(e)) {
+		if e.Definition == nil || e.Deprecated() != "" || !g.mayReadVersion(who, e) {
 			continue
 		}
 		tools, modules := e.Drift(g.findTool), g.opts.Registry.ModuleDrift(e)

@@ -18,8 +18,8 @@ import (
 )
 
 // newPublishing is a world with a registry. Ann may publish and call everything,
-// ben may only call what begins with open.
-func newPublishing(t *testing.T) (*world, *registry.Registry) {
+// ben may only call what begins with open; others may publish, too.
+func newPublishing(t *testing.T, publishers ...auth.Grant) (*world, *registry.Registry) {
 	t.Helper()
 	kept, err := store.OpenRegistryFile(filepath.Join(t.TempDir(), "registry.jsonl"))
 	if err != nil {
@@ -31,7 +31,7 @@ func newPublishing(t *testing.T) (*world, *registry.Registry) {
 		o.Registry = published
 		everybody := auth.Rule{Grant: auth.Grant{Tools: []string{"open*"}, Groups: []string{"*"}}}
 		ann := auth.Grant{Tools: []string{"*"}, Subjects: []string{"user-ann"}}
-		o.Policy = &auth.Policy{Rules: []auth.Rule{everybody, {Grant: ann}}, Publishers: []auth.Grant{ann}}
+		o.Policy = &auth.Policy{Rules: []auth.Rule{everybody, {Grant: ann}}, Publishers: append(publishers, ann)}
 	})
 	published.OnChange(func() {
 		var offers []gateway.Offer
@@ -189,6 +189,19 @@ func TestNameOfferedIsTaken(t *testing.T) {
 		text := "{name: another, version: 1.0.0, description: d, expose: {as: " + as + "}, steps: [{id: a, tool: be_echo}]}"
 		_, body := w.request("POST", "publish", "ann", map[string]any{"dryRun": true, "files": []any{map[string]any{"name": "f.yaml", "text": text}}})
 		if !strings.Contains(body, want) || strings.Contains(body, `"severity":"error"`) != (want != "") {
+			t.Errorf("as %s: %s", as, body)
+		}
+	}
+}
+
+// Who may not publish a name does not take it by offering another tool under it.
+func TestNameOfOthersIsNotReserved(t *testing.T) {
+	t.Parallel()
+	w, _ := newPublishing(t, auth.Grant{Tools: []string{"mine*"}, Subjects: []string{"user-ben"}})
+	for as, refused := range map[string]bool{"mine_too": false, "theirs": true} {
+		text := "{name: mine, version: 1.0.0, description: d, expose: {as: " + as + "}, steps: [{id: a, tool: be_echo}]}"
+		_, body := w.request("POST", "publish", "ben", map[string]any{"dryRun": true, "files": []any{map[string]any{"name": "f.yaml", "text": text}}})
+		if strings.Contains(body, "you may not publish "+as) != refused || strings.Contains(body, `"severity":"error"`) != refused {
 			t.Errorf("as %s: %s", as, body)
 		}
 	}

@@ -89,6 +89,19 @@ func (g *Gateway) maySend(who auth.Identity, tool string) bool {
 	return ok && !t.Hidden && g.opts.Policy.May(who, auth.Call, auth.Object{Tool: tool})
 }
 
+// maySendTo finds the composite tools that a script may call which somebody
+// sends. To others it is as if they were not there.
+func (g *Gateway) maySendTo(who auth.Identity) definitions.Definitions {
+	find := g.listing.Load().find
+	return func(ref definitions.Reference) (*definitions.Definition, bool) {
+		d, ok := find(ref)
+		if !ok || !MayCall(g.opts.Policy, who, d) {
+			return nil, false
+		}
+		return d, true
+	}
+}
+
 // IsSentScript reports whether a run is a script that an agent has sent. It calls
 // what its sender may, and is no composite tool that somebody has written for
 // others.
@@ -170,9 +183,9 @@ func (g *Gateway) diagnose(who auth.Identity, d *definitions.Definition) definit
 	diags := definitions.Check([]*definitions.Definition{d}, definitions.CheckOptions{Tools: func(name string) (definitions.Tool, bool) {
 		t, ok := g.findTool(name)
 		return t, ok && g.maySend(who, t.Name)
-	}})
+	}, Definitions: g.maySendTo(who), MaxDepth: g.opts.MaxDepth})
 	for i := range diags {
-		if diags[i].Check == "unknown-tool" {
+		if diags[i].Check == "unknown-tool" || diags[i].Check == "unknown-workflow" {
 			diags[i].Severity = definitions.SeverityError
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/registry"
@@ -223,6 +224,46 @@ func TestScriptsLoadModules(t *testing.T) {
 		listed := string(c.client.post(`{"jsonrpc":"2.0","id":6,"method":"tools/list"}`).messageText())
 		if err := hasAll(listed, "open.star@1.2.0: one(n=…)"); err != nil || strings.Contains(listed, "closed.star") != c.has {
 			t.Errorf("%v; listed is %s", err, listed)
+		}
+	}
+}
+
+// Composite tools that the sender may not call are not there for a script, also
+// where it is only planned or checked; nor is the probe of a tool that it calls.
+func TestScriptsAndWhatTheirSenderMayNotCall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"execute_tool_script": func(p *play) { p.complete(`null`) }}, sendsScripts)
+	probed := tool("echo")
+	probed.Probe = json.RawMessage(`{"tool":"secret"}`)
+	w.catalogue.set(probed, tool("secret"))
+	var offers []gateway.Offer
+	for _, text := range []string{
+		"{name: be_hidden, description: d, expose: {hidden: true}, steps: [{id: a, tool: be_echo}]}",
+		"{name: be_others, description: d, expose: {subjects: [user-bob]}, steps: [{id: a, tool: be_echo}]}",
+	} {
+		defs, diags := definitions.Parse("f.yaml", []byte(text))
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		offers = append(offers, gateway.Offer{Entry: registry.Entry{Definition: defs[0]}})
+	}
+	w.gateway.SetOffers(offers)
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	for _, name := range []string{"be_hidden", "be_others", "be_nowhere"} {
+		call := scriptCall(t, `return call_workflow("`+name+`")`, nil)
+		for _, meta := range []string{"", `{"perdure/dry-run":true}`} {
+			if m := c.call("1", "execute_tool_script", call, meta).result(true); !strings.Contains(m.text(), `there is no composite tool "`+name+`"`) {
+				t.Errorf("%s %s: %s", name, meta, m.text())
+			}
+		}
+		if m := c.call("2", "perdure_script_check", call, "").result(false); !strings.Contains(string(m.Result.Structured), `"ok":false`) {
+			t.Errorf("%s: %s", name, m.Result.Structured)
+		}
+	}
+	c.call("3", "execute_tool_script", scriptCall(t, `return [be_echo()] + [call_tool(name) for name in data["names"]]`, map[string]any{"data": map[string]any{"names": []string{}}}), "").result(false)
+	for _, run := range w.runs.runs {
+		if probe := run.req.Tools["be.secret"]; !probe.ForProbe || run.req.Tools["be_echo"].ForProbe {
+			t.Errorf("a script may call %+v", run.req.Tools)
 		}
 	}
 }

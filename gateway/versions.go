@@ -114,11 +114,15 @@ func (g *Gateway) mayRead(who auth.Identity, on auth.Object) bool {
 	return g.opts.Policy.May(who, auth.Call, on) || g.opts.Policy.May(who, auth.Publish, on)
 }
 
-// about is what rights to read a version are about: its expose may leave out who
-// is offered another one.
-func about(e registry.Entry) auth.Object {
-	if e.Definition == nil {
-		return auth.Object{Tool: e.Published.Name}
+// mayReadVersion reports whether somebody may read one version: its expose may
+// leave out who is offered another one. What is hidden is for those who publish
+// it.
+func (g *Gateway) mayReadVersion(who auth.Identity, e registry.Entry) bool {
+	switch {
+	case e.Definition == nil:
+		return g.mayRead(who, auth.Object{Tool: e.Published.Name})
+	case e.Definition.Hidden():
+		return g.opts.Policy.May(who, auth.Publish, auth.Object{Tool: e.Definition.Name})
 	}
-	return callable(e.Definition)
+	return g.mayRead(who, callable(e.Definition))
 }

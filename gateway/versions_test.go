@@ -87,8 +87,16 @@ func TestCallOfAVersionThatIsNotOffered(t *testing.T) {
 		if _, all := w.request("GET", "versions", caller, nil); strings.Contains(all, `"1.1.0"`) != (caller == "ann") {
 			t.Errorf("%s sees %s", caller, all)
 		}
-		if code, source := w.request("GET", "definition?reference=open@1.1.0", caller, nil); (code == http.StatusOK) != (caller == "ann") {
-			t.Errorf("%s reads %d %s", caller, code, source)
+		for _, version := range []string{"1.0.0", "1.1.0"} {
+			if code, source := w.request("GET", "definition?reference=open@"+version, caller, nil); (code == http.StatusOK) != (caller == "ann") {
+				t.Errorf("%s reads %d %s", caller, code, source)
+			}
+		}
+		_, history := w.request("GET", "history?name=open", caller, nil)
+		for version, may := range map[string]bool{"1.0.0": caller == "ann", "1.1.0": caller == "ann", "1.2.0": true} {
+			if strings.Contains(history, version) != may {
+				t.Errorf("%s reads the history %s", caller, history)
+			}
 		}
 	}
 }

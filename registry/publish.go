@@ -218,6 +218,9 @@ func permitted(p Publisher, all given, diags *definitions.Diagnostics) bool {
 	}
 	for _, d := range all.defs {
 		check(d.Pos, d.Name)
+		if d.Expose != nil && d.Expose.As != "" { // which nobody else can have then
+			check(d.Pos, d.Expose.As)
+		}
 	}
 	for _, m := range all.modules {
 		check(m.pos, m.Name)

@@ -102,6 +102,9 @@ func DefaultScriptLimits() ScriptLimits { return script.DefaultLimits() }
 func (r *run) scriptTools() []script.Tool {
 	var tools []script.Tool
 	for _, name := range workflow.DeterministicKeys(r.in.Tools) {
+		if r.in.Tools[name].ForProbe {
+			continue
+		}
 		t := script.Tool{Name: r.in.Tools[name].Name, Backend: r.in.Tools[name].Backend, Original: r.in.Tools[name].Original}
 		if !slices.Contains(tools, t) {
 			tools = append(tools, t)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -306,4 +307,17 @@ func TestScriptTime(t *testing.T) {
 			t.Errorf("it ended after %s with %+v", took, failure)
 		}
 	})
+}
+
+// A tool that a run has only as the probe of another one is not called by a
+// script, whatever name it computes.
+func TestScriptsDoNotCallProbes(t *testing.T) {
+	t.Parallel()
+	for only, want := range map[bool]int{true: 0, false: 1} {
+		b := newBench(t, `{name: a, description: d, tools: ["*"], parameters: {name: string}, script: "return call_tool(data['name'])"}`, `{"name": "secret"}`, nil)
+		b.input.Tools["be.secret"] = definitions.Tool{Name: "secret", Backend: "be", Original: "secret", ForProbe: only}
+		if _, failure := b.run(); len(b.calls) != want || (failure == nil) == only {
+			t.Errorf("for a probe only: %t; it called %v and ended with %+v", only, b.calls, failure)
+		}
+	}
 }
