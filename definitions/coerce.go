@@ -129,26 +129,43 @@ func (a argument) expand(data any, schema schemaPlace, path string) (v any, ok b
 // One expression hands its value on as it is where its kind is wanted. All
 // else becomes text, and the text the first of kinds that it can be read as.
 func expandFor(t *Template, data any, kinds []string) (v any, ok bool, err error) {
+	v, ok, _, err = t.expandFor(data, kinds)
+	return v, ok, err
+}
+
+// expandFor gives the work as well that it took.
+func (t *Template) expandFor(data any, kinds []string) (v any, ok bool, work int, err error) {
 	if !t.HasActions() {
-		return readAs(t.text, kinds), true, nil
+		return readAs(t.text, kinds), true, len(t.text), nil
 	}
-	var text string
 	if t.IsSingleExpression() {
-		v, ok, err := t.Value(data)
-		if !ok || err != nil {
-			return nil, false, err
+		if v, work, err = t.native(data); err != nil {
+			return nil, false, work, err
 		}
-		if _, isText := v.(string); !isText && isOneOf(v, kinds) {
-			return v, true, nil
-		}
-		if text, err = printed(v); err != nil {
-			return nil, false, err
-		}
-		text = t.before + text + t.after
-	} else if text, err = t.Text(data); err != nil {
+		v, ok, err = ofKinds(v, kinds, t.before, t.after)
+		return v, ok, work, err
+	}
+	text, work, err := t.rendered(data)
+	if err != nil || isNullFor(text, kinds) {
+		return nil, false, work, err
+	}
+	return readAs(text, kinds), true, work, nil
+}
+
+// ofKinds gives the value of an expression for a place that takes values of
+// kinds. What stands around it counts where it becomes text.
+func ofKinds(v any, kinds []string, before, after string) (any, bool, error) {
+	if v == nil {
+		return nil, false, nil
+	}
+	if _, isText := v.(string); !isText && isOneOf(v, kinds) {
+		return v, true, nil
+	}
+	text, err := printed(v)
+	if err != nil {
 		return nil, false, err
 	}
-	if isNullFor(text, kinds) {
+	if text = before + text + after; isNullFor(text, kinds) {
 		return nil, false, nil
 	}
 	return readAs(text, kinds), true, nil

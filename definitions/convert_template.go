@@ -1,11 +1,9 @@
 package definitions
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math/big"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,14 +14,21 @@ import (
 type dot struct {
 	converter *converter
 	where     string            // step deploy, for messages
-	steps     []string          // that have variables there
+	path      string            // of the step in the definition
+	steps     map[string]string // expressions of their states, by step
+	every     bool              // steps has all that have ended
 	forEach   map[string]string // expressions, by the name after .forEach
-	vars      map[string]string // expressions, by $variable
-	self      string            // expression for . in range and with; "" = the data as a whole
+	indexes   []string          // expressions: the indexes of the items around, outermost first
+	name      string            // of the step in messages: a format of those
+	output    string            // expression for .output; "" = there is none
+	call      string            // expression for .call; "" = there is none
+	timeless  bool              // what takes time may not be read: it is read at another time
+	ended     bool              // in the output block
 }
 
-func (d *dot) fail(format string, args ...any) error {
-	return &ConversionError{d.where, fmt.Sprintf(format, args...)}
+// fail says why a field cannot be converted, and what to do.
+func (d *dot) fail(field, format string, args ...any) error {
+	return d.converter.lacks(d.where+": "+field, join(d.path, field), fmt.Sprintf(format, args...))
 }
 
 // inside is the dot of the inner step of a forEach, whose item is entry.
@@ -37,176 +42,239 @@ func (d *dot) inside(entry string, s *Step) *dot {
 	if name == "" {
 		name = "item"
 	}
-	in.forEach[name], in.forEach["index"], in.forEach["key"] = entry+".item", entry+".index", entry+".key"
+	key := entry + ".key"
+	if outer := in.forEach["key"]; outer != "" { // an array has no keys that hide those around it
+		key = fmt.Sprintf("(%s if %s == None else %s)", outer, key, key)
+	}
+	in.forEach[name], in.forEach["index"], in.forEach["key"] = entry+".item", entry+".index", key
+	in.indexes = append(slices.Clone(d.indexes), entry+".index")
+	in.name, in.path = d.name+"[%d]", join(d.path, "step")
 	return &in
 }
 
-// tree parses a template that has actions; nil for one that is its own text.
-func (d *dot) tree(text string) (*parse.Tree, *Template, error) {
+// named is the expression for the name of the step in messages.
+func (d *dot) named() string {
+	if len(d.indexes) == 0 {
+		return starlarkText(d.name)
+	}
+	return fmt.Sprintf("%s %% (%s,)", starlarkText(d.name), strings.Join(d.indexes, ", "))
+}
+
+// An expression is one of Starlark, and what is known of its value.
+type expression struct {
+	code string
+	kind string // string, number, bool; "" = not known
+	sure bool   // it is never None
+}
+
+// parsed is a template with its tree as it is written; nil for one that is its
+// own text.
+func (d *dot) parsed(field, text string) (*Template, *parse.Tree, error) {
 	t, syntax := parseTemplate(text)
 	if syntax != nil {
-		return nil, nil, d.fail("%s", syntax.Message)
+		return nil, nil, d.fail(field, "%s", syntax.Message)
 	}
 	if !t.HasActions() {
-		return nil, t, nil
+		return t, nil, nil
 	}
 	tree := parse.New("")
 	tree.Mode = parse.SkipFuncCheck
 	trees := map[string]*parse.Tree{}
 	if _, err := tree.Parse(text, "", "", trees); err != nil {
-		return nil, nil, d.fail("%s", err)
+		return nil, nil, d.fail(field, "%s", err)
 	}
-	if len(trees) > 1 {
-		return nil, nil, d.fail("templates within a template are not translated")
-	}
-	return tree, t, nil
+	return t, tree, nil
 }
 
 // text is the expression for what a template renders to.
-func (d *dot) text(text string) (string, error) {
-	tree, _, err := d.tree(text)
+func (d *dot) text(field, text string) (string, error) {
+	t, tree, err := d.parsed(field, text)
+	switch {
+	case err != nil:
+		return "", err
+	case tree == nil:
+		return starlarkText(text), nil
+	}
+	if e, ok := d.list(tree.Root); ok && len(trees(t)) == 0 {
+		return e, nil
+	}
+	return d.expanded(field, t, "")
+}
+
+func trees(t *Template) map[string]*parse.Tree { return t.subs }
+
+// expanded is a call of template with the text as it is.
+func (d *dot) expanded(field string, t *Template, kinds string) (string, error) {
+	scope, err := d.scope(field, t)
 	if err != nil {
 		return "", err
 	}
-	if tree == nil {
-		return starlarkText(text), nil
+	if kinds != "" {
+		kinds = ", " + kinds
 	}
-	return d.list(tree.Root)
+	return fmt.Sprintf("template(%s, %s%s)", longText(t.text), scope, kinds), nil
 }
 
-// single is the expression for the value of a template that is one expression,
-// and false for another.
-func (d *dot) single(text string) (string, *Template, bool, error) {
-	tree, t, err := d.tree(text)
-	if err != nil || tree == nil || !t.IsSingleExpression() || strings.TrimSpace(t.before+t.after) != "" || t.before+t.after != "" {
-		return "", t, false, err
+// single is the expression for the value of a template that is one expression
+// without anything around it.
+func (d *dot) single(t *Template, tree *parse.Tree) (expression, bool) {
+	if !t.IsSingleExpression() || t.before+t.after != "" || len(trees(t)) > 0 {
+		return expression{}, false
 	}
 	for _, node := range tree.Root.Nodes {
 		if action, ok := node.(*parse.ActionNode); ok {
-			v, err := d.pipe(action.Pipe)
-			return v, t, true, err
+			return d.pipe(action.Pipe)
 		}
 	}
-	return "", t, false, nil
+	return expression{}, false
 }
 
-// condition is the expression for whether a condition holds.
-func (d *dot) condition(text string) (string, error) {
-	switch strings.TrimSpace(text) {
-	case "true", "True", "TRUE":
-		return "True", nil
-	case "false", "False", "FALSE":
-		return "False", nil
+// condition is the expression for whether a template renders to true.
+func (d *dot) condition(field, text string) (string, error) {
+	if holds, err := truth(text); err == nil {
+		return literalOf(holds), nil
 	}
-	tree, t, err := d.tree(text)
+	t, tree, err := d.parsed(field, text)
 	if err != nil {
 		return "", err
 	}
 	if tree != nil && t.IsSingleExpression() {
-		for _, node := range tree.Root.Nodes {
-			if action, ok := node.(*parse.ActionNode); ok && isBoolean(action.Pipe) {
-				return d.pipe(action.Pipe)
-			}
+		bare := *t
+		bare.before, bare.after = "", ""
+		if e, ok := d.single(&bare, tree); ok && e.kind == "bool" && e.sure {
+			return e.code, nil
 		}
 	}
-	rendered, err := d.text(text)
-	return fmt.Sprintf("%s(%s)", d.converter.helper("holds"), rendered), err
+	rendered, err := d.text(field, text)
+	return fmt.Sprintf("%s(%s, %s)", d.converter.helper("holds"), rendered, starlarkText(field)), err
 }
 
-// isBoolean says whether an expression gives true or false and nothing else.
-func isBoolean(p *parse.PipeNode) bool {
-	if len(p.Cmds) != 1 {
-		return false
-	}
-	switch first := p.Cmds[0].Args[0].(type) {
-	case *parse.IdentifierNode:
-		if first.Ident == "and" || first.Ident == "or" {
-			return !slices.ContainsFunc(p.Cmds[0].Args[1:], func(n parse.Node) bool {
-				inner, ok := n.(*parse.PipeNode)
-				return !ok || !isBoolean(inner)
-			})
-		}
-		return slices.Contains([]string{"eq", "ne", "lt", "le", "gt", "ge", "not"}, first.Ident)
-	case *parse.BoolNode:
-		return true
-	}
-	return false
-}
-
-// valueFor is the expression for a template in a place that takes certain
-// types; None where it has no value.
-func (d *dot) valueFor(text string, kinds []string) (string, error) {
-	if kinds == nil {
-		kinds = []string{"string"}
-	}
-	list := make([]string, len(kinds))
-	for i, k := range kinds {
-		list[i] = starlarkText(k)
-	}
-	as := strings.Join(list, ", ")
-	value, t, single, err := d.single(text)
+// value is the expression for a template in a place that takes certain types;
+// None where it has no value.
+func (d *dot) value(field, text string, kinds []string) (string, error) {
+	t, tree, err := d.parsed(field, text)
 	switch {
 	case err != nil:
 		return "", err
-	case single:
-		return fmt.Sprintf("%s(%s, %s)", d.converter.helper("as_kind"), value, as), nil
-	case !t.HasActions():
+	case tree == nil:
 		return literalOf(readAs(text, kinds)), nil
 	}
-	rendered, err := d.text(text)
-	if err != nil || slices.Equal(kinds, []string{"string"}) {
-		return rendered, err
+	textual := len(kinds) == 0 || kinds[0] == "string"
+	if e, ok := d.single(t, tree); ok {
+		switch {
+		case e.kind == "string" && textual:
+			return e.code, nil
+		case e.kind == "bool" && slices.Contains(kinds, "boolean"), e.kind == "number" && slices.Contains(kinds, "number"):
+			return e.code, nil
+		case len(kinds) == 0 || slices.Equal(kinds, []string{"string"}):
+			return fmt.Sprintf("%s(%s)", d.converter.helper("as_text"), e.code), nil
+		}
+		return fmt.Sprintf("%s(%s, %s)", d.converter.helper("as_kind"), e.code, kindsText(kinds)), nil
 	}
-	return fmt.Sprintf("%s(%s, %s)", d.converter.helper("read"), rendered, as), nil
+	if !t.IsSingleExpression() && textual {
+		return d.text(field, text)
+	}
+	return d.expanded(field, t, kindsText(kinds))
+}
+
+// typed is value in a place of which only a run knows which types it takes.
+func (d *dot) typed(field, text string) (string, error) {
+	t, tree, err := d.parsed(field, text)
+	switch {
+	case err != nil:
+		return "", err
+	case tree == nil:
+		for _, kind := range []string{"integer", "number", "boolean", "array", "object"} {
+			if _, ok := readKind(text, kind); ok {
+				return "typed(" + starlarkText(text) + ")", nil
+			}
+		}
+		return starlarkText(text), nil
+	}
+	if e, ok := d.single(t, tree); ok {
+		return "typed(" + e.code + ")", nil
+	}
+	if t.IsSingleExpression() && t.before+t.after != "" {
+		return "", d.fail(field, "there is white space around the expression, and what becomes of it depends on the tool: remove it, or say with --against where the tool is")
+	}
+	if t.IsSingleExpression() {
+		value, err := d.expanded(field, t, `"any"`)
+		return "typed(" + value + ")", err
+	}
+	rendered, err := d.text(field, text)
+	return "typed(" + rendered + ")", err
+}
+
+func kindsText(kinds []string) string {
+	if len(kinds) == 1 {
+		return starlarkText(kinds[0])
+	}
+	return literalOf(anys(kinds))
 }
 
 // collect is the expression for what a forEach keeps of an item.
 func (d *dot) collect(text string) (string, error) {
-	value, t, single, err := d.single(text)
-	if err != nil || single {
-		return value, err
-	}
-	if !t.HasActions() {
+	t, tree, err := d.parsed("collect", text)
+	switch {
+	case err != nil:
+		return "", err
+	case tree == nil:
 		return literalOf(readAs(text, writtenKinds(text))), nil
 	}
-	rendered, err := d.text(text)
-	if kinds := writtenKinds(text); err == nil && kinds != nil {
-		return fmt.Sprintf("%s(%s, %q)", d.converter.helper("read"), rendered, kinds[0]), nil
+	if t.IsSingleExpression() {
+		bare := *t
+		bare.before, bare.after = "", ""
+		if e, ok := d.single(&bare, tree); ok {
+			return e.code, nil
+		}
+		return d.expanded("collect", t, `"any"`)
 	}
-	return rendered, err
+	if kinds := writtenKinds(text); kinds != nil {
+		rendered, err := d.text("collect", text)
+		return fmt.Sprintf("%s(%s, %s)", d.converter.helper("read"), rendered, starlarkText(kinds[0])), err
+	}
+	return d.text("collect", text)
 }
 
-// arguments is the dict of the arguments of a call.
-func (d *dot) arguments(args map[string]any, schema json.RawMessage) (string, error) {
+// arguments is the dict of the arguments of a call of a tool.
+func (d *dot) arguments(field string, args map[string]any, tool Tool, known bool) (string, error) {
+	if !known {
+		return d.argument(field, orEmpty(args), func(string) schemaPlace { return schemaPlace{} }, true)
+	}
 	var cache schemaCache
-	place, err := cache.place(schema)
+	place, err := cache.place(tool.InputSchema)
 	if err != nil {
-		return "", d.fail("%s", err)
+		return "", d.fail(field, "%s", err)
 	}
-	return d.argument(orEmpty(args), place)
+	return d.argument(field, orEmpty(args), func(string) schemaPlace { return place }, false)
 }
 
-func (d *dot) argument(v any, place schemaPlace) (string, error) {
+// argument is the expression for a value as a step writes it.
+func (d *dot) argument(field string, v any, at func(string) schemaPlace, typed bool) (string, error) {
+	place := at(field)
 	switch v := v.(type) {
 	case string:
-		return d.valueFor(v, place.kinds())
+		if typed {
+			return d.typed(field, v)
+		}
+		return d.value(field, v, place.kinds())
 	case []any:
 		parts := make([]string, len(v))
 		for i, element := range v {
 			var err error
-			if parts[i], err = d.argument(element, place.item(i)); err != nil {
+			if parts[i], err = d.argument(fmt.Sprintf("%s[%d]", field, i), element, func(string) schemaPlace { return place.item(i) }, typed); err != nil {
 				return "", err
 			}
 		}
 		return "[" + strings.Join(parts, ", ") + "]", nil
 	case map[string]any:
-		return d.object(v, place)
+		return d.object(field, v, place, typed)
 	}
-	return literalOf(v), nil
+	return d.converter.literal(v)
 }
 
 // object leaves out members that have no value, and keeps those that are null.
-func (d *dot) object(v map[string]any, place schemaPlace) (string, error) {
+func (d *dot) object(field string, v map[string]any, place schemaPlace, typed bool) (string, error) {
 	var parts, nulls []string
 	missing := false
 	for _, name := range sortedKeys(v) {
@@ -214,16 +282,16 @@ func (d *dot) object(v map[string]any, place schemaPlace) (string, error) {
 			nulls = append(nulls, starlarkText(name)+": None")
 			continue
 		}
-		value, err := d.argument(v[name], place.property(name))
+		value, err := d.argument(field+"."+name, v[name], func(string) schemaPlace { return place.property(name) }, typed)
 		if err != nil {
 			return "", err
 		}
-		_, isText := v[name].(string)
-		missing = missing || isText && !strings.HasPrefix(value, `"`)
+		text, isText := v[name].(string)
+		missing = missing || isText && strings.Contains(text, "{{") && !typed
 		parts = append(parts, starlarkText(name)+": "+value)
 	}
 	object := "{" + strings.Join(parts, ", ") + "}"
-	if missing {
+	if missing && !d.textual(v, place) {
 		object = fmt.Sprintf("%s(%s)", d.converter.helper("given"), object)
 	}
 	if nulls != nil {
@@ -232,387 +300,434 @@ func (d *dot) object(v map[string]any, place schemaPlace) (string, error) {
 	return object, nil
 }
 
+// textual says whether each template of an object is more than one expression,
+// and in a place for text, so that none is ever without a value.
+func (d *dot) textual(v map[string]any, place schemaPlace) bool {
+	for _, name := range sortedKeys(v) {
+		text, ok := v[name].(string)
+		if !ok {
+			continue
+		}
+		t, _ := parseTemplate(text)
+		kinds := place.property(name).kinds()
+		if t == nil || t.IsSingleExpression() || len(kinds) > 0 && kinds[0] != "string" && t.HasActions() {
+			return false
+		}
+	}
+	return true
+}
+
 // list is the expression for the text of nodes.
-func (d *dot) list(list *parse.ListNode) (string, error) {
+func (d *dot) list(list *parse.ListNode) (string, bool) {
 	if list == nil {
-		return `""`, nil
+		return `""`, true
 	}
 	var parts []string
-	here := *d
-	here.vars = maps.Clone(d.vars)
 	for _, node := range list.Nodes {
-		part, err := here.node(node)
-		if err != nil {
-			return "", err
+		part, ok := d.node(node)
+		if !ok {
+			return "", false
 		}
 		if part != "" {
 			parts = append(parts, part)
 		}
 	}
-	switch len(parts) {
-	case 0:
-		return `""`, nil
-	case 1:
-		return parts[0], nil
+	if len(parts) == 0 {
+		return `""`, true
 	}
-	return strings.Join(parts, " + "), nil
+	return strings.Join(parts, " + "), true
 }
 
-func (d *dot) node(node parse.Node) (string, error) {
+func (d *dot) node(node parse.Node) (string, bool) {
 	switch n := node.(type) {
 	case *parse.TextNode:
-		return starlarkText(string(n.Text)), nil
+		return starlarkText(string(n.Text)), true
 	case *parse.CommentNode:
-		return "", nil
+		return "", true
 	case *parse.ActionNode:
-		v, err := d.pipe(n.Pipe)
-		if err != nil {
-			return "", err
-		}
-		if len(n.Pipe.Decl) > 0 {
-			if n.Pipe.IsAssign {
-				return "", d.fail("a variable that changes is not translated")
-			}
-			if d.vars == nil {
-				d.vars = map[string]string{}
-			}
-			d.vars[n.Pipe.Decl[0].Ident[0]] = "(" + v + ")"
-			return "", nil
-		}
-		return fmt.Sprintf("%s(%s)", d.converter.helper("text"), v), nil
-	case *parse.IfNode:
-		return d.branches(n.Pipe, n.List, n.ElseList)
-	case *parse.RangeNode:
-		return d.ranged(n)
-	}
-	return "", d.fail("%s is not translated", node)
-}
-
-func (d *dot) branches(p *parse.PipeNode, then, otherwise *parse.ListNode) (string, error) {
-	if len(p.Decl) > 0 {
-		return "", d.fail("a variable of an if is not translated")
-	}
-	condition, err := d.pipe(p)
-	if err != nil {
-		return "", err
-	}
-	yes, err := d.list(then)
-	if err != nil {
-		return "", err
-	}
-	no, err := d.list(otherwise)
-	return fmt.Sprintf("((%s) if %s else (%s))", yes, condition, no), err
-}
-
-// ranged is a loop of which each turn gives text.
-func (d *dot) ranged(n *parse.RangeNode) (string, error) {
-	if n.ElseList != nil {
-		return "", d.fail("the else of a range is not translated")
-	}
-	over, err := d.pipe(n.Pipe)
-	if err != nil {
-		return "", err
-	}
-	entry := fmt.Sprintf("e%d", len(d.vars)+len(d.self))
-	in := *d
-	in.vars = maps.Clone(d.vars)
-	if in.vars == nil {
-		in.vars = map[string]string{}
-	}
-	in.self = entry + ".item"
-	switch decl := n.Pipe.Decl; len(decl) {
-	case 1:
-		in.vars[decl[0].Ident[0]] = entry + ".item"
-	case 2:
-		in.vars[decl[0].Ident[0]] = fmt.Sprintf("(%s.index if %[1]s.key == None else %[1]s.key)", entry)
-		in.vars[decl[1].Ident[0]] = entry + ".item"
-	}
-	body, err := in.list(n.List)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf(`"".join([%s for %s in %s(%s or [])])`, body, entry, d.converter.helper("items_of"), over), nil
-}
-
-// pipe is the expression for a pipeline: each command has the one before as its
-// last argument.
-func (d *dot) pipe(p *parse.PipeNode) (string, error) {
-	value := ""
-	for i, cmd := range p.Cmds {
-		if v, ok, err := d.printf(cmd); ok && i == 0 {
-			value = v
-			continue
-		} else if err != nil {
-			return "", err
-		}
-		args := make([]string, 0, len(cmd.Args)+1)
-		if v, ok := d.indexedStep(cmd); ok {
-			value = v
-			continue
-		}
-		for _, arg := range cmd.Args[1:] {
-			v, err := d.operand(arg)
-			if err != nil {
-				return "", err
-			}
-			args = append(args, v)
-		}
-		if value != "" {
-			args = append(args, value)
-		}
-		var err error
-		if f, ok := cmd.Args[0].(*parse.IdentifierNode); ok {
-			value, err = d.function(f.Ident, args)
-		} else if len(args) > 0 {
-			err = d.fail("%s is not translated", cmd)
-		} else {
-			value, err = d.operand(cmd.Args[0])
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	return value, nil
-}
-
-// printf is printf with a literal format of simple verbs.
-func (d *dot) printf(cmd *parse.CommandNode) (string, bool, error) {
-	if len(cmd.Args) < 2 || cmd.Args[0].String() != "printf" {
-		return "", false, nil
-	}
-	format, ok := cmd.Args[1].(*parse.StringNode)
-	if !ok {
-		return "", false, nil
-	}
-	var parts []string
-	args := cmd.Args[2:]
-	rest := format.Text
-	for _, m := range verb.FindAllStringSubmatchIndex(format.Text, -1) {
-		before := format.Text[len(format.Text)-len(rest) : m[0]]
-		rest = format.Text[m[1]:]
-		found := format.Text[m[0]:m[1]]
-		if before != "" {
-			parts = append(parts, starlarkText(before))
-		}
-		if found == "%%" {
-			parts = append(parts, `"%"`)
-			continue
-		}
-		if len(args) == 0 {
-			return "", false, d.fail("printf %s has too few arguments", starlarkText(format.Text))
-		}
-		v, err := d.operand(args[0])
-		if err != nil {
-			return "", false, err
-		}
-		args = args[1:]
+		e, ok := d.pipe(n.Pipe)
 		switch {
-		case found == "%s" || found == "%v" || found == "%d":
-			parts = append(parts, fmt.Sprintf("%s(%s)", d.converter.helper("text"), v))
-		case found == "%q":
-			parts = append(parts, fmt.Sprintf("repr(%s(%s))", d.converter.helper("text"), v))
-		default: // %.2f
-			parts = append(parts, fmt.Sprintf("fixed(%s, %s)", v, found[2:len(found)-1]))
-		}
-	}
-	if strings.Contains(rest, "%") || len(args) > 0 {
-		return "", false, d.fail("the format %s is not translated", starlarkText(format.Text))
-	}
-	if rest != "" || parts == nil {
-		parts = append(parts, starlarkText(rest))
-	}
-	return "(" + strings.Join(parts, " + ") + ")", true, nil
-}
-
-// verb is a verb of printf that scripts have.
-var verb = regexp.MustCompile(`%(?:[svdq%]|\.\d+f)`)
-
-// indexedStep is index .steps "my-step" "output" …
-func (d *dot) indexedStep(cmd *parse.CommandNode) (string, bool) {
-	if len(cmd.Args) < 3 || cmd.Args[0].String() != "index" || cmd.Args[1].String() != ".steps" {
-		return "", false
-	}
-	var path []string
-	for _, arg := range cmd.Args[2:] {
-		name, ok := arg.(*parse.StringNode)
-		if !ok {
+		case !ok:
 			return "", false
+		case e.kind == "string" && e.sure:
+			return e.code, true
 		}
-		path = append(path, name.Text)
-	}
-	return d.get(d.step(path[0]), path[1:]), true
-}
-
-func (d *dot) operand(node parse.Node) (string, error) {
-	switch n := node.(type) {
-	case *parse.FieldNode:
-		return d.field(n.Ident)
-	case *parse.DotNode:
-		if d.self == "" {
-			return "", d.fail("the data as a whole is not translated")
-		}
-		return d.self, nil
-	case *parse.VariableNode:
-		return d.variable(n)
-	case *parse.ChainNode:
-		base, err := d.operand(n.Node)
-		return d.get(base, n.Field), err
-	case *parse.PipeNode:
-		v, err := d.pipe(n)
-		return "(" + v + ")", err
-	case *parse.IdentifierNode:
-		return d.function(n.Ident, nil)
-	case *parse.StringNode:
-		return starlarkText(n.Text), nil
-	case *parse.NumberNode:
-		if n.IsInt {
-			return strconv.FormatInt(n.Int64, 10), nil
-		}
-		if n.IsFloat {
-			return strconv.FormatFloat(n.Float64, 'g', -1, 64), nil
-		}
-	case *parse.BoolNode:
-		return map[bool]string{true: "True", false: "False"}[n.True], nil
-	case *parse.NilNode:
-		return "None", nil
-	}
-	return "", d.fail("%s is not translated", node)
-}
-
-func (d *dot) variable(n *parse.VariableNode) (string, error) {
-	if n.Ident[0] == "$" {
-		if len(n.Ident) < 2 {
-			return "", d.fail("the data as a whole is not translated")
-		}
-		outer := *d
-		outer.self = ""
-		return outer.field(n.Ident[1:])
-	}
-	v, ok := d.vars[n.Ident[0]]
-	if !ok {
-		return "", d.fail("%s is not translated", n)
-	}
-	return d.get(v, n.Ident[1:]), nil
-}
-
-// get is a field of a value, missing where that is.
-func (d *dot) get(base string, path []string) string {
-	if len(path) == 0 {
-		return base
-	}
-	parts := []string{base}
-	for _, name := range path {
-		parts = append(parts, starlarkText(name))
-	}
-	return fmt.Sprintf("%s(%s)", d.converter.helper("get"), strings.Join(parts, ", "))
-}
-
-// field is .a.b, of whatever . is.
-func (d *dot) field(path []string) (string, error) {
-	if d.self != "" {
-		return d.get(d.self, path), nil
-	}
-	rest := path[1:]
-	switch path[0] {
-	case "params":
-		return d.get("data", rest), nil
-	case "steps":
-		if len(rest) > 0 {
-			return d.get(d.step(rest[0]), rest[1:]), nil
-		}
-	case "forEach":
-		if len(rest) > 0 {
-			v, ok := d.forEach[rest[0]]
-			if !ok {
-				v = "None"
-			}
-			return d.get(v, rest[1:]), nil
-		}
-	case "output":
-		return d.get("output", rest), nil
-	case "workflow":
-		if v, ok := d.workflow(rest); ok {
-			return v, nil
-		}
-	case "vars":
-		return "None", nil
-	}
-	return "", d.fail(".%s is not translated", strings.Join(path, "."))
-}
-
-// workflow is a field of the run, where scripts know it.
-func (d *dot) workflow(path []string) (string, bool) {
-	if len(path) != 1 {
-		return "", false
-	}
-	switch path[0] {
-	case "id":
-		return "run.id", true
-	case "duration_ms":
-		return "(now() - run.started).milliseconds", true
-	case "step_count":
-		return strconv.Itoa(len(d.converter.program.Steps)), d.where == "output"
-	case "start_time":
-		return `(run.started.format("2006-01-02T15:04:05Z07:00") if run.started else None)`, true
-	case "status":
-		if d.where == "output" {
-			return `"completed"`, true
-		}
-		return `"running"`, true
+		return fmt.Sprintf("%s(%s)", d.converter.helper("text"), e.code), true
+	case *parse.IfNode:
+		return d.branches(n)
 	}
 	return "", false
 }
 
-// step is the variable of a step; None of one that does not exist there.
-func (d *dot) step(id string) string {
-	if slices.Contains(d.steps, id) {
-		return d.converter.vars[id]
+func (d *dot) branches(n *parse.IfNode) (string, bool) {
+	condition, ok := d.pipe(n.Pipe)
+	if !ok {
+		return "", false
 	}
-	return "None"
+	yes, ok := d.list(n.List)
+	if !ok {
+		return "", false
+	}
+	no, ok := d.list(n.ElseList)
+	return fmt.Sprintf("(%s if %s else %s)", grouped(yes), condition.code, grouped(no)), ok
 }
 
-// infix are functions that are operators of Starlark.
-var infix = map[string]string{"ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-
-func (d *dot) function(name string, args []string) (string, error) {
-	if op, ok := infix[name]; ok && len(args) == 2 {
-		return fmt.Sprintf("(%s %s %s)", args[0], op, args[1]), nil
+func grouped(code string) string {
+	if strings.Contains(code, " + ") {
+		return "(" + code + ")"
 	}
-	text := func(i int) string { return fmt.Sprintf("%s(%s)", d.converter.helper("text"), args[i]) }
+	return code
+}
+
+// pipe is the expression for a pipeline: each command has the one before as its
+// last argument.
+func (d *dot) pipe(p *parse.PipeNode) (value expression, ok bool) {
+	if len(p.Decl) > 0 {
+		return value, false
+	}
+	for i, cmd := range p.Cmds {
+		if e, ok := d.indexedStep(cmd); ok && i == 0 {
+			value = e
+			continue
+		}
+		function, isFunction := cmd.Args[0].(*parse.IdentifierNode)
+		if !isFunction {
+			if i > 0 || len(cmd.Args) > 1 {
+				return value, false
+			}
+			if value, ok = d.operand(cmd.Args[0]); !ok {
+				return value, false
+			}
+			continue
+		}
+		var args []expression
+		for _, arg := range cmd.Args[1:] {
+			e, ok := d.operand(arg)
+			if !ok {
+				return value, false
+			}
+			args = append(args, e)
+		}
+		if i > 0 {
+			args = append(args, value)
+		}
+		if value, ok = d.function(function.Ident, cmd.Args[1:], args); !ok {
+			return value, false
+		}
+	}
+	return value, true
+}
+
+// indexedStep is index .steps "my-step" "output" …
+func (d *dot) indexedStep(cmd *parse.CommandNode) (expression, bool) {
+	if len(cmd.Args) < 3 || cmd.Args[0].String() != "index" || cmd.Args[1].String() != ".steps" {
+		return expression{}, false
+	}
+	path, ok := literalKeys(cmd.Args[2:])
+	if !ok {
+		return expression{}, false
+	}
+	return d.field(append([]string{"steps"}, path...))
+}
+
+func literalKeys(nodes []parse.Node) (path []string, ok bool) {
+	for _, arg := range nodes {
+		name, ok := arg.(*parse.StringNode)
+		if !ok {
+			return nil, false
+		}
+		path = append(path, name.Text)
+	}
+	return path, true
+}
+
+func (d *dot) operand(node parse.Node) (expression, bool) {
+	switch n := node.(type) {
+	case *parse.FieldNode:
+		return d.field(n.Ident)
+	case *parse.VariableNode:
+		return d.variable(n)
+	case *parse.ChainNode:
+		base, ok := d.operand(n.Node)
+		return d.get(base, n.Field), ok
+	case *parse.PipeNode:
+		e, ok := d.pipe(n)
+		return e, ok
+	case *parse.StringNode:
+		return expression{starlarkText(n.Text), "string", true}, true
+	case *parse.NumberNode:
+		if n.IsInt && !strings.ContainsAny(n.Text, ".eE'xXpP_") {
+			return expression{strconv.FormatInt(n.Int64, 10), "number", true}, true
+		}
+	case *parse.BoolNode:
+		return expression{literalOf(n.True), "bool", true}, true
+	}
+	return expression{}, false
+}
+
+func (d *dot) variable(n *parse.VariableNode) (expression, bool) {
+	if n.Ident[0] != "$" || len(n.Ident) < 2 {
+		return expression{}, false
+	}
+	return d.field(n.Ident[1:])
+}
+
+// get is a field of a value, missing where that is.
+func (d *dot) get(base expression, path []string) expression {
+	if len(path) == 0 {
+		return base
+	}
+	parts := []string{base.code}
+	for _, name := range path {
+		parts = append(parts, starlarkText(name))
+	}
+	return expression{code: fmt.Sprintf("%s(%s)", d.converter.helper("get"), strings.Join(parts, ", "))}
+}
+
+// field is .a.b of the data.
+func (d *dot) field(path []string) (expression, bool) {
+	rest := path[1:]
+	switch path[0] {
+	case "params":
+		return d.param(rest)
+	case "steps":
+		return d.step(rest)
+	case "forEach":
+		if len(rest) == 0 {
+			return expression{}, false
+		}
+		v, ok := d.forEach[rest[0]]
+		if !ok {
+			return expression{code: "None"}, true
+		}
+		e := expression{code: v}
+		if rest[0] == "index" {
+			e.kind, e.sure = "number", true
+		} else if rest[0] == "key" {
+			e.kind = "string"
+		}
+		return d.get(e, rest[1:]), true
+	case "output":
+		if d.output == "" {
+			return expression{code: "None"}, true
+		}
+		return d.get(expression{code: d.output}, rest), true
+	case "call":
+		if d.call == "" {
+			return expression{code: "None"}, true
+		}
+		return d.get(expression{code: d.call}, rest), true
+	case "workflow":
+		if len(rest) != 1 {
+			return expression{}, false
+		}
+		return d.workflow(rest[0])
+	}
+	return expression{}, false
+}
+
+// param is a parameter, of which the schema may say what it is.
+func (d *dot) param(path []string) (expression, bool) {
+	switch len(path) {
+	case 0:
+		return expression{code: "data"}, true
+	case 1:
+		e := expression{code: fmt.Sprintf("data.get(%s)", starlarkText(path[0]))}
+		properties, _ := d.converter.program.Definition.Parameters["properties"].(map[string]any)
+		schema, _ := properties[path[0]].(map[string]any)
+		kind, _ := schema["type"].(string)
+		if standard, ok := schema["default"]; !ok || isKind(standard, kind) {
+			e.kind = map[string]string{"string": "string", "integer": "number", "number": "number", "boolean": "bool"}[kind]
+		}
+		return e, true
+	}
+	return d.get(expression{code: "data"}, path), true
+}
+
+// step is a field of a step's state.
+func (d *dot) step(path []string) (expression, bool) {
+	if len(path) < 2 {
+		return expression{}, false
+	}
+	state, ok := d.steps[path[0]]
+	if !ok {
+		return expression{code: "None"}, true
+	}
+	switch path[1] {
+	case "status", "error":
+		e := expression{fmt.Sprintf("%s[%s]", state, starlarkText(path[1])), "string", true}
+		return d.get(e, path[2:]), true
+	case "output":
+		return d.get(expression{code: fmt.Sprintf(`%s["output"]`, state)}, path[2:]), true
+	case "action":
+		return d.get(expression{code: fmt.Sprintf(`%s.get("action")`, state), kind: "string"}, path[2:]), true
+	case "content":
+		return d.get(expression{code: fmt.Sprintf(`%s.get("content")`, state)}, path[2:]), true
+	}
+	return expression{code: "None"}, true
+}
+
+// workflow is a field of the run.
+func (d *dot) workflow(name string) (expression, bool) {
+	switch name {
+	case "id":
+		return expression{"run.id", "string", true}, true
+	case "duration_ms":
+		return expression{"(now() - run.started).milliseconds", "number", true}, !d.timeless
+	case "step_count":
+		return expression{strconv.Itoa(len(d.steps)), "number", true}, d.every && !d.timeless
+	case "start_time":
+		return expression{`run.started.format("2006-01-02T15:04:05Z07:00")`, "string", true}, true
+	case "status":
+		if d.ended {
+			return expression{`"completed"`, "string", true}, true
+		}
+		return expression{`"running"`, "string", true}, true
+	}
+	return expression{code: "None"}, true
+}
+
+// function is a call of a function that scripts have, or an operator.
+func (d *dot) function(name string, nodes []parse.Node, args []expression) (expression, bool) {
+	fixed := func(code string) (expression, bool) { return expression{code, "bool", true}, true }
 	switch {
 	case name == "eq" && len(args) == 2:
-		return fmt.Sprintf("(%s == %s)", args[0], args[1]), nil
-	case name == "eq" && len(args) > 2:
-		return fmt.Sprintf("(%s in [%s])", args[0], strings.Join(args[1:], ", ")), nil
-	case name == "and" || name == "or":
-		return "(" + strings.Join(args, " "+name+" ") + ")", nil
+		return fixed(d.equal(args[0], args[1]))
+	case name == "ne" && len(args) == 2:
+		if code := d.equal(args[0], args[1]); !strings.HasPrefix(code, "(") {
+			return fixed("(not " + code + ")")
+		}
+		return fixed(fmt.Sprintf("(%s != %s)", args[0].code, args[1].code))
+	case ordering[name] != "" && len(args) == 2:
+		alike := args[0].kind == args[1].kind && args[0].kind == "number" && args[0].sure && args[1].sure
+		return expression{fmt.Sprintf("(%s %s %s)", args[0].code, ordering[name], args[1].code), "bool", true}, alike
+	case (name == "and" || name == "or") && len(args) > 0:
+		codes, all := make([]string, len(args)), true
+		for i, e := range args {
+			codes[i] = e.code
+			all = all && e.kind == "bool" && e.sure
+		}
+		e := expression{code: "(" + strings.Join(codes, " "+name+" ") + ")"}
+		if all {
+			e.kind, e.sure = "bool", true
+		}
+		return e, true
 	case name == "not" && len(args) == 1:
-		return fmt.Sprintf("(not %s)", args[0]), nil
-	case name == "index" && len(args) > 0:
-		return fmt.Sprintf("%s(%s)", d.converter.helper("at"), strings.Join(args, ", ")), nil
+		return fixed(fmt.Sprintf("(not %s)", args[0].code))
+	case name == "index" && len(args) > 1 && len(nodes) == len(args):
+		if path, ok := literalKeys(nodes[1:]); ok {
+			return d.get(args[0], path), true
+		}
+		codes := make([]string, len(args))
+		for i, e := range args {
+			codes[i] = e.code
+			if i > 0 && (!e.sure || e.kind != "string" && e.kind != "number") {
+				return expression{}, false
+			}
+		}
+		return expression{code: fmt.Sprintf("%s(%s)", d.converter.helper("at"), strings.Join(codes, ", "))}, true
 	case name == "len" && len(args) == 1:
-		return fmt.Sprintf("len(%s)", args[0]), nil
-	case (name == "json" || name == "toJson") && len(args) == 1:
-		return fmt.Sprintf("json.encode(%s)", args[0]), nil
-	case (name == "fromJson" || name == "mustFromJson") && len(args) == 1:
-		return fmt.Sprintf("json.decode(%s)", text(0)), nil
-	case name == "quote" && len(args) == 1:
-		return fmt.Sprintf("repr(%s)", text(0)), nil
+		return expression{fmt.Sprintf("%s(%s)", d.converter.helper("size"), args[0].code), "number", true}, true
 	case name == "default" && len(args) == 2:
-		return fmt.Sprintf("(%s or %s)", args[1], args[0]), nil
-	case name == "replace" && len(args) == 3:
-		return fmt.Sprintf("%s.replace(%s, %s)", text(2), args[0], args[1]), nil
-	case name == "lower" && len(args) == 1:
-		return text(0) + ".lower()", nil
-	case name == "upper" && len(args) == 1:
-		return text(0) + ".upper()", nil
-	case name == "trim" && len(args) == 1:
-		return text(0) + ".strip()", nil
-	case name == "join" && len(args) == 2:
-		return fmt.Sprintf("%s.join([%s(v) for v in %s or []])", args[0], d.converter.helper("text"), args[1]), nil
+		e := expression{code: fmt.Sprintf("(%s or %s)", args[1].code, args[0].code)}
+		if args[0].kind == args[1].kind && args[0].sure {
+			e.kind, e.sure = args[0].kind, true
+		}
+		return e, true
 	}
-	return "", d.fail("the function %s is not translated: write the script by hand from here", name)
+	return expression{}, false
 }
+
+// ordering are functions that are operators of Starlark, for numbers.
+var ordering = map[string]string{"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+// equal is eq, in brackets where the operator does as well.
+func (d *dot) equal(a, b expression) string {
+	if a.kind != "" && a.kind == b.kind {
+		return fmt.Sprintf("(%s == %s)", a.code, b.code)
+	}
+	return fmt.Sprintf("%s(%s, %s)", d.converter.helper("same"), a.code, b.code)
+}
+
+// scope is the data of a template that is expanded as it is: as much of it as
+// it reads.
+func (d *dot) scope(field string, t *Template) (string, error) {
+	if t.all {
+		return "", d.fail(field, "the template reads its data as a whole, of which scripts have no such thing: name what it reads")
+	}
+	roots := map[string][][]string{}
+	for _, ref := range t.refs {
+		roots[ref.Root] = append(roots[ref.Root], ref.Path)
+	}
+	var parts []string
+	add := func(root, code string) { parts = append(parts, starlarkText(root)+": "+code) }
+	for _, root := range sortedKeys(roots) {
+		switch root {
+		case "params":
+			add(root, "data")
+		case "output":
+			if d.output != "" {
+				add(root, d.output)
+			}
+		case "call":
+			if d.call != "" {
+				add(root, d.call)
+			}
+		case "vars":
+			add(root, "{}")
+		case "steps", "forEach", "workflow":
+			code, err := d.members(field, root, roots[root])
+			if err != nil {
+				return "", err
+			}
+			add(root, code)
+		}
+	}
+	return "{" + strings.Join(parts, ", ") + "}", nil
+}
+
+// members is the dict of the members of a root that a template reads.
+func (d *dot) members(field, root string, paths [][]string) (string, error) {
+	var names []string
+	for _, path := range paths {
+		switch {
+		case len(path) == 0 && root == "forEach":
+			names = append(names, sortedKeys(d.forEach)...)
+		case len(path) == 0 && root == "steps" && d.every:
+			names = append(names, sortedKeys(d.steps)...)
+		case len(path) == 0:
+			return "", d.fail(field, "the template reads .%s as a whole, and which step has ended when is not known to a script: name what it reads", root)
+		default:
+			names = append(names, path[0])
+		}
+	}
+	slices.Sort(names)
+	var parts []string
+	for _, name := range slices.Compact(names) {
+		code, ok := "", false
+		switch root {
+		case "forEach":
+			code, ok = d.forEach[name]
+		case "steps":
+			if code, ok = d.steps[name]; ok && slices.ContainsFunc(paths, func(path []string) bool { return len(path) < 2 || !slices.Contains(stateFields, path[1]) }) {
+				code = fmt.Sprintf("%s(%s)", d.converter.helper("seen"), code)
+			}
+		case "workflow":
+			var e expression
+			if e, ok = d.workflow(name); !ok {
+				return "", d.fail(field, ".workflow.%s is not known to a script there: leave it out", name)
+			}
+			code = e.code
+		}
+		if ok {
+			parts = append(parts, starlarkText(name)+": "+code)
+		}
+	}
+	return "{" + strings.Join(parts, ", ") + "}", nil
+}
+
+// stateFields are those of .steps.ID.
+var stateFields = []string{"status", "output", "error", "action", "content"}
 
 // starlarkText is a string of Starlark, which knows the escapes of JSON.
 func starlarkText(s string) string {
@@ -622,6 +737,30 @@ func starlarkText(s string) string {
 	}
 	return string(encoded)
 }
+
+// longText is a string that may have several lines.
+func longText(s string) string {
+	if !strings.Contains(strings.TrimRight(s, "\n"), "\n") || strings.ContainsAny(s, "\\\r\x00") || strings.Contains(s, `"""`) || strings.HasSuffix(s, `"`) {
+		return starlarkText(s)
+	}
+	for _, r := range s {
+		if r < ' ' && r != '\n' && r != '\t' {
+			return starlarkText(s)
+		}
+	}
+	return `"""` + s + `"""`
+}
+
+// literal is a value of JSON in Starlark, unless scripts have no such number.
+func (c *converter) literal(v any) (string, error) {
+	if n, ok := v.(*big.Int); ok && n.BitLen() > maxScriptBits {
+		return "", c.lacks(c.program.Definition.Name, "", fmt.Sprintf("a number of %d bits is more than scripts have", n.BitLen()))
+	}
+	return literalOf(v), nil
+}
+
+// maxScriptBits is how many an integer of a script may have.
+const maxScriptBits = 512
 
 // literalOf is a value of JSON in Starlark.
 func literalOf(v any) string {

@@ -208,6 +208,8 @@ func (n *Node) Whole() bool { return n.whole }
 const (
 	callsTool     = "tool"
 	callsIterate  = "iterate"
+	callsProbe    = "probe" // of a policy
+	callsUndo     = "undo"  // of a policy
 	callsWorkflow = "workflow"
 	callsElicit   = "elicit"
 	callsApprove  = "approve"
@@ -215,7 +217,9 @@ const (
 
 // toolCalls gives the calls of tools that can be seen in a script.
 func toolCalls(p *script.Program) []script.Call {
-	return slices.DeleteFunc(slices.Clone(p.Calls()), func(c script.Call) bool { return c.Kind != callsTool && c.Kind != callsIterate })
+	return slices.DeleteFunc(slices.Clone(p.Calls()), func(c script.Call) bool {
+		return !slices.Contains([]string{callsTool, callsIterate, callsProbe, callsUndo}, c.Kind)
+	})
 }
 
 // codeTools gives the names of tools that a script uses, as they are written.

@@ -11,7 +11,7 @@ import (
 // A ScriptCall is what a script asks of the world at one place, as far as that
 // can be seen without running it.
 type ScriptCall struct {
-	Kind    string `json:"kind"`              // tool, iterate, workflow, elicit, approve, sleep, parallel
+	Kind    string `json:"kind"`              // tool, iterate, workflow, elicit, approve, sleep, parallel, probe, undo
 	Name    string `json:"name,omitempty"`    // of the tool or workflow, as written; "" = only a run can tell
 	Message string `json:"message,omitempty"` // of a question, where it is no expression
 	Again   bool   `json:"again,omitempty"`   // it may come more than once, in a loop, a branch or a function
@@ -28,6 +28,7 @@ func (c ScriptCall) String() string {
 	var b strings.Builder
 	what := map[string]string{
 		callsTool: "calls", callsIterate: "goes through pages of", callsWorkflow: "calls workflow", callsElicit: "asks:", callsApprove: "asks for approval:",
+		callsProbe: "may find out with", callsUndo: "may undo with",
 	}
 	fmt.Fprintf(&b, "line %d", c.Line)
 	if c.File != "script" {
@@ -35,7 +36,7 @@ func (c ScriptCall) String() string {
 	}
 	b.WriteString(": " + cmp.Or(what[c.Kind], c.Kind))
 	switch c.Kind {
-	case callsTool, callsIterate, callsWorkflow:
+	case callsTool, callsIterate, callsProbe, callsUndo, callsWorkflow:
 		b.WriteString(" " + cmp.Or(c.Tool, c.Name, "what a run tells"))
 	case callsElicit, callsApprove:
 		b.WriteString(" " + cmp.Or(oneLine(c.Message), "what a run tells"))
@@ -106,6 +107,8 @@ func (pl *planner) script(n *Node, data map[string]any, step *PlannedStep) PlanL
 			if c.Effect != Read {
 				limits.Writes = plus(limits.Writes, 1)
 			}
+		case callsProbe, callsUndo: // if it comes to that
+			pl.scriptCall(c, step)
 		case callsWorkflow:
 			limits.Calls, limits.Writes = plus(limits.Calls, 1), plus(limits.Writes, 1)
 		case callsElicit, callsApprove:
@@ -144,7 +147,7 @@ func (pl *planner) scriptWrites(n *Node, gates []WriteGate) []PlannedWrite {
 	step := pl.steps[n.ID]
 	var writes []PlannedWrite
 	for _, c := range step.Script {
-		if c.Effect == "" || c.Effect == Read || step.limits.Writes == 0 {
+		if c.Effect == "" || c.Effect == Read || c.Kind == callsUndo || step.limits.Writes == 0 {
 			continue
 		}
 		w := PlannedWrite{Step: n.ID, Tool: cmp.Or(c.Tool, c.Name, "a tool that only a run can tell"), Effect: c.Effect, Runs: Depends, AtMost: 1, Gates: gates}

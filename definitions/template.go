@@ -115,15 +115,21 @@ func (t *Template) IsSingleExpression() bool { return t.single }
 // Text expands the template with data. The error is a plain sentence, and
 // names MaxTemplateResult or MaxTemplateWork if one of them was hit.
 func (t *Template) Text(data any) (string, error) {
+	text, _, err := t.rendered(data)
+	return text, err
+}
+
+// rendered gives the text and the work that it took.
+func (t *Template) rendered(data any) (text string, work int, err error) {
 	if t.main == nil {
-		return t.text, nil
+		return t.text, len(t.text), nil
 	}
 	x := t.expansion()
 	defer x.release(t)
 	if err := x.tmpl.Execute(x, data); err != nil {
-		return "", plainError(err)
+		return "", x.work, plainError(err)
 	}
-	return string(x.out), nil
+	return string(x.out), x.work + len(x.out), nil
 }
 
 // Value gives the value of a single expression as it is, not as text. ok is
@@ -134,6 +140,50 @@ func (t *Template) Value(data any) (v any, ok bool, err error) {
 	}
 	v, _, err = t.native(data)
 	return v, v != nil, err
+}
+
+// ParseTemplate parses a template, which Expand expands. The error is a plain
+// sentence.
+func ParseTemplate(text string) (*Template, error) {
+	t, err := parseTemplate(text)
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// Reads are the paths in the data of what the template reads; an empty one is
+// the data as a whole.
+func (t *Template) Reads() [][]string {
+	paths := make([][]string, 0, len(t.refs)+1)
+	if t.all {
+		paths = append(paths, nil)
+	}
+	for _, ref := range t.refs {
+		paths = append(paths, append([]string{ref.Root}, ref.Path...))
+	}
+	return paths
+}
+
+// Any is the kind with which Expand gives what the only expression of a template
+// gives, as it is.
+const Any = "any"
+
+// Expand gives what the template comes to with data: its text; for kinds, types
+// of JSON Schema, a value of the first of them that it can be, and text if it
+// can be none; for the kind Any the value of its only expression. What has no
+// value is nil. Work is what it took, in bytes.
+func (t *Template) Expand(data any, kinds []string) (v any, work int, err error) {
+	switch {
+	case len(kinds) == 1 && kinds[0] == Any && !t.single:
+		return nil, 0, errors.New("the template is not one expression")
+	case len(kinds) == 1 && kinds[0] == Any:
+		return t.native(data)
+	case kinds == nil:
+		return t.rendered(data)
+	}
+	v, _, work, err = t.expandFor(data, kinds)
+	return v, work, err
 }
 
 // native gives the value of the last expression that the template prints, and

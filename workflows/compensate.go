@@ -2,13 +2,16 @@ package workflows
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows/script"
 )
 
 // An undoable is a completed step with a compensation, where it completed.
@@ -17,6 +20,16 @@ type undoable struct {
 	at     place
 	output any
 	order  int // of completion
+
+	call *script.Undo // of a call of a script; nil = what the step says
+}
+
+// retries is what onError says of so many retries; nil of none.
+func retries(n int, delay time.Duration) *definitions.OnError {
+	if n == 0 {
+		return nil
+	}
+	return &definitions.OnError{Action: definitions.Retry, RetryCount: n, RetryDelay: definitions.Duration(delay)}
 }
 
 // canUndo remembers a completed step that has a compensation.
@@ -31,6 +44,9 @@ func (r *run) canUndo(n *definitions.Node, at place, out outcome) {
 // have forgotten them.
 func (r *run) canUndoItems(ctx workflow.Context, n *definitions.Node, at place) {
 	switch {
+	case n.Step.Type == definitions.ScriptStep:
+		r.canUndoCalls(n, at)
+		return
 	case n.Inner == nil:
 		r.canUndoBefore(n, at)
 		return
@@ -61,6 +77,16 @@ func (r *run) canUndoBefore(n *definitions.Node, at place) {
 	}
 	if output, err := definitions.DecodeValue(result.Output); err == nil {
 		r.undo = append(r.undo, undoable{node: n, at: at, output: output, order: e.Order})
+	}
+}
+
+// canUndoCalls remembers what the script of a step that had failed in an
+// execution before this one has done there.
+func (r *run) canUndoCalls(n *definitions.Node, at place) {
+	for _, path := range workflow.DeterministicKeys(r.in.Journal) {
+		if e := r.in.Journal[path]; e.Undo != nil && strings.HasPrefix(path, at.path+"/") {
+			r.undo = append(r.undo, undoable{node: n, at: place{path: path}, order: e.Order, call: e.Undo})
+		}
 	}
 }
 
@@ -114,15 +140,16 @@ func (r *run) undoStep(ctx workflow.Context, u undoable) bool {
 // callCompensation calls it once. Its key is that of all attempts: whether the
 // one before was executed may not be known.
 func (r *run) callCompensation(ctx workflow.Context, u undoable, path string, attempt int) *Error {
-	c := u.node.Step.Compensate
+	c := u.undoing()
 	tool, ok := r.in.Tools[c.Tool]
+	if u.call != nil {
+		tool, ok = r.tool(c.Tool)
+	}
 	if !ok {
 		return &Error{Code: "unknown_tool", Category: CategoryTool,
 			Message: fmt.Sprintf("no backend offered the tool %s when the run started", c.Tool)}
 	}
-	scope := r.scopeAt(ctx, u.at)
-	scope.Output = u.output
-	args, err := u.node.Compensation(scope, tool.InputSchema)
+	args, err := r.undoArguments(ctx, u, tool)
 	if err != nil {
 		return r.templateError(u.node, u.at, err)
 	}
@@ -136,6 +163,26 @@ func (r *run) callCompensation(ctx workflow.Context, u undoable, path string, at
 		anew: attempt > 1, // a person has said so
 	})
 	return failure
+}
+
+// undoing is the call that undoes a step, or a call of a script.
+func (u undoable) undoing() *definitions.Compensation {
+	if u.call == nil {
+		return u.node.Step.Compensate
+	}
+	return &definitions.Compensation{Tool: u.call.Tool, Timeout: definitions.Duration(u.call.Timeout), OnError: retries(u.call.Retries, u.call.Delay)}
+}
+
+func (r *run) undoArguments(ctx workflow.Context, u undoable, tool definitions.Tool) (json.RawMessage, error) {
+	switch {
+	case u.call == nil:
+		scope := r.scopeAt(ctx, u.at)
+		scope.Output = u.output
+		return u.node.Compensation(scope, tool.InputSchema)
+	case u.call.Error != "":
+		return nil, errors.New(u.call.Error)
+	}
+	return definitions.Typed(u.call.Args.JSON, u.call.Args.Typed, tool.InputSchema)
 }
 
 // anything is the schema of an elicitation whose answer needs no content.

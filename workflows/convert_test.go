@@ -2,44 +2,247 @@ package workflows_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"go.temporal.io/sdk/log"
-	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/workflows"
-	"github.com/perdure/perdure/workflows/script"
 )
 
-// The script of a random definition makes the calls and gives the result that
-// the rules of steps say, which TestRandomDefinitions shows of the steps.
-func TestConvertedRandomDefinitions(t *testing.T) {
-	t.Parallel()
-	forRandomCases(t, func(t *testing.T, c *testCase) {
-		c.cancel, c.suggest = 0, nil
-		for _, s := range c.def.Steps {
-			s.Compensate = nil
+// A world is what a definition meets, in whichever form it is: tools and people
+// that do the same for the same step.
+type world struct {
+	schemas map[string]json.RawMessage // of tools
+	others  []*definitions.Definition  // that steps call
+	cancel  time.Duration              // when somebody cancels the run; 0 = never
+
+	// tool answers the attempt, from 1, of a call of a step.
+	tool func(path string, attempt int, call workflows.ToolCall) (string, error)
+	// person answers a question of a step; an empty action is no answer.
+	person func(path string, e workflows.Elicitation) (action, content string, after time.Duration)
+}
+
+// A happening is what came of a definition in a world. Paths are those of steps.
+type happening struct {
+	Calls   []string // in the order of arrival; those that undo have their path as well
+	Asked   []string
+	Output  string
+	Failure *workflows.Failure
+	Errors  []string
+}
+
+// play runs a definition in a world. The script that it may be tells by place in
+// which step a path lies.
+func (w *world) play(t *testing.T, d *definitions.Definition, data string, place func(string) string) *happening {
+	t.Helper()
+	b := benchFor(t, append([]*definitions.Definition{d}, w.others...), data, nil)
+	h, attempts := &happening{}, map[string]int{}
+	tool := b.locked(func(call workflows.ToolCall) (string, error) {
+		path := place(call.StepPath)
+		h.Calls = append(h.Calls, path+" "+call.Tool+" "+string(call.Arguments))
+		attempts[path]++
+		return w.tool(path, attempts[path], call)
+	})
+	b.tools = map[string]toolFunc{}
+	for name, known := range b.input.Tools {
+		known.InputSchema = w.schemas[name]
+		b.input.Tools[name], b.tools[name] = known, tool
+	}
+	for _, other := range w.others {
+		for name := range inputFor(other, "{}").Tools {
+			b.tools[name] = tool
 		}
-		want := c.reference()
-		text, err := definitions.Script(c.def, nil)
+	}
+	seen := map[string]bool{}
+	b.onMemo(func(state workflows.State) {
+		for _, e := range state.Elicitations {
+			if e.State != workflows.ElicitationOpen || seen[e.ID] {
+				continue
+			}
+			seen[e.ID] = true
+			path := place(e.StepPath)
+			h.Asked = append(h.Asked, fmt.Sprintf("%s %s %s %s %s", path, e.Kind, e.Mode, renamed(e.Message, place), e.Schema))
+			if action, content, after := w.person(path, e); action != "" {
+				b.answer(after, e.ID, action, content)
+			}
+		}
+	})
+	if w.cancel > 0 {
+		b.env.RegisterDelayedCallback(b.env.CancelWorkflow, w.cancel)
+	}
+	b.env.ExecuteWorkflow(workflows.WorkflowType, b.input)
+	h.Output, h.Failure = b.result()
+	if h.Failure == nil {
+		var res workflows.RunResult
+		if err := b.env.GetWorkflowResult(&res); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range res.Errors {
+			h.Errors = append(h.Errors, renamed(e.Message, place))
+		}
+		return h
+	}
+	e := &h.Failure.Error
+	e.Message = renamed(e.Message, place)
+	for i, path := range h.Failure.Compensated {
+		h.Failure.Compensated[i] = place(path)
+	}
+	return h
+}
+
+var scriptPath = regexp.MustCompile(`script/[\w:\[\]#/.]*[\w\]]`)
+
+// renamed is a message with the steps in it in place of the lines.
+func renamed(message string, place func(string) string) string {
+	return scriptPath.ReplaceAllStringFunc(message, place)
+}
+
+// The places of a converted script: the function of a step, and the items of
+// loops around it.
+var (
+	loopIndex = regexp.MustCompile(`lambda:\d+(?:#\d+)?\[(\d+)\]`)
+	stepDef   = regexp.MustCompile(`^def step_([A-Za-z0-9_]+)\(`)
+	lastLine  = regexp.MustCompile(`:(\d+)(?:#\d+)?(/[a-z].*)?$`)
+)
+
+// placesOf tells in which step a path of a converted script lies.
+func placesOf(text string) func(string) string {
+	lines := strings.Split(text, "\n")
+	return func(path string) string {
+		suffix := ""
+		for _, word := range []string{"/compensate", "/probe", "/reconcile", "/s"} { // /s is of a called run
+			if i := strings.LastIndex(path, word); i >= 0 && !strings.Contains(path[i+1:], ":") && suffix == "" {
+				path, suffix = path[:i], path[i:]
+			}
+		}
+		m := lastLine.FindStringSubmatch(path)
+		if m == nil {
+			return path
+		}
+		line, _ := strconv.Atoi(m[1])
+		step := "main"
+		for ; line > 0; line-- {
+			if def := stepDef.FindStringSubmatch(lines[line-1]); def != nil {
+				step = strings.TrimRight(def[1], "_")
+				break
+			}
+		}
+		for _, index := range loopIndex.FindAllStringSubmatch(path, -1) {
+			step += "[" + index[1] + "]"
+		}
+		return step + suffix
+	}
+}
+
+var innerName = regexp.MustCompile(`\]/[a-z]+\[`)
+
+// itself is the place of a path of steps; the names of inner loops are left out,
+// and ids are as variables have them.
+func itself(path string) string {
+	id := path[:len(path)-len(strings.TrimLeft(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"))]
+	return innerName.ReplaceAllString(strings.TrimRight(strings.ReplaceAll(id, "-", "_"), "_")+path[len(id):], "][")
+}
+
+// asScript is the definition with a script in place of its steps.
+func asScript(t *testing.T, d *definitions.Definition, tools definitions.Tools) (*definitions.Definition, string, error) {
+	t.Helper()
+	text, err := definitions.Script(d, tools)
+	if err != nil {
+		return nil, "", err
+	}
+	converted := definitions.Converted(d, text)
+	reread, err := definitions.FromSource(converted.Source())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := definitions.Check([]*definitions.Definition{reread}, definitions.CheckOptions{}).Err(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return reread, text, nil
+}
+
+// compareForms runs a definition as steps and as a script, and says what differs.
+func (w *world) compareForms(t *testing.T, d *definitions.Definition, data string) {
+	t.Helper()
+	for _, known := range []bool{false, true} {
+		var tools definitions.Tools
+		if known { // so that the types are written
+			tools = func(name string) (definitions.Tool, bool) {
+				return definitions.Tool{Name: name, InputSchema: w.schemas[name]}, true
+			}
+		}
+		converted, text, err := asScript(t, d, tools)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := c.runScript(t, text, want)
+		steps := w.play(t, d, data, itself)
+		script := w.play(t, converted, data, placesOf(text))
+		if problems := steps.compare(script); problems != "" {
+			t.Errorf("tools known: %v, steps and script differ:\n%s\n%s", known, problems, text[strings.Index(text, "\ndef step_"):])
+		}
+		if w.schemas == nil {
+			return
+		}
+	}
+}
+
+// templateText is the text of a failure in an output that is not a planned one:
+// those of templates name the field, which a script does not have.
+var templateText = regexp.MustCompile(`"error":"step [^ ]* ([a-zA-Z.]+: )?cannot (\\.|[^"\\])*"`)
+
+// compare says how a script has done something else.
+func (h *happening) compare(script *happening) string {
+	var b strings.Builder
+	differ := func(what string, a, z any) {
+		if diff := cmp.Diff(a, z); diff != "" {
+			fmt.Fprintf(&b, "%s: %s\n", what, diff)
+		}
+	}
+	sorted := func(list []string) []string { return slices.Sorted(slices.Values(list)) }
+	differ("calls", sorted(h.Calls), sorted(script.Calls))
+	differ("questions", sorted(h.Asked), sorted(script.Asked))
+	differ("errors", h.Errors, script.Errors)
+	differ("output", templateText.ReplaceAllString(h.Output, ""), templateText.ReplaceAllString(script.Output, ""))
+	if (h.Failure == nil) != (script.Failure == nil) {
+		differ("failure", h.Failure, script.Failure)
+		return b.String()
+	}
+	if h.Failure == nil {
+		return b.String()
+	}
+	e, z := h.Failure.Error, script.Failure.Error
+	differ("code", e.Code, z.Code)
+	differ("category", e.Category, z.Category)
+	differ("undone", h.Failure.Compensated, script.Failure.Compensated)
+	differ("not undone", len(h.Failure.Uncompensated), len(script.Failure.Uncompensated))
+	if e.Category != workflows.CategoryTemplate && e.Category != workflows.CategoryCancelled && e.Code != "run_timeout" { // which name the field, or what is under way
+		differ("message", e.Message, z.Message)
+	}
+	return b.String()
+}
+
+// The script of a random definition makes the calls, undoes what it has to and
+// gives the result that the rules of steps say, which TestRandomDefinitions
+// shows of the steps.
+func TestConvertedRandomDefinitions(t *testing.T) {
+	t.Parallel()
+	forRandomCases(t, func(t *testing.T, c *testCase) {
+		c.suggest = nil
+		want := c.reference()
+		converted, text, err := asScript(t, c.def, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := c.playScript(t, converted, placesOf(text))
 		for _, problem := range want.compare(c, got) {
 			t.Error(problem)
 		}
@@ -49,155 +252,67 @@ func TestConvertedRandomDefinitions(t *testing.T) {
 	})
 }
 
-// runScript runs a converted script with the tools and people of a case.
-func (c *testCase) runScript(t *testing.T, text string, want *expected) *observed {
+// playScript runs a case that was converted.
+func (c *testCase) playScript(t *testing.T, d *definitions.Definition, place func(string) string) *observed {
 	t.Helper()
-	got := &observed{done: map[string]bool{}, errors: errorsOf(want.brokenSteps())}
-	h := &caseHost{convertedHost: convertedHost{t: t, def: c.def, lines: strings.Split(text, "\n")}, c: c, got: got, attempts: map[string]int{}}
-	output, failure := h.run(text, h, `{}`)
-	if failure != nil {
-		got.failure = &workflows.Failure{Error: workflows.Error{Message: failure.Message}}
-		if failure.Code == script.CodeError {
-			t.Errorf("the script is wrong: %s\n%s", failure.Message, failure.Backtrace)
+	got := &observed{done: map[string]bool{}}
+	w := &world{cancel: c.cancel}
+	w.tool = func(path string, attempt int, call workflows.ToolCall) (string, error) {
+		if call.Tool == "undo" {
+			return string(call.Arguments), nil
 		}
-		if len(want.culprits) > 0 {
-			got.failure.Error.StepID = want.culprits[0]
+		got.calls = append(got.calls, path+" "+string(call.Arguments))
+		if attempt <= c.failures[path] {
+			return "", toolError(call, attempt, call.MaxAttempts-1, "planned failure")
 		}
+		return string(call.Arguments), nil
+	}
+	w.person = func(path string, _ workflows.Elicitation) (action, content string, after time.Duration) {
+		return c.answers[path], `{}`, c.delays[path]
+	}
+	h := w.play(t, d, `{}`, place)
+	for _, message := range h.Errors {
+		got.errors = append(got.errors, workflows.Error{StepID: stepNamed(message)})
+	}
+	if got.failure = h.Failure; got.failure != nil {
+		got.failure.Error.StepID = stepNamed(got.failure.Error.Message)
 		return got
 	}
-	if err := json.Unmarshal(output, &got.output); err != nil {
+	if err := json.Unmarshal([]byte(h.Output), &got.output); err != nil {
 		t.Fatal(err)
 	}
 	return got
 }
 
-// errorsOf are errors of steps, of which scripts do not tell.
-func errorsOf(ids []string) []workflows.Error {
-	var errs []workflows.Error
-	for _, id := range ids {
-		errs = append(errs, workflows.Error{StepID: id})
+var stepNames = regexp.MustCompile(`^step ([A-Za-z0-9]+)`)
+
+// stepNamed is the step that a message names.
+func stepNamed(message string) string {
+	if m := stepNames.FindStringSubmatch(message); m != nil {
+		return m[1]
 	}
-	return errs
+	return message
 }
 
-// A convertedHost is a host that knows by which step a converted script calls.
-type convertedHost struct {
-	t     *testing.T
-	def   *definitions.Definition
-	lines []string
-}
-
-func (h *convertedHost) run(text string, host script.Host, data string) (out json.RawMessage, failure *script.Error) {
-	h.t.Helper()
-	p, ds := script.Compile(script.Source{File: "converted.star", Text: text}, script.Limits{})
-	if ds != nil {
-		h.t.Fatalf("%v\n%s", ds, text)
+// echoing is a world whose tools always give the same, and whose people accept
+// what fits.
+func echoing(t *testing.T) *world {
+	return &world{
+		tool: func(_ string, _ int, call workflows.ToolCall) (string, error) {
+			return string(answerOf(call.Tool, call.Arguments)), nil
+		},
+		person: func(_ string, e workflows.Elicitation) (action, content string, after time.Duration) {
+			content = exampleOf(t, e.Schema)
+			if workflows.CheckAnswer(workflows.Answer{Action: workflows.Accept, Content: json.RawMessage(content)}, e.Kind, e.Schema) != nil {
+				return "", "", 0
+			}
+			return workflows.Accept, content, time.Second
+		},
 	}
-	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
-	env := suite.NewTestWorkflowEnvironment()
-	env.SetTestTimeout(time.Minute)
-	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: 20 * time.Second})
-	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		out, failure = p.Run(ctx, host, script.Input{Data: json.RawMessage(data), Tools: h.tools(),
-			RunID: "default-test-workflow-id", Started: workflow.Now(ctx)})
-		if failure != nil {
-			return temporal.NewNonRetryableApplicationError(failure.Message, failure.Category, nil)
-		}
-		return nil
-	})
-	if err := env.GetWorkflowError(); err != nil && failure == nil {
-		h.t.Fatal(err)
-	}
-	return out, failure
-}
-
-// tools are those that the definition names.
-func (h *convertedHost) tools() []script.Tool {
-	var tools []script.Tool
-	var add func(s *definitions.Step)
-	add = func(s *definitions.Step) {
-		if s.Tool != "" {
-			tools = append(tools, script.Tool{Name: s.Tool})
-		}
-		if s.Step != nil {
-			add(s.Step)
-		}
-	}
-	for _, s := range h.def.Steps {
-		add(s)
-	}
-	return tools
-}
-
-var (
-	loopIndex = regexp.MustCompile(`(?:^|/)loop:\d+(?:#\d+)?\[(\d+)\]`)
-	stepDef   = regexp.MustCompile(`^def step_([A-Za-z0-9_]+)\(`)
-)
-
-// path is that of the step in which a script calls.
-func (h *convertedHost) path(site script.Site) string {
-	path := ""
-	for line := site.Line - 1; line >= 0; line-- {
-		if m := stepDef.FindStringSubmatch(h.lines[line]); m != nil {
-			path = m[1]
-			break
-		}
-	}
-	for _, m := range loopIndex.FindAllStringSubmatch(site.Path, -1) {
-		path += "[" + m[1] + "]"
-	}
-	return path
-}
-
-func (h *convertedHost) Sleep(ctx workflow.Context, _ script.Site, d time.Duration) error {
-	return workflow.Sleep(ctx, d)
-}
-
-func (h *convertedHost) Now(ctx workflow.Context, _ script.Site) (time.Time, error) {
-	return workflow.Now(ctx), nil
-}
-
-func (h *convertedHost) Log(workflow.Context, script.Site, string)               {}
-func (h *convertedHost) Progress(workflow.Context, script.Site, script.Progress) {}
-func (h *convertedHost) CallWorkflow(workflow.Context, script.Site, script.WorkflowCall) (json.RawMessage, error) {
-	return nil, fmt.Errorf("no workflows here")
-}
-
-// A caseHost has the tools and people of a random case.
-type caseHost struct {
-	undecided
-	convertedHost
-	c        *testCase
-	got      *observed
-	attempts map[string]int
-}
-
-func (h *caseHost) Call(_ workflow.Context, site script.Site, call script.ToolCall) (json.RawMessage, error) {
-	path := h.path(site)
-	h.got.calls = append(h.got.calls, path+" "+string(call.Args))
-	if h.attempts[path]++; h.attempts[path] <= h.c.failures[path] {
-		return nil, &script.Error{Code: "tool_error", Category: "tool", Message: "planned failure", Tool: call.Tool}
-	}
-	h.got.done[path] = true
-	return call.Args, nil
-}
-
-func (h *caseHost) Elicit(ctx workflow.Context, site script.Site, q script.Question) (script.Answer, error) {
-	id := h.path(site)
-	action, delay := h.c.answers[id], h.c.delays[id]
-	if action == "" || delay >= q.Timeout {
-		action, delay = "timeout", q.Timeout
-	}
-	if err := workflow.Sleep(ctx, delay); err != nil {
-		return script.Answer{}, err
-	}
-	return script.Answer{Action: action, Content: json.RawMessage(`{}`)}, nil
 }
 
 // The definitions of the library, and those of testdata/convert, become scripts
-// that make the same calls and give the same result as their steps, with tools
-// that give what their names say.
+// that make the same calls and give the same result as their steps.
 func TestConvertedLibrary(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../definitions/library/*.yaml")
@@ -220,14 +335,15 @@ func TestConvertedLibrary(t *testing.T) {
 		for _, d := range defs {
 			t.Run(d.Name, func(t *testing.T) {
 				t.Parallel()
-				compareConverted(t, d, exampleArguments(t, d))
+				w := echoing(t)
+				w.others = defs
+				w.compareForms(t, d, exampleArguments(t, d))
 			})
 		}
 	}
 }
 
-// The open conformance cases become scripts as well, but for those that use what
-// scripts have nothing for.
+// The open conformance cases that run become scripts as well.
 func TestConvertedConformance(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("testdata/convert/conformance.jsonl")
@@ -249,59 +365,8 @@ func TestConvertedConformance(t *testing.T) {
 		}
 		t.Run(c.Case+"/"+defs[0].Name, func(t *testing.T) {
 			t.Parallel()
-			var lacking *definitions.ConversionError
-			if _, err := definitions.Script(defs[0], nil); errors.As(err, &lacking) {
-				if !slices.Contains(lackingCases, c.Case) {
-					t.Error(err)
-				}
-				return
-			}
-			if slices.Contains(lackingCases, c.Case) {
-				t.Error("it can be converted now: take it off the list")
-			}
-			compareConverted(t, defs[0], string(c.Arguments))
+			echoing(t).compareForms(t, defs[0], string(c.Arguments))
 		})
-	}
-}
-
-// lackingCases are those of what scripts have nothing for.
-var lackingCases = []string{}
-
-func compareConverted(t *testing.T, d *definitions.Definition, data string) {
-	text, err := definitions.Script(d, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &echoHost{convertedHost: convertedHost{t: t, def: d, lines: strings.Split(text, "\n")}}
-	h.answer = func(schema json.RawMessage) string { return exampleOf(t, schema) }
-	out, failure := h.run(text, h, data)
-	b := benchFor(t, []*definitions.Definition{d}, data, nil)
-	b.tools = map[string]toolFunc{}
-	for _, tool := range h.tools() {
-		b.tools[tool.Name] = func(call workflows.ToolCall) (string, error) { return string(answerOf(call.Tool, call.Arguments)), nil }
-	}
-	asked := map[string]bool{}
-	b.onMemo(func(state workflows.State) {
-		for _, e := range state.Elicitations {
-			if e.State == workflows.ElicitationOpen && !asked[e.ID] {
-				asked[e.ID] = true
-				b.answer(time.Second, e.ID, "accept", exampleOf(t, e.Schema))
-			}
-		}
-	})
-	b.env.ExecuteWorkflow(workflows.WorkflowType, b.input)
-	output, wanted := b.result()
-	slices.Sort(h.calls)
-	slices.Sort(b.calls)
-	switch {
-	case (failure == nil) != (wanted == nil):
-		t.Errorf("script: %v, steps: %+v\n%s", failure, wanted, text)
-	case failure == nil && errorText.ReplaceAllString(string(out), "") != errorText.ReplaceAllString(output, ""):
-		t.Errorf("script: %s\nsteps:  %s\n%s", out, output, text)
-	case !slices.Equal(h.calls, b.calls):
-		t.Errorf("calls of the script %q\nof the steps %q\n%s", h.calls, b.calls, text)
-	case failure != nil && failure.Code == script.CodeError:
-		t.Logf("both fail: %s; %s", failure.Message, wanted.Error.Message)
 	}
 }
 
@@ -361,38 +426,6 @@ func decoded(t *testing.T, v any) any {
 	return out
 }
 
-// An echoHost has tools that always answer the same, and people who accept.
-type echoHost struct {
-	undecided
-	convertedHost
-	calls  []string
-	answer func(schema json.RawMessage) string
-}
-
-func (h *echoHost) Call(_ workflow.Context, _ script.Site, call script.ToolCall) (json.RawMessage, error) {
-	h.calls = append(h.calls, call.Tool+" "+string(call.Args))
-	return answerOf(call.Tool, call.Args), nil
-}
-
-// Elicit takes as long as the person of the steps does, and refuses the same
-// answers.
-func (h *echoHost) Elicit(_ workflow.Context, _ script.Site, q script.Question) (script.Answer, error) {
-	content := json.RawMessage(h.answer(q.Schema))
-	schema := q.Schema
-	if schema == nil {
-		schema = json.RawMessage(`{"type":"object","properties":{}}`)
-	}
-	fits := workflows.CheckAnswer(workflows.Answer{Action: workflows.Accept, Content: content}, workflows.Question, schema) == nil
-	if !fits || q.Timeout <= time.Second {
-		return script.Answer{Action: "timeout"}, nil
-	}
-	return script.Answer{Action: "accept", Content: content}, nil
-}
-
-// errorText is what a failed item of a loop says of its failure, which names the
-// step or the line.
-var errorText = regexp.MustCompile(`"error":"(\\.|[^"\\])*"`)
-
 // answerOf has fields of the names and types that definitions like to read.
 func answerOf(tool string, args json.RawMessage) json.RawMessage {
 	n := len(tool) + len(args)
@@ -401,9 +434,3 @@ func answerOf(tool string, args json.RawMessage) json.RawMessage {
 		"files":[{"path":"a.go","additions":1,"deletions":2},{"path":"b.go","additions":3,"deletions":0}],"commits":[{"subject":"s"}],"count":2,"additions":4,"deletions":2,
 		"repositories":["r1","r2"],"vulns":[],"results":[{"id":1}],"sub":{"z":1,"a":[true]}}`, tool, args, n))
 }
-
-// undecided is a host whose scripts do not continue.
-type undecided struct{}
-
-func (undecided) Decide(script.Site, script.Fan)  {}
-func (undecided) Decided(script.Site) *script.Fan { return nil }

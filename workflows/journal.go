@@ -104,6 +104,9 @@ func (e JournalEntry) bytes(path string) int {
 	if e.Child != nil && e.Child.Again != nil {
 		n += e.Child.Again.bytes()
 	}
+	if e.Undo != nil {
+		n += PayloadSize(e.Undo.Args.JSON) + entryBytes
+	}
 	if e.Fan != nil {
 		n += len("1000,") * len(e.Fan.Branches)
 	}

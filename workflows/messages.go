@@ -146,6 +146,7 @@ type JournalEntry struct {
 	Tool            string          `json:"tool,omitempty"`      // that a script called
 	Fan             *script.Fan     `json:"fan,omitempty"`       // of a script: which branches count
 	Left            bool            `json:"left,omitempty"`      // of a called run: it has ended with calls of which nobody knows whether they were executed
+	Undo            *script.Undo    `json:"undo,omitempty"`      // of a script: the call that undoes this one
 }
 
 // RunResult is what a completed run returns.

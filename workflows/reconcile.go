@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows/script"
 )
 
 // What a person says of a call of which nobody knows whether it was executed.
@@ -182,6 +183,7 @@ type probe struct {
 	program *definitions.ProbeProgram
 	tool    definitions.Tool
 	scope   *definitions.Scope
+	script  *script.Probe // instead of program and scope, of a call of a script
 }
 
 // maxFound bounds how often a probe may have a call made again.
@@ -239,7 +241,7 @@ func (r *run) find(ctx workflow.Context, q request, u *Unsettled, p *probe, err 
 
 func (r *run) askProbe(ctx workflow.Context, q request, p *probe, u *Unsettled) (definitions.Finding, error) {
 	path := fmt.Sprintf("%s/probe#%d", q.path, u.Times)
-	timer := workflow.NewTimerWithOptions(ctx, p.program.Delay(), workflow.TimerOptions{Summary: Summary(path, "waits before it asks")})
+	timer := workflow.NewTimerWithOptions(ctx, p.delay(), workflow.TimerOptions{Summary: Summary(path, "waits before it asks")})
 	if err := timer.Get(ctx, nil); err != nil {
 		return definitions.Finding{}, err
 	}
@@ -247,19 +249,15 @@ func (r *run) askProbe(ctx workflow.Context, q request, p *probe, u *Unsettled) 
 	if err != nil {
 		return definitions.Finding{}, err
 	}
-	p.scope.Call = call
-	args, err := p.program.Arguments(p.scope, p.tool.InputSchema)
+	args, err := p.arguments(call)
 	if err != nil {
 		return definitions.Finding{}, err
 	}
-	result, failure := r.call(ctx, request{tool: p.tool, path: path, args: args, limit: p.program.Timeout()})
+	result, failure := r.call(ctx, request{tool: p.tool, path: path, args: args, limit: p.timeout()})
 	if failure != nil {
 		return definitions.Finding{}, failure
 	}
-	if p.scope.Output, err = definitions.DecodeValue(result.Output); err != nil {
-		return definitions.Finding{}, err
-	}
-	return p.program.Find(p.scope)
+	return p.read(call, result.Output)
 }
 
 // scope is what the templates of a probe see as .call.

@@ -33,7 +33,7 @@ func (r *run) script(ctx workflow.Context, n *definitions.Node, at place) outcom
 		stop()
 	})
 	result, failure := n.Script.Run(ctx, h, script.Input{
-		Data: data, Tools: r.scriptTools(), Limits: r.scriptLimits(), RunID: r.id, Started: r.started,
+		Data: data, Tools: r.scriptTools(), Limits: r.scriptLimits(), RunID: r.id, Started: r.started, Templates: parseTemplate,
 	})
 	switch {
 	case over != nil:
@@ -141,6 +141,7 @@ type scriptHost struct {
 	node    *definitions.Node
 	at      place
 	waiting []scriptWait // what the script waits for, oldest first
+	told    bool         // it has reported failures, which the failure mode is for
 }
 
 // A scriptWait is where a script waits, and for what.
@@ -195,6 +196,14 @@ func (h *scriptHost) Call(ctx workflow.Context, site script.Site, call script.To
 		return nil, failed
 	}
 	tool, ok := h.run.tool(call.Tool)
+	var mistyped error
+	if ok {
+		call.Args, mistyped = definitions.Typed(call.Args, call.Typed, tool.InputSchema)
+	}
+	if mistyped != nil {
+		return nil, h.fail(ctx, path, call, &Error{Code: "template_failed", Category: CategoryTemplate, Tool: call.Tool,
+			Message: fmt.Sprintf("step %s: arguments: %s", path, mistyped)})
+	}
 	if !ok {
 		return nil, h.fail(ctx, path, call, &Error{Code: "unknown_tool", Category: CategoryTool, Tool: call.Tool,
 			Message: fmt.Sprintf("step %s: no backend offered the tool %s when the run started, or the definition does not list it in tools", path, call.Tool)})
@@ -209,16 +218,19 @@ func (h *scriptHost) Call(ctx workflow.Context, site script.Site, call script.To
 	}
 	defer h.wait(ctx, site, "calls "+call.Tool)()
 	result, failure := h.run.call(ctx, request{
-		tool: tool, path: path, args: call.Args, limit: limit, onUnknown: tool.OnUnknown,
-		probe: func() (*probe, error) { return h.run.probeOf(ctx, h.node, h.at, tool) },
+		tool: tool, path: path, keyPath: h.run.keyPath(path, path), args: call.Args, limit: limit, onError: retries(call.Retries, call.Delay),
+		onUnknown: cmp.Or(definitions.OnUnknown(call.OnUnknown), tool.OnUnknown), undoable: call.Undo != nil,
+		probe: func() (*probe, error) { return h.run.scriptProbe(ctx, h, call.Probe, tool) },
 	})
 	if failure != nil {
 		return nil, h.fail(ctx, path, call, failure)
 	}
-	if e := h.run.journal[path]; e.Tool == "" {
-		e.Tool = call.Tool
-		h.run.journal[path] = e
+	e := h.run.journal[path]
+	e.Tool = cmp.Or(e.Tool, call.Tool)
+	if call.Undo != nil {
+		e.Undo = h.canUndo(path, call.Undo(result.Output), e.Order)
 	}
+	h.run.journal[path] = e
 	return result.Output, nil
 }
 
@@ -276,6 +288,9 @@ func (h *scriptHost) stopped(path string) *script.Error {
 func (h *scriptHost) Elicit(ctx workflow.Context, site script.Site, q script.Question) (script.Answer, error) {
 	path := h.path(site)
 	question := Elicitation{StepPath: path, Message: q.Message, Schema: anything, Approvers: q.Approvers, Unchecked: !q.Validate}
+	if definitions.Mode(q.Mode) == definitions.URLMode {
+		question.Mode = definitions.URLMode
+	}
 	if len(q.Schema) > 0 {
 		if err := definitions.CheckQuestion(q.Schema); err != nil {
 			return script.Answer{}, &script.Error{Code: "elicitation_schema", Category: string(CategoryValidation), Path: path,
@@ -308,12 +323,20 @@ func (h *scriptHost) CallWorkflow(ctx workflow.Context, site script.Site, call s
 	}
 	defer h.wait(ctx, site, "calls "+ref)()
 	result, failure := h.run.callWorkflow(ctx, childCall{
-		path: path, workflow: ref, arguments: func(json.RawMessage) (json.RawMessage, error) { return call.Args, nil },
+		path: path, keyPath: h.run.keyPath(path, path), workflow: ref, limit: call.Timeout,
+		arguments: func(schema json.RawMessage) (json.RawMessage, error) {
+			return definitions.Typed(call.Args, call.Typed, schema)
+		},
 	})
 	if failure != nil {
 		failed := h.fail(ctx, path, script.ToolCall{Args: call.Args}, failure)
 		failed.Tool = cmp.Or(failed.Tool, ref)
 		return nil, failed
+	}
+	if call.Undo != nil {
+		e := h.run.journal[path]
+		e.Undo = h.canUndo(path, call.Undo(result), e.Order)
+		h.run.journal[path] = e
 	}
 	return result, nil
 }

@@ -81,6 +81,10 @@ func (r *run) runStep(ctx workflow.Context, n *definitions.Node) {
 	r.skipping = r.skipping || out.skip
 	if out.status == stepFailed && !continues(n.Step) {
 		s.broken = true
+		if n.Whole() && r.scriptTold[n.ID] { // which has said itself what the failure mode is for
+			r.abort(out.err)
+			return
+		}
 		r.stepFailed(out.err)
 	}
 	r.showDetails(ctx)

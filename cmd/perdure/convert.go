@@ -4,26 +4,31 @@ import (
 	"context"
 	"io"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/perdure/perdure/definitions"
 )
 
 type convertCommand struct {
+	Definition bool `help:"Print the whole definition, with the script in place of its steps."`
+
 	againstFlags    `embed:""`
 	definitionFlags `embed:""`
 }
 
 func (convertCommand) Help() string {
-	return `Prints the script that does what the steps of a definition do: the same calls
-with the same arguments, the same questions, the same result. It is a start for
-what steps say badly.
+	return `Prints the script that does exactly what the steps of a definition do: the same
+calls with the same arguments, the same questions, the same result. It is a start
+for what steps say badly. The rest of the definition stays as it is.
 
 Arguments have the types that the schemas of the tools ask for: --against says
-where these are. Without it they are text. Compensations, probes and questions
-that are answered in a browser have nothing that they could become; the command
-names what it cannot convert. Examples:
+where these are, so that they are written down. Without it the run finds out.
+What cannot be converted exactly is refused, with the place and what to do.
+Examples:
 
     perdure convert prepare_review > review.star
-    perdure convert deploy.yaml --against http://127.0.0.1:8080/mcp`
+    perdure convert deploy.yaml --against http://127.0.0.1:8080/mcp
+    perdure convert deploy.yaml --definition > deploy_script.yaml`
 }
 
 func (k convertCommand) Run(ctx context.Context, c *console) error {
@@ -40,6 +45,13 @@ func (k convertCommand) Run(ctx context.Context, c *console) error {
 	text, err := definitions.Script(def, tools)
 	if err != nil {
 		return err
+	}
+	if k.Definition {
+		source, err := yaml.Marshal(definitions.Converted(def, text))
+		if err != nil {
+			return err
+		}
+		text = string(source)
 	}
 	_, err = io.WriteString(c.out, text)
 	return err

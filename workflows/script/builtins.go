@@ -14,6 +14,7 @@ import (
 // hostBuiltins ask something of the world. docs/scripts.md says what each does.
 var hostBuiltins = []builtin{
 	{"approve", approve},
+	{"attempt", attempt},
 	{"call_tool", callTool},
 	{"call_workflow", callWorkflow},
 	{"elicit", elicit},
@@ -22,28 +23,38 @@ var hostBuiltins = []builtin{
 	{"map_parallel", mapParallel},
 	{"now", now},
 	{"parallel", parallel},
+	{"policy", makePolicy},
 	{"print", logText},
+	{"probe", makeProbe},
 	{"progress", progress},
+	{"report", report},
 	{"retry", retry},
 	{"skip_rest", skipRest},
 	{"sleep", sleep},
 	{"tool_output", toolOutput},
 	{"try_call_tool", tryCallTool},
+	{"undo", makeUndo},
+	{"within", within},
 }
 
-// toolCall reads name, args and timeout, which have no names of their own, so
-// that a tool may have arguments of any name.
+// toolCall reads name, args, timeout and policy, which have no names of their
+// own, so that a tool may have arguments of any name.
 func toolCall(name string, thread *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (json.RawMessage, error) {
 	var tool string
-	var given, limit starlark.Value
-	if err := starlark.UnpackPositionalArgs(name, args, nil, 1, &tool, &given, &limit); err != nil {
+	var given, limit, how starlark.Value
+	if err := starlark.UnpackPositionalArgs(name, args, nil, 1, &tool, &given, &limit, &how); err != nil {
 		return nil, err
 	}
 	timeout, err := duration(limit)
 	if err != nil {
 		return nil, fmt.Errorf("%s: timeout: %w", name, err)
 	}
-	return branchOf(thread).callTool(thread, tool, given, kwargs, timeout)
+	p, err := policyOf(how, "policy")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	b := branchOf(thread)
+	return b.callTool(thread, tool, given, kwargs, ToolCall{Timeout: timeout, Policy: p.of(b, thread)})
 }
 
 func callTool(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
@@ -228,8 +239,11 @@ func content(thread *starlark.Thread, answer Answer) (starlark.Value, error) {
 
 func elicit(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	q := &question{Question: Question{Validate: true}}
-	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "message", &q.message, "schema?", &q.schema, "timeout?", &q.timeout, "validate?", &q.Validate, "by?", &q.approvers); err != nil {
+	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "message", &q.message, "schema?", &q.schema, "timeout?", &q.timeout, "validate?", &q.Validate, "by?", &q.approvers, "mode?", &q.Mode); err != nil {
 		return nil, err
+	}
+	if q.Mode != "" && q.Mode != "form" && q.Mode != "url" {
+		return nil, fmt.Errorf(`%s: mode is "form" or "url"`, b.Name())
 	}
 	answer, _, err := q.put(thread)
 	if err != nil {
@@ -276,9 +290,17 @@ func refused(q *question, site Site, answer Answer) *Error {
 
 func callWorkflow(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	var name, version string
-	var given starlark.Value
-	if err := starlark.UnpackPositionalArgs(bi.Name(), args, nil, 1, &name, &given); err != nil {
+	var given, limit, how starlark.Value
+	if err := starlark.UnpackPositionalArgs(bi.Name(), args, nil, 1, &name, &given, &limit, &how); err != nil {
 		return nil, err
+	}
+	timeout, err := duration(limit)
+	if err != nil {
+		return nil, fmt.Errorf("%s: timeout: %w", bi.Name(), err)
+	}
+	p, err := policyOf(how, "policy")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", bi.Name(), err)
 	}
 	var rest []starlark.Tuple
 	for _, kv := range kwargs {
@@ -300,7 +322,9 @@ func callWorkflow(thread *starlark.Thread, bi *starlark.Builtin, args starlark.T
 	if err != nil {
 		return nil, err
 	}
-	out, err := b.run.host.CallWorkflow(b.ctx, site, WorkflowCall{Name: name, Version: version, Args: data})
+	out, err := b.run.host.CallWorkflow(b.ctx, site, WorkflowCall{
+		Name: name, Version: version, Args: data.JSON, Typed: data.Typed, Timeout: timeout, Undo: p.of(b, thread).Undo,
+	})
 	if err := b.asked(site, err); err != nil {
 		return nil, err
 	}

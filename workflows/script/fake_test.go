@@ -153,6 +153,11 @@ func (f *fake) Progress(_ workflow.Context, _ script.Site, p script.Progress) {
 	f.progress = append(f.progress, p)
 }
 
+// Report tells what a script has reported, in the log.
+func (f *fake) Report(_ workflow.Context, _ script.Site, e *script.Error) {
+	f.logged = append(f.logged, "reported: "+e.Message)
+}
+
 func (f *fake) Decide(script.Site, script.Fan)  {}
 func (f *fake) Decided(script.Site) *script.Fan { return nil }
 

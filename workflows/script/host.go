@@ -29,6 +29,8 @@ type Host interface {
 	Now(ctx workflow.Context, site Site) (time.Time, error)
 	Log(ctx workflow.Context, site Site, text string)
 	Progress(ctx workflow.Context, site Site, progress Progress)
+	// Report tells of a failure with which the script goes on.
+	Report(ctx workflow.Context, site Site, e *Error)
 
 	// Decide keeps which branches of a parallel count. Decided gives what an
 	// execution before has kept; nil = nothing.
@@ -65,7 +67,9 @@ func (s Site) String() string { return fmt.Sprintf("%s:%d:%d", s.File, s.Line, s
 type ToolCall struct {
 	Tool    string          // Tool.Name
 	Args    json.RawMessage // an object, its keys in order
-	Timeout time.Duration   // 0 = the host's default
+	Typed   []string        // see Arguments
+	Timeout time.Duration   // all attempts together; 0 = the host's default
+	Policy
 }
 
 // A WorkflowCall is what a script wants of another composite tool.
@@ -73,6 +77,9 @@ type WorkflowCall struct {
 	Name    string
 	Version string // "" = the host's choice
 	Args    json.RawMessage
+	Typed   []string                           // see Arguments
+	Timeout time.Duration                      // 0 = what the tool says
+	Undo    func(output json.RawMessage) *Undo // see Policy
 }
 
 // A Question is for a person.
@@ -81,6 +88,7 @@ type Question struct {
 	Schema    json.RawMessage // of the content of an answer; nil = none is wanted
 	Timeout   time.Duration   // 0 = the host's default
 	Validate  bool            // whether the content must fit the schema
+	Mode      string          // form, url: where it is answered; "" = form
 	Approval  bool            // approve asks
 	Approvers []string        // who answers: subjects, and groups as group:NAME; nil = the host's choice
 	Attempt   int             // from 1; more = the answers before did not fit

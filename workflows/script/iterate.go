@@ -92,7 +92,7 @@ func (r *reader) page() ([]starlark.Value, error) {
 				return nil, err
 			}
 		}
-		out, err := b.callTool(r.thread, p.tool, args, nil, 0)
+		out, err := b.callTool(r.thread, p.tool, args, nil, ToolCall{})
 		if err != nil {
 			return nil, err
 		}

@@ -146,6 +146,11 @@ type encoder struct {
 	b       bytes.Buffer
 	charged int
 	depth   int
+
+	fractions bool     // a float is written so that it comes back as one
+	marks     bool     // typed values are noted in typed
+	path      []string // where the encoder is, as tokens of a JSON pointer
+	typed     []string // JSON pointers
 }
 
 // encode gives a value as JSON, the keys of objects in order.
@@ -196,6 +201,14 @@ func (e *encoder) value(v starlark.Value) error {
 		return e.inside(func() error { return e.record(v) })
 	case starlarktime.Time, starlarktime.Duration:
 		return e.text(timeText(v))
+	case *typed:
+		if !e.marks {
+			return errors.New("typed(…) stands in the arguments of a call only")
+		}
+		e.typed = append(e.typed, "/"+strings.Join(e.path, "/"))
+		e.marks = false // within it there is nothing of its own
+		defer func() { e.marks = true }()
+		return e.value(v.value)
 	default:
 		if r, ok := v.(starlark.Sequence); ok && v.Type() == "range" {
 			return e.inside(func() error { return e.sequence(r.(starlark.Indexable)) })
@@ -225,8 +238,23 @@ func (e *encoder) float(f float64) error {
 	if math.Abs(f) >= 1<<53 {
 		format = 'g'
 	}
-	e.b.WriteString(strconv.FormatFloat(f, format, -1, 64))
+	text := strconv.FormatFloat(f, format, -1, 64)
+	if e.fractions && !strings.ContainsAny(text, ".e") {
+		text += ".0"
+	}
+	e.b.WriteString(text)
 	return nil
+}
+
+// at writes what stands at a place of a list or an object.
+func (e *encoder) at(token string, v starlark.Value) error {
+	if !e.marks {
+		return e.value(v)
+	}
+	e.path = append(e.path, strings.NewReplacer("~", "~0", "/", "~1").Replace(token))
+	err := e.value(v)
+	e.path = e.path[:len(e.path)-1]
+	return err
 }
 
 func (e *encoder) text(s string) error {
@@ -252,7 +280,7 @@ func (e *encoder) sequence(v starlark.Indexable) error {
 		if i > 0 {
 			e.b.WriteByte(',')
 		}
-		if err := e.value(v.Index(i)); err != nil {
+		if err := e.at(strconv.Itoa(i), v.Index(i)); err != nil {
 			return err
 		}
 	}
@@ -296,7 +324,7 @@ func (e *encoder) fields(names []string, value func(i int) starlark.Value) error
 			return err
 		}
 		e.b.WriteByte(':')
-		if err := e.value(value(i)); err != nil {
+		if err := e.at(name, value(i)); err != nil {
 			return err
 		}
 	}

@@ -198,6 +198,8 @@ func (f *fan) checkOrder() error {
 func (f *fan) check(b *branch) error {
 	limits := b.run.account.limits
 	switch {
+	case b.deciding:
+		return errDeciding
 	case b.loading:
 		return fmt.Errorf("a file that is loaded must not run branches itself")
 	case f.onError != abort && f.onError != collect:
@@ -438,6 +440,14 @@ func (l *lock) value(v starlark.Value) error {
 		}
 	case *pages:
 		return l.value(v.page)
+	case *typed:
+		return l.value(v.value)
+	case *policy:
+		for _, part := range v.parts() {
+			if err := l.value(part); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -21,6 +21,9 @@ type Input struct {
 
 	RunID   string    // what the script knows as run.id
 	Started time.Time // what it knows as run.started; zero = None
+
+	// Templates parses a template; nil = scripts have none.
+	Templates func(text string) (Template, error)
 }
 
 // about is what a script knows of its run.
@@ -49,6 +52,9 @@ type run struct {
 	about   starlark.Value                 // what it knows as run
 	loader  func(*starlark.Thread, string) (starlark.StringDict, error)
 
+	parse     func(text string) (Template, error)
+	templates map[string]Template // by text
+
 	yielded int // steps at the last yield
 	blocked int // steps when the world was last asked
 }
@@ -63,6 +69,8 @@ type branch struct {
 	loading bool           // a module is being loaded, which may not ask for anything
 	steps   uint64         // of the thread that the account has
 
+	deciding bool // a function of a policy is called, which may not either
+
 	parent  *branch  // that called parallel; nil = the script's own
 	unknown []*Error // calls in it, and in branches of it, of which nobody knows whether they were executed
 }
@@ -74,7 +82,7 @@ func branchOf(thread *starlark.Thread) *branch { return thread.Local(branchKey).
 // Run executes the script and gives what it returns, as JSON.
 func (p *Program) Run(ctx workflow.Context, host Host, in Input) (json.RawMessage, *Error) {
 	r := &run{program: p, host: host, account: &account{limits: in.Limits.withDefaults()},
-		tools: newToolset(in.Tools), loaded: map[string]starlark.StringDict{}}
+		tools: newToolset(in.Tools), loaded: map[string]starlark.StringDict{}, parse: in.Templates}
 	r.loader, r.about = r.loadModule, in.about()
 	if ds := p.undefined(r.tools); ds != nil {
 		return nil, &Error{Code: "unknown_tool", Category: "tool", Message: ds.Error(), Retryable: true,

@@ -351,3 +351,30 @@ func endOfString(text string, i int) int {
 	}
 	return len(text)
 }
+
+// Indent indents the lines of a script, but for those that go on with a text of
+// several lines.
+func Indent(text, by string) string {
+	var b strings.Builder
+	start := true
+	for i := 0; i < len(text); {
+		if start && text[i] != '\n' {
+			b.WriteString(by)
+		}
+		start = false
+		end := i + 1
+		switch text[i] {
+		case '#':
+			for end < len(text) && text[end] != '\n' {
+				end++
+			}
+		case '"', '\'':
+			end = min(endOfString(text, i), len(text))
+		case '\n':
+			start = true
+		}
+		b.WriteString(text[i:end])
+		i = end
+	}
+	return strings.TrimRight(b.String(), " \n")
+}

@@ -12,7 +12,7 @@ import (
 // A Call is something a script asks of the world that can be seen without
 // running it.
 type Call struct {
-	Kind       string   // tool, workflow, elicit, approve, sleep, iterate or parallel
+	Kind       string   // tool, workflow, elicit, approve, sleep, iterate, parallel, or probe or undo of a policy
 	Name       string   // of the tool (github_get, or github.get as written) or workflow; "" = computed when the script runs
 	Version    string   // of the workflow, where it is literal
 	Message    string   // of a question, where it is literal
@@ -67,13 +67,16 @@ func (p *Program) Unknown(tools []Tool) Diagnostics {
 		}
 	}
 	for _, c := range p.calls {
-		if literal := c.Kind == "tool" || c.Kind == "iterate"; literal && c.Name != "" && known.byName[c.Name] == "" && !p.isGlobal(c) {
+		if literal := slices.Contains(toolKinds, c.Kind); literal && c.Name != "" && known.byName[c.Name] == "" && !p.isGlobal(c) {
 			ds = append(ds, Diagnostic{File: c.File, Line: c.Line, Column: c.Column, Check: CheckName,
 				Message: fmt.Sprintf("there is no tool %q%s", c.Name, known.suggest(c.Name))})
 		}
 	}
 	return ds
 }
+
+// toolKinds are those of a Call whose name is that of a tool.
+var toolKinds = []string{"tool", "iterate", "probe", "undo"}
 
 // isGlobal says whether a call is written as a function, so that its name is
 // among the globals.
@@ -253,6 +256,11 @@ func (l *looker) builtin(name string, n *syntax.CallExpr, seen *Call) {
 	case "call_tool", "try_call_tool", "tool_output":
 		seen.Kind, seen.Name, seen.Try = "tool", first, name == "try_call_tool"
 		seen.arguments(n.Args)
+	case "probe", "undo":
+		seen.Kind, seen.Name = name, first
+		if first == "" {
+			seen.Name = literal(named(n.Args, "tool"))
+		}
 	case "iterate":
 		seen.Kind, seen.Name, seen.InLoop = "iterate", first, true
 		if first == "" && len(n.Args) > 0 {

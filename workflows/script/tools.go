@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"go.starlark.net/starlark"
 	"go.temporal.io/sdk/temporal"
@@ -212,7 +211,7 @@ func toolFunction(tool string) *starlark.Builtin {
 			return nil, fmt.Errorf("%s: give its arguments by name", tool)
 		}
 		b := branchOf(thread)
-		out, err := b.callTool(thread, tool, nil, kwargs, 0)
+		out, err := b.callTool(thread, tool, nil, kwargs, ToolCall{})
 		if err != nil {
 			return nil, err
 		}
@@ -221,23 +220,27 @@ func toolFunction(tool string) *starlark.Builtin {
 }
 
 // arguments makes an object of a dict and of arguments by name.
-func (b *branch) arguments(given starlark.Value, kwargs []starlark.Tuple) (json.RawMessage, error) {
+func (b *branch) arguments(given starlark.Value, kwargs []starlark.Tuple) (Arguments, error) {
 	args := newDict(b.run.account)
 	switch given := given.(type) {
 	case nil, starlark.NoneType:
 	case *dict:
 		if err := args.update(given); err != nil {
-			return nil, err
+			return Arguments{}, err
 		}
 	default:
-		return nil, fmt.Errorf("arguments must be a dict, not %s", given.Type())
+		return Arguments{}, fmt.Errorf("arguments must be a dict, not %s", given.Type())
 	}
 	for _, kv := range kwargs {
 		if err := args.SetKey(kv[0], kv[1]); err != nil {
-			return nil, err
+			return Arguments{}, err
 		}
 	}
-	return encode(b.run.account, args)
+	e := &encoder{account: b.run.account, marks: true}
+	if err := e.value(args); err != nil {
+		return Arguments{}, err
+	}
+	return Arguments{JSON: e.b.Bytes(), Typed: e.typed}, e.charge()
 }
 
 // ask counts what a script asks of the world, and says where it does.
@@ -245,6 +248,9 @@ func (b *branch) ask(thread *starlark.Thread) (Site, error) {
 	a := b.run.account
 	if b.loading {
 		return Site{}, fmt.Errorf("a file that is loaded can define functions that call tools, and must not call any itself")
+	}
+	if b.deciding {
+		return Site{}, errDeciding
 	}
 	if a.calls++; a.calls > a.limits.Calls {
 		return Site{}, a.fail("script_calls", "the script has made %d calls, which is its limit", a.limits.Calls)
@@ -256,7 +262,7 @@ func (b *branch) ask(thread *starlark.Thread) (Site, error) {
 }
 
 // callTool calls a tool and gives its output as it came.
-func (b *branch) callTool(thread *starlark.Thread, tool string, given starlark.Value, kwargs []starlark.Tuple, timeout time.Duration) (json.RawMessage, error) {
+func (b *branch) callTool(thread *starlark.Thread, tool string, given starlark.Value, kwargs []starlark.Tuple, call ToolCall) (json.RawMessage, error) {
 	args, err := b.arguments(given, kwargs)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", tool, err)
@@ -270,7 +276,8 @@ func (b *branch) callTool(thread *starlark.Thread, tool string, given starlark.V
 		return nil, &Error{Code: "unknown_tool", Category: "tool", Tool: clip(tool), Path: site.Path, Final: true,
 			Message: fmt.Sprintf("there is no tool %s%s", shown(starlark.String(tool)), b.run.tools.suggest(tool))}
 	}
-	out, err := b.run.host.Call(b.ctx, site, ToolCall{Tool: name, Args: args, Timeout: timeout})
+	call.Tool, call.Args, call.Typed = name, args.JSON, args.Typed
+	out, err := b.run.host.Call(b.ctx, site, call)
 	return out, b.asked(site, err)
 }
 

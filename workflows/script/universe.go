@@ -96,8 +96,10 @@ var languageBuiltins = []builtin{
 	}},
 	{"struct", makeStruct},
 	{"sum", sum},
+	{"template", expandTemplate},
 	{"tuple", makeTuple},
 	{"type", library("type")},
+	{"typed", makeTyped},
 	{"unique", unique},
 	{"zip", zip},
 }
@@ -247,14 +249,6 @@ func enumerate(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple
 type failure struct{ message string }
 
 func (f *failure) Error() string { return f.message }
-
-func fail(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-	text, err := joined(thread, b.Name(), args, kwargs)
-	if err != nil {
-		return nil, err
-	}
-	return nil, &failure{text}
-}
 
 // joined is the text of the arguments, as print and fail show them.
 func joined(thread *starlark.Thread, name string, args starlark.Tuple, kwargs []starlark.Tuple) (string, error) {

@@ -1,0 +1,49 @@
+package workflows
+
+import (
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows/script"
+)
+
+// canUndo remembers a call of a script that can be undone.
+func (h *scriptHost) canUndo(path string, undo *script.Undo, order int) *script.Undo {
+	h.run.undo = append(h.run.undo, undoable{node: h.node, at: place{path: path}, order: order, call: undo})
+	return undo
+}
+
+// Report tells of a failure with which the script goes on, as that of a step
+// whose failure does not stop the others.
+func (h *scriptHost) Report(_ workflow.Context, site script.Site, e *script.Error) {
+	path := h.path(site)
+	failure := &Error{
+		Code: e.Code, Category: Category(e.Category), Message: e.Message, Tool: e.Tool, Attempt: e.Attempt, Retryable: e.Retryable,
+		StepID: topLevel(path), StepPath: path, RunID: h.run.id,
+	}
+	h.run.note(path, JournalEntry{})
+	h.run.scriptTold[h.at.path] = true
+	h.run.errors = append(h.run.errors, *failure)
+}
+
+// A scriptTemplate is a template of the language of steps in a script.
+type scriptTemplate struct{ *definitions.Template }
+
+func parseTemplate(text string) (script.Template, error) {
+	t, err := definitions.ParseTemplate(text)
+	if err != nil {
+		return nil, err
+	}
+	return scriptTemplate{t}, nil
+}
+
+// Expand implements script.Template.
+func (t scriptTemplate) Expand(data []byte, kinds []string) (v any, work int, err error) {
+	scope, err := definitions.DecodeValue(data)
+	if err != nil {
+		return nil, 0, fmt.Errorf("data: %w", err)
+	}
+	return t.Template.Expand(scope, kinds)
+}
