@@ -536,7 +536,7 @@ func handlerOf(h *Handler) Action {
 func (c *converter) script(indent int, n *Node, d *dot) error {
 	s := n.Step
 	if loads, _ := script.Loads(s.file(), s.Script); len(loads) > 0 {
-		return c.lacks(d.where+": script", join(d.path, "script"), fmt.Sprintf("it loads %s, which a function cannot: put into the script of the step what it takes from there", loads[0]))
+		return c.lacks(d.where+": script", join(d.path, "script"), fmt.Sprintf("it loads %s, which a function cannot: put into the script of the step what it takes from there", loads[0].Module))
 	}
 	for _, g := range n.Script.Globals() {
 		if helperDef.MatchString("def "+g.Name+"(") && strings.Contains(helperSource, "def "+g.Name+"(") {

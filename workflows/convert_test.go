@@ -46,8 +46,8 @@ func (w *world) play(t *testing.T, d *definitions.Definition, data string, place
 	t.Helper()
 	b := benchFor(t, append([]*definitions.Definition{d}, w.others...), data, nil)
 	h, attempts := &happening{}, map[string]int{}
-	tool := b.locked(func(call workflows.ToolCall) (string, error) {
-		path := place(call.StepPath)
+	tool := b.locked(func(path string, call workflows.ToolCall) (string, error) {
+		path = place(path)
 		h.Calls = append(h.Calls, path+" "+call.Tool+" "+string(call.Arguments))
 		attempts[path]++
 		return w.tool(path, attempts[path], call)
@@ -118,28 +118,28 @@ var (
 func placesOf(text string) func(string) string {
 	lines := strings.Split(text, "\n")
 	return func(path string) string {
-		suffix := ""
-		for _, word := range []string{"/compensate", "/probe", "/reconcile", "/s"} { // /s is of a called run
-			if i := strings.LastIndex(path, word); i >= 0 && !strings.Contains(path[i+1:], ":") && suffix == "" {
-				path, suffix = path[:i], path[i:]
-			}
+		parts := strings.Split(path, "/")
+		n := 1
+		for n < len(parts) && strings.Contains(parts[n], ":") {
+			n++
 		}
-		m := lastLine.FindStringSubmatch(path)
-		if m == nil {
+		if parts[0] != "script" || n == 1 {
 			return path
 		}
-		line, _ := strconv.Atoi(m[1])
-		step := "main"
+		step, line := "main", 0
+		if m := lastLine.FindStringSubmatch(parts[n-1]); m != nil {
+			line, _ = strconv.Atoi(m[1])
+		}
 		for ; line > 0; line-- {
 			if def := stepDef.FindStringSubmatch(lines[line-1]); def != nil {
 				step = strings.TrimRight(def[1], "_")
 				break
 			}
 		}
-		for _, index := range loopIndex.FindAllStringSubmatch(path, -1) {
+		for _, index := range loopIndex.FindAllStringSubmatch(strings.Join(parts[:n], "/"), -1) {
 			step += "[" + index[1] + "]"
 		}
-		return step + suffix
+		return strings.Join(append([]string{step}, parts[n:]...), "/")
 	}
 }
 
@@ -256,9 +256,13 @@ func TestConvertedRandomDefinitions(t *testing.T) {
 func (c *testCase) playScript(t *testing.T, d *definitions.Definition, place func(string) string) *observed {
 	t.Helper()
 	got := &observed{done: map[string]bool{}}
-	w := &world{cancel: c.cancel}
+	defs, _ := definitions.Parse("random.yaml", []byte(c.source()))
+	w := &world{cancel: c.cancel, others: defs[1:]}
 	w.tool = func(path string, attempt int, call workflows.ToolCall) (string, error) {
-		if call.Tool == "undo" {
+		if undone, _, _ := strings.Cut(path, "/compensate#"); call.Tool == "undo" {
+			if strings.Contains(undone, "/") {
+				got.undone = append(got.undone, undone)
+			}
 			return string(call.Arguments), nil
 		}
 		got.calls = append(got.calls, path+" "+string(call.Arguments))
