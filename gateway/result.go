@@ -162,6 +162,9 @@ func failure(e *runs.Error) *result {
 	if e.RunID != "" {
 		fmt.Fprintf(&b, " (run %s)", e.RunID)
 	}
+	if e.Backtrace != "" {
+		b.WriteString("\n" + strings.TrimSpace(e.Backtrace))
+	}
 	r := &result{IsError: true, Content: text(b.String())}
 	return r.set(metaError, reported{Error: e, Step: e.StepID})
 }
@@ -195,6 +198,9 @@ func adviceFor(e *runs.Error) string {
 	case "validation":
 		return "Correct the arguments and call again."
 	case "template":
+		if IsSentScript(runs.RunID(e.RunID)) {
+			return "Correct the script; sending it again as it is will not help."
+		}
 		return "The definition of the tool does not fit these values; calling again with the same arguments will not help."
 	case "declined":
 		return "A person decided this; call again only if the user asks for it."

@@ -10,6 +10,7 @@ import (
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/registry"
+	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/store"
 )
 
@@ -265,5 +266,31 @@ func TestScriptsAndWhatTheirSenderMayNotCall(t *testing.T) {
 		if probe := run.req.Tools["be.secret"]; !probe.ForProbe || run.req.Tools["be_echo"].ForProbe {
 			t.Errorf("a script may call %+v", run.req.Tools)
 		}
+	}
+}
+
+// A script that fails says where in its text, which is what models read.
+func TestScriptErrors(t *testing.T) {
+	t.Parallel()
+	fails := func(p *play) {
+		p.f.change(func() {
+			p.run().end("failed", runs.Outcome{Failure: &runs.Failure{Error: runs.Error{
+				Code: "script_error", Category: "template", Message: "cannot insert into frozen dict", StepID: "script", StepPath: "script/g:1",
+				Backtrace: "Traceback (most recent call last):\n  script:4:2: in main\n  script:1:10: in g",
+			}}})
+		})
+	}
+	w := newWorld(t, map[string]func(*play){"execute_tool_script": fails, "simple": fails}, sendsScripts, func(o *gateway.Options) { o.Policy = nil })
+	w.catalogue.set(tool("echo"))
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	where := "\nTraceback (most recent call last):\n  script:4:2: in main\n  script:1:10: in g"
+	sent := c.call("1", "execute_tool_script", scriptCall(t, `return 1`, nil), "").result(true)
+	want := `step "script/g:1" failed: cannot insert into frozen dict. Correct the script; sending it again as it is will not help. (run ` + string(w.runs.begins(t, "execute_tool_script")) + `)` + where
+	if sent.text() != want {
+		t.Errorf("got\n%s\nwant\n%s", sent.text(), want)
+	}
+	called := c.call("2", "simple", `{}`, "").result(true)
+	if err := hasAll(called.text(), "calling again with the same arguments will not help", where); err != nil {
+		t.Error(err)
 	}
 }

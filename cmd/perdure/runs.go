@@ -246,6 +246,9 @@ func (r runsResultCommand) Run(ctx context.Context, c *console) error {
 		return c.printJSON(orNull(outcome.Output))
 	} else {
 		c.notef("%s %s: %s", id, outcome.Status, outcome.Failure.Error.Message)
+		if trace := outcome.Failure.Error.Backtrace; trace != "" {
+			c.notef("%s", strings.TrimSpace(plain(trace)))
+		}
 	}
 	if outcome.Failure != nil {
 		return errReported
