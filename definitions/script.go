@@ -295,6 +295,10 @@ func (d *Definition) ScriptCalls() []ScriptCall {
 // Identifier is the name of a tool or backend as a script can write it.
 func Identifier(name string) string { return script.Identifier(name) }
 
+// FunctionName is the name of the function that a tool is in scripts; ok is
+// false where they cannot write that.
+func FunctionName(tool string) (name string, ok bool) { return script.FunctionName(tool) }
+
 // MatchesTool reports whether one of the names and patterns is for a tool of
 // that name.
 func MatchesTool(patterns []string, name string) bool {

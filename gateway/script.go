@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -35,12 +36,14 @@ const scriptGuide = `Runs a script that calls several tools, and returns what th
 	`The run is durable: it goes on by itself if it takes long or waits for a person, and no call is repeated.
 
 The script is Starlark (a small Python without import, classes, try or with):
-- Call a tool as a function with named arguments: pr = github_pull_request_read(number=7), or call_tool("github_pull_request_read", number=7). The result is the tool's data: dicts and lists (pr["title"]). A failure ends the script.
+- Call a tool as a function with named arguments: pr = github_pull_request_read(number=7), or call_tool("github_pull_request_read", number=7). In the names of functions - . and / are written _. An argument whose name is no identifier, or a word such as from, goes in a dict: f(**{"from": 1}). The result is the tool's data: dicts and lists (pr["title"]). A failure ends the script.
 - try_call_tool("name", ...) does not fail: r.ok, r.value, r.error.message.
+- for item in iterate("name", {"state": "open"}, page="page"): goes through all pages of a tool.
+- call_workflow("name", x=1) calls a composite tool.
 - parallel([lambda: a(x=1), lambda: b(y=2)]) and map_parallel(lambda i: a(x=i), items, max=5) call beside each other; results in order.
 - retry(lambda: a(x=1), attempts=3), sleep("10s"), log("text"), progress(3, 10, "message"), fail("why").
 - elicit("Question?", schema={...}) asks a person: .action is accept, decline, cancel or timeout, .content the answer. approve("Do it?") goes on only if a person accepts.
-- data holds the argument data. json.encode/json.decode, math and struct are there.
+- data holds the argument data. now() is the time. json.encode/json.decode, math and struct are there.
 - return VALUE at the top level is the result.
 Example:
 issues = tracker_list(state="open")["issues"]
@@ -223,28 +226,73 @@ func (g *Gateway) checkScript(_ context.Context, x *exchange) {
 // call with it.
 func (g *Gateway) listTools(description string, who auth.Identity) string {
 	var b strings.Builder
-	b.WriteString(description + "\n\nTools (arguments; * = required):\n")
-	listed, left := 0, 0
-	for _, t := range g.opts.Catalogue.Tools() {
+	b.WriteString(description)
+	listLines(&b, "\n\nComposite tools (* = required):\n", g.compositeLines(who))
+	listLines(&b, "\n\nTools (* = required):\n", g.toolLines(who))
+	g.listModules(&b, who)
+	return b.String()
+}
+
+// listLines adds lines as far as there is room for them.
+func listLines(b *strings.Builder, heading string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	b.WriteString(heading)
+	listed := 0
+	for _, line := range lines {
+		if listed < maxListedTools && b.Len()+len(line) <= maxListedBytes {
+			listed++
+			b.WriteString(line + "\n")
+		}
+	}
+	if left := len(lines) - listed; left > 0 {
+		fmt.Fprintf(b, "and %d more, as they are listed beside this tool\n", left)
+	}
+}
+
+// toolLines tell how somebody's scripts call tools.
+func (g *Gateway) toolLines(who auth.Identity) []string {
+	var lines []string
+	all := g.opts.Catalogue.Tools()
+	taken := map[string]bool{} // names that mean something else
+	for _, t := range all {
+		taken[t.Backend], taken[definitions.Identifier(t.Backend)] = true, true
+	}
+	for _, t := range all {
 		if t.Hidden || !g.opts.Policy.May(who, auth.Call, auth.Object{Tool: t.Name}) {
 			continue
 		}
-		line := "- " + t.Name + "(" + strings.Join(argumentNames(t.InputSchema), ", ") + ")"
-		if about := firstSentence(t.Description); about != "" {
-			line += ": " + about
+		arguments := argumentNames(t.InputSchema)
+		name, ok := definitions.FunctionName(t.Name)
+		if !ok || taken[name] {
+			name, arguments = "call_tool", append([]string{strconv.Quote(t.Name)}, arguments...)
 		}
-		if listed == maxListedTools || b.Len()+len(line) > maxListedBytes {
-			left++
-			continue
+		taken[name] = name != "call_tool"
+		lines = append(lines, scriptLine(name, arguments, t.Description))
+	}
+	return lines
+}
+
+// compositeLines tell the same of composite tools.
+func (g *Gateway) compositeLines(who auth.Identity) []string {
+	var lines []string
+	for _, c := range g.listing.Load().composites {
+		if MayCall(g.opts.Policy, who, c.def) {
+			arguments := append([]string{strconv.Quote(c.def.Name)}, argumentNames(c.def.InputSchema())...)
+			lines = append(lines, scriptLine("call_workflow", arguments, c.def.Description))
 		}
-		listed++
-		b.WriteString(line + "\n")
 	}
-	if left > 0 {
-		fmt.Fprintf(&b, "and %d more, as they are listed beside this tool\n", left)
+	slices.Sort(lines)
+	return slices.Compact(lines)
+}
+
+func scriptLine(name string, arguments []string, description string) string {
+	line := "- " + name + "(" + strings.Join(arguments, ", ") + ")"
+	if about := firstSentence(description); about != "" {
+		line += ": " + about
 	}
-	g.listModules(&b, who)
-	return b.String()
+	return line
 }
 
 // listModules adds what somebody's scripts may load.

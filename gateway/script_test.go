@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
@@ -84,23 +85,7 @@ func TestScriptToolsAreForThoseWhoMay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){}, sendsScripts)
 	w.catalogue.set(tool("echo"), tool("secret"))
-	list := func(caller string) map[string]string {
-		var listed struct {
-			Result struct {
-				Tools []struct{ Name, Description string }
-			}
-		}
-		text := connect(t, w.url, caller, "2025-11-25", `{}`).post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`).messageText()
-		if err := json.Unmarshal(text, &listed); err != nil {
-			t.Fatal(err)
-		}
-		tools := map[string]string{}
-		for _, tool := range listed.Result.Tools {
-			tools[tool.Name] = tool.Description
-		}
-		return tools
-	}
-	ann, bob := list("ann"), list("bob")
+	ann, bob := w.descriptions("ann"), w.descriptions("bob")
 	if err := hasAll(ann["execute_tool_script"], "Starlark", "parallel(", "- be_echo(): tool echo"); err != nil {
 		t.Error(err)
 	}
@@ -112,6 +97,52 @@ func TestScriptToolsAreForThoseWhoMay(t *testing.T) {
 	}
 	if _, ok := bob["perdure_script_check"]; ok {
 		t.Error("bob may check scripts that he may not send")
+	}
+}
+
+// descriptions are those of the tools that somebody is offered.
+func (w *world) descriptions(caller string) map[string]string {
+	w.Helper()
+	var listed struct {
+		Result struct {
+			Tools []struct{ Name, Description string }
+		}
+	}
+	text := connect(w.T, w.url, caller, "2025-11-25", `{}`).post(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`).messageText()
+	if err := json.Unmarshal(text, &listed); err != nil {
+		w.Fatal(err)
+	}
+	tools := map[string]string{}
+	for _, tool := range listed.Result.Tools {
+		tools[tool.Name] = tool.Description
+	}
+	return tools
+}
+
+// What agents are told of tools is what a script can write, whatever a tool's
+// name is; composite tools are told that may be called.
+func TestScriptToolsAreListedAsTheyAreCalled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"secret": nil, "shown": nil}, sendsScripts, func(o *gateway.Options) {
+		o.Policy = &auth.Policy{Rules: []auth.Rule{{Grant: auth.Grant{Tools: []string{"execute_tool_script", "shown", "be*", "print", "from"}, Subjects: []string{"user-ann"}}}}}
+	})
+	called := func(name, schema string) backends.Tool {
+		tool := tool(name)
+		tool.Name, tool.InputSchema = name, json.RawMessage(schema)
+		return tool
+	}
+	w.catalogue.set(tool("echo"), tool("pull-request.read"), tool("pull_request-read"), tool("2/x"), called("print", `{"properties":{"text":{}},"required":["text"]}`),
+		called("from", `{}`), called("be", `{}`))
+	got := w.descriptions("ann")["execute_tool_script"]
+	if err := hasAll(got, `
+Composite tools (* = required):
+- call_workflow("shown", message, n): does shown
+`, "- be_pull_request_read(): tool pull-request.read\n", `- call_tool("be_pull_request-read"): tool pull_request-read`, "- be_2_x(): tool 2/x\n",
+		`- call_tool("print", text*): tool print`, `- call_tool("from"): tool from`, `- call_tool("be"): tool be`, "iterate(", "call_workflow(", "now()", "are written _"); err != nil {
+		t.Error(err)
+	}
+	if strings.Contains(got, `"secret"`) {
+		t.Error("a composite tool is listed that may not be called")
 	}
 }
 

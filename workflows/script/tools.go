@@ -68,6 +68,15 @@ func (s *toolset) alsoNamed(tools []Tool) {
 // underscores stand for what an identifier cannot have.
 func Identifier(name string) string { return identifier(name) }
 
+// FunctionName is the name of the function that a tool is; ok is false where a
+// script cannot write that, since it is a builtin or a word of the language.
+func FunctionName(tool string) (name string, ok bool) {
+	name = identifier(tool)
+	options := fileOptions
+	_, err := options.ParseExpr("", name+"()", 0)
+	return name, err == nil && predeclared[name] == nil
+}
+
 func identifier(name string) string {
 	out := strings.Map(func(r rune) rune {
 		switch {
