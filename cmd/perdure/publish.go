@@ -16,7 +16,8 @@ import (
 type publishCommand struct {
 	registryFlags `embed:""`
 
-	Files   []string `arg:"" name:"file" help:"Files of definitions, modules that scripts load (.star), and directories of them. All are published, or none."`
+	Files   []string `arg:"" optional:"" name:"file" help:"Files of definitions, modules that scripts load (.star), and directories of them; with --config names of its composite tools. All are published, or none."`
+	Config  string   `help:"Configuration whose compositeTools are published: those that are named, or all." placeholder:"FILE"`
 	Version string   `help:"Version to publish, instead of what the files say." placeholder:"1.2.0"`
 	Force   bool     `help:"Publish also what breaks callers, or uses a tool that is not there."`
 	DryRun  bool     `help:"Publish nothing, and say what would become of it."`
@@ -37,17 +38,15 @@ Examples:
     perdure publish deploy.yaml
     perdure publish deploy.yaml --version 1.3.0 --dry-run
     perdure publish text.star deploy.yaml
+    perdure publish --config perdure.yaml deploy --version 1.0.0
     perdure publish definitions --url https://tools.example.com/mcp`
 }
 
 func (p publishCommand) Run(ctx context.Context, c *console) error {
 	q := registry.Request{Version: p.Version, Force: p.Force, DryRun: p.DryRun}
-	for _, name := range p.Files {
-		files, err := filesToPublish(name)
-		if err != nil {
-			return err
-		}
-		q.Files = append(q.Files, files...)
+	var err error
+	if q.Files, err = p.read(); err != nil {
+		return err
 	}
 	var done gateway.Published
 	if err := p.post(ctx, "publish", q, &done); err != nil {
@@ -76,6 +75,25 @@ func (p publishCommand) Run(ctx context.Context, c *console) error {
 	return nil
 }
 
+// read reads all that is to be published.
+func (p publishCommand) read() ([]registry.File, error) {
+	if p.Config != "" {
+		return configuredToPublish(p.Config, p.Files)
+	}
+	if len(p.Files) == 0 {
+		return nil, usagef("nothing to publish; give files of definitions, or --config FILE")
+	}
+	var all []registry.File
+	for _, name := range p.Files {
+		files, err := filesToPublish(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, files...)
+	}
+	return all, nil
+}
+
 // filesToPublish reads a file, or the definition files and the modules of a
 // directory.
 func filesToPublish(name string) ([]registry.File, error) {
@@ -96,7 +114,7 @@ func filesToPublish(name string) ([]registry.File, error) {
 			return nil, err
 		}
 		if isConfiguration(text) {
-			return nil, usagef("%s is a configuration; publish the files of definitions", name)
+			return nil, usagef("%s is a configuration; to publish its compositeTools, say --config %s", name, name)
 		}
 		scripts, err := scriptsOf(name, text)
 		if err != nil {
