@@ -192,7 +192,7 @@ func (p *Program) PlanCalling(args json.RawMessage, tools Tools, find Definition
 	if tools == nil {
 		tools = func(string) (Tool, bool) { return Tool{}, false }
 	}
-	pl := &planner{program: p, tools: tools, find: find, maxDepth: cmp.Or(maxDepth, MaxWorkflowDepth), params: params, known: knowledge{}, steps: map[string]*plannedNode{}}
+	pl := &planner{program: p, tools: tools, find: find, maxDepth: cmp.Or(maxDepth, MaxWorkflowDepth), params: params, known: knowledge{}, steps: map[string]*plannedNode{}, unknown: map[string]*Plan{}}
 	plan := &Plan{
 		Tool: d.Name, Version: d.Version, Digest: d.Digest(), Arguments: args,
 		Timeout: cmp.Or(d.Timeout, Duration(DefaultTimeout)), FailureMode: cmp.Or(d.FailureMode, FailFast), RunAs: d.RunAs,
@@ -215,6 +215,7 @@ type planner struct {
 	params   any         // a map[string]any, or a partial
 	known    knowledge
 	steps    map[string]*plannedNode
+	unknown  map[string]*Plan // of definitions that scripts call, by depth and digest
 }
 
 // A plannedNode is a planned step of the graph.

@@ -373,7 +373,11 @@ func number64(n int64) string {
 
 func (t *planText) output(p *Plan) {
 	t.heading("result")
-	if len(p.Output) == 0 {
+	switch {
+	case len(p.Output) > 0:
+	case len(p.Steps) == 1 && p.Steps[0].Path == ScriptID && p.Steps[0].Type == ScriptStep:
+		t.linef(2, "what the script returns")
+	default:
 		t.linef(2, "the output of the last step that completes")
 	}
 	for _, v := range p.Output {

@@ -64,7 +64,7 @@ func (pl *planner) called(d *Definition, params partial, known bool) (plan *Plan
 	if err != nil {
 		return nil, err.Error()
 	}
-	below := &planner{program: program, tools: pl.tools, find: pl.find, maxDepth: pl.maxDepth, depth: pl.depth + 1, params: params, known: knowledge{}, steps: map[string]*plannedNode{}}
+	below := &planner{program: program, tools: pl.tools, find: pl.find, maxDepth: pl.maxDepth, depth: pl.depth + 1, params: params, known: knowledge{}, steps: map[string]*plannedNode{}, unknown: pl.unknown}
 	plan = &Plan{
 		Tool: d.Name, Version: d.Version, Digest: d.Digest(),
 		Timeout: cmp.Or(d.Timeout, Duration(DefaultTimeout)), FailureMode: cmp.Or(d.FailureMode, FailFast), RunAs: d.RunAs,

@@ -3,6 +3,8 @@ package definitions
 import (
 	"cmp"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/perdure/perdure/workflows/script"
@@ -21,6 +23,10 @@ type ScriptCall struct {
 	Tool    string `json:"tool,omitempty"`    // in a plan: its name as it is offered
 	Backend string `json:"backend,omitempty"` // in a plan
 	Effect  Effect `json:"effect,omitempty"`  // in a plan
+
+	called *Plan // in a plan: what the composite tool does that is called; nil = only a run can tell
+	surely bool  // it is made once whatever the script comes to, if the script comes so far
+	column int
 }
 
 // String says in a line what the call does and where it stands.
@@ -59,7 +65,8 @@ func (n *Node) scriptCalls() []ScriptCall {
 	for _, c := range n.Script.Calls() {
 		calls = append(calls, ScriptCall{
 			Kind: c.Kind, Name: referenceOf(c), Message: c.Message, File: c.File, Line: c.Line,
-			Again: c.InLoop || c.InBranch || c.InFunction != "",
+			Again: c.InLoop || c.InBranch || c.InFunction != "", column: c.Column,
+			surely: !c.InLoop && !c.InBranch && c.InFunction == "" && !c.Maybe && !c.Value,
 		})
 	}
 	return calls
@@ -95,7 +102,7 @@ func (pl *planner) script(n *Node, data map[string]any, step *PlannedStep) PlanL
 		}
 		step.Problem = cmp.Or(step.Problem, values.Problem)
 	}
-	var limits PlanLimits
+	var limits, below PlanLimits
 	again := false
 	for i := range step.Script {
 		c := &step.Script[i]
@@ -110,7 +117,8 @@ func (pl *planner) script(n *Node, data map[string]any, step *PlannedStep) PlanL
 		case callsProbe, callsUndo: // if it comes to that
 			pl.scriptCall(c, step)
 		case callsWorkflow:
-			limits.Calls, limits.Writes = plus(limits.Calls, 1), plus(limits.Writes, 1)
+			limits.Calls = plus(limits.Calls, 1)
+			below.add(1, pl.scriptWorkflow(c))
 		case callsElicit, callsApprove:
 			limits.Questions = plus(limits.Questions, 1)
 		}
@@ -118,9 +126,30 @@ func (pl *planner) script(n *Node, data map[string]any, step *PlannedStep) PlanL
 	if again { // a script may make so many calls
 		most := func(n int64) int64 { return min(n, 1) * maxScriptCalls }
 		limits = PlanLimits{Calls: most(limits.Calls), Writes: most(limits.Writes), Questions: most(limits.Questions)}
+		below = PlanLimits{Calls: times(maxScriptCalls, below.Calls), Writes: times(maxScriptCalls, below.Writes), Questions: times(maxScriptCalls, below.Questions),
+			Attempts: times(maxScriptCalls, below.Attempts), Compensations: times(maxScriptCalls, below.Compensations)}
 	}
 	limits.Attempts = limits.Calls
+	limits.add(1, below)
 	return limits
+}
+
+// scriptWorkflow plans the call of a composite tool, whose arguments only a run
+// can tell. What one does that is not known has no bounds.
+func (pl *planner) scriptWorkflow(c *ScriptCall) PlanLimits {
+	d, ok := pl.find.find(c.Name)
+	if ok && pl.depth < pl.maxDepth {
+		params := partial{}
+		properties, _ := d.Parameters["properties"].(map[string]any)
+		for name := range properties {
+			params[name] = unknown{}
+		}
+		c.called = pl.calledOnce(d, params)
+	}
+	if c.called == nil {
+		return PlanLimits{Calls: math.MaxInt64, Attempts: math.MaxInt64, Writes: math.MaxInt64, Questions: math.MaxInt64}
+	}
+	return c.called.AtMost
 }
 
 // maxScriptCalls is how many calls a script may make.
@@ -141,20 +170,76 @@ func (pl *planner) scriptCall(c *ScriptCall, step *PlannedStep) {
 	c.Tool, c.Backend, c.Effect = tool.Name, tool.Backend, cmp.Or(tool.Effect, Unsafe)
 }
 
-// scriptWrites gives the writes of a script, which its own questions may hold
-// back: only a run can tell.
-func (pl *planner) scriptWrites(n *Node, gates []WriteGate) []PlannedWrite {
+// calledOnce plans a definition of whose arguments nothing is known, once at each
+// depth, however often scripts call it.
+func (pl *planner) calledOnce(d *Definition, params partial) *Plan {
+	key := fmt.Sprintf("%d %s", pl.depth, d.Digest())
+	if _, known := pl.unknown[key]; !known {
+		pl.unknown[key], _ = pl.called(d, params, false)
+	}
+	return pl.unknown[key]
+}
+
+// scriptWrites gives the writes of a script, and of what it calls. Which of them
+// are made only a run can tell.
+func (pl *planner) scriptWrites(n *Node, before []WriteGate) []PlannedWrite {
 	step := pl.steps[n.ID]
+	if step.limits.Writes == 0 {
+		return nil
+	}
 	var writes []PlannedWrite
+	workflows := map[string]int64{}
 	for _, c := range step.Script {
-		if c.Effect == "" || c.Effect == Read || c.Kind == callsUndo || step.limits.Writes == 0 {
-			continue
+		if c.Kind == callsWorkflow {
+			workflows[c.Name]++
 		}
-		w := PlannedWrite{Step: n.ID, Tool: cmp.Or(c.Tool, c.Name, "a tool that only a run can tell"), Effect: c.Effect, Runs: Depends, AtMost: 1, Gates: gates}
+	}
+	for _, c := range step.Script {
+		most := int64(1)
+		if c.Kind == callsWorkflow { // what it writes is told where it is called first
+			if most = workflows[c.Name]; most == 0 {
+				continue
+			}
+			workflows[c.Name] = 0
+		}
 		if c.Again {
-			w.AtMost = maxScriptCalls
+			most = maxScriptCalls
 		}
-		writes = append(writes, w)
+		gates := append(slices.Clone(before), c.gates(n.ID, step.Script)...)
+		switch {
+		case c.Kind == callsWorkflow && c.called == nil:
+			writes = append(writes, PlannedWrite{Step: n.ID, Tool: "whatever " + cmp.Or(c.Name, "a composite tool that only a run can tell") + " calls", Effect: Unsafe, Runs: Depends, AtMost: math.MaxInt64, Gates: gates})
+		case c.Kind == callsWorkflow:
+			for _, w := range c.called.Writes {
+				w.Step, w.Runs, w.AtMost = n.ID+"/"+w.Step, Depends, times(most, w.AtMost)
+				w.Gates = append(slices.Clone(gates), w.Gates...)
+				writes = append(writes, w)
+			}
+		case c.Effect != "" && c.Effect != Read && c.Kind != callsUndo:
+			writes = append(writes, PlannedWrite{Step: n.ID, Tool: cmp.Or(c.Tool, c.Name, "a tool that only a run can tell"), Effect: c.Effect, Runs: Depends, AtMost: most, Gates: gates})
+		}
 	}
 	return writes
+}
+
+// gates are the questions of a script that stand before a call. An approve that
+// the script surely comes to holds back what stands below it; what it does about
+// other answers, and with functions that stand above, only a run can tell.
+func (c ScriptCall) gates(step string, calls []ScriptCall) []WriteGate {
+	var gates []WriteGate
+	for _, g := range calls {
+		if g.Kind != callsElicit && g.Kind != callsApprove {
+			continue
+		}
+		gate := WriteGate{Step: fmt.Sprintf("%s line %d", step, g.Line), Holds: Depends}
+		below := g.File == c.File && (g.Line < c.Line || g.Line == c.Line && g.column < c.column)
+		switch {
+		case below && g.Kind == callsApprove && g.surely:
+			gate.Holds = Yes
+		case !below && !c.Again:
+			continue
+		}
+		gates = append(gates, gate)
+	}
+	return gates
 }

@@ -355,25 +355,51 @@ call_workflow("rollback", version = "^1", to = 3)
 elicit("Sure?")
 call_tool(data["tool"], **data)
 [x for x in iterate(t.list_pages)]
+retry(t.echo, attempts = 2)
+f = [t_replace, call_workflow]
+if f:
+    t_echo()
+g = lambda: elicit("Late?")
+x = g() and approve("Then?")
+call_tool("t_echo", f = t.format)
 `)
 	var got []string
 	for _, c := range p.Calls() {
-		got = append(got, fmt.Sprintf("%d:%d %s %s%s%v%v %v%v%v%s%s", c.Line, c.Column, c.Kind, c.Name, c.Version, c.Args, c.Rest, c.Try, c.InLoop, c.InBranch, c.InFunction, c.Message))
+		got = append(got, fmt.Sprintf("%d:%d %s %s%s%v%v %v%v%v%s%s%s", c.Line, c.Column, c.Kind, c.Name, c.Version, c.Args, c.Rest, c.Try, c.InLoop, c.InBranch, c.InFunction, c.Message, how(c)))
 	}
 	want := []string{
 		"3:5 approve []false falsefalsefalsedeploy",
 		"4:12 tool github.deploy[env replace]false falsefalsefalsedeploy",
 		"6:5 tool t_echo[y]true truetruefalse",
 		"7:1 parallel []false falsefalsefalse",
-		"7:19 tool t.replace[a]false falsefalsetrue",
+		"7:19 tool t.replace[a]false falsefalsetruelambda",
 		"8:1 workflow rollback^1[to]false falsefalsefalse",
 		"9:1 elicit []false falsefalsefalseSure?",
 		"10:1 tool []true falsefalsefalse",
 		"11:13 iterate t.list_pages[]true falsetruefalse",
+		"12:7 tool t.echo[]true falsetruefalse value",
+		"13:6 tool t_replace[]true falsetruefalse value",
+		"13:17 workflow []true falsetruefalse value",
+		"15:5 tool t_echo[]false falsefalsefalse maybe",
+		"16:13 elicit []false falsefalsefalselambdaLate?",
+		"17:13 approve []false falsefalsefalseThen? maybe",
+		"18:1 tool t_echo[f]false falsefalsefalse",
+		"18:25 tool t.format[]true falsetruefalse value",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+}
+
+// how says of a call what few have.
+func how(c script.Call) string {
+	switch {
+	case c.Value:
+		return " value"
+	case c.Maybe:
+		return " maybe"
+	}
+	return ""
 }
 
 func TestLoads(t *testing.T) {

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +22,9 @@ type Call struct {
 	Rest       bool     // there may be more arguments: **kwargs, or a dict
 	InLoop     bool     // it may be made several times
 	InBranch   bool     // it is in a function that parallel or map_parallel calls
-	InFunction string   // the function in which it stands; "" = the body
+	InFunction string   // the function in which it stands, lambda if it has no name; "" = the body
+	Maybe      bool     // it stands behind a condition, so it may not be made
+	Value      bool     // it is named and not called on the spot: something else may call it, with whatever arguments
 	File       string
 	Line       int
 	Column     int
@@ -99,6 +102,7 @@ type looker struct {
 	compiler *compiler
 	loops    int
 	branches int
+	maybe    int // conditions
 	function string
 }
 
@@ -107,10 +111,29 @@ func (l *looker) node(n syntax.Node) {
 	syntax.Walk(n, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.Ident:
+			l.value(n, n)
 			l.name(n, "")
 		case *syntax.DotExpr:
+			l.value(n, n.X)
 			l.dot(n.X, n.Name.Name)
 			return false
+		case *syntax.LambdaExpr:
+			l.lambda(n)
+			return false
+		case *syntax.IfStmt:
+			l.node(n.Cond)
+			l.perhaps(func() { l.body(n.True); l.body(n.False) })
+			return false
+		case *syntax.CondExpr:
+			l.node(n.Cond)
+			l.perhaps(func() { l.node(n.True); l.node(n.False) })
+			return false
+		case *syntax.BinaryExpr:
+			if n.Op == syntax.AND || n.Op == syntax.OR {
+				l.node(n.X)
+				l.perhaps(func() { l.node(n.Y) })
+				return false
+			}
 		case *syntax.CallExpr:
 			l.call(n)
 			return false
@@ -154,18 +177,60 @@ func (l *looker) inLoop(f func()) {
 	l.loops--
 }
 
+func (l *looker) perhaps(f func()) {
+	l.maybe++
+	f()
+	l.maybe--
+}
+
 func (l *looker) def(n *syntax.DefStmt) {
-	outer, loops := l.function, l.loops
-	if n.Name.Name != mainName {
-		l.function, l.loops = n.Name.Name, 0
+	l.defaults(n.Params)
+	if n.Name.Name == mainName {
+		l.body(n.Body)
+		return
 	}
-	for _, p := range n.Params {
+	outer, loops := l.function, l.loops
+	l.function, l.loops = n.Name.Name, 0
+	l.body(n.Body)
+	l.function, l.loops = outer, loops
+}
+
+func (l *looker) lambda(n *syntax.LambdaExpr) {
+	l.defaults(n.Params)
+	outer := l.function
+	l.function = cmp.Or(outer, "lambda")
+	l.node(n.Body)
+	l.function = outer
+}
+
+func (l *looker) defaults(params []syntax.Expr) {
+	for _, p := range params {
 		if d, ok := p.(*syntax.BinaryExpr); ok {
 			l.node(d.Y)
 		}
 	}
-	l.body(n.Body)
-	l.function, l.loops = outer, loops
+}
+
+// value notes that a tool, or a builtin that asks something of the world, is
+// named and not called on the spot. Something else may call it.
+func (l *looker) value(at, of syntax.Expr) {
+	seen := l.seen(at)
+	if name, ok := toolName(at); ok {
+		seen.Kind, seen.Name = "tool", name
+	} else if name, ok := ours(of); ok && at == of {
+		l.builtin(name, &syntax.CallExpr{}, &seen)
+	}
+	if seen.Kind != "" {
+		seen.Value, seen.InLoop, seen.Rest = true, true, true
+		l.compiler.program.calls = append(l.compiler.program.calls, seen)
+	}
+}
+
+// seen begins a call that stands where the looker is.
+func (l *looker) seen(at syntax.Expr) Call {
+	pos := syntax.Start(at)
+	return Call{InLoop: l.loops > 0, InBranch: l.branches > 0, InFunction: l.function, Maybe: l.maybe > 0,
+		File: l.file, Line: int(pos.Line), Column: int(pos.Col)}
 }
 
 // free says whether a name is neither bound by the script nor ours.
@@ -209,9 +274,7 @@ func (l *looker) dot(x syntax.Expr, name string) {
 // call notes what a call asks of the world.
 func (l *looker) call(n *syntax.CallExpr) {
 	name, isOurs := ours(n.Fn)
-	seen := Call{InLoop: l.loops > 0, InBranch: l.branches > 0, InFunction: l.function, File: l.file}
-	pos := syntax.Start(n)
-	seen.Line, seen.Column = int(pos.Line), int(pos.Col)
+	seen := l.seen(n)
 	switch {
 	case isOurs:
 		l.builtin(name, n, &seen)
@@ -224,26 +287,55 @@ func (l *looker) call(n *syntax.CallExpr) {
 	if seen.Kind != "" {
 		l.compiler.program.calls = append(l.compiler.program.calls, seen)
 	}
-	switch id, _ := unparen(n.Fn).(*syntax.Ident); {
-	case id != nil && id.Name == opAttr && len(n.Args) == 2:
+	if isAttribute(n) { // that is not called
+		l.value(n, nil)
 		l.dot(n.Args[0], literal(n.Args[1]))
 		return
-	case !isOurs:
-		l.node(n.Fn)
+	}
+	if !isOurs {
+		l.named(n.Fn)
 	}
 	inBranch := isOurs && (name == "parallel" || name == "map_parallel")
 	if inBranch {
 		l.branches++
 	}
-	for _, arg := range n.Args {
+	for i, arg := range n.Args {
 		if b, ok := arg.(*syntax.BinaryExpr); ok && b.Op == syntax.EQ {
 			arg = b.Y
+		}
+		if i == 0 && seen.Kind == "iterate" {
+			l.named(arg) // it is what the call calls
+			continue
 		}
 		l.node(arg)
 	}
 	if inBranch {
 		l.branches--
 	}
+}
+
+// named looks at what is called: a name, or an expression.
+func (l *looker) named(fn syntax.Expr) {
+	switch fn := unparen(fn).(type) {
+	case *syntax.Ident:
+		l.name(fn, "")
+		return
+	case *syntax.DotExpr:
+		l.dot(fn.X, fn.Name.Name)
+		return
+	case *syntax.CallExpr:
+		if isAttribute(fn) {
+			l.dot(fn.Args[0], literal(fn.Args[1]))
+			return
+		}
+	}
+	l.node(fn)
+}
+
+// isAttribute says whether a call is an attribute that has the name of a method.
+func isAttribute(n *syntax.CallExpr) bool {
+	id, ok := unparen(n.Fn).(*syntax.Ident)
+	return ok && id.Name == opAttr && len(n.Args) == 2
 }
 
 // builtin notes a call of a builtin that asks something of the world.
@@ -259,7 +351,7 @@ func (l *looker) builtin(name string, n *syntax.CallExpr, seen *Call) {
 	case "probe", "undo":
 		seen.Kind, seen.Name = name, first
 		if first == "" {
-			seen.Name = literal(named(n.Args, "tool"))
+			seen.Name = literal(argument(n.Args, "tool"))
 		}
 	case "iterate":
 		seen.Kind, seen.Name, seen.InLoop = "iterate", first, true
@@ -268,13 +360,13 @@ func (l *looker) builtin(name string, n *syntax.CallExpr, seen *Call) {
 		}
 		seen.Rest = true
 	case "call_workflow":
-		seen.Kind, seen.Name, seen.Version = "workflow", first, literal(named(n.Args, "version"))
+		seen.Kind, seen.Name, seen.Version = "workflow", first, literal(argument(n.Args, "version"))
 		seen.arguments(n.Args)
 		seen.Args = slices.DeleteFunc(seen.Args, func(arg string) bool { return arg == "version" })
 	case "elicit", "approve":
 		seen.Kind, seen.Message = name, first
 		if first == "" {
-			seen.Message = literal(named(n.Args, "message"))
+			seen.Message = literal(argument(n.Args, "message"))
 		}
 	case "sleep":
 		seen.Kind = name
@@ -331,8 +423,8 @@ func literal(e syntax.Expr) string {
 	return ""
 }
 
-// named is the argument of a name, or nil.
-func named(args []syntax.Expr, name string) syntax.Expr {
+// argument is the argument of a name, or nil.
+func argument(args []syntax.Expr, name string) syntax.Expr {
 	for _, arg := range args {
 		if b, ok := arg.(*syntax.BinaryExpr); ok && b.Op == syntax.EQ && b.X.(*syntax.Ident).Name == name {
 			return b.Y
