@@ -89,11 +89,18 @@ func (p *Program) Explain(step string, s *Scope, inputSchema json.RawMessage) (*
 
 // node explains the texts of a step, in the order in which they count.
 func (x *Explanation) node(n *Node, prefix string, s *Scope, inputSchema json.RawMessage) error {
+	if n.Script != nil { // which takes what its arguments are
+		inputSchema = anyData
+	}
 	schema, err := n.schema.place(inputSchema)
 	if err != nil {
 		return err
 	}
 	data := s.data()
+	if n.whole {
+		params, err := n.Data(s)
+		x.Fields = append(x.Fields, ExplainedField{Field: "data", Template: "what the script is called with", Result: encodedResult(params, err)})
+	}
 	add := func(name, text string, t *Template, wants []string, result func() Result) {
 		if text != "" {
 			x.add(prefix+name, t, data, wants, result())
@@ -124,6 +131,15 @@ func (x *Explanation) node(n *Node, prefix string, s *Scope, inputSchema json.Ra
 	})
 	x.argument(n.compensation, data, schemaPlace{}, prefix+"compensate.arguments")
 	return nil
+}
+
+// encodedResult is what has come to JSON.
+func encodedResult(encoded json.RawMessage, err error) Result {
+	if err != nil {
+		return Result{Error: err.Error()}
+	}
+	v, err := DecodeValue(encoded)
+	return resultOf(v, true, err)
 }
 
 // plainField gives an error without the field that it names.

@@ -1,8 +1,11 @@
 package definitions
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // A plan goes down into the composite tools that steps call: what they ask and
@@ -60,6 +63,57 @@ steps:
 	}
 	if alone, err := program.Plan([]byte(`{"key": "it"}`), tools); err != nil || !strings.Contains(alone.Problem, "there is no composite tool review") {
 		t.Errorf("without the other: %v, %s", err, alone.Problem)
+	}
+}
+
+// A dry run of a script tells what the composites write that it calls, and that
+// nobody knows where only a run can tell.
+func TestPlanOfAScriptThatCalls(t *testing.T) {
+	t.Parallel()
+	defs, diags := Parse("a.yaml", []byte(`{name: a, description: d, script: "for i in [1, 2]:\n  call_workflow('b', n=i)\ncall_workflow('b')"}
+---
+{name: b, description: d, parameters: {type: object, properties: {n: {type: integer}}, required: [n]}, steps: [{id: s, tool: be_send, arguments: {n: "{{.params.n}}"}}]}`))
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	program, err := Compile(defs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := program.PlanCalling([]byte(`{}`), planTools(t), Among(defs), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []PlannedWrite{{Step: "script/s", Tool: "be_send", Effect: Unsafe, Runs: Depends, AtMost: maxScriptCalls}}
+	if diff := cmp.Diff(want, plan.Writes); diff != "" || plan.AtMost.Writes != 2*maxScriptCalls {
+		t.Errorf("the writes are %+v, at most %d", plan.Writes, plan.AtMost.Writes)
+	}
+	alone, err := program.Plan([]byte(`{}`), planTools(t))
+	if err != nil || len(alone.Writes) != 1 || alone.Writes[0].Tool != "whatever b calls" {
+		t.Errorf("without the other: %v, %+v", err, alone.Writes)
+	}
+}
+
+// A script gets the values of its arguments as they are, and explain tells them so,
+// with the calls that it makes.
+func TestExplainAScript(t *testing.T) {
+	t.Parallel()
+	p := program(t, []byte(`{name: a, description: d, steps: [{id: pick, type: script, arguments: {xs: "{{.params.xs}}", text: "n {{.params.n}}"}, script: "be_send(n=data['xs'][0])\n"}]}`))
+	scope := &Scope{Params: map[string]any{"xs": []any{json.Number("1")}, "n": json.Number("2")}}
+	x, err := p.Explain("pick", scope, nil)
+	if err != nil || len(x.Script) != 1 || x.Script[0].Line != 1 {
+		t.Fatalf("%+v, %v", x, err)
+	}
+	got := map[string]string{}
+	for _, field := range x.Fields {
+		got[field.Field] = field.Type + " " + string(field.Value)
+	}
+	if diff := cmp.Diff(map[string]string{"arguments.xs": "array [1]", "arguments.text": `string "n 2"`}, got); diff != "" {
+		t.Error(diff)
+	}
+	x, err = program(t, []byte(`{name: a, description: d, script: "be_send(n=data['n'])"}`)).Explain(ScriptID, scope, nil)
+	if err != nil || len(x.Fields) != 1 || x.Fields[0].Field != "data" || string(x.Fields[0].Value) != `{"n":2,"xs":[1]}` || len(x.Script) != 1 {
+		t.Errorf("of a whole script: %+v, %v", x, err)
 	}
 }
 

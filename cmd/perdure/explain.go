@@ -153,6 +153,12 @@ func printExplanation(c *console, explanation *definitions.Explanation) {
 	if len(explanation.Fields) == 0 {
 		fmt.Fprintln(c.out, "there is nothing to expand")
 	}
+	if len(explanation.Script) > 0 {
+		fmt.Fprintf(c.out, "\n%s\n", c.outStyle(bold, "script"))
+	}
+	for _, call := range explanation.Script {
+		fmt.Fprintf(c.out, "    %s\n", plain(call.String()))
+	}
 }
 
 func printExpressions(c *console, expressions []definitions.Expression, indent string) {
