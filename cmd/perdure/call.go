@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,7 +20,7 @@ import (
 type callCommand struct {
 	serverFlags `embed:""`
 
-	Name    string        `arg:"" help:"Tool to call, composite or of a backend; a version of a composite one is NAME@VERSION, such as deploy@1.2.0 or deploy@^1."`
+	Name    string        `arg:"" help:"Tool to call, composite or of a backend; a composite one by the name of its definition, or the one that clients see. A version of it is NAME@VERSION, such as deploy@1.2.0 or deploy@^1."`
 	Values  []string      `arg:"" optional:"" name:"key=value" help:"Arguments. The tool's schema gives them their types; lists and objects are JSON." sep:"none"`
 	Args    string        `help:"Arguments as a JSON object, @FILE, or - for standard input." placeholder:"JSON"`
 	JSON    bool          `help:"Print the whole result as it came, and no steps."`
@@ -30,8 +29,6 @@ type callCommand struct {
 	Timeout time.Duration `help:"Stop waiting after so long. The run goes on. Default: never."`
 	DryRun  bool          `help:"Call nothing, and print what the call would do as far as its arguments tell."`
 	Output  string        `short:"o" help:"How to print a dry run: text or json." enum:"text,json" default:"text"`
-
-	version string // of the composite tool; "" = the latest
 }
 
 func (callCommand) Help() string {
@@ -69,9 +66,6 @@ func (k callCommand) Run(ctx context.Context, c *console) error {
 		ctx, cancel = context.WithTimeout(ctx, k.Timeout)
 		defer cancel()
 	}
-	if k.Name, k.version, err = splitVersion(k.Name); err != nil {
-		return err
-	}
 	if k.DryRun {
 		return k.dryRun(ctx, c, to)
 	}
@@ -80,28 +74,6 @@ func (k callCommand) Run(ctx context.Context, c *console) error {
 		return k.interrupted(ctx, err)
 	}
 	return k.print(c, result)
-}
-
-// splitVersion takes the version off the name of a tool.
-func splitVersion(name string) (tool, version string, err error) {
-	if !strings.Contains(name, "@") {
-		return name, "", nil
-	}
-	ref, err := definitions.ParseReference(name)
-	if err != nil {
-		return "", "", usagef("%v", err)
-	}
-	return ref.Name, ref.Version, nil
-}
-
-// meta is what a call says besides, of which there may be nothing.
-func (k callCommand) meta(more map[string]any) map[string]any {
-	if k.version == "" {
-		return more
-	}
-	meta := map[string]any{versionMeta: k.version}
-	maps.Copy(meta, more)
-	return meta
 }
 
 // interrupted says what became of a call that was not waited for.
@@ -123,12 +95,16 @@ func (k callCommand) call(ctx context.Context, c *console, to target) (callResul
 		return callResult{}, err
 	}
 	defer s.close()
-	arguments, err := k.arguments(ctx, c, s)
+	tool, err := find(ctx, to, s, k.Name)
 	if err != nil {
 		return callResult{}, err
 	}
-	p := pendingCall{c: c, to: to, name: k.Name, arguments: arguments, options: who, meta: k.meta(nil)}
-	if k.Name == scriptTool || isComposite(ctx, to, k.Name) {
+	arguments, err := k.arguments(ctx, c, tool)
+	if err != nil {
+		return callResult{}, err
+	}
+	p := pendingCall{c: c, to: to, name: tool.Name, arguments: arguments, options: who, meta: tool.meta(nil)}
+	if tool.Name == scriptTool || tool.definition != "" {
 		p.key = rand.Text()
 	}
 	if !k.JSON {
@@ -138,17 +114,14 @@ func (k callCommand) call(ctx context.Context, c *console, to target) (callResul
 }
 
 // arguments are those of the command line, as the tool's schema wants them.
-func (k callCommand) arguments(ctx context.Context, c *console, s *server) (json.RawMessage, error) {
+func (k callCommand) arguments(ctx context.Context, c *console, tool calledTool) (json.RawMessage, error) {
 	given, err := readArguments(k.Args, c.in)
 	if err != nil {
 		return nil, err
 	}
-	tool, err := s.tool(ctx, k.Name)
-	if err != nil {
-		return nil, err
-	}
-	if k.version != "" {
-		v, err := k.serverFlags.version(ctx, k.Name+"@"+k.version)
+	schema := tool.InputSchema
+	if tool.version != "" {
+		v, err := k.serverFlags.version(ctx, tool.reference().String())
 		if err != nil {
 			return nil, err
 		}
@@ -156,16 +129,9 @@ func (k callCommand) arguments(ctx context.Context, c *console, s *server) (json
 		if err != nil {
 			return nil, err
 		}
-		tool.InputSchema = d.InputSchema()
+		schema = d.InputSchema()
 	}
-	return callArguments(tool.InputSchema, given, k.Values)
-}
-
-// isComposite says whether a tool is a composite one of a perdure server, as
-// far as that tells.
-func isComposite(ctx context.Context, at target, name string) bool {
-	status, err := fetchStatus(ctx, at)
-	return err == nil && slices.ContainsFunc(status.Composites, func(c compositeStatus) bool { return c.Name == name })
+	return callArguments(schema, given, k.Values)
 }
 
 // whoAnswers decides how questions are answered: by --answer, by a person at

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -120,20 +119,13 @@ func (s *server) tools(ctx context.Context) ([]remoteTool, error) {
 	return tools, nil
 }
 
-// tool finds a tool by its name.
-func (s *server) tool(ctx context.Context, name string) (remoteTool, error) {
-	tools, err := s.tools(ctx)
-	if err != nil {
-		return remoteTool{}, err
-	}
-	if i := slices.IndexFunc(tools, func(t remoteTool) bool { return t.Name == name }); i >= 0 {
-		return tools[i], nil
-	}
+// unknownTool says which tools there are instead.
+func (s *server) unknownTool(name string, tools []remoteTool) error {
 	var names []string
 	for _, t := range tools {
 		names = append(names, t.Name)
 	}
-	return remoteTool{}, fmt.Errorf("there is no tool %q at %s; there is %s (perdure definitions says why a composite tool is missing)",
+	return fmt.Errorf("there is no tool %q at %s; there is %s (perdure definitions says why a composite tool is missing)",
 		name, s.url, strings.Join(names, ", "))
 }
 

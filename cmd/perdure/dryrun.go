@@ -16,14 +16,18 @@ func (k callCommand) dryRun(ctx context.Context, c *console, to target) error {
 		return err
 	}
 	defer s.close()
-	arguments, err := k.arguments(ctx, c, s)
+	tool, err := find(ctx, to, s, k.Name)
 	if err != nil {
 		return err
 	}
-	if !isComposite(ctx, to, k.Name) {
+	arguments, err := k.arguments(ctx, c, tool)
+	if err != nil {
+		return err
+	}
+	if tool.definition == "" {
 		return fmt.Errorf("%s is not a composite tool of a perdure server: only these have a dry run; nothing was called", k.Name)
 	}
-	result, err := s.call(ctx, k.Name, arguments, k.meta(map[string]any{dryRunMeta: true}))
+	result, err := s.call(ctx, tool.Name, arguments, tool.meta(map[string]any{dryRunMeta: true}))
 	switch {
 	case err != nil:
 		return err

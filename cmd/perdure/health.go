@@ -86,9 +86,13 @@ func (s *service) status(ctx context.Context, reasons []string) serverStatus {
 	}
 	if s.gateway != nil {
 		for _, c := range s.gateway.Composites() {
-			status.Composites = append(status.Composites, compositeStatus{
-				Name: c.Name, Version: c.Definition.Version, RunAs: c.Definition.RunAs, Available: &c.Available, Reason: c.Reason,
-			})
+			told := compositeStatus{
+				Name: c.Name, Version: c.Definition.Version, RunAs: c.Definition.RunAs, Available: &c.Available, Reason: c.Reason, Hidden: c.Hidden,
+			}
+			if c.Name != c.Definition.Name {
+				told.Definition = c.Definition.Name
+			}
+			status.Composites = append(status.Composites, told)
 		}
 	}
 	for _, t := range s.pool.Tools() {

@@ -36,13 +36,18 @@ type backendStatus struct {
 }
 
 type compositeStatus struct {
-	Name      string            `json:"name"`
-	Version   string            `json:"version,omitempty"`
-	RunAs     definitions.RunAs `json:"runAs,omitempty"`     // "" = caller
-	Available *bool             `json:"available,omitempty"` // nil = only a server knows
-	Reason    string            `json:"reason,omitempty"`
-	Place     string            `json:"place,omitempty"` // where it is defined
+	Name       string            `json:"name"`                 // that clients see
+	Definition string            `json:"definition,omitempty"` // "" = it has the same name
+	Version    string            `json:"version,omitempty"`
+	RunAs      definitions.RunAs `json:"runAs,omitempty"`     // "" = caller
+	Available  *bool             `json:"available,omitempty"` // nil = only a server knows
+	Reason     string            `json:"reason,omitempty"`
+	Hidden     bool              `json:"hidden,omitempty"` // from clients; other definitions call it
+	Place      string            `json:"place,omitempty"`  // where it is defined
 }
+
+// offered says whether clients can call it, if they may.
+func (s compositeStatus) offered() bool { return !s.Hidden && (s.Available == nil || *s.Available) }
 
 type toolStatus struct {
 	Name        string `json:"name"`
@@ -64,6 +69,12 @@ func (s compositeStatus) state() string {
 		state = s.Place
 	case *s.Available:
 		state = "available"
+	}
+	if s.Definition != "" {
+		state += "; defined as " + s.Definition
+	}
+	if s.Hidden {
+		state += "; called by other definitions only"
 	}
 	if s.RunAs == definitions.AsComposite {
 		state += "; calls tools in its own right"
