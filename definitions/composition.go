@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/perdure/perdure/workflows/script"
 )
 
 // Definitions finds the definition that a reference means.
@@ -99,7 +101,7 @@ func (c *checker) callsWorkflow(n node, outputs map[*Step]callee) {
 }
 
 // scriptWorkflows looks at the composite tools that can be seen in the script of
-// a node, once each.
+// a node, and at the names of the arguments that they are given.
 func (c *checker) scriptWorkflows(n node) {
 	program, mistakes := c.def.compileCode(&n.step.Code)
 	if program == nil || len(mistakes) > 0 {
@@ -108,11 +110,42 @@ func (c *checker) scriptWorkflows(n node) {
 	seen := map[string]bool{}
 	for _, call := range program.Calls() {
 		name := referenceOf(call)
-		if _, err := ParseReference(name); call.Kind != callsWorkflow || err != nil || seen[name] {
+		if _, err := ParseReference(name); call.Kind != callsWorkflow || err != nil {
+			continue
+		}
+		at, pos := join(n.path, "script"), c.scriptPosition(n, call.File, call.Line, call.Column)
+		if _, ok := c.definitions.find(name); !ok && seen[name] {
 			continue
 		}
 		seen[name] = true
-		c.mayCall(n, join(n.path, "script"), c.scriptPosition(n, call.File, call.Line, call.Column), name)
+		if other, ok := c.mayCall(n, at, pos, name); ok {
+			c.scriptArguments(n, at, pos, call, withoutDefaults(other))
+		}
+	}
+}
+
+// scriptArguments looks at the names of the arguments with which a script calls a
+// composite tool.
+func (c *checker) scriptArguments(n node, at string, pos Position, call script.Call, schema map[string]any) {
+	properties, _ := schema["properties"].(map[string]any)
+	additional, stated := schema["additionalProperties"]
+	for _, name := range call.Args {
+		if _, known := properties[name]; known || schema["patternProperties"] != nil {
+			continue
+		}
+		hint := didYouMean(name, sortedKeys(properties))
+		switch {
+		case additional == false:
+			c.report(at, pos, SeverityError, "unknown-argument", "%s: workflow %q takes no %s%s", n.label, referenceOf(call), name, hint)
+		case !stated && len(properties) > 0:
+			c.report(at, pos, SeverityWarning, "unknown-argument", "%s: workflow %q does not say that it takes %s%s", n.label, referenceOf(call), name, hint)
+		}
+	}
+	required, _ := schema["required"].([]any)
+	for _, name := range required {
+		if name, _ := name.(string); name != "" && !call.Rest && !slices.Contains(call.Args, name) {
+			c.report(at, pos, SeverityError, "missing-argument", "%s: workflow %q requires argument %q", n.label, referenceOf(call), name)
+		}
 	}
 }
 

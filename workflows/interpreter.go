@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -335,17 +336,41 @@ func (r *run) partial() map[string]json.RawMessage {
 			partial[path] = out
 		}
 	}
+	scripts := false
 	for _, n := range r.program.Steps {
 		if s := r.steps[n.ID]; s.status == stepCompleted {
 			if out, err := definitions.EncodeValue(s.output); err == nil {
 				add(n.ID, out)
 			}
+		} else {
+			scripts = scripts || s.started && n.Script != nil
 		}
+	}
+	if scripts {
+		r.partialOfScripts(add)
 	}
 	for _, path := range slices.Sorted(maps.Keys(r.childPartial)) {
 		add(path, r.childPartial[path])
 	}
 	return partial
+}
+
+// partialOfScripts adds the outputs of calls that scripts had made which have not
+// completed, the first call first.
+func (r *run) partialOfScripts(add func(path string, out json.RawMessage)) {
+	journal := r.wholeJournal()
+	paths := workflow.DeterministicKeys(journal)
+	slices.SortStableFunc(paths, func(a, b string) int { return journal[a].Order - journal[b].Order })
+	for _, path := range paths {
+		s, below := r.steps[topLevel(path)], strings.Contains(path, "/")
+		if s == nil || !below || s.status == stepCompleted || !strings.Contains(path[strings.LastIndexByte(path, '/'):], ":") {
+			continue
+		}
+		var result ToolResult // or that of a run, which has an output, too
+		if json.Unmarshal(journal[path].Result, &result) == nil && result.Output != nil {
+			add(path, result.Output)
+		}
+	}
 }
 
 func decodeObject(data json.RawMessage) (map[string]any, error) {

@@ -321,3 +321,24 @@ func TestScriptsDoNotCallProbes(t *testing.T) {
 		}
 	}
 }
+
+// What a script had called before it failed is told with its failure.
+func TestPartialOfScripts(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string]map[string]string{
+		`{name: a, description: d, script: "echo(v=1)\necho(v=2)\nfail_tool()\n"}`:                                                                                    {"script/main:1": `{"v":1}`, "script/main:2": `{"v":2}`},
+		`{name: a, description: d, steps: [{id: one, tool: echo, arguments: {v: "0"}}, {id: s, type: script, script: "echo(v=1)\nfail_tool()\n", dependsOn: [one]}]}`: {"one": `{"v":"0"}`, "s/main:1": `{"v":1}`},
+	} {
+		_, failure := newBench(t, source, `{}`, map[string]toolFunc{"fail_tool": failing}).run()
+		if failure == nil {
+			t.Fatal("did not fail")
+		}
+		got := map[string]string{}
+		for path, out := range failure.Partial {
+			got[path] = string(out)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", source, diff)
+		}
+	}
+}
