@@ -198,7 +198,7 @@ func adviceFor(e *runs.Error) string {
 	case "validation":
 		return "Correct the arguments and call again."
 	case "template":
-		if IsSentScript(runs.RunID(e.RunID)) {
+		if IsSentScript(runs.RunID(e.RunID)) && e.Tool == "" { // not in what it has called
 			return "Correct the script; sending it again as it is will not help."
 		}
 		return "The definition of the tool does not fit these values; calling again with the same arguments will not help."

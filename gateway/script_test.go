@@ -320,6 +320,16 @@ func TestScriptErrors(t *testing.T) {
 	if sent.text() != want {
 		t.Errorf("got\n%s\nwant\n%s", sent.text(), want)
 	}
+	w.runs.plays["execute_tool_script"] = func(p *play) {
+		p.f.change(func() {
+			p.run().end("failed", runs.Outcome{Failure: &runs.Failure{Error: runs.Error{
+				Code: "script_error", Category: "template", Message: "helper failed", StepID: "script", Tool: "helper",
+			}}})
+		})
+	}
+	if m := c.call("3", "execute_tool_script", scriptCall(t, `return 2`, nil), "").result(true); strings.Contains(m.text(), "Correct the script") {
+		t.Errorf("for what has failed in what it calls: %s", m.text())
+	}
 	called := c.call("2", "simple", `{}`, "").result(true)
 	if err := hasAll(called.text(), "calling again with the same arguments will not help", where); err != nil {
 		t.Error(err)

@@ -166,6 +166,33 @@ steps:
 	}
 }
 
+// The error of a script names the lines of the script that it has called, too.
+func TestWhereACalledScriptFailed(t *testing.T) {
+	t.Parallel()
+	c, _ := compose(t)
+	id := start(t, c, composition(t, `
+name: above
+description: Calls a script that fails.
+script: |
+  def f(n):
+    return call_workflow("NAME", n=n)
+  return map_parallel(f, [1])
+---
+name: NAME
+description: Fails.
+parameters: {type: object, properties: {n: {type: integer}}}
+script: |
+  x = data["n"]
+  return [][x]
+`))
+	events := followTo(t, c, id, 0, runs.EventDone)
+	e := events[len(events)-1].Outcome.Failure.Error
+	want := "Traceback (most recent call last):\n  script:3:20: in main\n  script:2:23: in f\nIn testwhereacalledscriptfailed:\n  script:2:10: in main"
+	if e.Backtrace != want || e.Tool != "testwhereacalledscriptfailed" {
+		t.Errorf("of %s:\n%s\nwant\n%s", e.Tool, e.Backtrace, want)
+	}
+}
+
 // A script says itself how far the run is; one that counts anew goes on after
 // what it has counted.
 func TestScriptsSayHowFar(t *testing.T) {

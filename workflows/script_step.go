@@ -331,6 +331,9 @@ func (h *scriptHost) CallWorkflow(ctx workflow.Context, site script.Site, call s
 	if failure != nil {
 		failed := h.fail(ctx, path, script.ToolCall{Args: call.Args}, failure)
 		failed.Tool = cmp.Or(failed.Tool, ref)
+		if _, lines, ok := strings.Cut(failure.Backtrace, "\n"); ok { // after its heading
+			failed.Backtrace = "In " + ref + ":\n" + lines
+		}
 		return nil, failed
 	}
 	if call.Undo != nil {

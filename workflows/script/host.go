@@ -132,7 +132,7 @@ type Error struct {
 	Fatal     bool            // the run is being stopped: nothing in the script catches it
 	Details   json.RawMessage // anything more; nil = nothing
 	Site      Site            // where the script stood; set by Run
-	Backtrace string          // of the script's functions, outermost first; set by Run
+	Backtrace string          // of the script's functions, outermost first, set by Run; before, that of what was called
 }
 
 func (e *Error) Error() string { return e.Message }

@@ -303,7 +303,7 @@ func (r *run) explain(err error) *Error {
 	out := *r.kind(err)
 	if stack := stackOf(err); stack != nil && out.Site == (Site{}) {
 		out.Site = where(stack, r.program.main.file)
-		out.Backtrace = backtrace(stack)
+		out.Backtrace = strings.TrimSuffix(backtrace(stack)+"\n"+out.Backtrace, "\n")
 	}
 	out.Message = clip(out.Message)
 	return &out
