@@ -217,9 +217,11 @@ const (
 
 // toolCalls gives the calls of tools that can be seen in a script.
 func toolCalls(p *script.Program) []script.Call {
-	return slices.DeleteFunc(slices.Clone(p.Calls()), func(c script.Call) bool {
-		return !slices.Contains([]string{callsTool, callsIterate, callsProbe, callsUndo}, c.Kind)
-	})
+	return slices.DeleteFunc(p.Calls(), func(c script.Call) bool { return !isToolCall(c) })
+}
+
+func isToolCall(c script.Call) bool {
+	return slices.Contains([]string{callsTool, callsIterate, callsProbe, callsUndo}, c.Kind)
 }
 
 // codeTools gives the names of tools that a script uses, as they are written.
@@ -371,39 +373,6 @@ func (c *checker) scriptMistake(n node, m script.Diagnostic) {
 		c.report(at, pos, SeverityError, "script-limit", "%s: %s", n.label, m.Message)
 	default:
 		c.report(at, pos, SeverityError, "script-syntax", "%s: %s", n.label, m.Message)
-	}
-}
-
-// scriptCalls checks the calls of a script against the tools that there are.
-func (c *checker) scriptCalls(n node, program *script.Program) {
-	at := join(n.path, "script")
-	for _, call := range toolCalls(program) {
-		pos := c.scriptPosition(n, call.File, call.Line, call.Column)
-		switch {
-		case call.Name == "" && len(n.step.Tools) == 0:
-			c.report(at, pos, SeverityError, "dynamic-tool", "%s: which tool is called here only a run can tell; list in tools: what the script may call", n.label)
-		case call.Name != "" && c.tools != nil:
-			c.scriptCall(n, call, pos)
-		}
-	}
-}
-
-func (c *checker) scriptCall(n node, call script.Call, pos Position) {
-	at := join(n.path, "script")
-	tool, ok := c.tools(call.Name)
-	if !ok {
-		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: no backend has a tool %q at present; the definition is not offered without it", n.label, call.Name)
-		return
-	}
-	schema, err := decodeObject(tool.InputSchema)
-	if err != nil || schema["additionalProperties"] != false || schema["patternProperties"] != nil {
-		return
-	}
-	properties, _ := schema["properties"].(map[string]any)
-	for _, name := range call.Args {
-		if _, known := properties[name]; !known && call.Kind == callsTool {
-			c.report(at, pos, SeverityError, "unknown-argument", "%s: tool %q takes no %s%s", n.label, call.Name, name, didYouMean(name, sortedKeys(properties)))
-		}
 	}
 }
 

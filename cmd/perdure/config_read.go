@@ -151,12 +151,15 @@ func (r *configReader) maxDepth(depth int) int {
 func (r *configReader) ignored(c *configFile) {
 	for key, set := range map[string]bool{
 		"audit": c.Audit != nil, "optimizer": c.Optimizer != nil,
-		"codeMode": c.CodeMode != nil, "sessionStorage": c.SessionStorage != nil,
-		"rateLimiting": c.RateLimiting != nil, "passthroughHeaders": c.PassthroughHeaders != nil,
+		"sessionStorage": c.SessionStorage != nil,
+		"rateLimiting":   c.RateLimiting != nil, "passthroughHeaders": c.PassthroughHeaders != nil,
 	} {
 		if set {
 			r.noEffect(keyPath{key})
 		}
+	}
+	if c.CodeMode != nil {
+		r.warnf(keyPath{"codeMode"}, "no-effect", "has no effect here: scripts: {agents: true} lets clients send scripts")
 	}
 	if c.Operational != nil && c.Operational.FailureHandling != nil {
 		r.noEffect(keyPath{"operational", "failureHandling"})

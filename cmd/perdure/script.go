@@ -59,6 +59,9 @@ func (k scriptRunCommand) Run(ctx context.Context, c *console) error {
 	}
 	sent := map[string]any{"script": source}
 	if data != nil {
+		if !json.Valid(data) {
+			return usagef("--data is not JSON: %s", brief(data))
+		}
 		sent["data"] = data
 	}
 	arguments, err := json.Marshal(sent)

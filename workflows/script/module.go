@@ -10,7 +10,7 @@ import (
 // says what is wrong with the module, and what it calls. File is the name that
 // messages have for it.
 func CompileModule(source Source, limits Limits) (*Program, Diagnostics) {
-	c := &compiler{source: source, limits: limits.withDefaults(), program: &Program{modules: map[string]*module{}}}
+	c := &compiler{source: source, limits: limits.withDefaults(), program: newProgram()}
 	if ds := c.checkSize(); ds != nil {
 		return nil, ds
 	}

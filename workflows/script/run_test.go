@@ -370,7 +370,7 @@ call_tool("t_echo", f = t.format)
 	want := []string{
 		"3:5 approve []false falsefalsefalsedeploy",
 		"4:12 tool github.deploy[env replace]false falsefalsefalsedeploy",
-		"6:5 tool t_echo[y]true truetruefalse",
+		"6:5 tool t_echo[x y]false truetruefalse",
 		"7:1 parallel []false falsefalsefalse",
 		"7:19 tool t.replace[a]false falsefalsetruelambda",
 		"8:1 workflow rollback^1[to]false falsefalsefalse",

@@ -76,6 +76,7 @@ type Program struct {
 	pending []string           // published modules that it loads and that were not given, as load names them
 	calls   []Call
 	globals []Name
+	names   map[string]bool // that are given to something
 }
 
 // A module is the script itself or a file that it loads.
@@ -137,7 +138,7 @@ func Compile(source Source, limits Limits) (*Program, Diagnostics) {
 	if source.File == "" {
 		source.File = "script.star"
 	}
-	c := &compiler{source: source, limits: limits.withDefaults(), program: &Program{modules: map[string]*module{}}}
+	c := &compiler{source: source, limits: limits.withDefaults(), program: newProgram()}
 	if ds := c.checkSize(); ds != nil {
 		return nil, ds
 	}
@@ -146,6 +147,10 @@ func Compile(source Source, limits Limits) (*Program, Diagnostics) {
 		return nil, c.diagnostics
 	}
 	return c.program, nil
+}
+
+func newProgram() *Program {
+	return &Program{modules: map[string]*module{}, names: map[string]bool{}}
 }
 
 type compiler struct {

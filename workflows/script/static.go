@@ -2,7 +2,9 @@ package script
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,7 +21,7 @@ type Call struct {
 	Message    string   // of a question, where it is literal
 	Try        bool     // its failure does not end the script
 	Args       []string // names of arguments that can be seen
-	Rest       bool     // there may be more arguments: **kwargs, or a dict
+	Rest       bool     // there may be more arguments: **kwargs, or a dict that is no literal
 	InLoop     bool     // it may be made several times
 	InBranch   bool     // it is in a function that parallel or map_parallel calls
 	InFunction string   // the function in which it stands, lambda if it has no name; "" = the body
@@ -28,6 +30,9 @@ type Call struct {
 	File       string
 	Line       int
 	Column     int
+	// Literals are the arguments that are literals, as JSON; of a question its
+	// schema, under that name.
+	Literals map[string]json.RawMessage
 }
 
 // A Name is a use of a name that is neither the script's own nor a builtin: a
@@ -44,6 +49,13 @@ type Name struct {
 // Calls are the calls that can be seen, in the order of the source; those of
 // the modules come before those of the script.
 func (p *Program) Calls() []Call { return slices.Clone(p.calls) }
+
+// Names are those that the script, and what it loads, gives to something, and
+// builtins: what a name may have been meant for.
+func (p *Program) Names() []string {
+	names := append(slices.Sorted(maps.Keys(p.names)), Builtins()...)
+	return slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "$") })
+}
 
 // Globals are the names that tools must have for the script to run.
 func (p *Program) Globals() []Name { return slices.Clone(p.globals) }
@@ -251,6 +263,9 @@ func ours(e syntax.Expr) (string, bool) {
 // name notes the use of a name that may be a tool, or a namespace of it.
 func (l *looker) name(id *syntax.Ident, tool string) {
 	if !free(id) {
+		if b, ok := id.Binding.(*resolve.Binding); ok && b.Scope != resolve.Predeclared && b.Scope != resolve.Universal {
+			l.compiler.program.names[id.Name] = true
+		}
 		return
 	}
 	if why, ok := unavailable[id.Name]; ok {
@@ -281,7 +296,7 @@ func (l *looker) call(n *syntax.CallExpr) {
 	default:
 		if tool, ok := toolName(n.Fn); ok {
 			seen.Kind, seen.Name = "tool", tool
-			seen.arguments(n.Args)
+			seen.arguments(n.Args, 0)
 		}
 	}
 	if seen.Kind != "" {
@@ -347,7 +362,7 @@ func (l *looker) builtin(name string, n *syntax.CallExpr, seen *Call) {
 	switch name {
 	case "call_tool", "try_call_tool", "tool_output":
 		seen.Kind, seen.Name, seen.Try = "tool", first, name == "try_call_tool"
-		seen.arguments(n.Args)
+		seen.arguments(n.Args, 1)
 	case "probe", "undo":
 		seen.Kind, seen.Name = name, first
 		if first == "" {
@@ -361,34 +376,18 @@ func (l *looker) builtin(name string, n *syntax.CallExpr, seen *Call) {
 		seen.Rest = true
 	case "call_workflow":
 		seen.Kind, seen.Name, seen.Version = "workflow", first, literal(argument(n.Args, "version"))
-		seen.arguments(n.Args)
+		seen.arguments(n.Args, 1)
 		seen.Args = slices.DeleteFunc(seen.Args, func(arg string) bool { return arg == "version" })
 	case "elicit", "approve":
 		seen.Kind, seen.Message = name, first
 		if first == "" {
 			seen.Message = literal(argument(n.Args, "message"))
 		}
+		seen.keep("schema", argument(n.Args, "schema"))
 	case "sleep":
 		seen.Kind = name
 	case "parallel", "map_parallel":
 		seen.Kind = "parallel"
-	}
-}
-
-// arguments notes the names of a call's arguments.
-func (c *Call) arguments(args []syntax.Expr) {
-	for i, arg := range args {
-		switch a := arg.(type) {
-		case *syntax.BinaryExpr:
-			if a.Op == syntax.EQ {
-				c.Args = append(c.Args, a.X.(*syntax.Ident).Name)
-				continue
-			}
-		case *syntax.UnaryExpr:
-			c.Rest = true
-			continue
-		}
-		c.Rest = c.Rest || i > 0
 	}
 }
 

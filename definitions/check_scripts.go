@@ -1,0 +1,132 @@
+package definitions
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure/workflows/script"
+)
+
+// scriptCalls checks what can be seen of a script's calls: against the tools that
+// there are, as far as those are known.
+func (c *checker) scriptCalls(n node, program *script.Program) {
+	at := join(n.path, "script")
+	for _, call := range program.Calls() {
+		pos := c.scriptPosition(n, call.File, call.Line, call.Column)
+		isTool := isToolCall(call)
+		switch {
+		case isTool && call.Name == "" && len(n.step.Tools) == 0:
+			c.report(at, pos, SeverityError, "dynamic-tool", "%s: which tool is called here only a run can tell; list in tools: what the script may call", n.label)
+		case isTool && call.Name != "" && c.tools != nil:
+			c.scriptCall(n, program, call, pos)
+		case call.Literals["schema"] != nil && (call.Kind == callsElicit || call.Kind == callsApprove):
+			if err := CheckQuestion(call.Literals["schema"]); err != nil && string(call.Literals["schema"]) != "null" {
+				c.report(at, pos, SeverityError, "elicitation-schema", "%s: %v", n.label, err)
+			}
+		}
+	}
+}
+
+// scriptCall checks the call of a tool, whose arguments are checked as far as
+// they are literals.
+func (c *checker) scriptCall(n node, program *script.Program, call script.Call, pos Position) {
+	at := join(n.path, "script")
+	tool, ok := c.tools(call.Name)
+	switch {
+	case !ok && call.Value:
+		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: nothing is called %s: it is no variable, and no backend has such a tool at present%s; the definition is not offered without it",
+			n.label, call.Name, didYouMean(call.Name, program.Names()))
+		return
+	case !ok:
+		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: no backend has a tool %q at present%s; the definition is not offered without it", n.label, call.Name, didYouMean(call.Name, program.Names()))
+		return
+	}
+	schema, err := decodeObject(tool.InputSchema)
+	if err != nil || call.Kind != callsTool {
+		return
+	}
+	a := scriptArguments{checker: c, node: n, call: call, pos: pos, at: at}
+	a.names(schema)
+	a.required(schema)
+	a.types(schema)
+}
+
+// scriptArguments are those of a call of a script, which are held against the
+// schema of its tool.
+type scriptArguments struct {
+	*checker
+	node node
+	call script.Call
+	pos  Position
+	at   string
+}
+
+func (a *scriptArguments) names(schema map[string]any) {
+	properties, _ := schema["properties"].(map[string]any)
+	additional, stated := schema["additionalProperties"]
+	if schema["patternProperties"] != nil {
+		return
+	}
+	for _, name := range a.call.Args {
+		_, known := properties[name]
+		switch {
+		case known:
+		case additional == false:
+			a.report(a.at, a.pos, SeverityError, "unknown-argument", "%s: tool %q takes no %s%s", a.node.label, a.call.Name, name, didYouMean(name, sortedKeys(properties)))
+		case !stated && len(properties) > 0:
+			a.report(a.at, a.pos, SeverityWarning, "unknown-argument", "%s: tool %q does not say that it takes %s%s", a.node.label, a.call.Name, name, didYouMean(name, sortedKeys(properties)))
+		}
+	}
+}
+
+// required reports arguments that are missing, where all that are given can be
+// seen.
+func (a *scriptArguments) required(schema map[string]any) {
+	required, _ := schema["required"].([]any)
+	for _, name := range required {
+		name, ok := name.(string)
+		if ok && !a.call.Rest && !slices.Contains(a.call.Args, name) {
+			a.report(a.at, a.pos, SeverityError, "missing-argument", "%s: tool %q requires argument %q", a.node.label, a.call.Name, name)
+		}
+	}
+}
+
+func (a *scriptArguments) types(schema map[string]any) {
+	properties, _ := schema["properties"].(map[string]any)
+	for _, name := range sortedKeys(a.call.Literals) {
+		property, _ := properties[name].(map[string]any)
+		value, err := DecodeValue(a.call.Literals[name])
+		if err == nil {
+			a.value(name, value, property)
+		}
+	}
+}
+
+// value checks a literal against its schema.
+func (a *scriptArguments) value(name string, value any, schema map[string]any) {
+	types := typesOf(schema)
+	fits := len(types) == 0
+	for _, typ := range types {
+		fits = fits || fitsType(value, typ)
+	}
+	enum, limited := schema["enum"].([]any)
+	switch {
+	case !fits:
+		a.report(a.at, a.pos, SeverityError, "argument-type", "%s: %s must be %s for tool %q, not %s", a.node.label, name, strings.Join(types, " or "), a.call.Name, describe(value))
+	case limited && fitsType(value, "string") && !slices.Contains(enum, value):
+		a.report(a.at, a.pos, SeverityError, "argument-type", "%s: %s is %s, and tool %q takes only %s", a.node.label, name, excerpt(value.(string)), a.call.Name, valueList(enum))
+	}
+	if members, ok := value.(map[string]any); ok {
+		properties, _ := schema["properties"].(map[string]any)
+		for _, member := range sortedKeys(members) {
+			property, _ := properties[member].(map[string]any)
+			a.value(join(name, member), members[member], property)
+		}
+	}
+	if elements, ok := value.([]any); ok {
+		items, _ := schema["items"].(map[string]any)
+		for i, elem := range elements {
+			a.value(element(name, i), elem, items)
+		}
+	}
+}
