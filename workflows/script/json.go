@@ -151,6 +151,7 @@ type encoder struct {
 	marks     bool     // typed values are noted in typed
 	path      []string // where the encoder is, as tokens of a JSON pointer
 	typed     []string // JSON pointers
+	marked    int      // bytes of these
 }
 
 // encode gives a value as JSON, the keys of objects in order.
@@ -205,7 +206,9 @@ func (e *encoder) value(v starlark.Value) error {
 		if !e.marks {
 			return errors.New("typed(…) stands in the arguments of a call only")
 		}
-		e.typed = append(e.typed, "/"+strings.Join(e.path, "/"))
+		if err := e.mark(); err != nil {
+			return err
+		}
 		e.marks = false // within it there is nothing of its own
 		defer func() { e.marks = true }()
 		return e.value(v.value)
@@ -246,12 +249,40 @@ func (e *encoder) float(f float64) error {
 	return nil
 }
 
+// mark notes that the value that comes next is typed. Keys may be long, and stand
+// in many pointers.
+func (e *encoder) mark() error {
+	size := 0
+	for _, token := range e.path {
+		size += 1 + 2*len(token)
+	}
+	if e.marked += size; e.marked > e.account.limits.Value {
+		return e.account.fail("script_value", "the places of the typed values of a call have more than %d bytes, which is the limit", e.account.limits.Value)
+	}
+	if err := e.account.work(4*size, size+2*elemBytes); err != nil {
+		return err
+	}
+	e.typed = append(e.typed, pointer(e.path))
+	return nil
+}
+
+var pointed = strings.NewReplacer("~", "~0", "/", "~1")
+
+// pointer is the JSON pointer of a place.
+func pointer(path []string) string {
+	var b strings.Builder
+	for _, token := range path {
+		b.WriteString("/" + pointed.Replace(token))
+	}
+	return b.String()
+}
+
 // at writes what stands at a place of a list or an object.
 func (e *encoder) at(token string, v starlark.Value) error {
 	if !e.marks {
 		return e.value(v)
 	}
-	e.path = append(e.path, strings.NewReplacer("~", "~0", "/", "~1").Replace(token))
+	e.path = append(e.path, token)
 	err := e.value(v)
 	e.path = e.path[:len(e.path)-1]
 	return err

@@ -273,7 +273,7 @@ func (p *policy) find(b *branch, thread *starlark.Thread, call, output json.RawM
 // A typed value takes, as an argument, the type that the tool wants there.
 type typed struct{ value starlark.Value }
 
-func (t *typed) String() string        { return "typed(" + shown(t.value) + ")" }
+func (t *typed) String() string        { return "typed(…)" } // the printer knows how deep it is
 func (t *typed) Type() string          { return "typed" }
 func (t *typed) Freeze()               { t.value.Freeze() }
 func (t *typed) Truth() starlark.Bool  { return t.value.Truth() }
@@ -283,6 +283,9 @@ func makeTyped(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple
 	t := &typed{}
 	if err := starlark.UnpackPositionalArgs(b.Name(), args, kwargs, 1, &t.value); err != nil {
 		return nil, err
+	}
+	if _, again := t.value.(*typed); again {
+		return nil, errors.New("typed: the value is typed already")
 	}
 	return t, accountOf(thread).spend(1, 2*elemBytes)
 }

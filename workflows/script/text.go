@@ -58,6 +58,8 @@ func (p *printer) value(v starlark.Value) {
 		p.inside(v, "{", "}", func() { p.dict(v) })
 	case *record:
 		p.inside(nil, "struct(", ")", func() { p.record(v) })
+	case *typed:
+		p.inside(nil, "typed(", ")", func() { p.value(v.value) })
 	case *starlark.Function:
 		p.write("<function " + v.Name() + ">")
 	case *starlark.Builtin:
