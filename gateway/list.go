@@ -311,6 +311,15 @@ func (g *Gateway) findTool(name string) (definitions.Tool, bool) {
 	return StepTools(g.opts.Catalogue)(name)
 }
 
+// allTools are the tools of all backends, as steps see them.
+func (g *Gateway) allTools() []definitions.Tool {
+	var all []definitions.Tool
+	for _, t := range g.opts.Catalogue.Tools() {
+		all = append(all, stepTool(t))
+	}
+	return all
+}
+
 // StepTools are the tools of a catalogue as steps see them.
 func StepTools(all Finder) definitions.Tools {
 	return func(name string) (definitions.Tool, bool) {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/perdure/perdure/definitions"
@@ -19,18 +20,33 @@ type Locked struct {
 	Input       string `json:"input"`    // digest of the input schema, sha256:…
 	Output      string `json:"output"`   // of the output schema
 	Description string `json:"description"`
+	Computed    bool   `json:"computed,omitempty"` // only a script calls it, by a name that it computes
 
 	InputSchema  json.RawMessage `json:"inputSchema,omitempty"` // as canonical JSON
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 }
 
-// lock gives the tools that a definition uses as they are now, by name. Those
-// that are not there are left out.
-func lock(d *definitions.Definition, tools definitions.Tools) []Locked {
+// lock gives the tools that a definition uses as they are now, by name, and then
+// those that its scripts may call by a name that they compute. Those that are not
+// there are left out.
+func (p Publisher) lock(d *definitions.Definition) []Locked {
 	locked := []Locked{}
 	for _, name := range d.ToolNames() {
-		if t, ok := tools(name); ok {
+		if t, ok := p.Tools(name); ok {
 			locked = append(locked, lockedAs(name, t))
+		}
+	}
+	patterns := d.ToolPatterns()
+	if patterns == nil || p.All == nil {
+		return locked
+	}
+	for _, t := range p.All() {
+		same := func(l Locked) bool { return l.Backend == t.Backend && l.Original == t.Original }
+		matches := definitions.MatchesTool(patterns, t.Name) || definitions.MatchesTool(patterns, t.Backend+"."+t.Original)
+		if matches && !slices.ContainsFunc(locked, same) {
+			l := lockedAs(t.Name, t)
+			l.Computed = true
+			locked = append(locked, l)
 		}
 	}
 	return locked
@@ -93,6 +109,9 @@ func (e Entry) Drift(tools definitions.Tools) []Drifted {
 
 func (l Locked) drift(tools definitions.Tools) Drifted {
 	t, ok := tools(l.Tool)
+	if !ok && l.Computed { // a run that does not call it can do without
+		return Drifted{l.Tool, Breaking, []string{"no backend offers it"}}
+	}
 	if !ok {
 		return Drifted{l.Tool, Gone, []string{"no backend offers it"}}
 	}

@@ -2,6 +2,7 @@ package registry_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -75,4 +76,46 @@ func TestDriftPolicy(t *testing.T) {
 			t.Errorf("%q refuses %s, want %s", policy, got, want)
 		}
 	}
+}
+
+// The tools that a script may call by a name that it computes are locked as they
+// are at publication; one that comes later is no drift.
+func TestDriftOfComputedNames(t *testing.T) {
+	t.Parallel()
+	forEachStore(t, func(t *testing.T, open func() *registry.Registry) {
+		r := open()
+		other := definitions.Tool{Name: "sing", Backend: "echo", Original: "sing", InputSchema: json.RawMessage(`{"type":"object"}`)}
+		apart := definitions.Tool{Name: "web_get", Backend: "web", Original: "get"}
+		p := registry.Publisher{By: "ada", Tools: toolsOf(say, other, apart), All: func() []definitions.Tool { return []definitions.Tool{say, other, apart} }}
+		text := "{name: any, version: 1.0.0, description: d, tools: ['echo.*'], parameters: {name: string}, script: \"say(text='x')\\nreturn call_tool(data['name'])\"}"
+		report, err := r.Publish(t.Context(), p, request(text))
+		if err != nil || report.Diagnostics.HasErrors() {
+			t.Fatalf("%v, %+v", err, report)
+		}
+		entry, err := r.Resolve(definitions.Reference{Name: "any"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var locked []string
+		for _, l := range entry.Lock {
+			locked = append(locked, fmt.Sprint(l.Tool, " ", l.Computed))
+		}
+		if got := strings.Join(locked, ", "); got != "say false, sing true" {
+			t.Errorf("locked are %s", got)
+		}
+		narrower := other
+		narrower.InputSchema = json.RawMessage(`{"type":"object","properties":{"n":{}},"required":["n"]}`)
+		more := definitions.Tool{Name: "shout", Backend: "echo", Original: "shout"}
+		for want, tools := range map[string]definitions.Tools{
+			"": toolsOf(say, other, more), "sing breaking": toolsOf(say, narrower), "sing breaking ": toolsOf(say), "say gone": toolsOf(other),
+		} {
+			var got []string
+			for _, d := range entry.Drift(tools) {
+				got = append(got, d.Tool+" "+string(d.State))
+			}
+			if strings.Join(got, ", ") != strings.TrimSpace(want) {
+				t.Errorf("drifted are %v, want %s", got, want)
+			}
+		}
+	})
 }

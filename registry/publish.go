@@ -48,6 +48,8 @@ type Request struct {
 type Publisher struct {
 	By    string            // who, for the history
 	Tools definitions.Tools // that there are now; required
+	// All lists them, for scripts that compute names. nil = these lock none.
+	All func() []definitions.Tool
 	// May reports whether the publisher may publish a name. nil = every name.
 	May func(name string) bool
 	// Taken says why a composite tool cannot have its name, or the one that it is
@@ -348,7 +350,7 @@ func (b *batch) compare(pos definitions.Position, p *Publication, versions []Ent
 }
 
 func (b *batch) edit(d *definitions.Definition, p Publication) {
-	locked, err := json.Marshal(lock(d, b.publisher.Tools))
+	locked, err := json.Marshal(b.publisher.lock(d))
 	if err != nil {
 		b.diags = append(b.diags, problem(d.Pos, checkTool, "the tools of %s cannot be written down: %v", d.Name, err))
 		return
