@@ -51,7 +51,7 @@ func openFile(t *testing.T, file string) store.Registry {
 	return r
 }
 
-func openDatabase(t *testing.T, url string) store.Registry {
+func openDatabase(t testing.TB, url string) store.Registry {
 	t.Helper()
 	p, err := store.OpenPostgres(t.Context(), url, nil, testLogger(t))
 	if err != nil {
@@ -72,14 +72,14 @@ func version(name, number string) store.Version {
 func published(v store.Version) store.Edit { return store.Edit{Action: store.Published, Version: v} }
 
 // apply makes edits whatever there is.
-func apply(t *testing.T, r store.Registry, by string, edits ...store.Edit) {
+func apply(t testing.TB, r store.Registry, by string, edits ...store.Edit) {
 	t.Helper()
 	if err := r.Edit(t.Context(), by, 0, func([]store.Version, int64) ([]store.Edit, error) { return edits, nil }); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func versionsAfter(t *testing.T, r store.Registry, after int64) ([]store.Version, int64) {
+func versionsAfter(t testing.TB, r store.Registry, after int64) ([]store.Version, int64) {
 	t.Helper()
 	changed, last, err := r.Versions(t.Context(), after)
 	if err != nil {
@@ -226,7 +226,7 @@ func TestFiftyPublishers(t *testing.T) {
 }
 
 // follow gives what a follower sees.
-func follow(t *testing.T, r store.Registry) <-chan string {
+func follow(t testing.TB, r store.Registry) <-chan string {
 	ctx, stop := context.WithCancel(t.Context())
 	seen, ended := make(chan string, 100), make(chan struct{})
 	go func() {
@@ -241,7 +241,7 @@ func follow(t *testing.T, r store.Registry) <-chan string {
 	return seen
 }
 
-func await(t *testing.T, seen <-chan string, want string) {
+func await(t testing.TB, seen <-chan string, want string) {
 	t.Helper()
 	for {
 		select {
@@ -292,6 +292,52 @@ func TestFollowerReconnects(t *testing.T) {
 	await(t, seen, "a@1.0.0")
 	apply(t, r, "ada", published(version("a", "1.1.0")))
 	await(t, seen, "a@1.0.0 a@1.1.0")
+}
+
+// A publication of which no notification arrives, as behind a pooler that passes
+// none on, is found by looking.
+func TestLostNotification(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Start(t).URL("postgres")
+	r := openDatabase(t, url)
+	seen := follow(t, r)
+	await(t, seen, "")
+	c, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	v := version("a", "1.0.0") // as Edit writes it, and tells nobody
+	_, err = c.Exec(t.Context(), `with event as (insert into registry_history (by, action, name, version, digest) values ('ada', 'published', $1, $2, $3) returning seq)
+		insert into published (name, version, digest, source, lock, published_by, published_at, changed) select $1, $2, $3, $4, $5, 'ada', now(), seq from event`,
+		v.Name, v.Version, v.Digest, v.Source, v.Lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, seen, "a@1.0.0")
+}
+
+// BenchmarkPickUp is how long it takes from the beginning of a publication at one
+// process until two others have read it, on one PostgreSQL.
+func BenchmarkPickUp(b *testing.B) {
+	url := pgtest.Start(b).URL("postgres")
+	here := openDatabase(b, url)
+	var gateways []<-chan string
+	for range 2 {
+		gateways = append(gateways, follow(b, openDatabase(b, url)))
+	}
+	for _, seen := range gateways {
+		await(b, seen, "")
+	}
+	var all []string
+	for i := 0; b.Loop(); i++ {
+		number := fmt.Sprintf("1.0.%d", i)
+		all = append(all, "a@"+number)
+		apply(b, here, "ada", published(version("a", number)))
+		for _, seen := range gateways {
+			await(b, seen, strings.Join(all, " "))
+		}
+	}
 }
 
 // Not even who has the database open changes what is published.

@@ -95,7 +95,7 @@ func opened[S store.Grants](t *testing.T, s S, err error) store.Grants {
 	return s
 }
 
-func testLogger(t *testing.T) *slog.Logger {
+func testLogger(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), nil))
 }
 
