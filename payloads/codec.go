@@ -4,17 +4,20 @@
 package payloads
 
 import (
+	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -28,10 +31,63 @@ const (
 // Seal has a client, and the workers that use it, seal what they send and open
 // what they get. Payloads in clear are taken as they are.
 func Seal(o *client.Options, keys *Keys) {
-	o.DataConverter = converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), &Codec{Keys: keys})
+	o.DataConverter = sealing{converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), &Codec{Keys: keys})}
 	o.FailureConverter = temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{
 		DataConverter: o.DataConverter, EncodeCommonAttributes: true,
 	})
+}
+
+// A sealing is the data converter of a client. Within a workflow it is insisting.
+type sealing struct{ converter.DataConverter }
+
+var _ workflow.ContextAware = sealing{}
+
+// WithSerializationContext goes on with the payloads of a run.
+func (s sealing) WithSerializationContext(of converter.SerializationContext) converter.DataConverter {
+	return sealing{converter.WithDataConverterSerializationContext(s.DataConverter, of)}
+}
+
+// WithWorkflowContext goes on within a workflow.
+func (s sealing) WithWorkflowContext(workflow.Context) converter.DataConverter {
+	return insisting(s)
+}
+
+// WithContext changes nothing.
+func (s sealing) WithContext(context.Context) converter.DataConverter { return s }
+
+// An insisting data converter does not let a workflow go on without a key: it
+// panics, which ends the workflow task and not the workflow. Another worker, or
+// this one once it has the key, takes the task up. An error would fail the run.
+type insisting struct{ converter.DataConverter }
+
+// WithSerializationContext goes on with the payloads of a run.
+func (i insisting) WithSerializationContext(of converter.SerializationContext) converter.DataConverter {
+	return insisting{converter.WithDataConverterSerializationContext(i.DataConverter, of)}
+}
+
+// FromPayload opens one.
+func (i insisting) FromPayload(p *commonpb.Payload, into any) error {
+	return insist(i.DataConverter.FromPayload(p, into))
+}
+
+// FromPayloads opens some.
+func (i insisting) FromPayloads(p *commonpb.Payloads, into ...any) error {
+	return insist(i.DataConverter.FromPayloads(p, into...))
+}
+
+func insist(err error) error {
+	if errors.Is(err, ErrNoKey) {
+		panic(err)
+	}
+	return err
+}
+
+// KeyOf is the ID of the key with which a payload was sealed; "" = it is not.
+func KeyOf(p *commonpb.Payload) string {
+	if string(p.GetMetadata()[converter.MetadataEncoding]) != encoding {
+		return ""
+	}
+	return string(p.Metadata[keyField])
 }
 
 // A Codec seals and opens payloads.

@@ -30,6 +30,9 @@ type Keys struct {
 	read time.Time
 }
 
+// ErrNoKey is in the chain of errors of payloads whose key is not known.
+var ErrNoKey = errors.New("which is not among the payload keys")
+
 type key struct {
 	id     string
 	secret []byte
@@ -64,6 +67,13 @@ func (k *Keys) refresh(ctx context.Context) error {
 	return err
 }
 
+// Has reports whether there is a key of this ID.
+func (k *Keys) Has(id string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.ContainsFunc(k.all, func(candidate key) bool { return candidate.id == id })
+}
+
 // sealing is the key that seals.
 func (k *Keys) sealing() key {
 	k.mu.Lock()
@@ -79,12 +89,12 @@ func (k *Keys) opening(id string) (key, error) {
 	i := find()
 	if i < 0 && time.Since(k.read) > rereadPause {
 		if err := k.refresh(context.Background()); err != nil {
-			return key{}, fmt.Errorf("reading the keys again for key %q: %w", id, err)
+			return key{}, fmt.Errorf("it was sealed with key %q, %w, which cannot be read again: %w", id, ErrNoKey, err)
 		}
 		i = find()
 	}
 	if i < 0 {
-		return key{}, fmt.Errorf("it was sealed with key %q, which is not among the payload keys", id)
+		return key{}, fmt.Errorf("it was sealed with key %q, %w", id, ErrNoKey)
 	}
 	return k.all[i], nil
 }

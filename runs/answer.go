@@ -106,6 +106,9 @@ func (c *Client) gate(ctx context.Context, run *Run, elicitation string) (Elicit
 			return e, nil
 		}
 	}
+	if run.Unreadable != "" {
+		return Elicitation{}, fmt.Errorf("reading what run %s asks: %s", run.ID, run.Unreadable)
+	}
 	t, err := c.readTimeline(ctx, run.ID)
 	if err != nil {
 		return Elicitation{}, failure(ctx, "reading", run.ID, err)

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -36,8 +37,11 @@ func (c *Client) CallBefore(ctx context.Context, id RunID, execution, key string
 			if err != nil {
 				return nil, false, failure(ctx, "reading", id, err)
 			}
-			if i == 0 || event.EventId > x.copied {
-				e.add(event)
+			if i > 0 && event.EventId <= x.copied {
+				continue
+			}
+			if err := e.add(event); err != nil {
+				return nil, false, fmt.Errorf("reading event %d of run %s: %w", event.EventId, id, err)
 			}
 		}
 		e.lost = e.lost || i == 0 && x.copied > 0
@@ -88,13 +92,18 @@ type earlier struct {
 	unknown bool
 }
 
-func (e *earlier) add(event *historypb.HistoryEvent) {
+// add takes an event. A call that cannot be read may be the one that is looked for,
+// and one that was completed has a result: neither may be passed over.
+func (e *earlier) add(event *historypb.HistoryEvent) error {
 	switch event.EventType {
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
 		var call workflows.ToolCall
 		a := event.GetActivityTaskScheduledEventAttributes()
-		if a.GetActivityType().GetName() != workflows.CallToolName || e.converter.FromPayloads(a.GetInput(), &call) != nil {
-			return
+		if a.GetActivityType().GetName() != workflows.CallToolName {
+			return nil
+		}
+		if err := e.converter.FromPayloads(a.GetInput(), &call); err != nil {
+			return err
 		}
 		switch {
 		case call.IdempotencyKey == e.key:
@@ -105,10 +114,14 @@ func (e *earlier) add(event *historypb.HistoryEvent) {
 		}
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
 		a := event.GetActivityTaskCompletedEventAttributes()
-		var result workflows.ToolResult
-		if e.is(a.GetScheduledEventId()) && e.converter.FromPayloads(a.GetResult(), &result) == nil {
-			e.unknown, e.result = false, &result
+		if !e.is(a.GetScheduledEventId()) {
+			return nil
 		}
+		var result workflows.ToolResult
+		if err := e.converter.FromPayloads(a.GetResult(), &result); err != nil {
+			return err
+		}
+		e.unknown, e.result = false, &result
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED:
 		a := event.GetActivityTaskFailedEventAttributes()
 		if e.is(a.GetScheduledEventId()) {
@@ -120,6 +133,7 @@ func (e *earlier) add(event *historypb.HistoryEvent) {
 			e.unknown = false // it never left
 		}
 	}
+	return nil
 }
 
 func (e *earlier) is(scheduled int64) bool { return e.scheduled != 0 && e.scheduled == scheduled }

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -57,13 +58,49 @@ func TestEarlier(t *testing.T) {
 			tc.write(s)
 			e := &earlier{converter: converter.GetDefaultDataConverter(), key: "key"}
 			for _, event := range s.events {
-				e.add(event)
+				if err := e.add(event); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if (e.result != nil) != tc.result || e.unknown != tc.unknown {
 				t.Errorf("got %+v", e)
 			}
 		})
 	}
+}
+
+// What cannot be read, for want of a key, may be the call that is looked for: it
+// is an error, and not a call that was never made.
+func TestEarlierThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := &script{}
+	s.complete(s.call("a", "key"), `{}`)
+	for _, readable := range []int{0, 1} {
+		closed := closedConverter{converter.GetDefaultDataConverter(), &readable}
+		e := &earlier{converter: closed, key: "key"}
+		var err error
+		for _, event := range s.events {
+			err = errors.Join(err, e.add(event))
+		}
+		if !errors.Is(err, errClosed) || e.result != nil {
+			t.Errorf("got %+v, %v", e, err)
+		}
+	}
+}
+
+// A closedConverter reads so many payloads, and then no more.
+type closedConverter struct {
+	converter.DataConverter
+	readable *int
+}
+
+var errClosed = errors.New("there is no such key")
+
+func (c closedConverter) FromPayloads(p *commonpb.Payloads, into ...any) error {
+	if *c.readable--; *c.readable < 0 {
+		return errClosed
+	}
+	return c.DataConverter.FromPayloads(p, into...)
 }
 
 // A step may be called like what undoes one.

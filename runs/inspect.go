@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
@@ -57,4 +59,33 @@ func Inspect(ctx context.Context, c client.Client, namespace string) (*Inspectio
 		}
 	}
 	return &found, nil
+}
+
+// Inputs are what runs were started with, as Temporal has it: of at most so many
+// that go on, the newest first, and then of others. Who calls may stop at any.
+func Inputs(ctx context.Context, c client.Client, namespace string, most int) iter.Seq2[RunID, *commonpb.Payload] {
+	return func(yield func(RunID, *commonpb.Payload) bool) {
+		for _, status := range []string{"=", "!="} {
+			list, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+				Namespace: namespace, PageSize: int32(most),
+				Query: "WorkflowType = " + quote(workflows.WorkflowType) + " AND ExecutionStatus " + status + " 'Running'",
+			})
+			if err != nil {
+				return
+			}
+			for _, info := range list.Executions[:min(len(list.Executions), most)] {
+				first, err := c.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{
+					Namespace: namespace, Execution: info.Execution, MaximumPageSize: 1,
+				})
+				if err != nil || len(first.GetHistory().GetEvents()) == 0 {
+					continue // it has ended to be kept
+				}
+				for _, p := range first.History.Events[0].GetWorkflowExecutionStartedEventAttributes().GetInput().GetPayloads() {
+					if !yield(RunID(info.Execution.WorkflowId), p) {
+						return
+					}
+				}
+			}
+		}
+	}
 }

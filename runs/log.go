@@ -71,6 +71,9 @@ func (c *Client) Log(ctx context.Context, id RunID, follow bool) iter.Seq2[LogEn
 			return true
 		}
 		err := f.run(ctx)
+		if err == nil && b.timeline.unread != nil {
+			err = fmt.Errorf("reading the input of run %s: %w", id, b.timeline.unread)
+		}
 		if err == nil && !follow {
 			entries, err = c.withPending(ctx, id, entries)
 		}

@@ -131,6 +131,7 @@ type Run struct {
 	Cancelling   bool          `json:"cancelling,omitempty"` // somebody has asked to cancel it; lists do not tell
 	Elicitations []Elicitation `json:"elicitations,omitempty"`
 	WaitingFor   string        `json:"waitingFor,omitempty"` // breaker, rate, concurrency, or what is asked of people: approval, compensation, reconciliation, credentials
+	Unreadable   string        `json:"unreadable,omitempty"` // why Elicitations are not told, such as that a key is missing
 }
 
 // Open are the elicitations that wait for an answer, oldest first.

@@ -78,7 +78,10 @@ func (c *Client) run(info *workflowpb.WorkflowExecutionInfo) Run {
 		closed := info.CloseTime.AsTime()
 		run.Closed = &closed
 	}
-	state, _ := decodeState(c.converter, info.Memo)
+	state, err := readState(c.converter, info.Memo)
+	if err != nil {
+		run.Unreadable = err.Error()
+	}
 	run.Elicitations = state.Elicitations
 	run.Parent = decodeParent(c.converter, info.Memo)
 	run.Status = status(info.Status, Status(c.attribute(info, workflows.AttrStatus)))
@@ -188,6 +191,9 @@ func (c *Client) Show(ctx context.Context, id RunID) (*Detail, error) {
 	t, err := c.readTimeline(ctx, id)
 	if err != nil {
 		return nil, failure(ctx, "reading", id, err)
+	}
+	if t.unread != nil {
+		return nil, fmt.Errorf("reading the input of run %s: %w", id, t.unread)
 	}
 	detail := &Detail{
 		Run:       *c.described(d),

@@ -46,6 +46,7 @@ type timeline struct {
 	full      bool  // keep arguments and outputs in records
 
 	input   workflows.RunInput // of the first execution
+	unread  error              // why input is empty; nil = it is not
 	began   time.Time          // the first execution
 	records []*StepRecord
 	said    []Said
@@ -176,7 +177,7 @@ func (t *timeline) add(e *historypb.HistoryEvent) []Event {
 func (t *timeline) started(a *historypb.WorkflowExecutionStartedEventAttributes, at time.Time) []Event {
 	if t.execution == 0 {
 		t.began = at
-		_ = t.converter.FromPayloads(a.GetInput(), &t.input) // without it nothing is counted
+		t.unread = t.converter.FromPayloads(a.GetInput(), &t.input) // without it nothing is counted
 		var source struct {
 			Steps []planStep `json:"steps"`
 		}
@@ -645,14 +646,22 @@ func topLevel(path string) string {
 	return path
 }
 
-// decodeState reads what a run tells of itself through its memo.
-func decodeState(c converter.DataConverter, m *commonpb.Memo) (workflows.State, bool) {
-	var state workflows.State
-	field, ok := m.GetFields()[workflows.MemoState]
-	if !ok || c.FromPayload(field, &state) != nil {
-		return workflows.State{}, false
+// readState reads what a run tells of itself through its memo; the zero State if
+// it has told nothing.
+func readState(c converter.DataConverter, m *commonpb.Memo) (state workflows.State, err error) {
+	if field, ok := m.GetFields()[workflows.MemoState]; ok {
+		err = c.FromPayload(field, &state)
 	}
-	return state, true
+	if err != nil {
+		return workflows.State{}, err
+	}
+	return state, nil
+}
+
+// decodeState says as well whether it has told something that can be read.
+func decodeState(c converter.DataConverter, m *commonpb.Memo) (workflows.State, bool) {
+	state, err := readState(c, m)
+	return state, err == nil && m.GetFields()[workflows.MemoState] != nil
 }
 
 // decodeParent reads which run has called another; nil = none.

@@ -72,33 +72,45 @@ func Migrate(ctx context.Context, address string) (version int64, err error) {
 	return version, nil
 }
 
-// Inspect says of the database at an address which version its tables have and
-// which one this program makes, and what time it is there. It changes nothing.
-// Tables that were never made have version 0.
-func Inspect(ctx context.Context, address string) (version, latest int64, now time.Time, err error) {
+// An Inspection is what a database has.
+type Inspection struct {
+	Version, Latest int64     // of its tables, and of those that this program makes; 0 = there are none
+	Now             time.Time // by its clock
+	Values          int64     // of runs that are kept there
+	ValueBytes      int64     // of these together
+}
+
+// valuesSince is the version of the tables from which on there are values.
+const valuesSince = 3
+
+// Inspect looks what the database at an address has, and changes nothing.
+func Inspect(ctx context.Context, address string) (found Inspection, err error) {
 	pool, err := connect(ctx, address)
 	if err != nil {
-		return 0, 0, now, err
+		return found, err
 	}
 	defer pool.Close()
-	if err = pool.QueryRow(ctx, "select now()").Scan(&now); err != nil {
-		return 0, 0, now, fmt.Errorf("connecting to the database: %w", err)
+	if err = pool.QueryRow(ctx, "select now()").Scan(&found.Now); err != nil {
+		return found, fmt.Errorf("connecting to the database: %w", err)
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	defer db.Close()
 	provider, err := newProvider(db)
 	if err != nil {
-		return 0, 0, now, err
+		return found, err
 	}
 	sources := provider.ListSources()
-	latest = sources[len(sources)-1].Version
+	found.Latest = sources[len(sources)-1].Version
 	var table *string
 	const versions = schema + "." + goose.DefaultTablename // which goose would make
 	if err = pool.QueryRow(ctx, "select to_regclass($1)::text", versions).Scan(&table); err != nil || table == nil {
-		return 0, latest, now, err
+		return found, err
 	}
-	err = pool.QueryRow(ctx, "select coalesce(max(version_id), 0) from "+versions).Scan(&version)
-	return version, latest, now, err
+	if err = pool.QueryRow(ctx, "select coalesce(max(version_id), 0) from "+versions).Scan(&found.Version); err != nil || found.Version < valuesSince {
+		return found, err
+	}
+	err = pool.QueryRow(ctx, "select count(*), coalesce(sum(octet_length(data)), 0) from "+schema+".run_values").Scan(&found.Values, &found.ValueBytes)
+	return found, err
 }
 
 // migrated connects to a database whose tables are then up to date.

@@ -13,12 +13,14 @@ import (
 	"text/tabwriter"
 	"time"
 
+	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/credentials"
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/payloads"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/store"
 )
@@ -26,6 +28,7 @@ import (
 type doctorCommand struct {
 	temporalFlags `embed:""`
 	keyFlags      `embed:""`
+	valueFlags    `embed:""`
 
 	Config      string   `help:"Configuration file of the installation." placeholder:"FILE"`
 	Definitions []string `help:"Directory of definitions. Repeatable." placeholder:"DIR" sep:"none"`
@@ -34,8 +37,8 @@ type doctorCommand struct {
 func (doctorCommand) Help() string {
 	return `Looks at all that an installation consists of, from where it is started, and
 changes nothing: configuration and definitions, keys, Temporal with namespace,
-search attributes and workers, the database and its tables, each backend, and the
-clock. Give it the flags and variables of the processes. A line for each, with
+search attributes and workers, the database and its tables, large values, each
+backend, and the clock. Give it the flags and variables of the processes. A line for each, with
 what to do; the status is 1 if something does not work. Examples:
 
     perdure doctor
@@ -58,6 +61,9 @@ type check struct {
 	Fix    string `json:"fix,omitempty"` // what to do; of what is not ok
 }
 
+// doctorRuns is how many runs that go on, and how many others, are looked at.
+const doctorRuns = 100
+
 // doctorPatience bounds each look at something that may not answer.
 const doctorPatience = 10 * time.Second
 
@@ -65,9 +71,10 @@ func (d doctorCommand) Run(ctx context.Context, c *console) error {
 	x := &examination{doctorCommand: d}
 	x.configuration()
 	x.signingKeys()
-	x.payloadKeys(ctx)
 	x.temporal(ctx)
+	x.payloadKeys(ctx)
 	x.database(ctx)
+	x.largeValues()
 	x.backends(ctx)
 	x.clock(ctx)
 	if err := x.print(c); err != nil {
@@ -85,6 +92,9 @@ type examination struct {
 	checks []check
 	found  *loaded  // nil = there is no configuration that can be read
 	clocks []remote // of others
+
+	inputs map[runs.RunID]*commonpb.Payload // of some runs, as Temporal has them
+	store  *store.Inspection                // nil = there is no database that answers
 }
 
 // A remote clock, and by how much it is ahead of ours.
@@ -137,15 +147,28 @@ func (x *examination) signingKeys() {
 	x.ok("signing key", "one that signs, %d retired", len(k.retired))
 }
 
+// payloadKeys also looks whether the keys open runs that Temporal has.
 func (x *examination) payloadKeys(ctx context.Context) {
 	k, err := x.payloadFlags.keys(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		x.add("payload keys", checkFailed, err.Error(), "write lines ID:KEY, the key of openssl rand -hex 32")
+		return
+	}
+	lacking := map[string]runs.RunID{} // key → one of the runs that it has sealed
+	for id, p := range x.inputs {
+		if key := payloads.KeyOf(p); key != "" && (k == nil || !k.Has(key)) {
+			lacking[key] = id
+		}
+	}
+	switch {
+	case len(lacking) > 0:
+		key := slices.Sorted(maps.Keys(lacking))[0]
+		x.add("payload keys", checkFailed, fmt.Sprintf("run %s is sealed with key %q, which is not among the keys", lacking[key], key),
+			"give the processes, and this command, the key by --payload-key-file; as long as it is missing, such runs wait and cannot be read")
 	case k == nil:
 		x.add("payload keys", checkSkipped, "none: what runs hold is not sealed for Temporal", "where it is to be, see --payload-key-file")
 	default:
-		x.ok("payload keys", "what runs hold is sealed for Temporal")
+		x.ok("payload keys", "what runs hold is sealed for Temporal; they open the %d runs that were looked at", len(x.inputs))
 	}
 }
 
@@ -171,6 +194,10 @@ func (x *examination) temporal(ctx context.Context) {
 	}
 	x.ok("temporal", "%s, server %s, %s", options.HostPort, cmp.Or(at.Server, "of unknown version"), at.Latency.Round(time.Millisecond))
 	x.namespace(options.Namespace, at)
+	x.inputs = map[runs.RunID]*commonpb.Payload{}
+	for id, p := range runs.Inputs(ctx, tc, options.Namespace, doctorRuns) {
+		x.inputs[id] = p
+	}
 }
 
 func (x *examination) namespace(name string, at *runs.Inspection) {
@@ -208,7 +235,8 @@ func (x *examination) database(ctx context.Context) {
 		return
 	}
 	before := time.Now()
-	version, latest, now, err := store.Inspect(ctx, x.Database)
+	at, err := store.Inspect(ctx, x.Database)
+	version, latest := at.Version, at.Latest
 	took := time.Since(before)
 	switch {
 	case err != nil:
@@ -221,7 +249,30 @@ func (x *examination) database(ctx context.Context) {
 	default:
 		x.ok("database", "tables of version %d", version)
 	}
-	x.clocks = append(x.clocks, remote{"the database", now.Sub(before.Add(took / 2))})
+	x.clocks = append(x.clocks, remote{"the database", at.Now.Sub(before.Add(took / 2))})
+	x.store = &at
+}
+
+// largeValues looks where they are kept, and whether the processes would find them.
+func (x *examination) largeValues() {
+	const name = "large values"
+	_, err := os.Stat(valuesIn(x.Data))
+	ofDev := err == nil && x.Database == ""
+	switch {
+	case ofDev:
+		x.ok(name, "kept in %s", valuesIn(x.Data))
+	case x.LargeValues && x.Database == "":
+		x.add(name, checkFailed, "there is no database in which to keep them", "name a PostgreSQL with --database or PERDURE_DATABASE_URL")
+	case x.LargeValues && x.store == nil:
+		x.add(name, checkFailed, "the database in which they are kept does not answer", "see database")
+	case x.LargeValues:
+		x.ok(name, "%d kept in the database, %.1f MB", x.store.Values, float64(x.store.ValueBytes)/1e6)
+	case x.store != nil && x.store.Values > 0:
+		x.add(name, checkFailed, fmt.Sprintf("%d are kept in the database, which processes without --large-values do not read", x.store.Values),
+			"start gateways and workers with --large-values or PERDURE_LARGE_VALUES=true, and this command as well")
+	default:
+		x.add(name, checkSkipped, "off: a value has 1.9 MB at most", "where there are larger ones, see --large-values")
+	}
 }
 
 // backends connects to each backend, as the processes do.

@@ -63,7 +63,7 @@ func TestComposition(t *testing.T) {
 	})
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "perdure.yaml"), backend.configuration(`[{tool: "*read", class: read}, {tool: "*", class: unsafe}]`)+composedDefinitions)
-	w := startDev(t, dir, "--config", "perdure.yaml")
+	w := startSealedDev(t, dir, "--config", "perdure.yaml")
 	once := func(t *testing.T, key string) {
 		t.Helper()
 		for _, call := range []struct{ tool, key string }{{"be_read", key}, {"be_write", key + "-review"}, {"be_write", key + "-tell"}} {

@@ -153,6 +153,16 @@ func startDev(t *testing.T, dir string, args ...string) *devProcess {
 	return d
 }
 
+// startSealedDev starts one that seals what runs hold, as do the commands beside
+// it: so everything that reads runs is shown to open them.
+func startSealedDev(t *testing.T, dir string, args ...string) *devProcess {
+	t.Helper()
+	d := newDev(t, dir, args...)
+	d.env = append(d.env, payloadKeysVar+"=first:"+strings.Repeat("0a", 32))
+	d.start()
+	return d
+}
+
 func (d *devProcess) url() string { return "http://" + d.address + endpoint }
 
 // run runs a command of perdure beside dev and gives what it prints; the test
@@ -169,13 +179,20 @@ func (d *devProcess) run(t *testing.T, args ...string) string {
 // try runs a command of perdure beside dev, whatever its end.
 func (d *devProcess) try(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	cmd := program(t, d.dir, args...)
+	cmd := d.program(args...)
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	watchdog := time.AfterFunc(patience, func() { killGroup(cmd) })
 	defer watchdog.Stop()
 	err = cmd.Run()
 	return out.String(), errOut.String(), err
+}
+
+// program is a command of perdure beside dev.
+func (d *devProcess) program(args ...string) *exec.Cmd {
+	cmd := program(d.t, d.dir, args...)
+	cmd.Env = append(cmd.Env, d.env...)
+	return cmd
 }
 
 // runs lists the runs of a tool, the newest first.

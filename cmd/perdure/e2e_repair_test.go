@@ -71,7 +71,7 @@ func newRepairWorld(t *testing.T) *repairWorld {
 	dir := t.TempDir()
 	putFile(t, filepath.Join(dir, "perdure.yaml"),
 		w.backend.configuration(`[{tool: read, class: read}, {tool: "*", class: unsafe}]`)+repairDefinitions)
-	w.devProcess = startDev(t, dir, "--config", "perdure.yaml")
+	w.devProcess = startSealedDev(t, dir, "--config", "perdure.yaml")
 	return w
 }
 
@@ -253,7 +253,7 @@ func TestInterruptedRetry(t *testing.T) {
 	until(t, "the failed runs to be listed", func() bool {
 		return strings.Count(w.run(t, "runs", "list", "--tool", "five", "--status", "failed"), "failed") == all
 	})
-	cmd, output := program(t, w.dir, "runs", "retry", "--query", "PerdureTool = 'five'", "--rate", "3"), &topology.Transcript{}
+	cmd, output := w.program("runs", "retry", "--query", "PerdureTool = 'five'", "--rate", "3"), &topology.Transcript{}
 	cmd.Stdout, cmd.Stderr = output, output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -313,7 +313,7 @@ func TestRetryInATerminal(t *testing.T) {
 		{"", "nothing was done", 1},
 		{"yes", "goes on", 2},
 	} {
-		term := startInTerminal(t, program(t, w.dir, "runs", "retry", id, "--from", "three"))
+		term := startInTerminal(t, w.program("runs", "retry", id, "--from", "three"))
 		term.shows("Go on so? [y/N] ")
 		if !strings.Contains(term.text(), "be_write may have its effect a second time") {
 			t.Errorf("before it asks, it says\n%s", term.text())
@@ -330,7 +330,7 @@ func TestRetryInATerminal(t *testing.T) {
 		}
 	}
 	w.broken.Store(false)
-	term := startInTerminal(t, program(t, w.dir, "runs", "retry", "--query", "PerdureTool = 'five'"))
+	term := startInTerminal(t, w.program("runs", "retry", "--query", "PerdureTool = 'five'"))
 	if err := receive(t, term.ended, "the command to end"); err != nil {
 		t.Error(err)
 	}

@@ -71,7 +71,7 @@ func TestKillScripts(t *testing.T) {
 	putFile(t, filepath.Join(dir, "perdure.yaml"), w.backend.configuration(`[{tool: "slow_*", class: idempotent}, {tool: "*", class: unsafe}]`)+scriptDefinitions)
 	putFile(t, filepath.Join(dir, "pause.star"), pauseScript)
 	putFile(t, filepath.Join(dir, "lib", "say.star"), "def say(text):\n    be_write(text=text)\n")
-	w.devProcess = startDev(t, dir, "--config", "perdure.yaml")
+	w.devProcess = startSealedDev(t, dir, "--config", "perdure.yaml")
 
 	begin(t, w.dial(t, legacy, nil), toolCall{name: "loop"})
 	begin(t, w.dial(t, legacy, nil), toolCall{name: "pause"})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -306,4 +308,115 @@ func metricsPage(t *testing.T, address string) string {
 		t.Fatalf("the metrics are answered with %s, %v", response.Status, err)
 	}
 	return string(body)
+}
+
+// way are the names of a span and of those above it, up to that of the client.
+func (c *collector) way(s *tracepb.Span) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	above := map[string]*tracepb.Span{}
+	for _, s := range c.spans {
+		above[string(s.SpanId)] = s
+	}
+	var names []string
+	for ; s != nil; s = above[string(s.ParentSpanId)] {
+		names = append([]string{s.Name}, names...)
+		if fmt.Sprintf("%x", s.ParentSpanId) == clientSpan {
+			return "client < " + strings.Join(names, " < ")
+		}
+	}
+	return strings.Join(names, " < ")
+}
+
+// TestTraceOfEachKindOfCall follows calls of the other kinds: a composite tool that
+// calls another, a script, a tool of a backend as it is, and a run that is repaired.
+func TestTraceOfEachKindOfCall(t *testing.T) {
+	t.Parallel()
+	var mended atomic.Bool
+	fakes := serveFakes(t, map[string]fakeTool{
+		"be_read": structuredAnswer(`{"text":"read"}`), "be_write": structuredAnswer(`{"text":"written"}`),
+		"be_flaky": func(context.Context, map[string]any) (*mcp.CallToolResult, error) {
+			if mended.Load() {
+				return mcp.NewToolResultText("mended"), nil
+			}
+			return mcp.NewToolResultError("not today"), nil
+		},
+	})
+	c := startCollector(t)
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "perdure.yaml"), c.configuration()+fakes.configuration("[{tool: read, class: read}]")+`compositeTools:
+  - name: above
+    description: Calls another.
+    steps: [{id: called, type: workflow, workflow: below}]
+  - name: below
+    description: Writes.
+    steps: [{id: write, tool: be_write}]
+  - name: scripted
+    description: A script.
+    tools: [be_read, be_write]
+    script: |
+      be_read()
+      return be_write()
+  - name: flaky
+    description: Fails at first.
+    steps: [{id: flaky, tool: be_flaky}]
+`)
+	d := startDev(t, dir, "--config", "perdure.yaml")
+	client := d.dial(t, modern, nil)
+	traces := map[string]string{}
+	for i, tool := range []string{"above", "scripted", "be_write", "flaky"} {
+		traces[tool] = fmt.Sprintf("%032x", i+1)
+		var request mcp.CallToolRequest
+		request.Params.Name = tool
+		request.Params.Meta = &mcp.Meta{AdditionalFields: map[string]any{"traceparent": "00-" + traces[tool] + "-" + clientSpan + "-01"}}
+		if result, err := client.CallTool(t.Context(), request); err != nil || result.IsError != (tool == "flaky") {
+			t.Fatalf("%s came to %v, %v", tool, err, asJSON(t, result))
+		}
+	}
+	mended.Store(true)
+	d.run(t, "runs", "retry", d.onlyRun(t, "flaky", "failed"))
+	d.onlyRun(t, "flaky", "completed")
+	t.Cleanup(func() {
+		for _, s := range c.of("") {
+			if t.Failed() {
+				t.Logf("%x: %s", s.TraceId[12:], c.way(s))
+			}
+		}
+	})
+	for _, tc := range []struct{ tool, span, way string }{
+		{"above", "tools/call write", "client < tools/call above < StartWorkflow:CompositeTool < RunWorkflow:CompositeTool < StartChildWorkflow:CompositeTool < RunWorkflow:CompositeTool < StartActivity:CallTool < RunActivity:CallTool < tools/call write"},
+		{"scripted", "tools/call read", "client < tools/call scripted < StartWorkflow:CompositeTool < RunWorkflow:CompositeTool < StartActivity:CallTool < RunActivity:CallTool < tools/call read"},
+		{"scripted", "tools/call write", "client < tools/call scripted < StartWorkflow:CompositeTool < RunWorkflow:CompositeTool < StartActivity:CallTool < RunActivity:CallTool < tools/call write"},
+		{"be_write", "tools/call write", "client < tools/call be_write < tools/call write"},
+		{"flaky", "tools/call flaky", "client < tools/call flaky < StartWorkflow:CompositeTool < RunWorkflow:CompositeTool < StartActivity:CallTool < RunActivity:CallTool < tools/call flaky"},
+	} {
+		var ways []string
+		until(t, "the span "+tc.span+" of "+tc.tool, func() bool {
+			ways = nil
+			for _, s := range c.of(traces[tc.tool]) {
+				if s.Name == tc.span {
+					ways = append(ways, c.way(s))
+				}
+			}
+			return slices.Contains(ways, tc.way)
+		})
+	}
+	until(t, "the call of the repaired run", func() bool {
+		calls := 0
+		for _, s := range c.of("") {
+			if s.Name == "tools/call flaky" && strings.Contains(c.way(s), "RunWorkflow:CompositeTool < StartActivity:CallTool < RunActivity:CallTool") {
+				calls++
+			}
+		}
+		return calls == 2
+	})
+}
+
+// of are the spans of a trace; "" = of all.
+func (c *collector) of(trace string) []*tracepb.Span {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(c.spans), func(s *tracepb.Span) bool {
+		return trace != "" && fmt.Sprintf("%x", s.TraceId) != trace
+	})
 }

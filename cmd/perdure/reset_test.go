@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,11 +18,14 @@ import (
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/payloads"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -48,14 +52,31 @@ func (b *notingBackend) made() []string {
 	return slices.Clone(b.calls)
 }
 
+// sealedClient seals what goes over the connection of another client, which closes
+// it.
+func sealedClient(t *testing.T, of client.Client) (client.Client, converter.DataConverter) {
+	t.Helper()
+	keys, err := payloads.ReadKeys(t.Context(), func(context.Context) ([]byte, error) { return []byte("first:" + strings.Repeat("0a", 32)), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := client.Options{Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))}
+	payloads.Seal(&options, keys)
+	c, err := client.NewClientFromExistingWithContext(t.Context(), of, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, options.DataConverter
+}
+
 // A run that was reset, by the button of the Web UI or otherwise, makes no call
 // of an unsafe tool a second time: the result that it had counts, and what is not
 // known stays unknown. An answered question is asked and told anew.
 func TestReset(t *testing.T) {
 	t.Parallel()
 	quiet := slog.New(slog.DiscardHandler)
-	c := startTemporal(t, quiet)
-	door := runs.New(runs.Config{Client: c, Logger: quiet})
+	c, sealed := sealedClient(t, startTemporal(t, quiet))
+	door := runs.New(runs.Config{Client: c, DataConverter: sealed, Logger: quiet})
 	backend := &notingBackend{}
 	w := worker.New(c, workflows.TaskQueue, worker.Options{})
 	workflows.Register(w)

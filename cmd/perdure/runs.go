@@ -189,6 +189,9 @@ func (l runsListCommand) Run(ctx context.Context, c *console) error {
 		if len(waits) == 0 && run.WaitingFor != "" {
 			waits = []string{run.WaitingFor}
 		}
+		if run.Unreadable != "" {
+			waits = append(waits, "(cannot be read)")
+		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", run.ID, run.Status, run.Started.Local().Format(time.DateTime),
 			took(run.Started, run.Closed), run.Caller, strings.Join(waits, ", "))
 	}
@@ -364,6 +367,8 @@ func openElicitation(ctx context.Context, rc *runs.Client, id runs.RunID, wanted
 		return runs.Elicitation{}, fmt.Errorf("%s does not wait at %s but at %s", id, named, strings.Join(names, ", "))
 	case len(names) > 0:
 		return runs.Elicitation{}, fmt.Errorf("%s waits for something else, at %s; perdure runs show %s says what it asks", id, strings.Join(names, ", "), id)
+	case run.Unreadable != "":
+		return runs.Elicitation{}, fmt.Errorf("what %s asks cannot be read: %s", id, run.Unreadable)
 	default:
 		return runs.Elicitation{}, fmt.Errorf("%s (%s) waits for no answer; perdure runs show %s says what it does", id, run.Status, id)
 	}
