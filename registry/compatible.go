@@ -253,14 +253,18 @@ func words(types []string) string {
 
 // enumOf gives the values that a schema enumerates, as JSON.
 func enumOf(schema map[string]any) (values []string, limited bool) {
-	if only, ok := schema["const"]; ok {
-		return []string{encoded(only)}, true
-	}
-	enum, ok := schema["enum"].([]any)
+	enum, limited := schema["enum"].([]any)
 	for _, value := range enum {
 		values = append(values, encoded(value))
 	}
-	return values, ok
+	only, ok := schema["const"]
+	switch {
+	case !ok:
+		return values, limited
+	case limited && !slices.Contains(values, encoded(only)): // nothing is right
+		return nil, true
+	}
+	return []string{encoded(only)}, true
 }
 
 func listOf(value any) []string {

@@ -44,6 +44,17 @@ func forEachStore(t *testing.T, f func(t *testing.T, open func() *registry.Regis
 	})
 }
 
+// memoryRegistry is a registry of one process.
+func memoryRegistry(t *testing.T) *registry.Registry {
+	t.Helper()
+	kept, err := store.OpenRegistryFile(filepath.Join(t.TempDir(), "registry.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(kept.Close)
+	return newRegistry(t, kept)
+}
+
 func newRegistry(t *testing.T, kept store.Registry) *registry.Registry {
 	t.Helper()
 	r := registry.New(registry.Options{Store: kept, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
