@@ -322,6 +322,53 @@ func TestContinuedWhileACalledRunWaits(t *testing.T) {
 	}
 }
 
+// Runs that call each other three deep, and that all continue as new while the
+// last one waits, pass on what that asks and what it comes to.
+func TestContinuedThreeDeep(t *testing.T) {
+	t.Parallel()
+	c, temporal := compose(t)
+	calls := note(t, "a", "b")
+	busy := `  - {id: busy, type: forEach, collection: "{{json (until 40)}}", maxParallel: 2, step: {tool: write, arguments: {text: "{{.forEach.item}}"}}}`
+	id := start(t, c, composition(t, source(t, `
+name: NAME
+description: Calls one that calls another.
+timeout: 5m
+steps:
+  - {id: call, type: workflow, workflow: NAME_mid}
+`+busy+`
+  - {id: after, tool: write, dependsOn: [call, busy], arguments: {as: ASa, text: "{{.steps.call.output.said.text}}"}}
+---
+name: NAME_mid
+description: Is called, and calls.
+timeout: 5m
+steps:
+  - {id: review, type: workflow, workflow: NAME_b, arguments: {as: ASb}}
+`+busy+`
+output: {properties: {said: {type: object, description: d, value: "{{json .steps.review.output.said}}"}}}
+---
+`+strings.SplitN(parentAndChild, "---\n", 2)[1])))
+	gate := opened(t, c, id)
+	if gate.ID != "call/review/ok#1" {
+		t.Fatalf("asked is %+v", gate)
+	}
+	awaitContinued(t, c, temporal, id)
+	mid, err := c.Show(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitContinued(t, c, temporal, mid.Steps[slices.IndexFunc(mid.Steps, func(s runs.StepRecord) bool { return s.Path == "call" })].Run)
+	if d := answer(t, c, id, runs.Answer{ElicitationID: gate.ID, Action: "accept", Content: json.RawMessage(`{"n": 7}`), By: "bob"}); !d.Won {
+		t.Errorf("got %+v", d)
+	}
+	all := followTo(t, c, id, 0, runs.EventDone)
+	if outcome := all[len(all)-1].Outcome; outcome.Status != workflows.Completed || !strings.Contains(string(outcome.Output), `"7"`) {
+		t.Errorf("got %+v", outcome)
+	}
+	if diff := cmp.Diff([]string{"put", "ship", "after"}, calls.paths()); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // opened follows a run to its first question.
 func opened(t testing.TB, c *runs.Client, id runs.RunID) runs.Elicitation {
 	t.Helper()
