@@ -12,6 +12,11 @@
 //	go run ./cmd/bench -perdure bin/perdure -waiting 1000
 //
 // measures what calls cost a gateway that wait for a person.
+//
+//	go run ./cmd/bench -perdure bin/perdure -bombs workflows/script/testdata/bombs
+//
+// sends hostile scripts to a server that has a thousand other runs under way, and
+// says how long each took until its error.
 package main
 
 import (
@@ -66,14 +71,19 @@ func main() {
 	callers := flag.Int("c", 16, "concurrent callers")
 	d := flag.Duration("d", 8*time.Second, "how long they call, for each shape")
 	waiting := flag.Int("waiting", 0, "measure instead what so many calls cost a gateway that wait for a person")
+	bombs := flag.String("bombs", "", "measure instead how the scripts of this directory end, which want all of the memory or never end")
+	others := flag.Int("others", 1000, "other runs beside these")
 	only := flag.String("only", "", "measure only shapes whose names begin so")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	err := error(nil)
-	if *waiting > 0 {
+	switch {
+	case *waiting > 0:
 		err = measureWaiting(ctx, *perdure, *waiting)
-	} else {
+	case *bombs != "":
+		err = measureBombs(ctx, *perdure, *bombs, *others)
+	default:
 		err = run(ctx, *perdure, *load, *only, *callers, *d)
 	}
 	if err != nil {

@@ -283,12 +283,15 @@ func (l *gatewayLab) answerAll(ctx context.Context) error {
 }
 
 // memory is what a process occupies, in KB.
-func memory(pid int) (int64, error) {
+func memory(pid int) (int64, error) { return statusField(pid, "VmRSS:") }
+
+// statusField is a field of what Linux says of a process.
+func statusField(pid int, name string) (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
-	_, after, _ := strings.Cut(string(text), "VmRSS:")
+	_, after, _ := strings.Cut(string(text), name)
 	number, _, _ := strings.Cut(strings.TrimSpace(after), " ")
 	return strconv.ParseInt(number, 10, 64)
 }

@@ -55,7 +55,7 @@ func (d *decoder) value(depth int) (starlark.Value, error) {
 	switch t := token.(type) {
 	case json.Delim:
 		if depth >= d.account.limits.Nesting {
-			return nil, fmt.Errorf("the JSON is nested more than %d deep", d.account.limits.Nesting)
+			return nil, &nestingError{d.account.limits.Nesting}
 		}
 		if t == '[' {
 			return d.list(depth)
@@ -130,11 +130,22 @@ func decodeNumber(a *account, text string) (starlark.Value, error) {
 	return starlark.Float(f), nil
 }
 
-// frozen reads JSON into values that never change.
+// A nestingError is why JSON is not read that is nested too deeply.
+type nestingError struct{ limit int }
+
+func (e *nestingError) Error() string {
+	return fmt.Sprintf("the JSON is nested more than %d deep", e.limit)
+}
+
+// frozen reads JSON that comes in into values that never change.
 func frozen(a *account, data []byte) (starlark.Value, error) {
 	v, err := decode(a, data)
-	if err == nil {
+	var nested *nestingError
+	switch {
+	case err == nil:
 		v.Freeze() // a tree, so nothing is frozen twice
+	case errors.As(err, &nested):
+		return nil, a.fail("script_nesting", "a value came in that is nested more than %d deep, which is the limit", nested.limit)
 	}
 	return v, err
 }
@@ -224,7 +235,7 @@ func (e *encoder) value(v starlark.Value) error {
 // inside writes something that has elements.
 func (e *encoder) inside(write func() error) error {
 	if e.depth++; e.depth > e.account.limits.Nesting {
-		return fmt.Errorf("the value is nested more than %d deep, or contains itself: it cannot be JSON", e.account.limits.Nesting)
+		return e.account.fail("script_nesting", "the value is nested more than %d deep, which is the limit, or contains itself: it cannot be JSON", e.account.limits.Nesting)
 	}
 	err := write()
 	e.depth--

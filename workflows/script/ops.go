@@ -233,6 +233,9 @@ func hinted(err error) error {
 	if strings.Contains(err.Error(), "frozen") {
 		return fmt.Errorf("%w%s", err, frozenHint)
 	}
+	if strings.Contains(err.Error(), "during iteration") {
+		return fmt.Errorf("%w: a loop goes through it, or branches of parallel see it, which return what they have found", err)
+	}
 	return err
 }
 

@@ -29,6 +29,9 @@ func retry(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, k
 	if !ok || !(factor >= 1) {
 		return nil, fmt.Errorf("%s: backoff: want a number of at least 1, got %s", bi.Name(), shown(backoff))
 	}
+	if attempts < 1 {
+		return nil, fmt.Errorf("%s: attempts: want at least 1, got %d", bi.Name(), attempts)
+	}
 	b := branchOf(thread)
 	for attempt := 1; ; attempt++ {
 		if err := accountOf(thread).spend(100, 2<<10); err != nil {

@@ -278,6 +278,17 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s: %+v", name, failure)
 		}
 	}
+	deep := json.RawMessage(strings.Repeat("[", 101) + strings.Repeat("]", 101))
+	for name, in := range map[string]script.Input{
+		"data":   {Data: deep},
+		"output": {Data: json.RawMessage(`"t_echo"`)},
+	} {
+		host := &fake{answer: func(script.ToolCall) (json.RawMessage, error) { return deep, nil }}
+		_, failure := execute(t, compile(t, "try_call_tool(data)"), host, in)
+		if failure == nil || failure.Code != "script_nesting" || failure.Category != "limit" {
+			t.Errorf("nested %s: %+v", name, failure)
+		}
+	}
 	// None of it can be caught.
 	host := &fake{}
 	if _, failure := execute(t, compile(t, `

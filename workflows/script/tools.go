@@ -327,9 +327,10 @@ func (b *branch) parsed(out json.RawMessage) (starlark.Value, error) {
 	if t := strings.TrimSpace(string(text)); t == "" || t[0] != '{' && t[0] != '[' {
 		return v, nil
 	}
-	inner, err := frozen(b.run.account, []byte(text))
+	inner, err := decode(b.run.account, []byte(text))
 	switch {
 	case err == nil:
+		inner.Freeze()
 		return inner, nil
 	case b.run.account.failed != nil:
 		return nil, err
