@@ -134,6 +134,13 @@ steps:
       return 7
 `))
 	followTo(t, c, id, 0, runs.EventDone)
+	begun, err := c.CalledWith(t.Context(), id)
+	if shown, err := c.Show(t.Context(), id); err != nil || !strings.HasPrefix(begun.Script, "print(\"begins\")\nr = ") || shown.Script != begun.Script {
+		t.Errorf("the script is shown as %q, %v, and read as %q", shown.Script, err, begun.Script)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := []string{
 		"run_started saying sha256: was called by alice",
 		"script_said script/main:1 begins",

@@ -150,8 +150,9 @@ type Detail struct {
 	Run
 	Arguments json.RawMessage `json:"arguments"`
 	Digest    string          `json:"digest"`
-	Steps     []StepRecord    `json:"steps"`          // in the order of starting
-	Said      []Said          `json:"said,omitempty"` // by scripts, in order
+	Script    string          `json:"script,omitempty"` // of a definition that is one
+	Steps     []StepRecord    `json:"steps"`            // in the order of starting
+	Said      []Said          `json:"said,omitempty"`   // by scripts, in order
 	Outcome   *Outcome        `json:"outcome,omitempty"`
 }
 

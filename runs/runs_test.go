@@ -592,11 +592,11 @@ func TestWorkflowsOfOthers(t *testing.T) {
 	}
 	id := runs.RunID(other.GetID())
 	for name, call := range map[string]func() error{
-		"Get":       func() error { _, err := c.Get(t.Context(), id); return err },
-		"Show":      func() error { _, err := c.Show(t.Context(), id); return err },
-		"Arguments": func() error { _, err := c.Arguments(t.Context(), id); return err },
-		"Cancel":    func() error { return c.Cancel(t.Context(), id, "") },
-		"Terminate": func() error { return c.Terminate(t.Context(), id, "") },
+		"Get":        func() error { _, err := c.Get(t.Context(), id); return err },
+		"Show":       func() error { _, err := c.Show(t.Context(), id); return err },
+		"CalledWith": func() error { _, err := c.CalledWith(t.Context(), id); return err },
+		"Cancel":     func() error { return c.Cancel(t.Context(), id, "") },
+		"Terminate":  func() error { return c.Terminate(t.Context(), id, "") },
 		"Answer": func() error {
 			_, err := c.Answer(t.Context(), id, runs.Answer{ElicitationID: "x#1", Action: "cancel"})
 			return err
@@ -686,11 +686,11 @@ func TestArgumentsOfARun(t *testing.T) {
 		} else {
 			followTo(t, c, id, 0, runs.EventDone)
 		}
-		if got, err := c.Arguments(t.Context(), id); err != nil || string(got) != `{"as":"`+t.Name()+`"}` {
+		if got, err := c.CalledWith(t.Context(), id); err != nil || string(got.Arguments) != `{"as":"`+t.Name()+`"}` {
 			t.Errorf("of a run that %s: %s, %v", what, got, err)
 		}
 	}
-	if _, err := c.Arguments(t.Context(), "publish/none"); !errors.Is(err, runs.ErrNotFound) {
+	if _, err := c.CalledWith(t.Context(), "publish/none"); !errors.Is(err, runs.ErrNotFound) {
 		t.Errorf("of no run: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -158,9 +159,15 @@ func (c *Client) Result(ctx context.Context, id RunID) (*Outcome, error) {
 	return nil, fmt.Errorf("run %s: %w", id, ErrNotFinished) // it goes on in another execution
 }
 
-// Arguments returns what a run was called with. Of the history, it reads the
+// A CalledWith is what a run began with.
+type CalledWith struct {
+	Arguments json.RawMessage
+	Script    string // of a definition that is a script; "" = it has steps
+}
+
+// CalledWith returns what a run began with. Of the history, it reads the
 // beginning only.
-func (c *Client) Arguments(ctx context.Context, id RunID) (json.RawMessage, error) {
+func (c *Client) CalledWith(ctx context.Context, id RunID) (CalledWith, error) {
 	page, err := c.temporal.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{
 		Namespace:       c.namespace,
 		Execution:       &commonpb.WorkflowExecution{WorkflowId: string(id)},
@@ -168,18 +175,36 @@ func (c *Client) Arguments(ctx context.Context, id RunID) (json.RawMessage, erro
 		SkipArchival:    true,
 	})
 	if err != nil {
-		return nil, failure(ctx, "reading", id, err)
+		return CalledWith{}, failure(ctx, "reading", id, err)
 	}
 	for _, e := range page.History.GetEvents() {
 		if started := e.GetWorkflowExecutionStartedEventAttributes(); started != nil && started.GetWorkflowType().GetName() == workflows.WorkflowType {
 			var in workflows.RunInput
 			if err := c.converter.FromPayloads(started.GetInput(), &in); err != nil {
-				return nil, fmt.Errorf("reading the input of run %s: %w", id, err)
+				return CalledWith{}, fmt.Errorf("reading the input of run %s: %w", id, err)
 			}
-			return in.Arguments, nil
+			return CalledWith{in.Arguments, scriptOf(in.Definition)}, nil
 		}
 	}
-	return nil, fmt.Errorf("run %s: the beginning of its history is not there", id)
+	return CalledWith{}, fmt.Errorf("run %s: the beginning of its history is not there", id)
+}
+
+// scriptOf is the script of a definition that is one.
+func scriptOf(d workflows.Pinned) string {
+	var source struct {
+		Script string `json:"script"`
+	}
+	_ = json.Unmarshal(d.Source, &source) // what cannot be read is not shown
+	return source.Script
+}
+
+// NumberedLines is a script for reading, with the numbers of its lines.
+func NumberedLines(script string) string {
+	lines := strings.Split(strings.TrimRight(script, "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = fmt.Sprintf("%3d  %s", i+1, line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Show returns a run with everything that its history tells.
@@ -199,6 +224,7 @@ func (c *Client) Show(ctx context.Context, id RunID) (*Detail, error) {
 		Run:       *c.described(d),
 		Arguments: t.input.Arguments,
 		Digest:    t.input.Definition.Digest,
+		Script:    scriptOf(t.input.Definition),
 		Outcome:   t.outcome,
 	}
 	if !t.began.IsZero() {

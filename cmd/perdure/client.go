@@ -121,6 +121,9 @@ func (s *server) tools(ctx context.Context) ([]remoteTool, error) {
 
 // unknownTool says which tools there are instead.
 func (s *server) unknownTool(name string, tools []remoteTool) error {
+	if name == scriptTool {
+		return fmt.Errorf("%s takes no scripts from you: it needs scripts: {agents: true} in its configuration and, where it has rules, one that lets you call %s", s.url, name)
+	}
 	var names []string
 	for _, t := range tools {
 		names = append(names, t.Name)

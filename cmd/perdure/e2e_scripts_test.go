@@ -82,7 +82,10 @@ func TestKillScripts(t *testing.T) {
 	until(t, "both questions to be open", func() bool {
 		return strings.Count(w.run(t, "runs", "show", gates), "answer it with") == 2
 	})
-	if out := w.run(t, "runs", "show", gates); !strings.Contains(out, " --step 'script/main:5[0]/ask:4' --accept") {
+	if out := w.run(t, "runs", "show", gates, "--script"); !strings.Contains(out, "\n  4      return elicit(") {
+		t.Errorf("runs show --script does not show the lines: %s", out)
+	}
+	if out := w.run(t, "runs", "show", gates); strings.Contains(out, "return elicit") || !strings.Contains(out, " --step 'script/main:5[0]/ask:4' --accept") {
 		t.Errorf("runs show does not say how to answer the question of that line: %s", out)
 	}
 	w.kill()

@@ -17,8 +17,9 @@ import (
 type runsShowCommand struct {
 	temporalFlags `embed:""`
 
-	ID    string `arg:"" help:"Run, or enough of its ID to be the only one."`
-	Watch bool   `help:"Tell each step as it starts and ends, until the run has ended; then show it."`
+	ID     string `arg:"" help:"Run, or enough of its ID to be the only one."`
+	Script bool   `help:"Print the script as well, if the run is one of a script, with the numbers of its lines."`
+	Watch  bool   `help:"Tell each step as it starts and ends, until the run has ended; then show it."`
 }
 
 func (runsShowCommand) Help() string {
@@ -89,6 +90,9 @@ func (s runsShowCommand) print(c *console, d *runs.Detail) error {
 	if len(d.Said) > 0 {
 		out.printf("\nlog")
 		printSaid(out, d)
+	}
+	if s.Script && d.Script != "" {
+		out.printf("\nscript\n%s", plain(runs.NumberedLines(d.Script)))
 	}
 	for _, e := range d.Open() {
 		printQuestion(out, c, d, s.again(), e)

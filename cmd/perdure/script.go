@@ -59,8 +59,9 @@ func (k scriptRunCommand) Run(ctx context.Context, c *console) error {
 	}
 	sent := map[string]any{"script": source}
 	if data != nil {
-		if !json.Valid(data) {
-			return usagef("--data is not JSON: %s", brief(data))
+		var object map[string]json.RawMessage
+		if err := json.Unmarshal(data, &object); err != nil {
+			return usagef("--data is not a JSON object: %v", err)
 		}
 		sent["data"] = data
 	}

@@ -78,14 +78,14 @@ func (f *fakeRuns) Get(_ context.Context, id runs.RunID) (*runs.Run, error) {
 	return &d.Run, nil
 }
 
-func (f *fakeRuns) Arguments(_ context.Context, id runs.RunID) (json.RawMessage, error) {
+func (f *fakeRuns) CalledWith(_ context.Context, id runs.RunID) (runs.CalledWith, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	d, err := f.find(id)
 	if err != nil {
-		return nil, err
+		return runs.CalledWith{}, err
 	}
-	return d.Arguments, nil
+	return runs.CalledWith{Arguments: d.Arguments, Script: d.Script}, nil
 }
 
 func (f *fakeRuns) Result(_ context.Context, id runs.RunID) (*runs.Outcome, error) {

@@ -13,7 +13,6 @@ package inbox
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -41,7 +40,7 @@ func Path(id runs.RunID) string {
 // Runs is what the page wants of runs; *runs.Client has it.
 type Runs interface {
 	Get(ctx context.Context, id runs.RunID) (*runs.Run, error)
-	Arguments(ctx context.Context, id runs.RunID) (json.RawMessage, error)
+	CalledWith(ctx context.Context, id runs.RunID) (runs.CalledWith, error)
 	Result(ctx context.Context, id runs.RunID) (*runs.Outcome, error)
 	Answer(ctx context.Context, id runs.RunID, answer runs.Answer) (runs.Decision, error)
 	ListPage(ctx context.Context, filter runs.Filter, from string) (page []runs.Run, next string, err error)

@@ -270,6 +270,23 @@ func TestQuestionForSome(t *testing.T) {
 	}
 }
 
+// Whoever is asked by a script that an agent has sent can read it; what a
+// composite tool does inside is not shown.
+func TestSentScript(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	sent, written := run("execute_tool_script/1", "alice", gate("script/main:2#1", "Go on?", "")), run("deploy/1", "alice", gate("script/main:2#1", "Go on?", ""))
+	sent.Tool, sent.Script = "execute_tool_script", "x = 1\nif x < 2: approve(\"Go on?\")\n"
+	written.Tool, written.Script = "deploy", sent.Script
+	w.runs.add(sent)
+	w.runs.add(written)
+	b := w.open("alice")
+	_, page := b.get("/approvals/execute_tool_script/1")
+	has(t, page, "<details><summary>The script</summary>", "  1  x = 1\n  2  if x &lt; 2: approve(&#34;Go on?&#34;)</pre></details>")
+	_, page = b.get("/approvals/deploy/1")
+	hasNot(t, page, "The script", "x = 1")
+}
+
 // TestOtherQuestions: what is asked of operators says what its answers mean.
 func TestOtherQuestions(t *testing.T) {
 	t.Parallel()

@@ -45,6 +45,7 @@ type runData struct {
 	Caller, Path               string
 	Started, Closed            moment
 	Arguments, Result, Failure string
+	Script                     string     // that an agent has sent, with the numbers of its lines
 	Notice                     string     // of an answer that was not taken
 	Open, Others, Answered     []question // for the visitor, for others, and not open any more
 }

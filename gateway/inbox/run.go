@@ -20,6 +20,9 @@ const (
 	maxExcerpt = 240      // bytes of a question in a list
 )
 
+// sentScript is the tool with which agents send scripts.
+const sentScript = "execute_tool_script"
+
 // A question is an elicitation as it is shown.
 type question struct {
 	ID      string
@@ -159,7 +162,7 @@ type attempt struct {
 
 // showRun shows a run that the visitor may see, as it was a moment ago.
 func (in *inbox) showRun(w http.ResponseWriter, r *http.Request, who auth.Identity, run *runs.Run, status int, tried attempt) {
-	arguments, err := in.Runs.Arguments(r.Context(), run.ID)
+	called, err := in.Runs.CalledWith(r.Context(), run.ID)
 	if err != nil {
 		in.fail(w, who, run.ID, err)
 		return
@@ -172,8 +175,11 @@ func (in *inbox) showRun(w http.ResponseWriter, r *http.Request, who auth.Identi
 		Status:    strings.ReplaceAll(string(run.Status), "_", " "),
 		Caller:    person(who, run.Caller),
 		Started:   in.moment(run.Started),
-		Arguments: pretty(arguments),
+		Arguments: pretty(called.Arguments),
 		Path:      Path(run.ID),
+	}
+	if run.Tool == sentScript { // others are not the callers' business
+		data.Script = bounded(runs.NumberedLines(called.Script))
 	}
 	if run.Closed != nil {
 		data.Closed = in.moment(*run.Closed)
@@ -233,10 +239,14 @@ func pretty(raw json.RawMessage) string {
 	if len(raw) == 0 || json.Indent(&b, raw, "", "  ") != nil {
 		return ""
 	}
-	if b.Len() > maxShown {
-		return strings.ToValidUTF8(b.String()[:maxShown], "") + fmt.Sprintf("\n… and %d bytes more", b.Len()-maxShown)
+	return bounded(b.String())
+}
+
+func bounded(text string) string {
+	if len(text) > maxShown {
+		return strings.ToValidUTF8(text[:maxShown], "") + fmt.Sprintf("\n… and %d bytes more", len(text)-maxShown)
 	}
-	return b.String()
+	return text
 }
 
 // answer takes the form of a question.
