@@ -243,6 +243,10 @@ func (d *Definition) at(path string) Position {
 	return d.Pos
 }
 
+// Place gives where the key at a path such as output.properties.text stands, or
+// the nearest around it that is written.
+func (d *Definition) Place(path string) Position { return d.keyAt(path) }
+
 // keyAt gives where the key at a path stands.
 func (d *Definition) keyAt(path string) Position {
 	if d.written != nil {

@@ -152,7 +152,7 @@ func (g *Gateway) publish(r *http.Request, who auth.Identity) (any, error) {
 		return nil, err
 	}
 	report, err := g.opts.Registry.Publish(r.Context(), registry.Publisher{
-		By: who.Principal(), Tools: g.findTool, All: g.allTools, Taken: g.taken, MaxDepth: g.opts.MaxDepth,
+		By: who.Principal(), Tools: g.findTool, All: g.allTools, Taken: g.taken, MaxDepth: g.opts.MaxDepth, Prefix: g.opts.Prefix,
 		May:     func(name string) bool { return g.opts.Policy.May(who, auth.Publish, auth.Object{Tool: name}) },
 		MayRead: func(name string) bool { return g.mayRead(who, auth.Object{Tool: name}) },
 	}, q)

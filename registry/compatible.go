@@ -11,17 +11,6 @@ import (
 	"github.com/perdure/perdure/definitions"
 )
 
-// Breaks says what of a definition would break who calls it as another one says:
-// parameters that became required, take less or are gone, and results that are
-// gone, may be missing or may be something else. nil = callers notice nothing.
-func Breaks(was, now *definitions.Definition) []string {
-	params := narrower{defaults: true}
-	params.compare("", decoded(was.InputSchema()), decoded(now.InputSchema()))
-	results := wider{}
-	results.compare("", decoded(was.OutputSchema()), decoded(now.OutputSchema()))
-	return append(prefixed("parameter", "parameters", params.found), prefixed("output", "output", results.found)...)
-}
-
 // A change is one place of a schema, and what is otherwise there.
 type change struct{ path, what string }
 
@@ -126,13 +115,19 @@ func (n *narrower) bound(path, keyword string, was, now any, stricter int) {
 }
 
 func (n *narrower) required(path string, was, now map[string]any) {
-	properties, _ := now["properties"].(map[string]any)
-	for _, name := range without(listOf(now["required"]), listOf(was["required"])) {
-		property, _ := properties[name].(map[string]any)
-		if _, standsIn := property["default"]; !standsIn || !n.defaults || path != "" {
-			n.add(join(path, name), "is required now")
-		}
+	for _, name := range without(needed(now, n.defaults && path == ""), needed(was, n.defaults && path == "")) {
+		n.add(join(path, name), "is required now")
 	}
+}
+
+// needed gives the properties that must be given. Where defaults stand in for
+// them, those with a default need not.
+func needed(schema map[string]any, defaults bool) []string {
+	properties, _ := schema["properties"].(map[string]any)
+	return slices.DeleteFunc(listOf(schema["required"]), func(name string) bool {
+		_, standsIn := object(properties[name])["default"]
+		return standsIn && defaults
+	})
 }
 
 func (n *narrower) members(path string, was, now map[string]any) {

@@ -20,6 +20,18 @@ func interfaceOf(t *testing.T, parameters, output string) *definitions.Definitio
 	return defs[0]
 }
 
+// told writes changes, in parentheses those that break nobody.
+func told(changes []registry.Change) string {
+	var lines []string
+	for _, c := range changes {
+		if !c.Breaks {
+			c.What = "(" + c.What + ")"
+		}
+		lines = append(lines, c.What)
+	}
+	return strings.Join(lines, "; ")
+}
+
 func TestBreaksOfParameters(t *testing.T) {
 	t.Parallel()
 	one := func(schema string) string { return `{type: object, properties: {p: ` + schema + `}}` }
@@ -33,8 +45,14 @@ func TestBreaksOfParameters(t *testing.T) {
 		{one(`{type: string}`), one(`{type: integer}`), `parameter p takes only integer, and took string`},
 		{one(`{type: string}`), `{type: object, properties: {q: {type: string}}}`, `parameter p is gone`},
 		{`{type: object, properties: {p: {}}}`, `{type: object, properties: {p: {}, q: {}}, required: [q]}`, `parameter q is required now`},
-		{`{type: object, properties: {p: {}}}`, `{type: object, properties: {p: {default: 1}}, required: [p]}`, ``},
+		{`{type: object, properties: {p: {}}}`, `{type: object, properties: {p: {default: 1}}, required: [p]}`, `(parameter p is 1 where it is left out, and was nothing)`},
 		{`{type: object, properties: {p: {}}, required: [p]}`, `{type: object, properties: {p: {}}}`, ``},
+		{`{type: object, properties: {p: {default: 1}}, required: [p]}`, `{type: object, properties: {p: {}}, required: [p]}`, `parameter p is required now`},
+		{one(`{default: q}`), one(`{default: z}`), `(parameter p is "z" where it is left out, and was "q")`},
+		{one(`{default: q}`), one(`{}`), `(parameter p is nothing where it is left out, and was "q")`},
+		{one(`{}`), one(`{default: {a: 1}}`), `(parameter p is {"a":1} where it is left out, and was nothing)`},
+		{`{p: string}`, `{p: string = z}`, ``},
+		{`{p: string = z}`, `{p: string}`, `parameter p is required now`},
 		{one(`{enum: [a, b]}`), one(`{enum: [b, c]}`), `parameter p no longer takes "a"`},
 		{one(`{type: string}`), one(`{type: string, enum: [b]}`), `parameter p takes only "b"`},
 		{one(`{enum: [a]}`), one(`{enum: [a, b]}`), ``},
@@ -52,7 +70,7 @@ func TestBreaksOfParameters(t *testing.T) {
 		{one(`{type: object}`), one(`{type: object, additionalProperties: false}`), `parameter p no others than those that are named are taken`},
 	} {
 		output := `{properties: {o: {type: string, value: x}}}`
-		got := strings.Join(registry.Breaks(interfaceOf(t, tt.was, output), interfaceOf(t, tt.now, output)), "; ")
+		got := told(registry.Changes(interfaceOf(t, tt.was, output), interfaceOf(t, tt.now, output), ""))
 		if got != tt.want {
 			t.Errorf("from %s\nto   %s\nbreaks %q, want %q", tt.was, tt.now, got, tt.want)
 		}
@@ -72,9 +90,43 @@ func TestBreaksOfOutputs(t *testing.T) {
 		{`{properties: {o: {type: string, value: x}}}`, `null`, `output: is not described any more`},
 		{`null`, `{properties: {o: {type: string, value: x}}}`, ``},
 	} {
-		got := strings.Join(registry.Breaks(interfaceOf(t, `{type: object}`, tt.was), interfaceOf(t, `{type: object}`, tt.now)), "; ")
+		got := told(registry.Changes(interfaceOf(t, `{type: object}`, tt.was), interfaceOf(t, `{type: object}`, tt.now), ""))
 		if got != tt.want {
 			t.Errorf("from %s\nto   %s\nbreaks %q, want %q", tt.was, tt.now, got, tt.want)
+		}
+	}
+}
+
+// A version that is taken away from who calls the one before breaks them, whatever
+// its parameters are.
+func TestBreaksOfExposure(t *testing.T) {
+	t.Parallel()
+	exposed := func(more string) *definitions.Definition {
+		defs, diags := definitions.Parse("a.yaml", []byte("name: a\ndescription: b\nsteps: [{id: s, tool: x}]\n"+more))
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		return defs[0]
+	}
+	for _, tt := range []struct{ was, now, prefix, want string }{
+		{``, `expose: {hidden: true}`, ``, `clients do not see it any more, since it is hidden`},
+		{`expose: {hidden: true}`, ``, ``, ``},
+		{`expose: {hidden: true}`, `expose: {groups: [ops]}`, ``, ``},
+		{``, `expose: {as: b}`, ``, `clients see it as b, and saw it as a`},
+		{`expose: {as: b}`, ``, `wf_`, `clients see it as wf_a, and saw it as b`},
+		{`expose: {as: wf_a}`, ``, `wf_`, ``},
+		{``, `expose: {as: a}`, `wf_`, `clients see it as a, and saw it as wf_a`},
+		{``, `expose: {groups: [ops], subjects: [ada]}`, ``, `it is not offered any more to callers other than members of ops and ada`},
+		{``, `expose: {groups: ["*"]}`, ``, ``},
+		{`expose: {groups: [ops]}`, ``, ``, ``},
+		{`expose: {groups: [ops]}`, `expose: {groups: [ops, dev]}`, ``, ``},
+		{`expose: {groups: [ops, dev]}`, `expose: {groups: [ops]}`, ``, `it is not offered any more to members of dev`},
+		{`expose: {subjects: [ada]}`, `expose: {groups: [ops]}`, ``, `it is not offered any more to ada`},
+		{`runAs: composite`, ``, ``, `(it calls tools in the right of its callers, and did in its own: they need to be allowed to call them)`},
+		{``, `runAs: composite`, ``, ``},
+	} {
+		if got := told(registry.Changes(exposed(tt.was), exposed(tt.now), tt.prefix)); got != tt.want {
+			t.Errorf("from %q to %q with prefix %q: %q, want %q", tt.was, tt.now, tt.prefix, got, tt.want)
 		}
 	}
 }

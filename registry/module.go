@@ -33,7 +33,7 @@ func (b *batch) addModule(m module) Publication {
 		b.diags = append(b.diags, problem(m.pos, checkName, "%s is no name for a module: 1 to 64 letters, digits, _, . and -, with .star at the end", m.Name))
 	}
 	b.diags = append(b.diags, definitions.CheckModule(m.pos.File, m.Module, b.module)...)
-	b.compare(m.pos, &p, versions, func(before Entry) []string { return BreaksLoading(before.Module, m.Module) })
+	b.compare(&p, versions, func(string) definitions.Position { return m.pos }, func(before Entry) []Change { return ChangesLoading(before.Module, m.Module) })
 	b.write(p, m.Source(), "")
 	return p
 }
@@ -58,29 +58,31 @@ func (b *batch) checkPinned(d *definitions.Definition) {
 	}
 }
 
-// BreaksLoading says what of a module would break scripts that load it as another
+// ChangesLoading says what of a module would break scripts that load it as another
 // one says: names that are gone, and functions that are called otherwise. What
 // the functions do is not looked into.
-func BreaksLoading(was, now *definitions.Module) []string {
+func ChangesLoading(was, now *definitions.Module) (changes []Change) {
 	exports := map[string]definitions.Export{}
 	for _, e := range now.Exports() {
 		exports[e.Name] = e
 	}
-	var breaks []string
+	breaks := func(format string, args ...any) {
+		changes = append(changes, Change{What: fmt.Sprintf(format, args...), Breaks: true})
+	}
 	for _, before := range was.Exports() {
 		after, ok := exports[before.Name]
 		switch {
 		case !ok:
-			breaks = append(breaks, before.String()+" is gone")
+			breaks("%s is gone", before)
 		case before.Function && !after.Function:
-			breaks = append(breaks, before.String()+" is no function any more")
+			breaks("%s is no function any more", before)
 		case before.Function:
 			if what := callsBreak(before, after); what != "" {
-				breaks = append(breaks, fmt.Sprintf("%s is now %s: %s", before, after, what))
+				breaks("%s is now %s: %s", before, after, what)
 			}
 		}
 	}
-	return breaks
+	return changes
 }
 
 // callsBreak says what keeps calls that were right from being so; "" = nothing.

@@ -248,7 +248,7 @@ func TestFilesLoadModules(t *testing.T) {
 		if version, _ := loaded(t, r, "slugs"); version != "1.1.0" {
 			t.Errorf("taken over again, it has %s", version)
 		}
-		if diff := cmp.Diff([]string(nil), registry.BreaksLoading(&definitions.Module{Text: "def f(a, *, b = 1):\n    pass\n"}, &definitions.Module{Text: "def f(a, *args, b = 2, c = 3):\n    pass\n"})); diff != "" {
+		if diff := cmp.Diff([]registry.Change(nil), registry.ChangesLoading(&definitions.Module{Text: "def f(a, *, b = 1):\n    pass\n"}, &definitions.Module{Text: "def f(a, *args, b = 2, c = 3):\n    pass\n"})); diff != "" {
 			t.Error(diff)
 		}
 	})

@@ -58,6 +58,8 @@ type Publisher struct {
 	// MaxDepth is how deep composite tools may call each other; 0 =
 	// definitions.MaxWorkflowDepth.
 	MaxDepth int
+	// Prefix is what the server puts before names of composite tools.
+	Prefix string
 	// MayRead reports whether the publisher may read a module, and so load it.
 	// nil = every one.
 	MayRead func(name string) bool
@@ -73,7 +75,8 @@ type Publication struct {
 	// Previous is the version with whose callers it was compared; "" = it is the
 	// first one.
 	Previous string   `json:"previous,omitempty"`
-	Breaks   []string `json:"breaks,omitempty"` // what callers of the previous version may notice
+	Breaks   []string `json:"breaks,omitempty"`  // what may go wrong for callers of the previous version
+	Notices  []string `json:"notices,omitempty"` // what they may notice besides
 }
 
 // A Report says what became of a Request. Nothing is published where one of the
@@ -88,6 +91,7 @@ const (
 	checkVersion   = "version"         // there is none, or it is none
 	checkPublished = "published"       // something else was published under it
 	checkBreaking  = "breaking-change" // callers would break
+	checkNoticed   = "noticed"         // callers get something else
 	checkTool      = "unknown-tool"    // there is no such tool at present
 	checkWorkflow  = "unknown-workflow"
 	checkName      = "name"       // the name is another's
@@ -279,7 +283,7 @@ func (b *batch) add(d *definitions.Definition) (*definitions.Definition, Publica
 	p := Publication{Name: d.Name, Version: d.Version, Digest: d.Digest()}
 	p.New = b.isNew(d.Pos, &p, versions)
 	if p.New {
-		b.compare(d.Pos, &p, versions, func(before Entry) []string { return Breaks(before.Definition, d) })
+		b.compare(&p, versions, d.Place, func(before Entry) []Change { return Changes(before.Definition, d, b.publisher.Prefix) })
 		b.edit(d, p)
 		b.warnOfFile(d)
 		b.checkPinned(d)
@@ -329,23 +333,28 @@ func (b *batch) checked(defs []*definitions.Definition) definitions.Diagnostics 
 	return diags
 }
 
-// compare says whether callers of the version before would break.
-func (b *batch) compare(pos definitions.Position, p *Publication, versions []Entry, breaks func(before Entry) []string) {
+// compare says what callers of the version before notice, and whether that
+// breaks them.
+func (b *batch) compare(p *Publication, versions []Entry, place func(path string) definitions.Position, changes func(before Entry) []Change) {
 	before, ok := predecessor(p.Version, versions)
 	if !ok {
 		return
 	}
-	version := before.Published.Version
-	p.Previous, p.Breaks = version, breaks(before)
-	for _, what := range p.Breaks {
-		broken := problem(pos, checkBreaking, "%s %s breaks callers of %s: %s", p.Name, p.Version, version, what)
-		switch major := nextMajor(version); {
-		case !promises(version, p.Version) || b.request.Force:
-			broken.Severity = definitions.SeverityWarning
-		default:
-			broken.Message += fmt.Sprintf("; publish it as %s, or with --force", major)
+	p.Previous = before.Published.Version
+	for _, c := range changes(before) {
+		if !c.Breaks {
+			noticed := problem(place(c.place), checkNoticed, "%s %s is something else for callers of %s: %s", p.Name, p.Version, p.Previous, c.What)
+			noticed.Severity = definitions.SeverityWarning
+			p.Notices, b.diags = append(p.Notices, c.What), append(b.diags, noticed)
+			continue
 		}
-		b.diags = append(b.diags, broken)
+		broken := problem(place(c.place), checkBreaking, "%s %s breaks callers of %s: %s", p.Name, p.Version, p.Previous, c.What)
+		if !promises(p.Previous, p.Version) || b.request.Force {
+			broken.Severity = definitions.SeverityWarning
+		} else {
+			broken.Message += fmt.Sprintf("; publish it as %s, or with --force", nextMajor(p.Previous))
+		}
+		p.Breaks, b.diags = append(p.Breaks, c.What), append(b.diags, broken)
 	}
 }
 

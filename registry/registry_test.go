@@ -272,7 +272,7 @@ func TestBreakingVersions(t *testing.T) {
 		publish(t, r, greet("greet", "1.0.0"))
 		for _, version := range []string{"1.0.1", "1.1.0"} {
 			text := refused(t, r, request(greet("greet", version, demanding)), "breaking-change")
-			if !strings.Contains(text, "1.0.0") || !strings.Contains(text, "publish it as 2.0.0") {
+			if !strings.Contains(text, "1.0.0") || !strings.Contains(text, "publish it as 2.0.0") || !strings.Contains(text, "file0.yaml:4:") {
 				t.Errorf("the error is %s", text)
 			}
 		}
@@ -296,6 +296,14 @@ func TestBreakingVersions(t *testing.T) {
 		}
 		if events, err := r.History(t.Context(), "greet", 1); err != nil || !strings.Contains(events[0].Note, "forced") {
 			t.Errorf("the history says %+v, %v", events, err)
+		}
+
+		publish(t, r, greet("quiet", "1.0.0"))
+		refused(t, r, request(greet("quiet", "1.1.0")+"expose: {hidden: true}\n"), "breaking-change")
+		often := `parameters: {type: object, properties: {who: {type: string}, times: {type: integer, default: 2}}, required: [who]}`
+		noticed := publish(t, r, greet("quiet", "1.1.0", often))
+		if p := noticed.Publications[0]; len(p.Breaks) != 0 || len(p.Notices) != 1 || noticed.Diagnostics[0].Check != "noticed" || noticed.Diagnostics[0].Pos.Line != 4 {
+			t.Errorf("of another default is told %+v, %v", p, noticed.Diagnostics)
 		}
 
 		publish(t, r, greet("young", "0.1.0"))

@@ -20,8 +20,9 @@ type diffCommand struct {
 }
 
 func (diffCommand) Help() string {
-	return `First it says what callers of A would notice of B: parameters that take less, results
-that are gone or something else. Then it shows what is written otherwise. Examples:
+	return `First it says what callers of A would notice of B: that it is not offered to them,
+parameters that take less or have other defaults, results that are gone or something
+else. Then it shows what is written otherwise. Examples:
 
     perdure definitions diff deploy@1.2.0 deploy@1.3.0
     perdure definitions diff deploy deploy.yaml`
@@ -29,8 +30,9 @@ that are gone or something else. Then it shows what is written otherwise. Exampl
 
 // A difference is what there is between two versions, as JSON.
 type difference struct {
-	Breaks []string `json:"breaks"`
-	Diff   string   `json:"diff"` // unified; "" = they are the same
+	Breaks  []string `json:"breaks"`
+	Notices []string `json:"notices,omitempty"` // what callers get otherwise, and that breaks none
+	Diff    string   `json:"diff"`              // unified; "" = they are the same
 }
 
 func (d diffCommand) Run(ctx context.Context, c *console) error {
@@ -45,12 +47,22 @@ func (d diffCommand) Run(ctx context.Context, c *console) error {
 	if (from.module == nil) != (to.module == nil) {
 		return usagef("a module and a composite tool cannot be compared")
 	}
-	found := difference{append([]string{}, from.breaks(to)...), string(diff.Diff(d.From, []byte(from.text), d.To, []byte(to.text)))}
+	found := difference{Breaks: []string{}, Diff: string(diff.Diff(d.From, []byte(from.text), d.To, []byte(to.text)))}
+	for _, change := range from.changes(to) {
+		if change.Breaks {
+			found.Breaks = append(found.Breaks, change.What)
+		} else {
+			found.Notices = append(found.Notices, change.What)
+		}
+	}
 	if d.Output == "json" {
 		return c.printJSON(found)
 	}
 	for _, what := range found.Breaks {
 		fmt.Fprintf(c.out, "breaks callers: %s\n", plain(what))
+	}
+	for _, what := range found.Notices {
+		fmt.Fprintf(c.out, "callers notice: %s\n", plain(what))
 	}
 	fmt.Fprint(c.out, plain(found.Diff))
 	return nil
@@ -63,11 +75,11 @@ type compared struct {
 	text       string
 }
 
-func (a compared) breaks(b compared) []string {
+func (a compared) changes(b compared) []registry.Change {
 	if a.module != nil {
-		return registry.BreaksLoading(a.module, b.module)
+		return registry.ChangesLoading(a.module, b.module)
 	}
-	return registry.Breaks(a.definition, b.definition)
+	return registry.Changes(a.definition, b.definition, "")
 }
 
 // read gives one of the two, which is a file where there is one.

@@ -180,6 +180,8 @@ func outcome(p registry.Publication, dry bool) string {
 	case !p.New || p.Previous == "":
 	case len(p.Breaks) > 0:
 		line += fmt.Sprintf("  breaks callers of %s", p.Previous)
+	case len(p.Notices) > 0:
+		line += fmt.Sprintf("  callers of %s notice a change", p.Previous)
 	default:
 		line += fmt.Sprintf("  callers of %s notice nothing", p.Previous)
 	}

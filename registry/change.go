@@ -1,0 +1,134 @@
+package registry
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// A Change is something that callers notice who get another version of what
+// they call.
+type Change struct {
+	What string
+	// Breaks says that calls which were right may fail, or that their results may be
+	// something else than was promised.
+	Breaks bool
+	place  string // path in the later definition, "" = all of it
+}
+
+// Changes says what callers of a definition notice who get another one: that it
+// is not offered to them any more, or not by its name, parameters that became
+// required, take less, are gone or have another default, and results that are
+// gone, may be missing or may be something else. Prefix is what the server puts
+// before names. nil = they notice nothing.
+func Changes(was, now *definitions.Definition, prefix string) []Change {
+	params := narrower{defaults: true}
+	params.compare("", decoded(was.InputSchema()), decoded(now.InputSchema()))
+	results := wider{}
+	results.compare("", decoded(was.OutputSchema()), decoded(now.OutputSchema()))
+	return slices.Concat(
+		exposure(was, now, prefix),
+		breaking("parameter", "parameters", params.found),
+		breaking("output", "output", results.found),
+		defaults(decoded(was.InputSchema()), decoded(now.InputSchema())),
+		rights(was, now),
+	)
+}
+
+// breaking makes changes of a schema, which stands at root, changes that break
+// callers.
+func breaking(one, root string, found []change) (changes []Change) {
+	for i, line := range prefixed(one, root, found) {
+		changes = append(changes, Change{line, true, found[i].place(root)})
+	}
+	return changes
+}
+
+// place is the path of the property that a change is in.
+func (c change) place(root string) string {
+	name, _, _ := strings.Cut(c.path, ".")
+	if name = strings.TrimSuffix(name, "[]"); name == "" {
+		return root
+	}
+	return root + ".properties." + name
+}
+
+// exposure compares to whom definitions are offered, and under which name.
+func exposure(was, now *definitions.Definition, prefix string) []Change {
+	switch {
+	case was.Hidden():
+		return nil
+	case now.Hidden():
+		return []Change{{"clients do not see it any more, since it is hidden", true, "expose.hidden"}}
+	}
+	var changes []Change
+	if before, name := was.ExposedName(prefix), now.ExposedName(prefix); before != name {
+		changes = append(changes, Change{fmt.Sprintf("clients see it as %s, and saw it as %s", name, before), true, "expose.as"})
+	}
+	if lost := shutOut(was.Expose, now.Expose); lost != "" {
+		changes = append(changes, Change{"it is not offered any more to " + lost, true, "expose"})
+	}
+	return changes
+}
+
+// shutOut says who was offered a definition and is not any more; "" = nobody.
+func shutOut(was, now *definitions.Expose) string {
+	switch {
+	case forAll(now):
+		return ""
+	case forAll(was):
+		return "callers other than " + named(now.Groups, now.Subjects)
+	}
+	return named(without(was.Groups, now.Groups), without(was.Subjects, now.Subjects))
+}
+
+func forAll(e *definitions.Expose) bool {
+	return e == nil || len(e.Groups)+len(e.Subjects) == 0 || slices.Contains(e.Groups, "*")
+}
+
+// named writes groups and subjects.
+func named(groups, subjects []string) string {
+	var parts []string
+	if len(groups) > 0 {
+		parts = append(parts, "members of "+list(groups))
+	}
+	if len(subjects) > 0 {
+		parts = append(parts, list(subjects))
+	}
+	return strings.Join(parts, " and ")
+}
+
+// defaults compares what stands in for parameters that are left out.
+func defaults(was, now map[string]any) (changes []Change) {
+	before, _ := was["properties"].(map[string]any)
+	after, _ := now["properties"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if _, known := after[name]; !known || slices.Contains(needed(was, true), name) || slices.Contains(needed(now, true), name) {
+			continue // it is gone or must be given, which is told as such, or nobody has left it out
+		}
+		if a, b := standsIn(before[name]), standsIn(after[name]); a != b {
+			changes = append(changes, Change{fmt.Sprintf("parameter %s is %s where it is left out, and was %s", name, b, a), false, "parameters.properties." + name})
+		}
+	}
+	return changes
+}
+
+// standsIn writes the default of a property.
+func standsIn(property any) string {
+	standard, ok := object(property)["default"]
+	if !ok {
+		return "nothing"
+	}
+	return encoded(standard)
+}
+
+// rights compares in whose right tools are called.
+func rights(was, now *definitions.Definition) []Change {
+	if was.RunAs != definitions.AsComposite || now.RunAs == definitions.AsComposite {
+		return nil
+	}
+	return []Change{{"it calls tools in the right of its callers, and did in its own: they need to be allowed to call them", false, "runAs"}}
+}
