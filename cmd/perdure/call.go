@@ -104,7 +104,7 @@ func (k callCommand) call(ctx context.Context, c *console, to target) (callResul
 		return callResult{}, err
 	}
 	p := pendingCall{c: c, to: to, name: tool.Name, arguments: arguments, options: who, meta: tool.meta(nil)}
-	if tool.Name == scriptTool || tool.definition != "" {
+	if tool.runs {
 		p.key = rand.Text()
 	}
 	if !k.JSON {

@@ -16,6 +16,7 @@ type calledTool struct {
 	remoteTool
 	definition string // of a composite tool of a perdure server; "" = it is none, as far as the server tells
 	version    string // that is wanted of it; "" = the latest
+	runs       bool   // a call of it is a run of a perdure server: it can be repeated by its key, and has a dry run
 }
 
 // find finds the tool that a name means: the one that is offered under it, or
@@ -56,19 +57,21 @@ func find(ctx context.Context, to target, s *server, name string) (calledTool, e
 type calledTools []calledTool
 
 func callable(ctx context.Context, to target, tools []remoteTool) (all calledTools) {
+	status, err := fetchStatus(ctx, to)
+	if err != nil {
+		status = &serverStatus{} // of another server is known what its tools are called
+	}
 	composite := map[string]bool{}
-	if status, err := fetchStatus(ctx, to); err == nil { // another server's tools have only names
-		for _, c := range status.Composites {
-			i := slices.IndexFunc(tools, func(t remoteTool) bool { return t.Name == c.Name })
-			if i >= 0 && !composite[c.Name] && c.offered() {
-				composite[c.Name] = true
-				all = append(all, calledTool{remoteTool: tools[i], definition: cmp.Or(c.Definition, c.Name)})
-			}
+	for _, c := range status.Composites {
+		i := slices.IndexFunc(tools, func(t remoteTool) bool { return t.Name == c.Name })
+		if i >= 0 && !composite[c.Name] && c.offered() {
+			composite[c.Name] = true
+			all = append(all, calledTool{remoteTool: tools[i], definition: cmp.Or(c.Definition, c.Name), runs: true})
 		}
 	}
 	for _, t := range tools {
 		if !composite[t.Name] {
-			all = append(all, calledTool{remoteTool: t})
+			all = append(all, calledTool{remoteTool: t, runs: err == nil && t.Name == scriptTool})
 		}
 	}
 	return all

@@ -24,7 +24,7 @@ func (k callCommand) dryRun(ctx context.Context, c *console, to target) error {
 	if err != nil {
 		return err
 	}
-	if tool.definition == "" {
+	if !tool.runs {
 		return fmt.Errorf("%s is not a composite tool of a perdure server: only these have a dry run; nothing was called", k.Name)
 	}
 	result, err := s.call(ctx, tool.Name, arguments, tool.meta(map[string]any{dryRunMeta: true}))
