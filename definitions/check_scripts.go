@@ -15,6 +15,8 @@ func (c *checker) scriptCalls(n node, program *script.Program) {
 		pos := c.scriptPosition(n, call.File, call.Line, call.Column)
 		isTool := isToolCall(call)
 		switch {
+		case call.File != n.step.file() && atLoading(call):
+			c.report(at, pos, SeverityError, "script-load", "%s", callsAtLoading)
 		case isTool && call.Name == "" && len(n.step.Tools) == 0:
 			c.report(at, pos, SeverityError, "dynamic-tool", "%s: which tool is called here only a run can tell; list in tools: what the script may call", n.label)
 		case isTool && call.Name != "" && c.tools != nil:
@@ -27,12 +29,23 @@ func (c *checker) scriptCalls(n node, program *script.Program) {
 	}
 }
 
+// callsAtLoading is what is wrong with a module that asks something of the world
+// outside of its functions.
+const callsAtLoading = "what is loaded only defines: nothing is called at its top level; do it in a function that the script calls"
+
+func atLoading(call script.Call) bool {
+	return call.InFunction == "" && !call.Value && !slices.Contains([]string{callsProbe, callsUndo}, call.Kind)
+}
+
 // scriptCall checks the call of a tool, whose arguments are checked as far as
 // they are literals.
 func (c *checker) scriptCall(n node, program *script.Program, call script.Call, pos Position) {
 	at := join(n.path, "script")
 	tool, ok := c.tools(call.Name)
 	switch {
+	case !ok && c.isComposite(call.Name):
+		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: %s is a composite tool and no tool of a backend: call_workflow(%q, …) calls it", n.label, call.Name, call.Name)
+		return
 	case !ok && call.Value:
 		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: nothing is called %s: it is no variable, and no backend has such a tool at present%s; the definition is not offered without it",
 			n.label, call.Name, didYouMean(call.Name, program.Names()))
@@ -45,20 +58,30 @@ func (c *checker) scriptCall(n node, program *script.Program, call script.Call, 
 	if err != nil || call.Kind != callsTool {
 		return
 	}
-	a := scriptArguments{checker: c, node: n, call: call, pos: pos, at: at}
-	a.names(schema)
-	a.required(schema)
-	a.types(schema)
+	a := scriptArguments{checker: c, node: n, call: call, callee: toolNamed(call.Name), pos: pos, at: at}
+	a.check(schema)
+}
+
+func (c *checker) isComposite(name string) bool {
+	_, ok := c.definitions.find(name)
+	return ok
 }
 
 // scriptArguments are those of a call of a script, which are held against the
-// schema of its tool.
+// schema of what it calls.
 type scriptArguments struct {
 	*checker
-	node node
-	call script.Call
-	pos  Position
-	at   string
+	node   node
+	call   script.Call
+	callee string // as messages call it
+	pos    Position
+	at     string
+}
+
+func (a *scriptArguments) check(schema map[string]any) {
+	a.names(schema)
+	a.required(schema)
+	a.types(schema)
 }
 
 func (a *scriptArguments) names(schema map[string]any) {
@@ -72,9 +95,9 @@ func (a *scriptArguments) names(schema map[string]any) {
 		switch {
 		case known:
 		case additional == false:
-			a.report(a.at, a.pos, SeverityError, "unknown-argument", "%s: tool %q takes no %s%s", a.node.label, a.call.Name, name, didYouMean(name, sortedKeys(properties)))
+			a.report(a.at, a.pos, SeverityError, "unknown-argument", "%s: %s takes no %s%s", a.node.label, a.callee, name, didYouMean(name, sortedKeys(properties)))
 		case !stated && len(properties) > 0:
-			a.report(a.at, a.pos, SeverityWarning, "unknown-argument", "%s: tool %q does not say that it takes %s%s", a.node.label, a.call.Name, name, didYouMean(name, sortedKeys(properties)))
+			a.report(a.at, a.pos, SeverityWarning, "unknown-argument", "%s: %s does not say that it takes %s%s", a.node.label, a.callee, name, didYouMean(name, sortedKeys(properties)))
 		}
 	}
 }
@@ -86,7 +109,7 @@ func (a *scriptArguments) required(schema map[string]any) {
 	for _, name := range required {
 		name, ok := name.(string)
 		if ok && !a.call.Rest && !slices.Contains(a.call.Args, name) {
-			a.report(a.at, a.pos, SeverityError, "missing-argument", "%s: tool %q requires argument %q", a.node.label, a.call.Name, name)
+			a.report(a.at, a.pos, SeverityError, "missing-argument", "%s: %s requires argument %q", a.node.label, a.callee, name)
 		}
 	}
 }
@@ -112,9 +135,9 @@ func (a *scriptArguments) value(name string, value any, schema map[string]any) {
 	enum, limited := schema["enum"].([]any)
 	switch {
 	case !fits:
-		a.report(a.at, a.pos, SeverityError, "argument-type", "%s: %s must be %s for tool %q, not %s", a.node.label, name, strings.Join(types, " or "), a.call.Name, describe(value))
+		a.report(a.at, a.pos, SeverityError, "argument-type", "%s: %s must be %s for %s, not %s", a.node.label, name, strings.Join(types, " or "), a.callee, describe(value))
 	case limited && fitsType(value, "string") && !slices.Contains(enum, value):
-		a.report(a.at, a.pos, SeverityError, "argument-type", "%s: %s is %s, and tool %q takes only %s", a.node.label, name, excerpt(value.(string)), a.call.Name, valueList(enum))
+		a.report(a.at, a.pos, SeverityError, "argument-type", "%s: %s is %s, and %s takes only %s", a.node.label, name, excerpt(value.(string)), a.callee, valueList(enum))
 	}
 	if members, ok := value.(map[string]any); ok {
 		properties, _ := schema["properties"].(map[string]any)

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/perdure/perdure/workflows/script"
 )
 
 // Definitions finds the definition that a reference means.
@@ -119,32 +117,8 @@ func (c *checker) scriptWorkflows(n node) {
 		}
 		seen[name] = true
 		if other, ok := c.mayCall(n, at, pos, name); ok {
-			c.scriptArguments(n, at, pos, call, withoutDefaults(other))
-		}
-	}
-}
-
-// scriptArguments looks at the names of the arguments with which a script calls a
-// composite tool.
-func (c *checker) scriptArguments(n node, at string, pos Position, call script.Call, schema map[string]any) {
-	properties, _ := schema["properties"].(map[string]any)
-	additional, stated := schema["additionalProperties"]
-	for _, name := range call.Args {
-		if _, known := properties[name]; known || schema["patternProperties"] != nil {
-			continue
-		}
-		hint := didYouMean(name, sortedKeys(properties))
-		switch {
-		case additional == false:
-			c.report(at, pos, SeverityError, "unknown-argument", "%s: workflow %q takes no %s%s", n.label, referenceOf(call), name, hint)
-		case !stated && len(properties) > 0:
-			c.report(at, pos, SeverityWarning, "unknown-argument", "%s: workflow %q does not say that it takes %s%s", n.label, referenceOf(call), name, hint)
-		}
-	}
-	required, _ := schema["required"].([]any)
-	for _, name := range required {
-		if name, _ := name.(string); name != "" && !call.Rest && !slices.Contains(call.Args, name) {
-			c.report(at, pos, SeverityError, "missing-argument", "%s: workflow %q requires argument %q", n.label, referenceOf(call), name)
+			a := scriptArguments{checker: c, node: n, call: call, callee: fmt.Sprintf("workflow %q", name), pos: pos, at: at}
+			a.check(withoutDefaults(other))
 		}
 	}
 }

@@ -315,10 +315,18 @@ func CheckModule(file string, m *Module, find Modules) Diagnostics {
 		missing[i].Pos.File = file
 	}
 	diags = append(diags, missing...)
-	_, mistakes := script.CompileModule(script.Source{File: file, Text: m.Text, Modules: with.Modules}, script.Limits{})
+	program, mistakes := script.CompileModule(script.Source{File: file, Text: m.Text, Modules: with.Modules}, script.Limits{})
 	for _, mistake := range mistakes {
 		check := mistake.Check
 		diags = append(diags, Diagnostic{Pos: Position{mistake.File, mistake.Line, mistake.Column}, Severity: SeverityError, Message: mistake.Message, Check: check})
+	}
+	if program == nil {
+		return diags
+	}
+	for _, call := range program.Calls() {
+		if atLoading(call) {
+			diags = append(diags, Diagnostic{Pos: Position{call.File, call.Line, call.Column}, Severity: SeverityError, Message: callsAtLoading, Check: "script-load"})
+		}
 	}
 	return diags
 }

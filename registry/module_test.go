@@ -133,6 +133,7 @@ func TestPublishModules(t *testing.T) {
 			"missing":       {star("b.star", "# version: 1.0.0\nload(\"a.star@1\", \"f\")\n"), "script-load", "lib/b.star:2:1"},
 			"no version of": {star("b.star", "# version: 1.0.0\nload(\"text.star@2\", \"slug\")\n"), "script-load", "there are 1.0.0"},
 			"no function":   {star("b.star", "# version: 1.0.0\nload(\"text.star@1\", \"slack\")\n"), "script-load", "has no slack; it has slug"},
+			"calls":         {star("b.star", "# version: 1.0.0\nx = [be_echo(n=1)]\ndef f():\n    return be_echo(n=2)\n"), "script-load", "lib/b.star:2:6: what is loaded only defines"},
 			"breaking":      {star("text.star", "# version: 1.1.0\ndef slug(s, max, sep = \"-\"):\n    return s\n"), "breaking-change", "max is required; publish it as 2.0.0"},
 			"gone":          {star("text.star", "# version: 1.1.0\ndef slag(s):\n    return s\n"), "breaking-change", "slug(s, sep=…) is gone"},
 		} {
