@@ -150,6 +150,10 @@ func (a *answerer) reconcile(ctx context.Context, run runs.Run, e runs.Elicitati
 	_, _ = a.w.door.Answer(ctx, run.ID, runs.Answer{ElicitationID: e.ID, Action: workflows.Accept, Content: raw, By: "reconciler"}) // it is looked at again
 }
 
+// cancelled are the tools whose runs are cancelled, as often as they stand here.
+// What others have called is so at both ends.
+var cancelled = []string{"stop", "stop", "parent"}
+
 // A canceller cancels runs that are under way.
 type canceller struct {
 	w   *world
@@ -159,7 +163,8 @@ type canceller struct {
 func (c *canceller) work(ctx context.Context) {
 	for pause(ctx, time.Duration(300+c.rng.IntN(900))*time.Millisecond) {
 		list, done := context.WithTimeout(ctx, 5*time.Second)
-		running, err := c.w.door.List(list, runs.Filter{Tool: "stop", Status: workflows.Running, Limit: 20})
+		tool := cancelled[c.rng.IntN(len(cancelled))]
+		running, err := c.w.door.List(list, runs.Filter{Tool: tool, Status: workflows.Running, Limit: 20})
 		done()
 		if err != nil || len(running) == 0 {
 			continue

@@ -31,7 +31,7 @@ var kinds = map[string]func(*caller, context.Context, *Call) error{
 }
 
 // composites are the tools that are called, as often as they stand here.
-var composites = []string{"pay", "pay", "pay", "once", "gate", "gate", "gate", "saga", "fan", "settle", "settle", "probed", "stop", "stop"}
+var composites = []string{"pay", "pay", "pay", "once", "gate", "gate", "gate", "saga", "fan", "settle", "settle", "probed", "stop", "stop", "scripted", "scripted", "parent", "parent"}
 
 const (
 	callPatience    = 25 * time.Second // of a client with one attempt

@@ -245,9 +245,10 @@ func (w *world) tell(r *Record, harms map[string]int) {
 		}
 	}
 	fmt.Printf("%d calls: %s\n  they ended: %s\n", len(r.Calls), counts(calls), counts(ended))
-	statuses, steps := map[string]int{}, map[string]int{}
+	tools, statuses, steps := map[string]int{}, map[string]int{}, map[string]int{}
 	gates, cancelled := 0, 0
 	for _, run := range r.Runs {
+		tools[run.Tool+" "+run.Status]++
 		statuses[run.Status]++
 		gates += len(run.Gates)
 		if run.Cancelled > 0 {
@@ -257,7 +258,7 @@ func (w *world) tell(r *Record, harms map[string]int) {
 			steps[s.End]++
 		}
 	}
-	fmt.Printf("%d runs: %s; %d cancelled; steps: %s\n", len(r.Runs), counts(statuses), cancelled, counts(steps))
+	fmt.Printf("%d runs: %s; %d cancelled; steps: %s\n  of: %s\n", len(r.Runs), counts(statuses), cancelled, counts(steps), counts(tools))
 	channels, effects := map[string]int{}, map[string]int{}
 	for _, a := range r.Answers {
 		if !a.Won {

@@ -114,7 +114,7 @@ func (w *world) settle() error {
 }
 
 func (w *world) unsettled(ctx context.Context) (int, error) {
-	list, err := w.door.List(ctx, runs.Filter{Query: "ExecutionStatus = 'Running'", Limit: 10_000})
+	list, err := w.door.List(ctx, runs.Filter{Called: true, Query: "ExecutionStatus = 'Running'", Limit: 10_000})
 	open := 0
 	for _, listed := range list {
 		run, err := w.door.Get(ctx, listed.ID) // the list is behind
@@ -144,7 +144,7 @@ func (w *world) collect() (*Record, error) {
 		return nil, err
 	}
 	ids := map[runs.RunID]bool{}
-	list, err := w.door.List(w.life, runs.Filter{Limit: 100_000})
+	list, err := w.door.List(w.life, runs.Filter{Called: true, Limit: 100_000})
 	if err != nil {
 		return nil, err
 	}
