@@ -276,7 +276,7 @@ func TestScriptTime(t *testing.T) {
 	}
 	for name, test := range map[string]struct{ source, code, message string }{
 		"a definition":                 {scripted("x = 1\napprove('Sure?', timeout='10h')", ""), "script_time", "step script: the script has taken 1h0m0s, which is its limit, at line 2 of script (waits for an answer)"},
-		"one that ends before":         {strings.Replace(scripted("sleep('10h')", ""), "100h", "30m", 1), "run_timeout", "scripted timed out after 30m0s in step script"},
+		"one that ends before":         {strings.Replace(scripted("sleep('10h')", ""), "100h", "30m", 1), "run_timeout", "scripted timed out after 30m0s in step script, at line 1 of script (sleeps until "},
 		"a step":                       {step(", timeout: 20h"), "script_time", "step slow: the script has taken 1h0m0s"},
 		"a step that ends before":      {step(", timeout: 30m"), "step_timeout", "step slow timed out after 30m0s, at line 1 of script (sleeps until"},
 		"caught by nothing":            {scripted("parallel([lambda: sleep('10h')], on_error='collect')\necho()", ""), "script_time", "which is its limit"},

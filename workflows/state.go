@@ -157,7 +157,11 @@ func (r *run) unfinished() string {
 	var ids []string
 	for _, n := range r.program.Steps {
 		if s := r.steps[n.ID]; s.started && (s.status == stepRunning || s.status == stepStopped) {
-			ids = append(ids, n.ID)
+			id := n.ID
+			if h := r.scripts[id]; h != nil {
+				id += h.waits()
+			}
+			ids = append(ids, id)
 		}
 	}
 	if len(ids) == 0 {

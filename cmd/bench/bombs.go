@@ -38,7 +38,7 @@ type bomb struct {
 const bombTime = 2 * time.Second
 
 // plainWait is how long each of the other runs waits between its two calls.
-const plainWait = 60 * time.Second
+const plainWait = 2 * time.Minute
 
 // plainDefinition is what the other runs are.
 var plainDefinition = fmt.Sprintf(`name: plain
