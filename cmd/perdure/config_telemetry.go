@@ -41,7 +41,7 @@ func (r *configReader) telemetry(c *telemetryConfig) (o telemetry.Options) {
 		if !c.TracingEnabled && !c.MetricsEnabled {
 			r.warnf(at.to("endpoint"), "no-effect", "has no effect without tracingEnabled or metricsEnabled")
 		}
-	} else if c.TracingEnabled || c.MetricsEnabled {
+	} else if c.TracingEnabled || c.MetricsEnabled && !c.EnablePrometheusMetricsPath {
 		r.errorf(at.to("endpoint"), "telemetry", "is missing: where traces and metrics are sent to, by OTLP over HTTP")
 	}
 	for key, set := range map[string]bool{

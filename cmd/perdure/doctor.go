@@ -123,7 +123,7 @@ func (x *examination) configuration() {
 		return
 	}
 	errors := slices.DeleteFunc(slices.Clone(diags), func(d definitions.Diagnostic) bool { return d.Severity != definitions.SeverityError })
-	x.add("configuration", checkFailed, errors[0].String(), "mend it; perdure validate tells all %d mistakes", len(errors))
+	x.add("configuration", checkFailed, errors[0].String(), "correct it; perdure validate tells all mistakes, of which there are %d", len(errors))
 }
 
 func (x *examination) signingKeys() {
@@ -295,7 +295,7 @@ func (x *examination) backends(ctx context.Context) {
 	maps.DeleteFunc(own.Outgoing, func(name string, _ credentials.Strategy) bool { return slices.Contains(byCaller, name) })
 	pool, _, err := newPool(serviceOptions{Loaded: &own, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		x.add("backends", checkFailed, err.Error(), "mend the configuration")
+		x.add("backends", checkFailed, err.Error(), "correct the configuration")
 		return
 	}
 	defer pool.Close()

@@ -56,6 +56,8 @@ func TestEncryption(t *testing.T) {
 		},
 	})
 	dir, elsewhere := t.TempDir(), t.TempDir()
+	planted.plant("a payload key", strings.Repeat("0a", 32))
+	planted.plant("another payload key", strings.Repeat("0b", 32))
 	first, second := "first:"+strings.Repeat("0a", 32)+"\n", "second:"+strings.Repeat("0b", 32)+"\n"
 	keys := filepath.Join(elsewhere, "payload.keys")
 	write(t, keys, first)
@@ -118,6 +120,11 @@ func TestEncryption(t *testing.T) {
 	write(t, keys, second)
 	if out, said, err := d.try(t, append([]string{"runs", "show", id}, sealed...)...); err == nil && strings.Contains(out, result) || !strings.Contains(out+said, `key "first"`) {
 		t.Errorf("without the key of the run, show says %s%s, %v", out, said, err)
+	}
+	if out, said, err := d.try(t, append([]string{"doctor"}, sealed...)...); err == nil || !strings.Contains(out, `key "first"`) {
+		t.Errorf("without the key of a run, doctor says %s%s, %v", out, said, err)
+	} else {
+		planted.absent(t, "what doctor prints", []byte(out+said))
 	}
 	planted.absent(t, "the log", []byte(d.interrupt(patience)))
 	planted.absentFromFiles(t, filepath.Join(dir, ".perdure"))

@@ -124,7 +124,8 @@ func (s secrets) absentFromFiles(t *testing.T, dir string) {
 	}
 }
 
-const secretsTools = `compositeTools:
+const secretsTools = `authorization: {publishers: [{tools: [published], groups: ["*"]}]}
+compositeTools:
   - name: both
     description: Reads, asks and writes.
     steps:
@@ -134,7 +135,18 @@ const secretsTools = `compositeTools:
   - name: fails
     description: Calls what fails.
     steps: [{id: fail, tool: be_fail}]
+  - name: big
+    description: Gives more than a history takes.
+    steps: [{id: big, tool: be_big}]
+  - name: scripted
+    description: A script, to be promoted.
+    tools: [be_read]
+    script: |
+      return be_read()
 `
+
+// publishedTool is one that is published.
+const publishedTool = "{name: published, description: Reads., version: 1.0.0, steps: [{id: look, tool: be_read}]}\n"
 
 // TestNoSecrets plants secrets wherever there may be one, makes calls of every
 // kind, those that are refused included, and looks for the secrets in all that
@@ -150,14 +162,16 @@ func TestNoSecrets(t *testing.T) {
 			t.Parallel()
 			planted := secrets{}
 			dir := t.TempDir()
-			d := newDev(t, dir, "--config", "perdure.yaml", "--log-level", "debug")
+			d := newDev(t, dir, "--config", "perdure.yaml", "--log-level", "debug", "--large-values")
 			configuration, tokens := incoming(t, planted, d)
 			fakes := serveFakes(t, map[string]fakeTool{
 				"be_read": structuredAnswer(`{"text":"read"}`), "be_write": structuredAnswer(`{"text":"written"}`), "be_fail": failingAnswer("no room left"),
+				"be_big": textAnswer(strings.Repeat("large ", 60<<10)),
 			})
 			outgoing := outgoingSecrets(t, planted, d)
 			collected := startCollector(t)
 			write(t, filepath.Join(dir, "perdure.yaml"), configuration+collected.configuration()+outgoing+secretsTools+fakes.configuration("[{tool: read, class: read}]"))
+			write(t, filepath.Join(dir, "published.yaml"), publishedTool)
 			d.start()
 			var told bytes.Buffer
 			command := func(args ...string) {
@@ -174,6 +188,10 @@ func TestNoSecrets(t *testing.T) {
 				command("call", "both", "--answer", "accept", "--content", "{}", "--token-file", file)
 				command("call", "both", "--timeout", "1s", "--token-file", file)
 				command("tools", "--token-file", file, "--effects")
+				command("call", "big", "--token-file", file)
+				command("call", "scripted", "--token-file", file)
+				command("publish", "published.yaml", "--token-file", file)
+				command("call", "published", "--token-file", file)
 				if i == 0 && fakes.count("be_write", "") != 1 {
 					t.Errorf("the first caller did not get through: %s", told.String())
 				}
@@ -183,6 +201,24 @@ func TestNoSecrets(t *testing.T) {
 				}
 			}
 			command("runs", "list")
+			command("doctor", "--config", "perdure.yaml", "--database", "postgres://nobody:"+planted.plant("a password", "database-password-5e1c")+"@127.0.0.1:1/x")
+			for _, tool := range []string{"both", "fails", "big"} {
+				run := runIn(d.run(t, "runs", "list", "--tool", tool), tool+"/")
+				command("runs", "show", run)
+				command("runs", "logs", run)
+			}
+			promoted := t.TempDir()
+			d.run(t, "script", "promote", runIn(d.run(t, "runs", "list", "--tool", "scripted"), "scripted/"), "--name", "promoted", "--dir", promoted)
+			planted.absentFromFiles(t, promoted)
+			for what, pattern := range map[string]string{"large values": "values/*/*", "published tools": "registry.jsonl", "promoted scripts": filepath.Join(promoted, "*_test.yaml")} {
+				if !filepath.IsAbs(pattern) {
+					pattern = filepath.Join(dir, ".perdure", pattern)
+				}
+				found, err := filepath.Glob(pattern)
+				if err != nil || !slices.ContainsFunc(found, func(name string) bool { info, err := os.Stat(name); return err == nil && info.Size() > 0 }) {
+					t.Errorf("there are no %s to look through, %v", what, err)
+				}
+			}
 			planted.absent(t, "what commands print", told.Bytes())
 			dev, err := readDevFile(filepath.Join(dir, ".perdure"))
 			if err != nil || dev == nil {
