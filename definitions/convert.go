@@ -557,7 +557,7 @@ func (c *converter) script(indent int, n *Node, d *dot) error {
 	}
 	c.line(indent, "def body(data):")
 	c.out.WriteString(script.Indent(s.Script, strings.Repeat("    ", indent+1)) + "\n")
-	c.line(indent, "return %s(within(%q, lambda: %s(body(%[3]s(%[4]s)))))", c.helper("completed"), stepLimit(s), c.helper("plain"), args)
+	c.line(indent, "return %s(within(%q, lambda: %s(body(%[3]s(%[4]s))), %[5]s))", c.helper("completed"), stepLimit(s), c.helper("plain"), args, d.named())
 	return nil
 }
 
@@ -609,6 +609,9 @@ func (c *converter) forEach(indent int, n *Node, d *dot) error {
 	case continues(s):
 		options = ", goes_on = True"
 	}
+	if speaksItself(n.Inner) {
+		options += ", own_words = True"
+	}
 	if s.Collect != "" {
 		item.output = "output"
 		collect, err := item.collect(s.Collect)
@@ -626,15 +629,32 @@ func (c *converter) wrapped(n *Node) string {
 	f := "step_" + c.vars[n.ID]
 	defaults := literalOf(orEmpty(n.Step.DefaultResults))
 	if continues(n.Step) {
-		f = fmt.Sprintf("%s(%s, %s, %s)", c.helper("goes_on"), starlarkText(n.ID), f, defaults)
+		f = fmt.Sprintf("%s(%s, %s, %s)", c.helper("goes_on"), toldName(n), f, defaults)
 	}
 	if c.mode() != FailFast {
-		f = fmt.Sprintf("%s(%s, %s, %s)", c.helper("lets_others_end"), starlarkText(n.ID), f, defaults)
+		f = fmt.Sprintf("%s(%s, %s, %s)", c.helper("lets_others_end"), toldName(n), f, defaults)
 	}
 	if skipsRest(n.Step) {
 		f = fmt.Sprintf("%s(%s)", c.helper("may_skip_rest"), f)
 	}
 	return f
+}
+
+// toldName is what messages call a step.
+func toldName(n *Node) string {
+	if speaksItself(n) {
+		return "None"
+	}
+	return starlarkText(n.ID)
+}
+
+// speaksItself says whether what fails in a step is a script, whose message is
+// its own.
+func speaksItself(n *Node) bool {
+	for n.Inner != nil {
+		n = n.Inner
+	}
+	return n.Step.Type == ScriptStep
 }
 
 // runSteps writes what calls the functions of the steps.

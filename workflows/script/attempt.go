@@ -40,7 +40,8 @@ func attempt(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple,
 func within(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	var limit starlark.Value
 	var fn starlark.Callable
-	if err := starlark.UnpackArgs(bi.Name(), args, kwargs, "timeout", &limit, "fn", &fn); err != nil {
+	var name string
+	if err := starlark.UnpackArgs(bi.Name(), args, kwargs, "timeout", &limit, "fn", &fn, "name?", &name); err != nil {
 		return nil, err
 	}
 	d, err := duration(limit)
@@ -71,8 +72,11 @@ func within(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, 
 	v, err := b.call(thread, fn, nil)
 	b.ctx = outer
 	if over && outer.Err() == nil {
+		if name != "" {
+			name = "step " + name + " "
+		}
 		return nil, &Error{Code: "step_timeout", Category: "timeout", Path: site.Path, Retryable: true,
-			Message: fmt.Sprintf("step %s timed out after %s", site.Path, d.Round(time.Millisecond))}
+			Message: fmt.Sprintf("%stimed out after %s", name, d.Round(time.Millisecond))}
 	}
 	return v, err
 }
