@@ -49,12 +49,12 @@ func Script(d *Definition, tools Tools) (string, error) {
 	if tools == nil {
 		tools = func(string) (Tool, bool) { return Tool{}, false }
 	}
-	c := &converter{program: program, tools: tools, vars: map[string]string{}, used: map[string]bool{}}
+	c := &converter{program: program, tools: tools, params: "data", vars: map[string]string{}, used: map[string]bool{}}
 	c.name()
 	if err := c.convert(); err != nil {
 		return "", err
 	}
-	return c.header() + c.helpers() + c.out.String(), nil
+	return c.header() + c.helpers() + "# The steps.\n\n" + c.out.String(), nil
 }
 
 //go:embed convert_helpers.star
@@ -64,6 +64,7 @@ var helperSource string
 type converter struct {
 	program *Program
 	tools   Tools
+	params  string            // expression for the arguments of the call
 	vars    map[string]string // names of variables, by step
 	used    map[string]bool   // helpers
 	notes   []string          // for the header
@@ -85,7 +86,7 @@ func (c *converter) note(text string) {
 
 // reserved are names that a variable of a step must not have: words of the
 // language, and names that the script has inside of its functions.
-var reserved = regexp.MustCompile(`^(and|break|continue|def|elif|else|for|if|in|lambda|load|not|or|pass|return|while|as|assert|async|await|class|del|except|finally|from|global|import|is|nonlocal|raise|try|with|yield|steps|answer|output|call|body|(item|entry)[0-9]*)$`)
+var reserved = regexp.MustCompile(`^(and|break|continue|def|elif|else|for|if|in|lambda|load|not|or|pass|return|while|as|assert|async|await|class|del|except|finally|from|global|import|is|nonlocal|raise|try|with|yield|steps|params|answer|output|call|body|(item|entry)[0-9]*)$`)
 
 // name gives each step a variable.
 func (c *converter) name() {
@@ -143,7 +144,7 @@ func (c *converter) helpers() string {
 			}
 			for _, other := range parts {
 				inner, _, _ := strings.Cut(other, "(")
-				if !c.used[inner] && regexp.MustCompile(`\b`+inner+`\b`).MatchString(body) {
+				if !c.used[inner] && regexp.MustCompile(`\b`+inner+`\(`).MatchString(body) {
 					c.used[inner], changed = true, true
 				}
 			}
@@ -226,6 +227,9 @@ func (c *converter) convert() error {
 	if most := mostCalls(c.program.Definition.Steps); most > maxScriptCalls {
 		c.note(fmt.Sprintf("A script may make %d calls. With as many items as they take, these steps would make %d.", maxScriptCalls, most))
 	}
+	if err := c.defaults(); err != nil {
+		return err
+	}
 	before := map[string]string{}
 	for i, n := range c.program.order {
 		d := &dot{converter: c, where: "step " + n.ID, path: c.pathOf(n), name: n.ID, steps: map[string]string{}}
@@ -245,6 +249,25 @@ func (c *converter) convert() error {
 	}
 	c.runSteps()
 	return c.result()
+}
+
+// defaults writes those of the parameters, which a script alone does not have.
+func (c *converter) defaults() error {
+	properties, _ := c.program.Definition.Parameters["properties"].(map[string]any)
+	standards := map[string]any{}
+	for _, name := range sortedKeys(properties) {
+		if schema, ok := properties[name].(map[string]any); ok && schema["default"] != nil {
+			standards[name] = schema["default"]
+		}
+	}
+	if len(standards) == 0 {
+		return nil
+	}
+	code, err := c.literal(any(standards))
+	c.params = "params"
+	c.line(0, "params = %s | data  # the defaults of the parameters", code)
+	c.line(0, "")
+	return err
 }
 
 // scriptWidth is how many branches of a script there are at a time.
@@ -326,6 +349,9 @@ func (c *converter) body(indent int, n *Node, d *dot) error {
 func negated(condition string) string {
 	if inner, ok := strings.CutPrefix(condition, "(not "); ok && strings.Count(inner, "(")+1 == strings.Count(inner, ")") && !strings.Contains(inner, " and ") && !strings.Contains(inner, " or ") {
 		return strings.TrimSuffix(inner, ")")
+	}
+	if inner, ok := strings.CutPrefix(condition, "("); ok && strings.Count(condition, " == ") == 1 && !strings.Contains(condition, " and ") && !strings.Contains(condition, " or ") {
+		return strings.Replace(strings.TrimSuffix(inner, ")"), " == ", " != ", 1)
 	}
 	return "not " + condition
 }
@@ -583,13 +609,15 @@ func (c *converter) forEach(indent int, n *Node, d *dot) error {
 		entry, work = fmt.Sprintf("entry%d", c.depth), fmt.Sprintf("item%d", c.depth)
 	}
 	item := d.inside(entry, s)
-	inner := *item
+	inner, innerPath := *item, ""
 	if n.Inner.Step.Type == ForEachStep {
 		id := n.Inner.Step.ID
 		if id == "" {
 			id = "step"
 		}
 		inner.name += "/" + id
+		id = "/" + id
+		innerPath = fmt.Sprintf(", inner = %q", id)
 	}
 	c.line(indent, "def %s(%s):", work, entry)
 	if err := c.body(indent+1, n.Inner, &inner); err != nil {
@@ -602,16 +630,14 @@ func (c *converter) forEach(indent int, n *Node, d *dot) error {
 	if most == 0 {
 		most = DefaultIterations
 	}
-	options := ""
+	options := innerPath
 	switch {
 	case continues(n.Inner.Step):
-		options = ", goes_on = True, failed_output = " + literalOf(orEmpty(n.Inner.Step.DefaultResults))
+		options += ", goes_on = True, failed_output = " + literalOf(orEmpty(n.Inner.Step.DefaultResults))
 	case continues(s):
-		options = ", goes_on = True"
+		options += ", goes_on = True"
 	}
-	if speaksItself(n.Inner) {
-		options += ", own_words = True"
-	}
+	options += ownWords(n.Inner)
 	if s.Collect != "" {
 		item.output = "output"
 		collect, err := item.collect(s.Collect)
@@ -629,10 +655,10 @@ func (c *converter) wrapped(n *Node) string {
 	f := "step_" + c.vars[n.ID]
 	defaults := literalOf(orEmpty(n.Step.DefaultResults))
 	if continues(n.Step) {
-		f = fmt.Sprintf("%s(%s, %s, %s)", c.helper("goes_on"), toldName(n), f, defaults)
+		f = fmt.Sprintf("%s(%s, %s, %s%s)", c.helper("goes_on"), starlarkText(n.ID), f, defaults, ownWords(n))
 	}
 	if c.mode() != FailFast {
-		f = fmt.Sprintf("%s(%s, %s, %s)", c.helper("lets_others_end"), toldName(n), f, defaults)
+		f = fmt.Sprintf("%s(%s, %s, %s%s)", c.helper("lets_others_end"), starlarkText(n.ID), f, defaults, ownWords(n))
 	}
 	if skipsRest(n.Step) {
 		f = fmt.Sprintf("%s(%s)", c.helper("may_skip_rest"), f)
@@ -640,21 +666,16 @@ func (c *converter) wrapped(n *Node) string {
 	return f
 }
 
-// toldName is what messages call a step.
-func toldName(n *Node) string {
-	if speaksItself(n) {
-		return "None"
-	}
-	return starlarkText(n.ID)
-}
-
-// speaksItself says whether what fails in a step is a script, whose message is
+// ownWords says of a step in which what fails is a script that its message is
 // its own.
-func speaksItself(n *Node) bool {
+func ownWords(n *Node) string {
 	for n.Inner != nil {
 		n = n.Inner
 	}
-	return n.Step.Type == ScriptStep
+	if n.Step.Type == ScriptStep {
+		return ", own_words = True"
+	}
+	return ""
 }
 
 // runSteps writes what calls the functions of the steps.
@@ -793,10 +814,13 @@ func withoutValues(properties map[string]*Property) map[string]*Property {
 	bare := make(map[string]*Property, len(properties))
 	for _, name := range sortedKeys(properties) {
 		p := *properties[name]
-		p.Value = ""
-		if p.Properties != nil {
+		switch {
+		case p.Properties != nil && p.Default != nil: // which may stand in for all of it
+			p.Properties = nil
+		case p.Properties != nil:
 			p.Properties = withoutValues(p.Properties)
 		}
+		p.Value, p.Default = "", nil // the script has put it in
 		bare[name] = &p
 	}
 	return bare

@@ -530,18 +530,33 @@ func (d *dot) field(path []string) (expression, bool) {
 func (d *dot) param(path []string) (expression, bool) {
 	switch len(path) {
 	case 0:
-		return expression{code: "data"}, true
+		return expression{code: d.converter.params}, true
 	case 1:
-		e := expression{code: fmt.Sprintf("data.get(%s)", starlarkText(path[0]))}
-		properties, _ := d.converter.program.Definition.Parameters["properties"].(map[string]any)
-		schema, _ := properties[path[0]].(map[string]any)
-		kind, _ := schema["type"].(string)
-		if standard, ok := schema["default"]; !ok || isKind(standard, kind) {
-			e.kind = map[string]string{"string": "string", "integer": "number", "number": "number", "boolean": "bool"}[kind]
-		}
-		return e, true
+		return d.converter.param(path[0]), true
 	}
-	return d.get(expression{code: "data"}, path), true
+	return d.get(d.converter.param(path[0]), path[1:]), true
+}
+
+// param is a parameter: one that is always there is read like that, and of what
+// its schema asks for it is.
+func (c *converter) param(name string) expression {
+	parameters := c.program.Definition.Parameters
+	properties, _ := parameters["properties"].(map[string]any)
+	schema, _ := properties[name].(map[string]any)
+	kind, _ := schema["type"].(string)
+	standard, always := schema["default"]
+	fits := !always || isKind(standard, kind)
+	if required, ok := parameters["required"].([]any); ok {
+		always = always || slices.Contains(required, any(name))
+	}
+	e := expression{code: fmt.Sprintf("%s.get(%s)", c.params, starlarkText(name))}
+	if fits {
+		e.kind = map[string]string{"string": "string", "integer": "number", "number": "number", "boolean": "bool"}[kind]
+	}
+	if always && e.kind != "" { // null would be none of these
+		e.code, e.sure = fmt.Sprintf("%s[%s]", c.params, starlarkText(name)), true
+	}
+	return e
 }
 
 // step is a field of a step's state.
@@ -653,7 +668,7 @@ func (d *dot) equal(a, b expression) string {
 // it reads.
 func (d *dot) scope(field string, t *Template) (string, error) {
 	if t.all {
-		return "", d.fail(field, "the template reads its data as a whole, of which scripts have no such thing: name what it reads")
+		return "", d.fail(field, "the template reads its data as a whole, which a script does not have: name what it reads")
 	}
 	roots := map[string][][]string{}
 	for _, ref := range t.refs {
@@ -664,7 +679,7 @@ func (d *dot) scope(field string, t *Template) (string, error) {
 	for _, root := range sortedKeys(roots) {
 		switch root {
 		case "params":
-			add(root, "data")
+			add(root, d.converter.params)
 		case "output":
 			if d.output != "" {
 				add(root, d.output)

@@ -297,7 +297,7 @@ func (m *maker) loop(s *definitions.Step) {
 	if s.Step.Type != definitions.ScriptStep && m.one(4) {
 		s.Step.Condition = pick(m.rnd, "{{ne .forEach.index 1}}", "{{lt .forEach.index 2}}", "{{eq (json .forEach."+name+") \"2\"}}")
 	}
-	if (m.chain || s.Step.Type == definitions.ElicitationStep) && !stopsNothing(s) {
+	if !stopsNothing(s) {
 		s.MaxParallel = 1 // otherwise which item is first is not decided
 	}
 	s.Collect = pick(m.rnd, "", "{{.output.n}}", `{"i": {{.forEach.index}}, "n": {{json .output.n}}}`, "[{{.forEach.index}}]", "text {{.output.text}}", " {{.output.sub}} ", "lit", "{{.forEach."+name+"}}")

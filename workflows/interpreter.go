@@ -101,8 +101,6 @@ type run struct {
 	scripts map[string]*scriptHost // by step path: scripts that run
 	told    int                    // lines that scripts have told
 
-	scriptTold map[string]bool // by step: scripts that have reported failures
-
 	unsettled map[string]Unsettled // by step path: calls of unsafe tools that were sent and of which nothing is known
 
 	held     map[string]heldCall // by step path: calls that the limits of their backend hold back
@@ -137,8 +135,8 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run,
 		resolutions: map[string]workflow.Future{}, called: map[string]*called{}, childPartial: map[string]json.RawMessage{},
 		tells: tellings{states: map[string]ElicitationState{}},
 
-		scripts: map[string]*scriptHost{}, scriptTold: map[string]bool{},
-		undone: map[string]int{}, unsettled: map[string]Unsettled{}, held: map[string]heldCall{},
+		scripts: map[string]*scriptHost{},
+		undone:  map[string]int{}, unsettled: map[string]Unsettled{}, held: map[string]heldCall{},
 	}
 	r.pending = workflow.NewSemaphore(ctx, maxPending)
 	r.children = workflow.NewSemaphore(ctx, maxPending)

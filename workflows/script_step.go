@@ -141,7 +141,6 @@ type scriptHost struct {
 	node    *definitions.Node
 	at      place
 	waiting []scriptWait // what the script waits for, oldest first
-	told    bool         // it has reported failures, which the failure mode is for
 }
 
 // A scriptWait is where a script waits, and for what.

@@ -24,7 +24,6 @@ func (h *scriptHost) Report(_ workflow.Context, site script.Site, e *script.Erro
 		StepID: topLevel(path), StepPath: path, RunID: h.run.id,
 	}
 	h.run.note(path, JournalEntry{})
-	h.run.scriptTold[h.at.path] = true
 	h.run.errors = append(h.run.errors, *failure)
 }
 
