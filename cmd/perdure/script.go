@@ -122,7 +122,13 @@ func (k scriptPromoteCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	return k.write(c, promoted)
+	if err := k.write(c, promoted); err != nil {
+		return err
+	}
+	if promoted.Test == nil {
+		c.notef("the run has called other composite tools (%s), whose calls are not in its recording: no test is written", strings.Join(recording.Composites, ", "))
+	}
+	return nil
 }
 
 // write writes the definition and its test, once the test has passed.
@@ -131,17 +137,27 @@ func (k scriptPromoteCommand) write(c *console, p *deftest.Promoted) error {
 	if err := p.Check(definition, test); err != nil {
 		return fmt.Errorf("the definition does not do what the run did, so nothing is written: %w", err)
 	}
-	for name, text := range map[string][]byte{definition: p.Definition, test: p.Test} {
-		if _, err := os.Stat(name); err == nil && !k.Force {
-			return fmt.Errorf("%s is there already; --force writes over it", name)
+	type file struct {
+		name string
+		text []byte
+	}
+	files := []file{{definition, p.Definition}}
+	if p.Test != nil {
+		files = append(files, file{test, p.Test})
+	}
+	for _, f := range files {
+		if _, err := os.Stat(f.name); err == nil && !k.Force {
+			return fmt.Errorf("%s is there already; --force writes over it", f.name)
 		} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
-		if err := os.WriteFile(name, text, 0o644); err != nil {
-			return fmt.Errorf("writing %s: %w", name, err)
-		}
 	}
-	fmt.Fprintf(c.out, "%s\n%s\n", definition, test)
+	for _, f := range files {
+		if err := os.WriteFile(f.name, f.text, 0o644); err != nil {
+			return fmt.Errorf("writing %s: %w", f.name, err)
+		}
+		fmt.Fprintln(c.out, f.name)
+	}
 	if len(p.Nulls) > 0 {
 		c.notef("null in the run, and so neither in the output block nor in the test: %s", strings.Join(p.Nulls, ", "))
 	}

@@ -279,7 +279,12 @@ func readRecording(ctx context.Context, rc *runs.Client, id runs.RunID) (*deftes
 		r.Answers = append(r.Answers, deftest.RecordedAnswer{Answer: a.Answer, At: a.At})
 	}
 	for _, s := range detail.Steps {
-		if s.Attempts > 0 && s.Status != runs.StepHeld { // questions have none
+		switch {
+		case s.Run != "":
+			if !slices.Contains(r.Composites, s.What) {
+				r.Composites = append(r.Composites, s.What)
+			}
+		case s.Attempts > 0 && s.Status != runs.StepHeld: // questions have none
 			r.Calls = append(r.Calls, recordedCall(s))
 		}
 	}

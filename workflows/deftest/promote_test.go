@@ -3,6 +3,7 @@ package deftest
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,5 +65,23 @@ func TestPromote(t *testing.T) {
 				t.Errorf("null were %q, want %q", p.Nulls, c.nulls)
 			}
 		})
+	}
+}
+
+// Of a script that has called composite tools the definition is made, and no test,
+// since what those have called is not recorded.
+func TestPromoteWhatCallsComposites(t *testing.T) {
+	t.Parallel()
+	recording := &Recording{
+		Run: "execute_tool_script/k3v9a2m4qx", Output: json.RawMessage(`{"n":2}`), Composites: []string{"helper"},
+		Input: workflows.RunInput{Arguments: json.RawMessage(`{}`)},
+	}
+	recording.Input.Definition.Source = definitions.NewScript("execute_tool_script", "d", `return call_workflow("helper", n=1)`).Source()
+	p, err := recording.Promote("promoted", "")
+	if err != nil || p.Test != nil || !strings.Contains(string(p.Definition), "helper") || p.Check("promoted.yaml", "promoted_test.yaml") != nil {
+		t.Errorf("%v: %+v", err, p)
+	}
+	if _, err := recording.TestFile(); err == nil || !strings.Contains(err.Error(), "other composite tools (helper)") {
+		t.Errorf("a test of it: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -20,6 +21,7 @@ type Recording struct {
 	Started      time.Time
 	Input        workflows.RunInput
 	Calls        []RecordedCall // in the order of starting
+	Composites   []string       // names of composite tools that it has called, whose runs are not recorded
 	Elicitations []workflows.Elicitation
 	Answers      []RecordedAnswer
 	Cancelled    *time.Time // when somebody asked to cancel it
@@ -53,6 +55,10 @@ const (
 
 // TestFile writes the recording as a test file with one case.
 func (r *Recording) TestFile() ([]byte, error) {
+	if len(r.Composites) > 0 {
+		return nil, fmt.Errorf("run %s has called other composite tools (%s), whose calls are not in its recording: write the test by hand, of a file with all of these definitions",
+			r.Run, strings.Join(r.Composites, ", "))
+	}
 	source, err := definitions.DecodeValue(r.Input.Definition.Source)
 	if err != nil {
 		return nil, fmt.Errorf("reading the definition of run %s: %w", r.Run, err)
