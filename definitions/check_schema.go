@@ -28,6 +28,7 @@ func (c *checker) parameters() {
 		c.errorf("parameters", "parameters", "parameters: %v", err)
 		return
 	}
+	c.strayParameters()
 	properties, _ := p["properties"].(map[string]any)
 	for _, name := range sortedKeys(properties) {
 		property, _ := properties[name].(map[string]any)
@@ -39,6 +40,43 @@ func (c *checker) parameters() {
 			}
 		}
 	}
+}
+
+// strayParameters tells of parameters that stand beside the keywords of a schema,
+// where they mean nothing.
+func (c *checker) strayParameters() {
+	for _, name := range sortedKeys(c.def.Parameters) {
+		if slices.Contains(schemaKeywords, name) || strings.HasPrefix(name, "$") || strings.HasPrefix(name, "x-") || !declaresType(c.def.Parameters[name]) {
+			continue
+		}
+		advice := "write it below properties, or leave type: object out"
+		if c.def.Parameters["properties"] != nil {
+			advice = "write it below properties"
+		}
+		c.warnf("parameters."+name, "parameters", "parameters.%s declares nothing, since it stands beside the keywords of a schema: %s", name, advice)
+	}
+}
+
+// declaresType reports whether a value is what one writes of a parameter: a type
+// of the light form, or a schema with a type.
+func declaresType(value any) bool {
+	if schema, ok := value.(map[string]any); ok {
+		_, typed := schema["type"]
+		return typed
+	}
+	_, _, err := lightParameter(value)
+	return err == nil
+}
+
+// schemaKeywords are those of JSON Schema, also of older drafts.
+var schemaKeywords = []string{
+	"type", "enum", "const", "title", "description", "default", "deprecated", "readOnly", "writeOnly", "examples", "format",
+	"properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties", "maxProperties",
+	"unevaluatedProperties", "dependentRequired", "dependentSchemas", "dependencies", "definitions",
+	"allOf", "anyOf", "oneOf", "not", "if", "then", "else",
+	"items", "prefixItems", "additionalItems", "unevaluatedItems", "contains", "minContains", "maxContains", "minItems", "maxItems", "uniqueItems",
+	"minLength", "maxLength", "pattern", "contentEncoding", "contentMediaType", "contentSchema",
+	"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
 }
 
 // elicitationSchema checks that a form can be made of the schema of an
