@@ -16,6 +16,11 @@ type CheckOptions struct {
 	// those that are checked. nil = there are no others.
 	Definitions Definitions
 
+	// All finds all composite tools that steps call, also those that are checked:
+	// where these are versions among others, a name may mean another one. nil =
+	// it means the first of those that are checked, then what Definitions finds.
+	All Definitions
+
 	// MaxDepth is how deep composite tools may be called within each other; 0 =
 	// MaxWorkflowDepth.
 	MaxDepth int
@@ -46,6 +51,9 @@ func Check(defs []*Definition, opts CheckOptions) Diagnostics {
 
 // among finds definitions among those that are checked, then among the others.
 func (o CheckOptions) among(defs []*Definition) Definitions {
+	if o.All != nil {
+		return o.All
+	}
 	here := Among(defs)
 	return func(ref Reference) (*Definition, bool) {
 		d, ok := here(ref)

@@ -315,7 +315,7 @@ func (b *batch) isNew(pos definitions.Position, p *Publication, versions []Entry
 // before, and against the tools that there are.
 func (b *batch) checked(defs []*definitions.Definition) definitions.Diagnostics {
 	p := b.publisher
-	diags := definitions.Check(defs, definitions.CheckOptions{Tools: p.Tools, Definitions: b.registry.resolved, MaxDepth: p.MaxDepth})
+	diags := definitions.Check(defs, definitions.CheckOptions{Tools: p.Tools, All: b.registry.resolved(defs), MaxDepth: p.MaxDepth})
 	for i, d := range diags {
 		if (d.Check == checkTool || d.Check == checkWorkflow) && !b.request.Force {
 			diags[i].Severity = definitions.SeverityError

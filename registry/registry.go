@@ -262,6 +262,11 @@ func entryOf(v store.Version) (e Entry, err error) {
 
 // Resolve gives what a reference means. The error is a *NotFoundError.
 func (r *Registry) Resolve(ref definitions.Reference) (Entry, error) {
+	return r.resolve(ref, nil)
+}
+
+// resolve is Resolve once others are published, too.
+func (r *Registry) resolve(ref definitions.Reference, others []*definitions.Definition) (Entry, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	file, inFile := r.files[ref.Name]
@@ -269,6 +274,11 @@ func (r *Registry) Resolve(ref definitions.Reference) (Entry, error) {
 		return file, nil
 	}
 	candidates := map[string]Entry{}
+	for _, d := range others {
+		if d.Name == ref.Name {
+			candidates[d.Version] = Entry{Definition: d}
+		}
+	}
 	if inFile && file.Definition.Version != "" {
 		candidates[file.Definition.Version] = file
 	}
@@ -352,10 +362,12 @@ func (r *Registry) Look(ref definitions.Reference) (Entry, error) {
 	return r.moduleAmong(ref, nil)
 }
 
-// resolved is Resolve for who checks definitions.
-func (r *Registry) resolved(ref definitions.Reference) (*definitions.Definition, bool) {
-	e, err := r.Resolve(ref)
-	return e.Definition, err == nil
+// resolved is Resolve for who checks definitions that are to be published.
+func (r *Registry) resolved(fresh []*definitions.Definition) definitions.Definitions {
+	return func(ref definitions.Reference) (*definitions.Definition, bool) {
+		e, err := r.resolve(ref, fresh)
+		return e.Definition, err == nil
+	}
 }
 
 // Find is Resolve for who may be the first to hear of a publication: what is not

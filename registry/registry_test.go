@@ -328,6 +328,16 @@ func TestPublishedCallers(t *testing.T) {
 		refused(t, r, request(greet("a", "1.1.0", plain, output, calls("b@2"))), "unknown-workflow")
 		refused(t, r, request(greet("b", "1.1.0", plain, output, calls("a"))), "workflow-cycle")
 		publish(t, r, greet("b", "2.0.0", plain, output), greet("c", "1.0.0", plain, output, calls("b@2")))
+
+		// What a name means is not what is published with it, but the latest
+		// version: of a pre-release there is none.
+		refused(t, r, request(greet("f", "1.0.0", plain, output, calls("e")), greet("e", "1.0.0-rc.1", plain, output)), "unknown-workflow")
+		publish(t, r, greet("f", "1.0.0", plain, output, calls("e@1.0.0-rc.1")), greet("e", "1.0.0-rc.1", plain, output))
+		// Nor does a patch of an old version lead back by it.
+		publish(t, r, greet("g", "1.0.0", plain, output), greet("g2", "1.0.0", plain, output, calls("g")))
+		publish(t, r, greet("g", "2.0.0", plain, output))
+		publish(t, r, greet("g", "1.0.1", plain, output, calls("g2")))
+		refused(t, r, request(greet("g", "2.0.1", plain, output, calls("g2"))), "workflow-cycle")
 	})
 }
 
