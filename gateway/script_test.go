@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
@@ -333,5 +334,42 @@ func TestScriptErrors(t *testing.T) {
 	called := c.call("2", "simple", `{}`, "").result(true)
 	if err := hasAll(called.text(), "calling again with the same arguments will not help", where); err != nil {
 		t.Error(err)
+	}
+}
+
+// A script that was sent is a task where the client asks for one, in each era.
+func TestScriptAsATask(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){
+		"execute_tool_script": func(p *play) { p.complete(`{"n":1}`) },
+	}, sendsScripts)
+	w.catalogue.set(tool("echo"))
+	script := scriptCall(t, `return {"n": be_echo(n=1)["n"]}`, nil)
+	c := connect(t, w.url, "ann", "2025-11-25", takesTasks)
+	created := c.request("tools/call", `{"name":"execute_tool_script","arguments":`+script+`,"task":{}}`).ok()
+	if created.Task == nil {
+		t.Fatalf("no task: %+v", created)
+	}
+	until(t, "completed", func() taskView { return c.request("tasks/get", of(created.Task.TaskID)).ok() })
+	result := string(c.request("tasks/result", of(created.Task.TaskID)).messageText())
+	if !strings.Contains(result, `"structuredContent":{"n":1}`) {
+		t.Errorf("its result is %s", result)
+	}
+
+	w = newWorld(t, map[string]func(*play){"execute_tool_script": gated}, func(o *gateway.Options) {
+		sendsScripts(o)
+		o.TaskPatience = 20 * time.Millisecond
+	})
+	w.catalogue.set(tool("echo"))
+	m := &wire{T: t, url: w.url, caller: "ann"}
+	task := m.modernCall("execute_tool_script", script, takesTasks, "").ok()
+	if task.ResultType != "task" {
+		t.Fatalf("no task: %+v", task)
+	}
+	get := func() taskView { return m.modernTask("tasks/get", task.TaskID, "").ok() }
+	until(t, "input_required", get)
+	m.modernTask("tasks/update", task.TaskID, `"inputResponses":{"gate#1":{"action":"accept","content":{"reason":"r"}}}`).ok()
+	if done := until(t, "completed", get); len(done.Result) == 0 {
+		t.Errorf("it has no result: %+v", done)
 	}
 }
