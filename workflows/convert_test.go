@@ -77,7 +77,7 @@ func (w *world) play(t *testing.T, d *definitions.Definition, data string, place
 			}
 			seen[e.ID] = true
 			path := place(e.StepPath)
-			h.Asked = append(h.Asked, fmt.Sprintf("%s %s %s %s %s", path, e.Kind, e.Mode, keys.ReplaceAllString(renamed(e.Message, place), "KEY"), e.Schema))
+			h.Asked = append(h.Asked, fmt.Sprintf("%s %s %s %s %s", path, e.Kind, e.Mode, probeText.ReplaceAllString(keys.ReplaceAllString(renamed(e.Message, place), "KEY"), "Was it"), e.Schema))
 			if action, content, after := w.person(path, e); action != "" {
 				b.answer(after, e.ID, action, content)
 			}
@@ -228,13 +228,14 @@ func withoutFields(messages []string) []string {
 	out := slices.Clone(messages)
 	for i, message := range out {
 		if !ofTools.MatchString(message) {
-			out[i] = strings.TrimRight(stepWord.FindString(message), ":")
+			out[i] = stepNames.FindString(message)
 		}
 	}
 	return out
 }
 
-var stepWord = regexp.MustCompile(`^step [^ ]*`)
+// probeText is what a question says of the templates of a probe.
+var probeText = regexp.MustCompile(`The probe could not find out: .*\. Was it`)
 
 // sparing is what a script says besides where it leaves a call unknown.
 var sparing = regexp.MustCompile(`; it is not repeated, since nobody knows whether .* was executed$`)
