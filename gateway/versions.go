@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -46,13 +47,20 @@ func (g *Gateway) composite(ctx context.Context, l *listing, who auth.Identity, 
 		return nil, invalidVersion("perdure/version: %v", err)
 	}
 	if g.opts.Registry == nil {
-		if ref.Matches(c.def.Version) {
+		switch {
+		case ref.Matches(c.def.Version):
 			return c, nil
+		case c.def.Version == "":
+			return nil, withoutVersions(p.Name)
 		}
 		return nil, &registry.NotFoundError{Reference: ref, Versions: []string{cmp.Or(c.def.Version, "none")}}
 	}
 	entry, err := g.opts.Registry.Find(ctx, ref)
-	if err != nil {
+	var missing *registry.NotFoundError
+	switch {
+	case errors.As(err, &missing) && len(missing.Versions) == 0:
+		return nil, withoutVersions(p.Name)
+	case err != nil:
 		return nil, err
 	}
 	if !MayCall(g.opts.Policy, who, entry.Definition) {
@@ -75,6 +83,10 @@ func (g *Gateway) finder() definitions.Definitions {
 		entry, err := g.opts.Registry.Resolve(ref)
 		return entry.Definition, err == nil
 	}
+}
+
+func withoutVersions(name string) error {
+	return invalidVersion("%s has no versions: it stands in a file that states none; call it without perdure/version", name)
 }
 
 func invalidVersion(format string, args ...any) error {

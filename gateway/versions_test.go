@@ -46,6 +46,10 @@ func TestCallOfAVersion(t *testing.T) {
 	if m := ann.call("1", "be_echo", `{}`, `{"perdure/version":"1"}`).result(true); !strings.Contains(m.text(), "not a composite tool") {
 		t.Errorf("a tool of a backend gives %s", m.text())
 	}
+	published.SetFiles(define(t, "{name: of_a_file, description: d, steps: [{id: a, tool: be_echo}]}"))
+	if m := ann.call("2", "of_a_file", `{}`, `{"perdure/version":"1"}`).result(true); !strings.Contains(m.text(), "of_a_file has no versions: it stands in a file that states none") {
+		t.Errorf("a file without a version gives %s", m.text())
+	}
 	if w.runs.starts != 0 {
 		t.Errorf("%d runs were started", w.runs.starts)
 	}
@@ -59,6 +63,10 @@ func TestVersionsOfFiles(t *testing.T) {
 	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
 	if m := c.call("1", "one", `{}`, `{"perdure/dry-run":true,"perdure/version":"^1"}`).result(false); !strings.Contains(m.text(), "one 1.2.0:") {
 		t.Errorf("the plan is %s", m.text())
+	}
+	w.gateway.SetDefinitions(define(t, "{name: one, version: 1.2.0, description: d, steps: [{id: a, tool: be_echo}]}\n---\n{name: none, description: d, steps: [{id: a, tool: be_echo}]}"))
+	if m := c.call("3", "none", `{}`, `{"perdure/version":"1"}`).result(true); !strings.Contains(m.text(), "none has no versions: it stands in a file that states none") {
+		t.Errorf("a version of what has none gives %s", m.text())
 	}
 	if m := c.call("2", "one", `{}`, `{"perdure/version":"2"}`).result(true); !strings.Contains(m.text(), "one has no version 2; there are 1.2.0") {
 		t.Errorf("another version gives %s", m.text())
