@@ -37,38 +37,37 @@ type bomb struct {
 // bombTime is within which each has to end.
 const bombTime = 2 * time.Second
 
-// plainWait is how long each of the other runs waits between its two calls.
-const plainWait = 2 * time.Minute
-
-// plainDefinition is what the other runs are.
-var plainDefinition = fmt.Sprintf(`name: plain
+// plainDefinition is what the other runs are, which wait between their two calls.
+const plainDefinition = `name: plain
 description: Calls, waits, calls.
 steps:
   - {id: first, tool: t_echo, arguments: {n: 1}}
   - {id: pause, type: wait, for: %s, dependsOn: [first]}
   - {id: second, tool: t_echo, arguments: {n: 2}, dependsOn: [pause]}
-`, plainWait)
+`
 
 // A bombLab is the program under fire, with a backend in this process.
 type bombLab struct {
 	gatewayLab
 	dev     *exec.Cmd
 	session string
+	calls   atomic.Int64
+	pause   time.Duration // of each of the other runs
 }
 
-// measureBombs prints how long each bomb took until its error, those that took
-// longest first, and what became of so many other runs meanwhile.
-func measureBombs(ctx context.Context, perdure, corpus string, others int) error {
+// measureBombs prints how long each bomb took until its error, and what became of so many other runs meanwhile.
+func measureBombs(ctx context.Context, perdure, corpus string, others int, pause time.Duration) error {
 	bombs, err := readBombs(corpus)
 	if err != nil {
 		return err
 	}
-	l, err := newBombLab(ctx, perdure, bombs)
+	l, err := newBombLab(ctx, perdure, bombs, pause)
 	if err != nil {
 		return err
 	}
 	defer l.close()
 	beside := l.beside(ctx, others)
+	fmt.Print("| bomb | way | ended after | with |\n|---|---|---|---|\n")
 	var fired []shot
 	for _, b := range bombs {
 		if b.definition != "" {
@@ -85,7 +84,7 @@ func measureBombs(ctx context.Context, perdure, corpus string, others int) error
 	if err != nil {
 		return err
 	}
-	return report(fired, plain, peak)
+	return report(fired, plain, peak, pause)
 }
 
 // A shot is one bomb in one way.
@@ -93,8 +92,7 @@ type shot struct {
 	bomb
 	way    string
 	took   time.Duration
-	ending string // its error
-	failed bool   // as it should have
+	failed bool // as it should have
 }
 
 func (l *bombLab) fire(ctx context.Context, b bomb, way, tool, arguments string) shot {
@@ -103,7 +101,10 @@ func (l *bombLab) fire(ctx context.Context, b bomb, way, tool, arguments string)
 	if err != nil {
 		text = err.Error()
 	}
-	return shot{bomb: b, way: way, took: time.Since(began), ending: text, failed: failed && err == nil}
+	s := shot{bomb: b, way: way, took: time.Since(began), failed: failed && err == nil}
+	line, _, _ := strings.Cut(text, "\n")
+	fmt.Printf("| %s | %s | %d ms | %.100s |\n", b.place, way, s.took.Milliseconds(), strings.ReplaceAll(line, "|", "\\|"))
+	return s
 }
 
 // A tally is what became of the other runs.
@@ -125,7 +126,7 @@ func (l *bombLab) beside(ctx context.Context, n int) func() tally {
 	)
 	for i := range n {
 		all.Go(func() {
-			time.Sleep(time.Duration(i) * plainWait / time.Duration(n)) // they come one after the other
+			time.Sleep(time.Duration(i) * l.pause / time.Duration(n)) // they come one after the other
 			for again := true; again && ctx.Err() == nil; again = over.Load() == 0 {
 				began := time.Now()
 				most.Store(max(most.Load(), underWay.Add(1)))
@@ -136,12 +137,12 @@ func (l *bombLab) beside(ctx context.Context, n int) func() tally {
 					t.failed++
 					t.first = strings.TrimSpace(fmt.Sprint(text, " ", err))
 				}
-				t.extra = append(t.extra, time.Since(began)-plainWait)
+				t.extra = append(t.extra, time.Since(began)-l.pause)
 				mu.Unlock()
 			}
 		})
 	}
-	time.Sleep(plainWait) // until all are under way
+	time.Sleep(l.pause) // until all are under way
 	return func() tally {
 		over.Store(1)
 		all.Wait()
@@ -150,9 +151,8 @@ func (l *bombLab) beside(ctx context.Context, n int) func() tally {
 	}
 }
 
-func report(fired []shot, plain tally, peak int64) error {
+func report(fired []shot, plain tally, peak int64, pause time.Duration) error {
 	slices.SortStableFunc(fired, func(a, b shot) int { return int(b.took - a.took) })
-	fmt.Print("| bomb | way | ended after | with |\n|---|---|---|---|\n")
 	late, survived := 0, 0
 	for _, s := range fired {
 		if s.took > bombTime {
@@ -161,8 +161,6 @@ func report(fired []shot, plain tally, peak int64) error {
 		if !s.failed {
 			survived++
 		}
-		line, _, _ := strings.Cut(s.ending, "\n")
-		fmt.Printf("| %s | %s | %d ms | %.100s |\n", s.place, s.way, s.took.Milliseconds(), strings.ReplaceAll(line, "|", "\\|"))
 	}
 	slices.Sort(plain.extra)
 	quantile := func(q float64) float64 {
@@ -171,7 +169,7 @@ func report(fired []shot, plain tally, peak int64) error {
 	fmt.Printf("\n%d bombs: the median ended after %d ms, the last after %d ms; %d took more than %s, %d did not fail\n",
 		len(fired), fired[len(fired)/2].took.Milliseconds(), fired[0].took.Milliseconds(), late, bombTime, survived)
 	fmt.Printf("%d other runs beside them, %d at once: %d failed; beyond their wait of %s they took p50 %.2f s, p99 %.2f s\n",
-		plain.ended, plain.most, plain.failed, plainWait, quantile(0.5), quantile(0.99))
+		plain.ended, plain.most, plain.failed, pause, quantile(0.5), quantile(0.99))
 	fmt.Printf("memory of the program at its peak: %d MB\n", peak>>10)
 	switch {
 	case plain.failed > 0:
@@ -238,12 +236,12 @@ func serveBombTools() (string, error) {
 	return "http://" + ln.Addr().String() + "/mcp", nil
 }
 
-func newBombLab(ctx context.Context, perdure string, bombs []bomb) (_ *bombLab, err error) {
+func newBombLab(ctx context.Context, perdure string, bombs []bomb, pause time.Duration) (_ *bombLab, err error) {
 	dir, err := os.MkdirTemp("", "perdure-bench-")
 	if err != nil {
 		return nil, err
 	}
-	l := &bombLab{gatewayLab: gatewayLab{lab: lab{dir: dir}}}
+	l := &bombLab{gatewayLab: gatewayLab{lab: lab{dir: dir}}, pause: pause}
 	defer func() {
 		if err != nil {
 			l.close()
@@ -256,7 +254,7 @@ func newBombLab(ctx context.Context, perdure string, bombs []bomb) (_ *bombLab, 
 	if err != nil {
 		return nil, err
 	}
-	if err := writeBombs(dir, backend, bombs); err != nil {
+	if err := writeBombs(dir, backend, bombs, pause); err != nil {
 		return nil, err
 	}
 	cmd, address, err := l.serve(ctx, "dev", "--ui-listen", "", "--definitions", "defs", "--call-patience", "0s")
@@ -276,7 +274,7 @@ func newBombLab(ctx context.Context, perdure string, bombs []bomb) (_ *bombLab, 
 
 // writeBombs writes the configuration, and a definition of each bomb that passes
 // as one.
-func writeBombs(dir, backend string, bombs []bomb) error {
+func writeBombs(dir, backend string, bombs []bomb, pause time.Duration) error {
 	config := "backends:\n  - {name: t, url: " + strconv.Quote(backend) + ", transport: streamable-http}\nscripts: {agents: true}\n"
 	if err := os.WriteFile(filepath.Join(dir, "perdure.yaml"), []byte(config), 0o600); err != nil {
 		return err
@@ -285,7 +283,7 @@ func writeBombs(dir, backend string, bombs []bomb) error {
 	if err := os.Mkdir(defs, 0o700); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(defs, "plain.yaml"), []byte(plainDefinition), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(defs, "plain.yaml"), []byte(fmt.Sprintf(plainDefinition, pause)), 0o600); err != nil {
 		return err
 	}
 	for i := range bombs {
@@ -306,7 +304,7 @@ func writeBombs(dir, backend string, bombs []bomb) error {
 // call calls a tool and gives the text of its result, and whether that is a
 // failure.
 func (l *bombLab) call(ctx context.Context, tool, arguments string) (text string, failed bool, err error) {
-	response, err := l.post(ctx, l.session, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, arguments))
+	response, err := l.post(ctx, l.session, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, l.calls.Add(1), tool, arguments))
 	if err != nil {
 		return "", false, err
 	}

@@ -73,6 +73,7 @@ func main() {
 	waiting := flag.Int("waiting", 0, "measure instead what so many calls cost a gateway that wait for a person")
 	bombs := flag.String("bombs", "", "measure instead how the scripts of this directory end, which want all of the memory or never end")
 	others := flag.Int("others", 1000, "other runs beside these")
+	pause := flag.Duration("pause", 2*time.Minute, "how long each of these waits between its two calls")
 	only := flag.String("only", "", "measure only shapes whose names begin so")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -82,7 +83,7 @@ func main() {
 	case *waiting > 0:
 		err = measureWaiting(ctx, *perdure, *waiting)
 	case *bombs != "":
-		err = measureBombs(ctx, *perdure, *bombs, *others)
+		err = measureBombs(ctx, *perdure, *bombs, *others, *pause)
 	default:
 		err = run(ctx, *perdure, *load, *only, *callers, *d)
 	}
