@@ -126,6 +126,12 @@ func (g *Gateway) mayRead(who auth.Identity, on auth.Object) bool {
 	return g.opts.Policy.May(who, auth.Call, on) || g.opts.Policy.May(who, auth.Publish, on)
 }
 
+// MayKnow reports whether somebody may know that there is a composite tool: who
+// may call or publish it, or see runs of it that others have started.
+func (g *Gateway) MayKnow(who auth.Identity, d *definitions.Definition) bool {
+	return g.mayRead(who, callable(d)) || g.opts.Policy.May(who, auth.See, auth.Object{Tool: d.Name})
+}
+
 // mayReadVersion reports whether somebody may read one version: its expose may
 // leave out who is offered another one. What is hidden is for those who publish
 // it.

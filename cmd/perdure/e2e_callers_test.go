@@ -21,7 +21,7 @@ const callersConfiguration = `incomingAuth:
   oidc: {issuer: %q, clientId: perdure, audience: %q, scopes: ["mcp:call"]}
 authorization:
   rules:
-    - {tools: [careful, promote, ask, be_read], groups: [dev]}
+    - {tools: [careful, promote, ask, kept, be_read], groups: [dev]}
     - {tools: [be_write], composites: [promote]}
   operators:
     - {tools: ["*"], groups: [ops]}
@@ -36,6 +36,14 @@ compositeTools:
     description: Writes.
     runAs: composite
     steps: [{id: write, tool: be_write}]
+  - name: kept
+    description: For others than those who may call it by the rules.
+    expose: {groups: [nobody]}
+    steps: [{id: look, tool: be_read}]
+  - name: inner
+    description: What only steps call.
+    expose: {hidden: true}
+    steps: [{id: look, tool: be_read}]
   - name: ask
     description: Asks.
     steps: [{id: gate, type: elicitation, message: Go?, schema: {type: object}, timeout: 1h}]
@@ -106,6 +114,15 @@ func TestCallers(t *testing.T) {
 	}
 	if out := d.run(t, by("alice", "definitions")...); !regexp.MustCompile(`promote .*available; calls tools in its own right`).MatchString(out) {
 		t.Errorf("perdure definitions:\n%s", out)
+	}
+	for name, want := range map[string][]string{"alice": {"careful", "promote", "ask"}, "olga": {"careful", "promote", "kept", "inner", "ask"}} {
+		var known []string
+		for line := range strings.Lines(d.run(t, by(name, "definitions")...)) {
+			known = append(known, strings.Fields(line)[0])
+		}
+		if !slices.Equal(known, want) {
+			t.Errorf("%s is told of the composite tools %v", name, known)
+		}
 	}
 
 	d.run(t, by("alice", "validate", "--config", "perdure.yaml", "--against", d.url())...)

@@ -29,8 +29,9 @@ func (s *service) health() http.Handler {
 
 // serveReady answers 200 when calls can be taken, else 503; with ?verbose, and
 // the status as JSON. That is for callers alone where these have to show who
-// they are: it names backends and tools, whoever may call them. So pages of other
-// sites, and names that were rebound to this machine, do not get it.
+// they are: it names backends and their tools, whoever may call them, and those
+// composite tools that the caller may know of. So pages of other sites, and names
+// that were rebound to this machine, do not get it.
 func (s *service) serveReady(w http.ResponseWriter, r *http.Request) {
 	reasons := s.unready(r.Context())
 	code := http.StatusOK
@@ -46,13 +47,14 @@ func (s *service) serveReady(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, why, http.StatusForbidden)
 		return
 	}
-	if _, err := s.callers.Authenticate(r); err != nil {
+	who, err := s.callers.Authenticate(r)
+	if err != nil {
 		auth.Refuse(w, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(s.status(r.Context(), reasons)) // the client went away
+	_ = json.NewEncoder(w).Encode(s.status(r.Context(), who, reasons)) // the client went away
 }
 
 // unready says why calls cannot be taken; nil = they can.
@@ -72,7 +74,8 @@ func (s *service) unready(ctx context.Context) []string {
 	return reasons
 }
 
-func (s *service) status(ctx context.Context, reasons []string) serverStatus {
+// status is what somebody may know of the service.
+func (s *service) status(ctx context.Context, who auth.Identity, reasons []string) serverStatus {
 	status := serverStatus{
 		Ready: len(reasons) == 0, Reasons: reasons,
 		Backends: []backendStatus{}, Composites: []compositeStatus{}, Tools: []toolStatus{},
@@ -86,6 +89,9 @@ func (s *service) status(ctx context.Context, reasons []string) serverStatus {
 	}
 	if s.gateway != nil {
 		for _, c := range s.gateway.Composites() {
+			if !s.gateway.MayKnow(who, c.Definition) {
+				continue
+			}
 			told := compositeStatus{
 				Name: c.Name, Version: c.Definition.Version, RunAs: c.Definition.RunAs, Available: &c.Available, Reason: c.Reason, Hidden: c.Hidden,
 			}
