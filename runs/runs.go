@@ -191,7 +191,8 @@ type StepRecord struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	Output    json.RawMessage `json:"output,omitempty"`
 	Error     string          `json:"error,omitempty"`
-	Run       RunID           `json:"run,omitempty"` // that the step has called
+	Run       RunID           `json:"run,omitempty"`     // that the step has called
+	Version   string          `json:"version,omitempty"` // of what that run executes; "" = it has none
 
 	quick      bool   // executed inside the workflow task
 	activityID string // of the call that is under way

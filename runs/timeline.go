@@ -272,7 +272,8 @@ func (t *timeline) calledRun(e *historypb.HistoryEvent, at time.Time) []Event {
 	if t.converter.FromPayloads(a.GetInput(), &in) != nil || in.Parent == nil {
 		return nil
 	}
-	record := &StepRecord{Path: in.Parent.StepPath, What: in.Definition.Name, Status: stepRunning, Started: at, Attempts: 1, Run: RunID(a.GetWorkflowId())}
+	record := &StepRecord{Path: in.Parent.StepPath, What: in.Definition.Name, Status: stepRunning, Started: at, Attempts: 1,
+		Run: RunID(a.GetWorkflowId()), Version: in.Definition.Version}
 	if t.full {
 		record.Arguments = in.Arguments
 	}

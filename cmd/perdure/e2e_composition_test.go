@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,6 +27,7 @@ compositeTools:
       properties:
         told: {type: string, description: What was told, value: "{{.steps.tell.output.written}}"}
   - name: review
+    version: 1.2.0
     description: Reads, asks, writes.
     expose: {hidden: true}
     timeout: 24h
@@ -110,6 +112,16 @@ func TestComposition(t *testing.T) {
 		id := w.onlyWaiting(t)
 		if shown := w.run(t, "runs", "show", id); !strings.Contains(shown, "review/ok") {
 			t.Errorf("the run is shown as\n%s", shown)
+		}
+		called := regexp.MustCompile(`(?m)^ +run (review/\S+)  1\.2\.0$`).FindStringSubmatch(w.run(t, "runs", "show", id))
+		if called == nil {
+			t.Fatalf("the run that it has called is not shown:\n%s", w.run(t, "runs", "show", id))
+		}
+		if shown := w.run(t, "runs", "show", called[1]); !strings.Contains(shown, "  called by  step review of "+id+"\n") {
+			t.Errorf("the run that was called is shown as\n%s", shown)
+		}
+		if without, with := w.run(t, "runs", "list"), w.run(t, "runs", "list", "--called"); strings.Contains(without, called[1]) || !strings.Contains(with, called[1]) || !strings.Contains(with, id) {
+			t.Errorf("listed are\n%sand with those that were called\n%s", without, with)
 		}
 		w.run(t, "runs", "answer", id, "--accept", "--content", `{"verdict": "ordered"}`)
 		if _, _, err := w.try(t, "runs", "answer", id, "--accept", "--content", `{"verdict": "again"}`); err == nil {

@@ -150,12 +150,13 @@ type runsListCommand struct {
 	Caller  string        `help:"Only runs that this caller started."`
 	Waiting waitingFlag   `help:"Only runs that wait for a person, or, with a value, for that: approval, compensation, reconciliation, credentials, breaker, rate, concurrency." placeholder:"REASON"`
 	Since   time.Duration `help:"Only runs that started within this time, e.g. 24h."`
+	Called  bool          `help:"Also runs that steps of others have called."`
 	Query   string        `help:"Only runs that match a list filter of Temporal's as well." placeholder:"FILTER"`
 	Limit   int           `help:"At most so many." default:"50"`
 }
 
 func (runsListCommand) Help() string {
-	return "Examples:\n\n    perdure runs list --waiting\n    perdure runs list --waiting rate\n    perdure runs list --tool prepare_review --since 24h -o json"
+	return "Examples:\n\n    perdure runs list --waiting\n    perdure runs list --waiting rate\n    perdure runs list --tool prepare_review --since 24h -o json\n    perdure runs list --called"
 }
 
 func (l runsListCommand) Run(ctx context.Context, c *console) error {
@@ -164,7 +165,7 @@ func (l runsListCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	defer done()
-	filter := l.Waiting.filter(runs.Filter{Tool: l.Tool, Status: runs.Status(l.Status), Caller: l.Caller, Query: l.Query, Limit: l.Limit})
+	filter := l.Waiting.filter(runs.Filter{Tool: l.Tool, Status: runs.Status(l.Status), Caller: l.Caller, Called: l.Called, Query: l.Query, Limit: l.Limit})
 	if l.Since > 0 {
 		filter.Since = time.Now().Add(-l.Since)
 	}

@@ -78,6 +78,9 @@ func (s runsShowCommand) print(c *console, d *runs.Detail) error {
 	out.printf("%s  %s", c.outStyle(bold, string(d.ID)), c.outStyle(statusStyle(string(d.Status)), string(d.Status)))
 	out.printf("  tool       %s %s", d.Tool, d.Version)
 	out.printf("  caller     %s", d.Caller)
+	if d.Parent != nil {
+		out.printf("  called by  step %s of %s", d.Parent.StepPath, d.Parent.RunID)
+	}
 	out.printf("  started    %s, %s", d.Started.Local().Format(time.DateTime), ended(d))
 	out.printf("  arguments  %s", brief(d.Arguments))
 	if why, held := heldFor[d.WaitingFor]; held {
@@ -125,6 +128,9 @@ func printSteps(out *lines, d *runs.Detail) {
 			status += fmt.Sprintf(" (attempt %d)", step.Attempts)
 		}
 		fmt.Fprintf(w, "  +%s\t%s\t%s\t%s\t%s\n", took(d.Started, &step.Started), step.Path, firstLine(step.What), status, took(step.Started, step.Ended))
+		if step.Run != "" {
+			fmt.Fprintf(w, "  \t\trun %s\n", strings.TrimSpace(string(step.Run)+"  "+step.Version))
+		}
 		if step.Error != "" {
 			fmt.Fprintf(w, "  \t\t%s\n", firstLine(step.Error))
 		}
