@@ -22,6 +22,7 @@ const (
 	metaRun     = "perdure/run"     // runState
 	metaError   = "perdure/error"   // reported
 	metaPartial = "perdure/partial" // outputs of completed steps, by step id
+	metaOmitted = "perdure/omitted" // paths of completed steps whose outputs do not fit into perdure/partial
 	metaErrors  = "perdure/errors"  // []runs.Error: steps that failed without failing the run
 	metaUndone  = "perdure/undone"  // {compensated, uncompensated}: paths of steps
 	metaDryRun  = "perdure/dry-run" // true: the result is a plan, and nothing was called
@@ -102,6 +103,9 @@ func outcome(id runs.RunID, o *runs.Outcome) *result {
 		r := failure(&e)
 		if len(o.Failure.Partial) > 0 {
 			r.set(metaPartial, o.Failure.Partial)
+		}
+		if len(o.Failure.Omitted) > 0 {
+			r.set(metaOmitted, o.Failure.Omitted)
 		}
 		if len(o.Failure.Compensated)+len(o.Failure.Uncompensated) > 0 {
 			r.set(metaUndone, undone{o.Failure.Compensated, o.Failure.Uncompensated})

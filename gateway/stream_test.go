@@ -533,7 +533,7 @@ func TestGateThatEndsBeforePatience(t *testing.T) {
 		p.open(runs.Elicitation{StepID: "gate", Message: "Write?"})
 		p.expire("gate#1")
 		p.fail(runs.Failure{Error: runs.Error{Code: "gate_timeout", Category: "timeout", Message: "nobody answered in time", StepID: "gate"},
-			Partial: map[string]json.RawMessage{"a": json.RawMessage(`{"n":12345678901234567890}`)}})
+			Partial: map[string]json.RawMessage{"a": json.RawMessage(`{"n":12345678901234567890}`)}, Omitted: []string{"large", "call/b"}})
 	}})
 	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
 	m := c.call("1", "expires", `{}`, "").result(true)
@@ -546,6 +546,7 @@ func TestGateThatEndsBeforePatience(t *testing.T) {
 	want := map[string]string{
 		"perdure/error":   `{"code":"gate_timeout","category":"timeout","message":"nobody answered in time","stepId":"gate","retryable":false,"runId":"` + string(w.runs.only(t)) + `","step_id":"gate"}`,
 		"perdure/partial": `{"a":{"n":12345678901234567890}}`,
+		"perdure/omitted": `["large","call/b"]`,
 		"perdure/run":     `{"id":"` + string(w.runs.only(t)) + `","status":"failed"}`,
 	}
 	got := map[string]string{}

@@ -338,5 +338,8 @@ func (r *run) childFailed(call *called, f *Failure) *Error {
 	for _, id := range slices.Sorted(maps.Keys(f.Partial)) {
 		r.childPartial[call.path+"/"+id] = f.Partial[id]
 	}
+	if len(f.Omitted) > 0 {
+		r.childOmitted[call.path] = f.Omitted
+	}
 	return &e
 }

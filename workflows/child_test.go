@@ -225,6 +225,29 @@ func TestPartialOfCalledWorkflow(t *testing.T) {
 	}
 }
 
+// What has completed and is too large to be told with the failure is named, also
+// of a called workflow.
+func TestOmittedOutputs(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, `{name: a, description: d, steps: [{id: large, tool: big}, {id: small, tool: echo, arguments: {v: "1"}}, {id: call, type: workflow, workflow: b, dependsOn: [large, small]}]}
+---
+{name: b, description: d, script: "big()\necho(v=2)\nfail_tool()\n"}`, `{}`,
+		map[string]toolFunc{"fail_tool": failing, "big": func(workflows.ToolCall) (string, error) {
+			return `"` + strings.Repeat("x", 70_000) + `"`, nil
+		}})
+	_, failure := b.run()
+	if failure == nil {
+		t.Fatal("did not fail")
+	}
+	if diff := cmp.Diff([]string{"large", "call/script/main:1"}, failure.Omitted); diff != "" {
+		t.Error(diff)
+	}
+	want := map[string]json.RawMessage{"small": json.RawMessage(`{"v":"1"}`), "call/script/main:2": json.RawMessage(`{"v":2}`)}
+	if diff := cmp.Diff(want, failure.Partial); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // How deep workflows may call each other goes down with the input.
 func TestDepthThatIsConfigured(t *testing.T) {
 	t.Parallel()

@@ -119,6 +119,7 @@ type run struct {
 	children     workflow.Semaphore         // of called runs
 	called       map[string]*called         // runs that steps have called and that have not ended, by step path
 	childPartial map[string]json.RawMessage // by step path: what called runs have completed that failed
+	childOmitted map[string][]string        // by path of the step that has called it: what a run has completed whose outputs did not fit
 	tells        tellings                   // of the run to the one that has called it
 }
 
@@ -132,7 +133,7 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run,
 		early:   map[string][]Answer{},
 		journal: map[string]JournalEntry{},
 
-		resolutions: map[string]workflow.Future{}, called: map[string]*called{}, childPartial: map[string]json.RawMessage{},
+		resolutions: map[string]workflow.Future{}, called: map[string]*called{}, childPartial: map[string]json.RawMessage{}, childOmitted: map[string][]string{},
 		tells: tellings{states: map[string]ElicitationState{}},
 
 		scripts: map[string]*scriptHost{},
@@ -254,7 +255,8 @@ func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
 }
 
 func (r *run) fail(ctx workflow.Context) error {
-	f := &Failure{Error: *r.failure, Partial: r.partial()}
+	f := &Failure{Error: *r.failure}
+	f.Partial, f.Omitted = r.partial()
 	r.compensate(ctx, f)
 	f.Unknown = r.leftBelow("")
 	status, err := Failed, failed(f)
@@ -324,14 +326,21 @@ func (r *run) lastOutput() (json.RawMessage, error) {
 // maxPartial bounds the outputs that travel with a failure.
 const maxPartial = 64 << 10
 
-// partial are the outputs of completed steps, as far as they fit.
-func (r *run) partial() map[string]json.RawMessage {
-	partial := map[string]json.RawMessage{}
+// maxOmitted bounds how many steps a failure names whose outputs do not fit.
+const maxOmitted = 256
+
+// partial are the outputs of completed steps, as far as they fit, and the paths
+// of those that do not.
+func (r *run) partial() (partial map[string]json.RawMessage, omitted []string) {
+	partial = map[string]json.RawMessage{}
 	room := maxPartial
 	add := func(path string, out json.RawMessage) {
-		if size := PayloadSize(out); size <= room {
+		switch size := PayloadSize(out); {
+		case size <= room:
 			room -= size
 			partial[path] = out
+		default:
+			omitted = append(omitted, path)
 		}
 	}
 	scripts := false
@@ -350,7 +359,12 @@ func (r *run) partial() map[string]json.RawMessage {
 	for _, path := range slices.Sorted(maps.Keys(r.childPartial)) {
 		add(path, r.childPartial[path])
 	}
-	return partial
+	for _, path := range slices.Sorted(maps.Keys(r.childOmitted)) {
+		for _, below := range r.childOmitted[path] {
+			omitted = append(omitted, path+"/"+below)
+		}
+	}
+	return partial, omitted[:min(len(omitted), maxOmitted)]
 }
 
 // partialOfScripts adds the outputs of calls that scripts had made which have not

@@ -160,6 +160,10 @@ type Failure struct {
 	Error   Error                      `json:"error"`
 	Partial map[string]json.RawMessage `json:"partial,omitempty"` // outputs of completed steps, by step id, bounded in size
 
+	// Omitted are the paths of completed steps whose outputs do not fit into
+	// Partial, maxOmitted of them at most.
+	Omitted []string `json:"omitted,omitempty"`
+
 	Compensated   []string `json:"compensated,omitempty"`   // paths of steps that were undone, in the order of undoing
 	Uncompensated []string `json:"uncompensated,omitempty"` // paths of steps that a person decided to leave as they are
 
