@@ -557,7 +557,7 @@ func (r *repairer) keep() {
 				continue
 			}
 		}
-		if e.Fan != nil && e.Fan.Failed { // it is tried again, and all of it
+		if e.Fan != nil && e.Fan.Failed || e.Within != nil { // it is tried again, and all of it, in a time of its own
 			continue
 		}
 		if n == nil || e.Unsettled != nil && e.Result == nil && e.Error == nil {

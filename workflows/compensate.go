@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -16,7 +15,7 @@ import (
 
 // An undoable is a completed step with a compensation, where it completed.
 type undoable struct {
-	node   *definitions.Node
+	node   *definitions.Node // nil of a call of a script
 	at     place
 	output any
 	order  int // of completion
@@ -44,9 +43,6 @@ func (r *run) canUndo(n *definitions.Node, at place, out outcome) {
 // have forgotten them.
 func (r *run) canUndoItems(ctx workflow.Context, n *definitions.Node, at place) {
 	switch {
-	case n.Step.Type == definitions.ScriptStep:
-		r.canUndoCalls(n, at)
-		return
 	case n.Inner == nil:
 		r.canUndoBefore(n, at)
 		return
@@ -80,12 +76,13 @@ func (r *run) canUndoBefore(n *definitions.Node, at place) {
 	}
 }
 
-// canUndoCalls remembers what the script of a step that had failed in an
-// execution before this one has done there.
-func (r *run) canUndoCalls(n *definitions.Node, at place) {
+// canUndoCalls remembers what scripts have done in the executions before this one
+// to which it has not come: calls of steps that had failed there, of branches that
+// were stopped, and of what has run out of its time.
+func (r *run) canUndoCalls() {
 	for _, path := range workflow.DeterministicKeys(r.in.Journal) {
-		if e := r.in.Journal[path]; e.Undo != nil && strings.HasPrefix(path, at.path+"/") {
-			r.undo = append(r.undo, undoable{node: n, at: place{path: path}, order: e.Order, call: e.Undo})
+		if e := r.in.Journal[path]; e.Undo != nil && !r.reached(path) {
+			r.undo = append(r.undo, undoable{at: place{path: path}, order: e.Order, call: e.Undo})
 		}
 	}
 }
@@ -93,6 +90,7 @@ func (r *run) canUndoCalls(n *definitions.Node, at place) {
 // compensate undoes the completed steps of a failed run, the last first. It
 // outlives the cancellation and the timeout of the run.
 func (r *run) compensate(ctx workflow.Context, f *Failure) {
+	r.canUndoCalls()
 	if len(r.undo) == 0 {
 		return
 	}
@@ -150,7 +148,10 @@ func (r *run) callCompensation(ctx workflow.Context, u undoable, path string, at
 			Message: fmt.Sprintf("no backend offered the tool %s when the run started", c.Tool)}
 	}
 	args, err := r.undoArguments(ctx, u, tool)
-	if err != nil {
+	switch {
+	case err != nil && u.call != nil:
+		return &Error{Code: "template_failed", Category: CategoryTemplate, Tool: c.Tool, Message: fmt.Sprintf("step %s: %s", u.at.path, err)}
+	case err != nil:
 		return r.templateError(u.node, u.at, err)
 	}
 	limit := time.Duration(c.Timeout)

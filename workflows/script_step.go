@@ -65,14 +65,18 @@ func (h *scriptHost) keepTime(ctx workflow.Context, end func(why *Error)) {
 	var until time.Time
 	var why func() *Error
 	if limit := timeout(h.node.Step); !h.node.Whole() && (most == 0 || limit <= most) {
-		until = r.until(path, now.Add(limit))
+		if until = r.until(path, now.Add(limit)); until.IsZero() && inTime(ctx) {
+			return
+		}
 		why = func() *Error {
 			return &Error{Code: "step_timeout", Category: CategoryTimeout, Retryable: true,
 				Message: fmt.Sprintf("step %s timed out after %s%s", path, limit, h.waits())}
 		}
 	} else if most > 0 {
 		if until = r.started.Add(most); !h.node.Whole() {
-			until = r.until(path, now.Add(most))
+			if until = r.until(path, now.Add(most)); until.IsZero() {
+				return
+			}
 		}
 		why = func() *Error {
 			return &Error{Code: "script_time", Category: CategoryLimit,
@@ -87,6 +91,13 @@ func (h *scriptHost) keepTime(ctx workflow.Context, end func(why *Error)) {
 			end(why())
 		}
 	})
+}
+
+// inTime says that a script that had completed in an execution before was in time,
+// however long ago that is. Older executions have let it run out of its time where
+// it has branches.
+func inTime(ctx workflow.Context) bool {
+	return workflow.GetVersion(ctx, "scripts-were-in-time", workflow.DefaultVersion, 1) >= 1
 }
 
 // MaxScriptTime is how long a script may take that was sent.
@@ -176,9 +187,13 @@ func (h *scriptHost) waits() string {
 	return text
 }
 
-// before gives what an execution before has recorded at a place of the script.
-func (h *scriptHost) failedBefore(path string) *script.Error {
+// endedBefore is the failure that an execution before has recorded at a place of
+// the script, or with which it was stopped there.
+func (h *scriptHost) endedBefore(ctx workflow.Context, path string) *script.Error {
 	was, ok := h.run.continued(path)
+	if stopped := h.ranOut(ctx, path); stopped != nil {
+		return stopped
+	}
 	if !ok || was.Error == nil || was.Unsettled != nil {
 		return nil
 	}
@@ -188,10 +203,22 @@ func (h *scriptHost) failedBefore(path string) *script.Error {
 	return reported
 }
 
+// ranOut stops a script where an execution before has recorded nothing, since its
+// time was over there.
+func (h *scriptHost) ranOut(ctx workflow.Context, path string) *script.Error {
+	was, known := h.run.continued(path)
+	if _, over := script.RanOut(ctx); !over || known && (was.Result != nil || was.Error != nil || was.Within != nil) {
+		return nil
+	}
+	stopped := h.stopped(path)
+	stopped.Unknown = was.leaves()
+	return stopped
+}
+
 // Call calls a tool, as a tool step does.
 func (h *scriptHost) Call(ctx workflow.Context, site script.Site, call script.ToolCall) (json.RawMessage, error) {
 	path := h.path(site)
-	if failed := h.failedBefore(path); failed != nil {
+	if failed := h.endedBefore(ctx, path); failed != nil {
 		return nil, failed
 	}
 	tool, ok := h.run.tool(call.Tool)
@@ -226,10 +253,10 @@ func (h *scriptHost) Call(ctx workflow.Context, site script.Site, call script.To
 	}
 	e := h.run.journal[path]
 	e.Tool = cmp.Or(e.Tool, call.Tool)
-	if call.Undo != nil {
-		e.Undo = h.canUndo(path, call.Undo(result.Output), e.Order)
-	}
 	h.run.journal[path] = e
+	if call.Undo != nil {
+		h.canUndo(path, call.Undo(result.Output))
+	}
 	return result.Output, nil
 }
 
@@ -241,7 +268,7 @@ func (h *scriptHost) fail(ctx workflow.Context, path string, call script.ToolCal
 	}
 	if ctx.Err() == nil || e.Category != CategoryCancelled {
 		entry := h.run.journal[path]
-		entry.ArgumentsDigest, entry.Error, entry.Tool = digestOf(call.Args), e, call.Tool
+		entry.ArgumentsDigest, entry.Error, entry.Tool = cmp.Or(entry.ArgumentsDigest, digestOf(call.Args)), e, call.Tool
 		h.run.note(path, entry)
 	}
 	reported := h.report(e)
@@ -286,6 +313,9 @@ func (h *scriptHost) stopped(path string) *script.Error {
 // Elicit asks a person, as an elicitation step does.
 func (h *scriptHost) Elicit(ctx workflow.Context, site script.Site, q script.Question) (script.Answer, error) {
 	path := h.path(site)
+	if stopped := h.ranOut(ctx, path); stopped != nil {
+		return script.Answer{}, stopped
+	}
 	question := Elicitation{StepPath: path, Message: q.Message, Schema: anything, Approvers: q.Approvers, Unchecked: !q.Validate}
 	if definitions.Mode(q.Mode) == definitions.URLMode {
 		question.Mode = definitions.URLMode
@@ -317,7 +347,7 @@ func (h *scriptHost) CallWorkflow(ctx workflow.Context, site script.Site, call s
 	if call.Version != "" {
 		ref += "@" + call.Version
 	}
-	if failed := h.failedBefore(path); failed != nil {
+	if failed := h.endedBefore(ctx, path); failed != nil {
 		return nil, failed
 	}
 	defer h.wait(ctx, site, "calls "+ref)()
@@ -336,9 +366,7 @@ func (h *scriptHost) CallWorkflow(ctx workflow.Context, site script.Site, call s
 		return nil, failed
 	}
 	if call.Undo != nil {
-		e := h.run.journal[path]
-		e.Undo = h.canUndo(path, call.Undo(result), e.Order)
-		h.run.journal[path] = e
+		h.canUndo(path, call.Undo(result))
 	}
 	return result, nil
 }
@@ -346,7 +374,13 @@ func (h *scriptHost) CallWorkflow(ctx workflow.Context, site script.Site, call s
 // Sleep waits, as a wait step does: when it ends is recorded when it begins.
 func (h *scriptHost) Sleep(ctx workflow.Context, site script.Site, d time.Duration) error {
 	path := h.path(site)
+	if stopped := h.ranOut(ctx, path); stopped != nil {
+		return stopped
+	}
 	until := h.time(path, workflow.Now(ctx).Add(d))
+	if end, over := script.RanOut(ctx); over && until.After(end) {
+		return h.stopped(path)
+	}
 	defer h.wait(ctx, site, "sleeps until "+until.Format(time.RFC3339))()
 	timer := workflow.NewTimerWithOptions(ctx, max(until.Sub(workflow.Now(ctx)), 0), workflow.TimerOptions{
 		Summary: Summary(path, WaitsUntil+until.Format(time.RFC3339)),
@@ -359,7 +393,30 @@ func (h *scriptHost) Sleep(ctx workflow.Context, site script.Site, d time.Durati
 
 // Now is the time at which the script came to a place first.
 func (h *scriptHost) Now(ctx workflow.Context, site script.Site) (time.Time, error) {
-	return h.time(h.path(site), workflow.Now(ctx)), nil
+	path := h.path(site)
+	if stopped := h.ranOut(ctx, path); stopped != nil {
+		return time.Time{}, stopped
+	}
+	return h.time(path, workflow.Now(ctx)), nil
+}
+
+// Began is when a within began, and how it has ended in an execution before.
+func (h *scriptHost) Began(ctx workflow.Context, site script.Site) (script.Spell, error) {
+	path := h.path(site)
+	if stopped := h.ranOut(ctx, path); stopped != nil {
+		return script.Spell{}, stopped
+	}
+	spell := script.Spell{Began: workflow.Now(ctx).UTC()}
+	if was, ok := h.run.continued(path); ok && was.Within != nil {
+		spell = *was.Within
+	}
+	h.run.note(path, JournalEntry{Within: &spell})
+	return spell, nil
+}
+
+// Ended keeps how a within has ended for the execution after this one.
+func (h *scriptHost) Ended(site script.Site, spell script.Spell) {
+	h.run.note(h.path(site), JournalEntry{Within: &spell})
 }
 
 // time records a time at a place, or gives what was recorded there.

@@ -10,9 +10,13 @@ import (
 )
 
 // canUndo remembers a call of a script that can be undone.
-func (h *scriptHost) canUndo(path string, undo *script.Undo, order int) *script.Undo {
-	h.run.undo = append(h.run.undo, undoable{node: h.node, at: place{path: path}, order: order, call: undo})
-	return undo
+func (h *scriptHost) canUndo(path string, undo *script.Undo) {
+	e := h.run.journal[path]
+	h.run.nextBytes -= e.bytes(path)
+	e.Undo = undo
+	h.run.nextBytes += e.bytes(path)
+	h.run.journal[path] = e
+	h.run.undo = append(h.run.undo, undoable{at: place{path: path}, order: e.Order, call: undo})
 }
 
 // Report tells of a failure with which the script goes on, as that of a step

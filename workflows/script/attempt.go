@@ -53,25 +53,8 @@ func within(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, 
 	if err != nil {
 		return nil, err
 	}
-	began, err := b.run.host.Now(b.ctx, site)
-	if err := b.asked(site, err); err != nil {
-		return nil, err
-	}
-	outer := b.ctx
-	ctx, stop := workflow.WithCancel(outer)
-	defer stop()
-	over := false
-	timer := workflow.NewTimerWithOptions(ctx, max(began.Add(d).Sub(workflow.Now(ctx)), 0), workflow.TimerOptions{Summary: site.Path + ": timeout"})
-	workflow.GoNamed(ctx, site.Path+" timeout", func(ctx workflow.Context) {
-		if timer.Get(ctx, nil) == nil {
-			over = true
-			stop()
-		}
-	})
-	b.ctx = ctx
-	v, err := b.call(thread, fn, nil)
-	b.ctx = outer
-	if over && outer.Err() == nil {
+	v, inTime, err := b.inTime(thread, site, fn, d)
+	if !inTime {
 		if name != "" {
 			name = "step " + name + " "
 		}
@@ -79,6 +62,44 @@ func within(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, 
 			Message: fmt.Sprintf("%stimed out after %s", name, d.Round(time.Millisecond))}
 	}
 	return v, err
+}
+
+// inTime calls a function, and stops it when it takes longer than d. How that has
+// ended in an execution before stays so: there, all that is recorded comes at once,
+// and the time may be over long since.
+func (b *branch) inTime(thread *starlark.Thread, site Site, fn starlark.Callable, d time.Duration) (v starlark.Value, inTime bool, err error) {
+	spell, err := b.run.host.Began(b.ctx, site)
+	if err := b.asked(site, err); err != nil {
+		return nil, true, err
+	}
+	outer := b.ctx
+	ctx, stop := workflow.WithCancel(outer)
+	defer stop()
+	_, stopped := RanOut(outer)
+	open := spell.Ended == "" && !stopped
+	switch until := spell.Began.Add(d); {
+	case open:
+		timer := workflow.NewTimerWithOptions(ctx, max(until.Sub(workflow.Now(ctx)), 0), workflow.TimerOptions{Summary: site.Path + ": timeout"})
+		workflow.GoNamed(ctx, site.Path+" timeout", func(ctx workflow.Context) {
+			if timer.Get(ctx, nil) == nil {
+				spell.Ended = OutOfTime
+				stop()
+			}
+		})
+	case spell.Ended == OutOfTime:
+		ctx = workflow.WithValue(ctx, outOfTimeKey{}, until)
+	}
+	b.ctx = ctx
+	v, err = b.call(thread, fn, nil)
+	b.ctx = outer
+	if outer.Err() != nil { // which the world has stopped
+		return v, true, err
+	}
+	if open {
+		spell.Ended = cmp.Or(spell.Ended, InTime)
+		b.run.host.Ended(site, spell)
+	}
+	return v, spell.Ended != OutOfTime, err
 }
 
 // report tells of a failure with which the script goes on.

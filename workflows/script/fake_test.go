@@ -147,6 +147,12 @@ func (f *fake) Now(ctx workflow.Context, _ script.Site) (time.Time, error) {
 	return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), nil
 }
 
+func (f *fake) Began(ctx workflow.Context, _ script.Site) (script.Spell, error) {
+	return script.Spell{Began: workflow.Now(ctx)}, nil
+}
+
+func (f *fake) Ended(script.Site, script.Spell) {}
+
 func (f *fake) Log(_ workflow.Context, _ script.Site, text string) { f.logged = append(f.logged, text) }
 
 func (f *fake) Progress(_ workflow.Context, _ script.Site, p script.Progress) {

@@ -29,6 +29,10 @@ type Host interface {
 	Now(ctx workflow.Context, site Site) (time.Time, error)
 	Log(ctx workflow.Context, site Site, text string)
 	Progress(ctx workflow.Context, site Site, progress Progress)
+	// Began is when a within began, and how it has ended in an execution before;
+	// Ended keeps that.
+	Began(ctx workflow.Context, site Site) (Spell, error)
+	Ended(site Site, spell Spell)
 	// Report tells of a failure with which the script goes on.
 	Report(ctx workflow.Context, site Site, e *Error)
 
@@ -45,6 +49,28 @@ type Fan struct {
 	Branches []int `json:"branches"` // from 0, in order
 	Failed   bool  `json:"failed,omitempty"`
 	Unknown  bool  `json:"-"` // Decided says so: a call in it was left of which nobody knows whether it was executed
+}
+
+// A Spell is the time of one within.
+type Spell struct {
+	Began time.Time `json:"began"`
+	Ended string    `json:"ended,omitempty"` // InTime, OutOfTime; "" = not yet
+}
+
+// How a Spell ends.
+const (
+	InTime    = "in_time"
+	OutOfTime = "out_of_time"
+)
+
+type outOfTimeKey struct{}
+
+// RanOut says that what goes on in ctx has run out of its time in an execution
+// before this one, and when. It is executed as far as it had come by then: a host
+// stops it where that has not recorded anything.
+func RanOut(ctx workflow.Context) (at time.Time, ok bool) {
+	at, ok = ctx.Value(outOfTimeKey{}).(time.Time)
+	return at, ok
 }
 
 // A Site is where a script asks something of the world.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.starlark.net/starlark"
+	"go.temporal.io/sdk/workflow"
 )
 
 // A Probe finds out whether a call was executed of which nobody knows.
@@ -230,9 +231,13 @@ func (p *policy) decide(b *branch, thread *starlark.Thread, fn starlark.Callable
 			return nil, err
 		}
 	}
-	was := b.deciding
+	was, ctx := b.deciding, b.ctx
+	defer func() { b.deciding, b.ctx = was, ctx }()
 	b.deciding = true
-	defer func() { b.deciding = was }()
+	// A call that was stopped and completed nevertheless has to be undone.
+	disconnected, done := workflow.NewDisconnectedContext(ctx)
+	defer done()
+	b.ctx = disconnected
 	return b.call(thread, fn, args)
 }
 

@@ -253,6 +253,10 @@ func (e *stoppedError) Unwrap() error { return e.cause }
 func (b *branch) site(thread *starlark.Thread) Site {
 	s := where(thread.CallStack(), b.run.program.main.file)
 	path := b.prefix + s.Path
+	if b.deciding { // how often a policy is asked differs from one execution to the next
+		s.Path = path
+		return s
+	}
 	b.times[path]++
 	if n := b.times[path]; n > 1 {
 		path = fmt.Sprintf("%s#%d", path, n)

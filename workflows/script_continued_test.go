@@ -1,0 +1,207 @@
+package workflows_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/workflows"
+)
+
+// continuedRun plays a definition until it is woken after a while, and the
+// execution after that. Ends says how that ended.
+func continuedRun(t *testing.T, source string, tools map[string]toolFunc, after time.Duration) (output string, failure *workflows.Failure, calls []string) {
+	t.Helper()
+	first := newBench(t, source, `{}`, tools)
+	began := first.env.Now()
+	first.suggest(after)
+	first.env.RegisterDelayedCallback(func() { first.env.SignalWorkflow("wake", nil) }, after)
+	second := newBench(t, source, `{}`, tools)
+	second.input = first.firstExecution()
+	second.env.SetStartTime(began.Add(after))
+	output, failure = second.run()
+	return output, failure, second.calls
+}
+
+// stoppedPay never ends in time: it fails, and is to be called again in an hour.
+func stoppedPay(call workflows.ToolCall) (string, error) {
+	return "", toolError(call, 1, 1, "not yet")
+}
+
+// How within has ended stays so when the run continues as new: what was in time
+// does not run out of it, and what has run out of it does not go on.
+func TestWithinContinuesAsNew(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, script, want string }{
+		{"in time", `
+r = within("5m", lambda: parallel([lambda: echo(n=1)["n"], lambda: echo(n=2)["n"]]))
+sleep("10h")
+return r`, `[1,2]`},
+		{"run out while it sleeps", `
+seen = []
+def late():
+    seen.append(echo(n=1)["n"])
+    sleep("10m")
+    seen.append(echo(n=2)["n"])
+r = attempt(lambda: within("5m", late))
+sleep("10h")
+return [r.error.category, seen]`, `["timeout",[1]]`},
+		{"run out while it calls", `
+def late():
+    r = try_call_tool("pay", {}, "9h", policy(retries=1, delay="1h"))
+    echo(n=1)
+    return r.ok
+r = attempt(lambda: within("5m", late))
+sleep("10h")
+return [r.error.category, r.error.code]`, `["timeout","step_timeout"]`},
+		{"run out while it asks", `
+r = attempt(lambda: within("5m", lambda: elicit("well?", timeout="1h").action))
+sleep("10h")
+return [r.error.category, r.error.code]`, `["timeout","step_timeout"]`},
+		{"run out in branches", `
+def late(n):
+    echo(n=n)
+    sleep("%dm" % (n * 3))
+    return echo(n=n * 10)
+seen = []
+def all():
+    seen.append(map_parallel(late, [1], on_error="collect")[0].ok)
+    seen.append(map_parallel(late, [1, 2, 3], on_error="collect"))
+r = attempt(lambda: within("5m", all))
+sleep("10h")
+return [r.error.category, seen]`, `["timeout",[true]]`},
+		{"run out around another", `
+def late():
+    return within("20m", lambda: sleep("10m"))
+r = attempt(lambda: within("5m", late, name="outer"))
+sleep("10h")
+return r.error.message`, `"step outer timed out after 5m0s"`},
+		{"run out and repeated", `
+tries = []
+def late():
+    tries.append(1)
+    sleep("10m" if len(tries) < 2 else "1s")
+    return echo(n=len(tries))["n"]
+r = retry(lambda: within("5m", late))
+sleep("10h")
+return r`, `2`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			output, failure, calls := continuedRun(t, scripted(test.script, ""), map[string]toolFunc{"pay": stoppedPay}, 3*time.Hour)
+			if failure != nil {
+				t.Fatalf("failed: %+v", failure.Error)
+			}
+			if output != test.want || len(calls) > 0 {
+				t.Errorf("got %s and calls %q, want %s", output, calls, test.want)
+			}
+		})
+	}
+}
+
+// A script step that has completed does not run out of its time in the execution
+// after, which executes it from what is recorded.
+func TestScriptStepInTimeContinuesAsNew(t *testing.T) {
+	t.Parallel()
+	output, failure, calls := continuedRun(t, `{name: a, description: d, timeout: 100h, steps: [
+		{id: s, type: script, timeout: 5m, script: "return parallel([lambda: echo(n=1)['n'], lambda: echo(n=2)['n']])\n"},
+		{id: w, type: wait, for: 10h, dependsOn: [s]}],
+		output: {properties: {n: {type: string, description: d, value: "{{json .steps.s.output}}"}}}}`, nil, 3*time.Hour)
+	if failure != nil {
+		t.Fatalf("failed: %+v", failure.Error)
+	}
+	if output != `{"n":"[1,2]"}` || len(calls) > 0 {
+		t.Errorf("got %s and calls %q", output, calls)
+	}
+}
+
+// What calls of a script have done is undone when the run fails in the execution
+// after, also where that does not come to them.
+func TestUndoContinuesAsNew(t *testing.T) {
+	t.Parallel()
+	const undoing = `
+def pay(n):
+    return call_tool("echo", {"n": n}, None, policy(undo=undo("unpay", lambda out: {"n": out["n"]})))
+def late(n):
+    pay(n)
+    sleep("20m")
+def early():
+    sleep("10m")
+    fail("early")
+`
+	for _, test := range []struct {
+		name, source string
+		want         []string
+	}{
+		{"reached again", scripted(undoing+"pay(1)\npay(2)\nsleep('10h')\nfail('no')", ""), []string{`unpay {"n":2}`, `unpay {"n":1}`}},
+		{"stopped by a branch that failed", scripted(undoing+"attempt(lambda: parallel([lambda: late(1), lambda: late(2), early]))\npay(3)\nsleep('10h')\nfail('no')", ""),
+			[]string{`unpay {"n":3}`, `unpay {"n":2}`, `unpay {"n":1}`}},
+		{"run out of time", scripted(undoing+"attempt(lambda: within('5m', lambda: map_parallel(late, [1, 2])))\nsleep('10h')\nfail('no')", ""),
+			[]string{`unpay {"n":2}`, `unpay {"n":1}`}},
+		{"items of a forEach that failed", `{name: a, description: d, timeout: 900h, failureMode: continue, steps: [
+			{id: each, type: forEach, collection: '[1, 2]', maxParallel: 1, step: {type: script, arguments: {n: "{{.forEach.item}}"},
+				script: "call_tool('echo', {'n': data['n']}, None, policy(undo=undo('unpay', lambda out: {'n': out['n']})))\nif str(data['n']) == '2':\n  fail('no')\n"}},
+			{id: w, type: wait, for: 100h},
+			{id: bad, type: script, script: "fail('no')\n", dependsOn: [w]}],
+			output: {properties: {n: {type: string, description: d, value: "{{.steps.bad.output.x.y.z}}"}}}}`, []string{`unpay {"n":2}`, `unpay {"n":1}`}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, failure, calls := continuedRun(t, test.source, nil, 3*time.Hour)
+			if failure == nil {
+				t.Fatal("it did not fail")
+			}
+			if diff := cmp.Diff(test.want, calls); diff != "" {
+				t.Errorf("%s, failed with %+v", diff, failure)
+			}
+		})
+	}
+}
+
+// What is reported stands in the result in the order in which it was, and once.
+func TestReportContinuesAsNew(t *testing.T) {
+	t.Parallel()
+	source := scripted(`
+def slow(n):
+    sleep("%dm" % (30 - n))
+    report(attempt(lambda: fail("no %d" % n)).error)
+map_parallel(slow, [1, 2, 3])
+sleep("10h")
+return 1`, "failureMode: best_effort")
+	first := newBench(t, source, `{}`, nil)
+	began := first.env.Now()
+	first.suggest(3 * time.Hour)
+	first.env.RegisterDelayedCallback(func() { first.env.SignalWorkflow("wake", nil) }, 3*time.Hour)
+	second := newBench(t, source, `{}`, nil)
+	second.input = first.firstExecution()
+	second.env.SetStartTime(began.Add(3 * time.Hour))
+	second.env.ExecuteWorkflow(workflows.WorkflowType, second.input)
+	var result workflows.RunResult
+	if err := second.env.GetWorkflowResult(&result); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range result.Errors {
+		got = append(got, e.Message)
+	}
+	if diff := cmp.Diff([]string{"no 3", "no 2", "no 1"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Undoing that a script has prepared counts for the room that the next execution
+// needs: a run that has prepared more than fits goes on in the one that it has.
+func TestUndoOutgrowsTheJournal(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, scripted(`
+for i in range(6):
+    call_tool("echo", {"n": i}, None, policy(undo=undo("unpay", {"text": "x" * 400000})))
+sleep("10h")
+return 1`, ""), `{}`, nil)
+	b.suggest(time.Hour)
+	b.env.RegisterDelayedCallback(func() { b.env.SignalWorkflow("wake", nil) }, time.Hour)
+	if output, failure := b.run(); failure != nil || output != "1" {
+		t.Errorf("got %s, %+v", output, failure)
+	}
+}
