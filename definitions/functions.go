@@ -3,6 +3,7 @@ package definitions
 import (
 	"errors"
 	"fmt"
+	"math/big"
 	"reflect"
 	"strings"
 	"text/template"
@@ -134,18 +135,21 @@ func (x *expansion) built(s string) (any, error) { return s, x.charge(len(s)) }
 func (x *expansion) textArg(v any) (string, error) {
 	switch v := v.(type) {
 	case string:
-		return v, nil
+		return v, x.reads(v)
 	case []any, map[string]any:
 		return "", fmt.Errorf("wants a string, got %s", describe(v))
 	}
 	return x.text(v)
 }
 
-func numberArg(v any) (number, error) {
+func (x *expansion) numberArg(v any) (number, error) {
 	if n, ok := numberOf(v); ok {
 		return n, nil
 	}
 	if s, ok := v.(string); ok {
+		if err := x.readsNumber(s); err != nil {
+			return number{}, err
+		}
 		if parsed, ok := parseDecimal(s); ok {
 			n, _ := numberOf(parsed)
 			return n, nil
@@ -155,8 +159,8 @@ func numberArg(v any) (number, error) {
 	return number{}, fmt.Errorf("wants a number, got %s", describe(v))
 }
 
-func integerArg(v any) (number, error) {
-	n, err := numberArg(v)
+func (x *expansion) integerArg(v any) (number, error) {
+	n, err := x.numberArg(v)
 	if err != nil {
 		return number{}, err
 	}
@@ -167,8 +171,8 @@ func integerArg(v any) (number, error) {
 	return i, nil
 }
 
-func intArg(v any) (int, error) {
-	n, err := integerArg(v)
+func (x *expansion) intArg(v any) (int, error) {
+	n, err := x.integerArg(v)
 	if err != nil {
 		return 0, err
 	}
@@ -208,17 +212,17 @@ func isTrue(v any) bool {
 // comparisonFunctions compare numbers exactly, whatever their kinds, and all
 // else as text/template does.
 var comparisonFunctions = map[string]function{
-	"eq": {2, -1, func(_ *expansion, args []any) (any, error) {
+	"eq": {2, -1, func(x *expansion, args []any) (any, error) {
 		for _, other := range args[1:] {
-			equal, err := sameValue(args[0], other)
+			equal, err := x.same(args[0], other)
 			if equal || err != nil {
 				return equal, err
 			}
 		}
 		return false, nil
 	}},
-	"ne": {2, 2, func(_ *expansion, args []any) (any, error) {
-		equal, err := sameValue(args[0], args[1])
+	"ne": {2, 2, func(x *expansion, args []any) (any, error) {
+		equal, err := x.same(args[0], args[1])
 		return !equal, err
 	}},
 	"lt": {2, 2, ordered(func(c int) bool { return c < 0 })},
@@ -227,7 +231,15 @@ var comparisonFunctions = map[string]function{
 	"ge": {2, 2, ordered(func(c int) bool { return c >= 0 })},
 }
 
-// same is eq of two values. A missing value is the same as another and as
+// same is sameValue, charged.
+func (x *expansion) same(a, b any) (bool, error) {
+	if err := x.compares(a, b); err != nil {
+		return false, err
+	}
+	return sameValue(a, b)
+}
+
+// sameValue is eq of two values. A missing value is the same as another and as
 // nothing else.
 func sameValue(a, b any) (bool, error) {
 	if a == nil || b == nil {
@@ -252,7 +264,10 @@ func sameValue(a, b any) (bool, error) {
 }
 
 func ordered(holds func(int) bool) func(*expansion, []any) (any, error) {
-	return func(_ *expansion, args []any) (any, error) {
+	return func(x *expansion, args []any) (any, error) {
+		if err := x.compares(args[0], args[1]); err != nil {
+			return nil, err
+		}
 		n, isNumber := numberOf(args[0])
 		m, otherToo := numberOf(args[1])
 		if isNumber && otherToo {
@@ -303,6 +318,9 @@ func (x *expansion) equal(a, b any) (bool, error) {
 		}
 		return true, nil
 	}
+	if err := x.compares(a, b); err != nil {
+		return false, err
+	}
 	equal, err := sameValue(a, b)
 	return equal && err == nil, nil
 }
@@ -350,6 +368,10 @@ func (x *expansion) printable(args []any) ([]any, error) {
 			out[i] = ""
 		case float64:
 			out[i] = Float(arg)
+		case *big.Int:
+			if err := x.spells(number{big: arg}); err != nil {
+				return nil, err
+			}
 		case []any, map[string]any:
 			text, err := x.text(arg)
 			if err != nil {
@@ -383,7 +405,7 @@ func lengthOf(_ *expansion, args []any) (any, error) {
 	return nil, fmt.Errorf("%s has no length", describe(args[0]))
 }
 
-func indexed(_ *expansion, args []any) (any, error) {
+func indexed(x *expansion, args []any) (any, error) {
 	value := args[0]
 	for _, key := range args[1:] {
 		switch container := value.(type) {
@@ -393,6 +415,9 @@ func indexed(_ *expansion, args []any) (any, error) {
 			name, ok := key.(string)
 			if !ok {
 				return nil, fmt.Errorf("an object is indexed by a string, not by %s", describe(key))
+			}
+			if err := x.reads(name); err != nil {
+				return nil, err
 			}
 			value = container[name]
 		case []any:

@@ -44,12 +44,12 @@ var numberFunctions = map[string]function{
 
 func folded(op operation) func(*expansion, []any) (any, error) {
 	return func(x *expansion, args []any) (any, error) {
-		result, err := numberArg(args[0])
+		result, err := x.numberArg(args[0])
 		if err != nil {
 			return nil, err
 		}
 		for _, arg := range args[1:] {
-			n, err := numberArg(arg)
+			n, err := x.numberArg(arg)
 			if err != nil {
 				return nil, err
 			}
@@ -66,7 +66,7 @@ func folded(op operation) func(*expansion, []any) (any, error) {
 
 func divided(op operation) func(*expansion, []any) (any, error) {
 	return func(x *expansion, args []any) (any, error) {
-		if n, err := numberArg(args[1]); err == nil && n.compare(number{}) == 0 {
+		if n, err := x.numberArg(args[1]); err == nil && n.compare(number{}) == 0 {
 			return nil, fmt.Errorf("division by zero")
 		}
 		return folded(op)(x, args)
@@ -74,13 +74,13 @@ func divided(op operation) func(*expansion, []any) (any, error) {
 }
 
 func extreme(sign int) func(*expansion, []any) (any, error) {
-	return func(_ *expansion, args []any) (any, error) {
-		best, err := numberArg(args[0])
+	return func(x *expansion, args []any) (any, error) {
+		best, err := x.numberArg(args[0])
 		if err != nil {
 			return nil, err
 		}
 		for _, arg := range args[1:] {
-			n, err := numberArg(arg)
+			n, err := x.numberArg(arg)
 			if err != nil {
 				return nil, err
 			}
@@ -94,8 +94,8 @@ func extreme(sign int) func(*expansion, []any) (any, error) {
 
 // rounded makes a function that gives an integer.
 func rounded(how func(float64) float64) func(*expansion, []any) (any, error) {
-	return func(_ *expansion, args []any) (any, error) {
-		n, err := numberArg(args[0])
+	return func(x *expansion, args []any) (any, error) {
+		n, err := x.numberArg(args[0])
 		if err != nil {
 			return nil, err
 		}
@@ -111,12 +111,12 @@ func rounded(how func(float64) float64) func(*expansion, []any) (any, error) {
 }
 
 // round rounds to a number of decimals, halves away from zero.
-func roundTo(_ *expansion, args []any) (any, error) {
-	n, err := numberArg(args[0])
+func roundTo(x *expansion, args []any) (any, error) {
+	n, err := x.numberArg(args[0])
 	if err != nil {
 		return nil, err
 	}
-	decimals, err := intArg(args[1])
+	decimals, err := x.intArg(args[1])
 	if err != nil {
 		return nil, err
 	}
@@ -130,8 +130,8 @@ func roundTo(_ *expansion, args []any) (any, error) {
 	return n.value(), nil
 }
 
-func toFloat(_ *expansion, args []any) (any, error) {
-	n, err := numberArg(args[0])
+func toFloat(x *expansion, args []any) (any, error) {
+	n, err := x.numberArg(args[0])
 	if err != nil {
 		return nil, err
 	}
@@ -145,11 +145,11 @@ func toFloat(_ *expansion, args []any) (any, error) {
 // untilStep counts from start to before stop; without a step by one, up or
 // down.
 func untilStep(x *expansion, args []any) (any, error) {
-	start, err := intArg(args[0])
+	start, err := x.intArg(args[0])
 	if err != nil {
 		return nil, err
 	}
-	stop, err := intArg(args[1])
+	stop, err := x.intArg(args[1])
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func untilStep(x *expansion, args []any) (any, error) {
 		step = -1
 	}
 	if args[2] != nil {
-		if step, err = intArg(args[2]); err != nil {
+		if step, err = x.intArg(args[2]); err != nil {
 			return nil, err
 		}
 	}
@@ -166,10 +166,11 @@ func untilStep(x *expansion, args []any) (any, error) {
 		return []any{}, nil
 	}
 	distance := math.Abs(float64(stop)-float64(start)) / math.Abs(float64(step))
-	if err := x.list(int(min(math.Ceil(distance), 2*maxListLength))); err != nil {
+	length := int(min(math.Ceil(distance), 2*maxListLength))
+	if err := x.list(length); err != nil {
 		return nil, err
 	}
-	list := []any{}
+	list := make([]any, 0, length)
 	for i := start; step > 0 && i < stop || step < 0 && i > stop; i += step {
 		list = append(list, int64(i))
 	}
@@ -215,13 +216,13 @@ var dataFunctions = map[string]function{
 	"last":    {1, 1, onList(func(l []any) any { return elementAt(l, len(l)-1) })},
 	"rest":    {1, 1, onList(func(l []any) any { return l[min(1, len(l)):] })},
 	"initial": {1, 1, onList(func(l []any) any { return l[:max(0, len(l)-1)] })},
-	"reverse": {1, 1, onList(func(l []any) any {
+	"reverse": {1, 1, onCopy(func(l []any) any {
 		reversed := slices.Clone(l)
 		slices.Reverse(reversed)
 		return reversed
 	})},
-	"compact": {1, 1, onList(func(l []any) any {
-		kept := []any{}
+	"compact": {1, 1, onCopy(func(l []any) any {
+		kept := make([]any, 0, len(l))
 		for _, element := range l {
 			if isTrue(element) {
 				kept = append(kept, element)
@@ -274,7 +275,7 @@ func fromJSON(x *expansion, args []any) (any, error) {
 	if !ok {
 		return nil, fmt.Errorf("wants JSON text, got %s", describe(args[0]))
 	}
-	if err := x.charge(len(text)); err != nil {
+	if err := x.decodes(text); err != nil {
 		return nil, err
 	}
 	v, err := DecodeValue([]byte(text))
@@ -291,6 +292,20 @@ func onList(how func([]any) any) func(*expansion, []any) (any, error) {
 			return nil, err
 		}
 		return how(slices.Clip(list)), x.charge(len(list))
+	}
+}
+
+// onCopy is onList where each element is taken over.
+func onCopy(how func([]any) any) func(*expansion, []any) (any, error) {
+	return func(x *expansion, args []any) (any, error) {
+		list, err := listArg(args[0])
+		if err == nil {
+			err = x.charge(len(list) * elementPrice)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return how(list), nil
 	}
 }
 

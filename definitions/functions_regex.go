@@ -177,7 +177,7 @@ func (r *chargingReader) ReadRune() (rune, int, error) {
 }
 
 func regexFindAll(x *expansion, args []any) (any, error) {
-	n, err := intArg(args[2])
+	n, err := x.intArg(args[2])
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func regexFindAll(x *expansion, args []any) (any, error) {
 
 // regexSplit gives what stands between matches, n parts at most.
 func regexSplit(x *expansion, args []any) (any, error) {
-	n, err := intArg(args[2])
+	n, err := x.intArg(args[2])
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ var textFunctions = map[string]function{
 	"b32enc":    onText(func(s string) string { return base32.StdEncoding.EncodeToString([]byte(s)) }),
 	"b32dec":    decoded(base32.StdEncoding.DecodeString),
 
-	"trimAll":    onTexts(func(cutset, s string) any { return strings.Trim(s, cutset) }),
+	"trimAll":    {2, 2, trimAll},
 	"trimPrefix": onTexts(func(prefix, s string) any { return strings.TrimPrefix(s, prefix) }),
 	"trimSuffix": onTexts(func(suffix, s string) any { return strings.TrimSuffix(s, suffix) }),
 	"hasPrefix":  onTexts(func(prefix, s string) any { return strings.HasPrefix(s, prefix) }),
@@ -148,6 +148,24 @@ func decoded(how func(string) ([]byte, error)) function {
 	}}
 }
 
+// trimAll takes letters away at both ends. A long list of them is looked through
+// once, and not for each letter.
+func trimAll(x *expansion, args []any) (any, error) {
+	texts, err := x.textArgs(args)
+	if err != nil {
+		return nil, err
+	}
+	cutset, s := texts[0], texts[1]
+	if err := x.charge(len(cutset)*elementPrice + len(s)); err != nil {
+		return nil, err
+	}
+	letters := map[rune]bool{}
+	for _, letter := range cutset {
+		letters[letter] = true
+	}
+	return strings.TrimFunc(s, func(letter rune) bool { return letters[letter] }), nil
+}
+
 // titled gives each word a capital.
 func titled(s string) string {
 	words := strings.SplitAfter(s, " ")
@@ -179,7 +197,11 @@ func replaced(x *expansion, args []any) (any, error) {
 		return nil, err
 	}
 	from, to, s := texts[0], texts[1], texts[2]
-	if err := fits(len(s) + product(strings.Count(s, from), len(to))); err != nil {
+	found := strings.Count(s, from)
+	if err := fits(len(s) + product(found, len(to))); err != nil {
+		return nil, err
+	}
+	if err := x.charge(found * elementPrice); err != nil {
 		return nil, err
 	}
 	return x.built(strings.ReplaceAll(s, from, to))
@@ -200,12 +222,15 @@ func repeated(x *expansion, args []any) (any, error) {
 }
 
 func (x *expansion) countAndText(args []any) (int, string, error) {
-	n, err := intArg(args[0])
+	n, err := x.intArg(args[0])
 	if err != nil {
 		return 0, "", err
 	}
 	s, err := x.textArg(args[1])
-	return n, s, err
+	if err != nil {
+		return 0, "", err
+	}
+	return n, s, x.charge(len(s)) // most count its letters
 }
 
 // trunc keeps the first n letters, or with a negative n the last ones.
@@ -237,7 +262,7 @@ func abbreviate(x *expansion, args []any) (any, error) {
 }
 
 func subtext(x *expansion, args []any) (any, error) {
-	start, err := intArg(args[0])
+	start, err := x.intArg(args[0])
 	if err != nil {
 		return nil, err
 	}
@@ -315,11 +340,17 @@ func splitObject(x *expansion, args []any) (any, error) {
 		return nil, err
 	}
 	parts, err := x.pieces(texts[0], texts[1])
+	if err == nil {
+		err = x.charge(len(parts) * sortPrice)
+	}
+	if err != nil {
+		return nil, err
+	}
 	object := make(map[string]any, len(parts))
 	for i, part := range parts {
 		object["_"+strconv.Itoa(i)] = part
 	}
-	return object, err
+	return object, nil
 }
 
 func anyList(texts []string) []any {

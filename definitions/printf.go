@@ -106,7 +106,7 @@ func (p *formatter) size(s string) (digits, rest string, err error) {
 		if err != nil {
 			return "", "", err
 		}
-		n, err := intArg(arg)
+		n, err := p.x.intArg(arg)
 		if err != nil {
 			return "", "", err
 		}
@@ -154,7 +154,7 @@ func (p *formatter) convert(verb rune, arg any) (rune, any, error) {
 	switch verb {
 	case 'v':
 		if n, ok := numberOf(arg); ok {
-			return verb, n.value(), nil
+			return verb, n.value(), p.x.spells(n)
 		}
 		if b, ok := arg.(bool); ok {
 			return verb, b, nil
@@ -175,14 +175,17 @@ func (p *formatter) convert(verb rune, arg any) (rune, any, error) {
 		}
 		fallthrough
 	case 'd', 'b', 'o', 'O', 'c', 'U':
-		n, err := integerArg(arg)
+		n, err := p.x.integerArg(arg)
+		if err == nil {
+			err = p.x.spells(n)
+		}
 		return verb, n.value(), err
 	case 'e', 'E', 'f', 'F', 'g', 'G':
-		n, err := numberArg(arg)
+		n, err := p.x.numberArg(arg)
 		if err != nil || n.isFloat || n.big == nil && n.small>>53 == n.small>>63 {
 			return verb, n.float64(), err
 		}
-		return verb, n.bigFloat(), nil
+		return verb, n.bigFloat(), p.x.charge(n.words() * fractionPrice)
 	case 'T':
 		return 's', typeName(arg), nil
 	}

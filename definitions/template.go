@@ -3,6 +3,7 @@ package definitions
 import (
 	"errors"
 	"fmt"
+	"math/big"
 	"regexp"
 	"strconv"
 	"strings"
@@ -242,11 +243,12 @@ func (t *Template) findSingleExpression() {
 // An expansion is one run of a template: where its result goes, what it has
 // cost so far. Functions are bound to it.
 type expansion struct {
-	tmpl   *template.Template
-	out    []byte
-	work   int
-	native bool // keep the printed value instead of printing it
-	value  any
+	tmpl    *template.Template
+	out     []byte
+	work    int
+	decoded int  // values that were read from JSON
+	native  bool // keep the printed value instead of printing it
+	value   any
 }
 
 // expansions are kept for the next template, since binding the functions
@@ -333,6 +335,11 @@ func (x *expansion) ranged(v any) (any, error) {
 
 // text gives v as it is printed.
 func (x *expansion) text(v any) (string, error) {
+	if i, ok := v.(*big.Int); ok {
+		if err := x.spells(number{big: i}); err != nil {
+			return "", err
+		}
+	}
 	s, err := printed(v)
 	if err != nil {
 		return "", err
@@ -415,7 +422,7 @@ func appendPrintedObject(out []byte, object map[string]any, depth int) (_ []byte
 // field gives the field of base that path names, such as output.text. A field
 // of a missing value is missing.
 func (x *expansion) field(base any, path string) (any, error) {
-	if err := x.charge(callPrice); err != nil {
+	if err := x.charge(callPrice + len(path)/readBytes); err != nil {
 		return nil, err
 	}
 	walked := 0

@@ -165,6 +165,7 @@ func TestBombsBesideOtherRuns(t *testing.T) {
 		"growth":    "d = {}\nfor i in range(100000000):\n  d[i] = [i] * 1000\nreturn d",
 		"calls":     "return [echo(n=i) for i in range(1000000)]",
 		"branches":  "return map_parallel(lambda i: echo(n=i), range(1000000))",
+		"template":  "for i in range(1000000):\n  attempt(template, '{{$s := repeat 5000000 \"a\"}}{{range until 100000}}{{$x := trunc 1 $s}}{{end}}')",
 	}
 	for name, bomb := range bombs {
 		t.Run(name, func(t *testing.T) {
