@@ -374,6 +374,7 @@ type repairer struct {
 	fates     map[string]string
 	unsettled map[string]workflows.Unsettled
 	undone    map[string]bool // step paths that were undone
+	repeated  map[string]bool // paths of failures after which a script has repeated what failed until it succeeded
 	called    map[string]*calledPlan
 }
 
@@ -387,6 +388,7 @@ func newRepairer(id RunID, execution string, record *workflows.Record, req Retry
 		fates:     map[string]string{},
 		unsettled: map[string]workflows.Unsettled{},
 		undone:    map[string]bool{},
+		repeated:  map[string]bool{},
 	}
 	for _, path := range record.Redo {
 		r.undone[path] = true
@@ -542,13 +544,14 @@ func (r *repairer) selectSteps() error {
 
 // keep takes into the journal what need not be done again.
 func (r *repairer) keep() {
+	r.findRepeated()
 	for path, e := range r.record.Journal {
 		if strings.HasPrefix(path, "@") && !r.changed { // what a reference meant to the run
 			r.journal[path] = e
 			continue
 		}
 		n, loop := r.program.At(path)
-		if n != nil && e.Child != nil && e.Result == nil {
+		if n != nil && e.Child != nil && e.Result == nil && !r.staysFailed(path, e) {
 			if r.keepCalled(path, n, loop, e) {
 				continue
 			}
@@ -595,8 +598,10 @@ func (r *repairer) keeps(path string, n, loop *definitions.Node, e workflows.Jou
 	switch {
 	case r.again[topLevel(path)] || r.undone[path]:
 		return false, false
-	case inScript(n, path): // what failed is tried again, whatever the script made of it
-		return e.Error == nil && accepted(path, e.Result), exact
+	case inScript(n, path) && e.Error != nil:
+		return r.staysFailed(path, e), exact
+	case inScript(n, path):
+		return accepted(path, e.Result), exact
 	case e.Error != nil: // a step that continues is done with
 		return !exact && (continues(n) || loop != nil && continues(loop)), false
 	case e.Skipped:
@@ -607,6 +612,13 @@ func (r *repairer) keeps(path string, n, loop *definitions.Node, e workflows.Jou
 		return settledGate(n, e.Result), exact
 	}
 	return true, exact
+}
+
+// staysFailed says whether a call of a script that failed counts. It is tried again
+// whatever the script made of it, unless the script has repeated it. A called run
+// is only told by what it was called with before.
+func (r *repairer) staysFailed(path string, e workflows.JournalEntry) bool {
+	return r.repeated[path] && (e.Child == nil || !r.changed && !r.doubtful[topLevel(path)])
 }
 
 // inScript reports whether a path is that of a call of a script.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -203,5 +204,132 @@ return 1`, ""), `{}`, nil)
 	b.env.RegisterDelayedCallback(func() { b.env.SignalWorkflow("wake", nil) }, time.Hour)
 	if output, failure := b.run(); failure != nil || output != "1" {
 		t.Errorf("got %s, %+v", output, failure)
+	}
+}
+
+// repairOf plans the repair of a run of a bench that has ended, for which nothing
+// else is said.
+func repairOf(t *testing.T, b *bench) *runs.RetryPlan {
+	t.Helper()
+	record := b.record()
+	plan, err := runs.RepairOf("scripted/test", "execution", &record, runs.RetryRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+// What a script has repeated until it succeeded is not called again when the run
+// is repaired; what has failed in the end is, and so is what the script went on
+// from.
+func TestRepairOfRepeatedCalls(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, script string
+		want         []string
+	}{
+		{"by retry", `
+r = retry(lambda: flaky(n=1)["n"], delay=0)
+broken()
+return r`, []string{"broken {}"}},
+		{"by hand", `
+for i in range(5):
+    r = try_call_tool("flaky", n=1)
+    if r.ok:
+        break
+broken()
+return r.value["n"]`, []string{"broken {}"}},
+		{"with others", `
+def f():
+    a = try_call_tool("flaky", n=1)
+    if not a.ok:
+        broken_once()
+    return a.value["n"]
+r = retry(f, delay=0)
+broken()
+return r`, []string{"broken {}"}},
+		{"items", `
+call_tool("echo", {}, None, policy(undo=undo("unpay")))
+r = [try_call_tool("flaky", n=n).ok for n in [1, 2]]
+broken()
+return 1`, []string{"echo {}", `flaky {"n":1}`, "broken {}"}},
+		{"where something was undone", `
+call_tool("echo", {}, None, policy(undo=undo("unpay")))
+r = retry(lambda: flaky(n=1)["n"], delay=0)
+broken()
+return r`, []string{"echo {}", "broken {}"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			failures := 0
+			flaky := func(call workflows.ToolCall) (string, error) {
+				if failures++; failures == 1 {
+					return answerFails("not yet")(call)
+				}
+				return string(call.Arguments), nil
+			}
+			before := newBench(t, scripted(test.script, ""), `{}`, map[string]toolFunc{"flaky": flaky, "broken": answerFails("no"), "broken_once": answerFails("no")})
+			if _, failure := before.run(); failure == nil {
+				t.Fatal("it did not fail")
+			}
+			after := newBench(t, scripted(test.script, ""), `{}`, nil)
+			after.input = repairOf(t, before).Input()
+			if got, failure := after.run(); failure != nil || got != "1" {
+				t.Errorf("got %s, %+v", got, failure)
+			}
+			if diff := cmp.Diff(test.want, after.calls); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A within that ran out of its time, or had not ended, has all of it again when
+// the run is repaired, and what was done in it counts.
+func TestRepairOfWithin(t *testing.T) {
+	t.Parallel()
+	source := scripted(`
+def slow():
+    a = echo(n=1)["n"]
+    sleep("1h" if fails() else "1s")
+    return a
+def fails():
+    return not try_call_tool("flaky").ok
+return within("5m", slow)`, "")
+	before := newBench(t, source, `{}`, map[string]toolFunc{"flaky": answerFails("no")})
+	if _, failure := before.run(); failure == nil || failure.Error.Code != "step_timeout" {
+		t.Fatalf("it ended with %+v", failure)
+	}
+	after := newBench(t, source, `{}`, nil)
+	after.input = repairOf(t, before).Input()
+	after.env.SetStartTime(before.env.Now().Add(10 * time.Hour))
+	if got, failure := after.run(); failure != nil || got != "1" {
+		t.Errorf("got %s, %+v", got, failure)
+	}
+	if diff := cmp.Diff([]string{"flaky {}"}, after.calls); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What was undone when the run failed is called again by a repair, with a key of
+// its own, and undone again when that fails, too; what was not is not.
+func TestRepairOfUndoneCalls(t *testing.T) {
+	t.Parallel()
+	source := scripted(`
+call_tool("echo", {"n": 1}, None, policy(undo=undo("unpay", lambda out: {"n": out["n"]})))
+broken()
+return 1`, "")
+	tools := map[string]toolFunc{"broken": answerFails("no")}
+	before := newBench(t, source, `{}`, tools)
+	if _, failure := before.run(); failure == nil || len(failure.Compensated) != 1 {
+		t.Fatalf("it ended with %+v", failure)
+	}
+	after := newBench(t, source, `{}`, tools)
+	after.input = repairOf(t, before).Input()
+	if _, failure := after.run(); failure == nil || len(failure.Compensated) != 1 {
+		t.Fatalf("it ended with %+v", failure)
+	}
+	if diff := cmp.Diff([]string{`echo {"n":1}`, "broken {}", `unpay {"n":1}`}, after.calls); diff != "" {
+		t.Error(diff)
 	}
 }

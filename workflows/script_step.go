@@ -234,6 +234,9 @@ func (h *scriptHost) Call(ctx workflow.Context, site script.Site, call script.To
 		return nil, h.fail(ctx, path, call, &Error{Code: "unknown_tool", Category: CategoryTool, Tool: call.Tool,
 			Message: fmt.Sprintf("step %s: no backend offered the tool %s when the run started, or the definition does not list it in tools", path, call.Tool)})
 	}
+	if was := h.run.in.Journal[path]; was.Exact && was.Error != nil && was.ArgumentsDigest == digestOf(call.Args) {
+		return nil, h.fail(ctx, path, call, was.Error)
+	}
 	if n := PayloadSize(call.Args); n > MaxResultSize {
 		return nil, h.fail(ctx, path, call, &Error{Code: "arguments_too_large", Category: CategoryLimit, Tool: call.Tool,
 			Message: fmt.Sprintf("step %s: the arguments have %d bytes; the limit is %d", path, n, MaxResultSize)})
