@@ -602,7 +602,7 @@ func TestWorkflowsOfOthers(t *testing.T) {
 			return err
 		},
 	} {
-		if err := call(); err == nil || name != "Arguments" && !errors.Is(err, runs.ErrNotFound) {
+		if err := call(); err == nil || name != "CalledWith" && !errors.Is(err, runs.ErrNotFound) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
