@@ -288,6 +288,10 @@ func refused(q *question, site Site, answer Answer) *Error {
 	return e
 }
 
+// maxReference bounds what is looked up as the name and version of a composite
+// tool, which goes into the history of the run.
+const maxReference = 1000
+
 func callWorkflow(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	var name, version string
 	var given, limit, how starlark.Value
@@ -321,6 +325,10 @@ func callWorkflow(thread *starlark.Thread, bi *starlark.Builtin, args starlark.T
 	site, err := b.ask(thread)
 	if err != nil {
 		return nil, err
+	}
+	if n := len(name) + len(version); n > maxReference {
+		return nil, &Error{Code: "unknown_workflow", Category: "tool", Path: site.Path, Final: true,
+			Message: fmt.Sprintf("%s: there is no composite tool whose name and version have %d bytes: %s", bi.Name(), n, shown(starlark.String(name)))}
 	}
 	out, err := b.run.host.CallWorkflow(b.ctx, site, WorkflowCall{
 		Name: name, Version: version, Args: data.JSON, Typed: data.Typed, Timeout: timeout, Undo: p.of(b, thread).Undo,
