@@ -560,6 +560,10 @@ func (r *repairer) keep() {
 				continue
 			}
 		}
+		if e.Left && e.Result == nil && e.Error == nil && e.Child == nil { // it was stopped, and has a key
+			r.fates[path] = FateFailed
+			continue
+		}
 		if e.Fan != nil && e.Fan.Failed || e.Within != nil { // it is tried again, and all of it, in a time of its own
 			continue
 		}

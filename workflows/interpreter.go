@@ -101,6 +101,7 @@ type run struct {
 	scripts map[string]*scriptHost // by step path: scripts that run
 	told    int                    // lines that scripts have told
 
+	away      map[string]bool      // by step path: calls of keyed tools that were sent and of which nothing is known
 	unsettled map[string]Unsettled // by step path: calls of unsafe tools that were sent and of which nothing is known
 
 	held     map[string]heldCall // by step path: calls that the limits of their backend hold back
@@ -137,7 +138,7 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run,
 		tells: tellings{states: map[string]ElicitationState{}},
 
 		scripts: map[string]*scriptHost{},
-		undone:  map[string]int{}, unsettled: map[string]Unsettled{}, held: map[string]heldCall{},
+		undone:  map[string]int{}, away: map[string]bool{}, unsettled: map[string]Unsettled{}, held: map[string]heldCall{},
 	}
 	r.pending = workflow.NewSemaphore(ctx, maxPending)
 	r.children = workflow.NewSemaphore(ctx, maxPending)

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"strings"
 	"time"
+
+	"github.com/perdure/perdure/definitions"
 )
 
 // expectJournal prepares for the entries to come.
@@ -132,6 +134,9 @@ func (r *run) wholeJournal() map[string]JournalEntry {
 
 // leaves keeps that a call is on its way after which nothing may be known.
 func (r *run) leaves(q request, sent ParkedCall) {
+	if q.tool.Effect == definitions.Keyed {
+		r.away[q.path] = true
+	}
 	if !Repeatable(q.tool.Effect) {
 		r.unsettled[q.path] = Unsettled{Call: sent, Times: 1, Error: Error{
 			Code: "under_way", Category: CategoryOutcomeUnknown, StepID: topLevel(q.path), StepPath: q.path, Tool: q.tool.Name,
@@ -142,6 +147,9 @@ func (r *run) leaves(q request, sent ParkedCall) {
 
 // cameBack keeps what is known now of a call.
 func (r *run) cameBack(q request, failure *Error) {
+	if failure == nil || !mayHaveHappened(failure) {
+		delete(r.away, q.path)
+	}
 	u, ok := r.unsettled[q.path]
 	switch {
 	case !ok:
@@ -152,6 +160,16 @@ func (r *run) cameBack(q request, failure *Error) {
 	default:
 		delete(r.unsettled, q.path)
 	}
+}
+
+// mayHaveHappened says of the failure of a call that may be repeated with the same
+// key whether it may have been executed.
+func mayHaveHappened(e *Error) bool {
+	switch e.Code {
+	case "connection_lost", "worker_lost", "step_timeout", "internal", "cancelled":
+		return true
+	}
+	return false
 }
 
 // noteLeft keeps whether a called run has ended with calls of which nobody knows
@@ -169,7 +187,7 @@ func (r *run) noteLeft(end childEnd) {
 // leftUnknown says whether nobody knows if the call at a path was executed.
 func (r *run) leftUnknown(path string) bool {
 	_, left := r.unsettled[path]
-	return left || r.journal[path].leaves()
+	return left || r.away[path] || r.journal[path].leaves()
 }
 
 // leftBelow says whether nobody knows that of any call whose path begins so, of

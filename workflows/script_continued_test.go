@@ -1,11 +1,15 @@
 package workflows_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -332,4 +336,67 @@ return 1`, "")
 	if diff := cmp.Diff([]string{`echo {"n":1}`, "broken {}", `unpay {"n":1}`}, after.calls); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// What a script repeats has another key. So a call of a keyed tool of which nobody
+// knows whether it was executed is not repeated by retry, also after the run has
+// continued as new; one that was answered is.
+func TestRetrySparesTheKeyed(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, script string
+		calls        int
+	}{
+		{"lost", `attempt(lambda: retry(lambda: lost(), delay=0))`, 1},
+		{"stopped", `attempt(lambda: retry(lambda: parallel([lambda: call_tool("slow", {}, "9h", policy(retries=1, delay="1h")), lambda: sleep("1m") or broken()]), delay=0))`, 2},
+		{"answered", `attempt(lambda: retry(lambda: broken(), delay=0))`, 3},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			source := scripted("r = "+test.script+"\nsleep('10h')\nreturn [r.ok, r.error.message.count('nobody knows')]", "")
+			lost := func(call workflows.ToolCall) (string, error) {
+				return "", workflows.Report(workflows.Attempt{Call: call, Number: 4}.Lost("gone"))
+			}
+			tools := map[string]toolFunc{"slow": stoppedPay, "broken": answerFails("no"), "lost": func(call workflows.ToolCall) (string, error) {
+				_, err := lost(call)
+				return "", temporal.NewNonRetryableApplicationError(err.Error(), "tool", nil, errorOf(t, err))
+			}}
+			first := keyed(newBench(t, source, `{}`, tools))
+			began := first.env.Now()
+			first.suggest(3 * time.Hour)
+			first.env.RegisterDelayedCallback(func() { first.env.SignalWorkflow("wake", nil) }, 3*time.Hour)
+			second := keyed(newBench(t, source, `{}`, tools))
+			second.input = first.firstExecution()
+			if len(first.calls) != test.calls {
+				t.Errorf("calls %q, want %d", first.calls, test.calls)
+			}
+			second.env.SetStartTime(began.Add(3 * time.Hour))
+			want := "[false,1]"
+			if test.name == "answered" {
+				want = "[false,0]"
+			}
+			if got, failure := second.run(); failure != nil || got != want || len(second.calls) > 0 {
+				t.Errorf("got %s, %+v, with calls %q", got, failure, second.calls)
+			}
+		})
+	}
+}
+
+// keyed makes all tools of a bench keyed.
+func keyed(b *bench) *bench {
+	for name, tool := range b.input.Tools {
+		tool.Effect = definitions.Keyed
+		b.input.Tools[name] = tool
+	}
+	return b
+}
+
+// errorOf is what an activity has reported.
+func errorOf(t *testing.T, err error) (e workflows.Error) {
+	t.Helper()
+	var app *temporal.ApplicationError
+	if !errors.As(err, &app) || app.Details(&e) != nil {
+		t.Fatal(err)
+	}
+	return e
 }

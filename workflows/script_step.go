@@ -269,15 +269,29 @@ func (h *scriptHost) fail(ctx workflow.Context, path string, call script.ToolCal
 	if e.StepPath == "" {
 		e.StepID, e.StepPath = topLevel(path), path
 	}
-	if ctx.Err() == nil || e.Category != CategoryCancelled {
+	if h.run.away[path] && !sparesKeyed(ctx) {
+		delete(h.run.away, path)
+	}
+	switch left := h.run.away[path]; {
+	case ctx.Err() == nil || e.Category != CategoryCancelled:
 		entry := h.run.journal[path]
+		entry.Left = entry.Left || left
 		entry.ArgumentsDigest, entry.Error, entry.Tool = cmp.Or(entry.ArgumentsDigest, digestOf(call.Args)), e, call.Tool
 		h.run.note(path, entry)
+	case left:
+		h.run.note(path, JournalEntry{ArgumentsDigest: digestOf(call.Args), Tool: call.Tool, Left: true})
 	}
 	reported := h.report(e)
 	reported.Fatal = ctx.Err() != nil && e.Category == CategoryCancelled
 	reported.Unknown = reported.Unknown || h.run.leftUnknown(path)
 	return reported
+}
+
+// sparesKeyed says that a call of a keyed tool of which nobody knows whether it was
+// executed is not repeated by a script, which would do so under another key. Older
+// executions have.
+func sparesKeyed(ctx workflow.Context) bool {
+	return workflow.GetVersion(ctx, "retry-spares-the-keyed", workflow.DefaultVersion, 1) >= 1
 }
 
 // report is an error of the run as scripts see it.
