@@ -21,7 +21,8 @@ import (
 type Composite struct {
 	Name        string // as clients see it
 	Definition  *definitions.Definition
-	Hidden      bool // only steps call it
+	Published   *registry.Version // nil = it stands in a file
+	Hidden      bool              // only steps call it
 	Available   bool
 	Reason      string                  // why it is not available
 	Annotations definitions.Annotations // as clients see them; of an available one
@@ -197,7 +198,7 @@ func (b *builder) isRunTool(name string) bool {
 
 // addComposite lists a composite tool if it can be called.
 func (b *builder) addComposite(o Offer) {
-	entry := Composite{Name: o.name(b.g.opts.Prefix), Hidden: o.Definition.Hidden(), Definition: o.Definition}
+	entry := Composite{Name: o.name(b.g.opts.Prefix), Hidden: o.Definition.Hidden(), Definition: o.Definition, Published: o.Published}
 	offer := b.offer
 	if entry.Hidden {
 		offer = func(o Offer, _ *Composite) error { return b.complete(o.Definition) }

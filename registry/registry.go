@@ -102,7 +102,7 @@ type Registry struct {
 	store store.Registry
 	drift DriftPolicy
 	log   *slog.Logger
-	told  sync.Map // what was logged of tools that have drifted
+	told  sync.Map // what was logged of tools that have drifted, and of files that differ
 
 	mu        sync.RWMutex
 	files     map[string]Entry
@@ -124,10 +124,12 @@ func (r *Registry) OnChange(f func()) {
 	r.onChange = append(r.onChange, f)
 }
 
+// tell says that what names mean has changed.
 func (r *Registry) tell() {
 	r.mu.RLock()
 	listeners := slices.Clone(r.onChange)
 	r.mu.RUnlock()
+	r.warnOfFiles()
 	for _, f := range listeners {
 		f()
 	}

@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -545,6 +546,51 @@ func TestForgedVersion(t *testing.T) {
 		check(t, r, "greet", "1.0.0")
 		check(t, r, "greet@1.0.1", "none")
 	})
+}
+
+// A file that states a published version and has other content is told of once,
+// whichever of the two comes later.
+func TestFileThatContradicts(t *testing.T) {
+	t.Parallel()
+	file := func(text string) []*definitions.Definition {
+		defs, diags := definitions.Parse("f.yaml", []byte(text))
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		return defs
+	}
+	same, other := greet("greet", "1.0.0"), greet("greet", "1.0.0", "description: Greets otherwise.")
+	for name, steps := range map[string][]func(*registry.Registry){
+		"file first":        {func(r *registry.Registry) { r.SetFiles(file(other)) }, func(r *registry.Registry) { publish(t, r, same) }},
+		"publication first": {func(r *registry.Registry) { publish(t, r, same) }, func(r *registry.Registry) { r.SetFiles(file(other)) }},
+	} {
+		kept, err := store.OpenRegistryFile(filepath.Join(t.TempDir(), "registry.jsonl"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(kept.Close)
+		var logged bytes.Buffer
+		r := registry.New(registry.Options{Store: kept, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+		for _, step := range steps {
+			step(r)
+		}
+		r.SetFiles(file(other))
+		ours, published := file(other)[0], file(same)[0]
+		why := r.Contradicts(ours)
+		for _, part := range []string{"f.yaml:1", "1.0.0", ours.Digest()[:19], published.Digest()[:19]} {
+			if !strings.Contains(why, part) {
+				t.Errorf("%s: %q lacks %s", name, why, part)
+			}
+		}
+		if n := strings.Count(logged.String(), "differs from what was published"); n != 1 {
+			t.Errorf("%s: it is logged %d times:\n%s", name, n, logged.String())
+		}
+		for _, text := range []string{same, greet("greet", "1.0.1"), greet("other", "1.0.0")} {
+			if why := r.Contradicts(file(text)[0]); why != "" {
+				t.Errorf("%s: %s", name, why)
+			}
+		}
+	}
 }
 
 func TestWithoutAStore(t *testing.T) {

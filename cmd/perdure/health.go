@@ -95,6 +95,9 @@ func (s *service) status(ctx context.Context, who auth.Identity, reasons []strin
 			told := compositeStatus{
 				Name: c.Name, Version: c.Definition.Version, RunAs: c.Definition.RunAs, Available: &c.Available, Reason: c.Reason, Hidden: c.Hidden,
 			}
+			if c.Published == nil {
+				told.Contradicts = s.registry.Contradicts(c.Definition)
+			}
 			if c.Name != c.Definition.Name {
 				told.Definition = c.Definition.Name
 			}

@@ -44,6 +44,9 @@ type compositeStatus struct {
 	Reason     string            `json:"reason,omitempty"`
 	Hidden     bool              `json:"hidden,omitempty"` // from clients; other definitions call it
 	Place      string            `json:"place,omitempty"`  // where it is defined
+	// Contradicts says that its file has other content than what was published
+	// under its version. "" = it has not.
+	Contradicts string `json:"contradicts,omitempty"`
 }
 
 // offered says whether clients can call it, if they may.
@@ -78,6 +81,9 @@ func (s compositeStatus) state() string {
 	}
 	if s.RunAs == definitions.AsComposite {
 		state += "; calls tools in its own right"
+	}
+	if s.Contradicts != "" {
+		state += "; " + s.Contradicts
 	}
 	return state
 }

@@ -1,0 +1,39 @@
+package registry
+
+import (
+	"fmt"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// Contradicts says that the definition of a file has other content than what was
+// published under its version; "" = it has not.
+func (r *Registry) Contradicts(file *definitions.Definition) string {
+	e, ok := published(r.Versions(file.Name), file.Version)
+	if !ok || e.Definition == nil {
+		return ""
+	}
+	// With what it loaded then, where that is not in it already.
+	if same, _ := file.WithModules(e.Definition.PinnedAs()); same.Digest() == e.Published.Digest {
+		return ""
+	}
+	return fmt.Sprintf("%s states version %s, which was published with other content: the file has %s, and published was %s; %s means the file, and %s@%s what was published: give the file another version",
+		file.Pos, file.Version, short(file.Digest()), short(e.Published.Digest), file.Name, file.Name, file.Version)
+}
+
+// warnOfFiles logs once of each definition of a file what it contradicts.
+func (r *Registry) warnOfFiles() {
+	r.mu.RLock()
+	defs := make([]*definitions.Definition, len(r.order))
+	for i, name := range r.order {
+		defs[i] = r.files[name].Definition
+	}
+	r.mu.RUnlock()
+	for _, d := range defs {
+		if why := r.Contradicts(d); why != "" {
+			if _, told := r.told.LoadOrStore(why, true); !told {
+				r.log.Warn("a file differs from what was published under its version", "name", d.Name, "version", d.Version, "reason", why)
+			}
+		}
+	}
+}
