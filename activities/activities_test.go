@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,26 @@ func TestFailures(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// A composite tool that is named as none can be is a mistake of the script.
+func TestInvalidReference(t *testing.T) {
+	t.Parallel()
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestActivityEnvironment()
+	a := activities.New(nil, nil).Compose(func(context.Context, workflows.DefinitionRef) (found workflows.ResolvedDefinition, err error) {
+		return found, fmt.Errorf("%w: it is named twice", activities.ErrInvalidReference)
+	}, nil)
+	env.RegisterActivity(a.ResolveDefinition)
+	_, err := env.ExecuteActivity(a.ResolveDefinition, workflows.DefinitionRef{Workflow: "x@1@2"})
+	var app *temporal.ApplicationError
+	var got workflows.Error
+	if !errors.As(err, &app) || !app.NonRetryable() || app.Details(&got) != nil {
+		t.Fatalf("got %v", err)
+	}
+	if got.Code != "invalid_workflow" || got.Category != workflows.CategoryValidation || got.Retryable || !strings.Contains(got.Message, "it is named twice") {
+		t.Errorf("got %+v", got)
 	}
 }
 

@@ -16,8 +16,9 @@ type Resolve func(ctx context.Context, ref workflows.DefinitionRef) (workflows.R
 
 // Why a step cannot call a composite tool.
 var (
-	ErrNoDefinition = errors.New("there is no such composite tool")
-	ErrNotPermitted = errors.New("not permitted")
+	ErrNoDefinition     = errors.New("there is no such composite tool")
+	ErrInvalidReference = errors.New("calling a composite tool") // followed by what is wrong with how it is named
+	ErrNotPermitted     = errors.New("not permitted")
 )
 
 // ErrNoRun says that Temporal has no run of an ID, or not any more.
@@ -43,6 +44,8 @@ func (a *Activities) ResolveDefinition(ctx context.Context, ref workflows.Defini
 	switch {
 	case errors.As(err, &known):
 		e, repeat = known, false
+	case errors.Is(err, ErrInvalidReference):
+		e.Code, e.Category, e.Retryable, repeat = "invalid_workflow", workflows.CategoryValidation, false, false
 	case errors.Is(err, ErrNoDefinition):
 		e.Code, repeat = "unknown_workflow", false
 		e.Message = fmt.Sprintf("there is no composite tool %s", ref.Workflow)

@@ -108,10 +108,14 @@ func (c *checker) scriptWorkflows(n node) {
 	seen := map[string]bool{}
 	for _, call := range program.Calls() {
 		name := referenceOf(call)
-		if _, err := ParseReference(name); call.Kind != callsWorkflow || err != nil {
+		if call.Kind != callsWorkflow || call.Name == "" {
 			continue
 		}
 		at, pos := join(n.path, "script"), c.scriptPosition(n, call.File, call.Line, call.Column)
+		if _, err := ParseReference(name); err != nil {
+			c.report(at, pos, SeverityError, "workflow", "%s: call_workflow: %v", n.label, err)
+			continue
+		}
 		if _, ok := c.definitions.find(name); !ok && seen[name] {
 			continue
 		}

@@ -26,6 +26,8 @@ func ParseReference(text string) (Reference, error) {
 	switch {
 	case !namePattern.MatchString(name):
 		return r, fmt.Errorf("%s names no composite tool: write NAME, or NAME@VERSION such as deploy@^1.2", excerpt(text))
+	case strings.Contains(version, "@"):
+		return r, fmt.Errorf("the version is given twice in %s: write NAME@VERSION, or the version beside it, not both", excerpt(text))
 	case versioned && r.Version == "":
 		return r, fmt.Errorf("%s lacks the version after the @; without an @ it is the latest one", excerpt(text))
 	}

@@ -32,6 +32,9 @@ func TestParseReference(t *testing.T) {
 			t.Errorf("%q is taken for %+v", text, r)
 		}
 	}
+	if _, err := ParseReference("a@1@2"); err == nil || !strings.Contains(err.Error(), "the version is given twice") {
+		t.Errorf("of two versions is told %v", err)
+	}
 }
 
 // A naive reader of versions and constraints, which knows only what the test

@@ -75,7 +75,7 @@ func lastAttempt(all *runs.Client) activities.LastAttempt {
 func (s *service) resolve(ctx context.Context, ref workflows.DefinitionRef) (found workflows.ResolvedDefinition, err error) {
 	means, err := definitions.ParseReference(ref.Workflow)
 	if err != nil {
-		return found, fmt.Errorf("%w: %w", activities.ErrNoDefinition, err)
+		return found, fmt.Errorf("%w: %w", activities.ErrInvalidReference, err)
 	}
 	entry, err := s.registry.Find(ctx, means)
 	d := entry.Definition

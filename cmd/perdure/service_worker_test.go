@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/perdure/perdure/activities"
@@ -33,6 +34,10 @@ func TestResolveForSentScripts(t *testing.T) {
 	t.Cleanup(pool.Close)
 	s := &service{registry: registry.New(registry.Options{}), pool: pool, opts: serviceOptions{Loaded: &loaded{}}}
 	s.registry.SetFiles(defs)
+	_, err = s.resolve(t.Context(), workflows.DefinitionRef{RunID: "other/1", Workflow: "open@1@2"})
+	if !errors.Is(err, activities.ErrInvalidReference) || !strings.Contains(err.Error(), "the version is given twice") {
+		t.Errorf("two versions: %v", err)
+	}
 	for run, may := range map[string][]string{"execute_tool_script/1": {"open"}, "other/1": {"open", "narrow", "hidden"}} {
 		for _, name := range []string{"open", "narrow", "hidden"} {
 			_, err := s.resolve(t.Context(), workflows.DefinitionRef{RunID: run, Workflow: name, Caller: workflows.Caller{Subject: "ann"}})
