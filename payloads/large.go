@@ -57,9 +57,11 @@ func Writer(parent converter.DataConverter, values Values) converter.DataConvert
 }
 
 // Fetcher is a codec that puts large values in the place of references to them,
-// for those runs of which may says so.
+// for those runs of which may says so. It is for one request, which may name a
+// value many times: of more than MaxValue bytes in all the references stay.
 func Fetcher(values Values, may func(run string) bool) converter.PayloadCodec {
-	return &outside{values: values, may: may}
+	most := MaxValue
+	return &outside{values: values, may: may, left: &most}
 }
 
 func outsideOf(parent converter.DataConverter, o *outside) converter.DataConverter {
@@ -149,6 +151,7 @@ type outside struct {
 	values Values
 	keeps  bool
 	may    func(run string) bool // whose values are fetched; nil = all are
+	left   *int                  // bytes that are fetched yet; nil = as many as there are
 	run    string                // whose values they are; "" = of none that is known
 }
 
@@ -186,12 +189,15 @@ func (o *outside) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, err
 	whole := slices.Clone(payloads)
 	for i, p := range payloads {
 		claim, ok := reference(p)
-		if !ok || o.may != nil && !o.may(claim[claimRun]) {
+		if !ok || o.may != nil && !o.may(claim[claimRun]) || o.left != nil && *o.left <= 0 {
 			continue
 		}
 		var err error
 		if whole[i], err = fetch(context.Background(), o.values, claim); err != nil {
 			return nil, err
+		}
+		if o.left != nil {
+			*o.left -= len(whole[i].Data)
 		}
 	}
 	return whole, nil

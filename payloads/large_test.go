@@ -95,3 +95,33 @@ func TestLarge(t *testing.T) {
 		t.Errorf("it is gone: %v", err)
 	}
 }
+
+// TestFetcherIsBounded shows that one request, which may name a large value as
+// often as it likes, does not have it fetched as often: what is too much stays a
+// reference.
+func TestFetcherIsBounded(t *testing.T) {
+	t.Parallel()
+	values := memory{}
+	large := strings.Repeat("x", payloads.MaxValue/4)
+	encoded, err := converter.WithDataConverterSerializationContext(payloads.Writer(nil, values), converter.WorkflowSerializationContext{WorkflowID: "tool/1"}).ToPayload(large)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make([]*commonpb.Payload, 1000)
+	for i := range asked {
+		asked[i] = encoded
+	}
+	whole, err := payloads.Fetcher(values, func(string) bool { return true }).Decode(asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, fetched := 0, 0
+	for _, p := range whole {
+		if got += len(p.Data); len(p.Data) > len(large) {
+			fetched++
+		}
+	}
+	if fetched == 0 || got > 2*payloads.MaxValue {
+		t.Errorf("%d values were fetched, %d bytes", fetched, got)
+	}
+}

@@ -65,10 +65,11 @@ func (s style) mark(text string, on bool) string {
 	return string(s) + text + "\x1b[0m"
 }
 
-// plain takes out of a text from elsewhere what would steer the terminal.
+// plain takes out of a text from elsewhere what would steer the terminal, or turn
+// the order of its letters round.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
 			return -1
 		}
 		return r
