@@ -131,13 +131,14 @@ func (r *run) scriptLimits() script.Limits {
 	return *r.in.ScriptLimits
 }
 
-// tool finds a tool by the name under which clients know it.
+// tool finds a tool by the name under which clients know it, for a script: one
+// that its sender may not call is none.
 func (r *run) tool(name string) (definitions.Tool, bool) {
-	if t, ok := r.in.Tools[name]; ok && t.Name == name {
+	if t, ok := r.in.Tools[name]; ok && t.Name == name && !t.ForProbe {
 		return t, true
 	}
 	for _, key := range workflow.DeterministicKeys(r.in.Tools) {
-		if t := r.in.Tools[key]; t.Name == name {
+		if t := r.in.Tools[key]; t.Name == name && !t.ForProbe {
 			return t, true
 		}
 	}

@@ -323,6 +323,19 @@ func TestScriptsDoNotCallProbes(t *testing.T) {
 	}
 }
 
+// Nor has a script it called to undo a call, or to find out about one.
+func TestScriptsDoNotUndoByProbes(t *testing.T) {
+	t.Parallel()
+	for only, want := range map[bool]string{true: "echo {}", false: `echo {},secret {"n":1}`} {
+		b := newBench(t, scripted("call_tool('echo', {}, None, policy(undo=undo(data['name'], {'n': 1})))\nfail('no')", "tools: ['*']\nparameters: {name: string}"), `{"name": "secret"}`, nil)
+		b.input.Tools["be.secret"] = definitions.Tool{Name: "secret", Backend: "be", Original: "secret", Effect: definitions.Read, ForProbe: only}
+		b.answer(time.Hour, "script/main:1/compensate#1", "cancel", "")
+		if b.run(); strings.Join(b.calls, ",") != want {
+			t.Errorf("for a probe only: %t; it called %v", only, b.calls)
+		}
+	}
+}
+
 // What a script had called before it failed is told with its failure.
 func TestPartialOfScripts(t *testing.T) {
 	t.Parallel()

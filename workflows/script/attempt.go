@@ -171,6 +171,9 @@ func fail(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwa
 		}
 		*into = text
 	}
+	if e.Category != "" && !slices.Contains(failCategories, e.Category) {
+		return nil, fmt.Errorf("%s: category is one of %s", b.Name(), strings.Join(failCategories, ", "))
+	}
 	if len(args) == 1 && len(rest) == 0 {
 		if caught, err := errorFrom(args[0]); err == nil {
 			caught.Code, caught.Category, caught.Message = cmp.Or(e.Code, caught.Code), cmp.Or(e.Category, caught.Category), cmp.Or(message, caught.Message)
@@ -186,9 +189,6 @@ func fail(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwa
 		return nil, &failure{text}
 	}
 	e.Code, e.Category, e.Message = cmp.Or(e.Code, CodeFailed), cmp.Or(e.Category, "tool"), text
-	if !slices.Contains(failCategories, e.Category) {
-		return nil, fmt.Errorf("%s: category is one of %s", b.Name(), strings.Join(failCategories, ", "))
-	}
 	e.Final = e.Category != "tool" && e.Category != "timeout"
 	return nil, e
 }
