@@ -564,7 +564,7 @@ func (r *repairer) keep() {
 			r.fates[path] = FateFailed
 			continue
 		}
-		if e.Fan != nil && e.Fan.Failed || e.Within != nil { // it is tried again, and all of it, in a time of its own
+		if e.Fan != nil && e.Fan.Failed || e.Within != nil || e.Reported != nil { // it is tried again, and all of it, in a time of its own
 			continue
 		}
 		if n == nil || e.Unsettled != nil && e.Result == nil && e.Error == nil {

@@ -236,6 +236,7 @@ func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
 		r.failure = &Error{Code: "cancelled", Category: CategoryCancelled, RunID: r.id,
 			Message: r.in.Definition.Name + " was cancelled" + r.unfinished()}
 	}
+	r.reportedBefore()
 	if r.in.Continued { // those of the execution before came in another order
 		slices.SortStableFunc(r.errors, func(a, b Error) int { return r.journal[a.StepPath].Order - r.journal[b.StepPath].Order })
 	}

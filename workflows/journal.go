@@ -109,6 +109,9 @@ func (e JournalEntry) bytes(path string) int {
 	if e.Undo != nil {
 		n += PayloadSize(e.Undo.Args.JSON) + entryBytes
 	}
+	if e.Reported != nil {
+		n += PayloadSize(e.Reported.Message) + entryBytes
+	}
 	if e.Fan != nil {
 		n += len("1000,") * len(e.Fan.Branches)
 	}

@@ -147,6 +147,7 @@ type JournalEntry struct {
 	Fan             *script.Fan     `json:"fan,omitempty"`       // of a script: which branches count
 	Left            bool            `json:"left,omitempty"`      // of a called run: it has ended with calls of which nobody knows whether they were executed; of a script's call of a keyed tool: so has this
 	Undo            *script.Undo    `json:"undo,omitempty"`      // of a script: the call that undoes this one
+	Reported        *Error          `json:"reported,omitempty"`  // of a script: with what it went on
 	Within          *script.Spell   `json:"within,omitempty"`    // of a script: the time that it has for something
 }
 

@@ -172,6 +172,10 @@ def slow(n):
     sleep("%dm" % (30 - n))
     report(attempt(lambda: fail("no %d" % n)).error)
 map_parallel(slow, [1, 2, 3])
+def early():
+    report(attempt(lambda: fail("no 0")).error)
+    sleep("20m")
+attempt(lambda: parallel([early, lambda: sleep("10m") or fail("stops it")]))
 sleep("10h")
 return 1`, "failureMode: best_effort")
 	first := newBench(t, source, `{}`, nil)
@@ -190,7 +194,7 @@ return 1`, "failureMode: best_effort")
 	for _, e := range result.Errors {
 		got = append(got, e.Message)
 	}
-	if diff := cmp.Diff([]string{"no 3", "no 2", "no 1"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"no 3", "no 2", "no 1", "no 0"}, got); diff != "" {
 		t.Error(diff)
 	}
 }

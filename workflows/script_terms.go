@@ -27,8 +27,19 @@ func (h *scriptHost) Report(_ workflow.Context, site script.Site, e *script.Erro
 		Code: e.Code, Category: Category(e.Category), Message: e.Message, Tool: e.Tool, Attempt: e.Attempt, Retryable: e.Retryable,
 		StepID: topLevel(path), StepPath: path, RunID: h.run.id,
 	}
-	h.run.note(path, JournalEntry{})
+	h.run.note(path, JournalEntry{Reported: failure})
 	h.run.errors = append(h.run.errors, *failure)
+}
+
+// reportedBefore adds what scripts have reported in the executions before this one
+// and that it has not come to, in branches that were stopped.
+func (r *run) reportedBefore() {
+	for _, path := range workflow.DeterministicKeys(r.in.Journal) {
+		if e := r.in.Journal[path]; e.Reported != nil && !r.reached(path) {
+			r.note(path, e)
+			r.errors = append(r.errors, *e.Reported)
+		}
+	}
 }
 
 // A scriptTemplate is a template of the language of steps in a script.
