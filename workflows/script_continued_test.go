@@ -129,6 +129,7 @@ func TestUndoContinuesAsNew(t *testing.T) {
 def pay(n):
     return call_tool("echo", {"n": n}, None, policy(undo=undo("unpay", lambda out: {"n": out["n"]})))
 def late(n):
+    sleep("%ds" % n) # so that the order is known
     pay(n)
     sleep("20m")
 def early():
