@@ -181,10 +181,16 @@ func mayHaveHappened(e *Error) bool {
 func (r *run) noteLeft(end childEnd) {
 	path := end.call.path
 	e, started := r.journal[path]
-	if f := end.Failure; started && end.Result == nil && (f == nil || f.Unknown || f.Error.Code == "terminated" || f.Error.Code == "internal") {
+	if f := end.Failure; started && end.Result == nil && (f == nil || f.Unknown || f.Error.brokeDown()) {
 		e.Left = true
 		r.journal[path] = e
 	}
+}
+
+// brokeDown says whether a run has ended with an error without saying what it has
+// left. Its script cannot say so: the categories are not for scripts.
+func (e *Error) brokeDown() bool {
+	return e.Code == "terminated" && e.Category == CategoryCancelled || e.Code == "internal" && e.Category == CategoryInternal
 }
 
 // leftUnknown says whether nobody knows if the call at a path was executed.

@@ -124,7 +124,8 @@ func report(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, 
 	return starlark.None, nil
 }
 
-// errorFrom is the error that a script has caught.
+// errorFrom is the error that a script has caught, or one that it has made and
+// that does not say of calls what only these can.
 func errorFrom(v starlark.Value) (*Error, error) {
 	r, ok := v.(*record)
 	if !ok || !slices.Contains(r.names, "category") || !slices.Contains(r.names, "code") {
@@ -145,7 +146,7 @@ func errorFrom(v starlark.Value) (*Error, error) {
 	if details := text("details"); details != "" {
 		e.Details = json.RawMessage(details)
 	}
-	if !slices.Contains(failCategories, e.Category) && e.Category != "outcome_unknown" && e.Category != "permission" {
+	if !slices.Contains(failCategories, e.Category) && !(r.caught && slices.Contains(caughtCategories, e.Category)) {
 		return nil, fmt.Errorf("an error of the category %s cannot be told on", shown(starlark.String(e.Category)))
 	}
 	e.Final = e.Category != "tool" && e.Category != "timeout"
@@ -154,6 +155,10 @@ func errorFrom(v starlark.Value) (*Error, error) {
 
 // failCategories are those of which a script may fail.
 var failCategories = []string{"tool", "template", "timeout", "declined", "limit", "validation"}
+
+// caughtCategories are those with which a script may fail only if something has
+// failed so: what they say of a call decides what is done about it.
+var caughtCategories = []string{"outcome_unknown", "permission"}
 
 // fail ends the script with a message, or with an error that it has caught.
 func fail(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {

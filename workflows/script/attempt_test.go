@@ -1,6 +1,7 @@
 package script_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -23,6 +24,50 @@ func TestFailDoesNotPretend(t *testing.T) {
 			_, failure := execute(t, p, &fake{}, script.Input{})
 			if failure == nil || failure.Category == category || !strings.Contains(failure.Message, "category is one of") {
 				t.Errorf("%s ended with %+v", call, failure)
+			}
+		}
+	}
+}
+
+// TestMadeErrorDoesNotPretend shows that an error which a script has made itself is
+// told on only in a category of which a script may fail: what outcome_unknown and
+// permission say of a call decides what is done about it.
+func TestMadeErrorDoesNotPretend(t *testing.T) {
+	t.Parallel()
+	for category, may := range map[string]bool{
+		"tool": true, "declined": true, "timeout": true,
+		"cancelled": false, "internal": false, "outcome_unknown": false, "credentials": false, "permission": false, "held": false,
+	} {
+		made := `struct(code = "mine", category = "` + category + `", message = "no", path = "main:1", tool = "be_write")`
+		for call, code := range map[string]string{"fail(" + made + ")": script.CodeFailed, "report(" + made + ")": script.CodeError} {
+			p, ds := script.Compile(script.Source{File: "a.star", Text: call}, script.Limits{})
+			if ds != nil {
+				t.Fatal(ds)
+			}
+			_, failure := execute(t, p, &fake{}, script.Input{})
+			if pretends := failure == nil || failure.Code == "mine"; pretends != may || !may && (failure.Code != code || failure.Category == category) {
+				t.Errorf("%s ended with %+v", call, failure)
+			}
+		}
+	}
+}
+
+// TestCaughtErrorIsToldOn shows that what has happened to a call keeps its category
+// when the script fails with it.
+func TestCaughtErrorIsToldOn(t *testing.T) {
+	t.Parallel()
+	for _, category := range []string{"outcome_unknown", "permission"} {
+		f := &fake{answer: func(call script.ToolCall) (json.RawMessage, error) {
+			return nil, &script.Error{Code: "gone", Category: category, Tool: call.Tool, Message: "nobody knows", Final: true}
+		}}
+		for _, caught := range []string{`attempt(lambda: call_tool("t_echo"))`, `try_call_tool("t_echo")`, `parallel([lambda: call_tool("t_echo")], on_error = "collect")[0]`} {
+			p, ds := script.Compile(script.Source{File: "a.star", Text: "fail(" + caught + ".error)"}, script.Limits{})
+			if ds != nil {
+				t.Fatal(ds)
+			}
+			_, failure := execute(t, p, f, script.Input{Tools: tools})
+			if failure == nil || failure.Code != "gone" || failure.Category != category {
+				t.Errorf("%s ended with %+v", caught, failure)
 			}
 		}
 	}

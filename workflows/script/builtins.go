@@ -107,11 +107,13 @@ func errorValue(e *Error) starlark.Value {
 	if e.Details != nil {
 		details = starlark.String(e.Details)
 	}
-	return newRecord(map[string]starlark.Value{
+	r := newRecord(map[string]starlark.Value{
 		"code": starlark.String(e.Code), "category": starlark.String(e.Category), "message": starlark.String(clip(e.Message)),
 		"tool": starlark.String(e.Tool), "path": starlark.String(e.Path), "attempt": starlark.MakeInt(e.Attempt),
 		"retryable": starlark.Bool(e.Retryable), "details": details,
 	})
+	r.caught = true
+	return r
 }
 
 // catchable says whether a script may go on after an error.

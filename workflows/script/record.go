@@ -14,6 +14,7 @@ import (
 type record struct {
 	names  []string // sorted
 	values []starlark.Value
+	caught bool // it is an error that has happened; no script makes such a one
 }
 
 var (
