@@ -63,6 +63,9 @@ type RegistryVersion struct {
 	Tools      []registry.Locked `json:"tools,omitempty"` // as they were when it was published
 	// Modules are what its scripts load of what is published.
 	Modules []definitions.PinnedModule `json:"modules,omitempty"`
+	// Prefix is what the server puts before names that expose.as does not give; told
+	// with Source.
+	Prefix string `json:"prefix,omitempty"`
 }
 
 // A DriftedVersion is a published version whose tools are not as they were, or
@@ -176,9 +179,9 @@ func (g *Gateway) deprecate(r *http.Request, who auth.Identity) (any, error) {
 	if err := readJSON(r, &q); err != nil {
 		return nil, err
 	}
-	ref, err := definitions.ParseReference(q.Reference)
+	ref, err := g.reference(who, q.Reference)
 	if err != nil {
-		return nil, &badRequest{http.StatusBadRequest, err.Error()}
+		return nil, err
 	}
 	switch on := (auth.Object{Tool: ref.Name}); {
 	case !g.mayRead(who, auth.Object{Tool: ref.Name}):
@@ -195,6 +198,43 @@ func (g *Gateway) deprecate(r *http.Request, who auth.Identity) (any, error) {
 		answer = append(answer, publishedVersion(v))
 	}
 	return answer, nil
+}
+
+// reference reads a reference whose name is that of a definition, or else the one
+// under which clients see it, as far as whoever asks may read it.
+func (g *Gateway) reference(who auth.Identity, text string) (definitions.Reference, error) {
+	name, version, versioned := strings.Cut(text, "@")
+	ref := g.meant(who, definitions.Reference{Name: name})
+	if ref.Name != name && versioned {
+		ref.Version = version
+	}
+	if ref.Name != name {
+		text = ref.String()
+	}
+	ref, err := definitions.ParseReference(text)
+	if err != nil {
+		return ref, &badRequest{http.StatusBadRequest, err.Error()}
+	}
+	return ref, nil
+}
+
+// meant is what a name means: that of a definition itself, or the definition that
+// clients see under it, in its version if that is a tool of its own.
+func (g *Gateway) meant(who auth.Identity, as definitions.Reference) definitions.Reference {
+	if _, err := g.opts.Registry.Look(as); err == nil || len(g.opts.Registry.Versions(as.Name)) > 0 {
+		return as
+	}
+	for _, c := range g.listing.Load().all {
+		d := c.Definition
+		if c.Name != as.Name || !g.mayReadVersion(who, registry.Entry{Definition: d}) {
+			continue
+		}
+		if c.Name == d.ExposedName(g.opts.Prefix) {
+			return definitions.Reference{Name: d.Name}
+		}
+		return definitions.Reference{Name: d.Name, Version: d.Version}
+	}
+	return as
 }
 
 func publishedVersion(v registry.Version) RegistryVersion {
@@ -220,7 +260,7 @@ func (g *Gateway) described(e registry.Entry) RegistryVersion {
 }
 
 func (g *Gateway) versions(r *http.Request, who auth.Identity) (any, error) {
-	name := r.URL.Query().Get("name")
+	name := g.meant(who, definitions.Reference{Name: r.URL.Query().Get("name")}).Name
 	answer := []RegistryVersion{}
 	for _, e := range g.opts.Registry.Current() {
 		if e.Published == nil && (name == "" || name == e.Definition.Name) && g.mayReadVersion(who, e) {
@@ -241,8 +281,8 @@ func (g *Gateway) definition(r *http.Request, who auth.Identity) (any, error) {
 	e, found := g.opts.Registry.ByDigest(ref.Name)
 	if ref.Name == "" {
 		var err error
-		if ref, err = definitions.ParseReference(r.URL.Query().Get("reference")); err != nil {
-			return nil, &badRequest{http.StatusBadRequest, err.Error()}
+		if ref, err = g.reference(who, r.URL.Query().Get("reference")); err != nil {
+			return nil, err
 		}
 		if e, err = g.opts.Registry.Look(ref); err != nil && g.mayRead(who, auth.Object{Tool: ref.Name}) {
 			return nil, err
@@ -257,7 +297,7 @@ func (g *Gateway) definition(r *http.Request, who auth.Identity) (any, error) {
 		v.Source = e.Module.Source()
 		return v, nil
 	}
-	v.Source, v.Tools, v.Modules = e.Definition.Source(), e.Lock, e.Definition.PinnedModules()
+	v.Source, v.Tools, v.Modules, v.Prefix = e.Definition.Source(), e.Lock, e.Definition.PinnedModules(), g.opts.Prefix
 	return v, nil
 }
 
@@ -276,12 +316,13 @@ func (g *Gateway) history(r *http.Request, who auth.Identity) (any, error) {
 		}
 		limit = n
 	}
-	events, err := g.opts.Registry.History(r.Context(), query.Get("name"), limit)
+	name := g.meant(who, definitions.Reference{Name: query.Get("name")}).Name
+	events, err := g.opts.Registry.History(r.Context(), name, limit)
 	if err != nil {
 		return nil, err
 	}
 	versions := map[string]registry.Entry{}
-	for _, e := range g.opts.Registry.Versions(query.Get("name")) {
+	for _, e := range g.opts.Registry.Versions(name) {
 		versions[e.Published.Name+"@"+e.Published.Version] = e
 	}
 	answer := []registry.Event{}
@@ -300,7 +341,8 @@ func (g *Gateway) drift(_ *http.Request, who auth.Identity) (any, error) {
 		if e.Definition == nil || e.Deprecated() != "" || !g.mayReadVersion(who, e) {
 			continue
 		}
-		tools, modules := e.Drift(g.findTool), g.opts.Registry.ModuleDrift(e)
+		modules := g.opts.Registry.ModuleDrift(e, func(name string) bool { return g.mayRead(who, auth.Object{Tool: name}) })
+		tools := e.Drift(g.findTool)
 		if len(tools)+len(modules) > 0 {
 			v := g.described(e)
 			answer = append(answer, DriftedVersion{v.Name, v.Version, v.Latest, tools, modules})

@@ -130,13 +130,17 @@ type ModuleDrift struct {
 }
 
 // ModuleDrift gives the modules of an entry that are deprecated, or of which there
-// is a later version that would do.
-func (r *Registry) ModuleDrift(e Entry) []ModuleDrift {
+// is a later version that would do. Of those that mayRead does not name it tells
+// nothing: versions and reasons are for who may read the module.
+func (r *Registry) ModuleDrift(e Entry, mayRead func(name string) bool) []ModuleDrift {
 	if e.Definition == nil {
 		return nil
 	}
 	var drifted []ModuleDrift
 	for _, pinned := range e.Definition.PinnedModules() {
+		if !mayRead(pinned.Name) {
+			continue
+		}
 		d := ModuleDrift{PinnedModule: pinned}
 		if ref, err := definitions.ParseModule(pinned.Load); err == nil {
 			if m, err := r.Module(ref); err == nil && isLater(m.Version, pinned.Version) {

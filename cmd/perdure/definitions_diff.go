@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -15,8 +16,8 @@ import (
 type diffCommand struct {
 	registryFlags `embed:""`
 
-	From string `arg:"" name:"a" help:"NAME@VERSION as show takes it, or a file."`
-	To   string `arg:"" name:"b" help:"NAME@VERSION as show takes it, or a file."`
+	From string `arg:"" name:"a" help:"NAME, NAME@VERSION or a digest as list and publish print them, or a file."`
+	To   string `arg:"" name:"b" help:"NAME, NAME@VERSION or a digest as list and publish print them, or a file."`
 }
 
 func (diffCommand) Help() string {
@@ -48,7 +49,7 @@ func (d diffCommand) Run(ctx context.Context, c *console) error {
 		return usagef("a module and a composite tool cannot be compared")
 	}
 	found := difference{Breaks: []string{}, Diff: string(diff.Diff(d.From, []byte(from.text), d.To, []byte(to.text)))}
-	for _, change := range from.changes(to) {
+	for _, change := range from.changes(to, cmp.Or(from.prefix, to.prefix)) {
 		if change.Breaks {
 			found.Breaks = append(found.Breaks, change.What)
 		} else {
@@ -73,13 +74,14 @@ type compared struct {
 	definition *definitions.Definition
 	module     *definitions.Module
 	text       string
+	prefix     string // that the server which has it puts before names; "" = none, or it is a file
 }
 
-func (a compared) changes(b compared) []registry.Change {
+func (a compared) changes(b compared, prefix string) []registry.Change {
 	if a.module != nil {
 		return registry.ChangesLoading(a.module, b.module)
 	}
-	return registry.Changes(a.definition, b.definition, "")
+	return registry.Changes(a.definition, b.definition, prefix)
 }
 
 // read gives one of the two, which is a file where there is one.
@@ -112,7 +114,9 @@ func (d diffCommand) read(ctx context.Context, c *console, name string) (compare
 	if err != nil {
 		return compared{}, err
 	}
-	return comparedDefinition(one)
+	found, err := comparedDefinition(one)
+	found.prefix = v.Prefix
+	return found, err
 }
 
 func comparedDefinition(d *definitions.Definition) (compared, error) {

@@ -51,7 +51,7 @@ func standing(v gateway.RegistryVersion) string {
 type showCommand struct {
 	registryFlags `embed:""`
 
-	Reference string `arg:"" help:"NAME, NAME@VERSION, NAME@CONSTRAINT such as deploy@^1.2, or a digest. NAME.star is a module."`
+	Reference string `arg:"" help:"NAME, NAME@VERSION, NAME@CONSTRAINT such as deploy@^1.2, or a digest. NAME is that of the definition, or the one that clients see. NAME.star is a module."`
 }
 
 func (showCommand) Help() string {
