@@ -189,6 +189,12 @@ func (s *stream) params(gt *gate, reason string) elicitParams {
 		return elicitParams{Mode: definitions.URLMode, Message: gt.Message, ElicitationID: s.elicitationID(gt), URL: s.g.opts.RunURL(s.at.Run), Meta: s.taskMeta()}
 	}
 	p := elicitParams{Message: gt.Message, RequestedSchema: gt.Schema, Meta: s.taskMeta()}
+	if gt.Unchecked {
+		if p.Meta == nil {
+			p.Meta = map[string]any{}
+		}
+		p.Meta[metaUnchecked] = true
+	}
 	if reason != "" {
 		p.Message = "The answer was not taken: " + strings.TrimRight(reason, ". ") + ".\n\n" + gt.Message
 	}

@@ -27,6 +27,8 @@ const (
 	metaUndone  = "perdure/undone"  // {compensated, uncompensated}: paths of steps
 	metaDryRun  = "perdure/dry-run" // true: the result is a plan, and nothing was called
 	metaStep    = "perdure/step"    // path of the step that asks, with metaRun where progress says that an answer is waited for
+
+	metaUnchecked = "perdure/unchecked" // true, of a question: content need not fit the schema that is asked with
 )
 
 // A result is a CallToolResult, exact to the digit.

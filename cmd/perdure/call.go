@@ -23,12 +23,12 @@ type callCommand struct {
 	Name    string        `arg:"" help:"Tool to call, composite or of a backend; a composite one by the name of its definition, or the one that clients see. A version of it is NAME@VERSION, such as deploy@1.2.0 or deploy@^1."`
 	Values  []string      `arg:"" optional:"" name:"key=value" help:"Arguments. The tool's schema gives them their types; lists and objects are JSON." sep:"none"`
 	Args    string        `help:"Arguments as a JSON object, @FILE, or - for standard input." placeholder:"JSON"`
-	JSON    bool          `help:"Print the whole result as it came, and no steps."`
+	JSON    bool          `help:"Print the whole result as it came, and no steps; the same as -o json."`
 	Answer  string        `help:"Answer every question so: accept, decline or cancel." enum:",accept,decline,cancel" default:""`
 	Content string        `help:"What to answer, with --answer accept." placeholder:"JSON"`
 	Timeout time.Duration `help:"Stop waiting after so long. The run goes on. Default: never."`
 	DryRun  bool          `help:"Call nothing, and print what the call would do as far as its arguments tell."`
-	Output  string        `short:"o" help:"How to print a dry run: text or json." enum:"text,json" default:"text"`
+	Output  string        `short:"o" help:"How to print: text, or json for the whole result or the plan of a dry run." enum:"text,json" default:"text"`
 }
 
 func (callCommand) Help() string {
@@ -52,11 +52,10 @@ func (k callCommand) Run(ctx context.Context, c *console) error {
 		return usagef("--content is not JSON: %s", k.Content)
 	}
 	switch {
-	case k.Output == "json" && !k.DryRun:
-		return usagef("-o belongs to --dry-run; --json prints the whole result of a call")
 	case k.DryRun && (k.JSON || k.Answer != ""):
 		return usagef("--dry-run asks nobody and has no result: it goes with -o json, and not with --json or --answer")
 	}
+	k.JSON = k.JSON || k.Output == "json" && !k.DryRun
 	to, err := k.target()
 	if err != nil {
 		return err

@@ -178,6 +178,8 @@ const (
 	runMeta     = "perdure/run"             // the run of a call
 	stepMeta    = "perdure/step"            // path of the step that asks, where progress says that an answer is waited for
 	versionMeta = "perdure/version"         // which version of a composite tool is called
+
+	uncheckedMeta = "perdure/unchecked" // true, of a question: the answer need not fit its schema
 )
 
 // call calls a tool and waits for its result.

@@ -62,7 +62,7 @@ func (f *form) Elicit(ctx context.Context, request mcp.ElicitationRequest) (*mcp
 		if err != nil {
 			return answer(mcp.ElicitationResponseActionCancel, nil), ignoreEnd(err)
 		}
-		if err := definitions.CheckAnswer(raw, content); err != nil {
+		if err := checkAnswer(request, raw, content); err != nil {
 			fmt.Fprintf(f.out, "%s\n", f.mark(red, err.Error()))
 			continue
 		}
@@ -76,7 +76,23 @@ func requestedSchema(request mcp.ElicitationRequest) (json.RawMessage, *objectSc
 		return nil, nil, fmt.Errorf("reading what is asked: %w", err)
 	}
 	schema, err := schemaObject(raw)
+	if err == nil && unchecked(request) {
+		delete(schema.root, "required")
+	}
 	return raw, schema, err
+}
+
+// checkAnswer says why content does not fit a question, unless it need not.
+func checkAnswer(request mcp.ElicitationRequest, schema, content json.RawMessage) error {
+	if unchecked(request) {
+		return nil
+	}
+	return definitions.CheckAnswer(schema, content)
+}
+
+func unchecked(request mcp.ElicitationRequest) bool {
+	meta := request.Params.Meta
+	return meta != nil && meta.AdditionalFields[uncheckedMeta] == true
 }
 
 func answer(action mcp.ElicitationResponseAction, content json.RawMessage) *mcp.ElicitationResult {
@@ -322,7 +338,7 @@ func (f fixedAnswer) Elicit(_ context.Context, request mcp.ElicitationRequest) (
 	if len(content) == 0 {
 		content = json.RawMessage("{}")
 	}
-	if err := definitions.CheckAnswer(raw, content); err != nil {
+	if err := checkAnswer(request, raw, content); err != nil {
 		return nil, fmt.Errorf("--content does not answer %q: %w", request.Params.Message, err)
 	}
 	return answer(f.action, content), nil

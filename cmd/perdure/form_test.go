@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 
@@ -63,6 +64,25 @@ func TestForm(t *testing.T) {
 	}
 }
 
+// uncheckedQuestion is a question whose answer need not fit its schema.
+func uncheckedQuestion(schema string) mcp.ElicitationRequest {
+	request := question(schema)
+	request.Params.Meta = &mcp.Meta{AdditionalFields: map[string]any{uncheckedMeta: true}}
+	return request
+}
+
+func TestFormOfUncheckedQuestion(t *testing.T) {
+	t.Parallel()
+	f := newForm(strings.NewReader("a\n\n\n\n\n"), io.Discard, func(_ style, text string) string { return text })
+	got, err := f.Elicit(t.Context(), uncheckedQuestion(formSchema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if content, _ := got.Content.(json.RawMessage); got.Action != "accept" || string(content) != `{"count":3}` {
+		t.Errorf("the answer is %s %s", got.Action, content)
+	}
+}
+
 // A question must not be able to paint over what a person decides on.
 func TestFormShowsNoEscapes(t *testing.T) {
 	t.Parallel()
@@ -84,17 +104,24 @@ func TestFixedAnswer(t *testing.T) {
 		name    string
 		answer  fixedAnswer
 		content string
+		asked   func(schema string) mcp.ElicitationRequest // nil = question
 		wrong   string
 	}{
 		{name: "accept", answer: fixedAnswer{action: "accept", content: json.RawMessage(`{"verdict":"comment"}`)}, content: `{"verdict":"comment"}`},
 		{name: "accept without content", answer: fixedAnswer{action: "accept"}, wrong: "verdict"},
 		{name: "content that does not fit", answer: fixedAnswer{action: "accept", content: json.RawMessage(`{"verdict":"maybe"}`)}, wrong: "verdict"},
 		{name: "decline", answer: fixedAnswer{action: "decline"}},
+		{name: "whatever content", asked: uncheckedQuestion, answer: fixedAnswer{action: "accept", content: json.RawMessage(`{"free":1}`)}, content: `{"free":1}`},
+		{name: "no content", asked: uncheckedQuestion, answer: fixedAnswer{action: "accept"}, content: `{}`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := test.answer.Elicit(t.Context(), question(formSchema))
+			asked := question
+			if test.asked != nil {
+				asked = test.asked
+			}
+			got, err := test.answer.Elicit(t.Context(), asked(formSchema))
 			if test.wrong != "" {
 				if err == nil || !strings.Contains(err.Error(), test.wrong) {
 					t.Errorf("got error %v, want one with %q", err, test.wrong)
