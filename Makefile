@@ -21,7 +21,7 @@ PRODLOCAL := ^Test(Replicas|ReplicaKilled|TemporalRestarted|RollingRestart|Serve
 # Random definitions that make property runs.
 CASES    ?= 10000
 # Random runs that it loses answers of, continues as new and repairs.
-TROUBLED ?= 300
+TROUBLED ?= 3000
 # Random definitions of which it compares the script that they convert to.
 CONVERTED ?= 1000
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)

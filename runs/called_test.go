@@ -577,6 +577,51 @@ func TestRepairTakesUpACalledRunThatGoesOn(t *testing.T) {
 	}
 }
 
+// A run is undone in the order in which its steps have completed, also what was
+// under way when it was stopped and has completed since.
+func TestCalledRunIsUndoneAsItEnded(t *testing.T) {
+	t.Parallel()
+	c, temporal := compose(t)
+	note(t, "a", "b")
+	id := start(t, c, composition(t, source(t, `
+name: NAME
+description: Calls another, and fails.
+timeout: 5m
+steps:
+  - {id: review, type: workflow, workflow: NAME_b, arguments: {as: ASb}, compensate: {tool: write}}
+  - {id: between, tool: write, arguments: {as: ASa}, compensate: {tool: write}}
+  - {id: bad, tool: fail, dependsOn: [review, between]}
+---
+`+strings.SplitN(parentAndChild, "---\n", 2)[1])))
+	gate := opened(t, c, id)
+	for seq := int64(0); ; {
+		events := followTo(t, c, id, seq, runs.EventStep)
+		last := events[len(events)-1]
+		if seq = last.Seq; last.StepPath == "between" && last.StepEnded {
+			break
+		}
+	}
+	if err := temporal.TerminateWorkflow(t.Context(), string(id), "", "by hand"); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Retry(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	answer(t, c, runs.RunID(gate.Run), runs.Answer{ElicitationID: "ok#1", Action: "accept", Content: json.RawMessage(`{"n": 7}`), By: "bob"})
+	all := followTo(t, c, id, 0, runs.EventDone)
+	outcome := all[len(all)-1].Outcome
+	if outcome.Failure == nil {
+		t.Fatalf("got %+v", outcome)
+	}
+	if diff := cmp.Diff([]string{"review", "between"}, outcome.Failure.Compensated); diff != "" {
+		t.Errorf("undone are (-want +got):\n%s", diff)
+	}
+}
+
 // What a backend tells of its progress to a called run is told of the run above.
 func TestProgressOfACalledRun(t *testing.T) {
 	t.Parallel()

@@ -141,9 +141,10 @@ func (r *repairer) checkCalled() error {
 // keepCalled takes into the journal what becomes of a run that a step has called,
 // if there is one.
 func (r *repairer) keepCalled(path string, n, loop *definitions.Node, e workflows.JournalEntry) bool {
+	plan, top := r.called[path], topLevel(path)
 	continued := e.Error != nil && (continues(n) || loop != nil && continues(loop))
-	plan := r.called[path]
-	if plan == nil || plan.gone || n.Step.Type != definitions.WorkflowStep && !inScript(n, path) || r.undone[path] || continued && !r.changed && !r.again[topLevel(path)] {
+	stays := continued && !r.changed && !r.doubtful[top] && !r.again[top] // the run went on, and nothing is known that would be otherwise
+	if plan == nil || plan.gone || n.Step.Type != definitions.WorkflowStep && !inScript(n, path) || r.undone[path] || stays {
 		return false
 	}
 	child := workflows.JournalEntry{ArgumentsDigest: e.ArgumentsDigest, Order: e.Order, Child: &workflows.Child{ID: e.Child.ID, Started: true}}
@@ -151,11 +152,11 @@ func (r *repairer) keepCalled(path string, n, loop *definitions.Node, e workflow
 	case plan.goesOn:
 		r.fates[path] = FateGoesOn
 	case plan.result != nil:
-		child.Result, child.Child, child.Exact = plan.result, nil, r.changed || r.doubtful[topLevel(path)]
+		child.Result, child.Child, child.Exact = plan.result, nil, r.changed || r.doubtful[top]
 		r.fates[path] = FateReused
 	default:
 		again := plan.again.input
-		if r.again[topLevel(path)] { // from its beginning
+		if r.again[top] { // from its beginning
 			again.Journal = nil
 		}
 		child.Child.Again = &again

@@ -68,7 +68,7 @@ func (r *run) callWorkflow(ctx workflow.Context, c childCall) (json.RawMessage, 
 	}
 	if before && was.Child != nil && was.Child.Again == nil {
 		r.note(c.path, was)
-		return r.ended(r.adopt(ctx, newCalled(c.path, was.Child.ID, c.workflow)))
+		return r.ended(ctx, r.adopt(ctx, newCalled(c.path, was.Child.ID, c.workflow)))
 	}
 	in, digest, failure := r.childInput(ctx, c)
 	if failure != nil {
@@ -78,7 +78,7 @@ func (r *run) callWorkflow(ctx workflow.Context, c childCall) (json.RawMessage, 
 		r.record(c.path, digest, was)
 		return resultOf(was), nil
 	}
-	return r.ended(r.startChild(ctx, c, in, digest))
+	return r.ended(ctx, r.startChild(ctx, c, in, digest))
 }
 
 // resultOf is the output of a run in a journal.
@@ -298,7 +298,7 @@ func failedChild(err error) ChildOutcome {
 }
 
 // ended is what comes of a called run for the step.
-func (r *run) ended(end childEnd) (json.RawMessage, *Error) {
+func (r *run) ended(ctx workflow.Context, end childEnd) (json.RawMessage, *Error) {
 	path := end.call.path
 	var refused *Error
 	if errors.As(end.err, &refused) {
@@ -318,8 +318,21 @@ func (r *run) ended(end childEnd) (json.RawMessage, *Error) {
 	digest := r.journal[path].ArgumentsDigest
 	if recorded, err := json.Marshal(RunResult{Output: end.Result.Output}); err == nil {
 		r.record(path, digest, recorded)
+		r.endsNow(ctx, path)
 	}
 	return end.Result.Output, nil
+}
+
+// endsNow gives a run that an execution before has called the place of its end
+// among what is undone, and not that of its start there.
+func (r *run) endsNow(ctx workflow.Context, path string) {
+	if _, before := r.continued(path); !before || workflow.GetVersion(ctx, "called-runs-end-later", workflow.DefaultVersion, 1) < 1 {
+		return
+	}
+	r.order++
+	e := r.journal[path]
+	e.Order = r.order
+	r.journal[path] = e
 }
 
 // childFailed is the error of a step whose run has failed: that of the run, with

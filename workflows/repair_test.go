@@ -49,6 +49,28 @@ func TestRetryOfRandomRuns(t *testing.T) {
 	})
 }
 
+// A step that went on after the run had failed that it called is executed again
+// when what it depends on is. Then that run goes on with what it had done.
+func TestRepairOfACalledRunThatFailedAndMayBeAnother(t *testing.T) {
+	t.Parallel()
+	const source = `{name: a, description: d, steps: [{id: first, tool: read, compensate: {tool: undo}}, {id: call, type: workflow, workflow: b, dependsOn: [first], onError: {action: continue}}, {id: last, tool: fail, dependsOn: [call]}]}
+---
+{name: b, description: d, steps: [{id: put, tool: write}, {id: bad, tool: fail, dependsOn: [put]}]}`
+	before := newBench(t, source, `{}`, map[string]toolFunc{"fail": failing})
+	if _, failure := before.run(); failure == nil || len(failure.Compensated) != 1 {
+		t.Fatalf("got %+v", failure)
+	}
+	plan := before.repair(t, runs.RetryRequest{})
+	after := newBench(t, source, `{}`, nil)
+	after.input = plan.Input()
+	if _, failure := after.run(); failure != nil {
+		t.Fatalf("got %+v", failure)
+	}
+	if diff := cmp.Diff([]string{"read {}", "fail {}", "fail {}"}, after.calls); diff != "" {
+		t.Errorf("called are (-want +got):\n%s", diff)
+	}
+}
+
 // repair makes a case of what is left of one that failed: whatever is not done
 // with works, and every question that is asked again is accepted.
 func (c *testCase) repair(t *testing.T, before *observed) (*testCase, workflows.Record, *runs.RetryPlan) {

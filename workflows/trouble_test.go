@@ -67,6 +67,7 @@ type trouble struct {
 	denied   map[string]int  // by step path: for how many calls a credential is missing
 	executed map[string]int  // by step path: unsafe calls that had their effect
 	undone   map[string]int
+	told     map[string]bool     // by step path: somebody has told a call's result while the run was under way
 	sent     map[string]sentCall // by step path: the last call, of which the run need not know
 
 	last    *bench
@@ -81,7 +82,7 @@ type sentCall struct {
 
 func newTrouble(c *testCase) *trouble {
 	w := &trouble{rnd: rand.New(rand.NewPCG(uint64(len(c.source())), 2)),
-		risk: map[string]bool{}, executed: map[string]int{}, undone: map[string]int{}, sent: map[string]sentCall{}}
+		risk: map[string]bool{}, executed: map[string]int{}, undone: map[string]int{}, told: map[string]bool{}, sent: map[string]sentCall{}}
 	w.stir(c)
 	w.asking(c, false)
 	return w
@@ -98,7 +99,7 @@ func (w *trouble) asking(c *testCase, continued bool) {
 			s.Timeout = c.def.Timeout // which goes on while its items wait
 		}
 		if below := c.calls[s.ID]; below != nil {
-			w.asking(below, continued || continues(s) || continues(work))
+			w.asking(below, continued || continues(s) || continues(work) || below.def.FailureMode == definitions.BestEffort)
 		}
 		if work.Tool != "" && (continued || continues(s) || continues(work) || w.rnd.IntN(2) == 0) {
 			work.OnUnknown = definitions.Ask
@@ -259,6 +260,7 @@ func (w *trouble) said(path string) string {
 	if !call.executed {
 		return `{"outcome":"not_happened"}`
 	}
+	w.told[path] = true
 	said, _ := json.Marshal(workflows.Reconciled{Outcome: workflows.Happened, Result: string(call.arguments)})
 	return string(said)
 }
@@ -285,7 +287,7 @@ func (w *trouble) repair(t *testing.T, c *testCase) *testCase {
 	in := plan.Input()
 	next := c.repaired(&in, w.last.env.Now())
 	for path := range next.failures {
-		if e, done := entryOf(&in, path); !done && e.Error == nil { // else it failed, and the run went on
+		if e, done := entryOf(&in, path); w.told[path] || !done && e.Error == nil { // else it failed, and the run went on
 			delete(next.failures, path)
 		}
 	}
