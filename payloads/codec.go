@@ -16,7 +16,6 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/proto"
 )
@@ -29,12 +28,12 @@ const (
 )
 
 // Seal has a client, and the workers that use it, seal what they send and open
-// what they get. Payloads in clear are taken as they are.
+// what they get. Payloads in clear are taken as they are. Without keys nothing is
+// sealed, and what others have sealed is told as what it is.
 func Seal(o *client.Options, keys *Keys) {
-	o.DataConverter = sealing{converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), &Codec{Keys: keys})}
-	o.FailureConverter = temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{
-		DataConverter: o.DataConverter, EncodeCommonAttributes: true,
-	})
+	codec := &Codec{Keys: keys}
+	o.DataConverter = sealing{converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), codec)}
+	o.FailureConverter = newFailures(o.DataConverter, codec)
 }
 
 // A sealing is the data converter of a client. Within a workflow it is insisting.
@@ -92,7 +91,7 @@ func KeyOf(p *commonpb.Payload) string {
 
 // A Codec seals and opens payloads.
 type Codec struct {
-	Keys *Keys
+	Keys *Keys // nil = none: nothing is sealed, and nothing sealed can be opened
 	// May says whether payloads of a run, "" = of none that is known, are
 	// opened; the others stay sealed. nil = all are.
 	May func(run string) bool
@@ -116,6 +115,9 @@ func (c *Codec) WithSerializationContext(of converter.SerializationContext) conv
 
 // Encode seals payloads.
 func (c *Codec) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
+	if c.Keys == nil {
+		return payloads, nil
+	}
 	sealed := make([]*commonpb.Payload, len(payloads))
 	with := c.Keys.sealing()
 	for i, p := range payloads {
@@ -157,6 +159,9 @@ func (c *Codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error
 
 func (c *Codec) open(p *commonpb.Payload, run string) (*commonpb.Payload, error) {
 	id := string(p.Metadata[keyField])
+	if c.Keys == nil {
+		return nil, fmt.Errorf("it was sealed with key %q, %w: this process has none", id, ErrNoKey)
+	}
 	with, err := c.Keys.opening(id)
 	if err != nil {
 		return nil, err

@@ -136,10 +136,10 @@ func fetch(ctx context.Context, values Values, claim map[string]string) (*common
 	id, run := claim[claimID], claim[claimRun]
 	data, err := values.Get(ctx, id)
 	if err != nil {
-		return nil, fmt.Errorf("fetching a large value of run %q: %w", run, err)
+		return nil, fmt.Errorf("%w of run %q: %w", errNotFetched, run, err)
 	}
 	if idOf(run, data) != id {
-		return nil, fmt.Errorf("fetching a large value of run %q: it was changed", run)
+		return nil, fmt.Errorf("%w of run %q: it was changed", errNotFetched, run)
 	}
 	var p commonpb.Payload
 	return &p, proto.Unmarshal(data, &p)

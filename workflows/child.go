@@ -282,10 +282,10 @@ func failedChild(err error) ChildOutcome {
 	)
 	switch {
 	case errors.As(err, &app) && app.HasDetails():
-		_ = app.Details(&failure) // without, the message says it
+		mustRead(app.Details(&failure)) // without, the message says it
 	case errors.As(err, &cancelled):
 		if cancelled.HasDetails() {
-			_ = cancelled.Details(&failure)
+			mustRead(cancelled.Details(&failure))
 		}
 		failure.Error.Code, failure.Error.Category = cmp.Or(failure.Error.Code, "cancelled"), cmp.Or(failure.Error.Category, CategoryCancelled)
 	case errors.As(err, &terminated):
@@ -295,6 +295,14 @@ func failedChild(err error) ChildOutcome {
 		failure.Error = Error{Code: "internal", Category: CategoryInternal, Message: err.Error()}
 	}
 	return ChildOutcome{Failure: &failure}
+}
+
+// mustRead has the workflow task fail, and be tried again by who has the payload
+// key, where what a called run has told of its end cannot be read.
+func mustRead(err error) {
+	if err != nil {
+		panic(fmt.Errorf("reading how a called run has ended: %w", err))
+	}
 }
 
 // ended is what comes of a called run for the step.

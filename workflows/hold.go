@@ -17,6 +17,7 @@ const (
 	HeldByBreaker     = "breaker"     // the backend has failed, and is left alone for a while
 	HeldByRate        = "rate"        // the backend has been called as often as it may be
 	HeldByConcurrency = "concurrency" // as many calls of the backend are under way as may be
+	HeldByPayload     = "payload"     // no worker that has taken the call up could read it: its key is missing, or what is large of it cannot be fetched
 	heldByHost        = ""            // the process that keeps the limits is about to be another; no limit
 )
 
@@ -32,11 +33,17 @@ const (
 
 	// minHold keeps a call that is held from being made in a tight loop.
 	minHold = 100 * time.Millisecond
+
+	// unreadPause is after how long another worker may read what one could not;
+	// each time that none could it is twice as long, up to maxUnreadPause.
+	unreadPause    = time.Second
+	maxUnreadPause = time.Minute
 )
 
-// A Hold says that a call was not made since its backend takes no more for now.
+// A Hold says that a call was not made, since its backend takes no more for now
+// or since a worker could not read it.
 type Hold struct {
-	Why   string        `json:"why"`   // HeldByBreaker, HeldByRate, HeldByConcurrency; "" = no limit, the call comes to another process
+	Why   string        `json:"why"`   // HeldByBreaker, HeldByRate, HeldByConcurrency, HeldByPayload; "" = no limit, the call comes to another process
 	Pause time.Duration `json:"pause"` // after which it is to be made again; its place is kept as long
 }
 
@@ -47,17 +54,31 @@ func (a Attempt) ReportHold(h Hold) error {
 		temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{*e, h}})
 }
 
+// Unread is the failure of an activity of a type, "" = that is not known, that a
+// worker has taken up and whose input it could not read for a reason. Nothing was
+// executed. The run, where it knows how to wait, has another worker try it later;
+// else Temporal has.
+func Unread(activity string, reason error) error {
+	waits := activity == CallToolName || activity == ResolveName || activity == ""
+	e := Error{Code: "held", Category: CategoryHeld, Retryable: true, Message: "a worker has taken this up and cannot read it: " + reason.Error()}
+	return temporal.NewApplicationErrorWithOptions(e.Message, string(CategoryHeld), temporal.ApplicationErrorOptions{
+		NonRetryable: waits, NextRetryDelay: unreadPause, Details: []any{e, Hold{Why: HeldByPayload, Pause: unreadPause}},
+	})
+}
+
 // holdOf says what holds the call that failed with an error; nil = it is not
 // held. One whose process is gone and that had not left by then is held as well:
 // until another process takes it.
 func (q request) holdOf(err error) *Hold {
-	if !q.tool.Limited {
-		return nil
-	}
 	var te *temporal.TimeoutError
-	if errors.As(err, &te) && te.TimeoutType() == enums.TIMEOUT_TYPE_HEARTBEAT && !te.HasLastHeartbeatDetails() {
+	if q.tool.Limited && errors.As(err, &te) && te.TimeoutType() == enums.TIMEOUT_TYPE_HEARTBEAT && !te.HasLastHeartbeatDetails() {
 		return &Hold{}
 	}
+	return heldIn(err)
+}
+
+// heldIn is what an activity has told that holds it; nil = nothing.
+func heldIn(err error) *Hold {
 	var app *temporal.ApplicationError
 	var e Error
 	var h Hold
@@ -78,16 +99,26 @@ type heldCall struct {
 // is held nothing is under way: nothing was sent, the time of the step stands
 // still, and no attempt of onError's is used.
 func (r *run) sendInTurn(ctx workflow.Context, q *request, digest string, result *ToolResult) (ParkedCall, *Error) {
-	for {
+	for unread := 0; ; {
 		sent, hold, failure := r.send(ctx, *q, digest, result)
 		if hold == nil {
 			return sent, failure
 		}
 		q.used += max(failure.Attempt-1, 0)
+		if hold.Why == HeldByPayload {
+			hold.Pause = pauseUnread(unread)
+			unread++
+		}
 		if err := r.hold(ctx, q, *hold); err != nil {
 			return sent, q.failure(err)
 		}
 	}
+}
+
+// pauseUnread is how long a call is held that so many workers before could not
+// read.
+func pauseUnread(before int) time.Duration {
+	return min(unreadPause<<min(before, 10), maxUnreadPause)
 }
 
 // hold waits until a call is to be made again, which the run tells meanwhile.
@@ -113,6 +144,8 @@ func (h Hold) what(backend string) string {
 		return "waits for the rate limit of " + backend
 	case HeldByConcurrency:
 		return "waits for a place among the calls of " + backend
+	case HeldByPayload:
+		return "waits for a worker that can read it: with its payload key, and with the large values"
 	}
 	return "waits for the process that calls " + backend
 }
@@ -125,7 +158,7 @@ func (r *run) heldBy() string {
 	for _, h := range r.held {
 		why[h.Why] = true
 	}
-	for _, w := range []string{HeldByBreaker, HeldByRate, HeldByConcurrency} {
+	for _, w := range HeldKinds {
 		if why[w] {
 			return w
 		}

@@ -2,6 +2,7 @@ package workflows_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -255,5 +256,46 @@ func TestHostDies(t *testing.T) {
 		case !left && (failure != nil || died != 6):
 			t.Errorf("it had not left: %+v after %d calls", failure, died)
 		}
+	}
+}
+
+// A call that workers take up and cannot read waits for one that can, longer
+// than its step may take, and is then made once: nothing was sent before.
+func TestUnread(t *testing.T) {
+	t.Parallel()
+	unread := workflows.Unread(workflows.CallToolName, errors.New(`it was sealed with key "first"`))
+	for _, limited := range []bool{false, true} {
+		left := 12
+		l := newLine(t, queued, 0)
+		tool := l.input.Tools["pay"]
+		tool.Limited = limited
+		l.input.Tools["pay"] = tool
+		var keys []string
+		l.tools["pay"] = func(call workflows.ToolCall) (string, error) {
+			keys = append(keys, call.IdempotencyKey)
+			if left--; left >= 0 {
+				return "", unread
+			}
+			return `{"id":"from the tool"}`, nil
+		}
+		output, failure := l.run()
+		if failure != nil || output != `{"id":"from the tool"}` {
+			t.Fatalf("limited %t: got %s, %+v", limited, output, failure)
+		}
+		if len(keys) != 13 || keys[0] != keys[12] {
+			t.Errorf("limited %t: taken up with %v", limited, keys)
+		}
+		if took := l.env.Now().Sub(l.began); took < 5*time.Minute || took > 10*time.Minute {
+			t.Errorf("limited %t: took %s", limited, took)
+		}
+		if !slices.Contains(l.waiting, workflows.HeldByPayload) || l.waiting[len(l.waiting)-1] != "" {
+			t.Errorf("limited %t: the run told that it waits for %q", limited, l.waiting)
+		}
+	}
+	l := newLine(t, queued, 0)
+	l.tools["pay"] = func(workflows.ToolCall) (string, error) { return "", unread }
+	l.env.RegisterDelayedCallback(l.env.CancelWorkflow, time.Hour)
+	if _, failure := l.run(); categoryOf(failure) != "cancelled" || len(l.record().Unsettled) > 0 {
+		t.Errorf("cancelled meanwhile: %+v, %+v", failure, l.record().Unsettled)
 	}
 }

@@ -41,7 +41,7 @@ const (
 	AttrStatus  = "PerdureStatus" // a Status
 	AttrCaller  = "PerdureCaller"
 	AttrRequest = "PerdureRequest" // the request that waits for the run, where the run's ID does not tell
-	AttrWaiting = "PerdureWaiting" // what the run waits for: approval, compensation, reconciliation, credentials, breaker, rate, concurrency; unset = nothing
+	AttrWaiting = "PerdureWaiting" // what the run waits for: approval, compensation, reconciliation, credentials, payload, breaker, rate, concurrency; unset = nothing
 )
 
 // WaitingKinds are what AttrWaiting may say, as far as this build knows.
@@ -49,8 +49,9 @@ var WaitingKinds = append([]string{
 	WaitsFor(Question), string(Credentials), string(Reconciliation), string(Compensation),
 }, HeldKinds...)
 
-// HeldKinds are those of WaitingKinds for which nobody has to do anything.
-var HeldKinds = []string{HeldByBreaker, HeldByRate, HeldByConcurrency}
+// HeldKinds are those of WaitingKinds that are not about a person; what lasts
+// longest comes first.
+var HeldKinds = []string{HeldByPayload, HeldByBreaker, HeldByRate, HeldByConcurrency}
 
 // A Status is the state of a run.
 type Status string

@@ -8,6 +8,8 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/definitions"
 )
 
 const (
@@ -30,10 +32,32 @@ func (r *run) resolve(ctx workflow.Context, c childCall) (*ResolvedDefinition, *
 		}
 		return &found, nil
 	}
+	for unread := 0; ; unread++ {
+		stopped, err := r.askWhat(ctx, c, &found)
+		switch {
+		case stopped:
+			return nil, cancelledStep(c.path)
+		case err == nil:
+			if recorded, err := json.Marshal(found); err == nil && !r.reached(path) {
+				r.record(path, "", recorded)
+			}
+			return &found, nil
+		case heldIn(err) == nil:
+			return nil, unresolved(c, err)
+		}
+		q := request{path: c.path, tool: definitions.Tool{Name: c.workflow}}
+		if r.hold(ctx, &q, Hold{Why: HeldByPayload, Pause: pauseUnread(unread)}) != nil {
+			return nil, cancelledStep(c.path)
+		}
+	}
+}
+
+// askWhat has a worker find the definition, once for all steps that wait for it.
+func (r *run) askWhat(ctx workflow.Context, c childCall, found *ResolvedDefinition) (stopped bool, err error) {
 	asked, ok := r.resolutions[c.workflow]
 	if !ok {
 		if err := r.waitWhileDraining(ctx); err != nil {
-			return nil, cancelledStep(c.path)
+			return true, nil
 		}
 		// Another step may wait for the same answer when this one is cancelled.
 		all, _ := workflow.NewDisconnectedContext(r.root)
@@ -44,16 +68,12 @@ func (r *run) resolve(ctx workflow.Context, c childCall) (*ResolvedDefinition, *
 		r.resolutions[c.workflow] = asked
 	}
 	r.inFlight++
-	err := asked.Get(ctx, &found)
+	err = asked.Get(ctx, found)
 	r.inFlight--
-	if err != nil {
+	if err != nil && (heldIn(err) == nil || r.resolutions[c.workflow] == asked) {
 		delete(r.resolutions, c.workflow) // another step may find it
-		return nil, unresolved(c, err)
 	}
-	if recorded, err := json.Marshal(found); err == nil && !r.reached(path) {
-		r.record(path, "", recorded)
-	}
-	return &found, nil
+	return false, err
 }
 
 func unresolved(c childCall, err error) *Error {

@@ -94,9 +94,7 @@ func (d codecCommand) server(ctx context.Context, found *loaded, log *slog.Logge
 		return nil, nil, err
 	}
 	options.Logger = sdklog.NewStructuredLogger(quiet(log))
-	if s.keys != nil {
-		payloads.Seal(&options, s.keys)
-	}
+	payloads.Seal(&options, s.keys)
 	values, closeValues, err := findValues(ctx, d.databaseFlags, d.Data)
 	if err != nil {
 		return nil, nil, err

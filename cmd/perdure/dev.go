@@ -21,7 +21,9 @@ import (
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/devserver"
 	"github.com/perdure/perdure/gateway/inbox"
+	"github.com/perdure/perdure/payloads"
 	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/workflows"
 )
 
 // shutdownGrace is how long requests and calls under way get to end at a stop.
@@ -137,6 +139,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 	if err != nil {
 		return err
 	}
+	payloads.ReportUnread(&options, workflows.Unread)
 	tc, err := client.DialContext(ctx, options)
 	if err != nil {
 		return fmt.Errorf("reaching Temporal: %w", err)

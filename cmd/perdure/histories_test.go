@@ -12,12 +12,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -90,6 +92,7 @@ var recordings = []recording{
 	{name: "held", source: `{name: held, description: d, steps: [
 		{id: e, type: forEach, collection: "[1,2,3]", maxParallel: 3, step: {tool: be_limited, arguments: {n: "{{.forEach.item}}"}}},
 		{id: b, tool: be_echo, dependsOn: [e]}]}`},
+	{name: "unread", source: `{name: unread, description: d, steps: [{id: a, tool: be_unread, arguments: {n: 1}}, {id: b, tool: be_echo, dependsOn: [a]}]}`},
 	{name: "undone_late", cancel: true, source: `{name: undone_late, description: d, steps: [
 		{id: a, tool: be_late, arguments: {n: 1}, compensate: {tool: be_echo, arguments: {n: "{{.output.n}}"}}}, {id: g, type: elicitation, message: m}]}`},
 	{name: "script", source: scriptRecording("script", `log("begins")
@@ -172,7 +175,7 @@ func TestRecordHistories(t *testing.T) {
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	c := startTemporal(t, quiet)
-	w := worker.New(c, workflows.TaskQueue, worker.Options{})
+	w := worker.New(c, workflows.TaskQueue, worker.Options{Interceptors: []interceptor.WorkerInterceptor{&unreadTwice{}}})
 	workflows.Register(w)
 	calls := activities.New(fakeBackend{}, quiet)
 	activities.Register(w, calls)
@@ -205,6 +208,28 @@ func TestRecordHistories(t *testing.T) {
 		}
 		save(t, c, id, file)
 	}
+}
+
+// An unreadTwice worker cannot read the calls of a tool the first two times.
+type unreadTwice struct {
+	interceptor.WorkerInterceptorBase
+	times atomic.Int32
+}
+
+func (u *unreadTwice) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	return &unreadCall{interceptor.ActivityInboundInterceptorBase{Next: next}, &u.times}
+}
+
+type unreadCall struct {
+	interceptor.ActivityInboundInterceptorBase
+	times *atomic.Int32
+}
+
+func (u *unreadCall) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	if call, ok := in.Args[0].(workflows.ToolCall); ok && call.Original == "unread" && u.times.Add(1) <= 2 {
+		return nil, workflows.Unread(workflows.CallToolName, errors.New("there is no key"))
+	}
+	return u.Next.ExecuteActivity(ctx, in)
 }
 
 // attend follows a run after an event to its end, and answers what it asks.

@@ -57,10 +57,11 @@ func (f payloadFlags) command(ctx context.Context) ([]byte, error) {
 	return out, nil
 }
 
-// seal has a client seal and open what runs hold, if there are keys.
+// seal has a client seal what runs hold, if there are keys, and open what is
+// sealed.
 func (f payloadFlags) seal(ctx context.Context, o *client.Options) error {
 	keys, err := f.keys(ctx)
-	if err == nil && keys != nil {
+	if err == nil {
 		payloads.Seal(o, keys)
 	}
 	return err

@@ -148,7 +148,7 @@ type runsListCommand struct {
 	Tool    string        `help:"Only runs of this composite tool."`
 	Status  string        `help:"Only runs in this state: running, waiting, completed, failed, cancelled, timed_out." enum:",running,waiting,completed,failed,cancelled,timed_out" default:""`
 	Caller  string        `help:"Only runs that this caller started."`
-	Waiting waitingFlag   `help:"Only runs that wait for a person, or, with a value, for that: approval, compensation, reconciliation, credentials, breaker, rate, concurrency." placeholder:"REASON"`
+	Waiting waitingFlag   `help:"Only runs that wait for a person, or, with a value, for that: approval, compensation, reconciliation, credentials, payload, breaker, rate, concurrency." placeholder:"REASON"`
 	Since   time.Duration `help:"Only runs that started within this time, e.g. 24h."`
 	Called  bool          `help:"Also runs that steps of others have called."`
 	Query   string        `help:"Only runs that match a list filter of Temporal's as well." placeholder:"FILTER"`

@@ -13,8 +13,10 @@ import (
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 
+	"github.com/perdure/perdure/payloads"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/telemetry"
+	"github.com/perdure/perdure/workflows"
 )
 
 // roleFlags are what every process has that works with a Temporal elsewhere.
@@ -194,6 +196,7 @@ func (f roleFlags) connect(ctx context.Context, found *loaded, told *telemetry.T
 	if err != nil {
 		return serviceOptions{}, err
 	}
+	payloads.ReportUnread(&o, workflows.Unread)
 	tc, err := client.NewLazyClient(o)
 	if err != nil {
 		return serviceOptions{}, fmt.Errorf("connecting to Temporal at %s: %w", o.HostPort, err)

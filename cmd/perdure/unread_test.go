@@ -1,0 +1,157 @@
+//go:build !nodev
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/perdure/perdure/activities"
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/payloads"
+	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/workflows"
+)
+
+// mapValues keep large values; while they are away nothing can be fetched.
+type mapValues struct {
+	kept sync.Map
+	away atomic.Bool
+}
+
+func (m *mapValues) Put(_ context.Context, id, _ string, data []byte) error {
+	m.kept.Store(id, data)
+	return nil
+}
+
+func (m *mapValues) Get(_ context.Context, id string) ([]byte, error) {
+	data, ok := m.kept.Load(id)
+	if m.away.Load() || !ok {
+		return nil, errors.New("the database is away")
+	}
+	return data.([]byte), nil
+}
+
+// An unread is a Temporal with one worker for the tasks of runs, which has the
+// key, and others for their calls.
+type unread struct {
+	of      client.Client
+	backend *notingBackend
+	resolve activities.Resolve
+}
+
+// client is one with keys, "" = none, that keeps large values.
+func (u unread) client(t *testing.T, keys string, values payloads.Values) (client.Client, converter.DataConverter) {
+	t.Helper()
+	var k *payloads.Keys
+	if keys != "" {
+		var err error
+		if k, err = payloads.ReadKeys(t.Context(), func(context.Context) ([]byte, error) { return []byte(keys), nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	options := client.Options{Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))}
+	payloads.Seal(&options, k)
+	payloads.Keep(&options, values)
+	payloads.ReportUnread(&options, workflows.Unread)
+	c, err := client.NewClientFromExistingWithContext(t.Context(), u.of, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, options.DataConverter
+}
+
+// work starts a worker for runs, or for their calls.
+func (u unread) work(t *testing.T, c client.Client, calls bool) (stop func()) {
+	t.Helper()
+	w := worker.New(c, workflows.TaskQueue, worker.Options{DisableWorkflowWorker: calls, LocalActivityWorkerOnly: !calls})
+	if !calls {
+		workflows.Register(w)
+	}
+	activities.Register(w, activities.New(u.backend, nil).Doubt(lastAttempt(runs.New(runs.Config{Client: c}))).Compose(u.resolve, nil))
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(w.Stop)
+	t.Cleanup(stop)
+	return stop
+}
+
+// Steps whose calls are taken up by a worker that cannot read them, because it
+// has no key or another one, or cannot fetch what is large of them, wait for one
+// that can; so do steps that call composite tools. What is unsafe is sent once,
+// and nothing counts as of unknown outcome.
+func TestUnreadCalls(t *testing.T) {
+	t.Parallel()
+	const key, another = "first:" + "0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a", "second:" + "0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b0b"
+	of := startTemporal(t, slog.New(slog.DiscardHandler))
+	for _, tc := range []struct {
+		name, keys string
+		away       bool
+		source     string
+		made       []string
+	}{
+		{"no keys", "", false, `steps: [{id: pay, tool: make, arguments: {what: "{{.params.what}}"}}]`, []string{"make"}},
+		{"another key", another, false, `steps: [{id: pay, tool: make, arguments: {what: "{{.params.what}}"}}]`, []string{"make"}},
+		{"values that are away", key, true, `steps: [{id: pay, tool: make, arguments: {what: "{{.params.what}}"}}]`, []string{"make"}},
+		{"a called run", "", false, `steps: [{id: call, type: workflow, workflow: below}]`, []string{"make"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			defs, diags := definitions.Parse("unread.yaml", []byte(`{name: unread, description: d, parameters: {type: object, properties: {what: {type: string}}}, `+tc.source+"}\n---\n"+
+				`{name: below, description: d, steps: [{id: make, tool: make}]}`))
+			if err := diags.Err(); err != nil {
+				t.Fatal(err)
+			}
+			tools := map[string]definitions.Tool{"make": {Name: "make", Backend: "be", Original: "make"}}
+			below := defs[1]
+			u := unread{of: of, backend: &notingBackend{}, resolve: func(context.Context, workflows.DefinitionRef) (workflows.ResolvedDefinition, error) {
+				return workflows.ResolvedDefinition{Tools: tools, Definition: workflows.Pinned{Name: below.Name, Digest: below.Digest(), Source: below.Source()}}, nil
+			}}
+			values := &mapValues{}
+			has, sealed := u.client(t, key+"\n"+another, values)
+			defer u.work(t, has, false)()
+			behind := values
+			if tc.away {
+				behind = &mapValues{}
+			}
+			blind, _ := u.client(t, tc.keys, behind)
+			stop := u.work(t, blind, true)
+
+			door := runs.New(runs.Config{Client: has, DataConverter: payloads.Reader(sealed, values)})
+			arguments, _ := json.Marshal(map[string]string{"what": strings.Repeat("large", 50<<10)})
+			started, err := door.Start(t.Context(), runs.StartRequest{Definition: defs[0], Arguments: arguments, Tools: tools})
+			if err != nil {
+				t.Fatal(err)
+			}
+			until(t, "the run to wait for a worker that can read its call", func() bool {
+				run, err := door.Get(t.Context(), started.ID)
+				return err == nil && run.WaitingFor == workflows.HeldByPayload
+			})
+			if made := u.backend.made(); len(made) > 0 {
+				t.Errorf("before that %v were called", made)
+			}
+			stop()
+			defer u.work(t, has, true)()
+			var seq int64
+			done := nextEvent(t, door, started.ID, &seq, runs.EventDone)
+			if done.Outcome.Failure != nil {
+				t.Errorf("ended with %+v", done.Outcome.Failure)
+			}
+			if diff := cmp.Diff(tc.made, u.backend.made()); diff != "" {
+				t.Errorf("calls: %s", diff)
+			}
+		})
+	}
+}

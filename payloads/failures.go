@@ -1,0 +1,90 @@
+package payloads
+
+import (
+	"errors"
+
+	commonpb "go.temporal.io/api/common/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+)
+
+// errNotFetched is in the chain of errors of large values that could not be had.
+var errNotFetched = errors.New("fetching a large value")
+
+// Unread makes the failure of an activity of a type that a worker has taken up,
+// and whose input it could not read for a reason: nothing was executed. An empty
+// type is not known.
+type Unread func(activity string, reason error) error
+
+// ReportUnread has workers report by unread what the SDK would report as a
+// failure like any other of an activity: that the key of its input is missing,
+// or that what is large of it could not be fetched. It comes after Seal and Keep.
+func ReportUnread(o *client.Options, unread Unread) {
+	f, ok := o.FailureConverter.(failures)
+	if !ok {
+		f = newFailures(o.DataConverter, nil)
+	}
+	f.unread = unread
+	o.FailureConverter = f
+}
+
+// Failures convert failures of runs and of their activities, sealed if there are
+// keys.
+type failures struct {
+	converter.FailureConverter
+	data     converter.DataConverter
+	codec    *Codec // nil = nothing is sealed or opened
+	unread   Unread // nil = they are like others
+	activity string // whose they are; "" = not known
+	insists  bool   // on being able to read them: within a workflow
+}
+
+func newFailures(data converter.DataConverter, codec *Codec) failures {
+	return failures{data: data, codec: codec, FailureConverter: temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{
+		DataConverter: data, EncodeCommonAttributes: codec != nil && codec.Keys != nil,
+	})}
+}
+
+// WithSerializationContext goes on with the failures of a run. Those of
+// activities are read within workflows only.
+func (f failures) WithSerializationContext(of converter.SerializationContext) converter.FailureConverter {
+	bound := newFailures(converter.WithDataConverterSerializationContext(f.data, of), f.codec)
+	bound.unread = f.unread
+	if of, ok := of.(converter.ActivitySerializationContext); ok {
+		bound.activity, bound.insists = of.ActivityType, true
+	}
+	return bound
+}
+
+// ErrorToFailure converts an error.
+func (f failures) ErrorToFailure(err error) *failurepb.Failure {
+	var said *temporal.ApplicationError
+	if f.unread != nil && (errors.Is(err, ErrNoKey) || errors.Is(err, errNotFetched)) && !errors.As(err, &said) {
+		err = f.unread(f.activity, err)
+	}
+	return f.FailureConverter.ErrorToFailure(err)
+}
+
+// FailureToError converts a failure. Within a workflow it panics if its key is
+// missing, as insisting does: to go on without what it says would be to go
+// another way than a worker that has the key.
+func (f failures) FailureToError(failure *failurepb.Failure) error {
+	for part := failure; f.insists && part != nil; part = part.GetCause() {
+		_, err := f.codec.Decode(sealedIn(part))
+		_ = insist(err)
+	}
+	return f.FailureConverter.FailureToError(failure)
+}
+
+// sealedIn are the payloads of a failure, without its cause.
+func sealedIn(f *failurepb.Failure) []*commonpb.Payload {
+	all := f.GetApplicationFailureInfo().GetDetails().GetPayloads()
+	all = append(all, f.GetCanceledFailureInfo().GetDetails().GetPayloads()...)
+	all = append(all, f.GetTimeoutFailureInfo().GetLastHeartbeatDetails().GetPayloads()...)
+	if f.GetEncodedAttributes() != nil {
+		all = append(all, f.GetEncodedAttributes())
+	}
+	return all
+}
