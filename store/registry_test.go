@@ -272,9 +272,10 @@ func TestFollowRegistry(t *testing.T) {
 	})
 }
 
-// A follower whose connection is cut goes on with another one.
-func TestFollowerReconnects(t *testing.T) {
-	t.Parallel()
+// followed is a registry of a database of its own, what a follower tells of it,
+// and another connection to the database.
+func followed(t *testing.T) (store.Registry, <-chan string, *pgx.Conn) {
+	t.Helper()
 	url := pgtest.Start(t).URL("postgres")
 	r := openDatabase(t, url)
 	seen := follow(t, r)
@@ -283,7 +284,14 @@ func TestFollowerReconnects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(context.Background())
+	t.Cleanup(func() { c.Close(context.Background()) })
+	return r, seen, c
+}
+
+// A follower whose connection is cut goes on with another one.
+func TestFollowerReconnects(t *testing.T) {
+	t.Parallel()
+	r, seen, c := followed(t)
 	cut, err := c.Exec(t.Context(), "select pg_terminate_backend(pid) from pg_stat_activity where query like 'listen%'")
 	if err != nil || cut.RowsAffected() != 1 {
 		t.Fatalf("cut %d connections, %v", cut.RowsAffected(), err)
@@ -298,17 +306,9 @@ func TestFollowerReconnects(t *testing.T) {
 // none on, is found by looking.
 func TestLostNotification(t *testing.T) {
 	t.Parallel()
-	url := pgtest.Start(t).URL("postgres")
-	r := openDatabase(t, url)
-	seen := follow(t, r)
-	await(t, seen, "")
-	c, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close(context.Background())
+	_, seen, c := followed(t)
 	v := version("a", "1.0.0") // as Edit writes it, and tells nobody
-	_, err = c.Exec(t.Context(), `with event as (insert into registry_history (by, action, name, version, digest) values ('ada', 'published', $1, $2, $3) returning seq)
+	_, err := c.Exec(t.Context(), `with event as (insert into registry_history (by, action, name, version, digest) values ('ada', 'published', $1, $2, $3) returning seq)
 		insert into published (name, version, digest, source, lock, published_by, published_at, changed) select $1, $2, $3, $4, $5, 'ada', now(), seq from event`,
 		v.Name, v.Version, v.Digest, v.Source, v.Lock)
 	if err != nil {

@@ -21,32 +21,25 @@ import (
 // workflows, scripts, loops in loops, questions in them, output blocks.
 func TestConvertedRandomLanguage(t *testing.T) {
 	t.Parallel()
-	first, last := uint64(1), uint64(*caseCount)
-	if *caseSeed > 0 {
-		first, last = *caseSeed, *caseSeed
-	}
-	for seed := first; seed <= last; seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			m := makeDefinition(seed)
-			defs, ds := definitions.Parse("random.yaml", []byte(m.source()))
-			if err := ds.Err(); err != nil {
-				t.Fatalf("%v\n%s", err, m.source())
+	forSeeds(t, func(t *testing.T, seed uint64) {
+		m := makeDefinition(seed)
+		defs, ds := definitions.Parse("random.yaml", []byte(m.source()))
+		if err := ds.Err(); err != nil {
+			t.Fatalf("%v\n%s", err, m.source())
+		}
+		if err := definitions.Check(defs, definitions.CheckOptions{}).Err(); err != nil {
+			if strings.Contains(err.Error(), "[argument-type]") || strings.Contains(err.Error(), "[output]") { // which only chance can avoid
+				t.Skip(err)
 			}
-			if err := definitions.Check(defs, definitions.CheckOptions{}).Err(); err != nil {
-				if strings.Contains(err.Error(), "[argument-type]") || strings.Contains(err.Error(), "[output]") { // which only chance can avoid
-					t.Skip(err)
-				}
-				t.Fatalf("%v\n%s", err, m.source())
-			}
-			w := m.world(t)
-			w.others = defs[1:]
-			w.compareForms(t, defs[0], wideArguments)
-			if t.Failed() {
-				t.Logf("repeat it with: go test ./workflows -run TestConvertedRandomLanguage -case %d\n%s", seed, defs[0].Source())
-			}
-		})
-	}
+			t.Fatalf("%v\n%s", err, m.source())
+		}
+		w := m.world(t)
+		w.others = defs[1:]
+		w.compareForms(t, defs[0], wideArguments)
+		if t.Failed() {
+			t.Logf("%s", defs[0].Source())
+		}
+	})
 }
 
 // A maker makes a definition of everything that there is.

@@ -42,8 +42,21 @@ func TestRandomDefinitions(t *testing.T) {
 }
 
 // forRandomCases runs a test with as many cases as -cases says, or with that of
-// -case, and says of one that fails how to repeat it.
+// -case.
 func forRandomCases(t *testing.T, test func(*testing.T, *testCase)) {
+	forSeeds(t, func(t *testing.T, seed uint64) {
+		c := randomCase(seed)
+		defer func() {
+			if t.Failed() {
+				t.Log(c.source())
+			}
+		}()
+		test(t, c)
+	})
+}
+
+// forSeeds runs a test with each seed, and says of one that fails how to repeat it.
+func forSeeds(t *testing.T, test func(t *testing.T, seed uint64)) {
 	first, last := uint64(1), uint64(*caseCount)
 	if *caseSeed > 0 {
 		first, last = *caseSeed, *caseSeed
@@ -51,13 +64,12 @@ func forRandomCases(t *testing.T, test func(*testing.T, *testCase)) {
 	for seed := first; seed <= last; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			c := randomCase(seed)
 			defer func() {
 				if t.Failed() {
-					t.Logf("repeat it with: go test ./workflows -run %s -case %d\n%s", strings.TrimSuffix(t.Name(), "/"+fmt.Sprint(seed)), seed, c.source())
+					t.Logf("repeat it with: go test ./workflows -run %s -case %d", strings.TrimSuffix(t.Name(), "/"+fmt.Sprint(seed)), seed)
 				}
 			}()
-			test(t, c)
+			test(t, seed)
 		})
 	}
 }
@@ -270,17 +282,11 @@ func (c *testCase) run(t *testing.T, want *expected) *observed {
 			c.schedule(b, want, began, execution)
 		}
 		b.env.ExecuteWorkflow(workflows.WorkflowType, b.input)
-		var next *workflow.ContinueAsNewError
-		if !errors.As(b.env.GetWorkflowError(), &next) {
+		next := b.continued(t, c.source())
+		if next == nil {
 			break
 		}
-		now, before := b.env.Now(), b
-		b = newBench(t, c.source(), `{}`, nil)
-		b.before = before
-		if err := converter.GetDefaultDataConverter().FromPayloads(next.Input, &b.input); err != nil {
-			t.Fatal(err)
-		}
-		b.env.SetStartTime(now)
+		b = next
 	}
 	output, failure := b.result()
 	got.failure, got.last = failure, b
@@ -295,6 +301,23 @@ func (c *testCase) run(t *testing.T, want *expected) *observed {
 		}
 	}
 	return got
+}
+
+// continued is the next execution of a run that has continued as new; nil if it
+// has ended.
+func (b *bench) continued(t *testing.T, source string) *bench {
+	t.Helper()
+	var as *workflow.ContinueAsNewError
+	if !errors.As(b.env.GetWorkflowError(), &as) {
+		return nil
+	}
+	next := newBench(t, source, `{}`, nil)
+	next.before = b
+	if err := converter.GetDefaultDataConverter().FromPayloads(as.Input, &next.input); err != nil {
+		t.Fatal(err)
+	}
+	next.env.SetStartTime(b.env.Now())
+	return next
 }
 
 // locked lets one call be made at a time.

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/runs"
@@ -199,17 +197,11 @@ func (w *trouble) run(t *testing.T, c *testCase) bool {
 		b.mu.Lock()
 		over = true
 		b.mu.Unlock()
-		var next *workflow.ContinueAsNewError
-		if !errors.As(b.env.GetWorkflowError(), &next) {
+		next := b.continued(t, c.source())
+		if next == nil {
 			break
 		}
-		now, before := b.env.Now(), b
-		b = newBench(t, c.source(), `{}`, nil)
-		b.before = before
-		if err := converter.GetDefaultDataConverter().FromPayloads(next.Input, &b.input); err != nil {
-			t.Fatal(err)
-		}
-		b.env.SetStartTime(now)
+		b = next
 	}
 	output, failure := b.result()
 	w.last, w.failure, w.output = b, failure, nil

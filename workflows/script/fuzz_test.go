@@ -39,7 +39,7 @@ func FuzzCompile(f *testing.F) {
 		}
 		if p != nil {
 			p.Calls()
-			p.Unknown(tools)
+			p.Globals()
 		}
 	})
 }

@@ -67,40 +67,6 @@ type Tool struct {
 	Original string // its name there, e.g. get_issue
 }
 
-// Unknown says which names of a script none of the tools has.
-func (p *Program) Unknown(tools []Tool) Diagnostics {
-	known := newToolset(tools)
-	var ds Diagnostics
-	for _, n := range p.globals {
-		written := n.Name
-		if n.Namespace {
-			written += "." + n.Tool
-		}
-		if !known.has(n) {
-			ds = append(ds, Diagnostic{File: n.File, Line: n.Line, Column: n.Column, Check: CheckName,
-				Message: fmt.Sprintf("undefined: %s is neither defined nor a tool%s", written, known.suggest(written, builtinNames()...))})
-		}
-	}
-	for _, c := range p.calls {
-		if literal := slices.Contains(toolKinds, c.Kind); literal && c.Name != "" && known.byName[c.Name] == "" && !p.isGlobal(c) {
-			ds = append(ds, Diagnostic{File: c.File, Line: c.Line, Column: c.Column, Check: CheckName,
-				Message: fmt.Sprintf("there is no tool %q%s", c.Name, known.suggest(c.Name))})
-		}
-	}
-	return ds
-}
-
-// toolKinds are those of a Call whose name is that of a tool.
-var toolKinds = []string{"tool", "iterate", "probe", "undo"}
-
-// isGlobal says whether a call is written as a function, so that its name is
-// among the globals.
-func (p *Program) isGlobal(c Call) bool {
-	return slices.ContainsFunc(p.globals, func(n Name) bool {
-		return n.File == c.File && n.Line == c.Line && n.Column == c.Column
-	})
-}
-
 // look collects what can be seen in a resolved tree.
 func (c *compiler) look(file string, tree *syntax.File) {
 	l := &looker{file: file, compiler: c}
