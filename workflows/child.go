@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -313,6 +311,9 @@ func (r *run) ended(ctx workflow.Context, end childEnd) (json.RawMessage, *Error
 		return nil, refused
 	}
 	r.noteLeft(end)
+	if end.Failure != nil {
+		r.failedBelow = append(r.failedBelow, failedBelow{path, end.Failure})
+	}
 	switch {
 	case end.Result != nil: // also where the step was cancelled a moment before
 	case end.err != nil && (end.Failure == nil || end.Failure.Error.Category == CategoryCancelled):
@@ -344,8 +345,7 @@ func (r *run) endsNow(ctx workflow.Context, path string) {
 }
 
 // childFailed is the error of a step whose run has failed: that of the run, with
-// the path that it has seen from here. What the run has completed is told with
-// what this one has.
+// the path that it has seen from here.
 func (r *run) childFailed(call *called, f *Failure) *Error {
 	e := f.Error
 	tool, _, _ := strings.Cut(call.id, "/")
@@ -356,11 +356,21 @@ func (r *run) childFailed(call *called, f *Failure) *Error {
 		e.Code, e.Category = "workflow_cancelled", CategoryTool
 		e.Message = fmt.Sprintf("step %s: %s was cancelled", call.path, tool)
 	}
-	for _, id := range slices.Sorted(maps.Keys(f.Partial)) {
-		r.childPartial[call.path+"/"+id] = f.Partial[id]
-	}
-	if len(f.Omitted) > 0 {
-		r.childOmitted[call.path] = f.Omitted
-	}
 	return &e
+}
+
+// A failedBelow is how a run ended that a step has called and that did not
+// complete. What it has done and undone is told with what this one has.
+type failedBelow struct {
+	path string // of the step
+	*Failure
+}
+
+// seen are paths of the called run as they are seen from this one.
+func (f failedBelow) seen(paths []string) []string {
+	var here []string
+	for _, path := range paths {
+		here = append(here, f.path+"/"+path)
+	}
+	return here
 }

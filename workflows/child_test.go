@@ -192,6 +192,26 @@ func TestCalledWorkflowIsCancelled(t *testing.T) {
 	if diff := cmp.Diff([]string{"put {}", "undo {}"}, b.calls); diff != "" {
 		t.Error(diff)
 	}
+	if diff := cmp.Diff([]string{"call/put"}, failure.Compensated); diff != "" {
+		t.Errorf("undone are (-want +got):\n%s", diff)
+	}
+}
+
+// What a called workflow has undone, and what the one above, is told in the order
+// of undoing.
+func TestUndoneBelow(t *testing.T) {
+	t.Parallel()
+	_, failure := newBench(t, `{name: a, description: d, steps: [{id: one, tool: echo, compensate: {tool: undo}}, {id: call, type: workflow, workflow: b, dependsOn: [one]}]}
+---
+{name: b, description: d, steps: [{id: call, type: workflow, workflow: c, onError: {action: continue}}, {id: two, tool: echo, compensate: {tool: undo}, dependsOn: [call]}, {id: bad, tool: fail, dependsOn: [two]}]}
+---
+{name: c, description: d, steps: [{id: three, tool: echo, compensate: {tool: undo}}, {id: bad, tool: fail, dependsOn: [three]}]}`, `{}`, map[string]toolFunc{"fail": failing}).run()
+	if failure == nil {
+		t.Fatal("did not fail")
+	}
+	if diff := cmp.Diff([]string{"call/call/three", "call/two", "one"}, failure.Compensated); diff != "" {
+		t.Errorf("undone are (-want +got):\n%s", diff)
+	}
 }
 
 // A step that has called a workflow can be undone as a whole.

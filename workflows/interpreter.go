@@ -115,13 +115,12 @@ type run struct {
 	nextBytes int                     // what the input of the next execution would have
 	unreached int                     // what entries of in.Journal that this execution has not come to add to that
 
-	compile      func(Pinned) (*definitions.Program, error)
-	resolutions  map[string]workflow.Future // of definitions that steps call, by how they are written
-	children     workflow.Semaphore         // of called runs
-	called       map[string]*called         // runs that steps have called and that have not ended, by step path
-	childPartial map[string]json.RawMessage // by step path: what called runs have completed that failed
-	childOmitted map[string][]string        // by path of the step that has called it: what a run has completed whose outputs did not fit
-	tells        tellings                   // of the run to the one that has called it
+	compile     func(Pinned) (*definitions.Program, error)
+	resolutions map[string]workflow.Future // of definitions that steps call, by how they are written
+	children    workflow.Semaphore         // of called runs
+	called      map[string]*called         // runs that steps have called and that have not ended, by step path
+	failedBelow []failedBelow              // called runs that did not complete, in the order of their ends
+	tells       tellings                   // of the run to the one that has called it
 }
 
 func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run, error) {
@@ -134,7 +133,7 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run,
 		early:   map[string][]Answer{},
 		journal: map[string]JournalEntry{},
 
-		resolutions: map[string]workflow.Future{}, called: map[string]*called{}, childPartial: map[string]json.RawMessage{}, childOmitted: map[string][]string{},
+		resolutions: map[string]workflow.Future{}, called: map[string]*called{},
 		tells: tellings{states: map[string]ElicitationState{}},
 
 		scripts: map[string]*scriptHost{},
@@ -259,6 +258,10 @@ func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
 func (r *run) fail(ctx workflow.Context) error {
 	f := &Failure{Error: *r.failure}
 	f.Partial, f.Omitted = r.partial()
+	for _, below := range r.failedBelow {
+		f.Compensated = append(f.Compensated, below.seen(below.Compensated)...)
+		f.Uncompensated = append(f.Uncompensated, below.seen(below.Uncompensated)...)
+	}
 	r.compensate(ctx, f)
 	f.Unknown = r.leftBelow("")
 	status, err := Failed, failed(f)
@@ -358,13 +361,11 @@ func (r *run) partial() (partial map[string]json.RawMessage, omitted []string) {
 	if scripts {
 		r.partialOfScripts(add)
 	}
-	for _, path := range slices.Sorted(maps.Keys(r.childPartial)) {
-		add(path, r.childPartial[path])
-	}
-	for _, path := range slices.Sorted(maps.Keys(r.childOmitted)) {
-		for _, below := range r.childOmitted[path] {
-			omitted = append(omitted, path+"/"+below)
+	for _, below := range slices.SortedStableFunc(slices.Values(r.failedBelow), func(a, b failedBelow) int { return strings.Compare(a.path, b.path) }) {
+		for _, id := range slices.Sorted(maps.Keys(below.Partial)) {
+			add(below.path+"/"+id, below.Partial[id])
 		}
+		omitted = append(omitted, below.seen(below.Omitted)...)
 	}
 	return partial, omitted[:min(len(omitted), maxOmitted)]
 }

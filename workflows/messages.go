@@ -167,7 +167,9 @@ type Failure struct {
 	// Partial, maxOmitted of them at most.
 	Omitted []string `json:"omitted,omitempty"`
 
-	Compensated   []string `json:"compensated,omitempty"`   // paths of steps that were undone, in the order of undoing
+	// Compensated are the paths of steps that were undone, in the order of undoing,
+	// also by called runs that did not complete.
+	Compensated   []string `json:"compensated,omitempty"`
 	Uncompensated []string `json:"uncompensated,omitempty"` // paths of steps that a person decided to leave as they are
 
 	Unknown bool `json:"unknown,omitempty"` // whether there are calls, also in called runs, of which nobody knows whether they were executed
