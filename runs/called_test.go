@@ -582,6 +582,20 @@ func TestRepairTakesUpACalledRunThatGoesOn(t *testing.T) {
 func TestCalledRunIsUndoneAsItEnded(t *testing.T) {
 	t.Parallel()
 	c, temporal := compose(t)
+	_, outcome := takenUpAndUndone(t, c, temporal)
+	if outcome.Failure == nil {
+		t.Fatalf("got %+v", outcome)
+	}
+	if diff := cmp.Diff([]string{"review", "between"}, outcome.Failure.Compensated); diff != "" {
+		t.Errorf("undone are (-want +got):\n%s", diff)
+	}
+}
+
+// takenUpAndUndone is a run that was terminated while one went on that it had
+// called, and that was repaired: that ends after another step, and is undone with
+// it.
+func takenUpAndUndone(t *testing.T, c *runs.Client, temporal client.Client) (runs.RunID, *runs.Outcome) {
+	t.Helper()
 	note(t, "a", "b")
 	id := start(t, c, composition(t, source(t, `
 name: NAME
@@ -613,13 +627,7 @@ steps:
 	}
 	answer(t, c, runs.RunID(gate.Run), runs.Answer{ElicitationID: "ok#1", Action: "accept", Content: json.RawMessage(`{"n": 7}`), By: "bob"})
 	all := followTo(t, c, id, 0, runs.EventDone)
-	outcome := all[len(all)-1].Outcome
-	if outcome.Failure == nil {
-		t.Fatalf("got %+v", outcome)
-	}
-	if diff := cmp.Diff([]string{"review", "between"}, outcome.Failure.Compensated); diff != "" {
-		t.Errorf("undone are (-want +got):\n%s", diff)
-	}
+	return id, all[len(all)-1].Outcome
 }
 
 // What a backend tells of its progress to a called run is told of the run above.
@@ -686,6 +694,10 @@ func TestRecordCalled(t *testing.T) {
 			keep(t, temporal, gate.Run, r.name+"_below")
 		})
 	}
+	t.Run("called_undone", func(t *testing.T) {
+		id, _ := takenUpAndUndone(t, c, temporal)
+		keep(t, temporal, string(id), "called_undone")
+	})
 }
 
 // keep writes a history unless there is one of the name.
