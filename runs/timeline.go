@@ -126,7 +126,7 @@ func (t *timeline) add(e *historypb.HistoryEvent) []Event {
 		return t.ended(a.GetScheduledEventId(), at, stepFailed, nil, a.GetFailure())
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
 		a := e.GetActivityTaskTimedOutEventAttributes()
-		return t.ended(a.GetScheduledEventId(), at, stepTimedOut, nil, a.GetFailure())
+		return t.ended(a.GetScheduledEventId(), at, statusOf(a.GetFailure()), nil, a.GetFailure())
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
 		a := e.GetActivityTaskCanceledEventAttributes()
 		return t.ended(a.GetScheduledEventId(), at, stepCancelled, nil, nil)
@@ -374,12 +374,21 @@ func (f *far) all() float64 {
 
 func statusOf(f *failurepb.Failure) string {
 	switch {
+	case lostWorker(f):
+		return stepFailed
 	case f.GetTimeoutFailureInfo() != nil:
 		return stepTimedOut
 	case f.GetCanceledFailureInfo() != nil:
 		return stepCancelled
 	}
 	return stepFailed
+}
+
+const lostWords = "the worker that made the call is gone"
+
+// lostWorker says whether a call ended with the worker that made it.
+func lostWorker(f *failurepb.Failure) bool {
+	return f.GetTimeoutFailureInfo().GetTimeoutType() == enumspb.TIMEOUT_TYPE_HEARTBEAT
 }
 
 func (t *timeline) end(r *StepRecord, at time.Time, status string, result *commonpb.Payloads, f *failurepb.Failure) {
@@ -422,7 +431,13 @@ func (t *timeline) mayGoOn(r *StepRecord, f *failurepb.Failure) bool {
 
 // message is what a failed call says to people.
 func (t *timeline) message(f *failurepb.Failure) string {
-	if e := t.detail(f); e.Message != "" {
+	e := t.detail(f)
+	switch {
+	case lostWorker(f) && e.Message != "":
+		return lostWords + "; the attempt before failed: " + e.Message
+	case lostWorker(f):
+		return lostWords
+	case e.Message != "":
 		return e.Message
 	}
 	return failureMessage(t.converter, f)

@@ -78,9 +78,11 @@ func (s *script) fail(scheduled int64, e Error) {
 	})
 }
 
-func (s *script) timeOut(scheduled int64) {
+func (s *script) timeOut(scheduled int64) { s.timeOutOf(scheduled, timeoutFailure()) }
+
+func (s *script) timeOutOf(scheduled int64, f *failurepb.Failure) {
 	s.add(enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT, "", func(e *historypb.HistoryEvent) {
-		e.Attributes = &historypb.HistoryEvent_ActivityTaskTimedOutEventAttributes{ActivityTaskTimedOutEventAttributes: &historypb.ActivityTaskTimedOutEventAttributes{ScheduledEventId: scheduled, Failure: timeoutFailure()}}
+		e.Attributes = &historypb.HistoryEvent_ActivityTaskTimedOutEventAttributes{ActivityTaskTimedOutEventAttributes: &historypb.ActivityTaskTimedOutEventAttributes{ScheduledEventId: scheduled, Failure: f}}
 	})
 }
 
@@ -132,6 +134,13 @@ func applicationFailure(message string, detail any) *failurepb.Failure {
 
 func timeoutFailure() *failurepb.Failure {
 	return &failurepb.Failure{Message: "too slow", FailureInfo: &failurepb.Failure_TimeoutFailureInfo{TimeoutFailureInfo: &failurepb.TimeoutFailureInfo{}}}
+}
+
+// goneFailure is that of a call whose worker sent no more heartbeats.
+func goneFailure() *failurepb.Failure {
+	f := timeoutFailure()
+	f.GetTimeoutFailureInfo().TimeoutType = enumspb.TIMEOUT_TYPE_HEARTBEAT
+	return f
 }
 
 func gateOf(id string, state ElicitationState) Elicitation {
@@ -227,6 +236,15 @@ func TestTimeline(t *testing.T) {
 				"5 step a ended failed 1/3", "6 step b ended timed_out 2/3", "7 step c ended cancelled 3/3",
 			},
 			steps: []string{`a x failed 0 {"a":1}  no such file`, `b x timed_out 0 {"a":1}  too slow`, `c x cancelled 0 {"a":1} `},
+		},
+		{
+			name: "a call whose worker is gone",
+			write: func(s *script) {
+				s.start(`[{"id":"a"}]`)
+				s.timeOutOf(s.schedule("a: x"), goneFailure())
+			},
+			want:  []string{"2 step a started 0/1", "3 step a ended failed 1/1"},
+			steps: []string{`a x failed 0 {"a":1}  the worker that made the call is gone`},
 		},
 		{
 			name: "parallel calls of one step count once, when all have ended",
