@@ -62,7 +62,7 @@ func (g *Gateway) callOther(ctx context.Context, x *exchange, l *listing) {
 // callComposite starts a run, or finds the one that the call belongs to, and
 // renders it.
 func (g *Gateway) callComposite(ctx context.Context, x *exchange, c *composite) {
-	defer g.calls.begin(x)()
+	x.end = g.calls.begin(x)
 	if x.params.RequestState != "" {
 		g.nextRound(ctx, x)
 		return
@@ -80,7 +80,7 @@ func (g *Gateway) callComposite(ctx context.Context, x *exchange, c *composite) 
 	if x.session != nil && started.Owner == "" && x.bind(started.ID) {
 		g.cancelRun(ctx, started.ID)
 	}
-	g.render(ctx, x, x.cursorFor(started), manner{})
+	x.then = func(ctx context.Context) { g.render(ctx, x, x.cursorFor(started), manner{}) }
 }
 
 // cursorFor is the beginning of a run's stream.
@@ -234,7 +234,9 @@ func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
 	}
 	at := x.cursorFor(runs.Started{ID: st.Run, Attached: st.Attached})
 	at.Seq, at.Asked, at.Owner = st.Seq, st.Asked, st.Owner
-	g.render(ctx, x, at, manner{goesOn: true, reasons: reasons, pages: pages})
+	x.then = func(ctx context.Context) {
+		g.render(ctx, x, at, manner{goesOn: true, reasons: reasons, pages: pages})
+	}
 }
 
 // The actions of an answer.

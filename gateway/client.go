@@ -25,6 +25,7 @@ type client struct {
 	streams   bool     // takes several messages in answer to one request
 	overHTTP  bool     // otherwise stdio: streams end with the process
 	session   *session // of a client that is not modern
+	letGo     func()   // of the request, which may be large; nil = there is nothing to let go
 	scope     string   // in which the ids of its requests are its own; "" = it cannot cancel them
 }
 

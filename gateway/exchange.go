@@ -22,6 +22,8 @@ type exchange struct {
 	params    *params
 	badParams error // why params could not be read
 	out       outlet
+	then      func(context.Context) // waits for the answer, when mcp-go has done with the request; nil = nothing does
+	end       func()                // takes the call out of those under way; nil = it is not among them
 
 	mu      sync.Mutex
 	failure string        // the kind of error that was answered; "" = none
@@ -104,6 +106,24 @@ func (x *exchange) refer(pages []elicitParams) {
 	x.out.answer("", http.StatusOK, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: x.id, Error: &rpcError{
 		Code: mcp.URL_ELICITATION_REQUIRED, Message: "a person has to answer first: open the page, then repeat the call with the same key",
 		Data: map[string]any{"elicitations": pages}}}))
+}
+
+// serve has mcp-go handle the call, and waits then for the answer, if that is
+// left to do: not while mcp-go holds the request, which may be large.
+func (x *exchange) serve(ctx context.Context, handle func(context.Context)) {
+	defer func() {
+		if x.end != nil {
+			x.end()
+		}
+	}()
+	handle(withExchange(ctx, x))
+	if x.then == nil {
+		return
+	}
+	if x.letGo != nil {
+		x.letGo()
+	}
+	x.then(ctx)
 }
 
 // cancelled is closed when the client cancels the call.

@@ -163,6 +163,8 @@ type Options struct {
 	LinkOver int
 	// MaxRequest is the size of the largest request body. 0 = 8 MiB.
 	MaxRequest int64
+	// Room is what large requests share. nil = as much as DefaultRoom.
+	Room *Room
 
 	// Observe is told of each request when it begins, and by end when it has been
 	// answered, with the kind of error that it was answered with; "" = none. The
@@ -181,6 +183,9 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.ReaskAfter, time.Minute)
 	setDefault(&o.MaxRequest, 8<<20)
 	setDefault(&o.StdioIdentity.Subject, auth.Anonymous)
+	if o.Room == nil {
+		o.Room = NewRoom(DefaultRoom, RoomPatience)
+	}
 	if o.Authenticate == nil {
 		o.Authenticate = auth.Everybody{}.Authenticate
 	}

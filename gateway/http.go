@@ -88,12 +88,15 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request, who auth.Identity
 		http.Error(w, "Content-Type must be application/json", http.StatusUnsupportedMediaType)
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, g.opts.MaxRequest))
+	body, free, err := g.opts.Room.Read(w, r, g.opts.MaxRequest)
 	if err != nil {
-		refuseBody(w, err)
+		g.log.Info("refusing a request", "remote", r.RemoteAddr, "error", err)
+		RefuseBody(w, err)
 		return
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
+	defer free()
+	unread := bytes.NewReader(body)
+	r.Body = io.NopCloser(unread)
 	var m message
 	if json.Unmarshal(body, &m) != nil || len(m.ID) > maxID {
 		g.http.ServeHTTP(w, r) // which says what is wrong with it
@@ -106,16 +109,12 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request, who auth.Identity
 		return
 	}
 	c.overHTTP, c.streams = true, acceptsStream(r)
-	g.dispatch(w, r, c, &m, &p, badParams)
-}
-
-func refuseBody(w http.ResponseWriter, err error) {
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		http.Error(w, fmt.Sprintf("request body is larger than %d bytes", tooLarge.Limit), http.StatusRequestEntityTooLarge)
-		return
+	c.letGo = func() { // of the request, while its answer is waited for
+		m.Params, p.Arguments = nil, nil
+		unread.Reset(nil)
+		free()
 	}
-	http.Error(w, "request body cannot be read", http.StatusBadRequest)
+	g.dispatch(w, r, c, &m, &p, badParams)
 }
 
 func orEmpty(raw json.RawMessage) json.RawMessage {
@@ -196,7 +195,7 @@ func (g *Gateway) handle(w http.ResponseWriter, r *http.Request, c *client, m *m
 			x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("tool %q not found", p.Name))
 			return x
 		}
-		g.http.ServeHTTP(s, r.WithContext(withExchange(r.Context(), x)))
+		x.serve(r.Context(), func(ctx context.Context) { g.http.ServeHTTP(s, r.WithContext(ctx)) })
 		s.close()
 		return x
 	case isTaskMethod(m) && mayServe(c, r, p):

@@ -101,12 +101,19 @@ func (g *Gateway) handleRegistry(mux *http.ServeMux) {
 // answerRegistry is where errors of the registry become answers.
 func (g *Gateway) answerRegistry(w http.ResponseWriter, r *http.Request, who auth.Identity, serve func(*http.Request, auth.Identity) (any, error)) {
 	r.Body = http.MaxBytesReader(w, r.Body, g.opts.MaxRequest)
-	answer, err := serve(r, who)
+	free, err := g.opts.Room.Take(r.Context(), large(r, g.opts.MaxRequest))
+	var answer any
+	if err == nil {
+		defer free()
+		answer, err = serve(r, who)
+	}
 	var missing *registry.NotFoundError
 	var bad *badRequest
 	code := http.StatusOK
 	switch {
 	case err == nil:
+	case errors.Is(err, errNoRoom):
+		code, answer = http.StatusServiceUnavailable, RegistryError{err.Error()}
 	case errors.As(err, &missing):
 		code, answer = http.StatusNotFound, RegistryError{err.Error()}
 	case errors.As(err, &bad):

@@ -123,7 +123,7 @@ func (g *Gateway) runFor(ctx context.Context, x *exchange, action auth.Action, i
 }
 
 func (g *Gateway) await(ctx context.Context, x *exchange) {
-	defer g.calls.begin(x)()
+	x.end = g.calls.begin(x)
 	if x.params.RequestState != "" {
 		g.nextRound(ctx, x)
 		return

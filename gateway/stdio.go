@@ -156,10 +156,13 @@ func (c *stdioConn) client(m *message, p *params) *client {
 // exchange, if there is one, has its answer.
 func (c *stdioConn) handle(ctx context.Context, text []byte, x *exchange) {
 	ctx = withIdentity(c.g.mcp.WithContext(ctx, c.listener), c.g.opts.StdioIdentity)
-	if x != nil {
-		ctx = withExchange(ctx, x)
+	var answer mcp.JSONRPCMessage
+	ask := func(ctx context.Context) { answer = c.g.mcp.HandleMessage(ctx, text) }
+	if x == nil {
+		ask(ctx)
+	} else {
+		x.serve(ctx, ask)
 	}
-	answer := c.g.mcp.HandleMessage(ctx, text)
 	if answer == nil {
 		return
 	}

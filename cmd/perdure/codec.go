@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	sdklog "go.temporal.io/sdk/log"
 
+	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/payloads"
 	"github.com/perdure/perdure/runs"
@@ -30,7 +32,7 @@ type codecCommand struct {
 	KeyFile   string        `help:"File with the signing key of the gateways: who has signed in at their approvals page, on the same host, is then known here. Default: the keys in PERDURE_KEY, else only tokens are taken." placeholder:"FILE"`
 	PublicURL webURL        `help:"URL at which clients reach the gateway, without /mcp: tokens are for it, where the configuration does not say what for, and people sign in there." placeholder:"URL"`
 	Listen    string        `help:"Address of the codec endpoint." default:"127.0.0.1:4485" placeholder:"ADDR"`
-	UIOrigin  []webURL      `help:"Origin of Temporal's Web UI, e.g. https://temporal.example.com. Repeatable." default:"http://127.0.0.1:8233,http://localhost:8233" placeholder:"ORIGIN"`
+	UIOrigin  []webURL      `help:"Origin of Temporal's Web UI, e.g. https://temporal.example.com: its pages may ask, and no others. Repeatable. Default: the Web UI of the dev whose data directory --data is." placeholder:"ORIGIN"`
 	Data      string        `help:"Data directory of the dev whose runs they are, for its Temporal, key and large values, where no flag says otherwise." default:".perdure" placeholder:"DIR"`
 	Grace     time.Duration `help:"How long requests under way get to end at a stop." default:"5s" hidden:""`
 }
@@ -49,7 +51,7 @@ of its tool. For everybody else it stays sealed.
 }
 
 func (d codecCommand) Run(ctx context.Context, c *console) error {
-	found, diags := load(sources{Config: d.Config})
+	found, diags := load(sources{Config: d.Config, CallersOnly: true})
 	if diags.HasErrors() {
 		printDiagnostics(c, diags)
 		return errReported
@@ -79,7 +81,10 @@ func (d codecCommand) Run(ctx context.Context, c *console) error {
 
 // server is what answers; done ends what it uses.
 func (d codecCommand) server(ctx context.Context, found *loaded, log *slog.Logger) (_ *codecServer, done func(), err error) {
-	s := &codecServer{policy: &found.Auth.Policy, origins: d.UIOrigin}
+	s := &codecServer{policy: &found.Auth.Policy, room: gateway.NewRoom(2*maxDecoded, gateway.RoomPatience)}
+	if s.origins, err = d.origins(); err != nil {
+		return nil, nil, err
+	}
 	if s.keys, err = d.keys(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -118,6 +123,21 @@ func (d codecCommand) server(ctx context.Context, found *loaded, log *slog.Logge
 	return s, func() { temporal.Close(); closeValues() }, nil
 }
 
+// origins are those of the pages that may ask.
+func (d codecCommand) origins() ([]webURL, error) {
+	if len(d.UIOrigin) > 0 {
+		return d.UIOrigin, nil
+	}
+	dev, err := readDevFile(d.Data)
+	if err != nil {
+		return nil, err
+	}
+	if dev == nil || dev.UI == "" {
+		return nil, usagef("say where Temporal's Web UI is, whose pages may ask, by --ui-origin, e.g. --ui-origin https://temporal.example.com")
+	}
+	return []webURL{webURL(dev.UI), webURL(strings.Replace(dev.UI, "//127.0.0.1:", "//localhost:", 1))}, nil
+}
+
 // login knows who has signed in at the approvals page; nil = nobody can be known
 // so.
 func (d codecCommand) login(found *loaded, callers auth.Authenticator, log *slog.Logger) (*auth.Login, error) {
@@ -145,6 +165,7 @@ type codecServer struct {
 	login     *auth.Login // nil = people show tokens
 	policy    *auth.Policy
 	origins   []webURL
+	room      *gateway.Room // that large requests, and what they fetch, share
 }
 
 // maxDecoded is the largest request, in bytes.
@@ -212,7 +233,21 @@ func (s *codecServer) open(w http.ResponseWriter, r *http.Request) {
 	if s.keys != nil {
 		codecs = append(codecs, &payloads.Codec{Keys: s.keys, May: may})
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxDecoded)
+	body, free, err := s.room.Read(w, r, maxDecoded)
+	if err != nil {
+		gateway.RefuseBody(w, err)
+		return
+	}
+	defer free()
+	if s.values != nil && fetches {
+		done, err := s.room.Take(r.Context(), payloads.MaxValue)
+		if err != nil {
+			gateway.RefuseBody(w, err)
+			return
+		}
+		defer done()
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.URL.Path = "/decode" // which both are to the handler
 	converter.NewPayloadCodecHTTPHandler(codecs...).ServeHTTP(w, r)
 }

@@ -149,7 +149,7 @@ func (d *devProcess) checkCodec(t *testing.T, keys, id, argument string) {
 	})
 	address := freeAddress(t)
 	server := &process{t: t, dir: d.dir, address: address, env: []string{"ALICE=alice-token-of-the-test", "BOB=bob-token-of-the-test"},
-		args: []string{"codec", "--config", "perdure.yaml", "--listen", address, "--payload-key-file", keys}}
+		args: []string{"codec", "--config", "perdure.yaml", "--listen", address, "--payload-key-file", keys, "--ui-origin", "http://127.0.0.1:8233"}}
 	server.launch()
 	until(t, "the codec endpoint to answer", func() bool {
 		response, err := http.Get("http://" + address + "/healthz")

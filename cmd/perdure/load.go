@@ -21,6 +21,7 @@ type sources struct {
 	Config      string   // configuration file; "" = none
 	Definitions []string // files, and directories that are read with all that is below them
 	Library     bool     // the definitions that ship with the program, too
+	CallersOnly bool     // of the configuration only who callers are and what they may do: no backends, whose secrets need not be there
 
 	// Modules finds published modules that no file stands in for. nil = they are
 	// left for the registry of a server to find.
@@ -37,7 +38,7 @@ type loaded struct {
 // load reads everything and says all that is wrong with it. What is loaded is
 // of use only if the diagnostics have no errors.
 func load(src sources) (*loaded, definitions.Diagnostics) {
-	l := &loader{names: map[string]bool{}, modules: src.Modules}
+	l := &loader{names: map[string]bool{}, modules: src.Modules, callersOnly: src.CallersOnly}
 	if src.Config != "" {
 		l.configuration(src.Config)
 	}
@@ -60,8 +61,11 @@ type loader struct {
 	defs     []*definitions.Definition
 	names    map[string]bool // under which compositeToolRefs find definitions
 	modules  definitions.Modules
-	refs     []func() // checks of references, for when all names are known
-	diags    definitions.Diagnostics
+
+	callersOnly bool
+
+	refs  []func() // checks of references, for when all names are known
+	diags definitions.Diagnostics
 }
 
 func (l *loader) report(diags definitions.Diagnostics) { l.diags = append(l.diags, diags...) }
@@ -97,10 +101,18 @@ func (l *loader) configuration(file string) {
 	}
 	var c configFile
 	r := &configReader{file: file, root: docs[0], env: os.LookupEnv}
-	if r.diags = definitions.Decode(file, docs[0], &c); !r.diags.HasErrors() {
+	r.diags = definitions.Decode(file, docs[0], &c)
+	switch {
+	case r.diags.HasErrors():
+	case l.callersOnly:
+		l.settings = settings{LogLevel: r.logLevel(c.Operational), Auth: r.auth(&c)}
+	default:
 		l.settings = r.read(&c)
 	}
 	l.report(r.diags)
+	if l.callersOnly {
+		return
+	}
 	for i := range c.CompositeTools {
 		d, diags := definitions.ParseNode(file, data, &c.CompositeTools[i])
 		l.report(diags)

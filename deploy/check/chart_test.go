@@ -39,7 +39,7 @@ const everything = `
 database: {urlSecret: perdure-database}
 payloadKeySecret: perdure-payload
 largeValues: true
-codec: {enabled: true, uiOrigin: "https://temporal.example.com"}
+codec: {enabled: true, uiOrigin: "https://temporal.example.com", envFrom: [{secretRef: {name: callers}}]}
 builds: {current: v1.4.0, previous: [{id: v1.3.0, tag: 1.3.0}, {id: V1_2, tag: "1.2", replicas: 3}]}
 temporal: {apiKeySecret: perdure-temporal}
 allowedHosts: [perdure.default.svc]
@@ -108,6 +108,51 @@ func TestChartRefuses(t *testing.T) {
 			t.Errorf("values %q: got %v, want an error that names %s", values, err, want)
 		}
 	}
+}
+
+// TestCodecPod shows that what opens values is given no secret of a backend, and
+// no database where it needs none.
+func TestCodecPod(t *testing.T) {
+	t.Parallel()
+	for values, secrets := range map[string][]string{
+		everything: {"callers", "perdure", "perdure-database", "perdure-payload", "perdure-temporal"},
+		"database: {urlSecret: perdure-database}\npayloadKeySecret: perdure-payload\nextraEnvFrom: [{secretRef: {name: backends}}]\ncodec: {enabled: true}": {"perdure", "perdure-payload"},
+	} {
+		found := &cluster{t: t}
+		for _, document := range render(t, values) {
+			found.add(document)
+		}
+		i := slices.IndexFunc(found.pods, func(p corev1.PodTemplateSpec) bool { return p.Labels["app.kubernetes.io/component"] == "codec" })
+		if i < 0 {
+			t.Fatal("there is no such pod")
+		}
+		if got := secretsOf(found.pods[i].Spec); !slices.Equal(got, secrets) {
+			t.Errorf("it is given %v, want %v", got, secrets)
+		}
+	}
+}
+
+// secretsOf are the names of the Secrets of which a pod has something.
+func secretsOf(pod corev1.PodSpec) (names []string) {
+	for _, v := range pod.Volumes {
+		if v.Secret != nil {
+			names = append(names, v.Secret.SecretName)
+		}
+	}
+	for _, c := range pod.Containers {
+		for _, e := range c.Env {
+			if e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil {
+				names = append(names, e.ValueFrom.SecretKeyRef.Name)
+			}
+		}
+		for _, e := range c.EnvFrom {
+			if e.SecretRef != nil {
+				names = append(names, e.SecretRef.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // TestManifests holds deploy/kubernetes.yaml, for those without Helm, to what

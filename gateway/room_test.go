@@ -1,0 +1,141 @@
+package gateway_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/runs"
+)
+
+// slowRuns take a while to start one, and keep no arguments.
+type slowRuns struct {
+	*fakeRuns
+	begun chan struct{} // one for each run that is started
+	start chan struct{} // closed when they may be
+}
+
+func (r *slowRuns) Start(ctx context.Context, req runs.StartRequest) (runs.Started, error) {
+	r.begun <- struct{}{}
+	<-r.start
+	req.Arguments = nil
+	return r.fakeRuns.Start(ctx, req)
+}
+
+func newSlowWorld(t *testing.T, plays map[string]func(*play), room *gateway.Room) (*world, *slowRuns) {
+	t.Helper()
+	slow := &slowRuns{begun: make(chan struct{}, 100), start: make(chan struct{})}
+	w := newWorld(t, plays, func(o *gateway.Options) {
+		slow.fakeRuns = o.Runs.(*fakeRuns)
+		o.Runs, o.Room, o.MaxRequest = slow, room, 64<<20
+	})
+	return w, slow
+}
+
+func arguments(size int) string { return `{"message":"` + strings.Repeat("x", size) + `"}` }
+
+// Large requests share what there is of room, wait for it a while, and are told
+// then that nothing was done; small ones do not wait for them.
+func TestRoom(t *testing.T) {
+	t.Parallel()
+	w, slow := newSlowWorld(t, map[string]func(*play){"echoed": echoed}, gateway.NewRoom(5<<20, 50*time.Millisecond))
+	c := connect(t, w.url, "ann", "2025-03-26", `{}`)
+	answered := make(chan int, 10)
+	call := func(id, arguments string) {
+		go func() { answered <- c.call(id, "echoed", arguments, "").StatusCode }()
+	}
+	for _, id := range []string{"1", "2"} {
+		call(id, arguments(2<<20))
+		<-slow.begun
+	}
+	refused := c.call("3", "echoed", arguments(2<<20), "")
+	if refused.StatusCode != http.StatusServiceUnavailable || refused.Header.Get("Retry-After") == "" || !strings.Contains(textOf(t, refused.Body), "nothing was done") {
+		t.Errorf("one too many is answered %s, %v", refused.Status, refused.Header)
+	}
+	call("4", arguments(10))
+	<-slow.begun
+	close(slow.start)
+	for range 3 {
+		if status := <-answered; status != http.StatusOK {
+			t.Errorf("answered with %d", status)
+		}
+	}
+	// What is larger than all the room has all of it.
+	if got := c.call("5", "echoed", arguments(8<<20), ""); got.StatusCode != http.StatusOK {
+		t.Errorf("afterwards it is answered %s", got.Status)
+	}
+}
+
+// A call that waits for its run holds nothing of its arguments, however large,
+// and no room. (Not parallel: it looks at all memory of this process.)
+func TestWaitingCallHoldsNoArguments(t *testing.T) {
+	const size, calls = 4 << 20, 4
+	w, slow := newSlowWorld(t, map[string]func(*play){"gated": gated}, gateway.NewRoom(5<<20, time.Minute))
+	close(slow.start)
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	for version, header := range map[string][]string{
+		"2025-11-25": {"Mcp-Session-Id", c.session},
+		"2026-07-28": {"Mcp-Method", "tools/call", "Mcp-Name", "gated"},
+	} {
+		body := strings.SplitN(callBody("1", "gated", `{"message":"|"}`, `{"progressToken":"p","io.modelcontextprotocol/protocolVersion":"`+version+
+			`","io.modelcontextprotocol/clientInfo":{"name":"wire","version":"2"},"io.modelcontextprotocol/clientCapabilities":{}}`), "|", 2)
+		before := heap()
+		for range calls { // the room is for one at a time
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url,
+				io.MultiReader(strings.NewReader(body[0]), io.LimitReader(letters{}, size), strings.NewReader(body[1])))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := 0; i < len(header); i += 2 {
+				request.Header.Set(header[i], header[i+1])
+			}
+			request.Header.Set("Mcp-Protocol-Version", version)
+			request.Header.Set("Content-Type", "application/json")
+			request.Header.Set("Accept", "application/json, text/event-stream")
+			request.Header.Set("X-Caller", "ann")
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			<-slow.begun
+		}
+		if held := heap() - before; held > size/2 {
+			t.Errorf("%s: %d calls of %d MB hold %d KB", version, calls, size>>20, held>>10)
+		}
+	}
+}
+
+// letters are without end.
+type letters struct{}
+
+func (letters) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+func textOf(t *testing.T, r io.Reader) string {
+	t.Helper()
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// heap is how much memory is in use, in bytes.
+func heap() int64 {
+	var m runtime.MemStats
+	for range 3 {
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
