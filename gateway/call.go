@@ -34,8 +34,7 @@ func (g *Gateway) call(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallT
 	case len(x.params.Meta.ProgressToken) > maxID || len(x.params.Meta.IdempotencyKey) > maxKey:
 		x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("progressToken and perdure/idempotency-key have at most %d bytes", maxID))
 	case err != nil:
-		g.log.Info("call was not started", "tool", x.params.Name, "caller", x.caller.Subject, "error", err)
-		x.respond("", g.finish(x.client, trouble("", err)))
+		g.notStarted(ctx, x, x.params.Name, err)
 	case x.taskRequest(x.params) != nil && c == nil && x.params.Name != scriptTool:
 		x.fail(mcp.METHOD_NOT_FOUND, fmt.Sprintf("tool %q cannot be called as a task", x.params.Name))
 	case x.params.Meta.DryRun && !(x.params.Name == scriptTool && g.opts.Scripts):
@@ -73,14 +72,25 @@ func (g *Gateway) callComposite(ctx context.Context, x *exchange, c *composite) 
 	}
 	started, err := g.start(ctx, x, c)
 	if err != nil {
-		g.log.InfoContext(ctx, "call was not started", "tool", c.def.Name, "caller", x.caller.Subject, "error", err)
-		x.respond("", g.finish(x.client, trouble("", err)))
+		g.notStarted(ctx, x, c.def.Name, err)
 		return
 	}
 	if x.session != nil && started.Owner == "" && x.bind(started.ID) {
 		g.cancelRun(ctx, started.ID)
 	}
 	x.then = func(ctx context.Context) { g.render(ctx, x, x.cursorFor(started), manner{}) }
+}
+
+// notStarted answers a call of which no run has come. What was to be a task has no
+// result: it is an error, which says the same.
+func (g *Gateway) notStarted(ctx context.Context, x *exchange, tool string, err error) {
+	g.log.InfoContext(ctx, "call was not started", "tool", tool, "caller", x.caller.Subject, "error", err)
+	why := trouble("", err)
+	if x.taskRequest(x.params) == nil {
+		x.respond("", g.finish(x.client, why))
+		return
+	}
+	x.failWith(&rpcError{Code: troubleCode(err), Message: why.Content[0].Text, Data: map[string]any{metaError: why.Meta[metaError]}})
 }
 
 // cursorFor is the beginning of a run's stream.

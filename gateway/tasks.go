@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -341,8 +342,7 @@ func (g *Gateway) callAsTask(ctx context.Context, x *exchange, c *composite, ask
 	}
 	started, err := g.start(ctx, x, c)
 	if err != nil {
-		g.log.InfoContext(ctx, "task was not started", "tool", c.def.Name, "caller", x.caller.Subject, "error", err)
-		x.fail(troubleCode(err), trouble("", err).Content[0].Text)
+		g.notStarted(ctx, x, c.def.Name, err)
 		return
 	}
 	run, err := g.opts.Runs.Get(ctx, started.ID)
@@ -442,16 +442,13 @@ func (g *Gateway) modernTask(ctx context.Context, x *exchange, run *runs.Run) {
 	t := g.asModernTask(x, run)
 	ask, wait := g.inputs(x, run)
 	switch {
-	case run.Status == runs.Cancelled:
-		t.Status = string(mcp.TaskStatusCancelled)
 	case run.Closed != nil:
 		o, err := g.opts.Runs.Result(ctx, run.ID)
 		if err != nil {
 			g.unreachable(x, run.ID, err)
 			return
 		}
-		t.Status = string(mcp.TaskStatusCompleted)
-		t.Result = g.finish(x.client, g.ended(x.client, run.ID, o).set(metaRun, runState{ID: run.ID, Status: string(run.Status)}))
+		g.endTask(x, run, o, t)
 	case run.Cancelling:
 		t.Message = "being cancelled"
 	case len(ask) > 0:
@@ -464,6 +461,22 @@ func (g *Gateway) modernTask(ctx context.Context, x *exchange, run *runs.Run) {
 		t.Message = wait
 	}
 	x.respond("", t)
+}
+
+// endTask says what has come out of a task. One that was cancelled has no result:
+// what that would say of the failure stands beside it.
+func (g *Gateway) endTask(x *exchange, run *runs.Run, o *runs.Outcome, t *modernTask) {
+	ended := g.ended(x.client, run.ID, o)
+	if run.Status != runs.Cancelled {
+		t.Status = string(mcp.TaskStatusCompleted)
+		t.Result = g.finish(x.client, ended.set(metaRun, runState{ID: run.ID, Status: string(run.Status)}))
+		return
+	}
+	t.Status = string(mcp.TaskStatusCancelled)
+	maps.Copy(t.Meta, ended.Meta)
+	if o.Failure != nil {
+		t.Message = o.Failure.Error.Message
+	}
 }
 
 func (g *Gateway) asModernTask(x *exchange, run *runs.Run) *modernTask {
