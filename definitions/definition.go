@@ -19,6 +19,7 @@ const (
 	MaxParallel        = 50                 // items of a forEach at a time
 	MaxRetries         = 10                 // retries of a step after its first attempt
 	MaxTemplateResult  = 10 << 20           // bytes of one expansion
+	MaxHandedOn        = 64 << 20           // bytes of a value that a template does nothing but name
 	MaxSchemaSize      = 100 << 10          // bytes of an elicitation schema
 	MaxSchemaDepth     = 10                 // nesting of an elicitation schema
 	MaxAnswerSize      = 1 << 20            // bytes of an answer to an elicitation

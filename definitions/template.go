@@ -56,6 +56,7 @@ type Template struct {
 
 	single        bool
 	before, after string // white space around a single expression
+	names         bool   // that expression does nothing but name a value: .steps.read.output
 }
 
 // A templateSyntaxError says why a text is not a template.
@@ -196,20 +197,28 @@ func (t *Template) native(data any) (v any, work int, err error) {
 	if err := x.tmpl.Execute(x, data); err != nil {
 		return nil, x.work, plainError(err)
 	}
-	if err := checkSize(x.value); err != nil {
+	limit, tooLarge := MaxTemplateResult, errTooLarge
+	if t.names {
+		limit, tooLarge = MaxHandedOn, errTooMuchHanded
+	}
+	if err := checkSize(x.value, limit); err == errTooLarge {
+		return nil, x.work, tooLarge
+	} else if err != nil {
 		return nil, x.work, err
 	}
 	return x.value, x.work, nil
 }
 
-// checkSize refuses a value that is larger than a result may be. Arrays of
-// arrays that functions build can be larger than the memory that they take.
-func checkSize(v any) error {
+// checkSize refuses a value that is larger than it may be. Arrays of arrays that
+// functions build can be larger than the memory that they take.
+func checkSize(v any, limit int) error {
 	switch v := v.(type) {
 	case string:
-		return fits(len(v))
+		if len(v) > limit {
+			return errTooLarge
+		}
 	case []any, map[string]any:
-		e := encoder{limit: MaxTemplateResult}
+		e := encoder{limit: limit}
 		return e.encode(v)
 	}
 	return nil
@@ -217,7 +226,7 @@ func checkSize(v any) error {
 
 // findSingleExpression sets single, before and after.
 func (t *Template) findSingleExpression() {
-	expressions := 0
+	expressions, names := 0, false
 	var around [2]string
 	for _, node := range t.main.Root.Nodes {
 		switch node := node.(type) {
@@ -231,13 +240,23 @@ func (t *Template) findSingleExpression() {
 				return
 			}
 			expressions++
+			names = namesValue(node.Pipe)
 		default:
 			return
 		}
 	}
 	if expressions == 1 {
-		t.single, t.before, t.after = true, around[0], around[1]
+		t.single, t.before, t.after, t.names = true, around[0], around[1], names
 	}
+}
+
+// namesValue says whether a pipeline is a path and nothing else.
+func namesValue(pipe *parse.PipeNode) bool {
+	if len(pipe.Cmds) != 1 || len(pipe.Cmds[0].Args) != 1 {
+		return false
+	}
+	_, path := pipe.Cmds[0].Args[0].(*parse.FieldNode)
+	return path
 }
 
 // An expansion is one run of a template: where its result goes, what it has
@@ -302,8 +321,9 @@ func (x *expansion) Write(p []byte) (int, error) {
 }
 
 var (
-	errTooLarge    = fmt.Errorf("the result is larger than %d bytes (limit MaxTemplateResult)", MaxTemplateResult)
-	errTooMuchWork = fmt.Errorf("expanding it takes too much work (limit MaxTemplateWork, %d bytes)", MaxTemplateWork)
+	errTooLarge      = fmt.Errorf("the result is larger than %d bytes (limit MaxTemplateResult)", MaxTemplateResult)
+	errTooMuchHanded = fmt.Errorf("the value is larger than %d bytes (limit MaxHandedOn)", MaxHandedOn)
+	errTooMuchWork   = fmt.Errorf("expanding it takes too much work (limit MaxTemplateWork, %d bytes)", MaxTemplateWork)
 )
 
 // charge adds to the work of the expansion.

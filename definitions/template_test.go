@@ -353,8 +353,20 @@ func TestTemplateLimitsOfData(t *testing.T) {
 		}
 	}
 	large := map[string]any{"x": strings.Repeat("x", MaxTemplateResult+1), "y": []any{strings.Repeat("x", MaxTemplateResult)}}
-	for _, text := range []string{"{{.x}}", "{{.y}}"} {
+	for _, text := range []string{"{{.x | trim}}", "{{index .y 0 | print 1}}", "{{(list .y)}}"} {
 		if _, _, err := mustParse(t, text).Value(large); err == nil || !strings.Contains(err.Error(), "MaxTemplateResult") {
+			t.Errorf("the value of %s: %v", text, err)
+		}
+	}
+	for _, text := range []string{"{{.x}}", " {{ .y }} "} { // which only name it
+		if _, ok, err := mustParse(t, text).Value(large); !ok || err != nil {
+			t.Errorf("the value of %s: %v", text, err)
+		}
+	}
+	array := []any{strings.Repeat("x", MaxHandedOn/4)}
+	larger := map[string]any{"x": strings.Repeat("x", MaxHandedOn+1), "y": []any{array, array, array, array}}
+	for _, text := range []string{"{{.x}}", "{{.y}}"} {
+		if _, _, err := mustParse(t, text).Value(larger); err == nil || !strings.Contains(err.Error(), "MaxHandedOn") {
 			t.Errorf("the value of %s: %v", text, err)
 		}
 	}

@@ -21,12 +21,12 @@ import (
 
 // TestLargeValues passes 50 MB from a tool through a run to its client, which is
 // given a link and reads that, also after a restart, and to perdure runs result;
-// and 5 MB to the step that comes next.
+// and 20 MB to the step that comes next and into an output block.
 func TestLargeValues(t *testing.T) {
 	t.Parallel()
 	const size = 50 << 20
 	large := strings.Repeat("0123456789abcdef", size/16)
-	fakes := serveFakes(t, map[string]fakeTool{"be_read": textAnswer(large), "be_some": textAnswer(large[:5<<20]), "be_small": structuredAnswer(`{"ok":true}`)})
+	fakes := serveFakes(t, map[string]fakeTool{"be_read": textAnswer(large), "be_some": textAnswer(large[:20<<20]), "be_small": structuredAnswer(`{"ok":true}`)})
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "perdure.yaml"), fakes.configuration("[]")+`compositeTools:
   - name: big
@@ -36,7 +36,8 @@ func TestLargeValues(t *testing.T) {
     description: Passes much on.
     steps:
       - {id: read, tool: be_some}
-      - {id: next, tool: be_small, arguments: {what: "{{.steps.read.output}}"}, dependsOn: [read]}
+      - {id: next, tool: be_small, arguments: {what: "{{.steps.read.output.text}}"}, dependsOn: [read]}
+    output: {properties: {text: {type: string, description: what it gave, value: "{{.steps.read.output.text}}"}}}
 `)
 	d := startDev(t, dir, "--config", "perdure.yaml", "--large-values", "--call-patience", "0s")
 	c := d.dial(t, modern, nil)
@@ -52,7 +53,7 @@ func TestLargeValues(t *testing.T) {
 	if out := d.run(t, "runs", "result", id); !strings.Contains(out, large) {
 		t.Errorf("the result of the run has %d bytes", len(out))
 	}
-	if out := d.run(t, "call", "passes"); !strings.Contains(out, "true") || fakes.count("be_small", large[:5<<20]) != 1 {
+	if out := d.run(t, "call", "passes"); !strings.Contains(out, large[:20<<20]) || fakes.count("be_small", large[:20<<20]) != 1 {
 		t.Errorf("what was passed on came to %s", clipped(out))
 	}
 	if info, err := os.Stat(filepath.Join(dir, ".perdure", "temporal.db")); err != nil || info.Size() > size/2 {
