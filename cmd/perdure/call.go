@@ -124,6 +124,7 @@ func (k callCommand) arguments(ctx context.Context, c *console, tool calledTool)
 		if err != nil {
 			return nil, err
 		}
+		tellDeprecated(c, v)
 		d, err := definitions.FromSource(v.Source)
 		if err != nil {
 			return nil, err

@@ -55,6 +55,18 @@ func (f againstFlags) modules(ctx context.Context) definitions.Modules {
 	return serverFlags{URL: f.Against, tokenFlags: f.tokenFlags}.modules(ctx)
 }
 
+// definition gives the definition that a command is about, which may be one that
+// is published at the server of --against.
+func (f againstFlags) definition(ctx context.Context, c *console, of definitionFlags) (*definitions.Definition, error) {
+	if _, missing := os.Stat(of.Definition); missing == nil || !strings.Contains(of.Definition, "@") {
+		return of.find(c, f.modules(ctx))
+	}
+	if !f.isServer() {
+		return nil, usagef("%s is a published version: say by --against URL where", of.Definition)
+	}
+	return serverFlags{URL: f.Against, tokenFlags: f.tokenFlags}.definition(ctx, c, of.Definition)
+}
+
 func (f againstFlags) isServer() bool { return strings.Contains(f.Against, "://") }
 
 // known gives a tool as definitions see it.

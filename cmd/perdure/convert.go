@@ -28,11 +28,12 @@ Examples:
 
     perdure convert prepare_review > review.star
     perdure convert deploy.yaml --against http://127.0.0.1:8080/mcp
-    perdure convert deploy.yaml --definition > deploy_script.yaml`
+    perdure convert deploy.yaml --definition > deploy_script.yaml
+    perdure convert deploy@1.2.0 --against http://127.0.0.1:8080/mcp --definition`
 }
 
 func (k convertCommand) Run(ctx context.Context, c *console) error {
-	def, err := k.find(c, k.modules(ctx))
+	def, err := k.definition(ctx, c, k.definitionFlags)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 
 // definitionFlags say which definition a command is about.
 type definitionFlags struct {
-	Definition  string   `arg:"" name:"name|file" help:"Name of a composite tool, or the file of its definition."`
+	Definition  string   `arg:"" name:"name|file" help:"Name of a composite tool, or the file of its definition, or NAME@VERSION of one that is published at the server of --against."`
 	Config      string   `help:"Configuration file in which to look for the name." placeholder:"FILE"`
 	Definitions []string `help:"File or directory of definitions in which to look for the name. Repeatable." placeholder:"DIR" sep:"none"`
 }

@@ -164,12 +164,29 @@ func TestRetryWithAnotherDefinition(t *testing.T) {
 	if plan := w.run(t, "runs", "retry", id, "--definition", "^2", "--dry-run", "-o", "json"); !strings.Contains(plan, `"reused_if_same"`) {
 		t.Errorf("the plan with what was published: %s", plan)
 	}
-	if _, refused, err := w.try(t, "runs", "retry", id, "--definition", "3.0.0", "--yes"); err == nil || !strings.Contains(refused, "3.0.0") {
-		t.Errorf("with a version that there is not: %v, %s", err, refused)
+	w.run(t, "publish", "fixed.yaml", "--version", "2.0.1-rc.1")
+	w.run(t, "definitions", "deprecate", "five@2.0.1-rc.1", "--reason", "writes twice")
+	putFile(t, filepath.Join(w.dir, "other.yaml"), strings.Replace(strings.Replace(fixed, "required: [key]", "required: [key, who]", 1), "key: {type: string}", "key: {type: string}, who: {type: string}", 1))
+	w.run(t, "publish", "other.yaml", "--version", "3.0.0")
+	putFile(t, filepath.Join(w.dir, "text.star"), "# version: 1.0.0\ndef f():\n    return 1\n")
+	w.run(t, "publish", "text.star")
+	for version, why := range map[string]string{
+		"4.0.0": "five has no version 4.0.0", "five@4": "five has no version 4", "3.0.0": "who is required", "six@1": "there is no composite tool six",
+		"text.star@1.0.0": "text.star is a module", "fine.yaml": "fine.yaml",
+	} {
+		if _, refused, err := w.try(t, "runs", "retry", id, "--definition", version, "--yes"); err == nil || !strings.Contains(refused, why) {
+			t.Errorf("with %s: %v, %s", version, err, refused)
+		}
 	}
-	w.run(t, "runs", "retry", id, "--definition", "2.0.0", "--yes")
+	if _, told, err := w.try(t, "runs", "retry", id, "--definition", "2.0.1-rc.1", "--dry-run"); err != nil || !strings.Contains(told, "five 2.0.1-rc.1 is deprecated: writes twice") {
+		t.Errorf("with a deprecated version: %v, %s", err, told)
+	}
+	w.run(t, "runs", "retry", id, "--definition", "five@2.0.0", "--yes")
 	if got := call.must(t, c); !strings.Contains(got, `"all":"12345"`) {
 		t.Errorf("called again: %s", got)
+	}
+	if shown := w.run(t, "runs", "show", id); !strings.Contains(shown, "five 2.0.0") {
+		t.Errorf("the run is shown as %s", shown)
 	}
 	if n := w.backend.count("be_write", `"text":"1234"`); n != 1 || w.backend.count("be_fragile", "") != 1 || w.backend.count("be_write", "") != 4 {
 		t.Errorf("calls: %+v", w.backend.seen())

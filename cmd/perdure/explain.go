@@ -33,7 +33,7 @@ called. Examples:
 }
 
 func (e explainCommand) Run(ctx context.Context, c *console) error {
-	def, err := e.find(c, e.modules(ctx))
+	def, err := e.definition(ctx, c, e.definitionFlags)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ arrows lead to what templates read without dependsOn. Examples:
 }
 
 func (g graphCommand) Run(ctx context.Context, c *console) error {
-	def, err := g.find(c, g.modules(ctx))
+	def, err := g.definition(ctx, c, g.definitionFlags)
 	if err != nil {
 		return err
 	}

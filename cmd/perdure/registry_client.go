@@ -109,6 +109,26 @@ func (f serverFlags) version(ctx context.Context, of string) (gateway.RegistryVe
 	return v, err
 }
 
+// definition gives a published version of a composite tool, and tells if it is not
+// to be used any more.
+func (f serverFlags) definition(ctx context.Context, c *console, of string) (*definitions.Definition, error) {
+	v, err := f.version(ctx, of)
+	switch {
+	case err != nil:
+		return nil, err
+	case definitions.IsModuleName(v.Name):
+		return nil, usagef("%s is a module, and no composite tool", v.Name)
+	}
+	tellDeprecated(c, v)
+	return definitions.FromSource(v.Source)
+}
+
+func tellDeprecated(c *console, v gateway.RegistryVersion) {
+	if v.Deprecated != "" {
+		c.notef("%s %s is deprecated: %s", v.Name, v.Version, plain(v.Deprecated))
+	}
+}
+
 // modules finds published modules at the server.
 func (f serverFlags) modules(ctx context.Context) definitions.Modules {
 	return func(ref definitions.Reference) (*definitions.Module, error) {

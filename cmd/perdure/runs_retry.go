@@ -21,8 +21,8 @@ type runsRetryCommand struct {
 	StepResult []string `help:"Take this, a JSON object, for the result of a tool step, as PATH=JSON. Repeatable." placeholder:"PATH=JSON" sep:"none"`
 	From       []string `help:"Execute this step again, and all that depend on it. Repeatable." placeholder:"STEP" sep:"none"`
 	Set        []string `help:"Go on with another argument of the run, as params.NAME=JSON. Repeatable." placeholder:"params.NAME=JSON" sep:"none"`
-	Definition string   `help:"Go on with this file's definition, of several in it the one of the run's tool; or with the version of it that was published, such as 1.2.0 or ^1." placeholder:"FILE|VERSION"`
-	URL        string   `help:"MCP endpoint of the server that has the versions of --definition. Default: the running dev of --data, else http://127.0.0.1:4483/mcp." env:"PERDURE_URL" placeholder:"URL"`
+	Definition string   `help:"Go on with this file's definition, of several in it the one of the run's tool; or with a version that was published: of the run's tool, such as 1.2.0 or ^1, or NAME@VERSION." placeholder:"FILE|[NAME@]VERSION"`
+	URL        string   `help:"MCP endpoint of the server that has the version of --definition. Default: the running dev of --data, else http://127.0.0.1:4483/mcp." env:"PERDURE_URL" placeholder:"URL"`
 	tokenFlags `embed:""`
 	DryRun     bool   `help:"Say what would be done, and do nothing."`
 	Yes        bool   `short:"y" help:"Do not ask before a repair that changes something."`
@@ -156,15 +156,15 @@ func (r runsRetryCommand) retryOne(ctx context.Context, c *console, rc *runs.Cli
 // definition is that of a file, or else of a published version.
 func (r runsRetryCommand) definition(ctx context.Context, c *console, tool string) (*definitions.Definition, error) {
 	server := serverFlags{URL: r.URL, Data: r.Data, tokenFlags: r.tokenFlags}
+	name, version, named := strings.Cut(r.Definition, "@")
+	if !named {
+		name, version = tool, r.Definition
+	}
 	_, missing := os.Stat(r.Definition)
-	if _, err := definitions.ParseReference(tool + "@" + r.Definition); missing == nil || err != nil {
+	if _, err := definitions.ParseReference(tool + "@" + version); missing == nil || err != nil {
 		return definitionFlags{Definition: tool, Definitions: []string{r.Definition}}.find(c, server.modules(ctx))
 	}
-	published, err := server.version(ctx, tool+"@"+r.Definition)
-	if err != nil {
-		return nil, err
-	}
-	return definitions.FromSource(published.Source)
+	return server.definition(ctx, c, name+"@"+version)
 }
 
 // confirmed asks whether a repair that changes something is to be made.
