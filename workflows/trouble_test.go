@@ -178,6 +178,7 @@ func (w *trouble) call(c *testCase, attempts map[string]int) func(string, workfl
 func (w *trouble) run(t *testing.T, c *testCase) bool {
 	t.Helper()
 	b := newBench(t, c.source(), `{}`, nil)
+	b.before = w.last // whose called runs are there still
 	if c.input != nil {
 		b.input = *c.input
 		b.env.SetStartTime(c.began)
