@@ -46,7 +46,7 @@ test: servers ## Run all tests (fetches what they need: npm servers, PostgreSQL,
 	PERDURE_TEST_REQUIRE=npm,postgres,chromium $(GO) test -count=1 -timeout 20m ./...
 	$(GO) test -count=1 -timeout 15m -race $(RACED)
 
-check: ## gofmt, vet, staticcheck, workflowcheck, import rules, govulncheck
+check: ## gofmt, vet, staticcheck, workflowcheck, import rules, the program of the image, govulncheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not gofmt-ed: $$unformatted"; exit 1; }
 	$(GO) mod verify >/dev/null
 	$(GO) vet ./...
@@ -55,7 +55,7 @@ check: ## gofmt, vet, staticcheck, workflowcheck, import rules, govulncheck
 	$(GO) vet -tags "nodev plantedchange" ./cmd/perdure
 	$(GO) tool staticcheck ./...
 	$(GO) tool workflowcheck -config workflows/workflowcheck.yaml ./workflows
-	$(GO) test -count=1 -run 'TestImports|TestContract' ./cmd/perdure
+	$(GO) test -count=1 -run 'TestImports|TestContract|TestImage$$' -skip 'TestImage/roles' ./cmd/perdure
 	@$(MAKE) --no-print-directory deployment
 	@$(MAKE) --no-print-directory vulncheck
 

@@ -74,8 +74,8 @@ func TestRoom(t *testing.T) {
 // A call that waits for its run holds nothing of its arguments, however large,
 // and no room. (Not parallel: it looks at all memory of this process.)
 func TestWaitingCallHoldsNoArguments(t *testing.T) {
-	const size, calls = 4 << 20, 4
-	w, slow := newSlowWorld(t, map[string]func(*play){"gated": gated}, gateway.NewRoom(5<<20, time.Minute))
+	const size, calls = 2 << 20, 4
+	w, slow := newSlowWorld(t, map[string]func(*play){"gated": gated}, gateway.NewRoom(3<<20, time.Minute))
 	close(slow.start)
 	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
 	for version, header := range map[string][]string{

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -172,6 +173,49 @@ func TestDefinitionFiles(t *testing.T) {
 	}
 	if !diags.HasErrors() || !strings.Contains(text, "config.yaml:3") || !strings.Contains(text, "c.yaml:5") {
 		t.Errorf("a clash of two files must name both places, got\n%s", text)
+	}
+}
+
+// Files of a mounted ConfigMap are links to a directory that Kubernetes exchanges:
+// each is one definition, and what is exchanged is noticed.
+func TestDefinitionsOfAConfigMap(t *testing.T) {
+	t.Parallel()
+	mounted := t.TempDir()
+	definition := func(name string) string {
+		return "name: " + name + "\ndescription: d\nsteps: [{id: a, type: script, scriptFile: a.star}]\n"
+	}
+	mount := func(version, name string) {
+		write(t, filepath.Join(mounted, version, "deploy.yaml"), definition(name))
+		write(t, filepath.Join(mounted, version, "a.star"), "return 1\n")
+		if err := errors.Join(os.Symlink(version, filepath.Join(mounted, "..new")), os.Rename(filepath.Join(mounted, "..new"), filepath.Join(mounted, "..data"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mount("..2026_11_22_01", "deploy")
+	for _, file := range []string{"deploy.yaml", "a.star"} {
+		if err := os.Symlink(filepath.Join("..data", file), filepath.Join(mounted, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(mounted, ".#deploy.yaml"), "what an editor leaves")
+	linked := filepath.Join(t.TempDir(), "definitions")
+	if err := os.Symlink(mounted, linked); err != nil {
+		t.Fatal(err)
+	}
+	for _, src := range []sources{{Definitions: []string{mounted}}, {Definitions: []string{linked}}} {
+		found, diags := load(src)
+		if diags.HasErrors() || len(found.Definitions) != 1 {
+			t.Fatalf("%v: %d definitions, %v", src.Definitions, len(found.Definitions), diags)
+		}
+	}
+	src := sources{Definitions: []string{mounted}}
+	before := src.stamp()
+	mount("..2026_11_22_02", "replaced")
+	if src.stamp() == before {
+		t.Error("what was exchanged is not noticed")
+	}
+	if found, diags := load(src); diags.HasErrors() || namesOf(found.Definitions)[0] != "replaced" {
+		t.Errorf("after the exchange: %v, %v", namesOf(found.Definitions), diags)
 	}
 }
 

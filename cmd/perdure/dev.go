@@ -29,6 +29,9 @@ import (
 // shutdownGrace is how long requests and calls under way get to end at a stop.
 const shutdownGrace = 5 * time.Second
 
+const beginning = `Start with "perdure dev", which needs no configuration, and call what it offers:
+"perdure call prepare_review". Every command explains itself: perdure COMMAND --help.`
+
 // devCommands are the commands that need the embedded Temporal.
 type devCommands struct {
 	Dev devCommand `cmd:"" help:"Serve everything from one process: Temporal with its Web UI, worker, gateway and backends."`

@@ -20,6 +20,7 @@ import (
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/credentials"
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/payloads"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/store"
@@ -119,7 +120,7 @@ func (x *examination) configuration() {
 	found, diags := load(sources{Config: x.Config, Definitions: x.Definitions})
 	if !diags.HasErrors() {
 		x.found = found
-		x.ok("configuration", "%d backends, %d definitions", len(found.Backends), len(found.Definitions))
+		x.ok("configuration", "%s, %s", plural(len(found.Backends), "backend"), plural(len(found.Definitions), "definition"))
 		return
 	}
 	errors := slices.DeleteFunc(slices.Clone(diags), func(d definitions.Diagnostic) bool { return d.Severity != definitions.SeverityError })
@@ -137,7 +138,7 @@ func (x *examination) signingKeys() {
 		x.add("signing key", checkSkipped, "none is given", "name it with --key-file")
 		return
 	case err != nil:
-		x.add("signing key", checkFailed, err.Error(), "make one with openssl rand -hex 32, the same for all replicas, and give it by --key-file or %s", keyVar)
+		x.add("signing key", checkFailed, err.Error(), "give all replicas the same, by --key-file or %s", keyVar)
 		return
 	}
 	if info, err := os.Stat(flags.KeyFile); err == nil && info.Mode().Perm()&0o077 != 0 {
@@ -216,7 +217,7 @@ func (x *examination) namespace(name string, at *runs.Inspection) {
 		x.add("workers", checkWarning, "none has looked for work lately: runs do not go on", "start perdure worker or perdure serve")
 		return
 	}
-	x.ok("workers", "%d look for work", at.Workers)
+	x.ok("workers", "%d looked for work within the last five minutes", at.Workers)
 	if ahead := time.Until(at.Seen); ahead > 0 { // a moment ago by their clock
 		x.clocks = append(x.clocks, remote{"Temporal", ahead})
 	}
@@ -290,7 +291,9 @@ func (x *examination) backends(ctx context.Context) {
 	if len(own.Backends) == 0 {
 		return
 	}
-	own.Aggregation = backends.Aggregation{} // which may name the others
+	if len(byCaller) > 0 {
+		own.Aggregation = backends.Aggregation{} // which may name the others
+	}
 	own.Outgoing = maps.Clone(own.Outgoing)
 	maps.DeleteFunc(own.Outgoing, func(name string, _ credentials.Strategy) bool { return slices.Contains(byCaller, name) })
 	pool, _, err := newPool(serviceOptions{Loaded: &own, Logger: slog.New(slog.DiscardHandler)})
@@ -311,11 +314,40 @@ func (x *examination) backends(ctx context.Context) {
 	for _, s := range pool.Status() {
 		switch {
 		case s.Up:
-			x.ok("backend "+s.Name, "%d tools, MCP %s, connected in %s", s.Tools, s.ProtocolVersion, max(s.Since.Sub(began), 0).Round(time.Millisecond))
+			x.ok("backend "+s.Name, "%s, MCP %s, connected in %s", plural(s.Tools, "tool"), s.ProtocolVersion, max(s.Since.Sub(began), 0).Round(time.Millisecond))
+		case isProgram(own.Backends, s.Name):
+			x.add("backend "+s.Name, checkFailed, cmp.Or(s.Error, "it does not answer within "+doctorPatience.String()),
+				"look whether its program is there, in PATH and in the image; and at its command and variables in the configuration")
 		default:
-			x.add("backend "+s.Name, checkFailed, cmp.Or(s.Error, "it does not answer within "+doctorPatience.String()), "start it, or look at its address, command and credentials in the configuration")
+			x.add("backend "+s.Name, checkFailed, cmp.Or(s.Error, "it does not answer within "+doctorPatience.String()), "start it, or look at its address and credentials in the configuration")
 		}
 	}
+	if len(byCaller) == 0 {
+		x.tools(pool)
+	}
+}
+
+// isProgram says whether a backend is a program that this one starts.
+func isProgram(all []backends.Config, name string) bool {
+	return slices.ContainsFunc(all, func(b backends.Config) bool { return b.Name == name && b.Command != "" })
+}
+
+// tools looks whether backends offer what definitions use, where all are there.
+func (x *examination) tools(pool *backends.Pool) {
+	if slices.ContainsFunc(pool.Status(), func(s backends.Status) bool { return !s.Up }) || len(x.found.Definitions) == 0 {
+		return
+	}
+	var lacking []string
+	for _, d := range x.found.Definitions {
+		if _, err := gateway.Snapshot(d, gateway.StepTools(pool)); err != nil {
+			lacking = append(lacking, err.Error())
+		}
+	}
+	if len(lacking) > 0 {
+		x.add("tools", checkFailed, lacking[0], "correct the definition, or the backend; %s cannot be called, and perdure tools lists what there is", plural(len(lacking), "composite tool"))
+		return
+	}
+	x.ok("tools", "backends offer what the definitions use")
 }
 
 // How far clocks may be apart.

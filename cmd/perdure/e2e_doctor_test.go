@@ -30,8 +30,10 @@ func TestDoctor(t *testing.T) {
 	}})
 	dir := t.TempDir()
 	working := backend.configuration(`[{tool: "*", class: read}]`)
-	putFile(t, filepath.Join(dir, "perdure.yaml"), working)
 	putFile(t, filepath.Join(dir, "away.yaml"), working+"  - {name: away, transport: streamable-http, url: 'http://127.0.0.1:1/mcp'}\n")
+	putFile(t, filepath.Join(dir, "program.yaml"), working+"  - {name: program, transport: stdio, command: no-such-program}\n")
+	putFile(t, filepath.Join(dir, "perdure.yaml"), working+"compositeTools: [{name: one, description: d, steps: [{id: read, tool: be_read}]}]\n")
+	putFile(t, filepath.Join(dir, "gone.yaml"), working+"compositeTools: [{name: one, description: d, steps: [{id: read, tool: be_gone}]}]\n")
 	putFile(t, filepath.Join(dir, "wrong.yaml"), working+"    nonsense: true\n")
 	putFile(t, filepath.Join(dir, "unset.yaml"), working+"outgoingAuth: {source: inline, default: {type: header_injection, headerInjection: {headerName: X, headerValueEnv: PERDURE_TEST_NEVER_SET}}}\n")
 	putFile(t, filepath.Join(dir, "short.key"), "abc\n")
@@ -60,12 +62,12 @@ func TestDoctor(t *testing.T) {
 	if err != nil {
 		t.Errorf("what works: %v, %+v", err, all)
 	}
-	for _, name := range []string{"configuration", "signing key", "temporal", "namespace", "search attributes", "workers", "database", "backend be", "clock"} {
+	for _, name := range []string{"configuration", "signing key", "temporal", "namespace", "search attributes", "workers", "database", "backend be", "tools", "clock"} {
 		if all[name].Status != checkOK {
 			t.Errorf("%s: %+v of %v", name, all[name], slices.Sorted(maps.Keys(all)))
 		}
 	}
-	if k := all["backend be"]; !strings.Contains(k.Found, "1 tools, MCP 20") {
+	if k := all["backend be"]; !strings.Contains(k.Found, "1 tool, MCP 20") {
 		t.Errorf("the backend: %+v", k)
 	}
 	all, err = examine("--database", database, "--large-values")
@@ -86,7 +88,7 @@ func TestDoctor(t *testing.T) {
 		args      []string
 	}{
 		{"configuration", "perdure validate", []string{"--config", "wrong.yaml"}},
-		{"signing key", "openssl rand -hex 32", []string{"--key-file", "short.key"}},
+		{"signing key", "--key-file", []string{"--key-file", "short.key"}},
 		{"payload keys", "ID:KEY", []string{"--payload-key-file", "short.key"}},
 		{"temporal", "--address", []string{"--address", "127.0.0.1:1"}},
 		{"temporal", "perdure dev", []string{"--data", "nothing"}},
@@ -100,6 +102,8 @@ func TestDoctor(t *testing.T) {
 		{"large values", "with --large-values", []string{"--database", database}},
 		{"database", "look at the URL", []string{"--database", "postgres://nobody@127.0.0.1:1/x"}},
 		{"backend away", "in the configuration", []string{"--config", "away.yaml"}},
+		{"backend program", "in PATH", []string{"--config", "program.yaml"}},
+		{"tools", "1 composite tool cannot be called", []string{"--config", "gone.yaml"}},
 	} {
 		found, err := examine(tc.args...)
 		wants := checkFailed

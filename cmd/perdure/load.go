@@ -175,12 +175,28 @@ func definitionFiles(name string) ([]string, error) {
 	if !info.IsDir() {
 		return []string{name}, nil
 	}
-	var files []string
+	return filesBelow(name, func(file string) bool { return isYAML(file) && !deftest.IsTestFile(file) })
+}
+
+// filesBelow are the files that are wanted of a directory and those below it, in
+// the order of their paths, or the file itself. What has a name that begins with a
+// dot is left out: editors leave such files, and Kubernetes keeps in such
+// directories what the files of a mounted ConfigMap are links to.
+func filesBelow(name string, wanted func(file string) bool) (files []string, err error) {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		name += string(filepath.Separator) // also if it is a link to one
+	}
 	err = filepath.WalkDir(name, func(file string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && isYAML(file) && !deftest.IsTestFile(file) {
+		hidden := file != name && strings.HasPrefix(entry.Name(), ".")
+		switch {
+		case err != nil:
+			return err
+		case hidden && entry.IsDir():
+			return filepath.SkipDir
+		case !hidden && !entry.IsDir() && wanted(file):
 			files = append(files, file)
 		}
-		return err
+		return nil
 	})
 	return files, err
 }

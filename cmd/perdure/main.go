@@ -46,8 +46,7 @@ type commandLine struct {
 
 const description = `Composite MCP tools that survive: each call is a durable workflow.
 
-Start with "perdure dev", which needs no configuration, and call what it offers:
-"perdure call prepare_review". Every command explains itself: perdure COMMAND --help.`
+` + beginning
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

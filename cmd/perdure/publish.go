@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/perdure/perdure/definitions"
@@ -128,17 +126,20 @@ func filesToPublish(name string) ([]registry.File, error) {
 // modulesToPublish reads a module, or those of a directory that state a version:
 // the others belong to the definitions beside them.
 func modulesToPublish(name string) (files []registry.File, err error) {
-	err = filepath.WalkDir(name, func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !definitions.IsModuleName(file) {
-			return err
-		}
+	names, err := filesBelow(name, definitions.IsModuleName)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range names {
 		text, err := os.ReadFile(file)
-		if err == nil && (file == name || definitions.StatedVersion(string(text)) != "") {
+		if err != nil {
+			return nil, err
+		}
+		if file == name || definitions.StatedVersion(string(text)) != "" {
 			files = append(files, registry.File{Name: file, Text: string(text)})
 		}
-		return err
-	})
-	return files, err
+	}
+	return files, nil
 }
 
 // scriptsOf reads the files that scripts of definitions stand in, and those that

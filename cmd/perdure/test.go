@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"time"
@@ -101,23 +99,11 @@ func (t testCommand) read(c *console, src deftest.Sources) ([]*deftest.File, err
 func testFiles(names []string) ([]string, error) {
 	var files []string
 	for _, name := range names {
-		info, err := os.Stat(name)
+		found, err := filesBelow(name, func(file string) bool { return file == name || deftest.IsTestFile(file) })
 		if err != nil {
 			return nil, fmt.Errorf("reading tests: %w", err)
 		}
-		if !info.IsDir() {
-			files = append(files, name)
-			continue
-		}
-		err = filepath.WalkDir(name, func(file string, entry fs.DirEntry, err error) error {
-			if err == nil && !entry.IsDir() && deftest.IsTestFile(file) {
-				files = append(files, file)
-			}
-			return err
-		})
-		if err != nil {
-			return nil, fmt.Errorf("reading tests: %w", err)
-		}
+		files = append(files, found...)
 	}
 	return files, nil
 }

@@ -47,7 +47,7 @@ func checkService(t *testing.T, name string, s types.ServiceConfig, project *typ
 			t.Errorf("%s: port %s is open to other machines", name, p.Published)
 		}
 	}
-	if s.Build == nil && !regexp.MustCompile(`:v?[0-9]`).MatchString(s.Image) {
+	if s.Build == nil && !regexp.MustCompile(`:v?[0-9]+\.[0-9]+`).MatchString(s.Image) {
 		t.Errorf("%s: the image %s has no version", name, s.Image)
 	}
 	checkHealth(t, name, s, project)
