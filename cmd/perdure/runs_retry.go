@@ -21,7 +21,7 @@ type runsRetryCommand struct {
 	StepResult []string `help:"Take this, a JSON object, for the result of a tool step, as PATH=JSON. Repeatable." placeholder:"PATH=JSON" sep:"none"`
 	From       []string `help:"Execute this step again, and all that depend on it. Repeatable." placeholder:"STEP" sep:"none"`
 	Set        []string `help:"Go on with another argument of the run, as params.NAME=JSON. Repeatable." placeholder:"params.NAME=JSON" sep:"none"`
-	Definition string   `help:"Go on with this file's definition, of several in it the one of the run's tool; or with a version that was published: of the run's tool, such as 1.2.0 or ^1, or NAME@VERSION." placeholder:"FILE|[NAME@]VERSION"`
+	Definition string   `help:"Go on with this file's definition, of several in it the one of the run's tool; or with the version of it that was published, such as 1.2.0, ^1 or deploy@1.2.0." placeholder:"FILE|[NAME@]VERSION"`
 	URL        string   `help:"MCP endpoint of the server that has the version of --definition. Default: the running dev of --data, else http://127.0.0.1:4483/mcp." env:"PERDURE_URL" placeholder:"URL"`
 	tokenFlags `embed:""`
 	DryRun     bool   `help:"Say what would be done, and do nothing."`
@@ -161,10 +161,13 @@ func (r runsRetryCommand) definition(ctx context.Context, c *console, tool strin
 		name, version = tool, r.Definition
 	}
 	_, missing := os.Stat(r.Definition)
+	if missing != nil && name != tool {
+		return nil, usagef("the run is one of %s, and goes on as a version of that or with a file; %s is something else", tool, r.Definition)
+	}
 	if _, err := definitions.ParseReference(tool + "@" + version); missing == nil || err != nil {
 		return definitionFlags{Definition: tool, Definitions: []string{r.Definition}}.find(c, server.modules(ctx))
 	}
-	return server.definition(ctx, c, name+"@"+version)
+	return server.definition(ctx, c, tool+"@"+version)
 }
 
 // confirmed asks whether a repair that changes something is to be made.
