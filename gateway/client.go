@@ -68,6 +68,8 @@ type params struct {
 	// tasks/*
 	TaskID string `json:"taskId"`
 	Cursor string `json:"cursor"`
+	// resources/read
+	URI string `json:"uri"`
 	// subscriptions/listen
 	Notifications struct {
 		TaskIDs []json.RawMessage `json:"taskIds"`

@@ -211,6 +211,10 @@ func (g *Gateway) handle(w http.ResponseWriter, r *http.Request, c *client, m *m
 		x := &exchange{client: c, id: m.ID, params: p, out: newSink(w, c.streams)}
 		x.failWith(missingTasks)
 		return x
+	case mayServe(c, r, p) && g.missingResult(r.Context(), c, m, p):
+		x := &exchange{client: c, id: m.ID, params: p, out: newSink(w, c.streams)}
+		x.failWith(noResource(c))
+		return x
 	case m.Method == string(mcp.MethodSubscriptionsListen):
 		ctx, stop := g.untilDrain(r.Context())
 		defer stop()

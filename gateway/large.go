@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/workflows"
 )
 
 // Results of runs are resources, where Options.LinkOver says so.
@@ -80,22 +81,62 @@ func (b textBlock) MarshalJSON() ([]byte, error) {
 	return encode(plain(b))
 }
 
+// missingResult reports whether a message asks for the result of a run that there
+// is not, or not for this client. Mcp-go has one code for all that fails.
+func (g *Gateway) missingResult(ctx context.Context, c *client, m *message, p *params) bool {
+	if m.Method != string(mcp.MethodResourcesRead) || !m.isRequest() || g.opts.LinkOver == 0 {
+		return false
+	}
+	id, ok := resultRun(p.URI)
+	if !ok {
+		return false // mcp-go knows no such URI either, and says so
+	}
+	run, err := g.permitted(ctx, c.who, auth.See, id)
+	return errors.Is(err, runs.ErrNotFound) || err == nil && run.Status != workflows.Completed
+}
+
+// noResource is the error for a resource that there is not, as each era has it
+// (2025-11-25 and 2026-07-28, server/resources).
+func noResource(c *client) *rpcError {
+	code := mcp.RESOURCE_NOT_FOUND
+	if c.modern {
+		code = mcp.INVALID_PARAMS
+	}
+	return &rpcError{Code: code, Message: errNoResource.Error()}
+}
+
+// resultRun is the run whose result a URI names.
+func resultRun(uri string) (runs.RunID, bool) {
+	escaped, found := strings.CutPrefix(uri, resultScheme)
+	escaped, whole := strings.CutSuffix(escaped, resultSuffix)
+	id, err := url.PathUnescape(escaped)
+	return runs.RunID(id), found && whole && err == nil
+}
+
 // readResult gives the result of a run to who may see it.
 func (g *Gateway) readResult(ctx context.Context, request mcp.ReadResourceRequest) ([]mcp.ResourceContents, error) {
-	escaped, found := strings.CutPrefix(request.Params.URI, resultScheme)
-	id, err := url.PathUnescape(strings.TrimSuffix(escaped, resultSuffix))
-	if !found || err != nil {
+	run, ok := resultRun(request.Params.URI)
+	if !ok {
 		return nil, errNoResource
 	}
-	run := runs.RunID(id)
 	if _, err := g.permitted(ctx, identityFrom(ctx), auth.See, run); err != nil {
-		return nil, errNoResource
+		return nil, unread(err)
 	}
 	o, err := g.opts.Runs.Result(ctx, run)
-	if err != nil || o.Failure != nil {
+	if err != nil {
+		return nil, unread(err)
+	}
+	if o.Failure != nil {
 		return nil, errNoResource
 	}
 	return []mcp.ResourceContents{mcp.TextResourceContents{URI: request.Params.URI, MIMEType: "application/json", Text: string(o.Output)}}, nil
 }
 
 var errNoResource = errors.New("there is no such result of yours")
+
+func unread(err error) error {
+	if errors.Is(err, runs.ErrNotFound) {
+		return errNoResource
+	}
+	return errors.New("the result cannot be read at the moment; try again")
+}

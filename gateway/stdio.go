@@ -123,6 +123,8 @@ func (c *stdioConn) receive(ctx context.Context, text []byte) {
 					c.g.serveTasks(ctx, x, m.Method)
 				case listensToTasks(client, &m, &p):
 					x.failWith(missingTasks)
+				case c.g.missingResult(ctx, client, &m, &p):
+					x.failWith(noResource(client))
 				default:
 					c.handle(ctx, text, x)
 				}

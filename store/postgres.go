@@ -61,6 +61,17 @@ func OpenPostgres(ctx context.Context, address string, keys *Keys, logger *slog.
 	return p, nil
 }
 
+// AttachPostgres takes the database at an address as it is, for who only reads
+// and writes values: no connection is made before it is needed, and no table is
+// changed.
+func AttachPostgres(ctx context.Context, address string) (*Postgres, error) {
+	pool, err := connect(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	return &Postgres{pool: pool, log: orDiscard(nil), stop: func() {}}, nil
+}
+
 // Migrate brings the tables of the database at an address up to date, as
 // OpenPostgres does, and gives their version.
 func Migrate(ctx context.Context, address string) (version int64, err error) {

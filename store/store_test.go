@@ -312,3 +312,38 @@ func TestShortKey(t *testing.T) {
 		t.Error("a key of 5 bytes is taken")
 	}
 }
+
+// Who only reads values changes no table, and needs no database before there is
+// one to read.
+func TestAttach(t *testing.T) {
+	t.Parallel()
+	url := pgtest.Start(t).URL("postgres")
+	p, err := store.AttachPostgres(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if _, err := p.Values().Get(t.Context(), "none"); err == nil || errors.Is(err, store.ErrNoValue) {
+		t.Errorf("a value of a database without tables: %v", err)
+	}
+	if found, err := store.Inspect(t.Context(), url); err != nil || found.Version != 0 {
+		t.Errorf("the tables have version %d, %v", found.Version, err)
+	}
+	if _, err := store.Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Values().Put(t.Context(), "one", "run", []byte("text")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.Values().Get(t.Context(), "one"); err != nil || string(got) != "text" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	away, err := store.AttachPostgres(t.Context(), "postgres://ada:secret@127.0.0.1:1/none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer away.Close()
+	if _, err := away.Values().Get(t.Context(), "one"); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("a value of a database that is away: %v", err)
+	}
+}

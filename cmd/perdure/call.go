@@ -36,7 +36,8 @@ func (callCommand) Help() string {
 the questions of the run are asked there; elsewhere the call waits until they
 are answered by "perdure runs answer", or --answer says what to answer.
 A call outlives the server: it goes on when the server is back. Ctrl-C stops
-waiting; the run goes on. Examples:
+waiting; the run goes on. A large result that the server only links to is read
+there; --json prints the link. Examples:
 
     perdure call prepare_review --dry-run
     perdure call prepare_review base=HEAD~1
@@ -102,7 +103,7 @@ func (k callCommand) call(ctx context.Context, c *console, to target) (callResul
 	if err != nil {
 		return callResult{}, err
 	}
-	p := pendingCall{c: c, to: to, name: tool.Name, arguments: arguments, options: who, meta: tool.meta(nil)}
+	p := pendingCall{c: c, to: to, name: tool.Name, arguments: arguments, options: who, meta: tool.meta(nil), whole: !k.JSON}
 	if tool.runs {
 		p.key = rand.Text()
 	}
@@ -167,6 +168,7 @@ type pendingCall struct {
 	meta      map[string]any // nil = nothing
 	key       string         // "" = the call is not repeated
 	options   []client.ClientOption
+	whole     bool                          // a large result is read where it is linked
 	tell      func(mcp.JSONRPCNotification) // nil = nobody is told of progress
 	page      string                        // that the user was told of last
 }
@@ -219,6 +221,9 @@ func (p *pendingCall) once(ctx context.Context) (callResult, error) {
 		if run, err = json.Marshal(map[string]string{"runId": result.Meta.Run.ID}); err == nil {
 			result, err = s.call(ctx, awaitTool, run, nil)
 		}
+	}
+	if link := result.link(); err == nil && link != "" && p.whole {
+		result.Structured, err = s.read(ctx, link)
 	}
 	return result, err
 }

@@ -139,6 +139,7 @@ type callResult struct {
 	Content    []struct {
 		Type string `json:"type"`
 		Text string `json:"text"`
+		URI  string `json:"uri"`
 	} `json:"content"`
 	Meta struct {
 		Run struct {
@@ -158,6 +159,16 @@ func (r callResult) goesOn() bool {
 		return true
 	}
 	return false
+}
+
+// link is where a large result of a run is, "" if it is here.
+func (r callResult) link() string {
+	for _, c := range r.Content {
+		if c.Type == "resource_link" && strings.HasPrefix(c.URI, "perdure://runs/") {
+			return c.URI
+		}
+	}
+	return ""
 }
 
 // text is what the result says in words.
@@ -181,6 +192,23 @@ const (
 
 	uncheckedMeta = "perdure/unchecked" // true, of a question: the answer need not fit its schema
 )
+
+// read gives the text of a resource.
+func (s *server) read(ctx context.Context, uri string) (json.RawMessage, error) {
+	var request mcp.ReadResourceRequest
+	request.Params.URI = uri
+	result, err := s.client.ReadResource(ctx, request)
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	var text strings.Builder
+	for _, c := range result.Contents {
+		if c, ok := c.(mcp.TextResourceContents); ok {
+			text.WriteString(c.Text)
+		}
+	}
+	return json.RawMessage(text.String()), nil
+}
 
 // call calls a tool and waits for its result.
 func (s *server) call(ctx context.Context, name string, arguments json.RawMessage, meta map[string]any) (callResult, error) {

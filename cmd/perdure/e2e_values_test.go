@@ -26,12 +26,15 @@ func TestLargeValues(t *testing.T) {
 	t.Parallel()
 	const size = 50 << 20
 	large := strings.Repeat("0123456789abcdef", size/16)
-	fakes := serveFakes(t, map[string]fakeTool{"be_read": textAnswer(large), "be_some": textAnswer(large[:20<<20]), "be_small": structuredAnswer(`{"ok":true}`)})
+	fakes := serveFakes(t, map[string]fakeTool{"be_read": textAnswer(large), "be_some": textAnswer(large[:20<<20]), "be_two": textAnswer(large[:2<<20]), "be_small": structuredAnswer(`{"ok":true}`)})
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "perdure.yaml"), fakes.configuration("[]")+`compositeTools:
   - name: big
     description: Gives much.
     steps: [{id: read, tool: be_read}]
+  - name: two
+    description: Gives what is linked.
+    steps: [{id: read, tool: be_two}]
   - name: passes
     description: Passes much on.
     steps:
@@ -52,6 +55,12 @@ func TestLargeValues(t *testing.T) {
 	id := d.onlyRun(t, "big", "completed")
 	if out := d.run(t, "runs", "result", id); !strings.Contains(out, large) {
 		t.Errorf("the result of the run has %d bytes", len(out))
+	}
+	if out := d.run(t, "runs", "list", "--database", "postgres://nobody@127.0.0.1:1/none"); !strings.Contains(out, id) {
+		t.Errorf("while the database of values is away, listed are\n%s", out)
+	}
+	if out := d.run(t, "call", "two"); !strings.Contains(out, large[:2<<20]) {
+		t.Errorf("the command prints %s", clipped(out))
 	}
 	if out := d.run(t, "call", "passes"); !strings.Contains(out, large[:20<<20]) || fakes.count("be_small", large[:20<<20]) != 1 {
 		t.Errorf("what was passed on came to %s", clipped(out))

@@ -67,12 +67,13 @@ func readValues(ctx context.Context, database databaseFlags, data string, o *cli
 	return writing, close, err
 }
 
-// findValues finds large values: in the database, if there is one, else in the
-// data directory of dev; nil = there are none.
+// findValues finds large values: in the database, if there is one, which is
+// connected to when one is needed, else in the data directory of dev; nil = there
+// are none.
 func findValues(ctx context.Context, database databaseFlags, data string) (_ store.Values, close func(), err error) {
 	close = func() {}
 	if database.Database != "" {
-		db, err := store.OpenPostgres(ctx, database.Database, nil, slog.New(slog.DiscardHandler))
+		db, err := store.AttachPostgres(ctx, database.Database)
 		if err != nil {
 			return nil, nil, err
 		}
