@@ -96,6 +96,9 @@ func TestCallers(t *testing.T) {
 	if status, _, body = ask(t, verbose, http.MethodGet, tokens["olga"]); status != http.StatusOK || !strings.Contains(body, "be_write") {
 		t.Errorf("%s with a token: %d %s", verbose, status, body)
 	}
+	if status, _, body = ask(t, verbose, http.MethodGet, tokens["alice"]); status != http.StatusOK || !strings.Contains(body, "be_read") || strings.Contains(body, "be_write") {
+		t.Errorf("%s tells who may not call everything: %d %s", verbose, status, body)
+	}
 
 	if _, told, err := d.try(t, "tools"); err == nil || !strings.Contains(told, "PERDURE_TOKEN") {
 		t.Errorf("perdure tools without a token: %v %s", err, told)

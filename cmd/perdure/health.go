@@ -29,8 +29,7 @@ func (s *service) health() http.Handler {
 
 // serveReady answers 200 when calls can be taken, else 503; with ?verbose, and
 // the status as JSON. That is for callers alone where these have to show who
-// they are: it names backends and their tools, whoever may call them, and those
-// composite tools that the caller may know of. So pages of other sites, and names
+// they are: it names backends, and those tools that the caller may know of. So pages of other sites, and names
 // that were rebound to this machine, do not get it.
 func (s *service) serveReady(w http.ResponseWriter, r *http.Request) {
 	reasons := s.unready(r.Context())
@@ -80,12 +79,17 @@ func (s *service) status(ctx context.Context, who auth.Identity, reasons []strin
 		Ready: len(reasons) == 0, Reasons: reasons,
 		Backends: []backendStatus{}, Composites: []compositeStatus{}, Tools: []toolStatus{},
 	}
-	if err := s.reloadError.Load(); err != nil {
+	policy := &s.opts.Loaded.Auth.Policy
+	oversees := policy.Oversees(who)
+	if err := s.reloadError.Load(); err != nil && oversees {
 		status.DefinitionsError = (*err).Error()
 	}
 	for _, b := range s.pool.Status() {
-		status.Backends = append(status.Backends, backendStatus{Name: b.Name, Connected: b.Up, Tools: b.Tools, Error: b.Error,
-			Limits: s.opts.Loaded.Limits[b.Name].String(), Limited: s.limited(ctx, b.Name)})
+		told := backendStatus{Name: b.Name, Connected: b.Up, Tools: b.Tools}
+		if oversees { // errors name addresses, limits the worker that keeps them
+			told.Error, told.Limits, told.Limited = b.Error, s.opts.Loaded.Limits[b.Name].String(), s.limited(ctx, b.Name)
+		}
+		status.Backends = append(status.Backends, told)
 	}
 	if s.gateway != nil {
 		for _, c := range s.gateway.Composites() {
@@ -105,6 +109,10 @@ func (s *service) status(ctx context.Context, who auth.Identity, reasons []strin
 		}
 	}
 	for _, t := range s.pool.Tools() {
+		on := auth.Object{Tool: t.Name}
+		if !policy.May(who, auth.Call, on) && !policy.May(who, auth.See, on) && !policy.May(who, auth.Publish, on) {
+			continue
+		}
 		status.Tools = append(status.Tools, toolStatus{
 			Name: t.Name, Backend: t.Backend, Original: t.Original, Effect: t.Effect, KeyArgument: t.KeyArgument,
 			OnUnknown: t.OnUnknown, Probe: t.Probe, Hidden: t.Hidden,

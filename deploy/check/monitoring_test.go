@@ -6,10 +6,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/promql/promqltest"
 )
 
 const alertsFile = chartDir + "/files/alerts.yaml"
@@ -36,6 +39,71 @@ func TestAlerts(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestAlertsFire gives alerts what Prometheus would have, and holds that they say
+// something then and nothing otherwise.
+func TestAlertsFire(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(alertsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	groups, errs := rulefmt.Parse(text, false, model.UTF8Validation)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	expressions := map[string]string{}
+	for _, r := range groups.Groups[0].Rules {
+		expressions[r.Alert] = r.Expr
+	}
+	const unknown = `perdure_step_unknown_outcomes_total{perdure_backend="be", gen_ai_tool_name="pay", instance="a"} `
+	for _, c := range []struct {
+		alert, series string // a sample each minute for an hour; _ = none
+		fires         bool
+	}{
+		{"PerdureUnknownOutcome", unknown + "_x55 1x5", true},         // the first of a worker and a tool
+		{"PerdureUnknownOutcome", unknown + "1x55 2x5", true},         // one more
+		{"PerdureUnknownOutcome", unknown + "1x60", false},            // long ago
+		{"PerdureUnknownOutcome", unknown + "1x30 _x25 1x5", true},    // a worker that was started anew
+		{"PerdureUnknownOutcome", "perdure_runs 1x60", false},         // none at all
+		{"PerdureTellsNothing", "perdure_runs 1x60", false},           //
+		{"PerdureTellsNothing", "perdure_runs 1x30 _x30", true},       // Temporal is away
+		{"PerdureTellsNothing", "process_start_time_seconds 1", true}, // and so are the gateways
+		{"PerdureCallsUnread", `perdure_runs_waiting{perdure_waiting="payload"} 0x60`, false},
+		{"PerdureCallsUnread", `perdure_runs_waiting{perdure_waiting="payload"} 0x30 2x30`, true},
+		{"PerdureBackendDown", `perdure_backend_up{perdure_backend="be"} 0x60`, true},
+		{"PerdureNobodyWorks", `perdure_queue_lag_seconds{perdure_queue="workflow"} 0x30 61x30`, true},
+		{"PerdureNobodyWorks", `perdure_queue_lag_seconds{perdure_queue="workflow"} 59x60`, false},
+		{"PerdureReconciliationWaits", `perdure_runs_waiting{perdure_waiting="reconciliation"} 1x60`, true},
+		{"PerdureReconciliationWaits", `perdure_runs_waiting{perdure_waiting="approval"} 1x60`, false},
+		{"PerdureRunsFail", `perdure_runs_ended_total{perdure_status="failed", perdure_tool="t"} 0+1x60`, true},
+		{"PerdureRunsFail", `perdure_runs_ended_total{perdure_status="completed", perdure_tool="t"} 0+1x60`, false},
+	} {
+		if expressions[c.alert] == "" {
+			t.Fatalf("there is no alert %s", c.alert)
+		}
+		if got := valueOf(t, expressions[c.alert], c.series); (len(got) > 0) != c.fires {
+			t.Errorf("%s of %s: got %v", c.alert, c.series, got)
+		}
+	}
+}
+
+// valueOf is what an expression comes to after an hour of samples.
+func valueOf(t *testing.T, expression, series string) promql.Vector {
+	t.Helper()
+	storage := promqltest.LoadedStorage(t, "load 1m\n  "+series+"\n")
+	defer storage.Close()
+	query, err := promqltest.NewTestEngine(t, false, 0, 1e6).NewInstantQuery(t.Context(), storage, nil, expression, time.Unix(3600, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer query.Close()
+	value, err := query.Exec(t.Context()).Vector()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
 }
 
 // TestDashboard has Prometheus read each query of the dashboard.

@@ -91,6 +91,17 @@ func (p *Policy) May(who Identity, action Action, on Object) bool {
 	return false
 }
 
+// Oversees reports whether somebody is told how the whole installation stands:
+// operators and publishers are; where there are neither rules nor operators,
+// everybody is.
+func (p *Policy) Oversees(who Identity) bool {
+	if p == nil || p.Rules == nil && len(p.Operators) == 0 {
+		return true
+	}
+	names := func(g Grant) bool { return g.names(p, who) }
+	return slices.ContainsFunc(p.Operators, names) || slices.ContainsFunc(p.Publishers, names)
+}
+
 // Ruled reports whether there are rules about who may call what.
 func (p *Policy) Ruled() bool { return p != nil && p.Rules != nil }
 

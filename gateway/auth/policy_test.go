@@ -145,3 +145,24 @@ func TestCheckPattern(t *testing.T) {
 		}
 	}
 }
+
+// Who is told how the whole installation stands.
+func TestOversees(t *testing.T) {
+	t.Parallel()
+	ops, dev := auth.Identity{Subject: "olga", Groups: []string{"ops"}}, auth.Identity{Subject: "ann", Groups: []string{"dev"}}
+	grant := []auth.Grant{{Tools: []string{"deploy"}, Groups: []string{"ops"}}}
+	for name, c := range map[string]struct {
+		policy   *auth.Policy
+		ops, dev bool
+	}{
+		"no policy":       {nil, true, true},
+		"no rules":        {&auth.Policy{}, true, true},
+		"operators":       {&auth.Policy{Operators: grant}, true, false},
+		"publishers":      {&auth.Policy{Rules: []auth.Rule{}, Publishers: grant}, true, false},
+		"rules and no op": {&auth.Policy{Rules: []auth.Rule{{Grant: auth.Grant{Tools: []string{"*"}, Groups: []string{"*"}}}}}, false, false},
+	} {
+		if o, d := c.policy.Oversees(ops), c.policy.Oversees(dev); o != c.ops || d != c.dev {
+			t.Errorf("%s: %t, %t", name, o, d)
+		}
+	}
+}
