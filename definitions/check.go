@@ -31,7 +31,7 @@ type CheckOptions struct {
 func Check(defs []*Definition, opts CheckOptions) Diagnostics {
 	var diags Diagnostics
 	find := opts.among(defs)
-	first := make(map[string]*Definition, len(defs))
+	first, offered := make(map[string]*Definition, len(defs)), map[string]*Definition{}
 	for _, d := range defs {
 		if d == nil {
 			continue // ParseNode has said why
@@ -42,6 +42,12 @@ func Check(defs []*Definition, opts CheckOptions) Diagnostics {
 			first[d.Name] = d
 		} else if d.Name != "" {
 			c.errorf("name", "duplicate-name", "another definition is named %q, too%s", d.Name, elsewhere(same.at("name")))
+		}
+		if d.Expose != nil && d.Expose.As != "" && !d.Hidden() {
+			if same := offered[d.Expose.As]; same != nil && same.Name != d.Name {
+				c.warnf("expose.as", "duplicate-name", "%s is offered as %q, too%s: only one of them is", same.Name, d.Expose.As, elsewhere(same.at("expose.as")))
+			}
+			offered[d.Expose.As] = d
 		}
 		diags = append(diags, c.diags...)
 	}

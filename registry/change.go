@@ -21,8 +21,8 @@ type Change struct {
 
 // Changes says what callers of a definition notice who get another one: that it
 // is not offered to them any more, or not by its name, parameters that became
-// required, take less, are gone or have another default, and results that are
-// gone, may be missing or may be something else. Prefix is what the server puts
+// required, take less, are gone or have another default, results that are gone,
+// may be missing or may be something else, and calls that mean one run. Prefix is what the server puts
 // before names. nil = they notice nothing.
 func Changes(was, now *definitions.Definition, prefix string) []Change {
 	params := narrower{defaults: true}
@@ -35,6 +35,7 @@ func Changes(was, now *definitions.Definition, prefix string) []Change {
 		breaking("output", "output", results.found),
 		defaults(decoded(was.InputSchema()), decoded(now.InputSchema())),
 		rights(was, now),
+		manners(was, now),
 	)
 }
 
@@ -123,6 +124,21 @@ func standsIn(property any) string {
 		return "nothing"
 	}
 	return encoded(standard)
+}
+
+// manners compares which calls are one run, and what becomes of a run whose steps
+// fail.
+func manners(was, now *definitions.Definition) (changes []Change) {
+	if now.BusinessKey != "" && now.BusinessKey != was.BusinessKey {
+		changes = append(changes, Change{"calls whose businessKey is the same mean one run, and it is another key than before", false, "businessKey"})
+	}
+	if now.BusinessKey == "" && was.BusinessKey != "" {
+		changes = append(changes, Change{"each call is a run of its own, since there is no businessKey any more", false, ""})
+	}
+	if now.FailureMode == definitions.BestEffort && was.FailureMode != definitions.BestEffort {
+		changes = append(changes, Change{"it completes although steps have failed, by its failureMode, and results may be missing", false, "failureMode"})
+	}
+	return changes
 }
 
 // rights compares in whose right tools are called.

@@ -27,14 +27,18 @@ func prefixed(one, whole string, changes []change) []string {
 	return lines
 }
 
-// decoded gives a schema; nil = nothing is said, so that anything is right.
+// decoded gives a schema with what it refers to in its place; nil = nothing is
+// said, so that anything is right.
 func decoded(schema json.RawMessage) map[string]any {
 	value, err := definitions.DecodeValue(schema)
 	if err != nil {
 		return nil
 	}
-	s, _ := value.(map[string]any)
-	return s
+	s, ok := value.(map[string]any)
+	if !ok {
+		return nil
+	}
+	return expanded(s)
 }
 
 // A narrower finds where a schema takes less than it did: values that were right
@@ -51,13 +55,16 @@ func (n *narrower) add(path, format string, args ...any) {
 }
 
 func (n *narrower) compare(path string, was, now map[string]any) {
+	if n.alternatives(path, was, now) {
+		return
+	}
 	if gone := lost(typesOf(was), typesOf(now)); len(gone) > 0 {
 		n.add(path, "takes only %s, and took %s", words(typesOf(now)), words(typesOf(was)))
 	}
 	n.values(path, was, now)
 	n.bounds(path, was, now)
 	for _, keyword := range opaque {
-		if now[keyword] != nil && !same(was[keyword], now[keyword]) {
+		if now[keyword] != nil && !sameUnder(keyword, was, now) {
 			n.add(path, "has another %s, and may take less", keyword)
 		}
 	}
@@ -67,6 +74,24 @@ func (n *narrower) compare(path string, was, now map[string]any) {
 		before, _ := was["items"].(map[string]any)
 		n.compare(path+"[]", before, items)
 	}
+}
+
+// alternatives compares where there is an anyOf, if its schemas can be told.
+func (n *narrower) alternatives(path string, was, now map[string]any) (compared bool) {
+	before, ok := alternatives(was)
+	after, told := alternatives(now)
+	if !ok || !told || was["anyOf"] == nil && now["anyOf"] == nil {
+		return false
+	}
+	i := uncovered(before, after, func(one, other map[string]any) bool {
+		within := narrower{}
+		within.compare("", one, other)
+		return len(within.found) == 0
+	})
+	if i >= 0 {
+		n.add(path, "does not take all any more that is %s", list([]string{encoded(bare(before[i]))}))
+	}
+	return true
 }
 
 // opaque are the keywords that can take something away in a way that is not
@@ -141,8 +166,18 @@ func (n *narrower) members(path string, was, now map[string]any) {
 		}
 		n.compare(join(path, name), object(before[name]), object(property))
 	}
-	if now["additionalProperties"] == false && was["additionalProperties"] != false && was != nil {
-		n.add(path, "no others than those that are named are taken")
+	n.others(path, was, now)
+}
+
+// others compares which members may be there besides those that are named.
+func (n *narrower) others(path string, was, now map[string]any) {
+	after, described := now["additionalProperties"].(map[string]any)
+	switch before := was["additionalProperties"]; {
+	case before == false || was == nil:
+	case now["additionalProperties"] == false:
+		n.add(path, "takes no others than those that are named")
+	case described:
+		n.compare(join(path, "*"), object(before), after)
 	}
 }
 
@@ -162,6 +197,9 @@ func (w *wider) compare(path string, was, now map[string]any) {
 		w.add(path, "is not described any more")
 		return
 	}
+	if w.alternatives(path, was, now) {
+		return
+	}
 	if more := lost(typesOf(now), typesOf(was)); len(more) > 0 {
 		w.add(path, "may now be %s, and was %s", words(typesOf(now)), words(typesOf(was)))
 	}
@@ -174,7 +212,7 @@ func (w *wider) compare(path string, was, now map[string]any) {
 		}
 	}
 	for _, keyword := range []string{"$ref", "allOf", "anyOf", "oneOf", "$defs", "definitions"} {
-		if !same(was[keyword], now[keyword]) {
+		if !sameUnder(keyword, was, now) {
 			w.add(path, "has another %s, and may be something else", keyword)
 		}
 	}
@@ -182,6 +220,24 @@ func (w *wider) compare(path string, was, now map[string]any) {
 	if items, ok := was["items"].(map[string]any); ok {
 		w.compare(path+"[]", items, object(now["items"]))
 	}
+}
+
+// alternatives compares where there is an anyOf, if its schemas can be told.
+func (w *wider) alternatives(path string, was, now map[string]any) (compared bool) {
+	before, ok := alternatives(was)
+	after, told := alternatives(now)
+	if !ok || !told || was["anyOf"] == nil && now["anyOf"] == nil {
+		return false
+	}
+	i := uncovered(after, before, func(one, other map[string]any) bool {
+		within := wider{}
+		within.compare("", other, one)
+		return len(within.found) == 0
+	})
+	if i >= 0 {
+		w.add(path, "may now be %s", list([]string{encoded(bare(after[i]))}))
+	}
+	return true
 }
 
 func (w *wider) members(path string, was, now map[string]any) {
@@ -274,8 +330,6 @@ func listOf(value any) []string {
 func without(values, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(values), func(v string) bool { return slices.Contains(others, v) })
 }
-
-func same(a, b any) bool { return encoded(a) == encoded(b) }
 
 func encoded(value any) string {
 	text, err := definitions.EncodeValue(value)

@@ -115,9 +115,12 @@ func compiled(t *testing.T, schema map[string]any) *jsonschema.Schema {
 
 func pickOf[T any](rnd *rand.Rand, from ...T) T { return from[rnd.IntN(len(from))] }
 
-// randomSchema is one with types, perhaps null as well, enumerations, members and
+// randomSchema is one with types, perhaps null as well, alternatives, enumerations, members and
 // elements, and perhaps limits.
 func randomSchema(rnd *rand.Rand, depth int, limits bool) map[string]any {
+	if depth > 0 && rnd.IntN(6) == 0 {
+		return map[string]any{"anyOf": []any{randomSchema(rnd, depth-1, limits), randomSchema(rnd, depth-1, limits)}}
+	}
 	s := map[string]any{}
 	kind := pickOf(rnd, "string", "integer", "number", "boolean", "object", "array", "any")
 	if depth == 0 && (kind == "object" || kind == "array") {
@@ -180,6 +183,10 @@ func limit(rnd *rand.Rand, s map[string]any, kind string) {
 // changed is a schema with one change at a random place, or another one.
 func changed(rnd *rand.Rand, was map[string]any, limits bool) map[string]any {
 	now := maps.Clone(was)
+	if either, ok := was["anyOf"].([]any); ok && rnd.IntN(4) > 0 {
+		now["anyOf"] = changedAlternatives(rnd, either, limits)
+		return now
+	}
 	properties, _ := was["properties"].(map[string]any)
 	if items, ok := was["items"].(map[string]any); ok && rnd.IntN(2) == 0 {
 		now["items"] = changed(rnd, items, limits)
@@ -223,8 +230,24 @@ func changed(rnd *rand.Rand, was map[string]any, limits bool) map[string]any {
 	return now
 }
 
+func changedAlternatives(rnd *rand.Rand, was []any, limits bool) []any {
+	now := slices.Clone(was)
+	switch i := rnd.IntN(len(was)); rnd.IntN(3) {
+	case 0:
+		now[i] = changed(rnd, was[i].(map[string]any), limits)
+	case 1:
+		now = append(now, randomSchema(rnd, 1, limits))
+	default:
+		now[i] = was[0]
+	}
+	return now
+}
+
 // randomValue is one that a schema may take, with members that it names.
 func randomValue(rnd *rand.Rand, s map[string]any) any {
+	if either, ok := s["anyOf"].([]any); ok {
+		return randomValue(rnd, pickOf(rnd, either...).(map[string]any))
+	}
 	if enum, ok := s["enum"].([]any); ok && rnd.IntN(8) > 0 {
 		return decodedValue(pickOf(rnd, enum...))
 	}

@@ -67,7 +67,27 @@ func TestBreaksOfParameters(t *testing.T) {
 		{one(`{anyOf: [{type: string}]}`), one(`{anyOf: [{type: string}]}`), ``},
 		{one(`{type: array, items: {type: string}}`), one(`{type: array, items: {type: integer}}`), `parameter p[] takes only integer, and took string`},
 		{one(`{type: object, properties: {q: {type: string}}}`), one(`{type: object, properties: {q: {type: string}}, required: [q]}`), `parameter p.q is required now`},
-		{one(`{type: object}`), one(`{type: object, additionalProperties: false}`), `parameter p no others than those that are named are taken`},
+		{one(`{type: object}`), one(`{type: object, additionalProperties: false}`), `parameter p takes no others than those that are named`},
+		{one(`{type: object}`), one(`{type: object, additionalProperties: {type: string}}`), `parameter p.* takes only string, and took any type`},
+		{one(`{type: object, additionalProperties: {type: integer}}`), one(`{type: object, additionalProperties: {type: number}}`), ``},
+		{one(`{type: object, additionalProperties: false}`), one(`{type: object, additionalProperties: {type: string}}`), ``},
+		{`{type: object, properties: {p: {type: string}}}`, `{type: object, properties: {p: {type: string}}, additionalProperties: {type: string}}`, `parameter * takes only string, and took any type`},
+
+		{one(`{type: string}`), one(`{anyOf: [{type: string}, {type: integer}]}`), ``},
+		{one(`{anyOf: [{type: string}]}`), one(`{anyOf: [{type: string}, {type: integer}], description: more}`), ``},
+		{one(`{anyOf: [{type: string}, {type: "null"}], default: null}`), one(`{anyOf: [{type: "null"}, {type: string, title: T}], default: null}`), ``},
+		{one(`{anyOf: [{type: string}, {type: integer}]}`), one(`{type: [string, integer]}`), ``},
+		{one(`{anyOf: [{type: string}, {type: integer}]}`), one(`{type: string}`), `parameter p does not take all any more that is {"type":"integer"}`},
+		{one(`{anyOf: [{type: string}, {type: integer, minimum: 1}]}`), one(`{anyOf: [{type: string}, {type: integer, minimum: 2}]}`), `parameter p does not take all any more that is {"minimum":1,"type":"integer"}`},
+		{one(`{type: string, anyOf: [{minLength: 1}]}`), one(`{type: string, anyOf: [{minLength: 1}, {pattern: x}]}`), `parameter p has another anyOf, and may take less`},
+		{one(`{oneOf: [{type: string, title: A}]}`), one(`{oneOf: [{type: string, title: B}]}`), ``},
+		{one(`{oneOf: [{type: string}]}`), one(`{oneOf: [{type: string}, {minLength: 2}]}`), `parameter p has another oneOf, and may take less`},
+
+		{one(`{type: string}`), `{type: object, properties: {p: {$ref: "#/$defs/R"}}, $defs: {R: {type: string}}}`, ``},
+		{`{type: object, properties: {p: {$ref: "#/$defs/R"}}, $defs: {R: {type: string}}}`, `{type: object, properties: {p: {$ref: "#/$defs/R", description: more}, q: {$ref: "#/$defs/Q"}}, $defs: {R: {type: string, description: more}, Q: {type: integer}}}`, ``},
+		{`{type: object, properties: {p: {$ref: "#/$defs/R"}}, $defs: {R: {type: string}}}`, `{type: object, properties: {p: {$ref: "#/$defs/R"}}, $defs: {R: {type: integer}}}`, `parameter p takes only integer, and took string`},
+		{`{type: object, properties: {p: {$ref: "#/$defs/T"}}, $defs: {T: {type: object, properties: {t: {$ref: "#/$defs/T"}}}}}`, `{type: object, properties: {p: {$ref: "#/$defs/T"}, q: {$ref: "#/$defs/Q"}}, $defs: {T: {type: object, description: more, properties: {t: {$ref: "#/$defs/T"}}}, Q: {type: string}}}`, ``},
+		{`{type: object, properties: {p: {$ref: "#/$defs/T"}}, $defs: {T: {type: object, properties: {t: {$ref: "#/$defs/T"}}}}}`, `{type: object, properties: {p: {$ref: "#/$defs/T"}}, $defs: {T: {type: object, required: [t], properties: {t: {$ref: "#/$defs/T"}}}}}`, `parameters: has another $defs, and may take less; parameter p.t is required now`},
 	} {
 		output := `{properties: {o: {type: string, value: x}}}`
 		got := told(registry.Changes(interfaceOf(t, tt.was, output), interfaceOf(t, tt.now, output), ""))

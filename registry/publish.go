@@ -322,12 +322,30 @@ func (b *batch) checked(defs []*definitions.Definition) definitions.Diagnostics 
 			diags[i].Message += "; --force publishes it nevertheless"
 		}
 	}
+	diags = append(diags, b.sameNames(defs)...)
 	for _, d := range defs {
 		if p.Taken == nil {
 			continue
 		}
 		if why := p.Taken(d); why != "" {
 			diags = append(diags, problem(d.Pos, checkName, "%s cannot be offered: %s", d.Name, why))
+		}
+	}
+	return diags
+}
+
+// sameNames finds definitions that would be offered under one name.
+func (b *batch) sameNames(defs []*definitions.Definition) (diags definitions.Diagnostics) {
+	offered := map[string]*definitions.Definition{}
+	for _, d := range defs {
+		name := d.ExposedName(b.publisher.Prefix)
+		other := offered[name]
+		switch {
+		case d.Hidden():
+		case other == nil:
+			offered[name] = d
+		case other.Name != d.Name: // which is told already
+			diags = append(diags, problem(d.Pos, checkName, "%s cannot be offered: %s, which is published with it, is offered under the name %s, too", d.Name, other.Name, name))
 		}
 	}
 	return diags
@@ -390,12 +408,15 @@ func (b *batch) warnOfFile(d *definitions.Definition) {
 }
 
 // predecessor is the version whose callers get another one instead: the highest
-// one below that is neither a pre-release nor deprecated; false = there is none.
+// one below that is neither a pre-release nor deprecated. Where all are deprecated
+// that is the highest of them: callers have it until there is another one. false =
+// there is none.
 func predecessor(version string, versions []Entry) (before Entry, found bool) {
 	for _, e := range versions { // ascending
 		v, err := semver.StrictNewVersion(e.Published.Version)
 		usable := e.Definition != nil || e.Module != nil
-		if err == nil && v.Prerelease() == "" && usable && e.Deprecated() == "" && compareVersions(e.Published.Version, version) < 0 {
+		worse := found && before.Deprecated() == "" && e.Deprecated() != ""
+		if err == nil && v.Prerelease() == "" && usable && !worse && compareVersions(e.Published.Version, version) < 0 {
 			before, found = e, true
 		}
 	}

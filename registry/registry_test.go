@@ -307,10 +307,38 @@ func TestBreakingVersions(t *testing.T) {
 			t.Errorf("of another default is told %+v, %v", p, noticed.Diagnostics)
 		}
 
+		keyed := publish(t, r, greet("quiet", "1.2.0", often)+"businessKey: 'for {{.params.who}}'\nfailureMode: best_effort\n")
+		if p := keyed.Publications[0]; len(p.Breaks) != 0 || len(p.Notices) != 2 || keyed.Diagnostics[1].Check != "noticed" || keyed.Diagnostics[1].Pos.Line != 7 {
+			t.Errorf("of a business key is told %+v, %v", p, keyed.Diagnostics)
+		}
+
+		publish(t, r, greet("withdrawn", "1.0.0"))
+		publish(t, r, greet("withdrawn", "1.1.0"))
+		for _, step := range []struct{ deprecate, breaks string }{{"1.1.0", "1.0.0"}, {"1.0.0", "1.1.0"}} {
+			if _, err := r.Deprecate(t.Context(), "ada", definitions.Reference{Name: "withdrawn", Version: step.deprecate}, "twice"); err != nil {
+				t.Fatal(err)
+			}
+			if text := refused(t, r, request(greet("withdrawn", "1.2.0", demanding)), "breaking-change"); !strings.Contains(text, "breaks callers of "+step.breaks) {
+				t.Errorf("with %s deprecated: %s", step.deprecate, text)
+			}
+		}
+
 		publish(t, r, greet("young", "0.1.0"))
 		refused(t, r, request(greet("young", "0.1.1", demanding)), "breaking-change")
 		publish(t, r, greet("young", "0.2.0", demanding))
 	})
+}
+
+// Two that are published together are not offered under one name.
+func TestNameOfTwo(t *testing.T) {
+	t.Parallel()
+	r := memoryRegistry(t)
+	named := func(name, as string) string { return greet(name, "1.0.0") + "expose: {as: " + as + "}\n" }
+	if text := refused(t, r, request(named("one", "shared"), named("two", "shared")), "name"); !strings.Contains(text, "one, which is published with it, is offered under the name shared") {
+		t.Errorf("the error is %s", text)
+	}
+	refused(t, r, request(greet("one", "1.0.0"), named("two", "one")), "name")
+	publish(t, r, named("one", "first"), named("two", "second"), greet("first_of_all", "1.0.0"))
 }
 
 // What steps call must be there, and must not lead back, whatever was published
