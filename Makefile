@@ -17,7 +17,7 @@ FUZZTIME ?= 60s
 TIME     ?= 3m
 # Whole-program tests that start two gateways and two workers on a Temporal with
 # PostgreSQL, kill each of them, restore a backup, and look at all of it.
-PRODLOCAL := ^Test(Replicas|ReplicaKilled|TemporalRestarted|RollingRestart|Serve|WorkersDrain|RepeatedAtReplicas|Restore|Rollout|Production|ProductionKilled)$$
+PRODLOCAL := ^Test(Replicas|ReplicaKilled|TemporalRestarted|RollingRestart|Serve|WorkersDrain|RepeatedAtReplicas|Restore|RestoreSealed|Rollout|Production|ProductionKilled)$$
 # Random definitions that make property runs.
 CASES    ?= 10000
 # Random runs that it loses answers of, continues as new and repairs.

@@ -91,6 +91,12 @@ func (s *PostgreSQL) Dump(ctx context.Context, database, file string) error {
 	return s.outside(ctx, "pg_dump", "--format=custom", "--file", file, s.URL(database))
 }
 
+// Text writes a database to a file as statements, in which values stand as they
+// are: none is compressed, and bytes are hexadecimal digits.
+func (s *PostgreSQL) Text(ctx context.Context, database, file string) error {
+	return s.outside(ctx, "pg_dump", "--format=plain", "--file", file, s.URL(database))
+}
+
 // Restore makes a database of what Dump has written.
 func (s *PostgreSQL) Restore(ctx context.Context, database, file string) error {
 	if err := s.outside(ctx, "createdb", "--maintenance-db", s.URL("postgres"), database); err != nil {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,9 +83,94 @@ func TestRestore(t *testing.T) {
 	restored.completed(t, "review", "new", keyed("review", "new").must(t, dial(t, restored.balancer(t).url(), modern, approves)))
 }
 
+// TestRestoreSealed makes a backup of a run that holds a large value, all of it
+// sealed: nothing of it stands in any database, and the run goes on elsewhere
+// with the same keys, to the same result.
+func TestRestoreSealed(t *testing.T) {
+	t.Parallel()
+	before := pgtest.Start(t)
+	execute(t, before, "postgres", "create database perdure")
+	planted := secrets{}
+	large := strings.Repeat(planted.plant("an argument", "argument-3f77c1d2-"), 20<<10) // 360 KB
+	sealed := func(pg *topology.PostgreSQL) *replicas {
+		r := prepareDatabaseReplicas(t, pg)
+		putFile(t, filepath.Join(r.dir, "payload.keys"), "first:"+strings.Repeat("0a", 32)+"\n")
+		putFile(t, filepath.Join(r.dir, "perdure.yaml"), r.backend.configuration(`[{tool: "*read", class: read}, {tool: "*", class: unsafe}]`)+`compositeTools:
+  - name: heavy
+    description: Reads much, asks and gives it.
+    parameters: {type: object, properties: {key: {type: string}}}
+    steps:
+      - {id: first, tool: be_slow_write, arguments: {key: "{{.params.key}}"}}
+      - {id: read, tool: be_read, arguments: {key: "{{.params.key}}"}, dependsOn: [first]}
+      - {id: gate, type: elicitation, message: Go?, timeout: 24h, schema: {type: object, properties: {verdict: {type: string}}}, dependsOn: [read]}
+      - {id: write, tool: be_write, arguments: {text: "{{.steps.read.output.read}}"}, dependsOn: [gate]}
+    output: {properties: {read: {type: string, description: d, value: "{{.steps.read.output.read}}"}}}
+`)
+		for _, p := range append(r.gateways[:], r.workers[:]...) {
+			p.args = append(p.args, "--payload-key-file", "payload.keys", "--large-values")
+		}
+		r.release()
+		r.launch()
+		return r
+	}
+	r := sealed(before)
+	result, err := keyed("heavy", large).by(t.Context(), dial(t, r.balancer(t).url(), legacy, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := r.handle(t, result)
+	until(t, "the run to ask", func() bool {
+		run, err := r.perdure(t, "runs", "show", id, "-o", "json", "--payload-key-file", "payload.keys", "--database", before.URL("perdure"))
+		return err == nil && openGate(t, run) == "gate"
+	})
+	databases, dir := []string{"temporal", "temporal_visibility", "perdure"}, t.TempDir()
+	planted.absentFromDatabases(t, before, id, databases...)
+	for _, database := range databases {
+		if err := before.Dump(t.Context(), database, filepath.Join(dir, database)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range append(r.gateways[:], r.workers[:]...) {
+		p.kill()
+	}
+	r.temporal.kill()
+	if err := before.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	after := pgtest.Start(t)
+	for _, database := range databases {
+		if err := after.Restore(t.Context(), database, filepath.Join(dir, database)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	restored := sealed(after)
+	until(t, "the answer to be taken", func() bool {
+		_, err := restored.perdure(t, "runs", "answer", id, "--accept", "--content", `{"verdict": "ok"}`, "--payload-key-file", "payload.keys", "--database", after.URL("perdure"))
+		return err == nil
+	})
+	c := dial(t, restored.balancer(t).url(), legacy, nil)
+	got := toolCall{name: awaitTool, arguments: map[string]any{"runId": id, "waitSeconds": 30}}.must(t, c)
+	sameJSON(t, "the result", got, asJSON(t, map[string]string{"read": large}))
+	if n := r.backend.count("be_slow_write", "") + restored.backend.count("be_slow_write", ""); n != 1 {
+		t.Errorf("the first step was executed %d times", n)
+	}
+	if n := r.backend.count("be_write", "") + restored.backend.count("be_write", large); n != 1 {
+		t.Errorf("the last step was executed %d times", n)
+	}
+	planted.absentFromDatabases(t, after, id, databases...)
+}
+
 // newDatabaseReplicas starts replicas on a Temporal that keeps everything in a
 // PostgreSQL, in which they have a database of their own.
 func newDatabaseReplicas(t *testing.T, pg *topology.PostgreSQL) *replicas {
+	t.Helper()
+	r := prepareDatabaseReplicas(t, pg)
+	r.launch()
+	return r
+}
+
+func prepareDatabaseReplicas(t *testing.T, pg *topology.PostgreSQL) *replicas {
 	t.Helper()
 	r := prepareReplicas(t, newTemporalOn(t, pg), "restore", "--call-patience", "500ms")
 	for i := range r.gateways {
@@ -93,7 +179,6 @@ func newDatabaseReplicas(t *testing.T, pg *topology.PostgreSQL) *replicas {
 		}
 		r.workers[i].args = append(r.workers[i].args, "--key-file", "key0")
 	}
-	r.launch()
 	return r
 }
 
@@ -203,7 +288,12 @@ func TestProductionKilled(t *testing.T) {
 	if got := r.backend.authorized(); len(got) == 0 || slices.ContainsFunc(got, func(c string) bool { return c != credential }) {
 		t.Errorf("the backend got the credentials %q", got)
 	}
+	// PostgreSQL compresses what is long and says the same again and again, which
+	// its files do not show.
+	clear := strings.Repeat("said again and again ", 1000)
+	keyed("review", clear).must(t, dial(t, p.URL+endpoint, modern, approves))
 	planted.absentFromTemporal(t, p.Temporal.Address, "default")
+	planted.absentFromDatabases(t, p.PostgreSQL, clear, "temporal", "temporal_visibility")
 	p.PostgreSQL.End()
 	planted.absentFromFiles(t, p.PostgreSQL.Dir)
 	planted.absentFromFiles(t, logs)

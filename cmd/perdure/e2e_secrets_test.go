@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/perdure/perdure/gateway/auth/authtest"
+	"github.com/perdure/perdure/topology"
 )
 
 // Secrets are what must stand nowhere, by what they are.
@@ -40,15 +41,75 @@ func (s secrets) plant(what, secret string) string {
 	return secret
 }
 
-// absent looks for every secret, as it is and as base64 has it.
+// absent looks for every secret, in each of its forms.
 func (s secrets) absent(t *testing.T, where string, data []byte) {
 	t.Helper()
 	for what, secret := range s {
-		for _, form := range []string{secret, base64.StdEncoding.EncodeToString([]byte(secret))} {
-			if i := bytes.Index(data, []byte(form)); i >= 0 {
-				t.Errorf("%s: %s stands there: …%q", where, what, data[max(0, i-60):i])
+		if i := indexOf(data, secret); i >= 0 {
+			t.Errorf("%s: %s stands there: …%q", where, what, data[max(0, i-60):i])
+		}
+	}
+}
+
+// indexOf is where a text stands: as it is, in hexadecimal digits, or as base64
+// has it, whatever stands before; -1 = nowhere.
+func indexOf(data []byte, text string) int {
+	forms := []string{text, hex.EncodeToString([]byte(text))}
+	for before := range 3 { // bytes of the group of three in which it begins
+		encoded := base64.RawStdEncoding.EncodeToString([]byte("\x00\x00"[:before] + text))
+		from, to := []int{0, 2, 3}[before], len(encoded)
+		if (before+len(text))%3 != 0 {
+			to-- // which depends on what follows
+		}
+		forms = append(forms, encoded[from:to])
+	}
+	for _, form := range forms {
+		if i := bytes.Index(data, []byte(form)); i >= 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// absentFromDatabases looks through all values of databases. One that is known to
+// stand there in clear must be found, in any of them.
+func (s secrets) absentFromDatabases(t *testing.T, pg *topology.PostgreSQL, clear string, databases ...string) {
+	t.Helper()
+	found := false
+	for _, database := range databases {
+		file := filepath.Join(t.TempDir(), database+".sql")
+		if err := pg.Text(t.Context(), database, file); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.absent(t, "the database "+database, text)
+		found = found || indexOf(text, clear) >= 0
+	}
+	if !found {
+		t.Errorf("not even %.40q is found in the databases", clear)
+	}
+}
+
+// TestSecretsAreFound shows that what is looked for is found in every form that
+// the tests of secrets meet.
+func TestSecretsAreFound(t *testing.T) {
+	t.Parallel()
+	const secret = "a-secret-7f31"
+	for before := range 7 {
+		for after := range 4 {
+			whole := []byte(strings.Repeat("~", before) + secret + strings.Repeat("~", after))
+			for form, text := range map[string]string{"as it is": string(whole), "hex": hex.EncodeToString(whole), "base64": base64.StdEncoding.EncodeToString(whole)} {
+				if indexOf([]byte(text), secret) < 0 {
+					t.Errorf("%s, after %d bytes and before %d: %s", form, before, after, text)
+				}
 			}
 		}
+	}
+	if indexOf([]byte("a-secret-7f30"), secret) >= 0 {
+		t.Error("found where it is not")
 	}
 }
 
