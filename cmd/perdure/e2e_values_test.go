@@ -225,6 +225,11 @@ func TestValuesOfACalledRunThatIsGone(t *testing.T) {
 	if id := d.onlyRun(t, "above", "completed"); id != above || fakes.count("be_echo", large) != 1 {
 		t.Errorf("the last step was called %d times with what the called run has given", fakes.count("be_echo", ""))
 	}
+	kept := len(marks("*"))
+	sweep("all to be looked at when all has ended", looked)
+	if got := len(marks("*")); got != kept || kept == 0 {
+		t.Errorf("of %d values of runs that have ended and are kept, %d are left", kept, got)
+	}
 	forget(above)
 	sweep("all values to go", func() bool { return len(marks("*")) == 0 })
 }
