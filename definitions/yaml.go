@@ -609,6 +609,10 @@ func join(path, key string) string {
 // element gives the path of an element.
 func element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
+// DidYouMean suggests, as words that follow a message, the known word that is
+// nearest to one that is not known; "" when none is near.
+func DidYouMean(word string, known []string) string { return didYouMean(word, known) }
+
 // didYouMean suggests the known word that is nearest to one that is not known,
 // or nothing when none is near.
 func didYouMean(word string, known []string) string {

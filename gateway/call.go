@@ -28,7 +28,7 @@ func (g *Gateway) call(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallT
 	c, err := g.composite(ctx, l, x.who, x.params)
 	switch {
 	case x.badParams != nil:
-		x.fail(mcp.INVALID_PARAMS, "params cannot be read: "+x.badParams.Error())
+		x.fail(mcp.INVALID_PARAMS, unreadable(x.badParams))
 	case req.Params.Name != x.params.Name: // permission was checked for the one, and the other would be called
 		x.fail(mcp.INVALID_PARAMS, "params name two tools")
 	case len(x.params.Meta.ProgressToken) > maxID || len(x.params.Meta.IdempotencyKey) > maxKey:

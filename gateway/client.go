@@ -2,7 +2,11 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -97,6 +101,19 @@ type meta struct {
 	Version     string `json:"perdure/version"`
 	Traceparent string `json:"traceparent"`
 	Tracestate  string `json:"tracestate"`
+}
+
+// unreadable says what is wrong with params that could not be read.
+func unreadable(err error) string {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) || wrong.Field == "" {
+		return "params cannot be read: " + err.Error()
+	}
+	want := map[reflect.Kind]string{reflect.String: "a string", reflect.Bool: "true or false", reflect.Slice: "an array"}[wrong.Type.Kind()]
+	if wrong.Field == "_meta.perdure/version" {
+		want += ` such as "1.2.0", "^1" or "1"`
+	}
+	return fmt.Sprintf("params cannot be read: %s is %s, and must be %s", strings.TrimPrefix(wrong.Field, "_meta."), wrong.Value, cmp.Or(want, "an object"))
 }
 
 // modernClient is the client of a request of 2026-07-28, which says in every

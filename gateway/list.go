@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -200,7 +201,9 @@ func (b *builder) isRunTool(name string) bool {
 func (b *builder) addComposite(o Offer) {
 	entry := Composite{Name: o.name(b.g.opts.Prefix), Hidden: o.Definition.Hidden(), Definition: o.Definition, Published: o.Published}
 	offer := b.offer
-	if entry.Hidden {
+	if o.Missing != "" {
+		offer = func(o Offer, _ *Composite) error { return errors.New(o.Missing) }
+	} else if entry.Hidden {
 		offer = func(o Offer, _ *Composite) error { return b.complete(o.Definition) }
 	}
 	if err := offer(o, &entry); err != nil {

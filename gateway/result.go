@@ -195,8 +195,11 @@ func place(e *runs.Error) string {
 
 // adviceFor says what can be done about an error.
 func adviceFor(e *runs.Error) string {
-	if e.Code == "duplicate" {
+	switch e.Code {
+	case "duplicate":
 		return "Do not call it again for this."
+	case "unknown_version":
+		return "Call it without a version, or with one that there is."
 	}
 	switch e.Category {
 	case "validation":

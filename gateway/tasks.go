@@ -120,7 +120,7 @@ func (g *Gateway) serveTasks(ctx context.Context, x *exchange, method string) {
 	case !x.tasks:
 		x.failWith(missingTasks)
 	case x.badParams != nil:
-		x.fail(mcp.INVALID_PARAMS, "params cannot be read: "+x.badParams.Error())
+		x.fail(mcp.INVALID_PARAMS, unreadable(x.badParams))
 	case lists:
 		g.listTasks(ctx, x)
 	default:

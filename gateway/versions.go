@@ -17,6 +17,9 @@ import (
 type Offer struct {
 	registry.Entry
 	As string // the tool's name; "" = the definition's
+	// Missing says why there is no such tool, of which Definition then has the name
+	// and the version that is wanted. "" = there is one.
+	Missing string
 }
 
 // name is the tool's name on a server that puts a prefix before names.

@@ -43,6 +43,10 @@ func TestCallOfAVersion(t *testing.T) {
 			t.Errorf("%q gives %s", version, said)
 		}
 	}
+	m := ann.call(`"number"`, "open", `{}`, `{"perdure/version":1}`).message()
+	if m.Error == nil || m.Error.Message != `params cannot be read: perdure/version is number, and must be a string such as "1.2.0", "^1" or "1"` {
+		t.Errorf("a number gives %+v", m.Error)
+	}
 	if m := ann.call("1", "be_echo", `{}`, `{"perdure/version":"1"}`).result(true); !strings.Contains(m.text(), "not a composite tool") {
 		t.Errorf("a tool of a backend gives %s", m.text())
 	}

@@ -27,13 +27,15 @@ func find(ctx context.Context, to target, s *server, name string) (calledTool, e
 	if err != nil {
 		return calledTool{}, err
 	}
-	all := callable(ctx, to, tools)
+	all, missing := callable(ctx, to, tools)
 	if tool, ok := all.named(name); ok {
 		return tool, nil
 	}
 	plain, version, versioned := strings.Cut(name, "@")
 	tool, ok := all.named(plain)
 	switch {
+	case !ok && missing[plain] != "":
+		return calledTool{}, fmt.Errorf("%s is not available at %s: %s", plain, s.url, missing[plain])
 	case !ok:
 		return calledTool{}, s.unknownTool(plain, tools)
 	case !versioned:
@@ -56,13 +58,18 @@ func find(ctx context.Context, to target, s *server, name string) (calledTool, e
 // a definition's own name means them.
 type calledTools []calledTool
 
-func callable(ctx context.Context, to target, tools []remoteTool) (all calledTools) {
+// callable gives the tools that can be called, and of composite tools that cannot
+// be the reason, by both names.
+func callable(ctx context.Context, to target, tools []remoteTool) (all calledTools, missing map[string]string) {
 	status, err := fetchStatus(ctx, to)
 	if err != nil {
 		status = &serverStatus{} // of another server is known what its tools are called
 	}
-	composite := map[string]bool{}
+	composite, missing := map[string]bool{}, map[string]string{}
 	for _, c := range status.Composites {
+		if c.Reason != "" {
+			missing[c.Name], missing[cmp.Or(c.Definition, c.Name)] = c.Reason, c.Reason
+		}
 		i := slices.IndexFunc(tools, func(t remoteTool) bool { return t.Name == c.Name })
 		if i >= 0 && !composite[c.Name] && c.offered() {
 			composite[c.Name] = true
@@ -74,7 +81,7 @@ func callable(ctx context.Context, to target, tools []remoteTool) (all calledToo
 			all = append(all, calledTool{remoteTool: t, runs: err == nil && t.Name == scriptTool})
 		}
 	}
-	return all
+	return all, missing
 }
 
 // named gives the tool that is offered under a name, or else the first one whose

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,6 +15,8 @@ import (
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/definitions"
 )
 
 // A server is a connection to an MCP server.
@@ -128,8 +131,13 @@ func (s *server) unknownTool(name string, tools []remoteTool) error {
 	for _, t := range tools {
 		names = append(names, t.Name)
 	}
-	return fmt.Errorf("there is no tool %q at %s; there is %s (perdure definitions says why a composite tool is missing)",
-		name, s.url, strings.Join(names, ", "))
+	known := names
+	const shown = 20
+	if len(names) > shown {
+		known = append(slices.Clone(names[:shown]), fmt.Sprintf("and %d others: perdure tools lists them", len(names)-shown))
+	}
+	return fmt.Errorf("there is no tool %q at %s%s; there is %s (perdure definitions says why a composite tool is missing)",
+		name, s.url, definitions.DidYouMean(name, names), strings.Join(known, ", "))
 }
 
 // A callResult is the result of tools/call as it was sent.

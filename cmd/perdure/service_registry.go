@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/registry"
@@ -41,7 +42,8 @@ func (s *service) offers() []gateway.Offer {
 	for _, v := range s.opts.Loaded.Publishing.Versions {
 		e, err := s.registry.Resolve(v.Reference)
 		if err != nil {
-			s.opts.Logger.Debug("a version is not offered as a tool of its own", "as", v.As, "error", err)
+			wanted := &definitions.Definition{Name: v.Reference.Name, Version: v.Reference.Version}
+			offers = append(offers, gateway.Offer{Entry: registry.Entry{Definition: wanted}, As: v.As, Missing: err.Error()})
 			continue
 		}
 		offers = append(offers, gateway.Offer{Entry: e, As: v.As})
