@@ -31,12 +31,12 @@ type CheckOptions struct {
 func Check(defs []*Definition, opts CheckOptions) Diagnostics {
 	var diags Diagnostics
 	find := opts.among(defs)
-	first, offered := make(map[string]*Definition, len(defs)), map[string]*Definition{}
+	first, offered, names := make(map[string]*Definition, len(defs)), map[string]*Definition{}, namesOf(defs)
 	for _, d := range defs {
 		if d == nil {
 			continue // ParseNode has said why
 		}
-		c := &checker{def: d, tools: opts.Tools, definitions: find, maxDepth: cmp.Or(opts.MaxDepth, MaxWorkflowDepth), steps: make(map[string]*Step)}
+		c := &checker{def: d, tools: opts.Tools, definitions: find, names: names, maxDepth: cmp.Or(opts.MaxDepth, MaxWorkflowDepth), steps: make(map[string]*Step)}
 		c.definition()
 		if same := first[d.Name]; same == nil {
 			first[d.Name] = d
@@ -53,6 +53,16 @@ func Check(defs []*Definition, opts CheckOptions) Diagnostics {
 	}
 	diags.Sort()
 	return diags
+}
+
+func namesOf(defs []*Definition) []string {
+	var names []string
+	for _, d := range defs {
+		if d != nil {
+			names = append(names, d.Name)
+		}
+	}
+	return names
 }
 
 // among finds definitions among those that are checked, then among the others.
@@ -83,7 +93,8 @@ type checker struct {
 	def         *Definition
 	tools       Tools
 	definitions Definitions
-	maxDepth    int // of composite tools that call each other
+	names       []string // of all that are checked with it
+	maxDepth    int      // of composite tools that call each other
 	diags       Diagnostics
 	steps       map[string]*Step // by id, first of each; also that of a script
 	nodes       []node           // all steps, inner ones after those around them
@@ -165,6 +176,12 @@ func (c *checker) expose() {
 	}
 	if e.Hidden && (e.As != "" || e.Groups != nil || e.Subjects != nil) {
 		c.errorf("expose.hidden", "expose", "expose: a tool that is hidden is offered to nobody, under no name")
+	}
+	if e.Groups != nil && len(e.Groups) == 0 {
+		c.errorf("expose.groups", "expose", "expose: groups is empty: name whose members see the tool, leave groups out, or say hidden: true for nobody")
+	}
+	if e.Subjects != nil && len(e.Subjects) == 0 {
+		c.errorf("expose.subjects", "expose", "expose: subjects is empty: name who sees the tool, leave subjects out, or say hidden: true for nobody")
 	}
 	if e.As != "" && !namePattern.MatchString(e.As) {
 		c.errorf("expose.as", "name", "expose: as %q: a name is 1 to 64 letters, digits, _, . and -, with a letter or digit first", e.As)

@@ -190,7 +190,9 @@ func (c *checker) compensation(n node) {
 func (c *checker) workflowStep(n node) {
 	if n.step.Workflow == "" {
 		c.stepErrorf(n, "workflow", "required", "workflow is required: the name of the composite tool to call")
-	} else if _, err := ParseReference(n.step.Workflow); err != nil {
+	} else if ref, err := ParseReference(n.step.Workflow); err != nil && ref.Version != "" {
+		c.stepErrorf(n, "workflow", "workflow", "workflow %q: %v", n.step.Workflow, err)
+	} else if err != nil {
 		c.stepErrorf(n, "workflow", "workflow", "workflow %v", err)
 	}
 	c.compensation(n)

@@ -127,13 +127,28 @@ func (c *checker) scriptWorkflows(n node) {
 	}
 }
 
+// meant says what may be meant by a composite tool that there is not.
+func (c *checker) meant(workflow string) string {
+	ref, err := ParseReference(workflow)
+	if err != nil || slices.Contains(c.names, ref.Name) { // of which there is no such version
+		return ""
+	}
+	if c.tools != nil {
+		if _, ok := c.tools(ref.Name); ok {
+			return ", but a tool of a backend, which a step calls with tool"
+		}
+	}
+	others := slices.DeleteFunc(slices.Clone(c.names), func(name string) bool { return name == c.def.Name })
+	return didYouMean(ref.Name, others)
+}
+
 // mayCall says what keeps a definition from calling a composite tool: that it is
 // not there, that it calls back, or that it calls others too deep. Without that
 // it gives what is called.
 func (c *checker) mayCall(n node, at string, pos Position, workflow string) (*Definition, bool) {
 	other, ok := c.definitions.find(workflow)
 	if !ok {
-		c.report(at, pos, SeverityWarning, "unknown-workflow", "%s: there is no composite tool %q here; the definition is not offered without it", n.label, workflow)
+		c.report(at, pos, SeverityWarning, "unknown-workflow", "%s: there is no composite tool %q here%s; the definition is not offered without it", n.label, workflow, c.meant(workflow))
 		return nil, false
 	}
 	if way := c.definitions.wayBack(other, c.def, nil); way != nil {

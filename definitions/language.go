@@ -86,8 +86,8 @@ var keywords = map[string]keyword{
 	"Expose":          {"Who sees a tool, and under which name.", nil},
 	"Expose.hidden":   {"Offered to nobody: only steps of other composite tools call it.", facts{"default": false}},
 	"Expose.as":       {"What clients call the tool. Steps and runs go by its name.", facts{"pattern": namePattern.String()}},
-	"Expose.groups":   {"Groups whose members see and call it.", nil},
-	"Expose.subjects": {"Who sees and calls it.", nil},
+	"Expose.groups":   {"Groups whose members see and call it.", facts{"minItems": 1}},
+	"Expose.subjects": {"Who sees and calls it.", facts{"minItems": 1}},
 
 	"Definition.businessKey": {"Calls for which this renders alike, of whatever caller, mean the same run. A template in {{ }}, which reads .params.", facts{"minLength": 1}},
 	"Definition.onDuplicate": {"What becomes of a call whose businessKey a run has already: it gets what that run comes to, or is refused.", facts{

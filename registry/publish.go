@@ -265,6 +265,7 @@ func (b *batch) publish(all given) *Report {
 		b.publications = append(b.publications, p)
 	}
 	b.diags = append(b.diags, b.checked(fresh)...)
+	b.callers(fresh)
 	return &Report{Publications: b.publications, Diagnostics: sorted(b.diags)}
 }
 

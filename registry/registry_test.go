@@ -370,6 +370,32 @@ func TestPublishedCallers(t *testing.T) {
 	})
 }
 
+// Who publishes is told of the composite tools that call the name and would no
+// longer be right.
+func TestCallersThatAreNoLongerRight(t *testing.T) {
+	t.Parallel()
+	forEachStore(t, func(t *testing.T, open func() *registry.Registry) {
+		r := open()
+		callee := func(version, parameters string) string {
+			return greet("callee", version, "parameters: {type: object, properties: {"+parameters+"}, required: [n]}")
+		}
+		calls := func(name, reference string) string {
+			return greet(name, "1.0.0", "parameters: {type: object}", `output: {properties: {text: {type: string, description: d, value: x}}}`,
+				`steps: [{id: say, type: workflow, workflow: "`+reference+`", arguments: {n: "1"}}]`)
+		}
+		publish(t, r, callee("1.0.0", "n: {type: string}"))
+		publish(t, r, calls("latest", "callee"), calls("pinned", "callee@1"))
+		if p := publish(t, r, callee("1.1.0", "n: {type: string}, m: {type: string}")).Publications[0]; len(p.Breaks) != 0 {
+			t.Errorf("of a harmless version is told %v", p.Breaks)
+		}
+		report := publish(t, r, greet("callee", "2.0.0", "parameters: {type: object, properties: {n: {type: string}, m: {type: string}}, required: [n, m]}"))
+		told := strings.Join(report.Publications[0].Breaks, "\n")
+		if !strings.Contains(told, "latest 1.0.0 is no longer right") || !strings.Contains(told, "m") || strings.Contains(told, "pinned") {
+			t.Errorf("of a breaking version is told %s", told)
+		}
+	})
+}
+
 // Scripts are published with the files that were sent, and no file of the server
 // is read.
 func TestPublishedScripts(t *testing.T) {

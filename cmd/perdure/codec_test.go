@@ -56,7 +56,7 @@ compositeToolRefs: [{name: elsewhere}]
 		t.Error("a gateway would start without the secret")
 	}
 	found, diags := load(sources{Config: config, CallersOnly: true})
-	if diags.HasErrors() || len(found.Auth.Policy.Operators) != 1 || found.Auth.Open {
+	if diags.HasErrors() || len(found.Auth.Policy.Operators) != 1 || !found.Auth.Ruled {
 		t.Errorf("callers only: %v, %+v", diags, found.Auth)
 	}
 }

@@ -76,7 +76,7 @@ type authSettings struct {
 	TokenFile string     // "" = no tokens of our own
 	OIDC      *loginOIDC // nil = no identity provider
 	Policy    auth.Policy
-	Open      bool // nothing is said of who may what
+	Ruled     bool // something is said of who may what
 }
 
 // A loginOIDC is an identity provider, for tokens and for signing in.
@@ -87,7 +87,7 @@ type loginOIDC struct {
 }
 
 func (r *configReader) auth(c *configFile) authSettings {
-	out := authSettings{Open: c.IncomingAuth == nil && c.Authorization == nil}
+	out := authSettings{Ruled: c.IncomingAuth != nil || c.Authorization != nil}
 	r.notEmpty("incomingAuth", c.IncomingAuth == nil)
 	r.notEmpty("authorization", c.Authorization == nil)
 	if c.IncomingAuth != nil {

@@ -150,6 +150,18 @@ func (p *publishers) waiting(t *testing.T) (ids []string) {
 	return ids
 }
 
+// A dev that is told nothing lets whoever reaches it publish.
+func TestPublishWithoutConfiguration(t *testing.T) {
+	t.Parallel()
+	repository := newRepository(t)
+	putFile(t, filepath.Join(repository, "state.yaml"), "name: state\nversion: 1.0.0\ndescription: Says the branch.\nsteps: [{id: info, tool: repo_info}]\n")
+	d := startDev(t, repository)
+	d.run(t, "publish", "state.yaml")
+	if out := d.run(t, "call", "state@1.0.0"); !strings.Contains(out, "branch") {
+		t.Errorf("the call gave %s", out)
+	}
+}
+
 // A run does not start whose tools have changed since it was published, where the
 // configuration says so.
 func TestDriftKeepsARunFromStarting(t *testing.T) {

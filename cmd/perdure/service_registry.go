@@ -54,7 +54,7 @@ func (s *service) offers() []gateway.Offer {
 // letPublish lets whoever reaches a dev publish, where nothing is said of who may
 // what: they are on this machine, and may call everything already.
 func (a *authSettings) letPublish(address string, o *gatewayOptions) {
-	if a.Open && auth.OnLoopback(address) && len(o.AllowedHosts) == 0 {
+	if !a.Ruled && auth.OnLoopback(address) && len(o.AllowedHosts) == 0 {
 		a.Policy.Publishers = []auth.Grant{{Tools: []string{"*"}, Groups: []string{"*"}}}
 	}
 }
