@@ -482,6 +482,114 @@ func TestRepairWithoutWhatACalledRunHasDone(t *testing.T) {
 	}
 }
 
+// Neither is one with whose failure the run went on, where its step is executed
+// again because what it depends on was undone.
+func TestRepairWithoutWhatAContinuedRunHasDone(t *testing.T) {
+	t.Parallel()
+	c, temporal := compose(t)
+	calls := note(t, "b")
+	id := start(t, c, composition(t, source(t, `
+name: NAME
+description: Goes on without the one that it has called.
+timeout: 5m
+steps:
+  - {id: first, tool: write, compensate: {tool: write}}
+  - {id: review, type: workflow, workflow: NAME_b, dependsOn: [first], onError: {action: continue}}
+  - {id: last, tool: fail, dependsOn: [review]}
+---
+name: NAME_b
+description: Is called, and fails.
+timeout: 5m
+steps:
+  - {id: put, tool: write, arguments: {as: ASb}}
+  - {id: bad, tool: fail, dependsOn: [put]}
+`)))
+	followTo(t, c, id, 0, runs.EventDone)
+	again := func() error {
+		_, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{})
+		return err
+	}
+	if err := again(); err != nil {
+		t.Fatal(err)
+	}
+	d, err := c.Show(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	review := d.Steps[slices.IndexFunc(d.Steps, func(s runs.StepRecord) bool { return s.Path == "review" })]
+	remove(t, temporal, string(review.Run))
+	if err := again(); err == nil || !strings.Contains(err.Error(), "--from review") {
+		t.Errorf("planned without what %s has done: %v; called were %v", review.Run, err, calls.paths())
+	}
+}
+
+// A repair that did not come to a called run leaves to the next one what that has
+// done, also when Temporal has deleted it since.
+func TestRepairAfterOneThatFailedBefore(t *testing.T) {
+	t.Parallel()
+	c, temporal := compose(t)
+	calls := note(t, "a", "b")
+	broken := "ship"
+	calls.fail = func(call workflows.ToolCall) error {
+		if call.StepPath != broken {
+			return nil
+		}
+		return workflows.Report(&workflows.Error{Code: "tool_error", Category: workflows.CategoryTool, Message: "no", StepID: broken, StepPath: broken, Tool: "write"}, false)
+	}
+	id := start(t, c, composition(t, source(t, `
+name: NAME
+description: Calls another.
+timeout: 5m
+steps:
+  - {id: early, tool: write, arguments: {as: ASa}, compensate: {tool: write}}
+  - {id: review, type: workflow, workflow: NAME_b, dependsOn: [early]}
+---
+name: NAME_b
+description: Is called.
+timeout: 5m
+steps:
+  - {id: put, tool: write, arguments: {as: ASb}}
+  - {id: ship, tool: write, arguments: {as: ASb}, dependsOn: [put]}
+`)))
+	seq := int64(0)
+	ended := func() *runs.Outcome {
+		t.Helper()
+		all := followTo(t, c, id, seq, runs.EventDone)
+		seq = all[len(all)-1].Seq
+		return all[len(all)-1].Outcome
+	}
+	again := func(breaks string) *runs.Outcome {
+		t.Helper()
+		calls.mu.Lock()
+		broken = breaks
+		calls.mu.Unlock()
+		plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Retry(t.Context(), plan); err != nil {
+			t.Fatal(err)
+		}
+		return ended()
+	}
+	ended()
+	d, err := c.Show(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	review := d.Steps[slices.IndexFunc(d.Steps, func(s runs.StepRecord) bool { return s.Path == "review" })]
+	if o := again("early"); o.Status != workflows.Failed || o.Failure.Error.StepPath != "early" {
+		t.Fatalf("the first repair came to %+v", o)
+	}
+	remove(t, temporal, string(review.Run))
+	if o := again("none"); o.Status != workflows.Completed {
+		t.Fatalf("the second repair came to %+v", o)
+	}
+	if diff := cmp.Diff([]string{"early", "put", "ship", "early", "early", "ship"}, calls.paths()); diff != "" {
+		t.Errorf("called were (-want +got):\n%s", diff)
+	}
+}
+
 // A run that continues as new while one waits that it has called, and that is
 // deleted meanwhile, says so and does not wait until its time is over. It is
 // repaired with what somebody knows of the called run, or by calling it anew.

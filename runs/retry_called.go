@@ -85,9 +85,9 @@ func (c *Client) planCalled(ctx context.Context, record *workflows.Record, reque
 		d, err := c.describe(ctx, id)
 		var gone *serviceerror.NotFound
 		if errors.As(err, &gone) {
-			if e := record.Journal[path]; e.Child.Started || hasEnded(e.Error) {
-				plans[path] = &calledPlan{gone: true}
-			} // otherwise it was never started
+			if plan := deleted(record.Journal[path], requests[path]); plan != nil {
+				plans[path] = plan
+			}
 			continue
 		}
 		if err != nil {
@@ -115,6 +115,19 @@ func (c *Client) planCalled(ctx context.Context, record *workflows.Record, reque
 	return plans, nil
 }
 
+// deleted is what becomes of a run that Temporal has no more; nil = it was never
+// started. What it was to be started with again, as a repair before this one has
+// planned it, is in what the run above has recorded.
+func deleted(e workflows.JournalEntry, req RetryRequest) *calledPlan {
+	switch {
+	case e.Child.Again != nil && len(req.Unknown)+len(req.Results)+len(req.From) == 0:
+		return &calledPlan{again: &RetryPlan{input: *e.Child.Again}}
+	case e.Child.Started || hasEnded(e.Error):
+		return &calledPlan{gone: true}
+	}
+	return nil
+}
+
 // hasEnded says whether an error is that of a called run, and not that there was
 // none.
 func hasEnded(e *workflows.Error) bool {
@@ -129,7 +142,7 @@ func (r *repairer) checkCalled() error {
 		}
 		n, loop := r.program.At(path)
 		e := r.record.Journal[path]
-		if n == nil || !r.changed && (continues(n) || loop != nil && continues(loop)) {
+		if n == nil || r.wentOn(path, n, loop, e) {
 			continue
 		}
 		return fmt.Errorf("run %s: what %s, which step %s has called, has done is not known any more: Temporal has deleted it. "+
@@ -138,13 +151,18 @@ func (r *repairer) checkCalled() error {
 	return nil
 }
 
+// wentOn says whether a step that has called a run stays as it is: that failed,
+// the run above went on, and nothing is otherwise now.
+func (r *repairer) wentOn(path string, n, loop *definitions.Node, e workflows.JournalEntry) bool {
+	top := topLevel(path)
+	return e.Error != nil && (continues(n) || loop != nil && continues(loop)) && !r.changed && !r.doubtful[top] && !r.again[top]
+}
+
 // keepCalled takes into the journal what becomes of a run that a step has called,
 // if there is one.
 func (r *repairer) keepCalled(path string, n, loop *definitions.Node, e workflows.JournalEntry) bool {
 	plan, top := r.called[path], topLevel(path)
-	continued := e.Error != nil && (continues(n) || loop != nil && continues(loop))
-	stays := continued && !r.changed && !r.doubtful[top] && !r.again[top] // the run went on, and nothing is known that would be otherwise
-	if plan == nil || plan.gone || n.Step.Type != definitions.WorkflowStep && !inScript(n, path) || r.undone[path] || stays {
+	if plan == nil || plan.gone || n.Step.Type != definitions.WorkflowStep && !inScript(n, path) || r.undone[path] || r.wentOn(path, n, loop, e) {
 		return false
 	}
 	child := workflows.JournalEntry{ArgumentsDigest: e.ArgumentsDigest, Order: e.Order, Child: &workflows.Child{ID: e.Child.ID, Started: true}}
