@@ -137,6 +137,9 @@ func (c *checker) definition() {
 	if strings.TrimSpace(d.Description) == "" {
 		c.errorf("description", "required", "description is required: it tells clients what the tool does")
 	}
+	if n := len(d.Description); n > MaxDescription {
+		c.errorf("description", "limit", "description has %d bytes; %d are allowed, since every client gets it", n, MaxDescription)
+	}
 	if d.Version != "" && !versionPattern.MatchString(d.Version) {
 		c.errorf("version", "version", "version %q is not a semantic version such as 1.4.0", d.Version)
 	}

@@ -32,6 +32,7 @@ func (c *checker) parameters() {
 	properties, _ := p["properties"].(map[string]any)
 	for _, name := range sortedKeys(properties) {
 		property, _ := properties[name].(map[string]any)
+		c.nestedParameter(name, property)
 		standard, ok := property["default"]
 		if sub := schema.Properties[name]; ok && sub != nil {
 			for _, problem := range violations(sub, standard) {
@@ -54,6 +55,21 @@ func (c *checker) strayParameters() {
 			advice = "write it below properties"
 		}
 		c.warnf("parameters."+name, "parameters", "parameters.%s declares nothing, since it stands beside the keywords of a schema: %s", name, advice)
+	}
+}
+
+// nestedParameter tells of a parameter whose members are written as parameters
+// are: in a schema, names that are no keywords mean nothing.
+func (c *checker) nestedParameter(name string, property map[string]any) {
+	declares := false
+	for _, key := range sortedKeys(property) {
+		if slices.Contains(schemaKeywords, key) || strings.HasPrefix(key, "$") || strings.HasPrefix(key, "x-") {
+			return
+		}
+		declares = declares || declaresType(property[key])
+	}
+	if declares {
+		c.warnf("parameters.properties."+name, "parameters", "parameter %q takes anything, since what it says are no keywords of a schema: write {type: object, properties: {…}}", name)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 // Limits of the language. Each is reported by its name when it is hit.
 const (
 	MaxSteps           = 100                // steps of one definition
+	MaxDescription     = 16 << 10           // bytes of its description
 	MaxOutputDepth     = 10                 // nesting of an output block
 	MaxIterations      = 1000               // items of a forEach
 	MaxParallel        = 50                 // items of a forEach at a time

@@ -248,7 +248,7 @@ func (d *Definition) argumentsSchema() (*jsonschema.Schema, error) {
 // compileSchema compiles a JSON Schema of exact values. References lead nowhere
 // but into the schema itself.
 func compileSchema(schema any, assertFormat bool) (*jsonschema.Schema, error) {
-	const name = "schema.json"
+	const name = "schema:///" // no file, which a message would name
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(noLoader{})
 	if assertFormat {

@@ -1,13 +1,17 @@
 package gateway
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
@@ -27,6 +31,9 @@ const RegistryPrefix = "/registry/"
 
 // A Published is a registry.Report as it is sent.
 type Published struct {
+	// Published says that all of it is: false of a dry run, and where a problem is
+	// an error.
+	Published    bool                   `json:"published"`
 	Publications []registry.Publication `json:"publications"`
 	Problems     []Problem              `json:"problems"`
 }
@@ -143,13 +150,20 @@ func readJSON(r *http.Request, into any) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return &badRequest{http.StatusUnsupportedMediaType, "Content-Type must be application/json"}
 	}
-	decoder := json.NewDecoder(r.Body)
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(into)
+	body, err := io.ReadAll(r.Body)
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
 		return &badRequest{http.StatusRequestEntityTooLarge, "the request is larger than " + strconv.FormatInt(large.Limit, 10) + " bytes"}
+	case err == nil && !utf8.Valid(body):
+		return &badRequest{http.StatusBadRequest, "the request is not UTF-8 text"}
+	}
+	if err == nil {
+		decoder := json.NewDecoder(bytes.NewReader(body))
+		decoder.DisallowUnknownFields()
+		err = decoder.Decode(into)
+	}
+	switch {
 	case err != nil:
 		return &badRequest{http.StatusBadRequest, "the request cannot be read: " + err.Error()}
 	}
@@ -169,11 +183,14 @@ func (g *Gateway) publish(r *http.Request, who auth.Identity) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := Published{Publications: report.Publications, Problems: []Problem{}}
+	answer := Published{
+		Published:    !q.DryRun && !report.Diagnostics.HasErrors(),
+		Publications: append([]registry.Publication{}, report.Publications...), Problems: []Problem{},
+	}
 	for _, d := range report.Diagnostics {
 		answer.Problems = append(answer.Problems, Problem{d.Pos.File, d.Pos.Line, d.Pos.Column, d.Severity, d.Message, d.Check})
 	}
-	if !q.DryRun && !report.Diagnostics.HasErrors() {
+	if answer.Published {
 		for _, p := range report.Publications {
 			g.log.Info("published", "name", p.Name, "version", p.Version, "new", p.New, "by", who.Principal())
 		}
@@ -292,9 +309,11 @@ func (g *Gateway) definition(r *http.Request, who auth.Identity) (any, error) {
 			return nil, err
 		}
 		if e, err = g.opts.Registry.Look(ref); err != nil && g.mayRead(who, auth.Object{Tool: ref.Name}) {
-			return nil, err
+			return nil, g.withVersions(err, func(e registry.Entry) bool { return g.mayReadVersion(who, e) })
 		}
 		found = err == nil
+	} else if digits := strings.TrimPrefix(ref.Name, "sha256:"); len(digits) < registry.MinDigits {
+		return nil, &badRequest{http.StatusBadRequest, "give at least " + strconv.Itoa(registry.MinDigits) + " digits of a digest"}
 	}
 	if !found || !g.mayReadVersion(who, e) {
 		return nil, &registry.NotFoundError{Reference: ref}
@@ -306,6 +325,22 @@ func (g *Gateway) definition(r *http.Request, who auth.Identity) (any, error) {
 	}
 	v.Source, v.Tools, v.Modules, v.Prefix = e.Definition.Source(), e.Lock, e.Definition.PinnedModules(), g.opts.Prefix
 	return v, nil
+}
+
+// withVersions leaves of the versions that an error names those that whoever gets
+// it may know.
+func (g *Gateway) withVersions(err error, known func(registry.Entry) bool) error {
+	var missing *registry.NotFoundError
+	if !errors.As(err, &missing) {
+		return err
+	}
+	told := &registry.NotFoundError{Reference: missing.Reference, Versions: slices.Clone(missing.Versions)}
+	for _, e := range g.opts.Registry.Versions(missing.Reference.Name) {
+		if !known(e) {
+			told.Versions = slices.DeleteFunc(told.Versions, func(v string) bool { return v == e.Published.Version })
+		}
+	}
+	return told
 }
 
 const (

@@ -116,7 +116,8 @@ func TestWhoMayPublish(t *testing.T) {
 		{"read what one may not see", "GET", "definition?reference=closed", "ben", nil, nil, 404, "there is no composite tool closed"},
 		{"that also by a version", "GET", "definition?reference=closed@9", "ben", nil, nil, 404, "there is no composite tool closed"},
 		{"a limit that is none", "GET", "history?limit=0", "ann", nil, nil, 400, "limit"},
-		{"by no digest", "GET", "definition?digest=sha256:0", "ann", nil, nil, 404, "no composite tool"},
+		{"by no digest", "GET", "definition?digest=sha256:00000000", "ann", nil, nil, 404, "no composite tool"},
+		{"by too little of a digest", "GET", "definition?digest=sha256:0", "ann", nil, nil, 400, "at least 8 digits"},
 		{"a path that is none", "GET", "else", "ann", nil, nil, 404, ""},
 		{"publishing by GET", "GET", "publish", "ann", nil, nil, 405, ""},
 	}
@@ -148,6 +149,28 @@ func TestPublishWithoutARegistry(t *testing.T) {
 	code, body := w.request("POST", "publish", "ann", files("open", "1.0.0", "d"))
 	if code != http.StatusNotImplemented || !strings.Contains(body, "--database") {
 		t.Errorf("the answer is %d %s", code, body)
+	}
+}
+
+// A version that is not offered to somebody is not named to them either.
+func TestVersionsOfOthersAreNotNamed(t *testing.T) {
+	t.Parallel()
+	w, _ := newPublishing(t)
+	w.mustPublish("open", "1.0.0", "for all")
+	w.mustPublish("open", "3.0.0", "for all")
+	w.mustPublish("open", "2.0.0", "for ann\nexpose: {subjects: [user-ann]}")
+	w.mustPublish("openly", "2.0.0", "for ann\nexpose: {subjects: [user-ann]}")
+	for caller, says := range map[string]string{"ann": "there are 3.0.0, 2.0.0, 1.0.0", "ben": "there are 3.0.0, 1.0.0"} {
+		if _, body := w.request("GET", "definition?reference=open@9", caller, nil); !strings.Contains(body, says) {
+			t.Errorf("%s reads %s", caller, body)
+		}
+		m := connect(t, w.url, caller, "2025-11-25", `{}`).call("1", "open", `{}`, `{"perdure/version":"9"}`).result(true)
+		if !strings.Contains(m.text(), says) {
+			t.Errorf("%s calls, and is told %s", caller, m.text())
+		}
+	}
+	if code, body := w.request("GET", "definition?reference=openly@9", "ben", nil); code != http.StatusNotFound || !strings.Contains(body, "there is no composite tool openly") {
+		t.Errorf("ben reads what is for ann: %d %s", code, body)
 	}
 }
 

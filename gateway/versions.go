@@ -64,7 +64,7 @@ func (g *Gateway) composite(ctx context.Context, l *listing, who auth.Identity, 
 	case errors.As(err, &missing) && len(missing.Versions) == 0:
 		return nil, withoutVersions(p.Name)
 	case err != nil:
-		return nil, err
+		return nil, g.withVersions(err, func(e registry.Entry) bool { return e.Definition != nil && MayCall(g.opts.Policy, who, e.Definition) })
 	}
 	if !MayCall(g.opts.Policy, who, entry.Definition) {
 		return nil, &registry.NotFoundError{Reference: ref, Versions: []string{cmp.Or(c.def.Version, "none")}}

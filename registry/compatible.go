@@ -133,10 +133,17 @@ func (n *narrower) bound(path, keyword string, was, now any, stricter int) {
 	switch {
 	case !limited:
 	case !wasLimited:
-		n.add(path, "has a %s of %v", keyword, now)
+		n.add(path, "has %s %s of %v", article(keyword), keyword, now)
 	case after.Cmp(before) == stricter:
-		n.add(path, "has a %s of %v, which was %v", keyword, now, was)
+		n.add(path, "has %s %s of %v, which was %v", article(keyword), keyword, now, was)
 	}
+}
+
+func article(keyword string) string {
+	if strings.HasPrefix(keyword, "e") {
+		return "an"
+	}
+	return "a"
 }
 
 func (n *narrower) required(path string, was, now map[string]any) {

@@ -34,7 +34,7 @@ func (b *batch) addModule(m module) Publication {
 	}
 	b.diags = append(b.diags, definitions.CheckModule(m.pos.File, m.Module, b.module)...)
 	b.compare(&p, versions, func(string) definitions.Position { return m.pos }, func(before Entry) []Change { return ChangesLoading(before.Module, m.Module) })
-	b.write(p, m.Source(), "")
+	b.write(m.pos, p, m.Source(), "")
 	return p
 }
 

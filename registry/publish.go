@@ -98,7 +98,12 @@ const (
 	checkPermitted = "permission" // the publisher may not
 	checkFile      = "file"       // the configuration has a definition of the name
 	checkLoads     = "script-load"
+	checkSize      = "limit" // no run of it could start
 )
+
+// maxPublished bounds the bytes of what is published together with the schemas of
+// its tools, all of which each run carries, beside its arguments.
+const maxPublished = 1 << 20
 
 // Publish checks definitions and publishes them. What is wrong with them is in
 // the report; an error is one of the store.
@@ -383,10 +388,13 @@ func (b *batch) edit(d *definitions.Definition, p Publication) {
 		b.diags = append(b.diags, problem(d.Pos, checkTool, "the tools of %s cannot be written down: %v", d.Name, err))
 		return
 	}
-	b.write(p, d.Source(), string(locked))
+	b.write(d.Pos, p, d.Source(), string(locked))
 }
 
-func (b *batch) write(p Publication, source json.RawMessage, locked string) {
+func (b *batch) write(pos definitions.Position, p Publication, source json.RawMessage, locked string) {
+	if n := len(source) + len(locked); n > maxPublished {
+		b.diags = append(b.diags, problem(pos, checkSize, "%s has %d bytes with the schemas of its tools; %d can be published, since each run carries them", p.Name, n, maxPublished))
+	}
 	note := ""
 	if b.request.Force && len(p.Breaks) > 0 {
 		note = "forced: breaks callers of " + p.Previous

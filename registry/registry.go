@@ -420,10 +420,13 @@ func (r *Registry) Versions(name string) []Entry {
 	return entries
 }
 
+// MinDigits is how many digits of a digest are enough for ByDigest.
+const MinDigits = 8
+
 // ByDigest gives the published version with a digest, which may be shortened to
-// 8 digits or more; false = there is none, or more than one.
+// MinDigits or more; false = there is none, or more than one.
 func (r *Registry) ByDigest(digest string) (Entry, bool) {
-	const shortest = len("sha256:") + 8
+	const shortest = len("sha256:") + MinDigits
 	var found []Entry
 	for _, e := range r.Versions("") {
 		if len(digest) >= shortest && strings.HasPrefix(e.Published.Digest, digest) && (e.Definition != nil || e.Module != nil) {

@@ -329,6 +329,15 @@ func TestBreakingVersions(t *testing.T) {
 	})
 }
 
+// What is so large that no run of it could start is not published.
+func TestLargePublication(t *testing.T) {
+	t.Parallel()
+	r := memoryRegistry(t)
+	refused(t, r, request(greet("whale", "1.0.0", "description: "+strings.Repeat("x", 17<<10))), "limit")
+	refused(t, r, request(greet("whale", "1.0.0")+"annotations: {title: "+strings.Repeat("x", 1<<20)+"}\n"), "limit")
+	publish(t, r, greet("whale", "1.0.0", "description: "+strings.Repeat("x", 15<<10)))
+}
+
 // Two that are published together are not offered under one name.
 func TestNameOfTwo(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
@@ -68,12 +70,23 @@ func (c *Client) Builds(ctx context.Context) ([]Build, error) {
 // Promote has a build start the new runs: all of them with 100 percent, a share
 // with less. Workers of the build must be there. Runs under way stay with theirs.
 func (c *Client) Promote(ctx context.Context, build string, percent float32) error {
+	all, err := c.Builds(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(all, func(b Build) bool { return b.ID == build }) {
+		var ids []string
+		for _, b := range all {
+			ids = append(ids, b.ID)
+		}
+		return fmt.Errorf("no worker has said that it is the build %s; there are %s", build, strings.Join(ids, ", "))
+	}
 	handle := c.temporal.WorkerDeploymentClient().GetHandle(Deployment)
 	if percent < 100 {
-		_, err := handle.SetRampingVersion(ctx, client.WorkerDeploymentSetRampingVersionOptions{BuildID: build, Percentage: percent})
-		return ofBuilds("promoting the build "+build, err)
+		_, err = handle.SetRampingVersion(ctx, client.WorkerDeploymentSetRampingVersionOptions{BuildID: build, Percentage: percent})
+	} else {
+		_, err = handle.SetCurrentVersion(ctx, client.WorkerDeploymentSetCurrentVersionOptions{BuildID: build})
 	}
-	_, err := handle.SetCurrentVersion(ctx, client.WorkerDeploymentSetCurrentVersionOptions{BuildID: build})
 	return ofBuilds("promoting the build "+build, err)
 }
 

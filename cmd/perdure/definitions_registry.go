@@ -223,7 +223,7 @@ func (d driftCommand) Run(ctx context.Context, c *console) error {
 		for _, tool := range v.Tools {
 			harmful = harmful || tool.State == registry.Breaking || tool.State == registry.Gone
 			if d.Output == "text" {
-				fmt.Fprintf(c.out, "%s %s: %s of %s: %s\n", v.Name, v.Version, tool.State, tool.Tool, plain(strings.Join(tool.Changes, "; ")))
+				fmt.Fprintf(c.out, "%s %s: %s %s: %s\n", v.Name, v.Version, driftWords[tool.State], tool.Tool, plain(strings.Join(tool.Changes, "; ")))
 			}
 		}
 		for _, m := range v.Modules {
@@ -236,6 +236,10 @@ func (d driftCommand) Run(ctx context.Context, c *console) error {
 		return errReported
 	}
 	return nil
+}
+
+var driftWords = map[registry.DriftState]string{
+	registry.Compatible: "compatible change of", registry.Breaking: "breaking change of", registry.Gone: "gone is",
 }
 
 func moduleDrift(m registry.ModuleDrift) string {

@@ -2,9 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
@@ -46,6 +51,9 @@ func (p publishCommand) Run(ctx context.Context, c *console) error {
 	if q.Files, err = p.read(); err != nil {
 		return err
 	}
+	if err := areText(q.Files); err != nil {
+		return err
+	}
 	var done gateway.Published
 	if err := p.post(ctx, "publish", q, &done); err != nil {
 		return err
@@ -83,6 +91,9 @@ func (p publishCommand) read() ([]registry.File, error) {
 	}
 	var all []registry.File
 	for _, name := range p.Files {
+		if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+			return nil, usagef("there is no file %s", name)
+		}
 		files, err := filesToPublish(name)
 		if err != nil {
 			return nil, err
@@ -90,6 +101,20 @@ func (p publishCommand) read() ([]registry.File, error) {
 		all = append(all, files...)
 	}
 	return all, nil
+}
+
+// areText refuses files that would become something else on their way.
+func areText(files []registry.File) error {
+	for _, f := range files {
+		texts := map[string]string{f.Name: f.Text}
+		maps.Copy(texts, f.Scripts)
+		for _, name := range slices.Sorted(maps.Keys(texts)) {
+			if !utf8.ValidString(texts[name]) {
+				return usagef("%s is not UTF-8 text", name)
+			}
+		}
+	}
+	return nil
 }
 
 // filesToPublish reads a file, or the definition files and the modules of a
