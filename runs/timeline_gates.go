@@ -1,0 +1,113 @@
+package runs
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+
+	"github.com/perdure/perdure/workflows"
+)
+
+// memo tells which elicitations opened and closed since the run's last state,
+// and what came of asking.
+func (t *timeline) memo(m *commonpb.Memo, at time.Time) []Event {
+	state, ok := decodeState(t.converter, m)
+	if !ok {
+		return nil
+	}
+	var events []Event
+	for _, e := range state.Elicitations {
+		askings := t.newAskings(e)
+		if kind := t.gate(e, at); kind != "" {
+			event := t.event(kind)
+			event.Elicitation = &e
+			events = append(events, event)
+		}
+		for _, a := range askings {
+			event := t.event(EventAsked)
+			event.Elicitation, event.Asking = &e, &a
+			events = append(events, event)
+		}
+	}
+	return events
+}
+
+// newAskings are the askings of an elicitation that were not told yet.
+func (t *timeline) newAskings(e Elicitation) []Asking {
+	if g := t.gates[e.ID]; g != nil {
+		return e.Askings[min(len(g.Askings), len(e.Askings)):]
+	}
+	return e.Askings
+}
+
+// gate notes where an elicitation stands and says what has happened to it.
+func (t *timeline) gate(e Elicitation, at time.Time) EventKind {
+	g := t.gates[e.ID]
+	if g != nil && g.State == e.State {
+		g.Askings = e.Askings
+		return ""
+	}
+	if g == nil {
+		record := &StepRecord{Path: e.StepPath, What: e.Message, Status: stepRunning, Started: e.Opened}
+		t.records = append(t.records, record)
+		t.begun(topLevel(e.StepPath))
+		g = &gateRecord{record: record}
+		t.gates[e.ID] = g
+	}
+	g.Elicitation = e
+	if e.State == workflows.ElicitationOpen {
+		return EventOpened
+	}
+	g.record.Ended, g.record.Status = &at, gateStatus(e.State)
+	if t.full && e.Action != "" {
+		g.record.Output, _ = json.Marshal(map[string]string{"action": e.Action, "by": e.By})
+	}
+	if e.Kind == workflows.Question && e.Run == "" { // otherwise more is to come of the step
+		t.finished(topLevel(e.StepPath))
+	}
+	return EventClosed
+}
+
+// forgetGates begins an execution that was reset to a place before the end of
+// the last one: only what it has copied of that tells where its elicitations
+// stand. It returns what they were told to be.
+func (t *timeline) forgetGates() (told map[string]*gateRecord) {
+	told, t.gates = t.gates, map[string]*gateRecord{}
+	return told
+}
+
+// regained tells what the reset has undone, once the copied events were read:
+// elicitations that are open again, and open ones that were not asked any more.
+func (t *timeline) regained(told map[string]*gateRecord) []Event {
+	var events []Event
+	tell := func(kind EventKind, e Elicitation) {
+		event := t.event(kind)
+		event.Elicitation = &e
+		events = append(events, event)
+	}
+	for _, id := range slices.Sorted(maps.Keys(told)) {
+		if e := told[id].Elicitation; e.State == workflows.ElicitationOpen && (t.gates[id] == nil || t.gates[id].State != e.State) {
+			e.State, e.Schema = workflows.ElicitationDropped, nil
+			tell(EventClosed, e)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(t.gates)) {
+		if e := t.gates[id].Elicitation; e.State == workflows.ElicitationOpen && (told[id] == nil || told[id].State != e.State) {
+			tell(EventOpened, e)
+		}
+	}
+	return events
+}
+
+func gateStatus(s ElicitationState) string {
+	switch s {
+	case workflows.ElicitationAnswered:
+		return stepCompleted
+	case workflows.ElicitationExpired:
+		return stepTimedOut
+	}
+	return stepCancelled
+}
