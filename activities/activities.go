@@ -31,6 +31,7 @@ type Activities struct {
 	logger   *slog.Logger
 	past     Past
 	last     LastAttempt
+	unread   SentUnread
 	line     *limits.Line // of the only backend; nil = nothing is limited
 	resolve  Resolve
 	outcome  Outcome
@@ -63,8 +64,8 @@ func (a *Activities) LookBack(past Past) *Activities {
 
 // Doubt has no unsafe call made a second time because of a failure that nobody
 // here has reported. Without it Temporal's word is taken.
-func (a *Activities) Doubt(last LastAttempt) *Activities {
-	a.last = last
+func (a *Activities) Doubt(last LastAttempt, unread SentUnread) *Activities {
+	a.last, a.unread = last, unread
 	return a
 }
 
@@ -98,12 +99,17 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 		ctx, done = underWay(ctx)
 		defer done()
 	}
-	if !info.IsLocalActivity && (a.line == nil || call.LookBack) {
+	if !info.IsLocalActivity && (a.line == nil || call.LookBack || call.Unread) {
 		stop := alive()
 		defer stop()
 	}
 	if attempt.Number > 1 && !workflows.Repeatable(call.Effect) && !a.maySendAgain(ctx, info) {
 		return workflows.ToolResult{}, a.report(ctx)(attempt.Lost("what became of the attempt before was not told"))
+	}
+	if call.Unread && a.unread != nil {
+		if err := a.neverSent(ctx, attempt, info); err != nil {
+			return workflows.ToolResult{}, err
+		}
 	}
 	if call.LookBack {
 		if result, err := a.before(ctx, attempt, info); err != nil {

@@ -5,12 +5,19 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+
+	"github.com/perdure/perdure/workflows"
 )
 
 // A LastAttempt tells whether the attempt before of an activity has failed with
 // something that an attempt has reported, and that does not leave open whether
 // the call was executed.
 type LastAttempt func(ctx context.Context, runID, execution, activityID string) (known bool, err error)
+
+// A SentUnread tells whether a call of a run may have been executed before a
+// worker was given it that could not read it. activityID is the activity that is
+// to make it now.
+type SentUnread func(ctx context.Context, runID, execution, activityID, key string) (sent bool, err error)
 
 // askAgain is how long it takes to ask Temporal once more what it knows.
 const askAgain = 500 * time.Millisecond
@@ -34,4 +41,18 @@ func (a *Activities) maySendAgain(ctx context.Context, info activity.Info) bool 
 			return false
 		}
 	}
+}
+
+// neverSent is the failure of a call that workers could not read, if one of them
+// was given it after an attempt that may have made it. What such a worker reports
+// does not say which attempt it was.
+func (a *Activities) neverSent(ctx context.Context, attempt workflows.Attempt, info activity.Info) error {
+	sent, err := a.unread(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID, attempt.Call.IdempotencyKey)
+	switch {
+	case err != nil:
+		return a.report(ctx)(attempt.Unavailable("what became of it before cannot be read: " + err.Error()))
+	case sent:
+		return a.report(ctx)(attempt.Lost("what became of an attempt before was not told"))
+	}
+	return nil
 }

@@ -20,33 +20,52 @@ import (
 // executed, or neither, so that it can be made. Where a run was reset, its own
 // history does not have what came after the point of the reset.
 func (c *Client) CallBefore(ctx context.Context, id RunID, execution, key string) (result *workflows.ToolResult, unknown bool, err error) {
+	e, err := c.callUntil(ctx, id, key, execution, "")
+	return e.result, e.unknown || e.doubt || e.lost && !e.sent, err
+}
+
+// SentUnread says whether the call that has a key may have been executed before a
+// worker was given it that could not read it: by an attempt of which nobody has
+// told what it came to. It looks at what was before an activity of an execution.
+func (c *Client) SentUnread(ctx context.Context, id RunID, execution, activity, key string) (bool, error) {
+	e, err := c.callUntil(ctx, id, key, execution, activity)
+	return e.doubt, err
+}
+
+// callUntil reads of the call that has a key what was before an execution, or
+// before an activity of it, if that is not "".
+func (c *Client) callUntil(ctx context.Context, id RunID, key, execution, activity string) (*earlier, error) {
+	e := &earlier{converter: c.converter, key: key}
 	chain, err := c.chain(ctx, id)
 	if err != nil {
-		return nil, false, failure(ctx, "reading", id, err)
+		return e, failure(ctx, "reading", id, err)
 	}
-	e := &earlier{converter: c.converter, key: key}
 	for i, x := range chain {
-		if x.runID == execution {
-			if i == 0 && x.copied > 0 { // what it was reset from has been deleted
-				return nil, true, nil
-			}
+		last := x.runID == execution
+		e.lost = e.lost || i == 0 && x.copied > 0 // what it was reset from has been deleted
+		if last && activity == "" {
 			break
 		}
 		e.scheduled = 0
 		for event, err := range c.history(ctx, id, x.runID, false) {
 			if err != nil {
-				return nil, false, failure(ctx, "reading", id, err)
+				return e, failure(ctx, "reading", id, err)
 			}
 			if i > 0 && event.EventId <= x.copied {
 				continue
 			}
+			if last && event.GetActivityTaskScheduledEventAttributes().GetActivityId() == activity {
+				return e, nil
+			}
 			if err := e.add(event); err != nil {
-				return nil, false, fmt.Errorf("reading event %d of run %s: %w", event.EventId, id, err)
+				return e, fmt.Errorf("reading event %d of run %s: %w", event.EventId, id, err)
 			}
 		}
-		e.lost = e.lost || i == 0 && x.copied > 0
+		if last {
+			break
+		}
 	}
-	return e.result, e.unknown || e.lost && !e.sent, nil
+	return e, nil
 }
 
 // LastAttempt says whether the attempt before of an activity under way has
@@ -90,6 +109,8 @@ type earlier struct {
 	sent    bool
 	result  *workflows.ToolResult
 	unknown bool
+	again   bool // its last attempt came after one of which nobody has told what it came to
+	doubt   bool // such a one could not be read, so that this is all that is known
 }
 
 // add takes an event. A call that cannot be read may be the one that is looked for,
@@ -108,9 +129,14 @@ func (e *earlier) add(event *historypb.HistoryEvent) error {
 		switch {
 		case call.IdempotencyKey == e.key:
 			e.scheduled, e.path = event.EventId, call.StepPath
-			e.sent, e.unknown, e.result = true, true, nil // until more is known
+			e.sent, e.unknown, e.again, e.result = true, true, false, nil // until more is known
 		case e.sent && strings.HasPrefix(call.StepPath, e.path+"/compensate#"):
 			e.unknown, e.result = true, nil // it was undone, or is to be
+		}
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:
+		a := event.GetActivityTaskStartedEventAttributes()
+		if e.is(a.GetScheduledEventId()) {
+			e.again = a.GetAttempt() > 1 && !reportedAsKnown(a.GetLastFailure())
 		}
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
 		a := event.GetActivityTaskCompletedEventAttributes()
@@ -121,11 +147,12 @@ func (e *earlier) add(event *historypb.HistoryEvent) error {
 		if err := e.converter.FromPayloads(a.GetResult(), &result); err != nil {
 			return err
 		}
-		e.unknown, e.result = false, &result
+		e.unknown, e.doubt, e.result = false, false, &result
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED:
 		a := event.GetActivityTaskFailedEventAttributes()
 		if e.is(a.GetScheduledEventId()) {
-			e.unknown = e.isUnknown(a.GetFailure())
+			held := a.GetFailure().GetApplicationFailureInfo().GetType() == string(workflows.CategoryHeld)
+			e.unknown, e.doubt = e.isUnknown(a.GetFailure()), held && (e.doubt || e.again)
 		}
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
 		a := event.GetActivityTaskCanceledEventAttributes()

@@ -102,12 +102,16 @@ func (r *run) sendInTurn(ctx workflow.Context, q *request, digest string, result
 	for unread := 0; ; {
 		sent, hold, failure := r.send(ctx, *q, digest, result)
 		if hold == nil {
+			delete(r.unread, q.path)
 			return sent, failure
 		}
 		q.used += max(failure.Attempt-1, 0)
 		if hold.Why == HeldByPayload {
 			hold.Pause = pauseUnread(unread)
 			unread++
+			if !Repeatable(q.tool.Effect) { // an attempt before, which Temporal has repeated, may have made it
+				r.unread[q.path] = true
+			}
 		}
 		if err := r.hold(ctx, q, *hold); err != nil {
 			return sent, q.failure(err)

@@ -105,6 +105,7 @@ type run struct {
 	unsettled map[string]Unsettled // by step path: calls of unsafe tools that were sent and of which nothing is known
 
 	held     map[string]heldCall // by step path: calls that the limits of their backend hold back
+	unread   map[string]bool     // by step path: calls of unsafe tools that workers could not read; see ToolCall.Unread
 	toldHold string              // what the search attributes say holds the run; "" = nothing
 
 	inFlight  int                     // calls that were started and have not ended
@@ -136,12 +137,14 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run,
 		resolutions: map[string]workflow.Future{}, called: map[string]*called{},
 		tells: tellings{states: map[string]ElicitationState{}},
 
+		unread:  map[string]bool{},
 		scripts: map[string]*scriptHost{},
 		undone:  map[string]int{}, away: map[string]bool{}, unsettled: map[string]Unsettled{}, held: map[string]heldCall{},
 	}
 	r.pending = workflow.NewSemaphore(ctx, maxPending)
 	r.children = workflow.NewSemaphore(ctx, maxPending)
 	r.expectJournal()
+	maps.Copy(r.unread, in.Unread)
 	if info := workflow.GetInfo(ctx); info.OriginalRunID != "" && info.OriginalRunID != info.WorkflowExecution.RunID {
 		r.in.WasReset = true
 	}

@@ -96,6 +96,7 @@ type RunInput struct {
 	Continued  bool                        `json:"continued,omitempty"`  // whether this execution goes on with a run, so that the journal holds whatever its templates would come to now
 	Repair     *Repair                     `json:"repair,omitempty"`     // nil = this is no repair
 	WasReset   bool                        `json:"wasReset,omitempty"`   // an execution before this one was reset, so that calls may have been made of which nothing is in the journal
+	Unread     map[string]bool             `json:"unread,omitempty"`     // by step path: calls of unsafe tools that workers could not read, and that wait
 	Asked      map[string]int              `json:"asked,omitempty"`      // by step path: how often the executions that this one continues have asked, where neither Journal nor Open tells
 	MaxValue   int                         `json:"maxValue,omitempty"`   // bytes of the arguments and the output of a tool, and of the result, where large values are kept elsewhere; 0 = MaxResultSize
 	MaxJournal int                         `json:"maxJournal,omitempty"` // bytes of this input, with its journal, where large values are kept elsewhere; 0 = MaxResultSize
@@ -264,6 +265,7 @@ type ToolCall struct {
 	Limit          time.Duration      `json:"limit,omitempty"`     // of the call from when it is sent, where the backend has limits; 0 = the activity's own
 	MaxResult      int                `json:"maxResult,omitempty"` // bytes of the output; 0 = MaxResultSize
 	LookBack       bool               `json:"lookBack,omitempty"`  // an earlier execution of the run may have made the call, which its history tells
+	Unread         bool               `json:"unread,omitempty"`    // workers could not read the call, the last of which may have been given it after it was made, which its history tells
 }
 
 // StepProgress is what the backend of a call that is under way told last. It is

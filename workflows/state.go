@@ -206,6 +206,7 @@ func (r *run) continueAsNew(ctx workflow.Context) error {
 			next.Journal[path] = JournalEntry{Unsettled: &u}
 		}
 	}
+	next.Unread = r.unread
 	next.Open = r.openElicitations()
 	if r.toldHold != "" { // the next execution finds out for itself what holds its calls
 		r.tellHold(ctx, "")

@@ -174,7 +174,7 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 		Tool: q.tool.Name, Backend: q.tool.Backend, Original: q.tool.Original,
 		Arguments: q.args, Effect: q.tool.Effect, KeyArgument: q.tool.KeyArgument,
 		IdempotencyKey: key, MaxAttempts: max(attempts(q.onError)-q.used, 1), Caller: r.in.Caller, Ruled: r.in.Ruled, As: r.actsAs(),
-		MaxResult: r.in.MaxValue, LookBack: r.in.WasReset && !q.anew && !Repeatable(q.tool.Effect),
+		MaxResult: r.in.MaxValue, LookBack: r.in.WasReset && !q.anew && !Repeatable(q.tool.Effect), Unread: r.unread[q.path],
 	}, result)
 	r.inFlight--
 	if err != nil {

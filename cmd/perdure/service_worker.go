@@ -43,7 +43,7 @@ func (s *service) startWorker() error {
 	})
 	workflows.Register(s.worker)
 	all := s.runs()
-	calls := activities.New(planted(s.tools()), s.opts.Logger).LookBack(lookBack(all)).Doubt(lastAttempt(all)).Compose(s.resolve, outcomeOf(all))
+	calls := activities.New(planted(s.tools()), s.opts.Logger).LookBack(lookBack(all)).Doubt(lastAttempt(all), sentUnread(all)).Compose(s.resolve, outcomeOf(all))
 	if s.opts.Loaded.Auth.Policy.Rules != nil {
 		calls.Permit(s.opts.Loaded.Auth.permits)
 	}
@@ -68,6 +68,13 @@ func lookBack(all *runs.Client) activities.Past {
 func lastAttempt(all *runs.Client) activities.LastAttempt {
 	return func(ctx context.Context, id, execution, activity string) (bool, error) {
 		return all.LastAttempt(ctx, runs.RunID(id), execution, activity)
+	}
+}
+
+// sentUnread has activities doubt what workers say who could not read a call.
+func sentUnread(all *runs.Client) activities.SentUnread {
+	return func(ctx context.Context, id, execution, activity, key string) (bool, error) {
+		return all.SentUnread(ctx, runs.RunID(id), execution, activity, key)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/activities"
+	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/payloads"
 	"github.com/perdure/perdure/runs"
@@ -48,8 +49,9 @@ func (m *mapValues) Get(_ context.Context, id string) ([]byte, error) {
 // key, and others for their calls.
 type unread struct {
 	of      client.Client
-	backend *notingBackend
+	backend activities.Caller
 	resolve activities.Resolve
+	reads   converter.DataConverter // large values as well; nil = the default
 }
 
 // client is one with keys, "" = none, that keeps large values.
@@ -80,7 +82,8 @@ func (u unread) work(t *testing.T, c client.Client, calls bool) (stop func()) {
 	if !calls {
 		workflows.Register(w)
 	}
-	activities.Register(w, activities.New(u.backend, nil).Doubt(lastAttempt(runs.New(runs.Config{Client: c}))).Compose(u.resolve, nil))
+	all := runs.New(runs.Config{Client: c, DataConverter: u.reads})
+	activities.Register(w, activities.New(u.backend, nil).Doubt(lastAttempt(all), sentUnread(all)).Compose(u.resolve, nil))
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -116,11 +119,13 @@ func TestUnreadCalls(t *testing.T) {
 			}
 			tools := map[string]definitions.Tool{"make": {Name: "make", Backend: "be", Original: "make"}}
 			below := defs[1]
-			u := unread{of: of, backend: &notingBackend{}, resolve: func(context.Context, workflows.DefinitionRef) (workflows.ResolvedDefinition, error) {
+			made := &notingBackend{}
+			u := unread{of: of, backend: made, resolve: func(context.Context, workflows.DefinitionRef) (workflows.ResolvedDefinition, error) {
 				return workflows.ResolvedDefinition{Tools: tools, Definition: workflows.Pinned{Name: below.Name, Digest: below.Digest(), Source: below.Source()}}, nil
 			}}
 			values := &mapValues{}
 			has, sealed := u.client(t, key+"\n"+another, values)
+			u.reads = payloads.Reader(sealed, values)
 			defer u.work(t, has, false)()
 			behind := values
 			if tc.away {
@@ -129,7 +134,7 @@ func TestUnreadCalls(t *testing.T) {
 			blind, _ := u.client(t, tc.keys, behind)
 			stop := u.work(t, blind, true)
 
-			door := runs.New(runs.Config{Client: has, DataConverter: payloads.Reader(sealed, values)})
+			door := runs.New(runs.Config{Client: has, DataConverter: u.reads})
 			arguments, _ := json.Marshal(map[string]string{"what": strings.Repeat("large", 50<<10)})
 			started, err := door.Start(t.Context(), runs.StartRequest{Definition: defs[0], Arguments: arguments, Tools: tools})
 			if err != nil {
@@ -139,7 +144,7 @@ func TestUnreadCalls(t *testing.T) {
 				run, err := door.Get(t.Context(), started.ID)
 				return err == nil && run.WaitingFor == workflows.HeldByPayload
 			})
-			if made := u.backend.made(); len(made) > 0 {
+			if made := made.made(); len(made) > 0 {
 				t.Errorf("before that %v were called", made)
 			}
 			stop()
@@ -149,9 +154,73 @@ func TestUnreadCalls(t *testing.T) {
 			if done.Outcome.Failure != nil {
 				t.Errorf("ended with %+v", done.Outcome.Failure)
 			}
-			if diff := cmp.Diff(tc.made, u.backend.made()); diff != "" {
+			if diff := cmp.Diff(tc.made, made.made()); diff != "" {
 				t.Errorf("calls: %s", diff)
 			}
 		})
+	}
+}
+
+// faultyValues are values that are away from a call on until they are back.
+type faultyValues struct {
+	payloads.Values
+	away atomic.Bool
+}
+
+func (f *faultyValues) Put(ctx context.Context, id, run string, data []byte) error {
+	if f.away.Load() {
+		return errors.New("the database is away")
+	}
+	return f.Values.Put(ctx, id, run, data)
+}
+
+func (f *faultyValues) Get(ctx context.Context, id string) ([]byte, error) {
+	if f.away.Load() {
+		return nil, errors.New("the database is away")
+	}
+	return f.Values.Get(ctx, id)
+}
+
+// A call whose result could not be stored was sent: that the attempt which
+// Temporal makes then cannot be read does not have it sent again.
+func TestUnreadAfterItWasSent(t *testing.T) {
+	t.Parallel()
+	const key = "first:" + "0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a"
+	defs, diags := definitions.Parse("unread.yaml", []byte(`{name: unread, description: d, parameters: {type: object, properties: {what: {type: string}}},
+steps: [{id: pay, tool: make, arguments: {what: "{{.params.what}}"}}]}`))
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	values := &mapValues{}
+	faulty := &faultyValues{Values: values}
+	var calls atomic.Int64
+	large, _ := json.Marshal(map[string]string{"what": strings.Repeat("large", 50<<10)})
+	u := unread{of: startTemporal(t, slog.New(slog.DiscardHandler)), backend: countingBackend{&calls, func() (*backends.Result, error) {
+		faulty.away.Store(true)
+		return &backends.Result{Structured: large}, nil
+	}}}
+	has, sealed := u.client(t, key, values)
+	u.reads = payloads.Reader(sealed, values)
+	u.work(t, has, false)
+	makes, _ := u.client(t, key, faulty)
+	u.work(t, makes, true)
+	door := runs.New(runs.Config{Client: has, DataConverter: u.reads})
+	started, err := door.Start(t.Context(), runs.StartRequest{Definition: defs[0], Arguments: large,
+		Tools: map[string]definitions.Tool{"make": {Name: "make", Backend: "be", Original: "make"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the run to wait for a worker that can read its call", func() bool {
+		run, err := door.Get(t.Context(), started.ID)
+		return err == nil && run.WaitingFor == workflows.HeldByPayload
+	})
+	faulty.away.Store(false)
+	var seq int64
+	done := nextEvent(t, door, started.ID, &seq, runs.EventDone)
+	if f := done.Outcome.Failure; f == nil || f.Error.Category != workflows.CategoryOutcomeUnknown {
+		t.Errorf("ended with %+v", done.Outcome)
+	}
+	if n := calls.Load(); n != 1 {
+		t.Errorf("the unsafe tool was called %d times", n)
 	}
 }
