@@ -2,12 +2,13 @@ package gateway
 
 import (
 	"context"
+	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
 // An Operation is a request of a client, as Options.Observe is told of it. It
-// says nothing that a client could make up.
+// says nothing that a client could make up, but the ID of the request.
 type Operation struct {
 	Method  string // of MCP; "other" for one that does not exist
 	Tool    string // that tools/call calls; "" = none that is offered to the client
@@ -15,6 +16,10 @@ type Operation struct {
 	// Traceparent and Tracestate are those in the _meta of the request (W3C
 	// Trace Context); "" = none.
 	Traceparent, Tracestate string
+
+	RequestID string // as the client has it, a text or a number
+	Session   string // names the session of the client, and opens none; "" = it has none
+	OverHTTP  bool   // otherwise stdio
 }
 
 // toolError is the failure of a call whose result is an error of the tool.
@@ -40,7 +45,11 @@ func (g *Gateway) observed(ctx context.Context, c *client, m *message, p *params
 }
 
 func (g *Gateway) operation(c *client, m *message, p *params) Operation {
-	op := Operation{Method: "other", Version: c.version, Traceparent: p.Meta.Traceparent, Tracestate: p.Meta.Tracestate}
+	op := Operation{Method: "other", Version: c.version, Traceparent: p.Meta.Traceparent, Tracestate: p.Meta.Tracestate,
+		RequestID: strings.Trim(string(m.ID), `"`), OverHTTP: c.overHTTP}
+	if c.session != nil {
+		op.Session = c.session.Nonce
+	}
 	if methods[m.Method] || isTaskMethod(m) {
 		op.Method = m.Method
 	}

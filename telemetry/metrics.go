@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -130,12 +132,17 @@ type Backlog struct {
 // metrics cost no more than one.
 const snapshotAge = 10 * time.Second
 
-// snapshotLimit is how long taking one may last.
-const snapshotLimit = 5 * time.Second
+const (
+	// snapshotLimit is how long taking one may last.
+	snapshotLimit = 5 * time.Second
+	// snapshotWait is how long who asks for metrics waits for it; what comes
+	// later is for who asks next.
+	snapshotWait = 3 * time.Second
+)
 
 // WatchRuns tells the state of all runs with the metrics. take is called when
-// somebody asks for them, but not more than every 10 s, and by one goroutine at
-// a time; while it fails, the state is left out.
+// somebody asks for them, but not more than every 10 s, and once at a time;
+// while it fails, the state is left out.
 func (t *Telemetry) WatchRuns(take func(context.Context) (Snapshot, error)) error {
 	if t == nil || !t.metering {
 		return nil
@@ -158,11 +165,12 @@ func (t *Telemetry) WatchRuns(take func(context.Context) (Snapshot, error)) erro
 	breaker := gauge("perdure.backend.breaker", "State of the circuit breaker of the backend: 1 for the one it is in")
 	underWay := gauge("perdure.backend.calls.under_way", "Calls of a backend with limits that are under way")
 	inLine := gauge("perdure.backend.calls.waiting", "Calls of a backend with limits that have a place in the line")
-	c := &cachedSnapshot{take: take}
+	c := &cachedSnapshot{take: take, ended: &t.stopped}
 	_, err := t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		s, err := c.get(ctx)
-		if err != nil {
-			return err
+		if err != nil { // which, returned, would keep all other metrics from being exported
+			otel.Handle(err)
+			return nil
 		}
 		observe(o, runs, statusKey, s.Runs)
 		observe(o, waiting, waitingKey, s.Waiting)
@@ -203,10 +211,16 @@ func number(is bool) int64 {
 	return 0
 }
 
+// A cachedSnapshot is taken beside the collection of metrics, which waits for it
+// but does not do it: what asks Temporal may make an instrument for that, of the
+// requests that fail for example, and no instrument is made while metrics are
+// collected.
 type cachedSnapshot struct {
-	take func(context.Context) (Snapshot, error)
+	take  func(context.Context) (Snapshot, error)
+	ended *atomic.Bool // nothing is asked any more
 
 	mu       sync.Mutex
+	taking   chan struct{} // closed when the one that is being taken is there; nil = none is
 	taken    time.Time
 	snapshot Snapshot
 	err      error
@@ -214,15 +228,32 @@ type cachedSnapshot struct {
 
 func (c *cachedSnapshot) get(ctx context.Context) (Snapshot, error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if time.Since(c.taken) < snapshotAge {
-		return c.snapshot, c.err
+	if c.taking == nil && time.Since(c.taken) >= snapshotAge && !c.ended.Load() {
+		c.taking = make(chan struct{})
+		go c.refresh(context.WithoutCancel(ctx), c.taking)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), snapshotLimit)
-	defer cancel()
-	c.snapshot, c.err = c.take(ctx)
-	c.taken = time.Now()
+	taking := c.taking
+	c.mu.Unlock()
+	if taking != nil && !c.ended.Load() {
+		select {
+		case <-taking:
+		case <-time.After(snapshotWait):
+		case <-ctx.Done():
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return c.snapshot, c.err
+}
+
+func (c *cachedSnapshot) refresh(ctx context.Context, done chan struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, snapshotLimit)
+	defer cancel()
+	snapshot, err := c.take(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.snapshot, c.err, c.taken, c.taking = snapshot, err, time.Now(), nil
+	close(done)
 }
 
 // WatchBackends tells with the metrics which backends are up.

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -61,6 +62,7 @@ type Telemetry struct {
 	handler     http.Handler // of Prometheus; nil = not wanted
 	tracing     bool
 	metering    bool
+	stopped     atomic.Bool // what is told by then is all
 	stop        []func(context.Context) error
 }
 
@@ -171,6 +173,7 @@ func (t *Telemetry) Stop(ctx context.Context) error {
 	if t == nil {
 		return nil
 	}
+	t.stopped.Store(true)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
 	defer cancel()
 	var errs []error

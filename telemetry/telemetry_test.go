@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -49,6 +50,54 @@ func TestOff(t *testing.T) {
 	if err := errors.Join(off.Temporal(&options), off.WatchRuns(nil), off.WatchBackends(nil), off.Stop(ctx)); err != nil ||
 		carrier != nil || ctx != t.Context() || len(options.Interceptors) > 0 || options.MetricsHandler != nil || off.Handler() != nil || off.HTTP(next) != http.Handler(next) {
 		t.Errorf("telemetry that is off does something: %v", err)
+	}
+}
+
+// TestOffCostsNothing shows that a call goes through telemetry that is off
+// without one allocation.
+func TestOffCostsNothing(t *testing.T) {
+	var off *telemetry.Telemetry
+	ctx := t.Context()
+	operation := telemetry.Operation{Method: "tools/call", Tool: "t", Backend: "be", Version: "2025-11-25", Transport: "tcp"}
+	if n := testing.AllocsPerRun(1000, func() {
+		served, end := off.Serve(ctx, operation)
+		off.RunStarted(served, "t", "t/1")
+		off.SetRun(served, "t/1")
+		off.SetStep(served, "t/1", "a", "be_t")
+		called, _, ended := off.Call(served, operation)
+		ended("tool_error")
+		off.StepEnded(called, telemetry.Step{Composite: "t", Tool: "be_t"})
+		off.RunEnded("t", "failed")
+		end("")
+	}); n > 0 {
+		t.Errorf("a call allocates %v times", n)
+	}
+}
+
+// BenchmarkCall is what a call costs that telemetry is told of, and with it off.
+func BenchmarkCall(b *testing.B) {
+	for name, o := range map[string]*telemetry.Options{
+		"off": nil, "metrics": {Prometheus: true}, "metrics and traces": {Prometheus: true, Endpoint: "127.0.0.1:1", Insecure: true, Traces: true},
+	} {
+		b.Run(name, func(b *testing.B) {
+			var told *telemetry.Telemetry
+			if o != nil {
+				o.Getenv, o.Logger = environment(nil), slog.New(slog.DiscardHandler)
+				var err error
+				if told, err = telemetry.Start(b.Context(), *o); err != nil {
+					b.Fatal(err)
+				}
+				defer func() { _ = told.Stop(context.Background()) }()
+			}
+			operation := telemetry.Operation{Method: "tools/call", Tool: "t", Backend: "be"}
+			b.ReportAllocs()
+			for b.Loop() {
+				ctx, end := told.Serve(b.Context(), operation)
+				_, _, ended := told.Call(ctx, operation)
+				ended("")
+				end("")
+			}
+		})
 	}
 }
 
@@ -105,6 +154,77 @@ func TestSnapshotIsShared(t *testing.T) {
 	}
 	if taken != 1 {
 		t.Errorf("the state was taken %d times", taken)
+	}
+}
+
+// TestStateThatCannotBeHad shows that metrics are exported although the state of
+// runs cannot be had: when Temporal is away they are wanted most.
+func TestStateThatCannotBeHad(t *testing.T) {
+	t.Parallel()
+	exported := make(chan []byte, 10)
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		exported <- body
+	}))
+	t.Cleanup(collector.Close)
+	told, err := telemetry.Start(t.Context(), telemetry.Options{Endpoint: collector.URL, Metrics: true, Getenv: environment(nil), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := told.WatchRuns(func(context.Context) (telemetry.Snapshot, error) {
+		return telemetry.Snapshot{}, errors.New("Temporal is away")
+	}); err != nil {
+		t.Fatal(err)
+	}
+	_, end := told.Serve(t.Context(), telemetry.Operation{Method: "tools/call", Tool: "t"})
+	end("")
+	if err := told.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	close(exported)
+	var all []byte
+	for body := range exported {
+		all = append(all, body...)
+	}
+	if !bytes.Contains(all, []byte("mcp.server.operation.duration")) {
+		t.Errorf("exported are %d bytes: %q", len(all), all)
+	}
+}
+
+// TestStateMakesInstruments shows that what asks for the state of runs may be the
+// first of its kind, as the first request to Temporal that fails is: it makes an
+// instrument, for which the collection of metrics is not waited for for ever.
+func TestStateMakesInstruments(t *testing.T) {
+	t.Parallel()
+	told, err := telemetry.Start(t.Context(), telemetry.Options{Prometheus: true, Getenv: environment(nil), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = told.Stop(context.Background()) })
+	var options client.Options
+	if err := told.Temporal(&options); err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan struct{})
+	if err := told.WatchRuns(func(context.Context) (telemetry.Snapshot, error) {
+		defer close(asked)
+		options.MetricsHandler.Counter("temporal_request_failure").Inc(1)
+		return telemetry.Snapshot{Runs: map[string]int64{"running": 3}}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	page := func() string {
+		w := httptest.NewRecorder()
+		told.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		return w.Body.String()
+	}
+	page()
+	<-asked
+	if got := page(); !strings.Contains(got, `perdure_runs{perdure_status="running"} 3`) || !strings.Contains(got, "temporal_request_failure_total") {
+		t.Errorf("then the metrics are\n%s", got)
 	}
 }
 

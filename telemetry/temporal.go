@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/client"
 	temporalotel "go.temporal.io/sdk/contrib/opentelemetry"
 	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/workflow"
 )
 
 // Temporal has the options of a client, and of the workers that use it, tell
@@ -39,15 +40,38 @@ func (t *Telemetry) Temporal(o *client.Options) error {
 
 func startDiscreetly(ctx context.Context, t trace.Tracer, name string, options ...trace.SpanStartOption) trace.Span {
 	_, span := t.Start(ctx, name, options...)
-	return discreetSpan{span}
+	return &discreetSpan{Span: span}
+}
+
+// Replayed says that the workflow of ctx has only been replayed, for who reads
+// what it has done: its span was told when it ended.
+func (t *Telemetry) Replayed(ctx workflow.Context) {
+	if t == nil || !t.tracing {
+		return
+	}
+	if span, ok := temporalotel.SpanFromWorkflowContext(ctx); ok {
+		if s, ok := span.(*discreetSpan); ok {
+			s.untold = true
+		}
+	}
 }
 
 // A discreetSpan says that something failed, but not in which words: those may
 // be a backend's, and hold anything.
-type discreetSpan struct{ trace.Span }
+type discreetSpan struct {
+	trace.Span
+	untold bool // it never ends
+}
 
 // RecordError records nothing.
-func (discreetSpan) RecordError(error, ...trace.EventOption) {}
+func (*discreetSpan) RecordError(error, ...trace.EventOption) {}
 
 // SetStatus leaves the description out.
-func (s discreetSpan) SetStatus(code codes.Code, _ string) { s.Span.SetStatus(code, "") }
+func (s *discreetSpan) SetStatus(code codes.Code, _ string) { s.Span.SetStatus(code, "") }
+
+// End ends it, if it is to be told.
+func (s *discreetSpan) End(options ...trace.SpanEndOption) {
+	if !s.untold {
+		s.Span.End(options...)
+	}
+}

@@ -3,6 +3,8 @@ package telemetry
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
@@ -25,6 +27,12 @@ type Operation struct {
 	Tool    string // of tools/call, one that is known; "" = none
 	Backend string // that is called; "" = this is a request of a client
 	Version string // of the protocol; "" = not known
+
+	Transport string   // tcp, pipe; "" = not known
+	Server    *url.URL // where a backend is called; nil = not by HTTP, or this is a request of a client
+	RequestID string   // of JSON-RPC; "" = not known
+	Session   string   // names the client's session, and opens none; "" = it has none
+
 	// Trace is the traceparent and tracestate in the _meta of the request.
 	Trace map[string]string
 }
@@ -55,6 +63,20 @@ func (o Operation) spanAttributes() []attribute.KeyValue {
 	}
 	if o.Version != "" {
 		all = append(all, attribute.String("mcp.protocol.version", o.Version))
+	}
+	for key, value := range map[string]string{"network.transport": o.Transport, "jsonrpc.request.id": o.RequestID, "mcp.session.id": o.Session} {
+		if value != "" {
+			all = append(all, attribute.String(key, value))
+		}
+	}
+	if o.Transport == "tcp" {
+		all = append(all, attribute.String("network.protocol.name", "http"))
+	}
+	if o.Server != nil {
+		all = append(all, attribute.String("server.address", o.Server.Hostname()))
+		if port, err := strconv.Atoi(o.Server.Port()); err == nil {
+			all = append(all, attribute.Int("server.port", port))
+		}
 	}
 	return all
 }
@@ -97,6 +119,9 @@ func (t *Telemetry) begin(ctx context.Context, op Operation, took metric.Float64
 			kind := attribute.String("error.type", failure)
 			attributes = append(attributes, kind)
 			span.SetAttributes(kind)
+			if _, err := strconv.Atoi(failure); err == nil { // a code of JSON-RPC
+				span.SetAttributes(attribute.String("rpc.response.status_code", failure))
+			}
 			span.SetStatus(codes.Error, "")
 		}
 		span.End()

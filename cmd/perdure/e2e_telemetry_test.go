@@ -138,7 +138,8 @@ const (
 	clientSpan  = "00f067aa0ba902b7"
 )
 
-// TestTraceOfARepair has what repairs a run be in the trace of its call.
+// TestTraceOfARepair has what repairs a run be in the trace of its call, and what
+// reads for that what the run has done not be another run of it.
 func TestTraceOfARepair(t *testing.T) {
 	t.Parallel()
 	fakes := serveFakes(t, map[string]fakeTool{"be_fail": failingAnswer("no room left")})
@@ -154,10 +155,18 @@ func TestTraceOfARepair(t *testing.T) {
 	if result, err := d.dial(t, modern, nil).CallTool(t.Context(), request); err != nil || !result.IsError {
 		t.Fatalf("the call came to %v, %v", result, err)
 	}
-	d.run(t, "runs", "retry", d.onlyRun(t, "fails", "failed"), "--yes")
+	id := d.onlyRun(t, "fails", "failed")
+	d.interrupt(patience) // so that it has to be replayed
+	d.start()
+	d.run(t, "runs", "retry", id, "--dry-run")
+	d.run(t, "runs", "retry", id, "--yes")
 	until(t, "the spans of the run, and of what repairs it", func() bool {
 		return c.count(clientTrace, "RunWorkflow:CompositeTool") >= 2 && c.count(clientTrace, "RunActivity:CallTool") == 2
 	})
+	d.interrupt(patience)
+	if n := c.count(clientTrace, "RunWorkflow:CompositeTool"); n != 2 {
+		t.Errorf("there are %d spans of the run and of its repair", n)
+	}
 }
 
 // TestTraceOfACall follows one call from the client to the backends: each span
@@ -225,11 +234,25 @@ func TestTraceOfACall(t *testing.T) {
 	}
 	for key, want := range map[string]string{
 		"mcp.method.name": "tools/call", "gen_ai.tool.name": "both", "gen_ai.operation.name": "execute_tool",
-		"mcp.protocol.version": modern, "perdure.run.id": id,
+		"mcp.protocol.version": modern, "perdure.run.id": id, "network.transport": "tcp", "network.protocol.name": "http",
 	} {
 		if got := attributeOf(spans["tools/call both"], key); got != want {
 			t.Errorf("the span of the call says %s = %q, want %q", key, got, want)
 		}
+	}
+	if attributeOf(spans["tools/call both"], "jsonrpc.request.id") == "" {
+		t.Error("the span of the call does not name the request")
+	}
+	for key, want := range map[string]string{
+		"mcp.method.name": "tools/call", "gen_ai.tool.name": "write", "gen_ai.operation.name": "execute_tool", "perdure.backend": "be",
+		"network.transport": "tcp", "server.address": "127.0.0.1",
+	} {
+		if got := attributeOf(spans["tools/call write"], key); got != want {
+			t.Errorf("the span of the backend's call says %s = %q, want %q", key, got, want)
+		}
+	}
+	if !strings.HasPrefix(attributeOf(spans["tools/call write"], "mcp.protocol.version"), "20") {
+		t.Errorf("the span of the backend's call is %v", spans["tools/call write"].Attributes)
 	}
 	if s := spans["tools/call fail"]; s == nil || attributeOf(s, "error.type") != "tool_error" || s.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR {
 		t.Errorf("the span of the call that failed is %v", s)
@@ -270,7 +293,20 @@ func TestTraceOfACall(t *testing.T) {
 			t.Errorf("the metrics do not say %s", line)
 		}
 	}
+	session := d.dial(t, legacy, nil)
+	if _, err := (toolCall{name: "nothing_of_the_kind"}).by(t.Context(), session); err == nil {
+		t.Error("a tool that does not exist was called")
+	}
 	log := d.interrupt(patience)
+	var refused *tracepb.Span
+	for _, s := range c.of("") {
+		if s.Name == "tools/call" && attributeOf(s, "rpc.response.status_code") != "" {
+			refused = s
+		}
+	}
+	if refused == nil || attributeOf(refused, "rpc.response.status_code") != "-32602" || attributeOf(refused, "error.type") != "-32602" || attributeOf(refused, "mcp.session.id") == "" {
+		t.Errorf("the span of the call of a tool that does not exist is %v", refused)
+	}
 	if !regexp.MustCompile(`"msg":"tool call failed","run":"` + id + `".*"trace_id":"` + clientTrace + `"`).MatchString(log) {
 		t.Errorf("the log does not name run and trace of the call that failed: %s", log)
 	}
@@ -326,6 +362,90 @@ func (c *collector) way(s *tracepb.Span) string {
 		}
 	}
 	return strings.Join(names, " < ")
+}
+
+// TestEachMetricMoves makes happen what the metrics are there for, each by a call:
+// a retry, an outcome that nobody knows, what waits for an operator, a backend that
+// is down, one with limits whose breaker opens, and tasks that no worker takes up.
+// The same is exported by OTLP.
+func TestEachMetricMoves(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	fakes := serveFakes(t, map[string]fakeTool{
+		"be_flaky": func(context.Context, map[string]any) (*mcp.CallToolResult, error) {
+			if calls.Add(1) == 1 {
+				return mcp.NewToolResultError("not today"), nil
+			}
+			return mcp.NewToolResultText("mended"), nil
+		},
+		"be_slow": func(ctx context.Context, _ map[string]any) (*mcp.CallToolResult, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+	})
+	c := startCollector(t)
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "perdure.yaml"), c.configuration()+fakes.configuration("[]")+`  - {name: away, transport: streamable-http, url: "http://127.0.0.1:1/mcp"}
+compositeTools:
+  - name: retried
+    description: Fails at first.
+    steps: [{id: flaky, tool: be_flaky, onError: {action: retry, retryCount: 2, retryDelay: 10ms}}]
+  - name: lost
+    description: Gives no answer in time.
+    timeout: 1h
+    steps: [{id: slow, tool: be_slow, timeout: 1s, onUnknown: ask}]
+`)
+	write(t, filepath.Join(dir, "key"), strings.Repeat("0a", 32)+"\n")
+	d := startDev(t, dir, "--config", "perdure.yaml")
+	d.run(t, "call", "retried")
+	_, _, _ = d.try(t, "call", "lost", "--timeout", "2s")
+	d.onlyRun(t, "lost", "waiting")
+	says := func(address string, lines ...string) {
+		t.Helper()
+		for _, line := range lines {
+			pattern := regexp.MustCompile("(?m)^" + line)
+			until(t, "the metrics to say "+line, func() bool { return pattern.MatchString(metricsPage(t, address)) })
+		}
+	}
+	says(d.address,
+		`perdure_step_retries_total\{gen_ai_tool_name="be_flaky",perdure_backend="be",perdure_tool="retried"\} 1`,
+		`perdure_step_duration_seconds_count\{gen_ai_tool_name="be_flaky",perdure_backend="be",perdure_status="tool",perdure_tool="retried"\} 1`,
+		`perdure_step_unknown_outcomes_total\{gen_ai_tool_name="be_slow",perdure_backend="be",perdure_effect="unsafe",perdure_tool="lost"\} 1`,
+		`mcp_client_operation_duration_seconds_count\{error_type="unknown",gen_ai_tool_name="slow",mcp_method_name="tools/call",perdure_backend="be"\} 1`,
+		`perdure_runs_waiting\{perdure_waiting="reconciliation"\} 1`,
+		`perdure_gates_open\{perdure_kind="reconciliation"\} 1`,
+		`perdure_gates_oldest_age_seconds\{perdure_kind="reconciliation"\} [1-9.]`,
+		`perdure_backend_up\{perdure_backend="away"\} 0`,
+	)
+
+	// A gateway in a namespace of its own, for which nobody works.
+	dev, err := readDevFile(filepath.Join(dir, ".perdure"))
+	if err != nil || dev == nil {
+		t.Fatalf("no dev: %v", err)
+	}
+	gateway := &process{t: t, dir: dir, address: freeAddress(t)}
+	gateway.args = []string{"gateway", "--config", "perdure.yaml", "--listen", gateway.address, "--key-file", "key",
+		"--address", dev.Temporal, "--namespace", "idle", "--call-patience", "500ms"}
+	gateway.start()
+	if _, err := (toolCall{name: "retried"}).by(t.Context(), dial(t, "http://"+gateway.address+endpoint, modern, nil)); err != nil {
+		t.Fatal(err)
+	}
+	says(gateway.address,
+		`perdure_runs_started_total\{perdure_tool="retried"\} 1`,
+		`perdure_runs\{perdure_status="running"\} 1`,
+		`perdure_queue_backlog\{perdure_queue="workflow"\} 1`,
+		`perdure_queue_lag_seconds\{perdure_queue="workflow"\} [1-9.]*[1-9]`,
+	)
+	d.interrupt(patience)
+	for _, name := range []string{
+		"mcp.server.operation.duration", "mcp.client.operation.duration", "perdure.backend.up", "perdure.runs.started", "perdure.runs.ended", "perdure.runs",
+		"perdure.runs.waiting", "perdure.gates.open", "perdure.gates.oldest.age", "perdure.step.duration", "perdure.step.retries", "perdure.step.unknown_outcomes",
+		"perdure.queue.backlog", "perdure.queue.lag",
+	} {
+		if !c.metrics[name] {
+			t.Errorf("%s was not exported; there are %v", name, c.metrics)
+		}
+	}
 }
 
 // TestTraceOfEachKindOfCall follows calls of the other kinds: a composite tool that

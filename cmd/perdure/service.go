@@ -127,7 +127,9 @@ func (s *service) runs() *runs.Client {
 }
 
 // tools is the pool for those who call.
-func (s *service) tools() tracedPool { return tracedPool{s.pool, s.opts.Telemetry} }
+func (s *service) tools() tracedPool {
+	return newTracedPool(s.pool, s.opts.Telemetry, s.opts.Loaded.Backends)
+}
 
 // start brings the parts up, and returns when calls can be taken. Backends
 // that are down and a Temporal that does not answer are waited for: the ones

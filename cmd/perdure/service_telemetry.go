@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -147,10 +148,18 @@ func (s *service) observe() func(context.Context, gateway.Operation) (context.Co
 	}
 	return func(ctx context.Context, op gateway.Operation) (context.Context, func(string)) {
 		return s.opts.Telemetry.Serve(ctx, telemetry.Operation{
-			Method: op.Method, Tool: op.Tool, Version: op.Version,
+			Method: op.Method, Tool: op.Tool, Version: op.Version, RequestID: op.RequestID, Session: op.Session, Transport: spokenOver(op.OverHTTP),
 			Trace: map[string]string{"traceparent": op.Traceparent, "tracestate": op.Tracestate},
 		})
 	}
+}
+
+// spokenOver is how MCP is spoken, as OpenTelemetry has it.
+func spokenOver(overHTTP bool) string {
+	if overHTTP {
+		return "tcp"
+	}
+	return "pipe"
 }
 
 // A tracedPool tells telemetry of each call of a backend tool, and the backend
@@ -158,15 +167,42 @@ func (s *service) observe() func(context.Context, gateway.Operation) (context.Co
 type tracedPool struct {
 	*backends.Pool
 	telemetry *telemetry.Telemetry
+	servers   map[string]*url.URL // of backends that are reached by HTTP
+}
+
+func newTracedPool(pool *backends.Pool, t *telemetry.Telemetry, all []backends.Config) tracedPool {
+	p := tracedPool{pool, t, map[string]*url.URL{}}
+	for _, b := range all {
+		if at, err := url.Parse(b.URL); err == nil && b.URL != "" {
+			p.servers[b.Name] = at
+		}
+	}
+	return p
 }
 
 // Call calls a backend's tool.
 func (p tracedPool) Call(ctx context.Context, call backends.Call) (*backends.Result, error) {
-	ctx, trace, end := p.telemetry.Call(ctx, telemetry.Operation{Method: "tools/call", Tool: call.Tool, Backend: call.Backend})
+	if p.telemetry == nil {
+		return p.Pool.Call(ctx, call)
+	}
+	server, overHTTP := p.servers[call.Backend]
+	ctx, trace, end := p.telemetry.Call(ctx, telemetry.Operation{
+		Method: "tools/call", Tool: call.Tool, Backend: call.Backend, Transport: spokenOver(overHTTP), Server: server, Version: p.version(call.Backend),
+	})
 	call.Trace = trace
 	result, err := p.Pool.Call(ctx, call)
 	end(kindOf(result, err))
 	return result, err
+}
+
+// version is the version of MCP that a backend speaks; "" = not known.
+func (p tracedPool) version(backend string) string {
+	for _, s := range p.Status() {
+		if s.Name == backend {
+			return s.ProtocolVersion
+		}
+	}
+	return ""
 }
 
 // kindOf is what kind of failure a call came to; "" = none.
@@ -266,6 +302,9 @@ type runObserver struct {
 // ExecuteWorkflow executes a run as far as one execution goes.
 func (o *runObserver) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	result, err := o.Next.ExecuteWorkflow(ctx, in)
+	if workflow.IsReplaying(ctx) {
+		o.telemetry.Replayed(ctx)
+	}
 	var goesOn *workflow.ContinueAsNewError
 	if len(in.Args) != 1 || workflow.IsReplaying(ctx) || errors.As(err, &goesOn) {
 		return result, err
