@@ -84,15 +84,15 @@ var failures = map[string]failing{
 	"step_timeout":        {category: "outcome_unknown", at: "bad", tool: "be_slow", partial: done, does: stepping(`{id: bad, tool: be_slow, timeout: 1s, dependsOn: [ok]}`)},
 	"step_timeout of a read": {category: "timeout", at: "bad", tool: "be_slowread", retryable: true, partial: done,
 		does: stepping(`{id: bad, tool: be_slowread, timeout: 1s, dependsOn: [ok]}`)},
-	"run_timeout": {category: "timeout", retryable: true, partial: done, status: "timed_out", does: "timeout: 2s\n    " + stepping(`{id: bad, type: wait, for: 1h, dependsOn: [ok]}`)},
+	"run_timeout": {category: "timeout", retryable: true, partial: done, status: "timed_out", does: "timeout: 6s\n    " + stepping(`{id: bad, type: wait, for: 1h, dependsOn: [ok]}`)},
 
 	"elicitation_timeout": {category: "timeout", at: "script/main:2", retryable: true, partial: scriptDone, does: scripted(`approve("Go on?", timeout="1s", by="group:nobody")`)},
 	"declined":            {category: "declined", at: "gate", partial: done, answer: "decline", does: stepping(`{id: gate, type: elicitation, message: Go on?, dependsOn: [ok]}`)},
 	"dismissed":           {category: "declined", at: "gate", partial: done, answer: "cancel", does: stepping(`{id: gate, type: elicitation, message: Go on?, dependsOn: [ok]}`)},
 	"declined two deep": {category: "declined", at: "below/gate", partial: `{"ok":{"ok":true},"below/ok":{"ok":true}}`, answer: "decline",
 		does: stepping(`{id: below, type: workflow, workflow: asking, dependsOn: [ok]}`)},
-	"cancelled":          {category: "cancelled", partial: scriptDone, status: "cancelled", does: scripted(`be_end(run=run.id, how="cancel")`, `sleep("1h")`)},
-	"terminated":         {category: "cancelled", status: "cancelled", does: scripted(`be_end(run=run.id, how="terminate")`, `sleep("1h")`)},
+	"cancelled":          {category: "cancelled", partial: scriptDone, status: "cancelled", does: scripted(`be_end(run=run.id, how="cancel")`)},
+	"terminated":         {category: "cancelled", status: "cancelled", does: scripted(`be_end(run=run.id, how="terminate")`)},
 	"workflow_cancelled": {category: "tool", at: "below", partial: `{"ok":{"ok":true},"below/script/main:1":{"ok":true}}`, does: stepping(`{id: below, type: workflow, workflow: ending, dependsOn: [ok]}`)},
 
 	"template_failed":  {category: "template", at: "bad", tool: "be_ok", partial: done, does: stepping(`{id: bad, tool: be_ok, dependsOn: [ok], arguments: {pullNumber: '{{index .steps.ok.output 7}}'}}`)},
@@ -177,7 +177,6 @@ const calledWhenFailing = `
     script: |
       be_okread()
       be_end(run=run.id, how="cancel")
-      sleep("1h")
 `
 
 // calls is the name of the tool that a failing call calls.
@@ -215,7 +214,10 @@ func newFailureWorld(t *testing.T) *failureWorld {
 		},
 		"be_end": func(ctx context.Context, arguments map[string]any) (*mcp.CallToolResult, error) {
 			c := at.Load().temporal(t)
-			return structured(map[string]any{}), endRun(ctx, c, fmt.Sprint(arguments["run"]), fmt.Sprint(arguments["how"]))
+			if err := endRun(ctx, c, fmt.Sprint(arguments["run"]), fmt.Sprint(arguments["how"])); err != nil {
+				return nil, err
+			}
+			return slow(ctx, nil)
 		},
 	})
 	front := refusing(t, backend.web.URL, map[string]int{"busy": http.StatusTooManyRequests, "bad": http.StatusBadRequest})
@@ -295,7 +297,7 @@ authorization:
   rules: [{tools: ["be_*", "e_*", goner, middle, inner, asking, ending, execute_tool_script], groups: ["*"]}]
 scripts:
   agents: true
-  limits: {steps: 200000, memory: 10485760, calls: 20, width: 5, fan: 10, value: 200000, depth: 20, time: 8s}
+  limits: {steps: 200000, memory: 10485760, calls: 20, width: 5, fan: 10, value: 200000, depth: 20, time: 15s}
 maxWorkflowDepth: 2
 publishing: {drift: fail}
 compositeTools:` + calledWhenFailing)
