@@ -84,7 +84,7 @@ var failures = map[string]failing{
 	"step_timeout":        {category: "outcome_unknown", at: "bad", tool: "be_slow", partial: done, does: stepping(`{id: bad, tool: be_slow, timeout: 1s, dependsOn: [ok]}`)},
 	"step_timeout of a read": {category: "timeout", at: "bad", tool: "be_slowread", retryable: true, partial: done,
 		does: stepping(`{id: bad, tool: be_slowread, timeout: 1s, dependsOn: [ok]}`)},
-	"run_timeout": {category: "timeout", retryable: true, partial: done, status: "timed_out", does: "timeout: 6s\n    " + stepping(`{id: bad, type: wait, for: 1h, dependsOn: [ok]}`)},
+	"run_timeout": {category: "timeout", retryable: true, partial: done, status: "timed_out", does: "timeout: 4s\n    " + stepping(`{id: bad, type: wait, for: 1h, dependsOn: [ok]}`)},
 
 	"elicitation_timeout": {category: "timeout", at: "script/main:2", retryable: true, partial: scriptDone, does: scripted(`approve("Go on?", timeout="1s", by="group:nobody")`)},
 	"declined":            {category: "declined", at: "gate", partial: done, answer: "decline", does: stepping(`{id: gate, type: elicitation, message: Go on?, dependsOn: [ok]}`)},
@@ -297,7 +297,7 @@ authorization:
   rules: [{tools: ["be_*", "e_*", goner, middle, inner, asking, ending, execute_tool_script], groups: ["*"]}]
 scripts:
   agents: true
-  limits: {steps: 200000, memory: 10485760, calls: 20, width: 5, fan: 10, value: 200000, depth: 20, time: 15s}
+  limits: {steps: 200000, memory: 10485760, calls: 20, width: 5, fan: 10, value: 200000, depth: 20, time: 10s}
 maxWorkflowDepth: 2
 publishing: {drift: fail}
 compositeTools:` + calledWhenFailing)
