@@ -109,6 +109,10 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request, who auth.Identity
 		return
 	}
 	c.overHTTP, c.streams = true, acceptsStream(r)
+	if m.Method == string(mcp.MethodSubscriptionsListen) && len(body) > largeBody { // it lasts, and would hold the room as long
+		RefuseBody(w, &http.MaxBytesError{Limit: largeBody})
+		return
+	}
 	c.letGo = func() { // of the request, while its answer is waited for
 		m.Params, p.Arguments = nil, nil
 		unread.Reset(nil)

@@ -139,3 +139,31 @@ func heap() int64 {
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
+
+// Requests that wait for a run hold no room, however much their sender has put
+// into them, and those that last as long as their sender likes are small.
+func TestWaitingRequestsHoldNoRoom(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated, "echoed": echoed}, func(o *gateway.Options) {
+		o.Room, o.MaxRequest = gateway.NewRoom(3<<20, 50*time.Millisecond), 64<<20
+	})
+	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
+	task := c.request("tools/call", `{"name":"gated","arguments":{},"task":{"ttl":60000}}`).ok().Task
+	pad := `{"progressToken":"p","pad":"` + strings.Repeat("x", 2<<20) + `"}`
+	for _, waits := range []string{
+		callBody("1", "perdure_run_await", `{"runId":"`+string(w.runs.only(t))+`"}`, pad),
+		`{"jsonrpc":"2.0","id":2,"method":"tasks/result","params":{"taskId":"` + task.TaskID + `","_meta":` + pad + `}}`,
+	} {
+		stream := c.do(t.Context(), http.MethodPost, waits)
+		for m := stream.message(); m.Method != "elicitation/create"; {
+			m = stream.message()
+		}
+		if got := c.call("3", "echoed", arguments(2<<20), ""); got.StatusCode != http.StatusOK {
+			t.Errorf("beside %.60s a large call is answered %s", waits, got.Status)
+		}
+	}
+	listens := c.do(t.Context(), http.MethodPost, `{"jsonrpc":"2.0","id":4,"method":"subscriptions/listen","params":{"_meta":`+pad+`}}`)
+	if listens.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("a large subscriptions/listen is answered %s", listens.Status)
+	}
+}

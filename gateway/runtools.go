@@ -155,7 +155,7 @@ func (g *Gateway) await(ctx context.Context, x *exchange) {
 	if run.Caller != x.caller.Subject {
 		at.Owner = run.Caller
 	}
-	g.render(ctx, x, at, manner{goesOn: true, patience: &patience})
+	x.then = func(ctx context.Context) { g.render(ctx, x, at, manner{goesOn: true, patience: &patience}) }
 }
 
 func (g *Gateway) cancelByTool(ctx context.Context, x *exchange) {

@@ -364,6 +364,9 @@ func (g *Gateway) taskResult(ctx context.Context, x *exchange, run *runs.Run) {
 	defer g.calls.begin(x)()
 	at := x.cursorFor(runs.Started{ID: run.ID})
 	at.Owner, at.Tool, at.Task = run.Caller, run.Tool, x.params.TaskID
+	if x.letGo != nil {
+		x.letGo()
+	}
 	g.render(ctx, x, at, asTaskResult(at))
 }
 
