@@ -73,6 +73,8 @@ func (n *narrower) compare(path string, was, now map[string]any) {
 	if items, ok := now["items"].(map[string]any); ok {
 		before, _ := was["items"].(map[string]any)
 		n.compare(path+"[]", before, items)
+	} else if now["items"] == false && was["items"] != false {
+		n.add(path+"[]", "is not taken any more")
 	}
 }
 
@@ -80,7 +82,7 @@ func (n *narrower) compare(path string, was, now map[string]any) {
 func (n *narrower) alternatives(path string, was, now map[string]any) (compared bool) {
 	before, ok := alternatives(was)
 	after, told := alternatives(now)
-	if !ok || !told || was["anyOf"] == nil && now["anyOf"] == nil {
+	if !ok || !told || was["anyOf"] == nil && now["anyOf"] == nil || !comparable(before, after) {
 		return false
 	}
 	i := uncovered(before, after, func(one, other map[string]any) bool {
@@ -173,6 +175,13 @@ func (n *narrower) members(path string, was, now map[string]any) {
 		}
 		n.compare(join(path, name), object(before[name]), object(property))
 	}
+	if others, described := was["additionalProperties"].(map[string]any); described {
+		for _, name := range slices.Sorted(maps.Keys(after)) {
+			if before[name] == nil { // it was one of the others
+				n.compare(join(path, name), others, object(after[name]))
+			}
+		}
+	}
 	n.others(path, was, now)
 }
 
@@ -233,7 +242,7 @@ func (w *wider) compare(path string, was, now map[string]any) {
 func (w *wider) alternatives(path string, was, now map[string]any) (compared bool) {
 	before, ok := alternatives(was)
 	after, told := alternatives(now)
-	if !ok || !told || was["anyOf"] == nil && now["anyOf"] == nil {
+	if !ok || !told || was["anyOf"] == nil && now["anyOf"] == nil || !comparable(before, after) {
 		return false
 	}
 	i := uncovered(after, before, func(one, other map[string]any) bool {

@@ -32,6 +32,15 @@ func told(changes []registry.Change) string {
 	return strings.Join(lines, "; ")
 }
 
+// many is one of so many objects, in the one or the other order.
+func many(n, order int) string {
+	alternatives := make([]string, n)
+	for i := range n {
+		alternatives[(i*order+n)%n] = fmt.Sprintf("{properties: {p: {const: c%d}}}", i)
+	}
+	return "{anyOf: [" + strings.Join(alternatives, ", ") + "]}"
+}
+
 func TestBreaksOfParameters(t *testing.T) {
 	t.Parallel()
 	one := func(schema string) string { return `{type: object, properties: {p: ` + schema + `}}` }
@@ -72,6 +81,14 @@ func TestBreaksOfParameters(t *testing.T) {
 		{one(`{type: object, additionalProperties: {type: integer}}`), one(`{type: object, additionalProperties: {type: number}}`), ``},
 		{one(`{type: object, additionalProperties: false}`), one(`{type: object, additionalProperties: {type: string}}`), ``},
 		{`{type: object, properties: {p: {type: string}}}`, `{type: object, properties: {p: {type: string}}, additionalProperties: {type: string}}`, `parameter * takes only string, and took any type`},
+		{one(`{type: object, additionalProperties: {type: string}}`), one(`{type: object, properties: {q: {type: integer}}, additionalProperties: {type: string}}`), `parameter p.q takes only integer, and took string`},
+		{one(`{type: object, additionalProperties: {type: string}}`), one(`{type: object, properties: {q: {type: string}}, additionalProperties: {type: string}}`), ``},
+		{one(`{type: array, items: {type: string}}`), one(`{type: array, items: false}`), `parameter p[] is not taken any more`},
+		{one(`{dependentRequired: {title: [q]}}`), one(`{dependentRequired: {title: [r]}}`), `parameter p has another dependentRequired, and may take less`},
+		{one(`{dependencies: {default: [q]}}`), one(`{dependencies: {default: [r]}}`), `parameter p has another dependencies, and may take less`},
+		{one(many(2000, 1)), one(many(2000, 1)), ``},
+		{one(many(2000, 1)), one(many(2000, -1)), `parameter p has another anyOf, and may take less`}, // which are too many to be compared
+		{one(many(20, 1)), one(many(20, -1)), ``},
 
 		{one(`{type: string}`), one(`{anyOf: [{type: string}, {type: integer}]}`), ``},
 		{one(`{anyOf: [{type: string}]}`), one(`{anyOf: [{type: string}, {type: integer}], description: more}`), ``},

@@ -18,8 +18,8 @@ const maxExpanded = 5_000
 // annotations say nothing of which values are right.
 var annotations = []string{"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment"}
 
-// schemaMaps are the keywords whose members are schemas, under names of their own.
-var schemaMaps = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+// schemaMaps are the keywords whose members have names of their own.
+var schemaMaps = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependentRequired", "dependencies"}
 
 // expanded is a schema with what it refers to in its place; one that is not
 // understood stays as it is.
@@ -223,6 +223,42 @@ func alternatives(schema map[string]any) ([]map[string]any, bool) {
 		all = append(all, object(elem))
 	}
 	return all, true
+}
+
+// maxCompared bounds how many pairs of schemas are compared to find out whether
+// those of one anyOf are among those of another.
+const maxCompared = 250_000
+
+// comparable reports whether some alternatives are few enough to be compared with
+// others, each with each.
+func comparable(some, others []map[string]any) bool {
+	return objectsIn(some, maxCompared)*objectsIn(others, maxCompared) <= maxCompared
+}
+
+// objectsIn counts the objects in some schemas, up to a bound.
+func objectsIn(schemas []map[string]any, most int) (count int) {
+	var look func(value any)
+	look = func(value any) {
+		switch value := value.(type) {
+		case map[string]any:
+			count++
+			for _, member := range value {
+				if count < most {
+					look(member)
+				}
+			}
+		case []any:
+			for _, elem := range value {
+				if count < most {
+					look(elem)
+				}
+			}
+		}
+	}
+	for _, s := range schemas {
+		look(s)
+	}
+	return count
 }
 
 // uncovered gives the first of some alternatives that no other one covers; -1 =
