@@ -11,7 +11,6 @@ import (
 
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/runs"
-	"github.com/perdure/perdure/workflows"
 )
 
 // Results of runs are resources, where Options.LinkOver says so.
@@ -92,7 +91,7 @@ func (g *Gateway) missingResult(ctx context.Context, c *client, m *message, p *p
 		return false // mcp-go knows no such URI either, and says so
 	}
 	run, err := g.permitted(ctx, c.who, auth.See, id)
-	return errors.Is(err, runs.ErrNotFound) || err == nil && run.Status != workflows.Completed
+	return errors.Is(err, runs.ErrNotFound) || err == nil && run.Status != runs.Completed
 }
 
 // noResource is the error for a resource that there is not, as each era has it

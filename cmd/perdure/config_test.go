@@ -61,6 +61,7 @@ func TestConfigurationSettings(t *testing.T) {
 	want := settings{
 		Name:     "engineering-vmcp",
 		LogLevel: "debug",
+		Auth:     authSettings{Ruled: true},
 		Outgoing: map[string]credentials.Strategy{
 			"github": {Header: &credentials.Header{Name: "Authorization", Value: credentials.Source{Env: "GITHUB_API_TOKEN"}}},
 			"jira":   {Header: &credentials.Header{Name: "X-API-Version", Value: credentials.Source{Inline: "v1"}}},
