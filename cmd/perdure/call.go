@@ -222,11 +222,15 @@ func (p *pendingCall) once(ctx context.Context) (callResult, error) {
 			result, err = s.call(ctx, awaitTool, run, nil)
 		}
 	}
-	if link := result.link(); err == nil && link != "" && p.whole {
+	if link := result.link(); err == nil && link != "" && p.whole && p.ofARun() {
 		result.Structured, err = s.read(ctx, link)
 	}
 	return result, err
 }
+
+// ofARun says whether the result is that of a run: what a backend links to is
+// none, whatever it is called.
+func (p *pendingCall) ofARun() bool { return p.key != "" || p.name == awaitTool }
 
 func (k callCommand) print(c *console, r callResult) error {
 	switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,7 +27,10 @@ func TestLargeValues(t *testing.T) {
 	t.Parallel()
 	const size = 50 << 20
 	large := strings.Repeat("0123456789abcdef", size/16)
-	fakes := serveFakes(t, map[string]fakeTool{"be_read": textAnswer(large), "be_some": textAnswer(large[:20<<20]), "be_two": textAnswer(large[:2<<20]), "be_small": structuredAnswer(`{"ok":true}`)})
+	fakes := serveFakes(t, map[string]fakeTool{"be_read": textAnswer(large), "be_some": textAnswer(large[:20<<20]), "be_two": textAnswer(large[:2<<20]), "be_small": structuredAnswer(`{"ok":true}`),
+		"be_link": func(_ context.Context, arguments map[string]any) (*mcp.CallToolResult, error) {
+			return &mcp.CallToolResult{Content: []mcp.Content{mcp.NewTextContent("said"), mcp.NewResourceLink(fmt.Sprint(arguments["what"]), "a", "b", "application/json")}}, nil
+		}})
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "perdure.yaml"), fakes.configuration("[]")+`compositeTools:
   - name: big
@@ -61,6 +65,10 @@ func TestLargeValues(t *testing.T) {
 	}
 	if out := d.run(t, "call", "two"); !strings.Contains(out, large[:2<<20]) {
 		t.Errorf("the command prints %s", clipped(out))
+	}
+	// What a backend links to is none of the runs of who calls it.
+	if out := d.run(t, "call", "be_link", "--args", `{"what":"`+link.URI+`"}`); strings.Contains(out, large[:100]) || !strings.Contains(out, "said") {
+		t.Errorf("of a link of a backend the command prints %s", clipped(out))
 	}
 	if out := d.run(t, "call", "passes"); !strings.Contains(out, large[:20<<20]) || fakes.count("be_small", large[:20<<20]) != 1 {
 		t.Errorf("what was passed on came to %s", clipped(out))
