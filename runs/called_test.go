@@ -387,7 +387,7 @@ func awaitContinued(t testing.TB, c *runs.Client, temporal client.Client, id run
 			t.Fatal(err)
 		}
 		info := d.WorkflowExecutionInfo
-		if info.FirstRunId != info.Execution.RunId && len(d.PendingActivities) == 0 && len(d.PendingChildren) == 0 && info.HistoryLength < suggestAfter {
+		if info.FirstRunId != info.Execution.RunId && len(d.PendingActivities) == 0 && len(d.PendingChildren) == 0 && info.HistoryLength < 2*suggestAfter { // it may have stopped just above
 			detail, err := c.Show(t.Context(), id)
 			if err != nil {
 				t.Fatal(err)
