@@ -214,6 +214,24 @@ func TestUndoneBelow(t *testing.T) {
 	}
 }
 
+// However many runs a run has called that have undone something, its failure fits
+// into a payload.
+func TestUndoneBelowIsBounded(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("s", 60)
+	_, failure := newBench(t, `{name: a, description: d, parameters: {items: array}, steps: [
+{id: `+long+`, type: forEach, collection: "{{.params.items}}", itemVar: i, maxIterations: 1000, step: {id: c, type: workflow, workflow: b, onError: {action: continue}}}, {id: bad, tool: fail, dependsOn: [`+long+`]}]}
+---
+{name: b, description: d, steps: [{id: x`+long+`, tool: echo, compensate: {tool: undo}}, {id: y`+long+`, tool: echo, compensate: {tool: undo}}, {id: bad, tool: fail, dependsOn: [x`+long+`, y`+long+`]}]}`,
+		`{"items":[`+strings.Repeat("0,", 400)+`0]}`, map[string]toolFunc{"fail": failing}).run()
+	if failure == nil {
+		t.Fatal("did not fail")
+	}
+	if told := len(strings.Join(failure.Compensated, "")); told < 60<<10 || told > 64<<10 {
+		t.Errorf("%d bytes of paths are told", told)
+	}
+}
+
 // A step that has called a workflow can be undone as a whole.
 func TestCalledWorkflowIsUndone(t *testing.T) {
 	t.Parallel()

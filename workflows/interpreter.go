@@ -261,9 +261,10 @@ func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
 func (r *run) fail(ctx workflow.Context) error {
 	f := &Failure{Error: *r.failure}
 	f.Partial, f.Omitted = r.partial()
+	room := maxUndoneBelow
 	for _, below := range r.failedBelow {
-		f.Compensated = append(f.Compensated, below.seen(below.Compensated)...)
-		f.Uncompensated = append(f.Uncompensated, below.seen(below.Uncompensated)...)
+		f.Uncompensated = append(f.Uncompensated, fitting(below.seen(below.Uncompensated), &room)...)
+		f.Compensated = append(f.Compensated, fitting(below.seen(below.Compensated), &room)...)
 	}
 	r.compensate(ctx, f)
 	f.Unknown = r.leftBelow("")
@@ -333,6 +334,21 @@ func (r *run) lastOutput() (json.RawMessage, error) {
 
 // maxPartial bounds the outputs that travel with a failure.
 const maxPartial = 64 << 10
+
+// maxUndoneBelow bounds the paths of what called runs have undone, in bytes, that
+// travel with a failure: a forEach may have called a thousand. Each of these runs
+// tells its own.
+const maxUndoneBelow = 64 << 10
+
+// fitting are those paths for which there is room, the first ones.
+func fitting(paths []string, room *int) []string {
+	for i, path := range paths {
+		if *room -= len(path); *room < 0 {
+			return paths[:i]
+		}
+	}
+	return paths
+}
 
 // maxOmitted bounds how many steps a failure names whose outputs do not fit.
 const maxOmitted = 256

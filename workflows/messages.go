@@ -169,7 +169,7 @@ type Failure struct {
 	Omitted []string `json:"omitted,omitempty"`
 
 	// Compensated are the paths of steps that were undone, in the order of undoing,
-	// also by called runs that did not complete.
+	// also by called runs that did not complete, as far as maxUndoneBelow has room.
 	Compensated   []string `json:"compensated,omitempty"`
 	Uncompensated []string `json:"uncompensated,omitempty"` // paths of steps that a person decided to leave as they are
 
