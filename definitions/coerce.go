@@ -82,11 +82,26 @@ func (a argument) encode(s *Scope, cache *schemaCache, inputSchema json.RawMessa
 	if err != nil {
 		return nil, err
 	}
-	encoded, err := EncodeValue(v)
+	encoded, err := encodeExpanded(v)
 	if err != nil {
 		return nil, &TemplateError{Field: path, Message: err.Error()}
 	}
 	return encoded, nil
+}
+
+// maxExpanded bounds what templates come to together that name the same values over
+// and over, in bytes. It is more than a run takes of it.
+const maxExpanded = 2 * MaxHandedOn
+
+func encodeExpanded(v any) (json.RawMessage, error) {
+	e := encoder{limit: maxExpanded}
+	switch err := e.encode(v); {
+	case err == errTooLarge:
+		return nil, fmt.Errorf("all of it together is larger than %d bytes", maxExpanded)
+	case err != nil:
+		return nil, err
+	}
+	return e.out, nil
 }
 
 // expand gives the value of a for a place with a schema. ok is false if there

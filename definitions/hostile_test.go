@@ -184,3 +184,30 @@ func TestHostileArguments(t *testing.T) {
 		})
 	}
 }
+
+// What names one large value over and over comes to less than the memory of a
+// worker.
+func TestNamedOverAndOver(t *testing.T) {
+	t.Parallel()
+	var arguments, properties []string
+	for i := range 100 {
+		arguments = append(arguments, fmt.Sprintf(`a%d: "{{.params.x}}"`, i))
+		properties = append(properties, fmt.Sprintf(`a%d: {type: string, description: d, value: "{{.params.x}}"}`, i))
+	}
+	defs, diags := Parse("a.yaml", []byte(`{name: a, description: d, parameters: {x: string}, steps: [{id: s, tool: t, arguments: {`+
+		strings.Join(arguments, ", ")+`}}], output: {properties: {`+strings.Join(properties, ", ")+`}}}`))
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Compile(defs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Scope{Params: map[string]any{"x": strings.Repeat("x", 5<<20)}}
+	if _, err := p.Steps[0].Arguments(s, nil); err == nil || !strings.Contains(err.Error(), "all of it together is larger than") {
+		t.Errorf("the arguments: %v", err)
+	}
+	if _, err := p.Output(s); err == nil || !strings.Contains(err.Error(), "all of it together is larger than") {
+		t.Errorf("the output: %v", err)
+	}
+}

@@ -332,7 +332,7 @@ func (p *Program) Output(s *Scope) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	encoded, err := EncodeValue(result)
+	encoded, err := encodeExpanded(result)
 	if err != nil {
 		return nil, &TemplateError{Field: "output", Message: err.Error()}
 	}
