@@ -43,17 +43,17 @@ func arguments(size int) string { return `{"message":"` + strings.Repeat("x", si
 // then that nothing was done; small ones do not wait for them.
 func TestRoom(t *testing.T) {
 	t.Parallel()
-	w, slow := newSlowWorld(t, map[string]func(*play){"echoed": echoed}, gateway.NewRoom(5<<20, 50*time.Millisecond))
+	w, slow := newSlowWorld(t, map[string]func(*play){"echoed": echoed}, gateway.NewRoom(3<<20, 50*time.Millisecond))
 	c := connect(t, w.url, "ann", "2025-03-26", `{}`)
 	answered := make(chan int, 10)
 	call := func(id, arguments string) {
 		go func() { answered <- c.call(id, "echoed", arguments, "").StatusCode }()
 	}
 	for _, id := range []string{"1", "2"} {
-		call(id, arguments(2<<20))
+		call(id, arguments(5<<18))
 		<-slow.begun
 	}
-	refused := c.call("3", "echoed", arguments(2<<20), "")
+	refused := c.call("3", "echoed", arguments(5<<18), "")
 	if refused.StatusCode != http.StatusServiceUnavailable || refused.Header.Get("Retry-After") == "" || !strings.Contains(textOf(t, refused.Body), "nothing was done") {
 		t.Errorf("one too many is answered %s, %v", refused.Status, refused.Header)
 	}
@@ -66,7 +66,7 @@ func TestRoom(t *testing.T) {
 		}
 	}
 	// What is larger than all the room has all of it.
-	if got := c.call("5", "echoed", arguments(8<<20), ""); got.StatusCode != http.StatusOK {
+	if got := c.call("5", "echoed", arguments(4<<20), ""); got.StatusCode != http.StatusOK {
 		t.Errorf("afterwards it is answered %s", got.Status)
 	}
 }
@@ -74,8 +74,8 @@ func TestRoom(t *testing.T) {
 // A call that waits for its run holds nothing of its arguments, however large,
 // and no room. (Not parallel: it looks at all memory of this process.)
 func TestWaitingCallHoldsNoArguments(t *testing.T) {
-	const size, calls = 2 << 20, 4
-	w, slow := newSlowWorld(t, map[string]func(*play){"gated": gated}, gateway.NewRoom(3<<20, time.Minute))
+	const size, calls = 5 << 18, 2
+	w, slow := newSlowWorld(t, map[string]func(*play){"gated": gated}, gateway.NewRoom(2<<20, time.Minute))
 	close(slow.start)
 	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
 	for version, header := range map[string][]string{
@@ -105,7 +105,7 @@ func TestWaitingCallHoldsNoArguments(t *testing.T) {
 			defer response.Body.Close()
 			<-slow.begun
 		}
-		if held := heap() - before; held > size/2 {
+		if held := heap() - before; held > size {
 			t.Errorf("%s: %d calls of %d MB hold %d KB", version, calls, size>>20, held>>10)
 		}
 	}
