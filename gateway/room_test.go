@@ -75,7 +75,7 @@ func TestRoom(t *testing.T) {
 // and no room. (Not parallel: it looks at all memory of this process.)
 func TestWaitingCallHoldsNoArguments(t *testing.T) {
 	const size, calls = 5 << 18, 2
-	w, slow := newSlowWorld(t, map[string]func(*play){"gated": gated}, gateway.NewRoom(2<<20, time.Minute))
+	w, slow := newSlowWorld(t, map[string]func(*play){"gated": gated}, gateway.NewRoom(2<<20, 10*time.Second))
 	close(slow.start)
 	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
 	for version, header := range map[string][]string{
@@ -103,6 +103,9 @@ func TestWaitingCallHoldsNoArguments(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer response.Body.Close()
+			if response.StatusCode != http.StatusOK {
+				t.Fatalf("%s: answered %s", version, response.Status)
+			}
 			<-slow.begun
 		}
 		if held := heap() - before; held > size {
