@@ -107,12 +107,15 @@ func (g *Gateway) handleRegistry(mux *http.ServeMux) {
 
 // answerRegistry is where errors of the registry become answers.
 func (g *Gateway) answerRegistry(w http.ResponseWriter, r *http.Request, who auth.Identity, serve func(*http.Request, auth.Identity) (any, error)) {
-	r.Body = http.MaxBytesReader(w, r.Body, g.opts.MaxRequest)
-	free, err := g.opts.Room.Take(r.Context(), large(r, g.opts.MaxRequest))
+	body, free, err := g.opts.Room.Read(w, r, g.opts.MaxRequest)
 	var answer any
-	if err == nil {
+	switch {
+	case err == nil:
 		defer free()
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		answer, err = serve(r, who)
+	case !errors.Is(err, errNoRoom):
+		err = unreadBody(err)
 	}
 	var missing *registry.NotFoundError
 	var bad *badRequest
@@ -120,6 +123,7 @@ func (g *Gateway) answerRegistry(w http.ResponseWriter, r *http.Request, who aut
 	switch {
 	case err == nil:
 	case errors.Is(err, errNoRoom):
+		w.Header().Set("Retry-After", retryAfter)
 		code, answer = http.StatusServiceUnavailable, RegistryError{err.Error()}
 	case errors.As(err, &missing):
 		code, answer = http.StatusNotFound, RegistryError{err.Error()}
@@ -134,6 +138,15 @@ func (g *Gateway) answerRegistry(w http.ResponseWriter, r *http.Request, who aut
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(answer) // the client went away
+}
+
+// unreadBody is the error of a body that could not be read.
+func unreadBody(err error) error {
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return &badRequest{http.StatusRequestEntityTooLarge, "the request is larger than " + strconv.FormatInt(large.Limit, 10) + " bytes"}
+	}
+	return &badRequest{http.StatusBadRequest, "the request cannot be read: " + err.Error()}
 }
 
 // A badRequest is one that makes no sense, or may not be made.
@@ -151,11 +164,7 @@ func readJSON(r *http.Request, into any) error {
 		return &badRequest{http.StatusUnsupportedMediaType, "Content-Type must be application/json"}
 	}
 	body, err := io.ReadAll(r.Body)
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return &badRequest{http.StatusRequestEntityTooLarge, "the request is larger than " + strconv.FormatInt(large.Limit, 10) + " bytes"}
-	case err == nil && !utf8.Valid(body):
+	if err == nil && !utf8.Valid(body) {
 		return &badRequest{http.StatusBadRequest, "the request is not UTF-8 text"}
 	}
 	if err == nil {

@@ -34,6 +34,9 @@ const (
 
 	// bodyLimit is how long it may take then to come in.
 	bodyLimit = time.Minute
+
+	// retryAfter is after how many seconds who found no room may find some.
+	retryAfter = "5"
 )
 
 // NewRoom makes room for so many bytes, for which a request waits so long.
@@ -90,17 +93,6 @@ func (r *Room) Read(w http.ResponseWriter, request *http.Request, most int64) (b
 	return read.Bytes(), free, nil
 }
 
-// large is for how many bytes a request that is read elsewhere needs room.
-func large(r *http.Request, most int64) int64 {
-	switch {
-	case r.ContentLength < 0: // it is not known
-		return most
-	case r.ContentLength <= largeBody:
-		return 0
-	}
-	return min(r.ContentLength, most)
-}
-
 // RefuseBody answers a request whose body was not read.
 func RefuseBody(w http.ResponseWriter, err error) {
 	var tooLarge *http.MaxBytesError
@@ -108,7 +100,7 @@ func RefuseBody(w http.ResponseWriter, err error) {
 	case errors.As(err, &tooLarge):
 		http.Error(w, fmt.Sprintf("request body is larger than %d bytes", tooLarge.Limit), http.StatusRequestEntityTooLarge)
 	case errors.Is(err, errNoRoom):
-		w.Header().Set("Retry-After", "5")
+		w.Header().Set("Retry-After", retryAfter)
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	default:
 		http.Error(w, "request body cannot be read", http.StatusBadRequest)

@@ -1,8 +1,11 @@
 package gateway_test
 
 import (
+	"bufio"
 	"context"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"runtime"
 	"strings"
@@ -10,6 +13,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/registry"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -168,5 +172,30 @@ func TestWaitingRequestsHoldNoRoom(t *testing.T) {
 	listens := c.do(t.Context(), http.MethodPost, `{"jsonrpc":"2.0","id":4,"method":"subscriptions/listen","params":{"_meta":`+pad+`}}`)
 	if listens.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("a large subscriptions/listen is answered %s", listens.Status)
+	}
+}
+
+// Who announces much to the registry, and sends nothing of it, holds no room.
+func TestAnnouncedBodiesHoldNoRoom(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"echoed": echoed}, func(o *gateway.Options) {
+		o.Registry, o.Room = registry.New(registry.Options{}), gateway.NewRoom(3<<20, 50*time.Millisecond)
+	})
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	host := strings.TrimSuffix(strings.TrimPrefix(w.url, "http://"), "/mcp")
+	slow, err := net.Dial("tcp", host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	fmt.Fprintf(slow, "POST %spublish HTTP/1.1\r\nHost: %s\r\nX-Caller: ann\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", gateway.RegistryPrefix, host, 3<<20)
+	if line, err := bufio.NewReader(slow).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+		t.Fatalf("%s, %v", line, err)
+	}
+	if got := c.call("1", "echoed", arguments(2<<20), ""); got.StatusCode != http.StatusOK {
+		t.Errorf("beside it a large call is answered %s", got.Status)
+	}
+	if status, answer := w.request(http.MethodPost, "publish", "ann", strings.Repeat("x", 9<<20)); status != http.StatusRequestEntityTooLarge || !strings.Contains(answer, `"error"`) {
+		t.Errorf("too much is answered %d: %s", status, answer)
 	}
 }
