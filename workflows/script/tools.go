@@ -91,14 +91,6 @@ func identifier(name string) string {
 	return out
 }
 
-// has says whether a name that a script uses means something.
-func (s *toolset) has(n Name) bool {
-	if ns := s.namespaces[n.Name]; ns != nil {
-		return !n.Namespace || ns.tools[n.Tool] != ""
-	}
-	return s.functions[n.Name] != "" && !n.Namespace
-}
-
 // value is what a free name of a script means; nil = nothing.
 func (s *toolset) value(name string) starlark.Value {
 	if ns := s.namespaces[name]; ns != nil {
