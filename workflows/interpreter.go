@@ -144,7 +144,7 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run,
 	r.pending = workflow.NewSemaphore(ctx, maxPending)
 	r.children = workflow.NewSemaphore(ctx, maxPending)
 	r.expectJournal()
-	maps.Copy(r.unread, in.Unread)
+	maps.Copy(r.unread, in.Unread) //workflowcheck:ignore a map again
 	if info := workflow.GetInfo(ctx); info.OriginalRunID != "" && info.OriginalRunID != info.WorkflowExecution.RunID {
 		r.in.WasReset = true
 	}
