@@ -44,7 +44,7 @@ type Record struct {
 
 func (r *run) tellJournal(req JournalRequest) (Record, error) {
 	told := Record{Input: r.in, Journal: r.wholeJournal(), Unsettled: r.unsettled, Undone: map[string]int{}, Asked: map[string]int{}}
-	told.Input.Journal, told.Input.Open = nil, nil
+	told.Input.Journal, told.Input.Open, told.Input.Unread = nil, nil, r.unread
 	if before := r.in.Repair; before != nil {
 		maps.Copy(told.Undone, before.Undone)
 		maps.Copy(told.Asked, before.Asked)

@@ -182,7 +182,8 @@ func (f *faultyValues) Get(ctx context.Context, id string) ([]byte, error) {
 }
 
 // A call whose result could not be stored was sent: that the attempt which
-// Temporal makes then cannot be read does not have it sent again.
+// Temporal makes then cannot be read does not have it sent again, nor when the run
+// is cancelled meanwhile, and repaired.
 func TestUnreadAfterItWasSent(t *testing.T) {
 	t.Parallel()
 	const key = "first:" + "0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a"
@@ -191,73 +192,54 @@ steps: [{id: pay, tool: make, arguments: {what: "{{.params.what}}"}}]}`))
 	if err := diags.Err(); err != nil {
 		t.Fatal(err)
 	}
-	values := &mapValues{}
-	faulty := &faultyValues{Values: values}
-	var calls atomic.Int64
-	large, _ := json.Marshal(map[string]string{"what": strings.Repeat("large", 50<<10)})
-	u := unread{of: startTemporal(t, slog.New(slog.DiscardHandler)), backend: countingBackend{&calls, func() (*backends.Result, error) {
-		faulty.away.Store(true)
-		return &backends.Result{Structured: large}, nil
-	}}}
-	has, sealed := u.client(t, key, values)
-	u.reads = payloads.Reader(sealed, values)
-	u.work(t, has, false)
-	makes, _ := u.client(t, key, faulty)
-	u.work(t, makes, true)
-	door := runs.New(runs.Config{Client: has, DataConverter: u.reads})
-	started, err := door.Start(t.Context(), runs.StartRequest{Definition: defs[0], Arguments: large,
-		Tools: map[string]definitions.Tool{"make": {Name: "make", Backend: "be", Original: "make"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the run to wait for a worker that can read its call", func() bool {
-		run, err := door.Get(t.Context(), started.ID)
-		return err == nil && run.WaitingFor == workflows.HeldByPayload
-	})
-	faulty.away.Store(false)
-	var seq int64
-	done := nextEvent(t, door, started.ID, &seq, runs.EventDone)
-	if f := done.Outcome.Failure; f == nil || f.Error.Category != workflows.CategoryOutcomeUnknown {
-		t.Errorf("ended with %+v", done.Outcome)
-	}
-	if n := calls.Load(); n != 1 {
-		t.Errorf("the unsafe tool was called %d times", n)
-	}
-}
-
-// A worker without any keys that takes up a task of a sealed run does not fail
-// the run, which goes on with one that has the key.
-func TestRunOfAWorkerWithoutKeys(t *testing.T) {
-	t.Parallel()
-	backend := &notingBackend{}
-	u := unread{of: startTemporal(t, slog.New(slog.DiscardHandler)), backend: backend}
-	values := &mapValues{}
-	has, sealed := u.client(t, "first:"+strings.Repeat("0a", 32), values)
-	blind, _ := u.client(t, "", values)
-	stop := u.work(t, blind, false)
-	defer u.work(t, has, true)()
-
-	defs, diags := definitions.Parse("unread.yaml", []byte(`{name: unread, description: d, steps: [{id: pay, tool: make}]}`))
-	if err := diags.Err(); err != nil {
-		t.Fatal(err)
-	}
-	door := runs.New(runs.Config{Client: has, DataConverter: payloads.Reader(sealed, values)})
-	started, err := door.Start(t.Context(), runs.StartRequest{Definition: defs[0], Arguments: json.RawMessage(`{}`),
-		Tools: map[string]definitions.Tool{"make": {Name: "make", Backend: "be", Original: "make"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the worker to miss the key", func() bool {
-		describe, err := u.of.DescribeWorkflowExecution(t.Context(), string(started.ID), "")
-		return err == nil && describe.PendingWorkflowTask.GetAttempt() > 1
-	})
-	stop()
-	defer u.work(t, has, false)()
-	var seq int64
-	if done := nextEvent(t, door, started.ID, &seq, runs.EventDone); done.Outcome.Failure != nil {
-		t.Errorf("ended with %+v", done.Outcome.Failure)
-	}
-	if diff := cmp.Diff([]string{"make"}, backend.made()); diff != "" {
-		t.Errorf("calls: %s", diff)
+	of := startTemporal(t, slog.New(slog.DiscardHandler))
+	for _, repaired := range []bool{false, true} {
+		values := &mapValues{}
+		faulty := &faultyValues{Values: values}
+		var calls atomic.Int64
+		large, _ := json.Marshal(map[string]string{"what": strings.Repeat("large", 50<<10)})
+		u := unread{of: of, backend: countingBackend{&calls, func() (*backends.Result, error) {
+			faulty.away.Store(true)
+			return &backends.Result{Structured: large}, nil
+		}}}
+		has, sealed := u.client(t, key, values)
+		u.reads = payloads.Reader(sealed, values)
+		runsEnd := u.work(t, has, false)
+		makes, _ := u.client(t, key, faulty)
+		callsEnd := u.work(t, makes, true)
+		door := runs.New(runs.Config{Client: has, DataConverter: u.reads})
+		started, err := door.Start(t.Context(), runs.StartRequest{Definition: defs[0], Arguments: large,
+			Tools: map[string]definitions.Tool{"make": {Name: "make", Backend: "be", Original: "make"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the run to wait for a worker that can read its call", func() bool {
+			run, err := door.Get(t.Context(), started.ID)
+			return err == nil && run.WaitingFor == workflows.HeldByPayload
+		})
+		var seq int64
+		if repaired {
+			if err := door.Cancel(t.Context(), started.ID, "test"); err != nil {
+				t.Fatal(err)
+			}
+			nextEvent(t, door, started.ID, &seq, runs.EventDone)
+			plan, err := door.PlanRetry(t.Context(), started.ID, runs.RetryRequest{})
+			if err == nil {
+				err = door.Retry(t.Context(), plan)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		faulty.away.Store(false)
+		done := nextEvent(t, door, started.ID, &seq, runs.EventDone)
+		if f := done.Outcome.Failure; f == nil || f.Error.Category != workflows.CategoryOutcomeUnknown {
+			t.Errorf("repaired %t: ended with %+v", repaired, done.Outcome)
+		}
+		if n := calls.Load(); n != 1 {
+			t.Errorf("repaired %t: the unsafe tool was called %d times", repaired, n)
+		}
+		callsEnd()
+		runsEnd()
 	}
 }
