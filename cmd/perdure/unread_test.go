@@ -243,3 +243,40 @@ steps: [{id: pay, tool: make, arguments: {what: "{{.params.what}}"}}]}`))
 		runsEnd()
 	}
 }
+
+// A worker without any keys that takes up a task of a sealed run does not fail
+// the run, which goes on with one that has the key.
+func TestRunOfAWorkerWithoutKeys(t *testing.T) {
+	t.Parallel()
+	backend := &notingBackend{}
+	u := unread{of: startTemporal(t, slog.New(slog.DiscardHandler)), backend: backend}
+	values := &mapValues{}
+	has, sealed := u.client(t, "first:"+strings.Repeat("0a", 32), values)
+	blind, _ := u.client(t, "", values)
+	stop := u.work(t, blind, false)
+	defer u.work(t, has, true)()
+
+	defs, diags := definitions.Parse("unread.yaml", []byte(`{name: unread, description: d, steps: [{id: pay, tool: make}]}`))
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	door := runs.New(runs.Config{Client: has, DataConverter: payloads.Reader(sealed, values)})
+	started, err := door.Start(t.Context(), runs.StartRequest{Definition: defs[0], Arguments: json.RawMessage(`{}`),
+		Tools: map[string]definitions.Tool{"make": {Name: "make", Backend: "be", Original: "make"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the worker to miss the key", func() bool {
+		describe, err := u.of.DescribeWorkflowExecution(t.Context(), string(started.ID), "")
+		return err == nil && describe.PendingWorkflowTask.GetAttempt() > 1
+	})
+	stop()
+	defer u.work(t, has, false)()
+	var seq int64
+	if done := nextEvent(t, door, started.ID, &seq, runs.EventDone); done.Outcome.Failure != nil {
+		t.Errorf("ended with %+v", done.Outcome.Failure)
+	}
+	if diff := cmp.Diff([]string{"make"}, backend.made()); diff != "" {
+		t.Errorf("calls: %s", diff)
+	}
+}
