@@ -152,7 +152,7 @@ func (c *checker) mayCall(n node, at string, pos Position, workflow string) (*De
 		return nil, false
 	}
 	if way := c.definitions.wayBack(other, c.def, nil); way != nil {
-		c.report(at, pos, SeverityError, "workflow-cycle", "%s: composite tools call each other: %s", n.label, strings.Join(append([]string{c.def.Name}, way...), " → "))
+		c.report(at, pos, SeverityError, "workflow-cycle", "%s: composite tools call each other: %s", n.label, strings.Join(append([]string{c.def.Title()}, way...), " → "))
 		return nil, false
 	}
 	if depth := c.definitions.depth(other, map[*Definition]int{}); depth >= c.maxDepth {
@@ -179,8 +179,12 @@ func withoutDefaults(d *Definition) map[string]any {
 	return schema
 }
 
-// wayBack gives the names of the definitions through which one calls another,
-// both included; nil if it does not.
+// Title is the name of a definition and its version, if it has one, as people say
+// them.
+func (d *Definition) Title() string { return strings.TrimSpace(d.Name + " " + d.Version) }
+
+// wayBack gives the titles of the definitions through which one calls another,
+// from the one to the name of the other; nil if it does not.
 func (find Definitions) wayBack(from, to *Definition, seen map[*Definition]bool) []string {
 	if from == to || from.Name == to.Name && from.Version == to.Version {
 		return []string{from.Name}
@@ -195,7 +199,7 @@ func (find Definitions) wayBack(from, to *Definition, seen map[*Definition]bool)
 	for _, workflow := range from.WorkflowNames() {
 		if other, ok := find.find(workflow); ok {
 			if way := find.wayBack(other, to, seen); way != nil {
-				return append([]string{from.Name}, way...)
+				return append([]string{from.Title()}, way...)
 			}
 		}
 	}

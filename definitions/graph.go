@@ -38,7 +38,7 @@ type GraphEdge struct {
 // Graph gives the program as a picture. A step that reads another on which it
 // depends anyway, directly or not, has no edge for the reading.
 func (p *Program) Graph() *Graph {
-	g := &Graph{Name: strings.TrimSpace(p.Definition.Name + " " + p.Definition.Version)}
+	g := &Graph{Name: p.Definition.Title()}
 	explicit := make(map[string]map[string]bool, len(p.order)) // by ID: all that it waits for by dependsOn
 	for _, n := range p.order {
 		node := graphNode(n.Step)

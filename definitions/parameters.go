@@ -1,6 +1,7 @@
 package definitions
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -20,6 +21,13 @@ import (
 // lightType is a type of the light form: the type, whether it is optional, and
 // its default.
 var lightType = regexp.MustCompile(`^\s*(\[\s*[a-z]+\s*\]|[a-z]+)\s*(\?)?\s*(?:=\s*(.*?))?\s*$`)
+
+// foreignArray is an array as other languages write it, and optionalItem one whose
+// ? stands within.
+var (
+	foreignArray = regexp.MustCompile(`^\s*([a-z]+)\s*(\?)?\s*\[\s*\]\s*(\?)?\s*(?:=.*)?$`)
+	optionalItem = regexp.MustCompile(`^\s*\[\s*([a-z]+)\s*\?\s*\]\s*\??\s*(?:=.*)?$`)
+)
 
 // lightTypes are the types that the light form knows.
 var lightTypes = []string{"string", "integer", "number", "boolean", "object", "array", "any"}
@@ -77,6 +85,12 @@ func lightParameter(written any) (schema map[string]any, required bool, err erro
 		if m := lightType.FindStringSubmatch(written); m != nil {
 			return lightText(m[1], m[2] != "", m[3], strings.Contains(written, "="))
 		}
+		if m := foreignArray.FindStringSubmatch(written); m != nil {
+			return map[string]any{}, false, fmt.Errorf("is %s; an array of %s is written %q", excerpt(written), m[1], "["+m[1]+"]"+cmp.Or(m[2], m[3]))
+		}
+		if m := optionalItem.FindStringSubmatch(written); m != nil {
+			return map[string]any{}, false, fmt.Errorf("is %s; an array that may be left out is written %q, and no item is optional", excerpt(written), "["+m[1]+"]?")
+		}
 	}
 	return map[string]any{}, false, fmt.Errorf("must be a type such as string, integer = 10 or \"[string]?\", or a JSON Schema, not %s", describe(written))
 }
@@ -112,6 +126,8 @@ func lightDefault(schema map[string]any, text string) (any, error) {
 	switch {
 	case text == "":
 		return nil, errors.New("has an = and no default after it")
+	case want == "string" && isMisquoted(text, err):
+		return nil, fmt.Errorf("has the default %s, whose quotes are not those of a JSON string: write string = \"text\", or leave them out", text)
 	case want == "string" && (err != nil || !fitsType(value, "string")):
 		return text, nil
 	case err != nil:
@@ -120,6 +136,13 @@ func lightDefault(schema map[string]any, text string) (any, error) {
 		return nil, fmt.Errorf("has the default %s, which is %s and not %s", excerpt(text), describe(value), want)
 	}
 	return value, nil
+}
+
+// isMisquoted reports whether text that is wanted as a string has quotes that
+// would become a part of it: it begins as a JSON string and is none, or stands in
+// single quotes.
+func isMisquoted(text string, notJSON error) bool {
+	return notJSON != nil && (strings.HasPrefix(text, `"`) || len(text) > 1 && strings.HasPrefix(text, "'") && strings.HasSuffix(text, "'"))
 }
 
 // lighten replaces parameters in the light form by their schema. What is in the

@@ -17,7 +17,7 @@ func TestLightParametersAreTheSame(t *testing.T) {
 		t.Errorf("light (-full +light):\n%s", diff)
 	}
 	args, err := defs[0].Arguments([]byte(`{"name": "Ada", "hosts": []}`))
-	if want := `{"count":10,"greeting":"hello there","hosts":[],"ids":[1,2],"mode":"fast","name":"Ada"}`; err != nil || string(args) != want {
+	if want := `{"count":10,"greeting":"hello there","hosts":[],"ids":[1,2],"mode":"fast","name":"Ada","quoted":"hello there","said":"they say \"hello\""}`; err != nil || string(args) != want {
 		t.Errorf("got %s, %v, want %s", args, err, want)
 	}
 	again, err := FromSource(defs[0].Source())

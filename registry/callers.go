@@ -33,7 +33,7 @@ func (b *batch) caller(calling, d *definitions.Definition, fresh []*definitions.
 		if slices.ContainsFunc(before, func(was definitions.Diagnostic) bool { return was.Message == found.Message }) {
 			continue
 		}
-		what := "of the callers, " + nameOf(calling) + " is no longer right: " + found.Message
+		what := "of the callers, " + calling.Title() + " is no longer right: " + found.Message
 		i := slices.IndexFunc(b.publications, func(p Publication) bool { return p.Name == d.Name })
 		if slices.Contains(b.publications[i].Breaks, what) {
 			continue // that is of another of the publications
@@ -56,12 +56,4 @@ func callsName(d *definitions.Definition, name string) bool {
 		ref, err := definitions.ParseReference(written)
 		return err == nil && ref.Name == name
 	})
-}
-
-// nameOf is a definition as people call it.
-func nameOf(d *definitions.Definition) string {
-	if d.Version == "" {
-		return d.Name
-	}
-	return d.Name + " " + d.Version
 }
