@@ -28,7 +28,7 @@ type configFile struct {
 	Publishing    *publishing    `yaml:"publishing"`
 	Scripts       *scriptsConfig `yaml:"scripts"`
 
-	MaxWorkflowDepth int `yaml:"maxWorkflowDepth"`
+	MaxWorkflowDepth *int `yaml:"maxWorkflowDepth"`
 
 	Metadata           map[string]any `yaml:"metadata"`
 	Audit              map[string]any `yaml:"audit"`

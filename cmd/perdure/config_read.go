@@ -139,8 +139,12 @@ func (r *configReader) read(c *configFile) settings {
 // for the one below it.
 const mostDepth = 100
 
-func (r *configReader) maxDepth(depth int) int {
-	if depth < 0 || depth > mostDepth {
+func (r *configReader) maxDepth(written *int) int {
+	if written == nil {
+		return 0
+	}
+	depth := *written
+	if depth < 1 || depth > mostDepth {
 		r.errorf(keyPath{"maxWorkflowDepth"}, "limit", "is %d; 1 to %d are allowed, and %d is the default", depth, mostDepth, definitions.MaxWorkflowDepth)
 	}
 	return depth
