@@ -6,11 +6,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -75,17 +79,36 @@ func run(ctx context.Context, args []string, c *console) int {
 	command, err := parser.Parse(args)
 	if err != nil {
 		var parse *kong.ParseError
-		hint := "perdure --help"
+		hint, told := "perdure --help", err.Error()
 		if errors.As(err, &parse) && parse.Context.Selected() != nil {
 			hint = parse.Context.Selected().FullPath() + " --help"
+			told = cmp.Or(missingArgument(told, parse.Context.Selected()), told)
 		}
-		return fail(c, usagef("%v; see %s", err, hint))
+		return fail(c, usagef("%s; see %s", told, hint))
 	}
 	err = command.Run()
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = errors.New("interrupted")
 	}
 	return fail(c, err)
+}
+
+// lacksArgument is what kong says of arguments that a command needs, of which the
+// first is taken.
+var lacksArgument = regexp.MustCompile(`^expected "<([^>]+)>`)
+
+// missingArgument says of a command what argument it needs; "" if the error that is
+// told is another one.
+func missingArgument(told string, command *kong.Node) string {
+	m := lacksArgument.FindStringSubmatch(told)
+	if m == nil {
+		return ""
+	}
+	i := slices.IndexFunc(command.Positional, func(v *kong.Positional) bool { return v.Name == m[1] })
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprintf("the argument <%s> is missing: %s", m[1], strings.TrimSuffix(command.Positional[i].Help, "."))
 }
 
 // fail prints an error and gives the exit status for it.
