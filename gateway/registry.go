@@ -53,6 +53,8 @@ type Problem struct {
 type Deprecation struct {
 	Reference string `json:"reference"`
 	Reason    string `json:"reason"`
+	// Keep leaves versions that are deprecated already the reason that they have.
+	Keep bool `json:"keep,omitempty"`
 }
 
 // A RegistryVersion is one version of a composite tool, or of a module, whose
@@ -222,7 +224,7 @@ func (g *Gateway) deprecate(r *http.Request, who auth.Identity) (any, error) {
 	case !g.opts.Policy.May(who, auth.Publish, on):
 		return nil, &badRequest{http.StatusForbidden, "you may not deprecate versions of " + ref.Name + ": authorization.publishers of the configuration says who may"}
 	}
-	done, err := g.opts.Registry.Deprecate(r.Context(), who.Principal(), ref, strings.TrimSpace(q.Reason))
+	done, err := g.opts.Registry.Deprecate(r.Context(), who.Principal(), ref, registry.Deprecation{Reason: strings.TrimSpace(q.Reason), Keep: q.Keep})
 	if err != nil {
 		return nil, err
 	}

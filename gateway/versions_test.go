@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/registry"
 )
 
 func refTo(name, version string) definitions.Reference {
@@ -21,7 +22,7 @@ func TestCallOfAVersion(t *testing.T) {
 	for _, version := range []string{"1.0.0", "1.1.0", "2.0.0", "3.0.0-rc.1"} {
 		w.mustPublish("open", version, "d")
 	}
-	if _, err := published.Deprecate(t.Context(), "ann", refTo("open", "1.1.0"), "slow"); err != nil {
+	if _, err := published.Deprecate(t.Context(), "ann", refTo("open", "1.1.0"), registry.Deprecation{Reason: "slow"}); err != nil {
 		t.Fatal(err)
 	}
 	ann := connect(t, w.url, "ann", "2025-11-25", `{}`)

@@ -7,15 +7,20 @@ import (
 	"github.com/perdure/perdure/store"
 )
 
-// Deprecate marks versions that a reference names as deprecated, for a reason;
-// "" = not any more. Without a version it is all of the name. It gives those that
-// were not so before.
-func (r *Registry) Deprecate(ctx context.Context, by string, ref definitions.Reference, reason string) (done []store.Version, err error) {
+// A Deprecation says what becomes of versions.
+type Deprecation struct {
+	Reason string // why they are not to be used any more; "" = they may be again
+	Keep   bool   // those that are deprecated already keep the reason that they have
+}
+
+// Deprecate marks versions that a reference names as deprecated, or not any more.
+// Without a version it is all of the name. It gives those that were not so before.
+func (r *Registry) Deprecate(ctx context.Context, by string, ref definitions.Reference, d Deprecation) (done []store.Version, err error) {
 	if r.store == nil {
 		return nil, ErrNoStore
 	}
 	err = r.edit(ctx, by, func() ([]store.Edit, error) {
-		edits, err := r.deprecations(ref, reason)
+		edits, err := r.deprecations(ref, d)
 		for _, e := range edits {
 			done = append(done, e.Version)
 		}
@@ -24,9 +29,9 @@ func (r *Registry) Deprecate(ctx context.Context, by string, ref definitions.Ref
 	return done, err
 }
 
-func (r *Registry) deprecations(ref definitions.Reference, reason string) ([]store.Edit, error) {
+func (r *Registry) deprecations(ref definitions.Reference, d Deprecation) ([]store.Edit, error) {
 	action := store.Deprecated
-	if reason == "" {
+	if d.Reason == "" {
 		action = store.Restored
 	}
 	var edits []store.Edit
@@ -39,9 +44,9 @@ func (r *Registry) deprecations(ref definitions.Reference, reason string) ([]sto
 			continue
 		}
 		matched = true
-		if v.Deprecated != reason {
-			v.Deprecated = reason
-			edits = append(edits, store.Edit{Action: action, Version: v, Note: reason})
+		if v.Deprecated != d.Reason && !(d.Keep && v.Deprecated != "") {
+			v.Deprecated = d.Reason
+			edits = append(edits, store.Edit{Action: action, Version: v, Note: d.Reason})
 		}
 	}
 	if !matched {

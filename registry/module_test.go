@@ -80,7 +80,7 @@ func TestModulesArePinned(t *testing.T) {
 		if version, _ := loaded(t, open(), "slugs@1.1.0"); version != "1.1.0" {
 			t.Errorf("slugs 1.1.0 has %s", version)
 		}
-		if _, err := r.Deprecate(t.Context(), "ada", definitions.Reference{Name: "text.star", Version: "1.1.0"}, "wrong"); err != nil {
+		if _, err := r.Deprecate(t.Context(), "ada", definitions.Reference{Name: "text.star", Version: "1.1.0"}, registry.Deprecation{Reason: "wrong"}); err != nil {
 			t.Fatal(err)
 		}
 		published(t, r, slugs("1.2.0", "text.star@^1.0"))

@@ -315,7 +315,7 @@ func TestBreakingVersions(t *testing.T) {
 		publish(t, r, greet("withdrawn", "1.0.0"))
 		publish(t, r, greet("withdrawn", "1.1.0"))
 		for _, step := range []struct{ deprecate, breaks string }{{"1.1.0", "1.0.0"}, {"1.0.0", "1.1.0"}} {
-			if _, err := r.Deprecate(t.Context(), "ada", definitions.Reference{Name: "withdrawn", Version: step.deprecate}, "twice"); err != nil {
+			if _, err := r.Deprecate(t.Context(), "ada", definitions.Reference{Name: "withdrawn", Version: step.deprecate}, registry.Deprecation{Reason: "twice"}); err != nil {
 				t.Fatal(err)
 			}
 			if text := refused(t, r, request(greet("withdrawn", "1.2.0", demanding)), "breaking-change"); !strings.Contains(text, "breaks callers of "+step.breaks) {
@@ -364,7 +364,9 @@ func TestPublishedCallers(t *testing.T) {
 		refused(t, r, request(greet("a", "1.0.0", plain, output, calls("b"))), "unknown-workflow")
 		publish(t, r, greet("b", "1.0.0", plain, output), greet("a", "1.0.0", plain, output, calls("b@1")))
 		refused(t, r, request(greet("a", "1.1.0", plain, output, calls("b@2"))), "unknown-workflow")
-		refused(t, r, request(greet("b", "1.1.0", plain, output, calls("a"))), "workflow-cycle")
+		if text := refused(t, r, request(greet("b", "1.1.0", plain, output, calls("a"))), "workflow-cycle"); !strings.Contains(text, "call each other: b 1.1.0 → a 1.0.0 → b") {
+			t.Errorf("the error is %s", text)
+		}
 		publish(t, r, greet("b", "2.0.0", plain, output), greet("c", "1.0.0", plain, output, calls("b@2")))
 
 		// What a name means is not what is published with it, but the latest
@@ -463,22 +465,25 @@ func TestResolve(t *testing.T) {
 		}
 
 		t.Run("a deprecated version is for who has no other", func(t *testing.T) {
-			done, err := r.Deprecate(t.Context(), "ben", definitions.Reference{Name: "greet", Version: "1.10.0"}, "too loud")
+			done, err := r.Deprecate(t.Context(), "ben", definitions.Reference{Name: "greet", Version: "1.10.0"}, registry.Deprecation{Reason: "too loud"})
 			if err != nil || len(done) != 1 {
 				t.Fatalf("deprecated %v, %v", done, err)
 			}
 			check(t, r, "greet@1", "1.2.0")
 			check(t, r, "greet@1.10.0", "1.10.0")
-			if done, err = r.Deprecate(t.Context(), "ben", definitions.Reference{Name: "greet"}, "too loud"); err != nil || len(done) != 4 {
+			if done, err = r.Deprecate(t.Context(), "ben", definitions.Reference{Name: "greet", Version: "1.10.0"}, registry.Deprecation{Reason: "deprecated", Keep: true}); err != nil || len(done) != 0 {
+				t.Fatalf("the reason is replaced: %v, %v", done, err)
+			}
+			if done, err = r.Deprecate(t.Context(), "ben", definitions.Reference{Name: "greet"}, registry.Deprecation{Reason: "too loud"}); err != nil || len(done) != 4 {
 				t.Fatalf("deprecated %v, %v", done, err)
 			}
 			check(t, r, "greet", "2.0.0")
 			check(t, r, "greet@1", "1.10.0")
-			if done, err = r.Deprecate(t.Context(), "ben", definitions.Reference{Name: "greet", Version: "1.2"}, ""); err != nil || len(done) != 1 {
+			if done, err = r.Deprecate(t.Context(), "ben", definitions.Reference{Name: "greet", Version: "1.2"}, registry.Deprecation{}); err != nil || len(done) != 1 {
 				t.Fatalf("restored %v, %v", done, err)
 			}
 			check(t, r, "greet", "1.2.0")
-			if _, err = r.Deprecate(t.Context(), "ben", definitions.Reference{Name: "greet", Version: "7"}, "x"); err == nil {
+			if _, err = r.Deprecate(t.Context(), "ben", definitions.Reference{Name: "greet", Version: "7"}, registry.Deprecation{Reason: "x"}); err == nil {
 				t.Error("a version that is not there is deprecated")
 			}
 		})
@@ -575,7 +580,7 @@ func TestFollow(t *testing.T) {
 		publish(t, here, greet("greet", "1.0.0"))
 		<-changed
 		check(t, there, "greet", "1.0.0")
-		if _, err := here.Deprecate(t.Context(), "ada", definitions.Reference{Name: "greet"}, "old"); err != nil {
+		if _, err := here.Deprecate(t.Context(), "ada", definitions.Reference{Name: "greet"}, registry.Deprecation{Reason: "old"}); err != nil {
 			t.Fatal(err)
 		}
 		<-changed
@@ -666,7 +671,7 @@ func TestWithoutAStore(t *testing.T) {
 	if _, err := r.Publish(t.Context(), ada, request(greet("greet", "1.1.0"))); !errors.Is(err, registry.ErrNoStore) {
 		t.Errorf("error %v", err)
 	}
-	if _, err := r.Deprecate(t.Context(), "ada", definitions.Reference{Name: "greet"}, "x"); !errors.Is(err, registry.ErrNoStore) {
+	if _, err := r.Deprecate(t.Context(), "ada", definitions.Reference{Name: "greet"}, registry.Deprecation{Reason: "x"}); !errors.Is(err, registry.ErrNoStore) {
 		t.Errorf("error %v", err)
 	}
 }

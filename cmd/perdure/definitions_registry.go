@@ -135,33 +135,37 @@ type deprecateCommand struct {
 	registryFlags `embed:""`
 
 	Reference string `arg:"" help:"NAME@VERSION, NAME@CONSTRAINT for all that fit, or NAME for all."`
-	Reason    string `help:"Why, and what to use instead. Default: deprecated." default:"deprecated" placeholder:"TEXT" xor:"reason"`
-	Undo      bool   `help:"They may be used again."`
+	Reason    string `help:"Why, and what to use instead. Default: the reason that they have already, or else deprecated." placeholder:"TEXT" xor:"reason"`
+	Undo      bool   `help:"They may be used again." xor:"reason"`
 }
 
 func (deprecateCommand) Help() string {
 	return `A deprecated version is passed over as long as another one does; who names it exactly,
-or has no other, still gets it. Runs are left alone. Examples:
+or has no other, still gets it. A name without a version is all of its versions.
+Runs are left alone. Examples:
 
     perdure definitions deprecate deploy@1.2.0 --reason "deploys twice, use 1.2.1"
     perdure definitions deprecate deploy@1.2.0 --undo`
 }
 
 func (d deprecateCommand) Run(ctx context.Context, c *console) error {
-	q := gateway.Deprecation{Reference: d.Reference, Reason: d.Reason}
-	if d.Undo {
-		q.Reason = ""
+	q := gateway.Deprecation{Reference: d.Reference, Reason: strings.TrimSpace(d.Reason)}
+	if q.Reason == "" && !d.Undo {
+		q.Reason, q.Keep = "deprecated", true
 	}
 	var done []gateway.RegistryVersion
 	if err := d.post(ctx, "deprecate", q, &done); err != nil {
 		return err
 	}
-	if d.Output == "json" {
-		return c.printJSON(done)
-	}
 	verb := "deprecated"
 	if d.Undo {
 		verb = "restored"
+	}
+	if len(done) > 0 && !strings.Contains(d.Reference, "@") {
+		d.tellAll(c, verb, done)
+	}
+	if d.Output == "json" {
+		return c.printJSON(done)
 	}
 	for _, v := range done {
 		fmt.Fprintf(c.out, "%s %s %s\n", verb, v.Name, v.Version)
@@ -170,6 +174,21 @@ func (d deprecateCommand) Run(ctx context.Context, c *console) error {
 		c.notef("nothing to do: that is what they are")
 	}
 	return nil
+}
+
+// tellAll says which versions a name without one has been: all of them, which may
+// not be what was meant.
+func (d deprecateCommand) tellAll(c *console, verb string, done []gateway.RegistryVersion) {
+	versions := make([]string, len(done))
+	for i, v := range done {
+		versions[i] = v.Version
+	}
+	undo := " --undo"
+	if d.Undo {
+		undo = ""
+	}
+	c.notef("%s without a version is all of its versions: %d are %s now (%s); perdure definitions deprecate %s@VERSION%s takes it back for one",
+		plain(d.Reference), len(done), verb, strings.Join(versions, ", "), plain(d.Reference), undo)
 }
 
 type historyCommand struct {
@@ -223,7 +242,7 @@ func (d driftCommand) Run(ctx context.Context, c *console) error {
 		for _, tool := range v.Tools {
 			harmful = harmful || tool.State == registry.Breaking || tool.State == registry.Gone
 			if d.Output == "text" {
-				fmt.Fprintf(c.out, "%s %s: %s %s: %s\n", v.Name, v.Version, driftWords[tool.State], tool.Tool, plain(strings.Join(tool.Changes, "; ")))
+				fmt.Fprintf(c.out, "%s %s: %s: %s\n", v.Name, v.Version, fmt.Sprintf(driftWords[tool.State], tool.Tool), plain(strings.Join(tool.Changes, "; ")))
 			}
 		}
 		for _, m := range v.Modules {
@@ -239,7 +258,7 @@ func (d driftCommand) Run(ctx context.Context, c *console) error {
 }
 
 var driftWords = map[registry.DriftState]string{
-	registry.Compatible: "compatible change of", registry.Breaking: "breaking change of", registry.Gone: "gone is",
+	registry.Compatible: "%s has changed, and calls of it are still right", registry.Breaking: "calls of %s may fail", registry.Gone: "%s is gone",
 }
 
 func moduleDrift(m registry.ModuleDrift) string {

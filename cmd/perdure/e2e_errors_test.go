@@ -244,7 +244,7 @@ func (w *failureWorld) publishAndChange(t *testing.T, backend *fakeServers) {
 	backend.redefine("be_changing", `{"type":"object","properties":{"where":{"type":"string"}},"required":["where"]}`)
 	until(t, "the drift to be seen", func() bool {
 		out, _, err := w.try(t, "definitions", "drift")
-		return err != nil && strings.Contains(out, "gone is be_soon") && strings.Contains(out, "breaking change of be_changing")
+		return err != nil && strings.Contains(out, "be_soon is gone: no backend offers it") && strings.Contains(out, "calls of be_changing may fail: ")
 	})
 }
 

@@ -186,7 +186,7 @@ steps: [{id: write, tool: be.write}]
 	backend.redefine("be_write", `{"type":"object","properties":{"pullNumber":{"type":"number"},"where":{"type":"string"}},"required":["where"]}`)
 	until(t, "the drift to be seen", func() bool {
 		out, _, err := d.try(t, "definitions", "drift")
-		return err != nil && strings.Contains(out, "note 1.0.0: breaking change of be.write: argument where is required now")
+		return err != nil && strings.Contains(out, "note 1.0.0: calls of be.write may fail: argument where is required now")
 	})
 	said := toolCall{name: "note", key: "two"}.told(t, c)
 	if !strings.Contains(said, "tool_drift") || !strings.Contains(said, "where is required now") {

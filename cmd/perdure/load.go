@@ -173,7 +173,7 @@ func definitionFiles(name string) ([]string, error) {
 		return nil, err
 	}
 	if !info.IsDir() {
-		return []string{name}, nil
+		return []string{name}, hasEnd(name)
 	}
 	return filesBelow(name, func(file string) bool { return isYAML(file) && !deftest.IsTestFile(file) })
 }
@@ -195,10 +195,25 @@ func filesBelow(name string, wanted func(file string) bool) (files []string, err
 			return filepath.SkipDir
 		case !hidden && !entry.IsDir() && wanted(file):
 			files = append(files, file)
+			return hasEnd(file)
 		}
 		return nil
 	})
 	return files, err
+}
+
+// hasEnd refuses what would be read for ever, or until somebody writes to it: what
+// is no regular file. The pipes that a shell gives, as <(…) or /dev/stdin, end.
+func hasEnd(file string) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	ofShell := info.Mode()&fs.ModeNamedPipe != 0 && (strings.HasPrefix(file, "/dev/") || strings.HasPrefix(file, "/proc/"))
+	if !info.Mode().IsRegular() && !ofShell {
+		return usagef("%s is no file that can be read to its end, but a pipe, a device or a socket", file)
+	}
+	return nil
 }
 
 // besideFile reads what definitions of a file name: files in its directory, and
