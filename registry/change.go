@@ -22,8 +22,8 @@ type Change struct {
 // Changes says what callers of a definition notice who get another one: that it
 // is not offered to them any more, or not by its name, parameters that became
 // required, take less, are gone or have another default, results that are gone,
-// may be missing or may be something else, and calls that mean one run. Prefix is what the server puts
-// before names. nil = they notice nothing.
+// may be missing or may be something else, and calls that mean one run. Prefix is
+// what the server puts before names. nil = they notice nothing.
 func Changes(was, now *definitions.Definition, prefix string) []Change {
 	params := narrower{defaults: true}
 	params.compare("", decoded(was.InputSchema()), decoded(now.InputSchema()))

@@ -82,7 +82,7 @@ func (n *narrower) compare(path string, was, now map[string]any) {
 func (n *narrower) alternatives(path string, was, now map[string]any) (compared bool) {
 	before, ok := alternatives(was)
 	after, told := alternatives(now)
-	if !ok || !told || was["anyOf"] == nil && now["anyOf"] == nil || !comparable(before, after) {
+	if !ok || !told || was["anyOf"] == nil && now["anyOf"] == nil || !fewEnough(before, after) {
 		return false
 	}
 	i := uncovered(before, after, func(one, other map[string]any) bool {
@@ -242,7 +242,7 @@ func (w *wider) compare(path string, was, now map[string]any) {
 func (w *wider) alternatives(path string, was, now map[string]any) (compared bool) {
 	before, ok := alternatives(was)
 	after, told := alternatives(now)
-	if !ok || !told || was["anyOf"] == nil && now["anyOf"] == nil || !comparable(before, after) {
+	if !ok || !told || was["anyOf"] == nil && now["anyOf"] == nil || !fewEnough(before, after) {
 		return false
 	}
 	i := uncovered(after, before, func(one, other map[string]any) bool {

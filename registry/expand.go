@@ -229,9 +229,9 @@ func alternatives(schema map[string]any) ([]map[string]any, bool) {
 // those of one anyOf are among those of another.
 const maxCompared = 250_000
 
-// comparable reports whether some alternatives are few enough to be compared with
+// fewEnough reports whether some alternatives are few enough to be compared with
 // others, each with each.
-func comparable(some, others []map[string]any) bool {
+func fewEnough(some, others []map[string]any) bool {
 	return objectsIn(some, maxCompared)*objectsIn(others, maxCompared) <= maxCompared
 }
 

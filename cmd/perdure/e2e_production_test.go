@@ -41,27 +41,7 @@ func TestRestore(t *testing.T) {
 	})
 
 	// The backup. What runs begin after it is not in it, so nothing may.
-	dir := t.TempDir()
-	databases := []string{"temporal", "temporal_visibility", "perdure"}
-	for _, database := range databases {
-		if err := before.Dump(t.Context(), database, filepath.Join(dir, database)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, p := range append(r.gateways[:], r.workers[:]...) {
-		p.kill()
-	}
-	r.temporal.kill()
-	if err := before.Close(); err != nil {
-		t.Fatal(err)
-	}
-
-	after := pgtest.Start(t)
-	for _, database := range databases {
-		if err := after.Restore(t.Context(), database, filepath.Join(dir, database)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	after := r.restored(t, before)
 	restored := newDatabaseReplicas(t, after)
 	for tool, steps := range map[string][]string{"review": {"approval"}, "stages": {"second"}, "pair": {"left", "right"}} {
 		for _, step := range steps {
@@ -123,27 +103,8 @@ func TestRestoreSealed(t *testing.T) {
 		run, err := r.perdure(t, "runs", "show", id, "-o", "json", "--payload-key-file", "payload.keys", "--database", before.URL("perdure"))
 		return err == nil && openGate(t, run) == "gate"
 	})
-	databases, dir := []string{"temporal", "temporal_visibility", "perdure"}, t.TempDir()
-	planted.absentFromDatabases(t, before, id, databases...)
-	for _, database := range databases {
-		if err := before.Dump(t.Context(), database, filepath.Join(dir, database)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, p := range append(r.gateways[:], r.workers[:]...) {
-		p.kill()
-	}
-	r.temporal.kill()
-	if err := before.Close(); err != nil {
-		t.Fatal(err)
-	}
-
-	after := pgtest.Start(t)
-	for _, database := range databases {
-		if err := after.Restore(t.Context(), database, filepath.Join(dir, database)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	planted.absentFromDatabases(t, before, id, productionDatabases...)
+	after := r.restored(t, before)
 	restored := sealed(after)
 	until(t, "the answer to be taken", func() bool {
 		_, err := restored.perdure(t, "runs", "answer", id, "--accept", "--content", `{"verdict": "ok"}`, "--payload-key-file", "payload.keys", "--database", after.URL("perdure"))
@@ -158,7 +119,7 @@ func TestRestoreSealed(t *testing.T) {
 	if n := r.backend.count("be_write", "") + restored.backend.count("be_write", large); n != 1 {
 		t.Errorf("the last step was executed %d times", n)
 	}
-	planted.absentFromDatabases(t, after, id, databases...)
+	planted.absentFromDatabases(t, after, id, productionDatabases...)
 }
 
 // newDatabaseReplicas starts replicas on a Temporal that keeps everything in a
@@ -362,4 +323,34 @@ func (h hesitant) answer(ctx context.Context, _ string) (string, any, error) {
 	case <-ctx.Done():
 		return "", nil, ctx.Err()
 	}
+}
+
+// productionDatabases are all that a backup has to hold.
+var productionDatabases = []string{"temporal", "temporal_visibility", "perdure"}
+
+// restored backs a PostgreSQL up, kills all that is there, and restores the backup
+// on another one.
+func (r *replicas) restored(t *testing.T, before *topology.PostgreSQL) (after *topology.PostgreSQL) {
+	t.Helper()
+	dir := t.TempDir()
+	for _, database := range productionDatabases {
+		if err := before.Dump(t.Context(), database, filepath.Join(dir, database)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range append(r.gateways[:], r.workers[:]...) {
+		p.kill()
+	}
+	r.temporal.kill()
+	if err := before.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	after = pgtest.Start(t)
+	for _, database := range productionDatabases {
+		if err := after.Restore(t.Context(), database, filepath.Join(dir, database)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return after
 }
