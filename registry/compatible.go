@@ -80,9 +80,8 @@ func (n *narrower) compare(path string, was, now map[string]any) {
 
 // alternatives compares where there is an anyOf, if its schemas can be told.
 func (n *narrower) alternatives(path string, was, now map[string]any) (compared bool) {
-	before, ok := alternatives(was)
-	after, told := alternatives(now)
-	if !ok || !told || was["anyOf"] == nil && now["anyOf"] == nil || !fewEnough(before, after) {
+	before, after, ok := alternativesOf(was, now)
+	if !ok {
 		return false
 	}
 	i := uncovered(before, after, func(one, other map[string]any) bool {
@@ -240,9 +239,8 @@ func (w *wider) compare(path string, was, now map[string]any) {
 
 // alternatives compares where there is an anyOf, if its schemas can be told.
 func (w *wider) alternatives(path string, was, now map[string]any) (compared bool) {
-	before, ok := alternatives(was)
-	after, told := alternatives(now)
-	if !ok || !told || was["anyOf"] == nil && now["anyOf"] == nil || !fewEnough(before, after) {
+	before, after, ok := alternativesOf(was, now)
+	if !ok {
 		return false
 	}
 	i := uncovered(after, before, func(one, other map[string]any) bool {

@@ -206,6 +206,14 @@ func sameUnder(keyword string, was, now map[string]any) bool {
 	return encoded(bareUnder(keyword, was[keyword])) == encoded(bareUnder(keyword, now[keyword]))
 }
 
+// alternativesOf are those of two schemas, one of which has an anyOf; false = there
+// is none, they cannot be told, or they are too many to be compared.
+func alternativesOf(was, now map[string]any) (before, after []map[string]any, ok bool) {
+	before, ok = alternatives(was)
+	after, told := alternatives(now)
+	return before, after, ok && told && (was["anyOf"] != nil || now["anyOf"] != nil) && fewEnough(before, after)
+}
+
 // alternatives are the schemas of which a value has to fit one: those of anyOf, or
 // the schema itself. Where there is more than anyOf they cannot be told.
 func alternatives(schema map[string]any) ([]map[string]any, bool) {

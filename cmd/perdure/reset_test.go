@@ -52,16 +52,22 @@ func (b *notingBackend) made() []string {
 	return slices.Clone(b.calls)
 }
 
-// sealedClient seals what goes over the connection of another client, which closes
-// it.
-func sealedClient(t *testing.T, of client.Client) (client.Client, converter.DataConverter) {
+// sealedClient seals, with keys, "" = none, what goes over the connection of another
+// client, which closes it.
+func sealedClient(t *testing.T, of client.Client, keys string, more ...func(*client.Options)) (client.Client, converter.DataConverter) {
 	t.Helper()
-	keys, err := payloads.ReadKeys(t.Context(), func(context.Context) ([]byte, error) { return []byte("first:" + strings.Repeat("0a", 32)), nil })
-	if err != nil {
-		t.Fatal(err)
+	var k *payloads.Keys
+	if keys != "" {
+		var err error
+		if k, err = payloads.ReadKeys(t.Context(), func(context.Context) ([]byte, error) { return []byte(keys), nil }); err != nil {
+			t.Fatal(err)
+		}
 	}
 	options := client.Options{Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))}
-	payloads.Seal(&options, keys)
+	payloads.Seal(&options, k)
+	for _, change := range more {
+		change(&options)
+	}
 	c, err := client.NewClientFromExistingWithContext(t.Context(), of, options)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +81,7 @@ func sealedClient(t *testing.T, of client.Client) (client.Client, converter.Data
 func TestReset(t *testing.T) {
 	t.Parallel()
 	quiet := slog.New(slog.DiscardHandler)
-	c, sealed := sealedClient(t, startTemporal(t, quiet))
+	c, sealed := sealedClient(t, startTemporal(t, quiet), "first:"+strings.Repeat("0a", 32))
 	door := runs.New(runs.Config{Client: c, DataConverter: sealed, Logger: quiet})
 	backend := &notingBackend{}
 	w := worker.New(c, workflows.TaskQueue, worker.Options{})

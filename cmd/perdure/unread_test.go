@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/activities"
@@ -57,22 +56,10 @@ type unread struct {
 // client is one with keys, "" = none, that keeps large values.
 func (u unread) client(t *testing.T, keys string, values payloads.Values) (client.Client, converter.DataConverter) {
 	t.Helper()
-	var k *payloads.Keys
-	if keys != "" {
-		var err error
-		if k, err = payloads.ReadKeys(t.Context(), func(context.Context) ([]byte, error) { return []byte(keys), nil }); err != nil {
-			t.Fatal(err)
-		}
-	}
-	options := client.Options{Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))}
-	payloads.Seal(&options, k)
-	payloads.Keep(&options, values)
-	payloads.ReportUnread(&options, workflows.Unread)
-	c, err := client.NewClientFromExistingWithContext(t.Context(), u.of, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c, options.DataConverter
+	return sealedClient(t, u.of, keys, func(o *client.Options) {
+		payloads.Keep(o, values)
+		payloads.ReportUnread(o, workflows.Unread)
+	})
 }
 
 // work starts a worker for runs, or for their calls.
