@@ -29,7 +29,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check property licences sbom fuzz fmt lint vulncheck servers bench chaos prod-local conformance mcp-conformance histories deployment manifests clean
+.PHONY: help build run test check attack property licences sbom fuzz fmt lint vulncheck servers bench chaos prod-local conformance mcp-conformance histories deployment manifests clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -79,6 +79,9 @@ licences: ## Write docs/licences.md: what is linked into the program, and under 
 
 sbom: build ## Write bin/sbom.json: what bin/perdure was built of, as CycloneDX has it
 	$(GO) run ./.ci/sbom $(BIN) > bin/sbom.json
+
+attack: servers ## Run every attack on real roles and on what reads foreign input
+	PERDURE_TEST_REQUIRE=npm,postgres,chromium $(GO) test -count=1 -timeout 20m -run '^TestAttack' ./...
 
 fuzz: ## Run the fuzz tests that match FUZZ, one after the other, each for FUZZTIME
 	@for package in $(FUZZED); do \
