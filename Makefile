@@ -29,7 +29,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check attack property licences sbom fuzz fmt lint vulncheck servers bench chaos prod-local conformance mcp-conformance histories deployment manifests clean
+.PHONY: help build run test check attack property licences sbom fuzz fmt lint vulncheck servers bench chaos prod-local figures conformance mcp-conformance histories deployment manifests clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -90,6 +90,9 @@ fuzz: ## Run the fuzz tests that match FUZZ, one after the other, each for FUZZT
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10s ./$$package || exit 1; \
 		done; \
 	done
+
+figures: ## Count what can be counted of the source: lines, functions, structs, packages
+	cd test && $(GO) run ./figures
 
 fmt: ## Format all Go files
 	gofmt -w $$(git ls-files '*.go')
