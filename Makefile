@@ -7,10 +7,10 @@ NPM      := $(wildcard cmd/perdure/testdata/*/package-lock.json)
 SHARED   ?= ../shared/conformance
 DATA     ?= .perdure
 # Packages whose race-enabled build does not pull the Temporal server in.
-RACED    := ./activities/... ./backends/... ./credentials/... ./definitions/... ./gateway/... ./limits/... ./registry/... ./store/... ./workflows/...
+RACED    := ./activities/... ./backends/... ./credentials/... ./definitions/... ./gateway/... ./internal/... ./limits/... ./registry/... ./store/... ./workflows/...
 # Packages with fuzz tests that build without a Temporal server, and which tests
 # of them: a regular expression for "package target".
-FUZZED   := definitions workflows/script workflows/deftest gateway backends backends/repo payloads
+FUZZED   := definitions internal/starlark workflows/script workflows/deftest gateway backends backends/repo payloads
 FUZZ     ?= .
 FUZZTIME ?= 60s
 # How long the storm of make chaos is.

@@ -4,25 +4,29 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/perdure/perdure/workflows/script"
+	"github.com/perdure/perdure/internal/starlark"
 )
 
 // scriptCalls checks what can be seen of a script's calls: against the tools that
 // there are, as far as those are known.
-func (c *checker) scriptCalls(n node, program *script.Program) {
+func (c *checker) scriptCalls(n node, program *starlark.Program) {
 	at := join(n.path, "script")
-	for _, call := range program.Calls() {
+	for _, call := range seenCalls(program) {
 		pos := c.scriptPosition(n, call.File, call.Line, call.Column)
-		isTool := isToolCall(call)
+		isTool := call.isTool()
 		switch {
-		case call.File != n.step.file() && atLoading(call):
+		case call.File != n.step.file() && call.atLoading():
 			c.report(at, pos, SeverityError, "script-load", "%s", callsAtLoading)
-		case isTool && call.Name == "" && len(n.step.Tools) == 0:
+		case isTool && call.name == "" && len(n.step.Tools) == 0:
 			c.report(at, pos, SeverityError, "dynamic-tool", "%s: which tool is called here only a run can tell; list in tools: what the script may call", n.label)
-		case isTool && call.Name != "" && c.tools != nil:
+		case isTool && call.name != "" && c.tools != nil:
 			c.scriptCall(n, program, call, pos)
-		case call.Literals["schema"] != nil && (call.Kind == callsElicit || call.Kind == callsApprove):
-			if err := CheckQuestion(call.Literals["schema"]); err != nil && string(call.Literals["schema"]) != "null" {
+		case call.kind == callsElicit || call.kind == callsApprove:
+			schema := call.Arg("schema", 1).Literal
+			if schema == nil || string(schema) == "null" {
+				continue
+			}
+			if err := CheckQuestion(schema); err != nil {
 				c.report(at, pos, SeverityError, "elicitation-schema", "%s: %v", n.label, err)
 			}
 		}
@@ -33,32 +37,28 @@ func (c *checker) scriptCalls(n node, program *script.Program) {
 // outside of its functions.
 const callsAtLoading = "what is loaded only defines: nothing is called at its top level; do it in a function that the script calls"
 
-func atLoading(call script.Call) bool {
-	return call.InFunction == "" && !call.Value && !slices.Contains([]string{callsProbe, callsUndo}, call.Kind)
-}
-
 // scriptCall checks the call of a tool, whose arguments are checked as far as
 // they are literals.
-func (c *checker) scriptCall(n node, program *script.Program, call script.Call, pos Position) {
+func (c *checker) scriptCall(n node, program *starlark.Program, call seenCall, pos Position) {
 	at := join(n.path, "script")
-	tool, ok := c.tools(call.Name)
+	tool, ok := c.tools(call.name)
 	switch {
-	case !ok && c.isComposite(call.Name):
-		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: %s is a composite tool and no tool of a backend: call_workflow(%q, …) calls it", n.label, call.Name, call.Name)
+	case !ok && c.isComposite(call.name):
+		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: %s is a composite tool and no tool of a backend: call_workflow(%q, …) calls it", n.label, call.name, call.name)
 		return
 	case !ok && call.Value:
 		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: nothing is called %s: it is no variable, and no backend has such a tool at present%s; the definition is not offered without it",
-			n.label, call.Name, didYouMean(call.Name, program.Names()))
+			n.label, call.name, didYouMean(call.name, program.Names()))
 		return
 	case !ok:
-		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: no backend has a tool %q at present%s; the definition is not offered without it", n.label, call.Name, didYouMean(call.Name, program.Names()))
+		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: no backend has a tool %q at present%s; the definition is not offered without it", n.label, call.name, didYouMean(call.name, program.Names()))
 		return
 	}
 	schema, err := decodeObject(tool.InputSchema)
-	if err != nil || call.Kind != callsTool {
+	if err != nil || call.kind != callsTool {
 		return
 	}
-	a := scriptArguments{checker: c, node: n, call: call, callee: toolNamed(call.Name), pos: pos, at: at}
+	a := scriptArguments{checker: c, node: n, call: call, callee: toolNamed(call.name), pos: pos, at: at}
 	a.check(schema)
 }
 
@@ -72,7 +72,7 @@ func (c *checker) isComposite(name string) bool {
 type scriptArguments struct {
 	*checker
 	node   node
-	call   script.Call
+	call   seenCall
 	callee string // as messages call it
 	pos    Position
 	at     string
@@ -90,7 +90,8 @@ func (a *scriptArguments) names(schema map[string]any) {
 	if schema["patternProperties"] != nil {
 		return
 	}
-	for _, name := range a.call.Args {
+	for _, arg := range a.call.args {
+		name := arg.Name
 		_, known := properties[name]
 		switch {
 		case known:
@@ -108,7 +109,8 @@ func (a *scriptArguments) required(schema map[string]any) {
 	required, _ := schema["required"].([]any)
 	for _, name := range required {
 		name, ok := name.(string)
-		if ok && !a.call.Rest && !slices.Contains(a.call.Args, name) {
+		given := slices.ContainsFunc(a.call.args, func(arg starlark.Argument) bool { return arg.Name == name })
+		if ok && !a.call.more && !given {
 			a.report(a.at, a.pos, SeverityError, "missing-argument", "%s: %s requires argument %q", a.node.label, a.callee, name)
 		}
 	}
@@ -116,11 +118,10 @@ func (a *scriptArguments) required(schema map[string]any) {
 
 func (a *scriptArguments) types(schema map[string]any) {
 	properties, _ := schema["properties"].(map[string]any)
-	for _, name := range sortedKeys(a.call.Literals) {
-		property, _ := properties[name].(map[string]any)
-		value, err := DecodeValue(a.call.Literals[name])
-		if err == nil {
-			a.value(name, value, property)
+	for _, arg := range a.call.args {
+		property, _ := properties[arg.Name].(map[string]any)
+		if value, err := DecodeValue(arg.Literal); err == nil {
+			a.value(arg.Name, value, property)
 		}
 	}
 }

@@ -106,9 +106,9 @@ func (c *checker) scriptWorkflows(n node) {
 		return
 	}
 	seen := map[string]bool{}
-	for _, call := range program.Calls() {
-		name := referenceOf(call)
-		if call.Kind != callsWorkflow || call.Name == "" {
+	for _, call := range seenCalls(program) {
+		name := call.name
+		if call.kind != callsWorkflow || name == "" {
 			continue
 		}
 		at, pos := join(n.path, "script"), c.scriptPosition(n, call.File, call.Line, call.Column)

@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/perdure/perdure/workflows/script"
 )
 
 // A ConversionError says why a definition cannot be a script that does exactly
@@ -93,7 +91,7 @@ func (c *converter) name() {
 	for _, m := range helperDef.FindAllStringSubmatch(helperSource, -1) {
 		taken[m[1]] = true
 	}
-	for _, name := range script.Builtins() {
+	for _, name := range ScriptLanguage.Names() {
 		taken[name] = true
 	}
 	for _, n := range c.program.Steps {

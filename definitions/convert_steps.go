@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/perdure/perdure/workflows/script"
+	"github.com/perdure/perdure/internal/starlark"
 )
 
 // step writes the function of a step.
@@ -269,7 +269,7 @@ func handlerOf(h *Handler) Action {
 // script writes a step that is a script as a function in that of the step.
 func (c *converter) script(indent int, n *Node, d *dot) error {
 	s := n.Step
-	if loads, _ := script.Loads(s.file(), s.Script); len(loads) > 0 {
+	if loads, _ := starlark.Loads(s.file(), s.Script); len(loads) > 0 {
 		return c.lacks(d.where+": script", join(d.path, "script"), fmt.Sprintf("it loads %s, which a function cannot: put into the script of the step what it takes from there", loads[0].Module))
 	}
 	for _, g := range n.Script.Globals() {
@@ -290,7 +290,7 @@ func (c *converter) script(indent int, n *Node, d *dot) error {
 		return err
 	}
 	c.line(indent, "def body(data):")
-	c.out.WriteString(script.Indent(s.Script, strings.Repeat("    ", indent+1)) + "\n")
+	c.out.WriteString(starlark.Indent(s.Script, strings.Repeat("    ", indent+1)) + "\n")
 	c.line(indent, "return %s(within(%q, lambda: %s(body(%[3]s(%[4]s))), %[5]s))", c.helper("completed"), stepLimit(s), c.helper("plain"), args, d.named())
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/perdure/perdure/workflows/script"
+	"github.com/perdure/perdure/internal/starlark"
 )
 
 // A Module is a file of functions that scripts load. One that is published is
@@ -84,12 +84,12 @@ func StatedVersion(text string) string {
 // An Export is what a module has for those that load it, a Param a parameter of
 // one that is a function.
 type (
-	Export = script.Export
-	Param  = script.Param
+	Export = starlark.Export
+	Param  = starlark.Param
 )
 
 // Exports gives what the module defines for others, as one would call it.
-func (m *Module) Exports() []Export { return script.Exports(m.Name, m.Text) }
+func (m *Module) Exports() []Export { return starlark.Exports(m.Name, m.Text) }
 
 // A Pin says which published version a module is that a script loads.
 type Pin struct {
@@ -149,9 +149,9 @@ func (d *Definition) Pending() []string {
 func (c *Code) pending() []string {
 	var names []string
 	for _, text := range append([]string{c.Script}, slices.Collect(maps.Values(c.Modules))...) {
-		loads, _ := script.Loads(c.ScriptFile, text)
+		loads, _ := starlark.Loads(c.ScriptFile, text)
 		for _, load := range loads {
-			if _, known := c.Modules[load.Module]; !known && script.IsPublished(load.Module) {
+			if _, known := c.Modules[load.Module]; !known && starlark.IsPublished(load.Module) {
 				names = append(names, load.Module)
 			}
 		}
@@ -211,9 +211,9 @@ func (c *checker) pinPublished(placed placedCode, find Modules) {
 		texts = append(texts, text{name, code.Modules[name]})
 	}
 	for missing := map[string]bool{}; len(texts) > 0; texts = texts[1:] {
-		loads, _ := script.Loads(texts[0].file, texts[0].text)
+		loads, _ := starlark.Loads(texts[0].file, texts[0].text)
 		for _, load := range loads {
-			if _, known := code.Modules[load.Module]; known || !script.IsPublished(load.Module) || missing[load.Module] {
+			if _, known := code.Modules[load.Module]; known || !starlark.IsPublished(load.Module) || missing[load.Module] {
 				continue
 			}
 			m, err := c.published(load.Module, len(code.Modules), find)
@@ -315,16 +315,15 @@ func CheckModule(file string, m *Module, find Modules) Diagnostics {
 		missing[i].Pos.File = file
 	}
 	diags = append(diags, missing...)
-	program, mistakes := script.CompileModule(script.Source{File: file, Text: m.Text, Modules: with.Modules}, script.Limits{})
+	program, mistakes := ScriptLanguage.CompileModule(starlark.Source{File: file, Text: m.Text, Modules: with.Modules}, starlark.Limits{})
 	for _, mistake := range mistakes {
-		check := mistake.Check
-		diags = append(diags, Diagnostic{Pos: Position{mistake.File, mistake.Line, mistake.Column}, Severity: SeverityError, Message: mistake.Message, Check: check})
+		diags = append(diags, Diagnostic{Pos: Position{mistake.File, mistake.Line, mistake.Column}, Severity: SeverityError, Message: mistake.Message, Check: scriptChecks[mistake.Check]})
 	}
 	if program == nil {
 		return diags
 	}
-	for _, call := range program.Calls() {
-		if atLoading(call) {
+	for _, call := range seenCalls(program) {
+		if call.atLoading() {
 			diags = append(diags, Diagnostic{Pos: Position{call.File, call.Line, call.Column}, Severity: SeverityError, Message: callsAtLoading, Check: "script-load"})
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/perdure/perdure/workflows/script"
+	"github.com/perdure/perdure/internal/starlark"
 )
 
 // A TemplateError says why a template of a step or of the output block could
@@ -46,9 +46,9 @@ type Node struct {
 	until      *Template
 	schema     schemaCache // of the tool
 
-	Probe  *ProbeProgram   // nil = the step has none
-	Script *script.Program // of a script step
-	whole  bool            // the script is the definition, and gets all arguments
+	Probe  *ProbeProgram     // nil = the step has none
+	Script *starlark.Program // of a script step
+	whole  bool              // the script is the definition, and gets all arguments
 
 	compensation       argument // arguments of the call that undoes the step
 	compensationSchema schemaCache

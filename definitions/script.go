@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/perdure/perdure/workflows/script"
+	"github.com/perdure/perdure/internal/starlark"
 )
 
 // A Code is a script where a definition, or a step of type script, has one.
@@ -117,11 +117,11 @@ func (d *Definition) PinnedFiles() []string {
 func (c *Code) pinModules(read func(name string) (string, error)) {
 	texts := []string{c.Script}
 	for len(texts) > 0 && len(c.Modules) < maxModules {
-		loads, _ := script.Loads(c.ScriptFile, texts[0])
+		loads, _ := starlark.Loads(c.ScriptFile, texts[0])
 		texts = texts[1:]
 		for _, load := range loads {
 			name := load.Module
-			if _, known := c.Modules[name]; known || script.IsPublished(name) {
+			if _, known := c.Modules[name]; known || starlark.IsPublished(name) {
 				continue
 			}
 			text, err := read(name)
@@ -149,8 +149,8 @@ func (c *Code) file() string {
 
 // A compiledCode is a script that was compiled, and what is wrong with it.
 type compiledCode struct {
-	program     *script.Program
-	diagnostics script.Diagnostics
+	program     *starlark.Program
+	diagnostics starlark.Diagnostics
 }
 
 // A codeCache keeps the compiled scripts of a definition, by their texts: they
@@ -161,17 +161,17 @@ type codeCache struct {
 }
 
 // compileCode compiles a script of the definition, once.
-func (d *Definition) compileCode(c *Code) (*script.Program, script.Diagnostics) {
-	source := script.Source{File: c.file(), Text: c.Script, Modules: c.Modules}
+func (d *Definition) compileCode(c *Code) (*starlark.Program, starlark.Diagnostics) {
+	source := starlark.Source{File: c.file(), Text: c.Script, Modules: c.Modules}
 	if d.scripts == nil { // made by hand
-		return script.Compile(source, script.Limits{})
+		return ScriptLanguage.Compile(source, starlark.Limits{})
 	}
 	d.scripts.mu.Lock()
 	defer d.scripts.mu.Unlock()
 	key := c.key()
 	known, ok := d.scripts.compiled[key]
 	if !ok {
-		known.program, known.diagnostics = script.Compile(source, script.Limits{})
+		known.program, known.diagnostics = ScriptLanguage.Compile(source, starlark.Limits{})
 		if d.scripts.compiled == nil {
 			d.scripts.compiled = map[string]compiledCode{}
 		}
@@ -190,7 +190,7 @@ func (c *Code) key() string {
 	return b.String()
 }
 
-func (d *Definition) compileScript(c *Code) (*script.Program, error) {
+func (d *Definition) compileScript(c *Code) (*starlark.Program, error) {
 	if c.Script == "" {
 		return nil, fmt.Errorf("there is no script, or the file %q was not read", c.ScriptFile)
 	}
@@ -204,26 +204,6 @@ func (d *Definition) compileScript(c *Code) (*script.Program, error) {
 // Whole reports whether the node is a definition that is a script.
 func (n *Node) Whole() bool { return n.whole }
 
-// What a call in a script does.
-const (
-	callsTool     = "tool"
-	callsIterate  = "iterate"
-	callsProbe    = "probe" // of a policy
-	callsUndo     = "undo"  // of a policy
-	callsWorkflow = "workflow"
-	callsElicit   = "elicit"
-	callsApprove  = "approve"
-)
-
-// toolCalls gives the calls of tools that can be seen in a script.
-func toolCalls(p *script.Program) []script.Call {
-	return slices.DeleteFunc(p.Calls(), func(c script.Call) bool { return !isToolCall(c) })
-}
-
-func isToolCall(c script.Call) bool {
-	return slices.Contains([]string{callsTool, callsIterate, callsProbe, callsUndo}, c.Kind)
-}
-
 // codeTools gives the names of tools that a script uses, as they are written.
 func (d *Definition) codeTools(c *Code) []string {
 	program, mistakes := d.compileCode(c)
@@ -231,18 +211,17 @@ func (d *Definition) codeTools(c *Code) []string {
 		return nil
 	}
 	var names []string
-	for _, call := range toolCalls(program) {
-		if call.Name != "" {
-			names = append(names, call.Name)
+	for _, call := range seenCalls(program) {
+		if call.isTool() && call.name != "" {
+			names = append(names, call.name)
 		}
 	}
 	for _, global := range program.Globals() {
-		switch {
-		case global.Namespace && global.Tool != "":
-			names = append(names, global.Name+"."+global.Tool)
-		case !global.Namespace:
-			names = append(names, global.Name)
+		name := global.Name
+		if global.Member != "" {
+			name += "." + global.Member
 		}
+		names = append(names, name)
 	}
 	return names
 }
@@ -275,7 +254,7 @@ func (d *Definition) CallsDynamically() bool {
 		if len(mistakes) > 0 || program == nil {
 			continue
 		}
-		if slices.ContainsFunc(toolCalls(program), func(c script.Call) bool { return c.Name == "" }) {
+		if slices.ContainsFunc(seenCalls(program), func(c seenCall) bool { return c.isTool() && c.name == "" }) {
 			return true
 		}
 	}
@@ -295,11 +274,14 @@ func (d *Definition) ScriptCalls() []ScriptCall {
 }
 
 // Identifier is the name of a tool or backend as a script can write it.
-func Identifier(name string) string { return script.Identifier(name) }
+func Identifier(name string) string { return starlark.Identifier(name) }
 
 // FunctionName is the name of the function that a tool is in scripts; ok is
 // false where they cannot write that.
-func FunctionName(tool string) (name string, ok bool) { return script.FunctionName(tool) }
+func FunctionName(tool string) (name string, ok bool) {
+	name = starlark.Identifier(tool)
+	return name, ScriptLanguage.Callable(name)
+}
 
 // MatchesTool reports whether one of the names and patterns is for a tool of
 // that name.
@@ -361,19 +343,18 @@ func (c *checker) isWritten(path string) bool {
 	return ok
 }
 
-// scriptMistake tells what the compiler has found, where it stands.
-func (c *checker) scriptMistake(n node, m script.Diagnostic) {
+// scriptChecks are the checks of mistakes that compiling a script finds.
+var scriptChecks = map[string]string{
+	starlark.CheckSyntax: "script-syntax",
+	starlark.CheckName:   "script-name",
+	starlark.CheckLoad:   "script-load",
+	starlark.CheckLimit:  "script-limit",
+}
+
+// scriptMistake reports what the compiler has found, where it is.
+func (c *checker) scriptMistake(n node, m starlark.Diagnostic) {
 	at, pos := join(n.path, "script"), c.scriptPosition(n, m.File, m.Line, m.Column)
-	switch m.Check {
-	case script.CheckName:
-		c.report(at, pos, SeverityError, "script-name", "%s: %s", n.label, m.Message)
-	case script.CheckLoad:
-		c.report(at, pos, SeverityError, "script-load", "%s: %s", n.label, m.Message)
-	case script.CheckLimit:
-		c.report(at, pos, SeverityError, "script-limit", "%s: %s", n.label, m.Message)
-	default:
-		c.report(at, pos, SeverityError, "script-syntax", "%s: %s", n.label, m.Message)
-	}
+	c.report(at, pos, SeverityError, scriptChecks[m.Check], "%s: %s", n.label, m.Message)
 }
 
 // scriptPosition gives where a place of a script, or of a module that it loads,
@@ -387,7 +368,7 @@ func (c *checker) scriptPosition(n node, file string, line, column int) Position
 		if text, ok := code.Modules[file]; ok && c.isWritten(join(join(n.path, "modules"), file)) {
 			return c.def.inText(join(join(n.path, "modules"), file), text, line, column)
 		}
-		if script.IsPublished(file) {
+		if starlark.IsPublished(file) {
 			return Position{file, line, column}
 		}
 		return Position{path.Join(path.Dir(home), file), line, column}

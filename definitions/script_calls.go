@@ -6,8 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"github.com/perdure/perdure/workflows/script"
 )
 
 // A ScriptCall is what a script asks of the world at one place, as far as that
@@ -62,22 +60,13 @@ func (n *Node) scriptCalls() []ScriptCall {
 		return nil
 	}
 	var calls []ScriptCall
-	for _, c := range n.Script.Calls() {
+	for _, c := range seenCalls(n.Script) {
 		calls = append(calls, ScriptCall{
-			Kind: c.Kind, Name: referenceOf(c), Message: c.Message, File: c.File, Line: c.Line,
-			Again: c.InLoop || c.InBranch || c.InFunction != "", column: c.Column,
-			surely: !c.InLoop && !c.InBranch && c.InFunction == "" && !c.Maybe && !c.Value,
+			Kind: c.kind, Name: c.name, Message: c.message, File: c.File, Line: c.Line,
+			Again: c.again(), column: c.Column, surely: !c.again() && !c.Maybe && !c.Value,
 		})
 	}
 	return calls
-}
-
-// referenceOf is what a call calls, with the version that it asks for.
-func referenceOf(c script.Call) string {
-	if c.Version == "" {
-		return c.Name
-	}
-	return c.Name + "@" + c.Version
 }
 
 // allScriptCalls gives those of the node and of its inner steps.

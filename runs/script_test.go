@@ -85,7 +85,8 @@ func TestComputingScriptLetsOthersPass(t *testing.T) {
 	t.Parallel()
 	c, temporal := connect(t)
 	long := request(t, "name: computes\ndescription: Computes.\ntimeout: 24h\nscript: |\n  x = 0\n  while True:\n      x = (x * 31 + 7) % 1000003\n")
-	long.ScriptLimits = &runs.ScriptLimits{Steps: 1 << 40, Memory: 1 << 60}
+	long.ScriptLimits = &runs.ScriptLimits{}
+	long.ScriptLimits.Steps, long.ScriptLimits.Memory = 1<<40, 1<<60
 	computing := []runs.RunID{start(t, c, long), start(t, c, long)}
 	others := make([]runs.RunID, 20)
 	for i := range others {

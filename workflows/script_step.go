@@ -32,7 +32,7 @@ func (r *run) script(ctx workflow.Context, n *definitions.Node, at place) outcom
 		over = why
 		stop()
 	})
-	result, failure := n.Script.Run(ctx, h, script.Input{
+	result, failure := script.Run(ctx, n.Script, h, script.Input{
 		Data: data, Tools: r.scriptTools(), Limits: r.scriptLimits(), RunID: r.id, Started: r.started, Templates: parseTemplate,
 	})
 	switch {

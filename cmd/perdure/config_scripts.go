@@ -56,8 +56,7 @@ func (r *configReader) scripts(c *scriptsConfig) scriptSettings {
 	if limit := time.Duration(c.Limits.Time); limit < 0 || limit > runs.MaxScriptTime {
 		r.errorf(keyPath{"scripts", "limits", "time"}, "limit", "is %s; limits can only be lowered, from %s", limit, runs.MaxScriptTime)
 	}
-	s.Limits = &runs.ScriptLimits{Steps: c.Limits.Steps, Memory: c.Limits.Memory, Calls: c.Limits.Calls,
-		Width: c.Limits.Width, Fan: c.Limits.Fan, Value: c.Limits.Value, Depth: c.Limits.Depth,
-		Time: time.Duration(c.Limits.Time)}
+	s.Limits = &runs.ScriptLimits{Calls: c.Limits.Calls, Width: c.Limits.Width, Fan: c.Limits.Fan, Time: time.Duration(c.Limits.Time)}
+	s.Limits.Steps, s.Limits.Memory, s.Limits.Value, s.Limits.Depth = c.Limits.Steps, c.Limits.Memory, c.Limits.Value, c.Limits.Depth
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,10 +17,11 @@ const module = "github.com/perdure/perdure/"
 // imports is the drawing of the house: which of our packages each package may
 // import. Everything points inwards; only cmd knows who implements what.
 var imports = map[string][]string{
-	"definitions":           {"workflows/script"},
+	"definitions":           {"internal/starlark"},
 	"definitions/library":   {},
 	"workflows":             {"definitions", "workflows/script"},
-	"workflows/script":      {},
+	"workflows/script":      {"definitions", "internal/starlark"},
+	"internal/starlark":     {},
 	"workflows/deftest":     {"definitions", "workflows"},
 	"activities":            {"definitions", "workflows", "backends", "limits"},
 	"limits":                {},
@@ -43,7 +45,7 @@ var imports = map[string][]string{
 }
 
 // pure are the packages whose code runs inside workflows: no I/O, no clock.
-var pure = []string{"definitions", "workflows", "workflows/script"}
+var pure = []string{"definitions", "workflows", "workflows/script", "internal/starlark"}
 
 // servers hold a Temporal server: that of perdure dev, and the one beside which
 // production is tried. No part of perdure that runs in production holds one.
@@ -74,6 +76,22 @@ func TestImports(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The language, and the engine of its scripts, can be used without Temporal.
+func TestWithoutTemporal(t *testing.T) {
+	t.Parallel()
+	list := exec.Command("go", "list", "-deps", "./definitions/...", "./internal/starlark")
+	list.Dir = filepath.Join("..", "..")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range strings.Lines(string(out)) {
+		if strings.HasPrefix(name, "go.temporal.io/") {
+			t.Errorf("definitions or internal/starlark imports %s", name)
+		}
 	}
 }
 

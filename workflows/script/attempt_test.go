@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/starlark"
 	"github.com/perdure/perdure/workflows/script"
 )
 
@@ -17,7 +19,7 @@ func TestFailDoesNotPretend(t *testing.T) {
 			`fail("no", category = "` + category + `")`,
 			`fail(attempt(lambda: fail("no")).error, category = "` + category + `")`,
 		} {
-			p, ds := script.Compile(script.Source{File: "a.star", Text: call}, script.Limits{})
+			p, ds := definitions.ScriptLanguage.Compile(starlark.Source{File: "a.star", Text: call}, starlark.Limits{})
 			if ds != nil {
 				t.Fatal(ds)
 			}
@@ -40,7 +42,7 @@ func TestMadeErrorDoesNotPretend(t *testing.T) {
 	} {
 		made := `struct(code = "mine", category = "` + category + `", message = "no", path = "main:1", tool = "be_write")`
 		for call, code := range map[string]string{"fail(" + made + ")": script.CodeFailed, "report(" + made + ")": script.CodeError} {
-			p, ds := script.Compile(script.Source{File: "a.star", Text: call}, script.Limits{})
+			p, ds := definitions.ScriptLanguage.Compile(starlark.Source{File: "a.star", Text: call}, starlark.Limits{})
 			if ds != nil {
 				t.Fatal(ds)
 			}
@@ -61,7 +63,7 @@ func TestCaughtErrorIsToldOn(t *testing.T) {
 			return nil, &script.Error{Code: "gone", Category: category, Tool: call.Tool, Message: "nobody knows", Final: true}
 		}}
 		for _, caught := range []string{`attempt(lambda: call_tool("t_echo"))`, `try_call_tool("t_echo")`, `parallel([lambda: call_tool("t_echo")], on_error = "collect")[0]`} {
-			p, ds := script.Compile(script.Source{File: "a.star", Text: "fail(" + caught + ".error)"}, script.Limits{})
+			p, ds := definitions.ScriptLanguage.Compile(starlark.Source{File: "a.star", Text: "fail(" + caught + ".error)"}, starlark.Limits{})
 			if ds != nil {
 				t.Fatal(ds)
 			}

@@ -9,33 +9,40 @@ import (
 
 	starlarktime "go.starlark.net/lib/time"
 	"go.starlark.net/starlark"
+
+	bounded "github.com/perdure/perdure/internal/starlark"
 )
 
-// hostBuiltins ask something of the world. docs/scripts.md says what each does.
-var hostBuiltins = []builtin{
-	{"approve", approve},
-	{"attempt", attempt},
-	{"call_tool", callTool},
-	{"call_workflow", callWorkflow},
-	{"elicit", elicit},
-	{"iterate", iterate},
-	{"log", logText},
-	{"map_parallel", mapParallel},
-	{"now", now},
-	{"parallel", parallel},
-	{"policy", makePolicy},
-	{"print", logText},
-	{"probe", makeProbe},
-	{"progress", progress},
-	{"report", report},
-	{"retry", retry},
-	{"skip_rest", skipRest},
-	{"sleep", sleep},
-	{"tool_output", toolOutput},
-	{"try_call_tool", tryCallTool},
-	{"undo", makeUndo},
-	{"within", within},
+// builtins are what scripts have besides Starlark; docs/scripts.md describes each.
+var builtins = map[string]builtinFunc{
+	"approve":       approve,
+	"attempt":       attempt,
+	"call_tool":     callTool,
+	"call_workflow": callWorkflow,
+	"elicit":        elicit,
+	"fail":          fail,
+	"iterate":       iterate,
+	"log":           logText,
+	"map_parallel":  mapParallel,
+	"now":           now,
+	"parallel":      parallel,
+	"policy":        makePolicy,
+	"print":         logText,
+	"probe":         makeProbe,
+	"progress":      progress,
+	"report":        report,
+	"retry":         retry,
+	"skip_rest":     skipRest,
+	"sleep":         sleep,
+	"template":      expandTemplate,
+	"tool_output":   toolOutput,
+	"try_call_tool": tryCallTool,
+	"typed":         makeTyped,
+	"undo":          makeUndo,
+	"within":        within,
 }
+
+type builtinFunc = func(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error)
 
 // toolCall reads name, args, timeout and policy, which have no names of their
 // own, so that a tool may have arguments of any name.
@@ -71,7 +78,7 @@ func toolOutput(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tupl
 	if err != nil {
 		return nil, err
 	}
-	return frozen(branchOf(thread).run.account, out)
+	return bounded.Receive(branchOf(thread).run.Account, out)
 }
 
 func tryCallTool(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
@@ -84,46 +91,12 @@ func tryCallTool(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tup
 		if err != nil {
 			return nil, err
 		}
-		output, err := frozen(branch.run.account, out)
+		output, err := bounded.Receive(branch.run.Account, out)
 		return outcome(value, output, nil), err
 	case errors.As(err, &known) && branch.run.catchable(err):
 		return outcome(starlark.None, starlark.None, errorValue(known)), nil
 	}
 	return nil, err
-}
-
-// outcome is what something that may fail gives.
-func outcome(value, output, err starlark.Value) *record {
-	ok := err == nil
-	if !ok {
-		return newRecord(map[string]starlark.Value{"ok": starlark.False, "value": starlark.None, "output": starlark.None, "error": err})
-	}
-	return newRecord(map[string]starlark.Value{"ok": starlark.True, "value": value, "output": output, "error": starlark.None})
-}
-
-// errorValue is an error as a script sees it.
-func errorValue(e *Error) starlark.Value {
-	var details starlark.Value = starlark.None
-	if e.Details != nil {
-		details = starlark.String(e.Details)
-	}
-	r := newRecord(map[string]starlark.Value{
-		"code": starlark.String(e.Code), "category": starlark.String(e.Category), "message": starlark.String(clip(e.Message)),
-		"tool": starlark.String(e.Tool), "path": starlark.String(e.Path), "attempt": starlark.MakeInt(e.Attempt),
-		"retryable": starlark.Bool(e.Retryable), "details": details,
-	})
-	r.caught = true
-	return r
-}
-
-// catchable says whether a script may go on after an error.
-func (r *run) catchable(err error) bool {
-	e := r.kind(err)
-	var known *Error
-	var failed *failure
-	var eval *starlark.EvalError
-	ours := errors.As(err, &known) || errors.As(err, &failed) || errors.As(err, &eval)
-	return r.account.failed == nil && !e.Fatal && ours
 }
 
 // duration reads seconds, a text such as 1m30s, or a time.duration; nothing is 0.
@@ -137,12 +110,12 @@ func duration(v starlark.Value) (time.Duration, error) {
 	case starlark.String:
 		var err error
 		if d, err = time.ParseDuration(clip(string(v))); err != nil {
-			return 0, fmt.Errorf("%s is no duration such as 1m30s", shown(v))
+			return 0, fmt.Errorf("%s is no duration such as 1m30s", bounded.Show(v))
 		}
 	default:
 		seconds, ok := starlark.AsFloat(v)
 		if !ok || math.IsNaN(seconds) || math.Abs(seconds) > 1e9 {
-			return 0, fmt.Errorf("%s is no duration: want seconds, or a text such as 1m30s", shown(v))
+			return 0, fmt.Errorf("%s is no duration: want seconds, or a text such as 1m30s", bounded.Show(v))
 		}
 		d = time.Duration(seconds * float64(time.Second))
 	}
@@ -161,17 +134,17 @@ type question struct {
 }
 
 func (q *question) prepare(thread *starlark.Thread) error {
-	a := accountOf(thread)
+	a := bounded.AccountOf(thread)
 	var err error
 	q.Message = q.message
 	if q.Timeout, err = duration(q.timeout); err != nil {
 		return fmt.Errorf("timeout: %w", err)
 	}
 	if q.schema != nil && q.schema != starlark.None {
-		if _, ok := q.schema.(*dict); !ok {
+		if _, ok := q.schema.(*bounded.Dict); !ok {
 			return fmt.Errorf("schema: want a dict, got %s", q.schema.Type())
 		}
-		if q.Schema, err = encode(a, q.schema); err != nil {
+		if q.Schema, err = bounded.Encode(a, q.schema); err != nil {
 			return fmt.Errorf("schema: %w", err)
 		}
 	}
@@ -182,14 +155,17 @@ func (q *question) prepare(thread *starlark.Thread) error {
 }
 
 // maxApprovers bounds whom a question names.
-const maxApprovers = 100
+const (
+	maxApprovers = 100
+	maxApprover  = 200 // bytes of a name
+)
 
 // names reads who answers. To take nobody for everybody would be wrong.
 func (q *question) names(thread *starlark.Thread) error {
 	elems := []starlark.Value{q.approvers}
 	if _, ok := q.approvers.(starlark.String); !ok {
 		var err error
-		if elems, err = elements(thread, q.approvers); err != nil {
+		if elems, err = bounded.Elements(thread, q.approvers); err != nil {
 			return fmt.Errorf("by: %w", err)
 		}
 	}
@@ -198,8 +174,8 @@ func (q *question) names(thread *starlark.Thread) error {
 	}
 	for _, e := range elems {
 		name, ok := starlark.AsString(e)
-		if !ok || name == "" || name == "group:" || len(name) > maxTextShow {
-			return fmt.Errorf("by: want subjects, and groups as \"group:NAME\", got %s", shown(e))
+		if !ok || name == "" || name == "group:" || len(name) > maxApprover {
+			return fmt.Errorf("by: want subjects, and groups as \"group:NAME\", got %s", bounded.Show(e))
 		}
 		q.Approvers = append(q.Approvers, name)
 	}
@@ -236,7 +212,7 @@ func content(thread *starlark.Thread, answer Answer) (starlark.Value, error) {
 	if len(data) == 0 || string(data) == "null" {
 		data = json.RawMessage("{}")
 	}
-	return frozen(accountOf(thread), data)
+	return bounded.Receive(bounded.AccountOf(thread), data)
 }
 
 func elicit(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
@@ -255,7 +231,7 @@ func elicit(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, k
 	if err != nil {
 		return nil, err
 	}
-	return newRecord(map[string]starlark.Value{"action": starlark.String(answer.Action), "content": v, "by": starlark.String(answer.By)}), nil
+	return bounded.NewStruct(map[string]starlark.Value{"action": starlark.String(answer.Action), "content": v, "by": starlark.String(answer.By)}), nil
 }
 
 // approve ends the script unless somebody accepts, and gives the content.
@@ -330,7 +306,7 @@ func callWorkflow(thread *starlark.Thread, bi *starlark.Builtin, args starlark.T
 	}
 	if n := len(name) + len(version); n > maxReference {
 		return nil, &Error{Code: "unknown_workflow", Category: "tool", Path: site.Path, Final: true,
-			Message: fmt.Sprintf("%s: there is no composite tool whose name and version have %d bytes: %s", bi.Name(), n, shown(starlark.String(name)))}
+			Message: fmt.Sprintf("%s: there is no composite tool whose name and version have %d bytes: %s", bi.Name(), n, bounded.Show(starlark.String(name)))}
 	}
 	out, err := b.run.host.CallWorkflow(b.ctx, site, WorkflowCall{
 		Name: name, Version: version, Args: data.JSON, Typed: data.Typed, Timeout: timeout, Undo: p.of(b, thread).Undo,
@@ -338,7 +314,7 @@ func callWorkflow(thread *starlark.Thread, bi *starlark.Builtin, args starlark.T
 	if err := b.asked(site, err); err != nil {
 		return nil, err
 	}
-	return frozen(b.run.account, out)
+	return bounded.Receive(b.run.Account, out)
 }
 
 func sleep(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
@@ -375,15 +351,15 @@ func now(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwa
 }
 
 func logText(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-	text, err := joined(thread, bi.Name(), args, kwargs)
+	text, err := bounded.Joined(thread, bi.Name(), args, kwargs)
 	if err != nil {
 		return nil, err
 	}
 	b := branchOf(thread)
-	if err := b.run.account.spend(50, 1<<10); err != nil {
+	if err := b.run.Account.Spend(50, 1<<10); err != nil {
 		return nil, err
 	}
-	if !b.loading {
+	if !bounded.Loading(thread) {
 		b.run.host.Log(b.ctx, b.site(thread), clip(text))
 	}
 	return starlark.None, nil
@@ -398,18 +374,18 @@ func progress(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple
 	p := Progress{Message: clip(message)}
 	var ok bool
 	if p.Done, ok = count(done); !ok {
-		return nil, fmt.Errorf("%s: done: want a number from 0 to 2**53, got %s", bi.Name(), shown(done))
+		return nil, fmt.Errorf("%s: done: want a number from 0 to 2**53, got %s", bi.Name(), bounded.Show(done))
 	}
 	if total != nil && total != starlark.None {
 		if p.Total, ok = count(total); !ok {
-			return nil, fmt.Errorf("%s: total: want a number from 0 to 2**53, got %s", bi.Name(), shown(total))
+			return nil, fmt.Errorf("%s: total: want a number from 0 to 2**53, got %s", bi.Name(), bounded.Show(total))
 		}
 	}
 	b := branchOf(thread)
-	if err := b.run.account.spend(50, 1<<10); err != nil {
+	if err := b.run.Account.Spend(50, 1<<10); err != nil {
 		return nil, err
 	}
-	if !b.loading {
+	if !bounded.Loading(thread) {
 		b.run.host.Progress(b.ctx, b.site(thread), p)
 	}
 	return starlark.None, nil

@@ -7,8 +7,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/workflows/script"
 )
+
+// Every function of the language of scripts has an implementation.
+func TestFunctionsExist(t *testing.T) {
+	t.Parallel()
+	l := definitions.ScriptLanguage
+	p := compile(t, "x = ["+strings.Join(slices.Concat(l.Values, l.Functions), ", ")+"]\nreturn len(x)")
+	if _, failure := execute(t, p, &fake{}, script.Input{}); failure != nil {
+		t.Error(failure)
+	}
+}
 
 // Every builtin has a row in docs/scripts.md, and every row is of a builtin.
 func TestBuiltinsAreDocumented(t *testing.T) {
@@ -24,13 +35,13 @@ func TestBuiltinsAreDocumented(t *testing.T) {
 		}
 	}
 	constants := []string{"None", "True", "False"}
-	for _, name := range script.Builtins() {
+	for _, name := range definitions.ScriptLanguage.Names() {
 		if !slices.Contains(documented, name) && !slices.Contains(constants, name) {
 			t.Errorf("docs/scripts.md has no row for %s", name)
 		}
 	}
 	for _, name := range documented {
-		if !slices.Contains(script.Builtins(), name) {
+		if !slices.Contains(definitions.ScriptLanguage.Names(), name) {
 			t.Errorf("docs/scripts.md has a row for %s, which is no builtin", name)
 		}
 	}

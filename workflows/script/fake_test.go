@@ -13,6 +13,8 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/starlark"
 	"github.com/perdure/perdure/workflows/script"
 )
 
@@ -178,9 +180,9 @@ def true(cond):
         fail("not true")
 `
 
-func compile(t testing.TB, text string) *script.Program {
+func compile(t testing.TB, text string) *starlark.Program {
 	t.Helper()
-	p, ds := script.Compile(script.Source{File: "test.star", Text: text, Modules: map[string]string{"assert.star": assertions}}, script.Limits{})
+	p, ds := definitions.ScriptLanguage.Compile(starlark.Source{File: "test.star", Text: text, Modules: map[string]string{"assert.star": assertions}}, starlark.Limits{})
 	if ds != nil {
 		t.Fatal(ds)
 	}
@@ -188,7 +190,7 @@ func compile(t testing.TB, text string) *script.Program {
 }
 
 // execute runs a program in Temporal's test environment.
-func execute(t testing.TB, p *script.Program, host script.Host, in script.Input) (out json.RawMessage, failure *script.Error) {
+func execute(t testing.TB, p *starlark.Program, host script.Host, in script.Input) (out json.RawMessage, failure *script.Error) {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
@@ -199,7 +201,7 @@ func execute(t testing.TB, p *script.Program, host script.Host, in script.Input)
 		in.Tools = tools
 	}
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		out, failure = p.Run(ctx, host, in)
+		out, failure = script.Run(ctx, p, host, in)
 		if failure != nil {
 			return temporal.NewNonRetryableApplicationError(failure.Message, failure.Category, nil)
 		}

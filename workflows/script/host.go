@@ -2,10 +2,11 @@ package script
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
+
+	bounded "github.com/perdure/perdure/internal/starlark"
 )
 
 // A Host does what a script asks of the world. Each method may block on futures
@@ -40,6 +41,43 @@ type Host interface {
 	// execution before has kept; nil = nothing.
 	Decide(site Site, fan Fan)
 	Decided(site Site) *Fan
+}
+
+// Limits bound what a script may use. A field that is zero has its default. A
+// value above the default is taken as it is, so a caller that takes limits from
+// outside should only lower them.
+type Limits struct {
+	bounded.Limits
+	Calls int // of tools and workflows, and elicitations. Default 1,000
+	Width int // of parallel and map_parallel: branches at a time. Default 50
+	Fan   int // branches of one parallel or map_parallel. Default 1,000
+
+	// Time is from the start of the script to its end, waiting included, by the
+	// clock of the workflow. The host keeps it. 0 = as long as the host lets it.
+	Time time.Duration
+}
+
+// DefaultLimits are those of a zero Limits.
+func DefaultLimits() Limits { return Limits{}.withDefaults() }
+
+func (l Limits) withDefaults() Limits {
+	l.Limits = l.Limits.WithDefaults()
+	set := func(field *int, value int) {
+		if *field <= 0 {
+			*field = value
+		}
+	}
+	set(&l.Calls, 1000)
+	set(&l.Width, 50)
+	set(&l.Fan, 1000)
+	return l
+}
+
+// A Tool is a tool that a script may call.
+type Tool struct {
+	Name     string // by which it is known to clients, e.g. github_get_issue
+	Backend  string // whose it is, e.g. github
+	Original string // its name there, e.g. get_issue
 }
 
 // A Fan says which branches of a parallel count, where that depends on which was
@@ -80,14 +118,9 @@ type Site struct {
 	// the number of times: main:12, deploy:7#2, lib.star:f:3. In a branch of
 	// parallel it begins with the path of that and the branch's number:
 	// main:20[3]/deploy:7. The body of the script is called main.
-	Path     string
-	File     string
-	Function string
-	Line     int
-	Column   int
+	Path string
+	bounded.Position
 }
-
-func (s Site) String() string { return fmt.Sprintf("%s:%d:%d", s.File, s.Line, s.Column) }
 
 // A ToolCall is what a script wants of a tool.
 type ToolCall struct {
@@ -137,28 +170,3 @@ type Progress struct {
 
 // InvalidAnswer is the code of an error of Elicit after which it is asked again.
 const InvalidAnswer = "invalid_answer"
-
-// Codes of errors that are a script's own.
-const (
-	CodeFailed = "script_failed" // it called fail
-	CodeError  = "script_error"  // it did what Starlark does not allow
-)
-
-// An Error is why a script failed, or a call of it.
-type Error struct {
-	Code      string          // stable, for machines
-	Category  string          // as the host has them: tool, timeout, declined, cancelled, outcome_unknown, limit, template, …
-	Message   string          //
-	Tool      string          // that failed; "" = none
-	Path      string          // Site.Path of the call that failed
-	Attempt   int             // of the call; 0 = unknown
-	Retryable bool            // whether calling again may help
-	Final     bool            // retry must not repeat it
-	Unknown   bool            // nobody knows whether the call was executed, which must not be repeated
-	Fatal     bool            // the run is being stopped: nothing in the script catches it
-	Details   json.RawMessage // anything more; nil = nothing
-	Site      Site            // where the script stood; set by Run
-	Backtrace string          // of the script's functions, outermost first, set by Run; before, that of what was called
-}
-
-func (e *Error) Error() string { return e.Message }

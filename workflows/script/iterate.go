@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.starlark.net/starlark"
+
+	bounded "github.com/perdure/perdure/internal/starlark"
 )
 
 // A pages value is what iterate gives: the items of a tool that returns them a
@@ -18,6 +20,18 @@ type pages struct {
 	items string // where a page has its items; "" = wherever there is one list
 	max   int    // pages
 }
+
+var (
+	_ bounded.Sequence  = (*pages)(nil)
+	_ bounded.Composite = (*pages)(nil)
+)
+
+// Parts implements bounded.Composite. The arguments are a copy that no script
+// has.
+func (p *pages) Parts() []starlark.Value { return []starlark.Value{p.page} }
+
+// On implements bounded.Sequence.
+func (p *pages) On(thread *starlark.Thread) starlark.Iterable { return &walk{pages: p, thread: thread} }
 
 func (p *pages) String() string        { return "<pages of " + p.tool + ">" }
 func (p *pages) Type() string          { return "pages" }
@@ -48,17 +62,17 @@ func iterate(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, 
 		return nil, fmt.Errorf("%s: page: want the name of an argument or a function, got %s", b.Name(), p.page.Type())
 	}
 	if given != nil && given != starlark.None {
-		d, ok := given.(*dict)
+		d, ok := given.(*bounded.Dict)
 		if !ok {
 			return nil, fmt.Errorf("%s: args: want a dict, got %s", b.Name(), given.Type())
 		}
-		copied, err := d.copyOf() // what changes later does not count
+		copied, err := d.Copy() // what changes later does not count
 		if err != nil {
 			return nil, err
 		}
 		p.args = copied
 	}
-	return p, accountOf(thread).spend(1, 10*elemBytes)
+	return p, bounded.AccountOf(thread).Spend(1, 10*16)
 }
 
 // A reader asks for one page after the other.
@@ -79,10 +93,10 @@ func (r *reader) page() ([]starlark.Value, error) {
 		if r.read >= p.max {
 			return nil, fmt.Errorf("iterate: %s has more than %d pages: raise max_pages", p.tool, p.max)
 		}
-		args := newDict(b.run.account)
+		args := bounded.NewDict(b.run.Account)
 		for _, from := range []starlark.Value{p.args, r.next} {
 			if from != nil {
-				if err := args.update(from); err != nil {
+				if err := args.Update(from); err != nil {
 					return nil, err
 				}
 			}
@@ -119,8 +133,8 @@ func (r *reader) page() ([]starlark.Value, error) {
 
 // ask lets the page function say how the page after a result is asked for.
 func (r *reader) ask(b *branch, result starlark.Value) error {
-	next, err := b.call(r.thread, r.pages.page, starlark.Tuple{result})
-	switch d, ok := next.(*dict); {
+	next, err := bounded.Invoke(r.thread, r.pages.page, starlark.Tuple{result})
+	switch d, ok := next.(*bounded.Dict); {
 	case err != nil:
 		return err
 	case !bool(next.Truth()):
@@ -139,11 +153,11 @@ func (p *pages) itemsOf(thread *starlark.Thread, result starlark.Value) ([]starl
 	switch {
 	case p.items != "":
 		for _, name := range strings.Split(p.items, ".") {
-			d, ok := v.(*dict)
+			d, ok := v.(*bounded.Dict)
 			if !ok {
 				return nil, fmt.Errorf("iterate: a page of %s has no %s", p.tool, p.items)
 			}
-			inner, err := d.get(starlark.String(name))
+			inner, err := d.Lookup(starlark.String(name))
 			if err != nil {
 				return nil, err
 			}
@@ -152,7 +166,7 @@ func (p *pages) itemsOf(thread *starlark.Thread, result starlark.Value) ([]starl
 			}
 		}
 	default:
-		if d, ok := v.(*dict); ok {
+		if d, ok := v.(*bounded.Dict); ok {
 			if v = onlyList(d); v == nil {
 				return nil, fmt.Errorf("iterate: a page of %s has not exactly one list: say with items= where its items are", p.tool)
 			}
@@ -164,37 +178,22 @@ func (p *pages) itemsOf(thread *starlark.Thread, result starlark.Value) ([]starl
 	if _, ok := v.(*starlark.List); !ok {
 		return nil, fmt.Errorf("iterate: the items of a page of %s are %s, want a list", p.tool, v.Type())
 	}
-	return elements(thread, v)
+	return bounded.Elements(thread, v)
 }
 
 // onlyList is the one list among the values of a dict.
-func onlyList(d *dict) starlark.Value {
-	var found starlark.Value
-	for _, e := range d.entries {
-		if _, ok := e.value.(*starlark.List); ok {
-			if found != nil {
-				return nil
-			}
-			found = e.value
+func onlyList(d *bounded.Dict) starlark.Value {
+	var lists []starlark.Value
+	_ = d.Each(func(_, value starlark.Value) error {
+		if _, ok := value.(*starlark.List); ok {
+			lists = append(lists, value)
 		}
+		return nil
+	})
+	if len(lists) != 1 {
+		return nil
 	}
-	return found
-}
-
-// all reads all pages.
-func (p *pages) all(thread *starlark.Thread) ([]starlark.Value, error) {
-	r := &reader{pages: p, thread: thread}
-	var all []starlark.Value
-	for {
-		items, err := r.page()
-		if err != nil {
-			return nil, err
-		}
-		if len(items) == 0 {
-			return all, nil
-		}
-		all = append(all, items...)
-	}
+	return lists[0]
 }
 
 // A walk is pages in a loop of a thread.
@@ -217,7 +216,7 @@ func (w *walking) Next(v *starlark.Value) bool {
 	if len(w.items) == 0 {
 		items, err := w.reader.page()
 		if err != nil {
-			branchOf(w.reader.thread).stop(w.reader.thread, err)
+			bounded.Stop(w.reader.thread, err)
 			return false
 		}
 		w.items = items

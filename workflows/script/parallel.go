@@ -6,13 +6,9 @@ import (
 
 	"go.starlark.net/starlark"
 	"go.temporal.io/sdk/workflow"
+
+	bounded "github.com/perdure/perdure/internal/starlark"
 )
-
-// A branchError is what a branch ended with, as what called parallel sees it.
-type branchError struct{ err error }
-
-func (e *branchError) Error() string { return e.err.Error() }
-func (e *branchError) Unwrap() error { return e.err }
 
 // parallel calls functions side by side: those of a list, or those of a dict,
 // each once the functions that after names for it have returned, with what they
@@ -23,13 +19,13 @@ func parallel(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "fns", &from, "max?", &f.width, "on_error?", &f.onError, "after?", &after); err != nil {
 		return nil, err
 	}
-	if d, ok := from.(*dict); ok {
+	if d, ok := from.(*bounded.Dict); ok {
 		return f.graph(d, after)
 	}
 	if after != nil && after != starlark.None {
 		return nil, fmt.Errorf("%s: after is for a dict of functions", b.Name())
 	}
-	fns, err := elements(thread, from)
+	fns, err := bounded.Elements(thread, from)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", b.Name(), err)
 	}
@@ -50,7 +46,7 @@ func mapParallel(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tup
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "fn", &fn, "items", &from, "max?", &f.width, "on_error?", &f.onError); err != nil {
 		return nil, err
 	}
-	items, err := elements(thread, from)
+	items, err := bounded.Elements(thread, from)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", b.Name(), err)
 	}
@@ -104,13 +100,13 @@ func skipRest(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwar
 
 // graph runs functions by name and gives a dict of their results; None of those
 // that were not called.
-func (f *fan) graph(fns *dict, after starlark.Value) (starlark.Value, error) {
+func (f *fan) graph(fns *bounded.Dict, after starlark.Value) (starlark.Value, error) {
 	index := map[string]int{}
 	var names []starlark.Value
-	err := fns.each(func(key, fn starlark.Value) error {
+	err := fns.Each(func(key, fn starlark.Value) error {
 		name, ok := starlark.AsString(key)
 		if _, callable := fn.(starlark.Callable); !ok || !callable {
-			return fmt.Errorf("%s: want names and functions, got %s: %s", f.name, shown(key), fn.Type())
+			return fmt.Errorf("%s: want names and functions, got %s: %s", f.name, bounded.Show(key), fn.Type())
 		}
 		index[name] = len(f.calls)
 		names = append(names, key)
@@ -126,7 +122,7 @@ func (f *fan) graph(fns *dict, after starlark.Value) (starlark.Value, error) {
 	if _, err := f.out(); err != nil {
 		return nil, err
 	}
-	results := newDict(fns.account)
+	results := bounded.NewDict(bounded.AccountOf(f.thread))
 	for i, name := range names {
 		if err := results.SetKey(name, f.results[i]); err != nil {
 			return nil, err
@@ -140,17 +136,17 @@ func (f *fan) order(index map[string]int, after starlark.Value) error {
 	if after == nil || after == starlark.None {
 		return nil
 	}
-	d, ok := after.(*dict)
+	d, ok := after.(*bounded.Dict)
 	if !ok {
 		return fmt.Errorf("%s: after: want a dict of lists of names, got %s", f.name, after.Type())
 	}
-	err := d.each(func(key, value starlark.Value) error {
+	err := d.Each(func(key, value starlark.Value) error {
 		name, _ := starlark.AsString(key)
 		i, ok := index[name]
 		if !ok {
-			return fmt.Errorf("%s: after: there is no function %s", f.name, shown(key))
+			return fmt.Errorf("%s: after: there is no function %s", f.name, bounded.Show(key))
 		}
-		before, err := elements(f.thread, value)
+		before, err := bounded.Elements(f.thread, value)
 		if err != nil {
 			return fmt.Errorf("%s: after: %w", f.name, err)
 		}
@@ -158,7 +154,7 @@ func (f *fan) order(index map[string]int, after starlark.Value) error {
 			name, _ := starlark.AsString(b)
 			j, ok := index[name]
 			if !ok {
-				return fmt.Errorf("%s: after: there is no function %s", f.name, shown(b))
+				return fmt.Errorf("%s: after: there is no function %s", f.name, bounded.Show(b))
 			}
 			f.calls[i].after = append(f.calls[i].after, j)
 		}
@@ -196,23 +192,23 @@ func (f *fan) checkOrder() error {
 }
 
 func (f *fan) check(b *branch) error {
-	limits := b.run.account.limits
+	limits := b.run.limits
 	switch {
 	case b.deciding:
 		return errDeciding
-	case b.loading:
+	case bounded.Loading(f.thread):
 		return fmt.Errorf("a file that is loaded must not run branches itself")
 	case f.onError != abort && f.onError != collect:
 		return fmt.Errorf("%s: on_error is %q or %q", f.name, abort, collect)
 	case f.width < 0:
 		return fmt.Errorf("%s: max is negative", f.name)
 	case len(f.calls) > limits.Fan:
-		return b.run.account.fail("script_width", "%s of %d; the limit is %d", f.name, len(f.calls), limits.Fan)
+		return b.run.Account.Fail("width", "%s of %d; the limit is %d", f.name, len(f.calls), limits.Fan)
 	}
 	if f.width == 0 || f.width > limits.Width {
 		f.width = limits.Width
 	}
-	return b.run.account.spend(100*len(f.calls), 4<<10*len(f.calls))
+	return b.run.Account.Spend(100*len(f.calls), 4<<10*len(f.calls))
 }
 
 // out runs the branches and gives their results in order.
@@ -221,13 +217,13 @@ func (f *fan) out() (starlark.Value, error) {
 	if err := f.check(b); err != nil {
 		return nil, err
 	}
-	l := &lock{account: b.run.account}
-	defer l.release()
+	l := bounded.NewLock(b.run.Account)
+	defer l.Release()
 	for _, c := range f.calls {
-		if err := l.value(c.fn); err != nil {
+		if err := l.Hold(c.fn); err != nil {
 			return nil, err
 		}
-		if err := l.value(c.args); err != nil {
+		if err := l.Hold(c.args); err != nil {
 			return nil, err
 		}
 	}
@@ -236,7 +232,7 @@ func (f *fan) out() (starlark.Value, error) {
 	f.run(b)
 	switch {
 	case f.failed != nil:
-		return nil, &branchError{b.spared(f.failed, known)}
+		return nil, bounded.FromThread(b.spared(f.failed, known))
 	case b.ctx.Err() != nil:
 		return nil, b.ctx.Err()
 	case f.was != nil && f.was.Failed:
@@ -294,7 +290,7 @@ func (f *fan) run(b *branch) {
 			}
 			f.begun = append(f.begun, i)
 			inner := b.run.branch(ctx, b, path+"/")
-			v, err := inner.call(inner.thread(path), c.fn, c.args)
+			v, err := bounded.Invoke(inner.thread(path), c.fn, c.args)
 			f.ended(b, site, i, v, err)
 			if f.failed != nil {
 				stop()
@@ -369,113 +365,4 @@ func (f *fan) upTo(i int) []int {
 	}
 	slices.Sort(all)
 	return all
-}
-
-// A lock keeps values from changing while branches run that can see them: in
-// which order branches go on may differ from one execution to the next, and
-// must make no difference. It walks by itself, since the interpreter's Freeze
-// cannot be undone, and does not end where a function refers to itself.
-type lock struct {
-	account *account
-	seen    map[any]bool
-	held    []func()
-	depth   int
-}
-
-// maxLockDepth bounds how deeply values may be nested that branches see.
-const maxLockDepth = 10_000
-
-func (l *lock) release() {
-	for _, release := range l.held {
-		release()
-	}
-}
-
-// first says whether a value is met for the first time.
-func (l *lock) first(key any) bool {
-	if l.seen[key] {
-		return false
-	}
-	if l.seen == nil {
-		l.seen = map[any]bool{}
-	}
-	l.seen[key] = true
-	return true
-}
-
-func (l *lock) value(v starlark.Value) error {
-	if err := l.account.spend(1, entryBytes); err != nil {
-		return err
-	}
-	if l.depth++; l.depth > maxLockDepth {
-		return l.account.fail("script_depth", "values that branches see are nested more than %d deep", maxLockDepth)
-	}
-	defer func() { l.depth-- }()
-	switch v := v.(type) {
-	case *starlark.List:
-		if l.first(v) {
-			l.held = append(l.held, v.Iterate().Done)
-			return l.elements(v)
-		}
-	case starlark.Tuple:
-		if len(v) > 0 && l.first(&v[0]) {
-			return l.elements(v)
-		}
-	case *dict:
-		if l.first(v) && !v.frozen {
-			l.held = append(l.held, v.Iterate().Done)
-			return v.each(func(_, value starlark.Value) error { return l.value(value) })
-		}
-	case *record:
-		if l.first(v) {
-			return l.elements(starlark.Tuple(v.values))
-		}
-	case *starlark.Function:
-		if l.first(v) {
-			return l.function(v)
-		}
-	case *starlark.Builtin:
-		if recv := v.Receiver(); recv != nil && l.first(v) {
-			return l.value(recv)
-		}
-	case *pages:
-		return l.value(v.page)
-	case *typed:
-		return l.value(v.value)
-	case *policy:
-		for _, part := range v.parts() {
-			if err := l.value(part); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (l *lock) elements(seq starlark.Indexable) error {
-	for i := range seq.Len() {
-		if err := l.value(seq.Index(i)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// function locks what a function refers to.
-func (l *lock) function(fn *starlark.Function) error {
-	for i := range fn.NumFreeVars() {
-		if _, v := fn.FreeVar(i); v != nil {
-			if err := l.value(v); err != nil {
-				return err
-			}
-		}
-	}
-	for i := range fn.NumParams() {
-		if v := fn.ParamDefault(i); v != nil {
-			if err := l.value(v); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

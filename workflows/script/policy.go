@@ -8,6 +8,8 @@ import (
 
 	"go.starlark.net/starlark"
 	"go.temporal.io/sdk/workflow"
+
+	bounded "github.com/perdure/perdure/internal/starlark"
 )
 
 // A Probe finds out whether a call was executed of which nobody knows.
@@ -76,8 +78,8 @@ func (p *policy) Freeze()               {}
 func (p *policy) Truth() starlark.Bool  { return true }
 func (p *policy) Hash() (uint32, error) { return 0, fmt.Errorf("unhashable type: %s", p.kind) }
 
-// parts are the values in a policy.
-func (p *policy) parts() []starlark.Value {
+// Parts implements bounded.Composite.
+func (p *policy) Parts() []starlark.Value {
 	var all []starlark.Value
 	for _, v := range []starlark.Value{p.args, p.happened, p.notHappened, p.result} {
 		if v != nil {
@@ -227,7 +229,7 @@ func (p *policy) decide(b *branch, thread *starlark.Thread, fn starlark.Callable
 	args := make(starlark.Tuple, len(seen))
 	for i, data := range seen {
 		var err error
-		if args[i], err = frozen(b.run.account, data); err != nil {
+		if args[i], err = bounded.Receive(b.run.Account, data); err != nil {
 			return nil, err
 		}
 	}
@@ -238,7 +240,7 @@ func (p *policy) decide(b *branch, thread *starlark.Thread, fn starlark.Callable
 	disconnected, done := workflow.NewDisconnectedContext(ctx)
 	defer done()
 	b.ctx = disconnected
-	return b.call(thread, fn, args)
+	return bounded.Invoke(thread, fn, args)
 }
 
 // find asks the functions of a probe what an answer means.
@@ -268,21 +270,23 @@ func (p *policy) find(b *branch, thread *starlark.Thread, call, output json.RawM
 	if err != nil {
 		return false, false, nil, err
 	}
-	if _, ok := v.(*dict); !ok {
+	if _, ok := v.(*bounded.Dict); !ok {
 		return false, false, nil, fmt.Errorf("probe.result: must give an object, not %s", v.Type())
 	}
-	result, err = encode(b.run.account, v)
+	result, err = bounded.Encode(b.run.Account, v)
 	return happened, notHappened, result, err
 }
 
 // A typed value takes, as an argument, the type that the tool wants there.
 type typed struct{ value starlark.Value }
 
-func (t *typed) String() string        { return "typed(…)" } // the printer knows how deep it is
-func (t *typed) Type() string          { return "typed" }
-func (t *typed) Freeze()               { t.value.Freeze() }
-func (t *typed) Truth() starlark.Bool  { return t.value.Truth() }
-func (t *typed) Hash() (uint32, error) { return 0, errors.New("unhashable type: typed") }
+func (t *typed) String() string          { return "typed(…)" } // the printer knows how deep it is
+func (t *typed) Type() string            { return "typed" }
+func (t *typed) Parts() []starlark.Value { return []starlark.Value{t.value} }
+func (t *typed) Marked() starlark.Value  { return t.value }
+func (t *typed) Freeze()                 { t.value.Freeze() }
+func (t *typed) Truth() starlark.Bool    { return t.value.Truth() }
+func (t *typed) Hash() (uint32, error)   { return 0, errors.New("unhashable type: typed") }
 
 func makeTyped(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	t := &typed{}
@@ -292,5 +296,5 @@ func makeTyped(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple
 	if _, again := t.value.(*typed); again {
 		return nil, errors.New("typed: the value is typed already")
 	}
-	return t, accountOf(thread).spend(1, 2*elemBytes)
+	return t, bounded.AccountOf(thread).Spend(1, 2*16)
 }

@@ -7,6 +7,8 @@ import (
 
 	"go.starlark.net/starlark"
 	"go.temporal.io/sdk/workflow"
+
+	bounded "github.com/perdure/perdure/internal/starlark"
 )
 
 // maxRetryDelay is how long retry waits at most between two attempts.
@@ -27,18 +29,18 @@ func retry(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, k
 	}
 	factor, ok := starlark.AsFloat(backoff)
 	if !ok || !(factor >= 1) {
-		return nil, fmt.Errorf("%s: backoff: want a number of at least 1, got %s", bi.Name(), shown(backoff))
+		return nil, fmt.Errorf("%s: backoff: want a number of at least 1, got %s", bi.Name(), bounded.Show(backoff))
 	}
 	if attempts < 1 {
 		return nil, fmt.Errorf("%s: attempts: want at least 1, got %d", bi.Name(), attempts)
 	}
 	b := branchOf(thread)
 	for attempt := 1; ; attempt++ {
-		if err := accountOf(thread).spend(100, 2<<10); err != nil {
+		if err := bounded.AccountOf(thread).Spend(100, 2<<10); err != nil {
 			return nil, err
 		}
 		known := len(b.unknown)
-		v, err := b.call(thread, fn, nil)
+		v, err := bounded.Invoke(thread, fn, nil)
 		if err == nil || attempt >= attempts || !b.run.repeatable(err) {
 			return v, err
 		}
@@ -71,7 +73,7 @@ func (b *branch) leave(e *Error) {
 // stopped, and those whose failure the script has taken notice of.
 func (b *branch) spared(err error, known int) error {
 	e := b.run.kind(err)
-	if len(b.unknown) == known || e.Final || e.Fatal || b.run.account.failed != nil {
+	if len(b.unknown) == known || e.Final || e.Fatal || b.run.Account.Failed() != nil {
 		return err
 	}
 	if workflow.GetVersion(b.ctx, "retry-spares-the-unknown", workflow.DefaultVersion, 1) == workflow.DefaultVersion {

@@ -2,7 +2,6 @@ package script_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +10,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/starlark"
 	"github.com/perdure/perdure/workflows/script"
 )
 
@@ -50,7 +51,7 @@ for i in range(2):
 	var first []string
 	for _, data := range []string{`[3,1,2]`, `[1,2,3]`} {
 		host := &fake{}
-		p, ds := script.Compile(script.Source{Text: text, Modules: map[string]string{"lib.star": library}}, script.Limits{})
+		p, ds := definitions.ScriptLanguage.Compile(starlark.Source{Text: text, Modules: map[string]string{"lib.star": library}}, starlark.Limits{})
 		if ds != nil {
 			t.Fatal(ds)
 		}
@@ -265,13 +266,10 @@ func TestLimits(t *testing.T) {
 		limits script.Limits
 		code   string
 	}{
-		"steps":  {"while True:\n    pass", script.Limits{Steps: 1000}, "script_steps"},
-		"memory": {"x = 'a' * 10000", script.Limits{Memory: 1000}, "script_memory"},
+		"steps":  {"while True:\n    pass", script.Limits{Limits: starlark.Limits{Steps: 1000}}, "script_steps"},
 		"calls":  {"for i in range(5):\n    t_echo()", script.Limits{Calls: 3}, "script_calls"},
 		"fan":    {"map_parallel(str, range(9))", script.Limits{Fan: 8}, "script_width"},
-		"value":  {"return 'x' * 1000", script.Limits{Value: 100}, "script_value"},
-		"output": {"t_raw(value = 'x' * 90)", script.Limits{Value: 60}, "script_value"},
-		"depth":  {"def f(n):\n    return f(n + 1)\nf(0)", script.Limits{Depth: 20}, "script_depth"},
+		"output": {"t_raw(value = 'x' * 90)", script.Limits{Limits: starlark.Limits{Value: 60}}, "script_value"},
 	} {
 		_, failure := execute(t, compile(t, c.text), &fake{}, script.Input{Limits: c.limits})
 		if failure == nil || failure.Code != c.code || failure.Category != "limit" {
@@ -339,101 +337,14 @@ x = t
 	}
 }
 
-func TestCalls(t *testing.T) {
+// A module that is loaded only defines.
+func TestModuleCalls(t *testing.T) {
 	t.Parallel()
-	p := compile(t, `
-def deploy(env):
-    approve("Deploy to %s?" % env)
-    return github.deploy(env = env, replace = True)
-for e in data["envs"]:
-    try_call_tool("t_echo", {"x": 1}, y = 2)
-parallel([lambda: t.replace(a = 1), lambda: deploy("x")])
-call_workflow("rollback", version = "^1", to = 3)
-elicit("Sure?")
-call_tool(data["tool"], **data)
-[x for x in iterate(t.list_pages)]
-retry(t.echo, attempts = 2)
-f = [t_replace, call_workflow]
-if f:
-    t_echo()
-g = lambda: elicit("Late?")
-x = g() and approve("Then?")
-call_tool("t_echo", f = t.format)
-`)
-	var got []string
-	for _, c := range p.Calls() {
-		got = append(got, fmt.Sprintf("%d:%d %s %s%s%v%v %v%v%v%s%s%s", c.Line, c.Column, c.Kind, c.Name, c.Version, c.Args, c.Rest, c.Try, c.InLoop, c.InBranch, c.InFunction, c.Message, how(c)))
-	}
-	want := []string{
-		"3:5 approve []false falsefalsefalsedeploy",
-		"4:12 tool github.deploy[env replace]false falsefalsefalsedeploy",
-		"6:5 tool t_echo[x y]false truetruefalse",
-		"7:1 parallel []false falsefalsefalse",
-		"7:19 tool t.replace[a]false falsefalsetruelambda",
-		"8:1 workflow rollback^1[to]false falsefalsefalse",
-		"9:1 elicit []false falsefalsefalseSure?",
-		"10:1 tool []true falsefalsefalse",
-		"11:13 iterate t.list_pages[]true falsetruefalse",
-		"12:7 tool t.echo[]true falsetruefalse value",
-		"13:6 tool t_replace[]true falsetruefalse value",
-		"13:17 workflow []true falsetruefalse value",
-		"15:5 tool t_echo[]false falsefalsefalse maybe",
-		"16:13 elicit []false falsefalsefalselambdaLate?",
-		"17:13 approve []false falsefalsefalseThen? maybe",
-		"18:1 tool t_echo[f]false falsefalsefalse",
-		"18:25 tool t.format[]true falsetruefalse value",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-}
-
-// how says of a call what few have.
-func how(c script.Call) string {
-	switch {
-	case c.Value:
-		return " value"
-	case c.Maybe:
-		return " maybe"
-	}
-	return ""
-}
-
-func TestLoads(t *testing.T) {
-	t.Parallel()
-	loads, ds := script.Loads("x.star", "load('a.star', 'x')\nload(\"b.star\", y = 'x')\nload('a.star', 'z')")
-	if ds != nil || !slices.Equal(loads, []script.Load{{Module: "a.star", Line: 1, Column: 1}, {Module: "b.star", Line: 2, Column: 1}}) {
-		t.Errorf("%v, %v", loads, ds)
-	}
-	_, ds = script.Compile(script.Source{Text: "load('a.star', 'x')", Modules: map[string]string{
-		"a.star": "load('b.star', 'y')\nx = y", "b.star": "load('a.star', 'x')\ny = x"}}, script.Limits{})
-	if ds == nil || !strings.Contains(ds.Error(), `"a.star" loads itself: a.star → b.star → a.star`) {
-		t.Errorf("a circle of modules: %v", ds)
-	}
-	p, ds := script.Compile(script.Source{Text: "load('a.star', 'x')", Modules: map[string]string{"a.star": "x = t_echo(a = 1)"}}, script.Limits{})
+	p, ds := definitions.ScriptLanguage.Compile(starlark.Source{Text: "load('a.star', 'x')", Modules: map[string]string{"a.star": "x = t_echo(a = 1)"}}, starlark.Limits{})
 	if ds != nil {
 		t.Fatal(ds)
 	}
 	if _, failure := execute(t, p, &fake{}, script.Input{}); failure == nil || !strings.Contains(failure.Message, "must not call any itself") {
 		t.Errorf("a module that calls a tool: %v", failure)
-	}
-}
-
-func TestSourceLimits(t *testing.T) {
-	t.Parallel()
-	for name, text := range map[string]string{
-		"brackets":  strings.Repeat("(", 50_000),
-		"negations": "x = " + strings.Repeat("not ", 20_000) + "1",
-		"lambdas":   "x = " + strings.Repeat("lambda:", 20_000) + "1",
-		"sums":      "x = " + strings.Repeat("1+", 100_000) + "1",
-		"size":      "#" + strings.Repeat("x", 300_000),
-	} {
-		_, ds := script.Compile(script.Source{Text: text}, script.Limits{})
-		if ds == nil || ds[0].Check != script.CheckLimit {
-			t.Errorf("%s: %.200v", name, ds)
-		}
-	}
-	if _, ds := script.Compile(script.Source{Text: "x = '((((' # ((((\n" + `y = """` + strings.Repeat("(", 200) + `"""`}, script.Limits{}); ds != nil {
-		t.Errorf("brackets in strings count: %v", ds)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/starlark"
 	"github.com/perdure/perdure/workflows/script"
 )
 
@@ -52,7 +54,7 @@ func runPart(t *testing.T, file, text string) {
 		}
 	}
 	text = `load("assert.star", "eq", "true"); ` + text
-	p, ds := script.Compile(script.Source{File: file, Text: text, Modules: map[string]string{"assert.star": assertions, "lib.star": library}}, script.Limits{})
+	p, ds := definitions.ScriptLanguage.Compile(starlark.Source{File: file, Text: text, Modules: map[string]string{"assert.star": assertions, "lib.star": library}}, starlark.Limits{})
 	gotLine, got := 0, ""
 	if ds != nil {
 		gotLine, got = ds[0].Line, ds[0].Message

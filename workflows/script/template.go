@@ -2,12 +2,10 @@ package script
 
 import (
 	"fmt"
-	"math/big"
-	"reflect"
-	"slices"
-	"strings"
 
 	"go.starlark.net/starlark"
+
+	bounded "github.com/perdure/perdure/internal/starlark"
 )
 
 // A Template is a template of the language of steps.
@@ -35,7 +33,7 @@ func expandTemplate(thread *starlark.Thread, bi *starlark.Builtin, args starlark
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", bi.Name(), err)
 	}
-	a, r := accountOf(thread), branchOf(thread).run
+	a, r := bounded.AccountOf(thread), branchOf(thread).run
 	t, err := r.template(text)
 	if err != nil {
 		return nil, templateError(err)
@@ -44,21 +42,18 @@ func expandTemplate(thread *starlark.Thread, bi *starlark.Builtin, args starlark
 	if err != nil {
 		return nil, err
 	}
-	e := &encoder{account: a, fractions: true}
-	if err := e.value(read); err != nil {
+	encoded, err := bounded.EncodeExact(a, read)
+	if err != nil {
 		return nil, fmt.Errorf("%s: data: %w", bi.Name(), err)
 	}
-	if err := e.charge(); err != nil {
-		return nil, err
-	}
-	v, work, err := t.Expand(e.b.Bytes(), kinds)
-	if spent := a.spend(work/templateWork, 0); spent != nil {
+	v, work, err := t.Expand(encoded, kinds)
+	if spent := a.Spend(work/templateWork, 0); spent != nil {
 		return nil, spent
 	}
 	if err != nil {
 		return nil, templateError(err)
 	}
-	return fromGo(a, v)
+	return bounded.FromGo(a, v)
 }
 
 func templateError(err error) error {
@@ -73,7 +68,7 @@ func (r *run) template(text string) (Template, error) {
 	if r.parse == nil {
 		return nil, fmt.Errorf("there are no templates here")
 	}
-	if err := r.account.work(32*len(text), 32*len(text)); err != nil {
+	if err := r.Account.Work(32*len(text), 32*len(text)); err != nil {
 		return nil, err
 	}
 	t, err := r.parse(text)
@@ -94,7 +89,7 @@ func kindsOf(thread *starlark.Thread, kind starlark.Value) ([]string, error) {
 	if one, ok := starlark.AsString(kind); ok {
 		return []string{one}, nil
 	}
-	list, err := elements(thread, kind)
+	list, err := bounded.Elements(thread, kind)
 	if err != nil {
 		return nil, fmt.Errorf("kind: %w", err)
 	}
@@ -111,8 +106,8 @@ func kindsOf(thread *starlark.Thread, kind starlark.Value) ([]string, error) {
 
 // selected is as much of a value as is read, so that what a template does not
 // look at costs nothing.
-func selected(a *account, v starlark.Value, reads [][]string) (starlark.Value, error) {
-	d, ok := v.(*dict)
+func selected(a *bounded.Account, v starlark.Value, reads [][]string) (starlark.Value, error) {
+	d, ok := v.(*bounded.Dict)
 	if !ok {
 		return v, nil
 	}
@@ -127,12 +122,12 @@ func selected(a *account, v starlark.Value, reads [][]string) (starlark.Value, e
 		}
 		within[path[0]] = append(within[path[0]], path[1:])
 	}
-	if err := a.spend(1+len(names), len(names)*entryBytes); err != nil {
+	if err := a.Spend(1+len(names), 100*len(names)); err != nil {
 		return nil, err
 	}
-	out := newDict(a)
+	out := bounded.NewDict(a)
 	for _, name := range names {
-		member, err := d.get(starlark.String(name))
+		member, err := d.Lookup(starlark.String(name))
 		if err != nil {
 			return nil, err
 		}
@@ -143,63 +138,6 @@ func selected(a *account, v starlark.Value, reads [][]string) (starlark.Value, e
 			return nil, err
 		}
 		if err := out.SetKey(starlark.String(name), member); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// fromGo makes values of what a template gave.
-func fromGo(a *account, v any) (starlark.Value, error) {
-	if err := a.spend(1, entryBytes); err != nil {
-		return nil, err
-	}
-	switch v := v.(type) {
-	case nil:
-		return starlark.None, nil
-	case string:
-		return starlark.String(v), a.work(len(v), 2*len(v))
-	case bool:
-		return starlark.Bool(v), nil
-	case int64:
-		return starlark.MakeInt64(v), nil
-	case *big.Int:
-		return a.checkInt(starlark.MakeBigInt(v))
-	case []any:
-		list := make([]starlark.Value, len(v))
-		for i, element := range v {
-			var err error
-			if list[i], err = fromGo(a, element); err != nil {
-				return nil, err
-			}
-		}
-		return starlark.NewList(list), nil
-	case map[string]any:
-		return dictFromGo(a, v)
-	}
-	switch r := reflect.ValueOf(v); {
-	case r.CanFloat():
-		return starlark.Float(r.Float()), nil
-	case r.CanInt():
-		return starlark.MakeInt64(r.Int()), nil
-	}
-	return nil, fmt.Errorf("a template gave a %s", strings.TrimPrefix(fmt.Sprintf("%T", v), "*"))
-}
-
-func dictFromGo(a *account, object map[string]any) (starlark.Value, error) {
-	names := make([]string, 0, len(object))
-	//workflowcheck:ignore sorted
-	for name := range object {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	out := newDict(a)
-	for _, name := range names {
-		v, err := fromGo(a, object[name])
-		if err != nil {
-			return nil, err
-		}
-		if err := out.SetKey(starlark.String(name), v); err != nil {
 			return nil, err
 		}
 	}

@@ -10,6 +10,8 @@ import (
 
 	"go.starlark.net/starlark"
 	"go.temporal.io/sdk/temporal"
+
+	bounded "github.com/perdure/perdure/internal/starlark"
 )
 
 // A toolset is the tools that a script may call, by the names it may use.
@@ -24,8 +26,8 @@ func newToolset(tools []Tool) *toolset {
 	tools = slices.SortedFunc(slices.Values(tools), func(a, b Tool) int { return cmp.Compare(a.Name, b.Name) })
 	for _, t := range tools {
 		s.byName[t.Name] = t.Name
-		if _, taken := s.functions[identifier(t.Name)]; !taken {
-			s.functions[identifier(t.Name)] = t.Name
+		if _, taken := s.functions[bounded.Identifier(t.Name)]; !taken {
+			s.functions[bounded.Identifier(t.Name)] = t.Name
 		}
 		if t.Backend == "" {
 			continue
@@ -34,13 +36,13 @@ func newToolset(tools []Tool) *toolset {
 		if ns == nil {
 			ns = &namespace{name: t.Backend, tools: map[string]string{}}
 			s.namespaces[t.Backend] = ns
-			if _, taken := s.namespaces[identifier(t.Backend)]; !taken {
-				s.namespaces[identifier(t.Backend)] = ns
+			if _, taken := s.namespaces[bounded.Identifier(t.Backend)]; !taken {
+				s.namespaces[bounded.Identifier(t.Backend)] = ns
 			}
 		}
 		ns.tools[t.Original] = t.Name
-		if _, taken := ns.tools[identifier(t.Original)]; !taken {
-			ns.tools[identifier(t.Original)] = t.Name
+		if _, taken := ns.tools[bounded.Identifier(t.Original)]; !taken {
+			ns.tools[bounded.Identifier(t.Original)] = t.Name
 		}
 	}
 	s.alsoNamed(tools)
@@ -52,9 +54,9 @@ func newToolset(tools []Tool) *toolset {
 // first.
 func (s *toolset) alsoNamed(tools []Tool) {
 	for _, t := range tools {
-		also := []string{identifier(t.Name)}
+		also := []string{bounded.Identifier(t.Name)}
 		if t.Backend != "" {
-			also = append(also, t.Backend+"."+t.Original, identifier(t.Backend)+"."+identifier(t.Original))
+			also = append(also, t.Backend+"."+t.Original, bounded.Identifier(t.Backend)+"."+bounded.Identifier(t.Original))
 		}
 		for _, name := range also {
 			if s.byName[name] == "" {
@@ -62,33 +64,6 @@ func (s *toolset) alsoNamed(tools []Tool) {
 			}
 		}
 	}
-}
-
-// Identifier is the name of a tool or of a backend as a script can write it:
-// underscores stand for what an identifier cannot have.
-func Identifier(name string) string { return identifier(name) }
-
-// FunctionName is the name of the function that a tool is; ok is false where a
-// script cannot write that, since it is a builtin or a word of the language.
-func FunctionName(tool string) (name string, ok bool) {
-	name = identifier(tool)
-	options := fileOptions
-	_, err := options.ParseExpr("", name+"()", 0)
-	return name, err == nil && predeclared[name] == nil
-}
-
-func identifier(name string) string {
-	out := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_':
-			return r
-		}
-		return '_'
-	}, name)
-	if out != "" && out[0] >= '0' && out[0] <= '9' {
-		out = "_" + out
-	}
-	return out
 }
 
 // value is what a free name of a script means; nil = nothing.
@@ -103,7 +78,7 @@ func (s *toolset) value(name string) starlark.Value {
 }
 
 // define adds what the free names of a script mean.
-func (s *toolset) define(names starlark.StringDict, globals []Name) {
+func (s *toolset) define(names starlark.StringDict, globals []bounded.Name) {
 	for _, n := range globals {
 		if v := s.value(n.Name); v != nil {
 			names[n.Name] = v
@@ -111,16 +86,24 @@ func (s *toolset) define(names starlark.StringDict, globals []Name) {
 	}
 }
 
-// undefined says which names have no meaning, so that the script cannot start.
-func (p *Program) undefined(tools *toolset) Diagnostics {
-	var ds Diagnostics
-	for _, n := range p.globals {
-		if tools.value(n.Name) == nil {
-			ds = append(ds, Diagnostic{File: n.File, Line: n.Line, Column: n.Column, Check: CheckName,
-				Message: fmt.Sprintf("undefined: %s is neither defined nor a tool%s", n.Name, tools.suggest(n.Name, builtinNames()...))})
+// undefined is the error of a script with names that have no meaning; nil = all
+// have one.
+func (s *toolset) undefined(program *bounded.Program) *Error {
+	var lines []string
+	var at Site
+	for _, n := range program.Globals() {
+		if s.value(n.Name) != nil {
+			continue
 		}
+		if lines == nil {
+			at.Position = bounded.Position{File: n.File, Line: n.Line, Column: n.Column}
+		}
+		lines = append(lines, fmt.Sprintf("%s:%d:%d: undefined: %s is neither defined nor a tool%s [script-name]", n.File, n.Line, n.Column, n.Name, s.suggest(n.Name, program.Names()...)))
 	}
-	return ds
+	if lines == nil {
+		return nil
+	}
+	return &Error{Code: "unknown_tool", Category: "tool", Message: strings.Join(lines, "\n"), Retryable: true, Site: at}
 }
 
 // suggest names what is spelt alike, among the tools and other names.
@@ -222,11 +205,11 @@ func toolFunction(tool string) *starlark.Builtin {
 
 // arguments makes an object of a dict and of arguments by name.
 func (b *branch) arguments(given starlark.Value, kwargs []starlark.Tuple) (Arguments, error) {
-	args := newDict(b.run.account)
+	args := bounded.NewDict(b.run.Account)
 	switch given := given.(type) {
 	case nil, starlark.NoneType:
-	case *dict:
-		if err := args.update(given); err != nil {
+	case *bounded.Dict:
+		if err := args.Update(given); err != nil {
 			return Arguments{}, err
 		}
 	default:
@@ -237,26 +220,23 @@ func (b *branch) arguments(given starlark.Value, kwargs []starlark.Tuple) (Argum
 			return Arguments{}, err
 		}
 	}
-	e := &encoder{account: b.run.account, marks: true}
-	if err := e.value(args); err != nil {
-		return Arguments{}, err
-	}
-	return Arguments{JSON: e.b.Bytes(), Typed: e.typed}, e.charge()
+	data, typed, err := bounded.EncodeMarked(b.run.Account, args)
+	return Arguments{JSON: data, Typed: typed}, err
 }
 
 // ask counts what a script asks of the world, and says where it does.
 func (b *branch) ask(thread *starlark.Thread) (Site, error) {
-	a := b.run.account
-	if b.loading {
+	a := b.run.Account
+	if bounded.Loading(thread) {
 		return Site{}, fmt.Errorf("a file that is loaded can define functions that call tools, and must not call any itself")
 	}
 	if b.deciding {
 		return Site{}, errDeciding
 	}
-	if a.calls++; a.calls > a.limits.Calls {
-		return Site{}, a.fail("script_calls", "the script has made %d calls, which is its limit", a.limits.Calls)
+	if b.run.calls++; b.run.calls > b.run.limits.Calls {
+		return Site{}, a.Fail("calls", "the script has made %d calls, which is its limit", b.run.limits.Calls)
 	}
-	if err := a.spend(20, 1<<10); err != nil {
+	if err := a.Spend(20, 1<<10); err != nil {
 		return Site{}, err
 	}
 	return b.site(thread), nil
@@ -275,7 +255,7 @@ func (b *branch) callTool(thread *starlark.Thread, tool string, given starlark.V
 	name := b.run.tools.byName[tool]
 	if name == "" {
 		return nil, &Error{Code: "unknown_tool", Category: "tool", Tool: clip(tool), Path: site.Path, Final: true,
-			Message: fmt.Sprintf("there is no tool %s%s", shown(starlark.String(tool)), b.run.tools.suggest(tool))}
+			Message: fmt.Sprintf("there is no tool %s%s", bounded.Show(starlark.String(tool)), b.run.tools.suggest(tool))}
 	}
 	call.Tool, call.Args, call.Typed = name, args.JSON, args.Typed
 	out, err := b.run.host.Call(b.ctx, site, call)
@@ -285,7 +265,7 @@ func (b *branch) callTool(thread *starlark.Thread, tool string, given starlark.V
 // asked notes that the world has answered. An error of which nothing is known
 // ends the script.
 func (b *branch) asked(site Site, err error) error {
-	b.run.blocked = b.run.account.steps
+	b.run.blocked = b.run.Account.Steps()
 	if err == nil || temporal.IsCanceledError(err) {
 		return err
 	}
@@ -304,27 +284,28 @@ func (b *branch) asked(site Site, err error) error {
 // parsed gives the output of a tool as values. An object that has nothing but
 // a text that is a JSON object or array is that.
 func (b *branch) parsed(out json.RawMessage) (starlark.Value, error) {
-	v, err := frozen(b.run.account, out)
+	v, err := bounded.Receive(b.run.Account, out)
 	if err != nil {
 		return nil, fmt.Errorf("reading the output: %w", err)
 	}
-	d, ok := v.(*dict)
+	d, ok := v.(*bounded.Dict)
 	if !ok || d.Len() != 1 {
 		return v, nil
 	}
-	text, ok := d.entries[0].value.(starlark.String)
-	if !ok || d.entries[0].key != starlark.String("text") {
-		return v, nil
+	only, err := d.Lookup(starlark.String("text"))
+	text, ok := only.(starlark.String)
+	if !ok || err != nil {
+		return v, err
 	}
 	if t := strings.TrimSpace(string(text)); t == "" || t[0] != '{' && t[0] != '[' {
 		return v, nil
 	}
-	inner, err := decode(b.run.account, []byte(text))
+	inner, err := bounded.Decode(b.run.Account, []byte(text))
 	switch {
 	case err == nil:
 		inner.Freeze()
 		return inner, nil
-	case b.run.account.failed != nil:
+	case b.run.Account.Failed() != nil:
 		return nil, err
 	}
 	return v, nil

@@ -1,4 +1,4 @@
-package script
+package starlark
 
 import (
 	"errors"
@@ -57,7 +57,7 @@ var timeFormat = starlark.NewBuiltin("format", func(thread *starlark.Thread, b *
 	if n := len(stringArg(args, 0)); n > maxTextShow {
 		return nil, fmt.Errorf("format: a layout of %d bytes; at most %d", n, maxTextShow)
 	}
-	if err := accountOf(thread).spend(4, 8*maxTextShow); err != nil {
+	if err := AccountOf(thread).Spend(4, 8*maxTextShow); err != nil {
 		return nil, err
 	}
 	return callMethod(thread, b.Receiver().(starlarktime.Time), "format", args, kwargs)
@@ -133,10 +133,10 @@ func stringMethod(cost stringCost) builtinFunc {
 		for i := range args {
 			touched += len(stringArg(args, i))
 		}
-		if err := accountOf(thread).work(4*touched, 0); err != nil { // searching is slower than copying
+		if err := AccountOf(thread).Work(4*touched, 0); err != nil { // searching is slower than copying
 			return nil, err // before the cost is counted, which takes as long
 		}
-		if err := accountOf(thread).work(0, cost(string(recv), args)); err != nil {
+		if err := AccountOf(thread).Work(0, cost(string(recv), args)); err != nil {
 			return nil, err
 		}
 		args, err := tameArgs(b.Name(), recv, args)
@@ -149,7 +149,7 @@ func stringMethod(cost stringCost) builtinFunc {
 		}
 		switch b.Name() {
 		case "elems", "codepoints", "elem_ords", "codepoint_ords": // lazy
-			elems, err := elements(thread, v)
+			elems, err := Elements(thread, v)
 			return starlark.NewList(elems), err
 		}
 		return v, nil
@@ -185,7 +185,7 @@ func stringJoin(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tupl
 	if err := starlark.UnpackPositionalArgs("join", args, kwargs, 1, &from); err != nil {
 		return nil, err
 	}
-	elems, err := elements(thread, from)
+	elems, err := Elements(thread, from)
 	if err != nil {
 		return nil, fmt.Errorf("join: %w", err)
 	}
@@ -199,7 +199,7 @@ func stringJoin(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tupl
 		parts[i] = s
 		size += len(s) + len(sep)
 	}
-	if err := accountOf(thread).work(size, size+boxBytes); err != nil {
+	if err := AccountOf(thread).Work(size, size+boxBytes); err != nil {
 		return nil, err
 	}
 	return starlark.String(strings.Join(parts, sep)), nil
@@ -218,7 +218,7 @@ func listAppend(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tupl
 	if len(args) != 1 || len(kwargs) > 0 {
 		return nil, fmt.Errorf("append: got %d arguments, want 1", len(args)+len(kwargs))
 	}
-	if err := accountOf(thread).spend(0, 2*elemBytes); err != nil {
+	if err := AccountOf(thread).Spend(0, 2*elemBytes); err != nil {
 		return nil, err
 	}
 	return starlark.None, hinted(b.Receiver().(*starlark.List).Append(args[0]))
@@ -235,7 +235,7 @@ func listExtend(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tupl
 // listShift charges a method that moves the elements after one.
 func listShift(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	list := b.Receiver().(*starlark.List)
-	if err := accountOf(thread).work(list.Len()*elemBytes/4, 2*elemBytes); err != nil {
+	if err := AccountOf(thread).Work(list.Len()*elemBytes/4, 2*elemBytes); err != nil {
 		return nil, err
 	}
 	v, err := callMethod(thread, list, b.Name(), args, kwargs)
@@ -253,16 +253,16 @@ func listIndex(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple
 	if err != nil {
 		return nil, err
 	}
-	i, err := findIn(accountOf(thread), list, x, from, to)
+	i, err := findIn(AccountOf(thread), list, x, from, to)
 	if err == nil && i < 0 {
 		err = errors.New("index: value not in list")
 	}
 	return starlark.MakeInt(i), err
 }
 
-func findIn(a *account, list *starlark.List, x starlark.Value, from, to int) (int, error) {
+func findIn(a *Account, list *starlark.List, x starlark.Value, from, to int) (int, error) {
 	for i := from; i < to; i++ {
-		if err := a.spend(1, 0); err != nil {
+		if err := a.Spend(1, 0); err != nil {
 			return -1, err
 		}
 		if same, err := compare(a, syntax.EQL, list.Index(i), x); same || err != nil {
@@ -278,14 +278,14 @@ func listRemove(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tupl
 	if err := starlark.UnpackPositionalArgs("remove", args, kwargs, 1, &x); err != nil {
 		return nil, err
 	}
-	i, err := findIn(accountOf(thread), list, x, 0, list.Len())
+	i, err := findIn(AccountOf(thread), list, x, 0, list.Len())
 	switch {
 	case err != nil:
 		return nil, err
 	case i < 0:
 		return nil, errors.New("remove: element not found")
 	}
-	if err := accountOf(thread).work(list.Len()*elemBytes/4, 0); err != nil {
+	if err := AccountOf(thread).Work(list.Len()*elemBytes/4, 0); err != nil {
 		return nil, err
 	}
 	_, err = callMethod(thread, list, "pop", starlark.Tuple{starlark.MakeInt(i)}, nil)

@@ -1,4 +1,4 @@
-package script
+package starlark
 
 import (
 	"errors"
@@ -35,7 +35,7 @@ func power(_ *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs 
 	case !isNumber || !isExponent:
 		return nil, fmt.Errorf("math.pow: want numbers, got %s and %s", base.Type(), exponent.Type())
 	case y != math.Trunc(y) && math.Abs(y) != 0.5:
-		return nil, fmt.Errorf("math.pow: the exponent is %s; want an integer: other powers differ from one processor to the next", shown(exponent))
+		return nil, fmt.Errorf("math.pow: the exponent is %s; want an integer: other powers differ from one processor to the next", Show(exponent))
 	}
 	return starlark.Float(math.Pow(x, y)), nil
 }
@@ -63,7 +63,7 @@ func inUTC(name string) *starlark.Builtin {
 		if hasLocation(args, 7, kwargs) {
 			return nil, errNoZones
 		}
-		if err := accountOf(thread).spend(4, 8*elemBytes); err != nil {
+		if err := AccountOf(thread).Spend(4, 8*elemBytes); err != nil {
 			return nil, err
 		}
 		v, err := member.CallInternal(thread, args, kwargs)
@@ -100,7 +100,7 @@ func parseTime(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple
 	if len(text)+len(format) > maxTimeText {
 		return nil, fmt.Errorf("the text of a time has at most %d bytes", maxTimeText)
 	}
-	if err := accountOf(thread).spend(4, 8*elemBytes); err != nil {
+	if err := AccountOf(thread).Spend(4, 8*elemBytes); err != nil {
 		return nil, err
 	}
 	t, err := time.ParseInLocation(format, text, time.UTC)

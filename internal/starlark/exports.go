@@ -1,25 +1,10 @@
-package script
+package starlark
 
 import (
 	"strings"
 
 	"go.starlark.net/syntax"
 )
-
-// CompileModule makes a program of a module by itself, which cannot be run: it
-// says what is wrong with the module, and what it calls. File is the name that
-// messages have for it.
-func CompileModule(source Source, limits Limits) (*Program, Diagnostics) {
-	c := &compiler{source: source, limits: limits.withDefaults(), program: newProgram()}
-	if ds := c.checkSize(); ds != nil {
-		return nil, ds
-	}
-	c.program.main = c.compile(source.File, source.Text, false)
-	if len(c.diagnostics) > 0 {
-		return nil, c.diagnostics
-	}
-	return c.program, nil
-}
 
 // An Export is what a module has for those that load it.
 type Export struct {
@@ -57,7 +42,7 @@ func (p Param) String() string {
 // Exports gives what a module defines at its top level for others, in the order
 // of the text; nothing of one that cannot be parsed.
 func Exports(file, text string) []Export {
-	tree, ds := parse(file, text, Limits{}.withDefaults())
+	tree, ds := parse(file, text, Limits{}.WithDefaults())
 	if ds != nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package script_test
+package starlark_test
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package script
+package starlark
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 // A printer writes values as Starlark shows them. The same list may stand in
 // another a hundred times, so what is written is charged as it grows.
 type printer struct {
-	account *account
+	account *Account
 	b       strings.Builder
 	path    []starlark.Value // lists and dicts that are being written
 	charged int
@@ -31,14 +31,14 @@ func (p *printer) write(s string) {
 	case p.limit > 0 && p.b.Len() > p.limit:
 		p.err = errors.New("too long")
 	case p.account != nil && grown > 1<<10:
-		p.err = p.account.work(4*grown, 2*grown)
+		p.err = p.account.Work(4*grown, 2*grown)
 		p.charged = p.b.Len()
 	}
 }
 
 func (p *printer) value(v starlark.Value) {
 	if p.err == nil && p.account != nil {
-		p.err = p.account.spend(2+len(p.path)/8, 0)
+		p.err = p.account.Spend(2+len(p.path)/8, 0)
 	}
 	if p.err != nil {
 		return
@@ -54,12 +54,12 @@ func (p *printer) value(v starlark.Value) {
 			closing = ",)"
 		}
 		p.inside(nil, "(", closing, func() { p.sequence(v) })
-	case *dict:
+	case *Dict:
 		p.inside(v, "{", "}", func() { p.dict(v) })
-	case *record:
+	case *Struct:
 		p.inside(nil, "struct(", ")", func() { p.record(v) })
-	case *typed:
-		p.inside(nil, "typed(", ")", func() { p.value(v.value) })
+	case Marked:
+		p.inside(nil, v.Type()+"(", ")", func() { p.value(v.Marked()) })
 	case *starlark.Function:
 		p.write("<function " + v.Name() + ">")
 	case *starlark.Builtin:
@@ -72,7 +72,7 @@ func (p *printer) value(v starlark.Value) {
 // quote charges before it makes a text of up to four times the size.
 func (p *printer) quote(s string) {
 	if p.account != nil {
-		if p.err = p.account.work(4*len(s), 4*len(s)); p.err != nil {
+		if p.err = p.account.Work(4*len(s), 4*len(s)); p.err != nil {
 			return
 		}
 	} else if len(s) > p.limit {
@@ -116,7 +116,7 @@ func (p *printer) sequence(v starlark.Indexable) {
 	}
 }
 
-func (p *printer) dict(d *dict) {
+func (p *printer) dict(d *Dict) {
 	separator := ""
 	for _, e := range d.entries {
 		if e.key == nil || p.err != nil {
@@ -130,7 +130,7 @@ func (p *printer) dict(d *dict) {
 	}
 }
 
-func (p *printer) record(r *record) {
+func (p *printer) record(r *Struct) {
 	for i, name := range r.names {
 		if i > 0 {
 			p.write(", ")
@@ -141,25 +141,25 @@ func (p *printer) record(r *record) {
 }
 
 // repr is a value as Starlark shows it.
-func repr(a *account, v starlark.Value) (string, error) {
+func repr(a *Account, v starlark.Value) (string, error) {
 	p := &printer{account: a}
 	p.value(v)
 	if p.err == nil {
-		p.err = a.work(4*(p.b.Len()-p.charged), 2*(p.b.Len()-p.charged))
+		p.err = a.Work(4*(p.b.Len()-p.charged), 2*(p.b.Len()-p.charged))
 	}
 	return p.b.String(), p.err
 }
 
 // str is repr, and of a string itself.
-func str(a *account, v starlark.Value) (string, error) {
+func str(a *Account, v starlark.Value) (string, error) {
 	if s, ok := starlark.AsString(v); ok {
 		return s, nil
 	}
 	return repr(a, v)
 }
 
-// shown is a value for a message: short.
-func shown(v starlark.Value) string {
+// Show is a value for a message: short.
+func Show(v starlark.Value) string {
 	p := &printer{limit: maxTextShow}
 	p.value(v)
 	if p.err == nil {
@@ -178,7 +178,7 @@ func (p printed) String() string { return p.text }
 
 // printable gives a value that String makes text of without surprise, and how
 // long that is at most.
-func printable(a *account, v starlark.Value) (starlark.Value, int, error) {
+func printable(a *Account, v starlark.Value) (starlark.Value, int, error) {
 	switch v := v.(type) {
 	case starlark.String:
 		return v, 4*len(v) + 2, nil
@@ -190,7 +190,7 @@ func printable(a *account, v starlark.Value) (starlark.Value, int, error) {
 }
 
 // interpolate is format % x.
-func interpolate(a *account, format starlark.String, x starlark.Value) (starlark.Value, error) {
+func interpolate(a *Account, format starlark.String, x starlark.Value) (starlark.Value, error) {
 	longest := 0
 	take := func(v starlark.Value) (starlark.Value, error) {
 		v, n, err := printable(a, v)
@@ -207,7 +207,7 @@ func interpolate(a *account, format starlark.String, x starlark.Value) (starlark
 			}
 		}
 		x = copied
-	case *dict:
+	case *Dict:
 		x, err = printableDict(format, args, take)
 	default:
 		x, err = take(x)
@@ -216,7 +216,7 @@ func interpolate(a *account, format starlark.String, x starlark.Value) (starlark
 		return nil, err
 	}
 	size := len(format) + strings.Count(string(format), "%")*longest
-	if err := a.work(size, size); err != nil {
+	if err := a.Work(size, size); err != nil {
 		return nil, err
 	}
 	return starlark.Binary(syntax.PERCENT, format, x)
@@ -224,12 +224,12 @@ func interpolate(a *account, format starlark.String, x starlark.Value) (starlark
 
 // printableDict gives the entries that a format may name, or the dict as one
 // value where it names none.
-func printableDict(format starlark.String, d *dict, take func(starlark.Value) (starlark.Value, error)) (starlark.Value, error) {
+func printableDict(format starlark.String, d *Dict, take func(starlark.Value) (starlark.Value, error)) (starlark.Value, error) {
 	if !strings.Contains(string(format), "%(") {
 		return take(d)
 	}
 	c := starlark.NewDict(0)
-	err := d.each(func(key, value starlark.Value) error {
+	err := d.Each(func(key, value starlark.Value) error {
 		name, ok := key.(starlark.String)
 		if !ok || !strings.Contains(string(format), "("+string(name)+")") {
 			return nil
@@ -248,7 +248,7 @@ func printableDict(format starlark.String, d *dict, take func(starlark.Value) (s
 
 // stringFormat is format.format(…).
 func stringFormat(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-	a := accountOf(thread)
+	a := AccountOf(thread)
 	format := b.Receiver().(starlark.String)
 	longest := 0
 	take := func(v starlark.Value) (starlark.Value, error) {
@@ -273,7 +273,7 @@ func stringFormat(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tu
 	}
 	fields := strings.Count(string(format), "{")
 	size := len(format) + fields*longest
-	if err := a.work(size+fields*len(kwargs)*8, size); err != nil {
+	if err := a.Work(size+fields*len(kwargs)*8, size); err != nil {
 		return nil, err
 	}
 	return callMethod(thread, format, "format", shownArgs, shownKw)

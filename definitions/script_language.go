@@ -1,0 +1,139 @@
+package definitions
+
+import (
+	"slices"
+
+	"github.com/perdure/perdure/internal/starlark"
+)
+
+// ScriptLanguage is Starlark with the functions that scripts have;
+// docs/scripts.md describes each.
+var ScriptLanguage = &starlark.Language{
+	Functions: []string{
+		"approve", "attempt", "call_tool", "call_workflow", "elicit", "fail", "iterate", "log", "map_parallel", "now",
+		"parallel", "policy", "print", "probe", "progress", "report", "retry", "skip_rest", "sleep", "template",
+		"tool_output", "try_call_tool", "typed", "undo", "within",
+	},
+	Values: []string{"data", "run"},
+}
+
+// What a call in a script does.
+const (
+	callsTool     = "tool"
+	callsIterate  = "iterate"
+	callsProbe    = "probe" // of a policy
+	callsUndo     = "undo"  // of a policy
+	callsWorkflow = "workflow"
+	callsElicit   = "elicit"
+	callsApprove  = "approve"
+	callsSleep    = "sleep"
+	callsParallel = "parallel"
+)
+
+// kindOfCall is what functions of scripts do; those that are not here ask for
+// nothing that can be seen.
+var kindOfCall = map[string]string{
+	"call_tool": callsTool, "try_call_tool": callsTool, "tool_output": callsTool, "iterate": callsIterate,
+	"probe": callsProbe, "undo": callsUndo, "call_workflow": callsWorkflow,
+	"elicit": callsElicit, "approve": callsApprove,
+	"sleep": callsSleep, "parallel": callsParallel, "map_parallel": callsParallel,
+}
+
+// A seenCall is a call in a script that can be seen without running it.
+type seenCall struct {
+	starlark.Call
+	kind    string
+	name    string              // of the tool or workflow, as written, with its version; "" = only a run can tell
+	message string              // of an elicitation, where it is literal
+	args    []starlark.Argument // for the tool or workflow, as far as they can be seen
+	more    bool                // there may be other arguments
+}
+
+// seenCalls gives the calls of a script, in the order of its source.
+func seenCalls(p *starlark.Program) []seenCall {
+	var calls []seenCall
+	for _, c := range p.Calls() {
+		seen := seenCall{Call: c, kind: kindOfCall[c.Func]}
+		switch {
+		case c.Free != "":
+			seen.kind, seen.name = callsTool, c.Free
+			seen.arguments(0)
+		default:
+			seen.function()
+		}
+		if seen.kind != "" {
+			calls = append(calls, seen)
+		}
+		calls = append(calls, passedTools(c)...)
+	}
+	return calls
+}
+
+// function reads the arguments of a function that scripts have.
+func (c *seenCall) function() {
+	switch c.kind {
+	case callsTool:
+		c.name = c.Arg("", 0).Text()
+		c.arguments(1)
+	case callsProbe, callsUndo:
+		c.name = c.Arg("tool", 0).Text()
+	case callsIterate:
+		tool := c.Arg("tool", 0)
+		c.name, c.InLoop, c.more = tool.Text()+tool.Free, true, true
+	case callsWorkflow:
+		c.name = c.Arg("", 0).Text()
+		if version := c.Arg("version", -1).Text(); version != "" {
+			c.name += "@" + version
+		}
+		c.arguments(1)
+		c.args = slices.DeleteFunc(c.args, func(a starlark.Argument) bool { return a.Name == "version" })
+	case callsElicit, callsApprove:
+		c.message = c.Arg("message", 0).Text()
+	}
+}
+
+// arguments are those by name, and those of a dict at a position.
+func (c *seenCall) arguments(dict int) {
+	c.more = c.Open
+	for i, a := range c.Args {
+		switch {
+		case a.Name != "":
+			c.args = append(c.args, a)
+		case i == dict && c.Func != "":
+			c.args = append(c.args, a.Members...)
+			c.more = c.more || !a.Closed
+		}
+	}
+}
+
+// passedTools are tools that a function of scripts is given and may call.
+func passedTools(c starlark.Call) []seenCall {
+	var calls []seenCall
+	for i, a := range c.Args {
+		if c.Func == "" || a.Free == "" || c.Func == "iterate" && (i == 0 || a.Name == "tool") {
+			continue
+		}
+		passed := c
+		passed.Func, passed.Free, passed.Args = "", a.Free, nil
+		passed.Value, passed.InLoop, passed.Open, passed.Line, passed.Column = true, true, true, a.Line, a.Column
+		passed.Inside = append(slices.Clone(c.Inside), c.Func)
+		calls = append(calls, seenCall{Call: passed, kind: callsTool, name: a.Free, more: true})
+	}
+	return calls
+}
+
+// isTool reports whether a tool is called.
+func (c *seenCall) isTool() bool {
+	return slices.Contains([]string{callsTool, callsIterate, callsProbe, callsUndo}, c.kind)
+}
+
+// again reports whether the call may be made more than once.
+func (c *seenCall) again() bool {
+	inBranch := slices.Contains(c.Inside, "parallel") || slices.Contains(c.Inside, "map_parallel")
+	return c.InLoop || inBranch || c.InFunction != ""
+}
+
+// atLoading reports whether a module makes the call when it is loaded.
+func (c *seenCall) atLoading() bool {
+	return c.InFunction == "" && !c.Value && c.kind != callsProbe && c.kind != callsUndo
+}

@@ -1,0 +1,203 @@
+package starlark
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"go.starlark.net/starlark"
+)
+
+// hookSteps is between two looks at what a thread does.
+const hookSteps = 256
+
+// An Execution is one run of a program, on threads that take turns.
+type Execution struct {
+	Account *Account
+
+	program *Program
+	names   starlark.StringDict // the language's and the host's
+	turn    func(*starlark.Thread) error
+	loaded  map[string]starlark.StringDict // by module
+}
+
+// Options are what a host gives to an execution.
+type Options struct {
+	Names starlark.StringDict // what the host's names, and the globals of the program, mean
+
+	// Turn is called again and again on each thread: at least every few hundred
+	// steps, and when a function of the language begins. It may let other threads
+	// run. An error stops the thread. nil = threads are never interrupted.
+	Turn func(thread *starlark.Thread) error
+}
+
+// NewExecution prepares a run of the program that charges the account.
+func (p *Program) NewExecution(account *Account, o Options) *Execution {
+	x := &Execution{Account: account, program: p, turn: o.Turn, names: starlark.StringDict{}, loaded: map[string]starlark.StringDict{}}
+	//workflowcheck:ignore a map again
+	for name, v := range predeclared {
+		x.names[name] = v
+	}
+	//workflowcheck:ignore a map again
+	for name, v := range o.Names {
+		x.names[name] = v
+	}
+	return x
+}
+
+// A threadState is what is known of a thread.
+type threadState struct {
+	execution *Execution
+	steps     uint64 // that the account has
+	pending   error  // why the thread was stopped, until a call returns it
+	loading   bool   // a module is being loaded
+}
+
+const stateKey = "execution"
+
+func stateOf(thread *starlark.Thread) *threadState {
+	return thread.Local(stateKey).(*threadState)
+}
+
+// AccountOf is the account of the execution to which a thread belongs, for a
+// function that begins. It gives other threads a turn.
+func AccountOf(thread *starlark.Thread) *Account {
+	s := stateOf(thread)
+	if err := s.execution.giveTurn(thread); err != nil {
+		Stop(thread, err)
+	}
+	return s.execution.Account
+}
+
+// Loading reports whether a thread is at the top level of a module that is being
+// loaded, where a host should let it ask for nothing.
+func Loading(thread *starlark.Thread) bool { return stateOf(thread).loading }
+
+// Stop ends what a thread does with an error, from where none can be returned.
+func Stop(thread *starlark.Thread, err error) {
+	if s := stateOf(thread); s.pending == nil {
+		s.pending = err
+	}
+	thread.Cancel(err.Error())
+}
+
+// Thread makes a thread of the execution.
+func (x *Execution) Thread(name string) *starlark.Thread {
+	thread := &starlark.Thread{Name: name, Load: x.load}
+	thread.SetLocal(stateKey, &threadState{execution: x})
+	thread.SetMaxExecutionSteps(hookSteps)
+	thread.OnMaxSteps = x.look
+	return thread
+}
+
+// look is called every few steps, charges them, and gives others a turn. All of
+// it depends on the number of steps and never on a clock, so that it is the same
+// in each execution.
+func (x *Execution) look(thread *starlark.Thread) {
+	s := stateOf(thread)
+	steps := int(thread.Steps - s.steps)
+	s.steps = thread.Steps
+	thread.SetMaxExecutionSteps(thread.Steps + hookSteps)
+	err := x.Account.Spend(steps, 0)
+	if depth := x.Account.limits.Depth; err == nil && thread.CallStackDepth() > depth {
+		err = x.Account.Fail("depth", "functions are called more than %d deep, which is the limit", depth)
+	}
+	if err == nil {
+		err = x.giveTurn(thread)
+	}
+	if err != nil {
+		Stop(thread, err)
+	}
+}
+
+func (x *Execution) giveTurn(thread *starlark.Thread) error {
+	if x.turn == nil {
+		return nil
+	}
+	return x.turn(thread)
+}
+
+// Main loads the modules, runs the program, and gives what it returns as JSON,
+// null without a value. The names are known to the program itself and not to the
+// modules that it loads.
+func (x *Execution) Main(thread *starlark.Thread, names starlark.StringDict) (json.RawMessage, error) {
+	globals, err := x.define(thread, x.program.main, names)
+	if err != nil {
+		return nil, err
+	}
+	v, err := Invoke(thread, globals[mainName], nil)
+	if err != nil {
+		return nil, err
+	}
+	if result, ok := v.(encoded); ok {
+		return result.data, nil
+	}
+	return json.RawMessage("null"), nil
+}
+
+// define executes the top level of a module, with names besides those that all
+// modules have.
+func (x *Execution) define(thread *starlark.Thread, m *module, own starlark.StringDict) (starlark.StringDict, error) {
+	names := x.names
+	if own != nil {
+		names = starlark.StringDict{}
+		//workflowcheck:ignore a map again
+		for name, v := range x.names {
+			names[name] = v
+		}
+		//workflowcheck:ignore a map again
+		for name, v := range own {
+			names[name] = v
+		}
+	}
+	s := stateOf(thread)
+	was := s.loading
+	s.loading = true
+	defer func() { s.loading = was }()
+	return m.program.Init(thread, names)
+}
+
+// load implements load(…).
+func (x *Execution) load(thread *starlark.Thread, name string) (starlark.StringDict, error) {
+	if globals, ok := x.loaded[name]; ok {
+		return globals, nil
+	}
+	m := x.program.modules[name]
+	if m == nil {
+		return nil, fmt.Errorf("there is no %q to load", name)
+	}
+	globals, err := x.define(thread, m, nil)
+	if err != nil {
+		return nil, err
+	}
+	l := NewLock(x.Account) // never released
+	for _, name := range globals.Keys() {
+		if err := l.Hold(globals[name]); err != nil {
+			return nil, err
+		}
+	}
+	x.loaded[name] = globals
+	return globals, nil
+}
+
+// Invoke calls a function of the program. It gives the error that counts, and a
+// thread that was stopped can go on where the caller catches it.
+func Invoke(thread *starlark.Thread, fn starlark.Value, args starlark.Tuple) (starlark.Value, error) {
+	s := stateOf(thread)
+	v, err := starlark.Call(thread, fn, args, nil)
+	if pending := s.pending; err != nil && pending != nil {
+		s.pending = nil
+		thread.Uncancel()
+		return nil, located(pending, err)
+	}
+	return v, err
+}
+
+// located keeps where the interpreter was when it was stopped.
+func located(cause, stopped error) error {
+	var eval *starlark.EvalError
+	if !errors.As(stopped, &eval) {
+		return cause
+	}
+	return &stoppedError{cause: cause, stack: eval.CallStack}
+}

@@ -1,0 +1,75 @@
+package starlark
+
+import (
+	"slices"
+	"strings"
+
+	"go.starlark.net/starlark"
+)
+
+// A Language is Starlark with the names that a host adds to it. Programs cannot
+// give these names another meaning at their top level without hiding them.
+type Language struct {
+	Functions []string // whose calls a Program reports
+	Values    []string
+}
+
+// predeclared are the names that every program may use, and those of the
+// functions that stand for operators.
+var predeclared = func() starlark.StringDict {
+	names := operators()
+	for name, v := range constants() {
+		names[name] = v
+	}
+	for _, b := range builtins {
+		names[b.name] = starlark.NewBuiltin(b.name, b.f)
+	}
+	return names
+}()
+
+// unavailable are names of Starlark that programs do not have, and why.
+var unavailable = map[string]string{
+	"set":   "use a dict, or unique(list)",
+	"bytes": "use a string",
+	"hash":  "compare the strings",
+}
+
+// has reports whether a name is one of the language.
+func (l *Language) has(name string) bool {
+	return predeclared[name] != nil || l.hosts(name) || slices.Contains(l.Values, name)
+}
+
+// hosts reports whether a name is that of a function of the host.
+func (l *Language) hosts(name string) bool { return slices.Contains(l.Functions, name) }
+
+// Names are the names that every program may use, sorted.
+func (l *Language) Names() []string {
+	names := slices.DeleteFunc(predeclared.Keys(), func(name string) bool { return strings.HasPrefix(name, "$") })
+	names = slices.Concat(names, l.Functions, l.Values)
+	slices.Sort(names)
+	return names
+}
+
+// Identifier is a name as a program can write it: underscores replace what an
+// identifier cannot have.
+func Identifier(name string) string {
+	out := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_':
+			return r
+		}
+		return '_'
+	}, name)
+	if out != "" && out[0] >= '0' && out[0] <= '9' {
+		out = "_" + out
+	}
+	return out
+}
+
+// Callable reports whether a program can call a function of the host's by an
+// identifier: it is not a word of the language, nor one of its names.
+func (l *Language) Callable(identifier string) bool {
+	options := fileOptions
+	_, err := options.ParseExpr("", identifier+"()", 0)
+	return err == nil && !l.has(identifier)
+}

@@ -1,0 +1,180 @@
+package script
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.starlark.net/starlark"
+
+	bounded "github.com/perdure/perdure/internal/starlark"
+)
+
+// Codes of errors that are a script's own.
+const (
+	CodeFailed = "script_failed" // it called fail
+	CodeError  = "script_error"  // it did what Starlark does not allow
+)
+
+// An Error is why a script failed, or a call of it.
+type Error struct {
+	Code      string          // stable, for machines
+	Category  string          // as the host has them: tool, timeout, declined, cancelled, outcome_unknown, limit, template, …
+	Message   string          //
+	Tool      string          // that failed; "" = none
+	Path      string          // Site.Path of the call that failed
+	Attempt   int             // of the call; 0 = unknown
+	Retryable bool            // whether calling again may help
+	Final     bool            // retry must not repeat it
+	Unknown   bool            // nobody knows whether the call was executed, which must not be repeated
+	Fatal     bool            // the run is being stopped: nothing in the script catches it
+	Details   json.RawMessage // anything more; nil = nothing
+	Site      Site            // where the script stood; set by Run
+	Backtrace string          // of the script's functions, outermost first, set by Run; before, that of what was called
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// outcome is what something that may fail gives.
+func outcome(value, output, err starlark.Value) *bounded.Struct {
+	ok := err == nil
+	if !ok {
+		return bounded.NewStruct(map[string]starlark.Value{"ok": starlark.False, "value": starlark.None, "output": starlark.None, "error": err})
+	}
+	return bounded.NewStruct(map[string]starlark.Value{"ok": starlark.True, "value": value, "output": output, "error": starlark.None})
+}
+
+// caught marks the struct of an error that has happened; no script makes one.
+type caught struct{}
+
+// errorValue is an error as a script sees it.
+func errorValue(e *Error) starlark.Value {
+	var details starlark.Value = starlark.None
+	if e.Details != nil {
+		details = starlark.String(e.Details)
+	}
+	r := bounded.NewStruct(map[string]starlark.Value{
+		"code": starlark.String(e.Code), "category": starlark.String(e.Category), "message": starlark.String(clip(e.Message)),
+		"tool": starlark.String(e.Tool), "path": starlark.String(e.Path), "attempt": starlark.MakeInt(e.Attempt),
+		"retryable": starlark.Bool(e.Retryable), "details": details,
+	})
+	r.Tag = caught{}
+	return r
+}
+
+// catchable says whether a script may go on after an error.
+func (r *run) catchable(err error) bool {
+	e := r.kind(err)
+	var known *Error
+	var failed *failure
+	var eval *starlark.EvalError
+	ours := errors.As(err, &known) || errors.As(err, &failed) || errors.As(err, &eval)
+	return r.Account.Failed() == nil && !e.Fatal && ours
+}
+
+// report tells of a failure with which the script goes on.
+func report(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	var v starlark.Value
+	var message string
+	if err := starlark.UnpackArgs(bi.Name(), args, kwargs, "error", &v, "message?", &message); err != nil {
+		return nil, err
+	}
+	e, err := errorFrom(v)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", bi.Name(), err)
+	}
+	e.Message = cmp.Or(message, e.Message)
+	b := branchOf(thread)
+	if err := bounded.AccountOf(thread).Spend(50, 1<<10); err != nil {
+		return nil, err
+	}
+	if !bounded.Loading(thread) && !b.deciding {
+		b.run.host.Report(b.ctx, b.site(thread), e)
+	}
+	return starlark.None, nil
+}
+
+// errorFrom is the error that a script has caught, or one that it has made and
+// that does not say of calls what only these can.
+func errorFrom(v starlark.Value) (*Error, error) {
+	r, ok := v.(*bounded.Struct)
+	if !ok || !slices.Contains(r.AttrNames(), "category") || !slices.Contains(r.AttrNames(), "code") {
+		return nil, fmt.Errorf("want an error, such as .error of attempt, got %s", v.Type())
+	}
+	text := func(name string) string {
+		v, _ := r.Attr(name)
+		s, _ := starlark.AsString(v)
+		return s
+	}
+	e := &Error{Code: text("code"), Category: text("category"), Message: text("message"), Tool: text("tool"), Path: text("path")}
+	if attempts, _ := r.Attr("attempt"); attempts != nil {
+		_ = starlark.AsInt(attempts, &e.Attempt)
+	}
+	if retryable, _ := r.Attr("retryable"); retryable != nil {
+		e.Retryable = bool(retryable.Truth())
+	}
+	if details := text("details"); details != "" {
+		e.Details = json.RawMessage(details)
+	}
+	if !slices.Contains(failCategories, e.Category) && !(r.Tag == caught{} && slices.Contains(caughtCategories, e.Category)) {
+		return nil, fmt.Errorf("an error of the category %s cannot be told on", bounded.Show(starlark.String(e.Category)))
+	}
+	e.Final = e.Category != "tool" && e.Category != "timeout"
+	return e, nil
+}
+
+// failCategories are those of which a script may fail.
+var failCategories = []string{"tool", "template", "timeout", "declined", "limit", "validation"}
+
+// caughtCategories are those with which a script may fail only if something has
+// failed so: what they say of a call decides what is done about it.
+var caughtCategories = []string{"outcome_unknown", "permission"}
+
+// A failure is what fail(…) ends a script with.
+type failure struct{ message string }
+
+func (f *failure) Error() string { return f.message }
+
+// fail ends the script with a message, or with an error that it has caught.
+func fail(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+	e, rest := &Error{}, make([]starlark.Tuple, 0, len(kwargs))
+	var message string
+	for _, kv := range kwargs {
+		into := map[starlark.String]*string{"code": &e.Code, "category": &e.Category, "message": &message}[kv[0].(starlark.String)]
+		if into == nil {
+			rest = append(rest, kv)
+			continue
+		}
+		text, ok := starlark.AsString(kv[1])
+		if !ok {
+			return nil, fmt.Errorf("%s: %s: want a string, got %s", b.Name(), kv[0], kv[1].Type())
+		}
+		*into = text
+	}
+	if e.Category != "" && !slices.Contains(failCategories, e.Category) {
+		return nil, fmt.Errorf("%s: category is one of %s", b.Name(), strings.Join(failCategories, ", "))
+	}
+	if len(args) == 1 && len(rest) == 0 {
+		if known, err := errorFrom(args[0]); err == nil {
+			known.Code, known.Category, known.Message = cmp.Or(e.Code, known.Code), cmp.Or(e.Category, known.Category), cmp.Or(message, known.Message)
+			return nil, known
+		}
+	}
+	text, err := bounded.Joined(thread, b.Name(), args, rest)
+	if err != nil {
+		return nil, err
+	}
+	text = cmp.Or(text, message)
+	if e.Code == "" && e.Category == "" {
+		return nil, &failure{text}
+	}
+	e.Code, e.Category, e.Message = cmp.Or(e.Code, CodeFailed), cmp.Or(e.Category, "tool"), text
+	e.Final = e.Category != "tool" && e.Category != "timeout"
+	return nil, e
+}
+
+// errDeciding is what a function of a policy ends with that asks for something.
+var errDeciding = errors.New("what probe and undo are given says something of a call, and must not call anything itself")
