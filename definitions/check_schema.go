@@ -30,15 +30,19 @@ func (c *checker) parameters() {
 	}
 	c.strayParameters()
 	properties, _ := p["properties"].(map[string]any)
+	defaults := map[string]any{}
 	for _, name := range sortedKeys(properties) {
 		property, _ := properties[name].(map[string]any)
 		c.nestedParameter(name, property)
-		standard, ok := property["default"]
-		if sub := schema.Properties[name]; ok && sub != nil {
-			for _, problem := range violations(sub, standard) {
-				at := "parameters.properties." + name + ".default"
-				c.warnf(at, "default", "parameter %q: the default does not fit: it %s", name, problem.Message)
-			}
+		if standard, ok := property["default"]; ok {
+			defaults[name] = standard
+		}
+	}
+	for _, problem := range schema.violations(defaults) {
+		name := topLevel(problem.Parameter)
+		if _, ok := defaults[name]; ok {
+			at := "parameters.properties." + name + ".default"
+			c.warnf(at, "default", "parameter %q: the default does not fit: it %s", name, problem.Message)
 		}
 	}
 }

@@ -119,6 +119,7 @@ func (c *converter) name() {
 
 var (
 	notIdentifier = regexp.MustCompile(`[^A-Za-z0-9_]`)
+	helperCall    = regexp.MustCompile(`\b([a-z_]+)\(`)
 	helperDef     = regexp.MustCompile(`(?m)^def ([a-z_]+)\(`)
 )
 
@@ -131,7 +132,7 @@ func (c *converter) helper(name string) string {
 // helpers gives those that are used, and those that they use, in the order of
 // the file.
 func (c *converter) helpers() string {
-	parts := regexp.MustCompile(`(?m)^def `).Split(helperSource, -1)[1:]
+	parts := strings.Split("\n"+helperSource, "\ndef ")[1:]
 	for changed := true; changed; {
 		changed = false
 		for _, part := range parts {
@@ -139,9 +140,8 @@ func (c *converter) helpers() string {
 			if !c.used[name] {
 				continue
 			}
-			for _, other := range parts {
-				inner, _, _ := strings.Cut(other, "(")
-				if !c.used[inner] && regexp.MustCompile(`\b`+inner+`\(`).MatchString(body) {
+			for _, call := range helperCall.FindAllStringSubmatch(body, -1) {
+				if inner := call[1]; !c.used[inner] {
 					c.used[inner], changed = true, true
 				}
 			}

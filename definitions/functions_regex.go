@@ -1,10 +1,8 @@
 package definitions
 
 import (
-	"fmt"
 	"io"
 	"regexp"
-	"regexp/syntax"
 	"unicode/utf8"
 )
 
@@ -14,11 +12,8 @@ import (
 // for each a. So searches read the text through a reader that charges for each
 // letter, and stops them when the work is too much.
 
-// maxRegex bounds the text of a regular expression, in bytes.
-const maxRegex = 10_000
-
-// instructionPrice is that of compiling one instruction of a program, in bytes.
-const instructionPrice = 32
+// stepPrice is that of compiling one step of a pattern, in bytes.
+const stepPrice = 32
 
 var regexFunctions = map[string]function{
 	"regexMatch": {2, 2, func(x *expansion, args []any) (any, error) {
@@ -73,29 +68,15 @@ func (x *expansion) search(regex, text any, n int) (matches, error) {
 type pattern struct {
 	re    *regexp.Regexp
 	later *regexp.Regexp // finds it after one letter, which is there for ^ and \b to see
-	size  int            // instructions of its program
+	steps int            // that a letter of the text may take
 }
 
 func (x *expansion) pattern(text string) (*pattern, error) {
-	if len(text) > maxRegex {
-		return nil, fmt.Errorf("a regular expression is at most %d bytes long", maxRegex)
-	}
-	parsed, err := syntax.Parse(text, syntax.Perl)
+	re, steps, err := compilePattern(text, func(steps int) error { return x.charge(steps * stepPrice) })
 	if err != nil {
 		return nil, err
 	}
-	program, err := syntax.Compile(parsed.Simplify())
-	if err != nil {
-		return nil, err
-	}
-	p := &pattern{size: len(program.Inst)}
-	if err := x.charge(p.size * instructionPrice); err != nil {
-		return nil, err
-	}
-	if p.re, err = regexp.Compile(text); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return &pattern{re: re, steps: steps}, nil
 }
 
 // places finds the first n matches as FindAllStringSubmatchIndex does: an empty
@@ -130,7 +111,7 @@ func (x *expansion) find(p *pattern, s string, at int, more bool) ([]int, error)
 	re, start := p.re, at
 	if at > 0 {
 		if p.later == nil {
-			later, err := regexp.Compile(`\A(?s:.)(?s:.*?)(` + p.re.String() + `)`)
+			later, err := after(p.re)
 			if err != nil {
 				return nil, err
 			}
@@ -139,7 +120,7 @@ func (x *expansion) find(p *pattern, s string, at int, more bool) ([]int, error)
 		_, width := utf8.DecodeLastRuneInString(s[:at])
 		re, start = p.later, at-width
 	}
-	reader := &chargingReader{x: x, s: s[start:], price: p.size}
+	reader := &chargingReader{x: x, s: s[start:], price: p.steps}
 	place := re.FindReaderSubmatchIndex(reader)
 	if reader.err != nil {
 		return nil, reader.err

@@ -7,13 +7,11 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // schemaOf compiles a schema of the language, or what a pointer such as
 // /$defs/step leads to within it.
-func schemaOf(t *testing.T, source json.RawMessage, pointer string) *jsonschema.Schema {
+func schemaOf(t *testing.T, source json.RawMessage, pointer string) *JSONSchema {
 	t.Helper()
 	root := mustDecode(t, string(source)).(map[string]any)
 	if pointer != "" {
@@ -79,7 +77,7 @@ func TestSchemaOfTheLanguageFitsDefinitions(t *testing.T) {
 				if config, ok := value.(map[string]any); ok && config["compositeTools"] != nil {
 					schema, value = composites, config["compositeTools"]
 				}
-				for _, problem := range violations(schema, withoutNulls(value)) {
+				for _, problem := range schema.violations(withoutNulls(value)) {
 					t.Errorf("%s: %s %s", file, problem.Parameter, problem.Message)
 				}
 			}
@@ -92,7 +90,7 @@ func TestSchemaOfTheLanguageRefuses(t *testing.T) {
 	definition, step, resource := schemaOf(t, Schema(), "/$defs/definition"), schemaOf(t, Schema(), "/$defs/step"), schemaOf(t, ResourceSchema(), "")
 	tests := []struct {
 		name   string
-		schema *jsonschema.Schema
+		schema *JSONSchema
 		text   string
 		path   string // of the problem
 	}{
@@ -123,7 +121,7 @@ func TestSchemaOfTheLanguageRefuses(t *testing.T) {
 		{"script of a tool step", step, `{tool: a, script: return 1}`, "script"},
 	}
 	for _, test := range tests {
-		problems := violations(test.schema, yamlValues(t, []byte(test.text))[0])
+		problems := test.schema.violations(yamlValues(t, []byte(test.text))[0])
 		found := false
 		for _, p := range problems {
 			found = found || p.Parameter == test.path

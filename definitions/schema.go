@@ -140,7 +140,7 @@ func (d *Definition) Arguments(raw json.RawMessage) (json.RawMessage, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the parameters of %s: %w", d.Name, err)
 		}
-		problems := slices.DeleteFunc(violations(schema, args), func(p ArgumentProblem) bool { return slices.Contains(standing, topLevel(p.Parameter)) })
+		problems := slices.DeleteFunc(schema.violations(args), func(p ArgumentProblem) bool { return slices.Contains(standing, topLevel(p.Parameter)) })
 		if len(problems) > 0 {
 			return nil, &ArgumentsError{problems}
 		}
@@ -202,7 +202,7 @@ func CheckAnswer(schema, content json.RawMessage) error {
 	if err != nil {
 		return fmt.Errorf("the schema of the elicitation: %w", err)
 	}
-	if problems := violations(compiled, answer); problems != nil {
+	if problems := compiled.violations(answer); problems != nil {
 		return errors.New(problemText(problems))
 	}
 	return nil
@@ -231,11 +231,11 @@ func depthOf(value any) int {
 // it is first needed.
 type lazySchema struct {
 	once   sync.Once
-	schema *jsonschema.Schema
+	schema *JSONSchema
 	err    error
 }
 
-func (d *Definition) argumentsSchema() (*jsonschema.Schema, error) {
+func (d *Definition) argumentsSchema() (*JSONSchema, error) {
 	if d.arguments == nil { // made by hand
 		return compileSchema(d.Parameters, false)
 	}
@@ -243,44 +243,6 @@ func (d *Definition) argumentsSchema() (*jsonschema.Schema, error) {
 		d.arguments.schema, d.arguments.err = compileSchema(d.Parameters, false)
 	})
 	return d.arguments.schema, d.arguments.err
-}
-
-// compileSchema compiles a JSON Schema of exact values. References lead nowhere
-// but into the schema itself.
-func compileSchema(schema any, assertFormat bool) (*jsonschema.Schema, error) {
-	const name = "schema:///" // no file, which a message would name
-	compiler := jsonschema.NewCompiler()
-	compiler.UseLoader(noLoader{})
-	if assertFormat {
-		compiler.AssertFormat()
-	}
-	if err := compiler.AddResource(name, schemaValue(schema)); err != nil {
-		return nil, fmt.Errorf("not a JSON Schema: %w", err)
-	}
-	compiled, err := compiler.Compile(name)
-	var invalid *jsonschema.SchemaValidationError
-	var violation *jsonschema.ValidationError
-	if errors.As(err, &invalid) && errors.As(invalid.Err, &violation) {
-		return nil, &schemaError{problemsOf(violation)}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("not a JSON Schema: %w", err)
-	}
-	return compiled, nil
-}
-
-// A schemaError says where a schema is not a JSON Schema.
-type schemaError struct {
-	problems []ArgumentProblem
-}
-
-func (e *schemaError) Error() string { return "not a JSON Schema: " + problemText(e.problems) }
-
-// noLoader keeps schemas from reading files or the network.
-type noLoader struct{}
-
-func (noLoader) Load(url string) (any, error) {
-	return nil, fmt.Errorf("references outside of the schema are not followed")
 }
 
 // schemaValue gives an exact value in the types that the validator knows.
@@ -308,16 +270,6 @@ func schemaValue(value any) any {
 	}
 }
 
-// violations gives what is wrong with a value by a schema, sorted; nil when it
-// fits.
-func violations(schema *jsonschema.Schema, value any) []ArgumentProblem {
-	var violation *jsonschema.ValidationError
-	if errors.As(schema.Validate(schemaValue(value)), &violation) {
-		return problemsOf(violation)
-	}
-	return nil
-}
-
 func problemsOf(e *jsonschema.ValidationError) []ArgumentProblem {
 	var problems []ArgumentProblem
 	collectProblems(e, &problems)
@@ -327,10 +279,18 @@ func problemsOf(e *jsonschema.ValidationError) []ArgumentProblem {
 	return slices.Compact(problems)
 }
 
+// maxCollected bounds the problems of one value that are told.
+const maxCollected = 1000
+
 func collectProblems(e *jsonschema.ValidationError, problems *[]ArgumentProblem) {
+	if len(*problems) >= maxCollected {
+		return
+	}
 	at := instancePath(e.InstanceLocation)
 	add := func(parameter, message string) {
-		*problems = append(*problems, ArgumentProblem{shortened(parameter), shortened(message)})
+		if len(*problems) < maxCollected {
+			*problems = append(*problems, ArgumentProblem{shortened(parameter), shortened(message)})
+		}
 	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:

@@ -10,7 +10,6 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
@@ -42,7 +41,7 @@ type listing struct {
 type composite struct {
 	def    *definitions.Definition
 	entry  registry.Entry
-	output *jsonschema.Schema // nil = any output
+	output *definitions.JSONSchema // nil = any output
 }
 
 // runNames are the names with which the IDs of runs begin: those of definitions,
@@ -84,11 +83,7 @@ func MayCall(p *auth.Policy, who auth.Identity, d *definitions.Definition) bool 
 func (l *listing) fits(tool string) func(json.RawMessage) bool {
 	return func(value json.RawMessage) bool {
 		c := l.composites[tool]
-		if c == nil || c.output == nil {
-			return true
-		}
-		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(value))
-		return err == nil && c.output.Validate(v) == nil
+		return c == nil || c.output == nil || c.output.Accepts(value)
 	}
 }
 
@@ -229,7 +224,7 @@ func (b *builder) offer(o Offer, entry *Composite) error {
 	c := &composite{def: d, entry: o.Entry}
 	output := d.OutputSchema()
 	if output != nil {
-		if c.output, err = compileSchema(output); err != nil {
+		if c.output, err = definitions.CompileSchema(output); err != nil {
 			return fmt.Errorf("output schema: %w", err)
 		}
 	}
@@ -287,18 +282,6 @@ func (b *builder) clash(name string) error {
 		return fmt.Errorf("the tool %s of backend %s has the name %s", t.Original, t.Backend, name)
 	}
 	return nil
-}
-
-func compileSchema(schema json.RawMessage) (*jsonschema.Schema, error) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
-	if err != nil {
-		return nil, err
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("schema.json", doc); err != nil {
-		return nil, err
-	}
-	return c.Compile("schema.json")
 }
 
 func (b *builder) finish() {

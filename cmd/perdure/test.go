@@ -46,7 +46,7 @@ func (t testCommand) Run(ctx context.Context, c *console) error {
 	if len(t.Files) == 0 {
 		return usagef("nothing to test; give test files or directories of them")
 	}
-	only, err := regexp.Compile(t.Only)
+	only, err := definitions.CompilePattern(t.Only)
 	if err != nil {
 		return usagef("--run %q is not a regular expression: %v", t.Only, err)
 	}

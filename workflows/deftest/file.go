@@ -201,7 +201,7 @@ type pattern struct{ *regexp.Regexp }
 
 // UnmarshalText compiles a regular expression.
 func (p *pattern) UnmarshalText(text []byte) error {
-	re, err := regexp.Compile(string(text))
+	re, err := definitions.CompilePattern(string(text))
 	if err != nil {
 		return fmt.Errorf("%q is not a regular expression: %w", text, err)
 	}

@@ -82,7 +82,7 @@ func matcher(v any) (*regexp.Regexp, bool) {
 	if !ok {
 		return nil, false
 	}
-	re, _ := regexp.Compile(source) // one that does not compile matches nothing
+	re, _ := definitions.CompilePattern(source) // one that does not compile matches nothing
 	return re, true
 }
 

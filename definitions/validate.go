@@ -1,0 +1,421 @@
+package definitions
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// Schemas from outside. A schema of a few lines can ask for a validation of
+// hours: references that double at each level of a value, patterns for each of
+// many texts, a failure for each of many items. The validator has no limit of its
+// own, so each compiled schema has a meter, which stops it.
+const (
+	maxSchemaParts  = 10_000 // objects
+	maxSchemaLevels = 200
+	// maxSchemaPatterns bounds the steps of all patterns of a schema together; see
+	// maxPatternSize.
+	maxSchemaPatterns = 2 * maxPatternSize
+	// maxValidation bounds what finding out whether a value fits may take, in bytes:
+	// a part of a schema that is applied to a value takes visitPrice, for the time
+	// (0.3 µs) and for the error that the validator keeps.
+	maxValidation = 256 << 20
+	visitPrice    = 100
+	// maxProblems bounds in the same way what finding out where a value does not
+	// fit may take. Each error keeps the path to it, so a visit costs the more the
+	// deeper the value is.
+	maxProblems   = 4 << 20
+	levelsPerPath = 16
+	// letterPrice is that of a letter that one instruction of a pattern looks at.
+	letterPrice = 4
+	// comparePrice is that of comparing a value with one that the schema lists; of a
+	// number, which the validator reads anew each time, it is the time that counts.
+	comparePrice = 20
+	// namePrice is that of a name that is required and may be missing.
+	namePrice = 40
+	// scopePrice is that of a level of the value that a dynamic reference looks at.
+	scopePrice = 40
+)
+
+// errTooMuchValidation is what a meter stops a validation with.
+var errTooMuchValidation = errors.New("checking it against its JSON Schema takes too much work")
+
+// A JSONSchema is a compiled JSON Schema from outside, which takes bounded time and
+// memory for any value.
+type JSONSchema struct {
+	compiled *jsonschema.Schema
+	negated  *jsonschema.Schema // not compiled, of which the validator keeps no details
+	meter    *meter
+}
+
+// CompileSchema compiles a JSON Schema. References lead nowhere but into the
+// schema itself.
+func CompileSchema(schema json.RawMessage) (*JSONSchema, error) {
+	value, err := DecodeValue(schema)
+	if err != nil {
+		return nil, fmt.Errorf("not a JSON Schema: %w", err)
+	}
+	return compileSchema(value, false)
+}
+
+// compileSchema compiles a JSON Schema of exact values.
+func compileSchema(schema any, assertFormat bool) (*JSONSchema, error) {
+	if err := measured(schema); err != nil {
+		return nil, err
+	}
+	const name, negation = "schema:///", "schema:///not" // no files, which a message would name
+	m := &meter{left: maxSchemaPatterns}
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(noLoader{})
+	compiler.UseRegexpEngine(m.compile)
+	if assertFormat {
+		compiler.AssertFormat()
+	}
+	resources := map[string]any{name: schemaValue(schema), negation: map[string]any{"not": map[string]any{"$ref": name}}}
+	for _, url := range []string{name, negation} {
+		if err := compiler.AddResource(url, resources[url]); err != nil {
+			return nil, fmt.Errorf("not a JSON Schema: %w", err)
+		}
+	}
+	compiled, err := compiler.Compile(name)
+	var invalid *jsonschema.SchemaValidationError
+	var violation *jsonschema.ValidationError
+	if errors.As(err, &invalid) && errors.As(invalid.Err, &violation) {
+		return nil, &schemaError{problemsOf(violation)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("not a JSON Schema: %w", err)
+	}
+	negated, err := compiler.Compile(negation)
+	if err != nil {
+		return nil, fmt.Errorf("not a JSON Schema: %w", err)
+	}
+	m.install(negated)
+	return &JSONSchema{compiled, negated, m}, nil
+}
+
+// measured refuses a schema whose compilation would take seconds: it takes the
+// square of the number of its parts, and of their depth.
+func measured(schema any) error {
+	if depth := depthOf(schema); depth > maxSchemaLevels {
+		return fmt.Errorf("the JSON Schema is nested %d levels deep; %d are allowed", depth, maxSchemaLevels)
+	}
+	if parts := countObjects(schema); parts > maxSchemaParts {
+		return fmt.Errorf("the JSON Schema has %d objects; %d are allowed", parts, maxSchemaParts)
+	}
+	return nil
+}
+
+func countObjects(v any) int {
+	n := 0
+	switch v := v.(type) {
+	case []any:
+		for _, elem := range v {
+			n += countObjects(elem)
+		}
+	case map[string]any:
+		n = 1
+		//workflowcheck:ignore a sum
+		for _, member := range v {
+			n += countObjects(member)
+		}
+	}
+	return n
+}
+
+// A schemaError says where a schema is not a JSON Schema.
+type schemaError struct {
+	problems []ArgumentProblem
+}
+
+func (e *schemaError) Error() string { return "not a JSON Schema: " + problemText(e.problems) }
+
+// noLoader keeps schemas from reading files or the network.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("references outside of the schema are not followed")
+}
+
+// Accepts reports whether a JSON value fits the schema.
+func (s *JSONSchema) Accepts(value json.RawMessage) bool {
+	v, err := DecodeValue(value)
+	return err == nil && s.violations(v) == nil
+}
+
+// violations gives what is wrong with a value by the schema, sorted; nil when it
+// fits.
+func (s *JSONSchema) violations(value any) []ArgumentProblem {
+	value = schemaValue(value)
+	s.meter.mu.Lock()
+	defer s.meter.mu.Unlock()
+	s.meter.depth = depthOf(value)
+	switch err := s.meter.run(s.negated, value, maxValidation, visitPrice); {
+	case err == errTooMuchValidation:
+		return []ArgumentProblem{{Message: err.Error()}}
+	case err != nil: // so it is not the case that it does not fit
+		return nil
+	}
+	err := s.meter.run(s.compiled, value, maxProblems, visitPrice*(1+s.meter.depth/levelsPerPath))
+	var violation *jsonschema.ValidationError
+	if errors.As(err, &violation) {
+		return problemsOf(violation)
+	}
+	return []ArgumentProblem{{Message: "does not fit its JSON Schema, and is too large to say where"}}
+}
+
+// A meter counts what a validation takes. The validator has no place for it, so
+// it hangs on what the validator calls: the format of each part of a schema, and
+// its patterns. One validation of a schema follows the other, since they have one
+// meter; an honest one takes microseconds.
+type meter struct {
+	mu    sync.Mutex
+	left  int // bytes; while the schema is compiled, steps of patterns
+	visit int // price of applying a part of the schema to a value
+	depth int // of the value
+}
+
+// run validates a value, for a price.
+func (m *meter) run(schema *jsonschema.Schema, value any, budget, visit int) (err error) {
+	m.left, m.visit = budget, visit
+	defer func() {
+		if r := recover(); r != nil {
+			if r != errTooMuchValidation {
+				panic(r)
+			}
+			err = errTooMuchValidation
+		}
+	}()
+	return schema.Validate(value)
+}
+
+// spend stops the validation where it has taken too much.
+func (m *meter) spend(price int) {
+	if m.left -= price; m.left < 0 {
+		panic(errTooMuchValidation)
+	}
+}
+
+// compile is the validator's engine for regular expressions. It also compiles
+// texts that a schema wants to be patterns.
+func (m *meter) compile(text string) (jsonschema.Regexp, error) {
+	re, steps, err := compilePattern(text, func(steps int) error {
+		if m.left -= steps; m.left < 0 {
+			return fmt.Errorf("the patterns of the JSON Schema are too large together: with their repetitions written out they have more than %d parts", maxSchemaPatterns)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &meteredPattern{re, steps, m}, nil
+}
+
+// A meteredPattern charges for what a search reads.
+type meteredPattern struct {
+	jsonschema.Regexp
+	steps int
+	meter *meter
+}
+
+// MatchString reports whether s contains a match.
+func (p *meteredPattern) MatchString(s string) bool {
+	p.meter.spend(p.meter.visit + p.steps*len(s)*letterPrice)
+	return p.Regexp.MatchString(s)
+}
+
+// install has each part of a compiled schema charge for itself, before the
+// validator goes into its parts.
+func (m *meter) install(schema *jsonschema.Schema) {
+	seen := map[*jsonschema.Schema]bool{schema: true}
+	todo, listed := []*jsonschema.Schema{schema}, 0
+	for i := 0; i < len(todo); i++ {
+		listed += costOf(todo[i])
+		for _, part := range parts(reflect.ValueOf(todo[i]).Elem()) {
+			if !seen[part] {
+				seen[part] = true
+				todo = append(todo, part)
+			}
+		}
+	}
+	for _, s := range todo {
+		m.charge(s, listed)
+	}
+}
+
+// charge has one part of a schema charge for a value that it is applied to: for
+// itself, the parts that are applied to the same value, and those that are applied
+// to each item or member. A part that turns out not to fit by its type or its
+// enum is not asked itself, so it is paid for here. Listed is the cost of all
+// values that the schema lists: which of them a dynamic reference means is not
+// known yet.
+func (m *meter) charge(s *jsonschema.Schema, listed int) {
+	var self, each price
+	fields := reflect.ValueOf(s).Elem()
+	for i := range fields.NumField() {
+		switch name := fields.Type().Field(i).Name; {
+		case perElement[name]:
+			each.add(parts(fields.Field(i)))
+		case applied[name]:
+			self.add(parts(fields.Field(i)))
+		}
+	}
+	self.bytes += (len(s.Required) + requiredWith(s)) * namePrice
+	dynamic := s.DynamicRef != nil || s.RecursiveRef != nil
+	if dynamic {
+		self.bytes += listed
+	}
+	property := make(map[string]price, len(s.Properties))
+	//workflowcheck:ignore a map again
+	for name, part := range s.Properties {
+		p := property[name]
+		p.add([]*jsonschema.Schema{part})
+		property[name] = p
+	}
+	given := s.Format
+	s.Format = &jsonschema.Format{Validate: func(v any) error {
+		m.spend(m.visit + self.of(m))
+		if dynamic {
+			m.spend(m.depth * scopePrice)
+		}
+		switch v := v.(type) {
+		case []any:
+			m.spend(len(v) * each.of(m))
+			if s.UniqueItems {
+				m.spend(countValues(v) * visitPrice)
+			}
+		case map[string]any:
+			m.spend(len(v) * each.of(m))
+			//workflowcheck:ignore a sum
+			for name := range v {
+				m.spend(property[name].of(m))
+			}
+		case string:
+			m.spend(len(v) / readBytes)
+		}
+		if given == nil {
+			return nil
+		}
+		return given.Validate(v)
+	}}
+	if given != nil {
+		s.Format.Name = given.Name
+	}
+}
+
+// requiredWith counts the names that a schema requires beside others.
+func requiredWith(s *jsonschema.Schema) int {
+	n := 0
+	//workflowcheck:ignore a sum
+	for _, names := range s.DependentRequired {
+		n += len(names)
+	}
+	//workflowcheck:ignore a sum
+	for _, names := range s.Dependencies {
+		if names, ok := names.([]string); ok {
+			n += len(names)
+		}
+	}
+	return n
+}
+
+// A price is what applying parts of a schema takes.
+type price struct{ visits, bytes int }
+
+func (p *price) add(parts []*jsonschema.Schema) {
+	for _, part := range parts {
+		p.visits++
+		p.bytes += costOf(part)
+	}
+}
+
+func (p price) of(m *meter) int { return p.visits*m.visit + p.bytes }
+
+// applied are the fields of a compiled schema that are applied to the same value,
+// or to a few of its items.
+var applied = set("Ref", "RecursiveRef", "DynamicRef", "Not", "AllOf", "AnyOf", "OneOf", "If", "Then", "Else",
+	"Dependencies", "DependentSchemas", "PrefixItems", "ContentSchema")
+
+// perElement are those that are applied to each item or member.
+var perElement = set("PropertyNames", "PatternProperties", "AdditionalProperties", "UnevaluatedProperties",
+	"Contains", "Items", "AdditionalItems", "Items2020", "UnevaluatedItems")
+
+func set(names ...string) map[string]bool {
+	all := make(map[string]bool, len(names))
+	for _, name := range names {
+		all[name] = true
+	}
+	return all
+}
+
+var schemaType = reflect.TypeFor[*jsonschema.Schema]()
+
+// parts are the schemas next to a value of a compiled schema: a field of it, or
+// the whole of it. Dynamic anchors are in a field that is not exported.
+func parts(v reflect.Value) []*jsonschema.Schema {
+	var all []*jsonschema.Schema
+	switch v.Kind() {
+	case reflect.Pointer:
+		switch {
+		case v.IsNil():
+		case v.Type() == schemaType:
+			all = append(all, (*jsonschema.Schema)(v.UnsafePointer()))
+		case v.Type() == reflect.TypeFor[*jsonschema.DynamicRef]():
+			all = append(all, parts(v.Elem())...)
+		}
+	case reflect.Interface:
+		if !v.IsNil() {
+			all = append(all, parts(v.Elem())...)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			all = append(all, parts(v.Field(i))...)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			all = append(all, parts(v.Index(i))...)
+		}
+	case reflect.Map:
+		//workflowcheck:ignore what is done with them does not depend on their order
+		for each := v.MapRange(); each.Next(); {
+			all = append(all, parts(each.Value())...)
+		}
+	}
+	return all
+}
+
+// costOf is what it takes to find that a value is none of those that a schema
+// lists, in bytes.
+func costOf(s *jsonschema.Schema) int {
+	cost := 0
+	if s.Enum != nil {
+		cost += countValues(s.Enum.Values)
+	}
+	if s.Const != nil {
+		cost += countValues(*s.Const)
+	}
+	return cost * comparePrice
+}
+
+// countValues counts the values in a value, long texts as several.
+func countValues(v any) int {
+	n := 1
+	switch v := v.(type) {
+	case []any:
+		for _, elem := range v {
+			n += countValues(elem)
+		}
+	case map[string]any:
+		//workflowcheck:ignore a sum
+		for name, member := range v {
+			n += (len(name)+compareBytes-1)/compareBytes + countValues(member)
+		}
+	case string:
+		n += len(v) / compareBytes
+	}
+	return n
+}
