@@ -128,7 +128,7 @@ func FuzzPatternSize(f *testing.F) {
 			return
 		}
 		size := programSize(parsed)
-		if size > maxPatternSize {
+		if size > MaxPatternSize {
 			return
 		}
 		program, err := syntax.Compile(parsed.Simplify())

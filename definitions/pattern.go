@@ -11,13 +11,13 @@ import (
 // search keeps all capture groups for each place in the program where it may be.
 // So a pattern is measured as its syntax tree, before it is compiled.
 const (
-	// maxPatternText bounds the text of a pattern, in bytes.
-	maxPatternText = 10_000
-	// maxPatternSize bounds the instructions of its program.
-	maxPatternSize = 20_000
-	// maxPatternSlots bounds the capture slots that a search may hold, of 8 bytes
+	// MaxPatternText bounds the text of a pattern, in bytes.
+	MaxPatternText = 10_000
+	// MaxPatternSize bounds the instructions of its program.
+	MaxPatternSize = 20_000
+	// MaxPatternSlots bounds the capture slots that a search may hold, of 8 bytes
 	// each: two for each group, at each instruction.
-	maxPatternSlots = 1 << 20
+	MaxPatternSlots = 1 << 20
 	// capturesPerStep is how many groups are copied in the time of one instruction.
 	capturesPerStep = 8
 	// rangesPerStep is how many ranges of a character class are compiled in the
@@ -36,8 +36,8 @@ func CompilePattern(text string) (*regexp.Regexp, error) {
 // compilePattern gives the steps that a letter of text may take the pattern as
 // well. Charge is asked before the pattern is compiled; nil = it costs nothing.
 func compilePattern(text string, charge func(steps int) error) (re *regexp.Regexp, steps int, err error) {
-	if len(text) > maxPatternText {
-		return nil, 0, fmt.Errorf("a regular expression is at most %d bytes long", maxPatternText)
+	if len(text) > MaxPatternText {
+		return nil, 0, fmt.Errorf("a regular expression is at most %d bytes long (limit MaxPatternText)", MaxPatternText)
 	}
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
@@ -45,10 +45,10 @@ func compilePattern(text string, charge func(steps int) error) (re *regexp.Regex
 	}
 	size, groups := programSize(parsed), parsed.MaxCap()+1 // the whole match is one
 	switch {
-	case size > maxPatternSize:
-		return nil, 0, fmt.Errorf("the regular expression is too large: with its repetitions written out it has more than %d parts", maxPatternSize)
-	case size*2*groups > maxPatternSlots:
-		return nil, 0, fmt.Errorf("the regular expression is too large: %d groups in %d parts; use (?:…) where nothing reads the group", groups-1, size)
+	case size > MaxPatternSize:
+		return nil, 0, fmt.Errorf("the regular expression is too large: with its repetitions written out it has more than %d parts (limit MaxPatternSize)", MaxPatternSize)
+	case size*2*groups > MaxPatternSlots:
+		return nil, 0, fmt.Errorf("the regular expression is too large: %d groups in %d parts (limit MaxPatternSlots); use (?:…) where nothing reads a group", groups-1, size)
 	}
 	steps = size * (1 + groups/capturesPerStep)
 	if charge != nil {
@@ -66,7 +66,7 @@ func after(re *regexp.Regexp) (*regexp.Regexp, error) {
 }
 
 // programSize is at least the number of instructions that re is compiled to, and
-// more than maxPatternSize where it would be that. The parser has bounded how
+// more than MaxPatternSize where it would be that. The parser has bounded how
 // deep re is.
 func programSize(re *syntax.Regexp) int {
 	size := 1
@@ -77,17 +77,19 @@ func programSize(re *syntax.Regexp) int {
 		size = 1 + len(re.Rune)/rangesPerStep
 	}
 	for _, sub := range re.Sub {
-		if size += programSize(sub); size > maxPatternSize {
-			return maxPatternSize + 1
+		if size += programSize(sub); size > MaxPatternSize {
+			return MaxPatternSize + 1
 		}
 	}
 	switch re.Op {
 	case syntax.OpCapture, syntax.OpAlternate:
 		size += 1 + len(re.Sub)
+	case syntax.OpStar:
+		size++ // one more where what is repeated may be empty
 	case syntax.OpRepeat:
 		// Each repetition beyond the minimum is optional, which is one more
-		// instruction; without a maximum the last one is repeated.
-		size = (size + 1) * max(re.Min, re.Max, 1)
+		// instruction; without a maximum the last one is a star.
+		size = (size+1)*max(re.Min, re.Max, 1) + 1
 	}
-	return min(size, maxPatternSize+1)
+	return min(size, MaxPatternSize+1)
 }

@@ -15,15 +15,17 @@ import (
 // many texts, a failure for each of many items. The validator has no limit of its
 // own, so each compiled schema has a meter, which stops it.
 const (
-	maxSchemaParts  = 10_000 // objects
-	maxSchemaLevels = 200
-	// maxSchemaPatterns bounds the steps of all patterns of a schema together; see
-	// maxPatternSize.
-	maxSchemaPatterns = 2 * maxPatternSize
-	// maxValidation bounds what finding out whether a value fits may take, in bytes:
+	// MaxSchemaParts bounds the objects that a schema consists of, and
+	// MaxSchemaLevels how deep they are: compiling takes the square of either.
+	MaxSchemaParts  = 10_000
+	MaxSchemaLevels = 200
+	// MaxSchemaPatterns bounds the steps of all patterns of a schema together; see
+	// MaxPatternSize.
+	MaxSchemaPatterns = 2 * MaxPatternSize
+	// MaxValidation bounds what finding out whether a value fits may take, in bytes:
 	// a part of a schema that is applied to a value takes visitPrice, for the time
 	// (0.3 µs) and for the error that the validator keeps.
-	maxValidation = 256 << 20
+	MaxValidation = 256 << 20
 	visitPrice    = 100
 	// maxProblems bounds in the same way what finding out where a value does not
 	// fit may take. Each error keeps the path to it, so a visit costs the more the
@@ -42,7 +44,7 @@ const (
 )
 
 // errTooMuchValidation is what a meter stops a validation with.
-var errTooMuchValidation = errors.New("checking it against its JSON Schema takes too much work")
+var errTooMuchValidation = errors.New("checking it against its JSON Schema takes too much work (limit MaxValidation)")
 
 // A JSONSchema is a compiled JSON Schema from outside, which takes bounded time and
 // memory for any value.
@@ -68,7 +70,7 @@ func compileSchema(schema any, assertFormat bool) (*JSONSchema, error) {
 		return nil, err
 	}
 	const name, negation = "schema:///", "schema:///not" // no files, which a message would name
-	m := &meter{left: maxSchemaPatterns}
+	m := &meter{left: MaxSchemaPatterns}
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(noLoader{})
 	compiler.UseRegexpEngine(m.compile)
@@ -98,14 +100,13 @@ func compileSchema(schema any, assertFormat bool) (*JSONSchema, error) {
 	return &JSONSchema{compiled, negated, m}, nil
 }
 
-// measured refuses a schema whose compilation would take seconds: it takes the
-// square of the number of its parts, and of their depth.
+// measured refuses a schema whose compilation would take seconds.
 func measured(schema any) error {
-	if depth := depthOf(schema); depth > maxSchemaLevels {
-		return fmt.Errorf("the JSON Schema is nested %d levels deep; %d are allowed", depth, maxSchemaLevels)
+	if depth := depthOf(schema); depth > MaxSchemaLevels {
+		return fmt.Errorf("the JSON Schema is nested %d levels deep; %d are allowed (limit MaxSchemaLevels)", depth, MaxSchemaLevels)
 	}
-	if parts := countObjects(schema); parts > maxSchemaParts {
-		return fmt.Errorf("the JSON Schema has %d objects; %d are allowed", parts, maxSchemaParts)
+	if parts := countObjects(schema); parts > MaxSchemaParts {
+		return fmt.Errorf("the JSON Schema has %d objects; %d are allowed (limit MaxSchemaParts)", parts, MaxSchemaParts)
 	}
 	return nil
 }
@@ -154,7 +155,7 @@ func (s *JSONSchema) violations(value any) []ArgumentProblem {
 	s.meter.mu.Lock()
 	defer s.meter.mu.Unlock()
 	s.meter.depth = depthOf(value)
-	switch err := s.meter.run(s.negated, value, maxValidation, visitPrice); {
+	switch err := s.meter.run(s.negated, value, MaxValidation, visitPrice); {
 	case err == errTooMuchValidation:
 		return []ArgumentProblem{{Message: err.Error()}}
 	case err != nil: // so it is not the case that it does not fit
@@ -205,7 +206,7 @@ func (m *meter) spend(price int) {
 func (m *meter) compile(text string) (jsonschema.Regexp, error) {
 	re, steps, err := compilePattern(text, func(steps int) error {
 		if m.left -= steps; m.left < 0 {
-			return fmt.Errorf("the patterns of the JSON Schema are too large together: with their repetitions written out they have more than %d parts", maxSchemaPatterns)
+			return fmt.Errorf("the patterns of the JSON Schema are too large together: with their repetitions written out they have more than %d parts (limit MaxSchemaPatterns)", MaxSchemaPatterns)
 		}
 		return nil
 	})
