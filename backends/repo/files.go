@@ -7,10 +7,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -44,11 +42,11 @@ func (r *repository) diff(ctx context.Context, args diffArgs) (*diffResult, erro
 	if err != nil {
 		return nil, err
 	}
-	paths, err := pathArgs(args.Path)
+	paths, err := comparedArgs(args.Path)
 	if err != nil {
 		return nil, err
 	}
-	command := append([]string{"diff", "--no-ext-diff", "--no-textconv", "--find-renames", from, to}, paths...)
+	command := slices.Concat([]string{"diff"}, diffOptions, []string{from, to}, paths)
 	out, cut, err := runGit(ctx, r.top, cmp.Or(args.MaxBytes, defaultDiff), command...)
 	if err != nil {
 		return nil, fmt.Errorf("comparing: %w", err)
@@ -86,11 +84,11 @@ func (r *repository) changedFiles(ctx context.Context, args changedArgs) (*chang
 	if err != nil {
 		return nil, err
 	}
-	paths, err := pathArgs(args.Path)
+	paths, err := comparedArgs(args.Path)
 	if err != nil {
 		return nil, err
 	}
-	out, err := r.git(ctx, append([]string{"diff", "-z", "--raw", "--numstat", "--no-ext-diff", "--find-renames", from, to}, paths...)...)
+	out, err := r.git(ctx, slices.Concat([]string{"diff", "-z", "--raw", "--numstat"}, diffOptions, []string{from, to}, paths)...)
 	if err != nil {
 		return nil, fmt.Errorf("comparing: %w", err)
 	}
@@ -203,7 +201,7 @@ func (r *repository) readBlob(ctx context.Context, ref, file string, limit int64
 	if hash, err = r.commit(ctx, ref); err != nil {
 		return "", nil, err
 	}
-	out, err := r.git(ctx, "ls-tree", "-z", "--long", "--full-tree", hash, "--", file)
+	out, err := r.git(ctx, "ls-tree", "-z", "--long", "--full-tree", hash, "--", literal(file))
 	if err != nil {
 		return "", nil, fmt.Errorf("looking for %s: %w", file, err)
 	}
@@ -227,60 +225,6 @@ func (r *repository) readBlob(ctx context.Context, ref, file string, limit int64
 	}
 	content, _, err = runGit(ctx, r.top, maxFile, "cat-file", "blob", e.hash)
 	return hash, content, err
-}
-
-// readDisk reads a tracked file of the work tree. What is not tracked may be
-// a secret; what lies behind a symbolic link must be in the repository.
-func (r *repository) readDisk(ctx context.Context, file string, limit int64) ([]byte, error) {
-	if _, err := r.git(ctx, "ls-files", "--error-unmatch", "--", file); err != nil {
-		return nil, fmt.Errorf("%s is not a tracked file: only those are shown", file)
-	}
-	inside, err := r.resolve(file)
-	if err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(r.top)
-	if err != nil {
-		return nil, fmt.Errorf("opening the repository: %w", err)
-	}
-	defer root.Close()
-	f, err := root.Open(inside)
-	if err != nil {
-		return nil, fmt.Errorf("opening %s: %w", file, err)
-	}
-	defer f.Close()
-	stat, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("opening %s: %w", file, err)
-	case !stat.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a file: list_files shows the files", file)
-	case stat.Size() > limit:
-		return nil, tooBig(file, stat.Size(), limit)
-	}
-	content, err := io.ReadAll(io.LimitReader(f, limit))
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", file, err)
-	}
-	return content, nil
-}
-
-// resolve follows the symbolic links of a path and returns where it is, from
-// the top of the repository.
-func (r *repository) resolve(file string) (string, error) {
-	top, err := filepath.EvalSymlinks(r.top)
-	if err != nil {
-		return "", fmt.Errorf("opening the repository: %w", err)
-	}
-	target, err := filepath.EvalSymlinks(filepath.Join(top, filepath.FromSlash(file)))
-	if err != nil {
-		return "", fmt.Errorf("there is no %s on disk, or its link leads nowhere", file)
-	}
-	rel, err := filepath.Rel(top, target)
-	if err != nil || !filepath.IsLocal(rel) {
-		return "", fmt.Errorf("%s is a symbolic link out of the repository, which is not followed", file)
-	}
-	return cleanPath(filepath.ToSlash(rel))
 }
 
 type listArgs struct{ Ref, Pattern string }
@@ -315,7 +259,7 @@ func (r *repository) listFiles(ctx context.Context, args listArgs) (*listResult,
 	}
 	res := &listResult{Commit: hash, Files: []listedFile{}}
 	for _, e := range entries {
-		if e.kind != "blob" || !matchGlob(args.Pattern, e.path) {
+		if e.kind != "blob" || private(e.path) || !matchGlob(args.Pattern, e.path) {
 			continue
 		}
 		if res.Count++; res.Count <= maxListed {

@@ -10,17 +10,23 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
 
-// Options of every git command: no locks, no helpers that the repository
-// could name, paths as they are.
+// Options of every git command: no locks, no programs that the repository names
+// in its configuration (see also repository.status), paths as they are.
+// Submodules are repositories of their own, with a configuration of their own.
 var gitOptions = []string{
-	"--no-optional-locks", "--no-pager", "--literal-pathspecs",
+	"--no-optional-locks", "--no-pager",
 	"-c", "core.quotepath=off", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=" + os.DevNull,
-	"-c", "color.ui=false", "-c", "log.showSignature=false",
+	"-c", "color.ui=false", "-c", "log.showSignature=false", "-c", "diff.submodule=short", "-c", "status.submoduleSummary=false",
 }
+
+// diffOptions are those of every comparison: no programs, and no work in
+// submodules.
+var diffOptions = []string{"--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", "--find-renames"}
 
 // gitEnv is what git sees of the environment. Nothing of the caller's GIT_*
 // points it elsewhere, and it neither asks nor fetches.
@@ -37,17 +43,30 @@ func gitEnv() []string {
 // maxOutput bounds what is read from one git command.
 const maxOutput = 32 << 20
 
-// topOf finds the work tree that contains the directory root.
+// topOf finds the work tree that contains the directory root. A repository may
+// name any directory as its work tree (core.worktree); only one that knows the
+// repository as its own counts.
 func topOf(ctx context.Context, root string) (string, error) {
 	abs, err := filepath.Abs(root)
 	if err != nil {
 		return "", fmt.Errorf("finding %s: %w", root, err)
 	}
-	out, _, err := runGit(ctx, abs, maxOutput, "rev-parse", "--show-toplevel")
+	ask := func(dir, what string) (string, error) {
+		out, _, err := runGit(ctx, dir, maxOutput, "rev-parse", what)
+		return strings.TrimSuffix(string(out), "\n"), err
+	}
+	top, err := ask(abs, "--show-toplevel")
 	if err != nil {
 		return "", fmt.Errorf("%s is not in a git work tree (%w): give the directory of a repository, or run git init there", abs, err)
 	}
-	return strings.TrimSuffix(string(out), "\n"), nil
+	repository, err := ask(abs, "--absolute-git-dir")
+	if err != nil {
+		return "", fmt.Errorf("finding the repository of %s: %w", abs, err)
+	}
+	if own, err := ask(top, "--absolute-git-dir"); err != nil || own != repository {
+		return "", fmt.Errorf("the repository %s names %s as its work tree (core.worktree), which is not one of its own: unset core.worktree, or give a directory of the work tree", repository, top)
+	}
+	return top, nil
 }
 
 // git runs a git command at the top of the work tree and returns its output.
@@ -62,10 +81,14 @@ func (r *repository) git(ctx context.Context, args ...string) (string, error) {
 // runGit reads at most limit bytes of a git command's output and reports
 // whether there was more.
 func runGit(ctx context.Context, dir string, limit int64, args ...string) (out []byte, cut bool, err error) {
+	return runGitWith(ctx, gitEnv(), dir, limit, args...)
+}
+
+func runGitWith(ctx context.Context, env []string, dir string, limit int64, args ...string) (out []byte, cut bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "git", append(gitOptions[:len(gitOptions):len(gitOptions)], args...)...)
-	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, gitEnv(), time.Second
+	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, env, time.Second
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	stdout, err := cmd.StdoutPipe()
@@ -113,14 +136,17 @@ func (r *repository) commit(ctx context.Context, ref string) (string, error) {
 	if ref == "" {
 		ref = "HEAD"
 	}
+	if strings.HasPrefix(ref, ":/") || strings.Contains(ref, "^{/") { // a regular expression for the messages of all commits
+		return "", fmt.Errorf("%q searches commit messages: give a branch, tag or commit; log lists commits", ref)
+	}
 	out, err := r.git(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
-	if err == nil {
+	if err == nil && !strings.HasPrefix(out, "^") { // which would mean all that the commit does not reach
 		return strings.TrimSpace(out), nil
 	}
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	if r.empty(ctx) {
+	if err != nil && r.empty(ctx) {
 		return "", errors.New("the repository has no commits yet: make one with git commit, then call again")
 	}
 	return "", fmt.Errorf("%q is no branch, tag or commit here: give one that git knows, such as HEAD, main, v1.2 or a hash", ref)
@@ -177,17 +203,31 @@ func cleanPath(p string) (string, error) {
 		return "", fmt.Errorf("path %q is absolute: give it from the top of the repository, such as docs/readme.md", p)
 	case clean == ".." || strings.HasPrefix(clean, "../"):
 		return "", fmt.Errorf("path %q leads out of the repository: give one inside of it", p)
-	}
-	for part := range strings.SplitSeq(clean, "/") {
-		if strings.EqualFold(part, ".git") {
-			return "", fmt.Errorf("path %q is in git's own directory, which is not shown", p)
-		}
-	}
-	if clean == "." {
+	case private(clean):
+		return "", fmt.Errorf("path %q is in a directory of git or perdure (%s), which is not shown", p, strings.Join(privateDirs, ", "))
+	case clean == ".":
 		return "", nil
 	}
 	return clean, nil
 }
+
+// privateDirs hold git's own files, and perdure's keys and data, also where
+// somebody has committed these.
+var privateDirs = []string{".git", ".perdure"}
+
+// private reports whether a path from the top is one of privateDirs, or below
+// one. Some file systems do not tell letters of different case apart.
+func private(clean string) bool {
+	for part := range strings.SplitSeq(clean, "/") {
+		if slices.ContainsFunc(privateDirs, func(dir string) bool { return strings.EqualFold(part, dir) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// literal is a pathspec that means a path from the top, whatever it contains.
+func literal(clean string) string { return ":(top,literal)" + clean }
 
 // pathArgs are the arguments that restrict a git command to a path.
 func pathArgs(p string) ([]string, error) {
@@ -195,5 +235,14 @@ func pathArgs(p string) ([]string, error) {
 	if err != nil || clean == "" {
 		return []string{"--"}, err
 	}
-	return []string{"--", clean}, nil
+	return []string{"--", literal(clean)}, nil
+}
+
+// comparedArgs restrict a comparison to a path, and to what is shown of it.
+func comparedArgs(p string) ([]string, error) {
+	args, err := pathArgs(p)
+	for _, dir := range privateDirs {
+		args = append(args, ":(top,exclude,icase,glob)**/"+dir+"/**")
+	}
+	return args, err
 }

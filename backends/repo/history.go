@@ -57,7 +57,7 @@ func parseCommits(out string) ([]commit, error) {
 }
 
 func (r *repository) info(ctx context.Context, _ struct{}) (*infoResult, error) {
-	status, err := r.git(ctx, "status", "--porcelain", "-z", "--no-renames")
+	status, err := r.status(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("asking for the state: %w", err)
 	}
@@ -140,6 +140,30 @@ func withoutCredentials(remote string) string {
 	}
 	u.User, u.RawQuery, u.Fragment = nil, "", ""
 	return u.String()
+}
+
+// status lists uncommitted work. Git would run the programs that convert files on
+// their way into the repository, which its configuration can name
+// (filter.NAME.clean): it is told that there are none. Files that these convert
+// count as uncommitted work then.
+func (r *repository) status(ctx context.Context) (string, error) {
+	names, err := r.git(ctx, "config", "--name-only", "-z", "--get-regexp", `^filter\..*\.(clean|smudge|process|required)$`)
+	if err != nil && exitCode(err) != 1 { // 1 = there are none
+		return "", fmt.Errorf("reading the configuration: %w", err)
+	}
+	env, n := gitEnv(), 0
+	for name := range strings.SplitSeq(names, "\x00") {
+		if name != "" { // no option -c, which takes the name to end at its first =
+			env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", n, name), fmt.Sprintf("GIT_CONFIG_VALUE_%d=", n))
+			n++
+		}
+	}
+	env = append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", n))
+	out, cut, err := runGitWith(ctx, env, r.top, maxOutput, "status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=dirty")
+	if err == nil && cut {
+		err = fmt.Errorf("there is more than %d bytes of uncommitted work to list", maxOutput)
+	}
+	return string(out), err
 }
 
 type logArgs struct {

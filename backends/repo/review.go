@@ -37,17 +37,14 @@ func (r *repository) writeReview(_ context.Context, args reviewArgs) (*reviewRes
 	if !reviewName.MatchString(args.Name) {
 		return nil, fmt.Errorf("name %q: use letters, digits, dots, dashes and underscores, at most 100, a letter or digit first", args.Name)
 	}
-	root, err := os.OpenRoot(r.top)
+	dir, err := r.openReviews()
 	if err != nil {
-		return nil, fmt.Errorf("opening the repository: %w", err)
-	}
-	defer root.Close()
-	if err := root.MkdirAll(reviewDir, 0o755); err != nil {
 		return nil, fmt.Errorf("making the directory for reviews: %w", err)
 	}
+	defer dir.Close()
 	file := path.Join(reviewDir, args.Name+".md")
 	content := "# " + strings.Join(strings.Fields(args.Title), " ") + "\n\n" + strings.TrimRight(args.Body, "\n") + "\n"
-	replaced, err := writeFile(root, file, []byte(content), args.Overwrite)
+	replaced, err := writeFile(dir, path.Base(file), []byte(content), args.Overwrite)
 	if errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("%s exists: choose another name, or set overwrite to true to replace it", file)
 	}
@@ -55,6 +52,47 @@ func (r *repository) writeReview(_ context.Context, args reviewArgs) (*reviewRes
 		return nil, fmt.Errorf("writing %s: %w", file, err)
 	}
 	return &reviewResult{Path: file, Bytes: len(content), Overwritten: replaced}, nil
+}
+
+// openReviews opens the directory for reviews, which it makes if there is none.
+// A link in its place is not followed: the repository may have one that leads to
+// what others read, such as its sources.
+func (r *repository) openReviews() (*os.Root, error) {
+	dir, err := os.OpenRoot(r.top)
+	if err != nil {
+		return nil, err
+	}
+	for name := range strings.SplitSeq(reviewDir, "/") {
+		below, err := openBelow(dir, name)
+		dir.Close()
+		if err != nil {
+			return nil, err
+		}
+		dir = below
+	}
+	return dir, nil
+}
+
+func openBelow(dir *os.Root, name string) (*os.Root, error) {
+	if err := dir.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	expected, err := dir.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !expected.IsDir() {
+		return nil, fmt.Errorf("%s is not a directory but something else, such as a symbolic link, which is not followed", name)
+	}
+	below, err := dir.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	if opened, err := below.Stat("."); err != nil || !os.SameFile(expected, opened) {
+		below.Close()
+		return nil, fmt.Errorf("%s has changed while it was opened: call again", name)
+	}
+	return below, nil
 }
 
 // writeFile writes a file beside its place and moves it there. Without
