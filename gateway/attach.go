@@ -41,8 +41,9 @@ func (g *Gateway) startOrAttach(ctx context.Context, x *exchange, req runs.Start
 }
 
 // startOne starts the run that all calls with a business key mean, or joins it as
-// far as the caller may see it. A call that is repeated, by its own key or by the
-// transport, is not a second one.
+// far as the caller may see it, and it is for the same arguments: whoever called
+// first would otherwise decide what is done for everybody else. A call that is
+// repeated, by its own key or by the transport, is not a second one.
 func (g *Gateway) startOne(ctx context.Context, x *exchange, req runs.StartRequest, key string) (runs.Started, error) {
 	req.ID = derivedID(req.Definition.Name, "business", key)
 	req.Request = x.requestName()
@@ -53,7 +54,7 @@ func (g *Gateway) startOne(ctx context.Context, x *exchange, req runs.StartReque
 	if err != nil || !started.Attached {
 		return started, err
 	}
-	run, err := g.opts.Runs.Get(ctx, started.ID)
+	run, err := g.opts.Runs.Show(ctx, started.ID)
 	if err != nil {
 		return started, err
 	}
@@ -62,12 +63,15 @@ func (g *Gateway) startOne(ctx context.Context, x *exchange, req runs.StartReque
 	}
 	again := started.Owner == "" && req.Request != "" && run.Request == req.Request
 	switch {
-	case !g.may(x.who, auth.See, run):
+	case !g.may(x.who, auth.See, &run.Run):
 		return runs.Started{}, &runs.Error{Code: "duplicate", Category: "validation",
 			Message: "somebody else has called " + x.params.Name + " for the same thing, and you may not see that run"}
 	case req.Definition.OnDuplicate == definitions.Reject && !again:
 		return runs.Started{}, &runs.Error{Code: "duplicate", Category: "validation", RunID: string(run.ID),
 			Message: fmt.Sprintf("%s was called for the same thing before: the run is %s", x.params.Name, run.Status)}
+	case !sameJSON(run.Arguments, req.Arguments):
+		return runs.Started{}, &runs.Error{Code: keyReused, Category: "validation", RunID: string(run.ID),
+			Message: fmt.Sprintf("%s was called for the same thing before (businessKey), with other arguments; nothing was started: call it with those of that run, or for another thing", x.params.Name)}
 	}
 	return started, nil
 }

@@ -36,7 +36,7 @@ func TestBusinessKey(t *testing.T) {
 	first.progress()
 	run := w.runs.only(t)
 	op := connect(t, url, "op", "2025-11-25", `{}`)
-	second := op.call("1", "ship", `{"order":"7","note":"b"}`, `{"progressToken":1}`)
+	second := op.call("1", "ship", `{"note":"a","order":"7"}`, `{"progressToken":1}`)
 	second.progress()
 	bob := connect(t, url, "bob", "2025-11-25", `{}`)
 	refused := bob.call("1", "ship", `{"order":"7"}`, "").result(true)
@@ -50,7 +50,7 @@ func TestBusinessKey(t *testing.T) {
 	if m := first.result(false); !strings.Contains(m.text(), `"note":"a"`) {
 		t.Errorf("the first call got %s", m.text())
 	}
-	m := op.call("2", "ship", `{"order":"7","note":"c"}`, "").result(false)
+	m := op.call("2", "ship", `{"order":"7","note":"a"}`, "").result(false)
 	var state struct {
 		ID       string
 		Attached bool
@@ -66,6 +66,49 @@ func TestBusinessKey(t *testing.T) {
 		t.Errorf("a duplicate is told %s", m.text())
 	}
 	ann.call("5", "once", `{"order":"8"}`, "").result(false)
+}
+
+// TestAttackForeignKeys: whoever was first with a key does not decide what a call
+// with other arguments comes to, nor learns of it.
+func TestAttackForeignKeys(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"pay": echoed, "note": echoed}, func(o *gateway.Options) {
+		o.Policy = &auth.Policy{Operators: []auth.Grant{{Tools: []string{"*"}, Subjects: []string{"user-op"}}}}
+	})
+	w.gateway.SetDefinitions(define(t, `{name: pay, description: d, businessKey: "invoice {{.params.invoice}}",
+		parameters: {type: object, properties: {invoice: {type: string}, to: {type: string}}}, steps: [{id: a, tool: be_echo}]}
+---
+{name: note, description: d, parameters: {type: object, properties: {text: {type: string}}}, steps: [{id: a, tool: be_echo}]}`))
+	refused := func(caller *wire, tool, arguments, meta, why string) {
+		t.Helper()
+		m := caller.call("9", tool, arguments, meta).result(true)
+		if told := string(m.Result.Meta["perdure/error"]); !strings.Contains(told, why) || strings.Contains(m.text(), "mallory") {
+			t.Errorf("%s %s %s: %s, %s", tool, arguments, meta, told, m.text())
+		}
+	}
+	mallory := connect(t, w.url, "mallory", "2025-11-25", `{}`)
+	mallory.call("1", "pay", `{"invoice":"7","to":"mallory"}`, "").result(false)
+	for _, caller := range []string{"ann", "op"} { // who may not see that run, and who may
+		why := map[string]string{"ann": "duplicate", "op": "key_reused"}[caller]
+		refused(connect(t, w.url, caller, "2025-11-25", `{}`), "pay", `{"invoice":"7","to":"bob"}`, "", why)
+	}
+	refused(mallory, "pay", `{"invoice":"7","to":"bob"}`, "", "key_reused")
+	refused(mallory, "pay", `{"invoice":"7"}`, "", "key_reused")
+	mallory.call("2", "pay", `{"to":"mallory","invoice":"7"}`, "").result(false)
+
+	// An idempotency key is its caller's own.
+	const keyed = `{"perdure/idempotency-key":"k"}`
+	mallory.call("3", "note", `{"text":"mallory"}`, keyed).result(false)
+	ann := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	if m := ann.call("3", "note", `{"text":"ann"}`, keyed).result(false); !strings.Contains(m.text(), "ann") || strings.Contains(m.text(), "mallory") {
+		t.Errorf("a call with the key of somebody else got %s", m.text())
+	}
+	refused(ann, "note", `{"text":"other"}`, keyed, "key_reused")
+	w.runs.change(func() {
+		if n := len(w.runs.runs); n != 3 {
+			t.Errorf("there are %d runs", n)
+		}
+	})
 }
 
 // TestBusinessKeyOfADeletedRun: a run that was deleted after its retention time
