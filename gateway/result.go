@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -283,6 +284,7 @@ type openQuestion struct {
 	Path    string     `json:"stepPath,omitempty"` // where it is not the ID
 	Message string     `json:"message"`
 	Expires *time.Time `json:"expires,omitempty"`
+	onPage  bool       // it is answered on the approvals page alone
 }
 
 type nextCall struct {
@@ -291,7 +293,7 @@ type nextCall struct {
 }
 
 func questionOf(e runs.Elicitation) openQuestion {
-	q := openQuestion{StepID: e.StepID, Message: e.Message}
+	q := openQuestion{StepID: e.StepID, Message: e.Message, onPage: e.Mode == definitions.URLMode}
 	if e.StepPath != e.StepID {
 		q.Path = e.StepPath
 	}
@@ -358,9 +360,12 @@ func (h *handle) advice() string {
 			fmt.Fprintf(&b, " Asked is: %q.", q.Message)
 		}
 		b.WriteString(" You cannot answer it yourself. Tell the user")
-		if h.ApprovalURL != "" {
+		switch {
+		case h.ApprovalURL != "":
 			fmt.Fprintf(&b, " to answer it at %s.", h.ApprovalURL)
-		} else {
+		case slices.ContainsFunc(h.Questions, func(q openQuestion) bool { return q.onPage }):
+			b.WriteString(" that it can be answered on the approvals page alone, which is closed: the operator of this server has to say in its configuration how people sign in there.")
+		default:
 			b.WriteString(" to answer it, for example with: " + h.answerCommand())
 		}
 	default:

@@ -121,7 +121,25 @@ func (a *answerer) bySignal(ctx context.Context, run runs.Run, e runs.Elicitatio
 }
 
 func (a *answerer) onPage(ctx context.Context, run runs.Run, e runs.Elicitation, text string) (bool, error) {
-	return false, clients.AnswerOnPage(ctx, a.w.production.URL+"/approvals/"+string(run.ID), e.ID, "accept", map[string]string{"verdict": text})
+	approver, err := a.w.approver(ctx)
+	if err != nil {
+		return false, err
+	}
+	return false, approver.Answer(ctx, a.w.production.URL+"/approvals/"+string(run.ID), e.ID, "accept", map[string]string{"verdict": text})
+}
+
+// approver is the person who answers on the approvals page. They sign in once.
+func (w *world) approver(ctx context.Context) (*clients.Approver, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.signedIn != nil {
+		return w.signedIn, nil
+	}
+	approver, err := clients.SignInByToken(ctx, w.production.URL, clients.ApproverToken)
+	if err == nil {
+		w.signedIn = approver
+	}
+	return approver, err
 }
 
 // reconcile says what became of a call, as the log of the backend has it. That

@@ -23,6 +23,7 @@ import (
 
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/topology"
+	"github.com/perdure/perdure/topology/clients"
 )
 
 //go:embed chaos.yaml
@@ -54,6 +55,7 @@ type world struct {
 	mu        sync.Mutex
 	record    Record
 	histories map[string]*historypb.History // by run, once they were read
+	signedIn  *clients.Approver             // nil = nobody has yet
 }
 
 // programs are the paths of the programs of a world.
@@ -142,9 +144,13 @@ func (w *world) startBackends() (string, error) {
 		effects = append(effects, rule)
 	}
 	rules := strings.Join(effects, ", ")
+	approvers := filepath.Join(w.dir, "approvers.yaml")
+	if err := os.WriteFile(approvers, []byte(clients.ApproverFile), 0o600); err != nil {
+		return "", err
+	}
 	config := fmt.Sprintf("backends:\n  - {name: web, transport: streamable-http, url: \"http://%s/mcp\", effects: [%s]}\n"+
-		"  - {name: pipe, transport: stdio, command: %s, args: [%s, --name, pipe], effects: [%s]}\n%s",
-		reached, rules, w.self, strings.Join(backend[1:], ", "), rules, definitions)
+		"  - {name: pipe, transport: stdio, command: %s, args: [%s, --name, pipe], effects: [%s]}\n%s%s",
+		reached, rules, w.self, strings.Join(backend[1:], ", "), rules, clients.ApproverSettings(approvers), definitions)
 	file := filepath.Join(w.dir, "perdure.yaml")
 	return file, os.WriteFile(file, []byte(config), 0o644)
 }

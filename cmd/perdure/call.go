@@ -278,6 +278,6 @@ func (s *steps) notified(n mcp.JSONRPCNotification) {
 	s.c.notef("%s", s.c.errStyle(faint, "  "+plain(message)))
 	run, _ := n.Params.Meta[runMeta].(map[string]any)
 	if id, _ := run["id"].(string); s.elsewhere && id != "" && strings.HasPrefix(message, "waiting for an answer") {
-		s.c.notef("  answer it with: perdure runs answer %s%s --step '%s' --accept (or --decline, --cancel)", plain(id), dataFlag(s.data), plain(step))
+		s.c.notef("  answer it with: perdure runs answer %s%s --step '%s' --accept (or --decline, --cancel), or on the approvals page: perdure approvals open", plain(id), dataFlag(s.data), plain(step))
 	}
 }

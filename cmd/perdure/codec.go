@@ -152,7 +152,11 @@ func (d codecCommand) login(found *loaded, callers auth.Authenticator, log *slog
 	if err != nil {
 		return nil, err
 	}
-	return auth.NewLogin(found.Auth.loginOptions(callers, d.PublicURL, k, log))
+	options, err := found.Auth.loginOptions(callers, d.PublicURL, k, log)
+	if err != nil {
+		return nil, err
+	}
+	return auth.NewLogin(options)
 }
 
 // A codecServer opens payloads for who may see their runs.

@@ -25,6 +25,7 @@ type configFile struct {
 
 	// Ours.
 	Authorization *authorization `yaml:"authorization"`
+	Approvals     *approvals     `yaml:"approvals"`
 	Publishing    *publishing    `yaml:"publishing"`
 	Scripts       *scriptsConfig `yaml:"scripts"`
 

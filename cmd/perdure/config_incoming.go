@@ -75,6 +75,7 @@ type grant struct {
 type authSettings struct {
 	TokenFile string     // "" = no tokens of our own
 	OIDC      *loginOIDC // nil = no identity provider
+	Approvals approvalSettings
 	Policy    auth.Policy
 	Ruled     bool // something is said of who may what
 }
@@ -87,7 +88,7 @@ type loginOIDC struct {
 }
 
 func (r *configReader) auth(c *configFile) authSettings {
-	out := authSettings{Ruled: c.IncomingAuth != nil || c.Authorization != nil}
+	out := authSettings{Ruled: c.IncomingAuth != nil || c.Authorization != nil, Approvals: r.approvals(c)}
 	r.notEmpty("incomingAuth", c.IncomingAuth == nil)
 	r.notEmpty("authorization", c.Authorization == nil)
 	if c.IncomingAuth != nil {
@@ -95,7 +96,7 @@ func (r *configReader) auth(c *configFile) authSettings {
 	}
 	if c.Authorization != nil {
 		out.Policy = r.authorization(c.Authorization)
-		if c.IncomingAuth == nil || c.IncomingAuth.Type == "anonymous" {
+		if (c.IncomingAuth == nil || c.IncomingAuth.Type == "anonymous") && out.Approvals.TokenFile == "" {
 			r.warnf(keyPath{"authorization"}, "auth", "everybody is %s and in no group, since incomingAuth lets them in so; use type oidc or token", auth.Anonymous)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/devserver"
+	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/gateway/inbox"
 	"github.com/perdure/perdure/payloads"
 	"github.com/perdure/perdure/runs"
@@ -34,7 +35,8 @@ const beginning = `Start with "perdure dev", which needs no configuration, and c
 
 // devCommands are the commands that need the embedded Temporal.
 type devCommands struct {
-	Dev devCommand `cmd:"" help:"Serve everything from one process: Temporal with its Web UI, worker, gateway and backends."`
+	Dev       devCommand       `cmd:"" help:"Serve everything from one process: Temporal with its Web UI, worker, gateway and backends."`
+	Approvals approvalsCommand `cmd:"" help:"Open the page on which people answer what runs ask."`
 }
 
 type devCommand struct {
@@ -149,7 +151,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 	}
 	defer tc.Close()
 	served := d.options(reachable(listener.Addr()), keys)
-	served.Retention = devserver.DefaultRetention
+	served.Retention, served.SignInByLink = devserver.DefaultRetention, true
 	grants, err := found.openFiles(d.Data, keys, log)
 	if err != nil {
 		return err
@@ -176,6 +178,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 	dev := devFile{
 		PID: os.Getpid(), MCP: "http://" + reachable(listener.Addr()) + endpoint,
 		Temporal: temporal.Address(), Namespace: client.DefaultNamespace,
+		SignInByLink: s.signIn == auth.LoginLink,
 	}
 	if temporal.UIAddress() != "" {
 		dev.UI = "http://" + temporal.UIAddress()
@@ -186,7 +189,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 	defer os.Remove(devFilePath(d.Data))
 	go s.reload(ctx, src)
 	return s.serve(ctx, listener, s.clients(), func() <-chan error {
-		banner(c, dev, found, d.Stdio)
+		banner(c, dev, found, keys, d.Stdio)
 		return d.serveStdio(ctx, c, s)
 	})
 }
@@ -280,10 +283,10 @@ func (d devCommand) address(given *string, standard, flag string, anyPort bool) 
 }
 
 // banner tells a person where everything is and what to try.
-func banner(c *console, dev devFile, found *loaded, stdio bool) {
-	out, mark := c.out, c.outStyle
+func banner(c *console, dev devFile, found *loaded, keys keys, stdio bool) {
+	out, mark, terminal := c.out, c.outStyle, c.outTerminal
 	if stdio {
-		out, mark = c.err, c.errStyle
+		out, mark, terminal = c.err, c.errStyle, c.errTerminal
 	}
 	fmt.Fprintf(out, `%s is ready: %s of %s
 
@@ -296,7 +299,21 @@ func banner(c *console, dev devFile, found *loaded, stdio bool) {
   {"mcpServers": {"perdure": {"type": "http", "url": %q}}}
 
 `, mark(bold, "perdure"), plural(len(found.Definitions), "composite tool"), plural(len(found.Backends), "backend"),
-		mark(green, dev.MCP), strings.TrimSuffix(dev.MCP, endpoint)+inbox.Prefix, cmp.Or(dev.UI, "off"), toTry(found), dev.MCP)
+		mark(green, dev.MCP), approvalsLine(dev, keys, terminal), cmp.Or(dev.UI, "off"), toTry(found), dev.MCP)
+}
+
+// approvalsLine says how to get to the approvals page. The link that signs in is
+// for the eyes of a person alone: what is no terminal may be a log, or the program
+// that has started dev.
+func approvalsLine(dev devFile, keys keys, terminal bool) string {
+	page := strings.TrimSuffix(dev.MCP, endpoint) + inbox.Prefix
+	switch {
+	case !dev.SignInByLink:
+		return page
+	case terminal:
+		return keys.signInLink(dev.MCP, inbox.Prefix) + "\n                (good once, for 10 minutes; another: perdure approvals open)"
+	}
+	return page + "  (sign in: perdure approvals open)"
 }
 
 // toTry is a command that shows something: a call of the first composite tool,

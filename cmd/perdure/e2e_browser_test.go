@@ -97,6 +97,8 @@ func TestApprovalInABrowser(t *testing.T) {
 			}
 		}
 	}
+	contains(show("signed-out", chromedp.Navigate(link[0])), "Sign in", "perdure approvals open "+link[1])
+	contains(show("list-of-one", chromedp.Navigate(d.signInLink(t))), "Write a review?")
 	contains(show("question", chromedp.Navigate(link[0])), "Add docs/guide.md", "Write a review?", "Verdict", "approve", "What to say (optional)", `"head": "HEAD"`)
 
 	// What the browser does not check is told, and what was entered stays.

@@ -113,14 +113,17 @@ func TestCalledRunAsksInEachWay(t *testing.T) {
 var fineSaid = says("accept", map[string]any{"verdict": "fine"})
 
 // An opener is the user of a client that opens pages, and answers there.
-type opener struct{ t *testing.T }
+type opener struct {
+	t        *testing.T
+	approver *clients.Approver
+}
 
 func (o opener) Elicit(ctx context.Context, r mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	if r.Params.Mode != mcp.ElicitationModeURL || r.Params.URL == "" {
 		o.t.Errorf("asked %+v", r.Params)
 	}
 	ctx = context.WithoutCancel(ctx) // the question is withdrawn while the page still answers
-	if err := clients.AnswerOnPage(ctx, r.Params.URL, "", "accept", map[string]string{"verdict": "fine"}); err != nil {
+	if err := o.approver.Answer(ctx, r.Params.URL, "", "accept", map[string]string{"verdict": "fine"}); err != nil {
 		o.t.Errorf("answering on the page: %v", err)
 	}
 	result := &mcp.ElicitationResult{}
@@ -135,7 +138,7 @@ func (w deepWorld) dialOpening(t *testing.T, version string) *client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := client.NewClient(http, client.WithElicitationHandler(opener{t}), client.WithClientCapabilities(mcp.ClientCapabilities{
+	c := client.NewClient(http, client.WithElicitationHandler(opener{t, w.approver(t)}), client.WithClientCapabilities(mcp.ClientCapabilities{
 		Elicitation: &mcp.ElicitationCapability{Form: &struct{}{}, URL: &struct{}{}},
 	}))
 	return initialize(t, c, version)
@@ -226,7 +229,7 @@ func (w deepWorld) onPage(t *testing.T, k toolCall) string {
 	id, page := w.handle(t, k)
 	for left := deepQuestions(k); left > 0; left-- {
 		w.questions(t, id, left)
-		if err := clients.AnswerOnPage(t.Context(), page, "", "accept", map[string]string{"verdict": "fine"}); err != nil {
+		if err := w.approver(t).Answer(t.Context(), page, "", "accept", map[string]string{"verdict": "fine"}); err != nil {
 			t.Fatal(err)
 		}
 	}

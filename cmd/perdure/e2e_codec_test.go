@@ -36,8 +36,10 @@ func TestCodecInTheWebUI(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "payload.keys"), "first:"+strings.Repeat("0a", 32)+"\n")
 	write(t, filepath.Join(dir, "tokens.yaml"), "tokens: [{subject: alice, env: ALICE}, {subject: bob, env: BOB}]\n")
+	write(t, filepath.Join(dir, "approvers.yaml"), "tokens: [{subject: alice, env: ALICES_PAGE}, {subject: bob, env: BOBS_PAGE}]\n")
 	write(t, filepath.Join(dir, "token"), "alice-token-of-the-test")
 	write(t, filepath.Join(dir, "perdure.yaml"), fakes.configuration("[]")+`incomingAuth: {type: token, tokenFile: tokens.yaml}
+approvals: {tokenFile: approvers.yaml}
 compositeTools:
   - name: look
     description: Gives much.
@@ -47,7 +49,7 @@ compositeTools:
 	ui, codec := freeAddress(t), freeAddress(t)
 	d := newDev(t, dir, "--config", "perdure.yaml", "--payload-key-file", "payload.keys", "--large-values",
 		"--ui-listen", ui, "--ui-codec", "http://"+codec)
-	d.env = append(d.env, "ALICE=alice-token-of-the-test", "BOB=bob-token-of-the-test")
+	d.env = append(d.env, "ALICE=alice-token-of-the-test", "BOB=bob-token-of-the-test", "ALICES_PAGE=alice-approves-by-this", "BOBS_PAGE=bob-approves-by-this")
 	d.start()
 	server := &process{t: t, dir: dir, address: codec, env: d.env,
 		args: []string{"codec", "--config", "perdure.yaml", "--listen", codec, "--payload-key-file", "payload.keys", "--ui-origin", "http://" + ui}}
@@ -119,8 +121,8 @@ compositeTools:
 		name, token, shown, downloaded string
 	}{
 		{"nobody", "", "encryption-key-id", "sign in at the approvals page"},
-		{"bob", "bob-token-of-the-test", "encryption-key-id", "driverName"},
-		{"alice", "alice-token-of-the-test", argument, result},
+		{"bob", "bob-approves-by-this", "encryption-key-id", "driverName"},
+		{"alice", "alice-approves-by-this", argument, result},
 	} {
 		if visitor.token != "" {
 			signIn(visitor.token)

@@ -472,3 +472,19 @@ func names(t *testing.T, c *client.Client) []string {
 	slices.Sort(names)
 	return names
 }
+
+// approver is the person at the terminal of dev, signed in to the approvals page.
+func (d *devProcess) approver(t *testing.T) *clients.Approver {
+	t.Helper()
+	a, err := clients.SignInByLink(t.Context(), d.signInLink(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// signInLink signs one browser in to the approvals page of dev.
+func (d *devProcess) signInLink(t *testing.T) string {
+	t.Helper()
+	return strings.TrimSpace(d.run(t, "approvals", "open", "--print"))
+}

@@ -147,7 +147,11 @@ func prepareBackend(t *testing.T) *replicas {
 		},
 		"be_write": r.write,
 	})
-	putFile(t, filepath.Join(r.dir, "perdure.yaml"),
+	approvers := filepath.Join(r.dir, "approvers.yaml")
+	if err := os.WriteFile(approvers, []byte(clients.ApproverFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	putFile(t, filepath.Join(r.dir, "perdure.yaml"), clients.ApproverSettings(approvers)+
 		r.backend.configuration(`[{tool: "*read", class: read}, {tool: "*", class: unsafe}]`)+replicaDefinitions)
 	return r
 }
@@ -446,7 +450,11 @@ func (r *replicas) onThePage(t *testing.T) {
 	if link := "/approvals/" + id; !strings.Contains(asJSON(t, result), link) {
 		t.Errorf("the handle has no link %s: %s", link, asJSON(t, result))
 	}
-	if err := clients.AnswerOnPage(t.Context(), b.web.URL+"/approvals/"+id, "", "accept", map[string]string{"verdict": "ok"}); err != nil {
+	approver, err := clients.SignInByToken(t.Context(), b.web.URL, clients.ApproverToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := approver.Answer(t.Context(), b.web.URL+"/approvals/"+id, "", "accept", map[string]string{"verdict": "ok"}); err != nil {
 		t.Fatal(err)
 	}
 	r.completed(t, "review", "page", toolCall{name: awaitTool, arguments: map[string]any{"runId": id, "waitSeconds": 30}}.must(t, c))

@@ -301,7 +301,7 @@ func isConfiguration(data []byte) bool {
 			return false
 		}
 	}
-	for _, key := range []string{"backends", "compositeTools", "compositeToolRefs", "incomingAuth", "authorization", "outgoingAuth", "aggregation", "groupRef", "operational", "publishing"} {
+	for _, key := range []string{"backends", "compositeTools", "compositeToolRefs", "incomingAuth", "authorization", "approvals", "outgoingAuth", "aggregation", "groupRef", "operational", "publishing"} {
 		if child(docs[0], key) != nil {
 			return true
 		}

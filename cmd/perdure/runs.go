@@ -17,6 +17,8 @@ import (
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway/inbox"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -282,7 +284,8 @@ type runsAnswerCommand struct {
 
 func (runsAnswerCommand) Help() string {
 	return `The first valid answer counts, whoever gives it. perdure runs show says what is
-asked. Examples:
+asked. A question with mode: url is refused here: it is answered on the approvals
+page alone. Examples:
 
     perdure runs answer prepare_review/k3v9a2m4qx --accept --content '{"verdict": "approve"}'
     perdure runs answer k3v9a2 --decline`
@@ -309,6 +312,10 @@ func (a runsAnswerCommand) Run(ctx context.Context, c *console) error {
 	}, cmp.Or(a.Step, a.Elicitation))
 	if err != nil {
 		return err
+	}
+	if question.Mode == definitions.URLMode {
+		return fmt.Errorf("%s of %s is answered on the approvals page by a person who is signed in there, and in no other way: open %s of the server; beside dev: perdure approvals open %s%s",
+			question.StepPath, id, inbox.Path(id), id, dataFlag(a.Data))
 	}
 	decision, err := rc.Answer(ctx, id, runs.Answer{
 		ElicitationID: question.ID, Action: a.action(), Content: a.content(), By: cmp.Or(a.By, userName()),

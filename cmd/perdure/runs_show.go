@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway/inbox"
 	"github.com/perdure/perdure/limits"
 	"github.com/perdure/perdure/runs"
 )
@@ -167,6 +169,10 @@ func printQuestion(out *lines, c *console, d *runs.Detail, flags string, e runs.
 	}
 	if len(e.Approvers) > 0 {
 		out.printf("    for        %s", plain(strings.Join(e.Approvers, ", ")))
+	}
+	if e.Mode == definitions.URLMode {
+		out.printf("answer it on the approvals page, and in no other way: %s of the server; beside dev it is opened with\n  perdure approvals open %s", inbox.Path(d.ID), command)
+		return
 	}
 	example := ""
 	if len(d.Open()) > 1 {

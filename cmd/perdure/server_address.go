@@ -25,6 +25,8 @@ type devFile struct {
 	Temporal  string `json:"temporal"` // host:port
 	Namespace string `json:"namespace"`
 	UI        string `json:"ui,omitempty"` // URL of the Web UI
+
+	SignInByLink bool `json:"signInByLink"` // one signs in to the approvals page by a one-time link
 }
 
 func devFilePath(data string) string { return filepath.Join(data, "dev.json") }

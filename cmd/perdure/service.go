@@ -42,7 +42,8 @@ type service struct {
 	worker      worker.Worker    // nil in a process that is only a gateway
 	hosting     func()           // ends having the limits of backends kept; nil = nobody does
 
-	approvals http.Handler // the page beside the gateway; nil without one
+	approvals http.Handler   // the page beside the gateway; nil without one
+	signIn    auth.LoginKind // of that page
 
 	opened   chan struct{} // closed when requests are served: every backend was tried once
 	prepared chan struct{} // closed when Temporal answers and has what runs need

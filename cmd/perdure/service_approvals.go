@@ -4,7 +4,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strings"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/gateway/inbox"
 	"github.com/perdure/perdure/runs"
@@ -13,11 +15,17 @@ import (
 // An approvalsPage is where people answer with a browser.
 type approvalsPage struct {
 	handler http.Handler
+	login   auth.LoginKind
 	url     func(runs.RunID) string // of a run; nil = nobody could open it
 }
 
 func (s *service) newApprovals(o gatewayOptions, all *runs.Client) (approvalsPage, error) {
-	login, err := auth.NewLogin(s.opts.Loaded.Auth.loginOptions(s.callers, o.PublicURL, o.Keys, s.opts.Logger))
+	options, err := s.opts.Loaded.Auth.loginOptions(s.callers, o.PublicURL, o.Keys, s.opts.Logger)
+	if err != nil {
+		return approvalsPage{}, err
+	}
+	options.Link = o.SignInByLink && s.callers == (auth.Everybody{})
+	login, err := auth.NewLogin(options)
 	if err != nil {
 		return approvalsPage{}, err
 	}
@@ -25,34 +33,78 @@ func (s *service) newApprovals(o gatewayOptions, all *runs.Client) (approvalsPag
 		Runs: all, Login: login, Policy: &s.opts.Loaded.Auth.Policy, Key: o.Keys.signing, RetiredKeys: o.Keys.retired,
 		PublicURL: o.PublicURL.origin(), Logger: s.opts.Logger,
 	})
-	page := approvalsPage{handler: handler}
-	if login.Kind() != auth.LoginLoopback || auth.OnLoopback(o.PublicURL.host()) {
+	page := approvalsPage{handler: handler, login: login.Kind()}
+	switch page.login {
+	case auth.LoginClosed:
+		s.warnOfClosedPage()
+	case auth.LoginLink:
+		if !auth.OnLoopback(o.PublicURL.host()) {
+			return page, err
+		}
+		fallthrough
+	default:
 		page.url = func(id runs.RunID) string { return o.PublicURL.origin() + inbox.Path(id) }
 	}
 	return page, err
 }
 
+// warnOfClosedPage says that nobody can sign in, and what cannot be answered then.
+func (s *service) warnOfClosedPage() {
+	const how = "the approvals page is closed: the configuration does not say how people sign in; it can by incomingAuth.oidc.clientId, or by approvals.tokenFile"
+	var unanswerable []string
+	for _, d := range s.opts.Loaded.Definitions {
+		if asksOnPage(d.Steps) {
+			unanswerable = append(unanswerable, d.Name)
+		}
+	}
+	if unanswerable == nil {
+		s.opts.Logger.Warn(how)
+		return
+	}
+	s.opts.Logger.Warn(how+"; nobody can answer what these ask with mode: url", "definitions", strings.Join(unanswerable, ", "))
+}
+
+// asksOnPage reports whether a step asks what is answered on the approvals page
+// alone.
+func asksOnPage(steps []*definitions.Step) bool {
+	for _, s := range steps {
+		if s.Mode == definitions.URLMode || s.Step != nil && asksOnPage([]*definitions.Step{s.Step}) {
+			return true
+		}
+	}
+	return false
+}
+
 // loginOptions say how people sign in: at the issuer whose tokens clients have,
-// if perdure is a client of it as well; else with a token, where callers have to
-// show who they are.
-func (a authSettings) loginOptions(callers auth.Authenticator, public webURL, k keys, log *slog.Logger) auth.LoginOptions {
+// if perdure is a client of it as well; else with tokens of their own. Those with
+// which programs call are for it only where the configuration says so.
+func (a authSettings) loginOptions(callers auth.Authenticator, public webURL, k keys, log *slog.Logger) (auth.LoginOptions, error) {
 	options := auth.LoginOptions{
 		PublicURL: public.origin(), Path: inbox.Prefix, Key: k.signing, RetiredKeys: k.retired, Logger: log,
 	}
-	if _, everybody := callers.(auth.Everybody); everybody {
-		return options
+	if callers != (auth.Everybody{}) {
+		options.Callers = callers
 	}
-	options.Tokens = callers
-	if issuer := a.OIDC; issuer != nil && issuer.ClientID != "" {
+	switch issuer := a.OIDC; {
+	case issuer != nil && issuer.ClientID != "":
 		options.OIDC = &auth.OIDCLogin{
 			Issuer: issuer.Issuer, ClientID: issuer.ClientID, GroupsClaim: issuer.GroupsClaim, HTTP: issuer.Client,
+			Required: issuer.Scopes,
 			ClientSecret: func() (string, error) {
 				secret, err := issuer.ClientSecret.Read()
 				return string(secret), err
 			},
 		}
+	case a.Approvals.CallerTokens:
+		options.Tokens, options.Callers = callers, nil
+	case a.Approvals.TokenFile != "":
+		tokens, err := auth.OpenTokenFile(a.Approvals.TokenFile, log)
+		if err != nil {
+			return options, err
+		}
+		options.Tokens = tokens
 	}
-	return options
+	return options, nil
 }
 
 // host is that of the site, with its port if it has one.

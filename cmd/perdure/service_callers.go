@@ -26,7 +26,7 @@ func (a authSettings) callers(public webURL, log *slog.Logger) (auth.Authenticat
 // the MCP endpoint at the public URL.
 func (l *loginOIDC) at(public webURL, log *slog.Logger) auth.OIDCOptions {
 	o := l.OIDCOptions
-	o.Logger = log
+	o.Logger, o.LoginClient = log, l.ClientID
 	if o.Resource == "" {
 		o.Resource = string(cmp.Or(public, "http://localhost")) + endpoint // nobody calls a worker
 	}

@@ -86,6 +86,7 @@ type gatewayOptions struct {
 	Patience       time.Duration
 	ReattachWindow time.Duration
 	NoRunTools     bool
+	SignInByLink   bool          // the person at the terminal signs in to the approvals page by a one-time link
 	Retention      time.Duration // of closed runs; 0 = not known
 }
 
@@ -97,7 +98,7 @@ func (s *service) newGateway(o gatewayOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	s.approvals = page.handler
+	s.approvals, s.signIn = page.handler, page.login
 	origins := []string{o.PublicURL.origin()}
 	for _, allowed := range o.AllowedOrigins {
 		origins = append(origins, allowed.origin())

@@ -11,6 +11,8 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
@@ -65,12 +67,17 @@ func run(ctx context.Context) (err error) {
 	if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
 		return err
 	}
+	token := rand.Text()
+	approvers := fmt.Sprintf("tokens: [{subject: approver, sha256: %x}]\n", sha256.Sum256([]byte(token)))
+	if err := os.WriteFile(filepath.Join(cfg.Dir, "approvers.yaml"), []byte(approvers), 0o600); err != nil {
+		return err
+	}
 	p, err := topology.Start(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("%w; the logs of all parts are in %s", err, cfg.Dir)
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	tell(p, cfg.Perdure[0], cfg.Dir)
+	tell(p, cfg.Perdure[0], cfg.Dir, token)
 	<-ctx.Done()
 	return nil
 }
@@ -82,8 +89,8 @@ func absolute(perdure, config string) ([]string, string, error) {
 }
 
 // tell says where everything is, and what one can try with it.
-func tell(p *topology.Production, perdure, logs string) {
-	fmt.Printf("MCP         %s/mcp\nApprovals   %s/approvals\nWeb UI      %s\nLogs        %s\n\n", p.URL, p.URL, p.UIURL, logs)
+func tell(p *topology.Production, perdure, logs, token string) {
+	fmt.Printf("MCP         %s/mcp\nApprovals   %s/approvals (token %s)\nWeb UI      %s\nLogs        %s\n\n", p.URL, p.URL, token, p.UIURL, logs)
 	for _, s := range slices.Concat([]*topology.Process{p.Proxy}, p.Gateways, p.Workers) {
 		fmt.Printf("%-11s pid %-8d http://%s/readyz?verbose\n", s.Name, s.PID(), s.Address)
 	}

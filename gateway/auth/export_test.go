@@ -2,11 +2,8 @@ package auth
 
 import "time"
 
-// SetRefresh changes how often the keys of an issuer may be fetched, and how
-// old they get.
-func (a *OIDC) SetRefresh(every, maximum time.Duration) {
-	a.keys.every, a.keys.maximum = every, maximum
-}
+// SetClock changes what time it is for the keys of an issuer.
+func (a *OIDC) SetClock(now func() time.Time) { a.keys.now = now }
 
 // LookAgain makes a token file look at its file with the next token.
 func (f *TokenFile) LookAgain() {
@@ -14,3 +11,9 @@ func (f *TokenFile) LookAgain() {
 	defer f.mu.Unlock()
 	f.looked = time.Time{}
 }
+
+// SetClock changes what time it is for a login.
+func (l *Login) SetClock(now func() time.Time) { l.now = now }
+
+// NewLoginAt makes a login at another time than now.
+func NewLoginAt(o LoginOptions, now func() time.Time) (*Login, error) { return newLogin(o, now) }

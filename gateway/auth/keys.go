@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -15,9 +16,14 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
+// How current the keys of an issuer are. A key that the issuer has withdrawn is
+// refused after currentAge at the latest; while the issuer cannot be reached,
+// after outageAge, when no token is taken any more.
 const (
-	minRefresh = 10 * time.Second // between two fetches of keys, whoever asks
-	maxKeyAge  = 15 * time.Minute // after which keys are fetched again
+	renewAge   = 30 * time.Second // from which age on keys are fetched again beside a request
+	currentAge = time.Minute      // from which age on a request waits for that
+	outageAge  = 15 * time.Minute // up to which age keys count when they cannot be fetched
+	minRefresh = 10 * time.Second // between two fetches, whoever causes them
 	fetchLimit = 10 * time.Second // of one fetch
 	maxKeys    = 1 << 20          // bytes of a key set
 )
@@ -29,51 +35,59 @@ var algorithms = []jose.SignatureAlgorithm{
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
+func algorithmNames() []string {
+	var names []string
+	for _, algorithm := range algorithms {
+		names = append(names, string(algorithm))
+	}
+	return names
+}
+
 var (
-	errNoKeys     = errors.New("the keys of the issuer could not be fetched yet")
+	errNoKeys     = errors.New("the keys of the issuer cannot be fetched")
 	errUnknownKey = errors.New("the token is not signed with a key of the issuer")
 )
 
-// A keySet has the keys of an issuer. It fetches them when they are first
-// needed, when they are old, and when a token names one that it does not have,
-// but never more often than every minRefresh. While the issuer cannot be
-// reached, the keys of before stay good.
+// A keySet has the keys of an issuer. It fetches them when they are needed and
+// not current any more, and when a token names one that it does not have, but
+// never more often than every minRefresh.
 //
 // go-oidc's RemoteKeySet fetches for each unknown key, so that anybody can make
 // it fetch, and never forgets a key.
 type keySet struct {
-	issuer  string
-	url     string // "" = what the issuer's discovery document says
-	client  *http.Client
-	log     *slog.Logger
-	every   time.Duration // minRefresh
-	maximum time.Duration // maxKeyAge
+	issuer string
+	url    string // "" = what the issuer's discovery document says
+	client *http.Client
+	log    *slog.Logger
+	now    func() time.Time
 
 	mu      sync.Mutex
 	keys    []jose.JSONWebKey
-	fetched time.Time     // when the keys came
+	fetched time.Time     // when the keys came; zero = never
 	tried   time.Time     // when they were last asked for
 	flight  chan struct{} // closed when the fetch under way ends; nil = none
 }
 
-// VerifySignature returns the payload of a token that a key of the issuer has
-// signed.
+func newKeySet(issuer, url string, client *http.Client, log *slog.Logger) *keySet {
+	return &keySet{issuer: issuer, url: url, client: client, log: log, now: time.Now}
+}
+
+// VerifySignature returns the payload of a token that a current key of the
+// issuer has signed.
 func (k *keySet) VerifySignature(ctx context.Context, token string) ([]byte, error) {
 	jws, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil || len(jws.Signatures) != 1 {
 		return nil, errors.New("not a token with one signature")
 	}
-	keys, old := k.known()
+	if err := k.ready(ctx); err != nil {
+		return nil, err
+	}
+	keys, _ := k.known()
 	if payload, ok := verified(jws, keys); ok {
-		if old {
-			k.refresh()
-		}
 		return payload, nil
 	}
-	select {
-	case <-k.refresh():
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := wait(ctx, k.refresh()); err != nil { // the issuer may have a new key
+		return nil, err
 	}
 	keys, _ = k.known()
 	if payload, ok := verified(jws, keys); ok {
@@ -82,20 +96,32 @@ func (k *keySet) VerifySignature(ctx context.Context, token string) ([]byte, err
 	return nil, errUnknownKey
 }
 
-// ready makes sure that there are keys.
+// ready makes sure that the keys are current, or nearly so while the issuer
+// cannot be reached.
 func (k *keySet) ready(ctx context.Context) error {
-	if keys, _ := k.known(); len(keys) > 0 {
+	switch _, age := k.known(); {
+	case age < renewAge:
+		return nil
+	case age < currentAge:
+		k.refresh()
 		return nil
 	}
-	select {
-	case <-k.refresh():
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := wait(ctx, k.refresh()); err != nil {
+		return err
 	}
-	if keys, _ := k.known(); len(keys) == 0 {
+	if _, age := k.known(); age >= outageAge {
 		return errNoKeys
 	}
 	return nil
+}
+
+func wait(ctx context.Context, done <-chan struct{}) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func verified(jws *jose.JSONWebSignature, keys []jose.JSONWebKey) ([]byte, bool) {
@@ -111,10 +137,14 @@ func verified(jws *jose.JSONWebSignature, keys []jose.JSONWebKey) ([]byte, bool)
 	return nil, false
 }
 
-func (k *keySet) known() (keys []jose.JSONWebKey, old bool) {
+// known are the keys, and how old they are.
+func (k *keySet) known() (keys []jose.JSONWebKey, age time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.keys, time.Since(k.fetched) > k.maximum
+	if k.fetched.IsZero() {
+		return nil, math.MaxInt64
+	}
+	return k.keys, k.now().Sub(k.fetched)
 }
 
 var done = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
@@ -127,23 +157,24 @@ func (k *keySet) refresh() <-chan struct{} {
 	if k.flight != nil {
 		return k.flight
 	}
-	if time.Since(k.tried) < k.every {
+	if !k.tried.IsZero() && k.now().Sub(k.tried) < minRefresh {
 		return done
 	}
-	k.tried = time.Now()
+	k.tried = k.now()
 	k.flight = make(chan struct{})
 	go k.fetch(k.flight)
 	return k.flight
 }
 
 func (k *keySet) fetch(flight chan struct{}) {
+	asked := k.now()
 	ctx, cancel := context.WithTimeout(oidc.ClientContext(context.Background(), k.client), fetchLimit)
 	defer cancel()
 	keys, err := k.get(ctx)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err == nil {
-		k.keys, k.fetched = keys, time.Now()
+		k.keys, k.fetched = keys, asked
 	} else {
 		k.log.Warn("the keys of the issuer of tokens cannot be fetched", "issuer", k.issuer, "error", err,
 			"keys of before", len(k.keys))
@@ -182,11 +213,8 @@ func (k *keySet) get(ctx context.Context) ([]jose.JSONWebKey, error) {
 		return nil, err
 	}
 	var set jose.JSONWebKeySet
-	if err := json.Unmarshal(body, &set); err != nil || response.StatusCode != http.StatusOK {
+	if err := json.Unmarshal(body, &set); err != nil || response.StatusCode != http.StatusOK || set.Keys == nil {
 		return nil, fmt.Errorf("%s answers %s, and no key set", url, response.Status)
-	}
-	if len(set.Keys) == 0 {
-		return nil, fmt.Errorf("%s has no keys", url)
 	}
 	return set.Keys, nil
 }

@@ -13,18 +13,24 @@ import (
 // ErrNotSignedIn is why a browser is not let in before its user has signed in.
 var ErrNotSignedIn = errors.New("not signed in")
 
+// ErrCallerToken is why a token signs nobody in that is good for calling.
+var ErrCallerToken = errors.New("the token is one with which programs call; it does not open this page")
+
+var errClosed = errors.New("nobody can sign in here: the configuration of this server does not say how people do; it can by incomingAuth.oidc.clientId, or by approvals.tokenFile")
+
 // A LoginKind is how people sign in with a browser.
 type LoginKind int
 
 // The kinds of login.
 const (
-	LoginLoopback LoginKind = iota // whoever sits at this machine is the Anonymous of its calls
-	LoginToken                     // by a token, as clients send it
-	LoginOIDC                      // at an OpenID Connect issuer
+	LoginClosed LoginKind = iota // nobody can
+	LoginLink                    // by a one-time link, the person at the terminal of this machine
+	LoginToken                   // by a token of their own
+	LoginOIDC                    // at an OpenID Connect issuer
 )
 
-// LoginOptions say how people sign in. Without Tokens and OIDC, only browsers
-// on this machine are let in, as Anonymous.
+// LoginOptions say how people sign in: by the first of OIDC, Tokens and Link. With
+// none of them nobody does.
 type LoginOptions struct {
 	// PublicURL is under what browsers reach the server, without the path of
 	// the pages: https://perdure.example.com. Required with OIDC. With https,
@@ -41,11 +47,18 @@ type LoginOptions struct {
 	// Life is after what time one has to sign in again. 0 = 8 h.
 	Life time.Duration
 
-	// Tokens authenticates a request with a bearer token: one signs in with
-	// such a token, which is checked again at every request.
-	Tokens Authenticator
-	// OIDC is the issuer at which one signs in; it goes before Tokens.
+	// OIDC is the issuer at which one signs in.
 	OIDC *OIDCLogin
+	// Tokens authenticates a request with a bearer token: one signs in with such a
+	// token, which is checked again at every request.
+	Tokens Authenticator
+	// Callers authenticates the requests of programs, whose tokens sign nobody in:
+	// a program that calls is not the person who approves. nil = such tokens are
+	// taken if Tokens takes them.
+	Callers Authenticator
+	// Link lets in the person at the terminal of this machine as Anonymous, by a
+	// one-time link that NewLinkCode has made with Key.
+	Link bool
 
 	Logger *slog.Logger // nil = slog.Default()
 }
@@ -56,12 +69,17 @@ type Login struct {
 	opts   LoginOptions
 	seals  *cookieSealer
 	issuer *loginIssuer // nil unless OIDC
+	links  *links       // nil unless Link
 	secure bool
 	now    func() time.Time
+
+	attempts throttle
 }
 
 // NewLogin makes a Login. It calls nobody.
-func NewLogin(o LoginOptions) (*Login, error) {
+func NewLogin(o LoginOptions) (*Login, error) { return newLogin(o, time.Now) }
+
+func newLogin(o LoginOptions, now func() time.Time) (*Login, error) {
 	if o.Path == "" || len(o.Key) == 0 {
 		return nil, errors.New("auth: Path and Key of a login are required")
 	}
@@ -71,13 +89,16 @@ func NewLogin(o LoginOptions) (*Login, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	l := &Login{opts: o, seals: newCookieSealer(o.Key, o.RetiredKeys), now: time.Now}
+	l := &Login{opts: o, seals: newCookieSealer(o.Key, o.RetiredKeys), now: now}
 	l.secure = strings.HasPrefix(o.PublicURL, "https://")
+	if o.Link {
+		l.links = newLinks(o.Key, l.now())
+	}
 	if o.OIDC != nil {
 		if o.PublicURL == "" {
 			return nil, errors.New("signing in at an issuer needs the public URL of this server, to which the issuer sends browsers back")
 		}
-		l.issuer = newLoginIssuer(o.OIDC, strings.TrimSuffix(o.PublicURL, "/")+o.Path+"/callback")
+		l.issuer = newLoginIssuer(o.OIDC, strings.TrimSuffix(o.PublicURL, "/")+o.Path+"/callback", o.Logger)
 	}
 	return l, nil
 }
@@ -89,8 +110,10 @@ func (l *Login) Kind() LoginKind {
 		return LoginOIDC
 	case l.opts.Tokens != nil:
 		return LoginToken
+	case l.links != nil:
+		return LoginLink
 	}
-	return LoginLoopback
+	return LoginClosed
 }
 
 // A browserSession is what the cookie says of somebody who has signed in.
@@ -100,6 +123,7 @@ type browserSession struct {
 	Groups  []string `json:"g,omitempty"`
 	Client  string   `json:"c,omitempty"` // client ID under which one signed in at the issuer
 	Token   string   `json:"t,omitempty"` // of a login by token
+	Link    bool     `json:"l,omitempty"` // of a login by link
 	Expires int64    `json:"e"`           // Unix seconds
 }
 
@@ -109,18 +133,25 @@ type browserSession struct {
 // sees it.
 func (l *Login) Authenticate(r *http.Request) (Identity, error) {
 	kind := l.Kind()
-	if kind == LoginLoopback {
-		return loopbackUser(r)
+	switch kind {
+	case LoginClosed:
+		return Identity{}, errClosed
+	case LoginLink:
+		if err := onThisMachine(r); err != nil {
+			return Identity{}, err
+		}
 	}
 	var s browserSession
 	cookie, err := r.Cookie(l.cookieName(sessionCookie))
 	if err != nil || l.seals.open(sessionCookie, cookie.Value, &s) != nil || l.now().Unix() >= s.Expires {
 		return Identity{}, ErrNotSignedIn
 	}
-	if kind == LoginToken {
+	switch {
+	case kind == LoginToken:
 		return l.byToken(r, s.Token)
-	}
-	if s.Subject == "" || s.Issuer != l.issuer.Issuer || s.Client != l.issuer.ClientID {
+	case kind == LoginLink && s.Link:
+		return Identity{Subject: Anonymous, Expires: time.Unix(s.Expires, 0)}, nil
+	case kind == LoginLink || s.Subject == "" || s.Issuer != l.issuer.Issuer || s.Client != l.issuer.ClientID:
 		return Identity{}, ErrNotSignedIn // this was another configuration
 	}
 	return Identity{Issuer: s.Issuer, Subject: s.Subject, Groups: s.Groups, Expires: time.Unix(s.Expires, 0)}, nil
@@ -133,6 +164,11 @@ func (l *Login) byToken(r *http.Request, token string) (Identity, error) {
 	}
 	bearing := r.Clone(r.Context())
 	bearing.Header = http.Header{"Authorization": {"Bearer " + token}}
+	if l.opts.Callers != nil {
+		if _, err := l.opts.Callers.Authenticate(bearing); err == nil {
+			return Identity{}, ErrCallerToken
+		}
+	}
 	who, err := l.opts.Tokens.Authenticate(bearing)
 	var refusal *Refusal
 	if errors.As(err, &refusal) && refusal.Status == http.StatusServiceUnavailable {
@@ -151,6 +187,9 @@ func (l *Login) SignIn(w http.ResponseWriter, r *http.Request, token string) err
 	token = strings.TrimSpace(token)
 	if l.Kind() != LoginToken {
 		return errors.New("one does not sign in by token here")
+	}
+	if err := l.attempts.attempt(l.now(), r.RemoteAddr); err != nil {
+		return err
 	}
 	if _, err := l.byToken(r, token); err != nil {
 		return err

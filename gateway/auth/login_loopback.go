@@ -9,26 +9,27 @@ import (
 	"strings"
 )
 
-// loopbackUser lets in a browser on this machine that has asked for this
-// machine, and no page of a web site, no name that was rebound, and nobody who
-// comes through a proxy.
-func loopbackUser(r *http.Request) (Identity, error) {
-	const advice = "only browsers on the machine of the server are let in, under the name localhost or 127.0.0.1; to let in others, configure incomingAuth"
+// onThisMachine refuses every request but that of a browser on this machine that
+// has asked for this machine: no page of a web site, no name that was rebound,
+// and nobody who comes through a proxy. It lets nobody in by itself: programs on
+// this machine pass it, too.
+func onThisMachine(r *http.Request) error {
+	const advice = "only a browser on the machine of the server is let in, under the name localhost or 127.0.0.1; to let in others, say in the configuration how they sign in: incomingAuth and approvals"
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if local == nil || !OnLoopback(local.String()) || !OnLoopback(r.RemoteAddr) || !OnLoopback(r.Host) {
-		return Identity{}, errors.New(advice)
+		return errors.New(advice)
 	}
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip"} {
 		if r.Header.Get(name) != "" {
-			return Identity{}, errors.New(advice + "; this request came through a proxy")
+			return errors.New(advice + "; this request came through a proxy")
 		}
 	}
 	if origin := r.Header.Get("Origin"); origin != "" {
 		if u, err := url.Parse(origin); err != nil || !OnLoopback(u.Host) {
-			return Identity{}, errors.New(advice + "; this request came from another site")
+			return errors.New(advice + "; this request came from another site")
 		}
 	}
-	return Identity{Subject: Anonymous}, nil
+	return nil
 }
 
 // OnLoopback reports whether a host, with or without a port, is this machine.

@@ -6,9 +6,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +28,9 @@ type OIDCLogin struct {
 	ClientSecret func() (string, error)
 	// Scopes to ask for besides openid. nil = profile.
 	Scopes []string
+	// Required are the scopes without which nobody is let in: those that callers
+	// need. They are asked for as well.
+	Required []string
 	// GroupsClaim is where ID tokens have the groups of their subject, as in
 	// OIDCOptions. "" = groups.
 	GroupsClaim string
@@ -55,7 +60,7 @@ func (l *Login) Begin(w http.ResponseWriter, r *http.Request, to string) error {
 	if l.issuer == nil {
 		return errNoIssuer
 	}
-	_, config, err := l.issuer.discover(r.Context())
+	config, err := l.issuer.discover(r.Context())
 	if err != nil {
 		return err
 	}
@@ -75,6 +80,9 @@ func (l *Login) Begin(w http.ResponseWriter, r *http.Request, to string) error {
 func (l *Login) Complete(w http.ResponseWriter, r *http.Request) (to string, err error) {
 	if l.issuer == nil {
 		return "", errNoIssuer
+	}
+	if err := l.attempts.attempt(l.now(), r.RemoteAddr); err != nil {
+		return "", err
 	}
 	q := r.URL.Query()
 	f, err := l.flow(r, q.Get("state"))
@@ -119,12 +127,13 @@ func (l *Login) flow(r *http.Request, state string) (loginFlow, error) {
 type loginIssuer struct {
 	OIDCLogin
 	redirect string
+	keys     *keySet
 
 	mu       sync.Mutex
 	provider *oidc.Provider
 }
 
-func newLoginIssuer(o *OIDCLogin, redirect string) *loginIssuer {
+func newLoginIssuer(o *OIDCLogin, redirect string, log *slog.Logger) *loginIssuer {
 	i := &loginIssuer{OIDCLogin: *o, redirect: redirect}
 	if i.HTTP == nil {
 		i.HTTP = &http.Client{Timeout: 30 * time.Second}
@@ -133,28 +142,39 @@ func newLoginIssuer(o *OIDCLogin, redirect string) *loginIssuer {
 		i.Scopes = []string{"profile"}
 	}
 	i.GroupsClaim = cmp.Or(i.GroupsClaim, "groups")
+	i.keys = newKeySet(i.Issuer, "", i.HTTP, log)
 	return i
 }
 
-func (i *loginIssuer) discover(ctx context.Context) (*oidc.Provider, *oauth2.Config, error) {
+func (i *loginIssuer) discover(ctx context.Context) (*oauth2.Config, error) {
 	provider, err := i.find(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("discovering the issuer %s: %w", i.Issuer, err)
+		return nil, fmt.Errorf("discovering the issuer %s: %w", i.Issuer, err)
 	}
 	config := &oauth2.Config{
 		ClientID: i.ClientID, Endpoint: provider.Endpoint(), RedirectURL: i.redirect,
-		Scopes: slices.Compact(append([]string{oidc.ScopeOpenID}, i.Scopes...)),
+		Scopes: i.asked(),
 	}
 	if i.ClientSecret != nil {
 		if config.ClientSecret, err = i.ClientSecret(); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	return provider, config, nil
+	return config, nil
 }
 
-// find asks for the endpoints, unless they are known. The provider keeps the
-// context, to fetch keys by it later.
+// asked are the scopes to ask for, each once.
+func (i *loginIssuer) asked() []string {
+	scopes := []string{oidc.ScopeOpenID}
+	for _, scope := range slices.Concat(i.Scopes, i.Required) {
+		if !slices.Contains(scopes, scope) {
+			scopes = append(scopes, scope)
+		}
+	}
+	return scopes
+}
+
+// find asks for the endpoints, unless they are known.
 func (i *loginIssuer) find(ctx context.Context) (*oidc.Provider, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -171,7 +191,7 @@ func (i *loginIssuer) find(ctx context.Context) (*oidc.Provider, error) {
 // exchange turns a code into a session.
 func (i *loginIssuer) exchange(ctx context.Context, code string, f loginFlow) (browserSession, error) {
 	var none browserSession
-	provider, config, err := i.discover(ctx)
+	config, err := i.discover(ctx)
 	if err != nil {
 		return none, err
 	}
@@ -180,8 +200,11 @@ func (i *loginIssuer) exchange(ctx context.Context, code string, f loginFlow) (b
 	if err != nil {
 		return none, refusedExchange(err)
 	}
+	if scope, lacks := lacking(i.Required, i.granted(token)); lacks {
+		return none, &MissingScopeError{scope}
+	}
 	raw, _ := token.Extra("id_token").(string)
-	id, err := provider.Verifier(&oidc.Config{ClientID: i.ClientID}).Verify(ctx, raw)
+	id, err := oidc.NewVerifier(i.Issuer, i.keys, &oidc.Config{ClientID: i.ClientID, SupportedSigningAlgs: algorithmNames()}).Verify(ctx, raw)
 	switch {
 	case err != nil:
 		return none, fmt.Errorf("the ID token is not valid: %w", err)
@@ -192,6 +215,21 @@ func (i *loginIssuer) exchange(ctx context.Context, code string, f loginFlow) (b
 	}
 	return browserSession{Issuer: id.Issuer, Subject: id.Subject, Groups: textsAt(id, i.GroupsClaim), Client: i.ClientID}, nil
 }
+
+// granted are the scopes that were granted: those that were asked for, unless the
+// issuer names others (RFC 6749, section 5.1).
+func (i *loginIssuer) granted(token *oauth2.Token) []string {
+	if named, ok := token.Extra("scope").(string); ok {
+		return strings.Fields(named)
+	}
+	return i.asked()
+}
+
+// A MissingScopeError says which scope somebody needs who signs in, and was not
+// granted.
+type MissingScopeError struct{ Scope string }
+
+func (e *MissingScopeError) Error() string { return "the issuer did not grant the scope " + e.Scope }
 
 // refusedExchange leaves out what the issuer answered but for its error code:
 // nobody knows what the rest of it repeats.

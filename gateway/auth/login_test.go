@@ -365,41 +365,290 @@ func TestReturnTo(t *testing.T) {
 	}
 }
 
-// TestLoopbackUser: without a way to sign in, only browsers on this machine
-// that have asked for this machine are let in.
-func TestLoopbackUser(t *testing.T) {
+// TestAttackLoginWithoutScopes: who signs in needs the scopes that callers need. They are asked
+// for, and what the issuer does not grant is refused.
+func TestAttackLoginWithoutScopes(t *testing.T) {
 	t.Parallel()
-	s := newLoginSite(t, func(string) auth.LoginOptions { return auth.LoginOptions{} })
-	tests := []struct {
-		name   string
-		header []string
-		status int
-	}{
-		{"plain", nil, http.StatusOK},
-		{"by name", []string{"Host", "localhost:4483"}, http.StatusOK},
-		{"IPv6", []string{"Host", "[::1]:4483"}, http.StatusOK},
-		{"own origin", []string{"Origin", s.URL}, http.StatusOK},
-		{"rebound name", []string{"Host", "evil.example"}, http.StatusForbidden},
-		{"rebound name with port", []string{"Host", "127.0.0.1.evil.example:4483"}, http.StatusForbidden},
-		{"another site", []string{"Origin", "https://evil.example"}, http.StatusForbidden},
-		{"opaque origin", []string{"Origin", "null"}, http.StatusForbidden},
-		{"a proxy", []string{"X-Forwarded-For", "203.0.113.1"}, http.StatusForbidden},
-	}
-	for _, tt := range tests {
-		status, body := visit(t, newBrowser(t), s.URL+"/approvals/x", tt.header...)
-		if status != tt.status || status == http.StatusOK && body != "/approvals/x is anonymous in []" {
-			t.Errorf("%s: HTTP %d %s", tt.name, status, body)
+	for granted, in := range map[string]bool{"": true, "openid mcp:call profile": true, "openid profile": false, "openid mcp:calls": false} {
+		i := newLoginIssuer(t)
+		i.Login.Scope = granted
+		s := newLoginSite(t, func(site string) auth.LoginOptions {
+			o := atIssuer(i)(site)
+			o.OIDC.Required = []string{"mcp:call"}
+			return o
+		})
+		b := newBrowser(t)
+		var asked string
+		b.CheckRedirect = func(req *http.Request, _ []*http.Request) error {
+			if req.URL.Path == "/authorize" {
+				asked = req.URL.Query().Get("scope")
+			}
+			return nil
+		}
+		status, _ := visit(t, b, s.URL+"/approvals/x")
+		if (status == http.StatusOK) != in || asked != "openid profile mcp:call" {
+			t.Errorf("granted %q: HTTP %d %v; asked for %q", granted, status, s.refused(), asked)
+		}
+		var lacks *auth.MissingScopeError
+		if !in && (!errors.As(s.refused(), &lacks) || lacks.Scope != "mcp:call") {
+			t.Errorf("granted %q: %v", granted, s.refused())
 		}
 	}
-	req := httptest.NewRequest(http.MethodGet, "http://127.0.0.1/approvals", nil) // from 192.0.2.1
-	if _, err := s.login.Authenticate(req); err == nil {
-		t.Error("a request from elsewhere is let in")
+}
+
+// TestAttackLoginWithWithdrawnKey: an ID token that is signed with a key which the
+// issuer has withdrawn signs nobody in.
+func TestAttackLoginWithWithdrawnKey(t *testing.T) {
+	t.Parallel()
+	i := newLoginIssuer(t)
+	i.Withdraw()
+	s := newLoginSite(t, atIssuer(i))
+	if status, _ := visit(t, newBrowser(t), s.URL+"/approvals/x"); status != http.StatusForbidden {
+		t.Errorf("HTTP %d", status)
 	}
-	local := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 4483}
-	req = req.WithContext(contextWithLocal(req, local))
-	req.RemoteAddr = "127.0.0.1:1"
-	if _, err := s.login.Authenticate(req); err == nil {
-		t.Error("a request to an address that is not loopback is let in")
+}
+
+func newLinkLogin(t *testing.T) *auth.Login {
+	t.Helper()
+	l, err := auth.NewLogin(auth.LoginOptions{Path: "/approvals", Key: loginKey, Link: true, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// fromHere is a request of a browser on this machine.
+func fromHere(change ...func(*http.Request)) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:4483/approvals", nil)
+	r = r.WithContext(contextWithLocal(r, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4483}))
+	r.RemoteAddr = "127.0.0.1:50000"
+	for _, f := range change {
+		f(r)
+	}
+	return r
+}
+
+// TestAttackOneTimeLink: a link of the terminal signs in one browser, once, and
+// nothing else does: no guess, no changed or old link, no link of another server.
+func TestAttackOneTimeLink(t *testing.T) {
+	t.Parallel()
+	l := newLinkLogin(t)
+	if _, err := l.Authenticate(fromHere()); !errors.Is(err, auth.ErrNotSignedIn) {
+		t.Errorf("a program on this machine is let in without a link: %v", err)
+	}
+	code := auth.NewLinkCode(loginKey)
+	enter := func(l *auth.Login, code string) (*http.Cookie, error) {
+		w := httptest.NewRecorder()
+		if err := l.SignInByLink(w, fromHere(), code); err != nil {
+			return nil, err
+		}
+		return w.Result().Cookies()[0], nil
+	}
+	nonce, stamp, _ := strings.Cut(code, ".")
+	expires, _, _ := strings.Cut(stamp, ".")
+	for name, forged := range map[string]string{
+		"nothing": "", "a dot": ".", "dots": "...", "a guess": "7K3F-9QWM", "without its end": code[:len(code)-1],
+		"another nonce": "AAAAAAAAAAAAAAAAAAAAAAAAAA." + stamp, "later": nonce + ".zzzzzzz." + strings.TrimPrefix(stamp, expires+"."),
+		"another key": auth.NewLinkCode([]byte("another key")),
+		"a form":      nonce + "." + auth.NewStamps("approvals form", time.Hour, loginKey, nil).Sign(time.Now(), nonce),
+	} {
+		if _, err := enter(l, forged); err == nil {
+			t.Errorf("%s signs in", name)
+		}
+	}
+	cookie, err := enter(l, code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signedIn := func(r *http.Request) { r.AddCookie(cookie) }
+	if who, err := l.Authenticate(fromHere(signedIn)); err != nil || who.Principal() != auth.Anonymous {
+		t.Errorf("after the link: %v, %v", who, err)
+	}
+	if _, err := enter(l, code); err == nil {
+		t.Error("a link signs in twice")
+	}
+	l.SetClock(func() time.Time { return time.Now().Add(auth.LinkLife + 2*time.Second) })
+	if _, err := enter(l, auth.NewLinkCode(loginKey)); err == nil {
+		t.Error("an old link signs in")
+	}
+	l.SetClock(func() time.Time { return time.Now().Add(9 * time.Hour) })
+	if _, err := l.Authenticate(fromHere(signedIn)); !errors.Is(err, auth.ErrNotSignedIn) {
+		t.Errorf("a session lasts longer than 8 hours: %v", err)
+	}
+	for name, err := range map[string]error{
+		"by a token":      l.SignIn(httptest.NewRecorder(), fromHere(), code),
+		"from afar":       l.SignInByLink(httptest.NewRecorder(), fromHere(func(r *http.Request) { r.RemoteAddr = "192.0.2.1:1" }), auth.NewLinkCode(loginKey)),
+		"by another host": l.SignInByLink(httptest.NewRecorder(), fromHere(func(r *http.Request) { r.Host = "evil.example" }), auth.NewLinkCode(loginKey)),
+	} {
+		if err == nil {
+			t.Errorf("a link signs in %s", name)
+		}
+	}
+}
+
+// TestLinkSessionSurvivesRestart: the browser stays signed in when dev starts
+// again; a link of before does not sign in once more.
+func TestLinkSessionSurvivesRestart(t *testing.T) {
+	t.Parallel()
+	before := newLinkLogin(t)
+	code := auth.NewLinkCode(loginKey)
+	w := httptest.NewRecorder()
+	if err := before.SignInByLink(w, fromHere(), code); err != nil {
+		t.Fatal(err)
+	}
+	after := newLinkLogin(t)
+	if _, err := after.Authenticate(fromHere(func(r *http.Request) { r.AddCookie(w.Result().Cookies()[0]) })); err != nil {
+		t.Errorf("after a restart: %v", err)
+	}
+	later, err := auth.NewLoginAt(auth.LoginOptions{Path: "/approvals", Key: loginKey, Link: true}, func() time.Time { return time.Now().Add(2 * time.Second) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := later.SignInByLink(httptest.NewRecorder(), fromHere(), code); err == nil {
+		t.Error("a used link signs in again after a restart")
+	}
+}
+
+// TestAttackSessionOfAnotherLogin: a cookie counts only where people sign in the
+// way it was given out.
+func TestAttackSessionOfAnotherLogin(t *testing.T) {
+	t.Parallel()
+	i := newLoginIssuer(t)
+	logins := map[string]*auth.Login{}
+	for name, o := range map[string]auth.LoginOptions{
+		"link": {Link: true}, "token": {Tokens: auth.Everybody{}}, "closed": {},
+		"issuer": {PublicURL: "http://127.0.0.1:4483", OIDC: &auth.OIDCLogin{Issuer: i.URL, ClientID: "perdure"}},
+	} {
+		o.Path, o.Key = "/approvals", loginKey
+		l, err := auth.NewLogin(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		logins[name] = l
+	}
+	cookies := map[string]*http.Cookie{}
+	w := httptest.NewRecorder()
+	if err := logins["link"].SignInByLink(w, fromHere(), auth.NewLinkCode(loginKey)); err != nil {
+		t.Fatal(err)
+	}
+	cookies["link"] = w.Result().Cookies()[0]
+	w = httptest.NewRecorder()
+	if err := logins["token"].SignIn(w, fromHere(), "a-token"); err != nil {
+		t.Fatal(err)
+	}
+	cookies["token"] = w.Result().Cookies()[0]
+	for from, cookie := range cookies {
+		for at, l := range logins {
+			if _, err := l.Authenticate(fromHere(func(r *http.Request) { r.AddCookie(cookie) })); (err == nil) != (from == at) {
+				t.Errorf("a session by %s where one signs in by %s: %v", from, at, err)
+			}
+		}
+	}
+	if _, err := logins["closed"].Authenticate(fromHere()); err == nil || !strings.Contains(err.Error(), "approvals.tokenFile") {
+		t.Errorf("where nobody can sign in: %v", err)
+	}
+}
+
+// TestAttackCallerTokenOnThePage: a token with which programs call opens no page,
+// even if it stands in the list of those that do.
+func TestAttackCallerTokenOnThePage(t *testing.T) {
+	t.Parallel()
+	l, err := auth.NewLogin(auth.LoginOptions{Path: "/approvals", Key: loginKey, Tokens: auth.Everybody{}, Callers: onlyToken("the-agents-token"), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.SignIn(httptest.NewRecorder(), fromHere(), "the-agents-token"); !errors.Is(err, auth.ErrCallerToken) {
+		t.Errorf("a caller's token: %v", err)
+	}
+	if err := l.SignIn(httptest.NewRecorder(), fromHere(), "a-persons-token"); err != nil {
+		t.Errorf("a person's token: %v", err)
+	}
+	bearing := fromHere(func(r *http.Request) { r.Header.Set("Authorization", "Bearer a-persons-token") })
+	if _, err := l.Authenticate(bearing); !errors.Is(err, auth.ErrNotSignedIn) {
+		t.Errorf("a bearer token without a cookie: %v", err)
+	}
+}
+
+// onlyToken knows one token.
+type onlyToken string
+
+func (t onlyToken) Authenticate(r *http.Request) (auth.Identity, error) {
+	if r.Header.Get("Authorization") != "Bearer "+string(t) {
+		return auth.Identity{}, errors.New("unknown token")
+	}
+	return auth.Identity{Subject: "agent"}, nil
+}
+
+// TestAttackGuessing: who tries too often has to wait, and nobody else has to.
+func TestAttackGuessing(t *testing.T) {
+	t.Parallel()
+	tokens, err := auth.NewLogin(auth.LoginOptions{Path: "/approvals", Key: loginKey, Tokens: onlyToken("right"), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := newLinkLogin(t)
+	from := func(address string) func(*http.Request) {
+		return func(r *http.Request) { r.RemoteAddr = address }
+	}
+	for name, try := range map[string]func(address string) error{
+		"token": func(a string) error { return tokens.SignIn(httptest.NewRecorder(), fromHere(from(a)), "wrong") },
+		"link":  func(a string) error { return links.SignInByLink(httptest.NewRecorder(), fromHere(from(a)), "wrong") },
+	} {
+		var often *auth.ThrottledError
+		for n := range 31 {
+			err := try(fmt.Sprintf("127.0.0.1:%d", 1000+n))
+			if throttled := errors.As(err, &often); err == nil || throttled != (n == 30) {
+				t.Errorf("%s, guess %d: %v", name, n, err)
+			}
+		}
+		if often == nil || often.After <= 0 || often.After > 3*time.Second {
+			t.Errorf("%s: try again in %v", name, often)
+		}
+		if err := try("127.0.0.2:1"); errors.As(err, &often) {
+			t.Errorf("%s: somebody else has to wait, too", name)
+		}
+	}
+	var often *auth.ThrottledError
+	if err := tokens.SignIn(httptest.NewRecorder(), fromHere(from("127.0.0.1:9")), "right"); !errors.As(err, &often) {
+		t.Errorf("the right guess comes through: %v", err)
+	}
+	for n := range 31 { // one network of IPv6 is one address
+		err = tokens.SignIn(httptest.NewRecorder(), fromHere(from(fmt.Sprintf("[2001:db8::%x]:1", n+1))), "wrong")
+	}
+	if !errors.As(err, &often) {
+		t.Errorf("31 guesses from one network: %v", err)
+	}
+}
+
+// TestOnThisMachine: where one signs in by a link of the terminal, only browsers on
+// this machine that have asked for this machine get as far.
+func TestOnThisMachine(t *testing.T) {
+	t.Parallel()
+	l := newLinkLogin(t)
+	for _, tt := range []struct {
+		name    string
+		change  func(*http.Request)
+		refused bool
+	}{
+		{"plain", func(*http.Request) {}, false},
+		{"by name", func(r *http.Request) { r.Host = "localhost:4483" }, false},
+		{"IPv6", func(r *http.Request) { r.Host = "[::1]:4483" }, false},
+		{"own origin", func(r *http.Request) { r.Header.Set("Origin", "http://127.0.0.1:4483") }, false},
+		{"rebound name", func(r *http.Request) { r.Host = "evil.example" }, true},
+		{"rebound name with port", func(r *http.Request) { r.Host = "127.0.0.1.evil.example:4483" }, true},
+		{"another site", func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }, true},
+		{"opaque origin", func(r *http.Request) { r.Header.Set("Origin", "null") }, true},
+		{"a proxy", func(r *http.Request) { r.Header.Set("X-Forwarded-For", "203.0.113.1") }, true},
+		{"elsewhere", func(r *http.Request) { r.RemoteAddr = "192.0.2.1:1" }, true},
+	} {
+		if _, err := l.Authenticate(fromHere(tt.change)); err == nil || errors.Is(err, auth.ErrNotSignedIn) == tt.refused {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+	elsewhere := fromHere()
+	elsewhere = elsewhere.WithContext(contextWithLocal(elsewhere, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 4483}))
+	if _, err := l.Authenticate(elsewhere); err == nil || errors.Is(err, auth.ErrNotSignedIn) {
+		t.Errorf("a request to an address that is not loopback: %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
 )
 
 // WellKnown is where the metadata of a protected resource is, by RFC 9728; the
@@ -32,6 +34,9 @@ type OIDCOptions struct {
 	// GroupsClaim is where tokens have the groups of their subject: a claim, or
 	// a path to one such as realm_access.roles. "" = groups.
 	GroupsClaim string
+	// LoginClient is the client ID with which people sign in to pages at the same
+	// issuer. "" = nobody does.
+	LoginClient string
 	Skew        time.Duration // that clocks may differ by; 0 = 30 s
 	Client      *http.Client  // nil = http.DefaultClient
 	Logger      *slog.Logger  // nil = none
@@ -63,14 +68,10 @@ func NewOIDC(o OIDCOptions) (*OIDC, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	a := &OIDC{opts: o}
 	a.metadata = resource.Scheme + "://" + resource.Host + WellKnown + strings.TrimSuffix(resource.EscapedPath(), "/")
-	var names []string
-	for _, algorithm := range algorithms {
-		names = append(names, string(algorithm))
-	}
-	a.keys = &keySet{issuer: o.Issuer, url: o.JWKSURL, client: o.Client, log: o.Logger, every: minRefresh, maximum: maxKeyAge}
+	a.keys = newKeySet(o.Issuer, o.JWKSURL, o.Client, o.Logger)
 	a.verifier = oidc.NewVerifier(o.Issuer, a.keys, &oidc.Config{
 		SkipClientIDCheck:    true, // audiences are checked here
-		SupportedSigningAlgs: names,
+		SupportedSigningAlgs: algorithmNames(),
 		Now:                  func() time.Time { return time.Now().Add(-o.Skew) },
 	})
 	return a, nil
@@ -88,14 +89,7 @@ func (a *OIDC) Authenticate(r *http.Request) (Identity, error) {
 		return Identity{}, &Refusal{Status: http.StatusServiceUnavailable, Err: err,
 			Message: "tokens cannot be checked at the moment: their issuer cannot be reached"}
 	}
-	token, err := a.verifier.Verify(r.Context(), raw)
-	var c claims
-	if err == nil {
-		err = token.Claims(&c)
-	}
-	if err == nil {
-		err = a.check(token, &c)
-	}
+	token, c, err := a.verify(r.Context(), raw)
 	if err != nil {
 		return Identity{}, a.refuse(err)
 	}
@@ -103,13 +97,36 @@ func (a *OIDC) Authenticate(r *http.Request) (Identity, error) {
 		Subject: token.Subject, Issuer: a.opts.Issuer, Groups: textsAt(token, a.opts.GroupsClaim),
 		Scopes: c.scopes(), Client: cmp.Or(c.ClientID, c.Party), Expires: token.Expiry, Token: raw,
 	}
-	for _, scope := range a.opts.Scopes {
-		if !slices.Contains(who.Scopes, scope) {
-			return Identity{}, &Refusal{Status: http.StatusForbidden, Message: "the token lacks the scope " + scope,
-				Challenge: a.challenge(insufficientScope, "the token lacks the scope "+scope)}
-		}
+	if scope, lacks := lacking(a.opts.Scopes, who.Scopes); lacks {
+		return Identity{}, &Refusal{Status: http.StatusForbidden, Message: "the token lacks the scope " + scope,
+			Challenge: a.challenge(insufficientScope, "the token lacks the scope "+scope)}
 	}
 	return who, nil
+}
+
+// lacking is the first scope that is required and was not granted.
+func lacking(required, granted []string) (scope string, lacks bool) {
+	i := slices.IndexFunc(required, func(scope string) bool { return !slices.Contains(granted, scope) })
+	if i < 0 {
+		return "", false
+	}
+	return required[i], true
+}
+
+// verify checks everything of a token but its scopes.
+func (a *OIDC) verify(ctx context.Context, raw string) (*oidc.IDToken, *claims, error) {
+	token, err := a.verifier.Verify(ctx, raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	var c claims
+	if err := token.Claims(&c); err != nil {
+		return nil, nil, err
+	}
+	if !a.isAccessToken(raw, token, &c) {
+		return nil, nil, errIDToken
+	}
+	return token, &c, a.check(token, &c)
 }
 
 // Claims are those that go-oidc does not read.
@@ -119,6 +136,13 @@ type claims struct {
 	ClientID  string  `json:"client_id"` // RFC 9068
 	Party     string  `json:"azp"`
 	NotBefore float64 `json:"nbf"` // seconds; 0 = ever
+
+	// Those of ID tokens (OpenID Connect Core 1.0, sections 2 and 3).
+	Type       string `json:"typ"` // Keycloak: Bearer, ID, Refresh, …
+	Nonce      any    `json:"nonce"`
+	AccessHash any    `json:"at_hash"`
+	CodeHash   any    `json:"c_hash"`
+	StateHash  any    `json:"s_hash"`
 }
 
 func (c *claims) scopes() []string { return slices.Concat(c.Scope, c.Scopes) }
@@ -150,7 +174,35 @@ var (
 	errAudience  = errors.New("the token is for another audience")
 	errNoSubject = errors.New("the token has no subject")
 	errTooEarly  = errors.New("the token is not valid yet")
+	errIDToken   = errors.New("the token is no access token; an ID token says who signed in somewhere, and lets nobody in here")
 )
+
+// isAccessToken tells access tokens from ID tokens and others that the same
+// issuer signs: by their type (RFC 9068, section 2.1), and where that is only
+// JWT by what ID tokens alone have.
+func (a *OIDC) isAccessToken(raw string, token *oidc.IDToken, c *claims) bool {
+	jws, err := jose.ParseSignedCompact(raw, algorithms)
+	if err != nil {
+		return false // it was parsed before
+	}
+	typ, _ := jws.Signatures[0].Protected.ExtraHeaders[jose.HeaderType].(string)
+	switch strings.TrimPrefix(strings.ToLower(typ), "application/") {
+	case "at+jwt":
+		return true
+	case "", "jwt":
+	default:
+		return false
+	}
+	if c.Type != "" {
+		return strings.EqualFold(c.Type, "Bearer")
+	}
+	if c.Nonce != nil || c.AccessHash != nil || c.CodeHash != nil || c.StateHash != nil {
+		return false
+	}
+	// The audience of an ID token is the client at which one signs in.
+	forLogin := a.opts.LoginClient != "" && slices.Contains(token.Audience, a.opts.LoginClient)
+	return !forLogin || len(c.scopes()) > 0 || c.ClientID != ""
+}
 
 func (a *OIDC) check(token *oidc.IDToken, c *claims) error {
 	switch {
@@ -176,7 +228,7 @@ func (a *OIDC) refuse(err error) *Refusal {
 	switch {
 	case errors.As(err, &expired):
 		message = "the token has expired"
-	case errors.Is(err, errAudience), errors.Is(err, errNoSubject), errors.Is(err, errTooEarly):
+	case errors.Is(err, errAudience), errors.Is(err, errNoSubject), errors.Is(err, errTooEarly), errors.Is(err, errIDToken):
 		message = err.Error()
 	}
 	return &Refusal{Err: err, Message: message, Challenge: a.challenge(invalidToken, message)}

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -207,18 +208,55 @@ func TestUnknownKeys(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestKeyRotation: a new key is taken once it may be asked for, and one that
-// the issuer withdrew is no longer taken.
+// A clock is what time it is for the keys of an issuer.
+type clock struct{ ahead atomic.Int64 }
+
+func (c *clock) now() time.Time             { return time.Now().Add(time.Duration(c.ahead.Load())) }
+func (c *clock) advance(d time.Duration)    { c.ahead.Add(int64(d)) }
+func (c *clock) of(a *auth.OIDC) *auth.OIDC { a.SetClock(c.now); return a }
+
+// TestAttackWithdrawnKey: a key that the issuer has withdrawn verifies for a
+// minute at most, be there requests meanwhile or none, and even if the issuer
+// has no key left.
+func TestAttackWithdrawnKey(t *testing.T) {
+	t.Parallel()
+	for name, steps := range map[string][]time.Duration{
+		"after idle time":   {time.Minute},
+		"after hours":       {5 * time.Hour},
+		"used all the time": {20 * time.Second, 20 * time.Second, 20 * time.Second},
+	} {
+		for _, withdraw := range []func(*authtest.Issuer){(*authtest.Issuer).Rotate, (*authtest.Issuer).Withdraw} {
+			issuer, c := authtest.NewIssuer(t), &clock{}
+			a := c.of(newOIDC(t, issuer))
+			old := issuer.Token("alice", resource, with(authtest.Claims{"exp": time.Now().Add(24 * time.Hour).Unix()}))
+			if _, err := a.Authenticate(withToken(old)); err != nil {
+				t.Fatal(err)
+			}
+			withdraw(issuer)
+			var status int
+			for _, step := range steps {
+				c.advance(step)
+				status, _, _ = refused(t, second(a.Authenticate(withToken(old))))
+			}
+			if status != 401 {
+				t.Errorf("%s: a token with a key that was withdrawn a minute ago is answered %d", name, status)
+			}
+		}
+	}
+}
+
+// TestKeyRotation: a new key is taken as soon as it may be asked for, and the old
+// one then no longer.
 func TestKeyRotation(t *testing.T) {
 	t.Parallel()
-	issuer := authtest.NewIssuer(t)
-	a := newOIDC(t, issuer)
-	a.SetRefresh(0, time.Hour)
+	issuer, c := authtest.NewIssuer(t), &clock{}
+	a := c.of(newOIDC(t, issuer))
 	old := issuer.Token("alice", resource, call)
 	if _, err := a.Authenticate(withToken(old)); err != nil {
 		t.Fatal(err)
 	}
 	issuer.Rotate()
+	c.advance(11 * time.Second)
 	if _, err := a.Authenticate(withToken(issuer.Token("alice", resource, call))); err != nil {
 		t.Errorf("token with the new key: %v", err)
 	}
@@ -227,52 +265,70 @@ func TestKeyRotation(t *testing.T) {
 	}
 }
 
-// TestKeysAge: keys are fetched anew when they are old, without a token with
-// an unknown key.
-func TestKeysAge(t *testing.T) {
-	t.Parallel()
-	issuer := authtest.NewIssuer(t)
-	a := newOIDC(t, issuer)
-	a.SetRefresh(0, 0)
-	token := issuer.Token("alice", resource, call)
-	if _, err := a.Authenticate(withToken(token)); err != nil {
-		t.Fatal(err)
-	}
-	issuer.Rotate()
-	eventually(t, func() bool { return second(a.Authenticate(withToken(token))) != nil })
-}
-
-// eventually polls until something holds.
-func eventually(t *testing.T, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not come to hold within 30 s")
-		}
-	}
-}
-
-// TestIssuerDown: without the issuer nothing starts to fail that has its keys,
-// and what has not says that it is the issuer's fault and recovers by itself.
+// TestIssuerDown: without the issuer nothing fails for a while that has its keys;
+// what has none says that it is the issuer's fault, and recovers by itself.
 func TestIssuerDown(t *testing.T) {
 	t.Parallel()
-	issuer := authtest.NewIssuer(t)
+	issuer, c := authtest.NewIssuer(t), &clock{}
 	issuer.Down.Store(true)
-	a := newOIDC(t, issuer)
-	a.SetRefresh(0, 0)
+	a := c.of(newOIDC(t, issuer))
 	token := issuer.Token("alice", resource, call)
-	err := second(a.Authenticate(withToken(token)))
-	if status, _, body := refused(t, err); status != 503 || !strings.Contains(body, "issuer cannot be reached") {
+	try := func() (int, string) {
+		c.advance(11 * time.Second)
+		status, _, body := refused(t, second(a.Authenticate(withToken(token))))
+		return status, body
+	}
+	if status, body := try(); status != 503 || !strings.Contains(body, "issuer cannot be reached") {
 		t.Errorf("while the issuer is down: %d %s", status, body)
 	}
 	issuer.Down.Store(false)
-	if _, err := a.Authenticate(withToken(token)); err != nil {
-		t.Errorf("after the issuer has come back: %v", err)
+	if status, body := try(); status != 200 {
+		t.Errorf("after the issuer has come back: %d %s", status, body)
 	}
 	issuer.Down.Store(true)
 	for range 5 {
-		if _, err := a.Authenticate(withToken(token)); err != nil {
-			t.Errorf("with the keys of before: %v", err)
+		c.advance(2 * time.Minute)
+		if status, body := try(); status != 200 {
+			t.Errorf("with the keys of before: %d %s", status, body)
+		}
+	}
+	c.advance(5 * time.Minute)
+	if status, _ := try(); status != 503 {
+		t.Errorf("when the keys of before are too old: %d", status)
+	}
+	issuer.Down.Store(false)
+	if status, body := try(); status != 200 {
+		t.Errorf("after the issuer has come back again: %d %s", status, body)
+	}
+}
+
+// TestAttackIDToken: an ID token says who signed in somewhere. It lets nobody call,
+// also where its audience is the one that tokens must have.
+func TestAttackIDToken(t *testing.T) {
+	t.Parallel()
+	issuer := authtest.NewIssuer(t)
+	a := newOIDC(t, issuer, func(o *auth.OIDCOptions) { o.Audience, o.LoginClient, o.Scopes = "perdure", "perdure", nil })
+	for name, tc := range map[string]struct {
+		typ    string
+		claims authtest.Claims
+		taken  bool
+	}{
+		"access token of RFC 9068":         {"at+jwt", nil, true},
+		"the same by its whole media type": {"application/at+JWT", nil, true},
+		"access token of Keycloak":         {"JWT", authtest.Claims{"typ": "Bearer"}, true},
+		"access token with scopes":         {"JWT", authtest.Claims{"scope": "mcp:call"}, true},
+		"access token without a type":      {"", authtest.Claims{"client_id": "inspector"}, true},
+		"ID token with a nonce":            {"JWT", authtest.Claims{"nonce": "x", "scope": "mcp:call"}, false},
+		"ID token with at_hash":            {"JWT", authtest.Claims{"at_hash": "x", "scope": "mcp:call"}, false},
+		"ID token with c_hash":             {"", authtest.Claims{"c_hash": "x", "scope": "mcp:call"}, false},
+		"ID token of Keycloak":             {"JWT", authtest.Claims{"typ": "ID", "scope": "mcp:call"}, false},
+		"refresh token of Keycloak":        {"JWT", authtest.Claims{"typ": "Refresh", "scope": "mcp:call"}, false},
+		"ID token without anything":        {"JWT", authtest.Claims{"azp": "perdure"}, false},
+		"logout token":                     {"logout+jwt", authtest.Claims{"scope": "mcp:call"}, false},
+	} {
+		status, challenge, _ := refused(t, second(a.Authenticate(withToken(issuer.TokenOf(tc.typ, "alice", "perdure", tc.claims)))))
+		if taken := status == 200; taken != tc.taken || !taken && (status != 401 || !strings.Contains(challenge, "no access token")) {
+			t.Errorf("%s: answered %d %s", name, status, challenge)
 		}
 	}
 }

@@ -67,13 +67,14 @@ type Options struct {
 const (
 	maxBody     = 4 << 20 // bytes of an answer: 1 MB, in the writing of forms
 	answerLimit = 30 * time.Second
+	formLife    = 24 * time.Hour // in which a form may be filled in
 )
 
 // An inbox serves the page.
 type inbox struct {
 	Options
 	pages *pages
-	forms *formKeys
+	forms *auth.Stamps // of forms: whoever sends one has been given it
 	now   func() time.Time
 }
 
@@ -85,7 +86,7 @@ func New(o Options) (http.Handler, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	in := &inbox{Options: o, pages: newPages(), forms: newFormKeys(o.Key, o.RetiredKeys), now: time.Now}
+	in := &inbox{Options: o, pages: newPages(), forms: auth.NewStamps("approvals form", formLife, o.Key, o.RetiredKeys), now: time.Now}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Prefix, in.visitor(in.list))
 	mux.HandleFunc("GET "+Prefix+"/{$}", in.visitor(in.list))
@@ -143,6 +144,12 @@ func (in *inbox) visitor(serve func(http.ResponseWriter, *http.Request, auth.Ide
 			in.pages.problem(w, http.StatusForbidden, who, "This page is not for you.", err.Error())
 		}
 	}
+}
+
+// signedFor reports whether a form was given to a visitor for this.
+func (in *inbox) signedFor(r *http.Request, who auth.Identity, what ...string) bool {
+	_, valid := in.forms.Verify(in.now(), r.PostForm.Get("token"), append([]string{who.Principal()}, what...)...)
+	return valid
 }
 
 // visible finds a run that the visitor may see, or answers that there is none.

@@ -28,7 +28,7 @@ type pages struct {
 type page struct {
 	Title   string
 	Visitor string // "" = nobody is signed in
-	Leave   string // token of the form that signs out; "" = one cannot
+	Leave   string // token of the form that signs out; "" = nobody is signed in
 }
 
 type listData struct {
@@ -57,7 +57,9 @@ type problemData struct {
 
 type loginData struct {
 	page
-	To     string
+	Link   bool   // one signs in by a one-time link, and otherwise by a token
+	To     string // where to go on
+	Of     string // run whose page that is; "" = none
 	Reason string // why the last try did not work
 }
 
@@ -103,11 +105,7 @@ func (p *pages) problem(w http.ResponseWriter, status int, who auth.Identity, sa
 
 // page is the frame of a page for a visitor.
 func (in *inbox) page(who auth.Identity, title string) page {
-	p := page{Title: title, Visitor: who.Principal()}
-	if in.Login.Kind() != auth.LoginLoopback {
-		p.Leave = in.forms.sign(in.now(), who.Principal(), leaving)
-	}
-	return p
+	return page{Title: title, Visitor: who.Principal(), Leave: in.forms.Sign(in.now(), who.Principal(), leaving)}
 }
 
 // leaving is what the form that signs out is for.

@@ -210,7 +210,7 @@ func (in *inbox) showRun(w http.ResponseWriter, r *http.Request, who auth.Identi
 
 // offer gives a question the form with which the visitor can answer it.
 func (in *inbox) offer(q *question, who auth.Identity, e runs.Elicitation, tried attempt) {
-	q.Action, q.Token = Path(q.Run), in.forms.sign(in.now(), who.Principal(), string(q.Run), q.ID)
+	q.Action, q.Token = Path(q.Run), in.forms.Sign(in.now(), who.Principal(), string(q.Run), q.ID)
 	q.Form = newForm(e.Schema)
 	if tried.question != q.ID {
 		return
@@ -304,7 +304,7 @@ func (in *inbox) read(r *http.Request, who auth.Identity, run *runs.Run, e runs.
 		tried.form = newForm(e.Schema)
 		tried.form.fill(r.PostForm)
 	}
-	if !in.forms.verify(in.now(), r.PostForm.Get("token"), who.Principal(), string(run.ID), e.ID) {
+	if !in.signedFor(r, who, string(run.ID), e.ID) {
 		tried.reason = "the form was open for too long, or is not from here; please look at it again and send it once more"
 		return answer, tried
 	}

@@ -2,11 +2,13 @@ package clients
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"html"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"regexp"
 	"strings"
@@ -18,11 +20,47 @@ var hidden = regexp.MustCompile(`<input type="hidden" name="(question|token)" va
 // ErrNotAsked says that a page has no form for a question.
 var ErrNotAsked = errors.New("the page asks nothing of the kind")
 
-// AnswerOnPage answers a question as a browser does on the page of a run: it
-// gets the form and sends it. Fields are those of the question's schema; an
-// empty question is the only one that the page asks.
-func AnswerOnPage(ctx context.Context, page, question, action string, fields map[string]string) error {
-	text, err := browse(ctx, http.MethodGet, page, "")
+// An Approver answers questions with a browser in which somebody has signed in to
+// the approvals page.
+type Approver struct{ browser *http.Client }
+
+// ApproverToken signs in to an approvals page whose configuration has
+// ApproverSettings, with ApproverFile in the file.
+const ApproverToken = "token-of-a-person-who-approves"
+
+// ApproverFile is a token file that knows ApproverToken.
+var ApproverFile = fmt.Sprintf("tokens: [{subject: approver, sha256: %x}]\n", sha256.Sum256([]byte(ApproverToken)))
+
+// ApproverSettings have a configuration let the owner of ApproverToken, which is in
+// a token file, answer for all tools.
+func ApproverSettings(file string) string {
+	return "approvals: {tokenFile: " + file + "}\nauthorization: {approvers: [{tools: [\"*\"], subjects: [approver]}]}\n"
+}
+
+// SignInByToken opens a browser, and signs in at a server by a token.
+func SignInByToken(ctx context.Context, server, token string) (*Approver, error) {
+	a := newApprover()
+	_, err := a.browse(ctx, http.MethodPost, server+"/approvals/login", url.Values{"access": {token}}.Encode())
+	return a, err
+}
+
+// SignInByLink opens a browser, and signs in by a one-time link.
+func SignInByLink(ctx context.Context, link string) (*Approver, error) {
+	a := newApprover()
+	_, err := a.browse(ctx, http.MethodGet, link, "")
+	return a, err
+}
+
+func newApprover() *Approver {
+	jar, _ := cookiejar.New(nil) // never fails
+	return &Approver{&http.Client{Jar: jar}}
+}
+
+// Answer answers a question as a browser does on the page of a run: it gets the
+// form and sends it. Fields are those of the question's schema; an empty question
+// is the only one that the page asks.
+func (a *Approver) Answer(ctx context.Context, page, question, action string, fields map[string]string) error {
+	text, err := a.browse(ctx, http.MethodGet, page, "")
 	if err != nil {
 		return err
 	}
@@ -43,11 +81,11 @@ func AnswerOnPage(ctx context.Context, page, question, action string, fields map
 	if !form.Has("question") {
 		return ErrNotAsked
 	}
-	_, err = browse(ctx, http.MethodPost, page, form.Encode())
+	_, err = a.browse(ctx, http.MethodPost, page, form.Encode())
 	return err
 }
 
-func browse(ctx context.Context, method, page, form string) (string, error) {
+func (a *Approver) browse(ctx context.Context, method, page, form string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, method, page, strings.NewReader(form))
 	if err != nil {
 		return "", err
@@ -55,7 +93,7 @@ func browse(ctx context.Context, method, page, form string) (string, error) {
 	if form != "" {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := a.browser.Do(request)
 	if err != nil {
 		return "", err
 	}

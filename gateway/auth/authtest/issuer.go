@@ -33,6 +33,8 @@ type Issuer struct {
 	mu    sync.Mutex
 	keys  []jose.JSONWebKey     // the last one signs
 	codes map[string]url.Values // what was asked for, by code
+
+	withdrawn bool // no key is published
 }
 
 // NewIssuer starts an issuer with one key, until the test ends.
@@ -52,8 +54,11 @@ func NewIssuer(t testing.TB) *Issuer {
 		i.Fetches.Add(1)
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		set := jose.JSONWebKeySet{}
+		set := jose.JSONWebKeySet{Keys: []jose.JSONWebKey{}}
 		for _, key := range i.keys {
+			if i.withdrawn {
+				break
+			}
 			set.Keys = append(set.Keys, key.Public())
 		}
 		i.answer(w, set)
@@ -89,6 +94,14 @@ func (i *Issuer) Rotate() {
 	i.keys = []jose.JSONWebKey{{Key: secret, KeyID: rand.Text(), Algorithm: string(jose.ES256), Use: "sig"}}
 }
 
+// Withdraw leaves the issuer without any key that it publishes; the last one still
+// signs.
+func (i *Issuer) Withdraw() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.withdrawn = true
+}
+
 // Claims of a token.
 type Claims map[string]any
 
@@ -96,19 +109,26 @@ type Claims map[string]any
 // except for what the claims say otherwise; a nil one leaves its claim out.
 func (i *Issuer) Token(subject, audience string, more Claims) string {
 	i.t.Helper()
+	return i.TokenOf("at+jwt", subject, audience, more)
+}
+
+// TokenOf gives a token of another type than an access token, as its header has
+// it; "" = the header has none.
+func (i *Issuer) TokenOf(typ, subject, audience string, more Claims) string {
+	i.t.Helper()
 	i.mu.Lock()
 	key := i.keys[len(i.keys)-1]
 	i.mu.Unlock()
-	return i.sign(jose.SigningKey{Algorithm: jose.ES256, Key: key}, subject, audience, more)
+	return i.sign(jose.SigningKey{Algorithm: jose.ES256, Key: key}, typ, subject, audience, more)
 }
 
 // TokenBy gives a token that is signed by a key of another's.
 func (i *Issuer) TokenBy(key jose.SigningKey, subject, audience string, more Claims) string {
 	i.t.Helper()
-	return i.sign(key, subject, audience, more)
+	return i.sign(key, "at+jwt", subject, audience, more)
 }
 
-func (i *Issuer) sign(key jose.SigningKey, subject, audience string, more Claims) string {
+func (i *Issuer) sign(key jose.SigningKey, typ, subject, audience string, more Claims) string {
 	i.t.Helper()
 	now := time.Now()
 	claims := Claims{"iss": i.URL, "sub": subject, "aud": audience, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix(), "jti": rand.Text()}
@@ -118,7 +138,11 @@ func (i *Issuer) sign(key jose.SigningKey, subject, audience string, more Claims
 	if err != nil {
 		i.t.Fatal(err)
 	}
-	signer, err := jose.NewSigner(key, (&jose.SignerOptions{}).WithType("at+jwt"))
+	options := &jose.SignerOptions{}
+	if typ != "" {
+		options = options.WithType(jose.ContentType(typ))
+	}
+	signer, err := jose.NewSigner(key, options)
 	if err != nil {
 		i.t.Fatal(err)
 	}

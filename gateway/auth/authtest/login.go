@@ -17,6 +17,7 @@ type Login struct {
 	ClientID, Secret string
 	Claims           Claims           // of the ID token, beside those of its subject; a nil one leaves its claim out
 	Return           func(url.Values) // changes what the browser brings back; nil = nothing
+	Scope            string           // that is granted, as the answer says it; "" = it says nothing
 	Refuse           bool             // to give a token for the code
 }
 
@@ -58,5 +59,9 @@ func (i *Issuer) exchange(w http.ResponseWriter, r *http.Request) {
 	}
 	claims := Claims{"nonce": asked.Get("nonce")}
 	maps.Copy(claims, i.Login.Claims)
-	i.answer(w, map[string]any{"access_token": "an access token", "token_type": "Bearer", "id_token": i.Token(i.Login.Subject, i.Login.ClientID, claims)})
+	given := map[string]any{"access_token": "an access token", "token_type": "Bearer", "id_token": i.TokenOf("JWT", i.Login.Subject, i.Login.ClientID, claims)}
+	if i.Login.Scope != "" {
+		given["scope"] = i.Login.Scope
+	}
+	i.answer(w, given)
 }

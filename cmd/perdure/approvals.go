@@ -1,0 +1,126 @@
+//go:build !nodev
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/gateway/inbox"
+	"github.com/perdure/perdure/runs"
+)
+
+type approvalsCommand struct {
+	Open approvalsOpenCommand `cmd:"" help:"Open the approvals page of the running dev in the browser, signed in."`
+}
+
+type approvalsOpenCommand struct {
+	ID    string `arg:"" optional:"" name:"run" help:"Run whose page to open, e.g. prepare_review/k3v9a2m4qx. Default: the list of what waits for an answer."`
+	Data  string `help:"Data directory of the dev. Default: .perdure." default:".perdure" placeholder:"DIR"`
+	Print bool   `help:"Print the link instead of opening it: it signs in the browser that opens it first."`
+}
+
+func (approvalsOpenCommand) Help() string {
+	return `The page is for the person at this machine. Nothing that can only fetch URLs gets
+in, such as a tool of a backend or an MCP client. This command makes a link that
+signs one browser in, once, within ten minutes; it needs the key in the data
+directory. The browser stays signed in for 8 hours, also when dev is started again.
+
+    perdure approvals open
+    perdure approvals open prepare_review/k3v9a2m4qx
+    perdure approvals open --print      # for the browser of another machine, by a forwarded port
+
+Beside gateway and serve, people sign in as the configuration says: open
+PUBLIC-URL/approvals.`
+}
+
+func (a approvalsOpenCommand) Run(ctx context.Context, c *console) error {
+	dev, err := readDevFile(a.Data)
+	if err != nil {
+		return err
+	}
+	if dev == nil {
+		return fmt.Errorf("no dev is running with its data in %s; start perdure dev, or name its data directory with --data", a.Data)
+	}
+	path := inbox.Prefix
+	if a.ID != "" {
+		path = inbox.Path(runs.RunID(a.ID))
+	}
+	page := strings.TrimSuffix(dev.MCP, endpoint) + path
+	link := page
+	if dev.SignInByLink {
+		if link, err = signInLink(a.Data, dev.MCP, path); err != nil {
+			return err
+		}
+	}
+	if a.Print {
+		_, err := fmt.Fprintln(c.out, link)
+		return err
+	}
+	if err := openBrowser(ctx, link); err != nil {
+		if c.outTerminal {
+			c.notef("no browser could be opened (%v); open this link within %s:", err, auth.LinkLife)
+			_, err = fmt.Fprintln(c.out, link)
+			return err
+		}
+		return fmt.Errorf("no browser could be opened: %w; perdure approvals open --print prints the link", err)
+	}
+	_, err = fmt.Fprintln(c.out, "opened "+page)
+	return err
+}
+
+// signInLink makes a one-time link to a path of the approvals page.
+func signInLink(data, mcp, path string) (string, error) {
+	keys, err := keptKeys(keyOf(data))
+	if err != nil {
+		return "", err
+	}
+	return keys.signInLink(mcp, path), nil
+}
+
+func (k keys) signInLink(mcp, path string) string {
+	q := url.Values{"code": {auth.NewLinkCode(k.signing)}}
+	if path != inbox.Prefix {
+		q.Set("to", path)
+	}
+	return strings.TrimSuffix(mcp, endpoint) + inbox.Prefix + "/login?" + q.Encode()
+}
+
+// browserGrace is within what time a browser says that it cannot be opened.
+const browserGrace = 2 * time.Second
+
+// openBrowser opens a URL with the program that BROWSER names, else with that of
+// the desktop.
+func openBrowser(ctx context.Context, link string) error {
+	program := []string{"xdg-open"}
+	switch {
+	case os.Getenv("BROWSER") != "":
+		program = []string{os.Getenv("BROWSER")}
+	case runtime.GOOS == "darwin":
+		program = []string{"open"}
+	case runtime.GOOS == "windows":
+		program = []string{"rundll32", "url.dll,FileProtocolHandler"}
+	}
+	command := exec.Command(program[0], append(program[1:], link)...) // it outlives this program
+	if err := command.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	select {
+	case err := <-ended:
+		if err != nil {
+			return fmt.Errorf("%s: %w", program[0], err)
+		}
+	case <-time.After(browserGrace):
+	case <-ctx.Done():
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package auth
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// How often one address may try to sign in. A browser does it once in hours; who
+// shares an address with others, as behind a proxy, shares this.
+const (
+	attemptsAtOnce = 30
+	attemptEvery   = 2 * time.Second // after those
+	maxPeers       = 10_000          // addresses that are remembered
+)
+
+// A ThrottledError refuses an attempt to sign in from an address from which there
+// were too many.
+type ThrottledError struct{ After time.Duration }
+
+func (e *ThrottledError) Error() string {
+	return fmt.Sprintf("too many attempts to sign in from this address; try again in %s", e.After.Round(time.Second))
+}
+
+// A throttle counts the attempts of each address.
+type throttle struct {
+	mu    sync.Mutex
+	peers map[netip.Addr]*rate.Limiter
+}
+
+// attempt counts one from an address of a request.
+func (t *throttle) attempt(now time.Time, remote string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	reserved := t.of(now, peerOf(remote)).ReserveN(now, 1)
+	wait := reserved.DelayFrom(now)
+	if wait <= 0 {
+		return nil
+	}
+	reserved.CancelAt(now)
+	return &ThrottledError{After: wait}
+}
+
+func (t *throttle) of(now time.Time, peer netip.Addr) *rate.Limiter {
+	if known := t.peers[peer]; known != nil {
+		return known
+	}
+	if len(t.peers) >= maxPeers {
+		t.forget(now)
+	}
+	if len(t.peers) >= maxPeers { // the others share what is counted for no address
+		peer = netip.Addr{}
+	}
+	if t.peers[peer] == nil {
+		if t.peers == nil {
+			t.peers = map[netip.Addr]*rate.Limiter{}
+		}
+		t.peers[peer] = rate.NewLimiter(rate.Every(attemptEvery), attemptsAtOnce)
+	}
+	return t.peers[peer]
+}
+
+// forget drops the addresses from which there was no attempt for a while.
+func (t *throttle) forget(now time.Time) {
+	for peer, limiter := range t.peers {
+		if limiter.TokensAt(now) >= attemptsAtOnce {
+			delete(t.peers, peer)
+		}
+	}
+}
+
+// peerOf is the address of a client; of one by IPv6, its network.
+func peerOf(remote string) netip.Addr {
+	host, _, err := net.SplitHostPort(remote)
+	if err != nil {
+		host = remote
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Addr{}
+	}
+	addr = addr.Unmap().WithZone("")
+	if addr.Is6() {
+		network, _ := addr.Prefix(64) // 64 bits are within 128
+		return network.Addr()
+	}
+	return addr
+}
