@@ -334,3 +334,25 @@ func TestAttackApprovalByCallerToken(t *testing.T) {
 		})
 	}
 }
+
+// TestLinkOnTheTerminal: dev prints a link that signs in on its terminal, and into
+// a log or for the program that has started it none.
+func TestLinkOnTheTerminal(t *testing.T) {
+	t.Parallel()
+	link := regexp.MustCompile(`http://\S+/approvals/login\?code=\S+`)
+	d := newDev(t, t.TempDir())
+	term := startInTerminal(t, d.program(d.args...))
+	until(t, "the banner", func() bool { return strings.Contains(term.text(), "mcpServers") })
+	shown := link.FindString(term.text())
+	if got := newPerson(t).open(t, shown); !strings.Contains(got, "Nothing waits for your answer.") {
+		t.Errorf("the link %q opens %s", shown, got)
+	}
+	if got := newPerson(t).open(t, shown); !strings.Contains(got, "This link has expired, or was used before.") {
+		t.Errorf("the link opens twice: %s", got)
+	}
+	into := startDev(t, t.TempDir())
+	until(t, "the banner", func() bool { return strings.Contains(into.output.String(), "mcpServers") })
+	if shown := into.output.String(); link.MatchString(shown) || !strings.Contains(shown, "perdure approvals open") {
+		t.Errorf("dev without a terminal prints %s", shown)
+	}
+}

@@ -311,7 +311,7 @@ func approvalsLine(dev devFile, keys keys, terminal bool) string {
 	case !dev.SignInByLink:
 		return page
 	case terminal:
-		return keys.signInLink(dev.MCP, inbox.Prefix) + "\n                (good once, for 10 minutes; another: perdure approvals open)"
+		return keys.signInLink(dev.MCP, inbox.Prefix) + "  (signs you in, once)"
 	}
 	return page + "  (sign in: perdure approvals open)"
 }
