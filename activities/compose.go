@@ -19,6 +19,7 @@ var (
 	ErrNoDefinition     = errors.New("there is no such composite tool")
 	ErrInvalidReference = errors.New("calling a composite tool") // followed by what is wrong with how it is named
 	ErrNotPermitted     = errors.New("not permitted")
+	ErrNotAdmitted      = errors.New("not among its callers")
 )
 
 // ErrNoRun says that Temporal has no run of an ID, or not any more.
@@ -49,6 +50,9 @@ func (a *Activities) ResolveDefinition(ctx context.Context, ref workflows.Defini
 	case errors.Is(err, ErrNoDefinition):
 		e.Code, repeat = "unknown_workflow", false
 		e.Message = fmt.Sprintf("there is no composite tool %s", ref.Workflow)
+	case errors.Is(err, ErrNotAdmitted):
+		e.Code, e.Category, e.Retryable, repeat = "permission_denied", workflows.CategoryPermission, false, false
+		e.Message = fmt.Sprintf("%s was not called: it is hidden, and %s is not among its callers", ref.Workflow, ref.From)
 	case errors.Is(err, ErrNotPermitted):
 		who := "the caller of the run"
 		if ref.As != "" {

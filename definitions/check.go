@@ -3,6 +3,7 @@ package definitions
 import (
 	"cmp"
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,6 +25,12 @@ type CheckOptions struct {
 	// MaxDepth is how deep composite tools may be called within each other; 0 =
 	// MaxWorkflowDepth.
 	MaxDepth int
+
+	// Permission says which calls may be made, of all that the definitions can
+	// make. nil = all of them; only callers of hidden tools are checked.
+	Permission Permission
+	// AllTools lists those of Tools, for Permission where scripts compute names.
+	AllTools func() []Tool
 }
 
 // Check finds everything that is wrong with definitions that are to be served
@@ -36,7 +43,7 @@ func Check(defs []*Definition, opts CheckOptions) Diagnostics {
 		if d == nil {
 			continue // ParseNode has said why
 		}
-		c := &checker{def: d, tools: opts.Tools, definitions: find, names: names, maxDepth: cmp.Or(opts.MaxDepth, MaxWorkflowDepth), steps: make(map[string]*Step)}
+		c := &checker{def: d, tools: opts.Tools, definitions: find, names: names, maxDepth: cmp.Or(opts.MaxDepth, MaxWorkflowDepth), permission: opts.Permission, allTools: opts.AllTools, steps: make(map[string]*Step)}
 		c.definition()
 		if same := first[d.Name]; same == nil {
 			first[d.Name] = d
@@ -95,6 +102,8 @@ type checker struct {
 	definitions Definitions
 	names       []string // of all that are checked with it
 	maxDepth    int      // of composite tools that call each other
+	permission  Permission
+	allTools    func() []Tool
 	diags       Diagnostics
 	steps       map[string]*Step // by id, first of each; also that of a script
 	nodes       []node           // all steps, inner ones after those around them
@@ -169,6 +178,7 @@ func (c *checker) definition() {
 	c.composition(outputs)
 	c.backendTools(outputs)
 	c.outputFields(outputs)
+	c.permissions()
 }
 
 // expose checks who sees the tool, and under which name.
@@ -185,6 +195,17 @@ func (c *checker) expose() {
 	}
 	if e.Subjects != nil && len(e.Subjects) == 0 {
 		c.errorf("expose.subjects", "expose", "expose: subjects is empty: name who sees the tool, leave subjects out, or say hidden: true for nobody")
+	}
+	if e.Callers != nil && len(e.Callers) == 0 {
+		c.errorf("expose.callers", "expose", "expose: callers is empty: name the composite tools that call it, or leave callers out")
+	}
+	if e.Hidden && e.Callers == nil {
+		c.errorf("expose.hidden", "expose", "expose: a tool that is hidden is called by no client, so callers is required: the composite tools that call it, such as callers: [release]")
+	}
+	for i, caller := range e.Callers {
+		if _, err := path.Match(caller, ""); err != nil || caller == "" {
+			c.errorf(element("expose.callers", i), "expose", "expose: callers: %q is no name and no pattern of names, such as release_*", caller)
+		}
 	}
 	if e.As != "" && !namePattern.MatchString(e.As) {
 		c.errorf("expose.as", "name", "expose: as %q: a name is 1 to 64 letters, digits, _, . and -, with a letter or digit first", e.As)

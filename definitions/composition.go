@@ -155,6 +155,10 @@ func (c *checker) mayCall(n node, at string, pos Position, workflow string) (*De
 		c.report(at, pos, SeverityError, "workflow-cycle", "%s: composite tools call each other: %s", n.label, strings.Join(append([]string{c.def.Title()}, way...), " → "))
 		return nil, false
 	}
+	if other.Hidden() && !other.Admits(c.def.Name) {
+		c.report(at, pos, SeverityError, "callers", "%s: %s is hidden, and %s is not among its callers: expose.callers of %s names the composite tools that call it", n.label, other.Name, c.def.Name, other.Name)
+		return nil, false
+	}
 	if depth := c.definitions.depth(other, map[*Definition]int{}); depth >= c.maxDepth {
 		c.report(at, pos, SeverityError, "limit", "%s: %s calls others %d deep; at most %d composite tools may be called within each other", n.label, other.Name, depth, c.maxDepth)
 	}

@@ -122,16 +122,29 @@ type Definition struct {
 }
 
 // Expose says who sees a composite tool, and under which name. It narrows what
-// the policy of a server allows.
+// the policy of a server allows; only Callers need nothing of that.
 type Expose struct {
-	Hidden   bool     `yaml:"hidden,omitempty" json:"hidden,omitempty"`     // only steps call it
+	Hidden   bool     `yaml:"hidden,omitempty" json:"hidden,omitempty"`     // nobody but Callers
 	As       string   `yaml:"as,omitempty" json:"as,omitempty"`             // "" = the server's prefix and the name of the definition
-	Groups   []string `yaml:"groups,omitempty" json:"groups,omitempty"`     // whose members see it; none, and no Subjects = everybody
-	Subjects []string `yaml:"subjects,omitempty" json:"subjects,omitempty"` // who see it, too
+	Groups   []string `yaml:"groups,omitempty" json:"groups,omitempty"`     // whose members see and call it; none, and no Subjects = everybody
+	Subjects []string `yaml:"subjects,omitempty" json:"subjects,omitempty"` // who see and call it, too
+	Callers  []string `yaml:"callers,omitempty" json:"callers,omitempty"`   // composite tools, or patterns of their names, that call it by whose right ever they run
 }
 
-// Hidden says whether only steps of other definitions may call d.
+// Hidden says whether only the composite tools that d names may call it.
 func (d *Definition) Hidden() bool { return d.Expose != nil && d.Expose.Hidden }
+
+// Callers gives the composite tools, or patterns of their names, that call d by
+// whose right ever they run.
+func (d *Definition) Callers() []string {
+	if d.Expose == nil {
+		return nil
+	}
+	return d.Expose.Callers
+}
+
+// Admits reports whether d names a composite tool among its callers.
+func (d *Definition) Admits(caller string) bool { return MatchesTool(d.Callers(), caller) }
 
 // ExposedName is the name under which clients see d, on a server that puts a
 // prefix before names.

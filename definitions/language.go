@@ -84,10 +84,11 @@ var keywords = map[string]keyword{
 	"Definition.expose": {"Who sees the tool, and under which name. Without it, everybody whom the rules of the server let call it.", nil},
 
 	"Expose":          {"Who sees a tool, and under which name.", nil},
-	"Expose.hidden":   {"Offered to nobody: only steps of other composite tools call it.", facts{"default": false}},
+	"Expose.hidden":   {"Offered to nobody: only the composite tools call it that callers names.", facts{"default": false}},
 	"Expose.as":       {"What clients call the tool. Steps and runs go by its name.", facts{"pattern": namePattern.String()}},
 	"Expose.groups":   {"Groups whose members see and call it.", facts{"minItems": 1}},
 	"Expose.subjects": {"Who sees and calls it.", facts{"minItems": 1}},
+	"Expose.callers":  {"Composite tools whose steps and scripts call it, whoever calls these: names, or patterns such as release_*. Required where it is hidden.", facts{"minItems": 1}},
 
 	"Definition.businessKey": {"Calls for which this renders alike, of whatever caller, mean the same run. A template in {{ }}, which reads .params.", facts{"minLength": 1}},
 	"Definition.onDuplicate": {"What becomes of a call whose businessKey a run has already: it gets what that run comes to, or is refused.", facts{

@@ -70,7 +70,7 @@ func (g *Gateway) startOne(ctx context.Context, x *exchange, req runs.StartReque
 		return runs.Started{}, &runs.Error{Code: "duplicate", Category: "validation", RunID: string(run.ID),
 			Message: fmt.Sprintf("%s was called for the same thing before: the run is %s", x.params.Name, run.Status)}
 	case !sameJSON(run.Arguments, req.Arguments):
-		return runs.Started{}, &runs.Error{Code: keyReused, Category: "validation", RunID: string(run.ID),
+		return runs.Started{}, &runs.Error{Code: "key_reused", Category: "validation", RunID: string(run.ID),
 			Message: fmt.Sprintf("%s was called for the same thing before (businessKey), with other arguments; nothing was started: call it with those of that run, or for another thing", x.params.Name)}
 	}
 	return started, nil

@@ -208,10 +208,6 @@ var (
 	errKeyReused = errors.New("the idempotency key was used before for a call with other arguments: use a new key")
 )
 
-// keyReused is the code of calls whose key another call has used before, with
-// other arguments.
-const keyReused = "key_reused"
-
 const badState = "requestState is not valid for this call, or has expired"
 
 // nextRound goes on with a call whose client was asked something by

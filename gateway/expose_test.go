@@ -32,7 +32,7 @@ func TestExposedTools(t *testing.T) {
 	w.gateway.SetDefinitions(define(t, source("open", "", "tool: be_echo")+
 		source("narrow", "expose: {subjects: [user-ann]}\n", "tool: be_echo")+
 		source("renamed", "expose: {as: other}\n", "tool: be_echo")+
-		source("hidden", "expose: {hidden: true}\n", "tool: be_echo")+
+		source("hidden", "expose: {hidden: true, callers: [caller]}\n", "tool: be_echo")+
 		source("caller", "", "type: workflow, workflow: hidden")+
 		source("broken", "", "type: workflow, workflow: nowhere")))
 	for caller, want := range map[string]string{"ann": "be_echo other wf_caller wf_narrow wf_open", "bob": "be_echo other wf_caller wf_open"} {

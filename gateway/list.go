@@ -66,17 +66,30 @@ func (l *listing) callable(tool string) auth.Object {
 }
 
 func callable(d *definitions.Definition) auth.Object {
-	on := auth.Object{Tool: d.Name}
+	on := auth.Object{Tool: d.Name, Hidden: d.Hidden()}
 	if e := d.Expose; e != nil && len(e.Groups)+len(e.Subjects) > 0 {
 		on.Only = &auth.Grant{Groups: e.Groups, Subjects: e.Subjects}
 	}
 	return on
 }
 
+// callableBy is the same where another composite tool calls it.
+func callableBy(caller string, d *definitions.Definition) auth.Object {
+	on := callable(d)
+	on.Admitted = d.Admits(caller)
+	return on
+}
+
 // MayCall reports whether somebody may call a composite tool by themselves,
 // rather than another composite tool that calls it.
 func MayCall(p *auth.Policy, who auth.Identity, d *definitions.Definition) bool {
-	return !d.Hidden() && p.May(who, auth.Call, callable(d))
+	return p.May(who, auth.Call, callable(d))
+}
+
+// MayCallFrom reports whether a run of another composite tool may call one, by
+// the right of who.
+func MayCallFrom(p *auth.Policy, caller string, who auth.Identity, d *definitions.Definition) bool {
+	return p.May(who, auth.Call, callableBy(caller, d))
 }
 
 // fits returns whether a value may be the structured content of a tool.

@@ -82,18 +82,19 @@ func (g *Gateway) denied(who auth.Identity, d *definitions.Definition, tools def
 		if s.Condition != "" {
 			continue
 		}
-		at, name := below+s.ID, ""
+		at := below + s.ID
+		var on auth.Object
 		if t, isCall := tools(s.Tool); isCall && s.Tool != "" {
-			name = t.Name
+			on = auth.Object{Tool: t.Name}
 		}
 		called, isCalled := g.calledBy(s)
-		if isCalled && !called.Hidden() { // which is called through those that are not
-			name = called.Name
+		if isCalled {
+			on = callableBy(d.Name, called)
 		}
-		if name != "" && !g.opts.Policy.May(who, auth.Call, auth.Object{Tool: name}) {
+		if on.Tool != "" && !g.opts.Policy.May(who, auth.Call, on) {
 			id, _, _ := strings.Cut(at, "/")
-			return &runs.Error{Code: "permission_denied", Category: "permission", StepID: id, StepPath: at, Tool: name,
-				Message: fmt.Sprintf("step %s needs the tool %s, and %s may not call it; nothing was started", at, name, whose)}
+			return &runs.Error{Code: "permission_denied", Category: "permission", StepID: id, StepPath: at, Tool: on.Tool,
+				Message: fmt.Sprintf("step %s needs the tool %s, and %s may not call it; nothing was started", at, on.Tool, whose)}
 		}
 		if isCalled && depth < cmp.Or(g.opts.MaxDepth, definitions.MaxWorkflowDepth) {
 			if e := g.denied(who, called, g.findTool, at+"/", whose, depth+1); e != nil {
@@ -102,6 +103,28 @@ func (g *Gateway) denied(who auth.Identity, d *definitions.Definition, tools def
 		}
 	}
 	return nil
+}
+
+// mayUse says why a definition that somebody publishes may not make a call; "" = it
+// may. By the right of its callers it may make those that its publisher may make,
+// so that nobody has others do what they may not do themselves.
+func (g *Gateway) mayUse(publisher auth.Identity, u definitions.Use) string {
+	who, action, whose := publisher, auth.Use, "you may not call it, so what you publish may not either (authorization.publishers can allow it: uses)"
+	if u.As != "" {
+		who, action, whose = auth.Composite(u.As), auth.Call, "the composite tool "+u.As+" may not call it (authorization.rules name it under composites)"
+	}
+	what, on := "the tool "+u.Tool, auth.Object{Tool: u.Tool}
+	if u.Called != nil {
+		what, on = "the composite tool "+u.Called.Name, callableBy(u.By.Name, u.Called)
+	}
+	on.Publishes = u.In.Name
+	if g.opts.Policy.May(who, action, on) {
+		return ""
+	}
+	if on.Hidden {
+		whose = u.By.Name + " is not among its callers (expose.callers)"
+	}
+	return what + " is called, and " + whose
 }
 
 // calledBy is the composite tool that a step calls.

@@ -190,6 +190,8 @@ func (g *Gateway) publish(r *http.Request, who auth.Identity) (any, error) {
 		By: who.Principal(), Tools: g.findTool, All: g.allTools, Taken: g.taken, MaxDepth: g.opts.MaxDepth, Prefix: g.opts.Prefix,
 		May:     func(name string) bool { return g.opts.Policy.May(who, auth.Publish, auth.Object{Tool: name}) },
 		MayRead: func(name string) bool { return g.mayRead(who, auth.Object{Tool: name}) },
+
+		Permission: func(u definitions.Use) string { return g.mayUse(who, u) },
 	}, q)
 	if err != nil {
 		return nil, err

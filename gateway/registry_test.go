@@ -19,7 +19,7 @@ import (
 
 // newPublishing is a world with a registry. Ann may publish and call everything,
 // ben may only call what begins with open; others may publish, too.
-func newPublishing(t *testing.T, publishers ...auth.Grant) (*world, *registry.Registry) {
+func newPublishing(t *testing.T, publishers ...auth.Publisher) (*world, *registry.Registry) {
 	t.Helper()
 	kept, err := store.OpenRegistryFile(filepath.Join(t.TempDir(), "registry.jsonl"))
 	if err != nil {
@@ -31,7 +31,7 @@ func newPublishing(t *testing.T, publishers ...auth.Grant) (*world, *registry.Re
 		o.Registry = published
 		everybody := auth.Rule{Grant: auth.Grant{Tools: []string{"open*"}, Groups: []string{"*"}}}
 		ann := auth.Grant{Tools: []string{"*"}, Subjects: []string{"user-ann"}}
-		o.Policy = &auth.Policy{Rules: []auth.Rule{everybody, {Grant: ann}}, Publishers: append(publishers, ann)}
+		o.Policy = &auth.Policy{Rules: []auth.Rule{everybody, {Grant: ann}}, Publishers: append(publishers, auth.Publisher{Grant: ann})}
 	})
 	published.OnChange(func() {
 		var offers []gateway.Offer
@@ -144,7 +144,7 @@ func TestPublishWithoutARegistry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, func(o *gateway.Options) {
 		o.Registry = registry.New(registry.Options{})
-		o.Policy = &auth.Policy{Publishers: []auth.Grant{{Tools: []string{"*"}, Groups: []string{"*"}}}}
+		o.Policy = &auth.Policy{Publishers: []auth.Publisher{{Grant: auth.Grant{Tools: []string{"*"}, Groups: []string{"*"}}}}}
 	})
 	code, body := w.request("POST", "publish", "ann", files("open", "1.0.0", "d"))
 	if code != http.StatusNotImplemented || !strings.Contains(body, "--database") {
@@ -220,7 +220,7 @@ func TestNameOfferedIsTaken(t *testing.T) {
 // Who may not publish a name does not take it by offering another tool under it.
 func TestNameOfOthersIsNotReserved(t *testing.T) {
 	t.Parallel()
-	w, _ := newPublishing(t, auth.Grant{Tools: []string{"mine*"}, Subjects: []string{"user-ben"}})
+	w, _ := newPublishing(t, auth.Publisher{Grant: auth.Grant{Tools: []string{"mine*"}, Subjects: []string{"user-ben"}}, Uses: []string{"be_*"}})
 	for as, refused := range map[string]bool{"mine_too": false, "theirs": true} {
 		text := "{name: mine, version: 1.0.0, description: d, expose: {as: " + as + "}, steps: [{id: a, tool: be_echo}]}"
 		_, body := w.request("POST", "publish", "ben", map[string]any{"dryRun": true, "files": []any{map[string]any{"name": "f.yaml", "text": text}}})

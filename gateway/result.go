@@ -247,7 +247,7 @@ func trouble(id runs.RunID, err error) *result {
 	case errors.As(err, &bad):
 		e.Code, e.Category, e.Message = "invalid_arguments", "validation", bad.Error()
 	case errors.Is(err, errKeyReused):
-		e.Code, e.Category, e.Message = keyReused, "validation", err.Error()
+		e.Code, e.Category, e.Message = "key_reused", "validation", err.Error()
 	case errors.Is(err, errToolGone):
 		e.Code, e.Category, e.Retryable, e.Message = "tool_unavailable", "tool", true, err.Error()
 	case errors.Is(err, runs.ErrUnavailable):

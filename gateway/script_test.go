@@ -205,7 +205,7 @@ func TestScriptsLoadModules(t *testing.T) {
 				{Grant: auth.Grant{Tools: []string{"execute_tool_script", "be_*", "open.star"}, Groups: []string{"*"}}},
 				{Grant: auth.Grant{Tools: []string{"*"}, Subjects: []string{"user-ann"}}},
 			},
-			Publishers: []auth.Grant{{Tools: []string{"*"}, Subjects: []string{"user-ann"}}},
+			Publishers: []auth.Publisher{{Grant: auth.Grant{Tools: []string{"*"}, Subjects: []string{"user-ann"}}}},
 		}
 	})
 	w.catalogue.set(tool("echo"), tool("secret"))
@@ -271,7 +271,7 @@ func TestScriptsAndWhatTheirSenderMayNotCall(t *testing.T) {
 	w.catalogue.set(probed, tool("secret"))
 	var offers []gateway.Offer
 	for _, text := range []string{
-		"{name: be_hidden, description: d, expose: {hidden: true}, steps: [{id: a, tool: be_echo}]}",
+		"{name: be_hidden, description: d, expose: {hidden: true, callers: ['*']}, steps: [{id: a, tool: be_echo}]}",
 		"{name: be_others, description: d, expose: {subjects: [user-bob]}, steps: [{id: a, tool: be_echo}]}",
 	} {
 		defs, diags := definitions.Parse("f.yaml", []byte(text))

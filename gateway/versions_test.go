@@ -83,7 +83,7 @@ func TestVersionsOfFiles(t *testing.T) {
 func TestCallOfAVersionThatIsNotOffered(t *testing.T) {
 	t.Parallel()
 	w, _ := newPublishing(t)
-	for version, expose := range map[string]string{"1.0.0": "{hidden: true}", "1.1.0": "{subjects: [user-ann]}", "1.2.0": "{}"} {
+	for version, expose := range map[string]string{"1.0.0": "{hidden: true, callers: [ship]}", "1.1.0": "{subjects: [user-ann]}", "1.2.0": "{}"} {
 		text := "{name: open, version: " + version + ", description: d, expose: " + expose + ", steps: [{id: a, tool: be_echo}]}"
 		if _, body := w.request("POST", "publish", "ann", map[string]any{"files": []any{map[string]any{"name": "f.yaml", "text": text}}}); strings.Contains(body, `"severity":"error"`) {
 			t.Fatal(body)

@@ -146,9 +146,9 @@ func TestBreaksOfExposure(t *testing.T) {
 		return defs[0]
 	}
 	for _, tt := range []struct{ was, now, prefix, want string }{
-		{``, `expose: {hidden: true}`, ``, `clients do not see it any more, since it is hidden`},
-		{`expose: {hidden: true}`, ``, ``, ``},
-		{`expose: {hidden: true}`, `expose: {groups: [ops]}`, ``, ``},
+		{``, `expose: {hidden: true, callers: [other]}`, ``, `clients do not see it any more, since it is hidden`},
+		{`expose: {hidden: true, callers: [other]}`, ``, ``, ``},
+		{`expose: {hidden: true, callers: [other]}`, `expose: {groups: [ops]}`, ``, ``},
 		{``, `expose: {as: b}`, ``, `clients see it as b, and saw it as a`},
 		{`expose: {as: b}`, ``, `wf_`, `clients see it as wf_a, and saw it as b`},
 		{`expose: {as: wf_a}`, ``, `wf_`, ``},

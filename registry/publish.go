@@ -60,6 +60,8 @@ type Publisher struct {
 	MaxDepth int
 	// Prefix is what the server puts before names of composite tools.
 	Prefix string
+	// Permission says what definitions of the publisher may call. nil = everything.
+	Permission definitions.Permission
 	// MayRead reports whether the publisher may read a module, and so load it.
 	// nil = every one.
 	MayRead func(name string) bool
@@ -321,7 +323,7 @@ func (b *batch) isNew(pos definitions.Position, p *Publication, versions []Entry
 // before, and against the tools that there are.
 func (b *batch) checked(defs []*definitions.Definition) definitions.Diagnostics {
 	p := b.publisher
-	diags := definitions.Check(defs, definitions.CheckOptions{Tools: p.Tools, All: b.registry.resolved(defs), MaxDepth: p.MaxDepth})
+	diags := definitions.Check(defs, definitions.CheckOptions{Tools: p.Tools, All: b.registry.resolved(defs), MaxDepth: p.MaxDepth, Permission: p.Permission, AllTools: p.All})
 	for i, d := range diags {
 		if (d.Check == checkTool || d.Check == checkWorkflow) && !b.request.Force {
 			diags[i].Severity = definitions.SeverityError

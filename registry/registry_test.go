@@ -300,7 +300,7 @@ func TestBreakingVersions(t *testing.T) {
 		}
 
 		publish(t, r, greet("quiet", "1.0.0"))
-		refused(t, r, request(greet("quiet", "1.1.0")+"expose: {hidden: true}\n"), "breaking-change")
+		refused(t, r, request(greet("quiet", "1.1.0")+"expose: {hidden: true, callers: [other]}\n"), "breaking-change")
 		often := `parameters: {type: object, properties: {who: {type: string}, times: {type: integer, default: 2}}, required: [who]}`
 		noticed := publish(t, r, greet("quiet", "1.1.0", often))
 		if p := noticed.Publications[0]; len(p.Breaks) != 0 || len(p.Notices) != 1 || noticed.Diagnostics[0].Check != "noticed" || noticed.Diagnostics[0].Pos.Line != 4 {

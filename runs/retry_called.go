@@ -162,7 +162,7 @@ func (r *repairer) wentOn(path string, n, loop *definitions.Node, e workflows.Jo
 // if there is one.
 func (r *repairer) keepCalled(path string, n, loop *definitions.Node, e workflows.JournalEntry) bool {
 	plan, top := r.called[path], topLevel(path)
-	if plan == nil || plan.gone || n.Step.Type != definitions.WorkflowStep && !inScript(n, path) || r.undone[path] || r.wentOn(path, n, loop, e) {
+	if plan == nil || plan.gone || !plan.goesOn && callsAnother(n, e) || n.Step.Type != definitions.WorkflowStep && !inScript(n, path) || r.undone[path] || r.wentOn(path, n, loop, e) {
 		return false
 	}
 	child := workflows.JournalEntry{ArgumentsDigest: e.ArgumentsDigest, Order: e.Order, Child: &workflows.Child{ID: e.Child.ID, Started: true}}
@@ -182,6 +182,15 @@ func (r *repairer) keepCalled(path string, n, loop *definitions.Node, e workflow
 	}
 	r.journal[path] = child
 	return true
+}
+
+// callsAnother says whether a step calls another composite tool than the one whose
+// run is recorded, as with another definition: that run is not repaired then, and
+// who may call the other one is looked at when it is called.
+func callsAnother(n *definitions.Node, e workflows.JournalEntry) bool {
+	ref, err := definitions.ParseReference(n.Step.Workflow)
+	was, _, _ := strings.Cut(e.Child.ID, "/")
+	return err == nil && ref.Name != was
 }
 
 // describeCalled adds what becomes of the steps of the runs that are repaired.

@@ -228,6 +228,7 @@ type Activities interface {
 type DefinitionRef struct {
 	RunID    string `json:"runId"`
 	StepPath string `json:"stepPath"`
+	From     string `json:"from"`     // name of the definition whose step it is
 	Workflow string `json:"workflow"` // as it is written: name, or name@constraint
 	Caller   Caller `json:"caller"`
 	As       string `json:"as,omitempty"` // composite tool that calls in its own right; "" = its caller does

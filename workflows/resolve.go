@@ -64,7 +64,7 @@ func (r *run) askWhat(ctx workflow.Context, c childCall, found *ResolvedDefiniti
 		asked = workflow.ExecuteActivity(workflow.WithActivityOptions(all, workflow.ActivityOptions{
 			Summary: "resolves " + c.workflow, StartToCloseTimeout: resolveLimit,
 			RetryPolicy: &temporal.RetryPolicy{InitialInterval: steadyDelay, MaximumAttempts: resolveAttempts},
-		}), ResolveName, DefinitionRef{RunID: r.id, StepPath: c.path, Workflow: c.workflow, Caller: r.in.Caller, As: r.actsAs()})
+		}), ResolveName, DefinitionRef{RunID: r.id, StepPath: c.path, From: r.in.Definition.Name, Workflow: c.workflow, Caller: r.in.Caller, As: r.actsAs()})
 		r.resolutions[c.workflow] = asked
 	}
 	r.inFlight++

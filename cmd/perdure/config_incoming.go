@@ -57,12 +57,17 @@ type authorization struct {
 	Rules      []*accessRule `yaml:"rules"`
 	Operators  []*grant      `yaml:"operators"`
 	Approvers  []*grant      `yaml:"approvers"`
-	Publishers []*grant      `yaml:"publishers"`
+	Publishers []*publisher  `yaml:"publishers"`
 }
 
 type accessRule struct {
 	Grant      grant    `yaml:",inline"`
 	Composites []string `yaml:"composites"`
+}
+
+type publisher struct {
+	Grant grant    `yaml:",inline"`
+	Uses  []string `yaml:"uses"`
 }
 
 type grant struct {
@@ -211,7 +216,12 @@ func (r *configReader) authorization(a *authorization) auth.Policy {
 	}
 	policy.Operators = r.grants(p.to("operators"), a.Operators)
 	policy.Approvers = r.grants(p.to("approvers"), a.Approvers)
-	policy.Publishers = r.grants(p.to("publishers"), a.Publishers)
+	for i, g := range a.Publishers {
+		at := p.to("publishers", i)
+		r.grant(at, &g.Grant, false)
+		r.patterns(at.to("uses"), g.Uses)
+		policy.Publishers = append(policy.Publishers, auth.Publisher{Grant: g.Grant.policy(), Uses: g.Uses})
+	}
 	return policy
 }
 

@@ -36,7 +36,7 @@ compositeTools:
     output: {properties: {said: {type: string, description: What was said., value: "{{.steps.below.output.said}}"}}}
   - name: middle
     description: Has another ask.
-    expose: {hidden: true}
+    expose: {hidden: true, callers: [top, paged]}
     timeout: 24h
     parameters: {key: string, ask: string = in_form}
     script: |
@@ -44,7 +44,7 @@ compositeTools:
     output: {properties: {said: {type: string, description: What was said.}}}
   - name: in_form
     description: Asks, and writes what is said.
-    expose: {hidden: true}
+    expose: {hidden: true, callers: [middle]}
     timeout: 24h
     parameters: {key: string}
     steps:
@@ -53,7 +53,7 @@ compositeTools:
     output: &said {properties: {said: {type: string, description: What was said., value: "{{.steps.write.output.written}}"}}}
   - name: on_page
     description: Asks on the page, and writes what is said.
-    expose: {hidden: true}
+    expose: {hidden: true, callers: [middle]}
     timeout: 24h
     parameters: {key: string}
     steps:

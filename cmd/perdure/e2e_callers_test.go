@@ -42,7 +42,7 @@ compositeTools:
     steps: [{id: look, tool: be_read}]
   - name: inner
     description: What only steps call.
-    expose: {hidden: true}
+    expose: {hidden: true, callers: [ask]}
     steps: [{id: look, tool: be_read}]
   - name: ask
     description: Asks.

@@ -29,7 +29,7 @@ compositeTools:
   - name: review
     version: 1.2.0
     description: Reads, asks, writes.
-    expose: {hidden: true}
+    expose: {hidden: true, callers: [ship]}
     timeout: 24h
     parameters: {key: string}
     steps:

@@ -26,7 +26,7 @@ compositeTools:
       return {"told": r["written"]}
   - name: inner
     description: Asks, and writes with a tool that only a run can tell.
-    expose: {hidden: true}
+    expose: {hidden: true, callers: [outer]}
     timeout: 24h
     parameters: {key: string, tool: string}
     tools: ["my-be_*", "be_write"]

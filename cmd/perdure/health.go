@@ -97,7 +97,7 @@ func (s *service) status(ctx context.Context, who auth.Identity, reasons []strin
 				continue
 			}
 			told := compositeStatus{
-				Name: c.Name, Version: c.Definition.Version, RunAs: c.Definition.RunAs, Available: &c.Available, Reason: c.Reason, Hidden: c.Hidden,
+				Name: c.Name, Version: c.Definition.Version, RunAs: c.Definition.RunAs, Available: &c.Available, Reason: c.Reason, Hidden: c.Hidden, Callers: c.Definition.Callers(),
 			}
 			if c.Published == nil {
 				told.Contradicts = s.registry.Contradicts(c.Definition)

@@ -8,6 +8,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -53,14 +54,24 @@ func metadataOf(callers auth.Authenticator) http.Handler {
 // permits says whether a run may call a tool: by the right of its caller, or
 // by its own where its definition says so.
 func (a authSettings) permits(call workflows.ToolCall) bool {
-	who := auth.FromPrincipal(call.Caller.Subject, call.Caller.Groups)
-	if call.As != "" {
-		who = auth.Composite(call.As)
-	}
-	return a.Policy.May(who, auth.Call, auth.Object{Tool: call.Tool})
+	return a.Policy.May(acting(call.Caller, call.As), auth.Call, auth.Object{Tool: call.Tool})
 }
 
-// offers says whether a caller may call a composite tool by themselves.
-func (a authSettings) offers(d *definitions.Definition, to workflows.Caller) bool {
-	return gateway.MayCall(&a.Policy, auth.FromPrincipal(to.Subject, to.Groups), d)
+// admits says the same of a composite tool. A script that somebody has sent calls
+// what its sender may call by themselves.
+func (a authSettings) admits(ref workflows.DefinitionRef, d *definitions.Definition) bool {
+	who := acting(ref.Caller, ref.As)
+	if gateway.IsSentScript(runs.RunID(ref.RunID)) {
+		return gateway.MayCall(&a.Policy, who, d)
+	}
+	return gateway.MayCallFrom(&a.Policy, ref.From, who, d)
+}
+
+// acting is by whose right a run calls: that of its caller, or of a composite
+// tool; "" = none.
+func acting(caller workflows.Caller, as string) auth.Identity {
+	if as != "" {
+		return auth.Composite(as)
+	}
+	return auth.FromPrincipal(caller.Subject, caller.Groups)
 }

@@ -55,7 +55,7 @@ func (s *service) offers() []gateway.Offer {
 // what: they are on this machine, and may call everything already.
 func (a *authSettings) letPublish(address string, o *gatewayOptions) {
 	if !a.Ruled && auth.OnLoopback(address) && len(o.AllowedHosts) == 0 {
-		a.Policy.Publishers = []auth.Grant{{Tools: []string{"*"}, Groups: []string{"*"}}}
+		a.Policy.Publishers = []auth.Publisher{{Grant: auth.Grant{Tools: []string{"*"}, Groups: []string{"*"}}}}
 	}
 }
 

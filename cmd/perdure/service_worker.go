@@ -92,9 +92,9 @@ func (s *service) resolve(ctx context.Context, ref workflows.DefinitionRef) (fou
 		return found, fmt.Errorf("%w: %w", activities.ErrNoDefinition, err)
 	case err != nil: // it may pass
 		return found, err
-	case gateway.IsSentScript(runs.RunID(ref.RunID)) && !s.opts.Loaded.Auth.offers(d, ref.Caller):
-		return found, activities.ErrNotPermitted
-	case !d.Hidden() && !s.opts.Loaded.Auth.permits(workflows.ToolCall{Tool: d.Name, Caller: ref.Caller, As: ref.As}):
+	case !s.opts.Loaded.Auth.admits(ref, d) && d.Hidden():
+		return found, activities.ErrNotAdmitted
+	case !s.opts.Loaded.Auth.admits(ref, d):
 		return found, activities.ErrNotPermitted
 	}
 	if err := d.Loadable(); err != nil {

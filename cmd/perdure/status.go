@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"syscall"
 	"time"
 
@@ -42,8 +43,9 @@ type compositeStatus struct {
 	RunAs      definitions.RunAs `json:"runAs,omitempty"`     // "" = caller
 	Available  *bool             `json:"available,omitempty"` // nil = only a server knows
 	Reason     string            `json:"reason,omitempty"`
-	Hidden     bool              `json:"hidden,omitempty"` // from clients; other definitions call it
-	Place      string            `json:"place,omitempty"`  // where it is defined
+	Hidden     bool              `json:"hidden,omitempty"` // from clients; Callers call it
+	Callers    []string          `json:"callers,omitempty"`
+	Place      string            `json:"place,omitempty"` // where it is defined
 	// Contradicts says that its file has other content than what was published
 	// under its version. "" = it has not.
 	Contradicts string `json:"contradicts,omitempty"`
@@ -77,7 +79,7 @@ func (s compositeStatus) state() string {
 		state += "; defined as " + s.Definition
 	}
 	if s.Hidden {
-		state += "; called by other definitions only"
+		state += "; called by " + strings.Join(s.Callers, ", ") + " only"
 	}
 	if s.RunAs == definitions.AsComposite {
 		state += "; calls tools in its own right"

@@ -21,13 +21,25 @@ const (
 	Repair Action = "repair"
 	// Publish is to publish versions of a composite tool, or to deprecate them.
 	Publish Action = "publish"
+	// Use is to publish a composite tool that calls another tool by the right of
+	// its caller.
+	Use Action = "use"
 )
 
 // An Object is what is acted on.
 type Object struct {
 	Tool  string // name under which clients see it: of a backend's tool, or the composite tool of a run
 	Owner string // of a run: Identity.Principal of its caller; unused for Call and Publish
-	Only  *Grant // for Call: who sees the tool, of those who may call it; its Tools do not matter; nil = all of them
+	Only  *Grant // for Call and Use: who sees the tool, of those who may call it; its Tools do not matter; nil = all of them
+
+	// Hidden, for Call and Use: nobody calls the tool but composite tools that are
+	// Admitted.
+	Hidden bool
+	// Admitted, for Call and Use: the composite tool that calls is one that the
+	// tool names as its caller. By whose right it runs does not matter then.
+	Admitted bool
+	// Publishes, for Use, is the name of the composite tool that is published.
+	Publishes string
 
 	// Approvers are, for Answer, who answers the question, of those who may answer
 	// questions of the run: subjects, and groups as group:NAME. nil = all of them.
@@ -50,7 +62,14 @@ type Policy struct {
 	// Approvers see and answer runs of others.
 	Approvers []Grant
 	// Publishers publish composite tools, for whoever may call them.
-	Publishers []Grant
+	Publishers []Publisher
+}
+
+// A Publisher is a grant to publish composite tools. What these call by the right
+// of their callers is what the publisher may call, and Uses.
+type Publisher struct {
+	Grant
+	Uses []string // names of tools, or patterns
 }
 
 // A Rule lets some call some tools.
@@ -76,7 +95,7 @@ func (p *Policy) May(who Identity, action Action, on Object) bool {
 	own := on.Owner != "" && on.Owner == who.Principal()
 	switch action {
 	case Call:
-		return (on.Only == nil || on.Only.names(p, who)) && p.mayCall(who, on.Tool)
+		return on.Admitted || !on.Hidden && (on.Only == nil || on.Only.names(p, who)) && p.mayCall(who, on.Tool)
 	case See:
 		return own || p.granted(p.Operators, who, on) || p.granted(p.Approvers, who, on)
 	case Answer:
@@ -86,9 +105,16 @@ func (p *Policy) May(who Identity, action Action, on Object) bool {
 	case Repair:
 		return own && len(p.Operators) == 0 || p.granted(p.Operators, who, on)
 	case Publish:
-		return p.granted(p.Publishers, who, on)
+		return p.publishes(who, on.Tool, func(Publisher) bool { return true })
+	case Use:
+		uses := func(g Publisher) bool { return matchesAny(g.Uses, on.Tool) }
+		return p.May(who, Call, on) || !on.Hidden && p.publishes(who, on.Publishes, uses)
 	}
 	return false
+}
+
+func (p *Policy) publishes(who Identity, tool string, as func(Publisher) bool) bool {
+	return slices.ContainsFunc(p.Publishers, func(g Publisher) bool { return g.covers(tool) && g.names(p, who) && as(g) })
 }
 
 // Oversees reports whether somebody is told how the whole installation stands:
@@ -98,8 +124,8 @@ func (p *Policy) Oversees(who Identity) bool {
 	if p == nil || p.Rules == nil && len(p.Operators) == 0 {
 		return true
 	}
-	names := func(g Grant) bool { return g.names(p, who) }
-	return slices.ContainsFunc(p.Operators, names) || slices.ContainsFunc(p.Publishers, names)
+	return slices.ContainsFunc(p.Operators, func(g Grant) bool { return g.names(p, who) }) ||
+		slices.ContainsFunc(p.Publishers, func(g Publisher) bool { return g.names(p, who) })
 }
 
 // Ruled reports whether there are rules about who may call what.

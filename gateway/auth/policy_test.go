@@ -34,6 +34,10 @@ func TestPolicy(t *testing.T) {
 		Operators: []auth.Grant{{Tools: []string{"dep*"}, Groups: []string{"ops"}}},
 		Approvers: []auth.Grant{{Tools: []string{"deploy"}, Subjects: []string{"anna"}}},
 	}
+	pub := auth.Identity{Issuer: idp, Subject: "paul"}
+	publishing := &auth.Policy{Issuer: idp, Rules: policy.Rules, Publishers: []auth.Publisher{
+		{Grant: auth.Grant{Tools: []string{"pub_*"}, Subjects: []string{"paul"}}, Uses: []string{"repo_*"}},
+	}}
 	tool := func(name string) auth.Object { return auth.Object{Tool: name} }
 	run := auth.Object{Tool: "deploy", Owner: alice.Principal()}
 	forWhom := func(names ...string) auth.Object {
@@ -96,6 +100,24 @@ func TestPolicy(t *testing.T) {
 		{"named by a subject of another issuer", policy, auth.Identity{Issuer: "https://evil.example.com", Subject: "anna"}, auth.Answer, forWhom("anna"), false},
 		{"owner does not repair where there are operators", policy, alice, auth.Repair, run, false},
 		{"unknown action", policy, alice, "delete", run, false},
+
+		{"a hidden tool is nobody's", zero, alice, auth.Call, auth.Object{Tool: "deploy", Hidden: true}, false},
+		{"whatever the rules", policy, alice, auth.Call, auth.Object{Tool: "deploy", Hidden: true}, false},
+		{"but of those that it admits", closed, mallory, auth.Call, auth.Object{Tool: "deploy", Hidden: true, Admitted: true}, true},
+		{"a narrowed tool", policy, alice, auth.Call, auth.Object{Tool: "deploy", Only: &auth.Grant{Groups: []string{"nobody"}}}, false},
+		{"also for a composite", zero, auth.Composite("x"), auth.Call, auth.Object{Tool: "deploy", Only: &auth.Grant{Groups: []string{"nobody"}}}, false},
+		{"but for one that it admits", closed, auth.Composite("x"), auth.Call, auth.Object{Tool: "deploy", Only: &auth.Grant{Groups: []string{"nobody"}}, Admitted: true}, true},
+
+		{"a publisher uses what he may call", publishing, pub, auth.Use, auth.Object{Tool: "help", Publishes: "pub_x"}, true},
+		{"and not the rest", publishing, pub, auth.Use, auth.Object{Tool: "prod_write", Publishes: "pub_x"}, false},
+		{"but what is said of what he publishes", publishing, pub, auth.Use, auth.Object{Tool: "repo_log", Publishes: "pub_x"}, true},
+		{"of that and of nothing else", publishing, pub, auth.Use, auth.Object{Tool: "repo_log", Publishes: "other"}, false},
+		{"of others", publishing, mallory, auth.Use, auth.Object{Tool: "repo_log", Publishes: "pub_x"}, false},
+		{"using is not calling", publishing, pub, auth.Call, tool("repo_log"), false},
+		{"what is hidden is for nobody to use", publishing, pub, auth.Use, auth.Object{Tool: "repo_log", Publishes: "pub_x", Hidden: true}, false},
+		{"but where it admits", publishing, pub, auth.Use, auth.Object{Tool: "prod_write", Publishes: "pub_x", Hidden: true, Admitted: true}, true},
+		{"a publisher of nothing else", publishing, pub, auth.Publish, tool("other"), false},
+		{"a publisher", publishing, pub, auth.Publish, tool("pub_x"), true},
 	} {
 		if got := tc.policy.May(tc.who, tc.action, tc.on); got != tc.may {
 			t.Errorf("%s: May(%s, %s, %v) = %v", tc.what, tc.who.Principal(), tc.action, tc.on, got)
@@ -158,7 +180,7 @@ func TestOversees(t *testing.T) {
 		"no policy":       {nil, true, true},
 		"no rules":        {&auth.Policy{}, true, true},
 		"operators":       {&auth.Policy{Operators: grant}, true, false},
-		"publishers":      {&auth.Policy{Rules: []auth.Rule{}, Publishers: grant}, true, false},
+		"publishers":      {&auth.Policy{Rules: []auth.Rule{}, Publishers: []auth.Publisher{{Grant: grant[0]}}}, true, false},
 		"rules and no op": {&auth.Policy{Rules: []auth.Rule{{Grant: auth.Grant{Tools: []string{"*"}, Groups: []string{"*"}}}}}, false, false},
 	} {
 		if o, d := c.policy.Oversees(ops), c.policy.Oversees(dev); o != c.ops || d != c.dev {

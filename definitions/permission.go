@@ -1,0 +1,173 @@
+package definitions
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A Use is a call that a definition can make, of a tool or of a composite tool.
+type Use struct {
+	In     *Definition // that can make it, itself or through composite tools that it calls
+	By     *Definition // whose step, compensation, probe or script makes it
+	As     string      // the composite tool by whose right it is made; "" = that of the caller
+	Tool   string      // as the tool is offered; "" = Called is called
+	Called *Definition
+}
+
+// A Permission says why a call may not be made; "" = it may be made.
+type Permission func(Use) string
+
+// permissions checks the permission of all that the definition can call, and
+// that composite tools can call which it calls.
+func (c *checker) permissions() {
+	if c.permission == nil {
+		return
+	}
+	for _, n := range c.nodes {
+		c.permitTool(n, join(n.path, "tool"), c.def.at(join(n.path, "tool")), n.step.Tool)
+		if p := n.step.Probe; p != nil {
+			c.permitTool(n, join(n.path, "probe.tool"), c.def.at(join(n.path, "probe.tool")), p.Tool)
+		}
+		if undo := n.step.Compensate; undo != nil {
+			c.permitTool(n, join(n.path, "compensate.tool"), c.def.at(join(n.path, "compensate.tool")), undo.Tool)
+		}
+		c.permitWorkflow(n, join(n.path, "workflow"), c.def.at(join(n.path, "workflow")), n.step.Workflow)
+		for i, pattern := range n.step.Tools {
+			at := element(join(n.path, "tools"), i)
+			if why := c.reach().patterns(c.def, []string{pattern}); why != "" {
+				c.report(at, c.def.at(at), SeverityError, "permission", "%s: tools: %q: %s", n.label, pattern, why)
+			}
+		}
+		c.permitScript(n)
+	}
+}
+
+func (c *checker) permitScript(n node) {
+	program, mistakes := c.def.compileCode(&n.step.Code)
+	if program == nil || len(mistakes) > 0 {
+		return
+	}
+	at := join(n.path, "script")
+	var tools []string
+	for _, call := range seenCalls(program) {
+		pos := c.scriptPosition(n, call.File, call.Line, call.Column)
+		switch {
+		case call.isTool():
+			tools = append(tools, call.name)
+			c.permitTool(n, at, pos, call.name)
+		case call.kind == callsWorkflow:
+			c.permitWorkflow(n, at, pos, call.name)
+		}
+	}
+	for _, name := range c.def.codeTools(&n.step.Code) { // also those that are named and not called there
+		if !slices.Contains(tools, name) {
+			c.permitTool(n, at, c.def.at(at), name)
+		}
+	}
+}
+
+// permitTool reports that a tool may not be called; "" = none is, or which one
+// only a run can tell.
+func (c *checker) permitTool(n node, at string, pos Position, name string) {
+	if name == "" {
+		return
+	}
+	if why := c.reach().tool(c.def, name); why != "" {
+		c.report(at, pos, SeverityError, "permission", "%s: %s", n.label, why)
+	}
+}
+
+func (c *checker) permitWorkflow(n node, at string, pos Position, name string) {
+	other, ok := c.definitions.find(name)
+	if !ok || other.Hidden() && !other.Admits(c.def.Name) { // which is told already
+		return
+	}
+	if why := c.reach().workflow(c.def, other); why != "" {
+		c.report(at, pos, SeverityError, "permission", "%s: %s", n.label, why)
+	}
+}
+
+// A reach finds what may not be called below a definition. Each of its methods
+// gives the reason of the first such call; "" = there is none.
+type reach struct {
+	*checker
+	as   string           // the composite tool by whose right calls are made; "" = that of the caller
+	seen map[reached]bool // composite tools that were looked at
+}
+
+type reached struct {
+	of *Definition
+	as string
+}
+
+func (c *checker) reach() reach {
+	return reach{checker: c, seen: map[reached]bool{}}.in(c.def)
+}
+
+// in is the reach of what a definition calls.
+func (r reach) in(d *Definition) reach {
+	if d.RunAs == AsComposite {
+		r.as = d.Name
+	}
+	return r
+}
+
+func (r reach) tool(by *Definition, name string) string {
+	if r.tools != nil {
+		if t, ok := r.tools(name); ok {
+			name = t.Name
+		}
+	}
+	return r.permission(Use{In: r.def, By: by, As: r.as, Tool: name})
+}
+
+func (r reach) patterns(by *Definition, patterns []string) string {
+	if r.allTools == nil || len(patterns) == 0 {
+		return ""
+	}
+	for _, t := range r.allTools() {
+		if !MatchesTool(patterns, t.Name) && !MatchesTool(patterns, t.Backend+"."+t.Original) {
+			continue
+		}
+		if why := r.permission(Use{In: r.def, By: by, As: r.as, Tool: t.Name}); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+func (r reach) workflow(by, other *Definition) string {
+	if why := r.permission(Use{In: r.def, By: by, As: r.as, Called: other}); why != "" {
+		return why
+	}
+	below := r.in(other)
+	at := reached{other, below.as}
+	if r.seen[at] {
+		return ""
+	}
+	r.seen[at] = true
+	if why := below.all(other); why != "" {
+		return fmt.Sprintf("in %s, which it calls: %s", other.Title(), why)
+	}
+	return ""
+}
+
+// all looks at everything that a definition calls.
+func (r reach) all(d *Definition) string {
+	for _, name := range d.ToolNames() {
+		if why := r.tool(d, name); why != "" {
+			return why
+		}
+	}
+	if why := r.patterns(d, d.ToolPatterns()); why != "" {
+		return why
+	}
+	for _, name := range d.WorkflowNames() {
+		if other, ok := r.definitions.find(name); ok {
+			if why := r.workflow(d, other); why != "" {
+				return why
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,41 @@
+package runs
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows"
+)
+
+// A run that is repaired with another definition does not have the run of one
+// composite tool stand for that of another: the other is called, by who may.
+func TestAttackHiddenToolsByRetry(t *testing.T) {
+	t.Parallel()
+	define := func(calls string) *definitions.Definition {
+		defs, diags := definitions.Parse("test.yaml", []byte("{name: a, description: d, steps: [{id: r, type: workflow, workflow: "+calls+"}]}"))
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		return defs[0]
+	}
+	pinned := func(d *definitions.Definition) workflows.Pinned {
+		return workflows.Pinned{Name: d.Name, Digest: d.Digest(), Source: d.Source()}
+	}
+	for calls, kept := range map[string]bool{"one": true, "one@>=1": true, "two": false} {
+		record := &workflows.Record{
+			Input:   workflows.RunInput{Definition: pinned(define("one")), Arguments: json.RawMessage("{}")},
+			Journal: map[string]workflows.JournalEntry{"r": {Child: &workflows.Child{ID: "one/x", Started: true}}},
+		}
+		below := &workflows.Record{Input: workflows.RunInput{Definition: pinned(define("none")), Arguments: json.RawMessage("{}")}}
+		plan, err := RepairCalling("a/1", "execution", record, RetryRequest{Definition: define(calls)}, func(RunID) (*workflows.Record, json.RawMessage, error) {
+			return below, nil, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if child := plan.Input().Journal["r"].Child; (child != nil) != kept {
+			t.Errorf("the step calls %s now, and the run of one is kept as %+v", calls, child)
+		}
+	}
+}
