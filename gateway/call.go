@@ -271,7 +271,7 @@ func (g *Gateway) answer(ctx context.Context, c *client, run runs.RunID, gate st
 	if err := json.Unmarshal(raw, &given); err != nil {
 		return &runs.InvalidAnswerError{Reason: "the answer is not an object with an action"}
 	}
-	answer := runs.Answer{ElicitationID: gate, Action: given.Action, By: c.caller.Subject, ByClient: true, Allowed: func(e runs.Elicitation) bool {
+	answer := runs.Answer{ElicitationID: gate, Action: given.Action, By: c.caller.Subject, Via: runs.ViaForm, Allowed: func(e runs.Elicitation) bool {
 		return g.opts.Policy.May(c.who, auth.Answer, auth.Object{Tool: of.Tool, Owner: of.Caller, Approvers: e.Approvers})
 	}}
 	switch given.Action {

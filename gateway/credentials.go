@@ -82,7 +82,7 @@ func (g *Gateway) tellRuns(caller string, given []string) {
 }
 
 func (g *Gateway) tellRun(ctx context.Context, caller string, run runs.RunID, elicitation string) {
-	_, err := g.opts.Runs.Answer(ctx, run, runs.Answer{ElicitationID: elicitation, Action: accept, By: caller})
+	_, err := g.opts.Runs.Answer(ctx, run, runs.Answer{ElicitationID: elicitation, Action: accept, By: caller, Via: runs.ViaRequest})
 	if err != nil { // most likely it went on by itself
 		g.log.Debug("telling a run that credentials were given", "run", run, "elicitation", elicitation, "error", err)
 	}

@@ -192,7 +192,7 @@ func (f *fakeRuns) Answer(_ context.Context, id runs.RunID, a runs.Answer) (runs
 			decision = runs.Decision{Action: e.Action, By: e.By}
 			return
 		}
-		if a.ByClient && e.Mode == definitions.URLMode || a.Allowed != nil && !a.Allowed(*e) {
+		if a.Via != runs.ViaPage && e.Mode == definitions.URLMode || a.Allowed != nil && !a.Allowed(*e) {
 			err = runs.ErrNotPermitted
 			return
 		}

@@ -32,23 +32,52 @@ const (
 // sealed, and what others have sealed is told as what it is.
 func Seal(o *client.Options, keys *Keys) {
 	codec := &Codec{Keys: keys}
-	o.DataConverter = sealing{converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), codec)}
+	o.DataConverter = sealing{converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), codec), keys != nil}
 	o.FailureConverter = newFailures(o.DataConverter, codec)
 }
 
+// An Unsealable value wants to know that it came in clear text to somebody who
+// seals.
+type Unsealable interface{ Unsealed() }
+
 // A sealing is the data converter of a client. Within a workflow it is insisting.
-type sealing struct{ converter.DataConverter }
+type sealing struct {
+	converter.DataConverter
+	seals bool // there are keys
+}
+
+// FromPayload opens one.
+func (s sealing) FromPayload(p *commonpb.Payload, into any) error {
+	err := s.DataConverter.FromPayload(p, into)
+	s.note(p, into)
+	return err
+}
+
+// FromPayloads opens some.
+func (s sealing) FromPayloads(p *commonpb.Payloads, into ...any) error {
+	err := s.DataConverter.FromPayloads(p, into...)
+	for i, v := range into[:min(len(into), len(p.GetPayloads()))] {
+		s.note(p.Payloads[i], v)
+	}
+	return err
+}
+
+func (s sealing) note(p *commonpb.Payload, into any) {
+	if v, ok := into.(Unsealable); ok && s.seals && KeyOf(p) == "" {
+		v.Unsealed()
+	}
+}
 
 var _ workflow.ContextAware = sealing{}
 
 // WithSerializationContext goes on with the payloads of a run.
 func (s sealing) WithSerializationContext(of converter.SerializationContext) converter.DataConverter {
-	return sealing{converter.WithDataConverterSerializationContext(s.DataConverter, of)}
+	return sealing{converter.WithDataConverterSerializationContext(s.DataConverter, of), s.seals}
 }
 
 // WithWorkflowContext goes on within a workflow.
 func (s sealing) WithWorkflowContext(workflow.Context) converter.DataConverter {
-	return insisting(s)
+	return insisting{s}
 }
 
 // WithContext changes nothing.

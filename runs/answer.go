@@ -21,9 +21,10 @@ import (
 //
 // An answer that does not fit is an *InvalidAnswerError; the elicitation stays
 // open. An elicitation that the run never asked, or that ended with the run,
-// is ErrNoSuchGate. An answer that is not allowed, and a client's to one that is
-// for the approvals page, is ErrNotPermitted. If ctx ends after the answer was sent, it may still be
-// taken.
+// is ErrNoSuchGate. An answer that is not allowed, and one to what is answered on
+// the approvals page that comes in another way, is ErrNotPermitted. One that is
+// signed with a key that workers do not have yet is ErrUnchecked; it counts when
+// one has it. If ctx ends after the answer was sent, it may still be taken.
 func (c *Client) Answer(ctx context.Context, id RunID, a Answer) (Decision, error) {
 	run, err := c.Get(ctx, id)
 	if err != nil {
@@ -36,8 +37,8 @@ func (c *Client) Answer(ctx context.Context, id RunID, a Answer) (Decision, erro
 	if gate.State != workflows.ElicitationOpen {
 		return decided(id, gate, "")
 	}
-	if a.ByClient && gate.Mode == definitions.URLMode {
-		return Decision{}, fmt.Errorf("%w: run %s, elicitation %s is answered on the approvals page, and not by a client", ErrNotPermitted, id, a.ElicitationID)
+	if a.Via != ViaPage && gate.Mode == definitions.URLMode {
+		return Decision{}, fmt.Errorf("%w: run %s, elicitation %s is answered on the approvals page, and in no other way", ErrNotPermitted, id, a.ElicitationID)
 	}
 	if a.Allowed != nil && !a.Allowed(gate) {
 		return Decision{}, fmt.Errorf("%w: run %s, elicitation %s is not for %s to answer", ErrNotPermitted, id, a.ElicitationID, a.By)
@@ -46,7 +47,7 @@ func (c *Client) Answer(ctx context.Context, id RunID, a Answer) (Decision, erro
 	if err != nil {
 		return Decision{}, err
 	}
-	err = c.temporal.SignalWorkflow(ctx, string(id), "", workflows.AnswerSignal, signal)
+	err = c.signal(ctx, id, workflows.AnswerSignal, signal)
 	var gone *serviceerror.NotFound
 	if err != nil && !errors.As(err, &gone) { // a run that has just ended says how below
 		return Decision{}, failure(ctx, "answering", id, err)
@@ -58,8 +59,11 @@ func (c *Client) Answer(ctx context.Context, id RunID, a Answer) (Decision, erro
 func checked(a Answer, gate Elicitation) (workflows.Answer, error) {
 	signal := workflows.Answer{
 		ElicitationID: a.ElicitationID,
+		Question:      gate.Question,
 		Action:        a.Action,
 		AnsweredBy:    a.By,
+		Via:           a.Via,
+		At:            time.Now().UTC().Truncate(time.Millisecond),
 		AnswerID:      randomName(26),
 	}
 	if a.Action == workflows.Accept { // otherwise content means nothing
@@ -87,6 +91,11 @@ func (c *Client) confirm(ctx context.Context, id RunID, signal workflows.Answer)
 			gate, err = c.gate(ctx, run, signal.ElicitationID)
 			if err == nil && gate.State != workflows.ElicitationOpen {
 				return decided(id, gate, signal.AnswerID)
+			}
+			for _, u := range run.Unchecked {
+				if u.AnswerID == signal.AnswerID {
+					return Decision{}, fmt.Errorf("answering run %s: %w (%s); it counts as soon as one has it", id, ErrUnchecked, u.Key)
+				}
 			}
 		}
 		if err != nil && !errors.Is(err, ErrUnavailable) {
@@ -129,6 +138,8 @@ func decided(id RunID, e Elicitation, answerID string) (Decision, error) {
 		Won:    answerID != "" && e.AnswerID == answerID,
 		Action: e.Action,
 		By:     e.By,
+		Via:    e.Via,
+		Means:  e.Decision,
 	}, nil
 }
 
@@ -231,7 +242,7 @@ func (c *Client) Asked(ctx context.Context, id RunID, elicitation string, a Aski
 		case !wants(run, elicitation, a.Question):
 			return nil
 		case !sent:
-			err := c.temporal.SignalWorkflow(ctx, string(id), "", workflows.AskedSignal, workflows.Asked{ElicitationID: elicitation, Asking: a})
+			err := c.signal(ctx, id, workflows.AskedSignal, workflows.Asked{ElicitationID: elicitation, Asking: a})
 			if err != nil {
 				return failure(ctx, "signalling", id, err)
 			}
@@ -271,7 +282,7 @@ func (c *Client) Attach(ctx context.Context, id RunID, request string) error {
 	if info.CloseTime != nil || info.HistoryLength >= maxAttachable || c.run(info).Request == request {
 		return nil
 	}
-	err = c.temporal.SignalWorkflow(ctx, string(id), "", workflows.AttachSignal, workflows.Attached{Request: request})
+	err = c.signal(ctx, id, workflows.AttachSignal, workflows.Attached{Request: request})
 	if err != nil {
 		return failure(ctx, "signalling", id, err)
 	}

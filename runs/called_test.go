@@ -63,7 +63,7 @@ func compose(t testing.TB) (*runs.Client, client.Client) {
 			return
 		}
 		w := worker.New(composing.client, workflows.TaskQueue, worker.Options{WorkerStopTimeout: time.Second})
-		workflows.Register(w)
+		workflows.Register(w, trust)
 		registerCallTool(w)
 		w.RegisterActivityWithOptions(resolve, activity.RegisterOptions{Name: workflows.ResolveName})
 		w.RegisterActivityWithOptions(activities.New(nil, nil).Compose(nil, runOutcome).RunOutcome, activity.RegisterOptions{Name: workflows.OutcomeName})
@@ -72,7 +72,7 @@ func compose(t testing.TB) (*runs.Client, client.Client) {
 	if composing.err != nil {
 		t.Fatal(composing.err)
 	}
-	return runs.New(runs.Config{Client: composing.client}), composing.client
+	return runs.New(runs.Config{Keys: testKeys, Client: composing.client}), composing.client
 }
 
 func resolve(_ context.Context, ref workflows.DefinitionRef) (workflows.ResolvedDefinition, error) {
@@ -85,7 +85,7 @@ func resolve(_ context.Context, ref workflows.DefinitionRef) (workflows.Resolved
 }
 
 func runOutcome(ctx context.Context, id string) (*workflows.ChildOutcome, error) {
-	outcome, err := runs.New(runs.Config{Client: composing.client}).Result(ctx, runs.RunID(id))
+	outcome, err := runs.New(runs.Config{Keys: testKeys, Client: composing.client}).Result(ctx, runs.RunID(id))
 	switch {
 	case errors.Is(err, runs.ErrNotFound):
 		return nil, activities.ErrNoRun
@@ -603,8 +603,8 @@ func TestCalledRunIsDeleted(t *testing.T) {
 	remove(t, temporal, gate.Run)
 	// It looks whether the called run is there within the hour, or when a worker
 	// tells it that the run ends, as here.
-	told := workflows.ChildTold{StepPath: "review", Ends: true}
-	if err := temporal.SignalWorkflow(t.Context(), string(id), "", workflows.ChildSignal, told); err != nil {
+	told := workflows.ChildTold{RunID: gate.Run, StepPath: "review", Ends: true}
+	if err := temporal.SignalWorkflow(t.Context(), string(id), "", workflows.ChildSignal, signed(workflows.ChildSignal, string(id), told)); err != nil {
 		t.Fatal(err)
 	}
 	all := followTo(t, c, id, 0, runs.EventDone)

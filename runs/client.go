@@ -15,6 +15,9 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+
+	"github.com/perdure/perdure/signing"
+	"github.com/perdure/perdure/workflows"
 )
 
 // A Config says where the runs are.
@@ -29,6 +32,9 @@ type Config struct {
 	// MaxValue bounds what tools are given and give in the runs that are started,
 	// in bytes, where Client keeps large values elsewhere. 0 = what Temporal takes.
 	MaxValue int
+	// Keys sign what runs are told. nil = nobody is: runs take no signal that is
+	// not signed.
+	Keys *signing.Keys
 	// LargeInputs is DataConverter that keeps large values elsewhere, with which
 	// runs are repaired that know of that. nil = there is nowhere to.
 	LargeInputs converter.DataConverter
@@ -44,6 +50,7 @@ type Client struct {
 	converter converter.DataConverter
 	large     converter.DataConverter // nil = nothing is kept elsewhere
 	maxValue  int
+	keys      *signing.Keys
 	log       *slog.Logger
 	fresh     freshRuns
 }
@@ -56,12 +63,25 @@ func New(cfg Config) *Client {
 		converter: cfg.DataConverter,
 		large:     cfg.LargeInputs,
 		maxValue:  cfg.MaxValue,
+		keys:      cfg.Keys,
 		log:       cmp.Or(cfg.Logger, slog.Default()),
 	}
 	if c.converter == nil {
 		c.converter = converter.GetDefaultDataConverter()
 	}
 	return c
+}
+
+// signal sends a signal to a run, with proof.
+func (c *Client) signal(ctx context.Context, id RunID, name string, body any) error {
+	if c.keys == nil {
+		return ErrNoKey
+	}
+	s, err := workflows.NewSignal(c.keys, name, string(id), body)
+	if err != nil {
+		return fmt.Errorf("encoding what is said to run %s: %w", id, err)
+	}
+	return c.temporal.SignalWorkflow(ctx, string(id), "", name, s)
 }
 
 // NewID makes up the ID of a run of a tool: NAME/ and 10 random characters.

@@ -50,7 +50,7 @@ func TestFollowFindsItsPlaceAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tc.Close()
-	c := runs.New(runs.Config{Client: tc})
+	c := runs.New(runs.Config{Keys: testKeys, Client: tc})
 	id := start(t, c, request(t, plain))
 	events := followTo(t, c, id, 0, runs.EventDone)
 	if refused.Load() == 0 {
@@ -101,7 +101,7 @@ func TestFollowSurvivesARestartOfTemporal(t *testing.T) {
 	if err := startWorker(tc); err != nil {
 		t.Fatal(err)
 	}
-	c := runs.New(runs.Config{Client: tc})
+	c := runs.New(runs.Config{Keys: testKeys, Client: tc})
 	id := start(t, c, request(t, gated))
 
 	var told []runs.Event
@@ -168,8 +168,9 @@ func relay(ctx workflow.Context, in workflows.RunInput) (*workflows.RunResult, e
 	if err := tell(); err != nil {
 		return nil, err
 	}
-	var a workflows.Answer
-	workflow.GetSignalChannel(ctx, workflows.AnswerSignal).Receive(ctx, &a)
+	var s workflows.Signal
+	workflow.GetSignalChannel(ctx, workflows.AnswerSignal).Receive(ctx, &s)
+	a, _ := s.Answer()
 	gate.State, gate.Action, gate.AnswerID = workflows.ElicitationAnswered, a.Action, a.AnswerID
 	if err := tell(); err != nil {
 		return nil, err

@@ -3,11 +3,11 @@ package runs
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
-	"go.temporal.io/sdk/converter"
 
 	"github.com/perdure/perdure/workflows"
 )
@@ -16,7 +16,7 @@ import (
 // with those it is all that a run depends on.
 type Given struct {
 	Input     workflows.RunInput
-	Answers   []GivenAnswer // in the order of arrival, also those that were not taken
+	Answers   []GivenAnswer // in the order of arrival, also those that were not taken, without those that were refused
 	Cancelled *time.Time    // when somebody first asked to cancel it
 }
 
@@ -33,7 +33,7 @@ func (c *Client) Given(ctx context.Context, id RunID) (*Given, error) {
 	if err != nil {
 		return nil, failure(ctx, "reading", id, err)
 	}
-	g := &Given{}
+	g, t := &Given{}, newTimeline(c.converter)
 	for i, x := range chain {
 		for e, err := range c.history(ctx, id, x.runID, false) {
 			switch {
@@ -44,21 +44,24 @@ func (c *Client) Given(ctx context.Context, id RunID) (*Given, error) {
 					return nil, fmt.Errorf("reading the input of run %s: %w", id, err)
 				}
 			case e.EventId > x.copied:
-				g.add(c.converter, e)
+				g.add(t, e)
 			}
 		}
 	}
 	return g, nil
 }
 
-func (g *Given) add(conv converter.DataConverter, e *historypb.HistoryEvent) {
+func (g *Given) add(t *timeline, e *historypb.HistoryEvent) {
 	at := e.GetEventTime().AsTime()
 	switch e.EventType {
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
-		a := e.GetWorkflowExecutionSignaledEventAttributes()
-		answer := GivenAnswer{At: at}
-		if a.GetSignalName() == workflows.AnswerSignal && conv.FromPayloads(a.GetInput(), &answer.Answer) == nil {
-			g.Answers = append(g.Answers, answer)
+		if answer, ok := t.answer(e.GetWorkflowExecutionSignaledEventAttributes()); ok {
+			g.Answers = append(g.Answers, GivenAnswer{answer, at})
+		}
+	case enumspb.EVENT_TYPE_MARKER_RECORDED:
+		made, ok := t.ruling(e.GetMarkerRecordedEventAttributes().GetDetails()["data"])
+		if ok && made.Verdict == workflows.VerdictRefused {
+			g.Answers = slices.DeleteFunc(g.Answers, func(a GivenAnswer) bool { return a.AnswerID == made.AnswerID && a.AnsweredBy == made.By })
 		}
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
 		if g.Cancelled == nil {

@@ -3,12 +3,14 @@ package runs
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
 	"strings"
 	"time"
 
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
@@ -35,7 +37,10 @@ const (
 	LogAsks      LogKind = "question_opened"
 	LogUnheard   LogKind = "question_not_answered" // somebody was asked and did not answer; the question is still open
 	LogAnswered  LogKind = "question_closed"
+	LogDecided   LogKind = "decided"          // by an operator: what became of a call, or of undoing a step, or that a credential is there
 	LogUntaken   LogKind = "answer_not_taken" // it came too late, or does not fit
+	LogRefused   LogKind = "signal_refused"   // nobody has proved that perdure has sent it
+	LogUnchecked LogKind = "signal_unchecked" // it waits for a worker that has the key with which it was signed
 )
 
 // A LogEntry is one thing that happened to a run.
@@ -46,8 +51,16 @@ type LogEntry struct {
 	Tool    string    `json:"tool,omitempty"`    // of a call
 	Attempt int       `json:"attempt,omitempty"` // of a call
 	Status  string    `json:"status,omitempty"`  // of a call or a run that has ended, of a question that is closed
-	By      string    `json:"by,omitempty"`      // who called, answered or repaired
-	Text    string    `json:"text"`              // all of it, for people; without time and step
+	By      string    `json:"by,omitempty"`      // who called, answered or repaired; of what is refused, who it says it is
+
+	// Of a question that was answered.
+	Action   string          `json:"action,omitempty"`
+	Content  json.RawMessage `json:"content,omitempty"`
+	Via      Channel         `json:"via,omitempty"`
+	Decision Meaning         `json:"decision,omitempty"` // where that is more than the action
+	Unproven bool            `json:"unproven,omitempty"`
+
+	Text string `json:"text"` // all of it, for people; without time and step
 }
 
 // Log tells what has happened to a run, in the order of time. With follow it
@@ -59,6 +72,7 @@ func (c *Client) Log(ctx context.Context, id RunID, follow bool) iter.Seq2[LogEn
 	return func(yield func(LogEntry, error) bool) {
 		var entries []LogEntry
 		b := &logbook{timeline: newTimeline(c.converter)}
+		b.timeline.answers = true
 		f := &follower{client: c, id: id, timeline: b.timeline, once: !follow}
 		f.each = func(e *historypb.HistoryEvent, events []Event, _ bool) bool {
 			for _, entry := range b.entries(e, events) {
@@ -180,8 +194,10 @@ func (b *logbook) entry(e *historypb.HistoryEvent) (LogEntry, bool) {
 			return LogEntry{}, false
 		}
 		return LogEntry{Kind: LogWaits, Step: path, Text: what}, true
-	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
-		return b.signalled(e.GetWorkflowExecutionSignaledEventAttributes())
+	case enumspb.EVENT_TYPE_MARKER_RECORDED:
+		if a := e.GetMarkerRecordedEventAttributes(); a.GetMarkerName() == "SideEffect" {
+			return b.ruled(a.GetDetails()["data"])
+		}
 	}
 	return LogEntry{}, false
 }
@@ -206,28 +222,30 @@ func (b *logbook) began(a *historypb.WorkflowExecutionStartedEventAttributes) (L
 	return LogEntry{Kind: LogStarted, By: in.Caller.Subject, Text: fmt.Sprintf("%s %s was called by %s", in.Definition.Name, cmp.Or(in.Definition.Version, shortDigest(in.Definition.Digest)), callerName(in.Caller))}, true
 }
 
-// signalled tells of an answer that will not be taken.
-func (b *logbook) signalled(a *historypb.WorkflowExecutionSignaledEventAttributes) (LogEntry, bool) {
-	var answer workflows.Answer
-	if a.GetSignalName() != workflows.AnswerSignal || b.timeline.converter.FromPayloads(a.GetInput(), &answer) != nil {
-		return LogEntry{}, false
+// ruled tells of a signal that was not taken.
+func (b *logbook) ruled(data *commonpb.Payloads) (LogEntry, bool) {
+	made, ok := b.timeline.ruling(data)
+	entry := LogEntry{Step: made.ElicitationID, By: made.By, Action: made.Action}
+	if g := b.timeline.gates[made.ElicitationID]; g != nil {
+		entry.Step = g.StepPath
 	}
-	entry := LogEntry{Kind: LogUntaken, Step: answer.ElicitationID, By: answer.AnsweredBy, Status: answer.Action}
-	who := cmp.Or(answer.AnsweredBy, "somebody")
-	g := b.timeline.gates[answer.ElicitationID]
+	says := "signal " + made.Signal
+	if made.Signal == workflows.AnswerSignal {
+		says = fmt.Sprintf("answer %s, as it says by %s", made.Action, cmp.Or(made.By, "nobody"))
+	}
 	switch {
-	case g == nil:
-		entry.Text = fmt.Sprintf("%s answers %s what was not asked", who, answer.Action)
-		return entry, true
-	case g.State != workflows.ElicitationOpen:
-		entry.Step, entry.Text = g.StepPath, fmt.Sprintf("%s answers %s too late", who, answer.Action)
-		return entry, true
+	case !ok:
+		return entry, false
+	case made.Verdict == workflows.VerdictRefused:
+		entry.Kind, entry.Text = LogRefused, fmt.Sprintf("refused: %s: %s", says, made.Reason)
+	case made.Verdict == workflows.VerdictHeld && !made.Again:
+		entry.Kind, entry.Text = LogUnchecked, fmt.Sprintf("not checked yet: %s: no worker has had the key %s, with which it was signed", says, made.Key)
+	case made.Verdict == workflows.VerdictUntaken:
+		entry.Kind, entry.Text = LogUntaken, fmt.Sprintf("%s answers %s, which is not taken: %s", cmp.Or(made.By, "somebody"), made.Action, made.Reason)
+	default:
+		return entry, false
 	}
-	if err := workflows.CheckAnswer(answer, g.Kind, g.AnswerSchema()); err != nil {
-		entry.Step, entry.Text = g.StepPath, fmt.Sprintf("%s answers %s, which does not fit: %v", who, answer.Action, err)
-		return entry, true
-	}
-	return LogEntry{}, false // it is taken, unless another one was faster
+	return entry, true
 }
 
 // told is what an event of the timeline tells.
@@ -257,10 +275,14 @@ func (b *logbook) asked(e Event) LogEntry {
 		entry.Kind, entry.By = LogUnheard, ""
 		entry.Text = withReason("the client was asked and did not answer: "+string(e.Asking.Outcome), e.Asking.Reason)
 	default:
-		entry.Kind, entry.Text = LogAnswered, string(q.State)
-		if q.State == workflows.ElicitationAnswered {
-			entry.Text = fmt.Sprintf("answered: %s, by %s", q.Action, cmp.Or(q.By, "nobody known"))
+		entry.Kind, entry.Text = LogAnswered, Decided(*q)
+		switch {
+		case q.Decision != "":
+			entry.Kind = LogDecided
+		case q.State == workflows.ElicitationAnswered:
+			entry.Text = "answered: " + entry.Text
 		}
+		entry.Action, entry.Content, entry.Via, entry.Decision, entry.Unproven = q.Action, q.Content, q.Via, q.Decision, q.Unproven
 	}
 	return entry
 }

@@ -55,6 +55,7 @@ steps:
 		}
 	}
 	signal(t, id, workflows.Answer{ElicitationID: two, Action: "decline", AnsweredBy: "bob", AnswerID: "2"})
+	awaitLog(t, c, id, func(e runs.LogEntry) bool { return e.Kind == runs.LogUntaken && e.By == "bob" })
 	if err := c.Cancel(t.Context(), id, "by carol"); err != nil {
 		t.Fatal(err)
 	}
@@ -66,14 +67,14 @@ steps:
 		"call_ended one write completed",
 		"step_waits pause waits until",
 		"question_opened two asks: Go on? (until",
-		"answer_not_taken two eve answers accept, which does not fit:",
-		"question_closed two answered: accept, by ada",
+		"answer_not_taken two eve answers accept, which is not taken: it does not fit:",
+		`question_closed two answered: accept {"n":1}, by ada`,
 		"call_started three calls write",
 		"call_ended three write completed",
 		"question_opened four asks: And now? (until",
-		"answer_not_taken two bob answers decline too late",
+		"answer_not_taken two bob answers decline, which is not taken: it comes too late",
 		"cancel_requested asked to cancel: by carol",
-		"question_closed four dropped",
+		"question_closed four the run ended or went on without an answer",
 		"run_ended cancelled: log was cancelled in step four",
 	}
 	got := logOf(t, c, id, false)
@@ -245,7 +246,7 @@ func logOf(t *testing.T, c *runs.Client, id runs.RunID, follow bool) []string {
 		}
 		last = e.At
 		line := strings.Join(strings.Fields(fmt.Sprint(e.Kind, " ", e.Step, " ", e.Text)), " ")
-		for _, varies := range []string{"waits until", "(until", "which does not fit:"} {
+		for _, varies := range []string{"waits until", "(until", "it does not fit:"} {
 			if before, _, ok := strings.Cut(line, varies); ok {
 				line = before + varies
 			}
@@ -259,10 +260,27 @@ func logOf(t *testing.T, c *runs.Client, id runs.RunID, follow bool) []string {
 	return lines
 }
 
+// awaitLog waits until the log of a run has an entry, and gives it.
+func awaitLog(t *testing.T, c *runs.Client, id runs.RunID, wanted func(runs.LogEntry) bool) runs.LogEntry {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for e, err := range c.Log(ctx, id, true) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wanted(e) {
+			return e
+		}
+	}
+	t.Fatalf("the log of %s ends without what is wanted", id)
+	return runs.LogEntry{}
+}
+
 func signal(t *testing.T, id runs.RunID, a workflows.Answer) {
 	t.Helper()
 	_, tc := connect(t)
-	if err := tc.SignalWorkflow(t.Context(), string(id), "", workflows.AnswerSignal, a); err != nil {
+	if err := tc.SignalWorkflow(t.Context(), string(id), "", workflows.AnswerSignal, signed(workflows.AnswerSignal, string(id), a)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -50,7 +50,7 @@ func TestPrepare(t *testing.T) {
 	if err := prepare(t.Context(), humble); err != nil {
 		t.Fatal(err)
 	}
-	c := runs.New(runs.Config{Client: humble, Namespace: "team"})
+	c := runs.New(runs.Config{Keys: testKeys, Client: humble, Namespace: "team"})
 	run, err := c.Get(t.Context(), start(t, c, request(t, plain)))
 	if err != nil {
 		t.Fatal(err)

@@ -384,7 +384,7 @@ func TestRetryOnceThoughItFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer slow.Close()
-	second := runs.New(runs.Config{Client: slow})
+	second := runs.New(runs.Config{Keys: testKeys, Client: slow})
 	late, err := second.PlanRetry(t.Context(), id, runs.RetryRequest{By: "bob"})
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,8 @@ var (
 	ErrNoSuchGate   = errors.New("elicitation not found")
 	ErrUnavailable  = errors.New("cannot reach Temporal")
 	ErrNotPermitted = errors.New("not permitted")
+	ErrNoKey        = errors.New("no key of the installation to sign with")
+	ErrUnchecked    = errors.New("no worker has the key yet with which the answer was signed")
 )
 
 // A RunID names a run: NAME/SUFFIX. It is the Temporal workflow ID.
@@ -38,6 +40,9 @@ type (
 	Reconciled       = workflows.Reconciled
 	StepProgress     = workflows.StepProgress
 	Parent           = workflows.Parent
+	Channel          = workflows.Channel
+	Meaning          = workflows.Decision
+	Unchecked        = workflows.UncheckedSignal
 	Asking           = workflows.Asking
 	AskingOutcome    = workflows.AskingOutcome
 )
@@ -71,6 +76,15 @@ const (
 	Compensation   = workflows.Compensation
 	Reconciliation = workflows.Reconciliation
 	Credentials    = workflows.Credentials
+)
+
+// The channels by which answers are given.
+const (
+	ViaForm    = workflows.ViaForm
+	ViaPage    = workflows.ViaPage
+	ViaCommand = workflows.ViaCommand
+	ViaRequest = workflows.ViaRequest
+	ViaSignal  = workflows.ViaSignal
 )
 
 // What a Reconciled says.
@@ -130,7 +144,8 @@ type Run struct {
 	Parent       *Parent       `json:"parent,omitempty"`     // the run of which a step has called this one; nil = a caller has
 	Cancelling   bool          `json:"cancelling,omitempty"` // somebody has asked to cancel it; lists do not tell
 	Elicitations []Elicitation `json:"elicitations,omitempty"`
-	WaitingFor   string        `json:"waitingFor,omitempty"` // payload, breaker, rate, concurrency, or what is asked of people: approval, compensation, reconciliation, credentials
+	WaitingFor   string        `json:"waitingFor,omitempty"` // key, payload, breaker, rate, concurrency, or what is asked of people: approval, compensation, reconciliation, credentials
+	Unchecked    []Unchecked   `json:"unchecked,omitempty"`  // signals that wait for a worker with the key with which they were signed
 	Unreadable   string        `json:"unreadable,omitempty"` // why Elicitations are not told, such as that a key is missing
 }
 
@@ -150,10 +165,23 @@ type Detail struct {
 	Run
 	Arguments json.RawMessage `json:"arguments"`
 	Digest    string          `json:"digest"`
-	Script    string          `json:"script,omitempty"` // of a definition that is one
-	Steps     []StepRecord    `json:"steps"`            // in the order of starting
-	Said      []Said          `json:"said,omitempty"`   // by scripts, in order
+	Script    string          `json:"script,omitempty"`  // of a definition that is one
+	Steps     []StepRecord    `json:"steps"`             // in the order of starting
+	Said      []Said          `json:"said,omitempty"`    // by scripts, in order
+	Refused   []RefusedSignal `json:"refused,omitempty"` // signals that were not believed, in order; the first of them
 	Outcome   *Outcome        `json:"outcome,omitempty"`
+}
+
+// A RefusedSignal is one that the run did not believe.
+type RefusedSignal struct {
+	At     time.Time `json:"at"`
+	Signal string    `json:"signal"` // its name
+	Reason string    `json:"reason"`
+
+	// Of an answer, as it says; nobody has proved it.
+	ElicitationID string `json:"elicitationId,omitempty"`
+	Action        string `json:"action,omitempty"`
+	By            string `json:"by,omitempty"`
 }
 
 // Said is what a script told of its work: a line of its log, or how far it is.
@@ -191,6 +219,7 @@ type StepRecord struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	Output    json.RawMessage `json:"output,omitempty"`
 	Error     string          `json:"error,omitempty"`
+	Decided   string          `json:"decided,omitempty"` // of a question: what became of it, in words
 	Run       RunID           `json:"run,omitempty"`     // that the step has called
 	Version   string          `json:"version,omitempty"` // of what that run executes; "" = it has none
 
@@ -247,11 +276,9 @@ type Answer struct {
 	Action        string          // accept, decline, cancel
 	Content       json.RawMessage // for accept
 	By            string          // who answers
+	Via           Channel         // by which the answer comes
 	// Allowed says whether an elicitation is for whoever answers; nil = it is.
 	Allowed func(Elicitation) bool
-	// ByClient says that an MCP client gives the answer, for which nobody
-	// knows whether a person has seen the question.
-	ByClient bool
 }
 
 // InvalidAnswerError says why an answer was not taken. The elicitation is
@@ -262,9 +289,11 @@ func (e *InvalidAnswerError) Error() string { return e.Reason }
 
 // A Decision is what became of an elicitation after an answer was sent.
 type Decision struct {
-	Won    bool   // this answer was the first valid one
-	Action string // of the answer that won
-	By     string // who gave the answer that won
+	Won    bool    // this answer was the first valid one
+	Action string  // of the answer that won
+	By     string  // who gave the answer that won
+	Via    Channel // by which the answer that won was given
+	Means  Meaning // of the answer that won, where that is more than its action
 }
 
 // StepHeld is the status of a call that was not made, since the limits of its

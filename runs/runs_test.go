@@ -73,7 +73,7 @@ func connect(t testing.TB) (*runs.Client, client.Client) {
 	if shared.err != nil {
 		t.Fatal(shared.err)
 	}
-	return runs.New(runs.Config{Client: shared.client}), shared.client
+	return runs.New(runs.Config{Keys: testKeys, Client: shared.client}), shared.client
 }
 
 func dial(address string) (client.Client, error) {
@@ -86,7 +86,7 @@ func dial(address string) (client.Client, error) {
 
 func startWorker(c client.Client) error {
 	w := worker.New(c, workflows.TaskQueue, worker.Options{WorkerStopTimeout: time.Second})
-	workflows.Register(w)
+	workflows.Register(w, trust)
 	registerCallTool(w)
 	return w.Start()
 }
@@ -385,11 +385,11 @@ func TestClientsDoNotAnswerForThePage(t *testing.T) {
 	c, _ := connect(t)
 	id := start(t, c, request(t, "name: paged\ndescription: Asks on the page.\nsteps:\n  - {id: ask, type: elicitation, message: Shall I?, mode: url}\n"))
 	followTo(t, c, id, 0, runs.EventOpened)
-	answer := runs.Answer{ElicitationID: "ask#1", Action: "decline", By: "alice", ByClient: true}
+	answer := runs.Answer{ElicitationID: "ask#1", Action: "decline", By: "alice", Via: runs.ViaForm}
 	if _, err := c.Answer(t.Context(), id, answer); !errors.Is(err, runs.ErrNotPermitted) {
 		t.Errorf("a client's answer: got %v, want ErrNotPermitted", err)
 	}
-	answer.ByClient = false
+	answer.Via = runs.ViaPage
 	if d, err := c.Answer(t.Context(), id, answer); err != nil || !d.Won {
 		t.Errorf("an answer on the page: got %+v, %v", d, err)
 	}

@@ -84,7 +84,7 @@ func (c *Client) run(info *workflowpb.WorkflowExecutionInfo) Run {
 	if err != nil {
 		run.Unreadable = err.Error()
 	}
-	run.Elicitations = state.Elicitations
+	run.Elicitations, run.Unchecked = state.Elicitations, state.Unchecked
 	run.Parent = decodeParent(c.converter, info.Memo)
 	run.Status = status(info.Status, Status(c.attribute(info, workflows.AttrStatus)))
 	if run.Closed != nil {
@@ -250,7 +250,11 @@ func (c *Client) Show(ctx context.Context, id RunID) (*Detail, error) {
 		detail.Started = t.began // a run that was repaired has begun before
 	}
 	c.addPending(t, d.PendingActivities)
-	detail.Said = t.said
+	detail.Said, detail.Refused = t.said, t.refused
+	detail.Elicitations = t.elicitations()
+	if detail.Closed != nil {
+		dropOpen(detail.Elicitations)
+	}
 	for _, r := range t.records {
 		detail.Steps = append(detail.Steps, *r)
 	}
@@ -263,7 +267,7 @@ func (c *Client) readTimeline(ctx context.Context, id RunID) (*timeline, error) 
 		return nil, err
 	}
 	t := newTimeline(c.converter)
-	t.full = true
+	t.full, t.answers = true, true
 	for i, x := range chain {
 		if i > 0 {
 			t.nextExecution()

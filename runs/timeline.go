@@ -44,6 +44,7 @@ type timeline struct {
 	converter converter.DataConverter
 	execution int64 // in the chain, from 0
 	full      bool  // keep arguments and outputs in records
+	answers   bool  // keep what was answered
 
 	input   workflows.RunInput // of the first execution
 	unread  error              // why input is empty; nil = it is not
@@ -62,6 +63,9 @@ type timeline struct {
 	under    map[string]int        // calls under way, by step ID
 	done     map[string]bool       // by step ID
 	gates    map[string]*gateRecord
+	asked    []string                   // IDs of gates, in the order of opening
+	given    map[string]json.RawMessage // contents of answers, by their IDs
+	refused  []RefusedSignal
 	eventID  int64
 	sequence int64 // of the next event of eventID
 }
@@ -90,6 +94,7 @@ func newTimeline(c converter.DataConverter) *timeline {
 		under:     map[string]int{},
 		done:      map[string]bool{},
 		gates:     map[string]*gateRecord{},
+		given:     map[string]json.RawMessage{},
 		calls:     map[int64]*StepRecord{},
 		waits:     map[int64]*StepRecord{},
 	}
@@ -132,6 +137,9 @@ func (t *timeline) add(e *historypb.HistoryEvent) []Event {
 		return t.ended(a.GetScheduledEventId(), at, stepCancelled, nil, nil)
 	case enumspb.EVENT_TYPE_MARKER_RECORDED:
 		return t.marker(e, at)
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
+		t.signalled(e.GetWorkflowExecutionSignaledEventAttributes())
+		return nil
 
 	case enumspb.EVENT_TYPE_TIMER_STARTED:
 		t.waiting(e, at)
@@ -313,6 +321,7 @@ func (t *timeline) ended(scheduled int64, at time.Time, status string, result *c
 func (t *timeline) marker(e *historypb.HistoryEvent, at time.Time) []Event {
 	a := e.GetMarkerRecordedEventAttributes()
 	if a.GetMarkerName() == "SideEffect" {
+		t.ruled(a.GetDetails()["data"], at)
 		return t.told(a.GetDetails()["data"], at)
 	}
 	if a.GetMarkerName() != "LocalActivity" {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
+	historypb "go.temporal.io/api/history/v1"
 
 	"github.com/perdure/perdure/workflows"
 )
@@ -21,7 +22,7 @@ func (t *timeline) memo(m *commonpb.Memo, at time.Time) []Event {
 	var events []Event
 	for _, e := range state.Elicitations {
 		askings := t.newAskings(e)
-		if kind := t.gate(e, at); kind != "" {
+		if kind := t.gate(&e, at); kind != "" {
 			event := t.event(kind)
 			event.Elicitation = &e
 			events = append(events, event)
@@ -44,7 +45,7 @@ func (t *timeline) newAskings(e Elicitation) []Asking {
 }
 
 // gate notes where an elicitation stands and says what has happened to it.
-func (t *timeline) gate(e Elicitation, at time.Time) EventKind {
+func (t *timeline) gate(e *Elicitation, at time.Time) EventKind {
 	g := t.gates[e.ID]
 	if g != nil && g.State == e.State {
 		g.Askings = e.Askings
@@ -56,19 +57,76 @@ func (t *timeline) gate(e Elicitation, at time.Time) EventKind {
 		t.begun(topLevel(e.StepPath))
 		g = &gateRecord{record: record}
 		t.gates[e.ID] = g
+		t.asked = append(t.asked, e.ID)
 	}
-	g.Elicitation = e
+	if e.State == workflows.ElicitationAnswered && e.Content == nil {
+		e.Content = t.given[e.AnswerID]
+	}
+	g.Elicitation = *e
 	if e.State == workflows.ElicitationOpen {
 		return EventOpened
 	}
 	g.record.Ended, g.record.Status = &at, gateStatus(e.State)
+	g.record.Decided = Decided(*e)
 	if t.full && e.Action != "" {
-		g.record.Output, _ = json.Marshal(map[string]string{"action": e.Action, "by": e.By})
+		g.record.Output, _ = json.Marshal(given{e.Action, e.Content, e.By})
 	}
 	if e.Kind == workflows.Question && e.Run == "" { // otherwise more is to come of the step
 		t.finished(topLevel(e.StepPath))
 	}
 	return EventClosed
+}
+
+// A given is what an elicitation came to, as the output of its step.
+type given struct {
+	Action  string          `json:"action"`
+	Content json.RawMessage `json:"content,omitempty"`
+	By      string          `json:"by,omitempty"`
+}
+
+// elicitations are all of which the run has told, in the order of opening.
+func (t *timeline) elicitations() []Elicitation {
+	var all []Elicitation
+	for _, id := range t.asked {
+		if g := t.gates[id]; g != nil {
+			all = append(all, g.Elicitation)
+		}
+	}
+	return all
+}
+
+// signalled keeps what an answer says whose decision may turn out to be long. The
+// first signal with an ID is that of who has made it up.
+func (t *timeline) signalled(a *historypb.WorkflowExecutionSignaledEventAttributes) {
+	answer, ok := t.answer(a)
+	if _, known := t.given[answer.AnswerID]; ok && t.answers && !known {
+		t.given[answer.AnswerID] = answer.Content
+	}
+}
+
+func (t *timeline) answer(a *historypb.WorkflowExecutionSignaledEventAttributes) (workflows.Answer, bool) {
+	var s workflows.Signal
+	if a.GetSignalName() != workflows.AnswerSignal || t.converter.FromPayloads(a.GetInput(), &s) != nil {
+		return workflows.Answer{}, false
+	}
+	return s.Answer()
+}
+
+// maxRefused bounds the signals that were not believed and are told of a run.
+const maxRefused = 100
+
+// ruled notes what the run has made of a signal.
+func (t *timeline) ruled(data *commonpb.Payloads, at time.Time) {
+	made, ok := t.ruling(data)
+	if ok && made.Verdict == workflows.VerdictRefused && len(t.refused) < maxRefused {
+		t.refused = append(t.refused, RefusedSignal{At: at, Signal: made.Signal, Reason: made.Reason,
+			ElicitationID: made.ElicitationID, Action: made.Action, By: made.By})
+	}
+}
+
+func (t *timeline) ruling(data *commonpb.Payloads) (made workflows.Ruling, ok bool) {
+	ok = t.converter.FromPayloads(data, &made) == nil && made.Signal != "" && made.Verdict != ""
+	return made, ok
 }
 
 // forgetGates begins an execution that was reset to a place before the end of

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -42,19 +43,16 @@ const (
 	maxReason       = 500 // bytes
 )
 
-// receiveAskings keeps what the run is told of askings in its state, for as long
-// as the elicitation is open.
-func (r *run) receiveAskings(ctx workflow.Context) {
-	r.askings = workflow.GetSignalChannel(ctx, AskedSignal)
-	wait, _ := workflow.NewDisconnectedContext(ctx)
-	workflow.GoNamed(wait, "askings", func(ctx workflow.Context) {
-		for workflow.Await(ctx, func() bool { return r.askings.Len() > 0 }) == nil {
-			var a Asked
-			if r.askings.ReceiveAsync(&a) {
-				r.takeAsking(ctx, a)
-			}
+// hearAsked keeps what the run is told of askings in its state, for as long as the
+// elicitation is open.
+func (r *run) hearAsked(_ workflow.Context, s Signal, _ bool) hearing {
+	var a Asked
+	unreadable := json.Unmarshal(s.Body, &a) != nil
+	return hearing{about: Ruling{ElicitationID: a.ElicitationID}, take: func(ctx workflow.Context, _ Ruling) {
+		if !unreadable {
+			r.takeAsking(ctx, a)
 		}
-	})
+	}}
 }
 
 func (r *run) takeAsking(ctx workflow.Context, a Asked) {

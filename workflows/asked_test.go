@@ -23,7 +23,7 @@ func TestAskings(t *testing.T) {
 	})
 	asked := func(after time.Duration, id, question, reason string) {
 		b.env.RegisterDelayedCallback(func() {
-			b.env.SignalWorkflow(workflows.AskedSignal, workflows.Asked{ElicitationID: id,
+			b.signal(workflows.AskedSignal, workflows.Asked{ElicitationID: id,
 				Asking: workflows.Asking{Question: question, Outcome: workflows.Invalid, Reason: reason}})
 		}, after)
 	}

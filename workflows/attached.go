@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"encoding/json"
+
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
@@ -15,19 +17,16 @@ var requestKey = temporal.NewSearchAttributeKeyKeyword(AttrRequest)
 
 const maxRequestName = 255 // bytes
 
-// receiveRequests has the run be found by the request that joined it last.
-func (r *run) receiveRequests(ctx workflow.Context) {
-	requests := workflow.GetSignalChannel(ctx, AttachSignal)
-	wait, _ := workflow.NewDisconnectedContext(ctx)
-	workflow.GoNamed(wait, "requests", func(ctx workflow.Context) {
-		for workflow.Await(ctx, func() bool { return requests.Len() > 0 }) == nil {
-			var a Attached
-			if !requests.ReceiveAsync(&a) || a.Request == "" || len(a.Request) > maxRequestName {
-				continue
-			}
-			if err := workflow.UpsertTypedSearchAttributes(ctx, requestKey.ValueSet(a.Request)); err != nil {
-				workflow.GetLogger(ctx).Error("publishing who waits for the run", "error", err)
-			}
+// hearRequest has the run be found by the request that joined it last.
+func (r *run) hearRequest(_ workflow.Context, s Signal, _ bool) hearing {
+	var a Attached
+	unreadable := json.Unmarshal(s.Body, &a) != nil || a.Request == "" || len(a.Request) > maxRequestName
+	return hearing{take: func(ctx workflow.Context, _ Ruling) {
+		if unreadable {
+			return
 		}
-	})
+		if err := workflow.UpsertTypedSearchAttributes(ctx, requestKey.ValueSet(a.Request)); err != nil {
+			workflow.GetLogger(ctx).Error("publishing who waits for the run", "error", err)
+		}
+	}}
 }

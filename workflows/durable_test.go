@@ -89,7 +89,7 @@ func TestContinueAsNewLosesNoAnswer(t *testing.T) {
 		b := newBench(t, source, `{}`, nil)
 		b.env.RegisterDelayedCallback(func() {
 			b.env.SignalWorkflowSkippingWorkflowTask(workflows.AnswerSignal,
-				workflows.Answer{ElicitationID: "g#1", Action: "accept", Content: []byte(`{}`)})
+				signed(workflows.AnswerSignal, testRun, workflows.Answer{ElicitationID: "g#1", Action: "accept", Content: []byte(`{}`)}))
 		}, time.Hour)
 		b.suggest(time.Hour + time.Second)
 		in := b.firstExecution()

@@ -31,40 +31,74 @@ type gate struct {
 	child   *called          // that asks; nil = the run itself does
 }
 
-// receiveAnswers hands each answer to its elicitation. An answer to one that
-// is not open, or that does not fit, changes nothing.
-func (r *run) receiveAnswers(ctx workflow.Context) {
-	r.answers = workflow.GetSignalChannel(ctx, AnswerSignal)
-	wait, _ := workflow.NewDisconnectedContext(ctx) // compensations ask after a run was cancelled
-	workflow.GoNamed(wait, "answers", func(ctx workflow.Context) {
-		// An answer stays in the channel until it is taken: see drained.
-		for workflow.Await(ctx, func() bool { return r.answers.Len() > 0 }) == nil {
-			var a Answer
-			if r.answers.ReceiveAsync(&a) {
-				r.take(ctx, a)
-			}
-		}
-	})
-}
-
-func (r *run) take(ctx workflow.Context, a Answer) {
+// hearAnswer reads an answer. One to an elicitation that is not open, or that
+// does not fit, changes nothing.
+func (r *run) hearAnswer(ctx workflow.Context, s Signal, held bool) hearing {
+	var a Answer
+	unreadable := json.Unmarshal(s.Body, &a) != nil
 	g, open := r.gates[a.ElicitationID]
 	if early, expected := r.early[a.ElicitationID]; !open && expected {
-		r.early[a.ElicitationID] = append(early, a)
+		r.early[a.ElicitationID] = append(early, s)
+		return hearing{}
 	}
-	if !open {
-		return
+	h := hearing{
+		about: Ruling{ElicitationID: a.ElicitationID, Action: a.Action, By: a.AnsweredBy, AnswerID: a.AnswerID},
+		take:  func(ctx workflow.Context, made Ruling) { r.take(ctx, a, made) },
+	}
+	switch {
+	case unreadable:
+		h.refuse = "it is no answer"
+	case !open && r.hasAsked(a.ElicitationID):
+		h.refuse = "it comes too late"
+	case !open:
+		h.refuse = "that is not asked"
+	default:
+		h.refuse, h.strict = r.misfit(ctx, a, g, held)
+	}
+	return h
+}
+
+// misfit says why an answer is none to an elicitation that is open, "" = it is
+// one, and whether the elicitation takes none without proof.
+func (r *run) misfit(ctx workflow.Context, a Answer, g *gate, held bool) (reason string, strict bool) {
+	e := r.state.Elicitations[g.index]
+	strict = e.Mode == definitions.URLMode || len(e.Approvers) > 0
+	switch {
+	case a.Question != "" && a.Question != e.Question:
+		return "it answers another question than is asked now", strict
+	case e.Mode == definitions.URLMode && a.Via != ViaPage:
+		return "this is answered on the approvals page, and in no other way", strict
+	case g.child == nil && !held && !e.Expires.IsZero() && !workflow.Now(ctx).Before(e.Expires):
+		return "it comes too late", strict
 	}
 	if err := CheckAnswer(a, g.kind, g.schema); err != nil {
-		workflow.GetLogger(ctx).Warn("answer refused", "elicitation", a.ElicitationID, "by", a.AnsweredBy, "reason", err.Error())
-		return
+		return "it does not fit: " + err.Error(), strict
 	}
+	return "", strict
+}
+
+// take has an answer count that the run has ruled to be one.
+func (r *run) take(ctx workflow.Context, a Answer, made Ruling) {
+	if made.Verdict == VerdictUnproven {
+		a.Unproven, a.Via, a.At = true, ViaSignal, workflow.Now(ctx)
+		a.AnsweredBy = strings.TrimSpace(a.AnsweredBy + " (unproven)")
+	}
+	g := r.gates[a.ElicitationID]
 	if g.child != nil { // which takes the first
 		r.passOn(ctx, g.child, a)
 		return
 	}
 	delete(r.gates, a.ElicitationID) // the first valid answer wins
 	g.answers.SendAsync(a)
+}
+
+// takeEarly takes the answers to an elicitation that came before it was open.
+func (r *run) takeEarly(ctx workflow.Context, elicitation string) {
+	early := r.early[elicitation]
+	delete(r.early, elicitation)
+	for _, s := range early {
+		r.rule(ctx, r.mailbox(AnswerSignal), s, 0)
+	}
 }
 
 // CheckAnswer says what is wrong with an answer to an elicitation of a kind and
@@ -141,12 +175,15 @@ func (r *run) ask(ctx workflow.Context, question Elicitation, limit time.Duratio
 	}
 	sel.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {})
 	sel.Select(ctx)
+	if timedOut && workflow.Await(ctx, func() bool { return !r.uncheckedFor(id) }) == nil {
+		got = g.answers.ReceiveAsync(&answer)
+	}
 
 	switch {
 	case got:
 		r.close(ctx, g, ElicitationAnswered, answer)
-	case timedOut:
-		answer = Answer{ElicitationID: id, Action: expired}
+	case timedOut && ctx.Err() == nil:
+		answer = Answer{ElicitationID: id, Action: expired, At: workflow.Now(ctx)}
 		r.close(ctx, g, ElicitationExpired, answer)
 	default:
 		r.close(ctx, g, ElicitationDropped, Answer{})
@@ -172,6 +209,7 @@ func (e Elicitation) digest() string {
 func (r *run) open(ctx workflow.Context, e Elicitation, limit time.Duration) *gate {
 	e.ID = fmt.Sprintf("%s#%d", e.StepPath, r.occurrence(e.StepPath))
 	e.StepID = topLevel(e.StepPath)
+	e.Question = e.digest()
 	e.State = ElicitationOpen
 	e.Opened = workflow.Now(ctx)
 	if limit > 0 {
@@ -187,11 +225,7 @@ func (r *run) open(ctx workflow.Context, e Elicitation, limit time.Duration) *ga
 	r.gates[e.ID] = g
 	r.nextBytes += openBytes(e)
 	r.publish(ctx, Waiting)
-	early := r.early[e.ID]
-	delete(r.early, e.ID)
-	for _, a := range early {
-		r.take(ctx, a)
-	}
+	r.takeEarly(ctx, e.ID)
 	return g
 }
 
@@ -224,32 +258,57 @@ func (r *run) hasAsked(id string) bool {
 
 // close notes how an elicitation ended.
 func (r *run) close(ctx workflow.Context, g *gate, state ElicitationState, a Answer) {
+	r.closeAs(ctx, g, Elicitation{State: state, Action: a.Action, By: a.AnsweredBy, Via: a.Via, At: a.At, Unproven: a.Unproven,
+		AnswerID: a.AnswerID, Content: shownContent(a.Content), Decision: decisionOf(g.kind, a)})
+}
+
+// maxShownContent bounds the content of answers that the memo has. History has all
+// of it.
+const maxShownContent = 2000 // bytes
+
+func shownContent(content json.RawMessage) json.RawMessage {
+	if PayloadSize(content) > maxShownContent {
+		return nil
+	}
+	return content
+}
+
+// closeAs does so for one of which the end is known.
+func (r *run) closeAs(ctx workflow.Context, g *gate, end Elicitation) {
 	e := &r.state.Elicitations[g.index]
 	delete(r.gates, e.ID)
 	r.nextBytes -= openBytes(*e)
-	e.State, e.Action, e.By, e.AnswerID, e.Schema = state, a.Action, a.AnsweredBy, a.AnswerID, nil
+	e.State, e.Action, e.By, e.Via, e.At, e.Unproven = end.State, end.Action, end.By, end.Via, end.At, end.Unproven
+	e.AnswerID, e.Content, e.Decision, e.Schema = end.AnswerID, end.Content, end.Decision, nil
 	e.Call, e.Askings = nil, nil
-	if g.child == nil && (r.failure != nil || r.root.Err() != nil) && !r.tellsOfUndoing(ctx) {
+	if g.child == nil && (r.failure != nil || r.root.Err() != nil) && !r.undoing {
 		return // finish publishes
 	}
-	if len(r.openElicitations()) > 0 {
-		r.publish(ctx, Waiting)
-	} else {
-		r.publish(ctx, Running)
-	}
+	r.publishNow(ctx)
 }
 
-// tellsOfUndoing says whether the run has to publish that a question is closed
-// though it has failed: because it goes on to undo what it has done, which takes
-// its time. Older executions do not.
-func (r *run) tellsOfUndoing(ctx workflow.Context) bool {
-	return r.undoing && workflow.GetVersion(ctx, "undoing-is-told", workflow.DefaultVersion, 1) >= 1
+// decisionOf is what an answer to an elicitation of a kind decides, where that is
+// more than its action.
+func decisionOf(kind ElicitationKind, a Answer) Decision {
+	switch kind {
+	case Compensation:
+		return map[string]Decision{Accept: DecidedUndone, Decline: DecidedAgain, Cancel: DecidedLeft}[a.Action]
+	case Credentials:
+		return map[string]Decision{Accept: DecidedGiven, Decline: DecidedWithheld, Cancel: DecidedWithheld}[a.Action]
+	case Reconciliation:
+		var d Reconciled
+		if a.Action == Accept && json.Unmarshal(a.Content, &d) == nil {
+			return Decision(d.Outcome)
+		}
+		return map[string]Decision{Decline: Fail, Cancel: Fail}[a.Action]
+	}
+	return ""
 }
 
 // openBytes is what an open elicitation takes in the input of the execution
 // that continues the run.
 func openBytes(e Elicitation) int {
-	size := PayloadSize(e.Message) + PayloadSize(e.Schema) + askingsBytes(e.Askings) + entryBytes
+	size := PayloadSize(e.Message) + PayloadSize(e.Schema) + PayloadSize(e.Content) + askingsBytes(e.Askings) + entryBytes
 	for _, name := range e.Approvers {
 		size += PayloadSize(name) + entryBytes/8
 	}

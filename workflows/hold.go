@@ -17,6 +17,7 @@ const (
 	HeldByBreaker     = "breaker"     // the backend has failed, and is left alone for a while
 	HeldByRate        = "rate"        // the backend has been called as often as it may be
 	HeldByConcurrency = "concurrency" // as many calls of the backend are under way as may be
+	HeldByKey         = "key"         // a signal has come that was signed with a key which no worker has that has looked at it
 	HeldByPayload     = "payload"     // no worker that has taken the call up could read it: its key is missing, or what is large of it cannot be fetched
 	heldByHost        = ""            // the process that keeps the limits is about to be another; no limit
 )
@@ -157,6 +158,9 @@ func (h Hold) what(backend string) string {
 // heldBy is what holds calls of the run; "" = nothing. What lasts longest comes
 // first.
 func (r *run) heldBy() string {
+	if len(r.unchecked) > 0 {
+		return HeldByKey
+	}
 	why := map[string]bool{}
 	//workflowcheck:ignore a set
 	for _, h := range r.held {

@@ -19,8 +19,8 @@ import (
 )
 
 // Register makes a worker run definitions.
-func Register(r worker.WorkflowRegistry) {
-	i := &interpreter{programs: map[string]*definitions.Program{}}
+func Register(r worker.WorkflowRegistry, trust Trust) {
+	i := &interpreter{programs: map[string]*definitions.Program{}, trust: &trustee{Trust: trust}}
 	r.RegisterWorkflowWithOptions(i.CompositeTool, workflow.RegisterOptions{Name: WorkflowType})
 	r.RegisterWorkflowWithOptions(BackendHost, workflow.RegisterOptions{Name: HostType, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade})
 	r.RegisterWorkflowWithOptions(BackendPermit, workflow.RegisterOptions{Name: PermitType})
@@ -29,6 +29,7 @@ func Register(r worker.WorkflowRegistry) {
 // An interpreter keeps compiled definitions between workflow tasks. A program
 // is a pure function of its digest, so what it keeps never shows in a run.
 type interpreter struct {
+	trust    *trustee
 	mu       sync.Mutex
 	programs map[string]*definitions.Program
 }
@@ -70,7 +71,7 @@ func (i *interpreter) CompositeTool(ctx workflow.Context, in RunInput) (*RunResu
 	if err != nil {
 		return nil, err
 	}
-	r.compile = i.program
+	r.compile, r.trust = i.program, i.trust
 	return r.execute(ctx)
 }
 
@@ -84,15 +85,13 @@ type run struct {
 	params  map[string]any
 	steps   map[string]*stepState
 
-	root     workflow.Context        // of the workflow; done when somebody cancels the run
-	cancel   workflow.CancelFunc     // stops whatever is under way
-	failure  *Error                  // the first that ends the run; later ones are consequences
-	errors   []Error                 // of steps that failed without ending the run at once
-	skipping bool                    // skip_remaining: nothing new starts
-	gates    map[string]*gate        // open elicitations by ID
-	answers  workflow.ReceiveChannel // of signals with an Answer
-	askings  workflow.ReceiveChannel // of signals with an Asked
-	early    map[string][]Answer     // to elicitations that this execution has yet to open again, by ID
+	root     workflow.Context    // of the workflow; done when somebody cancels the run
+	cancel   workflow.CancelFunc // stops whatever is under way
+	failure  *Error              // the first that ends the run; later ones are consequences
+	errors   []Error             // of steps that failed without ending the run at once
+	skipping bool                // skip_remaining: nothing new starts
+	gates    map[string]*gate    // open elicitations by ID
+	early    map[string][]Signal // with answers to elicitations that this execution has yet to open again, by ID
 	state    State
 	undo     []undoable     // completed steps that can be undone, in the order of completion
 	undone   map[string]int // by step path: how often it was undone
@@ -122,6 +121,10 @@ type run struct {
 	called      map[string]*called         // runs that steps have called and that have not ended, by step path
 	failedBelow []failedBelow              // called runs that did not complete, in the order of their ends
 	tells       tellings                   // of the run to the one that has called it
+
+	trust     *trustee          // what signals are believed
+	mail      []*mailbox        // by signal
+	unchecked []UncheckedSignal // that wait for a worker with their key
 }
 
 func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run, error) {
@@ -131,7 +134,7 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run,
 		started: in.Started,
 		steps:   map[string]*stepState{},
 		gates:   map[string]*gate{},
-		early:   map[string][]Answer{},
+		early:   map[string][]Signal{},
 		journal: map[string]JournalEntry{},
 
 		resolutions: map[string]workflow.Future{}, called: map[string]*called{},
@@ -174,11 +177,7 @@ func (r *run) execute(ctx workflow.Context) (*RunResult, error) {
 		return nil, err
 	}
 	r.keepTime(ctx)
-	r.receiveAnswers(ctx)
-	r.receiveAskings(ctx)
-	r.receiveRequests(ctx)
-	r.receiveTellings(ctx)
-	r.receiveAdoptions(ctx)
+	r.receiveSignals(ctx)
 
 	left := len(r.program.Steps)
 	for _, n := range r.program.Steps {

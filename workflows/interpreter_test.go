@@ -65,7 +65,7 @@ func benchFor(t *testing.T, defs []*definitions.Definition, args string, tools m
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
 	b := &bench{t: t, env: suite.NewTestWorkflowEnvironment(), tools: tools, within: map[string]string{}, results: map[string]json.RawMessage{}}
-	workflows.Register(b.env)
+	workflows.Register(b.env, trust)
 	b.env.SetTestTimeout(30 * time.Second)
 	b.env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: 20 * time.Second}) // of a busy machine
 	b.env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, args converter.EncodedValues) {
@@ -172,10 +172,15 @@ func (b *bench) result() (string, *workflows.Failure) {
 // answer sends an answer after some time of the workflow's.
 func (b *bench) answer(after time.Duration, id, action, content string) {
 	b.env.RegisterDelayedCallback(func() {
-		b.env.SignalWorkflow(workflows.AnswerSignal, workflows.Answer{
+		b.signal(workflows.AnswerSignal, workflows.Answer{
 			ElicitationID: id, Action: action, Content: json.RawMessage(content), AnsweredBy: "ada", AnswerID: id + action,
 		})
 	}, after)
+}
+
+// signal sends a signal with proof, now.
+func (b *bench) signal(name string, body any) {
+	b.env.SignalWorkflow(name, signed(name, testRun, body))
 }
 
 func toolError(call workflows.ToolCall, attempt, retries int, format string, args ...any) error {

@@ -41,7 +41,7 @@ const (
 	AttrStatus  = "PerdureStatus" // a Status
 	AttrCaller  = "PerdureCaller"
 	AttrRequest = "PerdureRequest" // the request that waits for the run, where the run's ID does not tell
-	AttrWaiting = "PerdureWaiting" // what the run waits for: approval, compensation, reconciliation, credentials, payload, breaker, rate, concurrency; unset = nothing
+	AttrWaiting = "PerdureWaiting" // what the run waits for: approval, compensation, reconciliation, credentials, key, payload, breaker, rate, concurrency; unset = nothing
 )
 
 // WaitingKinds are what AttrWaiting may say, as far as this build knows.
@@ -51,7 +51,7 @@ var WaitingKinds = append([]string{
 
 // HeldKinds are those of WaitingKinds that are not about a person; what lasts
 // longest comes first.
-var HeldKinds = []string{HeldByPayload, HeldByBreaker, HeldByRate, HeldByConcurrency}
+var HeldKinds = []string{HeldByKey, HeldByPayload, HeldByBreaker, HeldByRate, HeldByConcurrency}
 
 // A Status is the state of a run.
 type Status string
@@ -97,6 +97,7 @@ type RunInput struct {
 	Repair     *Repair                     `json:"repair,omitempty"`     // nil = this is no repair
 	WasReset   bool                        `json:"wasReset,omitempty"`   // an execution before this one was reset, so that calls may have been made of which nothing is in the journal
 	Unread     map[string]bool             `json:"unread,omitempty"`     // by step path: calls of unsafe tools that workers could not read, and that wait
+	Unchecked  []UncheckedSignal           `json:"unchecked,omitempty"`  // signals that wait for a worker with the key with which they were signed
 	Asked      map[string]int              `json:"asked,omitempty"`      // by step path: how often the executions that this one continues have asked, where neither Journal nor Open tells
 	MaxValue   int                         `json:"maxValue,omitempty"`   // bytes of the arguments and the output of a tool, and of the result, where large values are kept elsewhere; 0 = MaxResultSize
 	MaxJournal int                         `json:"maxJournal,omitempty"` // bytes of this input, with its journal, where large values are kept elsewhere; 0 = MaxResultSize
@@ -292,11 +293,40 @@ type ToolResult struct {
 // An Answer is a person's answer to an elicitation, sent as AnswerSignal.
 type Answer struct {
 	ElicitationID string          `json:"elicitationId"`
-	Action        string          `json:"action"` // accept, decline, cancel
+	Question      string          `json:"question,omitempty"` // that is answered: Elicitation.Question; "" = whatever is asked
+	Action        string          `json:"action"`             // accept, decline, cancel
 	Content       json.RawMessage `json:"content,omitempty"`
 	AnsweredBy    string          `json:"answeredBy"`
-	AnswerID      string          `json:"answerId"` // chosen by the sender, to see whose answer won
+	Via           Channel         `json:"via,omitempty"`
+	At            time.Time       `json:"at,omitzero"`        // when it was given
+	Unproven      bool            `json:"unproven,omitempty"` // nobody has proved who gave it
+	AnswerID      string          `json:"answerId"`           // chosen by the sender, to see whose answer won
 }
+
+// A Channel is the way by which an answer was given.
+type Channel string
+
+// The channels.
+const (
+	ViaForm    Channel = "form"    // an MCP client asked its user
+	ViaPage    Channel = "page"    // the approvals page
+	ViaCommand Channel = "command" // the command line
+	ViaRequest Channel = "request" // a request of the caller brought what was wanted
+	ViaSignal  Channel = "signal"  // a signal of somebody's own, without proof
+)
+
+// A Decision is what the answer to an elicitation means, where that is more than
+// its action: Happened, NotHappened and Fail of a Reconciliation, and these.
+type Decision string
+
+// Decisions about compensations and credentials.
+const (
+	DecidedUndone   Decision = "undone"    // by hand
+	DecidedAgain    Decision = "try_again" // to undo it
+	DecidedLeft     Decision = "left"      // as it is, not undone
+	DecidedGiven    Decision = "given"     // the credential
+	DecidedWithheld Decision = "withheld"  // the credential
+)
 
 // An ElicitationState says where an elicitation stands.
 type ElicitationState string
@@ -339,10 +369,16 @@ type Elicitation struct {
 	Schema   json.RawMessage  `json:"schema,omitempty"` // kept while open
 	Mode     definitions.Mode `json:"mode,omitempty"`   // definitions.URLMode, or empty
 	Opened   time.Time        `json:"opened"`
-	Expires  time.Time        `json:"expires,omitzero"` // zero = never
+	Expires  time.Time        `json:"expires,omitzero"`   // zero = never
+	Question string           `json:"question,omitempty"` // digest of what is asked, to which answers are bound
 	State    ElicitationState `json:"state"`
 	Action   string           `json:"action,omitempty"` // of the answer that won
 	By       string           `json:"by,omitempty"`
+	Via      Channel          `json:"via,omitempty"`
+	At       time.Time        `json:"at,omitzero"`       // when it was answered, or expired
+	Content  json.RawMessage  `json:"content,omitempty"` // of the answer that won, up to maxShownContent bytes of it; of more, none
+	Decision Decision         `json:"decision,omitempty"`
+	Unproven bool             `json:"unproven,omitempty"` // nobody has proved who answered
 	AnswerID string           `json:"answerId,omitempty"`
 	Call     *ParkedCall      `json:"call,omitempty"`    // that it is about; kept while open
 	Askings  []Asking         `json:"askings,omitempty"` // that did not lead to an answer; kept while open
@@ -364,7 +400,8 @@ func (e Elicitation) AnswerSchema() json.RawMessage {
 
 // State is what a run tells of itself through its memo.
 type State struct {
-	Elicitations []Elicitation `json:"elicitations,omitempty"` // in the order of opening
+	Elicitations []Elicitation     `json:"elicitations,omitempty"` // in the order of opening
+	Unchecked    []UncheckedSignal `json:"unchecked,omitempty"`    // signals that wait for a worker with their key
 }
 
 // Summary of an activity, timer or local activity: "STEPPATH: WHAT". Whoever

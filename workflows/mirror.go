@@ -2,7 +2,9 @@ package workflows
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 
 // A ChildTold is what a called run tells the one that has called it.
 type ChildTold struct {
+	RunID       string       `json:"runId"`                 // that tells it
 	StepPath    string       `json:"stepPath"`              // of the step that has called it
 	Elicitation *Elicitation `json:"elicitation,omitempty"` // that has opened or closed, as its own state has it
 	Ends        bool         `json:"ends,omitempty"`        // the run ends
@@ -28,25 +31,21 @@ type Adopted struct {
 	StepPath string `json:"stepPath"` // of the step that has called it
 }
 
-// receiveTellings hands on what called runs tell, also when the run has failed
-// and waits for them to end. What is told of a step that has not come to it
-// stays for when it has.
-func (r *run) receiveTellings(ctx workflow.Context) {
-	r.tells.received = workflow.GetSignalChannel(ctx, ChildSignal)
-	wait, _ := workflow.NewDisconnectedContext(ctx)
-	workflow.GoNamed(wait, "called runs", func(ctx workflow.Context) {
-		for workflow.Await(ctx, func() bool { return r.tells.received.Len() > 0 }) == nil {
-			var told ChildTold
-			if !r.tells.received.ReceiveAsync(&told) {
-				continue
-			}
-			if call := r.called[told.StepPath]; call != nil {
-				r.hear(ctx, call, told)
-			} else {
-				r.tells.early = append(r.tells.early, told)
-			}
+// hearChild hands on what called runs tell, also when the run has failed and waits
+// for them to end. What is told of a step that has not come to it stays for when
+// it has.
+func (r *run) hearChild(_ workflow.Context, s Signal, _ bool) hearing {
+	var told ChildTold
+	unreadable := json.Unmarshal(s.Body, &told) != nil
+	return hearing{take: func(ctx workflow.Context, _ Ruling) {
+		switch call := r.called[told.StepPath]; {
+		case unreadable:
+		case call != nil:
+			r.hear(ctx, call, told)
+		default:
+			r.tells.early = append(r.tells.early, told)
 		}
-	})
+	}}
 }
 
 // expect begins to listen to a called run. What it had asked when this one
@@ -83,6 +82,9 @@ func (r *run) dismiss(ctx workflow.Context, call *called) {
 }
 
 func (r *run) hear(ctx workflow.Context, call *called, told ChildTold) {
+	if told.RunID != call.id {
+		return // which the step had called before
+	}
 	call.over = call.over || told.Ends
 	if told.Elicitation == nil {
 		return
@@ -93,10 +95,16 @@ func (r *run) hear(ctx workflow.Context, call *called, told ChildTold) {
 	g, open := r.gates[e.ID]
 	switch {
 	case open && e.State != ElicitationOpen:
-		r.close(ctx, g, e.State, Answer{Action: e.Action, AnsweredBy: e.By, AnswerID: e.AnswerID})
-	case !open && !r.hasAsked(e.ID):
+		r.closeAs(ctx, g, e)
+	case !open && !r.hasAsked(e.ID) && !r.closedBefore(e):
 		r.mirror(ctx, call, e)
 	}
+}
+
+// closedBefore says whether an elicitation of a called run was closed in an
+// execution before this one: it is told once more by somebody who has kept that.
+func (r *run) closedBefore(e Elicitation) bool {
+	return r.in.Continued && e.time() <= r.in.Asked[e.StepPath] && !slices.ContainsFunc(r.in.Open, func(o Elicitation) bool { return o.ID == e.ID })
 }
 
 // mirror puts what a called run asks into the run's state.
@@ -113,17 +121,12 @@ func (r *run) mirror(ctx workflow.Context, call *called, e Elicitation) {
 	r.gates[e.ID] = &gate{index: len(r.state.Elicitations) - 1, kind: e.Kind, schema: e.AnswerSchema(), child: call}
 	r.nextBytes += openBytes(e)
 	r.publish(ctx, Waiting)
-	early := r.early[e.ID]
-	delete(r.early, e.ID)
-	for _, a := range early {
-		r.take(ctx, a)
-	}
+	r.takeEarly(ctx, e.ID)
 }
 
 // passOn gives an answer to the called run that asks.
 func (r *run) passOn(ctx workflow.Context, call *called, a Answer) {
 	a.ElicitationID = strings.TrimPrefix(a.ElicitationID, call.path+"/")
-	r.makeRoom(ctx, PayloadSize(a.Content))
 	r.signal(ctx, call.id, AnswerSignal, a, func(err error) {
 		if err != nil {
 			workflow.GetLogger(ctx).Warn("an answer could not be passed on", "run", call.id, "elicitation", a.ElicitationID, "error", err.Error())
@@ -131,11 +134,13 @@ func (r *run) passOn(ctx workflow.Context, call *called, a Answer) {
 	})
 }
 
-// signal sends a signal to another run. It is under way until then: a run that
+// signal sends a signal, with proof, to another run. It is under way until then: a run that
 // has ended or continued sends nothing more.
 func (r *run) signal(ctx workflow.Context, id, name string, value any, then func(error)) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	sent := workflow.SignalExternalWorkflow(ctx, id, "", name, value)
+	s := r.signed(ctx, name, id, value)
+	r.makeRoom(ctx, PayloadSize(s.Body))
+	sent := workflow.SignalExternalWorkflow(ctx, id, "", name, s)
 	r.inFlight++
 	workflow.GoNamed(ctx, name+" "+id, func(ctx workflow.Context) {
 		err := sent.Get(ctx, nil)

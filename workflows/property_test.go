@@ -348,7 +348,7 @@ func (c *testCase) schedule(b *bench, want *expected, began time.Time, execution
 	}
 	for id, action := range c.answers {
 		answer := workflows.Answer{ElicitationID: id + "#1", Action: action, AnswerID: id, Content: []byte(`{}`)}
-		send := func() { b.env.SignalWorkflow(workflows.AnswerSignal, answer) }
+		send := func() { b.signal(workflows.AnswerSignal, answer) }
 		step := want.at(id)
 		if step == nil {
 			continue // in a run that is not called
@@ -360,7 +360,7 @@ func (c *testCase) schedule(b *bench, want *expected, began time.Time, execution
 		if action != "" {
 			at(opened+c.delays[id], send)
 			at(opened+c.delays[id]+time.Second, func() { // too late
-				b.env.SignalWorkflow(workflows.AnswerSignal, workflows.Answer{ElicitationID: id + "#1", Action: "decline"})
+				b.signal(workflows.AnswerSignal, workflows.Answer{ElicitationID: id + "#1", Action: "decline"})
 			})
 		}
 	}

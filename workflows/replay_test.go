@@ -26,7 +26,7 @@ func TestHistoriesReplay(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
 			t.Parallel()
 			replayer := worker.NewWorkflowReplayer()
-			workflows.Register(replayer)
+			workflows.Register(replayer, trust)
 			if err := replayer.ReplayWorkflowHistoryFromJSONFile(nil, file); err != nil {
 				t.Error(err)
 			}

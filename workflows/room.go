@@ -102,8 +102,8 @@ func (s *State) fit() (total int) {
 	}
 	for i := range s.Elicitations {
 		if e := &s.Elicitations[i]; total > maxState && e.State != ElicitationOpen {
-			total -= PayloadSize(e.Message)
-			e.Message = ""
+			total -= PayloadSize(e.Message) + PayloadSize(e.Content)
+			e.Message, e.Content = "", nil
 		}
 	}
 	return total

@@ -60,11 +60,21 @@ func (r *run) takeBack(ctx workflow.Context) {
 	}
 }
 
+// publishNow publishes what changed while the run goes on.
+func (r *run) publishNow(ctx workflow.Context) {
+	if len(r.openElicitations()) > 0 {
+		r.publish(ctx, Waiting)
+	} else {
+		r.publish(ctx, Running)
+	}
+}
+
 // publishState puts the state into the memo.
 func (r *run) publishState(ctx workflow.Context) {
 	for !r.fits(ctx, r.state.fit()) { // others may change the state meanwhile
 		r.nextTask(ctx)
 	}
+	r.state.Unchecked = r.shownUnchecked()
 	if err := workflow.UpsertMemo(ctx, map[string]any{MemoState: r.state}); err != nil {
 		workflow.GetLogger(ctx).Error("publishing the state", "error", err)
 	}
@@ -74,6 +84,9 @@ func (r *run) publishState(ctx workflow.Context) {
 // waitsFor names what an open elicitation means for the run; what operators
 // must do comes first.
 func (r *run) waitsFor() string {
+	if len(r.unchecked) > 0 {
+		return HeldByKey
+	}
 	for _, e := range r.openElicitations() {
 		if e.Kind != Question {
 			return string(e.Kind)
@@ -99,6 +112,9 @@ func (r *run) showDetails(ctx workflow.Context) {
 			until = " until " + e.Expires.UTC().Format("2006-01-02 15:04 MST")
 		}
 		fmt.Fprintf(&b, "**%s waits for an answer**%s: %s\n\n", e.StepPath, until, oneLine(e.Message))
+	}
+	for _, u := range r.unchecked {
+		fmt.Fprintf(&b, "**a signal waits for a worker that has the key %s**, with which it was signed: %s %s\n\n", oneLine(u.Key), u.Name, oneLine(u.ElicitationID))
 	}
 	for _, line := range r.heldDetails() {
 		b.WriteString(line + "\n\n")
@@ -181,7 +197,7 @@ func (r *run) draining(ctx workflow.Context) bool {
 // drained says that a draining run has nothing under way but people, none of
 // whom has just answered, and runs that it has called.
 func (r *run) drained(ctx workflow.Context) bool {
-	return r.inFlight == 0 && r.answers.Len() == 0 && r.askings.Len() == 0 && r.tells.received.Len() == 0 && r.tells.adoptions.Len() == 0 && ctx.Err() == nil && r.draining(ctx)
+	return r.inFlight == 0 && !r.mailArrived() && ctx.Err() == nil && r.draining(ctx)
 }
 
 // waitWhileDraining holds a call back that the next execution will make. What
@@ -208,6 +224,7 @@ func (r *run) continueAsNew(ctx workflow.Context) error {
 	}
 	next.Unread = r.unread
 	next.Open = r.openElicitations()
+	next.Unchecked = r.unchecked
 	if r.toldHold != "" { // the next execution finds out for itself what holds its calls
 		r.tellHold(ctx, "")
 	}

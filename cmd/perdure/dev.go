@@ -45,6 +45,7 @@ type devCommand struct {
 	telemetryFlags `embed:""`
 	payloadFlags   `embed:""`
 	valueFlags     `embed:""`
+	trustFlags     `embed:""`
 
 	Config         string   `help:"Configuration file. Default: the backend repo and the composite tools that ship with perdure." placeholder:"FILE"`
 	Definitions    []string `help:"Directory of definitions, read again when they change. Repeatable." placeholder:"DIR" sep:"none"`
@@ -166,7 +167,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 	defer published.Close()
 	found.Auth.letPublish(listener.Addr().String(), served)
 	s, err := newService(serviceOptions{
-		Grants: grants, Published: published, Values: values,
+		Grants: grants, Published: published, Values: values, Keys: keys.proofs, Unproven: d.AcceptUnprovenAnswers,
 		Loaded: found, Temporal: tc, Namespace: client.DefaultNamespace, Converter: options.DataConverter,
 		Gateway: served, Worker: true,
 		Grace: shutdownGrace, Telemetry: told, Logger: log,

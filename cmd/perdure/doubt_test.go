@@ -38,7 +38,7 @@ func TestUnsafeCallOfAWorkerThatStops(t *testing.T) {
 	t.Parallel()
 	quiet := slog.New(slog.DiscardHandler)
 	c := startTemporal(t, quiet)
-	door := runs.New(runs.Config{Client: c, Logger: quiet})
+	door := runs.New(runs.Config{Keys: testKeys, Client: c, Logger: quiet})
 	var calls atomic.Int64
 	life, die := context.WithCancelCause(t.Context())
 	first := startCounting(t, c, door, worker.Options{BackgroundActivityContext: life}, countingBackend{&calls, func() (*backends.Result, error) {
@@ -66,7 +66,7 @@ func TestUnsafeCallIsRetried(t *testing.T) {
 	t.Parallel()
 	quiet := slog.New(slog.DiscardHandler)
 	c := startTemporal(t, quiet)
-	door := runs.New(runs.Config{Client: c, Logger: quiet})
+	door := runs.New(runs.Config{Keys: testKeys, Client: c, Logger: quiet})
 	var calls atomic.Int64
 	long := make([]byte, 20<<10) // more than Temporal keeps of a failure
 	for i := range long {
@@ -103,7 +103,7 @@ func startPaying(t *testing.T, door *runs.Client) runs.Started {
 func startCounting(t *testing.T, c client.Client, door *runs.Client, options worker.Options, backend countingBackend) worker.Worker {
 	t.Helper()
 	w := worker.New(c, workflows.TaskQueue, options)
-	workflows.Register(w)
+	workflows.Register(w, trust)
 	activities.Register(w, activities.New(backend, slog.New(slog.DiscardHandler)).Doubt(lastAttempt(door), sentUnread(door)))
 	if err := w.Start(); err != nil {
 		t.Fatal(err)

@@ -176,7 +176,7 @@ func TestRecordHistories(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	c := startTemporal(t, quiet)
 	w := worker.New(c, workflows.TaskQueue, worker.Options{Interceptors: []interceptor.WorkerInterceptor{&unreadTwice{}}})
-	workflows.Register(w)
+	workflows.Register(w, trust)
 	calls := activities.New(fakeBackend{}, quiet)
 	activities.Register(w, calls)
 	activities.RegisterHost(w, &activities.Host{Client: c, Activities: calls, Grace: time.Second,
@@ -185,7 +185,7 @@ func TestRecordHistories(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Stop()
-	door := runs.New(runs.Config{Client: c, Namespace: "default", Logger: quiet})
+	door := runs.New(runs.Config{Keys: testKeys, Client: c, Namespace: "default", Logger: quiet})
 	if err := door.HostBackend(t.Context(), "be"); err != nil {
 		t.Fatal(err)
 	}

@@ -59,13 +59,13 @@ func TestLimits(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	c := startTemporal(t, quiet)
 	w := worker.New(c, workflows.TaskQueue, worker.Options{})
-	workflows.Register(w)
+	workflows.Register(w, trust)
 	activities.Register(w, activities.New(sizedBackend{}, quiet))
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.Stop)
-	door := runs.New(runs.Config{Client: c, Logger: quiet})
+	door := runs.New(runs.Config{Keys: testKeys, Client: c, Logger: quiet})
 
 	for _, tc := range []struct{ name, source, want string }{
 		{"parallel_reads", `{name: a, description: d, steps: [` + many(6, `{id: s%d, tool: read_1000}`) + `]` + count, `{"n":6}`},

@@ -82,10 +82,10 @@ func TestReset(t *testing.T) {
 	t.Parallel()
 	quiet := slog.New(slog.DiscardHandler)
 	c, sealed := sealedClient(t, startTemporal(t, quiet), "first:"+strings.Repeat("0a", 32))
-	door := runs.New(runs.Config{Client: c, DataConverter: sealed, Logger: quiet})
+	door := runs.New(runs.Config{Keys: testKeys, Client: c, DataConverter: sealed, Logger: quiet})
 	backend := &notingBackend{}
 	w := worker.New(c, workflows.TaskQueue, worker.Options{})
-	workflows.Register(w)
+	workflows.Register(w, trust)
 	activities.Register(w, activities.New(backend, quiet).LookBack(lookBack(door)))
 	if err := w.Start(); err != nil {
 		t.Fatal(err)

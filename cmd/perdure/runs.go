@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"os"
 	"os/user"
 	"slices"
 	"strings"
@@ -20,6 +22,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/inbox"
 	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/signing"
 )
 
 type runsCommand struct {
@@ -65,8 +68,14 @@ func dataFlag(dir string) string {
 	return " --data '" + dir + "'"
 }
 
-// runsClient is a connection to where the runs are; close ends it.
+// runsClient is a connection to where the runs are; close ends it. By it nobody
+// tells runs anything.
 func (f temporalFlags) runsClient(ctx context.Context) (c *runs.Client, close func(), err error) {
+	return f.signingClient(ctx, nil)
+}
+
+// signingClient is one that signs what it tells runs.
+func (f temporalFlags) signingClient(ctx context.Context, keys *signing.Keys) (c *runs.Client, close func(), err error) {
 	options, err := f.where()
 	if err != nil {
 		return nil, nil, err
@@ -87,9 +96,31 @@ func (f temporalFlags) runsClient(ctx context.Context) (c *runs.Client, close fu
 		return nil, nil, fmt.Errorf("no Temporal answers at %s; start perdure dev, or name another with --address: %w", options.HostPort, err)
 	}
 	c = runs.New(runs.Config{
-		Client: temporal, Namespace: options.Namespace, DataConverter: options.DataConverter, LargeInputs: writing, Logger: slog.New(slog.DiscardHandler),
+		Client: temporal, Namespace: options.Namespace, DataConverter: options.DataConverter, Keys: keys, LargeInputs: writing, Logger: slog.New(slog.DiscardHandler),
 	})
 	return c, func() { temporal.Close(); done() }, nil
+}
+
+// signFlags say with which key answers are signed.
+type signFlags struct {
+	KeyFile string `help:"File with the key of the gateways and workers, which signs the answer: runs take none that is not signed. Default: the key in PERDURE_KEY, or that of the running dev of --data." placeholder:"FILE"`
+}
+
+// signingKeys are those of the flags, else those of the dev to whose runs f leads;
+// nil = that has none.
+func (s signFlags) signingKeys(f temporalFlags) (*signing.Keys, error) {
+	flags := keyFlags{KeyFile: s.KeyFile}
+	if flags.KeyFile == "" && os.Getenv(keyVar) == "" {
+		if options, err := f.clientOptions(); err != nil || options.HostPort != "" {
+			return nil, cmp.Or(err, usagef("a run takes no answer that is not signed: give the key of the gateways and workers by --key-file or PERDURE_KEY, or answer on the approvals page"))
+		}
+		flags.KeyFile = keyOf(f.Data)
+		if _, err := os.Stat(flags.KeyFile); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil // nor is there a dev, as will be said
+		}
+	}
+	k, err := flags.keys()
+	return k.proofs, err
 }
 
 // where is the Temporal of the flags, else that of the running dev.
@@ -150,7 +181,7 @@ type runsListCommand struct {
 	Tool    string        `help:"Only runs of this composite tool."`
 	Status  string        `help:"Only runs in this state: running, waiting, completed, failed, cancelled, timed_out." enum:",running,waiting,completed,failed,cancelled,timed_out" default:""`
 	Caller  string        `help:"Only runs that this caller started."`
-	Waiting waitingFlag   `help:"Only runs that wait for a person, or, with a value, for that: approval, compensation, reconciliation, credentials, payload, breaker, rate, concurrency." placeholder:"REASON"`
+	Waiting waitingFlag   `help:"Only runs that wait for a person, or, with a value, for that: approval, compensation, reconciliation, credentials, key, payload, breaker, rate, concurrency." placeholder:"REASON"`
 	Since   time.Duration `help:"Only runs that started within this time, e.g. 24h."`
 	Called  bool          `help:"Also runs that steps of others have called."`
 	Query   string        `help:"Only runs that match a list filter of Temporal's as well." placeholder:"FILTER"`
@@ -271,6 +302,7 @@ func orNull(raw json.RawMessage) json.RawMessage {
 
 type runsAnswerCommand struct {
 	temporalFlags `embed:""`
+	signFlags     `embed:""`
 
 	ID          string `arg:"" help:"Run, or enough of its ID to be the only one."`
 	Accept      bool   `help:"Accept." xor:"action" required:""`
@@ -298,7 +330,11 @@ func (a runsAnswerCommand) Run(ctx context.Context, c *console) error {
 	if a.Content != "" && !json.Valid([]byte(a.Content)) {
 		return usagef("--content is not JSON: %s", a.Content)
 	}
-	rc, done, err := a.runsClient(ctx)
+	keys, err := a.signingKeys(a.temporalFlags)
+	if err != nil {
+		return err
+	}
+	rc, done, err := a.signingClient(ctx, keys)
 	if err != nil {
 		return err
 	}
@@ -318,7 +354,7 @@ func (a runsAnswerCommand) Run(ctx context.Context, c *console) error {
 			question.StepPath, id, inbox.Path(id), id, dataFlag(a.Data))
 	}
 	decision, err := rc.Answer(ctx, id, runs.Answer{
-		ElicitationID: question.ID, Action: a.action(), Content: a.content(), By: cmp.Or(a.By, userName()),
+		ElicitationID: question.ID, Action: a.action(), Content: a.content(), By: cmp.Or(a.By, userName()), Via: runs.ViaCommand,
 	})
 	var invalid *runs.InvalidAnswerError
 	if errors.As(err, &invalid) {

@@ -13,6 +13,7 @@ import (
 
 type runsReconcileCommand struct {
 	temporalFlags `embed:""`
+	signFlags     `embed:""`
 
 	ID          string `arg:"" help:"Run, or enough of its ID to be the only one."`
 	Step        string `help:"Step or step path whose call is meant, where several are asked about."`
@@ -36,7 +37,11 @@ func (r runsReconcileCommand) Run(ctx context.Context, c *console) error {
 	if r.Result != "" && !r.Happened {
 		return usagef("--result belongs to --happened")
 	}
-	rc, done, err := r.runsClient(ctx)
+	keys, err := r.signingKeys(r.temporalFlags)
+	if err != nil {
+		return err
+	}
+	rc, done, err := r.signingClient(ctx, keys)
 	if err != nil {
 		return err
 	}
@@ -55,7 +60,7 @@ func (r runsReconcileCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	decision, err := rc.Answer(ctx, id, runs.Answer{ElicitationID: question.ID, Action: "accept", Content: content, By: cmp.Or(r.By, userName())})
+	decision, err := rc.Answer(ctx, id, runs.Answer{ElicitationID: question.ID, Action: "accept", Content: content, By: cmp.Or(r.By, userName()), Via: runs.ViaCommand})
 	var invalid *runs.InvalidAnswerError
 	if errors.As(err, &invalid) {
 		return fmt.Errorf("%s still waits, since the answer does not fit: %w", question.StepPath, err)

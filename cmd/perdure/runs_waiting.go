@@ -14,7 +14,7 @@ import (
 const anybody = "person"
 
 // reasons are what runs wait for.
-var reasons = []string{"approval", "compensation", "reconciliation", "credentials", "payload", "breaker", "rate", "concurrency"}
+var reasons = []string{"approval", "compensation", "reconciliation", "credentials", "key", "payload", "breaker", "rate", "concurrency"}
 
 // A waitingFlag selects runs that wait: --waiting for a person, --waiting REASON
 // for something else, or for just that.

@@ -34,6 +34,11 @@ type roleFlags struct {
 	Grace       time.Duration `help:"How long requests and calls under way get to end at a stop." default:"20s"`
 }
 
+// trustFlags say what runs believe.
+type trustFlags struct {
+	AcceptUnprovenAnswers bool `help:"Take answers to elicitations that nobody has signed, such as those of temporal workflow signal: whoever reaches Temporal can give one in anybody's name. What runs tell of such an answer says so."`
+}
+
 const whereTemporalIs = `
 Temporal is found by --address and --namespace, the variables TEMPORAL_ADDRESS,
 TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, TEMPORAL_TLS_… and the profiles of the
@@ -66,6 +71,7 @@ func (g gatewayCommand) Run(ctx context.Context, c *console) error {
 type workerCommand struct {
 	roleFlags  `embed:""`
 	keyFlags   `embed:""`
+	trustFlags `embed:""`
 	buildFlags `embed:""`
 
 	HealthListen string `help:"Address of /healthz and /readyz. Default: none." placeholder:"ADDR"`
@@ -76,17 +82,18 @@ func (workerCommand) Help() string {
 way get --grace to end, and other workers go on with the runs.
 ` + whereTemporalIs + ` Example:
 
-    perdure worker --config perdure.yaml --health-listen :4484`
+    perdure worker --config perdure.yaml --key-file key --health-listen :4484`
 }
 
 func (w workerCommand) Run(ctx context.Context, c *console) error {
-	return w.serve(ctx, c, role{works: true, build: w.buildFlags, keys: w.keyFlags, listen: w.HealthListen, flag: "--health-listen"})
+	return w.serve(ctx, c, role{works: true, build: w.buildFlags, keys: w.keyFlags, trust: w.trustFlags, listen: w.HealthListen, flag: "--health-listen"})
 }
 
 type serveCommand struct {
 	roleFlags    `embed:""`
 	gatewayFlags `embed:""`
 	keyFlags     `embed:""`
+	trustFlags   `embed:""`
 	buildFlags   `embed:""`
 
 	Listen string `help:"Address of the MCP endpoint, of /healthz and /readyz." default:"127.0.0.1:4483" placeholder:"ADDR"`
@@ -102,13 +109,14 @@ Several of them are replicas of each other.
 }
 
 func (s serveCommand) Run(ctx context.Context, c *console) error {
-	return s.serve(ctx, c, role{clients: &s.gatewayFlags, keys: s.keyFlags, works: true, build: s.buildFlags, listen: s.Listen, flag: "--listen"})
+	return s.serve(ctx, c, role{clients: &s.gatewayFlags, keys: s.keyFlags, works: true, trust: s.trustFlags, build: s.buildFlags, listen: s.Listen, flag: "--listen"})
 }
 
 // A role is what a process does beside others.
 type role struct {
 	clients *gatewayFlags // nil = it serves none
 	keys    keyFlags
+	trust   trustFlags // of the worker
 	works   bool
 	build   buildFlags // of the worker
 	listen  string     // "" = nowhere
@@ -164,19 +172,20 @@ func (f roleFlags) options(ctx context.Context, r role, found *loaded, listener 
 	if err != nil {
 		return o, err
 	}
-	o.Worker, o.Build = r.works, r.build
-	if r.clients != nil {
-		keys, err := r.keys.keys()
-		if err != nil {
-			o.close()
-			return o, err
-		}
-		o.Gateway = r.clients.options(reachable(listener.Addr()), keys)
+	o.Worker, o.Build, o.Unproven = r.works, r.build, r.trust.AcceptUnprovenAnswers
+	k, err := r.keys.keys()
+	if err == nil {
+		o.Keys = k.proofs
+		err = f.use(ctx, &o, k)
 	}
-	if err = f.use(ctx, &o, r.keys.keys); err != nil {
+	if err != nil {
 		o.close()
+		return o, err
 	}
-	return o, err
+	if r.clients != nil {
+		o.Gateway = r.clients.options(reachable(listener.Addr()), k)
+	}
+	return o, nil
 }
 
 // connect makes a client of Temporal, which need not answer yet, and the

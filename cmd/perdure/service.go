@@ -21,6 +21,7 @@ import (
 	"github.com/perdure/perdure/payloads"
 	"github.com/perdure/perdure/registry"
 	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/signing"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/telemetry"
 )
@@ -65,6 +66,9 @@ type serviceOptions struct {
 	Prepare func(context.Context) error
 	// Grants are what callers have left. nil = no backend wants it.
 	Grants store.Grants
+	// Keys sign what runs are told, and say what they believe.
+	Keys     *signing.Keys
+	Unproven bool // whether runs take answers that nobody has signed
 	// Published is where published definitions are. nil = nothing can be published.
 	Published store.Registry
 	Database  *store.Postgres // that has both; nil = none
@@ -119,7 +123,7 @@ func newService(o serviceOptions) (*service, error) {
 
 // runs are those of all processes.
 func (s *service) runs() *runs.Client {
-	c := runs.Config{Client: s.opts.Temporal, Namespace: s.opts.Namespace, DataConverter: s.opts.Converter, Logger: s.opts.Logger}
+	c := runs.Config{Client: s.opts.Temporal, Keys: s.opts.Keys, Namespace: s.opts.Namespace, DataConverter: s.opts.Converter, Logger: s.opts.Logger}
 	if s.opts.Values != nil {
 		c.LargeInputs, c.MaxValue = payloads.Writer(c.DataConverter, s.opts.Values), payloads.MaxValue
 		c.DataConverter = payloads.Reader(c.DataConverter, s.opts.Values)

@@ -26,7 +26,7 @@ const (
 )
 
 // use opens the database, if there is one or has to be, for what is kept in it.
-func (f databaseFlags) use(ctx context.Context, o *serviceOptions, keys func() (keys, error)) error {
+func (f databaseFlags) use(ctx context.Context, o *serviceOptions, k keys) error {
 	delegating := o.Loaded.delegating()
 	if f.Database == "" {
 		if len(delegating) > 0 {
@@ -37,7 +37,7 @@ func (f databaseFlags) use(ctx context.Context, o *serviceOptions, keys func() (
 	var sealing *store.Keys
 	var err error
 	if len(delegating) > 0 {
-		if sealing, err = sealingKeys(keys); err != nil {
+		if sealing, err = k.sealing(); err != nil {
 			return err
 		}
 	}
@@ -74,18 +74,14 @@ func (l *loaded) openFiles(data string, k keys, log *slog.Logger) (store.Grants,
 	if len(l.delegating()) == 0 {
 		return nil, nil
 	}
-	sealing, err := sealingKeys(func() (keys, error) { return k, nil })
+	sealing, err := k.sealing()
 	if err != nil {
 		return nil, err
 	}
 	return store.OpenFiles(filepath.Join(data, "grants"), sealing, log)
 }
 
-func sealingKeys(from func() (keys, error)) (*store.Keys, error) {
-	k, err := from()
-	if err != nil {
-		return nil, err
-	}
+func (k keys) sealing() (*store.Keys, error) {
 	return store.NewKeys(k.signing, k.retired...)
 }
 

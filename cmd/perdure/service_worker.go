@@ -41,7 +41,7 @@ func (s *service) startWorker() error {
 		DeploymentOptions:            s.opts.Build.deployment(),
 		Interceptors:                 append(interceptors(s.opts.Telemetry), plantedChange()...),
 	})
-	workflows.Register(s.worker)
+	workflows.Register(s.worker, workflows.Trust{Keys: s.opts.Keys, Unproven: s.opts.Unproven})
 	all := s.runs()
 	calls := activities.New(planted(s.tools()), s.opts.Logger).LookBack(lookBack(all)).Doubt(lastAttempt(all), sentUnread(all)).Compose(s.resolve, outcomeOf(all))
 	if s.opts.Loaded.Auth.Policy.Rules != nil {

@@ -38,7 +38,7 @@ func TestHistoriesReplayTraced(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		workflows.Register(replayer)
+		workflows.Register(replayer, trust)
 		if err := replayer.ReplayWorkflowHistoryFromJSONFile(nil, file); err != nil {
 			t.Errorf("%s: %v", filepath.Base(file), err)
 		}

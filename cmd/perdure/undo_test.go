@@ -44,10 +44,10 @@ func TestCompletedAfterCancel(t *testing.T) {
 	t.Parallel()
 	quiet := slog.New(slog.DiscardHandler)
 	c := startTemporal(t, quiet)
-	door := runs.New(runs.Config{Client: c, Logger: quiet})
+	door := runs.New(runs.Config{Keys: testKeys, Client: c, Logger: quiet})
 	backend := &lateBackend{begun: make(chan struct{}), end: make(chan struct{})}
 	w := worker.New(c, workflows.TaskQueue, worker.Options{})
-	workflows.Register(w)
+	workflows.Register(w, trust)
 	activities.Register(w, activities.New(backend, quiet))
 	if err := w.Start(); err != nil {
 		t.Fatal(err)

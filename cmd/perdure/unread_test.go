@@ -67,9 +67,9 @@ func (u unread) work(t *testing.T, c client.Client, calls bool) (stop func()) {
 	t.Helper()
 	w := worker.New(c, workflows.TaskQueue, worker.Options{DisableWorkflowWorker: calls, LocalActivityWorkerOnly: !calls})
 	if !calls {
-		workflows.Register(w)
+		workflows.Register(w, trust)
 	}
-	all := runs.New(runs.Config{Client: c, DataConverter: u.reads})
+	all := runs.New(runs.Config{Keys: testKeys, Client: c, DataConverter: u.reads})
 	activities.Register(w, activities.New(u.backend, nil).Doubt(lastAttempt(all), sentUnread(all)).Compose(u.resolve, nil))
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestUnreadCalls(t *testing.T) {
 			blind, _ := u.client(t, tc.keys, behind)
 			stop := u.work(t, blind, true)
 
-			door := runs.New(runs.Config{Client: has, DataConverter: u.reads})
+			door := runs.New(runs.Config{Keys: testKeys, Client: has, DataConverter: u.reads})
 			arguments, _ := json.Marshal(map[string]string{"what": strings.Repeat("large", 50<<10)})
 			started, err := door.Start(t.Context(), runs.StartRequest{Definition: defs[0], Arguments: arguments, Tools: tools})
 			if err != nil {
@@ -194,7 +194,7 @@ steps: [{id: pay, tool: make, arguments: {what: "{{.params.what}}"}}]}`))
 		runsEnd := u.work(t, has, false)
 		makes, _ := u.client(t, key, faulty)
 		callsEnd := u.work(t, makes, true)
-		door := runs.New(runs.Config{Client: has, DataConverter: u.reads})
+		door := runs.New(runs.Config{Keys: testKeys, Client: has, DataConverter: u.reads})
 		started, err := door.Start(t.Context(), runs.StartRequest{Definition: defs[0], Arguments: large,
 			Tools: map[string]definitions.Tool{"make": {Name: "make", Backend: "be", Original: "make"}}})
 		if err != nil {
@@ -247,7 +247,7 @@ func TestRunOfAWorkerWithoutKeys(t *testing.T) {
 	if err := diags.Err(); err != nil {
 		t.Fatal(err)
 	}
-	door := runs.New(runs.Config{Client: has, DataConverter: payloads.Reader(sealed, values)})
+	door := runs.New(runs.Config{Keys: testKeys, Client: has, DataConverter: payloads.Reader(sealed, values)})
 	started, err := door.Start(t.Context(), runs.StartRequest{Definition: defs[0], Arguments: json.RawMessage(`{}`),
 		Tools: map[string]definitions.Tool{"make": {Name: "make", Backend: "be", Original: "make"}}})
 	if err != nil {

@@ -63,7 +63,7 @@ func TestEveryField(t *testing.T) {
 	want := `{"color":"red","count":9007199254740993,"day":"2026-11-22","line":"two words","lines":"one\ntwo","mail":"a@example.com",` +
 		`"many":7,"page":"https://example.com/","price":0.10,"size":9007199254740993,"sure":false,"tags":["a","c"],"time":"2026-11-22T06:00:00Z"}`
 	taken := w.runs.taken()
-	if len(taken) != 1 || taken[0].By != "alice" || taken[0].ByClient {
+	if len(taken) != 1 || taken[0].By != "alice" || taken[0].Via != runs.ViaPage {
 		t.Fatalf("taken is %+v", taken)
 	}
 	if diff := cmp.Diff(sorted(t, want), sorted(t, string(taken[0].Content))); diff != "" {

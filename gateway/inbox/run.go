@@ -298,7 +298,7 @@ func (in *inbox) refuseForm(w http.ResponseWriter, who auth.Identity, err error)
 // read makes an answer of what was entered. Where that does not work, the
 // attempt has a reason.
 func (in *inbox) read(r *http.Request, who auth.Identity, run *runs.Run, e runs.Elicitation) (runs.Answer, attempt) {
-	answer := runs.Answer{ElicitationID: e.ID, Action: r.PostForm.Get("action"), By: who.Principal()}
+	answer := runs.Answer{ElicitationID: e.ID, Action: r.PostForm.Get("action"), By: who.Principal(), Via: runs.ViaPage}
 	tried := attempt{question: e.ID}
 	if e.State == "open" { // its schema is kept for as long
 		tried.form = newForm(e.Schema)

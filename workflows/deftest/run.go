@@ -153,7 +153,7 @@ func (c *Case) execute(trace *Trace, arguments json.RawMessage) {
 		}
 	}()
 	env := c.environment(trace)
-	id := cmp.Or(c.written.Run, c.Definition.Name+"/test")
+	id := c.runID()
 	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: id, TaskQueue: workflows.TaskQueue})
 	if after := c.written.Cancel; after != nil {
 		env.RegisterDelayedCallback(env.CancelWorkflow, max(time.Duration(*after), latency))
@@ -173,6 +173,9 @@ func (c *Case) execute(trace *Trace, arguments json.RawMessage) {
 	trace.ended(env, c)
 }
 
+// runID is that of the run of the case.
+func (c *Case) runID() string { return cmp.Or(c.written.Run, c.Definition.Name+"/test") }
+
 func (c *Case) environment(trace *Trace) *testsuite.TestWorkflowEnvironment {
 	var suite testsuite.WorkflowTestSuite
 	suite.SetLogger(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)))
@@ -183,7 +186,7 @@ func (c *Case) environment(trace *Trace) *testsuite.TestWorkflowEnvironment {
 	})
 	env.SetTestTimeout(patience)
 	env.SetStartTime(trace.started)
-	workflows.Register(env)
+	workflows.Register(env, workflows.Trust{Keys: keys})
 	return env
 }
 

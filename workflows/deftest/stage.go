@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/signing"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -286,11 +287,35 @@ func (s *stage) answer(e workflows.Elicitation) {
 		}
 		s.trace.answered[i] = true
 		s.trace.check(s.c, i, e)
-		send := workflows.Answer{
-			ElicitationID: e.ID, Action: a.Action, Content: a.Content, AnsweredBy: a.by(), AnswerID: fmt.Sprintf("%s/%d", e.ID, i),
+		given := workflows.Answer{
+			ElicitationID: e.ID, Question: e.Question, Action: a.Action, Content: a.Content, AnsweredBy: a.by(), Via: a.via(e), AnswerID: fmt.Sprintf("%s/%d", e.ID, i),
 		}
-		s.env.RegisterDelayedCallback(func() { s.env.SignalWorkflow(workflows.AnswerSignal, send) }, max(time.Duration(a.After), latency))
+		after := max(time.Duration(a.After), latency)
+		given.At = s.env.Now().Add(after).UTC()
+		send, err := workflows.NewSignal(keys, workflows.AnswerSignal, s.c.runID(), given)
+		if err != nil {
+			s.trace.problem(s.c.Pos, "answering %s: %v", e.ID, err)
+			continue
+		}
+		s.env.RegisterDelayedCallback(func() { s.env.SignalWorkflow(workflows.AnswerSignal, send) }, after)
 	}
+}
+
+// keys sign the answers of tests.
+var keys = func() *signing.Keys {
+	k, err := signing.New(signing.Fixed([]byte("tests of definitions")))
+	if err != nil {
+		panic("deftest: " + err.Error()) // never: there is one
+	}
+	return k
+}()
+
+// via is the way by which answers to an elicitation come.
+func (a *answer) via(e workflows.Elicitation) workflows.Channel {
+	if e.Mode == definitions.URLMode {
+		return workflows.ViaPage
+	}
+	return workflows.ViaForm
 }
 
 func (a *answer) by() string {

@@ -1,0 +1,29 @@
+package workflows_test
+
+import (
+	"github.com/perdure/perdure/signing"
+	"github.com/perdure/perdure/workflows"
+)
+
+// testKeys sign what runs of tests are told.
+var testKeys = func() *signing.Keys {
+	keys, err := signing.New(signing.Fixed([]byte("tests")))
+	if err != nil {
+		panic(err)
+	}
+	return keys
+}()
+
+var trust = workflows.Trust{Keys: testKeys}
+
+// testRun is the ID of the run of a test environment.
+const testRun = "default-test-workflow-id"
+
+// signed is a signal with proof, as package runs sends it.
+func signed(name, run string, body any) workflows.Signal {
+	s, err := workflows.NewSignal(testKeys, name, run, body)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}

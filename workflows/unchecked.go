@@ -1,0 +1,95 @@
+package workflows
+
+import (
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// maxUnchecked bounds the signals of a run that wait for their keys: anybody can
+// send one that names a key which does not exist.
+const maxUnchecked = 8
+
+// maxUncheckedPause is the longest time between two looks at such signals.
+const maxUncheckedPause = 10 * time.Minute
+
+// An UncheckedSignal waits for a worker that has the key with which it was signed:
+// workers get a new key one after the other.
+type UncheckedSignal struct {
+	Name   string    `json:"name"`
+	Signal *Signal   `json:"signal,omitempty"` // not in the memo
+	Key    string    `json:"key"`              // ID of the key
+	Since  time.Time `json:"since"`
+
+	// Of an Answer, as it says.
+	ElicitationID string `json:"elicitationId,omitempty"`
+	By            string `json:"by,omitempty"`
+	AnswerID      string `json:"answerId,omitempty"`
+}
+
+func (u UncheckedSignal) bytes() int { return 2*PayloadSize(u.Signal.Body) + entryBytes }
+
+// keepUnchecked keeps a signal until a worker with its key has it.
+func (r *run) keepUnchecked(ctx workflow.Context, u UncheckedSignal) {
+	if r.indexUnchecked(u.Signal.Proof) >= 0 {
+		return // sent twice
+	}
+	u.Since = workflow.Now(ctx)
+	r.unchecked = append(r.unchecked, u)
+	r.nextBytes += u.bytes()
+	if len(r.unchecked) == 1 {
+		r.checkAgain(ctx)
+	}
+	r.publishNow(ctx)
+}
+
+func (r *run) indexUnchecked(proof string) int {
+	return slices.IndexFunc(r.unchecked, func(u UncheckedSignal) bool { return u.Signal.Proof == proof })
+}
+
+// goOnChecking takes over what the execution before has kept.
+func (r *run) goOnChecking(ctx workflow.Context) {
+	r.unchecked = slices.Clone(r.in.Unchecked)
+	if len(r.unchecked) > 0 {
+		r.checkAgain(ctx)
+	}
+}
+
+// checkAgain looks at these signals from time to time, until there are none. It
+// is for another worker to take the run up then: see handOver.
+func (r *run) checkAgain(ctx workflow.Context) {
+	workflow.GoNamed(ctx, "unchecked signals", func(ctx workflow.Context) {
+		for round := 1; len(r.unchecked) > 0; round++ {
+			pause := min(unreadPause<<min(round-1, 20), maxUncheckedPause)
+			timer := workflow.NewTimerWithOptions(ctx, pause, workflow.TimerOptions{Summary: "looks for a worker with the key " + r.unchecked[0].Key})
+			if timer.Get(ctx, nil) != nil {
+				return // it is never cancelled
+			}
+			for _, u := range slices.Clone(r.unchecked) {
+				if m := r.mailbox(u.Name); m == nil || r.rule(ctx, m, *u.Signal, round) {
+					i := r.indexUnchecked(u.Signal.Proof)
+					r.unchecked = slices.Delete(r.unchecked, i, i+1)
+					r.nextBytes -= u.bytes()
+				}
+			}
+		}
+		r.publishNow(ctx)
+	})
+}
+
+// uncheckedFor says whether an answer to an elicitation waits for its key, which
+// was given before the elicitation expires.
+func (r *run) uncheckedFor(elicitation string) bool {
+	return slices.ContainsFunc(r.unchecked, func(u UncheckedSignal) bool { return u.ElicitationID == elicitation })
+}
+
+// shownUnchecked is what the memo says of these signals.
+func (r *run) shownUnchecked() []UncheckedSignal {
+	var shown []UncheckedSignal
+	for _, u := range r.unchecked {
+		u.Signal = nil
+		shown = append(shown, u)
+	}
+	return shown
+}
