@@ -16,7 +16,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 
-	"github.com/perdure/perdure/signing"
+	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/workflows"
 )
 

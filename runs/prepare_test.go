@@ -106,9 +106,11 @@ func dialTeam(t *testing.T, address string, forbidden ...string) client.Client {
 }
 
 // prepare tries until Temporal gives an answer that does not pass.
-func prepare(ctx context.Context, c client.Client) error {
+func prepare(ctx context.Context, c client.Client) error { return prepareNamed(ctx, c, "team") }
+
+func prepareNamed(ctx context.Context, c client.Client, name string) error {
 	for {
-		err := runs.Prepare(ctx, c, runs.Namespace{Name: "team", Logger: slog.New(slog.DiscardHandler)})
+		err := runs.Prepare(ctx, c, runs.Namespace{Name: name, Logger: slog.New(slog.DiscardHandler)})
 		if !errors.Is(err, runs.ErrUnavailable) {
 			return err
 		}

@@ -162,13 +162,15 @@ func (p *Production) startUI(ctx context.Context) error {
 	return p.UI.StartReady(ctx)
 }
 
+// KeyFile has the key of the gateways and workers.
+func (p *Production) KeyFile() string { return filepath.Join(p.cfg.Dir, "key") }
+
 func (p *Production) namespace() string { return cmp.Or(p.cfg.Namespace, "default") }
 
 // startServices starts the gateways and the workers at the same time, as they
 // are in production.
 func (p *Production) startServices(ctx context.Context) error {
-	key := filepath.Join(p.cfg.Dir, "key")
-	if err := os.WriteFile(key, []byte(strings.Repeat("0123456789abcdef", 4)+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(p.KeyFile(), []byte(strings.Repeat("0123456789abcdef", 4)+"\n"), 0o600); err != nil {
 		return err
 	}
 	for i := range replicas {
@@ -211,7 +213,7 @@ func (p *Production) service(name string, program []string, command, listen stri
 		return nil, err
 	}
 	s := Service(address, slices.Concat(program, []string{command, "--config", p.cfg.ConfigFile, listen, address,
-		"--address", temporal, "--namespace", p.namespace(), "--key-file", filepath.Join(p.cfg.Dir, "key")}, flags, p.cfg.ServiceFlags)...)
+		"--address", temporal, "--namespace", p.namespace(), "--key-file", p.KeyFile()}, flags, p.cfg.ServiceFlags)...)
 	return s, p.prepare(name, s)
 }
 

@@ -58,8 +58,23 @@ func newBench(t *testing.T, source, args string, tools map[string]toolFunc) *ben
 	return benchFor(t, defs, args, tools)
 }
 
+// trusting makes a bench whose worker believes other signals than others do.
+func trusting(t *testing.T, trust workflows.Trust, source string) *bench {
+	t.Helper()
+	defs, diags := definitions.Parse("test.yaml", []byte(source))
+	if err := diags.Err(); err != nil {
+		t.Fatalf("parsing: %v", err)
+	}
+	return benchWith(t, defs, `{}`, nil, trust)
+}
+
 // benchFor does so for definitions, which may be ones that Check refuses.
 func benchFor(t *testing.T, defs []*definitions.Definition, args string, tools map[string]toolFunc) *bench {
+	t.Helper()
+	return benchWith(t, defs, args, tools, trust)
+}
+
+func benchWith(t *testing.T, defs []*definitions.Definition, args string, tools map[string]toolFunc, trust workflows.Trust) *bench {
 	t.Helper()
 	d := defs[0]
 	var suite testsuite.WorkflowTestSuite

@@ -9,7 +9,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/perdure/perdure/signing"
+	"github.com/perdure/perdure/internal/signing"
 )
 
 // A Signal is what every signal to a run carries: what it says, and the proof

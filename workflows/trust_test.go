@@ -1,7 +1,7 @@
 package workflows_test
 
 import (
-	"github.com/perdure/perdure/signing"
+	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/workflows"
 )
 

@@ -21,6 +21,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 
+	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -51,6 +52,7 @@ type gatewayLab struct {
 	perdure  string
 	address  string // of Temporal
 	temporal client.Client
+	keys     *signing.Keys
 
 	gateway *exec.Cmd
 	url     string
@@ -99,13 +101,16 @@ func newGatewayLab(ctx context.Context, perdure string) (_ *gatewayLab, err erro
 	if _, _, err = l.serve(ctx, "dev", "--ui-listen", "", "--temporal-listen", l.address); err != nil {
 		return nil, err
 	}
+	if l.keys, err = signing.New(signing.File(filepath.Join(dir, ".perdure", "key"))); err != nil {
+		return nil, err
+	}
 	l.temporal, err = client.DialContext(ctx, client.Options{HostPort: l.address, Logger: slog.New(slog.DiscardHandler)})
 	return l, err
 }
 
 // startGateway starts a gateway that has served nobody yet.
 func (l *gatewayLab) startGateway(ctx context.Context) error {
-	cmd, address, err := l.serve(ctx, "gateway", "--address", l.address, "--insecure-random-key", "--call-patience", "0s")
+	cmd, address, err := l.serve(ctx, "gateway", "--address", l.address, "--key-file", filepath.Join(l.dir, ".perdure", "key"), "--call-patience", "0s")
 	l.gateway, l.url = cmd, "http://"+address+"/mcp"
 	return err
 }
@@ -246,7 +251,7 @@ func (l *gatewayLab) waiting(ctx context.Context) ([]runs.Run, error) {
 }
 
 func (l *gatewayLab) runs() *runs.Client {
-	return runs.New(runs.Config{Client: l.temporal, Logger: slog.New(slog.DiscardHandler)})
+	return runs.New(runs.Config{Client: l.temporal, Keys: l.keys, Logger: slog.New(slog.DiscardHandler)})
 }
 
 // answerAll accepts every open gate.
@@ -262,7 +267,7 @@ func (l *gatewayLab) answerAll(ctx context.Context) error {
 		people.Go(func() {
 			for run := range answers {
 				for _, e := range run.Open() {
-					_, err := l.runs().Answer(ctx, run.ID, runs.Answer{ElicitationID: e.ID, Action: "accept", Content: json.RawMessage(`{}`), By: "bench"})
+					_, err := l.runs().Answer(ctx, run.ID, runs.Answer{ElicitationID: e.ID, Action: "accept", Content: json.RawMessage(`{}`), By: "bench", Via: runs.ViaCommand})
 					errs <- err
 				}
 			}

@@ -56,7 +56,7 @@ func good() *Record {
 		},
 		Answers: []Answer{
 			{Run: "gate/1", Question: "ask#1", Channel: "page", Content: "no"},
-			{Run: "gate/1", Question: "ask#1", Channel: "signal", Content: "yes", Won: true},
+			{Run: "gate/1", Question: "ask#1", Channel: "runs", Content: "yes", Won: true},
 		},
 		Cancels: []Cancel{{Run: "stop/1", At: 15}},
 	}

@@ -65,8 +65,12 @@ func (h *history) add(e *historypb.HistoryEvent) {
 		}
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
 		a := e.GetWorkflowExecutionSignaledEventAttributes()
-		var answer workflows.Answer
-		if a.GetSignalName() == workflows.AnswerSignal && decode(a.GetInput(), &answer) {
+		var s workflows.Signal
+		if a.GetSignalName() != workflows.AnswerSignal || !decode(a.GetInput(), &s) {
+			return
+		}
+		answer, _ := s.Answer()
+		if _, known := h.answers[answer.AnswerID]; !known {
 			h.answers[answer.AnswerID] = answered{int(e.EventId), answer}
 		}
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:

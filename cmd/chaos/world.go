@@ -21,6 +21,7 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
 
+	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/topology"
 	"github.com/perdure/perdure/topology/clients"
@@ -101,8 +102,9 @@ func newWorld(ctx context.Context, p programs, dir string, seed uint64) (w *worl
 	if w.temporal, err = dial(w.production.Temporal.Address); err != nil {
 		return w, err
 	}
-	w.door = runs.New(runs.Config{Client: w.temporal, Logger: quietLogger})
-	return w, nil
+	keys, err := signing.New(signing.File(w.production.KeyFile()))
+	w.door = runs.New(runs.Config{Client: w.temporal, Keys: keys, Logger: quietLogger})
+	return w, err
 }
 
 // via puts a link before each part.

@@ -103,7 +103,7 @@ namespace = "of-the-profile"
 		"flags": {args: []string{"--address", address, "--namespace", "of-the-flag"},
 			env: []string{"TEMPORAL_ADDRESS=127.0.0.1:1", "TEMPORAL_NAMESPACE=other"}, namespace: "of-the-flag"},
 	} {
-		cmd := program(t, dir, append([]string{"worker", "--config", "perdure.yaml"}, c.args...)...)
+		cmd := program(t, dir, append([]string{"worker", "--config", "perdure.yaml", "--insecure-random-key"}, c.args...)...)
 		cmd.Env = append(cmd.Env, "TEMPORAL_API_KEY=s3cret", "TEMPORAL_TLS_SERVER_CA_CERT_PATH="+certificate, "TEMPORAL_TLS_SERVER_NAME=temporal.test")
 		cmd.Env = append(cmd.Env, c.env...)
 		watchdog := time.AfterFunc(patience, func() { killGroup(cmd) })

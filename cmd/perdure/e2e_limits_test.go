@@ -89,7 +89,7 @@ func newLimited(t *testing.T, temporal *temporalServer, namespace, effect, limit
 		if i == 0 {
 			l.gateways[i].args = append(l.gateways[i].args, "--metrics-listen", l.metrics)
 		}
-		l.workers[i] = l.process("worker", "--health-listen")
+		l.workers[i] = l.process("worker", "--health-listen", "--key-file", "key")
 	}
 	for _, p := range slices.Concat(l.gateways[:], l.workers[:]) {
 		p.launch()

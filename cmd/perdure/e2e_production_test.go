@@ -138,7 +138,6 @@ func prepareDatabaseReplicas(t *testing.T, pg *topology.PostgreSQL) *replicas {
 		for _, p := range []*process{r.gateways[i], r.workers[i]} {
 			p.args = append(p.args, "--database", pg.URL("perdure"))
 		}
-		r.workers[i].args = append(r.workers[i].args, "--key-file", "key0")
 	}
 	return r
 }

@@ -46,7 +46,7 @@ func TestPublishAtReplicas(t *testing.T) {
 		return strings.Contains(p.perdure(t, here, "definitions", "list", "--versions"), "deprecated")
 	})
 	for _, id := range p.waiting(t) {
-		p.perdure(t, here, "runs", "answer", id, "--accept", "--address", p.temporal)
+		p.perdure(t, here, "runs", "answer", id, "--accept", "--address", p.temporal, "--key-file", "key")
 	}
 	for key, want := range map[string]string{
 		"one": "the first", "two": "the second", "three": "the first", "four": "the second", "five": "the first",
@@ -103,7 +103,7 @@ publishing: {versions: [{tool: gate, version: "1.0", as: gate_v1_0}]}
 	for i := range p.gateways {
 		p.gateways[i] = part("gateway", "--listen", "--key-file", "key", "--call-patience", "1s")
 	}
-	worker := part("worker", "--health-listen")
+	worker := part("worker", "--health-listen", "--key-file", "key")
 	for _, started := range []*process{p.gateways[0], p.gateways[1], worker} {
 		started.awaitReady()
 	}

@@ -115,7 +115,7 @@ func prepareReplicas(t *testing.T, temporal *temporalServer, namespace string, f
 	putFile(t, filepath.Join(r.dir, "key1"), older+newer)
 	for i := range 2 {
 		r.gateways[i] = r.process("gateway", "--listen", append(flags, "--key-file", fmt.Sprintf("key%d", i))...)
-		r.workers[i] = r.process("worker", "--health-listen")
+		r.workers[i] = r.process("worker", "--health-listen", "--key-file", fmt.Sprintf("key%d", i))
 	}
 	return r
 }
@@ -232,6 +232,9 @@ func (r *replicas) completed(t *testing.T, tool, key, result string) {
 func (r *replicas) perdure(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	cmd := program(t, r.dir, append(args, "--address", r.temporal.address, "--namespace", r.namespace)...)
+	if key, err := os.ReadFile(filepath.Join(r.dir, "key0")); err == nil {
+		cmd.Env = append(cmd.Env, keyVar+"="+string(key))
+	}
 	out, err := cmd.Output()
 	return string(out), err
 }

@@ -19,11 +19,11 @@ const module = "github.com/perdure/perdure/"
 var imports = map[string][]string{
 	"definitions":           {"internal/starlark"},
 	"definitions/library":   {},
-	"workflows":             {"definitions", "signing", "workflows/script"},
+	"workflows":             {"definitions", "internal/signing", "workflows/script"},
 	"workflows/script":      {"definitions", "internal/starlark"},
 	"internal/starlark":     {},
-	"signing":               {},
-	"workflows/deftest":     {"definitions", "signing", "workflows"},
+	"internal/signing":      {},
+	"workflows/deftest":     {"definitions", "internal/signing", "workflows"},
 	"activities":            {"definitions", "workflows", "backends", "limits"},
 	"limits":                {},
 	"backends":              {},
@@ -33,7 +33,7 @@ var imports = map[string][]string{
 	"telemetry":             {},
 	"payloads":              {},
 	"backends/repo":         {},
-	"runs":                  {"definitions", "signing", "workflows"},
+	"runs":                  {"definitions", "internal/signing", "workflows"},
 	"gateway":               {"definitions", "runs", "backends", "registry", "gateway/auth"},
 	"gateway/auth":          {},
 	"gateway/auth/authtest": {},
@@ -46,11 +46,7 @@ var imports = map[string][]string{
 }
 
 // pure are the packages whose code runs inside workflows: no I/O, no clock.
-<<<<<<< HEAD
 var pure = []string{"definitions", "workflows", "workflows/script", "internal/starlark"}
-=======
-var pure = []string{"definitions", "signing", "workflows", "workflows/script"}
->>>>>>> 1fb65cf (workflows: believe signals that carry proof only)
 
 // servers hold a Temporal server: that of perdure dev, and the one beside which
 // production is tried. No part of perdure that runs in production holds one.

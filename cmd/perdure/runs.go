@@ -21,8 +21,8 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/inbox"
+	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/runs"
-	"github.com/perdure/perdure/signing"
 )
 
 type runsCommand struct {

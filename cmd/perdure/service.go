@@ -18,10 +18,10 @@ import (
 	"github.com/perdure/perdure/credentials"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/payloads"
 	"github.com/perdure/perdure/registry"
 	"github.com/perdure/perdure/runs"
-	"github.com/perdure/perdure/signing"
 	"github.com/perdure/perdure/store"
 	"github.com/perdure/perdure/telemetry"
 )

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"github.com/perdure/perdure/signing"
+	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/workflows"
 )
 

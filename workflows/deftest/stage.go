@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/signing"
+	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/workflows"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/perdure/perdure/signing"
+	"github.com/perdure/perdure/internal/signing"
 )
 
 func keysOf(t *testing.T, source signing.Source) *signing.Keys {
