@@ -36,7 +36,7 @@ func withPage(o *gateway.Options) {
 
 func (w *world) answerOnPage(run runs.RunID) {
 	w.Helper()
-	if _, err := w.runs.Answer(w.Context(), run, runs.Answer{ElicitationID: "gate#1", Action: "accept", Content: json.RawMessage(`{"reason":"seen"}`), By: "bob"}); err != nil {
+	if _, err := w.runs.Answer(w.Context(), run, runs.Answer{ElicitationID: "gate#1", Action: "accept", Content: json.RawMessage(`{"reason":"seen"}`), By: "bob", Via: runs.ViaPage}); err != nil {
 		w.Error(err)
 	}
 }
