@@ -14,6 +14,7 @@ import (
 	"github.com/perdure/perdure/gateway/inbox"
 	"github.com/perdure/perdure/limits"
 	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/workflows"
 )
 
 type runsShowCommand struct {
@@ -69,7 +70,7 @@ func watch(ctx context.Context, c *console, rc *runs.Client, id runs.RunID) erro
 		case e.Kind == runs.EventOpened:
 			c.notef("  %s asks: %s", e.Elicitation.StepPath, firstLine(e.Elicitation.Message))
 		case e.Kind == runs.EventClosed:
-			c.notef("  %s: %s", e.Elicitation.StepPath, cmp.Or(e.Elicitation.Action, string(e.Elicitation.State)))
+			c.notef("  %s: %s", e.Elicitation.StepPath, firstLine(plain(runs.Decided(*e.Elicitation))))
 		}
 	}
 	return nil
@@ -96,8 +97,15 @@ func (s runsShowCommand) print(c *console, d *runs.Detail) error {
 		out.printf("\nlog")
 		printSaid(out, d)
 	}
+	if len(d.Refused) > 0 {
+		out.printf("\nrefused signals, which nobody has proved that perdure has sent")
+		printRefused(out, d)
+	}
 	if s.Script && d.Script != "" {
 		out.printf("\nscript\n%s", plain(runs.NumberedLines(d.Script)))
+	}
+	for _, u := range d.Unchecked {
+		out.printf("\na signal %s waits for a worker that has the key %s, with which it was signed: %s", u.Name, u.Key, plain(strings.Join([]string{u.ElicitationID, u.By}, " ")))
 	}
 	for _, e := range d.Open() {
 		printQuestion(out, c, d, s.again(), e)
@@ -113,6 +121,7 @@ var heldFor = map[string]string{
 	limits.ByBreaker:     "a backend that has failed too often and is left alone for now",
 	limits.ByRate:        "the rate limit of a backend",
 	limits.ByConcurrency: "a place among the calls of a backend",
+	workflows.HeldByKey:  "a worker that has the key with which it was told something",
 }
 
 func ended(d *runs.Detail) string {
@@ -136,6 +145,9 @@ func printSteps(out *lines, d *runs.Detail) {
 		if step.Error != "" {
 			fmt.Fprintf(w, "  \t\t%s\n", firstLine(step.Error))
 		}
+		if step.Decided != "" {
+			fmt.Fprintf(w, "  \t\t%s\n", firstLine(plain(step.Decided)))
+		}
 	}
 	_ = w.Flush() // out keeps the error
 }
@@ -144,6 +156,18 @@ func printSaid(out *lines, d *runs.Detail) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, said := range d.Said {
 		fmt.Fprintf(w, "  +%s\t%s\t%s\n", took(d.Started, &said.At), said.StepPath, firstLine(plain(said.String())))
+	}
+	_ = w.Flush() // out keeps the error
+}
+
+func printRefused(out *lines, d *runs.Detail) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, r := range d.Refused {
+		claim := ""
+		if r.Action != "" {
+			claim = fmt.Sprintf("%s %s, as it says by %s", r.ElicitationID, r.Action, cmp.Or(r.By, "nobody"))
+		}
+		fmt.Fprintf(w, "  +%s\t%s\t%s\t%s\n", took(d.Started, &r.At), r.Signal, firstLine(plain(claim)), r.Reason)
 	}
 	_ = w.Flush() // out keeps the error
 }
