@@ -19,9 +19,12 @@ func Decided(e Elicitation) string {
 	case workflows.ElicitationDropped:
 		return "the run ended or went on without an answer"
 	}
-	text := decision(e) + ", by " + cmp.Or(e.By, "nobody known")
+	text := deed(e) + " by " + cmp.Or(e.By, "somebody")
 	if how := channels[e.Via]; how != "" {
-		text += ", " + how
+		text += " " + how
+	}
+	if what := outcome(e); what != "" {
+		text += ": " + what
 	}
 	return text
 }
@@ -30,35 +33,51 @@ var channels = map[Channel]string{
 	ViaForm:    "in a form of an MCP client",
 	ViaPage:    "on the approvals page",
 	ViaCommand: "at the command line",
-	ViaRequest: "with a request of the caller",
+	ViaRequest: "with a request",
 	ViaSignal:  "by a signal without proof",
 }
 
-var decisions = map[Meaning]string{
-	workflows.Happened:        "reconciled: the call was executed",
-	workflows.NotHappened:     "reconciled: the call was not executed, and is made now",
-	workflows.Fail:            "not reconciled: the step fails",
-	workflows.DecidedUndone:   "undone by hand",
-	workflows.DecidedAgain:    "not undone: it is tried again",
-	workflows.DecidedLeft:     "left as it is, not undone",
-	workflows.DecidedGiven:    "the credential is there",
-	workflows.DecidedWithheld: "the credential is withheld: the step fails",
+func deed(e Elicitation) string {
+	switch e.Kind {
+	case Reconciliation:
+		return "reconciled"
+	case Compensation, Credentials:
+		return "decided"
+	}
+	switch e.Action {
+	case workflows.Accept:
+		return "accepted"
+	case workflows.Decline:
+		return "declined"
+	case workflows.Cancel:
+		return "cancelled"
+	}
+	return e.Action
 }
 
-func decision(e Elicitation) string {
-	text, ok := decisions[e.Decision]
-	if !ok {
-		text = e.Action
-	}
-	if e.Kind == Reconciliation {
-		var d Reconciled
-		if json.Unmarshal(e.Content, &d) == nil && d.Result != "" {
-			text += ", with the result " + d.Result
+// outcomes are what decisions mean that are more than an action.
+var outcomes = map[Meaning]string{
+	workflows.Happened:        "the call was executed",
+	workflows.NotHappened:     "the call was not executed, and is made now",
+	workflows.Fail:            "the step fails",
+	workflows.DecidedUndone:   "it was undone by hand",
+	workflows.DecidedAgain:    "it is tried again to undo it",
+	workflows.DecidedLeft:     "it is left as it is",
+	workflows.DecidedGiven:    "the credential is there",
+	workflows.DecidedWithheld: "there will be no credential, and the step fails",
+}
+
+func outcome(e Elicitation) string {
+	if e.Decision == "" {
+		if content := strings.TrimSpace(string(e.Content)); content != "{}" {
+			return content
 		}
-		return text
+		return ""
 	}
-	if content := strings.TrimSpace(string(e.Content)); content != "" && content != "{}" {
-		text += " " + content
+	text := cmp.Or(outcomes[e.Decision], string(e.Decision))
+	var d Reconciled
+	if e.Kind == Reconciliation && json.Unmarshal(e.Content, &d) == nil && d.Result != "" {
+		text += ", with the result " + d.Result
 	}
 	return text
 }

@@ -24,6 +24,7 @@ type Inspection struct {
 	Retention time.Duration // of closed runs; 0 = it is not told
 	Missing   []string      // search attributes that the namespace lacks
 	Workers   int           // that have looked for work in the last five minutes
+	Unchecked int64         // runs that wait for a worker with a key; -1 = it is not known
 	// Seen is when a worker has looked for work last, by the clock of Temporal.
 	Seen time.Time
 }
@@ -48,6 +49,7 @@ func Inspect(ctx context.Context, c client.Client, namespace string) (*Inspectio
 	if found.Missing, err = missingAttributes(ctx, c, namespace); err != nil {
 		return &found, err
 	}
+	found.Unchecked = countUnchecked(ctx, c, namespace)
 	pollers, err := c.DescribeTaskQueue(ctx, workflows.TaskQueue, enumspb.TASK_QUEUE_TYPE_WORKFLOW)
 	if err != nil {
 		return &found, fmt.Errorf("looking for workers: %w", err)
@@ -59,6 +61,16 @@ func Inspect(ctx context.Context, c client.Client, namespace string) (*Inspectio
 		}
 	}
 	return &found, nil
+}
+
+func countUnchecked(ctx context.Context, c client.Client, namespace string) int64 {
+	counted, err := c.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+		Namespace: namespace, Query: workflows.AttrWaiting + " = " + quote(workflows.HeldByKey) + " AND ExecutionStatus = 'Running'",
+	})
+	if err != nil { // such as that the attribute is missing
+		return -1
+	}
+	return counted.Count
 }
 
 // Inputs are what runs were started with, as Temporal has it: of at most so many

@@ -276,11 +276,8 @@ func (b *logbook) asked(e Event) LogEntry {
 		entry.Text = withReason("the client was asked and did not answer: "+string(e.Asking.Outcome), e.Asking.Reason)
 	default:
 		entry.Kind, entry.Text = LogAnswered, Decided(*q)
-		switch {
-		case q.Decision != "":
+		if q.Decision != "" {
 			entry.Kind = LogDecided
-		case q.State == workflows.ElicitationAnswered:
-			entry.Text = "answered: " + entry.Text
 		}
 		entry.Action, entry.Content, entry.Via, entry.Decision, entry.Unproven = q.Action, q.Content, q.Via, q.Decision, q.Unproven
 	}

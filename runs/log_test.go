@@ -68,7 +68,7 @@ steps:
 		"step_waits pause waits until",
 		"question_opened two asks: Go on? (until",
 		"answer_not_taken two eve answers accept, which is not taken: it does not fit:",
-		`question_closed two answered: accept {"n":1}, by ada`,
+		`question_closed two accepted by ada: {"n":1}`,
 		"call_started three calls write",
 		"call_ended three write completed",
 		"question_opened four asks: And now? (until",

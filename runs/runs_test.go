@@ -316,7 +316,7 @@ func TestRunWithAGate(t *testing.T) {
 	}
 	wantSteps := []string{
 		`look read completed 1  {"said":{"text":"hello"}}`,
-		`ask Shall I? completed 0  {"action":"accept","by":"bob"}`,
+		`ask Shall I? completed 0  {"action":"accept","content":{"count":9007199254740993},"by":"bob"}`,
 		steps[len(steps)-1],
 	}
 	if diff := cmp.Diff(wantSteps, steps); diff != "" || !strings.HasPrefix(steps[2], `save write completed 1 {"as":"TestRunWithAGate"`) {

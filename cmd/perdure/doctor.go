@@ -138,7 +138,7 @@ func (x *examination) signingKeys() {
 		x.add("signing key", checkSkipped, "none is given", "name it with --key-file")
 		return
 	case err != nil:
-		x.add("signing key", checkFailed, err.Error(), "give all replicas the same, by --key-file or %s", keyVar)
+		x.add("signing key", checkFailed, err.Error(), "give all gateways and workers the same, by --key-file or %s", keyVar)
 		return
 	}
 	if info, err := os.Stat(flags.KeyFile); err == nil && info.Mode().Perm()&0o077 != 0 {
@@ -212,6 +212,10 @@ func (x *examination) namespace(name string, at *runs.Inspection) {
 			"start a gateway or worker, which adds them if it may, or: temporal operator search-attribute create --namespace %s --type Keyword --name %s", name, strings.Join(at.Missing, " --name "))
 	} else {
 		x.ok("search attributes", "all are there")
+	}
+	if at.Unchecked > 0 {
+		x.add("signals", checkFailed, fmt.Sprintf("%d wait for a worker that has the key with which they were told something, such as an answer", at.Unchecked),
+			"give the workers the keys of the gateways, by --key-file or %s; perdure runs list --waiting key lists the runs", keyVar)
 	}
 	if at.Workers == 0 {
 		x.add("workers", checkWarning, "none has looked for work lately: runs do not go on", "start perdure worker or perdure serve")

@@ -105,28 +105,8 @@ func (q question) At(i int) question {
 
 // became says what became of a question.
 func became(who auth.Identity, e runs.Elicitation) string {
-	switch e.State {
-	case "open":
-		return ""
-	case "answered":
-		return deed(e.Action) + " by " + person(who, e.By)
-	case "expired":
-		return "nobody answered in time"
-	}
-	return "the run ended or went on without an answer"
-}
-
-// deed is an action that was done.
-func deed(action string) string {
-	switch action {
-	case "accept":
-		return "accepted"
-	case "decline":
-		return "declined"
-	case "cancel":
-		return "cancelled"
-	}
-	return action
+	e.By = person(who, e.By)
+	return runs.Decided(e)
 }
 
 func person(who auth.Identity, principal string) string {
@@ -210,7 +190,7 @@ func (in *inbox) showRun(w http.ResponseWriter, r *http.Request, who auth.Identi
 
 // offer gives a question the form with which the visitor can answer it.
 func (in *inbox) offer(q *question, who auth.Identity, e runs.Elicitation, tried attempt) {
-	q.Action, q.Token = Path(q.Run), in.forms.Sign(in.now(), who.Principal(), string(q.Run), q.ID)
+	q.Action, q.Token = Path(q.Run), in.forms.Sign(in.now(), who.Principal(), string(q.Run), q.ID, e.Question)
 	q.Form = newForm(e.Schema)
 	if tried.question != q.ID {
 		return
@@ -304,7 +284,7 @@ func (in *inbox) read(r *http.Request, who auth.Identity, run *runs.Run, e runs.
 		tried.form = newForm(e.Schema)
 		tried.form.fill(r.PostForm)
 	}
-	if !in.signedFor(r, who, string(run.ID), e.ID) {
+	if !in.signedFor(r, who, string(run.ID), e.ID, e.Question) {
 		tried.reason = "the form was open for too long, or is not from here; please look at it again and send it once more"
 		return answer, tried
 	}
@@ -340,6 +320,19 @@ func (in *inbox) give(w http.ResponseWriter, r *http.Request, who auth.Identity,
 	default:
 		in.fail(w, who, id, err)
 	}
+}
+
+// deed is an action that was done.
+func deed(action string) string {
+	switch action {
+	case "accept":
+		return "accepted"
+	case "decline":
+		return "declined"
+	case "cancel":
+		return "cancelled"
+	}
+	return action
 }
 
 // tooLate says whose answer won.
