@@ -177,12 +177,10 @@ func (b *backend) pause(ctx context.Context, d time.Duration) {
 func (b *backend) connect(ctx context.Context) (*session, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	s, err := b.dial(ctx, Principal{}, false)
+	s, listed, err := b.begin(ctx, Principal{}, false)
 	var ttl time.Duration
 	if err == nil {
-		if ttl, err = b.refresh(ctx, s); err != nil {
-			s.close()
-		}
+		ttl = b.publish(listed)
 	}
 	b.mu.Lock()
 	if err == nil {
@@ -254,13 +252,19 @@ func (b *backend) refresh(ctx context.Context, s *session) (ttl time.Duration, e
 		return 0, err
 	}
 	s.headers.Store(&headers)
-	listed, ttl, err := s.list(ctx)
+	listed, err := s.list(ctx)
 	if err != nil {
 		return 0, err
 	}
-	tools := make([]Tool, 0, len(listed))
+	return b.publish(listed), nil
+}
+
+// publish takes over what the server says of its tools, and returns how long it
+// holds.
+func (b *backend) publish(listed *listing) (ttl time.Duration) {
+	tools := make([]Tool, 0, len(listed.tools))
 	seen := map[string]bool{}
-	for _, l := range listed {
+	for _, l := range listed.tools {
 		if l.Name != "" && !seen[l.Name] {
 			seen[l.Name] = true
 			tools = append(tools, b.cfg.tool(l))
@@ -270,10 +274,10 @@ func (b *backend) refresh(ctx context.Context, s *session) (ttl time.Duration, e
 	b.tools = tools
 	b.mu.Unlock()
 	b.published()
-	if ttl <= 0 {
-		return defaultTTL, nil
+	if listed.ttl <= 0 {
+		return defaultTTL
 	}
-	return max(ttl, minTTL), nil
+	return max(listed.ttl, minTTL)
 }
 
 func (b *backend) lossOf(s *session) error {

@@ -205,14 +205,9 @@ func (b *backend) visitorOf(identity string, who Principal) (*visitor, error) {
 func (b *backend) receive(v *visitor, who Principal) {
 	ctx, cancel := context.WithTimeout(b.ctx, connectTimeout)
 	defer cancel()
-	s, err := b.dial(ctx, who, true)
-	if err == nil {
-		// The tools are known; but mcp-go's client puts parameters into headers
-		// where a tool asks for it, and so has to have seen them.
-		if _, _, err = s.list(ctx); err != nil {
-			s.close()
-		}
-	}
+	// The tools are known; but mcp-go's client puts parameters into headers where
+	// a tool asks for it, and so has to have seen them.
+	s, _, err := b.begin(ctx, who, true)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	defer close(v.tried)

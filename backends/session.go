@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,6 +51,7 @@ type session struct {
 	headers atomic.Pointer[Headers] // of requests that belong to no call
 	refused atomic.Pointer[Headers] // answered with 401 last; nil = none yet
 	visitor bool                    // of one identity: what tells of changes is left to the shared session
+	older   bool                    // only revisions before 2026-07-28 are spoken
 
 	mu         sync.Mutex
 	closed     bool
@@ -61,16 +61,44 @@ type session struct {
 	retired bool // close when uses is 0; guarded by the backend's mu
 }
 
-// dial starts a session with the credentials of a principal. If the backend
-// refuses these, it is tried again with renewed ones.
-func (b *backend) dial(ctx context.Context, who Principal, visitor bool) (*session, error) {
+// begin starts a session with the credentials of a principal, and lists the
+// tools. A server that turns out to speak only revisions before 2026-07-28 is
+// spoken to in these, over a connection of its own.
+func (b *backend) begin(ctx context.Context, who Principal, visitor bool) (*session, *listing, error) {
+	s, err := b.dial(ctx, who, visitor, false)
+	if err == nil {
+		var listed *listing
+		if listed, err = s.list(ctx); err == nil {
+			return s, listed, nil
+		}
+		s.close()
+	}
+	if !speaksOlder(err) {
+		return nil, nil, err
+	}
+	b.logger.Debug("going on in a revision before 2026-07-28", "because", err)
+	s, again := b.dial(ctx, who, visitor, true)
+	if again != nil {
+		return nil, nil, fmt.Errorf("%w; and no revision before 2026-07-28 either: %w", err, again)
+	}
+	listed, err := s.list(ctx)
+	if err != nil {
+		s.close()
+		return nil, nil, err
+	}
+	return s, listed, nil
+}
+
+// dial starts a session. If the backend refuses the credentials, it is tried
+// again with renewed ones.
+func (b *backend) dial(ctx context.Context, who Principal, visitor, older bool) (*session, error) {
 	var refused Headers
 	for renewals := 0; ; renewals++ {
 		headers, err := b.headersFor(ctx, who, refused)
 		if err != nil {
 			return nil, err
 		}
-		s := &session{lost: make(chan struct{}), changed: make(chan struct{}, 1), visitor: visitor}
+		s := &session{lost: make(chan struct{}), changed: make(chan struct{}, 1), visitor: visitor, older: older || b.cfg.Transport == SSE}
 		s.headers.Store(&headers)
 		err = b.open(ctx, s)
 		switch {
@@ -95,7 +123,7 @@ func (b *backend) open(ctx context.Context, s *session) error {
 	}
 	s.wire = wire
 	options := []client.ClientOption{client.WithDiscoverTimeout(discoverTimeout)}
-	if b.cfg.Transport == SSE { // a transport that the newer revisions do not have
+	if s.older {
 		options = append(options, client.WithProtocolVersion(mcp.LATEST_LEGACY_PROTOCOL_VERSION))
 	}
 	s.client = client.NewClient(wire, options...)
@@ -126,6 +154,10 @@ func (s *session) handshake(ctx context.Context) error {
 	var req mcp.InitializeRequest
 	req.Params.ClientInfo = mcp.Implementation{Name: "perdure", Version: "1"}
 	result, err := s.client.Initialize(ctx, req)
+	if mcp.IsUnsupportedProtocolVersion(err) && !s.older {
+		// It answered server/discover too late, and is of 2026-07-28 since.
+		result, err = s.client.Initialize(ctx, req)
+	}
 	if err != nil {
 		return fmt.Errorf("initialising: %w", plain(err))
 	}
@@ -154,58 +186,6 @@ func (b *backend) transport(s *session) (transport.Interface, error) {
 	}
 	t, err := transport.NewStreamableHTTP(b.cfg.URL, options...)
 	return &httpWire{StreamableHTTP: t, s: s}, err
-}
-
-// An httpWire is mcp-go's streamable HTTP transport with the exchange of each
-// request recorded and cancelled requests told to session-based servers.
-type httpWire struct {
-	*transport.StreamableHTTP
-	s *session
-}
-
-// RequiresLegacyProtocol lets the client negotiate: the listening stream is
-// opened if the server turns out to be session-based, and left alone if not.
-func (w *httpWire) RequiresLegacyProtocol() bool { return false }
-
-func (w *httpWire) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-	x := exchangeOf(ctx)
-	answer, err := w.StreamableHTTP.SendRequest(ctx, x.amend(req))
-	if err != nil && ctx.Err() != nil && !mcp.IsModernProtocol(w.s.version) {
-		w.s.cancelRequest(x, req.ID, ctx.Err())
-	}
-	return x.capture(req.Method, answer), err
-}
-
-// An sseWire does the same for the older transport, and ends the requests
-// whose answers cannot come any more because the stream is gone.
-type sseWire struct {
-	*transport.SSE
-	s *session
-}
-
-func (w *sseWire) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-	x := exchangeOf(ctx)
-	// Without its deadline, ahead of which mcp-go would end the request with
-	// an error of its own.
-	waiting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer context.AfterFunc(ctx, cancel)()
-	go func() {
-		select {
-		case <-w.s.lost:
-			cancel()
-		case <-waiting.Done():
-		}
-	}()
-	answer, err := w.SSE.SendRequest(waiting, req)
-	switch {
-	case err == nil:
-	case ctx.Err() != nil:
-		w.s.cancelRequest(x, req.ID, ctx.Err())
-	case waiting.Err() != nil:
-		err = errors.New("the stream of answers broke off")
-	}
-	return x.capture(req.Method, answer), err
 }
 
 // cancelRequest tells a server that nobody waits for the answer to a request
@@ -304,66 +284,6 @@ func isRPCError(err error) bool {
 	return err != nil && !errors.As(err, &onWire)
 }
 
-// list asks for all tools and how long the answer holds, 0 = not said.
-func (s *session) list(ctx context.Context) (tools []listedTool, ttl time.Duration, err error) {
-	seen := map[mcp.Cursor]bool{}
-	var req mcp.ListToolsRequest
-	for {
-		page, next, pageTTL, err := s.listPage(ctx, req)
-		if err != nil {
-			return nil, 0, err
-		}
-		tools = append(tools, page...)
-		ttl = max(ttl, pageTTL)
-		if next == "" {
-			return tools, ttl, nil
-		}
-		if seen[next] {
-			return nil, 0, fmt.Errorf("listing tools: page %q comes after itself", next)
-		}
-		seen[next] = true
-		req.Params.Cursor = next
-	}
-}
-
-// listPage reads one page from the raw answer, so that schemas stay as the
-// server wrote them. mcp-go's client keeps the tools, too: it puts parameters
-// into headers where a tool asks for it, and leaves out those that ask wrongly.
-func (s *session) listPage(ctx context.Context, req mcp.ListToolsRequest) ([]listedTool, mcp.Cursor, time.Duration, error) {
-	ctx, x := newExchange(ctx)
-	decoded, err := s.client.ListToolsByPage(ctx, req)
-	raw, callErr := x.result(err)
-	if callErr != nil {
-		return nil, "", 0, fmt.Errorf("listing tools: %w", callErr)
-	}
-	var page struct {
-		Tools      []listedTool `json:"tools"`
-		NextCursor mcp.Cursor   `json:"nextCursor"`
-		TTLMs      int64        `json:"ttlMs"`
-	}
-	if err := json.Unmarshal(raw, &page); err != nil {
-		return nil, "", 0, fmt.Errorf("listing tools: %w", err)
-	}
-	if decoded != nil && len(decoded.Tools) < len(page.Tools) {
-		page.Tools = intersect(page.Tools, decoded.Tools)
-	}
-	return page.Tools, page.NextCursor, time.Duration(page.TTLMs) * time.Millisecond, nil
-}
-
-func intersect(tools []listedTool, accepted []mcp.Tool) []listedTool {
-	names := map[string]bool{}
-	for _, t := range accepted {
-		names[t.Name] = true
-	}
-	var kept []listedTool
-	for _, t := range tools {
-		if names[t.Name] {
-			kept = append(kept, t)
-		}
-	}
-	return kept
-}
-
 // call sends one tools/call with credentials. The exchange is never nil.
 func (s *session) call(ctx context.Context, c Call, headers Headers) (*Result, *exchange, error) {
 	ctx, x := newExchange(ctx)
@@ -422,7 +342,7 @@ func (s *session) sessionGone(x *exchange, err error) bool {
 		return x.outcome() == NotSent
 	}
 	if mcp.IsModernProtocol(s.version) {
-		return false
+		return speaksOlder(err)
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -468,67 +388,3 @@ func parseResult(raw json.RawMessage) (*Result, error) {
 }
 
 var errInputRequired = errors.New("the tool asks for input in the middle of the call, which perdure gives only in direct calls of a client that can be asked")
-
-// A progressRouter hands progress to the call that it belongs to: mcp-go's
-// client has the same handlers for all.
-type progressRouter struct {
-	mu    sync.Mutex
-	last  int64
-	sinks map[string]*progressSink
-}
-
-type progressSink struct {
-	mu   sync.Mutex
-	tell func(Progress) // nil when the call has ended
-	last float64
-}
-
-func (r *progressRouter) add(tell func(Progress)) (token string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.sinks == nil {
-		r.sinks = map[string]*progressSink{}
-	}
-	r.last++
-	token = "p" + strconv.FormatInt(r.last, 10)
-	r.sinks[token] = &progressSink{tell: tell, last: math.Inf(-1)}
-	return token
-}
-
-// remove ends the progress of a call; nobody is told any more after.
-func (r *progressRouter) remove(token string) {
-	r.mu.Lock()
-	sink := r.sinks[token]
-	delete(r.sinks, token)
-	r.mu.Unlock()
-	sink.mu.Lock()
-	defer sink.mu.Unlock()
-	sink.tell = nil
-}
-
-func (r *progressRouter) route(params map[string]any) {
-	token, _ := params["progressToken"].(string)
-	r.mu.Lock()
-	sink := r.sinks[token]
-	r.mu.Unlock()
-	if sink == nil {
-		return
-	}
-	var p Progress
-	p.Progress, _ = params["progress"].(float64)
-	p.Total, _ = params["total"].(float64)
-	p.Message, _ = params["message"].(string)
-	sink.hear(p)
-}
-
-// hear leaves out what is not ahead of what was told before: a session has
-// several streams, and notifications on them overtake each other.
-func (s *progressSink) hear(p Progress) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tell == nil || p.Progress <= s.last {
-		return
-	}
-	s.last = p.Progress
-	s.tell(p)
-}

@@ -274,6 +274,7 @@ func (c *child) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (
 	}
 	select {
 	case answer := <-ch:
+		answer, _ = heedVersions(req, answer)
 		return x.capture(req.Method, answer), nil
 	case <-ctx.Done():
 		return nil, ctx.Err()

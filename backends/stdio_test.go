@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 	case "deaf": // reads nothing and takes no notice of SIGTERM
 		signalIgnore()
 		select {}
+	case "late": // is of 2026-07-28 once it has not answered server/discover in time
+		serveLate()
 	case "parent": // starts a server that outlives nobody
 		beParent()
 	}

@@ -1,0 +1,71 @@
+package backends
+
+import (
+	"math"
+	"strconv"
+	"sync"
+)
+
+// A progressRouter hands progress to the call that it belongs to: mcp-go's
+// client has the same handlers for all.
+type progressRouter struct {
+	mu    sync.Mutex
+	last  int64
+	sinks map[string]*progressSink
+}
+
+type progressSink struct {
+	mu   sync.Mutex
+	tell func(Progress) // nil when the call has ended
+	last float64
+}
+
+func (r *progressRouter) add(tell func(Progress)) (token string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sinks == nil {
+		r.sinks = map[string]*progressSink{}
+	}
+	r.last++
+	token = "p" + strconv.FormatInt(r.last, 10)
+	r.sinks[token] = &progressSink{tell: tell, last: math.Inf(-1)}
+	return token
+}
+
+// remove ends the progress of a call; nobody is told any more after.
+func (r *progressRouter) remove(token string) {
+	r.mu.Lock()
+	sink := r.sinks[token]
+	delete(r.sinks, token)
+	r.mu.Unlock()
+	sink.mu.Lock()
+	defer sink.mu.Unlock()
+	sink.tell = nil
+}
+
+func (r *progressRouter) route(params map[string]any) {
+	token, _ := params["progressToken"].(string)
+	r.mu.Lock()
+	sink := r.sinks[token]
+	r.mu.Unlock()
+	if sink == nil {
+		return
+	}
+	var p Progress
+	p.Progress, _ = params["progress"].(float64)
+	p.Total, _ = params["total"].(float64)
+	p.Message, _ = params["message"].(string)
+	sink.hear(p)
+}
+
+// hear leaves out what is not ahead of what was told before: a session has
+// several streams, and notifications on them overtake each other.
+func (s *progressSink) hear(p Progress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tell == nil || p.Progress <= s.last {
+		return
+	}
+	s.last = p.Progress
+	s.tell(p)
+}
