@@ -102,10 +102,10 @@ var schemaKeywords = []string{
 // elicitationSchema checks that a form can be made of the schema of an
 // elicitation: a flat object of simple fields.
 func (c *checker) elicitationSchema(n node) {
-	schema := n.step.Schema
-	if schema == nil {
+	if n.step.Schema == nil {
 		return
 	}
+	schema := n.step.Schema.members()
 	if typ, ok := schema["type"]; ok && typ != "object" {
 		c.stepErrorf(n, "schema.type", "elicitation-schema", "schema must have type: object")
 		return
@@ -114,8 +114,8 @@ func (c *checker) elicitationSchema(n node) {
 		c.stepErrorf(n, "schema", "limit", "schema is nested more than %d levels deep", MaxSchemaDepth)
 		return
 	}
-	if encoded, err := EncodeValue(schema); err == nil && len(encoded) > MaxSchemaSize {
-		c.stepErrorf(n, "schema", "limit", "schema has %d bytes; %d are allowed", len(encoded), MaxSchemaSize)
+	if len(n.step.Schema) > MaxSchemaSize {
+		c.stepErrorf(n, "schema", "limit", "schema has %d bytes; %d are allowed", len(n.step.Schema), MaxSchemaSize)
 		return
 	}
 	properties, ok := schema["properties"].(map[string]any)
@@ -148,6 +148,11 @@ func fieldProblem(schema any) string {
 	field, ok := schema.(map[string]any)
 	if !ok {
 		return "must be a mapping"
+	}
+	if words, ok := field["patternDescription"]; ok {
+		if _, isText := words.(string); !isText || field["pattern"] == nil {
+			return "has a patternDescription that is no text, or without a pattern: it says the pattern in words"
+		}
 	}
 	switch typ := field["type"]; typ {
 	case "string", "number", "integer", "boolean":

@@ -66,7 +66,7 @@ func (c *checker) stepTemplates(n node) {
 	}
 	c.collect(n)
 	c.ignoredTemplates(join(n.path, "defaultResults"), n.label+": defaultResults", n.step.DefaultResults)
-	c.ignoredTemplates(join(n.path, "schema"), n.label+": schema", n.step.Schema)
+	c.ignoredTemplates(join(n.path, "schema"), n.label+": schema", n.step.Schema.members())
 }
 
 func (c *checker) condition(n node) {

@@ -1,6 +1,7 @@
 package definitions
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math/big"
@@ -8,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"text/template/parse"
+
+	"github.com/perdure/perdure/internal/inorder"
 )
 
 // A dot is where a template stands: what its names mean there.
@@ -451,6 +454,8 @@ func literalOf(v any) string {
 			parts = append(parts, starlarkText(k)+": "+literalOf(v[k]))
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
+	case FormSchema:
+		return literalInOrder(json.RawMessage(v))
 	case *big.Int:
 		return v.String()
 	}
@@ -462,4 +467,24 @@ func literalOf(v any) string {
 		return text
 	}
 	return fmt.Sprint(v)
+}
+
+// literalInOrder is literalOf for JSON whose objects keep their order.
+func literalInOrder(raw json.RawMessage) string {
+	var parts []string
+	if object, err := inorder.Parse(raw); err == nil {
+		for _, m := range object {
+			parts = append(parts, starlarkText(m.Name)+": "+literalInOrder(m.Value))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	}
+	var elems []json.RawMessage
+	if json.Unmarshal(raw, &elems) == nil && elems != nil {
+		for _, elem := range elems {
+			parts = append(parts, literalInOrder(elem))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	value, _ := DecodeValue(raw) // it is JSON
+	return literalOf(value)
 }

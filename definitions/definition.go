@@ -188,11 +188,11 @@ type Step struct {
 	Compensate *Compensation `yaml:"compensate,omitempty" json:"compensate,omitempty"`
 
 	// elicitation
-	Message   string         `yaml:"message,omitempty" json:"message,omitempty"` // a template
-	Schema    map[string]any `yaml:"schema,omitempty" json:"schema,omitempty"`   // flat JSON Schema; nil = no fields
-	Mode      Mode           `yaml:"mode,omitempty" json:"mode,omitempty"`       // "" = FormMode
-	OnDecline *Handler       `yaml:"onDecline,omitempty" json:"onDecline,omitempty"`
-	OnCancel  *Handler       `yaml:"onCancel,omitempty" json:"onCancel,omitempty"`
+	Message   string     `yaml:"message,omitempty" json:"message,omitempty"` // a template
+	Schema    FormSchema `yaml:"schema,omitempty" json:"schema,omitempty"`   // flat JSON Schema; nil = no fields
+	Mode      Mode       `yaml:"mode,omitempty" json:"mode,omitempty"`       // "" = FormMode
+	OnDecline *Handler   `yaml:"onDecline,omitempty" json:"onDecline,omitempty"`
+	OnCancel  *Handler   `yaml:"onCancel,omitempty" json:"onCancel,omitempty"`
 
 	// forEach
 	Collection    string `yaml:"collection,omitempty" json:"collection,omitempty"` // a template that gives an array or an object

@@ -87,6 +87,8 @@ func typeSchema(t reflect.Type) facts {
 	switch {
 	case t == nodeType: // the table knows
 		return facts{}
+	case t == formSchemaType:
+		return facts{"type": "object"}
 	case t == reflect.TypeFor[Duration]():
 		return facts{"type": []any{"string", "integer"}, "pattern": durationPattern, "minimum": 0, "maximum": 0}
 	case t == reflect.TypeFor[StepType](), t == reflect.TypeFor[Action](), t == reflect.TypeFor[FailureMode](), t == reflect.TypeFor[Mode](), t == reflect.TypeFor[RunAs](), t == reflect.TypeFor[OnUnknown](), t == reflect.TypeFor[OnDuplicate]():

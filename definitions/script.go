@@ -470,7 +470,7 @@ func isSite(rest string) bool {
 // CheckQuestion says why people cannot be asked with a schema that a script
 // gives; nil if they can.
 func CheckQuestion(schema []byte) error {
-	parsed, err := decodeObject(schema)
+	parsed, err := NewFormSchema(schema)
 	if err != nil {
 		return fmt.Errorf("schema: %w", err)
 	}

@@ -12,8 +12,8 @@ import (
 	"reflect"
 )
 
-// Source gives the definition as canonical JSON: keys sorted, numbers exact,
-// what is not given left out, no positions. FromSource reads it back.
+// Source gives the definition as canonical JSON: keys sorted but those of the
+// schemas of forms, numbers exact, what is not given left out, no positions. FromSource reads it back.
 func (d *Definition) Source() json.RawMessage {
 	source, err := EncodeValue(plain(reflect.ValueOf(d)))
 	if err != nil {
@@ -59,6 +59,9 @@ func plain(v reflect.Value) any {
 	if text, ok := v.Interface().(encoding.TextMarshaler); ok && v.Kind() == reflect.Int64 {
 		b, _ := text.MarshalText()
 		return string(b)
+	}
+	if v.Type() == formSchemaType {
+		return v.Interface()
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -116,6 +119,9 @@ func exactFields(v reflect.Value) (err error) {
 			err = errors.Join(err, exactFields(v.FieldByIndex(f.index)))
 		}
 	case reflect.Slice:
+		if v.Type() == formSchemaType { // which is exact
+			return nil
+		}
 		for i := range v.Len() {
 			err = errors.Join(err, exactElem(v.Index(i)))
 		}

@@ -207,6 +207,9 @@ func (e *encoder) other(v any, depth int) error {
 			return err
 		}
 		return e.value(n, depth)
+	case FormSchema:
+		e.out = append(e.out, v...) // which is written so
+		return nil
 	case json.RawMessage:
 		decoded, err := DecodeValue(v)
 		if err != nil {

@@ -129,6 +129,10 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 		v.Set(reflect.ValueOf(*n))
 	case t == rawMessageType:
 		d.raw(n, v, path)
+	case t == formSchemaType && n.Kind != yaml.MappingNode:
+		d.errorf(n, path, "type", "%s must be a mapping, not %s", label(path), describeNode(n))
+	case t == formSchemaType, t == orderedJSONType:
+		d.ordered(n, v, path)
 	case reflect.PointerTo(t).Implements(textUnmarshalerType):
 		d.text(n, v, path)
 	default:

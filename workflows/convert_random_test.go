@@ -244,7 +244,7 @@ func (m *maker) probed(s *definitions.Step) {
 func (m *maker) elicitation(s *definitions.Step) {
 	s.Type, s.Message = definitions.ElicitationStep, "Sure? "+m.template()
 	if m.one(2) {
-		s.Schema = map[string]any{"type": "object", "properties": map[string]any{"n": map[string]any{"type": "integer"}}}
+		s.Schema = definitions.FormSchema(`{"type":"object","properties":{"n":{"type":"integer"}}}`)
 	}
 	s.Mode = pick(m.rnd, "", definitions.FormMode, definitions.URLMode)
 	s.Timeout = definitions.Duration(moment(m.rnd))

@@ -123,11 +123,10 @@ func (r *run) elicit(ctx workflow.Context, n *definitions.Node, at place) outcom
 	if err != nil {
 		return outcome{status: stepFailed, err: r.templateError(n, at, err)}
 	}
-	schema, err := elicitationSchema(n.Step)
-	if err != nil {
-		return outcome{status: stepFailed, err: r.templateError(n, at, err)}
+	question := Elicitation{StepPath: at.path, Message: message, Schema: anything}
+	if n.Step.Schema != nil {
+		question.Schema = json.RawMessage(n.Step.Schema)
 	}
-	question := Elicitation{StepPath: at.path, Message: message, Schema: schema}
 	if n.Step.Mode == definitions.URLMode {
 		question.Mode = definitions.URLMode
 	}
@@ -136,13 +135,6 @@ func (r *run) elicit(ctx workflow.Context, n *definitions.Node, at place) outcom
 		return outcome{status: stepFailed, err: failure}
 	}
 	return r.answered(n.Step, at.path, answer)
-}
-
-func elicitationSchema(s *definitions.Step) (json.RawMessage, error) {
-	if s.Schema == nil {
-		return anything, nil
-	}
-	return definitions.EncodeValue(s.Schema)
 }
 
 // ask opens an elicitation, of which Kind, StepPath, Message, Schema and Mode

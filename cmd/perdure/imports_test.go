@@ -17,12 +17,14 @@ const module = "github.com/perdure/perdure/"
 // imports is the drawing of the house: which of our packages each package may
 // import. Everything points inwards; only cmd knows who implements what.
 var imports = map[string][]string{
-	"definitions":           {"internal/starlark"},
+	"definitions":           {"internal/starlark", "internal/inorder"},
 	"definitions/library":   {},
 	"workflows":             {"definitions", "internal/signing", "workflows/script"},
 	"workflows/script":      {"definitions", "internal/starlark"},
 	"internal/starlark":     {},
 	"internal/signing":      {},
+	"internal/inorder":      {},
+	"internal/visible":      {},
 	"workflows/deftest":     {"definitions", "internal/signing", "workflows"},
 	"activities":            {"definitions", "workflows", "backends", "limits"},
 	"limits":                {},
@@ -46,7 +48,7 @@ var imports = map[string][]string{
 }
 
 // pure are the packages whose code runs inside workflows: no I/O, no clock.
-var pure = []string{"definitions", "workflows", "workflows/script", "internal/starlark"}
+var pure = []string{"definitions", "workflows", "workflows/script", "internal/starlark", "internal/inorder"}
 
 // servers hold a Temporal server: that of perdure dev, and the one beside which
 // production is tried. No part of perdure that runs in production holds one.

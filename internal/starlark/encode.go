@@ -23,6 +23,7 @@ type encoder struct {
 	charged int
 	depth   int
 
+	unsorted  bool     // objects keep the order of their dicts
 	fractions bool     // a float is written so that it comes back as one
 	marks     bool     // Marked values are allowed, and noted
 	path      []string // where the encoder is, as tokens of a JSON pointer
@@ -33,6 +34,11 @@ type encoder struct {
 // Encode gives a value as JSON, the keys of objects in order.
 func Encode(a *Account, v starlark.Value) (json.RawMessage, error) {
 	return (&encoder{account: a}).encode(v)
+}
+
+// EncodeInOrder is Encode, but objects keep the order of their dicts.
+func EncodeInOrder(a *Account, v starlark.Value) (json.RawMessage, error) {
+	return (&encoder{account: a, unsorted: true}).encode(v)
 }
 
 // EncodeExact is Encode for data that is decoded again: a float is written so
@@ -241,7 +247,9 @@ func (e *encoder) dict(d *Dict) error {
 	if err != nil {
 		return err
 	}
-	slices.Sort(names)
+	if !e.unsorted {
+		slices.Sort(names)
+	}
 	return e.fields(names, func(i int) starlark.Value { return values[names[i]] })
 }
 

@@ -144,7 +144,7 @@ func (q *question) prepare(thread *starlark.Thread) error {
 		if _, ok := q.schema.(*bounded.Dict); !ok {
 			return fmt.Errorf("schema: want a dict, got %s", q.schema.Type())
 		}
-		if q.Schema, err = bounded.Encode(a, q.schema); err != nil {
+		if q.Schema, err = bounded.EncodeInOrder(a, q.schema); err != nil {
 			return fmt.Errorf("schema: %w", err)
 		}
 	}
