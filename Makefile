@@ -10,7 +10,7 @@ DATA     ?= .perdure
 RACED    := ./activities/... ./backends/... ./credentials/... ./definitions/... ./gateway/... ./internal/... ./limits/... ./registry/... ./store/... ./workflows/...
 # Packages with fuzz tests that build without a Temporal server, and which tests
 # of them: a regular expression for "package target".
-FUZZED   := definitions internal/starlark workflows/script workflows/deftest gateway backends backends/repo payloads
+FUZZED   := definitions definitions/template definitions/view internal/starlark workflows/script workflows/deftest gateway backends backends/repo payloads
 FUZZ     ?= .
 FUZZTIME ?= 60s
 # How long the storm of make chaos is.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // OnDuplicate says what becomes of a call whose business key a run has already.
@@ -30,7 +32,7 @@ func (d *Definition) Key(arguments json.RawMessage) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	key, err := t.Text((&Scope{Params: params}).data())
+	key, err := t.Text((&Scope{Params: params}).Data())
 	if err == nil && strings.TrimSpace(key) == "" {
 		err = fmt.Errorf("comes to nothing; it tells calls apart that mean the same")
 	}
@@ -53,13 +55,12 @@ func (c *checker) businessKey() {
 		}
 		return
 	}
-	t, err := parseTemplate(d.BusinessKey)
-	if err != nil {
-		c.report("businessKey", d.within("businessKey", d.BusinessKey, err.Offset), SeverityError, "template", "businessKey: %s", err.Message)
+	t := c.parse(read{label: "businessKey", path: "businessKey", text: d.BusinessKey})
+	if t == nil {
 		return
 	}
 	if !t.HasActions() {
-		c.errorf("businessKey", "business-key", "businessKey is the text %s, the same for all calls; templates stand in {{ }}", excerpt(d.BusinessKey))
+		c.errorf("businessKey", "business-key", "businessKey is the text %s, the same for all calls; templates stand in {{ }}", template.Excerpt(d.BusinessKey))
 	}
 	known := c.parameterNames()
 	for _, ref := range t.Refs() {
@@ -68,7 +69,7 @@ func (c *checker) businessKey() {
 		case ref.Root != "params":
 			c.report("businessKey", at, SeverityError, "business-key", "businessKey reads .%s; it is made before a run begins, from .params alone", ref.Root)
 		case len(ref.Path) > 0 && known != nil && !slices.Contains(known, ref.Path[0]):
-			c.report("businessKey", at, SeverityWarning, "unknown-parameter", "businessKey: parameter %q is not declared%s", ref.Path[0], didYouMean(ref.Path[0], known))
+			c.report("businessKey", at, SeverityWarning, "unknown-parameter", "businessKey: parameter %q is not declared%s", ref.Path[0], template.DidYouMean(ref.Path[0], known))
 		}
 	}
 }

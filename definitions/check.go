@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // CheckOptions says what a check may look at besides the definitions.
@@ -48,11 +50,11 @@ func Check(defs []*Definition, opts CheckOptions) Diagnostics {
 		if same := first[d.Name]; same == nil {
 			first[d.Name] = d
 		} else if d.Name != "" {
-			c.errorf("name", "duplicate-name", "another definition is named %q, too%s", d.Name, elsewhere(same.at("name")))
+			c.errorf("name", "duplicate-name", "another definition is named %q, too%s", d.Name, elsewhere(same.At("name")))
 		}
 		if d.Expose != nil && d.Expose.As != "" && !d.Hidden() {
 			if same := offered[d.Expose.As]; same != nil && same.Name != d.Name {
-				c.warnf("expose.as", "duplicate-name", "%s is offered as %q, too%s: only one of them is", same.Name, d.Expose.As, elsewhere(same.at("expose.as")))
+				c.warnf("expose.as", "duplicate-name", "%s is offered as %q, too%s: only one of them is", same.Name, d.Expose.As, elsewhere(same.At("expose.as")))
 			}
 			offered[d.Expose.As] = d
 		}
@@ -157,11 +159,11 @@ func (c *checker) definition() {
 	}
 	if modes := []FailureMode{"", FailFast, FailLate, BestEffort}; !slices.Contains(modes, d.FailureMode) {
 		c.errorf("failureMode", "failure-mode", "failureMode %q is not known%s; known are abort, continue and best_effort",
-			d.FailureMode, didYouMean(string(d.FailureMode), []string{string(FailFast), string(FailLate), string(BestEffort)}))
+			d.FailureMode, template.DidYouMean(string(d.FailureMode), []string{string(FailFast), string(FailLate), string(BestEffort)}))
 	}
 	if known := []RunAs{"", AsCaller, AsComposite}; !slices.Contains(known, d.RunAs) {
 		c.errorf("runAs", "run-as", "runAs %q is not known%s; known are caller and composite",
-			d.RunAs, didYouMean(string(d.RunAs), []string{string(AsCaller), string(AsComposite)}))
+			d.RunAs, template.DidYouMean(string(d.RunAs), []string{string(AsCaller), string(AsComposite)}))
 	}
 	c.expose()
 	c.parameters()
@@ -204,7 +206,7 @@ func (c *checker) expose() {
 	}
 	for i, caller := range e.Callers {
 		if _, err := path.Match(caller, ""); err != nil || caller == "" {
-			c.errorf(element("expose.callers", i), "expose", "expose: callers: %q is no name and no pattern of names, such as release_*", caller)
+			c.errorf(template.AtElement("expose.callers", i), "expose", "expose: callers: %q is no name and no pattern of names, such as release_*", caller)
 		}
 	}
 	if e.As != "" && !namePattern.MatchString(e.As) {
@@ -252,14 +254,7 @@ func (n node) innerNode() node {
 
 // itemVars gives the forEach variables that the templates of one item may read.
 func (n node) itemVars() []string {
-	return append(slices.Clone(n.vars), itemVar(n.step), "index", "key")
-}
-
-func itemVar(s *Step) string {
-	if s.ItemVar == "" {
-		return "item"
-	}
-	return s.ItemVar
+	return append(slices.Clone(n.vars), n.step.ItemName(), "index", "key")
 }
 
 func (c *checker) stepID(n node) {
@@ -277,19 +272,19 @@ func (c *checker) stepID(n node) {
 }
 
 func (c *checker) stepErrorf(n node, field, check, format string, args ...any) {
-	c.errorf(join(n.path, field), check, "%s: %s", n.label, fmt.Sprintf(format, args...))
+	c.errorf(template.AtMember(n.path, field), check, "%s: %s", n.label, fmt.Sprintf(format, args...))
 }
 
 func (c *checker) stepWarnf(n node, field, check, format string, args ...any) {
-	c.warnf(join(n.path, field), check, "%s: %s", n.label, fmt.Sprintf(format, args...))
+	c.warnf(template.AtMember(n.path, field), check, "%s: %s", n.label, fmt.Sprintf(format, args...))
 }
 
 func (c *checker) errorf(path, check, format string, args ...any) {
-	c.report(path, c.def.at(path), SeverityError, check, format, args...)
+	c.report(path, c.def.At(path), SeverityError, check, format, args...)
 }
 
 func (c *checker) warnf(path, check, format string, args ...any) {
-	c.report(path, c.def.at(path), SeverityWarning, check, format, args...)
+	c.report(path, c.def.At(path), SeverityWarning, check, format, args...)
 }
 
 // report adds a diagnostic unless what stands at the path could not be read,

@@ -102,7 +102,7 @@ func (c *checker) edges() map[string][]edge {
 	for i, s := range c.def.Steps {
 		for j, id := range s.DependsOn {
 			path := fmt.Sprintf("steps[%d].dependsOn[%d]", i, j)
-			add(s.ID, edge{id, path, func() Position { return c.def.at(path) }})
+			add(s.ID, edge{id, path, func() Position { return c.def.At(path) }})
 		}
 	}
 	for _, r := range c.reads {
@@ -209,7 +209,7 @@ func mayBeMissing(s *Step) string {
 	switch {
 	case s.Condition != "":
 		return "may be skipped"
-	case s.OnError != nil && s.OnError.Action == Continue:
+	case s.Continues():
 		return "may fail and continue"
 	default:
 		return ""

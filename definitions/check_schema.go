@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // parameters checks that the parameters are the JSON Schema of an object.
@@ -20,7 +22,7 @@ func (c *checker) parameters() {
 	switch {
 	case errors.As(err, &invalid):
 		for _, problem := range invalid.problems {
-			at := join("parameters", problem.Parameter)
+			at := template.AtMember("parameters", problem.Parameter)
 			c.errorf(at, "parameters", "%s %s", at, problem.Message)
 		}
 		return
@@ -31,7 +33,7 @@ func (c *checker) parameters() {
 	c.strayParameters()
 	properties, _ := p["properties"].(map[string]any)
 	defaults := map[string]any{}
-	for _, name := range sortedKeys(properties) {
+	for _, name := range template.SortedKeys(properties) {
 		property, _ := properties[name].(map[string]any)
 		c.nestedParameter(name, property)
 		if standard, ok := property["default"]; ok {
@@ -50,7 +52,7 @@ func (c *checker) parameters() {
 // strayParameters tells of parameters that stand beside the keywords of a schema,
 // where they mean nothing.
 func (c *checker) strayParameters() {
-	for _, name := range sortedKeys(c.def.Parameters) {
+	for _, name := range template.SortedKeys(c.def.Parameters) {
 		if slices.Contains(schemaKeywords, name) || strings.HasPrefix(name, "$") || strings.HasPrefix(name, "x-") || !declaresType(c.def.Parameters[name]) {
 			continue
 		}
@@ -66,7 +68,7 @@ func (c *checker) strayParameters() {
 // are: in a schema, names that are no keywords mean nothing.
 func (c *checker) nestedParameter(name string, property map[string]any) {
 	declares := false
-	for _, key := range sortedKeys(property) {
+	for _, key := range template.SortedKeys(property) {
 		if slices.Contains(schemaKeywords, key) || strings.HasPrefix(key, "$") || strings.HasPrefix(key, "x-") {
 			return
 		}
@@ -124,7 +126,7 @@ func (c *checker) elicitationSchema(n node) {
 		return
 	}
 	simple := true
-	for _, name := range sortedKeys(properties) {
+	for _, name := range template.SortedKeys(properties) {
 		if message := fieldProblem(properties[name]); message != "" {
 			simple = false
 			c.stepErrorf(n, "schema.properties."+name, "elicitation-schema", "schema: field %q %s", name, message)
@@ -133,7 +135,7 @@ func (c *checker) elicitationSchema(n node) {
 	if required, ok := schema["required"].([]any); ok {
 		for _, name := range required {
 			if text, isText := name.(string); isText && properties[text] == nil {
-				c.stepErrorf(n, "schema.required", "elicitation-schema", "schema requires %q, which is no field%s", text, didYouMean(text, sortedKeys(properties)))
+				c.stepErrorf(n, "schema.required", "elicitation-schema", "schema requires %q, which is no field%s", text, template.DidYouMean(text, template.SortedKeys(properties)))
 			}
 		}
 	}
@@ -206,7 +208,7 @@ func (c *checker) output() {
 	}
 	for i, name := range out.Required {
 		if out.Properties[name] == nil {
-			c.errorf(element("output.required", i), "output", "output requires %q, which is not among its properties%s", name, didYouMean(name, sortedKeys(out.Properties)))
+			c.errorf(template.AtElement("output.required", i), "output", "output requires %q, which is not among its properties%s", name, template.DidYouMean(name, template.SortedKeys(out.Properties)))
 		}
 	}
 	c.properties("output.properties", out.Properties, 1)
@@ -217,11 +219,11 @@ func (c *checker) properties(path string, properties map[string]*Property, depth
 		c.errorf(path, "limit", "%s is nested more than %d levels deep", path, MaxOutputDepth)
 		return
 	}
-	for _, name := range sortedKeys(properties) {
+	for _, name := range template.SortedKeys(properties) {
 		if p := properties[name]; p != nil {
-			at := join(path, name)
+			at := template.AtMember(path, name)
 			c.property(at, propertyLabel(at), p)
-			c.properties(join(at, "properties"), p.Properties, depth+1)
+			c.properties(template.AtMember(at, "properties"), p.Properties, depth+1)
 		}
 	}
 }
@@ -234,12 +236,12 @@ func propertyLabel(path string) string {
 func (c *checker) property(path, label string, p *Property) {
 	switch {
 	case p.Type == "":
-		c.errorf(join(path, "type"), "required", "%s: type is required", label)
+		c.errorf(template.AtMember(path, "type"), "required", "%s: type is required", label)
 	case !slices.Contains(propertyTypes, p.Type):
-		c.errorf(join(path, "type"), "output", "%s: type %q is not known%s; known are %s", label, p.Type, didYouMean(p.Type, propertyTypes), strings.Join(propertyTypes, ", "))
+		c.errorf(template.AtMember(path, "type"), "output", "%s: type %q is not known%s; known are %s", label, p.Type, template.DidYouMean(p.Type, propertyTypes), strings.Join(propertyTypes, ", "))
 	}
 	if strings.TrimSpace(p.Description) == "" {
-		c.errorf(join(path, "description"), "required", "%s: description is required", label)
+		c.errorf(template.AtMember(path, "description"), "required", "%s: description is required", label)
 	}
 	c.constants(path, label, p)
 	switch {
@@ -248,23 +250,23 @@ func (c *checker) property(path, label string, p *Property) {
 	case p.Value == "" && p.Properties == nil && !c.def.IsScript(): // of a script, it is the member of its result
 		c.errorf(path, "required", "%s needs a value, or properties if it is an object", label)
 	case p.Properties != nil && p.Type != "object":
-		c.errorf(join(path, "properties"), "output", "%s has properties but is of type %s; only an object has them", label, p.Type)
+		c.errorf(template.AtMember(path, "properties"), "output", "%s has properties but is of type %s; only an object has them", label, p.Type)
 	case p.Properties != nil && len(p.Properties) == 0:
-		c.errorf(join(path, "properties"), "required", "%s: properties are empty", label)
+		c.errorf(template.AtMember(path, "properties"), "required", "%s: properties are empty", label)
 	}
 }
 
 // constants checks the values of an output property that hold no template.
 func (c *checker) constants(path, label string, p *Property) {
-	fits := func(value any) bool { return fitsType(value, p.Type) || readsAs(value, p.Type) }
+	fits := func(value any) bool { return template.IsKind(value, p.Type) || readsAs(value, p.Type) }
 	if !slices.Contains(propertyTypes, p.Type) {
 		return
 	}
 	if p.Value != "" && !holdsTemplate(p.Value) && !fits(p.Value) {
-		at := join(path, "value")
-		c.report(at, c.def.at(at), fatalUnless(p.Default != nil), "output", "%s: value is the text %s, which is no %s; templates stand in {{ }}", label, excerpt(p.Value), p.Type)
+		at := template.AtMember(path, "value")
+		c.report(at, c.def.At(at), fatalUnless(p.Default != nil), "output", "%s: value is the text %s, which is no %s; templates stand in {{ }}", label, template.Excerpt(p.Value), p.Type)
 	}
 	if p.Default != nil && !fits(p.Default) {
-		c.warnf(join(path, "default"), "default", "%s: the default is %s, and the type %s", label, describe(p.Default), p.Type)
+		c.warnf(template.AtMember(path, "default"), "default", "%s: the default is %s, and the type %s", label, template.Describe(p.Default), p.Type)
 	}
 }

@@ -4,13 +4,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/starlark"
 )
 
 // scriptCalls checks what can be seen of a script's calls: against the tools that
 // there are, as far as those are known.
 func (c *checker) scriptCalls(n node, program *starlark.Program) {
-	at := join(n.path, "script")
+	at := template.AtMember(n.path, "script")
 	for _, call := range seenCalls(program) {
 		pos := c.scriptPosition(n, call.File, call.Line, call.Column)
 		isTool := call.isTool()
@@ -21,7 +22,7 @@ func (c *checker) scriptCalls(n node, program *starlark.Program) {
 			c.report(at, pos, SeverityError, "dynamic-tool", "%s: which tool is called here only a run can tell; list in tools: what the script may call", n.label)
 		case isTool && call.name != "" && c.tools != nil:
 			c.scriptCall(n, program, call, pos)
-		case call.kind == callsElicit || call.kind == callsApprove:
+		case call.kind == CallsElicit || call.kind == CallsApprove:
 			schema := call.Arg("schema", 1).Literal
 			if schema == nil || string(schema) == "null" {
 				continue
@@ -40,7 +41,7 @@ const callsAtLoading = "what is loaded only defines: nothing is called at its to
 // scriptCall checks the call of a tool, whose arguments are checked as far as
 // they are literals.
 func (c *checker) scriptCall(n node, program *starlark.Program, call seenCall, pos Position) {
-	at := join(n.path, "script")
+	at := template.AtMember(n.path, "script")
 	tool, ok := c.tools(call.name)
 	switch {
 	case !ok && c.isComposite(call.name):
@@ -48,14 +49,14 @@ func (c *checker) scriptCall(n node, program *starlark.Program, call seenCall, p
 		return
 	case !ok && call.Value:
 		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: nothing is called %s: it is no variable, and no backend has such a tool at present%s; the definition is not offered without it",
-			n.label, call.name, didYouMean(call.name, program.Names()))
+			n.label, call.name, template.DidYouMean(call.name, program.Names()))
 		return
 	case !ok:
-		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: no backend has a tool %q at present%s; the definition is not offered without it", n.label, call.name, didYouMean(call.name, program.Names()))
+		c.report(at, pos, SeverityWarning, "unknown-tool", "%s: no backend has a tool %q at present%s; the definition is not offered without it", n.label, call.name, template.DidYouMean(call.name, program.Names()))
 		return
 	}
 	schema, err := decodeObject(tool.InputSchema)
-	if err != nil || call.kind != callsTool {
+	if err != nil || call.kind != CallsTool {
 		return
 	}
 	a := scriptArguments{checker: c, node: n, call: call, callee: toolNamed(call.name), pos: pos, at: at}
@@ -63,7 +64,7 @@ func (c *checker) scriptCall(n node, program *starlark.Program, call seenCall, p
 }
 
 func (c *checker) isComposite(name string) bool {
-	_, ok := c.definitions.find(name)
+	_, ok := c.definitions.Find(name)
 	return ok
 }
 
@@ -96,9 +97,9 @@ func (a *scriptArguments) names(schema map[string]any) {
 		switch {
 		case known:
 		case additional == false:
-			a.report(a.at, a.pos, SeverityError, "unknown-argument", "%s: %s takes no %s%s", a.node.label, a.callee, name, didYouMean(name, sortedKeys(properties)))
+			a.report(a.at, a.pos, SeverityError, "unknown-argument", "%s: %s takes no %s%s", a.node.label, a.callee, name, template.DidYouMean(name, template.SortedKeys(properties)))
 		case !stated && len(properties) > 0:
-			a.report(a.at, a.pos, SeverityWarning, "unknown-argument", "%s: %s does not say that it takes %s%s", a.node.label, a.callee, name, didYouMean(name, sortedKeys(properties)))
+			a.report(a.at, a.pos, SeverityWarning, "unknown-argument", "%s: %s does not say that it takes %s%s", a.node.label, a.callee, name, template.DidYouMean(name, template.SortedKeys(properties)))
 		}
 	}
 }
@@ -120,7 +121,7 @@ func (a *scriptArguments) types(schema map[string]any) {
 	properties, _ := schema["properties"].(map[string]any)
 	for _, arg := range a.call.args {
 		property, _ := properties[arg.Name].(map[string]any)
-		if value, err := DecodeValue(arg.Literal); err == nil {
+		if value, err := template.DecodeValue(arg.Literal); err == nil {
 			a.value(arg.Name, value, property)
 		}
 	}
@@ -131,26 +132,26 @@ func (a *scriptArguments) value(name string, value any, schema map[string]any) {
 	types := typesOf(schema)
 	fits := len(types) == 0
 	for _, typ := range types {
-		fits = fits || fitsType(value, typ)
+		fits = fits || template.IsKind(value, typ)
 	}
 	enum, limited := schema["enum"].([]any)
 	switch {
 	case !fits:
-		a.report(a.at, a.pos, SeverityError, "argument-type", "%s: %s must be %s for %s, not %s", a.node.label, name, strings.Join(types, " or "), a.callee, describe(value))
-	case limited && fitsType(value, "string") && !slices.Contains(enum, value):
-		a.report(a.at, a.pos, SeverityError, "argument-type", "%s: %s is %s, and %s takes only %s", a.node.label, name, excerpt(value.(string)), a.callee, valueList(enum))
+		a.report(a.at, a.pos, SeverityError, "argument-type", "%s: %s must be %s for %s, not %s", a.node.label, name, strings.Join(types, " or "), a.callee, template.Describe(value))
+	case limited && template.IsKind(value, "string") && !slices.Contains(enum, value):
+		a.report(a.at, a.pos, SeverityError, "argument-type", "%s: %s is %s, and %s takes only %s", a.node.label, name, template.Excerpt(value.(string)), a.callee, valueList(enum))
 	}
 	if members, ok := value.(map[string]any); ok {
 		properties, _ := schema["properties"].(map[string]any)
-		for _, member := range sortedKeys(members) {
+		for _, member := range template.SortedKeys(members) {
 			property, _ := properties[member].(map[string]any)
-			a.value(join(name, member), members[member], property)
+			a.value(template.AtMember(name, member), members[member], property)
 		}
 	}
 	if elements, ok := value.([]any); ok {
 		items, _ := schema["items"].(map[string]any)
 		for i, elem := range elements {
-			a.value(element(name, i), elem, items)
+			a.value(template.AtElement(name, i), elem, items)
 		}
 	}
 }

@@ -3,7 +3,8 @@ package definitions
 import (
 	"slices"
 	"strings"
-	"time"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
 func (c *checker) step(n node) {
@@ -31,7 +32,7 @@ func (c *checker) step(n node) {
 		c.script(n)
 	default:
 		c.stepErrorf(n, "type", "step-type", "type %q is not known%s; known are %s",
-			s.Type, didYouMean(string(s.Type), stepTypes), enumerate(stepTypes))
+			s.Type, template.DidYouMean(string(s.Type), stepTypes), enumerate(stepTypes))
 		return
 	}
 	c.misplacedFields(n)
@@ -236,32 +237,30 @@ func (c *checker) waitStep(n node) {
 	if s.Timeout > 0 {
 		c.stepErrorf(n, "timeout", "misplaced", "a wait has no timeout: it ends when its time has come")
 	}
-	c.waitLiteral(n, "for", s.For, parseWaitFor)
-	c.waitLiteral(n, "until", s.Until, parseWaitUntil)
+	c.literalFor(n)
+	if s.Until != "" && !holdsTemplate(s.Until) {
+		if _, err := parseUntil(s.Until); err != nil {
+			c.neverRuns(n, "until", "wait", "until: %v", err)
+		}
+	}
 }
 
-// waitLiteral checks the end of a wait that is written without a template. What
-// a timestamp is worth depends on the day, a duration does not.
-func (c *checker) waitLiteral(n node, field, text string, parse func(string, time.Time) (time.Time, error)) {
+// literalFor checks a duration that is written without a template.
+func (c *checker) literalFor(n node) {
+	text := n.step.For
 	if text == "" || holdsTemplate(text) {
 		return
 	}
-	var start time.Time
-	end, err := parse(text, start)
-	if err != nil {
-		c.neverRuns(n, field, "wait", "%s: %v", field, err)
-		return
-	}
-	if field == "until" {
-		return
-	}
-	switch d := Duration(end.Sub(start)); {
+	parsed, err := parseFor(text)
+	switch d := Duration(parsed); {
+	case err != nil:
+		c.neverRuns(n, "for", "wait", "for: %v", err)
 	case d < 0:
-		c.stepWarnf(n, field, "wait", "%s is negative, so the step does not wait", text)
+		c.stepWarnf(n, "for", "wait", "%s is negative, so the step does not wait", text)
 	case d > Duration(MaxWait):
-		c.neverRuns(n, field, "limit", "%s is %s; at most %s, ten years, are allowed", field, text, Duration(MaxWait))
+		c.neverRuns(n, "for", "limit", "for is %s; at most %s, ten years, are allowed", text, Duration(MaxWait))
 	case c.runTimeout() > 0 && d > c.runTimeout():
-		c.stepWarnf(n, field, "timeout", "the step waits for %s, but the whole run may take no more than %s; raise the definition's timeout", text, c.runTimeout())
+		c.stepWarnf(n, "for", "timeout", "the step waits for %s, but the whole run may take no more than %s; raise the definition's timeout", text, c.runTimeout())
 	}
 }
 

@@ -1,9 +1,12 @@
 package definitions
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // A read is a step's output or state that a template reads.
@@ -35,7 +38,7 @@ type ownRead struct {
 // A placedTemplate is a template and where it stands.
 type placedTemplate struct {
 	read
-	template *Template
+	template *template.Template
 }
 
 // references parses every template and checks what they read.
@@ -65,8 +68,8 @@ func (c *checker) stepTemplates(n node) {
 		c.texts(n, read{field: "compensate.arguments", own: true, undoes: true}, undo.Arguments)
 	}
 	c.collect(n)
-	c.ignoredTemplates(join(n.path, "defaultResults"), n.label+": defaultResults", n.step.DefaultResults)
-	c.ignoredTemplates(join(n.path, "schema"), n.label+": schema", n.step.Schema.members())
+	c.ignoredTemplates(template.AtMember(n.path, "defaultResults"), n.label+": defaultResults", n.step.DefaultResults)
+	c.ignoredTemplates(template.AtMember(n.path, "schema"), n.label+": schema", n.step.Schema.members())
 }
 
 func (c *checker) condition(n node) {
@@ -76,7 +79,7 @@ func (c *checker) condition(n node) {
 		return
 	}
 	if !slices.Contains([]string{"true", "True", "TRUE", "false", "False", "FALSE"}, strings.TrimSpace(text)) {
-		c.neverRuns(n, "condition", "condition", "the condition is the text %s, which is neither true nor false; templates stand in {{ }}", excerpt(text))
+		c.neverRuns(n, "condition", "condition", "the condition is the text %s, which is neither true nor false; templates stand in {{ }}", template.Excerpt(text))
 	}
 }
 
@@ -86,9 +89,9 @@ func (c *checker) collection(n node) {
 	if t == nil || t.HasActions() || strings.TrimSpace(text) == "" {
 		return
 	}
-	value, err := DecodeValue([]byte(text))
-	if err != nil || !isKind(value, "array") && !isKind(value, "object") {
-		c.neverRuns(n, "collection", "collection", "the collection is the text %s, which is no JSON array or object; templates stand in {{ }}", excerpt(text))
+	value, err := template.DecodeValue([]byte(text))
+	if err != nil || !template.IsKind(value, "array") && !template.IsKind(value, "object") {
+		c.neverRuns(n, "collection", "collection", "the collection is the text %s, which is no JSON array or object; templates stand in {{ }}", template.Excerpt(text))
 	}
 }
 
@@ -98,16 +101,15 @@ func (c *checker) collect(n node) {
 	n.vars = n.itemVars()
 	t := c.text(n, read{field: "collect", text: n.step.Collect, own: true})
 	if t != nil && n.step.Collect != "" && !t.HasActions() {
-		c.stepWarnf(n, "collect", "collect", "collect gives %s for each item, whatever it is; templates stand in {{ }}", excerpt(n.step.Collect))
+		c.stepWarnf(n, "collect", "collect", "collect gives %s for each item, whatever it is; templates stand in {{ }}", template.Excerpt(n.step.Collect))
 	}
 }
 
 // neverRuns reports a field with which a step fails each time: an error unless
 // the step continues.
 func (c *checker) neverRuns(n node, field, check, format string, args ...any) {
-	path := join(n.path, field)
-	continues := n.step.OnError != nil && n.step.OnError.Action == Continue
-	c.report(path, c.def.at(path), fatalUnless(continues), check, "%s: %s", n.label, fmt.Sprintf(format, args...))
+	path := template.AtMember(n.path, field)
+	c.report(path, c.def.At(path), fatalUnless(n.step.Continues()), check, "%s: %s", n.label, fmt.Sprintf(format, args...))
 }
 
 func fatalUnless(goesOn bool) Severity {
@@ -126,12 +128,12 @@ func (c *checker) texts(n node, r read, value any) {
 		c.text(n, r)
 	case []any:
 		for i, elem := range value {
-			r.field = element(field, i)
+			r.field = template.AtElement(field, i)
 			c.texts(n, r, elem)
 		}
 	case map[string]any:
-		for _, name := range sortedKeys(value) {
-			r.field = join(field, name)
+		for _, name := range template.SortedKeys(value) {
+			r.field = template.AtMember(field, name)
 			c.texts(n, r, value[name])
 		}
 	}
@@ -139,14 +141,13 @@ func (c *checker) texts(n node, r read, value any) {
 
 // text checks one template of a step and gives it, nil when it is none. Of r,
 // field and text are set, and what is special about it.
-func (c *checker) text(n node, r read) *Template {
-	r.label, r.path = n.label, join(n.path, r.field)
+func (c *checker) text(n node, r read) *template.Template {
+	r.label, r.path = n.label, template.AtMember(n.path, r.field)
 	if n.outer != nil {
 		r.by, r.outermost = n.outer.ID, !n.inner()
 	}
-	t, err := parseTemplate(r.text)
-	if err != nil {
-		c.report(r.path, c.def.within(r.path, r.text, err.Offset), SeverityError, "template", "%s: %s: %s", r.label, r.field, err.Message)
+	t := c.parse(r)
+	if t == nil {
 		return nil
 	}
 	c.placed = append(c.placed, placedTemplate{r, t})
@@ -157,17 +158,35 @@ func (c *checker) text(n node, r read) *Template {
 	return t
 }
 
+// parse parses a template, and reports why it is none.
+func (c *checker) parse(r read) *template.Template {
+	t, err := template.Parse(r.text)
+	if err == nil {
+		return t
+	}
+	r.at = -1
+	if syntax, ok := errors.AsType[*template.SyntaxError](err); ok {
+		r.at = syntax.Offset
+	}
+	where := r.label
+	if r.field != "" {
+		where += ": " + r.field
+	}
+	c.readf(r, SeverityError, "template", "%s: %s", where, err)
+	return nil
+}
+
 func (c *checker) outputTemplates(path string, properties map[string]*Property, optional bool) {
-	for _, name := range sortedKeys(properties) {
+	for _, name := range template.SortedKeys(properties) {
 		p := properties[name]
 		if p == nil {
 			continue
 		}
-		at := join(path, name)
+		at := template.AtMember(path, name)
 		fallback := optional || p.Default != nil
 		c.text(node{path: at, label: propertyLabel(at)}, read{field: "value", text: p.Value, optional: fallback})
-		c.ignoredTemplates(join(at, "default"), propertyLabel(at)+": default", p.Default)
-		c.outputTemplates(join(at, "properties"), p.Properties, fallback)
+		c.ignoredTemplates(template.AtMember(at, "default"), propertyLabel(at)+": default", p.Default)
+		c.outputTemplates(template.AtMember(at, "properties"), p.Properties, fallback)
 	}
 }
 
@@ -176,15 +195,15 @@ func (c *checker) ignoredTemplates(path, label string, value any) {
 	switch value := value.(type) {
 	case string:
 		if strings.Contains(value, "{{") {
-			c.warnf(path, "not-a-template", "%s is taken as it is: %s is not expanded here", label, excerpt(value))
+			c.warnf(path, "not-a-template", "%s is taken as it is: %s is not expanded here", label, template.Excerpt(value))
 		}
 	case []any:
 		for i, elem := range value {
-			c.ignoredTemplates(element(path, i), label, elem)
+			c.ignoredTemplates(template.AtElement(path, i), label, elem)
 		}
 	case map[string]any:
-		for _, name := range sortedKeys(value) {
-			c.ignoredTemplates(join(path, name), label, value[name])
+		for _, name := range template.SortedKeys(value) {
+			c.ignoredTemplates(template.AtMember(path, name), label, value[name])
 		}
 	}
 }
@@ -197,7 +216,7 @@ var (
 )
 
 // reference checks one place that a template reads.
-func (c *checker) reference(n node, r read, ref Ref) {
+func (c *checker) reference(n node, r read, ref template.Ref) {
 	warn := func(check, format string, args ...any) {
 		c.readf(r, SeverityWarning, check, "%s: %s: %s", r.label, r.field, fmt.Sprintf(format, args...))
 	}
@@ -206,13 +225,13 @@ func (c *checker) reference(n node, r read, ref Ref) {
 		c.stepReference(r, ref)
 	case "params":
 		if known := c.parameterNames(); len(ref.Path) > 0 && known != nil && !slices.Contains(known, ref.Path[0]) {
-			warn("unknown-parameter", "parameter %q is not declared%s", ref.Path[0], didYouMean(ref.Path[0], known))
+			warn("unknown-parameter", "parameter %q is not declared%s", ref.Path[0], template.DidYouMean(ref.Path[0], known))
 		}
 	case "forEach":
 		c.forEachReference(n, r, ref)
 	case "workflow":
 		if len(ref.Path) > 0 && !slices.Contains(workflowFields, ref.Path[0]) {
-			warn("unknown-field", "a workflow has no %q%s; it has %s", ref.Path[0], didYouMean(ref.Path[0], workflowFields), strings.Join(workflowFields, ", "))
+			warn("unknown-field", "a workflow has no %q%s; it has %s", ref.Path[0], template.DidYouMean(ref.Path[0], workflowFields), strings.Join(workflowFields, ", "))
 		}
 	case "vars":
 		warn("unknown-field", ".vars is always empty")
@@ -222,15 +241,15 @@ func (c *checker) reference(n node, r read, ref Ref) {
 		if !r.probes {
 			warn("unknown-field", "there is no .call outside of a probe")
 		} else if len(ref.Path) > 0 && !slices.Contains(callFields, ref.Path[0]) {
-			warn("unknown-field", "a call has no %q%s; it has %s", ref.Path[0], didYouMean(ref.Path[0], callFields), strings.Join(callFields, ", "))
+			warn("unknown-field", "a call has no %q%s; it has %s", ref.Path[0], template.DidYouMean(ref.Path[0], callFields), strings.Join(callFields, ", "))
 		}
 	default:
-		warn("unknown-field", "there is no .%s%s; there are .%s", ref.Root, didYouMean(ref.Root, roots), strings.Join(roots, ", ."))
+		warn("unknown-field", "there is no .%s%s; there are .%s", ref.Root, template.DidYouMean(ref.Root, roots), strings.Join(roots, ", ."))
 	}
 }
 
 // ownOutput checks a template that reads .output.
-func (c *checker) ownOutput(n node, r read, ref Ref) {
+func (c *checker) ownOutput(n node, r read, ref template.Ref) {
 	if !r.own {
 		c.readf(r, SeverityWarning, "unknown-field", "%s: %s reads .output, which only collect, compensate and probe have; others read .steps.ID.output", r.label, r.field)
 		return
@@ -265,10 +284,10 @@ func (c *checker) parameterNames() []string {
 			return nil
 		}
 	}
-	return sortedKeys(properties)
+	return template.SortedKeys(properties)
 }
 
-func (c *checker) forEachReference(n node, r read, ref Ref) {
+func (c *checker) forEachReference(n node, r read, ref template.Ref) {
 	if len(n.vars) == 0 {
 		c.readf(r, SeverityError, "for-each", "%s: %s reads .forEach, which only the inner step of a forEach has", r.label, r.field)
 		return
@@ -279,7 +298,7 @@ func (c *checker) forEachReference(n node, r read, ref Ref) {
 	}
 }
 
-func (c *checker) stepReference(r read, ref Ref) {
+func (c *checker) stepReference(r read, ref template.Ref) {
 	if len(ref.Path) == 0 {
 		return
 	}
@@ -290,7 +309,7 @@ func (c *checker) stepReference(r read, ref Ref) {
 	}
 	if len(r.what) > 0 && !slices.Contains(stepFields, r.what[0]) {
 		c.readf(r, SeverityWarning, "unknown-field", "%s: %s reads %q of step %q, but a step has %s%s",
-			r.label, r.field, r.what[0], r.step, strings.Join(stepFields, ", "), didYouMean(r.what[0], stepFields))
+			r.label, r.field, r.what[0], r.step, strings.Join(stepFields, ", "), template.DidYouMean(r.what[0], stepFields))
 	}
 	c.composedOutput(r, c.steps[r.step])
 	c.reads = append(c.reads, r)
@@ -315,7 +334,7 @@ func (c *checker) composedOutput(r read, s *Step) {
 	if _, standsIn := s.DefaultResults[r.what[1]]; standsIn {
 		return
 	}
-	hint := didYouMean(r.what[1], known)
+	hint := template.DidYouMean(r.what[1], known)
 	if r.what[1] == "collected" {
 		hint = " without collect"
 	}
@@ -330,5 +349,5 @@ func (c *checker) hint(id string) string {
 			return fmt.Sprintf(": it is the inner step of %q; read .steps.%[1]s.output.iterations", n.outer.ID)
 		}
 	}
-	return didYouMean(id, sortedKeys(c.steps))
+	return template.DidYouMean(id, template.SortedKeys(c.steps))
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // annotations checks that the definition's hints promise no more than its
@@ -72,7 +74,7 @@ type toolCall struct {
 func (c *checker) call(n node, within, name string, values map[string]any) (Tool, bool) {
 	tool, ok := c.tools(name)
 	if !ok {
-		c.stepWarnf(n, join(within, "tool"), "unknown-tool", "no backend has a tool %q at present; the definition is not offered without it", name)
+		c.stepWarnf(n, template.AtMember(within, "tool"), "unknown-tool", "no backend has a tool %q at present; the definition is not offered without it", name)
 		return Tool{}, false
 	}
 	if schema, err := decodeObject(tool.InputSchema); err == nil { // else it is the backend's mistake, which its calls will show
@@ -87,35 +89,35 @@ func (c *checker) against(call toolCall, schema map[string]any) {
 	for _, name := range required {
 		if name, isText := name.(string); isText {
 			if _, given := call.values[name]; !given {
-				c.stepErrorf(call.node, join(call.within, "arguments"), "missing-argument", "%s requires argument %q", call.callee, name)
+				c.stepErrorf(call.node, template.AtMember(call.within, "arguments"), "missing-argument", "%s requires argument %q", call.callee, name)
 			}
 		}
 	}
-	c.members(call, join(call.within, "arguments"), call.values, schema)
+	c.members(call, template.AtMember(call.within, "arguments"), call.values, schema)
 }
 
 // members checks the members of an object against its schema.
 func (c *checker) members(n toolCall, field string, values map[string]any, schema map[string]any) {
 	properties, _ := schema["properties"].(map[string]any)
-	for _, name := range sortedKeys(values) {
-		at := join(field, name)
+	for _, name := range template.SortedKeys(values) {
+		at := template.AtMember(field, name)
 		if property, known := properties[name].(map[string]any); known {
 			c.literal(n, at, values[name], property)
 		} else if _, known := properties[name]; !known {
-			c.unknownArgument(n, at, name, schema, sortedKeys(properties))
+			c.unknownArgument(n, at, name, schema, template.SortedKeys(properties))
 		}
 	}
 }
 
 func (c *checker) unknownArgument(n toolCall, at, name string, schema map[string]any, known []string) {
-	path := join(n.path, at)
+	path := template.AtMember(n.path, at)
 	additional, stated := schema["additionalProperties"]
 	switch {
 	case schema["patternProperties"] != nil:
 	case additional == false:
-		c.report(path, c.def.keyAt(path), SeverityError, "unknown-argument", "%s: %s takes no %s%s", n.label, n.callee, at, didYouMean(name, known))
+		c.report(path, c.def.keyAt(path), SeverityError, "unknown-argument", "%s: %s takes no %s%s", n.label, n.callee, at, template.DidYouMean(name, known))
 	case !stated && len(known) > 0:
-		c.report(path, c.def.keyAt(path), SeverityWarning, "unknown-argument", "%s: %s does not say that it takes %s%s", n.label, n.callee, at, didYouMean(name, known))
+		c.report(path, c.def.keyAt(path), SeverityWarning, "unknown-argument", "%s: %s does not say that it takes %s%s", n.label, n.callee, at, template.DidYouMean(name, known))
 	}
 }
 
@@ -129,7 +131,7 @@ func (c *checker) literal(n toolCall, at string, value any, schema map[string]an
 	if elements, ok := value.([]any); ok && schema["type"] == "array" {
 		items, _ := schema["items"].(map[string]any)
 		for i, elem := range elements {
-			c.literal(n, element(at, i), elem, items)
+			c.literal(n, template.AtElement(at, i), elem, items)
 		}
 		return
 	}
@@ -137,12 +139,12 @@ func (c *checker) literal(n toolCall, at string, value any, schema map[string]an
 	if holdsTemplate(value) || len(types) == 0 {
 		return
 	}
-	if !slices.ContainsFunc(types, func(typ string) bool { return fitsType(value, typ) || readsAs(value, typ) }) {
-		c.stepErrorf(n.node, at, "argument-type", "%s must be %s for %s, not %s", at, strings.Join(types, " or "), n.callee, describe(value))
+	if !slices.ContainsFunc(types, func(typ string) bool { return template.IsKind(value, typ) || readsAs(value, typ) }) {
+		c.stepErrorf(n.node, at, "argument-type", "%s must be %s for %s, not %s", at, strings.Join(types, " or "), n.callee, template.Describe(value))
 		return
 	}
-	if enum, ok := schema["enum"].([]any); ok && fitsType(value, "string") && !slices.Contains(enum, value) {
-		c.stepErrorf(n.node, at, "argument-type", "%s is %s, and %s takes only %s", at, excerpt(fmt.Sprint(value)), n.callee, valueList(enum))
+	if enum, ok := schema["enum"].([]any); ok && template.IsKind(value, "string") && !slices.Contains(enum, value) {
+		c.stepErrorf(n.node, at, "argument-type", "%s is %s, and %s takes only %s", at, template.Excerpt(fmt.Sprint(value)), n.callee, valueList(enum))
 	}
 }
 
@@ -174,8 +176,8 @@ func readsAs(value any, typ string) bool {
 		_, err := strconv.ParseBool(text)
 		return err == nil
 	}
-	read, err := DecodeValue([]byte(text))
-	return err == nil && fitsType(read, typ)
+	read, err := template.DecodeValue([]byte(text))
+	return err == nil && template.IsKind(read, typ)
 }
 
 func holdsTemplate(value any) bool {
@@ -217,7 +219,7 @@ func (c *checker) outputField(r read, s *Step, of callee) {
 	_, standsIn := s.DefaultResults[field]
 	if !known && !standsIn {
 		c.readf(r, SeverityWarning, "unknown-output", "%s: %s reads output.%s%s, which %s does not say that it gives%s",
-			r.label, r.field, field, suffix(" of step ", quoted(r.step)), of.name, didYouMean(field, sortedKeys(properties)))
+			r.label, r.field, field, suffix(" of step ", quoted(r.step)), of.name, template.DidYouMean(field, template.SortedKeys(properties)))
 	}
 }
 

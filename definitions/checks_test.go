@@ -66,6 +66,7 @@ func reportedChecks(t *testing.T) (checks, notes []string) {
 			return true
 		})
 	}
+	checks = append(checks, slices.Collect(maps.Values(scriptChecks))...)
 	slices.Sort(checks)
 	slices.Sort(notes)
 	return slices.Compact(checks), slices.Compact(notes)

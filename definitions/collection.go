@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // An Item is one element of what a forEach goes through.
@@ -16,16 +18,13 @@ type Item struct {
 // Collection gives the items of a forEach: the elements of an array, or the
 // members of an object sorted by name. The collection renders to one of them
 // as it is or as JSON text.
-func (n *Node) Collection(s *Scope) ([]Item, error) {
-	items, err := n.items(s.data())
-	if err != nil {
-		return nil, &TemplateError{Field: "collection", Message: err.Error()}
-	}
-	return items, nil
+func (n *Node) Collection(d Data) ([]Item, error) {
+	items, err := n.items(d.Data())
+	return items, template.InField("collection", err)
 }
 
 func (n *Node) items(data any) ([]Item, error) {
-	v, ok, err := expandFor(n.collection, data, []string{"array", "object"})
+	v, ok, err := n.Templates.Collection.ExpandAs(data, []string{"array", "object"})
 	if err != nil {
 		return nil, err
 	}
@@ -41,14 +40,14 @@ func (n *Node) items(data any) ([]Item, error) {
 		return items, nil
 	case map[string]any:
 		items := make([]Item, 0, len(v))
-		for _, key := range sortedKeys(v) {
+		for _, key := range template.SortedKeys(v) {
 			items = append(items, Item{Key: key, Named: true, Value: v[key]})
 		}
 		return items, nil
 	case string:
-		return nil, fmt.Errorf("must give an array or an object; it rendered to %s", excerpt(v))
+		return nil, fmt.Errorf("must give an array or an object; it rendered to %s", template.Excerpt(v))
 	}
-	return nil, fmt.Errorf("must give an array or an object, not %s", describe(v))
+	return nil, fmt.Errorf("must give an array or an object, not %s", template.Describe(v))
 }
 
 // Collect gives what the forEach collects of one item that has completed; its
@@ -57,26 +56,24 @@ func (n *Node) items(data any) ([]Item, error) {
 //
 // A template that is one expression gives its value as it is. One that is
 // written as a JSON object or array gives that, and all else gives text.
-func (n *Node) Collect(s *Scope) (value any, ok bool, err error) {
-	if n.Step.Collect == "" {
+func (n *Node) Collect(d Data) (value any, ok bool, err error) {
+	t := n.Templates.Collect
+	switch {
+	case n.Step.Collect == "":
 		return nil, false, nil
-	}
-	if n.collect.IsSingleExpression() {
-		value, ok, err = n.collect.Value(s.data())
-	} else {
+	case t.IsSingleExpression():
+		value, ok, err = t.Value(d.Data())
+	default:
 		var text string
-		text, err = n.collect.Text(s.data())
-		value, ok = readAs(text, writtenKinds(n.Step.Collect)), true
+		text, err = t.Text(d.Data())
+		value, ok = template.ReadAs(text, WrittenKinds(n.Step.Collect)), err == nil
 	}
-	if err != nil {
-		return nil, false, &TemplateError{Field: "collect", Message: err.Error()}
-	}
-	return value, ok, nil
+	return value, ok, template.InField("collect", err)
 }
 
-// writtenKinds gives the kinds that a template is written as: an object if it
+// WrittenKinds gives the kinds that a template is written as: an object if it
 // starts with a brace that opens no action, an array if with a bracket.
-func writtenKinds(text string) []string {
+func WrittenKinds(text string) []string {
 	switch text = strings.TrimSpace(text); {
 	case strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "{{"):
 		return []string{"object"}

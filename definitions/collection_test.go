@@ -3,6 +3,8 @@ package definitions
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
 func TestCollect(t *testing.T) {
@@ -36,7 +38,7 @@ func TestCollect(t *testing.T) {
 		}
 		got := "missing"
 		if ok {
-			encoded, err := EncodeValue(value)
+			encoded, err := template.EncodeValue(value)
 			if err != nil {
 				t.Fatal(err)
 			}

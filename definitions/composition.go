@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // Definitions finds the definition that a reference means.
@@ -26,7 +28,7 @@ func Among(defs []*Definition) Definitions {
 func (d *Definition) WorkflowNames() []string {
 	var names []string
 	for _, call := range d.ScriptCalls() {
-		if call.Kind == callsWorkflow && call.Name != "" {
+		if call.Kind == CallsWorkflow && call.Name != "" {
 			names = append(names, call.Name)
 		}
 	}
@@ -41,8 +43,8 @@ func (d *Definition) WorkflowNames() []string {
 	return slices.Compact(names)
 }
 
-// find is the definition that a step calls.
-func (find Definitions) find(workflow string) (*Definition, bool) {
+// Find is the definition that a step calls, by its name as written.
+func (find Definitions) Find(workflow string) (*Definition, bool) {
 	ref, err := ParseReference(workflow)
 	if err != nil || find == nil {
 		return nil, false
@@ -57,7 +59,7 @@ func (d *Definition) Called(find Definitions) (called []*Definition, missing []s
 	var walk func(d *Definition)
 	walk = func(d *Definition) {
 		for _, workflow := range d.WorkflowNames() {
-			other, ok := find.find(workflow)
+			other, ok := find.Find(workflow)
 			switch {
 			case !ok:
 				missing = append(missing, workflow)
@@ -88,8 +90,8 @@ func (c *checker) callsWorkflow(n node, outputs map[*Step]callee) {
 	if _, err := ParseReference(n.step.Workflow); err != nil {
 		return
 	}
-	field := join(n.path, "workflow")
-	other, ok := c.mayCall(n, field, c.def.at(field), n.step.Workflow)
+	field := template.AtMember(n.path, "workflow")
+	other, ok := c.mayCall(n, field, c.def.At(field), n.step.Workflow)
 	if !ok {
 		return
 	}
@@ -108,15 +110,15 @@ func (c *checker) scriptWorkflows(n node) {
 	seen := map[string]bool{}
 	for _, call := range seenCalls(program) {
 		name := call.name
-		if call.kind != callsWorkflow || name == "" {
+		if call.kind != CallsWorkflow || name == "" {
 			continue
 		}
-		at, pos := join(n.path, "script"), c.scriptPosition(n, call.File, call.Line, call.Column)
+		at, pos := template.AtMember(n.path, "script"), c.scriptPosition(n, call.File, call.Line, call.Column)
 		if _, err := ParseReference(name); err != nil {
 			c.report(at, pos, SeverityError, "workflow", "%s: call_workflow: %v", n.label, err)
 			continue
 		}
-		if _, ok := c.definitions.find(name); !ok && seen[name] {
+		if _, ok := c.definitions.Find(name); !ok && seen[name] {
 			continue
 		}
 		seen[name] = true
@@ -139,14 +141,14 @@ func (c *checker) meant(workflow string) string {
 		}
 	}
 	others := slices.DeleteFunc(slices.Clone(c.names), func(name string) bool { return name == c.def.Name })
-	return didYouMean(ref.Name, others)
+	return template.DidYouMean(ref.Name, others)
 }
 
 // mayCall says what keeps a definition from calling a composite tool: that it is
 // not there, that it calls back, or that it calls others too deep. Without that
 // it gives what is called.
 func (c *checker) mayCall(n node, at string, pos Position, workflow string) (*Definition, bool) {
-	other, ok := c.definitions.find(workflow)
+	other, ok := c.definitions.Find(workflow)
 	if !ok {
 		c.report(at, pos, SeverityWarning, "unknown-workflow", "%s: there is no composite tool %q here%s; the definition is not offered without it", n.label, workflow, c.meant(workflow))
 		return nil, false
@@ -201,7 +203,7 @@ func (find Definitions) wayBack(from, to *Definition, seen map[*Definition]bool)
 	}
 	seen[from] = true
 	for _, workflow := range from.WorkflowNames() {
-		if other, ok := find.find(workflow); ok {
+		if other, ok := find.Find(workflow); ok {
 			if way := find.wayBack(other, to, seen); way != nil {
 				return append([]string{from.Title()}, way...)
 			}
@@ -218,7 +220,7 @@ func (find Definitions) depth(d *Definition, known map[*Definition]int) int {
 	known[d] = 0 // of a circle, which is told where it is
 	deepest := 0
 	for _, workflow := range d.WorkflowNames() {
-		if other, ok := find.find(workflow); ok {
+		if other, ok := find.Find(workflow); ok {
 			deepest = max(deepest, find.depth(other, known)+1)
 		}
 	}

@@ -7,20 +7,20 @@
 package definitions
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 )
 
 // Limits of the language. Each is reported by its name when it is hit.
 const (
-	MaxSteps           = 100                // steps of one definition
-	MaxDescription     = 16 << 10           // bytes of its description
-	MaxOutputDepth     = 10                 // nesting of an output block
-	MaxIterations      = 1000               // items of a forEach
-	MaxParallel        = 50                 // items of a forEach at a time
-	MaxRetries         = 10                 // retries of a step after its first attempt
-	MaxTemplateResult  = 10 << 20           // bytes of one expansion
-	MaxHandedOn        = 64 << 20           // bytes of a value that a template does nothing but name
+	MaxSteps       = 100      // steps of one definition
+	MaxDescription = 16 << 10 // bytes of its description
+	MaxOutputDepth = 10       // nesting of an output block
+	MaxIterations  = 1000     // items of a forEach
+	MaxParallel    = 50       // items of a forEach at a time
+	MaxRetries     = 10       // retries of a step after its first attempt
+
 	MaxSchemaSize      = 100 << 10          // bytes of an elicitation schema
 	MaxSchemaDepth     = 10                 // nesting of an elicitation schema
 	MaxAnswerSize      = 1 << 20            // bytes of an answer to an elicitation
@@ -30,6 +30,7 @@ const (
 	DefaultRetryDelay  = time.Second        // before the first retry
 	DefaultIterations  = 100                // maxIterations of a forEach
 	DefaultParallel    = 10                 // maxParallel of a forEach
+	MaxScriptCalls     = 1000               // of a script: of tools and workflows, and elicitations
 	MaxWorkflowDepth   = 10                 // nesting of called workflows where maxWorkflowDepth says nothing else
 )
 
@@ -215,6 +216,15 @@ type Step struct {
 
 	Pos Position `yaml:"-" json:"-"`
 }
+
+// ItemName is the name of the item of a forEach after .forEach.
+func (s *Step) ItemName() string { return cmp.Or(s.ItemVar, "item") }
+
+// Continues reports whether the run goes on when the step fails.
+func (s *Step) Continues() bool { return s.OnError != nil && s.OnError.Action == Continue }
+
+// Defaults are the DefaultResults, empty without any.
+func (s *Step) Defaults() map[string]any { return orEmpty(s.DefaultResults) }
 
 // A Compensation is a tool call that undoes a step. Its templates see the
 // step's own output besides everything that the step saw.

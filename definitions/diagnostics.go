@@ -141,6 +141,18 @@ type Duration time.Duration
 // String gives the duration as Go writes it.
 func (d Duration) String() string { return time.Duration(d).String() }
 
+// Brief gives the duration as people write it: 5m, not 5m0s.
+func (d Duration) Brief() string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
 // MarshalText gives the duration as Go writes it.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 

@@ -6,6 +6,7 @@ import (
 	"go/constant"
 	goparser "go/parser"
 	"go/token"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,6 +18,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // docs/language.md has tables of everything that there is. These tests hold
@@ -88,7 +91,8 @@ func names(cell string) []string {
 func TestReferenceHasEveryFunction(t *testing.T) {
 	t.Parallel()
 	functions := reference(t)["function"]
-	if diff := cmp.Diff(functionNames(), slices.Sorted(maps.Keys(functions))); diff != "" {
+	have := template.Functions()
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(have)), slices.Sorted(maps.Keys(functions))); diff != "" {
 		t.Errorf("functions (-code +page):\n%s", diff)
 	}
 	for name, row := range functions {
@@ -96,9 +100,8 @@ func TestReferenceHasEveryFunction(t *testing.T) {
 			t.Errorf("%s: %d cells: %q", name, len(row), row)
 			continue
 		}
-		f, _ := lookupFunction(name)
-		if least, most := argumentsOf(plainText(row[0])); least != f.min || most != f.max {
-			t.Errorf("%s takes %d to %d arguments, the page says %d to %d", row[0], f.min, f.max, least, most)
+		if least, most := argumentsOf(plainText(row[0])); have[name] != (template.Arity{Min: least, Max: most}) {
+			t.Errorf("%s takes %+v arguments, the page says %d to %d", row[0], have[name], least, most)
 		}
 		checkExample(t, name, strings.Trim(row[2], "`"), row[3])
 	}
@@ -127,7 +130,7 @@ func checkExample(t *testing.T, name, example, want string) {
 	if !strings.Contains(example, name) {
 		t.Errorf("%s: the example %s is not one of it", name, example)
 	}
-	template, syntax := parseTemplate(example)
+	template, syntax := template.Parse(example)
 	if syntax != nil {
 		t.Errorf("%s: %s: %v", name, example, syntax)
 		return
@@ -240,7 +243,7 @@ func TestReferenceHasAllData(t *testing.T) {
 func TestReferenceHasEveryLimit(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{}
-	for _, dir := range []string{".", "../workflows"} {
+	for _, dir := range []string{".", "template", "../workflows"} {
 		for _, file := range goFiles(t, dir) {
 			for name, value := range limits(file) {
 				want[name] = value
@@ -329,7 +332,7 @@ func constantText(expr ast.Expr) string {
 	}
 	v := value(expr)
 	if n, _ := constant.Int64Val(v); duration {
-		return briefly(time.Duration(n))
+		return Duration(n).Brief()
 	}
 	return v.ExactString()
 }
@@ -444,21 +447,19 @@ var (
 func TestDifferencesAreShown(t *testing.T) {
 	t.Parallel()
 	tests := map[string]bool{}
-	sources, err := filepath.Glob("../*/*_test.go")
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case entry != nil && entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == ".git"):
+			return filepath.SkipDir
+		case err == nil && strings.HasSuffix(path, "_test.go"):
+			for _, m := range testFunc.FindAllSubmatch(readFile(t, path), -1) {
+				tests[string(m[1])] = true
+			}
+		}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, deeper := range []string{"../cmd/perdure/*_test.go", "../workflows/deftest/*_test.go"} {
-		more, err := filepath.Glob(deeper)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sources = append(sources, more...)
-	}
-	for _, source := range sources {
-		for _, m := range testFunc.FindAllSubmatch(readFile(t, source), -1) {
-			tests[string(m[1])] = true
-		}
 	}
 	page := string(readFile(t, "../docs/differences.md"))
 	shown := false

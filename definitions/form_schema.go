@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/inorder"
 )
 
@@ -21,7 +22,7 @@ type FormSchema json.RawMessage
 func NewFormSchema(raw []byte) (FormSchema, error) {
 	schema, err := inOrder(raw, 0)
 	if err == nil && !bytes.HasPrefix(schema, []byte("{")) {
-		err = fmt.Errorf("must be an object, not %s", excerpt(string(schema)))
+		err = fmt.Errorf("must be an object, not %s", template.Excerpt(string(schema)))
 	}
 	return FormSchema(schema), err
 }
@@ -56,8 +57,8 @@ func (s FormSchema) members() map[string]any {
 
 // inOrder writes JSON as EncodeValue does, but keeps the order of objects.
 func inOrder(raw []byte, depth int) (json.RawMessage, error) {
-	if depth > maxValueDepth {
-		return nil, fmt.Errorf("nested more than %d deep", maxValueDepth)
+	if depth > template.MaxValueDepth {
+		return nil, fmt.Errorf("nested more than %d deep", template.MaxValueDepth)
 	}
 	switch raw = bytes.TrimSpace(raw); {
 	case bytes.HasPrefix(raw, []byte("{")):
@@ -84,11 +85,11 @@ func inOrder(raw []byte, depth int) (json.RawMessage, error) {
 		}
 		return list(elems), nil
 	}
-	value, err := DecodeValue(raw)
+	value, err := template.DecodeValue(raw)
 	if err != nil {
 		return nil, err
 	}
-	return EncodeValue(value)
+	return template.EncodeValue(value)
 }
 
 func list(elems []json.RawMessage) json.RawMessage {
@@ -121,13 +122,13 @@ func (d *decoder) ordered(n *yaml.Node, v reflect.Value, path string) {
 	case yaml.MappingNode:
 		object := inorder.Object{}
 		for _, p := range d.pairs(n, path) {
-			object = append(object, inorder.Member{Name: p.key, Value: member(func(v reflect.Value) { d.member(p, v, join(path, p.key)) })})
+			object = append(object, inorder.Member{Name: p.key, Value: member(func(v reflect.Value) { d.member(p, v, template.AtMember(path, p.key)) })})
 		}
 		v.SetBytes(object.JSON())
 	case yaml.SequenceNode:
 		elems := make([]json.RawMessage, len(n.Content))
 		for i, c := range n.Content {
-			elems[i] = member(func(v reflect.Value) { d.decode(c, v, element(path, i)) })
+			elems[i] = member(func(v reflect.Value) { d.decode(c, v, template.AtElement(path, i)) })
 		}
 		v.SetBytes(list(elems))
 	default:

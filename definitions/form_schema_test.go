@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/convert"
 )
 
 const orderedForm = `
@@ -68,7 +69,7 @@ func TestFormKeepsItsOrder(t *testing.T) {
 	if other.Digest() == d.Digest() {
 		t.Error("another form has the same digest")
 	}
-	script, err := definitions.Script(d, func(string) (definitions.Tool, bool) { return definitions.Tool{}, false })
+	script, err := convert.Script(d, func(string) (definitions.Tool, bool) { return definitions.Tool{}, false })
 	if err != nil {
 		t.Fatal(err)
 	}

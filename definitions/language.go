@@ -1,9 +1,6 @@
 package definitions
 
-import (
-	"strings"
-	"time"
-)
+import ()
 
 // A keyword is what is to be known of one key of the language, or of one of
 // its mappings, besides what the Go types say: what it is for, and keywords of
@@ -15,18 +12,6 @@ type keyword struct {
 
 // facts are keywords of JSON Schema.
 type facts = map[string]any
-
-// briefly writes a duration as people do: 5m, not 5m0s.
-func briefly(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
-}
 
 func anyOf(actions ...Action) facts {
 	enum := make([]any, len(actions))
@@ -74,7 +59,7 @@ var keywords = map[string]keyword{
 			facts{"type": "object"},
 		}}},
 	}},
-	"Definition.timeout": {"How long a run may take, waits and questions included.", facts{"default": briefly(DefaultTimeout)}},
+	"Definition.timeout": {"How long a run may take, waits and questions included.", facts{"default": Duration(DefaultTimeout).Brief()}},
 	"Definition.failureMode": {"What a step that fails, and does not continue, means for the others: abort stops everything, continue lets the other branches end before the run fails, best_effort completes the run with what there is.", facts{
 		"enum": texts([]string{string(FailFast), string(FailLate), string(BestEffort)}), "default": string(FailFast),
 	}},
@@ -108,7 +93,7 @@ var keywords = map[string]keyword{
 	"Step.type":           {"What the step does: call a tool, ask a person (elicitation), do a step for each item of a collection (forEach), wait, call another composite tool (workflow), or run a script.", facts{"enum": texts(stepTypes), "default": string(ToolStep)}},
 	"Step.dependsOn":      {"Steps that must have ended before. Steps that templates read are waited for as well.", facts{"uniqueItems": true}},
 	"Step.condition":      {"Whether the step runs: a template that renders true or false. If false, the step is skipped.", nil},
-	"Step.timeout":        {"How long the step may take, all attempts together; for an elicitation, how long to wait for an answer; for a workflow, less than its own timeout.", facts{"default": briefly(DefaultStepTimeout)}},
+	"Step.timeout":        {"How long the step may take, all attempts together; for an elicitation, how long to wait for an answer; for a workflow, less than its own timeout.", facts{"default": Duration(DefaultStepTimeout).Brief()}},
 	"Step.onError":        {"What follows when the step fails.", nil},
 	"Step.defaultResults": {"Stands in for the output when the step is skipped, or has failed and continues. Taken as it is: no templates.", nil},
 	"Step.tool":           {"The tool to call: its name as it is offered, or backend.originalName.", facts{"pattern": toolPattern.String()}},
@@ -151,8 +136,8 @@ var keywords = map[string]keyword{
 	"Probe":             {"A call of a read tool that tells whether another call was executed.", facts{"required": texts([]string{"tool"}), "anyOf": []any{facts{"required": texts([]string{"happened"})}, facts{"required": texts([]string{"notHappened"})}}}},
 	"Probe.tool":        {"The tool to call, of class read: its name as it is offered, or backend.originalName.", facts{"pattern": toolPattern.String()}},
 	"Probe.arguments":   {"Arguments of the call. Templates read .call.key, .call.arguments and .call.sent besides all that the step reads.", nil},
-	"Probe.delay":       {"How long to wait before: a call whose answer was lost may still be at work.", facts{"default": briefly(DefaultProbeDelay)}},
-	"Probe.timeout":     {"How long the call may take, all attempts together.", facts{"default": briefly(DefaultStepTimeout)}},
+	"Probe.delay":       {"How long to wait before: a call whose answer was lost may still be at work.", facts{"default": Duration(DefaultProbeDelay).Brief()}},
+	"Probe.timeout":     {"How long the call may take, all attempts together.", facts{"default": Duration(DefaultStepTimeout).Brief()}},
 	"Probe.happened":    {"Whether the step's call was executed: a template that renders true or false and reads .output.", facts{"minLength": 1}},
 	"Probe.notHappened": {"Whether it was not, so that it is made again. Where neither is true, onUnknown says what follows.", facts{"minLength": 1}},
 	"Probe.result":      {"What stands for the output of the step if its call was executed: a template that gives an object. Without it, {}.", facts{"minLength": 1}},
@@ -160,7 +145,7 @@ var keywords = map[string]keyword{
 	"Compensation":           {"A call that undoes a step. Compensations run in reverse order of completion.", facts{"required": texts([]string{"tool"})}},
 	"Compensation.tool":      {"The tool to call: its name as it is offered, or backend.originalName.", facts{"pattern": toolPattern.String()}},
 	"Compensation.arguments": {"Arguments of the call. Templates read .output, that of the step, besides all that the step could read.", nil},
-	"Compensation.timeout":   {"How long the call may take, all attempts together.", facts{"default": briefly(DefaultStepTimeout)}},
+	"Compensation.timeout":   {"How long the call may take, all attempts together.", facts{"default": Duration(DefaultStepTimeout).Brief()}},
 	"Compensation.onError":   {"Retry, or nothing. A compensation that fails in the end is for a person to settle.", facts{"properties": facts{"action": facts{"const": string(Retry)}}, "required": texts([]string{"action"})}},
 
 	"OnError": {"What follows when a step fails.", facts{
@@ -169,7 +154,7 @@ var keywords = map[string]keyword{
 	}},
 	"OnError.action":     {"abort ends the run, continue goes on without the step, retry tries again and then aborts.", with(anyOf(Abort, Continue, Retry), "default", string(Abort))},
 	"OnError.retryCount": {"Retries after the first attempt.", facts{"minimum": 0, "maximum": MaxRetries}},
-	"OnError.retryDelay": {"Pause before the first retry; those after it are longer.", facts{"default": briefly(DefaultRetryDelay)}},
+	"OnError.retryDelay": {"Pause before the first retry; those after it are longer.", facts{"default": Duration(DefaultRetryDelay).Brief()}},
 
 	"Handler":        {"What follows an answer other than accept.", facts{"required": texts([]string{"action"})}},
 	"Handler.action": {"abort ends the run, continue goes on, skip_remaining skips all steps that have not started and completes the run.", anyOf(Abort, Continue, SkipRemaining)},

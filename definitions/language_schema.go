@@ -6,6 +6,8 @@ import (
 	"maps"
 	"reflect"
 	"strings"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // languageTypes are the mappings of the language.
@@ -45,7 +47,7 @@ func languageSchema(root facts) json.RawMessage {
 		defs[defName(t)] = structSchema(t)
 	}
 	root["$schema"], root["$defs"] = "https://json-schema.org/draft/2020-12/schema", defs
-	encoded, err := EncodeValue(root)
+	encoded, err := template.EncodeValue(root)
 	if err != nil {
 		panic(fmt.Sprintf("definitions: the schema of the language: %v", err)) // it is a constant
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/starlark"
 )
 
@@ -39,7 +40,7 @@ type modulePlain struct {
 
 // Source gives the module as canonical JSON, which ModuleFromSource reads back.
 func (m *Module) Source() json.RawMessage {
-	source, err := EncodeValue(map[string]any{"name": m.Name, "version": m.Version, "module": m.Text})
+	source, err := template.EncodeValue(map[string]any{"name": m.Name, "version": m.Version, "module": m.Text})
 	if err != nil {
 		panic(fmt.Sprintf("definitions: %v in a module", err)) // three texts
 	}
@@ -127,7 +128,7 @@ func FileModules(read func(name string) (string, error), elsewhere Modules) Modu
 func ParseModule(text string) (Reference, error) {
 	ref, err := ParseReference(text)
 	if err != nil || !IsModuleName(ref.Name) || ref.Version == "" {
-		return ref, fmt.Errorf("%s is no published module: write NAME.star@VERSION, such as text.star@^1.0", excerpt(text))
+		return ref, fmt.Errorf("%s is no published module: write NAME.star@VERSION, such as text.star@^1.0", template.Excerpt(text))
 	}
 	return ref, nil
 }
@@ -167,7 +168,7 @@ func (d *Definition) WithModules(find Modules) (*Definition, Diagnostics) {
 	if len(d.Pending()) == 0 {
 		return d, nil
 	}
-	with := d.clone()
+	with := d.Clone()
 	c := &checker{def: with}
 	for _, placed := range with.codes() {
 		c.pinPublished(placed, find)
@@ -175,8 +176,9 @@ func (d *Definition) WithModules(find Modules) (*Definition, Diagnostics) {
 	return with, c.diags
 }
 
-// clone copies the definition as far as WithModules changes it.
-func (d *Definition) clone() *Definition {
+// Clone copies the definition, its steps and its scripts. What is in them is
+// shared.
+func (d *Definition) Clone() *Definition {
 	c := *d
 	c.scripts = &codeCache{}
 	c.Code = d.Code.clone()
@@ -207,7 +209,7 @@ func (c *checker) pinPublished(placed placedCode, find Modules) {
 	n := node{step: &Step{Code: *code}, path: placed.path, label: "the script"}
 	type text struct{ file, text string }
 	texts := []text{{code.file(), code.Script}}
-	for _, name := range sortedKeys(code.Modules) {
+	for _, name := range template.SortedKeys(code.Modules) {
 		texts = append(texts, text{name, code.Modules[name]})
 	}
 	for missing := map[string]bool{}; len(texts) > 0; texts = texts[1:] {
@@ -219,7 +221,7 @@ func (c *checker) pinPublished(placed placedCode, find Modules) {
 			m, err := c.published(load.Module, len(code.Modules), find)
 			if err != nil {
 				missing[load.Module] = true
-				c.report(join(placed.path, "script"), c.scriptPosition(n, texts[0].file, load.Line, load.Column), SeverityError, "script-load", "%s loads %s: %v", n.label, load.Module, err)
+				c.report(template.AtMember(placed.path, "script"), c.scriptPosition(n, texts[0].file, load.Line, load.Column), SeverityError, "script-load", "%s loads %s: %v", n.label, load.Module, err)
 				continue
 			}
 			code.pin(load.Module, m)
@@ -262,7 +264,7 @@ type PinnedModule struct {
 func (d *Definition) PinnedModules() []PinnedModule {
 	var all []PinnedModule
 	for _, placed := range d.codes() {
-		for _, load := range sortedKeys(placed.code.Pinned) {
+		for _, load := range template.SortedKeys(placed.code.Pinned) {
 			name, _, _ := strings.Cut(load, "@")
 			pin := placed.code.Pinned[load]
 			m := PinnedModule{load, name, pin.Version, pin.Digest}
@@ -289,8 +291,8 @@ func (d *Definition) PinnedAs() Modules {
 
 // pinned checks that modules are what is said of them.
 func (c *checker) pinned(n node) {
-	for _, load := range sortedKeys(n.step.Pinned) {
-		pin, at := n.step.Pinned[load], join("pinned", load)
+	for _, load := range template.SortedKeys(n.step.Pinned) {
+		pin, at := n.step.Pinned[load], template.AtMember("pinned", load)
 		ref, err := ParseModule(load)
 		text, given := n.step.Modules[load]
 		switch {
@@ -299,7 +301,7 @@ func (c *checker) pinned(n node) {
 		case pin == nil || !given:
 			c.stepErrorf(n, at, "script-pin", "pinned: %s is not among the modules: leave it out of both, and it is looked up when the definition is loaded", load)
 		case (&Module{ref.Name, pin.Version, text}).Digest() != pin.Digest:
-			c.stepErrorf(n, at, "script-pin", "pinned: what modules has for %s is not version %s with the digest %s: leave it out of both, and it is looked up when the definition is loaded", load, pin.Version, excerpt(pin.Digest))
+			c.stepErrorf(n, at, "script-pin", "pinned: what modules has for %s is not version %s with the digest %s: leave it out of both, and it is looked up when the definition is loaded", load, pin.Version, template.Excerpt(pin.Digest))
 		}
 	}
 }

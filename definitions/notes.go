@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/template/parse"
 	"time"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // The limits of ToolHive's vMCP that definitions run into.
@@ -42,7 +43,7 @@ type noter struct {
 }
 
 func (n *noter) notef(path, check, format string, args ...any) {
-	n.report(path, n.def.at(path), SeverityNote, check, format, args...)
+	n.report(path, n.def.At(path), SeverityNote, check, format, args...)
 }
 
 func (n *noter) definition() {
@@ -67,7 +68,7 @@ func (n *noter) handlers(at node) {
 	}{{"onDecline", at.step.OnDecline}, {"onCancel", at.step.OnCancel}}
 	for _, h := range handlers {
 		if h.handler != nil && h.handler.Action == SkipRemaining {
-			n.notef(join(at.path, h.name+".action"), "skip-remaining",
+			n.notef(template.AtMember(at.path, h.name+".action"), "skip-remaining",
 				"%s: skip_remaining skips the steps that have not started; ToolHive runs them all the same", at.label)
 		}
 	}
@@ -83,20 +84,20 @@ func (n *noter) errors(at node) {
 	composed := s.Type == ForEachStep || s.Type == ElicitationStep
 	switch {
 	case e.Action == Retry && s.Type == ForEachStep:
-		n.notef(join(at.path, "onError.action"), "retry", "%s: retry does nothing on a forEach; its inner step has an onError of its own", at.label)
+		n.notef(template.AtMember(at.path, "onError.action"), "retry", "%s: retry does nothing on a forEach; its inner step has an onError of its own", at.label)
 	case e.Action != Continue || s.DefaultResults == nil || at.inner():
 	case composed:
-		n.notef(join(at.path, "defaultResults"), "default-results", "%s: defaultResults stand in when the step fails; ToolHive uses them for failed calls of tools only, not for a step of type %s", at.label, s.Type)
+		n.notef(template.AtMember(at.path, "defaultResults"), "default-results", "%s: defaultResults stand in when the step fails; ToolHive uses them for failed calls of tools only, not for a step of type %s", at.label, s.Type)
 	case s.Condition != "" || holdsTemplate(s.Arguments):
-		n.notef(join(at.path, "defaultResults"), "default-results", "%s: defaultResults stand in also when a template of the step fails; ToolHive uses them for failed calls only", at.label)
+		n.notef(template.AtMember(at.path, "defaultResults"), "default-results", "%s: defaultResults stand in also when a template of the step fails; ToolHive uses them for failed calls only", at.label)
 	}
 }
 
 // gate notes elicitations that wait for longer than the peer does.
 func (n *noter) gate(at node) {
 	if at.step.Type == ElicitationStep && at.step.Timeout > Duration(peerGateTimeout) {
-		n.notef(join(at.path, "timeout"), "timeout", "%s: the answer is awaited for %s; ToolHive waits for %s at most",
-			at.label, briefly(time.Duration(at.step.Timeout)), briefly(peerGateTimeout))
+		n.notef(template.AtMember(at.path, "timeout"), "timeout", "%s: the answer is awaited for %s; ToolHive waits for %s at most",
+			at.label, at.step.Timeout.Brief(), Duration(peerGateTimeout).Brief())
 	}
 }
 
@@ -115,7 +116,7 @@ func (n *noter) innerStep(at node) {
 	}
 	for _, key := range keys {
 		if key.set {
-			n.notef(join(at.path, key.name), "inner-step", "%s: %s has an effect; ToolHive ignores it here", at.label, key.name)
+			n.notef(template.AtMember(at.path, key.name), "inner-step", "%s: %s has an effect; ToolHive ignores it here", at.label, key.name)
 		}
 	}
 }
@@ -191,8 +192,8 @@ func (n *noter) duration() {
 		default:
 			continue
 		}
-		n.notef(join(at.path, field), "long-calls", "%s: the call may take longer than %s and its client gets the result; ToolHive closes the connection then",
-			at.label, briefly(peerCallTimeout))
+		n.notef(template.AtMember(at.path, field), "long-calls", "%s: the call may take longer than %s and its client gets the result; ToolHive closes the connection then",
+			at.label, Duration(peerCallTimeout).Brief())
 		return
 	}
 }
@@ -203,7 +204,7 @@ func (n *noter) template(t placedTemplate) {
 		t.at = i
 		n.readf(t.read, SeverityNote, "no-value", "%s: %s: nothing prints as <no value> here: a missing value prints as nothing; compare it with an empty text", t.label, t.field)
 	}
-	if strings.Contains(t.field, "arguments") && endsInJSON(t.template) {
+	if strings.Contains(t.field, "arguments") && slices.Contains([]string{"json", "toJson"}, t.template.LastFunction()) {
 		n.readf(t.read, SeverityNote, "native-values", "%s: %s is passed as an array or object where the tool's schema asks for one; ToolHive passes JSON text", t.label, t.field)
 	}
 	for _, ref := range t.template.Refs() {
@@ -229,24 +230,6 @@ func (n *noter) parameter(r read, name string) {
 	if _, hasDefault := schema["default"]; !hasDefault && !slices.Contains(required, any(name)) {
 		n.readf(r, SeverityNote, "no-value", "parameter %q may be missing, and prints as nothing then; ToolHive prints <no value>", name)
 	}
-}
-
-// endsInJSON reports whether a template is one expression whose value json
-// makes.
-func endsInJSON(t *Template) bool {
-	if !t.IsSingleExpression() {
-		return false
-	}
-	for _, node := range t.main.Root.Nodes {
-		action, ok := node.(*parse.ActionNode)
-		if !ok || len(action.Pipe.Cmds) < 2 { // the last prints; see rewriteList
-			continue
-		}
-		made := action.Pipe.Cmds[len(action.Pipe.Cmds)-2]
-		function, ok := made.Args[0].(*parse.IdentifierNode)
-		return ok && slices.Contains([]string{"json", "toJson"}, function.Ident)
-	}
-	return false
 }
 
 // once reports whether something has been told, and takes it for told.

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // Parameters have two written forms: the JSON Schema of an object, and a light
@@ -51,7 +53,7 @@ func isLight(parameters map[string]any) bool {
 // what is wrong by the name of the parameter.
 func lightParameters(parameters map[string]any, wrong func(name string, err error)) map[string]any {
 	properties, required := map[string]any{}, []any{}
-	for _, name := range sortedKeys(parameters) {
+	for _, name := range template.SortedKeys(parameters) {
 		property, needed, err := lightParameter(parameters[name])
 		if err != nil {
 			wrong(name, err)
@@ -86,20 +88,20 @@ func lightParameter(written any) (schema map[string]any, required bool, err erro
 			return lightText(m[1], m[2] != "", m[3], strings.Contains(written, "="))
 		}
 		if m := foreignArray.FindStringSubmatch(written); m != nil {
-			return map[string]any{}, false, fmt.Errorf("is %s; an array of %s is written %q", excerpt(written), m[1], "["+m[1]+"]"+cmp.Or(m[2], m[3]))
+			return map[string]any{}, false, fmt.Errorf("is %s; an array of %s is written %q", template.Excerpt(written), m[1], "["+m[1]+"]"+cmp.Or(m[2], m[3]))
 		}
 		if m := optionalItem.FindStringSubmatch(written); m != nil {
-			return map[string]any{}, false, fmt.Errorf("is %s; an array that may be left out is written %q, and no item is optional", excerpt(written), "["+m[1]+"]?")
+			return map[string]any{}, false, fmt.Errorf("is %s; an array that may be left out is written %q, and no item is optional", template.Excerpt(written), "["+m[1]+"]?")
 		}
 	}
-	return map[string]any{}, false, fmt.Errorf("must be a type such as string, integer = 10 or \"[string]?\", or a JSON Schema, not %s", describe(written))
+	return map[string]any{}, false, fmt.Errorf("must be a type such as string, integer = 10 or \"[string]?\", or a JSON Schema, not %s", template.Describe(written))
 }
 
 func lightText(typ string, optional bool, standard string, hasStandard bool) (map[string]any, bool, error) {
 	items, isArray := strings.CutPrefix(typ, "[")
 	name := strings.TrimSpace(strings.TrimSuffix(items, "]"))
 	if !slices.Contains(lightTypes, name) {
-		return map[string]any{}, false, fmt.Errorf("type %q is not known%s; known are %s, and [TYPE] for an array of them", name, didYouMean(name, lightTypes), enumerate(lightTypes))
+		return map[string]any{}, false, fmt.Errorf("type %q is not known%s; known are %s, and [TYPE] for an array of them", name, template.DidYouMean(name, lightTypes), enumerate(lightTypes))
 	}
 	schema := map[string]any{}
 	if name != "any" {
@@ -122,18 +124,18 @@ func lightText(typ string, optional bool, standard string, hasStandard bool) (ma
 // lightDefault reads a default: JSON, or text as it is where a string is wanted.
 func lightDefault(schema map[string]any, text string) (any, error) {
 	want, _ := schema["type"].(string)
-	value, err := DecodeValue([]byte(text))
+	value, err := template.DecodeValue([]byte(text))
 	switch {
 	case text == "":
 		return nil, errors.New("has an = and no default after it")
 	case want == "string" && isMisquoted(text, err):
 		return nil, fmt.Errorf("has the default %s, whose quotes are not those of a JSON string: write string = \"text\", or leave them out", text)
-	case want == "string" && (err != nil || !fitsType(value, "string")):
+	case want == "string" && (err != nil || !template.IsKind(value, "string")):
 		return text, nil
 	case err != nil:
-		return nil, fmt.Errorf("has the default %s, which is not JSON", excerpt(text))
-	case want != "" && !fitsType(value, want):
-		return nil, fmt.Errorf("has the default %s, which is %s and not %s", excerpt(text), describe(value), want)
+		return nil, fmt.Errorf("has the default %s, which is not JSON", template.Excerpt(text))
+	case want != "" && !template.IsKind(value, want):
+		return nil, fmt.Errorf("has the default %s, which is %s and not %s", template.Excerpt(text), template.Describe(value), want)
 	}
 	return value, nil
 }

@@ -229,9 +229,9 @@ type written struct {
 	resource bool            // whether it is the spec of a resource
 }
 
-// at gives where the value at a path stands, or the nearest around it that is
+// At gives where the value at a path stands, or the nearest around it that is
 // written.
-func (d *Definition) at(path string) Position {
+func (d *Definition) At(path string) Position {
 	if d.written == nil {
 		return d.Pos
 	}
@@ -254,7 +254,7 @@ func (d *Definition) keyAt(path string) Position {
 			return Position{d.written.file, p.keyLine, p.keyColumn}
 		}
 	}
-	return d.at(path)
+	return d.At(path)
 }
 
 // parent gives the path of what a path stands in.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
 func parseOne(t *testing.T, source string) *Definition {
@@ -40,11 +42,11 @@ func TestExactValues(t *testing.T) {
 		{"0b11", int64(3)},
 		{"9007199254740993", int64(9007199254740993)},
 		{"123456789012345678901234567890", huge},
-		{"1.50", Float(1.5)},
-		{".5", Float(0.5)},
+		{"1.50", template.Float(1.5)},
+		{".5", template.Float(0.5)},
 		{"5.", int64(5)},
-		{"-00.25", Float(-0.25)},
-		{"1e3", Float(1000)},
+		{"-00.25", template.Float(-0.25)},
+		{"1e3", template.Float(1000)},
 		{"true", true},
 		{"yes", "yes"},
 		{"null", nil},

@@ -2,6 +2,7 @@ package definitions
 
 import (
 	"fmt"
+	"github.com/perdure/perdure/definitions/template"
 	"slices"
 )
 
@@ -24,18 +25,18 @@ func (c *checker) permissions() {
 		return
 	}
 	for _, n := range c.nodes {
-		c.permitTool(n, join(n.path, "tool"), c.def.at(join(n.path, "tool")), n.step.Tool)
+		c.permitTool(n, template.AtMember(n.path, "tool"), c.def.At(template.AtMember(n.path, "tool")), n.step.Tool)
 		if p := n.step.Probe; p != nil {
-			c.permitTool(n, join(n.path, "probe.tool"), c.def.at(join(n.path, "probe.tool")), p.Tool)
+			c.permitTool(n, template.AtMember(n.path, "probe.tool"), c.def.At(template.AtMember(n.path, "probe.tool")), p.Tool)
 		}
 		if undo := n.step.Compensate; undo != nil {
-			c.permitTool(n, join(n.path, "compensate.tool"), c.def.at(join(n.path, "compensate.tool")), undo.Tool)
+			c.permitTool(n, template.AtMember(n.path, "compensate.tool"), c.def.At(template.AtMember(n.path, "compensate.tool")), undo.Tool)
 		}
-		c.permitWorkflow(n, join(n.path, "workflow"), c.def.at(join(n.path, "workflow")), n.step.Workflow)
+		c.permitWorkflow(n, template.AtMember(n.path, "workflow"), c.def.At(template.AtMember(n.path, "workflow")), n.step.Workflow)
 		for i, pattern := range n.step.Tools {
-			at := element(join(n.path, "tools"), i)
+			at := template.AtElement(template.AtMember(n.path, "tools"), i)
 			if why := c.reach().patterns(c.def, []string{pattern}); why != "" {
-				c.report(at, c.def.at(at), SeverityError, "permission", "%s: tools: %q: %s", n.label, pattern, why)
+				c.report(at, c.def.At(at), SeverityError, "permission", "%s: tools: %q: %s", n.label, pattern, why)
 			}
 		}
 		c.permitScript(n)
@@ -47,7 +48,7 @@ func (c *checker) permitScript(n node) {
 	if program == nil || len(mistakes) > 0 {
 		return
 	}
-	at := join(n.path, "script")
+	at := template.AtMember(n.path, "script")
 	var tools []string
 	for _, call := range seenCalls(program) {
 		pos := c.scriptPosition(n, call.File, call.Line, call.Column)
@@ -55,13 +56,13 @@ func (c *checker) permitScript(n node) {
 		case call.isTool():
 			tools = append(tools, call.name)
 			c.permitTool(n, at, pos, call.name)
-		case call.kind == callsWorkflow:
+		case call.kind == CallsWorkflow:
 			c.permitWorkflow(n, at, pos, call.name)
 		}
 	}
 	for _, name := range c.def.codeTools(&n.step.Code) { // also those that are named and not called there
 		if !slices.Contains(tools, name) {
-			c.permitTool(n, at, c.def.at(at), name)
+			c.permitTool(n, at, c.def.At(at), name)
 		}
 	}
 }
@@ -78,7 +79,7 @@ func (c *checker) permitTool(n node, at string, pos Position, name string) {
 }
 
 func (c *checker) permitWorkflow(n node, at string, pos Position, name string) {
-	other, ok := c.definitions.find(name)
+	other, ok := c.definitions.Find(name)
 	if !ok || other.Hidden() && !other.Admits(c.def.Name) { // which is told already
 		return
 	}
@@ -163,7 +164,7 @@ func (r reach) all(d *Definition) string {
 		return why
 	}
 	for _, name := range d.WorkflowNames() {
-		if other, ok := r.definitions.find(name); ok {
+		if other, ok := r.definitions.Find(name); ok {
 			if why := r.workflow(d, other); why != "" {
 				return why
 			}

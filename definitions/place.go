@@ -19,7 +19,7 @@ const maxSought = 16 << 10
 // alone: it is folded, indented, or left out. So what is sought is the letter
 // that as many letters other than white space stand before.
 func (d *Definition) within(path, text string, offset int) Position {
-	pos := d.at(path)
+	pos := d.At(path)
 	if d.written == nil || offset < 0 || offset > len(text) {
 		return pos
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // A Probe asks a read tool whether a call was executed of which nobody knows.
@@ -36,12 +38,12 @@ type Finding struct {
 type ProbeProgram struct {
 	Probe *Probe
 
-	arguments                     argument
-	happened, notHappened, result *Template
-	schema                        schemaCache
+	arguments                     template.Argument
+	happened, notHappened, result *template.Template
+	schema                        template.SchemaCache
 }
 
-// CompileProbe makes a probe ready to run. The error is a *TemplateError.
+// CompileProbe makes a probe ready to run. The error is a *template.FieldError.
 func CompileProbe(p *Probe) (*ProbeProgram, error) {
 	if p == nil {
 		return nil, nil
@@ -50,7 +52,7 @@ func CompileProbe(p *Probe) (*ProbeProgram, error) {
 	var err error
 	for _, f := range []struct {
 		name, text string
-		into       **Template
+		into       **template.Template
 	}{
 		{"probe.happened", p.Happened, &program.happened},
 		{"probe.notHappened", p.NotHappened, &program.notHappened},
@@ -60,7 +62,7 @@ func CompileProbe(p *Probe) (*ProbeProgram, error) {
 			return nil, err
 		}
 	}
-	program.arguments, err = compileArgument(orEmpty(p.Arguments), "probe.arguments")
+	program.arguments, err = template.ParseArgument(orEmpty(p.Arguments), "probe.arguments")
 	return program, err
 }
 
@@ -88,11 +90,11 @@ func (p *Probe) CheckAlone() error {
 	return nil
 }
 
-func (p *ProbeProgram) templates() []*Template {
+func (p *ProbeProgram) templates() []*template.Template {
 	if p == nil {
 		return nil
 	}
-	return append(p.arguments.templates(), p.happened, p.notHappened, p.result)
+	return append(p.arguments.Templates(), p.happened, p.notHappened, p.result)
 }
 
 // Delay is how long to wait before the tool is asked.
@@ -107,21 +109,21 @@ func (p *ProbeProgram) Timeout() time.Duration {
 
 // Arguments expands the arguments of the read tool, as those of a step.
 func (p *ProbeProgram) Arguments(s *Scope, inputSchema json.RawMessage) (json.RawMessage, error) {
-	return p.arguments.encode(s, &p.schema, inputSchema, "probe.arguments")
+	return encoded("probe.arguments", p.arguments, s, &p.schema, inputSchema)
 }
 
 // Find reads what the tool answered, which is Output of the scope.
 func (p *ProbeProgram) Find(s *Scope) (Finding, error) {
 	var f Finding
 	var err error
-	if f.Happened, err = p.holds("probe.happened", p.Probe.Happened, p.happened, s); err != nil {
+	if f.Happened, err = holdsIfGiven("probe.happened", p.happened, s); err != nil {
 		return Finding{}, err
 	}
-	if f.NotHappened, err = p.holds("probe.notHappened", p.Probe.NotHappened, p.notHappened, s); err != nil {
+	if f.NotHappened, err = holdsIfGiven("probe.notHappened", p.notHappened, s); err != nil {
 		return Finding{}, err
 	}
 	if f.Happened && f.NotHappened {
-		return Finding{}, &TemplateError{Field: "probe", Message: "happened and notHappened are both true"}
+		return Finding{}, template.InField("probe", errors.New("happened and notHappened are both true"))
 	}
 	if f.Happened {
 		f.Result, err = p.found(s)
@@ -129,19 +131,12 @@ func (p *ProbeProgram) Find(s *Scope) (Finding, error) {
 	return f, err
 }
 
-func (p *ProbeProgram) holds(field, text string, t *Template, s *Scope) (bool, error) {
-	if text == "" {
+// holdsIfGiven reports whether a template holds; an empty one does not.
+func holdsIfGiven(field string, t *template.Template, s *Scope) (bool, error) {
+	if t.Source() == "" {
 		return false, nil
 	}
-	rendered, err := t.Text(s.data())
-	if err != nil {
-		return false, &TemplateError{Field: field, Message: err.Error()}
-	}
-	holds, err := truth(rendered)
-	if err != nil {
-		return false, &TemplateError{Field: field, Message: err.Error()}
-	}
-	return holds, nil
+	return holds(field, t, s)
 }
 
 // found gives the output of a call that happened.
@@ -149,13 +144,13 @@ func (p *ProbeProgram) found(s *Scope) (json.RawMessage, error) {
 	if strings.TrimSpace(p.Probe.Result) == "" {
 		return json.RawMessage("{}"), nil
 	}
-	v, ok, err := expandFor(p.result, s.data(), []string{"object"})
+	v, ok, err := p.result.ExpandAs(s.Data(), []string{"object"})
 	if err != nil {
-		return nil, &TemplateError{Field: "probe.result", Message: err.Error()}
+		return nil, template.InField("probe.result", err)
 	}
 	object, isObject := v.(map[string]any)
 	if !ok || !isObject {
-		return nil, &TemplateError{Field: "probe.result", Message: "must give an object, not " + describe(v)}
+		return nil, template.InField("probe.result", fmt.Errorf("must give an object, not %s", template.Describe(v)))
 	}
-	return EncodeValue(object)
+	return template.EncodeValue(object)
 }

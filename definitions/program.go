@@ -7,27 +7,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/starlark"
 )
-
-// A TemplateError says why a template of a step or of the output block could
-// not be expanded to what its place needs.
-type TemplateError struct {
-	Field   string // where it stands: condition, arguments.outer.inner, output.summary.title
-	Message string // what is wrong with it
-}
-
-// Error gives the field and the message.
-func (e *TemplateError) Error() string { return e.Field + ": " + e.Message }
 
 // A Program is a definition that is ready to run: its templates parsed, its
 // steps in order. It is immutable and may be used by many runs at a time.
 type Program struct {
-	Definition *Definition
-	Steps      []*Node // in the order of the definition
+	Definition  *Definition
+	Steps       []*Node      // in the order of the definition
+	OutputBlock *OutputBlock // nil = none
 
-	order  []*Node
-	output *outputBlock
+	order []*Node
 }
 
 // A Node is a step of a program.
@@ -37,21 +28,21 @@ type Node struct {
 	Deps  []string // steps to wait for: dependsOn, and those whose results its templates read; in the order of the definition
 	Inner *Node    // what a forEach repeats
 
-	condition  *Template
-	arguments  argument
-	message    *Template
-	collection *Template
-	collect    *Template
-	duration   *Template // for
-	until      *Template
-	schema     schemaCache // of the tool
+	Templates Templates
+	Probe     *ProbeProgram     // nil = the step has none
+	Script    *starlark.Program // of a script step
 
-	Probe  *ProbeProgram     // nil = the step has none
-	Script *starlark.Program // of a script step
-	whole  bool              // the script is the definition, and gets all arguments
+	whole              bool                 // the script is the definition, and gets all arguments
+	schema             template.SchemaCache // of the tool
+	compensationSchema template.SchemaCache
+}
 
-	compensation       argument // arguments of the call that undoes the step
-	compensationSchema schemaCache
+// Templates are the parsed texts of a step. That of an empty field gives nothing.
+type Templates struct {
+	Condition, Message, Collection, Collect, For, Until *template.Template
+
+	Arguments    template.Argument
+	Compensation template.Argument // of the call that undoes the step
 }
 
 // Compile makes a definition ready to run. Every definition without errors by
@@ -77,7 +68,7 @@ func Compile(d *Definition) (*Program, error) {
 	if d.IsScript() {
 		output = output.fromScript()
 	}
-	if p.output, err = compileOutput(output); err != nil {
+	if p.OutputBlock, err = compileOutput(output); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -85,16 +76,17 @@ func Compile(d *Definition) (*Program, error) {
 
 func (d *Definition) compileStep(step *Step) (*Node, error) {
 	n := &Node{Step: step, ID: step.ID}
+	t := &n.Templates
 	fields := []struct {
 		name, text string
-		into       **Template
+		into       **template.Template
 	}{
-		{"condition", step.Condition, &n.condition},
-		{"message", step.Message, &n.message},
-		{"collection", step.Collection, &n.collection},
-		{"collect", step.Collect, &n.collect},
-		{"for", step.For, &n.duration},
-		{"until", step.Until, &n.until},
+		{"condition", step.Condition, &t.Condition},
+		{"message", step.Message, &t.Message},
+		{"collection", step.Collection, &t.Collection},
+		{"collect", step.Collect, &t.Collect},
+		{"for", step.For, &t.For},
+		{"until", step.Until, &t.Until},
 	}
 	var err error
 	for _, f := range fields {
@@ -102,14 +94,14 @@ func (d *Definition) compileStep(step *Step) (*Node, error) {
 			return nil, err
 		}
 	}
-	if n.arguments, err = compileArgument(orEmpty(step.Arguments), "arguments"); err != nil {
+	if t.Arguments, err = template.ParseArgument(orEmpty(step.Arguments), "arguments"); err != nil {
 		return nil, err
 	}
 	if n.Probe, err = CompileProbe(step.Probe); err != nil {
 		return nil, err
 	}
 	if step.Compensate != nil {
-		if n.compensation, err = compileArgument(orEmpty(step.Compensate.Arguments), "compensate.arguments"); err != nil {
+		if t.Compensation, err = template.ParseArgument(orEmpty(step.Compensate.Arguments), "compensate.arguments"); err != nil {
 			return nil, err
 		}
 	}
@@ -126,12 +118,9 @@ func (d *Definition) compileStep(step *Step) (*Node, error) {
 	return n, nil
 }
 
-func compileField(field, text string) (*Template, error) {
-	t, err := parseTemplate(text)
-	if err != nil {
-		return nil, &TemplateError{Field: field, Message: err.Message}
-	}
-	return t, nil
+func compileField(field, text string) (*template.Template, error) {
+	t, err := template.Parse(text)
+	return t, template.InField(field, err)
 }
 
 // connect sets the dependencies of all steps, and the order.
@@ -165,14 +154,14 @@ func (n *Node) reads() map[string]bool {
 	ids := map[string]bool{}
 	for node := n; node != nil; node = node.Inner {
 		for _, t := range node.templates() {
-			t.reads(ids)
+			addReads(ids, t)
 		}
 	}
 	return ids
 }
 
-// reads adds the steps whose data the template reads.
-func (t *Template) reads(ids map[string]bool) {
+// addReads adds the steps whose data a template reads.
+func addReads(ids map[string]bool, t *template.Template) {
 	for _, ref := range t.Refs() {
 		if ref.Root == "steps" && len(ref.Path) > 0 {
 			ids[ref.Path[0]] = true
@@ -181,9 +170,10 @@ func (t *Template) reads(ids map[string]bool) {
 }
 
 // templates gives the templates of n itself.
-func (n *Node) templates() []*Template {
-	own := []*Template{n.condition, n.message, n.collection, n.collect, n.duration, n.until}
-	return slices.Concat(own, n.arguments.templates(), n.compensation.templates(), n.Probe.templates())
+func (n *Node) templates() []*template.Template {
+	t := &n.Templates
+	own := []*template.Template{t.Condition, t.Message, t.Collection, t.Collect, t.For, t.Until}
+	return slices.Concat(own, t.Arguments.Templates(), t.Compensation.Templates(), n.Probe.templates())
 }
 
 // sort takes, again and again, the first step of which all dependencies have
@@ -248,93 +238,97 @@ func (p *Program) At(path string) (n, loop *Node) {
 	return n, loop
 }
 
-// Condition says whether the step is to run: whether its condition renders to
-// true, True or TRUE, white space around it aside, or it has none. What is
-// neither that nor false, False or FALSE is an error.
-func (n *Node) Condition(s *Scope) (bool, error) {
+// Data is what templates read. A *Scope is that of a run.
+type Data interface{ Data() map[string]any }
+
+// Condition reports whether the step is to run: its condition renders to true,
+// True or TRUE, white space around it aside, or it has none. What is neither that
+// nor false, False or FALSE is an error.
+func (n *Node) Condition(d Data) (bool, error) {
 	if n.Step.Condition == "" {
 		return true, nil
 	}
-	text, err := n.condition.Text(s.data())
-	if err != nil {
-		return false, &TemplateError{Field: "condition", Message: err.Error()}
-	}
-	run, err := truth(text)
-	if err != nil {
-		return false, &TemplateError{Field: "condition", Message: err.Error()}
-	}
-	return run, nil
+	return holds("condition", n.Templates.Condition, d)
 }
 
-// truth reads what a condition rendered to.
-func truth(text string) (bool, error) {
+// holds reports whether a template renders to true.
+func holds(field string, t *template.Template, d Data) (bool, error) {
+	text, err := t.Text(d.Data())
+	if err != nil {
+		return false, template.InField(field, err)
+	}
+	holds, err := Truth(text)
+	return holds, template.InField(field, err)
+}
+
+// Truth reads what a condition rendered to.
+func Truth(text string) (bool, error) {
 	switch strings.TrimSpace(text) {
 	case "true", "True", "TRUE":
 		return true, nil
 	case "false", "False", "FALSE":
 		return false, nil
 	}
-	return false, fmt.Errorf("rendered to %s, which is neither true nor false", excerpt(text))
+	return false, fmt.Errorf("rendered to %s, which is neither true nor false", template.Excerpt(text))
 }
 
 // Arguments expands the arguments of a tool step, with each value of the type
 // that the tool's input schema asks for where it can be. A member whose
 // expression has no value is left out; such an element of an array is null.
 // An empty schema asks for nothing.
-func (n *Node) Arguments(s *Scope, inputSchema json.RawMessage) (json.RawMessage, error) {
-	return n.arguments.encode(s, &n.schema, inputSchema, "arguments")
+func (n *Node) Arguments(d Data, inputSchema json.RawMessage) (json.RawMessage, error) {
+	return encoded("arguments", n.Templates.Arguments, d, &n.schema, inputSchema)
 }
 
-// anyData is the schema of a script's data: an argument that is exactly one
+func encoded(field string, a template.Argument, d Data, cache *template.SchemaCache, inputSchema json.RawMessage) (json.RawMessage, error) {
+	schema, err := cache.Of(inputSchema)
+	if err != nil {
+		return nil, template.InField(field, err)
+	}
+	return a.Encode(d.Data(), schema, field)
+}
+
+// AnySchema is the schema of a script's data: an argument that is exactly one
 // expression keeps its value's shape, and text stays text.
-var anyData = json.RawMessage(`{"type":"object","additionalProperties":{"$ref":"#/$defs/any"},"$defs":{"any":{` +
+var AnySchema = json.RawMessage(`{"type":"object","additionalProperties":{"$ref":"#/$defs/any"},"$defs":{"any":{` +
 	`"type":["string","boolean","integer","number","array","object"],"items":{"$ref":"#/$defs/any"},"additionalProperties":{"$ref":"#/$defs/any"}}}}`)
 
 // Data expands the arguments of a script step into what the script gets as its
 // data. A definition that is a script gets the arguments of the call.
-func (n *Node) Data(s *Scope) (json.RawMessage, error) {
+func (n *Node) Data(d Data) (json.RawMessage, error) {
 	if !n.whole {
-		return n.Arguments(s, anyData)
+		return n.Arguments(d, AnySchema)
 	}
-	data, err := EncodeValue(orEmpty(s.Params))
-	if err != nil {
-		return nil, &TemplateError{Field: "arguments", Message: err.Error()}
-	}
-	return data, nil
+	data, err := template.EncodeValue(d.Data()["params"])
+	return data, template.InField("arguments", err)
 }
 
 // Compensation expands the arguments of the call that undoes the step, as
 // Arguments does. The scope is that of the step, with its output as Output and
 // its own entry in Steps. Without a compensation it is an empty object.
-func (n *Node) Compensation(s *Scope, inputSchema json.RawMessage) (json.RawMessage, error) {
+func (n *Node) Compensation(d Data, inputSchema json.RawMessage) (json.RawMessage, error) {
 	if n.Step.Compensate == nil {
 		return json.RawMessage("{}"), nil
 	}
-	return n.compensation.encode(s, &n.compensationSchema, inputSchema, "compensate.arguments")
+	return encoded("compensate.arguments", n.Templates.Compensation, d, &n.compensationSchema, inputSchema)
 }
 
 // Message expands the message of an elicitation.
-func (n *Node) Message(s *Scope) (string, error) {
-	text, err := n.message.Text(s.data())
-	if err != nil {
-		return "", &TemplateError{Field: "message", Message: err.Error()}
-	}
-	return text, nil
+func (n *Node) Message(d Data) (string, error) {
+	text, err := n.Templates.Message.Text(d.Data())
+	return text, template.InField("message", err)
 }
 
 // Output expands the output block into the result of the run, each property
 // of its declared type. It is nil without an output block.
-func (p *Program) Output(s *Scope) (json.RawMessage, error) {
-	if p.output == nil {
+func (p *Program) Output(d Data) (json.RawMessage, error) {
+	if p.OutputBlock == nil {
 		return nil, nil
 	}
-	result, err := p.output.expand(s.data())
+	result, err := p.OutputBlock.expand(d.Data())
 	if err != nil {
 		return nil, err
 	}
-	encoded, err := encodeExpanded(result)
-	if err != nil {
-		return nil, &TemplateError{Field: "output", Message: err.Error()}
-	}
-	return encoded, nil
+	encoded, err := template.EncodeExpanded(result)
+	return encoded, template.InField("output", err)
 }

@@ -3,22 +3,30 @@ package definitions
 import (
 	"encoding/json"
 	"errors"
+	"math/big"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // scope is what the programs of these tests read.
 func scope() *Scope {
-	data := sample()
+	huge, _ := new(big.Int).SetString("123456789012345678901234567890", 10)
 	return &Scope{
-		Params: data["params"].(map[string]any),
+		Params: map[string]any{
+			"name": "Ada", "big": int64(12345678), "huge": huge, "price": template.Float(1234567.5), "three": template.Float(3),
+			"zero": int64(0), "null": nil, "list": []any{int64(1), template.Float(2.5), nil, "x"},
+			"tree": map[string]any{"b": []any{true}, "a": map[string]any{"n": template.Float(1e21)}},
+			"code": "{{.params.secret}} {{ broken", "json": `{"title":"T","n":12345678901234567890,"user":null}`,
+		},
 		Steps: map[string]StepScope{
 			"done": {Status: "completed", Output: map[string]any{
 				"tags": []any{"a", "b"}, "count": int64(12), "text": `{"files":[{"name":"a.go"}],"none":null}`, "ok": true, "one": "1",
-				"sub": map[string]any{"k": int64(1)}, "word": "word", "ratio": Float(0.25), "nothing": nil, "items": []any{map[string]any{"id": int64(0)}},
+				"sub": map[string]any{"k": int64(1)}, "word": "word", "ratio": template.Float(0.25), "nothing": nil, "items": []any{map[string]any{"id": int64(0)}},
 			}},
 			"gate":    {Status: "completed", Action: "accept", Content: map[string]any{"why": "because"}, Output: map[string]any{"action": "accept"}},
 			"bad":     {Status: "failed", Error: "planned failure"},
@@ -40,7 +48,7 @@ func compileSteps(t testing.TB, steps ...*Step) *Program {
 
 func mustDecode(t testing.TB, text string) any {
 	t.Helper()
-	v, err := DecodeValue([]byte(text))
+	v, err := template.DecodeValue([]byte(text))
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
@@ -118,7 +126,7 @@ func TestExpandArgumentsErrors(t *testing.T) {
 	tests := []struct{ arguments, schema, field, message string }{
 		{`{"outer":{"inner":"{{(fromJson .params.name).x}}"}}`, typed, "arguments.outer.inner", "is not JSON"},
 		{`{"l":[1,{"k":"{{index .params.list 99}}"}]}`, typed, "arguments.l[1].k", "out of range"},
-		{`{"s":"{{repeat 1000000000 \"x\"}}"}`, typed, "arguments.s", "limit MaxTemplateResult"},
+		{`{"s":"{{repeat 1000000000 \"x\"}}"}`, typed, "arguments.s", "limit MaxExpansion"},
 		{`{}`, `{`, "arguments", "input schema"},
 	}
 	for _, test := range tests {
@@ -130,10 +138,10 @@ func TestExpandArgumentsErrors(t *testing.T) {
 
 func wantTemplateError(t *testing.T, what string, err error, field, message string) {
 	t.Helper()
-	var failed *TemplateError
-	if !errors.As(err, &failed) || failed.Field != field || !strings.Contains(failed.Message, message) {
+	var failed *template.FieldError
+	if !errors.As(err, &failed) || failed.Field != field || !strings.Contains(failed.Err.Error(), message) {
 		t.Errorf("%s: got %v, want %s: …%s…", what, err, field, message)
-	} else if err.Error() != failed.Field+": "+failed.Message {
+	} else if err.Error() != failed.Field+": "+failed.Err.Error() {
 		t.Errorf("%s: the error reads %q", what, err)
 	}
 }
@@ -216,7 +224,7 @@ func listItems(t *testing.T, items []Item) string {
 	t.Helper()
 	var b strings.Builder
 	for i, item := range items {
-		encoded, err := EncodeValue(item.Value)
+		encoded, err := template.EncodeValue(item.Value)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -320,7 +328,7 @@ func FuzzExpandArguments(f *testing.F) {
 		f.Add(seed[0], seed[1])
 	}
 	f.Fuzz(func(t *testing.T, arguments, schema string) {
-		v, err := DecodeValue([]byte(arguments))
+		v, err := template.DecodeValue([]byte(arguments))
 		object, ok := v.(map[string]any)
 		if err != nil || !ok {
 			return

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // A Reference names a definition and which of its versions will do.
@@ -25,11 +27,11 @@ func ParseReference(text string) (Reference, error) {
 	r := Reference{name, strings.TrimSpace(version)}
 	switch {
 	case !namePattern.MatchString(name):
-		return r, fmt.Errorf("%s names no composite tool: write NAME, or NAME@VERSION such as deploy@^1.2", excerpt(text))
+		return r, fmt.Errorf("%s names no composite tool: write NAME, or NAME@VERSION such as deploy@^1.2", template.Excerpt(text))
 	case strings.Contains(version, "@"):
-		return r, fmt.Errorf("the version is given twice in %s: write NAME@VERSION, or the version beside it, not both", excerpt(text))
+		return r, fmt.Errorf("the version is given twice in %s: write NAME@VERSION, or the version beside it, not both", template.Excerpt(text))
 	case versioned && r.Version == "":
-		return r, fmt.Errorf("%s lacks the version after the @; without an @ it is the latest one", excerpt(text))
+		return r, fmt.Errorf("%s lacks the version after the @; without an @ it is the latest one", template.Excerpt(text))
 	}
 	return r, r.Check()
 }
@@ -40,7 +42,7 @@ func (r Reference) Check() error {
 		return nil
 	}
 	if _, err := r.constraint(); err != nil || len(r.Version) > maxConstraint {
-		return fmt.Errorf("%s is no version and no constraint of versions, such as 1.2.0, 1 or ^1.2", excerpt(r.Version))
+		return fmt.Errorf("%s is no version and no constraint of versions, such as 1.2.0, 1 or ^1.2", template.Excerpt(r.Version))
 	}
 	return nil
 }

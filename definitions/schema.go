@@ -14,6 +14,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // InputSchema gives the JSON Schema of the parameters, which is that of an
@@ -22,7 +24,7 @@ func (d *Definition) InputSchema() json.RawMessage {
 	if d.Parameters == nil {
 		return json.RawMessage(`{"type":"object","properties":{}}`)
 	}
-	schema, err := EncodeValue(d.Parameters)
+	schema, err := template.EncodeValue(d.Parameters)
 	if err != nil {
 		return json.RawMessage(`{"type":"object"}`) // made by hand of what JSON does not know; Check refuses it
 	}
@@ -39,7 +41,7 @@ func (d *Definition) OutputSchema() json.RawMessage {
 	if len(d.Output.Required) > 0 {
 		schema["required"] = d.Output.Required
 	}
-	encoded, err := EncodeValue(schema)
+	encoded, err := template.EncodeValue(schema)
 	if err != nil {
 		return json.RawMessage(`{"type":"object"}`)
 	}
@@ -64,30 +66,10 @@ func (p *Property) schema() map[string]any {
 	if p.Description != "" {
 		schema["description"] = p.Description
 	}
-	if p.Default != nil && fitsType(p.Default, p.Type) {
+	if p.Default != nil && template.IsKind(p.Default, p.Type) {
 		schema["default"] = p.Default
 	}
 	return schema
-}
-
-// fitsType reports whether a value is of a JSON Schema type.
-func fitsType(value any, typ string) bool {
-	switch value := value.(type) {
-	case nil:
-		return typ == "null"
-	case bool:
-		return typ == "boolean"
-	case string:
-		return typ == "string"
-	case []any:
-		return typ == "array"
-	case map[string]any:
-		return typ == "object"
-	case Float:
-		return typ == "number" || typ == "integer" && value == Float(int64(value))
-	default:
-		return typ == "number" || typ == "integer"
-	}
 }
 
 // An ArgumentsError says which arguments of a call do not fit the parameters.
@@ -145,7 +127,7 @@ func (d *Definition) Arguments(raw json.RawMessage) (json.RawMessage, error) {
 			return nil, &ArgumentsError{problems}
 		}
 	}
-	return EncodeValue(args)
+	return template.EncodeValue(args)
 }
 
 // topLevel is the parameter in which a path lies.
@@ -161,7 +143,7 @@ func decodeObject(raw json.RawMessage) (map[string]any, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return map[string]any{}, nil
 	}
-	value, err := DecodeValue(raw)
+	value, err := template.DecodeValue(raw)
 	if err != nil {
 		return nil, fmt.Errorf("must be JSON: %w", err)
 	}
@@ -171,7 +153,7 @@ func decodeObject(raw json.RawMessage) (map[string]any, error) {
 	case map[string]any:
 		return value, nil
 	default:
-		return nil, fmt.Errorf("must be an object, not %s", describe(value))
+		return nil, fmt.Errorf("must be an object, not %s", template.Describe(value))
 	}
 }
 
@@ -250,7 +232,7 @@ func schemaValue(value any) any {
 	switch value := value.(type) {
 	case *big.Int:
 		return json.Number(value.String())
-	case Float:
+	case template.Float:
 		return json.Number(value.String())
 	case []any:
 		elems := make([]any, len(value))
@@ -295,11 +277,11 @@ func collectProblems(e *jsonschema.ValidationError, problems *[]ArgumentProblem)
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
 		for _, name := range k.Missing {
-			add(join(at, name), "is required")
+			add(template.AtMember(at, name), "is required")
 		}
 	case *kind.AdditionalProperties:
 		for _, name := range k.Properties {
-			add(join(at, name), "is not a known name")
+			add(template.AtMember(at, name), "is not a known name")
 		}
 	case *kind.Type:
 		add(at, fmt.Sprintf("must be %s, not %s", strings.Join(k.Want, " or "), k.Got))
@@ -335,7 +317,7 @@ func numberText(r *big.Rat) string {
 		return r.Num().String()
 	}
 	f, _ := r.Float64()
-	return Float(f).String()
+	return template.Float(f).String()
 }
 
 // alternatives says why each alternative of a schema does not fit the value
@@ -356,7 +338,7 @@ func alternatives(at string, causes []*jsonschema.ValidationError) string {
 func valueList(values []any) string {
 	texts := make([]string, len(values))
 	for i, value := range values {
-		if encoded, err := EncodeValue(value); err == nil {
+		if encoded, err := template.EncodeValue(value); err == nil {
 			texts[i] = string(encoded)
 		}
 	}
@@ -371,7 +353,7 @@ func instancePath(location []string) string {
 			path += "[" + name + "]"
 			continue
 		}
-		path = join(path, name)
+		path = template.AtMember(path, name)
 	}
 	return path
 }

@@ -31,12 +31,12 @@ type WorkflowScope struct {
 	StartTime  time.Time // .workflow.start_time, as RFC 3339 in UTC; zero = missing
 }
 
-// data gives the scope as templates see it.
-func (s *Scope) data() map[string]any {
+// Data gives the scope as templates see it.
+func (s *Scope) Data() map[string]any {
 	steps := make(map[string]any, len(s.Steps))
 	//workflowcheck:ignore a map again
 	for id, step := range s.Steps {
-		steps[id] = step.data()
+		steps[id] = step.Data()
 	}
 	data := map[string]any{
 		"params":   orEmpty(s.Params),
@@ -61,8 +61,8 @@ func orEmpty(m map[string]any) map[string]any {
 	return m
 }
 
-// data leaves out what a step does not have, so that it is missing.
-func (s StepScope) data() map[string]any {
+// Data gives the step as templates see it, and leaves out what a step does not have, so that it is missing.
+func (s StepScope) Data() map[string]any {
 	data := map[string]any{"status": s.Status, "error": s.Error}
 	if s.Output != nil {
 		data["output"] = s.Output

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/starlark"
 )
 
@@ -79,7 +80,7 @@ type placedCode struct {
 func (d *Definition) Pin(read func(name string) (string, error)) Diagnostics {
 	c := &checker{def: d}
 	for _, placed := range d.codes() {
-		code, at := placed.code, join(placed.path, "scriptFile")
+		code, at := placed.code, template.AtMember(placed.path, "scriptFile")
 		if code.ScriptFile != "" && code.Script == "" {
 			text, err := read(code.ScriptFile)
 			switch {
@@ -104,7 +105,7 @@ func (d *Definition) PinnedFiles() []string {
 		if placed.code.ScriptFile != "" {
 			files = append(files, placed.code.ScriptFile)
 		}
-		for _, name := range sortedKeys(placed.code.Modules) {
+		for _, name := range template.SortedKeys(placed.code.Modules) {
 			name, _, _ = strings.Cut(name, "@") // a file may stand in for what is published
 			files = append(files, name)
 		}
@@ -184,7 +185,7 @@ func (d *Definition) compileCode(c *Code) (*starlark.Program, starlark.Diagnosti
 func (c *Code) key() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q%q", c.file(), c.Script)
-	for _, name := range sortedKeys(c.Modules) {
+	for _, name := range template.SortedKeys(c.Modules) {
 		fmt.Fprintf(&b, "%q%q", name, c.Modules[name])
 	}
 	return b.String()
@@ -261,18 +262,6 @@ func (d *Definition) CallsDynamically() bool {
 	return false
 }
 
-// ScriptCalls gives what the scripts of the definition do, as far as that can be
-// seen.
-func (d *Definition) ScriptCalls() []ScriptCall {
-	var calls []ScriptCall
-	for _, placed := range d.codes() {
-		if program, mistakes := d.compileCode(placed.code); len(mistakes) == 0 {
-			calls = append(calls, (&Node{Script: program}).scriptCalls()...)
-		}
-	}
-	return calls
-}
-
 // Identifier is the name of a tool or backend as a script can write it.
 func Identifier(name string) string { return starlark.Identifier(name) }
 
@@ -304,7 +293,7 @@ func (c *checker) wholeScript() {
 // script checks the script of a definition or of a step.
 func (c *checker) script(n node) {
 	code := &n.step.Code
-	at, file := join(n.path, "script"), join(n.path, "scriptFile")
+	at, file := template.AtMember(n.path, "script"), template.AtMember(n.path, "scriptFile")
 	switch {
 	case !code.given():
 		c.stepErrorf(n, "script", "required", "script or scriptFile is required: what the step does")
@@ -317,7 +306,7 @@ func (c *checker) script(n node) {
 	}
 	for i, pattern := range code.Tools {
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-			c.stepErrorf(n, element("tools", i), "tool-name", "tools: %q is no name or pattern of tools, such as github_*", pattern)
+			c.stepErrorf(n, template.AtElement("tools", i), "tool-name", "tools: %q is no name or pattern of tools, such as github_*", pattern)
 		}
 	}
 	c.pinned(n)
@@ -353,7 +342,7 @@ var scriptChecks = map[string]string{
 
 // scriptMistake reports what the compiler has found, where it is.
 func (c *checker) scriptMistake(n node, m starlark.Diagnostic) {
-	at, pos := join(n.path, "script"), c.scriptPosition(n, m.File, m.Line, m.Column)
+	at, pos := template.AtMember(n.path, "script"), c.scriptPosition(n, m.File, m.Line, m.Column)
 	c.report(at, pos, SeverityError, scriptChecks[m.Check], "%s: %s", n.label, m.Message)
 }
 
@@ -365,15 +354,15 @@ func (c *checker) scriptPosition(n node, file string, line, column int) Position
 	}
 	code, home := &n.step.Code, c.def.written.file
 	if file != code.file() || code.ScriptFile != "" {
-		if text, ok := code.Modules[file]; ok && c.isWritten(join(join(n.path, "modules"), file)) {
-			return c.def.inText(join(join(n.path, "modules"), file), text, line, column)
+		if text, ok := code.Modules[file]; ok && c.isWritten(template.AtMember(template.AtMember(n.path, "modules"), file)) {
+			return c.def.inText(template.AtMember(template.AtMember(n.path, "modules"), file), text, line, column)
 		}
 		if starlark.IsPublished(file) {
 			return Position{file, line, column}
 		}
 		return Position{path.Join(path.Dir(home), file), line, column}
 	}
-	return c.def.inText(join(n.path, "script"), code.Script, line, column)
+	return c.def.inText(template.AtMember(n.path, "script"), code.Script, line, column)
 }
 
 // inText gives where a line and column of a text of several lines stand.
@@ -387,7 +376,7 @@ func (d *Definition) inText(at, text string, line, column int) Position {
 			return Position{d.written.file, p.line + line, leading(first) - leading(strings.TrimLeft(text, "\n")) + column}
 		}
 	}
-	return d.at(at)
+	return d.At(at)
 }
 
 // leading counts the spaces that a text begins with.
@@ -424,7 +413,7 @@ func (o *Output) fromScript() *Output {
 
 func membersOf(properties map[string]*Property, within []string) map[string]*Property {
 	filled := make(map[string]*Property, len(properties))
-	for _, name := range sortedKeys(properties) {
+	for _, name := range template.SortedKeys(properties) {
 		p := properties[name]
 		at := append(slices.Clone(within), name)
 		if p != nil {

@@ -19,24 +19,24 @@ var ScriptLanguage = &starlark.Language{
 
 // What a call in a script does.
 const (
-	callsTool     = "tool"
-	callsIterate  = "iterate"
-	callsProbe    = "probe" // of a policy
-	callsUndo     = "undo"  // of a policy
-	callsWorkflow = "workflow"
-	callsElicit   = "elicit"
-	callsApprove  = "approve"
-	callsSleep    = "sleep"
-	callsParallel = "parallel"
+	CallsTool     = "tool"
+	CallsIterate  = "iterate"
+	CallsProbe    = "probe" // of a policy
+	CallsUndo     = "undo"  // of a policy
+	CallsWorkflow = "workflow"
+	CallsElicit   = "elicit"
+	CallsApprove  = "approve"
+	CallsSleep    = "sleep"
+	CallsParallel = "parallel"
 )
 
 // kindOfCall is what functions of scripts do; those that are not here ask for
 // nothing that can be seen.
 var kindOfCall = map[string]string{
-	"call_tool": callsTool, "try_call_tool": callsTool, "tool_output": callsTool, "iterate": callsIterate,
-	"probe": callsProbe, "undo": callsUndo, "call_workflow": callsWorkflow,
-	"elicit": callsElicit, "approve": callsApprove,
-	"sleep": callsSleep, "parallel": callsParallel, "map_parallel": callsParallel,
+	"call_tool": CallsTool, "try_call_tool": CallsTool, "tool_output": CallsTool, "iterate": CallsIterate,
+	"probe": CallsProbe, "undo": CallsUndo, "call_workflow": CallsWorkflow,
+	"elicit": CallsElicit, "approve": CallsApprove,
+	"sleep": CallsSleep, "parallel": CallsParallel, "map_parallel": CallsParallel,
 }
 
 // A seenCall is a call in a script that can be seen without running it.
@@ -56,7 +56,7 @@ func seenCalls(p *starlark.Program) []seenCall {
 		seen := seenCall{Call: c, kind: kindOfCall[c.Func]}
 		switch {
 		case c.Free != "":
-			seen.kind, seen.name = callsTool, c.Free
+			seen.kind, seen.name = CallsTool, c.Free
 			seen.arguments(0)
 		default:
 			seen.function()
@@ -72,22 +72,22 @@ func seenCalls(p *starlark.Program) []seenCall {
 // function reads the arguments of a function that scripts have.
 func (c *seenCall) function() {
 	switch c.kind {
-	case callsTool:
+	case CallsTool:
 		c.name = c.Arg("", 0).Text()
 		c.arguments(1)
-	case callsProbe, callsUndo:
+	case CallsProbe, CallsUndo:
 		c.name = c.Arg("tool", 0).Text()
-	case callsIterate:
+	case CallsIterate:
 		tool := c.Arg("tool", 0)
 		c.name, c.InLoop, c.more = tool.Text()+tool.Free, true, true
-	case callsWorkflow:
+	case CallsWorkflow:
 		c.name = c.Arg("", 0).Text()
 		if version := c.Arg("version", -1).Text(); version != "" {
 			c.name += "@" + version
 		}
 		c.arguments(1)
 		c.args = slices.DeleteFunc(c.args, func(a starlark.Argument) bool { return a.Name == "version" })
-	case callsElicit, callsApprove:
+	case CallsElicit, CallsApprove:
 		c.message = c.Arg("message", 0).Text()
 	}
 }
@@ -117,14 +117,14 @@ func passedTools(c starlark.Call) []seenCall {
 		passed.Func, passed.Free, passed.Args = "", a.Free, nil
 		passed.Value, passed.InLoop, passed.Open, passed.Line, passed.Column = true, true, true, a.Line, a.Column
 		passed.Inside = append(slices.Clone(c.Inside), c.Func)
-		calls = append(calls, seenCall{Call: passed, kind: callsTool, name: a.Free, more: true})
+		calls = append(calls, seenCall{Call: passed, kind: CallsTool, name: a.Free, more: true})
 	}
 	return calls
 }
 
 // isTool reports whether a tool is called.
 func (c *seenCall) isTool() bool {
-	return slices.Contains([]string{callsTool, callsIterate, callsProbe, callsUndo}, c.kind)
+	return slices.Contains([]string{CallsTool, CallsIterate, CallsProbe, CallsUndo}, c.kind)
 }
 
 // again reports whether the call may be made more than once.
@@ -135,5 +135,5 @@ func (c *seenCall) again() bool {
 
 // atLoading reports whether a module makes the call when it is loaded.
 func (c *seenCall) atLoading() bool {
-	return c.InFunction == "" && !c.Value && c.kind != callsProbe && c.kind != callsUndo
+	return c.InFunction == "" && !c.Value && c.kind != CallsProbe && c.kind != CallsUndo
 }

@@ -10,12 +10,14 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // Source gives the definition as canonical JSON: keys sorted but those of the
 // schemas of forms, numbers exact, what is not given left out, no positions. FromSource reads it back.
 func (d *Definition) Source() json.RawMessage {
-	source, err := EncodeValue(plain(reflect.ValueOf(d)))
+	source, err := template.EncodeValue(plain(reflect.ValueOf(d)))
 	if err != nil {
 		panic(fmt.Sprintf("definitions: %v in a definition", err)) // Parse and FromSource let nothing in that JSON does not know
 	}
@@ -61,7 +63,7 @@ func plain(v reflect.Value) any {
 		return string(b)
 	}
 	if v.Type() == formSchemaType {
-		return v.Interface()
+		return template.Verbatim(v.Bytes())
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -131,13 +133,13 @@ func exactFields(v reflect.Value) (err error) {
 				err = errors.Join(err, exactElem(member))
 				continue
 			}
-			value, e := exact(member.Interface(), 0)
+			value, e := template.Exact(member.Interface(), 0)
 			err = errors.Join(err, e)
 			setMember(v, name, value)
 		}
 	case reflect.Interface:
 		if !v.IsNil() {
-			value, e := exact(v.Interface(), 0)
+			value, e := template.Exact(v.Interface(), 0)
 			if e != nil {
 				return e
 			}

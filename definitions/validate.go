@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/perdure/perdure/definitions/template"
 	"reflect"
 	"sync"
 
@@ -20,8 +21,8 @@ const (
 	MaxSchemaParts  = 10_000
 	MaxSchemaLevels = 200
 	// MaxSchemaPatterns bounds the steps of all patterns of a schema together; see
-	// MaxPatternSize.
-	MaxSchemaPatterns = 2 * MaxPatternSize
+	// template.MaxPatternSize.
+	MaxSchemaPatterns = 40_000
 	// MaxValidation bounds what finding out whether a value fits may take, in bytes:
 	// a part of a schema that is applied to a value takes visitPrice, for the time
 	// (0.3 µs) and for the error that the validator keeps.
@@ -39,6 +40,9 @@ const (
 	comparePrice = 20
 	// namePrice is that of a name that is required and may be missing.
 	namePrice = 40
+	// readBytes of a text are read, and compareBytes of two texts compared, for one.
+	readBytes    = 4
+	compareBytes = 32
 	// scopePrice is that of a level of the value that a dynamic reference looks at.
 	scopePrice = 40
 )
@@ -57,7 +61,7 @@ type JSONSchema struct {
 // CompileSchema compiles a JSON Schema. References lead nowhere but into the
 // schema itself.
 func CompileSchema(schema json.RawMessage) (*JSONSchema, error) {
-	value, err := DecodeValue(schema)
+	value, err := template.DecodeValue(schema)
 	if err != nil {
 		return nil, fmt.Errorf("not a JSON Schema: %w", err)
 	}
@@ -144,7 +148,7 @@ func (noLoader) Load(url string) (any, error) {
 
 // Accepts reports whether a JSON value fits the schema.
 func (s *JSONSchema) Accepts(value json.RawMessage) bool {
-	v, err := DecodeValue(value)
+	v, err := template.DecodeValue(value)
 	return err == nil && s.violations(v) == nil
 }
 
@@ -204,7 +208,7 @@ func (m *meter) spend(price int) {
 // compile is the validator's engine for regular expressions. It also compiles
 // texts that a schema wants to be patterns.
 func (m *meter) compile(text string) (jsonschema.Regexp, error) {
-	re, steps, err := compilePattern(text, func(steps int) error {
+	re, steps, err := template.CompileCharged(text, func(steps int) error {
 		if m.left -= steps; m.left < 0 {
 			return fmt.Errorf("the patterns of the JSON Schema are too large together: with their repetitions written out they have more than %d parts (limit MaxSchemaPatterns)", MaxSchemaPatterns)
 		}

@@ -4,54 +4,81 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
-// Wait gives when a wait step that starts now ends. A duration that is
-// negative and a time that is past end it at once; more than MaxWait is an
-// error.
-func (n *Node) Wait(s *Scope, now time.Time) (time.Time, error) {
-	field, template, parse := "for", n.duration, parseWaitFor
-	if n.Step.Until != "" {
-		field, template, parse = "until", n.until, parseWaitUntil
-	}
-	text, err := template.Text(s.data())
+// Wait gives when a wait step that starts now ends. A negative duration and a
+// time that is past end it at once; more than MaxWait is an error.
+func (n *Node) Wait(d Data, now time.Time) (time.Time, error) {
+	text, err := n.WaitText(d)
 	if err != nil {
-		return time.Time{}, &TemplateError{Field: field, Message: err.Error()}
+		return time.Time{}, err
 	}
-	end, err := parse(text, now)
+	end := now
+	if n.Step.Until != "" {
+		end, err = parseUntil(text)
+	} else {
+		var duration time.Duration
+		duration, err = parseFor(text)
+		end = now.Add(duration)
+	}
 	switch {
-	case err != nil:
-		return time.Time{}, &TemplateError{Field: field, Message: err.Error()}
+	case err == nil && end.After(now.Add(MaxWait)):
+		err = tooLong(text)
 	case end.Before(now):
-		return now, nil
-	case end.After(now.Add(MaxWait)):
-		return time.Time{}, &TemplateError{Field: field, Message: fmt.Sprintf("%s is more than ten years ahead (limit MaxWait)", excerpt(strings.TrimSpace(text)))}
+		end = now
 	}
-	return end, nil
+	return end, template.InField(n.waitField(), err)
 }
 
-// parseWaitFor reads how long a step waits.
-func parseWaitFor(text string, now time.Time) (time.Time, error) {
-	text = strings.TrimSpace(text)
-	if text == "" {
-		return time.Time{}, fmt.Errorf("has no value; it must give a duration such as 90m or 72h")
+// WaitText gives the duration or the timestamp of a wait step. It fails as Wait
+// does, as far as that does not depend on the time.
+func (n *Node) WaitText(d Data) (text string, err error) {
+	if n.Step.Until != "" {
+		if text, err = n.Templates.Until.Text(d.Data()); err == nil {
+			_, err = parseUntil(text)
+		}
+	} else if text, err = n.Templates.For.Text(d.Data()); err == nil {
+		var duration time.Duration
+		if duration, err = parseFor(text); duration > MaxWait {
+			err = tooLong(text)
+		}
+	}
+	return strings.TrimSpace(text), template.InField(n.waitField(), err)
+}
+
+func (n *Node) waitField() string {
+	if n.Step.Until != "" {
+		return "until"
+	}
+	return "for"
+}
+
+func tooLong(text string) error {
+	return fmt.Errorf("%s is more than ten years ahead (limit MaxWait)", template.Excerpt(strings.TrimSpace(text)))
+}
+
+// parseFor reads how long a step waits.
+func parseFor(text string) (time.Duration, error) {
+	if text = strings.TrimSpace(text); text == "" {
+		return 0, fmt.Errorf("has no value; it must give a duration such as 90m or 72h")
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%s is not a duration: write a number with a unit, such as 30s, 90m or 72h", excerpt(text))
+		return 0, fmt.Errorf("%s is not a duration: write a number with a unit, such as 30s, 90m or 72h", template.Excerpt(text))
 	}
-	return now.Add(d), nil
+	return d, nil
 }
 
-// parseWaitUntil reads until when a step waits.
-func parseWaitUntil(text string, _ time.Time) (time.Time, error) {
-	text = strings.TrimSpace(text)
-	if text == "" {
+// parseUntil reads until when a step waits.
+func parseUntil(text string) (time.Time, error) {
+	if text = strings.TrimSpace(text); text == "" {
 		return time.Time{}, fmt.Errorf("has no value; it must give a timestamp such as 2026-01-31T09:00:00Z")
 	}
 	end, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%s is not a timestamp of RFC 3339, such as 2026-01-31T09:00:00Z or 2026-01-31T09:00:00+01:00", excerpt(text))
+		return time.Time{}, fmt.Errorf("%s is not a timestamp of RFC 3339, such as 2026-01-31T09:00:00Z or 2026-01-31T09:00:00+01:00", template.Excerpt(text))
 	}
 	return end, nil
 }

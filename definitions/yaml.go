@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
 const (
@@ -229,7 +231,7 @@ func (d *decoder) pairs(n *yaml.Node, path string) []pair {
 		case key.ShortTag() == "!!merge":
 			merged = append(merged, d.merged(value, path)...)
 		case first != nil:
-			d.errorf(key, join(path, key.Value), "duplicate-key", "key %q is there twice%s; the first is in line %d", key.Value, in(path), first.Line)
+			d.errorf(key, template.AtMember(path, key.Value), "duplicate-key", "key %q is there twice%s; the first is in line %d", key.Value, in(path), first.Line)
 		default:
 			seen[key.Value] = key
 			own = append(own, pair{key: key.Value, keyNode: key, value: value})
@@ -285,7 +287,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 			d.unknownKey(p, fields, path)
 			continue
 		}
-		d.member(p, v.FieldByIndex(fields[i].index), join(path, p.key))
+		d.member(p, v.FieldByIndex(fields[i].index), template.AtMember(path, p.key))
 	}
 }
 
@@ -302,8 +304,8 @@ func (d *decoder) unknownKey(p pair, fields []structField, path string) {
 		known[i] = f.name
 	}
 	slices.Sort(known)
-	d.errorf(p.keyNode, join(path, p.key), "unknown-key", "unknown key %q%s%s; known are %s",
-		p.key, in(path), didYouMean(p.key, known), strings.Join(known, ", "))
+	d.errorf(p.keyNode, template.AtMember(path, p.key), "unknown-key", "unknown key %q%s%s; known are %s",
+		p.key, in(path), template.DidYouMean(p.key, known), strings.Join(known, ", "))
 }
 
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
@@ -318,7 +320,7 @@ func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {
 	}
 	v.Set(reflect.MakeMapWithSize(t, len(n.Content)/2))
 	for _, p := range d.pairs(n, path) {
-		at := join(path, p.key)
+		at := template.AtMember(path, p.key)
 		elem := reflect.New(t.Elem()).Elem()
 		d.member(p, elem, at)
 		d.present(p.value, elem, at)
@@ -334,7 +336,7 @@ func (d *decoder) sequence(n *yaml.Node, v reflect.Value, path string) {
 	t := v.Type()
 	v.Set(reflect.MakeSlice(t, 0, len(n.Content)))
 	for i, c := range n.Content {
-		at := element(path, i)
+		at := template.AtElement(path, i)
 		elem := reflect.New(t.Elem()).Elem()
 		d.decode(c, elem, at)
 		d.present(c, elem, at)
@@ -425,7 +427,7 @@ func (d *decoder) float(n *yaml.Node, v reflect.Value, path string) {
 }
 
 func (d *decoder) raw(n *yaml.Node, v reflect.Value, path string) {
-	encoded, err := EncodeValue(d.value(n, path))
+	encoded, err := template.EncodeValue(d.value(n, path))
 	if err != nil {
 		d.errorf(n, path, "type", "%s: %v", label(path), err)
 		return
@@ -440,14 +442,14 @@ func (d *decoder) value(n *yaml.Node, path string) any {
 		members := make(map[string]any, len(n.Content)/2)
 		for _, p := range d.pairs(n, path) {
 			var member any
-			d.member(p, reflect.ValueOf(&member).Elem(), join(path, p.key))
+			d.member(p, reflect.ValueOf(&member).Elem(), template.AtMember(path, p.key))
 			members[p.key] = member
 		}
 		return members
 	case yaml.SequenceNode:
 		elems := make([]any, len(n.Content))
 		for i, c := range n.Content {
-			d.decode(c, reflect.ValueOf(&elems[i]).Elem(), element(path, i))
+			d.decode(c, reflect.ValueOf(&elems[i]).Elem(), template.AtElement(path, i))
 		}
 		return elems
 	default:
@@ -480,7 +482,7 @@ var decimal = regexp.MustCompile(`^([+-]?)0*(\d*)\.?(\d*)([eE][+-]?\d+)?$`)
 // exactNumber gives the value of a YAML number without losing a digit.
 func exactNumber(text string) (any, error) {
 	if whole, ok := yamlInteger(text); ok {
-		return parseNumber(whole.String())
+		return template.ParseNumber(whole.String())
 	}
 	parts := decimal.FindStringSubmatch(strings.ReplaceAll(text, "_", ""))
 	if parts == nil {
@@ -490,7 +492,7 @@ func exactNumber(text string) (any, error) {
 	if parts[3] != "" {
 		number += "." + parts[3]
 	}
-	return parseNumber(number + parts[4])
+	return template.ParseNumber(number + parts[4])
 }
 
 // yamlInteger reads an integer in the notations of YAML: 1000, 1_000, +5,
@@ -580,9 +582,9 @@ func describeNode(n *yaml.Node) string {
 	case "!!null":
 		return "null"
 	case "!!str":
-		return "the text " + excerpt(n.Value)
+		return "the text " + template.Excerpt(n.Value)
 	default:
-		return excerpt(n.Value)
+		return template.Excerpt(n.Value)
 	}
 }
 
@@ -600,41 +602,4 @@ func in(path string) string {
 		return ""
 	}
 	return " in " + path
-}
-
-// join gives the path of a member.
-func join(path, key string) string {
-	if path == "" {
-		return key
-	}
-	return path + "." + key
-}
-
-// element gives the path of an element.
-func element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
-
-// DidYouMean suggests, as words that follow a message, the known word that is
-// nearest to one that is not known; "" when none is near.
-func DidYouMean(word string, known []string) string { return didYouMean(word, known) }
-
-// didYouMean suggests the known word that is nearest to one that is not known,
-// or nothing when none is near.
-func didYouMean(word string, known []string) string {
-	if len(word) > 64 {
-		return ""
-	}
-	best, bestDistance := "", (len(word)+2)/3 // the first that is too far
-	if len(word) == 3 {
-		bestDistance = 2
-	}
-	for _, k := range known {
-		distance := editDistance(strings.ToLower(word), strings.ToLower(k))
-		if distance < bestDistance || distance == bestDistance && best != "" && len(k) > len(best) { // letters are rather left out
-			best, bestDistance = k, distance
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (did you mean %q?)", best)
 }

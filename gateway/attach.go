@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/runs"
 )
@@ -130,11 +131,11 @@ func sameJSON(a, b json.RawMessage) bool {
 }
 
 func canonical(raw json.RawMessage) (json.RawMessage, error) {
-	v, err := definitions.DecodeValue(orEmpty(raw))
+	v, err := template.DecodeValue(orEmpty(raw))
 	if err != nil {
 		return nil, err
 	}
-	return definitions.EncodeValue(v)
+	return template.EncodeValue(v)
 }
 
 // Limits of looking for a run that is under way.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/view"
 )
 
 // dryRun answers a call that has perdure/dry-run in its _meta with the plan of
@@ -32,12 +33,16 @@ func (g *Gateway) plan(x *exchange, d *definitions.Definition) (*result, error) 
 	if err != nil {
 		return nil, err
 	}
-	plan, err := program.PlanCalling(orEmpty(x.params.Arguments), func(name string) (definitions.Tool, bool) {
-		if t, ok := tools[name]; ok {
-			return t, true
-		}
-		return g.findTool(name) // of a definition that is called
-	}, g.listing.Load().find, g.opts.MaxDepth)
+	plan, err := view.NewPlan(program, orEmpty(x.params.Arguments), view.PlanOptions{
+		Tools: func(name string) (definitions.Tool, bool) {
+			if t, ok := tools[name]; ok {
+				return t, true
+			}
+			return g.findTool(name) // of a definition that is called
+		},
+		Definitions: g.listing.Load().find,
+		MaxDepth:    g.opts.MaxDepth,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/backends"
-	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/view"
 )
 
 // TestDryRun asks for plans in both eras and of every kind of tool: no run is
@@ -29,7 +29,7 @@ func TestDryRun(t *testing.T) {
 		"session": session.call("1", "echoed", `{"message":"m","extra":12345678901234567890}`, dry).result(false),
 		"modern":  modernDry(modern, "echoed", `{"message":"m","extra":12345678901234567890}`).result(false),
 	} {
-		var plan definitions.Plan
+		var plan view.Plan
 		if err := json.Unmarshal(m.Result.Structured, &plan); err != nil {
 			t.Fatalf("%s: %v", era, err)
 		}

@@ -235,7 +235,7 @@ func TestScriptsLoadModules(t *testing.T) {
 		"closed.star@1": "script:1:1: the script loads closed.star@1: there is no published module closed.star",
 		"ghost.star@1":  "script:1:1: the script loads ghost.star@1: there is no published module ghost.star",
 		"open.star@2":   "open.star has no version 2; there are 1.2.0",
-		"open.star":     "what is published is loaded as NAME.star@VERSION",
+		"open.star":     "a published module is loaded as NAME.star@VERSION",
 		"open@1":        "write NAME.star@VERSION",
 	} {
 		m := bob.call("3", "execute_tool_script", load(module), "").result(true)

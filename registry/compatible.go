@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // A change is one place of a schema, and what is otherwise there.
@@ -30,7 +30,7 @@ func prefixed(one, whole string, changes []change) []string {
 // decoded gives a schema with what it refers to in its place; nil = nothing is
 // said, so that anything is right.
 func decoded(schema json.RawMessage) map[string]any {
-	value, err := definitions.DecodeValue(schema)
+	value, err := template.DecodeValue(schema)
 	if err != nil {
 		return nil
 	}
@@ -346,7 +346,7 @@ func without(values, others []string) []string {
 }
 
 func encoded(value any) string {
-	text, err := definitions.EncodeValue(value)
+	text, err := template.EncodeValue(value)
 	if err != nil {
 		return fmt.Sprint(value)
 	}

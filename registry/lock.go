@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // A Locked tool is what a tool said of itself when a definition that uses it was
@@ -61,11 +62,11 @@ func lockedAs(name string, t definitions.Tool) Locked {
 // canonical gives JSON that is the same for the same value; what is no JSON
 // stays as it is.
 func canonical(raw json.RawMessage) json.RawMessage {
-	value, err := definitions.DecodeValue(raw)
+	value, err := template.DecodeValue(raw)
 	if err != nil {
 		return raw
 	}
-	text, err := definitions.EncodeValue(value)
+	text, err := template.EncodeValue(value)
 	if err != nil {
 		return raw
 	}

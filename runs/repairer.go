@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -352,14 +353,14 @@ func (r *repairer) nextOrder() int {
 
 // objectResult makes a tool's result of its output.
 func objectResult(output json.RawMessage) (json.RawMessage, error) {
-	v, err := definitions.DecodeValue(output)
+	v, err := template.DecodeValue(output)
 	if err != nil {
 		return nil, err
 	}
 	if _, ok := v.(map[string]any); !ok {
 		return nil, errors.New("it must be a JSON object")
 	}
-	encoded, err := definitions.EncodeValue(v)
+	encoded, err := template.EncodeValue(v)
 	if err != nil {
 		return nil, err
 	}

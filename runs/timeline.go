@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -572,11 +573,11 @@ func topLevel(path string) string {
 
 // indented is JSON for people; what is not JSON stays as it is.
 func indented(raw json.RawMessage) string {
-	v, err := definitions.DecodeValue(raw)
+	v, err := template.DecodeValue(raw)
 	if err != nil {
 		return string(raw)
 	}
-	b, err := definitions.EncodeValue(v)
+	b, err := template.EncodeValue(v)
 	if err != nil {
 		return fmt.Sprint(v)
 	}

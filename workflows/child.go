@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // A Child is a run that a step has started, until it has its result.
@@ -48,7 +49,7 @@ func (r *run) callsWorkflow(ctx workflow.Context, n *definitions.Node, at place)
 	if failure != nil {
 		return outcome{status: stepFailed, err: failure}
 	}
-	output, err := definitions.DecodeValue(result)
+	output, err := template.DecodeValue(result)
 	if err != nil {
 		return outcome{status: stepFailed, err: &Error{Code: "invalid_output", Category: CategoryInternal,
 			Message: fmt.Sprintf("step %s: reading the result of %s: %s", at.path, n.Step.Workflow, err)}}
@@ -133,10 +134,10 @@ func (r *run) childArguments(c childCall, in *RunInput) *Error {
 	if err == nil {
 		args, err = program.Definition.Arguments(args)
 	}
-	var te *definitions.TemplateError
+	var te *template.FieldError
 	switch {
 	case errors.As(err, &te):
-		return &Error{Code: "template_failed", Category: CategoryTemplate, Message: fmt.Sprintf("step %s: %s: %s", c.path, te.Field, te.Message)}
+		return &Error{Code: "template_failed", Category: CategoryTemplate, Message: fmt.Sprintf("step %s: %s: %s", c.path, te.Field, te.Err)}
 	case err != nil:
 		return &Error{Code: "invalid_arguments", Category: CategoryValidation, Message: fmt.Sprintf("step %s: %s: %s", c.path, c.workflow, err)}
 	}

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/workflows/script"
 )
 
@@ -71,7 +72,7 @@ func (r *run) canUndoBefore(n *definitions.Node, at place) {
 	if n.Step.Compensate == nil || e.Error != nil || e.Result == nil || json.Unmarshal(e.Result, &result) != nil {
 		return
 	}
-	if output, err := definitions.DecodeValue(result.Output); err == nil {
+	if output, err := template.DecodeValue(result.Output); err == nil {
 		r.undo = append(r.undo, undoable{node: n, at: at, output: output, order: e.Order})
 	}
 }
@@ -183,7 +184,7 @@ func (r *run) undoArguments(ctx workflow.Context, u undoable, tool definitions.T
 	case u.call.Error != "":
 		return nil, errors.New(u.call.Error)
 	}
-	return definitions.Typed(u.call.Args.JSON, u.call.Args.Typed, tool.InputSchema)
+	return template.Typed(u.call.Args.JSON, u.call.Args.Typed, tool.InputSchema)
 }
 
 // anything is the schema of an elicitation whose answer needs no content.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -150,7 +151,7 @@ func (m *maker) template() string {
 func (m *maker) value(depth int) any {
 	switch kind := m.rnd.IntN(12); {
 	case kind == 0:
-		return pick[any](m.rnd, int64(5), true, nil, definitions.Float(2.5), "plain")
+		return pick[any](m.rnd, int64(5), true, nil, template.Float(2.5), "plain")
 	case kind == 1 && depth < 2:
 		return []any{m.value(depth + 1), m.value(depth + 1)}
 	case kind == 2 && depth < 2:
@@ -313,7 +314,7 @@ func (m *maker) properties(depth int) map[string]*definitions.Property {
 			p.Type, p.Value, p.Properties = "object", "", m.properties(depth+1)
 		}
 		if p.Type != "string" && !m.one(8) || m.one(4) {
-			p.Default = map[string]any{"string": "standard", "integer": int64(1), "number": definitions.Float(1.5), "boolean": false, "array": []any{"d"}, "object": map[string]any{"d": int64(1)}}[p.Type]
+			p.Default = map[string]any{"string": "standard", "integer": int64(1), "number": template.Float(1.5), "boolean": false, "array": []any{"d"}, "object": map[string]any{"d": int64(1)}}[p.Type]
 		}
 		properties[fmt.Sprintf("p%d", i)] = p
 	}

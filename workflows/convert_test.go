@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/convert"
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -168,11 +170,11 @@ func itself(path string) string {
 // asScript is the definition with a script in place of its steps.
 func asScript(t *testing.T, d *definitions.Definition, tools definitions.Tools) (*definitions.Definition, string, error) {
 	t.Helper()
-	text, err := definitions.Script(d, tools)
+	text, err := convert.Script(d, tools)
 	if err != nil {
 		return nil, "", err
 	}
-	converted := definitions.Converted(d, text)
+	converted := convert.Definition(d, text)
 	reread, err := definitions.FromSource(converted.Source())
 	if err != nil {
 		t.Fatal(err)
@@ -424,7 +426,7 @@ func TestConvertedConformance(t *testing.T) {
 		t.Run(c.Case+"/"+defs[0].Name, func(t *testing.T) {
 			t.Parallel()
 			if _, err := defs[0].Arguments(c.Arguments); err != nil { // no run starts with these
-				if _, err := definitions.Script(defs[0], nil); err != nil {
+				if _, err := convert.Script(defs[0], nil); err != nil {
 					t.Error(err)
 				}
 				return
@@ -437,7 +439,7 @@ func TestConvertedConformance(t *testing.T) {
 // exampleArguments are arguments of each declared type.
 func exampleArguments(t *testing.T, d *definitions.Definition) string {
 	t.Helper()
-	schema, err := definitions.EncodeValue(d.Parameters)
+	schema, err := template.EncodeValue(d.Parameters)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -471,7 +473,7 @@ func exampleOf(t *testing.T, schema json.RawMessage) string {
 			}
 		}
 	}
-	encoded, err := definitions.EncodeValue(decoded(t, args))
+	encoded, err := template.EncodeValue(decoded(t, args))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -483,7 +485,7 @@ func decoded(t *testing.T, v any) any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := definitions.DecodeValue(data)
+	out, err := template.DecodeValue(data)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // Register makes a worker run definitions.
@@ -325,7 +326,7 @@ func (r *run) lastOutput() (json.RawMessage, error) {
 	order := r.program.Order()
 	for i := len(order) - 1; i >= 0; i-- {
 		if s := r.steps[order[i].ID]; s.status == stepCompleted {
-			return definitions.EncodeValue(s.output)
+			return template.EncodeValue(s.output)
 		}
 	}
 	return json.RawMessage("null"), nil
@@ -369,7 +370,7 @@ func (r *run) partial() (partial map[string]json.RawMessage, omitted []string) {
 	scripts := false
 	for _, n := range r.program.Steps {
 		if s := r.steps[n.ID]; s.status == stepCompleted {
-			if out, err := definitions.EncodeValue(s.output); err == nil {
+			if out, err := template.EncodeValue(s.output); err == nil {
 				add(n.ID, out)
 			}
 		} else {
@@ -410,7 +411,7 @@ func decodeObject(data json.RawMessage) (map[string]any, error) {
 	if len(data) == 0 {
 		return map[string]any{}, nil
 	}
-	v, err := definitions.DecodeValue(data)
+	v, err := template.DecodeValue(data)
 	if err != nil {
 		return nil, err
 	}

@@ -265,7 +265,7 @@ type ToolCall struct {
 	Ruled          bool               `json:"ruled,omitempty"`     // see RunInput
 	As             string             `json:"as,omitempty"`        // composite tool that calls in its own right; "" = its caller does
 	Limit          time.Duration      `json:"limit,omitempty"`     // of the call from when it is sent, where the backend has limits; 0 = the activity's own
-	MaxResult      int                `json:"maxResult,omitempty"` // bytes of the output; 0 = MaxResultSize
+	MaxExpansion   int                `json:"maxResult,omitempty"` // bytes of the output; 0 = MaxResultSize
 	LookBack       bool               `json:"lookBack,omitempty"`  // an earlier execution of the run may have made the call, which its history tells
 	Unread         bool               `json:"unread,omitempty"`    // workers could not read the call, the last of which may have been given it after it was made, which its history tells
 }

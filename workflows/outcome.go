@@ -9,7 +9,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // An Attempt is one attempt of a tool call. Its methods say what an outcome of
@@ -128,7 +128,7 @@ func (a Attempt) Succeeded(structured json.RawMessage, content []ContentBlock) (
 	if err != nil {
 		return ToolResult{}, Report(a.unusable("invalid_output", CategoryTool, err.Error()))
 	}
-	limit := cmp.Or(a.Call.MaxResult, MaxResultSize)
+	limit := cmp.Or(a.Call.MaxExpansion, MaxResultSize)
 	if size := PayloadSize(output); size > limit {
 		return ToolResult{}, Report(a.unusable("output_too_large", CategoryLimit,
 			fmt.Sprintf("the output has %d bytes; the limit is %d: ask the tool for less", size, limit)))
@@ -237,7 +237,7 @@ func output(structured json.RawMessage, content []ContentBlock) (json.RawMessage
 			resources++
 		}
 	}
-	return definitions.EncodeValue(out)
+	return template.EncodeValue(out)
 }
 
 func numbered(name string, n int) string {

@@ -12,10 +12,11 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/view"
 )
 
 // plan is the dry run of a case.
-func (c *testCase) plan(t *testing.T) *definitions.Plan {
+func (c *testCase) plan(t *testing.T) *view.Plan {
 	t.Helper()
 	defs, diags := definitions.Parse("test.yaml", []byte(c.source()))
 	program, err := definitions.Compile(c.def)
@@ -23,9 +24,9 @@ func (c *testCase) plan(t *testing.T) *definitions.Plan {
 		t.Fatal(err)
 	}
 	effects := map[string]definitions.Effect{"read": definitions.Read, "write": definitions.Unsafe, "undo": definitions.Unsafe}
-	plan, err := program.PlanCalling(json.RawMessage(`{}`), func(name string) (definitions.Tool, bool) {
+	plan, err := view.NewPlan(program, json.RawMessage(`{}`), view.PlanOptions{Definitions: definitions.Among(defs), Tools: func(name string) (definitions.Tool, bool) {
 		return definitions.Tool{Name: name, Backend: "be", Effect: effects[name]}, effects[name] != ""
-	}, definitions.Among(defs), 0)
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,11 +34,11 @@ func (c *testCase) plan(t *testing.T) *definitions.Plan {
 }
 
 // comparePlan says what a run did otherwise than its dry run had said.
-func (c *testCase) comparePlan(plan *definitions.Plan, got *observed) (problems []string) {
+func (c *testCase) comparePlan(plan *view.Plan, got *observed) (problems []string) {
 	problem := func(format string, args ...any) {
 		problems = append(problems, "the dry run is wrong: "+fmt.Sprintf(format, args...))
 	}
-	steps := map[string]definitions.PlannedStep{}
+	steps := map[string]view.PlannedStep{}
 	for _, s := range plan.Steps {
 		steps[s.Path] = s
 	}
@@ -50,7 +51,7 @@ func (c *testCase) comparePlan(plan *definitions.Plan, got *observed) (problems 
 		c.comparePlannedStates(steps, got, problem)
 	}
 	for _, value := range plan.Output {
-		if text, known := got.output[value.Name]; known && value.State == definitions.Known && string(value.Value) != strconv.Quote(text) {
+		if text, known := got.output[value.Name]; known && value.State == view.Known && string(value.Value) != strconv.Quote(text) {
 			problem("output %s was to be %s, and is %q", value.Name, value.Value, text)
 		}
 	}
@@ -58,12 +59,12 @@ func (c *testCase) comparePlan(plan *definitions.Plan, got *observed) (problems 
 }
 
 // comparePlannedCalls compares what was called, with what, and how often.
-func (c *testCase) comparePlannedCalls(plan *definitions.Plan, got *observed, problem func(string, ...any)) {
+func (c *testCase) comparePlannedCalls(plan *view.Plan, got *observed, problem func(string, ...any)) {
 	var paths, writes []string
 	for _, call := range got.calls {
 		path, arguments, _ := strings.Cut(call, " ")
 		step, known := plannedStep(plan.Steps, path, problem)
-		if known && step.Runs == definitions.No {
+		if known && step.Runs == view.No {
 			problem("%s was not to run", path)
 		}
 		if want, known := knownArguments(step); known && want != arguments {
@@ -77,7 +78,7 @@ func (c *testCase) comparePlannedCalls(plan *definitions.Plan, got *observed, pr
 		}
 	}
 	for _, id := range writes {
-		if !slices.ContainsFunc(plan.Writes, func(w definitions.PlannedWrite) bool { return w.Step == id && w.Runs != definitions.No }) {
+		if !slices.ContainsFunc(plan.Writes, func(w view.PlannedWrite) bool { return w.Step == id && w.Runs != view.No }) {
 			problem("%s wrote, which no write of the plan is", id)
 		}
 	}
@@ -92,10 +93,10 @@ var index = regexp.MustCompile(`\[\d+\]`)
 
 // plannedStep finds what is planned for a path, also in what steps call; not known
 // are items that are not shown.
-func plannedStep(steps []definitions.PlannedStep, path string, problem func(string, ...any)) (step definitions.PlannedStep, known bool) {
+func plannedStep(steps []view.PlannedStep, path string, problem func(string, ...any)) (step view.PlannedStep, known bool) {
 	at, rest, isBelow := strings.Cut(path, "/")
 	id, index, isItem := strings.Cut(strings.TrimSuffix(at, "]"), "[")
-	if i := slices.IndexFunc(steps, func(s definitions.PlannedStep) bool { return s.Path == id }); i >= 0 {
+	if i := slices.IndexFunc(steps, func(s view.PlannedStep) bool { return s.Path == id }); i >= 0 {
 		step, known = steps[i], true
 	}
 	if isItem && known {
@@ -104,22 +105,22 @@ func plannedStep(steps []definitions.PlannedStep, path string, problem func(stri
 			problem("%s was called of %d items", path, *step.Loop.Count)
 		}
 		switch {
-		case step.Runs == definitions.No:
+		case step.Runs == view.No:
 		case i < len(step.Loop.Items):
 			step = step.Loop.Items[i].Step
 		default:
-			return definitions.PlannedStep{}, false
+			return view.PlannedStep{}, false
 		}
 	}
-	if isBelow && step.Called != nil && step.Runs != definitions.No {
+	if isBelow && step.Called != nil && step.Runs != view.No {
 		return plannedStep(step.Called.Steps, rest, problem)
 	}
 	return step, known
 }
 
 // knownArguments are those of a call, if the plan has all of them.
-func knownArguments(step definitions.PlannedStep) (arguments string, known bool) {
-	if step.PlannedCall == nil || len(step.Arguments) != 1 || step.Arguments[0].State != definitions.Known {
+func knownArguments(step view.PlannedStep) (arguments string, known bool) {
+	if step.PlannedCall == nil || len(step.Arguments) != 1 || step.Arguments[0].State != view.Known {
 		return "", false
 	}
 	return `{"v":` + string(step.Arguments[0].Value) + `}`, true
@@ -145,14 +146,14 @@ func (c *testCase) toolOf(path string) string {
 
 // compareHolding holds that a write was made only if each gate that was to hold
 // it was accepted.
-func (c *testCase) compareHolding(plan *definitions.Plan, got *observed, problem func(string, ...any)) {
+func (c *testCase) compareHolding(plan *view.Plan, got *observed, problem func(string, ...any)) {
 	for _, write := range plan.Writes {
 		made := slices.ContainsFunc(got.calls, func(call string) bool {
 			path, _, _ := strings.Cut(call, " ")
 			return index.ReplaceAllString(path, "") == write.Step
 		})
 		for _, gate := range write.Gates {
-			if made && gate.Holds == definitions.Yes && !c.accepted(gate.Step) {
+			if made && gate.Holds == view.Yes && !c.accepted(gate.Step) {
 				problem("%s wrote although %s was not accepted", write.Step, gate.Step)
 			}
 		}
@@ -174,7 +175,7 @@ func (c *testCase) accepted(path string) bool {
 
 // comparePlannedStates compares what became of the steps of a run that
 // completed.
-func (c *testCase) comparePlannedStates(steps map[string]definitions.PlannedStep, got *observed, problem func(string, ...any)) {
+func (c *testCase) comparePlannedStates(steps map[string]view.PlannedStep, got *observed, problem func(string, ...any)) {
 	mayStop := c.def.FailureMode == definitions.BestEffort // and skip what waits for a failed step
 	for _, s := range c.def.Steps {
 		for _, h := range []*definitions.Handler{s.OnDecline, s.OnCancel} {
@@ -184,9 +185,9 @@ func (c *testCase) comparePlannedStates(steps map[string]definitions.PlannedStep
 	for id, step := range steps {
 		status, _, _ := strings.Cut(strings.TrimSpace(got.output[id]), "/")
 		switch {
-		case step.Runs == definitions.No && status != "skipped":
+		case step.Runs == view.No && status != "skipped":
 			problem("%s was not to run, and is %s", id, status)
-		case step.Runs == definitions.Yes && status == "skipped" && !mayStop:
+		case step.Runs == view.Yes && status == "skipped" && !mayStop:
 			problem("%s was to run, and is skipped", id)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/workflows/script"
 )
 
@@ -48,7 +49,7 @@ func (p *probe) arguments(call map[string]any) (json.RawMessage, error) {
 		p.scope.Call = call
 		return p.program.Arguments(p.scope, p.tool.InputSchema)
 	}
-	seen, err := definitions.EncodeValue(call)
+	seen, err := template.EncodeValue(call)
 	if err != nil {
 		return nil, err
 	}
@@ -56,18 +57,18 @@ func (p *probe) arguments(call map[string]any) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return definitions.Typed(args.JSON, args.Typed, p.tool.InputSchema)
+	return template.Typed(args.JSON, args.Typed, p.tool.InputSchema)
 }
 
 // read says what the answer of the read tool means.
 func (p *probe) read(call map[string]any, output json.RawMessage) (f definitions.Finding, err error) {
 	if p.script == nil {
-		if p.scope.Output, err = definitions.DecodeValue(output); err != nil {
+		if p.scope.Output, err = template.DecodeValue(output); err != nil {
 			return f, err
 		}
 		return p.program.Find(p.scope)
 	}
-	seen, err := definitions.EncodeValue(call)
+	seen, err := template.EncodeValue(call)
 	if err != nil {
 		return f, err
 	}

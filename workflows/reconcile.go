@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/workflows/script"
 )
 
@@ -59,7 +60,7 @@ func (d Reconciled) output() (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("result must be a JSON object: %w", err)
 	}
-	output, err := definitions.EncodeValue(result)
+	output, err := template.EncodeValue(result)
 	if err != nil {
 		return nil, fmt.Errorf("result must be a JSON object: %w", err)
 	}
@@ -264,7 +265,7 @@ func (r *run) askProbe(ctx workflow.Context, q request, p *probe, u *Unsettled) 
 func (c ParkedCall) scope() (map[string]any, error) {
 	call := map[string]any{"key": c.Key, "sent": c.Sent.UTC().Format(time.RFC3339)}
 	if c.Arguments != nil {
-		arguments, err := definitions.DecodeValue(c.Arguments)
+		arguments, err := template.DecodeValue(c.Arguments)
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/workflows/script"
 )
 
@@ -45,7 +46,7 @@ func (r *run) script(ctx workflow.Context, n *definitions.Node, at place) outcom
 		return outcome{status: stepFailed, err: &Error{Code: "output_too_large", Category: CategoryLimit,
 			Message: fmt.Sprintf("step %s: what the script returns has %d bytes; the limit is %d: return less", at.path, n, MaxResultSize)}}
 	}
-	output, err := definitions.DecodeValue(result)
+	output, err := template.DecodeValue(result)
 	if err != nil {
 		return outcome{status: stepFailed, err: &Error{Code: "invalid_output", Category: CategoryInternal,
 			Message: fmt.Sprintf("step %s: reading what the script returns: %s", at.path, err)}}
@@ -225,7 +226,7 @@ func (h *scriptHost) Call(ctx workflow.Context, site script.Site, call script.To
 	tool, ok := h.run.tool(call.Tool)
 	var mistyped error
 	if ok {
-		call.Args, mistyped = definitions.Typed(call.Args, call.Typed, tool.InputSchema)
+		call.Args, mistyped = template.Typed(call.Args, call.Typed, tool.InputSchema)
 	}
 	if mistyped != nil {
 		return nil, h.fail(ctx, path, call, &Error{Code: "template_failed", Category: CategoryTemplate, Tool: call.Tool,
@@ -372,7 +373,7 @@ func (h *scriptHost) CallWorkflow(ctx workflow.Context, site script.Site, call s
 	result, failure := h.run.callWorkflow(ctx, childCall{
 		path: path, keyPath: h.run.keyPath(path, path), workflow: ref, limit: call.Timeout,
 		arguments: func(schema json.RawMessage) (json.RawMessage, error) {
-			return definitions.Typed(call.Args, call.Typed, schema)
+			return template.Typed(call.Args, call.Typed, schema)
 		},
 	})
 	if failure != nil {

@@ -5,7 +5,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/workflows/script"
 )
 
@@ -43,10 +43,10 @@ func (r *run) reportedBefore() {
 }
 
 // A scriptTemplate is a template of the language of steps in a script.
-type scriptTemplate struct{ *definitions.Template }
+type scriptTemplate struct{ *template.Template }
 
 func parseTemplate(text string) (script.Template, error) {
-	t, err := definitions.ParseTemplate(text)
+	t, err := template.Parse(text)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func parseTemplate(text string) (script.Template, error) {
 
 // Expand implements script.Template.
 func (t scriptTemplate) Expand(data []byte, kinds []string) (v any, work int, err error) {
-	scope, err := definitions.DecodeValue(data)
+	scope, err := template.DecodeValue(data)
 	if err != nil {
 		return nil, 0, fmt.Errorf("data: %w", err)
 	}

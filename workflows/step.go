@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // A stepStatus is where a step stands. Templates see the last three.
@@ -234,9 +235,9 @@ func topLevel(path string) string {
 // templateError names the step, the field and the cause.
 func (r *run) templateError(n *definitions.Node, at place, err error) *Error {
 	e := &Error{Code: "template_failed", Category: CategoryTemplate, Tool: n.Step.Tool}
-	var te *definitions.TemplateError
+	var te *template.FieldError
 	if errors.As(err, &te) {
-		e.Message = fmt.Sprintf("step %s: %s: %s", at.path, te.Field, te.Message)
+		e.Message = fmt.Sprintf("step %s: %s: %s", at.path, te.Field, te.Err)
 		return e
 	}
 	e.Message = fmt.Sprintf("step %s: %s", at.path, err)

@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 )
 
 const (
@@ -74,7 +75,7 @@ func (r *run) callTool(ctx workflow.Context, n *definitions.Node, at place) outc
 	if failure != nil {
 		return outcome{status: stepFailed, err: failure}
 	}
-	output, err := definitions.DecodeValue(result.Output)
+	output, err := template.DecodeValue(result.Output)
 	if err != nil {
 		return outcome{status: stepFailed, err: &Error{Code: "invalid_output", Category: CategoryInternal,
 			Message: fmt.Sprintf("step %s: reading the output of %s: %s", at.path, tool.Name, err)}}
@@ -174,7 +175,7 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 		Tool: q.tool.Name, Backend: q.tool.Backend, Original: q.tool.Original,
 		Arguments: q.args, Effect: q.tool.Effect, KeyArgument: q.tool.KeyArgument,
 		IdempotencyKey: key, MaxAttempts: max(attempts(q.onError)-q.used, 1), Caller: r.in.Caller, Ruled: r.in.Ruled, As: r.actsAs(),
-		MaxResult: r.in.MaxValue, LookBack: r.in.WasReset && !q.anew && !Repeatable(q.tool.Effect), Unread: r.unread[q.path],
+		MaxExpansion: r.in.MaxValue, LookBack: r.in.WasReset && !q.anew && !Repeatable(q.tool.Effect), Unread: r.unread[q.path],
 	}, result)
 	r.inFlight--
 	if err != nil {

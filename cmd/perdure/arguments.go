@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // callArguments makes the arguments of a call: those of --args, and over them
@@ -82,7 +83,7 @@ func schemaObject(raw json.RawMessage) (*objectSchema, error) {
 	if len(raw) == 0 {
 		return s, nil
 	}
-	value, err := definitions.DecodeValue(raw)
+	value, err := template.DecodeValue(raw)
 	if err != nil {
 		return nil, fmt.Errorf("reading the tool's schema: %w", err)
 	}
@@ -132,7 +133,7 @@ func (s *objectSchema) argument(name, text string) (json.RawMessage, error) {
 		}
 		return nil, fmt.Errorf("there is no parameter %q; there is %s", name, strings.Join(names, ", "))
 	}
-	value, err := convert(s.types(s.property(name), 0), text)
+	value, err := typed(s.types(s.property(name), 0), text)
 	if err != nil {
 		return nil, fmt.Errorf("parameter %s: %v", name, err)
 	}
@@ -184,9 +185,9 @@ var (
 	decimalNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 )
 
-// convert gives text the first of the types that fits it. Without types, what
+// typed gives text the first of the types that fits it. Without types, what
 // is JSON is taken as such and the rest as a string.
-func convert(types []string, text string) (json.RawMessage, error) {
+func typed(types []string, text string) (json.RawMessage, error) {
 	if len(types) == 0 {
 		if json.Valid([]byte(text)) {
 			return json.RawMessage(text), nil
@@ -205,7 +206,7 @@ func convertTo(kind, text string) (json.RawMessage, bool) {
 	raw := json.RawMessage(text)
 	switch kind {
 	case "string":
-		quoted, err := definitions.EncodeValue(text)
+		quoted, err := template.EncodeValue(text)
 		return quoted, err == nil
 	case "integer":
 		return raw, wholeNumber.MatchString(text)

@@ -16,7 +16,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // A server is a connection to an MCP server.
@@ -137,7 +137,7 @@ func (s *server) unknownTool(name string, tools []remoteTool) error {
 		known = append(slices.Clone(names[:shown]), fmt.Sprintf("and %d others: perdure tools lists them", len(names)-shown))
 	}
 	return fmt.Errorf("there is no tool %q at %s%s; there is %s (perdure definitions says why a composite tool is missing)",
-		name, s.url, definitions.DidYouMean(name, names), strings.Join(known, ", "))
+		name, s.url, template.DidYouMean(name, names), strings.Join(known, ", "))
 }
 
 // A callResult is the result of tools/call as it was sent.

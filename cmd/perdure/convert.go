@@ -7,6 +7,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/convert"
 )
 
 type convertCommand struct {
@@ -43,12 +44,12 @@ func (k convertCommand) Run(ctx context.Context, c *console) error {
 			return err
 		}
 	}
-	text, err := definitions.Script(def, tools)
+	text, err := convert.Script(def, tools)
 	if err != nil {
 		return err
 	}
 	if k.Definition {
-		source, err := yaml.Marshal(definitions.Converted(def, text))
+		source, err := yaml.Marshal(convert.Definition(def, text))
 		if err != nil {
 			return err
 		}

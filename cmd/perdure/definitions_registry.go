@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/registry"
 )
@@ -99,7 +100,7 @@ func asWritten(v gateway.RegistryVersion) (string, error) {
 
 // asYAML writes the source of a definition as one would.
 func asYAML(source []byte) (string, error) {
-	value, err := definitions.DecodeValue(source)
+	value, err := template.DecodeValue(source)
 	if err != nil {
 		return "", fmt.Errorf("reading the definition: %w", err)
 	}
@@ -123,7 +124,7 @@ func yamlValue(value any) any {
 		for i, elem := range value {
 			value[i] = yamlValue(elem)
 		}
-	case definitions.Float:
+	case template.Float:
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: value.String()}
 	case fmt.Stringer: // a large integer
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: value.String()}

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/view"
 )
 
 // dryRun prints what a call would do. It is asked only of what is known to
@@ -38,20 +38,20 @@ func (k callCommand) dryRun(ctx context.Context, c *console, to target) error {
 	case k.Output == "json":
 		return c.printJSON(result.Structured)
 	}
-	var plan definitions.Plan
+	var plan view.Plan
 	if err := json.Unmarshal(result.Structured, &plan); err != nil {
 		return fmt.Errorf("reading the plan: %w", err)
 	}
-	_, err = fmt.Fprint(c.out, plan.Text(func(e definitions.Emphasis, text string) string {
+	_, err = fmt.Fprint(c.out, plan.Text(func(e view.Emphasis, text string) string {
 		return c.outStyle(planStyles[e], text)
 	}))
 	return err
 }
 
 // planStyles are what the parts of a plan look like on a terminal.
-var planStyles = map[definitions.Emphasis]style{
-	definitions.Heading:  bold,
-	definitions.Aside:    faint,
-	definitions.Caution:  yellow,
-	definitions.Mistaken: red,
+var planStyles = map[view.Emphasis]style{
+	view.Heading:  bold,
+	view.Aside:    faint,
+	view.Caution:  yellow,
+	view.Mistaken: red,
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/definitions/view"
 )
 
 type explainCommand struct {
@@ -49,7 +51,7 @@ func (e explainCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	explanation, err := program.Explain(e.Step, scope, schema)
+	explanation, err := view.Explain(program, e.Step, scope, schema)
 	if err != nil {
 		return err
 	}
@@ -137,7 +139,7 @@ func toolOf(def *definitions.Definition, id string) string {
 	return step.Tool
 }
 
-func printExplanation(c *console, explanation *definitions.Explanation) {
+func printExplanation(c *console, explanation *view.Explanation) {
 	for i, field := range explanation.Fields {
 		if i > 0 {
 			fmt.Fprintln(c.out)
@@ -161,7 +163,7 @@ func printExplanation(c *console, explanation *definitions.Explanation) {
 	}
 }
 
-func printExpressions(c *console, expressions []definitions.Expression, indent string) {
+func printExpressions(c *console, expressions []template.Expression, indent string) {
 	for _, x := range expressions {
 		line := indent + plain(x.Text)
 		if x.Type != "" || x.Error != "" {
@@ -179,7 +181,7 @@ func printExpressions(c *console, expressions []definitions.Expression, indent s
 // maxShown is how many characters of a value are shown.
 const maxShown = 200
 
-func resultText(c *console, r definitions.Result) string {
+func resultText(c *console, r template.Result) string {
 	if r.Error != "" {
 		return c.outStyle(red, "error: "+plain(r.Error))
 	}

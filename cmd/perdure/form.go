@@ -15,6 +15,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // A form asks a person the questions of a run, one at a time.
@@ -147,7 +148,7 @@ func (f *form) field(ctx context.Context, schema *objectSchema, name string) (js
 		}
 		if line = strings.TrimSpace(line); line == "" {
 			if value, ok := property["default"]; ok {
-				return definitions.EncodeValue(value)
+				return template.EncodeValue(value)
 			}
 			if !schema.required(name) {
 				return nil, nil
@@ -181,7 +182,7 @@ func parseField(schema *objectSchema, property map[string]any, text string) (jso
 	case slices.Equal(types, []string{"array"}) && !strings.HasPrefix(text, "["):
 		return parseList(schema, property, text)
 	}
-	return convert(types, text)
+	return typed(types, text)
 }
 
 func parseList(schema *objectSchema, property map[string]any, text string) (json.RawMessage, error) {
@@ -235,11 +236,11 @@ func choicesOf(property map[string]any) []choice {
 func choose(choices []choice, text string) (json.RawMessage, error) {
 	for _, c := range choices {
 		if text == c.title || text == fmt.Sprint(c.value) {
-			return definitions.EncodeValue(c.value)
+			return template.EncodeValue(c.value)
 		}
 	}
 	if i, err := strconv.Atoi(text); err == nil && i >= 1 && i <= len(choices) {
-		return definitions.EncodeValue(choices[i-1].value)
+		return template.EncodeValue(choices[i-1].value)
 	}
 	return nil, fmt.Errorf("%q is not one of the choices; give its number or its name", text)
 }
@@ -288,7 +289,7 @@ func prompt(property map[string]any) string {
 	if !ok || value == "" {
 		return ""
 	}
-	raw, err := definitions.EncodeValue(value)
+	raw, err := template.EncodeValue(value)
 	if err != nil {
 		return ""
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/view"
 )
 
 type graphCommand struct {
@@ -32,12 +33,12 @@ func (g graphCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	draw := map[string]func(*definitions.Graph) string{
-		"text":    (*definitions.Graph).Text,
-		"mermaid": (*definitions.Graph).Mermaid,
-		"dot":     (*definitions.Graph).Dot,
-		"svg":     (*definitions.Graph).SVG,
+	draw := map[string]func(*view.Graph) string{
+		"text":    (*view.Graph).Text,
+		"mermaid": (*view.Graph).Mermaid,
+		"dot":     (*view.Graph).Dot,
+		"svg":     (*view.Graph).SVG,
 	}[g.Output]
-	_, err = io.WriteString(c.out, draw(program.Graph()))
+	_, err = io.WriteString(c.out, draw(view.NewGraph(program)))
 	return err
 }

@@ -17,26 +17,29 @@ const module = "github.com/perdure/perdure/"
 // imports is the drawing of the house: which of our packages each package may
 // import. Everything points inwards; only cmd knows who implements what.
 var imports = map[string][]string{
-	"definitions":           {"internal/starlark", "internal/inorder"},
+	"definitions":           {"definitions/template", "internal/inorder", "internal/starlark"},
+	"definitions/template":  {},
+	"definitions/view":      {"definitions", "definitions/template"},
+	"definitions/convert":   {"definitions", "definitions/template", "internal/inorder", "internal/starlark"},
 	"definitions/library":   {},
-	"workflows":             {"definitions", "internal/signing", "workflows/script"},
+	"workflows":             {"definitions", "definitions/template", "internal/signing", "workflows/script"},
 	"workflows/script":      {"definitions", "internal/starlark"},
 	"internal/starlark":     {},
 	"internal/signing":      {},
 	"internal/inorder":      {},
 	"internal/visible":      {},
-	"workflows/deftest":     {"definitions", "internal/signing", "workflows"},
+	"workflows/deftest":     {"definitions", "definitions/template", "internal/signing", "workflows"},
 	"activities":            {"definitions", "workflows", "backends", "limits"},
 	"limits":                {},
 	"backends":              {},
 	"credentials":           {"backends", "store"},
 	"store":                 {},
-	"registry":              {"definitions", "store"},
+	"registry":              {"definitions", "definitions/template", "store"},
 	"telemetry":             {},
 	"payloads":              {},
 	"backends/repo":         {},
-	"runs":                  {"definitions", "internal/signing", "workflows"},
-	"gateway":               {"definitions", "runs", "backends", "registry", "gateway/auth"},
+	"runs":                  {"definitions", "definitions/template", "internal/signing", "workflows"},
+	"gateway":               {"definitions", "definitions/template", "definitions/view", "runs", "backends", "registry", "gateway/auth"},
 	"gateway/auth":          {},
 	"gateway/auth/authtest": {},
 	"gateway/inbox":         {"runs", "gateway/auth"},
@@ -48,7 +51,7 @@ var imports = map[string][]string{
 }
 
 // pure are the packages whose code runs inside workflows: no I/O, no clock.
-var pure = []string{"definitions", "workflows", "workflows/script", "internal/starlark", "internal/inorder"}
+var pure = []string{"definitions", "definitions/template", "definitions/view", "definitions/convert", "workflows", "workflows/script", "internal/starlark", "internal/inorder"}
 
 // servers hold a Temporal server: that of perdure dev, and the one beside which
 // production is tried. No part of perdure that runs in production holds one.

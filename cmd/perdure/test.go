@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"github.com/perdure/perdure/definitions/template"
 	"os"
 	"regexp"
 	"slices"
@@ -46,7 +47,7 @@ func (t testCommand) Run(ctx context.Context, c *console) error {
 	if len(t.Files) == 0 {
 		return usagef("nothing to test; give test files or directories of them")
 	}
-	only, err := definitions.CompilePattern(t.Only)
+	only, err := template.CompilePattern(t.Only)
 	if err != nil {
 		return usagef("--run %q is not a regular expression: %v", t.Only, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/perdure/perdure/definitions/template"
 	"io"
 	"io/fs"
 	"os"
@@ -201,7 +202,7 @@ type pattern struct{ *regexp.Regexp }
 
 // UnmarshalText compiles a regular expression.
 func (p *pattern) UnmarshalText(text []byte) error {
-	re, err := definitions.CompilePattern(string(text))
+	re, err := template.CompilePattern(string(text))
 	if err != nil {
 		return fmt.Errorf("%q is not a regular expression: %w", text, err)
 	}

@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // matchKey is the one key of a mapping that stands for any text that matches a
@@ -20,11 +20,11 @@ func equal(want, got any) bool { return string(encoded(want)) == string(encoded(
 // includes says whether got has everything that want has: members of objects
 // may be more, elements of arrays may not.
 func includes(want, got json.RawMessage) bool {
-	w, err := definitions.DecodeValue(want)
+	w, err := template.DecodeValue(want)
 	if err != nil {
 		return false
 	}
-	g, err := definitions.DecodeValue(got)
+	g, err := template.DecodeValue(got)
 	if err != nil {
 		return false
 	}
@@ -82,7 +82,7 @@ func matcher(v any) (*regexp.Regexp, bool) {
 	if !ok {
 		return nil, false
 	}
-	re, _ := definitions.CompilePattern(source) // one that does not compile matches nothing
+	re, _ := template.CompilePattern(source) // one that does not compile matches nothing
 	return re, true
 }
 
@@ -96,7 +96,7 @@ func text(v any) string {
 
 // encoded is a value as JSON; one that JSON does not know is equal to nothing.
 func encoded(v any) json.RawMessage {
-	raw, err := definitions.EncodeValue(v)
+	raw, err := template.EncodeValue(v)
 	if err != nil {
 		return json.RawMessage(fmt.Sprintf("%q", err))
 	}
@@ -107,11 +107,11 @@ func encoded(v any) json.RawMessage {
 // are the same, otherwise lines of which those that start with "- " are only
 // expected and those with "+ " only got. If partial, got may have more members.
 func difference(want, got json.RawMessage, partial bool) string {
-	w, err := definitions.DecodeValue(want)
+	w, err := template.DecodeValue(want)
 	if err != nil {
 		return fmt.Sprintf("- not JSON: %v", err)
 	}
-	g, err := definitions.DecodeValue(got)
+	g, err := template.DecodeValue(got)
 	if err != nil {
 		return fmt.Sprintf("+ not JSON: %v", err)
 	}

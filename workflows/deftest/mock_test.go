@@ -16,6 +16,7 @@ import (
 	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -41,7 +42,7 @@ type told struct {
 func tell(result workflows.ToolResult, err error) told {
 	var app *temporal.ApplicationError
 	if !errors.As(err, &app) {
-		v, _ := definitions.DecodeValue(result.Output) // an output that is not JSON differs
+		v, _ := template.DecodeValue(result.Output) // an output that is not JSON differs
 		return told{Output: string(encoded(v))}
 	}
 	t := told{Type: app.Type(), Message: app.Message(), Retryable: !app.NonRetryable()}

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // A Promoted is a definition made of a script that ran well, and the test that
@@ -40,11 +41,11 @@ func (r *Recording) Promote(name, description string) (*Promoted, error) {
 	if !d.IsScript() {
 		return nil, fmt.Errorf("run %s is not that of a script: %s has steps", r.Run, d.Name)
 	}
-	data, err := definitions.DecodeValue(r.Input.Arguments)
+	data, err := template.DecodeValue(r.Input.Arguments)
 	if err != nil {
 		return nil, fmt.Errorf("reading the data of run %s: %w", r.Run, err)
 	}
-	result, err := definitions.DecodeValue(r.Output)
+	result, err := template.DecodeValue(r.Output)
 	if err != nil {
 		return nil, fmt.Errorf("reading the result of run %s: %w", r.Run, err)
 	}
@@ -78,7 +79,7 @@ func (r *Recording) Promote(name, description string) (*Promoted, error) {
 	if members, ok := result.(map[string]any); ok && hasTypes(members) {
 		m.add("output", written(map[string]any{"properties": propertiesOf(members, "")}))
 		nulls = dropNulls(members, "")
-		if again.Output, err = definitions.EncodeValue(members); err != nil {
+		if again.Output, err = template.EncodeValue(members); err != nil {
 			return nil, fmt.Errorf("writing the result of run %s: %w", r.Run, err)
 		}
 	}
@@ -190,7 +191,7 @@ func typeOf(v any) string {
 		return "string"
 	case bool:
 		return "boolean"
-	case definitions.Float:
+	case template.Float:
 		return "number"
 	case nil:
 		return "null"

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -59,7 +60,7 @@ func (r *Recording) TestFile() ([]byte, error) {
 		return nil, fmt.Errorf("run %s has called other composite tools (%s), whose calls are not in its recording: write the test by hand, of a file with all of these definitions",
 			r.Run, strings.Join(r.Composites, ", "))
 	}
-	source, err := definitions.DecodeValue(r.Input.Definition.Source)
+	source, err := template.DecodeValue(r.Input.Definition.Source)
 	if err != nil {
 		return nil, fmt.Errorf("reading the definition of run %s: %w", r.Run, err)
 	}
@@ -269,7 +270,7 @@ func (r *Recording) expectation() (*yaml.Node, error) {
 		e.text("step", r.Failure.Error.StepPath)
 		expect.add("error", e.node())
 	} else {
-		if _, err := definitions.DecodeValue(r.Output); err != nil {
+		if _, err := template.DecodeValue(r.Output); err != nil {
 			return nil, fmt.Errorf("reading the result: %w", err)
 		}
 		expect.json("result", r.Output)
@@ -304,7 +305,7 @@ func (m *mapping) text(key, value string) {
 
 // json adds a value that is there.
 func (m *mapping) json(key string, raw json.RawMessage) {
-	if v, err := definitions.DecodeValue(raw); err == nil {
+	if v, err := template.DecodeValue(raw); err == nil {
 		m.add(key, written(v))
 	}
 }

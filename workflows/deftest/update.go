@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // Update gives the text of a test file with the expected results replaced by
@@ -45,7 +46,7 @@ func (res *Result) outdated() bool {
 
 // replaceResult replaces cases[index].expect.result.
 func replaceResult(data []byte, index int, result json.RawMessage) ([]byte, error) {
-	value, err := definitions.DecodeValue(result)
+	value, err := template.DecodeValue(result)
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +251,7 @@ func written(value any) *yaml.Node {
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: strconv.FormatInt(value, 10)}
 	case *big.Int:
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: value.String()}
-	case definitions.Float:
+	case template.Float:
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!float", Value: value.String()}
 	case string:
 		return writtenText(value)

@@ -19,6 +19,14 @@ const (
 	CodeError  = "script_error"  // it did what Starlark does not allow
 )
 
+// limitErrors are those of the limits of a script, by the names of the engine, and
+// those of this package.
+var limitErrors = map[string]Error{
+	"steps": {Code: "script_steps"}, "memory": {Code: "script_memory"}, "integer": {Code: "script_integer"},
+	"value": {Code: "script_value"}, "nesting": {Code: "script_nesting"}, "depth": {Code: "script_depth"},
+	"calls": {Code: "script_calls"}, "width": {Code: "script_width"},
+}
+
 // An Error is why a script failed, or a call of it.
 type Error struct {
 	Code      string          // stable, for machines

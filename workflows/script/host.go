@@ -6,6 +6,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/perdure/perdure/definitions"
 	bounded "github.com/perdure/perdure/internal/starlark"
 )
 
@@ -48,7 +49,7 @@ type Host interface {
 // outside should only lower them.
 type Limits struct {
 	bounded.Limits
-	Calls int // of tools and workflows, and elicitations. Default 1,000
+	Calls int // of tools and workflows, and elicitations. Default definitions.MaxScriptCalls
 	Width int // of parallel and map_parallel: branches at a time. Default 50
 	Fan   int // branches of one parallel or map_parallel. Default 1,000
 
@@ -67,7 +68,7 @@ func (l Limits) withDefaults() Limits {
 			*field = value
 		}
 	}
-	set(&l.Calls, 1000)
+	set(&l.Calls, definitions.MaxScriptCalls)
 	set(&l.Width, 50)
 	set(&l.Fan, 1000)
 	return l

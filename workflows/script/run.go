@@ -195,7 +195,9 @@ func (r *run) kind(err error) *Error {
 	limit := r.Account.Failed()
 	switch {
 	case limit != nil:
-		return &Error{Code: "script_" + limit.Limit, Category: "limit", Message: limit.Message}
+		e := limitErrors[limit.Limit]
+		e.Category, e.Message = "limit", limit.Message
+		return &e
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &failed):

@@ -1,0 +1,78 @@
+package convert
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+var update = flag.Bool("update", false, "write the files of testdata anew")
+
+// The definitions of the library become the scripts in testdata/convert, as
+// somebody reads them: the functions that do what templates do are left out.
+func TestConvertedLibraryReads(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"prepare_review", "summarise_changes", "check_repository"} {
+		file := filepath.Join("..", "library", name+".yaml")
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defs, ds := definitions.Parse(file, text)
+		if err := ds.Err(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Script(defs[0], nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		header, _, _ := strings.Cut(got, "# What templates and steps do")
+		_, steps, _ := strings.Cut(got, "# The steps.\n")
+		got = header + steps
+		golden := filepath.Join("testdata", name+".star")
+		if *update {
+			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), got); diff != "" {
+			t.Errorf("%s (-update writes it anew): %s", golden, diff)
+		}
+	}
+}
+
+// What cannot be converted exactly is refused, with the place and what to do.
+func TestNotConverted(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ steps, want string }{
+		{`{id: a, tool: t, arguments: {all: "{{json .}}"}}`, `tool.yaml:4:38: step a: arguments.all: the template reads its data as a whole`},
+		{`{id: b, tool: t}, {id: a, tool: t, arguments: {all: "{{json .steps}}"}}`, `step a: arguments.all: the template reads .steps as a whole`},
+		{`{id: b, tool: t}, {id: a, tool: t, condition: "{{gt .workflow.step_count 1}}"}`, `step a: condition: .workflow.step_count is not known to a script there`},
+		{`{id: a, tool: t, compensate: {tool: u, arguments: {ms: "{{.workflow.duration_ms}}"}}}`, `step a: compensate.arguments.ms: .workflow.duration_ms is not known to a script there`},
+		{`{id: a, tool: t, arguments: {n: " {{.params.n}} "}}`, `step a: arguments.n: there is white space around the expression`},
+		{`{id: a, type: script, script: "load(\"lib.star\", \"f\")\nf()", modules: {lib.star: "def f():\n    return 1"}}`, `step a: script: it loads lib.star, which a function cannot`},
+		{`{id: a, tool: t, arguments: {n: ` + strings.Repeat("9", 200) + `}}`, `is more than scripts have`},
+	} {
+		defs, ds := definitions.Parse("tool.yaml", []byte("name: x\ndescription: d\nsteps:\n  ["+tc.steps+"]\n"))
+		if err := ds.Err(); err != nil {
+			t.Errorf("%s: %v", tc.steps, err)
+			continue
+		}
+		_, err := Script(defs[0], nil)
+		var refused *ConversionError
+		if !errors.As(err, &refused) || !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), "tool.yaml:") {
+			t.Errorf("%s: got %v, want %s", tc.steps, err, tc.want)
+		}
+	}
+}

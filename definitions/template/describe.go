@@ -1,0 +1,122 @@
+package template
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// SortedKeys gives the keys of m in order, so that nothing ever depends on
+// the order in which Go walks a map.
+func SortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	//workflowcheck:ignore sorted below
+	for key := range m {
+		keys = append(keys, key)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+// Describe says what kind of value v is, for messages: "an object".
+func Describe(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "no value"
+	case bool:
+		return "a boolean"
+	case string:
+		return "a string"
+	case []any:
+		return "an array"
+	case map[string]any:
+		return "an object"
+	default:
+		if _, ok := numberOf(v); ok {
+			return "a number"
+		}
+		return fmt.Sprintf("a %T", v)
+	}
+}
+
+// Excerpt quotes the start of s, for messages.
+func Excerpt(s string) string {
+	const most = 40
+	if len(s) <= most {
+		return strconv.Quote(s)
+	}
+	cut := most
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return strconv.Quote(s[:cut]) + "…"
+}
+
+// DidYouMean suggests the known word that is nearest to one that is not known, as
+// words that follow a message; "" when none is near.
+func DidYouMean(word string, known []string) string {
+	if len(word) > 64 {
+		return ""
+	}
+	best, bestDistance := "", (len(word)+2)/3 // the first that is too far
+	if len(word) == 3 {
+		bestDistance = 2
+	}
+	for _, k := range known {
+		distance := editDistance(strings.ToLower(word), strings.ToLower(k))
+		if distance < bestDistance || distance == bestDistance && best != "" && len(k) > len(best) { // a missing letter is likelier than another
+			best, bestDistance = k, distance
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %q?)", best)
+}
+
+// editDistance counts the letters to insert, delete, replace, or swap with
+// their neighbours.
+func editDistance(a, b string) int {
+	var before []int // the row before the last
+	last := make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row := make([]int, len(b)+1)
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := last[j]
+			if a[i] != b[j] {
+				cost++
+			}
+			row[j+1] = min(cost, row[j]+1, last[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}
+
+// OneLine puts a text on one line: runs of white space and what cannot be seen
+// become one space.
+func OneLine(text string) string {
+	fields := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
+	return strings.Join(fields, " ")
+}
+
+// AtMember is the path of a member, such as arguments.title.
+func AtMember(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// AtElement is the path of an element, such as ids[2].
+func AtElement(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

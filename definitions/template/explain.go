@@ -1,0 +1,404 @@
+package template
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"text/template/parse"
+)
+
+// A Result is what something comes to: a value with its type, or an error.
+type Result struct {
+	Type  string          `json:"type,omitempty"` // of JSON Schema, or missing; "" = there is an error, or nothing was done
+	Value json.RawMessage `json:"value,omitempty"`
+	Error string          `json:"error,omitempty"`
+}
+
+// An Expression is a part of a template and what it comes to.
+type Expression struct {
+	Text string `json:"text"`
+	Result
+	Note  string       `json:"note,omitempty"`  // why a value is missing, which branch is taken
+	Parts []Expression `json:"parts,omitempty"` // its operands that are expressions themselves
+	Body  []Expression `json:"body,omitempty"`  // of if, with, range and template: what is in them
+}
+
+// missingType is the type of what has no value.
+const missingType = "missing"
+
+// ResultOf is what something comes to that may have no value, or fail.
+func ResultOf(v any, ok bool, err error) Result {
+	if err != nil {
+		return Result{Error: err.Error()}
+	}
+	if !ok || v == nil {
+		return Result{Type: missingType}
+	}
+	encoded, err := EncodeValue(v)
+	if err != nil {
+		return Result{Error: err.Error()}
+	}
+	return Result{Type: KindOf(v), Value: encoded}
+}
+
+const (
+	maxExplained = 500 // expressions of one template that are explained, as long as that takes no more work than MaxExpansionWork
+	maxTurns     = 3   // turns of a loop that are explained
+)
+
+// Explain evaluates the expressions of a template one by one. The text
+// is one that parses.
+func Explain(text string, data any) []Expression {
+	trees := map[string]*parse.Tree{}
+	main := parse.New("")
+	main.Mode = parse.SkipFuncCheck
+	if _, err := main.Parse(text, "", "", trees); err != nil {
+		return []Expression{{Text: text, Result: Result{Error: plainError(err).Error()}}}
+	}
+	e := &explainer{trees: trees, spent: &effort{}, dot: data, root: data}
+	return e.list(main.Root)
+}
+
+// An explainer goes through a template as executing it does, and evaluates each
+// expression by itself: as a template of its own, in which the dot, the root
+// and the variables at that place are variables.
+type explainer struct {
+	trees     map[string]*parse.Tree
+	spent     *effort
+	dot, root any
+	vars      []explainedVar
+	jump      parse.Node // the break or continue that ended a turn; nil = none
+}
+
+// An effort is what explaining a template has cost so far.
+type effort struct{ expressions, work int }
+
+type explainedVar struct {
+	name  string // with $
+	value any
+}
+
+// Names that stand for the dot and $ in an expression that is evaluated by
+// itself.
+const (
+	dotVariable  = "$dot__"
+	rootVariable = "$root__"
+)
+
+// spend counts an expression, and reports whether it may be explained.
+func (e *explainer) spend() bool {
+	e.spent.expressions++
+	return e.spent.expressions <= maxExplained && e.spent.work <= MaxExpansionWork
+}
+
+func (e *explainer) list(list *parse.ListNode) []Expression {
+	var all []Expression
+	if list == nil {
+		return nil
+	}
+	for _, node := range list.Nodes {
+		if e.jump != nil || !e.spend() {
+			break
+		}
+		switch node := node.(type) {
+		case *parse.ActionNode:
+			all = append(all, e.action(node.Pipe))
+		case *parse.TemplateNode:
+			all = append(all, e.template(node))
+		case *parse.BreakNode, *parse.ContinueNode:
+			e.jump = node
+		default:
+			if branch := branchOf(node); branch != nil {
+				all = append(all, e.branch(node, branch))
+			}
+		}
+	}
+	return all
+}
+
+// action explains a pipeline, and sets the variable that it declares.
+func (e *explainer) action(pipe *parse.PipeNode) Expression {
+	x, value := e.pipe(pipe)
+	e.assign(pipe, value)
+	return x
+}
+
+func (e *explainer) assign(pipe *parse.PipeNode, values ...any) {
+	for i, decl := range pipe.Decl {
+		if i >= len(values) {
+			return
+		}
+		if !pipe.IsAssign {
+			e.vars = append(e.vars, explainedVar{decl.Ident[0], values[i]})
+			continue
+		}
+		for j := len(e.vars) - 1; j >= 0; j-- {
+			if e.vars[j].name == decl.Ident[0] {
+				e.vars[j].value = values[i]
+				break
+			}
+		}
+	}
+}
+
+// pipe explains a pipeline and gives its value.
+func (e *explainer) pipe(pipe *parse.PipeNode) (Expression, any) {
+	value, err := e.evaluate(pipe.Cmds)
+	x := Expression{Text: pipe.String(), Result: ResultOf(value, true, err)}
+	if len(pipe.Cmds) == 1 {
+		x.Parts = e.operands(pipe.Cmds[0])
+		if len(pipe.Cmds[0].Args) == 1 {
+			x.Note = e.missing(pipe.Cmds[0].Args[0], value, err)
+		}
+		return x, value
+	}
+	for i, cmd := range pipe.Cmds {
+		if !e.spend() {
+			break
+		}
+		so, err := e.evaluate(pipe.Cmds[:i+1])
+		stage := Expression{Text: cmd.String(), Result: ResultOf(so, true, err), Parts: e.operands(cmd)}
+		if i > 0 {
+			stage.Text = "| " + stage.Text
+		}
+		x.Parts = append(x.Parts, stage)
+		if err != nil {
+			break
+		}
+	}
+	return x, value
+}
+
+// operands explains what a command works on. What and and or do not reach is
+// not evaluated.
+func (e *explainer) operands(cmd *parse.CommandNode) []Expression {
+	args := cmd.Args
+	function, isCall := args[0].(*parse.IdentifierNode)
+	if isCall {
+		args = args[1:]
+	} else if chain, ok := args[0].(*parse.ChainNode); ok {
+		args = []parse.Node{chain.Node}
+	} else if _, ok := args[0].(*parse.PipeNode); !ok {
+		return nil // a field, a variable or a literal, which has no parts
+	}
+	var all []Expression
+	decided := false
+	for _, arg := range args {
+		if !e.spend() {
+			break
+		}
+		if decided {
+			all = append(all, Expression{Text: arg.String(), Note: "not evaluated: " + function.Ident + " is decided"})
+			continue
+		}
+		x, value, explained := e.operand(arg)
+		if explained {
+			all = append(all, x)
+		}
+		if isCall && x.Error == "" {
+			decided = function.Ident == "and" && !isTrue(value) || function.Ident == "or" && isTrue(value)
+		}
+	}
+	return all
+}
+
+// operand explains an operand; literals explain themselves.
+func (e *explainer) operand(node parse.Node) (x Expression, value any, explained bool) {
+	if pipe, ok := node.(*parse.PipeNode); ok {
+		x, value = e.pipe(pipe)
+		return x, value, true
+	}
+	value, err := e.evaluate([]*parse.CommandNode{{NodeType: parse.NodeCommand, Args: []parse.Node{node}}})
+	x = Expression{Text: node.String(), Result: ResultOf(value, true, err)}
+	switch node := node.(type) {
+	case *parse.ChainNode:
+		if inner, _, ok := e.operand(node.Node); ok {
+			x.Parts = []Expression{inner}
+		}
+		return x, value, true
+	case *parse.FieldNode, *parse.VariableNode, *parse.DotNode:
+		x.Note = e.missing(node, value, err)
+		return x, value, true
+	case *parse.IdentifierNode: // a function without arguments
+		return x, value, true
+	}
+	return x, value, false
+}
+
+// missing says from where on a path leads nowhere, if it does and that is not
+// its end.
+func (e *explainer) missing(node parse.Node, value any, err error) string {
+	if value != nil || err != nil {
+		return ""
+	}
+	base, path, prefix := e.dot, []string(nil), ""
+	switch node := node.(type) {
+	case *parse.FieldNode:
+		path = node.Ident
+	case *parse.VariableNode:
+		base, path, prefix = e.variable(node.Ident[0]), node.Ident[1:], node.Ident[0]
+	}
+	for _, name := range path[:max(len(path)-1, 0)] {
+		prefix += "." + name
+		object, _ := base.(map[string]any)
+		if base = object[name]; base == nil {
+			return prefix + " is missing"
+		}
+	}
+	return ""
+}
+
+func (e *explainer) variable(name string) any {
+	if name == "$" {
+		return e.root
+	}
+	for i := len(e.vars) - 1; i >= 0; i-- {
+		if e.vars[i].name == name {
+			return e.vars[i].value
+		}
+	}
+	return nil
+}
+
+// evaluate gives the value of a pipeline here.
+func (e *explainer) evaluate(cmds []*parse.CommandNode) (any, error) {
+	var b strings.Builder
+	values := map[string]any{"dot": e.dot, "root": e.root}
+	fmt.Fprintf(&b, "{{%s := .dot}}{{%s := .root}}", dotVariable, rootVariable)
+	for i, v := range e.vars {
+		key := fmt.Sprintf("v%d", i)
+		values[key] = v.value
+		fmt.Fprintf(&b, "{{%s := .%s}}", v.name, key)
+	}
+	b.WriteString("{{")
+	for i, cmd := range cmds {
+		if i > 0 {
+			b.WriteString(" | ")
+		}
+		b.WriteString(rebase(cmd.Copy()).String())
+	}
+	b.WriteString("}}")
+	t, err := parseText(b.String())
+	if err != nil {
+		return nil, errors.New(err.Message)
+	}
+	v, work, failed := t.native(values)
+	e.spent.work += work
+	return v, failed
+}
+
+// rebase replaces the dot and $ in a node by the variables that stand for them.
+func rebase(node parse.Node) parse.Node {
+	variable := func(names ...string) parse.Node {
+		return &parse.VariableNode{NodeType: parse.NodeVariable, Ident: names}
+	}
+	switch node := node.(type) {
+	case *parse.PipeNode:
+		for _, cmd := range node.Cmds {
+			rebase(cmd)
+		}
+	case *parse.CommandNode:
+		for i, arg := range node.Args {
+			node.Args[i] = rebase(arg)
+		}
+	case *parse.ChainNode:
+		node.Node = rebase(node.Node.Copy()) // which a copy of a chain shares
+	case *parse.DotNode:
+		return variable(dotVariable)
+	case *parse.FieldNode:
+		return variable(append([]string{dotVariable}, node.Ident...)...)
+	case *parse.VariableNode:
+		if node.Ident[0] == "$" {
+			return variable(append([]string{rootVariable}, node.Ident[1:]...)...)
+		}
+	}
+	return node
+}
+
+// branch explains if, with and range: the pipeline, and what is executed.
+func (e *explainer) branch(node parse.Node, branch *parse.BranchNode) Expression {
+	x, value := e.pipe(branch.Pipe)
+	word := map[parse.NodeType]string{parse.NodeIf: "if ", parse.NodeWith: "with ", parse.NodeRange: "range "}[node.Type()]
+	x.Text = word + x.Text
+	dot, vars := e.dot, len(e.vars)
+	defer func() { e.dot, e.vars = dot, e.vars[:vars] }()
+	switch {
+	case x.Error != "":
+	case node.Type() == parse.NodeRange:
+		e.loop(&x, branch, value)
+	case isTrue(value):
+		e.assign(branch.Pipe, value)
+		if node.Type() == parse.NodeWith {
+			e.dot = value
+		}
+		x.Note, x.Body = "true", e.list(branch.List)
+	default:
+		e.assign(branch.Pipe, value)
+		x.Note, x.Body = "false", e.list(branch.ElseList)
+	}
+	return x
+}
+
+// loop explains the first turns of a loop.
+func (e *explainer) loop(x *Expression, branch *parse.BranchNode, value any) {
+	keys, values, total := turns(value)
+	if total == 0 {
+		x.Note, x.Body = "nothing to go through", e.list(branch.ElseList)
+		return
+	}
+	vars := len(e.vars)
+	for i := range values {
+		e.dot = values[i]
+		if len(branch.Pipe.Decl) == 2 {
+			e.assign(branch.Pipe, keys[i], values[i])
+		} else {
+			e.assign(branch.Pipe, values[i])
+		}
+		turn := Expression{Text: fmt.Sprintf("turn %d of %d", i+1, total), Result: ResultOf(values[i], true, nil), Body: e.list(branch.List)}
+		x.Body = append(x.Body, turn)
+		_, ended := e.jump.(*parse.BreakNode)
+		if e.vars, e.jump = e.vars[:vars], nil; ended {
+			break
+		}
+	}
+}
+
+// turns gives what range goes through: the first keys and values, and how many
+// there are.
+func turns(value any) (keys, values []any, total int) {
+	switch value := value.(type) {
+	case []any:
+		for i, v := range value[:min(len(value), maxTurns)] {
+			keys, values = append(keys, int64(i)), append(values, v)
+		}
+		return keys, values, len(value)
+	case map[string]any:
+		names := SortedKeys(value)
+		for _, name := range names[:min(len(names), maxTurns)] {
+			keys, values = append(keys, name), append(values, value[name])
+		}
+		return keys, values, len(value)
+	}
+	n, _ := numberOf(value)
+	total, _ = n.int()
+	for i := range min(max(total, 0), maxTurns) {
+		keys, values = append(keys, int64(i)), append(values, int64(i))
+	}
+	return keys, values, max(total, 0)
+}
+
+// template explains a template that is called.
+func (e *explainer) template(node *parse.TemplateNode) Expression {
+	x := Expression{Text: node.String()}
+	var arg any
+	if node.Pipe != nil {
+		x, arg = e.pipe(node.Pipe)
+		x.Text = fmt.Sprintf("template %q %s", node.Name, x.Text)
+	}
+	if tree := e.trees[node.Name]; tree != nil && x.Error == "" {
+		inner := &explainer{trees: e.trees, spent: e.spent, dot: arg, root: arg}
+		x.Body = inner.list(tree.Root)
+	}
+	return x
+}

@@ -1,0 +1,183 @@
+package template
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+)
+
+// A Schema is a place in a tool's input schema. The zero value is one of
+// which nothing is known.
+type Schema struct {
+	root    any // for references
+	schemas []map[string]any
+}
+
+// decodedSchema is a schema that was decoded before.
+type decodedSchema struct {
+	source string
+	place  Schema
+}
+
+// A SchemaCache keeps the last schema, since a step meets the same one again
+// and again.
+type SchemaCache struct{ last atomic.Pointer[decodedSchema] }
+
+// Of gives the root of a schema; the zero Schema without a source.
+func (c *SchemaCache) Of(source json.RawMessage) (Schema, error) {
+	if last := c.last.Load(); last != nil && last.source == string(source) {
+		return last.place, nil
+	}
+	var root any
+	if len(source) > 0 {
+		var err error
+		if root, err = DecodeValue(source); err != nil {
+			return Schema{}, fmt.Errorf("decoding the tool's input schema: %w", err)
+		}
+	}
+	place := schemaAt(root, root)
+	c.last.Store(&decodedSchema{string(source), place})
+	return place, nil
+}
+
+// maxAlternatives bounds what references and combinations make of one place.
+const maxAlternatives = 100
+
+// schemaAt follows references and combinations until schemas say something.
+func schemaAt(root any, nodes ...any) Schema {
+	place := Schema{root: root}
+	seen := 0
+	var follow func(node any)
+	follow = func(node any) {
+		schema, ok := node.(map[string]any)
+		if seen++; !ok || seen > maxAlternatives {
+			return
+		}
+		place.schemas = append(place.schemas, schema)
+		if ref, ok := schema["$ref"].(string); ok {
+			follow(resolve(root, ref))
+		}
+		for _, key := range []string{"allOf", "anyOf", "oneOf"} {
+			alternatives, _ := schema[key].([]any)
+			for _, alternative := range alternatives {
+				follow(alternative)
+			}
+		}
+	}
+	for _, node := range nodes {
+		follow(node)
+	}
+	return place
+}
+
+// resolve follows a reference within the schema; nil if it leads nowhere.
+func resolve(root any, ref string) any {
+	if ref == "#" {
+		return root
+	}
+	pointer, ok := strings.CutPrefix(ref, "#/")
+	if !ok {
+		return nil
+	}
+	node := root
+	for token := range strings.SplitSeq(pointer, "/") {
+		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+		switch container := node.(type) {
+		case map[string]any:
+			node = container[token]
+		case []any:
+			i, err := strconv.Atoi(token)
+			if err != nil || i < 0 || i >= len(container) {
+				return nil
+			}
+			node = container[i]
+		default:
+			return nil
+		}
+	}
+	return node
+}
+
+// Kinds gives the types that the place takes, in the order in which the
+// schema names them.
+func (p Schema) Kinds() []string {
+	var kinds []string
+	for _, schema := range p.schemas {
+		for _, kind := range kindsOf(schema) {
+			if !slices.Contains(kinds, kind) {
+				kinds = append(kinds, kind)
+			}
+		}
+	}
+	return kinds
+}
+
+// kindsOf gives the types that a schema itself names or implies.
+func kindsOf(schema map[string]any) []string {
+	switch kind := schema["type"].(type) {
+	case string:
+		return []string{kind}
+	case []any:
+		var kinds []string
+		for _, k := range kind {
+			if k, ok := k.(string); ok {
+				kinds = append(kinds, k)
+			}
+		}
+		return kinds
+	}
+	if constant, ok := schema["const"]; ok {
+		return []string{KindOf(constant)}
+	}
+	if values, ok := schema["enum"].([]any); ok {
+		var kinds []string
+		for _, value := range values {
+			kinds = append(kinds, KindOf(value))
+		}
+		return kinds
+	}
+	if _, ok := schema["properties"]; ok {
+		return []string{"object"}
+	}
+	if _, ok := schema["items"]; ok {
+		return []string{"array"}
+	}
+	return nil
+}
+
+// Property gives the place of a member.
+func (p Schema) Property(name string) Schema {
+	var found, otherwise []any
+	for _, schema := range p.schemas {
+		properties, _ := schema["properties"].(map[string]any)
+		if property, ok := properties[name]; ok {
+			found = append(found, property)
+		} else if additional, ok := schema["additionalProperties"]; ok {
+			otherwise = append(otherwise, additional)
+		}
+	}
+	if found == nil {
+		found = otherwise
+	}
+	return schemaAt(p.root, found...)
+}
+
+// Item gives the place of an element.
+func (p Schema) Item(i int) Schema {
+	var found []any
+	for _, schema := range p.schemas {
+		prefix, _ := schema["prefixItems"].([]any)
+		if old, ok := schema["items"].([]any); ok {
+			prefix = old // before draft 2020-12
+		}
+		if i < len(prefix) {
+			found = append(found, prefix[i])
+		} else if items, ok := schema["items"]; ok {
+			found = append(found, items)
+		}
+	}
+	return schemaAt(p.root, found...)
+}

@@ -1,0 +1,86 @@
+package template
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// A SyntaxError says why a text is not a template.
+type SyntaxError struct {
+	Offset  int    // in bytes from the start of the text; -1 = not known
+	Message string // what is wrong, without a position
+}
+
+func (e *SyntaxError) Error() string { return e.Message }
+
+// goNoise is what text/template and its parser put before a message.
+var goNoise = regexp.MustCompile(`^template: [^:]*:\d+(:\d+)?: (executing "(\\.|[^"\\])*" at <.*?>: )?|^template: `)
+
+// plainError gives the cause of a failed execution.
+func plainError(err error) error {
+	if errors.Is(err, ErrNotKnown) {
+		return ErrNotKnown
+	}
+	message := goNoise.ReplaceAllString(err.Error(), "")
+	message = strings.TrimPrefix(message, "error calling "+fieldFunc+": ")
+	message = strings.TrimPrefix(message, "error calling "+printFunc+": ")
+	message = strings.TrimPrefix(message, "error calling "+rangeFunc+": ")
+	message = strings.TrimPrefix(message, "error calling ")
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
+	}
+	return errors.New(message)
+}
+
+var (
+	parserLine = regexp.MustCompile(`^template: [^:]*:(\d+): `)
+	quotation  = regexp.MustCompile(`"(\\.|[^"\\])+"|<[^>]+>`)
+)
+
+// syntaxError turns an error of the parser, which knows the line, into one
+// that knows, as well as can be said, the offset.
+func syntaxError(text string, err error) *SyntaxError {
+	message := goNoise.ReplaceAllString(err.Error(), "")
+	match := parserLine.FindStringSubmatch(err.Error())
+	if match == nil {
+		return &SyntaxError{-1, message}
+	}
+	line, _ := strconv.Atoi(match[1])
+	start := lineStart(text, line)
+	offset := start
+	if i := strings.Index(text[start:], "{{"); i >= 0 {
+		offset += i
+	}
+	if quoted := quotation.FindString(message); quoted != "" {
+		word, err := strconv.Unquote(quoted)
+		if err != nil {
+			word = strings.Trim(quoted, "<>")
+		}
+		if i := strings.Index(text[offset:], word); i >= 0 && word != "" {
+			offset += i
+		}
+	}
+	if number, tooLarge := strings.CutPrefix(message, "integer overflow: "); tooLarge {
+		message = fmt.Sprintf("%s is too large for a number in a template; read it from text: (int %[1]s)", number)
+	}
+	if message == `unexpected "=" in operand` {
+		message += `; values are compared by functions, as in {{eq .params.env "test"}}`
+	}
+	return &SyntaxError{offset, message}
+}
+
+// lineStart gives the offset at which a line, counted from 1, starts.
+func lineStart(text string, line int) int {
+	offset := 0
+	for ; line > 1; line-- {
+		i := strings.IndexByte(text[offset:], '\n')
+		if i < 0 {
+			break
+		}
+		offset += i + 1
+	}
+	return offset
+}

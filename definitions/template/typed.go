@@ -1,0 +1,64 @@
+package template
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Typed gives arguments, an object as JSON, in which the values at JSON pointers
+// have the types that an input schema asks for there, as those of templates
+// that are one expression have. A null among them is no value: a member is left
+// out, an element stays null. An empty schema asks for nothing, and makes text
+// of them.
+func Typed(args json.RawMessage, at []string, inputSchema json.RawMessage) (json.RawMessage, error) {
+	if len(at) == 0 {
+		return args, nil
+	}
+	v, err := DecodeValue(args)
+	if err != nil {
+		return nil, err
+	}
+	var cache SchemaCache
+	place, err := cache.Of(inputSchema)
+	if err != nil {
+		return nil, err
+	}
+	for _, pointer := range at {
+		if err := setType(v, place, strings.Split(strings.TrimPrefix(pointer, "/"), "/")); err != nil {
+			return nil, err
+		}
+	}
+	return EncodeValue(v)
+}
+
+var pointerToken = strings.NewReplacer("~1", "/", "~0", "~")
+
+// setType gives the value at a path the type that its place asks for.
+func setType(in any, place Schema, path []string) error {
+	name := pointerToken.Replace(path[0])
+	switch in := in.(type) {
+	case map[string]any:
+		inner := place.Property(name)
+		if len(path) > 1 {
+			return setType(in[name], inner, path[1:])
+		}
+		v, ok, err := ofKinds(in[name], inner.Kinds(), "", "")
+		if in[name] = v; !ok {
+			delete(in, name)
+		}
+		return err
+	case []any:
+		i, err := strconv.Atoi(name)
+		if err != nil || i < 0 || i >= len(in) {
+			return fmt.Errorf("there is no element %s", Excerpt(name))
+		}
+		if len(path) > 1 {
+			return setType(in[i], place.Item(i), path[1:])
+		}
+		in[i], _, err = ofKinds(in[i], place.Item(i).Kinds(), "", "")
+		return err
+	}
+	return fmt.Errorf("there is no %s", Excerpt(name))
+}

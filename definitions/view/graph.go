@@ -1,0 +1,186 @@
+package view
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
+)
+
+// A Graph is a definition as a picture: its steps, what they wait for, and the
+// output block. Mermaid, Dot, SVG and Text draw it.
+type Graph struct {
+	Name  string // of the definition, with its version
+	Nodes []GraphNode
+	Edges []GraphEdge // in the order of the nodes that they lead to
+}
+
+// A GraphNode is a step or the output block. A node comes after those that it
+// waits for.
+type GraphNode struct {
+	ID    string
+	Type  definitions.StepType // GraphOutput for the output block
+	Does  string               // in a few words: the tool that is called, what is asked
+	Notes []string             // conditions, what follows an error, what undoes the step
+}
+
+// GraphOutput is the type of the node of the output block.
+const GraphOutput definitions.StepType = "output"
+
+// A GraphEdge says that one node waits for another.
+type GraphEdge struct {
+	From, To string // IDs of nodes
+	Reads    bool   // whether it is only there because templates read the step
+}
+
+// Graph gives the program as a picture. A step that reads another on which it
+// depends anyway, directly or not, has no edge for the reading.
+func NewGraph(p *definitions.Program) *Graph {
+	g := &Graph{Name: p.Definition.Title()}
+	explicit := make(map[string]map[string]bool, len(p.Order())) // by ID: all that it waits for by dependsOn
+	for _, n := range p.Order() {
+		node := graphNode(n.Step)
+		for _, call := range allScriptCalls(n) {
+			node.Notes = append(node.Notes, call.String())
+		}
+		g.Nodes = append(g.Nodes, node)
+		before := make(map[string]bool)
+		for _, id := range n.Step.DependsOn {
+			before[id] = true
+			maps.Copy(before, explicit[id])
+		}
+		explicit[n.ID] = before
+		for _, id := range n.Deps {
+			if written := slices.Contains(n.Step.DependsOn, id); written || !before[id] {
+				g.Edges = append(g.Edges, GraphEdge{From: id, To: n.ID, Reads: !written})
+			}
+		}
+	}
+	g.addOutput(p)
+	return g
+}
+
+// addOutput adds the output block. It waits for all steps, of which those say
+// so that nothing else waits for, and reads some.
+func (g *Graph) addOutput(p *definitions.Program) {
+	if p.OutputBlock == nil {
+		return
+	}
+	node := GraphNode{ID: "output", Type: GraphOutput, Does: strings.Join(template.SortedKeys(p.Definition.Output.Properties), ", ")}
+	for g.node(node.ID) >= 0 { // a step has this ID
+		node.ID += "_"
+	}
+	awaited, read := make(map[string]bool), p.OutputBlock.Reads()
+	for _, e := range g.Edges {
+		awaited[e.From] = true
+	}
+	for _, n := range p.Order() {
+		if read[n.ID] || !awaited[n.ID] {
+			g.Edges = append(g.Edges, GraphEdge{From: n.ID, To: node.ID, Reads: awaited[n.ID]})
+		}
+	}
+	g.Nodes = append(g.Nodes, node)
+}
+
+// node gives the index of a node, -1 if there is none.
+func (g *Graph) node(id string) int {
+	return slices.IndexFunc(g.Nodes, func(n GraphNode) bool { return n.ID == id })
+}
+
+// into gives the edges that lead to a node.
+func (g *Graph) into(id string) []GraphEdge {
+	var edges []GraphEdge
+	for _, e := range g.Edges {
+		if e.To == id {
+			edges = append(edges, e)
+		}
+	}
+	return edges
+}
+
+func graphNode(s *definitions.Step) GraphNode {
+	n := GraphNode{ID: s.ID, Type: s.Type, Does: does(s)}
+	if n.Type == "" {
+		n.Type = definitions.ToolStep
+	}
+	n.Notes = notes(s)
+	for inner := s.Step; inner != nil; inner = inner.Step {
+		n.Notes = append(n.Notes, "do: "+does(inner))
+		for _, note := range notes(inner) {
+			n.Notes = append(n.Notes, "  "+note)
+		}
+	}
+	return n
+}
+
+// does says in a few words what a step does.
+func does(s *definitions.Step) string {
+	switch s.Type {
+	case definitions.ElicitationStep:
+		return "ask: " + template.OneLine(s.Message)
+	case definitions.ForEachStep:
+		return "for each of " + template.OneLine(s.Collection)
+	case definitions.WaitStep:
+		if s.Until != "" {
+			return "wait until " + template.OneLine(s.Until)
+		}
+		return "wait " + template.OneLine(s.For)
+	case definitions.WorkflowStep:
+		return "call " + template.OneLine(s.Workflow)
+	case definitions.ScriptStep:
+		return "script " + template.OneLine(s.ScriptFile)
+	default:
+		return template.OneLine(s.Tool)
+	}
+}
+
+// notes says what else is to be known of a step.
+func notes(s *definitions.Step) []string {
+	var notes []string
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	if s.Condition != "" {
+		note("if %s", template.OneLine(s.Condition))
+	}
+	if s.Timeout != 0 {
+		note("at most %s", s.Timeout.Brief())
+	}
+	if e := s.OnError; e != nil && e.Action == definitions.Continue {
+		note("on error: continue")
+	} else if e != nil && e.Action == definitions.Retry {
+		note("on error: retry %d times", e.RetryCount)
+	}
+	if s.OnDecline != nil && s.OnDecline.Action != definitions.Abort {
+		note("on decline: %s", s.OnDecline.Action)
+	}
+	if s.OnCancel != nil && s.OnCancel.Action != definitions.Abort {
+		note("on cancel: %s", s.OnCancel.Action)
+	}
+	if s.Collect != "" {
+		note("collect %s", template.OneLine(s.Collect))
+	}
+	if s.Compensate != nil {
+		note("undo: %s", template.OneLine(s.Compensate.Tool))
+	}
+	return notes
+}
+
+// shorten cuts a text to a number of characters.
+func shorten(text string, most int) string {
+	runes := []rune(text)
+	if len(runes) <= most {
+		return text
+	}
+	return strings.TrimRight(string(runes[:max(most-1, 0)]), " ") + "…"
+}
+
+// allScriptCalls gives those of a node and of its inner steps.
+func allScriptCalls(n *definitions.Node) []definitions.ScriptCall {
+	var calls []definitions.ScriptCall
+	for ; n != nil; n = n.Inner {
+		calls = append(calls, n.ScriptCalls()...)
+	}
+	return calls
+}

@@ -1,0 +1,110 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
+)
+
+// maxGraphLine is how many characters of a line a picture shows.
+const maxGraphLine = 44
+
+// lines gives the text of a node: its ID, what it does, and its notes.
+func (n GraphNode) lines() []string {
+	lines := []string{shorten(n.ID, maxGraphLine)}
+	if n.Does != "" {
+		lines = append(lines, shorten(n.Does, maxGraphLine))
+	}
+	for _, note := range n.Notes {
+		lines = append(lines, shorten(note, maxGraphLine))
+	}
+	return lines
+}
+
+// mermaidShapes are what stands around the text of a node.
+var mermaidShapes = map[definitions.StepType][2]string{
+	definitions.ToolStep:        {"[", "]"},
+	definitions.ElicitationStep: {"{{", "}}"},
+	definitions.ForEachStep:     {"[[", "]]"},
+	definitions.WaitStep:        {"([", "])"},
+	definitions.WorkflowStep:    {"[/", "/]"},
+	definitions.ScriptStep:      {"[/", "\\]"},
+	GraphOutput:                 {"[/", "/]"},
+}
+
+// Mermaid writes the graph as a flowchart of Mermaid, which GitHub and others
+// draw. Steps that are read without dependsOn have dashed arrows.
+func (g *Graph) Mermaid() string {
+	var b strings.Builder
+	b.WriteString("flowchart TD\n")
+	for i, n := range g.Nodes {
+		shape := mermaidShapes[n.Type]
+		fmt.Fprintf(&b, "    n%d%s\"%s\"%s\n", i, shape[0], mermaidText(n.lines()), shape[1])
+	}
+	for _, e := range g.Edges {
+		arrow := "-->"
+		if e.Reads {
+			arrow = "-.->"
+		}
+		fmt.Fprintf(&b, "    n%d %s n%d\n", g.node(e.From), arrow, g.node(e.To))
+	}
+	return b.String()
+}
+
+// mermaidText escapes what Mermaid or HTML would take for something else.
+func mermaidText(lines []string) string {
+	escaped := make([]string, len(lines))
+	for i, line := range lines {
+		var b strings.Builder
+		for _, r := range line {
+			if strings.ContainsRune("\"#&<>`\\", r) {
+				fmt.Fprintf(&b, "#%d;", r)
+				continue
+			}
+			b.WriteRune(r)
+		}
+		escaped[i] = b.String()
+	}
+	return strings.Join(escaped, "<br/>")
+}
+
+// dotShapes are the shapes of nodes in Graphviz.
+var dotShapes = map[definitions.StepType]string{
+	definitions.ToolStep:        "box",
+	definitions.ElicitationStep: "hexagon",
+	definitions.ForEachStep:     "box3d",
+	definitions.WaitStep:        "ellipse",
+	definitions.WorkflowStep:    "component",
+	definitions.ScriptStep:      "component",
+	GraphOutput:                 "note",
+}
+
+// Dot writes the graph in the language of Graphviz.
+func (g *Graph) Dot() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "digraph %s {\n    node [fontname=\"monospace\", fontsize=11];\n", dotText(g.Name))
+	for _, n := range g.Nodes {
+		fmt.Fprintf(&b, "    %s [shape=%s, label=%s];\n", dotText(n.ID), dotShapes[n.Type], dotText(n.lines()...))
+	}
+	for _, e := range g.Edges {
+		style := ""
+		if e.Reads {
+			style = " [style=dashed]"
+		}
+		fmt.Fprintf(&b, "    %s -> %s%s;\n", dotText(e.From), dotText(e.To), style)
+	}
+	b.WriteString("}\n")
+	return b.String()
+}
+
+// dotText quotes lines as one text.
+func dotText(lines ...string) string {
+	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+	escaped := make([]string, len(lines))
+	for i, line := range lines {
+		escaped[i] = escape.Replace(template.OneLine(line))
+	}
+	return `"` + strings.Join(escaped, `\n`) + `"`
+}

@@ -1,0 +1,180 @@
+package view
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// formats are the forms of a graph by the names of their files.
+var formats = map[string]func(*Graph) string{
+	"txt": (*Graph).Text, "svg": (*Graph).SVG, "mermaid": (*Graph).Mermaid, "dot": (*Graph).Dot,
+}
+
+// TestGraphFiles draws the first definition of each file of testdata/graph.
+func TestGraphFiles(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/graph/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files in testdata/graph: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			graph := graphOf(t, file)
+			for extension, draw := range formats {
+				golden(t, strings.TrimSuffix(file, "yaml")+extension, draw(graph))
+			}
+			checkWidth(t, graph.Text())
+			checkXML(t, graph.SVG())
+		})
+	}
+}
+
+func graphOf(t *testing.T, file string) *Graph {
+	t.Helper()
+	defs, diags := definitions.Parse(file, readFile(t, file))
+	diags = append(diags, definitions.Check(defs, definitions.CheckOptions{})...)
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := definitions.Compile(defs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewGraph(p)
+}
+
+func checkWidth(t *testing.T, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if columns := textColumns(strings.TrimSuffix(line, "\n")); columns > textWidth {
+			t.Errorf("%d columns: %s", columns, line)
+		}
+	}
+}
+
+func checkXML(t *testing.T, text string) {
+	t.Helper()
+	for decoder := xml.NewDecoder(strings.NewReader(text)); ; {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("%v in %s", err, text)
+		}
+	}
+}
+
+// Pictures stay legible, valid and quick with as many steps as there may be.
+func TestLargeGraphs(t *testing.T) {
+	t.Parallel()
+	shapes := map[string]func(i int) []string{ // dependsOn of step i
+		"apart": func(int) []string { return nil },
+		"chain": func(i int) []string { return stepIDs(max(i-1, 0), i) },
+		"all":   func(i int) []string { return stepIDs(0, i) },
+		"tree":  func(i int) []string { return stepIDs(i/2, min(i/2+1, i)) },
+		"two layers": func(i int) []string {
+			if i < definitions.MaxSteps/2 {
+				return nil
+			}
+			return stepIDs(0, definitions.MaxSteps/2)
+		},
+	}
+	for name, dependsOn := range shapes {
+		d := &definitions.Definition{Name: name}
+		for i, id := range stepIDs(0, definitions.MaxSteps) {
+			d.Steps = append(d.Steps, &definitions.Step{ID: id, Tool: "be_echo", DependsOn: dependsOn(i)})
+		}
+		p, err := definitions.Compile(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		graph := NewGraph(p)
+		checkWidth(t, graph.Text())
+		checkXML(t, graph.SVG())
+		checkApart(t, name, graph)
+	}
+}
+
+func stepIDs(from, to int) []string {
+	var ids []string
+	for i := from; i < to; i++ {
+		ids = append(ids, "step"+strings.Repeat("_", i%3)+strings.Repeat("i", i))
+	}
+	return ids
+}
+
+// checkApart checks that no two nodes overlap, and that edges lead downwards.
+func checkApart(t *testing.T, name string, g *Graph) {
+	t.Helper()
+	widths := make([]float64, len(g.Nodes))
+	for i := range widths {
+		widths[i] = 10 + float64(i%7)*20
+	}
+	l := g.layOut(widths, svgGap)
+	for _, layer := range l.layers {
+		for i := 1; i < len(layer); i++ {
+			a, b := layer[i-1], layer[i]
+			if distance := b.x - b.width/2 - a.x - a.width/2; distance < svgGap-0.01 {
+				t.Fatalf("%s: %v pixels between neighbours", name, distance)
+			}
+		}
+		if first := layer[0]; first.x-first.width/2 < -0.01 {
+			t.Errorf("%s: something stands left of the picture", name)
+		}
+	}
+	for i, e := range g.Edges {
+		if route := l.routes[i]; route[0].layer >= route[len(route)-1].layer {
+			t.Errorf("%s: %v does not lead down", name, e)
+		}
+	}
+}
+
+func TestGraphEscapes(t *testing.T) {
+	t.Parallel()
+	const nasty = "a\"b<c>&'d\\#;`\x01\u2028{{.params.x}}\n]]-->"
+	p := compileSteps(t, &definitions.Step{ID: "output", Type: definitions.ElicitationStep, Message: nasty},
+		&definitions.Step{ID: "end", Tool: "be_echo", DependsOn: []string{"output"}, Condition: nasty})
+	p.Definition.Name = nasty
+	p.OutputBlock = &definitions.OutputBlock{}
+	p.Definition.Output = &definitions.Output{}
+	g := NewGraph(p)
+	checkXML(t, g.SVG())
+	if last := g.Nodes[len(g.Nodes)-1]; last.ID != "output_" || last.Type != GraphOutput {
+		t.Errorf("the output block is %+v, want output_", last)
+	}
+	for line := range strings.Lines(g.Mermaid()) {
+		if strings.Count(line, `"`)%2 != 0 || strings.ContainsAny(line, "\\`&") || strings.Contains(line, "<c>") {
+			t.Errorf("Mermaid: %s", line)
+		}
+	}
+	for line := range strings.Lines(g.Dot()) {
+		if quotes := strings.Count(line, `"`) - strings.Count(line, `\"`); quotes%2 != 0 {
+			t.Errorf("Dot: %s", line)
+		}
+	}
+}
+
+func FuzzGraph(f *testing.F) {
+	addFiles(f, "../testdata/ok/*.yaml", "testdata/graph/*.yaml", "../library/*.yaml")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		defs, _ := definitions.Parse("fuzz.yaml", data)
+		for _, d := range defs {
+			p, err := definitions.Compile(d)
+			if err != nil || len(d.Steps) > definitions.MaxSteps {
+				continue
+			}
+			g := NewGraph(p)
+			checkWidth(t, g.Text())
+			checkXML(t, g.SVG())
+			if len(g.Mermaid()) == 0 || len(g.Dot()) == 0 {
+				t.Error("nothing was drawn")
+			}
+		}
+	})
+}

@@ -1,0 +1,107 @@
+package view
+
+import (
+	"encoding/json"
+	"flag"
+	"math/big"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
+)
+
+var update = flag.Bool("update", false, "write the files of testdata anew")
+
+// scope is what the programs of these tests read.
+func scope() *definitions.Scope {
+	huge, _ := new(big.Int).SetString("123456789012345678901234567890", 10)
+	return &definitions.Scope{
+		Params: map[string]any{
+			"name": "Ada", "big": int64(12345678), "huge": huge, "price": template.Float(1234567.5), "three": template.Float(3),
+			"zero": int64(0), "null": nil, "list": []any{int64(1), template.Float(2.5), nil, "x"},
+			"tree": map[string]any{"b": []any{true}, "a": map[string]any{"n": template.Float(1e21)}},
+			"code": "{{.params.secret}} {{ broken", "json": `{"title":"T","n":12345678901234567890,"user":null}`,
+		},
+		Steps: map[string]definitions.StepScope{
+			"done": {Status: "completed", Output: map[string]any{
+				"tags": []any{"a", "b"}, "count": int64(12), "text": `{"files":[{"name":"a.go"}],"none":null}`, "ok": true, "one": "1",
+				"sub": map[string]any{"k": int64(1)}, "word": "word", "ratio": template.Float(0.25), "nothing": nil, "items": []any{map[string]any{"id": int64(0)}},
+			}},
+			"gate":    {Status: "completed", Action: "accept", Content: map[string]any{"why": "because"}, Output: map[string]any{"action": "accept"}},
+			"bad":     {Status: "failed", Error: "planned failure"},
+			"skipped": {Status: "skipped"},
+		},
+		Workflow: definitions.WorkflowScope{ID: "deploy/abc", Status: "completed", StepCount: 2, DurationMS: 1500, StartTime: time.Date(2026, 8, 21, 12, 0, 0, 5, time.FixedZone("", 7200))},
+		ForEach:  map[string]any{"item": map[string]any{"i": int64(2)}, "index": 1},
+	}
+}
+
+func compileSteps(t testing.TB, steps ...*definitions.Step) *definitions.Program {
+	t.Helper()
+	p, err := definitions.Compile(&definitions.Definition{Name: "test", Steps: steps})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func testTools(t *testing.T) definitions.Tools {
+	t.Helper()
+	var tools []definitions.Tool
+	if err := json.Unmarshal(readFile(t, "../testdata/tools.json"), &tools); err != nil {
+		t.Fatal(err)
+	}
+	return func(name string) (definitions.Tool, bool) {
+		for _, tool := range tools {
+			if tool.Name == name || tool.Backend+"."+tool.Original == name {
+				return tool, true
+			}
+		}
+		return definitions.Tool{}, false
+	}
+}
+
+// golden holds text against a file, or writes the file anew.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(string(readFile(t, file)), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+// addFiles gives a fuzz test the files of testdata as seeds.
+func addFiles(f *testing.F, patterns ...string) {
+	f.Helper()
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			f.Fatalf("no files %s: %v", pattern, err)
+		}
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(data)
+		}
+	}
+}
+
+func readFile(t *testing.T, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}

@@ -1,0 +1,405 @@
+package view
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
+)
+
+// A Plan says what a call of a composite tool would do, as far as its
+// arguments alone tell. What a run would have to find out is marked as such
+// and never guessed.
+type Plan struct {
+	Tool        string                  `json:"tool"`
+	Version     string                  `json:"version,omitempty"`
+	Digest      string                  `json:"digest"`
+	Arguments   json.RawMessage         `json:"arguments"`         // with defaults
+	Problem     string                  `json:"problem,omitempty"` // why the run is certain to fail; "" = it is not
+	Timeout     definitions.Duration    `json:"timeout"`           // of the run
+	FailureMode definitions.FailureMode `json:"failureMode"`
+	RunAs       definitions.RunAs       `json:"runAs,omitempty"` // "" = definitions.AsCaller
+	Steps       []PlannedStep           `json:"steps"`           // in the order in which they can start
+	Gates       []PlannedGate           `json:"gates,omitempty"`
+	Writes      []PlannedWrite          `json:"writes,omitempty"`
+	AtMost      PlanLimits              `json:"atMost"`
+	Output      []PlannedValue          `json:"output,omitempty"` // properties of the output block; nil = the output of the last completed step
+}
+
+// A Certainty says whether something will be so.
+type Certainty string
+
+// The certainties. Yes means: if the run comes so far.
+const (
+	Yes     Certainty = "yes"
+	No      Certainty = "no"
+	Depends Certainty = "depends" // on what only a run can tell
+)
+
+// A PlannedStep is a step, or the inner step of a forEach for one item.
+type PlannedStep struct {
+	Path  string               `json:"path"` // the ID; of an inner step each[2], or each[*] where the items are not known
+	Type  definitions.StepType `json:"type"`
+	Stage int                  `json:"stage,omitempty"` // 1 = starts at once; steps of one stage run beside each other; 0 = an inner step
+	After []string             `json:"after,omitempty"` // steps that it waits for
+	Runs  Certainty            `json:"runs"`
+
+	Condition *PlannedValue `json:"condition,omitempty"`
+	Problem   string        `json:"problem,omitempty"` // why the step is certain to fail when it is its turn
+
+	*PlannedCall               // of a tool step
+	Compensate   *PlannedCall  `json:"compensate,omitempty"` // undoes it
+	Question     *PlannedValue `json:"question,omitempty"`   // of an elicitation
+	Wait         *PlannedValue `json:"wait,omitempty"`       // named for or until
+	Loop         *PlannedLoop  `json:"loop,omitempty"`       // of a forEach
+
+	Workflow          string              `json:"workflow,omitempty"`          // the composite tool that is called, as it is written
+	WorkflowArguments []PlannedValue      `json:"workflowArguments,omitempty"` // of that call
+	Called            *Plan               `json:"called,omitempty"`            // what that does
+	Script            []PlannedScriptCall `json:"script,omitempty"`            // what a script does, as far as it can be seen
+
+	Timeout definitions.Duration `json:"timeout,omitempty"` // of the step, all attempts together
+	OnError *definitions.OnError `json:"onError,omitempty"`
+}
+
+// A PlannedCall is a call of a tool.
+type PlannedCall struct {
+	Tool      string             `json:"tool"`
+	Backend   string             `json:"backend,omitempty"` // "" = no backend offers the tool
+	Effect    definitions.Effect `json:"effect"`
+	Arguments []PlannedValue     `json:"arguments,omitempty"`
+}
+
+// A PlannedLoop is what a forEach goes through.
+type PlannedLoop struct {
+	Collection PlannedValue  `json:"collection"` // its value is left out; Items has the first of it
+	Count      *int          `json:"count,omitempty"`
+	Most       int           `json:"most"`            // items
+	Parallel   int           `json:"parallel"`        // at a time
+	Items      []PlannedItem `json:"items,omitempty"` // the first; one without a value where they are not known
+}
+
+// A PlannedItem is the inner step for one item.
+type PlannedItem struct {
+	Key   string          `json:"key,omitempty"`  // of an object's member
+	Value json.RawMessage `json:"item,omitempty"` // nil = not known
+	Step  PlannedStep     `json:"step"`
+}
+
+// A ValueState says how much is known of a value.
+type ValueState string
+
+// The states of a value.
+const (
+	Known   ValueState = "known"
+	Waits   ValueState = "waits"   // for steps, or for what else only a run can tell
+	LeftOut ValueState = "leftOut" // its expression has no value
+	Fails   ValueState = "fails"   // its template cannot be expanded
+)
+
+// A PlannedValue is what a template comes to.
+type PlannedValue struct {
+	Name        string          `json:"name,omitempty"` // path of an argument or of an output property: opts.ids[2]
+	Type        string          `json:"type,omitempty"` // of an output property
+	Description string          `json:"description,omitempty"`
+	State       ValueState      `json:"state"`
+	Value       json.RawMessage `json:"value,omitempty"`    // if known
+	Template    string          `json:"template,omitempty"` // unless it is known
+	Partly      string          `json:"partly,omitempty"`   // the template with its known parts expanded, where there are some
+	WaitsFor    []string        `json:"waitsFor,omitempty"` // IDs of steps; workflow.id and the like
+	Error       string          `json:"error,omitempty"`
+}
+
+// A PlannedGate is an elicitation.
+type PlannedGate struct {
+	Step      string               `json:"step"`           // its ID; that of the forEach, where it is within one
+	Each      bool                 `json:"each,omitempty"` // it is asked for each item
+	Asked     Certainty            `json:"asked"`
+	Timeout   definitions.Duration `json:"timeout"`
+	OnDecline definitions.Action   `json:"onDecline"`
+	OnCancel  definitions.Action   `json:"onCancel"`         // and when nobody answers in time
+	Before    []string             `json:"before,omitempty"` // steps that start only after it
+
+	ends bool // any answer but accept ends the run with a failure
+}
+
+// A PlannedWrite is a step that calls a tool whose effect is not read.
+type PlannedWrite struct {
+	Step   string             `json:"step"`
+	Tool   string             `json:"tool"`
+	Effect definitions.Effect `json:"effect"`
+	Runs   Certainty          `json:"runs"`
+	AtMost int64              `json:"atMost"`          // calls
+	Gates  []WriteGate        `json:"gates,omitempty"` // that stand before it
+}
+
+// A WriteGate says whether a gate that is not accepted keeps a write from
+// being made.
+type WriteGate struct {
+	Step  string    `json:"step"`
+	Holds Certainty `json:"holds"`
+}
+
+// PlanLimits say what a run can do at most. Calls of compensations, which only
+// a run makes that fails, are counted apart.
+type PlanLimits struct {
+	Calls         int64 `json:"calls"`    // of tools, each counted once however often it is tried
+	Attempts      int64 `json:"attempts"` // of these calls, by onError
+	Writes        int64 `json:"writes"`   // of these calls, those whose effect is not read
+	Questions     int64 `json:"questions"`
+	Compensations int64 `json:"compensations"`
+}
+
+func (l *PlanLimits) add(n int64, other PlanLimits) {
+	l.Calls = plus(l.Calls, times(n, other.Calls))
+	l.Attempts = plus(l.Attempts, times(n, other.Attempts))
+	l.Writes = plus(l.Writes, times(n, other.Writes))
+	l.Questions = plus(l.Questions, times(n, other.Questions))
+	l.Compensations = plus(l.Compensations, times(n, other.Compensations))
+}
+
+// plus and times stay at the largest number rather than wrap around.
+func plus(a, b int64) int64 { return a + min(b, math.MaxInt64-a) }
+
+func times(a, b int64) int64 {
+	if b > 0 && a > math.MaxInt64/b {
+		return math.MaxInt64
+	}
+	return a * b
+}
+
+// PlanOptions say what a plan may look at besides the definition.
+type PlanOptions struct {
+	Tools       definitions.Tools       // looked up for what they are, never called; nil = none is known
+	Definitions definitions.Definitions // that steps call; nil = none is known
+	MaxDepth    int                     // of definitions that call each other; 0 = definitions.MaxWorkflowDepth
+}
+
+// NewPlan plans a run with arguments. Nothing is called. The error is a
+// *definitions.ArgumentsError if the arguments do not fit the parameters.
+func NewPlan(p *definitions.Program, args json.RawMessage, o PlanOptions) (*Plan, error) {
+	if o.Tools == nil {
+		o.Tools = func(string) (definitions.Tool, bool) { return definitions.Tool{}, false }
+	}
+	o.MaxDepth = cmp.Or(o.MaxDepth, definitions.MaxWorkflowDepth)
+	args, err := p.Definition.Arguments(args)
+	if err != nil {
+		return nil, err
+	}
+	params, err := object(args)
+	if err != nil {
+		return nil, fmt.Errorf("reading the arguments: %w", err)
+	}
+	plan := newPlan(p.Definition)
+	plan.Arguments = args
+	pl := &planner{PlanOptions: o, program: p, params: params, known: knowledge{}, steps: map[string]*plannedNode{}, unknown: map[string]*Plan{}}
+	pl.plan(plan)
+	return plan, nil
+}
+
+// newPlan begins the plan of a definition with what the definition alone says.
+func newPlan(d *definitions.Definition) *Plan {
+	return &Plan{
+		Tool: d.Name, Version: d.Version, Digest: d.Digest(), RunAs: d.RunAs,
+		Timeout: cmp.Or(d.Timeout, definitions.Duration(definitions.DefaultTimeout)), FailureMode: cmp.Or(d.FailureMode, definitions.FailFast),
+	}
+}
+
+func object(data json.RawMessage) (map[string]any, error) {
+	v, err := template.DecodeValue(data)
+	members, _ := v.(map[string]any)
+	return members, err
+}
+
+// knowledge is what is known of steps that templates can read, by ID: a
+// map[string]any, a partial, or unknown.
+type knowledge map[string]any
+
+// A planner makes one plan.
+type planner struct {
+	PlanOptions
+	program *definitions.Program
+	depth   int // of definitions that call each other
+	params  any // a map[string]any, or a template.Partial
+	known   knowledge
+	steps   map[string]*plannedNode
+	unknown map[string]*Plan // of definitions that scripts call, by depth and digest
+}
+
+// A plannedNode is a planned step of the graph.
+type plannedNode struct {
+	*PlannedStep
+	node   *definitions.Node
+	limits PlanLimits
+}
+
+// endsTheRun says that a step is certain to fail, and that nothing that waits
+// for it starts then.
+func (n *plannedNode) endsTheRun() bool {
+	return n.Runs == Yes && n.Problem != "" && !n.node.Step.Continues()
+}
+
+func (pl *planner) plan(plan *Plan) {
+	for _, n := range pl.program.Order() {
+		step, limits := pl.step(n, n.ID, pl.data(pl.known), firstItems)
+		step.After, step.Stage = n.Deps, 1
+		for _, id := range n.Deps {
+			step.Stage = max(step.Stage, pl.steps[id].Stage+1)
+			if pl.steps[id].endsTheRun() {
+				step.Problem, limits = fmt.Sprintf("it never starts, since step %s fails", id), PlanLimits{}
+			}
+		}
+		pl.steps[n.ID] = &plannedNode{&step, n, limits}
+		pl.known[n.ID] = afterStep(n.Step, step.Runs, step.Problem)
+		plan.AtMost.add(1, limits)
+	}
+	for _, n := range pl.program.Steps {
+		plan.Steps = append(plan.Steps, *pl.steps[n.ID].PlannedStep)
+	}
+	slices.SortStableFunc(plan.Steps, func(a, b PlannedStep) int { return a.Stage - b.Stage })
+	pl.gates(plan)
+	if out := pl.program.OutputBlock; out != nil {
+		plan.Output = pl.output(out.Properties, pl.atEnd())
+		requireOutput(plan.Output, out.Required)
+	}
+	plan.Problem = pl.problem(plan)
+}
+
+// requireOutput makes a required property that is left out one that fails.
+func requireOutput(values []PlannedValue, required []string) {
+	for i, v := range values {
+		if v.State == LeftOut && slices.Contains(required, v.Name) {
+			values[i].State, values[i].Error = Fails, "is required and has no value"
+		}
+	}
+}
+
+// problem says why the run is certain to fail.
+func (pl *planner) problem(plan *Plan) string {
+	for _, n := range pl.program.Order() {
+		if step := pl.steps[n.ID]; step.endsTheRun() && plan.FailureMode != definitions.BestEffort {
+			return fmt.Sprintf("step %s: %s", n.ID, step.Problem)
+		}
+	}
+	for _, v := range plan.Output {
+		if v.State == Fails {
+			return fmt.Sprintf("output.%s: %s", v.Name, v.Error)
+		}
+	}
+	return ""
+}
+
+// data is what templates see, of which a part may not be known.
+type data map[string]any
+
+// Data implements definitions.Data.
+func (d data) Data() map[string]any { return d }
+
+// data is what templates see before a step.
+func (pl *planner) data(known knowledge) data {
+	return data{
+		"params":  pl.params,
+		"steps":   template.Partial(known),
+		"vars":    map[string]any{},
+		"forEach": map[string]any{},
+		"workflow": template.Partial{
+			"id": template.Unknown{}, "status": "running", "step_count": template.Unknown{}, "duration_ms": template.Unknown{}, "start_time": template.Unknown{},
+		},
+	}
+}
+
+// atEnd is what the output block sees. There a step can also have been skipped
+// since the rest was, or have failed in a run that goes on.
+func (pl *planner) atEnd() data {
+	known := knowledge{}
+	for id, step := range pl.steps {
+		known[id] = template.Unknown{}
+		if step.Runs == No {
+			known[id] = pl.known[id]
+		}
+	}
+	d := pl.data(known)
+	workflow := d["workflow"].(template.Partial)
+	workflow["status"] = "completed"
+	return d
+}
+
+// afterStep is what the steps that wait for a step know of it when it is their
+// turn, which never comes if it failed and did not continue.
+func afterStep(s *definitions.Step, runs Certainty, problem string) any {
+	switch {
+	case runs == No:
+		return definitions.StepScope{Status: "skipped", Output: s.Defaults()}.Data()
+	case runs == Depends || problem != "" || s.Continues():
+		return template.Unknown{}
+	case s.Type != definitions.ElicitationStep:
+		return template.Partial{"status": "completed", "error": "", "output": template.Unknown{}}
+	case continuesAfter(s.OnDecline) || continuesAfter(s.OnCancel):
+		return template.Unknown{}
+	}
+	accepted := template.Partial{"action": "accept", "content": template.Unknown{}}
+	return template.Partial{"status": "completed", "error": "", "action": "accept", "content": template.Unknown{}, "output": accepted}
+}
+
+func continuesAfter(h *definitions.Handler) bool { return h != nil && h.Action == definitions.Continue }
+
+// condition says whether a step runs, and what its condition comes to.
+func (pl *planner) condition(n *definitions.Node, d data) (Certainty, *PlannedValue, error) {
+	if n.Step.Condition == "" {
+		return Yes, nil, nil
+	}
+	run, err := n.Condition(d)
+	value := planned(n.Templates.Condition, d, run, true, err)
+	value.Template = n.Step.Condition
+	switch {
+	case errors.Is(err, template.ErrNotKnown):
+		return Depends, &value, nil
+	case err != nil:
+		return Yes, &value, withoutField(err)
+	case run:
+		return Yes, &value, nil
+	}
+	return No, &value, nil
+}
+
+// withoutField is an error of a template without the name of the field.
+func withoutField(err error) error {
+	if failed, ok := errors.AsType[*template.FieldError](err); ok {
+		return failed.Err
+	}
+	return err
+}
+
+// planned is what a template comes to: a value that is there or not, or an
+// error.
+func planned(t *template.Template, d data, v any, ok bool, err error) PlannedValue {
+	text := t.Source()
+	switch {
+	case errors.Is(err, template.ErrNotKnown):
+		value := PlannedValue{State: Waits, Template: text, WaitsFor: t.WaitsFor(d)}
+		if part := t.KnownPart(d); part != text {
+			value.Partly = part
+		}
+		return value
+	case err != nil:
+		return PlannedValue{State: Fails, Template: text, Error: withoutField(err).Error()}
+	case !ok:
+		return PlannedValue{State: LeftOut, Template: text}
+	}
+	encoded, err := template.EncodeValue(v)
+	if err != nil {
+		return PlannedValue{State: Fails, Template: text, Error: err.Error()}
+	}
+	return PlannedValue{State: Known, Value: encoded}
+}
+
+// plannedAs is what a template comes to for a place that takes kinds.
+func plannedAs(t *template.Template, d data, kinds []string) PlannedValue {
+	v, ok, err := t.ExpandAs(map[string]any(d), kinds)
+	return planned(t, d, v, ok, err)
+}

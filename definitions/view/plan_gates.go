@@ -1,0 +1,205 @@
+package view
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
+)
+
+// gates finds the gates and writes of a plan, and what the ones do for the
+// others.
+func (pl *planner) gates(plan *Plan) {
+	holds := map[string][]WriteGate{}
+	for _, n := range pl.program.Order() {
+		pl.calledGates(plan, n, holds)
+		gate := gateOf(n)
+		if gate == nil || pl.steps[n.ID].Runs == No || pl.steps[n.ID].Problem != "" {
+			continue
+		}
+		behind := pl.behind(n.ID)
+		plan.Gates = append(plan.Gates, pl.gate(n, gate, behind))
+		for id, certainty := range pl.holds(n, behind) {
+			holds[id] = append(holds[id], WriteGate{n.ID, certainty})
+		}
+	}
+	for _, n := range pl.program.Order() {
+		step := pl.steps[n.ID]
+		plan.Writes = append(plan.Writes, pl.scriptWrites(n, holds[n.ID])...)
+		pl.calledWrites(plan, n, holds[n.ID])
+		call := callOf(step.PlannedStep)
+		if call == nil || call.Effect == definitions.Read || step.limits.Writes == 0 {
+			continue
+		}
+		plan.Writes = append(plan.Writes, PlannedWrite{
+			Step: n.ID, Tool: call.Tool, Effect: call.Effect,
+			Runs: pl.writes(n), AtMost: step.limits.Writes, Gates: holds[n.ID],
+		})
+	}
+}
+
+// writes says whether a step that writes makes its call.
+func (pl *planner) writes(n *definitions.Node) Certainty {
+	runs := pl.fate(n, pl.known)
+	for s := pl.steps[n.ID].PlannedStep; s.Loop != nil && runs == Yes; s = &s.Loop.Items[0].Step {
+		if s.Loop.Count == nil { // there may be no items
+			runs = Depends
+		}
+	}
+	return runs
+}
+
+// gateOf gives the elicitation that a step is, or that it asks for each item.
+func gateOf(n *definitions.Node) *definitions.Node {
+	for ; n != nil; n = n.Inner {
+		if n.Step.Type == definitions.ElicitationStep {
+			return n
+		}
+	}
+	return nil
+}
+
+// callOf gives the call that a step makes, or that it makes for each item.
+func callOf(s *PlannedStep) *PlannedCall {
+	for s.Loop != nil && len(s.Loop.Items) > 0 {
+		s = &s.Loop.Items[0].Step
+	}
+	return s.PlannedCall
+}
+
+func (pl *planner) gate(n, gate *definitions.Node, behind []*definitions.Node) PlannedGate {
+	g := PlannedGate{
+		Step: n.ID, Each: gate != n, Asked: pl.steps[n.ID].Runs,
+		Timeout:   cmp.Or(gate.Step.Timeout, definitions.Duration(definitions.DefaultStepTimeout)),
+		OnDecline: handled(gate.Step.OnDecline), OnCancel: handled(gate.Step.OnCancel),
+	}
+	if g.Each && g.Asked == Yes {
+		g.Asked = Depends // there may be no items
+	}
+	for _, b := range behind {
+		g.Before = append(g.Before, b.ID)
+	}
+	g.ends = g.OnDecline == definitions.Abort && g.OnCancel == definitions.Abort && !gate.Step.Continues() && pl.fails(n)
+	return g
+}
+
+// fails says whether a step that fails lets the run fail, now or at its end.
+func (pl *planner) fails(n *definitions.Node) bool {
+	return !n.Step.Continues() && pl.program.Definition.FailureMode != definitions.BestEffort
+}
+
+func handled(h *definitions.Handler) definitions.Action {
+	if h == nil {
+		return definitions.Abort
+	}
+	return cmp.Or(h.Action, definitions.Abort)
+}
+
+// behind gives the steps that start only after a step, in order.
+func (pl *planner) behind(id string) []*definitions.Node {
+	after := map[string]bool{id: true}
+	var behind []*definitions.Node
+	for _, n := range pl.program.Order() {
+		if slices.ContainsFunc(n.Deps, func(dep string) bool { return after[dep] }) {
+			after[n.ID] = true
+			behind = append(behind, n)
+		}
+	}
+	return behind
+}
+
+// holds says of each step behind a gate whether it is kept from running by
+// every answer but accept, and by none in time: it plays each of them through.
+func (pl *planner) holds(n *definitions.Node, behind []*definitions.Node) map[string]Certainty {
+	holds := map[string]Certainty{}
+	for _, b := range behind {
+		holds[b.ID] = Yes
+	}
+	if gateOf(n) != n { // each item has an answer of its own
+		for id := range holds {
+			holds[id] = Depends
+		}
+		return holds
+	}
+	outcomes := refusals(n.Step)
+	if pl.steps[n.ID].Runs == Depends {
+		outcomes = append(outcomes, afterStep(n.Step, No, ""))
+	}
+	for _, outcome := range outcomes {
+		known := maps.Clone(pl.known)
+		known[n.ID] = outcome
+		for _, b := range behind {
+			runs := pl.fate(b, known)
+			known[b.ID] = afterStep(b.Step, runs, pl.steps[b.ID].Problem)
+			holds[b.ID] = worse(holds[b.ID], runs)
+		}
+	}
+	return holds
+}
+
+// worse takes into account that a step runs after one more answer.
+func worse(holds, runs Certainty) Certainty {
+	switch {
+	case holds == No || runs == Yes:
+		return No
+	case holds == Depends || runs == Depends:
+		return Depends
+	}
+	return Yes
+}
+
+// refusals gives what steps behind an elicitation see of it for each way in
+// which it is not accepted. Those after which they do not start are left out.
+func refusals(s *definitions.Step) []any {
+	var seen []any
+	for _, action := range []string{"decline", "cancel", "timeout"} {
+		handler := s.OnCancel
+		if action == "decline" {
+			handler = s.OnDecline
+		}
+		output := map[string]any{}
+		maps.Copy(output, s.DefaultResults)
+		output["action"] = action
+		scope := definitions.StepScope{Status: "completed", Output: output, Action: action, Content: output["content"]}
+		switch {
+		case continuesAfter(handler):
+			seen = append(seen, scope.Data())
+		case handled(handler) == definitions.SkipRemaining:
+		case s.Continues():
+			scope.Status = "failed"
+			seen = append(seen, failedWith(scope))
+		}
+	}
+	if s.Continues() { // it can fail before it is asked
+		seen = append(seen, failedWith(definitions.StepScope{Status: "failed", Output: s.Defaults()}))
+	}
+	return seen
+}
+
+// failedWith is a failed step whose error is not known.
+func failedWith(scope definitions.StepScope) template.Partial {
+	data := template.Partial(scope.Data())
+	data["error"] = template.Unknown{}
+	return data
+}
+
+// fate says what the conditions of a step and of its inner steps come to.
+func (pl *planner) fate(n *definitions.Node, known knowledge) Certainty {
+	d := pl.data(known)
+	fate := Yes
+	for ; n != nil; n = n.Inner {
+		runs, _, err := pl.condition(n, d)
+		switch {
+		case runs == No || err != nil:
+			return No
+		case runs == Depends:
+			fate = Depends
+		}
+		if n.Inner != nil {
+			d = withinAny(n, d)
+		}
+	}
+	return fate
+}

@@ -1,0 +1,161 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
+)
+
+// workflow plans the call of another composite tool: what that does with the
+// arguments, as far as they are known.
+func (pl *planner) workflow(n *definitions.Node, d data, step *PlannedStep) PlanLimits {
+	step.Workflow, step.Timeout = n.Step.Workflow, n.Step.Timeout
+	callee, ok := pl.Definitions.Find(n.Step.Workflow)
+	if !ok {
+		step.Problem = cmp.Or(step.Problem, fmt.Sprintf("there is no composite tool %s", n.Step.Workflow))
+		return PlanLimits{}
+	}
+	if pl.depth >= pl.MaxDepth {
+		step.Problem = cmp.Or(step.Problem, fmt.Sprintf("composite tools call each other more than %d deep (limit maxWorkflowDepth)", pl.MaxDepth))
+		return PlanLimits{}
+	}
+	var cache template.SchemaCache
+	schema, err := cache.Of(callee.InputSchema())
+	if err != nil {
+		step.Problem = cmp.Or(step.Problem, err.Error())
+		return PlanLimits{}
+	}
+	params := template.Partial{}
+	known := true
+	for _, m := range n.Templates.Arguments.Members {
+		values := plannedArgument(m.Value, m.Name, d, schema.Property(m.Name))
+		step.WorkflowArguments = append(step.WorkflowArguments, values...)
+		params[m.Name] = template.Unknown{}
+		for _, value := range values {
+			step.blame(template.AtMember("arguments", value.Name), value)
+		}
+		if len(values) == 1 && values[0].Name == m.Name && values[0].State != Waits {
+			setParameter(params, m.Name, values[0])
+		} else {
+			known = false
+		}
+	}
+	called, problem := pl.called(callee, params, known)
+	step.Called, step.Problem = called, cmp.Or(step.Problem, problem)
+	if called == nil {
+		return PlanLimits{}
+	}
+	return called.AtMost
+}
+
+// setParameter makes a parameter what is planned for it.
+func setParameter(p template.Partial, name string, value PlannedValue) {
+	delete(p, name)
+	if value.State != Known {
+		return
+	}
+	if v, err := template.DecodeValue(value.Value); err == nil {
+		p[name] = v
+	}
+}
+
+// called plans a called definition. Known says that all of its parameters are,
+// which are then checked as they would be for a call.
+func (pl *planner) called(d *definitions.Definition, params template.Partial, known bool) (plan *Plan, problem string) {
+	program, err := definitions.Compile(d)
+	if err != nil {
+		return nil, err.Error()
+	}
+	below := &planner{PlanOptions: pl.PlanOptions, program: program, depth: pl.depth + 1, params: params, known: knowledge{}, steps: map[string]*plannedNode{}, unknown: pl.unknown}
+	plan = newPlan(d)
+	if known {
+		args, err := template.EncodeValue(map[string]any(params))
+		if err == nil {
+			plan.Arguments, err = d.Arguments(args)
+		}
+		if err != nil {
+			return nil, err.Error()
+		}
+		if below.params, err = object(plan.Arguments); err != nil {
+			return nil, err.Error()
+		}
+	} else {
+		properties, _ := d.Parameters["properties"].(map[string]any)
+		for name, p := range properties {
+			property, _ := p.(map[string]any)
+			if _, given := params[name]; !given && property["default"] != nil {
+				params[name] = property["default"]
+			}
+		}
+	}
+	below.plan(plan)
+	if plan.Problem != "" {
+		problem = d.Name + ": " + plan.Problem
+	}
+	return plan, problem
+}
+
+// calledOf is what a step calls, or calls for each item, and how often at most.
+func calledOf(s *PlannedStep) (*Plan, int64) {
+	most := int64(1)
+	for s.Loop != nil && len(s.Loop.Items) > 0 {
+		most = times(most, int64(s.Loop.Most))
+		s = &s.Loop.Items[0].Step
+	}
+	return s.Called, most
+}
+
+// calledGates adds the gates and writes of a definition that a step calls, below
+// the step. A question whose every other answer ends the called run holds back
+// what comes after the step.
+func (pl *planner) calledGates(plan *Plan, n *definitions.Node, holds map[string][]WriteGate) {
+	step := pl.steps[n.ID]
+	called, times := calledOf(step.PlannedStep)
+	if called == nil || step.Runs == No || step.Problem != "" {
+		return
+	}
+	behind := pl.behind(n.ID)
+	for _, g := range called.Gates {
+		g.Each = g.Each || times > 1
+		certainty := Depends
+		if g.ends && g.Asked == Yes && !g.Each && step.Runs == Yes && !n.Step.Continues() {
+			certainty = Yes
+		}
+		g.ends = g.ends && pl.fails(n)
+		g.Step = n.ID + "/" + g.Step
+		for i, id := range g.Before {
+			g.Before[i] = n.ID + "/" + id
+		}
+		for _, b := range behind {
+			g.Before = append(g.Before, b.ID)
+			holds[b.ID] = append(holds[b.ID], WriteGate{g.Step, certainty})
+		}
+		if g.Asked == Yes {
+			g.Asked = step.Runs
+		}
+		plan.Gates = append(plan.Gates, g)
+	}
+}
+
+// calledWrites adds what a called definition writes, below the step that calls it.
+func (pl *planner) calledWrites(plan *Plan, n *definitions.Node, before []WriteGate) {
+	step := pl.steps[n.ID]
+	called, most := calledOf(step.PlannedStep)
+	if called == nil || step.Runs == No || step.Problem != "" {
+		return
+	}
+	for _, w := range called.Writes {
+		w.AtMost = times(most, w.AtMost)
+		gates := append([]WriteGate(nil), before...)
+		for _, g := range w.Gates {
+			gates = append(gates, WriteGate{n.ID + "/" + g.Step, g.Holds})
+		}
+		w.Step, w.Gates = n.ID+"/"+w.Step, gates
+		if w.Runs == Yes {
+			w.Runs = pl.writes(n)
+		}
+		plan.Writes = append(plan.Writes, w)
+	}
+}
