@@ -12,7 +12,7 @@ type graphCommand struct {
 	againstFlags    `embed:""`
 	definitionFlags `embed:""`
 
-	Output string `short:"o" help:"What to draw: text, mermaid, dot for Graphviz, or svg." enum:"text,mermaid,dot,svg" default:"text"`
+	Output string `short:"o" help:"How to draw it: text for a terminal, mermaid for Markdown, or svg." enum:"text,mermaid,svg" default:"text"`
 }
 
 func (graphCommand) Help() string {
@@ -36,7 +36,6 @@ func (g graphCommand) Run(ctx context.Context, c *console) error {
 	draw := map[string]func(*view.Graph) string{
 		"text":    (*view.Graph).Text,
 		"mermaid": (*view.Graph).Mermaid,
-		"dot":     (*view.Graph).Dot,
 		"svg":     (*view.Graph).SVG,
 	}[g.Output]
 	_, err = io.WriteString(c.out, draw(view.NewGraph(program)))

@@ -21,7 +21,6 @@ var imports = map[string][]string{
 	"definitions/template":  {},
 	"definitions/view":      {"definitions", "definitions/template"},
 	"definitions/convert":   {"definitions", "definitions/template", "internal/inorder", "internal/starlark"},
-	"definitions/library":   {},
 	"workflows":             {"definitions", "definitions/template", "internal/signing", "workflows/script"},
 	"workflows/script":      {"definitions", "internal/starlark"},
 	"internal/starlark":     {},

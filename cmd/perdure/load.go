@@ -12,7 +12,6 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/definitions/library"
 	"github.com/perdure/perdure/workflows/deftest"
 )
 
@@ -237,13 +236,13 @@ func isYAML(file string) bool {
 }
 
 func (l *loader) library() {
-	entries, err := library.Files.ReadDir(".")
+	entries, err := fs.ReadDir(definitions.Library(), ".")
 	if err != nil {
 		l.unreadable("library", err)
 		return
 	}
 	for _, entry := range entries {
-		data, err := library.Files.ReadFile(entry.Name())
+		data, err := fs.ReadFile(definitions.Library(), entry.Name())
 		if err != nil {
 			l.unreadable("library/"+entry.Name(), err)
 			continue

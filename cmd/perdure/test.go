@@ -3,14 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"github.com/perdure/perdure/definitions/template"
 	"os"
 	"regexp"
 	"slices"
 	"time"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/definitions/library"
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/workflows/deftest"
 )
@@ -51,7 +50,7 @@ func (t testCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return usagef("--run %q is not a regular expression: %v", t.Only, err)
 	}
-	src := deftest.Sources{Library: library.Files, Modules: t.modules(ctx)}
+	src := deftest.Sources{Library: definitions.Library(), Modules: t.modules(ctx)}
 	if t.Against != "" {
 		if src.Tools, err = t.catalogue(ctx); err != nil {
 			return err

@@ -11,7 +11,8 @@ import (
 )
 
 // A Graph is a definition as a picture: its steps, what they wait for, and the
-// output block. Mermaid, Dot, SVG and Text draw it.
+// output block. Text draws it for a terminal, Mermaid for Markdown, as in a pull
+// request, and SVG for a page, as in this project's README.
 type Graph struct {
 	Name  string // of the definition, with its version
 	Nodes []GraphNode

@@ -11,13 +11,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/perdure/perdure/definitions/library"
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/workflows/deftest"
 )
 
 var rewrite = flag.Bool("update", false, "write what comes out into testdata")
 
-var sources = deftest.Sources{Library: library.Files}
+var sources = deftest.Sources{Library: definitions.Library()}
 
 func parse(t *testing.T, name, source string) *deftest.File {
 	t.Helper()

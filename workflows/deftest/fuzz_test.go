@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/perdure/perdure/definitions/library"
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/workflows/deftest"
 )
 
 // apart are sources that read no files.
 var apart = deftest.Sources{
-	Library:  library.Files,
+	Library:  definitions.Library(),
 	ReadFile: func(string) ([]byte, error) { return nil, errors.New("not in a fuzz test") },
 }
 

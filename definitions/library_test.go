@@ -1,31 +1,33 @@
-package library_test
+package definitions_test
 
 import (
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/perdure/perdure/definitions/library"
+	"github.com/perdure/perdure/definitions"
 )
 
-// Every definition beside this file is embedded, and has a test.
-func TestFiles(t *testing.T) {
+// Every definition of library is embedded, and has a test.
+func TestLibraryFiles(t *testing.T) {
 	t.Parallel()
-	found, err := filepath.Glob("*.yaml")
+	found, err := filepath.Glob("library/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var want, tests []string
 	for _, name := range found {
+		name = filepath.Base(name)
 		if test, isTest := strings.CutSuffix(name, "_test.yaml"); isTest {
 			tests = append(tests, test+".yaml")
 		} else {
 			want = append(want, name)
 		}
 	}
-	entries, err := library.Files.ReadDir(".")
+	entries, err := fs.ReadDir(definitions.Library(), ".")
 	if err != nil {
 		t.Fatal(err)
 	}

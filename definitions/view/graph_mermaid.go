@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/definitions/template"
 )
 
 // maxGraphLine is how many characters of a line a picture shows.
@@ -68,43 +67,4 @@ func mermaidText(lines []string) string {
 		escaped[i] = b.String()
 	}
 	return strings.Join(escaped, "<br/>")
-}
-
-// dotShapes are the shapes of nodes in Graphviz.
-var dotShapes = map[definitions.StepType]string{
-	definitions.ToolStep:        "box",
-	definitions.ElicitationStep: "hexagon",
-	definitions.ForEachStep:     "box3d",
-	definitions.WaitStep:        "ellipse",
-	definitions.WorkflowStep:    "component",
-	definitions.ScriptStep:      "component",
-	GraphOutput:                 "note",
-}
-
-// Dot writes the graph in the language of Graphviz.
-func (g *Graph) Dot() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "digraph %s {\n    node [fontname=\"monospace\", fontsize=11];\n", dotText(g.Name))
-	for _, n := range g.Nodes {
-		fmt.Fprintf(&b, "    %s [shape=%s, label=%s];\n", dotText(n.ID), dotShapes[n.Type], dotText(n.lines()...))
-	}
-	for _, e := range g.Edges {
-		style := ""
-		if e.Reads {
-			style = " [style=dashed]"
-		}
-		fmt.Fprintf(&b, "    %s -> %s%s;\n", dotText(e.From), dotText(e.To), style)
-	}
-	b.WriteString("}\n")
-	return b.String()
-}
-
-// dotText quotes lines as one text.
-func dotText(lines ...string) string {
-	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
-	escaped := make([]string, len(lines))
-	for i, line := range lines {
-		escaped[i] = escape.Replace(template.OneLine(line))
-	}
-	return `"` + strings.Join(escaped, `\n`) + `"`
 }
