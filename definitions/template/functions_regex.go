@@ -16,22 +16,30 @@ import (
 const stepPrice = 32
 
 var regexFunctions = map[string]function{
-	"regexMatch": {2, 2, func(x *expansion, args []any) (any, error) {
-		matches, err := x.search(args[0], args[1], 1)
-		return len(matches.places) > 0, err
-	}},
-	"regexFind": {2, 2, func(x *expansion, args []any) (any, error) {
-		matches, err := x.search(args[0], args[1], 1)
-		if err != nil || len(matches.places) == 0 {
-			return "", err
+	"regexMatch": {2, 2, func(c *call) any { return len(c.search(1).places) > 0 }},
+	"regexFind": {2, 2, func(c *call) any {
+		m := c.search(1)
+		if len(m.places) == 0 {
+			return ""
 		}
-		return x.built(matches.text(0))
+		return c.built(m.text(0))
 	}},
-	"regexFindAll":           {3, 3, regexFindAll},
-	"regexSplit":             {3, 3, regexSplit},
-	"regexReplaceAll":        {3, 3, regexReplaceAll((*regexp.Regexp).ExpandString)},
-	"regexReplaceAllLiteral": {3, 3, regexReplaceAll(literally)},
-	"regexQuoteMeta":         onText(regexp.QuoteMeta),
+	"regexFindAll": {3, 3, func(c *call) any {
+		m := c.search(c.int(2))
+		found := make([]any, len(m.places))
+		for i := range found {
+			found[i] = m.text(i)
+		}
+		return found
+	}},
+	"regexSplit":      {3, 3, regexSplit},
+	"regexReplaceAll": {3, 3, func(c *call) any { return c.regexReplace((*regexp.Regexp).ExpandString) }},
+	"regexReplaceAllLiteral": {3, 3, func(c *call) any {
+		return c.regexReplace(func(_ *regexp.Regexp, out []byte, replacement, _ string, _ []int) []byte {
+			return append(out, replacement...)
+		})
+	}},
+	"regexQuoteMeta": {1, 1, func(c *call) any { return c.built(regexp.QuoteMeta(c.str(0))) }},
 }
 
 // matches of a regular expression in s.
@@ -43,25 +51,30 @@ type matches struct {
 
 func (m matches) text(i int) string { return m.s[m.places[i][0]:m.places[i][1]] }
 
-// search finds the first n matches; a negative n is as many as an array may
-// hold.
-func (x *expansion) search(regex, text any, n int) (matches, error) {
-	texts, err := x.textArgs([]any{regex, text})
-	if err != nil {
-		return matches{}, err
-	}
-	p, err := x.pattern(texts[0])
-	if err != nil {
-		return matches{}, err
+// search finds the first n matches of the first argument in the second; a
+// negative n is as many as an array may have.
+func (c *call) search(n int) matches {
+	regex, s := c.str(0), c.str(1)
+	if c.err != nil {
+		return matches{}
 	}
 	if n < 0 || n > maxListLength {
 		n = maxListLength + 1
 	}
-	places, err := x.places(p, texts[1], n)
-	if err == nil {
-		err = x.list(len(places))
+	m, err := c.x.search(regex, s, n)
+	if c.ok(err) {
+		c.mayList(len(m.places))
 	}
-	return matches{p.re, texts[1], places}, err
+	return m
+}
+
+func (x *expansion) search(regex, s string, n int) (matches, error) {
+	p, err := x.pattern(regex)
+	if err != nil {
+		return matches{}, err
+	}
+	places, err := x.places(p, s, n)
+	return matches{p.re, s, places}, err
 }
 
 // A pattern is a compiled regular expression.
@@ -157,31 +170,12 @@ func (r *chargingReader) ReadRune() (rune, int, error) {
 	return letter, width, nil
 }
 
-func regexFindAll(x *expansion, args []any) (any, error) {
-	n, err := x.intArg(args[2])
-	if err != nil {
-		return nil, err
-	}
-	matches, err := x.search(args[0], args[1], n)
-	if err != nil {
-		return nil, err
-	}
-	found := make([]any, len(matches.places))
-	for i := range found {
-		found[i] = matches.text(i)
-	}
-	return found, nil
-}
-
-// regexSplit gives what stands between matches, n parts at most.
-func regexSplit(x *expansion, args []any) (any, error) {
-	n, err := x.intArg(args[2])
-	if err != nil {
-		return nil, err
-	}
-	m, err := x.search(args[0], args[1], n)
-	if err != nil {
-		return nil, err
+// regexSplit gives what is between matches, n parts at most.
+func regexSplit(c *call) any {
+	n := c.int(2)
+	m := c.search(n)
+	if c.err != nil {
+		return nil
 	}
 	parts := []any{}
 	start, end := 0, 0
@@ -198,33 +192,20 @@ func regexSplit(x *expansion, args []any) (any, error) {
 	if n != 0 && (end != len(m.s) || m.s == "" && m.re.String() != "") {
 		parts = append(parts, m.s[start:])
 	}
-	return parts, x.list(len(parts))
+	c.mayList(len(parts))
+	return parts
 }
 
-func literally(_ *regexp.Regexp, dst []byte, template, _ string, _ []int) []byte {
-	return append(dst, template...)
-}
-
-type expander func(re *regexp.Regexp, dst []byte, template, src string, match []int) []byte
-
-func regexReplaceAll(expand expander) func(*expansion, []any) (any, error) {
-	return func(x *expansion, args []any) (any, error) {
-		replacement, err := x.textArg(args[2])
-		if err != nil {
-			return nil, err
+// regexReplace replaces each match by what expand appends for it.
+func (c *call) regexReplace(expand func(re *regexp.Regexp, out []byte, replacement, s string, place []int) []byte) any {
+	replacement, m := c.str(2), c.search(-1)
+	var out []byte
+	end := 0
+	for _, place := range m.places {
+		out = expand(m.re, append(out, m.s[end:place[0]]...), replacement, m.s, place)
+		if end = place[1]; !c.fits(len(out)) {
+			return nil
 		}
-		m, err := x.search(args[0], args[1], -1)
-		if err != nil {
-			return nil, err
-		}
-		var out []byte
-		end := 0
-		for _, place := range m.places {
-			out = expand(m.re, append(out, m.s[end:place[0]]...), replacement, m.s, place)
-			if end = place[1]; len(out) > MaxExpansion {
-				return nil, errTooLarge
-			}
-		}
-		return x.built(string(append(out, m.s[end:]...)))
 	}
+	return c.built(string(append(out, m.s[end:]...)))
 }

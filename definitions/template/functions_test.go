@@ -10,14 +10,11 @@ import (
 // functionTests has at least one call of each function: the template and what
 // it gives.
 var functionTests = map[string][]struct{ text, want string }{
-	"abbrev":                 {{`{{abbrev 5 "hello world"}}`, "he..."}, {`{{abbrev 5 "hello"}}`, "hello"}},
 	"add":                    {{`{{add 1 2 3}}`, "6"}, {`{{add 9223372036854775807 1}}`, "9223372036854775808"}, {`{{add 1 0.5}}`, "1.5"}, {`{{add "2" 3}}`, "5"}},
 	"add1":                   {{`{{add1 .params.big}}`, "12345679"}},
 	"and":                    {{`{{and 1 0}}`, "0"}},
 	"append":                 {{`{{append (list 1) 2 | json}}`, "[1,2]"}, {`{{append .params.nope 2 | json}}`, "[2]"}},
 	"atoi":                   {{`{{atoi "42"}}`, "42"}},
-	"b32dec":                 {{`{{b32dec "MFRGG==="}}`, "abc"}},
-	"b32enc":                 {{`{{b32enc "abc"}}`, "MFRGG==="}},
 	"b64dec":                 {{`{{b64dec "YWJj"}}`, "abc"}},
 	"b64enc":                 {{`{{b64enc "abc"}}`, "YWJj"}},
 	"base":                   {{`{{base "a/b.go"}}`, "b.go"}},
@@ -53,7 +50,6 @@ var functionTests = map[string][]struct{ text, want string }{
 	"indent":                 {{`{{indent 2 "a\nb"}}`, "  a\n  b"}},
 	"index":                  {{`{{index .params "tree" "b" 0}}`, "true"}},
 	"initial":                {{`{{initial .params.list | json}}{{initial (list) | json}}`, "[1,2.5,null][]"}},
-	"initials":               {{`{{initials "Ada King"}}`, "AK"}},
 	"int":                    {{`{{int 3.9}} {{int "7"}} {{int -3.9}}`, "3 7 -3"}},
 	"int64":                  {{`{{int64 .params.three}}`, "3"}},
 	"join":                   {{`{{join "-" .params.list}} {{join "-" "a"}} {{join "-" .params.nope}}`, "1-2.5-x a "}},
@@ -100,7 +96,6 @@ var functionTests = map[string][]struct{ text, want string }{
 	"rest":                   {{`{{rest .params.list | json}}{{rest (list) | json}}`, `[2.5,null,"x"][]`}},
 	"reverse":                {{`{{reverse .params.list | json}}`, `["x",null,2.5,1]`}},
 	"round":                  {{`{{round 2.5 0}} {{round -2.5 0}} {{round 123.456 2}} {{round 7 2}} {{round 1e300 400}}`, "3 -3 123.46 7 1" + strings.Repeat("0", 300)}},
-	"semver":                 {{`{{(semver "v1.2.3-rc.1+b").Minor}} {{(semver "1.2.3-rc.1").Prerelease}}`, "2 rc.1"}},
 	"semverCompare":          {{`{{semverCompare "^1.2" "1.9.0"}} {{semverCompare "<1" "1.9.0"}}`, "true false"}},
 	"slice":                  {{`{{slice "abcd" 1 3}} {{slice .params.list 3 | json}}`, `bc ["x"]`}},
 	"snakecase":              {{`{{snakecase "HttpServer"}}`, "http_server"}},
@@ -110,7 +105,6 @@ var functionTests = map[string][]struct{ text, want string }{
 	"squote":                 {{`{{squote "a"}}`, "'a'"}},
 	"sub":                    {{`{{sub 1 2}} {{sub .params.huge .params.huge}}`, "-1 0"}},
 	"substr":                 {{`{{substr 1 3 "äbcd"}} {{substr 2 -1 "abcd"}} {{substr 5 9 "ab"}}`, "bc cd "}},
-	"swapcase":               {{`{{swapcase "aB"}}`, "Ab"}},
 	"ternary":                {{`{{ternary "y" "n" true}} {{ternary "y" "n" .params.nope}}`, "y n"}},
 	"title":                  {{`{{title "hello wide world"}}`, "Hello Wide World"}},
 	"toJson":                 {{`{{toJson .params.tree}}`, `{"a":{"n":1000000000000000000000},"b":[true]}`}},
@@ -122,7 +116,6 @@ var functionTests = map[string][]struct{ text, want string }{
 	"trimPrefix":             {{`{{trimPrefix "-" "-a-"}}`, "a-"}},
 	"trimSuffix":             {{`{{trimSuffix "-" "-a-"}}`, "-a"}},
 	"trunc":                  {{`{{trunc 2 "äbc"}} {{trunc -2 "äbc"}} {{trunc 9 "a"}}`, "äb bc a"}},
-	"typeOf":                 {{`{{typeOf .params.list}} {{typeOf .params.huge}} {{typeOf .params.three}} {{typeOf "a"}} {{typeOf nil}} {{typeOf .params.tree}}`, "[]interface {} int64 float64 string <nil> map[string]interface {}"}},
 	"uniq":                   {{`{{uniq (list 1 1.0 "1" 2 1) | json}}`, `[1,"1",2]`}},
 	"until":                  {{`{{until 3 | json}} {{until -2 | json}} {{until 0 | json}}`, "[0,1,2] [0,-1] []"}},
 	"untilStep":              {{`{{untilStep 1 10 4 | json}} {{untilStep 3 0 -1 | json}} {{untilStep 0 3 -1 | json}} {{untilStep 0 3 0 | json}}`, "[1,5,9] [3,2,1] [] []"}},
@@ -163,7 +156,7 @@ func TestFunctionsThatAreNotThere(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
 		"now", "date", "ago", "toDate", "durationRound", "env", "expandenv", "getHostByName", "randInt", "randAlpha", "shuffle", "uuidv4",
-		"bcrypt", "htpasswd", "genPrivateKey", "encryptAES", "derivePassword", "osBase", "set", "unset", "call",
+		"bcrypt", "htpasswd", "uuid", "genPrivateKey", "encryptAES", "derivePassword", "osBase", "set", "unset", "call",
 	} {
 		if isFunction(name) {
 			t.Errorf("there is a function %s", name)
@@ -189,8 +182,8 @@ func TestFunctionsTakeAnything(t *testing.T) {
 				var fill func(i int)
 				fill = func(i int) {
 					if i == n {
-						x := &expansion{}
-						if v, err := f.call(x, append([]any(nil), args...)); err == nil {
+						c := &call{x: &expansion{}, args: append([]any(nil), args...)}
+						if v, err := c.result(f); err == nil {
 							if _, err := EncodeValue(v); err != nil {
 								t.Errorf("%s%v gave %v: %v", name, args, v, err)
 							}

@@ -1,193 +1,160 @@
 package template
 
 import (
-	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // maxWidth bounds width and precision of a printf directive.
 const maxWidth = 10_000
 
-// printf is fmt.Sprintf on values as templates have them: floating-point
-// verbs take integers, integer verbs take 3.0, %s and %v take anything, and a
-// missing value is empty text. What fmt would print as %!d(…) is an error.
-func formatted(x *expansion, args []any) (any, error) {
-	format, err := x.textArg(args[0])
-	if err != nil {
-		return nil, err
+// directive is flags, width, precision, explicit index and verb of a printf
+// directive; the rest of a format that ends within one has no verb.
+var directive = regexp.MustCompile(`(?s)%([-+ 0#]*)(\*|\d*)(?:(\.)(\*|\d*))?(?:\[(\d+)\])?(.?)`)
+
+// formatted is fmt.Sprintf on values as templates have them: floating-point verbs
+// take integers, integer verbs take 3.0, %s and %v take anything, and a missing
+// value is empty text. What fmt would print as %!d(…) is an error.
+func formatted(c *call) any {
+	format := c.str(0)
+	f := formatter{call: c, args: c.args[1:]}
+	for c.err == nil {
+		place := directive.FindStringSubmatchIndex(format)
+		if place == nil {
+			break
+		}
+		parts := make([]string, len(place)/2)
+		for i := range parts {
+			if place[2*i] >= 0 {
+				parts[i] = format[place[2*i]:place[2*i+1]]
+			}
+		}
+		f.out = append(f.out, format[:place[0]]...)
+		f.directive(parts)
+		format = format[place[1]:]
+		c.fits(len(f.out))
 	}
-	p := formatter{x: x, args: args[1:]}
-	if err := p.run(format); err != nil {
-		return nil, err
+	if f.used < len(f.args) {
+		c.failf("has %s for %d directives", countedArguments(len(f.args)), f.used)
 	}
-	return x.built(string(p.out))
+	return c.built(string(f.out) + format)
 }
 
 type formatter struct {
-	x    *expansion
+	*call
 	out  []byte
 	args []any
 	next int // argument
 	used int // arguments that directives took
 }
 
-func (p *formatter) run(format string) error {
-	for format != "" {
-		i := strings.IndexByte(format, '%')
-		if i < 0 {
-			i = len(format)
-		}
-		p.out = append(p.out, format[:i]...)
-		if format = format[i:]; format == "" {
-			break
-		}
-		rest, err := p.directive(format[1:])
-		if err != nil {
-			return err
-		}
-		if len(p.out) > MaxExpansion {
-			return errTooLarge
-		}
-		format = rest
+// directive formats one directive, of the parts of its regular expression.
+func (f *formatter) directive(parts []string) {
+	width, precision := f.size(parts[2]), ""
+	if parts[3] != "" {
+		precision = "." + f.size(parts[4])
 	}
-	if p.used < len(p.args) {
-		return fmt.Errorf("has %s for %d directives", countedArguments(len(p.args)), p.used)
+	if parts[5] != "" {
+		i, err := strconv.Atoi(parts[5])
+		if err != nil || i < 1 || i > len(f.args) {
+			f.failf("there is no argument [%s]", parts[5])
+			return
+		}
+		f.next = i - 1
 	}
-	return nil
+	verb := parts[6]
+	switch verb {
+	case "":
+		f.failf("the format ends within a directive")
+		return
+	case "%":
+		f.out = append(f.out, '%')
+		return
+	}
+	arg, ok := f.arg()
+	if !ok {
+		f.failf("%%%s: there is no argument for it", verb)
+		return
+	}
+	verb, arg = f.convert(verb, arg)
+	if f.err != nil {
+		f.err = fmt.Errorf("%%%s %w", verb, f.err)
+		return
+	}
+	f.out = fmt.Appendf(f.out, "%"+strings.ReplaceAll(parts[1], "#", "")+width+precision+verb, arg)
 }
 
-// directive formats what stands after a % and gives the rest of the format.
-func (p *formatter) directive(s string) (rest string, err error) {
-	i := strings.IndexFunc(s, func(r rune) bool { return !strings.ContainsRune("+-# 0", r) })
-	if i < 0 {
-		return "", errors.New("the format ends within a directive")
-	}
-	flags := strings.ReplaceAll(s[:i], "#", "")
-	width, s, err := p.size(s[i:])
-	if err != nil {
-		return "", err
-	}
-	precision := ""
-	if strings.HasPrefix(s, ".") {
-		if precision, s, err = p.size(s[1:]); err != nil {
-			return "", err
+// size is a width or a precision, which * takes from the arguments.
+func (f *formatter) size(digits string) string {
+	if digits == "*" {
+		arg, ok := f.arg()
+		if !ok {
+			f.failf("there is no argument for *")
+			return ""
 		}
-		precision = "." + precision
+		digits = strconv.Itoa(f.intOf(arg))
 	}
-	if s, err = p.explicitIndex(s); err != nil {
-		return "", err
+	if n, err := strconv.Atoi(digits); digits != "" && (err != nil || n < 0 || n > maxWidth) {
+		f.failf("width %s is out of range (limit %d)", Excerpt(digits), maxWidth)
 	}
-	verb, size := utf8.DecodeRuneInString(s)
-	if size == 0 {
-		return "", errors.New("the format ends within a directive")
-	}
-	if verb == '%' {
-		p.out = append(p.out, '%')
-		return s[size:], nil
-	}
-	arg, err := p.arg()
-	if err != nil {
-		return "", fmt.Errorf("%%%c: %w", verb, err)
-	}
-	verb, arg, err = p.convert(verb, arg)
-	if err != nil {
-		return "", fmt.Errorf("%%%c %w", verb, err)
-	}
-	p.out = fmt.Appendf(p.out, "%"+flags+width+precision+string(verb), arg)
-	return s[size:], nil
+	return digits
 }
 
-// size reads a width or a precision, which * takes from the arguments.
-func (p *formatter) size(s string) (digits, rest string, err error) {
-	if strings.HasPrefix(s, "*") {
-		arg, err := p.arg()
-		if err != nil {
-			return "", "", err
-		}
-		n, err := p.x.intArg(arg)
-		if err != nil {
-			return "", "", err
-		}
-		if n < 0 || n > maxWidth {
-			return "", "", fmt.Errorf("width %d is out of range (limit %d)", n, maxWidth)
-		}
-		return fmt.Sprint(n), s[1:], nil
+func (f *formatter) arg() (any, bool) {
+	if f.next >= len(f.args) {
+		return nil, false
 	}
-	i := strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' })
-	if i < 0 {
-		i = len(s)
-	}
-	if i > 5 || i == 5 && s[:i] > fmt.Sprint(maxWidth) {
-		return "", "", fmt.Errorf("width %s is out of range (limit %d)", Excerpt(s[:i]), maxWidth)
-	}
-	return s[:i], s[i:], nil
-}
-
-// explicitIndex reads [n], which says which argument comes next.
-func (p *formatter) explicitIndex(s string) (string, error) {
-	if !strings.HasPrefix(s, "[") {
-		return s, nil
-	}
-	digits, rest, ok := strings.Cut(s[1:], "]")
-	n, isNumber := parseInteger(digits)
-	i, fits := intOf(n)
-	if !ok || !isNumber || !fits || i < 1 || i > len(p.args) {
-		return "", fmt.Errorf("there is no argument %s", Excerpt(s))
-	}
-	p.next = i - 1
-	return rest, nil
-}
-
-func (p *formatter) arg() (any, error) {
-	if p.next >= len(p.args) {
-		return nil, errors.New("there is no argument for it")
-	}
-	p.next++
-	p.used = max(p.used, p.next)
-	return p.args[p.next-1], nil
+	f.next++
+	f.used = max(f.used, f.next)
+	return f.args[f.next-1], true
 }
 
 // convert makes arg one that fmt knows how to format by verb.
-func (p *formatter) convert(verb rune, arg any) (rune, any, error) {
+func (f *formatter) convert(verb string, arg any) (string, any) {
 	switch verb {
-	case 'v':
+	case "v":
 		if n, ok := numberOf(arg); ok {
-			return verb, n.value(), p.x.spells(n)
+			f.ok(f.x.spells(n))
+			return verb, n.value()
 		}
 		if b, ok := arg.(bool); ok {
-			return verb, b, nil
+			return verb, b
 		}
-		text, err := p.x.text(arg)
-		return 's', text, err
-	case 's', 'q':
-		text, err := p.x.text(arg)
-		return verb, text, err
-	case 't':
-		if b, ok := arg.(bool); ok {
-			return verb, b, nil
+		return "s", f.printed(arg)
+	case "s", "q":
+		return verb, f.printed(arg)
+	case "t":
+		b, ok := arg.(bool)
+		if !ok {
+			f.failf("wants a boolean, got %s", Describe(arg))
 		}
-		return verb, nil, fmt.Errorf("wants a boolean, got %s", Describe(arg))
-	case 'x', 'X':
+		return verb, b
+	case "x", "X":
 		if s, ok := arg.(string); ok {
-			return verb, s, nil
+			return verb, s
 		}
-		fallthrough
-	case 'd', 'b', 'o', 'O', 'c', 'U':
-		n, err := p.x.integerArg(arg)
-		if err == nil {
-			err = p.x.spells(n)
+		return verb, f.integer(arg)
+	case "d", "b", "o", "O", "c", "U":
+		return verb, f.integer(arg)
+	case "e", "E", "f", "F", "g", "G":
+		n := f.numberOf(arg)
+		if n.isFloat || n.big == nil && n.small>>53 == n.small>>63 {
+			return verb, n.float64()
 		}
-		return verb, n.value(), err
-	case 'e', 'E', 'f', 'F', 'g', 'G':
-		n, err := p.x.numberArg(arg)
-		if err != nil || n.isFloat || n.big == nil && n.small>>53 == n.small>>63 {
-			return verb, n.float64(), err
-		}
-		return verb, n.bigFloat(), p.x.charge(n.words() * fractionPrice)
-	case 'T':
-		return 's', typeName(arg), nil
+		f.spend(n.words() * fractionPrice)
+		return verb, n.bigFloat()
+	case "T":
+		return "s", kindName(arg)
 	}
-	return verb, nil, errors.New("is no verb that templates have")
+	f.failf("is no verb that templates have")
+	return verb, nil
+}
+
+// integer is an integer of any size that is written.
+func (f *formatter) integer(arg any) any {
+	n := f.integerOf(arg)
+	f.ok(f.x.spells(n))
+	return n.value()
 }

@@ -9,13 +9,11 @@ import (
 // charged, so that each ends with the limit before long.
 var templateBombs = map[string]string{
 	"trunc":       `{{$s := repeat 5000000 "a"}}{{range until 100000}}{{$x := trunc 1 $s}}{{end}}`,
-	"abbrev":      `{{$s := repeat 5000000 "a"}}{{range until 100000}}{{$x := abbrev 4 $s}}{{end}}`,
 	"substr":      `{{$s := repeat 5000000 "a"}}{{range until 100000}}{{$x := substr 0 1 $s}}{{end}}`,
 	"long cutset": `{{$c := repeat 5000000 "a"}}{{range until 100000}}{{$x := trimAll $c "b"}}{{end}}`,
 	"replace":     `{{$s := repeat 5000000 "a"}}{{range until 100000}}{{$x := replace "a" "" $s}}{{end}}`,
 	"trim":        `{{$s := repeat 5000000 " "}}{{range until 100000}}{{$x := trim $s}}{{end}}`,
 	"nospace":     `{{$s := repeat 5000000 " "}}{{range until 100000}}{{$x := nospace $s}}{{end}}`,
-	"initials":    `{{$s := repeat 5000000 "a"}}{{range until 100000}}{{$x := initials $s}}{{end}}`,
 	"clean":       `{{$s := repeat 1000000 "a/../"}}{{range until 100000}}{{$x := clean $s}}{{end}}`,
 	"base":        `{{$s := repeat 5000000 "/"}}{{range until 100000}}{{$x := base $s}}{{end}}`,
 	"splitList":   `{{$s := repeat 5000000 "a"}}{{range until 100000}}{{$x := splitList "aaab" $s}}{{end}}`,
