@@ -1,7 +1,6 @@
 package view
 
 import (
-	"encoding/json"
 	"flag"
 	"math/big"
 	"os"
@@ -48,22 +47,6 @@ func compileSteps(t testing.TB, steps ...*definitions.Step) *definitions.Program
 		t.Fatal(err)
 	}
 	return p
-}
-
-func testTools(t *testing.T) definitions.Tools {
-	t.Helper()
-	var tools []definitions.Tool
-	if err := json.Unmarshal(readFile(t, "../testdata/tools.json"), &tools); err != nil {
-		t.Fatal(err)
-	}
-	return func(name string) (definitions.Tool, bool) {
-		for _, tool := range tools {
-			if tool.Name == name || tool.Backend+"."+tool.Original == name {
-				return tool, true
-			}
-		}
-		return definitions.Tool{}, false
-	}
 }
 
 // golden holds text against a file, or writes the file anew.
