@@ -76,7 +76,7 @@ var wideTemplates = []string{
 	`{{default "d" .params.left}}`, `{{default 5 .params.n}}`, `{{printf "%05d|%s|%v|%q|%.2f" .params.n .params.text .params.list .params.text .params.f}}`, "{{quote .params.text}}", `{{join ", " .params.words}}`,
 	`{{fromJson "{\"a\":[1,2.0]}"}}`, "{{(fromJson .params.json).a}}", "{{index (fromJson .params.json).a 1}}", "{{$x := .params.n}}{{$x}}{{$x = 4}}{{$x}}", `{{define "t"}}[{{.}}]{{end}}{{template "t" .params.n}}`, "{{/* c */}}lit",
 	`{{"{{"}}`, "{{and .params.flag .params.text}}", "{{or .params.left .params.n}}", "{{or .params.left .params.off}}", "{{not .params.left}}", "{{eq .params.n 3}}", `{{eq .params.text "x" "y"}}`, "{{ne .params.left .params.n}}", "{{lt .params.f 3}}",
-	"{{le 1 2}}", "{{kindOf .params.whole}} {{kindOf .params.n}} {{typeOf .params.f}}", "{{first .params.words}}", "{{uniq .params.words}}", "{{dict \"a\" .params.n}}", "{{list .params.n .params.left}}", "{{ternary 1 \"z\" .params.flag}}",
+	"{{le 1 2}}", "{{kindOf .params.whole}} {{kindOf .params.n}} {{kindOf .params.f}}", "{{first .params.words}}", "{{uniq .params.words}}", "{{dict \"a\" .params.n}}", "{{list .params.n .params.left}}", "{{ternary 1 \"z\" .params.flag}}",
 	"5", "true", `["a", 1]`, "null", "plain", " 7 ", "1.50", "\ttab \\n \u00e9 \U0001F600", "line one\nline two {{.params.n}}\n", `it's "q" {{.params.n}} \d`, "{{`raw \\ \"q\"`}}", "{{1e3}} {{0x10}} {{'a'}}",
 }
 
