@@ -14,6 +14,7 @@ package devserver
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,6 +26,8 @@ import (
 	"time"
 
 	"go.temporal.io/server/temporal"
+
+	"github.com/perdure/perdure/internal/mtls"
 )
 
 // DefaultRetention is how long closed workflows are kept unless
@@ -50,6 +53,9 @@ type Options struct {
 	Listen string
 	// UIListen is the address of the Web UI, host:port. "" = no Web UI.
 	UIListen string
+	// UIWrite lets whoever reaches the Web UI start, signal, reset and end runs.
+	// Default: it only shows them.
+	UIWrite bool
 	// UICodec is the codec endpoint by which the Web UI reads payloads, a URL; it
 	// is sent the cookies of its host. "" = what is set in the browser.
 	UICodec string
@@ -83,11 +89,12 @@ func (o Options) withDefaults() Options {
 
 // A Server is a running Temporal server.
 type Server struct {
-	address string
-	lock    *dirLock
-	log     *serverLog
-	server  temporal.Server
-	ui      *webUI // nil = off
+	ports  ports
+	keys   *mtls.Pair
+	lock   *dirLock
+	log    *serverLog
+	server temporal.Server
+	ui     *webUI // nil = off
 
 	stop sync.Once
 }
@@ -109,7 +116,10 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{lock: lock, log: newServerLog(o.Logger)}
-	if err := s.start(ctx, o); err != nil {
+	if s.keys, err = mtls.Open(KeyFile(o.Dir)); err == nil {
+		err = s.start(ctx, o)
+	}
+	if err != nil {
 		s.Stop()
 		return nil, err
 	}
@@ -132,7 +142,11 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	if uiListener == nil {
 		return nil
 	}
-	s.ui, err = serveUI(uiListener, s.address, o.Namespace, o.UICodec)
+	pair, err := os.ReadFile(KeyFile(o.Dir))
+	if err != nil {
+		return err
+	}
+	s.ui, err = serveUI(uiListener, uiOptions{frontend: s.Address(), pair: pair, namespace: o.Namespace, codec: o.UICodec, write: o.UIWrite, log: o.Logger})
 	return err
 }
 
@@ -140,15 +154,15 @@ func (s *Server) startTemporal(ctx context.Context, o Options) error {
 	if err := s.launch(ctx, o); err != nil {
 		return err
 	}
-	return awaitReady(ctx, s.address, o.Namespace)
+	return awaitReady(ctx, s.Address(), o.Namespace, s.keys)
 }
 
 // launch starts the server's services; they may not all answer yet.
 func (s *Server) launch(ctx context.Context, o Options) error {
 	construction.Lock()
 	defer construction.Unlock()
-	ports, err := choosePorts(o.Listen)
-	if err != nil {
+	var err error
+	if s.ports, err = choosePorts(o.Listen); err != nil {
 		return err
 	}
 	main := database(filepath.Join(o.Dir, "temporal.db"), o.Durable)
@@ -156,10 +170,9 @@ func (s *Server) launch(ctx context.Context, o Options) error {
 	if err := prepare(ctx, main, visibility, o); err != nil {
 		return err
 	}
-	s.address = ports.frontend()
 	err = s.log.guard(func() error {
 		var err error
-		if s.server, err = newServer(main, visibility, ports, o.SuggestAfter, s.log); err != nil {
+		if s.server, err = newServer(main, visibility, s.ports, s.keys, o.SuggestAfter, s.log); err != nil {
 			return err
 		}
 		return s.server.Start()
@@ -170,8 +183,23 @@ func (s *Server) launch(ctx context.Context, o Options) error {
 	return nil
 }
 
-// Address of the Temporal frontend, host:port.
-func (s *Server) Address() string { return s.address }
+// KeyFile is the file in a data directory with the key pair of those who may
+// connect to its Temporal: certificate and key, as PEM.
+func KeyFile(dir string) string { return filepath.Join(dir, "temporal.pem") }
+
+// Address of the Temporal frontend, host:port. It takes connections of those who
+// have the key pair.
+func (s *Server) Address() string { return s.ports.address(s.ports.frontend) }
+
+// InternalAddresses are those by which the services of Temporal reach each other.
+// They take connections of those who have the key pair.
+func (s *Server) InternalAddresses() []string {
+	p := s.ports
+	return []string{p.address(p.history), p.address(p.matching), p.address(p.worker)}
+}
+
+// TLS is the configuration with which a client connects.
+func (s *Server) TLS() *tls.Config { return s.keys.Client() }
 
 // UIAddress is the address of the Web UI, host:port; "" if it is off.
 func (s *Server) UIAddress() string {
@@ -210,11 +238,11 @@ func (s *Server) stopTemporal() {
 
 // ports are the addresses that the services of one server listen on.
 type ports struct {
-	ip                                       string
-	frontendPort, http, history, matching, w int
+	ip                                  string
+	frontend, history, matching, worker int
 }
 
-func (p ports) frontend() string { return net.JoinHostPort(p.ip, strconv.Itoa(p.frontendPort)) }
+func (p ports) address(port int) string { return net.JoinHostPort(p.ip, strconv.Itoa(port)) }
 
 // choosePorts finds the ports of all services. The server opens them itself,
 // so they are only looked for here: what is found free is let go again.
@@ -229,8 +257,8 @@ func choosePorts(listen string) (ports, error) {
 	if err != nil {
 		return ports{}, fmt.Errorf("listening on %s for Temporal: %w", listen, err)
 	}
-	p := ports{ip: front.IP.String(), frontendPort: front.Port}
-	for _, service := range []*int{&p.http, &p.history, &p.matching, &p.w} {
+	p := ports{ip: front.IP.String(), frontend: front.Port}
+	for _, service := range []*int{&p.history, &p.matching, &p.worker} {
 		found, err := search.listen(p.ip, "0")
 		if err != nil {
 			return ports{}, fmt.Errorf("finding a free port for Temporal: %w", err)

@@ -75,7 +75,7 @@ func TestSearchAttributesAreAddedToAnExistingNamespace(t *testing.T) {
 
 	start(t, devserver.Options{Dir: dir, Namespace: "team", SearchAttributes: one}).Stop()
 	s := start(t, devserver.Options{Dir: dir, Namespace: "team", SearchAttributes: both})
-	c, err := client.Dial(client.Options{HostPort: s.Address(), Namespace: "team", Logger: quiet()})
+	c, err := client.Dial(client.Options{HostPort: s.Address(), Namespace: "team", Logger: quiet(), ConnectionOptions: client.ConnectionOptions{TLS: s.TLS()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestWebUI(t *testing.T) {
 		{"deep link", "/namespaces/default/workflows", "", 200, "text/html"},
 		{"API", "/api/v1/namespaces/default/workflows", "", 200, "application/json"},
 		{"settings", "/api/v1/settings", "localhost:1", 200, "application/json"},
-		{"another host's name", "/", "evil.example", 403, "application/json"},
+		{"another host's name", "/", "evil.example", 403, "text/plain"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -247,7 +247,7 @@ func stopWithin(t *testing.T, s *devserver.Server, limit time.Duration) {
 
 func dial(t *testing.T, s *devserver.Server) client.Client {
 	t.Helper()
-	c, err := client.Dial(client.Options{HostPort: s.Address(), Logger: quiet()})
+	c, err := client.Dial(client.Options{HostPort: s.Address(), Logger: quiet(), ConnectionOptions: client.ConnectionOptions{TLS: s.TLS()}})
 	if err != nil {
 		t.Fatal(err)
 	}

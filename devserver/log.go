@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strings"
 	"sync/atomic"
 
 	"go.temporal.io/server/common/log"
@@ -94,8 +95,12 @@ func (l *serverLog) DPanic(msg string, tags ...tag.Tag) { l.log(slog.LevelError,
 // Error logs an error.
 func (l *serverLog) Error(msg string, tags ...tag.Tag) { l.log(slog.LevelError, msg, tags) }
 
-// Warn logs a warning.
-func (l *serverLog) Warn(msg string, tags ...tag.Tag) { l.log(slog.LevelWarn, msg, tags) }
+// Warn logs a warning, but not the one that there is no HTTP API, which is meant.
+func (l *serverLog) Warn(msg string, tags ...tag.Tag) {
+	if !strings.HasPrefix(msg, "HTTP API port has not been set") {
+		l.log(slog.LevelWarn, msg, tags)
+	}
+}
 
 // Info drops the message: the server tells too much.
 func (l *serverLog) Info(string, ...tag.Tag) {}

@@ -2,6 +2,7 @@ package devserver
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"strconv"
@@ -14,10 +15,13 @@ import (
 	"go.temporal.io/server/common/dynamicconfig"
 	"go.temporal.io/server/common/membership/static"
 	"go.temporal.io/server/common/primitives"
+	"go.temporal.io/server/common/rpc/encryption"
 	"go.temporal.io/server/common/searchattribute/sadefs"
 	"go.temporal.io/server/temporal"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/perdure/perdure/internal/mtls"
 )
 
 // What is written into the database and must stay the same.
@@ -58,7 +62,7 @@ var tuning = map[string]any{
 }
 
 // newServer puts all services of Temporal into one that is not started yet.
-func newServer(main, visibility *config.SQL, p ports, suggestAfter int, log *serverLog) (temporal.Server, error) {
+func newServer(main, visibility *config.SQL, p ports, keys *mtls.Pair, suggestAfter int, log *serverLog) (temporal.Server, error) {
 	c := serverConfig(main, visibility, p)
 	settings := dynamicconfig.StaticClient{}
 	for key, value := range tuning {
@@ -80,6 +84,7 @@ func newServer(main, visibility *config.SQL, p ports, suggestAfter int, log *ser
 		temporal.ForServices(temporal.DefaultServices),
 		temporal.WithStaticHosts(hosts(c)),
 		temporal.WithLogger(log),
+		temporal.WithTLSConfigFactory(onlyWith{keys}),
 		temporal.WithAuthorizer(authorizer),
 		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return claims }),
 		temporal.WithDynamicConfigClient(settings),
@@ -106,27 +111,56 @@ func serverConfig(main, visibility *config.SQL, p ports) *config.Config {
 		ClusterInformation: map[string]cluster.ClusterInformation{clusterName: {
 			Enabled:                true,
 			InitialFailoverVersion: 1,
-			RPCAddress:             p.frontend(),
-			HTTPAddress:            net.JoinHostPort(p.ip, strconv.Itoa(p.http)),
+			RPCAddress:             p.address(p.frontend),
 			ClusterID:              clusterID,
 		}},
 	}
 	c.DCRedirectionPolicy.Policy = "noop"
 	c.Services = map[string]config.Service{
-		"frontend": service(p.ip, p.frontendPort, p.http),
-		"history":  service(p.ip, p.history, 0),
-		"matching": service(p.ip, p.matching, 0),
-		"worker":   service(p.ip, p.w, 0),
+		"frontend": service(p.ip, p.frontend),
+		"history":  service(p.ip, p.history),
+		"matching": service(p.ip, p.matching),
+		"worker":   service(p.ip, p.worker),
 	}
 	c.Archival.History.State, c.Archival.Visibility.State = "disabled", "disabled"
 	c.NamespaceDefaults.Archival.History.State = "disabled"
 	c.NamespaceDefaults.Archival.Visibility.State = "disabled"
-	c.PublicClient.HostPort = p.frontend()
+	c.PublicClient.HostPort = p.address(p.frontend)
 	return c
 }
 
-func service(ip string, port, http int) config.Service {
-	return config.Service{RPC: config.RPC{BindOnIP: ip, GRPCPort: port, HTTPPort: http}}
+// service listens for gRPC only. Its HTTP API would let any page of a browser act
+// on runs.
+func service(ip string, port int) config.Service {
+	return config.Service{RPC: config.RPC{BindOnIP: ip, GRPCPort: port}}
+}
+
+// onlyWith has all services of the server speak with none but those who have the
+// key pair, also with each other.
+type onlyWith struct{ keys *mtls.Pair }
+
+var _ encryption.TLSConfigProvider = onlyWith{}
+
+// GetInternodeServerConfig is for the services among themselves.
+func (o onlyWith) GetInternodeServerConfig() (*tls.Config, error) { return o.keys.Server(), nil }
+
+// GetInternodeClientConfig is for the services among themselves.
+func (o onlyWith) GetInternodeClientConfig() (*tls.Config, error) { return o.keys.Client(), nil }
+
+// GetFrontendServerConfig is for all others.
+func (o onlyWith) GetFrontendServerConfig() (*tls.Config, error) { return o.keys.Server(), nil }
+
+// GetFrontendClientConfig is for the server's own workflows.
+func (o onlyWith) GetFrontendClientConfig() (*tls.Config, error) { return o.keys.Client(), nil }
+
+// GetRemoteClusterClientConfig is for other clusters, which there are not.
+func (o onlyWith) GetRemoteClusterClientConfig(string) (*tls.Config, error) {
+	return o.keys.Client(), nil
+}
+
+// GetExpiringCerts has nothing to tell: Open replaces what has expired.
+func (o onlyWith) GetExpiringCerts(time.Duration) (expiring, expired encryption.CertExpirationMap, err error) {
+	return nil, nil, nil
 }
 
 func hosts(c *config.Config) map[primitives.ServiceName]static.Hosts {
@@ -139,10 +173,10 @@ func hosts(c *config.Config) map[primitives.ServiceName]static.Hosts {
 }
 
 // awaitReady returns when the frontend answers for the namespace.
-func awaitReady(ctx context.Context, address, namespace string) error {
+func awaitReady(ctx context.Context, address, namespace string, keys *mtls.Pair) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(credentials.NewTLS(keys.Client())))
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,11 @@ package devserver
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"io/fs"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -20,12 +21,14 @@ import (
 	"github.com/temporalio/ui-server/v2/server/headers"
 	"github.com/temporalio/ui-server/v2/server/route"
 	"github.com/temporalio/ui-server/v2/ui"
+
+	"github.com/perdure/perdure/internal/web"
 )
 
 // A webUI serves Temporal's Web UI.
 type webUI struct {
 	address string
-	server  *http.Server
+	server  *web.Server
 }
 
 // listenUI opens the port of the Web UI; it returns nil for an empty address.
@@ -40,19 +43,25 @@ func listenUI(address string) (net.Listener, error) {
 	return l, nil
 }
 
-func serveUI(l net.Listener, frontend, namespace, codec string) (*webUI, error) {
-	handler, err := uiHandler(l.Addr().(*net.TCPAddr), frontend, namespace, codec)
+// uiOptions say what the Web UI shows.
+type uiOptions struct {
+	frontend  string // of Temporal, host:port
+	pair      []byte // certificate and key for it, as PEM; nil = it wants none
+	namespace string
+	codec     string // URL; "" = none
+	write     bool   // whether it also acts
+	log       *slog.Logger
+}
+
+func serveUI(l net.Listener, o uiOptions) (*webUI, error) {
+	handler, err := uiHandler(l.Addr().(*net.TCPAddr), o)
 	if err != nil {
 		l.Close()
 		return nil, fmt.Errorf("starting the Web UI: %w", err)
 	}
 	u := &webUI{
 		address: l.Addr().String(),
-		server: &http.Server{
-			Handler:           handler,
-			ReadHeaderTimeout: 10 * time.Second,
-			ErrorLog:          log.New(io.Discard, "", 0),
-		},
+		server:  web.New(web.Options{Handler: handler, MaxBody: maxUIBody, Logger: o.log}),
 	}
 	go u.server.Serve(l)
 	return u, nil
@@ -65,7 +74,7 @@ func ServeUI(ctx context.Context, listen, frontend, namespace string) error {
 	if err != nil {
 		return err
 	}
-	u, err := serveUI(l, frontend, namespace, "")
+	u, err := serveUI(l, uiOptions{frontend: frontend, namespace: namespace, write: true, log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
@@ -74,27 +83,29 @@ func ServeUI(ctx context.Context, listen, frontend, namespace string) error {
 	return nil
 }
 
+// maxUIBody is the largest body of a request to the Web UI, in bytes: of one that
+// starts or signals a workflow, with the largest payload that Temporal takes.
+const maxUIBody = 4 << 20
+
 // close lets requests that are nearly done finish.
 func (u *webUI) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), 250*time.Millisecond)
-	defer cancel()
-	if u.server.Shutdown(ctx) != nil {
-		u.server.Close()
-	}
+	u.server.End(250 * time.Millisecond)
 }
 
 // uiHandler is what uiserver.NewServer builds. That server cannot be given a
 // listener and ends the process when its port is taken, so it is put together
 // here from its own parts.
-func uiHandler(addr *net.TCPAddr, frontend, namespace, codec string) (http.Handler, error) {
+func uiHandler(addr *net.TCPAddr, o uiOptions) (http.Handler, error) {
 	provider, err := config.NewConfigProviderWithRefresh(&config.Config{
 		Host:                addr.IP.String(),
 		Port:                addr.Port,
-		TemporalGRPCAddress: frontend,
+		TemporalGRPCAddress: o.frontend,
+		TLS:                 o.tls(),
 		EnableUI:            true,
-		DefaultNamespace:    namespace,
+		DisableWriteActions: !o.write,
+		DefaultNamespace:    o.namespace,
 		CORS:                config.CORS{CookieInsecure: true}, // loopback has no TLS
-		Codec:               config.Codec{Endpoint: codec, IncludeCredentials: codec != ""},
+		Codec:               config.Codec{Endpoint: o.codec, IncludeCredentials: o.codec != ""},
 		DisableNewsFetch:    true,
 		HideLogs:            true,
 	})
@@ -108,9 +119,6 @@ func uiHandler(addr *net.TCPAddr, frontend, namespace, codec string) (http.Handl
 	e := echo.New()
 	e.Logger.SetOutput(io.Discard)
 	e.Use(middleware.Recover(), middleware.Gzip())
-	if addr.IP.IsLoopback() {
-		e.Use(loopbackHost)
-	}
 	e.Use(cors.CORSMiddleware(cors.CORSConfig{
 		AllowHeaders: []string{
 			echo.HeaderOrigin, echo.HeaderContentType, echo.HeaderAccept, echo.HeaderXCSRFToken,
@@ -133,25 +141,19 @@ func uiHandler(addr *net.TCPAddr, frontend, namespace, codec string) (http.Handl
 	return e, nil
 }
 
+// tls is how the Web UI reaches Temporal.
+func (o uiOptions) tls() config.TLS {
+	if o.pair == nil {
+		return config.TLS{}
+	}
+	pair := base64.StdEncoding.EncodeToString(o.pair)
+	return config.TLS{CaData: pair, CertData: pair, KeyData: pair, EnableHostVerification: true, ServerName: "localhost"}
+}
+
 func uiAssets() (fs.FS, error) {
 	all, err := ui.Assets()
 	if err != nil {
 		return nil, err
 	}
 	return fs.Sub(all, "local")
-}
-
-// loopbackHost refuses requests for other hosts. A web page whose name was
-// made to point here (DNS rebinding) could otherwise act in the user's name.
-func loopbackHost(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		host := c.Request().Host
-		if h, _, err := net.SplitHostPort(host); err == nil {
-			host = h
-		}
-		if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
-			return next(c)
-		}
-		return echo.NewHTTPError(http.StatusForbidden, "this address only answers as localhost")
-	}
 }

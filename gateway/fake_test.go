@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +22,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -548,12 +549,16 @@ func (w *world) replica() (*gateway.Gateway, string) {
 		defs = append(defs, define(w.T, simple(name))...)
 	}
 	g.SetDefinitions(defs)
-	srv := httptest.NewServer(g.Handler())
-	w.Cleanup(func() {
-		srv.CloseClientConnections()
-		srv.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		w.Fatal(err)
+	}
+	server := web.New(web.Options{
+		Handler: g.Handler(), MaxBody: 64 << 20, Origins: web.OriginPolicy{Origins: []string{"https://chat.example"}}, Logger: w.opts.Logger,
 	})
-	return g, srv.URL + "/mcp"
+	go func() { _ = server.Serve(l) }() // until it is ended
+	w.Cleanup(func() { server.End(0) })
+	return g, "http://" + l.Addr().String() + "/mcp"
 }
 
 var requestSerial atomic.Int64

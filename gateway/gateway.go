@@ -45,6 +45,7 @@ import (
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/registry"
 	"github.com/perdure/perdure/runs"
 )
@@ -149,22 +150,14 @@ type Options struct {
 	// definitions.MaxWorkflowDepth.
 	MaxDepth int
 
-	// AllowedOrigins are the web origins that may send requests, e.g.
-	// https://chat.example.com, besides those on this machine for who is there,
-	// too. Their hosts are accepted as Host as well.
-	AllowedOrigins []string
-	// AllowedHosts are the names, with their port if it is not that of the
-	// scheme, that requests may have as Host, besides addresses, localhost and
-	// the hosts of AllowedOrigins. nil = by loopback none besides, otherwise any.
-	AllowedHosts []string
 	// LinkOver is the size from which on the output of a run is given as a link,
 	// in bytes, to clients that take one: resources/read gives it to who may see
 	// the run. 0 = never.
 	LinkOver int
-	// MaxRequest is the size of the largest request body. 0 = 8 MiB.
+	// MaxRequest is the size of the largest request body. 0 = DefaultMaxRequest.
 	MaxRequest int64
-	// Room is what large requests share. nil = as much as DefaultRoom.
-	Room *Room
+	// Bodies are what the requests of all callers share. nil = web.DefaultWork.
+	Bodies *web.Bodies
 
 	// Observe is told of each request when it begins, and by end when it has been
 	// answered, with the kind of error that it was answered with; "" = none. The
@@ -174,6 +167,10 @@ type Options struct {
 	Logger *slog.Logger // nil = slog.Default()
 }
 
+// DefaultMaxRequest is the size of the largest request body in bytes where Options
+// do not say.
+const DefaultMaxRequest = 8 << 20
+
 func (o Options) withDefaults() Options {
 	setDefault(&o.Name, "perdure")
 	setDefault(&o.Version, "dev")
@@ -181,10 +178,10 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.TaskPatience, 500*time.Millisecond)
 	setDefault(&o.KeepAlive, 15*time.Second)
 	setDefault(&o.ReaskAfter, time.Minute)
-	setDefault(&o.MaxRequest, 8<<20)
+	setDefault(&o.MaxRequest, DefaultMaxRequest)
 	setDefault(&o.StdioIdentity.Subject, auth.Anonymous)
-	if o.Room == nil {
-		o.Room = NewRoom(DefaultRoom, RoomPatience)
+	if o.Bodies == nil {
+		o.Bodies = web.NewBodies(web.DefaultWork, web.Patience)
 	}
 	if o.Authenticate == nil {
 		o.Authenticate = auth.Everybody{}.Authenticate
@@ -264,7 +261,7 @@ func New(opts Options) (*Gateway, error) {
 		server.WithInstructions(g.instructions()))
 	g.http = server.NewStreamableHTTPServer(g.mcp,
 		server.WithStateLess(true),
-		server.WithDisableLocalhostProtection(true), // forbidden does it, for every method
+		server.WithDisableLocalhostProtection(true), // the web.Server does it, for every method
 		server.WithStreamableHTTPLogger(opts.Logger))
 	if opts.LinkOver > 0 {
 		g.mcp.AddResourceTemplate(mcp.NewResourceTemplate(resultTemplate, "result of a run", mcp.WithTemplateMIMEType("application/json")), g.readResult)
@@ -297,8 +294,8 @@ func (g *Gateway) instructions() string {
 }
 
 // Handler serves MCP over streamable HTTP at /mcp, Options.Metadata, and at
-// RegistryPrefix what Options.Registry has. The http.Server around it may have a
-// WriteTimeout: streams push it off for as long as they live.
+// RegistryPrefix what Options.Registry has. It wants a web.Server around it, which
+// knows who may send requests, and has no WriteTimeout.
 func (g *Gateway) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", g.serveMCP)

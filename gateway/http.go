@@ -16,6 +16,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/web"
 )
 
 const sessionHeader = server.HeaderKeySessionID
@@ -40,13 +41,8 @@ func (g *Gateway) serveMCP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admit finds out who sends a request, or answers it where nobody may from where
-// it comes.
+// admit finds out who sends a request, or answers it.
 func (g *Gateway) admit(w http.ResponseWriter, r *http.Request) (auth.Identity, bool) {
-	if why := (Places{g.opts.AllowedOrigins, g.opts.AllowedHosts}).Forbidden(r); why != "" {
-		http.Error(w, why, http.StatusForbidden)
-		return auth.Identity{}, false
-	}
 	if g.shared(w, r) {
 		return auth.Identity{}, false
 	}
@@ -62,8 +58,8 @@ func (g *Gateway) admit(w http.ResponseWriter, r *http.Request) (auth.Identity, 
 	return who, true
 }
 
-// shared lets pages of allowed origins read what they get, and answers the
-// question whether they may ask.
+// shared lets pages read what they get, and answers the question whether they may
+// ask. Requests of pages that may not do not come here.
 func (g *Gateway) shared(w http.ResponseWriter, r *http.Request) (answered bool) {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
@@ -88,10 +84,10 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request, who auth.Identity
 		http.Error(w, "Content-Type must be application/json", http.StatusUnsupportedMediaType)
 		return
 	}
-	body, free, err := g.opts.Room.Read(w, r, g.opts.MaxRequest)
+	body, free, err := g.opts.Bodies.Read(w, r, web.Caller(who.Known(), r), g.opts.MaxRequest)
 	if err != nil {
 		g.log.Info("refusing a request", "remote", r.RemoteAddr, "error", err)
-		RefuseBody(w, err)
+		web.RefuseBody(w, err)
 		return
 	}
 	defer free()
@@ -110,7 +106,7 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request, who auth.Identity
 	}
 	c.overHTTP, c.streams = true, acceptsStream(r)
 	if m.Method == string(mcp.MethodSubscriptionsListen) && len(body) > largeBody { // it lasts, and would hold the room as long
-		RefuseBody(w, &http.MaxBytesError{Limit: largeBody})
+		web.RefuseBody(w, &http.MaxBytesError{Limit: largeBody})
 		return
 	}
 	c.letGo = func() { // of the request, while its answer is waited for
@@ -120,6 +116,10 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request, who auth.Identity
 	}
 	g.dispatch(w, r, c, &m, &p, badParams)
 }
+
+// largeBody is the size up to which a request may last as long as its sender
+// likes.
+const largeBody = 1 << 20
 
 func orEmpty(raw json.RawMessage) json.RawMessage {
 	if isNull(raw) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/registry"
 )
 
@@ -109,24 +110,22 @@ func (g *Gateway) handleRegistry(mux *http.ServeMux) {
 
 // answerRegistry is where errors of the registry become answers.
 func (g *Gateway) answerRegistry(w http.ResponseWriter, r *http.Request, who auth.Identity, serve func(*http.Request, auth.Identity) (any, error)) {
-	body, free, err := g.opts.Room.Read(w, r, g.opts.MaxRequest)
+	body, free, err := g.opts.Bodies.Read(w, r, web.Caller(who.Known(), r), g.opts.MaxRequest)
 	var answer any
 	switch {
 	case err == nil:
 		defer free()
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		answer, err = serve(r, who)
-	case !errors.Is(err, errNoRoom):
-		err = unreadBody(err)
+	default:
+		code, why := web.Refusal(w.Header(), err)
+		err = &badRequest{code, why}
 	}
 	var missing *registry.NotFoundError
 	var bad *badRequest
 	code := http.StatusOK
 	switch {
 	case err == nil:
-	case errors.Is(err, errNoRoom):
-		w.Header().Set("Retry-After", retryAfter)
-		code, answer = http.StatusServiceUnavailable, RegistryError{err.Error()}
 	case errors.As(err, &missing):
 		code, answer = http.StatusNotFound, RegistryError{err.Error()}
 	case errors.As(err, &bad):
@@ -140,15 +139,6 @@ func (g *Gateway) answerRegistry(w http.ResponseWriter, r *http.Request, who aut
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(answer) // the client went away
-}
-
-// unreadBody is the error of a body that could not be read.
-func unreadBody(err error) error {
-	var large *http.MaxBytesError
-	if errors.As(err, &large) {
-		return &badRequest{http.StatusRequestEntityTooLarge, "the request is larger than " + strconv.FormatInt(large.Limit, 10) + " bytes"}
-	}
-	return &badRequest{http.StatusBadRequest, "the request cannot be read: " + err.Error()}
 }
 
 // A badRequest is one that makes no sense, or may not be made.
@@ -174,8 +164,7 @@ func readJSON(r *http.Request, into any) error {
 		decoder.DisallowUnknownFields()
 		err = decoder.Decode(into)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return &badRequest{http.StatusBadRequest, "the request cannot be read: " + err.Error()}
 	}
 	return nil

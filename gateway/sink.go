@@ -26,13 +26,9 @@ type outlet interface {
 	cut()
 }
 
-const (
-	// How long a resumable client waits before it comes back. 300 ms did not
-	// outlive a restart of 1.5 s, 3 s outlived 4.5 s.
-	reconnectAfter = 3 * time.Second
-	// How long a client may take to accept what is written to it.
-	writeLimit = 30 * time.Second
-)
+// reconnectAfter is how long a resumable client waits before it comes back. 300 ms
+// did not outlive a restart of 1.5 s, 3 s outlived 4.5 s.
+const reconnectAfter = 3 * time.Second
 
 // A sink is the outlet of an HTTP request. The first event makes the response
 // an SSE stream; without events the answer is plain JSON.
@@ -88,7 +84,6 @@ func (s *sink) answer(id string, status int, message []byte) {
 		return
 	}
 	s.finished = true
-	s.extend()
 	if s.upgraded {
 		s.writeEvent(id, message)
 	} else {
@@ -120,12 +115,7 @@ func (s *sink) close() {
 	}
 }
 
-// extend puts the deadline for writing, the server's own as well, off for the
-// next write.
-func (s *sink) extend() { _ = s.control.SetWriteDeadline(time.Now().Add(writeLimit)) }
-
 func (s *sink) upgrade() {
-	s.extend()
 	if s.upgraded {
 		return
 	}
@@ -190,21 +180,16 @@ func (l *live) comment() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.begun {
-		_, _ = l.write([]byte(":\n\n"))
+		_, _ = l.ResponseWriter.Write([]byte(":\n\n"))
 		_ = l.control.Flush()
 	}
-}
-
-func (l *live) write(b []byte) (int, error) {
-	_ = l.control.SetWriteDeadline(time.Now().Add(writeLimit))
-	return l.ResponseWriter.Write(b)
 }
 
 func (l *live) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.begun = l.Header().Get("Content-Type") == "text/event-stream"
-	return l.write(b)
+	return l.ResponseWriter.Write(b)
 }
 
 // Flush implements http.Flusher, without which mcp-go does not stream.

@@ -41,7 +41,7 @@ func install(t *testing.T, name string, answers signing.Source) *installation {
 	connect(t)
 	in := &installation{t: t, keys: keysOf(t, answers)}
 	var err error
-	if in.temporal, err = client.Dial(client.Options{HostPort: shared.server.Address(), Namespace: name, Logger: quietLogger}); err != nil {
+	if in.temporal, err = client.Dial(client.Options{HostPort: shared.server.Address(), Namespace: name, Logger: quietLogger, ConnectionOptions: client.ConnectionOptions{TLS: shared.server.TLS()}}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(in.temporal.Close)

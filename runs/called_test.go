@@ -59,7 +59,7 @@ func compose(t testing.TB) (*runs.Client, client.Client) {
 		if composing.err != nil {
 			return
 		}
-		if composing.client, composing.err = dial(composing.server.Address()); composing.err != nil {
+		if composing.client, composing.err = dial(composing.server); composing.err != nil {
 			return
 		}
 		w := worker.New(composing.client, workflows.TaskQueue, worker.Options{WorkerStopTimeout: time.Second})

@@ -44,7 +44,7 @@ func TestFollowFindsItsPlaceAgain(t *testing.T) {
 	}
 	tc, err := client.Dial(client.Options{
 		HostPort: shared.server.Address(), Logger: slog.New(slog.DiscardHandler),
-		ConnectionOptions: client.ConnectionOptions{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(forgetful)}},
+		ConnectionOptions: client.ConnectionOptions{TLS: shared.server.TLS(), DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(forgetful)}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestFollowSurvivesARestartOfTemporal(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Listen = server.Address()
-	tc, err := dial(server.Address())
+	tc, err := dial(server)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,12 +32,12 @@ func TestPrepare(t *testing.T) {
 	}
 	defer server.Stop()
 
-	humble := dialTeam(t, server.Address(), "RegisterNamespace")
+	humble := dialTeam(t, server, "RegisterNamespace")
 	mustRefuse(t, humble, "there is no namespace team", "temporal operator namespace create --namespace team")
 
 	prepared := make(chan error)
 	for range 3 {
-		tc := dialTeam(t, server.Address())
+		tc := dialTeam(t, server)
 		go func() { prepared <- prepare(t.Context(), tc) }()
 	}
 	for range 3 {
@@ -46,7 +46,7 @@ func TestPrepare(t *testing.T) {
 		}
 	}
 	// Who may not look at it and change it needs not to, once all is there.
-	humble = dialTeam(t, server.Address(), "DescribeNamespace", "ListSearchAttributes", "AddSearchAttributes")
+	humble = dialTeam(t, server, "DescribeNamespace", "ListSearchAttributes", "AddSearchAttributes")
 	if err := prepare(t.Context(), humble); err != nil {
 		t.Fatal(err)
 	}
@@ -59,10 +59,10 @@ func TestPrepare(t *testing.T) {
 		t.Errorf("got %+v", run)
 	}
 
-	nobody := dialTeam(t, server.Address(), "DescribeNamespace", "ListSearchAttributes", "CountWorkflowExecutions")
+	nobody := dialTeam(t, server, "DescribeNamespace", "ListSearchAttributes", "CountWorkflowExecutions")
 	mustRefuse(t, nobody, "namespace team is closed to this program")
 
-	bare := dialTeam(t, server.Address(), "AddSearchAttributes")
+	bare := dialTeam(t, server, "AddSearchAttributes")
 	mustRefuseIn(t, bare, "default", "lacks search attributes", "temporal operator search-attribute create --namespace default --type Keyword --name PerdureCaller --name PerdureRequest --name PerdureStatus")
 }
 
@@ -76,7 +76,12 @@ func TestPrepareWithoutTemporal(t *testing.T) {
 	nobody.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	err = runs.Prepare(ctx, dialTeam(t, nobody.Addr().String()), runs.Namespace{Name: "team"})
+	tc, err := client.NewLazyClient(client.Options{HostPort: nobody.Addr().String(), Namespace: "team", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tc.Close()
+	err = runs.Prepare(ctx, tc, runs.Namespace{Name: "team"})
 	if !errors.Is(err, runs.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
@@ -84,7 +89,7 @@ func TestPrepareWithoutTemporal(t *testing.T) {
 
 // dialTeam connects to the namespace team as somebody who may not call some
 // methods.
-func dialTeam(t *testing.T, address string, forbidden ...string) client.Client {
+func dialTeam(t *testing.T, server *devserver.Server, forbidden ...string) client.Client {
 	t.Helper()
 	guard := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		for _, name := range forbidden {
@@ -95,8 +100,8 @@ func dialTeam(t *testing.T, address string, forbidden ...string) client.Client {
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}
 	tc, err := client.NewLazyClient(client.Options{
-		HostPort: address, Namespace: "team", Logger: slog.New(slog.DiscardHandler),
-		ConnectionOptions: client.ConnectionOptions{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(guard)}},
+		HostPort: server.Address(), Namespace: "team", Logger: slog.New(slog.DiscardHandler),
+		ConnectionOptions: client.ConnectionOptions{TLS: server.TLS(), DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(guard)}},
 	})
 	if err != nil {
 		t.Fatal(err)

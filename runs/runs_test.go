@@ -66,7 +66,7 @@ func connect(t testing.TB) (*runs.Client, client.Client) {
 		if shared.err != nil {
 			return
 		}
-		if shared.client, shared.err = dial(shared.server.Address()); shared.err == nil {
+		if shared.client, shared.err = dial(shared.server); shared.err == nil {
 			shared.err = startWorker(shared.client)
 		}
 	})
@@ -76,11 +76,11 @@ func connect(t testing.TB) (*runs.Client, client.Client) {
 	return runs.New(runs.Config{Keys: testKeys, Client: shared.client}), shared.client
 }
 
-func dial(address string) (client.Client, error) {
+func dial(server *devserver.Server) (client.Client, error) {
 	return client.Dial(client.Options{
-		HostPort:          address,
+		HostPort:          server.Address(),
 		Logger:            slog.New(slog.DiscardHandler),
-		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}},
+		ConnectionOptions: client.ConnectionOptions{TLS: server.TLS(), GrpcCompression: &client.GrpcCompressionNone{}},
 	})
 }
 

@@ -36,7 +36,8 @@ func newBare(ctx context.Context, dir string) (*bare, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.Dial(client.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(quiet)})
+	c, err := client.Dial(client.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(quiet),
+		ConnectionOptions: client.ConnectionOptions{TLS: server.TLS()}})
 	if err != nil {
 		server.Stop()
 		return nil, err

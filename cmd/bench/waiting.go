@@ -21,6 +21,8 @@ import (
 
 	"go.temporal.io/sdk/client"
 
+	"github.com/perdure/perdure/devserver"
+	"github.com/perdure/perdure/internal/mtls"
 	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/runs"
 )
@@ -104,7 +106,12 @@ func newGatewayLab(ctx context.Context, perdure string) (_ *gatewayLab, err erro
 	if l.keys, err = signing.New(signing.File(filepath.Join(dir, ".perdure", "key"))); err != nil {
 		return nil, err
 	}
-	l.temporal, err = client.DialContext(ctx, client.Options{HostPort: l.address, Logger: slog.New(slog.DiscardHandler)})
+	pair, err := mtls.Load(devserver.KeyFile(filepath.Join(dir, ".perdure")))
+	if err != nil {
+		return nil, err
+	}
+	l.temporal, err = client.DialContext(ctx, client.Options{HostPort: l.address, Logger: slog.New(slog.DiscardHandler),
+		ConnectionOptions: client.ConnectionOptions{TLS: pair.Client()}})
 	return l, err
 }
 
@@ -123,6 +130,7 @@ func (l *gatewayLab) serve(ctx context.Context, args ...string) (*exec.Cmd, stri
 	}
 	cmd := exec.Command(l.perdure, append(args, "--config", "perdure.yaml", "--listen", address, "--log-level", "error")...)
 	cmd.Dir = l.dir
+	cmd.Env = append(os.Environ(), mtls.Environment(devserver.KeyFile(".perdure"))...)
 	if err := l.lab.start(cmd); err != nil {
 		return nil, "", err
 	}

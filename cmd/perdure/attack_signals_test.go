@@ -19,6 +19,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"github.com/perdure/perdure/devserver"
+	"github.com/perdure/perdure/internal/mtls"
 	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/payloads"
 	"github.com/perdure/perdure/pgtest"
@@ -74,10 +75,15 @@ func lay(t *testing.T) *siege {
 	return s
 }
 
-func (s *siege) reach(address string) {
+// reach connects the attacker, who has the key pair of the Temporal in dir.
+func (s *siege) reach(address, dir string) {
 	s.t.Helper()
-	var err error
-	if s.temporal, err = client.Dial(client.Options{HostPort: address, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+	pair, err := mtls.Load(temporalKey(dir))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if s.temporal, err = client.Dial(client.Options{HostPort: address, Logger: slog.New(slog.DiscardHandler),
+		ConnectionOptions: client.ConnectionOptions{TLS: pair.Client()}}); err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(s.temporal.Close)
@@ -95,7 +101,7 @@ func siegeOfDev(t *testing.T, env ...string) *siege {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.reach(at.Temporal)
+	s.reach(at.Temporal, filepath.Join(dir, ".perdure"))
 	s.url, s.keyFile, s.sealed = d.url(), filepath.Join(dir, ".perdure", "key"), len(env) > 0
 	s.command = func(args ...string) (string, error) {
 		out, errOut, err := d.try(t, args...)
@@ -111,8 +117,10 @@ func siegeOfProduction(t *testing.T, env ...string) *siege {
 	write(t, filepath.Join(dir, "perdure.yaml"), s.fakes.configuration("[]")+attackedTools)
 	s.keyFile, s.sealed = filepath.Join(dir, "key"), len(env) > 0
 	write(t, s.keyFile, strings.Repeat(siegeKey, 4)+"\n")
+	runsDir := t.TempDir()
+	env = append(mtls.Environment(temporalKey(runsDir)), env...)
 	temporal, err := devserver.Start(t.Context(), devserver.Options{
-		Dir: t.TempDir(), SearchAttributes: runs.SearchAttributes(), Logger: slog.New(slog.DiscardHandler)})
+		Dir: runsDir, SearchAttributes: runs.SearchAttributes(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +138,7 @@ func siegeOfProduction(t *testing.T, env ...string) *siege {
 		}
 		p.start()
 	}
-	s.reach(temporal.Address())
+	s.reach(temporal.Address(), runsDir)
 	s.command = func(args ...string) (string, error) {
 		cmd := program(t, dir, append(args, "--address", temporal.Address())...)
 		cmd.Env = append(cmd.Env, env...)

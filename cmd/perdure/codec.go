@@ -16,8 +16,8 @@ import (
 	"go.temporal.io/sdk/converter"
 	sdklog "go.temporal.io/sdk/log"
 
-	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/payloads"
 	"github.com/perdure/perdure/runs"
 )
@@ -66,22 +66,15 @@ func (d codecCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	web := &http.Server{Handler: server.handler(), ReadHeaderTimeout: 10 * time.Second}
-	context.AfterFunc(ctx, func() {
-		grace, cancel := context.WithTimeout(context.Background(), d.Grace)
-		defer cancel()
-		_ = web.Shutdown(grace)
-	})
 	log.Info("ready", "codec", "http://"+reachable(listener.Addr()))
-	if err := web.Serve(listener); ctx.Err() == nil {
-		return err
-	}
-	return nil
+	return web.New(web.Options{
+		Handler: server.handler(), Origins: server.policyOfOrigins(d.PublicURL), MaxBody: maxDecoded, Logger: log,
+	}).Run(ctx, listener, d.Grace)
 }
 
 // server is what answers; done ends what it uses.
 func (d codecCommand) server(ctx context.Context, found *loaded, log *slog.Logger) (_ *codecServer, done func(), err error) {
-	s := &codecServer{policy: &found.Auth.Policy, room: gateway.NewRoom(2*maxDecoded, gateway.RoomPatience)}
+	s := &codecServer{policy: &found.Auth.Policy, bodies: web.NewBodies(2*maxDecoded, web.Patience)}
 	if s.origins, err = d.origins(); err != nil {
 		return nil, nil, err
 	}
@@ -169,7 +162,7 @@ type codecServer struct {
 	login     *auth.Login // nil = people show tokens
 	policy    *auth.Policy
 	origins   []webURL
-	room      *gateway.Room // that large requests, and what they fetch, share
+	bodies    *web.Bodies // that large requests, and what they fetch, share
 }
 
 // maxDecoded is the largest request, in bytes.
@@ -185,7 +178,18 @@ func (s *codecServer) handler() http.Handler {
 	return s.shared(mux)
 }
 
-// shared lets the pages of the Web UI ask, and no others.
+// policyOfOrigins has the endpoint called by its public name, and by pages of the
+// Web UI, which is on another origin.
+func (s *codecServer) policyOfOrigins(public webURL) web.OriginPolicy {
+	p := web.OriginPolicy{Hosts: []string{public.host()}}
+	for _, o := range s.origins {
+		p.Origins = append(p.Origins, o.origin())
+	}
+	return p
+}
+
+// shared lets the pages of the Web UI ask, and no others, also none of this
+// machine.
 func (s *codecServer) shared(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")
@@ -237,20 +241,17 @@ func (s *codecServer) open(w http.ResponseWriter, r *http.Request) {
 	if s.keys != nil {
 		codecs = append(codecs, &payloads.Codec{Keys: s.keys, May: may})
 	}
-	body, free, err := s.room.Read(w, r, maxDecoded)
+	caller := web.Caller(who.Known(), r)
+	body, free, err := s.bodies.Read(w, r, caller, maxDecoded)
+	if err == nil && s.values != nil && fetches { // what is fetched is larger than what asks for it
+		free()
+		free, err = s.bodies.Work(r.Context(), caller, payloads.MaxValue)
+	}
 	if err != nil {
-		gateway.RefuseBody(w, err)
+		web.RefuseBody(w, err)
 		return
 	}
 	defer free()
-	if s.values != nil && fetches {
-		done, err := s.room.Take(r.Context(), payloads.MaxValue)
-		if err != nil {
-			gateway.RefuseBody(w, err)
-			return
-		}
-		defer done()
-	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.URL.Path = "/decode" // which both are to the handler
 	converter.NewPayloadCodecHTTPHandler(codecs...).ServeHTTP(w, r)

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // Pages may ask that --ui-origin names, or those of the Web UI of dev: without
@@ -64,14 +64,14 @@ compositeToolRefs: [{name: elsewhere}]
 // A request that finds no room is told to come back, and not begun.
 func TestCodecIsBounded(t *testing.T) {
 	t.Parallel()
-	room := gateway.NewRoom(4<<20, 10*time.Millisecond)
-	server := &codecServer{callers: auth.Everybody{}, policy: &auth.Policy{}, room: room}
+	bodies := web.NewBodies(4<<20, 10*time.Millisecond)
+	server := &codecServer{callers: auth.Everybody{}, policy: &auth.Policy{}, bodies: bodies}
 	ask := func() *httptest.ResponseRecorder {
 		answer := httptest.NewRecorder()
 		server.handler().ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/decode", strings.NewReader(`{"payloads":[{"data":"`+strings.Repeat("eHh4", 1<<19)+`"}]}`)))
 		return answer
 	}
-	free, err := room.Take(t.Context(), 4<<20)
+	free, err := bodies.Work(t.Context(), web.Caller("", httptest.NewRequest(http.MethodPost, "/decode", nil)), 2<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,6 +53,7 @@ type devCommand struct {
 	Listen         *string  `help:"Address of the MCP endpoint. Default: 127.0.0.1:4483." placeholder:"ADDR"`
 	UICodec        webURL   `name:"ui-codec" help:"URL of a perdure codec, by which the Web UI shows what is sealed." placeholder:"URL"`
 	UIListen       *string  `help:"Address of the Web UI, empty for none. Default: 127.0.0.1:8233." placeholder:"ADDR"`
+	UIWrite        bool     `name:"ui-write" help:"Let whoever reaches the Web UI start, signal, reset and end runs there. Default: it only shows them."`
 	TemporalListen *string  `help:"Address of the Temporal frontend. Default: 127.0.0.1:7233, or a free port if that is taken." placeholder:"ADDR"`
 	Stdio          bool     `help:"Serve MCP on standard input and output, too, for a client that starts perdure."`
 	Root           string   `help:"Repository that the built-in backend reads. Default: where you are." default:"." placeholder:"DIR" type:"existingdir"`
@@ -136,7 +137,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 	options := client.Options{
 		HostPort: temporal.Address(), Logger: sdklog.NewStructuredLogger(quiet(log)),
 		// Both ends are this process: compressing would be work for nothing.
-		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}},
+		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}, TLS: temporal.TLS()},
 	}
 	if err := errors.Join(told.Temporal(&options), d.seal(ctx, &options)); err != nil {
 		return err
@@ -178,7 +179,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 	}
 	dev := devFile{
 		PID: os.Getpid(), MCP: "http://" + reachable(listener.Addr()) + endpoint,
-		Temporal: temporal.Address(), Namespace: client.DefaultNamespace,
+		Temporal: temporal.Address(), TemporalInternal: temporal.InternalAddresses(), Namespace: client.DefaultNamespace,
 		SignInByLink: s.signIn == auth.LoginLink,
 	}
 	if temporal.UIAddress() != "" {
@@ -190,7 +191,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 	defer os.Remove(devFilePath(d.Data))
 	go s.reload(ctx, src)
 	return s.serve(ctx, listener, s.clients(), func() <-chan error {
-		banner(c, dev, found, keys, d.Stdio)
+		banner(c, dev, d.Data, found, keys, d.Stdio)
 		return d.serveStdio(ctx, c, s)
 	})
 }
@@ -255,6 +256,7 @@ func (d devCommand) startTemporal(ctx context.Context, log *slog.Logger) (*devse
 		Dir:              d.Data,
 		Listen:           frontend,
 		UIListen:         ui,
+		UIWrite:          d.UIWrite,
 		UICodec:          string(d.UICodec),
 		SearchAttributes: runs.SearchAttributes(),
 		Durable:          d.Durable,
@@ -284,7 +286,7 @@ func (d devCommand) address(given *string, standard, flag string, anyPort bool) 
 }
 
 // banner tells a person where everything is and what to try.
-func banner(c *console, dev devFile, found *loaded, keys keys, stdio bool) {
+func banner(c *console, dev devFile, data string, found *loaded, keys keys, stdio bool) {
 	out, mark, terminal := c.out, c.outStyle, c.outTerminal
 	if stdio {
 		out, mark, terminal = c.err, c.errStyle, c.errTerminal
@@ -294,13 +296,15 @@ func banner(c *console, dev devFile, found *loaded, keys keys, stdio bool) {
   MCP endpoint  %s
   Approvals     %s
   Web UI        %s
+  Temporal      %s, and for itself %s, for those who can read %s
   try           perdure %s
 
   for an MCP client:
   {"mcpServers": {"perdure": {"type": "http", "url": %q}}}
 
 `, mark(bold, "perdure"), plural(len(found.Definitions), "composite tool"), plural(len(found.Backends), "backend"),
-		mark(green, dev.MCP), approvalsLine(dev, keys, terminal), cmp.Or(dev.UI, "off"), toTry(found), dev.MCP)
+		mark(green, dev.MCP), approvalsLine(dev, keys, terminal), cmp.Or(dev.UI, "off"),
+		dev.Temporal, strings.Join(dev.TemporalInternal, ", "), temporalKey(data), toTry(found), dev.MCP)
 }
 
 // approvalsLine says how to get to the approvals page. The link that signs in is

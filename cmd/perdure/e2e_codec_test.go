@@ -21,6 +21,7 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/perdure/perdure/internal/mtls"
 	"github.com/perdure/perdure/pgtest"
 )
 
@@ -187,7 +188,12 @@ func (d *devProcess) temporal(t *testing.T) client.Client {
 	if err != nil || dev == nil {
 		t.Fatalf("no dev: %v", err)
 	}
-	c, err := client.Dial(client.Options{HostPort: dev.Temporal, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	pair, err := mtls.Load(temporalKey(filepath.Join(d.dir, ".perdure")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.Dial(client.Options{HostPort: dev.Temporal, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+		ConnectionOptions: client.ConnectionOptions{TLS: pair.Client()}})
 	if err != nil {
 		t.Fatal(err)
 	}

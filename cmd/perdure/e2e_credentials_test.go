@@ -23,11 +23,11 @@ import (
 	mcpserver "github.com/mark3labs/mcp-go/server"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
-	temporalclient "go.temporal.io/sdk/client"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/perdure/perdure/devserver"
 	"github.com/perdure/perdure/gateway/auth/authtest"
+	"github.com/perdure/perdure/internal/mtls"
 	"github.com/perdure/perdure/pgtest"
 	"github.com/perdure/perdure/runs"
 )
@@ -271,8 +271,9 @@ func TestCredentialsBetweenProcesses(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Start(t).URL("postgres")
 	v, issuer := newVault(t), authtest.NewIssuer(t)
+	runsDir := t.TempDir()
 	temporal, err := devserver.Start(t.Context(), devserver.Options{
-		Dir: t.TempDir(), SearchAttributes: runs.SearchAttributes(), Logger: slog.New(slog.DiscardHandler)})
+		Dir: runsDir, SearchAttributes: runs.SearchAttributes(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +291,7 @@ func TestCredentialsBetweenProcesses(t *testing.T) {
 		}
 		args := append([]string{command, "--config", "perdure.yaml", "--address", temporal.Address(), "--key-file", command + ".key", listen, address}, flags...)
 		return &process{t: t, dir: dir, address: address, args: args,
-			env: []string{"PLANTED_HEADER=" + headerSecret, "PLANTED_EXCHANGE=" + exchangeSecret, "PERDURE_DATABASE_URL=" + url}}
+			env: append(mtls.Environment(devserver.KeyFile(runsDir)), "PLANTED_HEADER="+headerSecret, "PLANTED_EXCHANGE="+exchangeSecret, "PERDURE_DATABASE_URL="+url)}
 	}
 	gateway, worker := part("gateway", "--listen", "--call-patience", "1s"), part("worker", "--health-listen")
 	gateway.start()
@@ -396,19 +397,7 @@ func (v *vault) checkFiles(t *testing.T, dir string) {
 func (d *devProcess) histories(t *testing.T) string {
 	t.Helper()
 	d.start()
-	text, err := os.ReadFile(filepath.Join(d.dir, ".perdure", "dev.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var dev devFile
-	if err := json.Unmarshal(text, &dev); err != nil {
-		t.Fatal(err)
-	}
-	c, err := temporalclient.Dial(temporalclient.Options{HostPort: dev.Temporal})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := d.temporal(t)
 	list, err := c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{})
 	if err != nil {
 		t.Fatal(err)

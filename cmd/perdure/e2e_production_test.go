@@ -252,7 +252,7 @@ func TestProductionKilled(t *testing.T) {
 	// its files do not show.
 	clear := strings.Repeat("said again and again ", 1000)
 	keyed("review", clear).must(t, dial(t, p.URL+endpoint, modern, approves))
-	planted.absentFromTemporal(t, p.Temporal.Address, "default")
+	planted.absentFromTemporal(t, p.Temporal.Address, "default", nil)
 	planted.absentFromDatabases(t, p.PostgreSQL, clear, "temporal", "temporal_visibility")
 	p.PostgreSQL.End()
 	planted.absentFromFiles(t, p.PostgreSQL.Dir)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/devserver"
+	"github.com/perdure/perdure/internal/mtls"
 	"github.com/perdure/perdure/pgtest"
 	"github.com/perdure/perdure/runs"
 )
@@ -71,19 +72,21 @@ func TestPublishAtReplicas(t *testing.T) {
 // Publishers are two gateways and a worker on one PostgreSQL.
 type publishers struct {
 	dir, temporal string
+	env           []string // by which commands reach Temporal
 	gateways      [2]*process
 }
 
 func newPublishers(t *testing.T) *publishers {
 	t.Helper()
 	database := pgtest.Start(t).URL("postgres")
+	runsDir := t.TempDir()
 	temporal, err := devserver.Start(t.Context(), devserver.Options{
-		Dir: t.TempDir(), SearchAttributes: runs.SearchAttributes(), Logger: slog.New(slog.DiscardHandler)})
+		Dir: runsDir, SearchAttributes: runs.SearchAttributes(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { temporal.Stop() })
-	p := &publishers{dir: t.TempDir(), temporal: temporal.Address()}
+	p := &publishers{dir: t.TempDir(), temporal: temporal.Address(), env: mtls.Environment(devserver.KeyFile(runsDir))}
 	putFile(t, filepath.Join(p.dir, "perdure.yaml"), `
 backends: []
 authorization: {rules: [{tools: ["*"], groups: ["*"]}], operators: [{tools: ["*"], groups: ["*"]}], publishers: [{tools: ["gate*"], groups: ["*"]}]}
@@ -96,7 +99,7 @@ publishing: {versions: [{tool: gate, version: "1.0", as: gate_v1_0}]}
 			t.Fatal(err)
 		}
 		args := append([]string{command, "--config", "perdure.yaml", "--address", temporal.Address(), listen, address}, flags...)
-		started := &process{t: t, dir: p.dir, address: address, args: args, env: []string{"PERDURE_DATABASE_URL=" + database}}
+		started := &process{t: t, dir: p.dir, address: address, args: args, env: append(p.env, "PERDURE_DATABASE_URL="+database)}
 		started.launch()
 		return started
 	}
@@ -116,7 +119,9 @@ func (p *publishers) perdure(t *testing.T, at *process, args ...string) string {
 	if args[0] != "runs" {
 		args = append(args, "--url", "http://"+at.address+endpoint)
 	}
-	out, err := program(t, p.dir, args...).CombinedOutput()
+	cmd := program(t, p.dir, args...)
+	cmd.Env = append(cmd.Env, p.env...)
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("perdure %s: %v: %s", strings.Join(args, " "), err, out)
 	}

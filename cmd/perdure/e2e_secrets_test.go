@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/perdure/perdure/gateway/auth/authtest"
+	"github.com/perdure/perdure/internal/mtls"
 	"github.com/perdure/perdure/topology"
 )
 
@@ -116,9 +118,10 @@ func TestSecretsAreFound(t *testing.T) {
 // absentFromTemporal looks through all that Temporal keeps of all runs:
 // descriptions with memo and search attributes, and every event, both as bytes,
 // where payloads are plain, and as JSON.
-func (s secrets) absentFromTemporal(t *testing.T, address, namespace string) {
+func (s secrets) absentFromTemporal(t *testing.T, address, namespace string, access *tls.Config) {
 	t.Helper()
-	c, err := client.Dial(client.Options{HostPort: address, Namespace: namespace, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	c, err := client.Dial(client.Options{HostPort: address, Namespace: namespace, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+		ConnectionOptions: client.ConnectionOptions{TLS: access}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +288,11 @@ func TestNoSecrets(t *testing.T) {
 			if err != nil || dev == nil {
 				t.Fatalf("no dev in %s: %v", dir, err)
 			}
-			planted.absentFromTemporal(t, dev.Temporal, dev.Namespace)
+			pair, err := mtls.Load(temporalKey(filepath.Join(dir, ".perdure")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			planted.absentFromTemporal(t, dev.Temporal, dev.Namespace, pair.Client())
 			if got := fakes.authorized(); len(got) == 0 || slices.ContainsFunc(got, func(c string) bool { return c != outgoingValue }) {
 				t.Errorf("the backend got the credentials %q", got)
 			}

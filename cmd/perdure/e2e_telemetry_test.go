@@ -20,6 +20,8 @@ import (
 	coltracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/perdure/perdure/internal/mtls"
 )
 
 // A collector takes what is exported by OTLP over HTTP.
@@ -423,7 +425,7 @@ compositeTools:
 	if err != nil || dev == nil {
 		t.Fatalf("no dev: %v", err)
 	}
-	gateway := &process{t: t, dir: dir, address: freeAddress(t)}
+	gateway := &process{t: t, dir: dir, address: freeAddress(t), env: mtls.Environment(temporalKey(".perdure"))}
 	gateway.args = []string{"gateway", "--config", "perdure.yaml", "--listen", gateway.address, "--key-file", "key",
 		"--address", dev.Temporal, "--namespace", "idle", "--call-patience", "500ms"}
 	gateway.start()

@@ -29,8 +29,7 @@ func (s *service) health() http.Handler {
 
 // serveReady answers 200 when calls can be taken, else 503; with ?verbose, and
 // the status as JSON. That is for callers alone where these have to show who
-// they are: it names backends, and those tools that the caller may know of. So pages of other sites, and names
-// that were rebound to this machine, do not get it.
+// they are: it names backends, and those tools that the caller may know of.
 func (s *service) serveReady(w http.ResponseWriter, r *http.Request) {
 	reasons := s.unready(r.Context())
 	code := http.StatusOK
@@ -40,10 +39,6 @@ func (s *service) serveReady(w http.ResponseWriter, r *http.Request) {
 	if !r.URL.Query().Has("verbose") {
 		w.WriteHeader(code)
 		fmt.Fprintln(w, http.StatusText(code))
-		return
-	}
-	if why := s.places.Forbidden(r); why != "" {
-		http.Error(w, why, http.StatusForbidden)
 		return
 	}
 	who, err := s.callers.Authenticate(r)

@@ -45,7 +45,8 @@ func startTemporal(t *testing.T, log *slog.Logger) client.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Stop() })
-	c, err := client.Dial(client.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(log)})
+	c, err := client.Dial(client.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(log),
+		ConnectionOptions: client.ConnectionOptions{TLS: server.TLS()}})
 	if err != nil {
 		t.Fatal(err)
 	}

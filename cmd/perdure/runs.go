@@ -21,6 +21,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/inbox"
+	"github.com/perdure/perdure/internal/mtls"
 	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/runs"
 )
@@ -137,6 +138,11 @@ func (f temporalFlags) where() (client.Options, error) {
 		if dev == nil {
 			return options, fmt.Errorf("no dev is running with its data in %s; start perdure dev, or say where Temporal is with --address", f.Data)
 		}
+		pair, err := mtls.Load(temporalKey(f.Data))
+		if err != nil {
+			return options, err
+		}
+		options.ConnectionOptions.TLS = pair.Client()
 		options.HostPort = dev.Temporal
 		options.Namespace = cmp.Or(options.Namespace, dev.Namespace)
 	}

@@ -27,7 +27,15 @@ type devFile struct {
 	UI        string `json:"ui,omitempty"` // URL of the Web UI
 
 	SignInByLink bool `json:"signInByLink"` // one signs in to the approvals page by a one-time link
+
+	// TemporalInternal are the addresses by which parts of Temporal reach each
+	// other.
+	TemporalInternal []string `json:"temporalInternal,omitempty"`
 }
+
+// temporalKey is the file with the key pair of those who may connect to the
+// Temporal of a dev.
+func temporalKey(data string) string { return filepath.Join(data, "temporal.pem") }
 
 func devFilePath(data string) string { return filepath.Join(data, "dev.json") }
 

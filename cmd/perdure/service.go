@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -19,6 +18,7 @@ import (
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/payloads"
 	"github.com/perdure/perdure/registry"
 	"github.com/perdure/perdure/runs"
@@ -39,7 +39,7 @@ type service struct {
 	registry    *registry.Registry
 	callers     auth.Authenticator
 	gateway     *gateway.Gateway // nil in a process that is only a worker
-	places      gateway.Places   // from which requests may come
+	origins     web.OriginPolicy // of requests
 	worker      worker.Worker    // nil in a process that is only a gateway
 	hosting     func()           // ends having the limits of backends kept; nil = nobody does
 
@@ -194,13 +194,12 @@ func (s *service) awaitBackends(ctx context.Context) {
 // get the grace period to end, and after them their backends end. Runs are left
 // alone: whoever has Temporal goes on with them.
 func (s *service) serve(ctx context.Context, listener net.Listener, handler http.Handler, ready func() (ended <-chan error)) error {
-	// Requests outlive ctx: they get time to end. There is no WriteTimeout,
-	// since a call may take days. Proxies close idle connections earlier.
-	web := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute}
+	// Requests outlive ctx: they get time to end.
+	server := web.New(web.Options{Handler: handler, Origins: s.origins, MaxBody: s.maxRequest(), Logger: s.opts.Logger})
 	ended := make(chan error, 1)
 	if listener != nil {
 		s.warnOfStrangers(listener.Addr())
-		go func() { ended <- web.Serve(listener) }()
+		go func() { ended <- server.Serve(listener) }()
 	}
 	starting, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -228,7 +227,7 @@ func (s *service) serve(ctx context.Context, listener net.Listener, handler http
 	if started != nil {
 		<-started
 	}
-	s.stop(web)
+	s.stop(server)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -237,7 +236,7 @@ func (s *service) serve(ctx context.Context, listener net.Listener, handler http
 
 // stop ends the parts. The gateway's streams are ended when nobody can connect
 // any more, so that whoever comes back comes to another replica.
-func (s *service) stop(web *http.Server) {
+func (s *service) stop(server *web.Server) {
 	s.stopping.Store(true)
 	if s.opts.OnStop != nil {
 		s.opts.OnStop()
@@ -253,13 +252,10 @@ func (s *service) stop(web *http.Server) {
 		}
 	}()
 	if s.gateway != nil {
-		web.RegisterOnShutdown(s.gateway.Drain)
+		server.OnShutdown(s.gateway.Drain)
 	}
-	grace, cancel := context.WithTimeout(context.Background(), s.opts.Grace)
-	defer cancel()
-	if errors.Is(web.Shutdown(grace), context.DeadlineExceeded) {
-		s.opts.Logger.Warn("requests that did not end within the grace period are cut off", "grace", s.opts.Grace.String())
-		_ = web.Close()
+	if !server.End(s.opts.Grace) {
+		s.opts.Logger.Warn("requests that did not end within the grace period were cut off", "grace", s.opts.Grace.String())
 	}
 	<-worked
 	s.pool.Close()

@@ -9,6 +9,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/gateway/inbox"
+	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -19,7 +20,7 @@ type approvalsPage struct {
 	url     func(runs.RunID) string // of a run; nil = nobody could open it
 }
 
-func (s *service) newApprovals(o gatewayOptions, all *runs.Client) (approvalsPage, error) {
+func (s *service) newApprovals(o gatewayOptions, all *runs.Client, bodies *web.Bodies) (approvalsPage, error) {
 	options, err := s.opts.Loaded.Auth.loginOptions(s.callers, o.PublicURL, o.Keys, s.opts.Logger)
 	if err != nil {
 		return approvalsPage{}, err
@@ -31,7 +32,7 @@ func (s *service) newApprovals(o gatewayOptions, all *runs.Client) (approvalsPag
 	}
 	handler, err := inbox.New(inbox.Options{
 		Runs: all, Login: login, Policy: &s.opts.Loaded.Auth.Policy, Key: o.Keys.signing, RetiredKeys: o.Keys.retired,
-		PublicURL: o.PublicURL.origin(), Logger: s.opts.Logger,
+		Bodies: bodies, PublicURL: o.PublicURL.origin(), Logger: s.opts.Logger,
 	})
 	page := approvalsPage{handler: handler, login: login.Kind()}
 	switch page.login {

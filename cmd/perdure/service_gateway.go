@@ -15,6 +15,7 @@ import (
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/gateway/inbox"
+	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/telemetry"
 )
@@ -94,7 +95,8 @@ type gatewayOptions struct {
 // which people answer.
 func (s *service) newGateway(o gatewayOptions) (err error) {
 	all := s.runs()
-	page, err := s.newApprovals(o, all)
+	bodies := web.NewBodies(web.DefaultWork, web.Patience)
+	page, err := s.newApprovals(o, all, bodies)
 	if err != nil {
 		return err
 	}
@@ -103,7 +105,7 @@ func (s *service) newGateway(o gatewayOptions) (err error) {
 	for _, allowed := range o.AllowedOrigins {
 		origins = append(origins, allowed.origin())
 	}
-	s.places = gateway.Places{Origins: origins, Hosts: o.AllowedHosts}
+	s.origins = web.OriginPolicy{Origins: origins, Hosts: o.AllowedHosts}
 	s.gateway, err = gateway.New(gateway.Options{
 		Name:           s.opts.Loaded.Name,
 		Prefix:         s.opts.Loaded.Prefix,
@@ -124,8 +126,7 @@ func (s *service) newGateway(o gatewayOptions) (err error) {
 		Authenticate:   s.authenticate(),
 		Metadata:       metadataOf(s.callers),
 		Policy:         &s.opts.Loaded.Auth.Policy,
-		AllowedOrigins: origins,
-		AllowedHosts:   o.AllowedHosts,
+		Bodies:         bodies,
 		RunURL:         page.url,
 		Observe:        s.observe(),
 		LinkOver:       s.linkOver(),

@@ -17,6 +17,7 @@ import (
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/telemetry"
 	"github.com/perdure/perdure/workflows"
@@ -40,13 +41,13 @@ func (f telemetryFlags) start(ctx context.Context, found *loaded, log *slog.Logg
 	if err != nil {
 		return nil, nil, errors.Join(err, t.Stop(ctx))
 	}
-	web := &http.Server{Handler: metricsOnly(t), ReadHeaderTimeout: 10 * time.Second}
+	server := web.New(web.Options{Handler: metricsOnly(t), Logger: log})
 	if listener != nil {
-		go func() { _ = web.Serve(listener) }() // until it is closed
+		go func() { _ = server.Serve(listener) }() // until it is ended
 		log.Info("metrics can be read", "at", "http://"+reachable(listener.Addr())+metricsPath)
 	}
 	return t, func() {
-		_ = web.Close()
+		server.End(0)
 		if err := t.Stop(ctx); err != nil {
 			log.Warn("what telemetry had left was not exported", "error", err)
 		}

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 
+	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/payloads"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/store"
@@ -121,11 +122,10 @@ func (s *service) linkOver() int {
 	return 1 << 20
 }
 
-// maxRequest is the size of the largest request of a client, in bytes; 0 = what
-// gateways take by themselves.
+// maxRequest is the size of the largest request of a client, in bytes.
 func (s *service) maxRequest() int64 {
 	if s.opts.Values == nil {
-		return 0
+		return gateway.DefaultMaxRequest
 	}
 	return runs.MaxLargeArguments + 1<<20
 }

@@ -66,6 +66,15 @@ func (who Identity) Principal() string {
 	return strings.ToValidUTF8(p[:maxPrincipal-len(digest)-1], "") + "." + digest
 }
 
+// Known is the Principal of an identity that had to show who it is; "" = nobody
+// had to.
+func (who Identity) Known() string {
+	if who.Issuer == "" && who.Subject == Anonymous {
+		return ""
+	}
+	return who.Principal()
+}
+
 // FromPrincipal is the inverse of Principal, as far as a policy can tell: what
 // is left of a caller once its request is over.
 func FromPrincipal(principal string, groups []string) Identity {

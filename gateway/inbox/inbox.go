@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -56,6 +57,8 @@ type Options struct {
 	Key []byte
 	// RetiredKeys still verify forms, but sign no new ones. nil = none.
 	RetiredKeys [][]byte
+	// Bodies are what large answers share with other requests. nil = their own.
+	Bodies *web.Bodies
 	// PublicURL is under what browsers reach the server, if that is not what
 	// the Host header says. "" = it is.
 	PublicURL string
@@ -65,7 +68,8 @@ type Options struct {
 
 // Limits of requests.
 const (
-	maxBody     = 4 << 20 // bytes of an answer: 1 MB, in the writing of forms
+	maxForm     = 16 << 10 // bytes of a form that holds no answer
+	maxAnswer   = 4 << 20  // bytes of an answer: 1 MB, in the writing of forms
 	answerLimit = 30 * time.Second
 	formLife    = 24 * time.Hour // in which a form may be filled in
 )
@@ -85,6 +89,9 @@ func New(o Options) (http.Handler, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.Bodies == nil {
+		o.Bodies = web.NewBodies(web.DefaultWork, web.Patience)
 	}
 	in := &inbox{Options: o, pages: newPages(), forms: auth.NewStamps("approvals form", formLife, o.Key, o.RetiredKeys), now: time.Now}
 	mux := http.NewServeMux()
@@ -118,7 +125,6 @@ func (in *inbox) protect(h http.Handler) (http.Handler, error) {
 	checked := origins.Handler(h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		in.pages.setHeaders(w.Header())
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		checked.ServeHTTP(w, r)
 	}), nil
 }

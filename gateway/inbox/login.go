@@ -66,10 +66,12 @@ func (in *inbox) loginByLink(w http.ResponseWriter, r *http.Request, to string) 
 
 // loginByToken takes the form in which a token was entered.
 func (in *inbox) loginByToken(w http.ResponseWriter, r *http.Request) {
-	if err := r.ParseForm(); err != nil {
+	free, err := in.readForm(w, r, auth.Identity{}, maxForm)
+	if err != nil {
 		in.refuseForm(w, auth.Identity{}, err)
 		return
 	}
+	defer free()
 	if in.Login.Kind() != auth.LoginToken {
 		in.pages.problem(w, http.StatusNotFound, auth.Identity{}, "A token signs nobody in here.", "Open the page again.")
 		return
@@ -126,7 +128,13 @@ func (in *inbox) loginByIssuer(w http.ResponseWriter, r *http.Request) {
 }
 
 func (in *inbox) logout(w http.ResponseWriter, r *http.Request, who auth.Identity) {
-	if r.ParseForm() != nil || !in.signedFor(r, who, leaving) {
+	free, err := in.readForm(w, r, who, maxForm)
+	if err != nil {
+		in.refuseForm(w, who, err)
+		return
+	}
+	defer free()
+	if !in.signedFor(r, who, leaving) {
 		in.pages.problem(w, http.StatusForbidden, who, "You are still signed in.", "The form was open for too long. Open the page again, and sign out there.")
 		return
 	}

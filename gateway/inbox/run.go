@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -231,14 +233,16 @@ func bounded(text string) string {
 
 // answer takes the form of a question.
 func (in *inbox) answer(w http.ResponseWriter, r *http.Request, who auth.Identity) {
-	if err := r.ParseForm(); err != nil {
-		in.refuseForm(w, who, err)
-		return
-	}
 	run, ok := in.visible(w, r, who)
 	if !ok {
 		return
 	}
+	free, err := in.readForm(w, r, who, maxAnswer)
+	if err != nil {
+		in.refuseForm(w, who, err)
+		return
+	}
+	defer free()
 	id := r.PostForm.Get("question")
 	e, ok := find(run, id)
 	if !ok {
@@ -266,13 +270,31 @@ func find(run *runs.Run, id string) (runs.Elicitation, bool) {
 	return runs.Elicitation{}, false
 }
 
-func (in *inbox) refuseForm(w http.ResponseWriter, who auth.Identity, err error) {
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		in.pages.problem(w, http.StatusRequestEntityTooLarge, who, "The answer is too large.", "It was not taken.")
-		return
+// readForm reads a form of at most so many bytes into r.PostForm. free gives back
+// what it takes up.
+func (in *inbox) readForm(w http.ResponseWriter, r *http.Request, who auth.Identity, most int64) (free func(), err error) {
+	body, free, err := in.Bodies.Read(w, r, web.Caller(who.Known(), r), most)
+	if err != nil {
+		return nil, err
 	}
-	in.pages.problem(w, http.StatusBadRequest, who, "The form cannot be read.", "Nothing was done.")
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if err := r.ParseForm(); err != nil {
+		free()
+		return nil, err
+	}
+	return free, nil
+}
+
+func (in *inbox) refuseForm(w http.ResponseWriter, who auth.Identity, err error) {
+	code, why := web.Refusal(w.Header(), err)
+	title := "The form cannot be read."
+	switch code {
+	case http.StatusRequestEntityTooLarge:
+		title = "The answer is too large."
+	case http.StatusServiceUnavailable:
+		title = "Too many large answers come in at once."
+	}
+	in.pages.problem(w, code, who, title, "Nothing was done: "+why+".")
 }
 
 // read makes an answer of what was entered. Where that does not work, the

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/registry"
 	"github.com/perdure/perdure/runs"
 )
@@ -31,46 +32,44 @@ func (r *slowRuns) Start(ctx context.Context, req runs.StartRequest) (runs.Start
 	return r.fakeRuns.Start(ctx, req)
 }
 
-func newSlowWorld(t *testing.T, plays map[string]func(*play), room *gateway.Room) (*world, *slowRuns) {
+func newSlowWorld(t *testing.T, plays map[string]func(*play), bodies *web.Bodies) (*world, *slowRuns) {
 	t.Helper()
 	slow := &slowRuns{begun: make(chan struct{}, 100), start: make(chan struct{})}
 	w := newWorld(t, plays, func(o *gateway.Options) {
 		slow.fakeRuns = o.Runs.(*fakeRuns)
-		o.Runs, o.Room, o.MaxRequest = slow, room, 64<<20
+		o.Runs, o.Bodies, o.MaxRequest = slow, bodies, 64<<20
 	})
 	return w, slow
 }
 
 func arguments(size int) string { return `{"message":"` + strings.Repeat("x", size) + `"}` }
 
-// Large requests share what there is of room, wait for it a while, and are told
-// then that nothing was done; small ones do not wait for them.
-func TestRoom(t *testing.T) {
+// A caller who has as much as one may have waits for itself, and is told then that
+// nothing was done; others do not wait for it, and small requests for nobody.
+func TestLargeRequestsShare(t *testing.T) {
 	t.Parallel()
-	w, slow := newSlowWorld(t, map[string]func(*play){"echoed": echoed}, gateway.NewRoom(3<<20, 50*time.Millisecond))
-	c := connect(t, w.url, "ann", "2025-03-26", `{}`)
+	w, slow := newSlowWorld(t, map[string]func(*play){"echoed": echoed}, web.NewBodies(4<<20, 50*time.Millisecond))
+	ann, bob := connect(t, w.url, "ann", "2025-03-26", `{}`), connect(t, w.url, "bob", "2025-03-26", `{}`)
 	answered := make(chan int, 10)
-	call := func(id, arguments string) {
+	call := func(c *wire, id, arguments string) {
 		go func() { answered <- c.call(id, "echoed", arguments, "").StatusCode }()
-	}
-	for _, id := range []string{"1", "2"} {
-		call(id, arguments(5<<18))
 		<-slow.begun
 	}
-	refused := c.call("3", "echoed", arguments(5<<18), "")
+	call(ann, "1", arguments(5<<18))
+	refused := ann.call("2", "echoed", arguments(5<<18), "")
 	if refused.StatusCode != http.StatusServiceUnavailable || refused.Header.Get("Retry-After") == "" || !strings.Contains(textOf(t, refused.Body), "nothing was done") {
 		t.Errorf("one too many is answered %s, %v", refused.Status, refused.Header)
 	}
-	call("4", arguments(10))
-	<-slow.begun
+	call(bob, "3", arguments(5<<18))
+	call(ann, "4", arguments(10))
 	close(slow.start)
 	for range 3 {
 		if status := <-answered; status != http.StatusOK {
 			t.Errorf("answered with %d", status)
 		}
 	}
-	// What is larger than all the room has all of it.
-	if got := c.call("5", "echoed", arguments(4<<20), ""); got.StatusCode != http.StatusOK {
+	// What is larger than a caller's part has all of it.
+	if got := ann.call("5", "echoed", arguments(4<<20), ""); got.StatusCode != http.StatusOK {
 		t.Errorf("afterwards it is answered %s", got.Status)
 	}
 }
@@ -79,7 +78,7 @@ func TestRoom(t *testing.T) {
 // and no room. (Not parallel: it looks at all memory of this process.)
 func TestWaitingCallHoldsNoArguments(t *testing.T) {
 	const size, calls = 5 << 18, 2
-	w, slow := newSlowWorld(t, map[string]func(*play){"gated": gated}, gateway.NewRoom(2<<20, 10*time.Second))
+	w, slow := newSlowWorld(t, map[string]func(*play){"gated": gated}, web.NewBodies(2<<20, 10*time.Second))
 	close(slow.start)
 	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
 	for version, header := range map[string][]string{
@@ -152,7 +151,7 @@ func heap() int64 {
 func TestWaitingRequestsHoldNoRoom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){"gated": gated, "echoed": echoed}, func(o *gateway.Options) {
-		o.Room, o.MaxRequest = gateway.NewRoom(3<<20, 50*time.Millisecond), 64<<20
+		o.Bodies, o.MaxRequest = web.NewBodies(3<<20, 50*time.Millisecond), 64<<20
 	})
 	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
 	task := c.request("tools/call", `{"name":"gated","arguments":{},"task":{"ttl":60000}}`).ok().Task
@@ -175,25 +174,32 @@ func TestWaitingRequestsHoldNoRoom(t *testing.T) {
 	}
 }
 
-// Who announces much to the registry, and sends nothing of it, holds no room.
-func TestAnnouncedBodiesHoldNoRoom(t *testing.T) {
+// Who announces much and sends little of it, again and again, keeps nobody else
+// waiting, at whichever endpoint.
+func TestAttackRoom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){"echoed": echoed}, func(o *gateway.Options) {
-		o.Registry, o.Room = registry.New(registry.Options{}), gateway.NewRoom(3<<20, 50*time.Millisecond)
+		o.Registry, o.Bodies = registry.New(registry.Options{}), web.NewBodies(8<<20, 50*time.Millisecond)
 	})
 	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
 	host := strings.TrimSuffix(strings.TrimPrefix(w.url, "http://"), "/mcp")
-	slow, err := net.Dial("tcp", host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer slow.Close()
-	fmt.Fprintf(slow, "POST %spublish HTTP/1.1\r\nHost: %s\r\nX-Caller: ann\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", gateway.RegistryPrefix, host, 3<<20)
-	if line, err := bufio.NewReader(slow).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
-		t.Fatalf("%s, %v", line, err)
-	}
-	if got := c.call("1", "echoed", arguments(2<<20), ""); got.StatusCode != http.StatusOK {
-		t.Errorf("beside it a large call is answered %s", got.Status)
+	for i := range 18 {
+		path := []string{"/mcp", gateway.RegistryPrefix + "publish"}[i%2]
+		slow, err := net.Dial("tcp", host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer slow.Close()
+		fmt.Fprintf(slow, "POST %s HTTP/1.1\r\nHost: %s\r\nX-Caller: guest\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", path, host, 8<<20)
+		if line, err := bufio.NewReader(slow).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+			t.Fatalf("%s, %v", line, err)
+		}
+		if _, err := slow.Write(make([]byte, 1<<20+1)); err != nil {
+			t.Log(err) // the server has answered by now
+		}
+		if got := c.call(fmt.Sprint(i), "echoed", arguments(3<<20), ""); got.StatusCode != http.StatusOK {
+			t.Errorf("beside %d stalled requests of a guest a large call is answered %s", i+1, got.Status)
+		}
 	}
 	if status, answer := w.request(http.MethodPost, "publish", "ann", strings.Repeat("x", 9<<20)); status != http.StatusRequestEntityTooLarge || !strings.Contains(answer, `"error"`) {
 		t.Errorf("too much is answered %d: %s", status, answer)

@@ -1,0 +1,80 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+// The progress that is demanded of bodies: so many bytes a second on average, and
+// never nothing for longer than stall.
+const (
+	bodyRate = 16 << 10
+	stall    = 10 * time.Second
+)
+
+// paceBody bounds the body of a request in size and time, whoever reads it: the
+// handler, or net/http, which reads what a handler has left.
+func paceBody(w http.ResponseWriter, r *http.Request, most int64) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return
+	}
+	b := &pacedBody{ReadCloser: http.MaxBytesReader(w, r.Body, most), control: http.NewResponseController(w), credit: stall}
+	b.allow(stall)
+	r.Body = b
+}
+
+// LimitBody has at most so many bytes of a request's body read.
+func LimitBody(w http.ResponseWriter, r *http.Request, most int64) {
+	r.Body = http.MaxBytesReader(w, r.Body, most)
+}
+
+// A pacedBody is a body that is cut off when its sender is too slow. The time in
+// which nobody reads does not count.
+type pacedBody struct {
+	io.ReadCloser
+	control *http.ResponseController
+	credit  time.Duration // for which the sender may send nothing
+}
+
+func (b *pacedBody) Read(p []byte) (int, error) {
+	began := time.Now()
+	b.allow(b.credit)
+	n, err := b.ReadCloser.Read(p)
+	b.credit -= time.Since(began)
+	b.credit = min(stall, b.credit+time.Duration(n)*time.Second/bodyRate)
+	if err == io.EOF {
+		// From here on net/http reads to learn that the client goes away. After
+		// another error it reads the rest, for which the deadline stays.
+		_ = b.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+func (b *pacedBody) allow(d time.Duration) { _ = b.control.SetReadDeadline(time.Now().Add(d)) }
+
+// RefuseBody answers a request whose body was not read.
+func RefuseBody(w http.ResponseWriter, err error) {
+	code, reason := Refusal(w.Header(), err)
+	http.Error(w, reason, code)
+}
+
+// Refusal is with which status, and why, a request is refused whose body was not
+// read. It adds the headers that belong to it.
+func Refusal(h http.Header, err error) (code int, reason string) {
+	var tooLarge *http.MaxBytesError
+	var full *FullError
+	switch {
+	case errors.As(err, &tooLarge):
+		return http.StatusRequestEntityTooLarge, fmt.Sprintf("request body is larger than %d bytes", tooLarge.Limit)
+	case errors.As(err, &full):
+		h.Set("Retry-After", full.retryAfter())
+		return http.StatusServiceUnavailable, err.Error()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return http.StatusRequestTimeout, fmt.Sprintf("request body comes too slowly: less than %d KB a second, or nothing for %s", bodyRate>>10, stall)
+	}
+	return http.StatusBadRequest, "request body cannot be read"
+}

@@ -1,0 +1,106 @@
+package web_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure/internal/web"
+)
+
+// Whoever has much leaves as much to others, and waits for itself alone.
+func TestBudgetIsShared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := web.NewBudget(800, 10*time.Second)
+		take := func(caller string, bytes int64) (free func(), took time.Duration, err error) {
+			began := time.Now()
+			free, err = b.Take(t.Context(), caller, bytes)
+			return free, time.Since(began), err
+		}
+		var held []func()
+		for _, tc := range []struct {
+			caller string
+			bytes  int64
+			fits   bool
+		}{
+			{"guest", 300, true}, {"guest", 200, false}, // at most a half
+			{"guest", 100, true},
+			{"ann", 200, true}, {"ann", 1, false}, // of the other half, a half
+			{"bob", 100, true}, {"bob", 1, false},
+			{"cid", 50, true},
+		} {
+			free, took, err := take(tc.caller, tc.bytes)
+			var full *web.FullError
+			switch {
+			case tc.fits && (err != nil || took > 0):
+				t.Errorf("%s, %d: after %s %v", tc.caller, tc.bytes, took, err)
+			case !tc.fits && (!errors.As(err, &full) || took != 10*time.Second):
+				t.Errorf("%s, %d: after %s %v", tc.caller, tc.bytes, took, err)
+			}
+			if err == nil {
+				held = append(held, free)
+			}
+		}
+		var waited sync.WaitGroup
+		waited.Go(func() {
+			free, took, err := take("ann", 70) // fits when guest has given back its 300
+			if err != nil || took != time.Second {
+				t.Errorf("after %s %v", took, err)
+				return
+			}
+			free()
+		})
+		time.Sleep(time.Second)
+		held[0]()
+		held[0]() // does nothing
+		waited.Wait()
+		for _, free := range held[1:] {
+			free()
+		}
+		if _, took, err := take("guest", 1000); err != nil || took > 0 {
+			t.Errorf("all that one may have: after %s %v", took, err)
+		}
+	})
+}
+
+// However claims come and go, never more is out than there is, and in the end all
+// of it is back.
+func TestBudgetKeepsItsSize(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const size = 1000
+		b := web.NewBudget(size, 50*time.Millisecond)
+		var mu sync.Mutex
+		out := int64(0)
+		var all sync.WaitGroup
+		for i := range 200 {
+			all.Go(func() {
+				n := int64(i*37%500 + 1)
+				free, err := b.Take(t.Context(), fmt.Sprint("caller ", i%7), n)
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				if out += n; out > size {
+					t.Errorf("%d are out", out)
+				}
+				mu.Unlock()
+				time.Sleep(time.Duration(i%5) * 10 * time.Millisecond)
+				mu.Lock()
+				out -= n
+				mu.Unlock()
+				free()
+			})
+		}
+		all.Wait()
+		free, err := b.Take(t.Context(), "last", size/2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		free()
+	})
+}
