@@ -2,6 +2,7 @@ package devserver_test
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"log/slog"
 	"net"
@@ -267,3 +268,67 @@ func startWorker(t *testing.T, c client.Client) {
 }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// Who does not have the key pair of the data directory gets nothing from any port
+// of Temporal, and the HTTP API is on none.
+func TestAttackTemporal(t *testing.T) {
+	needsServer(t)
+	t.Parallel()
+	s := start(t, devserver.Options{Dir: t.TempDir()})
+	for _, address := range append(s.InternalAddresses(), s.Address()) {
+		for name, with := range map[string]*tls.Config{"in clear": nil, "without a pair": {InsecureSkipVerify: true}} {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			c, err := client.DialContext(ctx, client.Options{HostPort: address, Logger: quiet(), ConnectionOptions: client.ConnectionOptions{TLS: with}})
+			cancel()
+			if err == nil {
+				c.Close()
+				t.Errorf("%s takes a connection %s", address, name)
+			}
+		}
+		for _, scheme := range []string{"http", "https"} {
+			browser := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+			if r, err := browser.Post(scheme+"://"+address+"/api/v1/namespaces/default/batch-operations/1", "text/plain", strings.NewReader("{}")); err == nil {
+				r.Body.Close()
+				t.Errorf("%s answers %s with %s", address, scheme, r.Status)
+			}
+		}
+	}
+}
+
+// The Web UI changes no run, unless it is told that it may.
+func TestWebUIOnlyShows(t *testing.T) {
+	needsServer(t)
+	t.Parallel()
+	for write, want := range map[bool]int{false: http.StatusMethodNotAllowed, true: http.StatusOK} {
+		s := start(t, devserver.Options{Dir: t.TempDir(), UIListen: "127.0.0.1:0", UIWrite: write})
+		c := dial(t, s)
+		if _, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "w", TaskQueue: queue}, greet); err != nil {
+			t.Fatal(err)
+		}
+		page, err := http.Get("http://" + s.UIAddress() + "/api/v1/settings")
+		if err != nil {
+			t.Fatal(err)
+		}
+		page.Body.Close()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.UIAddress()+"/api/v1/namespaces/default/workflows/w/terminate", strings.NewReader(`{"reason":"x"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		for _, cookie := range page.Cookies() {
+			r.AddCookie(cookie)
+			if cookie.Name == "_csrf" {
+				r.Header.Set("X-Csrf-Token", cookie.Value)
+			}
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("write %v: terminating is answered %s: %s", write, answer.Status, text)
+		}
+	}
+}

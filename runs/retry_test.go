@@ -371,7 +371,7 @@ func TestRetryOnceThoughItFails(t *testing.T) {
 	arrived, goOn := make(chan bool), make(chan bool)
 	slow, err := client.Dial(client.Options{
 		HostPort: shared.server.Address(), Logger: slog.New(slog.DiscardHandler),
-		ConnectionOptions: client.ConnectionOptions{DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(
+		ConnectionOptions: client.ConnectionOptions{TLS: shared.server.TLS(), DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(
 			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 				if strings.HasSuffix(method, "/StartWorkflowExecution") {
 					arrived <- true

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/perdure/perdure/internal/mtls"
 	"github.com/perdure/perdure/pgtest"
 	"github.com/perdure/perdure/topology/standalone"
 )
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) {
 // for the language. Beside it there are
 //
 //	repository DIR   make a git repository with three commits there
+//	keypair FILE     make the key pair with which a dev and its Temporal are reached
 //	alive ADDRESS    wait until the server at host:port answers, ready or not
 //	ready ADDRESS    wait until the server at host:port is ready
 //	await TEXT ARG…  run perdure with the arguments until it prints the text
@@ -42,6 +44,7 @@ func TestScripts(t *testing.T) {
 		Setup:               setUpScript,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"repository": makeRepository,
+			"keypair":    makeKeyPair,
 			"alive":      awaitPage("healthz"),
 			"ready":      awaitPage("readyz"),
 			"await":      await,
@@ -87,6 +90,15 @@ func makeRepository(ts *testscript.TestScript, neg bool, args []string) {
 		git("add", ".")
 		git("commit", "--quiet", "-m", "Add "+file)
 	}
+}
+
+func makeKeyPair(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: keypair FILE")
+	}
+	ts.Check(os.MkdirAll(filepath.Dir(ts.MkAbs(args[0])), 0o700))
+	_, err := mtls.Open(ts.MkAbs(args[0]))
+	ts.Check(err)
 }
 
 // patience is how long scripts wait for something to happen.

@@ -24,7 +24,7 @@ import (
 type gatewayFlags struct {
 	PublicURL      webURL        `help:"URL at which clients and people reach this server, without /mcp, e.g. https://tools.example.com. Default: where it listens." placeholder:"URL"`
 	AllowedOrigin  []webURL      `help:"Origin of web pages that may send requests, e.g. https://chat.example.com. Repeatable." placeholder:"ORIGIN" sep:"none"`
-	AllowedHost    []string      `help:"Name by which requests may call this server, with its port if it is not that of the scheme. Repeatable. Default: any, but with --public-url its name, and by loopback none; addresses and localhost always." placeholder:"HOST" sep:"none"`
+	AllowedHost    []string      `help:"Name by which requests may call this server, with its port if it is not that of the scheme. Repeatable. Always allowed: that of --public-url, addresses, localhost and, where the server is not called by loopback, names without public DNS." placeholder:"HOST" sep:"none"`
 	CallPatience   time.Duration `help:"How long a call blocks for a client that cannot be asked questions; 0 = for ever." default:"50s"`
 	ReattachWindow time.Duration `help:"For how long after its start a run is given to a caller who calls the same with the same arguments while it is under way, at most 12h; 0 = each call without a key is a run of its own." default:"0s"`
 	NoRunTools     bool          `help:"Leave out the tools with which a model waits for its runs, lists and cancels them."`

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// A Budget is an amount of bytes that callers share. However many want more, each
-// leaves to the others as much as it has itself: alone, a caller has half; beside
-// one that has half, a quarter. nil = no bound.
+// A Budget is an amount of bytes that callers share. Who has some already gets no
+// more than it leaves to the others: alone, half of all; beside one that has half,
+// a quarter. nil = no bound.
 type Budget struct {
 	size     int64
 	patience time.Duration // for which a claim waits
@@ -82,8 +82,11 @@ func (b *Budget) Take(ctx context.Context, caller string, bytes int64) (free fun
 func (b *Budget) give() {
 	full := false
 	b.waiting = slices.DeleteFunc(b.waiting, func(c *claim) bool {
-		others := b.used - b.by[c.caller]
-		if full = full || b.used+c.bytes > b.size; full || b.by[c.caller]+c.bytes > (b.size-others)/2 {
+		own := b.by[c.caller]
+		if own > 0 && own+c.bytes > (b.size-(b.used-own))/2 {
+			return false
+		}
+		if full = full || b.used+c.bytes > b.size; full {
 			return false
 		}
 		b.used += c.bytes
