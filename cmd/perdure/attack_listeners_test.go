@@ -44,7 +44,7 @@ func TestAttackListeners(t *testing.T) {
 	roles := map[string]*process{"dev": &dev.process}
 	for role, flags := range map[string][]string{
 		"gateway": {"--listen", "--key-file=key", "--metrics-listen=" + free()},
-		"worker":  {"--health-listen", "--metrics-listen=" + free()},
+		"worker":  {"--health-listen", "--key-file=key", "--metrics-listen=" + free()},
 		"serve":   {"--listen", "--key-file=key", "--metrics-listen=" + free()},
 		"codec":   {"--listen", "--payload-key-file=payload.keys", "--ui-origin=http://127.0.0.1:8233"},
 	} {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	stdlog "log"
 	"log/slog"
 	"net"
 	"os"
@@ -252,6 +253,7 @@ func (d devCommand) startTemporal(ctx context.Context, log *slog.Logger) (*devse
 	if err != nil {
 		return nil, err
 	}
+	stdlog.SetOutput(io.Discard) // the Web UI tells there where it has its certificates from
 	return devserver.Start(ctx, devserver.Options{
 		Dir:              d.Data,
 		Listen:           frontend,
