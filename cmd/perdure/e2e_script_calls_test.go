@@ -156,11 +156,14 @@ func TestScriptsCall(t *testing.T) {
 		}
 		broken.Store(false)
 		id := ""
-		for _, run := range w.runs(t, "outer") {
-			if run.Status == "failed" && strings.Contains(w.run(t, "runs", "show", run.ID), `"key":"broken"`) {
-				id = run.ID
+		until(t, "the failed run to be listed", func() bool {
+			for _, run := range w.runs(t, "outer") {
+				if run.Status == "failed" && strings.Contains(w.run(t, "runs", "show", run.ID), `"key":"broken"`) {
+					id = run.ID
+				}
 			}
-		}
+			return id != ""
+		})
 		w.run(t, "runs", "retry", id, "--yes")
 		result(t, id, `{"told": "broken fine"}`)
 		once(t, "be_write", "broken before")
