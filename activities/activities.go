@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/limits"
 	"github.com/perdure/perdure/workflows"
 )
@@ -84,7 +86,7 @@ func Register(r worker.ActivityRegistry, a *Activities) {
 
 // CallTool calls a backend tool once.
 func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (workflows.ToolResult, error) {
-	info := activity.GetInfo(ctx)
+	began, info := time.Now(), activity.GetInfo(ctx)
 	attempt := workflows.Attempt{Call: call, Number: int(info.Attempt)}
 	switch {
 	case a.permits == nil && call.Ruled:
@@ -123,6 +125,7 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 		IdempotencyKey: call.IdempotencyKey, KeyArgument: call.KeyArgument,
 		Principal: backends.Principal{Name: call.Caller.Subject},
 		Progress:  func(p backends.Progress) { offer(progress, p) },
+		Leaving:   func(ctx context.Context) error { return stillWanted(ctx, call, began) },
 	})
 	var held *heldError
 	switch {
@@ -145,6 +148,16 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 		return workflows.ToolResult{}, attempt.TooLargeHere()
 	}
 	return result, nil
+}
+
+// stillWanted says why a call is not to be sent that has waited: for a connection,
+// or for a credential. Heartbeats tell of a cancelled run too late for that, so
+// Temporal is asked.
+func stillWanted(ctx context.Context, call workflows.ToolCall, began time.Time) error {
+	if call.Effect == definitions.Read || activity.GetInfo(ctx).IsLocalActivity || time.Since(began) < workflows.Moment {
+		return nil
+	}
+	return leaving(ctx, call.StepPath)
 }
 
 // before is what the run has come to with the call before it was reset; nil if

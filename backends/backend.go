@@ -341,6 +341,10 @@ func (b *backend) call(ctx context.Context, c Call) (*Result, error) {
 		if err != nil {
 			return nil, notCalled(c, err)
 		}
+		if err := c.mayLeave(ctx); err != nil {
+			b.release(s)
+			return nil, notCalled(c, err)
+		}
 		result, x, err := s.call(ctx, c, headers)
 		gone := err != nil && ctx.Err() == nil && s.sessionGone(x, err)
 		b.release(s)
@@ -362,6 +366,18 @@ func (b *backend) call(ctx context.Context, c Call) (*Result, error) {
 			return nil, b.failed(ctx, c, x, err)
 		}
 	}
+}
+
+// mayLeave says why a call must not be sent any more: nobody waits for it, or what
+// makes it does not want it now.
+func (c Call) mayLeave(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if c.Leaving == nil {
+		return nil
+	}
+	return c.Leaving(ctx)
 }
 
 // notCalled is the error of a call that did not come as far as its backend's

@@ -6,6 +6,7 @@
 package backends
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -89,6 +90,9 @@ type Call struct {
 	// Progress is told of the backend's progress notifications. It must not
 	// block. nil = the backend is not asked for progress.
 	Progress func(Progress)
+	// Leaving is called when there is a session for the call, just before it is
+	// sent. An error of it keeps the call from being sent. nil = it always leaves.
+	Leaving func(ctx context.Context) error
 	// Asking is for a call whose client can be asked by the backend, and calls
 	// again with the answers. nil = nobody can be asked, and a tool that asks
 	// fails.

@@ -26,6 +26,7 @@ const (
 	metaOmitted = "perdure/omitted" // paths of completed steps whose outputs do not fit into perdure/partial
 	metaErrors  = "perdure/errors"  // []runs.Error: steps that failed without failing the run
 	metaUndone  = "perdure/undone"  // {compensated, uncompensated}: paths of steps
+	metaEffects = "perdure/effects" // runs.Effects: calls that calling again would or might repeat
 	metaDryRun  = "perdure/dry-run" // true: the result is a plan, and nothing was called
 	metaStep    = "perdure/step"    // path of the step that asks, with metaRun where progress says that an answer is waited for
 
@@ -103,7 +104,7 @@ func outcome(id runs.RunID, o *runs.Outcome) *result {
 		if e.RunID == "" {
 			e.RunID = string(id)
 		}
-		r := failure(&e)
+		r := failedRun(&e, o.Failure.Effects)
 		if len(o.Failure.Partial) > 0 {
 			r.set(metaPartial, o.Failure.Partial)
 		}
@@ -152,16 +153,19 @@ func structured(output json.RawMessage) *result {
 	return &result{Content: text(compact.String()), Structured: compact.Bytes()}
 }
 
-// failure is the one place where an error becomes something that a model can
+// failure is the result of a call that has had no effects.
+func failure(e *runs.Error) *result { return failedRun(e, nil) }
+
+// failedRun is the one place where an error becomes something that a model can
 // act on.
-func failure(e *runs.Error) *result {
+func failedRun(e *runs.Error, effects *runs.Effects) *result {
 	var b strings.Builder
 	if where := place(e); where != "" && !strings.Contains(e.Message, e.StepID) {
 		fmt.Fprintf(&b, "%s failed: ", where)
 	}
 	b.WriteString(strings.TrimRight(e.Message, ". \n"))
 	b.WriteString(".")
-	if advice := adviceFor(e); advice != "" {
+	if advice := adviceFor(e, effects); advice != "" {
 		b.WriteString(" " + advice)
 	}
 	if e.RunID != "" {
@@ -171,6 +175,9 @@ func failure(e *runs.Error) *result {
 		b.WriteString("\n" + strings.TrimSpace(e.Backtrace))
 	}
 	r := &result{IsError: true, Content: text(b.String())}
+	if !effects.Repeatable() {
+		r.set(metaEffects, effects)
+	}
 	return r.set(metaError, reported{Error: e, Step: e.StepID})
 }
 
@@ -194,8 +201,12 @@ func place(e *runs.Error) string {
 	return fmt.Sprintf("step %q", path)
 }
 
-// adviceFor says what can be done about an error.
-func adviceFor(e *runs.Error) string {
+// adviceFor says what can be done about an error. What invites to call again is
+// not said of a run that has had effects.
+func adviceFor(e *runs.Error, effects *runs.Effects) string {
+	if !effects.Repeatable() {
+		return adviceForEffects(e, effects)
+	}
 	switch e.Code {
 	case "duplicate":
 		return "Do not call it again for this."
@@ -227,6 +238,19 @@ func adviceFor(e *runs.Error) string {
 		return "Calling again may help."
 	}
 	return ""
+}
+
+// adviceForEffects does so for a run that calling again would repeat.
+func adviceForEffects(e *runs.Error, effects *runs.Effects) string {
+	said := effects.String()
+	switch e.Category {
+	case "declined", "cancelled", "permission":
+		said = adviceFor(e, nil) + " " + said
+	}
+	if len(effects.Completed) > 0 && e.RunID != "" {
+		said += fmt.Sprintf(" To go on from where it failed without that: perdure runs retry %s.", e.RunID)
+	}
+	return said
 }
 
 // trouble is the result of a call that did not come as far as a run's own

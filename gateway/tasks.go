@@ -327,7 +327,7 @@ func (g *Gateway) sessionTask(ctx context.Context, x *exchange, run *runs.Run) {
 	t := g.asSessionTask(x, run)
 	if t.Status == string(mcp.TaskStatusFailed) {
 		if o, err := g.opts.Runs.Result(ctx, run.ID); err == nil && o.Failure != nil {
-			t.Message = o.Failure.Error.Message
+			t.Message = o.Failure.Text()
 		}
 	}
 	x.respond("", t)
@@ -478,7 +478,7 @@ func (g *Gateway) endTask(x *exchange, run *runs.Run, o *runs.Outcome, t *modern
 	t.Status = string(mcp.TaskStatusCancelled)
 	maps.Copy(t.Meta, ended.Meta)
 	if o.Failure != nil {
-		t.Message = o.Failure.Error.Message
+		t.Message = o.Failure.Text()
 	}
 }
 

@@ -46,7 +46,7 @@ func closing(c converter.DataConverter, e *historypb.HistoryEvent) *Outcome {
 		if err := c.FromPayloads(e.GetWorkflowExecutionCompletedEventAttributes().GetResult(), &result); err != nil {
 			return failedWith(workflows.Failed, "invalid_result", workflows.CategoryInternal, "reading the result of the run: "+err.Error())
 		}
-		return &Outcome{Status: workflows.Completed, Output: result.Output, Errors: result.Errors}
+		return &Outcome{Status: workflows.Completed, Output: result.Output, Errors: result.Errors, Effects: result.Effects}
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
 		return failedRun(c, e.GetWorkflowExecutionFailedEventAttributes().GetFailure())
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:

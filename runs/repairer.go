@@ -335,11 +335,21 @@ func (r *repairer) give() error {
 		if err != nil {
 			return fmt.Errorf("the result for %s: %w", path, err)
 		}
-		r.journal[path] = workflows.JournalEntry{Result: output, Order: r.nextOrder()}
+		r.journal[path] = r.given(path, output)
 		r.fates[path] = FateGiven
 		delete(r.unsettled, path)
 	}
 	return nil
+}
+
+// given is the entry of a call, or of a called run, whose result somebody gives.
+func (r *repairer) given(path string, output json.RawMessage) workflows.JournalEntry {
+	was := r.record.Journal[path]
+	e := workflows.JournalEntry{Result: output, Order: r.nextOrder(), Tool: cmp.Or(was.Tool, r.unsettled[path].Call.Tool), Effects: was.Effects}
+	if was.Error != nil {
+		e.Tool = cmp.Or(e.Tool, was.Error.Tool)
+	}
+	return e
 }
 
 // nextOrder is after that of all entries.
@@ -383,7 +393,7 @@ func (r *repairer) settle(plan *RetryPlan) error {
 			if err != nil {
 				return err
 			}
-			r.journal[path] = workflows.JournalEntry{Result: output, Order: r.nextOrder()}
+			r.journal[path] = r.given(path, output)
 			r.fates[path] = FateGiven
 		case workflows.NotHappened:
 			delete(r.journal, path)

@@ -28,9 +28,11 @@ const FateGoesOn = "goes_on"
 // fields is set.
 type calledPlan struct {
 	goesOn bool
-	gone   bool            // it has ended, and Temporal has deleted what it has done
-	result json.RawMessage // it has completed since
+	gone   bool // it has ended, and Temporal has deleted what it has done
 	again  *RetryPlan
+
+	result  json.RawMessage    // it has completed since
+	effects *workflows.Effects // of that
 }
 
 // split gives what a request says of the run itself, and of each run that its
@@ -105,6 +107,7 @@ func (c *Client) planCalled(ctx context.Context, record *workflows.Record, reque
 			if plan.result, err = json.Marshal(workflows.RunResult{Output: outcome.Output}); err != nil {
 				return nil, fmt.Errorf("reading the result of run %s: %w", id, err)
 			}
+			plan.effects = outcome.Effects
 		default:
 			if plan.again, err = c.PlanRetry(ctx, id, requests[path]); err != nil {
 				return nil, err
@@ -165,12 +168,12 @@ func (r *repairer) keepCalled(path string, n, loop *definitions.Node, e workflow
 	if plan == nil || plan.gone || !plan.goesOn && callsAnother(n, e) || n.Step.Type != definitions.WorkflowStep && !inScript(n, path) || r.undone[path] || r.wentOn(path, n, loop, e) {
 		return false
 	}
-	child := workflows.JournalEntry{ArgumentsDigest: e.ArgumentsDigest, Order: e.Order, Child: &workflows.Child{ID: e.Child.ID, Started: true}}
+	child := workflows.JournalEntry{ArgumentsDigest: e.ArgumentsDigest, Order: e.Order, Effects: e.Effects, Child: &workflows.Child{ID: e.Child.ID, Started: true}}
 	switch {
 	case plan.goesOn:
 		r.fates[path] = FateGoesOn
 	case plan.result != nil:
-		child.Result, child.Child, child.Exact = plan.result, nil, r.changed || r.doubtful[top]
+		child.Result, child.Effects, child.Child, child.Exact = plan.result, plan.effects, nil, r.changed || r.doubtful[top]
 		r.fates[path] = FateReused
 	default:
 		again := plan.again.input

@@ -32,6 +32,7 @@ type RunID string
 type (
 	Error            = workflows.Error
 	Failure          = workflows.Failure
+	Effects          = workflows.Effects
 	Caller           = workflows.Caller
 	Status           = workflows.Status
 	Elicitation      = workflows.Elicitation
@@ -233,6 +234,8 @@ type Outcome struct {
 	Output  json.RawMessage `json:"output,omitempty"`  // of a completed run
 	Errors  []Error         `json:"errors,omitempty"`  // of steps that failed without failing the run
 	Failure *Failure        `json:"failure,omitempty"` // of any other
+
+	Effects *Effects `json:"effects,omitempty"` // of a completed run that another has called
 }
 
 // An EventKind says what an Event tells.

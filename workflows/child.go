@@ -31,6 +31,15 @@ type Child struct {
 	Again *RunInput `json:"again,omitempty"`
 }
 
+// tool is the composite tool that was called; "" for nil.
+func (c *Child) tool() string {
+	if c == nil {
+		return ""
+	}
+	tool, _, _ := strings.Cut(c.ID, "/")
+	return tool
+}
+
 // A childCall is one call of a composite tool by a step.
 type childCall struct {
 	path      string        // of the step
@@ -73,9 +82,9 @@ func (r *run) callWorkflow(ctx workflow.Context, c childCall) (json.RawMessage, 
 	if failure != nil {
 		return nil, failure
 	}
-	if was, ok := r.recorded(c.path, digest); ok {
-		r.record(c.path, digest, was)
-		return resultOf(was), nil
+	if result, ok := r.recorded(c.path, digest); ok {
+		r.note(c.path, JournalEntry{ArgumentsDigest: digest, Result: result, Effects: was.Effects})
+		return resultOf(result), nil
 	}
 	return r.ended(ctx, r.startChild(ctx, c, in, digest))
 }
@@ -226,7 +235,9 @@ func (r *run) startChild(ctx workflow.Context, c childCall, in *RunInput, digest
 		return childEnd{call: call, err: err}
 	}
 	defer r.children.Release(1)
-	r.makeRoom(ctx, in.bytes())
+	if err := r.readyToSend(ctx, in.bytes()); err != nil {
+		return childEnd{call: call, err: err}
+	}
 	r.note(c.path, JournalEntry{ArgumentsDigest: digest, Child: &Child{ID: call.id}})
 	r.expect(ctx, call)
 	defer r.dismiss(ctx, call)
@@ -311,7 +322,7 @@ func (r *run) ended(ctx workflow.Context, end childEnd) (json.RawMessage, *Error
 	if errors.As(end.err, &refused) {
 		return nil, refused
 	}
-	r.noteLeft(end)
+	r.noteEffects(end)
 	if end.Failure != nil {
 		r.failedBelow = append(r.failedBelow, failedBelow{path, end.Failure})
 	}
@@ -327,7 +338,7 @@ func (r *run) ended(ctx workflow.Context, end childEnd) (json.RawMessage, *Error
 	}
 	digest := r.journal[path].ArgumentsDigest
 	if recorded, err := json.Marshal(RunResult{Output: end.Result.Output}); err == nil {
-		r.record(path, digest, recorded)
+		r.note(path, JournalEntry{ArgumentsDigest: digest, Result: recorded, Effects: end.Result.Effects})
 		r.endsNow(ctx, path)
 	}
 	return end.Result.Output, nil

@@ -161,7 +161,7 @@ func (r *run) callCompensation(ctx workflow.Context, u undoable, path string, at
 	}
 	_, failure := r.call(ctx, request{
 		tool: tool, path: fmt.Sprintf("%s#%d", path, attempt), keyPath: r.keyPath(u.at.path, path),
-		args: args, limit: limit, onError: c.OnError,
+		args: args, limit: limit, onError: c.OnError, undoes: true,
 		anew: attempt > 1, // a person has said so
 	})
 	return failure

@@ -161,9 +161,9 @@ func (r *run) ask(ctx workflow.Context, question Elicitation, limit time.Duratio
 	if limit > 0 {
 		timerCtx, stopTimer := workflow.WithCancel(ctx)
 		defer stopTimer()
-		timer := workflow.NewTimerWithOptions(timerCtx, max(expires.Sub(workflow.Now(ctx)), 0),
-			workflow.TimerOptions{Summary: Summary(path, WaitsForAnswer)})
-		sel.AddFuture(timer, func(f workflow.Future) { timedOut = f.Get(ctx, nil) == nil })
+		over, end := workflow.NewFuture(ctx)
+		after(timerCtx, expires, Summary(path, WaitsForAnswer), func() { end.Set(nil, nil) })
+		sel.AddFuture(over, func(workflow.Future) { timedOut = true })
 	}
 	sel.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {})
 	sel.Select(ctx)

@@ -45,12 +45,9 @@ func (l *loop) execute(ctx workflow.Context) outcome {
 	defer stop()
 	limit := timeout(l.node.Step)
 	if until := l.run.until(l.at.path, workflow.Now(ctx).Add(limit)); !until.IsZero() {
-		timer := workflow.NewTimerWithOptions(ctx, max(until.Sub(workflow.Now(ctx)), 0), workflow.TimerOptions{Summary: Summary(l.at.path, "timeout")})
-		workflow.GoNamed(ctx, l.at.path+" timeout", func(ctx workflow.Context) {
-			if timer.Get(ctx, nil) == nil {
-				l.fail(stop, &Error{Code: "step_timeout", Category: CategoryTimeout, Retryable: true,
-					Message: fmt.Sprintf("step %s timed out after %s", l.at.path, limit)})
-			}
+		after(ctx, until, Summary(l.at.path, "timeout"), func() {
+			l.fail(stop, &Error{Code: "step_timeout", Category: CategoryTimeout, Retryable: true,
+				Message: fmt.Sprintf("step %s timed out after %s", l.at.path, limit)})
 		})
 	}
 	l.iterate(ctx, stop)

@@ -177,6 +177,7 @@ func (r *run) execute(ctx workflow.Context) (*RunResult, error) {
 	if err := r.answerQueries(ctx); err != nil {
 		return nil, err
 	}
+	r.boundTasks(ctx)
 	r.keepTime(ctx)
 	r.receiveSignals(ctx)
 
@@ -210,12 +211,7 @@ func (r *run) keepTime(ctx workflow.Context) {
 	if limit == 0 {
 		limit = definitions.DefaultTimeout
 	}
-	left := max(limit-workflow.Now(ctx).Sub(r.started), 0)
-	timer := workflow.NewTimerWithOptions(ctx, left, workflow.TimerOptions{Summary: "timeout of the run"})
-	workflow.GoNamed(ctx, "timeout", func(ctx workflow.Context) {
-		if timer.Get(ctx, nil) != nil {
-			return
-		}
+	after(ctx, r.started.Add(limit), "timeout of the run", func() {
 		r.abort(&Error{
 			Code: "run_timeout", Category: CategoryTimeout, Retryable: true,
 			Message: fmt.Sprintf("%s timed out after %s%s", r.in.Definition.Name, limit, r.unfinished()),
@@ -252,10 +248,12 @@ func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
 	if r.failure != nil {
 		return nil, r.fail(ctx)
 	}
+	result := &RunResult{Output: output, Errors: r.errors}
+	r.settleErrors(result)
 	r.publish(ctx, Completed)
 	r.leaveParent(ctx)
 	r.makeRoom(ctx, PayloadSize(output))
-	return &RunResult{Output: output, Errors: r.errors}, nil
+	return result, nil
 }
 
 func (r *run) fail(ctx workflow.Context) error {
@@ -267,7 +265,7 @@ func (r *run) fail(ctx workflow.Context) error {
 		f.Compensated = append(f.Compensated, fitting(below.seen(below.Compensated), &room)...)
 	}
 	r.compensate(ctx, f)
-	f.Unknown = r.leftBelow("")
+	r.settleEffects(f)
 	status, err := Failed, failed(f)
 	switch {
 	case r.failure.Category == CategoryCancelled:

@@ -37,6 +37,7 @@ type bench struct {
 	calls  []string          // "TOOL ARGUMENTS" in the order of arrival
 	within map[string]string // by ID of a called run: the path of the step that has called it, and a slash
 
+	slow    chan struct{}              // of forEffects; nil = not called
 	results map[string]json.RawMessage // of called runs that have completed, by ID: a RunResult
 	before  *bench                     // of the execution before; nil = this is the first
 }
@@ -100,7 +101,7 @@ func benchWith(t *testing.T, defs []*definitions.Definition, args string, tools 
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.results[info.WorkflowExecution.ID], _ = json.Marshal(workflows.RunResult{Output: got.Output})
+		b.results[info.WorkflowExecution.ID], _ = json.Marshal(workflows.RunResult{Output: got.Output, Effects: got.Effects})
 	})
 	b.env.RegisterActivityWithOptions(func(_ context.Context, call workflows.ToolCall) (workflows.ToolResult, error) {
 		b.mu.Lock()

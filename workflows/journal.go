@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	"github.com/perdure/perdure/definitions"
@@ -55,6 +54,11 @@ func (r *run) asked(path string) bool {
 // record keeps a result for the case that the run continues as new.
 func (r *run) record(path, digest string, result json.RawMessage) {
 	r.note(path, JournalEntry{ArgumentsDigest: digest, Result: result})
+}
+
+// recordCall does so for the result of a call.
+func (r *run) recordCall(q request, digest string, result json.RawMessage) {
+	r.note(q.path, JournalEntry{ArgumentsDigest: digest, Result: result, Tool: q.tool.Name, Undoes: q.undoes})
 }
 
 // recordEnd keeps that a step was skipped or has failed. What a person
@@ -115,6 +119,9 @@ func (e JournalEntry) bytes(path string) int {
 	if e.Fan != nil {
 		n += len("1000,") * len(e.Fan.Branches)
 	}
+	if e.Effects != nil {
+		n += (len(e.Effects.Unknown) + len(e.Effects.Completed)) * entryBytes / 4
+	}
 	if u := e.Unsettled; u != nil {
 		n += PayloadSize(u.Error.Message) + PayloadSize(u.sent()) + entryBytes
 	}
@@ -148,6 +155,12 @@ func (r *run) leaves(q request, sent ParkedCall) {
 	}
 }
 
+// notSent takes leaves back: the call was stopped before it could leave.
+func (r *run) notSent(q request) {
+	delete(r.away, q.path)
+	delete(r.unsettled, q.path)
+}
+
 // cameBack keeps what is known now of a call.
 func (r *run) cameBack(q request, failure *Error) {
 	if failure == nil || !mayHaveHappened(failure) {
@@ -173,52 +186,6 @@ func mayHaveHappened(e *Error) bool {
 		return true
 	}
 	return false
-}
-
-// noteLeft keeps whether a called run has ended with calls of which nobody knows
-// whether they were executed. Of one that has not told how it ended, or that was
-// terminated, that has to be assumed.
-func (r *run) noteLeft(end childEnd) {
-	path := end.call.path
-	e, started := r.journal[path]
-	if f := end.Failure; started && end.Result == nil && (f == nil || f.Unknown || f.Error.brokeDown()) {
-		e.Left = true
-		r.journal[path] = e
-	}
-}
-
-// brokeDown says whether a run has ended with an error without saying what it has
-// left. Its script cannot say so: the categories are not for scripts.
-func (e *Error) brokeDown() bool {
-	return e.Code == "terminated" && e.Category == CategoryCancelled || e.Code == "internal" && e.Category == CategoryInternal
-}
-
-// leftUnknown says whether nobody knows if the call at a path was executed.
-func (r *run) leftUnknown(path string) bool {
-	_, left := r.unsettled[path]
-	return left || r.away[path] || r.journal[path].leaves()
-}
-
-// leftBelow says whether nobody knows that of any call whose path begins so, of
-// this execution and of those before.
-func (r *run) leftBelow(prefix string) bool {
-	left := false
-	//workflowcheck:ignore whether there is any
-	for path := range r.unsettled {
-		left = left || strings.HasPrefix(path, prefix)
-	}
-	//workflowcheck:ignore whether there is any
-	for path, e := range r.wholeJournal() {
-		// Of a called run that was under way in an execution before.
-		forgotten := !r.reached(path) && e.Child != nil && e.Child.Again == nil && e.Result == nil && e.Error == nil
-		left = left || strings.HasPrefix(path, prefix) && (forgotten || e.leaves())
-	}
-	return left
-}
-
-// leaves says of the entry of a call whether nobody knows if it was executed.
-func (e JournalEntry) leaves() bool {
-	return e.Unsettled != nil || e.Left || e.Error != nil && e.Error.Category == CategoryOutcomeUnknown
 }
 
 // keyPath is the path for which the key of a call is made: that of the call,

@@ -146,9 +146,11 @@ type JournalEntry struct {
 	Unsettled       *Unsettled      `json:"unsettled,omitempty"` // the call was sent and must be reconciled before anything else
 	Exact           bool            `json:"exact,omitempty"`     // counts only where the digest is the same, also when the run continues
 	Child           *Child          `json:"child,omitempty"`     // the run that the step has called
-	Tool            string          `json:"tool,omitempty"`      // that a script called
+	Tool            string          `json:"tool,omitempty"`      // that was called
+	Undoes          bool            `json:"undoes,omitempty"`    // the call has undone another one
+	Effects         *Effects        `json:"effects,omitempty"`   // of the run that the step has called
 	Fan             *script.Fan     `json:"fan,omitempty"`       // of a script: which branches count
-	Left            bool            `json:"left,omitempty"`      // of a called run: it has ended with calls of which nobody knows whether they were executed; of a script's call of a keyed tool: so has this
+	Left            bool            `json:"left,omitempty"`      // nobody knows what a called run has done, or whether a script's call of a keyed tool was executed
 	Undo            *script.Undo    `json:"undo,omitempty"`      // of a script: the call that undoes this one
 	Reported        *Error          `json:"reported,omitempty"`  // of a script: with what it went on
 	Within          *script.Spell   `json:"within,omitempty"`    // of a script: the time that it has for something
@@ -158,6 +160,8 @@ type JournalEntry struct {
 type RunResult struct {
 	Output json.RawMessage `json:"output"`           // null when every step was skipped
 	Errors []Error         `json:"errors,omitempty"` // of steps that failed under failureMode best_effort, in the order of failing
+
+	Effects *Effects `json:"effects,omitempty"` // of a run that a step has called; nil = none
 }
 
 // A Failure is the detail of the application error with which a run fails.
@@ -174,7 +178,7 @@ type Failure struct {
 	Compensated   []string `json:"compensated,omitempty"`
 	Uncompensated []string `json:"uncompensated,omitempty"` // paths of steps that a person decided to leave as they are
 
-	Unknown bool `json:"unknown,omitempty"` // whether there are calls, also in called runs, of which nobody knows whether they were executed
+	Effects *Effects `json:"effects,omitempty"` // calls that calling again would or might repeat, also of called runs; nil = none
 }
 
 // A Category groups errors by what can be done about them.

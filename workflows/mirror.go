@@ -140,6 +140,7 @@ func (r *run) signal(ctx workflow.Context, id, name string, value any, then func
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	s := r.signed(ctx, name, id, value)
 	r.makeRoom(ctx, PayloadSize(s.Body))
+	r.carries(ctx)
 	sent := workflow.SignalExternalWorkflow(ctx, id, "", name, s)
 	r.inFlight++
 	workflow.GoNamed(ctx, name+" "+id, func(ctx workflow.Context) {

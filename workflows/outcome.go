@@ -149,6 +149,9 @@ func (a Attempt) unusable(code string, category Category, what string) (e *Error
 	return a.error(code, category, ": "+what), false
 }
 
+// executed says of the failure of a call that it was executed; see Attempt.unusable.
+func (e *Error) executed() bool { return e.Code == "invalid_output" || e.Code == "output_too_large" }
+
 // Reason takes the message of a failure apart: the code of the failure and what
 // the backend, or the way to it, gave as the reason. Of a call that timed out or
 // was cancelled both are empty.

@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"fmt"
-	"time"
 
 	"go.temporal.io/sdk/workflow"
 )
@@ -19,22 +18,6 @@ const (
 	maxState     = 1 << 20            // bytes of the elicitations in the memo
 	commandBytes = 2 << 10            // what a command takes besides its payload
 )
-
-// A task counts what the workflow task under way adds to history.
-type task struct {
-	began int             // length of history when it began
-	bytes int             // added so far
-	local int             // that reads under way may still add, in whichever task they end
-	next  workflow.Future // ready in the task after this one; nil = not asked for
-}
-
-// current is the count of the workflow task under way.
-func (r *run) current(ctx workflow.Context) *task {
-	if began := workflow.GetInfo(ctx).GetCurrentHistoryLength(); began != r.task.began {
-		r.task = task{began: began, local: r.task.local}
-	}
-	return &r.task
-}
 
 // makeRoom waits for a workflow task in which so many bytes fit.
 func (r *run) makeRoom(ctx workflow.Context, bytes int) {
@@ -58,28 +41,16 @@ func (r *run) fits(ctx workflow.Context, bytes int) bool {
 // returns takes the read's output when it has ended.
 func (r *run) makeLocalRoom(ctx workflow.Context) (ended func(output int)) {
 	const most = maxLocal + commandBytes
+	r.readyToRead(ctx)
 	r.makeRoom(ctx, maxLocal)
 	r.task.bytes -= most
 	r.task.local += most
+	r.task.reads++
 	return func(output int) {
 		t := r.current(ctx)
+		t.reads--
 		t.local -= most
 		t.bytes += output + commandBytes
-	}
-}
-
-// nextTask waits for the workflow task after this one. A timer brings it about,
-// since nothing else may.
-func (r *run) nextTask(ctx workflow.Context) {
-	t := r.current(ctx)
-	if t.next == nil {
-		ctx, _ = workflow.NewDisconnectedContext(ctx)
-		t.next = workflow.NewTimerWithOptions(ctx, time.Millisecond, workflow.TimerOptions{Summary: "makes room"})
-	}
-	next := t.next
-	_ = next.Get(ctx, nil) // it is never cancelled
-	if r.task.next == next {
-		r.task = task{began: r.task.began, local: r.task.local}
 	}
 }
 

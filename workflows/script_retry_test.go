@@ -50,8 +50,8 @@ func TestRetrySparesTheUnknown(t *testing.T) {
 			if e := failure.Error; strings.Contains(e.Message, "nobody knows whether") != test.spared || test.spared && e.Retryable {
 				t.Errorf("it failed with %+v", e)
 			}
-			if failure.Unknown != test.spared {
-				t.Errorf("the failure says %t of calls of unknown outcome", failure.Unknown)
+			if unknown := failure.Effects != nil && len(failure.Effects.Unknown) > 0; unknown != test.spared {
+				t.Errorf("the failure says of effects %+v", failure.Effects)
 			}
 		})
 	}

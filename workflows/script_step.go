@@ -86,12 +86,7 @@ func (h *scriptHost) keepTime(ctx workflow.Context, end func(why *Error)) {
 	} else {
 		return
 	}
-	timer := workflow.NewTimerWithOptions(ctx, max(until.Sub(now), 0), workflow.TimerOptions{Summary: Summary(path, "timeout")})
-	workflow.GoNamed(ctx, path+" timeout", func(ctx workflow.Context) {
-		if timer.Get(ctx, nil) == nil {
-			end(why())
-		}
-	})
+	after(ctx, until, Summary(path, "timeout"), func() { end(why()) })
 }
 
 // inTime says that a script that had completed in an execution before was in time,
@@ -118,6 +113,7 @@ func (r *run) scriptTools() []script.Tool {
 			continue
 		}
 		t := script.Tool{Name: r.in.Tools[name].Name, Backend: r.in.Tools[name].Backend, Original: r.in.Tools[name].Original}
+		t.Effects = r.hasEffects(t.Name)
 		if !slices.Contains(tools, t) {
 			tools = append(tools, t)
 		}
@@ -201,7 +197,7 @@ func (h *scriptHost) endedBefore(ctx workflow.Context, path string) *script.Erro
 	}
 	h.run.note(path, was)
 	reported := h.report(was.Error)
-	reported.Unknown = reported.Unknown || was.Left
+	reported.Unknown = reported.Unknown || h.run.leftUnknown(path)
 	return reported
 }
 
@@ -213,7 +209,7 @@ func (h *scriptHost) ranOut(ctx workflow.Context, path string) *script.Error {
 		return nil
 	}
 	stopped := h.stopped(path)
-	stopped.Unknown = was.leaves()
+	_, stopped.Unknown = h.run.unknownAt(path, was)
 	return stopped
 }
 
@@ -256,9 +252,6 @@ func (h *scriptHost) Call(ctx workflow.Context, site script.Site, call script.To
 	if failure != nil {
 		return nil, h.fail(ctx, path, call, failure)
 	}
-	e := h.run.journal[path]
-	e.Tool = cmp.Or(e.Tool, call.Tool)
-	h.run.journal[path] = e
 	if call.Undo != nil {
 		h.canUndo(path, call.Undo(result.Output))
 	}
@@ -401,6 +394,7 @@ func (h *scriptHost) Sleep(ctx workflow.Context, site script.Site, d time.Durati
 		return h.stopped(path)
 	}
 	defer h.wait(ctx, site, "sleeps until "+until.Format(time.RFC3339))()
+	h.run.carries(ctx)
 	timer := workflow.NewTimerWithOptions(ctx, max(until.Sub(workflow.Now(ctx)), 0), workflow.TimerOptions{
 		Summary: Summary(path, WaitsUntil+until.Format(time.RFC3339)),
 	})
@@ -431,6 +425,11 @@ func (h *scriptHost) Began(ctx workflow.Context, site script.Site) (script.Spell
 	}
 	h.run.note(path, JournalEntry{Within: &spell})
 	return spell, nil
+}
+
+// After does something when a time is over.
+func (h *scriptHost) After(ctx workflow.Context, site script.Site, until time.Time, then func()) {
+	after(ctx, until, Summary(h.path(site), "timeout"), then)
 }
 
 // Ended keeps how a within has ended for the execution after this one.

@@ -75,6 +75,7 @@ func (r *run) publishState(ctx workflow.Context) {
 		r.nextTask(ctx)
 	}
 	r.state.Unchecked = r.shownUnchecked()
+	r.carries(ctx)
 	if err := workflow.UpsertMemo(ctx, map[string]any{MemoState: r.state}); err != nil {
 		workflow.GetLogger(ctx).Error("publishing the state", "error", err)
 	}

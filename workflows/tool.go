@@ -94,6 +94,7 @@ type request struct {
 	onUnknown definitions.OnUnknown
 	probe     func() (*probe, error) // that tells whether the call was executed; nil = none
 	undoable  bool                   // what it does can be undone
+	undoes    bool                   // it undoes another call
 	used      int                    // attempts of which the outcome is known, before the run waited for a credential or for its turn
 	anew      bool                   // what was sent before is known not to have been executed, so it is not looked for
 }
@@ -114,7 +115,7 @@ func (r *run) call(ctx workflow.Context, q request) (ToolResult, *Error) {
 	digest := digestOf(q.args)
 	var result ToolResult
 	if was, ok := r.recorded(q.path, digest); ok && json.Unmarshal(was, &result) == nil {
-		r.record(q.path, digest, was)
+		r.recordCall(q, digest, was)
 		return result, nil
 	}
 	u := r.unsettledBefore(&q)
@@ -148,7 +149,7 @@ func (r *run) call(ctx workflow.Context, q request) (ToolResult, *Error) {
 	}
 	delete(r.unsettled, q.path)
 	if recorded, err := json.Marshal(result); err == nil {
-		r.record(q.path, digest, recorded)
+		r.recordCall(q, digest, recorded)
 	}
 	return result, nil
 }
@@ -166,10 +167,16 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 		return ParkedCall{}, nil, q.failure(err)
 	}
 	defer r.pending.Release(1)
+	if q.tool.Effect != definitions.Read {
+		if err := r.readyToSend(ctx, PayloadSize(q.args)); err != nil {
+			return ParkedCall{}, nil, q.failure(err)
+		}
+	}
 	key := idempotencyKey(r.in.Lineage, r.in.Within+cmp.Or(q.keyPath, q.path), digest)
 	sent := newParkedCall(ctx, q, key)
 	r.leaves(q, sent)
 	r.inFlight++
+	scheduled := r.current(ctx).number
 	err := r.perform(ctx, q, ToolCall{
 		RunID: r.id, StepID: topLevel(q.path), StepPath: q.path,
 		Tool: q.tool.Name, Backend: q.tool.Backend, Original: q.tool.Original,
@@ -178,6 +185,10 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 		MaxExpansion: r.in.MaxValue, LookBack: r.in.WasReset && !q.anew && !Repeatable(q.tool.Effect), Unread: r.unread[q.path],
 	}, result)
 	r.inFlight--
+	if err != nil && ctx.Err() != nil && r.stillIn(ctx, scheduled) {
+		r.notSent(q)
+		return sent, nil, q.failure(ctx.Err())
+	}
 	if err != nil {
 		failure, hold := q.failure(err), q.holdOf(err)
 		if hold != nil && failure.Category != CategoryHeld { // its process died before the call was sent
@@ -197,27 +208,37 @@ func (r *run) perform(ctx workflow.Context, q request, call ToolCall, result *To
 	if q.tool.Limited {
 		return r.performInTurn(ctx, q, call, result)
 	}
-	summary := callSummary(q.path, q.tool)
-	if q.tool.Effect == definitions.Read && call.MaxAttempts == 1 {
-		lctx := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
-			StartToCloseTimeout: min(localBudget, q.limit), Summary: summary,
-			RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
-		})
-		ended := r.makeLocalRoom(ctx)
-		err := workflow.ExecuteLocalActivity(lctx, CallToolName, call).Get(ctx, result)
-		ended(PayloadSize(result.Output))
-		if err == nil || !worthAnActivity(err) || q.limit <= localBudget {
-			return err
+	if q.tool.Effect == definitions.Read {
+		began := workflow.Now(ctx)
+		if call.MaxAttempts == 1 {
+			err := r.performHere(ctx, q, call, result)
+			if err == nil || !worthAnActivity(err) || q.limit <= localBudget {
+				return err
+			}
 		}
+		r.makeRoom(ctx, PayloadSize(call.Arguments))
+		r.carries(ctx)
+		q.limit = max(q.limit-workflow.Now(ctx).Sub(began), time.Millisecond)
 	}
-	r.makeRoom(ctx, PayloadSize(call.Arguments))
 	return r.schedule(ctx, q, call, result, workflow.ActivityOptions{
-		Summary:                summary,
+		Summary:                callSummary(q.path, q.tool),
 		ScheduleToCloseTimeout: q.limit,
 		StartToCloseTimeout:    q.limit,
 		HeartbeatTimeout:       heartbeatTimeout,
 		RetryPolicy:            retryPolicy(q.onError, q.tool.Effect, q.used),
 	})
+}
+
+// performHere makes a call inside the workflow task.
+func (r *run) performHere(ctx workflow.Context, q request, call ToolCall, result *ToolResult) error {
+	ended := r.makeLocalRoom(ctx)
+	lctx := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+		StartToCloseTimeout: min(localBudget, q.limit), Summary: callSummary(q.path, q.tool),
+		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
+	})
+	err := workflow.ExecuteLocalActivity(lctx, CallToolName, call).Get(ctx, result)
+	ended(PayloadSize(result.Output))
+	return err
 }
 
 // schedule has a call executed as an activity, and waits for it. What can be undone is waited for also
@@ -235,7 +256,9 @@ func (r *run) schedule(ctx workflow.Context, q request, call ToolCall, result *T
 // long it takes there until it is sent is no time of the step's, and a call that
 // nobody has taken was not sent.
 func (r *run) performInTurn(ctx workflow.Context, q request, call ToolCall, result *ToolResult) error {
-	r.makeRoom(ctx, PayloadSize(call.Arguments))
+	if q.tool.Effect == definitions.Read {
+		r.makeRoom(ctx, PayloadSize(call.Arguments))
+	}
 	call.Limit = q.limit
 	untaken := max(q.limit, hostPatience)
 	return r.schedule(ctx, q, call, result, workflow.ActivityOptions{

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,11 +38,7 @@ func TestRandomRunsInTrouble(t *testing.T) {
 			completed = w.run(t, c)
 		}
 		for path, n := range w.executed {
-			undone := 0
-			for _, path := range selfAndAbove(path) {
-				undone += w.undone[path]
-			}
-			if n > 1+undone && !w.risk[path] {
+			if undone := w.undoneAt(path); n > 1+undone && !w.risk[path] {
 				t.Errorf("%s was executed %d times and undone %d times", path, n, undone)
 			}
 		}
@@ -206,6 +204,9 @@ func (w *trouble) run(t *testing.T, c *testCase) bool {
 	}
 	output, failure := b.result()
 	w.last, w.failure, w.output = b, failure, nil
+	if failure != nil {
+		checkEffects(t, failure, func(path string) bool { return w.executed[path] > w.undoneAt(path) }, slices.Collect(maps.Keys(w.executed)))
+	}
 	if failure == nil {
 		if err := json.Unmarshal([]byte(output), &w.output); err != nil {
 			t.Fatal(err)
@@ -245,6 +246,14 @@ func (w *trouble) schedule(c *testCase, b *bench, began time.Time, execution int
 			}
 		}
 	})
+}
+
+// undoneAt is how often a call was undone, alone or with what it is part of.
+func (w *trouble) undoneAt(path string) (times int) {
+	for _, path := range selfAndAbove(path) {
+		times += w.undone[path]
+	}
+	return times
 }
 
 // said is what a person says of a call of which the run knows nothing.

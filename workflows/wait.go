@@ -31,6 +31,7 @@ func (r *run) wait(ctx workflow.Context, n *definitions.Node, at place) outcome 
 	if recorded, err := json.Marshal(w); err == nil {
 		r.record(at.path, digest, recorded)
 	}
+	r.carries(ctx)
 	timer := workflow.NewTimerWithOptions(ctx, max(w.Until.Sub(workflow.Now(ctx)), 0), workflow.TimerOptions{
 		Summary: Summary(at.path, WaitsUntil+w.Until.Format(time.RFC3339)),
 	})

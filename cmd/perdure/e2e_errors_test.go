@@ -34,6 +34,7 @@ type failing struct {
 	retryable      bool
 	partial        string // perdure/partial as JSON, "" = nothing has completed
 	omitted        string // perdure/omitted as JSON
+	effects        string // perdure/effects as JSON, "" = calling again would repeat nothing
 	status         string // of the run, "" = failed
 
 	does      string // definition of the tool that is called, in YAML, without name and description; "" = called is not of the table
@@ -51,6 +52,11 @@ const (
 	okStep = `{id: ok, tool: be_okread}`
 	done   = `{"ok":{"ok":true}}`
 )
+
+// bad are the effects of a call of the step bad.
+func bad(kind, tool string) string {
+	return fmt.Sprintf(`{%q:[{"stepPath":"bad","tool":%q}]}`, kind, tool)
+}
 
 // stepping writes a definition that completes a step and then fails in another.
 func stepping(fails string) string { return "steps: [" + okStep + ", " + fails + "]" }
@@ -77,11 +83,22 @@ var failures = map[string]failing{
 	"tool_error below a script": {category: "tool", at: "script/main:2/bad", tool: "be_fail", retryable: true,
 		partial: `{"script/main:1":{"ok":true},"script/main:2/ok":{"ok":true}}`, does: scripted(`call_workflow("inner")`)},
 
-	"connection_lost": {category: "outcome_unknown", at: "bad", tool: "be_lost", partial: done, does: stepping(`{id: bad, tool: be_lost, dependsOn: [ok]}`)},
+	"tool_error after a write": {category: "tool", at: "bad", tool: "be_fail", partial: `{"w":{"ok":true}}`, effects: `{"completed":[{"stepPath":"w","tool":"be_ok"}]}`,
+		does: `steps: [{id: w, tool: be_ok}, {id: bad, tool: be_fail, dependsOn: [w]}]`},
+	"tool_error after a write below": {category: "tool", at: "bad", tool: "be_fail", partial: `{"below":{"ok":true}}`, effects: `{"completed":[{"stepPath":"below/w","tool":"be_ok"}]}`,
+		does: `steps: [{id: below, type: workflow, workflow: writing}, {id: bad, tool: be_fail, dependsOn: [below]}]`},
+	"step_timeout beside a write": {category: "timeout", at: "bad", tool: "be_slowread", partial: done, effects: `{"unknown":[{"stepPath":"w","tool":"be_slow"}]}`,
+		does: stepping(`{id: w, tool: be_slow}, {id: bad, tool: be_slowread, timeout: 1s, dependsOn: [ok]}`)},
+	"run_timeout after a write": {category: "timeout", partial: `{"w":{"ok":true}}`, status: "timed_out", effects: `{"completed":[{"stepPath":"w","tool":"be_ok"}]}`,
+		does: "timeout: 4s\n    steps: [{id: w, tool: be_ok}, {id: bad, type: wait, for: 1h, dependsOn: [w]}]"},
+	"step_timeout of a within": {category: "timeout", at: "script/main:4", partial: `{"script/main:1":{"ok":true},"script/f:3":{"ok":true}}`, effects: `{"completed":[{"stepPath":"script/f:3","tool":"be_ok"}]}`,
+		does: scripted(`def f():`, `    return [be_ok(), sleep("1h")]`, `within("2s", f)`)},
+
+	"connection_lost": {category: "outcome_unknown", at: "bad", tool: "be_lost", partial: done, effects: bad("unknown", "be_lost"), does: stepping(`{id: bad, tool: be_lost, dependsOn: [ok]}`)},
 	"connection_lost of a read": {category: "tool", at: "bad", tool: "be_lostread", retryable: true, partial: done,
 		does: stepping(`{id: bad, tool: be_lostread, dependsOn: [ok], timeout: 20s}`)},
 	"backend_unavailable": {category: "tool", at: "bad", tool: "be_busy", retryable: true, partial: done, does: stepping(`{id: bad, tool: be_busy, dependsOn: [ok], timeout: 20s}`)},
-	"step_timeout":        {category: "outcome_unknown", at: "bad", tool: "be_slow", partial: done, does: stepping(`{id: bad, tool: be_slow, timeout: 1s, dependsOn: [ok]}`)},
+	"step_timeout":        {category: "outcome_unknown", at: "bad", tool: "be_slow", partial: done, effects: bad("unknown", "be_slow"), does: stepping(`{id: bad, tool: be_slow, timeout: 1s, dependsOn: [ok]}`)},
 	"step_timeout of a read": {category: "timeout", at: "bad", tool: "be_slowread", retryable: true, partial: done,
 		does: stepping(`{id: bad, tool: be_slowread, timeout: 1s, dependsOn: [ok]}`)},
 	"run_timeout": {category: "timeout", retryable: true, partial: done, status: "timed_out", does: "timeout: 4s\n    " + stepping(`{id: bad, type: wait, for: 1h, dependsOn: [ok]}`)},
@@ -91,14 +108,14 @@ var failures = map[string]failing{
 	"dismissed":           {category: "declined", at: "gate", partial: done, answer: "cancel", does: stepping(`{id: gate, type: elicitation, message: Go on?, dependsOn: [ok]}`)},
 	"declined two deep": {category: "declined", at: "below/gate", partial: `{"ok":{"ok":true},"below/ok":{"ok":true}}`, answer: "decline",
 		does: stepping(`{id: below, type: workflow, workflow: asking, dependsOn: [ok]}`)},
-	"cancelled":          {category: "cancelled", partial: scriptDone, status: "cancelled", does: scripted(`be_end(run=run.id, how="cancel")`)},
+	"cancelled":          {category: "cancelled", partial: scriptDone, status: "cancelled", effects: `{"unknown":[{"stepPath":"script/main:2","tool":"be_end"}]}`, does: scripted(`be_end(run=run.id, how="cancel")`)},
 	"terminated":         {category: "cancelled", status: "cancelled", does: scripted(`be_end(run=run.id, how="terminate")`)},
-	"workflow_cancelled": {category: "tool", at: "below", partial: `{"ok":{"ok":true},"below/script/main:1":{"ok":true}}`, does: stepping(`{id: below, type: workflow, workflow: ending, dependsOn: [ok]}`)},
+	"workflow_cancelled": {category: "tool", at: "below", partial: `{"ok":{"ok":true},"below/script/main:1":{"ok":true}}`, effects: `{"unknown":[{"stepPath":"below/script/main:2","tool":"be_end"}]}`, does: stepping(`{id: below, type: workflow, workflow: ending, dependsOn: [ok]}`)},
 
 	"template_failed":  {category: "template", at: "bad", tool: "be_ok", partial: done, does: stepping(`{id: bad, tool: be_ok, dependsOn: [ok], arguments: {pullNumber: '{{index .steps.ok.output 7}}'}}`)},
 	"output_failed":    {category: "template", partial: done, does: "steps: [" + okStep + "]\n    output: {properties: {n: {type: integer, description: A number., value: '{{.steps.ok.output.ok}}'}}}"},
 	"too_many_items":   {category: "limit", at: "each", partial: done, does: stepping(`{id: each, type: forEach, maxIterations: 1, collection: '["a", "b"]', step: {tool: be_ok}, dependsOn: [ok]}`)},
-	"output_too_large": {category: "limit", at: "bad", tool: "be_vast", partial: done, does: stepping(`{id: bad, tool: be_vast, dependsOn: [ok]}`)},
+	"output_too_large": {category: "limit", at: "bad", tool: "be_vast", partial: done, effects: bad("completed", "be_vast"), does: stepping(`{id: bad, tool: be_vast, dependsOn: [ok]}`)},
 	"result_too_large": {category: "limit", omitted: `["big"]`, does: `steps: [{id: big, tool: be_bigread}]` + "\n    output: {properties: {a: {type: string, description: A., value: '{{.steps.big.output.text}}'}, b: {type: string, description: B., value: '{{.steps.big.output.text}}'}}}"},
 	"arguments_too_large of a step": {category: "limit", at: "bad", tool: "be_ok", omitted: `["big"]`,
 		does: `steps: [{id: big, tool: be_bigread}, {id: bad, tool: be_ok, arguments: {a: "{{.steps.big.output.text}}", b: "{{.steps.big.output.text}}"}}]`},
@@ -135,7 +152,7 @@ var failures = map[string]failing{
 	"tool_unavailable":         {category: "tool", retryable: true, unstarted: true, version: "1"},
 	"tool_drift":               {category: "tool", tool: "be_changing", unstarted: true},
 	"workflow_unavailable":     {category: "tool", at: "script/main:2", tool: "goner", retryable: true, partial: scriptDone, does: scripted(`call_workflow("go" + "ner")`)},
-	"invalid_output":           {category: "internal", at: "bad", tool: "be_strange", partial: done, does: stepping(`{id: bad, tool: be_strange, dependsOn: [ok]}`)},
+	"invalid_output":           {category: "internal", at: "bad", tool: "be_strange", partial: done, effects: bad("completed", "be_strange"), does: stepping(`{id: bad, tool: be_strange, dependsOn: [ok]}`)},
 	"key_reused":               {category: "validation", unstarted: true, key: "used", arguments: `{"n": 2}`, local: true, does: "parameters: {n: integer}\n    " + stepping(`{id: bad, tool: be_ok}`)},
 	"duplicate":                {category: "validation", unstarted: true, arguments: `{"n": 1}`, does: "parameters: {n: integer}\n    businessKey: 'order {{.params.n}}'\n    onDuplicate: reject\n    " + stepping(`{id: bad, tool: be_ok}`)},
 	"run_not_found":            {category: "validation", called: awaitTool, arguments: `{"runId":"e_declined/none"}`, unstarted: true, direct: true},
@@ -169,6 +186,7 @@ var shownElsewhere = map[string]string{
 // called by the definitions of the table.
 const calledWhenFailing = `
   - {name: middle, description: Calls one that fails., steps: [{id: ok, tool: be_okread}, {id: inner, type: workflow, workflow: inner, dependsOn: [ok]}]}
+  - {name: writing, description: Writes., steps: [{id: w, tool: be_ok}]}
   - {name: inner, description: Fails., steps: [{id: ok, tool: be_okread}, {id: bad, tool: be_fail, dependsOn: [ok]}]}
   - {name: asking, description: Asks., steps: [{id: ok, tool: be_okread}, {id: gate, type: elicitation, message: Go on?, dependsOn: [ok]}]}
   - name: ending
@@ -186,8 +204,8 @@ func (f failing) calls(name string) string {
 
 // A told error is what a client is told of a failed call.
 type toldError struct {
-	Error, Partial, Omitted string // JSON; of the error without what differs between two runs
-	Run, Status             string
+	Error, Partial, Omitted, Effects string // JSON; of the error without what differs between two runs
+	Run, Status                      string
 }
 
 // A failureWorld is dev with the definitions of the table.
@@ -294,7 +312,7 @@ func failureDefinitions() string {
 	b.WriteString(`
 authorization:
   publishers: [{tools: ["*"], groups: ["*"]}]
-  rules: [{tools: ["be_*", "e_*", goner, middle, inner, asking, ending, execute_tool_script], groups: ["*"]}]
+  rules: [{tools: ["be_*", "e_*", goner, middle, inner, asking, ending, writing, execute_tool_script], groups: ["*"]}]
 scripts:
   agents: true
   limits: {steps: 200000, memory: 10485760, calls: 20, width: 5, fan: 10, value: 200000, depth: 20, time: 10s}
@@ -378,6 +396,7 @@ func (f failing) check(t *testing.T, told toldError) {
 	}
 	sameJSON(t, "what has completed", cmp.Or(told.Partial, "{}"), cmp.Or(f.partial, "{}"))
 	sameJSON(t, "what is left out", cmp.Or(told.Omitted, "[]"), cmp.Or(f.omitted, "[]"))
+	sameJSON(t, "what would be repeated", cmp.Or(told.Effects, "{}"), cmp.Or(f.effects, "{}"))
 	if want := cmp.Or(f.status, "failed"); told.Run != "" && told.Status != want {
 		t.Errorf("the run has %s, want %s", told.Status, want)
 	}
@@ -389,6 +408,7 @@ func (a toldError) same(t *testing.T, b toldError) {
 	sameJSON(t, "the error", b.Error, a.Error)
 	sameJSON(t, "what has completed", cmp.Or(b.Partial, "{}"), cmp.Or(a.Partial, "{}"))
 	sameJSON(t, "what is left out", cmp.Or(b.Omitted, "[]"), cmp.Or(a.Omitted, "[]"))
+	sameJSON(t, "what would be repeated", cmp.Or(b.Effects, "{}"), cmp.Or(a.Effects, "{}"))
 	if a.Status != b.Status {
 		t.Errorf("the run has %s, want %s", b.Status, a.Status)
 	}
@@ -405,7 +425,17 @@ func toldBy(t *testing.T, raw json.RawMessage) toldError {
 	if err := json.Unmarshal(raw, &result); err != nil || !result.IsError || len(result.Content) == 0 || result.Content[0].Text == "" {
 		t.Fatalf("no error: %v %.1000s", err, raw)
 	}
-	return toldIn(t, result.Meta)
+	told := toldIn(t, result.Meta)
+	text := result.Content[0].Text
+	for _, tool := range regexp.MustCompile(`"tool":"(\w+)"`).FindAllStringSubmatch(told.Effects, -1) {
+		if !strings.Contains(text, tool[1]) {
+			t.Errorf("%q does not name %s", text, tool[1])
+		}
+	}
+	if told.Effects != "" && strings.Contains(text, "may help") {
+		t.Errorf("%q invites to call again what has taken effect", text)
+	}
+	return told
 }
 
 // toldIn reads what is said of an error beside a result.
@@ -420,7 +450,7 @@ func toldIn(t *testing.T, meta map[string]json.RawMessage) toldError {
 			t.Fatal(err)
 		}
 	}
-	return toldError{Error: comparableError(t, meta["perdure/error"]), Partial: string(meta["perdure/partial"]), Omitted: string(meta["perdure/omitted"]), Run: run.ID, Status: run.Status}
+	return toldError{Error: comparableError(t, meta["perdure/error"]), Partial: string(meta["perdure/partial"]), Omitted: string(meta["perdure/omitted"]), Effects: string(meta["perdure/effects"]), Run: run.ID, Status: run.Status}
 }
 
 // differs is what may be otherwise in messages about two runs of a tool: names,
@@ -583,7 +613,7 @@ func (w *failureWorld) shown(t *testing.T, run string) toldError {
 	t.Helper()
 	type ended struct {
 		Status  string
-		Failure struct{ Error, Partial, Omitted json.RawMessage }
+		Failure struct{ Error, Partial, Omitted, Effects json.RawMessage }
 	}
 	var shown struct {
 		Status  string
@@ -602,7 +632,7 @@ func (w *failureWorld) shown(t *testing.T, run string) toldError {
 		t.Errorf("runs show says that the run has %s, and its outcome %s", shown.Status, shown.Outcome.Status)
 	}
 	f := shown.Outcome.Failure
-	return toldError{Error: comparableError(t, f.Error), Partial: string(f.Partial), Omitted: string(f.Omitted), Run: run, Status: shown.Status}
+	return toldError{Error: comparableError(t, f.Error), Partial: string(f.Partial), Omitted: string(f.Omitted), Effects: string(f.Effects), Run: run, Status: shown.Status}
 }
 
 // TestErrorsAreComplete finds codes of the reference that no test brings about.

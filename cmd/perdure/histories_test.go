@@ -53,6 +53,17 @@ var recordings = []recording{
 		{id: c, tool: be_read, dependsOn: [a, b], arguments: {n: "{{.steps.a.output.n}}{{.steps.b.output.n}}"}}],
 		output: {properties: {n: {type: integer, description: d, value: "{{.steps.c.output.n}}"}}}}`},
 	{name: "slow_read", source: `{name: slow_read, description: d, steps: [{id: a, tool: be_read_slow}]}`},
+	{name: "reads_for_long", source: `{name: reads_for_long, description: d, steps: [
+		{id: a, tool: be_read_while}, {id: b, tool: be_read_while, dependsOn: [a]}, {id: c, tool: be_read_while, dependsOn: [b]},
+		{id: w, tool: be_echo, dependsOn: [b]}, {id: x, tool: be_echo, dependsOn: [c]}]}`},
+	{name: "timeout_of_reads", source: `{name: timeout_of_reads, description: d, timeout: 400ms, steps: [
+		{id: a, tool: be_read_while}, {id: b, tool: be_read_while, dependsOn: [a]}, {id: w, tool: be_echo, dependsOn: [b]}]}`},
+	{name: "within_reads", source: scriptRecording("within_reads", `def reads():
+    be_read_while()
+    be_read_while()
+    be_echo(n=1)
+return [attempt(lambda: within("400ms", reads)).error.code, be_echo(n=2)]
+`)},
 	{name: "foreach", source: `{name: foreach, description: d, steps: [
 		{id: e, type: forEach, collection: "[1,2,3,4,5]", maxParallel: 2, onError: {action: continue},
 		 step: {tool: be_odd, arguments: {n: "{{.forEach.item}}"}}}]}`},
@@ -159,6 +170,8 @@ func (fakeBackend) Call(ctx context.Context, call backends.Call) (*backends.Resu
 		}
 	case "late": // whatever becomes of its run
 		time.Sleep(1500 * time.Millisecond)
+	case "read_while":
+		time.Sleep(300 * time.Millisecond)
 	case "read_slow":
 		select {
 		case <-ctx.Done():

@@ -288,7 +288,7 @@ func (r runsResultCommand) Run(ctx context.Context, c *console) error {
 	} else if outcome.Failure == nil {
 		return c.printJSON(orNull(outcome.Output))
 	} else {
-		c.notef("%s %s: %s", id, outcome.Status, outcome.Failure.Error.Message)
+		c.notef("%s %s: %s", id, outcome.Status, outcome.Failure.Text())
 		if trace := outcome.Failure.Error.Backtrace; trace != "" {
 			c.notef("%s", strings.TrimSpace(plain(trace)))
 		}

@@ -217,7 +217,7 @@ func printOutcome(out *lines, o *runs.Outcome) {
 		return
 	}
 	e := o.Failure.Error
-	out.printf("\n%s: %s", cmp.Or(e.Code, string(o.Status)), e.Message)
+	out.printf("\n%s: %s", cmp.Or(e.Code, string(o.Status)), o.Failure.Text())
 	if e.StepPath != "" {
 		out.printf("  at step %s", e.StepPath)
 	}

@@ -133,6 +133,6 @@ func outcomeOf(all *runs.Client) activities.Outcome {
 		case outcome.Failure != nil:
 			return &workflows.ChildOutcome{Failure: outcome.Failure}, nil
 		}
-		return &workflows.ChildOutcome{Result: &workflows.RunResult{Output: outcome.Output, Errors: outcome.Errors}}, nil
+		return &workflows.ChildOutcome{Result: &workflows.RunResult{Output: outcome.Output, Errors: outcome.Errors, Effects: outcome.Effects}}, nil
 	}
 }

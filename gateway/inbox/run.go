@@ -210,7 +210,7 @@ func ended(o *runs.Outcome) (result, failure string) {
 	case o == nil:
 		return "", ""
 	case o.Failure != nil:
-		return "", o.Failure.Error.Message
+		return "", o.Failure.Text()
 	}
 	return pretty(o.Output), ""
 }

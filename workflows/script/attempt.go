@@ -51,13 +51,14 @@ func within(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, 
 	if err != nil {
 		return nil, err
 	}
+	known, made := len(b.unknown), b.made
 	v, inTime, err := b.inTime(thread, site, fn, d)
 	if !inTime {
 		if name != "" {
 			name = "step " + name + " "
 		}
-		return nil, &Error{Code: "step_timeout", Category: "timeout", Path: site.Path, Retryable: true,
-			Message: fmt.Sprintf("%stimed out after %s", name, d.Round(time.Millisecond))}
+		return nil, b.spared(&Error{Code: "step_timeout", Category: "timeout", Path: site.Path, Retryable: b.made == made,
+			Message: fmt.Sprintf("%stimed out after %s", name, d.Round(time.Millisecond))}, known)
 	}
 	return v, err
 }
@@ -77,12 +78,9 @@ func (b *branch) inTime(thread *starlark.Thread, site Site, fn starlark.Callable
 	open := spell.Ended == "" && !stopped
 	switch until := spell.Began.Add(d); {
 	case open:
-		timer := workflow.NewTimerWithOptions(ctx, max(until.Sub(workflow.Now(ctx)), 0), workflow.TimerOptions{Summary: site.Path + ": timeout"})
-		workflow.GoNamed(ctx, site.Path+" timeout", func(ctx workflow.Context) {
-			if timer.Get(ctx, nil) == nil {
-				spell.Ended = OutOfTime
-				stop()
-			}
+		b.run.host.After(ctx, site, until, func() {
+			spell.Ended = OutOfTime
+			stop()
 		})
 	case spell.Ended == OutOfTime:
 		ctx = workflow.WithValue(ctx, outOfTimeKey{}, until)

@@ -314,6 +314,7 @@ func callWorkflow(thread *starlark.Thread, bi *starlark.Builtin, args starlark.T
 	if err := b.asked(site, err); err != nil {
 		return nil, err
 	}
+	b.did() // it may have called anything
 	return bounded.Receive(b.run.Account, out)
 }
 

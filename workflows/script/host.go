@@ -31,6 +31,8 @@ type Host interface {
 	Now(ctx workflow.Context, site Site) (time.Time, error)
 	Log(ctx workflow.Context, site Site, text string)
 	Progress(ctx workflow.Context, site Site, progress Progress)
+	// After does something when a time is over, unless ctx is cancelled before.
+	After(ctx workflow.Context, site Site, until time.Time, then func())
 	// Began is when a within began, and how it has ended in an execution before;
 	// Ended keeps that.
 	Began(ctx workflow.Context, site Site) (Spell, error)
@@ -79,6 +81,7 @@ type Tool struct {
 	Name     string // by which it is known to clients, e.g. github_get_issue
 	Backend  string // whose it is, e.g. github
 	Original string // its name there, e.g. get_issue
+	Effects  bool   // calling it once more has an effect once more
 }
 
 // A Fan says which branches of a parallel count, where that depends on which was

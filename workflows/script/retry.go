@@ -67,6 +67,14 @@ func (b *branch) leave(e *Error) {
 	}
 }
 
+// did notes that a call with effects has completed, for all who would have it
+// repeated.
+func (b *branch) did() {
+	for ; b != nil; b = b.parent {
+		b.made++
+	}
+}
+
 // spared makes an error final where, beside the known ones, calls were left of
 // which nobody knows whether they were executed: what has failed must not be done
 // again, since they would be made again with it. Such are calls that parallel has

@@ -38,8 +38,8 @@ func (in Input) about() starlark.Value {
 }
 
 const (
-	yieldSteps = 50_000    // of all branches, after which others have a turn: some milliseconds
-	taskSteps  = 2_000_000 // without asking the world, after which a workflow task ends
+	yieldSteps = 50_000  // of all branches, after which others have a turn: some milliseconds
+	taskSteps  = 500_000 // without asking the world, after which a workflow task ends: some 50 ms
 )
 
 // A run is one execution of a script.
@@ -67,6 +67,7 @@ type branch struct {
 	deciding bool           // a function of a policy is called, which may ask for nothing
 	parent   *branch        // that called parallel; nil = the script's own
 	unknown  []*Error       // calls of unknown outcome, in it and in branches of it
+	made     int            // completed calls in it, and in branches of it, that have effects
 }
 
 const branchKey = "branch"

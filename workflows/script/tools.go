@@ -17,15 +17,16 @@ import (
 // A toolset is the tools that a script may call, by the names it may use.
 type toolset struct {
 	byName     map[string]string     // all names that call_tool takes → as clients have them
+	effects    map[string]bool       // which of these have effects, by their names as clients have them
 	functions  map[string]string     // identifiers → names as clients have them
 	namespaces map[string]*namespace // by backend, and by that as an identifier
 }
 
 func newToolset(tools []Tool) *toolset {
-	s := &toolset{byName: map[string]string{}, functions: map[string]string{}, namespaces: map[string]*namespace{}}
+	s := &toolset{byName: map[string]string{}, effects: map[string]bool{}, functions: map[string]string{}, namespaces: map[string]*namespace{}}
 	tools = slices.SortedFunc(slices.Values(tools), func(a, b Tool) int { return cmp.Compare(a.Name, b.Name) })
 	for _, t := range tools {
-		s.byName[t.Name] = t.Name
+		s.byName[t.Name], s.effects[t.Name] = t.Name, t.Effects
 		if _, taken := s.functions[bounded.Identifier(t.Name)]; !taken {
 			s.functions[bounded.Identifier(t.Name)] = t.Name
 		}
@@ -259,6 +260,9 @@ func (b *branch) callTool(thread *starlark.Thread, tool string, given starlark.V
 	}
 	call.Tool, call.Args, call.Typed = name, args.JSON, args.Typed
 	out, err := b.run.host.Call(b.ctx, site, call)
+	if err == nil && b.run.tools.effects[name] {
+		b.did()
+	}
 	return out, b.asked(site, err)
 }
 
