@@ -131,7 +131,7 @@ func (l *stopLab) replay(t *testing.T, id runs.RunID) {
 		}
 	}
 	replayer := worker.NewWorkflowReplayer()
-	workflows.Register(replayer)
+	workflows.Register(replayer, trust)
 	if err := replayer.ReplayWorkflowHistory(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)), history); err != nil {
 		t.Errorf("the history of %s does not replay: %v", id, err)
 	}

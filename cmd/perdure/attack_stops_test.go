@@ -111,9 +111,9 @@ func newStopLab(t *testing.T) *stopLab {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	l := &stopLab{temporal: startTemporal(t, quiet), backend: newTimedBackend(), called: map[string]*definitions.Definition{}}
-	l.door = runs.New(runs.Config{Client: l.temporal, Namespace: "default", Logger: quiet})
+	l.door = runs.New(runs.Config{Keys: testKeys, Client: l.temporal, Namespace: "default", Logger: quiet})
 	w := worker.New(l.temporal, workflows.TaskQueue, worker.Options{MaxHeartbeatThrottleInterval: time.Second})
-	workflows.Register(w)
+	workflows.Register(w, trust)
 	activities.Register(w, activities.New(l.backend, quiet).Compose(l.resolve, outcomeOf(l.door)))
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
