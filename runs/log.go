@@ -300,7 +300,7 @@ func (b *logbook) call(e Event) LogEntry {
 func ending(o *Outcome) LogEntry {
 	entry := LogEntry{Kind: LogEnded, Status: string(o.Status), Text: string(o.Status)}
 	if o.Failure != nil {
-		entry.Text = withReason(entry.Text, o.Failure.Text())
+		entry.Text = withReason(entry.Text, o.Failure.Error.Message)
 	}
 	return entry
 }

@@ -43,7 +43,7 @@ func (e *Effects) String() string {
 		said = append(said, "Whether "+named(e.Unknown, "or")+" was executed is not known: check before calling again.")
 	}
 	if len(e.Completed) > 0 {
-		said = append(said, "Calling again would repeat "+named(e.Completed, "and")+", which has taken effect.")
+		said = append(said, "Calling again would repeat "+named(e.Completed, "and")+", which took effect.")
 	}
 	if e.More > 0 {
 		said = append(said, fmt.Sprintf("So it is with %d more.", e.More))

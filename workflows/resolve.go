@@ -61,6 +61,7 @@ func (r *run) askWhat(ctx workflow.Context, c childCall, found *ResolvedDefiniti
 		}
 		// Another step may wait for the same answer when this one is cancelled.
 		all, _ := workflow.NewDisconnectedContext(r.root)
+		r.carries(ctx)
 		asked = workflow.ExecuteActivity(workflow.WithActivityOptions(all, workflow.ActivityOptions{
 			Summary: "resolves " + c.workflow, StartToCloseTimeout: resolveLimit,
 			RetryPolicy: &temporal.RetryPolicy{InitialInterval: steadyDelay, MaximumAttempts: resolveAttempts},

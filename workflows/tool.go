@@ -258,6 +258,7 @@ func (r *run) schedule(ctx workflow.Context, q request, call ToolCall, result *T
 func (r *run) performInTurn(ctx workflow.Context, q request, call ToolCall, result *ToolResult) error {
 	if q.tool.Effect == definitions.Read {
 		r.makeRoom(ctx, PayloadSize(call.Arguments))
+		r.carries(ctx)
 	}
 	call.Limit = q.limit
 	untaken := max(q.limit, hostPatience)
