@@ -150,11 +150,14 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 	return result, nil
 }
 
+// atOnce is how long a call takes at most to be sent if it waits for nothing.
+const atOnce = 5 * time.Millisecond
+
 // stillWanted says why a call is not to be sent that has waited: for a connection,
 // or for a credential. Heartbeats tell of a cancelled run too late for that, so
 // Temporal is asked.
 func stillWanted(ctx context.Context, call workflows.ToolCall, began time.Time) error {
-	if call.Effect == definitions.Read || activity.GetInfo(ctx).IsLocalActivity || time.Since(began) < workflows.Moment {
+	if call.Effect == definitions.Read || activity.GetInfo(ctx).IsLocalActivity || time.Since(began) < atOnce {
 		return nil
 	}
 	return leaving(ctx, call.StepPath)

@@ -13,9 +13,9 @@ const (
 	// maxTaskTime is how long a workflow task lasts in which reads are under way.
 	maxTaskTime = 500 * time.Millisecond
 
-	// Moment is how long ago a run, or a call of it that is not a read, may have
+	// moment is how long ago a run, or a call of it that is not a read, may have
 	// looked at what has happened to it when something is sent.
-	Moment = 100 * time.Millisecond
+	moment = 100 * time.Millisecond
 )
 
 // A task is the workflow task under way.
@@ -76,7 +76,7 @@ func (r *run) nextTask(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	number := r.current(ctx).number
 	over := func() bool { return r.current(ctx).number != number }
-	r.task.last(ctx, Moment)
+	r.task.last(ctx, moment)
 	_ = workflow.Await(ctx, func() bool { return over() || r.task.reads == 0 }) // is never cancelled
 	if over() {
 		return
@@ -95,7 +95,7 @@ func (r *run) nextTask(ctx workflow.Context) {
 // bytes, from a task that has seen all that happened until a moment ago. It is an
 // error if that was the end of what sends it.
 func (r *run) readyToSend(ctx workflow.Context, bytes int) error {
-	for r.lasted(ctx) > Moment || !r.fits(ctx, bytes) {
+	for r.lasted(ctx) > moment || !r.fits(ctx, bytes) {
 		r.nextTask(ctx)
 	}
 	r.carries(ctx)
@@ -121,5 +121,5 @@ func (r *run) stillIn(ctx workflow.Context, number int) bool {
 // carries lets what goes out with the task under way not wait for slow reads.
 func (r *run) carries(ctx workflow.Context) {
 	r.current(ctx)
-	r.task.last(ctx, Moment)
+	r.task.last(ctx, moment)
 }
