@@ -86,6 +86,10 @@ func (g *Gateway) callComposite(ctx context.Context, x *exchange, c *composite) 
 func (g *Gateway) notStarted(ctx context.Context, x *exchange, tool string, err error) {
 	g.log.InfoContext(ctx, "call was not started", "tool", tool, "caller", x.caller.Subject, "error", err)
 	why := trouble("", err)
+	var full *QuotaError
+	if errors.As(err, &full) {
+		x.out.header("Retry-After", full.retryAfter())
+	}
 	if x.taskRequest(x.params) == nil {
 		x.respond("", g.finish(x.client, why))
 		return

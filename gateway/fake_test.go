@@ -40,6 +40,7 @@ type fakeRuns struct {
 	news   chan struct{} // closed at the next change
 	runs   map[runs.RunID]*fakeRun
 	starts int
+	counts int // how often Held was asked
 	serial int
 	looks  map[runs.RunID]int // for progress
 	answer []runs.Answer      // all that came
@@ -117,6 +118,22 @@ func (f *fakeRuns) Start(_ context.Context, req runs.StartRequest) (runs.Started
 		go f.plays[req.Definition.Name](p)
 	})
 	return started, nil
+}
+
+func (f *fakeRuns) Held(_ context.Context, caller string) (held runs.Held, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.counts++
+	for _, r := range f.runs {
+		if f.late || r.run.Caller != caller || r.run.Closed != nil {
+			continue
+		}
+		held.Open++
+		if len(r.run.Open()) > 0 {
+			held.Waiting++
+		}
+	}
+	return held, nil
 }
 
 func (f *fakeRuns) Follow(ctx context.Context, id runs.RunID, after int64) iter.Seq2[runs.Event, error] {

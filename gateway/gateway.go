@@ -64,6 +64,7 @@ type Runs interface {
 	Result(ctx context.Context, id runs.RunID) (*runs.Outcome, error)
 	List(ctx context.Context, filter runs.Filter) ([]runs.Run, error)
 	ListPage(ctx context.Context, filter runs.Filter, from string) (page []runs.Run, next string, err error)
+	Held(ctx context.Context, caller string) (runs.Held, error)
 }
 
 // A Catalogue is what the gateway wants of the backends; *backends.Pool has it.
@@ -159,6 +160,9 @@ type Options struct {
 	// Bodies are what the requests of all callers share. nil = web.DefaultWork.
 	Bodies *web.Bodies
 
+	// Quotas are what one caller may have. Default: DefaultQuotas.
+	Quotas Quotas
+
 	// Observe is told of each request when it begins, and by end when it has been
 	// answered, with the kind of error that it was answered with; "" = none. The
 	// request goes on with the context that it gives. nil = nobody wants to know.
@@ -180,6 +184,8 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.ReaskAfter, time.Minute)
 	setDefault(&o.MaxRequest, DefaultMaxRequest)
 	setDefault(&o.StdioIdentity.Subject, auth.Anonymous)
+	o.Quotas = o.Quotas.withDefaults()
+	o.Runs = newQuotaRuns(o.Runs, o.Quotas)
 	if o.Bodies == nil {
 		o.Bodies = web.NewBodies(web.DefaultWork, web.Patience)
 	}
@@ -220,6 +226,7 @@ type Gateway struct {
 
 	questions questions
 	calls     calls
+	requests  counter
 
 	drain    sync.Once
 	draining chan struct{}

@@ -29,6 +29,11 @@ func (g *Gateway) serveMCP(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	leave, ok := g.enter(w, r, who)
+	if !ok {
+		return
+	}
+	defer leave()
 	r = r.WithContext(withIdentity(r.Context(), who))
 	switch r.Method {
 	case http.MethodPost:

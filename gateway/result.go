@@ -208,6 +208,8 @@ func adviceFor(e *runs.Error, effects *runs.Effects) string {
 		return adviceForEffects(e, effects)
 	}
 	switch e.Code {
+	case "quota":
+		return "" // it says so itself
 	case "duplicate":
 		return "Do not call it again for this."
 	case "unknown_version":
@@ -261,6 +263,7 @@ func trouble(id runs.RunID, err error) *result {
 	var known *runs.Error
 	var unknown *registry.NotFoundError
 	var drifted *registry.DriftError
+	var full *QuotaError
 	switch {
 	case errors.As(err, &known):
 		e = known
@@ -270,6 +273,8 @@ func trouble(id runs.RunID, err error) *result {
 		e.Code, e.Category, e.Message = "unknown_version", "validation", unknown.Error()
 	case errors.As(err, &bad):
 		e.Code, e.Category, e.Message = "invalid_arguments", "validation", bad.Error()
+	case errors.As(err, &full):
+		e.Code, e.Category, e.Retryable, e.Message = "quota", "limit", true, full.Error()
 	case errors.Is(err, errKeyReused):
 		e.Code, e.Category, e.Message = "key_reused", "validation", err.Error()
 	case errors.Is(err, errToolGone):

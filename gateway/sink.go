@@ -13,6 +13,8 @@ import (
 // for concurrent use. What cannot be delivered is dropped: whoever writes
 // learns from the request's context that the client is gone.
 type outlet interface {
+	// header adds a header, where there are some and nothing was sent yet.
+	header(name, value string)
 	// event sends a message before the answer. id names the place in the
 	// stream; "" = none.
 	event(id string, message []byte)
@@ -45,13 +47,19 @@ type sink struct {
 	upgraded bool
 	finished bool
 
-	header http.Header
-	status int
-	body   bytes.Buffer
+	answered http.Header // of mcp-go
+	status   int
+	body     bytes.Buffer
 }
 
 func newSink(w http.ResponseWriter, streams bool) *sink {
-	return &sink{w: w, control: http.NewResponseController(w), streams: streams, header: http.Header{}}
+	return &sink{w: w, control: http.NewResponseController(w), streams: streams, answered: http.Header{}}
+}
+
+func (s *sink) header(name, value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.w.Header().Set(name, value)
 }
 
 func (s *sink) event(id string, message []byte) {
@@ -105,7 +113,7 @@ func (s *sink) close() {
 	s.mu.Lock()
 	finished := s.finished
 	if !finished && !s.upgraded {
-		for k, v := range s.header {
+		for k, v := range s.answered {
 			s.w.Header()[k] = v
 		}
 	}
@@ -138,7 +146,7 @@ func (s *sink) flush() { _ = s.control.Flush() }
 
 // Header, WriteHeader and Write are for mcp-go.
 
-func (s *sink) Header() http.Header         { return s.header }
+func (s *sink) Header() http.Header         { return s.answered }
 func (s *sink) WriteHeader(status int)      { s.status = status }
 func (s *sink) Write(b []byte) (int, error) { return s.body.Write(b) }
 

@@ -195,8 +195,9 @@ func (o *lineOutlet) event(_ string, message []byte) {
 	}
 }
 
-func (o *lineOutlet) prime(string) {}
-func (o *lineOutlet) comment()     {}
+func (o *lineOutlet) header(string, string) {}
+func (o *lineOutlet) prime(string)          {}
+func (o *lineOutlet) comment()              {}
 
 func (o *lineOutlet) answer(_ string, _ int, message []byte) {
 	o.mu.Lock()

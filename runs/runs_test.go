@@ -647,6 +647,22 @@ func TestList(t *testing.T) {
 		{"status that is a query", runs.Filter{Caller: odd, Status: `\' OR WorkflowType IS NOT NULL -- `}, nil},
 		{"since", runs.Filter{Caller: odd, Since: time.Now().Add(time.Hour)}, nil},
 	}
+	t.Run("held", func(t *testing.T) {
+		t.Parallel()
+		want := runs.Held{Open: 1, Waiting: 1}
+		var got runs.Held
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for deadline := time.Now().Add(15 * time.Second); got != want && time.Now().Before(deadline); <-tick.C {
+			var err error
+			if got, err = c.Held(t.Context(), odd); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if none, err := c.Held(t.Context(), "nobody"); got != want || err != nil || none != (runs.Held{}) {
+			t.Errorf("got %+v; of nobody %+v, %v", got, none, err)
+		}
+	})
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -33,6 +33,7 @@ import (
 
 // gateDefinition waits for a day.
 const gateDefinition = `
+quotas: {openRuns: 1000000, runsPerMinute: 1000000, waitingRuns: 1000000, requests: 100000}
 compositeTools:
   - name: gate
     description: Waits for a person.

@@ -150,7 +150,7 @@ func (w *world) startBackends() (string, error) {
 	if err := os.WriteFile(approvers, []byte(clients.ApproverFile), 0o600); err != nil {
 		return "", err
 	}
-	config := fmt.Sprintf("backends:\n  - {name: web, transport: streamable-http, url: \"http://%s/mcp\", effects: [%s]}\n"+
+	config := fmt.Sprintf("quotas: {openRuns: 1000000, runsPerMinute: 1000000, waitingRuns: 1000000, requests: 100000}\nbackends:\n  - {name: web, transport: streamable-http, url: \"http://%s/mcp\", effects: [%s]}\n"+
 		"  - {name: pipe, transport: stdio, command: %s, args: [%s, --name, pipe], effects: [%s]}\n%s%s",
 		reached, rules, w.self, strings.Join(backend[1:], ", "), rules, clients.ApproverSettings(approvers), definitions)
 	file := filepath.Join(w.dir, "perdure.yaml")

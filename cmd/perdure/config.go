@@ -28,6 +28,7 @@ type configFile struct {
 	Approvals     *approvals     `yaml:"approvals"`
 	Publishing    *publishing    `yaml:"publishing"`
 	Scripts       *scriptsConfig `yaml:"scripts"`
+	Quotas        *quotas        `yaml:"quotas"`
 
 	MaxWorkflowDepth *int `yaml:"maxWorkflowDepth"`
 

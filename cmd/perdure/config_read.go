@@ -16,6 +16,7 @@ import (
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/credentials"
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/limits"
 	"github.com/perdure/perdure/telemetry"
 )
@@ -29,6 +30,7 @@ type settings struct {
 	LogLevel    string // "" = not said
 	Auth        authSettings
 	Scripts     scriptSettings
+	Quotas      gateway.Quotas
 	MaxDepth    int                             // of composite tools that call each other; 0 = the default
 	Outgoing    map[string]credentials.Strategy // by backend; none = unauthenticated
 	Limits      map[string]limits.Config        // by backend; none = nothing is limited
@@ -131,6 +133,7 @@ func (r *configReader) read(c *configFile) settings {
 	s.Prefix = r.prefix(c)
 	s.Telemetry = r.telemetry(c.Telemetry)
 	s.Scripts = r.scripts(c.Scripts)
+	s.Quotas = r.quotas(c.Quotas)
 	s.MaxDepth = r.maxDepth(c.MaxWorkflowDepth)
 	return s
 }

@@ -127,6 +127,7 @@ func (s *service) newGateway(o gatewayOptions) (err error) {
 		Metadata:       metadataOf(s.callers),
 		Policy:         &s.opts.Loaded.Auth.Policy,
 		Bodies:         bodies,
+		Quotas:         s.opts.Loaded.Quotas,
 		RunURL:         page.url,
 		Observe:        s.observe(),
 		LinkOver:       s.linkOver(),

@@ -1,0 +1,323 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/web"
+	"github.com/perdure/perdure/runs"
+)
+
+// Quotas are what one caller may have. A field that is 0 has its default.
+type Quotas struct {
+	OpenRuns      int // runs that have not ended
+	RunsPerMinute int // runs that are started, which may all come at once; each process counts its own
+	WaitingRuns   int // runs that wait for a person
+
+	// Requests is how many requests a process has under way: calls that wait for
+	// their result, and streams. Callers who need not say who they are are told
+	// apart by their machine.
+	Requests int
+}
+
+// DefaultQuotas hold where nothing is said.
+var DefaultQuotas = Quotas{OpenRuns: 1000, RunsPerMinute: 6000, WaitingRuns: 50, Requests: 1000}
+
+func (q Quotas) withDefaults() Quotas {
+	return Quotas{
+		OpenRuns:      cmp.Or(q.OpenRuns, DefaultQuotas.OpenRuns),
+		RunsPerMinute: cmp.Or(q.RunsPerMinute, DefaultQuotas.RunsPerMinute),
+		WaitingRuns:   cmp.Or(q.WaitingRuns, DefaultQuotas.WaitingRuns),
+		Requests:      cmp.Or(q.Requests, DefaultQuotas.Requests),
+	}
+}
+
+// A QuotaError refuses what would be too much of one caller. Nothing was done.
+type QuotaError struct {
+	Message string
+	After   time.Duration // when it is worth trying again
+}
+
+func (e *QuotaError) Error() string {
+	return fmt.Sprintf("%s; nothing was started: try again in %s", e.Message, e.wait())
+}
+
+func (e *QuotaError) wait() time.Duration {
+	return time.Duration(max(1, math.Ceil(e.After.Seconds()))) * time.Second
+}
+
+// retryAfter is the value of the header of that name, in seconds.
+func (e *QuotaError) retryAfter() string { return strconv.Itoa(int(e.wait().Seconds())) }
+
+// How Temporal's index is used. It lags behind, and each count takes some
+// milliseconds.
+const (
+	indexLag   = 5 * time.Second  // after which it has a run that was started, and what that waits for
+	countLife  = 10 * time.Second // of a count: other processes start runs as well
+	countEvery = time.Second      // how often a caller who is refused has the index asked
+
+	maxCallers = 10_000 // that are remembered, besides those with runs that the index may lack
+)
+
+// quotaRuns are runs of which each caller may have so many. Every start of the
+// gateway goes through it.
+type quotaRuns struct {
+	Runs
+	quotas Quotas
+
+	mu      sync.Mutex
+	callers map[string]*usage
+	starts  map[runs.RunID]*start // of all callers
+}
+
+// usage is what a caller has. What the index has said and what was started here
+// overlap: their sum is never too low.
+type usage struct {
+	rate   *rate.Limiter
+	asking sync.Mutex // held by who asks the index
+
+	// quotaRuns.mu guards what follows.
+	indexed runs.Held // what the index has said
+	at      time.Time // when it was asked
+	young   map[*start]bool
+}
+
+// A start is a run that was started here, and that the index may lack.
+type start struct {
+	of   *usage
+	at   time.Time
+	asks bool       // whether it may come to wait for a person
+	id   runs.RunID // "" = it is on its way
+}
+
+func newQuotaRuns(all Runs, q Quotas) *quotaRuns {
+	return &quotaRuns{Runs: all, quotas: q, callers: map[string]*usage{}, starts: map[runs.RunID]*start{}}
+}
+
+// Start starts a run, unless its caller has too many. A run that is there already
+// is found by its ID all the same.
+func (q *quotaRuns) Start(ctx context.Context, req runs.StartRequest) (runs.Started, error) {
+	s, err := q.reserve(ctx, req.Caller.Subject, mayAsk(req.Definition))
+	var refused *QuotaError
+	if errors.As(err, &refused) && req.ID != "" {
+		if _, there := q.Get(ctx, req.ID); there == nil {
+			return runs.Started{ID: req.ID, Attached: true}, nil
+		}
+	}
+	if err != nil {
+		return runs.Started{}, err
+	}
+	started, err := q.Runs.Start(ctx, req)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case err != nil || started.Attached:
+		q.drop(s)
+	case s.of.young[s]:
+		s.id = started.ID
+		q.starts[s.id] = s
+	}
+	return started, err
+}
+
+// Follow tells what happens in a run. One that has ended counts no more.
+func (q *quotaRuns) Follow(ctx context.Context, id runs.RunID, after int64) iter.Seq2[runs.Event, error] {
+	return func(yield func(runs.Event, error) bool) {
+		for e, err := range q.Runs.Follow(ctx, id, after) {
+			if err == nil && e.Kind == runs.EventDone {
+				q.ended(id)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+func (q *quotaRuns) ended(id runs.RunID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if s := q.starts[id]; s != nil {
+		q.drop(s)
+	}
+}
+
+func (q *quotaRuns) drop(s *start) {
+	delete(s.of.young, s)
+	delete(q.starts, s.id)
+}
+
+// reserve makes room for one more run of a caller. The error is a *QuotaError, or
+// says why the index cannot be asked.
+func (q *quotaRuns) reserve(ctx context.Context, caller string, asks bool) (*start, error) {
+	u := q.usage(caller)
+	if wait := delay(u.rate); wait > 0 {
+		return nil, &QuotaError{After: wait, Message: fmt.Sprintf("you have started %d runs within a minute, which is as many as one caller may (quotas.runsPerMinute)", q.quotas.RunsPerMinute)}
+	}
+	for {
+		s, known, err := q.take(u, asks)
+		if known || err != nil {
+			return s, err
+		}
+		if err := q.ask(ctx, u, caller); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// delay takes one of a rate, or says how long it is until there is one.
+func delay(l *rate.Limiter) time.Duration {
+	now := time.Now()
+	r := l.ReserveN(now, 1)
+	wait := r.DelayFrom(now)
+	if wait > 0 {
+		r.CancelAt(now)
+	}
+	return wait
+}
+
+// take makes room for a run, as far as what is known allows; known is false when
+// the index has to be asked first.
+func (q *quotaRuns) take(u *usage, asks bool) (s *start, known bool, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	age := time.Since(u.at)
+	open, waiting := u.indexed.Open+len(u.young), u.indexed.Waiting
+	for s := range u.young {
+		if s.asks {
+			waiting++
+		}
+	}
+	var full *QuotaError
+	switch {
+	case age >= countLife:
+		return nil, false, nil
+	case open >= q.quotas.OpenRuns:
+		full = &QuotaError{Message: fmt.Sprintf("%d of your runs are open, which is as many as one caller may have (quotas.openRuns)", q.quotas.OpenRuns)}
+	case asks && waiting >= q.quotas.WaitingRuns:
+		full = &QuotaError{Message: fmt.Sprintf("%d of your runs wait for a person, or may in a moment, which is as many as one caller may have (quotas.waitingRuns)", q.quotas.WaitingRuns)}
+	default:
+		s = &start{of: u, at: time.Now(), asks: asks}
+		u.young[s] = true
+		return s, true, nil
+	}
+	if age >= countEvery {
+		return nil, false, nil
+	}
+	full.After = indexLag
+	return nil, true, full
+}
+
+// ask has the index say what a caller has. Of many who want that at once, one asks.
+func (q *quotaRuns) ask(ctx context.Context, u *usage, caller string) error {
+	wanted := time.Now()
+	u.asking.Lock()
+	defer u.asking.Unlock()
+	q.mu.Lock()
+	done := u.at.After(wanted)
+	q.mu.Unlock()
+	if done {
+		return nil
+	}
+	asked := time.Now()
+	held, err := q.Held(ctx, caller)
+	if err != nil {
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	u.indexed, u.at = held, time.Now()
+	for s := range u.young {
+		if asked.Sub(s.at) > indexLag {
+			q.drop(s)
+		}
+	}
+	return nil
+}
+
+// mayAsk reports whether a run of a definition may come to ask a person, by itself
+// or by what it calls.
+func mayAsk(d *definitions.Definition) bool {
+	return slices.ContainsFunc(d.AllSteps(), asks) || slices.ContainsFunc(d.ScriptCalls(), func(c definitions.ScriptCall) bool {
+		return c.Kind == definitions.CallsElicit || c.Kind == definitions.CallsApprove || c.Kind == definitions.CallsWorkflow
+	})
+}
+
+func asks(s *definitions.Step) bool {
+	return s.Type == definitions.ElicitationStep || s.Type == definitions.WorkflowStep || s.Step != nil && asks(s.Step)
+}
+
+func (q *quotaRuns) usage(caller string) *usage {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	u := q.callers[caller]
+	if u == nil {
+		if len(q.callers) >= maxCallers {
+			q.forget()
+		}
+		u = &usage{rate: rate.NewLimiter(rate.Limit(float64(q.quotas.RunsPerMinute)/60), q.quotas.RunsPerMinute), young: map[*start]bool{}}
+		q.callers[caller] = u
+	}
+	return u
+}
+
+// forget drops the callers of whom nothing is known that the index does not know.
+func (q *quotaRuns) forget() {
+	for caller, u := range q.callers {
+		if time.Since(u.at) >= countLife && len(u.young) == 0 && u.rate.Tokens() >= float64(q.quotas.RunsPerMinute) {
+			delete(q.callers, caller)
+		}
+	}
+}
+
+// A counter counts what each caller has under way in this process.
+type counter struct {
+	mu    sync.Mutex
+	known map[string]int
+}
+
+// enter counts one more of a caller, unless that has as many as it may have.
+func (c *counter) enter(caller string, most int) (leave func(), ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known[caller] >= most {
+		return nil, false
+	}
+	if c.known == nil {
+		c.known = map[string]int{}
+	}
+	c.known[caller]++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.known[caller]--; c.known[caller] == 0 {
+			delete(c.known, caller)
+		}
+	}, true
+}
+
+// enter counts a request of a caller, or answers that there are too many.
+func (g *Gateway) enter(w http.ResponseWriter, r *http.Request, who auth.Identity) (leave func(), ok bool) {
+	most := g.opts.Quotas.Requests
+	leave, ok = g.requests.enter(web.Caller(who.Known(), r), most)
+	if !ok {
+		e := &QuotaError{After: 5 * time.Second, Message: fmt.Sprintf("%d of your requests are under way here, which is as many as one caller may have (quotas.requests)", most)}
+		g.log.Info("refusing a request", "remote", r.RemoteAddr, "caller", who.Subject, "error", e)
+		w.Header().Set("Retry-After", e.retryAfter())
+		http.Error(w, e.Error(), http.StatusTooManyRequests)
+	}
+	return leave, ok
+}

@@ -1,0 +1,166 @@
+package gateway_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure/gateway"
+)
+
+const asking = `
+name: gated
+description: asks
+parameters: {type: object, properties: {message: {type: string}}}
+steps:
+  - {id: gate, type: elicitation, message: "Write?", schema: {type: object, properties: {reason: {type: string}}, required: [reason]}}
+`
+
+func newQuotaWorld(t *testing.T, q gateway.Quotas) *world {
+	t.Helper()
+	w := newWorld(t, map[string]func(*play){"gated": gated, "echoed": echoed}, func(o *gateway.Options) {
+		o.Quotas, o.Patience = q, 10*time.Millisecond
+	})
+	w.gateway.SetDefinitions(append(define(t, asking), define(t, simple("echoed"))...))
+	return w
+}
+
+// refusedFor fails the test unless a call was refused for a quota, with the time
+// to wait.
+func refusedFor(t *testing.T, r *response, quota string) {
+	t.Helper()
+	said := r.result(true)
+	if err := hasAll(said.text(), quota, "nothing was started", "try again in"); err != nil {
+		t.Error(err)
+	}
+	if after := r.Header.Get("Retry-After"); after == "" || after == "0" {
+		t.Errorf("Retry-After is %q", after)
+	}
+}
+
+// A caller floods: 400 calls at once, all of which come to wait for a person. So
+// many wait as may, also while the index knows of none; nobody else is held up.
+func TestWaitingRunsAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, late := range []bool{false, true} {
+		t.Run(fmt.Sprintf("index late %v", late), func(t *testing.T) {
+			t.Parallel()
+			w := newQuotaWorld(t, gateway.Quotas{WaitingRuns: 20})
+			w.runs.late = late
+			guest, ann := connect(t, w.url, "guest", "2025-11-25", `{}`), connect(t, w.url, "ann", "2025-11-25", `{}`)
+			var flood sync.WaitGroup
+			for i := range 400 {
+				flood.Go(func() {
+					r := guest.call(fmt.Sprint(i+1), "gated", `{}`, fmt.Sprintf(`{"perdure/idempotency-key":"%d"}`, i))
+					r.next()
+				})
+			}
+			flood.Wait()
+			w.runs.mu.Lock()
+			started, counts := w.runs.starts, w.runs.counts
+			w.runs.mu.Unlock()
+			if started != 20 {
+				t.Errorf("%d runs of one caller wait", started)
+			}
+			if counts > 10 {
+				t.Errorf("the index was asked %d times", counts)
+			}
+			refusedFor(t, guest.call("1001", "gated", `{}`, ""), "quotas.waitingRuns")
+			if w.modernRefused("guest") == "" {
+				t.Error("a client of 2026-07-28 is not refused")
+			}
+			// What asks nobody goes on, and so does everybody else.
+			guest.call("1002", "echoed", `{}`, "").result(false)
+			if said := ann.call("1", "gated", `{}`, "").next().text(); strings.Contains(said, "quotas") {
+				t.Errorf("somebody else is answered %s", said)
+			}
+		})
+	}
+}
+
+// modernRefused calls without a session and gives the text of the refusal.
+func (w *world) modernRefused(caller string) string {
+	w.Helper()
+	c := &wire{T: w.T, url: w.url, caller: caller}
+	r := c.modernCall("gated", `{}`, `{}`, "")
+	if said := r.next(); said.Result != nil && said.Result.IsError && strings.Contains(said.text(), "quotas.waitingRuns") {
+		return said.text()
+	}
+	return ""
+}
+
+// A call that is repeated with its key gets its run, however many its caller has.
+func TestQuotaLetsKnownRunsBeFound(t *testing.T) {
+	t.Parallel()
+	w := newQuotaWorld(t, gateway.Quotas{WaitingRuns: 1})
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	const key = `{"perdure/idempotency-key":"k"}`
+	first := c.call("1", "gated", `{}`, key).next().text()
+	refusedFor(t, c.call("2", "gated", `{}`, ""), "quotas.waitingRuns")
+	if again := c.call("3", "gated", `{}`, key).next().text(); again != first {
+		t.Errorf("repeated, it is answered %s; at first it was %s", again, first)
+	}
+	// Room comes back with the answer.
+	id := w.runs.only(t)
+	w.runs.change(func() {
+		r := w.runs.runs[id]
+		closed := time.Now()
+		r.run.Closed, r.run.Elicitations = &closed, nil
+	})
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); ; <-tick.C {
+		r := c.call("4", "gated", `{"message":"other"}`, "")
+		if !strings.Contains(r.next().text(), "quotas.waitingRuns") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no room came back")
+		}
+	}
+}
+
+func TestRunsPerMinuteAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newQuotaWorld(t, gateway.Quotas{RunsPerMinute: 5, OpenRuns: 100})
+	c := connect(t, w.url, "guest", "2025-11-25", `{}`)
+	for i := range 5 {
+		c.call(fmt.Sprint(i+1), "echoed", `{}`, "").result(false)
+	}
+	refusedFor(t, c.call("9", "echoed", `{}`, ""), "quotas.runsPerMinute")
+	connect(t, w.url, "ann", "2025-11-25", `{}`).call("1", "echoed", `{}`, "").result(false)
+}
+
+func TestOpenRunsAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newQuotaWorld(t, gateway.Quotas{OpenRuns: 2})
+	c := connect(t, w.url, "guest", "2025-11-25", `{}`)
+	for i := range 20 { // those that have ended do not count
+		c.call(fmt.Sprint(i+100), "echoed", `{}`, "").result(false)
+	}
+	for i := range 2 {
+		c.call(fmt.Sprint(i+1), "gated", `{}`, "").next()
+	}
+	refusedFor(t, c.call("9", "gated", `{}`, ""), "quotas.openRuns")
+	connect(t, w.url, "ann", "2025-11-25", `{}`).call("1", "echoed", `{}`, "").result(false)
+}
+
+// The streams and waiting calls of one caller leave room for those of others.
+func TestRequestsAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newQuotaWorld(t, gateway.Quotas{Requests: 3})
+	guest := connect(t, w.url, "guest", "2025-11-25", `{}`)
+	for range 3 {
+		if r := guest.do(t.Context(), http.MethodGet, ""); r.StatusCode != http.StatusOK {
+			t.Fatalf("a stream is answered %s", r.Status)
+		}
+	}
+	r := guest.do(t.Context(), http.MethodGet, "")
+	if r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" {
+		t.Errorf("one too many is answered %s, %v", r.Status, r.Header)
+	}
+	connect(t, w.url, "ann", "2025-11-25", `{}`).call("1", "echoed", `{}`, "").result(false)
+}
