@@ -184,10 +184,19 @@ func CheckAnswer(schema, content json.RawMessage) error {
 	if err != nil {
 		return fmt.Errorf("the schema of the elicitation: %w", err)
 	}
-	if problems := compiled.violations(answer); problems != nil {
-		return errors.New(problemText(problems))
+	problems := compiled.violations(answer)
+	if problems == nil {
+		return nil
 	}
-	return nil
+	properties, _ := rules["properties"].(map[string]any)
+	for i, p := range problems {
+		property, _ := properties[p.Parameter].(map[string]any)
+		words, _ := property["patternDescription"].(string)
+		if words != "" && strings.HasPrefix(p.Message, formWanted) {
+			problems[i].Message = formWanted + shortened(words)
+		}
+	}
+	return errors.New(problemText(problems))
 }
 
 // depthOf counts the levels of objects and arrays in a value.
@@ -261,6 +270,9 @@ func problemsOf(e *jsonschema.ValidationError) []ArgumentProblem {
 	return slices.Compact(problems)
 }
 
+// formWanted begins the problem of a value that does not match a pattern.
+const formWanted = "must have the form "
+
 // maxCollected bounds the problems of one value that are told.
 const maxCollected = 1000
 
@@ -299,6 +311,20 @@ func collectProblems(e *jsonschema.ValidationError, problems *[]ArgumentProblem)
 		add(at, "must be less than "+numberText(k.Want))
 	case *kind.MultipleOf:
 		add(at, "must be a multiple of "+numberText(k.Want))
+	case *kind.MinLength:
+		add(at, "must have at least "+counted(int64(k.Want), "character"))
+	case *kind.MaxLength:
+		add(at, "must have at most "+counted(int64(k.Want), "character"))
+	case *kind.MinItems:
+		add(at, "must have at least "+counted(int64(k.Want), "element"))
+	case *kind.MaxItems:
+		add(at, "must have at most "+counted(int64(k.Want), "element"))
+	case *kind.UniqueItems:
+		add(at, "must not have the same twice")
+	case *kind.Pattern:
+		add(at, formWanted+k.Want)
+	case *kind.Format:
+		add(at, "is no valid "+k.Want)
 	case *kind.AnyOf, *kind.OneOf:
 		add(at, alternatives(at, e.Causes))
 	default:

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode"
 
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -15,6 +14,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
 
+	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -200,30 +200,15 @@ func scriptOf(d workflows.Pinned) string {
 }
 
 // NumberedLines is a script for reading, with the numbers of its lines. Nothing of
-// it hides from who reads it: each line that runs is one, and what does not show,
-// or turns the order of letters round, is written as an escape.
+// it hides from who reads it: each line that runs is one, and there are marks for
+// what cannot be seen.
 func NumberedLines(script string) string {
 	script = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(script)
 	lines := strings.Split(strings.TrimRight(script, "\n"), "\n")
 	for i, line := range lines {
-		lines[i] = fmt.Sprintf("%3d  %s", i+1, visible(line))
+		lines[i] = fmt.Sprintf("%3d  %s", i+1, visible.Text(line))
 	}
 	return strings.Join(lines, "\n")
-}
-
-func visible(line string) string {
-	var b strings.Builder
-	for _, r := range line {
-		switch {
-		case r == '\t' || unicode.IsPrint(r):
-			b.WriteRune(r)
-		case r > 0xffff:
-			fmt.Fprintf(&b, "\\U%08x", r)
-		default:
-			fmt.Fprintf(&b, "\\u%04x", r)
-		}
-	}
-	return b.String()
 }
 
 // Show returns a run with everything that its history tells.

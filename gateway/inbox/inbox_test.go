@@ -5,8 +5,10 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/gateway/inbox"
+	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -43,11 +46,19 @@ func TestEveryField(t *testing.T) {
 	b := w.open("alice")
 	_, page := b.get("/approvals/deploy/1")
 	has(t, page,
-		`<label for="q0-f0">A line</label>`, `Words – at least 2 characters, at most 20 characters`,
+		`<label for="q0-f0"><bdi>A line</bdi></label>`, `Words – at least 2 characters, at most 20 characters`,
 		`type="email"`, `type="url"`, `type="date"`, `2026-01-31T09:00:00Z`, `<textarea`,
 		`value="9007199254740993" inputmode="decimal"`, `a whole number, at least 1, at most 18014398509481985`, `more than 0`,
 		`Red as fire`, `Huge`, `<select`, `type="checkbox"`, `at least 1 of them, at most 2 of them`, `Why`,
 		`<span class="needed">(optional)</span>`)
+	at := 0
+	for _, label := range []string{"A line", "lines", "mail", "page", "day", "time", "count", "price", "sure", "maybe", "color", "size", "many", "tags", "names"} {
+		i := strings.Index(page[at:], "<bdi>"+label+"</bdi>")
+		if i < 0 {
+			t.Fatalf("%s is not in the author's order:\n%s", label, page)
+		}
+		at += i
+	}
 	if n := strings.Count(page, " checked>"); n != 5 { // sure, color and tags by default, no answer to maybe and size
 		t.Errorf("%d choices are made", n)
 	}
@@ -70,6 +81,30 @@ func TestEveryField(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	has(t, string(taken[0].Content), `"price":0.10`, `"count":9007199254740993`)
+}
+
+// TestDefaults: what has a default is filled in with it, offers no other way to be
+// left out, and says what counts if it is.
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.runs.add(run("deploy/1", "alice", gate("ask#1", "Deploy?", `{"type":"object","properties":{
+		"note":{"type":"string","default":"none"},"count":{"type":"integer","default":5},"notify":{"type":"boolean","default":true},
+		"size":{"type":"string","enum":["s","m"],"default":"m"},"tags":{"type":"array","items":{"enum":["a","b"]},"default":["a"]},
+		"code":{"type":"string","pattern":"^[A-Z]{3}$","patternDescription":"three capital letters"}}}`)))
+	b := w.open("alice")
+	_, page := b.get("/approvals/deploy/1")
+	has(t, page, "\nnone</textarea>", `value="5"`, "a whole number – if left empty: 5", "three capital letters")
+	hasNot(t, page, "No answer", "[A-Z]")
+	status, page := b.answer("deploy/1", "ask#1", "accept", url.Values{"note": {""}, "count": {""}, "notify": {"1"}, "size": {"0"}, "code": {"abc"}})
+	if status != http.StatusUnprocessableEntity {
+		t.Errorf("HTTP %d %s", status, page)
+	}
+	has(t, page, "code must have the form three capital letters")
+	b.answer("deploy/1", "ask#1", "accept", url.Values{"note": {""}, "count": {""}, "notify": {"1"}, "size": {"0"}})
+	if got := string(w.runs.taken()[0].Content); got != `{"note":"","notify":false,"size":"s","tags":[]}` {
+		t.Errorf("answered %s", got)
+	}
 }
 
 // sorted is JSON with members in order, and numbers as they are.
@@ -298,7 +333,7 @@ func TestOtherQuestions(t *testing.T) {
 	w.runs.add(run("deploy/1", "alice", unsettled, wanting))
 	b := w.open("olga")
 	_, page := b.get("/approvals/deploy/1")
-	has(t, page, "bank_pay", "the key", `&#34;cents&#34;: 9007199254740993`, "Go on with that", "It was executed", "It is there, go on", "Let the step fail")
+	has(t, page, "bank_pay", "the key", `<bdi>&#34;cents&#34;</bdi>: 9007199254740993`, "Go on with that", "It was executed", "It is there, go on", "Let the step fail")
 	hasNot(t, page, `value="cancel"`)
 	if status, page := b.answer("deploy/1", "pay/reconciliation#1", "accept", url.Values{"outcome": {"0"}}); status != http.StatusOK {
 		t.Errorf("HTTP %d %s", status, page)
@@ -413,6 +448,99 @@ func TestTextIsText(t *testing.T) {
 		has(t, body, "&lt;script&gt;")
 	}
 	has(t, page, "{{.}}")
+}
+
+// TestAttackWhatApproversReadOnThePage: whoever wrote it, nothing on a page is hidden
+// or changes the order of other text: each such character is a mark, and is part of
+// what runs all the same.
+func TestAttackWhatApproversReadOnThePage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const evil = "pay\u202e54321-\u202c\u200b\x1b[2K\U000e0041<h1>"
+	quoted, err := json.Marshal(evil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := string(quoted)
+	schema := `{"type":"object","title":` + q + `,"properties":{` + q + `:{"type":"string","description":` + q + `,"default":` + q + `,"pattern":"x","patternDescription":` + q + `},
+		"titled":{"type":"number","title":` + q + `},"e":{"enum":[` + q + `]},"n":{"enum":["1","2"],"enumNames":[` + q + `],"default":"1"},
+		"o":{"oneOf":[{"const":` + q + `},{"const":"y","title":` + q + `}]},"m":{"type":"array","items":{"enum":[` + q + `]},"default":[` + q + `]}}}`
+	asks := gate(evil+"#1", "Pay\x00?\n"+evil, schema)
+	asks.StepPath, asks.Call = evil, &workflows.ParkedCall{Tool: evil, Key: evil, Arguments: json.RawMessage(`{"to":` + q + `}`), Sent: time.Now()}
+	done := gate("done#1", evil, "")
+	done.State, done.Action, done.By = "answered", evil, evil
+	d := run("deploy/1", evil, asks, done)
+	d.Tool, d.Version, d.Script = "execute_tool_script", evil, evil
+	d.Arguments = json.RawMessage(`{` + q + `:[` + q + `,1.50]}`)
+	now := time.Now()
+	d.Closed, d.Outcome = &now, &runs.Outcome{Output: json.RawMessage(q)}
+	failed := run("deploy/2", evil)
+	failed.Closed, failed.Outcome = &now, &runs.Outcome{Failure: &runs.Failure{Error: runs.Error{Message: evil}}}
+	w.runs.add(d)
+	w.runs.add(failed)
+	b := w.open("carol")
+	_, page := b.get("/approvals/deploy/1")
+	_, list := b.get("/approvals")
+	token := tokens.FindStringSubmatch(page[strings.Index(page, `name="question"`):])[1]
+	_, wrong := b.post("/approvals/deploy/1", url.Values{"question": {evil + "#1"}, "token": {token}, "action": {"accept"}, "field." + evil: {"xx"}, "field.titled": {"no"}})
+	_, ended := b.get("/approvals/deploy/2")
+	_, login := w.open("").get("/approvals/login?to=/approvals/" + url.PathEscape(evil))
+	for name, body := range map[string]string{"the run": page, "the list": list, "after a wrong answer": wrong, "a failed run": ended, "the sign-in": login} {
+		if i := strings.IndexFunc(body, visible.Hidden); i >= 0 {
+			t.Errorf("%s has a hidden character: %q", name, body[max(0, i-60):min(len(body), i+20)])
+		}
+		hasNot(t, body, `\u003c`, "\\u202e")
+	}
+	page = strings.ReplaceAll(page, "&#43;", "+")
+	const shown = "pay[U+202E]54321-[U+202C][U+200B][U+001B][2K[U+E0041]&lt;h1&gt;"
+	has(t, page, "Pay[U+0000]?\n"+shown, `<bdi>&#34;`+shown+`&#34;</bdi>`, "if left empty: "+shown, html.EscapeString(visible.Advice))
+	if n := strings.Count(page, shown); n < 20 {
+		t.Errorf("the text is shown %d times:\n%s", n, page)
+	}
+	hasNot(t, w.plainPage(t), visible.Advice)
+
+	// What is chosen is the value, not how it is shown.
+	sent := regexp.MustCompile(`(?s)name="question" value="([^"]*)">.*name="token" value="([^"]*)">.*name="([^"]*)" type="text" value="xx"`).FindStringSubmatch(wrong)
+	if sent == nil {
+		t.Fatalf("there is no form in %s", wrong)
+	}
+	form := url.Values{"question": {html.UnescapeString(sent[1])}, "token": {sent[2]}, "action": {"accept"}}
+	form["field.e"], form["field.m"], form[html.UnescapeString(sent[3])] = []string{"0"}, []string{"0"}, []string{"xx"}
+	if status, body := b.post("/approvals/deploy/1", form); status != http.StatusOK {
+		t.Fatalf("HTTP %d %s", status, body)
+	}
+	var taken map[string]any
+	if err := json.Unmarshal(w.runs.taken()[0].Content, &taken); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]any{evil: "xx", "e": evil, "m": []any{evil}}, taken); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// plainPage is a page without any text that hides something.
+func (w *world) plainPage(t *testing.T) string {
+	t.Helper()
+	w.runs.add(run("plain/1", "alice", gate("ask#1", "Deploy to ⚠️ שלום?", "")))
+	_, page := w.open("alice").get("/approvals/plain/1")
+	has(t, page, "Deploy to ⚠️ שלום?")
+	return page
+}
+
+// TestEnteredStays: what a person has entered comes back as it was, also with
+// characters that are marks elsewhere: they go on with it.
+func TestEnteredStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.runs.add(run("deploy/1", "alice", gate("ask#1", "Deploy?", `{"type":"object","properties":{
+		"note":{"type":"string"},"line":{"type":"string","maxLength":50},"why":{"type":"string"}},"required":["why"]}`)))
+	const entered = "می‌خواهم & <b>"
+	status, page := w.open("alice").answer("deploy/1", "ask#1", "accept", url.Values{"note": {entered}, "line": {entered}})
+	if status != http.StatusUnprocessableEntity {
+		t.Fatalf("HTTP %d", status)
+	}
+	const kept = "می&#8204;خواهم &amp; &lt;b&gt;"
+	has(t, page, `value="`+kept+`"`, kept+"</textarea>")
 }
 
 // TestOddSchemas: a schema that the language would refuse is shown as far as it

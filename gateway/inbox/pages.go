@@ -6,9 +6,13 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"html/template"
+	"io"
 	"net/http"
+	"regexp"
+	"strings"
 
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -68,7 +72,12 @@ func newPages() *pages {
 	style := template.CSS(styleCSS)
 	digest := sha256.Sum256([]byte(styleCSS))
 	return &pages{
-		templates: template.Must(template.New("pages").Funcs(template.FuncMap{"style": func() template.CSS { return style }}).Parse(pagesHTML)),
+		templates: template.Must(template.New("pages").Funcs(template.FuncMap{
+			"style": func() template.CSS { return style },
+			"marks": func() template.HTML { return placeOfMarks },
+			"parts": jsonParts,
+			"exact": exact,
+		}).Parse(pagesHTML)),
 		policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(digest[:]) +
 			"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 	}
@@ -95,7 +104,43 @@ func (p *pages) show(w http.ResponseWriter, status int, name string, data any) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // the browser went away
+	_, _ = io.WriteString(w, withMarks(b.String())) // the browser went away
+}
+
+// placeOfMarks is where a page says that it has marks.
+const placeOfMarks = "<!-- marks -->"
+
+// marked finds marks in HTML.
+var marked = regexp.MustCompile(`\[(U(\+|&#43;)[0-9A-F]{4,6}|0x[0-9A-F]{2})\]`)
+
+// withMarks has a whole page show what cannot be seen. Text of others never has
+// the place in it, since it is escaped.
+func withMarks(page string) string {
+	shown, advice := visible.Text(page), ""
+	if marked.MatchString(shown) {
+		advice = `<p class="notice" role="alert">` + visible.Advice + "</p>"
+	}
+	return strings.Replace(shown, placeOfMarks, advice, 1)
+}
+
+// A jsonPart is a string of JSON, or what is between two of them. Each string is
+// laid out by itself: letters that are written from right to left change the order
+// of nothing else.
+type jsonPart struct {
+	Text   string
+	String bool
+}
+
+var jsonStrings = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+func jsonParts(text string) []jsonPart {
+	var parts []jsonPart
+	at := 0
+	for _, span := range jsonStrings.FindAllStringIndex(text, -1) {
+		parts = append(parts, jsonPart{text[at:span[0]], false}, jsonPart{text[span[0]:span[1]], true})
+		at = span[1]
+	}
+	return append(parts, jsonPart{text[at:], false})
 }
 
 // problem says that something does not work, and what to do.

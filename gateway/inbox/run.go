@@ -1,7 +1,6 @@
 package inbox
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/runs"
 )
@@ -40,7 +40,7 @@ type question struct {
 	Became  string // of one that is not open any more
 
 	// Of one that the visitor may answer now.
-	Form   *form
+	Form   *entry
 	Anchor string // id of its element
 	Action string // where the form goes
 	Token  string
@@ -50,7 +50,8 @@ type question struct {
 func (in *inbox) question(who auth.Identity, run *runs.Run, e runs.Elicitation) question {
 	return question{
 		ID: e.ID, Tool: run.Tool, Run: run.ID, Caller: person(who, run.Caller),
-		Step: e.StepPath, Message: e.Message, Words: words(e.Kind), Call: in.parkedCall(e),
+		Step: e.StepPath, Message: visible.Text(e.Message), // HTML cannot have U+0000
+		Words: words(e.Kind), Call: in.parkedCall(e),
 		Opened: in.moment(e.Opened), Expires: in.moment(e.Expires), Became: became(who, e),
 	}
 }
@@ -138,7 +139,7 @@ func (in *inbox) showAgain(w http.ResponseWriter, r *http.Request, who auth.Iden
 // An attempt is an answer that was not taken.
 type attempt struct {
 	question string // ID of the elicitation; "" = there was none
-	form     *form  // as it was filled in; nil = anew
+	form     *entry // as it was filled in; nil = anew
 	reason   string
 }
 
@@ -193,7 +194,7 @@ func (in *inbox) showRun(w http.ResponseWriter, r *http.Request, who auth.Identi
 // offer gives a question the form with which the visitor can answer it.
 func (in *inbox) offer(q *question, who auth.Identity, e runs.Elicitation, tried attempt) {
 	q.Action, q.Token = Path(q.Run), in.forms.Sign(in.now(), who.Principal(), string(q.Run), q.ID, e.Question)
-	q.Form = newForm(e.Schema)
+	q.Form = newEntry(e.Schema)
 	if tried.question != q.ID {
 		return
 	}
@@ -216,13 +217,7 @@ func ended(o *runs.Outcome) (result, failure string) {
 }
 
 // pretty is JSON for reading, to the digit.
-func pretty(raw json.RawMessage) string {
-	var b bytes.Buffer
-	if len(raw) == 0 || json.Indent(&b, raw, "", "  ") != nil {
-		return ""
-	}
-	return bounded(b.String())
-}
+func pretty(raw json.RawMessage) string { return bounded(visible.JSON(raw)) }
 
 func bounded(text string) string {
 	if len(text) > maxShown {
@@ -303,7 +298,7 @@ func (in *inbox) read(r *http.Request, who auth.Identity, run *runs.Run, e runs.
 	answer := runs.Answer{ElicitationID: e.ID, Action: r.PostForm.Get("action"), By: who.Principal(), Via: runs.ViaPage}
 	tried := attempt{question: e.ID}
 	if e.State == "open" { // its schema is kept for as long
-		tried.form = newForm(e.Schema)
+		tried.form = newEntry(e.Schema)
 		tried.form.fill(r.PostForm)
 	}
 	if !in.signedFor(r, who, string(run.ID), e.ID, e.Question) {

@@ -1,0 +1,186 @@
+// Package form makes a form of the schema of an elicitation: the fields in the
+// order of their author, with what people read of them. The approvals page and the
+// terminal show the same form.
+package form
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/inorder"
+	"github.com/perdure/perdure/internal/visible"
+)
+
+// A Form is what an elicitation asks for.
+type Form struct{ Fields []*Field }
+
+// A Field is one member of the answer. What people read of it has marks for what
+// cannot be seen.
+type Field struct {
+	Name        string // in the answer
+	Label       string // its title, or its name
+	Description string
+	Limits      string // what a value must keep, in words
+	Required    bool
+	Kind        Kind
+	Format      string // of a text: email, uri, date, date-time, or another; "" = none
+	Long        bool   // a text may have more than a line
+	Choices     []Choice
+	// Default is what a field is taken for that is left out. nil = nothing.
+	Default json.RawMessage
+	// Tells is the default as people read it. "" = there is none.
+	Tells string
+
+	schema json.RawMessage // of an answer with this field alone
+}
+
+// A Kind says how a field is entered.
+type Kind int
+
+// The kinds of fields.
+const (
+	Text    Kind = iota
+	Number       // as JSON has it, to the digit
+	YesNo        // with two Choices
+	One          // of Choices
+	Several      // of Choices
+)
+
+// A Choice is a value that a field may have.
+type Choice struct {
+	Title string
+	Value json.RawMessage
+}
+
+// longText is how long a text may be that gets one line only.
+const longText = 120
+
+// New makes the form of a schema: a flat object of simple fields, as
+// definitions.CheckAnswer takes it. Of a schema that cannot be read it makes what it
+// can: whether an answer fits is for who takes it to say.
+func New(raw json.RawMessage) *Form {
+	f := &Form{}
+	root, err := inorder.Parse(raw)
+	if err != nil {
+		return f
+	}
+	var required []string
+	_ = json.Unmarshal(root.Get("required"), &required)
+	properties, _ := inorder.Parse(root.Get("properties"))
+	for _, p := range properties {
+		f.Fields = append(f.Fields, newField(p.Name, p.Value, slices.Contains(required, p.Name)))
+	}
+	return f
+}
+
+func newField(name string, raw json.RawMessage, required bool) *Field {
+	var s schema
+	_ = json.Unmarshal(raw, &s)
+	if string(s.Default) == "null" {
+		s.Default = nil
+	}
+	f := &Field{
+		Name: name, Label: visible.Line(s.Title), Description: visible.Text(s.Description), Required: required,
+		Default: s.Default, schema: alone(name, raw, required),
+	}
+	if f.Label == "" {
+		f.Label = visible.Line(name)
+	}
+	switch choices := s.choices(); {
+	case s.Type == "array" && s.Items != nil:
+		f.Kind, f.Choices = Several, s.Items.choices()
+	case choices != nil:
+		f.Kind, f.Choices = One, choices
+	case s.Type == "boolean":
+		f.Kind, f.Choices = YesNo, []Choice{{"Yes", json.RawMessage("true")}, {"No", json.RawMessage("false")}}
+	case s.Type == "integer" || s.Type == "number":
+		f.Kind = Number
+	default:
+		f.Format = s.Format
+		most, err := s.MaxLength.Int64()
+		f.Long = s.Format == "" && s.Pattern == "" && (err != nil || most > longText)
+	}
+	f.Limits = s.limits(f.Kind)
+	f.Tells = f.shown(f.Default)
+	return f
+}
+
+// alone is the schema of an answer that has one field.
+func alone(name string, field json.RawMessage, required bool) json.RawMessage {
+	root := inorder.Object{{Name: "type", Value: json.RawMessage(`"object"`)}}
+	root.Set("properties", inorder.Object{{Name: name, Value: field}}.JSON())
+	if required {
+		list, _ := json.Marshal([]string{name}) // strings are always JSON
+		root.Set("required", list)
+	}
+	return root.JSON()
+}
+
+// Check says why a value does not fit the field; nil = left out, for which the
+// default stands in.
+func (f *Field) Check(value json.RawMessage) error {
+	if value == nil {
+		value = f.Default
+	}
+	content := inorder.Object{}
+	if value != nil {
+		content.Set(f.Name, value)
+	}
+	err := definitions.CheckAnswer(f.schema, content.JSON())
+	if err == nil {
+		return nil
+	}
+	return errors.New(strings.TrimPrefix(err.Error(), f.Name+" "))
+}
+
+// Answer makes the answer of the values of fields; nil = left out.
+func (f *Form) Answer(value func(*Field) json.RawMessage) json.RawMessage {
+	content := inorder.Object{}
+	for _, field := range f.Fields {
+		if v := value(field); v != nil {
+			content.Set(field.Name, v)
+		}
+	}
+	return content.JSON()
+}
+
+// Prefill is the default as a text to be changed, such as in an input. One with
+// characters that cannot be seen is not filled in, as nobody would see what they
+// send: Tells shows it, and it counts if nothing is entered.
+func (f *Field) Prefill() string {
+	text := plain(f.Default)
+	if f.Default == nil || visible.Text(text) != text {
+		return ""
+	}
+	return text
+}
+
+// IsDefault reports whether a value is the default, or among it.
+func (f *Field) IsDefault(value json.RawMessage) bool {
+	chosen := []json.RawMessage{f.Default}
+	if f.Kind == Several {
+		chosen = nil
+		_ = json.Unmarshal(f.Default, &chosen)
+	}
+	return slices.ContainsFunc(chosen, func(v json.RawMessage) bool { return same(v, value) })
+}
+
+// shown is a value as people read it.
+func (f *Field) shown(value json.RawMessage) string {
+	if value == nil {
+		return ""
+	}
+	var titles []string
+	for _, c := range f.Choices {
+		if f.IsDefault(c.Value) {
+			titles = append(titles, c.Title)
+		}
+	}
+	if titles != nil {
+		return strings.Join(titles, ", ")
+	}
+	return visible.Line(plain(value))
+}

@@ -1,0 +1,121 @@
+package form
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/perdure/perdure/internal/inorder"
+	"github.com/perdure/perdure/internal/visible"
+)
+
+// Visible is a schema for clients that make the form themselves. What people read
+// of it has marks for what cannot be seen; what the answer holds, such as the
+// values of choices, stays as it is and is given a title that can be read. The
+// words for a pattern are part of the description, where clients look.
+func Visible(raw json.RawMessage) json.RawMessage {
+	root, err := inorder.Parse(raw)
+	if err != nil {
+		return raw
+	}
+	texts(root)
+	if properties, err := inorder.Parse(root.Get("properties")); err == nil {
+		for i, p := range properties {
+			properties[i].Value = visibleField(p.Name, p.Value)
+		}
+		root.Set("properties", properties.JSON())
+	}
+	return root.JSON()
+}
+
+func visibleField(name string, raw json.RawMessage) json.RawMessage {
+	field, err := inorder.Parse(raw)
+	if err != nil {
+		return raw
+	}
+	texts(field)
+	if shown := visible.Line(name); shown != name && field.Get("title") == nil {
+		field.Set("title", quote(shown))
+	}
+	var note []string
+	if words := text(field, "patternDescription"); words != "" {
+		note = append(note, "Form: "+words+".")
+	}
+	if standard := text(field, "default"); visible.Text(standard) != standard { // nobody would see what they send
+		field.Delete("default")
+		note = append(note, "If left out: "+visible.Line(standard)+".")
+	}
+	if note != nil {
+		field.Set("description", quote(strings.TrimSpace(text(field, "description")+" "+strings.Join(note, " "))))
+	}
+	choices(&field)
+	if items, err := inorder.Parse(field.Get("items")); err == nil {
+		choices(&items)
+		field.Set("items", items.JSON())
+	}
+	return field.JSON()
+}
+
+// texts has those members with marks that people read.
+func texts(o inorder.Object) {
+	for i, m := range o {
+		switch m.Name {
+		case "title", "description", "patternDescription":
+			if s := text(o, m.Name); s != "" {
+				o[i].Value = quote(visible.Text(s))
+			}
+		}
+	}
+}
+
+// choices gives each choice a name that can be read.
+func choices(field *inorder.Object) {
+	var values, alternatives []json.RawMessage
+	var names []string
+	if json.Unmarshal(field.Get("enum"), &values) == nil && values != nil {
+		_ = json.Unmarshal(field.Get("enumNames"), &names)
+		named, hidden := names != nil, false
+		for i, value := range values {
+			if i >= len(names) {
+				names = append(names, plain(value))
+			}
+			shown := visible.Line(names[i])
+			hidden = hidden || shown != names[i]
+			names[i] = shown
+		}
+		if named || hidden {
+			list, _ := json.Marshal(names) // strings are always JSON
+			field.Set("enumNames", list)
+		}
+	}
+	for _, key := range []string{"oneOf", "anyOf"} {
+		if json.Unmarshal(field.Get(key), &alternatives) != nil || alternatives == nil {
+			continue
+		}
+		for i, raw := range alternatives {
+			one, err := inorder.Parse(raw)
+			if err != nil {
+				continue
+			}
+			texts(one)
+			if value := plain(one.Get("const")); one.Get("title") == nil && visible.Line(value) != value {
+				one.Set("title", quote(visible.Line(value)))
+			}
+			alternatives[i] = one.JSON()
+		}
+		list, _ := json.Marshal(alternatives) // they are JSON
+		field.Set(key, list)
+		alternatives = nil
+	}
+}
+
+// text is a member that is a text; "" = it is none.
+func text(o inorder.Object, name string) string {
+	var s string
+	_ = json.Unmarshal(o.Get(name), &s)
+	return s
+}
+
+func quote(s string) json.RawMessage {
+	raw, _ := json.Marshal(s) // a string is always JSON
+	return raw
+}
