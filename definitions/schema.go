@@ -270,6 +270,14 @@ func problemsOf(e *jsonschema.ValidationError) []ArgumentProblem {
 	return slices.Compact(problems)
 }
 
+// numbered writes a number and what it counts.
+func numbered(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 // formWanted begins the problem of a value that does not match a pattern.
 const formWanted = "must have the form "
 
@@ -312,13 +320,13 @@ func collectProblems(e *jsonschema.ValidationError, problems *[]ArgumentProblem)
 	case *kind.MultipleOf:
 		add(at, "must be a multiple of "+numberText(k.Want))
 	case *kind.MinLength:
-		add(at, "must have at least "+counted(int64(k.Want), "character"))
+		add(at, "must have at least "+numbered(k.Want, "character"))
 	case *kind.MaxLength:
-		add(at, "must have at most "+counted(int64(k.Want), "character"))
+		add(at, "must have at most "+numbered(k.Want, "character"))
 	case *kind.MinItems:
-		add(at, "must have at least "+counted(int64(k.Want), "element"))
+		add(at, "must have at least "+numbered(k.Want, "element"))
 	case *kind.MaxItems:
-		add(at, "must have at most "+counted(int64(k.Want), "element"))
+		add(at, "must have at most "+numbered(k.Want, "element"))
 	case *kind.UniqueItems:
 		add(at, "must not have the same twice")
 	case *kind.Pattern:

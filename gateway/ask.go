@@ -15,6 +15,8 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/form"
+	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -185,10 +187,11 @@ func (s *stream) elicit(gt *gate, reason string) {
 
 // params are those of elicitation/create.
 func (s *stream) params(gt *gate, reason string) elicitParams {
+	message := visible.Explained(gt.Message)
 	if gt.way == byURL {
-		return elicitParams{Mode: definitions.URLMode, Message: gt.Message, ElicitationID: s.elicitationID(gt), URL: s.g.opts.RunURL(s.at.Run), Meta: s.taskMeta()}
+		return elicitParams{Mode: definitions.URLMode, Message: message, ElicitationID: s.elicitationID(gt), URL: s.g.opts.RunURL(s.at.Run), Meta: s.taskMeta()}
 	}
-	p := elicitParams{Message: gt.Message, RequestedSchema: gt.Schema, Meta: s.taskMeta()}
+	p := elicitParams{Message: message, RequestedSchema: form.Visible(gt.Schema), Meta: s.taskMeta()}
 	if gt.Unchecked {
 		if p.Meta == nil {
 			p.Meta = map[string]any{}
@@ -196,7 +199,7 @@ func (s *stream) params(gt *gate, reason string) elicitParams {
 		p.Meta[metaUnchecked] = true
 	}
 	if reason != "" {
-		p.Message = "The answer was not taken: " + strings.TrimRight(reason, ". ") + ".\n\n" + gt.Message
+		p.Message = "The answer was not taken: " + strings.TrimRight(visible.Text(reason), ". ") + ".\n\n" + message
 	}
 	if isNull(p.RequestedSchema) {
 		p.RequestedSchema = json.RawMessage(`{"type":"object","properties":{}}`)

@@ -7,6 +7,7 @@ import (
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -111,7 +112,7 @@ func (s *stream) bringCredentials(e runs.Elicitation) {
 // waitsFor says what a run waits for, to whoever follows it.
 func waitsFor(e runs.Elicitation) string {
 	if e.Kind == runs.Credentials {
-		return "needs credentials: " + e.Message
+		return "needs credentials: " + visible.Text(e.Message)
 	}
-	return "waiting for an answer: " + e.Message
+	return "waiting for an answer: " + visible.Text(e.Message)
 }

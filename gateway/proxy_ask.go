@@ -6,6 +6,9 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/internal/form"
+	"github.com/perdure/perdure/internal/inorder"
+	"github.com/perdure/perdure/internal/visible"
 )
 
 // In 2026-07-28 a tool may answer a call with questions, and the client calls
@@ -52,11 +55,45 @@ func (g *Gateway) asking(x *exchange, t backends.Tool) (*backends.Asking, error)
 // passQuestions is a backend's input_required for the client.
 func (g *Gateway) passQuestions(x *exchange, t backends.Tool, raw json.RawMessage) json.RawMessage {
 	var result map[string]json.RawMessage
+	if json.Unmarshal(raw, &result) != nil {
+		return raw
+	}
+	if asked := result["inputRequests"]; asked != nil {
+		result["inputRequests"] = visibleRequests(asked)
+	}
 	var state string
-	if json.Unmarshal(raw, &result) != nil || json.Unmarshal(result["requestState"], &state) != nil {
-		return raw // it wants nothing back but the answers
+	if json.Unmarshal(result["requestState"], &state) != nil {
+		return mustEncode(result) // it wants nothing back but the answers
 	}
 	st := &passedState{claims: claims{Principal: x.principal, Expires: g.tokens.now().Add(stateLife).Unix()}, Tool: t.Name, State: state}
 	result["requestState"] = mustEncode(g.tokens.seal(passedPurpose, st))
 	return mustEncode(result)
+}
+
+// visibleRequests are questions of a backend as people may read them.
+func visibleRequests(raw json.RawMessage) json.RawMessage {
+	requests, err := inorder.Parse(raw)
+	if err != nil {
+		return raw
+	}
+	for i, r := range requests {
+		request, err := inorder.Parse(r.Value)
+		if err != nil {
+			continue
+		}
+		params, err := inorder.Parse(request.Get("params"))
+		if err != nil {
+			continue
+		}
+		var message string
+		if json.Unmarshal(params.Get("message"), &message) == nil && visible.Text(message) != message {
+			params.Set("message", mustEncode(visible.Explained(message)))
+		}
+		if schema := params.Get("requestedSchema"); schema != nil {
+			params.Set("requestedSchema", form.Visible(schema))
+		}
+		request.Set("params", params.JSON())
+		requests[i].Value = request.JSON()
+	}
+	return requests.JSON()
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/registry"
 	"github.com/perdure/perdure/runs"
 )
@@ -174,7 +175,7 @@ func failedRun(e *runs.Error, effects *runs.Effects) *result {
 	if e.Backtrace != "" {
 		b.WriteString("\n" + strings.TrimSpace(e.Backtrace))
 	}
-	r := &result{IsError: true, Content: text(b.String())}
+	r := &result{IsError: true, Content: text(visible.Text(b.String()))}
 	if !effects.Repeatable() {
 		r.set(metaEffects, effects)
 	}
@@ -322,7 +323,7 @@ type nextCall struct {
 }
 
 func questionOf(e runs.Elicitation) openQuestion {
-	q := openQuestion{StepID: e.StepID, Message: e.Message, onPage: e.Mode == definitions.URLMode}
+	q := openQuestion{StepID: e.StepID, Message: visible.Text(e.Message), onPage: e.Mode == definitions.URLMode}
 	if e.StepPath != e.StepID {
 		q.Path = e.StepPath
 	}

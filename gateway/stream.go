@@ -13,6 +13,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -376,7 +377,7 @@ func (s *stream) tell(message string, meta map[string]any) {
 	}
 	s.at.Progress = next
 	s.x.notify(s.place(), mcp.MethodNotificationProgress, progressParams{
-		Token: s.at.Token, Progress: next, Total: total, Message: message, Meta: s.metaWith(meta)})
+		Token: s.at.Token, Progress: next, Total: total, Message: visible.Text(message), Meta: s.metaWith(meta)})
 }
 
 func (s *stream) metaWith(more map[string]any) map[string]any {

@@ -53,6 +53,15 @@ func Text(s string) string {
 	return b.String()
 }
 
+// Explained is a text with marks, and below it what they are if there are any.
+func Explained(s string) string {
+	shown := Text(s)
+	if shown == s {
+		return s
+	}
+	return shown + "\n\n(" + Advice + ")"
+}
+
 // hides reports whether a text may need marks.
 func hides(s string) bool {
 	for _, r := range s {
