@@ -332,7 +332,11 @@ func collectProblems(e *jsonschema.ValidationError, problems *[]ArgumentProblem)
 	case *kind.Pattern:
 		add(at, formWanted+k.Want)
 	case *kind.Format:
-		add(at, "is no valid "+k.Want)
+		message := "is not a valid " + k.Want
+		if k.Want == "regex" && k.Err != nil { // says where; of a date or an address it says nothing more
+			message += ": " + k.Err.Error()
+		}
+		add(at, message)
 	case *kind.AnyOf, *kind.OneOf:
 		add(at, alternatives(at, e.Causes))
 	default:

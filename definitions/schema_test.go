@@ -141,7 +141,7 @@ func TestCheckAnswer(t *testing.T) {
 		{"wrong type", schema, `{"reason":123}`, "reason must be string, not number"},
 		{"missing", schema, ``, "reason is required"},
 		{"several", schema, `{"reason":"","n":0}`, "n must be at least 1; reason must have at least 1 character"},
-		{"format", schema, `{"reason":"r","day":"2026-02-30"}`, "day is no valid date"},
+		{"format", schema, `{"reason":"r","day":"2026-02-30"}`, "day is not a valid date"},
 		{"no schema", ``, `{"a":1}`, ""},
 		{"no schema, nothing", ``, `null`, ""},
 		{"not an object", `{}`, `"yes"`, "the answer must be an object, not a string"},

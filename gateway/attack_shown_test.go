@@ -6,9 +6,11 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/runs"
 )
@@ -133,8 +135,8 @@ func TestAttackWhatClientsAreAsked(t *testing.T) {
 	}
 	c = connect(t, w.url, "cid", "2025-11-25", canOpen)
 	readsPlainly(t, "in URL mode", c.call("1", "page", `{}`, "").next().Params)
-	muted := connect(t, w.url, "dan", "2025-11-25", `{}`)
-	handle := muted.call("1", "form", `{}`, "").result(false)
+	hasty := newWorld(t, map[string]func(*play){"form": asks("")}, func(o *gateway.Options) { o.Patience = 50 * time.Millisecond })
+	handle := connect(t, hasty.url, "dan", "2025-11-25", `{}`).call("1", "form", `{}`, "").result(false)
 	if !strings.Contains(handle.text(), "[U+202E]") {
 		t.Errorf("the handle says %s", handle.text())
 	}

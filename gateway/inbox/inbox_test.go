@@ -534,7 +534,7 @@ func TestEnteredStays(t *testing.T) {
 	w := newWorld(t)
 	w.runs.add(run("deploy/1", "alice", gate("ask#1", "Deploy?", `{"type":"object","properties":{
 		"note":{"type":"string"},"line":{"type":"string","maxLength":50},"why":{"type":"string"}},"required":["why"]}`)))
-	const entered = "می‌خواهم & <b>"
+	const entered = "می\u200cخواهم & <b>"
 	status, page := w.open("alice").answer("deploy/1", "ask#1", "accept", url.Values{"note": {entered}, "line": {entered}})
 	if status != http.StatusUnprocessableEntity {
 		t.Fatalf("HTTP %d", status)
