@@ -175,6 +175,7 @@ func (c *checker) definition() {
 		c.graph()
 	}
 	c.defaultResults()
+	c.contents()
 	c.annotations()
 	outputs := make(map[*Step]callee)
 	c.composition(outputs)

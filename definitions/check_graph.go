@@ -188,7 +188,7 @@ func (c *checker) defaultResults() {
 		if s.Type == ElicitationStep && (field == "action" || field == "content") {
 			continue
 		}
-		_, given := s.DefaultResults[field]
+		given := s.hasDefault(field)
 		key := strings.Join([]string{r.path, r.step, field}, "\x00")
 		if given || !named && s.DefaultResults != nil || told[key] {
 			continue

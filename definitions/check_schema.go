@@ -141,6 +141,27 @@ func (c *checker) elicitationSchema(n node) {
 	}
 	if _, err := compileSchema(schema, false); err != nil && simple {
 		c.stepErrorf(n, "schema", "elicitation-schema", "schema: %v", err)
+	} else if err == nil && simple {
+		c.fieldDefaults(n, properties)
+	}
+}
+
+// fieldDefaults checks that what counts for a field that is left out could have
+// been entered.
+func (c *checker) fieldDefaults(n node, properties map[string]any) {
+	for _, name := range template.SortedKeys(properties) {
+		field, _ := properties[name].(map[string]any)
+		standard, ok := field["default"]
+		if !ok {
+			continue
+		}
+		schema, err := compileSchema(field, true)
+		if err != nil {
+			continue // cannot happen: the whole schema is one
+		}
+		if problems := schema.violations(standard); problems != nil {
+			c.stepErrorf(n, "schema.properties."+name+".default", "elicitation-schema", "schema: the default of field %q %s", name, problemText(problems))
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ type read struct {
 	what  []string // what of it, e.g. output, text
 
 	optional bool // whether the reader has something to fall back on
+	lenient  bool // whether the template makes something of a value that is missing
 	own      bool // whether the template may read .output, what the step or item gave
 	probes   bool // whether it belongs to a probe, which reads .call, too
 	undoes   bool // whether it belongs to a compensation, which runs after its step
@@ -152,7 +153,7 @@ func (c *checker) text(n node, r read) *template.Template {
 	}
 	c.placed = append(c.placed, placedTemplate{r, t})
 	for _, ref := range t.Refs() {
-		r.at = ref.Offset
+		r.at, r.lenient = ref.Offset, ref.Lenient
 		c.reference(n, r, ref)
 	}
 	return t
@@ -210,7 +211,8 @@ func (c *checker) ignoredTemplates(path, label string, value any) {
 
 var (
 	roots          = []string{"params", "steps", "forEach", "workflow", "vars"}
-	stepFields     = []string{"status", "output", "action", "content", "error"}
+	stepFields     = []string{"status", "output", "action", "content", "by", "at", "error"}
+	answerFields   = []string{"action", "content", "by", "at"} // of elicitations
 	callFields     = []string{"key", "arguments", "sent"}
 	workflowFields = []string{"id", "status", "step_count", "duration_ms", "start_time"}
 )
@@ -311,6 +313,9 @@ func (c *checker) stepReference(r read, ref template.Ref) {
 		c.readf(r, SeverityWarning, "unknown-field", "%s: %s reads %q of step %q, but a step has %s%s",
 			r.label, r.field, r.what[0], r.step, strings.Join(stepFields, ", "), template.DidYouMean(r.what[0], stepFields))
 	}
+	if s := c.steps[r.step]; len(r.what) > 0 && s.Type != ElicitationStep && slices.Contains(answerFields, r.what[0]) {
+		c.readf(r, SeverityWarning, "unknown-field", "%s: %s reads %q of step %q, which only a step of type elicitation has", r.label, r.field, r.what[0], r.step)
+	}
 	c.composedOutput(r, c.steps[r.step])
 	c.reads = append(c.reads, r)
 }
@@ -331,7 +336,7 @@ func (c *checker) composedOutput(r read, s *Step) {
 	if known == nil || len(r.what) < 2 || r.what[0] != "output" || slices.Contains(known, r.what[1]) {
 		return
 	}
-	if _, standsIn := s.DefaultResults[r.what[1]]; standsIn {
+	if s.hasDefault(r.what[1]) {
 		return
 	}
 	hint := template.DidYouMean(r.what[1], known)

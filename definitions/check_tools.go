@@ -216,8 +216,7 @@ func (c *checker) outputField(r read, s *Step, of callee) {
 	}
 	field := r.what[1]
 	_, known := properties[field]
-	_, standsIn := s.DefaultResults[field]
-	if !known && !standsIn {
+	if !known && !s.hasDefault(field) {
 		c.readf(r, SeverityWarning, "unknown-output", "%s: %s reads output.%s%s, which %s does not say that it gives%s",
 			r.label, r.field, field, suffix(" of step ", quoted(r.step)), of.name, template.DidYouMean(field, template.SortedKeys(properties)))
 	}

@@ -167,7 +167,7 @@ type Step struct {
 
 	// DefaultResults stand in for the output when the step is skipped or has
 	// failed and continues. nil = none.
-	DefaultResults map[string]any `yaml:"defaultResults,omitempty" json:"defaultResults,omitempty"`
+	DefaultResults any `yaml:"defaultResults,omitempty" json:"defaultResults,omitempty"`
 
 	// tool
 	Tool      string         `yaml:"tool,omitempty" json:"tool,omitempty"`           // exposed name, or backend.originalName
@@ -222,9 +222,6 @@ func (s *Step) ItemName() string { return cmp.Or(s.ItemVar, "item") }
 
 // Continues reports whether the run goes on when the step fails.
 func (s *Step) Continues() bool { return s.OnError != nil && s.OnError.Action == Continue }
-
-// Defaults are the DefaultResults, empty without any.
-func (s *Step) Defaults() map[string]any { return orEmpty(s.DefaultResults) }
 
 // A Compensation is a tool call that undoes a step. Its templates see the
 // step's own output besides everything that the step saw.

@@ -159,7 +159,8 @@ func decodeObject(raw json.RawMessage) (map[string]any, error) {
 
 // CheckAnswer checks what a person entered in answer to an elicitation against
 // the elicitation's schema. No schema takes any object; nothing entered is the
-// same as an empty object; members that the schema does not mention pass. The
+// same as an empty object; members that the schema does not mention pass, and
+// those that are left out count with their defaults. The
 // formats email, uri, date and date-time are checked, unknown ones are not.
 // The error says what is wrong with which field.
 func CheckAnswer(schema, content json.RawMessage) error {
@@ -180,6 +181,7 @@ func CheckAnswer(schema, content json.RawMessage) error {
 	if len(rules) == 0 {
 		return nil
 	}
+	fillIn(answer, rules)
 	compiled, err := compileSchema(rules, true)
 	if err != nil {
 		return fmt.Errorf("the schema of the elicitation: %w", err)
@@ -197,6 +199,39 @@ func CheckAnswer(schema, content json.RawMessage) error {
 		}
 	}
 	return errors.New(problemText(problems))
+}
+
+// WithDefaults gives what a person entered in answer to an elicitation with the
+// defaults of the fields that were left out and need not be entered: clients need
+// not fill them in. What is no object stays as it is.
+func WithDefaults(schema, content json.RawMessage) json.RawMessage {
+	answer, err := decodeObject(content)
+	rules, ruled := decodeObject(schema)
+	if err != nil || ruled != nil || !fillIn(answer, rules) {
+		return content
+	}
+	filled, err := template.EncodeValue(answer)
+	if err != nil {
+		return content // cannot happen: all of it was JSON
+	}
+	return filled
+}
+
+// fillIn gives an object the defaults of the properties that it lacks and need not
+// have, and says whether it lacked any. What is required somebody has to enter.
+func fillIn(object, schema map[string]any) (filled bool) {
+	properties, _ := schema["properties"].(map[string]any)
+	required, _ := schema["required"].([]any)
+	//workflowcheck:ignore a map again
+	for name, p := range properties {
+		property, _ := p.(map[string]any)
+		standard, hasDefault := property["default"]
+		if _, given := object[name]; hasDefault && !given && !slices.Contains(required, any(name)) {
+			object[name] = standard
+			filled = true
+		}
+	}
+	return filled
 }
 
 // depthOf counts the levels of objects and arrays in a value.

@@ -15,11 +15,13 @@ type Scope struct {
 
 // A StepScope is what templates can read of a step that has ended.
 type StepScope struct {
-	Status  string // completed, failed, skipped
-	Output  any    // nil = none: every field of it is missing
-	Action  string // of an elicitation: accept, decline, cancel, timeout; "" = none
-	Content any    // of an accepted elicitation; nil = none
-	Error   string // of a failed step; "" = none
+	Status  string    // completed, failed, skipped
+	Output  any       // nil = none: every field of it is missing
+	Action  string    // of an elicitation: accept, decline, cancel, timeout; "" = none
+	Content any       // of an accepted elicitation, or of the defaultResults of another; nil = none
+	By      string    // who answered an elicitation; "" = nobody, or it is not known
+	At      time.Time // when it was answered, or was over; zero = it was not
+	Error   string    // of a failed step; "" = none
 }
 
 // A WorkflowScope is what templates can read of the run itself.
@@ -72,6 +74,12 @@ func (s StepScope) Data() map[string]any {
 	}
 	if s.Content != nil {
 		data["content"] = s.Content
+	}
+	if s.By != "" {
+		data["by"] = s.By
+	}
+	if !s.At.IsZero() {
+		data["at"] = s.At.UTC().Format(time.RFC3339)
 	}
 	return data
 }

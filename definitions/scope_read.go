@@ -78,6 +78,8 @@ func (r *scopeReader) step(at string, value any) StepScope {
 		Output:  fields["output"],
 		Action:  r.text(at+".action", fields["action"]),
 		Content: fields["content"],
+		By:      r.text(at+".by", fields["by"]),
+		At:      r.time(at+".at", fields["at"]),
 		Error:   r.text(at+".error", fields["error"]),
 	}
 	if statuses := []string{"completed", "failed", "skipped"}; s.Status == "" {
@@ -96,12 +98,18 @@ func (r *scopeReader) workflow(value any) WorkflowScope {
 		StepCount:  int(r.integer("workflow.step_count", fields["step_count"])),
 		DurationMS: r.integer("workflow.duration_ms", fields["duration_ms"]),
 	}
-	if text := r.text("workflow.start_time", fields["start_time"]); text != "" {
-		start, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			r.errorf("workflow.start_time %s is not a timestamp of RFC 3339", template.Excerpt(text))
-		}
-		w.StartTime = start
-	}
+	w.StartTime = r.time("workflow.start_time", fields["start_time"])
 	return w
+}
+
+func (r *scopeReader) time(at string, value any) time.Time {
+	text := r.text(at, value)
+	if text == "" {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		r.errorf("%s %s is not a timestamp of RFC 3339", at, template.Excerpt(text))
+	}
+	return t
 }

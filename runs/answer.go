@@ -78,6 +78,9 @@ func checked(a Answer, gate Elicitation) (workflows.Answer, error) {
 	if err := workflows.CheckAnswer(signal, gate.Kind, gate.AnswerSchema()); err != nil {
 		return signal, &InvalidAnswerError{err.Error()}
 	}
+	if a.Action == workflows.Accept { // so that who reads the history sees all that was decided
+		signal.Content = definitions.WithDefaults(gate.Schema, signal.Content)
+	}
 	return signal, nil
 }
 

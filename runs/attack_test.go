@@ -39,9 +39,14 @@ type installation struct {
 func install(t *testing.T, name string, answers signing.Source) *installation {
 	t.Helper()
 	connect(t)
+	return installAt(t, shared.server.Address(), name, answers)
+}
+
+func installAt(t *testing.T, address, name string, answers signing.Source) *installation {
+	t.Helper()
 	in := &installation{t: t, keys: keysOf(t, answers)}
 	var err error
-	if in.temporal, err = client.Dial(client.Options{HostPort: shared.server.Address(), Namespace: name, Logger: quietLogger, ConnectionOptions: client.ConnectionOptions{TLS: shared.server.TLS()}}); err != nil {
+	if in.temporal, err = client.Dial(client.Options{HostPort: address, Namespace: name, Logger: quietLogger, ConnectionOptions: client.ConnectionOptions{TLS: shared.server.TLS()}}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(in.temporal.Close)
@@ -116,6 +121,70 @@ func TestAnswerWaitsForItsKey(t *testing.T) {
 	shown, err := in.door.Show(t.Context(), id)
 	if err != nil || len(shown.Unchecked) != 0 || len(shown.Elicitations) != 1 || shown.Elicitations[0].By != "ada" || shown.Elicitations[0].Via != runs.ViaPage {
 		t.Errorf("it is shown as %+v, %v", shown, err)
+	}
+}
+
+// TestAnswerWaitsLongerThanItsGate shows that a gate does not expire over an answer
+// that came in time, and that one which comes after that does not count.
+func TestAnswerWaitsLongerThanItsGate(t *testing.T) {
+	t.Parallel()
+	in := install(t, "expiry", signing.Fixed(newer, older))
+	in.works(signing.Fixed(older))
+	id := start(t, in.door, request(t, strings.Replace(strings.ReplaceAll(asksThenWrites, "NAME", "expiry"), "10m", "2s", 1)))
+	gate := opened(t, in.door, id)
+	if _, err := in.door.Answer(t.Context(), id, runs.Answer{ElicitationID: "ask#1", Action: "accept", By: "ada"}); !errors.Is(err, runs.ErrUnchecked) {
+		t.Fatalf("answering: %v", err)
+	}
+	<-time.After(time.Until(gate.Expires) + 100*time.Millisecond)
+	late := workflows.Answer{ElicitationID: "ask#1", Action: "decline", AnsweredBy: "bob", AnswerID: "late"}
+	known, err := workflows.NewSignal(keysOf(t, signing.Fixed(older)), workflows.AnswerSignal, string(id), late)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.send(id, workflows.AnswerSignal, known)
+	awaitLog(t, in.door, id, func(e runs.LogEntry) bool { return e.Kind == runs.LogUntaken && e.By == "bob" })
+	in.works(signing.Fixed(newer, older))
+	end := followTo(t, in.door, id, 0, runs.EventDone)
+	if outcome := end[len(end)-1].Outcome; outcome.Status != runs.Completed {
+		t.Errorf("the run came to %+v", outcome)
+	}
+}
+
+// TestUncheckedAfterContinueAsNew shows that an answer which waits for its key is
+// still there when the run has continued as new.
+func TestUncheckedAfterContinueAsNew(t *testing.T) {
+	t.Parallel()
+	compose(t)
+	in := installAt(t, composing.server.Address(), "unchecked", signing.Fixed(newer, older))
+	in.works(signing.Fixed(older))
+	id := start(t, in.door, request(t, `
+name: unchecked
+description: Does much while an answer waits.
+parameters: {type: object, properties: {as: {type: string}}}
+steps:
+  - {id: ask, type: elicitation, message: Shall it?, timeout: 10m}
+  - {id: first, type: elicitation, message: Now?, timeout: 10m}
+  - {id: busy, type: forEach, dependsOn: [first], collection: "{{json (until 40)}}", maxParallel: 2, step: {tool: write, arguments: {text: "{{.forEach.item}}"}}}
+  - {id: write, tool: write, dependsOn: [ask, busy], arguments: {as: "{{.params.as}}"}}
+`))
+	for e, err := range in.door.Follow(t.Context(), id, 0) {
+		if err != nil || e.Kind == runs.EventOpened && e.Elicitation.ID == "first#1" {
+			break
+		}
+	}
+	if _, err := in.door.Answer(t.Context(), id, runs.Answer{ElicitationID: "ask#1", Action: "accept", By: "ada"}); !errors.Is(err, runs.ErrUnchecked) {
+		t.Fatalf("answering: %v", err)
+	}
+	retired := runs.New(runs.Config{Client: in.temporal, Namespace: "unchecked", Keys: keysOf(t, signing.Fixed(older)), Logger: quietLogger})
+	answer(t, retired, id, runs.Answer{ElicitationID: "first#1", Action: "accept", By: "bob"})
+	awaitContinued(t, in.door, in.temporal, id)
+	if run, err := in.door.Get(t.Context(), id); err != nil || len(run.Unchecked) != 1 || run.WaitingFor != workflows.HeldByKey {
+		t.Errorf("after it continued, the run is %+v, %v", run, err)
+	}
+	in.works(signing.Fixed(newer, older))
+	end := followTo(t, in.door, id, 0, runs.EventDone)
+	if outcome := end[len(end)-1].Outcome; outcome.Status != runs.Completed {
+		t.Errorf("the run came to %+v", outcome)
 	}
 }
 

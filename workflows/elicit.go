@@ -84,6 +84,9 @@ func (r *run) take(ctx workflow.Context, a Answer, made Ruling) {
 		a.AnsweredBy = strings.TrimSpace(a.AnsweredBy + " (unproven)")
 	}
 	g := r.gates[a.ElicitationID]
+	if a.Action == Accept {
+		a.Content = definitions.WithDefaults(r.state.Elicitations[g.index].Schema, a.Content)
+	}
 	if g.child != nil { // which takes the first
 		r.passOn(ctx, g.child, a)
 		return
@@ -322,34 +325,30 @@ func (r *run) openElicitations() []Elicitation {
 
 // answered turns an answer into the outcome of the step.
 func (r *run) answered(s *definitions.Step, path string, a Answer) outcome {
-	handler := s.OnCancel
-	switch a.Action {
-	case Accept:
+	if a.Action == Accept {
 		content, err := decodeObject(a.Content)
 		if err != nil {
 			content = map[string]any{} // cannot happen: the answer was checked
 		}
-		return outcome{status: stepCompleted, action: Accept, content: content,
-			output: map[string]any{"action": Accept, "content": content}}
-	case Decline:
+		return outcome{status: stepCompleted, answer: &a, content: content, output: map[string]any{"action": Accept, "content": content}}
+	}
+	handler := s.OnCancel
+	if a.Action == Decline {
 		handler = s.OnDecline
 	}
-	output := map[string]any{}
-	//workflowcheck:ignore a map again
-	for k, v := range s.DefaultResults {
-		output[k] = v
-	}
-	output["action"] = a.Action
-	out := outcome{status: stepCompleted, action: a.Action, content: output["content"], output: output}
+	out := outcome{status: stepCompleted, answer: &a}
+	out.output, out.content = s.Refused(a.Action)
 	switch {
 	case handler != nil && handler.Action == definitions.Continue:
 		return out
 	case handler != nil && handler.Action == definitions.SkipRemaining:
-		output["skipped"] = true
+		if members, ok := out.output.(map[string]any); ok {
+			members["skipped"] = true
+		}
 		out.skip = true
 		return out
 	}
-	return outcome{status: stepFailed, action: a.Action, err: refusal(s, path, a)}
+	return outcome{status: stepFailed, answer: &a, err: refusal(s, path, a)}
 }
 
 // refusal is the error of an elicitation that was not accepted.

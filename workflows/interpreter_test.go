@@ -189,7 +189,7 @@ func (b *bench) result() (string, *workflows.Failure) {
 func (b *bench) answer(after time.Duration, id, action, content string) {
 	b.env.RegisterDelayedCallback(func() {
 		b.signal(workflows.AnswerSignal, workflows.Answer{
-			ElicitationID: id, Action: action, Content: json.RawMessage(content), AnsweredBy: "ada", AnswerID: id + action,
+			ElicitationID: id, Action: action, Content: json.RawMessage(content), AnsweredBy: "ada", At: b.env.Now().UTC(), AnswerID: id + action,
 		})
 	}, after)
 }

@@ -69,7 +69,7 @@ func (r *run) recordEnd(path string, out outcome) {
 		e.Child = was.Child // which a repair looks at
 	}
 	switch {
-	case out.action != "":
+	case out.answer != nil:
 		return
 	case out.status == stepSkipped:
 		e.Skipped = true

@@ -350,7 +350,7 @@ func (h *scriptHost) Elicit(ctx workflow.Context, site script.Site, q script.Que
 		failed.Path, failed.Fatal = path, failure.Category == CategoryCancelled
 		return script.Answer{}, failed
 	}
-	return script.Answer{Action: answer.Action, Content: answer.Content, By: answer.AnsweredBy}, nil
+	return script.Answer{Action: answer.Action, Content: answer.Content, By: answer.AnsweredBy, At: answer.At}, nil
 }
 
 // CallWorkflow calls another composite tool, as a workflow step does.

@@ -3,7 +3,6 @@ package workflows
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
@@ -29,9 +28,9 @@ const (
 type stepState struct {
 	status  stepStatus
 	started bool
-	broken  bool // it failed without continuing, or depends on a step that did
-	output  any  // nil until there is one
-	action  string
+	broken  bool    // it failed without continuing, or depends on a step that did
+	output  any     // nil until there is one
+	answer  *Answer // of an elicitation
 	content any
 	err     string
 	settled workflow.Future // ready once status no longer changes
@@ -42,8 +41,8 @@ type stepState struct {
 type outcome struct {
 	status  stepStatus
 	output  any
-	action  string // of an elicitation
-	content any    // of an elicitation
+	answer  *Answer // of an elicitation
+	content any     // of an elicitation
 	err     *Error
 	skip    bool // skip_remaining
 }
@@ -70,12 +69,12 @@ func (r *run) runStep(ctx workflow.Context, n *definitions.Node) {
 		s.status = stepStopped
 		return
 	case r.skipping || s.broken:
-		s.status, s.output = stepSkipped, defaults(n.Step)
+		s.status, s.output = stepSkipped, n.Step.Defaults()
 		return
 	}
 	s.status, s.started = stepRunning, true
 	out := r.attempt(ctx, n, place{path: n.ID})
-	s.status, s.output, s.action, s.content = out.status, out.output, out.action, out.content
+	s.status, s.output, s.answer, s.content = out.status, out.output, out.answer, out.content
 	if out.err != nil {
 		s.err = out.err.Message
 	}
@@ -147,7 +146,7 @@ func (r *run) work(ctx workflow.Context, n *definitions.Node, at place) outcome 
 		return r.failedStep(ctx, n, at, r.templateError(n, at, err))
 	}
 	if !run {
-		return outcome{status: stepSkipped, output: defaults(n.Step)}
+		return outcome{status: stepSkipped, output: n.Step.Defaults()}
 	}
 	var out outcome
 	switch n.Step.Type {
@@ -166,23 +165,19 @@ func (r *run) work(ctx workflow.Context, n *definitions.Node, at place) outcome 
 	}
 	r.canUndo(n, at, out)
 	if out.status == stepFailed {
-		action := out.action
+		answer := out.answer
 		out = r.failedStep(ctx, n, at, out.err)
-		out.setAction(action)
+		out.answeredAs(n.Step, answer)
 	}
 	return out
 }
 
-// setAction keeps how a person answered beside the defaults of a step that
-// failed and continues.
-func (o *outcome) setAction(action string) {
-	defaults, ok := o.output.(map[string]any)
-	if action == "" || !ok {
-		return
+// answeredAs keeps how an elicitation was answered that failed and continues.
+func (o *outcome) answeredAs(s *definitions.Step, by *Answer) {
+	if by != nil && o.output != nil {
+		o.output, o.content = s.Refused(by.Action)
+		o.answer = by
 	}
-	output := maps.Clone(defaults)
-	output["action"] = action
-	o.output, o.action, o.content = output, action, output["content"]
 }
 
 // failedStep is the outcome of a failed step: its defaults stand in for the
@@ -200,21 +195,13 @@ func (r *run) failedStep(ctx workflow.Context, n *definitions.Node, at place, er
 	}
 	out := outcome{status: stepFailed, err: err}
 	if continues(n.Step) {
-		out.output = defaults(n.Step)
+		out.output = n.Step.Defaults()
 	}
 	return out
 }
 
 func continues(s *definitions.Step) bool {
 	return s.OnError != nil && s.OnError.Action == definitions.Continue
-}
-
-// defaults is a step's defaultResults as its output; an empty object without.
-func defaults(s *definitions.Step) any {
-	if s.DefaultResults == nil {
-		return map[string]any{}
-	}
-	return s.DefaultResults
 }
 
 func timeout(s *definitions.Step) time.Duration {
@@ -258,13 +245,20 @@ func (r *run) scope(ctx workflow.Context, status Status) *definitions.Scope {
 		st := r.steps[n.ID]
 		switch st.status {
 		case stepCompleted, stepFailed, stepSkipped:
-			s.Steps[n.ID] = definitions.StepScope{
-				Status: string(st.status), Output: st.output, Action: st.action, Content: st.content, Error: st.err,
-			}
+			s.Steps[n.ID] = st.scope()
 		}
 	}
 	s.Workflow.StepCount = len(s.Steps)
 	return s
+}
+
+// scope is what templates see of a step that has ended.
+func (s *stepState) scope() definitions.StepScope {
+	seen := definitions.StepScope{Status: string(s.status), Output: s.output, Content: s.content, Error: s.err}
+	if a := s.answer; a != nil {
+		seen.Action, seen.By, seen.At = a.Action, a.AnsweredBy, a.At
+	}
+	return seen
 }
 
 // scopeAt is what templates see at a place.

@@ -417,7 +417,7 @@ func (s *siege) called() {
 	s.refuses("what the run below does not tell", above, workflows.ChildSignal, told, s.unproven())
 	s.answer(above, "--accept", "--content", "{}")
 	until(s.t, "the answer to reach the run below", func() bool { return s.fakes.count("be_write", "") == 1 })
-	if decided := s.log(below, runs.LogAnswered); len(decided) != 1 || decided[0].Via != runs.ViaCommand || decided[0].Action != "accept" {
+	if decided := s.log(below, runs.LogAnswered); len(decided) != 1 || decided[0].Via != runs.ViaCommand || decided[0].Action != "accept" || string(decided[0].Content) != `{"n":1}` {
 		s.t.Errorf("the run below was answered by %+v", decided)
 	}
 }

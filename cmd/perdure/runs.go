@@ -425,16 +425,17 @@ func openElicitation(ctx context.Context, rc *runs.Client, id runs.RunID, wanted
 }
 
 func printDecision(c *console, output string, id runs.RunID, question runs.Elicitation, d runs.Decision) error {
+	what := cmp.Or(string(d.Means), d.Action)
 	if output == "json" {
-		err := c.printJSON(map[string]any{"runId": id, "elicitationId": question.ID, "won": d.Won, "action": d.Action, "by": d.By})
+		err := c.printJSON(map[string]any{"runId": id, "elicitationId": question.ID, "won": d.Won, "action": d.Action, "decision": what, "by": d.By, "via": d.Via})
 		if err != nil {
 			return err
 		}
 	} else if d.Won {
-		fmt.Fprintf(c.out, "%s: %s\n", question.StepPath, d.Action)
+		fmt.Fprintf(c.out, "%s: %s\n", question.StepPath, what)
 	}
 	if !d.Won {
-		c.notef("perdure: %s was answered before: %s, by %s", question.StepPath, d.Action, d.By)
+		c.notef("perdure: %s was answered before: %s, by %s", question.StepPath, what, d.By)
 		return errReported
 	}
 	return nil

@@ -194,7 +194,7 @@ func (c *converter) header() string {
 	}
 	line("%s: %s", d.Name, d.Description)
 	line("")
-	line("Converted from the definition's steps; the rest of the definition stays as it is. A\nstep is a function; what it gives has the fields that templates read: status,\noutput, error, action, content.")
+	line("Converted from the definition's steps; the rest of the definition stays as it is. A\nstep is a function; what it gives has the fields that templates read: status,\noutput, error, action, content, by, at.")
 	if c.parallel() {
 		line("Steps start the moment those before them have ended, as in the graph.")
 	}

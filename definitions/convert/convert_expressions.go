@@ -267,8 +267,8 @@ func (d *dot) step(path []string) (expression, bool) {
 		return d.get(e, path[2:]), true
 	case "output":
 		return d.get(expression{code: fmt.Sprintf(`%s["output"]`, state)}, path[2:]), true
-	case "action":
-		return d.get(expression{code: fmt.Sprintf(`%s.get("action")`, state), kind: "string"}, path[2:]), true
+	case "action", "by", "at":
+		return d.get(expression{code: fmt.Sprintf(`%s.get(%q)`, state, path[1]), kind: "string"}, path[2:]), true
 	case "content":
 		return d.get(expression{code: fmt.Sprintf(`%s.get("content")`, state)}, path[2:]), true
 	}

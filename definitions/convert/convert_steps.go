@@ -33,7 +33,7 @@ func (c *converter) body(indent int, n *definitions.Node, d *dot) error {
 		if err != nil {
 			return err
 		}
-		defaults, err := c.literal(any(s.Defaults()))
+		defaults, err := c.literal(s.Defaults())
 		if err != nil {
 			return err
 		}

@@ -395,7 +395,7 @@ func (d *dot) members(field, root string, paths [][]string) (string, error) {
 }
 
 // stateFields are those of .steps.ID.
-var stateFields = []string{"status", "output", "error", "action", "content"}
+var stateFields = []string{"status", "output", "error", "action", "content", "by", "at"}
 
 // starlarkText is a string of Starlark, which knows the escapes of JSON.
 func starlarkText(s string) string {

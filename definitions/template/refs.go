@@ -11,7 +11,12 @@ type Ref struct {
 	Root   string   // first field: params, steps, forEach, workflow, vars, or what was written instead
 	Path   []string // fields after it, as far as they are written down; .steps.a.output gives a, output
 	Offset int      // where it is written, in bytes from the start of the text
+	// Lenient says that what reads it makes something of a value that is missing.
+	Lenient bool
 }
+
+// lenient are the functions that do.
+var lenient = []string{"default", "coalesce", "empty", "hasKey", "not", "or"}
 
 // Refs gives the places that the template reads, in the order of the text.
 // They are found through index and get with literal keys, parentheses,
@@ -60,14 +65,24 @@ func findRefs(text string, main *parse.Tree, trees map[string]*parse.Tree) (refs
 }
 
 // read notes that the value at p is used.
-func (r *reader) read(p *place) {
+func (r *reader) read(p *place) { r.readBy(p, false) }
+
+// readBy does so, and notes whether it may be missing there.
+func (r *reader) readBy(p *place, lenient bool) {
 	switch {
 	case p == nil:
 	case len(p.path) == 0:
 		r.all = true
 	default:
-		r.refs = append(r.refs, Ref{Root: p.path[0], Path: p.path[1:], Offset: p.offset})
+		r.refs = append(r.refs, Ref{Root: p.path[0], Path: p.path[1:], Offset: p.offset, Lenient: lenient})
 	}
+}
+
+// isLenient says whether a command is a function that makes something of a missing
+// value.
+func isLenient(cmd *parse.CommandNode) bool {
+	function, ok := cmd.Args[0].(*parse.IdentifierNode)
+	return ok && slices.Contains(lenient, function.Ident)
 }
 
 func (r *reader) list(list *parse.ListNode) {
@@ -93,7 +108,7 @@ func (r *reader) branch(node parse.Node) {
 	}
 	dot, vars := r.dot, len(r.vars)
 	value := r.pipe(branch.Pipe)
-	r.read(value)
+	r.readBy(value, true)
 	switch node.Type() {
 	case parse.NodeWith:
 		r.dot = value
@@ -135,7 +150,7 @@ func (r *reader) pipe(pipe *parse.PipeNode) *place {
 	var value *place
 	for i, cmd := range pipe.Cmds {
 		if i > 0 {
-			r.read(value) // the argument of the function that comes next
+			r.readBy(value, isLenient(cmd)) // the argument of the function that comes next
 		}
 		value = r.command(cmd, i > 0)
 	}
@@ -167,7 +182,7 @@ func (r *reader) command(cmd *parse.CommandNode, piped bool) *place {
 		return r.index(cmd.Args[1], cmd.Args[2:], piped)
 	}
 	for _, arg := range cmd.Args[1:] {
-		r.read(r.operand(arg))
+		r.readBy(r.operand(arg), isLenient(cmd))
 	}
 	return nil
 }

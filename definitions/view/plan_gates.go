@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/definitions/template"
 )
 
 // gates finds the gates and writes of a plan, and what the ones do for the
@@ -123,7 +122,7 @@ func (pl *planner) holds(n *definitions.Node, behind []*definitions.Node) map[st
 		}
 		return holds
 	}
-	outcomes := refusals(n.Step)
+	outcomes := n.Step.Refusals()
 	if pl.steps[n.ID].Runs == Depends {
 		outcomes = append(outcomes, afterStep(n.Step, No, ""))
 	}
@@ -148,41 +147,6 @@ func worse(holds, runs Certainty) Certainty {
 		return Depends
 	}
 	return Yes
-}
-
-// refusals gives what steps behind an elicitation see of it for each way in
-// which it is not accepted. Those after which they do not start are left out.
-func refusals(s *definitions.Step) []any {
-	var seen []any
-	for _, action := range []string{"decline", "cancel", "timeout"} {
-		handler := s.OnCancel
-		if action == "decline" {
-			handler = s.OnDecline
-		}
-		output := map[string]any{}
-		maps.Copy(output, s.DefaultResults)
-		output["action"] = action
-		scope := definitions.StepScope{Status: "completed", Output: output, Action: action, Content: output["content"]}
-		switch {
-		case continuesAfter(handler):
-			seen = append(seen, scope.Data())
-		case handled(handler) == definitions.SkipRemaining:
-		case s.Continues():
-			scope.Status = "failed"
-			seen = append(seen, failedWith(scope))
-		}
-	}
-	if s.Continues() { // it can fail before it is asked
-		seen = append(seen, failedWith(definitions.StepScope{Status: "failed", Output: s.Defaults()}))
-	}
-	return seen
-}
-
-// failedWith is a failed step whose error is not known.
-func failedWith(scope definitions.StepScope) template.Partial {
-	data := template.Partial(scope.Data())
-	data["error"] = template.Unknown{}
-	return data
 }
 
 // fate says what the conditions of a step and of its inner steps come to.

@@ -72,6 +72,8 @@ func TestAlertsFire(t *testing.T) {
 		{"PerdureTellsNothing", "process_start_time_seconds 1", true}, // and so are the gateways
 		{"PerdureCallsUnread", `perdure_runs_waiting{perdure_waiting="payload"} 0x60`, false},
 		{"PerdureCallsUnread", `perdure_runs_waiting{perdure_waiting="payload"} 0x30 2x30`, true},
+		{"PerdureSignalsUnchecked", `perdure_runs_waiting{perdure_waiting="key"} 0x60`, false},
+		{"PerdureSignalsUnchecked", `perdure_runs_waiting{perdure_waiting="key"} 0x30 1x30`, true},
 		{"PerdureBackendDown", `perdure_backend_up{perdure_backend="be"} 0x60`, true},
 		{"PerdureNobodyWorks", `perdure_queue_lag_seconds{perdure_queue="workflow"} 0x30 61x30`, true},
 		{"PerdureNobodyWorks", `perdure_queue_lag_seconds{perdure_queue="workflow"} 59x60`, false},

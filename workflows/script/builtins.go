@@ -231,7 +231,7 @@ func elicit(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, k
 	if err != nil {
 		return nil, err
 	}
-	return bounded.NewStruct(map[string]starlark.Value{"action": starlark.String(answer.Action), "content": v, "by": starlark.String(answer.By)}), nil
+	return bounded.NewStruct(map[string]starlark.Value{"action": starlark.String(answer.Action), "content": v, "by": starlark.String(answer.By), "at": starlarktime.Time(answer.At.UTC())}), nil
 }
 
 // approve ends the script unless somebody accepts, and gives the content.

@@ -163,6 +163,7 @@ type Answer struct {
 	Action  string          // accept, decline, cancel, timeout
 	Content json.RawMessage // of accept; nil = none
 	By      string          // who answered, where that is known
+	At      time.Time       // when it was answered, or nobody had
 }
 
 // Progress is how far a script is.

@@ -1,0 +1,108 @@
+package definitions
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure/definitions/template"
+)
+
+// contents checks what templates read of answers to elicitations: fields that
+// nobody is asked for, and conditions that nobody may have answered.
+func (c *checker) contents() {
+	told := make(map[string]bool)
+	once := func(r read, parts ...string) bool {
+		key := strings.Join(append([]string{r.path, r.step}, parts...), "\x00")
+		defer func() { told[key] = true }()
+		return !told[key]
+	}
+	for _, r := range c.reads {
+		s, field := c.steps[r.step], r.contentField()
+		if s.Type != ElicitationStep || field == "" || !once(r, field) {
+			continue
+		}
+		c.contentField(r, s, field)
+	}
+	for _, p := range c.placed {
+		if p.field == "condition" {
+			c.refusedCondition(p, once)
+		}
+	}
+}
+
+// contentField is the field of an elicitation's content that is read; "" = none.
+func (r read) contentField() string {
+	what := r.what
+	if len(what) > 0 && what[0] == "output" {
+		what = what[1:]
+	}
+	if len(what) < 2 || what[0] != "content" {
+		return ""
+	}
+	return what[1]
+}
+
+func (c *checker) contentField(r read, s *Step, field string) {
+	schema := s.Schema.members()
+	properties, _ := schema["properties"].(map[string]any)
+	property, known := properties[field].(map[string]any)
+	required, _ := schema["required"].([]any)
+	_, standard := property["default"]
+	switch {
+	case known && (standard || slices.Contains(required, any(field))):
+	case known && r.field == "condition" && !r.lenient:
+		c.readf(r, SeverityWarning, "content", "%s: %s reads content.%s of step %q, which people may leave out, so that there is nothing to decide by; give the field a default, or require it",
+			r.label, r.field, field, r.step)
+	case !known && s.Schema == nil:
+		c.readf(r, SeverityWarning, "content", "%s: %s reads content.%s of step %q, which has no schema, so that nobody is asked for it", r.label, r.field, field, r.step)
+	case !known && !s.contentHasDefault(field):
+		c.readf(r, SeverityWarning, "content", "%s: %s reads content.%s of step %q, but its schema has no such field%s", r.label, r.field, field, r.step, template.DidYouMean(field, template.SortedKeys(properties)))
+	}
+}
+
+// contentHasDefault says whether the defaultResults have a field of the content.
+func (s *Step) contentHasDefault(field string) bool {
+	members, _ := s.DefaultResults.(map[string]any)
+	content, _ := members["content"].(map[string]any)
+	_, ok := content[field]
+	return ok
+}
+
+// refusedCondition warns of a condition that fails where an elicitation goes on
+// without having been accepted. Nothing is guessed: what only a run can tell makes
+// it depend on the run.
+func (c *checker) refusedCondition(p placedTemplate, once func(r read, parts ...string) bool) {
+	for _, ref := range p.template.Refs() {
+		if ref.Root != "steps" || len(ref.Path) == 0 {
+			continue
+		}
+		r := p.read
+		r.step, r.at = ref.Path[0], ref.Offset
+		s := c.steps[r.step]
+		if s == nil || s.Type != ElicitationStep || !once(r, "refused") {
+			continue
+		}
+		for _, outcome := range s.Refusals() {
+			text, err := p.template.Text(c.after(r.step, outcome))
+			if err == nil {
+				_, err = Truth(text)
+			}
+			if err != nil && !errors.Is(err, template.ErrNotKnown) {
+				c.readf(r, SeverityWarning, "content", "%s: %s fails when step %q goes on without having been accepted (%s); give that step defaultResults with content, or look first whether its action is accept",
+					r.label, r.field, r.step, err)
+				break
+			}
+		}
+	}
+}
+
+// after is what templates see when one step has ended, and nothing else is known.
+func (c *checker) after(step string, outcome any) map[string]any {
+	steps := template.Partial{}
+	for id := range c.steps {
+		steps[id] = template.Unknown{}
+	}
+	steps[step] = outcome
+	return map[string]any{"params": template.Unknown{}, "steps": steps, "vars": map[string]any{}, "workflow": template.Unknown{}, "forEach": template.Unknown{}}
+}
