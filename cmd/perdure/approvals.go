@@ -22,9 +22,9 @@ type approvalsCommand struct {
 }
 
 type approvalsOpenCommand struct {
-	ID    string `arg:"" optional:"" name:"run" help:"Run whose page to open, e.g. prepare_review/k3v9a2m4qx. Default: the list of what waits for an answer."`
-	Data  string `help:"Data directory of the dev. Default: .perdure." default:".perdure" placeholder:"DIR"`
-	Print bool   `help:"Print the link instead of opening it: it signs in the browser that opens it first."`
+	ID    string  `arg:"" optional:"" name:"run" help:"Run whose page to open, e.g. prepare_review/k3v9a2m4qx. Default: the list of what waits for an answer."`
+	Data  dataDir `help:"Data directory of the dev. Default: .perdure." placeholder:"DIR"`
+	Print bool    `help:"Print the link instead of opening it: it signs in the browser that opens it first."`
 }
 
 func (approvalsOpenCommand) Help() string {
@@ -42,7 +42,7 @@ PUBLIC-URL/approvals.`
 }
 
 func (a approvalsOpenCommand) Run(ctx context.Context, c *console) error {
-	dev, err := readDevFile(a.Data)
+	dev, err := a.Data.running()
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (a approvalsOpenCommand) Run(ctx context.Context, c *console) error {
 	page := strings.TrimSuffix(dev.MCP, endpoint) + path
 	link := page
 	if dev.SignInByLink {
-		if link, err = signInLink(a.Data, dev.MCP, path); err != nil {
+		if link, err = signInLink(a.Data.String(), dev.MCP, path); err != nil {
 			return err
 		}
 	}

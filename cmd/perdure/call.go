@@ -254,8 +254,8 @@ func (k callCommand) print(c *console, r callResult) error {
 // Steps tells of the steps of a run, a line each.
 type steps struct {
 	c         *console
-	data      string // directory of the dev that is called
-	elsewhere bool   // questions are answered by other means
+	data      dataDir // directory of the dev that is called
+	elsewhere bool    // questions are answered by other means
 
 	mu   sync.Mutex
 	seen map[string]bool

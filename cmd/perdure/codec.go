@@ -33,7 +33,7 @@ type codecCommand struct {
 	PublicURL webURL        `help:"URL at which clients reach the gateway, without /mcp: tokens are for it, where the configuration does not say what for, and people sign in there." placeholder:"URL"`
 	Listen    string        `help:"Address of the codec endpoint." default:"127.0.0.1:4485" placeholder:"ADDR"`
 	UIOrigin  []webURL      `help:"Origin of Temporal's Web UI, e.g. https://temporal.example.com: its pages may ask, and no others. Repeatable. Default: the Web UI of the dev whose data directory --data is." placeholder:"ORIGIN"`
-	Data      string        `help:"Data directory of the dev whose runs they are, for its Temporal, key and large values, where no flag says otherwise." default:".perdure" placeholder:"DIR"`
+	Data      dataDir       `help:"Data directory of the dev whose runs they are, for its Temporal, key and large values, where no flag says otherwise." placeholder:"DIR"`
 	Grace     time.Duration `help:"How long requests under way get to end at a stop." default:"5s" hidden:""`
 }
 
@@ -93,7 +93,7 @@ func (d codecCommand) server(ctx context.Context, found *loaded, log *slog.Logge
 	}
 	options.Logger = sdklog.NewStructuredLogger(quiet(log))
 	payloads.Seal(&options, s.keys)
-	values, closeValues, err := findValues(ctx, d.databaseFlags, d.Data)
+	values, closeValues, err := findValues(ctx, d.databaseFlags, d.Data.String())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -121,7 +121,7 @@ func (d codecCommand) origins() ([]webURL, error) {
 	if len(d.UIOrigin) > 0 {
 		return d.UIOrigin, nil
 	}
-	dev, err := readDevFile(d.Data)
+	dev, err := d.Data.running()
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (d codecCommand) origins() ([]webURL, error) {
 // so.
 func (d codecCommand) login(found *loaded, callers auth.Authenticator, log *slog.Logger) (*auth.Login, error) {
 	flags := keyFlags{KeyFile: d.KeyFile}
-	if own := keyOf(d.Data); flags.KeyFile == "" && os.Getenv(keyVar) == "" {
+	if own := keyOf(d.Data.String()); flags.KeyFile == "" && os.Getenv(keyVar) == "" {
 		if _, err := os.Stat(own); err != nil {
 			return nil, nil
 		}

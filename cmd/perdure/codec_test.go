@@ -18,7 +18,7 @@ import (
 func TestCodecOrigins(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if got, err := (codecCommand{Data: dir}).origins(); err == nil || !strings.Contains(err.Error(), "--ui-origin") {
+	if got, err := (codecCommand{Data: dataDir(dir)}).origins(); err == nil || !strings.Contains(err.Error(), "--ui-origin") {
 		t.Errorf("beside no dev: %v, %v", got, err)
 	}
 	for _, c := range []struct {
@@ -33,7 +33,7 @@ func TestCodecOrigins(t *testing.T) {
 		if err := (devFile{UI: c.ui}).write(dir); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := (codecCommand{Data: dir, UIOrigin: c.given}).origins(); !slices.Equal(got, c.want) || (err == nil) != (c.want != nil) {
+		if got, err := (codecCommand{Data: dataDir(dir), UIOrigin: c.given}).origins(); !slices.Equal(got, c.want) || (err == nil) != (c.want != nil) {
 			t.Errorf("with %v beside dev's %q: %v, %v, want %v", c.given, c.ui, got, err, c.want)
 		}
 	}

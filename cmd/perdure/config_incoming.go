@@ -58,6 +58,7 @@ type authorization struct {
 	Operators  []*grant      `yaml:"operators"`
 	Approvers  []*grant      `yaml:"approvers"`
 	Publishers []*publisher  `yaml:"publishers"`
+	Metrics    []string      `yaml:"metrics"`
 }
 
 type accessRule struct {
@@ -216,6 +217,7 @@ func (r *configReader) authorization(a *authorization) auth.Policy {
 	}
 	policy.Operators = r.grants(p.to("operators"), a.Operators)
 	policy.Approvers = r.grants(p.to("approvers"), a.Approvers)
+	policy.Metrics = a.Metrics
 	for i, g := range a.Publishers {
 		at := p.to("publishers", i)
 		r.grant(at, &g.Grant, false)

@@ -158,6 +158,7 @@ func (d deprecateCommand) Run(ctx context.Context, c *console) error {
 	if err := d.post(ctx, "deprecate", q, &done); err != nil {
 		return err
 	}
+	d.tell(c)
 	verb := "deprecated"
 	if d.Undo {
 		verb = "restored"

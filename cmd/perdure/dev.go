@@ -118,7 +118,10 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 		return err
 	}
 	defer listener.Close()
-	if err := d.makeData(); err != nil {
+	if err := d.refuseStrangers(found.Auth, listener.Addr()); err != nil {
+		return err
+	}
+	if err := d.makeData(log); err != nil {
 		return err
 	}
 	told, stop, err := d.telemetryFlags.start(ctx, found, log)
@@ -216,9 +219,12 @@ func (d devCommand) serveStdio(ctx context.Context, c *console, s *service) <-ch
 
 // makeData makes the data directory. Where that lies in a repository, git does
 // not see it, except for the reviews that the backend repo may write there.
-func (d devCommand) makeData() error {
+func (d devCommand) makeData(log *slog.Logger) error {
 	if err := os.MkdirAll(d.Data, 0o700); err != nil {
 		return fmt.Errorf("making the data directory: %w", err)
+	}
+	for _, open := range closeToOthers(d.Data) {
+		log.Warn("others of this machine can read what perdure keeps: give it to the user of dev alone", "path", open)
 	}
 	ignore := filepath.Join(d.Data, ".gitignore")
 	if _, err := os.Stat(ignore); err == nil {
@@ -248,6 +254,9 @@ func (d devCommand) startTemporal(ctx context.Context, log *slog.Logger) (*devse
 	ui, err := d.address(d.UIListen, defaultUIListen, "--ui-listen", d.Stdio)
 	if err != nil {
 		return nil, err
+	}
+	if ui != "" && !d.AllowAnonymous && !auth.OnLoopback(ui) {
+		return nil, usagef("everybody who reaches %s could see every run: have --ui-listen be a loopback address such as 127.0.0.1:8233, or give --allow-anonymous if that is meant", ui)
 	}
 	frontend, err := d.address(d.TemporalListen, defaultTemporal, "--temporal-listen", true)
 	if err != nil {

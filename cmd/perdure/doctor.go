@@ -128,7 +128,7 @@ func (x *examination) configuration() {
 }
 
 func (x *examination) signingKeys() {
-	flags, own := x.keyFlags, keyOf(x.Data)
+	flags, own := x.keyFlags, keyOf(x.Data.String())
 	if _, err := os.Stat(own); err == nil && flags.KeyFile == "" && os.Getenv(keyVar) == "" {
 		flags.KeyFile = own // of dev
 	}
@@ -261,11 +261,11 @@ func (x *examination) database(ctx context.Context) {
 // largeValues looks where they are kept, and whether the processes would find them.
 func (x *examination) largeValues() {
 	const name = "large values"
-	_, err := os.Stat(valuesIn(x.Data))
+	_, err := os.Stat(valuesIn(x.Data.String()))
 	ofDev := err == nil && x.Database == ""
 	switch {
 	case ofDev:
-		x.ok(name, "kept in %s", valuesIn(x.Data))
+		x.ok(name, "kept in %s", valuesIn(x.Data.String()))
 	case x.LargeValues && x.Database == "":
 		x.add(name, checkFailed, "there is no database in which to keep them", "name a PostgreSQL with --database or PERDURE_DATABASE_URL")
 	case x.LargeValues && x.store == nil:

@@ -79,7 +79,18 @@ func (s *service) status(ctx context.Context, who auth.Identity, reasons []strin
 	if err := s.reloadError.Load(); err != nil && oversees {
 		status.DefinitionsError = (*err).Error()
 	}
+	known := map[string]int{} // tools that the caller may know of, by backend
+	for _, t := range s.pool.Tools() {
+		if s.mayKnow(who, t.Name) {
+			known[t.Backend]++
+		}
+	}
 	for _, b := range s.pool.Status() {
+		if !oversees {
+			if b.Tools = known[b.Name]; b.Tools == 0 {
+				continue
+			}
+		}
 		told := backendStatus{Name: b.Name, Connected: b.Up, Tools: b.Tools}
 		if oversees { // errors name addresses, limits the worker that keeps them
 			told.Error, told.Limits, told.Limited = b.Error, s.opts.Loaded.Limits[b.Name].String(), s.limited(ctx, b.Name)
@@ -104,8 +115,7 @@ func (s *service) status(ctx context.Context, who auth.Identity, reasons []strin
 		}
 	}
 	for _, t := range s.pool.Tools() {
-		on := auth.Object{Tool: t.Name}
-		if !policy.May(who, auth.Call, on) && !policy.May(who, auth.See, on) && !policy.May(who, auth.Publish, on) {
+		if !s.mayKnow(who, t.Name) {
 			continue
 		}
 		status.Tools = append(status.Tools, toolStatus{
@@ -114,4 +124,10 @@ func (s *service) status(ctx context.Context, who auth.Identity, reasons []strin
 		})
 	}
 	return status
+}
+
+// mayKnow says whether somebody may know of a tool of a backend.
+func (s *service) mayKnow(who auth.Identity, tool string) bool {
+	policy, on := &s.opts.Loaded.Auth.Policy, auth.Object{Tool: tool}
+	return policy.May(who, auth.Call, on) || policy.May(who, auth.See, on) || policy.May(who, auth.Publish, on)
 }

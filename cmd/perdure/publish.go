@@ -63,6 +63,9 @@ func (p publishCommand) Run(ctx context.Context, c *console) error {
 			return err
 		}
 	}
+	if len(done.Publications) > 0 && !p.DryRun {
+		p.tell(c)
+	}
 	diags := diagnosticsOf(done.Problems)
 	if p.Output == "text" {
 		printDiagnostics(c, diags)

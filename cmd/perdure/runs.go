@@ -45,8 +45,8 @@ type temporalFlags struct {
 	payloadFlags    `embed:""`
 	databaseFlags   `embed:""`
 
-	Data   string `help:"Data directory of the dev whose runs to see. Default: .perdure." default:".perdure" placeholder:"DIR"`
-	Output string `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
+	Data   dataDir `help:"Data directory of the dev whose runs to see, and of no other. Default: .perdure." placeholder:"DIR"`
+	Output string  `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
 }
 
 // again are the flags by which another command comes to the same runs.
@@ -62,11 +62,11 @@ func (f temporalFlags) again() string {
 }
 
 // dataFlag is the flag for a data directory that is not the usual one.
-func dataFlag(dir string) string {
-	if dir == ".perdure" || dir == "" {
+func dataFlag(dir dataDir) string {
+	if dir == defaultData || dir == "" {
 		return ""
 	}
-	return " --data '" + dir + "'"
+	return " --data '" + string(dir) + "'"
 }
 
 // runsClient is a connection to where the runs are; close ends it. By it nobody
@@ -85,7 +85,7 @@ func (f temporalFlags) signingClient(ctx context.Context, keys *signing.Keys) (c
 	if err := f.seal(ctx, &options); err != nil {
 		return nil, nil, err
 	}
-	writing, done, err := readValues(ctx, f.databaseFlags, f.Data, &options)
+	writing, done, err := readValues(ctx, f.databaseFlags, f.Data.String(), &options)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -112,10 +112,10 @@ type signFlags struct {
 func (s signFlags) signingKeys(f temporalFlags) (*signing.Keys, error) {
 	flags := keyFlags{KeyFile: s.KeyFile}
 	if flags.KeyFile == "" && os.Getenv(keyVar) == "" {
-		if options, err := f.clientOptions(); err != nil || options.HostPort != "" {
+		if options, err := f.clientOptions(); err != nil || options.HostPort != "" && (f.Address != "" || f.Data == "") {
 			return nil, cmp.Or(err, usagef("a run takes no answer that is not signed: give the key of the gateways and workers by --key-file or PERDURE_KEY, or answer on the approvals page"))
 		}
-		flags.KeyFile = keyOf(f.Data)
+		flags.KeyFile = keyOf(f.Data.String())
 		if _, err := os.Stat(flags.KeyFile); errors.Is(err, fs.ErrNotExist) {
 			return nil, nil // nor is there a dev, as will be said
 		}
@@ -130,15 +130,15 @@ func (f temporalFlags) where() (client.Options, error) {
 	if err != nil {
 		return options, err
 	}
-	if options.HostPort == "" {
-		dev, err := readDevFile(f.Data)
+	if options.HostPort == "" || f.Address == "" && f.Data != "" {
+		dev, err := f.Data.running()
 		if err != nil {
 			return options, err
 		}
 		if dev == nil {
 			return options, fmt.Errorf("no dev is running with its data in %s; start perdure dev, or say where Temporal is with --address", f.Data)
 		}
-		pair, err := mtls.Load(temporalKey(f.Data))
+		pair, err := mtls.Load(temporalKey(f.Data.String()))
 		if err != nil {
 			return options, err
 		}
@@ -148,6 +148,13 @@ func (f temporalFlags) where() (client.Options, error) {
 	}
 	options.Namespace = cmp.Or(options.Namespace, client.DefaultNamespace)
 	return options, nil
+}
+
+// tell names the Temporal to whose runs something was done.
+func (f temporalFlags) tell(c *console) {
+	if options, err := f.where(); err == nil {
+		c.notef("at Temporal %s, namespace %s", options.HostPort, options.Namespace)
+	}
 }
 
 // findRun gives the ID of the run that is meant: all of it, or enough of its
@@ -368,6 +375,7 @@ func (a runsAnswerCommand) Run(ctx context.Context, c *console) error {
 	} else if err != nil {
 		return err
 	}
+	a.tell(c)
 	return printDecision(c, a.Output, id, question, decision)
 }
 
@@ -471,6 +479,7 @@ func (k endFlags) end(ctx context.Context, c *console, by func(*runs.Client, con
 	if err := by(rc, ctx, id, k.Reason); err != nil {
 		return err
 	}
+	k.tell(c)
 	if k.Output == "json" {
 		return c.printJSON(map[string]any{"runId": id, done: true})
 	}

@@ -67,6 +67,7 @@ func (r runsReconcileCommand) Run(ctx context.Context, c *console) error {
 	} else if err != nil {
 		return err
 	}
+	r.tell(c)
 	return printDecision(c, r.Output, id, question, decision)
 }
 

@@ -150,6 +150,7 @@ func (r runsRetryCommand) retryOne(ctx context.Context, c *console, rc *runs.Cli
 	if err := rc.Retry(ctx, plan); err != nil {
 		return err
 	}
+	r.temporalFlags.tell(c)
 	return r.report(c, plan, true)
 }
 

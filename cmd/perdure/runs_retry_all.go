@@ -68,6 +68,9 @@ func (r runsRetryCommand) retryAll(ctx context.Context, c *console, rc *runs.Cli
 		bar.step(fmt.Sprintf("%s  %s", run.ID, said), notable, count.brief())
 	}
 	bar.end()
+	if !r.DryRun {
+		r.temporalFlags.tell(c)
+	}
 	if err := r.summary(c, count); err != nil {
 		return err
 	}

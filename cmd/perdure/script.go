@@ -23,8 +23,8 @@ type scriptCommand struct {
 }
 
 type scriptRunCommand struct {
-	URL     string `help:"MCP endpoint of the server. Default: the running dev of --data-dir, else http://127.0.0.1:4483/mcp." env:"PERDURE_URL" placeholder:"URL"`
-	DataDir string `help:"Data directory of the dev to speak to; other commands call it --data." default:".perdure" placeholder:"DIR"`
+	URL     string  `help:"MCP endpoint of the server. Default: the running dev of --data-dir, else http://127.0.0.1:4483/mcp." env:"PERDURE_URL" placeholder:"URL"`
+	DataDir dataDir `help:"Data directory of the dev to speak to, and to no other server; other commands call it --data." placeholder:"DIR"`
 
 	tokenFlags `embed:""`
 

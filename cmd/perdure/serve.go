@@ -143,6 +143,11 @@ func (f roleFlags) serve(ctx context.Context, c *console, r role) error {
 	}
 	if listener != nil {
 		defer listener.Close()
+		if r.clients != nil {
+			if err := r.clients.refuseStrangers(found.Auth, listener.Addr()); err != nil {
+				return err
+			}
+		}
 	}
 	options, err := f.options(ctx, r, found, listener, told, log)
 	if err != nil {

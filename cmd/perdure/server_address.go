@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,12 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 const (
 	defaultListen   = "127.0.0.1:4483"
 	defaultUIListen = "127.0.0.1:8233"
 	defaultTemporal = "127.0.0.1:7233"
+	defaultData     = ".perdure"
 	endpoint        = "/mcp"
 )
 
@@ -63,6 +66,35 @@ func (f devFile) write(data string) error {
 	return writeFile(devFilePath(data), append(raw, '\n'), 0o644)
 }
 
+// A dataDir is where a dev that is running has its data, as a flag says; "" = the
+// flag was not given.
+type dataDir string
+
+func (d dataDir) String() string { return cmp.Or(string(d), defaultData) }
+
+// running finds the dev that runs there; nil = none does, and nobody has named the
+// directory. Where somebody has, another server is not what they mean.
+func (d dataDir) running() (*devFile, error) {
+	dev, err := readDevFile(d.String())
+	if err != nil {
+		return nil, err
+	}
+	if dev != nil && dev.isAlive() {
+		return dev, nil
+	}
+	if d != "" {
+		return nil, fmt.Errorf("no dev is running with its data in %s; nothing was done: start perdure dev --data there, or leave --data out", d)
+	}
+	return nil, nil
+}
+
+// isAlive is false for the file of a dev that was killed. Its ports may be those of
+// somebody else by now.
+func (f devFile) isAlive() bool {
+	p, err := os.FindProcess(f.PID)
+	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
+}
+
 // writeFile writes all of a file or nothing.
 func writeFile(name string, data []byte, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
@@ -79,10 +111,17 @@ func writeFile(name string, data []byte, mode os.FileMode) error {
 
 // serverFlags say which server a command speaks to.
 type serverFlags struct {
-	URL  string `help:"MCP endpoint of the server. Default: the running dev of --data, else http://127.0.0.1:4483/mcp." env:"PERDURE_URL" placeholder:"URL"`
-	Data string `help:"Data directory of the dev to speak to. Default: .perdure." default:".perdure" placeholder:"DIR"`
+	URL  string  `help:"MCP endpoint of the server. Default: the running dev of --data, else http://127.0.0.1:4483/mcp." env:"PERDURE_URL" placeholder:"URL"`
+	Data dataDir `help:"Data directory of the dev to speak to, and to no other server. Default: .perdure." placeholder:"DIR"`
 
 	tokenFlags `embed:""`
+}
+
+// tell names the server to whom something was written.
+func (f serverFlags) tell(c *console) {
+	if url, err := f.url(); err == nil {
+		c.notef("at %s", url)
+	}
 }
 
 // tokenFlags say with which token a server is called.
@@ -121,7 +160,7 @@ func (f serverFlags) url() (string, error) {
 	if f.URL != "" {
 		return f.URL, nil
 	}
-	dev, err := readDevFile(f.Data)
+	dev, err := f.Data.running()
 	if err != nil {
 		return "", err
 	}

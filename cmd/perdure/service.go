@@ -198,7 +198,6 @@ func (s *service) serve(ctx context.Context, listener net.Listener, handler http
 	server := web.New(web.Options{Handler: handler, Origins: s.origins, MaxBody: s.maxRequest(), Logger: s.opts.Logger})
 	ended := make(chan error, 1)
 	if listener != nil {
-		s.warnOfStrangers(listener.Addr())
 		go func() { ended <- server.Serve(listener) }()
 	}
 	starting, cancel := context.WithCancel(ctx)

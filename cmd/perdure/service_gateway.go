@@ -25,6 +25,7 @@ type gatewayFlags struct {
 	PublicURL      webURL        `help:"URL at which clients and people reach this server, without /mcp, e.g. https://tools.example.com. Default: where it listens." placeholder:"URL"`
 	AllowedOrigin  []webURL      `help:"Origin of web pages that may send requests, e.g. https://chat.example.com. Repeatable." placeholder:"ORIGIN" sep:"none"`
 	AllowedHost    []string      `help:"Name by which requests may call this server, with its port if it is not that of the scheme. Repeatable. Always allowed: that of --public-url, addresses, localhost and, where the server is not called by loopback, names without public DNS." placeholder:"HOST" sep:"none"`
+	AllowAnonymous bool          `help:"Serve everybody who reaches --listen, also beyond this machine, where incomingAuth names no callers."`
 	CallPatience   time.Duration `help:"How long a call blocks for a client that cannot be asked questions; 0 = for ever." default:"50s"`
 	ReattachWindow time.Duration `help:"For how long after its start a run is given to a caller who calls the same with the same arguments while it is under way, at most 12h; 0 = each call without a key is a run of its own." default:"0s"`
 	NoRunTools     bool          `help:"Leave out the tools with which a model waits for its runs, lists and cancels them."`
@@ -161,12 +162,13 @@ func (r preparedRuns) Start(ctx context.Context, request runs.StartRequest) (run
 	}
 }
 
-// warnOfStrangers says that anybody who reaches the address may call.
-func (s *service) warnOfStrangers(address net.Addr) {
-	who := s.opts.Loaded.Auth
-	if s.gateway != nil && who.TokenFile == "" && who.OIDC == nil && !auth.OnLoopback(address.String()) {
-		s.opts.Logger.Warn("everybody who reaches this address may call: say who may by incomingAuth, or listen on a loopback address", "listen", address.String())
+// refuseStrangers is an error where callers are served of whom nobody knows who
+// they are, beyond this machine.
+func (f *gatewayFlags) refuseStrangers(callers authSettings, address net.Addr) error {
+	if f.AllowAnonymous || callers.TokenFile != "" || callers.OIDC != nil || auth.OnLoopback(address.String()) {
+		return nil
 	}
+	return usagef("everybody who reaches %s could call: say who may by incomingAuth, listen on a loopback address such as 127.0.0.1, or give --allow-anonymous if that is meant", address)
 }
 
 // clients serves MCP and what tells how the service is. Clients that come

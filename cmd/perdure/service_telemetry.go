@@ -26,7 +26,7 @@ import (
 // telemetryFlags say where metrics can be read, beside what the configuration
 // and the variables OTEL_* say of telemetry.
 type telemetryFlags struct {
-	MetricsListen string `help:"Address at which Prometheus reads /metrics from whoever reaches it, e.g. :9464. Default: none; with telemetry.enablePrometheusMetricsPath they are beside /readyz, for callers." placeholder:"ADDR"`
+	MetricsListen string `help:"Address at which Prometheus reads /metrics from whoever reaches it, e.g. :9464. Default: none; with telemetry.enablePrometheusMetricsPath they are beside /readyz, for those whom authorization.metrics names." placeholder:"ADDR"`
 }
 
 // start begins what is wanted of telemetry; nil = nothing. stop ends it.
@@ -64,11 +64,16 @@ func metricsOnly(t *telemetry.Telemetry) http.Handler {
 	return mux
 }
 
-// serveMetrics is for callers alone, where these have to show who they are:
-// metrics name tools and backends, whoever may call them.
+// serveMetrics is for those who may read the metrics: they name tools and backends,
+// whoever may call these.
 func (s *service) serveMetrics(w http.ResponseWriter, r *http.Request) {
-	if _, err := s.callers.Authenticate(r); err != nil {
+	who, err := s.callers.Authenticate(r)
+	if err != nil {
 		auth.Refuse(w, err)
+		return
+	}
+	if !s.opts.Loaded.Auth.Policy.May(who, auth.Measure, auth.Object{}) {
+		http.Error(w, "you may not read the metrics; authorization.metrics names who may", http.StatusForbidden)
 		return
 	}
 	s.opts.Telemetry.Handler().ServeHTTP(w, r)

@@ -1,46 +1,56 @@
 package main
 
 import (
-	"bytes"
-	"log/slog"
 	"net"
 	"strings"
 	"testing"
-
-	"github.com/perdure/perdure/gateway"
 )
 
-// TestWarnOfStrangers says when anybody may call who reaches the server.
-func TestWarnOfStrangers(t *testing.T) {
+// A server that serves everybody listens on this machine alone, unless it is told
+// that more is meant.
+func TestAttackStrangers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		address string
 		auth    authSettings
-		worker  bool
-		warns   bool
+		allowed bool
+		refuses bool
 	}{
-		"every address":       {address: "0.0.0.0:4483", warns: true},
-		"every address, IPv6": {address: "[::]:4483", warns: true},
-		"a network":           {address: "10.1.2.3:4483", warns: true},
+		"every address":       {address: "0.0.0.0:4483", refuses: true},
+		"every address, IPv6": {address: "[::]:4483", refuses: true},
+		"a network":           {address: "10.1.2.3:4483", refuses: true},
+		"as it is meant":      {address: "0.0.0.0:4483", allowed: true},
 		"this machine":        {address: "127.0.0.1:4483"},
 		"this machine, IPv6":  {address: "[::1]:4483"},
 		"tokens":              {address: "0.0.0.0:4483", auth: authSettings{TokenFile: "tokens"}},
 		"an issuer":           {address: "0.0.0.0:4483", auth: authSettings{OIDC: &loginOIDC{}}},
-		"a worker":            {address: "0.0.0.0:4484", worker: true},
 	} {
-		var log bytes.Buffer
-		s := &service{opts: serviceOptions{Loaded: &loaded{}, Logger: slog.New(slog.NewTextHandler(&log, nil))}, gateway: &gateway.Gateway{}}
-		s.opts.Loaded.Auth = c.auth
-		if c.worker {
-			s.gateway = nil
-		}
 		address, err := net.ResolveTCPAddr("tcp", c.address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.warnOfStrangers(address)
-		if got := strings.Contains(log.String(), "incomingAuth"); got != c.warns {
-			t.Errorf("%s: the log says %q", name, log.String())
+		err = (&gatewayFlags{AllowAnonymous: c.allowed}).refuseStrangers(c.auth, address)
+		if (err != nil) != c.refuses || c.refuses && (!strings.Contains(err.Error(), "incomingAuth") || !strings.Contains(err.Error(), "--allow-anonymous")) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The roles that serve callers refuse to start, and dev for its Web UI as well.
+func TestAttackStrangersOfRoles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	putFile(t, dir+"/perdure.yaml", "backends: []\n")
+	putFile(t, dir+"/key", strings.Repeat("0123456789abcdef", 4)+"\n")
+	for name, args := range map[string][]string{
+		"gateway": {"gateway", "--config=perdure.yaml", "--key-file=key", "--listen=0.0.0.0:0"},
+		"serve":   {"serve", "--config=perdure.yaml", "--key-file=key", "--listen=0.0.0.0:0"},
+		"dev":     {"dev", "--config=perdure.yaml", "--listen=0.0.0.0:0", "--ui-listen="},
+		"the UI":  {"dev", "--config=perdure.yaml", "--listen=127.0.0.1:0", "--ui-listen=0.0.0.0:0"},
+	} {
+		out, err := program(t, dir, args...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "--allow-anonymous") {
+			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 	}
 }

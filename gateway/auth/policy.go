@@ -24,6 +24,9 @@ const (
 	// Use is to publish a composite tool that calls another tool by the right of
 	// its caller.
 	Use Action = "use"
+	// Measure is to read the metrics of the installation, which name every tool and
+	// backend.
+	Measure Action = "measure"
 )
 
 // An Object is what is acted on.
@@ -63,6 +66,9 @@ type Policy struct {
 	Approvers []Grant
 	// Publishers publish composite tools, for whoever may call them.
 	Publishers []Publisher
+	// Metrics are who reads the metrics: subjects, and groups as group:NAME. nil =
+	// nobody; where nobody is known and there are no rules, everybody.
+	Metrics []string
 }
 
 // A Publisher is a grant to publish composite tools. What these call by the right
@@ -106,6 +112,9 @@ func (p *Policy) May(who Identity, action Action, on Object) bool {
 		return own && len(p.Operators) == 0 || p.granted(p.Operators, who, on)
 	case Publish:
 		return p.publishes(who, on.Tool, func(Publisher) bool { return true })
+	case Measure:
+		open := who.Known() == "" && p.Rules == nil && len(p.Operators) == 0
+		return p.Metrics == nil && open || named(p.Metrics).names(p, who)
 	case Use:
 		uses := func(g Publisher) bool { return matchesAny(g.Uses, on.Tool) }
 		return p.May(who, Call, on) || !on.Hidden && p.publishes(who, on.Publishes, uses)
