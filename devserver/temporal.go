@@ -53,6 +53,7 @@ var tuning = map[string]any{
 	"history.hostLevelCacheMaxSize":          8096,
 	"frontend.namespaceRPS.visibility":       100000,
 	"frontend.enableUpdateWorkflowExecution": true,
+	"frontend.WorkflowPauseEnabled":          true, // for runs that take their worker down
 
 	// Nobody else needs to learn that this server stops.
 	"frontend.shutdownDrainDuration":           0 * time.Second,

@@ -46,6 +46,7 @@ func temporalServer() error {
 		"matching.numTaskqueueReadPartitions":  1,
 		"matching.numTaskqueueWritePartitions": 1,
 		"frontend.namespaceRPS":                100000,
+		"frontend.WorkflowPauseEnabled":        true,
 
 		"matching.wv.VersionDrainageStatusVisibilityGracePeriod": time.Second,
 		"matching.wv.VersionDrainageStatusRefreshInterval":       time.Second,

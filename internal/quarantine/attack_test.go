@@ -1,0 +1,532 @@
+package quarantine_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/perdure/perdure/devserver"
+	"github.com/perdure/perdure/quarantine"
+)
+
+const queue = "quarantine-test"
+
+// TestMain runs the tests, or, where a test has started the program again, a
+// worker, which the workflows below can kill.
+func TestMain(m *testing.M) {
+	if address := os.Getenv("QUARANTINE_WORKER"); address != "" {
+		if err := work(address); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// work is the worker, until its standard input ends.
+func work(address string) error {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	computing := 20 * time.Second
+	if os.Getenv("QUARANTINE_IMPATIENT") != "" {
+		computing = time.Second
+	}
+	g := quarantine.New(quarantine.Options{TaskQueue: queue, Computing: computing, Logger: log})
+	options := []grpc.DialOption{g.DialOption()}
+	if os.Getenv("QUARANTINE_CANNOT_PAUSE") != "" {
+		options = append(options, grpc.WithChainUnaryInterceptor(cannotPause))
+	}
+	c, err := client.Dial(client.Options{
+		HostPort: address, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+		ConnectionOptions: client.ConnectionOptions{DialOptions: options},
+	})
+	if err != nil {
+		return err
+	}
+	tuner, err := g.Tuner()
+	if err != nil {
+		return err
+	}
+	w := worker.New(c, queue, worker.Options{Tuner: tuner, DeadlockDetectionTimeout: computing})
+	for name, f := range workflowsByName {
+		w.RegisterWorkflowWithOptions(f, workflow.RegisterOptions{Name: name})
+	}
+	if err := w.Start(); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	w.Stop()
+	return nil
+}
+
+// cannotPause is a Temporal that cannot pause workflows.
+func cannotPause(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	if _, pauses := req.(*workflowservice.PauseWorkflowExecutionRequest); pauses {
+		return grpcstatus.Error(codes.Unimplemented, "workflow pause is not enabled")
+	}
+	return invoke(ctx, method, req, reply, cc, opts...)
+}
+
+var workflowsByName = map[string]any{
+	// exits takes its worker down after it has been told how often to wait.
+	"exits": func(ctx workflow.Context, waits int) error {
+		for range waits {
+			workflow.GetSignalChannel(ctx, "go").Receive(ctx, nil)
+		}
+		kill(func() { os.Exit(137) })
+		return nil
+	},
+	"allocates": func(workflow.Context, int) error {
+		kill(func() {
+			_ = syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: 3 << 30, Max: 3 << 30})
+			for all := [][]byte{}; ; {
+				all = append(all, bytes.Repeat([]byte{1}, 64<<20))
+			}
+		})
+		return nil
+	},
+	"overflows": func(workflow.Context, int) error {
+		kill(func() { debug.SetMaxStack(64 << 20); overflow(0) })
+		return nil
+	},
+	// computes never ends, and takes memory while it does not.
+	"computes": func(workflow.Context, int) error {
+		kill(func() {
+			for i := 0; ; i++ {
+				if i%1_000_000_000 == 0 {
+					time.Sleep(time.Millisecond)
+				}
+			}
+		})
+		return nil
+	},
+	"panics": func(workflow.Context, int) error {
+		kill(func() { panic("no") })
+		return nil
+	},
+	// waits is a run that does no harm.
+	"waits": func(ctx workflow.Context, times int) error {
+		for range times {
+			workflow.GetSignalChannel(ctx, "go").Receive(ctx, nil)
+		}
+		return nil
+	},
+}
+
+// kill does harm, unless the test has mended the program.
+func kill(harm func()) {
+	if os.Getenv("QUARANTINE_MENDED") == "" {
+		harm()
+	}
+}
+
+func overflow(n int) int { return 1 + overflow(n+1) }
+
+// A bench is a Temporal with a worker that is started again when it is gone.
+type bench struct {
+	t      *testing.T
+	client client.Client
+	addr   string
+
+	mu     sync.Mutex
+	env    []string
+	deaths int
+	worker *exec.Cmd
+	stdin  io.Closer
+	output bytes.Buffer
+	done   chan struct{} // no worker is started any more
+	stop   bool
+}
+
+func newBench(t *testing.T, env ...string) *bench {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a Temporal server")
+	}
+	server, err := devserver.Start(t.Context(), devserver.Options{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	c, err := client.Dial(client.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	b := &bench{t: t, client: c, addr: server.Address(), env: env, done: make(chan struct{})}
+	started := make(chan struct{})
+	go b.supervise(started)
+	<-started
+	t.Cleanup(b.end)
+	return b
+}
+
+// supervise keeps a worker running.
+func (b *bench) supervise(started chan struct{}) {
+	defer close(b.done)
+	for first := true; ; first = false {
+		b.mu.Lock()
+		if b.stop {
+			b.mu.Unlock()
+			return
+		}
+		b.worker = exec.Command(os.Args[0])
+		b.worker.Env = append(append(os.Environ(), "QUARANTINE_WORKER="+b.addr, "GOTRACEBACK=none"), b.env...)
+		b.worker.Stderr = &locked{b: b}
+		stdin, _ := b.worker.StdinPipe()
+		stdout, _ := b.worker.StdoutPipe()
+		b.stdin = stdin
+		err := b.worker.Start()
+		b.mu.Unlock()
+		if err != nil {
+			b.t.Error(err)
+			return
+		}
+		_, _ = io.ReadFull(stdout, make([]byte, len("ready\n")))
+		if first {
+			close(started)
+		}
+		err = b.worker.Wait()
+		b.mu.Lock()
+		if err != nil && !b.stop {
+			b.deaths++
+		}
+		b.mu.Unlock()
+	}
+}
+
+type locked struct{ b *bench }
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.b.mu.Lock()
+	defer l.b.mu.Unlock()
+	for line := range strings.Lines(string(p)) {
+		if strings.HasPrefix(line, "time=") || strings.HasPrefix(line, "fatal") || strings.HasPrefix(line, "runtime:") { // and no stacks
+			l.b.output.WriteString(line)
+		}
+	}
+	return len(p), nil
+}
+
+// mend has the next worker do no harm, and ends this one.
+func (b *bench) mend() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.env = append(b.env, "QUARANTINE_MENDED=1")
+	b.stdin.Close()
+}
+
+func (b *bench) end() {
+	b.mu.Lock()
+	b.stop = true
+	b.stdin.Close()
+	b.mu.Unlock()
+	<-b.done
+	if b.t.Failed() {
+		b.t.Logf("the workers said:\n%s", b.output.String())
+	}
+}
+
+func (b *bench) died() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.deaths
+}
+
+// start starts a run of a workflow.
+func (b *bench) start(name, id string, n int) {
+	b.t.Helper()
+	_, err := b.client.ExecuteWorkflow(b.t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: queue, WorkflowTaskTimeout: 2 * time.Second}, name, n)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) tell(id string) {
+	b.t.Helper()
+	if err := b.client.SignalWorkflow(b.t.Context(), id, "", "go", nil); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// await waits until something is so.
+func (b *bench) await(what string, so func() bool) {
+	b.t.Helper()
+	for deadline := time.Now().Add(90 * time.Second); !so(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("in 90 s: not %s", what)
+		}
+	}
+}
+
+func (b *bench) status(id string) enumspb.WorkflowExecutionStatus {
+	b.t.Helper()
+	d, err := b.client.DescribeWorkflowExecution(b.t.Context(), id, "")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return d.WorkflowExecutionInfo.Status
+}
+
+func (b *bench) awaitStatus(id string, want enumspb.WorkflowExecutionStatus) {
+	b.t.Helper()
+	b.await(id+" is "+want.String(), func() bool { return b.status(id) == want })
+}
+
+func (b *bench) history(id string) []*historypb.HistoryEvent {
+	b.t.Helper()
+	var all []*historypb.HistoryEvent
+	for events := b.client.GetWorkflowHistory(b.t.Context(), id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
+		e, err := events.Next()
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func (b *bench) signals(id, name string) int {
+	n := 0
+	for _, e := range b.history(id) {
+		if e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName() == name {
+			n++
+		}
+	}
+	return n
+}
+
+func (b *bench) unpause(id string) {
+	b.t.Helper()
+	_, err := b.client.WorkflowService().UnpauseWorkflowExecution(b.t.Context(), &workflowservice.UnpauseWorkflowExecutionRequest{
+		Namespace: client.DefaultNamespace, WorkflowId: id, Reason: "again",
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+const (
+	paused    = enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED
+	completed = enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED
+	running   = enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+)
+
+// TestAttackWorkerKiller has runs take their workers down in each way that a
+// process can end. Each costs two workers and is then left alone, while the runs
+// beside it go on.
+func TestAttackWorkerKiller(t *testing.T) {
+	for _, how := range []string{"exits", "allocates", "overflows"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			for i := range 5 {
+				b.start("waits", fmt.Sprintf("before-%d", i), 1)
+			}
+			b.start(how, "killer", 0)
+			b.awaitStatus("killer", paused)
+			if n := b.died(); n != 2 {
+				t.Errorf("%d workers died, not 2", n)
+			}
+			for i := range 5 {
+				b.start("waits", fmt.Sprintf("after-%d", i), 1)
+				b.tell(fmt.Sprintf("after-%d", i))
+				b.tell(fmt.Sprintf("before-%d", i))
+			}
+			for i := range 5 {
+				b.awaitStatus(fmt.Sprintf("after-%d", i), completed)
+				b.awaitStatus(fmt.Sprintf("before-%d", i), completed)
+			}
+			record := quarantine.NewRecord(b.execution("killer"))
+			for _, e := range b.history("killer") {
+				record.Add(e)
+			}
+			if record.Since.IsZero() || len(record.Losses) != 2 || record.Losses[0].Alone || !record.Losses[1].Alone || !strings.Contains(record.Why(), "nothing else") {
+				t.Errorf("the record is %+v: %s", record, record.Why())
+			}
+
+			// Released, it costs one more worker; mended, it goes on.
+			b.unpause("killer")
+			b.await("a third worker dies", func() bool { return b.died() == 3 })
+			b.awaitStatus("killer", paused)
+			b.mend()
+			b.unpause("killer")
+			b.awaitStatus("killer", completed)
+			if n := b.died(); n != 3 {
+				t.Errorf("%d workers died, not 3", n)
+			}
+		})
+	}
+}
+
+func (b *bench) execution(id string) string {
+	d, err := b.client.DescribeWorkflowExecution(b.t.Context(), id, "")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return d.WorkflowExecutionInfo.Execution.RunId
+}
+
+// TestAttackKillersTogether has several killers under way at once, beside many
+// runs that do no harm and are lost with each worker.
+func TestAttackKillersTogether(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	killers := []string{"killer-a", "killer-b", "killer-c"}
+	for _, id := range killers {
+		b.start("exits", id, 1)
+	}
+	const innocent = 30
+	for i := range innocent {
+		b.start("waits", fmt.Sprintf("innocent-%d", i), 2)
+	}
+	for _, id := range killers {
+		b.tell(id)
+		for i := range innocent {
+			if i%len(killers) == slices.Index(killers, id) {
+				b.tell(fmt.Sprintf("innocent-%d", i))
+			}
+		}
+	}
+	for _, id := range killers {
+		b.awaitStatus(id, paused)
+	}
+	for i := range innocent {
+		b.tell(fmt.Sprintf("innocent-%d", i))
+	}
+	for i := range innocent {
+		b.awaitStatus(fmt.Sprintf("innocent-%d", i), completed)
+	}
+	if n := b.died(); n > 2*len(killers) {
+		t.Errorf("%d workers died of %d killers", n, len(killers))
+	}
+}
+
+// TestAttackKillerWithALongHistory has a run kill its worker when its history no
+// longer comes with the task at once.
+func TestAttackKillerWithALongHistory(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const waits = 400
+	b.start("exits", "killer", waits)
+	for range waits {
+		b.tell("killer")
+	}
+	b.awaitStatus("killer", paused)
+	if n := b.died(); n != 2 {
+		t.Errorf("%d workers died, not 2", n)
+	}
+}
+
+// TestAttackEndlessComputing gives a run that the worker cannot stop.
+func TestAttackEndlessComputing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "QUARANTINE_IMPATIENT=1")
+	b.start("computes", "busy", 0)
+	b.awaitStatus("busy", paused)
+	b.start("waits", "w", 0)
+	b.awaitStatus("w", completed)
+}
+
+// TestFailingIsNoLoss shows that a run whose task fails again and again is not
+// quarantined, and that its history does not grow with marks.
+func TestFailingIsNoLoss(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.start("panics", "sick", 0)
+	b.await("many attempts", func() bool {
+		d, err := b.client.DescribeWorkflowExecution(t.Context(), "sick", "")
+		return err == nil && d.GetPendingWorkflowTask().GetAttempt() >= 4
+	})
+	if n := b.signals("sick", quarantine.BegunSignal); n != 1 || b.signals("sick", quarantine.SurvivedSignal) != n || b.status("sick") != running {
+		t.Errorf("it was executed alone %d times and survived %d, and is %s", n, b.signals("sick", quarantine.SurvivedSignal), b.status("sick"))
+	}
+	b.mend()
+	b.awaitStatus("sick", completed)
+	if n := b.died(); n != 0 {
+		t.Errorf("%d workers died", n)
+	}
+}
+
+// TestKillerWhereTemporalCannotPause shows that a run is not executed any more
+// also where Temporal cannot pause it.
+func TestKillerWhereTemporalCannotPause(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "QUARANTINE_CANNOT_PAUSE=1")
+	b.start("exits", "killer", 0)
+	b.await("it is refused", func() bool {
+		return slices.ContainsFunc(b.history("killer"), func(e *historypb.HistoryEvent) bool {
+			return strings.Contains(e.GetWorkflowTaskFailedEventAttributes().GetFailure().GetMessage(), quarantine.Reason)
+		})
+	})
+	b.tell("killer") // a signal has it handed out once more
+	b.start("waits", "w", 0)
+	b.awaitStatus("w", completed)
+	b.await("another attempt", func() bool {
+		d, err := b.client.DescribeWorkflowExecution(t.Context(), "killer", "")
+		return err == nil && d.GetPendingWorkflowTask().GetAttempt() >= 3
+	})
+	if n := b.died(); n != 2 || b.status("killer") != running {
+		t.Errorf("%d workers died, and it is %s", n, b.status("killer"))
+	}
+	b.mend()
+	if err := b.client.SignalWorkflow(t.Context(), "killer", "", quarantine.ReleasedSignal, nil); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitStatus("killer", completed)
+}
+
+// TestQueryOfAKiller shows that a query of a run that was quarantined and then
+// terminated does not do what killed its workers.
+func TestQueryOfAKiller(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.start("exits", "killer", 1)
+	b.await("it waits", func() bool {
+		return slices.ContainsFunc(b.history("killer"), func(e *historypb.HistoryEvent) bool {
+			return e.EventType == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+		})
+	})
+	b.tell("killer")
+	b.awaitStatus("killer", paused)
+	query, err := b.client.QueryWorkflowWithOptions(t.Context(), &client.QueryWorkflowWithOptionsRequest{WorkflowID: "killer", QueryType: client.QueryTypeStackTrace})
+	if err != nil || query.QueryRejected == nil {
+		t.Errorf("a query while it is paused: %v, %v", query, err)
+	}
+	if err := b.client.TerminateWorkflow(t.Context(), "killer", "", "enough"); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		value, err := b.client.QueryWorkflow(t.Context(), "killer", "", client.QueryTypeStackTrace)
+		var stack string
+		if err != nil || value.Get(&stack) != nil || !strings.Contains(stack, "Receive") {
+			t.Errorf("a query after it was terminated: %q, %v", stack, err)
+		}
+	}
+	if n := b.died(); n != 2 {
+		t.Errorf("%d workers died, not 2", n)
+	}
+}

@@ -1,0 +1,88 @@
+package quarantine
+
+import (
+	"context"
+	"sync"
+
+	"go.temporal.io/sdk/worker"
+)
+
+// slotsOfEach is how many tasks of each kind a worker executes at a time: what
+// the SDK does by itself.
+const slotsOfEach = 1000
+
+// Tuner tells the guard when the worker executes a workflow task. It is that of
+// one worker, whose connection has the guard's DialOption.
+func (g *Guard) Tuner() (worker.WorkerTuner, error) {
+	suppliers := make([]worker.SlotSupplier, 5)
+	for i := range suppliers {
+		var err error
+		if suppliers[i], err = worker.NewFixedSizeSlotSupplier(slotsOfEach); err != nil {
+			return nil, err
+		}
+	}
+	return worker.NewCompositeTuner(worker.CompositeTunerOptions{
+		WorkflowSlotSupplier:        &slots{SlotSupplier: suppliers[0], gate: &g.gate, let: map[*worker.SlotPermit]bool{}},
+		ActivitySlotSupplier:        suppliers[1],
+		LocalActivitySlotSupplier:   suppliers[2],
+		NexusSlotSupplier:           suppliers[3],
+		SessionActivitySlotSupplier: suppliers[4],
+	})
+}
+
+// slots are those of workflow tasks. Polled tasks are let in by the interceptor;
+// a task that comes with the start of its run is let in where its slot is taken.
+type slots struct {
+	worker.SlotSupplier
+	gate *gate
+
+	mu  sync.Mutex
+	let map[*worker.SlotPermit]bool // slots with a task that was let in; whether it has begun
+}
+
+// TryReserveSlot takes a slot for a task that may come with the start of its run.
+func (s *slots) TryReserveSlot(info worker.SlotReservationInfo) *worker.SlotPermit {
+	if !s.gate.tryEnter() {
+		return nil
+	}
+	permit := s.SlotSupplier.TryReserveSlot(info)
+	if permit == nil {
+		s.gate.withdraw()
+		return nil
+	}
+	s.note(permit, false)
+	return permit
+}
+
+// ReserveSlot takes a slot for a task that is polled for.
+func (s *slots) ReserveSlot(ctx context.Context, info worker.SlotReservationInfo) (*worker.SlotPermit, error) {
+	return s.SlotSupplier.ReserveSlot(ctx, info)
+}
+
+// MarkSlotUsed begins a task.
+func (s *slots) MarkSlotUsed(info worker.SlotMarkUsedInfo) {
+	s.note(info.Permit(), true)
+	s.gate.begin()
+	s.SlotSupplier.MarkSlotUsed(info)
+}
+
+// ReleaseSlot ends a task, if there was one.
+func (s *slots) ReleaseSlot(info worker.SlotReleaseInfo) {
+	s.mu.Lock()
+	begun, let := s.let[info.Permit()]
+	delete(s.let, info.Permit())
+	s.mu.Unlock()
+	switch {
+	case begun:
+		s.gate.end()
+	case let:
+		s.gate.withdraw()
+	}
+	s.SlotSupplier.ReleaseSlot(info)
+}
+
+func (s *slots) note(permit *worker.SlotPermit, begun bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.let[permit] = begun
+}
