@@ -53,6 +53,7 @@ check: ## gofmt, vet, staticcheck, workflowcheck, import rules, the program of t
 	$(GO) vet -tags nodev ./cmd/perdure
 	$(GO) vet -tags "nodev plantedfault" ./cmd/perdure
 	$(GO) vet -tags "nodev plantedchange" ./cmd/perdure
+	$(GO) vet -tags "nodev plantedkiller" ./cmd/perdure
 	$(GO) tool staticcheck ./...
 	$(GO) tool workflowcheck -config workflows/workflowcheck.yaml ./workflows
 	$(GO) test -count=1 -run 'TestImports|TestContract|TestImage$$' -skip 'TestImage/roles' ./cmd/perdure

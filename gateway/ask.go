@@ -60,6 +60,7 @@ func (s *stream) opened(ctx context.Context, e *runs.Elicitation) (answered bool
 // the question.
 func (s *stream) know(run *runs.Run) {
 	open := run.Open()
+	s.held = run.Status == runs.Quarantined
 	for _, e := range run.Elicitations {
 		holds := s.at.Asked[e.ID] > 0 && !s.x.modern
 		if holds || slices.ContainsFunc(open, func(o runs.Elicitation) bool { return o.ID == e.ID }) {

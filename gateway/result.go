@@ -334,6 +334,9 @@ const (
 	statusWaiting = "waiting_for_approval"
 	statusNeeds   = "needs_credentials"
 	statusRunning = "running"
+
+	statusQuarantined = "quarantined"
+	quarantinedWords  = "quarantined: it took down the processes that executed it; an operator of this server releases it or ends it"
 )
 
 // pending makes the handle on a run.
@@ -378,6 +381,9 @@ func (h *handle) advice() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Not finished yet, and not an error: run %s of %s goes on", h.RunID, h.Tool)
 	switch h.Status {
+	case statusQuarantined:
+		b.Reset()
+		fmt.Fprintf(&b, "Not finished: run %s of %s is %s. Tell the user.", h.RunID, h.Tool, quarantinedWords)
 	case statusNeeds:
 		b.WriteString(" and waits for a credential, without which a step cannot be taken.")
 		for _, q := range h.Questions {

@@ -70,7 +70,7 @@ func runTools() map[string]runTool {
 				"they wait for. Use it to find the runId of a call whose answer was lost.",
 			input: `{"type":"object","properties":{` +
 				`"tool":{"type":"string","description":"only runs of this tool"},` +
-				`"status":{"type":"string","enum":["running","waiting","completed","failed","cancelled","timed_out"],"description":"only runs with this status"},` +
+				`"status":{"type":"string","enum":["running","waiting","quarantined","completed","failed","cancelled","timed_out"],"description":"only runs with this status"},` +
 				`"limit":{"type":"integer","minimum":1,"maximum":100,"default":20}` +
 				`},"additionalProperties":false}`,
 			hints: mcp.ToolAnnotation{ReadOnlyHint: &yes, DestructiveHint: &no, IdempotentHint: &yes, OpenWorldHint: &no},

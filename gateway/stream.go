@@ -42,6 +42,7 @@ type stream struct {
 	counts  bool    // a script says what done and total are
 	lookout *lookout
 	late    bool            // patience has run out
+	held    bool            // the run is quarantined
 	behind  bool            // catchUp has to be called again
 	brought map[string]bool // backends for which the request's token was tried
 }
@@ -182,6 +183,12 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 		s.step(e)
 	case runs.EventSaid:
 		s.progress(e.What)
+	case runs.EventQuarantined:
+		s.held = true
+		s.progress("the run is " + quarantinedWords)
+	case runs.EventReleased:
+		s.held = false
+		s.progress("the run was released by an operator")
 	case runs.EventOpened:
 		return s.opened(ctx, e.Elicitation)
 	case runs.EventAsked:
@@ -284,6 +291,9 @@ func (s *stream) handOut() {
 		return
 	}
 	h := s.g.pending(s.at.Run, open, slices.Sorted(maps.Keys(s.running)))
+	if s.held {
+		h.Status = statusQuarantined
+	}
 	s.answer(h.result(s.g.listing.Load().fits(s.at.Tool)), runState{Status: h.Status, ApprovalURL: h.ApprovalURL})
 }
 

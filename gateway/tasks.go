@@ -277,6 +277,9 @@ func (g *Gateway) inputs(x *exchange, run *runs.Run) (ask []input, wait string) 
 			ask = append(ask, input{gate: gt, key: key, params: s.params(gt, reason)})
 		}
 	}
+	if run.Status == runs.Quarantined {
+		return nil, quarantinedWords
+	}
 	if len(s.gates) > 0 {
 		wait = waitsFor(s.gates[0].Elicitation)
 		if len(ask) == 0 && s.gates[0].Kind != runs.Credentials && g.opts.RunURL != nil {

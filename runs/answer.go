@@ -34,6 +34,9 @@ func (c *Client) Answer(ctx context.Context, id RunID, a Answer) (Decision, erro
 	if err != nil {
 		return Decision{}, err
 	}
+	if run.Status == workflows.Quarantined {
+		return Decision{}, fmt.Errorf("answering run %s: %w", id, ErrQuarantined)
+	}
 	if gate.State != workflows.ElicitationOpen {
 		return decided(id, gate, "")
 	}
@@ -188,7 +191,7 @@ func (c *Client) calledBy(ctx context.Context, d *workflowservice.DescribeWorkfl
 	if info.FirstRunId == info.Execution.RunId {
 		return called, nil
 	}
-	before, err := c.List(ctx, Filter{Called: true, Limit: maxCalled, Query: "ParentWorkflowId = " + quote(info.Execution.WorkflowId) + " AND ExecutionStatus = 'Running'"})
+	before, err := c.List(ctx, Filter{Called: true, Limit: maxCalled, Query: "ParentWorkflowId = " + quote(info.Execution.WorkflowId) + " AND CloseTime IS NULL"})
 	if err != nil {
 		return nil, err
 	}

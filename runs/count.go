@@ -50,7 +50,7 @@ func (c *Client) Count(ctx context.Context) (Counts, error) {
 }
 
 func (c *Client) countStatus(ctx context.Context, counts *Counts) error {
-	for _, s := range []Status{Running, Waiting, Completed, Failed, Cancelled, TimedOut} {
+	for _, s := range []Status{Running, Waiting, Quarantined, Completed, Failed, Cancelled, TimedOut} {
 		counts.Status[s] = 0
 	}
 	grouped, err := c.temporal.WorkflowService().CountWorkflowExecutions(ctx, &workflowservice.CountWorkflowExecutionsRequest{
@@ -60,7 +60,14 @@ func (c *Client) countStatus(ctx context.Context, counts *Counts) error {
 		return err
 	}
 	for _, group := range grouped.Groups {
-		counts.Status[status(executionStatus(group), "")] += group.Count
+		if executionStatus(group) != enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED {
+			counts.Status[status(executionStatus(group), "")] += group.Count
+			continue
+		}
+		if counts.Status[Quarantined], err = c.countOf(ctx, quarantinedQuery); err != nil {
+			return err
+		}
+		counts.Status[Running] += group.Count - counts.Status[Quarantined] // somebody has paused them
 	}
 	if counts.Status[Failed] == 0 {
 		return nil

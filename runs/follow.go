@@ -111,6 +111,7 @@ func (f *follower) following(ctx context.Context, last execution) ([]execution, 
 // execution tells the events of one execution; the last one is waited for.
 func (f *follower) execution(ctx context.Context, x execution, last bool) error {
 	var told map[string]*gateRecord
+	f.timeline.reads(x.runID)
 	if x.copied > 0 {
 		told = f.timeline.forgetGates()
 	}

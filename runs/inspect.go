@@ -77,7 +77,7 @@ func countUnchecked(ctx context.Context, c client.Client, namespace string) int6
 // that go on, the newest first, and then of others. Who calls may stop at any.
 func Inputs(ctx context.Context, c client.Client, namespace string, most int) iter.Seq2[RunID, *commonpb.Payload] {
 	return func(yield func(RunID, *commonpb.Payload) bool) {
-		for _, status := range []string{"=", "!="} {
+		for _, status := range []string{"=", "!="} { // a quarantined run is no better than one that has ended
 			list, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
 				Namespace: namespace, PageSize: int32(most),
 				Query: "WorkflowType = " + quote(workflows.WorkflowType) + " AND ExecutionStatus " + status + " 'Running'",

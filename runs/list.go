@@ -82,7 +82,7 @@ func (c *Client) ListPage(ctx context.Context, f Filter, from string) (page []Ru
 // could meet, the first that is listed is: open ones come first, then those that
 // have ended last.
 func (c *Client) isCurrent(ctx context.Context, f Filter, info *workflowpb.WorkflowExecutionInfo) (bool, error) {
-	if f.Status == "" && f.Query == "" || info.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING || info.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
+	if f.Status == "" && f.Query == "" || isOpen(info.Status) || info.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 		return true, nil
 	}
 	d, err := c.describe(ctx, RunID(info.Execution.WorkflowId))
@@ -139,6 +139,8 @@ func query(f Filter) string {
 func statusQuery(s Status) string {
 	told := workflows.AttrStatus + " = " + quote(keyword(string(s)))
 	switch s {
+	case workflows.Quarantined:
+		return quarantinedQuery
 	case workflows.Running, workflows.Waiting:
 		return "ExecutionStatus = 'Running' AND " + told
 	case workflows.Completed:

@@ -41,6 +41,10 @@ const (
 	LogUntaken   LogKind = "answer_not_taken" // it came too late, or does not fit
 	LogRefused   LogKind = "signal_refused"   // nobody has proved that perdure has sent it
 	LogUnchecked LogKind = "signal_unchecked" // it waits for a worker that has the key with which it was signed
+	LogLost      LogKind = "worker_lost"      // with the workflow task of the run that it executed
+	LogAlone     LogKind = "executed_alone"   // by a worker that executes no other run meanwhile
+	LogHeldBack  LogKind = "run_quarantined"
+	LogReleased  LogKind = "run_released"
 )
 
 // A LogEntry is one thing that happened to a run.
@@ -107,7 +111,7 @@ func (c *Client) Log(ctx context.Context, id RunID, follow bool) iter.Seq2[LogEn
 // are under way.
 func (c *Client) withPending(ctx context.Context, id RunID, entries []LogEntry) ([]LogEntry, error) {
 	d, err := c.describe(ctx, id)
-	if err != nil || d.WorkflowExecutionInfo.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+	if err != nil || !isOpen(d.WorkflowExecutionInfo.Status) {
 		return entries, err
 	}
 	t := newTimeline(c.converter)
@@ -199,7 +203,7 @@ func (b *logbook) entry(e *historypb.HistoryEvent) (LogEntry, bool) {
 			return b.ruled(a.GetDetails()["data"])
 		}
 	}
-	return LogEntry{}, false
+	return b.lost(e)
 }
 
 func withReason(text, reason string) string {
@@ -257,6 +261,10 @@ func (b *logbook) told(e Event) LogEntry {
 		return LogEntry{Kind: LogSaid, Step: e.StepPath, Text: e.What}
 	case EventDone:
 		return ending(e.Outcome)
+	case EventQuarantined:
+		return LogEntry{Kind: LogHeldBack, Text: "quarantined, and not executed until somebody releases it: " + e.What}
+	case EventReleased:
+		return LogEntry{Kind: LogReleased, Text: strings.TrimSpace("released " + e.What)}
 	}
 	return b.asked(e)
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 
 	"github.com/perdure/perdure/workflows"
@@ -41,7 +40,7 @@ func (c *Client) progress(ctx context.Context, id RunID) (told []StepProgress, p
 	if parent := decodeParent(c.converter, d.WorkflowExecutionInfo.Memo); parent != nil {
 		path = parent.StepPath
 	}
-	if d.WorkflowExecutionInfo.Status != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+	if !isOpen(d.WorkflowExecutionInfo.Status) {
 		return nil, path, nil // what was under way when it ended is still listed
 	}
 	for _, p := range d.PendingActivities {

@@ -97,7 +97,7 @@ func (c *Client) planCalled(ctx context.Context, record *workflows.Record, reque
 		}
 		plan := &calledPlan{}
 		switch d.WorkflowExecutionInfo.Status {
-		case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
+		case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED:
 			plan.goesOn = true
 		case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
 			outcome, err := c.Result(ctx, id)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -23,6 +24,9 @@ var (
 	ErrNotPermitted = errors.New("not permitted")
 	ErrNoKey        = errors.New("no key of the installation to sign with")
 	ErrUnchecked    = errors.New("no worker has the key yet with which the answer was signed")
+
+	ErrQuarantined    = errors.New("the run is quarantined: it takes its worker down, and is not executed until an operator releases or ends it")
+	ErrNotQuarantined = errors.New("the run is not quarantined")
 )
 
 // A RunID names a run: NAME/SUFFIX. It is the Temporal workflow ID.
@@ -61,12 +65,13 @@ const (
 
 // The statuses of runs.
 const (
-	Running   = workflows.Running
-	Waiting   = workflows.Waiting
-	Completed = workflows.Completed
-	Failed    = workflows.Failed
-	Cancelled = workflows.Cancelled
-	TimedOut  = workflows.TimedOut
+	Running     = workflows.Running
+	Waiting     = workflows.Waiting
+	Quarantined = workflows.Quarantined
+	Completed   = workflows.Completed
+	Failed      = workflows.Failed
+	Cancelled   = workflows.Cancelled
+	TimedOut    = workflows.TimedOut
 )
 
 // Kinds of elicitations. A Question is put to callers, a Compensation and a
@@ -171,6 +176,15 @@ type Detail struct {
 	Said      []Said          `json:"said,omitempty"`    // by scripts, in order
 	Refused   []RefusedSignal `json:"refused,omitempty"` // signals that were not believed, in order; the first of them
 	Outcome   *Outcome        `json:"outcome,omitempty"`
+
+	Quarantine *Quarantine `json:"quarantine,omitempty"` // nil = the run is not quarantined
+}
+
+// A Quarantine says why a run is not executed.
+type Quarantine struct {
+	Since  time.Time         `json:"since"`
+	Reason string            `json:"reason"`
+	Losses []quarantine.Loss `json:"losses"` // of its workflow task with a worker, as far as Temporal knows
 }
 
 // A RefusedSignal is one that the run did not believe.
@@ -248,6 +262,9 @@ const (
 	EventOpened EventKind = "opened" // an elicitation opened
 	EventAsked  EventKind = "asked"  // somebody was asked and did not answer; the elicitation is still open
 	EventClosed EventKind = "closed" // an elicitation was answered, expired or dropped
+
+	EventQuarantined EventKind = "quarantined" // the run is not executed until an operator releases or ends it
+	EventReleased    EventKind = "released"    // it is executed again
 	EventDone   EventKind = "done"   // the run ended; always the last
 )
 
@@ -258,7 +275,7 @@ type Event struct {
 	Seq  int64
 	Kind EventKind
 
-	StepID, StepPath, What string // EventStep, EventSaid
+	StepID, StepPath, What string // EventStep, EventSaid; What also EventQuarantined: why, and EventReleased: by whom
 	StepEnded              bool   // EventStep: false = it started
 	StepStatus             string // EventStep that ended: completed, failed, cancelled, timed_out, needs_credentials, held
 

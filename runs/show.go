@@ -87,6 +87,10 @@ func (c *Client) run(info *workflowpb.WorkflowExecutionInfo) Run {
 	run.Elicitations, run.Unchecked = state.Elicitations, state.Unchecked
 	run.Parent = decodeParent(c.converter, info.Memo)
 	run.Status = status(info.Status, Status(c.attribute(info, workflows.AttrStatus)))
+	if isQuarantined(info) {
+		run.Status = workflows.Quarantined
+		return run
+	}
 	if run.Closed != nil {
 		dropOpen(run.Elicitations)
 		run.WaitingFor = ""
@@ -140,7 +144,7 @@ func (c *Client) Result(ctx context.Context, id RunID) (*Outcome, error) {
 	if err != nil {
 		return nil, failure(ctx, "reading", id, err)
 	}
-	if d.WorkflowExecutionInfo.Status == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
+	if isOpen(d.WorkflowExecutionInfo.Status) {
 		return nil, fmt.Errorf("run %s: %w", id, ErrNotFinished) // the call below would wait for its end
 	}
 	page, err := c.temporal.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{
@@ -234,6 +238,9 @@ func (c *Client) Show(ctx context.Context, id RunID) (*Detail, error) {
 	if !t.began.IsZero() {
 		detail.Started = t.began // a run that was repaired has begun before
 	}
+	if q := t.quarantine(); q != nil && isOpen(d.WorkflowExecutionInfo.Status) {
+		detail.Quarantine, detail.Status = q, workflows.Quarantined
+	}
 	c.addPending(t, d.PendingActivities)
 	detail.Said, detail.Refused = t.said, t.refused
 	detail.Elicitations = t.elicitations()
@@ -257,6 +264,7 @@ func (c *Client) readTimeline(ctx context.Context, id RunID) (*timeline, error) 
 		if i > 0 {
 			t.nextExecution()
 		}
+		t.reads(x.runID)
 		for e, err := range c.history(ctx, id, x.runID, false) {
 			if err != nil {
 				return nil, err

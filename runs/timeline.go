@@ -17,6 +17,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -67,6 +68,8 @@ type timeline struct {
 	asked    []string                   // IDs of gates, in the order of opening
 	given    map[string]json.RawMessage // contents of answers, by their IDs
 	refused  []RefusedSignal
+	record   *quarantine.Record // of the execution that is read
+	held     bool               // the run is quarantined, and whoever follows it was told
 	eventID  int64
 	sequence int64 // of the next event of eventID
 }
@@ -89,6 +92,7 @@ type gateRecord struct {
 
 func newTimeline(c converter.DataConverter) *timeline {
 	return &timeline{
+		record:    quarantine.NewRecord(""),
 		converter: c,
 		plan:      map[string]planStep{},
 		heard:     map[string]bool{},
@@ -101,6 +105,9 @@ func newTimeline(c converter.DataConverter) *timeline {
 	}
 }
 
+// reads says which execution, by Temporal's run ID, the events are of that follow.
+func (t *timeline) reads(execution string) { t.record, t.held = quarantine.NewRecord(execution), false }
+
 // nextExecution goes on with the execution that continues the last one.
 func (t *timeline) nextExecution() {
 	t.execution++
@@ -112,6 +119,9 @@ func (t *timeline) nextExecution() {
 func (t *timeline) add(e *historypb.HistoryEvent) []Event {
 	t.eventID, t.sequence = e.EventId, 0
 	at := e.EventTime.AsTime()
+	if events := t.quarantined(e); events != nil {
+		return events
+	}
 	switch e.EventType {
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
 		return t.started(e.GetWorkflowExecutionStartedEventAttributes(), at)

@@ -45,10 +45,12 @@ type instruments struct {
 	step    metric.Float64Histogram // attempts of tool steps
 	retries metric.Int64Counter
 	unknown metric.Int64Counter
+	alone   metric.Int64Counter // workflow tasks
+	stopped metric.Int64Counter // runs that are quarantined
 }
 
 func (i *instruments) make(m metric.Meter) error {
-	var errs [7]error
+	var errs [9]error
 	i.served, errs[0] = m.Float64Histogram("mcp.server.operation.duration", metric.WithUnit("s"), metric.WithDescription("How long requests of clients took"))
 	i.called, errs[1] = m.Float64Histogram("mcp.client.operation.duration", metric.WithUnit("s"), metric.WithDescription("How long calls of backend tools took"))
 	i.started, errs[2] = m.Int64Counter("perdure.runs.started", metric.WithDescription("Runs that this process started"))
@@ -56,6 +58,8 @@ func (i *instruments) make(m metric.Meter) error {
 	i.step, errs[4] = m.Float64Histogram("perdure.step.duration", metric.WithUnit("s"), metric.WithDescription("How long attempts of tool steps took, by status"))
 	i.retries, errs[5] = m.Int64Counter("perdure.step.retries", metric.WithDescription("Attempts of tool steps after the first"))
 	i.unknown, errs[6] = m.Int64Counter("perdure.step.unknown_outcomes", metric.WithDescription("Attempts after which nobody knows whether the tool was executed"))
+	i.alone, errs[7] = m.Int64Counter("perdure.runs.executed_alone", metric.WithDescription("Workflow tasks that this worker executed beside no other, as a worker may have been lost with them"))
+	i.stopped, errs[8] = m.Int64Counter("perdure.runs.quarantined", metric.WithDescription("Runs that this worker has quarantined, as they take their workers down"))
 	return errors.Join(errs[:]...)
 }
 
@@ -73,6 +77,20 @@ func (t *Telemetry) RunStarted(ctx context.Context, tool, id string) {
 func (t *Telemetry) RunEnded(tool, status string) {
 	if t != nil {
 		t.instruments.ended.Add(context.Background(), 1, metric.WithAttributes(toolKey.String(tool), statusKey.String(status)))
+	}
+}
+
+// RunExecutedAlone counts a workflow task that is executed beside no other.
+func (t *Telemetry) RunExecutedAlone() {
+	if t != nil {
+		t.instruments.alone.Add(context.Background(), 1)
+	}
+}
+
+// RunQuarantined counts a run that is not executed any more.
+func (t *Telemetry) RunQuarantined() {
+	if t != nil {
+		t.instruments.stopped.Add(context.Background(), 1)
 	}
 }
 

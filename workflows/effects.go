@@ -201,7 +201,7 @@ func (r *run) noteEffects(end childEnd) {
 // brokeDown says whether a run has ended with an error without saying what it has
 // done. Its script cannot say so: the categories are not for scripts.
 func (e *Error) brokeDown() bool {
-	return e.Code == "terminated" && e.Category == CategoryCancelled || e.Code == "internal" && e.Category == CategoryInternal
+	return e.Code == "terminated" && e.Category == CategoryCancelled || (e.Code == "internal" || e.Code == CodeQuarantined) && e.Category == CategoryInternal
 }
 
 // completed says whether an entry is that of a call of a tool that was executed.

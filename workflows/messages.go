@@ -56,14 +56,17 @@ var HeldKinds = []string{HeldByKey, HeldByPayload, HeldByBreaker, HeldByRate, He
 // A Status is the state of a run.
 type Status string
 
-// The statuses. Waiting is running with something that a person must do.
+// The statuses. Waiting is running with something that a person must do. A run
+// that is quarantined takes its workers down, so it is not executed; it cannot
+// say so itself.
 const (
-	Running   Status = "running"
-	Waiting   Status = "waiting"
-	Completed Status = "completed"
-	Failed    Status = "failed"
-	Cancelled Status = "cancelled"
-	TimedOut  Status = "timed_out"
+	Running     Status = "running"
+	Waiting     Status = "waiting"
+	Quarantined Status = "quarantined"
+	Completed   Status = "completed"
+	Failed      Status = "failed"
+	Cancelled   Status = "cancelled"
+	TimedOut    Status = "timed_out"
 )
 
 // Pinned is a definition as a run carries it, so that a later change of the
@@ -199,6 +202,10 @@ const (
 	CategoryHeld           Category = "held" // between a call and its run only
 	CategoryInternal       Category = "internal"
 )
+
+// CodeQuarantined is that of the error of a run that took its workers down, and
+// that an operator has ended.
+const CodeQuarantined = "quarantined"
 
 // An Error says why a step or a run failed, from the activity to the client.
 type Error struct {

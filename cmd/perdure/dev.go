@@ -47,6 +47,7 @@ type devCommand struct {
 	payloadFlags   `embed:""`
 	valueFlags     `embed:""`
 	trustFlags     `embed:""`
+	guardFlags     `embed:""`
 
 	Config         string   `help:"Configuration file. Default: the backend repo and the composite tools that ship with perdure." placeholder:"FILE"`
 	Definitions    []string `help:"Directory of definitions, read again when they change. Repeatable." placeholder:"DIR" sep:"none"`
@@ -151,6 +152,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 		return err
 	}
 	payloads.ReportUnread(&options, workflows.Unread)
+	guard := d.guard(&options, values != nil, told, log)
 	tc, err := client.DialContext(ctx, options)
 	if err != nil {
 		return fmt.Errorf("reaching Temporal: %w", err)
@@ -174,7 +176,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 	s, err := newService(serviceOptions{
 		Grants: grants, Published: published, Values: values, Keys: keys.proofs, Unproven: d.AcceptUnprovenAnswers,
 		Loaded: found, Temporal: tc, Namespace: client.DefaultNamespace, Converter: options.DataConverter,
-		Gateway: served, Worker: true,
+		Gateway: served, Worker: true, Guard: guard,
 		Grace: shutdownGrace, Telemetry: told, Logger: log,
 		OnStop: func() { c.notef("stopping; runs go on when perdure dev is started again") },
 	})

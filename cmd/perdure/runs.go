@@ -35,6 +35,8 @@ type runsCommand struct {
 	Cancel runsCancelCommand `cmd:"" help:"Cancel a run: no further step starts."`
 
 	Terminate runsTerminateCommand `cmd:"" help:"End a run at once: nothing of it is told or undone."`
+	Release   runsReleaseCommand   `cmd:"" help:"Have a quarantined run executed again."`
+	Fail      runsFailCommand      `cmd:"" help:"Have a quarantined run fail, without executing it."`
 	Retry     runsRetryCommand     `cmd:"" help:"Let a failed, timed-out or cancelled run go on from where it failed."`
 	Reconcile runsReconcileCommand `cmd:"" help:"Say whether a call of which nobody knows it was executed."`
 }
@@ -192,7 +194,7 @@ type runsListCommand struct {
 	temporalFlags `embed:""`
 
 	Tool    string        `help:"Only runs of this composite tool."`
-	Status  string        `help:"Only runs in this state: running, waiting, completed, failed, cancelled, timed_out." enum:",running,waiting,completed,failed,cancelled,timed_out" default:""`
+	Status  string        `help:"Only runs in this state: running, waiting, quarantined, completed, failed, cancelled, timed_out." enum:",running,waiting,quarantined,completed,failed,cancelled,timed_out" default:""`
 	Caller  string        `help:"Only runs that this caller started."`
 	Waiting waitingFlag   `help:"Only runs that wait for a person, or, with a value, for that: approval, compensation, reconciliation, credentials, key, payload, breaker, rate, concurrency." placeholder:"REASON"`
 	Since   time.Duration `help:"Only runs that started within this time, e.g. 24h."`
@@ -202,7 +204,7 @@ type runsListCommand struct {
 }
 
 func (runsListCommand) Help() string {
-	return "Examples:\n\n    perdure runs list --waiting\n    perdure runs list --waiting rate\n    perdure runs list --tool prepare_review --since 24h -o json\n    perdure runs list --called"
+	return "Examples:\n\n    perdure runs list --waiting\n    perdure runs list --waiting rate\n    perdure runs list --tool prepare_review --since 24h -o json\n    perdure runs list --called\n    perdure runs list --status quarantined"
 }
 
 func (l runsListCommand) Run(ctx context.Context, c *console) error {
@@ -496,7 +498,15 @@ func (runsCancelCommand) Help() string {
 }
 
 func (k runsCancelCommand) Run(ctx context.Context, c *console) error {
-	return k.end(ctx, c, (*runs.Client).Cancel, "cancelled", "asked to cancel")
+	return k.end(ctx, c, func(rc *runs.Client, ctx context.Context, id runs.RunID, reason string) error {
+		if err := rc.Cancel(ctx, id, reason); err != nil {
+			return err
+		}
+		if run, err := rc.Get(ctx, id); err == nil && run.Status == runs.Quarantined {
+			c.notef("perdure: the run is quarantined and hears of it when it is released; perdure runs fail or terminate ends it now")
+		}
+		return nil
+	}, "cancelled", "asked to cancel")
 }
 
 type runsTerminateCommand struct {

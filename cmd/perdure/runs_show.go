@@ -63,6 +63,10 @@ func watch(ctx context.Context, c *console, rc *runs.Client, id runs.RunID) erro
 		switch {
 		case e.Kind == runs.EventStep && e.StepEnded:
 			c.notef("  %s: %s", e.StepPath, e.StepStatus)
+		case e.Kind == runs.EventQuarantined:
+			c.notef("  quarantined: %s", e.What)
+		case e.Kind == runs.EventReleased:
+			c.notef("  released %s", e.What)
 		case e.Kind == runs.EventSaid:
 			c.notef("  %s says: %s", e.StepPath, firstLine(e.What))
 		case e.Kind == runs.EventStep:
@@ -86,6 +90,10 @@ func (s runsShowCommand) print(c *console, d *runs.Detail) error {
 	}
 	out.printf("  started    %s, %s", d.Started.Local().Format(time.DateTime), ended(d))
 	out.printf("  arguments  %s", brief(d.Arguments))
+	if q := d.Quarantine; q != nil {
+		out.printf("  quarantined since %s: %s", q.Since.Local().Format(time.DateTime), q.Reason)
+		out.printf("  It is not executed until it is released or ended:\n    perdure runs release %s   (or perdure runs fail, perdure runs terminate)", string(d.ID)+s.again())
+	}
 	if why, held := heldFor[d.WaitingFor]; held {
 		out.printf("  waits for  %s; it goes on by itself", why)
 	}

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 
+	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/payloads"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/telemetry"
@@ -73,6 +74,7 @@ type workerCommand struct {
 	keyFlags   `embed:""`
 	trustFlags `embed:""`
 	buildFlags `embed:""`
+	guardFlags `embed:""`
 
 	HealthListen string `help:"Address of /healthz and /readyz. Default: none." placeholder:"ADDR"`
 }
@@ -86,7 +88,7 @@ way get --grace to end, and other workers go on with the runs.
 }
 
 func (w workerCommand) Run(ctx context.Context, c *console) error {
-	return w.serve(ctx, c, role{works: true, build: w.buildFlags, keys: w.keyFlags, trust: w.trustFlags, listen: w.HealthListen, flag: "--health-listen"})
+	return w.serve(ctx, c, role{works: true, build: w.buildFlags, guard: w.guardFlags, keys: w.keyFlags, trust: w.trustFlags, listen: w.HealthListen, flag: "--health-listen"})
 }
 
 type serveCommand struct {
@@ -95,6 +97,7 @@ type serveCommand struct {
 	keyFlags     `embed:""`
 	trustFlags   `embed:""`
 	buildFlags   `embed:""`
+	guardFlags   `embed:""`
 
 	Listen string `help:"Address of the MCP endpoint, of /healthz and /readyz." default:"127.0.0.1:4483" placeholder:"ADDR"`
 }
@@ -109,7 +112,7 @@ Several of them are replicas of each other.
 }
 
 func (s serveCommand) Run(ctx context.Context, c *console) error {
-	return s.serve(ctx, c, role{clients: &s.gatewayFlags, keys: s.keyFlags, works: true, trust: s.trustFlags, build: s.buildFlags, listen: s.Listen, flag: "--listen"})
+	return s.serve(ctx, c, role{clients: &s.gatewayFlags, keys: s.keyFlags, works: true, trust: s.trustFlags, build: s.buildFlags, guard: s.guardFlags, listen: s.Listen, flag: "--listen"})
 }
 
 // A role is what a process does beside others.
@@ -119,6 +122,7 @@ type role struct {
 	trust   trustFlags // of the worker
 	works   bool
 	build   buildFlags // of the worker
+	guard   guardFlags // of the worker
 	listen  string     // "" = nowhere
 	flag    string     // that says so
 }
@@ -173,7 +177,7 @@ func (f roleFlags) serve(ctx context.Context, c *console, r role) error {
 
 // options are those of the service in a role. Whoever has them closes them.
 func (f roleFlags) options(ctx context.Context, r role, found *loaded, listener net.Listener, told *telemetry.Telemetry, log *slog.Logger) (serviceOptions, error) {
-	o, err := f.connect(ctx, found, told, log)
+	o, err := f.connect(ctx, r, found, told, log)
 	if err != nil {
 		return o, err
 	}
@@ -195,7 +199,7 @@ func (f roleFlags) options(ctx context.Context, r role, found *loaded, listener 
 
 // connect makes a client of Temporal, which need not answer yet, and the
 // options that belong to it.
-func (f roleFlags) connect(ctx context.Context, found *loaded, told *telemetry.Telemetry, log *slog.Logger) (serviceOptions, error) {
+func (f roleFlags) connect(ctx context.Context, r role, found *loaded, told *telemetry.Telemetry, log *slog.Logger) (serviceOptions, error) {
 	o, err := f.clientOptions()
 	if err != nil {
 		return serviceOptions{}, err
@@ -211,6 +215,10 @@ func (f roleFlags) connect(ctx context.Context, found *loaded, told *telemetry.T
 		return serviceOptions{}, err
 	}
 	payloads.ReportUnread(&o, workflows.Unread)
+	var guard *quarantine.Guard
+	if r.works {
+		guard = r.guard.guard(&o, db != nil, told, log)
+	}
 	tc, err := client.NewLazyClient(o)
 	if err != nil {
 		return serviceOptions{}, fmt.Errorf("connecting to Temporal at %s: %w", o.HostPort, err)
@@ -218,6 +226,7 @@ func (f roleFlags) connect(ctx context.Context, found *loaded, told *telemetry.T
 	options := serviceOptions{
 		Loaded: found, Temporal: tc, Namespace: o.Namespace, Converter: o.DataConverter,
 		Prepare: prepareUntilDone(tc, o.HostPort, runs.Namespace{Name: o.Namespace, Retention: f.Retention, Logger: log}),
+		Guard:   guard,
 		Grace:   f.Grace, Telemetry: told, Logger: log,
 		OnStop: func() { log.Info("stopping", "grace", f.Grace.String()) },
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/perdure/perdure/credentials"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/payloads"
@@ -78,6 +79,9 @@ type serviceOptions struct {
 	Gateway  *gatewayOptions // nil = none
 	Worker   bool            // whether it executes runs
 	Build    buildFlags      // of the worker
+	// Guard stands between the worker and Temporal, on the connection of Temporal.
+	// nil = nothing does.
+	Guard *quarantine.Guard
 	// Grace is how long requests and calls under way get to end at a stop.
 	Grace time.Duration
 	// OnStop is called when a stop begins. nil = nobody wants to know.

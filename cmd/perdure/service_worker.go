@@ -4,15 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"time"
 
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/registry"
 	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/telemetry"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -25,21 +30,49 @@ const busyLimit = 8 * time.Second
 const largeBusyLimit = 25 * time.Second
 
 // busy is how long a run may compute between two waits.
-func (s *service) busy() time.Duration {
-	if s.opts.Values != nil {
+func busy(largeValues bool) time.Duration {
+	if largeValues {
 		return largeBusyLimit
 	}
 	return busyLimit
 }
 
+// guardFlags say what becomes of runs that take their worker down.
+type guardFlags struct {
+	QuarantineAfter int `help:"How often a run may be lost with its worker, all but the first time while that executes nothing else, before it is quarantined: it is not executed until somebody releases it (see perdure runs release). At least 2." default:"2" placeholder:"N"`
+}
+
+// Validate is of kong.
+func (f guardFlags) Validate() error {
+	if f.QuarantineAfter < 2 {
+		return fmt.Errorf("--quarantine-after must be at least 2: the first time, other runs may be to blame")
+	}
+	return nil
+}
+
+// guard puts a guard on the connection of a worker that is about to be made.
+func (f guardFlags) guard(o *client.Options, largeValues bool, told *telemetry.Telemetry, log *slog.Logger) *quarantine.Guard {
+	g := quarantine.New(quarantine.Options{
+		TaskQueue: workflows.TaskQueue, Limit: f.QuarantineAfter, Computing: busy(largeValues),
+		Alone: told.RunExecutedAlone, Quarantined: told.RunQuarantined, Logger: log,
+	})
+	o.ConnectionOptions.DialOptions = append(o.ConnectionOptions.DialOptions, g.DialOption())
+	return g
+}
+
 // startWorker has this process take up steps of runs.
 func (s *service) startWorker() error {
+	tuner, err := s.opts.Guard.Tuner()
+	if err != nil {
+		return fmt.Errorf("starting the worker: %w", err)
+	}
 	s.worker = worker.New(s.opts.Temporal, workflows.TaskQueue, worker.Options{
+		Tuner:                        tuner,
 		MaxHeartbeatThrottleInterval: time.Second,
 		WorkerStopTimeout:            s.opts.Grace + handOver,
-		DeadlockDetectionTimeout:     s.busy(),
+		DeadlockDetectionTimeout:     busy(s.opts.Values != nil),
 		DeploymentOptions:            s.opts.Build.deployment(),
-		Interceptors:                 append(interceptors(s.opts.Telemetry), plantedChange()...),
+		Interceptors:                 slices.Concat(interceptors(s.opts.Telemetry), plantedChange(), plantedKiller()),
 	})
 	workflows.Register(s.worker, workflows.Trust{Keys: s.opts.Keys, Unproven: s.opts.Unproven})
 	all := s.runs()

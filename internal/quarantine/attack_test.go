@@ -3,6 +3,7 @@ package quarantine_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,6 +22,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 	"google.golang.org/grpc"
@@ -28,7 +30,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/perdure/perdure/devserver"
-	"github.com/perdure/perdure/quarantine"
+	"github.com/perdure/perdure/internal/quarantine"
 )
 
 const queue = "quarantine-test"
@@ -155,6 +157,7 @@ type bench struct {
 	env    []string
 	deaths int
 	worker *exec.Cmd
+	ready  bool // that worker
 	stdin  io.Closer
 	output bytes.Buffer
 	done   chan struct{} // no worker is started any more
@@ -198,7 +201,7 @@ func (b *bench) supervise(started chan struct{}) {
 		b.worker.Stderr = &locked{b: b}
 		stdin, _ := b.worker.StdinPipe()
 		stdout, _ := b.worker.StdoutPipe()
-		b.stdin = stdin
+		b.stdin, b.ready = stdin, false
 		err := b.worker.Start()
 		b.mu.Unlock()
 		if err != nil {
@@ -206,6 +209,9 @@ func (b *bench) supervise(started chan struct{}) {
 			return
 		}
 		_, _ = io.ReadFull(stdout, make([]byte, len("ready\n")))
+		b.mu.Lock()
+		b.ready = true
+		b.mu.Unlock()
 		if first {
 			close(started)
 		}
@@ -231,12 +237,18 @@ func (l *locked) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// mend has the next worker do no harm, and ends this one.
+// mend has the next worker do no harm, and waits until it is there.
 func (b *bench) mend() {
+	b.t.Helper()
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.env = append(b.env, "QUARANTINE_MENDED=1")
 	b.stdin.Close()
+	b.mu.Unlock()
+	b.await("a mended worker", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.ready && slices.Contains(b.worker.Env, "QUARANTINE_MENDED=1")
+	})
 }
 
 func (b *bench) end() {
@@ -259,7 +271,7 @@ func (b *bench) died() int {
 // start starts a run of a workflow.
 func (b *bench) start(name, id string, n int) {
 	b.t.Helper()
-	_, err := b.client.ExecuteWorkflow(b.t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: queue, WorkflowTaskTimeout: 2 * time.Second}, name, n)
+	_, err := b.client.ExecuteWorkflow(b.t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: queue, WorkflowTaskTimeout: 4 * time.Second}, name, n)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -348,9 +360,7 @@ func TestAttackWorkerKiller(t *testing.T) {
 			}
 			b.start(how, "killer", 0)
 			b.awaitStatus("killer", paused)
-			if n := b.died(); n != 2 {
-				t.Errorf("%d workers died, not 2", n)
-			}
+			b.await("two workers die", func() bool { return b.died() == 2 })
 			for i := range 5 {
 				b.start("waits", fmt.Sprintf("after-%d", i), 1)
 				b.tell(fmt.Sprintf("after-%d", i))
@@ -477,10 +487,8 @@ func TestKillerWhereTemporalCannotPause(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "QUARANTINE_CANNOT_PAUSE=1")
 	b.start("exits", "killer", 0)
-	b.await("it is refused", func() bool {
-		return slices.ContainsFunc(b.history("killer"), func(e *historypb.HistoryEvent) bool {
-			return strings.Contains(e.GetWorkflowTaskFailedEventAttributes().GetFailure().GetMessage(), quarantine.Reason)
-		})
+	b.awaitEvent("killer", func(e *historypb.HistoryEvent) bool {
+		return strings.Contains(e.GetWorkflowTaskFailedEventAttributes().GetFailure().GetMessage(), quarantine.Reason)
 	})
 	b.tell("killer") // a signal has it handed out once more
 	b.start("waits", "w", 0)
@@ -493,7 +501,7 @@ func TestKillerWhereTemporalCannotPause(t *testing.T) {
 		t.Errorf("%d workers died, and it is %s", n, b.status("killer"))
 	}
 	b.mend()
-	if err := b.client.SignalWorkflow(t.Context(), "killer", "", quarantine.ReleasedSignal, nil); err != nil {
+	if err := b.client.SignalWorkflow(t.Context(), "killer", "", quarantine.ReleaseSignal, nil); err != nil {
 		t.Fatal(err)
 	}
 	b.awaitStatus("killer", completed)
@@ -505,11 +513,7 @@ func TestQueryOfAKiller(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.start("exits", "killer", 1)
-	b.await("it waits", func() bool {
-		return slices.ContainsFunc(b.history("killer"), func(e *historypb.HistoryEvent) bool {
-			return e.EventType == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
-		})
-	})
+	b.awaitEvent("killer", func(e *historypb.HistoryEvent) bool { return e.EventType == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED })
 	b.tell("killer")
 	b.awaitStatus("killer", paused)
 	query, err := b.client.QueryWorkflowWithOptions(t.Context(), &client.QueryWorkflowWithOptionsRequest{WorkflowID: "killer", QueryType: client.QueryTypeStackTrace})
@@ -519,14 +523,84 @@ func TestQueryOfAKiller(t *testing.T) {
 	if err := b.client.TerminateWorkflow(t.Context(), "killer", "", "enough"); err != nil {
 		t.Fatal(err)
 	}
-	for range 3 {
-		value, err := b.client.QueryWorkflow(t.Context(), "killer", "", client.QueryTypeStackTrace)
-		var stack string
-		if err != nil || value.Get(&stack) != nil || !strings.Contains(stack, "Receive") {
-			t.Errorf("a query after it was terminated: %q, %v", stack, err)
-		}
-	}
+	b.queried("killer")
 	if n := b.died(); n != 2 {
 		t.Errorf("%d workers died, not 2", n)
 	}
+}
+
+// TestFailAKiller has a quarantined run fail without being executed. What is asked
+// of it afterwards does not execute it either.
+func TestFailAKiller(t *testing.T) {
+	t.Parallel()
+	for _, env := range [][]string{nil, {"QUARANTINE_CANNOT_PAUSE=1"}} {
+		b := newBench(t, env...)
+		b.start("exits", "killer", 1)
+		b.start("waits", "healthy", 1)
+		for _, id := range []string{"killer", "healthy"} {
+			b.awaitEvent(id, func(e *historypb.HistoryEvent) bool { return e.EventType == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED })
+		}
+		b.tell("killer")
+		b.awaitEvent("killer", func(e *historypb.HistoryEvent) bool {
+			return e.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_PAUSED || strings.Contains(e.GetWorkflowTaskFailedEventAttributes().GetFailure().GetMessage(), quarantine.Reason)
+		})
+		for _, id := range []string{"killer", "healthy"} {
+			if err := b.client.SignalWorkflow(t.Context(), id, "", quarantine.FailSignal, "details"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if env == nil {
+			b.unpause("killer")
+		}
+		b.awaitStatus("killer", enumspb.WORKFLOW_EXECUTION_STATUS_FAILED)
+		var app *temporal.ApplicationError
+		var details string
+		if err := b.client.GetWorkflow(t.Context(), "killer", "").Get(t.Context(), nil); !errors.As(err, &app) || app.Type() != "quarantined" || app.Details(&details) != nil || details != "details" {
+			t.Errorf("it failed with %v, %q", err, details)
+		}
+		b.queried("killer")
+		b.failAtOnce(env == nil)
+		b.tell("healthy") // which the signal did not mean
+		b.awaitStatus("healthy", completed)
+		if n := b.died(); n != 4 {
+			t.Errorf("%d workers died, not 4", n)
+		}
+	}
+}
+
+// failAtOnce has a run fail that has killed its workers before it had done
+// anything. Nothing can be asked of it.
+func (b *bench) failAtOnce(pauses bool) {
+	b.t.Helper()
+	b.start("exits", "first", 0)
+	b.awaitEvent("first", func(e *historypb.HistoryEvent) bool {
+		return e.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_PAUSED || strings.Contains(e.GetWorkflowTaskFailedEventAttributes().GetFailure().GetMessage(), quarantine.Reason)
+	})
+	if err := b.client.SignalWorkflow(b.t.Context(), "first", "", quarantine.FailSignal, "details"); err != nil {
+		b.t.Fatal(err)
+	}
+	if pauses {
+		b.unpause("first")
+	}
+	b.awaitStatus("first", enumspb.WORKFLOW_EXECUTION_STATUS_FAILED)
+	if _, err := b.client.QueryWorkflow(b.t.Context(), "first", "", client.QueryTypeStackTrace); err == nil || !strings.Contains(err.Error(), "before it had done anything") {
+		b.t.Errorf("a query ended with %v", err)
+	}
+}
+
+// queried asks a run that waited, and then killed its workers, where it stands.
+func (b *bench) queried(id string) {
+	b.t.Helper()
+	for range 3 {
+		value, err := b.client.QueryWorkflow(b.t.Context(), id, "", client.QueryTypeStackTrace)
+		var stack string
+		if err != nil || value.Get(&stack) != nil || !strings.Contains(stack, "Receive") {
+			b.t.Errorf("a query of %s after its end: %q, %v", id, stack, err)
+		}
+	}
+}
+
+func (b *bench) awaitEvent(id string, is func(*historypb.HistoryEvent) bool) {
+	b.t.Helper()
+	b.await("an event of "+id, func() bool { return slices.ContainsFunc(b.history(id), is) })
 }

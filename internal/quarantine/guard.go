@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	commandpb "go.temporal.io/api/command/v1"
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	failurepb "go.temporal.io/api/failure/v1"
@@ -122,9 +123,16 @@ func (g *Guard) take(ctx context.Context, temporal workflowservice.WorkflowServi
 			err = completedOnly(ctx, temporal, req.GetNamespace(), task)
 		}
 		if err != nil {
-			log.Warn("cannot read what the run has completed, so nothing is asked of it", "error", err)
+			log.Warn("nothing can be asked of the run", "error", err)
+			_, _ = temporal.RespondQueryTaskCompleted(ctx, &workflowservice.RespondQueryTaskCompletedRequest{
+				TaskToken: task.GetTaskToken(), Namespace: req.GetNamespace(),
+				CompletedType: enumspb.QUERY_RESULT_TYPE_FAILED, ErrorMessage: err.Error(),
+			})
 			return false
 		}
+	case record.fail != nil:
+		g.fail(ctx, temporal, req, task, record, log)
+		return false
 	case record.Guilty(g.o.Limit):
 		g.quarantine(ctx, temporal, req, task, record, log)
 		return false
@@ -245,10 +253,32 @@ func (g *Guard) quarantine(ctx context.Context, temporal workflowservice.Workflo
 	_, err = temporal.RespondWorkflowTaskFailed(ctx, &workflowservice.RespondWorkflowTaskFailedRequest{
 		TaskToken: task.GetTaskToken(), Namespace: req.GetNamespace(), Identity: req.GetIdentity(),
 		Cause:   enumspb.WORKFLOW_TASK_FAILED_CAUSE_WORKFLOW_WORKER_UNHANDLED_FAILURE,
-		Failure: &failurepb.Failure{Message: Reason + "; " + record.Why(), FailureInfo: &failurepb.Failure_ApplicationFailureInfo{ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{Type: "quarantined"}}},
+		Failure: &failurepb.Failure{Message: Reason + "; " + record.Why(), FailureInfo: &failurepb.Failure_ApplicationFailureInfo{ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{Type: failureType}}},
 	})
 	if err != nil {
 		log.Debug("giving back a task of a quarantined run", "error", err)
+	}
+}
+
+// fail ends a quarantined run as an operator has it, without executing it.
+func (g *Guard) fail(ctx context.Context, temporal workflowservice.WorkflowServiceClient, req *workflowservice.PollWorkflowTaskQueueRequest, task *workflowservice.PollWorkflowTaskQueueResponse, record *Record, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	failure := &failurepb.Failure{Message: "an operator has ended the run, which was " + Reason, FailureInfo: &failurepb.Failure_ApplicationFailureInfo{
+		ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{Type: failureType, NonRetryable: true, Details: record.fail},
+	}}
+	_, err := temporal.RespondWorkflowTaskCompleted(ctx, &workflowservice.RespondWorkflowTaskCompletedRequest{
+		TaskToken: task.GetTaskToken(), Namespace: req.GetNamespace(), Identity: Identity,
+		DeploymentOptions: req.GetDeploymentOptions(),
+		Commands: []*commandpb.Command{{
+			CommandType: enumspb.COMMAND_TYPE_FAIL_WORKFLOW_EXECUTION,
+			Attributes: &commandpb.Command_FailWorkflowExecutionCommandAttributes{
+				FailWorkflowExecutionCommandAttributes: &commandpb.FailWorkflowExecutionCommandAttributes{Failure: failure},
+			},
+		}},
+	})
+	if err != nil {
+		log.Warn("cannot end a quarantined run that is to fail; Temporal hands it out again", "error", err)
 	}
 }
 
@@ -273,15 +303,18 @@ func (g *Guard) read(ctx context.Context, temporal workflowservice.WorkflowServi
 	return record, err
 }
 
-// sinceCompleted is the index of the completion of the last workflow task that
-// was completed; 0 = there is none.
-func sinceCompleted(events []*historypb.HistoryEvent) int {
+// sinceCompleted is where the events begin that are not before the completion of
+// the last workflow task that was executed to its end.
+func sinceCompleted(events []*historypb.HistoryEvent) int { return max(lastCompleted(events), 0) }
+
+// lastCompleted is the index of that completion; -1 = there is none.
+func lastCompleted(events []*historypb.HistoryEvent) int {
 	for i := len(events) - 1; i >= 0; i-- {
-		if events[i].GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
+		if events[i].GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED && executed(events[i]) {
 			return i
 		}
 	}
-	return 0
+	return -1
 }
 
 // tail reads the events since the last workflow task that was completed.
@@ -299,7 +332,7 @@ func tail(ctx context.Context, temporal workflowservice.WorkflowServiceClient, n
 		}
 		backwards = append(backwards, page.GetHistory().GetEvents()...)
 		completed := slices.ContainsFunc(page.GetHistory().GetEvents(), func(e *historypb.HistoryEvent) bool {
-			return e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+			return e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED && executed(e)
 		})
 		if token = page.GetNextPageToken(); completed || len(token) == 0 {
 			slices.Reverse(backwards)

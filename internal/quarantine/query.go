@@ -2,6 +2,7 @@ package quarantine
 
 import (
 	"context"
+	"errors"
 
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
@@ -26,7 +27,10 @@ func completedOnly(ctx context.Context, temporal workflowservice.WorkflowService
 		task.NextPageToken = page.GetNextPageToken()
 	}
 	events := task.GetHistory().GetEvents()
-	last := sinceCompleted(events) + 1
+	last := lastCompleted(events) + 1
+	if last == 0 {
+		return errNothingCompleted
+	}
 	for last < len(events) && isCommand(events[last]) {
 		last++
 	}
@@ -36,6 +40,8 @@ func completedOnly(ctx context.Context, temporal workflowservice.WorkflowService
 	}
 	return nil
 }
+
+var errNothingCompleted = errors.New("the run was quarantined before it had done anything, so it is not executed to be asked")
 
 // isCommand reports whether an event was made by the completion of a workflow
 // task: those come right after it.

@@ -21,8 +21,18 @@ const (
 	BegunSignal = "perdure-alone-begun"
 	// SurvivedSignal: it has executed it, and is still there.
 	SurvivedSignal = "perdure-alone-survived"
-	// ReleasedSignal: an operator lets the run be executed again.
-	ReleasedSignal = "perdure-released"
+	// ReleaseSignal: an operator lets the run be executed again.
+	ReleaseSignal = "perdure-release"
+	// FailSignal: an operator has the run fail, with the details that it brings,
+	// without being executed. It means a quarantined run only.
+	FailSignal = "perdure-fail"
+)
+
+// Identity is that of the answer to a workflow task that no workflow code has
+// made, and failureType the type of the failure of one that is not executed.
+const (
+	Identity    = "perdure-quarantine"
+	failureType = "quarantined"
 )
 
 // Reason is that of the pause of a quarantined run, by which it is found: the
@@ -42,12 +52,14 @@ type Loss struct {
 type Record struct {
 	Losses []Loss
 	Since  time.Time // when the run was quarantined; zero = it is not
+	Paused bool      // by Temporal; else workers that are given a task of the quarantined run refuse it
 
 	execution string // Temporal's run ID
 	after     int64  // started event of the last task that was completed, which is as far as the run has come
 	alone     int    // marks of executions of which the worker has not said that it survived, since the last release
 	suspected bool   // it was lost since it was last survived
 	survived  bool
+	fail      *commonpb.Payloads // details of the failure with which an operator has the run end; nil = nobody has
 
 	worker  string    // that has started the last task
 	started time.Time // the last task
@@ -78,7 +90,13 @@ func (r *Record) Add(e *historypb.HistoryEvent) {
 	at := e.GetEventTime().AsTime()
 	switch e.GetEventType() {
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
-		*r = Record{execution: r.execution, after: e.GetWorkflowTaskCompletedEventAttributes().GetStartedEventId(), Since: r.Since}
+		if executed(e) {
+			*r = Record{execution: r.execution, after: e.GetWorkflowTaskCompletedEventAttributes().GetStartedEventId()}
+		}
+	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+		if e.GetWorkflowTaskFailedEventAttributes().GetFailure().GetApplicationFailureInfo().GetType() == failureType && r.Since.IsZero() {
+			r.Since = at
+		}
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_STARTED:
 		r.worker, r.started = e.GetWorkflowTaskStartedEventAttributes().GetIdentity(), at
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
@@ -90,7 +108,10 @@ func (r *Record) Add(e *historypb.HistoryEvent) {
 		r.signalled(e.GetWorkflowExecutionSignaledEventAttributes(), at)
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_PAUSED:
 		if e.GetWorkflowExecutionPausedEventAttributes().GetReason() == Reason {
-			r.Since = at
+			r.Paused = true
+			if r.Since.IsZero() {
+				r.Since = at
+			}
 		}
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_UNPAUSED:
 		r.released()
@@ -99,8 +120,13 @@ func (r *Record) Add(e *historypb.HistoryEvent) {
 
 func (r *Record) signalled(a *historypb.WorkflowExecutionSignaledEventAttributes, at time.Time) {
 	switch a.GetSignalName() {
-	case ReleasedSignal:
+	case ReleaseSignal:
 		r.released()
+		return
+	case FailSignal:
+		if r.alone > 0 {
+			r.fail = a.GetInput()
+		}
 		return
 	case BegunSignal, SurvivedSignal:
 	default:
@@ -130,7 +156,17 @@ func (r *Record) signalled(a *historypb.WorkflowExecutionSignaledEventAttributes
 	r.Losses = append(r.Losses, loss)
 }
 
-func (r *Record) released() { r.alone, r.Since = 0, time.Time{} }
+func (r *Record) released() {
+	if r.fail == nil { // else it is executed no more
+		r.alone, r.Since, r.Paused = 0, time.Time{}, false
+	}
+}
+
+// executed reports whether the completion of a workflow task says that its run was
+// executed.
+func executed(completed *historypb.HistoryEvent) bool {
+	return completed.GetWorkflowTaskCompletedEventAttributes().GetIdentity() != Identity
+}
 
 func (r *Record) mark() mark { return mark{r.execution, r.after} }
 

@@ -1,0 +1,171 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
+
+	"github.com/perdure/perdure/internal/quarantine"
+	"github.com/perdure/perdure/workflows"
+)
+
+// pauseAttribute is the search attribute in which Temporal says why a workflow is
+// paused.
+const pauseAttribute = "TemporalPauseInfo"
+
+// quarantinedQuery selects the runs that are quarantined.
+var quarantinedQuery = "ExecutionStatus = 'Paused' AND " + pauseAttribute + " = " + quote("Reason:"+quarantine.Reason)
+
+// isQuarantined reports whether Temporal has paused an execution as it takes its
+// workers down, and not because somebody wants it.
+func isQuarantined(info *workflowpb.WorkflowExecutionInfo) bool {
+	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED {
+		return false
+	}
+	var why []string
+	if p := info.GetSearchAttributes().GetIndexedFields()[pauseAttribute]; p != nil {
+		_ = converter.GetDefaultDataConverter().FromPayload(p, &why) // never encoded otherwise
+	}
+	return slices.Contains(why, "Reason:"+quarantine.Reason)
+}
+
+// isOpen reports whether an execution has not ended.
+func isOpen(s enumspb.WorkflowExecutionStatus) bool {
+	return s == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING || s == enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED
+}
+
+// operated is what an operator says who releases a run.
+type operated struct {
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Release has a quarantined run executed again, alone. By and reason are for the
+// record.
+func (c *Client) Release(ctx context.Context, id RunID, by, reason string) error {
+	d, err := c.quarantined(ctx, id, "releasing")
+	if err != nil {
+		return err
+	}
+	if err := c.operate(ctx, d, quarantine.ReleaseSignal, operated{by, reason}); err != nil {
+		return failure(ctx, "releasing", id, err)
+	}
+	return nil
+}
+
+// FailQuarantined has a quarantined run end as failed, without executing it, by a
+// worker. What it has completed is not undone. It returns when the run has ended.
+func (c *Client) FailQuarantined(ctx context.Context, id RunID, by, reason string) error {
+	d, err := c.quarantined(ctx, id, "failing")
+	if err != nil {
+		return err
+	}
+	message := "the run was quarantined, as it took its worker down, and " + by + " has ended it"
+	if reason != "" {
+		message += ": " + reason
+	}
+	details := Failure{Error: Error{Code: workflows.CodeQuarantined, Category: workflows.CategoryInternal, Message: message}}
+	if err := c.operate(ctx, d, quarantine.FailSignal, details); err != nil {
+		return failure(ctx, "failing", id, err)
+	}
+	for pause := newBackoff(); ; {
+		run, err := c.Get(ctx, id)
+		switch {
+		case err == nil && run.Closed != nil:
+			return nil
+		case err != nil && !errors.Is(err, ErrUnavailable):
+			return err
+		case !pause.wait(ctx):
+			return fmt.Errorf("failing run %s: no worker has taken that up yet, and the first one will: %w", id, ctx.Err())
+		}
+	}
+}
+
+// quarantined finds a run, if it is quarantined.
+func (c *Client) quarantined(ctx context.Context, id RunID, doing string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	d, err := c.describe(ctx, id)
+	if err != nil {
+		return nil, failure(ctx, doing, id, err)
+	}
+	if isQuarantined(d.WorkflowExecutionInfo) {
+		return d, nil
+	}
+	if isOpen(d.WorkflowExecutionInfo.Status) { // a Temporal that cannot pause a run
+		t, err := c.readTimeline(ctx, id)
+		if err != nil {
+			return nil, failure(ctx, doing, id, err)
+		}
+		if t.quarantine() != nil {
+			return d, nil
+		}
+	}
+	return nil, fmt.Errorf("%s run %s: %w", doing, id, ErrNotQuarantined)
+}
+
+// operate tells the workers what becomes of a quarantined run, and has Temporal
+// hand it out to them.
+func (c *Client) operate(ctx context.Context, d *workflowservice.DescribeWorkflowExecutionResponse, signal string, content any) error {
+	run := d.WorkflowExecutionInfo.Execution
+	if err := c.temporal.SignalWorkflow(ctx, run.WorkflowId, run.RunId, signal, content); err != nil {
+		return err
+	}
+	if d.WorkflowExecutionInfo.Status != enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED {
+		return nil
+	}
+	_, err := c.temporal.WorkflowService().UnpauseWorkflowExecution(ctx, &workflowservice.UnpauseWorkflowExecutionRequest{
+		Namespace: c.namespace, WorkflowId: run.WorkflowId, RunId: run.RunId, Identity: "perdure", RequestId: randomName(26),
+	})
+	var already *serviceerror.FailedPrecondition
+	if errors.As(err, &already) { // somebody else was faster
+		return nil
+	}
+	return err
+}
+
+// quarantined reads what an event says of the quarantine of the run, and returns
+// what that is to whoever follows the run.
+func (t *timeline) quarantined(e *historypb.HistoryEvent) []Event {
+	t.record.Add(e)
+	held := !t.record.Since.IsZero()
+	if held == t.held {
+		return nil
+	}
+	if t.held = held; held {
+		event := t.event(EventQuarantined)
+		event.What = t.record.Why()
+		return []Event{event}
+	}
+	event := t.event(EventReleased)
+	var o operated
+	if t.converter.FromPayloads(e.GetWorkflowExecutionSignaledEventAttributes().GetInput(), &o) == nil && o.By != "" {
+		event.What = withReason("by "+o.By, o.Reason)
+	}
+	return []Event{event}
+}
+
+// quarantine says why the run is not executed; nil if it is.
+func (t *timeline) quarantine() *Quarantine {
+	if t.record.Since.IsZero() {
+		return nil
+	}
+	return &Quarantine{Since: t.record.Since, Reason: t.record.Why(), Losses: t.record.Losses}
+}
+
+// lost tells of what comes before a quarantine, or after it.
+func (b *logbook) lost(e *historypb.HistoryEvent) (LogEntry, bool) {
+	switch a := e.GetWorkflowExecutionSignaledEventAttributes(); {
+	case e.GetWorkflowTaskTimedOutEventAttributes().GetTimeoutType() == enumspb.TIMEOUT_TYPE_START_TO_CLOSE:
+		return LogEntry{Kind: LogLost, Text: "the worker that executed the run was lost, or took too long"}, true
+	case a.GetSignalName() == quarantine.BegunSignal:
+		return LogEntry{Kind: LogAlone, By: a.GetIdentity(), Text: "worker " + a.GetIdentity() + " executes the run and nothing else, as a worker may have been lost with it"}, true
+	}
+	return LogEntry{}, false
+}
