@@ -23,6 +23,7 @@ type Inspection struct {
 	Exists    bool          // the namespace
 	Retention time.Duration // of closed runs; 0 = it is not told
 	Missing   []string      // search attributes that the namespace lacks
+	Pauses    bool          // whether workflows can be paused, which is how runs are quarantined
 	Workers   int           // that have looked for work in the last five minutes
 	Unchecked int64         // runs that wait for a worker with a key; -1 = it is not known
 	// Seen is when a worker has looked for work last, by the clock of Temporal.
@@ -45,6 +46,7 @@ func Inspect(ctx context.Context, c client.Client, namespace string) (*Inspectio
 	case err != nil && !refused(err):
 		return &found, unprepared(ctx, "looking for namespace "+namespace, err)
 	}
+	found.Pauses = d.GetNamespaceInfo().GetCapabilities().GetWorkflowPause()
 	found.Exists, found.Retention = true, d.GetConfig().GetWorkflowExecutionRetentionTtl().AsDuration()
 	if found.Missing, err = missingAttributes(ctx, c, namespace); err != nil {
 		return &found, err

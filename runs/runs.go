@@ -265,7 +265,7 @@ const (
 
 	EventQuarantined EventKind = "quarantined" // the run is not executed until an operator releases or ends it
 	EventReleased    EventKind = "released"    // it is executed again
-	EventDone   EventKind = "done"   // the run ended; always the last
+	EventDone        EventKind = "done"        // the run ended; always the last
 )
 
 // An Event is one thing that a run tells whoever follows it.

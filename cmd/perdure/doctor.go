@@ -217,6 +217,12 @@ func (x *examination) namespace(name string, at *runs.Inspection) {
 		x.add("signals", checkFailed, fmt.Sprintf("%d wait for a worker that has the key with which they were told something, such as an answer", at.Unchecked),
 			"give the workers the keys of the gateways, by --key-file or %s; perdure runs list --waiting key lists the runs", keyVar)
 	}
+	if at.Pauses {
+		x.ok("quarantine", "Temporal can pause runs that take their workers down")
+	} else {
+		x.add("quarantine", checkWarning, "Temporal cannot pause runs that take their workers down: workers refuse them, but lists say that they run",
+			"set frontend.WorkflowPauseEnabled in the dynamic configuration of Temporal (1.31 or newer)")
+	}
 	if at.Workers == 0 {
 		x.add("workers", checkWarning, "none has looked for work lately: runs do not go on", "start perdure worker or perdure serve")
 		return

@@ -175,6 +175,7 @@ var shownElsewhere = map[string]string{
 	"under_way":             "TestRetryOfACallUnderWay",
 	"called_run_gone":       "TestCalledRunIsDeleted",
 	"parent_gone":           "TestErrorsOfTheRun",
+	"quarantined":           "TestAttackWorkerKiller",
 	"run_too_long":          "TestErrorsOfTheRun",
 	"input_too_large":       "TestArgumentsHaveALimit",
 	"output_too_large_here": "TestOutputTooLarge",

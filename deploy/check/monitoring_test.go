@@ -74,6 +74,9 @@ func TestAlertsFire(t *testing.T) {
 		{"PerdureCallsUnread", `perdure_runs_waiting{perdure_waiting="payload"} 0x30 2x30`, true},
 		{"PerdureSignalsUnchecked", `perdure_runs_waiting{perdure_waiting="key"} 0x60`, false},
 		{"PerdureSignalsUnchecked", `perdure_runs_waiting{perdure_waiting="key"} 0x30 1x30`, true},
+		{"PerdureRunQuarantined", `perdure_runs{perdure_status="quarantined"} 0x60`, false},
+		{"PerdureRunQuarantined", `perdure_runs{perdure_status="quarantined"} 0x30 1x30`, true},
+		{"PerdureRunQuarantined", `perdure_runs_quarantined_total{instance="a"} 0x30 1x30`, true}, // of a Temporal that cannot pause it
 		{"PerdureBackendDown", `perdure_backend_up{perdure_backend="be"} 0x60`, true},
 		{"PerdureNobodyWorks", `perdure_queue_lag_seconds{perdure_queue="workflow"} 0x30 61x30`, true},
 		{"PerdureNobodyWorks", `perdure_queue_lag_seconds{perdure_queue="workflow"} 59x60`, false},
