@@ -55,6 +55,8 @@ func everyMetric(t *testing.T) map[string]bool {
 	end("unknown")
 	told.RunStarted(t.Context(), "t", "t/1")
 	told.RunEnded("t", "failed")
+	told.RunExecutedAlone()
+	told.RunQuarantined()
 	told.StepEnded(t.Context(), telemetry.Step{Composite: "t", Tool: "be_t", Backend: "be", Effect: "unsafe", Attempt: 2, Status: "tool", Unknown: true, Took: time.Second})
 	one := map[string]int64{"x": 1}
 	err = told.WatchRuns(func(context.Context) (telemetry.Snapshot, error) {
