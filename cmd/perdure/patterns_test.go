@@ -20,7 +20,7 @@ func TestAttackPatternsElsewhere(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
 	bounded := map[string]string{
-		"regexp":     "definitions/pattern.go",
+		"regexp":     "definitions/template/pattern.go",
 		"jsonschema": "definitions/validate.go",
 	}
 	found := map[string]bool{}
@@ -50,7 +50,7 @@ func TestAttackPatternsElsewhere(t *testing.T) {
 			case rel == bounded[pkg]:
 				found[pkg] = true
 			default:
-				t.Errorf("%s compiles what is not written in the program: leave it to definitions.CompilePattern or definitions.CompileSchema", fset.Position(call.Pos()))
+				t.Errorf("%s compiles what is not written in the program: leave it to template.CompilePattern or definitions.CompileSchema", fset.Position(call.Pos()))
 			}
 			return true
 		})
