@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/devserver"
+	"github.com/perdure/perdure/internal/mtls"
 	"github.com/perdure/perdure/pgtest"
 	"github.com/perdure/perdure/runs"
 )
@@ -131,12 +132,14 @@ func newKillerTest(t *testing.T) *killerTest {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the program: %v\n%s", err, out)
 	}
-	server, err := devserver.Start(t.Context(), devserver.Options{Dir: t.TempDir(), SearchAttributes: runs.SearchAttributes(), Logger: slog.New(slog.DiscardHandler)})
+	data := t.TempDir()
+	server, err := devserver.Start(t.Context(), devserver.Options{Dir: data, SearchAttributes: runs.SearchAttributes(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Stop)
-	k := &killerTest{replicas: prepareReplicas(t, &temporalServer{t: t, address: server.Address()}, "default", "--call-patience", "0s")}
+	temporal := &temporalServer{t: t, address: server.Address(), env: mtls.Environment(devserver.KeyFile(data))}
+	k := &killerTest{replicas: prepareReplicas(t, temporal, "default", "--call-patience", "0s")}
 	config, err := os.OpenFile(filepath.Join(k.dir, "perdure.yaml"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +155,7 @@ func newKillerTest(t *testing.T) *killerTest {
 	}
 	k.gateways[0].args = append(k.gateways[0].args, "--metrics-listen", k.gatewayMetrics)
 	w := k.workers[0]
-	w.build, w.env = program, []string{"PERDURE_MENDED=" + k.mended}
+	w.build, w.env = program, append(w.env, "PERDURE_MENDED="+k.mended)
 	w.args = append(w.args, "--metrics-listen", k.metrics)
 	k.gateways[0].start()
 	w.start()
@@ -198,20 +201,16 @@ func (k *killerTest) call(key string) string {
 // kill answers a killer, which takes its worker down instead of hearing that.
 func (k *killerTest) kill(id string) {
 	k.t.Helper()
-	cmd := k.command("runs", "answer", id, "--accept", "--content", `{"verdict": "ok"}`)
+	cmd := k.command(k.t, "runs", "answer", id, "--accept", "--content", `{"verdict": "ok"}`)
 	if err := cmd.Start(); err != nil {
 		k.t.Fatal(err)
 	}
 	k.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 }
 
-func (k *killerTest) command(args ...string) *exec.Cmd {
-	return program(k.t, k.dir, append(args, "--address", k.temporal.address, "--namespace", k.namespace)...)
-}
-
 func (k *killerTest) try(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	out, err := k.command(args...).CombinedOutput()
+	out, err := k.command(t, args...).CombinedOutput()
 	return string(out), err
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -165,7 +166,7 @@ func (r *replicas) process(command, listen string, flags ...string) *process {
 	}
 	args := append([]string{command, "--config", "perdure.yaml", listen, address,
 		"--address", r.temporal.address, "--namespace", r.namespace, "--grace", "5s"}, flags...)
-	return &process{t: r.t, dir: r.dir, address: address, args: args}
+	return &process{t: r.t, dir: r.dir, address: address, args: args, env: slices.Clone(r.temporal.env)}
 }
 
 // balancer is a proxy before the gateways.
@@ -231,12 +232,19 @@ func (r *replicas) completed(t *testing.T, tool, key, result string) {
 // perdure runs a command about the runs.
 func (r *replicas) perdure(t *testing.T, args ...string) (string, error) {
 	t.Helper()
+	out, err := r.command(t, args...).Output()
+	return string(out), err
+}
+
+// command is a command about the runs, with the key of the installation.
+func (r *replicas) command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
 	cmd := program(t, r.dir, append(args, "--address", r.temporal.address, "--namespace", r.namespace)...)
+	cmd.Env = append(cmd.Env, r.temporal.env...)
 	if key, err := os.ReadFile(filepath.Join(r.dir, "key0")); err == nil {
 		cmd.Env = append(cmd.Env, keyVar+"="+string(key))
 	}
-	out, err := cmd.Output()
-	return string(out), err
+	return cmd
 }
 
 // gates waits until the only run whose questions name a key waits with so many

@@ -12,7 +12,8 @@ import (
 // again (see TestMain), which holds the server already.
 type temporalServer struct {
 	t       *testing.T
-	address string // of the frontend, the same after a restart
+	address string   // of the frontend, the same after a restart
+	env     []string // with which programs may connect to it
 	serving *topology.Temporal
 }
 

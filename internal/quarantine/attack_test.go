@@ -30,6 +30,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/perdure/perdure/devserver"
+	"github.com/perdure/perdure/internal/mtls"
 	"github.com/perdure/perdure/internal/quarantine"
 )
 
@@ -60,9 +61,13 @@ func work(address string) error {
 	if os.Getenv("QUARANTINE_CANNOT_PAUSE") != "" {
 		options = append(options, grpc.WithChainUnaryInterceptor(cannotPause))
 	}
+	pair, err := mtls.Load(os.Getenv("QUARANTINE_PAIR"))
+	if err != nil {
+		return err
+	}
 	c, err := client.Dial(client.Options{
 		HostPort: address, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
-		ConnectionOptions: client.ConnectionOptions{DialOptions: options},
+		ConnectionOptions: client.ConnectionOptions{TLS: pair.Client(), DialOptions: options},
 	})
 	if err != nil {
 		return err
@@ -169,17 +174,21 @@ func newBench(t *testing.T, env ...string) *bench {
 	if testing.Short() {
 		t.Skip("starts a Temporal server")
 	}
-	server, err := devserver.Start(t.Context(), devserver.Options{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	dir := t.TempDir()
+	server, err := devserver.Start(t.Context(), devserver.Options{Dir: dir, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Stop)
-	c, err := client.Dial(client.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	c, err := client.Dial(client.Options{
+		HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+		ConnectionOptions: client.ConnectionOptions{TLS: server.TLS()},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	b := &bench{t: t, client: c, addr: server.Address(), env: env, done: make(chan struct{})}
+	b := &bench{t: t, client: c, addr: server.Address(), env: append(env, "QUARANTINE_PAIR="+devserver.KeyFile(dir)), done: make(chan struct{})}
 	started := make(chan struct{})
 	go b.supervise(started)
 	<-started
