@@ -116,7 +116,7 @@ var workflowsByName = map[string]any{
 		return nil
 	},
 	"overflows": func(workflow.Context, int) error {
-		kill(func() { debug.SetMaxStack(64 << 20); overflow(0) })
+		kill(func() { debug.SetMaxStack(64 << 20); fmt.Println(overflow(0)) })
 		return nil
 	},
 	// computes never ends, and takes memory while it does not.
@@ -150,7 +150,13 @@ func kill(harm func()) {
 	}
 }
 
-func overflow(n int) int { return 1 + overflow(n+1) }
+// overflow recurses until the stack is too large.
+func overflow(n int) int {
+	if n < 0 {
+		return 0
+	}
+	return 1 + overflow(n+1)
+}
 
 // A bench is a Temporal with a worker that is started again when it is gone.
 type bench struct {
