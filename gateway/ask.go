@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -20,9 +22,14 @@ import (
 	"github.com/perdure/perdure/runs"
 )
 
-// How often a client is asked one question whose answers do not fit. After
-// that the elicitation is left to the other channels.
-const maxAsked = 3
+const (
+	// How often a client is asked one question whose answers do not fit. After
+	// that the elicitation is left to the other channels.
+	maxAsked = 3
+	// How often a client is asked one question in all, if nobody knows what became
+	// of its answers.
+	maxAskings = 6
+)
 
 // A way is how a client is asked.
 type way int
@@ -36,10 +43,11 @@ const (
 // A gate is an open elicitation.
 type gate struct {
 	runs.Elicitation
-	way      way
-	question string // id of our question that is open at the client; "" = none
-	earlier  bool   // the question was asked on the stream before this one
-	mute     bool   // the client is not asked (any more)
+	way    way
+	asked  []string  // ids of our questions that are open at the client, oldest first
+	due    time.Time // when it is asked again, if the client says nothing
+	reason string    // why the answer before was not taken
+	mute   bool      // the client is not asked (any more)
 }
 
 // opened asks about an elicitation, if it is still open: an event may be old.
@@ -78,12 +86,45 @@ func (s *stream) add(e runs.Elicitation) {
 	if action := s.pages[e.ID]; action != "" {
 		gt.mute, s.late = true, s.late || action != accept
 	}
-	if s.at.Asked[e.ID] > 0 && !s.x.modern {
-		gt.question, gt.earlier = s.questionID(gt), true
-		s.g.questions.open(gt.question, s)
+	if !s.x.modern {
+		s.takeOver(gt)
 	}
 	s.gates = append(s.gates, gt)
 	s.bringCredentials(e)
+}
+
+// takeOver notes what became of the questions about an elicitation that streams
+// before this one have asked: they are open at the client, unless the run has
+// learned that they led to no answer.
+func (s *stream) takeOver(gt *gate) {
+	for asking := range s.at.Asked[gt.ID] {
+		q := s.questionOf(gt, asking+1)
+		switch a := gt.asking(q); {
+		case a == nil:
+			s.holds(gt, q)
+		case a.Outcome == runs.Invalid:
+			gt.reason = a.Reason
+		default:
+			gt.mute, s.late = true, s.late || a.Outcome == runs.Unwilling
+		}
+	}
+}
+
+// asking is what the run has learned of a question; nil = nothing.
+func (gt *gate) asking(q *question) *runs.Asking {
+	if i := slices.IndexFunc(gt.Askings, func(a runs.Asking) bool { return a.Question == q.name() }); i >= 0 {
+		return &gt.Askings[i]
+	}
+	return nil
+}
+
+// holds notes that a question about an elicitation is open at the client.
+func (s *stream) holds(gt *gate, q *question) (id string) {
+	id = s.g.tokens.seal(questionPurpose, q)
+	gt.asked = append(gt.asked, id)
+	gt.due = s.g.tokens.now().Add(s.g.opts.ReaskAfter)
+	s.g.questions.open(id, s)
+	return id
 }
 
 // way says how the client is asked about an elicitation. A client that waits
@@ -105,7 +146,7 @@ func (s *stream) way(e *runs.Elicitation) way {
 func (s *stream) ask() (answered bool) {
 	var now []*gate
 	for _, gt := range s.gates {
-		if !gt.mute && gt.question == "" {
+		if !gt.mute && len(gt.asked) == 0 {
 			now = append(now, gt)
 		}
 	}
@@ -122,7 +163,7 @@ func (s *stream) ask() (answered bool) {
 		return false
 	}
 	for _, gt := range now {
-		s.elicit(gt, s.reasons[gt.ID])
+		s.elicit(gt, cmp.Or(s.reasons[gt.ID], gt.reason))
 	}
 	return false
 }
@@ -141,13 +182,13 @@ func (s *stream) requireInput(gates []*gate) (answered bool) {
 		if gt.way == byURL {
 			urls = append(urls, gt.ID)
 		}
-		requests[inputKey(gt.ID)] = inputRequest{Method: string(mcp.MethodElicitationCreate), Params: s.params(gt, s.reasons[gt.ID])}
+		requests[questionKey(gt.ID, asked[gt.ID])] = inputRequest{Method: string(mcp.MethodElicitationCreate), Params: s.params(gt, s.reasons[gt.ID])}
 	}
 	if len(requests) == 0 {
 		return false
 	}
 	st := state{claims: claims{Principal: s.x.principal, Expires: s.g.tokens.now().Add(stateLife).Unix()},
-		Run: s.at.Run, Owner: s.at.Owner, Tool: s.at.Tool, Seq: s.at.Seq, Asked: asked, URLs: urls, Attached: s.at.Attached}
+		Run: s.at.Run, Owner: s.at.Owner, Tool: s.at.Tool, Arguments: s.x.arguments, Seq: s.at.Seq, Asked: asked, URLs: urls, Attached: s.at.Attached}
 	s.finish(&result{
 		ResultType:    string(mcp.ResultTypeInputRequired),
 		InputRequests: requests,
@@ -156,9 +197,27 @@ func (s *stream) requireInput(gates []*gate) (answered bool) {
 	return true
 }
 
-// inputKey names an elicitation in inputRequests and inputResponses: by its
-// step path, and where the step asks again, with the number of the time.
-func inputKey(elicitation string) string { return strings.TrimSuffix(elicitation, "#1") }
+// questionKey names an elicitation in inputRequests and inputResponses, of calls
+// and tasks alike: by its step path, with the number of the time where the step
+// asks again, and with that of the asking where an answer was not taken.
+func questionKey(elicitation string, asking int) string {
+	if asking > 1 {
+		return fmt.Sprintf("%s.%d", elicitation, asking)
+	}
+	return strings.TrimSuffix(elicitation, "#1")
+}
+
+// answerTo is the response to an elicitation that was asked so many times. One to
+// an earlier asking counts as well.
+func answerTo(elicitation string, askings int, given map[string]json.RawMessage) (raw json.RawMessage, key string, ok bool) {
+	for asking := askings; asking > 0; asking-- {
+		key = questionKey(elicitation, asking)
+		if raw, ok = given[key]; ok {
+			return raw, key, true
+		}
+	}
+	return nil, "", false
+}
 
 // countAsked counts what is asked again because of the answer; a question that
 // was only not answered yet counts once.
@@ -172,8 +231,8 @@ func (s *stream) countAsked(gt *gate) int {
 
 // elicit asks the client on the stream of its call.
 func (s *stream) elicit(gt *gate, reason string) {
-	if s.at.Asked[gt.ID] >= maxAsked {
-		gt.mute = true
+	if s.at.Asked[gt.ID] >= maxAskings || s.invalid(gt) >= maxAsked {
+		gt.mute = len(gt.asked) == 0
 		return
 	}
 	s.at.Asked = maps.Clone(s.at.Asked)
@@ -181,9 +240,18 @@ func (s *stream) elicit(gt *gate, reason string) {
 		s.at.Asked = map[string]int{}
 	}
 	s.at.Asked[gt.ID]++
-	gt.question, gt.earlier = s.questionID(gt), false
-	s.g.questions.open(gt.question, s)
-	s.x.ask(s.place(), gt.question, mcp.MethodElicitationCreate, s.params(gt, reason))
+	id := s.holds(gt, s.questionOf(gt, s.at.Asked[gt.ID]))
+	s.x.ask(s.place(), id, mcp.MethodElicitationCreate, s.params(gt, reason))
+}
+
+// invalid counts the answers of this client that did not fit.
+func (s *stream) invalid(gt *gate) (n int) {
+	for asking := range s.at.Asked[gt.ID] {
+		if a := gt.asking(s.questionOf(gt, asking+1)); a != nil && a.Outcome == runs.Invalid {
+			n++
+		}
+	}
+	return n
 }
 
 // params are those of elicitation/create.
@@ -215,23 +283,20 @@ func (s *stream) elicitationID(gt *gate) string {
 	return encode64(digest("elicitation", s.x.principal, string(s.at.Run), gt.ID)[:12])
 }
 
-// questionID is the same wherever it is made, so that a question can be
-// answered and withdrawn at any replica.
-func (s *stream) questionID(gt *gate) string {
-	return s.g.tokens.seal(questionPurpose, s.questionOf(gt))
-}
-
-func (s *stream) questionOf(gt *gate) *question {
+// questionOf names an asking of an elicitation in this call. Its token is the same
+// wherever it is made, so that a question can be answered and withdrawn at any
+// replica.
+func (s *stream) questionOf(gt *gate, asking int) *question {
 	q := question{claims: claims{Principal: s.x.principal}, Run: s.at.Run, Owner: s.at.Owner, Gate: gt.ID,
-		Call: encode64(digest("call", s.x.scope, string(s.x.id))[:9]), Time: s.at.Asked[gt.ID], URL: gt.way == byURL}
+		Call: encode64(digest("call", s.x.scope, string(s.x.id))[:9]), Time: asking, URL: gt.way == byURL}
 	if !gt.Expires.IsZero() {
 		q.Expires = gt.Expires.Add(time.Minute).Unix()
 	}
 	return &q
 }
 
-// closed forgets an elicitation, and withdraws our question about it if the
-// client has not answered it.
+// closed forgets an elicitation, and withdraws our questions about it that the
+// client has not answered.
 func (s *stream) closed(e *runs.Elicitation) {
 	i := slices.IndexFunc(s.gates, func(g *gate) bool { return g.ID == e.ID })
 	if i < 0 {
@@ -239,30 +304,35 @@ func (s *stream) closed(e *runs.Elicitation) {
 	}
 	gt := s.gates[i]
 	s.gates = slices.Delete(s.gates, i, i+1)
-	s.at.Asked = maps.Clone(s.at.Asked)
-	delete(s.at.Asked, e.ID)
-	if gt.way == byURL && gt.question != "" {
+	if gt.way == byURL && len(gt.asked) > 0 {
 		s.x.notify(s.place(), mcp.MethodNotificationElicitationComplete, map[string]any{"elicitationId": s.elicitationID(gt)})
 	}
 	reason := "no answer is wanted any more"
 	if e.By != "" {
 		reason = "answered elsewhere"
 	}
-	if gt.earlier && e.By == s.x.caller.Subject {
-		s.g.questions.close(gt.question, s) // most likely by this client, while it had no stream
-		return
+	for asking := range s.at.Asked[e.ID] {
+		q := s.questionOf(gt, asking+1)
+		if strings.HasPrefix(e.AnswerID, q.name()) { // wherever its answer came in
+			reason = "answered"
+			id := s.g.tokens.seal(questionPurpose, q)
+			gt.asked = slices.DeleteFunc(gt.asked, func(open string) bool { return open == id })
+			s.g.questions.close(id, s)
+		}
 	}
 	s.withdraw(gt, reason)
+	s.at.Asked = maps.Clone(s.at.Asked)
+	delete(s.at.Asked, e.ID)
 }
 
+// withdraw takes back the questions about an elicitation that are open.
 func (s *stream) withdraw(gt *gate, reason string) {
-	if gt.question == "" {
-		return
+	for _, id := range gt.asked {
+		if unanswered := s.g.questions.close(id, s); unanswered {
+			s.x.notify(s.place(), mcp.MethodNotificationCancelled, cancelledParams{RequestID: id, Reason: reason, Meta: s.taskMeta()})
+		}
 	}
-	if unanswered := s.g.questions.close(gt.question, s); unanswered {
-		s.x.notify(s.place(), mcp.MethodNotificationCancelled, cancelledParams{RequestID: gt.question, Reason: reason, Meta: s.taskMeta()})
-	}
-	gt.question = ""
+	gt.asked = nil
 }
 
 type cancelledParams struct {
@@ -275,31 +345,39 @@ type cancelledParams struct {
 // should have. If the question is one of this stream's, the client is asked
 // again, or not any more.
 func (s *stream) asked(e *runs.Elicitation, a *runs.Asking) {
-	i := slices.IndexFunc(s.gates, func(g *gate) bool {
-		return g.ID == e.ID && g.question != "" && s.questionOf(g).name() == a.Question
-	})
+	i := slices.IndexFunc(s.gates, func(g *gate) bool { return g.ID == e.ID })
 	if i < 0 {
 		return
 	}
 	gt := s.gates[i]
-	s.g.questions.close(gt.question, s)
-	gt.question = ""
-	switch a.Outcome {
-	case runs.Unwilling:
-		gt.mute, s.late = true, true
-	case runs.Unable:
-		gt.mute = true
-	default:
-		s.elicit(gt, a.Reason)
+	gt.Askings = e.Askings
+	for asking := range s.at.Asked[gt.ID] {
+		q := s.questionOf(gt, asking+1)
+		id := s.g.tokens.seal(questionPurpose, q)
+		if q.name() != a.Question || !slices.Contains(gt.asked, id) {
+			continue
+		}
+		gt.asked = slices.DeleteFunc(gt.asked, func(open string) bool { return open == id })
+		s.g.questions.close(id, s)
+		switch a.Outcome {
+		case runs.Unwilling:
+			gt.mute, s.late = true, true
+		case runs.Unable:
+			gt.mute = true
+		default:
+			s.elicit(gt, a.Reason)
+		}
 	}
 }
 
-// reask replaces questions that were asked before the stream broke: the answer
-// may have been lost with it.
+// reask asks again what has been open for long: the answer may have been lost with
+// the replica that took it. Who still has the question before them may answer
+// that: an answer to any asking counts.
 func (s *stream) reask() {
+	now := s.g.tokens.now()
 	for _, gt := range s.gates {
-		if gt.question != "" && s.at.Asked[gt.ID] < maxAsked {
-			s.withdraw(gt, "asked again")
+		if len(gt.asked) > 0 && !gt.mute && !now.Before(gt.due) {
+			gt.due = now.Add(s.g.opts.ReaskAfter)
 			s.elicit(gt, "")
 		}
 	}
@@ -370,7 +448,7 @@ func (g *Gateway) replied(ctx context.Context, c *client, m *message) (status in
 		return g.unanswered(ctx, a, &q, runs.Unwilling, "")
 	}
 	var invalid *runs.InvalidAnswerError
-	switch err := g.answer(ctx, c, q.Run, q.Gate, m.Result); {
+	switch err := g.answer(ctx, c, q.Run, q.Gate, q.name(), m.Result); {
 	case err == nil:
 	case errors.As(err, &invalid):
 		return g.unanswered(ctx, a, &q, runs.Invalid, invalid.Reason)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -24,6 +25,7 @@ func (g *Gateway) call(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallT
 	if !ok {
 		return nil, errors.New("call outside of an exchange")
 	}
+	x.arguments = digestOfArguments(x.params.Arguments)
 	l := g.listing.Load()
 	c, err := g.composite(ctx, l, x.who, x.params)
 	switch {
@@ -47,6 +49,15 @@ func (g *Gateway) call(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallT
 		g.callOther(ctx, x, l)
 	}
 	return &mcp.CallToolResult{}, nil
+}
+
+// digestOfArguments is the same for arguments that are the same JSON.
+func digestOfArguments(raw json.RawMessage) string {
+	same, err := canonical(raw)
+	if err != nil {
+		same = raw
+	}
+	return encode64(digest("arguments", string(same))[:12])
 }
 
 func (g *Gateway) callOther(ctx context.Context, x *exchange, l *listing) {
@@ -75,7 +86,7 @@ func (g *Gateway) callComposite(ctx context.Context, x *exchange, c *composite) 
 		g.notStarted(ctx, x, c.def.Name, err)
 		return
 	}
-	if x.session != nil && started.Owner == "" && x.bind(started.ID) {
+	if started.Owner == "" && x.bind(started.ID) {
 		g.cancelRun(ctx, started.ID)
 	}
 	x.then = func(ctx context.Context) { g.render(ctx, x, x.cursorFor(started), manner{}) }
@@ -212,22 +223,54 @@ var (
 	errKeyReused = errors.New("the idempotency key was used before for a call with other arguments: use a new key")
 )
 
-const badState = "requestState is not valid for this call, or has expired"
+const badState = "requestState is not valid for this call, or has expired: repeat the request with the arguments that it had"
+
+// unknownKeys gives all questions a reason to be asked again, if one of the
+// responses is to none of them: nobody knows to which it was meant.
+func (st *state) unknownKeys(given map[string]json.RawMessage) (reasons map[string]string) {
+	reasons = map[string]string{}
+	known, asked := map[string]bool{}, []string{}
+	for gate, askings := range st.Asked {
+		for asking := range askings {
+			known[questionKey(gate, asking+1)] = true
+		}
+		asked = append(asked, questionKey(gate, askings))
+	}
+	slices.Sort(asked)
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		if known[key] {
+			continue
+		}
+		for gate := range st.Asked {
+			reasons[gate] = fmt.Sprintf("inputResponses has an answer to %q, which is not asked; asked is %s", clipKey(key), strings.Join(asked, ", "))
+		}
+		break
+	}
+	return reasons
+}
+
+// clipKey shortens what a client calls a question.
+func clipKey(key string) string {
+	if len(key) > maxKey {
+		return strings.ToValidUTF8(key[:maxKey], "") + "…"
+	}
+	return key
+}
 
 // nextRound goes on with a call whose client was asked something by
 // input_required: it takes the answers and renders what follows.
 func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
 	var st state
 	err := g.tokens.open(statePurpose, x.params.RequestState, x.principal, &st)
-	if err != nil || st.Tool != x.params.Name {
+	if err != nil || st.Tool != x.params.Name || st.Arguments != x.arguments {
 		g.log.DebugContext(ctx, "refusing a request state", "error", err)
 		x.fail(mcp.INVALID_PARAMS, badState)
 		return
 	}
-	reasons, pages := map[string]string{}, map[string]string{}
+	reasons, pages := st.unknownKeys(x.params.InputResponses), map[string]string{}
 	for _, gate := range slices.Sorted(maps.Keys(st.Asked)) {
-		raw, ok := x.params.InputResponses[inputKey(gate)]
-		if !ok {
+		raw, _, ok := answerTo(gate, st.Asked[gate], x.params.InputResponses)
+		if !ok || reasons[gate] != "" {
 			continue
 		}
 		if slices.Contains(st.URLs, gate) {
@@ -235,7 +278,7 @@ func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
 			continue
 		}
 		var invalid *runs.InvalidAnswerError
-		switch err := g.answer(ctx, x.client, st.Run, gate, raw); {
+		switch err := g.answer(ctx, x.client, st.Run, gate, "", raw); {
 		case errors.As(err, &invalid):
 			reasons[gate] = invalid.Reason
 		case errors.Is(err, runs.ErrUnavailable):
@@ -245,6 +288,9 @@ func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
 			x.respond("", g.finish(x.client, trouble(st.Run, err)))
 			return
 		}
+	}
+	if st.Owner == "" && st.Tool != awaitTool && x.bind(st.Run) {
+		g.cancelRun(ctx, st.Run)
 	}
 	at := x.cursorFor(runs.Started{ID: st.Run, Attached: st.Attached})
 	at.Seq, at.Asked, at.Owner = st.Seq, st.Asked, st.Owner
@@ -262,8 +308,9 @@ const (
 
 // answer gives a client's answer to an elicitation on. That somebody else's
 // came first is no error. What the run itself says of its caller counts: a token
-// may be older than the run, where a business key gave two the same ID.
-func (g *Gateway) answer(ctx context.Context, c *client, run runs.RunID, gate string, raw json.RawMessage) error {
+// may be older than the run, where a business key gave two the same ID. asked
+// names the question that is answered; "" = it has no name.
+func (g *Gateway) answer(ctx context.Context, c *client, run runs.RunID, gate, asked string, raw json.RawMessage) error {
 	of, err := g.permitted(ctx, c.who, auth.Answer, run)
 	if err != nil {
 		return err
@@ -275,7 +322,7 @@ func (g *Gateway) answer(ctx context.Context, c *client, run runs.RunID, gate st
 	if err := json.Unmarshal(raw, &given); err != nil {
 		return &runs.InvalidAnswerError{Reason: "the answer is not an object with an action"}
 	}
-	answer := runs.Answer{ElicitationID: gate, Action: given.Action, By: c.caller.Subject, Via: runs.ViaForm, Allowed: func(e runs.Elicitation) bool {
+	answer := runs.Answer{ElicitationID: gate, Action: given.Action, By: c.caller.Subject, Via: runs.ViaForm, Asked: asked, Allowed: func(e runs.Elicitation) bool {
 		return g.opts.Policy.May(c.who, auth.Answer, auth.Object{Tool: of.Tool, Owner: of.Caller, Approvers: e.Approvers})
 	}}
 	switch given.Action {

@@ -94,6 +94,8 @@ func TestCancel(t *testing.T) {
 		"here":                        {"the user gave up", "here", false, "cancelled"},
 		"at another replica":          {"the user gave up", "there", false, "cancelled"},
 		"after the stream broke":      {"the user gave up", "here", true, "cancelled"},
+		"a reason that tells of time": {"the user says: the deploy timed out, timeout, stop it", "here", false, "cancelled"},
+		"with a library's words":      {"stop: MCP error -32001: Request timed out", "there", true, "cancelled"},
 		"a request timeout":           {"McpError: MCP error -32001: Request timed out", "here", true, "running"},
 		"a deadline":                  {"context deadline exceeded", "there", true, "running"},
 		"a dropped connection is not": {"", "", true, "running"},

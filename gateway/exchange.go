@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +19,8 @@ type exchange struct {
 	*client
 	id        json.RawMessage
 	params    *params
-	badParams error // why params could not be read
+	badParams error  // why params could not be read
+	arguments string // digest of those of a tools/call, which outlives them
 	out       outlet
 	then      func(context.Context) // waits for the answer, when mcp-go has done with the request; nil = nothing does
 	end       func()                // takes the call out of those under way; nil = it is not among them
@@ -200,12 +200,18 @@ func (g *Gateway) cancelled(ctx context.Context, c *client, p *params) {
 	if isNull(p.RequestID) || len(p.RequestID) > maxID {
 		return
 	}
-	if timedOut(p.Reason) {
+	x := g.calls.find(c.scope, p.RequestID)
+	if x != nil && !c.overHTTP {
+		x.out.cut() // a request that was cancelled gets no response
+	}
+	switch {
+	case ownTimeouts[p.Reason]:
 		g.log.DebugContext(ctx, "client stopped waiting for a call, its run goes on", "reason", p.Reason)
 		return
-	}
-	if x := g.calls.find(c.scope, p.RequestID); x != nil {
+	case x != nil:
 		g.cancelRun(ctx, x.stop())
+		return
+	case c.session == nil:
 		return
 	}
 	ctx, done := detached(ctx)
@@ -256,14 +262,14 @@ func (g *Gateway) cancelRun(ctx context.Context, run runs.RunID) {
 
 const cancelReason = "cancelled by the client that called it"
 
-// timedOut reports whether a reason for a cancellation is a client's own
-// request timeout: it does not say that somebody wants the run to end.
-func timedOut(reason string) bool {
-	reason = strings.ToLower(reason)
-	for _, sign := range []string{"timed out", "timeout", "time out", "deadline exceeded", "-32001"} {
-		if strings.Contains(reason, sign) {
-			return true
-		}
-	}
-	return false
+// ownTimeouts are the reasons with which client libraries say, word for word, that
+// they have waited for as long as they wait: nobody has decided that the run
+// shall end. Any other reason is somebody's, whatever it says of time.
+var ownTimeouts = map[string]bool{
+	"McpError: MCP error -32001: Request timed out":              true, // TypeScript SDK 1
+	"McpError: MCP error -32001: Maximum total timeout exceeded": true,
+	"SdkError: Request timed out":                                true, // TypeScript SDK 2
+	"SdkError: Maximum total timeout exceeded":                   true,
+	"context deadline exceeded":                                  true, // Go SDK
+	"request timeout":                                            true, // Rust SDK
 }

@@ -221,7 +221,7 @@ func (f *fakeRuns) Answer(_ context.Context, id runs.RunID, a runs.Answer) (runs
 			}
 		}
 		decision = runs.Decision{Won: true, Action: a.Action, By: a.By}
-		e.State, e.Action, e.By = "answered", a.Action, a.By
+		e.State, e.Action, e.By, e.AnswerID = "answered", a.Action, a.By, a.Asked+"1"
 		r.won++
 		r.add(runs.Event{Kind: runs.EventClosed, Elicitation: ptr(*e)})
 	})

@@ -130,9 +130,14 @@ type Options struct {
 	ReattachWindow time.Duration
 	// KeepAlive is the longest time without a message on a stream. 0 = 15 s.
 	KeepAlive time.Duration
-	// ReaskAfter is how long a resumed stream waits for the answer to a
-	// question that was asked before it broke, until it asks again. 0 = 1 min.
+	// ReaskAfter is how long a stream waits for the answer to a question until it
+	// asks again: an answer that was lost with a replica is then given once more. An
+	// answer to any asking counts. 0 = 10 min.
 	ReaskAfter time.Duration
+	// StreamRetry is how long clients are told to wait before they come back to a
+	// stream that broke. They try twice by default, so a server may be away for
+	// less than twice as long. 0 = 5 s; at most 1 min.
+	StreamRetry time.Duration
 
 	// RunURL is the page on which a person can answer for a run, given to
 	// clients that cannot ask. nil = there is none.
@@ -181,7 +186,8 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.Patience, 50*time.Second)
 	setDefault(&o.TaskPatience, 500*time.Millisecond)
 	setDefault(&o.KeepAlive, 15*time.Second)
-	setDefault(&o.ReaskAfter, time.Minute)
+	setDefault(&o.ReaskAfter, 10*time.Minute)
+	setDefault(&o.StreamRetry, 5*time.Second)
 	setDefault(&o.MaxRequest, DefaultMaxRequest)
 	setDefault(&o.StdioIdentity.Subject, auth.Anonymous)
 	o.Quotas = o.Quotas.withDefaults()
@@ -201,6 +207,9 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
+
+// maxRetry bounds Options.StreamRetry.
+const maxRetry = time.Minute
 
 func setDefault[T comparable](field *T, value T) {
 	var zero T
@@ -240,6 +249,9 @@ func New(opts Options) (*Gateway, error) {
 	scope := opts.cacheScope()
 	if opts.ReattachWindow > maxWindow {
 		return nil, fmt.Errorf("gateway: ReattachWindow is %s; the limit is %s: use keys for repeating a call later", opts.ReattachWindow, maxWindow)
+	}
+	if opts.StreamRetry < 0 || opts.StreamRetry > maxRetry {
+		return nil, fmt.Errorf("gateway: StreamRetry is %s; it must be from 0 to %s", opts.StreamRetry, maxRetry)
 	}
 	opts = opts.withDefaults()
 	g := &Gateway{

@@ -96,10 +96,12 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request, who auth.Identity
 		return
 	}
 	defer free()
-	unread := bytes.NewReader(body)
-	r.Body = io.NopCloser(unread)
 	var m message
-	if json.Unmarshal(body, &m) != nil || len(m.ID) > maxID {
+	readable := json.Unmarshal(body, &m) == nil && len(m.ID) <= maxID
+	id := standInFor(m.ID)
+	unread := bytes.NewReader(id.into(body))
+	w, r.Body = id.writer(w), io.NopCloser(unread)
+	if !readable {
 		g.http.ServeHTTP(w, r) // which says what is wrong with it
 		return
 	}

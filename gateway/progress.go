@@ -30,15 +30,12 @@ type lookout struct {
 	pause time.Duration
 	seen  chan []runs.StepProgress // what one look found
 	told  map[string]runs.StepProgress
-	// unsure: the stream goes on where another one ended, and does not know
-	// which steps began before.
-	unsure bool
 }
 
 // newLookout looks for clients that want progress; for others it does nothing.
 func newLookout(s *stream) *lookout {
 	l := &lookout{s: s, timer: time.NewTimer(firstLook), pause: firstLook, seen: make(chan []runs.StepProgress, 1),
-		told: map[string]runs.StepProgress{}, unsure: s.goesOn}
+		told: map[string]runs.StepProgress{}}
 	if isNull(s.at.Token) {
 		l.timer.Stop()
 	}
@@ -59,7 +56,7 @@ func (l *lookout) again(pause time.Duration) {
 
 // look asks what is under way, without keeping the stream waiting.
 func (l *lookout) look(ctx context.Context) {
-	if len(l.s.running) == 0 && !l.unsure {
+	if len(l.s.running) == 0 {
 		l.again(lastLook) // costs nothing
 		return
 	}
@@ -74,7 +71,6 @@ func (l *lookout) look(ctx context.Context) {
 
 // tell tells the client what is new, if anything is, and plans the next look.
 func (l *lookout) tell(found []runs.StepProgress) (told bool) {
-	l.unsure = l.unsure && len(found) > 0
 	news := slices.DeleteFunc(found, func(p runs.StepProgress) bool {
 		return p.StepPath == "" || p.Progress == 0 && p.Message == "" || l.told[p.StepPath] == p
 	})

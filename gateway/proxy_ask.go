@@ -22,6 +22,8 @@ type passedState struct {
 	claims
 	Tool  string `json:"t"`
 	State string `json:"s"`
+
+	Arguments string `json:"a"` // digest of those of the call
 }
 
 // asking is what a direct call passes to its backend; nil if its client speaks
@@ -45,7 +47,7 @@ func (g *Gateway) asking(x *exchange, t backends.Tool) (*backends.Asking, error)
 	if err := g.tokens.open(passedPurpose, x.params.RequestState, x.principal, &st); err != nil {
 		return nil, err
 	}
-	if st.Tool != t.Name {
+	if st.Tool != t.Name || st.Arguments != x.arguments {
 		return nil, errForged
 	}
 	asking.State = st.State
@@ -65,7 +67,7 @@ func (g *Gateway) passQuestions(x *exchange, t backends.Tool, raw json.RawMessag
 	if json.Unmarshal(result["requestState"], &state) != nil {
 		return mustEncode(result) // it wants nothing back but the answers
 	}
-	st := &passedState{claims: claims{Principal: x.principal, Expires: g.tokens.now().Add(stateLife).Unix()}, Tool: t.Name, State: state}
+	st := &passedState{claims: claims{Principal: x.principal, Expires: g.tokens.now().Add(stateLife).Unix()}, Tool: t.Name, State: state, Arguments: x.arguments}
 	result["requestState"] = mustEncode(g.tokens.seal(passedPurpose, st))
 	return mustEncode(result)
 }

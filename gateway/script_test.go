@@ -368,7 +368,7 @@ func TestScriptAsATask(t *testing.T) {
 	}
 	get := func() taskView { return m.modernTask("tasks/get", task.TaskID, "").ok() }
 	until(t, "input_required", get)
-	m.modernTask("tasks/update", task.TaskID, `"inputResponses":{"gate#1":{"action":"accept","content":{"reason":"r"}}}`).ok()
+	m.modernTask("tasks/update", task.TaskID, `"inputResponses":{"gate":{"action":"accept","content":{"reason":"r"}}}`).ok()
 	if done := until(t, "completed", get); len(done.Result) == 0 {
 		t.Errorf("it has no result: %+v", done)
 	}

@@ -18,8 +18,9 @@ type outlet interface {
 	// event sends a message before the answer. id names the place in the
 	// stream; "" = none.
 	event(id string, message []byte)
-	// prime sends a place in the stream without a message.
-	prime(id string)
+	// prime sends a place in the stream without a message, and how long the client
+	// waits before it comes back when the stream breaks.
+	prime(id string, retry time.Duration)
 	// comment shows the client, and what stands between, that the stream lives.
 	comment()
 	// answer sends the response, and is the last.
@@ -27,10 +28,6 @@ type outlet interface {
 	// cut ends the stream without a response.
 	cut()
 }
-
-// reconnectAfter is how long a resumable client waits before it comes back. 300 ms
-// did not outlive a restart of 1.5 s, 3 s outlived 4.5 s.
-const reconnectAfter = 3 * time.Second
 
 // A sink is the outlet of an HTTP request. The first event makes the response
 // an SSE stream; without events the answer is plain JSON.
@@ -66,8 +63,8 @@ func (s *sink) event(id string, message []byte) {
 	s.write(func() { s.writeEvent(id, message) })
 }
 
-func (s *sink) prime(id string) {
-	s.write(func() { fmt.Fprintf(s.w, "id: %s\nretry: %d\ndata: \n\n", id, reconnectAfter.Milliseconds()) })
+func (s *sink) prime(id string, retry time.Duration) {
+	s.write(func() { fmt.Fprintf(s.w, "id: %s\nretry: %d\ndata: \n\n", id, retry.Milliseconds()) })
 }
 
 func (s *sink) comment() {

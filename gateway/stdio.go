@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 )
@@ -26,8 +27,9 @@ type stdioConn struct {
 	mu  sync.Mutex // guards session
 	ses *session
 
-	outMu sync.Mutex
-	out   io.Writer
+	outMu    sync.Mutex
+	out      io.Writer
+	standIns map[*standIn]bool // of requests that mcp-go handles
 }
 
 // ServeStdio serves one client of either era on in and out until in ends, ctx
@@ -101,7 +103,7 @@ func (c *stdioConn) receive(ctx context.Context, text []byte) {
 	}
 	var m message
 	if err := json.Unmarshal(text, &m); err != nil || len(m.ID) > maxID {
-		c.handle(ctx, text, nil)
+		c.handle(ctx, text, m.ID, nil)
 		return
 	}
 	var p params
@@ -113,7 +115,7 @@ func (c *stdioConn) receive(ctx context.Context, text []byte) {
 	case m.Method == string(mcp.MethodNotificationCancelled):
 		c.handling.Go(func() { c.g.cancelled(ctx, client, &p) })
 	case m.Method == string(mcp.MethodInitialize):
-		c.handle(ctx, text, nil)
+		c.handle(ctx, text, m.ID, nil)
 	case m.isRequest():
 		x := &exchange{client: client, id: m.ID, params: &p, badParams: badParams, out: &lineOutlet{c: c}}
 		c.handling.Go(func() {
@@ -126,13 +128,13 @@ func (c *stdioConn) receive(ctx context.Context, text []byte) {
 				case c.g.missingResult(ctx, client, &m, &p):
 					x.failWith(noResource(client))
 				default:
-					c.handle(ctx, text, x)
+					c.handle(ctx, text, m.ID, x)
 				}
 				return x
 			})
 		})
 	default:
-		c.handle(ctx, text, nil)
+		c.handle(ctx, text, m.ID, nil)
 	}
 }
 
@@ -156,7 +158,12 @@ func (c *stdioConn) client(m *message, p *params) *client {
 
 // handle has mcp-go handle a message, and sends what it answers unless the
 // exchange, if there is one, has its answer.
-func (c *stdioConn) handle(ctx context.Context, text []byte, x *exchange) {
+func (c *stdioConn) handle(ctx context.Context, text []byte, id json.RawMessage, x *exchange) {
+	if exact := standInFor(id); exact != nil {
+		text = exact.into(text)
+		c.noteStandIn(exact, true)
+		defer c.noteStandIn(exact, false)
+	}
 	ctx = withIdentity(c.g.mcp.WithContext(ctx, c.listener), c.g.opts.StdioIdentity)
 	var answer mcp.JSONRPCMessage
 	ask := func(ctx context.Context) { answer = c.g.mcp.HandleMessage(ctx, text) }
@@ -176,9 +183,25 @@ func (c *stdioConn) handle(ctx context.Context, text []byte, x *exchange) {
 	}
 }
 
+func (c *stdioConn) noteStandIn(s *standIn, stands bool) {
+	c.outMu.Lock()
+	defer c.outMu.Unlock()
+	if c.standIns == nil {
+		c.standIns = map[*standIn]bool{}
+	}
+	if stands {
+		c.standIns[s] = true
+	} else {
+		delete(c.standIns, s)
+	}
+}
+
 func (c *stdioConn) write(message []byte) {
 	c.outMu.Lock()
 	defer c.outMu.Unlock()
+	for id := range c.standIns {
+		message = id.restore(message)
+	}
 	_, _ = c.out.Write(append(message, '\n'))
 }
 
@@ -195,9 +218,9 @@ func (o *lineOutlet) event(_ string, message []byte) {
 	}
 }
 
-func (o *lineOutlet) header(string, string) {}
-func (o *lineOutlet) prime(string)          {}
-func (o *lineOutlet) comment()              {}
+func (o *lineOutlet) header(string, string)       {}
+func (o *lineOutlet) prime(string, time.Duration) {}
+func (o *lineOutlet) comment()                    {}
 
 func (o *lineOutlet) answer(_ string, _ int, message []byte) {
 	o.mu.Lock()

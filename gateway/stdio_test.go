@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -120,8 +121,11 @@ func TestStdioLineByLine(t *testing.T) {
 		t.Errorf("want the answer to ping, got %+v", m)
 	}
 	say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
-	if m := hear(); string(m.ID) != "1" || !m.Result.IsError {
-		t.Errorf("want a cancelled result, got %+v", m)
+	run := w.runs.only(t)
+	w.runs.wait(t.Context(), func() bool { return w.runs.runs[run].stopped })
+	say(`{"jsonrpc":"2.0","id":12345678901234567890,"method":"ping"}`)
+	if m := hear(); string(m.ID) != "12345678901234567890" { // the cancelled call gets no response
+		t.Errorf("want the answer to ping, got %+v", m)
 	}
 	say(callBody("3", "hang", `{"n":2}`, ""))
 	w.runs.wait(t.Context(), func() bool { return len(w.runs.runs) == 2 })
@@ -132,5 +136,56 @@ func TestStdioLineByLine(t *testing.T) {
 	_ = in.CloseWithError(errors.New("pipe broke"))
 	if err := <-served; err == nil || !strings.Contains(err.Error(), "pipe broke") {
 		t.Errorf("serving ended with %v", err)
+	}
+}
+
+// A request that was cancelled gets no response, and its run ends, in each era.
+func TestStdioCancel(t *testing.T) {
+	t.Parallel()
+	const modernMeta = `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+	for era, meta := range map[string]string{"legacy": "", "modern": modernMeta} {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]func(*play){"hang": hanging})
+			called, cancelled := make(chan bool), make(chan bool)
+			w.catalogue.call = func(ctx context.Context, _ backends.Call) (*backends.Result, error) {
+				close(called)
+				<-ctx.Done()
+				close(cancelled)
+				return nil, ctx.Err()
+			}
+			in, out, _ := pipe(t, w)
+			dec := json.NewDecoder(out)
+			say := func(line string) {
+				t.Helper()
+				if _, err := io.WriteString(in, line+"\n"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			is := func(id string) {
+				t.Helper()
+				var m msg
+				if err := dec.Decode(&m); err != nil || string(m.ID) != id {
+					t.Fatalf("want the response to %s, got %+v, %v", id, m, err)
+				}
+			}
+			cancel := func(id string) {
+				say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `,"reason":"the user pressed stop","_meta":` + cmp.Or(meta, "{}") + `}}`)
+			}
+			if era == "legacy" {
+				say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
+				is("0")
+			}
+			say(callBody("1", "hang", `{}`, meta))
+			run := w.runs.only(t)
+			cancel("1")
+			w.runs.wait(t.Context(), func() bool { return w.runs.runs[run].stopped })
+			say(callBody("2", "be_echo", `{}`, meta))
+			<-called
+			cancel("2")
+			<-cancelled
+			say(callBody("3", "nothing", `{}`, meta))
+			is("3")
+		})
 	}
 }

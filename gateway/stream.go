@@ -44,6 +44,7 @@ type stream struct {
 	late    bool            // patience has run out
 	held    bool            // the run is quarantined
 	behind  bool            // catchUp has to be called again
+	told    int64           // Seq of the last event that the stream before this one has rendered
 	brought map[string]bool // backends for which the request's token was tried
 }
 
@@ -51,7 +52,7 @@ type stream struct {
 func (g *Gateway) render(ctx context.Context, x *exchange, at cursor, how manner) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &stream{g: g, x: x, at: at, manner: how, running: map[string]bool{}}
+	s := &stream{g: g, x: x, at: at, told: at.Seq, manner: how, running: map[string]bool{}}
 	defer s.close()
 	// Whoever sees the stream open may answer what was asked on the one before.
 	err := s.catchUp(ctx)
@@ -69,7 +70,7 @@ func (g *Gateway) render(ctx context.Context, x *exchange, at cursor, how manner
 func (s *stream) prime() {
 	switch {
 	case s.x.resumable():
-		s.x.out.prime(s.place())
+		s.x.out.prime(s.place(), s.g.opts.StreamRetry)
 	case !s.x.modern:
 		s.x.out.comment()
 	}
@@ -80,7 +81,7 @@ func (s *stream) run(ctx context.Context) {
 	events := s.follow(ctx)
 	tick := time.NewTicker(max(s.g.opts.KeepAlive/2, time.Millisecond))
 	defer tick.Stop()
-	patience, reask := s.patienceTimer(), s.reaskTimer()
+	patience := s.patienceTimer()
 	cancelled, draining := s.x.cancelled(), (<-chan struct{})(s.g.draining)
 	s.lookout = newLookout(s)
 	defer s.lookout.timer.Stop()
@@ -92,13 +93,12 @@ func (s *stream) run(ctx context.Context) {
 			quiet = false
 		case <-patience:
 			s.late = true
-		case <-reask:
-			s.reask()
 		case <-s.lookout.timer.C:
 			s.lookout.look(ctx)
 		case found := <-s.lookout.seen:
 			quiet = !s.lookout.tell(found) && quiet
 		case <-tick.C:
+			s.reask()
 			s.keepAlive(quiet)
 			quiet = !quiet
 		case <-cancelled:
@@ -131,22 +131,16 @@ func (s *stream) patienceTimer() <-chan time.Time {
 	return time.After(d)
 }
 
-func (s *stream) reaskTimer() <-chan time.Time {
-	if !s.goesOn || s.x.modern || len(s.at.Asked) == 0 {
-		return nil
-	}
-	return time.After(s.g.opts.ReaskAfter)
-}
-
 type followed struct {
 	event runs.Event
 	err   error
 }
 
-// follow has the run's events sent until ctx ends.
+// follow has the run's events sent until ctx ends, from the first on: what the
+// client knows already says how far the run is.
 func (s *stream) follow(ctx context.Context) <-chan followed {
 	events := make(chan followed)
-	feed := s.g.opts.Runs.Follow(ctx, s.at.Run, s.at.Seq)
+	feed := s.g.opts.Runs.Follow(ctx, s.at.Run, 0)
 	go func() {
 		defer close(events)
 		for e, err := range feed {
@@ -174,10 +168,14 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 		}
 	}
 	e := f.event
-	s.at.Seq = e.Seq
 	if e.Total > 0 || e.ByScript {
 		s.done, s.total, s.counts = e.Done, e.Total, e.ByScript
 	}
+	if e.Seq <= s.told && e.Kind != runs.EventDone {
+		s.recall(e)
+		return false
+	}
+	s.at.Seq = e.Seq
 	switch e.Kind {
 	case runs.EventStep:
 		s.step(e)
@@ -200,6 +198,16 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 		return true
 	}
 	return false
+}
+
+// recall takes note of what the client was told by the stream before this one.
+// What is open catchUp has found out.
+func (s *stream) recall(e runs.Event) {
+	if e.Kind == runs.EventStep && e.StepEnded {
+		delete(s.running, e.StepPath)
+	} else if e.Kind == runs.EventStep {
+		s.running[e.StepPath] = true
+	}
 }
 
 // lost answers when the run cannot be followed any longer.
@@ -253,7 +261,7 @@ func (s *stream) giveHandle() (answered bool) {
 	if s.tasked() && s.handOutTask() {
 		return true
 	}
-	asking := slices.ContainsFunc(s.gates, func(g *gate) bool { return g.question != "" })
+	asking := slices.ContainsFunc(s.gates, func(g *gate) bool { return len(g.asked) > 0 })
 	muted := slices.ContainsFunc(s.gates, func(g *gate) bool { return g.mute })
 	if asking || ((s.x.canAsk || s.x.canOpen) && s.x.streams && !muted && s.patience == nil) {
 		return false
@@ -322,7 +330,7 @@ func (s *stream) answer(r *result, state runState) {
 func (s *stream) abandoned() (answered bool) {
 	s.x.mu.Lock()
 	defer s.x.mu.Unlock()
-	if s.x.ends != "" {
+	if s.x.ends != "" && s.x.overHTTP {
 		return false
 	}
 	s.x.out.cut()
@@ -331,8 +339,8 @@ func (s *stream) abandoned() (answered bool) {
 
 func (s *stream) close() {
 	for _, gt := range s.gates {
-		if gt.question != "" {
-			s.g.questions.close(gt.question, s)
+		for _, id := range gt.asked {
+			s.g.questions.close(id, s)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func TestSessionClientIsAsked(t *testing.T) {
 	w := newWorld(t, map[string]func(*play){"gated": gated})
 	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
 	stream := c.call("1", "gated", `{"message":"x"}`, `{"progressToken":"tok"}`)
-	if f, ok := stream.frame(); !ok || f.ID == "" || f.Retry != "3000" || len(f.Data) != 0 {
+	if f, ok := stream.frame(); !ok || f.ID == "" || f.Retry != "5000" || len(f.Data) != 0 {
 		t.Fatalf("the first event does not prime the client: %+v", f)
 	}
 	id, message, schema := stream.asked()
@@ -197,11 +197,11 @@ func TestModernClientIsAsked(t *testing.T) {
 	}
 	// An answer that does not fit, then one that does, at another replica.
 	m = c.modernCall("gated", `{}`, canAsk, `"requestState":"`+m.Result.RequestState+`","inputResponses":{"gate":{"action":"accept","content":{}}}`).result(false)
-	if err := hasAll(m.Result.InputRequests["gate"].Params.Message, "reason", "Write?"); err != nil {
+	if err := hasAll(m.Result.InputRequests["gate#1.2"].Params.Message, "reason", "Write?"); err != nil {
 		t.Fatal(err)
 	}
 	_, c.url = w.replica()
-	m = c.modernCall("gated", `{}`, canAsk, `"requestState":"`+m.Result.RequestState+`","inputResponses":{"gate":{"action":"accept","content":{"reason":"ok"}}}`).result(false)
+	m = c.modernCall("gated", `{}`, canAsk, `"requestState":"`+m.Result.RequestState+`","inputResponses":{"gate#1.2":{"action":"accept","content":{"reason":"ok"}}}`).result(false)
 	m.structuredIs(t, `{"action":"accept","by":"user-ann"}`)
 	if m.Result.ResultType != "complete" {
 		t.Errorf("resultType is %q", m.Result.ResultType)
@@ -377,22 +377,140 @@ func (r *response) progress() float64 {
 	return p.Progress
 }
 
-func TestQuestionIsReplacedOnAResumedStream(t *testing.T) {
+// A question that nobody answers for long is asked again, as the answer may have
+// been lost; the one before stays, and an answer to either counts.
+func TestQuestionIsAskedAgain(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, map[string]func(*play){"gated": gated}, func(o *gateway.Options) { o.ReaskAfter = time.Millisecond })
+	for name, answered := range map[string]int{"first": 0, "second": 1} {
+		for _, resumed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s answered, resumed %v", name, resumed), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, map[string]func(*play){"gated": gated}, func(o *gateway.Options) {
+					o.ReaskAfter, o.KeepAlive = 20*time.Millisecond, 10*time.Millisecond
+				})
+				c := connect(t, w.url, "ann", "2025-11-25", canAsk)
+				ctx, drop := context.WithCancel(t.Context())
+				defer drop()
+				stream := c.do(ctx, http.MethodPost, callBody("1", "gated", `{}`, ""))
+				first, _, _ := stream.asked()
+				if resumed {
+					drop()
+					_, c.url = w.replica()
+					stream = c.do(t.Context(), http.MethodGet, "", "Last-Event-ID", stream.lastID)
+				}
+				second, _, _ := stream.asked()
+				asked := []string{first, second}
+				if first == second {
+					t.Error("two questions have the same id")
+				}
+				elsewhere := *c
+				_, elsewhere.url = w.replica()
+				elsewhere.reply(asked[answered], `{"action":"cancel"}`)
+				var withdrawn []string
+				for {
+					m := stream.next()
+					if m.Result != nil {
+						m.structuredIs(t, `{"action":"cancel","by":"user-ann"}`)
+						break
+					}
+					if m.Method == "notifications/cancelled" {
+						withdrawn = append(withdrawn, string(m.Params))
+					}
+				}
+				all := strings.Join(withdrawn, "\n")
+				if strings.Contains(all, asked[answered]) || strings.Contains(all, "elsewhere") {
+					t.Errorf("who has answered is told %s", all)
+				}
+				if !strings.Contains(all, asked[1-answered]) {
+					t.Errorf("the other question was not withdrawn: %s", all)
+				}
+			})
+		}
+	}
+}
+
+// Nothing is asked again in less than ten minutes, also after a stream broke.
+func TestQuestionIsLeftAloneForTenMinutes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated}, func(o *gateway.Options) { o.KeepAlive = 5 * time.Millisecond })
+	var later atomic.Int64
+	w.gateway.SetClock(func() time.Time { return time.Now().Add(time.Duration(later.Load())) })
 	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
 	ctx, drop := context.WithCancel(t.Context())
 	stream := c.do(ctx, http.MethodPost, callBody("1", "gated", `{}`, ""))
-	old, _, _ := stream.asked()
+	stream.asked()
 	drop()
-	_, c.url = w.replica()
 	stream = c.do(t.Context(), http.MethodGet, "", "Last-Event-ID", stream.lastID)
-	if m := stream.next(); m.Method != "notifications/cancelled" || !strings.Contains(string(m.Params), old) {
-		t.Fatalf("the old question was not withdrawn: %s %s", m.Method, m.Params)
+	if f, ok := stream.frame(); !ok || f.Retry == "" {
+		t.Fatalf("the stream begins with %+v", f)
 	}
+	later.Store(int64(590 * time.Second))
+	for range 20 { // comments
+		if f, ok := stream.frame(); !ok || len(f.Data) > 0 {
+			t.Fatalf("while the question is open: %v %s", ok, f.Data)
+		}
+	}
+	later.Store(int64(601 * time.Second))
 	id, _, _ := stream.asked()
 	c.reply(id, `{"action":"cancel"}`)
-	stream.result(false).structuredIs(t, `{"action":"cancel","by":"user-ann"}`)
+	for m := stream.next(); ; m = stream.next() {
+		if m.Result != nil {
+			m.structuredIs(t, `{"action":"cancel","by":"user-ann"}`)
+			break
+		}
+	}
+}
+
+// After a stream broke, the next one says of how many steps, and keeps the order.
+func TestResumedProgressKeepsItsTotal(t *testing.T) {
+	t.Parallel()
+	hold := make(chan bool)
+	w := newWorld(t, map[string]func(*play){"steps": func(p *play) {
+		p.step("a")
+		p.begin("b", "be_echo")
+		<-hold
+		p.finish("b")
+		p.complete(`{}`)
+	}}, func(o *gateway.Options) { o.KeepAlive = 20 * time.Millisecond })
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	ctx, drop := context.WithCancel(t.Context())
+	stream := c.do(ctx, http.MethodPost, callBody("1", "steps", `{}`, `{"progressToken":5}`))
+	type progress struct {
+		Progress, Total float64
+		Message         string
+	}
+	var seen []progress
+	read := func() {
+		var p progress
+		if m := stream.message(); json.Unmarshal(m.Params, &p) != nil || m.Method != "notifications/progress" {
+			t.Fatalf("want progress, got %+v", m)
+		}
+		seen = append(seen, p)
+	}
+	for range 3 {
+		read()
+	}
+	for range 3 {
+		drop()
+		_, c.url = w.replica()
+		ctx, drop = context.WithCancel(t.Context())
+		stream = c.do(ctx, http.MethodGet, "", "Last-Event-ID", stream.lastID)
+		read()
+		read()
+	}
+	close(hold)
+	for last := ""; last != "b: completed"; last = seen[len(seen)-1].Message {
+		read()
+	}
+	for i, p := range seen {
+		if p.Total != 2 || p.Progress > 2 || i > 0 && p.Progress <= seen[i-1].Progress {
+			t.Errorf("progress %d is %+v", i, p)
+		}
+		if i >= 3 && i < 9 && p.Message != "running: b" {
+			t.Errorf("on a resumed stream the client is told %q", p.Message)
+		}
+	}
+	drop()
 }
 
 func TestResumeIsRefused(t *testing.T) {
@@ -448,7 +566,7 @@ func TestGatesInARowAndAtOnce(t *testing.T) {
 	if keys(m) != "x y" {
 		t.Errorf("asked at once: %s", keys(m))
 	}
-	m = round("both", `{"y":{"action":"accept"},"z":{"action":"accept"}}`, m.Result.RequestState)
+	m = round("both", `{"y":{"action":"accept"}}`, m.Result.RequestState)
 	if keys(m) != "x" {
 		t.Errorf("after one answer: %s", keys(m))
 	}
@@ -477,15 +595,110 @@ func TestRequestStateIsRefused(t *testing.T) {
 	w := newWorld(t, map[string]func(*play){"gated": gated, "other": gated})
 	ann := &wire{T: t, url: w.url, caller: "ann"}
 	bob := &wire{T: t, url: w.url, caller: "bob"}
-	st := ann.modernCall("gated", `{}`, canAsk, "").result(false).Result.RequestState
+	st := ann.modernCall("gated", `{"message":"m","n":2}`, canAsk, "").result(false).Result.RequestState
+	with := func(c *wire, tool, arguments, state string) *response {
+		return c.modernCall(tool, arguments, canAsk, `"requestState":"`+state+`","inputResponses":{"gate":{"action":"decline"}}`)
+	}
 	for name, resp := range map[string]*response{
-		"somebody else": bob.modernCall("gated", `{}`, canAsk, `"requestState":"`+st+`"`),
-		"another tool":  ann.modernCall("other", `{}`, canAsk, `"requestState":"`+st+`"`),
-		"changed":       ann.modernCall("gated", `{}`, canAsk, `"requestState":"`+changed(st)+`"`),
+		"somebody else":   with(bob, "gated", `{"message":"m","n":2}`, st),
+		"another tool":    with(ann, "other", `{"message":"m","n":2}`, st),
+		"changed":         with(ann, "gated", `{"message":"m","n":2}`, changed(st)),
+		"other arguments": with(ann, "gated", `{"message":"harmless","n":2}`, st),
+		"fewer arguments": with(ann, "gated", `{"message":"m"}`, st),
+		"no arguments":    with(ann, "gated", `null`, st),
 	} {
 		if m := resp.next(); resp.StatusCode != http.StatusBadRequest || m.Error == nil || m.Error.Code != -32602 {
 			t.Errorf("%s: HTTP %d %+v", name, resp.StatusCode, m.Error)
 		}
+	}
+	if got := w.runs.answers(); len(got) != 0 {
+		t.Errorf("answers came through: %+v", got)
+	}
+	with(ann, "gated", `{"n":2.0e0,"message":"m"}`, st).next() // the same arguments
+	if got := w.runs.answers(); len(got) != 1 {
+		t.Errorf("with the same arguments, written otherwise: %+v", got)
+	}
+}
+
+// An answer to what is not asked is refused, and with it those beside it: nobody
+// knows to which question it was meant.
+func TestAnswerToAnUnknownQuestion(t *testing.T) {
+	t.Parallel()
+	both := func(p *play) {
+		p.open(runs.Elicitation{StepID: "x", Message: "X?"}, runs.Elicitation{StepID: "y", Message: "Y?"})
+		p.complete(`{"said":"` + p.answered("x#1").Action + p.answered("y#1").Action + `"}`)
+	}
+	w := newWorld(t, map[string]func(*play){"both": both})
+	c := &wire{T: t, url: w.url, caller: "ann"}
+	m := c.modernCall("both", `{}`, canAsk, "").result(false)
+	for _, key := range []string{"z", "x#1", "x#2", "x#1.2", ""} {
+		m = c.modernCall("both", `{}`, canAsk, fmt.Sprintf(`"requestState":%q,"inputResponses":{"y":{"action":"accept"},%q:{"action":"accept"}}`,
+			m.Result.RequestState, key)).result(false)
+		if got := w.runs.answers(); len(got) != 0 {
+			t.Fatalf("with an answer to %q these were taken: %+v", key, got)
+		}
+		if key == "z" {
+			if err := hasAll(m.Result.InputRequests["y#1.2"].Params.Message, `"z"`, "not asked", "x, y", "Y?"); err != nil {
+				t.Error(err)
+			}
+		}
+		m = c.modernCall("both", `{}`, canAsk, "").result(false)
+	}
+	task := c.modernCall("both", `{"n":2}`, takesTasks, "").ok().TaskID
+	until(t, "input_required", func() taskView { return c.modernTask("tasks/get", task, "").ok() })
+	e := c.modernTask("tasks/update", task, `"inputResponses":{"y":{"action":"accept"},"z":{"action":"accept"}}`).next().Error
+	if e == nil || e.Code != -32602 || !strings.Contains(e.Message, `"z"`) || len(w.runs.answers()) != 0 {
+		t.Errorf("to a task: %+v after %+v", e, w.runs.answers())
+	}
+	// What was answered already is known.
+	for range 2 {
+		c.modernTask("tasks/update", task, `"inputResponses":{"y":{"action":"accept"}}`).ok()
+	}
+	c.modernTask("tasks/update", task, `"inputResponses":{"x":{"action":"decline"}}`).ok()
+	got := until(t, "completed", func() taskView { return c.modernTask("tasks/get", task, "").ok() })
+	if !strings.Contains(string(got.Result), `"structuredContent":{"said":"declineaccept"}`) {
+		t.Errorf("the task ends with %s", got.Result)
+	}
+}
+
+// An answer counts under the key of each asking, for calls and tasks alike.
+func TestAnswerToAnEarlierAsking(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(c *wire) string{
+		"call": func(c *wire) string {
+			m := c.modernCall("gated", `{}`, canAsk, "").result(false)
+			say := func(key, answer string) *msg {
+				return c.modernCall("gated", `{}`, canAsk, fmt.Sprintf(`"requestState":%q,"inputResponses":{%q:%s}`, m.Result.RequestState, key, answer)).result(false)
+			}
+			m = say("gate", `{"action":"accept","content":{}}`)
+			if m.Result.InputRequests["gate#1.2"].Params.Message == "" {
+				t.Fatalf("asked %+v", m.Result.InputRequests)
+			}
+			return string(say("gate", `{"action":"decline"}`).Result.Structured)
+		},
+		"task": func(c *wire) string {
+			id := c.modernCall("gated", `{}`, takesTasks, "").ok().TaskID
+			get := func() taskView { return c.modernTask("tasks/get", id, "").ok() }
+			until(t, "input_required", get)
+			c.modernTask("tasks/update", id, `"inputResponses":{"gate":{"action":"accept","content":{}}}`).ok()
+			if got := get(); got.InputRequests["gate#1.2"] == nil {
+				t.Fatalf("asked %s", got.InputRequests)
+			}
+			c.modernTask("tasks/update", id, `"inputResponses":{"gate":{"action":"decline"}}`).ok()
+			var result struct{ StructuredContent json.RawMessage }
+			if err := json.Unmarshal(until(t, "completed", get).Result, &result); err != nil {
+				t.Error(err)
+			}
+			return string(result.StructuredContent)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]func(*play){"gated": gated})
+			if got := answer(&wire{T: t, url: w.url, caller: "ann"}); got != `{"action":"decline","by":"user-ann"}` {
+				t.Errorf("the call ends with %s", got)
+			}
+		})
 	}
 }
 

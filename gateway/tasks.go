@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -263,6 +264,7 @@ func pollInterval(run *runs.Run) int64 {
 type input struct {
 	*gate
 	key    string // never used for another question of the task
+	asking int    // that the key is of; 1 = the first
 	params elicitParams
 }
 
@@ -273,8 +275,8 @@ func (g *Gateway) inputs(x *exchange, run *runs.Run) (ask []input, wait string) 
 	s := &stream{g: g, x: x, at: cursor{Run: run.ID, Owner: run.Caller, Tool: run.Tool}}
 	s.know(run)
 	for _, gt := range s.gates {
-		if key, reason, again := gt.nextKey(); again && !gt.mute {
-			ask = append(ask, input{gate: gt, key: key, params: s.params(gt, reason)})
+		if asking, reason, again := gt.nextAsking(); again && !gt.mute {
+			ask = append(ask, input{gate: gt, key: questionKey(gt.ID, asking), asking: asking, params: s.params(gt, reason)})
 		}
 	}
 	if run.Status == runs.Quarantined {
@@ -289,21 +291,20 @@ func (g *Gateway) inputs(x *exchange, run *runs.Run) (ask []input, wait string) 
 	return ask, wait
 }
 
-// nextKey names the question about an elicitation that a task shows now: another
-// one after each answer that was not taken. Again is false when there were
-// enough of them, or the user was sent to the page.
-func (gt *gate) nextKey() (key, reason string, again bool) {
-	key, again = gt.ID, len(gt.Askings) < runs.MaxAskings
-	times := 1
+// nextAsking counts the asking of an elicitation that a task shows now: another
+// one after each answer that was not taken, for the reason of which it asks again.
+// Again is false when there were enough of them, or the user was sent to the page.
+func (gt *gate) nextAsking() (asking int, reason string, again bool) {
+	asking, again = 1, len(gt.Askings) < runs.MaxAskings
 	for _, a := range gt.Askings {
-		if a.Question != key {
+		if a.Question != questionKey(gt.ID, asking) {
 			continue
 		}
-		times++
-		key, reason = fmt.Sprintf("%s.%d", gt.ID, times), a.Reason
-		again = again && a.Outcome == runs.Invalid && times <= maxAsked
+		asking++
+		reason = a.Reason
+		again = again && a.Outcome == runs.Invalid && asking <= maxAsked
 	}
-	return key, reason, again
+	return asking, reason, again
 }
 
 // asSessionTask is a run as a task of 2025-11-25. There a task that was
@@ -498,15 +499,23 @@ func (g *Gateway) asModernTask(x *exchange, run *runs.Run) *modernTask {
 	}
 }
 
-// updateTask is tasks/update: it gives answers on. Those to what is not asked
-// are ignored; one that does not fit is asked for again, under another key.
+// updateTask is tasks/update: it gives answers on. Those to what is answered
+// already are ignored, and with one to what the task has never asked none is
+// taken; one that does not fit is asked for again, under another key.
 func (g *Gateway) updateTask(ctx context.Context, x *exchange, run *runs.Run) {
+	for _, key := range slices.Sorted(maps.Keys(x.params.InputResponses)) {
+		if !hasAsked(run, key) {
+			x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("inputResponses has an answer to %q, which the task has not asked; no answer was taken", clipKey(key)))
+			return
+		}
+	}
 	ask, _ := g.inputs(x, run)
 	for _, in := range ask {
-		raw, ok := x.params.InputResponses[in.key]
+		raw, key, ok := answerTo(in.ID, in.asking, x.params.InputResponses)
 		if !ok {
 			continue
 		}
+		in.key = key
 		switch err := g.takeInput(ctx, x, run, in, raw); {
 		case errors.Is(err, runs.ErrNoSuchGate), errors.Is(err, runs.ErrNotPermitted), errors.Is(err, runs.ErrNotFound):
 			g.log.DebugContext(ctx, "answer to what is not asked here, or not any more", "run", run.ID, "elicitation", in.ID)
@@ -516,6 +525,20 @@ func (g *Gateway) updateTask(ctx context.Context, x *exchange, run *runs.Run) {
 		}
 	}
 	x.respond("", g.acknowledgement(x))
+}
+
+// hasAsked reports whether a key is that of an elicitation of the run, as it was
+// asked at some time.
+func hasAsked(run *runs.Run, key string) bool {
+	open := run.Open()
+	return slices.ContainsFunc(run.Elicitations, func(e runs.Elicitation) bool {
+		askings := maxAsked // of a closed one it is not known any more
+		if slices.ContainsFunc(open, func(o runs.Elicitation) bool { return o.ID == e.ID }) {
+			askings, _, _ = (&gate{Elicitation: e}).nextAsking()
+		}
+		_, _, ok := answerTo(e.ID, askings, map[string]json.RawMessage{key: nil})
+		return ok
+	})
 }
 
 // takeInput gives an answer on. If it is none, the run notes that, so that the
@@ -529,7 +552,7 @@ func (g *Gateway) takeInput(ctx context.Context, x *exchange, run *runs.Run, in 
 	case in.way == byURL:
 		asking.Outcome = runs.Unwilling
 	default:
-		err := g.answer(ctx, x.client, run.ID, in.ID, raw)
+		err := g.answer(ctx, x.client, run.ID, in.ID, "", raw)
 		if !errors.As(err, &invalid) {
 			return err
 		}

@@ -108,6 +108,8 @@ type state struct {
 	Asked    map[string]int `json:"q"`           // times each elicitation that is open was asked
 	Attached bool           `json:"x,omitempty"` // as in a cursor
 	URLs     []string       `json:"u,omitempty"` // those that the client was asked to open a page for
+
+	Arguments string `json:"a"` // digest of those of the call
 }
 
 // A sealer signs tokens: PURPOSE.KEYID.PAYLOAD.MAC, all but the purpose in

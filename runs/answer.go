@@ -67,7 +67,7 @@ func checked(a Answer, gate Elicitation) (workflows.Answer, error) {
 		AnsweredBy:    a.By,
 		Via:           a.Via,
 		At:            time.Now().UTC().Truncate(time.Millisecond),
-		AnswerID:      randomName(26),
+		AnswerID:      a.Asked + randomName(26),
 	}
 	if a.Action == workflows.Accept { // otherwise content means nothing
 		signal.Content = a.Content

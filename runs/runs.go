@@ -299,6 +299,9 @@ type Answer struct {
 	Via           Channel         // by which the answer comes
 	// Allowed says whether an elicitation is for whoever answers; nil = it is.
 	Allowed func(Elicitation) bool
+	// Asked names the asking that is answered, as whoever asked has named it: the
+	// AnswerID of an elicitation that this answer closes begins with it. "" = none.
+	Asked string
 }
 
 // InvalidAnswerError says why an answer was not taken. The elicitation is

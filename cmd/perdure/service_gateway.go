@@ -28,6 +28,7 @@ type gatewayFlags struct {
 	AllowAnonymous bool          `help:"Serve everybody who reaches --listen, also beyond this machine, where incomingAuth names no callers."`
 	CallPatience   time.Duration `help:"How long a call blocks for a client that cannot be asked questions; 0 = for ever." default:"50s"`
 	ReattachWindow time.Duration `help:"For how long after its start a run is given to a caller who calls the same with the same arguments while it is under way, at most 12h; 0 = each call without a key is a run of its own." default:"0s"`
+	StreamRetry    time.Duration `help:"How long clients with sessions are told to wait before they come back to a stream that broke. Most try twice, so twice as long is what an outage may take; at most 1m." default:"5s"`
 	NoRunTools     bool          `help:"Leave out the tools with which a model waits for its runs, lists and cancels them."`
 }
 
@@ -59,7 +60,7 @@ func (f *gatewayFlags) options(listens string, keys keys) *gatewayOptions {
 	return &gatewayOptions{
 		Keys: keys, PublicURL: cmp.Or(f.PublicURL, webURL("http://"+listens)), AllowedOrigins: f.AllowedOrigin,
 		AllowedHosts: f.hosts(),
-		Patience:     callPatience(f.CallPatience), ReattachWindow: f.ReattachWindow, NoRunTools: f.NoRunTools,
+		Patience:     callPatience(f.CallPatience), ReattachWindow: f.ReattachWindow, StreamRetry: f.StreamRetry, NoRunTools: f.NoRunTools,
 	}
 }
 
@@ -87,6 +88,7 @@ type gatewayOptions struct {
 	AllowedHosts   []string
 	Patience       time.Duration
 	ReattachWindow time.Duration
+	StreamRetry    time.Duration
 	NoRunTools     bool
 	SignInByLink   bool          // the person at the terminal signs in to the approvals page by a one-time link
 	Retention      time.Duration // of closed runs; 0 = not known
@@ -119,6 +121,7 @@ func (s *service) newGateway(o gatewayOptions) (err error) {
 		RetiredKeys:    o.Keys.retired,
 		Patience:       o.Patience,
 		ReattachWindow: o.ReattachWindow,
+		StreamRetry:    o.StreamRetry,
 		NoRunTools:     o.NoRunTools,
 		Scripts:        s.opts.Loaded.Scripts.Agents,
 		ScriptLimits:   s.opts.Loaded.Scripts.Limits,
