@@ -1,6 +1,7 @@
 package definitions
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -226,4 +227,19 @@ func (find Definitions) depth(d *Definition, known map[*Definition]int) int {
 	}
 	known[d] = deepest
 	return deepest
+}
+
+// Waits reports whether a run of d may wait for a person or for a time: a step
+// asks or waits, a script does, or something may have to be settled or undone by
+// hand. What d calls is not looked at.
+func (d *Definition) Waits(tools Tools) bool {
+	for _, s := range d.AllSteps() {
+		for ; s != nil; s = s.Step {
+			tool, _ := tools(s.Tool)
+			if s.Type == ElicitationStep || s.Type == WaitStep || s.Type == ScriptStep || s.Compensate != nil || cmp.Or(s.OnUnknown, tool.OnUnknown) == Ask {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -4,14 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -82,7 +78,9 @@ func (s *stream) add(e runs.Elicitation) {
 		return
 	}
 	gt := &gate{Elicitation: e, way: s.way(&e)}
-	gt.mute = gt.way == noWay || !s.g.mayAnswer(s.x.client, s.at.Run, s.at.Owner, e)
+	if gt.way == noWay || !s.g.mayAnswer(s.x.client, s.at.Run, s.at.Owner, e) {
+		s.mute(gt)
+	}
 	if action := s.pages[e.ID]; action != "" {
 		gt.mute, s.late = true, s.late || action != accept
 	}
@@ -91,6 +89,16 @@ func (s *stream) add(e runs.Elicitation) {
 	}
 	s.gates = append(s.gates, gt)
 	s.bringCredentials(e)
+}
+
+// mute leaves an elicitation to others. A client that blocks is not kept waiting
+// for a person of whom it knows nothing: it gets a handle at once. A credential
+// may come with the request itself.
+func (s *stream) mute(gt *gate) {
+	gt.mute = true
+	if s.patience == nil && s.g.opts.Patience >= 0 && gt.Kind != runs.Credentials {
+		s.late = true
+	}
 }
 
 // takeOver notes what became of the questions about an elicitation that streams
@@ -105,7 +113,8 @@ func (s *stream) takeOver(gt *gate) {
 		case a.Outcome == runs.Invalid:
 			gt.reason = a.Reason
 		default:
-			gt.mute, s.late = true, s.late || a.Outcome == runs.Unwilling
+			s.mute(gt)
+			s.late = s.late || a.Outcome == runs.Unwilling
 		}
 	}
 }
@@ -175,7 +184,7 @@ func (s *stream) requireInput(gates []*gate) (answered bool) {
 	var urls []string
 	for _, gt := range gates {
 		if asked[gt.ID] = s.countAsked(gt); asked[gt.ID] > maxAsked {
-			gt.mute = true
+			s.mute(gt)
 			delete(asked, gt.ID)
 			continue
 		}
@@ -232,7 +241,9 @@ func (s *stream) countAsked(gt *gate) int {
 // elicit asks the client on the stream of its call.
 func (s *stream) elicit(gt *gate, reason string) {
 	if s.at.Asked[gt.ID] >= maxAskings || s.invalid(gt) >= maxAsked {
-		gt.mute = len(gt.asked) == 0
+		if len(gt.asked) == 0 {
+			s.mute(gt)
+		}
 		return
 	}
 	s.at.Asked = maps.Clone(s.at.Asked)
@@ -361,9 +372,10 @@ func (s *stream) asked(e *runs.Elicitation, a *runs.Asking) {
 		s.g.questions.close(id, s)
 		switch a.Outcome {
 		case runs.Unwilling:
-			gt.mute, s.late = true, true
+			s.mute(gt)
+			s.late = true
 		case runs.Unable:
-			gt.mute = true
+			s.mute(gt)
 		default:
 			s.elicit(gt, a.Reason)
 		}
@@ -380,117 +392,5 @@ func (s *stream) reask() {
 			gt.due = now.Add(s.g.opts.ReaskAfter)
 			s.elicit(gt, "")
 		}
-	}
-}
-
-// Questions are those that streams in this process have asked.
-type questions struct {
-	mu    sync.Mutex
-	asked map[string]*asked
-}
-
-type asked struct {
-	by      *stream
-	replied atomic.Bool
-}
-
-func (q *questions) open(id string, by *stream) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.asked == nil {
-		q.asked = map[string]*asked{}
-	}
-	q.asked[id] = &asked{by: by}
-}
-
-// close reports whether the client has not answered here.
-func (q *questions) close(id string, by *stream) (unanswered bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	a := q.asked[id]
-	if a == nil || a.by != by {
-		return false
-	}
-	delete(q.asked, id)
-	return !a.replied.Load()
-}
-
-func (q *questions) find(id string) *asked {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.asked[id]
-}
-
-// first reports whether this is the first reply to the question that is seen here.
-func (a *asked) first() bool { return a == nil || a.replied.CompareAndSwap(false, true) }
-
-// replied takes a client's response to a question of ours and returns the HTTP
-// status that acknowledges it. A response that comes twice, or after somebody
-// else's, does nothing.
-func (g *Gateway) replied(ctx context.Context, c *client, m *message) (status int) {
-	var id string
-	var q question
-	if json.Unmarshal(m.ID, &id) != nil || g.tokens.open(questionPurpose, id, c.principal, &q) != nil {
-		return http.StatusBadRequest
-	}
-	a := g.questions.find(id)
-	if !a.first() {
-		return http.StatusAccepted
-	}
-	if isNull(m.Result) {
-		g.log.Info("client could not ask its user", "run", q.Run, "elicitation", q.Gate, "error", string(m.Error))
-		return g.unanswered(ctx, a, &q, runs.Unable, "")
-	}
-	if q.URL {
-		if actionOf(m.Result) == accept {
-			return http.StatusAccepted
-		}
-		return g.unanswered(ctx, a, &q, runs.Unwilling, "")
-	}
-	var invalid *runs.InvalidAnswerError
-	switch err := g.answer(ctx, c, q.Run, q.Gate, q.name(), m.Result); {
-	case err == nil:
-	case errors.As(err, &invalid):
-		return g.unanswered(ctx, a, &q, runs.Invalid, invalid.Reason)
-	case errors.Is(err, runs.ErrNoSuchGate), errors.Is(err, runs.ErrNotFound), errors.Is(err, runs.ErrNotPermitted):
-		g.log.Debug("answer to what is not asked here, or not any more", "run", q.Run, "elicitation", q.Gate)
-	default:
-		g.log.Warn("answering an elicitation", "run", q.Run, "elicitation", q.Gate, "error", err)
-		a.again()
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusAccepted
-}
-
-// unanswered has the run note what became of a question. The stream that asked
-// it follows the run, wherever it is.
-func (g *Gateway) unanswered(ctx context.Context, a *asked, q *question, outcome runs.AskingOutcome, reason string) (status int) {
-	ctx, done := detached(ctx)
-	defer done()
-	err := g.opts.Runs.Asked(ctx, q.Run, q.Gate, runs.Asking{Question: q.name(), Outcome: outcome, Reason: reason})
-	if err != nil && !errors.Is(err, runs.ErrNotFound) {
-		g.log.Warn("noting that a question was not answered", "run", q.Run, "elicitation", q.Gate, "error", err)
-		a.again()
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusAccepted
-}
-
-// actionOf is the action of a client's answer. In answer to a question in URL
-// mode, accept says that the user opens the page, and nothing of the question.
-func actionOf(raw json.RawMessage) string {
-	var given struct {
-		Action string `json:"action"`
-	}
-	if json.Unmarshal(raw, &given) != nil || given.Action == "" {
-		return cancel
-	}
-	return given.Action
-}
-
-// again lets the client repeat a reply that could not be handled.
-func (a *asked) again() {
-	if a != nil {
-		a.replied.Store(false)
 	}
 }

@@ -235,11 +235,12 @@ func (b *builder) offer(o Offer, entry *Composite) error {
 		return fmt.Errorf("annotations: %w", err)
 	}
 	c := &composite{def: d, entry: o.Entry}
-	output := d.OutputSchema()
-	if output != nil {
-		if c.output, err = definitions.CompileSchema(output); err != nil {
-			return fmt.Errorf("output schema: %w", err)
-		}
+	output, err := b.outputSchema(d)
+	if err == nil && output != nil {
+		c.output, err = definitions.CompileSchema(output)
+	}
+	if err != nil {
+		return fmt.Errorf("output schema: %w", err)
 	}
 	err = b.serve(mcp.Tool{
 		Name:            entry.Name,
@@ -254,6 +255,18 @@ func (b *builder) offer(o Offer, entry *Composite) error {
 		b.listing.composites[entry.Name] = c
 	}
 	return err
+}
+
+// outputSchema is that of what calls are answered with: of the result, and where
+// the run may wait for somebody or something, of a handle as well. nil = any.
+func (b *builder) outputSchema(d *definitions.Definition) (json.RawMessage, error) {
+	output := d.OutputSchema()
+	called, _ := d.Called(b.listing.find)
+	waits := slices.ContainsFunc(append(called, d), func(d *definitions.Definition) bool { return d.Waits(b.g.findTool) })
+	if output == nil || !waits {
+		return output, nil
+	}
+	return resultOrHandle(output)
 }
 
 // complete says what a composite tool, or one that it calls, uses and is not

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/runs"
@@ -136,7 +135,7 @@ func TestTellsWhichStepAsks(t *testing.T) {
 			runs.Elicitation{ID: "script/main:5[0]/ask:3#1", StepID: "script", StepPath: "script/main:5[0]/ask:3", Message: "Write?"},
 			runs.Elicitation{ID: "script/main:5[1]/ask:3#1", StepID: "script", StepPath: "script/main:5[1]/ask:3", Message: "Write?"},
 		)
-	}}, func(o *gateway.Options) { o.Patience = time.Hour })
+	}}, func(o *gateway.Options) { o.Patience = -1 })
 	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
 	stream := c.call("1", "slow", `{}`, `{"progressToken":"t"}`)
 	id := string(w.runs.only(t))

@@ -2,13 +2,10 @@ package gateway
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -295,137 +292,6 @@ func troubleCode(err error) int {
 		return mcp.INVALID_PARAMS
 	}
 	return mcp.INTERNAL_ERROR
-}
-
-// A handle is what a client is given instead of a result that takes longer
-// than it can wait.
-type handle struct {
-	Status      string         `json:"status"` // waiting_for_approval, needs_credentials or running
-	RunID       runs.RunID     `json:"runId"`
-	Tool        string         `json:"tool"`
-	ApprovalURL string         `json:"approvalUrl,omitempty"`
-	Questions   []openQuestion `json:"questions,omitempty"`
-	Running     []string       `json:"running,omitempty"` // step paths
-	Next        *nextCall      `json:"next,omitempty"`
-}
-
-type openQuestion struct {
-	StepID  string     `json:"stepId"`
-	Path    string     `json:"stepPath,omitempty"` // where it is not the ID
-	Message string     `json:"message"`
-	Expires *time.Time `json:"expires,omitempty"`
-	onPage  bool       // it is answered on the approvals page alone
-}
-
-type nextCall struct {
-	Tool      string         `json:"tool"`
-	Arguments map[string]any `json:"arguments"`
-}
-
-func questionOf(e runs.Elicitation) openQuestion {
-	q := openQuestion{StepID: e.StepID, Message: visible.Text(e.Message), onPage: e.Mode == definitions.URLMode}
-	if e.StepPath != e.StepID {
-		q.Path = e.StepPath
-	}
-	return q
-}
-
-const (
-	statusWaiting = "waiting_for_approval"
-	statusNeeds   = "needs_credentials"
-	statusRunning = "running"
-
-	statusQuarantined = "quarantined"
-	quarantinedWords  = "quarantined: it took down the processes that executed it; an operator of this server releases it or ends it"
-)
-
-// pending makes the handle on a run.
-func (g *Gateway) pending(id runs.RunID, open []runs.Elicitation, running []string) *handle {
-	tool, _, _ := strings.Cut(string(id), "/")
-	h := &handle{Status: statusRunning, RunID: id, Tool: tool, Running: running}
-	if !g.opts.NoRunTools {
-		h.Next = &nextCall{Tool: awaitTool, Arguments: map[string]any{"runId": id}}
-	}
-	for _, e := range open {
-		switch {
-		case e.Kind != runs.Credentials:
-			h.Status = statusWaiting
-		case h.Status == statusRunning:
-			h.Status = statusNeeds
-		}
-		q := questionOf(e)
-		if !e.Expires.IsZero() {
-			q.Expires = &e.Expires
-		}
-		h.Questions = append(h.Questions, q)
-	}
-	if h.Status == statusWaiting && g.opts.RunURL != nil {
-		h.ApprovalURL = g.opts.RunURL(id)
-	}
-	return h
-}
-
-// result teaches a model what to do with the handle. A client that checks
-// results against the tool's output schema would throw a handle away that does
-// not fit, so there it is marked as an error, which is not checked.
-func (h *handle) result(fits func(json.RawMessage) bool) *result {
-	body := json.RawMessage(mustEncode(h))
-	r := &result{Content: text(h.advice()), Structured: body}
-	if !fits(body) {
-		r.Structured, r.IsError = nil, true
-	}
-	return r
-}
-
-func (h *handle) advice() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Not finished yet, and not an error: run %s of %s goes on", h.RunID, h.Tool)
-	switch h.Status {
-	case statusQuarantined:
-		b.Reset()
-		fmt.Fprintf(&b, "Not finished: run %s of %s is %s. Tell the user.", h.RunID, h.Tool, quarantinedWords)
-	case statusNeeds:
-		b.WriteString(" and waits for a credential, without which a step cannot be taken.")
-		for _, q := range h.Questions {
-			fmt.Fprintf(&b, " Needed is: %q.", q.Message)
-		}
-		b.WriteString(" You cannot give it yourself. Tell the user, who may have to sign in again.")
-	case statusWaiting:
-		b.WriteString(" and waits for a person's answer.")
-		for _, q := range h.Questions {
-			fmt.Fprintf(&b, " Asked is: %q.", q.Message)
-		}
-		b.WriteString(" You cannot answer it yourself. Tell the user")
-		switch {
-		case h.ApprovalURL != "":
-			fmt.Fprintf(&b, " to answer it at %s.", h.ApprovalURL)
-		case slices.ContainsFunc(h.Questions, func(q openQuestion) bool { return q.onPage }):
-			b.WriteString(" that it can be answered on the approvals page alone, which is closed: the operator of this server has to say in its configuration how people sign in there.")
-		default:
-			b.WriteString(" to answer it, for example with: " + h.answerCommand())
-		}
-	default:
-		b.WriteString(".")
-	}
-	if h.Next != nil {
-		fmt.Fprintf(&b, " Then call %s with %s to get the result.", h.Next.Tool, mustEncode(h.Next.Arguments))
-	} else {
-		fmt.Fprintf(&b, " The result can be had with: perdure runs result %s.", h.RunID)
-	}
-	fmt.Fprintf(&b, " Do not call %s again for this: that would start another run.", h.Tool)
-	return b.String()
-}
-
-// answerCommand is how a person answers at a terminal.
-func (h *handle) answerCommand() string {
-	if len(h.Questions) < 2 {
-		return fmt.Sprintf("perdure runs answer %s --accept.", h.RunID)
-	}
-	var paths []string
-	for _, q := range h.Questions {
-		paths = append(paths, cmp.Or(q.Path, q.StepID))
-	}
-	return fmt.Sprintf("perdure runs answer %s --step '%s' --accept (the steps that ask are %s).", h.RunID, paths[0], strings.Join(paths, ", "))
 }
 
 // callFailed is the result of a direct call of a backend tool that came to no

@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -351,83 +348,4 @@ func (s *stream) place() string {
 		return ""
 	}
 	return s.g.tokens.seal(eventPurpose, &s.at)
-}
-
-// keepAlive shows that the call is alive. Clients count progress, proxies count
-// bytes: a comment goes out every time, progress every other time.
-func (s *stream) keepAlive(quiet bool) {
-	if !quiet || isNull(s.at.Token) {
-		s.x.out.comment()
-		return
-	}
-	s.progress(s.status())
-}
-
-func (s *stream) status() string {
-	switch {
-	case len(s.gates) > 0:
-		return waitsFor(s.gates[0].Elicitation)
-	case len(s.running) > 0:
-		return "running: " + strings.Join(slices.Sorted(maps.Keys(s.running)), ", ")
-	}
-	return "running"
-}
-
-// progress sends a progress notification to a client that wants them.
-func (s *stream) progress(message string) { s.tell(message, nil) }
-
-// tell sends one with more in its _meta.
-func (s *stream) tell(message string, meta map[string]any) {
-	if isNull(s.at.Token) {
-		return
-	}
-	next, total := advance(s.at.Progress, s.done), s.total
-	if s.counts || total == 0 {
-		next = inch(s.at.Progress, s.done, total)
-	}
-	switch {
-	case total == 0 || next <= total:
-	case s.counts: // it goes on after all that it has counted
-		total = 0
-	default:
-		s.x.out.comment()
-		return
-	}
-	s.at.Progress = next
-	s.x.notify(s.place(), mcp.MethodNotificationProgress, progressParams{
-		Token: s.at.Token, Progress: next, Total: total, Message: visible.Text(message), Meta: s.metaWith(meta)})
-}
-
-func (s *stream) metaWith(more map[string]any) map[string]any {
-	meta := s.taskMeta()
-	if meta == nil {
-		return more
-	}
-	maps.Copy(meta, more)
-	return meta
-}
-
-// advance is the next progress value: more than the last one, and between done
-// and done+1 as long as done steps are done: done, +1/2, +2/3, +3/4, …
-func advance(last, done float64) float64 {
-	base := max(math.Floor(last), done)
-	f := last - base
-	if f < 0 {
-		return base
-	}
-	k := math.Round(f/(1-f)) + 1
-	return base + k/(k+1)
-}
-
-// inch is the next progress value where a script counts, or nobody does: what is
-// done, or so little more than the last one that no bar shows it.
-func inch(last, done, total float64) float64 {
-	if done > last {
-		return done
-	}
-	unit := max(total, 1) / 1e6
-	if next := math.Round((last+unit)*1e9) / 1e9; next > last {
-		return next
-	}
-	return math.Nextafter(last, math.Inf(1)) // a very large one
 }

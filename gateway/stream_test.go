@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/runs"
 )
@@ -855,6 +856,92 @@ output: {properties: {word: {type: string, description: d, value: x}}%s}
 			t.Error(err)
 		}
 	}
+}
+
+// A client that cannot ask, or not this, is not kept waiting for a person: it gets
+// a handle at once, which is no error and fits what the tool says of its results.
+func TestHandleAtOnce(t *testing.T) {
+	t.Parallel()
+	const definition = `
+name: gated
+description: does it
+parameters: {type: object, properties: {n: {type: integer}}}
+steps:
+  - {id: gate, type: elicitation, message: "Write?"}
+  - {id: b, tool: be_echo, dependsOn: [gate]}
+output:
+  properties:
+    digest: {type: string, description: what came of it, value: x}
+    status: {type: integer, description: a number, value: 7}
+  required: [digest, status]
+`
+	questions := map[string]runs.Elicitation{
+		"for the caller":  {StepID: "gate", Message: "Write?"},
+		"for operators":   {StepID: "gate", Message: "Write?", Kind: runs.Reconciliation},
+		"for an approver": {StepID: "gate", Message: "Write?", Approvers: []string{"bob"}},
+		"for the page":    {StepID: "gate", Message: "Write?", Mode: "url"},
+	}
+	for name, question := range questions {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]func(*play){"gated": func(p *play) {
+				p.begin("a", "be_echo")
+				p.open(question)
+				p.answered("gate#1")
+				p.complete(`{"digest":"sha","status":7}`)
+			}}, func(o *gateway.Options) { o.Patience = time.Hour })
+			w.gateway.SetDefinitions(define(t, definition))
+			cannot := connect(t, w.url, "ann", "2025-11-25", `{}`)
+			modern := &wire{T: t, url: w.url, caller: "ann"}
+			clients := map[string]*response{
+				"session": cannot.call("1", "gated", `{"n":1}`, ""),
+				"modern":  modern.modernCall("gated", `{"n":2}`, `{}`, ""),
+			}
+			if name != "for the caller" {
+				clients["session that can ask"] = connect(t, w.url, "ann", "2025-11-25", canAsk).call("1", "gated", `{"n":3}`, "")
+				clients["modern that can ask"] = modern.modernCall("gated", `{"n":4}`, canAsk, "")
+			}
+			list := cannot.post(`{"jsonrpc":"2.0","id":9,"method":"tools/list"}`).message()
+			fits := publishedSchema(t, list, "gated")
+			for client, resp := range clients {
+				m := resp.result(false)
+				if err := hasAll(string(m.Result.Structured), `"status":"waiting_for_approval"`, `"running":["a"]`, `"message":"Write?"`); err != nil {
+					t.Errorf("%s: %v", client, err)
+				}
+				if !fits(m.Result.Structured) {
+					t.Errorf("%s: the handle does not fit the output schema: %s", client, m.Result.Structured)
+				}
+			}
+			for value, want := range map[string]bool{
+				`{"digest":"sha","status":7}`: true, `{"digest":"sha"}`: false, `{"digest":"sha","status":"running"}`: false,
+				`{}`: false, `{"digest":7,"status":7}`: false, `{"status":"running","runId":"x/y","tool":"x"}`: true,
+			} {
+				if fits(json.RawMessage(value)) != want {
+					t.Errorf("%s fits: %v, want %v", value, !want, want)
+				}
+			}
+		})
+	}
+}
+
+// publishedSchema is the output schema that a list of tools has for one.
+func publishedSchema(t *testing.T, list *msg, tool string) func(json.RawMessage) bool {
+	t.Helper()
+	for _, listed := range list.Result.Tools {
+		if listed.Name == tool {
+			schema, err := definitions.CompileSchema(listed.OutputSchema)
+			if err != nil {
+				t.Fatalf("%v in %s", err, listed.OutputSchema)
+			}
+			var top struct{ Type string }
+			if err := json.Unmarshal(listed.OutputSchema, &top); err != nil || top.Type != "object" {
+				t.Errorf("the output schema is not of an object: %s", listed.OutputSchema)
+			}
+			return schema.Accepts
+		}
+	}
+	t.Fatalf("%s is not among the tools: %+v", tool, list.Result)
+	return nil
 }
 
 func TestRunsThatCannotBeRead(t *testing.T) {

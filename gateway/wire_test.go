@@ -52,6 +52,10 @@ type msg struct {
 				RequestedSchema                   json.RawMessage
 			}
 		} `json:"inputRequests"`
+		Tools []struct {
+			Name         string
+			OutputSchema json.RawMessage
+		} `json:"tools"`
 	} `json:"result"`
 	Error *struct {
 		Code    int
