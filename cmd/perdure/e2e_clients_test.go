@@ -111,6 +111,15 @@ func TestClients(t *testing.T) {
 				if err := receive(t, answered, "the run to be answered"); err != nil {
 					t.Error(err)
 				}
+				if era == "legacy" { // in the other it takes tasks, and polls
+					var handle struct {
+						StructuredContent struct{ Status, RunID string }
+					}
+					if err := json.Unmarshal(result, &handle); err != nil || handle.StructuredContent.Status != "waiting_for_approval" {
+						t.Fatalf("the handle is %s: %v", result, err)
+					}
+					result = cli("--method", "tools/call", "--tool-name", awaitTool, "--tool-args-json", fmt.Sprintf(`{"runId": %q}`, handle.StructuredContent.RunID))
+				}
 				published(t, result, "inspector "+era)
 			})
 		}
