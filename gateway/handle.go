@@ -99,7 +99,7 @@ var handleSchema = map[string]any{
 	"description": "The run goes on: call perdure_run_await with its runId to get the result.",
 	"type":        "object",
 	"properties": map[string]any{
-		"status":      map[string]any{"enum": []string{statusRunning, statusWaiting, statusNeeds}},
+		"status":      map[string]any{"enum": []string{statusRunning, statusWaiting, statusNeeds, statusQuarantined}},
 		"runId":       map[string]any{"type": "string"},
 		"tool":        map[string]any{"type": "string"},
 		"approvalUrl": map[string]any{"type": "string"},
