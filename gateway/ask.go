@@ -92,11 +92,12 @@ func (s *stream) add(e runs.Elicitation) {
 }
 
 // mute leaves an elicitation to others. A client that blocks is not kept waiting
-// for a person of whom it knows nothing: it gets a handle at once. A credential
-// may come with the request itself.
+// for a person of whom it knows nothing: it gets a handle at once, unless the wait
+// is over before its patience ends. A credential may come with the request itself.
 func (s *stream) mute(gt *gate) {
 	gt.mute = true
-	if s.patience == nil && s.g.opts.Patience >= 0 && gt.Kind != runs.Credentials {
+	soon := !gt.Expires.IsZero() && gt.Expires.Before(s.g.tokens.now().Add(s.g.opts.Patience))
+	if s.patience == nil && s.g.opts.Patience >= 0 && gt.Kind != runs.Credentials && !soon {
 		s.late = true
 	}
 }
