@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
+	"github.com/perdure/perdure/devserver"
 	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/workflows"
@@ -39,14 +40,14 @@ type installation struct {
 func install(t *testing.T, name string, answers signing.Source) *installation {
 	t.Helper()
 	connect(t)
-	return installAt(t, shared.server.Address(), name, answers)
+	return installAt(t, shared.server, name, answers)
 }
 
-func installAt(t *testing.T, address, name string, answers signing.Source) *installation {
+func installAt(t *testing.T, server *devserver.Server, name string, answers signing.Source) *installation {
 	t.Helper()
 	in := &installation{t: t, keys: keysOf(t, answers)}
 	var err error
-	if in.temporal, err = client.Dial(client.Options{HostPort: address, Namespace: name, Logger: quietLogger, ConnectionOptions: client.ConnectionOptions{TLS: shared.server.TLS()}}); err != nil {
+	if in.temporal, err = client.Dial(client.Options{HostPort: server.Address(), Namespace: name, Logger: quietLogger, ConnectionOptions: client.ConnectionOptions{TLS: server.TLS()}}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(in.temporal.Close)
@@ -155,7 +156,7 @@ func TestAnswerWaitsLongerThanItsGate(t *testing.T) {
 func TestUncheckedAfterContinueAsNew(t *testing.T) {
 	t.Parallel()
 	compose(t)
-	in := installAt(t, composing.server.Address(), "unchecked", signing.Fixed(newer, older))
+	in := installAt(t, composing.server, "unchecked", signing.Fixed(newer, older))
 	in.works(signing.Fixed(older))
 	id := start(t, in.door, request(t, `
 name: unchecked
