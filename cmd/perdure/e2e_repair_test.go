@@ -91,17 +91,11 @@ func TestReconcileALostAnswer(t *testing.T) {
 	} {
 		t.Run(tc.key, func(t *testing.T) {
 			t.Parallel()
-			result := make(chan string, 1)
 			c := w.dial(t, legacy, nil)
-			go func() {
-				got, err := toolCall{name: "order", arguments: map[string]any{"key": tc.key}, key: tc.key}.by(t.Context(), c)
-				if err != nil {
-					result <- err.Error()
-					return
-				}
-				raw, err := json.Marshal(got)
-				result <- fmt.Sprint(strings.ReplaceAll(string(raw), `\"`, `"`), err)
-			}()
+			call := toolCall{name: "order", arguments: map[string]any{"key": tc.key}, key: tc.key}
+			if got, err := call.by(t.Context(), c); err != nil || !strings.Contains(asJSON(t, got), "waiting_for_approval") {
+				t.Fatalf("got %+v, %v, want a handle", got, err)
+			}
 			id := w.waitingRun(t, tc.key)
 			if shown := w.run(t, "runs", "show", id); !strings.Contains(shown, "perdure runs reconcile "+id+" --step 'pay'") || !strings.Contains(shown, tc.key) {
 				t.Errorf("show says:\n%s", shown)
@@ -113,8 +107,9 @@ func TestReconcileALostAnswer(t *testing.T) {
 				t.Errorf("a result that is none: %v, %s", err, refused)
 			}
 			w.run(t, append([]string{"runs", "reconcile", id, "--step", "pay"}, tc.flags...)...)
-			if got := receive(t, result, "the result"); !strings.Contains(got, tc.result) {
-				t.Errorf("got %s, want %s", got, tc.result)
+			got, err := call.by(t.Context(), c)
+			if text := strings.ReplaceAll(asJSON(t, got), `\"`, `"`); err != nil || !strings.Contains(text, tc.result) {
+				t.Errorf("got %s, %v, want %s", text, err, tc.result)
 			}
 			if pays := w.backend.count("be_pay", `"key":"`+tc.key+`"`); pays != tc.pays {
 				t.Errorf("paid %d times, want %d", pays, tc.pays)
