@@ -7,7 +7,7 @@ NPM      := $(wildcard cmd/perdure/testdata/*/package-lock.json)
 SHARED   ?= ../shared/conformance
 DATA     ?= .perdure
 # Packages whose race-enabled build does not pull the Temporal server in.
-RACED    := ./activities/... ./backends/... ./credentials/... ./definitions/... ./gateway/... ./internal/... ./limits/... ./registry/... ./store/... ./workflows/...
+RACED    := ./activities/... ./backends/... ./credentials/... ./definitions/... ./gateway/... $(addprefix ./,$(addsuffix /...,$(filter-out internal/quarantine,$(wildcard internal/*)))) ./limits/... ./registry/... ./store/... ./workflows/...
 # Packages with fuzz tests that build without a Temporal server, and which tests
 # of them: a regular expression for "package target".
 FUZZED   := definitions definitions/template definitions/view internal/starlark workflows/script workflows/deftest gateway backends backends/repo payloads

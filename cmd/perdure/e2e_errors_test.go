@@ -169,6 +169,7 @@ var shownElsewhere = map[string]string{
 	"invalid_definition":    "TestErrorsOfTheRun",
 	"credentials_needed":    "TestCredentialsOfALongRun",
 	"held":                  "TestHeld",
+	"quota":                 "TestOpenRunsAreBounded",
 	"worker_without_rules":  "TestWorkerWithoutRules",
 	"sent_before":           "TestReset",
 	"worker_lost":           "TestErrorsOfTheRun",
