@@ -210,12 +210,16 @@ func (r *run) open(ctx workflow.Context, e Elicitation, limit time.Duration) *ga
 	if limit > 0 {
 		e.Expires = e.Opened.Add(limit)
 	}
+	carried := false
 	for _, was := range r.in.Open {
 		if was.StepPath == e.StepPath && !r.hasAsked(was.ID) {
-			e = was
+			e, carried = was, true
 		}
 	}
 	r.state.Elicitations = append(r.state.Elicitations, e)
+	if carried {
+		r.reopened += r.state.size()
+	}
 	g := &gate{index: len(r.state.Elicitations) - 1, kind: e.Kind, schema: e.AnswerSchema(), answers: workflow.NewBufferedChannel(ctx, 1)}
 	r.gates[e.ID] = g
 	r.nextBytes += openBytes(e)

@@ -114,6 +114,7 @@ type run struct {
 	task      task                    // what the workflow task under way adds to history
 	pending   workflow.Semaphore      // of calls
 	nextBytes int                     // what the input of the next execution would have
+	reopened  int                     // bytes that history has of the questions carried over, as they were opened again
 	unreached int                     // what entries of in.Journal that this execution has not come to add to that
 
 	compile     func(Pinned) (*definitions.Program, error)

@@ -68,9 +68,7 @@ func (r *run) checkHistory(ctx workflow.Context, path string) *Error {
 // fit drops what closed elicitations asked from the state, the oldest first,
 // until it fits into the memo, and returns its size.
 func (s *State) fit() (total int) {
-	for _, e := range s.Elicitations {
-		total += openBytes(e)
-	}
+	total = s.size()
 	for i := range s.Elicitations {
 		if e := &s.Elicitations[i]; total > maxState && e.State != ElicitationOpen {
 			total -= PayloadSize(e.Message) + PayloadSize(e.Content)

@@ -82,6 +82,14 @@ func (r *run) publishState(ctx workflow.Context) {
 	r.tellParent(ctx)
 }
 
+// size is how many bytes the memo has of the state.
+func (s *State) size() (total int) {
+	for _, e := range s.Elicitations {
+		total += openBytes(e)
+	}
+	return total
+}
+
 // waitsFor names what an open elicitation means for the run; what operators
 // must do comes first.
 func (r *run) waitsFor() string {
@@ -189,10 +197,13 @@ func (r *run) unfinished() string {
 
 // draining says that the history is so long that the run should go on in a
 // new execution, which must fit into one payload. A run that fails or skips
-// the rest starts nothing more, so it ends in this one.
+// the rest starts nothing more, so it ends in this one. Nor does one go on whose
+// history is mostly the questions that were open when it began: the next would
+// be as long at once, and so on for ever.
 func (r *run) draining(ctx workflow.Context) bool {
-	return r.failure == nil && !r.skipping &&
-		workflow.GetInfo(ctx).GetContinueAsNewSuggested() && r.nextBytes+r.unreached < r.maxJournal()
+	info := workflow.GetInfo(ctx)
+	return r.failure == nil && !r.skipping && info.GetContinueAsNewSuggested() &&
+		info.GetCurrentHistorySize() > 2*r.reopened && r.nextBytes+r.unreached < r.maxJournal()
 }
 
 // drained says that a draining run has nothing under way but people, none of
