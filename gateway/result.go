@@ -26,6 +26,7 @@ const (
 	metaUndone  = "perdure/undone"  // {compensated, uncompensated}: paths of steps
 	metaEffects = "perdure/effects" // runs.Effects: calls that calling again would or might repeat
 	metaDryRun  = "perdure/dry-run" // true: the result is a plan, and nothing was called
+	metaRefused = "perdure/refused" // keys of answers to what was never asked, in the acknowledgement of tasks/update
 	metaStep    = "perdure/step"    // path of the step that asks, with metaRun where progress says that an answer is waited for
 
 	metaUnchecked = "perdure/unchecked" // true, of a question: content need not fit the schema that is asked with

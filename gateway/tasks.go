@@ -500,13 +500,14 @@ func (g *Gateway) asModernTask(x *exchange, run *runs.Run) *modernTask {
 }
 
 // updateTask is tasks/update: it gives answers on. Those to what is answered
-// already are ignored, and with one to what the task has never asked none is
-// taken; one that does not fit is asked for again, under another key.
+// already are ignored; those to what the task has never asked are refused, which
+// the acknowledgement says, since the extension demands one (SEP-2663). An answer
+// that does not fit is asked for again, under another key.
 func (g *Gateway) updateTask(ctx context.Context, x *exchange, run *runs.Run) {
+	var refused []string
 	for _, key := range slices.Sorted(maps.Keys(x.params.InputResponses)) {
-		if !hasAsked(run, key) {
-			x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("inputResponses has an answer to %q, which the task has not asked; no answer was taken", clipKey(key)))
-			return
+		if !hasAsked(run, key) && len(refused) < maxRefusedKeys {
+			refused = append(refused, clipKey(key))
 		}
 	}
 	ask, _ := g.inputs(x, run)
@@ -524,8 +525,15 @@ func (g *Gateway) updateTask(ctx context.Context, x *exchange, run *runs.Run) {
 			return
 		}
 	}
-	x.respond("", g.acknowledgement(x))
+	ack := g.acknowledgement(x)
+	if len(refused) > 0 {
+		ack.set(metaRefused, refused)
+	}
+	x.respond("", ack)
 }
+
+// maxRefusedKeys is how many refused answers an acknowledgement names.
+const maxRefusedKeys = 10
 
 // hasAsked reports whether a key is that of an elicitation of the run, as it was
 // asked at some time.
