@@ -121,12 +121,13 @@ func (d codecCommand) origins() ([]webURL, error) {
 	if len(d.UIOrigin) > 0 {
 		return d.UIOrigin, nil
 	}
+	const ask = "say where Temporal's Web UI is, whose pages may ask, by --ui-origin, e.g. --ui-origin https://temporal.example.com"
 	dev, err := d.Data.running()
 	if err != nil {
-		return nil, err
+		return nil, usagef("%s (%v)", ask, err)
 	}
 	if dev == nil || dev.UI == "" {
-		return nil, usagef("say where Temporal's Web UI is, whose pages may ask, by --ui-origin, e.g. --ui-origin https://temporal.example.com")
+		return nil, usagef(ask)
 	}
 	return []webURL{webURL(dev.UI), webURL(strings.Replace(dev.UI, "//127.0.0.1:", "//localhost:", 1))}, nil
 }

@@ -256,6 +256,7 @@ func (r *reader) compare(want string) {
 // readmeVaries is what differs from run to run.
 var readmeVaries = []struct{ pattern, instead string }{
 	{`(prepare_review[/-])[a-z2-9]{10,}`, "${1}ID"},
+	{`(at Temporal 127\.0\.0\.1:)\d+`, "${1}PORT"},
 	{`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`, "TIME"},
 	{`\b(\d+m)?\d+(\.\d+)?m?s\b`, "DURATION"},
 	{`(\S) {2,}`, "$1 "}, // columns are as wide as what stands in them
