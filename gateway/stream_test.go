@@ -651,6 +651,10 @@ func TestAnswerToAnUnknownQuestion(t *testing.T) {
 	if e == nil || e.Code != -32602 || !strings.Contains(e.Message, `"z"`) || len(w.runs.answers()) != 0 {
 		t.Errorf("to a task: %+v after %+v", e, w.runs.answers())
 	}
+	c.modernTask("tasks/update", task, `"inputResponses":{"z":{"action":"accept"}}`).ok()
+	if got := w.runs.answers(); len(got) != 0 {
+		t.Errorf("of an unknown question alone was taken: %+v", got)
+	}
 	// What was answered already is known.
 	for range 2 {
 		c.modernTask("tasks/update", task, `"inputResponses":{"y":{"action":"accept"}}`).ok()

@@ -500,15 +500,20 @@ func (g *Gateway) asModernTask(x *exchange, run *runs.Run) *modernTask {
 }
 
 // updateTask is tasks/update: it gives answers on. Those to what is answered
-// already are ignored; those to what the task has never asked are refused, which
-// the acknowledgement says, since the extension demands one (SEP-2663). An answer
-// that does not fit is asked for again, under another key.
+// already are ignored. One to what the task has never asked is refused, and with
+// it those beside it, since nobody knows to which question it was meant. Alone,
+// it is acknowledged all the same, as SEP-2663 demands; the acknowledgement says
+// that it was refused. An answer that does not fit is asked for again, under
+// another key.
 func (g *Gateway) updateTask(ctx context.Context, x *exchange, run *runs.Run) {
-	var refused []string
-	for _, key := range slices.Sorted(maps.Keys(x.params.InputResponses)) {
-		if !hasAsked(run, key) && len(refused) < maxRefusedKeys {
-			refused = append(refused, clipKey(key))
+	ack := g.acknowledgement(x)
+	if unknown := unknownKeys(run, x.params.InputResponses); len(unknown) > 0 {
+		if len(unknown) < len(x.params.InputResponses) {
+			x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("inputResponses has an answer to %q, which the task has not asked; no answer was taken", unknown[0]))
+			return
 		}
+		x.respond("", ack.set(metaRefused, unknown[:min(len(unknown), maxRefusedKeys)]))
+		return
 	}
 	ask, _ := g.inputs(x, run)
 	for _, in := range ask {
@@ -525,15 +530,21 @@ func (g *Gateway) updateTask(ctx context.Context, x *exchange, run *runs.Run) {
 			return
 		}
 	}
-	ack := g.acknowledgement(x)
-	if len(refused) > 0 {
-		ack.set(metaRefused, refused)
-	}
 	x.respond("", ack)
 }
 
 // maxRefusedKeys is how many refused answers an acknowledgement names.
 const maxRefusedKeys = 10
+
+// unknownKeys are the keys of answers to what the run has never asked, sorted.
+func unknownKeys(run *runs.Run, answers map[string]json.RawMessage) (unknown []string) {
+	for _, key := range slices.Sorted(maps.Keys(answers)) {
+		if !hasAsked(run, key) {
+			unknown = append(unknown, clipKey(key))
+		}
+	}
+	return unknown
+}
 
 // hasAsked reports whether a key is that of an elicitation of the run, as it was
 // asked at some time.

@@ -203,7 +203,7 @@ func (r *run) unfinished() string {
 func (r *run) draining(ctx workflow.Context) bool {
 	info := workflow.GetInfo(ctx)
 	return r.failure == nil && !r.skipping && info.GetContinueAsNewSuggested() &&
-		info.GetCurrentHistorySize() > 2*r.reopened && r.nextBytes+r.unreached < r.maxJournal()
+		info.GetCurrentHistorySize() >= 2*r.reopened && r.nextBytes+r.unreached < r.maxJournal()
 }
 
 // drained says that a draining run has nothing under way but people, none of
