@@ -23,5 +23,5 @@ configuration. In a configuration:
 }
 
 func (r repoCommand) Run(ctx context.Context, c *console) error {
-	return repo.Serve(ctx, r.Root, c.in, c.out)
+	return repo.Serve(ctx, r.Root, c.in, c.exact)
 }

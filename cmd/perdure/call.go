@@ -144,7 +144,7 @@ func (k callCommand) whoAnswers(c *console) []client.ClientOption {
 			action: mcp.ElicitationResponseAction(k.Answer), content: json.RawMessage(k.Content),
 		})}
 	case c.inTerminal && c.errTerminal && k.Args != "-":
-		return []client.ClientOption{client.WithElicitationHandler(newForm(c.in, c.err, c.errStyle))}
+		return []client.ClientOption{client.WithElicitationHandler(newTerminalForm(c.in, c.err, c.errStyle))}
 	default:
 		return nil
 	}
@@ -239,11 +239,11 @@ func (k callCommand) print(c *console, r callResult) error {
 			return err
 		}
 	case r.IsError:
-		fmt.Fprintln(c.err, c.errStyle(red, plain(r.text())))
+		fmt.Fprintln(c.err, c.errStyle(red, r.text()))
 	case len(r.Structured) > 0 && string(r.Structured) != "null":
 		return c.printJSON(r.Structured)
 	default:
-		fmt.Fprintln(c.out, r.text())
+		fmt.Fprintln(c.exact, r.text())
 	}
 	if r.IsError {
 		return errReported
@@ -275,9 +275,9 @@ func (s *steps) notified(n mcp.JSONRPCNotification) {
 		return
 	}
 	s.seen[message], s.seen[step+" "+message] = true, true
-	s.c.notef("%s", s.c.errStyle(faint, "  "+plain(message)))
+	s.c.notef("%s", s.c.errStyle(faint, "  "+message))
 	run, _ := n.Params.Meta[runMeta].(map[string]any)
 	if id, _ := run["id"].(string); s.elsewhere && id != "" && strings.HasPrefix(message, "waiting for an answer") {
-		s.c.notef("  answer it with: perdure runs answer %s%s --step '%s' --accept (or --decline, --cancel), or on the approvals page: perdure approvals open", plain(id), dataFlag(s.data), plain(step))
+		s.c.notef("  answer it with: perdure runs answer %s%s --step '%s' --accept (or --decline, --cancel), or on the approvals page: perdure approvals open", id, dataFlag(s.data), step)
 	}
 }

@@ -252,15 +252,57 @@ type exactTransport struct {
 	results map[string][]json.RawMessage // by method
 }
 
-// SendRequest keeps the result of the request.
+// SendRequest keeps the result of the request, and in it the schemas of questions.
 func (t *exactTransport) SendRequest(ctx context.Context, request transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	response, err := t.StreamableHTTP.SendRequest(ctx, request)
 	if err == nil && response.Error == nil {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.results[request.Method] = append(t.results[request.Method], response.Result)
+		response.Result = withExactSchemas(response.Result)
 	}
 	return response, err
+}
+
+// withExactSchemas is a result with the schema of each question as a text of JSON:
+// the client turns objects into maps, which have no order. See exactSchema.
+func withExactSchemas(raw json.RawMessage) json.RawMessage {
+	var result map[string]json.RawMessage
+	var questions map[string]map[string]json.RawMessage
+	if json.Unmarshal(raw, &result) != nil || json.Unmarshal(result["inputRequests"], &questions) != nil {
+		return raw
+	}
+	for _, question := range questions {
+		var params map[string]json.RawMessage
+		if json.Unmarshal(question["params"], &params) == nil && params["requestedSchema"] != nil {
+			params["requestedSchema"] = mustJSON(string(params["requestedSchema"]))
+			question["params"] = mustJSON(params)
+		}
+	}
+	result["inputRequests"] = mustJSON(questions)
+	return mustJSON(result)
+}
+
+// mustJSON encodes what came from JSON.
+func mustJSON(v any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+// exactSchema is the schema of a question as it was sent. Servers of revisions
+// before 2026-07-28 ask by requests of their own, which are read without order.
+func exactSchema(schema any) (json.RawMessage, error) {
+	if text, ok := schema.(string); ok {
+		return json.RawMessage(text), nil
+	}
+	raw, err := json.Marshal(schema)
+	if err != nil {
+		return nil, fmt.Errorf("reading what is asked: %w", err)
+	}
+	return raw, nil
 }
 
 // take gives the results of a method since it was last asked.

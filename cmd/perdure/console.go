@@ -6,48 +6,63 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
-	"unicode"
 
 	"golang.org/x/term"
+
+	"github.com/perdure/perdure/internal/visible"
 )
 
-// A console is where a command reads and writes.
+// A console is where a command reads and writes. What out and err are given reaches
+// people: it is text with marks for what cannot be seen (visible.Text), and the
+// styles below. Also into a pipe, whose end may be a terminal.
 type console struct {
 	in       io.Reader
 	out, err io.Writer
+	exact    io.Writer // out for data that programs read: without marks, if it is no terminal
 
 	inTerminal  bool // a person can be asked
 	outTerminal bool
 	errTerminal bool
 	colour      bool // on what is a terminal
+
+	screen io.Writer // err as it is, for what steers the terminal
 }
 
 func systemConsole() *console {
-	return &console{
-		in:          os.Stdin,
-		out:         os.Stdout,
-		err:         os.Stderr,
-		inTerminal:  isTerminal(os.Stdin),
-		outTerminal: isTerminal(os.Stdout),
-		errTerminal: isTerminal(os.Stderr),
-		colour:      os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+	c := newConsole(os.Stdin, os.Stdout, os.Stderr)
+	c.inTerminal, c.outTerminal, c.errTerminal = isTerminal(os.Stdin), isTerminal(os.Stdout), isTerminal(os.Stderr)
+	c.colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	if c.outTerminal {
+		c.exact = c.out
 	}
+	return c
+}
+
+// newConsole makes a console of what are no terminals.
+func newConsole(in io.Reader, out, err io.Writer) *console {
+	return &console{in: in, out: visible.NewWriter(out, sequences), err: visible.NewWriter(err, sequences), exact: out, screen: err}
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// A style is how a word looks on a terminal.
-type style string
+// A style is how a word looks on a terminal: a character that the writer of the
+// console replaces by its ANSI sequence.
+type style rune
 
-// The styles, as ANSI sequences.
+// The styles, and what ends one. Unicode assigns these characters to nothing.
 const (
-	bold   style = "\x1b[1m"
-	faint  style = "\x1b[2m"
-	red    style = "\x1b[31m"
-	green  style = "\x1b[32m"
-	yellow style = "\x1b[33m"
+	bold style = 0xfdd0 + iota
+	faint
+	red
+	green
+	yellow
+	unstyled
 )
+
+var sequences = map[rune]string{
+	rune(bold): "\x1b[1m", rune(faint): "\x1b[2m", rune(red): "\x1b[31m", rune(green): "\x1b[32m", rune(yellow): "\x1b[33m",
+	rune(unstyled): "\x1b[0m",
+}
 
 // outStyle and errStyle mark up text for standard output and error; where that
 // is no terminal they leave it as it is.
@@ -59,28 +74,20 @@ func (c *console) errStyle(s style, text string) string {
 }
 
 func (s style) mark(text string, on bool) string {
-	if !on || s == "" {
+	if !on || s == 0 {
 		return text
 	}
-	return string(s) + text + "\x1b[0m"
+	return string(s) + text + string(unstyled)
 }
 
-// plain takes out of a text from elsewhere what would steer the terminal, or turn
-// the order of its letters round.
-func plain(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
-			return -1
-		}
-		return r
-	}, text)
-}
+// eraseLine empties the line of the terminal on which standard error is.
+func (c *console) eraseLine() { fmt.Fprint(c.screen, "\r\x1b[K") }
 
 // notef tells a person something that is not the command's result.
 func (c *console) notef(format string, args ...any) { fmt.Fprintf(c.err, format+"\n", args...) }
 
 // printJSON writes a value as indented JSON. Numbers of a json.RawMessage keep
-// every digit.
+// every digit; characters that cannot be seen are escaped.
 func (c *console) printJSON(v any) error {
 	var raw bytes.Buffer
 	encoder := json.NewEncoder(&raw)
@@ -88,10 +95,6 @@ func (c *console) printJSON(v any) error {
 	if err := encoder.Encode(v); err != nil {
 		return fmt.Errorf("writing JSON: %w", err)
 	}
-	var out bytes.Buffer
-	if err := json.Indent(&out, raw.Bytes(), "", "  "); err != nil {
-		return fmt.Errorf("writing JSON: %w", err)
-	}
-	_, err := out.WriteTo(c.out)
+	_, err := fmt.Fprintf(c.out, "%s\n", visible.Exact(raw.Bytes()))
 	return err
 }

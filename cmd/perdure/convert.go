@@ -55,6 +55,6 @@ func (k convertCommand) Run(ctx context.Context, c *console) error {
 		}
 		text = string(source)
 	}
-	_, err = io.WriteString(c.out, text)
+	_, err = io.WriteString(c.exact, text)
 	return err
 }

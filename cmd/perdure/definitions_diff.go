@@ -60,12 +60,12 @@ func (d diffCommand) Run(ctx context.Context, c *console) error {
 		return c.printJSON(found)
 	}
 	for _, what := range found.Breaks {
-		fmt.Fprintf(c.out, "breaks callers: %s\n", plain(what))
+		fmt.Fprintf(c.out, "breaks callers: %s\n", what)
 	}
 	for _, what := range found.Notices {
-		fmt.Fprintf(c.out, "callers notice: %s\n", plain(what))
+		fmt.Fprintf(c.out, "callers notice: %s\n", what)
 	}
-	fmt.Fprint(c.out, plain(found.Diff))
+	fmt.Fprint(c.out, found.Diff)
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/registry"
 )
 
@@ -29,7 +30,7 @@ func (d definitionsListCommand) listVersions(ctx context.Context, c *console) er
 	}
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	for _, v := range versions {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.Name, cmp.Or(v.Version, "-"), shortDigest(v.Digest), plain(standing(v)))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.Name, cmp.Or(v.Version, "-"), shortDigest(v.Digest), visible.Line(standing(v)))
 	}
 	return w.Flush()
 }
@@ -78,11 +79,11 @@ func (s showCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, "# %s %s %s\n# %s\n", v.Name, v.Version, v.Digest, plain(standing(v)))
+	fmt.Fprintf(c.exact, "# %s %s %s\n# %s\n", v.Name, v.Version, v.Digest, visible.Line(standing(v)))
 	for _, m := range v.Modules {
-		fmt.Fprintf(c.out, "# loads %s: %s %s\n", m.Load, m.Version, m.Digest)
+		fmt.Fprintf(c.exact, "# loads %s: %s %s\n", m.Load, m.Version, m.Digest)
 	}
-	fmt.Fprint(c.out, text)
+	fmt.Fprint(c.exact, text)
 	return nil
 }
 
@@ -95,7 +96,7 @@ func asWritten(v gateway.RegistryVersion) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return plain(m.Text), nil
+	return m.Text, nil
 }
 
 // asYAML writes the source of a definition as one would.
@@ -190,7 +191,7 @@ func (d deprecateCommand) tellAll(c *console, verb string, done []gateway.Regist
 		undo = ""
 	}
 	c.notef("%s without a version is all of its versions: %d are %s now (%s); perdure definitions deprecate %s@VERSION%s takes it back for one",
-		plain(d.Reference), len(done), verb, strings.Join(versions, ", "), plain(d.Reference), undo)
+		d.Reference, len(done), verb, strings.Join(versions, ", "), d.Reference, undo)
 }
 
 type historyCommand struct {
@@ -211,7 +212,7 @@ func (h historyCommand) Run(ctx context.Context, c *console) error {
 	}
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	for _, e := range events {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.At.Format(time.DateTime), plain(e.By), e.Action, e.Name, e.Version, plain(e.Note))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.At.Format(time.DateTime), visible.Line(e.By), e.Action, e.Name, e.Version, visible.Line(e.Note))
 	}
 	return w.Flush()
 }
@@ -244,12 +245,12 @@ func (d driftCommand) Run(ctx context.Context, c *console) error {
 		for _, tool := range v.Tools {
 			harmful = harmful || tool.State == registry.Breaking || tool.State == registry.Gone
 			if d.Output == "text" {
-				fmt.Fprintf(c.out, "%s %s: %s: %s\n", v.Name, v.Version, fmt.Sprintf(driftWords[tool.State], tool.Tool), plain(strings.Join(tool.Changes, "; ")))
+				fmt.Fprintf(c.out, "%s %s: %s: %s\n", v.Name, v.Version, fmt.Sprintf(driftWords[tool.State], tool.Tool), strings.Join(tool.Changes, "; "))
 			}
 		}
 		for _, m := range v.Modules {
 			if d.Output == "text" {
-				fmt.Fprintf(c.out, "%s %s: %s\n", v.Name, v.Version, plain(moduleDrift(m)))
+				fmt.Fprintf(c.out, "%s %s: %s\n", v.Name, v.Version, moduleDrift(m))
 			}
 		}
 	}

@@ -210,7 +210,7 @@ func (d devCommand) serveStdio(ctx context.Context, c *console, s *service) <-ch
 	}
 	ended := make(chan error, 1)
 	go func() {
-		err := s.gateway.ServeStdio(ctx, c.in, c.out)
+		err := s.gateway.ServeStdio(ctx, c.in, c.exact)
 		if errors.Is(err, io.EOF) {
 			err = nil
 		}

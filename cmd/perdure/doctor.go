@@ -422,7 +422,7 @@ func (x *examination) print(c *console) error {
 	styles := map[string]style{checkOK: green, checkWarning: yellow, checkFailed: red, checkSkipped: faint}
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	for _, k := range x.checks {
-		line := strings.Join(strings.Fields(plain(k.Found)), " ")
+		line := strings.Join(strings.Fields(k.Found), " ")
 		if k.Fix != "" && k.Status != checkSkipped {
 			line += "; to mend it: " + k.Fix
 		}

@@ -144,7 +144,7 @@ func printExplanation(c *console, explanation *view.Explanation) {
 		if i > 0 {
 			fmt.Fprintln(c.out)
 		}
-		fmt.Fprintf(c.out, "%s: %s\n", c.outStyle(bold, field.Field), plain(strings.TrimSpace(field.Template)))
+		fmt.Fprintf(c.out, "%s: %s\n", c.outStyle(bold, field.Field), strings.TrimSpace(field.Template))
 		printExpressions(c, field.Expressions, "    ")
 		wants := ""
 		if field.Wants != nil {
@@ -159,13 +159,13 @@ func printExplanation(c *console, explanation *view.Explanation) {
 		fmt.Fprintf(c.out, "\n%s\n", c.outStyle(bold, "script"))
 	}
 	for _, call := range explanation.Script {
-		fmt.Fprintf(c.out, "    %s\n", plain(call.String()))
+		fmt.Fprintf(c.out, "    %s\n", call.String())
 	}
 }
 
 func printExpressions(c *console, expressions []template.Expression, indent string) {
 	for _, x := range expressions {
-		line := indent + plain(x.Text)
+		line := indent + x.Text
 		if x.Type != "" || x.Error != "" {
 			line += "  →  " + resultText(c, x.Result)
 		}
@@ -183,9 +183,9 @@ const maxShown = 200
 
 func resultText(c *console, r template.Result) string {
 	if r.Error != "" {
-		return c.outStyle(red, "error: "+plain(r.Error))
+		return c.outStyle(red, "error: "+r.Error)
 	}
-	value := plain(string(r.Value))
+	value := string(r.Value)
 	if letters := []rune(value); len(letters) > maxShown {
 		value = string(letters[:maxShown]) + "…"
 	}

@@ -8,20 +8,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/internal/visible"
 )
 
 const formSchema = `{
   "type": "object",
   "properties": {
     "verdict": {"type": "string", "enum": ["approve", "comment"], "description": "What to say"},
-    "count": {"type": "integer", "default": 3},
+    "count": {"type": "integer", "default": 3, "maximum": 10},
     "sure": {"type": "boolean"},
     "tags": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}
   },
   "required": ["verdict"]
 }`
 
-func question(schema string) mcp.ElicitationRequest {
+func asking(schema string) mcp.ElicitationRequest {
 	var request mcp.ElicitationRequest
 	request.Params.Message = "Write the review?"
 	request.Params.RequestedSchema = json.RawMessage(schema)
@@ -34,12 +36,15 @@ func TestForm(t *testing.T) {
 		name, typed string
 		action      mcp.ElicitationResponseAction
 		content     string
-		shows       string // something that stands in what is printed
+		shows       string // something that is in what is printed
 	}{
-		{name: "choice by name, default, nothing", typed: "a\napprove\n\n\n\n", action: "accept", content: `{"count":3,"verdict":"approve"}`, shows: "Write the review?"},
-		{name: "choice by number, values", typed: "accept\n2\n7\ny\na, b\n", action: "accept", content: `{"count":7,"sure":true,"tags":["a","b"],"verdict":"comment"}`, shows: "verdict* (text) – What to say"},
-		{name: "asks again", typed: "what\na\n\nx\n1\nmany\n4\nmaybe\nno\nc\n1\n", action: "accept", content: `{"count":4,"sure":false,"tags":["a"],"verdict":"approve"}`, shows: "verdict is required"},
-		{name: "says what is wrong", typed: "a\n1\nmany\n1\n\n\n", action: "accept", content: `{"count":1,"verdict":"approve"}`, shows: `"many" is not a whole number`},
+		{name: "choice by name, default, nothing", typed: "a\napprove\n\n\n\n", action: "accept", content: `{"verdict":"approve","count":3}`, shows: "Write the review?"},
+		{name: "choice by number, values", typed: "accept\n2\n7\ny\na, b\n", action: "accept", content: `{"verdict":"comment","count":7,"sure":true,"tags":["a","b"]}`, shows: "verdict* – What to say"},
+		{name: "boxes", typed: "a\n1\n\n\n2 1 2\n", action: "accept", content: `{"verdict":"approve","count":3,"tags":["a","b"]}`, shows: "[ ] 1. a"},
+		{name: "no box", typed: "a\n1\n\n\n0\n", action: "accept", content: `{"verdict":"approve","count":3,"tags":[]}`, shows: "0 for none"},
+		{name: "asks again", typed: "what\na\n\nx\n1\nmany\n4\nmaybe\nno\nc\n1\n", action: "accept", content: `{"verdict":"approve","count":4,"sure":false,"tags":["a"]}`, shows: "verdict is required"},
+		{name: "says what is wrong", typed: "a\n1\nmany\n1\n\n\n", action: "accept", content: `{"verdict":"approve","count":1}`, shows: "count must be a number"},
+		{name: "asks for the one field again", typed: "a\n1\n1.5\n99\n9\n\n\n", action: "accept", content: `{"verdict":"approve","count":9}`, shows: "count must be at most 10"},
 		{name: "decline", typed: "d\n", action: "decline"},
 		{name: "cancel", typed: "cancel\n", action: "cancel"},
 		{name: "goes away", typed: "a\n1\n", action: "cancel"},
@@ -48,8 +53,8 @@ func TestForm(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var shown strings.Builder
-			f := newForm(strings.NewReader(test.typed), &shown, func(_ style, text string) string { return text })
-			got, err := f.Elicit(t.Context(), question(formSchema))
+			f := newTerminalForm(strings.NewReader(test.typed), &shown, func(_ style, text string) string { return text })
+			got, err := f.Elicit(t.Context(), asking(formSchema))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,14 +71,14 @@ func TestForm(t *testing.T) {
 
 // uncheckedQuestion is a question whose answer need not fit its schema.
 func uncheckedQuestion(schema string) mcp.ElicitationRequest {
-	request := question(schema)
+	request := asking(schema)
 	request.Params.Meta = &mcp.Meta{AdditionalFields: map[string]any{uncheckedMeta: true}}
 	return request
 }
 
 func TestFormOfUncheckedQuestion(t *testing.T) {
 	t.Parallel()
-	f := newForm(strings.NewReader("a\n\n\n\n\n"), io.Discard, func(_ style, text string) string { return text })
+	f := newTerminalForm(strings.NewReader("a\n\n\n\n\n"), io.Discard, func(_ style, text string) string { return text })
 	got, err := f.Elicit(t.Context(), uncheckedQuestion(formSchema))
 	if err != nil {
 		t.Fatal(err)
@@ -83,18 +88,48 @@ func TestFormOfUncheckedQuestion(t *testing.T) {
 	}
 }
 
-// A question must not be able to paint over what a person decides on.
-func TestFormShowsNoEscapes(t *testing.T) {
+// TestAttackWhatTheTerminalAsks: what somebody reads before they answer is what they
+// answer. Characters that are not seen, or that steer the terminal, are marks in the
+// question and in each part of the form; a line that is entered is never taken for
+// another choice than the one that was read.
+func TestAttackWhatTheTerminalAsks(t *testing.T) {
 	t.Parallel()
-	request := question(formSchema)
-	request.Params.Message = "Delete \x1b[2Kall?\r"
+	request := asking(`{"type":"object","properties":{
+		"z\u202e": {"type":"string","title":"To\u200b","description":"one\n\u001b[2Jtwo","pattern":"^[^A-Z]+$","patternDescription":"small letters\u2066","default":"x\u202ey"},
+		"a": {"type":"string","enum":["p","q","r"],"enumNames":["2","yes\u001b[8m","same"]},
+		"b": {"type":"array","items":{"anyOf":[{"const":"x","title":"same"},{"const":"y","title":"same"},{"const":"w","title":"d, e\r3. f"}]}},
+		"n": {"type":"number","default":12345678901234567890}
+	}}`)
+	request.Params.Message = "Pay \u202e54321-\u202c?\x1b[2J\r"
 	var shown strings.Builder
-	f := newForm(strings.NewReader("d\n"), &shown, func(_ style, text string) string { return text })
-	if _, err := f.Elicit(t.Context(), request); err != nil {
+	typed := []string{"a", "UPPER", "", "2", "#1", "same", "#3, #2", "0x10", ""}
+	f := newTerminalForm(strings.NewReader(strings.Join(typed, "\n")+"\n"), &shown, func(_ style, text string) string { return text })
+	got, err := f.Elicit(t.Context(), request)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.ContainsAny(shown.String(), "\x1b\r") {
-		t.Errorf("control characters are shown: %q", shown.String())
+	if strings.ContainsFunc(shown.String(), visible.Hidden) {
+		t.Errorf("hidden characters are shown: %q", shown.String())
+	}
+	if content, _ := got.Content.(json.RawMessage); string(visible.Exact(content)) != string(visible.Exact([]byte(`{"z\u202e":"x\u202ey","a":"p","b":["y","w"],"n":12345678901234567890}`))) {
+		t.Errorf("the answer is %s", content)
+	}
+	for _, want := range []string{
+		"Pay [U+202E]54321-[U+202C]?[U+001B][2J[U+000D]\n",
+		"  z[U+202E] – To[U+200B] – one\n      [U+001B][2Jtwo – small letters[U+2066]\n",
+		"z[U+202E] [x[U+202E]y]: ",
+		"z[U+202E] must have the form small letters[U+2066]",
+		`a has several choices that could be "2"; write #1 or #2`,
+		`b has several choices that could be "same"; write #1 or #2`,
+		"n must be a number",
+		"n [12345678901234567890]: ",
+	} {
+		if !strings.Contains(shown.String(), want) {
+			t.Errorf("%q is not shown", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(shown.String())
 	}
 }
 
@@ -104,7 +139,7 @@ func TestFixedAnswer(t *testing.T) {
 		name    string
 		answer  fixedAnswer
 		content string
-		asked   func(schema string) mcp.ElicitationRequest // nil = question
+		asked   func(schema string) mcp.ElicitationRequest // nil = asking
 		wrong   string
 	}{
 		{name: "accept", answer: fixedAnswer{action: "accept", content: json.RawMessage(`{"verdict":"comment"}`)}, content: `{"verdict":"comment"}`},
@@ -117,7 +152,7 @@ func TestFixedAnswer(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			asked := question
+			asked := asking
 			if test.asked != nil {
 				asked = test.asked
 			}

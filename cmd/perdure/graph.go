@@ -38,6 +38,6 @@ func (g graphCommand) Run(ctx context.Context, c *console) error {
 		"mermaid": (*view.Graph).Mermaid,
 		"svg":     (*view.Graph).SVG,
 	}[g.Output]
-	_, err = io.WriteString(c.out, draw(view.NewGraph(program)))
+	_, err = io.WriteString(c.exact, draw(view.NewGraph(program)))
 	return err
 }

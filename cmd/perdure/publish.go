@@ -192,7 +192,7 @@ func diagnosticsOf(problems []gateway.Problem) definitions.Diagnostics {
 	var diags definitions.Diagnostics
 	for _, p := range problems {
 		diags = append(diags, definitions.Diagnostic{
-			Pos: definitions.Position{File: p.File, Line: p.Line, Column: p.Column}, Severity: p.Severity, Message: plain(p.Message), Check: p.Check,
+			Pos: definitions.Position{File: p.File, Line: p.Line, Column: p.Column}, Severity: p.Severity, Message: p.Message, Check: p.Check,
 		})
 	}
 	return diags

@@ -87,9 +87,9 @@ func readRegistry(response *http.Response, of target, answer any) error {
 	if response.StatusCode != http.StatusOK {
 		var said gateway.RegistryError
 		if json.Unmarshal(text, &said) == nil && said.Message != "" {
-			return errors.New(plain(said.Message))
+			return errors.New(said.Message)
 		}
-		return fmt.Errorf("%s has no registry as perdure has: %s %s", of.url, response.Status, plain(strings.TrimSpace(string(text))))
+		return fmt.Errorf("%s has no registry as perdure has: %s %s", of.url, response.Status, strings.TrimSpace(string(text)))
 	}
 	if err := json.Unmarshal(text, answer); err != nil {
 		return fmt.Errorf("reading the answer of %s: %w", of.url, err)
@@ -125,7 +125,7 @@ func (f serverFlags) definition(ctx context.Context, c *console, of string) (*de
 
 func tellDeprecated(c *console, v gateway.RegistryVersion) {
 	if v.Deprecated != "" {
-		c.notef("%s %s is deprecated: %s", v.Name, v.Version, plain(v.Deprecated))
+		c.notef("%s %s is deprecated: %s", v.Name, v.Version, v.Deprecated)
 	}
 }
 

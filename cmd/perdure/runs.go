@@ -299,7 +299,7 @@ func (r runsResultCommand) Run(ctx context.Context, c *console) error {
 	} else {
 		c.notef("%s %s: %s", id, outcome.Status, outcome.Failure.Text())
 		if trace := outcome.Failure.Error.Backtrace; trace != "" {
-			c.notef("%s", strings.TrimSpace(plain(trace)))
+			c.notef("%s", strings.TrimSpace(trace))
 		}
 	}
 	if outcome.Failure != nil {

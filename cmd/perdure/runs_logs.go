@@ -52,13 +52,13 @@ func (l runsLogsCommand) print(c *console, e runs.LogEntry) error {
 	if l.Output == "json" {
 		line, err := json.Marshal(e)
 		if err == nil {
-			_, err = fmt.Fprintf(c.out, "%s\n", line)
+			_, err = fmt.Fprintf(c.exact, "%s\n", line)
 		}
 		return err
 	}
-	text := strings.Join(strings.Fields(plain(e.Text)), " ")
+	text := strings.Join(strings.Fields(e.Text), " ")
 	if e.Step != "" {
-		text = plain(e.Step) + ": " + text
+		text = e.Step + ": " + text
 	}
 	_, err := fmt.Fprintf(c.out, "%s  %s\n", e.At.Local().Format("2006-01-02 15:04:05.000"), c.outStyle(logStyle(e), text))
 	return err
@@ -72,5 +72,5 @@ func logStyle(e runs.LogEntry) style {
 	case runs.LogAsks, runs.LogUnheard, runs.LogUntaken, runs.LogAttempt, runs.LogCancel:
 		return yellow
 	}
-	return ""
+	return 0
 }

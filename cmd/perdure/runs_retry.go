@@ -180,7 +180,7 @@ func (r runsRetryCommand) confirmed(ctx context.Context, c *console, plan *runs.
 	if !c.inTerminal {
 		return false, fmt.Errorf("nothing was done: look at what would be, and say --yes")
 	}
-	line, err := newForm(c.in, c.err, c.errStyle).ask(ctx, "Go on so? [y/N] ")
+	line, err := newTerminalForm(c.in, c.err, c.errStyle).ask(ctx, "Go on so? [y/N] ")
 	if err != nil {
 		return false, err
 	}
@@ -227,7 +227,7 @@ func (r runsRetryCommand) printPlan(c *console, plan *runs.RetryPlan) {
 	}
 	_ = w.Flush()
 	for _, u := range plan.Unsettled {
-		c.notef("\n%s\n  tool       %s\n  arguments  %s\n  key        %s", plain(u.Error.Message), u.Call.Tool, brief(u.Call.Arguments), u.Call.Key)
+		c.notef("\n%s\n  tool       %s\n  arguments  %s\n  key        %s", u.Error.Message, u.Call.Tool, brief(u.Call.Arguments), u.Call.Key)
 		c.notef("find out at the backend, and say what happened with one of\n  --unknown %[1]s=happened [--step-result %[1]s='{…}']\n  --unknown %[1]s=not-happened\n  --unknown %[1]s=ask", u.Path)
 	}
 }

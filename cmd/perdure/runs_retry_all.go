@@ -150,15 +150,15 @@ const barWidth = 30 // characters
 func (b *progressBar) step(line string, notable bool, all string) {
 	b.done++
 	if !b.console.errTerminal {
-		b.console.notef("%d/%d  %s", b.done, b.total, plain(line))
+		b.console.notef("%d/%d  %s", b.done, b.total, line)
 		return
 	}
-	const erase = "\r\x1b[K"
+	b.console.eraseLine()
 	if notable {
-		fmt.Fprintf(b.console.err, "%s%s\n", erase, plain(line))
+		b.console.notef("%s", line)
 	}
 	full := barWidth * b.done / max(b.total, 1)
-	fmt.Fprintf(b.console.err, "%s[%s%s] %d/%d  %s", erase, strings.Repeat("#", full), strings.Repeat(".", barWidth-full), b.done, b.total, all)
+	fmt.Fprintf(b.console.err, "[%s%s] %d/%d  %s", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), b.done, b.total, all)
 }
 
 // end leaves the line.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/inbox"
+	"github.com/perdure/perdure/internal/form"
+	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/limits"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/workflows"
@@ -74,7 +76,7 @@ func watch(ctx context.Context, c *console, rc *runs.Client, id runs.RunID) erro
 		case e.Kind == runs.EventOpened:
 			c.notef("  %s asks: %s", e.Elicitation.StepPath, firstLine(e.Elicitation.Message))
 		case e.Kind == runs.EventClosed:
-			c.notef("  %s: %s", e.Elicitation.StepPath, firstLine(plain(runs.Decided(*e.Elicitation))))
+			c.notef("  %s: %s", e.Elicitation.StepPath, firstLine(runs.Decided(*e.Elicitation)))
 		}
 	}
 	return nil
@@ -110,10 +112,10 @@ func (s runsShowCommand) print(c *console, d *runs.Detail) error {
 		printRefused(out, d)
 	}
 	if s.Script && d.Script != "" {
-		out.printf("\nscript\n%s", plain(runs.NumberedLines(d.Script)))
+		out.printf("\nscript\n%s", runs.NumberedLines(d.Script))
 	}
 	for _, u := range d.Unchecked {
-		out.printf("\na signal %s waits for a worker that has the key %s, with which it was signed: %s", u.Name, u.Key, plain(strings.Join([]string{u.ElicitationID, u.By}, " ")))
+		out.printf("\na signal %s waits for a worker that has the key %s, with which it was signed: %s", u.Name, u.Key, strings.Join([]string{u.ElicitationID, u.By}, " "))
 	}
 	for _, e := range d.Open() {
 		printQuestion(out, c, d, s.again(), e)
@@ -154,7 +156,7 @@ func printSteps(out *lines, d *runs.Detail) {
 			fmt.Fprintf(w, "  \t\t%s\n", firstLine(step.Error))
 		}
 		if step.Decided != "" {
-			fmt.Fprintf(w, "  \t\t%s\n", firstLine(plain(step.Decided)))
+			fmt.Fprintf(w, "  \t\t%s\n", firstLine(step.Decided))
 		}
 	}
 	_ = w.Flush() // out keeps the error
@@ -163,7 +165,7 @@ func printSteps(out *lines, d *runs.Detail) {
 func printSaid(out *lines, d *runs.Detail) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, said := range d.Said {
-		fmt.Fprintf(w, "  +%s\t%s\t%s\n", took(d.Started, &said.At), said.StepPath, firstLine(plain(said.String())))
+		fmt.Fprintf(w, "  +%s\t%s\t%s\n", took(d.Started, &said.At), said.StepPath, firstLine(said.String()))
 	}
 	_ = w.Flush() // out keeps the error
 }
@@ -175,7 +177,7 @@ func printRefused(out *lines, d *runs.Detail) {
 		if r.Action != "" {
 			claim = fmt.Sprintf("%s %s, as it says by %s", r.ElicitationID, r.Action, cmp.Or(r.By, "nobody"))
 		}
-		fmt.Fprintf(w, "  +%s\t%s\t%s\t%s\n", took(d.Started, &r.At), r.Signal, firstLine(plain(claim)), r.Reason)
+		fmt.Fprintf(w, "  +%s\t%s\t%s\t%s\n", took(d.Started, &r.At), r.Signal, firstLine(claim), r.Reason)
 	}
 	_ = w.Flush() // out keeps the error
 }
@@ -189,7 +191,7 @@ func printQuestion(out *lines, c *console, d *runs.Detail, flags string, e runs.
 		until = ", until " + e.Expires.Local().Format(time.DateTime)
 	}
 	out.printf("\n%s asks%s:", e.StepPath, until)
-	out.printf("  %s", c.outStyle(bold, strings.ReplaceAll(plain(e.Message), "\n", "\n  ")))
+	out.printf("  %s", c.outStyle(bold, strings.ReplaceAll(e.Message, "\n", "\n  ")))
 	if e.Kind == runs.Reconciliation && e.Call != nil {
 		out.printf("    tool       %s", e.Call.Tool)
 		out.printf("    arguments  %s", brief(e.Call.Arguments))
@@ -200,7 +202,7 @@ func printQuestion(out *lines, c *console, d *runs.Detail, flags string, e runs.
 		return
 	}
 	if len(e.Approvers) > 0 {
-		out.printf("    for        %s", plain(strings.Join(e.Approvers, ", ")))
+		out.printf("    for        %s", strings.Join(e.Approvers, ", "))
 	}
 	if e.Mode == definitions.URLMode {
 		out.printf("answer it on the approvals page, and in no other way: %s of the server; beside dev it is opened with\n  perdure approvals open %s", inbox.Path(d.ID), command)
@@ -210,11 +212,9 @@ func printQuestion(out *lines, c *console, d *runs.Detail, flags string, e runs.
 	if len(d.Open()) > 1 {
 		command += " --step '" + e.StepPath + "'"
 	}
-	if schema, err := schemaObject(e.Schema); err == nil {
-		for _, name := range schema.fields() {
-			out.printf("    %s", schema.describe(name))
-			example = " --content '{…}'"
-		}
+	for _, f := range form.New(e.Schema).Fields {
+		out.printf("    %s", describeField(f, "    "))
+		example = " --content '{…}'"
 	}
 	out.printf("answer it with\n  perdure runs answer %s --accept%s   (or --decline, --cancel)", command, example)
 }
@@ -230,13 +230,13 @@ func printOutcome(out *lines, o *runs.Outcome) {
 		out.printf("  at step %s", e.StepPath)
 	}
 	if e.Backtrace != "" {
-		out.printf("  %s", strings.ReplaceAll(strings.TrimSpace(plain(e.Backtrace)), "\n", "\n  "))
+		out.printf("  %s", strings.ReplaceAll(strings.TrimSpace(e.Backtrace), "\n", "\n  "))
 	}
 }
 
 // brief is JSON on a line, cut where it gets long.
 func brief(raw json.RawMessage) string {
-	text := []rune(string(orNull(raw)))
+	text := []rune(visible.JSONLine(orNull(raw)))
 	if len(text) > 300 {
 		return string(text[:299]) + "… (perdure runs result prints all)"
 	}

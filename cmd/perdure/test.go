@@ -235,7 +235,7 @@ func (t testCommand) record(ctx context.Context, c *console) error {
 		return err
 	}
 	if t.Out == "" {
-		_, err := c.out.Write(text)
+		_, err := c.exact.Write(text)
 		return err
 	}
 	if err := os.WriteFile(t.Out, text, 0o644); err != nil {

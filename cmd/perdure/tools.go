@@ -104,7 +104,7 @@ func hidden(yes bool) string {
 
 // firstLine shortens a description to what fits beside a name.
 func firstLine(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(plain(text)), "\n")
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	if letters := []rune(line); len(letters) > 90 {
 		return string(letters[:89]) + "…"
 	}

@@ -166,17 +166,16 @@ func (f *field) content() (value json.RawMessage, problem string) {
 	return nil, ""
 }
 
-// number takes what JSON takes for a number.
 func (f *field) number() (value json.RawMessage, problem string) {
 	entered := strings.TrimSpace(f.Value)
 	if entered == "" {
 		return nil, ""
 	}
-	var n json.Number
-	if json.Unmarshal([]byte(entered), &n) != nil || n.String() != entered {
-		return nil, "must be a number, such as 12 or -0.5"
+	value, err := form.ReadNumber(entered)
+	if err != nil {
+		return nil, err.Error()
 	}
-	return json.RawMessage(entered), ""
+	return value, ""
 }
 
 // chosen are the values of the boxes that are ticked. None at all is no answer

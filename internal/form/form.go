@@ -103,6 +103,9 @@ func newField(name string, raw json.RawMessage, required bool) *Field {
 		most, err := s.MaxLength.Int64()
 		f.Long = s.Format == "" && s.Pattern == "" && (err != nil || most > longText)
 	}
+	if s.PatternDescription != "" && strings.Contains(s.Description, s.PatternDescription) {
+		s.Pattern, s.PatternDescription = "", "" // said already, such as by Visible
+	}
 	f.Limits = s.limits(f.Kind)
 	f.Tells = f.shown(f.Default)
 	return f
@@ -133,7 +136,11 @@ func (f *Field) Check(value json.RawMessage) error {
 	if err == nil {
 		return nil
 	}
-	return errors.New(strings.TrimPrefix(err.Error(), f.Name+" "))
+	rest, named := strings.CutPrefix(err.Error(), f.Name)
+	if !named || rest == "" || !strings.ContainsAny(rest[:1], " [") {
+		return err
+	}
+	return errors.New(strings.TrimSpace(rest))
 }
 
 // Answer makes the answer of the values of fields; nil = left out.
@@ -145,6 +152,15 @@ func (f *Form) Answer(value func(*Field) json.RawMessage) json.RawMessage {
 		}
 	}
 	return content.JSON()
+}
+
+// ReadNumber is a number that somebody has entered, to the digit.
+func ReadNumber(text string) (json.RawMessage, error) {
+	var n json.Number
+	if json.Unmarshal([]byte(text), &n) != nil || n.String() != text {
+		return nil, errors.New("must be a number, such as 12 or -0.5")
+	}
+	return json.RawMessage(text), nil
 }
 
 // Prefill is the default as a text to be changed, such as in an input. One with

@@ -2,6 +2,7 @@ package visible
 
 import (
 	"io"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -17,11 +18,15 @@ func NewWriter(w io.Writer, styles map[rune]string) io.Writer {
 type writer struct {
 	to     io.Writer
 	styles map[rune]string
-	rest   []byte // the beginning of a character that was cut between two writes
+
+	mu   sync.Mutex
+	rest []byte // the beginning of a character that was cut between two writes
 }
 
 // Write never keeps back more than a part of a character.
 func (w *writer) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	text := append(w.rest, p...)
 	whole := len(text)
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {

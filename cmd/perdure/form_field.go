@@ -1,0 +1,177 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/perdure/perdure/internal/form"
+	"github.com/perdure/perdure/internal/visible"
+)
+
+// describeField says what a field is for and what it takes: its name, * if it must
+// be given, its title, description and limits, and below them the choices. Those of
+// a list are boxes, ticked where the default has them.
+func describeField(f *form.Field, indent string) string {
+	line := fieldName(f)
+	if f.Required {
+		line += "*"
+	}
+	title := f.Label
+	if title == fieldName(f) {
+		title = ""
+	}
+	for _, says := range []string{title, f.Description, takes(f)} {
+		if says != "" {
+			line += " – " + strings.ReplaceAll(says, "\n", "\n"+indent+"    ")
+		}
+	}
+	if f.Kind == form.YesNo {
+		return line
+	}
+	for i, c := range f.Choices {
+		box := ""
+		if f.Kind == form.Several {
+			box = "[ ] "
+			if f.Default != nil && f.IsDefault(c.Value) {
+				box = "[x] "
+			}
+		}
+		line += fmt.Sprintf("\n%s    %s%d. %s", indent, box, i+1, c.Title)
+	}
+	return line
+}
+
+func fieldName(f *form.Field) string { return visible.Line(f.Name) }
+
+// takes says in words what a value must keep.
+func takes(f *form.Field) string {
+	switch f.Kind {
+	case form.Number:
+		return cmp.Or(f.Limits, "a number")
+	case form.Several:
+		return strings.TrimSuffix("any of them, "+f.Limits, ", ")
+	}
+	return f.Limits
+}
+
+// promptOf asks for a field, with what an empty line is taken for.
+func promptOf(f *form.Field) string {
+	prompt := fieldName(f)
+	switch f.Kind {
+	case form.YesNo:
+		prompt += " (y/n)"
+	case form.Several:
+		prompt += " (such as 1, 2; 0 for none)"
+	}
+	if f.Tells != "" {
+		prompt += " [" + f.Tells + "]"
+	}
+	return prompt + ": "
+}
+
+// readField reads what a person has entered. Nothing is the default, and where
+// there is none, the field is left out (nil).
+func readField(f *form.Field, text string) (json.RawMessage, error) {
+	if text == "" {
+		return f.Default, nil
+	}
+	switch f.Kind {
+	case form.Number:
+		return form.ReadNumber(text)
+	case form.YesNo:
+		return readYesNo(text)
+	case form.One:
+		i, err := pick(f.Choices, text)
+		if err != nil {
+			return nil, err
+		}
+		return f.Choices[i].Value, nil
+	case form.Several:
+		return pickSeveral(f.Choices, text)
+	}
+	return json.Marshal(text)
+}
+
+func readYesNo(text string) (json.RawMessage, error) {
+	switch strings.ToLower(text) {
+	case "y", "yes", "true":
+		return json.RawMessage("true"), nil
+	case "n", "no", "false":
+		return json.RawMessage("false"), nil
+	}
+	return nil, errors.New("must be y or n")
+}
+
+// pick reads the number of a choice, or its name as it is shown, and gives its
+// index. What could be either, or the name of two, is refused: a person gets what
+// they have read.
+func pick(choices []form.Choice, text string) (int, error) {
+	exact, isExact := strings.CutPrefix(text, "#")
+	number, err := strconv.Atoi(exact)
+	if err != nil || number < 1 || number > len(choices) {
+		number = 0
+	}
+	if isExact && number > 0 {
+		return number - 1, nil
+	}
+	var meant []string
+	last := 0
+	for i, c := range choices {
+		if c.Title == text || i+1 == number {
+			meant = append(meant, "#"+strconv.Itoa(i+1))
+			last = i
+		}
+	}
+	switch len(meant) {
+	case 0:
+		return 0, fmt.Errorf("has no choice %q; give its number or its name", text)
+	case 1:
+		return last, nil
+	}
+	return 0, fmt.Errorf("has several choices that could be %q; write %s", text, strings.Join(meant, " or "))
+}
+
+// pickSeveral reads a list of choices with commas, or of numbers with spaces; 0 =
+// none of them. They come in the order of the form, each once.
+func pickSeveral(choices []form.Choice, text string) (json.RawMessage, error) {
+	picked := make([]bool, len(choices))
+	for _, part := range splitList(choices, text) {
+		i, err := pick(choices, part)
+		if err != nil {
+			return nil, err
+		}
+		picked[i] = true
+	}
+	values := []json.RawMessage{}
+	for i, c := range choices {
+		if picked[i] {
+			values = append(values, c.Value)
+		}
+	}
+	return json.Marshal(values)
+}
+
+func splitList(choices []form.Choice, text string) []string {
+	if slices.ContainsFunc(choices, func(c form.Choice) bool { return c.Title == text }) {
+		return []string{text} // a name may have commas
+	}
+	if text == "0" {
+		return nil
+	}
+	separators := " "
+	if strings.Trim(text, "#0123456789 ") != "" {
+		separators = ","
+	}
+	var parts []string
+	for part := range strings.SplitSeq(text, separators) {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
