@@ -71,8 +71,7 @@ func readArguments(text string, in io.Reader) (json.RawMessage, error) {
 	}
 }
 
-// An objectSchema is the JSON Schema of an object: of a tool's arguments or of
-// an answer.
+// An objectSchema is the JSON Schema of a tool's arguments.
 type objectSchema struct {
 	raw  json.RawMessage
 	root map[string]any
@@ -96,11 +95,6 @@ func schemaObject(raw json.RawMessage) (*objectSchema, error) {
 func (s *objectSchema) properties() map[string]any {
 	properties, _ := s.root["properties"].(map[string]any)
 	return properties
-}
-
-func (s *objectSchema) required(name string) bool {
-	required, _ := s.root["required"].([]any)
-	return slices.Contains(required, any(name))
 }
 
 // property gives the schema of a property; references inside the schema are
