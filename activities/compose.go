@@ -22,11 +22,7 @@ var (
 	ErrNotAdmitted      = errors.New("not among its callers")
 )
 
-// ErrNoRun says that Temporal has no run of an ID, or not any more.
-var ErrNoRun = errors.New("there is no such run")
-
-// An Outcome tells how a run has ended; nil = it goes on. The error is ErrNoRun, or
-// may pass.
+// An Outcome tells how a run has ended; nil = it goes on. An error may pass.
 type Outcome func(ctx context.Context, runID string) (*workflows.ChildOutcome, error)
 
 // ResolveDefinition finds the definition that a step calls.
@@ -72,11 +68,6 @@ func (a *Activities) RunOutcome(ctx context.Context, runID string) (workflows.Ch
 	}
 	outcome, err := a.outcome(ctx, runID)
 	switch {
-	case errors.Is(err, ErrNoRun):
-		return workflows.ChildOutcome{Failure: &workflows.Failure{Error: workflows.Error{
-			Code: "called_run_gone", Category: workflows.CategoryOutcomeUnknown,
-			Message: fmt.Sprintf("the run %s is not there any more: Temporal has deleted it, and what it has done is not known", runID),
-		}}}, nil
 	case err != nil:
 		return workflows.ChildOutcome{}, err
 	case outcome == nil:

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -19,16 +20,16 @@ import (
 // with the call that has a key: its result, that nobody knows whether it was
 // executed, or neither, so that it can be made. Where a run was reset, its own
 // history does not have what came after the point of the reset.
-func (c *Client) CallBefore(ctx context.Context, id RunID, execution, key string) (result *workflows.ToolResult, unknown bool, err error) {
-	e, err := c.callUntil(ctx, id, key, execution, "")
+func (c *Client) CallBefore(ctx context.Context, id, execution, key string) (result *workflows.ToolResult, unknown bool, err error) {
+	e, err := c.callUntil(ctx, RunID(id), key, execution, "")
 	return e.result, e.unknown || e.doubt || e.lost && !e.sent, err
 }
 
 // SentUnread says whether the call that has a key may have been executed before a
 // worker was given it that could not read it: by an attempt of which nobody has
 // told what it came to. It looks at what was before an activity of an execution.
-func (c *Client) SentUnread(ctx context.Context, id RunID, execution, activity, key string) (bool, error) {
-	e, err := c.callUntil(ctx, id, key, execution, activity)
+func (c *Client) SentUnread(ctx context.Context, id, execution, activity, key string) (bool, error) {
+	e, err := c.callUntil(ctx, RunID(id), key, execution, activity)
 	return e.doubt, err
 }
 
@@ -38,7 +39,7 @@ func (c *Client) callUntil(ctx context.Context, id RunID, key, execution, activi
 	e := &earlier{converter: c.converter, key: key}
 	chain, err := c.chain(ctx, id)
 	if err != nil {
-		return e, failure(ctx, "reading", id, err)
+		return e, failure(ctx, "reading", RunID(id), err)
 	}
 	for i, x := range chain {
 		last := x.runID == execution
@@ -49,7 +50,7 @@ func (c *Client) callUntil(ctx context.Context, id RunID, key, execution, activi
 		e.scheduled = 0
 		for event, err := range c.history(ctx, id, x.runID, false) {
 			if err != nil {
-				return e, failure(ctx, "reading", id, err)
+				return e, failure(ctx, "reading", RunID(id), err)
 			}
 			if i > 0 && event.EventId <= x.copied {
 				continue
@@ -71,13 +72,13 @@ func (c *Client) callUntil(ctx context.Context, id RunID, key, execution, activi
 // LastAttempt says whether the attempt before of an activity under way has
 // failed with something that an attempt has reported, and that is no unknown
 // outcome.
-func (c *Client) LastAttempt(ctx context.Context, id RunID, execution, activity string) (known bool, err error) {
+func (c *Client) LastAttempt(ctx context.Context, id, execution, activity string) (known bool, err error) {
 	d, err := c.temporal.WorkflowService().DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
 		Namespace: c.namespace,
-		Execution: &commonpb.WorkflowExecution{WorkflowId: string(id), RunId: execution},
+		Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: execution},
 	})
 	if err != nil {
-		return false, failure(ctx, "reading", id, err)
+		return false, failure(ctx, "reading", RunID(id), err)
 	}
 	for _, p := range d.PendingActivities {
 		if p.ActivityId == activity {
@@ -173,4 +174,24 @@ func (e *earlier) isUnknown(f *failurepb.Failure) bool {
 		return true
 	}
 	return detail.Category == workflows.CategoryOutcomeUnknown || detail.Category == workflows.CategoryCancelled
+}
+
+// ChildOutcome says how a run has ended that a step has called; nil = it goes on.
+// An error may pass.
+func (c *Client) ChildOutcome(ctx context.Context, id string) (*workflows.ChildOutcome, error) {
+	outcome, err := c.Result(ctx, RunID(id))
+	switch {
+	case errors.Is(err, ErrNotFinished):
+		return nil, nil
+	case errors.Is(err, ErrNotFound):
+		return &workflows.ChildOutcome{Failure: &workflows.Failure{Error: workflows.Error{
+			Code: "called_run_gone", Category: workflows.CategoryOutcomeUnknown,
+			Message: fmt.Sprintf("the run %s is not there any more: Temporal has deleted it, and what it has done is not known", id),
+		}}}, nil
+	case err != nil:
+		return nil, err
+	case outcome.Failure != nil:
+		return &workflows.ChildOutcome{Failure: outcome.Failure}, nil
+	}
+	return &workflows.ChildOutcome{Result: &workflows.RunResult{Output: outcome.Output, Errors: outcome.Errors, Effects: outcome.Effects}}, nil
 }

@@ -85,16 +85,7 @@ func resolve(_ context.Context, ref workflows.DefinitionRef) (workflows.Resolved
 }
 
 func runOutcome(ctx context.Context, id string) (*workflows.ChildOutcome, error) {
-	outcome, err := runs.New(runs.Config{Keys: testKeys, Client: composing.client}).Result(ctx, runs.RunID(id))
-	switch {
-	case errors.Is(err, runs.ErrNotFound):
-		return nil, activities.ErrNoRun
-	case err != nil:
-		return nil, err
-	case outcome.Failure != nil:
-		return &workflows.ChildOutcome{Failure: outcome.Failure}, nil
-	}
-	return &workflows.ChildOutcome{Result: &workflows.RunResult{Output: outcome.Output}}, nil
+	return runs.New(runs.Config{Keys: testKeys, Client: composing.client}).ChildOutcome(ctx, id)
 }
 
 // composition makes a request of the first of several definitions, which calls

@@ -114,7 +114,7 @@ func newStopLab(t *testing.T) *stopLab {
 	l.door = runs.New(runs.Config{Keys: testKeys, Client: l.temporal, Namespace: "default", Logger: quiet})
 	w := worker.New(l.temporal, workflows.TaskQueue, worker.Options{MaxHeartbeatThrottleInterval: time.Second})
 	workflows.Register(w, trust)
-	activities.Register(w, activities.New(l.backend, quiet).Compose(l.resolve, outcomeOf(l.door)))
+	activities.Register(w, activities.New(l.backend, quiet).Compose(l.resolve, l.door.ChildOutcome))
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/registry"
-	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/telemetry"
 	"github.com/perdure/perdure/workflows"
 )
@@ -76,7 +75,7 @@ func (s *service) startWorker() error {
 	})
 	workflows.Register(s.worker, workflows.Trust{Keys: s.opts.Keys, Unproven: s.opts.Unproven})
 	all := s.runs()
-	calls := activities.New(planted(s.tools()), s.opts.Logger).LookBack(lookBack(all)).Doubt(lastAttempt(all), sentUnread(all)).Compose(s.resolve, outcomeOf(all))
+	calls := activities.New(planted(s.tools()), s.opts.Logger).LookBack(all.CallBefore).Doubt(all.LastAttempt, all.SentUnread).Compose(s.resolve, all.ChildOutcome)
 	if s.opts.Loaded.Auth.Policy.Rules != nil {
 		calls.Permit(s.opts.Loaded.Auth.permits)
 	}
@@ -88,27 +87,6 @@ func (s *service) startWorker() error {
 	}
 	s.hosting = s.startHosting(all)
 	return nil
-}
-
-// lookBack has activities read what a run had done before it was reset.
-func lookBack(all *runs.Client) activities.Past {
-	return func(ctx context.Context, id, execution, key string) (*workflows.ToolResult, bool, error) {
-		return all.CallBefore(ctx, runs.RunID(id), execution, key)
-	}
-}
-
-// lastAttempt has activities doubt what Temporal has them do again.
-func lastAttempt(all *runs.Client) activities.LastAttempt {
-	return func(ctx context.Context, id, execution, activity string) (bool, error) {
-		return all.LastAttempt(ctx, runs.RunID(id), execution, activity)
-	}
-}
-
-// sentUnread has activities doubt what workers say who could not read a call.
-func sentUnread(all *runs.Client) activities.SentUnread {
-	return func(ctx context.Context, id, execution, activity, key string) (bool, error) {
-		return all.SentUnread(ctx, runs.RunID(id), execution, activity, key)
-	}
 }
 
 // resolve finds the definition that a step calls among those that are served.
@@ -150,22 +128,4 @@ func (s *service) resolve(ctx context.Context, ref workflows.DefinitionRef) (fou
 		return s.opts.Loaded.Auth.permits(workflows.ToolCall{Tool: name, Caller: ref.Caller, As: as})
 	})
 	return found, nil
-}
-
-// outcomeOf has activities look how a run has ended.
-func outcomeOf(all *runs.Client) activities.Outcome {
-	return func(ctx context.Context, id string) (*workflows.ChildOutcome, error) {
-		outcome, err := all.Result(ctx, runs.RunID(id))
-		switch {
-		case errors.Is(err, runs.ErrNotFinished):
-			return nil, nil
-		case errors.Is(err, runs.ErrNotFound):
-			return nil, activities.ErrNoRun
-		case err != nil:
-			return nil, err
-		case outcome.Failure != nil:
-			return &workflows.ChildOutcome{Failure: outcome.Failure}, nil
-		}
-		return &workflows.ChildOutcome{Result: &workflows.RunResult{Output: outcome.Output, Errors: outcome.Errors, Effects: outcome.Effects}}, nil
-	}
 }
