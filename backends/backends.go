@@ -31,6 +31,8 @@ type Config struct {
 	Args      []string          // stdio
 	Env       map[string]string // stdio; added to a minimal environment (PATH, HOME, …)
 	Dir       string            // stdio; working directory, "" = ours
+	User      string            // stdio; name or number of the user it runs as, "" = ours
+	Group     string            // stdio; the same of its group, "" = that of User
 
 	Credentials      Credentials   // streamable-http, sse; nil = none
 	Effects          []EffectRule  // first match wins; none = unsafe

@@ -69,6 +69,10 @@ func newChild(cfg Config, logger *slog.Logger) *child {
 
 // Start starts the process; ctx does not bound its life, Close ends it.
 func (c *child) Start(context.Context) error {
+	account, err := findAccount(c.cfg.User, c.cfg.Group)
+	if err != nil {
+		return fmt.Errorf("starting %s: %w", c.cfg.Command, err)
+	}
 	stdinR, stdinW, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("starting %s: %w", c.cfg.Command, err)
@@ -84,18 +88,19 @@ func (c *child) Start(context.Context) error {
 
 	c.cmd = exec.Command(c.cfg.Command, c.cfg.Args...)
 	c.cmd.Dir = c.cfg.Dir
-	c.cmd.Env = childEnv(c.cfg.Env)
+	c.cmd.Env = childEnv(account, c.cfg.Env)
 	c.cmd.Stdin, c.cmd.Stdout = stdinR, stdoutW
 	c.cmd.Stderr = &lineWriter{line: c.stderrLine}
 	c.cmd.WaitDelay = time.Second // what the child started may hold stderr open
 	ownGroup(c.cmd)
+	account.take(c.cmd)
 
 	started := make(chan error, 1)
 	go c.run(started)
 	if err := <-started; err != nil {
 		c.stdin.Close()
 		c.stdout.Close()
-		return fmt.Errorf("starting %s: %w", c.cfg.Command, err)
+		return fmt.Errorf("starting %s: %w", c.cfg.Command, account.explain(err))
 	}
 	c.background.Go(c.read)
 	return nil
@@ -134,13 +139,8 @@ func exitError(err error, stderr string) error {
 
 // childEnv is a small environment: a child sees what every program needs and
 // what its configuration gives it, not our secrets.
-func childEnv(extra map[string]string) []string {
-	env := make([]string, 0, len(extra)+5)
-	for _, name := range []string{"PATH", "HOME", "USER", "LANG", "TMPDIR"} {
-		if value, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+value)
-		}
-	}
+func childEnv(a *account, extra map[string]string) []string {
+	env := a.env()
 	for name, value := range extra {
 		env = append(env, name+"="+value)
 	}

@@ -43,6 +43,10 @@ func serveChild() {
 	s.add("env", func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return mcp.NewToolResultText(strings.Join(os.Environ(), "\n")), nil
 	})
+	s.add("account", func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		groups, err := os.Getgroups()
+		return mcp.NewToolResultText(fmt.Sprint(os.Getuid(), os.Getgid(), groups)), err
+	})
 	s.add("large", func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return mcp.NewToolResultText(strings.Repeat("x", 1<<20)), nil
 	})

@@ -17,6 +17,7 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/payloads"
 	"github.com/perdure/perdure/runs"
@@ -136,7 +137,7 @@ func (d codecCommand) origins() ([]webURL, error) {
 // so.
 func (d codecCommand) login(found *loaded, callers auth.Authenticator, log *slog.Logger) (*auth.Login, error) {
 	flags := keyFlags{KeyFile: d.KeyFile}
-	if own := keyOf(d.Data.String()); flags.KeyFile == "" && os.Getenv(keyVar) == "" {
+	if own := keyOf(d.Data.String()); flags.KeyFile == "" && environ.Secret(keyVar) == "" {
 		if _, err := os.Stat(own); err != nil {
 			return nil, nil
 		}

@@ -55,6 +55,8 @@ type backend struct {
 	Env              map[string]string    `yaml:"env"`
 	PassEnv          []string             `yaml:"passEnv"` // variables of our own environment that the process gets, too
 	Dir              string               `yaml:"dir"`
+	User             string               `yaml:"user"`  // as which the process runs, by name or number
+	Group            string               `yaml:"group"` // the same; "" = that of the user
 	Effects          []*effectRule        `yaml:"effects"`
 	TrustAnnotations bool                 `yaml:"trustAnnotations"`
 	Timeout          definitions.Duration `yaml:"timeout"`

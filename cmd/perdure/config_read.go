@@ -227,6 +227,8 @@ func (r *configReader) backend(p keyPath, b *backend) backends.Config {
 		Args:             b.Args,
 		Env:              r.environment(p.to("passEnv"), b),
 		Dir:              b.Dir,
+		User:             b.User,
+		Group:            b.Group,
 		Effects:          r.effects(p.to("effects"), b.Effects),
 		TrustAnnotations: b.TrustAnnotations,
 		Timeout:          time.Duration(b.Timeout),
@@ -240,6 +242,11 @@ func (r *configReader) backend(p keyPath, b *backend) backends.Config {
 		if b.Command != "" {
 			r.errorf(p.to("command"), "backends", "belongs to transport stdio, not to %s", b.Transport)
 		}
+		for key, value := range map[string]string{"user": b.User, "group": b.Group} {
+			if value != "" {
+				r.errorf(p.to(key), "backends", "belongs to transport stdio, not to %s", b.Transport)
+			}
+		}
 		if u, err := url.Parse(b.URL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 			r.errorf(p.to("url"), "backends", "%q is not an http or https URL", b.URL)
 		}
@@ -249,6 +256,9 @@ func (r *configReader) backend(p keyPath, b *backend) backends.Config {
 		}
 		if b.Command == "" {
 			r.errorf(p.to("command"), "backends", "is missing: the program to start")
+		}
+		if err := backends.CheckAccount(b.User, b.Group); err != nil {
+			r.errorf(p.to("user"), "backends", "%s", err)
 		}
 	case "":
 		r.errorf(p.to("transport"), "backends", "is missing; use streamable-http, sse or stdio")

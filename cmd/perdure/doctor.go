@@ -21,6 +21,7 @@ import (
 	"github.com/perdure/perdure/credentials"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/payloads"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/store"
@@ -129,12 +130,12 @@ func (x *examination) configuration() {
 
 func (x *examination) signingKeys() {
 	flags, own := x.keyFlags, keyOf(x.Data.String())
-	if _, err := os.Stat(own); err == nil && flags.KeyFile == "" && os.Getenv(keyVar) == "" {
+	if _, err := os.Stat(own); err == nil && flags.KeyFile == "" && environ.Secret(keyVar) == "" {
 		flags.KeyFile = own // of dev
 	}
 	k, err := flags.keys()
 	switch {
-	case err != nil && flags.KeyFile == "" && os.Getenv(keyVar) == "" && x.Config == "":
+	case err != nil && flags.KeyFile == "" && environ.Secret(keyVar) == "" && x.Config == "":
 		x.add("signing key", checkSkipped, "none is given", "name it with --key-file")
 		return
 	case err != nil:

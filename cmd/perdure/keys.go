@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/internal/signing"
 )
 
@@ -42,7 +43,7 @@ type keyFlags struct {
 }
 
 func (f keyFlags) keys() (keys, error) {
-	inline := os.Getenv(keyVar)
+	inline := environ.Secret(keyVar)
 	switch {
 	case f.KeyFile != "":
 		return readKeys(signing.File(f.KeyFile))

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/workflows/deftest"
 )
 
@@ -99,7 +100,7 @@ func (l *loader) configuration(file string) {
 		return
 	}
 	var c configFile
-	r := &configReader{file: file, root: docs[0], env: os.LookupEnv}
+	r := &configReader{file: file, root: docs[0], env: environ.Lookup}
 	r.diags = definitions.Decode(file, docs[0], &c)
 	switch {
 	case r.diags.HasErrors():

@@ -18,6 +18,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/perdure/perdure/internal/environ"
 )
 
 // A commandLine is all that can be typed after perdure.
@@ -55,7 +57,11 @@ const description = `Composite MCP tools that survive: each call is a durable wo
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // so that a second Ctrl-C ends at once
-	os.Exit(run(ctx, os.Args[1:], systemConsole()))
+	c := systemConsole()
+	if err := environ.Conceal(); err != nil {
+		c.notef("perdure: %v", err)
+	}
+	os.Exit(run(ctx, os.Args[1:], c))
 }
 
 // run does what the arguments say and gives the exit status: 0, 1 for an
@@ -77,6 +83,7 @@ func run(ctx context.Context, args []string, c *console) int {
 		args = []string{"--help"}
 	}
 	command, err := parser.Parse(args)
+	takeSecrets() // kong has read its own
 	if err != nil {
 		var parse *kong.ParseError
 		hint, told := "perdure --help", err.Error()
@@ -91,6 +98,23 @@ func run(ctx context.Context, args []string, c *console) int {
 		err = errors.New("interrupted")
 	}
 	return fail(c, err)
+}
+
+// secretVars are the variables with secrets whose names are known. Those that a
+// configuration names are taken out of the environment where they are read.
+var secretVars = []string{
+	keyVar, payloadKeysVar, "PERDURE_TOKEN", "PERDURE_DATABASE_URL",
+	"TEMPORAL_API_KEY", "TEMPORAL_TLS_CLIENT_KEY_DATA", "TEMPORAL_CODEC_AUTH",
+}
+
+// takeSecrets takes them out of the environment, before anything is started.
+func takeSecrets() {
+	environ.Take(secretVars...)
+	for _, variable := range os.Environ() {
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "TEMPORAL_GRPC_META_") {
+			environ.Take(name)
+		}
+	}
 }
 
 // lacksArgument is what kong says of arguments that a command needs, of which the

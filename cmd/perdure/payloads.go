@@ -10,6 +10,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 
+	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/payloads"
 )
 
@@ -32,9 +33,9 @@ func (f payloadFlags) keys(ctx context.Context) (*payloads.Keys, error) {
 		source = func(context.Context) ([]byte, error) { return os.ReadFile(f.PayloadKeyFile) }
 	case f.PayloadKeyCommand != "":
 		where, source = "--payload-key-command", f.command
-	case os.Getenv(payloadKeysVar) != "":
+	case environ.Secret(payloadKeysVar) != "":
 		where = payloadKeysVar
-		source = func(context.Context) ([]byte, error) { return []byte(os.Getenv(payloadKeysVar)), nil }
+		source = func(context.Context) ([]byte, error) { return []byte(environ.Secret(payloadKeysVar)), nil }
 	default:
 		return nil, nil
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/inbox"
+	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/internal/mtls"
 	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/runs"
@@ -113,7 +114,7 @@ type signFlags struct {
 // nil = that has none.
 func (s signFlags) signingKeys(f temporalFlags) (*signing.Keys, error) {
 	flags := keyFlags{KeyFile: s.KeyFile}
-	if flags.KeyFile == "" && os.Getenv(keyVar) == "" {
+	if flags.KeyFile == "" && environ.Secret(keyVar) == "" {
 		if options, err := f.clientOptions(); err != nil || options.HostPort != "" && (f.Address != "" || f.Data == "") {
 			return nil, cmp.Or(err, usagef("a run takes no answer that is not signed: give the key of the gateways and workers by --key-file or PERDURE_KEY, or answer on the approvals page"))
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/telemetry"
@@ -37,6 +38,7 @@ func (f telemetryFlags) start(ctx context.Context, found *loaded, log *slog.Logg
 	if t, err = telemetry.Start(ctx, o); err != nil {
 		return nil, nil, err
 	}
+	environ.Take("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_METRICS_HEADERS") // the exporters have read them
 	listener, err := listen(f.MetricsListen, "--metrics-listen")
 	if err != nil {
 		return nil, nil, errors.Join(err, t.Stop(ctx))

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
 
+	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/runs"
 )
 
@@ -24,7 +25,7 @@ type connectionFlags struct {
 // clientOptions are those of a connection; HostPort is "" if nothing says
 // where Temporal is, and so is Namespace.
 func (f connectionFlags) clientOptions() (client.Options, error) {
-	options, err := envconfig.LoadDefaultClientOptions()
+	options, err := envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{EnvLookup: temporalEnv{}})
 	if err != nil {
 		return options, fmt.Errorf("reading how to reach Temporal: %w", err)
 	}
@@ -32,6 +33,16 @@ func (f connectionFlags) clientOptions() (client.Options, error) {
 	options.Namespace = cmp.Or(f.Namespace, options.Namespace)
 	return options, nil
 }
+
+// temporalEnv is the environment for the settings of Temporal's clients, with the
+// secrets that were taken out of it.
+type temporalEnv struct{}
+
+// Environ gives all variables.
+func (temporalEnv) Environ() []string { return environ.All() }
+
+// LookupEnv gives one.
+func (temporalEnv) LookupEnv(name string) (string, bool) { return environ.Lookup(name) }
 
 // prepareUntilDone returns what makes a namespace ready for runs, trying again
 // for as long as Temporal cannot be reached.

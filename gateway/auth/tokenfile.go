@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/internal/environ"
 )
 
 const (
@@ -203,7 +205,7 @@ func (e tokenEntry) digest() (digest [sha256.Size]byte, err error) {
 		}
 		return digest, nil
 	}
-	token := os.Getenv(e.Env)
+	token := environ.Secret(e.Env)
 	if len(token) < minToken {
 		return digest, fmt.Errorf("environment variable %s has no token of at least %d characters", e.Env, minToken)
 	}
