@@ -101,4 +101,3 @@ func forAll(t *testing.T, program string) string {
 	}
 	return name
 }
-
