@@ -18,6 +18,16 @@ const (
 	Reject OnDuplicate = "reject" // the call is refused
 )
 
+// OnDisconnect says what becomes of a run when the client that called it is gone,
+// of a protocol in which that is how a call is cancelled.
+type OnDisconnect string
+
+// What may become of it. "" means what the server says, which is CancelRun by default.
+const (
+	CancelRun   OnDisconnect = "cancel"   // it is cancelled, unless the client comes back soon
+	ContinueRun OnDisconnect = "continue" // it goes on
+)
+
 // Key expands the business key for the arguments of a call; "" without one. A
 // key that comes to nothing is an *ArgumentsError.
 func (d *Definition) Key(arguments json.RawMessage) (string, error) {
@@ -46,6 +56,9 @@ func (d *Definition) Key(arguments json.RawMessage) (string, error) {
 // parameters only.
 func (c *checker) businessKey() {
 	d := c.def
+	if !slices.Contains([]OnDisconnect{"", CancelRun, ContinueRun}, d.OnDisconnect) {
+		c.errorf("onDisconnect", "on-disconnect", "onDisconnect %q is not known; known are cancel and continue", d.OnDisconnect)
+	}
 	if !slices.Contains([]OnDuplicate{"", Attach, Reject}, d.OnDuplicate) {
 		c.errorf("onDuplicate", "business-key", "onDuplicate %q is not known; known are attach and reject", d.OnDuplicate)
 	}

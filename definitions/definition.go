@@ -107,6 +107,8 @@ type Definition struct {
 	BusinessKey string      `yaml:"businessKey,omitempty" json:"businessKey,omitempty"`
 	OnDuplicate OnDuplicate `yaml:"onDuplicate,omitempty" json:"onDuplicate,omitempty"` // "" = Attach
 
+	OnDisconnect OnDisconnect `yaml:"onDisconnect,omitempty" json:"onDisconnect,omitempty"` // "" = as the server says
+
 	// One of the two says what is done. A script has all arguments as its data.
 	Code  `yaml:",inline"`
 	Steps []*Step `yaml:"steps,omitempty" json:"steps,omitempty"`

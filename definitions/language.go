@@ -79,6 +79,9 @@ var keywords = map[string]keyword{
 	"Definition.onDuplicate": {"What becomes of a call whose businessKey a run has already: it gets what that run comes to, or is refused.", facts{
 		"enum": texts([]string{string(Attach), string(Reject)}), "default": string(Attach),
 	}},
+	"Definition.onDisconnect": {"What becomes of a run when its client is gone: it is cancelled unless the client comes back soon, or goes on. Default: what the server says.", facts{
+		"enum": texts([]string{string(CancelRun), string(ContinueRun)}),
+	}},
 	"Definition.script":      {"What is done, in Starlark, instead of steps. It has the arguments of the call as data, and what it returns is the result.", facts{"minLength": 1}},
 	"Definition.scriptFile":  {"A file that the script stands in, relative to the definition's.", facts{"minLength": 1}},
 	"Definition.modules":     {"Texts of what the script loads, by name. Without it, files beside the definition.", nil},

@@ -93,7 +93,7 @@ func typeSchema(t reflect.Type) facts {
 		return facts{"type": "object"}
 	case t == reflect.TypeFor[Duration]():
 		return facts{"type": []any{"string", "integer"}, "pattern": durationPattern, "minimum": 0, "maximum": 0}
-	case t == reflect.TypeFor[StepType](), t == reflect.TypeFor[Action](), t == reflect.TypeFor[FailureMode](), t == reflect.TypeFor[Mode](), t == reflect.TypeFor[RunAs](), t == reflect.TypeFor[OnUnknown](), t == reflect.TypeFor[OnDuplicate]():
+	case t == reflect.TypeFor[StepType](), t == reflect.TypeFor[Action](), t == reflect.TypeFor[FailureMode](), t == reflect.TypeFor[Mode](), t == reflect.TypeFor[RunAs](), t == reflect.TypeFor[OnUnknown](), t == reflect.TypeFor[OnDuplicate](), t == reflect.TypeFor[OnDisconnect]():
 		return facts{"type": "string"}
 	}
 	switch t.Kind() {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,6 +74,7 @@ func (g *Gateway) callOther(ctx context.Context, x *exchange, l *listing) {
 // renders it.
 func (g *Gateway) callComposite(ctx context.Context, x *exchange, c *composite) {
 	x.end = g.calls.begin(x)
+	x.name, x.outlives = cmp.Or(x.requestName(), newNonce()), g.outlivesClient(c.def)
 	if x.params.RequestState != "" {
 		g.nextRound(ctx, x)
 		return
@@ -89,7 +91,11 @@ func (g *Gateway) callComposite(ctx context.Context, x *exchange, c *composite) 
 	if started.Owner == "" && x.bind(started.ID) {
 		g.cancelRun(ctx, started.ID)
 	}
-	x.then = func(ctx context.Context) { g.render(ctx, x, x.cursorFor(started), manner{}) }
+	g.served.begin(started.ID)
+	x.then = func(ctx context.Context) {
+		g.render(ctx, x, x.cursorFor(started), manner{})
+		g.settle(ctx, x, started.ID)
+	}
 }
 
 // notStarted answers a call of which no run has come. What was to be a task has no
@@ -292,10 +298,15 @@ func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
 	if st.Owner == "" && st.Tool != awaitTool && x.bind(st.Run) {
 		g.cancelRun(ctx, st.Run)
 	}
+	g.served.begin(st.Run)
+	if x.modern && x.ends != "" {
+		g.attend(ctx, st.Run, x.name, runs.Joined)
+	}
 	at := x.cursorFor(runs.Started{ID: st.Run, Attached: st.Attached})
 	at.Seq, at.Asked, at.Owner = st.Seq, st.Asked, st.Owner
 	x.then = func(ctx context.Context) {
 		g.render(ctx, x, at, manner{goesOn: true, reasons: reasons, pages: pages})
+		g.settle(ctx, x, st.Run)
 	}
 }
 

@@ -137,39 +137,30 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A run that is found by a key, or because its call is repeated, is cancelled by
-// whoever called last, also at another replica.
+// A run that is found by a key is cancelled by whoever called last, also at another replica.
 func TestCancelOfASharedRun(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		window time.Duration
-		meta   string
-	}{
-		"by key":       {0, `{"perdure/idempotency-key":"k","progressToken":1}`},
-		"by repeating": {time.Hour, `{"progressToken":1}`},
-	} {
-		for _, last := range []string{"1", "2"} {
-			t.Run(name+", call "+last, func(t *testing.T) {
-				t.Parallel()
-				w := newWorld(t, map[string]func(*play){"hang": hanging}, func(o *gateway.Options) { o.ReattachWindow = tt.window })
-				c := connect(t, w.url, "ann", "2025-11-25", `{}`)
-				turn := turns(w, c)
-				for id := 1; fmt.Sprint(id) <= last; id++ {
-					turn()
-					c.call(fmt.Sprint(id), "hang", `{}`, tt.meta).progress()
-				}
-				run := w.runs.only(t)
-				w.runs.change(func() { w.runs.late = true }) // the index does not know it at once
+	for _, last := range []string{"1", "2"} {
+		t.Run("call "+last, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]func(*play){"hang": hanging})
+			c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+			turn := turns(w, c)
+			for id := 1; fmt.Sprint(id) <= last; id++ {
 				turn()
-				turn() // not where the call is, if there was one
-				if last == "1" {
-					turn()
-				}
-				c.post(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, last))
-				w.runs.change(func() { w.runs.late = false })
-				w.runs.wait(t.Context(), func() bool { return w.runs.runs[run].stopped })
-			})
-		}
+				c.call(fmt.Sprint(id), "hang", `{}`, `{"perdure/idempotency-key":"k","progressToken":1}`).progress()
+			}
+			run := w.runs.only(t)
+			w.runs.change(func() { w.runs.late = true }) // the index does not know it at once
+			turn()
+			turn() // not where the call is, if there was one
+			if last == "1" {
+				turn()
+			}
+			c.post(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, last))
+			w.runs.change(func() { w.runs.late = false })
+			w.runs.wait(t.Context(), func() bool { return w.runs.runs[run].stopped })
+		})
 	}
 }
 
@@ -288,164 +279,32 @@ func TestTroubleWithRuns(t *testing.T) {
 	}
 }
 
-// TestRepeatedCall: within the window, a call that is under way is joined by the
-// same caller with the same arguments, wherever, and by nobody else.
-func TestRepeatedCall(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, map[string]func(*play){"gated": gated}, func(o *gateway.Options) {
-		o.ReattachWindow, o.Patience = time.Hour, time.Nanosecond
-	})
-	ann, bob := &wire{T: t, url: w.url, caller: "ann"}, &wire{T: t, url: w.url, caller: "bob"}
-	turn := turns(w, ann)
-	state := func(m *msg) (s struct {
-		ID       runs.RunID
-		Attached bool
-	}) {
-		if err := json.Unmarshal(m.Result.Meta["perdure/run"], &s); err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	call := func(c *wire, message string) *msg {
-		return c.modernCall("gated", `{"message":"`+message+`"}`, `{}`, "").result(false)
-	}
-	first := state(call(ann, "m"))
-	turn()
-	if again := state(call(ann, "m")); again.ID != first.ID || !again.Attached || first.Attached {
-		t.Errorf("repeated: %+v after %+v", again, first)
-	}
-	if m := ann.modernCall("gated", `{"n":1,"message":"m"}`, `{}`, "").result(false); state(m).ID != first.ID {
-		t.Error("the same arguments, written otherwise, are another run")
-	}
-	for name, other := range map[string]*msg{
-		"other arguments": call(ann, "n"),
-		"somebody else":   call(bob, "m"),
-	} {
-		if s := state(other); s.ID == first.ID {
-			t.Errorf("%s: joined the run", name)
-		}
-	}
-	w.runs.wait(t.Context(), func() bool { return len(w.runs.runs[first.ID].run.Elicitations) > 0 })
-	if _, err := w.runs.Answer(t.Context(), first.ID, runs.Answer{ElicitationID: "gate#1", Action: "decline", By: "ann"}); err != nil {
-		t.Fatal(err)
-	}
-	w.runs.wait(t.Context(), func() bool { return w.runs.runs[first.ID].stopped })
-	turn()
-	second := state(call(ann, "m"))
-	if second.ID == first.ID || second.Attached {
-		t.Errorf("after its end: %+v", second)
-	}
-	turn()
-	if again := state(call(ann, "m")); again.ID != second.ID || !again.Attached {
-		t.Errorf("the second, repeated: %+v after %+v", again, second)
-	}
-	w.runs.change(func() { w.runs.runs[second.ID].run.Started = time.Now().Add(-2 * time.Hour) })
-	turn()
-	if third := state(call(ann, "m")); third.ID == second.ID || third.Attached {
-		t.Errorf("after the window: %+v", third)
-	}
-}
-
-// TestCallsAtOnce has two replicas get one call at the same time, again and
-// again: there is one run each time.
+// TestCallsAtOnce has two replicas get one call with a key at the same time, again
+// and again: there is one run each time.
 func TestCallsAtOnce(t *testing.T) {
 	t.Parallel()
-	for name, meta := range map[string]string{"repeated": `{}`, "with a key": `{"perdure/idempotency-key":"%d"}`} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, map[string]func(*play){"gated": gated}, func(o *gateway.Options) {
-				o.ReattachWindow, o.Patience = time.Hour, time.Nanosecond
-			})
-			_, there := w.replica()
-			for round := range 8 {
-				ids := make(chan runs.RunID, 6)
-				for i := range 6 {
-					go func() {
-						c := &wire{T: t, url: []string{w.url, there}[i%2], caller: "ann"}
-						s := connect(t, c.url, "ann", "2025-11-25", `{}`)
-						m := s.call("1", "gated", `{}`, strings.ReplaceAll(meta, "%d", fmt.Sprint(round))).result(false)
-						var state struct{ ID runs.RunID }
-						if err := json.Unmarshal(m.Result.Meta["perdure/run"], &state); err != nil {
-							t.Error(err)
-						}
-						ids <- state.ID
-					}()
-				}
-				run := <-ids
-				for range 5 {
-					if other := <-ids; other != run {
-						t.Errorf("round %d: runs %s and %s", round, run, other)
-					}
-				}
-				w.runs.wait(t.Context(), func() bool { return len(w.runs.runs[run].run.Elicitations) > 0 })
-				if _, err := w.runs.Answer(t.Context(), run, runs.Answer{ElicitationID: "gate#1", Action: "decline", By: "ann"}); err != nil {
-					t.Fatal(err)
-				}
-				w.runs.wait(t.Context(), func() bool { return w.runs.runs[run].stopped })
+	w := newWorld(t, map[string]func(*play){"gated": gated}, func(o *gateway.Options) { o.Patience = time.Nanosecond })
+	_, there := w.replica()
+	for round := range 8 {
+		ids := make(chan runs.RunID, 6)
+		for i := range 6 {
+			go func() {
+				c := &wire{T: t, url: []string{w.url, there}[i%2], caller: "ann"}
+				s := connect(t, c.url, "ann", "2025-11-25", `{}`)
+				ids <- s.call("1", "gated", `{}`, fmt.Sprintf(`{"perdure/idempotency-key":"%d"}`, round)).result(false).run().ID
+			}()
+		}
+		run := <-ids
+		for range 5 {
+			if other := <-ids; other != run {
+				t.Errorf("round %d: runs %s and %s", round, run, other)
 			}
-		})
-	}
-}
-
-// What the transport sends again is the same call, also with a window and after
-// its run has ended.
-func TestResentCallWithAWindow(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, map[string]func(*play){"echoed": echoed}, func(o *gateway.Options) { o.ReattachWindow = time.Hour })
-	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
-	turn := turns(w, c)
-	for range 3 {
-		c.call("1", "echoed", `{}`, "").result(false)
-		turn()
-	}
-	if n := len(w.runs.runs); n != 1 {
-		t.Errorf("%d runs, want 1", n)
-	}
-	c.call("2", "echoed", `{}`, "").result(false)
-	if n := len(w.runs.runs); n != 2 {
-		t.Errorf("%d runs, want 2", n)
-	}
-}
-
-// The runs of a call are counted anew in each era of the clock; one that began
-// in the era before is joined all the same.
-func TestRepeatedCallInTheNextEra(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, map[string]func(*play){"hang": hanging}, func(o *gateway.Options) {
-		o.ReattachWindow, o.Patience = 30*time.Minute, time.Nanosecond
-	})
-	c := &wire{T: t, url: w.url, caller: "ann"}
-	era := time.Now().Truncate(time.Hour) // begins
-	at := func(after time.Duration) runs.RunID {
-		w.gateway.SetNow(era.Add(after))
-		before := len(w.runs.runs)
-		m := c.modernCall("hang", `{}`, `{}`, "").result(false)
-		var state struct{ ID runs.RunID }
-		if err := json.Unmarshal(m.Result.Meta["perdure/run"], &state); err != nil {
+		}
+		w.runs.wait(t.Context(), func() bool { return len(w.runs.runs[run].run.Elicitations) > 0 })
+		if _, err := w.runs.Answer(t.Context(), run, runs.Answer{ElicitationID: "gate#1", Action: "decline", By: "ann"}); err != nil {
 			t.Fatal(err)
 		}
-		w.runs.change(func() {
-			if len(w.runs.runs) > before {
-				w.runs.runs[state.ID].run.Started = era.Add(after)
-			}
-		})
-		return state.ID
-	}
-	first := at(-10 * time.Minute)
-	for _, after := range []time.Duration{-time.Second, 0, time.Minute, 20 * time.Minute} {
-		if got := at(after); got != first {
-			t.Errorf("%s after the era began: run %s, want %s", after, got, first)
-		}
-	}
-	second := at(21 * time.Minute)
-	if second == first {
-		t.Error("a run older than the window was joined")
-	}
-	if got := at(50 * time.Minute); got != second {
-		t.Errorf("the second, repeated, is %s, want %s", got, second)
-	}
-	if got := at(52 * time.Minute); got == second || got == first {
-		t.Errorf("the third is %s", got)
+		w.runs.wait(t.Context(), func() bool { return w.runs.runs[run].stopped })
 	}
 }
 

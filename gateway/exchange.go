@@ -24,11 +24,20 @@ type exchange struct {
 	out       outlet
 	then      func(context.Context) // waits for the answer, when mcp-go has done with the request; nil = nothing does
 	end       func()                // takes the call out of those under way; nil = it is not among them
+	name      string                // of the request, by which replicas tell it from others; "" = it waits for no run
+	receipts  bool                  // the run can be found by its call alone, so that it counts whether the client got an answer
+	outlives  bool                  // the run goes on when the client is gone
+	here      context.Context       // ends when the client is gone
+	ended     bool                  // the run has ended, as the client is told or was to be
+	seen      int64                 // Seq of the last event of the run that was rendered
 
-	mu      sync.Mutex
-	failure string        // the kind of error that was answered; "" = none
-	ends    runs.RunID    // the run that ends when the call is cancelled; "" = none
-	cancel  chan struct{} // closed when the client cancels the call; nil before calls.begin
+	mu       sync.Mutex
+	answered bool          // the answer was written to the client
+	gaveUp   bool          // the client has said that it does not wait any more
+	drop     func()        // ends waiting for the run; nil = nothing waits
+	failure  string        // the kind of error that was answered; "" = none
+	ends     runs.RunID    // the run that ends when the call is cancelled; "" = none
+	cancel   chan struct{} // closed when the client cancels the call; nil before calls.begin
 }
 
 type exchangeKey struct{}
@@ -78,7 +87,21 @@ func (x *exchange) respond(place string, result any) {
 		x.fail(mcp.INTERNAL_ERROR, "the result is not JSON")
 		return
 	}
-	x.out.answer(place, http.StatusOK, body)
+	x.answer(place, http.StatusOK, body)
+}
+
+func (x *exchange) answer(place string, status int, message []byte) {
+	if x.out.answer(place, status, message) {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.answered = true
+	}
+}
+
+func (x *exchange) wasAnswered() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.answered
 }
 
 // fail answers with a JSON-RPC error, for calls that are not proper calls.
@@ -97,13 +120,13 @@ func (x *exchange) failWith(e *rpcError) {
 	default:
 		status = http.StatusBadRequest
 	}
-	x.out.answer("", status, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: x.id, Error: e}))
+	x.answer("", status, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: x.id, Error: e}))
 }
 
 // refer answers with URL_ELICITATION_REQUIRED: the user has to answer on pages
 // first, then the call can be repeated (2025-11-25, client/elicitation).
 func (x *exchange) refer(pages []elicitParams) {
-	x.out.answer("", http.StatusOK, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: x.id, Error: &rpcError{
+	x.answer("", http.StatusOK, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: x.id, Error: &rpcError{
 		Code: mcp.URL_ELICITATION_REQUIRED, Message: "a person has to answer first: open the page, then repeat the call with the same key",
 		Data: map[string]any{"elicitations": pages}}}))
 }
@@ -116,6 +139,7 @@ func (x *exchange) serve(ctx context.Context, handle func(context.Context)) {
 			x.end()
 		}
 	}()
+	x.here = ctx
 	handle(withExchange(ctx, x))
 	if x.then == nil {
 		return
@@ -123,7 +147,26 @@ func (x *exchange) serve(ctx context.Context, handle func(context.Context)) {
 	if x.letGo != nil {
 		x.letGo()
 	}
+	ctx, drop := context.WithCancel(ctx)
+	defer drop()
+	x.mu.Lock()
+	x.drop = drop
+	if x.gaveUp {
+		drop()
+	}
+	x.mu.Unlock()
 	x.then(ctx)
+}
+
+// giveUp ends waiting for the answer: the client does not, and has not said that
+// the run is to end.
+func (x *exchange) giveUp() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.gaveUp = true
+	if x.drop != nil {
+		x.drop()
+	}
 }
 
 // cancelled is closed when the client cancels the call.
@@ -205,6 +248,9 @@ func (g *Gateway) cancelled(ctx context.Context, c *client, p *params) {
 		x.out.cut() // a request that was cancelled gets no response
 	}
 	switch {
+	case ownTimeouts[p.Reason] && c.modern && x != nil:
+		x.giveUp()
+		return
 	case ownTimeouts[p.Reason]:
 		g.log.DebugContext(ctx, "client stopped waiting for a call, its run goes on", "reason", p.Reason)
 		return

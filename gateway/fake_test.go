@@ -44,6 +44,8 @@ type fakeRuns struct {
 	serial int
 	looks  map[runs.RunID]int // for progress
 	answer []runs.Answer      // all that came
+
+	delivered []delivery
 }
 
 type fakeRun struct {
@@ -276,9 +278,49 @@ func (r *fakeRun) matches(f runs.Filter) bool {
 	return is(f.Caller, r.run.Caller) && is(f.Tool, r.run.Tool) && is(f.Request, r.run.Request)
 }
 
-func (f *fakeRuns) Attach(_ context.Context, id runs.RunID, request string) error {
-	f.change(func() { f.runs[id].run.Request = request })
+func (f *fakeRuns) Attach(_ context.Context, id runs.RunID, a runs.Attended) (noted bool, err error) {
+	f.change(func() {
+		r := f.runs[id]
+		if r == nil {
+			err = runs.ErrNotFound
+			return
+		}
+		if noted = !r.stopped; !noted {
+			return
+		}
+		if a.Says == runs.Named {
+			r.run.Request = a.Request
+		}
+		r.add(runs.Event{Kind: runs.EventAttended, Attended: &a, At: time.Now()})
+	})
+	return noted, err
+}
+
+func (f *fakeRuns) Deliver(_ context.Context, caller string, ids []runs.RunID) error {
+	f.change(func() {
+		for _, id := range ids {
+			f.delivered = append(f.delivered, delivery{caller, id})
+		}
+	})
 	return nil
+}
+
+func (f *fakeRuns) Delivered(_ context.Context, caller string, id runs.RunID, _ time.Time) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Contains(f.delivered, delivery{caller, id}), nil
+}
+
+// says reports, with the lock held, whether a run was told something by a request.
+func (f *fakeRuns) says(id runs.RunID, what runs.Attendance) bool {
+	return slices.ContainsFunc(f.runs[id].events, func(e runs.Event) bool {
+		return e.Kind == runs.EventAttended && e.Attended.Says == what
+	})
+}
+
+type delivery struct {
+	caller string
+	run    runs.RunID
 }
 
 func (f *fakeRuns) Result(_ context.Context, id runs.RunID) (*runs.Outcome, error) {

@@ -19,7 +19,7 @@
 // Nothing that a later request needs is kept in memory. Session ids, event
 // ids, the ids of questions, request states and task IDs are signed tokens that say what
 // they stand for, so that any replica with the same key can go on where
-// another one stopped. A client that goes away never ends a run.
+// another one stopped.
 //
 // The protocol itself (handshakes, header checks, tools/list, subscriptions)
 // is mcp-go in stateless mode; calls of tools write their answer past it, so
@@ -58,7 +58,9 @@ type Runs interface {
 	Get(ctx context.Context, id runs.RunID) (*runs.Run, error)
 	Show(ctx context.Context, id runs.RunID) (*runs.Detail, error)
 	Answer(ctx context.Context, id runs.RunID, answer runs.Answer) (runs.Decision, error)
-	Attach(ctx context.Context, id runs.RunID, request string) error
+	Attach(ctx context.Context, id runs.RunID, a runs.Attended) (noted bool, err error)
+	Deliver(ctx context.Context, caller string, ids []runs.RunID) error
+	Delivered(ctx context.Context, caller string, id runs.RunID, since time.Time) (bool, error)
 	Asked(ctx context.Context, id runs.RunID, elicitation string, asking runs.Asking) error
 	Cancel(ctx context.Context, id runs.RunID, reason string) error
 	Result(ctx context.Context, id runs.RunID) (*runs.Outcome, error)
@@ -123,11 +125,17 @@ type Options struct {
 	// Retention is how long runs are kept after their end: clients of tasks are
 	// told. 0 = not known.
 	Retention time.Duration
-	// ReattachWindow is for how long after its start a run is given to a caller
-	// who repeats its call, with the same tool and arguments, while the first one
-	// is still under way. 0 = a repeated call is another run, unless it has the
-	// same key. At most 12 h.
+	// ReattachWindow is for how long after its end a run whose answer was lost is
+	// given to a caller of 2026-07-28 who sends the same call again, with the same
+	// tool and arguments; one that has not ended is in any case. 0 = 10 min;
+	// negative = each call without a key is a run of its own. At most 12 h.
 	ReattachWindow time.Duration
+	// OnDisconnect says what becomes of the run when a client of 2026-07-28 is gone,
+	// where its definition does not. "" = definitions.CancelRun.
+	OnDisconnect definitions.OnDisconnect
+	// DisconnectGrace is how long such a client has to come back before the run is
+	// cancelled. 0 = 60 s; negative = no time.
+	DisconnectGrace time.Duration
 	// KeepAlive is the longest time without a message on a stream. 0 = 15 s.
 	KeepAlive time.Duration
 	// ReaskAfter is how long a stream waits for the answer to a question until it
@@ -185,6 +193,8 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.Version, "dev")
 	setDefault(&o.Patience, 50*time.Second)
 	setDefault(&o.TaskPatience, 500*time.Millisecond)
+	setDefault(&o.ReattachWindow, 10*time.Minute)
+	setDefault(&o.DisconnectGrace, time.Minute)
 	setDefault(&o.KeepAlive, 15*time.Second)
 	setDefault(&o.ReaskAfter, 10*time.Minute)
 	setDefault(&o.StreamRetry, 5*time.Second)
@@ -235,7 +245,11 @@ type Gateway struct {
 
 	questions questions
 	calls     calls
+	served    served
 	requests  counter
+
+	deliveries deliveries
+	stops      sync.WaitGroup // of runs whose clients are gone
 
 	drain    sync.Once
 	draining chan struct{}
@@ -260,6 +274,8 @@ func New(opts Options) (*Gateway, error) {
 		tokens:   newSealer(opts.Key, opts.RetiredKeys),
 		reasons:  map[string]string{},
 		draining: make(chan struct{}),
+
+		deliveries: deliveries{runs: opts.Runs, log: opts.Logger},
 	}
 	if !opts.NoRunTools {
 		g.runTools = runTools()

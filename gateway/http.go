@@ -199,7 +199,7 @@ func (g *Gateway) handle(w http.ResponseWriter, r *http.Request, c *client, m *m
 		}
 		w.WriteHeader(http.StatusAccepted)
 	case m.Method == string(mcp.MethodToolsCall) && m.isRequest():
-		s := newSink(w, c.streams)
+		s := newSink(w, r, c.streams)
 		x := &exchange{client: c, id: m.ID, params: p, badParams: badParams, out: s}
 		if badParams == nil && p.Name != "" && !g.offered(c.who, p.Name) {
 			// mcp-go would check the headers that belong to the tool first, and so tell that there is one.
@@ -210,7 +210,7 @@ func (g *Gateway) handle(w http.ResponseWriter, r *http.Request, c *client, m *m
 		s.close()
 		return x
 	case isTaskMethod(m) && mayServe(c, r, p):
-		s := newSink(w, c.streams)
+		s := newSink(w, r, c.streams)
 		x := &exchange{client: c, id: m.ID, params: p, badParams: badParams, out: s}
 		if err := misrouted(r.Header, m, p); c.modern && err != nil {
 			x.fail(mcp.HEADER_MISMATCH, err.Error())
@@ -219,11 +219,11 @@ func (g *Gateway) handle(w http.ResponseWriter, r *http.Request, c *client, m *m
 		g.serveTasks(r.Context(), x, m.Method)
 		return x
 	case listensToTasks(c, m, p):
-		x := &exchange{client: c, id: m.ID, params: p, out: newSink(w, c.streams)}
+		x := &exchange{client: c, id: m.ID, params: p, out: newSink(w, r, c.streams)}
 		x.failWith(missingTasks)
 		return x
 	case mayServe(c, r, p) && g.missingResult(r.Context(), c, m, p):
-		x := &exchange{client: c, id: m.ID, params: p, out: newSink(w, c.streams)}
+		x := &exchange{client: c, id: m.ID, params: p, out: newSink(w, r, c.streams)}
 		x.failWith(noResource(c))
 		return x
 	case m.Method == string(mcp.MethodSubscriptionsListen):
@@ -290,8 +290,8 @@ func (g *Gateway) resume(w http.ResponseWriter, r *http.Request, c *client, last
 		return
 	}
 	g.leaveCredentials(r.Context(), c.who)
-	out := newSink(w, true)
-	x := &exchange{client: c, id: at.ID, params: &params{Name: at.Tool, Meta: meta{ProgressToken: at.Token}}, out: out}
+	out := newSink(w, r, true)
+	x := &exchange{client: c, id: at.ID, params: &params{Name: at.Tool, Meta: meta{ProgressToken: at.Token}}, out: out, name: newNonce()}
 	defer g.calls.begin(x)()
 	how := manner{goesOn: true}
 	switch {
@@ -316,7 +316,7 @@ func (g *Gateway) listen(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer g.mcp.UnregisterSession(context.WithoutCancel(ctx), listener.id)
-	out := newSink(w, true)
+	out := newSink(w, r, true)
 	out.comment()
 	listener.forward(ctx, out, g.opts.KeepAlive)
 }

@@ -124,6 +124,7 @@ func (g *Gateway) runFor(ctx context.Context, x *exchange, action auth.Action, i
 
 func (g *Gateway) await(ctx context.Context, x *exchange) {
 	x.end = g.calls.begin(x)
+	x.name, x.receipts = newNonce(), x.modern
 	if x.params.RequestState != "" {
 		g.nextRound(ctx, x)
 		return
@@ -155,7 +156,11 @@ func (g *Gateway) await(ctx context.Context, x *exchange) {
 	if run.Caller != x.caller.Subject {
 		at.Owner = run.Caller
 	}
-	x.then = func(ctx context.Context) { g.render(ctx, x, at, manner{goesOn: true, patience: &patience}) }
+	g.served.begin(run.ID)
+	x.then = func(ctx context.Context) {
+		g.render(ctx, x, at, manner{goesOn: true, patience: &patience})
+		g.settle(ctx, x, run.ID)
+	}
 }
 
 func (g *Gateway) cancelByTool(ctx context.Context, x *exchange) {

@@ -3,8 +3,10 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -23,8 +25,9 @@ type outlet interface {
 	prime(id string, retry time.Duration)
 	// comment shows the client, and what stands between, that the stream lives.
 	comment()
-	// answer sends the response, and is the last.
-	answer(id string, status int, message []byte)
+	// answer sends the response, and is the last. It reports whether the response
+	// has left this process whole, as far as that can be known.
+	answer(id string, status int, message []byte) bool
 	// cut ends the stream without a response.
 	cut()
 }
@@ -38,7 +41,8 @@ type outlet interface {
 type sink struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	streams bool // the client takes SSE
+	streams bool            // the client takes SSE
+	gone    context.Context // ends when the client is gone
 
 	mu       sync.Mutex
 	upgraded bool
@@ -49,8 +53,8 @@ type sink struct {
 	body     bytes.Buffer
 }
 
-func newSink(w http.ResponseWriter, streams bool) *sink {
-	return &sink{w: w, control: http.NewResponseController(w), streams: streams, answered: http.Header{}}
+func newSink(w http.ResponseWriter, r *http.Request, streams bool) *sink {
+	return &sink{w: w, gone: r.Context(), control: http.NewResponseController(w), streams: streams, answered: http.Header{}}
 }
 
 func (s *sink) header(name, value string) {
@@ -60,7 +64,7 @@ func (s *sink) header(name, value string) {
 }
 
 func (s *sink) event(id string, message []byte) {
-	s.write(func() { s.writeEvent(id, message) })
+	s.write(func() { _ = s.writeEvent(id, message) })
 }
 
 func (s *sink) prime(id string, retry time.Duration) {
@@ -82,21 +86,25 @@ func (s *sink) write(f func()) {
 	s.flush()
 }
 
-func (s *sink) answer(id string, status int, message []byte) {
+func (s *sink) answer(id string, status int, message []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.finished {
-		return
+		return false
 	}
 	s.finished = true
+	var err error
 	if s.upgraded {
-		s.writeEvent(id, message)
+		err = s.writeEvent(id, message)
 	} else {
-		s.w.Header().Set("Content-Type", "application/json")
+		message = append(message, '\n')
+		h := s.w.Header()
+		h.Set("Content-Type", "application/json")
+		h.Set("Content-Length", strconv.Itoa(len(message))) // so that it is whole when it is flushed
 		s.w.WriteHeader(status)
-		_, _ = s.w.Write(append(message, '\n'))
+		_, err = s.w.Write(message)
 	}
-	s.flush()
+	return errors.Join(err, s.control.Flush(), s.gone.Err()) == nil
 }
 
 func (s *sink) cut() {
@@ -132,11 +140,12 @@ func (s *sink) upgrade() {
 	s.w.WriteHeader(http.StatusOK)
 }
 
-func (s *sink) writeEvent(id string, message []byte) {
+func (s *sink) writeEvent(id string, message []byte) error {
 	if id != "" {
 		fmt.Fprintf(s.w, "id: %s\n", id)
 	}
-	fmt.Fprintf(s.w, "event: message\ndata: %s\n\n", message)
+	_, err := fmt.Fprintf(s.w, "event: message\ndata: %s\n\n", message)
+	return err
 }
 
 func (s *sink) flush() { _ = s.control.Flush() }

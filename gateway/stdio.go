@@ -179,7 +179,7 @@ func (c *stdioConn) handle(ctx context.Context, text []byte, id json.RawMessage,
 		return
 	}
 	if body, err := encode(answer); err == nil {
-		c.write(body)
+		_ = c.write(body)
 	}
 }
 
@@ -196,13 +196,14 @@ func (c *stdioConn) noteStandIn(s *standIn, stands bool) {
 	}
 }
 
-func (c *stdioConn) write(message []byte) {
+func (c *stdioConn) write(message []byte) error {
 	c.outMu.Lock()
 	defer c.outMu.Unlock()
 	for id := range c.standIns {
 		message = id.restore(message)
 	}
-	_, _ = c.out.Write(append(message, '\n'))
+	_, err := c.out.Write(append(message, '\n'))
+	return err
 }
 
 // A lineOutlet is the outlet of a request on stdio.
@@ -214,7 +215,7 @@ type lineOutlet struct {
 
 func (o *lineOutlet) event(_ string, message []byte) {
 	if !o.isFinished() {
-		o.c.write(message)
+		_ = o.c.write(message)
 	}
 }
 
@@ -222,13 +223,14 @@ func (o *lineOutlet) header(string, string)       {}
 func (o *lineOutlet) prime(string, time.Duration) {}
 func (o *lineOutlet) comment()                    {}
 
-func (o *lineOutlet) answer(_ string, _ int, message []byte) {
+func (o *lineOutlet) answer(_ string, _ int, message []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.finished {
-		o.finished = true
-		o.c.write(message)
+	if o.finished {
+		return false
 	}
+	o.finished = true
+	return o.c.write(message) == nil
 }
 
 func (o *lineOutlet) cut() {

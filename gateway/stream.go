@@ -75,7 +75,7 @@ func (s *stream) prime() {
 
 // run handles what happens until the call is answered.
 func (s *stream) run(ctx context.Context) {
-	events := s.follow(ctx)
+	events := s.g.follow(ctx, s.at.Run, 0) // from the first on: what the client knows says how far the run is
 	tick := time.NewTicker(max(s.g.opts.KeepAlive/2, time.Millisecond))
 	defer tick.Stop()
 	patience := s.patienceTimer()
@@ -133,11 +133,10 @@ type followed struct {
 	err   error
 }
 
-// follow has the run's events sent until ctx ends, from the first on: what the
-// client knows already says how far the run is.
-func (s *stream) follow(ctx context.Context) <-chan followed {
+// follow has a run's events after one sent until ctx ends.
+func (g *Gateway) follow(ctx context.Context, id runs.RunID, after int64) <-chan followed {
 	events := make(chan followed)
-	feed := s.g.opts.Runs.Follow(ctx, s.at.Run, 0)
+	feed := g.opts.Runs.Follow(ctx, id, after)
 	go func() {
 		defer close(events)
 		for e, err := range feed {
@@ -165,6 +164,13 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 		}
 	}
 	e := f.event
+	s.x.seen = e.Seq
+	if e.Kind == runs.EventAttended {
+		if s.x.name != "" {
+			go s.g.respondsTo(ctx, s.at.Run, s.x.name, e)
+		}
+		return false
+	}
 	if e.Total > 0 || e.ByScript {
 		s.done, s.total, s.counts = e.Done, e.Total, e.ByScript
 	}
@@ -191,6 +197,7 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 	case runs.EventClosed:
 		s.closed(e.Elicitation)
 	case runs.EventDone:
+		s.x.ended = true
 		s.finish(s.g.ended(s.x.client, s.at.Run, e.Outcome), string(e.Outcome.Status))
 		return true
 	}

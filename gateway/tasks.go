@@ -366,6 +366,7 @@ func (g *Gateway) callAsTask(ctx context.Context, x *exchange, c *composite, ask
 // client meanwhile, and answers what the call would have been answered.
 func (g *Gateway) taskResult(ctx context.Context, x *exchange, run *runs.Run) {
 	defer g.calls.begin(x)()
+	x.name = newNonce()
 	at := x.cursorFor(runs.Started{ID: run.ID})
 	at.Owner, at.Tool, at.Task = run.Caller, run.Tool, x.params.TaskID
 	if x.letGo != nil {

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/perdure/perdure/runs"
 )
 
 // wire is a client without a library between it and the gateway.
@@ -20,6 +23,7 @@ type wire struct {
 	token   string // bearer token; "" = none
 	session string
 	version string
+	until   context.Context // ends the connections of its requests; nil = the test does
 }
 
 // wireHTTP is not http.DefaultClient, whose idle connections every
@@ -71,6 +75,18 @@ func (m *msg) text() string {
 	return m.Result.Content[0].Text
 }
 
+// runOf is what a result says of its run.
+type runOf struct {
+	ID       runs.RunID
+	Status   string
+	Attached bool
+}
+
+func (m *msg) run() (r runOf) {
+	_ = json.Unmarshal(m.Result.Meta["perdure/run"], &r)
+	return r
+}
+
 // response is an HTTP response whose frames are read one by one.
 type response struct {
 	*testing.T
@@ -113,7 +129,7 @@ func (w *wire) do(ctx context.Context, method, body string, header ...string) *r
 
 func (w *wire) post(body string, header ...string) *response {
 	w.Helper()
-	return w.do(w.Context(), http.MethodPost, body, header...)
+	return w.do(cmp.Or(w.until, w.Context()), http.MethodPost, body, header...)
 }
 
 // connect opens a session of a protocol version.
@@ -171,6 +187,13 @@ func (w *wire) modernCall(name, arguments, capabilities, rest string) *response 
 		rest = "," + rest
 	}
 	return w.modern("tools/call", name, capabilities, fmt.Sprintf(`"name":%q,"arguments":%s%s`, name, arguments, rest))
+}
+
+// keyed calls with the beginning of a _meta of its own.
+func (w *wire) keyed(name, meta string) *response {
+	w.Helper()
+	return w.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{},%s,"progressToken":1,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`,
+		requestSerial.Add(1), name, meta), "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", name)
 }
 
 // frame reads the next SSE event or comment; ok is false at the end.

@@ -276,21 +276,28 @@ func wants(run *Run, elicitation, question string) bool {
 // must not fill it.
 const maxAttachable = 5_000
 
-// Attach has a run be found by the name of a request that waits for it, instead
-// of the name that it had. It returns before the run has taken note, and does
-// nothing for a run that has ended.
-func (c *Client) Attach(ctx context.Context, id RunID, request string) error {
+// Attach has a run note how a request stands to it, so that all who follow the run
+// learn of it (EventAttended). It returns before the run has taken note. A run that
+// has ended, or that has too much to note already, is not told: noted is false.
+func (c *Client) Attach(ctx context.Context, id RunID, a Attended) (noted bool, err error) {
 	d, err := c.describe(ctx, id)
 	if err != nil {
-		return failure(ctx, "reading", id, err)
+		return false, failure(ctx, "reading", id, err)
 	}
 	info := d.WorkflowExecutionInfo
-	if info.CloseTime != nil || info.HistoryLength >= maxAttachable || c.run(info).Request == request {
-		return nil
+	if info.CloseTime != nil || info.HistoryLength >= maxAttachable {
+		return false, nil
 	}
-	err = c.signal(ctx, id, workflows.AttachSignal, workflows.Attached{Request: request})
+	if a.Says == Named && c.run(info).Request == a.Request {
+		return true, nil
+	}
+	err = c.signal(ctx, id, workflows.AttachSignal, a)
+	var gone *serviceerror.NotFound
+	if errors.As(err, &gone) {
+		return false, nil
+	}
 	if err != nil {
-		return failure(ctx, "signalling", id, err)
+		return false, failure(ctx, "signalling", id, err)
 	}
-	return nil
+	return true, nil
 }

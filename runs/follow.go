@@ -28,6 +28,7 @@ const callTimeout = time.Minute
 func (c *Client) Follow(ctx context.Context, id RunID, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		f := &follower{client: c, id: id, timeline: newTimeline(c.converter)}
+		f.timeline.proven = func(s workflows.Signal) bool { return s.Proven(c.keys, workflows.AttachSignal, string(id)) }
 		f.each = func(_ *historypb.HistoryEvent, events []Event, last bool) bool {
 			for _, event := range events {
 				if event.Seq > after && (event.Kind != EventDone || last) && !yield(event, nil) {

@@ -37,6 +37,7 @@ type (
 	Error            = workflows.Error
 	Failure          = workflows.Failure
 	Effects          = workflows.Effects
+	EffectCall       = workflows.EffectCall
 	Caller           = workflows.Caller
 	Status           = workflows.Status
 	Elicitation      = workflows.Elicitation
@@ -50,6 +51,8 @@ type (
 	Unchecked        = workflows.UncheckedSignal
 	Asking           = workflows.Asking
 	AskingOutcome    = workflows.AskingOutcome
+	Attended         = workflows.Attached
+	Attendance       = workflows.Attendance
 )
 
 // MaxAskings is how many of them are kept of one elicitation.
@@ -61,6 +64,15 @@ const (
 	Unable    = workflows.Unable
 	Unwilling = workflows.Unwilling
 	Sent      = workflows.Sent
+)
+
+// How a request may stand to a run.
+const (
+	Named    = workflows.Named
+	Joined   = workflows.Joined
+	Here     = workflows.Here
+	Leaving  = workflows.Leaving
+	Answered = workflows.Answered
 )
 
 // The statuses of runs.
@@ -263,6 +275,7 @@ const (
 	EventAsked  EventKind = "asked"  // somebody was asked and did not answer; the elicitation is still open
 	EventClosed EventKind = "closed" // an elicitation was answered, expired or dropped
 
+	EventAttended    EventKind = "attended"    // a request says how it stands to the run
 	EventQuarantined EventKind = "quarantined" // the run is not executed until an operator releases or ends it
 	EventReleased    EventKind = "released"    // it is executed again
 	EventDone        EventKind = "done"        // the run ended; always the last
@@ -288,6 +301,8 @@ type Event struct {
 	Elicitation *Elicitation // EventOpened, EventAsked, EventClosed
 	Asking      *Asking      // EventAsked
 	Outcome     *Outcome     // EventDone
+	Attended    *Attended    // EventAttended
+	At          time.Time    // EventAttended: when, by the clock of Temporal
 }
 
 // An Answer to an elicitation.

@@ -808,7 +808,7 @@ func TestFindByRequest(t *testing.T) {
 		t.Errorf("found %s by request, want %s", got, id)
 	}
 	for range 2 {
-		if err := c.Attach(t.Context(), id, "second-"+t.Name()); err != nil {
+		if _, err := c.Attach(t.Context(), id, runs.Attended{Request: "second-" + t.Name()}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -817,13 +817,13 @@ func TestFindByRequest(t *testing.T) {
 	}
 	answer(t, c, id, runs.Answer{ElicitationID: "ask#1", Action: "decline", By: "bob"})
 	followTo(t, c, id, 0, runs.EventDone)
-	if err := c.Attach(t.Context(), id, "third"); err != nil {
-		t.Errorf("joining what has ended: %v", err)
+	if noted, err := c.Attach(t.Context(), id, runs.Attended{Request: "third"}); err != nil || noted {
+		t.Errorf("joining what has ended: %v, %v", noted, err)
 	}
 	if run, err := c.Get(t.Context(), id); err != nil || run.Request != "second-"+t.Name() {
 		t.Errorf("got %+v, %v", run, err)
 	}
-	if err := c.Attach(t.Context(), "publish/none", "x"); !errors.Is(err, runs.ErrNotFound) {
+	if _, err := c.Attach(t.Context(), "publish/none", runs.Attended{Request: "x"}); !errors.Is(err, runs.ErrNotFound) {
 		t.Errorf("joining an unknown run: %v", err)
 	}
 }

@@ -57,7 +57,10 @@ type timeline struct {
 	whole   bool            // the definition is a script
 	far     far             // such a one says it is
 	outcome *Outcome
-	next    string // Temporal's run ID of the execution that continues this one
+	// proven reports whether a process of the installation has sent a signal of
+	// attendance to the run.
+	proven func(workflows.Signal) bool
+	next   string // Temporal's run ID of the execution that continues this one
 
 	plan     map[string]planStep
 	calls    map[int64]*StepRecord // under way, by the event that scheduled them
@@ -94,6 +97,7 @@ func newTimeline(c converter.DataConverter) *timeline {
 	return &timeline{
 		record:    quarantine.NewRecord(""),
 		converter: c,
+		proven:    func(workflows.Signal) bool { return false }, // who does not follow needs none
 		plan:      map[string]planStep{},
 		heard:     map[string]bool{},
 		under:     map[string]int{},
@@ -149,8 +153,7 @@ func (t *timeline) add(e *historypb.HistoryEvent) []Event {
 	case enumspb.EVENT_TYPE_MARKER_RECORDED:
 		return t.marker(e, at)
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
-		t.signalled(e.GetWorkflowExecutionSignaledEventAttributes())
-		return nil
+		return t.signalled(e.GetWorkflowExecutionSignaledEventAttributes(), at)
 
 	case enumspb.EVENT_TYPE_TIMER_STARTED:
 		t.waiting(e, at)

@@ -95,13 +95,29 @@ func (t *timeline) elicitations() []Elicitation {
 	return all
 }
 
-// signalled keeps what an answer says whose decision may turn out to be long. The
-// first signal with an ID is that of who has made it up.
-func (t *timeline) signalled(a *historypb.WorkflowExecutionSignaledEventAttributes) {
+// signalled tells how a request stands to the run, and keeps what an answer says
+// whose decision may turn out to be long. The first signal with an ID is that of
+// who has made it up.
+func (t *timeline) signalled(a *historypb.WorkflowExecutionSignaledEventAttributes, at time.Time) []Event {
+	if a.GetSignalName() == workflows.AttachSignal {
+		return t.attended(a, at)
+	}
 	answer, ok := t.answer(a)
 	if _, known := t.given[answer.AnswerID]; ok && t.answers && !known {
 		t.given[answer.AnswerID] = answer.Content
 	}
+	return nil
+}
+
+func (t *timeline) attended(a *historypb.WorkflowExecutionSignaledEventAttributes, at time.Time) []Event {
+	var s workflows.Signal
+	var said Attended
+	if t.converter.FromPayloads(a.GetInput(), &s) != nil || json.Unmarshal(s.Body, &said) != nil || !t.proven(s) {
+		return nil
+	}
+	event := t.event(EventAttended)
+	event.Attended, event.At = &said, at
+	return []Event{event}
 }
 
 func (t *timeline) answer(a *historypb.WorkflowExecutionSignaledEventAttributes) (workflows.Answer, bool) {

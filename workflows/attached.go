@@ -7,11 +7,25 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Attached is a signal that tells a run of another request that waits for it,
-// by which it can be found from then on.
+// Attached is a signal in which a request says how it stands to the run. Whoever
+// follows the run reads it in history: so replicas find out which of them has a
+// client that waits, also when one was killed.
 type Attached struct {
-	Request string `json:"request"` // value of AttrRequest
+	Request string     `json:"request"` // its name; value of AttrRequest
+	Says    Attendance `json:"says,omitempty"`
 }
+
+// An Attendance is how a request stands to a run.
+type Attendance string
+
+// The attendances.
+const (
+	Named    Attendance = ""         // it waits for the run, which is found by its name from then on
+	Joined   Attendance = "joined"   // it waits for the run, unless another still does
+	Here     Attendance = "here"     // it still waits for the run: says who hears Joined or Leaving of another
+	Leaving  Attendance = "leaving"  // its client is gone, and it ends the run unless another waits
+	Answered Attendance = "answered" // its client has been given an answer from which it can go on
+)
 
 var requestKey = temporal.NewSearchAttributeKeyKeyword(AttrRequest)
 
@@ -22,7 +36,7 @@ func (r *run) hearRequest(_ workflow.Context, s Signal, _ bool) hearing {
 	var a Attached
 	unreadable := json.Unmarshal(s.Body, &a) != nil || a.Request == "" || len(a.Request) > maxRequestName
 	return hearing{take: func(ctx workflow.Context, _ Ruling) {
-		if unreadable {
+		if unreadable || a.Says != Named {
 			return
 		}
 		if err := workflow.UpsertTypedSearchAttributes(ctx, requestKey.ValueSet(a.Request)); err != nil {

@@ -51,6 +51,11 @@ func (s Signal) statement(name, run string) []string {
 	return []string{"signal", name, run, string(s.Body)}
 }
 
+// Proven reports whether a signal was signed by a process of the installation.
+func (s Signal) Proven(keys *signing.Keys, name, run string) bool {
+	return keys.Check(s.Proof, s.statement(name, run)...) == nil
+}
+
 // Answer is the answer that a signal carries, whether or not it is proven.
 func (s Signal) Answer() (Answer, bool) {
 	var a Answer

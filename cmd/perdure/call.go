@@ -80,9 +80,9 @@ func (k callCommand) Run(ctx context.Context, c *console) error {
 func (k callCommand) interrupted(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("no result within %s; the run goes on, see perdure runs list", k.Timeout)
+		return fmt.Errorf("no result within %s: a run that waits for an answer goes on, another is cancelled soon; see perdure runs list", k.Timeout)
 	case ctx.Err() != nil:
-		return errors.New("stopped waiting; the run goes on, see perdure runs list")
+		return errors.New("stopped waiting: a run that waits for an answer goes on, another is cancelled soon; see perdure runs list")
 	default:
 		return err
 	}

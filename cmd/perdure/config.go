@@ -32,6 +32,8 @@ type configFile struct {
 
 	MaxWorkflowDepth *int `yaml:"maxWorkflowDepth"`
 
+	OnDisconnect definitions.OnDisconnect `yaml:"onDisconnect"`
+
 	Metadata           map[string]any `yaml:"metadata"`
 	Audit              map[string]any `yaml:"audit"`
 	Optimizer          map[string]any `yaml:"optimizer"`

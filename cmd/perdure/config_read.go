@@ -36,6 +36,8 @@ type settings struct {
 	Limits      map[string]limits.Config        // by backend; none = nothing is limited
 	Telemetry   telemetry.Options
 	Publishing  publishingSettings
+
+	OnDisconnect definitions.OnDisconnect // "" = the default
 }
 
 // A configReader turns a configuration into settings and collects all that is
@@ -135,6 +137,7 @@ func (r *configReader) read(c *configFile) settings {
 	s.Scripts = r.scripts(c.Scripts)
 	s.Quotas = r.quotas(c.Quotas)
 	s.MaxDepth = r.maxDepth(c.MaxWorkflowDepth)
+	s.OnDisconnect = r.onDisconnect(c.OnDisconnect)
 	return s
 }
 
@@ -151,6 +154,13 @@ func (r *configReader) maxDepth(written *int) int {
 		r.errorf(keyPath{"maxWorkflowDepth"}, "limit", "is %d; 1 to %d are allowed, and %d is the default", depth, mostDepth, definitions.MaxWorkflowDepth)
 	}
 	return depth
+}
+
+func (r *configReader) onDisconnect(written definitions.OnDisconnect) definitions.OnDisconnect {
+	if !slices.Contains([]definitions.OnDisconnect{"", definitions.CancelRun, definitions.ContinueRun}, written) {
+		r.errorf(keyPath{"onDisconnect"}, "on-disconnect", "%q is not known; known are cancel and continue", written)
+	}
+	return written
 }
 
 // ignored warns about what is accepted for the sake of the shared format but

@@ -13,7 +13,7 @@ import (
 // replicas than those that handle them.
 func TestRepeatedAtReplicas(t *testing.T) {
 	t.Parallel()
-	r := newReplicas(t, newTemporal(t), "repeated", "--reattach-window", "1h")
+	r := newReplicas(t, newTemporal(t), "repeated")
 	for _, version := range []string{legacy, modern} {
 		t.Run("wrong answers/"+version, func(t *testing.T) { r.wrongAnswers(t, version) })
 		t.Run("at once/"+version, func(t *testing.T) { r.calledAtOnce(t, version) })
@@ -42,8 +42,8 @@ func (r *replicas) wrongAnswers(t *testing.T, version string) {
 	}
 }
 
-// calledAtOnce makes one call several times at the same time: it is one run,
-// and writes once.
+// calledAtOnce makes one call with a key several times at the same time: it is one
+// run, and writes once.
 func (r *replicas) calledAtOnce(t *testing.T, version string) {
 	t.Parallel()
 	const callers = 6
@@ -53,7 +53,9 @@ func (r *replicas) calledAtOnce(t *testing.T, version string) {
 	for range callers {
 		c := dial(t, b.url(), version, approves)
 		go func() {
-			result, err := keyed("review", key).by(t.Context(), c)
+			call := keyed("review", key)
+			call.key = key
+			result, err := call.by(t.Context(), c)
 			if err != nil {
 				t.Error(err)
 			}

@@ -284,7 +284,7 @@ func (r recording) attend(t *testing.T, door *runs.Client, id runs.RunID, after 
 // attach has a run be found by a request.
 func attach(t *testing.T, door *runs.Client, id runs.RunID, request string) {
 	t.Helper()
-	if err := door.Attach(t.Context(), id, request); err != nil {
+	if _, err := door.Attach(t.Context(), id, runs.Attended{Request: request}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the run to take note of a request", func() bool {

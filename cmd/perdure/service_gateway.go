@@ -22,14 +22,15 @@ import (
 
 // gatewayFlags say how clients are served.
 type gatewayFlags struct {
-	PublicURL      webURL        `help:"URL at which clients and people reach this server, without /mcp, e.g. https://tools.example.com. Default: where it listens." placeholder:"URL"`
-	AllowedOrigin  []webURL      `help:"Origin of web pages that may send requests, e.g. https://chat.example.com. Repeatable." placeholder:"ORIGIN" sep:"none"`
-	AllowedHost    []string      `help:"Name by which requests may call this server, with its port if it is not that of the scheme. Repeatable. Always allowed: that of --public-url, addresses, localhost and, where the server is not called by loopback, names without public DNS." placeholder:"HOST" sep:"none"`
-	AllowAnonymous bool          `help:"Serve everybody who reaches --listen, also beyond this machine, where incomingAuth names no callers."`
-	CallPatience   time.Duration `help:"How long a call blocks for a client that cannot be asked questions; 0 = for ever." default:"50s"`
-	ReattachWindow time.Duration `help:"For how long after its start a run is given to a caller who calls the same with the same arguments while it is under way, at most 12h; 0 = each call without a key is a run of its own." default:"0s"`
-	StreamRetry    time.Duration `help:"How long clients with sessions are told to wait before they come back to a stream that broke. Most try twice, so twice as long is what an outage may take; at most 1m." default:"5s"`
-	NoRunTools     bool          `help:"Leave out the tools with which a model waits for its runs, lists and cancels them."`
+	PublicURL       webURL        `help:"URL at which clients and people reach this server, without /mcp, e.g. https://tools.example.com. Default: where it listens." placeholder:"URL"`
+	AllowedOrigin   []webURL      `help:"Origin of web pages that may send requests, e.g. https://chat.example.com. Repeatable." placeholder:"ORIGIN" sep:"none"`
+	AllowedHost     []string      `help:"Name by which requests may call this server, with its port if it is not that of the scheme. Repeatable. Always allowed: that of --public-url, addresses, localhost and, where the server is not called by loopback, names without public DNS." placeholder:"HOST" sep:"none"`
+	AllowAnonymous  bool          `help:"Serve everybody who reaches --listen, also beyond this machine, where incomingAuth names no callers."`
+	CallPatience    time.Duration `help:"How long a call blocks for a client that cannot be asked questions; 0 = for ever." default:"50s"`
+	ReattachWindow  time.Duration `help:"For how long after its end a run whose answer was lost is given to a caller of 2026-07-28 who sends the same call again, with the same arguments, at most 12h; 0 = each call without a key is a run of its own." default:"10m"`
+	DisconnectGrace time.Duration `help:"How long a client of 2026-07-28 that has closed the stream of its call has to send it again, before its run is cancelled (onDisconnect of the configuration and of definitions says otherwise); 0 = no time." default:"60s"`
+	StreamRetry     time.Duration `help:"How long clients with sessions are told to wait before they come back to a stream that broke. Most try twice, so twice as long is what an outage may take; at most 1m." default:"5s"`
+	NoRunTools      bool          `help:"Leave out the tools with which a model waits for its runs, lists and cancels them."`
 }
 
 // A webURL is an address of a web site, without a slash at its end; "" = not
@@ -60,7 +61,7 @@ func (f *gatewayFlags) options(listens string, keys keys) *gatewayOptions {
 	return &gatewayOptions{
 		Keys: keys, PublicURL: cmp.Or(f.PublicURL, webURL("http://"+listens)), AllowedOrigins: f.AllowedOrigin,
 		AllowedHosts: f.hosts(),
-		Patience:     callPatience(f.CallPatience), ReattachWindow: f.ReattachWindow, StreamRetry: f.StreamRetry, NoRunTools: f.NoRunTools,
+		Patience:     orNone(f.CallPatience), ReattachWindow: orNone(f.ReattachWindow), DisconnectGrace: orNone(f.DisconnectGrace), StreamRetry: f.StreamRetry, NoRunTools: f.NoRunTools,
 	}
 }
 
@@ -73,8 +74,8 @@ func (f *gatewayFlags) hosts() []string {
 	return hosts
 }
 
-// callPatience is the flag's value as the gateway wants it, whose 0 means default.
-func callPatience(flag time.Duration) time.Duration {
+// orNone is a flag's value as the gateway wants it, whose 0 means default.
+func orNone(flag time.Duration) time.Duration {
 	if flag == 0 {
 		return -1
 	}
@@ -82,16 +83,17 @@ func callPatience(flag time.Duration) time.Duration {
 }
 
 type gatewayOptions struct {
-	Keys           keys
-	PublicURL      webURL
-	AllowedOrigins []webURL
-	AllowedHosts   []string
-	Patience       time.Duration
-	ReattachWindow time.Duration
-	StreamRetry    time.Duration
-	NoRunTools     bool
-	SignInByLink   bool          // the person at the terminal signs in to the approvals page by a one-time link
-	Retention      time.Duration // of closed runs; 0 = not known
+	Keys            keys
+	PublicURL       webURL
+	AllowedOrigins  []webURL
+	AllowedHosts    []string
+	Patience        time.Duration
+	ReattachWindow  time.Duration
+	DisconnectGrace time.Duration
+	StreamRetry     time.Duration
+	NoRunTools      bool
+	SignInByLink    bool          // the person at the terminal signs in to the approvals page by a one-time link
+	Retention       time.Duration // of closed runs; 0 = not known
 }
 
 // newGateway makes what clients and people reach: the gateway, and the page on
@@ -110,33 +112,35 @@ func (s *service) newGateway(o gatewayOptions) (err error) {
 	}
 	s.origins = web.OriginPolicy{Origins: origins, Hosts: o.AllowedHosts}
 	s.gateway, err = gateway.New(gateway.Options{
-		Name:           s.opts.Loaded.Name,
-		Prefix:         s.opts.Loaded.Prefix,
-		Version:        programVersion(),
-		Runs:           preparedRuns{all, s.prepared, s.opts.Telemetry},
-		Catalogue:      s.inTurn(all),
-		Registry:       s.registry,
-		Credentials:    s.credentials,
-		Key:            o.Keys.signing,
-		RetiredKeys:    o.Keys.retired,
-		Patience:       o.Patience,
-		ReattachWindow: o.ReattachWindow,
-		StreamRetry:    o.StreamRetry,
-		NoRunTools:     o.NoRunTools,
-		Scripts:        s.opts.Loaded.Scripts.Agents,
-		ScriptLimits:   s.opts.Loaded.Scripts.Limits,
-		MaxDepth:       s.opts.Loaded.MaxDepth,
-		Retention:      o.Retention,
-		Authenticate:   s.authenticate(),
-		Metadata:       metadataOf(s.callers),
-		Policy:         &s.opts.Loaded.Auth.Policy,
-		Bodies:         bodies,
-		Quotas:         s.opts.Loaded.Quotas,
-		RunURL:         page.url,
-		Observe:        s.observe(),
-		LinkOver:       s.linkOver(),
-		MaxRequest:     s.maxRequest(),
-		Logger:         s.opts.Logger,
+		Name:            s.opts.Loaded.Name,
+		Prefix:          s.opts.Loaded.Prefix,
+		Version:         programVersion(),
+		Runs:            preparedRuns{all, s.prepared, s.opts.Telemetry},
+		Catalogue:       s.inTurn(all),
+		Registry:        s.registry,
+		Credentials:     s.credentials,
+		Key:             o.Keys.signing,
+		RetiredKeys:     o.Keys.retired,
+		Patience:        o.Patience,
+		ReattachWindow:  o.ReattachWindow,
+		OnDisconnect:    s.opts.Loaded.OnDisconnect,
+		DisconnectGrace: o.DisconnectGrace,
+		StreamRetry:     o.StreamRetry,
+		NoRunTools:      o.NoRunTools,
+		Scripts:         s.opts.Loaded.Scripts.Agents,
+		ScriptLimits:    s.opts.Loaded.Scripts.Limits,
+		MaxDepth:        s.opts.Loaded.MaxDepth,
+		Retention:       o.Retention,
+		Authenticate:    s.authenticate(),
+		Metadata:        metadataOf(s.callers),
+		Policy:          &s.opts.Loaded.Auth.Policy,
+		Bodies:          bodies,
+		Quotas:          s.opts.Loaded.Quotas,
+		RunURL:          page.url,
+		Observe:         s.observe(),
+		LinkOver:        s.linkOver(),
+		MaxRequest:      s.maxRequest(),
+		Logger:          s.opts.Logger,
 	})
 	return err
 }

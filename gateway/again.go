@@ -1,0 +1,188 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure/runs"
+)
+
+// Limits of looking for the run of a call that is sent again.
+const (
+	maxWindow  = 12 * time.Hour  // of Options.ReattachWindow: Temporal keeps runs for twice as long at least
+	era        = 12 * time.Hour  // in which the runs of a call are counted
+	minBack    = time.Hour       // into an era for which runs of the one before are looked at
+	clockSkew  = 2 * time.Second // that the clocks of replicas may differ at the end of an era
+	lookBack   = 10              // runs of a call that may have lost their clients, the last ones
+	maxAtOnce  = 50              // runs of one call that others start while it is looked for one
+	farthestNo = 1 << 20         // runs of one call in an era
+)
+
+// startOrJoin starts a run, unless there is one of the same call whose answer was
+// lost: then the call is that one, sent again.
+//
+// The runs of a call are numbered, and their IDs derive from the call, the era of
+// the clock and the number. So each replica finds the runs that others have
+// started, and no two start the same. Temporal's index is not asked: it lags
+// behind, and servers let it be asked a few times in a second only.
+func (g *Gateway) startOrJoin(ctx context.Context, x *exchange, req runs.StartRequest) (runs.Started, error) {
+	arguments, err := canonical(req.Arguments)
+	if err != nil {
+		return runs.Started{}, err
+	}
+	same := []string{"call", x.principal, x.params.Name, string(arguments)}
+	if version := x.params.Meta.Version; version != "" {
+		same = append(same, version)
+	}
+	if x.params.Name == scriptTool {
+		same = append(same, req.Definition.Digest())
+	}
+	x.receipts = true
+	a := again{g: g, x: x, tool: req.Definition.Name, call: encode64(digest(same...)[:15]), arrived: g.tokens.now()}
+	now := a.arrived.UnixNano() / int64(era)
+	if next := g.served.next(a.series(now)); len(a.eras()) == 1 && a.settled(now, next) {
+		started, err := a.start(ctx, req, now, next)
+		if err != nil || !started.Attached {
+			return started, err
+		}
+	}
+	next := 0
+	for _, of := range a.eras() {
+		n, err := a.count(ctx, of)
+		if err != nil {
+			return runs.Started{}, err
+		}
+		if of == now {
+			next = n
+		}
+		for no := n - 1; no >= max(0, n-lookBack); no-- {
+			if lost, err := a.isLost(ctx, a.id(of, no)); err != nil || lost {
+				return runs.Started{ID: a.id(of, no), Attached: true}, err
+			}
+		}
+	}
+	for no := next; no < next+maxAtOnce; no++ { // another replica starts runs of parallel calls
+		started, err := a.start(ctx, req, now, no)
+		if err != nil || !started.Attached {
+			return started, err
+		}
+	}
+	return runs.Started{}, fmt.Errorf("%s is called so often that its runs cannot be told apart: %w", a.tool, runs.ErrUnavailable)
+}
+
+// An again is a call that may be one sent again.
+type again struct {
+	g          *Gateway
+	x          *exchange
+	tool, call string
+	arrived    time.Time
+}
+
+func (a *again) series(of int64) string { return a.call + fmt.Sprint(" ", of) }
+
+func (a *again) id(of int64, no int) runs.RunID {
+	return derivedID(a.tool, "call", a.call, fmt.Sprint(of), fmt.Sprint(no))
+}
+
+// eras are those in which a run may have been started that the call repeats, the
+// last one first.
+func (a *again) eras() []int64 {
+	now := a.arrived.UnixNano() / int64(era)
+	eras := []int64{now}
+	if after := a.arrived.Add(clockSkew).UnixNano() / int64(era); after > now {
+		eras = []int64{after, now}
+	}
+	if a.arrived.Add(-max(a.g.opts.ReattachWindow, minBack)).UnixNano()/int64(era) < now {
+		eras = append(eras, now-1)
+	}
+	return eras
+}
+
+// settled reports whether this replica knows, of all runs before one that may be
+// joined, that they may not.
+func (a *again) settled(of int64, next int) bool {
+	for no := next - 1; no >= max(0, next-lookBack); no-- {
+		if !a.g.served.settled(a.id(of, no)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (a *again) start(ctx context.Context, req runs.StartRequest, of int64, no int) (runs.Started, error) {
+	req.ID = a.id(of, no)
+	started, err := a.g.opts.Runs.Start(ctx, req)
+	if err == nil {
+		a.g.served.counted(a.series(of), no+1)
+	}
+	return started, err
+}
+
+// count says how many runs of the call there are in an era.
+func (a *again) count(ctx context.Context, of int64) (int, error) {
+	var err error
+	there := func(no int) bool {
+		if err == nil {
+			_, err = a.g.opts.Runs.Get(ctx, a.id(of, no))
+		}
+		if errors.Is(err, runs.ErrNotFound) {
+			err = nil
+			return false
+		}
+		return err == nil
+	}
+	low, step := a.g.served.next(a.series(of)), 1
+	high := low
+	for step < farthestNo && there(high) {
+		low, high, step = high+1, high+step, 2*step
+	}
+	for low < high {
+		if middle := low + (high-low)/2; there(middle) {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	if err == nil {
+		a.g.served.counted(a.series(of), low)
+	}
+	return low, err
+}
+
+// isLost reports whether a run has lost its client before it was answered, no
+// longer than the window ago, so that the call is to be joined to it. A run that
+// was cancelled before it had effects has nothing that calling again would repeat.
+func (a *again) isLost(ctx context.Context, id runs.RunID) (bool, error) {
+	if a.g.served.settled(id) {
+		return false, nil
+	}
+	run, err := a.g.opts.Runs.Get(ctx, id)
+	if errors.Is(err, runs.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if run.Closed == nil {
+		found, err := a.g.claim(ctx, a.x, id)
+		if err != nil || found != ended {
+			return found == free, err
+		}
+		if run, err = a.g.opts.Runs.Get(ctx, id); err != nil || run.Closed == nil {
+			return err == nil, err // it is in its next execution
+		}
+	}
+	if a.arrived.Sub(*run.Closed) > a.g.opts.ReattachWindow {
+		return false, nil
+	}
+	if answered, err := a.g.wasAnswered(ctx, a.x.principal, run); err != nil || answered {
+		return false, err
+	}
+	if run.Status != runs.Cancelled {
+		return true, nil
+	}
+	outcome, err := a.g.opts.Runs.Result(ctx, id)
+	return err == nil && outcome.Failure != nil && !outcome.Failure.Effects.Repeatable(), err
+}

@@ -1,0 +1,304 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/runs"
+)
+
+// released is a play that completes when the channel is closed, or the run is
+// cancelled before.
+func released(release <-chan struct{}) func(*play) {
+	return func(p *play) {
+		p.begin("a", "be_echo")
+		<-release
+		p.complete(p.arguments())
+	}
+}
+
+// leaving is a client of 2026-07-28 whose connections break by go.
+func leaving(t *testing.T, url string) (c *wire, leave func()) {
+	ctx, leave := context.WithCancel(t.Context())
+	t.Cleanup(leave)
+	return &wire{T: t, url: url, caller: "ann", until: ctx}, leave
+}
+
+// TestAttackResentCall breaks the stream of a call, or has its replica forgotten,
+// and sends the same call under a new id: it is the same run, also if that has
+// ended meanwhile; when its result was delivered, the next call is another run.
+func TestAttackResentCall(t *testing.T) {
+	t.Parallel()
+	for _, before := range []bool{true, false} {
+		for _, elsewhere := range []bool{true, false} {
+			t.Run(fmt.Sprintf("ended before %v, elsewhere %v", before, elsewhere), func(t *testing.T) {
+				t.Parallel()
+				release := make(chan struct{})
+				w := newWorld(t, map[string]func(*play){"does": released(release)})
+				_, there := w.replica()
+				c, leave := leaving(t, w.url)
+				c.modernCall("does", `{"message":"m"}`, `{}`, "").progress()
+				run := w.runs.only(t)
+				leave()
+				w.gateway.AwaitIdle()
+				again := &wire{T: t, url: w.url, caller: "ann"}
+				if elsewhere {
+					again.url = there
+				}
+				if before {
+					close(release)
+					w.runs.wait(t.Context(), func() bool { return w.runs.runs[run].stopped })
+				} else {
+					go func() {
+						w.runs.wait(t.Context(), func() bool { return w.runs.says(run, runs.Joined) })
+						close(release)
+					}()
+				}
+				got := again.modernCall("does", `{"n":1,"message":"m"}`, `{}`, "").result(false).run()
+				if got.ID != run || !got.Attached || got.Status != "completed" {
+					t.Errorf("sent again: %+v, want run %s, attached", got, run)
+				}
+				for _, url := range []string{w.url, there} {
+					again.url = url
+					if got := again.modernCall("does", `{"message":"m"}`, `{}`, "").result(false).run(); got.ID == run || got.Attached {
+						t.Errorf("after the result was delivered: %+v", got)
+					}
+				}
+				bob := &wire{T: t, url: there, caller: "bob"}
+				if got := bob.modernCall("does", `{"message":"m"}`, `{}`, "").result(false).run(); got.Attached {
+					t.Errorf("somebody else's call: %+v", got)
+				}
+			})
+		}
+	}
+}
+
+// A call is not joined to a run for which another client of the same caller waits,
+// at this replica or another; nor to one whose client was given a handle.
+func TestParallelCallIsARunOfItsOwn(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	w := newWorld(t, map[string]func(*play){"does": released(release), "gated": gated})
+	_, there := w.replica()
+	seen := map[runs.RunID]bool{}
+	var open []*response
+	for _, url := range []string{w.url, w.url, there, there, w.url} {
+		c := &wire{T: t, url: url, caller: "ann"}
+		r := c.modernCall("does", `{}`, `{}`, "")
+		r.progress()
+		open = append(open, r)
+		if got := c.modernCall("gated", `{}`, canAsk, "").result(false).run(); got.Attached || seen[got.ID] {
+			t.Errorf("a call whose client was asked was joined: %+v", got)
+		} else {
+			seen[got.ID] = true
+		}
+	}
+	close(release)
+	for _, r := range open {
+		if got := r.result(false).run(); got.Attached || seen[got.ID] {
+			t.Errorf("a parallel call was joined: %+v", got)
+		} else {
+			seen[got.ID] = true
+		}
+	}
+}
+
+// Two calls whose streams broke and that are both sent again are these two, not
+// three or one.
+func TestAttackTwoCallsResent(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	w := newWorld(t, map[string]func(*play){"does": released(release)})
+	_, there := w.replica()
+	c, leave := leaving(t, w.url)
+	for range 2 {
+		c.modernCall("does", `{}`, `{}`, "").progress()
+	}
+	leave()
+	w.gateway.AwaitIdle()
+	var open []*response
+	for _, url := range []string{there, w.url} {
+		r := (&wire{T: t, url: url, caller: "ann"}).modernCall("does", `{}`, `{}`, "")
+		r.progress()
+		open = append(open, r)
+	}
+	close(release)
+	if a, b := open[0].result(false).run(), open[1].result(false).run(); a.ID == b.ID || !a.Attached || !b.Attached || w.runs.starts > 4 {
+		t.Errorf("sent again: %+v and %+v, in %d runs", a, b, len(w.runs.runs))
+	}
+	if n := len(w.runs.runs); n != 2 {
+		t.Errorf("%d runs, want 2", n)
+	}
+}
+
+// The runs of a call are counted anew in each era of the clock; one that began in
+// the era before is joined all the same.
+func TestResentCallInTheNextEra(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"hang": hanging})
+	era := time.Now().Truncate(12 * time.Hour) // begins
+	call := func(after time.Duration) runs.RunID {
+		w.gateway.SetNow(era.Add(after))
+		c, leave := leaving(t, w.url)
+		defer func() { leave(); w.gateway.AwaitIdle() }()
+		c.modernCall("hang", `{}`, `{}`, "").progress()
+		var newest runs.RunID
+		w.runs.wait(t.Context(), func() bool {
+			for id := range w.runs.runs {
+				newest = id
+			}
+			return true
+		})
+		return newest
+	}
+	first := call(-10 * time.Minute)
+	for _, after := range []time.Duration{-time.Second, 0, time.Minute, 20 * time.Minute} {
+		if got := call(after); got != first || len(w.runs.runs) != 1 {
+			t.Errorf("%s after the era began there are %d runs, want 1", after, len(w.runs.runs))
+		}
+	}
+}
+
+// A run that was cancelled before it did anything has nothing that calling again
+// would repeat; one that has written is reported.
+func TestResentCallAfterItWasCancelled(t *testing.T) {
+	t.Parallel()
+	for name, effects := range map[string]*runs.Effects{"nothing done": nil, "written": {Completed: []runs.EffectCall{{Tool: "be_write"}}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]func(*play){"hang": hanging})
+			c, leave := leaving(t, w.url)
+			c.modernCall("hang", `{}`, `{}`, "").progress()
+			run := w.runs.only(t)
+			leave()
+			w.gateway.AwaitIdle()
+			w.runs.change(func() {
+				w.runs.runs[run].end("cancelled", runs.Outcome{Failure: &runs.Failure{Error: runs.Error{Code: "cancelled", Category: "cancelled", Message: "enough"}, Effects: effects}})
+			})
+			again, _ := leaving(t, w.url)
+			r := again.modernCall("hang", `{}`, `{}`, "")
+			if effects == nil {
+				r.progress()
+				if len(w.runs.runs) != 2 {
+					t.Error("the call was joined to a run that was cancelled")
+				}
+				return
+			}
+			if m := r.result(true); m.run().ID != run || !m.run().Attached {
+				t.Errorf("sent again: %+v", m.run())
+			}
+		})
+	}
+}
+
+// TestAttackClosedStream closes the stream of a call: that cancels it in
+// 2026-07-28, after a grace and unless the client comes back, and only there.
+func TestAttackClosedStream(t *testing.T) {
+	t.Parallel()
+	soon := func(o *gateway.Options) { o.DisconnectGrace = 50 * time.Millisecond }
+	goOn := func(o *gateway.Options) { soon(o); o.OnDisconnect = definitions.ContinueRun }
+	t.Run("cancels", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, map[string]func(*play){"hang": hanging}, soon)
+		c, leave := leaving(t, w.url)
+		c.modernCall("hang", `{}`, `{}`, "").progress()
+		run := w.runs.only(t)
+		leave()
+		w.runs.wait(t.Context(), func() bool { return w.runs.runs[run].stopped })
+		if reason := w.runs.snapshot(run).reason; !strings.Contains(reason, "client") {
+			t.Errorf("it was cancelled: %q", reason)
+		}
+	})
+	for name, tt := range map[string]struct {
+		change func(*gateway.Options)
+		call   func(w *world, c *wire)
+	}{
+		"the server says continue": {goOn, func(_ *world, c *wire) { c.modernCall("hang", `{}`, `{}`, "").progress() }},
+		"the replica stops": {soon, func(w *world, c *wire) {
+			c.modernCall("hang", `{}`, canAsk, "").progress()
+			w.gateway.Drain()
+		}},
+		"a session": {soon, func(w *world, c *wire) {
+			s := connect(w.T, w.url, "ann", "2025-11-25", `{}`)
+			s.until = c.until
+			s.call("1", "hang", `{}`, `{"progressToken":1}`).progress()
+		}},
+		"another waits": {soon, func(w *world, c *wire) {
+			key := `"_meta":{"perdure/idempotency-key":"k"`
+			other := &wire{T: w.T, url: w.url, caller: "ann"}
+			_, other.url = w.replica()
+			other.keyed("hang", key).progress()
+			c.keyed("hang", key).progress()
+		}},
+		"a person is asked": {soon, func(_ *world, c *wire) { c.modernCall("gated", `{}`, canAsk, "").result(false) }},
+	} {
+		t.Run("goes on: "+name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]func(*play){"hang": hanging, "gated": gated}, tt.change)
+			c, leave := leaving(t, w.url)
+			tt.call(w, c)
+			run := w.runs.only(t)
+			leave()
+			w.gateway.AwaitIdle()
+			w.gateway.AwaitStops()
+			if w.runs.snapshot(run).stopped {
+				t.Error("the run was cancelled")
+			}
+		})
+	}
+	t.Run("the client comes back", func(t *testing.T) {
+		t.Parallel()
+		release := make(chan struct{})
+		w := newWorld(t, map[string]func(*play){"does": released(release)}, func(o *gateway.Options) { o.DisconnectGrace = 3 * time.Second })
+		_, there := w.replica()
+		c, leave := leaving(t, w.url)
+		c.modernCall("does", `{}`, `{}`, "").progress()
+		leave()
+		w.gateway.AwaitIdle()
+		r := (&wire{T: t, url: there, caller: "ann"}).modernCall("does", `{}`, `{}`, "")
+		w.gateway.AwaitStops()
+		close(release)
+		r.result(false)
+	})
+}
+
+// TestAttackStdioCancel cancels a call of 2026-07-28 on stdio: its run ends and it
+// gets no response; a client that has only lost patience gets the grace.
+func TestAttackStdioCancel(t *testing.T) {
+	t.Parallel()
+	for name, reason := range map[string]string{"by its user": "enough", "by the patience of a library": "SdkError: Request timed out"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, map[string]func(*play){"hang": hanging, "echoed": echoed}, func(o *gateway.Options) { o.DisconnectGrace = 50 * time.Millisecond })
+			in, out, _ := pipe(t, w)
+			lines := bufio.NewScanner(out)
+			send := func(body string) { _, _ = fmt.Fprintln(in, body) }
+			meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+			send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"hang","arguments":{},` + meta + `}}`)
+			run := w.runs.only(t)
+			send(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":%q,%s}}`, reason, meta))
+			w.runs.wait(t.Context(), func() bool { return w.runs.runs[run].stopped })
+			w.gateway.AwaitIdle()
+			send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echoed","arguments":{},` + meta + `}}`)
+			for lines.Scan() {
+				var m msg
+				if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
+					t.Fatal(err)
+				}
+				if string(m.ID) == "1" {
+					t.Errorf("a cancelled request was answered: %s", lines.Text())
+				}
+				if string(m.ID) == "2" {
+					return
+				}
+			}
+		})
+	}
+}

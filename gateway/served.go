@@ -1,0 +1,87 @@
+package gateway
+
+import (
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure/runs"
+)
+
+// Served is what this replica knows of the runs that it has served. What it
+// forgets, or another replica knows, is asked of the runs.
+type served struct {
+	mu    sync.Mutex
+	runs  map[runs.RunID]*servedRun
+	count map[string]int // how many runs there are at least, by series of calls
+}
+
+type servedRun struct {
+	waiting  int       // requests with a client that waits here
+	answered bool      // a client was given an answer, from which it can go on
+	until    time.Time // when it may be forgotten, if nobody waits
+}
+
+// maxServed bounds the runs, and the series of calls, of which is remembered more
+// than that they are under way.
+const maxServed = 20_000
+
+// begin notes that a client waits for a run.
+func (s *served) begin(id runs.RunID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.runs == nil {
+		s.runs = map[runs.RunID]*servedRun{}
+	}
+	if s.runs[id] == nil {
+		s.runs[id] = &servedRun{}
+	}
+	s.runs[id].waiting++
+}
+
+// end notes that it does not any more, and reports whether one was answered
+// before.
+func (s *served) end(id runs.RunID, answered bool, now time.Time, window time.Duration) (known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.runs[id]
+	if r == nil {
+		return false
+	}
+	known = r.answered
+	r.waiting--
+	r.answered = known || answered
+	r.until = now.Add(max(window, minBack))
+	if len(s.runs) <= maxServed {
+		return known
+	}
+	for other, r := range s.runs { // what is due first, and if that is too little, whatever comes
+		if r.waiting == 0 && (r.until.Before(now) || len(s.runs) > 2*maxServed) {
+			delete(s.runs, other)
+		}
+	}
+	return known
+}
+
+// settled reports whether a run is known not to have lost its client.
+func (s *served) settled(id runs.RunID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.runs[id]
+	return r != nil && (r.waiting > 0 || r.answered)
+}
+
+// next is the number of the next run in a series, as far as it is known.
+func (s *served) next(series string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count[series]
+}
+
+func (s *served) counted(series string, count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.count == nil || len(s.count) >= maxServed {
+		s.count = map[string]int{}
+	}
+	s.count[series] = max(s.count[series], count)
+}

@@ -1,0 +1,23 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// Names of what says which results were delivered; they stand in histories.
+const (
+	DeliveriesType  = "Deliveries" // workflow
+	DeliveredSignal = "delivered"  // to it: a Signal with a []string of run IDs
+)
+
+// Deliveries keeps, in the signals of its history, which runs had their result
+// delivered to a caller in a few minutes: a run that has ended can be told nothing
+// itself. Readers read the history, also after the end.
+func Deliveries(ctx workflow.Context, lasts time.Duration) error {
+	err := workflow.Sleep(ctx, lasts)
+	for told := workflow.GetSignalChannel(ctx, DeliveredSignal); told.ReceiveAsync(nil); { // or the SDK warns of them
+	}
+	return err
+}
