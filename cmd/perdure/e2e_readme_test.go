@@ -17,7 +17,10 @@ import (
 	"github.com/perdure/perdure/pgtest"
 )
 
-// What the test does in place of what README.md says.
+// pages are read in this order: the tutorial goes on where README.md ends.
+var pages = []string{"../../README.md", "../../docs/tutorial.md"}
+
+// What the test does in place of what the pages say.
 const (
 	cloneCommand = "git clone https://github.com/perdure/perdure && cd perdure"
 	cloneInstead = "git clone --quiet ../source perdure && cd perdure"
@@ -46,7 +49,11 @@ func readmeBlocks(t *testing.T) []readmeBlock {
 	t.Helper()
 	var blocks []readmeBlock
 	var open *readmeBlock
-	for line := range strings.Lines(readText(t, "../../README.md")) {
+	var text string
+	for _, page := range pages {
+		text += readText(t, page)
+	}
+	for line := range strings.Lines(text) {
 		switch {
 		case open == nil && strings.HasPrefix(line, "```"):
 			open = &readmeBlock{language: strings.TrimSpace(line[3:])}
@@ -69,7 +76,7 @@ func readText(t *testing.T, file string) string {
 	return string(text)
 }
 
-// A reader does what README.md says, in its order.
+// A reader does what the pages say, in their order.
 type reader struct {
 	t       *testing.T
 	dir     string
@@ -79,7 +86,8 @@ type reader struct {
 	output  func() string
 }
 
-// TestReadme runs every command of README.md and compares what it shows.
+// TestReadme runs every command of README.md and of the tutorial, and compares
+// what they show.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	r := newReader(t)
@@ -249,7 +257,7 @@ func (r *reader) compare(want string) {
 	}
 	text := strings.Join(got, "\n") + "\n"
 	if !regexp.MustCompile(`\A` + pattern.String() + `\z`).MatchString(text) {
-		r.t.Errorf("printed\n%s\nREADME.md shows\n%s", text, want)
+		r.t.Errorf("printed\n%s\nthe page shows\n%s", text, want)
 	}
 }
 
@@ -371,11 +379,15 @@ func TestReadmeNames(t *testing.T) {
 // TestLinks follows the links of README.md and docs to files and their headings.
 func TestLinks(t *testing.T) {
 	t.Parallel()
-	pages, err := filepath.Glob("../../docs/*.md")
+	docs, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range append(pages, "../../README.md") {
+	index := readText(t, "../../docs/index.md")
+	for _, page := range append(docs, "../../README.md") {
+		if name := filepath.Base(page); name != "index.md" && !strings.Contains(index, name+")") {
+			t.Errorf("docs/index.md does not list %s", name)
+		}
 		for _, m := range regexp.MustCompile(`\]\(([^)#:]*)(#[^)]*)?\)`).FindAllStringSubmatch(readText(t, page), -1) {
 			target := page
 			if m[1] != "" {
