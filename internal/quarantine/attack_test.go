@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -45,6 +46,10 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		return
+	}
+	// Tests wait for Temporal's timeouts more than they compute.
+	if err := flag.Set("test.parallel", "10"); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }
@@ -286,7 +291,7 @@ func (b *bench) died() int {
 // start starts a run of a workflow.
 func (b *bench) start(name, id string, n int) {
 	b.t.Helper()
-	_, err := b.client.ExecuteWorkflow(b.t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: queue, WorkflowTaskTimeout: 4 * time.Second}, name, n)
+	_, err := b.client.ExecuteWorkflow(b.t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: queue, WorkflowTaskTimeout: 2 * time.Second}, name, n)
 	if err != nil {
 		b.t.Fatal(err)
 	}
