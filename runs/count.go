@@ -98,14 +98,14 @@ func (c *Client) countOf(ctx context.Context, condition string) (int64, error) {
 	return counted.GetCount(), err
 }
 
-// Held is what a caller has: runs that were called by a client and are open, and
-// those of them that wait for a person.
+// Held is what a caller has: runs that were called by a client and are open, also
+// in quarantine, and those of them that wait for a person.
 type Held struct{ Open, Waiting int }
 
 // Held counts the open runs of a caller. It asks the index, which may lag a moment
 // behind.
 func (c *Client) Held(ctx context.Context, caller string) (Held, error) {
-	mine := "ExecutionStatus = 'Running' AND " + workflows.AttrCaller + " = " + quote(keyword(caller))
+	mine := "CloseTime IS NULL AND " + workflows.AttrCaller + " = " + quote(keyword(caller))
 	open, err := c.countOf(ctx, mine)
 	var waiting int64
 	if err == nil && open > 0 {

@@ -50,6 +50,9 @@ func checkService(t *testing.T, name string, s types.ServiceConfig, project *typ
 	if s.Build == nil && !regexp.MustCompile(`:v?[0-9]+\.[0-9]+`).MatchString(s.Image) {
 		t.Errorf("%s: the image %s has no version", name, s.Image)
 	}
+	if s.MemLimit <= 0 {
+		t.Errorf("%s may take all of the machine's memory", name)
+	}
 	checkHealth(t, name, s, project)
 }
 

@@ -44,14 +44,8 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- end }}
 
-{{/* perdure.memoryEnv: what Go may take, which is what the container may. */}}
-{{- define "perdure.memoryEnv" -}}
-- {name: GOMEMLIMIT, valueFrom: {resourceFieldRef: {resource: limits.memory}}}
-{{- end }}
-
 {{/* perdure.env: where Temporal and the database are, and what is kept where. */}}
 {{- define "perdure.env" -}}
-{{ include "perdure.memoryEnv" . }}
 {{ include "perdure.temporalEnv" . }}
 {{- include "perdure.databaseEnv" . }}
 {{- if .Values.largeValues }}

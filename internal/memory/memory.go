@@ -1,0 +1,83 @@
+// Package memory has Go collect garbage in time where a container, or another
+// control group of Linux, bounds the memory of the process.
+package memory
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// share of what the group may take, in percent, that Go tries to keep to. The rest is
+// for what Go does not count: the program itself, mapped files of SQLite, stacks of
+// C; and for a moment in which it does not succeed.
+const share = 90
+
+// Adapt sets the limit of Go's memory from that of the control group, unless
+// GOMEMLIMIT says what it is.
+func Adapt() {
+	if _, said := os.LookupEnv("GOMEMLIMIT"); said {
+		return
+	}
+	if most, ok := limit(os.DirFS("/")); ok {
+		debug.SetMemoryLimit(most / 100 * share)
+	}
+}
+
+// unlimited is what version 1 has for no limit, and more: the largest multiple of a
+// page, of whatever size.
+const unlimited = 1 << 60
+
+// limit is the least of the limits of the process's control group and of those that
+// it is in, in bytes. See cgroups(7).
+func limit(root fs.FS) (most int64, ok bool) {
+	for _, file := range files(root) {
+		text, err := fs.ReadFile(root, file)
+		if err != nil {
+			continue // the kernel has none there, or it is that of another namespace
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // "max" = none
+		if err == nil && n > 0 && n < unlimited && (!ok || n < most) {
+			most, ok = n, true
+		}
+	}
+	return most, ok
+}
+
+// files are where limits may be: of version 2, also beside version 1, and of
+// version 1. A container may see the path that its group has outside of it; what is
+// above it then is its own.
+func files(root fs.FS) []string {
+	groups, err := fs.ReadFile(root, "proc/self/cgroup")
+	if err != nil {
+		return nil
+	}
+	var files []string
+	for line := range strings.Lines(string(groups)) { // ID:CONTROLLERS:PATH
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		switch {
+		case len(fields) != 3:
+		case fields[1] == "":
+			files = append(files, upwards("sys/fs/cgroup", fields[2], "memory.max")...)
+			files = append(files, upwards("sys/fs/cgroup/unified", fields[2], "memory.max")...)
+		case slices.Contains(strings.Split(fields[1], ","), "memory"):
+			files = append(files, upwards("sys/fs/cgroup/memory", fields[2], "memory.limit_in_bytes")...)
+		}
+	}
+	return files
+}
+
+// upwards is a file in the directory of a group and in those above it.
+func upwards(mount, group, file string) []string {
+	var files []string
+	for at := path.Clean("/" + group); ; at = path.Dir(at) {
+		files = append(files, path.Join(mount, at, file))
+		if at == "/" {
+			return files
+		}
+	}
+}
