@@ -29,18 +29,28 @@ type console struct {
 }
 
 func systemConsole() *console {
-	c := newConsole(os.Stdin, os.Stdout, os.Stderr)
-	c.inTerminal, c.outTerminal, c.errTerminal = isTerminal(os.Stdin), isTerminal(os.Stdout), isTerminal(os.Stderr)
-	c.colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	c := &console{
+		in:          os.Stdin,
+		exact:       os.Stdout,
+		screen:      os.Stderr,
+		inTerminal:  isTerminal(os.Stdin),
+		outTerminal: isTerminal(os.Stdout),
+		errTerminal: isTerminal(os.Stderr),
+		colour:      os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+	}
+	c.out, c.err = c.shows(os.Stdout, c.outTerminal), c.shows(os.Stderr, c.errTerminal)
 	if c.outTerminal {
 		c.exact = c.out
 	}
 	return c
 }
 
-// newConsole makes a console of what are no terminals.
-func newConsole(in io.Reader, out, err io.Writer) *console {
-	return &console{in: in, out: visible.NewWriter(out, sequences), err: visible.NewWriter(err, sequences), exact: out, screen: err}
+// shows makes a writer for people; only where there are colours it has styles.
+func (c *console) shows(to io.Writer, terminal bool) io.Writer {
+	if !terminal || !c.colour {
+		return visible.NewWriter(to, nil)
+	}
+	return visible.NewWriter(to, sequences)
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
