@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -30,7 +31,11 @@ const (
 	// count as one more failure.
 	healthyAfter = 10 * time.Second
 
+	// Tools are listed listDebounce after a change, and where changes go on for
+	// changesCalm after ever longer pauses.
 	listDebounce = 100 * time.Millisecond
+	maxListPause = 30 * time.Second
+	changesCalm  = time.Minute
 	defaultTTL   = time.Minute
 	minTTL       = 10 * time.Second
 
@@ -86,9 +91,10 @@ func (c Config) checkTransport() error {
 // the session is lost, then begins again. Calls take the session that is
 // there, or wait for the next try to connect.
 type backend struct {
-	cfg    Config
-	logger *slog.Logger
-	meter  *meter
+	cfg     Config
+	logger  *slog.Logger
+	meter   *meter
+	leftOut map[string]string // tools that cannot be taken, and why, by name; of the supervisor
 	// published is called by the supervisor after tools has changed.
 	published func()
 
@@ -202,6 +208,7 @@ func (b *backend) connect(ctx context.Context) (*session, time.Duration, error) 
 func (b *backend) serve(ctx context.Context, s *session, ttl time.Duration) error {
 	timer := time.NewTimer(ttl)
 	defer timer.Stop()
+	var pace listPace
 	for {
 		select {
 		case <-ctx.Done():
@@ -209,7 +216,7 @@ func (b *backend) serve(ctx context.Context, s *session, ttl time.Duration) erro
 		case <-s.lost:
 			return b.lossOf(s)
 		case <-s.changed:
-			b.settle(ctx, s)
+			b.settle(ctx, s, pace.next())
 		case <-b.kick:
 		case <-timer.C:
 		}
@@ -221,17 +228,38 @@ func (b *backend) serve(ctx context.Context, s *session, ttl time.Duration) erro
 	}
 }
 
-// settle waits until no more changes are told for a moment.
-func (b *backend) settle(ctx context.Context, s *session) {
+// settle waits a moment in which more changes may be told. The session may be
+// lost meanwhile.
+func (b *backend) settle(ctx context.Context, s *session, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
 	for {
 		select {
 		case <-s.changed:
-		case <-time.After(listDebounce):
+		case <-timer.C:
+			return
+		case <-s.lost:
 			return
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// A listPace spaces the listings of a server that tells of changes: they follow
+// each other ever more slowly while changes do.
+type listPace struct {
+	pause time.Duration
+	last  time.Time
+}
+
+func (p *listPace) next() time.Duration {
+	p.pause = min(2*p.pause, maxListPause)
+	if p.pause == 0 || time.Since(p.last) > changesCalm {
+		p.pause = listDebounce
+	}
+	p.last = time.Now()
+	return p.pause
 }
 
 // refreshWithin lists the tools again. That a server at work on calls does
@@ -264,8 +292,14 @@ func (b *backend) refresh(ctx context.Context, s *session) (ttl time.Duration, e
 func (b *backend) publish(listed *listing) (ttl time.Duration) {
 	tools := make([]Tool, 0, len(listed.tools))
 	seen := map[string]bool{}
+	leftOut := map[string]string{} // why, by name
 	for _, l := range listed.tools {
-		if l.Name != "" && !seen[l.Name] {
+		switch why := l.unfit(); {
+		case why != "":
+			leftOut[clipped(strconv.QuoteToASCII(l.Name), maxName)] = why
+		case seen[l.Name]:
+			leftOut[l.Name] = "another tool of the backend has its name"
+		default:
 			seen[l.Name] = true
 			tools = append(tools, b.cfg.tool(l))
 		}
@@ -273,6 +307,11 @@ func (b *backend) publish(listed *listing) (ttl time.Duration) {
 	b.mu.Lock()
 	b.tools = tools
 	b.mu.Unlock()
+	if len(leftOut) > 0 && !maps.Equal(b.leftOut, leftOut) {
+		names := slices.Sorted(maps.Keys(leftOut))
+		b.logger.Warn("tools of the backend are left out", "tools", len(names), "first", names[0], "reason", leftOut[names[0]])
+	}
+	b.leftOut = leftOut
 	b.published()
 	if listed.ttl <= 0 {
 		return defaultTTL
@@ -281,6 +320,9 @@ func (b *backend) publish(listed *listing) (ttl time.Duration) {
 }
 
 func (b *backend) lossOf(s *session) error {
+	if err := s.failure.Load(); err != nil {
+		return *err
+	}
 	if c, ok := s.wire.(*child); ok {
 		return c.failure()
 	}
@@ -363,7 +405,7 @@ func (b *backend) call(ctx context.Context, c Call) (*Result, error) {
 		case unauthorized:
 			renewals, refused = renewals+1, orNone(headers)
 		default:
-			return nil, b.failed(ctx, c, x, err)
+			return nil, b.failed(ctx, c, x, headers.hide(err))
 		}
 	}
 }
@@ -395,7 +437,7 @@ func notCalled(c Call, err error) error {
 // backend if it seems to be away.
 func (b *backend) failed(ctx context.Context, c Call, x *exchange, err error) error {
 	outcome := x.outcome()
-	if errors.Is(err, errInputRequired) {
+	if errors.Is(err, errInputRequired) || errors.Is(err, errAsksForEver) {
 		outcome = Refused
 	}
 	if outcome != Refused && ctx.Err() == nil {

@@ -108,7 +108,11 @@ type Asking struct {
 	Capabilities json.RawMessage // ClientCapabilities: what the client can be asked
 	Responses    json.RawMessage // inputResponses; nil = none
 	State        string          // requestState that came with the questions; "" = none
+	Round        int             // how often it has asked in this call before
 }
+
+// MaxRounds is how often a backend may ask in the middle of one call.
+const MaxRounds = 50
 
 // Progress is one progress notification of a backend.
 type Progress struct {

@@ -1,6 +1,7 @@
 package backends
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -23,7 +24,10 @@ const (
 	StrategyManual   = "manual"
 )
 
-const defaultPrefixFormat = "{workload}_"
+const (
+	workloadVar         = "{workload}"
+	defaultPrefixFormat = workloadVar + "_"
+)
 
 // An Aggregation says how the tools of all backends become one catalogue. The
 // zero value prefixes every tool with the name of its backend and "_".
@@ -92,26 +96,90 @@ func (c *catalogue) find(name string) (Tool, bool) {
 // resolve makes the catalogue of the tools that the backends list, in the
 // order in which they are configured, and says which clashes it could not
 // settle. Tools without a settled name stay reachable as backend.original.
-func resolve(agg Aggregation, listed []Tool) (*catalogue, []string) {
+func resolve(agg Aggregation, backends []string, listed []Tool) (*catalogue, []string) {
 	var tools []Tool
 	for _, t := range listed {
 		tools = append(tools, agg.override(t))
 	}
 	tools, lost := agg.settle(tools)
+	tools, strays, straying := agg.splitStrays(backends, tools)
 	tools, clashing, clashes := splitClashes(tools)
+	clashes = append(straying, clashes...)
 
 	c := &catalogue{byName: map[string]Tool{}, byOrigin: map[string]Tool{}}
 	for _, t := range tools {
 		c.byName[t.Name] = t
-		c.byOrigin[t.origin()] = t
+		c.addOrigin(t)
 	}
-	for _, t := range append(lost, clashing...) {
+	for _, t := range slices.Concat(lost, strays, clashing) {
 		t.Name, t.Hidden = t.origin(), true
-		c.byOrigin[t.Name] = t
+		c.addOrigin(t)
 	}
 	slices.SortFunc(tools, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
 	c.tools = tools
 	return c, clashes
+}
+
+// addOrigin has a tool found as backend.original. Of two for which that is the
+// same text, it is the one whose backend has the longer name: the other one has
+// chosen its tool's name.
+func (c *catalogue) addOrigin(t Tool) {
+	if other, ok := c.byOrigin[t.origin()]; !ok || len(other.Backend) < len(t.Backend) {
+		c.byOrigin[t.origin()] = t
+	}
+}
+
+// splitStrays takes out the tools whose names are in the name space of another
+// backend: they begin with its prefix, or with its name and a dot, by which steps
+// call its tools. A backend chooses the names of its tools, and would have calls
+// that are for another one. What the operator has named stays.
+func (a Aggregation) splitStrays(backends []string, tools []Tool) (kept, strays []Tool, told []string) {
+	for _, t := range tools {
+		owner := ""
+		if !a.renames(t) {
+			owner = a.ownerOf(t, backends)
+		}
+		if owner == "" {
+			kept = append(kept, t)
+			continue
+		}
+		strays = append(strays, t)
+		told = append(told, fmt.Sprintf("%s (%s, whose name begins as those of backend %s)", t.Name, t.origin(), owner))
+	}
+	slices.Sort(told)
+	return kept, strays, told
+}
+
+// renames reports whether the operator has given a tool its name.
+func (a Aggregation) renames(t Tool) bool {
+	return slices.ContainsFunc(a.Tools, func(w WorkloadTools) bool { return w.Workload == t.Backend && w.Overrides[t.Original].Name != "" })
+}
+
+// ownerOf is the other backend in whose name space the name of a tool is; "" =
+// none.
+func (a Aggregation) ownerOf(t Tool, backends []string) (owner string) {
+	best := a.longestPrefix(t.Name, t.Backend)
+	for _, b := range backends {
+		if n := a.longestPrefix(t.Name, b); b != t.Backend && n > best {
+			owner, best = b, n
+		}
+	}
+	return owner
+}
+
+// longestPrefix is how much of a name says that a tool is one of a backend's, in
+// bytes.
+func (a Aggregation) longestPrefix(name, backend string) (longest int) {
+	prefixes := []string{backend + "."}
+	if a.Strategy != StrategyManual && strings.Contains(cmp.Or(a.PrefixFormat, defaultPrefixFormat), workloadVar) {
+		prefixes = append(prefixes, a.prefixed(Tool{Backend: backend}))
+	}
+	for _, p := range prefixes {
+		if strings.HasPrefix(name, p) {
+			longest = max(longest, len(p))
+		}
+	}
+	return longest
 }
 
 func (t Tool) origin() string { return t.Backend + "." + t.Original }
@@ -157,11 +225,7 @@ func (a Aggregation) settle(tools []Tool) (kept, lost []Tool) {
 }
 
 func (a Aggregation) prefixed(t Tool) string {
-	format := a.PrefixFormat
-	if format == "" {
-		format = defaultPrefixFormat
-	}
-	return strings.ReplaceAll(format, "{workload}", t.Backend) + t.Name
+	return strings.ReplaceAll(cmp.Or(a.PrefixFormat, defaultPrefixFormat), workloadVar, t.Backend) + t.Name
 }
 
 func (a Aggregation) prioritise(tools []Tool) (kept, lost []Tool) {
@@ -228,10 +292,15 @@ type listedTool struct {
 	} `json:"annotations"`
 }
 
+// size is what the tool takes, in bytes, about.
+func (l listedTool) size() int {
+	return len(l.Name) + len(l.Title) + len(l.Description) + len(l.InputSchema) + len(l.OutputSchema)
+}
+
 // tool makes a Tool of what the backend lists; its name is given by resolve.
 func (c Config) tool(l listedTool) Tool {
 	t := Tool{
-		Backend: c.Name, Original: l.Name, Title: l.Title, Description: l.Description,
+		Backend: c.Name, Original: l.Name, Title: clipped(l.Title, maxName), Description: clipped(l.Description, maxDescription),
 		InputSchema: l.InputSchema, OutputSchema: l.OutputSchema, Annotations: Annotations(l.Annotations),
 		Limited: c.Limited,
 	}

@@ -2,6 +2,7 @@ package backends
 
 import (
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -41,7 +42,7 @@ func TestResolve(t *testing.T) {
 		{"prefix that does not tell apart", Aggregation{PrefixFormat: "p_"}, both,
 			map[string]string{"p_put": "a.put", "p_del": "c.del"}, []string{"p_get (a.get, b.get, c.get)"}},
 		{"names that meet by prefix", Aggregation{}, []Tool{tool("a", "b_c"), tool("a_b", "c"), tool("a_b", "d")},
-			map[string]string{"a_b_d": "a_b.d"}, []string{"a_b_c (a.b_c, a_b.c)"}},
+			map[string]string{"a_b_c": "a_b.c", "a_b_d": "a_b.d"}, []string{"a_b_c (a.b_c, whose name begins as those of backend a_b)"}},
 		{"priority: first wins, others lose, unlisted are prefixed", Aggregation{Strategy: "priority", Priority: []string{"b", "a"}}, both,
 			map[string]string{"get": "b.get", "put": "a.put", "c_get": "c.get", "del": "c.del"}, nil},
 		{"priority without order", Aggregation{Strategy: "priority"}, both,
@@ -67,7 +68,7 @@ func TestResolve(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c, clashes := resolve(tt.agg, tt.tools)
+			c, clashes := resolve(tt.agg, backendsOf(tt.tools), tt.tools)
 			if diff := cmp.Diff(tt.want, exposed(c)); diff != "" {
 				t.Errorf("tools (-want +got):\n%s", diff)
 			}
@@ -90,7 +91,7 @@ func TestResolve(t *testing.T) {
 
 func TestOverrideDescription(t *testing.T) {
 	t.Parallel()
-	c, _ := resolve(Aggregation{Tools: []WorkloadTools{{Workload: "a", Overrides: map[string]Override{"get": {Description: "new"}}}}},
+	c, _ := resolve(Aggregation{Tools: []WorkloadTools{{Workload: "a", Overrides: map[string]Override{"get": {Description: "new"}}}}}, []string{"a"},
 		[]Tool{{Backend: "a", Original: "get", Description: "old"}})
 	if got, _ := c.find("a_get"); got.Description != "new" {
 		t.Errorf("description %q", got.Description)
@@ -195,4 +196,13 @@ func FuzzParseResult(f *testing.F) {
 			t.Errorf("structured content %q is not JSON", r.Structured)
 		}
 	})
+}
+
+func backendsOf(tools []Tool) (names []string) {
+	for _, t := range tools {
+		if !slices.Contains(names, t.Backend) {
+			names = append(names, t.Backend)
+		}
+	}
+	return names
 }

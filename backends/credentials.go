@@ -2,10 +2,13 @@ package backends
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 )
 
@@ -48,6 +51,40 @@ type Credentials interface {
 
 // Headers are HTTP headers by name. They hold secrets.
 type Headers map[string]Secret
+
+// hide takes the secrets of the headers out of what a backend has said of a request
+// with them: it goes to callers, logs and histories.
+func (h Headers) hide(err error) error {
+	var refused *RPCError
+	if errors.As(err, &refused) {
+		data, _ := json.Marshal(refused.Data)
+		clean := &RPCError{Code: refused.Code, Message: h.without(refused.Message), Data: refused.Data}
+		if h.without(string(data)) != string(data) {
+			clean.Data = nil
+		}
+		return clean
+	}
+	if text := err.Error(); h.without(text) != text {
+		return errors.New(h.without(text))
+	}
+	return err
+}
+
+// minSecret is how long a value must be that is looked for, in bytes: shorter
+// ones are found everywhere.
+const minSecret = 6
+
+func (h Headers) without(text string) string {
+	for _, value := range h {
+		_, token, _ := strings.Cut(string(value), " ") // Bearer TOKEN
+		for _, secret := range []string{string(value), token} {
+			if len(secret) >= minSecret {
+				text = strings.ReplaceAll(text, secret, hidden)
+			}
+		}
+	}
+	return text
+}
 
 // A CredentialsError says that a backend cannot be called because a credential
 // is missing, has expired, is refused or cannot be had at the moment, and what
@@ -109,13 +146,18 @@ func (b *backend) identityOf(who Principal) string {
 }
 
 // A bearer is an http.RoundTripper that puts the headers of a session onto each
-// of its requests, and notes whether the backend has refused one.
+// of its requests, and notes whether the backend has refused one. It sends them to
+// the configured server, whatever that names as another one.
 type bearer struct {
 	*meter
-	s *session
+	to *url.URL
+	s  *session
 }
 
 func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Scheme != b.to.Scheme || req.URL.Host != b.to.Host {
+		return nil, fmt.Errorf("the server names the address %s://%s, which is not its own: nothing is sent there", req.URL.Scheme, req.URL.Host)
+	}
 	x := exchangeOf(req.Context())
 	headers := x.headers
 	if headers == nil {
@@ -130,7 +172,7 @@ func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
 			req.Header.Set(name, string(value))
 		}
 	}
-	resp, err := b.meter.RoundTrip(req)
+	resp, err := b.meter.roundTrip(req, b.s)
 	if err == nil && resp.StatusCode == http.StatusUnauthorized {
 		b.s.refused.Store(&headers)
 	}

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,10 +25,11 @@ func tooLarge(limit int64) error { return fmt.Errorf("%w of %d bytes", ErrTooLar
 // back. It travels in the request's context through mcp-go's client, which
 // itself tells neither whether a request left nor what exactly came back.
 type exchange struct {
-	caller  context.Context   // of the call, without what mcp-go derives from it
-	headers Headers           // credentials of the call; nil = those of the session
-	asking  *Asking           // of the call; nil = nobody can be asked
-	traced  map[string]string // headers that name the trace of the call; nil = none
+	caller   context.Context   // of the call, without what mcp-go derives from it
+	expected bool              // somebody waits for the answer
+	headers  Headers           // credentials of the call; nil = those of the session
+	asking   *Asking           // of the call; nil = nobody can be asked
+	traced   map[string]string // headers that name the trace of the call; nil = none
 
 	mu      sync.Mutex
 	reached bool                       // bytes of the request may have got to the backend
@@ -45,7 +44,7 @@ type exchangeKey struct{}
 
 // newExchange returns ctx with a fresh exchange in it.
 func newExchange(ctx context.Context) (context.Context, *exchange) {
-	x := &exchange{caller: ctx}
+	x := &exchange{caller: ctx, expected: true}
 	return context.WithValue(ctx, exchangeKey{}, x), x
 }
 
@@ -96,13 +95,13 @@ func (x *exchange) unauthorized() bool {
 
 // cause is the error to show for a request that mcp-go says failed with err.
 func (x *exchange) cause(err error) error {
-	err = plain(err)
+	err = shortened(plain(err))
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch {
 	case x.answer != nil && x.answer.Error != nil:
-		return &RPCError{Code: x.answer.Error.Code, Message: x.answer.Error.Message, Data: x.answer.Error.Data}
-	case x.broke != nil:
+		return &RPCError{Code: x.answer.Error.Code, Message: clipped(x.answer.Error.Message, maxErrorText), Data: x.answer.Error.Data}
+	case x.broke != nil && x.status < 300:
 		return fmt.Errorf("reading the answer: %w", x.broke)
 	case x.status >= 300:
 		return fmt.Errorf("HTTP status %d %s: %w", x.status, http.StatusText(x.status), err)
@@ -113,6 +112,22 @@ func (x *exchange) cause(err error) error {
 	}
 	return err
 }
+
+// shortened cuts the text of an error, which may hold all that a server sent.
+func shortened(err error) error {
+	if err == nil || len(err.Error()) <= maxErrorText {
+		return err
+	}
+	return &shortError{clipped(err.Error(), maxErrorText), err}
+}
+
+type shortError struct {
+	text string
+	err  error
+}
+
+func (e *shortError) Error() string { return e.text }
+func (e *shortError) Unwrap() error { return e.err }
 
 // plain takes what mcp-go and net/http have wrapped around an error off it:
 // the backend and the call are named already.
@@ -128,8 +143,8 @@ func plain(err error) error {
 	return err
 }
 
-// A meter is an http.RoundTripper that records in the exchange of each
-// request how far it got, and bounds what comes back.
+// A meter records in the exchange of each request how far it got, and bounds what
+// comes back.
 //
 // net/http repeats a POST by itself only if nothing of it was written, or if
 // it carries an Idempotency-Key header, which Config does not admit
@@ -159,24 +174,31 @@ func newMeter(limit int64) *meter {
 		MaxIdleConnsPerHost: 64,
 		IdleConnTimeout:     idleConnTimeout,
 		TLSHandshakeTimeout: 10 * time.Second,
+
+		MaxResponseHeaderBytes: maxChatter,
 	}}
 }
 
 // client returns an HTTP client without a timeout of its own, whose requests
 // carry the credentials of a session.
 func (b *backend) client(s *session) *http.Client {
+	to, err := url.Parse(b.cfg.URL)
+	if err != nil {
+		to = &url.URL{} // Config.check knows better
+	}
 	return &http.Client{
-		Transport:     &bearer{meter: b.meter, s: s},
+		Transport:     &bearer{meter: b.meter, to: to, s: s},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
+// roundTrip sends a request of a session.
+func (m *meter) roundTrip(req *http.Request, s *session) (*http.Response, error) {
 	x := exchangeOf(req.Context())
 	if req.Method != http.MethodPost {
 		resp, err := m.base.RoundTrip(req)
 		if err == nil {
-			resp.Body = m.bound(resp, x, nil)
+			resp.Body = m.body(resp, x, s, nil)
 		}
 		return resp, err
 	}
@@ -195,13 +217,8 @@ func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	awaiting()
-	resp.Body = m.bound(resp, x, cancel)
+	resp.Body = m.body(resp, x, s, cancel)
 	return resp, nil
-}
-
-func (m *meter) bound(resp *http.Response, x *exchange, release context.CancelFunc) *boundedBody {
-	events := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
-	return &boundedBody{ReadCloser: resp.Body, limit: m.limit, events: events, x: x, release: release}
 }
 
 // trace follows a request to the connection that it is written to. net/http
@@ -273,85 +290,22 @@ func (c *countedConn) seal() int64 {
 	return c.writes.Load()
 }
 
-// A boundedBody ends with ErrTooLarge after limit bytes: of a body, or of one
-// event where the body is a stream of events.
-type boundedBody struct {
-	io.ReadCloser
-	limit   int64
-	events  bool
-	n       int64
-	newline bool // the last byte ended a line
-	x       *exchange
-	release context.CancelFunc // of a POST: ends the request
-	closing sync.Once
-}
-
-func (b *boundedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.n += int64(n)
-	if b.events {
-		b.countEvent(p[:n])
-	}
-	if b.n > b.limit {
-		n, err = 0, tooLarge(b.limit)
-	}
-	if err != nil && err != io.EOF {
-		b.x.set(func() { b.x.broke = err })
-	}
-	return n, err
-}
-
-// drainTime and drainBytes bound the wait for the end of a body whose answer
-// has been read.
-const (
-	drainTime  = 250 * time.Millisecond
-	drainBytes = 64 << 10
-)
-
-// Close lets the connection be used again: a server ends its stream right
-// after the answer, but mcp-go gives both context and body up before that,
-// which would cost a connection for every call that is answered by a stream.
-func (b *boundedBody) Close() error {
-	if b.release == nil {
-		return b.ReadCloser.Close()
-	}
-	b.closing.Do(func() {
-		go func() {
-			defer b.release()
-			defer time.AfterFunc(drainTime, b.release).Stop()
-			_, _ = io.CopyN(io.Discard, b.ReadCloser, drainBytes)
-			_ = b.ReadCloser.Close()
-		}()
-	})
-	return nil
-}
-
-// countEvent starts the count again where an empty line ends an event.
-func (b *boundedBody) countEvent(p []byte) {
-	for i, c := range p {
-		switch {
-		case c == '\n' && b.newline:
-			b.n = int64(len(p) - i - 1)
-		case c == '\n':
-			b.newline = true
-		case c != '\r':
-			b.newline = false
-		}
-	}
-}
-
 // capture records the answer of a request and hands mcp-go's client one that
 // it can decode without loss of time: its own decoding makes float64 of
 // numbers and refuses content that it does not know.
-func (x *exchange) capture(method string, answer *transport.JSONRPCResponse) *transport.JSONRPCResponse {
+func (x *exchange) capture(method string, answer *transport.JSONRPCResponse, err error) (*transport.JSONRPCResponse, error) {
 	if answer == nil {
-		return nil
+		return nil, err
+	}
+	if tooMuch := checkSize(method, answer.Result); tooMuch != nil {
+		x.set(func() { x.broke = tooMuch })
+		return nil, tooMuch
 	}
 	x.set(func() { x.answer = answer })
 	if method != string(mcp.MethodToolsCall) || answer.Error != nil || len(answer.Result) == 0 {
-		return answer
+		return answer, err
 	}
 	stub := *answer
 	stub.Result = []byte(`{"content":[]}`)
-	return &stub
+	return &stub, err
 }

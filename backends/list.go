@@ -15,10 +15,35 @@ type listing struct {
 	ttl   time.Duration // how long it holds; 0 = not said
 }
 
-// list asks for all tools.
+// knownNames are the names of all tools that a session has listed. mcp-go's client
+// keeps every tool of a session, so one whose names change without end is given
+// up.
+type knownNames struct {
+	names map[string]bool
+	size  int // of the tools when they came, in bytes
+}
+
+func (k *knownNames) note(page []listedTool) error {
+	if k.names == nil {
+		k.names = map[string]bool{}
+	}
+	for _, t := range page {
+		if !k.names[t.Name] {
+			k.names[t.Name] = true
+			k.size += t.size()
+		}
+	}
+	if k.size > 4*maxListing || len(k.names) > 4*maxTools {
+		return fmt.Errorf("listing tools: %w: %d tools by ever new names", ErrFlood, len(k.names))
+	}
+	return nil
+}
+
+// list asks for all tools. It is not called twice at a time.
 func (s *session) list(ctx context.Context) (*listing, error) {
 	all := &listing{}
 	seen := map[mcp.Cursor]bool{}
+	size := 0
 	var req mcp.ListToolsRequest
 	for {
 		page, next, ttl, err := s.listPage(ctx, req)
@@ -27,6 +52,20 @@ func (s *session) list(ctx context.Context) (*listing, error) {
 		}
 		all.tools = append(all.tools, page...)
 		all.ttl = max(all.ttl, ttl)
+		for _, t := range page {
+			size += t.size()
+		}
+		if err := s.known.note(page); err != nil {
+			return nil, err
+		}
+		switch {
+		case size > maxListing:
+			return nil, fmt.Errorf("listing tools: %w", tooLarge(maxListing))
+		case len(all.tools) > maxTools:
+			return nil, fmt.Errorf("listing tools: %w: more than %d tools", ErrTooLarge, maxTools)
+		case len(seen) >= maxPages:
+			return nil, fmt.Errorf("listing tools: %w: more than %d pages", ErrTooLarge, maxPages)
+		}
 		if next == "" {
 			return all, nil
 		}

@@ -193,12 +193,14 @@ func (p *Pool) publish() {
 	p.publishing.Lock()
 	defer p.publishing.Unlock()
 	var listed []Tool
+	var names []string
 	for _, b := range p.backends {
+		names = append(names, b.cfg.Name)
 		b.mu.Lock()
 		listed = append(listed, b.tools...)
 		b.mu.Unlock()
 	}
-	next, clashes := resolve(p.agg, listed)
+	next, clashes := resolve(p.agg, names, listed)
 	if len(clashes) > 0 && !slices.Equal(clashes, p.clashes) {
 		p.logger.Error("tools of the same name are left out: rename them by overrides", "clashes", clashes)
 	}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"sync"
+
+	"golang.org/x/time/rate"
 )
 
 // A progressRouter hands progress to the call that it belongs to: mcp-go's
@@ -18,7 +20,17 @@ type progressSink struct {
 	mu   sync.Mutex
 	tell func(Progress) // nil when the call has ended
 	last float64
+	rate *rate.Limiter
 }
+
+// How much progress of one call is told: so many at once, and so many a second.
+// What comes between is left out.
+const (
+	progressAtOnce = 100
+	progressRate   = 20
+
+	maxProgressMessage = 4 << 10 // bytes
+)
 
 func (r *progressRouter) add(tell func(Progress)) (token string) {
 	r.mu.Lock()
@@ -28,7 +40,7 @@ func (r *progressRouter) add(tell func(Progress)) (token string) {
 	}
 	r.last++
 	token = "p" + strconv.FormatInt(r.last, 10)
-	r.sinks[token] = &progressSink{tell: tell, last: math.Inf(-1)}
+	r.sinks[token] = &progressSink{tell: tell, last: math.Inf(-1), rate: rate.NewLimiter(progressRate, progressAtOnce)}
 	return token
 }
 
@@ -55,6 +67,7 @@ func (r *progressRouter) route(params map[string]any) {
 	p.Progress, _ = params["progress"].(float64)
 	p.Total, _ = params["total"].(float64)
 	p.Message, _ = params["message"].(string)
+	p.Message = clipped(p.Message, maxProgressMessage)
 	sink.hear(p)
 }
 
@@ -63,7 +76,7 @@ func (r *progressRouter) route(params map[string]any) {
 func (s *progressSink) hear(p Progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.tell == nil || p.Progress <= s.last {
+	if s.tell == nil || p.Progress <= s.last || !s.rate.Allow() {
 		return
 	}
 	s.last = p.Progress

@@ -47,6 +47,9 @@ type session struct {
 	changed  chan struct{}
 
 	progress progressRouter
+	known    knownNames
+	flow     *flow                 // of what the server sends without being asked
+	failure  atomic.Pointer[error] // why it was given up; nil = it was not
 
 	headers atomic.Pointer[Headers] // of requests that belong to no call
 	refused atomic.Pointer[Headers] // answered with 401 last; nil = none yet
@@ -98,7 +101,7 @@ func (b *backend) dial(ctx context.Context, who Principal, visitor, older bool) 
 		if err != nil {
 			return nil, err
 		}
-		s := &session{lost: make(chan struct{}), changed: make(chan struct{}, 1), visitor: visitor, older: older || b.cfg.Transport == SSE}
+		s := &session{lost: make(chan struct{}), changed: make(chan struct{}, 1), flow: newFlow(), visitor: visitor, older: older || b.cfg.Transport == SSE}
 		s.headers.Store(&headers)
 		err = b.open(ctx, s)
 		switch {
@@ -149,7 +152,7 @@ func (s *session) handshake(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, s.cancel)
 	defer stop()
 	if err := s.client.Start(s.ctx); err != nil {
-		return fmt.Errorf("connecting: %w", plain(err))
+		return fmt.Errorf("connecting: %w", shortened(plain(err)))
 	}
 	var req mcp.InitializeRequest
 	req.Params.ClientInfo = mcp.Implementation{Name: "perdure", Version: "1"}
@@ -159,7 +162,7 @@ func (s *session) handshake(ctx context.Context) error {
 		result, err = s.client.Initialize(ctx, req)
 	}
 	if err != nil {
-		return fmt.Errorf("initialising: %w", plain(err))
+		return fmt.Errorf("initialising: %w", shortened(plain(err)))
 	}
 	s.version = result.ProtocolVersion
 	return nil
@@ -203,6 +206,15 @@ func (s *session) cancelRequest(x *exchange, id mcp.RequestId, reason error) {
 		defer cancel()
 		_ = s.wire.SendNotification(ctx, n) // the call has ended; nobody can be told
 	})
+}
+
+// fail gives the session up where the server floods it. Other errors end a stream
+// only.
+func (s *session) fail(err error) {
+	if errors.Is(err, ErrFlood) {
+		s.failure.CompareAndSwap(nil, &err)
+		s.lose()
+	}
 }
 
 // lose marks the session as unusable.
@@ -317,6 +329,9 @@ func (s *session) call(ctx context.Context, c Call, headers Headers) (*Result, *
 	if err == nil && result.Asks && c.Asking == nil {
 		return nil, x, errInputRequired
 	}
+	if err == nil && result.Asks && c.Asking.Round >= MaxRounds {
+		return nil, x, errAsksForEver
+	}
 	return result, x, err
 }
 
@@ -355,36 +370,6 @@ func (s *session) sessionGone(x *exchange, err error) bool {
 	return errors.Is(err, transport.ErrSessionTerminated)
 }
 
-// parseResult reads a tool's result without touching its numbers.
-func parseResult(raw json.RawMessage) (*Result, error) {
-	var r struct {
-		ResultType string          `json:"resultType"`
-		IsError    bool            `json:"isError"`
-		Structured json.RawMessage `json:"structuredContent"`
-		Content    []struct {
-			Content
-			MimeType string `json:"mimeType"`
-			Resource struct {
-				URI, MimeType, Text, Blob string
-			} `json:"resource"`
-		} `json:"content"`
-	}
-	if err := json.Unmarshal(raw, &r); err != nil {
-		return nil, fmt.Errorf("decoding the result: %w", err)
-	}
-	result := &Result{IsError: r.IsError, Raw: raw, Asks: r.ResultType == string(mcp.ResultTypeInputRequired)}
-	if string(r.Structured) != "null" {
-		result.Structured = r.Structured
-	}
-	for _, block := range r.Content {
-		c := block.Content
-		c.MIMEType = block.MimeType
-		if c.Type == "resource" {
-			c.Text, c.Data, c.URI, c.MIMEType = block.Resource.Text, block.Resource.Blob, block.Resource.URI, block.Resource.MimeType
-		}
-		result.Content = append(result.Content, c)
-	}
-	return result, nil
-}
+var errAsksForEver = fmt.Errorf("the tool has asked for input %d times in the middle of one call, and asks again", MaxRounds)
 
 var errInputRequired = errors.New("the tool asks for input in the middle of the call, which perdure gives only in direct calls of a client that can be asked")

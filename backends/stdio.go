@@ -37,6 +37,8 @@ const (
 type child struct {
 	cfg    Config
 	logger *slog.Logger
+	flow   *flow // of what it writes without being asked
+	noise  *flow // of what it writes to stderr
 
 	cmd    *exec.Cmd
 	stdin  *os.File
@@ -49,6 +51,7 @@ type child struct {
 
 	mu       sync.Mutex
 	pending  map[string]chan *transport.JSONRPCResponse
+	left     map[string]bool // requests whose answers nobody waits for any more
 	notify   func(mcp.JSONRPCNotification)
 	requests transport.RequestHandler
 	err      error // why done was closed
@@ -59,9 +62,9 @@ type child struct {
 
 func newChild(cfg Config, logger *slog.Logger) *child {
 	c := &child{
-		cfg: cfg, logger: logger,
+		cfg: cfg, logger: logger, flow: newFlow(), noise: newFlow(),
 		writing: make(chan struct{}, 1), exited: make(chan struct{}), done: make(chan struct{}),
-		pending: map[string]chan *transport.JSONRPCResponse{},
+		pending: map[string]chan *transport.JSONRPCResponse{}, left: map[string]bool{},
 	}
 	c.writing <- struct{}{}
 	return c
@@ -90,7 +93,7 @@ func (c *child) Start(context.Context) error {
 	c.cmd.Dir = c.cfg.Dir
 	c.cmd.Env = childEnv(account, c.cfg.Env)
 	c.cmd.Stdin, c.cmd.Stdout = stdinR, stdoutW
-	c.cmd.Stderr = &lineWriter{line: c.stderrLine}
+	c.cmd.Stderr = &lineWriter{line: c.stderrLine, pace: c.pace}
 	c.cmd.WaitDelay = time.Second // what the child started may hold stderr open
 	ownGroup(c.cmd)
 	account.take(c.cmd)
@@ -147,6 +150,14 @@ func childEnv(a *account, extra map[string]string) []string {
 	return env
 }
 
+// pace lets a child wait that writes to stderr without end.
+func (c *child) pace(n int) {
+	select {
+	case <-time.After(c.noise.wait(n)):
+	case <-c.done:
+	}
+}
+
 func (c *child) stderrLine(line string) {
 	c.tail.add(line)
 	c.logger.Debug("stderr of backend", "line", line)
@@ -159,7 +170,7 @@ func (c *child) read() {
 	for err == nil {
 		var line []byte
 		if line, err = readLine(r, c.cfg.maxResultBytes()); err == nil {
-			c.receive(line)
+			err = c.receive(line)
 		}
 	}
 	c.finish(err)
@@ -180,10 +191,11 @@ func readLine(r *bufio.Reader, limit int64) ([]byte, error) {
 	}
 }
 
-// finish ends the session after reading ended with err. A child whose answer
-// was over the limit is killed: it would wait for the rest to be read.
+// finish ends the session after reading ended with err. A child that writes too
+// much is killed: it would wait for the rest to be read.
 func (c *child) finish(err error) {
-	if errors.Is(err, ErrTooLarge) {
+	tooMuch := errors.Is(err, ErrTooLarge) || errors.Is(err, ErrFlood)
+	if tooMuch {
 		signalGroup(c.cmd, os.Kill)
 	}
 	select {
@@ -191,7 +203,7 @@ func (c *child) finish(err error) {
 	case <-time.After(time.Second): // stdout was closed, or is not to be read on
 	}
 	c.mu.Lock()
-	if c.err == nil || errors.Is(err, ErrTooLarge) {
+	if c.err == nil || tooMuch {
 		c.err = fmt.Errorf("reading from the process: %w", err)
 	}
 	c.mu.Unlock()
@@ -200,32 +212,34 @@ func (c *child) finish(err error) {
 
 // receive takes one message. Lines that are no JSON-RPC are ignored: careless
 // servers log to stdout.
-func (c *child) receive(line []byte) {
-	var head struct {
-		ID     *mcp.RequestId `json:"id"`
-		Method string         `json:"method"`
-	}
-	if len(line) == 0 || json.Unmarshal(line, &head) != nil {
-		return
-	}
+func (c *child) receive(line []byte) error {
+	head, isMessage, err := c.flow.admit(line)
 	switch {
-	case head.Method == "" && head.ID != nil:
-		c.receiveAnswer(line)
-	case head.ID == nil:
+	case err != nil || !isMessage:
+		return err
+	case head.isAnswer():
+		return c.receiveAnswer(line)
+	case len(head.ID) == 0:
 		c.receiveNotification(line)
 	default:
 		c.receiveRequest(line)
 	}
+	return nil
 }
 
-func (c *child) receiveAnswer(line []byte) {
+func (c *child) receiveAnswer(line []byte) error {
 	var answer transport.JSONRPCResponse
 	if json.Unmarshal(line, &answer) != nil {
-		return
+		return c.flow.take(len(line) + costOfMessage)
 	}
-	if ch := c.take(answer.ID.String()); ch != nil {
+	ch, asked := c.take(answer.ID.String())
+	switch {
+	case ch != nil:
 		ch <- &answer
+	case !asked:
+		return c.flow.take(len(line) + costOfMessage)
 	}
+	return nil
 }
 
 func (c *child) receiveNotification(line []byte) {
@@ -265,7 +279,7 @@ func (c *child) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (
 	c.mu.Lock()
 	c.pending[id] = ch
 	c.mu.Unlock()
-	defer c.take(id)
+	defer c.leave(id)
 
 	reached, err := c.write(ctx, x.amend(req))
 	x.set(func() { x.reached = reached })
@@ -275,25 +289,46 @@ func (c *child) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (
 	select {
 	case answer := <-ch:
 		answer, _ = heedVersions(req, answer)
-		return x.capture(req.Method, answer), nil
+		return x.capture(req.Method, answer, nil)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-c.done:
 	}
 	select {
 	case answer := <-ch: // it came just before the end
-		return x.capture(req.Method, answer), nil
+		return x.capture(req.Method, answer, nil)
 	default:
 		return nil, c.failure()
 	}
 }
 
-func (c *child) take(id string) chan *transport.JSONRPCResponse {
+// take is where the answer to a request is waited for; nil = nobody waits. Asked
+// says whether there was such a request.
+func (c *child) take(id string) (ch chan *transport.JSONRPCResponse, asked bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	ch := c.pending[id]
+	ch = c.pending[id]
+	asked = ch != nil || c.left[id]
 	delete(c.pending, id)
-	return ch
+	delete(c.left, id)
+	return ch, asked
+}
+
+// maxLeft is of how many requests it is remembered that they were made.
+const maxLeft = 10_000
+
+// leave waits for the answer to a request no more.
+func (c *child) leave(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pending[id] == nil {
+		return
+	}
+	delete(c.pending, id)
+	if len(c.left) >= maxLeft {
+		clear(c.left)
+	}
+	c.left[id] = true
 }
 
 // write writes one message as a line and reports whether any of it may have
@@ -414,11 +449,13 @@ func (c *child) exitedWithin(d time.Duration) bool {
 type lineWriter struct {
 	buf  []byte
 	line func(string)
+	pace func(n int) // waits until n bytes may have come
 }
 
 const maxStderrLine = 4 << 10
 
 func (w *lineWriter) Write(p []byte) (int, error) {
+	w.pace(len(p))
 	w.buf = append(w.buf, p...)
 	for {
 		i := bytes.IndexByte(w.buf, '\n')

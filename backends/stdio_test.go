@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 		select {}
 	case "late": // is of 2026-07-28 once it has not answered server/discover in time
 		serveLate()
+	case "flood":
+		serveFlood()
 	case "parent": // starts a server that outlives nobody
 		beParent()
 	}

@@ -36,7 +36,7 @@ func (w *httpWire) SendRequest(ctx context.Context, req transport.JSONRPCRequest
 	if err != nil && ctx.Err() != nil && !mcp.IsModernProtocol(w.s.version) {
 		w.s.cancelRequest(x, req.ID, ctx.Err())
 	}
-	return x.capture(req.Method, answer), err
+	return x.capture(req.Method, answer, err)
 }
 
 // An sseWire does the same for the older transport, and ends the requests
@@ -61,6 +61,9 @@ func (w *sseWire) SendRequest(ctx context.Context, req transport.JSONRPCRequest)
 		}
 	}()
 	answer, err := w.SSE.SendRequest(waiting, req)
+	if answer != nil { // on the stream of all answers it was taken for what nobody has asked for
+		w.s.flow.give(len(answer.Result))
+	}
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -68,5 +71,5 @@ func (w *sseWire) SendRequest(ctx context.Context, req transport.JSONRPCRequest)
 	case waiting.Err() != nil:
 		err = errors.New("the stream of answers broke off")
 	}
-	return x.capture(req.Method, answer), err
+	return x.capture(req.Method, answer, err)
 }

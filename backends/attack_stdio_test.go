@@ -1,0 +1,143 @@
+package backends
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// floodVar says what the child floods with, noteVar where it notes how much was
+// taken.
+const (
+	floodVar = "PERDURE_TEST_FLOOD"
+	noteVar  = "PERDURE_TEST_NOTE"
+)
+
+// serveFlood is a server on stdio that connects as any, and writes without end
+// when its tool is called, or to stderr from the beginning.
+func serveFlood() {
+	flood := os.Getenv(floodVar)
+	if flood == "large" {
+		flood = `{"jsonrpc":"2.0","method":"x","params":[` + strings.Repeat("[],", 100_000) + "1]}\n"
+	}
+	to := os.Stdout
+	if flood == "stderr" {
+		flood, to = strings.Repeat("x", 100)+"\n", os.Stderr
+		go floodTo(to, flood)
+	}
+	answers := 0
+	for lines := bufio.NewReader(os.Stdin); ; {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var request struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+		}
+		if json.Unmarshal(line, &request) != nil || len(request.ID) == 0 {
+			continue
+		}
+		result := any(map[string]any{})
+		switch request.Method {
+		case "":
+			answers++
+			os.WriteFile(os.Getenv(noteVar)+".answers", []byte(strconv.Itoa(answers)), 0o600)
+			continue
+		case "initialize":
+			result = map[string]any{"protocolVersion": "2025-11-25", "capabilities": map[string]any{"tools": map[string]any{}}, "serverInfo": map[string]any{"name": "evil", "version": "1"}}
+		case "tools/list":
+			result = map[string]any{"tools": []any{named("go")}}
+		case "tools/call":
+			if to == os.Stdout {
+				go floodTo(to, flood)
+				continue
+			}
+			result = map[string]any{"content": []any{}}
+		default:
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`+"\n", request.ID)
+			continue
+		}
+		text, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": request.ID, "result": result})
+		fmt.Println(string(text))
+	}
+}
+
+func floodTo(to *os.File, text string) {
+	chunk := []byte(strings.Repeat(text, max(1, (64<<10)/len(text))))
+	for sent := 0; ; {
+		n, err := to.Write(chunk)
+		sent += n
+		os.WriteFile(os.Getenv(noteVar), []byte(strconv.Itoa(sent)), 0o600)
+		if err != nil {
+			return
+		}
+	}
+}
+
+func noted(file string) int {
+	text, _ := os.ReadFile(file)
+	n, _ := strconv.Atoi(string(text))
+	return n
+}
+
+// TestAttackBackendStdio: a child process writes without end.
+func TestAttackBackendStdio(t *testing.T) {
+	for name, text := range map[string]string{
+		"log lines":             "starting up\n",
+		"empty lines":           "\n",
+		"a line without an end": "x",
+		"notifications":         `{"jsonrpc":"2.0","method":"notifications/message","params":{}}` + "\n",
+		"requests":              `{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n",
+		"answers to nobody":     `{"jsonrpc":"2.0","id":12345,"result":{}}` + "\n",
+		"large notifications":   "large",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			note := filepath.Join(t.TempDir(), "sent")
+			config := childConfig("flood")
+			config.Env[floodVar], config.Env[noteVar], config.MaxResultBytes = text, note, 4<<20
+			began := time.Now()
+			p := open(t, config)
+			_, err := callGo(t, p, Call{})
+			if ce := callError(t, err); ce.Outcome != Unknown || !errors.Is(err, ErrFlood) && !errors.Is(err, ErrTooLarge) {
+				t.Errorf("%v, outcome %d", err, ce.Outcome)
+			}
+			if n := noted(note); n > flooded {
+				t.Errorf("%d MB were read", n>>20)
+			}
+			if n := noted(note + ".answers"); int64(n) > mostRequests(began) {
+				t.Errorf("%d requests were answered", n)
+			}
+		})
+	}
+}
+
+// TestAttackBackendStderr: a child process that writes to stderr without end waits,
+// and serves its calls beside it.
+func TestAttackBackendStderr(t *testing.T) {
+	t.Parallel()
+	note := filepath.Join(t.TempDir(), "sent")
+	config := childConfig("flood")
+	config.Env[floodVar], config.Env[noteVar] = "stderr", note
+	p := open(t, config)
+	for end := time.Now().Add(patience); noted(note) < chatterAtOnce && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	began, before := time.Now(), noted(note)
+	for time.Since(began) < time.Second {
+		if _, err := callGo(t, p, Call{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := noted(note) - before; n > 4*chatterRate {
+		t.Errorf("%d bytes were read in %s", n, time.Since(began))
+	}
+}

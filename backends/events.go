@@ -1,0 +1,158 @@
+package backends
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+)
+
+// An eventStream hands a stream of server-sent events on, event by event and each
+// in a normal form, after it has looked at what they hold: mcp-go decodes all of
+// every event, puts its lines together at a cost that grows with their square,
+// and reads for as long as something comes.
+type eventStream struct {
+	body   io.ReadCloser
+	lines  *bufio.Reader
+	limit  int64 // of the bytes of one event
+	flow   *flow
+	answer bool        // the stream ends with an answer, as that of a POST does
+	failed func(error) // is told why the stream is given up
+
+	out []byte // of the event that is handed on
+	err error  // what follows it
+}
+
+func newEventStream(body io.ReadCloser, limit int64, f *flow, answer bool, failed func(error)) *eventStream {
+	return &eventStream{body: body, lines: bufio.NewReaderSize(body, 32<<10), limit: limit, flow: f, answer: answer, failed: failed}
+}
+
+func (s *eventStream) Close() error { return s.body.Close() }
+
+func (s *eventStream) Read(p []byte) (int, error) {
+	for len(s.out) == 0 {
+		if s.err != nil {
+			return 0, s.err
+		}
+		if s.out, s.err = s.next(); s.err != nil && s.err != io.EOF {
+			s.failed(s.err)
+		}
+	}
+	n := copy(p, s.out)
+	s.out = s.out[n:]
+	return n, nil
+}
+
+// An event as it is read.
+type event struct {
+	name    string
+	fields  []byte // all lines but data
+	data    []byte
+	hasData bool
+	cost    int // of its lines
+}
+
+// next reads an event that is handed on, in its normal form. The error is what
+// follows it, or why there is none.
+func (s *eventStream) next() ([]byte, error) {
+	for {
+		e, err := s.read()
+		if err != nil && !(errors.Is(err, io.EOF) && e.hasData) {
+			return nil, err
+		}
+		out, ends, taken := s.take(e)
+		if taken != nil {
+			return nil, taken
+		}
+		if ends {
+			err = io.EOF
+		}
+		if out != nil || err != nil {
+			return out, err
+		}
+	}
+}
+
+// read reads the lines of one event.
+func (s *eventStream) read() (e event, err error) {
+	for {
+		line, err := s.line(int64(len(e.data) + len(e.fields)))
+		if err != nil && len(line) == 0 {
+			return e, err
+		}
+		if len(line) == 0 && err == nil {
+			e.cost += costOfLine
+			return e, nil
+		}
+		e.cost += len(line) + costOfLine
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch string(name) {
+		case "data":
+			if e.hasData {
+				e.data = append(e.data, ' ') // between two tokens of JSON, where a line may end
+			}
+			e.data, e.hasData = append(e.data, value...), true
+		case "event", "id", "retry":
+			if string(name) == "event" {
+				e.name = strings.TrimSpace(string(value))
+			}
+			e.fields = append(append(e.fields, line...), '\n')
+		case "": // a comment
+			if err := s.flow.take(e.cost); err != nil {
+				return e, err
+			}
+			e.cost = 0
+		}
+		if err != nil {
+			return e, err
+		}
+	}
+}
+
+// line reads a line without its end, of an event that has some bytes already.
+func (s *eventStream) line(before int64) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := s.lines.ReadSlice('\n')
+		if line == nil && err == nil {
+			line = part // valid until the next read
+		} else {
+			line = append(line, part...)
+		}
+		if before+int64(len(line)) > s.limit {
+			return nil, tooLarge(s.limit)
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return bytes.TrimRight(line, "\r\n"), err
+		}
+	}
+}
+
+// take looks at an event, and gives its normal form; nil = it holds nothing. Ends
+// says that nothing follows it.
+func (s *eventStream) take(e event) (out []byte, ends bool, err error) {
+	answers := false
+	if e.hasData && e.name != "endpoint" {
+		head, isMessage, err := s.flow.admit(e.data)
+		if err != nil {
+			return nil, false, err
+		}
+		answers = isMessage && head.isAnswer()
+		e.hasData = isMessage
+	}
+	if !answers || !s.answer { // on a stream of all answers, who takes one gives it back
+		if err := s.flow.take(e.cost); err != nil {
+			return nil, false, err
+		}
+	}
+	if !e.hasData && len(e.fields) == 0 {
+		return nil, false, nil
+	}
+	out = e.fields
+	if e.hasData {
+		out = append(append(append(out, "data: "...), e.data...), '\n')
+	}
+	return append(out, '\n'), answers && s.answer, nil
+}

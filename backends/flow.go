@@ -1,0 +1,110 @@
+package backends
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+)
+
+// What a server may send besides answers, such as notifications, requests of its
+// own and what is no message at all, in bytes: at once, for each second, and in
+// one message. Messages cost more than their bytes, so that many small ones count.
+const (
+	chatterAtOnce = 16 << 20
+	chatterRate   = 1 << 20
+	maxChatter    = 256 << 10
+
+	costOfLine    = 64
+	costOfMessage = 512
+	costOfRequest = 16 << 10 // it is answered
+	costOfStream  = 16 << 10 // that is opened
+)
+
+// ErrFlood is in the chain of errors of sessions whose server sends too much that
+// nobody has asked for.
+var ErrFlood = errors.New("the server floods the connection")
+
+// A flow is what a server may still send besides answers.
+type flow struct {
+	mu   sync.Mutex
+	left float64 // bytes
+	at   time.Time
+}
+
+func newFlow() *flow { return &flow{left: chatterAtOnce, at: time.Now()} }
+
+// take takes bytes; the error is ErrFlood if there are not as many.
+func (f *flow) take(n int) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refill()
+	f.left -= float64(n)
+	if f.left >= 0 {
+		return nil
+	}
+	f.left = math.Max(f.left, -chatterAtOnce)
+	return fmt.Errorf("%w with what is no answer: more than %d bytes at once and %d a second", ErrFlood, chatterAtOnce, chatterRate)
+}
+
+// give gives bytes back that turned out to be an answer.
+func (f *flow) give(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.left = math.Min(f.left+float64(n), chatterAtOnce)
+}
+
+// wait takes bytes, and is how long to wait before more are read.
+func (f *flow) wait(n int) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refill()
+	f.left -= float64(n)
+	if f.left >= 0 {
+		return 0
+	}
+	return time.Duration(-f.left / chatterRate * float64(time.Second))
+}
+
+func (f *flow) refill() {
+	now := time.Now()
+	f.left = math.Min(f.left+now.Sub(f.at).Seconds()*chatterRate, chatterAtOnce)
+	f.at = now
+}
+
+// A messageHead is what tells messages apart.
+type messageHead struct {
+	ID     json.RawMessage `json:"id"`
+	Method *string         `json:"method"`
+	Error  json.RawMessage `json:"error"`
+}
+
+// headOf reads the head of a message; ok is false of what is none.
+func headOf(message []byte) (head messageHead, ok bool) {
+	ok = json.Unmarshal(message, &head) == nil
+	return head, ok && (head.Method != nil || head.isAnswer())
+}
+
+// isAnswer reports whether the message is the answer to a request.
+func (h messageHead) isAnswer() bool {
+	return h.Method == nil && len(h.ID) > 0 && string(h.ID) != "null"
+}
+
+// admit checks a message of a server before it is decoded as a whole, which takes
+// a multiple of its size in memory for all but results.
+func (f *flow) admit(message []byte) (head messageHead, ok bool, err error) {
+	head, ok = headOf(message)
+	switch {
+	case ok && head.isAnswer() && len(head.Error) > maxChatter:
+		return head, ok, fmt.Errorf("the error of the answer has %d bytes: %w", len(head.Error), tooLarge(maxChatter))
+	case ok && head.isAnswer():
+		return head, ok, nil
+	case ok && len(message) > maxChatter:
+		return head, ok, fmt.Errorf("%w: a message that is no answer has %d bytes; the limit is %d", ErrFlood, len(message), maxChatter)
+	case ok && len(head.ID) > 0:
+		return head, ok, f.take(len(message) + costOfRequest)
+	}
+	return head, ok, f.take(len(message) + costOfMessage)
+}

@@ -1,0 +1,82 @@
+package backends
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// parseResult reads a tool's result without touching its numbers.
+func parseResult(raw json.RawMessage) (*Result, error) {
+	var r struct {
+		ResultType string          `json:"resultType"`
+		IsError    bool            `json:"isError"`
+		Structured json.RawMessage `json:"structuredContent"`
+		Content    json.RawMessage `json:"content"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, fmt.Errorf("decoding the result: %w", err)
+	}
+	result := &Result{IsError: r.IsError, Raw: raw, Asks: r.ResultType == string(mcp.ResultTypeInputRequired)}
+	if result.Asks && len(raw) > maxQuestions {
+		return nil, fmt.Errorf("the questions of the tool have %d bytes: %w", len(raw), tooLarge(maxQuestions))
+	}
+	if string(r.Structured) != "null" {
+		result.Structured = r.Structured
+	}
+	var err error
+	result.Content, err = parseContent(r.Content)
+	return result, err
+}
+
+// parseContent reads content block by block: many small ones take a multiple of
+// their bytes.
+func parseContent(raw json.RawMessage) (content []Content, err error) {
+	err = eachElement(raw, maxBlocks, "content blocks", func(block json.RawMessage) error {
+		var b struct {
+			Content
+			MimeType string `json:"mimeType"`
+			Resource struct {
+				URI, MimeType, Text, Blob string
+			} `json:"resource"`
+		}
+		if err := json.Unmarshal(block, &b); err != nil {
+			return fmt.Errorf("decoding the result: %w", err)
+		}
+		c := b.Content
+		c.MIMEType = b.MimeType
+		if c.Type == "resource" {
+			c.Text, c.Data, c.URI, c.MIMEType = b.Resource.Text, b.Resource.Blob, b.Resource.URI, b.Resource.MimeType
+		}
+		content = append(content, c)
+		return nil
+	})
+	return content, err
+}
+
+// eachElement hands on the elements of an array, of which there may be so many;
+// none for null.
+func eachElement(array json.RawMessage, most int, what string, f func(json.RawMessage) error) error {
+	if len(array) == 0 || string(array) == "null" {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(array))
+	if open, err := d.Token(); err != nil || open != json.Delim('[') {
+		return fmt.Errorf("decoding the result: %s must be an array", what)
+	}
+	for n := 0; d.More(); n++ {
+		var element json.RawMessage
+		if err := d.Decode(&element); err != nil {
+			return fmt.Errorf("decoding the result: %w", err)
+		}
+		if n == most {
+			return fmt.Errorf("%w: more than %d %s", ErrTooLarge, most, what)
+		}
+		if err := f(element); err != nil {
+			return err
+		}
+	}
+	return nil
+}
