@@ -39,7 +39,7 @@ func (g *Gateway) callBackend(ctx context.Context, x *exchange, t backends.Tool)
 	done := make(chan func(), 1)
 	go func() {
 		res, err := g.opts.Catalogue.Call(ctx, p.call(t))
-		done <- func() { g.answerBackend(x, t, res, err) }
+		done <- func() { g.answerBackend(x, t, asking, res, err) }
 	}()
 	p.wait(g.opts.KeepAlive, cancel, done)
 }
@@ -59,7 +59,7 @@ func (g *Gateway) outlive(parent context.Context, extra time.Duration) (context.
 	return ctx, func() { stop(); cancel() }
 }
 
-func (g *Gateway) answerBackend(x *exchange, t backends.Tool, res *backends.Result, err error) {
+func (g *Gateway) answerBackend(x *exchange, t backends.Tool, asking *backends.Asking, res *backends.Result, err error) {
 	if err == nil && res.IsError {
 		x.failed(toolError)
 	}
@@ -71,7 +71,7 @@ func (g *Gateway) answerBackend(x *exchange, t backends.Tool, res *backends.Resu
 		g.log.Info("backend call came to no result", "tool", t.Name, "error", err)
 		x.respond("", g.finish(x.client, callFailed(t, err)))
 	case res.Asks:
-		x.respond("", g.passQuestions(x, t, res.Raw))
+		x.respond("", g.passQuestions(x, t, asking.Round, res.Raw))
 	case x.modern:
 		x.respond("", withResultType(res.Raw))
 	default:

@@ -21,7 +21,8 @@ import (
 type passedState struct {
 	claims
 	Tool  string `json:"t"`
-	State string `json:"s"`
+	State string `json:"s"` // "" = it gave none
+	Round int    `json:"r"` // how often it has asked
 
 	Arguments string `json:"a"` // digest of those of the call
 }
@@ -50,24 +51,24 @@ func (g *Gateway) asking(x *exchange, t backends.Tool) (*backends.Asking, error)
 	if st.Tool != t.Name || st.Arguments != x.arguments {
 		return nil, errForged
 	}
-	asking.State = st.State
+	asking.State, asking.Round = st.State, st.Round
 	return asking, nil
 }
 
-// passQuestions is a backend's input_required for the client.
-func (g *Gateway) passQuestions(x *exchange, t backends.Tool, raw json.RawMessage) json.RawMessage {
+// passQuestions is a backend's input_required for the client. It has a state also
+// where the backend gives none: by that it is known how often it has asked.
+func (g *Gateway) passQuestions(x *exchange, t backends.Tool, asked int, raw json.RawMessage) json.RawMessage {
 	var result map[string]json.RawMessage
 	if json.Unmarshal(raw, &result) != nil {
 		return raw
 	}
-	if asked := result["inputRequests"]; asked != nil {
-		result["inputRequests"] = visibleRequests(asked)
+	if requests := result["inputRequests"]; requests != nil {
+		result["inputRequests"] = visibleRequests(requests)
 	}
 	var state string
-	if json.Unmarshal(result["requestState"], &state) != nil {
-		return mustEncode(result) // it wants nothing back but the answers
-	}
-	st := &passedState{claims: claims{Principal: x.principal, Expires: g.tokens.now().Add(stateLife).Unix()}, Tool: t.Name, State: state, Arguments: x.arguments}
+	_ = json.Unmarshal(result["requestState"], &state) // "" = it gives none
+	st := &passedState{claims: claims{Principal: x.principal, Expires: g.tokens.now().Add(stateLife).Unix()},
+		Tool: t.Name, State: state, Round: asked + 1, Arguments: x.arguments}
 	result["requestState"] = mustEncode(g.tokens.seal(passedPurpose, st))
 	return mustEncode(result)
 }
