@@ -111,10 +111,10 @@ func (g *Gateway) rebuild() {
 	b := &builder{g: g, listing: &listing{tools: map[string]backends.Tool{}, composites: map[string]*composite{}}, reasons: map[string]string{}}
 	b.listing.find = g.finder()
 	b.addRunTools()
-	b.addTools()
 	for _, o := range g.offers {
 		b.addComposite(o)
 	}
+	b.addTools()
 	b.finish()
 	g.logReasons(b.reasons)
 	old := g.listing.Swap(b.listing)
@@ -169,6 +169,10 @@ func (b *builder) addTools() {
 func (b *builder) addTool(t backends.Tool) error {
 	if _, taken := b.listing.tools[t.Name]; taken || b.isRunTool(t.Name) || t.Name == "" {
 		return fmt.Errorf("its name %q is taken or empty", t.Name)
+	}
+	// Also of one that is not available: a backend would stand in for it.
+	if slices.ContainsFunc(b.listing.all, func(c Composite) bool { return c.Name == t.Name && !c.Hidden }) {
+		return fmt.Errorf("its name %q is that of a composite tool, which clients call by it", t.Name)
 	}
 	input := orObject(t.InputSchema)
 	if !isObject(input) || len(t.OutputSchema) > 0 && !isObject(t.OutputSchema) {
@@ -304,9 +308,6 @@ func (b *builder) clash(name string) error {
 	case b.isRunTool(name):
 		return fmt.Errorf("the name %s is reserved", name)
 	}
-	if t, ok := b.listing.tools[name]; ok {
-		return fmt.Errorf("the tool %s of backend %s has the name %s", t.Original, t.Backend, name)
-	}
 	return nil
 }
 
@@ -355,13 +356,16 @@ type Finder interface {
 
 // spelled finds a tool by its name as scripts spell it, in which letters that no
 // identifier has are underscores: github.pull_request for pull-request.
-func spelled(tools []backends.Tool, name string) (backends.Tool, bool) {
+func spelled(tools []backends.Tool, name string) (found backends.Tool, ok bool) {
 	for _, t := range tools {
 		if definitions.Identifier(t.Name) == name || definitions.Identifier(t.Backend)+"."+definitions.Identifier(t.Original) == name {
-			return t, true
+			if ok { // which of them is meant cannot be told
+				return backends.Tool{}, false
+			}
+			found, ok = t, true
 		}
 	}
-	return backends.Tool{}, false
+	return found, ok
 }
 
 func stepTool(t backends.Tool) definitions.Tool {
