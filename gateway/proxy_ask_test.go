@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"testing"
 
 	"github.com/perdure/perdure/backends"
@@ -67,6 +68,34 @@ func TestBackendAsks(t *testing.T) {
 	}
 	if m := connect(t, w.url, "ann", "2025-11-25", canAsk).call("1", "be_ask", `{}`, "").message(); m.text() != "nobody to ask" {
 		t.Errorf("a client of the session era: %+v", m)
+	}
+}
+
+// TestAttackBackendAsksForEver: the state that a client sends back counts how often
+// a backend has asked in one call, also where the backend gives no state, so that
+// it is known at any replica when to end the call.
+func TestAttackBackendAsksForEver(t *testing.T) {
+	t.Parallel()
+	for name, state := range map[string]string{"with a state": `,"requestState":"theirs"`, "without": ""} {
+		w := newWorld(t, nil)
+		w.catalogue.set(tool("ask"))
+		var rounds []int
+		w.catalogue.call = func(_ context.Context, call backends.Call) (*backends.Result, error) {
+			rounds = append(rounds, call.Asking.Round)
+			return &backends.Result{Asks: true, Raw: json.RawMessage(`{"resultType":"input_required","inputRequests":{"q":{"method":"sampling/createMessage"}}` + state + `}`)}, nil
+		}
+		c := &wire{T: t, url: w.url, caller: "ann"}
+		sent := ""
+		for range 4 {
+			m := c.modernCall("be_ask", `{}`, `{"sampling":{}}`, sent).message()
+			if m.Result == nil || m.Result.RequestState == "" {
+				t.Fatalf("%s: %+v", name, m)
+			}
+			sent = fmt.Sprintf(`"requestState":%q,"inputResponses":{"q":{}}`, m.Result.RequestState)
+		}
+		if !slices.Equal(rounds, []int{0, 1, 2, 3}) {
+			t.Errorf("%s: the rounds were %v", name, rounds)
+		}
 	}
 }
 
