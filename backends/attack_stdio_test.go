@@ -45,7 +45,7 @@ func serveFlood() {
 		if json.Unmarshal(line, &request) != nil || len(request.ID) == 0 {
 			continue
 		}
-		result := any(map[string]any{})
+		var result any
 		switch request.Method {
 		case "":
 			answers++
