@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -77,6 +78,29 @@ func TestAttackResentCall(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A client that goes away while it is noted that it gets its result has not got it.
+func TestAttackLostWhileItIsDelivered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"echoed": echoed})
+	_, there := w.replica()
+	c, leave := leaving(t, w.url)
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	w.runs.onDeliver = func() { once.Do(func() { close(reached); <-goOn }) }
+	go c.try(c.until, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echoed","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`,
+		"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "echoed")
+	<-reached
+	leave()
+	w.gateway.AwaitIdle()
+	close(goOn)
+	w.runs.wait(t.Context(), func() bool { return w.runs.lost > 0 })
+	run := w.runs.only(t)
+	again := &wire{T: t, url: there, caller: "ann"}
+	if got := again.modernCall("echoed", `{}`, `{}`, "").result(false).run(); got.ID != run || !got.Attached {
+		t.Errorf("sent again: %+v, want run %s", got, run)
 	}
 }
 

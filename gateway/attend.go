@@ -96,10 +96,11 @@ func (g *Gateway) wasAnswered(ctx context.Context, principal string, run *runs.R
 			return true, nil
 		}
 	}
-	noted := time.Now().Add(rollCall)
+	since, noted := *run.Closed, time.Now().Add(rollCall)
 	for pause := 20 * time.Millisecond; ; pause *= 2 {
-		delivered, err := g.opts.Runs.Delivered(ctx, principal, run.ID, *run.Closed)
-		if err != nil || delivered || time.Now().After(noted) {
+		delivered, err := g.opts.Runs.Delivered(ctx, principal, run.ID, since)
+		since = time.Now()
+		if err != nil || delivered || since.After(noted) {
 			return delivered, err
 		}
 		select {
@@ -119,15 +120,17 @@ func (g *Gateway) settle(ctx context.Context, x *exchange, id runs.RunID) {
 	}
 	known := g.served.end(id, answered, g.tokens.now(), g.opts.ReattachWindow)
 	switch {
-	case !answered || !x.receipts || known:
+	case !answered && x.noted:
+		g.deliveries.add(x.principal, runs.Delivery{Run: id, Lost: true})
+	case !answered || !x.receipts || known || x.noted:
 	case x.ended:
-		g.deliveries.add(x.principal, id)
+		g.deliveries.add(x.principal, runs.Delivery{Run: id})
 	default:
 		go func() {
 			ctx, done := detached(ctx)
 			defer done()
 			if !g.attend(ctx, id, x.name, runs.Answered) {
-				g.deliveries.add(x.principal, id)
+				g.deliveries.add(x.principal, runs.Delivery{Run: id})
 			}
 		}()
 	}

@@ -149,6 +149,9 @@ func (g *Gateway) start(ctx context.Context, x *exchange, c *composite) (runs.St
 	if err := g.checkDrift(c); err != nil {
 		return runs.Started{}, err
 	}
+	for _, t := range tools {
+		x.writes = x.writes || t.Effect != definitions.Read
+	}
 	g.leaveCredentials(ctx, x.who, g.backendsOf(c.def, tools)...)
 	ctx, cancel := detached(ctx)
 	defer cancel()

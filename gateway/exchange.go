@@ -28,6 +28,8 @@ type exchange struct {
 	receipts  bool                  // the run can be found by its call alone, so that it counts whether the client got an answer
 	outlives  bool                  // the run goes on when the client is gone
 	here      context.Context       // ends when the client is gone
+	writes    bool                  // a tool of the run may do more than read
+	noted     bool                  // it is noted that the result was delivered
 	ended     bool                  // the run has ended, as the client is told or was to be
 	seen      int64                 // Seq of the last event of the run that was rendered
 

@@ -46,6 +46,8 @@ type fakeRuns struct {
 	answer []runs.Answer      // all that came
 
 	delivered []delivery
+	onDeliver func() // before every Deliver
+	lost      int    // deliveries that were taken back
 }
 
 type fakeRun struct {
@@ -296,10 +298,18 @@ func (f *fakeRuns) Attach(_ context.Context, id runs.RunID, a runs.Attended) (no
 	return noted, err
 }
 
-func (f *fakeRuns) Deliver(_ context.Context, caller string, ids []runs.RunID) error {
+func (f *fakeRuns) Deliver(_ context.Context, caller string, all []runs.Delivery) error {
+	if f.onDeliver != nil {
+		f.onDeliver()
+	}
 	f.change(func() {
-		for _, id := range ids {
-			f.delivered = append(f.delivered, delivery{caller, id})
+		for _, d := range all {
+			f.delivered = slices.DeleteFunc(f.delivered, func(old delivery) bool { return old.run == d.Run })
+			if d.Lost {
+				f.lost++
+			} else {
+				f.delivered = append(f.delivered, delivery{caller, d.Run})
+			}
 		}
 	})
 	return nil

@@ -59,7 +59,7 @@ type Runs interface {
 	Show(ctx context.Context, id runs.RunID) (*runs.Detail, error)
 	Answer(ctx context.Context, id runs.RunID, answer runs.Answer) (runs.Decision, error)
 	Attach(ctx context.Context, id runs.RunID, a runs.Attended) (noted bool, err error)
-	Deliver(ctx context.Context, caller string, ids []runs.RunID) error
+	Deliver(ctx context.Context, caller string, all []runs.Delivery) error
 	Delivered(ctx context.Context, caller string, id runs.RunID, since time.Time) (bool, error)
 	Asked(ctx context.Context, id runs.RunID, elicitation string, asking runs.Asking) error
 	Cancel(ctx context.Context, id runs.RunID, reason string) error

@@ -93,6 +93,7 @@ func (s *sink) answer(id string, status int, message []byte) bool {
 		return false
 	}
 	s.finished = true
+	there := s.gone.Err() == nil // before: who has read the response may go at once
 	var err error
 	if s.upgraded {
 		err = s.writeEvent(id, message)
@@ -104,7 +105,7 @@ func (s *sink) answer(id string, status int, message []byte) bool {
 		s.w.WriteHeader(status)
 		_, err = s.w.Write(message)
 	}
-	return errors.Join(err, s.control.Flush(), s.gone.Err()) == nil
+	return errors.Join(err, s.control.Flush()) == nil && there
 }
 
 func (s *sink) cut() {

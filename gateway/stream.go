@@ -198,6 +198,7 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 		s.closed(e.Elicitation)
 	case runs.EventDone:
 		s.x.ended = true
+		s.g.delivering(ctx, s.x, s.at.Run)
 		s.finish(s.g.ended(s.x.client, s.at.Run, e.Outcome), string(e.Outcome.Status))
 		return true
 	}

@@ -326,7 +326,7 @@ func (m *msg) structuredIs(t *testing.T, want string) {
 }
 
 // try posts a request whose connection may break.
-func (w *wire) try(ctx context.Context, body string) {
+func (w *wire) try(ctx context.Context, body string, header ...string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url, strings.NewReader(body))
 	if err != nil {
 		w.Error(err)
@@ -336,6 +336,9 @@ func (w *wire) try(ctx context.Context, body string) {
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	req.Header.Set("X-Caller", w.caller)
 	req.Header.Set("Mcp-Session-Id", w.session)
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
 	if resp, err := wireHTTP.Do(req); err == nil {
 		_ = resp.Body.Close()
 	}

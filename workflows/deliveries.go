@@ -9,11 +9,11 @@ import (
 // Names of what says which results were delivered; they stand in histories.
 const (
 	DeliveriesType  = "Deliveries" // workflow
-	DeliveredSignal = "delivered"  // to it: a Signal with a []string of run IDs
+	DeliveredSignal = "delivered"  // to it: a Signal with what was delivered
 )
 
 // Deliveries keeps, in the signals of its history, which runs had their result
-// delivered to a caller in a few minutes: a run that has ended can be told nothing
+// delivered to a caller in a minute: a run that has ended can be told nothing
 // itself. Readers read the history, also after the end.
 func Deliveries(ctx workflow.Context, lasts time.Duration) error {
 	err := workflow.Sleep(ctx, lasts)
