@@ -3,14 +3,14 @@
 GO       ?= go
 BIN      := bin/perdure
 # What tests use from npm: servers, and the official conformance suite.
-NPM      := $(wildcard cmd/perdure/testdata/*/package-lock.json)
+NPM      := $(wildcard test/program/testdata/*/package-lock.json)
 SHARED   ?= ../shared/conformance
 DATA     ?= .perdure
 # Packages whose race-enabled build does not pull the Temporal server in.
-RACED    := ./activities/... ./backends/... ./credentials/... ./definitions/... ./gateway/... $(addprefix ./,$(addsuffix /...,$(filter-out internal/quarantine,$(wildcard internal/*)))) ./limits/... ./registry/... ./store/... ./workflows/...
+RACED    := ./activities/... ./definitions/... ./gateway/... $(addprefix ./,$(addsuffix /...,$(filter-out internal/quarantine internal/devserver internal/runs internal/telemetry internal/payloads,$(wildcard internal/*)))) ./workflows/...
 # Packages with fuzz tests that build without a Temporal server, and which tests
 # of them: a regular expression for "package target".
-FUZZED   := definitions definitions/template definitions/view internal/starlark workflows/script workflows/deftest gateway backends backends/repo payloads
+FUZZED   := definitions definitions/template definitions/view internal/starlark workflows/script workflows/deftest gateway internal/backends internal/backends/repo internal/payloads
 FUZZ     ?= .
 FUZZTIME ?= 60s
 # How long the storm of make chaos is.
@@ -44,7 +44,9 @@ run: build ## Build and start everything in one process; Ctrl-C ends it
 test: servers ## Run all tests (fetches what they need: npm servers, PostgreSQL, a browser)
 	@.ci/test-deps
 	PERDURE_TEST_REQUIRE=npm,postgres,chromium $(GO) test -count=1 -timeout 20m ./...
+	cd test && PERDURE_TEST_REQUIRE=npm,postgres,chromium $(GO) test -count=1 -timeout 20m ./...
 	$(GO) test -count=1 -timeout 15m -race $(RACED)
+	cd test && $(GO) test -count=1 -timeout 15m -race ./store ./registry
 
 check: ## gofmt, vet, staticcheck, workflowcheck, import rules, the program of the image, govulncheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not gofmt-ed: $$unformatted"; exit 1; }
@@ -56,7 +58,8 @@ check: ## gofmt, vet, staticcheck, workflowcheck, import rules, the program of t
 	$(GO) vet -tags "nodev plantedkiller" ./cmd/perdure
 	$(GO) tool staticcheck ./...
 	$(GO) tool workflowcheck -config workflows/workflowcheck.yaml ./workflows
-	$(GO) test -count=1 -run 'TestImports|TestContract|TestImage$$' -skip 'TestImage/roles' ./cmd/perdure
+	$(GO) test -count=1 -run 'TestImports' ./cmd/perdure
+	cd test && $(GO) vet ./... && $(GO) test -count=1 -run 'TestContract|TestImage$$' -skip 'TestImage/roles' ./program
 	@$(MAKE) --no-print-directory deployment
 	@$(MAKE) --no-print-directory vulncheck
 
@@ -83,6 +86,7 @@ sbom: build ## Write bin/sbom.json: what bin/perdure was built of, as CycloneDX 
 
 attack: servers ## Run every attack on real roles and on what reads foreign input
 	PERDURE_TEST_REQUIRE=npm,postgres,chromium $(GO) test -count=1 -timeout 20m -run '^TestAttack' ./...
+	cd test && PERDURE_TEST_REQUIRE=npm,postgres,chromium $(GO) test -count=1 -timeout 20m -run '^TestAttack' ./...
 
 fuzz: ## Run the fuzz tests that match FUZZ, one after the other, each for FUZZTIME
 	@for package in $(FUZZED); do \
@@ -110,15 +114,16 @@ conformance: build ## Run the black-box cases of SHARED against bin/perdure dev 
 		-validate "$(CURDIR)/$(BIN) validate --config {config}" $(ARGS)
 
 mcp-conformance: servers ## Run the official MCP conformance suite against the gateway and print its score
-	PERDURE_TEST_REQUIRE=npm $(GO) test -count=1 -v -run 'TestConformance$$' ./cmd/perdure | grep -E '✗|holds now|Total|^ *---|^(ok|FAIL)'
+	cd test && PERDURE_TEST_REQUIRE=npm $(GO) test -count=1 -v -run 'TestConformance$$' ./program | grep -E '✗|holds now|Total|^ *---|^(ok|FAIL)'
 
 bench: build ## Measure composites of bin/perdure dev beside bare Temporal workflows, in one run
-	$(GO) run ./cmd/bench -perdure $(BIN) -load $(SHARED) $(ARGS)
+	cd test && $(GO) build -o ../bin/bench ./bench
+	bin/bench -perdure $(BIN) -load $(SHARED) $(ARGS)
 
 chaos: ## Kill, stop and cut off everything for TIME, and check what is promised (SEED=… once more)
 	@$(MAKE) --no-print-directory replicas
 	$(GO) build -tags 'nodev plantedfault' -o bin/perdure-faulty ./cmd/perdure
-	$(GO) build -o bin/chaos ./cmd/chaos
+	cd test && $(GO) build -o ../bin/chaos ./chaos
 	bin/chaos -faulty bin/perdure-faulty -time $(TIME) $(if $(SEED),-seed $(SEED)) $(ARGS)
 
 # Cases of SHARED that kill the server, D, are those of one process; here the
@@ -130,7 +135,7 @@ ifdef KEEP
 else
 	cd $(SHARED) && $(GO) run . -run '^[^D]' -start-timeout 2m -timeout 40m -sut "$(CURDIR)/bin/prodlocal -perdure $(CURDIR)/bin/perdure-nodev -config {config} -listen {listen} -data {data}" \
 		-validate "$(CURDIR)/bin/perdure-nodev validate --config {config}" $(ARGS)
-	PERDURE_TEST_REQUIRE=postgres $(GO) test -count=1 -timeout 20m -run '$(PRODLOCAL)' ./cmd/perdure
+	cd test && PERDURE_TEST_REQUIRE=postgres $(GO) test -count=1 -timeout 20m -run '$(PRODLOCAL)' ./program
 endif
 
 # What chaos and prod-local start: perdure as it runs in production, and what it
@@ -139,11 +144,11 @@ endif
 replicas:
 	@.ci/test-deps
 	$(GO) build -tags nodev -ldflags '-X main.version=$(VERSION)' -o bin/perdure-nodev ./cmd/perdure
-	$(GO) build -o bin/prodlocal ./cmd/prodlocal
+	cd test && $(GO) build -o ../bin/prodlocal ./prodlocal
 
 histories: ## Record workflows/testdata/histories anew (only for new ones: old ones must keep replaying)
-	$(GO) test -count=1 -run TestRecordHistories ./cmd/perdure -record
-	$(GO) test -count=1 -run TestRecordCalled ./runs -record
+	cd test && $(GO) test -count=1 -run TestRecordHistories ./program -record
+	$(GO) test -count=1 -run TestRecordCalled ./internal/runs -record
 
 clean: ## Remove what builds left behind (not the data of runs)
 	rm -rf bin

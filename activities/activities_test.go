@@ -15,8 +15,8 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/activities"
-	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/workflows"
 )
 

@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 
-	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/workflows"
 )
 

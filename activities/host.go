@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 
-	"github.com/perdure/perdure/limits"
+	"github.com/perdure/perdure/internal/limits"
 	"github.com/perdure/perdure/workflows"
 )
 

@@ -8,8 +8,8 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
 
-	"github.com/perdure/perdure/backends"
-	"github.com/perdure/perdure/limits"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/limits"
 	"github.com/perdure/perdure/workflows"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // Limits of looking for the run of a call that is sent again.

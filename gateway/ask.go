@@ -14,8 +14,8 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/form"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/visible"
-	"github.com/perdure/perdure/runs"
 )
 
 const (

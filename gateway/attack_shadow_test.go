@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/backends"
 )
 
 // TestAttackBackendShadows: a backend that lists a tool by the name of a composite

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/visible"
-	"github.com/perdure/perdure/runs"
 )
 
 // disguised is a text whose amount reads as another one.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // Replicas find out by the run itself which of them has a client that waits for

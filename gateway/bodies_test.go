@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/registry"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/web"
-	"github.com/perdure/perdure/registry"
-	"github.com/perdure/perdure/runs"
 )
 
 // slowRuns take a while to start one, and keep no arguments.

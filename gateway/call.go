@@ -13,10 +13,10 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // call is the handler of every tool. It answers through the exchange; what it

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway"
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 func echoed(p *play) { p.complete(p.arguments()) }

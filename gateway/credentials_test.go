@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // fakeCredentials take a token that is good, and tell for which backends runs

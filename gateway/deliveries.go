@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // Deliveries note, for all replicas, which results were delivered. What comes

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions/view"
+	"github.com/perdure/perdure/internal/backends"
 )
 
 // TestDryRun asks for plans in both eras and of every kind of tool: no run is

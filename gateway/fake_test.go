@@ -18,12 +18,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/web"
-	"github.com/perdure/perdure/runs"
 )
 
 // fakeRuns keeps runs in memory. What a run does is a play: a function by the

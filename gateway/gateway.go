@@ -42,12 +42,12 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/registry"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/web"
-	"github.com/perdure/perdure/registry"
-	"github.com/perdure/perdure/runs"
 )
 
 // Runs is what the gateway wants of runs; *runs.Client has it.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/visible"
-	"github.com/perdure/perdure/runs"
 )
 
 // A handle is what a client is given instead of a result that takes longer

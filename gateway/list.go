@@ -11,10 +11,10 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 
-	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/registry"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/registry"
 )
 
 // A Composite is a composite tool and whether clients can call it now.

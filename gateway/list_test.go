@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/backends"
 )
 
 // listed are the tools of tools/list, as they were sent.

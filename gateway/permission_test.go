@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/gateway/auth/authtest"
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // TestToolsThatOneMayNotCall: a tool that somebody may not call is not listed, and calling it is

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/gateway"
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // reports has the backends of steps under way tell something.

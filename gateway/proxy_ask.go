@@ -5,7 +5,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/form"
 	"github.com/perdure/perdure/internal/inorder"
 	"github.com/perdure/perdure/internal/visible"

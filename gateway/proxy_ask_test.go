@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/internal/backends"
 )
 
 // A backend's questions and its client's answers pass through a direct call.

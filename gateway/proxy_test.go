@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/internal/backends"
 )
 
 func TestProxyPassesResultsOn(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/web"
-	"github.com/perdure/perdure/runs"
 )
 
 // Quotas are what one caller may have. A field that is 0 has its default.

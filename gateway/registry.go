@@ -15,8 +15,8 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/registry"
 	"github.com/perdure/perdure/internal/web"
-	"github.com/perdure/perdure/registry"
 )
 
 // RegistryPrefix is below which paths publishing is. Requests and answers are

@@ -13,8 +13,8 @@ import (
 
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/registry"
-	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/internal/registry"
+	"github.com/perdure/perdure/internal/store"
 )
 
 // newPublishing is a world with a registry. Ann may publish and call everything,

@@ -9,11 +9,11 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/registry"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/visible"
-	"github.com/perdure/perdure/registry"
-	"github.com/perdure/perdure/runs"
 )
 
 // Keys of _meta.

@@ -11,7 +11,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // Names of the tools with which a model handles runs that it was given a

@@ -14,8 +14,8 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/registry"
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/registry"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // Names of the tools with which agents send scripts.

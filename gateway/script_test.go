@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/registry"
-	"github.com/perdure/perdure/runs"
-	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/registry"
+	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/store"
 )
 
 // sendsScripts lets agents send scripts, by a policy for those named ann.

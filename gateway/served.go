@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // Served is what this replica knows of the runs that it has served. What it

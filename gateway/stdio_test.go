@@ -14,7 +14,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/internal/backends"
 )
 
 // pipe serves stdio and returns what the client of it writes to and reads from.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway"
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // taskView is whatever requests that have to do with tasks are answered.

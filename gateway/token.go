@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // What a token is for. A token of one purpose never opens as another.

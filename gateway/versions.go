@@ -9,8 +9,8 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/registry"
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/registry"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // An Offer is a composite tool as clients are to see it.

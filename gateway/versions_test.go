@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/registry"
+	"github.com/perdure/perdure/internal/registry"
 )
 
 func refTo(name, version string) definitions.Reference {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // wire is a client without a library between it and the gateway.

@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
 )
 

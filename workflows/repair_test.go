@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/gateway/inbox"
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 type approvalsCommand struct {

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"github.com/perdure/perdure/backends/repo"
+	"github.com/perdure/perdure/internal/backends/repo"
 )
 
 type backendCommand struct {

@@ -18,9 +18,9 @@ import (
 
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/environ"
+	"github.com/perdure/perdure/internal/payloads"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/web"
-	"github.com/perdure/perdure/payloads"
-	"github.com/perdure/perdure/runs"
 )
 
 type codecCommand struct {

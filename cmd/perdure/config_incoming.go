@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/perdure/perdure/credentials"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/credentials"
 )
 
 type incomingAuth struct {

@@ -3,7 +3,7 @@ package main
 import (
 	"time"
 
-	"github.com/perdure/perdure/limits"
+	"github.com/perdure/perdure/internal/limits"
 )
 
 // defaultOpen is how long a backend is left alone that has failed too often.

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/perdure/perdure/backends"
-	"github.com/perdure/perdure/credentials"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/credentials"
 )
 
 type outgoingAuth struct {

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/registry"
+	"github.com/perdure/perdure/internal/registry"
 )
 
 // A publishing is ours: what of published composite tools is offered, and when.

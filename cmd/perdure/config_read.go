@@ -13,12 +13,12 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/perdure/perdure/backends"
-	"github.com/perdure/perdure/credentials"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
-	"github.com/perdure/perdure/limits"
-	"github.com/perdure/perdure/telemetry"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/credentials"
+	"github.com/perdure/perdure/internal/limits"
+	"github.com/perdure/perdure/internal/telemetry"
 )
 
 // Settings are what a configuration comes to, its definitions aside.

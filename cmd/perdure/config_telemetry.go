@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/perdure/perdure/telemetry"
+	"github.com/perdure/perdure/internal/telemetry"
 )
 
 type telemetryConfig struct {

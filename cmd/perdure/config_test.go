@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/perdure/perdure/backends"
-	"github.com/perdure/perdure/credentials"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/credentials"
 )
 
 var update = flag.Bool("update", false, "write what tests find into their files")

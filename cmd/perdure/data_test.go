@@ -29,7 +29,7 @@ func TestDataIsClosedToOthers(t *testing.T) {
 		}
 		for _, file := range c.files {
 			path := filepath.Join(dir, file)
-			putFile(t, path, "x")
+			write(t, path, "x")
 			if err := os.Chmod(path, 0o644); err != nil {
 				t.Fatal(err)
 			}

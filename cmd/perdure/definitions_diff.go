@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/registry"
+	"github.com/perdure/perdure/internal/registry"
 )
 
 type diffCommand struct {

@@ -15,8 +15,8 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/registry"
 	"github.com/perdure/perdure/internal/visible"
-	"github.com/perdure/perdure/registry"
 )
 
 // listVersions lists all that was published, and what stands in files beside it.

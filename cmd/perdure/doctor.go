@@ -17,14 +17,14 @@ import (
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 
-	"github.com/perdure/perdure/backends"
-	"github.com/perdure/perdure/credentials"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/credentials"
 	"github.com/perdure/perdure/internal/environ"
-	"github.com/perdure/perdure/payloads"
-	"github.com/perdure/perdure/runs"
-	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/internal/payloads"
+	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/store"
 )
 
 type doctorCommand struct {

@@ -17,50 +17,46 @@ const module = "github.com/perdure/perdure/"
 // imports is the drawing of the house: which of our packages each package may
 // import. Everything points inwards; only cmd knows who implements what.
 var imports = map[string][]string{
-	"definitions":           {"definitions/template", "internal/inorder", "internal/starlark"},
-	"definitions/template":  {},
-	"definitions/view":      {"definitions", "definitions/template"},
-	"definitions/convert":   {"definitions", "definitions/template", "internal/inorder", "internal/starlark"},
-	"workflows":             {"definitions", "definitions/template", "internal/signing", "workflows/script"},
-	"workflows/script":      {"definitions", "internal/starlark"},
-	"internal/starlark":     {},
-	"internal/signing":      {},
-	"internal/quarantine":   {},
-	"internal/inorder":      {},
-	"internal/environ":      {},
-	"internal/memory":       {},
-	"internal/visible":      {},
-	"internal/form":         {"definitions", "internal/inorder", "internal/visible"},
-	"workflows/deftest":     {"definitions", "definitions/template", "internal/signing", "workflows"},
-	"activities":            {"definitions", "workflows", "backends", "limits"},
-	"limits":                {},
-	"backends":              {},
-	"credentials":           {"backends", "internal/environ", "store"},
-	"store":                 {},
-	"registry":              {"definitions", "definitions/template", "store"},
-	"telemetry":             {},
-	"payloads":              {},
-	"backends/repo":         {},
-	"runs":                  {"definitions", "definitions/template", "internal/visible", "internal/quarantine", "internal/signing", "workflows"},
-	"gateway":               {"internal/form", "internal/inorder", "internal/visible", "definitions", "definitions/template", "definitions/view", "runs", "backends", "registry", "gateway/auth", "internal/web"},
-	"gateway/auth":          {"internal/environ"},
-	"gateway/auth/authtest": {},
-	"gateway/inbox":         {"internal/form", "internal/visible", "runs", "gateway/auth", "internal/web"},
-	"internal/mtls":         {},
-	"internal/web":          {},
-	"devserver":             {"internal/mtls", "internal/web"},
-	"topology":              {},
-	"topology/clients":      {},
-	"topology/standalone":   {"topology", "devserver"},
-	"pgtest":                {"topology"},
+	"definitions":            {"definitions/template", "internal/inorder", "internal/starlark"},
+	"definitions/template":   {},
+	"definitions/view":       {"definitions", "definitions/template"},
+	"definitions/convert":    {"definitions", "definitions/template", "internal/inorder", "internal/starlark"},
+	"workflows":              {"definitions", "definitions/template", "internal/signing", "workflows/script"},
+	"workflows/script":       {"definitions", "internal/starlark"},
+	"internal/starlark":      {},
+	"internal/signing":       {},
+	"internal/quarantine":    {},
+	"internal/inorder":       {},
+	"internal/environ":       {},
+	"internal/memory":        {},
+	"internal/visible":       {},
+	"internal/form":          {"definitions", "internal/inorder", "internal/visible"},
+	"workflows/deftest":      {"definitions", "definitions/template", "internal/signing", "workflows"},
+	"activities":             {"definitions", "workflows", "internal/backends", "internal/limits"},
+	"internal/limits":        {},
+	"internal/backends":      {},
+	"internal/credentials":   {"internal/backends", "internal/environ", "internal/store"},
+	"internal/store":         {},
+	"internal/registry":      {"definitions", "definitions/template", "internal/store"},
+	"internal/telemetry":     {},
+	"internal/payloads":      {},
+	"internal/backends/repo": {},
+	"internal/runs":          {"definitions", "definitions/template", "internal/visible", "internal/quarantine", "internal/signing", "workflows"},
+	"gateway":                {"internal/form", "internal/inorder", "internal/visible", "definitions", "definitions/template", "definitions/view", "internal/runs", "internal/backends", "internal/registry", "gateway/auth", "internal/web"},
+	"gateway/auth":           {"internal/environ"},
+	"gateway/auth/authtest":  {},
+	"gateway/inbox":          {"internal/form", "internal/visible", "internal/runs", "gateway/auth", "internal/web"},
+	"internal/mtls":          {},
+	"internal/web":           {},
+	"internal/devserver":     {"internal/mtls", "internal/web"},
 }
 
 // pure are the packages whose code runs inside workflows: no I/O, no clock.
 var pure = []string{"definitions", "definitions/template", "definitions/view", "definitions/convert", "workflows", "workflows/script", "internal/starlark", "internal/inorder"}
 
-// servers hold a Temporal server: that of perdure dev, and the one beside which
-// production is tried. No part of perdure that runs in production holds one.
-var servers = []string{"devserver", "topology/standalone"}
+// servers hold a Temporal server: that of perdure dev. No part of perdure that
+// runs in production holds one.
+var servers = []string{"internal/devserver"}
 
 // worldly are standard packages that pure code has no business with.
 var worldly = []string{"os", "os/exec", "net", "net/http", "math/rand", "math/rand/v2", "crypto/rand", "log", "syscall"}

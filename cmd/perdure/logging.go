@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/telemetry"
+	"github.com/perdure/perdure/internal/telemetry"
 )
 
 // logLevels are what --log-level and operational.logLevel take.

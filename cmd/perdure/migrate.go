@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/internal/store"
 )
 
 type migrateCommand struct {

@@ -12,7 +12,7 @@ import (
 )
 
 // tools are programs for the development of perdure, which read nothing foreign.
-var tools = []string{"cmd/bench", "cmd/chaos", "cmd/prodlocal", "topology", "pgtest"}
+var tools = []string{"test"}
 
 // TestAttackPatternsElsewhere shows that one file compiles patterns that are not
 // written in the program, and JSON Schemas: what bounds them is there.

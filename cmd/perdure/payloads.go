@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/perdure/perdure/internal/environ"
-	"github.com/perdure/perdure/payloads"
+	"github.com/perdure/perdure/internal/payloads"
 )
 
 // payloadFlags say with which keys the values of runs are sealed for Temporal.

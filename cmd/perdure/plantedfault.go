@@ -7,7 +7,7 @@ import (
 	"errors"
 
 	"github.com/perdure/perdure/activities"
-	"github.com/perdure/perdure/backends"
+	"github.com/perdure/perdure/internal/backends"
 )
 
 // planted is the fault that cmd/chaos must find: a call whose answer was lost

@@ -13,7 +13,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
-	"github.com/perdure/perdure/registry"
+	"github.com/perdure/perdure/internal/registry"
 )
 
 type publishCommand struct {

@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/registry"
+	"github.com/perdure/perdure/internal/registry"
 )
 
 // configuredToPublish reads composite tools that stand in compositeTools of a

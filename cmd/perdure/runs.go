@@ -23,8 +23,8 @@ import (
 	"github.com/perdure/perdure/gateway/inbox"
 	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/internal/mtls"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/signing"
-	"github.com/perdure/perdure/runs"
 )
 
 type runsCommand struct {

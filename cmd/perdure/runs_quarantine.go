@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // operateFlags say what becomes of a quarantined run, and why.

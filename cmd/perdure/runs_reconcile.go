@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 type runsReconcileCommand struct {

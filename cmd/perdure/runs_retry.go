@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 type runsRetryCommand struct {

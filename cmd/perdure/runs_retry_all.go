@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // A retryCount counts what has become of the runs of a bulk retry.

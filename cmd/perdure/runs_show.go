@@ -13,9 +13,9 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/inbox"
 	"github.com/perdure/perdure/internal/form"
+	"github.com/perdure/perdure/internal/limits"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/visible"
-	"github.com/perdure/perdure/limits"
-	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/workflows"
 )
 

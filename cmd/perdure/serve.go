@@ -13,10 +13,10 @@ import (
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 
+	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/quarantine"
-	"github.com/perdure/perdure/payloads"
-	"github.com/perdure/perdure/runs"
-	"github.com/perdure/perdure/telemetry"
+	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/workflows"
 )
 

@@ -13,18 +13,18 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/worker"
 
-	"github.com/perdure/perdure/backends"
-	"github.com/perdure/perdure/credentials"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/credentials"
+	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/quarantine"
+	"github.com/perdure/perdure/internal/registry"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/store"
+	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/internal/web"
-	"github.com/perdure/perdure/payloads"
-	"github.com/perdure/perdure/registry"
-	"github.com/perdure/perdure/runs"
-	"github.com/perdure/perdure/store"
-	"github.com/perdure/perdure/telemetry"
 )
 
 // firstTry is how long a start waits for backends at most.

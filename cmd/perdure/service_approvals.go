@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/gateway/inbox"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/web"
-	"github.com/perdure/perdure/runs"
 )
 
 // An approvalsPage is where people answer with a browser.

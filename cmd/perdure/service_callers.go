@@ -8,7 +8,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
 )
 

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/perdure/perdure/backends"
-	"github.com/perdure/perdure/credentials"
-	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/credentials"
+	"github.com/perdure/perdure/internal/store"
 )
 
 // databaseFlags say where processes share what callers leave for their runs, and

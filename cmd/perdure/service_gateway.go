@@ -15,9 +15,9 @@ import (
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/gateway/inbox"
+	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/internal/web"
-	"github.com/perdure/perdure/runs"
-	"github.com/perdure/perdure/telemetry"
 )
 
 // gatewayFlags say how clients are served.

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/activities"
-	"github.com/perdure/perdure/backends"
-	"github.com/perdure/perdure/limits"
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/limits"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
 )
 

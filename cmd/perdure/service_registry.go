@@ -7,8 +7,8 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/registry"
-	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/internal/registry"
+	"github.com/perdure/perdure/internal/store"
 )
 
 // newRegistry makes what knows the definitions of this process, and has the

@@ -14,13 +14,13 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/environ"
+	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/internal/web"
-	"github.com/perdure/perdure/runs"
-	"github.com/perdure/perdure/telemetry"
 	"github.com/perdure/perdure/workflows"
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/quarantine"
-	"github.com/perdure/perdure/registry"
-	"github.com/perdure/perdure/telemetry"
+	"github.com/perdure/perdure/internal/registry"
+	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/workflows"
 )
 

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/activities"
-	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/registry"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/registry"
 	"github.com/perdure/perdure/workflows"
 )
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"testing"
 
@@ -8,7 +10,8 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 
-	"github.com/perdure/perdure/telemetry"
+	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -16,7 +19,13 @@ import (
 // telemetry by a worker that has it: to turn it on, or off, stops no run.
 func TestHistoriesReplayTraced(t *testing.T) {
 	t.Parallel()
-	told, err := telemetry.Start(t.Context(), telemetry.Options{Endpoint: startCollector(t).web.URL, Traces: true, Metrics: true})
+	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(collector.Close)
+	keys, err := signing.New(signing.Fixed([]byte("tests")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, err := telemetry.Start(t.Context(), telemetry.Options{Endpoint: collector.URL, Traces: true, Metrics: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +47,7 @@ func TestHistoriesReplayTraced(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		workflows.Register(replayer, trust)
+		workflows.Register(replayer, workflows.Trust{Keys: keys})
 		if err := replayer.ReplayWorkflowHistoryFromJSONFile(nil, file); err != nil {
 			t.Errorf("%s: %v", filepath.Base(file), err)
 		}

@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 
 	"github.com/perdure/perdure/internal/environ"
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // connectionFlags say where Temporal is. Whatever they do not say comes from

@@ -10,7 +10,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows/deftest"
 )
 

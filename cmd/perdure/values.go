@@ -12,9 +12,9 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"github.com/perdure/perdure/gateway"
-	"github.com/perdure/perdure/payloads"
-	"github.com/perdure/perdure/runs"
-	"github.com/perdure/perdure/store"
+	"github.com/perdure/perdure/internal/payloads"
+	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/store"
 )
 
 // valueFlags say whether large values are kept outside of Temporal.

@@ -22,7 +22,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/gateway/inbox"
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // fakeRuns are runs in memory, which check answers as runs.Client does.

@@ -21,8 +21,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/web"
-	"github.com/perdure/perdure/runs"
 )
 
 // Prefix is the path of the page.

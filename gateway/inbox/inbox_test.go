@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/gateway/inbox"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/visible"
-	"github.com/perdure/perdure/runs"
 	"github.com/perdure/perdure/workflows"
 )
 

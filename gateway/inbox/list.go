@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/runs"
+	"github.com/perdure/perdure/internal/runs"
 )
 
 // Sizes of the list.

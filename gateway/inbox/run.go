@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/internal/web"
-	"github.com/perdure/perdure/runs"
 )
 
 // Limits of what is shown.

@@ -30,7 +30,7 @@ import (
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 
-	"github.com/perdure/perdure/devserver"
+	"github.com/perdure/perdure/internal/devserver"
 	"github.com/perdure/perdure/internal/mtls"
 	"github.com/perdure/perdure/internal/quarantine"
 )

@@ -14,9 +14,9 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"github.com/perdure/perdure/activities"
-	"github.com/perdure/perdure/backends"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/workflows"
 )
 

@@ -1,0 +1,199 @@
+package backends
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+// A flaky handler treats the first tools/call requests in a way of its own.
+type flaky struct {
+	next  http.Handler
+	first func(w http.ResponseWriter, r *http.Request, body []byte)
+	times atomic.Int64
+	seen  atomic.Int64
+}
+
+func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var buf bytes.Buffer
+	if r.Body != nil {
+		_, _ = buf.ReadFrom(r.Body)
+	}
+	r.Body = readCloser(buf.Bytes())
+	if bytes.Contains(buf.Bytes(), []byte(`"tools/call"`)) {
+		f.seen.Add(1)
+		if f.times.Add(-1) >= 0 {
+			f.first(w, r, buf.Bytes())
+			return
+		}
+	}
+	f.next.ServeHTTP(w, r)
+}
+
+type body struct{ *bytes.Reader }
+
+func (body) Close() error { return nil }
+
+func readCloser(b []byte) body { return body{bytes.NewReader(b)} }
+
+// An outcomeCase is a way in which the first call may go wrong over HTTP.
+type outcomeCase struct {
+	name  string
+	first func(http.ResponseWriter, *http.Request, []byte)
+	want  Outcome
+	text  string // that the error has
+}
+
+// outcomeCases are all of them; docs/contract.md has a row for each.
+func outcomeCases() []outcomeCase {
+	drop := func(http.ResponseWriter, *http.Request, []byte) { panic(http.ErrAbortHandler) }
+	status := func(code int, body string) func(http.ResponseWriter, *http.Request, []byte) {
+		return func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(code)
+			fmt.Fprint(w, body)
+		}
+	}
+	half := func(contentType, body string) func(http.ResponseWriter, *http.Request, []byte) {
+		return func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+			w.Header().Set("Content-Type", contentType)
+			w.WriteHeader(200)
+			fmt.Fprint(w, body)
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}
+	}
+	return []outcomeCase{
+		{"dropped after the request was read", drop, Unknown, ""},
+		{"half of a JSON answer", half("application/json", `{"jsonrpc":"2.0","id":`), Unknown, "EOF"},
+		{"broken stream", half("text/event-stream", "event: message\ndata: {"), Unknown, "EOF"},
+		{"500", status(500, `{}`), Unknown, "500"},
+		{"500 with a JSON-RPC error", status(500, `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"boom"}}`), Unknown, "boom"},
+		{"502", status(502, `bad gateway`), Unknown, "502"},
+		{"503", status(503, ``), Unknown, "503"},
+		{"400", status(400, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"odd request"}}`), Refused, "odd request"},
+		{"401", status(401, ``), Refused, "401"},
+		{"403", status(403, ``), Refused, "403"},
+		{"405", status(405, ``), Refused, "405"},
+		{"413", status(413, `{"error":"too big"}`), Refused, "too big"},
+		{"408", status(408, ``), Unknown, "408"},
+		{"429", status(429, ``), NotSent, "429"},
+		{"redirect", func(w http.ResponseWriter, r *http.Request, _ []byte) {
+			http.Redirect(w, r, "/else", http.StatusTemporaryRedirect)
+		}, Refused, "307"},
+		{"neither result nor error", status(200, `{"jsonrpc":"2.0","id":3}`), Unknown, ""},
+		{"no JSON", status(200, `hello`), Unknown, ""},
+		{"JSON-RPC error", status(200, `{"jsonrpc":"2.0","id":3,"error":{"code":-32602,"message":"bad params"}}`), Refused, "bad params (code -32602)"},
+		{"input required", status(200, `{"jsonrpc":"2.0","id":3,"result":{"resultType":"input_required","inputRequests":{},"requestState":"x"}}`), Refused, "input"},
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	for _, tt := range outcomeCases() {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			forEachEra(t, func(t *testing.T, e era) {
+				f := &flaky{next: e.handler(newTestServer()), first: tt.first}
+				p := open(t, httpConfig(serve(t, f).URL))
+				if _, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo"}); err != nil { // warms the connection
+					t.Fatal(err)
+				}
+				f.times.Store(1)
+				_, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo"})
+				if ce := callError(t, err); ce.Outcome != tt.want || !strings.Contains(err.Error(), tt.text) {
+					t.Errorf("outcome %d, want %d: %v", ce.Outcome, tt.want, err)
+				}
+				if n := f.seen.Load(); n != 2 {
+					t.Errorf("the backend saw %d calls, want 2: nothing may be repeated by itself", n)
+				}
+				if _, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo"}); err != nil {
+					t.Errorf("the next call: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestContractOfOutcomes holds the table of docs/contract.md, what an answer of the
+// wire comes to, against the cases, so that neither can go without the other.
+func TestContractOfOutcomes(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/contract.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]string{}
+	_, table, _ := strings.Cut(string(page), "| on the wire | outcome |\n|---|---|\n")
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 {
+			break
+		}
+		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1) {
+			told[name[1]] = strings.TrimSpace(cells[2])
+		}
+	}
+	want := map[string]string{}
+	for _, c := range outcomeCases() {
+		want[c.name] = map[Outcome]string{Unknown: "unknown", NotSent: "not sent", Refused: "refused"}[c.want]
+	}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("outcomes (-code +page): %s", diff)
+	}
+}
+
+func TestForgottenSession(t *testing.T) {
+	t.Parallel()
+	for _, code := range []int{404, 400} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			t.Parallel()
+			s := newTestServer()
+			f := &flaky{next: eras[1].handler(s), first: func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(code)
+				fmt.Fprint(w, `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`)
+			}}
+			p := open(t, httpConfig(serve(t, f).URL))
+			f.times.Store(1)
+			if _, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo"}); err != nil {
+				t.Fatal(err)
+			}
+			f.times.Store(2)
+			_, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo"})
+			if err == nil {
+				t.Fatal("a session that is forgotten twice in one call is made a third time")
+			}
+			if n := s.calls.Load(); n != 1 {
+				t.Errorf("%d executions, want 1", n)
+			}
+		})
+	}
+}
+
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	forEachEra(t, func(t *testing.T, e era) {
+		s := newTestServer()
+		s.add("large", func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return mcp.NewToolResultText(strings.Repeat("x", 1<<20)), nil
+		})
+		cfg := httpConfig(serve(t, e.handler(s)).URL)
+		cfg.MaxResultBytes = 1 << 16
+		p := open(t, cfg)
+		_, err := p.Call(t.Context(), Call{Backend: "be", Tool: "large"})
+		if ce := callError(t, err); ce.Outcome != Unknown || !errors.Is(err, ErrTooLarge) {
+			t.Errorf("outcome %d, error %v", ce.Outcome, err)
+		}
+	})
+}

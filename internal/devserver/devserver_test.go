@@ -1,0 +1,334 @@
+package devserver_test
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/internal/devserver"
+)
+
+const queue = "devserver-test"
+
+// greet waits for a name and greets it.
+func greet(ctx workflow.Context) (string, error) {
+	var name string
+	workflow.GetSignalChannel(ctx, "name").Receive(ctx, &name)
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+	var greeting string
+	err := workflow.ExecuteActivity(ctx, sayHello, name).Get(ctx, &greeting)
+	return greeting, err
+}
+
+func sayHello(_ context.Context, name string) (string, error) { return "hello " + name, nil }
+
+func TestOpenWorkflowsSurviveARestart(t *testing.T) {
+	needsServer(t)
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+
+	s := start(t, devserver.Options{Dir: dir})
+	c := dial(t, s)
+	startWorker(t, c)
+	run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "w", TaskQueue: queue}, greet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	stopWithin(t, s, 8*time.Second)
+	s.Stop() // again: must do nothing
+
+	s = start(t, devserver.Options{Dir: dir, Durable: true})
+	c = dial(t, s)
+	startWorker(t, c)
+	if err := c.SignalWorkflow(t.Context(), run.GetID(), "", "name", "world"); err != nil {
+		t.Fatal(err)
+	}
+	var got string
+	if err := c.GetWorkflow(t.Context(), run.GetID(), "").Get(t.Context(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if want := "hello world"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestSearchAttributesAreAddedToAnExistingNamespace(t *testing.T) {
+	needsServer(t)
+	t.Parallel()
+	dir := t.TempDir()
+	one := map[string]string{"Color": "keyword"}
+	both := map[string]string{"Color": "keyword", "Size": "int"}
+
+	start(t, devserver.Options{Dir: dir, Namespace: "team", SearchAttributes: one}).Stop()
+	s := start(t, devserver.Options{Dir: dir, Namespace: "team", SearchAttributes: both})
+	c, err := client.Dial(client.Options{HostPort: s.Address(), Namespace: "team", Logger: quiet(), ConnectionOptions: client.ConnectionOptions{TLS: s.TLS()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	attributes := temporal.NewSearchAttributes(
+		temporal.NewSearchAttributeKeyKeyword("Color").ValueSet("red"),
+		temporal.NewSearchAttributeKeyInt64("Size").ValueSet(42))
+	options := client.StartWorkflowOptions{ID: "w", TaskQueue: queue, TypedSearchAttributes: attributes}
+	if _, err := c.ExecuteWorkflow(t.Context(), options, greet); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for { // visibility follows the start a moment later
+		list, err := c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: `Color = "red" AND Size = 42`})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Executions) == 1 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the workflow was not found by its search attributes")
+		}
+	}
+}
+
+func TestWebUI(t *testing.T) {
+	needsServer(t)
+	t.Parallel()
+	s := start(t, devserver.Options{Dir: t.TempDir(), UIListen: "127.0.0.1:0"})
+	tests := []struct {
+		name, path, host string
+		status           int
+		contentType      string
+	}{
+		{"page", "/", "", 200, "text/html"},
+		{"deep link", "/namespaces/default/workflows", "", 200, "text/html"},
+		{"API", "/api/v1/namespaces/default/workflows", "", 200, "application/json"},
+		{"settings", "/api/v1/settings", "localhost:1", 200, "application/json"},
+		{"another host's name", "/", "evil.example", 403, "text/plain"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+s.UIAddress()+tt.path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = tt.host
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			body, _ := io.ReadAll(resp.Body)
+			if resp.StatusCode != tt.status || !strings.HasPrefix(resp.Header.Get("Content-Type"), tt.contentType) {
+				t.Errorf("got %d %s, want %d %s: %.200s", resp.StatusCode, resp.Header.Get("Content-Type"), tt.status, tt.contentType, body)
+			}
+		})
+	}
+}
+
+func TestStartRefuses(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { taken.Close() })
+	address := taken.Addr().String()
+	tests := []struct {
+		name    string
+		options devserver.Options
+		want    []string // parts of the error
+	}{
+		{"frontend's port is taken", devserver.Options{Dir: t.TempDir(), Listen: address}, []string{address, "Temporal", "in use"}},
+		{"Web UI's port is taken", devserver.Options{Dir: t.TempDir(), UIListen: address}, []string{address, "Web UI", "in use"}},
+		{"no directory", devserver.Options{}, []string{"directory"}},
+		{"unknown type", devserver.Options{Dir: t.TempDir(), SearchAttributes: map[string]string{"A": "colour"}}, []string{"A", "colour"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := devserver.Start(t.Context(), tt.options)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, part := range tt.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error %q does not say %q", err, part)
+				}
+			}
+		})
+	}
+}
+
+func TestDirectoryIsLocked(t *testing.T) {
+	needsServer(t)
+	t.Parallel()
+	dir := t.TempDir()
+	s := start(t, devserver.Options{Dir: dir})
+	_, err := devserver.Start(t.Context(), devserver.Options{Dir: dir})
+	if err == nil || !strings.Contains(err.Error(), "in use by another process") {
+		t.Errorf("got %v, want an error about the directory", err)
+	}
+	s.Stop()
+	start(t, devserver.Options{Dir: dir})
+}
+
+func TestHalfMadeDatabaseIsReplaced(t *testing.T) {
+	needsServer(t)
+	t.Parallel()
+	dir := t.TempDir()
+	for _, leftover := range []string{"temporal.db.new", "temporal.db-wal", "visibility.db.new"} {
+		if err := os.WriteFile(filepath.Join(dir, leftover), []byte("half made"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start(t, devserver.Options{Dir: dir})
+}
+
+func BenchmarkStart(b *testing.B) {
+	for _, bench := range []struct {
+		name  string
+		fresh bool
+	}{{"empty directory", true}, {"existing directory", false}} {
+		b.Run(bench.name, func(b *testing.B) {
+			dir := b.TempDir()
+			if !bench.fresh {
+				start(b, devserver.Options{Dir: dir}).Stop()
+			}
+			for i := 0; b.Loop(); i++ {
+				if bench.fresh {
+					dir = b.TempDir()
+				}
+				s := start(b, devserver.Options{Dir: dir, UIListen: "127.0.0.1:0"})
+				b.StopTimer()
+				s.Stop()
+				b.StartTimer()
+			}
+		})
+	}
+}
+
+func needsServer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a Temporal server")
+	}
+}
+
+func start(t testing.TB, o devserver.Options) *devserver.Server {
+	t.Helper()
+	o.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	s, err := devserver.Start(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+func stopWithin(t *testing.T, s *devserver.Server, limit time.Duration) {
+	t.Helper()
+	began := time.Now()
+	s.Stop()
+	if took := time.Since(began); took > limit {
+		t.Errorf("stopping took %s", took)
+	}
+}
+
+func dial(t *testing.T, s *devserver.Server) client.Client {
+	t.Helper()
+	c, err := client.Dial(client.Options{HostPort: s.Address(), Logger: quiet(), ConnectionOptions: client.ConnectionOptions{TLS: s.TLS()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func startWorker(t *testing.T, c client.Client) {
+	t.Helper()
+	w := worker.New(c, queue, worker.Options{WorkerStopTimeout: time.Second})
+	w.RegisterWorkflow(greet)
+	w.RegisterActivity(sayHello)
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Stop)
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// Who does not have the key pair of the data directory gets nothing from any port
+// of Temporal, and the HTTP API is on none.
+func TestAttackTemporal(t *testing.T) {
+	needsServer(t)
+	t.Parallel()
+	s := start(t, devserver.Options{Dir: t.TempDir()})
+	for _, address := range append(s.InternalAddresses(), s.Address()) {
+		for name, with := range map[string]*tls.Config{"in clear": nil, "without a pair": {InsecureSkipVerify: true}} {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			c, err := client.DialContext(ctx, client.Options{HostPort: address, Logger: quiet(), ConnectionOptions: client.ConnectionOptions{TLS: with}})
+			cancel()
+			if err == nil {
+				c.Close()
+				t.Errorf("%s takes a connection %s", address, name)
+			}
+		}
+		for _, scheme := range []string{"http", "https"} {
+			browser := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+			if r, err := browser.Post(scheme+"://"+address+"/api/v1/namespaces/default/batch-operations/1", "text/plain", strings.NewReader("{}")); err == nil {
+				r.Body.Close()
+				t.Errorf("%s answers %s with %s", address, scheme, r.Status)
+			}
+		}
+	}
+}
+
+// The Web UI changes no run, unless it is told that it may.
+func TestWebUIOnlyShows(t *testing.T) {
+	needsServer(t)
+	t.Parallel()
+	for write, want := range map[bool]int{false: http.StatusMethodNotAllowed, true: http.StatusOK} {
+		s := start(t, devserver.Options{Dir: t.TempDir(), UIListen: "127.0.0.1:0", UIWrite: write})
+		c := dial(t, s)
+		if _, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "w", TaskQueue: queue}, greet); err != nil {
+			t.Fatal(err)
+		}
+		page, err := http.Get("http://" + s.UIAddress() + "/api/v1/settings")
+		if err != nil {
+			t.Fatal(err)
+		}
+		page.Body.Close()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.UIAddress()+"/api/v1/namespaces/default/workflows/w/terminate", strings.NewReader(`{"reason":"x"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		for _, cookie := range page.Cookies() {
+			r.AddCookie(cookie)
+			if cookie.Name == "_csrf" {
+				r.Header.Set("X-Csrf-Token", cookie.Value)
+			}
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("write %v: terminating is answered %s: %s", write, answer.Status, text)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package registry
+
+import (
+	"context"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/store"
+)
+
+// A Deprecation says what becomes of versions.
+type Deprecation struct {
+	Reason string // why they are not to be used any more; "" = they may be again
+	Keep   bool   // those that are deprecated already keep the reason that they have
+}
+
+// Deprecate marks versions that a reference names as deprecated, or not any more.
+// Without a version it is all of the name. It gives those that were not so before.
+func (r *Registry) Deprecate(ctx context.Context, by string, ref definitions.Reference, d Deprecation) (done []store.Version, err error) {
+	if r.store == nil {
+		return nil, ErrNoStore
+	}
+	err = r.edit(ctx, by, func() ([]store.Edit, error) {
+		edits, err := r.deprecations(ref, d)
+		for _, e := range edits {
+			done = append(done, e.Version)
+		}
+		return edits, err
+	})
+	return done, err
+}
+
+func (r *Registry) deprecations(ref definitions.Reference, d Deprecation) ([]store.Edit, error) {
+	action := store.Deprecated
+	if d.Reason == "" {
+		action = store.Restored
+	}
+	var edits []store.Edit
+	var versions []string
+	matched := false
+	for _, e := range r.Versions(ref.Name) {
+		v := *e.Published
+		versions = append(versions, v.Version)
+		if ref.Version != "" && !ref.Matches(v.Version) {
+			continue
+		}
+		matched = true
+		if v.Deprecated != d.Reason && !(d.Keep && v.Deprecated != "") {
+			v.Deprecated = d.Reason
+			edits = append(edits, store.Edit{Action: action, Version: v, Note: d.Reason})
+		}
+	}
+	if !matched {
+		return nil, &NotFoundError{ref, versions}
+	}
+	return edits, nil
+}

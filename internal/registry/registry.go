@@ -1,0 +1,448 @@
+// Package registry answers: which definition does a name mean, and in which
+// version?
+//
+// There are two sources. Definitions of files belong to the configuration of a
+// process; published ones are kept in a store that processes share, and never
+// change. A file goes before what is published, so that nobody who may publish
+// replaces what the configuration says:
+//
+//	name              the file's definition; without one, the latest published version
+//	name@CONSTRAINT   the latest published version that fits; a file's definition is one
+//	                  of them where it has a version that is not published
+//
+// The latest version is never a pre-release, unless the constraint names one, and
+// a deprecated version only where nothing else fits. What was found is a
+// definition with all that it says, which a run carries with it: so a run ends on
+// the definition with which it started.
+//
+// Modules, which scripts load, are published as definitions are. What a
+// definition loads is put into it when it is published, or taken over from its
+// file; later publications do not change it.
+package registry
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/Masterminds/semver/v3"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/store"
+)
+
+// What the registry shares with the front ends, so that they need not know
+// stores.
+type (
+	Version = store.Version
+	Event   = store.Event
+)
+
+// ErrNoStore says that nothing can be published, since nothing keeps it.
+var ErrNoStore = errors.New("there is no registry to publish to")
+
+// A NotFoundError says that no definition is what a reference means.
+type NotFoundError struct {
+	Reference definitions.Reference
+	Versions  []string // that there are of the name, ascending
+}
+
+func (e *NotFoundError) Error() string {
+	switch {
+	case len(e.Versions) == 0 && definitions.IsModuleName(e.Reference.Name):
+		return fmt.Sprintf("there is no published module %s: perdure publish %s", e.Reference.Name, e.Reference.Name)
+	case len(e.Versions) == 0:
+		return fmt.Sprintf("there is no composite tool %s", e.Reference.Name)
+	case e.Reference.Version == "":
+		return fmt.Sprintf("%s has only pre-releases: name one of %s", e.Reference.Name, list(e.Versions))
+	}
+	return fmt.Sprintf("%s has no version %s; there are %s", e.Reference.Name, e.Reference.Version, list(latestFirst(e.Versions)))
+}
+
+func latestFirst(versions []string) []string {
+	latest := slices.Clone(versions)
+	slices.Reverse(latest)
+	return latest
+}
+
+// An Entry is a definition that a reference can mean, or a module. It is never
+// changed.
+type Entry struct {
+	Definition *definitions.Definition // nil of a module
+	Module     *definitions.Module     // nil of a definition
+	Published  *store.Version          // nil = it stands in a file
+	Lock       []Locked                // its tools, as they were when it was published; nil of a file
+}
+
+// Deprecated says why the entry is not to be used any more; "" = it is not
+// deprecated.
+func (e Entry) Deprecated() string {
+	if e.Published == nil {
+		return ""
+	}
+	return e.Published.Deprecated
+}
+
+// Options of a registry.
+type Options struct {
+	Store  store.Registry // what was published; nil = nothing can be
+	Drift  DriftPolicy    // what follows when tools are not any more as they were
+	Logger *slog.Logger   // nil = slog.Default()
+}
+
+// A Registry knows all definitions of a process. It is safe for concurrent use.
+type Registry struct {
+	store store.Registry
+	drift DriftPolicy
+	log   *slog.Logger
+	told  sync.Map // what was logged of tools that have drifted, and of files that differ
+
+	mu        sync.RWMutex
+	files     map[string]Entry
+	order     []string           // names of files, as they were given
+	published map[string][]Entry // by name, in ascending order of version; those that cannot be read have no Definition and no Module
+	last      int64              // entry of the store's history up to which published is known
+	onChange  []func()
+}
+
+// New makes a registry that knows nothing yet.
+func New(o Options) *Registry {
+	return &Registry{store: o.Store, drift: o.Drift, log: cmp.Or(o.Logger, slog.Default()), files: map[string]Entry{}, published: map[string][]Entry{}}
+}
+
+// OnChange has f called after every change of what names mean.
+func (r *Registry) OnChange(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.onChange = append(r.onChange, f)
+}
+
+// tell says that what names mean has changed.
+func (r *Registry) tell() {
+	r.mu.RLock()
+	listeners := slices.Clone(r.onChange)
+	r.mu.RUnlock()
+	r.warnOfFiles()
+	for _, f := range listeners {
+		f()
+	}
+}
+
+// SetFiles replaces the definitions of files. Their names differ.
+func (r *Registry) SetFiles(defs []*definitions.Definition) {
+	files, order := map[string]Entry{}, make([]string, len(defs))
+	for i, d := range defs {
+		files[d.Name], order[i] = Entry{Definition: d}, d.Name
+	}
+	r.mu.Lock()
+	r.files, r.order = files, order
+	r.pinFiles()
+	r.mu.Unlock()
+	r.tell()
+}
+
+// pinFiles puts what is published into the definitions of files that load it and
+// do not have it yet. What there is not they lack until it is published.
+func (r *Registry) pinFiles() {
+	for name, e := range r.files {
+		e.Definition, _ = e.Definition.WithModules(r.module)
+		r.files[name] = e
+	}
+}
+
+// Load learns what was published up to now.
+func (r *Registry) Load(ctx context.Context) error {
+	if r.store == nil {
+		return nil
+	}
+	r.mu.RLock()
+	after := r.last
+	r.mu.RUnlock()
+	changed, last, err := r.store.Versions(ctx, after)
+	if err != nil {
+		return err
+	}
+	if r.take(changed, last) {
+		r.tell()
+	}
+	return nil
+}
+
+// Follow learns of publications as they happen, until ctx ends.
+func (r *Registry) Follow(ctx context.Context) {
+	if r.store == nil {
+		return
+	}
+	r.store.Follow(ctx, func() {
+		if err := r.Load(ctx); err != nil && ctx.Err() == nil {
+			r.log.Warn("reading what was published; what was published before is still served", "error", err)
+		}
+	})
+}
+
+// take takes over what the store says, which may be known already, and reports
+// whether it was new.
+func (r *Registry) take(changed []store.Version, last int64) bool {
+	entries := make([]Entry, len(changed))
+	for i, v := range changed {
+		entries[i] = r.read(v)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last <= r.last { // another reader was faster
+		return false
+	}
+	r.last = last
+	for _, e := range entries {
+		r.put(e)
+	}
+	r.pinFiles()
+	return true
+}
+
+func (r *Registry) put(e Entry) {
+	name := e.Published.Name
+	versions := slices.DeleteFunc(slices.Clone(r.published[name]), func(o Entry) bool { return o.Published.Version == e.Published.Version })
+	versions = append(versions, e)
+	slices.SortFunc(versions, func(a, b Entry) int { return compareVersions(a.Published.Version, b.Published.Version) })
+	r.published[name] = versions
+}
+
+// compareVersions orders versions as semver does; others come first.
+func compareVersions(a, b string) int {
+	x, errX := semver.StrictNewVersion(a)
+	y, errY := semver.StrictNewVersion(b)
+	switch {
+	case errX != nil || errY != nil:
+		return cmp.Or(cmp.Compare(present(x), present(y)), strings.Compare(a, b))
+	}
+	return x.Compare(y)
+}
+
+func present(v *semver.Version) int {
+	if v == nil {
+		return 0
+	}
+	return 1
+}
+
+// read makes an entry of what the store has. What is not what was published, or
+// says more than this program understands, cannot be resolved.
+func (r *Registry) read(v store.Version) Entry {
+	e, err := entryOf(v)
+	if err != nil {
+		r.log.Error("a published version cannot be used", "name", v.Name, "version", v.Version, "error", err)
+		return Entry{Published: &v}
+	}
+	return e
+}
+
+func entryOf(v store.Version) (e Entry, err error) {
+	e.Published = &v
+	if digest([]byte(v.Source)) != v.Digest {
+		return e, errors.New("it is not what was published: its digest is another one")
+	}
+	name, version := "", ""
+	if m, notOne := definitions.ModuleFromSource([]byte(v.Source)); definitions.IsModuleName(v.Name) && notOne == nil {
+		e.Module, name, version = m, m.Name, m.Version
+	} else if e.Definition, err = definitions.FromSource([]byte(v.Source)); err == nil {
+		name, version = e.Definition.Name, e.Definition.Version
+		err = json.Unmarshal([]byte(v.Lock), &e.Lock)
+	}
+	if err == nil && (name != v.Name || version != v.Version) {
+		err = fmt.Errorf("it is %s %s", name, version)
+	}
+	return e, err
+}
+
+// Resolve gives what a reference means. The error is a *NotFoundError.
+func (r *Registry) Resolve(ref definitions.Reference) (Entry, error) {
+	return r.resolve(ref, nil)
+}
+
+// resolve is Resolve once others are published, too.
+func (r *Registry) resolve(ref definitions.Reference, others []*definitions.Definition) (Entry, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	file, inFile := r.files[ref.Name]
+	if inFile && ref.Version == "" {
+		return file, nil
+	}
+	candidates := map[string]Entry{}
+	for _, d := range others {
+		if d.Name == ref.Name {
+			candidates[d.Version] = Entry{Definition: d}
+		}
+	}
+	if inFile && file.Definition.Version != "" {
+		candidates[file.Definition.Version] = file
+	}
+	for _, e := range r.published[ref.Name] {
+		if e.Definition != nil {
+			candidates[e.Definition.Version] = e
+		}
+	}
+	return latest(ref, candidates)
+}
+
+// latest gives the entry that a reference means of several by version: a
+// deprecated one only where no other will do.
+func latest(ref definitions.Reference, candidates map[string]Entry) (Entry, error) {
+	for _, usable := range []func(Entry) bool{func(e Entry) bool { return e.Deprecated() == "" }, func(Entry) bool { return true }} {
+		var versions []string
+		for version, e := range candidates {
+			if usable(e) {
+				versions = append(versions, version)
+			}
+		}
+		if version, ok := ref.Latest(versions); ok {
+			return candidates[version], nil
+		}
+	}
+	return Entry{}, &NotFoundError{ref, slices.SortedFunc(maps.Keys(candidates), compareVersions)}
+}
+
+// Module gives the published module that a reference means. The error is a
+// *NotFoundError.
+func (r *Registry) Module(ref definitions.Reference) (*definitions.Module, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.module(ref)
+}
+
+// module is Module for who has the lock.
+func (r *Registry) module(ref definitions.Reference) (*definitions.Module, error) {
+	e, err := r.moduleAmong(ref, nil)
+	return e.Module, err
+}
+
+// Modules gives the latest version of each published module, by name.
+func (r *Registry) Modules() []*definitions.Module {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var all []*definitions.Module
+	for _, name := range slices.Sorted(maps.Keys(r.published)) {
+		if m, err := r.module(definitions.Reference{Name: name}); err == nil {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// moduleAmong finds a module among what was published and what is about to be.
+func (r *Registry) moduleAmong(ref definitions.Reference, more []*definitions.Module) (Entry, error) {
+	candidates := map[string]Entry{}
+	for _, m := range more {
+		if m.Name == ref.Name {
+			candidates[m.Version] = Entry{Module: m}
+		}
+	}
+	for _, e := range r.published[ref.Name] {
+		if e.Module != nil {
+			candidates[e.Module.Version] = e
+		}
+	}
+	return latest(ref, candidates)
+}
+
+// Look gives the definition, or the published module, that a reference means. The
+// error is a *NotFoundError.
+func (r *Registry) Look(ref definitions.Reference) (Entry, error) {
+	e, err := r.Resolve(ref)
+	if err == nil || !definitions.IsModuleName(ref.Name) {
+		return e, err
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.moduleAmong(ref, nil)
+}
+
+// resolved is Resolve for who checks definitions that are to be published.
+func (r *Registry) resolved(fresh []*definitions.Definition) definitions.Definitions {
+	return func(ref definitions.Reference) (*definitions.Definition, bool) {
+		e, err := r.resolve(ref, fresh)
+		return e.Definition, err == nil
+	}
+}
+
+// Find is Resolve for who may be the first to hear of a publication: what is not
+// known yet is looked for in the store.
+func (r *Registry) Find(ctx context.Context, ref definitions.Reference) (Entry, error) {
+	e, err := r.Resolve(ref)
+	if err == nil || r.store == nil {
+		return e, err
+	}
+	if err := r.Load(ctx); err != nil {
+		r.log.Warn("reading what was published", "error", err)
+	}
+	return r.Resolve(ref)
+}
+
+// Current gives what names mean without a version: first those of files, in their
+// order, then the others by name.
+func (r *Registry) Current() []Entry {
+	r.mu.RLock()
+	names := slices.Clone(r.order)
+	for _, name := range slices.Sorted(maps.Keys(r.published)) {
+		if _, inFile := r.files[name]; !inFile {
+			names = append(names, name)
+		}
+	}
+	r.mu.RUnlock()
+	var current []Entry
+	for _, name := range names {
+		if e, err := r.Resolve(definitions.Reference{Name: name}); err == nil {
+			current = append(current, e)
+		}
+	}
+	return current
+}
+
+// Versions gives all that was published of a name, "" = of all, by name and in
+// ascending order of version, modules too. An entry that cannot be used has
+// neither Definition nor Module.
+func (r *Registry) Versions(name string) []Entry {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var entries []Entry
+	for _, n := range slices.Sorted(maps.Keys(r.published)) {
+		if name == "" || n == name {
+			entries = append(entries, r.published[n]...)
+		}
+	}
+	return entries
+}
+
+// MinDigits is how many digits of a digest are enough for ByDigest.
+const MinDigits = 8
+
+// ByDigest gives the published version with a digest, which may be shortened to
+// MinDigits or more; false = there is none, or more than one.
+func (r *Registry) ByDigest(digest string) (Entry, bool) {
+	const shortest = len("sha256:") + MinDigits
+	var found []Entry
+	for _, e := range r.Versions("") {
+		if len(digest) >= shortest && strings.HasPrefix(e.Published.Digest, digest) && (e.Definition != nil || e.Module != nil) {
+			found = append(found, e)
+		}
+	}
+	if len(found) != 1 {
+		return Entry{}, false
+	}
+	return found[0], true
+}
+
+// History gives the last entries about a name, "" = all, the newest first.
+func (r *Registry) History(ctx context.Context, name string, limit int) ([]store.Event, error) {
+	if r.store == nil {
+		return nil, ErrNoStore
+	}
+	return r.store.History(ctx, name, limit)
+}

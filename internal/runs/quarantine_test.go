@@ -1,0 +1,49 @@
+package runs_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/workflowservice/v1"
+
+	"github.com/perdure/perdure/internal/quarantine"
+	"github.com/perdure/perdure/internal/runs"
+)
+
+// TestAttackQuotaByQuarantine: a run in quarantine is one of the open runs of its
+// caller, who would have as many as they like otherwise; it waits for no person.
+func TestAttackQuotaByQuarantine(t *testing.T) {
+	t.Parallel()
+	c, tc := connect(t)
+	req := request(t, strings.Replace(gated, "name: publish", "name: held_gated", 1))
+	req.Caller.Subject = "keeper of killers"
+	id := start(t, c, req)
+	followTo(t, c, id, 0, runs.EventOpened)
+	held := func(want runs.Held) {
+		t.Helper()
+		var got runs.Held
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for deadline := time.Now().Add(15 * time.Second); got != want; <-tick.C { // visibility follows a moment later
+			var err error
+			if got, err = c.Held(t.Context(), req.Caller.Subject); err != nil {
+				t.Fatal(err)
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the caller has %+v, want %+v", got, want)
+			}
+		}
+	}
+	held(runs.Held{Open: 1, Waiting: 1})
+	if _, err := tc.WorkflowService().PauseWorkflowExecution(t.Context(), &workflowservice.PauseWorkflowExecutionRequest{
+		Namespace: "default", WorkflowId: string(id), Reason: quarantine.Reason, Identity: "test",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	held(runs.Held{Open: 1})
+	if err := c.Terminate(t.Context(), id, "the test ends"); err != nil {
+		t.Fatal(err)
+	}
+	held(runs.Held{})
+}

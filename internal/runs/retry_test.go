@@ -1,0 +1,528 @@
+package runs_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/client"
+	"google.golang.org/grpc"
+
+	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/workflows"
+)
+
+// A script notes the calls of a run and fails some of them.
+type script struct {
+	mu    sync.Mutex
+	calls []string          // "STEPPATH ARGUMENT n"
+	keys  map[string]string // by step path
+	fails map[string]func(workflows.ToolCall) error
+}
+
+func newScript(t *testing.T) *script {
+	s := &script{keys: map[string]string{}, fails: map[string]func(workflows.ToolCall) error{}}
+	scripted.Store(t.Name(), s.call)
+	t.Cleanup(func() { scripted.Delete(t.Name()) })
+	return s
+}
+
+func (s *script) call(call workflows.ToolCall) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var args struct{ N string }
+	_ = json.Unmarshal(call.Arguments, &args)
+	s.calls = append(s.calls, strings.TrimSpace(call.StepPath+" "+args.N))
+	s.keys[call.StepPath] = call.IdempotencyKey
+	if f := s.fails[call.StepPath]; f != nil {
+		return f(call)
+	}
+	return nil
+}
+
+// fail lets calls of a step fail, or work again with nil.
+func (s *script) fail(path string, f func(workflows.ToolCall) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fails[path] = f
+}
+
+// made are the calls since it was last asked.
+func (s *script) made() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	calls := s.calls
+	s.calls = nil
+	return calls
+}
+
+func failing(call workflows.ToolCall) error {
+	return workflows.Report(workflows.Attempt{Call: call, Number: 1}.Answered("it does not work"))
+}
+
+func losing(call workflows.ToolCall) error {
+	return workflows.Report(workflows.Attempt{Call: call, Number: 1}.Lost("the connection broke"))
+}
+
+// five are five steps in a row, the third of which is a question.
+const five = `
+name: five
+description: Five steps.
+parameters: {type: object, properties: {as: {type: string}, n: {type: string, default: "0"}}}
+steps:
+  - {id: one, tool: write, arguments: {as: "{{.params.as}}", n: "1"}}
+  - {id: two, type: forEach, dependsOn: [one], collection: '["a", "b"]', step: {tool: write, arguments: {as: "{{.params.as}}", n: "{{.forEach.item}}"}}}
+  - {id: three, type: elicitation, dependsOn: [two], message: Go on?}
+  - {id: four, tool: write, dependsOn: [three], arguments: {as: "{{.params.as}}", n: "{{.params.n}}"}}
+  - {id: five, tool: write, dependsOn: [four], arguments: {as: "{{.params.as}}", n: "{{.steps.four.output.said.n}}"}}
+`
+
+func fiveSteps(t *testing.T) runs.StartRequest {
+	req := request(t, five)
+	req.Arguments = json.RawMessage(fmt.Sprintf(`{"as":%q,"n":"0"}`, t.Name()))
+	return req
+}
+
+// runToFailure starts a run of five steps that fails in the fourth.
+func runToFailure(t *testing.T, c *runs.Client, s *script) (runs.RunID, []runs.Event) {
+	t.Helper()
+	id := start(t, c, fiveSteps(t))
+	opened := followTo(t, c, id, 0, runs.EventOpened)
+	answer(t, c, id, runs.Answer{ElicitationID: opened[len(opened)-1].Elicitation.ID, Action: "accept", By: "ada"})
+	events := followTo(t, c, id, 0, runs.EventDone)
+	if status := events[len(events)-1].Outcome.Status; status == workflows.Completed {
+		t.Fatalf("the run is %s", status)
+	}
+	if diff := cmp.Diff([]string{"one 1", "two[0] a", "two[1] b", "four 0"}, sortedPairs(s.made())); diff != "" {
+		t.Fatalf("calls of the first execution: %s", diff)
+	}
+	return id, events
+}
+
+// sortedPairs puts the items of the forEach, which run at once, in order.
+func sortedPairs(calls []string) []string {
+	for i := 1; i < len(calls); i++ {
+		if strings.HasPrefix(calls[i], "two[0]") && strings.HasPrefix(calls[i-1], "two[1]") {
+			calls[i], calls[i-1] = calls[i-1], calls[i]
+		}
+	}
+	return calls
+}
+
+func retry(t *testing.T, c *runs.Client, id runs.RunID, req runs.RetryRequest) *runs.RetryPlan {
+	t.Helper()
+	plan, err := c.PlanRetry(t.Context(), id, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Retry(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+// fates are one line for each step of a plan.
+func fates(plan *runs.RetryPlan) []string {
+	var lines []string
+	for _, s := range plan.Steps {
+		line := s.Path + " " + s.Fate
+		if s.Risk {
+			line += ", at risk"
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// A failed run goes on from where it failed, as the same run for whoever
+// follows it; what was completed or answered is not done or asked again.
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	s := newScript(t)
+	s.fail("four", failing)
+	id, before := runToFailure(t, c, s)
+	key := s.keys["four"]
+	s.fail("four", nil)
+
+	plan := retry(t, c, id, runs.RetryRequest{By: "ada"})
+	if diff := cmp.Diff([]string{"four failed", "one reused", "three reused", "two[0] reused", "two[1] reused"}, fates(plan)); diff != "" {
+		t.Errorf("plan: %s", diff)
+	}
+	after := followTo(t, c, id, 0, runs.EventDone)
+	if diff := cmp.Diff([]string{"four 0", "five 0"}, s.made()); diff != "" {
+		t.Errorf("calls of the second execution: %s", diff)
+	}
+	if s.keys["four"] != key {
+		t.Errorf("the call that failed has another key")
+	}
+	if outcome := after[len(after)-1].Outcome; outcome.Status != workflows.Completed {
+		t.Errorf("ended %s: %+v", outcome.Status, outcome.Failure)
+	}
+	n := len(before) - 1
+	if diff := cmp.Diff(before[:n], after[:n]); diff != "" {
+		t.Errorf("events of the first execution have changed:\n%s", diff)
+	}
+	if diff := cmp.Diff(after[n:], rest(t, c, id, before[n].Seq)); diff != "" {
+		t.Errorf("after the first end (-want +got):\n%s", diff)
+	}
+	if outcome, err := c.Result(t.Context(), id); err != nil || outcome.Status != workflows.Completed {
+		t.Errorf("result %+v, %v", outcome, err)
+	}
+	detail, err := c.Show(t.Context(), id)
+	if err != nil || len(detail.Steps) != 7 || detail.Caller != "alice" {
+		t.Errorf("show: %+v, %v", detail, err)
+	}
+	if started, err := c.Start(t.Context(), runs.StartRequest{ID: id, Definition: definition(t, five)}); err != nil || !started.Attached {
+		t.Errorf("starting it again: %+v, %v; want to attach", started, err)
+	}
+	for status, want := range map[runs.Status]int{workflows.Failed: 0, workflows.Completed: 1, "": 1} {
+		filter := runs.Filter{Tool: "five", Status: status, Query: "WorkflowId = '" + string(id) + "'"}
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+			list, err := c.List(t.Context(), filter)
+			if err == nil && len(list) == want && (want == 0 || list[0].Status == workflows.Completed) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("listed as %q: %+v, %v; want %d", status, list, err, want)
+			}
+		}
+	}
+	if _, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{}); !errors.Is(err, runs.ErrNotRetryable) {
+		t.Errorf("a completed run: %v", err)
+	}
+}
+
+// A call of which nobody knows whether it was executed must be reconciled
+// before a run goes on, and is not made again by accident.
+func TestRetryOfUnknownOutcomes(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name    string
+		request runs.RetryRequest
+		answer  string // to what the run asks
+		calls   []string
+	}{
+		{"happened", runs.RetryRequest{Otherwise: runs.Happened}, "", []string{"five"}},
+		{"happened, with a result", runs.RetryRequest{Results: map[string]json.RawMessage{"four": json.RawMessage(`{"said":{"n":"7"}}`)}}, "", []string{"five 7"}},
+		{"not happened", runs.RetryRequest{Unknown: map[string]string{"four": runs.NotHappened}}, "", []string{"four 0", "five 0"}},
+		{"ask, and it happened", runs.RetryRequest{Otherwise: runs.AskAgain}, `{"outcome":"happened","result":"{\"said\":{\"n\":\"8\"}}"}`, []string{"five 8"}},
+		{"ask, and it did not", runs.RetryRequest{Otherwise: runs.AskAgain}, `{"outcome":"not_happened"}`, []string{"four 0", "five 0"}},
+	} {
+		t.Run(strings.ReplaceAll(tc.name, ",", ""), func(t *testing.T) {
+			t.Parallel()
+			c, _ := connect(t)
+			s := newScript(t)
+			s.fail("four", losing)
+			id, _ := runToFailure(t, c, s)
+			key := s.keys["four"]
+			s.fail("four", nil)
+			plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(plan.Unsettled) != 1 || plan.Unsettled[0].Path != "four" || plan.Unsettled[0].Call.Key != key {
+				t.Errorf("unsettled: %+v", plan.Unsettled)
+			}
+			if err := c.Retry(t.Context(), plan); !errors.Is(err, runs.ErrUnsettled) {
+				t.Errorf("without a word about it: %v", err)
+			}
+			retry(t, c, id, tc.request)
+			if tc.answer != "" {
+				opened := followTo(t, c, id, 0, runs.EventOpened) // of the first execution
+				opened = append(opened, followTo(t, c, id, opened[len(opened)-1].Seq, runs.EventOpened)...)
+				asked := opened[len(opened)-1].Elicitation
+				if asked.Kind != runs.Reconciliation {
+					t.Fatalf("asked %+v", asked)
+				}
+				answer(t, c, id, runs.Answer{ElicitationID: asked.ID, Action: "accept", Content: json.RawMessage(tc.answer), By: "ada"})
+			}
+			events := followTo(t, c, id, 0, runs.EventDone)
+			if outcome := events[len(events)-1].Outcome; outcome.Status != workflows.Completed {
+				t.Errorf("ended %s: %+v", outcome.Status, outcome.Failure)
+			}
+			if diff := cmp.Diff(tc.calls, s.made()); diff != "" {
+				t.Errorf("calls of the second execution: %s", diff)
+			}
+		})
+	}
+}
+
+// A gate that was declined, and so let the run fail, is asked again, by another
+// ID: an old answer does not count for it.
+func TestRetryAsksAgain(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	s := newScript(t)
+	id := start(t, c, fiveSteps(t))
+	followTo(t, c, id, 0, runs.EventOpened)
+	answer(t, c, id, runs.Answer{ElicitationID: "three#1", Action: "decline", By: "ada"})
+	done := followTo(t, c, id, 0, runs.EventDone)
+	s.made()
+	retry(t, c, id, runs.RetryRequest{})
+	opened := followTo(t, c, id, done[len(done)-1].Seq, runs.EventOpened)
+	if got := opened[len(opened)-1].Elicitation.ID; got != "three#2" {
+		t.Errorf("asked as %s, want three#2", got)
+	}
+	if d, err := c.Answer(t.Context(), id, runs.Answer{ElicitationID: "three#1", Action: "accept", By: "eve"}); err != nil || d.Won {
+		t.Errorf("an answer to the question before: %+v, %v", d, err)
+	}
+	answer(t, c, id, runs.Answer{ElicitationID: "three#2", Action: "accept", By: "ada"})
+	followTo(t, c, id, 0, runs.EventDone)
+	if diff := cmp.Diff([]string{"four 0", "five 0"}, s.made()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What the request changes is planned first: steps whose arguments stay the
+// same are not executed again.
+func TestRetryWithChanges(t *testing.T) {
+	t.Parallel()
+	fixed := strings.Replace(five, `n: "1"`, `n: "one"`, 1)
+	for _, tc := range []struct {
+		name   string
+		req    func(t *testing.T) runs.RetryRequest
+		fates  []string
+		calls  []string
+		atRisk int
+	}{
+		{"other arguments", func(t *testing.T) runs.RetryRequest {
+			return runs.RetryRequest{Arguments: map[string]json.RawMessage{"n": json.RawMessage(`"9"`)}}
+		}, []string{"four failed", "one reused_if_same, at risk", "three reused_if_same", "two[0] reused_if_same, at risk", "two[1] reused_if_same, at risk"},
+			[]string{"four 9", "five 9"}, 3},
+		{"another definition", func(t *testing.T) runs.RetryRequest { return runs.RetryRequest{Definition: definition(t, fixed)} },
+			[]string{"four failed", "one reused_if_same, at risk", "three reused_if_same", "two[0] reused_if_same, at risk", "two[1] reused_if_same, at risk"},
+			[]string{"one one", "four 0", "five 0"}, 3},
+		{"a result", func(t *testing.T) runs.RetryRequest {
+			return runs.RetryRequest{Results: map[string]json.RawMessage{"four": json.RawMessage(`{"said":{"n":"5"}}`)}}
+		}, []string{"four given", "one reused", "three reused", "two[0] reused", "two[1] reused"}, []string{"five 5"}, 0},
+		{"from a step", func(t *testing.T) runs.RetryRequest {
+			return runs.RetryRequest{From: []string{"two"}, Results: map[string]json.RawMessage{"two[0]": json.RawMessage(`{}`)}}
+		},
+			[]string{"four failed", "one reused", "three failed", "two[0] given", "two[1] again, at risk"}, []string{"two[1] b"}, 1},
+	} {
+		t.Run(strings.ReplaceAll(tc.name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			c, _ := connect(t)
+			s := newScript(t)
+			s.fail("four", failing)
+			id, before := runToFailure(t, c, s)
+			s.fail("four", nil)
+			plan := retry(t, c, id, tc.req(t))
+			if diff := cmp.Diff(tc.fates, fates(plan)); diff != "" {
+				t.Errorf("plan: %s", diff)
+			}
+			if len(plan.AtRisk()) != tc.atRisk {
+				t.Errorf("%d steps at risk, want %d", len(plan.AtRisk()), tc.atRisk)
+			}
+			end := runs.EventDone
+			if tc.name == "from a step" {
+				end = runs.EventOpened // the gate depends on what is executed again
+			}
+			followTo(t, c, id, before[len(before)-1].Seq, end)
+			if diff := cmp.Diff(tc.calls, s.made()); diff != "" {
+				t.Errorf("calls of the second execution: %s", diff)
+			}
+		})
+	}
+}
+
+// Of two repairs that were planned at the same time, one is made.
+func TestRetryOnce(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	s := newScript(t)
+	s.fail("four", failing)
+	id, _ := runToFailure(t, c, s)
+	plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	retry(t, c, id, runs.RetryRequest{})
+	if err := c.Retry(t.Context(), plan); !errors.Is(err, runs.ErrChanged) {
+		t.Errorf("the second repair: %v", err)
+	}
+	followTo(t, c, id, 0, runs.EventDone)
+	// It has failed again, in another execution, from which it goes on.
+	s.fail("four", nil)
+	retry(t, c, id, runs.RetryRequest{})
+	s.made()
+	followTo(t, c, id, 0, runs.EventDone)
+	if outcome, err := c.Result(t.Context(), id); err != nil || outcome.Status != workflows.Completed {
+		t.Errorf("result %+v, %v", outcome, err)
+	}
+}
+
+// Of two repairs that were planned at once, also the second one is refused that
+// reaches Temporal only when the first one has failed again.
+func TestRetryOnceThoughItFails(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	s := newScript(t)
+	s.fail("four", failing)
+	id, _ := runToFailure(t, c, s)
+	arrived, goOn := make(chan bool), make(chan bool)
+	slow, err := client.Dial(client.Options{
+		HostPort: shared.server.Address(), Logger: slog.New(slog.DiscardHandler),
+		ConnectionOptions: client.ConnectionOptions{TLS: shared.server.TLS(), DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(
+			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				if strings.HasSuffix(method, "/StartWorkflowExecution") {
+					arrived <- true
+					<-goOn
+				}
+				return invoke(ctx, method, req, reply, cc, opts...)
+			})}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	second := runs.New(runs.Config{Keys: testKeys, Client: slow})
+	late, err := second.PlanRetry(t.Context(), id, runs.RetryRequest{By: "bob"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := make(chan error, 1)
+	go func() { refused <- second.Retry(t.Context(), late) }()
+	<-arrived // it has looked whether the run is as it was
+	retry(t, c, id, runs.RetryRequest{By: "ada"})
+	followTo(t, c, id, 0, runs.EventDone)
+	s.made()
+	close(goOn)
+	if err := <-refused; !errors.Is(err, runs.ErrChanged) {
+		t.Errorf("the second repair: %v", err)
+	}
+	if calls := s.made(); len(calls) > 0 {
+		t.Errorf("the second repair has made %v", calls)
+	}
+	s.fail("four", nil)
+	retry(t, c, id, runs.RetryRequest{})
+	followTo(t, c, id, 0, runs.EventDone)
+	if outcome, err := c.Result(t.Context(), id); err != nil || outcome.Status != workflows.Completed {
+		t.Errorf("result %+v, %v", outcome, err)
+	}
+}
+
+// A run whose results are too large to be handed on says so, and what to do; with
+// the largest step executed again it fits.
+func TestRetryOfALargeRun(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	s := newScript(t)
+	s.fail("last", failing)
+	req := request(t, `
+name: large
+description: Gives much.
+parameters: {type: object, properties: {as: {type: string}, text: {type: string}}}
+steps:
+  - {id: one, tool: write, arguments: {as: "{{.params.as}}", text: "{{.params.text}}"}}
+  - {id: two, tool: write, dependsOn: [one], arguments: {as: "{{.params.as}}", text: "{{.params.text}}"}}
+  - {id: last, tool: write, dependsOn: [two], arguments: {as: "{{.params.as}}"}}
+`)
+	req.Arguments = json.RawMessage(fmt.Sprintf(`{"as":%q,"text":%q}`, t.Name(), strings.Repeat("x", 700<<10)))
+	id := start(t, c, req)
+	followTo(t, c, id, 0, runs.EventDone)
+	if _, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{}); err == nil || !strings.Contains(err.Error(), "--from STEP") || !strings.Contains(err.Error(), "one (") {
+		t.Fatalf("got %v", err)
+	}
+	s.fail("last", nil)
+	retry(t, c, id, runs.RetryRequest{From: []string{"two"}})
+	followTo(t, c, id, 0, runs.EventDone)
+	if outcome, err := c.Result(t.Context(), id); err != nil || outcome.Status != workflows.Completed {
+		t.Errorf("result %+v, %v", outcome, err)
+	}
+}
+
+// What was undone is executed again, with a key of its own; what depends on it
+// counts only if it comes out the same.
+func TestRetryOfACompensatedRun(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	s := newScript(t)
+	s.fail("three", failing)
+	id := start(t, c, request(t, `
+name: undo
+description: Undoes.
+parameters: {type: object, properties: {as: {type: string}}}
+steps:
+  - {id: one, tool: write, arguments: {as: "{{.params.as}}", n: "1"}, compensate: {tool: write, arguments: {as: "{{.params.as}}", n: undo}}}
+  - {id: two, tool: write, dependsOn: [one], arguments: {as: "{{.params.as}}", n: "2"}}
+  - {id: three, tool: write, dependsOn: [two], arguments: {as: "{{.params.as}}", n: "3"}}
+`))
+	followTo(t, c, id, 0, runs.EventDone)
+	if diff := cmp.Diff([]string{"one 1", "two 2", "three 3", "one/compensate#1 undo"}, s.made()); diff != "" {
+		t.Fatal(diff)
+	}
+	key, undoKey := s.keys["one"], s.keys["one/compensate#1"]
+	plan := retry(t, c, id, runs.RetryRequest{})
+	if diff := cmp.Diff([]string{"one again", "three failed", "two reused_if_same, at risk"}, fates(plan)); diff != "" {
+		t.Errorf("plan: %s", diff)
+	}
+	events := followTo(t, c, id, 0, runs.EventDone)
+	if diff := cmp.Diff([]string{"one 1", "three 3", "one/compensate#1 undo"}, s.made()); diff != "" {
+		t.Errorf("calls of the second execution: %s", diff)
+	}
+	if s.keys["one"] == key || s.keys["one/compensate#1"] == undoKey {
+		t.Error("a call after the compensation has the key of the one before")
+	}
+	if f := events[len(events)-1].Outcome.Failure; f == nil || len(f.Compensated) != 1 {
+		t.Errorf("got %+v", f)
+	}
+}
+
+// A call that was under way when its run was cancelled or terminated is one of
+// which nobody knows whether it was executed.
+func TestRetryOfACallUnderWay(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"cancelled", "terminated"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			c, _ := connect(t)
+			s := newScript(t)
+			began, goOn := make(chan struct{}), make(chan struct{})
+			t.Cleanup(func() { close(goOn) })
+			s.fail("only", func(workflows.ToolCall) error {
+				close(began)
+				s.mu.Unlock()
+				<-goOn
+				s.mu.Lock()
+				return nil
+			})
+			id := start(t, c, request(t, `
+name: only
+description: One step.
+parameters: {type: object, properties: {as: {type: string}}}
+steps: [{id: only, tool: write, arguments: {as: "{{.params.as}}"}}]
+`))
+			<-began
+			s.fail("only", nil)
+			end := c.Cancel
+			if how == "terminated" {
+				end = c.Terminate
+			}
+			if err := end(t.Context(), id, "test"); err != nil {
+				t.Fatal(err)
+			}
+			done := followTo(t, c, id, 0, runs.EventDone)
+			if got := done[len(done)-1].Outcome.Status; got != workflows.Cancelled {
+				t.Errorf("the run is %s", got)
+			}
+			plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{})
+			if err != nil || len(plan.Unsettled) != 1 || plan.Unsettled[0].Path != "only" {
+				t.Fatalf("the plan is %+v, %v", plan, err)
+			}
+			retry(t, c, id, runs.RetryRequest{Otherwise: runs.Happened})
+			followTo(t, c, id, done[len(done)-1].Seq, runs.EventDone)
+			if made := s.made(); len(made) != 1 {
+				t.Errorf("calls: %v", made)
+			}
+		})
+	}
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/internal/devserver"
+)
+
+// bare runs workflows of the same shapes with activities that do nothing.
+type bare struct {
+	server *devserver.Server
+	client client.Client
+	worker worker.Worker
+	runs   atomic.Int64
+}
+
+const bareQueue = "bare"
+
+func newBare(ctx context.Context, dir string) (*bare, error) {
+	quiet := slog.New(slog.DiscardHandler)
+	server, err := devserver.Start(ctx, devserver.Options{Dir: filepath.Join(dir, "bare"), Listen: "127.0.0.1:0", Logger: quiet})
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.Dial(client.Options{HostPort: server.Address(), Logger: sdklog.NewStructuredLogger(quiet),
+		ConnectionOptions: client.ConnectionOptions{TLS: server.TLS()}})
+	if err != nil {
+		server.Stop()
+		return nil, err
+	}
+	w := worker.New(c, bareQueue, worker.Options{})
+	w.RegisterWorkflowWithOptions(bareWorkflow, workflow.RegisterOptions{Name: "Bare"})
+	w.RegisterActivityWithOptions(nothing, activity.RegisterOptions{Name: "Nothing"})
+	if err := w.Start(); err != nil {
+		c.Close()
+		server.Stop()
+		return nil, err
+	}
+	return &bare{server: server, client: c, worker: w}, nil
+}
+
+func (b *bare) close() {
+	b.worker.Stop()
+	b.client.Close()
+	b.server.Stop()
+}
+
+func nothing(context.Context, int) (int, error) { return 0, nil }
+
+// bareWorkflow has the shape that it is told to have.
+func bareWorkflow(ctx workflow.Context, shape string, local bool) error {
+	call := func(ctx workflow.Context) workflow.Future {
+		if local {
+			return workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx,
+				workflow.LocalActivityOptions{StartToCloseTimeout: time.Minute}), "Nothing", 1)
+		}
+		return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx,
+			workflow.ActivityOptions{StartToCloseTimeout: time.Minute}), "Nothing", 1)
+	}
+	switch shape {
+	case "one_step":
+		return inParallel(ctx, 1, 1, call)
+	case "three_parallel":
+		return inParallel(ctx, 3, 3, call)
+	case "chain_of_5":
+		return inParallel(ctx, 5, 1, call)
+	case "foreach_50":
+		if err := inParallel(ctx, 1, 1, call); err != nil {
+			return err
+		}
+		return inParallel(ctx, 50, 10, call)
+	case "approval":
+		if err := inParallel(ctx, 1, 1, call); err != nil {
+			return err
+		}
+		workflow.GetSignalChannel(ctx, "go").Receive(ctx, nil)
+		return inParallel(ctx, 1, 1, call)
+	}
+	return fmt.Errorf("unknown shape %q", shape)
+}
+
+// inParallel makes n calls, at most width at a time.
+func inParallel(ctx workflow.Context, n, width int, call func(workflow.Context) workflow.Future) error {
+	turns := workflow.NewSemaphore(ctx, int64(width))
+	done := workflow.NewWaitGroup(ctx)
+	var first error
+	for range n {
+		if err := turns.Acquire(ctx, 1); err != nil {
+			return err
+		}
+		done.Add(1)
+		workflow.Go(ctx, func(ctx workflow.Context) {
+			defer done.Done()
+			defer turns.Release(1)
+			if err := call(ctx).Get(ctx, nil); err != nil && first == nil {
+				first = err
+			}
+		})
+	}
+	done.Wait(ctx)
+	return first
+}
+
+// measure returns the measurement of bare workflows.
+func (b *bare) measure(local bool) func(context.Context, shape, int, time.Duration) (figure, figure, error) {
+	return func(ctx context.Context, s shape, callers int, d time.Duration) (seq, con figure, err error) {
+		for range 10 {
+			if err := b.run(ctx, s.name, local); err != nil {
+				return seq, con, err
+			}
+		}
+		var times []time.Duration
+		for range s.calls {
+			start := time.Now()
+			if err := b.run(ctx, s.name, local); err != nil {
+				return seq, con, err
+			}
+			times = append(times, time.Since(start))
+		}
+		seq = figure{P50: percentile(times, .5), P99: percentile(times, .99)}
+		con.PerSecond, err = b.throughput(ctx, s.name, local, callers, d)
+		return seq, con, err
+	}
+}
+
+func (b *bare) throughput(ctx context.Context, name string, local bool, callers int, d time.Duration) (float64, error) {
+	var wg sync.WaitGroup
+	var calls atomic.Int64
+	var failed atomic.Pointer[error]
+	start := time.Now()
+	for range callers {
+		wg.Go(func() {
+			for time.Since(start) < d && ctx.Err() == nil {
+				if err := b.run(ctx, name, local); err != nil {
+					failed.CompareAndSwap(nil, &err)
+					return
+				}
+				calls.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if err := failed.Load(); err != nil {
+		return 0, *err
+	}
+	return float64(calls.Load()) / time.Since(start).Seconds(), nil
+}
+
+// run starts one workflow and waits for its result.
+func (b *bare) run(ctx context.Context, name string, local bool) error {
+	id := fmt.Sprintf("bare-%d", b.runs.Add(1))
+	run, err := b.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: id, TaskQueue: bareQueue, EnableEagerStart: true}, "Bare", name, local)
+	if err != nil {
+		return err
+	}
+	if name == "approval" {
+		if err := b.client.SignalWorkflow(ctx, id, "", "go", nil); err != nil {
+			return err
+		}
+	}
+	return run.Get(ctx, nil)
+}
+
+func percentile(times []time.Duration, p float64) float64 {
+	slices.Sort(times)
+	return float64(times[max(0, int(math.Ceil(p*float64(len(times))))-1)].Microseconds()) / 1000
+}

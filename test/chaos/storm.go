@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+
+	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/workflows"
+)
+
+// How long what follows a storm may take.
+const (
+	inFlight    = 5 * time.Second  // until no request is on its way any more
+	finishLimit = 45 * time.Second // for calls under way
+	settleLimit = 3 * time.Minute  // for runs
+)
+
+// How many there are of each.
+const (
+	callersPerKind = 2
+	answererCount  = 3
+)
+
+// storm lets callers, answerers and the nemesis loose for some time, and then
+// lets everything come to rest.
+func (w *world) storm(d time.Duration) (map[string]int, error) {
+	calm, cancelCalm := context.WithCancel(w.life) // until the end of this function
+	defer cancelCalm()
+	ctx, cancel := context.WithTimeout(w.life, d)
+	defer cancel()
+
+	finish, cancelFinish := context.WithCancel(w.life)
+	defer cancelFinish()
+	var callers, others, people sync.WaitGroup
+	number := 0
+	for _, kind := range sortedKinds() {
+		for range callersPerKind {
+			number++
+			c := &caller{w: w, number: number, kind: kind, rng: w.rng(number)}
+			callers.Go(func() { c.call(ctx, finish) })
+		}
+	}
+	for i := range answererCount {
+		a := &answerer{w: w, rng: w.rng(100 + i)}
+		people.Go(func() { a.work(calm) })
+	}
+	people.Go(func() { w.release(calm) })
+	others.Go(func() { (&canceller{w: w, rng: w.rng(200)}).work(ctx) })
+	n := &nemesis{w: w, busy: map[string]bool{}, done: map[string]int{}}
+	for i := range hands {
+		others.Go(func() { n.rage(ctx, w.rng(300+i)) })
+	}
+	others.Wait()
+	w.logf("quiet")
+	if err := w.heal(); err != nil {
+		return n.done, err
+	}
+	time.AfterFunc(finishLimit, cancelFinish)
+	time.AfterFunc(inFlight, func() { w.quiet.Store(true) })
+	callers.Wait()
+	err := w.settle()
+	cancelCalm()
+	people.Wait()
+	return n.done, err
+}
+
+// release lets runs go on that are quarantined. None kills its worker: the nemesis
+// has killed one while it executed such a run alone.
+func (w *world) release(ctx context.Context) {
+	for pause(ctx, time.Second) {
+		list, err := w.door.List(ctx, runs.Filter{Called: true, Status: runs.Quarantined})
+		if err != nil {
+			continue
+		}
+		for _, run := range list {
+			w.logf("releasing %s", run.ID)
+			_ = w.door.Release(ctx, run.ID, "operator", "the nemesis did it") // it is looked at again
+		}
+	}
+}
+
+func sortedKinds() []string {
+	var names []string
+	for name := range kinds {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// heal has everything serve again. Links are healed by whoever has harmed them.
+func (w *world) heal() error {
+	for _, p := range w.processes() {
+		if !p.Running() {
+			if err := p.Start(); err != nil {
+				return err
+			}
+		}
+		if err := p.AwaitReady(w.life); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle waits until every run has ended or waits for somebody who will not
+// come. A run that does neither in time is for the checker to find.
+func (w *world) settle() error {
+	ctx, cancel := context.WithTimeout(w.life, settleLimit)
+	defer cancel()
+	for {
+		open, err := w.unsettled(ctx)
+		if err == nil && open == 0 && w.quiet.Load() {
+			return nil
+		}
+		if !pause(ctx, time.Second) {
+			if err == nil || w.life.Err() != nil {
+				return w.life.Err()
+			}
+			return fmt.Errorf("runs cannot be listed: %w", err)
+		}
+	}
+}
+
+func (w *world) unsettled(ctx context.Context) (int, error) {
+	list, err := w.door.List(ctx, runs.Filter{Called: true, Query: "CloseTime IS NULL", Limit: 10_000})
+	open := 0
+	for _, listed := range list {
+		run, err := w.door.Get(ctx, listed.ID) // the list is behind
+		if err != nil {
+			return 0, err
+		}
+		if run.Closed == nil && !w.rests(run) {
+			open++
+		}
+	}
+	return open, err
+}
+
+// rests says whether a run waits for an answer that nobody will give.
+func (w *world) rests(run *runs.Run) bool {
+	open := run.Open()
+	return len(open) > 0 && w.leaves(run.ID) && !slices.ContainsFunc(open, func(e runs.Elicitation) bool { return e.Kind != runs.Question })
+}
+
+// collect completes the record with what backends and Temporal know.
+func (w *world) collect() (*Record, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := &w.record
+	var err error
+	if r.Effects, err = w.effects(); err != nil {
+		return nil, err
+	}
+	ids := map[runs.RunID]bool{}
+	list, err := w.door.List(w.life, runs.Filter{Called: true, Limit: 100_000})
+	if err != nil {
+		return nil, err
+	}
+	for _, run := range list {
+		ids[run.ID] = true
+	}
+	for _, c := range r.Calls { // the list may lack what clients know
+		if c.Run != "" {
+			ids[runs.RunID(c.Run)] = true
+		}
+	}
+	for id := range ids {
+		run, err := w.readRun(id)
+		if errors.Is(err, runs.ErrNotFound) {
+			continue
+		} else if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", id, err)
+		}
+		r.Runs = append(r.Runs, *run)
+	}
+	return r, nil
+}
+
+// readRun makes a Run of a history.
+func (w *world) readRun(id runs.RunID) (*Run, error) {
+	state, err := w.door.Get(w.life, id)
+	if err != nil {
+		return nil, err
+	}
+	h := newHistory(Run{ID: string(id), Tool: state.Tool, Status: string(state.Status)})
+	if state.Closed == nil && len(state.Open()) == 0 {
+		h.run.Status = string(workflows.Running)
+	}
+	raw := &historypb.History{}
+	events := w.temporal.GetWorkflowHistory(w.life, string(id), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for events.HasNext() {
+		e, err := events.Next()
+		if err != nil {
+			return nil, err
+		}
+		h.add(e)
+		raw.Events = append(raw.Events, e)
+	}
+	w.histories[string(id)] = raw
+	for _, e := range state.Elicitations {
+		h.gate(e)
+	}
+	return &h.run, nil
+}

@@ -1,0 +1,383 @@
+//go:build !nodev
+
+package program_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/perdure/perdure/activities"
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/workflows"
+)
+
+// stopBound is how late it may be noticed that a run was stopped: half a second
+// that a workflow task of reads lasts, and what a busy machine adds.
+const stopBound = 1200 * time.Millisecond
+
+// A timedBackend takes as long for a call as the tool's name says in milliseconds
+// (read_100, write_20), and notes when each call has come, by the argument "of".
+type timedBackend struct {
+	mu    sync.Mutex
+	calls map[string][]timedCall
+	came  *sync.Cond
+
+	next  activities.Caller // that makes the calls instead; nil = none
+	ended chan struct{}     // gets the end of each call that this has made
+}
+
+type timedCall struct {
+	tool string
+	at   time.Time
+}
+
+func newTimedBackend() *timedBackend {
+	b := &timedBackend{calls: map[string][]timedCall{}, ended: make(chan struct{}, 100)}
+	b.came = sync.NewCond(&b.mu)
+	return b
+}
+
+func (b *timedBackend) Call(ctx context.Context, call backends.Call) (*backends.Result, error) {
+	var args struct {
+		Of string `json:"of"`
+	}
+	if err := json.Unmarshal(call.Arguments, &args); err != nil {
+		return nil, &backends.CallError{Backend: call.Backend, Tool: call.Tool, Outcome: backends.Refused, Err: err}
+	}
+	b.mu.Lock()
+	b.calls[args.Of] = append(b.calls[args.Of], timedCall{call.Tool, time.Now()})
+	b.came.Broadcast()
+	b.mu.Unlock()
+	if b.next != nil {
+		defer func() { b.ended <- struct{}{} }()
+		return b.next.Call(ctx, call)
+	}
+	var ms int
+	_, _ = fmt.Sscan(call.Tool[strings.IndexByte(call.Tool, '_')+1:], &ms)
+	select {
+	case <-time.After(time.Duration(ms) * time.Millisecond):
+	case <-ctx.Done():
+		return nil, &backends.CallError{Backend: call.Backend, Tool: call.Tool, Outcome: backends.Unknown, Err: context.Cause(ctx)}
+	}
+	if strings.HasPrefix(call.Tool, "fail") {
+		return &backends.Result{IsError: true, Content: []backends.Content{{Type: "text", Text: "planned failure"}}}, nil
+	}
+	return &backends.Result{Structured: call.Arguments}, nil
+}
+
+// of are the calls of a run so far whose tools begin so, in the order of arrival.
+func (b *timedBackend) of(name, prefix string) []timedCall {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(b.calls[name]), func(c timedCall) bool { return !strings.HasPrefix(c.tool, prefix) })
+}
+
+// await waits for a call of a run.
+func (b *timedBackend) await(name, prefix string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for !slices.ContainsFunc(b.calls[name], func(c timedCall) bool { return strings.HasPrefix(c.tool, prefix) }) {
+		b.came.Wait()
+	}
+}
+
+// A stopLab has a Temporal, a worker and a backend that tells when it was called.
+type stopLab struct {
+	temporal client.Client
+	door     *runs.Client
+	backend  *timedBackend
+
+	mu     sync.Mutex
+	called map[string]*definitions.Definition
+}
+
+func newStopLab(t *testing.T) *stopLab {
+	t.Helper()
+	quiet := slog.New(slog.DiscardHandler)
+	l := &stopLab{temporal: startTemporal(t, quiet), backend: newTimedBackend(), called: map[string]*definitions.Definition{}}
+	l.door = runs.New(runs.Config{Keys: testKeys, Client: l.temporal, Namespace: "default", Logger: quiet})
+	w := worker.New(l.temporal, workflows.TaskQueue, worker.Options{MaxHeartbeatThrottleInterval: time.Second})
+	workflows.Register(w, trust)
+	activities.Register(w, activities.New(l.backend, quiet).Compose(l.resolve, l.door.ChildOutcome))
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Stop)
+	return l
+}
+
+func (l *stopLab) resolve(_ context.Context, ref workflows.DefinitionRef) (found workflows.ResolvedDefinition, err error) {
+	l.mu.Lock()
+	d := l.called[ref.Workflow]
+	l.mu.Unlock()
+	if d == nil {
+		return found, activities.ErrNoDefinition
+	}
+	found.Definition = workflows.Pinned{Name: d.Name, Digest: d.Digest(), Source: d.Source()}
+	found.Tools = timedTools(d)
+	return found, nil
+}
+
+// timedTools are the tools of a definition, of the class that their names say.
+func timedTools(d *definitions.Definition) map[string]definitions.Tool {
+	tools := map[string]definitions.Tool{}
+	for _, name := range d.ToolNames() {
+		effect := definitions.Unsafe
+		if strings.HasPrefix(name, "read") {
+			effect = definitions.Read
+		}
+		tools[name] = definitions.Tool{Name: name, Backend: "be", Original: name, Effect: effect}
+	}
+	return tools
+}
+
+// define reads a definition. OF stands in it for the name by which its calls are
+// told apart.
+func define(t *testing.T, name, fields string) *definitions.Definition {
+	t.Helper()
+	source := fmt.Sprintf("{name: %s, description: d, %s}", name, strings.ReplaceAll(fields, "OF", "arguments: {of: "+name+"}"))
+	if strings.HasPrefix(fields, "script:") {
+		source = fmt.Sprintf("name: %s\ndescription: d\n%s", name, strings.ReplaceAll(fields, "OF", fmt.Sprintf("of=%q", name)))
+	}
+	defs, diags := definitions.Parse("stops.yaml", []byte(source))
+	if err := diags.Err(); err != nil {
+		t.Fatalf("%s\n%s", err, source)
+	}
+	return defs[0]
+}
+
+func (l *stopLab) start(t *testing.T, d *definitions.Definition) runs.RunID {
+	t.Helper()
+	started, err := l.door.Start(t.Context(), runs.StartRequest{Definition: d, Arguments: json.RawMessage(`{}`), Tools: timedTools(d)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return started.ID
+}
+
+func (l *stopLab) end(t *testing.T, id runs.RunID) *runs.Outcome {
+	t.Helper()
+	var seq int64
+	return nextEvent(t, l.door, id, &seq, runs.EventDone).Outcome
+}
+
+// chainOf is a chain of steps that call a tool, and then one that writes.
+func chainOf(n int, tool string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "{id: s%d, tool: %s, OF", i, tool)
+		if i > 0 {
+			fmt.Fprintf(&b, ", dependsOn: [s%d]", i-1)
+		}
+		b.WriteString("}, ")
+	}
+	return fmt.Sprintf("%s{id: w, tool: write_1, OF, dependsOn: [s%d]}", b.String(), n-1)
+}
+
+// A run that was told to stop while it reads sends nothing after that.
+func TestAttackStoppedRunWhileItReads(t *testing.T) {
+	t.Parallel()
+	l := newStopLab(t)
+	for name, fields := range map[string]string{
+		"chain":     "steps: [" + chainOf(5, "read_1500") + "]",
+		"quick":     "steps: [" + chainOf(60, "read_40") + "]",
+		"each":      "steps: [{id: e, type: forEach, collection: '[1,2,3,4,5,6,7,8,9]', maxParallel: 1, step: {tool: read_200, OF}}, {id: w, tool: write_1, OF, dependsOn: [e]}]",
+		"scripted":  "script: |\n  for i in range(30):\n      read_100(OF)\n  write_1(OF)\n",
+		"computing": "script: |\n  read_1(OF)\n  n = 0\n  for i in range(3000000):\n      n += i\n  write_1(OF)\n",
+		"beside":    "steps: [{id: r, tool: read_1900, OF}, {id: q, tool: read_900, OF}, {id: w, tool: write_1, OF, dependsOn: [q]}]",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			id := l.start(t, define(t, name, fields))
+			l.backend.await(name, "read")
+			if err := l.door.Cancel(t.Context(), id, "stop"); err != nil {
+				t.Fatal(err)
+			}
+			cancelled := time.Now()
+			outcome := l.end(t, id)
+			if took := time.Since(cancelled); took > stopBound {
+				t.Errorf("the run went on for %s after it was cancelled", took)
+			}
+			if outcome.Status != runs.Cancelled || len(l.backend.of(name, "write")) > 0 {
+				t.Errorf("the run is %s, and has written %d times", outcome.Status, len(l.backend.of(name, "write")))
+			}
+		})
+	}
+}
+
+// Times that are over while a run reads end what they are for, and nothing more
+// is sent.
+func TestAttackStoppedRunOutOfTime(t *testing.T) {
+	t.Parallel()
+	l := newStopLab(t)
+	for name, tc := range map[string]struct {
+		fields string
+		limit  time.Duration
+		code   string
+	}{
+		"run":         {"timeout: 1s, steps: [" + chainOf(5, "read_1500") + "]", time.Second, "run_timeout"},
+		"quick":       {"timeout: 1s, steps: [" + chainOf(60, "read_40") + "]", time.Second, "run_timeout"},
+		"script":      {"steps: [{id: s, type: script, timeout: 1s, arguments: {of: script}, script: \"for i in range(60):\\n    read_100(of='script')\\nwrite_1(of='script')\\n\"}]", time.Second, "step_timeout"},
+		"each":        {"steps: [{id: e, type: forEach, timeout: 1s, collection: '[1,2,3,4,5,6,7,8,9]', maxParallel: 2, step: {tool: read_900, OF}}, {id: w, tool: write_1, OF, dependsOn: [e]}]", time.Second, "step_timeout"},
+		"step":        {"steps: [{id: r, tool: read_9000, OF, timeout: 2500ms}, {id: w, tool: write_1, OF, dependsOn: [r]}]", 2500 * time.Millisecond, "step_timeout"},
+		"item":        {"steps: [{id: e, type: forEach, collection: '[1,2]', step: {tool: read_9000, OF, timeout: 2500ms}}, {id: w, tool: write_1, OF, dependsOn: [e]}]", 2500 * time.Millisecond, "step_timeout"},
+		"within":      {"script: |\n  def reads():\n      for i in range(60):\n          read_100(OF)\n      write_1(OF)\n  within(\"1s\", reads)\n", time.Second, "step_timeout"},
+		"withinSlow":  {"script: |\n  def reads():\n      read_1900(OF)\n      write_1(OF)\n  within(\"1s\", reads)\n", time.Second, "step_timeout"},
+		"approval":    {"steps: [{id: g, type: elicitation, message: m, timeout: 1s}, " + chainOf(60, "read_40") + "]", time.Second, "elicitation_timeout"},
+		"runOfScript": {"script: |\n  for i in range(60):\n      read_100(OF)\n  write_1(OF)\ntimeout: 1s\n", time.Second, "run_timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			outcome := l.end(t, l.start(t, define(t, name, tc.fields)))
+			if took := time.Since(began); took < tc.limit || took > tc.limit+stopBound {
+				t.Errorf("it ended after %s; its time was %s", took, tc.limit)
+			}
+			if outcome.Failure == nil || outcome.Failure.Error.Code != tc.code || len(l.backend.of(name, "write")) > 0 {
+				t.Errorf("it ended with %+v, and has written %d times", outcome.Failure, len(l.backend.of(name, "write")))
+			}
+		})
+	}
+}
+
+// What comes out of a branch does not wait for the reads of another one.
+func TestAttackStoppedRunIsNotLate(t *testing.T) {
+	t.Parallel()
+	l := newStopLab(t)
+	t.Run("question", func(t *testing.T) {
+		t.Parallel()
+		began := time.Now()
+		id := l.start(t, define(t, "question", "steps: [{id: g, type: elicitation, message: m}, "+chainOf(60, "read_100")+"]"))
+		var seq int64
+		opened := nextEvent(t, l.door, id, &seq, runs.EventOpened)
+		if took := time.Since(began); took > stopBound {
+			t.Errorf("it was asked after %s", took)
+		}
+		answered := time.Now()
+		if _, err := l.door.Answer(t.Context(), id, runs.Answer{ElicitationID: opened.Elicitation.ID, Action: "decline", By: "ada"}); err != nil {
+			t.Fatal(err)
+		}
+		if outcome := l.end(t, id); outcome.Failure == nil || outcome.Failure.Error.Code != "declined" || time.Since(answered) > stopBound {
+			t.Errorf("%s after the answer it ended with %+v", time.Since(answered), outcome.Failure)
+		}
+	})
+	for name, fields := range map[string]string{
+		"timer":  "steps: [{id: p, type: wait, for: 1s}, {id: x, tool: write_1, OF, dependsOn: [p]}, " + chainOf(40, "read_100") + "]",
+		"write":  "steps: [{id: p, tool: read_900, OF}, {id: x, tool: write_1, OF, dependsOn: [p]}, " + chainOf(40, "read_100") + "]",
+		"pauses": "script: |\n  def pauses():\n      sleep(\"1s\")\n      write_1(OF)\n  def reads():\n      for i in range(40):\n          read_100(OF)\n  parallel([pauses, reads])\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			id := l.start(t, define(t, name, fields))
+			l.backend.await(name, "write")
+			if late := time.Since(began) - time.Second; late > stopBound {
+				t.Errorf("the write came %s late", late)
+			}
+			if err := l.door.Cancel(t.Context(), id, "seen enough"); err != nil {
+				t.Fatal(err)
+			}
+			l.end(t, id)
+		})
+	}
+}
+
+// Runs that a stopped run has called send nothing either.
+func TestAttackStoppedRunStopsThoseItCalled(t *testing.T) {
+	t.Parallel()
+	l := newStopLab(t)
+	l.called["inner"] = define(t, "inner", "steps: ["+strings.ReplaceAll(chainOf(60, "read_40"), "OF", "arguments: {of: below}")+"]")
+	l.called["middle"] = define(t, "middle", "steps: [{id: c, type: workflow, workflow: inner}]")
+	for name, fields := range map[string]string{
+		"graph":  "steps: [{id: c, type: workflow, workflow: middle}, " + chainOf(60, "read_40") + "]",
+		"timed":  "timeout: 2s, steps: [{id: c, type: workflow, workflow: middle}, " + chainOf(60, "read_40") + "]",
+		"script": "script: |\n  call_workflow(\"middle\")\n  write_1(OF)\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			id := l.start(t, define(t, name, fields))
+			l.backend.await("below", "read")
+			stopped := began.Add(2 * time.Second)
+			if name != "timed" {
+				if err := l.door.Cancel(t.Context(), id, "stop"); err != nil {
+					t.Fatal(err)
+				}
+				stopped = time.Now()
+			}
+			l.end(t, id)
+			if took := time.Since(stopped); took > 3*stopBound { // of the run, and of each that it has called
+				t.Errorf("the run went on for %s after it was stopped", took)
+			}
+			if n := len(l.backend.of(name, "write")) + len(l.backend.of("below", "write")); n > 0 {
+				t.Errorf("it has written %d times", n)
+			}
+			l.backend.mu.Lock()
+			delete(l.backend.calls, "below")
+			l.backend.mu.Unlock()
+		})
+	}
+}
+
+// A call that waits for a connection when its run is stopped is not sent when
+// there is one, however soon that is.
+func TestAttackStoppedRunBeforeItIsSent(t *testing.T) {
+	t.Parallel()
+	l := newStopLab(t)
+	backend := serveFakes(t, map[string]fakeTool{"be_write": structuredAnswer(`{}`)})
+	behind, err := url.Parse(backend.web.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	through := httputil.NewSingleHostReverseProxy(behind)
+	came, open := make(chan struct{}, 10), make(chan struct{})
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case came <- struct{}{}:
+		default:
+		}
+		<-open
+		through.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	pool, err := backends.New([]backends.Config{{Name: "be", Transport: backends.StreamableHTTP, URL: front.URL + "/be/mcp"}}, backends.Aggregation{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool.Start(t.Context())
+	t.Cleanup(pool.Close)
+	l.backend.next = pool
+	id := l.start(t, define(t, "write_now", "steps: [{id: w, tool: write, OF}]"))
+	l.backend.await("write_now", "write")
+	receive(t, came, "a connection to the backend")
+	if err := l.door.Cancel(t.Context(), id, "stop"); err != nil {
+		t.Fatal(err)
+	}
+	outcome := l.end(t, id)
+	close(open)
+	if outcome.Status != runs.Cancelled {
+		t.Errorf("the run ended with %+v", outcome)
+	}
+	if !pool.WaitReady(t.Context(), patience) {
+		t.Fatal("the backend is not up")
+	}
+	receive(t, l.backend.ended, "the end of the call")
+	if n := backend.count("be_write", ""); n > 0 {
+		t.Errorf("it was sent %d times after the run had ended", n)
+	}
+}

@@ -1,0 +1,67 @@
+package program_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// docs/contract.md names the tests that show each promise; they must exist.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	tests := testNames(t)
+	contract, err := os.ReadFile(filepath.Join("..", "..", "docs", "contract.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	promises := 0
+	for _, line := range strings.Split(string(contract), "\n") {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 || !strings.Contains(cells[2], "`Test") {
+			continue
+		}
+		promises++
+		for _, name := range regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(cells[2], -1) {
+			if !tests[name[1]] {
+				t.Errorf("%s is shown by %s, which does not exist", strings.TrimSpace(cells[1]), name[1])
+			}
+		}
+	}
+	if promises < 10 {
+		t.Errorf("found %d promises in docs/contract.md", promises)
+	}
+}
+
+// testNames are the tests that there are in the repository.
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	tests := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "node_modules" || d.Name() == ".git") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		source, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, m := range declared.FindAllSubmatch(source, -1) {
+			tests[string(m[1])] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tests
+}

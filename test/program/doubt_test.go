@@ -1,0 +1,113 @@
+//go:build !nodev
+
+package program_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/perdure/perdure/activities"
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/workflows"
+)
+
+// countingBackend counts calls, and has each come to what it says.
+type countingBackend struct {
+	calls  *atomic.Int64
+	answer func() (*backends.Result, error)
+}
+
+func (b countingBackend) Call(context.Context, backends.Call) (*backends.Result, error) {
+	b.calls.Add(1)
+	return b.answer()
+}
+
+// A worker that stops while a call is under way, and cannot hand over any more
+// what the call came to, has the SDK report a failure that Temporal retries. An
+// unsafe call is not made again for that.
+func TestUnsafeCallOfAWorkerThatStops(t *testing.T) {
+	t.Parallel()
+	quiet := slog.New(slog.DiscardHandler)
+	c := startTemporal(t, quiet)
+	door := runs.New(runs.Config{Keys: testKeys, Client: c, Logger: quiet})
+	var calls atomic.Int64
+	life, die := context.WithCancelCause(t.Context())
+	first := startCounting(t, c, door, worker.Options{BackgroundActivityContext: life}, countingBackend{&calls, func() (*backends.Result, error) {
+		die(worker.ErrWorkerShutdown)
+		return nil, &backends.CallError{Backend: "be", Tool: "pay", Outcome: backends.Unknown, Err: errors.New("the worker stops")}
+	}})
+	started := startPaying(t, door)
+	receive(t, life.Done(), "the call")
+	first.Stop()
+	startCounting(t, c, door, worker.Options{}, countingBackend{&calls, func() (*backends.Result, error) {
+		return &backends.Result{Structured: json.RawMessage(`{}`)}, nil
+	}})
+	var seq int64
+	done := nextEvent(t, door, started.ID, &seq, runs.EventDone)
+	if f := done.Outcome.Failure; f == nil || f.Error.Category != workflows.CategoryOutcomeUnknown {
+		t.Errorf("ended with %+v", done.Outcome)
+	}
+	if n := calls.Load(); n != 1 {
+		t.Errorf("the unsafe tool was called %d times", n)
+	}
+}
+
+// An unsafe call that was answered with an error is made again.
+func TestUnsafeCallIsRetried(t *testing.T) {
+	t.Parallel()
+	quiet := slog.New(slog.DiscardHandler)
+	c := startTemporal(t, quiet)
+	door := runs.New(runs.Config{Keys: testKeys, Client: c, Logger: quiet})
+	var calls atomic.Int64
+	long := make([]byte, 20<<10) // more than Temporal keeps of a failure
+	for i := range long {
+		long[i] = 'x'
+	}
+	startCounting(t, c, door, worker.Options{}, countingBackend{&calls, func() (*backends.Result, error) {
+		if calls.Load() < 3 {
+			return &backends.Result{IsError: true, Content: []backends.Content{{Type: "text", Text: string(long)}}}, nil
+		}
+		return &backends.Result{Structured: json.RawMessage(`{}`)}, nil
+	}})
+	started := startPaying(t, door)
+	var seq int64
+	done := nextEvent(t, door, started.ID, &seq, runs.EventDone)
+	if done.Outcome.Status != runs.Completed || calls.Load() != 3 {
+		t.Errorf("ended with %+v after %d calls", done.Outcome, calls.Load())
+	}
+}
+
+func startPaying(t *testing.T, door *runs.Client) runs.Started {
+	t.Helper()
+	defs, diags := definitions.Parse("pay.yaml", []byte(`{name: pay, description: d, steps: [{id: pay, tool: pay, onError: {action: retry, retryCount: 3, retryDelay: 10ms}}]}`))
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	started, err := door.Start(t.Context(), runs.StartRequest{Definition: defs[0], Arguments: json.RawMessage(`{}`),
+		Tools: map[string]definitions.Tool{"pay": {Name: "pay", Backend: "be", Original: "pay"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return started
+}
+
+func startCounting(t *testing.T, c client.Client, door *runs.Client, options worker.Options, backend countingBackend) worker.Worker {
+	t.Helper()
+	w := worker.New(c, workflows.TaskQueue, options)
+	workflows.Register(w, trust)
+	activities.Register(w, activities.New(backend, slog.New(slog.DiscardHandler)).Doubt(door.LastAttempt, door.SentUnread))
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Stop)
+	return w
+}

@@ -1,0 +1,88 @@
+package program_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"unsafe"
+
+	"github.com/perdure/perdure/test/topology"
+)
+
+// A terminal is a command with a person at the keyboard.
+type terminal struct {
+	t      *testing.T
+	keys   *os.File
+	screen *topology.Transcript
+	ended  chan error
+}
+
+// startInTerminal starts a command with a pseudo-terminal as its input and
+// output.
+func startInTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
+	t.Helper()
+	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("needs a pseudo-terminal: %v", err)
+	}
+	var unlock, number int32
+	ioctl(t, keys, syscall.TIOCSPTLCK, &unlock)
+	ioctl(t, keys, syscall.TIOCGPTN, &number)
+	tty, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tty.Close()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	term := &terminal{t: t, keys: keys, screen: &topology.Transcript{}, ended: make(chan error, 1)}
+	seen := make(chan struct{})
+	go func() {
+		defer close(seen)
+		_, _ = keys.WriteTo(term.screen) // ends with an error when the other side is closed
+	}()
+	go func() {
+		err := cmd.Wait()
+		<-seen
+		term.ended <- err
+	}()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the terminal shows\n%s", term.text())
+		}
+		killGroup(cmd)
+		_ = keys.Close()
+	})
+	return term
+}
+
+func ioctl(t *testing.T, f *os.File, request uintptr, value *int32) {
+	t.Helper()
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), request, uintptr(unsafe.Pointer(value))); errno != 0 {
+		t.Fatalf("ioctl %x: %v", request, errno)
+	}
+}
+
+// shows waits until a text stands at the end of what is on the screen.
+func (t *terminal) shows(text string) {
+	t.t.Helper()
+	until(t.t, "the terminal to show "+text, func() bool { return strings.HasSuffix(t.text(), text) })
+}
+
+func (t *terminal) enter(line string) {
+	t.t.Helper()
+	if _, err := t.keys.WriteString(line + "\n"); err != nil {
+		t.t.Fatal(err)
+	}
+}
+
+// text is what the screen shows.
+func (t *terminal) text() string {
+	return strings.ReplaceAll(t.screen.String(), "\r\n", "\n")
+}

@@ -1,0 +1,194 @@
+//go:build !nodev
+
+package program_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/perdure/perdure/activities"
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/payloads"
+	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/workflows"
+)
+
+// notingBackend executes every call and loses the answers of one tool.
+type notingBackend struct {
+	mu    sync.Mutex
+	calls []string
+}
+
+func (b *notingBackend) Call(_ context.Context, call backends.Call) (*backends.Result, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calls = append(b.calls, call.Tool)
+	if call.Tool == "lost" {
+		return nil, &backends.CallError{Backend: call.Backend, Tool: call.Tool, Outcome: backends.Unknown, Err: errors.New("connection reset")}
+	}
+	return &backends.Result{Structured: json.RawMessage(`{"n":7}`)}, nil
+}
+
+func (b *notingBackend) made() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.calls)
+}
+
+// sealedClient seals, with keys, "" = none, what goes over the connection of another
+// client, which closes it.
+func sealedClient(t *testing.T, of client.Client, keys string, more ...func(*client.Options)) (client.Client, converter.DataConverter) {
+	t.Helper()
+	var k *payloads.Keys
+	if keys != "" {
+		var err error
+		if k, err = payloads.ReadKeys(t.Context(), func(context.Context) ([]byte, error) { return []byte(keys), nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	options := client.Options{Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))}
+	payloads.Seal(&options, k)
+	for _, change := range more {
+		change(&options)
+	}
+	c, err := client.NewClientFromExistingWithContext(t.Context(), of, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, options.DataConverter
+}
+
+// A run that was reset, by the button of the Web UI or otherwise, makes no call
+// of an unsafe tool a second time: the result that it had counts, and what is not
+// known stays unknown. An answered question is asked and told anew.
+func TestReset(t *testing.T) {
+	t.Parallel()
+	quiet := slog.New(slog.DiscardHandler)
+	c, sealed := sealedClient(t, startTemporal(t, quiet), "first:"+strings.Repeat("0a", 32))
+	door := runs.New(runs.Config{Keys: testKeys, Client: c, DataConverter: sealed, Logger: quiet})
+	backend := &notingBackend{}
+	w := worker.New(c, workflows.TaskQueue, worker.Options{})
+	workflows.Register(w, trust)
+	activities.Register(w, activities.New(backend, quiet).LookBack(door.CallBefore))
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Stop)
+
+	defs, diags := definitions.Parse("reset.yaml", []byte(`{name: reset, description: d, timeout: 24h, steps: [
+		{id: make, tool: make}, {id: g, type: elicitation, message: "Go on with {{.steps.make.output.n}}?", dependsOn: [make], timeout: 24h},
+		{id: again, tool: make, dependsOn: [g]}, {id: lost, tool: lost, dependsOn: [again]}]}`))
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	tools := map[string]definitions.Tool{}
+	for _, name := range []string{"make", "lost"} {
+		tools[name] = definitions.Tool{Name: name, Backend: "be", Original: name}
+	}
+	started, err := door.Start(t.Context(), runs.StartRequest{Definition: defs[0], Arguments: json.RawMessage(`{}`), Tools: tools})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seq int64
+	for _, point := range []string{"", "first task", "after the question"} {
+		if point != "" {
+			resetTo(t, c, string(started.ID), point)
+		}
+		asked := nextEvent(t, door, started.ID, &seq, runs.EventOpened)
+		if got := asked.Elicitation.Message; got != "Go on with 7?" {
+			t.Errorf("%s: asked %s", point, got)
+		}
+		if _, err := door.Answer(t.Context(), started.ID, runs.Answer{ElicitationID: asked.Elicitation.ID, Action: "accept", By: "ada"}); err != nil {
+			t.Fatalf("%s: answering: %v", point, err)
+		}
+		done := nextEvent(t, door, started.ID, &seq, runs.EventDone)
+		if f := done.Outcome.Failure; f == nil || f.Error.Category != workflows.CategoryOutcomeUnknown {
+			t.Errorf("%s: ended with %+v", point, done.Outcome)
+		}
+		if diff := cmp.Diff([]string{"make", "make", "lost"}, backend.made()); diff != "" {
+			t.Errorf("%s: calls: %s", point, diff)
+		}
+	}
+	// What is repaired after a reset knows as much.
+	plan, err := door.PlanRetry(t.Context(), started.ID, runs.RetryRequest{})
+	if err != nil || len(plan.Unsettled) != 1 {
+		t.Fatalf("the plan is %+v, %v", plan, err)
+	}
+	// And a call that is said not to have been executed is made.
+	if plan, err = door.PlanRetry(t.Context(), started.ID, runs.RetryRequest{Otherwise: runs.NotHappened}); err != nil {
+		t.Fatal(err)
+	}
+	if err := door.Retry(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	nextEvent(t, door, started.ID, &seq, runs.EventDone)
+	if diff := cmp.Diff([]string{"make", "make", "lost", "lost"}, backend.made()); diff != "" {
+		t.Errorf("calls after the repair: %s", diff)
+	}
+}
+
+// nextEvent is the next event of a kind after the one with a number.
+func nextEvent(t *testing.T, door *runs.Client, id runs.RunID, after *int64, kind runs.EventKind) runs.Event {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for e, err := range door.Follow(ctx, id, *after) {
+		if err != nil {
+			t.Fatalf("waiting to be told %s: %v", kind, err)
+		}
+		*after = e.Seq
+		if e.Kind == kind {
+			return e
+		}
+		if e.Kind == runs.EventDone {
+			t.Fatalf("ended without %s: %+v", kind, e.Outcome.Failure)
+		}
+	}
+	t.Fatalf("no %s", kind)
+	return runs.Event{}
+}
+
+// resetTo resets a run to its first workflow task, or to the one after which its
+// question was open, without applying the answer again.
+func resetTo(t *testing.T, c client.Client, id, point string) {
+	t.Helper()
+	var to int64
+	history := c.GetWorkflowHistory(t.Context(), id, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	open := false
+	for history.HasNext() {
+		e, err := history.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case e.EventType == enums.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
+			open = true
+		case e.EventType == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED && to == 0 && (point == "first task" || open):
+			to = e.EventId
+		}
+	}
+	_, err := c.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: id}, Reason: "a button", RequestId: point,
+		WorkflowTaskFinishEventId: to, ResetReapplyExcludeTypes: []enums.ResetReapplyExcludeType{enums.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
