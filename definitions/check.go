@@ -58,7 +58,12 @@ func Check(defs []*Definition, opts CheckOptions) Diagnostics {
 			}
 			offered[d.Expose.As] = d
 		}
-		diags = append(diags, c.diags...)
+		for _, diag := range c.diags {
+			diags.add(diag)
+		}
+		if len(diags) > maxReported {
+			break
+		}
 	}
 	diags.Sort()
 	return diags

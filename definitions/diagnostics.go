@@ -99,8 +99,8 @@ func (ds Diagnostics) Sort() {
 	})
 }
 
-// maxReported is how many mistakes of one definition, or in reading one file,
-// are told. Nobody reads more, and a file that was made to have a million costs
+// maxReported is how many mistakes of definitions that are checked together, or in
+// reading one file, are told. Nobody reads more, and a file that was made to have a million costs
 // no more than one.
 const maxReported = 1000
 

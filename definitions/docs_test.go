@@ -341,7 +341,7 @@ func constantText(expr ast.Expr) string {
 func TestReferenceHasEveryError(t *testing.T) {
 	t.Parallel()
 	codes, categories := map[string]bool{}, map[string]bool{}
-	for _, dir := range []string{"../workflows", "../workflows/script", "../activities", "../runs", "../gateway"} {
+	for _, dir := range []string{"../workflows", "../workflows/script", "../activities", "../internal/runs", "../gateway"} {
 		for _, file := range goFiles(t, dir) {
 			for _, code := range errorCodes(file) {
 				codes[code] = true

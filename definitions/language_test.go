@@ -62,7 +62,7 @@ func yamlValues(t *testing.T, data []byte) []any {
 func TestSchemaOfTheLanguageFitsDefinitions(t *testing.T) {
 	t.Parallel()
 	whole, composites := schemaOf(t, Schema(), ""), schemaOf(t, Schema(), "/$defs/compositeTools")
-	for _, pattern := range []string{"testdata/ok/*.yaml", "library/*.yaml", "../cmd/perdure/testdata/e2e/examples/*.yaml"} {
+	for _, pattern := range []string{"testdata/ok/*.yaml", "library/*.yaml", "../test/program/testdata/e2e/examples/*.yaml"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no files %s: %v", pattern, err)

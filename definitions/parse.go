@@ -57,6 +57,9 @@ func Parse(file string, data []byte) ([]*Definition, Diagnostics) {
 	p := &parser{file: file, lines: strings.Split(string(data), "\n")}
 	nodes := p.documents(data)
 	for _, n := range nodes {
+		if len(p.diags) > maxReported {
+			break
+		}
 		p.document(n)
 	}
 	if len(nodes) == 0 && p.diags == nil {

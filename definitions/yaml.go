@@ -109,7 +109,7 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 		}
 		return
 	}
-	if !d.spend(n, path) {
+	if !d.spend(n, path, 1) {
 		return
 	}
 	t := v.Type()
@@ -171,12 +171,12 @@ func (d *decoder) kind(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// spend counts a node that is visited, and reports whether it may be.
-func (d *decoder) spend(n *yaml.Node, path string) bool {
+// spend counts nodes that are visited, and reports whether they may be.
+func (d *decoder) spend(n *yaml.Node, path string, nodes int) bool {
 	if d.budget <= 0 {
 		return false
 	}
-	if d.budget--; d.budget == 0 {
+	if d.budget = max(0, d.budget-nodes); d.budget == 0 {
 		d.errorf(n, path, "limit", "aliases make this document more than %d nodes larger than it is written", maxAliased)
 	}
 	return d.budget > 0
@@ -249,7 +249,7 @@ func (d *decoder) pairs(n *yaml.Node, path string) []pair {
 // merged gives the pairs of what stands at a merge key: a mapping or a
 // sequence of mappings, of which earlier ones win.
 func (d *decoder) merged(n *yaml.Node, path string) (pairs []pair) {
-	if d.budget <= 0 {
+	if !d.spend(n, path, 1) {
 		return nil
 	}
 	switch n.Kind {
@@ -261,7 +261,7 @@ func (d *decoder) merged(n *yaml.Node, path string) (pairs []pair) {
 		}
 	case yaml.MappingNode:
 		pairs = d.pairs(n, path)
-		d.budget -= min(len(pairs), d.budget-1)
+		d.spend(n, path, len(pairs))
 	default:
 		d.errorf(n, path, "type", "%s: a merge key (<<) wants a mapping, not %s", label(path), describeNode(n))
 	}
@@ -502,8 +502,15 @@ func yamlInteger(text string) (*big.Int, bool) {
 	if digits == "-0" {
 		return nil, false // a float, which keeps its sign
 	}
+	if len(digits) > maxDigits { // reading them takes the square of their number
+		return nil, false
+	}
 	return new(big.Int).SetString(digits, 0)
 }
+
+// maxDigits bounds the digits of an integer, in any notation; template.ParseNumber
+// takes fewer decimal ones.
+const maxDigits = 40_000
 
 // errorf reports a mistake in what stands at path.
 func (d *decoder) errorf(n *yaml.Node, path, check, format string, args ...any) {
