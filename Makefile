@@ -13,6 +13,8 @@ RACED    := ./activities/... ./definitions/... ./gateway/... $(addprefix ./,$(ad
 FUZZED   := definitions definitions/template definitions/view internal/starlark workflows/script workflows/deftest gateway internal/backends internal/backends/repo internal/payloads
 FUZZ     ?= .
 FUZZTIME ?= 60s
+# What tests must find here instead of skipping.
+REQUIRE  := PERDURE_TEST_REQUIRE=npm,postgres,chromium
 # How long the storm of make chaos is.
 TIME     ?= 3m
 # Whole-program tests that start two gateways and two workers on a Temporal with
@@ -29,7 +31,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check attack property licences sbom fuzz fmt lint vulncheck servers bench chaos prod-local figures conformance mcp-conformance histories deployment manifests clean
+.PHONY: help build run test soak check attack property licences sbom fuzz fmt lint vulncheck servers bench chaos prod-local figures conformance mcp-conformance histories deployment manifests clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -43,10 +45,16 @@ run: build ## Build and start everything in one process; Ctrl-C ends it
 
 test: servers ## Run all tests (fetches what they need: npm servers, PostgreSQL, a browser)
 	@.ci/test-deps
-	PERDURE_TEST_REQUIRE=npm,postgres,chromium $(GO) test -count=1 -timeout 20m ./...
-	cd test && PERDURE_TEST_REQUIRE=npm,postgres,chromium $(GO) test -count=1 -timeout 20m ./...
-	$(GO) test -count=1 -timeout 15m -race $(RACED)
-	cd test && $(GO) test -count=1 -timeout 15m -race ./store ./registry
+	$(REQUIRE) $(GO) test -count=1 -timeout 20m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
+	$(REQUIRE) $(GO) test -count=1 -timeout 15m -race $(RACED)
+	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 15m -race ./store ./registry
+	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 25m -parallel 3 $$($(GO) list ./... | grep -vE '/(store|registry)$$')
+
+soak: ## Run for an hour what CI runs for minutes: random definitions, chaos, fuzz tests
+	@$(MAKE) --no-print-directory property
+	@$(MAKE) --no-print-directory chaos TIME=5m
+	@$(MAKE) --no-print-directory prod-local
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=2m
 
 check: ## gofmt, vet, staticcheck, workflowcheck, import rules, the program of the image, govulncheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not gofmt-ed: $$unformatted"; exit 1; }
@@ -85,8 +93,8 @@ sbom: build ## Write bin/sbom.json: what bin/perdure was built of, as CycloneDX 
 	$(GO) run ./.ci/sbom $(BIN) > bin/sbom.json
 
 attack: servers ## Run every attack on real roles and on what reads foreign input
-	PERDURE_TEST_REQUIRE=npm,postgres,chromium $(GO) test -count=1 -timeout 20m -run '^TestAttack' ./...
-	cd test && PERDURE_TEST_REQUIRE=npm,postgres,chromium $(GO) test -count=1 -timeout 20m -run '^TestAttack' ./...
+	$(REQUIRE) $(GO) test -count=1 -timeout 20m -run '^TestAttack' ./...
+	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 20m -run '^TestAttack' ./...
 
 fuzz: ## Run the fuzz tests that match FUZZ, one after the other, each for FUZZTIME
 	@for package in $(FUZZED); do \
