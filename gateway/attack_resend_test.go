@@ -12,6 +12,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -324,5 +325,57 @@ func TestAttackStdioCancel(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAttackStdioCancelAtOnce cancels a call on stdio in the line after it, which
+// may be read before anything was done for the call: what the call started is
+// cancelled all the same.
+func TestAttackStdioCancelAtOnce(t *testing.T) {
+	t.Parallel()
+	modern := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+	for era, meta := range map[string]string{"2026-07-28": modern, "2025-11-25": `"_meta":{}`} {
+		for _, tool := range []string{"hang", "be_echo"} {
+			t.Run(era+" "+tool, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, map[string]func(*play){"hang": hanging})
+				direct := make(chan struct{}, 1)
+				w.catalogue.call = func(ctx context.Context, _ backends.Call) (*backends.Result, error) {
+					<-ctx.Done()
+					direct <- struct{}{}
+					return nil, ctx.Err()
+				}
+				in, out, _ := pipe(t, w)
+				lines := bufio.NewScanner(out)
+				if era != "2026-07-28" {
+					_, _ = fmt.Fprintln(in, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
+					lines.Scan()
+				}
+				go func() {
+					for lines.Scan() { // the pipe holds nothing back
+					}
+				}()
+				_, _ = fmt.Fprintf(in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":{},%s}}
+{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":"enough",%s}}
+`, tool, meta, meta)
+				if tool == "be_echo" {
+					select {
+					case <-direct:
+					case <-time.After(5 * time.Second):
+						t.Error("the direct call goes on")
+					}
+					return
+				}
+				run := w.runs.only(t)
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				w.runs.wait(ctx, func() bool { return w.runs.runs[run].stopped })
+				w.runs.mu.Lock()
+				defer w.runs.mu.Unlock()
+				if !w.runs.runs[run].stopped {
+					t.Error("the run goes on")
+				}
+			})
+		}
 	}
 }

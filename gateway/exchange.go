@@ -208,8 +208,12 @@ type calls struct {
 	open map[string]*exchange
 }
 
-// begin enters a call; what it returns takes it out again.
+// begin enters a call, unless that was done when it came in; what it returns takes
+// it out again.
 func (c *calls) begin(x *exchange) (end func()) {
+	if x.cancel != nil {
+		return func() {}
+	}
 	x.cancel = make(chan struct{})
 	if x.scope == "" {
 		return func() {}

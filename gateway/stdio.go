@@ -118,7 +118,9 @@ func (c *stdioConn) receive(ctx context.Context, text []byte) {
 		c.handle(ctx, text, m.ID, nil)
 	case m.isRequest():
 		x := &exchange{client: client, id: m.ID, params: &p, badParams: badParams, out: &lineOutlet{c: c}}
+		end := c.g.calls.begin(x) // before the next line is read, which may cancel it
 		c.handling.Go(func() {
+			defer end()
 			c.g.observed(ctx, client, &m, &p, func(ctx context.Context) *exchange {
 				switch {
 				case isTaskMethod(&m):
