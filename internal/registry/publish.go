@@ -113,12 +113,15 @@ func (r *Registry) Publish(ctx context.Context, p Publisher, q Request) (*Report
 	if r.store == nil {
 		return nil, ErrNoStore
 	}
-	given, diags := read(q)
+	given, diags, err := r.readOne(ctx, q)
+	if err != nil {
+		return nil, err
+	}
 	if diags.HasErrors() || !permitted(p, given, &diags) {
 		return &Report{Diagnostics: sorted(diags)}, nil
 	}
 	var report *Report
-	err := r.edit(ctx, p.By, func() ([]store.Edit, error) {
+	err = r.edit(ctx, p.By, func() ([]store.Edit, error) {
 		b := &batch{registry: r, publisher: p, request: q, diags: slices.Clone(diags)}
 		report = b.publish(given)
 		if q.DryRun || b.diags.HasErrors() {
@@ -175,7 +178,48 @@ type module struct {
 	pos definitions.Position
 }
 
-func read(q Request) (all given, diags definitions.Diagnostics) {
+// maxValues bounds the keys, values and lines of the files of one request: reading
+// YAML takes about 1.5 KB for each.
+const maxValues = 200_000
+
+// unreadable says what is too large to be read; nil = nothing.
+func unreadable(q Request) definitions.Diagnostics {
+	values := 0
+	for _, file := range q.Files {
+		pos := definitions.Position{File: file.Name, Line: 1, Column: 1}
+		if n := len(file.Text); n > maxPublished {
+			return definitions.Diagnostics{problem(pos, checkSize, "the file has %d bytes; a file that is published may have %d", n, maxPublished)}
+		}
+		for _, c := range []byte(file.Text) {
+			switch c {
+			case '\n', ',', ':', '[', '{':
+				values++
+			}
+		}
+		if values > maxValues {
+			return definitions.Diagnostics{problem(pos, checkSize, "the files have more than %d keys, values and lines; publish fewer at a time", maxValues)}
+		}
+	}
+	return nil
+}
+
+// readOne reads the files of a request. One request is read at a time: whoever may
+// send one decides how much memory that takes, up to a bound.
+func (r *Registry) readOne(ctx context.Context, q Request) (all given, diags definitions.Diagnostics, err error) {
+	if diags = unreadable(q); diags != nil {
+		return all, diags, nil
+	}
+	select {
+	case r.reading <- struct{}{}:
+		defer func() { <-r.reading }()
+	case <-ctx.Done():
+		return all, nil, ctx.Err()
+	}
+	all, diags = readFiles(q)
+	return all, diags, nil
+}
+
+func readFiles(q Request) (all given, diags definitions.Diagnostics) {
 	for _, file := range q.Files {
 		if definitions.IsModuleName(file.Name) {
 			m := module{&definitions.Module{Name: path.Base(filepath.ToSlash(file.Name)), Text: file.Text}, definitions.Position{File: file.Name, Line: 1, Column: 1}}

@@ -104,6 +104,8 @@ type Registry struct {
 	log   *slog.Logger
 	told  sync.Map // what was logged of tools that have drifted, and of files that differ
 
+	reading chan struct{} // has room for one request whose files are read
+
 	mu        sync.RWMutex
 	files     map[string]Entry
 	order     []string           // names of files, as they were given
@@ -114,7 +116,7 @@ type Registry struct {
 
 // New makes a registry that knows nothing yet.
 func New(o Options) *Registry {
-	return &Registry{store: o.Store, drift: o.Drift, log: cmp.Or(o.Logger, slog.Default()), files: map[string]Entry{}, published: map[string][]Entry{}}
+	return &Registry{reading: make(chan struct{}, 1), store: o.Store, drift: o.Drift, log: cmp.Or(o.Logger, slog.Default()), files: map[string]Entry{}, published: map[string][]Entry{}}
 }
 
 // OnChange has f called after every change of what names mean.
