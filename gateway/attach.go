@@ -121,7 +121,7 @@ func (g *Gateway) join(ctx context.Context, x *exchange, run *runs.Run) {
 	case request != "":
 		g.attend(ctx, run.ID, request, runs.Named)
 	default:
-		g.attend(ctx, run.ID, x.name, runs.Joined)
+		x.joined = g.attend(ctx, run.ID, x.name, runs.Joined)
 	}
 }
 

@@ -379,3 +379,59 @@ func TestAttackStdioCancelAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// notes counts what requests have said to a run.
+func (f *fakeRuns) notes(id runs.RunID, what runs.Attendance) (n int) {
+	for _, e := range f.runs[id].events {
+		if e.Kind == runs.EventAttended && e.Attended.Says == what {
+			n++
+		}
+	}
+	return n
+}
+
+// TestAttackLeftWhileJoining has clients join a run and go away again before it is
+// known whether they may: the run ends when the last of them is gone, though others
+// have joined it before.
+func TestAttackLeftWhileJoining(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"hang": hanging}, func(o *gateway.Options) { o.DisconnectGrace = 1500 * time.Millisecond })
+	_, there := w.replica()
+	c, leave := leaving(t, w.url)
+	c.modernCall("hang", `{}`, `{}`, "").progress()
+	run := w.runs.only(t)
+	leave()
+	w.gateway.AwaitIdle()
+	for i, url := range []string{w.url, there} {
+		c, leave := leaving(t, url)
+		go c.try(c.until, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"hang","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`,
+			"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "hang")
+		w.runs.wait(t.Context(), func() bool { return w.runs.notes(run, runs.Joined) > i })
+		leave()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	if !w.runs.wait(ctx, func() bool { return w.runs.runs[run].stopped }) {
+		t.Error("all clients are gone, and the run goes on")
+	}
+}
+
+// TestAttackRollCalls has many requests wait for one run: each roll call is
+// responded to once, and not by all who wait.
+func TestAttackRollCalls(t *testing.T) {
+	t.Parallel()
+	const clients = 20
+	w := newWorld(t, map[string]func(*play){"hang": hanging})
+	for range clients {
+		c := &wire{T: t, url: w.url, caller: "ann"}
+		c.keyed("hang", `"_meta":{"perdure/idempotency-key":"k"`).progress()
+	}
+	run := w.runs.only(t)
+	asked := func() int { return w.runs.notes(run, runs.Joined) }
+	w.runs.wait(t.Context(), func() bool { return w.runs.notes(run, runs.Here) >= asked() })
+	w.runs.change(func() {
+		if here := w.runs.notes(run, runs.Here); here > clients || asked() != clients-1 {
+			t.Errorf("%d requests joined, and there were %d responses", asked(), here)
+		}
+	})
+}

@@ -34,7 +34,7 @@ func (g *Gateway) attend(ctx context.Context, id runs.RunID, name string, says r
 // who wait for theirs to come back.
 func (g *Gateway) respondsTo(ctx context.Context, id runs.RunID, name string, e runs.Event) {
 	asks := e.Kind == runs.EventAttended && (e.Attended.Says == runs.Joined || e.Attended.Says == runs.Leaving)
-	if asks && e.Attended.Request != name && g.tokens.now().Sub(e.At) < stale {
+	if asks && e.Attended.Request != name && g.tokens.now().Sub(e.At) < stale && g.served.responds(id, e.Seq) {
 		g.attend(ctx, id, name, runs.Here)
 	}
 }
@@ -49,8 +49,17 @@ const (
 )
 
 // claim joins a request to a run that is under way, unless another replica has a
-// client that waits for it, or it was answered before.
+// client that waits for it, or it was answered before. Requests of this replica
+// do it one after the other; one whose client is gone by then does not.
 func (g *Gateway) claim(ctx context.Context, x *exchange, id runs.RunID) (claimed, error) {
+	leave, err := g.turns.take(x.here, id)
+	if err != nil {
+		return free, err
+	}
+	defer leave()
+	if g.served.settled(id) {
+		return taken, nil
+	}
 	noted, err := g.opts.Runs.Attach(ctx, id, runs.Attended{Request: x.name, Says: runs.Joined})
 	if err != nil {
 		return free, err
@@ -62,6 +71,7 @@ func (g *Gateway) claim(ctx context.Context, x *exchange, id runs.RunID) (claime
 		}
 		return free, nil // it has too much to note already; rather join than repeat
 	}
+	x.joined = true
 	listening, cancel := context.WithTimeout(ctx, rollCall)
 	defer cancel()
 	mine := false
@@ -142,14 +152,20 @@ func (g *Gateway) settle(ctx context.Context, x *exchange, id runs.RunID) {
 func (g *Gateway) stopUnlessBack(ctx context.Context, x *exchange, id runs.RunID) {
 	ctx, cancel := g.untilDrain(ctx)
 	defer cancel()
+	defer g.leavers.replace(id, cancel)()
 	grace := time.NewTimer(g.opts.DisconnectGrace)
 	defer grace.Stop()
-	events, leaving := g.follow(ctx, id, x.seen), false
+	after := x.seen
+	if x.joined {
+		after = 0 // what was before its own note says nothing of who waits now
+	}
+	events, leaving, current := g.follow(ctx, id, after), false, !x.joined
 	for {
 		select {
 		case f, ok := <-events:
+			current = current || x.isJoining(f.event)
 			switch {
-			case !ok, f.err != nil, f.event.Kind == runs.EventDone, x.isReplaced(f.event, leaving):
+			case !ok, f.err != nil, f.event.Kind == runs.EventDone, current && x.isReplaced(f.event, leaving):
 				return
 			case f.event.Kind == runs.EventAttended && f.event.Attended.Says == runs.Leaving:
 				g.respondsTo(ctx, id, x.name, f.event)
@@ -169,6 +185,11 @@ func (g *Gateway) stopUnlessBack(ctx context.Context, x *exchange, id runs.RunID
 			return
 		}
 	}
+}
+
+// isJoining reports whether an event is the note that the request joined the run.
+func (x *exchange) isJoining(e runs.Event) bool {
+	return e.Kind == runs.EventAttended && e.Attended.Request == x.name && e.Attended.Says == runs.Joined
 }
 
 // isReplaced reports whether another request waits for the run now, or was

@@ -303,7 +303,7 @@ func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
 	}
 	g.served.begin(st.Run)
 	if x.modern && x.ends != "" {
-		g.attend(ctx, st.Run, x.name, runs.Joined)
+		x.joined = g.attend(ctx, st.Run, x.name, runs.Joined)
 	}
 	at := x.cursorFor(runs.Started{ID: st.Run, Attached: st.Attached})
 	at.Seq, at.Asked, at.Owner = st.Seq, st.Asked, st.Owner

@@ -31,6 +31,7 @@ type exchange struct {
 	writes    bool                  // a tool of the run may do more than read
 	noted     bool                  // it is noted that the result was delivered
 	ended     bool                  // the run has ended, as the client is told or was to be
+	joined    bool                  // the history of the run has that the request joined it
 	seen      int64                 // Seq of the last event of the run that was rendered
 
 	mu       sync.Mutex

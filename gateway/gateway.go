@@ -250,6 +250,8 @@ type Gateway struct {
 
 	deliveries deliveries
 	stops      sync.WaitGroup // of runs whose clients are gone
+	leavers    leavers
+	turns      turns
 
 	drain    sync.Once
 	draining chan struct{}

@@ -16,9 +16,10 @@ type served struct {
 }
 
 type servedRun struct {
-	waiting  int       // requests with a client that waits here
-	answered bool      // a client was given an answer, from which it can go on
-	until    time.Time // when it may be forgotten, if nobody waits
+	waiting  int            // requests with a client that waits here
+	answered bool           // a client was given an answer, from which it can go on
+	until    time.Time      // when it may be forgotten, if nobody waits
+	heard    map[int64]bool // Seq of the roll calls to which a request here responds
 }
 
 // maxServed bounds the runs, and the series of calls, of which is remembered more
@@ -68,6 +69,26 @@ func (s *served) settled(id runs.RunID) bool {
 	defer s.mu.Unlock()
 	r := s.runs[id]
 	return r != nil && (r.waiting > 0 || r.answered)
+}
+
+// responds reports whether a request here is the first to respond to a roll call:
+// one is enough, and each that waits would be as many signals as requests that ask,
+// squared.
+func (s *served) responds(id runs.RunID, seq int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.runs[id]
+	if r == nil {
+		return true
+	}
+	if r.heard[seq] {
+		return false
+	}
+	if r.heard == nil {
+		r.heard = map[int64]bool{}
+	}
+	r.heard[seq] = true
+	return true
 }
 
 // next is the number of the next run in a series, as far as it is known.

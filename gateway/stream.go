@@ -166,7 +166,7 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 	e := f.event
 	s.x.seen = e.Seq
 	if e.Kind == runs.EventAttended {
-		if s.x.name != "" {
+		if s.x.name != "" && s.x.isThere() {
 			go s.g.respondsTo(ctx, s.at.Run, s.x.name, e)
 		}
 		return false
