@@ -121,7 +121,7 @@ func (r *run) childInput(ctx workflow.Context, c childCall) (*RunInput, string, 
 	}
 	in.Caller, in.Ruled, in.As, in.Depth, in.Limit = r.in.Caller, r.in.Ruled, r.actsAs(), r.in.Depth+1, c.limit
 	in.Lineage, in.Within = r.in.Lineage, r.in.Within+cmp.Or(c.keyPath, c.path)+"//"
-	in.ScriptLimits, in.AwaitUndoable, in.MaxDepth = r.in.ScriptLimits, r.in.AwaitUndoable, r.in.MaxDepth
+	in.ScriptLimits, in.MaxDepth = r.in.ScriptLimits, r.in.MaxDepth
 	in.MaxValue, in.MaxJournal = r.in.MaxValue, r.in.MaxJournal
 	in.Parent = &Parent{RunID: r.id, StepPath: c.path}
 	if size := in.bytes(); size > r.maxValue() {
@@ -347,7 +347,7 @@ func (r *run) ended(ctx workflow.Context, end childEnd) (json.RawMessage, *Error
 // endsNow gives a run that an execution before has called the place of its end
 // among what is undone, and not that of its start there.
 func (r *run) endsNow(ctx workflow.Context, path string) {
-	if _, before := r.continued(path); !before || workflow.GetVersion(ctx, "called-runs-end-later", workflow.DefaultVersion, 1) < 1 {
+	if _, before := r.continued(path); !before {
 		return
 	}
 	r.order++

@@ -40,14 +40,13 @@ func (r *run) canUndo(n *definitions.Node, at place, out outcome) {
 }
 
 // canUndoItems remembers the completed items of a forEach that had failed in an
-// execution before this one, where they have a compensation. Older executions
-// have forgotten them.
+// execution before this one, where they have a compensation.
 func (r *run) canUndoItems(ctx workflow.Context, n *definitions.Node, at place) {
 	switch {
 	case n.Inner == nil:
 		r.canUndoBefore(n, at)
 		return
-	case !canBeUndone(n) || workflow.GetVersion(ctx, "items-are-undone", workflow.DefaultVersion, 1) < 1:
+	case !canBeUndone(n):
 		return
 	}
 	items, err := n.Collection(r.scopeAt(ctx, at))

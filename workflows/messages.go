@@ -110,11 +110,6 @@ type RunInput struct {
 	As         string                      `json:"as,omitempty"`         // composite tool in whose right a step has called this one; "" = in that of the caller
 	Limit      time.Duration               `json:"limit,omitempty"`      // timeout that the step gives, which counts instead of that of the definition; 0 = none
 
-	// AwaitUndoable has a run that is stopped wait for what its calls under way
-	// come to where that could be undone. Runs of earlier builds do not wait, and
-	// leave what comes after the end of the wait.
-	AwaitUndoable bool `json:"awaitUndoable,omitempty"`
-
 	ScriptLimits *ScriptLimits `json:"scriptLimits,omitempty"` // of each script; nil = the defaults
 	MaxDepth     int           `json:"maxDepth,omitempty"`     // how deep composite tools may call each other; 0 = definitions.MaxWorkflowDepth
 }

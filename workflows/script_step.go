@@ -66,7 +66,7 @@ func (h *scriptHost) keepTime(ctx workflow.Context, end func(why *Error)) {
 	var until time.Time
 	var why func() *Error
 	if limit := timeout(h.node.Step); !h.node.Whole() && (most == 0 || limit <= most) {
-		if until = r.until(path, now.Add(limit)); until.IsZero() && inTime(ctx) {
+		if until = r.until(path, now.Add(limit)); until.IsZero() {
 			return
 		}
 		why = func() *Error {
@@ -87,13 +87,6 @@ func (h *scriptHost) keepTime(ctx workflow.Context, end func(why *Error)) {
 		return
 	}
 	after(ctx, until, Summary(path, "timeout"), func() { end(why()) })
-}
-
-// inTime says that a script that had completed in an execution before was in time,
-// however long ago that is. Older executions have let it run out of its time where
-// it has branches.
-func inTime(ctx workflow.Context) bool {
-	return workflow.GetVersion(ctx, "scripts-were-in-time", workflow.DefaultVersion, 1) >= 1
 }
 
 // MaxScriptTime is how long a script may take that was sent.
@@ -264,9 +257,6 @@ func (h *scriptHost) fail(ctx workflow.Context, path string, call script.ToolCal
 	if e.StepPath == "" {
 		e.StepID, e.StepPath = topLevel(path), path
 	}
-	if h.run.away[path] && !sparesKeyed(ctx) {
-		delete(h.run.away, path)
-	}
 	switch left := h.run.away[path]; {
 	case ctx.Err() == nil || e.Category != CategoryCancelled:
 		entry := h.run.journal[path]
@@ -280,13 +270,6 @@ func (h *scriptHost) fail(ctx workflow.Context, path string, call script.ToolCal
 	reported.Fatal = ctx.Err() != nil && e.Category == CategoryCancelled
 	reported.Unknown = reported.Unknown || h.run.leftUnknown(path)
 	return reported
-}
-
-// sparesKeyed says that a call of a keyed tool of which nobody knows whether it was
-// executed is not repeated by a script, which would do so under another key. Older
-// executions have.
-func sparesKeyed(ctx workflow.Context) bool {
-	return workflow.GetVersion(ctx, "retry-spares-the-keyed", workflow.DefaultVersion, 1) >= 1
 }
 
 // report is an error of the run as scripts see it.

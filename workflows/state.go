@@ -49,10 +49,10 @@ func (r *run) publish(ctx workflow.Context, status Status) {
 }
 
 // takeBack drops what the execution before has asked and this one, which ends,
-// has not come to ask again. Older executions leave it as it is.
+// has not come to ask again.
 func (r *run) takeBack(ctx workflow.Context) {
 	for _, e := range r.in.Open {
-		if r.hasAsked(e.ID) || workflow.GetVersion(ctx, "questions-are-taken-back", workflow.DefaultVersion, 1) < 1 {
+		if r.hasAsked(e.ID) {
 			continue
 		}
 		e.State, e.Schema, e.Call, e.Askings = ElicitationDropped, nil, nil, nil

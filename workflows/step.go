@@ -81,7 +81,7 @@ func (r *run) runStep(ctx workflow.Context, n *definitions.Node) {
 	r.skipping = r.skipping || out.skip
 	if out.status == stepFailed && !continues(n.Step) {
 		s.broken = true
-		if n.Whole() && r.failsAlone(ctx) {
+		if n.Whole() && r.failsAlone() {
 			r.abort(out.err)
 			return
 		}
@@ -91,14 +91,10 @@ func (r *run) runStep(ctx workflow.Context, n *definitions.Node) {
 }
 
 // failsAlone says whether a script that is the definition fails the run whatever
-// the failure mode is, which is for what the script reports. Older executions
-// have completed without a result.
-func (r *run) failsAlone(ctx workflow.Context) bool {
-	switch r.program.Definition.FailureMode {
-	case definitions.FailLate, definitions.BestEffort:
-		return workflow.GetVersion(ctx, "script-fails-its-run", workflow.DefaultVersion, 1) >= 1
-	}
-	return false
+// the failure mode is, which is for what the script reports.
+func (r *run) failsAlone() bool {
+	mode := r.program.Definition.FailureMode
+	return mode == definitions.FailLate || mode == definitions.BestEffort
 }
 
 // stepFailed does what the definition's failure mode says about a step that

@@ -244,7 +244,7 @@ func (r *run) performHere(ctx workflow.Context, q request, call ToolCall, result
 // schedule has a call executed as an activity, and waits for it. What can be undone is waited for also
 // when it was cancelled, since it may complete nevertheless.
 func (r *run) schedule(ctx workflow.Context, q request, call ToolCall, result *ToolResult, options workflow.ActivityOptions) error {
-	options.WaitForCancellation = q.undoable && r.in.AwaitUndoable
+	options.WaitForCancellation = q.undoable
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), CallToolName, call).Get(ctx, result)
 	if options.WaitForCancellation && err != nil && ctx.Err() != nil {
 		return ctx.Err() // whatever it failed with, it was stopped

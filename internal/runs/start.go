@@ -102,9 +102,8 @@ func newInput(id RunID, req StartRequest) workflows.RunInput {
 		Lineage:   string(id),
 		Tools:     req.Tools,
 
-		ScriptLimits:  req.ScriptLimits,
-		MaxDepth:      req.MaxDepth,
-		AwaitUndoable: true,
+		ScriptLimits: req.ScriptLimits,
+		MaxDepth:     req.MaxDepth,
 	}
 }
 

@@ -166,8 +166,6 @@ func (c *Case) execute(trace *Trace, arguments json.RawMessage) {
 		Caller:    workflows.Caller{Subject: tester},
 		Lineage:   id,
 		Tools:     c.tools,
-
-		AwaitUndoable: true,
 	})
 	trace.Duration = env.Now().Sub(trace.started)
 	trace.ended(env, c)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"go.starlark.net/starlark"
-	"go.temporal.io/sdk/workflow"
 
 	bounded "github.com/perdure/perdure/internal/starlark"
 )
@@ -83,9 +82,6 @@ func (b *branch) spared(err error, known int) error {
 	e := b.run.kind(err)
 	if len(b.unknown) == known || e.Final || e.Fatal || b.run.Account.Failed() != nil {
 		return err
-	}
-	if workflow.GetVersion(b.ctx, "retry-spares-the-unknown", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
-		return err // runs of earlier builds have gone on
 	}
 	final, left := *e, b.unknown[known]
 	what := "a call in " + left.Path
