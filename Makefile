@@ -13,6 +13,8 @@ RACED    := ./activities/... ./definitions/... ./gateway/... $(addprefix ./,$(ad
 FUZZED   := definitions definitions/template definitions/view internal/starlark workflows/script workflows/deftest gateway internal/backends internal/backends/repo internal/payloads
 FUZZ     ?= .
 FUZZTIME ?= 60s
+# Tests that measure what hostile input costs, which the race detector multiplies.
+COSTLY   := ^Test(Attack(Schemas|SchemaPatterns|Patterns|Libraries|Replacements)|Bombs|TemplateBombs)$$
 # What tests must find here instead of skipping.
 REQUIRE  := PERDURE_TEST_REQUIRE=npm,postgres,chromium
 # How long the storm of make chaos is.
@@ -46,7 +48,8 @@ run: build ## Build and start everything in one process; Ctrl-C ends it
 test: servers ## Run all tests (fetches what they need: npm servers, PostgreSQL, a browser)
 	@.ci/test-deps
 	$(REQUIRE) $(GO) test -count=1 -timeout 20m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
-	$(REQUIRE) $(GO) test -count=1 -timeout 15m -race $(RACED)
+	$(REQUIRE) $(GO) test -count=1 -timeout 15m -race -skip '$(COSTLY)' $(RACED)
+	$(GO) test -count=1 -timeout 15m -run '$(COSTLY)' $(RACED)
 	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 15m -race ./store ./registry
 	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 25m -parallel 3 $$($(GO) list ./... | grep -vE '/(store|registry)$$')
 
@@ -93,8 +96,8 @@ sbom: build ## Write bin/sbom.json: what bin/perdure was built of, as CycloneDX 
 	$(GO) run ./.ci/sbom $(BIN) > bin/sbom.json
 
 attack: servers ## Run every attack on real roles and on what reads foreign input
-	$(REQUIRE) $(GO) test -count=1 -timeout 20m -run '^TestAttack' ./...
-	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 20m -run '^TestAttack' ./...
+	$(REQUIRE) $(GO) test -count=1 -timeout 20m -run '^TestAttack|Bombs$$' ./...
+	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 20m -run '^TestAttack|Bombs$$' ./...
 
 fuzz: ## Run the fuzz tests that match FUZZ, one after the other, each for FUZZTIME
 	@for package in $(FUZZED); do \

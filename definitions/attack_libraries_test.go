@@ -107,7 +107,7 @@ func TestAttackLibraries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			// yaml takes up to 1,000 bytes for each one of a flow mapping, most of
 			// them garbage at once; what is published has 1 MB at most.
-			const maxTime, maxMemory = 10 * time.Second, 1 << 30
+			const maxTime, maxMemory = time.Minute, 1 << 30 // of a machine that is busy
 			if len(bombs[name]) > 2<<20 {
 				t.Fatalf("it has %d bytes", len(bombs[name]))
 			}

@@ -46,7 +46,7 @@ func frugal(t *testing.T, do func()) {
 	runtime.ReadMemStats(&after)
 	allocated := after.TotalAlloc - before.TotalAlloc
 	t.Logf("%s, %d MB", took.Round(time.Millisecond), allocated>>20)
-	if allocated > 100<<20 || took > 5*time.Second {
+	if allocated > 100<<20 || took > time.Minute {
 		t.Errorf("it took %s and %d MB", took.Round(time.Millisecond), allocated>>20)
 	}
 }
@@ -130,7 +130,7 @@ func TestAttackSchemas(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			allocated := after.TotalAlloc - before.TotalAlloc
 			t.Logf("%s, %d MB: %s", took.Round(time.Millisecond), allocated>>20, outcome)
-			if allocated > 1<<30 || took > 20*time.Second {
+			if allocated > 1<<30 || took > time.Minute {
 				t.Errorf("%d bytes took %s and %d MB", len(bombs[name][0])+len(bombs[name][1]), took.Round(time.Millisecond), allocated>>20)
 			}
 		})

@@ -3,6 +3,7 @@ package template
 import (
 	"io"
 	"regexp"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -33,9 +34,9 @@ var regexFunctions = map[string]function{
 		return found
 	}},
 	"regexSplit":      {3, 3, regexSplit},
-	"regexReplaceAll": {3, 3, func(c *call) any { return c.regexReplace((*regexp.Regexp).ExpandString) }},
+	"regexReplaceAll": {3, 3, func(c *call) any { return c.regexReplace((*call).appendExpanded) }},
 	"regexReplaceAllLiteral": {3, 3, func(c *call) any {
-		return c.regexReplace(func(_ *regexp.Regexp, out []byte, replacement, _ string, _ []int) []byte {
+		return c.regexReplace(func(_ *call, out []byte, replacement string, _ matches, _ []int) []byte {
 			return append(out, replacement...)
 		})
 	}},
@@ -197,15 +198,46 @@ func regexSplit(c *call) any {
 }
 
 // regexReplace replaces each match by what expand appends for it.
-func (c *call) regexReplace(expand func(re *regexp.Regexp, out []byte, replacement, s string, place []int) []byte) any {
+func (c *call) regexReplace(expand func(c *call, out []byte, replacement string, m matches, place []int) []byte) any {
 	replacement, m := c.str(2), c.search(-1)
 	var out []byte
 	end := 0
 	for _, place := range m.places {
-		out = expand(m.re, append(out, m.s[end:place[0]]...), replacement, m.s, place)
+		out = expand(c, append(out, m.s[end:place[0]]...), replacement, m, place)
 		if end = place[1]; !c.fits(len(out)) {
 			return nil
 		}
 	}
 	return c.built(string(append(out, m.s[end:]...)))
+}
+
+// piecePrice is that of looking up what a replacement refers to.
+const piecePrice = 8
+
+// appendExpanded appends a replacement with what it refers to. A short one can
+// refer to a long group many times, or to nothing, for each match: so it is
+// expanded in pieces, and each is charged for.
+func (c *call) appendExpanded(out []byte, replacement string, m matches, place []int) []byte {
+	price := piecePrice + m.re.NumSubexp() // a name is sought among all groups
+	for piece, rest := cutPiece(replacement); piece != ""; piece, rest = cutPiece(rest) {
+		if !c.spend(price + len(piece)/readBytes) {
+			return out
+		}
+		if out = m.re.ExpandString(out, piece, m.s, place); !c.fits(len(out)) {
+			return out
+		}
+	}
+	return out
+}
+
+// cutPiece cuts a replacement before its second reference; $$ is the sign itself.
+func cutPiece(replacement string) (piece, rest string) {
+	at := min(1, len(replacement))
+	if strings.HasPrefix(replacement, "$$") {
+		at = 2
+	}
+	if next := strings.IndexByte(replacement[at:], '$'); next >= 0 {
+		return replacement[:at+next], replacement[at+next:]
+	}
+	return replacement, ""
 }

@@ -1,0 +1,75 @@
+package template
+
+import (
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// replacementBombs are replacements of which one match builds much, or which are
+// read for each match and build nothing.
+var replacementBombs = map[string]string{
+	"a large group, many times":    `{{$s := repeat 20000 "a"}}{{regexReplaceAll "(a*)" $s (repeat 20000 "$1")}}`,
+	"the whole match, many times":  `{{$s := repeat 20000 "a"}}{{regexReplaceAll "a*" $s (repeat 20000 "${0}")}}`,
+	"a named group, many times":    `{{$s := repeat 20000 "a"}}{{regexReplaceAll "(?P<n>a*)" $s (repeat 20000 "$n ")}}`,
+	"a group that does not exist":  `{{regexReplaceAll "" (repeat 200 "a") (repeat 1000000 "$9")}}`,
+	"an empty group":               `{{regexReplaceAll "(b?)" (repeat 200 "a") (repeat 1000000 "$1")}}`,
+	"names among many groups":      `{{regexReplaceAll (repeat 200 "(b?)") (repeat 200 "a") (repeat 100000 "${x}")}}`,
+	"a long name":                  `{{regexReplaceAll "" (repeat 200 "a") (print "${" (repeat 3000000 "x") "}")}}`,
+	"a long replacement, as it is": `{{regexReplaceAllLiteral "" (repeat 20000 "a") (repeat 1000000 "$1")}}`,
+}
+
+// TestAttackReplacements: replacing takes little time and memory, whatever the
+// replacement refers to. Memory is exact; the machine may be busy.
+func TestAttackReplacements(t *testing.T) {
+	const maxTime, maxMemory = 10 * time.Second, 100 << 20
+	for _, name := range SortedKeys(replacementBombs) {
+		t.Run(name, func(t *testing.T) {
+			template, err := Parse(replacementBombs[name])
+			if err != nil {
+				t.Fatal(err)
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			start := time.Now()
+			_, _, err = template.Expand(map[string]any{}, nil)
+			took := time.Since(start)
+			runtime.ReadMemStats(&after)
+			allocated := after.TotalAlloc - before.TotalAlloc
+			t.Logf("%s, %d MB: %v", took.Round(time.Millisecond), allocated>>20, err)
+			if err == nil || !strings.Contains(err.Error(), "(limit MaxExpansion") {
+				t.Errorf("it ended with %v", err)
+			}
+			if took > maxTime || allocated > maxMemory {
+				t.Errorf("it took %s and %d MB", took.Round(time.Millisecond), allocated>>20)
+			}
+		})
+	}
+}
+
+// TestReplacementsInPieces: pieces that are expanded one by one make what the
+// whole replacement makes.
+func TestReplacementsInPieces(t *testing.T) {
+	t.Parallel()
+	re := regexp.MustCompile(`(?P<a>b)(c)?`)
+	place := re.FindStringSubmatchIndex("xbcx")
+	signs := []string{"$", "{", "}", "a", "1", "9", "é", "-"}
+	var check func(replacement string, more int)
+	check = func(replacement string, more int) {
+		var got []byte
+		for piece, rest := cutPiece(replacement); piece != ""; piece, rest = cutPiece(rest) {
+			got = re.ExpandString(got, piece, "xbcx", place)
+		}
+		if want := re.ExpandString(nil, replacement, "xbcx", place); string(got) != string(want) {
+			t.Errorf("%q gave %q instead of %q", replacement, got, want)
+		}
+		if more > 0 {
+			for _, sign := range signs {
+				check(replacement+sign, more-1)
+			}
+		}
+	}
+	check("", 6)
+}
