@@ -144,7 +144,7 @@ func (k callCommand) whoAnswers(c *console) []client.ClientOption {
 			action: mcp.ElicitationResponseAction(k.Answer), content: json.RawMessage(k.Content),
 		})}
 	case c.inTerminal && c.errTerminal && k.Args != "-":
-		return []client.ClientOption{client.WithElicitationHandler(newTerminalForm(c.in, c.err, c.errStyle))}
+		return []client.ClientOption{client.WithElicitationHandler(newConsoleForm(c))}
 	default:
 		return nil
 	}

@@ -18,16 +18,26 @@ import (
 
 // A terminalForm asks a person the questions of a run, one at a time.
 type terminalForm struct {
+	in   io.Reader
 	out  io.Writer
 	mark func(style, string) string
+
+	atOnce bool // in is a terminal: what was typed before a question was shown does not answer it
 
 	mu    sync.Mutex // one question at a time
 	lines func() <-chan string
 }
 
+// newConsoleForm asks the person at the terminal of a command.
+func newConsoleForm(c *console) *terminalForm {
+	f := newTerminalForm(c.in, c.err, c.errStyle)
+	f.atOnce = c.inTerminal
+	return f
+}
+
 // newTerminalForm reads answers from in, a line each.
 func newTerminalForm(in io.Reader, out io.Writer, mark func(style, string) string) *terminalForm {
-	return &terminalForm{out: out, mark: mark, lines: sync.OnceValue(func() <-chan string {
+	return &terminalForm{in: in, out: out, mark: mark, lines: sync.OnceValue(func() <-chan string {
 		lines := make(chan string)
 		go func() {
 			defer close(lines)
@@ -48,6 +58,7 @@ func (f *terminalForm) Elicit(ctx context.Context, request mcp.ElicitationReques
 	if err != nil {
 		return nil, err
 	}
+	f.forget()
 	fmt.Fprintf(f.out, "\n%s\n", f.mark(bold, visible.Text(request.Params.Message)))
 	for _, field := range q.form.Fields {
 		fmt.Fprintf(f.out, "  %s\n", describeField(field, "  "))
@@ -66,6 +77,19 @@ func (f *terminalForm) Elicit(ctx context.Context, request mcp.ElicitationReques
 			continue
 		}
 		return answer(action, content), nil
+	}
+}
+
+// forget drops lines that nobody can have meant for what is asked next: typed too
+// early, pasted, or for a question that has ended meanwhile.
+func (f *terminalForm) forget() {
+	if !f.atOnce {
+		return
+	}
+	forgetTyped(f.in)
+	select {
+	case <-f.lines(): // one that was read ahead
+	default:
 	}
 }
 

@@ -180,7 +180,9 @@ func (r runsRetryCommand) confirmed(ctx context.Context, c *console, plan *runs.
 	if !c.inTerminal {
 		return false, fmt.Errorf("nothing was done: look at what would be, and say --yes")
 	}
-	line, err := newTerminalForm(c.in, c.err, c.errStyle).ask(ctx, "Go on so? [y/N] ")
+	form := newConsoleForm(c)
+	form.forget()
+	line, err := form.ask(ctx, "Go on so? [y/N] ")
 	if err != nil {
 		return false, err
 	}

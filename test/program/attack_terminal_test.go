@@ -105,6 +105,27 @@ func TestAttackTerminal(t *testing.T) {
 	}
 }
 
+// TestAttackTypedAhead: what is typed before a question is on the screen does not
+// answer it.
+func TestAttackTypedAhead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "perdure.yaml"), []byte(disguisedTransfer), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := startDev(t, dir, "--config", "perdure.yaml")
+	term := startInTerminal(t, d.program("call", "transfer", "to=me", "amount=7"))
+	for _, line := range []string{"a", "It is due", "DE1", "1", ""} {
+		term.enter(line)
+	}
+	term.shows("[c]ancel? ")
+	term.enter("d")
+	_ = receive(t, term.ended, "the call to end") // it fails: its output is the answer
+	if strings.Contains(term.text(), "reason: ") {
+		t.Error("a line that was typed before the question was shown has answered it")
+	}
+}
+
 // ownStyles are the colours and weights that perdure itself sends.
 var ownStyles = regexp.MustCompile(`\x1b\[(0|1|2|31|32|33)m`)
 
