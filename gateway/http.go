@@ -182,6 +182,18 @@ func (g *Gateway) dispatch(w http.ResponseWriter, r *http.Request, c *client, m 
 	})
 }
 
+// acknowledge answers a client's response with a status. One that is refused gets
+// an error without an id, as the transport has it for what is no request.
+func acknowledge(w http.ResponseWriter, status int) {
+	if status != http.StatusBadRequest {
+		w.WriteHeader(status)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","error":{"code":%d,"message":"the id is that of no question that you were asked; no answer was taken"}}`, mcp.INVALID_PARAMS)
+}
+
 // handle answers a message. It returns the exchange in which it did, nil where
 // mcp-go has answered or there is no answer.
 func (g *Gateway) handle(w http.ResponseWriter, r *http.Request, c *client, m *message, p *params, badParams error) *exchange {
@@ -190,7 +202,7 @@ func (g *Gateway) handle(w http.ResponseWriter, r *http.Request, c *client, m *m
 	}
 	switch {
 	case m.isResponse() && !c.modern:
-		w.WriteHeader(g.replied(r.Context(), c, m))
+		acknowledge(w, g.replied(r.Context(), c, m))
 	case m.Method == string(mcp.MethodNotificationCancelled):
 		// In 2026-07-28 a request over HTTP is cancelled by closing its stream,
 		// and mcp-go would cancel whatever request has that id.

@@ -59,6 +59,7 @@ func (g *Gateway) replied(ctx context.Context, c *client, m *message) (status in
 	var id string
 	var q question
 	if json.Unmarshal(m.ID, &id) != nil || g.tokens.open(questionPurpose, id, c.principal, &q) != nil {
+		g.log.InfoContext(ctx, "refusing an answer to what was not asked of this client", "id", clipKey(string(m.ID)))
 		return http.StatusBadRequest
 	}
 	a := g.questions.find(id)

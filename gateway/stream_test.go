@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -664,6 +665,33 @@ func TestAnswerToAnUnknownQuestion(t *testing.T) {
 	if !strings.Contains(string(got.Result), `"structuredContent":{"said":"declineaccept"}`) {
 		t.Errorf("the task ends with %s", got.Result)
 	}
+}
+
+// An answer of a session under an id that it was not asked with is refused, and it
+// is told so; the question stays open.
+func TestAnswerUnderAnUnknownID(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated})
+	c := connect(t, w.url, "ann", "2025-11-25", canAsk)
+	stream := c.call("1", "gated", `{"message":"x"}`, `{"progressToken":"tok"}`)
+	stream.frame()
+	id, _, _ := stream.asked()
+	other := connect(t, w.url, "bob", "2025-11-25", canAsk)
+	for name, r := range map[string]*response{
+		"made up":       c.post(`{"jsonrpc":"2.0","id":"made-up","result":{"action":"accept","content":{"reason":"x"}}}`),
+		"a number":      c.post(`{"jsonrpc":"2.0","id":7,"result":{"action":"accept","content":{"reason":"x"}}}`),
+		"somebody else": other.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"result":{"action":"accept","content":{"reason":"x"}}}`, id)),
+	} {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "no question that you were asked") {
+			t.Errorf("%s: HTTP %d, %s, %v", name, r.StatusCode, body, err)
+		}
+	}
+	if got := w.runs.answers(); len(got) != 0 {
+		t.Errorf("taken: %+v", got)
+	}
+	c.reply(id, `{"action":"accept","content":{"reason":"fine"}}`)
+	stream.result(false).structuredIs(t, `{"action":"accept","by":"user-ann"}`)
 }
 
 // An answer counts under the key of each asking, for calls and tasks alike.
