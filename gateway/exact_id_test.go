@@ -55,6 +55,25 @@ func TestExactIDs(t *testing.T) {
 			is("modern "+name, resp.messageText())
 			_ = resp.Body.Close()
 		}
+		done := session.request("tools/call", `{"name":"echoed","arguments":{},"task":{}}`).ok().Task.TaskID
+		for _, method := range []string{"tasks/get", "tasks/result", "tasks/cancel"} {
+			is(method+" of a task", session.post(`{"jsonrpc":"2.0","id":`+id+`,"method":"`+method+`","params":`+of(done)+`}`).messageText())
+		}
+		task := modern.modernCall("echoed", `{"id":`+id+`}`, takesTasks, "").ok().TaskID
+		for method, params := range map[string]string{
+			"tools/call":   `"name":"echoed","arguments":{}`,
+			"tasks/get":    fmt.Sprintf(`"taskId":%q`, task),
+			"tasks/update": fmt.Sprintf(`"taskId":%q,"inputResponses":{}`, task),
+			"tasks/cancel": fmt.Sprintf(`"taskId":%q`, task),
+		} {
+			name := "echoed"
+			if method != "tools/call" {
+				name = task
+			}
+			body := `{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params +
+				`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + takesTasks + `}}}`
+			is("modern "+method, modern.post(body, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method, "Mcp-Name", name).messageText())
+		}
 	}
 }
 
