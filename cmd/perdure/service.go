@@ -252,6 +252,9 @@ func (s *service) stop(server *web.Server) {
 		}
 		if s.worker != nil {
 			s.worker.Stop()
+			if s.opts.Guard != nil {
+				s.opts.Guard.Stopped()
+			}
 		}
 	}()
 	if s.gateway != nil {

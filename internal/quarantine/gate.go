@@ -87,6 +87,13 @@ func (g *gate) end() {
 	g.admit()
 }
 
+// quiet reports whether no task is executed.
+func (g *gate) quiet() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.under == 0
+}
+
 func (g *gate) arrived() {
 	if len(g.coming) > 0 {
 		g.coming = g.coming[1:]

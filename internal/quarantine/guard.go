@@ -48,8 +48,10 @@ type Guard struct {
 	o    Options
 	gate gate
 
-	mu   sync.Mutex
-	only *lone // the task that is executed alone; nil = there is none, or it was answered
+	mu      sync.Mutex
+	only    *lone          // the task that is executed alone; nil = there is none, or it was answered
+	stopped bool           // the worker takes no more tasks
+	busy    sync.WaitGroup // tasks that are being taken, and marks that are being left
 }
 
 // A lone task is executed alone.
@@ -91,7 +93,12 @@ func (g *Guard) DialOption() grpc.DialOption {
 				return err
 			}
 			task := reply.(*workflowservice.PollWorkflowTaskQueueResponse)
-			if len(task.GetTaskToken()) > 0 && !g.take(ctx, workflowservice.NewWorkflowServiceClient(cc), req, task) {
+			if len(task.GetTaskToken()) == 0 {
+				return nil
+			}
+			done, may := g.taking()
+			defer done()
+			if !may || !g.take(ctx, workflowservice.NewWorkflowServiceClient(cc), req, task) {
 				proto.Reset(task) // as if there had been none
 			}
 			return nil
@@ -107,6 +114,18 @@ func (g *Guard) DialOption() grpc.DialOption {
 func (g *Guard) polls(req *workflowservice.PollWorkflowTaskQueueRequest) bool {
 	queue := req.GetTaskQueue()
 	return cmp.Or(queue.GetNormalName(), queue.GetName()) == g.o.TaskQueue
+}
+
+// taking notes that a task is being taken, until done is called. The SDK does not
+// wait for its polls when a worker stops.
+func (g *Guard) taking() (done func(), may bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.stopped {
+		return func() {}, false
+	}
+	g.busy.Add(1)
+	return g.busy.Done, true
 }
 
 // take reports whether the worker may execute a task, and waits until it may.
@@ -200,8 +219,22 @@ func (g *Guard) abandoned() {
 	g.only = nil
 	g.mu.Unlock()
 	if only != nil && !g.mayCompute(only) {
-		go g.survived(only)
+		g.busy.Go(func() { g.survived(only) })
 	}
+}
+
+// Stopped says that the worker has stopped in order. It leaves the mark of a task
+// which the worker was given last and has not executed: a worker that was told to
+// stop was not lost with it.
+func (g *Guard) Stopped() {
+	g.mu.Lock()
+	g.stopped = true
+	g.mu.Unlock()
+	g.busy.Wait()
+	if g.gate.quiet() {
+		g.abandoned()
+	}
+	g.busy.Wait()
 }
 
 // mayCompute reports whether a task that has failed may have been given up by the
