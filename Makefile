@@ -49,7 +49,7 @@ test: servers ## Run all tests (fetches what they need: npm servers, PostgreSQL,
 	@.ci/test-deps
 	$(REQUIRE) $(GO) test -count=1 -timeout 20m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
 	$(REQUIRE) $(GO) test -count=1 -timeout 15m -race -skip '$(COSTLY)' $(RACED)
-	$(GO) test -count=1 -timeout 15m -run '$(COSTLY)' $(RACED)
+	$(GO) test -count=1 -timeout 15m -run '$(COSTLY)' ./definitions/... ./internal/starlark ./workflows/script
 	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 15m -race ./store ./registry
 	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 25m -parallel 3 $$($(GO) list ./... | grep -vE '/(store|registry)$$')
 

@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/mark3labs/mcp-go/client"
@@ -17,13 +16,14 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/exact"
 )
 
 // A server is a connection to an MCP server.
 type server struct {
 	url       string
 	client    *client.Client
-	transport *exactTransport
+	transport exactTransport
 }
 
 // connect opens a connection; the caller closes it.
@@ -36,7 +36,7 @@ func connect(ctx context.Context, to target, options ...client.ClientOption) (*s
 	if err != nil {
 		return nil, usagef("--url %q: %v", to.url, err)
 	}
-	t := &exactTransport{StreamableHTTP: http, results: map[string][]json.RawMessage{}}
+	t := exactTransport{exact.New(http)}
 	options = append(options, client.WithMaxInputRoundTrips(math.MaxInt))
 	s := &server{url: to.url, client: client.NewClient(t, options...), transport: t}
 	if err := s.client.Start(ctx); err != nil {
@@ -110,7 +110,7 @@ func (s *server) tools(ctx context.Context) ([]remoteTool, error) {
 		return nil, s.explain(err)
 	}
 	var tools []remoteTool
-	for _, page := range s.transport.take(string(mcp.MethodToolsList)) {
+	for _, page := range s.transport.Take(string(mcp.MethodToolsList)) {
 		var list struct {
 			Tools []remoteTool `json:"tools"`
 		}
@@ -227,7 +227,7 @@ func (s *server) call(ctx context.Context, name string, arguments json.RawMessag
 	if _, err := s.client.CallTool(ctx, request); err != nil {
 		return callResult{}, s.explain(err)
 	}
-	sent := s.transport.take(string(mcp.MethodToolsCall))
+	sent := s.transport.Take(string(mcp.MethodToolsCall))
 	var result callResult
 	if err := json.Unmarshal(sent[len(sent)-1], &result); err != nil {
 		return callResult{}, fmt.Errorf("reading the result of %s: %w", name, err)
@@ -243,22 +243,14 @@ func connectionLost(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &lost) && !unauthorized(err)
 }
 
-// An exactTransport keeps results as they came over the wire: the client turns
-// them into values in which large numbers lose digits.
-type exactTransport struct {
-	*transport.StreamableHTTP
-
-	mu      sync.Mutex
-	results map[string][]json.RawMessage // by method
-}
+// An exactTransport keeps results as they were sent, and hands the schemas of
+// questions on as text.
+type exactTransport struct{ *exact.Transport }
 
 // SendRequest keeps the result of the request, and in it the schemas of questions.
-func (t *exactTransport) SendRequest(ctx context.Context, request transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-	response, err := t.StreamableHTTP.SendRequest(ctx, request)
+func (t exactTransport) SendRequest(ctx context.Context, request transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
+	response, err := t.Transport.SendRequest(ctx, request)
 	if err == nil && response.Error == nil {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.results[request.Method] = append(t.results[request.Method], response.Result)
 		response.Result = withExactSchemas(response.Result)
 	}
 	return response, err
@@ -303,13 +295,4 @@ func exactSchema(schema any) (json.RawMessage, error) {
 		return nil, fmt.Errorf("reading what is asked: %w", err)
 	}
 	return raw, nil
-}
-
-// take gives the results of a method since it was last asked.
-func (t *exactTransport) take(method string) []json.RawMessage {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	results := t.results[method]
-	delete(t.results, method)
-	return results
 }

@@ -28,6 +28,7 @@ var imports = map[string][]string{
 	"internal/quarantine":    {},
 	"internal/inorder":       {},
 	"internal/environ":       {},
+	"internal/exact":         {},
 	"internal/memory":        {},
 	"internal/visible":       {},
 	"internal/form":          {"definitions", "internal/inorder", "internal/visible"},

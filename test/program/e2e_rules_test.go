@@ -25,6 +25,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/exact"
 )
 
 // A ruleCase is an entry of testdata/e2e/rules.yaml: a definition, and what
@@ -260,9 +261,9 @@ func (d *devProcess) exact(t *testing.T, version string, ask client.ElicitationH
 	if err != nil {
 		t.Fatal(err)
 	}
-	exact := &exactTransport{StreamableHTTP: web, results: map[string][]json.RawMessage{}}
-	c := client.NewClient(exact, client.WithElicitationHandler(ask), client.WithMaxInputRoundTrips(math.MaxInt))
-	return &exactClient{client: initialize(t, c, version), transport: exact}
+	kept := exact.New(web)
+	c := client.NewClient(kept, client.WithElicitationHandler(ask), client.WithMaxInputRoundTrips(math.MaxInt))
+	return &exactClient{client: initialize(t, c, version), transport: kept}
 }
 
 // An exactBackend is an MCP server that keeps the digits of numbers.

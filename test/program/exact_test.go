@@ -4,18 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"strings"
-	"sync"
 
 	"github.com/mark3labs/mcp-go/client"
-	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/perdure/perdure/internal/exact"
 )
 
 // An exactClient gives results as they came over the wire: mcp-go's client turns
 // them into values in which large numbers lose digits.
 type exactClient struct {
 	client    *client.Client
-	transport *exactTransport
+	transport *exact.Transport
 }
 
 // A remoteTool is an entry of tools/list, its schemas as they were sent.
@@ -33,7 +32,7 @@ func (c *exactClient) tools(ctx context.Context) ([]remoteTool, error) {
 		return nil, err
 	}
 	var tools []remoteTool
-	for _, page := range c.transport.take(string(mcp.MethodToolsList)) {
+	for _, page := range c.transport.Take(string(mcp.MethodToolsList)) {
 		var list struct {
 			Tools []remoteTool `json:"tools"`
 		}
@@ -78,34 +77,7 @@ func (c *exactClient) call(ctx context.Context, name string, arguments json.RawM
 	if _, err := c.client.CallTool(ctx, request); err != nil {
 		return exactResult{}, err
 	}
-	sent := c.transport.take(string(mcp.MethodToolsCall))
+	sent := c.transport.Take(string(mcp.MethodToolsCall))
 	result := exactResult{raw: sent[len(sent)-1]}
 	return result, json.Unmarshal(result.raw, &result)
-}
-
-// An exactTransport keeps the results of requests, by method.
-type exactTransport struct {
-	*transport.StreamableHTTP
-
-	mu      sync.Mutex
-	results map[string][]json.RawMessage
-}
-
-func (t *exactTransport) SendRequest(ctx context.Context, request transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-	response, err := t.StreamableHTTP.SendRequest(ctx, request)
-	if err == nil && response.Error == nil {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.results[request.Method] = append(t.results[request.Method], response.Result)
-	}
-	return response, err
-}
-
-// take gives the results of a method since it was last asked.
-func (t *exactTransport) take(method string) []json.RawMessage {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	results := t.results[method]
-	delete(t.results, method)
-	return results
 }
