@@ -13,8 +13,12 @@ RACED    := ./activities/... ./definitions/... ./gateway/... $(addprefix ./,$(ad
 FUZZED   := definitions definitions/template definitions/view internal/starlark workflows/script workflows/deftest gateway internal/backends internal/backends/repo internal/payloads
 FUZZ     ?= .
 FUZZTIME ?= 60s
-# Tests that measure what hostile input costs, which the race detector multiplies.
-COSTLY   := ^Test(Attack(Schemas|SchemaPatterns|Patterns|Libraries|Replacements)|Bombs|TemplateBombs)$$
+# How long a fuzz test may try to make one input smaller, of its time.
+FUZZMIN  ?= 10s
+# Tests that measure what hostile input costs, which the race detector multiplies,
+# and the packages that have them.
+COSTLY   := ^Test(Attack(BackendAnswers|BackendLists|Libraries|Patterns|Replacements|Room|Schemas|SchemaPatterns)|Bombs|HostileDefinitions|TemplateBombs|TemplateLimits|Waiting(CallHoldsNoArguments|RequestsHoldNoRoom))$$
+COSTING  := ./definitions/... ./gateway ./internal/backends ./internal/starlark ./workflows/script
 # What tests must find here instead of skipping.
 REQUIRE  := PERDURE_TEST_REQUIRE=npm,postgres,chromium
 # How long the storm of make chaos is.
@@ -24,7 +28,7 @@ TIME     ?= 3m
 PRODLOCAL := ^Test(Replicas|ReplicaKilled|TemporalRestarted|RollingRestart|Serve|WorkersDrain|RepeatedAtReplicas|Restore|RestoreSealed|Rollout|Production|ProductionKilled)$$
 # Random definitions that make property runs.
 CASES    ?= 10000
-# Random runs that it loses answers of, continues as new and repairs.
+# Random runs that it loses answers of, continues as new, repairs and runs again.
 TROUBLED ?= 3000
 # Random definitions of which it compares the script that they convert to.
 CONVERTED ?= 1000
@@ -33,7 +37,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 export GOFLAGS ?= -buildvcs=false
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test soak check attack property licences sbom fuzz fmt lint vulncheck servers bench chaos prod-local figures conformance mcp-conformance histories deployment manifests clean
+.PHONY: help build run test soak check attack property licences sbom fuzz fmt vulncheck servers bench chaos prod-local figures conformance mcp-conformance histories deployment manifests clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -49,7 +53,7 @@ test: servers ## Run all tests (fetches what they need: npm servers, PostgreSQL,
 	@.ci/test-deps
 	$(REQUIRE) $(GO) test -count=1 -timeout 20m $$($(GO) list ./... | grep -vxF "$$($(GO) list $(RACED))")
 	$(REQUIRE) $(GO) test -count=1 -timeout 15m -race -skip '$(COSTLY)' $(RACED)
-	$(GO) test -count=1 -timeout 15m -run '$(COSTLY)' ./definitions/... ./internal/starlark ./workflows/script
+	$(REQUIRE) $(GO) test -count=1 -timeout 15m -run '$(COSTLY)' $(COSTING)
 	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 15m -race ./store ./registry
 	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 25m -parallel 3 $$($(GO) list ./... | grep -vE '/(store|registry)$$')
 
@@ -59,18 +63,15 @@ soak: ## Run for an hour what CI runs for minutes: random definitions, chaos, fu
 	@$(MAKE) --no-print-directory prod-local
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=2m
 
-check: ## gofmt, vet, staticcheck, workflowcheck, import rules, the program of the image, govulncheck
+check: ## gofmt, vet, staticcheck, workflowcheck, what deploy/ has, govulncheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not gofmt-ed: $$unformatted"; exit 1; }
 	$(GO) mod verify >/dev/null
 	$(GO) vet ./...
 	$(GO) vet -tags nodev ./cmd/perdure
-	$(GO) vet -tags "nodev plantedfault" ./cmd/perdure
-	$(GO) vet -tags "nodev plantedchange" ./cmd/perdure
-	$(GO) vet -tags "nodev plantedkiller" ./cmd/perdure
+	$(GO) vet -tags "plantedfault plantedchange plantedkiller" ./internal/service
 	$(GO) tool staticcheck ./...
 	$(GO) tool workflowcheck -config workflows/workflowcheck.yaml ./workflows
-	$(GO) test -count=1 -run 'TestImports' ./cmd/perdure
-	cd test && $(GO) vet ./... && $(GO) test -count=1 -run 'TestContract|TestImage$$' -skip 'TestImage/roles' ./program
+	cd test && $(GO) vet ./...
 	@$(MAKE) --no-print-directory deployment
 	@$(MAKE) --no-print-directory vulncheck
 
@@ -86,7 +87,7 @@ manifests: ## Write deploy/kubernetes.yaml anew from the Helm chart
 
 property: ## Run CASES random definitions in the interpreter, beside a sequential reference, their dry runs and the scripts that they convert to
 	$(GO) test -count=1 -timeout 30m -run '^TestRandomDefinitions$$' ./workflows -cases $(CASES)
-	$(GO) test -count=1 -timeout 30m -run '^TestRandomRunsInTrouble$$' ./workflows -cases $(TROUBLED)
+	$(GO) test -count=1 -timeout 30m -run '^(TestRandomRunsInTrouble|TestRetryOfRandomRuns)$$' ./workflows -cases $(TROUBLED)
 	$(GO) test -count=1 -timeout 30m -run '^(TestConvertedRandomDefinitions|TestConvertedRandomLanguage)$$' ./workflows -cases $(CONVERTED)
 
 licences: ## Write docs/licences.md: what is linked into the program, and under which licence
@@ -103,7 +104,7 @@ fuzz: ## Run the fuzz tests that match FUZZ, one after the other, each for FUZZT
 	@for package in $(FUZZED); do \
 		for target in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' $$package/*_test.go | sed 's/func //'); do \
 			echo "$$package $$target" | grep -E '$(FUZZ)' || continue; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10s ./$$package || exit 1; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime $(FUZZMIN) ./$$package || exit 1; \
 		done; \
 	done
 
@@ -133,7 +134,7 @@ bench: build ## Measure composites of bin/perdure dev beside bare Temporal workf
 
 chaos: ## Kill, stop and cut off everything for TIME, and check what is promised (SEED=… once more)
 	@$(MAKE) --no-print-directory replicas
-	$(GO) build -tags 'nodev plantedfault' -o bin/perdure-faulty ./cmd/perdure
+	$(GO) build -tags 'nodev plantedfault' -ldflags '-s -w' -o bin/perdure-faulty ./cmd/perdure
 	cd test && $(GO) build -o ../bin/chaos ./chaos
 	bin/chaos -faulty bin/perdure-faulty -time $(TIME) $(if $(SEED),-seed $(SEED)) $(ARGS)
 
@@ -155,7 +156,7 @@ endif
 replicas:
 	@.ci/test-deps
 	$(GO) build -tags nodev -ldflags '-X main.version=$(VERSION)' -o bin/perdure-nodev ./cmd/perdure
-	cd test && $(GO) build -o ../bin/prodlocal ./prodlocal
+	cd test && $(GO) build -ldflags '-s -w' -o ../bin/prodlocal ./prodlocal
 
 histories: ## Record workflows/testdata/histories anew (only for new ones: old ones must keep replaying)
 	cd test && $(GO) test -count=1 -run TestRecordHistories ./program -record

@@ -64,8 +64,10 @@ func (a *Activities) LookBack(past Past) *Activities {
 	return a
 }
 
-// Doubt has no unsafe call made a second time because of a failure that nobody
-// here has reported. Without it Temporal's word is taken.
+// Doubt keeps an unsafe call from being made again because of a failure that no
+// attempt has reported, and tells a keyed call whether an attempt before it may have
+// been executed. Without it, Temporal is believed about unsafe calls, and every
+// attempt of a keyed call may have been executed.
 func (a *Activities) Doubt(last LastAttempt, unread SentUnread) *Activities {
 	a.last, a.unread = last, unread
 	return a
@@ -107,6 +109,9 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 	}
 	if attempt.Number > 1 && !workflows.Repeatable(call.Effect) && !a.maySendAgain(ctx, info) {
 		return workflows.ToolResult{}, a.report(ctx)(attempt.Lost("what became of the attempt before was not told"))
+	}
+	if attempt.Number > 1 && call.Effect == definitions.Keyed {
+		attempt.Doubt = a.inDoubt(ctx, info)
 	}
 	if call.Unread && a.unread != nil {
 		if err := a.neverSent(ctx, attempt, info); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -61,19 +62,19 @@ func TestFailures(t *testing.T) {
 		effect   definitions.Effect
 		attempts int // that onError allows
 		code     string
-		category workflows.Category
+		category codes.Category
 		message  string
 		repeated bool
 	}{
-		{"an answer with isError", isError, definitions.Unsafe, 1, "tool_error", workflows.CategoryTool, "be_put failed: disk full", false},
-		{"an answer with isError and attempts left", isError, definitions.Unsafe, 2, "tool_error", workflows.CategoryTool, "be_put failed: disk full", true},
-		{"an unsafe call without an answer", unanswered(backends.Unknown), definitions.Unsafe, 5, "connection_lost", workflows.CategoryOutcomeUnknown, "be_put gave no answer: broken pipe" + unknown, false},
-		{"a call of an unclassified tool without an answer", unanswered(backends.Unknown), "", 5, "connection_lost", workflows.CategoryOutcomeUnknown, "be_put gave no answer: broken pipe" + unknown, false},
-		{"a read without an answer", unanswered(backends.Unknown), definitions.Read, 1, "connection_lost", workflows.CategoryTool, "be_put gave no answer: broken pipe", true},
-		{"an idempotent call without an answer", unanswered(backends.Unknown), definitions.Idempotent, 1, "connection_lost", workflows.CategoryTool, "be_put gave no answer: broken pipe", true},
-		{"a keyed call without an answer", unanswered(backends.Unknown), definitions.Keyed, 1, "connection_lost", workflows.CategoryTool, "be_put gave no answer: broken pipe", true},
-		{"an unsafe call that never left", unanswered(backends.NotSent), definitions.Unsafe, 1, "backend_unavailable", workflows.CategoryTool, "be_put was not called, backend be cannot be reached: broken pipe", true},
-		{"a call that was refused", unanswered(backends.Refused), definitions.Unsafe, 1, "refused", workflows.CategoryTool, "be_put was refused: broken pipe", false},
+		{"an answer with isError", isError, definitions.Unsafe, 1, "tool_error", codes.CategoryTool, "be_put failed: disk full", false},
+		{"an answer with isError and attempts left", isError, definitions.Unsafe, 2, "tool_error", codes.CategoryTool, "be_put failed: disk full", true},
+		{"an unsafe call without an answer", unanswered(backends.Unknown), definitions.Unsafe, 5, "connection_lost", codes.CategoryOutcomeUnknown, "be_put gave no answer: broken pipe" + unknown, false},
+		{"a call of an unclassified tool without an answer", unanswered(backends.Unknown), "", 5, "connection_lost", codes.CategoryOutcomeUnknown, "be_put gave no answer: broken pipe" + unknown, false},
+		{"a read without an answer", unanswered(backends.Unknown), definitions.Read, 1, "connection_lost", codes.CategoryTool, "be_put gave no answer: broken pipe", true},
+		{"an idempotent call without an answer", unanswered(backends.Unknown), definitions.Idempotent, 1, "connection_lost", codes.CategoryTool, "be_put gave no answer: broken pipe", true},
+		{"a keyed call without an answer", unanswered(backends.Unknown), definitions.Keyed, 1, "connection_lost", codes.CategoryTool, "be_put gave no answer: broken pipe", true},
+		{"an unsafe call that never left", unanswered(backends.NotSent), definitions.Unsafe, 1, "backend_unavailable", codes.CategoryTool, "be_put was not called, backend be cannot be reached: broken pipe", true},
+		{"a call that was refused", unanswered(backends.Refused), definitions.Unsafe, 1, "refused", codes.CategoryTool, "be_put was refused: broken pipe", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -95,7 +96,7 @@ func TestFailures(t *testing.T) {
 			if err := app.Details(&got); err != nil {
 				t.Fatal(err)
 			}
-			want := workflows.Error{Code: tc.code, Category: tc.category, Message: "step put[3]: " + tc.message,
+			want := workflows.Error{Code: codes.Code(tc.code), Category: tc.category, Message: "step put[3]: " + tc.message,
 				StepID: "put", StepPath: "put[3]", Tool: "be_put", Attempt: 1, RunID: "r/1", Retryable: got.Retryable}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
@@ -119,7 +120,7 @@ func TestInvalidReference(t *testing.T) {
 	if !errors.As(err, &app) || !app.NonRetryable() || app.Details(&got) != nil {
 		t.Fatalf("got %v", err)
 	}
-	if got.Code != "invalid_workflow" || got.Category != workflows.CategoryValidation || got.Retryable || !strings.Contains(got.Message, "it is named twice") {
+	if got.Code != "invalid_workflow" || got.Category != codes.CategoryValidation || got.Retryable || !strings.Contains(got.Message, "it is named twice") {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -204,7 +205,7 @@ func TestOutputTooLarge(t *testing.T) {
 		return &backends.Result{Structured: huge}, nil
 	}, workflows.ToolCall{Tool: "be_big", MaxAttempts: 5})
 	var app *temporal.ApplicationError
-	if !errors.As(err, &app) || app.Type() != string(workflows.CategoryLimit) || !app.NonRetryable() {
+	if !errors.As(err, &app) || app.Type() != string(codes.CategoryLimit) || !app.NonRetryable() {
 		t.Errorf("got %v, want a limit that is not tried again", err)
 	}
 }
@@ -216,13 +217,13 @@ func TestWorkerStops(t *testing.T) {
 	for _, tc := range []struct {
 		effect   definitions.Effect
 		outcome  backends.Outcome
-		category workflows.Category
+		category codes.Category
 		retry    bool
 	}{
-		{definitions.Read, backends.Unknown, workflows.CategoryTool, true},
-		{definitions.Idempotent, backends.Unknown, workflows.CategoryTool, true},
-		{definitions.Unsafe, backends.NotSent, workflows.CategoryTool, true},
-		{definitions.Unsafe, backends.Unknown, workflows.CategoryOutcomeUnknown, false},
+		{definitions.Read, backends.Unknown, codes.CategoryTool, true},
+		{definitions.Idempotent, backends.Unknown, codes.CategoryTool, true},
+		{definitions.Unsafe, backends.NotSent, codes.CategoryTool, true},
+		{definitions.Unsafe, backends.Unknown, codes.CategoryOutcomeUnknown, false},
 	} {
 		ctx, stop := context.WithCancelCause(t.Context())
 		var suite testsuite.WorkflowTestSuite
@@ -287,7 +288,7 @@ func TestDeniedCall(t *testing.T) {
 			StepPath: "s", Tool: "be_put", Effect: definitions.Read, As: as, MaxAttempts: 5, Caller: workflows.Caller{Subject: "alice"}})
 		var app *temporal.ApplicationError
 		var e workflows.Error
-		if !errors.As(err, &app) || !app.NonRetryable() || app.Type() != string(workflows.CategoryPermission) || app.Details(&e) != nil ||
+		if !errors.As(err, &app) || !app.NonRetryable() || app.Type() != string(codes.CategoryPermission) || app.Details(&e) != nil ||
 			e.Code != "permission_denied" || e.Message != "step s: be_put was not called: "+who+" may not call it" {
 			t.Errorf("as %q: %v", as, err)
 		}

@@ -56,7 +56,7 @@ func meant(cause error) bool {
 
 // keepAlive sends heartbeats until stop is called, which say how far the step
 // has come. The first comes after one interval, so a quick call sends none.
-func keepAlive(ctx context.Context, step string, progress <-chan backends.Progress) (stop func()) {
+func keepAlive(ctx context.Context, step workflows.StepPath, progress <-chan backends.Progress) (stop func()) {
 	done := make(chan struct{})
 	ctx = context.WithoutCancel(ctx) // also after one that was not delivered
 	go func() {

@@ -7,6 +7,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -35,26 +36,26 @@ func (a *Activities) ResolveDefinition(ctx context.Context, ref workflows.Defini
 	if err == nil {
 		return found, nil
 	}
-	e := &workflows.Error{Code: "workflow_unavailable", Category: workflows.CategoryTool, Retryable: true, Message: err.Error()}
+	e := &workflows.Error{Code: codes.WorkflowUnavailable, Category: codes.CategoryTool, Retryable: true, Message: err.Error()}
 	repeat := true
 	var known *workflows.Error
 	switch {
 	case errors.As(err, &known):
 		e, repeat = known, false
 	case errors.Is(err, ErrInvalidReference):
-		e.Code, e.Category, e.Retryable, repeat = "invalid_workflow", workflows.CategoryValidation, false, false
+		e.Code, e.Category, e.Retryable, repeat = codes.InvalidWorkflow, codes.CategoryValidation, false, false
 	case errors.Is(err, ErrNoDefinition):
-		e.Code, repeat = "unknown_workflow", false
-		e.Message = fmt.Sprintf("there is no composite tool %s", ref.Workflow)
+		e.Code, repeat = codes.UnknownWorkflow, false
+		e.Message = fmt.Sprintf("composite tool %s not found", ref.Workflow)
 	case errors.Is(err, ErrNotAdmitted):
-		e.Code, e.Category, e.Retryable, repeat = "permission_denied", workflows.CategoryPermission, false, false
+		e.Code, e.Category, e.Retryable, repeat = codes.PermissionDenied, codes.CategoryPermission, false, false
 		e.Message = fmt.Sprintf("%s was not called: it is hidden, and %s is not among its callers", ref.Workflow, ref.From)
 	case errors.Is(err, ErrNotPermitted):
 		who := "the caller of the run"
 		if ref.As != "" {
 			who = "the composite tool " + ref.As
 		}
-		e.Code, e.Category, e.Retryable, repeat = "permission_denied", workflows.CategoryPermission, false, false
+		e.Code, e.Category, e.Retryable, repeat = codes.PermissionDenied, codes.CategoryPermission, false, false
 		e.Message = fmt.Sprintf("%s was not called: %s may not call it", ref.Workflow, who)
 	}
 	return workflows.ResolvedDefinition{}, a.report(ctx)(e, repeat)
@@ -64,7 +65,7 @@ func (a *Activities) ResolveDefinition(ctx context.Context, ref workflows.Defini
 // which may pass.
 func (a *Activities) RunOutcome(ctx context.Context, runID string) (workflows.ChildOutcome, error) {
 	if a.outcome == nil {
-		return workflows.ChildOutcome{}, temporal.NewNonRetryableApplicationError("runs cannot be looked at", string(workflows.CategoryInternal), nil)
+		return workflows.ChildOutcome{}, temporal.NewNonRetryableApplicationError("runs cannot be looked at", string(codes.CategoryInternal), nil)
 	}
 	outcome, err := a.outcome(ctx, runID)
 	switch {

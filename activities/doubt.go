@@ -11,8 +11,9 @@ import (
 
 // A LastAttempt tells whether the attempt before of an activity has failed with
 // something that an attempt has reported, and that does not leave open whether
-// the call was executed.
-type LastAttempt func(ctx context.Context, runID, execution, activityID string) (known bool, err error)
+// the call was executed. Doubt is for calls that are repeated nevertheless: that
+// attempt, or one before it, may have been executed.
+type LastAttempt func(ctx context.Context, runID, execution, activityID string) (known, doubt bool, err error)
 
 // A SentUnread tells whether a call of a run may have been executed before a
 // worker was given it that could not read it. activityID is the activity that is
@@ -31,7 +32,7 @@ func (a *Activities) maySendAgain(ctx context.Context, info activity.Info) bool 
 		return true
 	}
 	for {
-		known, err := a.last(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID)
+		known, _, err := a.last(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID)
 		if err == nil {
 			return known
 		}
@@ -41,6 +42,21 @@ func (a *Activities) maySendAgain(ctx context.Context, info activity.Info) bool 
 			return false
 		}
 	}
+}
+
+// doubtLimit is how long Temporal may take to say what it knows of an attempt.
+const doubtLimit = 2 * time.Second
+
+// inDoubt says whether an attempt before may have executed a keyed call, which is
+// made again all the same. Where that cannot be read, it may.
+func (a *Activities) inDoubt(ctx context.Context, info activity.Info) bool {
+	if a.last == nil {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, doubtLimit)
+	defer cancel()
+	_, doubt, err := a.last(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID)
+	return doubt || err != nil
 }
 
 // neverSent is the failure of a call that workers could not read, if one of them

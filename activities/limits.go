@@ -52,7 +52,7 @@ func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, aliv
 
 // leaving has Temporal know that a call is about to be sent. So of a call whose
 // process died before that it is known that it was not.
-func leaving(ctx context.Context, path string) error {
+func leaving(ctx context.Context, path workflows.StepPath) error {
 	ctx, cancel := context.WithTimeout(ctx, leaseFor/2)
 	defer cancel()
 	return activity.GetClient(ctx).RecordActivityHeartbeat(ctx, activity.GetInfo(ctx).TaskToken, workflows.StepProgress{StepPath: path})

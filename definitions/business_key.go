@@ -18,13 +18,13 @@ const (
 	Reject OnDuplicate = "reject" // the call is refused
 )
 
-// OnDisconnect says what becomes of a run when the client that called it is gone,
-// of a protocol in which that is how a call is cancelled.
+// OnDisconnect says what becomes of a run when its client cancels the call, or
+// closes its stream where that is how a call is cancelled (2026-07-28).
 type OnDisconnect string
 
 // What may become of it. "" means what the server says, which is CancelRun by default.
 const (
-	CancelRun   OnDisconnect = "cancel"   // it is cancelled, unless the client comes back soon
+	CancelRun   OnDisconnect = "cancel"   // it is cancelled, unless a client that closed its stream comes back soon
 	ContinueRun OnDisconnect = "continue" // it goes on
 )
 

@@ -33,6 +33,9 @@ type CheckOptions struct {
 	Permission Permission
 	// AllTools lists those of Tools, for Permission where scripts compute names.
 	AllTools func() []Tool
+	// AllDefinitions lists all other composite tools, in each version, also for
+	// Permission where scripts compute names.
+	AllDefinitions func() []*Definition
 }
 
 // Check finds everything that is wrong with definitions that are to be served
@@ -45,7 +48,7 @@ func Check(defs []*Definition, opts CheckOptions) Diagnostics {
 		if d == nil {
 			continue // ParseNode has said why
 		}
-		c := &checker{def: d, tools: opts.Tools, definitions: find, names: names, maxDepth: cmp.Or(opts.MaxDepth, MaxWorkflowDepth), permission: opts.Permission, allTools: opts.AllTools, steps: make(map[string]*Step)}
+		c := &checker{def: d, tools: opts.Tools, definitions: find, names: names, maxDepth: cmp.Or(opts.MaxDepth, MaxWorkflowDepth), permission: opts.Permission, allTools: opts.AllTools, all: opts.list(defs), steps: make(map[string]*Step)}
 		c.definition()
 		if same := first[d.Name]; same == nil {
 			first[d.Name] = d
@@ -94,6 +97,17 @@ func (o CheckOptions) among(defs []*Definition) Definitions {
 	}
 }
 
+// list gives the definitions that are checked, and all others.
+func (o CheckOptions) list(defs []*Definition) func() []*Definition {
+	return func() []*Definition {
+		all := slices.DeleteFunc(slices.Clone(defs), func(d *Definition) bool { return d == nil })
+		if o.AllDefinitions != nil {
+			all = append(all, o.AllDefinitions()...)
+		}
+		return all
+	}
+}
+
 // elsewhere says where something else stands, if that is known.
 func elsewhere(pos Position) string {
 	if pos.Line == 0 {
@@ -111,6 +125,7 @@ type checker struct {
 	maxDepth    int      // of composite tools that call each other
 	permission  Permission
 	allTools    func() []Tool
+	all         func() []*Definition
 	diags       Diagnostics
 	steps       map[string]*Step // by id, first of each; also that of a script
 	nodes       []node           // all steps, inner ones after those around them
@@ -252,7 +267,7 @@ func (n node) innerNode() node {
 	if !n.inner() {
 		inner.label += ", inner step"
 	}
-	if n.step.Type == ForEachStep {
+	if n.step.Step != nil {
 		inner.vars = n.itemVars()
 	}
 	return inner

@@ -19,7 +19,7 @@ func (c *checker) contents() {
 	}
 	for _, r := range c.reads {
 		s, field := c.steps[r.step], r.contentField()
-		if s.Type != ElicitationStep || field == "" || !once(r, field) {
+		if !s.Type.Traits().Asks || field == "" || !once(r, field) {
 			continue
 		}
 		c.contentField(r, s, field)
@@ -80,7 +80,7 @@ func (c *checker) refusedCondition(p placedTemplate, once func(r read, parts ...
 		r := p.read
 		r.step, r.at = ref.Path[0], ref.Offset
 		s := c.steps[r.step]
-		if s == nil || s.Type != ElicitationStep || !once(r, "refused") {
+		if s == nil || !s.Type.Traits().Asks || !once(r, "refused") {
 			continue
 		}
 		for _, outcome := range s.Refusals() {

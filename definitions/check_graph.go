@@ -175,7 +175,7 @@ func (c *checker) defaultResults() {
 	for _, r := range c.reads {
 		s := c.steps[r.step]
 		why, severity := mayBeMissing(s), SeverityError
-		if why == "" && r.by == "" && c.def.FailureMode == BestEffort && s.Type != WaitStep {
+		if why == "" && r.by == "" && c.def.FailureMode == BestEffort && !s.Type.Traits().Sure {
 			why, severity = "may fail without ending the run", SeverityWarning
 		}
 		if why == "" || r.optional || r.undoes && r.by == r.step || len(r.what) == 0 || r.what[0] != "output" {
@@ -185,7 +185,7 @@ func (c *checker) defaultResults() {
 		if named {
 			field = r.what[1]
 		}
-		if s.Type == ElicitationStep && (field == "action" || field == "content") {
+		if s.Type.Traits().Asks && (field == "action" || field == "content") {
 			continue
 		}
 		given := s.hasDefault(field)

@@ -18,7 +18,7 @@ func (c *checker) scriptCalls(n node, program *starlark.Program) {
 		switch {
 		case call.File != n.step.file() && call.atLoading():
 			c.report(at, pos, SeverityError, "script-load", "%s", callsAtLoading)
-		case isTool && call.name == "" && len(n.step.Tools) == 0:
+		case call.computed() && len(n.step.Tools) == 0:
 			c.report(at, pos, SeverityError, "dynamic-tool", "%s: which tool is called here only a run can tell; list in tools: what the script may call", n.label)
 		case isTool && call.name != "" && c.tools != nil:
 			c.scriptCall(n, program, call, pos)

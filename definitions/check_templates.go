@@ -241,12 +241,12 @@ func (c *checker) reference(n node, r read, ref template.Ref) {
 		c.ownOutput(n, r, ref)
 	case "call":
 		if !r.probes {
-			warn("unknown-field", "there is no .call outside of a probe")
+			warn("unknown-field", ".call is known in a probe only")
 		} else if len(ref.Path) > 0 && !slices.Contains(callFields, ref.Path[0]) {
 			warn("unknown-field", "a call has no %q%s; it has %s", ref.Path[0], template.DidYouMean(ref.Path[0], callFields), strings.Join(callFields, ", "))
 		}
 	default:
-		warn("unknown-field", "there is no .%s%s; there are .%s", ref.Root, template.DidYouMean(ref.Root, roots), strings.Join(roots, ", ."))
+		warn("unknown-field", "unknown name .%s%s; known names: .%s", ref.Root, template.DidYouMean(ref.Root, roots), strings.Join(roots, ", ."))
 	}
 }
 
@@ -313,25 +313,18 @@ func (c *checker) stepReference(r read, ref template.Ref) {
 		c.readf(r, SeverityWarning, "unknown-field", "%s: %s reads %q of step %q, but a step has %s%s",
 			r.label, r.field, r.what[0], r.step, strings.Join(stepFields, ", "), template.DidYouMean(r.what[0], stepFields))
 	}
-	if s := c.steps[r.step]; len(r.what) > 0 && s.Type != ElicitationStep && slices.Contains(answerFields, r.what[0]) {
+	if s := c.steps[r.step]; len(r.what) > 0 && !s.Type.Traits().Asks && slices.Contains(answerFields, r.what[0]) {
 		c.readf(r, SeverityWarning, "unknown-field", "%s: %s reads %q of step %q, which only a step of type elicitation has", r.label, r.field, r.what[0], r.step)
 	}
-	c.composedOutput(r, c.steps[r.step])
+	c.knownOutput(r, c.steps[r.step])
 	c.reads = append(c.reads, r)
 }
 
-// composedOutput warns of fields that the output of a forEach or a wait does
-// not have, which is always the same.
-func (c *checker) composedOutput(r read, s *Step) {
+// knownOutput warns of fields that the output of a step cannot have.
+func (c *checker) knownOutput(r read, s *Step) {
 	var known []string
-	switch s.Type {
-	case ForEachStep:
-		known = []string{"iterations", "count", "completed", "failed"}
-		if s.Collect != "" {
-			known = append(known, "collected")
-		}
-	case WaitStep:
-		known = []string{"until"}
+	if kind, ok := KindOf(s.Type); ok {
+		known = kind.Output(s)
 	}
 	if known == nil || len(r.what) < 2 || r.what[0] != "output" || slices.Contains(known, r.what[1]) {
 		return

@@ -43,7 +43,7 @@ func (c *checker) backendTools(outputs map[*Step]callee) {
 		if p := n.step.Probe; p != nil && p.Tool != "" {
 			tool, ok := c.call(n, "probe", p.Tool, p.Arguments)
 			if ok && tool.Effect != Read {
-				c.stepErrorf(n, "probe.tool", "probe", "probe: tool %q is not of class read; what finds out must change nothing", p.Tool)
+				c.stepErrorf(n, "probe.tool", "probe", "probe: tool %q must have effect class read: what finds out must change nothing", p.Tool)
 			}
 		}
 		if undo := n.step.Compensate; undo != nil && undo.Tool != "" {

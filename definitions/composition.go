@@ -151,7 +151,7 @@ func (c *checker) meant(workflow string) string {
 func (c *checker) mayCall(n node, at string, pos Position, workflow string) (*Definition, bool) {
 	other, ok := c.definitions.Find(workflow)
 	if !ok {
-		c.report(at, pos, SeverityWarning, "unknown-workflow", "%s: there is no composite tool %q here%s; the definition is not offered without it", n.label, workflow, c.meant(workflow))
+		c.report(at, pos, SeverityWarning, "unknown-workflow", "%s: composite tool %q not found here%s; the definition is not offered without it", n.label, workflow, c.meant(workflow))
 		return nil, false
 	}
 	if way := c.definitions.wayBack(other, c.def, nil); way != nil {
@@ -236,7 +236,7 @@ func (d *Definition) Waits(tools Tools) bool {
 	for _, s := range d.AllSteps() {
 		for ; s != nil; s = s.Step {
 			tool, _ := tools(s.Tool)
-			if s.Type == ElicitationStep || s.Type == WaitStep || s.Type == ScriptStep || s.Compensate != nil || cmp.Or(s.OnUnknown, tool.OnUnknown) == Ask {
+			if s.Type.Traits().Waits || s.Compensate != nil || cmp.Or(s.OnUnknown, tool.OnUnknown) == Ask {
 				return true
 			}
 		}

@@ -154,10 +154,10 @@ func TestReferenceHasEveryField(t *testing.T) {
 	t.Parallel()
 	tables := reference(t)
 	stepTables := map[string]string{"tool": "tool step", "elicitation": "elicitation", "forEach": "forEach", "wait": "wait", "workflow": "workflow", "script": "script step"}
-	for _, f := range fieldsOfType {
-		for _, typ := range f.types {
-			if tables[stepTables[string(typ)]][f.name] == nil {
-				t.Errorf("the table of %s has no row for %s", stepTables[string(typ)], f.name)
+	for _, key := range stepKeys {
+		for _, typ := range key.owners() {
+			if tables[stepTables[typ]][key.name] == nil {
+				t.Errorf("the table of %s has no row for %s", stepTables[typ], key.name)
 			}
 		}
 	}
@@ -181,10 +181,10 @@ func TestReferenceHasEveryField(t *testing.T) {
 		{reflect.TypeFor[Annotations](), tables["annotations"]},
 	} {
 		var fields []string
-		for _, f := range fieldsOf(of.goType) {
-			fields = append(fields, f.name)
-			if row := of.rows[f.name]; row != nil {
-				checkField(t, of.goType.Name()+"."+f.name, row)
+		for _, f := range Keys(of.goType) {
+			fields = append(fields, f.Name)
+			if row := of.rows[f.Name]; row != nil {
+				checkField(t, of.goType.Name()+"."+f.Name, row)
 			}
 		}
 		slices.Sort(fields)

@@ -79,7 +79,7 @@ var keywords = map[string]keyword{
 	"Definition.onDuplicate": {"What becomes of a call whose businessKey a run has already: it gets what that run comes to, or is refused.", facts{
 		"enum": texts([]string{string(Attach), string(Reject)}), "default": string(Attach),
 	}},
-	"Definition.onDisconnect": {"What becomes of a run when its client is gone: it is cancelled unless the client comes back soon, or goes on. Default: what the server says.", facts{
+	"Definition.onDisconnect": {"What becomes of a run when its client cancels the call or is gone: it is cancelled, unless the client comes back soon, or goes on. Default: what the server says.", facts{
 		"enum": texts([]string{string(CancelRun), string(ContinueRun)}),
 	}},
 	"Definition.script":      {"What is done, in Starlark, instead of steps. It has the arguments of the call as data, and what it returns is the result.", facts{"minLength": 1}},
@@ -93,7 +93,7 @@ var keywords = map[string]keyword{
 
 	"Step":                {"One node of the graph. Which keys it may have depends on its type.", nil},
 	"Step.id":             {"Name by which other steps and templates refer to it. Optional on the inner step of a forEach.", facts{"pattern": idPattern.String()}},
-	"Step.type":           {"What the step does: call a tool, ask a person (elicitation), do a step for each item of a collection (forEach), wait, call another composite tool (workflow), or run a script.", facts{"enum": texts(stepTypes), "default": string(ToolStep)}},
+	"Step.type":           {"What the step does: call a tool, ask a person (elicitation), do a step for each item of a collection (forEach), wait, call another composite tool (workflow), or run a script.", facts{"default": string(ToolStep)}},
 	"Step.dependsOn":      {"Steps that must have ended before. Steps that templates read are waited for as well.", facts{"uniqueItems": true}},
 	"Step.condition":      {"Whether the step runs: a template that renders true or false. If false, the step is skipped.", nil},
 	"Step.timeout":        {"How long the step may take, all attempts together; for an elicitation, how long to wait for an answer; for a workflow, less than its own timeout.", facts{"default": Duration(DefaultStepTimeout).Brief()}},
@@ -204,14 +204,6 @@ var keywords = map[string]keyword{
 	"metadata.ownerReferences":   {"Written by the cluster.", nil},
 	"metadata.resourceVersion":   {"Written by the cluster.", nil},
 	"metadata.uid":               {"Written by the cluster.", nil},
-}
-
-// requiredOfType are the keys without which a step of a type does nothing.
-var requiredOfType = map[StepType][]string{
-	ToolStep:        {"tool"},
-	ElicitationStep: {"message"},
-	ForEachStep:     {"collection", "step"},
-	WorkflowStep:    {"workflow"},
 }
 
 // with gives facts and one more.

@@ -44,7 +44,7 @@ func languageSchema(root facts) json.RawMessage {
 		"description": "Definitions of a configuration.", "type": "array", "items": facts{"$ref": "#/$defs/definition"},
 	}}
 	for _, t := range languageTypes {
-		defs[defName(t)] = structSchema(t)
+		defs[SchemaName(t)] = structSchema(t)
 	}
 	root["$schema"], root["$defs"] = "https://json-schema.org/draft/2020-12/schema", defs
 	encoded, err := template.EncodeValue(root)
@@ -54,29 +54,42 @@ func languageSchema(root facts) json.RawMessage {
 	return encoded
 }
 
-// defName is the name of a type among the $defs.
-func defName(t reflect.Type) string { return strings.ToLower(t.Name()[:1]) + t.Name()[1:] }
+// SchemaName is the name of a type among the $defs.
+func SchemaName(t reflect.Type) string { return strings.ToLower(t.Name()[:1]) + t.Name()[1:] }
 
-// structSchema gives the schema of a mapping: its keys by the Go type, what
-// they are for by the table.
+// structSchema gives the schema of a mapping of the language: its keys by the Go
+// type, what they are for by the table.
 func structSchema(t reflect.Type) facts {
-	properties := facts{}
-	for _, f := range fieldsOf(t) {
-		word := keywords[t.Name()+"."+f.name]
-		properties[f.name] = described(word, typeSchema(t.FieldByIndex(f.index).Type))
-	}
-	schema := described(keywords[t.Name()], facts{"type": "object", "properties": properties, "additionalProperties": false})
+	schema := MappingSchema(t, func(k Key) map[string]any { return keywords[t.Name()+"."+k.Name].schema() })
+	maps.Copy(schema, keywords[t.Name()].schema())
 	if t == reflect.TypeFor[Step]() {
 		schema["allOf"] = stepConditions()
+		schema["properties"].(facts)["type"].(facts)["enum"] = texts(StepTypes())
 	}
 	return schema
 }
 
-// described adds what the table says to what the type says.
-func described(word keyword, schema facts) facts {
-	maps.Copy(schema, word.facts)
-	if word.doc != "" {
-		schema["description"] = word.doc
+// MappingSchema gives the JSON Schema of the mapping that Decode reads into a
+// struct. about adds what is to be known of a key besides its type. Structs are
+// referred to as #/$defs/ with their SchemaName.
+func MappingSchema(t reflect.Type, about func(Key) map[string]any) map[string]any {
+	properties := facts{}
+	for _, k := range Keys(t) {
+		property := typeSchema(t.FieldByIndex(k.Index).Type)
+		maps.Copy(property, about(k))
+		properties[k.Name] = property
+	}
+	return facts{"type": "object", "properties": properties, "additionalProperties": false}
+}
+
+// schema is what the table says of a word.
+func (k keyword) schema() facts {
+	schema := maps.Clone(k.facts)
+	if k.doc != "" {
+		if schema == nil {
+			schema = facts{}
+		}
+		schema["description"] = k.doc
 	}
 	return schema
 }
@@ -100,7 +113,7 @@ func typeSchema(t reflect.Type) facts {
 	case reflect.Pointer:
 		return typeSchema(t.Elem())
 	case reflect.Struct:
-		return facts{"$ref": "#/$defs/" + defName(t)}
+		return facts{"$ref": "#/$defs/" + SchemaName(t)}
 	case reflect.String: // any scalar is a text
 		return facts{"type": []any{"string", "number", "boolean"}}
 	case reflect.Bool:
@@ -119,18 +132,21 @@ func typeSchema(t reflect.Type) facts {
 // stepConditions say which keys belong to which type of step.
 func stepConditions() []any {
 	var conditions []any
-	for _, name := range stepTypes {
-		typ := StepType(name)
-		then := facts{"properties": foreignKeys(typ)}
-		if keys := requiredOfType[typ]; keys != nil {
-			then["required"] = texts(keys)
+	for _, kind := range kinds {
+		keys := kind.Keys()
+		forbidden := foreignKeys(kind)
+		for _, key := range keys.Not {
+			forbidden[key] = false
 		}
-		if typ == WaitStep {
-			then["oneOf"] = []any{facts{"required": []any{"for"}}, facts{"required": []any{"until"}}}
-			then["properties"].(facts)["timeout"] = false
+		then := facts{"properties": forbidden}
+		if keys.Must != nil {
+			then["required"] = texts(keys.Must)
 		}
-		when := facts{"properties": facts{"type": facts{"const": name}}}
-		if typ != ToolStep { // which a step without type is as well
+		if keys.Either != nil {
+			then["oneOf"] = eachRequired(keys.Either)
+		}
+		when := facts{"properties": facts{"type": facts{"const": string(kind.Type())}}}
+		if kind.Type() != ToolStep { // which a step without type is as well
 			when["required"] = []any{"type"}
 		}
 		conditions = append(conditions, facts{"if": when, "then": then})
@@ -138,13 +154,21 @@ func stepConditions() []any {
 	return conditions
 }
 
-// foreignKeys forbids what belongs to steps of other types.
-func foreignKeys(typ StepType) facts {
+// foreignKeys forbids what belongs to steps of other kinds.
+func foreignKeys(kind StepKind) facts {
 	keys := facts{}
-	for _, f := range fieldsOfType {
-		if !f.of(typ) {
-			keys[f.name] = false
+	for _, key := range stepKeys {
+		if !key.of(kind) {
+			keys[key.name] = false
 		}
 	}
 	return keys
+}
+
+func eachRequired(keys []string) []any {
+	list := make([]any, len(keys))
+	for i, key := range keys {
+		list[i] = facts{"required": []any{key}}
+	}
+	return list
 }

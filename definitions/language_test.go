@@ -138,14 +138,14 @@ func TestKeywordsAreThoseOfTheTypes(t *testing.T) {
 	known := map[string]bool{}
 	for _, typ := range languageTypes {
 		known[typ.Name()] = true
-		for _, f := range fieldsOf(typ) {
-			known[typ.Name()+"."+f.name] = true
-			inner := typ.FieldByIndex(f.index).Type
+		for _, f := range Keys(typ) {
+			known[typ.Name()+"."+f.Name] = true
+			inner := typ.FieldByIndex(f.Index).Type
 			for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice || inner.Kind() == reflect.Map {
 				inner = inner.Elem()
 			}
 			if inner.Kind() == reflect.Struct && inner != nodeType && keywords[inner.Name()].doc == "" {
-				t.Errorf("%s.%s: type %s is not described", typ.Name(), f.name, inner.Name())
+				t.Errorf("%s.%s: type %s is not described", typ.Name(), f.Name, inner.Name())
 			}
 		}
 	}
@@ -161,11 +161,11 @@ func TestKeywordsAreThoseOfTheTypes(t *testing.T) {
 	}
 	defs := mustDecode(t, string(Schema())).(map[string]any)["$defs"].(map[string]any)
 	for _, typ := range languageTypes {
-		def, _ := defs[defName(typ)].(map[string]any)
+		def, _ := defs[SchemaName(typ)].(map[string]any)
 		properties, _ := def["properties"].(map[string]any)
-		for _, f := range fieldsOf(typ) {
-			if _, ok := properties[f.name]; !ok {
-				t.Errorf("$defs/%s has no property %s", defName(typ), f.name)
+		for _, f := range Keys(typ) {
+			if _, ok := properties[f.Name]; !ok {
+				t.Errorf("$defs/%s has no property %s", SchemaName(typ), f.Name)
 			}
 		}
 	}

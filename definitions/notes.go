@@ -81,9 +81,9 @@ func (n *noter) errors(at node) {
 	if e == nil {
 		return
 	}
-	composed := s.Type == ForEachStep || s.Type == ElicitationStep
+	composed := s.Step != nil || s.Type.Traits().Asks
 	switch {
-	case e.Action == Retry && s.Type == ForEachStep:
+	case e.Action == Retry && s.Step != nil:
 		n.notef(template.AtMember(at.path, "onError.action"), "retry", "%s: retry does nothing on a forEach; its inner step has an onError of its own", at.label)
 	case e.Action != Continue || s.DefaultResults == nil || at.inner():
 	case composed:
@@ -95,7 +95,7 @@ func (n *noter) errors(at node) {
 
 // gate notes elicitations that wait for longer than the peer does.
 func (n *noter) gate(at node) {
-	if at.step.Type == ElicitationStep && at.step.Timeout > Duration(peerGateTimeout) {
+	if at.step.Type.Traits().Asks && at.step.Timeout > Duration(peerGateTimeout) {
 		n.notef(template.AtMember(at.path, "timeout"), "timeout", "%s: the answer is awaited for %s; ToolHive waits for %s at most",
 			at.label, at.step.Timeout.Brief(), Duration(peerGateTimeout).Brief())
 	}
@@ -185,7 +185,7 @@ func (n *noter) duration() {
 	for _, at := range n.nodes {
 		field := ""
 		switch {
-		case at.step.Type == ElicitationStep:
+		case at.step.Type.Traits().Asks:
 			field = "type"
 		case at.step.Timeout > Duration(peerCallTimeout):
 			field = "timeout"

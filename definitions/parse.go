@@ -63,7 +63,7 @@ func Parse(file string, data []byte) ([]*Definition, Diagnostics) {
 		p.document(n)
 	}
 	if len(nodes) == 0 && p.diags == nil {
-		p.errorf(Position{file, 1, 1}, "syntax", "there is no definition in this file")
+		p.errorf(Position{file, 1, 1}, "syntax", "no definition in this file")
 	}
 	p.diags.Sort()
 	return p.definitions, p.diags

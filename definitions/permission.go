@@ -11,7 +11,7 @@ type Use struct {
 	In     *Definition // that can make it, itself or through composite tools that it calls
 	By     *Definition // whose step, compensation, probe or script makes it
 	As     string      // the composite tool by whose right it is made; "" = that of the caller
-	Tool   string      // as the tool is offered; "" = Called is called
+	Tool   string      // as the tool is offered, a pattern of such names, or the name of a composite tool that is not there; "" = Called is called
 	Called *Definition
 }
 
@@ -80,10 +80,10 @@ func (c *checker) permitTool(n node, at string, pos Position, name string) {
 
 func (c *checker) permitWorkflow(n node, at string, pos Position, name string) {
 	other, ok := c.definitions.Find(name)
-	if !ok || other.Hidden() && !other.Admits(c.def.Name) { // which is told already
+	if ok && other.Hidden() && !other.Admits(c.def.Name) { // which is told already
 		return
 	}
-	if why := c.reach().workflow(c.def, other); why != "" {
+	if why := c.reach().reference(c.def, name); why != "" {
 		c.report(at, pos, SeverityError, "permission", "%s: %s", n.label, why)
 	}
 }
@@ -122,11 +122,17 @@ func (r reach) tool(by *Definition, name string) string {
 	return r.permission(Use{In: r.def, By: by, As: r.as, Tool: name})
 }
 
+// patterns looks at what a script may call by names that it computes: tools and
+// composite tools, known ones and those that match a pattern later.
 func (r reach) patterns(by *Definition, patterns []string) string {
-	if r.allTools == nil || len(patterns) == 0 {
+	if len(patterns) == 0 {
 		return ""
 	}
-	for _, t := range r.allTools() {
+	var tools []Tool
+	if r.allTools != nil {
+		tools = r.allTools()
+	}
+	for _, t := range tools {
 		if !MatchesTool(patterns, t.Name) && !MatchesTool(patterns, t.Backend+"."+t.Original) {
 			continue
 		}
@@ -134,7 +140,37 @@ func (r reach) patterns(by *Definition, patterns []string) string {
 			return why
 		}
 	}
+	for _, other := range r.all() {
+		if !MatchesTool(patterns, other.Name) || other.Hidden() && !other.Admits(by.Name) { // which a run is refused
+			continue
+		}
+		if why := r.workflow(by, other); why != "" {
+			return why
+		}
+	}
+	for _, pattern := range patterns {
+		known := slices.ContainsFunc(tools, func(t Tool) bool { return pattern == t.Name || pattern == t.Backend+"."+t.Original })
+		if _, ok := r.definitions.Find(pattern); ok || known {
+			continue
+		}
+		if why := r.permission(Use{In: r.def, By: by, As: r.as, Tool: pattern}); why != "" {
+			return why
+		}
+	}
 	return ""
+}
+
+// reference looks at a composite tool by its name as written. Of one that is not
+// there the name counts: it may come later.
+func (r reach) reference(by *Definition, name string) string {
+	if other, ok := r.definitions.Find(name); ok {
+		return r.workflow(by, other)
+	}
+	ref, err := ParseReference(name)
+	if err != nil { // which is told already
+		return ""
+	}
+	return r.permission(Use{In: r.def, By: by, As: r.as, Tool: ref.Name})
 }
 
 func (r reach) workflow(by, other *Definition) string {
@@ -147,14 +183,14 @@ func (r reach) workflow(by, other *Definition) string {
 		return ""
 	}
 	r.seen[at] = true
-	if why := below.all(other); why != "" {
+	if why := below.everything(other); why != "" {
 		return fmt.Sprintf("in %s, which it calls: %s", other.Title(), why)
 	}
 	return ""
 }
 
-// all looks at everything that a definition calls.
-func (r reach) all(d *Definition) string {
+// everything looks at all that a definition calls.
+func (r reach) everything(d *Definition) string {
 	for _, name := range d.ToolNames() {
 		if why := r.tool(d, name); why != "" {
 			return why
@@ -164,10 +200,8 @@ func (r reach) all(d *Definition) string {
 		return why
 	}
 	for _, name := range d.WorkflowNames() {
-		if other, ok := r.definitions.Find(name); ok {
-			if why := r.workflow(d, other); why != "" {
-				return why
-			}
+		if why := r.reference(d, name); why != "" {
+			return why
 		}
 	}
 	return ""

@@ -1,7 +1,6 @@
 package definitions
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -32,6 +31,7 @@ type Node struct {
 	Probe     *ProbeProgram     // nil = the step has none
 	Script    *starlark.Program // of a script step
 
+	workflows          []string             // composite tools whose names can be seen in the script, as written
 	whole              bool                 // the script is the definition, and gets all arguments
 	schema             template.SchemaCache // of the tool
 	compensationSchema template.SchemaCache
@@ -105,9 +105,14 @@ func (d *Definition) compileStep(step *Step) (*Node, error) {
 			return nil, err
 		}
 	}
-	if step.Type == ScriptStep {
+	if step.Code.given() {
 		if n.Script, err = d.compileScript(&step.Code); err != nil {
 			return nil, err
+		}
+		for _, call := range n.ScriptCalls() {
+			if call.Kind == CallsWorkflow && call.Name != "" {
+				n.workflows = append(n.workflows, call.Name)
+			}
 		}
 	}
 	if step.Step != nil {
@@ -202,41 +207,6 @@ func (p *Program) sort() error {
 // Order gives the steps so that each comes after those that it waits for; of
 // several that could come next, the first of the definition.
 func (p *Program) Order() []*Node { return p.order }
-
-// At gives the node that is executed at a step path such as deploy, check[17] or
-// each[2]/inner[0], and the forEach of which it is an item, if it is one. A call
-// of a script, such as script/main:12, is executed at the script's node. Both
-// are nil where no step stands.
-func (p *Program) At(path string) (n, loop *Node) {
-	end := len(path)
-	if i := strings.IndexAny(path, "[/"); i >= 0 {
-		end = i
-	}
-	i := slices.IndexFunc(p.Steps, func(n *Node) bool { return n.ID == path[:end] })
-	if i < 0 {
-		return nil, nil
-	}
-	n = p.Steps[i]
-	for rest := path[end:]; rest != ""; {
-		switch {
-		case n.Step.Type == ScriptStep && isSite(rest):
-			return n, loop
-		case n.Inner == nil:
-			return nil, nil
-		}
-		_, after, closed := strings.Cut(rest, "]")
-		if rest[0] != '[' || !closed {
-			return nil, nil
-		}
-		n, loop, rest = n.Inner, n, after
-		if n.Inner != nil {
-			if rest, closed = strings.CutPrefix(rest, "/"+cmp.Or(n.ID, "step")); !closed {
-				return nil, nil
-			}
-		}
-	}
-	return n, loop
-}
 
 // Data is what templates read. A *Scope is that of a run.
 type Data interface{ Data() map[string]any }

@@ -393,7 +393,7 @@ func TestProgramAt(t *testing.T) {
 		"": "", "two": "", "one[0]": "", "one/reconciliation": "", "one/compensate#1": "", "each[0]": "", "each[0]/other": "", "each[0": "",
 		"each[0]/inner[1]/probe#1": "", "each[0]/innerx": "", "each[": "", "/": "", "[0]": "", "each[0]x": "",
 	} {
-		n, loop := p.At(path)
+		n, loop := p.At(StepPath(path))
 		got := ""
 		if n != nil {
 			got = n.Step.Tool + strings.TrimSuffix(string(n.Step.Type), "tool")

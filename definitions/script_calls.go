@@ -3,6 +3,7 @@ package definitions
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/perdure/perdure/definitions/template"
@@ -56,6 +57,17 @@ func (d *Definition) ScriptCalls() []ScriptCall {
 		}
 	}
 	return calls
+}
+
+// CallsByName reports whether the script of the node may call a composite tool by a
+// reference: it can be seen there, or tools of the step has the name. That is what
+// was checked for who has published the definition.
+func (n *Node) CallsByName(reference string) bool {
+	if slices.Contains(n.workflows, reference) {
+		return true
+	}
+	ref, err := ParseReference(reference)
+	return err != nil || MatchesTool(n.Step.Tools, ref.Name) // what is no reference calls nothing
 }
 
 // ScriptCalls gives what the script of the node does, as far as that can be seen;

@@ -82,8 +82,11 @@ func (c *seenCall) function() {
 		c.name, c.InLoop, c.more = tool.Text()+tool.Free, true, true
 	case CallsWorkflow:
 		c.name = c.Arg("", 0).Text()
-		if version := c.Arg("version", -1).Text(); version != "" {
-			c.name += "@" + version
+		switch version := c.Arg("version", -1); {
+		case version.Text() != "" && c.name != "":
+			c.name += "@" + version.Text()
+		case version.Literal == nil && version.Line != 0:
+			c.name = "" // which version it is only a run can tell
 		}
 		c.arguments(1)
 		c.args = slices.DeleteFunc(c.args, func(a starlark.Argument) bool { return a.Name == "version" })
@@ -125,6 +128,12 @@ func passedTools(c starlark.Call) []seenCall {
 // isTool reports whether a tool is called.
 func (c *seenCall) isTool() bool {
 	return slices.Contains([]string{CallsTool, CallsIterate, CallsProbe, CallsUndo}, c.kind)
+}
+
+// computed reports whether a tool or a composite tool is called by a name that
+// only a run comes to.
+func (c *seenCall) computed() bool {
+	return c.name == "" && (c.isTool() || c.kind == CallsWorkflow)
 }
 
 // again reports whether the call may be made more than once.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strings"
 
 	"github.com/perdure/perdure/definitions/template"
 )
@@ -99,10 +100,10 @@ func plain(v reflect.Value) any {
 
 func plainStruct(v reflect.Value) map[string]any {
 	members := make(map[string]any)
-	for _, f := range fieldsOf(v.Type()) {
-		member := v.FieldByIndex(f.index)
+	for _, f := range Keys(v.Type()) {
+		member := v.FieldByIndex(f.Index)
 		if !f.omitEmpty || !member.IsZero() {
-			members[f.name] = plain(member)
+			members[f.Name] = plain(member)
 		}
 	}
 	return members
@@ -117,8 +118,8 @@ func exactFields(v reflect.Value) (err error) {
 			return exactFields(v.Elem())
 		}
 	case reflect.Struct:
-		for _, f := range fieldsOf(v.Type()) {
-			err = errors.Join(err, exactFields(v.FieldByIndex(f.index)))
+		for _, f := range Keys(v.Type()) {
+			err = errors.Join(err, exactFields(v.FieldByIndex(f.Index)))
 		}
 	case reflect.Slice:
 		if v.Type() == formSchemaType { // which is exact
@@ -163,4 +164,11 @@ func setMember(m, name reflect.Value, value any) {
 		return
 	}
 	m.SetMapIndex(name, reflect.ValueOf(value))
+}
+
+// IsTestFile says whether a file has tests of definitions, by its name. What reads
+// definitions from directories leaves such files out.
+func IsTestFile(name string) bool {
+	name = strings.ToLower(name)
+	return strings.HasSuffix(name, "_test.yaml") || strings.HasSuffix(name, "_test.yml")
 }

@@ -1,15 +1,11 @@
 package definitions
 
 import (
-	"cmp"
 	"encoding"
 	"encoding/json"
 	"fmt"
-	"math/big"
 	"reflect"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -47,7 +43,7 @@ type decoder struct {
 	faulty    map[string]bool // paths of what could not be read
 	budget    int             // nodes that may still be visited
 	depth     int
-	fields    map[reflect.Type][]structField
+	keys      map[reflect.Type][]Key
 	following []*yaml.Node // what the aliases on the way here point to
 }
 
@@ -63,7 +59,7 @@ func newDecoder(file string, node *yaml.Node) *decoder {
 		file:   file,
 		places: make(map[string]spot),
 		faulty: make(map[string]bool),
-		fields: make(map[reflect.Type][]structField),
+		keys:   make(map[reflect.Type][]Key),
 		budget: countNodes(node) + maxAliased,
 	}
 }
@@ -280,14 +276,14 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 		return
 	}
 	d.place(n, v)
-	fields := d.fieldsOf(v.Type())
+	keys := d.keysOf(v.Type())
 	for _, p := range d.pairs(n, path) {
-		i := slices.IndexFunc(fields, func(f structField) bool { return f.name == p.key })
+		i := slices.IndexFunc(keys, func(k Key) bool { return k.Name == p.key })
 		if i < 0 {
-			d.unknownKey(p, fields, path)
+			d.unknownKey(p, keys, path)
 			continue
 		}
-		d.member(p, v.FieldByIndex(fields[i].index), template.AtMember(path, p.key))
+		d.member(p, v.FieldByIndex(keys[i].Index), template.AtMember(path, p.key))
 	}
 }
 
@@ -298,10 +294,10 @@ func (d *decoder) place(n *yaml.Node, v reflect.Value) {
 	}
 }
 
-func (d *decoder) unknownKey(p pair, fields []structField, path string) {
-	known := make([]string, len(fields))
-	for i, f := range fields {
-		known[i] = f.name
+func (d *decoder) unknownKey(p pair, keys []Key, path string) {
+	known := make([]string, len(keys))
+	for i, k := range keys {
+		known[i] = k.Name
 	}
 	slices.Sort(known)
 	d.errorf(p.keyNode, template.AtMember(path, p.key), "unknown-key", "unknown key %q%s%s; known are %s",
@@ -360,158 +356,6 @@ func (d *decoder) present(n *yaml.Node, elem reflect.Value, path string) {
 	}
 }
 
-// scalar reports whether n is a scalar, and complains if it is not.
-func (d *decoder) scalar(n *yaml.Node, path, want string) bool {
-	if n.Kind != yaml.ScalarNode {
-		d.errorf(n, path, "type", "%s must be %s, not %s", label(path), want, describeNode(n))
-		return false
-	}
-	return true
-}
-
-func (d *decoder) text(n *yaml.Node, v reflect.Value, path string) {
-	if !d.scalar(n, path, "text") {
-		return
-	}
-	if err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(n.Value)); err != nil {
-		d.errorf(n, path, "type", "%s: %v", label(path), err)
-	}
-}
-
-func (d *decoder) boolean(n *yaml.Node, v reflect.Value, path string) {
-	switch {
-	case n.Kind != yaml.ScalarNode || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
-	case slices.Contains([]string{"true", "yes", "on"}, strings.ToLower(n.Value)):
-		v.SetBool(true)
-		return
-	case slices.Contains([]string{"false", "no", "off"}, strings.ToLower(n.Value)):
-		v.SetBool(false)
-		return
-	}
-	d.errorf(n, path, "type", "%s must be true or false, not %s", label(path), describeNode(n))
-}
-
-func (d *decoder) integer(n *yaml.Node, v reflect.Value, path string) {
-	if v.Type() == stdDurationType {
-		var duration Duration
-		d.text(n, reflect.ValueOf(&duration).Elem(), path)
-		v.SetInt(int64(duration))
-		return
-	}
-	whole, ok := new(big.Int), false
-	if isNumber(n) {
-		whole, ok = yamlInteger(n.Value)
-	}
-	if !ok {
-		d.errorf(n, path, "type", "%s must be a whole number, not %s", label(path), describeNode(n))
-		return
-	}
-	switch {
-	case v.CanInt() && whole.IsInt64() && !v.OverflowInt(whole.Int64()):
-		v.SetInt(whole.Int64())
-	case v.CanUint() && whole.IsUint64() && !v.OverflowUint(whole.Uint64()):
-		v.SetUint(whole.Uint64())
-	default:
-		d.errorf(n, path, "type", "%s: %s is out of range", label(path), n.Value)
-	}
-}
-
-func (d *decoder) float(n *yaml.Node, v reflect.Value, path string) {
-	if isNumber(n) {
-		if f, err := strconv.ParseFloat(strings.ReplaceAll(n.Value, "_", ""), 64); err == nil {
-			v.SetFloat(f)
-			return
-		}
-	}
-	d.errorf(n, path, "type", "%s must be a number, not %s", label(path), describeNode(n))
-}
-
-func (d *decoder) raw(n *yaml.Node, v reflect.Value, path string) {
-	encoded, err := template.EncodeValue(d.value(n, path))
-	if err != nil {
-		d.errorf(n, path, "type", "%s: %v", label(path), err)
-		return
-	}
-	v.SetBytes(encoded)
-}
-
-// value gives the exact value of a node, as DecodeValue would of the same JSON.
-func (d *decoder) value(n *yaml.Node, path string) any {
-	switch n.Kind {
-	case yaml.MappingNode:
-		members := make(map[string]any, len(n.Content)/2)
-		for _, p := range d.pairs(n, path) {
-			var member any
-			d.member(p, reflect.ValueOf(&member).Elem(), template.AtMember(path, p.key))
-			members[p.key] = member
-		}
-		return members
-	case yaml.SequenceNode:
-		elems := make([]any, len(n.Content))
-		for i, c := range n.Content {
-			d.decode(c, reflect.ValueOf(&elems[i]).Elem(), template.AtElement(path, i))
-		}
-		return elems
-	default:
-		return d.scalarValue(n, path)
-	}
-}
-
-func (d *decoder) scalarValue(n *yaml.Node, path string) any {
-	switch tag := n.ShortTag(); tag {
-	case "!!null":
-		return nil
-	case "!!bool":
-		return strings.EqualFold(n.Value, "true")
-	case "!!int", "!!float":
-		number, err := exactNumber(n.Value)
-		if err != nil {
-			d.errorf(n, path, "type", "%s: %v", label(path), err)
-		}
-		return number
-	case "!!str", "!!timestamp", "!!binary", "!!merge":
-		return n.Value
-	default:
-		d.errorf(n, path, "type", "%s: unknown YAML tag %s", label(path), tag)
-		return nil
-	}
-}
-
-var decimal = regexp.MustCompile(`^([+-]?)0*(\d*)\.?(\d*)([eE][+-]?\d+)?$`)
-
-// exactNumber gives the value of a YAML number without losing a digit.
-func exactNumber(text string) (any, error) {
-	if whole, ok := yamlInteger(text); ok {
-		return template.ParseNumber(whole.String())
-	}
-	parts := decimal.FindStringSubmatch(strings.ReplaceAll(text, "_", ""))
-	if parts == nil {
-		return nil, fmt.Errorf("%s is not a number that JSON knows", text)
-	}
-	number := strings.TrimPrefix(parts[1], "+") + cmp.Or(parts[2], "0")
-	if parts[3] != "" {
-		number += "." + parts[3]
-	}
-	return template.ParseNumber(number + parts[4])
-}
-
-// yamlInteger reads an integer in the notations of YAML: 1000, 1_000, +5,
-// 0x1f, 0o17, 017, 0b11.
-func yamlInteger(text string) (*big.Int, bool) {
-	digits := strings.ReplaceAll(text, "_", "")
-	if digits == "-0" {
-		return nil, false // a float, which keeps its sign
-	}
-	if len(digits) > maxDigits { // reading them takes the square of their number
-		return nil, false
-	}
-	return new(big.Int).SetString(digits, 0)
-}
-
-// maxDigits bounds the digits of an integer, in any notation; template.ParseNumber
-// takes fewer decimal ones.
-const maxDigits = 40_000
-
 // errorf reports a mistake in what stands at path.
 func (d *decoder) errorf(n *yaml.Node, path, check, format string, args ...any) {
 	d.faulty[path] = true
@@ -521,78 +365,6 @@ func (d *decoder) errorf(n *yaml.Node, path, check, format string, args ...any) 
 		Message:  fmt.Sprintf(format, args...),
 		Check:    check,
 	})
-}
-
-// A structField is a struct field that a key of a mapping sets.
-type structField struct {
-	name      string
-	index     []int
-	omitEmpty bool
-}
-
-func (d *decoder) fieldsOf(t reflect.Type) []structField {
-	fields, ok := d.fields[t]
-	if !ok {
-		fields = fieldsOf(t)
-		d.fields[t] = fields
-	}
-	return fields
-}
-
-// fieldsOf gives the fields of a struct by their yaml tags, in order; those of
-// embedded structs stand among them.
-func fieldsOf(t reflect.Type) []structField {
-	var fields []structField
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		inline := f.Anonymous && name == "" || options == "inline"
-		switch {
-		case name == "-" || !f.IsExported():
-		case inline && f.Type.Kind() == reflect.Struct:
-			for _, inner := range fieldsOf(f.Type) {
-				inner.index = append([]int{i}, inner.index...)
-				fields = append(fields, inner)
-			}
-		default:
-			if name == "" {
-				name = strings.ToLower(f.Name)
-			}
-			fields = append(fields, structField{name, []int{i}, options == "omitempty"})
-		}
-	}
-	return fields
-}
-
-func isNull(n *yaml.Node) bool {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
-}
-
-func isNumber(n *yaml.Node) bool {
-	return n.Kind == yaml.ScalarNode && (n.ShortTag() == "!!int" || n.ShortTag() == "!!float")
-}
-
-// describeNode says in a few words what a node is.
-func describeNode(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "a mapping"
-	case yaml.SequenceNode:
-		return "a list"
-	case yaml.AliasNode:
-		return describeNode(n.Alias)
-	}
-	switch n.ShortTag() {
-	case "!!null":
-		return "null"
-	case "!!str":
-		return "the text " + template.Excerpt(n.Value)
-	default:
-		return template.Excerpt(n.Value)
-	}
 }
 
 // label names a path in a message; the root has no name of its own.

@@ -18,6 +18,9 @@ const (
 	lookBack   = 10              // runs of a call that may have lost their clients, the last ones
 	maxAtOnce  = 50              // runs of one call that others start while it is looked for one
 	farthestNo = 1 << 20         // runs of one call in an era
+	// closing is how long it may take until a connection that a client has closed
+	// is known to be: a client that calls again at once, on another, may be faster.
+	closing = 50 * time.Millisecond
 )
 
 // startOrJoin starts a run, unless there is one of the same call whose answer was
@@ -28,11 +31,7 @@ const (
 // started, and no two start the same. Temporal's index is not asked: it lags
 // behind, and servers let it be asked a few times in a second only.
 func (g *Gateway) startOrJoin(ctx context.Context, x *exchange, req runs.StartRequest) (runs.Started, error) {
-	arguments, err := canonical(req.Arguments)
-	if err != nil {
-		return runs.Started{}, err
-	}
-	same := []string{"call", x.principal, x.params.Name, string(arguments)}
+	same := []string{"call", x.principal, x.params.Name, string(req.Arguments)} // canonical, as Definition.Arguments gives them
 	if version := x.params.Meta.Version; version != "" {
 		same = append(same, version)
 	}
@@ -42,6 +41,9 @@ func (g *Gateway) startOrJoin(ctx context.Context, x *exchange, req runs.StartRe
 	x.receipts = true
 	a := again{g: g, x: x, tool: req.Definition.Name, call: encode64(digest(same...)[:15]), arrived: g.tokens.now()}
 	now := a.arrived.UnixNano() / int64(era)
+	if err := a.awaitClosing(ctx, now); err != nil {
+		return runs.Started{}, err
+	}
 	if next := g.served.next(a.series(now)); len(a.eras()) == 1 && a.settled(now, next) {
 		started, err := a.start(ctx, req, now, next)
 		if err != nil || !started.Attached {
@@ -98,6 +100,24 @@ func (a *again) eras() []int64 {
 		eras = append(eras, now-1)
 	}
 	return eras
+}
+
+// awaitClosing gives a client that seems to wait for the same call the time to be
+// known as gone, if the tool writes.
+func (a *again) awaitClosing(ctx context.Context, of int64) error {
+	next := a.g.served.next(a.series(of))
+	for no := next - 1; a.x.writes && no >= max(0, next-lookBack); no-- {
+		if !a.g.served.attended(a.id(of, no)) {
+			continue
+		}
+		select {
+		case <-time.After(closing):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // settled reports whether this replica knows, of all runs before one that may be

@@ -1,10 +1,7 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,9 +10,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/form"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/visible"
 )
 
 const (
@@ -77,7 +72,7 @@ func (s *stream) add(e runs.Elicitation) {
 	if slices.ContainsFunc(s.gates, func(g *gate) bool { return g.ID == e.ID }) {
 		return
 	}
-	gt := &gate{Elicitation: e, way: s.way(&e)}
+	gt := &gate{Elicitation: e, way: s.way(&e), reason: s.reasons[e.ID]}
 	if gt.way == noWay || !s.g.mayAnswer(s.x.client, s.at.Run, s.at.Owner, e) {
 		s.mute(gt)
 	}
@@ -173,7 +168,7 @@ func (s *stream) ask() (answered bool) {
 		return false
 	}
 	for _, gt := range now {
-		s.elicit(gt, cmp.Or(s.reasons[gt.ID], gt.reason))
+		s.elicit(gt)
 	}
 	return false
 }
@@ -182,6 +177,7 @@ func (s *stream) ask() (answered bool) {
 func (s *stream) requireInput(gates []*gate) (answered bool) {
 	requests := map[string]inputRequest{}
 	asked := map[string]int{}
+	asks := map[string]string{}
 	var urls []string
 	for _, gt := range gates {
 		if asked[gt.ID] = s.countAsked(gt); asked[gt.ID] > maxAsked {
@@ -192,13 +188,14 @@ func (s *stream) requireInput(gates []*gate) (answered bool) {
 		if gt.way == byURL {
 			urls = append(urls, gt.ID)
 		}
-		requests[questionKey(gt.ID, asked[gt.ID])] = inputRequest{Method: string(mcp.MethodElicitationCreate), Params: s.params(gt, s.reasons[gt.ID])}
+		asks[gt.ID] = gt.Question
+		requests[questionKey(gt.ID, asked[gt.ID])] = inputRequest{Method: string(mcp.MethodElicitationCreate), Params: s.params(gt)}
 	}
 	if len(requests) == 0 {
 		return false
 	}
 	st := state{claims: claims{Principal: s.x.principal, Expires: s.g.tokens.now().Add(stateLife).Unix()},
-		Run: s.at.Run, Owner: s.at.Owner, Tool: s.at.Tool, Arguments: s.x.arguments, Seq: s.at.Seq, Asked: asked, URLs: urls, Attached: s.at.Attached}
+		Run: s.at.Run, Owner: s.at.Owner, Tool: s.at.Tool, Arguments: s.x.arguments, Seq: s.at.Seq, Asked: asked, Asks: asks, URLs: urls, Attached: s.at.Attached}
 	s.finish(&result{
 		ResultType:    string(mcp.ResultTypeInputRequired),
 		InputRequests: requests,
@@ -207,40 +204,18 @@ func (s *stream) requireInput(gates []*gate) (answered bool) {
 	return true
 }
 
-// questionKey names an elicitation in inputRequests and inputResponses, of calls
-// and tasks alike: by its step path, with the number of the time where the step
-// asks again, and with that of the asking where an answer was not taken.
-func questionKey(elicitation string, asking int) string {
-	if asking > 1 {
-		return fmt.Sprintf("%s.%d", elicitation, asking)
-	}
-	return strings.TrimSuffix(elicitation, "#1")
-}
-
-// answerTo is the response to an elicitation that was asked so many times. One to
-// an earlier asking counts as well.
-func answerTo(elicitation string, askings int, given map[string]json.RawMessage) (raw json.RawMessage, key string, ok bool) {
-	for asking := askings; asking > 0; asking-- {
-		key = questionKey(elicitation, asking)
-		if raw, ok = given[key]; ok {
-			return raw, key, true
-		}
-	}
-	return nil, "", false
-}
-
 // countAsked counts what is asked again because of the answer; a question that
 // was only not answered yet counts once.
 func (s *stream) countAsked(gt *gate) int {
 	n := s.at.Asked[gt.ID]
-	if n == 0 || s.reasons[gt.ID] != "" {
+	if n == 0 || gt.reason != "" {
 		n++
 	}
 	return n
 }
 
 // elicit asks the client on the stream of its call.
-func (s *stream) elicit(gt *gate, reason string) {
+func (s *stream) elicit(gt *gate) {
 	if s.at.Asked[gt.ID] >= maxAskings || s.invalid(gt) >= maxAsked {
 		if len(gt.asked) == 0 {
 			s.mute(gt)
@@ -253,7 +228,7 @@ func (s *stream) elicit(gt *gate, reason string) {
 	}
 	s.at.Asked[gt.ID]++
 	id := s.holds(gt, s.questionOf(gt, s.at.Asked[gt.ID]))
-	s.x.ask(s.place(), id, mcp.MethodElicitationCreate, s.params(gt, reason))
+	s.x.ask(s.place(), id, mcp.MethodElicitationCreate, s.params(gt))
 }
 
 // invalid counts the answers of this client that did not fit.
@@ -264,47 +239,6 @@ func (s *stream) invalid(gt *gate) (n int) {
 		}
 	}
 	return n
-}
-
-// params are those of elicitation/create.
-func (s *stream) params(gt *gate, reason string) elicitParams {
-	message := visible.Explained(gt.Message)
-	if gt.way == byURL {
-		return elicitParams{Mode: definitions.URLMode, Message: message, ElicitationID: s.elicitationID(gt), URL: s.g.opts.RunURL(s.at.Run), Meta: s.taskMeta()}
-	}
-	p := elicitParams{Message: message, RequestedSchema: form.Visible(gt.Schema), Meta: s.taskMeta()}
-	if gt.Unchecked {
-		if p.Meta == nil {
-			p.Meta = map[string]any{}
-		}
-		p.Meta[metaUnchecked] = true
-	}
-	if reason != "" {
-		p.Message = "The answer was not taken: " + strings.TrimRight(visible.Text(reason), ". ") + ".\n\n" + message
-	}
-	if isNull(p.RequestedSchema) {
-		p.RequestedSchema = json.RawMessage(`{"type":"object","properties":{}}`)
-	}
-	return p
-}
-
-// elicitationID names a question that is answered on the page, for
-// notifications/elicitation/complete. 2026-07-28 has done away with it, but
-// there are clients that want one.
-func (s *stream) elicitationID(gt *gate) string {
-	return encode64(digest("elicitation", s.x.principal, string(s.at.Run), gt.ID)[:12])
-}
-
-// questionOf names an asking of an elicitation in this call. Its token is the same
-// wherever it is made, so that a question can be answered and withdrawn at any
-// replica.
-func (s *stream) questionOf(gt *gate, asking int) *question {
-	q := question{claims: claims{Principal: s.x.principal}, Run: s.at.Run, Owner: s.at.Owner, Gate: gt.ID,
-		Call: encode64(digest("call", s.x.scope, string(s.x.id))[:9]), Time: asking, URL: gt.way == byURL}
-	if !gt.Expires.IsZero() {
-		q.Expires = gt.Expires.Add(time.Minute).Unix()
-	}
-	return &q
 }
 
 // closed forgets an elicitation, and withdraws our questions about it that the
@@ -347,12 +281,6 @@ func (s *stream) withdraw(gt *gate, reason string) {
 	gt.asked = nil
 }
 
-type cancelledParams struct {
-	RequestID string         `json:"requestId"`
-	Reason    string         `json:"reason"`
-	Meta      map[string]any `json:"_meta,omitempty"`
-}
-
 // asked learns from the run that somebody was asked and did not answer as they
 // should have. If the question is one of this stream's, the client is asked
 // again, or not any more.
@@ -378,7 +306,8 @@ func (s *stream) asked(e *runs.Elicitation, a *runs.Asking) {
 		case runs.Unable:
 			s.mute(gt)
 		default:
-			s.elicit(gt, a.Reason)
+			gt.reason = a.Reason
+			s.elicit(gt)
 		}
 	}
 }
@@ -391,7 +320,7 @@ func (s *stream) reask() {
 	for _, gt := range s.gates {
 		if len(gt.asked) > 0 && !gt.mute && !now.Before(gt.due) {
 			gt.due = now.Add(s.g.opts.ReaskAfter)
-			s.elicit(gt, "")
+			s.elicit(gt)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -17,6 +18,7 @@ import (
 // is the same request of a session, which the transport sent again; or, of
 // 2026-07-28 and within Options.ReattachWindow, its answer was lost.
 func (g *Gateway) startOrAttach(ctx context.Context, x *exchange, req runs.StartRequest) (runs.Started, error) {
+	req.Request = x.requestName()
 	key, err := req.Definition.Key(req.Arguments)
 	switch {
 	case err != nil:
@@ -25,7 +27,6 @@ func (g *Gateway) startOrAttach(ctx context.Context, x *exchange, req runs.Start
 		return g.startOne(ctx, x, req, key)
 	case x.params.Meta.IdempotencyKey != "":
 		req.ID = derivedID(req.Definition.Name, "key", x.principal, x.params.Meta.IdempotencyKey)
-		req.Request = x.requestName()
 	case x.modern && g.opts.ReattachWindow > 0:
 		return g.startOrJoin(ctx, x, req)
 	case x.session != nil:
@@ -44,7 +45,6 @@ func (g *Gateway) startOrAttach(ctx context.Context, x *exchange, req runs.Start
 // repeated, by its own key or by the transport, is not a second one.
 func (g *Gateway) startOne(ctx context.Context, x *exchange, req runs.StartRequest, key string) (runs.Started, error) {
 	req.ID = derivedID(req.Definition.Name, "business", key)
-	req.Request = x.requestName()
 	if mine := x.params.Meta.IdempotencyKey; mine != "" {
 		req.Request = encode64(digest("request", x.principal, mine)[:15])
 	}
@@ -62,13 +62,13 @@ func (g *Gateway) startOne(ctx context.Context, x *exchange, req runs.StartReque
 	again := started.Owner == "" && req.Request != "" && run.Request == req.Request
 	switch {
 	case !g.may(x.who, auth.See, &run.Run):
-		return runs.Started{}, &runs.Error{Code: "duplicate", Category: "validation",
+		return runs.Started{}, &runs.Error{Code: codes.Duplicate, Category: codes.CategoryValidation,
 			Message: "somebody else has called " + x.params.Name + " for the same thing, and you may not see that run"}
 	case req.Definition.OnDuplicate == definitions.Reject && !again:
-		return runs.Started{}, &runs.Error{Code: "duplicate", Category: "validation", RunID: string(run.ID),
+		return runs.Started{}, &runs.Error{Code: codes.Duplicate, Category: codes.CategoryValidation, RunID: string(run.ID),
 			Message: fmt.Sprintf("%s was called for the same thing before: the run is %s", x.params.Name, run.Status)}
 	case !sameJSON(run.Arguments, req.Arguments):
-		return runs.Started{}, &runs.Error{Code: "key_reused", Category: "validation", RunID: string(run.ID),
+		return runs.Started{}, &runs.Error{Code: codes.KeyReused, Category: codes.CategoryValidation, RunID: string(run.ID),
 			Message: fmt.Sprintf("%s was called for the same thing before (businessKey), with other arguments; nothing was started: call it with those of that run, or for another thing", x.params.Name)}
 	}
 	if x.modern {
@@ -83,8 +83,9 @@ func (g *Gateway) sessionRunID(tool string, c *client, request json.RawMessage) 
 }
 
 // requestName is the name by which a replica that hears of a cancellation finds
-// the run that the request waits for, where sessionRunID is not its ID; "" for
-// requests that are not cancelled by id, or only where they are handled.
+// the run that the request waits for, where sessionRunID is not its ID, or the run
+// started after that; "" for requests that are not cancelled by id, or only where
+// they are handled.
 func (x *exchange) requestName() string {
 	if x.session == nil || !x.overHTTP {
 		return ""
@@ -110,7 +111,7 @@ func (g *Gateway) attach(ctx context.Context, x *exchange, req runs.StartRequest
 	case x.params.Meta.IdempotencyKey != "":
 		return started, errKeyReused
 	}
-	req.ID, req.Request = "", x.requestName()
+	req.ID = ""
 	return g.opts.Runs.Start(ctx, req)
 }
 

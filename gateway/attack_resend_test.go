@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,25 +83,67 @@ func TestAttackResentCall(t *testing.T) {
 	}
 }
 
-// A client that goes away while it is noted that it gets its result has not got it.
-func TestAttackLostWhileItIsDelivered(t *testing.T) {
+// keptAnswers are Answers of two processes: what the first keeps, the second knows.
+type keptAnswers struct {
+	mu  sync.Mutex
+	all map[string]bool
+	by  *keptAnswers // the process before
+}
+
+func (a *keptAnswers) Note(run string, answered bool) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all[run] = answered
+	return nil
+}
+
+func (a *keptAnswers) Answered(run string) bool {
+	if a.by == nil {
+		return false
+	}
+	a.by.mu.Lock()
+	defer a.by.mu.Unlock()
+	return a.by.all[run]
+}
+
+// A gateway is killed after it has written a result and before all replicas know it:
+// another one gives the same call that result, and the next process on its machine,
+// which knows what was written, starts a run.
+func TestAttackKilledWhileItIsDelivered(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, map[string]func(*play){"echoed": echoed})
+	answers := &keptAnswers{all: map[string]bool{}}
+	w := newWorld(t, map[string]func(*play){"echoed": echoed}, func(o *gateway.Options) { o.Answers = answers })
+	w.runs.onDeliver = func() { <-t.Context().Done() } // the note is never made
+	first := (&wire{T: t, url: w.url, caller: "ann"}).modernCall("echoed", `{}`, `{}`, "").result(false).run()
+
+	w.opts.Answers = nil
 	_, there := w.replica()
+	if got := (&wire{T: t, url: there, caller: "ann"}).modernCall("echoed", `{}`, `{}`, "").result(false).run(); got.ID != first.ID || !got.Attached {
+		t.Errorf("sent again to another replica: %+v, want run %s", got, first.ID)
+	}
+	w.opts.Answers = &keptAnswers{all: map[string]bool{}, by: answers}
+	_, next := w.replica()
+	if got := (&wire{T: t, url: next, caller: "ann"}).modernCall("echoed", `{}`, `{}`, "").result(false).run(); got.ID == first.ID || got.Attached {
+		t.Errorf("called again after a restart: %+v, want a new run", got)
+	}
+}
+
+// A client that goes away before its result is written has not got it, also for the
+// next process.
+func TestAttackGoneBeforeItIsDelivered(t *testing.T) {
+	t.Parallel()
+	answers := &keptAnswers{all: map[string]bool{}}
+	release := make(chan struct{})
+	w := newWorld(t, map[string]func(*play){"does": released(release)}, func(o *gateway.Options) { o.Answers = answers })
 	c, leave := leaving(t, w.url)
-	reached, goOn := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	w.runs.onDeliver = func() { once.Do(func() { close(reached); <-goOn }) }
-	go c.try(c.until, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echoed","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`,
-		"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "echoed")
-	<-reached
+	c.modernCall("does", `{}`, `{}`, "").progress()
+	run := w.runs.only(t)
 	leave()
 	w.gateway.AwaitIdle()
-	close(goOn)
-	w.runs.wait(t.Context(), func() bool { return w.runs.lost > 0 })
-	run := w.runs.only(t)
-	again := &wire{T: t, url: there, caller: "ann"}
-	if got := again.modernCall("echoed", `{}`, `{}`, "").result(false).run(); got.ID != run || !got.Attached {
+	close(release)
+	w.opts.Answers = &keptAnswers{all: map[string]bool{}, by: answers}
+	_, next := w.replica()
+	if got := (&wire{T: t, url: next, caller: "ann"}).modernCall("does", `{}`, `{}`, "").result(false).run(); got.ID != run || !got.Attached {
 		t.Errorf("sent again: %+v, want run %s", got, run)
 	}
 }
@@ -133,6 +176,38 @@ func TestParallelCallIsARunOfItsOwn(t *testing.T) {
 			seen[got.ID] = true
 		}
 	}
+}
+
+// TestAttackClosedAndSentAgain sends calls again at once, on another connection,
+// when the gateway may not know yet that the first one was closed.
+func TestAttackClosedAndSentAgain(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	w := newWorld(t, map[string]func(*play){"does": released(release)})
+	const calls = 30
+	var all sync.WaitGroup
+	for i := range calls {
+		body := fmt.Sprintf(`{"message":"m%d"}`, i)
+		c, leave := leaving(t, w.url)
+		c.modernCall("does", body, `{}`, "").progress()
+		leave()
+		all.Go(func() {
+			if got := (&wire{T: t, url: w.url, caller: "ann"}).modernCall("does", body, `{}`, "").result(false).run(); !got.Attached {
+				t.Errorf("call %d: %+v, want it attached", i, got)
+			}
+		})
+	}
+	w.runs.wait(t.Context(), func() bool {
+		joined := 0
+		for id := range w.runs.runs {
+			if w.runs.says(id, runs.Joined) {
+				joined++
+			}
+		}
+		return joined == calls || len(w.runs.runs) > calls
+	})
+	close(release)
+	all.Wait()
 }
 
 // Two calls whose streams broke and that are both sent again are these two, not
@@ -169,8 +244,10 @@ func TestResentCallInTheNextEra(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, map[string]func(*play){"hang": hanging})
 	era := time.Now().Truncate(12 * time.Hour) // begins
+	var since atomic.Int64
+	w.gateway.SetClock(func() time.Time { return era.Add(time.Duration(since.Load())) })
 	call := func(after time.Duration) runs.RunID {
-		w.gateway.SetNow(era.Add(after))
+		since.Store(int64(after))
 		c, leave := leaving(t, w.url)
 		defer func() { leave(); w.gateway.AwaitIdle() }()
 		c.modernCall("hang", `{}`, `{}`, "").progress()
@@ -246,6 +323,10 @@ func TestAttackClosedStream(t *testing.T) {
 		call   func(w *world, c *wire)
 	}{
 		"the server says continue": {goOn, func(_ *world, c *wire) { c.modernCall("hang", `{}`, `{}`, "").progress() }},
+		"the definition says continue": {soon, func(w *world, c *wire) {
+			w.gateway.SetDefinitions(define(w.T, simple("hang")+"onDisconnect: continue\n"))
+			c.modernCall("hang", `{}`, `{}`, "").progress()
+		}},
 		"the replica stops": {soon, func(w *world, c *wire) {
 			c.modernCall("hang", `{}`, canAsk, "").progress()
 			w.gateway.Drain()
@@ -294,14 +375,14 @@ func TestAttackClosedStream(t *testing.T) {
 	})
 }
 
-// TestAttackStdioCancel cancels a call of 2026-07-28 on stdio: its run ends and it
-// gets no response; a client that has only lost patience gets the grace.
+// TestAttackStdioCancel cancels a call of 2026-07-28 on stdio, for whatever reason:
+// its run ends at once and it gets no response.
 func TestAttackStdioCancel(t *testing.T) {
 	t.Parallel()
 	for name, reason := range map[string]string{"by its user": "enough", "by the patience of a library": "SdkError: Request timed out"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, map[string]func(*play){"hang": hanging, "echoed": echoed}, func(o *gateway.Options) { o.DisconnectGrace = 50 * time.Millisecond })
+			w := newWorld(t, map[string]func(*play){"hang": hanging, "echoed": echoed}, func(o *gateway.Options) { o.DisconnectGrace = time.Hour })
 			in, out, _ := pipe(t, w)
 			lines := bufio.NewScanner(out)
 			send := func(body string) { _, _ = fmt.Fprintln(in, body) }
@@ -361,13 +442,13 @@ func TestAttackStdioCancelAtOnce(t *testing.T) {
 				if tool == "be_echo" {
 					select {
 					case <-direct:
-					case <-time.After(5 * time.Second):
+					case <-time.After(time.Minute):
 						t.Error("the direct call goes on")
 					}
 					return
 				}
 				run := w.runs.only(t)
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				w.runs.wait(ctx, func() bool { return w.runs.runs[run].stopped })
 				w.runs.mu.Lock()
@@ -409,7 +490,7 @@ func TestAttackLeftWhileJoining(t *testing.T) {
 		w.runs.wait(t.Context(), func() bool { return w.runs.notes(run, runs.Joined) > i })
 		leave()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if !w.runs.wait(ctx, func() bool { return w.runs.runs[run].stopped }) {
 		t.Error("all clients are gone, and the run goes on")

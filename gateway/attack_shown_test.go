@@ -99,7 +99,7 @@ func TestAttackWhatClientsAreAsked(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := schema.Properties
-		if p["b"].Default != nil || !strings.Contains(p["b"].Description, "Form: pay[U+202E]") || !strings.Contains(p["b"].Description, "If left out: pay[U+202E]") {
+		if p["b"].Default != nil || !strings.Contains(p["b"].Description, "Form: pay[U+202E]") || !strings.Contains(p["b"].Description, "Default: pay[U+202E]") {
 			t.Errorf("%s: the field with a default is %+v", what, p["b"])
 		}
 		if p["a"].Enum[1] != disguised || p["c"].OneOf[0].Const != disguised {

@@ -31,11 +31,21 @@ func (g *Gateway) attend(ctx context.Context, id runs.RunID, name string, says r
 
 // respondsTo says that a request is there, if others ask for that. A client that
 // comes is answered by those whose client waits; one that leaves also by those
-// who wait for theirs to come back.
-func (g *Gateway) respondsTo(ctx context.Context, id runs.RunID, name string, e runs.Event) {
-	asks := e.Kind == runs.EventAttended && (e.Attended.Says == runs.Joined || e.Attended.Says == runs.Leaving)
-	if asks && e.Attended.Request != name && g.tokens.now().Sub(e.At) < stale && g.served.responds(id, e.Seq) {
-		g.attend(ctx, id, name, runs.Here)
+// who wait for theirs to come back, and by who watches: the run is wanted, and its
+// call may still be sent again.
+func (g *Gateway) respondsTo(ctx context.Context, id runs.RunID, x *exchange, e runs.Event) {
+	if e.Kind != runs.EventAttended || e.Attended.Request == x.name || g.tokens.now().Sub(e.At) >= stale {
+		return
+	}
+	says := runs.Here
+	if x.watches {
+		says = runs.Watching
+	}
+	asks := e.Attended.Says == runs.Leaving || e.Attended.Says == runs.Joined && !x.watches
+	if asks && g.served.responds(id, e.Seq) {
+		ctx, done := detached(ctx) // it speaks for all who wait here, also when its own client goes
+		defer done()
+		g.attend(ctx, id, x.name, says)
 	}
 }
 
@@ -83,21 +93,38 @@ func (g *Gateway) claim(ctx context.Context, x *exchange, id runs.RunID) (claime
 		case e.Kind == runs.EventDone:
 			return ended, nil
 		case e.Kind != runs.EventAttended:
-		case e.Attended.Says == runs.Answered, mine && e.Attended.Says == runs.Here && e.Attended.Request != x.name:
+		case e.Attended.Says == runs.Answered:
+			x.joined = false
+			return taken, nil
+		case mine && e.Attended.Says == runs.Here && e.Attended.Request != x.name:
+			g.turnedAway(ctx, x, id)
 			return taken, nil
 		case e.Attended.Request == x.name:
 			mine = true
 		case mine && x.isThere():
-			g.respondsTo(ctx, id, x.name, e)
+			g.respondsTo(ctx, id, x, e)
 		}
 	}
 	return free, ctx.Err()
+}
+
+// turnedAway is of a request that wanted to join a run whose client is there. If that
+// client leaves in this moment, it takes the request for its successor and does not
+// end the run: so the request does, if nobody waits for it.
+func (g *Gateway) turnedAway(ctx context.Context, x *exchange, id runs.RunID) {
+	x.joined = false
+	if !x.outlives {
+		g.stops.Go(func() { g.stopUnlessBack(context.WithoutCancel(ctx), x, id, true) })
+	}
 }
 
 // wasAnswered reports whether a client was given an answer for a run that has
 // ended: before its end, or its result. What was delivered just now may not be
 // noted yet.
 func (g *Gateway) wasAnswered(ctx context.Context, principal string, run *runs.Run) (bool, error) {
+	if g.opts.Answers != nil && g.opts.Answers.Answered(string(run.ID)) {
+		return true, nil
+	}
 	for e, err := range g.opts.Runs.Follow(ctx, run.ID, 0) {
 		if err != nil {
 			return false, err
@@ -122,61 +149,69 @@ func (g *Gateway) wasAnswered(ctx context.Context, principal string, run *runs.R
 }
 
 // settle notes what has become of a request that waited for a run: its client
-// was answered, or is gone.
+// was answered, or is gone. Who watches says nothing of the call.
 func (g *Gateway) settle(ctx context.Context, x *exchange, id runs.RunID) {
+	if x.watches {
+		return
+	}
 	answered := x.wasAnswered()
 	if !answered && x.leftByClient(g.draining) {
-		g.stops.Go(func() { g.stopUnlessBack(context.WithoutCancel(ctx), x, id) })
+		g.stops.Go(func() { g.stopUnlessBack(context.WithoutCancel(ctx), x, id, x.joined) })
 	}
-	known := g.served.end(id, answered, g.tokens.now(), g.opts.ReattachWindow)
+	known := g.served.end(id, x, answered, g.tokens.now(), g.opts.ReattachWindow)
 	switch {
-	case !answered && x.noted:
-		g.deliveries.add(x.principal, runs.Delivery{Run: id, Lost: true})
-	case !answered || !x.receipts || known || x.noted:
+	case !answered && x.ended:
+		g.answering(x, id, false)
+	case !answered || !x.receipts || known:
 	case x.ended:
-		g.deliveries.add(x.principal, runs.Delivery{Run: id})
+		g.deliveries.add(x.principal, id)
 	default:
-		go func() {
+		g.deliveries.noting.Go(func() {
 			ctx, done := detached(ctx)
 			defer done()
 			if !g.attend(ctx, id, x.name, runs.Answered) {
-				g.deliveries.add(x.principal, runs.Delivery{Run: id})
+				g.deliveries.add(x.principal, id)
 			}
-		}()
+		})
 	}
 }
 
 // stopUnlessBack ends a run whose client is gone and does not come back for a
 // while, to whichever replica, unless another client waits for the run. A process
 // that ends meanwhile ends no run.
-func (g *Gateway) stopUnlessBack(ctx context.Context, x *exchange, id runs.RunID) {
+//
+// Joined says that the request has told the run that it came.
+func (g *Gateway) stopUnlessBack(ctx context.Context, x *exchange, id runs.RunID, joined bool) {
 	ctx, cancel := g.untilDrain(ctx)
 	defer cancel()
 	defer g.leavers.replace(id, cancel)()
 	grace := time.NewTimer(g.opts.DisconnectGrace)
 	defer grace.Stop()
-	after := x.seen
-	if x.joined {
-		after = 0 // what was before its own note says nothing of who waits now
+	d := &departure{x: x, current: !joined}
+	var after int64
+	if !joined { // else what was before its own note says nothing of who waits now
+		after = x.seen
 	}
-	events, leaving, current := g.follow(ctx, id, after), false, !x.joined
+	events := g.follow(ctx, id, after)
 	for {
 		select {
 		case f, ok := <-events:
-			current = current || x.isJoining(f.event)
-			switch {
-			case !ok, f.err != nil, f.event.Kind == runs.EventDone, current && x.isReplaced(f.event, leaving):
+			if !ok || f.err != nil {
 				return
-			case f.event.Kind == runs.EventAttended && f.event.Attended.Says == runs.Leaving:
-				g.respondsTo(ctx, id, x.name, f.event)
+			}
+			switch d.hears(f.event) {
+			case leaveIt:
+				return
+			case respond:
+				g.respondsTo(ctx, id, x, f.event)
 			}
 		case <-grace.C:
-			if leaving {
+			if d.leaving {
 				g.log.InfoContext(ctx, "ending a run whose client is gone", "run", id)
 				g.cancelRun(ctx, id)
 				return
 			}
-			if leaving = g.attend(ctx, id, x.name, runs.Leaving); !leaving {
+			if d.leaving = g.attend(ctx, id, x.name, runs.Leaving); !d.leaving {
 				g.log.WarnContext(ctx, "the run of a client that is gone goes on: it has ended, or it cannot be known whether another waits for it", "run", id)
 				return
 			}
@@ -187,20 +222,57 @@ func (g *Gateway) stopUnlessBack(ctx context.Context, x *exchange, id runs.RunID
 	}
 }
 
-// isJoining reports whether an event is the note that the request joined the run.
-func (x *exchange) isJoining(e runs.Event) bool {
-	return e.Kind == runs.EventAttended && e.Attended.Request == x.name && e.Attended.Says == runs.Joined
+// A departure is a request whose client is gone, and that hears what others say to
+// the run until it is known whether it has to end it.
+type departure struct {
+	x       *exchange
+	current bool // what it hears is of now: of one that joined, what follows its own note
+	leaving bool // it has asked whether others are there
+	asked   bool // and has heard itself ask
 }
 
-// isReplaced reports whether another request waits for the run now, or was
-// answered: its client has come back, or was there and says so when this one
-// leaves.
-func (x *exchange) isReplaced(e runs.Event, leaving bool) bool {
-	if e.Kind != runs.EventAttended || e.Attended.Request == x.name {
-		return false
+// What a departure does about what it hears.
+type reaction int
+
+const (
+	waitOn  reaction = iota
+	leaveIt          // the run has ended, or is another's to end
+	respond          // another asks who is there: this request, for it may still end the run
+)
+
+// hears says what is to be done about an event. The run is left to another request
+// that waits for it or was answered: its client has come back, or was there and says
+// so when it is asked. Of those who ask at once, the first decides: would they
+// respond to each other, none would.
+func (d *departure) hears(e runs.Event) reaction {
+	if e.Kind == runs.EventDone {
+		return leaveIt
+	}
+	if e.Kind != runs.EventAttended {
+		return waitOn
 	}
 	says := e.Attended.Says
-	return says == runs.Joined || says == runs.Named || says == runs.Answered || leaving && says == runs.Here
+	if e.Attended.Request == d.x.name {
+		d.current = d.current || says == runs.Joined
+		d.asked = d.asked || says == runs.Leaving
+		return waitOn
+	}
+	replaced := false
+	switch says {
+	case runs.Joined, runs.Named, runs.Answered:
+		replaced = true
+	case runs.Here, runs.Watching:
+		replaced = d.leaving
+	case runs.Leaving:
+		if !d.leaving {
+			return respond
+		}
+		replaced = !d.asked
+	}
+	if d.current && replaced {
+		return leaveIt
+	}
+	return waitOn
 }
 
 // leftByClient reports whether the client has gone before it was answered, in a
@@ -213,7 +285,7 @@ func (x *exchange) leftByClient(draining <-chan struct{}) bool {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.modern && x.ends != "" && !x.ended && !x.outlives && !x.isCancelled() && (x.overHTTP || x.gaveUp)
+	return x.modern && x.ends != "" && !x.ended && !x.outlives && !x.isCancelled() && x.overHTTP
 }
 
 // outlivesClient reports whether runs of a definition go on when their client is
@@ -230,5 +302,5 @@ func (g *Gateway) outlivesClient(d *definitions.Definition) bool {
 func (x *exchange) isThere() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return !x.gaveUp && !x.isCancelled() && x.here.Err() == nil
+	return !x.isCancelled() && x.here.Err() == nil
 }

@@ -73,8 +73,8 @@ func (g *Gateway) callOther(ctx context.Context, x *exchange, l *listing) {
 // callComposite starts a run, or finds the one that the call belongs to, and
 // renders it.
 func (g *Gateway) callComposite(ctx context.Context, x *exchange, c *composite) {
-	x.end = g.calls.begin(x)
 	x.name, x.outlives = cmp.Or(x.requestName(), newNonce()), g.outlivesClient(c.def)
+	x.end = g.calls.begin(x)
 	if x.params.RequestState != "" {
 		g.nextRound(ctx, x)
 		return
@@ -91,7 +91,7 @@ func (g *Gateway) callComposite(ctx context.Context, x *exchange, c *composite) 
 	if started.Owner == "" && x.bind(started.ID) {
 		g.cancelRun(ctx, started.ID)
 	}
-	g.served.begin(started.ID)
+	g.served.begin(started.ID, x)
 	x.then = func(ctx context.Context) {
 		g.render(ctx, x, x.cursorFor(started), manner{})
 		g.settle(ctx, x, started.ID)
@@ -287,7 +287,7 @@ func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
 			continue
 		}
 		var invalid *runs.InvalidAnswerError
-		switch err := g.answer(ctx, x.client, st.Run, gate, "", raw); {
+		switch err := g.answer(ctx, x.client, st.Run, about{gate: gate, what: st.Asks[gate]}, raw); {
 		case errors.As(err, &invalid):
 			reasons[gate] = invalid.Reason
 		case errors.Is(err, runs.ErrUnavailable):
@@ -301,7 +301,10 @@ func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
 	if st.Owner == "" && st.Tool != awaitTool && x.bind(st.Run) {
 		g.cancelRun(ctx, st.Run)
 	}
-	g.served.begin(st.Run)
+	if st.Owner != "" && st.Tool == awaitTool {
+		x.watch()
+	}
+	g.served.begin(st.Run, x)
 	if x.modern && x.ends != "" {
 		x.joined = g.attend(ctx, st.Run, x.name, runs.Joined)
 	}
@@ -320,28 +323,31 @@ const (
 	cancel  = "cancel"
 )
 
+// About is what a client answers.
+type about struct {
+	gate string // the elicitation
+	what string // Elicitation.Question, as the client was asked; "" = what is asked now
+	name string // of the question; "" = it has none
+}
+
 // answer gives a client's answer to an elicitation on. That somebody else's
 // came first is no error. What the run itself says of its caller counts: a token
-// may be older than the run, where a business key gave two the same ID. asked
-// names the question that is answered; "" = it has no name.
-func (g *Gateway) answer(ctx context.Context, c *client, run runs.RunID, gate, asked string, raw json.RawMessage) error {
+// may be older than the run, where a business key gave two the same ID.
+func (g *Gateway) answer(ctx context.Context, c *client, run runs.RunID, to about, raw json.RawMessage) error {
 	of, err := g.permitted(ctx, c.who, auth.Answer, run)
 	if err != nil {
 		return err
 	}
-	var given struct {
-		Action  string          `json:"action"`
-		Content json.RawMessage `json:"content"`
-	}
-	if err := json.Unmarshal(raw, &given); err != nil {
+	action, content, ok := givenAnswer(raw)
+	if !ok {
 		return &runs.InvalidAnswerError{Reason: "the answer is not an object with an action"}
 	}
-	answer := runs.Answer{ElicitationID: gate, Action: given.Action, By: c.caller.Subject, Via: runs.ViaForm, Asked: asked, Allowed: func(e runs.Elicitation) bool {
+	answer := runs.Answer{ElicitationID: to.gate, Question: to.what, Action: action, By: c.caller.Subject, Via: runs.ViaForm, Asked: to.name, Allowed: func(e runs.Elicitation) bool {
 		return g.opts.Policy.May(c.who, auth.Answer, auth.Object{Tool: of.Tool, Owner: of.Caller, Approvers: e.Approvers})
 	}}
-	switch given.Action {
+	switch action {
 	case accept:
-		answer.Content = orEmpty(given.Content)
+		answer.Content = orEmpty(content)
 	case decline, cancel:
 	default:
 		return &runs.InvalidAnswerError{Reason: "the action must be accept, decline or cancel"}
@@ -350,7 +356,7 @@ func (g *Gateway) answer(ctx context.Context, c *client, run runs.RunID, gate, a
 	defer cancel()
 	decision, err := g.opts.Runs.Answer(ctx, run, answer)
 	if err == nil && !decision.Won {
-		g.log.InfoContext(ctx, "an answer came too late", "run", run, "elicitation", gate, "by", answer.By, "won", decision.By)
+		g.log.InfoContext(ctx, "an answer came too late", "run", run, "elicitation", to.gate, "by", answer.By, "won", decision.By)
 	}
 	return err
 }

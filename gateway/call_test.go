@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/runs"
 )
@@ -90,19 +91,22 @@ func TestCancel(t *testing.T) {
 		where  string // the replica that hears of it
 		drop   bool   // the stream, before
 		want   string
+		then   definitions.OnDisconnect
 	}{
-		"here":                        {"the user gave up", "here", false, "cancelled"},
-		"at another replica":          {"the user gave up", "there", false, "cancelled"},
-		"after the stream broke":      {"the user gave up", "here", true, "cancelled"},
-		"a reason that tells of time": {"the user says: the deploy timed out, timeout, stop it", "here", false, "cancelled"},
-		"with a library's words":      {"stop: MCP error -32001: Request timed out", "there", true, "cancelled"},
-		"a request timeout":           {"McpError: MCP error -32001: Request timed out", "here", true, "running"},
-		"a deadline":                  {"context deadline exceeded", "there", true, "running"},
-		"a dropped connection is not": {"", "", true, "running"},
+		"here":                        {"the user gave up", "here", false, "cancelled", ""},
+		"at another replica":          {"the user gave up", "there", false, "cancelled", ""},
+		"after the stream broke":      {"the user gave up", "here", true, "cancelled", ""},
+		"a reason that tells of time": {"the user says: the deploy timed out, timeout, stop it", "here", false, "cancelled", ""},
+		"the timeout of a library":    {"McpError: MCP error -32001: Request timed out", "here", true, "cancelled", ""},
+		"a deadline":                  {"context deadline exceeded", "there", true, "cancelled", ""},
+		"no reason":                   {"", "there", true, "cancelled", ""},
+		"the definition goes on":      {"the user gave up", "here", false, "running", definitions.ContinueRun},
+		"it goes on elsewhere":        {"the user gave up", "there", true, "running", definitions.ContinueRun},
+		"a dropped connection is not": {"", "", true, "running", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, map[string]func(*play){"hang": hang, "other": hang})
+			w := newWorld(t, map[string]func(*play){"hang": hang, "other": hang}, func(o *gateway.Options) { o.OnDisconnect = tt.then })
 			_, there := w.replica()
 			c := connect(t, w.url, "ann", "2025-11-25", `{}`)
 			ctx, drop := context.WithCancel(t.Context())
@@ -162,6 +166,22 @@ func TestCancelOfASharedRun(t *testing.T) {
 			w.runs.wait(t.Context(), func() bool { return w.runs.runs[run].stopped })
 		})
 	}
+}
+
+// A cancel that another replica hears of before the call has started its run ends
+// the run all the same.
+func TestCancelBeforeTheRunStarts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"hang": hanging})
+	_, there := w.replica()
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	here := c.url
+	c.url = there
+	c.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	c.url = here
+	c.call("1", "hang", `{}`, `{"progressToken":1}`).progress()
+	run := w.runs.only(t)
+	w.runs.wait(t.Context(), func() bool { return w.runs.runs[run].stopped })
 }
 
 func TestCancelledWaitLeavesTheRun(t *testing.T) {

@@ -41,9 +41,10 @@ func (c *client) resumable() bool {
 
 // Limits of what clients choose and tokens repeat.
 const (
-	maxID       = 256 // bytes of a JSON-RPC id or a progress token
-	maxKey      = 256 // bytes of an idempotency key
-	maxClientID = 100 // bytes of a client's name and version
+	maxID       = 256     // bytes of a JSON-RPC id or a progress token
+	maxAnswerID = 8 << 10 // bytes of the id of an answer, which is that of a question; deep runs have long ones
+	maxKey      = 256     // bytes of an idempotency key
+	maxClientID = 100     // bytes of a client's name and version
 )
 
 // A message is one JSON-RPC message of a client.
@@ -57,8 +58,33 @@ type message struct {
 
 func (m *message) isRequest() bool { return m.Method != "" && !isNull(m.ID) }
 
+// hasLongID reports whether the id is longer than a client's may be.
+func (m *message) hasLongID() bool {
+	if m.isResponse() {
+		return len(m.ID) > maxAnswerID
+	}
+	return len(m.ID) > maxID
+}
+
 func (m *message) isResponse() bool {
 	return m.Method == "" && !isNull(m.ID) && (len(m.Result) > 0 || len(m.Error) > 0)
+}
+
+// invalidRequest is the error for JSON that is no message; nil = it is one, or
+// it is no JSON, of which mcp-go tells. A notification may say that it has no id.
+func invalidRequest(body []byte, m *message) []byte {
+	var why string
+	switch {
+	case bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) && json.Valid(body):
+		why = "batches are not supported: send each message by itself"
+	case m.Method == "" || len(m.ID) == 0 || strings.ContainsRune(`"-0123456789`, rune(m.ID[0])):
+		return nil
+	case isNull(m.ID) && strings.HasPrefix(m.Method, "notifications/"):
+		return nil
+	default:
+		why = "the id of a request must be a string or a number"
+	}
+	return mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: json.RawMessage("null"), Error: &rpcError{Code: mcp.INVALID_REQUEST, Message: why}})
 }
 
 // Params are the parameters of all requests that the gateway looks into.

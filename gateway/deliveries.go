@@ -16,76 +16,71 @@ type deliveries struct {
 	log  *slog.Logger
 
 	mu      sync.Mutex
-	waiting map[string]*batch // by caller; one that is empty = a note is on its way
+	waiting map[string][]runs.RunID // by caller; none = a note is on its way
+	noting  sync.WaitGroup
 }
 
-// A batch is what one note has.
-type batch struct {
-	all   []runs.Delivery
-	noted chan struct{} // closed when it is, or cannot be
-}
-
-const (
-	deliveryPause = 20 * time.Millisecond // between notes about one caller, of which a history takes 10,000
-	deliveryLimit = 2 * time.Second       // that a result waits for its note
-)
+// deliveryPause is the time between notes about one caller, of which a history takes
+// 10,000.
+const deliveryPause = 20 * time.Millisecond
 
 // add notes a delivery soon.
-func (d *deliveries) add(caller string, what runs.Delivery) (noted <-chan struct{}) {
+func (d *deliveries) add(caller string, run runs.RunID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.waiting == nil {
-		d.waiting = map[string]*batch{}
+		d.waiting = map[string][]runs.RunID{}
 	}
-	b, noting := d.waiting[caller]
+	_, noting := d.waiting[caller]
+	d.waiting[caller] = append(d.waiting[caller], run)
 	if !noting {
-		b = &batch{noted: make(chan struct{})}
-		d.waiting[caller] = b
-		go d.note(caller)
+		d.noting.Go(func() { d.note(caller) })
 	}
-	b.all = append(b.all, what)
-	return b.noted
 }
 
 // note notes what waits until there is no more.
 func (d *deliveries) note(caller string) {
-	for b := d.take(caller); b != nil; b = d.take(caller) {
+	for all := d.take(caller); all != nil; all = d.take(caller) {
 		ctx, cancel := context.WithTimeout(context.Background(), detachedLimit)
-		if err := d.runs.Deliver(ctx, caller, b.all); err != nil {
-			d.log.Warn("for a while, the same calls are given these results again: their delivery could not be noted", "runs", b.all, "error", err)
+		if err := d.runs.Deliver(ctx, caller, all); err != nil {
+			d.log.Warn("for a while, the same calls are given these results again: their delivery could not be noted", "runs", all, "error", err)
 		}
 		cancel()
-		close(b.noted)
 		time.Sleep(deliveryPause)
 	}
 }
 
-func (d *deliveries) take(caller string) *batch {
+func (d *deliveries) take(caller string) []runs.RunID {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	b := d.waiting[caller]
-	if len(b.all) == 0 {
+	all := d.waiting[caller]
+	if len(all) == 0 {
 		delete(d.waiting, caller)
 		return nil
 	}
-	d.waiting[caller] = &batch{noted: make(chan struct{})}
-	return b
+	d.waiting[caller] = nil
+	return all
 }
 
-// delivering notes that the result of a call is delivered, just before it is: one
-// of a tool that writes. A process that is killed between the two, within
-// microseconds, leaves a result that counts as delivered and is not; the other
-// way round, one that is killed while the note is made would have its last results
-// given again. Nothing is repeated where tools only read: there the note may come
-// later, and nobody waits for it.
-func (g *Gateway) delivering(ctx context.Context, x *exchange, id runs.RunID) {
-	if !x.receipts || !x.writes || ctx.Err() != nil {
+// Answers keep, for the process that is started next beside the same runs, which of
+// them had their result written to a client: what Deliveries may not have when a
+// process is killed.
+type Answers interface {
+	// Note keeps that the result of a run is about to be written, or, with answered
+	// false, that it could not be. It takes no longer than writing to a file.
+	Note(run string, answered bool) error
+	// Answered reports whether a process before this one has written the result.
+	Answered(run string) bool
+}
+
+// answering keeps that the result of a call is about to be written. All replicas are
+// told when it was: a result that a killed gateway may not have written is given
+// again, and nothing is done twice.
+func (g *Gateway) answering(x *exchange, id runs.RunID, answered bool) {
+	if !x.receipts || g.opts.Answers == nil || answered && x.here.Err() != nil {
 		return
 	}
-	x.noted = true
-	select {
-	case <-g.deliveries.add(x.principal, runs.Delivery{Run: id}):
-	case <-time.After(deliveryLimit):
-	case <-ctx.Done():
+	if err := g.opts.Answers.Note(string(id), answered); err != nil {
+		g.log.Warn("after a restart, the same call may be given this result again", "run", id, "error", err)
 	}
 }

@@ -110,3 +110,47 @@ func TestExactIDsOnStdio(t *testing.T) {
 		t.Errorf("the subscription is called %s: %v", m.Params.Meta, err)
 	}
 }
+
+// TestInvalidRequests sends JSON that is no message: it is said to be none, and
+// nothing is executed.
+func TestInvalidRequests(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"echoed": echoed})
+	in, out, _ := pipe(t, w)
+	dec := json.NewDecoder(out)
+	const request = `"method":"tools/call","params":{"name":"echoed","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	for body, want := range map[string]string{
+		`{"jsonrpc":"2.0","id":{},` + request:        "must be a string or a number",
+		`{"jsonrpc":"2.0","id":[1],` + request:       "must be a string or a number",
+		`{"jsonrpc":"2.0","id":true,` + request:      "must be a string or a number",
+		`{"jsonrpc":"2.0","id":null,` + request:      "must be a string or a number",
+		` [{"jsonrpc":"2.0","id":1,` + request + `]`: "send each message by itself",
+	} {
+		c := &wire{T: t, url: w.url, caller: "ann"}
+		resp := c.post(body)
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(in, body+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		var line json.RawMessage
+		if err := dec.Decode(&line); err != nil {
+			t.Fatal(err)
+		}
+		for where, got := range map[string]string{"HTTP": string(text), "stdio": string(line)} {
+			if err := hasAll(got, `"code":-32600`, `"id":null`, want); err != nil {
+				t.Errorf("%s by %s: %v", body, where, err)
+			}
+		}
+		if resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: HTTP %d", body, resp.StatusCode)
+		}
+	}
+	w.runs.mu.Lock()
+	defer w.runs.mu.Unlock()
+	if n := w.runs.starts; n != 0 {
+		t.Errorf("%d runs were started", n)
+	}
+}

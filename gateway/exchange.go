@@ -29,18 +29,21 @@ type exchange struct {
 	outlives  bool                  // the run goes on when the client is gone
 	here      context.Context       // ends when the client is gone
 	writes    bool                  // a tool of the run may do more than read
-	noted     bool                  // it is noted that the result was delivered
 	ended     bool                  // the run has ended, as the client is told or was to be
 	joined    bool                  // the history of the run has that the request joined it
+	watches   bool                  // it waits for the run of somebody else, whose call it does not stand for
 	seen      int64                 // Seq of the last event of the run that was rendered
 
 	mu       sync.Mutex
 	answered bool          // the answer was written to the client
-	gaveUp   bool          // the client has said that it does not wait any more
-	drop     func()        // ends waiting for the run; nil = nothing waits
 	failure  string        // the kind of error that was answered; "" = none
 	ends     runs.RunID    // the run that ends when the call is cancelled; "" = none
 	cancel   chan struct{} // closed when the client cancels the call; nil before calls.begin
+}
+
+// newExchange is that of a request whose client is there until here ends.
+func newExchange(here context.Context, c *client, id json.RawMessage, p *params, out outlet) *exchange {
+	return &exchange{client: c, id: id, params: p, out: out, here: here}
 }
 
 type exchangeKey struct{}
@@ -142,7 +145,6 @@ func (x *exchange) serve(ctx context.Context, handle func(context.Context)) {
 			x.end()
 		}
 	}()
-	x.here = ctx
 	handle(withExchange(ctx, x))
 	if x.then == nil {
 		return
@@ -150,46 +152,34 @@ func (x *exchange) serve(ctx context.Context, handle func(context.Context)) {
 	if x.letGo != nil {
 		x.letGo()
 	}
-	ctx, drop := context.WithCancel(ctx)
-	defer drop()
-	x.mu.Lock()
-	x.drop = drop
-	if x.gaveUp {
-		drop()
-	}
-	x.mu.Unlock()
 	x.then(ctx)
 }
 
-// giveUp ends waiting for the answer: the client does not, and has not said that
-// the run is to end.
-func (x *exchange) giveUp() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.gaveUp = true
-	if x.drop != nil {
-		x.drop()
-	}
-}
+// watch notes that the run is somebody else's: an answer to this client is none to
+// the call of that one.
+func (x *exchange) watch() { x.watches, x.receipts = true, false }
 
 // cancelled is closed when the client cancels the call.
 func (x *exchange) cancelled() <-chan struct{} { return x.cancel }
 
-// bind says which run ends with the call, and whether the call was cancelled
-// before.
+// bind says which run ends with the call, and whether it has to at once, since
+// the call was cancelled before.
 func (x *exchange) bind(run runs.RunID) (cancelled bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.ends = run
-	return x.isCancelled()
+	return x.isCancelled() && !x.outlives
 }
 
-// stop cancels the call and returns the run that has to end with it.
+// stop cancels the call and returns the run that has to end with it, if any.
 func (x *exchange) stop() runs.RunID {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.isCancelled() {
 		close(x.cancel)
+	}
+	if x.ends != "" && x.outlives { // which is known once it is bound
+		return ""
 	}
 	return x.ends
 }
@@ -243,9 +233,10 @@ func (c *calls) find(scope string, id json.RawMessage) *exchange {
 
 func callKey(scope string, id json.RawMessage) string { return scope + " " + string(id) }
 
-// cancelled takes notifications/cancelled of a client that has a session. The
-// call may be on another replica, or its stream may have broken: what it
-// started is then found by the ID that it was given, or by the request.
+// cancelled takes notifications/cancelled. What the client gives as its reason is
+// never read: a library that has waited for as long as it waits cancels, too. The
+// call may be on another replica, or its stream may have broken: what it started
+// is then found by the ID that it was given, or by the request.
 func (g *Gateway) cancelled(ctx context.Context, c *client, p *params) {
 	if isNull(p.RequestID) || len(p.RequestID) > maxID {
 		return
@@ -254,28 +245,34 @@ func (g *Gateway) cancelled(ctx context.Context, c *client, p *params) {
 	if x != nil && !c.overHTTP {
 		x.out.cut() // a request that was cancelled gets no response
 	}
-	switch {
-	case ownTimeouts[p.Reason] && c.modern && x != nil:
-		x.giveUp()
-		return
-	case ownTimeouts[p.Reason]:
-		g.log.DebugContext(ctx, "client stopped waiting for a call, its run goes on", "reason", p.Reason)
-		return
-	case x != nil:
+	if x != nil {
 		g.cancelRun(ctx, x.stop())
 		return
-	case c.session == nil:
+	}
+	if c.session == nil {
 		return
 	}
 	ctx, done := detached(ctx)
 	defer done()
-	for _, name := range g.listing.Load().runNames() {
-		if g.opts.Runs.Cancel(ctx, g.sessionRunID(name, c, p.RequestID), cancelReason) == nil {
+	for name, d := range g.listing.Load().definitions() {
+		if !g.outlivesClient(d) && g.opts.Runs.Cancel(ctx, g.sessionRunID(name, c, p.RequestID), cancelReason) == nil {
 			return
 		}
 	}
-	go g.cancelByRequest(context.WithoutCancel(ctx), requestName(c, p.RequestID))
+	leave, ok := g.looks.enter(c.principal, maxLooks)
+	if !ok {
+		g.log.InfoContext(ctx, "a cancelled request is not looked for: too many of its caller are", "caller", c.caller.Subject)
+		return
+	}
+	go func() {
+		defer leave()
+		g.cancelByRequest(context.WithoutCancel(ctx), requestName(c, p.RequestID))
+	}()
 }
+
+// maxLooks bounds the cancelled requests of one caller that are looked for in the
+// index at a time. Their clients do not wait for it, so that no other quota does.
+const maxLooks = 10
 
 // cancelLooks are when the index is asked for the run of a request, which it may
 // not know yet.
@@ -296,7 +293,9 @@ func (g *Gateway) cancelByRequest(ctx context.Context, request string) {
 			g.log.WarnContext(ctx, "looking for the run of a cancelled request", "error", err)
 		}
 		if len(found) > 0 {
-			g.cancelRun(ctx, found[0].ID)
+			if d := g.listing.Load().definitions()[found[0].Tool]; d == nil || !g.outlivesClient(d) {
+				g.cancelRun(ctx, found[0].ID)
+			}
 			return
 		}
 	}
@@ -314,15 +313,3 @@ func (g *Gateway) cancelRun(ctx context.Context, run runs.RunID) {
 }
 
 const cancelReason = "cancelled by the client that called it"
-
-// ownTimeouts are the reasons with which client libraries say, word for word, that
-// they have waited for as long as they wait: nobody has decided that the run
-// shall end. Any other reason is somebody's, whatever it says of time.
-var ownTimeouts = map[string]bool{
-	"McpError: MCP error -32001: Request timed out":              true, // TypeScript SDK 1
-	"McpError: MCP error -32001: Maximum total timeout exceeded": true,
-	"SdkError: Request timed out":                                true, // TypeScript SDK 2
-	"SdkError: Maximum total timeout exceeded":                   true,
-	"context deadline exceeded":                                  true, // Go SDK
-	"request timeout":                                            true, // Rust SDK
-}

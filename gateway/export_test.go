@@ -1,9 +1,11 @@
 package gateway
 
-import "time"
+import (
+	"context"
+	"time"
 
-// SetNow sets the clock by which tokens expire and calls arrive.
-func (g *Gateway) SetNow(now time.Time) { g.SetClock(func() time.Time { return now }) }
+	"github.com/perdure/perdure/internal/runs"
+)
 
 // AwaitIdle waits until no client waits for a run here.
 func (g *Gateway) AwaitIdle() {
@@ -19,12 +21,38 @@ func (s *served) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.runs {
-		if r.waiting > 0 {
+		if len(r.waiting) > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// SetClock sets it before there is any request.
+// SetClock sets the clock by which tokens expire and calls arrive, before there is
+// any request.
 func (g *Gateway) SetClock(now func() time.Time) { g.tokens.now = now }
+
+// Turns and Leavers are those of requests, for tests.
+type (
+	Turns   struct{ turns }
+	Leavers struct{ leavers }
+)
+
+func (t *Turns) Take(ctx context.Context, id runs.RunID) (func(), error) { return t.take(ctx, id) }
+func (t *Turns) Len() int                                                { return len(t.runs) }
+
+func (l *Leavers) Replace(id runs.RunID, cancel context.CancelFunc) func() {
+	return l.replace(id, cancel)
+}
+func (l *Leavers) Len() int { return len(l.runs) }
+
+// QuotaStarts is how many starts, and callers, quota runs remember.
+func QuotaStarts(r Runs) (starts, callers int) {
+	q := r.(*quotaRuns)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.starts), len(q.callers)
+}
+
+// NewQuotaRuns are runs of which each caller may have so many.
+func NewQuotaRuns(all Runs, q Quotas) Runs { return newQuotaRuns(all, q.withDefaults()) }

@@ -41,13 +41,13 @@ type fakeRuns struct {
 	runs   map[runs.RunID]*fakeRun
 	starts int
 	counts int // how often Held was asked
+	lists  int // how often List was
 	serial int
 	looks  map[runs.RunID]int // for progress
 	answer []runs.Answer      // all that came
 
 	delivered []delivery
 	onDeliver func() // before every Deliver
-	lost      int    // deliveries that were taken back
 }
 
 type fakeRun struct {
@@ -214,6 +214,10 @@ func (f *fakeRuns) Answer(_ context.Context, id runs.RunID, a runs.Answer) (runs
 			decision = runs.Decision{Action: e.Action, By: e.By}
 			return
 		}
+		if a.Question != "" && a.Question != e.Question {
+			err = &runs.InvalidAnswerError{Reason: "something else is asked now"}
+			return
+		}
 		if a.Via != runs.ViaPage && e.Mode == definitions.URLMode || a.Allowed != nil && !a.Allowed(*e) {
 			err = runs.ErrNotPermitted
 			return
@@ -263,6 +267,7 @@ func (f *fakeRuns) Cancel(_ context.Context, id runs.RunID, reason string) error
 func (f *fakeRuns) List(_ context.Context, filter runs.Filter) ([]runs.Run, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.lists++
 	var found []runs.Run
 	for _, r := range f.runs {
 		if r.matches(filter) && !f.late {
@@ -298,18 +303,13 @@ func (f *fakeRuns) Attach(_ context.Context, id runs.RunID, a runs.Attended) (no
 	return noted, err
 }
 
-func (f *fakeRuns) Deliver(_ context.Context, caller string, all []runs.Delivery) error {
+func (f *fakeRuns) Deliver(_ context.Context, caller string, all []runs.RunID) error {
 	if f.onDeliver != nil {
 		f.onDeliver()
 	}
 	f.change(func() {
-		for _, d := range all {
-			f.delivered = slices.DeleteFunc(f.delivered, func(old delivery) bool { return old.run == d.Run })
-			if d.Lost {
-				f.lost++
-			} else {
-				f.delivered = append(f.delivered, delivery{caller, d.Run})
-			}
+		for _, run := range all {
+			f.delivered = append(f.delivered, delivery{caller, run})
 		}
 	})
 	return nil
@@ -381,7 +381,7 @@ func (f *fakeRuns) begins(t *testing.T, with string) runs.RunID {
 			return id
 		}
 	}
-	t.Fatalf("there is no run %s…", with)
+	t.Fatalf("run %s not found…", with)
 	return ""
 }
 
@@ -424,14 +424,14 @@ func (p *play) run() *fakeRun { return p.f.runs[p.id] }
 
 func (p *play) begin(path, what string) {
 	p.f.change(func() {
-		p.run().add(runs.Event{Kind: runs.EventStep, StepID: path, StepPath: path, What: what, Done: float64(p.done), Total: float64(p.total)})
+		p.run().add(runs.Event{Kind: runs.EventStep, StepID: path, StepPath: runs.StepPath(path), What: what, Done: float64(p.done), Total: float64(p.total)})
 	})
 }
 
 func (p *play) finish(path string) {
 	p.f.change(func() {
 		p.done++
-		p.run().add(runs.Event{Kind: runs.EventStep, StepID: path, StepPath: path, StepEnded: true, StepStatus: "completed", Done: float64(p.done), Total: float64(p.total)})
+		p.run().add(runs.Event{Kind: runs.EventStep, StepID: path, StepPath: runs.StepPath(path), StepEnded: true, StepStatus: "completed", Done: float64(p.done), Total: float64(p.total)})
 	})
 }
 
@@ -442,7 +442,7 @@ func (p *play) open(gates ...runs.Elicitation) {
 	p.f.change(func() {
 		r := p.run()
 		for _, e := range gates {
-			e.StepPath, e.State, e.Opened = cmp.Or(e.StepPath, e.StepID), "open", time.Now()
+			e.StepPath, e.State, e.Opened = cmp.Or(e.StepPath, runs.StepPath(e.StepID)), "open", time.Now()
 			if e.ID == "" {
 				e.ID = e.StepID + "#1"
 			}

@@ -59,7 +59,7 @@ type Runs interface {
 	Show(ctx context.Context, id runs.RunID) (*runs.Detail, error)
 	Answer(ctx context.Context, id runs.RunID, answer runs.Answer) (runs.Decision, error)
 	Attach(ctx context.Context, id runs.RunID, a runs.Attended) (noted bool, err error)
-	Deliver(ctx context.Context, caller string, all []runs.Delivery) error
+	Deliver(ctx context.Context, caller string, all []runs.RunID) error
 	Delivered(ctx context.Context, caller string, id runs.RunID, since time.Time) (bool, error)
 	Asked(ctx context.Context, id runs.RunID, elicitation string, asking runs.Asking) error
 	Cancel(ctx context.Context, id runs.RunID, reason string) error
@@ -130,11 +130,16 @@ type Options struct {
 	// tool and arguments; one that has not ended is in any case. 0 = 10 min;
 	// negative = each call without a key is a run of its own. At most 12 h.
 	ReattachWindow time.Duration
-	// OnDisconnect says what becomes of the run when a client of 2026-07-28 is gone,
-	// where its definition does not. "" = definitions.CancelRun.
+	// Answers keep what was answered for the next process on this machine. nil =
+	// where a gateway is killed in the moment after it has answered, the same call
+	// is given the result again.
+	Answers Answers
+	// OnDisconnect says what becomes of a run when the request that it was started by
+	// is cancelled, which closing its stream is in 2026-07-28, where the definition
+	// does not. "" = definitions.CancelRun.
 	OnDisconnect definitions.OnDisconnect
-	// DisconnectGrace is how long such a client has to come back before the run is
-	// cancelled. 0 = 60 s; negative = no time.
+	// DisconnectGrace is how long a client that closed its stream has to come back
+	// before the run is cancelled. 0 = 60 s; negative = no time.
 	DisconnectGrace time.Duration
 	// KeepAlive is the longest time without a message on a stream. 0 = 15 s.
 	KeepAlive time.Duration
@@ -247,6 +252,7 @@ type Gateway struct {
 	calls     calls
 	served    served
 	requests  counter
+	looks     counter // for the runs of cancelled requests
 
 	deliveries deliveries
 	stops      sync.WaitGroup // of runs whose clients are gone
@@ -369,3 +375,7 @@ func (g *Gateway) SetOffers(offers []Offer) {
 // answered with a handle on their run. It returns at once, and the requests
 // end shortly after; runs are left alone.
 func (g *Gateway) Drain() { g.drain.Do(func() { close(g.draining) }) }
+
+// Close waits until all replicas can know what was answered here, for a few seconds at
+// most. It comes after the last request has ended.
+func (g *Gateway) Close() { g.deliveries.noting.Wait() }

@@ -30,7 +30,9 @@ type openQuestion struct {
 	Path    string     `json:"stepPath,omitempty"` // where it is not the ID
 	Message string     `json:"message"`
 	Expires *time.Time `json:"expires,omitempty"`
-	onPage  bool       // it is answered on the approvals page alone
+	// NotTaken says why the client's last answer was not taken, "" = it gave none.
+	NotTaken string `json:"notTaken,omitempty"`
+	onPage   bool   // it is answered on the approvals page alone
 }
 
 type nextCall struct {
@@ -40,8 +42,8 @@ type nextCall struct {
 
 func questionOf(e runs.Elicitation) openQuestion {
 	q := openQuestion{StepID: e.StepID, Message: visible.Text(e.Message), onPage: e.Mode == definitions.URLMode}
-	if e.StepPath != e.StepID {
-		q.Path = e.StepPath
+	if path := string(e.StepPath); path != e.StepID {
+		q.Path = path
 	}
 	return q
 }
@@ -151,6 +153,9 @@ func (h *handle) advice() string {
 		b.WriteString(" and waits for a person's answer.")
 		for _, q := range h.Questions {
 			fmt.Fprintf(&b, " Asked is: %q.", q.Message)
+			if q.NotTaken != "" {
+				b.WriteString(" " + q.NotTaken)
+			}
 		}
 		b.WriteString(" You cannot answer it yourself. Tell the user")
 		switch {

@@ -97,7 +97,11 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request, who auth.Identity
 	}
 	defer free()
 	var m message
-	readable := json.Unmarshal(body, &m) == nil && len(m.ID) <= maxID
+	readable := json.Unmarshal(body, &m) == nil && !m.hasLongID()
+	if invalid := invalidRequest(body, &m); invalid != nil {
+		noRequest(w, invalid)
+		return
+	}
 	id := standInFor(m.ID)
 	unread := bytes.NewReader(id.into(body))
 	w, r.Body = id.writer(w), io.NopCloser(unread)
@@ -189,9 +193,15 @@ func acknowledge(w http.ResponseWriter, status int) {
 		w.WriteHeader(status)
 		return
 	}
+	noRequest(w, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, Error: &rpcError{
+		Code: mcp.INVALID_PARAMS, Message: "the id is that of no question that you were asked; no answer was taken"}}))
+}
+
+// noRequest answers what is no request with an error.
+func noRequest(w http.ResponseWriter, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","error":{"code":%d,"message":"the id is that of no question that you were asked; no answer was taken"}}`, mcp.INVALID_PARAMS)
+	w.WriteHeader(http.StatusBadRequest)
+	_, _ = w.Write(body) // nobody is there
 }
 
 // handle answers a message. It returns the exchange in which it did, nil where
@@ -212,7 +222,8 @@ func (g *Gateway) handle(w http.ResponseWriter, r *http.Request, c *client, m *m
 		w.WriteHeader(http.StatusAccepted)
 	case m.Method == string(mcp.MethodToolsCall) && m.isRequest():
 		s := newSink(w, r, c.streams)
-		x := &exchange{client: c, id: m.ID, params: p, badParams: badParams, out: s}
+		x := newExchange(r.Context(), c, m.ID, p, s)
+		x.badParams = badParams
 		if badParams == nil && p.Name != "" && !g.offered(c.who, p.Name) {
 			// mcp-go would check the headers that belong to the tool first, and so tell that there is one.
 			x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("tool %q not found", p.Name))
@@ -223,7 +234,8 @@ func (g *Gateway) handle(w http.ResponseWriter, r *http.Request, c *client, m *m
 		return x
 	case isTaskMethod(m) && mayServe(c, r, p):
 		s := newSink(w, r, c.streams)
-		x := &exchange{client: c, id: m.ID, params: p, badParams: badParams, out: s}
+		x := newExchange(r.Context(), c, m.ID, p, s)
+		x.badParams = badParams
 		if err := misrouted(r.Header, m, p); c.modern && err != nil {
 			x.fail(mcp.HEADER_MISMATCH, err.Error())
 			return x
@@ -231,11 +243,11 @@ func (g *Gateway) handle(w http.ResponseWriter, r *http.Request, c *client, m *m
 		g.serveTasks(r.Context(), x, m.Method)
 		return x
 	case listensToTasks(c, m, p):
-		x := &exchange{client: c, id: m.ID, params: p, out: newSink(w, r, c.streams)}
+		x := newExchange(r.Context(), c, m.ID, p, newSink(w, r, c.streams))
 		x.failWith(missingTasks)
 		return x
 	case mayServe(c, r, p) && g.missingResult(r.Context(), c, m, p):
-		x := &exchange{client: c, id: m.ID, params: p, out: newSink(w, r, c.streams)}
+		x := newExchange(r.Context(), c, m.ID, p, newSink(w, r, c.streams))
 		x.failWith(noResource(c))
 		return x
 	case m.Method == string(mcp.MethodSubscriptionsListen):
@@ -303,7 +315,8 @@ func (g *Gateway) resume(w http.ResponseWriter, r *http.Request, c *client, last
 	}
 	g.leaveCredentials(r.Context(), c.who)
 	out := newSink(w, r, true)
-	x := &exchange{client: c, id: at.ID, params: &params{Name: at.Tool, Meta: meta{ProgressToken: at.Token}}, out: out, name: newNonce()}
+	x := newExchange(r.Context(), c, at.ID, &params{Name: at.Tool, Meta: meta{ProgressToken: at.Token}}, out)
+	x.name = newNonce()
 	defer g.calls.begin(x)()
 	how := manner{goesOn: true}
 	switch {
@@ -312,6 +325,9 @@ func (g *Gateway) resume(w http.ResponseWriter, r *http.Request, c *client, last
 	case at.Tool == awaitTool:
 		wait := defaultWait * time.Second
 		how.patience = &wait
+		if at.Owner != "" {
+			x.watch()
+		}
 	case at.Owner == "": // a run of somebody else's does not end with this call
 		x.bind(at.Run)
 	}

@@ -74,7 +74,7 @@ func newConversation(t *testing.T) *conversation {
 			p.step("a")
 			p.fail(runs.Failure{Error: runs.Error{Code: "tool_error", Category: "tool", Message: "no room left",
 				StepID: "b", StepPath: "b", Tool: "be_echo", Attempt: 2, Retryable: true},
-				Partial: map[string]json.RawMessage{"a": json.RawMessage(`{"text":"x"}`)}})
+				Partial: map[runs.StepPath]json.RawMessage{"a": json.RawMessage(`{"text":"x"}`)}})
 		},
 		"approval": func(p *play) {
 			p.open(runs.Elicitation{StepID: "gate", Message: "Write?", Expires: time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)})

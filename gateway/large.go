@@ -48,7 +48,7 @@ func (g *Gateway) ended(c *client, id runs.RunID, o *runs.Outcome) *result {
 // run is of a definition, whatever names and versions of it are offered.
 func (l *listing) linkable(id runs.RunID) bool {
 	name, _, _ := strings.Cut(string(id), "/")
-	known := IsSentScript(id)
+	known := runs.IsSentScript(id)
 	for _, c := range l.composites {
 		if c.def.Name != name {
 			continue
@@ -131,7 +131,7 @@ func (g *Gateway) readResult(ctx context.Context, request mcp.ReadResourceReques
 	return []mcp.ResourceContents{mcp.TextResourceContents{URI: request.Params.URI, MIMEType: "application/json", Text: string(o.Output)}}, nil
 }
 
-var errNoResource = errors.New("there is no such result of yours")
+var errNoResource = errors.New("no such result of yours")
 
 func unread(err error) error {
 	if errors.Is(err, runs.ErrNotFound) {

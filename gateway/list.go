@@ -44,15 +44,14 @@ type composite struct {
 	output *definitions.JSONSchema // nil = any output
 }
 
-// runNames are the names with which the IDs of runs begin: those of definitions,
-// whatever clients call them.
-func (l *listing) runNames() []string {
-	var names []string
+// definitions are those of the composites, by the name with which the IDs of their
+// runs begin, whatever clients call them.
+func (l *listing) definitions() map[string]*definitions.Definition {
+	all := map[string]*definitions.Definition{}
 	for _, c := range l.composites {
-		names = append(names, c.def.Name)
+		all[c.def.Name] = c.def
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return all
 }
 
 // callable is what rights to call a tool are about: a composite tool goes by the
@@ -278,7 +277,7 @@ func (b *builder) outputSchema(d *definitions.Definition) (json.RawMessage, erro
 func (b *builder) complete(d *definitions.Definition) error {
 	called, missing := d.Called(b.listing.find)
 	if len(missing) > 0 {
-		return fmt.Errorf("there is no composite tool %s that it calls", missing[0])
+		return fmt.Errorf("composite tool %s, which it calls, not found", missing[0])
 	}
 	for i, used := range append([]*definitions.Definition{d}, called...) {
 		if err := used.Loadable(); err != nil {

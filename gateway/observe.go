@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/perdure/perdure/internal/codes"
 )
 
 // An Operation is a request of a client, as Options.Observe is told of it. It
@@ -23,7 +24,7 @@ type Operation struct {
 }
 
 // toolError is the failure of a call whose result is an error of the tool.
-const toolError = "tool_error"
+const toolError = string(codes.ToolError)
 
 // methods are those that a client may call.
 var methods = map[string]bool{

@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -68,10 +69,10 @@ func (g *Gateway) allSteps(who auth.Identity, d *definitions.Definition, tools m
 	return denied
 }
 
-// denied is the first such call of a definition, which stands below a step path
-// if another one calls it. Whose right it is, as messages call them, is the
+// denied is the first such call of a definition, which is called at a step path
+// below, if another one calls it. Whose right it is, as messages call them, is the
 // composite tool's where that calls in its own.
-func (g *Gateway) denied(who auth.Identity, d *definitions.Definition, tools definitions.Tools, below, whose string, depth int) *runs.Error {
+func (g *Gateway) denied(who auth.Identity, d *definitions.Definition, tools definitions.Tools, below runs.StepPath, whose string, depth int) *runs.Error {
 	if d.RunAs == definitions.AsComposite {
 		who, whose = auth.Composite(d.Name), "this composite tool"
 		if depth > 0 {
@@ -82,7 +83,7 @@ func (g *Gateway) denied(who auth.Identity, d *definitions.Definition, tools def
 		if s.Condition != "" {
 			continue
 		}
-		at := below + s.ID
+		at := below.Below(runs.StepPath(s.ID))
 		var on auth.Object
 		if t, isCall := tools(s.Tool); isCall && s.Tool != "" {
 			on = auth.Object{Tool: t.Name}
@@ -92,12 +93,11 @@ func (g *Gateway) denied(who auth.Identity, d *definitions.Definition, tools def
 			on = callableBy(d.Name, called)
 		}
 		if on.Tool != "" && !g.opts.Policy.May(who, auth.Call, on) {
-			id, _, _ := strings.Cut(at, "/")
-			return &runs.Error{Code: "permission_denied", Category: "permission", StepID: id, StepPath: at, Tool: on.Tool,
+			return &runs.Error{Code: codes.PermissionDenied, Category: codes.CategoryPermission, StepID: at.Top(), StepPath: at, Tool: on.Tool,
 				Message: fmt.Sprintf("step %s needs the tool %s, and %s may not call it; nothing was started", at, on.Tool, whose)}
 		}
 		if isCalled && depth < cmp.Or(g.opts.MaxDepth, definitions.MaxWorkflowDepth) {
-			if e := g.denied(who, called, g.findTool, at+"/", whose, depth+1); e != nil {
+			if e := g.denied(who, called, g.findTool, at, whose, depth+1); e != nil {
 				return e
 			}
 		}
@@ -114,6 +114,9 @@ func (g *Gateway) mayUse(publisher auth.Identity, u definitions.Use) string {
 		who, action, whose = auth.Composite(u.As), auth.Call, "the composite tool "+u.As+" may not call it (authorization.rules name it under composites)"
 	}
 	what, on := "the tool "+u.Tool, auth.Object{Tool: u.Tool}
+	if strings.ContainsAny(u.Tool, `*?[\`) {
+		what = "whatever comes to match " + u.Tool
+	}
 	if u.Called != nil {
 		what, on = "the composite tool "+u.Called.Name, callableBy(u.By.Name, u.Called)
 	}

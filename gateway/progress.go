@@ -35,13 +35,13 @@ type lookout struct {
 	timer *time.Timer
 	pause time.Duration
 	seen  chan []runs.StepProgress // what one look found
-	told  map[string]runs.StepProgress
+	told  map[runs.StepPath]runs.StepProgress
 }
 
 // newLookout looks for clients that want progress; for others it does nothing.
 func newLookout(s *stream) *lookout {
 	l := &lookout{s: s, timer: time.NewTimer(firstLook), pause: firstLook, seen: make(chan []runs.StepProgress, 1),
-		told: map[string]runs.StepProgress{}}
+		told: map[runs.StepPath]runs.StepProgress{}}
 	if isNull(s.at.Token) {
 		l.timer.Stop()
 	}
@@ -101,9 +101,9 @@ func progressMessage(p runs.StepProgress) string {
 	}
 	switch {
 	case p.Message == "":
-		return p.StepPath + ": " + count
+		return string(p.StepPath) + ": " + count
 	case p.Progress == 0 && p.Total == 0:
-		return p.StepPath + ": " + p.Message
+		return string(p.StepPath) + ": " + p.Message
 	}
 	return fmt.Sprintf("%s: %s (%s)", p.StepPath, p.Message, count)
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"strings"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -71,12 +73,38 @@ func (g *Gateway) answerBackend(x *exchange, t backends.Tool, asking *backends.A
 		g.log.Info("backend call came to no result", "tool", t.Name, "error", err)
 		x.respond("", g.finish(x.client, callFailed(t, err)))
 	case res.Asks:
-		x.respond("", g.passQuestions(x, t, asking.Round, res.Raw))
+		x.respond("", g.passQuestions(x, t, asking.Round, withoutOurs(res.Raw)))
 	case x.modern:
-		x.respond("", withResultType(res.Raw))
+		x.respond("", withResultType(withoutOurs(res.Raw)))
 	default:
-		x.respond("", res.Raw)
+		x.respond("", withoutOurs(res.Raw))
 	}
+}
+
+// ourMeta begins the keys of _meta that are perdure's.
+const ourMeta = "perdure/"
+
+// withoutOurs takes out of the _meta of a backend's result what only perdure says: a
+// backend would otherwise have clients believe that calling again may help, or that
+// a run waits for its user at some URL.
+func withoutOurs(raw json.RawMessage) json.RawMessage {
+	var has struct {
+		Meta map[string]json.RawMessage `json:"_meta"`
+	}
+	ours := func(key string, _ json.RawMessage) bool { return strings.HasPrefix(key, ourMeta) }
+	if json.Unmarshal(raw, &has) != nil || len(has.Meta) == 0 {
+		return raw
+	}
+	before := len(has.Meta)
+	if maps.DeleteFunc(has.Meta, ours); len(has.Meta) == before {
+		return raw
+	}
+	var all map[string]json.RawMessage
+	if json.Unmarshal(raw, &all) != nil {
+		return raw
+	}
+	all["_meta"] = mustEncode(has.Meta)
+	return mustEncode(all)
 }
 
 // withResultType adds the member that 2026-07-28 requires to the result of an

@@ -77,7 +77,7 @@ func (g *Gateway) replied(ctx context.Context, c *client, m *message) (status in
 		return g.unanswered(ctx, a, &q, runs.Unwilling, "")
 	}
 	var invalid *runs.InvalidAnswerError
-	switch err := g.answer(ctx, c, q.Run, q.Gate, q.name(), m.Result); {
+	switch err := g.answer(ctx, c, q.Run, about{q.Gate, q.Asks, q.name()}, m.Result); {
 	case err == nil:
 	case errors.As(err, &invalid):
 		return g.unanswered(ctx, a, &q, runs.Invalid, invalid.Reason)
@@ -108,13 +108,24 @@ func (g *Gateway) unanswered(ctx context.Context, a *asked, q *question, outcome
 // actionOf is the action of a client's answer. In answer to a question in URL
 // mode, accept says that the user opens the page, and nothing of the question.
 func actionOf(raw json.RawMessage) string {
-	var given struct {
-		Action string `json:"action"`
+	if action, _, ok := givenAnswer(raw); ok && action != "" {
+		return action
 	}
-	if json.Unmarshal(raw, &given) != nil || given.Action == "" {
-		return cancel
+	return cancel
+}
+
+// givenAnswer reads a client's answer by the exact names of its members: into a
+// struct, encoding/json would take "Action" for "action", and have an answer accept
+// that everybody else reads as a decline.
+func givenAnswer(raw json.RawMessage) (action string, content json.RawMessage, ok bool) {
+	var given map[string]json.RawMessage
+	if json.Unmarshal(raw, &given) != nil || given == nil {
+		return "", nil, false
 	}
-	return given.Action
+	if named := given["action"]; named != nil && json.Unmarshal(named, &action) != nil {
+		return "", nil, false
+	}
+	return action, given["content"], true
 }
 
 // again lets the client repeat a reply that could not be handled.

@@ -98,7 +98,7 @@ type usage struct {
 // A start is a run that was started here, and that the index may lack.
 type start struct {
 	of   *usage
-	at   time.Time
+	at   time.Time  // when Temporal had taken it; zero = not yet
 	asks bool       // whether it may come to wait for a person
 	id   runs.RunID // "" = it is on its way
 }
@@ -127,7 +127,7 @@ func (q *quotaRuns) Start(ctx context.Context, req runs.StartRequest) (runs.Star
 	case err != nil || started.Attached:
 		q.drop(s)
 	case s.of.young[s]:
-		s.id = started.ID
+		s.id, s.at = started.ID, time.Now()
 		q.starts[s.id] = s
 	}
 	return started, err
@@ -210,7 +210,7 @@ func (q *quotaRuns) take(u *usage, asks bool) (s *start, known bool, err error) 
 	case asks && waiting >= q.quotas.WaitingRuns:
 		full = &QuotaError{Message: fmt.Sprintf("%d of your runs wait for a person, or may in a moment, which is as many as one caller may have (quotas.waitingRuns)", q.quotas.WaitingRuns)}
 	default:
-		s = &start{of: u, at: time.Now(), asks: asks}
+		s = &start{of: u, asks: asks}
 		u.young[s] = true
 		return s, true, nil
 	}
@@ -240,12 +240,17 @@ func (q *quotaRuns) ask(ctx context.Context, u *usage, caller string) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	u.indexed, u.at = held, time.Now()
+	q.dropIndexed(u, asked)
+	return nil
+}
+
+// dropIndexed drops the starts of a caller that the index has at a time.
+func (q *quotaRuns) dropIndexed(u *usage, at time.Time) {
 	for s := range u.young {
-		if asked.Sub(s.at) > indexLag {
+		if !s.at.IsZero() && at.Sub(s.at) > indexLag {
 			q.drop(s)
 		}
 	}
-	return nil
 }
 
 // mayAsk reports whether a run of a definition may come to ask a person, by itself
@@ -257,7 +262,7 @@ func mayAsk(d *definitions.Definition) bool {
 }
 
 func asks(s *definitions.Step) bool {
-	return s.Type == definitions.ElicitationStep || s.Type == definitions.WorkflowStep || s.Step != nil && asks(s.Step)
+	return s.Type.Traits().Asks || s.Workflow != "" || s.Step != nil && asks(s.Step)
 }
 
 func (q *quotaRuns) usage(caller string) *usage {
@@ -277,7 +282,11 @@ func (q *quotaRuns) usage(caller string) *usage {
 // forget drops the callers of whom nothing is known that the index does not know.
 func (q *quotaRuns) forget() {
 	for caller, u := range q.callers {
-		if time.Since(u.at) >= countLife && len(u.young) == 0 && u.rate.Tokens() >= float64(q.quotas.RunsPerMinute) {
+		if time.Since(u.at) < countLife { // else the index is asked anew
+			continue
+		}
+		q.dropIndexed(u, time.Now())
+		if len(u.young) == 0 && u.rate.Tokens() >= float64(q.quotas.RunsPerMinute) {
 			delete(q.callers, caller)
 		}
 	}

@@ -109,14 +109,14 @@ func TestWhoMayPublish(t *testing.T) {
 		{"a form of another site", "POST", "publish", "ann", files("open", "1.1.0", "d"), []string{"Content-Type", "text/plain"}, 415, "application/json"},
 		{"a field that is none", "POST", "publish", "ann", map[string]any{"file": 1}, nil, 400, "cannot be read"},
 		{"deprecate what one may call", "POST", "deprecate", "ben", gateway.Deprecation{Reference: "open", Reason: "x"}, nil, 403, "you may not deprecate"},
-		{"deprecate what one may not see", "POST", "deprecate", "ben", gateway.Deprecation{Reference: "closed", Reason: "x"}, nil, 404, "there is no composite tool closed"},
+		{"deprecate what one may not see", "POST", "deprecate", "ben", gateway.Deprecation{Reference: "closed", Reason: "x"}, nil, 404, "composite tool closed not found"},
 		{"deprecate what is not there", "POST", "deprecate", "ann", gateway.Deprecation{Reference: "open@7", Reason: "x"}, nil, 404, "open has no version 7"},
 		{"deprecate nonsense", "POST", "deprecate", "ann", gateway.Deprecation{Reference: "open@x y"}, nil, 400, "no version"},
 		{"read what one may call", "GET", "definition?reference=open@1", "ben", nil, nil, 200, `"source":`},
-		{"read what one may not see", "GET", "definition?reference=closed", "ben", nil, nil, 404, "there is no composite tool closed"},
-		{"that also by a version", "GET", "definition?reference=closed@9", "ben", nil, nil, 404, "there is no composite tool closed"},
+		{"read what one may not see", "GET", "definition?reference=closed", "ben", nil, nil, 404, "composite tool closed not found"},
+		{"that also by a version", "GET", "definition?reference=closed@9", "ben", nil, nil, 404, "composite tool closed not found"},
 		{"a limit that is none", "GET", "history?limit=0", "ann", nil, nil, 400, "limit"},
-		{"by no digest", "GET", "definition?digest=sha256:00000000", "ann", nil, nil, 404, "no composite tool"},
+		{"by no digest", "GET", "definition?digest=sha256:00000000", "ann", nil, nil, 404, "not found"},
 		{"by too little of a digest", "GET", "definition?digest=sha256:0", "ann", nil, nil, 400, "at least 8 digits"},
 		{"a path that is none", "GET", "else", "ann", nil, nil, 404, ""},
 		{"publishing by GET", "GET", "publish", "ann", nil, nil, 405, ""},
@@ -169,7 +169,7 @@ func TestVersionsOfOthersAreNotNamed(t *testing.T) {
 			t.Errorf("%s calls, and is told %s", caller, m.text())
 		}
 	}
-	if code, body := w.request("GET", "definition?reference=openly@9", "ben", nil); code != http.StatusNotFound || !strings.Contains(body, "there is no composite tool openly") {
+	if code, body := w.request("GET", "definition?reference=openly@9", "ben", nil); code != http.StatusNotFound || !strings.Contains(body, "composite tool openly not found") {
 		t.Errorf("ben reads what is for ann: %d %s", code, body)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/registry"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/visible"
@@ -141,8 +142,8 @@ func plain(output json.RawMessage) string {
 // undone says which steps of a failed run were undone, and which a person
 // decided to leave.
 type undone struct {
-	Compensated   []string `json:"compensated,omitempty"`
-	Uncompensated []string `json:"uncompensated,omitempty"`
+	Compensated   []runs.StepPath `json:"compensated,omitempty"`
+	Uncompensated []runs.StepPath `json:"uncompensated,omitempty"`
 }
 
 // structured is a result whose text is its structured content.
@@ -164,8 +165,10 @@ func failedRun(e *runs.Error, effects *runs.Effects) *result {
 	}
 	b.WriteString(strings.TrimRight(e.Message, ". \n"))
 	b.WriteString(".")
-	if advice := adviceFor(e, effects); advice != "" {
-		b.WriteString(" " + advice)
+	told := *e
+	told.Hint = runs.Hint(e, effects)
+	if told.Hint != "" {
+		b.WriteString(" " + told.Hint)
 	}
 	if e.RunID != "" {
 		fmt.Fprintf(&b, " (run %s)", e.RunID)
@@ -177,7 +180,7 @@ func failedRun(e *runs.Error, effects *runs.Effects) *result {
 	if !effects.Repeatable() {
 		r.set(metaEffects, effects)
 	}
-	return r.set(metaError, reported{Error: e, Step: e.StepID})
+	return r.set(metaError, reported{Error: &told, Step: e.StepID})
 }
 
 // reported is an error with the step's ID also as the publishing document has it.
@@ -187,7 +190,7 @@ type reported struct {
 }
 
 func place(e *runs.Error) string {
-	path := e.StepPath
+	path := string(e.StepPath)
 	if path == "" {
 		path = e.StepID
 	}
@@ -200,64 +203,10 @@ func place(e *runs.Error) string {
 	return fmt.Sprintf("step %q", path)
 }
 
-// adviceFor says what can be done about an error. What invites to call again is
-// not said of a run that has had effects.
-func adviceFor(e *runs.Error, effects *runs.Effects) string {
-	if !effects.Repeatable() {
-		return adviceForEffects(e, effects)
-	}
-	switch e.Code {
-	case "quota":
-		return "" // it says so itself
-	case "duplicate":
-		return "Do not call it again for this."
-	case "unknown_version":
-		return "Call it without a version, or with one that there is."
-	}
-	switch e.Category {
-	case "validation":
-		return "Correct the arguments and call again."
-	case "template":
-		if IsSentScript(runs.RunID(e.RunID)) && e.Tool == "" { // not in what it has called
-			return "Correct the script; sending it again as it is will not help."
-		}
-		return "The definition of the tool does not fit these values; calling again with the same arguments will not help."
-	case "declined":
-		return "A person decided this; call again only if the user asks for it."
-	case "cancelled":
-		return "Call again only if the user asks for it."
-	case "outcome_unknown":
-		return "It may have taken effect: check before calling again."
-	case "credentials":
-		return "Nothing was executed; call again when the credential is there."
-	case "limit":
-		return "Ask for less at a time."
-	case "permission":
-		return "Calling again will not help; whoever sets rights must grant this one."
-	}
-	if e.Retryable {
-		return "Calling again may help."
-	}
-	return ""
-}
-
-// adviceForEffects does so for a run that calling again would repeat.
-func adviceForEffects(e *runs.Error, effects *runs.Effects) string {
-	said := effects.String()
-	switch e.Category {
-	case "declined", "cancelled", "permission":
-		said = adviceFor(e, nil) + " " + said
-	}
-	if len(effects.Completed) > 0 && e.RunID != "" {
-		said += fmt.Sprintf(" To go on from where it failed without that: perdure runs retry %s.", e.RunID)
-	}
-	return said
-}
-
 // trouble is the result of a call that did not come as far as a run's own
 // outcome. id is empty if no run was started.
 func trouble(id runs.RunID, err error) *result {
-	e := &runs.Error{Code: "internal", Category: "internal", Message: "internal error", RunID: string(id)}
+	e := &runs.Error{Code: codes.Internal, Category: codes.CategoryInternal, Message: "internal error", RunID: string(id)}
 	var bad *definitions.ArgumentsError
 	var known *runs.Error
 	var unknown *registry.NotFoundError
@@ -267,21 +216,21 @@ func trouble(id runs.RunID, err error) *result {
 	case errors.As(err, &known):
 		e = known
 	case errors.As(err, &drifted):
-		e.Code, e.Category, e.Tool, e.Message = "tool_drift", "tool", drifted.Tool, drifted.Error()+"; nothing was started"
+		e.Code, e.Category, e.Tool, e.Message = codes.ToolDrift, codes.CategoryTool, drifted.Tool, drifted.Error()+"; nothing was started"
 	case errors.As(err, &unknown):
-		e.Code, e.Category, e.Message = "unknown_version", "validation", unknown.Error()
+		e.Code, e.Category, e.Message = codes.UnknownVersion, codes.CategoryValidation, unknown.Error()
 	case errors.As(err, &bad):
-		e.Code, e.Category, e.Message = "invalid_arguments", "validation", bad.Error()
+		e.Code, e.Category, e.Message = codes.InvalidArguments, codes.CategoryValidation, bad.Error()
 	case errors.As(err, &full):
-		e.Code, e.Category, e.Retryable, e.Message = "quota", "limit", true, full.Error()
+		e.Code, e.Category, e.Retryable, e.Message = codes.Quota, codes.CategoryLimit, true, full.Error()
 	case errors.Is(err, errKeyReused):
-		e.Code, e.Category, e.Message = "key_reused", "validation", err.Error()
+		e.Code, e.Category, e.Message = codes.KeyReused, codes.CategoryValidation, err.Error()
 	case errors.Is(err, errToolGone):
-		e.Code, e.Category, e.Retryable, e.Message = "tool_unavailable", "tool", true, err.Error()
+		e.Code, e.Category, e.Retryable, e.Message = codes.ToolUnavailable, codes.CategoryTool, true, err.Error()
 	case errors.Is(err, runs.ErrUnavailable):
-		e.Code, e.Retryable, e.Message = "unavailable", true, "runs cannot be reached at the moment"
+		e.Code, e.Retryable, e.Message = codes.Unavailable, true, "runs cannot be reached at the moment"
 	case errors.Is(err, runs.ErrNotFound):
-		e.Code, e.Category, e.Message = "run_not_found", "validation", "there is no such run of yours"
+		e.Code, e.Category, e.Message = codes.RunNotFound, codes.CategoryValidation, "no such run of yours"
 	}
 	return failure(e)
 }
@@ -298,23 +247,23 @@ func troubleCode(err error) int {
 // callFailed is the result of a direct call of a backend tool that came to no
 // result.
 func callFailed(t backends.Tool, err error) *result {
-	e := &runs.Error{Category: "tool", Tool: t.Name, Message: err.Error()}
+	e := &runs.Error{Category: codes.CategoryTool, Tool: t.Name, Message: err.Error()}
 	var failed *backends.CallError
 	switch {
 	case !errors.As(err, &failed):
-		e.Code, e.Category, e.Message = "internal", "internal", "internal error"
+		e.Code, e.Category, e.Message = codes.Internal, codes.CategoryInternal, "internal error"
 	case failed.Outcome == backends.CredentialsNeeded:
-		e.Code, e.Category, e.Retryable = "credentials_needed", "credentials", true
+		e.Code, e.Category, e.Retryable = codes.CredentialsNeeded, codes.CategoryCredentials, true
 	case failed.Outcome == backends.NotSent:
-		e.Code, e.Retryable = "not_sent", true
+		e.Code, e.Retryable = codes.NotSent, true
 		e.Message += "; it was not executed"
 	case failed.Outcome == backends.Refused:
-		e.Code = "refused"
+		e.Code = codes.Refused
 		e.Message += "; the backend refused it"
 	case t.Effect == "read" || t.Effect == "idempotent":
-		e.Code, e.Retryable = "no_answer", true
+		e.Code, e.Retryable = codes.NoAnswer, true
 	default:
-		e.Code, e.Category = "outcome_unknown", "outcome_unknown"
+		e.Code, e.Category = codes.OutcomeUnknown, codes.CategoryOutcomeUnknown
 	}
 	return failure(e)
 }

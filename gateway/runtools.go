@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -27,6 +30,9 @@ const (
 	defaultWait = 45 // seconds
 	maxWait     = 55
 )
+
+// maxReason bounds the reason that is given to perdure_run_cancel, in characters.
+const maxReason = 500
 
 // A runTool is a built-in tool.
 type runTool struct {
@@ -55,11 +61,11 @@ func runTools() map[string]runTool {
 		},
 		cancelTool: {
 			title: "Cancel a run",
-			description: "Cancels a run that an earlier tool call started: no further step of it begins, and what it " +
-				"has done already is not undone. Only for a run that the user no longer wants.",
+			description: "Cancels a run that an earlier tool call started: no further step of it begins. What it has done " +
+				"already is undone where its definition says how, and stays otherwise. Only for a run that the user no longer wants.",
 			input: `{"type":"object","properties":{` +
 				`"runId":{"type":"string","description":"runId of an earlier result"},` +
-				`"reason":{"type":"string","maxLength":500,"description":"why, for the record"}` +
+				`"reason":{"type":"string","maxLength":` + strconv.Itoa(maxReason) + `,"description":"why, for the record"}` +
 				`},"required":["runId"],"additionalProperties":false}`,
 			hints: mcp.ToolAnnotation{ReadOnlyHint: &no, DestructiveHint: &yes, IdempotentHint: &yes, OpenWorldHint: &no},
 			call:  (*Gateway).cancelByTool,
@@ -101,7 +107,7 @@ func (g *Gateway) decodeArguments(x *exchange, into any) bool {
 }
 
 func (g *Gateway) refuse(x *exchange, why string) {
-	x.respond("", g.finish(x.client, failure(&runs.Error{Code: "invalid_arguments", Category: "validation", Message: why})))
+	x.respond("", g.finish(x.client, failure(&runs.Error{Code: codes.InvalidArguments, Category: codes.CategoryValidation, Message: why})))
 }
 
 // runFor gets a run with which the caller may do something. To whom may not,
@@ -155,8 +161,9 @@ func (g *Gateway) await(ctx context.Context, x *exchange) {
 	at := x.cursorFor(runs.Started{ID: run.ID})
 	if run.Caller != x.caller.Subject {
 		at.Owner = run.Caller
+		x.watch()
 	}
-	g.served.begin(run.ID)
+	g.served.begin(run.ID, x)
 	x.then = func(ctx context.Context) {
 		g.render(ctx, x, at, manner{goesOn: true, patience: &patience})
 		g.settle(ctx, x, run.ID)
@@ -177,6 +184,10 @@ func (g *Gateway) cancelByTool(ctx context.Context, x *exchange) {
 	}
 	if run.Closed != nil {
 		g.refuse(x, fmt.Sprintf("run %s has ended already (%s)", run.ID, run.Status))
+		return
+	}
+	if utf8.RuneCountInString(in.Reason) > maxReason { // it goes into the history of the run
+		g.refuse(x, fmt.Sprintf("the reason is longer than %d characters", maxReason))
 		return
 	}
 	if in.Reason == "" {

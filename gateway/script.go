@@ -20,7 +20,7 @@ import (
 
 // Names of the tools with which agents send scripts.
 const (
-	scriptTool      = "execute_tool_script"
+	scriptTool      = runs.ScriptTool
 	scriptCheckTool = "perdure_script_check"
 )
 
@@ -105,11 +105,6 @@ func (g *Gateway) maySendTo(who auth.Identity) definitions.Definitions {
 	}
 }
 
-// IsSentScript reports whether a run is a script that an agent has sent. It calls
-// what its sender may, and is no composite tool that somebody has written for
-// others.
-func IsSentScript(id runs.RunID) bool { return strings.HasPrefix(string(id), scriptTool+"/") }
-
 // executeScript runs a script as what it is: a definition that is called once.
 func (g *Gateway) executeScript(ctx context.Context, x *exchange) {
 	var in struct {
@@ -158,12 +153,12 @@ func (g *Gateway) scriptDefinition(who auth.Identity, source string) (*definitio
 func (g *Gateway) modules(who auth.Identity) definitions.Modules {
 	return func(ref definitions.Reference) (*definitions.Module, error) {
 		if g.opts.Registry == nil || !g.mayRead(who, auth.Object{Tool: ref.Name}) {
-			return nil, fmt.Errorf("there is no published module %s", ref.Name)
+			return nil, fmt.Errorf("published module %s not found", ref.Name)
 		}
 		m, err := g.opts.Registry.Module(ref)
 		var missing *registry.NotFoundError
 		if errors.As(err, &missing) && len(missing.Versions) == 0 {
-			return nil, fmt.Errorf("there is no published module %s", ref.Name)
+			return nil, fmt.Errorf("published module %s not found", ref.Name)
 		}
 		return m, err
 	}

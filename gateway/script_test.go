@@ -232,8 +232,8 @@ func TestScriptsLoadModules(t *testing.T) {
 		t.Errorf("%d runs carry what they load, with the tools of that", loads)
 	}
 	for module, want := range map[string]string{
-		"closed.star@1": "script:1:1: the script loads closed.star@1: there is no published module closed.star",
-		"ghost.star@1":  "script:1:1: the script loads ghost.star@1: there is no published module ghost.star",
+		"closed.star@1": "script:1:1: the script loads closed.star@1: published module closed.star not found",
+		"ghost.star@1":  "script:1:1: the script loads ghost.star@1: published module ghost.star not found",
 		"open.star@2":   "open.star has no version 2; there are 1.2.0",
 		"open.star":     "a published module is loaded as NAME.star@VERSION",
 		"open@1":        "write NAME.star@VERSION",
@@ -285,7 +285,7 @@ func TestScriptsAndWhatTheirSenderMayNotCall(t *testing.T) {
 	for _, name := range []string{"be_hidden", "be_others", "be_nowhere"} {
 		call := scriptCall(t, `return call_workflow("`+name+`")`, nil)
 		for _, meta := range []string{"", `{"perdure/dry-run":true}`} {
-			if m := c.call("1", "execute_tool_script", call, meta).result(true); !strings.Contains(m.text(), `there is no composite tool "`+name+`"`) {
+			if m := c.call("1", "execute_tool_script", call, meta).result(true); !strings.Contains(m.text(), `composite tool "`+name+`" not found`) {
 				t.Errorf("%s %s: %s", name, meta, m.text())
 			}
 		}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -16,7 +17,7 @@ type served struct {
 }
 
 type servedRun struct {
-	waiting  int            // requests with a client that waits here
+	waiting  []*exchange    // the requests whose clients wait here, or did until just now
 	answered bool           // a client was given an answer, from which it can go on
 	until    time.Time      // when it may be forgotten, if nobody waits
 	heard    map[int64]bool // Seq of the roll calls to which a request here responds
@@ -26,8 +27,12 @@ type servedRun struct {
 // than that they are under way.
 const maxServed = 20_000
 
-// begin notes that a client waits for a run.
-func (s *served) begin(id runs.RunID) {
+// begin notes that the client of a request waits for a run. Who watches does not
+// count: a call of the run's caller whose answer was lost would be made twice.
+func (s *served) begin(id runs.RunID, x *exchange) {
+	if x.watches {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.runs == nil {
@@ -36,12 +41,12 @@ func (s *served) begin(id runs.RunID) {
 	if s.runs[id] == nil {
 		s.runs[id] = &servedRun{}
 	}
-	s.runs[id].waiting++
+	s.runs[id].waiting = append(s.runs[id].waiting, x)
 }
 
 // end notes that it does not any more, and reports whether one was answered
 // before.
-func (s *served) end(id runs.RunID, answered bool, now time.Time, window time.Duration) (known bool) {
+func (s *served) end(id runs.RunID, x *exchange, answered bool, now time.Time, window time.Duration) (known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.runs[id]
@@ -49,14 +54,14 @@ func (s *served) end(id runs.RunID, answered bool, now time.Time, window time.Du
 		return false
 	}
 	known = r.answered
-	r.waiting--
+	r.waiting = slices.DeleteFunc(r.waiting, func(w *exchange) bool { return w == x })
 	r.answered = known || answered
 	r.until = now.Add(max(window, minBack))
 	if len(s.runs) <= maxServed {
 		return known
 	}
 	for other, r := range s.runs { // what is due first, and if that is too little, whatever comes
-		if r.waiting == 0 && (r.until.Before(now) || len(s.runs) > 2*maxServed) {
+		if len(r.waiting) == 0 && (r.until.Before(now) || len(s.runs) > 2*maxServed) {
 			delete(s.runs, other)
 		}
 	}
@@ -68,7 +73,15 @@ func (s *served) settled(id runs.RunID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.runs[id]
-	return r != nil && (r.waiting > 0 || r.answered)
+	return r != nil && (r.answered || slices.ContainsFunc(r.waiting, (*exchange).isThere))
+}
+
+// attended reports whether a client waits here for a run that was not answered.
+func (s *served) attended(id runs.RunID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.runs[id]
+	return r != nil && !r.answered && len(r.waiting) > 0
 }
 
 // responds reports whether a request here is the first to respond to a roll call:

@@ -102,7 +102,12 @@ func (c *stdioConn) receive(ctx context.Context, text []byte) {
 		return
 	}
 	var m message
-	if err := json.Unmarshal(text, &m); err != nil || len(m.ID) > maxID {
+	err := json.Unmarshal(text, &m)
+	if invalid := invalidRequest(text, &m); invalid != nil {
+		_ = c.write(invalid)
+		return
+	}
+	if err != nil || m.hasLongID() {
 		c.handle(ctx, text, m.ID, nil)
 		return
 	}
@@ -117,7 +122,8 @@ func (c *stdioConn) receive(ctx context.Context, text []byte) {
 	case m.Method == string(mcp.MethodInitialize):
 		c.handle(ctx, text, m.ID, nil)
 	case m.isRequest():
-		x := &exchange{client: client, id: m.ID, params: &p, badParams: badParams, out: &lineOutlet{c: c}}
+		x := newExchange(ctx, client, m.ID, &p, &lineOutlet{c: c})
+		x.badParams = badParams
 		end := c.g.calls.begin(x) // before the next line is read, which may cancel it
 		c.handling.Go(func() {
 			defer end()

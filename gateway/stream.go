@@ -167,7 +167,7 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 	s.x.seen = e.Seq
 	if e.Kind == runs.EventAttended {
 		if s.x.name != "" && s.x.isThere() {
-			go s.g.respondsTo(ctx, s.at.Run, s.x.name, e)
+			go s.g.respondsTo(ctx, s.at.Run, s.x, e)
 		}
 		return false
 	}
@@ -198,7 +198,7 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 		s.closed(e.Elicitation)
 	case runs.EventDone:
 		s.x.ended = true
-		s.g.delivering(ctx, s.x, s.at.Run)
+		s.g.answering(s.x, s.at.Run, true)
 		s.finish(s.g.ended(s.x.client, s.at.Run, e.Outcome), string(e.Outcome.Status))
 		return true
 	}
@@ -209,9 +209,9 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 // What is open catchUp has found out.
 func (s *stream) recall(e runs.Event) {
 	if e.Kind == runs.EventStep && e.StepEnded {
-		delete(s.running, e.StepPath)
+		delete(s.running, string(e.StepPath))
 	} else if e.Kind == runs.EventStep {
-		s.running[e.StepPath] = true
+		s.running[string(e.StepPath)] = true
 	}
 }
 
@@ -232,13 +232,13 @@ func (s *stream) lost(ctx context.Context, err error) bool {
 // step tells of a step that started or ended.
 func (s *stream) step(e runs.Event) {
 	if e.StepEnded {
-		delete(s.running, e.StepPath)
+		delete(s.running, string(e.StepPath))
 		s.progress(fmt.Sprintf("%s: %s", e.StepPath, e.StepStatus))
 		return
 	}
-	s.running[e.StepPath] = true
+	s.running[string(e.StepPath)] = true
 	s.lookout.began()
-	message := e.StepPath
+	message := string(e.StepPath)
 	if e.What != "" {
 		message += ": " + e.What
 	}
@@ -296,7 +296,7 @@ func (s *stream) handOut() {
 		s.withdraw(gt, "the call has ended, its run goes on")
 		open = append(open, gt.Elicitation)
 		if gt.way == byURL {
-			pages = append(pages, s.params(gt, ""))
+			pages = append(pages, s.params(gt))
 		}
 	}
 	if len(pages) > 0 && s.retries() {
@@ -304,6 +304,11 @@ func (s *stream) handOut() {
 		return
 	}
 	h := s.g.pending(s.at.Run, open, slices.Sorted(maps.Keys(s.running)))
+	for i, gt := range s.gates {
+		if gt.reason != "" {
+			h.Questions[i].NotTaken = notTaken(gt.reason)
+		}
+	}
 	if s.held {
 		h.Status = statusQuarantined
 	}
@@ -331,11 +336,11 @@ func (s *stream) answer(r *result, state runState) {
 }
 
 // abandoned ends a call that was cancelled, unless its run was, too: then the
-// run tells how it ended.
+// run shows how it ended.
 func (s *stream) abandoned() (answered bool) {
 	s.x.mu.Lock()
 	defer s.x.mu.Unlock()
-	if s.x.ends != "" && s.x.overHTTP {
+	if s.x.ends != "" && !s.x.outlives && s.x.overHTTP {
 		return false
 	}
 	s.x.out.cut()

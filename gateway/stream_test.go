@@ -98,7 +98,11 @@ func TestInvalidAnswerAtAnotherReplica(t *testing.T) {
 	}
 	// After that it is left to the other channels.
 	m := stream.result(false)
-	if err := hasAll(string(m.Result.Structured), `"status":"waiting_for_approval"`, `"message":"Write?"`); err != nil {
+	const why = "The answer was not taken: reason must be string, not number."
+	if err := hasAll(string(m.Result.Structured), `"status":"waiting_for_approval"`, `"message":"Write?"`, why); err != nil {
+		t.Error(err)
+	}
+	if err := hasAll(m.text(), why); err != nil {
 		t.Error(err)
 	}
 	if e := w.runs.snapshot(w.runs.only(t)).run.Elicitations[0]; e.State != "open" {
@@ -275,11 +279,28 @@ func TestThreeInvalidAnswersLeaveTheGateOpen(t *testing.T) {
 		c.reply(id, `{"action":"accept"}`)
 	}
 	m := stream.result(false)
-	if err := hasAll(string(m.Result.Structured), `"status":"waiting_for_approval"`, `"message":"Write?"`); err != nil {
+	const why = "The answer was not taken: reason is required."
+	if err := hasAll(string(m.Result.Structured), `"status":"waiting_for_approval"`, `"message":"Write?"`, why); err != nil {
+		t.Error(err)
+	}
+	if err := hasAll(m.text(), why); err != nil {
 		t.Error(err)
 	}
 	if e := w.runs.snapshot(w.runs.only(t)).run.Elicitations[0]; e.State != "open" {
 		t.Errorf("the gate is %s", e.State)
+	}
+}
+
+func TestThreeInvalidAnswersInCalls(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": gated}, func(o *gateway.Options) { o.Patience = time.Nanosecond })
+	c := &wire{T: t, url: w.url, caller: "ann"}
+	m := c.modernCall("gated", `{}`, canAsk, "").result(false)
+	for _, key := range []string{"gate", "gate#1.2", "gate#1.3"} {
+		m = c.modernCall("gated", `{}`, canAsk, fmt.Sprintf(`"requestState":%q,"inputResponses":{%q:{"action":"accept"}}`, m.Result.RequestState, key)).result(false)
+	}
+	if err := hasAll(m.text(), "waits for a person's answer", "The answer was not taken: reason is required."); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -779,7 +800,7 @@ func TestGateThatEndsBeforePatience(t *testing.T) {
 		p.open(runs.Elicitation{StepID: "gate", Message: "Write?"})
 		p.expire("gate#1")
 		p.fail(runs.Failure{Error: runs.Error{Code: "gate_timeout", Category: "timeout", Message: "nobody answered in time", StepID: "gate"},
-			Partial: map[string]json.RawMessage{"a": json.RawMessage(`{"n":12345678901234567890}`)}, Omitted: []string{"large", "call/b"}})
+			Partial: map[runs.StepPath]json.RawMessage{"a": json.RawMessage(`{"n":12345678901234567890}`)}, Omitted: []runs.StepPath{"large", "call/b"}})
 	}})
 	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
 	m := c.call("1", "expires", `{}`, "").result(true)
@@ -953,6 +974,21 @@ output:
 				}
 			}
 		})
+	}
+}
+
+// A client that cannot ask waits for a gate that expires before its patience ends:
+// it gets the result, and no handle.
+func TestNoHandleWhereTheGateExpiresSoon(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"gated": func(p *play) {
+		p.open(runs.Elicitation{StepID: "gate", Message: "Write?", Expires: time.Now().Add(time.Minute)})
+		p.expire("gate#1")
+		p.complete(`{"late":true}`)
+	}}, func(o *gateway.Options) { o.Patience = time.Hour })
+	m := connect(t, w.url, "ann", "2025-11-25", `{}`).call("1", "gated", `{}`, "").result(false)
+	if err := hasAll(string(m.Result.Structured), `"late":true`); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -43,9 +41,8 @@ const (
 )
 
 const (
-	taskPage      = 50              // tasks in one answer to tasks/list
-	taskPageLife  = 24 * time.Hour  // of a cursor of tasks/list
-	taskEndsLimit = 5 * time.Second // that tasks/cancel waits for the run to end
+	taskPage     = 50             // tasks in one answer to tasks/list
+	taskPageLife = 24 * time.Hour // of a cursor of tasks/list
 )
 
 // A task token is a handle on a run. It does not expire: it ends with the run.
@@ -195,24 +192,6 @@ type taskState struct {
 	Updated time.Time `json:"lastUpdatedAt"`
 }
 
-// A sessionTask is a Task of 2025-11-25.
-type sessionTask struct {
-	taskState
-	TTL  *int64 `json:"ttl"` // milliseconds since it was created; null = not known
-	Poll int64  `json:"pollInterval,omitempty"`
-}
-
-// A modernTask is a DetailedTask of the extension.
-type modernTask struct {
-	ResultType string         `json:"resultType"`
-	Meta       map[string]any `json:"_meta,omitempty"`
-	taskState
-	TTL           *int64                  `json:"ttlMs"`
-	Poll          int64                   `json:"pollIntervalMs,omitempty"`
-	InputRequests map[string]inputRequest `json:"inputRequests,omitempty"`
-	Result        *result                 `json:"result,omitempty"`
-}
-
 // describeTask says of a run what can be said of it as a task while it works.
 // A client that names the task sees it under that name, also when the key that
 // signed it was replaced.
@@ -275,8 +254,8 @@ func (g *Gateway) inputs(x *exchange, run *runs.Run) (ask []input, wait string) 
 	s := &stream{g: g, x: x, at: cursor{Run: run.ID, Owner: run.Caller, Tool: run.Tool}}
 	s.know(run)
 	for _, gt := range s.gates {
-		if asking, reason, again := gt.nextAsking(); again && !gt.mute {
-			ask = append(ask, input{gate: gt, key: questionKey(gt.ID, asking), asking: asking, params: s.params(gt, reason)})
+		if asking, again := gt.nextAsking(); again && !gt.mute {
+			ask = append(ask, input{gate: gt, key: questionKey(gt.ID, asking), asking: asking, params: s.params(gt)})
 		}
 	}
 	if run.Status == runs.Quarantined {
@@ -284,6 +263,9 @@ func (g *Gateway) inputs(x *exchange, run *runs.Run) (ask []input, wait string) 
 	}
 	if len(s.gates) > 0 {
 		wait = waitsFor(s.gates[0].Elicitation)
+		if len(ask) == 0 && s.gates[0].reason != "" {
+			wait += " " + notTaken(s.gates[0].reason)
+		}
 		if len(ask) == 0 && s.gates[0].Kind != runs.Credentials && g.opts.RunURL != nil {
 			wait += " (to be given at " + g.opts.RunURL(run.ID) + ")"
 		}
@@ -294,47 +276,17 @@ func (g *Gateway) inputs(x *exchange, run *runs.Run) (ask []input, wait string) 
 // nextAsking counts the asking of an elicitation that a task shows now: another
 // one after each answer that was not taken, for the reason of which it asks again.
 // Again is false when there were enough of them, or the user was sent to the page.
-func (gt *gate) nextAsking() (asking int, reason string, again bool) {
+func (gt *gate) nextAsking() (asking int, again bool) {
 	asking, again = 1, len(gt.Askings) < runs.MaxAskings
 	for _, a := range gt.Askings {
 		if a.Question != questionKey(gt.ID, asking) {
 			continue
 		}
 		asking++
-		reason = a.Reason
+		gt.reason = a.Reason
 		again = again && a.Outcome == runs.Invalid && asking <= maxAsked
 	}
-	return asking, reason, again
-}
-
-// asSessionTask is a run as a task of 2025-11-25. There a task that was
-// cancelled stays so, and one whose tool failed has failed.
-func (g *Gateway) asSessionTask(x *exchange, run *runs.Run) sessionTask {
-	t := sessionTask{taskState: g.describeTask(x, run), TTL: g.taskTTL(run), Poll: pollInterval(run)}
-	ask, wait := g.inputs(x, run)
-	switch {
-	case run.Cancelling || run.Status == runs.Cancelled:
-		t.Status, t.Poll = string(mcp.TaskStatusCancelled), 0
-	case run.Status == runs.Completed:
-		t.Status = string(mcp.TaskStatusCompleted)
-	case run.Closed != nil:
-		t.Status = string(mcp.TaskStatusFailed)
-	case len(ask) > 0:
-		t.Status, t.Message = string(mcp.TaskStatusInputRequired), wait
-	default:
-		t.Message = wait
-	}
-	return t
-}
-
-func (g *Gateway) sessionTask(ctx context.Context, x *exchange, run *runs.Run) {
-	t := g.asSessionTask(x, run)
-	if t.Status == string(mcp.TaskStatusFailed) {
-		if o, err := g.opts.Runs.Result(ctx, run.ID); err == nil && o.Failure != nil {
-			t.Message = o.Failure.Text()
-		}
-	}
-	x.respond("", t)
+	return asking, again
 }
 
 // callAsTask answers a call with a task as soon as its run is durable. A call
@@ -362,261 +314,22 @@ func (g *Gateway) callAsTask(ctx context.Context, x *exchange, c *composite, ask
 	}})
 }
 
-// taskResult is tasks/result: it blocks until the run has ended, asks the
-// client meanwhile, and answers what the call would have been answered.
-func (g *Gateway) taskResult(ctx context.Context, x *exchange, run *runs.Run) {
-	defer g.calls.begin(x)()
-	x.name = newNonce()
-	at := x.cursorFor(runs.Started{ID: run.ID})
-	at.Owner, at.Tool, at.Task = run.Caller, run.Tool, x.params.TaskID
-	if x.letGo != nil {
-		x.letGo()
-	}
-	g.render(ctx, x, at, asTaskResult(at))
-}
-
-// asTaskResult is the manner of tasks/result.
-func asTaskResult(at cursor) manner {
-	forEver := time.Duration(-1)
-	return manner{goesOn: true, patience: &forEver, task: at.Task}
-}
-
-// cancelSessionTask is tasks/cancel of 2025-11-25, whose answer says that the
-// task is cancelled.
-func (g *Gateway) cancelSessionTask(ctx context.Context, x *exchange, run *runs.Run) {
-	if t := g.asSessionTask(x, run); mcp.TaskStatus(t.Status).IsTerminal() {
-		x.fail(mcp.INVALID_PARAMS, "cannot cancel task: already in terminal status '"+t.Status+"'")
-		return
-	}
-	cancelled, ok := g.cancelTask(ctx, x, run)
-	if !ok {
-		return
-	}
-	t := g.asSessionTask(x, cancelled)
-	t.Message = "the task was cancelled by request"
-	x.respond("", t)
-}
-
-// cancelTask asks a run to end and waits until it is seen to be asked; most
-// have ended by then.
+// cancelTask asks a run to end, and gives the run as it is then: most go on for a
+// moment.
 func (g *Gateway) cancelTask(ctx context.Context, x *exchange, run *runs.Run) (*runs.Run, bool) {
 	ctx, done := detached(ctx)
 	defer done()
-	err := g.opts.Runs.Cancel(ctx, run.ID, cancelReason)
-	if err == nil || errors.Is(err, runs.ErrNotFound) {
-		run, err = g.opts.Runs.Get(ctx, run.ID)
+	if err := g.opts.Runs.Cancel(ctx, run.ID, cancelReason); err != nil && !errors.Is(err, runs.ErrNotFound) {
+		g.unreachable(x, run.ID, err)
+		return nil, false
 	}
+	asked, err := g.opts.Runs.Get(ctx, run.ID)
 	if err != nil {
 		g.unreachable(x, run.ID, err)
 		return nil, false
 	}
-	return run, true
+	return asked, true
 }
-
-// listTasks is tasks/list of 2025-11-25: the caller's own runs, page by page.
-func (g *Gateway) listTasks(ctx context.Context, x *exchange) {
-	var from taskPlace
-	if x.params.Cursor != "" {
-		if err := g.tokens.open(placePurpose, x.params.Cursor, x.principal, &from); err != nil {
-			g.log.DebugContext(ctx, "refusing a cursor", "error", err)
-			x.fail(mcp.INVALID_PARAMS, "the cursor is not valid, or has expired: list without one")
-			return
-		}
-	}
-	page, next, err := g.opts.Runs.ListPage(ctx, runs.Filter{Caller: x.caller.Subject, Limit: taskPage}, from.Page)
-	if err != nil {
-		g.unreachable(x, "", err)
-		return
-	}
-	list := struct {
-		Tasks []sessionTask `json:"tasks"`
-		Next  string        `json:"nextCursor,omitempty"`
-	}{Tasks: []sessionTask{}}
-	for _, run := range page {
-		if run.Caller == x.caller.Subject { // Temporal cuts long names
-			list.Tasks = append(list.Tasks, g.asSessionTask(x, &run))
-		}
-	}
-	if next != "" {
-		list.Next = g.tokens.seal(placePurpose, &taskPlace{Page: next,
-			claims: claims{Principal: x.principal, Expires: g.tokens.now().Add(taskPageLife).Unix()}})
-	}
-	x.respond("", list)
-}
-
-// modernTask is tasks/get of the extension, with what the client has to answer
-// or what has come out.
-func (g *Gateway) modernTask(ctx context.Context, x *exchange, run *runs.Run) {
-	t := g.asModernTask(x, run)
-	ask, wait := g.inputs(x, run)
-	switch {
-	case run.Closed != nil:
-		o, err := g.opts.Runs.Result(ctx, run.ID)
-		if err != nil {
-			g.unreachable(x, run.ID, err)
-			return
-		}
-		g.endTask(x, run, o, t)
-	case run.Cancelling:
-		t.Message = "being cancelled"
-	case len(ask) > 0:
-		t.Status, t.Message = string(mcp.TaskStatusInputRequired), wait
-		t.InputRequests = map[string]inputRequest{}
-		for _, in := range ask {
-			t.InputRequests[in.key] = inputRequest{Method: string(mcp.MethodElicitationCreate), Params: in.params}
-		}
-	default:
-		t.Message = wait
-	}
-	x.respond("", t)
-}
-
-// endTask says what has come out of a task. One that was cancelled has no result:
-// what that would say of the failure stands beside it.
-func (g *Gateway) endTask(x *exchange, run *runs.Run, o *runs.Outcome, t *modernTask) {
-	ended := g.ended(x.client, run.ID, o)
-	if run.Status != runs.Cancelled {
-		t.Status = string(mcp.TaskStatusCompleted)
-		t.Result = g.finish(x.client, ended.set(metaRun, runState{ID: run.ID, Status: string(run.Status)}))
-		return
-	}
-	t.Status = string(mcp.TaskStatusCancelled)
-	maps.Copy(t.Meta, ended.Meta)
-	if o.Failure != nil {
-		t.Message = o.Failure.Text()
-	}
-}
-
-func (g *Gateway) asModernTask(x *exchange, run *runs.Run) *modernTask {
-	return &modernTask{
-		ResultType: string(mcp.ResultTypeComplete),
-		taskState:  g.describeTask(x, run),
-		TTL:        g.taskTTL(run),
-		Poll:       pollInterval(run),
-		Meta: map[string]any{
-			metaRun:               runState{ID: run.ID, Status: string(run.Status)},
-			mcp.MetaKeyServerInfo: map[string]string{"name": g.opts.Name, "version": g.opts.Version},
-		},
-	}
-}
-
-// updateTask is tasks/update: it gives answers on. Those to what is answered
-// already are ignored. One to what the task has never asked is refused, and with
-// it those beside it, since nobody knows to which question it was meant. Alone,
-// it is acknowledged all the same, as SEP-2663 demands; the acknowledgement says
-// that it was refused. An answer that does not fit is asked for again, under
-// another key.
-func (g *Gateway) updateTask(ctx context.Context, x *exchange, run *runs.Run) {
-	ack := g.acknowledgement(x)
-	if unknown := unknownKeys(run, x.params.InputResponses); len(unknown) > 0 {
-		if len(unknown) < len(x.params.InputResponses) {
-			x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("inputResponses has an answer to %q, which the task has not asked; no answer was taken", unknown[0]))
-			return
-		}
-		x.respond("", ack.set(metaRefused, unknown[:min(len(unknown), maxRefusedKeys)]))
-		return
-	}
-	ask, _ := g.inputs(x, run)
-	for _, in := range ask {
-		raw, key, ok := answerTo(in.ID, in.asking, x.params.InputResponses)
-		if !ok {
-			continue
-		}
-		in.key = key
-		switch err := g.takeInput(ctx, x, run, in, raw); {
-		case errors.Is(err, runs.ErrNoSuchGate), errors.Is(err, runs.ErrNotPermitted), errors.Is(err, runs.ErrNotFound):
-			g.log.DebugContext(ctx, "answer to what is not asked here, or not any more", "run", run.ID, "elicitation", in.ID)
-		case err != nil:
-			g.unreachable(x, run.ID, err)
-			return
-		}
-	}
-	x.respond("", ack)
-}
-
-// maxRefusedKeys is how many refused answers an acknowledgement names.
-const maxRefusedKeys = 10
-
-// unknownKeys are the keys of answers to what the run has never asked, sorted.
-func unknownKeys(run *runs.Run, answers map[string]json.RawMessage) (unknown []string) {
-	for _, key := range slices.Sorted(maps.Keys(answers)) {
-		if !hasAsked(run, key) {
-			unknown = append(unknown, clipKey(key))
-		}
-	}
-	return unknown
-}
-
-// hasAsked reports whether a key is that of an elicitation of the run, as it was
-// asked at some time.
-func hasAsked(run *runs.Run, key string) bool {
-	open := run.Open()
-	return slices.ContainsFunc(run.Elicitations, func(e runs.Elicitation) bool {
-		askings := maxAsked // of a closed one it is not known any more
-		if slices.ContainsFunc(open, func(o runs.Elicitation) bool { return o.ID == e.ID }) {
-			askings, _, _ = (&gate{Elicitation: e}).nextAsking()
-		}
-		_, _, ok := answerTo(e.ID, askings, map[string]json.RawMessage{key: nil})
-		return ok
-	})
-}
-
-// takeInput gives an answer on. If it is none, the run notes that, so that the
-// question is shown under another key from now on.
-func (g *Gateway) takeInput(ctx context.Context, x *exchange, run *runs.Run, in input, raw json.RawMessage) error {
-	asking := runs.Asking{Question: in.key, Outcome: runs.Invalid}
-	var invalid *runs.InvalidAnswerError
-	switch {
-	case in.way == byURL && actionOf(raw) == accept:
-		asking.Outcome = runs.Sent
-	case in.way == byURL:
-		asking.Outcome = runs.Unwilling
-	default:
-		err := g.answer(ctx, x.client, run.ID, in.ID, "", raw)
-		if !errors.As(err, &invalid) {
-			return err
-		}
-		asking.Reason = invalid.Reason
-	}
-	ctx, done := detached(ctx)
-	defer done()
-	return g.opts.Runs.Asked(ctx, run.ID, in.ID, asking)
-}
-
-// acknowledgement is the empty result of 2026-07-28.
-func (g *Gateway) acknowledgement(x *exchange) *result { return g.finish(x.client, &result{}) }
-
-// cancelModernTask is tasks/cancel of the extension. A task that has ended is
-// cancelled with nothing left to do.
-func (g *Gateway) cancelModernTask(ctx context.Context, x *exchange, run *runs.Run) {
-	if run.Closed == nil {
-		if _, ok := g.cancelTask(ctx, x, run); !ok {
-			return
-		}
-	}
-	x.respond("", g.acknowledgement(x))
-}
-
-// tasked reports whether the client of a call gets a task instead of waiting.
-func (s *stream) tasked() bool { return s.x.modern && s.x.tasks && s.patience == nil }
-
-// handOutTask answers a call with a task, which is durable since its run is.
-func (s *stream) handOutTask() (answered bool) {
-	ctx, done := detached(context.Background())
-	defer done()
-	run, err := s.g.opts.Runs.Get(ctx, s.at.Run)
-	if err != nil {
-		s.g.log.Warn("reading a run", "run", s.at.Run, "error", err)
-		return false
-	}
-	t := s.g.asModernTask(s.x, run)
-	t.ResultType, t.Message, t.Poll = resultTypeTask, s.status(), pollRunning.Milliseconds()
-	t.Meta[metaRun] = runState{ID: run.ID, Status: string(run.Status), Attached: s.at.Attached}
-	s.x.respond("", t)
-	return true
-}
-
-const resultTypeTask = "task"
 
 // taskMeta is the _meta of what belongs to a task on the stream of
 // tasks/result; nil elsewhere.

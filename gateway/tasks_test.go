@@ -614,7 +614,8 @@ func TestInvalidAnswersOfATask(t *testing.T) {
 			t.Fatalf("the gate is %s", e.State)
 		}
 	}
-	if got := get(); got.Status != "working" || got.InputRequests != nil || !strings.Contains(got.StatusMessage, "Write?") {
+	if got := get(); got.Status != "working" || got.InputRequests != nil || !strings.Contains(got.StatusMessage, "Write?") ||
+		!strings.Contains(got.StatusMessage, "The answer was not taken: reason must be") {
 		t.Errorf("after three answers the task is %+v", got)
 	}
 }

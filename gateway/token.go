@@ -91,6 +91,7 @@ type question struct {
 	Owner string     `json:"o,omitempty"` // as in a cursor
 	Gate  string     `json:"g"`
 	Call  string     `json:"c"`           // digest of the id of the call, as that of a question must be its own
+	Asks  string     `json:"d,omitempty"` // Elicitation.Question: what was asked
 	Time  int        `json:"n"`           // 1 = asked for the first time
 	URL   bool       `json:"u,omitempty"` // the client was asked to open a page
 }
@@ -101,13 +102,14 @@ func (q *question) name() string { return encode64(digest("question", string(mus
 // A state is a call of a client that answers by retrying it.
 type state struct {
 	claims
-	Run      runs.RunID     `json:"r"`
-	Owner    string         `json:"o,omitempty"` // as in a cursor
-	Tool     string         `json:"t"`
-	Seq      int64          `json:"s"`
-	Asked    map[string]int `json:"q"`           // times each elicitation that is open was asked
-	Attached bool           `json:"x,omitempty"` // as in a cursor
-	URLs     []string       `json:"u,omitempty"` // those that the client was asked to open a page for
+	Run      runs.RunID        `json:"r"`
+	Owner    string            `json:"o,omitempty"` // as in a cursor
+	Tool     string            `json:"t"`
+	Seq      int64             `json:"s"`
+	Asked    map[string]int    `json:"q"`           // times each elicitation that is open was asked
+	Attached bool              `json:"x,omitempty"` // as in a cursor
+	Asks     map[string]string `json:"d,omitempty"` // what each asked, as in a question
+	URLs     []string          `json:"u,omitempty"` // those that the client was asked to open a page for
 
 	Arguments string `json:"a"` // digest of those of the call
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/registry"
 	"github.com/perdure/perdure/internal/runs"
 )
@@ -93,7 +94,7 @@ func withoutVersions(name string) error {
 }
 
 func invalidVersion(format string, args ...any) error {
-	return &runs.Error{Code: "unknown_version", Category: "validation", Message: fmt.Sprintf(format, args...)}
+	return &runs.Error{Code: codes.UnknownVersion, Category: codes.CategoryValidation, Message: fmt.Sprintf(format, args...)}
 }
 
 // checkDrift says why a run must not start because of tools that are not any

@@ -56,11 +56,11 @@ func (r *run) hearAsked(_ workflow.Context, s Signal, _ bool) hearing {
 }
 
 func (r *run) takeAsking(ctx workflow.Context, a Asked) {
-	g, open := r.gates[a.ElicitationID]
+	g, open := r.gates.open[a.ElicitationID]
 	if !open || a.Question == "" || len(a.Question) > maxQuestionName {
 		return
 	}
-	e := &r.state.Elicitations[g.index]
+	e := &r.gates.state.Elicitations[g.index]
 	known := slices.ContainsFunc(e.Askings, func(k Asking) bool { return k.Question == a.Question })
 	if known || len(e.Askings) >= MaxAskings {
 		return
@@ -68,9 +68,9 @@ func (r *run) takeAsking(ctx workflow.Context, a Asked) {
 	if len(a.Reason) > maxReason {
 		a.Reason = strings.ToValidUTF8(a.Reason[:maxReason], "")
 	}
-	r.nextBytes -= openBytes(*e)
+	before := openBytes(*e)
 	e.Askings = append(e.Askings, a.Asking)
-	r.nextBytes += openBytes(*e)
+	r.record.grow(openBytes(*e) - before)
 	r.publishState(ctx)
 }
 

@@ -25,6 +25,7 @@ const (
 	Here     Attendance = "here"     // it still waits for the run: says who hears Joined or Leaving of another
 	Leaving  Attendance = "leaving"  // its client is gone, and it ends the run unless another waits
 	Answered Attendance = "answered" // its client has been given an answer from which it can go on
+	Watching Attendance = "watching" // it waits for the run of somebody else: says who hears Leaving of another
 )
 
 var requestKey = temporal.NewSearchAttributeKeyKeyword(AttrRequest)

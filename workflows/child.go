@@ -16,6 +16,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/codes"
 )
 
 // A Child is a run that a step has started, until it has its result.
@@ -42,48 +43,48 @@ func (c *Child) tool() string {
 
 // A childCall is one call of a composite tool by a step.
 type childCall struct {
-	path      string        // of the step
-	keyPath   string        // for which the keys of its calls are made; "" = path
+	path      StepPath      // of the step
+	keyPath   StepPath      // for which the keys of its calls are made; "" = path
 	workflow  string        // the tool: name, or name@constraint
 	limit     time.Duration // for the run; 0 = what the tool's definition says
 	arguments func(inputSchema json.RawMessage) (json.RawMessage, error)
 }
 
 // callsWorkflow executes a step of type workflow.
-func (r *run) callsWorkflow(ctx workflow.Context, n *definitions.Node, at place) outcome {
+func (r *run) callsWorkflow(ctx workflow.Context, n *definitions.Node, at place) Outcome {
 	result, failure := r.callWorkflow(ctx, childCall{
 		path: at.path, keyPath: r.keyPath(at.path, at.path), workflow: n.Step.Workflow, limit: time.Duration(n.Step.Timeout),
 		arguments: func(schema json.RawMessage) (json.RawMessage, error) { return n.Arguments(r.scopeAt(ctx, at), schema) },
 	})
 	if failure != nil {
-		return outcome{status: stepFailed, err: failure}
+		return Outcome{status: stepFailed, err: failure}
 	}
 	output, err := template.DecodeValue(result)
 	if err != nil {
-		return outcome{status: stepFailed, err: &Error{Code: "invalid_output", Category: CategoryInternal,
+		return Outcome{status: stepFailed, err: &Error{Code: codes.InvalidOutput, Category: codes.CategoryInternal,
 			Message: fmt.Sprintf("step %s: reading the result of %s: %s", at.path, n.Step.Workflow, err)}}
 	}
-	return outcome{status: stepCompleted, output: output}
+	return Outcome{status: stepCompleted, output: output}
 }
 
 // callWorkflow is the one way from a run to another composite tool. It is a run
 // of its own, which an execution of this one may have started before.
 func (r *run) callWorkflow(ctx workflow.Context, c childCall) (json.RawMessage, *Error) {
-	was, before := r.continued(c.path)
+	was, before := r.record.begun(c.path)
 	if before && was.Result != nil {
-		r.note(c.path, was)
+		r.record.note(c.path, was)
 		return resultOf(was.Result), nil
 	}
 	if before && was.Child != nil && was.Child.Again == nil {
-		r.note(c.path, was)
+		r.record.note(c.path, was)
 		return r.ended(ctx, r.adopt(ctx, newCalled(c.path, was.Child.ID, c.workflow)))
 	}
 	in, digest, failure := r.childInput(ctx, c)
 	if failure != nil {
 		return nil, failure
 	}
-	if result, ok := r.recorded(c.path, digest); ok {
-		r.note(c.path, JournalEntry{ArgumentsDigest: digest, Result: result, Effects: was.Effects})
+	if result, ok := r.record.result(c.path, digest); ok {
+		r.record.note(c.path, JournalEntry{ArgumentsDigest: digest, Result: result, Effects: was.Effects})
 		return resultOf(result), nil
 	}
 	return r.ended(ctx, r.startChild(ctx, c, in, digest))
@@ -102,11 +103,11 @@ func resultOf(recorded json.RawMessage) json.RawMessage {
 // arguments.
 func (r *run) childInput(ctx workflow.Context, c childCall) (*RunInput, string, *Error) {
 	if most := cmp.Or(r.in.MaxDepth, definitions.MaxWorkflowDepth); r.in.Depth >= most {
-		return nil, "", &Error{Code: "workflow_too_deep", Category: CategoryLimit, Message: fmt.Sprintf(
+		return nil, "", &Error{Code: codes.WorkflowTooDeep, Category: codes.CategoryLimit, Message: fmt.Sprintf(
 			"step %s: %s would be called at depth %d of workflows that call each other; maxWorkflowDepth is %d", c.path, c.workflow, r.in.Depth+1, most)}
 	}
 	var in *RunInput
-	if was, ok := r.continued(c.path); ok && was.Child != nil {
+	if was, ok := r.record.begun(c.path); ok && was.Child != nil {
 		again := *was.Child.Again
 		in = &again
 	} else {
@@ -120,12 +121,12 @@ func (r *run) childInput(ctx workflow.Context, c childCall) (*RunInput, string, 
 		return nil, "", failure
 	}
 	in.Caller, in.Ruled, in.As, in.Depth, in.Limit = r.in.Caller, r.in.Ruled, r.actsAs(), r.in.Depth+1, c.limit
-	in.Lineage, in.Within = r.in.Lineage, r.in.Within+cmp.Or(c.keyPath, c.path)+"//"
+	in.Lineage, in.Within = r.in.Lineage, r.in.Within+string(cmp.Or(c.keyPath, c.path))+"//"
 	in.ScriptLimits, in.MaxDepth = r.in.ScriptLimits, r.in.MaxDepth
 	in.MaxValue, in.MaxJournal = r.in.MaxValue, r.in.MaxJournal
 	in.Parent = &Parent{RunID: r.id, StepPath: c.path}
 	if size := in.bytes(); size > r.maxValue() {
-		return nil, "", &Error{Code: "input_too_large", Category: CategoryLimit, Message: fmt.Sprintf(
+		return nil, "", &Error{Code: codes.InputTooLarge, Category: codes.CategoryLimit, Message: fmt.Sprintf(
 			"step %s: the arguments of %s, its definition and the schemas of its tools have %d bytes together; the limit is %d", c.path, c.workflow, size, r.maxValue())}
 	}
 	return in, digestOf(in.Arguments), nil
@@ -137,7 +138,7 @@ func (r *run) childInput(ctx workflow.Context, c childCall) (*RunInput, string, 
 func (r *run) childArguments(c childCall, in *RunInput) *Error {
 	program, err := r.compile(in.Definition)
 	if err != nil {
-		return &Error{Code: "invalid_definition", Category: CategoryValidation, Message: fmt.Sprintf("step %s: %s", c.path, err)}
+		return &Error{Code: codes.InvalidDefinition, Category: codes.CategoryValidation, Message: fmt.Sprintf("step %s: %s", c.path, err)}
 	}
 	args, err := c.arguments(program.Definition.InputSchema())
 	if err == nil {
@@ -146,9 +147,9 @@ func (r *run) childArguments(c childCall, in *RunInput) *Error {
 	var te *template.FieldError
 	switch {
 	case errors.As(err, &te):
-		return &Error{Code: "template_failed", Category: CategoryTemplate, Message: fmt.Sprintf("step %s: %s: %s", c.path, te.Field, te.Err)}
+		return &Error{Code: codes.TemplateFailed, Category: codes.CategoryTemplate, Message: fmt.Sprintf("step %s: %s: %s", c.path, te.Field, te.Err)}
 	case err != nil:
-		return &Error{Code: "invalid_arguments", Category: CategoryValidation, Message: fmt.Sprintf("step %s: %s: %s", c.path, c.workflow, err)}
+		return &Error{Code: codes.InvalidArguments, Category: codes.CategoryValidation, Message: fmt.Sprintf("step %s: %s: %s", c.path, c.workflow, err)}
 	}
 	if in.Journal != nil && digestOf(args) != digestOf(in.Arguments) {
 		in.Journal = exactly(in.Journal)
@@ -159,8 +160,8 @@ func (r *run) childArguments(c childCall, in *RunInput) *Error {
 
 // exactly are the entries of a journal that may count where the arguments of the
 // run are others, each for the same arguments of its step only.
-func exactly(journal map[string]JournalEntry) map[string]JournalEntry {
-	exact := map[string]JournalEntry{}
+func exactly(journal map[StepPath]JournalEntry) map[StepPath]JournalEntry {
+	exact := map[StepPath]JournalEntry{}
 	for _, path := range workflow.DeterministicKeys(journal) {
 		e := journal[path]
 		switch {
@@ -193,12 +194,15 @@ func childID(in *RunInput) string {
 
 // A called run as the one that has called it knows it.
 type called struct {
-	id, path, tool string
+	id, tool string
+	path     StepPath
 
 	over bool // it has told that it ends; only one that was adopted does
 }
 
-func newCalled(path, id, tool string) *called { return &called{id: id, path: path, tool: tool} }
+func newCalled(path StepPath, id, tool string) *called {
+	return &called{id: id, path: path, tool: tool}
+}
 
 // A childEnd is how a called run ended.
 type childEnd struct {
@@ -228,28 +232,26 @@ func (r *run) startChild(ctx workflow.Context, c childCall, in *RunInput, digest
 	if err := r.waitWhileDraining(ctx); err != nil {
 		return childEnd{call: call, err: err}
 	}
-	if failure := r.checkHistory(ctx, c.path); failure != nil {
+	if failure := checkHistory(ctx, c.path); failure != nil {
 		return childEnd{call: call, err: failure}
 	}
-	if err := r.children.Acquire(ctx, 1); err != nil {
+	if err := r.children.slots.Acquire(ctx, 1); err != nil {
 		return childEnd{call: call, err: err}
 	}
-	defer r.children.Release(1)
-	if err := r.readyToSend(ctx, in.bytes()); err != nil {
+	defer r.children.slots.Release(1)
+	if err := r.tasks.readyToSend(ctx, in.bytes()); err != nil {
 		return childEnd{call: call, err: err}
 	}
-	r.note(c.path, JournalEntry{ArgumentsDigest: digest, Child: &Child{ID: call.id}})
+	r.record.note(c.path, JournalEntry{ArgumentsDigest: digest, Child: &Child{ID: call.id}})
 	r.expect(ctx, call)
 	defer r.dismiss(ctx, call)
 
 	future := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), WorkflowType, *in)
-	r.inFlight++
+	r.calls.underWay++
 	err := future.GetChildWorkflowExecution().Get(ctx, nil)
-	r.inFlight--
+	r.calls.underWay--
 	if err == nil || temporal.IsWorkflowExecutionAlreadyStartedError(err) {
-		e := r.journal[c.path]
-		e.Child = &Child{ID: call.id, Started: true}
-		r.journal[c.path] = e
+		r.record.amend(c.path, func(e *JournalEntry) { e.Child = &Child{ID: call.id, Started: true} })
 	}
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		r.dismiss(ctx, call)
@@ -259,7 +261,7 @@ func (r *run) startChild(ctx workflow.Context, c childCall, in *RunInput, digest
 	if err := future.Get(ctx, &result); err != nil {
 		return childEnd{call: call, ChildOutcome: failedChild(err), err: ctx.Err()}
 	}
-	r.makeRoom(ctx, 0)
+	r.tasks.makeRoom(ctx, 0)
 	return childEnd{call: call, ChildOutcome: ChildOutcome{Result: &result}}
 }
 
@@ -297,12 +299,12 @@ func failedChild(err error) ChildOutcome {
 		if cancelled.HasDetails() {
 			mustRead(cancelled.Details(&failure))
 		}
-		failure.Error.Code, failure.Error.Category = cmp.Or(failure.Error.Code, "cancelled"), cmp.Or(failure.Error.Category, CategoryCancelled)
+		failure.Error.Code, failure.Error.Category = cmp.Or(failure.Error.Code, codes.Cancelled), cmp.Or(failure.Error.Category, codes.CategoryCancelled)
 	case errors.As(err, &terminated):
-		failure.Error = Error{Code: "terminated", Category: CategoryCancelled, Message: "the run was terminated"}
+		failure.Error = Error{Code: codes.Terminated, Category: codes.CategoryCancelled, Message: "the run was terminated"}
 	}
 	if failure.Error.Code == "" {
-		failure.Error = Error{Code: "internal", Category: CategoryInternal, Message: err.Error()}
+		failure.Error = Error{Code: codes.Internal, Category: codes.CategoryInternal, Message: err.Error()}
 	}
 	return ChildOutcome{Failure: &failure}
 }
@@ -324,21 +326,21 @@ func (r *run) ended(ctx workflow.Context, end childEnd) (json.RawMessage, *Error
 	}
 	r.noteEffects(end)
 	if end.Failure != nil {
-		r.failedBelow = append(r.failedBelow, failedBelow{path, end.Failure})
+		r.children.failed = append(r.children.failed, failedBelow{path, end.Failure})
 	}
 	switch {
 	case end.Result != nil: // also where the step was cancelled a moment before
-	case end.err != nil && (end.Failure == nil || end.Failure.Error.Category == CategoryCancelled):
-		return nil, &Error{Code: "cancelled", Category: CategoryCancelled, Message: fmt.Sprintf("step %s was cancelled", path)}
+	case end.err != nil && (end.Failure == nil || end.Failure.Error.Category == codes.CategoryCancelled):
+		return nil, &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled, Message: fmt.Sprintf("step %s was cancelled", path)}
 	case end.Failure != nil:
 		return nil, r.childFailed(end.call, end.Failure)
 	}
 	if end.Result.Output == nil {
 		end.Result.Output = json.RawMessage("null")
 	}
-	digest := r.journal[path].ArgumentsDigest
+	digest := r.record.at(path).ArgumentsDigest
 	if recorded, err := json.Marshal(RunResult{Output: end.Result.Output}); err == nil {
-		r.note(path, JournalEntry{ArgumentsDigest: digest, Result: recorded, Effects: end.Result.Effects})
+		r.record.note(path, JournalEntry{ArgumentsDigest: digest, Result: recorded, Effects: end.Result.Effects})
 		r.endsNow(ctx, path)
 	}
 	return end.Result.Output, nil
@@ -346,14 +348,10 @@ func (r *run) ended(ctx workflow.Context, end childEnd) (json.RawMessage, *Error
 
 // endsNow gives a run that an execution before has called the place of its end
 // among what is undone, and not that of its start there.
-func (r *run) endsNow(ctx workflow.Context, path string) {
-	if _, before := r.continued(path); !before {
-		return
+func (r *run) endsNow(ctx workflow.Context, path StepPath) {
+	if _, before := r.record.begun(path); before {
+		r.record.moveLast(path)
 	}
-	r.order++
-	e := r.journal[path]
-	e.Order = r.order
-	r.journal[path] = e
 }
 
 // childFailed is the error of a step whose run has failed: that of the run, with
@@ -362,10 +360,10 @@ func (r *run) childFailed(call *called, f *Failure) *Error {
 	e := f.Error
 	tool, _, _ := strings.Cut(call.id, "/")
 	e.Message = fmt.Sprintf("step %s: %s failed: %s", call.path, tool, e.Message)
-	e.StepID, e.RunID = topLevel(call.path), ""
-	e.StepPath = call.path + strings.TrimSuffix("/"+e.StepPath, "/")
-	if e.Category == CategoryCancelled { // by somebody else: this run goes on
-		e.Code, e.Category = "workflow_cancelled", CategoryTool
+	e.StepID, e.RunID = call.path.Top(), ""
+	e.StepPath = call.path.Below(e.StepPath)
+	if e.Category == codes.CategoryCancelled { // by somebody else: this run goes on
+		e.Code, e.Category = codes.WorkflowCancelled, codes.CategoryTool
 		e.Message = fmt.Sprintf("step %s: %s was cancelled", call.path, tool)
 	}
 	return &e
@@ -374,15 +372,15 @@ func (r *run) childFailed(call *called, f *Failure) *Error {
 // A failedBelow is how a run ended that a step has called and that did not
 // complete. What it has done and undone is told with what this one has.
 type failedBelow struct {
-	path string // of the step
+	path StepPath // of the step
 	*Failure
 }
 
 // seen are paths of the called run as they are seen from this one.
-func (f failedBelow) seen(paths []string) []string {
-	var here []string
+func (f failedBelow) seen(paths []StepPath) []StepPath {
+	var here []StepPath
 	for _, path := range paths {
-		here = append(here, f.path+"/"+path)
+		here = append(here, f.path.Below(path))
 	}
 	return here
 }

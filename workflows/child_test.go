@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -101,7 +102,7 @@ func TestCalledWorkflowFails(t *testing.T) {
 				t.Fatal("did not fail")
 			}
 			e := failure.Error
-			if e.Code != tc.code || e.StepPath != tc.path || e.StepID != "s" || !strings.Contains(e.Message, tc.message) {
+			if string(e.Code) != tc.code || string(e.StepPath) != tc.path || e.StepID != "s" || !strings.Contains(e.Message, tc.message) {
 				t.Errorf("got %+v, want %s at %s: %s", e, tc.code, tc.path, tc.message)
 			}
 		})
@@ -167,7 +168,7 @@ func TestCalledWorkflowAsks(t *testing.T) {
 		if action == "accept" && (failure != nil || out != `{"n":"4"}`) {
 			t.Errorf("%s: got %s, %+v", action, out, failure)
 		}
-		if action == "decline" && (failure == nil || failure.Error.Category != workflows.CategoryDeclined || failure.Error.StepPath != "call/inner/ok") {
+		if action == "decline" && (failure == nil || failure.Error.Category != codes.CategoryDeclined || failure.Error.StepPath != "call/inner/ok") {
 			t.Errorf("%s: got %s, %+v", action, out, failure)
 		}
 		seen := strings.Join(states, "\n")
@@ -186,13 +187,13 @@ func TestCalledWorkflowIsCancelled(t *testing.T) {
 {name: b, description: d, steps: [{id: put, tool: put, compensate: {tool: undo}}, {id: ok, type: elicitation, message: Go on?, dependsOn: [put]}]}`, `{}`, nil)
 	b.env.RegisterDelayedCallback(b.env.CancelWorkflow, time.Second)
 	_, failure := b.run()
-	if failure == nil || failure.Error.Category != workflows.CategoryCancelled {
+	if failure == nil || failure.Error.Category != codes.CategoryCancelled {
 		t.Fatalf("got %+v", failure)
 	}
 	if diff := cmp.Diff([]string{"put {}", "undo {}"}, b.calls); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"call/put"}, failure.Compensated); diff != "" {
+	if diff := cmp.Diff([]workflows.StepPath{"call/put"}, failure.Compensated); diff != "" {
 		t.Errorf("undone are (-want +got):\n%s", diff)
 	}
 }
@@ -209,7 +210,7 @@ func TestUndoneBelow(t *testing.T) {
 	if failure == nil {
 		t.Fatal("did not fail")
 	}
-	if diff := cmp.Diff([]string{"call/call/three", "call/two", "one"}, failure.Compensated); diff != "" {
+	if diff := cmp.Diff([]workflows.StepPath{"call/call/three", "call/two", "one"}, failure.Compensated); diff != "" {
 		t.Errorf("undone are (-want +got):\n%s", diff)
 	}
 }
@@ -227,7 +228,11 @@ func TestUndoneBelowIsBounded(t *testing.T) {
 	if failure == nil {
 		t.Fatal("did not fail")
 	}
-	if told := len(strings.Join(failure.Compensated, "")); told < 60<<10 || told > 64<<10 {
+	told := 0
+	for _, path := range failure.Compensated {
+		told += len(path)
+	}
+	if told < 60<<10 || told > 64<<10 {
 		t.Errorf("%d bytes of paths are told", told)
 	}
 }
@@ -254,7 +259,7 @@ func TestPartialOfCalledWorkflow(t *testing.T) {
 ---
 {name: b, description: d, steps: [{id: two, tool: echo, arguments: {v: "2"}}, {id: bad, tool: fail, dependsOn: [two]}]}`, `{}`, map[string]toolFunc{"fail": failing})
 	_, failure := b.run()
-	want := map[string]json.RawMessage{"one": json.RawMessage(`{"v":"1"}`), "call/two": json.RawMessage(`{"v":"2"}`)}
+	want := map[workflows.StepPath]json.RawMessage{"one": json.RawMessage(`{"v":"1"}`), "call/two": json.RawMessage(`{"v":"2"}`)}
 	if failure == nil {
 		t.Fatal("did not fail")
 	}
@@ -277,10 +282,10 @@ func TestOmittedOutputs(t *testing.T) {
 	if failure == nil {
 		t.Fatal("did not fail")
 	}
-	if diff := cmp.Diff([]string{"large", "call/script/main:1"}, failure.Omitted); diff != "" {
+	if diff := cmp.Diff([]workflows.StepPath{"large", "call/script/main:1"}, failure.Omitted); diff != "" {
 		t.Error(diff)
 	}
-	want := map[string]json.RawMessage{"small": json.RawMessage(`{"v":"1"}`), "call/script/main:2": json.RawMessage(`{"v":2}`)}
+	want := map[workflows.StepPath]json.RawMessage{"small": json.RawMessage(`{"v":"1"}`), "call/script/main:2": json.RawMessage(`{"v":2}`)}
 	if diff := cmp.Diff(want, failure.Partial); diff != "" {
 		t.Error(diff)
 	}
@@ -299,7 +304,7 @@ func TestDepthThatIsConfigured(t *testing.T) {
 		b.input.MaxDepth = depth
 		got := ""
 		if _, failure := b.run(); failure != nil {
-			got = failure.Error.Code
+			got = string(failure.Error.Code)
 		}
 		if got != want {
 			t.Errorf("at most %d deep: got %q, want %q", depth, got, want)

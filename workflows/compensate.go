@@ -11,8 +11,16 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows/script"
 )
+
+// Undoing is what a run can undo, and what it has undone.
+type undoing struct {
+	steps []undoable       // that have completed, in this order
+	times map[StepPath]int // by step path: how often it was undone
+	begun bool             // the run has failed, and what it has done is being undone
+}
 
 // An undoable is a completed step with a compensation, where it completed.
 type undoable struct {
@@ -33,9 +41,9 @@ func retries(n int, delay time.Duration) *definitions.OnError {
 }
 
 // canUndo remembers a completed step that has a compensation.
-func (r *run) canUndo(n *definitions.Node, at place, out outcome) {
+func (r *run) canUndo(n *definitions.Node, at place, out Outcome) {
 	if n.Step.Compensate != nil && out.status == stepCompleted {
-		r.undo = append(r.undo, undoable{node: n, at: at, output: out.output, order: r.journal[at.path].Order})
+		r.undo.steps = append(r.undo.steps, undoable{node: n, at: at, output: out.output, order: r.record.at(at.path).Order})
 	}
 }
 
@@ -66,13 +74,13 @@ func canBeUndone(n *definitions.Node) bool {
 
 // canUndoBefore remembers a step that an execution before has completed.
 func (r *run) canUndoBefore(n *definitions.Node, at place) {
-	e := r.in.Journal[at.path]
+	e, _ := r.record.earlier(at.path)
 	var result ToolResult
 	if n.Step.Compensate == nil || e.Error != nil || e.Result == nil || json.Unmarshal(e.Result, &result) != nil {
 		return
 	}
 	if output, err := template.DecodeValue(result.Output); err == nil {
-		r.undo = append(r.undo, undoable{node: n, at: at, output: output, order: e.Order})
+		r.undo.steps = append(r.undo.steps, undoable{node: n, at: at, output: output, order: e.Order})
 	}
 }
 
@@ -80,9 +88,9 @@ func (r *run) canUndoBefore(n *definitions.Node, at place) {
 // to which it has not come: calls of steps that had failed there, of branches that
 // were stopped, and of what has run out of its time.
 func (r *run) canUndoCalls() {
-	for _, path := range workflow.DeterministicKeys(r.in.Journal) {
-		if e := r.in.Journal[path]; e.Undo != nil && !r.reached(path) {
-			r.undo = append(r.undo, undoable{at: place{path: path}, order: e.Order, call: e.Undo})
+	for path, e := range r.record.ahead() {
+		if e.Undo != nil {
+			r.undo.steps = append(r.undo.steps, undoable{at: place{path: path}, order: e.Order, call: e.Undo})
 		}
 	}
 }
@@ -91,15 +99,15 @@ func (r *run) canUndoCalls() {
 // outlives the cancellation and the timeout of the run.
 func (r *run) compensate(ctx workflow.Context, f *Failure) {
 	r.canUndoCalls()
-	if len(r.undo) == 0 {
+	if len(r.undo.steps) == 0 {
 		return
 	}
 	ctx, done := workflow.NewDisconnectedContext(ctx)
 	defer done()
-	r.undoing = true
+	r.undo.begun = true
 	// After the run was continued, what had completed came in another order.
-	slices.SortStableFunc(r.undo, func(a, b undoable) int { return a.order - b.order })
-	for _, u := range slices.Backward(r.undo) {
+	slices.SortStableFunc(r.undo.steps, func(a, b undoable) int { return a.order - b.order })
+	for _, u := range slices.Backward(r.undo.steps) {
 		if r.undoStep(ctx, u) {
 			f.Compensated = append(f.Compensated, u.at.path)
 		} else {
@@ -111,11 +119,11 @@ func (r *run) compensate(ctx workflow.Context, f *Failure) {
 // undoStep undoes one step and reports whether it is undone. Where the
 // compensation fails, the run waits for a person to decide.
 func (r *run) undoStep(ctx workflow.Context, u undoable) bool {
-	path := u.at.path + "/compensate"
+	path := u.at.path.Compensation()
 	for attempt := 1; ; attempt++ {
 		failure := r.callCompensation(ctx, u, path, attempt)
 		if failure == nil {
-			r.undone[u.at.path]++
+			r.undo.times[u.at.path]++
 			return true
 		}
 		answer, asked := r.ask(ctx, Elicitation{
@@ -123,13 +131,13 @@ func (r *run) undoStep(ctx workflow.Context, u undoable) bool {
 			Message: fmt.Sprintf("%s could not be undone: %s. Accept if it has been undone by hand, decline to try again, cancel to leave it.", u.at.path, failure.Message),
 		}, 0)
 		if asked == nil { // so it is settled
-			delete(r.unsettled, fmt.Sprintf("%s#%d", path, attempt))
+			r.sent.settled(path.Attempt(attempt))
 		}
 		switch {
 		case asked != nil || answer.Action == Cancel:
 			return false
 		case answer.Action == Accept:
-			r.undone[u.at.path]++
+			r.undo.times[u.at.path]++
 			return true
 		}
 	}
@@ -137,20 +145,20 @@ func (r *run) undoStep(ctx workflow.Context, u undoable) bool {
 
 // callCompensation calls it once. Its key is that of all attempts: whether the
 // one before was executed may not be known.
-func (r *run) callCompensation(ctx workflow.Context, u undoable, path string, attempt int) *Error {
+func (r *run) callCompensation(ctx workflow.Context, u undoable, path StepPath, attempt int) *Error {
 	c := u.undoing()
 	tool, ok := r.in.Tools[c.Tool]
 	if u.call != nil {
 		tool, ok = r.tool(c.Tool)
 	}
 	if !ok {
-		return &Error{Code: "unknown_tool", Category: CategoryTool,
+		return &Error{Code: codes.UnknownTool, Category: codes.CategoryTool,
 			Message: fmt.Sprintf("no backend offered the tool %s when the run started", c.Tool)}
 	}
 	args, err := r.undoArguments(ctx, u, tool)
 	switch {
 	case err != nil && u.call != nil:
-		return &Error{Code: "template_failed", Category: CategoryTemplate, Tool: c.Tool, Message: fmt.Sprintf("step %s: %s", u.at.path, err)}
+		return &Error{Code: codes.TemplateFailed, Category: codes.CategoryTemplate, Tool: c.Tool, Message: fmt.Sprintf("step %s: %s", u.at.path, err)}
 	case err != nil:
 		return r.templateError(u.node, u.at, err)
 	}
@@ -159,7 +167,7 @@ func (r *run) callCompensation(ctx workflow.Context, u undoable, path string, at
 		limit = definitions.DefaultStepTimeout
 	}
 	_, failure := r.call(ctx, request{
-		tool: tool, path: fmt.Sprintf("%s#%d", path, attempt), keyPath: r.keyPath(u.at.path, path),
+		tool: tool, path: path.Attempt(attempt), keyPath: r.keyPath(u.at.path, path),
 		args: args, limit: limit, onError: c.OnError, undoes: true,
 		anew: attempt > 1, // a person has said so
 	})

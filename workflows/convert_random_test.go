@@ -80,9 +80,20 @@ var wideTemplates = []string{
 	"5", "true", `["a", 1]`, "null", "plain", " 7 ", "1.50", "\ttab \\n \u00e9 \U0001F600", "line one\nline two {{.params.n}}\n", `it's "q" {{.params.n}} \d`, "{{`raw \\ \"q\"`}}", "{{1e3}} {{0x10}} {{'a'}}",
 }
 
+// Templates whose loops, comparisons and functions become expressions.
+var translatedTemplates = []string{
+	"{{range .params.list}}[{{.}}]{{end}}", "{{range $k, $v := .params.obj}}{{$k}}={{$v}} {{end}}", "{{range .params.obj}}{{.}},{{end}}", "{{range .params.n}}{{.}}{{end}}", "{{range $i, $n := .params.n}}{{$i}}{{$n}}{{end}}", "{{range .params.left}}x{{else}}none of {{$.params.n}}{{end}}",
+	"{{range .params.obj.l}}{{range $.params.words}}{{.}}{{end}}{{.}};{{end}}", `[{{range $i, $w := .params.words}}{{if $i}}, {{end}}{"w": {{json $w}}, "n": {{$.params.n}}}{{end}}]`, "{{range .params.words}}{{if eq . \"a\"}}A{{else}}{{upper .}}{{end}}{{end}}", "{{range $w := .params.words}}{{with $.params.obj}}{{.k}}{{$w}}{{end}}{{end}}",
+	"100% of {{.params.n}}: {{.params.f}} and {{.params.text}}", "{{with $o := .params.obj}}{{$o.k}} {{.k}}{{end}}", "{{if $x := .params.left}}{{$x}}{{else}}no{{end}}", "{{(fromJson .params.json).a}} {{len (fromJson .params.json).a}}",
+	"{{gt .params.f 2.25}} {{le 3 .params.n}}", "{{lt .params.big 5}}", "{{ge .params.whole .params.n}}", `{{join "-" .params.list}}`, `{{join ", " .params.left}}|{{join "+" .params.n}}`, `{{replace "b" "c" .params.text | upper}}`, `{{lower .params.n}} {{trim .params.text}}`, `{{upper .params.left}}.`,
+	`{{contains "b" .params.text}}`, `{{hasPrefix "a" .params.text}} {{hasSuffix ">" .params.text}}`, `{{trimPrefix "a" .params.text}}{{trimSuffix "c" .params.empty}}`, `{{printf "%s is %v, %d%%" .params.text .params.left (len .params.words)}}`, `{{printf "%s" .params.f}}`, "{{empty .params.left}}", "{{list 1 .params.f \"x\" | json}}", "{{list}}",
+	"{{json .params.words}}", "{{json .params.f}} {{json .params.big}} {{json .params.text}}", "{{toJson .params.obj}}", "{{json .params.whole}}", "{{index .params.words (len .params.obj)}}", "{{(index .params.list 2).three.deeper}}", "{{.params.list | first}}{{.params.n | add 1}}", "{{2.5}} {{10.0}}", "{{range .params.words}}{{first $.params.list}}{{break}}{{end}}",
+}
+
 // Templates that fail, now and then.
 var failingTemplates = []string{
 	"{{.params.text.bad}}", "{{eq .params.n .params.text}}", "{{index .params.list 99}}", `{{fail "no"}}`, "{{fromJson .params.text}}", "{{len .params.n}}", "{{lt .params.left 3}}", "{{index .params.list -1}}", "x {{.params.list.y}}", `{{index .params.n "a"}}`,
+	"{{range .params.text}}x{{end}}", "{{range .params.f}}x{{end}}", "{{upper .params.list}}", "{{gt .params.flag 1}}", "{{range .params.words}}{{.x}}{{end}}", "{{fromJson .params.left}}", "{{range .params.empty}}{{end}}", "{{nil | json}}",
 }
 
 // Templates that read a step that has ended.
@@ -144,7 +155,7 @@ func (m *maker) template() string {
 	case len(m.inside) > 0 && m.one(2):
 		return pick(m.rnd, m.inside...)
 	}
-	return pick(m.rnd, wideTemplates...)
+	return pick(m.rnd, slices.Concat(wideTemplates, translatedTemplates)...)
 }
 
 // value is an argument as a step writes it.

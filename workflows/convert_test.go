@@ -17,6 +17,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/convert"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -78,7 +79,7 @@ func (w *world) play(t *testing.T, d *definitions.Definition, data string, place
 				continue
 			}
 			seen[e.ID] = true
-			path := place(e.StepPath)
+			path := place(string(e.StepPath))
 			h.Asked = append(h.Asked, fmt.Sprintf("%s %s %s %s %s", path, e.Kind, e.Mode, probeText.ReplaceAllString(keys.ReplaceAllString(renamed(e.Message, place), "KEY"), "Was it"), e.Schema))
 			if action, content, after := w.person(path, e); action != "" {
 				b.answer(after, e.ID, action, content)
@@ -103,7 +104,7 @@ func (w *world) play(t *testing.T, d *definitions.Definition, data string, place
 	e := &h.Failure.Error
 	e.Message = renamed(e.Message, place)
 	for i, path := range h.Failure.Compensated {
-		h.Failure.Compensated[i] = place(path)
+		h.Failure.Compensated[i] = workflows.StepPath(place(string(path)))
 	}
 	return h
 }
@@ -120,7 +121,7 @@ func renamed(message string, place func(string) string) string {
 // loops around it.
 var (
 	loopIndex = regexp.MustCompile(`lambda:\d+(?:#\d+)?\[(\d+)\]`)
-	stepDef   = regexp.MustCompile(`^def step_([A-Za-z0-9_]+)\(`)
+	stepDef   = regexp.MustCompile(`^(?:def step_)?([A-Za-z0-9_]+)(?: = (?:tool_output|call_workflow))?\(`)
 	lastLine  = regexp.MustCompile(`:(\d+)(?:#\d+)?(/[a-z].*)?$`)
 )
 
@@ -206,7 +207,7 @@ func (w *world) compareForms(t *testing.T, d *definitions.Definition, data strin
 			script.loosen()
 		}
 		if problems := steps.compare(script); problems != "" {
-			t.Errorf("tools known: %v, steps and script differ:\n%s\n%s", known, problems, text[strings.Index(text, "\ndef step_"):])
+			t.Errorf("tools known: %v, steps and script differ:\n%s\n%s", known, problems, text[strings.Index(text, "\n# The steps."):])
 		}
 	}
 }
@@ -279,7 +280,7 @@ func (h *happening) compare(script *happening) string {
 	differ("category", e.Category, z.Category)
 	differ("undone", h.Failure.Compensated, script.Failure.Compensated)
 	differ("not undone", len(h.Failure.Uncompensated), len(script.Failure.Uncompensated))
-	if e.Category != workflows.CategoryTemplate && e.Category != workflows.CategoryCancelled && e.Code != "run_timeout" { // which name the field, or what is under way
+	if e.Category != codes.CategoryTemplate && e.Category != codes.CategoryCancelled && e.Code != "run_timeout" { // which name the field, or what is under way
 		differ("message", e.Message, sparing.ReplaceAllString(z.Message, ""))
 	}
 	return b.String()

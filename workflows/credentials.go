@@ -3,6 +3,7 @@ package workflows
 import (
 	"time"
 
+	"github.com/perdure/perdure/internal/codes"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -19,12 +20,12 @@ var recheckAfter = []time.Duration{5 * time.Second, time.Minute, 10 * time.Minut
 func (r *run) sendAuthorized(ctx workflow.Context, q request, digest string, result *ToolResult) (ParkedCall, *Error) {
 	path := credentialsPath(q.path)
 	var g *gate // open while the run waits
-	if r.asked(path) {
+	if r.askedBefore(path) {
 		g = r.open(ctx, Elicitation{Kind: Credentials, StepPath: path}, 0) // as the execution before has
 	}
 	for waits := 0; ; {
 		sent, failure := r.sendInTurn(ctx, &q, digest, result)
-		if failure == nil || failure.Category != CategoryCredentials {
+		if failure == nil || failure.Category != codes.CategoryCredentials {
 			if g != nil {
 				r.close(ctx, g, ElicitationDropped, Answer{})
 			}
@@ -33,7 +34,7 @@ func (r *run) sendAuthorized(ctx workflow.Context, q request, digest string, res
 		q.used += max(failure.Attempt-1, 0)
 		if g == nil {
 			question := Elicitation{Kind: Credentials, StepPath: path, Schema: anything, Message: failure.Message, Backend: q.tool.Backend}
-			if refused := r.checkQuestion(question); refused != nil {
+			if refused := r.gates.check(question); refused != nil {
 				return sent, refused
 			}
 			g, waits = r.open(ctx, question, 0), 0
@@ -63,10 +64,10 @@ func (r *run) sendAuthorized(ctx workflow.Context, q request, digest string, res
 }
 
 // credentialsPath is where a step asks for a credential.
-func credentialsPath(step string) string { return step + "/" + string(Credentials) }
+func credentialsPath(step StepPath) StepPath { return step.Below(StepPath(Credentials)) }
 
 // awaitCredentials waits for an answer, for a while, or for the run to stop.
-func (r *run) awaitCredentials(ctx workflow.Context, path string, g *gate, pause time.Duration) (answer Answer, answered bool) {
+func (r *run) awaitCredentials(ctx workflow.Context, path StepPath, g *gate, pause time.Duration) (answer Answer, answered bool) {
 	timerCtx, stopTimer := workflow.WithCancel(ctx)
 	defer stopTimer()
 	timer := workflow.NewTimerWithOptions(timerCtx, pause, workflow.TimerOptions{Summary: Summary(path, "looks for credentials")})

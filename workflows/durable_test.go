@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -51,7 +52,7 @@ func TestContinueAsNewRepeatsNothing(t *testing.T) {
 		{id: pause, type: wait, for: 3h},
 		{id: w, tool: t, dependsOn: [pause, g, lost], arguments: {n: "{{.steps.lost.status}} {{.steps.g.output.action}} {{.steps.old.status}}"}}]}`
 	tools := map[string]toolFunc{"lost": func(call workflows.ToolCall) (string, error) {
-		e := workflows.Error{Code: "connection_lost", Category: workflows.CategoryOutcomeUnknown, Message: "gone", StepPath: call.StepPath}
+		e := workflows.Error{Code: "connection_lost", Category: codes.CategoryOutcomeUnknown, Message: "gone", StepPath: call.StepPath}
 		return "", temporal.NewApplicationErrorWithOptions(e.Message, string(e.Category), temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{e}})
 	}}
 	first := newBench(t, source, `{}`, tools)
@@ -222,7 +223,7 @@ func TestCompensationOrderAfterContinueAsNew(t *testing.T) {
 	if failure == nil {
 		t.Fatal("completed")
 	}
-	if diff := cmp.Diff([]string{"later", "sooner"}, failure.Compensated); diff != "" {
+	if diff := cmp.Diff([]workflows.StepPath{"later", "sooner"}, failure.Compensated); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
 )
 
 // Effects are calls that would or might take effect a second time if what made
@@ -23,8 +24,8 @@ type Effects struct {
 
 // An EffectCall is one call, by the place at which it was made.
 type EffectCall struct {
-	StepPath string `json:"stepPath"`
-	Tool     string `json:"tool,omitempty"` // composite tool, where it is not known what that has called; "" = not known
+	StepPath StepPath `json:"stepPath"`
+	Tool     string   `json:"tool,omitempty"` // composite tool, where it is not known what that has called; "" = not known
 }
 
 // maxEffects bounds the calls that are named, of each kind.
@@ -79,21 +80,21 @@ func named(calls []EffectCall, and string) string {
 
 func (c EffectCall) String() string {
 	if c.Tool == "" {
-		return "step " + c.StepPath
+		return "step " + string(c.StepPath)
 	}
 	return fmt.Sprintf("%s (step %s)", c.Tool, c.StepPath)
 }
 
 // within are the effects of a run as the one sees them that has called it at a
 // step.
-func (e *Effects) within(step string) Effects {
+func (e *Effects) within(step StepPath) Effects {
 	if e == nil {
 		return Effects{}
 	}
 	below := func(calls []EffectCall) []EffectCall {
 		calls = slices.Clone(calls)
 		for i := range calls {
-			calls[i].StepPath = step + "/" + calls[i].StepPath
+			calls[i].StepPath = step.Below(calls[i].StepPath)
 		}
 		return calls
 	}
@@ -110,7 +111,7 @@ func (r *run) effects() *Effects {
 			all.Unknown = append(all.Unknown, call)
 		}
 		all.Unknown, all.More = append(all.Unknown, below.Unknown...), all.More+below.More
-		if r.wasUndone(path) {
+		if r.undo.covers(path) {
 			continue
 		}
 		if tool, done := e.completed(path); done && r.hasEffects(tool) {
@@ -131,11 +132,11 @@ func (r *run) effects() *Effects {
 
 // entries are what the run has recorded by step path, in that order, with calls of
 // which it knows no more than that they have left.
-func (r *run) entries() func(yield func(string, JournalEntry) bool) {
-	whole := r.wholeJournal()
-	paths := slices.Concat(workflow.DeterministicKeys(whole), workflow.DeterministicKeys(r.unsettled), workflow.DeterministicKeys(r.away))
+func (r *run) entries() func(yield func(StepPath, JournalEntry) bool) {
+	whole := r.record.whole()
+	paths := slices.Concat(workflow.DeterministicKeys(whole), workflow.DeterministicKeys(r.sent.unsettled), workflow.DeterministicKeys(r.sent.keyed))
 	slices.Sort(paths)
-	return func(yield func(string, JournalEntry) bool) {
+	return func(yield func(StepPath, JournalEntry) bool) {
 		for _, path := range slices.Compact(paths) {
 			if !yield(path, whole[path]) {
 				return
@@ -146,19 +147,21 @@ func (r *run) entries() func(yield func(string, JournalEntry) bool) {
 
 // unknownAt says whether nobody knows if a call was executed that was made at a
 // path, or all that a called run has.
-func (r *run) unknownAt(path string, e JournalEntry) (EffectCall, bool) {
+func (r *run) unknownAt(path StepPath, e JournalEntry) (EffectCall, bool) {
 	call := EffectCall{StepPath: path, Tool: cmp.Or(e.Tool, e.Child.tool())}
-	u, left := r.unsettled[path]
+	u, left := r.sent.unsettled[path]
+	keyed, repeats := r.sent.keyed[path]
 	switch {
 	case left:
 		call.Tool = u.Call.Tool
-	case r.away[path]:
+	case repeats:
+		call.Tool = keyed
 	case e.Unsettled != nil && !e.Unsettled.NotHappened:
 		call.Tool = cmp.Or(e.Unsettled.Call.Tool, e.Tool)
-	case e.Error != nil && e.Error.Category == CategoryOutcomeUnknown && e.Error.StepPath == path:
+	case e.Error != nil && e.Error.Category == codes.CategoryOutcomeUnknown && e.Error.StepPath == path:
 		call.Tool = cmp.Or(e.Error.Tool, e.Tool)
 	case e.Left, e.Effects != nil && len(e.Effects.Unknown) > 0:
-	case !r.reached(path) && e.Child != nil && e.Child.Again == nil && e.Result == nil && e.Error == nil: // it was under way in an execution before
+	case !r.record.reached(path) && e.Child != nil && e.Child.Again == nil && e.Result == nil && e.Error == nil: // it was under way in an execution before
 	default:
 		return call, false
 	}
@@ -167,16 +170,16 @@ func (r *run) unknownAt(path string, e JournalEntry) (EffectCall, bool) {
 
 // leftUnknown says whether nobody knows if the call at a path was executed, or all
 // that a called run has.
-func (r *run) leftUnknown(path string) bool {
-	_, left := r.unknownAt(path, r.journal[path])
+func (r *run) leftUnknown(path StepPath) bool {
+	_, left := r.unknownAt(path, r.record.at(path))
 	return left
 }
 
 // leftBelow says the same of any call whose path begins so, of this execution and
 // of those before.
-func (r *run) leftBelow(prefix string) bool {
+func (r *run) leftBelow(prefix definitions.Prefix) bool {
 	for path, e := range r.entries() {
-		if _, left := r.unknownAt(path, e); left && strings.HasPrefix(path, prefix) {
+		if _, left := r.unknownAt(path, e); left && prefix.Of(path) {
 			return true
 		}
 	}
@@ -186,26 +189,25 @@ func (r *run) leftBelow(prefix string) bool {
 // noteEffects keeps those of a called run that has ended. Where it has not said
 // what it has done, because it was terminated, nobody knows.
 func (r *run) noteEffects(end childEnd) {
-	e, started := r.journal[end.call.path]
-	switch f := end.Failure; {
-	case !started || end.Result != nil: // that is recorded with the result
-		return
-	case f == nil || f.Error.brokeDown():
-		e.Left = true
-	default:
-		e.Effects = f.Effects
+	if path := end.call.path; r.record.reached(path) && end.Result == nil { // else that is kept with the result
+		r.record.amend(path, func(e *JournalEntry) {
+			if f := end.Failure; f == nil || f.Error.brokeDown() {
+				e.Left = true
+			} else {
+				e.Effects = f.Effects
+			}
+		})
 	}
-	r.journal[end.call.path] = e
 }
 
 // brokeDown says whether a run has ended with an error without saying what it has
 // done. Its script cannot say so: the categories are not for scripts.
 func (e *Error) brokeDown() bool {
-	return e.Code == "terminated" && e.Category == CategoryCancelled || (e.Code == "internal" || e.Code == CodeQuarantined) && e.Category == CategoryInternal
+	return e.Code == codes.Terminated && e.Category == codes.CategoryCancelled || (e.Code == codes.Internal || e.Code == codes.Quarantined) && e.Category == codes.CategoryInternal
 }
 
 // completed says whether an entry is that of a call of a tool that was executed.
-func (e JournalEntry) completed(path string) (tool string, ok bool) {
+func (e JournalEntry) completed(path StepPath) (tool string, ok bool) {
 	switch {
 	case e.Undoes:
 		return "", false
@@ -222,14 +224,13 @@ func (r *run) hasEffects(name string) bool {
 	return ok && tool.Effect != definitions.Read && tool.Effect != definitions.Idempotent
 }
 
-// wasUndone says whether what was done at a path was undone, alone or with the run
+// covers says whether what was done at a path was undone, alone or with the run
 // that has done it.
-func (r *run) wasUndone(path string) bool {
+func (u *undoing) covers(path StepPath) bool {
 	undone := false
 	//workflowcheck:ignore whether there is any
-	for step := range r.undone {
-		rest, in := strings.CutPrefix(path, step)
-		undone = undone || in && (rest == "" || rest[0] == '/')
+	for step := range u.times {
+		undone = undone || step.Covers(path)
 	}
 	return undone
 }

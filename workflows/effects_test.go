@@ -37,6 +37,12 @@ func TestEffects(t *testing.T) {
 			prepare: func(b *bench) { b.answer(time.Hour, "w/compensate#1", "cancel", `{}`) }, completed: []string{"w write"}},
 		{name: "repeating is harmless", source: steps(`{id: w, tool: again}, {id: bad, tool: broken, dependsOn: [w]}`), code: retried},
 		{name: "another run has another key", source: steps(`{id: w, tool: keyed}, {id: bad, tool: broken, dependsOn: [w]}`), code: retried, completed: []string{"w keyed"}},
+		{name: "an attempt is lost, and the last one was not sent", source: steps(`{id: w, tool: doubtful}`), code: "backend_unavailable", unknown: []string{"w doubtful"}},
+		{name: "an attempt is lost, and the last one was answered", source: steps(`{id: w, tool: contradicted}`), code: retried, unknown: []string{"w contradicted"}},
+		{name: "an attempt is lost, then the call is held and not sent", source: steps(`{id: w, tool: heldBack}`), code: "backend_unavailable", unknown: []string{"w heldBack"}},
+		{name: "no attempt was sent", source: steps(`{id: w, tool: down}`), code: "backend_unavailable"},
+		{name: "a keyed compensation is lost, and undone by hand", source: steps(`{id: w, tool: write, compensate: {tool: gone}}, {id: bad, tool: broken, dependsOn: [w]}`), code: retried,
+			prepare: func(b *bench) { b.answer(time.Hour, "w/compensate#1", "accept", `{}`) }},
 		{name: "the outcome is not known", source: steps(`{id: w, tool: lost}`), code: "connection_lost", unknown: []string{"w lost"}},
 		{name: "the run goes on without knowing", source: steps(`{id: w, tool: lost, onError: {action: continue}}, {id: bad, tool: broken, dependsOn: [w]}`), code: retried, unknown: []string{"w lost"}},
 		{name: "the output is of no use", source: steps(`{id: w, tool: strange, onError: {action: continue}}, {id: bad, tool: broken, dependsOn: [w]}`), code: retried, completed: []string{"w strange"}},
@@ -69,7 +75,7 @@ func TestEffects(t *testing.T) {
 				tc.prepare(b)
 			}
 			_, failure := b.run()
-			if failure == nil || failure.Error.Code != tc.code {
+			if failure == nil || string(failure.Error.Code) != tc.code {
 				t.Fatalf("got %+v; want it to fail with %s", failure, tc.code)
 			}
 			effects := failure.Effects
@@ -111,7 +117,7 @@ const writes = "\n---\n" + `{name: writes, description: d, steps: [{id: w, tool:
 
 func callsOf(calls []workflows.EffectCall) (text []string) {
 	for _, c := range calls {
-		text = append(text, c.StepPath+" "+c.Tool)
+		text = append(text, string(c.StepPath)+" "+c.Tool)
 	}
 	return text
 }
@@ -126,9 +132,29 @@ func (b *bench) forEffects() {
 		e, repeat := workflows.Attempt{Call: call, Number: 1}.Answered("no")
 		return "", workflows.Report(e, repeat)
 	}
+	heldBefore := false
 	b.tools = map[string]toolFunc{
 		"broken": broken,
-		"lost":   answerLost,
+		"doubtful": func(call workflows.ToolCall) (string, error) {
+			return "", workflows.Report(workflows.Attempt{Call: call, Number: 4, Doubt: true}.Unavailable("no route"))
+		},
+		"contradicted": func(call workflows.ToolCall) (string, error) {
+			return "", workflows.Report(workflows.Attempt{Call: call, Number: 2, Doubt: true}.Answered("busy"))
+		},
+		"down": func(call workflows.ToolCall) (string, error) {
+			return "", workflows.Report(workflows.Attempt{Call: call, Number: 4}.Unavailable("no route"))
+		},
+		"heldBack": func(call workflows.ToolCall) (string, error) {
+			if !heldBefore {
+				heldBefore = true
+				return "", workflows.Attempt{Call: call, Number: 2, Doubt: true}.ReportHold(workflows.Hold{Why: workflows.HeldByBreaker, Pause: time.Second})
+			}
+			return "", workflows.Report(workflows.Attempt{Call: call, Number: 1}.Unavailable("no route"))
+		},
+		"gone": func(call workflows.ToolCall) (string, error) {
+			return "", workflows.Report(workflows.Attempt{Call: call, Number: 4}.Lost("broken pipe"))
+		},
+		"lost": answerLost,
 		"slowly": func(workflows.ToolCall) (string, error) {
 			began <- struct{}{}
 			<-stopped
@@ -143,7 +169,8 @@ func (b *bench) forEffects() {
 			return "", err
 		},
 	}
-	for name, effect := range map[string]definitions.Effect{"again": definitions.Idempotent, "keyed": definitions.Keyed} {
+	for name, effect := range map[string]definitions.Effect{"again": definitions.Idempotent, "keyed": definitions.Keyed, "doubtful": definitions.Keyed,
+		"contradicted": definitions.Keyed, "down": definitions.Keyed, "heldBack": definitions.Keyed, "gone": definitions.Keyed} {
 		if tool, ok := b.input.Tools[name]; ok {
 			tool.Effect = effect
 			b.input.Tools[name] = tool
@@ -170,7 +197,7 @@ func checkEffects(t *testing.T, failure *workflows.Failure, executed func(path s
 		effects = &workflows.Effects{}
 	}
 	for _, call := range slices.Concat(effects.Unknown, effects.Completed) {
-		named[call.StepPath] = true
+		named[string(call.StepPath)] = true
 	}
 	for _, path := range paths {
 		known := named[path]

@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
 )
 
 // The actions of an answer, and what stands in their place when nobody
@@ -21,6 +21,14 @@ const (
 	Cancel  = "cancel"
 	expired = "timeout"
 )
+
+// Gates are the elicitations of a run.
+type gates struct {
+	open     map[string]*gate    // by ID
+	early    map[string][]Signal // answers to elicitations that this execution has yet to open again, by ID
+	state    State               // all that were asked, as the memo has them
+	reopened int                 // bytes that history has of those carried over, as they were opened again
+}
 
 // A gate is an open elicitation.
 type gate struct {
@@ -36,9 +44,9 @@ type gate struct {
 func (r *run) hearAnswer(ctx workflow.Context, s Signal, held bool) hearing {
 	var a Answer
 	unreadable := json.Unmarshal(s.Body, &a) != nil
-	g, open := r.gates[a.ElicitationID]
-	if early, expected := r.early[a.ElicitationID]; !open && expected {
-		r.early[a.ElicitationID] = append(early, s)
+	g, open := r.gates.open[a.ElicitationID]
+	if early, expected := r.gates.early[a.ElicitationID]; !open && expected {
+		r.gates.early[a.ElicitationID] = append(early, s)
 		return hearing{}
 	}
 	h := hearing{
@@ -48,7 +56,7 @@ func (r *run) hearAnswer(ctx workflow.Context, s Signal, held bool) hearing {
 	switch {
 	case unreadable:
 		h.refuse = "it is no answer"
-	case !open && r.hasAsked(a.ElicitationID):
+	case !open && r.gates.asked(a.ElicitationID):
 		h.refuse = "it comes too late"
 	case !open:
 		h.refuse = "that is not asked"
@@ -61,7 +69,7 @@ func (r *run) hearAnswer(ctx workflow.Context, s Signal, held bool) hearing {
 // misfit says why an answer is none to an elicitation that is open, "" = it is
 // one, and whether the elicitation takes none without proof.
 func (r *run) misfit(ctx workflow.Context, a Answer, g *gate, held bool) (reason string, strict bool) {
-	e := r.state.Elicitations[g.index]
+	e := r.gates.state.Elicitations[g.index]
 	strict = e.Mode == definitions.URLMode || len(e.Approvers) > 0
 	switch {
 	case a.Question != "" && a.Question != e.Question:
@@ -83,24 +91,24 @@ func (r *run) take(ctx workflow.Context, a Answer, made Ruling) {
 		a.Unproven, a.Via, a.At = true, ViaSignal, workflow.Now(ctx)
 		a.AnsweredBy = strings.TrimSpace(a.AnsweredBy + " (unproven)")
 	}
-	g := r.gates[a.ElicitationID]
+	g := r.gates.open[a.ElicitationID]
 	if a.Action == Accept {
-		a.Content = definitions.WithDefaults(r.state.Elicitations[g.index].Schema, a.Content)
+		a.Content = definitions.WithDefaults(r.gates.state.Elicitations[g.index].Schema, a.Content)
 	}
 	if g.child != nil { // which takes the first
 		r.passOn(ctx, g.child, a)
 		return
 	}
-	delete(r.gates, a.ElicitationID) // the first valid answer wins
+	delete(r.gates.open, a.ElicitationID) // the first valid answer wins
 	g.answers.SendAsync(a)
 }
 
 // takeEarly takes the answers to an elicitation that came before it was open.
 func (r *run) takeEarly(ctx workflow.Context, elicitation string) {
-	early := r.early[elicitation]
-	delete(r.early, elicitation)
+	early := r.gates.early[elicitation]
+	delete(r.gates.early, elicitation)
 	for _, s := range early {
-		r.rule(ctx, r.mailbox(AnswerSignal), s, 0)
+		r.rule(ctx, r.signals.box(AnswerSignal), s, 0)
 	}
 }
 
@@ -121,10 +129,10 @@ func CheckAnswer(a Answer, kind ElicitationKind, schema json.RawMessage) error {
 }
 
 // elicit executes an elicitation step: it asks, and waits.
-func (r *run) elicit(ctx workflow.Context, n *definitions.Node, at place) outcome {
+func (r *run) elicit(ctx workflow.Context, n *definitions.Node, at place) Outcome {
 	message, err := n.Message(r.scopeAt(ctx, at))
 	if err != nil {
-		return outcome{status: stepFailed, err: r.templateError(n, at, err)}
+		return Outcome{status: stepFailed, err: r.templateError(n, at, err)}
 	}
 	question := Elicitation{StepPath: at.path, Message: message, Schema: anything}
 	if n.Step.Schema != nil {
@@ -135,7 +143,7 @@ func (r *run) elicit(ctx workflow.Context, n *definitions.Node, at place) outcom
 	}
 	answer, failure := r.ask(ctx, question, timeout(n.Step))
 	if failure != nil {
-		return outcome{status: stepFailed, err: failure}
+		return Outcome{status: stepFailed, err: failure}
 	}
 	return r.answered(n.Step, at.path, answer)
 }
@@ -147,16 +155,16 @@ func (r *run) ask(ctx workflow.Context, question Elicitation, limit time.Duratio
 	path := question.StepPath
 	digest := question.digest()
 	var answer Answer
-	if was, ok := r.recorded(path, digest); ok && json.Unmarshal(was, &answer) == nil {
-		r.record(path, digest, was)
+	if was, ok := r.record.result(path, digest); ok && json.Unmarshal(was, &answer) == nil {
+		r.record.keep(path, digest, was)
 		return answer, nil
 	}
-	if err := r.checkQuestion(question); err != nil {
+	if err := r.gates.check(question); err != nil {
 		return Answer{}, err
 	}
 	g := r.open(ctx, question, limit)
-	id, expires := r.state.Elicitations[g.index].ID, r.state.Elicitations[g.index].Expires
-	defer delete(r.gates, id)
+	id, expires := r.gates.state.Elicitations[g.index].ID, r.gates.state.Elicitations[g.index].Expires
+	defer delete(r.gates.open, id)
 
 	got, timedOut := false, false
 	sel := workflow.NewSelector(ctx)
@@ -170,7 +178,7 @@ func (r *run) ask(ctx workflow.Context, question Elicitation, limit time.Duratio
 	}
 	sel.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {})
 	sel.Select(ctx)
-	if timedOut && workflow.Await(ctx, func() bool { return !r.uncheckedFor(id) }) == nil {
+	if timedOut && workflow.Await(ctx, func() bool { return !r.signals.uncheckedFor(id) }) == nil {
 		got = g.answers.ReceiveAsync(&answer)
 	}
 
@@ -182,19 +190,27 @@ func (r *run) ask(ctx workflow.Context, question Elicitation, limit time.Duratio
 		r.close(ctx, g, ElicitationExpired, answer)
 	default:
 		r.close(ctx, g, ElicitationDropped, Answer{})
-		return Answer{}, &Error{Code: "cancelled", Category: CategoryCancelled, Message: fmt.Sprintf("step %s was cancelled", path)}
+		return Answer{}, &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled, Message: fmt.Sprintf("step %s was cancelled", path)}
 	}
 	if recorded, err := json.Marshal(answer); err == nil {
-		r.record(path, digest, recorded)
+		r.record.keep(path, digest, recorded)
 	}
 	return answer, nil
 }
 
-// digest is the same for what is the same question.
+// digest is the same for what is the same question, asked of the same people in the
+// same way: an answer that a client has given stands for none of the approvals page,
+// and one that need not fit the schema for none that must.
 func (e Elicitation) digest() string {
 	asked := append([]byte(e.Message+"\x00"), e.Schema...)
 	for _, name := range e.Approvers {
 		asked = append(append(asked, 0), name...)
+	}
+	if e.Mode != "" { // no name of an approver is empty
+		asked = append(append(asked, 0, 0), e.Mode...)
+	}
+	if e.Unchecked {
+		asked = append(asked, 0, 0)
 	}
 	return digestOf(asked)
 }
@@ -202,8 +218,8 @@ func (e Elicitation) digest() string {
 // open puts an elicitation into the run's state. One that was open when the
 // run continued as new stays as it was asked.
 func (r *run) open(ctx workflow.Context, e Elicitation, limit time.Duration) *gate {
-	e.ID = fmt.Sprintf("%s#%d", e.StepPath, r.occurrence(e.StepPath))
-	e.StepID = topLevel(e.StepPath)
+	e.ID = e.StepPath.Asks(r.occurrence(e.StepPath))
+	e.StepID = e.StepPath.Top()
 	e.Question = e.digest()
 	e.State = ElicitationOpen
 	e.Opened = workflow.Now(ctx)
@@ -212,47 +228,51 @@ func (r *run) open(ctx workflow.Context, e Elicitation, limit time.Duration) *ga
 	}
 	carried := false
 	for _, was := range r.in.Open {
-		if was.StepPath == e.StepPath && !r.hasAsked(was.ID) {
+		if was.StepPath == e.StepPath && !r.gates.asked(was.ID) {
 			e, carried = was, true
 		}
 	}
-	r.state.Elicitations = append(r.state.Elicitations, e)
+	r.gates.state.Elicitations = append(r.gates.state.Elicitations, e)
 	if carried {
-		r.reopened += r.state.size()
+		r.gates.reopened += r.gates.state.size()
 	}
-	g := &gate{index: len(r.state.Elicitations) - 1, kind: e.Kind, schema: e.AnswerSchema(), answers: workflow.NewBufferedChannel(ctx, 1)}
-	r.gates[e.ID] = g
-	r.nextBytes += openBytes(e)
+	g := &gate{index: len(r.gates.state.Elicitations) - 1, kind: e.Kind, schema: e.AnswerSchema(), answers: workflow.NewBufferedChannel(ctx, 1)}
+	r.gates.open[e.ID] = g
+	r.record.grow(openBytes(e))
 	r.publish(ctx, Waiting)
 	r.takeEarly(ctx, e.ID)
 	return g
 }
 
 // occurrence counts how often a step has asked, this time included.
-func (r *run) occurrence(path string) int {
+func (r *run) occurrence(path StepPath) int {
 	last := 0
 	if r.in.Repair != nil {
 		last = r.in.Repair.Asked[path]
 	}
 	last = max(last, r.in.Asked[path])
-	for _, e := range r.state.Elicitations {
+	for _, e := range r.gates.state.Elicitations {
 		if e.StepPath == path {
-			last = max(last, e.time())
+			last = max(last, e.StepPath.Time(e.ID))
 		}
 	}
 	return last + 1
 }
 
-// time says how often the step had asked with this elicitation, from 1.
-func (e Elicitation) time() int {
-	_, number, _ := strings.Cut(e.ID[len(e.StepPath):], "#")
-	n, _ := strconv.Atoi(number)
-	return n
+// askedBefore says that the execution before has asked an elicitation at a path, to
+// which there was no answer yet.
+func (r *run) askedBefore(path StepPath) bool {
+	for _, e := range r.in.Open {
+		if e.StepPath == path {
+			return true
+		}
+	}
+	return false
 }
 
-// hasAsked says whether an elicitation is in the state of this execution.
-func (r *run) hasAsked(id string) bool {
-	return slices.ContainsFunc(r.state.Elicitations, func(e Elicitation) bool { return e.ID == id })
+// asked says whether an elicitation is in the state of this execution.
+func (g *gates) asked(id string) bool {
+	return slices.ContainsFunc(g.state.Elicitations, func(e Elicitation) bool { return e.ID == id })
 }
 
 // close notes how an elicitation ended.
@@ -274,13 +294,13 @@ func shownContent(content json.RawMessage) json.RawMessage {
 
 // closeAs does so for one of which the end is known.
 func (r *run) closeAs(ctx workflow.Context, g *gate, end Elicitation) {
-	e := &r.state.Elicitations[g.index]
-	delete(r.gates, e.ID)
-	r.nextBytes -= openBytes(*e)
+	e := &r.gates.state.Elicitations[g.index]
+	delete(r.gates.open, e.ID)
+	r.record.grow(-openBytes(*e))
 	e.State, e.Action, e.By, e.Via, e.At, e.Unproven = end.State, end.Action, end.By, end.Via, end.At, end.Unproven
 	e.AnswerID, e.Content, e.Decision, e.Schema = end.AnswerID, end.Content, end.Decision, nil
 	e.Call, e.Askings = nil, nil
-	if g.child == nil && (r.failure != nil || r.root.Err() != nil) && !r.undoing {
+	if g.child == nil && (r.failure != nil || r.root.Err() != nil) && !r.undo.begun {
 		return // finish publishes
 	}
 	r.publishNow(ctx)
@@ -317,9 +337,9 @@ func openBytes(e Elicitation) int {
 	return size
 }
 
-func (r *run) openElicitations() []Elicitation {
+func (g *gates) waiting() []Elicitation {
 	var open []Elicitation
-	for _, e := range r.state.Elicitations {
+	for _, e := range g.state.Elicitations {
 		if e.State == ElicitationOpen {
 			open = append(open, e)
 		}
@@ -328,19 +348,19 @@ func (r *run) openElicitations() []Elicitation {
 }
 
 // answered turns an answer into the outcome of the step.
-func (r *run) answered(s *definitions.Step, path string, a Answer) outcome {
+func (r *run) answered(s *definitions.Step, path StepPath, a Answer) Outcome {
 	if a.Action == Accept {
 		content, err := decodeObject(a.Content)
 		if err != nil {
 			content = map[string]any{} // cannot happen: the answer was checked
 		}
-		return outcome{status: stepCompleted, answer: &a, content: content, output: map[string]any{"action": Accept, "content": content}}
+		return Outcome{status: stepCompleted, answer: &a, content: content, output: map[string]any{"action": Accept, "content": content}}
 	}
 	handler := s.OnCancel
 	if a.Action == Decline {
 		handler = s.OnDecline
 	}
-	out := outcome{status: stepCompleted, answer: &a}
+	out := Outcome{status: stepCompleted, answer: &a}
 	out.output, out.content = s.Refused(a.Action)
 	switch {
 	case handler != nil && handler.Action == definitions.Continue:
@@ -352,19 +372,19 @@ func (r *run) answered(s *definitions.Step, path string, a Answer) outcome {
 		out.skip = true
 		return out
 	}
-	return outcome{status: stepFailed, answer: &a, err: refusal(s, path, a)}
+	return Outcome{status: stepFailed, answer: &a, err: refusal(s, path, a)}
 }
 
 // refusal is the error of an elicitation that was not accepted.
-func refusal(s *definitions.Step, path string, a Answer) *Error {
-	e := &Error{Category: CategoryDeclined}
+func refusal(s *definitions.Step, path StepPath, a Answer) *Error {
+	e := &Error{Category: codes.CategoryDeclined}
 	switch a.Action {
 	case Decline:
-		e.Code, e.Message = "declined", fmt.Sprintf("step %s was declined", path)
+		e.Code, e.Message = codes.Declined, fmt.Sprintf("step %s was declined", path)
 	case Cancel:
-		e.Code, e.Message = "dismissed", fmt.Sprintf("step %s: the question was dismissed without an answer", path)
+		e.Code, e.Message = codes.Dismissed, fmt.Sprintf("step %s: the question was dismissed without an answer", path)
 	default:
-		e.Code, e.Category, e.Retryable = "elicitation_timeout", CategoryTimeout, true
+		e.Code, e.Category, e.Retryable = codes.ElicitationTimeout, codes.CategoryTimeout, true
 		e.Message = fmt.Sprintf("step %s timed out: nobody answered within %s", path, timeout(s).Round(time.Millisecond))
 		return e
 	}

@@ -7,6 +7,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -30,20 +31,20 @@ func TestErrorsOfTheRun(t *testing.T) {
 		"a definition that cannot be read": {
 			source:  put,
 			prepare: func(b *bench) { b.input.Definition.Source = json.RawMessage(`{"steps": 1}`) },
-			want:    workflows.Error{Code: "invalid_definition", Category: workflows.CategoryValidation},
+			want:    workflows.Error{Code: "invalid_definition", Category: codes.CategoryValidation},
 		},
 		"a worker that died in an unsafe call": {
 			source: put, tools: fails(temporal.NewHeartbeatTimeoutError()),
-			want: workflows.Error{Code: "worker_lost", Category: workflows.CategoryOutcomeUnknown, StepID: "one", StepPath: "one", Tool: "put", Attempt: 1},
+			want: workflows.Error{Code: "worker_lost", Category: codes.CategoryOutcomeUnknown, StepID: "one", StepPath: "one", Tool: "put", Attempt: 1},
 		},
 		"an attempt that has said nothing": {
 			source: put, tools: fails(temporal.NewNonRetryableApplicationError("a fault", "fault", nil)),
-			want: workflows.Error{Code: "internal", Category: workflows.CategoryOutcomeUnknown, StepID: "one", StepPath: "one", Tool: "put", Attempt: 1},
+			want: workflows.Error{Code: "internal", Category: codes.CategoryOutcomeUnknown, StepID: "one", StepPath: "one", Tool: "put", Attempt: 1},
 		},
 		"a history that is nearly full": {
 			source:  put,
 			prepare: func(b *bench) { b.env.SetCurrentHistoryLength(50_000) },
-			want:    workflows.Error{Code: "run_too_long", Category: workflows.CategoryLimit, StepID: "one", StepPath: "one", Tool: "put"},
+			want:    workflows.Error{Code: "run_too_long", Category: codes.CategoryLimit, StepID: "one", StepPath: "one", Tool: "put"},
 		},
 		"a run whose caller is gone": {
 			source: `{name: a, description: d, steps: [{id: ok, type: elicitation, message: Go on?}]}`,
@@ -51,7 +52,7 @@ func TestErrorsOfTheRun(t *testing.T) {
 				b.input.Parent = &workflows.Parent{RunID: "above/1", StepPath: "call"}
 				b.env.OnSignalExternalWorkflow(anything, "above/1", anything, anything, anything).Return(errors.New("not found"))
 			},
-			want: workflows.Error{Code: "parent_gone", Category: workflows.CategoryCancelled},
+			want: workflows.Error{Code: "parent_gone", Category: codes.CategoryCancelled},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -118,7 +118,7 @@ func TestCompensation(t *testing.T) {
 			if string(failure.Error.Category) != tc.category {
 				t.Errorf("category %s, want %s", failure.Error.Category, tc.category)
 			}
-			if diff := cmp.Diff([]string{"two", "one"}, failure.Compensated); diff != "" {
+			if diff := cmp.Diff([]workflows.StepPath{"two", "one"}, failure.Compensated); diff != "" {
 				t.Error(diff)
 			}
 			if diff := cmp.Diff(tc.calls, b.calls); diff != "" {
@@ -149,10 +149,10 @@ func TestCompensationThatFails(t *testing.T) {
 	if failure == nil {
 		t.Fatal("completed")
 	}
-	if diff := cmp.Diff([]string{"one"}, failure.Compensated); diff != "" {
+	if diff := cmp.Diff([]workflows.StepPath{"one"}, failure.Compensated); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"two"}, failure.Uncompensated); diff != "" {
+	if diff := cmp.Diff([]workflows.StepPath{"two"}, failure.Uncompensated); diff != "" {
 		t.Error(diff)
 	}
 }

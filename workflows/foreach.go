@@ -7,24 +7,25 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
 )
 
 // forEach executes the inner step once for each item, at most maxParallel at a
 // time, started in the order of the collection.
-func (r *run) forEach(ctx workflow.Context, n *definitions.Node, at place) outcome {
+func (r *run) forEach(ctx workflow.Context, n *definitions.Node, at place) Outcome {
 	items, err := n.Collection(r.scopeAt(ctx, at))
 	if err != nil {
-		return outcome{status: stepFailed, err: r.templateError(n, at, err)}
+		return Outcome{status: stepFailed, err: r.templateError(n, at, err)}
 	}
 	limit := n.Step.MaxIterations
 	if limit == 0 {
 		limit = definitions.DefaultIterations
 	}
 	if len(items) > limit {
-		return outcome{status: stepFailed, err: &Error{Code: "too_many_items", Category: CategoryLimit,
+		return Outcome{status: stepFailed, err: &Error{Code: codes.TooManyItems, Category: codes.CategoryLimit,
 			Message: fmt.Sprintf("step %s: the collection has %d items, maxIterations is %d", at.path, len(items), limit)}}
 	}
-	loop := &loop{run: r, node: n, at: at, items: items, results: make([]outcome, len(items)), values: make([]any, len(items))}
+	loop := &loop{run: r, node: n, at: at, items: items, results: make([]Outcome, len(items)), values: make([]any, len(items))}
 	return loop.execute(ctx)
 }
 
@@ -35,31 +36,31 @@ type loop struct {
 	at      place
 	items   []definitions.Item
 	values  []any // collected
-	results []outcome
+	results []Outcome
 	failure *Error // the first that ends the loop
 	skip    bool
 }
 
-func (l *loop) execute(ctx workflow.Context) outcome {
+func (l *loop) execute(ctx workflow.Context) Outcome {
 	ctx, stop := workflow.WithCancel(ctx)
 	defer stop()
 	limit := timeout(l.node.Step)
-	if until := l.run.until(l.at.path, workflow.Now(ctx).Add(limit)); !until.IsZero() {
+	if until := l.run.record.until(l.at.path, workflow.Now(ctx).Add(limit)); !until.IsZero() {
 		after(ctx, until, Summary(l.at.path, "timeout"), func() {
-			l.fail(stop, &Error{Code: "step_timeout", Category: CategoryTimeout, Retryable: true,
+			l.fail(stop, &Error{Code: codes.StepTimeout, Category: codes.CategoryTimeout, Retryable: true,
 				Message: fmt.Sprintf("step %s timed out after %s", l.at.path, limit)})
 		})
 	}
 	l.iterate(ctx, stop)
 	switch {
 	case l.failure != nil:
-		return outcome{status: stepFailed, err: l.failure}
+		return Outcome{status: stepFailed, err: l.failure}
 	case ctx.Err() != nil:
-		return outcome{status: stepFailed, err: &Error{Code: "cancelled", Category: CategoryCancelled,
+		return Outcome{status: stepFailed, err: &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled,
 			Message: fmt.Sprintf("step %s was cancelled", l.at.path)}}
 	}
-	l.run.recordDone(l.at.path)
-	return outcome{status: stepCompleted, output: l.output(), skip: l.skip}
+	l.run.record.keepDone(l.at.path)
+	return Outcome{status: stepCompleted, output: l.output(), skip: l.skip}
 }
 
 // iterate starts the items and waits until all that were started have ended.
@@ -75,7 +76,7 @@ func (l *loop) iterate(ctx workflow.Context, stop workflow.CancelFunc) {
 			break
 		}
 		running.Add(1)
-		workflow.GoNamed(ctx, l.path(i), func(ctx workflow.Context) {
+		workflow.GoNamed(ctx, string(l.path(i)), func(ctx workflow.Context) {
 			defer running.Done()
 			defer turns.Release(1)
 			l.item(ctx, i, stop)
@@ -86,7 +87,7 @@ func (l *loop) iterate(ctx workflow.Context, stop workflow.CancelFunc) {
 	running.Wait(wait)
 }
 
-func (l *loop) path(i int) string { return fmt.Sprintf("%s[%d]", l.at.path, i) }
+func (l *loop) path(i int) StepPath { return l.at.path.Item(i) }
 
 // item executes the inner step for one item. A failure ends the loop unless
 // the inner step or the loop continues.
@@ -115,8 +116,8 @@ func (l *loop) place(i int) (at, inner place) {
 		at.forEach["key"] = l.items[i].Key
 	}
 	inner = at
-	if l.node.Inner.Step.Type == definitions.ForEachStep {
-		inner.path += "/" + l.innerID()
+	if l.node.Inner.Inner != nil {
+		inner.path = inner.path.Below(StepPath(l.innerID()))
 	}
 	return at, inner
 }

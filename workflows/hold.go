@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/perdure/perdure/internal/codes"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -61,8 +62,8 @@ func (a Attempt) ReportHold(h Hold) error {
 // else Temporal has.
 func Unread(activity string, reason error) error {
 	waits := activity == CallToolName || activity == ResolveName || activity == ""
-	e := Error{Code: "held", Category: CategoryHeld, Retryable: true, Message: "a worker has taken this up and cannot read it: " + reason.Error()}
-	return temporal.NewApplicationErrorWithOptions(e.Message, string(CategoryHeld), temporal.ApplicationErrorOptions{
+	e := Error{Code: codes.Held, Category: codes.CategoryHeld, Retryable: true, Message: "a worker has taken this up and cannot read it: " + reason.Error()}
+	return temporal.NewApplicationErrorWithOptions(e.Message, string(codes.CategoryHeld), temporal.ApplicationErrorOptions{
 		NonRetryable: waits, NextRetryDelay: unreadPause, Details: []any{e, Hold{Why: HeldByPayload, Pause: unreadPause}},
 	})
 }
@@ -83,7 +84,7 @@ func heldIn(err error) *Hold {
 	var app *temporal.ApplicationError
 	var e Error
 	var h Hold
-	if !errors.As(err, &app) || app.Type() != string(CategoryHeld) || !app.HasDetails() || app.Details(&e, &h) != nil {
+	if !errors.As(err, &app) || app.Type() != string(codes.CategoryHeld) || !app.HasDetails() || app.Details(&e, &h) != nil {
 		return nil
 	}
 	return &h
@@ -96,14 +97,24 @@ type heldCall struct {
 	until   time.Time
 }
 
+// Holds are the calls that a run cannot make now, by the path of their step.
+type holds struct {
+	calls  map[StepPath]heldCall
+	unread map[StepPath]bool // of unsafe tools, which workers could not read; see ToolCall.Unread
+	shown  string            // what the search attributes have as holding the run; "" = nothing
+}
+
 // sendInTurn makes a call as soon as the limits of its backend let it. While it
 // is held nothing is under way: nothing was sent, the time of the step stands
 // still, and no attempt of onError's is used.
 func (r *run) sendInTurn(ctx workflow.Context, q *request, digest string, result *ToolResult) (ParkedCall, *Error) {
 	for unread := 0; ; {
 		sent, hold, failure := r.send(ctx, *q, digest, result)
+		if failure != nil {
+			q.inDoubt, failure.InDoubt = q.inDoubt || failure.MayHaveHappened(), false
+		}
 		if hold == nil {
-			delete(r.unread, q.path)
+			delete(r.holds.unread, q.path)
 			return sent, failure
 		}
 		q.used += max(failure.Attempt-1, 0)
@@ -111,7 +122,7 @@ func (r *run) sendInTurn(ctx workflow.Context, q *request, digest string, result
 			hold.Pause = pauseUnread(unread)
 			unread++
 			if !Repeatable(q.tool.Effect) { // an attempt before, which Temporal has repeated, may have made it
-				r.unread[q.path] = true
+				r.holds.unread[q.path] = true
 			}
 		}
 		if err := r.hold(ctx, q, *hold); err != nil {
@@ -130,10 +141,10 @@ func pauseUnread(before int) time.Duration {
 func (r *run) hold(ctx workflow.Context, q *request, h Hold) error {
 	h.Pause = max(h.Pause, minHold)
 	if h.Why != heldByHost {
-		r.held[q.path] = heldCall{Hold: h, backend: q.tool.Backend, until: workflow.Now(ctx).Add(h.Pause)}
+		r.holds.calls[q.path] = heldCall{Hold: h, backend: q.tool.Backend, until: workflow.Now(ctx).Add(h.Pause)}
 		r.showHolds(ctx)
 		defer func() {
-			delete(r.held, q.path)
+			delete(r.holds.calls, q.path)
 			r.showHolds(ctx)
 		}()
 	}
@@ -158,12 +169,12 @@ func (h Hold) what(backend string) string {
 // heldBy is what holds calls of the run; "" = nothing. What lasts longest comes
 // first.
 func (r *run) heldBy() string {
-	if len(r.unchecked) > 0 {
+	if len(r.signals.unchecked) > 0 {
 		return HeldByKey
 	}
 	why := map[string]bool{}
 	//workflowcheck:ignore a set
-	for _, h := range r.held {
+	for _, h := range r.holds.calls {
 		why[h.Why] = true
 	}
 	for _, w := range HeldKinds {
@@ -178,16 +189,16 @@ func (r *run) heldBy() string {
 // people are asked comes first.
 func (r *run) showHolds(ctx workflow.Context) {
 	defer r.showDetails(ctx)
-	if len(r.openElicitations()) > 0 {
+	if len(r.gates.waiting()) > 0 {
 		return
 	}
-	if why := r.heldBy(); why != r.toldHold {
+	if why := r.heldBy(); why != r.holds.shown {
 		r.tellHold(ctx, why)
 	}
 }
 
 func (r *run) tellHold(ctx workflow.Context, why string) {
-	r.toldHold = why
+	r.holds.shown = why
 	if err := workflow.UpsertTypedSearchAttributes(ctx, holdUpdate(why)); err != nil {
 		workflow.GetLogger(ctx).Error("publishing what holds the run", "error", err)
 	}
@@ -200,15 +211,15 @@ func holdUpdate(why string) temporal.SearchAttributeUpdate {
 	return waitingKey.ValueSet(why)
 }
 
-// heldDetails are the lines of the Web UI about calls that are held.
-func (r *run) heldDetails() (lines []string) {
+// details are the lines of the Web UI about calls that are held.
+func (h *holds) details() (lines []string) {
 	const most = 10
-	paths := slices.Sorted(maps.Keys(r.held))
+	paths := slices.Sorted(maps.Keys(h.calls))
 	for i, path := range paths {
 		if i == most {
 			return append(lines, fmt.Sprintf("and %d more", len(paths)-most))
 		}
-		h := r.held[path]
+		h := h.calls[path]
 		lines = append(lines, fmt.Sprintf("**%s %s**, and goes on by itself at about %s", path, h.what(h.backend), h.until.UTC().Format("2006-01-02 15:04:05 MST")))
 	}
 	return lines

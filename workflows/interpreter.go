@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/codes"
 )
 
 // Register makes a worker run definitions.
@@ -65,7 +65,7 @@ func (i *interpreter) CompositeTool(ctx workflow.Context, in RunInput) (*RunResu
 	prog, err := i.program(in.Definition)
 	if err != nil {
 		return nil, failed(&Failure{Error: Error{
-			Code: "invalid_definition", Category: CategoryValidation, Message: err.Error(),
+			Code: codes.InvalidDefinition, Category: codes.CategoryValidation, Message: err.Error(),
 			RunID: workflow.GetInfo(ctx).WorkflowExecution.ID,
 		}})
 	}
@@ -73,7 +73,7 @@ func (i *interpreter) CompositeTool(ctx workflow.Context, in RunInput) (*RunResu
 	if err != nil {
 		return nil, err
 	}
-	r.compile, r.trust = i.program, i.trust
+	r.compile, r.signals.trust = i.program, i.trust
 	return r.execute(ctx)
 }
 
@@ -92,42 +92,19 @@ type run struct {
 	failure  *Error              // the first that ends the run; later ones are consequences
 	errors   []Error             // of steps that failed without ending the run at once
 	skipping bool                // skip_remaining: nothing new starts
-	gates    map[string]*gate    // open elicitations by ID
-	early    map[string][]Signal // with answers to elicitations that this execution has yet to open again, by ID
-	state    State
-	undo     []undoable     // completed steps that can be undone, in the order of completion
-	undone   map[string]int // by step path: how often it was undone
-	undoing  bool           // the run has failed, and what it has done is being undone
 
-	scripts map[string]*scriptHost // by step path: scripts that run
-	told    int                    // lines that scripts have told
+	record   *record
+	tasks    tasks
+	calls    calls
+	sent     sent
+	holds    holds
+	gates    gates
+	signals  signals
+	undo     undoing
+	children children
+	scripts  scripts
 
-	away      map[string]bool      // by step path: calls of keyed tools that were sent and of which nothing is known
-	unsettled map[string]Unsettled // by step path: calls of unsafe tools that were sent and of which nothing is known
-
-	held     map[string]heldCall // by step path: calls that the limits of their backend hold back
-	unread   map[string]bool     // by step path: calls of unsafe tools that workers could not read; see ToolCall.Unread
-	toldHold string              // what the search attributes say holds the run; "" = nothing
-
-	inFlight  int                     // calls that were started and have not ended
-	journal   map[string]JournalEntry // what ended, for the next execution
-	order     int                     // of the last entry
-	task      task                    // what the workflow task under way adds to history
-	pending   workflow.Semaphore      // of calls
-	nextBytes int                     // what the input of the next execution would have
-	reopened  int                     // bytes that history has of the questions carried over, as they were opened again
-	unreached int                     // what entries of in.Journal that this execution has not come to add to that
-
-	compile     func(Pinned) (*definitions.Program, error)
-	resolutions map[string]workflow.Future // of definitions that steps call, by how they are written
-	children    workflow.Semaphore         // of called runs
-	called      map[string]*called         // runs that steps have called and that have not ended, by step path
-	failedBelow []failedBelow              // called runs that did not complete, in the order of their ends
-	tells       tellings                   // of the run to the one that has called it
-
-	trust     *trustee          // what signals are believed
-	mail      []*mailbox        // by signal
-	unchecked []UncheckedSignal // that wait for a worker with their key
+	compile func(Pinned) (*definitions.Program, error)
 }
 
 func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run, error) {
@@ -136,21 +113,23 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run,
 		id:      workflow.GetInfo(ctx).WorkflowExecution.ID,
 		started: in.Started,
 		steps:   map[string]*stepState{},
-		gates:   map[string]*gate{},
-		early:   map[string][]Signal{},
-		journal: map[string]JournalEntry{},
-
-		resolutions: map[string]workflow.Future{}, called: map[string]*called{},
-		tells: tellings{states: map[string]ElicitationState{}},
-
-		unread:  map[string]bool{},
-		scripts: map[string]*scriptHost{},
-		undone:  map[string]int{}, away: map[string]bool{}, unsettled: map[string]Unsettled{}, held: map[string]heldCall{},
+		record:  newRecord(in),
+		calls:   calls{slots: workflow.NewSemaphore(ctx, maxPending)},
+		sent:    sent{keyed: map[StepPath]string{}, unsettled: map[StepPath]Unsettled{}},
+		holds:   holds{calls: map[StepPath]heldCall{}, unread: map[StepPath]bool{}},
+		gates:   gates{open: map[string]*gate{}, early: map[string][]Signal{}},
+		undo:    undoing{times: map[StepPath]int{}},
+		scripts: scripts{running: map[StepPath]*scriptHost{}},
+		children: children{
+			slots:       workflow.NewSemaphore(ctx, maxPending),
+			resolutions: map[string]workflow.Future{}, called: map[StepPath]*called{},
+			tells: tellings{states: map[string]ElicitationState{}},
+		},
 	}
-	r.pending = workflow.NewSemaphore(ctx, maxPending)
-	r.children = workflow.NewSemaphore(ctx, maxPending)
-	r.expectJournal()
-	maps.Copy(r.unread, in.Unread) //workflowcheck:ignore a map again
+	for _, e := range in.Open {
+		r.gates.early[e.ID] = nil
+	}
+	maps.Copy(r.holds.unread, in.Unread) //workflowcheck:ignore a map again
 	if info := workflow.GetInfo(ctx); info.OriginalRunID != "" && info.OriginalRunID != info.WorkflowExecution.RunID {
 		r.in.WasReset = true
 	}
@@ -160,7 +139,7 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run,
 	params, err := decodeObject(in.Arguments)
 	if err != nil {
 		return nil, failed(&Failure{Error: Error{
-			Code: "invalid_arguments", Category: CategoryValidation,
+			Code: codes.InvalidArguments, Category: codes.CategoryValidation,
 			Message: "the arguments of the run are not a JSON object: " + err.Error(), RunID: r.id,
 		}})
 	}
@@ -179,7 +158,7 @@ func (r *run) execute(ctx workflow.Context) (*RunResult, error) {
 	if err := r.answerQueries(ctx); err != nil {
 		return nil, err
 	}
-	r.boundTasks(ctx)
+	r.tasks.bound(ctx)
 	r.keepTime(ctx)
 	r.receiveSignals(ctx)
 
@@ -200,10 +179,10 @@ func (r *run) execute(ctx workflow.Context) (*RunResult, error) {
 		switch {
 		case left == 0:
 			return r.finish(ctx)
-		case r.fits(ctx, r.nextBytes+r.unreached):
+		case r.tasks.fits(ctx, r.record.total()):
 			return nil, r.continueAsNew(ctx)
 		}
-		r.nextTask(ctx)
+		r.tasks.next(ctx)
 	}
 }
 
@@ -215,7 +194,7 @@ func (r *run) keepTime(ctx workflow.Context) {
 	}
 	after(ctx, r.started.Add(limit), "timeout of the run", func() {
 		r.abort(&Error{
-			Code: "run_timeout", Category: CategoryTimeout, Retryable: true,
+			Code: codes.RunTimeout, Category: codes.CategoryTimeout, Retryable: true,
 			Message: fmt.Sprintf("%s timed out after %s%s", r.in.Definition.Name, limit, r.unfinished()),
 		})
 	})
@@ -233,12 +212,12 @@ func (r *run) abort(err *Error) {
 // finish makes the result of a run whose steps have all settled.
 func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
 	if r.root.Err() != nil && r.failure == nil {
-		r.failure = &Error{Code: "cancelled", Category: CategoryCancelled, RunID: r.id,
+		r.failure = &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled, RunID: r.id,
 			Message: r.in.Definition.Name + " was cancelled" + r.unfinished()}
 	}
 	r.reportedBefore()
 	if r.in.Continued { // those of the execution before came in another order
-		slices.SortStableFunc(r.errors, func(a, b Error) int { return r.journal[a.StepPath].Order - r.journal[b.StepPath].Order })
+		slices.SortStableFunc(r.errors, func(a, b Error) int { return r.record.at(a.StepPath).Order - r.record.at(b.StepPath).Order })
 	}
 	if r.failure == nil && len(r.errors) > 0 && r.program.Definition.FailureMode == definitions.FailLate {
 		r.failure = &r.errors[0]
@@ -254,7 +233,7 @@ func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
 	r.settleErrors(result)
 	r.publish(ctx, Completed)
 	r.leaveParent(ctx)
-	r.makeRoom(ctx, PayloadSize(output))
+	r.tasks.makeRoom(ctx, PayloadSize(output))
 	return result, nil
 }
 
@@ -262,7 +241,7 @@ func (r *run) fail(ctx workflow.Context) error {
 	f := &Failure{Error: *r.failure}
 	f.Partial, f.Omitted = r.partial()
 	room := maxUndoneBelow
-	for _, below := range r.failedBelow {
+	for _, below := range r.children.failed {
 		f.Uncompensated = append(f.Uncompensated, fitting(below.seen(below.Uncompensated), &room)...)
 		f.Compensated = append(f.Compensated, fitting(below.seen(below.Compensated), &room)...)
 	}
@@ -270,9 +249,9 @@ func (r *run) fail(ctx workflow.Context) error {
 	r.settleEffects(f)
 	status, err := Failed, failed(f)
 	switch {
-	case r.failure.Category == CategoryCancelled:
+	case r.failure.Category == codes.CategoryCancelled:
 		status, err = Cancelled, temporal.NewCanceledError(*f)
-	case r.failure.Category == CategoryTimeout && r.failure.StepID == "":
+	case r.failure.Category == codes.CategoryTimeout && r.failure.StepID == "":
 		status = TimedOut
 	}
 	r.publish(ctx, status)
@@ -289,7 +268,7 @@ func StatusOf(err error) Status {
 		return Completed
 	case temporal.IsCanceledError(err):
 		return Cancelled
-	case errors.As(err, &app) && app.Type() == string(CategoryTimeout) && app.Details(&f) == nil && f.Error.StepID == "":
+	case errors.As(err, &app) && app.Type() == string(codes.CategoryTimeout) && app.Details(&f) == nil && f.Error.StepID == "":
 		return TimedOut
 	}
 	return Failed
@@ -309,14 +288,14 @@ func (r *run) output(ctx workflow.Context) (json.RawMessage, *Error) {
 		out, err = r.lastOutput()
 	}
 	if err != nil {
-		return nil, &Error{Code: "output_failed", Category: CategoryTemplate, Message: err.Error(), RunID: r.id}
+		return nil, &Error{Code: codes.OutputFailed, Category: codes.CategoryTemplate, Message: err.Error(), RunID: r.id}
 	}
 	size := PayloadSize(out)
 	for _, e := range r.errors {
 		size += PayloadSize(e.Message) + entryBytes
 	}
 	if size > r.maxValue() {
-		return nil, &Error{Code: "result_too_large", Category: CategoryLimit, RunID: r.id,
+		return nil, &Error{Code: codes.ResultTooLarge, Category: codes.CategoryLimit, RunID: r.id,
 			Message: fmt.Sprintf("the result has %d bytes; the limit is %d: let the output block select what is needed", size, r.maxValue())}
 	}
 	return out, nil
@@ -330,81 +309,6 @@ func (r *run) lastOutput() (json.RawMessage, error) {
 		}
 	}
 	return json.RawMessage("null"), nil
-}
-
-// maxPartial bounds the outputs that travel with a failure.
-const maxPartial = 64 << 10
-
-// maxUndoneBelow bounds the paths of what called runs have undone, in bytes, that
-// travel with a failure: a forEach may have called a thousand. Each of these runs
-// tells its own.
-const maxUndoneBelow = 64 << 10
-
-// fitting are those paths for which there is room, the first ones.
-func fitting(paths []string, room *int) []string {
-	for i, path := range paths {
-		if *room -= len(path); *room < 0 {
-			return paths[:i]
-		}
-	}
-	return paths
-}
-
-// maxOmitted bounds how many steps a failure names whose outputs do not fit.
-const maxOmitted = 256
-
-// partial are the outputs of completed steps, as far as they fit, and the paths
-// of those that do not.
-func (r *run) partial() (partial map[string]json.RawMessage, omitted []string) {
-	partial = map[string]json.RawMessage{}
-	room := maxPartial
-	add := func(path string, out json.RawMessage) {
-		switch size := PayloadSize(out); {
-		case size <= room:
-			room -= size
-			partial[path] = out
-		default:
-			omitted = append(omitted, path)
-		}
-	}
-	scripts := false
-	for _, n := range r.program.Steps {
-		if s := r.steps[n.ID]; s.status == stepCompleted {
-			if out, err := template.EncodeValue(s.output); err == nil {
-				add(n.ID, out)
-			}
-		} else {
-			scripts = scripts || s.started && n.Script != nil
-		}
-	}
-	if scripts {
-		r.partialOfScripts(add)
-	}
-	for _, below := range slices.SortedStableFunc(slices.Values(r.failedBelow), func(a, b failedBelow) int { return strings.Compare(a.path, b.path) }) {
-		for _, id := range slices.Sorted(maps.Keys(below.Partial)) {
-			add(below.path+"/"+id, below.Partial[id])
-		}
-		omitted = append(omitted, below.seen(below.Omitted)...)
-	}
-	return partial, omitted[:min(len(omitted), maxOmitted)]
-}
-
-// partialOfScripts adds the outputs of calls that scripts had made which have not
-// completed, the first call first.
-func (r *run) partialOfScripts(add func(path string, out json.RawMessage)) {
-	journal := r.wholeJournal()
-	paths := workflow.DeterministicKeys(journal)
-	slices.SortStableFunc(paths, func(a, b string) int { return journal[a].Order - journal[b].Order })
-	for _, path := range paths {
-		s, below := r.steps[topLevel(path)], strings.Contains(path, "/")
-		if s == nil || !below || s.status == stepCompleted || !strings.Contains(path[strings.LastIndexByte(path, '/'):], ":") {
-			continue
-		}
-		var result ToolResult // or that of a run, which has an output, too
-		if json.Unmarshal(journal[path].Result, &result) == nil && result.Output != nil {
-			add(path, result.Output)
-		}
-	}
 }
 
 func decodeObject(data json.RawMessage) (map[string]any, error) {

@@ -22,6 +22,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -92,7 +93,7 @@ func benchWith(t *testing.T, defs []*definitions.Definition, args string, tools 
 		}
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.within[info.WorkflowExecution.ID] = b.within[in.Parent.RunID] + in.Parent.StepPath + "/"
+		b.within[info.WorkflowExecution.ID] = b.within[in.Parent.RunID] + string(in.Parent.StepPath) + "/"
 	})
 	b.env.SetOnChildWorkflowCompletedListener(func(info *workflow.Info, result converter.EncodedValue, err error) {
 		var got workflows.RunResult
@@ -124,7 +125,7 @@ func benchWith(t *testing.T, defs []*definitions.Definition, args string, tools 
 				return workflows.ResolvedDefinition{Definition: in.Definition, Tools: in.Tools}, nil
 			}
 		}
-		e := workflows.Error{Code: "unknown_workflow", Category: workflows.CategoryTool, Message: "there is no composite tool " + ref.Workflow}
+		e := workflows.Error{Code: "unknown_workflow", Category: codes.CategoryTool, Message: "there is no composite tool " + ref.Workflow}
 		return workflows.ResolvedDefinition{}, workflows.Report(&e, false)
 	}, activity.RegisterOptions{Name: workflows.ResolveName})
 	b.input = inputFor(d, args)
@@ -200,8 +201,8 @@ func (b *bench) signal(name string, body any) {
 }
 
 func toolError(call workflows.ToolCall, attempt, retries int, format string, args ...any) error {
-	e := workflows.Error{Code: "tool_error", Category: workflows.CategoryTool, StepID: call.StepID, StepPath: call.StepPath,
-		Tool: call.Tool, Attempt: attempt, Message: "step " + call.StepPath + ": " + fmt.Sprintf(format, args...)}
+	e := workflows.Error{Code: "tool_error", Category: codes.CategoryTool, StepID: call.StepID, StepPath: call.StepPath,
+		Tool: call.Tool, Attempt: attempt, Message: "step " + string(call.StepPath) + ": " + fmt.Sprintf(format, args...)}
 	return temporal.NewApplicationErrorWithOptions(e.Message, string(e.Category),
 		temporal.ApplicationErrorOptions{NonRetryable: attempt > retries, Details: []any{e}})
 }
@@ -302,7 +303,7 @@ func TestFailures(t *testing.T) {
 			source: `{name: a, description: d, steps: [
 				{id: ok, tool: t, arguments: {n: 1}}, {id: bad, tool: fail, dependsOn: [ok]}, {id: after, tool: t, dependsOn: [bad]}]}`,
 			tools: map[string]toolFunc{"fail": failing},
-			want: workflows.Error{Code: "tool_error", Category: workflows.CategoryTool, StepID: "bad", StepPath: "bad", Tool: "fail",
+			want: workflows.Error{Code: "tool_error", Category: codes.CategoryTool, StepID: "bad", StepPath: "bad", Tool: "fail",
 				Attempt: 1, Message: "step bad: planned failure"},
 			partial: map[string]string{"ok": `{"n":1}`},
 		},
@@ -311,25 +312,25 @@ func TestFailures(t *testing.T) {
 			source: `{name: a, description: d, steps: [
 				{id: e, type: forEach, collection: '[1]', step: {tool: fail}}]}`,
 			tools: map[string]toolFunc{"fail": failing},
-			want: workflows.Error{Code: "tool_error", Category: workflows.CategoryTool, StepID: "e", StepPath: "e[0]", Tool: "fail",
+			want: workflows.Error{Code: "tool_error", Category: codes.CategoryTool, StepID: "e", StepPath: "e[0]", Tool: "fail",
 				Attempt: 1, Message: "step e[0]: planned failure"},
 		},
 		{
 			name:   "too many items",
 			source: `{name: a, description: d, steps: [{id: e, type: forEach, collection: '[1,2]', maxIterations: 1, step: {tool: t}}]}`,
-			want: workflows.Error{Code: "too_many_items", Category: workflows.CategoryLimit, StepID: "e", StepPath: "e",
+			want: workflows.Error{Code: "too_many_items", Category: codes.CategoryLimit, StepID: "e", StepPath: "e",
 				Message: "step e: the collection has 2 items, maxIterations is 1"},
 		},
 		{
 			name:   "nobody answers",
 			source: `{name: a, description: d, steps: [{id: g, type: elicitation, message: m, timeout: 20m}]}`,
-			want: workflows.Error{Code: "elicitation_timeout", Category: workflows.CategoryTimeout, StepID: "g", StepPath: "g", Retryable: true,
+			want: workflows.Error{Code: "elicitation_timeout", Category: codes.CategoryTimeout, StepID: "g", StepPath: "g", Retryable: true,
 				Message: "step g timed out: nobody answered within 20m0s"},
 		},
 		{
 			name:   "the run's own timeout",
 			source: `{name: a, description: d, timeout: 1m, steps: [{id: g, type: elicitation, message: m, timeout: 20m}]}`,
-			want: workflows.Error{Code: "run_timeout", Category: workflows.CategoryTimeout, Retryable: true,
+			want: workflows.Error{Code: "run_timeout", Category: codes.CategoryTimeout, Retryable: true,
 				Message: "a timed out after 1m0s in step g"},
 		},
 	} {
@@ -346,7 +347,7 @@ func TestFailures(t *testing.T) {
 			}
 			partial := map[string]string{}
 			for id, out := range failure.Partial {
-				partial[id] = string(out)
+				partial[string(id)] = string(out)
 			}
 			if tc.partial == nil {
 				tc.partial = map[string]string{}
@@ -391,7 +392,7 @@ func TestAnswers(t *testing.T) {
 			}
 			got, failure := b.run()
 			if failure != nil {
-				got = failure.Error.Code
+				got = string(failure.Error.Code)
 			}
 			if got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
@@ -409,7 +410,7 @@ func TestCancelStopsTheRun(t *testing.T) {
 	b.env.RegisterDelayedCallback(b.env.CancelWorkflow, time.Hour)
 	b.answer(2*time.Hour, "g#1", "accept", `{"why":"late"}`)
 	_, failure := b.run()
-	if failure == nil || failure.Error.Category != workflows.CategoryCancelled {
+	if failure == nil || failure.Error.Category != codes.CategoryCancelled {
 		t.Fatalf("got %+v, want a cancelled run", failure)
 	}
 	if len(b.calls) != 0 {
@@ -462,7 +463,7 @@ func TestJournalIsReused(t *testing.T) {
 	}
 
 	again := newBench(t, source, `{}`, nil)
-	again.input.Journal = map[string]workflows.JournalEntry{
+	again.input.Journal = map[definitions.StepPath]workflows.JournalEntry{
 		"one": {ArgumentsDigest: workflows.DigestOf([]byte(`{"n":1}`)), Result: json.RawMessage(`{"output":{"from":"journal"}}`)},
 		"two": {ArgumentsDigest: "of other arguments", Result: json.RawMessage(`{"output":{"from":"journal"}}`)},
 	}

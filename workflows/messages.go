@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows/script"
 )
 
@@ -40,7 +41,7 @@ const (
 	AttrVersion = "PerdureVersion"
 	AttrStatus  = "PerdureStatus" // a Status
 	AttrCaller  = "PerdureCaller"
-	AttrRequest = "PerdureRequest" // the request that waits for the run, where the run's ID does not tell
+	AttrRequest = "PerdureRequest" // the request that waits for the run
 	AttrWaiting = "PerdureWaiting" // what the run waits for: approval, compensation, reconciliation, credentials, key, payload, breaker, rate, concurrency; unset = nothing
 )
 
@@ -94,14 +95,14 @@ type RunInput struct {
 	Lineage    string                      `json:"lineage"`              // the same for all executions that continue each other; effect keys derive from it
 	Depth      int                         `json:"depth,omitempty"`      // nesting of called workflows
 	Tools      map[string]definitions.Tool `json:"tools,omitempty"`      // by the name that steps use
-	Journal    map[string]JournalEntry     `json:"journal,omitempty"`    // by step path; results that are reused
+	Journal    map[StepPath]JournalEntry   `json:"journal,omitempty"`    // by step path; results that are reused
 	Open       []Elicitation               `json:"open,omitempty"`       // elicitations that were open when the run continued as new
 	Continued  bool                        `json:"continued,omitempty"`  // whether this execution goes on with a run, so that the journal holds whatever its templates would come to now
 	Repair     *Repair                     `json:"repair,omitempty"`     // nil = this is no repair
 	WasReset   bool                        `json:"wasReset,omitempty"`   // an execution before this one was reset, so that calls may have been made of which nothing is in the journal
-	Unread     map[string]bool             `json:"unread,omitempty"`     // by step path: calls of unsafe tools that workers could not read, and that wait
+	Unread     map[StepPath]bool           `json:"unread,omitempty"`     // by step path: calls of unsafe tools that workers could not read, and that wait
 	Unchecked  []UncheckedSignal           `json:"unchecked,omitempty"`  // signals that wait for a worker with the key with which they were signed
-	Asked      map[string]int              `json:"asked,omitempty"`      // by step path: how often the executions that this one continues have asked, where neither Journal nor Open tells
+	Asked      map[StepPath]int            `json:"asked,omitempty"`      // by step path: how often the executions that this one continues have asked, where neither Journal nor Open tells
 	MaxValue   int                         `json:"maxValue,omitempty"`   // bytes of the arguments and the output of a tool, and of the result, where large values are kept elsewhere; 0 = MaxResultSize
 	MaxJournal int                         `json:"maxJournal,omitempty"` // bytes of this input, with its journal, where large values are kept elsewhere; 0 = MaxResultSize
 	Started    time.Time                   `json:"started,omitzero"`     // from when the timeout counts; zero = now
@@ -116,20 +117,20 @@ type RunInput struct {
 
 // A Parent is the run of which a step has called another run.
 type Parent struct {
-	RunID    string `json:"runId"`
-	StepPath string `json:"stepPath"`
-	Adopted  bool   `json:"adopted,omitempty"` // Temporal does not tell it how this run ends, so this one does
+	RunID    string   `json:"runId"`
+	StepPath StepPath `json:"stepPath"`
+	Adopted  bool     `json:"adopted,omitempty"` // Temporal does not tell it how this run ends, so this one does
 }
 
 // A Repair says that an execution repeats one that has ended: what that one
 // completed is in the journal.
 type Repair struct {
-	Of     string         `json:"of"`               // Temporal's run ID of the execution that is repeated
-	By     string         `json:"by,omitempty"`     // who repairs it
-	Token  string         `json:"token,omitempty"`  // of the plan of this repair; in the memo only
-	Time   int            `json:"time"`             // 1 = the first repair of the run
-	Asked  map[string]int `json:"asked,omitempty"`  // by step path: how often it has asked before, so that no ID of an elicitation comes twice
-	Undone map[string]int `json:"undone,omitempty"` // by step path: how often it was undone; executed again, it has a key of its own
+	Of     string           `json:"of"`               // Temporal's run ID of the execution that is repeated
+	By     string           `json:"by,omitempty"`     // who repairs it
+	Token  string           `json:"token,omitempty"`  // of the plan of this repair; in the memo only
+	Time   int              `json:"time"`             // 1 = the first repair of the run
+	Asked  map[StepPath]int `json:"asked,omitempty"`  // by step path: how often it has asked before, so that no ID of an elicitation comes twice
+	Undone map[StepPath]int `json:"undone,omitempty"` // by step path: how often it was undone; executed again, it has a key of its own
 }
 
 // A JournalEntry is what an earlier execution recorded of a step. Unless the
@@ -164,56 +165,35 @@ type RunResult struct {
 
 // A Failure is the detail of the application error with which a run fails.
 type Failure struct {
-	Error   Error                      `json:"error"`
-	Partial map[string]json.RawMessage `json:"partial,omitempty"` // outputs of completed steps, by step id, bounded in size
+	Error   Error                        `json:"error"`
+	Partial map[StepPath]json.RawMessage `json:"partial,omitempty"` // outputs of completed steps, by step id, bounded in size
 
 	// Omitted are the paths of completed steps whose outputs do not fit into
 	// Partial, maxOmitted of them at most.
-	Omitted []string `json:"omitted,omitempty"`
+	Omitted []StepPath `json:"omitted,omitempty"`
 
 	// Compensated are the paths of steps that were undone, in the order of undoing,
 	// also by called runs that did not complete, as far as maxUndoneBelow has room.
-	Compensated   []string `json:"compensated,omitempty"`
-	Uncompensated []string `json:"uncompensated,omitempty"` // paths of steps that a person decided to leave as they are
+	Compensated   []StepPath `json:"compensated,omitempty"`
+	Uncompensated []StepPath `json:"uncompensated,omitempty"` // paths of steps that a person decided to leave as they are
 
 	Effects *Effects `json:"effects,omitempty"` // calls that calling again would or might repeat, also of called runs; nil = none
 }
 
-// A Category groups errors by what can be done about them.
-type Category string
-
-// The categories.
-const (
-	CategoryValidation     Category = "validation"
-	CategoryTemplate       Category = "template"
-	CategoryTool           Category = "tool"
-	CategoryTimeout        Category = "timeout"
-	CategoryCancelled      Category = "cancelled"
-	CategoryDeclined       Category = "declined"
-	CategoryOutcomeUnknown Category = "outcome_unknown"
-	CategoryPermission     Category = "permission"
-	CategoryLimit          Category = "limit"
-	CategoryCredentials    Category = "credentials"
-	CategoryHeld           Category = "held" // between a call and its run only
-	CategoryInternal       Category = "internal"
-)
-
-// CodeQuarantined is that of the error of a run that took its workers down, and
-// that an operator has ended.
-const CodeQuarantined = "quarantined"
-
 // An Error says why a step or a run failed, from the activity to the client.
 type Error struct {
-	Code      string   `json:"code"` // stable, for machines, e.g. tool_error, step_timeout
-	Category  Category `json:"category"`
-	Message   string   `json:"message"` // for people and models; names what to do where that is known
-	StepID    string   `json:"stepId,omitempty"`
-	StepPath  string   `json:"stepPath,omitempty"` // e.g. check[17]
-	Tool      string   `json:"tool,omitempty"`
-	Attempt   int      `json:"attempt,omitempty"` // of the attempt that failed last; 1 = first
-	Retryable bool     `json:"retryable"`         // whether calling again may help
-	RunID     string   `json:"runId,omitempty"`
-	Backtrace string   `json:"backtrace,omitempty"` // of a script: where it stood, a line for each function
+	Code      codes.Code     `json:"code"`
+	Category  codes.Category `json:"category"`
+	Message   string         `json:"message"` // for people and models; names what to do where that is known
+	StepID    string         `json:"stepId,omitempty"`
+	StepPath  StepPath       `json:"stepPath,omitempty"` // e.g. check[17]
+	Tool      string         `json:"tool,omitempty"`
+	Attempt   int            `json:"attempt,omitempty"` // of the attempt that failed last; 1 = first
+	Retryable bool           `json:"retryable"`         // whether calling again may help
+	RunID     string         `json:"runId,omitempty"`
+	Backtrace string         `json:"backtrace,omitempty"` // of a script: where it stood, a line for each function
+	InDoubt   bool           `json:"inDoubt,omitempty"`   // an attempt before may have been executed; the run takes it off
+	Hint      string         `json:"hint,omitempty"`      // what to do; set where the error is shown, and never recorded
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -233,12 +213,12 @@ type Activities interface {
 
 // A DefinitionRef is what a step calls.
 type DefinitionRef struct {
-	RunID    string `json:"runId"`
-	StepPath string `json:"stepPath"`
-	From     string `json:"from"`     // name of the definition whose step it is
-	Workflow string `json:"workflow"` // as it is written: name, or name@constraint
-	Caller   Caller `json:"caller"`
-	As       string `json:"as,omitempty"` // composite tool that calls in its own right; "" = its caller does
+	RunID    string   `json:"runId"`
+	StepPath StepPath `json:"stepPath"`
+	From     string   `json:"from"`     // name of the definition whose step it is
+	Workflow string   `json:"workflow"` // as it is written: name, or name@constraint
+	Caller   Caller   `json:"caller"`
+	As       string   `json:"as,omitempty"` // composite tool that calls in its own right; "" = its caller does
 }
 
 // A ResolvedDefinition is the definition that a reference means now, and what
@@ -258,7 +238,7 @@ type ChildOutcome struct {
 type ToolCall struct {
 	RunID          string             `json:"runId"`
 	StepID         string             `json:"stepId"`
-	StepPath       string             `json:"stepPath"`
+	StepPath       StepPath           `json:"stepPath"`
 	Tool           string             `json:"tool"`     // exposed name
 	Backend        string             `json:"backend"`  // name of the backend
 	Original       string             `json:"original"` // name at the backend
@@ -280,14 +260,17 @@ type ToolCall struct {
 // the details of the activity's heartbeats, so it is at hand for as long as the
 // call is, and no part of history.
 type StepProgress struct {
-	StepPath string  `json:"stepPath"`
-	Progress float64 `json:"progress,omitempty"` // 0 = nothing was told
-	Total    float64 `json:"total,omitempty"`    // 0 = unknown
-	Message  string  `json:"message,omitempty"`  // shortened to MaxProgressMessage bytes
+	StepPath StepPath `json:"stepPath"`
+	Progress float64  `json:"progress,omitempty"` // 0 = nothing was told
+	Total    float64  `json:"total,omitempty"`    // 0 = unknown
+	Message  string   `json:"message,omitempty"`  // shortened to MaxProgressMessage bytes
 }
 
 // MaxProgressMessage is how much of a backend's message is kept, in bytes.
 const MaxProgressMessage = 500
+
+// A StepPath says where in a run something is executed.
+type StepPath = definitions.StepPath
 
 // A ToolResult is the output of a tool as a step sees it: structuredContent
 // where that is an object, otherwise the content blocks by name (text, text_1,
@@ -296,123 +279,9 @@ type ToolResult struct {
 	Output json.RawMessage `json:"output"` // an object
 }
 
-// An Answer is a person's answer to an elicitation, sent as AnswerSignal.
-type Answer struct {
-	ElicitationID string          `json:"elicitationId"`
-	Question      string          `json:"question,omitempty"` // that is answered: Elicitation.Question; "" = whatever is asked
-	Action        string          `json:"action"`             // accept, decline, cancel
-	Content       json.RawMessage `json:"content,omitempty"`
-	AnsweredBy    string          `json:"answeredBy"`
-	Via           Channel         `json:"via,omitempty"`
-	At            time.Time       `json:"at,omitzero"`        // when it was given
-	Unproven      bool            `json:"unproven,omitempty"` // nobody has proved who gave it
-	AnswerID      string          `json:"answerId"`           // chosen by the sender, to see whose answer won
-}
-
-// A Channel is the way by which an answer was given.
-type Channel string
-
-// The channels.
-const (
-	ViaForm    Channel = "form"    // an MCP client asked its user
-	ViaPage    Channel = "page"    // the approvals page
-	ViaCommand Channel = "command" // the command line
-	ViaRequest Channel = "request" // a request of the caller brought what was wanted
-	ViaSignal  Channel = "signal"  // a signal of somebody's own, without proof
-)
-
-// A Decision is what the answer to an elicitation means, where that is more than
-// its action: Happened, NotHappened and Fail of a Reconciliation, and these.
-type Decision string
-
-// Decisions about compensations and credentials.
-const (
-	DecidedUndone   Decision = "undone"    // by hand
-	DecidedAgain    Decision = "try_again" // to undo it
-	DecidedLeft     Decision = "left"      // as it is, not undone
-	DecidedGiven    Decision = "given"     // the credential
-	DecidedWithheld Decision = "withheld"  // the credential
-)
-
-// An ElicitationState says where an elicitation stands.
-type ElicitationState string
-
-// The states of an elicitation.
-const (
-	ElicitationOpen     ElicitationState = "open"
-	ElicitationAnswered ElicitationState = "answered"
-	ElicitationExpired  ElicitationState = "expired"
-	ElicitationDropped  ElicitationState = "dropped" // the run ended or went on without it
-)
-
-// An ElicitationKind says whom an elicitation is for.
-type ElicitationKind string
-
-const (
-	// Question is for the caller, or whoever may answer in the caller's place.
-	Question ElicitationKind = ""
-	// Compensation is for operators: a step could not be undone. Accept says
-	// that it was undone by hand, decline that it shall be tried again, cancel
-	// that it shall stay.
-	Compensation ElicitationKind = "compensation"
-	// Reconciliation is for operators: nobody knows whether a call was executed.
-	// The content of an accepted answer is a Reconciled; any other lets the step
-	// fail.
-	Reconciliation ElicitationKind = "reconciliation"
-	// Credentials is for whoever can bring a credential without which a backend
-	// cannot be called; Backend says which. Accept says that it has been brought,
-	// decline and cancel that it will not be: the step fails.
-	Credentials ElicitationKind = "credentials"
-)
-
-// An Elicitation is a question to a person, as it stands in the run's memo.
-type Elicitation struct {
-	Kind     ElicitationKind  `json:"kind,omitempty"`
-	ID       string           `json:"id"` // step path and occurrence, e.g. approval#1
-	StepID   string           `json:"stepId"`
-	StepPath string           `json:"stepPath"`
-	Message  string           `json:"message"`
-	Schema   json.RawMessage  `json:"schema,omitempty"` // kept while open
-	Mode     definitions.Mode `json:"mode,omitempty"`   // definitions.URLMode, or empty
-	Opened   time.Time        `json:"opened"`
-	Expires  time.Time        `json:"expires,omitzero"`   // zero = never
-	Question string           `json:"question,omitempty"` // digest of what is asked, to which answers are bound
-	State    ElicitationState `json:"state"`
-	Action   string           `json:"action,omitempty"` // of the answer that won
-	By       string           `json:"by,omitempty"`
-	Via      Channel          `json:"via,omitempty"`
-	At       time.Time        `json:"at,omitzero"`       // when it was answered, or expired
-	Content  json.RawMessage  `json:"content,omitempty"` // of the answer that won, up to maxShownContent bytes of it; of more, none
-	Decision Decision         `json:"decision,omitempty"`
-	Unproven bool             `json:"unproven,omitempty"` // nobody has proved who answered
-	AnswerID string           `json:"answerId,omitempty"`
-	Call     *ParkedCall      `json:"call,omitempty"`    // that it is about; kept while open
-	Askings  []Asking         `json:"askings,omitempty"` // that did not lead to an answer; kept while open
-	Backend  string           `json:"backend,omitempty"` // that wants a credential
-	Run      string           `json:"run,omitempty"`     // called run that asks; "" = this one
-
-	Approvers []string `json:"approvers,omitempty"` // who answers, of those who may: subjects, and groups as group:NAME; nil = all of them
-	Unchecked bool     `json:"unchecked,omitempty"` // content need not fit the schema
-}
-
-// AnswerSchema is what content of an answer must fit, while the elicitation is
-// open.
-func (e Elicitation) AnswerSchema() json.RawMessage {
-	if e.Unchecked {
-		return anything
-	}
-	return e.Schema
-}
-
-// State is what a run tells of itself through its memo.
-type State struct {
-	Elicitations []Elicitation     `json:"elicitations,omitempty"` // in the order of opening
-	Unchecked    []UncheckedSignal `json:"unchecked,omitempty"`    // signals that wait for a worker with their key
-}
-
 // Summary of an activity, timer or local activity: "STEPPATH: WHAT". Whoever
 // follows a run reads the step path from it; see ReadSummary.
-func Summary(stepPath, what string) string { return stepPath + ": " + what }
+func Summary(path StepPath, what string) string { return string(path) + ": " + what }
 
 // WaitsForAnswer is what the Summary of a timer says of a question; of a step that
 // waits for anything else it begins with "waits" as well.
@@ -423,8 +292,8 @@ const WaitsForAnswer = "waits for an answer"
 const WaitsUntil = "waits until "
 
 // callSummary is the Summary of a call: the tool, and what calling it may do.
-func callSummary(stepPath string, tool definitions.Tool) string {
-	return Summary(stepPath, tool.Name+effectMark(tool.Effect))
+func callSummary(path StepPath, tool definitions.Tool) string {
+	return Summary(path, tool.Name+effectMark(tool.Effect))
 }
 
 // effectMark is how a tool's effect class stands beside its name.
@@ -434,10 +303,10 @@ func effectMark(e definitions.Effect) string {
 
 // ReadSummary takes a Summary apart; of a call, what is the tool. Histories of
 // earlier releases do not have the effect class.
-func ReadSummary(text string) (stepPath, what string, ok bool) {
-	stepPath, what, ok = strings.Cut(text, ": ")
+func ReadSummary(text string) (path StepPath, what string, ok bool) {
+	at, what, ok := strings.Cut(text, ": ")
 	for _, e := range []definitions.Effect{definitions.Read, definitions.Idempotent, definitions.Keyed, definitions.Unsafe} {
 		what = strings.TrimSuffix(what, effectMark(e))
 	}
-	return stepPath, what, ok
+	return StepPath(at), what, ok
 }

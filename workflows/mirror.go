@@ -5,12 +5,20 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 )
+
+// Children are the runs that a run calls.
+type children struct {
+	slots       workflow.Semaphore         // of which each takes one
+	resolutions map[string]workflow.Future // of definitions that steps call, by how they are written
+	called      map[StepPath]*called       // that have not ended, by step path
+	failed      []failedBelow              // that did not complete, in the order of their ends
+	tells       tellings                   // of the run to the one that has called it
+}
 
 // What a called run asks stands in the state of the run that has called it as
 // well, under the path of the step: whoever follows, lists or answers the one
@@ -20,7 +28,7 @@ import (
 // A ChildTold is what a called run tells the one that has called it.
 type ChildTold struct {
 	RunID       string       `json:"runId"`                 // that tells it
-	StepPath    string       `json:"stepPath"`              // of the step that has called it
+	StepPath    StepPath     `json:"stepPath"`              // of the step that has called it
 	Elicitation *Elicitation `json:"elicitation,omitempty"` // that has opened or closed, as its own state has it
 	Ends        bool         `json:"ends,omitempty"`        // the run ends
 }
@@ -28,7 +36,7 @@ type ChildTold struct {
 // An Adopted tells a called run that the one that has called it goes on in an
 // execution which Temporal does not tell how it ends.
 type Adopted struct {
-	StepPath string `json:"stepPath"` // of the step that has called it
+	StepPath StepPath `json:"stepPath"` // of the step that has called it
 }
 
 // hearChild hands on what called runs tell, also when the run has failed and waits
@@ -38,12 +46,12 @@ func (r *run) hearChild(_ workflow.Context, s Signal, _ bool) hearing {
 	var told ChildTold
 	unreadable := json.Unmarshal(s.Body, &told) != nil
 	return hearing{take: func(ctx workflow.Context, _ Ruling) {
-		switch call := r.called[told.StepPath]; {
+		switch call := r.children.called[told.StepPath]; {
 		case unreadable:
 		case call != nil:
 			r.hear(ctx, call, told)
 		default:
-			r.tells.early = append(r.tells.early, told)
+			r.children.tells.early = append(r.children.tells.early, told)
 		}
 	}}
 }
@@ -51,31 +59,31 @@ func (r *run) hearChild(_ workflow.Context, s Signal, _ bool) hearing {
 // expect begins to listen to a called run. What it had asked when this one
 // continued as new is open again.
 func (r *run) expect(ctx workflow.Context, call *called) {
-	r.called[call.path] = call
+	r.children.called[call.path] = call
 	for _, was := range r.in.Open {
-		if was.Run != "" && strings.HasPrefix(was.ID, call.path+"/") && !r.hasAsked(was.ID) {
+		if _, told := call.path.Told(was.ID); was.Run != "" && told && !r.gates.asked(was.ID) {
 			r.mirror(ctx, call, was)
 		}
 	}
-	early := r.tells.early
-	r.tells.early = nil
+	early := r.children.tells.early
+	r.children.tells.early = nil
 	for _, told := range early {
 		if told.StepPath == call.path {
 			r.hear(ctx, call, told)
 		} else {
-			r.tells.early = append(r.tells.early, told)
+			r.children.tells.early = append(r.children.tells.early, told)
 		}
 	}
 }
 
 // dismiss ends that: the run has ended, and asks nothing any more.
 func (r *run) dismiss(ctx workflow.Context, call *called) {
-	if r.called[call.path] != call {
+	if r.children.called[call.path] != call {
 		return
 	}
-	delete(r.called, call.path)
-	for _, e := range r.openElicitations() {
-		if g := r.gates[e.ID]; g != nil && g.child == call {
+	delete(r.children.called, call.path)
+	for _, e := range r.gates.waiting() {
+		if g := r.gates.open[e.ID]; g != nil && g.child == call {
 			r.close(ctx, g, ElicitationDropped, Answer{})
 		}
 	}
@@ -90,13 +98,13 @@ func (r *run) hear(ctx workflow.Context, call *called, told ChildTold) {
 		return
 	}
 	e := *told.Elicitation
-	e.ID, e.StepPath, e.StepID = call.path+"/"+e.ID, call.path+"/"+e.StepPath, topLevel(call.path)
+	e.ID, e.StepPath, e.StepID = call.path.Tells(e.ID), call.path.Below(e.StepPath), call.path.Top()
 	e.Run, e.Askings = cmp.Or(e.Run, call.id), nil
-	g, open := r.gates[e.ID]
+	g, open := r.gates.open[e.ID]
 	switch {
 	case open && e.State != ElicitationOpen:
 		r.closeAs(ctx, g, e)
-	case !open && !r.hasAsked(e.ID) && !r.closedBefore(e):
+	case !open && !r.gates.asked(e.ID) && !r.closedBefore(e):
 		r.mirror(ctx, call, e)
 	}
 }
@@ -104,29 +112,31 @@ func (r *run) hear(ctx workflow.Context, call *called, told ChildTold) {
 // closedBefore says whether an elicitation of a called run was closed in an
 // execution before this one: it is told once more by somebody who has kept that.
 func (r *run) closedBefore(e Elicitation) bool {
-	return r.in.Continued && e.time() <= r.in.Asked[e.StepPath] && !slices.ContainsFunc(r.in.Open, func(o Elicitation) bool { return o.ID == e.ID })
+	return r.in.Continued && e.StepPath.Time(e.ID) <= r.in.Asked[e.StepPath] && !slices.ContainsFunc(r.in.Open, func(o Elicitation) bool { return o.ID == e.ID })
 }
 
 // mirror puts what a called run asks into the run's state.
 func (r *run) mirror(ctx workflow.Context, call *called, e Elicitation) {
-	if e.State == ElicitationOpen && r.checkQuestion(e) != nil {
+	if e.State == ElicitationOpen && r.gates.check(e) != nil {
 		// There is no room to show all of it. What is asked is with the called run.
 		e.Message, e.Schema, e.Call = oneLine(e.Message), nil, nil
 	}
-	r.state.Elicitations = append(r.state.Elicitations, e)
+	r.gates.state.Elicitations = append(r.gates.state.Elicitations, e)
 	if e.State != ElicitationOpen { // it was told before that it opened
 		r.publishState(ctx)
 		return
 	}
-	r.gates[e.ID] = &gate{index: len(r.state.Elicitations) - 1, kind: e.Kind, schema: e.AnswerSchema(), child: call}
-	r.nextBytes += openBytes(e)
+	r.gates.open[e.ID] = &gate{index: len(r.gates.state.Elicitations) - 1, kind: e.Kind, schema: e.AnswerSchema(), child: call}
+	r.record.grow(openBytes(e))
 	r.publish(ctx, Waiting)
 	r.takeEarly(ctx, e.ID)
 }
 
 // passOn gives an answer to the called run that asks.
 func (r *run) passOn(ctx workflow.Context, call *called, a Answer) {
-	a.ElicitationID = strings.TrimPrefix(a.ElicitationID, call.path+"/")
+	if own, ok := call.path.Told(a.ElicitationID); ok {
+		a.ElicitationID = own
+	}
 	r.signal(ctx, call.id, AnswerSignal, a, func(err error) {
 		if err != nil {
 			workflow.GetLogger(ctx).Warn("an answer could not be passed on", "run", call.id, "elicitation", a.ElicitationID, "error", err.Error())
@@ -139,13 +149,13 @@ func (r *run) passOn(ctx workflow.Context, call *called, a Answer) {
 func (r *run) signal(ctx workflow.Context, id, name string, value any, then func(error)) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	s := r.signed(ctx, name, id, value)
-	r.makeRoom(ctx, PayloadSize(s.Body))
-	r.carries(ctx)
+	r.tasks.makeRoom(ctx, PayloadSize(s.Body))
+	r.tasks.carries(ctx)
 	sent := workflow.SignalExternalWorkflow(ctx, id, "", name, s)
-	r.inFlight++
+	r.calls.underWay++
 	workflow.GoNamed(ctx, name+" "+id, func(ctx workflow.Context) {
 		err := sent.Get(ctx, nil)
-		r.inFlight--
+		r.calls.underWay--
 		then(err)
 	})
 }
@@ -189,9 +199,9 @@ func (r *run) adopt(ctx workflow.Context, call *called) childEnd {
 
 // outcomeOf asks how a run has ended, or ends now.
 func (r *run) outcomeOf(ctx workflow.Context, call *called) (outcome ChildOutcome, err error) {
-	r.makeRoom(ctx, 0)
-	r.inFlight++
-	defer func() { r.inFlight-- }()
+	r.tasks.makeRoom(ctx, 0)
+	r.calls.underWay++
+	defer func() { r.calls.underWay-- }()
 	actx := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		Summary: Summary(call.path, call.tool), StartToCloseTimeout: time.Minute,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: outcomeInterval, MaximumInterval: 10 * time.Second},

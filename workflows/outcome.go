@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/codes"
 )
 
 // An Attempt is one attempt of a tool call. Its methods say what an outcome of
@@ -18,6 +19,8 @@ import (
 type Attempt struct {
 	Call   ToolCall
 	Number int // 1 = first
+	// Doubt says that an attempt before, of a keyed call, may have been executed.
+	Doubt bool
 }
 
 // What stands in a message between the name of a tool and the reason of its
@@ -41,7 +44,7 @@ func (a Attempt) Answered(message string) (e *Error, repeat bool) {
 	if message == "" {
 		message = "the backend gave no reason"
 	}
-	e = a.error("tool_error", CategoryTool, answeredWords+message)
+	e = a.error(codes.ToolError, codes.CategoryTool, answeredWords+message)
 	e.Retryable = true
 	return e, a.Number < a.Call.MaxAttempts
 }
@@ -49,13 +52,13 @@ func (a Attempt) Answered(message string) (e *Error, repeat bool) {
 // Refused is the failure of a call that the backend did not execute because of
 // what it was asked.
 func (a Attempt) Refused(reason string) (e *Error, repeat bool) {
-	return a.error("refused", CategoryTool, refusedWords+reason), a.Number < a.Call.MaxAttempts
+	return a.error(codes.Refused, codes.CategoryTool, refusedWords+reason), a.Number < a.Call.MaxAttempts
 }
 
 // Unavailable is the failure of a call that never left. It is repeated until
 // the step's time is up.
 func (a Attempt) Unavailable(reason string) (e *Error, repeat bool) {
-	e = a.error("backend_unavailable", CategoryTool, unavailableWords+a.Call.Backend+unreachableWords+reason)
+	e = a.error(codes.BackendUnavailable, codes.CategoryTool, unavailableWords+a.Call.Backend+unreachableWords+reason)
 	e.Retryable = true
 	return e, true
 }
@@ -68,14 +71,14 @@ func (a Attempt) Denied() (e *Error, repeat bool) {
 	if a.Call.As != "" {
 		who = "the composite tool " + a.Call.As
 	}
-	return a.error("permission_denied", CategoryPermission, deniedWords+who+" may not call it"), false
+	return a.error(codes.PermissionDenied, codes.CategoryPermission, deniedWords+who+" may not call it"), false
 }
 
 // Unruled is the failure of a call whose run has started where there are rules
 // about who may call what, at a worker that knows none. Nothing is sent, and
 // another worker may make the call.
 func (a Attempt) Unruled() (e *Error, repeat bool) {
-	e = a.error("worker_without_rules", CategoryPermission, deniedWords+"its run has started where there are rules, and this worker knows none: "+
+	e = a.error(codes.WorkerWithoutRules, codes.CategoryPermission, deniedWords+"its run has started where there are rules, and this worker knows none: "+
 		"give each worker the configuration of the gateways, with its authorization")
 	e.Retryable = true
 	return e, true
@@ -84,7 +87,7 @@ func (a Attempt) Unruled() (e *Error, repeat bool) {
 // Unauthorized is the failure of a call that was not executed for lack of a
 // credential that only a person can bring: the run waits for it.
 func (a Attempt) Unauthorized(reason string) (e *Error, repeat bool) {
-	e = a.error("credentials_needed", CategoryCredentials, credentialsWords+a.Call.Backend+": "+reason)
+	e = a.error(codes.CredentialsNeeded, codes.CategoryCredentials, credentialsWords+a.Call.Backend+": "+reason)
 	e.Retryable = true
 	return e, false
 }
@@ -92,33 +95,33 @@ func (a Attempt) Unauthorized(reason string) (e *Error, repeat bool) {
 // Held is the failure of a call that the limits of its backend hold back; why is
 // that of a Hold. Nothing was sent: the run makes the same call later.
 func (a Attempt) Held(why string) (e *Error, repeat bool) {
-	e = a.error("held", CategoryHeld, heldWords+Hold{Why: why}.what(a.Call.Backend))
+	e = a.error(codes.Held, codes.CategoryHeld, heldWords+Hold{Why: why}.what(a.Call.Backend))
 	e.Retryable = true
 	return e, false
 }
 
 // Lost is the failure of a call that left and gave no answer: an unknown outcome.
 func (a Attempt) Lost(reason string) (e *Error, repeat bool) {
-	return a.unknown(a.error("connection_lost", CategoryTool, lostWords+reason))
+	return a.unknown(a.error(codes.ConnectionLost, codes.CategoryTool, lostWords+reason))
 }
 
 // SentBefore is the failure of a call that is not made, since the run had made it
 // before it was reset and nobody knows what came of it.
 func (a Attempt) SentBefore() (e *Error, repeat bool) {
-	return a.unknown(a.error("sent_before", CategoryTool, " was called before the run was reset"))
+	return a.unknown(a.error(codes.SentBefore, codes.CategoryTool, " was called before the run was reset"))
 }
 
 // TimedOut is the failure of a call whose time was up before an answer came: an
 // unknown outcome.
 func (a Attempt) TimedOut() (e *Error, repeat bool) {
-	e = a.error("step_timeout", CategoryTimeout, "")
+	e = a.error(codes.StepTimeout, codes.CategoryTimeout, "")
 	e.Message = fmt.Sprintf("step %s: timed out waiting for %s", a.Call.StepPath, a.Call.Tool)
 	return a.unknown(e)
 }
 
 // Cancelled is the failure of a call that was cancelled while it was under way.
 func (a Attempt) Cancelled() (e *Error, repeat bool) {
-	return a.error("cancelled", CategoryCancelled, " was cancelled"), false
+	return a.error(codes.Cancelled, codes.CategoryCancelled, " was cancelled"), false
 }
 
 // Succeeded is the result of a call that the backend executed, or the failure
@@ -126,11 +129,11 @@ func (a Attempt) Cancelled() (e *Error, repeat bool) {
 func (a Attempt) Succeeded(structured json.RawMessage, content []ContentBlock) (ToolResult, error) {
 	output, err := output(structured, content)
 	if err != nil {
-		return ToolResult{}, Report(a.unusable("invalid_output", CategoryTool, err.Error()))
+		return ToolResult{}, Report(a.unusable(codes.InvalidOutput, codes.CategoryTool, err.Error()))
 	}
 	limit := cmp.Or(a.Call.MaxExpansion, MaxResultSize)
 	if size := PayloadSize(output); size > limit {
-		return ToolResult{}, Report(a.unusable("output_too_large", CategoryLimit,
+		return ToolResult{}, Report(a.unusable(codes.OutputTooLarge, codes.CategoryLimit,
 			fmt.Sprintf("the output has %d bytes; the limit is %d: ask the tool for less", size, limit)))
 	}
 	return ToolResult{Output: output}, nil
@@ -139,34 +142,36 @@ func (a Attempt) Succeeded(structured json.RawMessage, content []ContentBlock) (
 // TooLargeHere is what becomes of a call within a workflow task whose result
 // does not fit there. It is no failure: the call is made again on its own.
 func (a Attempt) TooLargeHere() error {
-	e, _ := a.unusable("output_too_large_here", CategoryLimit, "the output does not fit into the workflow task")
+	e, _ := a.unusable(codes.OutputTooLargeHere, codes.CategoryLimit, "the output does not fit into the workflow task")
 	return Report(e, true)
 }
 
 // unusable is the failure of a call that was executed and whose output cannot
 // be used. Repeating it cannot help.
-func (a Attempt) unusable(code string, category Category, what string) (e *Error, repeat bool) {
+func (a Attempt) unusable(code codes.Code, category codes.Category, what string) (e *Error, repeat bool) {
 	return a.error(code, category, ": "+what), false
 }
 
 // executed says of the failure of a call that it was executed; see Attempt.unusable.
-func (e *Error) executed() bool { return e.Code == "invalid_output" || e.Code == "output_too_large" }
+func (e *Error) executed() bool {
+	return e.Code == codes.InvalidOutput || e.Code == codes.OutputTooLarge
+}
 
 // Reason takes the message of a failure apart: the code of the failure and what
 // the backend, or the way to it, gave as the reason. Of a call that timed out or
 // was cancelled both are empty.
-func (a Attempt) Reason(message string) (code, reason string) {
-	message = strings.TrimPrefix(message, "step "+a.Call.StepPath+": "+a.Call.Tool)
+func (a Attempt) Reason(message string) (code codes.Code, reason string) {
+	message = strings.TrimPrefix(message, "step "+Summary(a.Call.StepPath, a.Call.Tool))
 	message = strings.TrimSuffix(message, fmt.Sprintf(unknownWords, a.Call.Tool))
 	if rest, ok := strings.CutPrefix(message, unavailableWords); ok {
 		_, reason, _ = strings.Cut(rest, unreachableWords)
-		return "backend_unavailable", reason
+		return codes.BackendUnavailable, reason
 	}
 	if rest, ok := strings.CutPrefix(message, credentialsWords); ok {
 		_, reason, _ = strings.Cut(rest, ": ")
-		return "credentials_needed", reason
+		return codes.CredentialsNeeded, reason
 	}
-	for code, words := range map[string]string{"tool_error": answeredWords, "refused": refusedWords, "connection_lost": lostWords} {
+	for code, words := range map[codes.Code]string{codes.ToolError: answeredWords, codes.Refused: refusedWords, codes.ConnectionLost: lostWords} {
 		if reason, ok := strings.CutPrefix(message, words); ok {
 			return code, reason
 		}
@@ -175,10 +180,10 @@ func (a Attempt) Reason(message string) (code, reason string) {
 }
 
 // error makes an error whose message begins with the step and the tool.
-func (a Attempt) error(code string, category Category, what string) *Error {
+func (a Attempt) error(code codes.Code, category codes.Category, what string) *Error {
 	return &Error{
 		Code: code, Category: category, Message: fmt.Sprintf("step %s: %s%s", a.Call.StepPath, a.Call.Tool, what),
-		StepID: a.Call.StepID, StepPath: a.Call.StepPath, Tool: a.Call.Tool, Attempt: a.Number, RunID: a.Call.RunID,
+		StepID: a.Call.StepID, StepPath: a.Call.StepPath, Tool: a.Call.Tool, Attempt: a.Number, RunID: a.Call.RunID, InDoubt: a.Doubt,
 	}
 }
 
@@ -186,7 +191,7 @@ func (a Attempt) error(code string, category Category, what string) *Error {
 func (a Attempt) unknown(e *Error) (*Error, bool) {
 	e.Retryable = Repeatable(a.Call.Effect)
 	if !e.Retryable {
-		e.Category = CategoryOutcomeUnknown
+		e.Category = codes.CategoryOutcomeUnknown
 		e.Message += fmt.Sprintf(unknownWords, a.Call.Tool)
 	}
 	return e, e.Retryable
@@ -202,9 +207,9 @@ func Report(e *Error, repeat bool) error {
 // KnownOutcome says whether a failure of a category that an attempt has reported
 // means that the call was not executed, or was answered. It is false for what is
 // no category.
-func KnownOutcome(c Category) bool {
+func KnownOutcome(c codes.Category) bool {
 	switch c {
-	case CategoryTool, CategoryPermission, CategoryLimit, CategoryCredentials:
+	case codes.CategoryTool, codes.CategoryPermission, codes.CategoryLimit, codes.CategoryCredentials:
 		return true
 	}
 	return false

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -34,7 +35,7 @@ func TestContractOfFailures(t *testing.T) {
 			e, once := fails(attempt)
 			attempt.Call.MaxAttempts = 2
 			_, twice := fails(attempt)
-			name = e.Code
+			name = string(e.Code)
 			word := "not again"
 			switch {
 			case once:
@@ -42,7 +43,7 @@ func TestContractOfFailures(t *testing.T) {
 			case twice:
 				word = "as `onError` says"
 			}
-			if e.Category == workflows.CategoryOutcomeUnknown {
+			if e.Category == codes.CategoryOutcomeUnknown {
 				word += ": `outcome_unknown`"
 			}
 			column := i / 3

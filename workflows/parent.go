@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/perdure/perdure/internal/codes"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -33,9 +34,9 @@ func (r *run) tellParent(ctx workflow.Context) {
 	if r.in.Parent == nil {
 		return
 	}
-	for _, e := range slices.Clone(r.state.Elicitations) {
-		if r.tells.states[e.ID] != e.State {
-			r.tells.states[e.ID] = e.State
+	for _, e := range slices.Clone(r.gates.state.Elicitations) {
+		if r.children.tells.states[e.ID] != e.State {
+			r.children.tells.states[e.ID] = e.State
 			r.tell(ctx, ChildTold{Elicitation: &e})
 		}
 	}
@@ -43,12 +44,12 @@ func (r *run) tellParent(ctx workflow.Context) {
 
 func (r *run) tell(ctx workflow.Context, told ChildTold) {
 	told.StepPath, told.RunID = r.in.Parent.StepPath, r.id
-	r.tells.pending++
+	r.children.tells.pending++
 	r.signal(ctx, r.in.Parent.RunID, ChildSignal, told, func(err error) {
-		r.tells.pending--
-		if err != nil && !r.tells.gone { // nobody would be asked, and nobody would get the result
-			r.tells.gone = true
-			r.abort(&Error{Code: "parent_gone", Category: CategoryCancelled, Message: fmt.Sprintf(
+		r.children.tells.pending--
+		if err != nil && !r.children.tells.gone { // nobody would be asked, and nobody would get the result
+			r.children.tells.gone = true
+			r.abort(&Error{Code: codes.ParentGone, Category: codes.CategoryCancelled, Message: fmt.Sprintf(
 				"%s was cancelled, since the run %s that has called it has ended", r.in.Definition.Name, r.in.Parent.RunID)})
 		}
 	})
@@ -63,12 +64,12 @@ func (r *run) leaveParent(ctx workflow.Context) {
 	wait, done := workflow.NewDisconnectedContext(ctx)
 	defer done()
 	for {
-		_ = workflow.Await(wait, func() bool { return r.tells.pending == 0 }) // is never cancelled
-		r.receive(wait, r.mailbox(AdoptSignal))
-		if !r.in.Parent.Adopted || r.tells.ends || r.tells.gone {
+		_ = workflow.Await(wait, func() bool { return r.children.tells.pending == 0 }) // is never cancelled
+		r.receive(wait, r.signals.box(AdoptSignal))
+		if !r.in.Parent.Adopted || r.children.tells.ends || r.children.tells.gone {
 			return
 		}
-		r.tells.ends = true
+		r.children.tells.ends = true
 		r.tell(wait, ChildTold{Ends: true})
 	}
 }

@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -32,15 +31,15 @@ func newParkedCall(ctx workflow.Context, q request, key string) ParkedCall {
 // it stands at a path below that of the step, one for each time that the run
 // waits about this call. So an answer that was given counts as well when the run
 // continues as new, and for no other time.
-func (r *run) park(ctx workflow.Context, question Elicitation, path string, time int) (Answer, *Error) {
+func (r *run) park(ctx workflow.Context, question Elicitation, path StepPath, time int) (Answer, *Error) {
 	question.StepPath = parkedPath(question.Kind, path, time)
 	return r.ask(ctx, question, 0)
 }
 
-func parkedPath(kind ElicitationKind, path string, time int) string {
-	parked := fmt.Sprintf("%s/%s", path, kind)
+func parkedPath(kind ElicitationKind, path StepPath, time int) StepPath {
+	parked := path.Below(StepPath(kind))
 	if time > 1 {
-		parked += fmt.Sprintf("#%d", time)
+		parked = parked.Attempt(time)
 	}
 	return parked
 }

@@ -24,7 +24,7 @@ func (r *run) scriptProbe(ctx workflow.Context, h *scriptHost, said *script.Prob
 	case !ok:
 		return nil, fmt.Errorf("no backend offered the tool %s when the run started", said.Tool)
 	case asks.Effect != definitions.Read:
-		return nil, fmt.Errorf("the tool %s is not of class read", asks.Name)
+		return nil, fmt.Errorf("the tool %s must have effect class read", asks.Name)
 	}
 	return &probe{script: said, tool: asks}, nil
 }

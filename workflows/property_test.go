@@ -16,11 +16,12 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
 )
 
 var (
-	caseCount = flag.Int("cases", 300, "random definitions that TestRandomDefinitions, TestRetryOfRandomRuns and TestRandomRunsInTrouble run")
+	caseCount = flag.Int("cases", 50, "random definitions that TestRandomDefinitions, TestRetryOfRandomRuns and TestRandomRunsInTrouble run")
 	caseSeed  = flag.Uint64("case", 0, "seed of the only case that they run; 0 = all")
 )
 
@@ -326,7 +327,7 @@ func (b *bench) locked(f func(path string, call workflows.ToolCall) (string, err
 	return func(call workflows.ToolCall) (string, error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		return f(b.within[call.RunID]+call.StepPath, call)
+		return f(b.within[call.RunID]+string(call.StepPath), call)
 	}
 }
 
@@ -387,12 +388,17 @@ func (w *expected) compare(c *testCase, got *observed) (problems []string) {
 	case got.failure == nil:
 		problem("completed with %v; want it %s by %v", got.output, w.ended, w.culprits)
 		return problems
-	case w.ended == endCancelled && got.failure.Error.Category != workflows.CategoryCancelled:
+	case w.ended == endCancelled && got.failure.Error.Category != codes.CategoryCancelled:
 		problem("failed with %+v; want it cancelled", got.failure.Error)
 	case w.ended == endFailed && !slices.Contains(w.culprits, got.failure.Error.StepID):
 		problem("failed with %+v; want one of %v", got.failure.Error, w.culprits)
 	}
-	own := slices.DeleteFunc(slices.Clone(got.failure.Compensated), func(path string) bool { return strings.Contains(path, "/") })
+	var own []string
+	for _, path := range got.failure.Compensated {
+		if !strings.Contains(string(path), "/") {
+			own = append(own, string(path))
+		}
+	}
 	w.compareUndone(c, own, problem)
 	w.undoneBelow(c, got.undone, w.stopped, problem)
 	return problems

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 
 	"go.temporal.io/sdk/workflow"
 )
@@ -27,24 +26,24 @@ const JournalQuery = "journal"
 
 // A JournalRequest says what of a journal is not needed. The zero value: all is.
 type JournalRequest struct {
-	Steps []string `json:"steps,omitempty"` // that are executed again, and all that depend on them: {} stands for their results
-	Paths []string `json:"paths,omitempty"` // the same for these step paths alone
+	Steps []string   `json:"steps,omitempty"` // that are executed again, and all that depend on them: {} stands for their results
+	Paths []StepPath `json:"paths,omitempty"` // the same for these step paths alone
 }
 
 // A Record is what a run knows of what it has done.
 type Record struct {
-	Input     RunInput                `json:"input"`
-	Journal   map[string]JournalEntry `json:"journal,omitempty"`   // by step path
-	Unsettled map[string]Unsettled    `json:"unsettled,omitempty"` // by step path: calls that were sent and of which nobody knows whether they were executed
-	Undone    map[string]int          `json:"undone,omitempty"`    // by step path: how often it was undone
-	Asked     map[string]int          `json:"asked,omitempty"`     // by step path: how often it has asked
-	Sizes     map[string]int          `json:"sizes,omitempty"`     // by step path, in bytes: of results that are too large together, so that there is no Journal
-	Redo      []string                `json:"redo,omitempty"`      // paths of steps that were undone since they were last executed
+	Input     RunInput                  `json:"input"`
+	Journal   map[StepPath]JournalEntry `json:"journal,omitempty"`   // by step path
+	Unsettled map[StepPath]Unsettled    `json:"unsettled,omitempty"` // by step path: calls that were sent and of which nobody knows whether they were executed
+	Undone    map[StepPath]int          `json:"undone,omitempty"`    // by step path: how often it was undone
+	Asked     map[StepPath]int          `json:"asked,omitempty"`     // by step path: how often it has asked
+	Sizes     map[StepPath]int          `json:"sizes,omitempty"`     // by step path, in bytes: of results that are too large together, so that there is no Journal
+	Redo      []StepPath                `json:"redo,omitempty"`      // paths of steps that were undone since they were last executed
 }
 
 func (r *run) tellJournal(req JournalRequest) (Record, error) {
-	told := Record{Input: r.in, Journal: r.wholeJournal(), Unsettled: r.unsettled, Undone: map[string]int{}, Asked: map[string]int{}}
-	told.Input.Journal, told.Input.Open, told.Input.Unread = nil, nil, r.unread
+	told := Record{Input: r.in, Journal: r.record.whole(), Unsettled: r.sent.unsettled, Undone: map[StepPath]int{}, Asked: map[StepPath]int{}}
+	told.Input.Journal, told.Input.Open, told.Input.Unread = nil, nil, r.holds.unread
 	if before := r.in.Repair; before != nil {
 		maps.Copy(told.Undone, before.Undone)
 		maps.Copy(told.Asked, before.Asked)
@@ -53,23 +52,23 @@ func (r *run) tellJournal(req JournalRequest) (Record, error) {
 	for path, times := range r.in.Asked {
 		told.Asked[path] = max(told.Asked[path], times)
 	}
-	for _, path := range slices.Sorted(maps.Keys(r.undone)) {
-		told.Undone[path] += r.undone[path]
+	for _, path := range slices.Sorted(maps.Keys(r.undo.times)) {
+		told.Undone[path] += r.undo.times[path]
 		told.Redo = append(told.Redo, path)
 	}
 	//workflowcheck:ignore a map again
 	for path, e := range told.Journal { // what an execution before this one has asked
 		var a Answer
-		if json.Unmarshal(e.Result, &a) == nil && strings.HasPrefix(a.ElicitationID, path+"#") {
-			told.Asked[path] = max(told.Asked[path], Elicitation{ID: a.ElicitationID, StepPath: path}.time())
+		if json.Unmarshal(e.Result, &a) == nil && path.Time(a.ElicitationID) > 0 {
+			told.Asked[path] = max(told.Asked[path], path.Time(a.ElicitationID))
 		}
 	}
-	for _, e := range r.state.Elicitations {
-		told.Asked[e.StepPath] = max(told.Asked[e.StepPath], e.time())
+	for _, e := range r.gates.state.Elicitations {
+		told.Asked[e.StepPath] = max(told.Asked[e.StepPath], e.StepPath.Time(e.ID))
 	}
 	r.leaveOut(&told, req)
 	if size, err := json.Marshal(told); err != nil || len(size) > r.maxValue() {
-		told.Sizes = map[string]int{}
+		told.Sizes = map[StepPath]int{}
 		//workflowcheck:ignore a map again
 		for path, e := range told.Journal {
 			told.Sizes[path] = len(e.Result)
@@ -90,7 +89,7 @@ func (r *run) leaveOut(told *Record, req JournalRequest) {
 	}
 	//workflowcheck:ignore a map again
 	for path, e := range told.Journal {
-		if e.Result != nil && (again[topLevel(path)] || slices.Contains(req.Paths, path)) {
+		if e.Result != nil && (again[path.Top()] || slices.Contains(req.Paths, path)) {
 			e.Result = json.RawMessage("{}")
 			told.Journal[path] = e
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows/script"
 )
 
@@ -96,7 +97,7 @@ func (r *run) reconcile(ctx workflow.Context, q request, u *Unsettled) (result T
 		found definitions.Finding
 		said  string
 	)
-	if !r.asked(parkedPath(Reconciliation, q.path, u.Times)) { // otherwise it is a person's turn, who sees the question
+	if !r.askedBefore(parkedPath(Reconciliation, q.path, u.Times)) { // otherwise it is a person's turn, who sees the question
 		found, said = r.find(ctx, q, u, p, err)
 	}
 	switch {
@@ -114,7 +115,7 @@ func (r *run) reconcile(ctx workflow.Context, q request, u *Unsettled) (result T
 		Kind: Reconciliation, Schema: reconciliationSchema, Call: &u.Call,
 		Message: fmt.Sprintf("%s.%s Was it? Its key is %s.", failure.Message, said, u.Call.Key),
 	}, q.path, u.Times)
-	if refused != nil && refused.Category == CategoryLimit { // which does not make the outcome known
+	if refused != nil && refused.Category == codes.CategoryLimit { // which does not make the outcome known
 		given := *failure
 		given.Message += "; nobody can be asked: " + refused.Message
 		return ToolResult{}, false, &given
@@ -143,7 +144,7 @@ func (r *run) reconcile(ctx workflow.Context, q request, u *Unsettled) (result T
 // noteUnsettled keeps for the execution after this one that a call was sent, so
 // that it asks as well and does not call.
 func (r *run) noteUnsettled(q request, u *Unsettled) {
-	r.note(q.path, JournalEntry{ArgumentsDigest: digestOf(q.args), Unsettled: u})
+	r.record.note(q.path, JournalEntry{ArgumentsDigest: digestOf(q.args), Unsettled: u})
 }
 
 // unsettledBefore is a call that an execution before has left unsettled. It is
@@ -151,7 +152,7 @@ func (r *run) noteUnsettled(q request, u *Unsettled) {
 // arguments by now, which would be another call. A repair that changes something
 // wants it otherwise.
 func (r *run) unsettledBefore(q *request) *Unsettled {
-	e, ok := r.in.Journal[q.path]
+	e, ok := r.record.earlier(q.path)
 	if !ok || e.Unsettled == nil {
 		return nil
 	}
@@ -208,7 +209,7 @@ func (r *run) probeOf(ctx workflow.Context, n *definitions.Node, at place, tool 
 		return nil, fmt.Errorf("no backend offered the tool %s when the run started", p.program.Probe.Tool)
 	}
 	if p.tool.Effect != definitions.Read {
-		return nil, fmt.Errorf("the tool %s is not of class read", p.tool.Name)
+		return nil, fmt.Errorf("the tool %s must have effect class read", p.tool.Name)
 	}
 	return p, nil
 }
@@ -241,7 +242,7 @@ func (r *run) find(ctx workflow.Context, q request, u *Unsettled, p *probe, err 
 }
 
 func (r *run) askProbe(ctx workflow.Context, q request, p *probe, u *Unsettled) (definitions.Finding, error) {
-	path := fmt.Sprintf("%s/probe#%d", q.path, u.Times)
+	path := q.path.Probe(u.Times)
 	timer := workflow.NewTimerWithOptions(ctx, p.delay(), workflow.TimerOptions{Summary: Summary(path, "waits before it asks")})
 	if err := timer.Get(ctx, nil); err != nil {
 		return definitions.Finding{}, err

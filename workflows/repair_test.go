@@ -33,11 +33,11 @@ func TestRetryOfRandomRuns(t *testing.T) {
 		}
 		for _, call := range after.calls {
 			path, _, _ := strings.Cut(call, " ")
-			if slices.ContainsFunc(plan.AtRisk(), func(s runs.RetryStep) bool { return s.Path == path }) {
+			if slices.ContainsFunc(plan.AtRisk(), func(s runs.RetryStep) bool { return string(s.Path) == path }) {
 				continue // its arguments may be others now, and the plan says so
 			}
 			undone := slices.ContainsFunc(selfAndAbove(path), func(path string) bool {
-				return record.Undone[path] > 0 || slices.Contains(before.undone, path)
+				return record.Undone[workflows.StepPath(path)] > 0 || slices.Contains(before.undone, path)
 			})
 			if before.done[path] && !undone && c.toolOf(path) == "write" {
 				t.Errorf("was executed a second time: %s", call)
@@ -76,7 +76,7 @@ func TestRepairOfACalledRunThatFailedAndMayBeAnother(t *testing.T) {
 func (c *testCase) repair(t *testing.T, before *observed) (*testCase, workflows.Record, *runs.RetryPlan) {
 	t.Helper()
 	record := before.last.record()
-	req := runs.RetryRequest{Results: map[string]json.RawMessage{}}
+	req := runs.RetryRequest{Results: map[workflows.StepPath]json.RawMessage{}}
 	plan := before.last.repair(t, req)
 	for _, u := range plan.Unsettled { // calls under way when the run was stopped
 		req.Results[u.Path] = u.Call.Arguments // which the tools give back
@@ -122,7 +122,7 @@ func (c *testCase) share() {
 // is. Done says that the run in which it is has ended before, and counts as it is.
 func entryOf(in *workflows.RunInput, path string) (e workflows.JournalEntry, done bool) {
 	for call, e := range in.Journal {
-		below, ok := strings.CutPrefix(path, call+"/")
+		below, ok := strings.CutPrefix(path, string(call)+"/")
 		switch {
 		case ok && e.Child != nil && e.Child.Again != nil:
 			return entryOf(e.Child.Again, below)
@@ -130,7 +130,7 @@ func entryOf(in *workflows.RunInput, path string) (e workflows.JournalEntry, don
 			return e, true
 		}
 	}
-	return in.Journal[path], false
+	return in.Journal[workflows.StepPath(path)], false
 }
 
 // repair plans the repair of the run that the bench has executed, and of those

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
 )
 
 const (
@@ -17,18 +18,14 @@ const (
 	resolveAttempts = 5
 )
 
-// resolvedPath is where a journal keeps what a reference meant to the run. No
-// step has such a path.
-func resolvedPath(ref string) string { return "@" + ref }
-
 // resolve finds the definition that a step calls. A run asks once for each
 // reference, so that all of its steps call the same.
 func (r *run) resolve(ctx workflow.Context, c childCall) (*ResolvedDefinition, *Error) {
-	path := resolvedPath(c.workflow)
+	path := definitions.ReferencePath(c.workflow)
 	var found ResolvedDefinition
-	if was, ok := r.recorded(path, ""); ok && json.Unmarshal(was, &found) == nil {
-		if !r.reached(path) {
-			r.record(path, "", was)
+	if was, ok := r.record.result(path, ""); ok && json.Unmarshal(was, &found) == nil {
+		if !r.record.reached(path) {
+			r.record.keep(path, "", was)
 		}
 		return &found, nil
 	}
@@ -38,8 +35,8 @@ func (r *run) resolve(ctx workflow.Context, c childCall) (*ResolvedDefinition, *
 		case stopped:
 			return nil, cancelledStep(c.path)
 		case err == nil:
-			if recorded, err := json.Marshal(found); err == nil && !r.reached(path) {
-				r.record(path, "", recorded)
+			if recorded, err := json.Marshal(found); err == nil && !r.record.reached(path) {
+				r.record.keep(path, "", recorded)
 			}
 			return &found, nil
 		case heldIn(err) == nil:
@@ -54,25 +51,25 @@ func (r *run) resolve(ctx workflow.Context, c childCall) (*ResolvedDefinition, *
 
 // askWhat has a worker find the definition, once for all steps that wait for it.
 func (r *run) askWhat(ctx workflow.Context, c childCall, found *ResolvedDefinition) (stopped bool, err error) {
-	asked, ok := r.resolutions[c.workflow]
+	asked, ok := r.children.resolutions[c.workflow]
 	if !ok {
 		if err := r.waitWhileDraining(ctx); err != nil {
 			return true, nil
 		}
 		// Another step may wait for the same answer when this one is cancelled.
 		all, _ := workflow.NewDisconnectedContext(r.root)
-		r.carries(ctx)
+		r.tasks.carries(ctx)
 		asked = workflow.ExecuteActivity(workflow.WithActivityOptions(all, workflow.ActivityOptions{
 			Summary: "resolves " + c.workflow, StartToCloseTimeout: resolveLimit,
 			RetryPolicy: &temporal.RetryPolicy{InitialInterval: steadyDelay, MaximumAttempts: resolveAttempts},
 		}), ResolveName, DefinitionRef{RunID: r.id, StepPath: c.path, From: r.in.Definition.Name, Workflow: c.workflow, Caller: r.in.Caller, As: r.actsAs()})
-		r.resolutions[c.workflow] = asked
+		r.children.resolutions[c.workflow] = asked
 	}
-	r.inFlight++
+	r.calls.underWay++
 	err = asked.Get(ctx, found)
-	r.inFlight--
-	if err != nil && (heldIn(err) == nil || r.resolutions[c.workflow] == asked) {
-		delete(r.resolutions, c.workflow) // another step may find it
+	r.calls.underWay--
+	if err != nil && (heldIn(err) == nil || r.children.resolutions[c.workflow] == asked) {
+		delete(r.children.resolutions, c.workflow) // another step may find it
 	}
 	return false, err
 }
@@ -83,14 +80,14 @@ func unresolved(c childCall, err error) *Error {
 		app    *temporal.ApplicationError
 	)
 	if errors.As(err, &app) && app.HasDetails() && app.Details(&detail) == nil {
-		detail.StepID, detail.StepPath = topLevel(c.path), c.path
+		detail.StepID, detail.StepPath = c.path.Top(), c.path
 		detail.Message = fmt.Sprintf("step %s: %s", c.path, detail.Message)
 		return &detail
 	}
-	return &Error{Code: "workflow_unavailable", Category: CategoryTool, Retryable: true,
+	return &Error{Code: codes.WorkflowUnavailable, Category: codes.CategoryTool, Retryable: true,
 		Message: fmt.Sprintf("step %s: finding the composite tool %s: %s", c.path, c.workflow, err)}
 }
 
-func cancelledStep(path string) *Error {
-	return &Error{Code: "cancelled", Category: CategoryCancelled, Message: fmt.Sprintf("step %s was cancelled", path)}
+func cancelledStep(path StepPath) *Error {
+	return &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled, Message: fmt.Sprintf("step %s was cancelled", path)}
 }

@@ -3,6 +3,7 @@ package workflows
 import (
 	"fmt"
 
+	"github.com/perdure/perdure/internal/codes"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -20,47 +21,47 @@ const (
 )
 
 // makeRoom waits for a workflow task in which so many bytes fit.
-func (r *run) makeRoom(ctx workflow.Context, bytes int) {
-	for !r.fits(ctx, bytes) {
-		r.nextTask(ctx)
+func (t *tasks) makeRoom(ctx workflow.Context, bytes int) {
+	for !t.fits(ctx, bytes) {
+		t.next(ctx)
 	}
 }
 
 // fits takes room in the workflow task under way, if there is enough.
-func (r *run) fits(ctx workflow.Context, bytes int) bool {
-	t := r.current(ctx)
+func (t *tasks) fits(ctx workflow.Context, bytes int) bool {
+	now := t.current(ctx)
 	bytes += commandBytes
-	if used := t.bytes + t.local; used > 0 && used+bytes > maxTask {
+	if used := now.bytes + now.local; used > 0 && used+bytes > maxTask {
 		return false
 	}
-	t.bytes += bytes
+	now.bytes += bytes
 	return true
 }
 
 // makeLocalRoom does the same for a read inside the workflow task. What it
 // returns takes the read's output when it has ended.
-func (r *run) makeLocalRoom(ctx workflow.Context) (ended func(output int)) {
+func (t *tasks) makeLocalRoom(ctx workflow.Context) (ended func(output int)) {
 	const most = maxLocal + commandBytes
-	r.readyToRead(ctx)
-	r.makeRoom(ctx, maxLocal)
-	r.task.bytes -= most
-	r.task.local += most
-	r.task.reads++
+	t.readyToRead(ctx)
+	t.makeRoom(ctx, maxLocal)
+	t.now.bytes -= most
+	t.now.local += most
+	t.now.reads++
 	return func(output int) {
-		t := r.current(ctx)
-		t.reads--
-		t.local -= most
-		t.bytes += output + commandBytes
+		now := t.current(ctx)
+		now.reads--
+		now.local -= most
+		now.bytes += output + commandBytes
 	}
 }
 
 // checkHistory refuses to go on where Temporal is about to end the run.
-func (r *run) checkHistory(ctx workflow.Context, path string) *Error {
+func checkHistory(ctx workflow.Context, path StepPath) *Error {
 	info := workflow.GetInfo(ctx)
 	if info.GetCurrentHistoryLength() < maxHistory && info.GetCurrentHistorySize() < maxSize {
 		return nil
 	}
-	return &Error{Code: "run_too_long", Category: CategoryLimit, Message: fmt.Sprintf(
+	return &Error{Code: codes.RunTooLong, Category: codes.CategoryLimit, Message: fmt.Sprintf(
 		"step %s: the run has %d events of %d bytes in its history; the limits are %d and %d: let it do less, or return less from its tools",
 		path, info.GetCurrentHistoryLength(), info.GetCurrentHistorySize(), maxHistory, maxSize)}
 }
@@ -78,16 +79,16 @@ func (s *State) fit() (total int) {
 	return total
 }
 
-// checkQuestion refuses an elicitation that does not fit into the memo.
-func (r *run) checkQuestion(e Elicitation) *Error {
+// check refuses an elicitation that does not fit into the memo.
+func (g *gates) check(e Elicitation) *Error {
 	size, open := openBytes(e), 0
-	for _, o := range r.openElicitations() {
+	for _, o := range g.waiting() {
 		open += openBytes(o)
 	}
 	if size <= maxQuestion && size+open <= maxState {
 		return nil
 	}
-	return &Error{Code: "elicitation_too_large", Category: CategoryLimit, Message: fmt.Sprintf(
+	return &Error{Code: codes.ElicitationTooLarge, Category: codes.CategoryLimit, Message: fmt.Sprintf(
 		"step %s: message and schema of the question have %d bytes, those of other open ones %d; the limits are %d for one and %d for all: ask more briefly",
 		e.StepPath, size, open, maxQuestion, maxState)}
 }

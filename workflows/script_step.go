@@ -1,33 +1,31 @@
 package workflows
 
 import (
-	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows/script"
 )
 
 // script executes a step of type script, or a definition that is a script. It
 // runs from its top in each execution of the run, and finds in the journal what
 // those before have done.
-func (r *run) script(ctx workflow.Context, n *definitions.Node, at place) outcome {
+func (r *run) script(ctx workflow.Context, n *definitions.Node, at place) Outcome {
 	data, err := n.Data(r.scopeAt(ctx, at))
 	if err != nil {
-		return outcome{status: stepFailed, err: r.templateError(n, at, err)}
+		return Outcome{status: stepFailed, err: r.templateError(n, at, err)}
 	}
 	ctx, stop := workflow.WithCancel(ctx)
 	defer stop()
 	h := &scriptHost{run: r, node: n, at: at}
-	r.scripts[at.path] = h
-	defer delete(r.scripts, at.path)
+	r.scripts.running[at.path] = h
+	defer delete(r.scripts.running, at.path)
 	var over *Error // why the time of the script is over
 	h.keepTime(ctx, func(why *Error) {
 		over = why
@@ -38,23 +36,23 @@ func (r *run) script(ctx workflow.Context, n *definitions.Node, at place) outcom
 	})
 	switch {
 	case over != nil:
-		return outcome{status: stepFailed, err: over}
+		return Outcome{status: stepFailed, err: over}
 	case failure != nil:
-		return outcome{status: stepFailed, err: h.failure(ctx, failure)}
+		return Outcome{status: stepFailed, err: h.failure(ctx, failure)}
 	}
 	if n := PayloadSize(result); n > MaxResultSize {
-		return outcome{status: stepFailed, err: &Error{Code: "output_too_large", Category: CategoryLimit,
+		return Outcome{status: stepFailed, err: &Error{Code: codes.OutputTooLarge, Category: codes.CategoryLimit,
 			Message: fmt.Sprintf("step %s: what the script returns has %d bytes; the limit is %d: return less", at.path, n, MaxResultSize)}}
 	}
 	output, err := template.DecodeValue(result)
 	if err != nil {
-		return outcome{status: stepFailed, err: &Error{Code: "invalid_output", Category: CategoryInternal,
+		return Outcome{status: stepFailed, err: &Error{Code: codes.InvalidOutput, Category: codes.CategoryInternal,
 			Message: fmt.Sprintf("step %s: reading what the script returns: %s", at.path, err)}}
 	}
 	if !n.Whole() {
-		r.recordDone(at.path)
+		r.record.keepDone(at.path)
 	}
-	return outcome{status: stepCompleted, output: output}
+	return Outcome{status: stepCompleted, output: output}
 }
 
 // keepTime ends the script when its time is over: that of its step, or what
@@ -66,21 +64,21 @@ func (h *scriptHost) keepTime(ctx workflow.Context, end func(why *Error)) {
 	var until time.Time
 	var why func() *Error
 	if limit := timeout(h.node.Step); !h.node.Whole() && (most == 0 || limit <= most) {
-		if until = r.until(path, now.Add(limit)); until.IsZero() {
+		if until = r.record.until(path, now.Add(limit)); until.IsZero() {
 			return
 		}
 		why = func() *Error {
-			return &Error{Code: "step_timeout", Category: CategoryTimeout, Retryable: true,
+			return &Error{Code: codes.StepTimeout, Category: codes.CategoryTimeout, Retryable: true,
 				Message: fmt.Sprintf("step %s timed out after %s%s", path, limit, h.waits())}
 		}
 	} else if most > 0 {
 		if until = r.started.Add(most); !h.node.Whole() {
-			if until = r.until(path, now.Add(most)); until.IsZero() {
+			if until = r.record.until(path, now.Add(most)); until.IsZero() {
 				return
 			}
 		}
 		why = func() *Error {
-			return &Error{Code: "script_time", Category: CategoryLimit,
+			return &Error{Code: codes.ScriptTime, Category: codes.CategoryLimit,
 				Message: fmt.Sprintf("step %s: the script has taken %s, which is its limit%s", path, most, h.waits())}
 		}
 	} else {
@@ -135,330 +133,8 @@ func (r *run) tool(name string) (definitions.Tool, bool) {
 	return definitions.Tool{}, false
 }
 
-// A scriptHost does what a script asks of the world, as steps of a graph would.
-// Each call has a step path below that of the script, and all that belongs to
-// steps goes by that: the journal, keys, questions, credentials.
-type scriptHost struct {
-	run     *run
-	node    *definitions.Node
-	at      place
-	waiting []scriptWait // what the script waits for, oldest first
-}
-
-// A scriptWait is where a script waits, and for what.
-type scriptWait struct {
-	site script.Site
-	what string
-}
-
-func (h *scriptHost) path(site script.Site) string { return h.at.path + "/" + site.Path }
-
-// wait notes where the script waits until done is called.
-func (h *scriptHost) wait(ctx workflow.Context, site script.Site, what string) (done func()) {
-	h.waiting = append(h.waiting, scriptWait{site, what})
-	h.run.showDetails(ctx)
-	return func() {
-		h.waiting = slices.DeleteFunc(h.waiting, func(w scriptWait) bool { return w.site.Path == site.Path })
-		h.run.showDetails(ctx)
-	}
-}
-
-// maxShownWaits bounds the places that are named of a script with many branches.
-const maxShownWaits = 5
-
-// waits says at which lines the script waits, for a message; "" = at none.
-func (h *scriptHost) waits() string {
-	text := ""
-	for i, w := range h.waiting {
-		if i == maxShownWaits {
-			return text + fmt.Sprintf(" and %d more", len(h.waiting)-i)
-		}
-		text += fmt.Sprintf("%s line %d of %s (%s)", []string{", at", ","}[min(i, 1)], w.site.Line, w.site.File, w.what)
-	}
-	return text
-}
-
-// endedBefore is the failure that an execution before has recorded at a place of
-// the script, or with which it was stopped there.
-func (h *scriptHost) endedBefore(ctx workflow.Context, path string) *script.Error {
-	was, ok := h.run.continued(path)
-	if stopped := h.ranOut(ctx, path); stopped != nil {
-		return stopped
-	}
-	if !ok || was.Error == nil || was.Unsettled != nil {
-		return nil
-	}
-	h.run.note(path, was)
-	reported := h.report(was.Error)
-	reported.Unknown = reported.Unknown || h.run.leftUnknown(path)
-	return reported
-}
-
-// ranOut stops a script where an execution before has recorded nothing, since its
-// time was over there.
-func (h *scriptHost) ranOut(ctx workflow.Context, path string) *script.Error {
-	was, known := h.run.continued(path)
-	if _, over := script.RanOut(ctx); !over || known && (was.Result != nil || was.Error != nil || was.Within != nil) {
-		return nil
-	}
-	stopped := h.stopped(path)
-	_, stopped.Unknown = h.run.unknownAt(path, was)
-	return stopped
-}
-
-// Call calls a tool, as a tool step does.
-func (h *scriptHost) Call(ctx workflow.Context, site script.Site, call script.ToolCall) (json.RawMessage, error) {
-	path := h.path(site)
-	if failed := h.endedBefore(ctx, path); failed != nil {
-		return nil, failed
-	}
-	tool, ok := h.run.tool(call.Tool)
-	var mistyped error
-	if ok {
-		call.Args, mistyped = template.Typed(call.Args, call.Typed, tool.InputSchema)
-	}
-	if mistyped != nil {
-		return nil, h.fail(ctx, path, call, &Error{Code: "template_failed", Category: CategoryTemplate, Tool: call.Tool,
-			Message: fmt.Sprintf("step %s: arguments: %s", path, mistyped)})
-	}
-	if !ok {
-		return nil, h.fail(ctx, path, call, &Error{Code: "unknown_tool", Category: CategoryTool, Tool: call.Tool,
-			Message: fmt.Sprintf("step %s: no backend offered the tool %s when the run started, or the definition does not list it in tools", path, call.Tool)})
-	}
-	if was := h.run.in.Journal[path]; was.Exact && was.Error != nil && was.ArgumentsDigest == digestOf(call.Args) {
-		return nil, h.fail(ctx, path, call, was.Error)
-	}
-	if n := PayloadSize(call.Args); n > MaxResultSize {
-		return nil, h.fail(ctx, path, call, &Error{Code: "arguments_too_large", Category: CategoryLimit, Tool: call.Tool,
-			Message: fmt.Sprintf("step %s: the arguments have %d bytes; the limit is %d", path, n, MaxResultSize)})
-	}
-	limit := call.Timeout
-	if limit == 0 {
-		limit = definitions.DefaultStepTimeout
-	}
-	defer h.wait(ctx, site, "calls "+call.Tool)()
-	result, failure := h.run.call(ctx, request{
-		tool: tool, path: path, keyPath: h.run.keyPath(path, path), args: call.Args, limit: limit, onError: retries(call.Retries, call.Delay),
-		onUnknown: cmp.Or(definitions.OnUnknown(call.OnUnknown), tool.OnUnknown), undoable: call.Undo != nil,
-		probe: func() (*probe, error) { return h.run.scriptProbe(ctx, h, call.Probe, tool) },
-	})
-	if failure != nil {
-		return nil, h.fail(ctx, path, call, failure)
-	}
-	if call.Undo != nil {
-		h.canUndo(path, call.Undo(result.Output))
-	}
-	return result.Output, nil
-}
-
-// fail keeps that a call has failed, which the script may go on from, for the
-// execution after this one.
-func (h *scriptHost) fail(ctx workflow.Context, path string, call script.ToolCall, e *Error) *script.Error {
-	if e.StepPath == "" {
-		e.StepID, e.StepPath = topLevel(path), path
-	}
-	switch left := h.run.away[path]; {
-	case ctx.Err() == nil || e.Category != CategoryCancelled:
-		entry := h.run.journal[path]
-		entry.Left = entry.Left || left
-		entry.ArgumentsDigest, entry.Error, entry.Tool = cmp.Or(entry.ArgumentsDigest, digestOf(call.Args)), e, call.Tool
-		h.run.note(path, entry)
-	case left:
-		h.run.note(path, JournalEntry{ArgumentsDigest: digestOf(call.Args), Tool: call.Tool, Left: true})
-	}
-	reported := h.report(e)
-	reported.Fatal = ctx.Err() != nil && e.Category == CategoryCancelled
-	reported.Unknown = reported.Unknown || h.run.leftUnknown(path)
-	return reported
-}
-
-// report is an error of the run as scripts see it.
-func (h *scriptHost) report(e *Error) *script.Error {
-	return &script.Error{
-		Code: e.Code, Category: string(e.Category), Message: e.Message, Tool: e.Tool, Path: e.StepPath, Attempt: e.Attempt,
-		Retryable: e.Retryable, Final: e.Category == CategoryOutcomeUnknown || e.Category == CategoryPermission,
-		Unknown: e.Category == CategoryOutcomeUnknown,
-	}
-}
-
-// failure is the error of a script as the run sees it.
-func (h *scriptHost) failure(ctx workflow.Context, e *script.Error) *Error {
-	path := h.at.path
-	switch {
-	case strings.HasPrefix(e.Path, path+"/"): // of the call that failed
-		path = e.Path
-	case e.Site.Path != "":
-		path = h.path(e.Site)
-	}
-	failure := &Error{
-		Code: e.Code, Category: Category(e.Category), Message: e.Message, Tool: e.Tool, Attempt: e.Attempt, Retryable: e.Retryable,
-		StepID: topLevel(path), StepPath: path, Backtrace: e.Backtrace,
-	}
-	if e.Fatal && ctx.Err() != nil {
-		failure.Code, failure.Category = "cancelled", CategoryCancelled
-	}
-	return failure
-}
-
-// stopped is the error of a script that is being stopped.
-func (h *scriptHost) stopped(path string) *script.Error {
-	return &script.Error{Code: "cancelled", Category: string(CategoryCancelled), Message: fmt.Sprintf("step %s was cancelled", path), Path: path, Fatal: true}
-}
-
-// Elicit asks a person, as an elicitation step does.
-func (h *scriptHost) Elicit(ctx workflow.Context, site script.Site, q script.Question) (script.Answer, error) {
-	path := h.path(site)
-	if stopped := h.ranOut(ctx, path); stopped != nil {
-		return script.Answer{}, stopped
-	}
-	question := Elicitation{StepPath: path, Message: q.Message, Schema: anything, Approvers: q.Approvers, Unchecked: !q.Validate}
-	if definitions.Mode(q.Mode) == definitions.URLMode {
-		question.Mode = definitions.URLMode
-	}
-	if len(q.Schema) > 0 {
-		if err := definitions.CheckQuestion(q.Schema); err != nil {
-			return script.Answer{}, &script.Error{Code: "elicitation_schema", Category: string(CategoryValidation), Path: path,
-				Message: fmt.Sprintf("step %s: %s", path, err)}
-		}
-		question.Schema = q.Schema
-	}
-	limit := q.Timeout
-	if limit == 0 {
-		limit = definitions.DefaultStepTimeout
-	}
-	defer h.wait(ctx, site, "waits for an answer")()
-	answer, failure := h.run.ask(ctx, question, limit)
-	if failure != nil {
-		failed := h.report(failure)
-		failed.Path, failed.Fatal = path, failure.Category == CategoryCancelled
-		return script.Answer{}, failed
-	}
-	return script.Answer{Action: answer.Action, Content: answer.Content, By: answer.AnsweredBy, At: answer.At}, nil
-}
-
-// CallWorkflow calls another composite tool, as a workflow step does.
-func (h *scriptHost) CallWorkflow(ctx workflow.Context, site script.Site, call script.WorkflowCall) (json.RawMessage, error) {
-	path, ref := h.path(site), call.Name
-	if call.Version != "" {
-		ref += "@" + call.Version
-	}
-	if failed := h.endedBefore(ctx, path); failed != nil {
-		return nil, failed
-	}
-	defer h.wait(ctx, site, "calls "+ref)()
-	result, failure := h.run.callWorkflow(ctx, childCall{
-		path: path, keyPath: h.run.keyPath(path, path), workflow: ref, limit: call.Timeout,
-		arguments: func(schema json.RawMessage) (json.RawMessage, error) {
-			return template.Typed(call.Args, call.Typed, schema)
-		},
-	})
-	if failure != nil {
-		failed := h.fail(ctx, path, script.ToolCall{Args: call.Args}, failure)
-		failed.Tool = cmp.Or(failed.Tool, ref)
-		if _, lines, ok := strings.Cut(failure.Backtrace, "\n"); ok { // after its heading
-			failed.Backtrace = "In " + ref + ":\n" + lines
-		}
-		return nil, failed
-	}
-	if call.Undo != nil {
-		h.canUndo(path, call.Undo(result))
-	}
-	return result, nil
-}
-
-// Sleep waits, as a wait step does: when it ends is recorded when it begins.
-func (h *scriptHost) Sleep(ctx workflow.Context, site script.Site, d time.Duration) error {
-	path := h.path(site)
-	if stopped := h.ranOut(ctx, path); stopped != nil {
-		return stopped
-	}
-	until := h.time(path, workflow.Now(ctx).Add(d))
-	if end, over := script.RanOut(ctx); over && until.After(end) {
-		return h.stopped(path)
-	}
-	defer h.wait(ctx, site, "sleeps until "+until.Format(time.RFC3339))()
-	h.run.carries(ctx)
-	timer := workflow.NewTimerWithOptions(ctx, max(until.Sub(workflow.Now(ctx)), 0), workflow.TimerOptions{
-		Summary: Summary(path, WaitsUntil+until.Format(time.RFC3339)),
-	})
-	if err := timer.Get(ctx, nil); err != nil {
-		return h.stopped(path)
-	}
-	return nil
-}
-
-// Now is the time at which the script came to a place first.
-func (h *scriptHost) Now(ctx workflow.Context, site script.Site) (time.Time, error) {
-	path := h.path(site)
-	if stopped := h.ranOut(ctx, path); stopped != nil {
-		return time.Time{}, stopped
-	}
-	return h.time(path, workflow.Now(ctx)), nil
-}
-
-// Began is when a within began, and how it has ended in an execution before.
-func (h *scriptHost) Began(ctx workflow.Context, site script.Site) (script.Spell, error) {
-	path := h.path(site)
-	if stopped := h.ranOut(ctx, path); stopped != nil {
-		return script.Spell{}, stopped
-	}
-	spell := script.Spell{Began: workflow.Now(ctx).UTC()}
-	if was, ok := h.run.continued(path); ok && was.Within != nil {
-		spell = *was.Within
-	}
-	h.run.note(path, JournalEntry{Within: &spell})
-	return spell, nil
-}
-
-// After does something when a time is over.
-func (h *scriptHost) After(ctx workflow.Context, site script.Site, until time.Time, then func()) {
-	after(ctx, until, Summary(h.path(site), "timeout"), then)
-}
-
-// Ended keeps how a within has ended for the execution after this one.
-func (h *scriptHost) Ended(site script.Site, spell script.Spell) {
-	h.run.note(h.path(site), JournalEntry{Within: &spell})
-}
-
-// time records a time at a place, or gives what was recorded there.
-func (h *scriptHost) time(path string, t time.Time) time.Time {
-	w := waited{Until: t.UTC()}
-	if was, ok := h.run.recorded(path, ""); ok {
-		_ = json.Unmarshal(was, &w) // it was written here
-	}
-	if recorded, err := json.Marshal(w); err == nil {
-		h.run.record(path, "", recorded)
-	}
-	return w.Until
-}
-
-// Log tells whoever follows the run.
-func (h *scriptHost) Log(ctx workflow.Context, site script.Site, text string) {
-	workflow.GetLogger(ctx).Info(text, "step", h.path(site), "line", site.Line)
-	h.run.say(ctx, Told{StepPath: h.path(site), Message: text})
-}
-
-// Progress tells how far the script is.
-func (h *scriptHost) Progress(ctx workflow.Context, site script.Site, p script.Progress) {
-	if p.Done == 0 && p.Total == 0 {
-		p.Message = cmp.Or(p.Message, "0") // there is nothing else to tell
-	}
-	h.run.say(ctx, Told{StepPath: h.path(site), Message: p.Message, Done: p.Done, Total: p.Total})
-}
-
-// Decide keeps which branches count for the execution after this one.
-func (h *scriptHost) Decide(site script.Site, fan script.Fan) {
-	h.run.note(h.path(site), JournalEntry{Fan: &fan})
-}
-
-// Decided is what an execution before has kept.
-func (h *scriptHost) Decided(site script.Site) *script.Fan {
-	was, ok := h.run.continued(h.path(site))
-	if !ok || was.Fan == nil {
-		return nil
-	}
-	h.run.note(h.path(site), was)
-	fan := *was.Fan
-	fan.Unknown = fan.Failed && h.run.leftBelow(h.path(site)+"[")
-	return &fan
+// Scripts are the steps of a run that are scripts.
+type scripts struct {
+	running map[StepPath]*scriptHost // by step path
+	lines   int                      // that they have reported
 }

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -21,14 +22,14 @@ func scripted(script, fields string) string {
 
 func answerFails(message string) toolFunc {
 	return func(call workflows.ToolCall) (string, error) {
-		e := workflows.Error{Code: "tool_error", Category: workflows.CategoryTool, Message: call.Tool + " failed: " + message, StepPath: call.StepPath, Tool: call.Tool, Attempt: 1}
+		e := workflows.Error{Code: "tool_error", Category: codes.CategoryTool, Message: call.Tool + " failed: " + message, StepPath: call.StepPath, Tool: call.Tool, Attempt: 1}
 		return "", temporal.NewApplicationErrorWithOptions(e.Message, string(e.Category), temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{e}})
 	}
 }
 
 // answerLost is a tool of which nobody knows whether it was executed.
 func answerLost(call workflows.ToolCall) (string, error) {
-	e := workflows.Error{Code: "connection_lost", Category: workflows.CategoryOutcomeUnknown, Message: "gone", StepPath: call.StepPath, Tool: call.Tool}
+	e := workflows.Error{Code: "connection_lost", Category: codes.CategoryOutcomeUnknown, Message: "gone", StepPath: call.StepPath, Tool: call.Tool}
 	return "", temporal.NewApplicationErrorWithOptions(e.Message, string(e.Category), temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{e}})
 }
 
@@ -173,7 +174,7 @@ func TestBombsBesideOtherRuns(t *testing.T) {
 			b := newBench(t, scripted(bomb, ""), `{}`, nil)
 			b.input.ScriptLimits = &workflows.ScriptLimits{Calls: 20}
 			_, failure := b.run()
-			if failure == nil || failure.Error.Category != workflows.CategoryLimit {
+			if failure == nil || failure.Error.Category != codes.CategoryLimit {
 				t.Errorf("it ended with %+v", failure)
 			}
 		})
@@ -208,7 +209,7 @@ return [a, b.ok, agreed]
 `
 	before := newBench(t, scripted(script, ""), `{}`, map[string]toolFunc{"flaky": answerFails("no"), "lost": answerLost})
 	before.answer(time.Minute, "script/main:3#1", "decline", ``)
-	if _, failure := before.run(); failure == nil || failure.Error.Category != workflows.CategoryOutcomeUnknown || failure.Error.StepPath != "script/main:5" {
+	if _, failure := before.run(); failure == nil || failure.Error.Category != codes.CategoryOutcomeUnknown || failure.Error.StepPath != "script/main:5" {
 		t.Fatalf("it ended with %+v", failure)
 	}
 	answer, err := before.env.QueryWorkflow(workflows.JournalQuery)
@@ -223,13 +224,13 @@ return [a, b.ok, agreed]
 	if err != nil || len(plan.Unsettled) != 1 || plan.Unsettled[0].Path != "script/main:5" {
 		t.Fatalf("the plan is %+v, %v", plan, err)
 	}
-	plan, err = runs.RepairOf("scripted/test", "execution", &record, runs.RetryRequest{Unknown: map[string]string{"script/main:5": runs.Happened}})
+	plan, err = runs.RepairOf("scripted/test", "execution", &record, runs.RetryRequest{Unknown: map[workflows.StepPath]string{"script/main:5": runs.Happened}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	fates := map[string]string{}
 	for _, step := range plan.Steps {
-		fates[step.Path] = step.Fate
+		fates[string(step.Path)] = step.Fate
 	}
 	want := map[string]string{"script/main:1": runs.FateReused, "script/main:2": runs.FateFailed, "script/main:3": runs.FateFailed,
 		"script/main:4": runs.FateReused, "script/main:5": runs.FateGiven}
@@ -288,7 +289,7 @@ func TestScriptTime(t *testing.T) {
 			b := newBench(t, test.source, `{}`, nil)
 			b.input.ScriptLimits = limits
 			_, failure := b.run()
-			if failure == nil || failure.Error.Code != test.code || !strings.Contains(failure.Error.Message, test.message) || len(b.calls) > 0 {
+			if failure == nil || string(failure.Error.Code) != test.code || !strings.Contains(failure.Error.Message, test.message) || len(b.calls) > 0 {
 				t.Errorf("it ended with %+v, calls %v", failure, b.calls)
 			}
 		})
@@ -349,7 +350,7 @@ func TestPartialOfScripts(t *testing.T) {
 		}
 		got := map[string]string{}
 		for path, out := range failure.Partial {
-			got[path] = string(out)
+			got[string(path)] = string(out)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", source, diff)

@@ -10,13 +10,9 @@ import (
 )
 
 // canUndo remembers a call of a script that can be undone.
-func (h *scriptHost) canUndo(path string, undo *script.Undo) {
-	e := h.run.journal[path]
-	h.run.nextBytes -= e.bytes(path)
-	e.Undo = undo
-	h.run.nextBytes += e.bytes(path)
-	h.run.journal[path] = e
-	h.run.undo = append(h.run.undo, undoable{at: place{path: path}, order: e.Order, call: undo})
+func (h *scriptHost) canUndo(path StepPath, undo *script.Undo) {
+	e := h.run.record.amend(path, func(e *JournalEntry) { e.Undo = undo })
+	h.run.undo.steps = append(h.run.undo.steps, undoable{at: place{path: path}, order: e.Order, call: undo})
 }
 
 // Report tells of a failure with which the script goes on, as that of a step
@@ -24,19 +20,19 @@ func (h *scriptHost) canUndo(path string, undo *script.Undo) {
 func (h *scriptHost) Report(_ workflow.Context, site script.Site, e *script.Error) {
 	path := h.path(site)
 	failure := &Error{
-		Code: e.Code, Category: Category(e.Category), Message: e.Message, Tool: e.Tool, Attempt: e.Attempt, Retryable: e.Retryable,
-		StepID: topLevel(path), StepPath: path, RunID: h.run.id,
+		Code: e.Code, Category: e.Category, Message: e.Message, Tool: e.Tool, Attempt: e.Attempt, Retryable: e.Retryable,
+		StepID: path.Top(), StepPath: path, RunID: h.run.id,
 	}
-	h.run.note(path, JournalEntry{Reported: failure})
+	h.run.record.note(path, JournalEntry{Reported: failure})
 	h.run.errors = append(h.run.errors, *failure)
 }
 
 // reportedBefore adds what scripts have reported in the executions before this one
 // and that it has not come to, in branches that were stopped.
 func (r *run) reportedBefore() {
-	for _, path := range workflow.DeterministicKeys(r.in.Journal) {
-		if e := r.in.Journal[path]; e.Reported != nil && !r.reached(path) {
-			r.note(path, e)
+	for path, e := range r.record.ahead() {
+		if e.Reported != nil {
+			r.record.note(path, e)
 			r.errors = append(r.errors, *e.Reported)
 		}
 	}

@@ -130,14 +130,21 @@ type mailbox struct {
 	hear func(ctx workflow.Context, s Signal, held bool) hearing
 }
 
-// mailbox is that of a signal; nil = there is none.
-func (r *run) mailbox(name string) *mailbox {
-	for _, m := range r.mail {
+// box is that of a signal; nil = there is none.
+func (s *signals) box(name string) *mailbox {
+	for _, m := range s.boxes {
 		if m.name == name {
 			return m
 		}
 	}
 	return nil
+}
+
+// Signals are what comes to a run from outside.
+type signals struct {
+	trust     *trustee          // what is believed
+	boxes     []*mailbox        // by signal
+	unchecked []UncheckedSignal // that wait for a worker with their key
 }
 
 // receiveSignals has the run take what it is told, also when it was cancelled or
@@ -152,7 +159,7 @@ func (r *run) receiveSignals(ctx workflow.Context) {
 		{name: AdoptSignal, hear: r.hearAdoption},
 	} {
 		m.arrived = workflow.GetSignalChannel(ctx, m.name)
-		r.mail = append(r.mail, m)
+		r.signals.boxes = append(r.signals.boxes, m)
 		workflow.GoNamed(ctx, m.name, func(ctx workflow.Context) {
 			// A signal stays in the channel until it is taken: see drained.
 			for workflow.Await(ctx, func() bool { return m.arrived.Len() > 0 }) == nil {
@@ -173,9 +180,9 @@ func (r *run) receive(ctx workflow.Context, m *mailbox) {
 	}
 }
 
-// mailArrived says whether there are signals that were not looked at.
-func (r *run) mailArrived() bool {
-	for _, m := range r.mail {
+// arrived says whether there are signals that were not looked at.
+func (s *signals) arrived() bool {
+	for _, m := range s.boxes {
 		if m.arrived.Len() > 0 {
 			return true
 		}
@@ -186,15 +193,15 @@ func (r *run) mailArrived() bool {
 // rule decides on a signal, for the first time or, round by round, again, and
 // says whether that was all.
 func (r *run) rule(ctx workflow.Context, m *mailbox, s Signal, round int) (settled bool) {
-	r.makeRoom(ctx, entryBytes)
+	r.tasks.makeRoom(ctx, entryBytes)
 	h := m.hear(ctx, s, round > 0)
 	if h.take == nil {
 		return true
 	}
 	h.about.Signal, h.about.Again = m.name, round > 0
-	full := len(r.unchecked) >= maxUnchecked
+	full := len(r.signals.unchecked) >= maxUnchecked
 	var made Ruling
-	data := workflow.SideEffect(ctx, func(workflow.Context) any { return r.trust.decide(s, r.id, h, full, round) })
+	data := workflow.SideEffect(ctx, func(workflow.Context) any { return r.signals.trust.decide(s, r.id, h, full, round) })
 	if err := data.Get(&made); err != nil {
 		made = h.about // cannot happen; nothing is taken
 	}
@@ -281,7 +288,7 @@ func (r *run) signed(ctx workflow.Context, name, run string, body any) Signal {
 	if err != nil {
 		panic("workflows: encoding what is always JSON: " + err.Error())
 	}
-	data := workflow.SideEffect(ctx, func(workflow.Context) any { return r.trust.Keys.Sign(s.statement(name, run)...) })
+	data := workflow.SideEffect(ctx, func(workflow.Context) any { return r.signals.trust.Keys.Sign(s.statement(name, run)...) })
 	if err := data.Get(&s.Proof); err != nil {
 		s.Proof = "" // cannot happen; it is refused
 	}

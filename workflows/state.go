@@ -32,7 +32,7 @@ func (r *run) publish(ctx workflow.Context, status Status) {
 	switch {
 	case status == Waiting:
 		waiting = waitingKey.ValueSet(r.waitsFor())
-	case len(r.state.Elicitations) == 0 && r.toldHold == held:
+	case len(r.gates.state.Elicitations) == 0 && r.holds.shown == held:
 		// A run that never waited has nothing to take back.
 		if err := workflow.UpsertTypedSearchAttributes(ctx, statusKey.ValueSet(string(status))); err != nil {
 			logger.Error("publishing the status", "error", err)
@@ -43,7 +43,7 @@ func (r *run) publish(ctx workflow.Context, status Status) {
 	if err := workflow.UpsertTypedSearchAttributes(ctx, statusKey.ValueSet(string(status)), waiting); err != nil {
 		logger.Error("publishing the status", "error", err)
 	}
-	r.toldHold = held
+	r.holds.shown = held
 	r.publishState(ctx)
 	r.showDetails(ctx)
 }
@@ -52,17 +52,17 @@ func (r *run) publish(ctx workflow.Context, status Status) {
 // has not come to ask again.
 func (r *run) takeBack(ctx workflow.Context) {
 	for _, e := range r.in.Open {
-		if r.hasAsked(e.ID) {
+		if r.gates.asked(e.ID) {
 			continue
 		}
 		e.State, e.Schema, e.Call, e.Askings = ElicitationDropped, nil, nil, nil
-		r.state.Elicitations = append(r.state.Elicitations, e)
+		r.gates.state.Elicitations = append(r.gates.state.Elicitations, e)
 	}
 }
 
 // publishNow publishes what changed while the run goes on.
 func (r *run) publishNow(ctx workflow.Context) {
-	if len(r.openElicitations()) > 0 {
+	if len(r.gates.waiting()) > 0 {
 		r.publish(ctx, Waiting)
 	} else {
 		r.publish(ctx, Running)
@@ -71,12 +71,12 @@ func (r *run) publishNow(ctx workflow.Context) {
 
 // publishState puts the state into the memo.
 func (r *run) publishState(ctx workflow.Context) {
-	for !r.fits(ctx, r.state.fit()) { // others may change the state meanwhile
-		r.nextTask(ctx)
+	for !r.tasks.fits(ctx, r.gates.state.fit()) { // others may change the state meanwhile
+		r.tasks.next(ctx)
 	}
-	r.state.Unchecked = r.shownUnchecked()
-	r.carries(ctx)
-	if err := workflow.UpsertMemo(ctx, map[string]any{MemoState: r.state}); err != nil {
+	r.gates.state.Unchecked = r.signals.shown()
+	r.tasks.carries(ctx)
+	if err := workflow.UpsertMemo(ctx, map[string]any{MemoState: r.gates.state}); err != nil {
 		workflow.GetLogger(ctx).Error("publishing the state", "error", err)
 	}
 	r.tellParent(ctx)
@@ -93,10 +93,10 @@ func (s *State) size() (total int) {
 // waitsFor names what an open elicitation means for the run; what operators
 // must do comes first.
 func (r *run) waitsFor() string {
-	if len(r.unchecked) > 0 {
+	if len(r.signals.unchecked) > 0 {
 		return HeldByKey
 	}
-	for _, e := range r.openElicitations() {
+	for _, e := range r.gates.waiting() {
 		if e.Kind != Question {
 			return string(e.Kind)
 		}
@@ -115,23 +115,23 @@ func WaitsFor(kind ElicitationKind) string {
 // showDetails writes the table of steps that the Web UI shows.
 func (r *run) showDetails(ctx workflow.Context) {
 	var b strings.Builder
-	for _, e := range r.openElicitations() {
+	for _, e := range r.gates.waiting() {
 		until := ""
 		if !e.Expires.IsZero() {
 			until = " until " + e.Expires.UTC().Format("2006-01-02 15:04 MST")
 		}
 		fmt.Fprintf(&b, "**%s waits for an answer**%s: %s\n\n", e.StepPath, until, oneLine(e.Message))
 	}
-	for _, u := range r.unchecked {
+	for _, u := range r.signals.unchecked {
 		fmt.Fprintf(&b, "**a signal waits for a worker that has the key %s**, with which it was signed: %s %s\n\n", oneLine(u.Key), u.Name, oneLine(u.ElicitationID))
 	}
-	for _, line := range r.heldDetails() {
+	for _, line := range r.holds.details() {
 		b.WriteString(line + "\n\n")
 	}
-	for _, path := range workflow.DeterministicKeys(r.scripts) {
-		for i, w := range r.scripts[path].waiting {
+	for _, path := range workflow.DeterministicKeys(r.scripts.running) {
+		for i, w := range r.scripts.running[path].waiting {
 			if i == maxShownWaits {
-				fmt.Fprintf(&b, "… and %d more places\n\n", len(r.scripts[path].waiting)-i)
+				fmt.Fprintf(&b, "… and %d more places\n\n", len(r.scripts.running[path].waiting)-i)
 				break
 			}
 			fmt.Fprintf(&b, "**%s, line %d of %s**: %s\n\n", path, w.site.Line, w.site.File, oneLine(w.what))
@@ -155,7 +155,7 @@ func (r *run) showDetails(ctx workflow.Context) {
 // does names what a step does, and of a tool what calling it may do.
 func (r *run) does(n *definitions.Node) string {
 	s, each := n.Step, ""
-	if s.Type == definitions.ForEachStep && s.Step != nil {
+	if s.Step != nil {
 		s, each = s.Step, "forEach "
 	}
 	switch {
@@ -183,7 +183,7 @@ func (r *run) unfinished() string {
 	for _, n := range r.program.Steps {
 		if s := r.steps[n.ID]; s.started && (s.status == stepRunning || s.status == stepStopped) {
 			id := n.ID
-			if h := r.scripts[id]; h != nil {
+			if h := r.scripts.running[StepPath(id)]; h != nil {
 				id += h.waits()
 			}
 			ids = append(ids, id)
@@ -203,13 +203,13 @@ func (r *run) unfinished() string {
 func (r *run) draining(ctx workflow.Context) bool {
 	info := workflow.GetInfo(ctx)
 	return r.failure == nil && !r.skipping && info.GetContinueAsNewSuggested() &&
-		info.GetCurrentHistorySize() >= 2*r.reopened && r.nextBytes+r.unreached < r.maxJournal()
+		info.GetCurrentHistorySize() >= 2*r.gates.reopened && r.record.total() < r.maxJournal()
 }
 
 // drained says that a draining run has nothing under way but people, none of
 // whom has just answered, and runs that it has called.
 func (r *run) drained(ctx workflow.Context) bool {
-	return r.inFlight == 0 && !r.mailArrived() && ctx.Err() == nil && r.draining(ctx)
+	return r.calls.underWay == 0 && !r.signals.arrived() && ctx.Err() == nil && r.draining(ctx)
 }
 
 // waitWhileDraining holds a call back that the next execution will make. What
@@ -227,17 +227,17 @@ func (r *run) continueAsNew(ctx workflow.Context) error {
 	next := r.in
 	next.Continued = true
 	next.Started = r.started
-	next.Journal = r.wholeJournal()
+	next.Journal = r.record.whole()
 	//workflowcheck:ignore a map again
-	for path, u := range r.unsettled { // calls that were stopped with their forEach
+	for path, u := range r.sent.unsettled { // calls that were stopped with their forEach
 		if _, known := next.Journal[path]; !known {
 			next.Journal[path] = JournalEntry{Unsettled: &u}
 		}
 	}
-	next.Unread = r.unread
-	next.Open = r.openElicitations()
-	next.Unchecked = r.unchecked
-	if r.toldHold != "" { // the next execution finds out for itself what holds its calls
+	next.Unread = r.holds.unread
+	next.Open = r.gates.waiting()
+	next.Unchecked = r.signals.unchecked
+	if r.holds.shown != "" { // the next execution finds out for itself what holds its calls
 		r.tellHold(ctx, "")
 	}
 	next.Asked = r.forgotten(next.Journal)
@@ -246,16 +246,16 @@ func (r *run) continueAsNew(ctx workflow.Context) error {
 
 // forgotten is how often steps have asked of which a journal tells nothing: what
 // was dropped with its forEach, or closed because it was not needed any more.
-func (r *run) forgotten(journal map[string]JournalEntry) map[string]int {
+func (r *run) forgotten(journal map[StepPath]JournalEntry) map[StepPath]int {
 	asked := maps.Clone(r.in.Asked)
-	for _, e := range r.state.Elicitations {
+	for _, e := range r.gates.state.Elicitations {
 		if e.State == ElicitationOpen || journal[e.StepPath].Result != nil {
 			continue
 		}
 		if asked == nil {
-			asked = map[string]int{}
+			asked = map[StepPath]int{}
 		}
-		asked[e.StepPath] = max(asked[e.StepPath], e.time())
+		asked[e.StepPath] = max(asked[e.StepPath], e.StepPath.Time(e.ID))
 	}
 	return asked
 }

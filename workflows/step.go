@@ -3,13 +3,13 @@ package workflows
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/codes"
 )
 
 // A stepStatus is where a step stands. Templates see the last three.
@@ -37,8 +37,8 @@ type stepState struct {
 	settle  workflow.Settable
 }
 
-// An outcome is what came of executing a step or one item of a forEach.
-type outcome struct {
+// An Outcome is what came of executing a step or one item of a forEach.
+type Outcome struct {
 	status  stepStatus
 	output  any
 	answer  *Answer // of an elicitation
@@ -50,7 +50,7 @@ type outcome struct {
 // A place is where a step is executed: its path, and the forEach variables
 // that its templates see there.
 type place struct {
-	path    string
+	path    StepPath
 	forEach map[string]any
 }
 
@@ -73,7 +73,7 @@ func (r *run) runStep(ctx workflow.Context, n *definitions.Node) {
 		return
 	}
 	s.status, s.started = stepRunning, true
-	out := r.attempt(ctx, n, place{path: n.ID})
+	out := r.attempt(ctx, n, place{path: StepPath(n.ID)})
 	s.status, s.output, s.answer, s.content = out.status, out.output, out.answer, out.content
 	if out.err != nil {
 		s.err = out.err.Message
@@ -111,53 +111,42 @@ func (r *run) stepFailed(err *Error) {
 
 // attempt executes a step, or the inner step of a forEach, once its turn has
 // come: condition, work, and what onError makes of a failure.
-func (r *run) attempt(ctx workflow.Context, n *definitions.Node, at place) outcome {
-	var out outcome
-	if was, ok := r.continued(at.path); ok && was.Error != nil {
+func (r *run) attempt(ctx workflow.Context, n *definitions.Node, at place) Outcome {
+	var out Outcome
+	if was, ok := r.record.begun(at.path); ok && was.Error != nil {
 		failure := *was.Error
 		r.canUndoItems(ctx, n, at)
 		out = r.failedStep(ctx, n, at, &failure)
 	} else {
 		out = r.work(ctx, n, at)
 	}
-	r.recordEnd(at.path, out)
+	r.record.keepEnd(at.path, out)
 	return out
 }
 
 // isDue says whether a step is to run. One that has begun in the execution
 // before goes on, whatever its condition would say now.
 func (r *run) isDue(ctx workflow.Context, n *definitions.Node, at place) (bool, error) {
-	if was, ok := r.continued(at.path); ok {
+	if was, ok := r.record.begun(at.path); ok {
 		return !was.Skipped, nil
 	}
-	if r.asked(at.path) || r.asked(credentialsPath(at.path)) {
+	if r.askedBefore(at.path) || r.askedBefore(credentialsPath(at.path)) {
 		return true, nil
 	}
 	return n.Condition(r.scopeAt(ctx, at))
 }
 
-func (r *run) work(ctx workflow.Context, n *definitions.Node, at place) outcome {
+func (r *run) work(ctx workflow.Context, n *definitions.Node, at place) Outcome {
 	run, err := r.isDue(ctx, n, at)
 	if err != nil {
 		return r.failedStep(ctx, n, at, r.templateError(n, at, err))
 	}
 	if !run {
-		return outcome{status: stepSkipped, output: n.Step.Defaults()}
+		return Outcome{status: stepSkipped, output: n.Step.Defaults()}
 	}
-	var out outcome
-	switch n.Step.Type {
-	case definitions.ElicitationStep:
-		out = r.elicit(ctx, n, at)
-	case definitions.ForEachStep:
-		out = r.forEach(ctx, n, at)
-	case definitions.WaitStep:
-		out = r.wait(ctx, n, at)
-	case definitions.WorkflowStep:
-		out = r.callsWorkflow(ctx, n, at)
-	case definitions.ScriptStep:
-		out = r.script(ctx, n, at)
-	default:
-		out = r.callTool(ctx, n, at)
+	out := unknownKind(n, at)
+	if kind, known := KindOf(n.Step.Type); known {
+		out = kind.Execute(ctx, StepRun{Node: n, run: r, at: at})
 	}
 	r.canUndo(n, at, out)
 	if out.status == stepFailed {
@@ -168,8 +157,14 @@ func (r *run) work(ctx workflow.Context, n *definitions.Node, at place) outcome 
 	return out
 }
 
+// unknownKind is the outcome of a step of a build that knows more.
+func unknownKind(n *definitions.Node, at place) Outcome {
+	return Outcome{status: stepFailed, err: &Error{Code: codes.InvalidDefinition, Category: codes.CategoryValidation,
+		Message: fmt.Sprintf("step %s: this worker does not know steps of the type %s", at.path, n.Step.Type)}}
+}
+
 // answeredAs keeps how an elicitation was answered that failed and continues.
-func (o *outcome) answeredAs(s *definitions.Step, by *Answer) {
+func (o *Outcome) answeredAs(s *definitions.Step, by *Answer) {
 	if by != nil && o.output != nil {
 		o.output, o.content = s.Refused(by.Action)
 		o.answer = by
@@ -179,17 +174,17 @@ func (o *outcome) answeredAs(s *definitions.Step, by *Answer) {
 // failedStep is the outcome of a failed step: its defaults stand in for the
 // output where it continues. What fails because the run is being stopped is
 // not a failure of its own.
-func (r *run) failedStep(ctx workflow.Context, n *definitions.Node, at place, err *Error) outcome {
-	if ctx.Err() != nil && err.Category == CategoryCancelled {
-		return outcome{status: stepStopped, err: err}
+func (r *run) failedStep(ctx workflow.Context, n *definitions.Node, at place, err *Error) Outcome {
+	if ctx.Err() != nil && err.Category == codes.CategoryCancelled {
+		return Outcome{status: stepStopped, err: err}
 	}
 	if err.StepPath == "" {
-		err.StepID, err.StepPath = topLevel(at.path), at.path
+		err.StepID, err.StepPath = at.path.Top(), at.path
 	}
 	if err.Tool == "" {
 		err.Tool = n.Step.Tool
 	}
-	out := outcome{status: stepFailed, err: err}
+	out := Outcome{status: stepFailed, err: err}
 	if continues(n.Step) {
 		out.output = n.Step.Defaults()
 	}
@@ -207,17 +202,9 @@ func timeout(s *definitions.Step) time.Duration {
 	return time.Duration(s.Timeout)
 }
 
-// topLevel is the id of the step of the graph in which a path lies.
-func topLevel(path string) string {
-	if i := strings.IndexAny(path, "[/"); i >= 0 {
-		return path[:i]
-	}
-	return path
-}
-
 // templateError names the step, the field and the cause.
 func (r *run) templateError(n *definitions.Node, at place, err error) *Error {
-	e := &Error{Code: "template_failed", Category: CategoryTemplate, Tool: n.Step.Tool}
+	e := &Error{Code: codes.TemplateFailed, Category: codes.CategoryTemplate, Tool: n.Step.Tool}
 	var te *template.FieldError
 	if errors.As(err, &te) {
 		e.Message = fmt.Sprintf("step %s: %s: %s", at.path, te.Field, te.Err)

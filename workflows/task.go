@@ -18,7 +18,12 @@ const (
 	moment = 100 * time.Millisecond
 )
 
-// A task is the workflow task under way.
+// Tasks are the workflow tasks of an execution, one after the other.
+type tasks struct {
+	now task // the one under way
+}
+
+// A task is a workflow task: what has been seen in it, and what it adds to history.
 type task struct {
 	number int       // from 1
 	length int       // of history when it began; always 0 in the test environment of the SDK
@@ -32,14 +37,14 @@ type task struct {
 	next  workflow.Future // ready in the task after this one; nil = not asked for
 }
 
-// boundTasks ends each workflow task after a while in which reads are under way;
+// bound ends each workflow task after a while in which reads are under way;
 // they go on in the next one. See task.last.
-func (r *run) boundTasks(ctx workflow.Context) {
-	r.task.last(ctx, maxTaskTime)
+func (t *tasks) bound(ctx workflow.Context) {
+	t.now.last(ctx, maxTaskTime)
 	wait, _ := workflow.NewDisconnectedContext(ctx)
 	workflow.GoNamed(wait, "tasks", func(ctx workflow.Context) {
 		_ = workflow.Await(ctx, func() bool { // looks whenever something happens
-			r.current(ctx)
+			t.current(ctx)
 			return false
 		})
 	})
@@ -54,72 +59,72 @@ func (task) last(ctx workflow.Context, d time.Duration) {
 }
 
 // current is the workflow task under way.
-func (r *run) current(ctx workflow.Context) *task {
+func (t *tasks) current(ctx workflow.Context) *task {
 	length, now := workflow.GetInfo(ctx).GetCurrentHistoryLength(), workflow.Now(ctx)
 	// Within a task, time goes on with the ends of reads only.
-	if t := r.task; length != t.length || t.reads == 0 && now.After(t.seen) {
-		r.task = task{number: t.number + 1, length: length, began: now, local: t.local, reads: t.reads}
-		r.task.last(ctx, maxTaskTime)
+	if was := t.now; length != was.length || was.reads == 0 && now.After(was.seen) {
+		t.now = task{number: was.number + 1, length: length, began: now, local: was.local, reads: was.reads}
+		t.now.last(ctx, maxTaskTime)
 	}
-	r.task.seen = now
-	return &r.task
+	t.now.seen = now
+	return &t.now
 }
 
 // lasted is how long the workflow task under way has lasted.
-func (r *run) lasted(ctx workflow.Context) time.Duration {
-	return workflow.Now(ctx).Sub(r.current(ctx).began)
+func (t *tasks) lasted(ctx workflow.Context) time.Duration {
+	return workflow.Now(ctx).Sub(t.current(ctx).began)
 }
 
-// nextTask waits for the workflow task after this one. Reads under way end this
+// next waits for the workflow task after this one. Reads under way end this
 // one soon; else a timer brings the next one about, since nothing else may.
-func (r *run) nextTask(ctx workflow.Context) {
+func (t *tasks) next(ctx workflow.Context) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	number := r.current(ctx).number
-	over := func() bool { return r.current(ctx).number != number }
-	r.task.last(ctx, moment)
-	_ = workflow.Await(ctx, func() bool { return over() || r.task.reads == 0 }) // is never cancelled
+	number := t.current(ctx).number
+	over := func() bool { return t.current(ctx).number != number }
+	t.now.last(ctx, moment)
+	_ = workflow.Await(ctx, func() bool { return over() || t.now.reads == 0 }) // is never cancelled
 	if over() {
 		return
 	}
-	if r.task.next == nil {
-		r.task.next = workflow.NewTimerWithOptions(ctx, time.Millisecond, workflow.TimerOptions{Summary: "sees what has happened"})
+	if t.now.next == nil {
+		t.now.next = workflow.NewTimerWithOptions(ctx, time.Millisecond, workflow.TimerOptions{Summary: "sees what has happened"})
 	}
-	next := r.task.next
+	next := t.now.next
 	_ = next.Get(ctx, nil)
-	if t := r.task; t.next == next { // in the test environment, with reads under way
-		r.task = task{number: t.number + 1, length: t.length, began: workflow.Now(ctx), seen: workflow.Now(ctx), local: t.local, reads: t.reads}
+	if was := t.now; was.next == next { // in the test environment, with reads under way
+		t.now = task{number: was.number + 1, length: was.length, began: workflow.Now(ctx), seen: workflow.Now(ctx), local: was.local, reads: was.reads}
 	}
 }
 
 // readyToSend waits until something that is not a read can be sent: with so many
 // bytes, from a task that has seen all that happened until a moment ago. It is an
 // error if that was the end of what sends it.
-func (r *run) readyToSend(ctx workflow.Context, bytes int) error {
-	for r.lasted(ctx) > moment || !r.fits(ctx, bytes) {
-		r.nextTask(ctx)
+func (t *tasks) readyToSend(ctx workflow.Context, bytes int) error {
+	for t.lasted(ctx) > moment || !t.fits(ctx, bytes) {
+		t.next(ctx)
 	}
-	r.carries(ctx)
-	r.task.sends = true
+	t.carries(ctx)
+	t.now.sends = true
 	return ctx.Err()
 }
 
 // readyToRead waits for a workflow task in which a read may begin: one that does
 // not hold back what leaves with it.
-func (r *run) readyToRead(ctx workflow.Context) {
-	for r.current(ctx).sends && r.lasted(ctx) > 0 {
-		r.nextTask(ctx)
+func (t *tasks) readyToRead(ctx workflow.Context) {
+	for t.current(ctx).sends && t.lasted(ctx) > 0 {
+		t.next(ctx)
 	}
 }
 
 // stillIn says whether the workflow task of a number is certainly still under way,
 // so that nothing has left that was to be sent with it.
-func (r *run) stillIn(ctx workflow.Context, number int) bool {
-	t := r.current(ctx)
-	return t.number == number && t.length > 0
+func (t *tasks) stillIn(ctx workflow.Context, number int) bool {
+	now := t.current(ctx)
+	return now.number == number && now.length > 0
 }
 
 // carries lets what goes out with the task under way not wait for slow reads.
-func (r *run) carries(ctx workflow.Context) {
-	r.current(ctx)
-	r.task.last(ctx, moment)
+func (t *tasks) carries(ctx workflow.Context) {
+	t.current(ctx)
+	t.now.last(ctx, moment)
 }

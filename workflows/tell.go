@@ -10,10 +10,10 @@ import (
 // is. It stands in history as the data of a side effect, so everybody who
 // follows the run reads it, on every replica.
 type Told struct {
-	StepPath string  `json:"toldAt"` // names a side effect as one of these
-	Message  string  `json:"message,omitempty"`
-	Done     float64 `json:"done,omitempty"`  // 0, with Total: none yet
-	Total    float64 `json:"total,omitempty"` // 0 = it is no progress, or not known
+	StepPath StepPath `json:"toldAt"` // names a side effect as one of these
+	Message  string   `json:"message,omitempty"`
+	Done     float64  `json:"done,omitempty"`  // 0, with Total: none yet
+	Total    float64  `json:"total,omitempty"` // 0 = it is no progress, or not known
 }
 
 // Limits of what a run tells.
@@ -24,13 +24,13 @@ const (
 
 // say puts a line into history.
 func (r *run) say(ctx workflow.Context, t Told) {
-	if r.told >= MaxTold {
+	if r.scripts.lines >= MaxTold {
 		return
 	}
-	r.told++
+	r.scripts.lines++
 	if len(t.Message) > MaxToldMessage {
 		t.Message = strings.ToValidUTF8(t.Message[:MaxToldMessage], "") + "…"
 	}
-	r.makeRoom(ctx, PayloadSize(t.Message))
+	r.tasks.makeRoom(ctx, PayloadSize(t.Message))
 	workflow.SideEffect(ctx, func(workflow.Context) any { return t })
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/codes"
 )
 
 const (
@@ -51,21 +52,27 @@ func (r *run) maxJournal() int { return cmp.Or(r.in.MaxJournal, MaxResultSize) }
 // more, its activity fails there and is to be retried on its own.
 const MaxLocalResultSize = 56 << 10
 
+// Calls are those of tools that a run has under way.
+type calls struct {
+	slots    workflow.Semaphore // of which each takes one
+	underWay int                // what was started and has not ended, signals and called runs included
+}
+
 // callTool executes a tool step.
-func (r *run) callTool(ctx workflow.Context, n *definitions.Node, at place) outcome {
+func (r *run) callTool(ctx workflow.Context, n *definitions.Node, at place) Outcome {
 	tool, ok := r.in.Tools[n.Step.Tool]
 	if !ok {
-		return outcome{status: stepFailed, err: &Error{
-			Code: "unknown_tool", Category: CategoryTool, Retryable: true,
+		return Outcome{status: stepFailed, err: &Error{
+			Code: codes.UnknownTool, Category: codes.CategoryTool, Retryable: true,
 			Message: fmt.Sprintf("step %s: no backend offered the tool %s when the run started", at.path, n.Step.Tool),
 		}}
 	}
 	args, err := n.Arguments(r.scopeAt(ctx, at), tool.InputSchema)
 	if err != nil {
-		return outcome{status: stepFailed, err: r.templateError(n, at, err)}
+		return Outcome{status: stepFailed, err: r.templateError(n, at, err)}
 	}
 	if n := PayloadSize(args); n > r.maxValue() {
-		return outcome{status: stepFailed, err: &Error{Code: "arguments_too_large", Category: CategoryLimit,
+		return Outcome{status: stepFailed, err: &Error{Code: codes.ArgumentsTooLarge, Category: codes.CategoryLimit,
 			Message: fmt.Sprintf("step %s: the arguments have %d bytes; the limit is %d", at.path, n, r.maxValue())}}
 	}
 	q := request{tool: tool, path: at.path, keyPath: r.keyPath(at.path, at.path), args: args, limit: timeout(n.Step), onError: n.Step.OnError,
@@ -73,21 +80,21 @@ func (r *run) callTool(ctx workflow.Context, n *definitions.Node, at place) outc
 	q.probe = func() (*probe, error) { return r.probeOf(ctx, n, at, tool) }
 	result, failure := r.call(ctx, q)
 	if failure != nil {
-		return outcome{status: stepFailed, err: failure}
+		return Outcome{status: stepFailed, err: failure}
 	}
 	output, err := template.DecodeValue(result.Output)
 	if err != nil {
-		return outcome{status: stepFailed, err: &Error{Code: "invalid_output", Category: CategoryInternal,
+		return Outcome{status: stepFailed, err: &Error{Code: codes.InvalidOutput, Category: codes.CategoryInternal,
 			Message: fmt.Sprintf("step %s: reading the output of %s: %s", at.path, tool.Name, err)}}
 	}
-	return outcome{status: stepCompleted, output: output}
+	return Outcome{status: stepCompleted, output: output}
 }
 
 // A request is what a run wants of a tool.
 type request struct {
 	tool      definitions.Tool
-	path      string          // of the step
-	keyPath   string          // for which the key is made; "" = path
+	path      StepPath        // of the step
+	keyPath   StepPath        // for which the key is made; "" = path
 	args      json.RawMessage // canonical
 	limit     time.Duration   // all attempts together
 	onError   *definitions.OnError
@@ -96,6 +103,7 @@ type request struct {
 	undoable  bool                   // what it does can be undone
 	undoes    bool                   // it undoes another call
 	used      int                    // attempts of which the outcome is known, before the run waited for a credential or for its turn
+	inDoubt   bool                   // an attempt may have been executed, of a call that may be repeated nevertheless
 	anew      bool                   // what was sent before is known not to have been executed, so it is not looked for
 }
 
@@ -114,8 +122,8 @@ func (r *run) actsAs() string {
 func (r *run) call(ctx workflow.Context, q request) (ToolResult, *Error) {
 	digest := digestOf(q.args)
 	var result ToolResult
-	if was, ok := r.recorded(q.path, digest); ok && json.Unmarshal(was, &result) == nil {
-		r.recordCall(q, digest, was)
+	if was, ok := r.record.result(q.path, digest); ok && json.Unmarshal(was, &result) == nil {
+		r.record.keepCall(q, digest, was)
 		return result, nil
 	}
 	u := r.unsettledBefore(&q)
@@ -131,7 +139,7 @@ func (r *run) call(ctx workflow.Context, q request) (ToolResult, *Error) {
 			if failure == nil {
 				break
 			}
-			if failure.Category != CategoryOutcomeUnknown {
+			if failure.Category != codes.CategoryOutcomeUnknown {
 				return ToolResult{}, failure
 			}
 			lost := q.unsettled(sent, *failure, times)
@@ -147,9 +155,9 @@ func (r *run) call(ctx workflow.Context, q request) (ToolResult, *Error) {
 		}
 		u.NotHappened = true
 	}
-	delete(r.unsettled, q.path)
+	delete(r.sent.unsettled, q.path)
 	if recorded, err := json.Marshal(result); err == nil {
-		r.recordCall(q, digest, recorded)
+		r.record.keepCall(q, digest, recorded)
 	}
 	return result, nil
 }
@@ -160,44 +168,44 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 	if err := r.waitWhileDraining(ctx); err != nil {
 		return ParkedCall{}, nil, q.failure(err)
 	}
-	if err := r.checkHistory(ctx, q.path); err != nil {
+	if err := checkHistory(ctx, q.path); err != nil {
 		return ParkedCall{}, nil, err
 	}
-	if err := r.pending.Acquire(ctx, 1); err != nil {
+	if err := r.calls.slots.Acquire(ctx, 1); err != nil {
 		return ParkedCall{}, nil, q.failure(err)
 	}
-	defer r.pending.Release(1)
+	defer r.calls.slots.Release(1)
 	if q.tool.Effect != definitions.Read {
-		if err := r.readyToSend(ctx, PayloadSize(q.args)); err != nil {
+		if err := r.tasks.readyToSend(ctx, PayloadSize(q.args)); err != nil {
 			return ParkedCall{}, nil, q.failure(err)
 		}
 	}
-	key := idempotencyKey(r.in.Lineage, r.in.Within+cmp.Or(q.keyPath, q.path), digest)
+	key := idempotencyKey(r.in.Lineage, r.in.Within+string(cmp.Or(q.keyPath, q.path)), digest)
 	sent := newParkedCall(ctx, q, key)
-	r.leaves(q, sent)
-	r.inFlight++
-	scheduled := r.current(ctx).number
+	r.sent.leaves(q, sent)
+	r.calls.underWay++
+	scheduled := r.tasks.current(ctx).number
 	err := r.perform(ctx, q, ToolCall{
-		RunID: r.id, StepID: topLevel(q.path), StepPath: q.path,
+		RunID: r.id, StepID: q.path.Top(), StepPath: q.path,
 		Tool: q.tool.Name, Backend: q.tool.Backend, Original: q.tool.Original,
 		Arguments: q.args, Effect: q.tool.Effect, KeyArgument: q.tool.KeyArgument,
 		IdempotencyKey: key, MaxAttempts: max(attempts(q.onError)-q.used, 1), Caller: r.in.Caller, Ruled: r.in.Ruled, As: r.actsAs(),
-		MaxExpansion: r.in.MaxValue, LookBack: r.in.WasReset && !q.anew && !Repeatable(q.tool.Effect), Unread: r.unread[q.path],
+		MaxExpansion: r.in.MaxValue, LookBack: r.in.WasReset && !q.anew && !Repeatable(q.tool.Effect), Unread: r.holds.unread[q.path],
 	}, result)
-	r.inFlight--
-	if err != nil && ctx.Err() != nil && r.stillIn(ctx, scheduled) {
-		r.notSent(q)
+	r.calls.underWay--
+	if err != nil && ctx.Err() != nil && r.tasks.stillIn(ctx, scheduled) {
+		r.sent.notSent(q)
 		return sent, nil, q.failure(ctx.Err())
 	}
 	if err != nil {
 		failure, hold := q.failure(err), q.holdOf(err)
-		if hold != nil && failure.Category != CategoryHeld { // its process died before the call was sent
+		if hold != nil && failure.Category != codes.CategoryHeld { // its process died before the call was sent
 			failure, _ = Attempt{Number: failure.Attempt}.Held(hold.Why)
 		}
-		r.cameBack(q, failure)
+		r.sent.cameBack(q, failure)
 		return sent, hold, failure
 	}
-	r.cameBack(q, nil)
+	r.sent.cameBack(q, nil)
 	return sent, nil, nil
 }
 
@@ -216,8 +224,8 @@ func (r *run) perform(ctx workflow.Context, q request, call ToolCall, result *To
 				return err
 			}
 		}
-		r.makeRoom(ctx, PayloadSize(call.Arguments))
-		r.carries(ctx)
+		r.tasks.makeRoom(ctx, PayloadSize(call.Arguments))
+		r.tasks.carries(ctx)
 		q.limit = max(q.limit-workflow.Now(ctx).Sub(began), time.Millisecond)
 	}
 	return r.schedule(ctx, q, call, result, workflow.ActivityOptions{
@@ -231,7 +239,7 @@ func (r *run) perform(ctx workflow.Context, q request, call ToolCall, result *To
 
 // performHere makes a call inside the workflow task.
 func (r *run) performHere(ctx workflow.Context, q request, call ToolCall, result *ToolResult) error {
-	ended := r.makeLocalRoom(ctx)
+	ended := r.tasks.makeLocalRoom(ctx)
 	lctx := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
 		StartToCloseTimeout: min(localBudget, q.limit), Summary: callSummary(q.path, q.tool),
 		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
@@ -257,8 +265,8 @@ func (r *run) schedule(ctx workflow.Context, q request, call ToolCall, result *T
 // nobody has taken was not sent.
 func (r *run) performInTurn(ctx workflow.Context, q request, call ToolCall, result *ToolResult) error {
 	if q.tool.Effect == definitions.Read {
-		r.makeRoom(ctx, PayloadSize(call.Arguments))
-		r.carries(ctx)
+		r.tasks.makeRoom(ctx, PayloadSize(call.Arguments))
+		r.tasks.carries(ctx)
 	}
 	call.Limit = q.limit
 	untaken := max(q.limit, hostPatience)
@@ -338,20 +346,21 @@ func (q request) failure(err error) *Error {
 	e := &Error{Tool: tool.Name, Attempt: detail.Attempt + 1}
 	switch {
 	case temporal.IsCanceledError(err):
-		e.Code, e.Category, e.Message = "cancelled", CategoryCancelled, fmt.Sprintf("step %s was cancelled", path)
+		e.Code, e.Category, e.Message = codes.Cancelled, codes.CategoryCancelled, fmt.Sprintf("step %s was cancelled", path)
 		return e
 	case te != nil && te.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START && (Repeatable(tool.Effect) || nothingSent(te)):
-		e.Code, e.Category, e.Retryable = "backend_unavailable", CategoryTool, true
+		e.Code, e.Category, e.Retryable = codes.BackendUnavailable, codes.CategoryTool, true
 		e.Message = fmt.Sprintf("step %s: %s%s%s%s", path, tool.Name, unavailableWords, tool.Backend+unreachableWords, "no process keeps its limits")
+		e.InDoubt = te.Unwrap() != nil && (!reported || detail.MayHaveHappened())
 		return e
 	case te != nil && te.TimeoutType() == enums.TIMEOUT_TYPE_HEARTBEAT:
-		e.Code, e.Category = "worker_lost", CategoryTool
+		e.Code, e.Category = codes.WorkerLost, codes.CategoryTool
 		e.Message = fmt.Sprintf("step %s: the worker that called %s is gone", path, tool.Name)
 	case te != nil:
-		e.Code, e.Category = "step_timeout", CategoryTimeout
+		e.Code, e.Category = codes.StepTimeout, codes.CategoryTimeout
 		e.Message = fmt.Sprintf("step %s timed out after %s", path, q.limit)
 	default:
-		e.Code, e.Category, e.Message = "internal", CategoryInternal, fmt.Sprintf("step %s: calling %s: %s", path, tool.Name, err)
+		e.Code, e.Category, e.Message = codes.Internal, codes.CategoryInternal, fmt.Sprintf("step %s: calling %s: %s", path, tool.Name, err)
 	}
 	if reported {
 		e.Message += "; the attempt before failed: " + detail.Message
@@ -360,7 +369,7 @@ func (q request) failure(err error) *Error {
 		e.Retryable = true
 		return e
 	}
-	e.Category = CategoryOutcomeUnknown
+	e.Category = codes.CategoryOutcomeUnknown
 	e.Message += fmt.Sprintf("; whether %s was executed is not known, so it is not called again", tool.Name)
 	return e
 }
@@ -370,7 +379,7 @@ func (q request) failure(err error) *Error {
 func nothingSent(untaken *temporal.TimeoutError) bool {
 	before := untaken.Unwrap()
 	var app *temporal.ApplicationError
-	return before == nil || errors.As(before, &app) && KnownOutcome(Category(app.Type()))
+	return before == nil || errors.As(before, &app) && KnownOutcome(codes.Category(app.Type()))
 }
 
 // idempotencyKey is the same for every attempt of a call in a lineage.

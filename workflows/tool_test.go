@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -22,7 +23,7 @@ func TestTimeoutAfterAFailedAttempt(t *testing.T) {
 			},
 		})
 		_, failure := b.run()
-		if failure == nil || failure.Error.Category != workflows.CategoryOutcomeUnknown {
+		if failure == nil || failure.Error.Category != codes.CategoryOutcomeUnknown {
 			t.Fatalf("%s: got %+v, want an unknown outcome", kind, failure)
 		}
 		if !strings.Contains(failure.Error.Message, "the attempt before failed: step w: write was not called") {
@@ -40,7 +41,7 @@ func TestRunAs(t *testing.T) {
 		note := func(call workflows.ToolCall) (string, error) {
 			seen = append(seen, call.Tool+" as "+call.As+" for "+call.Caller.Subject)
 			if call.Tool == "be_fail" {
-				e := workflows.Error{Code: "tool_error", Category: workflows.CategoryTool, Message: "no"}
+				e := workflows.Error{Code: "tool_error", Category: codes.CategoryTool, Message: "no"}
 				return "", temporal.NewNonRetryableApplicationError("no", string(e.Category), nil, e)
 			}
 			return `{}`, nil

@@ -236,13 +236,13 @@ func (w *trouble) schedule(c *testCase, b *bench, began time.Time, execution int
 			answered[e.ID] = true
 			switch {
 			case e.Kind == workflows.Reconciliation:
-				step, _, _ := strings.Cut(e.StepPath, "/"+string(workflows.Reconciliation))
+				step := string(e.StepPath.Before(workflows.StepPath(workflows.Reconciliation)))
 				b.mu.Lock() // other calls may be at work
 				said := w.said(step)
 				b.mu.Unlock()
 				b.answer(time.Minute, e.ID, "accept", said)
-			case e.Kind == workflows.Question && c.answers[e.StepPath] != "":
-				b.answer(c.delays[e.StepPath], e.ID, c.answers[e.StepPath], `{}`)
+			case e.Kind == workflows.Question && c.answers[string(e.StepPath)] != "":
+				b.answer(c.delays[string(e.StepPath)], e.ID, c.answers[string(e.StepPath)], `{}`)
 			}
 		}
 	})
@@ -271,10 +271,10 @@ func (w *trouble) said(path string) string {
 // ended the run is accepted from now on.
 func (w *trouble) repair(t *testing.T, c *testCase) *testCase {
 	t.Helper()
-	req := runs.RetryRequest{Results: map[string]json.RawMessage{}, Unknown: map[string]string{}}
+	req := runs.RetryRequest{Results: map[workflows.StepPath]json.RawMessage{}, Unknown: map[workflows.StepPath]string{}}
 	plan := w.last.repair(t, req)
 	for _, u := range plan.Unsettled {
-		call := w.sent[u.Path]
+		call := w.sent[string(u.Path)]
 		req.Unknown[u.Path] = runs.NotHappened
 		if call.executed {
 			delete(req.Unknown, u.Path)
@@ -284,7 +284,7 @@ func (w *trouble) repair(t *testing.T, c *testCase) *testCase {
 	w.given = w.given || len(req.Results) > 0
 	plan = w.last.repair(t, req)
 	for _, s := range plan.AtRisk() {
-		w.risk[s.Path] = true
+		w.risk[string(s.Path)] = true
 	}
 	in := plan.Input()
 	next := c.repaired(&in, w.last.env.Now())

@@ -32,26 +32,26 @@ func (u UncheckedSignal) bytes() int { return 2*PayloadSize(u.Signal.Body) + ent
 
 // keepUnchecked keeps a signal until a worker with its key has it.
 func (r *run) keepUnchecked(ctx workflow.Context, u UncheckedSignal) {
-	if r.indexUnchecked(u.Signal.Proof) >= 0 {
+	if r.signals.index(u.Signal.Proof) >= 0 {
 		return // sent twice
 	}
 	u.Since = workflow.Now(ctx)
-	r.unchecked = append(r.unchecked, u)
-	r.nextBytes += u.bytes()
-	if len(r.unchecked) == 1 {
+	r.signals.unchecked = append(r.signals.unchecked, u)
+	r.record.grow(u.bytes())
+	if len(r.signals.unchecked) == 1 {
 		r.checkAgain(ctx)
 	}
 	r.publishNow(ctx)
 }
 
-func (r *run) indexUnchecked(proof string) int {
-	return slices.IndexFunc(r.unchecked, func(u UncheckedSignal) bool { return u.Signal.Proof == proof })
+func (s *signals) index(proof string) int {
+	return slices.IndexFunc(s.unchecked, func(u UncheckedSignal) bool { return u.Signal.Proof == proof })
 }
 
 // goOnChecking takes over what the execution before has kept.
 func (r *run) goOnChecking(ctx workflow.Context) {
-	r.unchecked = slices.Clone(r.in.Unchecked)
-	if len(r.unchecked) > 0 {
+	r.signals.unchecked = slices.Clone(r.in.Unchecked)
+	if len(r.signals.unchecked) > 0 {
 		r.checkAgain(ctx)
 	}
 }
@@ -60,17 +60,17 @@ func (r *run) goOnChecking(ctx workflow.Context) {
 // is for another worker to take the run up then: see handOver.
 func (r *run) checkAgain(ctx workflow.Context) {
 	workflow.GoNamed(ctx, "unchecked signals", func(ctx workflow.Context) {
-		for round := 1; len(r.unchecked) > 0; round++ {
+		for round := 1; len(r.signals.unchecked) > 0; round++ {
 			pause := min(unreadPause<<min(round-1, 20), maxUncheckedPause)
-			timer := workflow.NewTimerWithOptions(ctx, pause, workflow.TimerOptions{Summary: "looks for a worker with the key " + r.unchecked[0].Key})
+			timer := workflow.NewTimerWithOptions(ctx, pause, workflow.TimerOptions{Summary: "looks for a worker with the key " + r.signals.unchecked[0].Key})
 			if timer.Get(ctx, nil) != nil {
 				return // it is never cancelled
 			}
-			for _, u := range slices.Clone(r.unchecked) {
-				if m := r.mailbox(u.Name); m == nil || r.rule(ctx, m, *u.Signal, round) {
-					i := r.indexUnchecked(u.Signal.Proof)
-					r.unchecked = slices.Delete(r.unchecked, i, i+1)
-					r.nextBytes -= u.bytes()
+			for _, u := range slices.Clone(r.signals.unchecked) {
+				if m := r.signals.box(u.Name); m == nil || r.rule(ctx, m, *u.Signal, round) {
+					i := r.signals.index(u.Signal.Proof)
+					r.signals.unchecked = slices.Delete(r.signals.unchecked, i, i+1)
+					r.record.grow(-u.bytes())
 				}
 			}
 		}
@@ -80,14 +80,14 @@ func (r *run) checkAgain(ctx workflow.Context) {
 
 // uncheckedFor says whether an answer to an elicitation waits for its key, which
 // was given before the elicitation expires.
-func (r *run) uncheckedFor(elicitation string) bool {
-	return slices.ContainsFunc(r.unchecked, func(u UncheckedSignal) bool { return u.ElicitationID == elicitation })
+func (s *signals) uncheckedFor(elicitation string) bool {
+	return slices.ContainsFunc(s.unchecked, func(u UncheckedSignal) bool { return u.ElicitationID == elicitation })
 }
 
-// shownUnchecked is what the memo says of these signals.
-func (r *run) shownUnchecked() []UncheckedSignal {
+// shown is what the memo says of these signals.
+func (s *signals) shown() []UncheckedSignal {
 	var shown []UncheckedSignal
-	for _, u := range r.unchecked {
+	for _, u := range s.unchecked {
 		u.Signal = nil
 		shown = append(shown, u)
 	}

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
 )
 
 // waited is the output of a wait step, and what its journal entry holds.
@@ -18,26 +19,26 @@ type waited struct {
 // wait executes a wait step: a timer of Temporal's, good for months. When it
 // ends is recorded when it begins, so that a run that continues as new does
 // not wait anew.
-func (r *run) wait(ctx workflow.Context, n *definitions.Node, at place) outcome {
+func (r *run) wait(ctx workflow.Context, n *definitions.Node, at place) Outcome {
 	digest := digestOf([]byte(n.Step.For + "\x00" + n.Step.Until))
 	var w waited
-	if was, ok := r.recorded(at.path, digest); !ok || json.Unmarshal(was, &w) != nil {
+	if was, ok := r.record.result(at.path, digest); !ok || json.Unmarshal(was, &w) != nil {
 		until, err := n.Wait(r.scopeAt(ctx, at), workflow.Now(ctx))
 		if err != nil {
-			return outcome{status: stepFailed, err: r.templateError(n, at, err)}
+			return Outcome{status: stepFailed, err: r.templateError(n, at, err)}
 		}
 		w.Until = until.UTC()
 	}
 	if recorded, err := json.Marshal(w); err == nil {
-		r.record(at.path, digest, recorded)
+		r.record.keep(at.path, digest, recorded)
 	}
-	r.carries(ctx)
+	r.tasks.carries(ctx)
 	timer := workflow.NewTimerWithOptions(ctx, max(w.Until.Sub(workflow.Now(ctx)), 0), workflow.TimerOptions{
 		Summary: Summary(at.path, WaitsUntil+w.Until.Format(time.RFC3339)),
 	})
 	if err := timer.Get(ctx, nil); err != nil {
-		return outcome{status: stepFailed, err: &Error{Code: "cancelled", Category: CategoryCancelled,
+		return Outcome{status: stepFailed, err: &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled,
 			Message: fmt.Sprintf("step %s was cancelled", at.path)}}
 	}
-	return outcome{status: stepCompleted, output: map[string]any{"until": w.Until.Format(time.RFC3339Nano)}}
+	return Outcome{status: stepCompleted, output: map[string]any{"until": w.Until.Format(time.RFC3339Nano)}}
 }

@@ -12,9 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/perdure/perdure/gateway/approvals"
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/gateway/inbox"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/service"
 )
 
 type approvalsCommand struct {
@@ -49,11 +50,11 @@ func (a approvalsOpenCommand) Run(ctx context.Context, c *console) error {
 	if dev == nil {
 		return fmt.Errorf("no dev is running with its data in %s; start perdure dev, or name its data directory with --data", a.Data)
 	}
-	path := inbox.Prefix
+	path := approvals.Prefix
 	if a.ID != "" {
-		path = inbox.Path(runs.RunID(a.ID))
+		path = approvals.Path(runs.RunID(a.ID))
 	}
-	page := strings.TrimSuffix(dev.MCP, endpoint) + path
+	page := strings.TrimSuffix(dev.MCP, service.Endpoint) + path
 	link := page
 	if dev.SignInByLink {
 		if link, err = signInLink(a.Data.String(), dev.MCP, path); err != nil {
@@ -82,15 +83,15 @@ func signInLink(data, mcp, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return keys.signInLink(mcp, path), nil
+	return linkOf(keys, mcp, path), nil
 }
 
-func (k keys) signInLink(mcp, path string) string {
-	q := url.Values{"code": {auth.NewLinkCode(k.signing)}}
-	if path != inbox.Prefix {
+func linkOf(k service.Keys, mcp, path string) string {
+	q := url.Values{"code": {auth.NewLinkCode(k.Signing)}}
+	if path != approvals.Prefix {
 		q.Set("to", path)
 	}
-	return strings.TrimSuffix(mcp, endpoint) + inbox.Prefix + "/login?" + q.Encode()
+	return strings.TrimSuffix(mcp, service.Endpoint) + approvals.Prefix + "/login?" + q.Encode()
 }
 
 // browserGrace is within what time a browser says that it cannot be opened.

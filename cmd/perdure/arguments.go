@@ -123,9 +123,9 @@ func (s *objectSchema) argument(name, text string) (json.RawMessage, error) {
 	if _, known := s.properties()[name]; !known && s.root["additionalProperties"] != true {
 		names := slices.Sorted(maps.Keys(s.properties()))
 		if len(names) == 0 {
-			return nil, fmt.Errorf("there is no parameter %q; the tool takes none", name)
+			return nil, fmt.Errorf("unknown parameter %q; the tool takes none", name)
 		}
-		return nil, fmt.Errorf("there is no parameter %q; there is %s", name, strings.Join(names, ", "))
+		return nil, fmt.Errorf("unknown parameter %q; known parameters: %s", name, strings.Join(names, ", "))
 	}
 	value, err := typed(s.types(s.property(name), 0), text)
 	if err != nil {

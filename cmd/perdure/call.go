@@ -24,20 +24,22 @@ type callCommand struct {
 	Values  []string      `arg:"" optional:"" name:"key=value" help:"Arguments. The tool's schema gives them their types; lists and objects are JSON." sep:"none"`
 	Args    string        `help:"Arguments as a JSON object, @FILE, or - for standard input." placeholder:"JSON"`
 	JSON    bool          `help:"Print the whole result as it came, and no steps; the same as -o json."`
-	Answer  string        `help:"Answer every question so: accept, decline or cancel." enum:",accept,decline,cancel" default:""`
-	Content string        `help:"What to answer, with --answer accept." placeholder:"JSON"`
-	Timeout time.Duration `help:"Stop waiting after so long. The run goes on. Default: never."`
-	DryRun  bool          `help:"Call nothing, and print what the call would do as far as its arguments tell."`
+	Answer  string        `help:"Answer every elicitation with this action: accept, decline or cancel." enum:",accept,decline,cancel" default:""`
+	Content string        `help:"Content of the answers, with --answer accept." placeholder:"JSON"`
+	Timeout time.Duration `help:"Stop waiting after this time, as with Ctrl-C. Default: never."`
+	DryRun  bool          `help:"Call nothing, and print what the call would do, as far as the arguments say."`
 	Output  string        `short:"o" help:"How to print: text, or json for the whole result or the plan of a dry run." enum:"text,json" default:"text"`
 }
 
 func (callCommand) Help() string {
-	return `Steps are told on standard error, the result on standard output. On a terminal
-the questions of the run are asked there; elsewhere the call waits until they
-are answered by "perdure runs answer", or --answer says what to answer.
+	return `Steps are printed on standard error, the result on standard output. On a terminal
+the elicitations of the run are asked there; elsewhere the call waits until they
+are answered by "perdure runs answer", or --answer answers them.
 A call outlives the server: it goes on when the server is back. Ctrl-C stops
-waiting; the run goes on. A large result that the server only links to is read
-there; --json prints the link. Examples:
+waiting: a run that waits for an answer goes on, another is cancelled after the
+server's --disconnect-grace, unless it has onDisconnect: continue. A large
+result that the server only links to is read there; --json prints the link.
+Examples:
 
     perdure call prepare_review --dry-run
     perdure call prepare_review base=HEAD~1
@@ -78,7 +80,10 @@ func (k callCommand) Run(ctx context.Context, c *console) error {
 
 // interrupted says what became of a call that was not waited for.
 func (k callCommand) interrupted(ctx context.Context, err error) error {
+	var unfit *unfitContentError
 	switch {
+	case errors.As(err, &unfit):
+		return unfit
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return fmt.Errorf("no result within %s: a run that waits for an answer goes on, another is cancelled soon; see perdure runs list", k.Timeout)
 	case ctx.Err() != nil:

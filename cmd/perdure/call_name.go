@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/service"
 )
 
 // A calledTool is what the name in a call means.
@@ -63,7 +64,7 @@ type calledTools []calledTool
 func callable(ctx context.Context, to target, tools []remoteTool) (all calledTools, missing map[string]string) {
 	status, err := fetchStatus(ctx, to)
 	if err != nil {
-		status = &serverStatus{} // of another server is known what its tools are called
+		status = &service.ServerStatus{} // of another server is known what its tools are called
 	}
 	composite, missing := map[string]bool{}, map[string]string{}
 	for _, c := range status.Composites {
@@ -71,7 +72,7 @@ func callable(ctx context.Context, to target, tools []remoteTool) (all calledToo
 			missing[c.Name], missing[cmp.Or(c.Definition, c.Name)] = c.Reason, c.Reason
 		}
 		i := slices.IndexFunc(tools, func(t remoteTool) bool { return t.Name == c.Name })
-		if i >= 0 && !composite[c.Name] && c.offered() {
+		if i >= 0 && !composite[c.Name] && c.Offered() {
 			composite[c.Name] = true
 			all = append(all, calledTool{remoteTool: tools[i], definition: cmp.Or(c.Definition, c.Name), runs: true})
 		}

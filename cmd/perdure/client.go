@@ -136,7 +136,7 @@ func (s *server) unknownTool(name string, tools []remoteTool) error {
 	if len(names) > shown {
 		known = append(slices.Clone(names[:shown]), fmt.Sprintf("and %d others: perdure tools lists them", len(names)-shown))
 	}
-	return fmt.Errorf("there is no tool %q at %s%s; there is %s (perdure definitions says why a composite tool is missing)",
+	return fmt.Errorf("tool %q not found at %s%s; known tools: %s (perdure definitions says why a composite tool is missing)",
 		name, s.url, template.DidYouMean(name, names), strings.Join(known, ", "))
 }
 

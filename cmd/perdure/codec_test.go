@@ -1,16 +1,13 @@
 package main
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/internal/web"
+	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/service"
 )
 
 // Pages may ask that --ui-origin names, or those of the Web UI of dev: without
@@ -22,12 +19,12 @@ func TestCodecOrigins(t *testing.T) {
 		t.Errorf("beside no dev: %v, %v", got, err)
 	}
 	for _, c := range []struct {
-		given []webURL
+		given []service.WebURL
 		ui    string
-		want  []webURL
+		want  []service.WebURL
 	}{
-		{nil, "http://127.0.0.1:8233", []webURL{"http://127.0.0.1:8233", "http://localhost:8233"}},
-		{[]webURL{"https://temporal.example.com"}, "http://127.0.0.1:8233", []webURL{"https://temporal.example.com"}},
+		{nil, "http://127.0.0.1:8233", []service.WebURL{"http://127.0.0.1:8233", "http://localhost:8233"}},
+		{[]service.WebURL{"https://temporal.example.com"}, "http://127.0.0.1:8233", []service.WebURL{"https://temporal.example.com"}},
 		{nil, "", nil},
 	} {
 		if err := (devFile{UI: c.ui}).write(dir); err != nil {
@@ -44,42 +41,19 @@ func TestCodecOrigins(t *testing.T) {
 func TestCodecNeedsNoBackends(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	config := filepath.Join(dir, "perdure.yaml")
+	file := filepath.Join(dir, "perdure.yaml")
 	write(t, filepath.Join(dir, "tokens.yaml"), "tokens: [{subject: alice, env: ALICE}]\n")
-	write(t, config, `incomingAuth: {type: token, tokenFile: tokens.yaml}
+	write(t, file, `incomingAuth: {type: token, tokenFile: tokens.yaml}
 authorization: {operators: [{tools: ["*"], groups: [ops]}]}
 backends: [{name: be, transport: streamable-http, url: "http://localhost:1/mcp"}]
 outgoingAuth: {backends: {be: {type: header_injection, headerInjection: {headerName: X-Key, headerValueEnv: PERDURE_TEST_NOT_SET}}}}
 compositeToolRefs: [{name: elsewhere}]
 `)
-	if _, diags := load(sources{Config: config}); !diags.HasErrors() {
+	if _, diags := config.Load(config.Sources{Config: file}); !diags.HasErrors() {
 		t.Error("a gateway would start without the secret")
 	}
-	found, diags := load(sources{Config: config, CallersOnly: true})
+	found, diags := config.Load(config.Sources{Config: file, CallersOnly: true})
 	if diags.HasErrors() || len(found.Auth.Policy.Operators) != 1 || !found.Auth.Ruled {
 		t.Errorf("callers only: %v, %+v", diags, found.Auth)
-	}
-}
-
-// A request that finds no room is told to come back, and not begun.
-func TestCodecIsBounded(t *testing.T) {
-	t.Parallel()
-	bodies := web.NewBodies(4<<20, 10*time.Millisecond)
-	server := &codecServer{callers: auth.Everybody{}, policy: &auth.Policy{}, bodies: bodies}
-	ask := func() *httptest.ResponseRecorder {
-		answer := httptest.NewRecorder()
-		server.handler().ServeHTTP(answer, httptest.NewRequest(http.MethodPost, "/decode", strings.NewReader(`{"payloads":[{"data":"`+strings.Repeat("eHh4", 1<<19)+`"}]}`)))
-		return answer
-	}
-	free, err := bodies.Work(t.Context(), web.Caller("", httptest.NewRequest(http.MethodPost, "/decode", nil)), 2<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := ask(); got.Code != http.StatusServiceUnavailable || got.Header().Get("Retry-After") == "" {
-		t.Errorf("without room it is answered %d, %v", got.Code, got.Header())
-	}
-	free()
-	if got := ask(); got.Code != http.StatusOK {
-		t.Errorf("with room it is answered %d: %s", got.Code, got.Body)
 	}
 }

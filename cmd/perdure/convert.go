@@ -19,8 +19,8 @@ type convertCommand struct {
 
 func (convertCommand) Help() string {
 	return `Prints the script that does exactly what the steps of a definition do: the same
-calls with the same arguments, the same questions, the same result. It is a start
-for what steps say badly. The rest of the definition stays as it is.
+calls with the same arguments, the same elicitations, the same result. It is a
+start where a graph of steps is awkward. The rest of the definition stays as it is.
 
 Arguments have the types that the schemas of the tools ask for: --against says
 where these are, so that they are written down. Without it the run finds out.

@@ -2,11 +2,11 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/config"
 )
 
 // definitionFlags say which definition a command is about.
@@ -21,10 +21,10 @@ type definitionFlags struct {
 // told first. Modules finds what it loads of what is published; without it, only
 // files that stand in for that.
 func (f definitionFlags) find(c *console, modules definitions.Modules) (*definitions.Definition, error) {
-	if data, err := os.ReadFile(f.Definition); err == nil {
-		src := sources{Definitions: []string{f.Definition}, Modules: modules}
-		if isConfiguration(data) {
-			src = sources{Config: f.Definition, Modules: modules}
+	if data, err := config.ReadFile(f.Definition); err == nil {
+		src := config.Sources{Definitions: []string{f.Definition}, Modules: modules}
+		if config.IsConfiguration(data) {
+			src = config.Sources{Config: f.Definition, Modules: modules}
 		}
 		found, err := loadOrTell(c, src)
 		if err != nil {
@@ -32,10 +32,10 @@ func (f definitionFlags) find(c *console, modules definitions.Modules) (*definit
 		}
 		return onlyOne(f.Definition, found)
 	}
-	library := sources{Library: true}
-	places := []sources{library}
+	library := config.Sources{Library: true}
+	places := []config.Sources{library}
 	if f.Config != "" || len(f.Definitions) > 0 {
-		places = []sources{{Config: f.Config, Definitions: f.Definitions, Modules: modules}, library}
+		places = []config.Sources{{Config: f.Config, Definitions: f.Definitions, Modules: modules}, library}
 	}
 	var known []string
 	for _, src := range places {
@@ -51,12 +51,12 @@ func (f definitionFlags) find(c *console, modules definitions.Modules) (*definit
 		}
 	}
 	slices.Sort(known)
-	return nil, usagef("there is no file and no composite tool %q; there are %s, and what --config or --definitions name", f.Definition, strings.Join(slices.Compact(known), ", "))
+	return nil, usagef("no file and no composite tool is named %q; known composite tools: %s, and what --config or --definitions name", f.Definition, strings.Join(slices.Compact(known), ", "))
 }
 
 // loadOrTell loads definitions, or tells why not.
-func loadOrTell(c *console, src sources) ([]*definitions.Definition, error) {
-	found, diags := load(src)
+func loadOrTell(c *console, src config.Sources) ([]*definitions.Definition, error) {
+	found, diags := config.Load(src)
 	if diags.HasErrors() {
 		printDiagnostics(c, diags)
 		return nil, errReported
@@ -78,7 +78,7 @@ func onlyOne(file string, found []*definitions.Definition) (*definitions.Definit
 		names[i] = d.Name
 	}
 	flag := "--definitions"
-	if data, err := os.ReadFile(file); err == nil && isConfiguration(data) {
+	if data, err := config.ReadFile(file); err == nil && config.IsConfiguration(data) {
 		flag = "--config"
 	}
 	return nil, usagef("%s", fmt.Sprintf("%s has %d definitions (%s); name one: NAME %s %s", file, len(found), strings.Join(names, ", "), flag, file))

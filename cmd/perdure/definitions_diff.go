@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/registry"
 )
 
@@ -21,9 +22,9 @@ type diffCommand struct {
 }
 
 func (diffCommand) Help() string {
-	return `First it says what callers of A would notice of B: that it is not offered to them,
-parameters that take less or have other defaults, results that are gone or something
-else. Then it shows what is written otherwise. Examples:
+	return `First it lists what callers of A would notice in B: the tool is not offered to
+them, parameters accept less or have other defaults, results are missing or
+different. Then it shows the lines that differ. Examples:
 
     perdure definitions diff deploy@1.2.0 deploy@1.3.0
     perdure definitions diff deploy deploy.yaml`
@@ -89,7 +90,7 @@ func (d diffCommand) read(ctx context.Context, c *console, name string) (compare
 	if text, err := os.ReadFile(name); err == nil && definitions.IsModuleName(name) {
 		return compared{module: &definitions.Module{Name: filepath.Base(name), Text: string(text)}, text: string(text)}, nil
 	} else if err == nil {
-		found, err := loadOrTell(c, sources{Definitions: []string{name}})
+		found, err := loadOrTell(c, config.Sources{Definitions: []string{name}})
 		if err != nil {
 			return compared{}, err
 		}

@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"slices"
 	"text/tabwriter"
+
+	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/service"
 )
 
 type definitionsCommand struct {
 	List      definitionsListCommand `cmd:"" default:"withargs" help:"List the composite tools, and why one is not available; with --versions, all that was published."`
 	Show      showCommand            `cmd:"" help:"Print a version of a composite tool."`
-	Diff      diffCommand            `cmd:"" help:"Say what is different between two versions, and whether that breaks callers."`
-	Deprecate deprecateCommand       `cmd:"" help:"Mark versions as not to be used any more."`
-	History   historyCommand         `cmd:"" help:"Say who has published and deprecated what, and when."`
+	Diff      diffCommand            `cmd:"" help:"Show what differs between two versions, and whether it breaks callers."`
+	Deprecate deprecateCommand       `cmd:"" help:"Deprecate versions: calls use others where they can."`
+	History   historyCommand         `cmd:"" help:"Show who published and deprecated what, and when."`
 	Drift     driftCommand           `cmd:"" help:"List the versions whose tools are not any more what they were when they were published."`
 }
 
@@ -49,12 +52,12 @@ func (d definitionsListCommand) Run(ctx context.Context, c *console) error {
 	}
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	for _, composite := range composites {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", composite.Name, cmp.Or(composite.Version, "-"), composite.state())
+		fmt.Fprintf(w, "%s\t%s\t%s\n", composite.Name, cmp.Or(composite.Version, "-"), stateOf(composite))
 	}
 	return w.Flush()
 }
 
-func (d definitionsListCommand) composites(ctx context.Context, c *console) ([]compositeStatus, error) {
+func (d definitionsListCommand) composites(ctx context.Context, c *console) ([]service.CompositeStatus, error) {
 	if d.Config == "" && len(d.Definitions) == 0 {
 		of, err := d.target()
 		if err != nil {
@@ -69,15 +72,15 @@ func (d definitionsListCommand) composites(ctx context.Context, c *console) ([]c
 		}
 		return status.Composites, nil
 	}
-	found, diags := load(sources{Config: d.Config, Definitions: d.Definitions})
+	found, diags := config.Load(config.Sources{Config: d.Config, Definitions: d.Definitions})
 	if diags.HasErrors() {
 		printDiagnostics(c, diags)
 		return nil, errReported
 	}
-	composites := []compositeStatus{}
+	composites := []service.CompositeStatus{}
 	for _, def := range found.Definitions {
-		composites = append(composites, compositeStatus{Name: def.Name, Version: def.Version, RunAs: def.RunAs, Place: def.Pos.String()})
+		composites = append(composites, service.CompositeStatus{Name: def.Name, Version: def.Version, RunAs: def.RunAs, Place: def.Pos.String()})
 	}
-	slices.SortFunc(composites, func(a, b compositeStatus) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(composites, func(a, b service.CompositeStatus) int { return cmp.Compare(a.Name, b.Name) })
 	return composites, nil
 }

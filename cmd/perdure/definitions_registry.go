@@ -138,13 +138,13 @@ type deprecateCommand struct {
 
 	Reference string `arg:"" help:"NAME@VERSION, NAME@CONSTRAINT for all that fit, or NAME for all."`
 	Reason    string `help:"Why, and what to use instead. Default: the reason that they have already, or else deprecated." placeholder:"TEXT" xor:"reason"`
-	Undo      bool   `help:"They may be used again." xor:"reason"`
+	Undo      bool   `help:"Undo the deprecation." xor:"reason"`
 }
 
 func (deprecateCommand) Help() string {
-	return `A deprecated version is passed over as long as another one does; who names it exactly,
-or has no other, still gets it. A name without a version is all of its versions.
-Runs are left alone. Examples:
+	return `Calls pass over a deprecated version where another one fits; a call that names it
+exactly, or that no other version fits, still gets it. NAME alone deprecates all
+of its versions. Runs are not affected. Examples:
 
     perdure definitions deprecate deploy@1.2.0 --reason "deploys twice, use 1.2.1"
     perdure definitions deprecate deploy@1.2.0 --undo`
@@ -198,7 +198,7 @@ type historyCommand struct {
 	registryFlags `embed:""`
 
 	Name  string `arg:"" optional:"" help:"Composite tool. Default: all."`
-	Limit int    `help:"How many entries at most, the newest first." default:"50"`
+	Limit int    `help:"Maximum number of entries, the newest first." default:"50"`
 }
 
 func (h historyCommand) Run(ctx context.Context, c *console) error {

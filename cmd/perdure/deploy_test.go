@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/perdure/perdure/internal/config"
 	"go.yaml.in/yaml/v4"
 )
 
@@ -35,7 +36,7 @@ type container struct {
 // they cannot be run here.
 func TestDeployment(t *testing.T) {
 	t.Parallel()
-	found, diags := load(sources{Config: "../../deploy/perdure.yaml"})
+	found, diags := config.Load(config.Sources{Config: "../../deploy/perdure.yaml"})
 	if diags.HasErrors() || len(found.Definitions) == 0 {
 		t.Errorf("deploy/perdure.yaml: %v", diags)
 	}

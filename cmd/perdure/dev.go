@@ -19,12 +19,14 @@ import (
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 
+	"github.com/perdure/perdure/gateway/approvals"
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/gateway/inbox"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/devserver"
 	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/service"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -37,7 +39,7 @@ const beginning = `Start with "perdure dev", which needs no configuration, and c
 // devCommands are the commands that need the embedded Temporal.
 type devCommands struct {
 	Dev       devCommand       `cmd:"" help:"Serve everything from one process: Temporal with its Web UI, worker, gateway and backends."`
-	Approvals approvalsCommand `cmd:"" help:"Open the page on which people answer what runs ask."`
+	Approvals approvalsCommand `cmd:"" help:"Open the page on which people answer elicitations."`
 }
 
 type devCommand struct {
@@ -49,17 +51,17 @@ type devCommand struct {
 	trustFlags     `embed:""`
 	guardFlags     `embed:""`
 
-	Config         string   `help:"Configuration file. Default: the backend repo and the composite tools that ship with perdure." placeholder:"FILE"`
-	Definitions    []string `help:"Directory of definitions, read again when they change. Repeatable." placeholder:"DIR" sep:"none"`
-	Data           string   `help:"Directory for all that is kept. Default: .perdure." default:".perdure" placeholder:"DIR"`
-	Listen         *string  `help:"Address of the MCP endpoint. Default: 127.0.0.1:4483." placeholder:"ADDR"`
-	UICodec        webURL   `name:"ui-codec" help:"URL of a perdure codec, by which the Web UI shows what is sealed." placeholder:"URL"`
-	UIListen       *string  `help:"Address of the Web UI, empty for none. Default: 127.0.0.1:8233." placeholder:"ADDR"`
-	UIWrite        bool     `name:"ui-write" help:"Let whoever reaches the Web UI start, signal, reset and end runs there. Default: it only shows them."`
-	TemporalListen *string  `help:"Address of the Temporal frontend. Default: 127.0.0.1:7233, or a free port if that is taken." placeholder:"ADDR"`
-	Stdio          bool     `help:"Serve MCP on standard input and output, too, for a client that starts perdure."`
-	Root           string   `help:"Repository that the built-in backend reads. Default: where you are." default:"." placeholder:"DIR" type:"existingdir"`
-	Durable        bool     `help:"Flush each commit to the disk: survives a power cut as well, and takes a little longer."`
+	Config         string         `help:"Configuration file. Default: the backend repo and the composite tools that ship with perdure." placeholder:"FILE"`
+	Definitions    []string       `help:"Directory of definitions, read again when they change. Repeatable." placeholder:"DIR" sep:"none"`
+	Data           string         `help:"Directory for all that is kept. Default: .perdure." default:".perdure" placeholder:"DIR"`
+	Listen         *string        `help:"Address of the MCP endpoint. Default: 127.0.0.1:4483." placeholder:"ADDR"`
+	UICodec        service.WebURL `name:"ui-codec" help:"URL of a perdure codec, by which the Web UI shows what is sealed." placeholder:"URL"`
+	UIListen       *string        `help:"Address of the Web UI, empty for none. Default: 127.0.0.1:8233." placeholder:"ADDR"`
+	UIWrite        bool           `name:"ui-write" help:"Let everybody who reaches the Web UI start, signal, reset and end runs there. Default: it only shows them."`
+	TemporalListen *string        `help:"Address of the Temporal frontend. Default: 127.0.0.1:7233, or a free port if that is taken." placeholder:"ADDR"`
+	Stdio          bool           `help:"Serve MCP on standard input and output, too, for a client that starts perdure."`
+	Root           string         `help:"Repository that the built-in backend reads. Default: where you are." default:"." placeholder:"DIR" type:"existingdir"`
+	Durable        bool           `help:"Flush each commit to the disk: survives a power cut as well, and takes a little longer."`
 }
 
 func (devCommand) Help() string {
@@ -72,7 +74,7 @@ ended. Ctrl-C stops in order; a second one at once. Examples:
 
 func (d devCommand) Run(ctx context.Context, c *console) error {
 	src := d.sources()
-	found, diags := load(src)
+	found, diags := config.Load(src)
 	if diags.HasErrors() {
 		printDiagnostics(c, diags)
 		return errReported
@@ -87,13 +89,13 @@ func (d devCommand) Run(ctx context.Context, c *console) error {
 	return d.serve(ctx, c, src, found, log)
 }
 
-func (d devCommand) sources() sources {
-	return sources{Config: d.Config, Definitions: d.Definitions, Library: d.Config == ""}
+func (d devCommand) sources() config.Sources {
+	return config.Sources{Config: d.Config, Definitions: d.Definitions, Library: d.Config == ""}
 }
 
 // builtIn is what is served without a configuration: this very program as the
 // backend repo, all of whose tools but one only read.
-func (d devCommand) builtIn(found *loaded) error {
+func (d devCommand) builtIn(found *config.Loaded) error {
 	program, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
@@ -113,7 +115,7 @@ func (d devCommand) builtIn(found *loaded) error {
 }
 
 // serve runs everything until ctx ends.
-func (d devCommand) serve(ctx context.Context, c *console, src sources, found *loaded, log *slog.Logger) error {
+func (d devCommand) serve(ctx context.Context, c *console, src config.Sources, found *config.Loaded, log *slog.Logger) error {
 	listener, err := d.listen()
 	if err != nil {
 		return err
@@ -140,7 +142,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 		return err
 	}
 	options := client.Options{
-		HostPort: temporal.Address(), Logger: sdklog.NewStructuredLogger(quiet(log)),
+		HostPort: temporal.Address(), Logger: sdklog.NewStructuredLogger(service.Quiet(log)),
 		// Both ends are this process: compressing would be work for nothing.
 		ConnectionOptions: client.ConnectionOptions{GrpcCompression: &client.GrpcCompressionNone{}, TLS: temporal.TLS()},
 	}
@@ -158,23 +160,28 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 		return fmt.Errorf("reaching Temporal: %w", err)
 	}
 	defer tc.Close()
-	served := d.options(reachable(listener.Addr()), keys)
+	served := d.options(service.Reachable(listener.Addr()), keys)
 	served.Retention, served.SignInByLink = devserver.DefaultRetention, true
-	grants, err := found.openFiles(d.Data, keys, log)
+	grants, err := service.OpenFiles(found, d.Data, keys, log)
 	if err != nil {
 		return err
 	}
 	if grants != nil {
 		defer grants.Close()
 	}
-	published, err := openRegistryFile(d.Data)
+	published, err := service.OpenRegistryFile(d.Data)
 	if err != nil {
 		return err
 	}
 	defer published.Close()
-	found.Auth.letPublish(listener.Addr().String(), served)
-	s, err := newService(serviceOptions{
-		Grants: grants, Published: published, Values: values, Keys: keys.proofs, Unproven: d.AcceptUnprovenAnswers,
+	answers, err := service.OpenAnswersFile(d.Data)
+	if err != nil {
+		return err
+	}
+	defer answers.Close()
+	service.LetPublish(&found.Auth, listener.Addr().String(), served)
+	s, err := service.New(service.Options{
+		Version: programVersion(), Grants: grants, Published: published, Answers: answers, Values: values, Keys: keys.Proofs, Unproven: d.AcceptUnprovenAnswers,
 		Loaded: found, Temporal: tc, Namespace: client.DefaultNamespace, Converter: options.DataConverter,
 		Gateway: served, Worker: true, Guard: guard,
 		Grace: shutdownGrace, Telemetry: told, Logger: log,
@@ -184,9 +191,9 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 		return err
 	}
 	dev := devFile{
-		PID: os.Getpid(), MCP: "http://" + reachable(listener.Addr()) + endpoint,
+		PID: os.Getpid(), MCP: "http://" + service.Reachable(listener.Addr()) + service.Endpoint,
 		Temporal: temporal.Address(), TemporalInternal: temporal.InternalAddresses(), Namespace: client.DefaultNamespace,
-		SignInByLink: s.signIn == auth.LoginLink,
+		SignInByLink: s.SignIn() == auth.LoginLink,
 	}
 	if temporal.UIAddress() != "" {
 		dev.UI = "http://" + temporal.UIAddress()
@@ -195,8 +202,8 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 		return err
 	}
 	defer os.Remove(devFilePath(d.Data))
-	go s.reload(ctx, src)
-	return s.serve(ctx, listener, s.clients(), func() <-chan error {
+	go s.Reload(ctx, src)
+	return s.Serve(ctx, listener, s.Clients(), func() <-chan error {
 		banner(c, dev, d.Data, found, keys, d.Stdio)
 		return d.serveStdio(ctx, c, s)
 	})
@@ -204,13 +211,13 @@ func (d devCommand) serve(ctx context.Context, c *console, src sources, found *l
 
 // serveStdio serves a client on standard input until that ends, which is the
 // end of dev; nil = it is not wanted.
-func (d devCommand) serveStdio(ctx context.Context, c *console, s *service) <-chan error {
+func (d devCommand) serveStdio(ctx context.Context, c *console, s *service.Service) <-chan error {
 	if !d.Stdio {
 		return nil
 	}
 	ended := make(chan error, 1)
 	go func() {
-		err := s.gateway.ServeStdio(ctx, c.in, c.exact)
+		err := s.ServeStdio(ctx, c.in, c.exact)
 		if errors.Is(err, io.EOF) {
 			err = nil
 		}
@@ -238,18 +245,8 @@ func (d devCommand) makeData(log *slog.Logger) error {
 // listen takes the port of the MCP endpoint. A client that starts perdure over
 // stdio does not care for it, so any free one does then.
 func (d devCommand) listen() (net.Listener, error) {
-	address := defaultListen
-	if d.Listen != nil {
-		address = *d.Listen
-	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil && d.Stdio && d.Listen == nil {
-		listener, err = net.Listen("tcp", "127.0.0.1:0")
-	}
-	if err != nil {
-		return nil, taken(err, "--listen", address)
-	}
-	return listener, nil
+	listener, _, err := d.take(d.Listen, defaultListen, "--listen", d.Stdio)
+	return listener, err
 }
 
 func (d devCommand) startTemporal(ctx context.Context, log *slog.Logger) (*devserver.Server, error) {
@@ -273,33 +270,44 @@ func (d devCommand) startTemporal(ctx context.Context, log *slog.Logger) (*devse
 		UICodec:          string(d.UICodec),
 		SearchAttributes: runs.SearchAttributes(),
 		Durable:          d.Durable,
-		Logger:           quiet(log),
+		Logger:           service.Quiet(log),
 	})
 }
 
-// address decides where to listen: where the flag says, else at the standard
-// address, else, if that is taken and it does not matter, at any free port.
+// address decides where another is to listen, as take does; "" = nowhere, if the
+// flag says so.
 func (d devCommand) address(given *string, standard, flag string, anyPort bool) (string, error) {
-	address := standard
+	if given != nil && *given == "" {
+		return "", nil
+	}
+	listener, address, err := d.take(given, standard, flag, anyPort)
+	if err != nil {
+		return "", err
+	}
+	return address, listener.Close()
+}
+
+// take listens where the flag says, else at the standard address, else, if that is
+// taken and it does not matter, at any free port. It gives the address as it is
+// written.
+func (d devCommand) take(given *string, standard, flag string, anyPort bool) (listener net.Listener, address string, err error) {
+	address = standard
 	if given != nil {
 		address = *given
 	}
-	if address == "" {
-		return "", nil
+	listener, err = net.Listen("tcp", address)
+	if err != nil && given == nil && anyPort {
+		address = "127.0.0.1:0"
+		listener, err = net.Listen("tcp", address)
 	}
-	listener, err := net.Listen("tcp", address)
-	switch {
-	case err == nil:
-		return address, listener.Close()
-	case given == nil && anyPort:
-		return "127.0.0.1:0", nil
-	default:
-		return "", taken(err, flag, address)
+	if err != nil {
+		return nil, "", taken(err, flag, address)
 	}
+	return listener, address, nil
 }
 
 // banner tells a person where everything is and what to try.
-func banner(c *console, dev devFile, data string, found *loaded, keys keys, stdio bool) {
+func banner(c *console, dev devFile, data string, found *config.Loaded, keys service.Keys, stdio bool) {
 	out, mark, terminal := c.out, c.outStyle, c.outTerminal
 	if stdio {
 		out, mark, terminal = c.err, c.errStyle, c.errTerminal
@@ -315,7 +323,7 @@ func banner(c *console, dev devFile, data string, found *loaded, keys keys, stdi
   for an MCP client:
   {"mcpServers": {"perdure": {"type": "http", "url": %q}}}
 
-`, mark(bold, "perdure"), plural(len(found.Definitions), "composite tool"), plural(len(found.Backends), "backend"),
+`, mark(bold, "perdure"), service.Plural(len(found.Definitions), "composite tool"), service.Plural(len(found.Backends), "backend"),
 		mark(green, dev.MCP), approvalsLine(dev, keys, terminal), cmp.Or(dev.UI, "off"),
 		dev.Temporal, strings.Join(dev.TemporalInternal, ", "), temporalKey(data), toTry(found), dev.MCP)
 }
@@ -323,20 +331,20 @@ func banner(c *console, dev devFile, data string, found *loaded, keys keys, stdi
 // approvalsLine says how to get to the approvals page. The link that signs in is
 // for the eyes of a person alone: what is no terminal may be a log, or the program
 // that has started dev.
-func approvalsLine(dev devFile, keys keys, terminal bool) string {
-	page := strings.TrimSuffix(dev.MCP, endpoint) + inbox.Prefix
+func approvalsLine(dev devFile, keys service.Keys, terminal bool) string {
+	page := strings.TrimSuffix(dev.MCP, service.Endpoint) + approvals.Prefix
 	switch {
 	case !dev.SignInByLink:
 		return page
 	case terminal:
-		return keys.signInLink(dev.MCP, inbox.Prefix) + "  (signs you in, once)"
+		return linkOf(keys, dev.MCP, approvals.Prefix) + "  (signs you in, once)"
 	}
 	return page + "  (sign in: perdure approvals open)"
 }
 
 // toTry is a command that shows something: a call of the first composite tool,
 // or of the one that the library is for.
-func toTry(found *loaded) string {
+func toTry(found *config.Loaded) string {
 	if len(found.Definitions) == 0 {
 		return "tools"
 	}

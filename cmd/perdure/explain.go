@@ -26,9 +26,8 @@ type explainCommand struct {
 }
 
 func (explainCommand) Help() string {
-	return `What each template of a step comes to with given data, expression by
-expression, with types, and what the tool is given in the end. Nothing is
-called. Examples:
+	return `Evaluates each template of a step with given data, expression by expression, with
+types, and prints what the tool would be given. Nothing is called. Examples:
 
     perdure explain deploy.yaml --step approve --with context.json
     perdure explain prepare_review --step output --with context.json -o json`
@@ -104,7 +103,7 @@ func (e explainCommand) schema(ctx context.Context, def *definitions.Definition)
 	}
 	tool, ok := tools(name)
 	if !ok {
-		return nil, fmt.Errorf("there is no tool %q at %s", name, e.Against)
+		return nil, fmt.Errorf("tool %q not found at %s", name, e.Against)
 	}
 	return tool.InputSchema, nil
 }

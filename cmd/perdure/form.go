@@ -223,7 +223,17 @@ func (f fixedAnswer) Elicit(_ context.Context, request mcp.ElicitationRequest) (
 		content = json.RawMessage("{}")
 	}
 	if err := q.check(content); err != nil {
-		return nil, fmt.Errorf("--content does not answer %q: %w", request.Params.Message, err)
+		return nil, &unfitContentError{question: request.Params.Message, reason: err}
 	}
 	return answer(f.action, content), nil
+}
+
+// An unfitContentError says why --content was not sent as an answer.
+type unfitContentError struct {
+	question string
+	reason   error
+}
+
+func (e *unfitContentError) Error() string {
+	return fmt.Sprintf("--content does not answer %q: %v; the run waits for another answer, see perdure runs list --waiting", e.question, e.reason)
 }

@@ -118,7 +118,7 @@ func TestAttackWhatTheTerminalAsks(t *testing.T) {
 		"Pay [U+202E]54321-[U+202C]?[U+001B][2J[U+000D]\n",
 		"  z[U+202E] – To[U+200B] – one\n      [U+001B][2Jtwo – small letters[U+2066]\n",
 		"z[U+202E] [x[U+202E]y]: ",
-		"z[U+202E] must have the form small letters[U+2066]",
+		"z[U+202E] must have the form: small letters[U+2066]",
 		`a has several choices that could be "2"; write #1 or #2`,
 		`b has several choices that could be "same"; write #1 or #2`,
 		"n must be a number",

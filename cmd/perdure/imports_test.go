@@ -21,8 +21,8 @@ var imports = map[string][]string{
 	"definitions/template":   {},
 	"definitions/view":       {"definitions", "definitions/template"},
 	"definitions/convert":    {"definitions", "definitions/template", "internal/inorder", "internal/starlark"},
-	"workflows":              {"definitions", "definitions/template", "internal/signing", "workflows/script"},
-	"workflows/script":       {"definitions", "internal/starlark"},
+	"workflows":              {"definitions", "definitions/template", "definitions/view", "internal/signing", "workflows/script", "internal/codes"},
+	"workflows/script":       {"definitions", "definitions/template", "internal/starlark", "internal/codes"},
 	"internal/starlark":      {},
 	"internal/signing":       {},
 	"internal/quarantine":    {},
@@ -32,8 +32,8 @@ var imports = map[string][]string{
 	"internal/memory":        {},
 	"internal/visible":       {},
 	"internal/form":          {"definitions", "internal/inorder", "internal/visible"},
-	"workflows/deftest":      {"definitions", "definitions/template", "internal/signing", "workflows"},
-	"activities":             {"definitions", "workflows", "internal/backends", "internal/limits"},
+	"workflows/deftest":      {"definitions", "definitions/template", "internal/signing", "workflows", "internal/codes"},
+	"activities":             {"definitions", "workflows", "internal/backends", "internal/limits", "internal/codes"},
 	"internal/limits":        {},
 	"internal/backends":      {},
 	"internal/credentials":   {"internal/backends", "internal/environ", "internal/store"},
@@ -42,18 +42,21 @@ var imports = map[string][]string{
 	"internal/telemetry":     {},
 	"internal/payloads":      {},
 	"internal/backends/repo": {},
-	"internal/runs":          {"definitions", "definitions/template", "internal/visible", "internal/quarantine", "internal/signing", "workflows"},
-	"gateway":                {"internal/form", "internal/inorder", "internal/visible", "definitions", "definitions/template", "definitions/view", "internal/runs", "internal/backends", "internal/registry", "gateway/auth", "internal/web"},
+	"internal/runs":          {"definitions", "definitions/template", "internal/visible", "internal/quarantine", "internal/signing", "workflows", "internal/codes"},
+	"gateway":                {"internal/form", "internal/inorder", "internal/visible", "definitions", "definitions/template", "definitions/view", "internal/runs", "internal/backends", "internal/registry", "gateway/auth", "internal/web", "internal/codes"},
 	"gateway/auth":           {"internal/environ"},
 	"gateway/auth/authtest":  {},
-	"gateway/inbox":          {"internal/form", "internal/visible", "internal/runs", "gateway/auth", "internal/web"},
+	"gateway/approvals":      {"internal/form", "internal/visible", "internal/runs", "gateway/auth", "internal/web"},
+	"internal/codes":         {},
+	"internal/config":        {"definitions", "definitions/template", "gateway/auth", "internal/backends", "internal/credentials", "internal/environ", "internal/limits", "internal/registry", "internal/runs", "internal/telemetry"},
+	"internal/service":       {"activities", "definitions", "gateway", "gateway/approvals", "gateway/auth", "internal/backends", "internal/codes", "internal/config", "internal/credentials", "internal/environ", "internal/limits", "internal/payloads", "internal/quarantine", "internal/registry", "internal/runs", "internal/signing", "internal/store", "internal/telemetry", "internal/web", "workflows"},
 	"internal/mtls":          {},
 	"internal/web":           {},
 	"internal/devserver":     {"internal/mtls", "internal/web"},
 }
 
 // pure are the packages whose code runs inside workflows: no I/O, no clock.
-var pure = []string{"definitions", "definitions/template", "definitions/view", "definitions/convert", "workflows", "workflows/script", "internal/starlark", "internal/inorder"}
+var pure = []string{"definitions", "definitions/template", "definitions/view", "definitions/convert", "workflows", "workflows/script", "internal/starlark", "internal/inorder", "internal/codes"}
 
 // servers hold a Temporal server: that of perdure dev. No part of perdure that
 // runs in production holds one.

@@ -10,26 +10,18 @@ import (
 	"path/filepath"
 
 	"github.com/perdure/perdure/internal/environ"
+	"github.com/perdure/perdure/internal/service"
 	"github.com/perdure/perdure/internal/signing"
 )
 
-// Keys sign what clients carry from one request to the next, and what processes
-// tell runs.
-type keys struct {
-	signing []byte
-	retired [][]byte // still open what they have signed
-
-	proofs *signing.Keys // of these; those of a file are read anew each time
-}
-
 // readKeys reads keys, which are read again by those who check proofs.
-func readKeys(from signing.Source) (k keys, err error) {
+func readKeys(from signing.Source) (k service.Keys, err error) {
 	all, err := from()
 	if err != nil {
-		return keys{}, err
+		return service.Keys{}, err
 	}
-	k = keys{signing: all[0], retired: all[1:]}
-	k.proofs, err = signing.New(from)
+	k = service.Keys{Signing: all[0], Retired: all[1:]}
+	k.Proofs, err = signing.New(from)
 	return k, err
 }
 
@@ -42,7 +34,7 @@ type keyFlags struct {
 	InsecureRandomKey bool   `help:"Make a key up: no other process, and not this one after a restart, takes what clients carry, or what runs are told."`
 }
 
-func (f keyFlags) keys() (keys, error) {
+func (f keyFlags) keys() (service.Keys, error) {
 	inline := environ.Secret(keyVar)
 	switch {
 	case f.KeyFile != "":
@@ -52,7 +44,7 @@ func (f keyFlags) keys() (keys, error) {
 	case f.InsecureRandomKey:
 		return readKeys(signing.Fixed(newKey()))
 	}
-	return keys{}, usagef("a key is needed that signs what clients carry and what runs are told, the same for all gateways and workers: make one with openssl rand -hex 32, " +
+	return service.Keys{}, usagef("a key is needed that signs what clients carry and what runs are told, the same for all gateways and workers: make one with openssl rand -hex 32, " +
 		"and give it by --key-file or PERDURE_KEY; or make one up at each start with --insecure-random-key")
 }
 
@@ -60,15 +52,15 @@ func (f keyFlags) keys() (keys, error) {
 func keyOf(data string) string { return filepath.Join(data, "key") }
 
 // keptKeys reads the keys of a data directory, or makes the first one.
-func keptKeys(file string) (keys, error) {
+func keptKeys(file string) (service.Keys, error) {
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		if err := writeFile(file, []byte(hex.EncodeToString(newKey())+"\n"), 0o600); err != nil {
-			return keys{}, err
+			return service.Keys{}, err
 		}
 	}
 	kept, err := readKeys(signing.File(file))
 	if err != nil {
-		return keys{}, fmt.Errorf("%w; remove it, and open sessions of clients end", err)
+		return service.Keys{}, fmt.Errorf("%w; remove it, and open sessions of clients end", err)
 	}
 	return kept, nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,11 +9,9 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/telemetry"
 )
-
-// logLevels are what --log-level and operational.logLevel take.
-var logLevels = []string{"debug", "info", "warn", "error"}
 
 // logFlags say how the program logs.
 type logFlags struct {
@@ -22,13 +19,13 @@ type logFlags struct {
 	LogFormat string   `help:"How to log: text or json." enum:"text,json" default:"text"`
 }
 
-// A logLevel is one of logLevels; "" = not said.
+// A logLevel is one of config.LogLevels; "" = not said.
 type logLevel string
 
 // UnmarshalText refuses a level that does not exist.
 func (l *logLevel) UnmarshalText(text []byte) error {
-	if !slices.Contains(logLevels, string(text)) {
-		return fmt.Errorf("%q is not one of %s", text, strings.Join(logLevels, ", "))
+	if !slices.Contains(config.LogLevels, string(text)) {
+		return fmt.Errorf("%q is not one of %s", text, strings.Join(config.LogLevels, ", "))
 	}
 	*l = logLevel(text)
 	return nil
@@ -62,38 +59,4 @@ func shortTime(groups []string, a slog.Attr) slog.Attr {
 		return slog.String(slog.TimeKey, a.Value.Time().Format(time.TimeOnly))
 	}
 	return a
-}
-
-// quiet passes only warnings and errors on, for Temporal's client, which tells
-// much; and of these not what perdure tells itself or does on purpose.
-func quiet(log *slog.Logger) *slog.Logger { return slog.New(quietHandler{log.Handler()}) }
-
-type quietHandler struct{ slog.Handler }
-
-// Enabled refuses what is below a warning.
-func (h quietHandler) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
-}
-
-// told are messages of Temporal's client about calls of tools that failed,
-// which the activities log, and about reads that are called again because they
-// take long.
-var told = []string{"Activity error.", "LocalActivity completed after activity deadline."}
-
-// Handle drops what is told elsewhere.
-func (h quietHandler) Handle(ctx context.Context, r slog.Record) error {
-	if slices.Contains(told, r.Message) {
-		return nil
-	}
-	return h.Handler.Handle(ctx, r)
-}
-
-// WithAttrs stays quiet.
-func (h quietHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return quietHandler{h.Handler.WithAttrs(attrs)}
-}
-
-// WithGroup stays quiet.
-func (h quietHandler) WithGroup(name string) slog.Handler {
-	return quietHandler{h.Handler.WithGroup(name)}
 }

@@ -32,21 +32,21 @@ type commandLine struct {
 	Worker      workerCommand      `cmd:"" help:"Execute runs only; gateways serve the clients."`
 	Validate    validateCommand    `cmd:"" help:"Check configurations and definitions, with the same code that dev loads them with."`
 	Test        testCommand        `cmd:"" help:"Run tests of definitions: what tools and people answer is written down, time costs nothing."`
-	Explain     explainCommand     `cmd:"" help:"Show what the templates of a step come to with given data."`
+	Explain     explainCommand     `cmd:"" help:"Evaluate the templates of a step with given data."`
 	Graph       graphCommand       `cmd:"" help:"Draw the steps of a definition, and what they wait for."`
 	Convert     convertCommand     `cmd:"" help:"Print the script that does what the steps of a definition do."`
 	Schema      schemaCommand      `cmd:"" help:"Print the JSON Schema of definitions, for editors."`
-	Call        callCommand        `cmd:"" help:"Call a tool, watch its steps and answer its questions."`
+	Call        callCommand        `cmd:"" help:"Call a tool, watch its steps and answer its elicitations."`
 	Tools       toolsCommand       `cmd:"" help:"List the tools that a server offers."`
 	Publish     publishCommand     `cmd:"" help:"Publish versions of composite tools, for all who may call them."`
 	Definitions definitionsCommand `cmd:"" help:"List, show and compare composite tools and their published versions."`
-	Codec       codecCommand       `cmd:"" help:"Open sealed values for Temporal's Web UI, for who may see them."`
+	Codec       codecCommand       `cmd:"" help:"Open sealed values for Temporal's Web UI, for people who may see them."`
 	Script      scriptCommand      `cmd:"" aliases:"scripts" help:"Run scripts that call tools, and make definitions of them."`
 	Runs        runsCommand        `cmd:"" help:"List, show, answer and cancel runs."`
 	Migrate     migrateCommand     `cmd:"" help:"Bring the tables of the database up to date."`
 	Rollout     rolloutCommand     `cmd:"" help:"Roll out builds of the workers, with runs under way."`
-	Ready       readyCommand       `cmd:"" help:"Say whether a process takes calls, for health checks and scripts."`
-	Doctor      doctorCommand      `cmd:"" help:"Check all that an installation consists of, and say how to mend it."`
+	Ready       readyCommand       `cmd:"" help:"Check whether a process takes calls, for health checks and scripts."`
+	Doctor      doctorCommand      `cmd:"" help:"Check every part of an installation, and say how to fix what fails."`
 	Backend     backendCommand     `cmd:"" help:"MCP servers that need nothing else."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }

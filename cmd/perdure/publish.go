@@ -13,6 +13,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/registry"
 )
 
@@ -22,8 +23,8 @@ type publishCommand struct {
 	Files   []string `arg:"" optional:"" name:"file" help:"Files of definitions, modules that scripts load (.star), and directories of them; with --config names of its composite tools. All are published, or none."`
 	Config  string   `help:"Configuration whose compositeTools are published: those that are named, or all." placeholder:"FILE"`
 	Version string   `help:"Version to publish, instead of what the files say." placeholder:"1.2.0"`
-	Force   bool     `help:"Publish also what breaks callers, or uses a tool that is not there."`
-	DryRun  bool     `help:"Publish nothing, and say what would become of it."`
+	Force   bool     `help:"Publish even what breaks callers or uses a tool that is missing."`
+	DryRun  bool     `help:"Print what would be published, and publish nothing."`
 }
 
 func (publishCommand) Help() string {
@@ -87,7 +88,7 @@ func (p publishCommand) Run(ctx context.Context, c *console) error {
 // read reads all that is to be published.
 func (p publishCommand) read() ([]registry.File, error) {
 	if p.Config != "" {
-		return configuredToPublish(p.Config, p.Files)
+		return inlineToPublish(p.Config, p.Files)
 	}
 	if len(p.Files) == 0 {
 		return nil, usagef("nothing to publish; give files of definitions, or --config FILE")
@@ -95,7 +96,7 @@ func (p publishCommand) read() ([]registry.File, error) {
 	var all []registry.File
 	for _, name := range p.Files {
 		if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
-			return nil, usagef("there is no file %s", name)
+			return nil, usagef("file %s not found", name)
 		}
 		files, err := filesToPublish(name)
 		if err != nil {
@@ -127,7 +128,7 @@ func filesToPublish(name string) ([]registry.File, error) {
 	if err != nil || definitions.IsModuleName(name) {
 		return files, err
 	}
-	names, err := definitionFiles(name)
+	names, err := config.DefinitionFiles(name)
 	if err != nil {
 		return nil, err
 	}
@@ -135,11 +136,11 @@ func filesToPublish(name string) ([]registry.File, error) {
 		return nil, usagef("%s has no definition files", name)
 	}
 	for _, name := range names {
-		text, err := os.ReadFile(name)
+		text, err := config.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		if isConfiguration(text) {
+		if config.IsConfiguration(text) {
 			return nil, usagef("%s is a configuration; to publish its compositeTools, say --config %s", name, name)
 		}
 		scripts, err := scriptsOf(name, text)
@@ -151,10 +152,28 @@ func filesToPublish(name string) ([]registry.File, error) {
 	return files, nil
 }
 
+// inlineToPublish reads composite tools in compositeTools of a configuration: those
+// that are named, or all.
+func inlineToPublish(file string, names []string) ([]registry.File, error) {
+	texts, err := config.InlineTools(file, names)
+	if err != nil {
+		return nil, err
+	}
+	var files []registry.File
+	for _, text := range texts {
+		scripts, err := scriptsOf(file, []byte(text))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, registry.File{Name: file, Text: text, Scripts: scripts})
+	}
+	return files, nil
+}
+
 // modulesToPublish reads a module, or those of a directory that state a version:
 // the others belong to the definitions beside them.
 func modulesToPublish(name string) (files []registry.File, err error) {
-	names, err := filesBelow(name, definitions.IsModuleName)
+	names, err := config.FilesBelow(name, definitions.IsModuleName)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +197,7 @@ func scriptsOf(file string, text []byte) (map[string]string, error) {
 	var diags definitions.Diagnostics
 	for _, d := range found {
 		diags = append(diags, d.Pin(func(name string) (string, error) {
-			text, err := besideFile(file)(name)
+			text, err := config.BesideFile(file)(name)
 			if err == nil {
 				scripts[name] = text
 			}

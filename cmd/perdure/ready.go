@@ -15,7 +15,7 @@ import (
 type readyCommand struct {
 	serverFlags `embed:""`
 
-	Wait   time.Duration `help:"Ask again until it is ready, for at most so long. Default: ask once." placeholder:"DURATION"`
+	Wait   time.Duration `help:"Ask again until it is ready, for at most this time. Default: ask once." placeholder:"DURATION"`
 	Output string        `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
 }
 

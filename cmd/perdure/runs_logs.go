@@ -12,15 +12,14 @@ import (
 type runsLogsCommand struct {
 	temporalFlags `embed:""`
 
-	ID     string `arg:"" help:"Run, or enough of its ID to be the only one."`
-	Follow bool   `short:"f" help:"Go on with what happens, until the run has ended."`
+	ID     string `arg:"" help:"Run ID; any unique part of it works."`
+	Follow bool   `short:"f" help:"Follow the log until the run has ended."`
 }
 
 func (runsLogsCommand) Help() string {
-	return `A line for each call that started, was tried again and ended, each question and
-who answered it, what scripts say, each repair and each request to cancel, in
-the order of time.
-With -o json each line is an object. Examples:
+	return `A line for each call that started, was tried again and ended, each elicitation
+and who answered it, the output of scripts, each repair and each request to
+cancel, oldest first. With -o json each line is an object. Examples:
 
     perdure runs logs prepare_review/k3v9a2m4qx
     perdure runs logs k3v9a2 --follow
@@ -58,7 +57,7 @@ func (l runsLogsCommand) print(c *console, e runs.LogEntry) error {
 	}
 	text := strings.Join(strings.Fields(e.Text), " ")
 	if e.Step != "" {
-		text = e.Step + ": " + text
+		text = string(e.Step) + ": " + text
 	}
 	_, err := fmt.Fprintf(c.out, "%s  %s\n", e.At.Local().Format("2006-01-02 15:04:05.000"), c.outStyle(logStyle(e), text))
 	return err

@@ -54,7 +54,7 @@ type runsFailCommand struct {
 func (runsFailCommand) Help() string {
 	return `Callers of the run get the error quarantined. A worker ends the run without
 executing it: calls under way are not stopped, and nothing is undone. perdure runs
-retry can let it go on, with another definition if that is to blame. Example:
+retry can resume it, with another definition if that is the cause. Example:
 
     perdure runs fail prepare_review/k3v9a2m4qx --reason 'the report is too large'`
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/perdure/perdure/internal/runs"
 )
@@ -15,9 +14,9 @@ type runsReconcileCommand struct {
 	temporalFlags `embed:""`
 	signFlags     `embed:""`
 
-	ID          string `arg:"" help:"Run, or enough of its ID to be the only one."`
+	ID          string `arg:"" help:"Run ID; any unique part of it works."`
 	Step        string `help:"Step or step path whose call is meant, where several are asked about."`
-	Happened    bool   `help:"The call was executed: the run goes on with --result." xor:"outcome" required:""`
+	Happened    bool   `help:"The call was executed: the run resumes with --result." xor:"outcome" required:""`
 	NotHappened bool   `help:"The call was not executed: it is made now." xor:"outcome" required:""`
 	Fail        bool   `help:"Let the step fail." xor:"outcome" required:""`
 	Result      string `help:"What the call gave, a JSON object, with --happened. Default: {}." placeholder:"JSON"`
@@ -51,7 +50,8 @@ func (r runsReconcileCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	question, err := openElicitation(ctx, rc, id, func(e runs.Elicitation) bool {
-		return e.Kind == runs.Reconciliation && (r.Step == "" || r.Step == e.StepID || strings.HasPrefix(e.StepPath, r.Step+"/"))
+		_, within := e.StepPath.From(runs.StepPath(r.Step))
+		return e.Kind == runs.Reconciliation && (r.Step == "" || r.Step == e.StepID || within)
 	}, r.Step)
 	if err != nil {
 		return err

@@ -16,28 +16,28 @@ import (
 type runsRetryCommand struct {
 	temporalFlags `embed:""`
 
-	ID         string   `arg:"" optional:"" help:"Run, or enough of its ID to be the only one."`
-	Unknown    []string `help:"What became of calls of which nobody knows: happened, not-happened or ask, for all or as PATH=happened. Repeatable." placeholder:"[PATH=]WHAT" sep:"none"`
+	ID         string   `arg:"" optional:"" help:"Run ID; any unique part of it works."`
+	Unknown    []string `help:"Outcome of calls left unknown: happened, not-happened or ask, for all or as PATH=happened. Repeatable." placeholder:"[PATH=]WHAT" sep:"none"`
 	StepResult []string `help:"Take this, a JSON object, for the result of a tool step, as PATH=JSON. Repeatable." placeholder:"PATH=JSON" sep:"none"`
 	From       []string `help:"Execute this step again, and all that depend on it. Repeatable." placeholder:"STEP" sep:"none"`
-	Set        []string `help:"Go on with another argument of the run, as params.NAME=JSON. Repeatable." placeholder:"params.NAME=JSON" sep:"none"`
-	Definition string   `help:"Go on with this file's definition, of several in it the one of the run's tool; or with the version of it that was published, such as 1.2.0, ^1 or deploy@1.2.0." placeholder:"FILE|[NAME@]VERSION"`
+	Set        []string `help:"Resume with another argument, as params.NAME=JSON. Repeatable." placeholder:"params.NAME=JSON" sep:"none"`
+	Definition string   `help:"Resume with another definition: that of the run's tool in this file, or a published version such as 1.2.0, ^1 or deploy@1.2.0." placeholder:"FILE|[NAME@]VERSION"`
 	URL        string   `help:"MCP endpoint of the server that has the version of --definition. Default: the running dev of --data, else http://127.0.0.1:4483/mcp." env:"PERDURE_URL" placeholder:"URL"`
 	tokenFlags `embed:""`
-	DryRun     bool   `help:"Say what would be done, and do nothing."`
-	Yes        bool   `short:"y" help:"Do not ask before a repair that changes something."`
+	DryRun     bool   `help:"Print what would be done, and do nothing."`
+	Yes        bool   `short:"y" help:"Do not ask for confirmation."`
 	By         string `help:"Who repairs. Default: the user of this machine."`
 
-	Query string  `help:"Retry all failed, timed-out and cancelled runs that match: a list filter of Temporal's, such as PerdureTool = 'deploy'." placeholder:"FILTER"`
-	Rate  float64 `help:"With --query: at most so many runs a second." default:"5"`
-	Limit int     `help:"With --query: at most so many runs." default:"1000"`
+	Query string  `help:"Resume all failed, timed-out and cancelled runs that match this list filter of Temporal, such as PerdureTool = 'deploy'." placeholder:"FILTER"`
+	Rate  float64 `help:"With --query: maximum number of runs per second." default:"5"`
+	Limit int     `help:"With --query: maximum number of runs." default:"1000"`
 }
 
 func (runsRetryCommand) Help() string {
-	return `The run goes on from where it failed, under the same ID: what it has completed
-is not executed again, what a person answered stays answered, and a question
-that was declined or that nobody answered is asked again. Calls of which nobody
-knows whether they were executed must be settled first. Examples:
+	return `The run resumes from where it failed, under the same ID: completed steps are not
+executed again, answers stay, and an elicitation that was declined or that nobody
+answered is asked again. Calls whose outcome is unknown must be recorded first,
+with --unknown. Examples:
 
     perdure runs retry k3v9a2
     perdure runs retry k3v9a2 --unknown create=not-happened
@@ -78,7 +78,7 @@ func (r runsRetryCommand) Run(ctx context.Context, c *console) error {
 func (r runsRetryCommand) request(c *console) (runs.RetryRequest, error) {
 	req := runs.RetryRequest{
 		From: r.From, By: cmp.Or(r.By, userName()),
-		Unknown: map[string]string{}, Results: map[string]json.RawMessage{}, Arguments: map[string]json.RawMessage{},
+		Unknown: map[runs.StepPath]string{}, Results: map[runs.StepPath]json.RawMessage{}, Arguments: map[string]json.RawMessage{},
 	}
 	for _, text := range r.Unknown {
 		path, said, named := strings.Cut(text, "=")
@@ -92,7 +92,7 @@ func (r runsRetryCommand) request(c *console) (runs.RetryRequest, error) {
 			return req, usagef("--unknown %s: say happened, not-happened or ask", text)
 		}
 		if named {
-			req.Unknown[path] = said
+			req.Unknown[runs.StepPath(path)] = said
 		} else {
 			req.Otherwise = said
 		}
@@ -102,7 +102,7 @@ func (r runsRetryCommand) request(c *console) (runs.RetryRequest, error) {
 		if !ok || !json.Valid([]byte(result)) {
 			return req, usagef("--step-result %s: write PATH=JSON", text)
 		}
-		req.Results[path] = json.RawMessage(result)
+		req.Results[runs.StepPath(path)] = json.RawMessage(result)
 	}
 	for _, text := range r.Set {
 		name, value, ok := strings.Cut(strings.TrimPrefix(text, "params."), "=")

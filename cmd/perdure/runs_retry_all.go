@@ -116,7 +116,7 @@ func (r runsRetryCommand) retryNext(ctx context.Context, rc *runs.Client, id run
 		return err.Error(), true
 	case len(plan.Unsettled) > 0:
 		count.Unsettled++
-		return "must be told first what became of " + plan.Unsettled[0].Path, true
+		return "must be told first what became of " + string(plan.Unsettled[0].Path), true
 	case r.DryRun:
 		return fmt.Sprintf("would go on; %d steps at risk", len(plan.AtRisk())), true
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/gateway/inbox"
+	"github.com/perdure/perdure/gateway/approvals"
 	"github.com/perdure/perdure/internal/form"
 	"github.com/perdure/perdure/internal/limits"
 	"github.com/perdure/perdure/internal/runs"
@@ -22,9 +22,9 @@ import (
 type runsShowCommand struct {
 	temporalFlags `embed:""`
 
-	ID     string `arg:"" help:"Run, or enough of its ID to be the only one."`
+	ID     string `arg:"" help:"Run ID; any unique part of it works."`
 	Script bool   `help:"Print the script as well, if the run is one of a script, with the numbers of its lines."`
-	Watch  bool   `help:"Tell each step as it starts and ends, until the run has ended; then show it."`
+	Watch  bool   `help:"Print each step as it starts and ends, until the run has ended; then show the run."`
 }
 
 func (runsShowCommand) Help() string {
@@ -50,6 +50,7 @@ func (s runsShowCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
+	detail.Outcome = detail.Outcome.Explained(id)
 	if s.Output == "json" {
 		return c.printJSON(detail)
 	}
@@ -197,7 +198,7 @@ func printQuestion(out *lines, c *console, d *runs.Detail, flags string, e runs.
 		out.printf("    arguments  %s", brief(e.Call.Arguments))
 		out.printf("    key        %s", e.Call.Key)
 		out.printf("    sent       %s", e.Call.Sent.Local().Format(time.DateTime))
-		step, _, _ := strings.Cut(e.StepPath, "/"+string(runs.Reconciliation))
+		step := e.StepPath.Before(runs.StepPath(runs.Reconciliation))
 		out.printf("say what happened with\n  perdure runs reconcile %s --step '%s' --happened --result '{…}'   (or --not-happened, --fail)", command, step)
 		return
 	}
@@ -205,12 +206,12 @@ func printQuestion(out *lines, c *console, d *runs.Detail, flags string, e runs.
 		out.printf("    for        %s", strings.Join(e.Approvers, ", "))
 	}
 	if e.Mode == definitions.URLMode {
-		out.printf("answer it on the approvals page, and in no other way: %s of the server; beside dev it is opened with\n  perdure approvals open %s", inbox.Path(d.ID), command)
+		out.printf("answer it on the approvals page, and in no other way: %s of the server; beside dev it is opened with\n  perdure approvals open %s", approvals.Path(d.ID), command)
 		return
 	}
 	example := ""
 	if len(d.Open()) > 1 {
-		command += " --step '" + e.StepPath + "'"
+		command += " --step '" + string(e.StepPath) + "'"
 	}
 	for _, f := range form.New(e.Schema).Fields {
 		out.printf("    %s", describeField(f, "    "))
@@ -225,7 +226,10 @@ func printOutcome(out *lines, o *runs.Outcome) {
 		return
 	}
 	e := o.Failure.Error
-	out.printf("\n%s: %s", cmp.Or(e.Code, string(o.Status)), o.Failure.Text())
+	out.printf("\n%s: %s", cmp.Or(string(e.Code), string(o.Status)), e.Message)
+	if e.Hint != "" {
+		out.printf("  %s", e.Hint)
+	}
 	if e.StepPath != "" {
 		out.printf("  at step %s", e.StepPath)
 	}

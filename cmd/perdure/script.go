@@ -32,13 +32,13 @@ type scriptRunCommand struct {
 	Data   string `help:"What the script reads as data: a JSON object, @FILE, or - for standard input." placeholder:"JSON"`
 	JSON   bool   `help:"Print the whole result as it came, and no steps."`
 	DryRun bool   `help:"Call nothing, and print which calls can be seen in the script."`
-	Answer string `help:"Answer every question so: accept, decline or cancel." enum:",accept,decline,cancel" default:""`
+	Answer string `help:"Answer every elicitation with this action: accept, decline or cancel." enum:",accept,decline,cancel" default:""`
 }
 
 func (scriptRunCommand) Help() string {
 	return `The server needs scripts: {agents: true} in its configuration, and a rule that
 lets you call execute_tool_script, if it has rules. The script calls tools by
-your right. Steps are told on standard error, the result on standard output.
+your right. Steps are printed on standard error, the result on standard output.
 docs/scripts.md has the language. Examples:
 
     perdure script run stale.star --data '{"days": 30}'
@@ -93,7 +93,7 @@ type scriptPromoteCommand struct {
 	Name        string `required:"" help:"Name of the composite tool."`
 	Description string `help:"What the tool does. Default: where it comes from." placeholder:"TEXT"`
 	Dir         string `help:"Where NAME.yaml and NAME_test.yaml are written." default:"." type:"existingdir"`
-	Force       bool   `help:"Write over files that are there."`
+	Force       bool   `help:"Overwrite existing files."`
 }
 
 func (scriptPromoteCommand) Help() string {

@@ -1,23 +1,15 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"strings"
 	"time"
 
-	"go.temporal.io/sdk/client"
-	sdklog "go.temporal.io/sdk/log"
-
-	"github.com/perdure/perdure/internal/payloads"
-	"github.com/perdure/perdure/internal/quarantine"
-	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/telemetry"
-	"github.com/perdure/perdure/workflows"
+	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/service"
 )
 
 // roleFlags are what every process has that works with a Temporal elsewhere.
@@ -32,12 +24,12 @@ type roleFlags struct {
 	Config      string        `help:"Configuration file." required:"" placeholder:"FILE"`
 	Definitions []string      `help:"Directory of definitions, read again when they change. Repeatable." placeholder:"DIR" sep:"none"`
 	Retention   time.Duration `help:"How long closed runs are kept, where the namespace does not exist and is registered." default:"720h"`
-	Grace       time.Duration `help:"How long requests and calls under way get to end at a stop." default:"20s"`
+	Grace       time.Duration `help:"Time that requests and calls under way get to end at a stop." default:"20s"`
 }
 
 // trustFlags say what runs believe.
 type trustFlags struct {
-	AcceptUnprovenAnswers bool `help:"Take answers to elicitations that nobody has signed, such as those of temporal workflow signal: whoever reaches Temporal can give one in anybody's name. What runs tell of such an answer says so."`
+	AcceptUnprovenAnswers bool `help:"Take answers to elicitations that nobody has signed, such as those of temporal workflow signal: everybody who reaches Temporal can give one in anybody's name. What runs tell of such an answer says so."`
 }
 
 const whereTemporalIs = `
@@ -88,7 +80,7 @@ way get --grace to end, and other workers go on with the runs.
 }
 
 func (w workerCommand) Run(ctx context.Context, c *console) error {
-	return w.serve(ctx, c, role{works: true, build: w.buildFlags, guard: w.guardFlags, keys: w.keyFlags, trust: w.trustFlags, listen: w.HealthListen, flag: "--health-listen"})
+	return w.serve(ctx, c, role{worker: workerOptions(w.trustFlags, w.buildFlags, w.guardFlags), keys: w.keyFlags, listen: w.HealthListen, flag: "--health-listen"})
 }
 
 type serveCommand struct {
@@ -112,24 +104,26 @@ Several of them are replicas of each other.
 }
 
 func (s serveCommand) Run(ctx context.Context, c *console) error {
-	return s.serve(ctx, c, role{clients: &s.gatewayFlags, keys: s.keyFlags, works: true, trust: s.trustFlags, build: s.buildFlags, guard: s.guardFlags, listen: s.Listen, flag: "--listen"})
+	return s.serve(ctx, c, role{clients: &s.gatewayFlags, keys: s.keyFlags, worker: workerOptions(s.trustFlags, s.buildFlags, s.guardFlags), listen: s.Listen, flag: "--listen"})
 }
 
-// A role is what a process does beside others.
+// A role is what a command is for: to serve clients, to execute runs, or both.
 type role struct {
 	clients *gatewayFlags // nil = it serves none
 	keys    keyFlags
-	trust   trustFlags // of the worker
-	works   bool
-	build   buildFlags // of the worker
-	guard   guardFlags // of the worker
-	listen  string     // "" = nowhere
-	flag    string     // that says so
+	worker  *service.WorkerOptions // nil = it executes no runs
+	listen  string                 // "" = nowhere
+	flag    string                 // that says so
+}
+
+// workerOptions are what the flags of a worker say.
+func workerOptions(trust trustFlags, build buildFlags, guard guardFlags) *service.WorkerOptions {
+	return &service.WorkerOptions{Unproven: trust.AcceptUnprovenAnswers, Deployment: build.deployment(), QuarantineAfter: guard.QuarantineAfter}
 }
 
 func (f roleFlags) serve(ctx context.Context, c *console, r role) error {
-	src := sources{Config: f.Config, Definitions: f.Definitions}
-	found, diags := load(src)
+	src := config.Sources{Config: f.Config, Definitions: f.Definitions}
+	found, diags := config.Load(src)
 	if diags.HasErrors() {
 		printDiagnostics(c, diags)
 		return errReported
@@ -141,111 +135,46 @@ func (f roleFlags) serve(ctx context.Context, c *console, r role) error {
 		return err
 	}
 	defer stop()
-	listener, err := listen(r.listen, r.flag)
-	if err != nil {
+	does := service.Role{
+		Sources: src, Loaded: found, Version: programVersion(), Retention: f.Retention, Database: f.Database, LargeValues: f.LargeValues,
+		Worker: r.worker, Grace: f.Grace, Telemetry: told, Logger: log,
+	}
+	if does.Listener, err = listen(r.listen, r.flag); err != nil {
 		return err
 	}
-	if listener != nil {
-		defer listener.Close()
-		if r.clients != nil {
-			if err := r.clients.refuseStrangers(found.Auth, listener.Addr()); err != nil {
-				return err
-			}
+	if does.Listener != nil {
+		defer does.Listener.Close()
+	}
+	if err := f.complete(ctx, r, &does); err != nil {
+		return err
+	}
+	return does.Run(ctx)
+}
+
+// complete adds to a role what flags name and what is read from elsewhere: Temporal,
+// keys, and how clients are served.
+func (f roleFlags) complete(ctx context.Context, r role, does *service.Role) (err error) {
+	if r.clients != nil {
+		if does.Listener == nil {
+			return usagef("%s is empty: name the address at which clients are served", r.flag)
+		}
+		if err := r.clients.refuseStrangers(does.Loaded.Auth, does.Listener.Addr()); err != nil {
+			return err
 		}
 	}
-	options, err := f.options(ctx, r, found, listener, told, log)
-	if err != nil {
+	if does.Temporal, err = f.clientOptions(); err != nil {
 		return err
 	}
-	defer options.close()
-	s, err := newService(options)
-	if err != nil {
+	if does.PayloadKeys, err = f.payloadFlags.keys(ctx); err != nil {
 		return err
 	}
-	handler := s.health()
-	if r.clients != nil {
-		handler = s.clients()
-		go s.reload(ctx, src)
-	}
-	err = s.serve(ctx, listener, handler, func() <-chan error {
-		log.Info("ready", f.where(s, listener)...)
-		return nil
-	})
-	log.Info("stopped; runs go on where others work, or when this is started again")
-	return err
-}
-
-// options are those of the service in a role. Whoever has them closes them.
-func (f roleFlags) options(ctx context.Context, r role, found *loaded, listener net.Listener, told *telemetry.Telemetry, log *slog.Logger) (serviceOptions, error) {
-	o, err := f.connect(ctx, r, found, told, log)
-	if err != nil {
-		return o, err
-	}
-	o.Worker, o.Build, o.Unproven = r.works, r.build, r.trust.AcceptUnprovenAnswers
-	k, err := r.keys.keys()
-	if err == nil {
-		o.Keys = k.proofs
-		err = f.use(ctx, &o, k)
-	}
-	if err != nil {
-		o.close()
-		return o, err
+	if does.Keys, err = r.keys.keys(); err != nil {
+		return err
 	}
 	if r.clients != nil {
-		o.Gateway = r.clients.options(reachable(listener.Addr()), k)
+		does.Gateway = r.clients.options(service.Reachable(does.Listener.Addr()), does.Keys)
 	}
-	return o, nil
-}
-
-// connect makes a client of Temporal, which need not answer yet, and the
-// options that belong to it.
-func (f roleFlags) connect(ctx context.Context, r role, found *loaded, told *telemetry.Telemetry, log *slog.Logger) (serviceOptions, error) {
-	o, err := f.clientOptions()
-	if err != nil {
-		return serviceOptions{}, err
-	}
-	o.HostPort = cmp.Or(o.HostPort, client.DefaultHostPort)
-	o.Namespace = cmp.Or(o.Namespace, client.DefaultNamespace)
-	o.Logger = sdklog.NewStructuredLogger(quiet(log))
-	if err := errors.Join(told.Temporal(&o), f.seal(ctx, &o)); err != nil {
-		return serviceOptions{}, err
-	}
-	db, err := f.keepValues(ctx, &o, log)
-	if err != nil {
-		return serviceOptions{}, err
-	}
-	payloads.ReportUnread(&o, workflows.Unread)
-	var guard *quarantine.Guard
-	if r.works {
-		guard = r.guard.guard(&o, db != nil, told, log)
-	}
-	tc, err := client.NewLazyClient(o)
-	if err != nil {
-		return serviceOptions{}, fmt.Errorf("connecting to Temporal at %s: %w", o.HostPort, err)
-	}
-	options := serviceOptions{
-		Loaded: found, Temporal: tc, Namespace: o.Namespace, Converter: o.DataConverter,
-		Prepare: prepareUntilDone(tc, o.HostPort, runs.Namespace{Name: o.Namespace, Retention: f.Retention, Logger: log}),
-		Guard:   guard,
-		Grace:   f.Grace, Telemetry: told, Logger: log,
-		OnStop: func() { log.Info("stopping", "grace", f.Grace.String()) },
-	}
-	if db != nil {
-		options.Values, options.ValuesIn = db.Values(), db
-	}
-	return options, nil
-}
-
-// where tells the log where the service is.
-func (f roleFlags) where(s *service, listener net.Listener) []any {
-	at := []any{"namespace", s.opts.Namespace, "worker", s.worker != nil}
-	if listener != nil {
-		at = append(at, "listen", listener.Addr().String())
-	}
-	if s.gateway != nil {
-		at = append(at, "mcp", string(s.opts.Gateway.PublicURL)+endpoint, "definitions", len(s.opts.Loaded.Definitions))
-	}
-	return at
+	return f.check(does.Loaded, f.LargeValues)
 }
 
 // listen takes the address of a flag; "" = none.
@@ -268,13 +197,4 @@ func taken(err error, flag, address string) error {
 	}
 	reason := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "bind: "), "listen: ")
 	return fmt.Errorf("cannot listen on %s: %s; choose another address with %s", address, reason, flag)
-}
-
-// reachable is an address by which this machine reaches a listener.
-func reachable(address net.Addr) string {
-	tcp, ok := address.(*net.TCPAddr)
-	if ok && tcp.IP.IsUnspecified() {
-		return net.JoinHostPort("127.0.0.1", fmt.Sprint(tcp.Port))
-	}
-	return address.String()
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/perdure/perdure/internal/service"
 )
 
 const (
@@ -17,7 +19,6 @@ const (
 	defaultUIListen = "127.0.0.1:8233"
 	defaultTemporal = "127.0.0.1:7233"
 	defaultData     = ".perdure"
-	endpoint        = "/mcp"
 )
 
 // A devFile tells other commands where a running dev is. It stands in dev's
@@ -83,7 +84,7 @@ func (d dataDir) running() (*devFile, error) {
 		return dev, nil
 	}
 	if d != "" {
-		return nil, fmt.Errorf("no dev is running with its data in %s; nothing was done: start perdure dev --data there, or leave --data out", d)
+		return nil, fmt.Errorf("nothing was done: no perdure dev runs with its data in %s; start it (perdure dev --data %[1]s), or leave --data out", d)
 	}
 	return nil, nil
 }
@@ -126,7 +127,7 @@ func (f serverFlags) tell(c *console) {
 
 // tokenFlags say with which token a server is called.
 type tokenFlags struct {
-	Token     string `help:"Bearer token for the server. Other users see what stands on a command line: better in the variable or a file." env:"PERDURE_TOKEN" placeholder:"TOKEN" xor:"token"`
+	Token     string `help:"Bearer token for the server. Other users can read command lines: better in the variable or a file." env:"PERDURE_TOKEN" placeholder:"TOKEN" xor:"token"`
 	TokenFile string `help:"File with the bearer token for the server." placeholder:"FILE" xor:"token"`
 }
 
@@ -167,5 +168,5 @@ func (f serverFlags) url() (string, error) {
 	if dev != nil && dev.MCP != "" {
 		return dev.MCP, nil
 	}
-	return "http://" + defaultListen + endpoint, nil
+	return "http://" + defaultListen + service.Endpoint, nil
 }

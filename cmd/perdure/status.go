@@ -11,63 +11,11 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/service"
 )
 
-// A serverStatus is what /readyz?verbose answers.
-type serverStatus struct {
-	Ready      bool              `json:"ready"`
-	Reasons    []string          `json:"reasons,omitempty"` // why it is not ready
-	Backends   []backendStatus   `json:"backends"`
-	Composites []compositeStatus `json:"composites"`
-	Tools      []toolStatus      `json:"tools"`
-	// DefinitionsError is what is wrong with changed definitions, of which those
-	// of before are still served. "" = nothing.
-	DefinitionsError string `json:"definitionsError,omitempty"`
-}
-
-type backendStatus struct {
-	Name      string `json:"name"`
-	Connected bool   `json:"connected"`
-	Tools     int    `json:"tools"`
-	Error     string `json:"error,omitempty"`
-
-	Limits  string             `json:"limits,omitempty"`  // for people; "" = none
-	Limited *runs.BackendState `json:"limited,omitempty"` // how the limits stand; nil = there are none, or nobody keeps them
-}
-
-type compositeStatus struct {
-	Name       string            `json:"name"`                 // that clients see
-	Definition string            `json:"definition,omitempty"` // "" = it has the same name
-	Version    string            `json:"version,omitempty"`
-	RunAs      definitions.RunAs `json:"runAs,omitempty"`     // "" = caller
-	Available  *bool             `json:"available,omitempty"` // nil = only a server knows
-	Reason     string            `json:"reason,omitempty"`
-	Hidden     bool              `json:"hidden,omitempty"` // from clients; Callers call it
-	Callers    []string          `json:"callers,omitempty"`
-	Place      string            `json:"place,omitempty"` // where it is defined
-	// Contradicts says that its file has other content than what was published
-	// under its version. "" = it has not.
-	Contradicts string `json:"contradicts,omitempty"`
-}
-
-// offered says whether clients can call it, if they may.
-func (s compositeStatus) offered() bool { return !s.Hidden && (s.Available == nil || *s.Available) }
-
-type toolStatus struct {
-	Name        string `json:"name"`
-	Backend     string `json:"backend"`
-	Original    string `json:"original"` // the backend's own name for it
-	Effect      string `json:"effect"`
-	KeyArgument string `json:"keyArgument,omitempty"`
-	OnUnknown   string `json:"onUnknown,omitempty"` // of an unsafe tool: what follows an unknown outcome, fail or ask; "" = fail
-	// Probe finds out of such a call whether it was executed, as the
-	// configuration has it.
-	Probe  json.RawMessage `json:"probe,omitempty"`
-	Hidden bool            `json:"hidden,omitempty"`
-}
-
-func (s compositeStatus) state() string {
+// stateOf says whether a composite tool can be called.
+func stateOf(s service.CompositeStatus) string {
 	state := "not available: " + s.Reason
 	switch {
 	case s.Available == nil:
@@ -90,8 +38,8 @@ func (s compositeStatus) state() string {
 	return state
 }
 
-// limited says how the limits of a backend stand.
-func (b backendStatus) limited() string {
+// limitsOf says how the limits of a backend stand.
+func limitsOf(b service.BackendStatus) string {
 	s := b.Limited
 	if s == nil {
 		return "no worker keeps them: calls wait"
@@ -108,7 +56,7 @@ func (b backendStatus) limited() string {
 }
 
 // fetchStatus asks the server whose MCP endpoint is given.
-func fetchStatus(ctx context.Context, of target) (*serverStatus, error) {
+func fetchStatus(ctx context.Context, of target) (*service.ServerStatus, error) {
 	at, err := besideEndpoint(of.url, "/readyz")
 	if err != nil {
 		return nil, err
@@ -133,7 +81,7 @@ func fetchStatus(ctx context.Context, of target) (*serverStatus, error) {
 	if response.StatusCode == http.StatusUnauthorized {
 		return nil, errUnauthorized(of.url)
 	}
-	var status serverStatus
+	var status service.ServerStatus
 	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
 		return nil, fmt.Errorf("%s does not tell its status as perdure does: %w", at, err)
 	}

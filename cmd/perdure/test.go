@@ -10,7 +10,9 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/service"
 	"github.com/perdure/perdure/workflows/deftest"
 )
 
@@ -99,7 +101,7 @@ func (t testCommand) read(c *console, src deftest.Sources) ([]*deftest.File, err
 func testFiles(names []string) ([]string, error) {
 	var files []string
 	for _, name := range names {
-		found, err := filesBelow(name, func(file string) bool { return file == name || deftest.IsTestFile(file) })
+		found, err := config.FilesBelow(name, func(file string) bool { return file == name || definitions.IsTestFile(file) })
 		if err != nil {
 			return nil, fmt.Errorf("reading tests: %w", err)
 		}
@@ -157,7 +159,7 @@ func updateResults(c *console, name string, results []*deftest.Result, src defte
 	if err := os.WriteFile(name, updated, 0o644); err != nil {
 		return nil, fmt.Errorf("updating tests: %w", err)
 	}
-	c.notef("%s: %s updated", name, plural(n, "result"))
+	c.notef("%s: %s updated", name, service.Plural(n, "result"))
 	file, diags := deftest.Read(name, src)
 	if err := diags.Err(); err != nil {
 		return nil, fmt.Errorf("reading the updated tests: %w", err)
@@ -192,7 +194,7 @@ func (t testCommand) conclude(c *console, results []*deftest.Result) error {
 	case len(results) == 0:
 		return fmt.Errorf("no case matches --run %s", t.Only)
 	default:
-		fmt.Fprintf(c.out, "%s, %d failed\n", plural(len(results), "case"), failed)
+		fmt.Fprintf(c.out, "%s, %d failed\n", service.Plural(len(results), "case"), failed)
 	}
 	if failed > 0 {
 		return errReported
@@ -278,7 +280,7 @@ func readRecording(ctx context.Context, rc *runs.Client, id runs.RunID) (*deftes
 }
 
 func recordedCall(s runs.StepRecord) deftest.RecordedCall {
-	call := deftest.RecordedCall{StepPath: s.Path, Tool: s.What, Attempts: s.Attempts, Output: s.Output, Error: s.Error}
+	call := deftest.RecordedCall{StepPath: string(s.Path), Tool: s.What, Attempts: s.Attempts, Output: s.Output, Error: s.Error}
 	if s.Ended != nil {
 		call.Took = max(s.Ended.Sub(s.Started), time.Duration(0))
 	}

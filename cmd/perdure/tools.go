@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/service"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -23,9 +24,8 @@ type toolsCommand struct {
 func (toolsCommand) Help() string {
 	return `Composite tools and those of the backends, as a client sees them. With
 --effects, what calling a backend tool may do (read, idempotent, keyed, unsafe),
-and what follows when nobody knows whether a call was executed; and of each
-backend with limits how many calls are under way and wait, and whether its breaker
-is open.
+and what follows when the outcome of a call is unknown; and for each backend with
+limits how many calls are under way and wait, and whether its breaker is open.
 Examples:
 
     perdure tools
@@ -69,21 +69,21 @@ func (t toolsCommand) effects(ctx context.Context, c *console, of target) error 
 	}
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	for _, tool := range status.Tools {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", tool.Name, tool.Effect, tool.unknownOutcome(), hidden(tool.Hidden))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", tool.Name, tool.Effect, unknownOutcome(tool), hidden(tool.Hidden))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for _, b := range status.Backends {
 		if b.Limits != "" {
-			fmt.Fprintf(c.out, "\nlimits of %s: %s\n  %s\n", b.Name, b.Limits, b.limited())
+			fmt.Fprintf(c.out, "\nlimits of %s: %s\n  %s\n", b.Name, b.Limits, limitsOf(b))
 		}
 	}
 	return nil
 }
 
 // unknownOutcome says what follows when nobody knows whether a call was executed.
-func (t toolStatus) unknownOutcome() string {
+func unknownOutcome(t service.ToolStatus) string {
 	switch {
 	case workflows.Repeatable(definitions.Effect(t.Effect)):
 		return "called again"

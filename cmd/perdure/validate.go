@@ -5,11 +5,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/service"
 )
 
 type validateCommand struct {
@@ -18,14 +19,14 @@ type validateCommand struct {
 	Files       []string `arg:"" optional:"" name:"file" help:"Definition files, directories of them, and configuration files."`
 	Config      string   `help:"Configuration file." placeholder:"FILE"`
 	Definitions []string `help:"Directory of definitions. Repeatable." placeholder:"DIR" sep:"none"`
-	Strict      bool     `help:"Take warnings for errors."`
-	Notes       bool     `help:"Note what a definition does otherwise than in ToolHive's vMCP; with -o json it always does."`
+	Strict      bool     `help:"Treat warnings as errors."`
+	Notes       bool     `help:"Note where a definition behaves otherwise than in ToolHive's vMCP; -o json always does."`
 	Output      string   `short:"o" aliases:"format" help:"How to print: text, json, or github for annotations of a workflow." enum:"text,json,github" default:"text"`
 }
 
 func (validateCommand) Help() string {
-	return `It says all that is wrong, with file, line and column, and ends with status 1
-where dev would refuse to start. Examples:
+	return `validate reports every mistake at once, with file, line and column, and ends with
+status 1 where dev would refuse to start. Examples:
 
     perdure validate definitions/*.yaml
     perdure validate --config perdure.yaml --definitions definitions --strict
@@ -64,8 +65,8 @@ func (v validateCommand) check(ctx context.Context) (definitions.Diagnostics, er
 	}
 	configs, defs := v.sort()
 	var all definitions.Diagnostics
-	for _, config := range configs {
-		found, diags := load(sources{Config: config, Definitions: defs, Modules: v.modules(ctx)})
+	for _, file := range configs {
+		found, diags := config.Load(config.Sources{Config: file, Definitions: defs, Modules: v.modules(ctx)})
 		if tools != nil && !diags.HasErrors() {
 			diags = append(diags, definitions.Check(found.Definitions, definitions.CheckOptions{Tools: tools, MaxDepth: found.MaxDepth})...)
 		}
@@ -90,7 +91,7 @@ func (v validateCommand) sort() (configs, defs []string) {
 	}
 	defs = slices.Clone(v.Definitions)
 	for _, file := range v.Files {
-		if data, err := os.ReadFile(file); err == nil && isConfiguration(data) {
+		if data, err := config.ReadFile(file); err == nil && config.IsConfiguration(data) {
 			configs = append(configs, file)
 		} else {
 			defs = append(defs, file)
@@ -123,21 +124,14 @@ func verdict(diags definitions.Diagnostics) string {
 		count[d.Severity]++
 	}
 	errors, warnings, notes := count[definitions.SeverityError], count[definitions.SeverityWarning], count[definitions.SeverityNote]
-	text := plural(errors, "error") + ", " + plural(warnings, "warning")
+	text := service.Plural(errors, "error") + ", " + service.Plural(warnings, "warning")
 	if errors+warnings == 0 {
 		text = "valid"
 	}
 	if notes > 0 {
-		text += ", " + plural(notes, "note")
+		text += ", " + service.Plural(notes, "note")
 	}
 	return text
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
 }
 
 // printDiagnostics writes a line for each diagnostic to standard error; on a
@@ -158,7 +152,7 @@ func printDiagnostics(c *console, diags definitions.Diagnostics) {
 // excerpt shows a line of a file with a caret below the column; nothing if the
 // file cannot be read.
 func excerpt(pos definitions.Position) string {
-	data, err := os.ReadFile(pos.File)
+	data, err := config.ReadFile(pos.File)
 	lines := bytes.Split(data, []byte("\n"))
 	if err != nil || pos.Line < 1 || pos.Line > len(lines) {
 		return ""

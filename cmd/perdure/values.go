@@ -2,18 +2,13 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 
-	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/payloads"
-	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/store"
 )
 
@@ -25,24 +20,8 @@ type valueFlags struct {
 // valuesIn is where dev keeps large values.
 func valuesIn(data string) string { return filepath.Join(data, "values") }
 
-// keepValues has a client keep large values in the database, if they are wanted;
-// nil = they are not. Whoever has the database closes it.
-func (f roleFlags) keepValues(ctx context.Context, o *client.Options, log *slog.Logger) (*store.Postgres, error) {
-	if !f.LargeValues {
-		return nil, nil
-	}
-	if f.Database == "" {
-		return nil, usagef("large values are kept in PostgreSQL: say where it is by --database or PERDURE_DATABASE_URL")
-	}
-	db, err := f.open(ctx, nil, log)
-	if err != nil {
-		return nil, err
-	}
-	payloads.Keep(o, db.Values())
-	return db, nil
-}
-
-// keepFileValues does the same in the data directory of dev. What was kept
+// keepFileValues has a client keep large values in the data directory of dev, if
+// they are wanted; nil = they are not. What was kept
 // there once is read for as long as it is there.
 func (f valueFlags) keepFileValues(o *client.Options, data string) (store.Values, error) {
 	if _, err := os.Stat(valuesIn(data)); err != nil && !f.LargeValues {
@@ -85,47 +64,4 @@ func findValues(ctx context.Context, database databaseFlags, data string) (_ sto
 	}
 	values, err := store.OpenFileValues(valuesIn(data))
 	return values, close, err
-}
-
-// sweepValues deletes the values of runs that Temporal does not keep any more,
-// until ctx ends.
-func (s *service) sweepValues(ctx context.Context) {
-	all := s.runs()
-	look := func(ctx context.Context, run string) (bool, string, error) {
-		needed, parent, err := all.Needed(ctx, runs.RunID(run))
-		return !needed, string(parent), err
-	}
-	tick := time.NewTicker(store.SweepEvery)
-	defer tick.Stop()
-	for {
-		swept, err := s.opts.Values.Sweep(ctx, look)
-		if err != nil && ctx.Err() == nil {
-			s.opts.Logger.Warn("values of runs that are gone stay for now", "error", fmt.Errorf("sweeping: %w", err))
-		}
-		if swept > 0 {
-			s.opts.Logger.Info("large values of runs that are gone were deleted", "runs", swept)
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// linkOver is the size from which on clients are given a link to the output of a
-// run, in bytes; 0 = never.
-func (s *service) linkOver() int {
-	if s.opts.Values == nil {
-		return 0
-	}
-	return 1 << 20
-}
-
-// maxRequest is the size of the largest request of a client, in bytes.
-func (s *service) maxRequest() int64 {
-	if s.opts.Values == nil {
-		return gateway.DefaultMaxRequest
-	}
-	return runs.MaxLargeArguments + 1<<20
 }

@@ -49,7 +49,7 @@ func Script(d *definitions.Definition, tools definitions.Tools) (string, error) 
 	if tools == nil {
 		tools = func(string) (definitions.Tool, bool) { return definitions.Tool{}, false }
 	}
-	c := &converter{program: program, tools: tools, params: "data", vars: map[string]string{}, used: map[string]bool{}}
+	c := &converter{program: program, tools: tools, params: "data", vars: map[string]string{}, taken: map[string]bool{}, plain: map[string]bool{}}
 	c.name()
 	if err := c.convert(); err != nil {
 		return "", err
@@ -66,10 +66,15 @@ type converter struct {
 	tools   definitions.Tools
 	params  string            // expression for the arguments of the call
 	vars    map[string]string // names of variables, by step
-	used    map[string]bool   // helpers
+	taken   map[string]bool   // names that variables must not have
+	plain   map[string]bool   // steps that are a call and nothing else
 	notes   []string          // for the header
 	out     strings.Builder
 	depth   int // of forEach steps around the one that is written
+
+	comments []string // for above the next line
+	mark     int      // how many there were before the template that is written
+	reason   string   // what has no expression in that
 }
 
 // lacks is the error of what cannot be converted.
@@ -90,7 +95,7 @@ var reserved = regexp.MustCompile(`^(and|break|continue|def|elif|else|for|if|in|
 
 // name gives each step a variable.
 func (c *converter) name() {
-	taken := map[string]bool{}
+	taken := c.taken
 	for _, m := range helperDef.FindAllStringSubmatch(helperSource, -1) {
 		taken[m[1]] = true
 	}
@@ -122,37 +127,32 @@ func (c *converter) name() {
 
 var (
 	notIdentifier = regexp.MustCompile(`[^A-Za-z0-9_]`)
-	helperCall    = regexp.MustCompile(`\b([a-z_]+)\(`)
+	helperCall    = regexp.MustCompile(`(\.?)\b([a-z_]+)\(`)
 	helperDef     = regexp.MustCompile(`(?m)^def ([a-z_]+)\(`)
 )
 
-// helper notes the use of a helper and gives its name.
-func (c *converter) helper(name string) string {
-	c.used[name] = true
-	return name
-}
-
-// helpers gives those that are used, and those that they use, in the order of
-// the file.
+// helpers gives the functions that the steps call, and those that they call, in
+// the order of the file.
 func (c *converter) helpers() string {
 	parts := strings.Split("\n"+helperSource, "\ndef ")[1:]
-	for changed := true; changed; {
-		changed = false
-		for _, part := range parts {
-			name, body, _ := strings.Cut(part, "(")
-			if !c.used[name] {
-				continue
-			}
-			for _, call := range helperCall.FindAllStringSubmatch(body, -1) {
-				if inner := call[1]; !c.used[inner] {
-					c.used[inner], changed = true, true
-				}
+	source, used := map[string]string{}, map[string]bool{}
+	for _, part := range parts {
+		name, body, _ := strings.Cut(part, "(")
+		source[name] = body
+	}
+	var use func(code string)
+	use = func(code string) {
+		for _, call := range helperCall.FindAllStringSubmatch(code, -1) {
+			if name := call[2]; call[1] == "" && source[name] != "" && !used[name] {
+				used[name] = true
+				use(source[name])
 			}
 		}
 	}
+	use(c.out.String())
 	var b strings.Builder
 	for _, part := range parts {
-		if name, _, _ := strings.Cut(part, "("); c.used[name] {
+		if name, _, _ := strings.Cut(part, "("); used[name] {
 			b.WriteString("def " + strings.TrimRight(part, "\n") + "\n\n")
 		}
 	}
@@ -230,25 +230,33 @@ func (c *converter) convert() error {
 	if err := c.defaults(); err != nil {
 		return err
 	}
-	before := map[string]string{}
-	for i, n := range c.program.Order() {
-		d := &dot{converter: c, where: "step " + n.ID, path: c.pathOf(n), name: n.ID, steps: map[string]string{}}
+	before := map[string]state{}
+	for _, n := range c.program.Order() {
+		d := &dot{converter: c, where: "step " + n.ID, path: c.pathOf(n), name: n.ID, steps: map[string]state{}}
 		for _, id := range n.Deps {
-			d.steps[id] = c.vars[id]
+			d.steps[id] = c.state(id)
 		}
 		if !c.parallel() { // exactly those have ended
-			d.every = true
-			if i > 0 {
-				before[c.program.Order()[i-1].ID] = c.vars[c.program.Order()[i-1].ID]
-			}
-			maps.Copy(d.steps, before)
+			d.every, d.steps = true, maps.Clone(before)
 		}
 		if err := c.step(n, d); err != nil {
 			return err
 		}
+		before[n.ID] = c.state(n.ID)
 	}
 	c.runSteps()
 	return c.result()
+}
+
+// state is what a step gave.
+func (c *converter) state(id string) state { return state{c.vars[id], c.plain[id]} }
+
+// isPlain says whether a step is a call and nothing else: it is made in its turn,
+// and completes or ends the run.
+func (c *converter) isPlain(n *definitions.Node) bool {
+	s := n.Step
+	calls := s.Type == definitions.ToolStep || s.Type == "" || s.Type == definitions.WorkflowStep
+	return calls && !c.parallel() && s.Condition == "" && !s.Continues()
 }
 
 // defaults writes those of the parameters, which a script alone does not have.
@@ -296,6 +304,10 @@ func (c *converter) pathOf(n *definitions.Node) string {
 }
 
 func (c *converter) line(indent int, format string, args ...any) {
+	for _, comment := range c.comments {
+		c.out.WriteString(strings.Repeat("    ", indent) + "# " + comment + "\n")
+	}
+	c.comments = nil
 	c.out.WriteString(strings.Repeat("    ", indent))
 	fmt.Fprintf(&c.out, format, args...)
 	c.out.WriteByte('\n')
@@ -304,14 +316,7 @@ func (c *converter) line(indent int, format string, args ...any) {
 // runSteps writes what calls the functions of the steps.
 func (c *converter) runSteps() {
 	if !c.parallel() {
-		for _, n := range c.program.Order() {
-			args := make([]string, len(n.Deps))
-			for i, id := range n.Deps {
-				args[i] = c.vars[id]
-			}
-			c.line(0, "%s = %s(%s)", c.vars[n.ID], c.wrapped(n), strings.Join(args, ", "))
-		}
-		return
+		return // each has been called in its turn
 	}
 	c.line(0, "steps = parallel({")
 	for _, n := range c.program.Steps {
@@ -327,7 +332,7 @@ func (c *converter) runSteps() {
 	skips := slices.ContainsFunc(c.program.Definition.Steps, skipsRest)
 	for _, n := range c.program.Order() {
 		if skips {
-			c.line(0, "%s = steps[%s] or %s(%s)", c.vars[n.ID], starlarkText(n.ID), c.helper("skipped"), literalOf(n.Step.Defaults()))
+			c.line(0, "%s = steps[%s] or skipped(%s)", c.vars[n.ID], starlarkText(n.ID), literalOf(n.Step.Defaults()))
 		} else {
 			c.line(0, "%s = steps[%s]", c.vars[n.ID], starlarkText(n.ID))
 		}
@@ -344,106 +349,4 @@ func anys(list []string) []any {
 		out[i] = s
 	}
 	return out
-}
-
-// result writes what the script returns.
-func (c *converter) result() error {
-	all := make([]string, len(c.program.Order()))
-	d := &dot{converter: c, where: "output", steps: map[string]string{}, every: true, ended: true}
-	for i, n := range c.program.Order() {
-		all[i] = c.vars[n.ID]
-		d.steps[n.ID] = c.vars[n.ID]
-	}
-	block := c.program.Definition.Output
-	if block == nil {
-		c.line(0, "return %s(%s)", c.helper("last_output"), strings.Join(all, ", "))
-		return nil
-	}
-	properties, err := d.properties(1, block.Properties, "")
-	if err != nil {
-		return err
-	}
-	c.line(0, "return %s(lambda: %s, %s)", c.helper("output_block"), properties, literalOf(anys(block.Required)))
-	return nil
-}
-
-// properties is the dict of an output block, or of an object in it.
-func (d *dot) properties(indent int, properties map[string]*definitions.Property, path string) (string, error) {
-	var b strings.Builder
-	missing := false
-	for _, name := range template.SortedKeys(properties) {
-		p := properties[name]
-		value, err := d.property(indent, p, path+name)
-		if err != nil {
-			return "", err
-		}
-		missing = missing || p.Type == "string" && p.Default == nil
-		fmt.Fprintf(&b, "%s%s: %s,\n", strings.Repeat("    ", indent), starlarkText(name), value)
-	}
-	object := "{\n" + b.String() + strings.Repeat("    ", indent-1) + "}"
-	if missing { // a text that is missing is left out
-		object = d.converter.helper("given") + "(" + object + ")"
-	}
-	return object, nil
-}
-
-func (d *dot) property(indent int, p *definitions.Property, path string) (string, error) {
-	value, err := d.propertyValue(indent, p, path)
-	switch {
-	case err != nil:
-		return "", err
-	case p.Default != nil:
-		v, err := template.AsType(p.Default, p.Type)
-		if err != nil {
-			return "", d.converter.lacks("output."+path+": default", "output.properties", err.Error()+": give it the type that it stands in for")
-		}
-		return fmt.Sprintf("%s(lambda: %s, %s)", d.converter.helper("otherwise"), value, literalOf(v)), nil
-	case p.Type != "string" && p.Properties == nil:
-		return fmt.Sprintf("%s(%s, %s)", d.converter.helper("must"), starlarkText(path), value), nil
-	}
-	return value, nil
-}
-
-func (d *dot) propertyValue(indent int, p *definitions.Property, path string) (string, error) {
-	if p.Properties != nil {
-		return d.properties(indent+1, p.Properties, path+".")
-	}
-	value, err := d.value(path, p.Value, []string{p.Type})
-	if err != nil || p.Type == "string" {
-		return value, err
-	}
-	return fmt.Sprintf("%s(%s, %s)", d.converter.helper("in_type"), value, starlarkText(p.Type)), nil
-}
-
-// Definition is a definition with the script that its steps became in their
-// place. Of its output block it keeps what the properties are: what they are
-// comes from the script.
-func Definition(d *definitions.Definition, script string) *definitions.Definition {
-	converted := d.Clone()
-	converted.Steps, converted.Script = nil, script
-	for _, s := range d.Steps {
-		for ; s != nil; s = s.Step {
-			converted.Tools = append(converted.Tools, s.Tools...)
-		}
-	}
-	if d.Output != nil {
-		converted.Output = &definitions.Output{Properties: withoutValues(d.Output.Properties), Required: d.Output.Required}
-	}
-	return converted
-}
-
-func withoutValues(properties map[string]*definitions.Property) map[string]*definitions.Property {
-	bare := make(map[string]*definitions.Property, len(properties))
-	for _, name := range template.SortedKeys(properties) {
-		p := *properties[name]
-		switch {
-		case p.Properties != nil && p.Default != nil: // which may stand in for all of it
-			p.Properties = nil
-		case p.Properties != nil:
-			p.Properties = withoutValues(p.Properties)
-		}
-		p.Value, p.Default = "", nil // the script has put it in
-		bare[name] = &p
-	}
-	return bare
 }

@@ -13,6 +13,12 @@ import (
 
 // step writes the function of a step.
 func (c *converter) step(n *definitions.Node, d *dot) error {
+	if c.isPlain(n) {
+		c.plain[n.ID] = true
+		call, err := c.call(n.Step, d)
+		c.line(0, "%s = %s\n", c.vars[n.ID], call)
+		return err
+	}
 	params := make([]string, len(n.Deps))
 	for i, id := range n.Deps {
 		params[i] = c.vars[id]
@@ -22,6 +28,13 @@ func (c *converter) step(n *definitions.Node, d *dot) error {
 		return err
 	}
 	c.line(0, "")
+	if !c.parallel() {
+		args := make([]string, len(n.Deps))
+		for i, id := range n.Deps {
+			args[i] = c.vars[id]
+		}
+		c.line(0, "%s = %s(%s)\n", c.vars[n.ID], c.wrapped(n), strings.Join(args, ", "))
+	}
 	return nil
 }
 
@@ -38,7 +51,7 @@ func (c *converter) body(indent int, n *definitions.Node, d *dot) error {
 			return err
 		}
 		c.line(indent, "if %s:", negated(condition))
-		c.line(indent+1, "return %s(%s)", c.helper("skipped"), defaults)
+		c.line(indent+1, "return skipped(%s)", defaults)
 	}
 	switch s.Type {
 	case definitions.ScriptStep:
@@ -49,10 +62,12 @@ func (c *converter) body(indent int, n *definitions.Node, d *dot) error {
 		return c.forEach(indent, n, d)
 	case definitions.WaitStep:
 		return c.wait(indent, s, d)
-	case definitions.WorkflowStep:
-		return c.workflow(indent, s, d)
+	case definitions.WorkflowStep, definitions.ToolStep, "":
+		call, err := c.call(s, d)
+		c.line(indent, "return completed(%s)", call)
+		return err
 	}
-	return c.tool(indent, s, d)
+	return fmt.Errorf("steps of type %s cannot be converted", s.Type)
 }
 
 // negated is the opposite of a condition.
@@ -66,19 +81,30 @@ func negated(condition string) string {
 	return "not " + condition
 }
 
-func (c *converter) tool(indent int, s *definitions.Step, d *dot) error {
+// call is the call of a tool or of another definition.
+func (c *converter) call(s *definitions.Step, d *dot) (string, error) {
 	tool, known := c.tools(s.Tool)
+	if s.Workflow != "" {
+		tool, known = definitions.Tool{}, false
+	}
 	args, err := d.arguments("arguments", s.Arguments, tool, known)
 	if err != nil {
-		return err
+		return "", err
 	}
 	how, err := c.policy(s, d)
 	if err != nil {
-		return err
+		return "", err
 	}
-	// tool_output gives the text of a tool as it is; call_tool would read JSON in it.
-	c.line(indent, "return %s(tool_output(%s, %s%s))", c.helper("completed"), starlarkText(s.Tool), args, c.terms(s, how))
-	return nil
+	args += c.terms(s, how)
+	if s.Workflow == "" {
+		// tool_output gives the text of a tool as it is; call_tool would read JSON in it.
+		return fmt.Sprintf("tool_output(%s, %s)", starlarkText(s.Tool), args), nil
+	}
+	name, version, versioned := strings.Cut(s.Workflow, "@")
+	if versioned {
+		args += fmt.Sprintf(", version = %q", version)
+	}
+	return fmt.Sprintf("call_workflow(%s, %s)", starlarkText(name), args), nil
 }
 
 // terms are the third and the fourth argument of a call: how long it may take,
@@ -99,7 +125,7 @@ func (c *converter) terms(s *definitions.Step, how string) string {
 // nothing.
 func (c *converter) policy(s *definitions.Step, d *dot) (string, error) {
 	var parts []string
-	if s.Type != definitions.WorkflowStep { // where retry does nothing
+	if s.Workflow == "" { // where retry does nothing
 		parts = retriesOf(s.OnError)
 	}
 	if s.OnUnknown != "" {
@@ -144,7 +170,7 @@ func (c *converter) undo(u *definitions.Compensation, at *dot) (string, error) {
 	d.steps = maps.Clone(at.steps)
 	d.output, d.timeless = "output", true
 	if len(d.indexes) == 0 {
-		d.steps[d.name] = c.helper("completed") + "(output)"
+		d.steps[d.name] = state{"output", true}
 	}
 	tool, known := c.tools(u.Tool)
 	args, err := d.arguments("compensate.arguments", u.Arguments, tool, known)
@@ -198,27 +224,9 @@ func (c *converter) probe(p *definitions.Probe, at *dot) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		parts = append(parts, "result = lambda call, output: "+result)
+		parts = append(parts, "result = lambda call, output: "+result.code)
 	}
 	return "probe(" + strings.Join(parts, ", ") + ")", nil
-}
-
-func (c *converter) workflow(indent int, s *definitions.Step, d *dot) error {
-	args, err := d.arguments("arguments", s.Arguments, definitions.Tool{}, false)
-	if err != nil {
-		return err
-	}
-	how, err := c.policy(s, d)
-	if err != nil {
-		return err
-	}
-	args += c.terms(s, how)
-	name, version, versioned := strings.Cut(s.Workflow, "@")
-	if versioned {
-		args += fmt.Sprintf(", version = %q", version)
-	}
-	c.line(indent, "return %s(call_workflow(%s, %s))", c.helper("completed"), starlarkText(name), args)
-	return nil
 }
 
 func (c *converter) wait(indent int, s *definitions.Step, d *dot) error {
@@ -230,7 +238,7 @@ func (c *converter) wait(indent int, s *definitions.Step, d *dot) error {
 	if err != nil {
 		return err
 	}
-	c.line(indent, "return %s(%s)", c.helper(helper), text)
+	c.line(indent, "return %s(%s)", helper, text)
 	return nil
 }
 
@@ -256,7 +264,7 @@ func (c *converter) elicitation(indent int, s *definitions.Step, d *dot) error {
 		handlers = ", go_on = True"
 	}
 	c.line(indent, "answer = elicit(%s%s)", message, options)
-	c.line(indent, "return %s(%s, answer, %s, %q, on_decline = %q, on_cancel = %q%s)", c.helper("answered"), d.named(), literalOf(s.Defaults()),
+	c.line(indent, "return answered(%s, answer, %s, %q, on_decline = %q, on_cancel = %q%s)", d.named(), literalOf(s.Defaults()),
 		limit.Round(time.Millisecond), handlerOf(s.OnDecline), handlerOf(s.OnCancel), handlers)
 	return nil
 }
@@ -287,13 +295,13 @@ func (c *converter) script(indent int, n *definitions.Node, d *dot) error {
 	if err != nil {
 		return err
 	}
-	args, err := d.argument("arguments", s.Arguments, func(string) template.Schema { return place }, false)
+	args, err := d.argument("arguments", s.Arguments, place, false)
 	if err != nil {
 		return err
 	}
 	c.line(indent, "def body(data):")
 	c.out.WriteString(starlark.Indent(s.Script, strings.Repeat("    ", indent+1)) + "\n")
-	c.line(indent, "return %s(within(%q, lambda: %s(body(%[3]s(%[4]s))), %[5]s))", c.helper("completed"), stepLimit(s), c.helper("plain"), args, d.named())
+	c.line(indent, "return completed(within(%q, lambda: plain(body(plain(%s))), %s))", stepLimit(s), args.code, d.named())
 	return nil
 }
 
@@ -308,9 +316,13 @@ func stepLimit(s *definitions.Step) time.Duration {
 // forEach writes a loop, with its inner step as a function of one item.
 func (c *converter) forEach(indent int, n *definitions.Node, d *dot) error {
 	s := n.Step
-	items, err := d.value("collection", s.Collection, []string{"array", "object"})
-	if err != nil {
-		return err
+	items, ok := d.container("collection", s.Collection)
+	if !ok {
+		e, err := d.value("collection", s.Collection, []string{"array", "object"})
+		if err != nil {
+			return err
+		}
+		items = e.code
 	}
 	c.depth++
 	defer func() { c.depth-- }()
@@ -320,7 +332,7 @@ func (c *converter) forEach(indent int, n *definitions.Node, d *dot) error {
 	}
 	item := d.inside(entry, s)
 	inner, innerPath := *item, ""
-	if n.Inner.Step.Type == definitions.ForEachStep {
+	if n.Inner.Inner != nil {
 		id := n.Inner.Step.ID
 		if id == "" {
 			id = "step"
@@ -356,7 +368,7 @@ func (c *converter) forEach(indent int, n *definitions.Node, d *dot) error {
 		}
 		options += fmt.Sprintf(", collect = lambda %s, output: %s", entry, collect)
 	}
-	c.line(indent, "return %s(%s, %s(%s), %s, %d, %d, %q%s)", c.helper("loop"), d.named(), c.helper("items_of"), items, work, min(width, definitions.MaxParallel), most, stepLimit(s), options)
+	c.line(indent, "return loop(%s, items_of(%s), %s, %d, %d, %q%s)", d.named(), items, work, min(width, definitions.MaxParallel), most, stepLimit(s), options)
 	return nil
 }
 
@@ -365,25 +377,13 @@ func (c *converter) wrapped(n *definitions.Node) string {
 	f := "step_" + c.vars[n.ID]
 	defaults := literalOf(n.Step.Defaults())
 	if n.Step.Continues() {
-		f = fmt.Sprintf("%s(%s, %s, %s%s)", c.helper("goes_on"), starlarkText(n.ID), f, defaults, ownWords(n))
+		f = fmt.Sprintf("goes_on(%s, %s, %s%s)", starlarkText(n.ID), f, defaults, ownWords(n))
 	}
 	if c.mode() != definitions.FailFast {
-		f = fmt.Sprintf("%s(%s, %s, %s%s)", c.helper("lets_others_end"), starlarkText(n.ID), f, defaults, ownWords(n))
+		f = fmt.Sprintf("lets_others_end(%s, %s, %s%s)", starlarkText(n.ID), f, defaults, ownWords(n))
 	}
 	if skipsRest(n.Step) {
-		f = fmt.Sprintf("%s(%s)", c.helper("may_skip_rest"), f)
+		f = fmt.Sprintf("may_skip_rest(%s)", f)
 	}
 	return f
-}
-
-// ownWords says of a step in which what fails is a script that its message is
-// its own.
-func ownWords(n *definitions.Node) string {
-	for n.Inner != nil {
-		n = n.Inner
-	}
-	if n.Step.Type == definitions.ScriptStep {
-		return ", own_words = True"
-	}
-	return ""
 }

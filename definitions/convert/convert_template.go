@@ -1,18 +1,14 @@
 package convert
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
-	"math/big"
 	"slices"
-	"strconv"
 	"strings"
 	"text/template/parse"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
-	"github.com/perdure/perdure/internal/inorder"
 )
 
 // A dot is where a template stands: what its names mean there.
@@ -20,7 +16,7 @@ type dot struct {
 	converter *converter
 	where     string            // step deploy, for messages
 	path      string            // of the step in the definition
-	steps     map[string]string // expressions of their states, by step
+	steps     map[string]state  // what they gave, by step
 	every     bool              // steps has all that have ended
 	forEach   map[string]string // expressions, by the name after .forEach
 	indexes   []string          // expressions: the indexes of the items around, outermost first
@@ -29,6 +25,26 @@ type dot struct {
 	call      string            // expression for .call; "" = there is none
 	timeless  bool              // what takes time may not be read: it is read at another time
 	ended     bool              // in the output block
+
+	here   *expression           // what . is, where that is not the data
+	locals map[string]expression // what variables of the template are
+	names  map[string]bool       // of variables of comprehensions around it
+	alone  bool                  // the template is one expression
+}
+
+// A state is the expression for what a step gave: its state, or plain its
+// output, where it has completed for certain.
+type state struct {
+	code  string
+	plain bool
+}
+
+// whole is the expression for the state.
+func (s state) whole() string {
+	if s.plain {
+		return "completed(" + s.code + ")"
+	}
+	return s.code
 }
 
 // fail says why a field cannot be converted, and what to do.
@@ -68,13 +84,18 @@ func (d *dot) named() string {
 // An expression is one of Starlark, and what is known of its value.
 type expression struct {
 	code string
-	kind string // string, number, bool; "" = not known
+	kind string // string, int, number, bool; "" = not known
 	sure bool   // it is never None
+
+	of   string      // get(of, keys…) is it as well; "" = it is read from nothing
+	keys []string    // expressions
+	json *expression // it is the JSON of this
 }
 
 // parsed is a template with its tree as it is written; nil for one that is its
 // own text.
 func (d *dot) parsed(field, text string) (*template.Template, *parse.Tree, error) {
+	d.converter.reason, d.converter.mark = "", len(d.converter.comments)
 	t, err := template.Parse(text)
 	if err != nil {
 		return nil, nil, d.fail(field, "%s", err)
@@ -92,7 +113,9 @@ func (d *dot) text(field, text string) (string, error) {
 		return starlarkText(text), nil
 	}
 	if tree != nil {
-		if e, ok := d.list(tree.Root); ok {
+		in := *d
+		in.alone = t.IsSingleExpression()
+		if e, ok := in.list(tree.Root); ok {
 			return e, nil
 		}
 	}
@@ -108,6 +131,7 @@ func (d *dot) expanded(field string, t *template.Template, kinds string) (string
 	if kinds != "" {
 		kinds = ", " + kinds
 	}
+	d.stays(field)
 	return fmt.Sprintf("template(%s, %s%s)", longText(t.Source()), scope, kinds), nil
 }
 
@@ -127,7 +151,9 @@ func (d *dot) only(tree *parse.Tree) (expression, bool) {
 	}
 	for _, node := range tree.Root.Nodes {
 		if action, ok := node.(*parse.ActionNode); ok {
-			return d.pipe(action.Pipe)
+			in := *d
+			in.alone = true
+			return in.pipe(action.Pipe)
 		}
 	}
 	return expression{}, false
@@ -148,35 +174,61 @@ func (d *dot) condition(field, text string) (string, error) {
 		}
 	}
 	rendered, err := d.text(field, text)
-	return fmt.Sprintf("%s(%s, %s)", d.converter.helper("holds"), rendered, starlarkText(field)), err
+	return fmt.Sprintf("holds(%s, %s)", rendered, starlarkText(field)), err
 }
 
 // value is the expression for a template in a place that takes certain types;
 // None where it has no value.
-func (d *dot) value(field, text string, kinds []string) (string, error) {
+func (d *dot) value(field, text string, kinds []string) (expression, error) {
 	t, tree, err := d.parsed(field, text)
 	switch {
 	case err != nil:
-		return "", err
+		return expression{}, err
 	case !t.HasActions():
-		return literalOf(template.ReadAs(text, kinds)), nil
+		return expression{code: literalOf(template.ReadAs(text, kinds)), sure: true}, nil
 	}
 	textual := len(kinds) == 0 || kinds[0] == "string"
 	if e, ok := d.single(t, tree); ok {
-		switch {
-		case e.kind == "string" && textual:
-			return e.code, nil
-		case e.kind == "bool" && slices.Contains(kinds, "boolean"), e.kind == "number" && slices.Contains(kinds, "number"):
-			return e.code, nil
-		case len(kinds) == 0 || slices.Equal(kinds, []string{"string"}):
-			return fmt.Sprintf("%s(%s)", d.converter.helper("as_text"), e.code), nil
+		return d.fitted(e, kinds, textual), nil
+	}
+	if !t.IsSingleExpression() {
+		if code, err := d.text(field, text); err != nil || textual {
+			return known(code, "string"), err
+		} else if len(d.converter.comments) == d.converter.mark {
+			return expression{code: fmt.Sprintf("as_kind(%s, %s)", code, kindsText(kinds))}, nil
 		}
-		return fmt.Sprintf("%s(%s, %s)", d.converter.helper("as_kind"), e.code, kindsText(kinds)), nil
 	}
-	if !t.IsSingleExpression() && textual {
-		return d.text(field, text)
+	code, err := d.expanded(field, t, kindsText(kinds))
+	return expression{code: code}, err
+}
+
+// fitted is a value as what a place takes.
+func (d *dot) fitted(e expression, kinds []string, textual bool) expression {
+	switch {
+	case e.kind == "string" && textual,
+		e.kind == "bool" && slices.Contains(kinds, "boolean"),
+		(e.kind == "number" || e.kind == "int") && slices.Contains(kinds, "number"),
+		e.kind == "int" && slices.Contains(kinds, "integer"):
+		return e
+	case len(kinds) > 0 && !slices.Equal(kinds, []string{"string"}):
+		return expression{code: fmt.Sprintf("as_kind(%s, %s)", e.code, kindsText(kinds))}
+	case e.sure:
+		return known(d.printed(e), "string")
 	}
-	return d.expanded(field, t, kindsText(kinds))
+	return expression{code: fmt.Sprintf("as_text(%s)", e.code), kind: "string"}
+}
+
+// container is the expression for what {{json …}} is the JSON of, in a place
+// that takes nothing but arrays and objects, and refuses what is neither.
+func (d *dot) container(field, text string) (string, bool) {
+	t, tree, err := d.parsed(field, text)
+	if err != nil || !t.IsSingleExpression() {
+		return "", false
+	}
+	if e, ok := d.only(tree); ok && e.json != nil {
+		return e.json.code, true
+	}
+	return "", false
 }
 
 // typed is value in a place of which only a run knows which types it takes.
@@ -204,7 +256,21 @@ func (d *dot) typed(field, text string) (string, error) {
 		return "typed(" + value + ")", err
 	}
 	rendered, err := d.text(field, text)
+	if err == nil && tree != nil && onlyText(tree) {
+		return rendered, nil
+	}
 	return "typed(" + rendered + ")", err
+}
+
+// onlyText says whether a template begins so that it can be read as nothing but
+// text.
+func onlyText(tree *parse.Tree) bool {
+	first, ok := tree.Root.Nodes[0].(*parse.TextNode)
+	if !ok {
+		return false
+	}
+	text := strings.ToLower(strings.TrimSpace(string(first.Text)))
+	return text != "" && text[0] >= 'a' && text[0] <= 'z' && !strings.HasPrefix("true", text) && !strings.HasPrefix("false", text) && !strings.HasPrefix("null", text)
 }
 
 func kindsText(kinds []string) string {
@@ -231,90 +297,9 @@ func (d *dot) collect(text string) (string, error) {
 	}
 	if kinds := definitions.WrittenKinds(text); kinds != nil {
 		rendered, err := d.text("collect", text)
-		return fmt.Sprintf("%s(%s, %s)", d.converter.helper("read"), rendered, starlarkText(kinds[0])), err
+		return fmt.Sprintf("read(%s, %s)", rendered, starlarkText(kinds[0])), err
 	}
 	return d.text("collect", text)
-}
-
-// arguments is the dict of the arguments of a call of a tool.
-func (d *dot) arguments(field string, args map[string]any, tool definitions.Tool, known bool) (string, error) {
-	if !known {
-		return d.argument(field, args, func(string) template.Schema { return template.Schema{} }, true)
-	}
-	var cache template.SchemaCache
-	place, err := cache.Of(tool.InputSchema)
-	if err != nil {
-		return "", d.fail(field, "%s", err)
-	}
-	return d.argument(field, args, func(string) template.Schema { return place }, false)
-}
-
-// argument is the expression for a value as a step writes it.
-func (d *dot) argument(field string, v any, at func(string) template.Schema, typed bool) (string, error) {
-	place := at(field)
-	switch v := v.(type) {
-	case string:
-		if typed {
-			return d.typed(field, v)
-		}
-		return d.value(field, v, place.Kinds())
-	case []any:
-		parts := make([]string, len(v))
-		for i, element := range v {
-			var err error
-			if parts[i], err = d.argument(fmt.Sprintf("%s[%d]", field, i), element, func(string) template.Schema { return place.Item(i) }, typed); err != nil {
-				return "", err
-			}
-		}
-		return "[" + strings.Join(parts, ", ") + "]", nil
-	case map[string]any:
-		return d.object(field, v, place, typed)
-	}
-	return d.converter.literal(v)
-}
-
-// object leaves out members that have no value, and keeps those that are null.
-func (d *dot) object(field string, v map[string]any, place template.Schema, typed bool) (string, error) {
-	var parts, nulls []string
-	missing := false
-	for _, name := range template.SortedKeys(v) {
-		if v[name] == nil {
-			nulls = append(nulls, starlarkText(name)+": None")
-			continue
-		}
-		value, err := d.argument(field+"."+name, v[name], func(string) template.Schema { return place.Property(name) }, typed)
-		if err != nil {
-			return "", err
-		}
-		text, isText := v[name].(string)
-		missing = missing || isText && strings.Contains(text, "{{") && !typed
-		parts = append(parts, starlarkText(name)+": "+value)
-	}
-	object := "{" + strings.Join(parts, ", ") + "}"
-	if missing && !d.textual(v, place) {
-		object = fmt.Sprintf("%s(%s)", d.converter.helper("given"), object)
-	}
-	if nulls != nil {
-		object += " | {" + strings.Join(nulls, ", ") + "}"
-	}
-	return object, nil
-}
-
-// textual says whether each template of an object is more than one expression,
-// and in a place for text, so that none is ever without a value.
-func (d *dot) textual(v map[string]any, place template.Schema) bool {
-	for _, name := range template.SortedKeys(v) {
-		text, ok := v[name].(string)
-		if !ok {
-			continue
-		}
-		t, _ := template.Parse(text)
-		kinds := place.Property(name).Kinds()
-		if t == nil || t.IsSingleExpression() || len(kinds) > 0 && kinds[0] != "string" && t.HasActions() {
-			return false
-		}
-	}
-	return true
 }
 
 // scope is the data of a template that is expanded as it is: as much of it as
@@ -377,8 +362,10 @@ func (d *dot) members(field, root string, paths [][]string) (string, error) {
 		case "forEach":
 			code, ok = d.forEach[name]
 		case "steps":
-			if code, ok = d.steps[name]; ok && slices.ContainsFunc(paths, func(path []string) bool { return len(path) < 2 || !slices.Contains(stateFields, path[1]) }) {
-				code = fmt.Sprintf("%s(%s)", d.converter.helper("seen"), code)
+			var step state
+			step, ok = d.steps[name]
+			if code = step.whole(); ok && !step.plain && slices.ContainsFunc(paths, func(path []string) bool { return len(path) < 2 || !slices.Contains(stateFields, path[1]) }) {
+				code = fmt.Sprintf("seen(%s)", code)
 			}
 		case "workflow":
 			var e expression
@@ -396,92 +383,3 @@ func (d *dot) members(field, root string, paths [][]string) (string, error) {
 
 // stateFields are those of .steps.ID.
 var stateFields = []string{"status", "output", "error", "action", "content", "by", "at"}
-
-// starlarkText is a string of Starlark, which knows the escapes of JSON.
-func starlarkText(s string) string {
-	encoded, err := template.EncodeValue(s)
-	if err != nil {
-		return strconv.Quote(s)
-	}
-	return string(encoded)
-}
-
-// longText is a string that may have several lines.
-func longText(s string) string {
-	if !strings.Contains(strings.TrimRight(s, "\n"), "\n") || strings.ContainsAny(s, "\\\r\x00") || strings.Contains(s, `"""`) || strings.HasSuffix(s, `"`) {
-		return starlarkText(s)
-	}
-	for _, r := range s {
-		if r < ' ' && r != '\n' && r != '\t' {
-			return starlarkText(s)
-		}
-	}
-	return `"""` + s + `"""`
-}
-
-// literal is a value of JSON in Starlark, unless scripts have no such number.
-func (c *converter) literal(v any) (string, error) {
-	if n, ok := v.(*big.Int); ok && n.BitLen() > maxScriptBits {
-		return "", c.lacks(c.program.Definition.Name, "", fmt.Sprintf("a number of %d bits is more than scripts have", n.BitLen()))
-	}
-	return literalOf(v), nil
-}
-
-// maxScriptBits is how many an integer of a script may have.
-const maxScriptBits = 512
-
-// literalOf is a value of JSON in Starlark.
-func literalOf(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "None"
-	case bool:
-		return map[bool]string{true: "True", false: "False"}[v]
-	case string:
-		return starlarkText(v)
-	case []any:
-		parts := make([]string, len(v))
-		for i, e := range v {
-			parts[i] = literalOf(e)
-		}
-		return "[" + strings.Join(parts, ", ") + "]"
-	case map[string]any:
-		var parts []string
-		for _, k := range template.SortedKeys(v) {
-			parts = append(parts, starlarkText(k)+": "+literalOf(v[k]))
-		}
-		return "{" + strings.Join(parts, ", ") + "}"
-	case definitions.FormSchema:
-		return literalInOrder(json.RawMessage(v))
-	case *big.Int:
-		return v.String()
-	}
-	if f, ok := v.(template.Float); ok {
-		text := strconv.FormatFloat(float64(f), 'g', -1, 64)
-		if !strings.ContainsAny(text, ".e") {
-			text += ".0"
-		}
-		return text
-	}
-	return fmt.Sprint(v)
-}
-
-// literalInOrder is literalOf for JSON whose objects keep their order.
-func literalInOrder(raw json.RawMessage) string {
-	var parts []string
-	if object, err := inorder.Parse(raw); err == nil {
-		for _, m := range object {
-			parts = append(parts, starlarkText(m.Name)+": "+literalInOrder(m.Value))
-		}
-		return "{" + strings.Join(parts, ", ") + "}"
-	}
-	var elems []json.RawMessage
-	if json.Unmarshal(raw, &elems) == nil && elems != nil {
-		for _, elem := range elems {
-			parts = append(parts, literalInOrder(elem))
-		}
-		return "[" + strings.Join(parts, ", ") + "]"
-	}
-	value, _ := template.DecodeValue(raw) // it is JSON
-	return literalOf(value)
-}

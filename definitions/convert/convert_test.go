@@ -15,12 +15,13 @@ import (
 
 var update = flag.Bool("update", false, "write the files of testdata anew")
 
-// The definitions of the library become the scripts in testdata/convert, as
-// somebody reads them: the functions that do what templates do are left out.
+// The definitions of the library, and those of testdata with the common cases,
+// become the scripts in testdata as somebody reads them: the functions that do
+// what templates do are left out.
 func TestConvertedLibraryReads(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"prepare_review", "summarise_changes", "check_repository"} {
-		file := filepath.Join("..", "library", name+".yaml")
+	for _, file := range []string{"../library/prepare_review.yaml", "../library/summarise_changes.yaml", "../library/check_repository.yaml", "testdata/common.yaml", "testdata/hello.yaml"} {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

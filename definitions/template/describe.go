@@ -66,6 +66,9 @@ func DidYouMean(word string, known []string) string {
 		bestDistance = 2
 	}
 	for _, k := range known {
+		if len(k) > 2*len(word)+2 { // too far, and perhaps long
+			continue
+		}
 		distance := editDistance(strings.ToLower(word), strings.ToLower(k))
 		if distance < bestDistance || distance == bestDistance && best != "" && len(k) > len(best) { // a missing letter is likelier than another
 			best, bestDistance = k, distance

@@ -53,7 +53,7 @@ func checkFunction(node *parse.IdentifierNode) *SyntaxError {
 	if isFunction(node.Ident) {
 		return nil
 	}
-	message := fmt.Sprintf("there is no function %q%s", node.Ident, DidYouMean(node.Ident, SortedKeys(Functions())))
+	message := fmt.Sprintf("function %q not found%s", node.Ident, DidYouMean(node.Ident, SortedKeys(Functions())))
 	return &SyntaxError{int(node.Pos), message}
 }
 

@@ -119,23 +119,22 @@ func graphNode(s *definitions.Step) GraphNode {
 
 // does says in a few words what a step does.
 func does(s *definitions.Step) string {
-	switch s.Type {
-	case definitions.ElicitationStep:
-		return "ask: " + template.OneLine(s.Message)
-	case definitions.ForEachStep:
-		return "for each of " + template.OneLine(s.Collection)
-	case definitions.WaitStep:
-		if s.Until != "" {
-			return "wait until " + template.OneLine(s.Until)
-		}
-		return "wait " + template.OneLine(s.For)
-	case definitions.WorkflowStep:
-		return "call " + template.OneLine(s.Workflow)
-	case definitions.ScriptStep:
-		return "script " + template.OneLine(s.ScriptFile)
-	default:
-		return template.OneLine(s.Tool)
+	if kind, known := definitions.KindOf(s.Type); known {
+		return template.OneLine(kind.Does(s))
 	}
+	return string(s.Type)
+}
+
+// lookOf is how nodes of a type are drawn.
+func lookOf(typ definitions.StepType) definitions.Look {
+	if typ == GraphOutput {
+		return definitions.Look{Symbol: "▼", Fill: "#f4f4f4", Line: "#666666", Shape: definitions.Square, Mermaid: [2]string{"[/", "/]"}}
+	}
+	kind, known := definitions.KindOf(typ)
+	if !known {
+		kind, _ = definitions.KindOf(definitions.ToolStep)
+	}
+	return kind.Look()
 }
 
 // notes says what else is to be known of a step.

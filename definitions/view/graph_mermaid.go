@@ -3,8 +3,6 @@ package view
 import (
 	"fmt"
 	"strings"
-
-	"github.com/perdure/perdure/definitions"
 )
 
 // maxGraphLine is how many characters of a line a picture shows.
@@ -22,24 +20,13 @@ func (n GraphNode) lines() []string {
 	return lines
 }
 
-// mermaidShapes are what stands around the text of a node.
-var mermaidShapes = map[definitions.StepType][2]string{
-	definitions.ToolStep:        {"[", "]"},
-	definitions.ElicitationStep: {"{{", "}}"},
-	definitions.ForEachStep:     {"[[", "]]"},
-	definitions.WaitStep:        {"([", "])"},
-	definitions.WorkflowStep:    {"[/", "/]"},
-	definitions.ScriptStep:      {"[/", "\\]"},
-	GraphOutput:                 {"[/", "/]"},
-}
-
 // Mermaid writes the graph as a flowchart of Mermaid, which GitHub and others
 // draw. Steps that are read without dependsOn have dashed arrows.
 func (g *Graph) Mermaid() string {
 	var b strings.Builder
 	b.WriteString("flowchart TD\n")
 	for i, n := range g.Nodes {
-		shape := mermaidShapes[n.Type]
+		shape := lookOf(n.Type).Mermaid
 		fmt.Fprintf(&b, "    n%d%s\"%s\"%s\n", i, shape[0], mermaidText(n.lines()), shape[1])
 	}
 	for _, e := range g.Edges {

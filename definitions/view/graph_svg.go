@@ -21,17 +21,6 @@ const (
 	svgSheet    = 3.0  // by which the sheets of a stack are apart
 )
 
-// svgColours are the fill and the line of nodes.
-var svgColours = map[definitions.StepType][2]string{
-	definitions.ToolStep:        {"#eef4ff", "#4a6fa5"},
-	definitions.ElicitationStep: {"#fff3d6", "#b07d12"},
-	definitions.ForEachStep:     {"#e9f7ef", "#3f8a5f"},
-	definitions.WaitStep:        {"#f1eef8", "#7a68a6"},
-	definitions.WorkflowStep:    {"#e8f4f8", "#3a7d94"},
-	definitions.ScriptStep:      {"#fdeeee", "#a54a4a"},
-	GraphOutput:                 {"#f4f4f4", "#666666"},
-}
-
 // SVG draws the graph as an SVG picture that needs nothing else. Gates are
 // hexagons, forEach steps are stacks, waits are rounded; dashed arrows stand
 // for steps that are only read.
@@ -52,7 +41,7 @@ func nodeWidth(n GraphNode, lines []string) float64 {
 		columns = max(columns, textColumns(line))
 	}
 	w := float64(columns)*svgLetter + 2*svgPadding
-	if n.Type == definitions.ElicitationStep || n.Type == definitions.WaitStep {
+	if shape := lookOf(n.Type).Shape; shape == definitions.Hexagon || shape == definitions.Pill {
 		w += 2 * svgSlant
 	}
 	return w
@@ -129,7 +118,7 @@ func (d *svgDrawing) edge(e GraphEdge, route []*station) {
 		path += fmt.Sprintf(" L%.1f,%.1f", x, y)
 	}
 	top := d.tops[to.layer] - 1
-	if d.graph.Nodes[to.node].Type == definitions.ForEachStep {
+	if lookOf(d.graph.Nodes[to.node].Type).Shape == definitions.Stack {
 		top -= 2 * svgSheet
 	}
 	curve(to.x+svgMargin, top)
@@ -145,7 +134,7 @@ func (d *svgDrawing) node(n GraphNode, lines []string, at *station) {
 	x, y := at.x-w/2+svgMargin, d.tops[at.layer]
 	full := append([]string{n.ID, n.Does}, n.Notes...)
 	d.printf("<g><title>%s</title>", xmlText(strings.Join(full, "\n")))
-	d.shape(n.Type, x, y, w, h)
+	d.shape(lookOf(n.Type), x, y, w, h)
 	for i, line := range lines {
 		weight := ""
 		if i == 0 {
@@ -158,22 +147,22 @@ func (d *svgDrawing) node(n GraphNode, lines []string, at *station) {
 }
 
 // shape draws what is around the text of a node.
-func (d *svgDrawing) shape(typ definitions.StepType, x, y, w, h float64) {
-	paint := fmt.Sprintf(`fill="%s" stroke="%s" stroke-width="1.4"`, svgColours[typ][0], svgColours[typ][1])
+func (d *svgDrawing) shape(look definitions.Look, x, y, w, h float64) {
+	paint := fmt.Sprintf(`fill="%s" stroke="%s" stroke-width="1.4"`, look.Fill, look.Line)
 	rect := func(x, y, round float64) {
 		d.printf(`<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="%.1f" %s/>`, x, y, w, h, round, paint)
 	}
-	switch typ {
-	case definitions.ElicitationStep:
+	switch look.Shape {
+	case definitions.Hexagon:
 		d.printf(`<polygon points="%.1f,%.1f %.1f,%.1f %.1f,%.1f %.1f,%.1f %.1f,%.1f %.1f,%.1f" %s/>`,
 			x+svgSlant, y, x+w-svgSlant, y, x+w, y+h/2, x+w-svgSlant, y+h, x+svgSlant, y+h, x, y+h/2, paint)
-	case definitions.ForEachStep:
+	case definitions.Stack:
 		rect(x+2*svgSheet, y-2*svgSheet, 3)
 		rect(x+svgSheet, y-svgSheet, 3)
 		rect(x, y, 3)
-	case definitions.WaitStep:
+	case definitions.Pill:
 		rect(x, y, min(h/2, 3*svgSlant))
-	case GraphOutput:
+	case definitions.Square:
 		rect(x, y, 0)
 	default:
 		rect(x, y, 5)

@@ -5,25 +5,12 @@ import (
 	"strings"
 
 	"golang.org/x/text/width"
-
-	"github.com/perdure/perdure/definitions"
 )
 
 const (
 	textWidth = 80 // columns of a terminal
 	maxLanes  = 16 // lines side by side; with more the graph is a list
 )
-
-// textSymbols are what steps look like in a terminal.
-var textSymbols = map[definitions.StepType]string{
-	definitions.ToolStep:        "○",
-	definitions.ElicitationStep: "◆",
-	definitions.ForEachStep:     "■",
-	definitions.WaitStep:        "◷",
-	definitions.WorkflowStep:    "▣",
-	definitions.ScriptStep:      "λ",
-	GraphOutput:                 "▼",
-}
 
 // Text draws the graph for a terminal of 80 columns: a line for each step, and
 // lanes on the left that lead from each to those that wait for it. What the
@@ -44,7 +31,7 @@ func (g *Graph) Text() string {
 	if t.lanesUsed > maxLanes {
 		t = &textGraph{graph: g, list: true, lanesUsed: 1}
 		for _, n := range g.Nodes {
-			t.row(textSymbols[n.Type], n, t.after(n, g.into(n.ID)))
+			t.row(lookOf(n.Type).Symbol, n, t.after(n, g.into(n.ID)))
 		}
 	}
 	return t.String()
@@ -89,7 +76,7 @@ func (t *textGraph) add(n GraphNode) {
 		t.rows = append(t.rows, textRow{lanes: t.drawLanes(-1, "")})
 	}
 	t.lanes[at] = n.ID
-	t.row(t.drawLanes(at, textSymbols[n.Type]), n, t.after(n, edges))
+	t.row(t.drawLanes(at, lookOf(n.Type).Symbol), n, t.after(n, edges))
 	if t.waiting[n.ID] == 0 {
 		t.lanes[at] = ""
 	}

@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -337,7 +336,7 @@ func afterStep(s *definitions.Step, runs Certainty, problem string) any {
 		return definitions.StepScope{Status: "skipped", Output: s.Defaults()}.Data()
 	case runs == Depends || problem != "" || s.Continues():
 		return template.Unknown{}
-	case s.Type != definitions.ElicitationStep:
+	case !s.Type.Traits().Asks:
 		return template.Partial{"status": "completed", "error": "", "output": template.Unknown{}}
 	case continuesAfter(s.OnDecline) || continuesAfter(s.OnCancel):
 		return template.Unknown{}
@@ -347,59 +346,3 @@ func afterStep(s *definitions.Step, runs Certainty, problem string) any {
 }
 
 func continuesAfter(h *definitions.Handler) bool { return h != nil && h.Action == definitions.Continue }
-
-// condition says whether a step runs, and what its condition comes to.
-func (pl *planner) condition(n *definitions.Node, d data) (Certainty, *PlannedValue, error) {
-	if n.Step.Condition == "" {
-		return Yes, nil, nil
-	}
-	run, err := n.Condition(d)
-	value := planned(n.Templates.Condition, d, run, true, err)
-	value.Template = n.Step.Condition
-	switch {
-	case errors.Is(err, template.ErrNotKnown):
-		return Depends, &value, nil
-	case err != nil:
-		return Yes, &value, withoutField(err)
-	case run:
-		return Yes, &value, nil
-	}
-	return No, &value, nil
-}
-
-// withoutField is an error of a template without the name of the field.
-func withoutField(err error) error {
-	if failed, ok := errors.AsType[*template.FieldError](err); ok {
-		return failed.Err
-	}
-	return err
-}
-
-// planned is what a template comes to: a value that is there or not, or an
-// error.
-func planned(t *template.Template, d data, v any, ok bool, err error) PlannedValue {
-	text := t.Source()
-	switch {
-	case errors.Is(err, template.ErrNotKnown):
-		value := PlannedValue{State: Waits, Template: text, WaitsFor: t.WaitsFor(d)}
-		if part := t.KnownPart(d); part != text {
-			value.Partly = part
-		}
-		return value
-	case err != nil:
-		return PlannedValue{State: Fails, Template: text, Error: withoutField(err).Error()}
-	case !ok:
-		return PlannedValue{State: LeftOut, Template: text}
-	}
-	encoded, err := template.EncodeValue(v)
-	if err != nil {
-		return PlannedValue{State: Fails, Template: text, Error: err.Error()}
-	}
-	return PlannedValue{State: Known, Value: encoded}
-}
-
-// plannedAs is what a template comes to for a place that takes kinds.
-func plannedAs(t *template.Template, d data, kinds []string) PlannedValue {
-	v, ok, err := t.ExpandAs(map[string]any(d), kinds)
-	return planned(t, d, v, ok, err)
-}

@@ -53,7 +53,7 @@ func (pl *planner) writes(n *definitions.Node) Certainty {
 // gateOf gives the elicitation that a step is, or that it asks for each item.
 func gateOf(n *definitions.Node) *definitions.Node {
 	for ; n != nil; n = n.Inner {
-		if n.Step.Type == definitions.ElicitationStep {
+		if n.Step.Type.Traits().Asks {
 			return n
 		}
 	}

@@ -29,24 +29,11 @@ func (pl *planner) step(n *definitions.Node, path string, d data, shown int) (Pl
 	if err != nil {
 		step.Problem = "condition: " + err.Error()
 	}
-	var limits PlanLimits
-	switch s.Type {
-	case definitions.ForEachStep:
-		step.Loop, limits = pl.loop(n, path, d, shown, &step)
-	case definitions.ElicitationStep:
-		message, err := n.Message(d)
-		question := planned(n.Templates.Message, d, message, true, err)
-		step.Question, limits.Questions = &question, 1
-		step.blame("message", question)
-	case definitions.WaitStep:
-		step.planWait(n, d)
-	case definitions.WorkflowStep:
-		limits = pl.workflow(n, d, &step)
-	case definitions.ScriptStep:
-		limits = pl.script(n, d, &step)
-	default:
-		step.PlannedCall = pl.call(s.Tool, n.Templates.Arguments, "arguments", d, &step)
-		limits = callLimits(step.PlannedCall, s.OnError)
+	limits := PlanLimits{}
+	if kind, known := KindOf(s.Type); known {
+		limits = kind.Plan(StepPlan{Step: &step, Node: n, planner: pl, path: path, data: d, shown: shown})
+	} else {
+		step.Problem = fmt.Sprintf("steps of type %s are not known here", s.Type)
 	}
 	pl.compensation(n, d, &step, &limits)
 	if step.Runs == No {
@@ -63,18 +50,6 @@ func (s *PlannedStep) blame(field string, value PlannedValue) {
 	if value.State == Fails && s.Problem == "" {
 		s.Problem = field + ": " + value.Error
 	}
-}
-
-func (s *PlannedStep) planWait(n *definitions.Node, d data) {
-	name, t := "for", n.Templates.For
-	if n.Step.Until != "" {
-		name, t = "until", n.Templates.Until
-	}
-	text, err := n.WaitText(d)
-	value := planned(t, d, text, true, err)
-	value.Name = name
-	s.Wait, s.Timeout = &value, 0
-	s.blame(name, value)
 }
 
 // call plans a call of a tool; what is wrong with it is a problem of step.
@@ -256,7 +231,7 @@ func within(d data, members map[string]any, isPartial bool) data {
 // innerPath is the step path of an item.
 func innerPath(n *definitions.Node, path, index string) string {
 	path = fmt.Sprintf("%s[%s]", path, index)
-	if n.Inner.Step.Type != definitions.ForEachStep {
+	if n.Inner.Inner == nil {
 		return path
 	}
 	if n.Inner.ID == "" {

@@ -168,20 +168,9 @@ func (t *planText) step(indent int, s PlannedStep) {
 
 // headline says in a few words what a step does.
 func headline(s PlannedStep) []string {
-	words := []string{"waits"}
-	switch {
-	case s.PlannedCall != nil:
-		words[0] = calls(s.PlannedCall)
-	case s.Workflow != "":
-		words[0] = "calls the composite tool " + s.Workflow
-	case s.Type == definitions.ScriptStep:
-		words[0] = "runs a script"
-	case s.Question != nil:
-		words[0] = "asks a person"
-	case s.Loop != nil && s.Loop.Count != nil:
-		words[0] = fmt.Sprintf("for each of %s, %d at a time", counted(int64(*s.Loop.Count), "item"), s.Loop.Parallel)
-	case s.Loop != nil:
-		words[0] = fmt.Sprintf("for each of at most %s, %d at a time", counted(int64(s.Loop.Most), "item"), s.Loop.Parallel)
+	words := []string{string(s.Type)} // of a server that knows more
+	if kind, known := KindOf(s.Type); known {
+		words[0] = kind.Headline(s)
 	}
 	if s.Timeout != 0 && s.Timeout != definitions.Duration(definitions.DefaultStepTimeout) {
 		words = append(words, "within "+s.Timeout.Brief())

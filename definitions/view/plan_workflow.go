@@ -14,7 +14,7 @@ func (pl *planner) workflow(n *definitions.Node, d data, step *PlannedStep) Plan
 	step.Workflow, step.Timeout = n.Step.Workflow, n.Step.Timeout
 	callee, ok := pl.Definitions.Find(n.Step.Workflow)
 	if !ok {
-		step.Problem = cmp.Or(step.Problem, fmt.Sprintf("there is no composite tool %s", n.Step.Workflow))
+		step.Problem = cmp.Or(step.Problem, fmt.Sprintf("composite tool %s not found", n.Step.Workflow))
 		return PlanLimits{}
 	}
 	if pl.depth >= pl.MaxDepth {

@@ -63,7 +63,7 @@ steps:
 			t.Errorf("%q is not in\n%s", part, text)
 		}
 	}
-	if alone, err := NewPlan(program, []byte(`{"key": "it"}`), PlanOptions{Tools: tools}); err != nil || !strings.Contains(alone.Problem, "there is no composite tool review") {
+	if alone, err := NewPlan(program, []byte(`{"key": "it"}`), PlanOptions{Tools: tools}); err != nil || !strings.Contains(alone.Problem, "composite tool review not found") {
 		t.Errorf("without the other: %v, %s", err, alone.Problem)
 	}
 }

@@ -36,6 +36,8 @@ const (
 
 // everything turns on what the chart can do.
 const everything = `
+configuration: "name: perdure\nbackends: []\nincomingAuth: {type: token, tokenFile: tokens.yaml}\n"
+image: {repository: perdure, digest: "sha256:0123456789012345678901234567890123456789012345678901234567890123"}
 database: {urlSecret: perdure-database}
 payloadKeySecret: perdure-payload
 largeValues: true
@@ -63,10 +65,10 @@ func TestChart(t *testing.T) {
 		name, values string
 		want         []string // kinds besides the common ones
 	}{
-		{name: "defaults"},
+		{name: "defaults", values: "allowAnonymous: true"},
 		{name: "everything", values: everything,
 			want: []string{"HorizontalPodAutoscaler", "Ingress", "Job", "PrometheusRule", "ServiceMonitor"}},
-		{name: "no network policy, no migration", values: "networkPolicy: {enabled: false}\ndatabase: {urlSecret: x, migrate: false}"},
+		{name: "no network policy, no migration", values: "allowAnonymous: true\nnetworkPolicy: {enabled: false}\ndatabase: {urlSecret: x, migrate: false}"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -93,13 +95,17 @@ func TestChart(t *testing.T) {
 func TestChartRefuses(t *testing.T) {
 	t.Parallel()
 	for values, want := range map[string]string{
-		"keySecret: ''":                                        "keySecret",
-		"gateway: {replicas: many}":                            "replicas",
-		"networkPolicys: {}":                                   "networkPolicys",
-		"logFormat: xml":                                       "logFormat",
-		"publicURL: tools.example.o":                           "publicURL",
-		"largeValues: true":                                    "database.urlSecret",
-		"codec: {enabled: true}":                               "payloadKeySecret",
+		"keySecret: ''":                                  "keySecret",
+		"gateway: {replicas: many}":                      "replicas",
+		"networkPolicys: {}":                             "networkPolicys",
+		"logFormat: xml":                                 "logFormat",
+		"publicURL: tools.example.o":                     "publicURL",
+		"largeValues: true":                              "database.urlSecret",
+		"{allowAnonymous: true, codec: {enabled: true}}": "payloadKeySecret",
+		"{}": "incomingAuth",
+		"{allowAnonymous: true, ingress: {enabled: true}}":     "incomingAuth",
+		"image: {digest: v1}":                                  "digest",
+		"networkPolicy: {metricsFrom: []}":                     "metricsFrom",
 		"builds: {current: a b}":                               "current",
 		"builds: {previous: [{id: v1, tag: v1}]}":              "builds.previous",
 		"builds: {current: v1, previous: [{id: v1, tag: v1}]}": "builds.previous",
@@ -110,13 +116,50 @@ func TestChartRefuses(t *testing.T) {
 	}
 }
 
+// TestChartMetrics: what callers reach has no metrics, and the network policies let
+// only what scrapes read them, and nothing out to where clouds keep credentials.
+func TestChartMetrics(t *testing.T) {
+	t.Parallel()
+	for _, document := range render(t, everything) {
+		var meta metav1.TypeMeta
+		if err := yaml.Unmarshal([]byte(document), &meta); err != nil {
+			t.Fatal(err)
+		}
+		switch meta.Kind {
+		case "Service":
+			var s corev1.Service
+			if err := yaml.Unmarshal([]byte(document), &s); err != nil {
+				t.Fatal(err)
+			}
+			for _, port := range s.Spec.Ports {
+				if port.Name == "metrics" && s.Spec.ClusterIP != corev1.ClusterIPNone {
+					t.Errorf("the service %s offers metrics beside %d other ports", s.Name, len(s.Spec.Ports)-1)
+				}
+			}
+		case "NetworkPolicy":
+			var p networkingv1.NetworkPolicy
+			if err := yaml.Unmarshal([]byte(document), &p); err != nil {
+				t.Fatal(err)
+			}
+			for _, rule := range p.Spec.Ingress {
+				if rule.Ports[0].Port.StrVal == "metrics" && len(rule.From) == 0 {
+					t.Errorf("%s lets everybody read metrics", p.Name)
+				}
+			}
+			if !strings.Contains(document, "169.254.0.0/16") {
+				t.Errorf("%s lets pods ask the cloud for the credentials of their machine", p.Name)
+			}
+		}
+	}
+}
+
 // TestCodecPod shows that what opens values is given no secret of a backend, and
 // no database where it needs none.
 func TestCodecPod(t *testing.T) {
 	t.Parallel()
 	for values, secrets := range map[string][]string{
 		everything: {"callers", "perdure", "perdure-database", "perdure-payload", "perdure-temporal"},
-		"database: {urlSecret: perdure-database}\npayloadKeySecret: perdure-payload\nextraEnvFrom: [{secretRef: {name: backends}}]\ncodec: {enabled: true}": {"perdure", "perdure-payload"},
+		"database: {urlSecret: perdure-database}\npayloadKeySecret: perdure-payload\nextraEnvFrom: [{secretRef: {name: backends}}]\nallowAnonymous: true\ncodec: {enabled: true}": {"perdure", "perdure-payload"},
 	} {
 		found := &cluster{t: t}
 		for _, document := range render(t, values) {
@@ -164,12 +207,13 @@ func TestManifests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	values, err := yaml.Marshal(map[string]any{"configuration": string(configuration)})
+	values, err := yaml.Marshal(map[string]any{"configuration": string(configuration), "allowAnonymous": true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := bytes.NewBufferString(`# Made from deploy/helm/perdure by "make manifests", for clusters without Helm.
-# To be changed: the image, where Temporal is, the public URL, the configuration.
+# To be changed: the image, where Temporal is, the public URL, the configuration, and
+# with its incomingAuth --allow-anonymous, which lets everybody in the cluster call.
 #
 #   kubectl create secret generic perdure --from-literal key=$(openssl rand -hex 32)
 #   kubectl apply -f deploy/kubernetes.yaml

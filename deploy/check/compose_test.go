@@ -2,6 +2,7 @@ package check
 
 import (
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -23,12 +24,35 @@ func TestCompose(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"collector", "gateway-1", "gateway-2", "grafana", "perdure-schema", "postgresql", "prometheus",
-		"proxy", "temporal", "temporal-schema", "ui", "worker-1", "worker-2"}
+		"proxy", "temporal", "temporal-schema", "ui", "ui-proxy", "worker-1", "worker-2"}
 	if got := slices.Sorted(maps.Keys(project.Services)); !slices.Equal(got, want) {
 		t.Errorf("services %v, want %v", got, want)
 	}
 	for name, s := range project.Services {
 		checkService(t, name, s, project)
+	}
+}
+
+// TestComposeChecksHosts: the Web UI, which answers to any name, is reached by a
+// proxy that answers to one. Caddy matches the host of --from, if it has one.
+func TestComposeChecksHosts(t *testing.T) {
+	t.Parallel()
+	project, err := compose(t, "PERDURE_KEY=k", "POSTGRES_PASSWORD=p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ports := project.Services["ui"].Ports; len(ports) > 0 {
+		t.Errorf("the Web UI is open itself: %+v", ports)
+	}
+	command := project.Services["ui-proxy"].Command
+	for _, name := range []string{"gateway-1", "gateway-2"} { // which would not start
+		if !slices.Contains(project.Services[name].Command, "--allow-anonymous") {
+			t.Errorf("%s serves anonymous callers, and does not say that this is meant", name)
+		}
+	}
+	from := slices.Index(command, "--from") + 1
+	if u, err := url.Parse(command[from]); from == 0 || err != nil || u.Hostname() != "localhost" {
+		t.Errorf("what is before the Web UI answers to any name: %q", command)
 	}
 }
 

@@ -182,10 +182,17 @@ func (g Grant) names(p *Policy, who Identity) bool {
 	return known || slices.Contains(g.Subjects, who.Principal())
 }
 
+// matchesAny reports whether one of the patterns is for a name. The name may itself
+// be a pattern: then one of them must be for all names that it matches. One that has
+// more than * counts only for itself, since what it leaves out cannot be told.
 func matchesAny(patterns []string, name string) bool {
+	many := strings.ContainsAny(name, `*?[\`)
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		if many && pattern != name && strings.ContainsAny(pattern, `?[\`) {
+			return false
+		}
 		ok, err := path.Match(noPath.Replace(pattern), noPath.Replace(name))
-		return ok && err == nil
+		return ok && err == nil || pattern == name
 	})
 }
 

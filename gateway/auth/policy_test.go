@@ -79,6 +79,10 @@ func TestPolicy(t *testing.T) {
 		{"a composite without a grant", policy, auth.Composite("audit"), auth.Call, tool("prod_write"), false},
 		{"a composite is not everybody", policy, auth.Composite("audit"), auth.Call, tool("help"), false},
 		{"a composite's grant is not its caller's", policy, alice, auth.Call, tool("prod_write"), false},
+		{"a pattern that a rule covers", policy, alice, auth.Call, tool("repo_l*"), true},
+		{"a pattern that is wider than a rule", policy, alice, auth.Call, tool("re*"), false},
+		{"a pattern of one letter is not for a pattern of many", &auth.Policy{Rules: []auth.Rule{rule(auth.Grant{Tools: []string{"be_?", "be_[a-z*]"}, Groups: []string{"*"}})}}, alice, auth.Call, tool("be_*"), false},
+		{"a pattern is for itself", &auth.Policy{Rules: []auth.Rule{rule(auth.Grant{Tools: []string{"be_[ab]"}, Groups: []string{"*"}})}}, alice, auth.Call, tool("be_[ab]"), true},
 		{"a user by the name of a composite", policy, auth.Identity{Issuer: idp, Subject: "deploy"}, auth.Call, tool("prod_write"), false},
 
 		{"operator sees", policy, operator, auth.See, run, true},

@@ -40,7 +40,7 @@ func findAccount(userName, group string) (*account, error) {
 			a.gid, _ = number(found.Gid)
 			a.name, a.home = found.Username, found.HomeDir
 		case notNumber != nil:
-			return nil, fmt.Errorf("there is no user %q on this system", userName)
+			return nil, fmt.Errorf("user %q not found on this system", userName)
 		case group == "":
 			return nil, fmt.Errorf("this system does not know in which group user %s is: name the group as well", userName)
 		default:
@@ -53,7 +53,7 @@ func findAccount(userName, group string) (*account, error) {
 			group = found.Gid
 		}
 		if a.gid, err = number(group); err != nil {
-			return nil, fmt.Errorf("there is no group %q on this system", group)
+			return nil, fmt.Errorf("group %q not found on this system", group)
 		}
 	}
 	return a, nil

@@ -25,12 +25,12 @@ func TestAccount(t *testing.T) {
 		{user: "root", group: "4242", want: account{uid: 0, gid: 4242, name: "root"}},
 		{user: "424242", group: "4242", want: account{uid: 424242, gid: 4242}},
 		{group: "4242", want: account{uid: us.uid, gid: 4242}},
-		{user: "no_such_user", wrong: `no user "no_such_user"`},
+		{user: "no_such_user", wrong: `user "no_such_user" not found`},
 		{user: "424242", wrong: "name the group as well"},
-		{user: "-1", group: "1", wrong: "no user"},
-		{user: "4294967295", group: "1", wrong: "no user"},
-		{user: "root", group: "no_such_group", wrong: `no group "no_such_group"`},
-		{user: "root", group: "-1", wrong: "no group"},
+		{user: "-1", group: "1", wrong: "user \"-1\" not found"},
+		{user: "4294967295", group: "1", wrong: "not found"},
+		{user: "root", group: "no_such_group", wrong: `group "no_such_group" not found`},
+		{user: "root", group: "-1", wrong: "group \"-1\" not found"},
 	} {
 		a, err := findAccount(tc.user, tc.group)
 		if tc.wrong != "" {

@@ -1,10 +1,12 @@
 package backends
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -96,5 +98,70 @@ func TestAttackBackendTellsSecrets(t *testing.T) {
 		if err == nil || strings.Contains(told, token) || strings.Contains(fmt.Sprintf("%#v", refused), token) {
 			t.Errorf("%s: %s", name, told)
 		}
+	}
+}
+
+// TestAttackBackendTellsSecretsAnywhere: neither does a backend tell them when it is
+// connected to, when it lists its tools, or in a result that is an error.
+func TestAttackBackendTellsSecretsAnywhere(t *testing.T) {
+	t.Parallel()
+	const token = "s3cret-\"token\""
+	for _, method := range []string{"server/discover", "initialize", "tools/list", "tools/call"} {
+		for _, how := range []string{"error", "status", "result"} {
+			h := &hostile{call: func(w http.ResponseWriter, _ *http.Request, id json.RawMessage) {
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id)
+			}}
+			server := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				var request struct {
+					ID     json.RawMessage `json:"id"`
+					Method string          `json:"method"`
+				}
+				body, _ := io.ReadAll(r.Body)
+				_ = json.Unmarshal(body, &request)
+				said, _ := json.Marshal("not with " + r.Header.Get("X-Key"))
+				switch {
+				case request.Method != method:
+					r.Body = io.NopCloser(bytes.NewReader(body))
+					h.ServeHTTP(w, r)
+				case how == "status":
+					w.WriteHeader(http.StatusForbidden)
+					fmt.Fprintf(w, "not with %s", r.Header.Get("X-Key"))
+				case how == "error":
+					w.Header().Set("Content-Type", "application/json")
+					fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":%s,"data":{"sent":%s}}}`, request.ID, said, said)
+				default:
+					w.Header().Set("Content-Type", "application/json")
+					fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"isError":true,"content":[{"type":"text","text":%s}],"structuredContent":{"sent":%s}}}`, request.ID, said, said)
+				}
+			}))
+			config := httpConfig(server.URL)
+			config.Credentials = fixed{"X-Key": token}
+			p, log := openWatched(t, config)
+			result, err := callGo(t, p, Call{})
+			told := fmt.Sprintf("%v %+v", err, p.Status())
+			if result != nil {
+				told += fmt.Sprintf(" %s %s %v", result.Raw, result.Structured, result.Content)
+			}
+			told += log.all()
+			if strings.Contains(told, "s3cret") {
+				t.Errorf("%s, %s: %s", method, how, told)
+			}
+			if method == "tools/call" && !strings.Contains(told, "[secret]") {
+				t.Errorf("%s, %s: it does not say what was left out: %s", method, how, told)
+			}
+		}
+	}
+}
+
+// TestAttackChildTellsSecrets: what the process of a backend has in its environment
+// by the configuration is in no error and no log, though it writes that to stderr.
+func TestAttackChildTellsSecrets(t *testing.T) {
+	t.Parallel()
+	config := Config{Name: "be", Transport: Stdio, Command: "/bin/sh", Args: []string{"-c", "echo bad key $API_KEY >&2; exit 3"}, Env: map[string]string{"API_KEY": "s3cret-token"}}
+	p, log := openWatched(t, config)
+	_, err := callGo(t, p, Call{})
+	log.wait("bad key")
+	if told := fmt.Sprintf("%v %+v", err, p.Status()) + log.all(); strings.Contains(told, "s3cret") {
+		t.Error(told)
 	}
 }

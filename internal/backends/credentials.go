@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -52,36 +53,73 @@ type Credentials interface {
 // Headers are HTTP headers by name. They hold secrets.
 type Headers map[string]Secret
 
-// hide takes the secrets of the headers out of what a backend has said of a request
-// with them: it goes to callers, logs and histories.
-func (h Headers) hide(err error) error {
+// secrets are what a backend was given that nobody else may see: the headers of a
+// request, and what the configuration puts into the environment of its process.
+func (c *Config) secrets(h Headers) secrets {
+	var all secrets
+	for _, value := range h {
+		_, token, _ := strings.Cut(string(value), " ") // Bearer TOKEN
+		all = append(all, string(value), token)
+	}
+	for _, value := range c.Env {
+		if len(value) >= minVariable {
+			all = append(all, value)
+		}
+	}
+	all = slices.DeleteFunc(all, func(s string) bool { return len(s) < minSecret })
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) }) // before what is a part of it
+	return all
+}
+
+// Secrets are taken out of what a backend has said: it goes to callers, logs and
+// histories.
+type secrets []string
+
+func (s secrets) hide(err error) error {
+	if err == nil {
+		return nil
+	}
 	var refused *RPCError
 	if errors.As(err, &refused) {
 		data, _ := json.Marshal(refused.Data)
-		clean := &RPCError{Code: refused.Code, Message: h.without(refused.Message), Data: refused.Data}
-		if h.without(string(data)) != string(data) {
+		clean := &RPCError{Code: refused.Code, Message: s.without(refused.Message), Data: refused.Data}
+		told := s.without(string(data)) != string(data)
+		if told {
 			clean.Data = nil
 		}
-		return clean
+		if told || clean.Message != refused.Message {
+			return clean
+		}
 	}
-	if text := err.Error(); h.without(text) != text {
-		return errors.New(h.without(text))
+	if text := err.Error(); s.without(text) != text {
+		return errors.New(s.without(text))
 	}
 	return err
+}
+
+// hideIn does so for a result that is an error.
+func (s secrets) hideIn(r *Result) (*Result, error) {
+	raw := string(r.Raw)
+	for _, secret := range s {
+		written, _ := json.Marshal(secret)
+		raw = strings.ReplaceAll(raw, string(written[1:len(written)-1]), hidden)
+	}
+	if raw == string(r.Raw) {
+		return r, nil
+	}
+	return parseResult(json.RawMessage(raw))
 }
 
 // minSecret is how long a value must be that is looked for, in bytes: shorter
 // ones are found everywhere.
 const minSecret = 6
 
-func (h Headers) without(text string) string {
-	for _, value := range h {
-		_, token, _ := strings.Cut(string(value), " ") // Bearer TOKEN
-		for _, secret := range []string{string(value), token} {
-			if len(secret) >= minSecret {
-				text = strings.ReplaceAll(text, secret, hidden)
-			}
-		}
+// minVariable is the same for variables: shorter values are modes and levels.
+const minVariable = 8
+
+func (s secrets) without(text string) string {
+	for _, secret := range s {
+		text = strings.ReplaceAll(text, secret, hidden)
 	}
 	return text
 }

@@ -85,7 +85,7 @@ func (s *session) listPage(ctx context.Context, req mcp.ListToolsRequest) ([]lis
 	decoded, err := s.client.ListToolsByPage(ctx, req)
 	raw, callErr := x.result(err)
 	if callErr != nil {
-		return nil, "", 0, fmt.Errorf("listing tools: %w", callErr)
+		return nil, "", 0, fmt.Errorf("listing tools: %w", s.hide(callErr))
 	}
 	var page struct {
 		Tools      []listedTool `json:"tools"`

@@ -119,7 +119,7 @@ func (p *Pool) Call(ctx context.Context, c Call) (*Result, error) {
 	}
 	b := p.byName[c.Backend]
 	if b == nil {
-		return refuse(errors.New("there is no backend of this name"))
+		return refuse(errors.New("no backend has this name"))
 	}
 	args, err := withKey(c.Arguments, c.KeyArgument, c.IdempotencyKey)
 	if err != nil {

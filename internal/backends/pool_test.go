@@ -22,7 +22,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 )
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // A testServer is an MCP server with tools that block, report and count.
 type testServer struct {

@@ -52,6 +52,7 @@ type session struct {
 	failure  atomic.Pointer[error] // why it was given up; nil = it was not
 
 	headers atomic.Pointer[Headers] // of requests that belong to no call
+	cfg     *Config                 // of the backend
 	refused atomic.Pointer[Headers] // answered with 401 last; nil = none yet
 	visitor bool                    // of one identity: what tells of changes is left to the shared session
 	older   bool                    // only revisions before 2026-07-28 are spoken
@@ -101,9 +102,9 @@ func (b *backend) dial(ctx context.Context, who Principal, visitor, older bool) 
 		if err != nil {
 			return nil, err
 		}
-		s := &session{lost: make(chan struct{}), changed: make(chan struct{}, 1), flow: newFlow(), visitor: visitor, older: older || b.cfg.Transport == SSE}
+		s := &session{cfg: &b.cfg, lost: make(chan struct{}), changed: make(chan struct{}, 1), flow: newFlow(), visitor: visitor, older: older || b.cfg.Transport == SSE}
 		s.headers.Store(&headers)
-		err = b.open(ctx, s)
+		err = s.hide(b.open(ctx, s))
 		switch {
 		case err == nil:
 			return s, nil
@@ -115,6 +116,9 @@ func (b *backend) dial(ctx context.Context, who Principal, visitor, older bool) 
 		refused = orNone(headers)
 	}
 }
+
+// hide takes out of an error what the backend was sent.
+func (s *session) hide(err error) error { return s.cfg.secrets(*s.headers.Load()).hide(err) }
 
 // open opens a session: transport, handshake, and what tells of changes.
 func (b *backend) open(ctx context.Context, s *session) error {

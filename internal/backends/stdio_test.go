@@ -94,6 +94,12 @@ func (l *logWatch) Write(p []byte) (int, error) {
 	return l.t.Output().Write(p)
 }
 
+func (l *logWatch) all() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 func (l *logWatch) wait(text string) {
 	l.t.Helper()
 	ch := make(chan struct{})

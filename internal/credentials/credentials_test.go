@@ -26,7 +26,7 @@ import (
 	"github.com/perdure/perdure/internal/store"
 )
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // A lab is a broker with a backend, a token endpoint and a store, all of the
 // test's own. Everything that is logged or reported goes into said.

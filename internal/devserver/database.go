@@ -85,6 +85,11 @@ func createSchema(ctx context.Context, file string) error {
 			return err
 		}
 	}
+	// SQLite would let everybody read it; what it keeps beside a database has the
+	// mode of that.
+	if err := os.WriteFile(draft, nil, 0o600); err != nil {
+		return err
+	}
 	if err := writeSchema(ctx, draft); err != nil {
 		return err
 	}

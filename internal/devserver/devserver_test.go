@@ -49,7 +49,7 @@ func TestOpenWorkflowsSurviveARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
-	stopWithin(t, s, 8*time.Second)
+	stopWithin(t, s, 30*time.Second)
 	s.Stop() // again: must do nothing
 
 	s = start(t, devserver.Options{Dir: dir, Durable: true})
@@ -195,6 +195,27 @@ func TestHalfMadeDatabaseIsReplaced(t *testing.T) {
 		}
 	}
 	start(t, devserver.Options{Dir: dir})
+}
+
+func TestAttackReadingTheDatabases(t *testing.T) {
+	needsServer(t)
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "shared")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	start(t, devserver.Options{Dir: dir})
+	for _, pattern := range []string{"temporal.db*", "visibility.db*"} {
+		files, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil || len(files) < 2 { // the database and its log
+			t.Fatalf("%s are %v, %v", pattern, files, err)
+		}
+		for _, file := range files {
+			if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("%s: %v, %v; others may not read it", file, info.Mode(), err)
+			}
+		}
+	}
 }
 
 func BenchmarkStart(b *testing.B) {

@@ -42,10 +42,13 @@ func visibleField(name string, raw json.RawMessage) json.RawMessage {
 	}
 	if standard := text(field, "default"); visible.Text(standard) != standard { // nobody would see what they send
 		field.Delete("default")
-		note = append(note, "If left out: "+visible.Line(standard)+".")
+		note = append(note, "Default: "+visible.Line(standard)+".")
 	}
 	if note != nil {
-		field.Set("description", quote(strings.TrimSpace(text(field, "description")+" "+strings.Join(note, " "))))
+		if said := text(field, "description"); said != "" {
+			note = append([]string{sentence(said)}, note...)
+		}
+		field.Set("description", quote(strings.Join(note, " ")))
 	}
 	choices(&field)
 	if items, err := inorder.Parse(field.Get("items")); err == nil {
@@ -53,6 +56,14 @@ func visibleField(name string, raw json.RawMessage) json.RawMessage {
 		field.Set("items", items.JSON())
 	}
 	return field.JSON()
+}
+
+// sentence ends a text, so that another can follow.
+func sentence(s string) string {
+	if strings.HasSuffix(s, ".") || strings.HasSuffix(s, "!") || strings.HasSuffix(s, "?") {
+		return s
+	}
+	return s + "."
 }
 
 // texts has those members with marks that people read.

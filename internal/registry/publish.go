@@ -1,13 +1,9 @@
 package registry
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"path"
-	"path/filepath"
 	"slices"
 
 	"github.com/Masterminds/semver/v3"
@@ -15,25 +11,6 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/store"
 )
-
-// A File is a file of definitions as it was written, or a module, whose name
-// ends in .star.
-type File struct {
-	Name string `json:"name"` // for messages
-	Text string `json:"text"`
-	// Scripts are the files that its scripts stand in, and those that they load, by
-	// the names that the definitions use.
-	Scripts map[string]string `json:"scripts,omitempty"`
-}
-
-// script gives a file of scripts. Nothing is read but what was sent.
-func (f File) script(name string) (string, error) {
-	text, ok := f.Scripts[name]
-	if !ok {
-		return "", errors.New("it was not sent")
-	}
-	return text, nil
-}
 
 // A Request asks for all definitions and modules of some files to be published,
 // or none.
@@ -166,100 +143,6 @@ func sorted(diags definitions.Diagnostics) definitions.Diagnostics {
 	return diags
 }
 
-// given is what a request has in it, with the versions that are wanted.
-type given struct {
-	defs    []*definitions.Definition
-	modules []module
-}
-
-// A module that is to be published.
-type module struct {
-	*definitions.Module
-	pos definitions.Position
-}
-
-// maxValues bounds the keys, values and lines of the files of one request: reading
-// YAML takes about 1.5 KB for each.
-const maxValues = 200_000
-
-// unreadable says what is too large to be read; nil = nothing.
-func unreadable(q Request) definitions.Diagnostics {
-	values := 0
-	for _, file := range q.Files {
-		pos := definitions.Position{File: file.Name, Line: 1, Column: 1}
-		if n := len(file.Text); n > maxPublished {
-			return definitions.Diagnostics{problem(pos, checkSize, "the file has %d bytes; a file that is published may have %d", n, maxPublished)}
-		}
-		for _, c := range []byte(file.Text) {
-			switch c {
-			case '\n', ',', ':', '[', '{':
-				values++
-			}
-		}
-		if values > maxValues {
-			return definitions.Diagnostics{problem(pos, checkSize, "the files have more than %d keys, values and lines; publish fewer at a time", maxValues)}
-		}
-	}
-	return nil
-}
-
-// readOne reads the files of a request. One request is read at a time: whoever may
-// send one decides how much memory that takes, up to a bound.
-func (r *Registry) readOne(ctx context.Context, q Request) (all given, diags definitions.Diagnostics, err error) {
-	if diags = unreadable(q); diags != nil {
-		return all, diags, nil
-	}
-	select {
-	case r.reading <- struct{}{}:
-		defer func() { <-r.reading }()
-	case <-ctx.Done():
-		return all, nil, ctx.Err()
-	}
-	all, diags = readFiles(q)
-	return all, diags, nil
-}
-
-func readFiles(q Request) (all given, diags definitions.Diagnostics) {
-	for _, file := range q.Files {
-		if definitions.IsModuleName(file.Name) {
-			m := module{&definitions.Module{Name: path.Base(filepath.ToSlash(file.Name)), Text: file.Text}, definitions.Position{File: file.Name, Line: 1, Column: 1}}
-			m.Version = cmp.Or(q.Version, definitions.StatedVersion(file.Text))
-			diags = append(diags, wrongVersion(m.pos, m.Name, m.Version, "# version: 1.0.0 at its top")...)
-			all.modules = append(all.modules, m)
-			continue
-		}
-		found, d := definitions.Parse(file.Name, []byte(file.Text))
-		for _, def := range found {
-			d = append(d, def.Pin(file.script)...)
-		}
-		all.defs = append(all.defs, found...)
-		diags = append(diags, d...)
-	}
-	for _, d := range all.defs {
-		d.Version = cmp.Or(q.Version, d.Version)
-		diags = append(diags, wrongVersion(d.Pos, d.Name, d.Version, "version: 1.0.0")...)
-		if definitions.IsModuleName(d.Name) {
-			diags = append(diags, problem(d.Pos, checkName, "%s is no name for a composite tool that is published: what ends in .star is a module", d.Name))
-		}
-	}
-	return all, diags
-}
-
-// wrongVersion says why something cannot be published under its version, if it
-// cannot. Line is what one writes to give it a version.
-func wrongVersion(pos definitions.Position, name, version, line string) definitions.Diagnostics {
-	v, err := semver.StrictNewVersion(version)
-	switch {
-	case version == "":
-		return definitions.Diagnostics{problem(pos, checkVersion, "%s has no version: write one such as %s into it, or say --version 1.0.0", name, line)}
-	case err != nil:
-		return definitions.Diagnostics{problem(pos, checkVersion, "%s has the version %q, which is not a semantic version such as 1.4.0", name, version)}
-	case v.Metadata() != "":
-		return definitions.Diagnostics{problem(pos, checkVersion, "%s has the version %s: what follows the + tells no versions apart; publish it without", name, version)}
-	}
-	return nil
-}
-
 func problem(pos definitions.Position, check, format string, args ...any) definitions.Diagnostic {
 	return definitions.Diagnostic{Pos: pos, Severity: definitions.SeverityError, Message: fmt.Sprintf(format, args...), Check: check}
 }
@@ -367,7 +250,7 @@ func (b *batch) isNew(pos definitions.Position, p *Publication, versions []Entry
 // before, and against the tools that there are.
 func (b *batch) checked(defs []*definitions.Definition) definitions.Diagnostics {
 	p := b.publisher
-	diags := definitions.Check(defs, definitions.CheckOptions{Tools: p.Tools, All: b.registry.resolved(defs), MaxDepth: p.MaxDepth, Permission: p.Permission, AllTools: p.All})
+	diags := definitions.Check(defs, definitions.CheckOptions{Tools: p.Tools, All: b.registry.resolved(defs), MaxDepth: p.MaxDepth, Permission: p.Permission, AllTools: p.All, AllDefinitions: b.registry.definitions})
 	for i, d := range diags {
 		if (d.Check == checkTool || d.Check == checkWorkflow) && !b.request.Force {
 			diags[i].Severity = definitions.SeverityError

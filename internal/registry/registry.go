@@ -57,9 +57,9 @@ type NotFoundError struct {
 func (e *NotFoundError) Error() string {
 	switch {
 	case len(e.Versions) == 0 && definitions.IsModuleName(e.Reference.Name):
-		return fmt.Sprintf("there is no published module %s: perdure publish %s", e.Reference.Name, e.Reference.Name)
+		return fmt.Sprintf("published module %s not found: perdure publish %s", e.Reference.Name, e.Reference.Name)
 	case len(e.Versions) == 0:
-		return fmt.Sprintf("there is no composite tool %s", e.Reference.Name)
+		return fmt.Sprintf("composite tool %s not found", e.Reference.Name)
 	case e.Reference.Version == "":
 		return fmt.Sprintf("%s has only pre-releases: name one of %s", e.Reference.Name, list(e.Versions))
 	}
@@ -264,116 +264,6 @@ func entryOf(v store.Version) (e Entry, err error) {
 	return e, err
 }
 
-// Resolve gives what a reference means. The error is a *NotFoundError.
-func (r *Registry) Resolve(ref definitions.Reference) (Entry, error) {
-	return r.resolve(ref, nil)
-}
-
-// resolve is Resolve once others are published, too.
-func (r *Registry) resolve(ref definitions.Reference, others []*definitions.Definition) (Entry, error) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	file, inFile := r.files[ref.Name]
-	if inFile && ref.Version == "" {
-		return file, nil
-	}
-	candidates := map[string]Entry{}
-	for _, d := range others {
-		if d.Name == ref.Name {
-			candidates[d.Version] = Entry{Definition: d}
-		}
-	}
-	if inFile && file.Definition.Version != "" {
-		candidates[file.Definition.Version] = file
-	}
-	for _, e := range r.published[ref.Name] {
-		if e.Definition != nil {
-			candidates[e.Definition.Version] = e
-		}
-	}
-	return latest(ref, candidates)
-}
-
-// latest gives the entry that a reference means of several by version: a
-// deprecated one only where no other will do.
-func latest(ref definitions.Reference, candidates map[string]Entry) (Entry, error) {
-	for _, usable := range []func(Entry) bool{func(e Entry) bool { return e.Deprecated() == "" }, func(Entry) bool { return true }} {
-		var versions []string
-		for version, e := range candidates {
-			if usable(e) {
-				versions = append(versions, version)
-			}
-		}
-		if version, ok := ref.Latest(versions); ok {
-			return candidates[version], nil
-		}
-	}
-	return Entry{}, &NotFoundError{ref, slices.SortedFunc(maps.Keys(candidates), compareVersions)}
-}
-
-// Module gives the published module that a reference means. The error is a
-// *NotFoundError.
-func (r *Registry) Module(ref definitions.Reference) (*definitions.Module, error) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.module(ref)
-}
-
-// module is Module for who has the lock.
-func (r *Registry) module(ref definitions.Reference) (*definitions.Module, error) {
-	e, err := r.moduleAmong(ref, nil)
-	return e.Module, err
-}
-
-// Modules gives the latest version of each published module, by name.
-func (r *Registry) Modules() []*definitions.Module {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	var all []*definitions.Module
-	for _, name := range slices.Sorted(maps.Keys(r.published)) {
-		if m, err := r.module(definitions.Reference{Name: name}); err == nil {
-			all = append(all, m)
-		}
-	}
-	return all
-}
-
-// moduleAmong finds a module among what was published and what is about to be.
-func (r *Registry) moduleAmong(ref definitions.Reference, more []*definitions.Module) (Entry, error) {
-	candidates := map[string]Entry{}
-	for _, m := range more {
-		if m.Name == ref.Name {
-			candidates[m.Version] = Entry{Module: m}
-		}
-	}
-	for _, e := range r.published[ref.Name] {
-		if e.Module != nil {
-			candidates[e.Module.Version] = e
-		}
-	}
-	return latest(ref, candidates)
-}
-
-// Look gives the definition, or the published module, that a reference means. The
-// error is a *NotFoundError.
-func (r *Registry) Look(ref definitions.Reference) (Entry, error) {
-	e, err := r.Resolve(ref)
-	if err == nil || !definitions.IsModuleName(ref.Name) {
-		return e, err
-	}
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.moduleAmong(ref, nil)
-}
-
-// resolved is Resolve for who checks definitions that are to be published.
-func (r *Registry) resolved(fresh []*definitions.Definition) definitions.Definitions {
-	return func(ref definitions.Reference) (*definitions.Definition, bool) {
-		e, err := r.resolve(ref, fresh)
-		return e.Definition, err == nil
-	}
-}
-
 // Find is Resolve for who may be the first to hear of a publication: what is not
 // known yet is looked for in the store.
 func (r *Registry) Find(ctx context.Context, ref definitions.Reference) (Entry, error) {
@@ -420,6 +310,23 @@ func (r *Registry) Versions(name string) []Entry {
 		}
 	}
 	return entries
+}
+
+// definitions gives all that can be called: of files, and in each version that was
+// published.
+func (r *Registry) definitions() []*definitions.Definition {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var all []*definitions.Definition
+	for _, name := range slices.Sorted(maps.Keys(r.files)) {
+		all = append(all, r.files[name].Definition)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.published)) {
+		for _, e := range r.published[name] {
+			all = append(all, e.Definition)
+		}
+	}
+	return slices.DeleteFunc(all, func(d *definitions.Definition) bool { return d == nil })
 }
 
 // MinDigits is how many digits of a digest are enough for ByDigest.

@@ -24,7 +24,9 @@ import (
 // is ErrNoSuchGate. An answer that is not allowed, and one to what is answered on
 // the approvals page that comes in another way, is ErrNotPermitted. One that is
 // signed with a key that workers do not have yet is ErrUnchecked; it counts when
-// one has it. If ctx ends after the answer was sent, it may still be taken.
+// one has it. An answer that was sent and that no worker takes within 30 s, or until
+// ctx ends, is context.DeadlineExceeded or what ctx says; one to a run that was
+// quarantined meanwhile is ErrQuarantined. Either counts when the run goes on.
 func (c *Client) Answer(ctx context.Context, id RunID, a Answer) (Decision, error) {
 	run, err := c.Get(ctx, id)
 	if err != nil {
@@ -60,6 +62,9 @@ func (c *Client) Answer(ctx context.Context, id RunID, a Answer) (Decision, erro
 
 // checked validates an answer and makes the signal that carries it.
 func checked(a Answer, gate Elicitation) (workflows.Answer, error) {
+	if a.Question != "" && a.Question != gate.Question {
+		return workflows.Answer{}, &InvalidAnswerError{"something else is asked now"}
+	}
 	signal := workflows.Answer{
 		ElicitationID: a.ElicitationID,
 		Question:      gate.Question,
@@ -87,8 +92,13 @@ func checked(a Answer, gate Elicitation) (workflows.Answer, error) {
 	return signal, nil
 }
 
+// confirmLimit is how long an answer that was sent may take to be taken.
+const confirmLimit = 30 * time.Second
+
 // confirm waits until the elicitation is no longer open.
 func (c *Client) confirm(ctx context.Context, id RunID, signal workflows.Answer) (Decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, confirmLimit)
+	defer cancel()
 	pause := &backoff{next: 4 * time.Millisecond, limit: time.Second}
 	for {
 		run, err := c.Get(ctx, id)
@@ -103,12 +113,15 @@ func (c *Client) confirm(ctx context.Context, id RunID, signal workflows.Answer)
 					return Decision{}, fmt.Errorf("answering run %s: %w (%s); it counts as soon as one has it", id, ErrUnchecked, u.Key)
 				}
 			}
+			if err == nil && run.Status == workflows.Quarantined {
+				return Decision{}, fmt.Errorf("answering run %s: the answer was sent, and counts if the run is released: %w", id, ErrQuarantined)
+			}
 		}
 		if err != nil && !errors.Is(err, ErrUnavailable) {
 			return Decision{}, err
 		}
 		if !pause.wait(ctx) {
-			return Decision{}, fmt.Errorf("answering run %s: the answer was sent, but the run has not taken it yet: %w", id, ctx.Err())
+			return Decision{}, fmt.Errorf("answering run %s: the answer was sent, but no worker has taken it yet; it counts when one does, which perdure runs show says: %w", id, ctx.Err())
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestAttackHiddenToolsByRetry(t *testing.T) {
 	for calls, kept := range map[string]bool{"one": true, "one@>=1": true, "two": false} {
 		record := &workflows.Record{
 			Input:   workflows.RunInput{Definition: pinned(define("one")), Arguments: json.RawMessage("{}")},
-			Journal: map[string]workflows.JournalEntry{"r": {Child: &workflows.Child{ID: "one/x", Started: true}}},
+			Journal: map[workflows.StepPath]workflows.JournalEntry{"r": {Child: &workflows.Child{ID: "one/x", Started: true}}},
 		}
 		below := &workflows.Record{Input: workflows.RunInput{Definition: pinned(define("none")), Arguments: json.RawMessage("{}")}}
 		plan, err := RepairCalling("a/1", "execution", record, RetryRequest{Definition: define(calls)}, func(RunID) (*workflows.Record, json.RawMessage, error) {

@@ -272,3 +272,19 @@ func TestAttackSignalsAreRecorded(t *testing.T) {
 		}
 	}
 }
+
+// TestAttackIDsThatCannotBe asks for runs by IDs that gRPC does not send: they do not
+// exist, and Temporal is not away.
+func TestAttackIDsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	for _, id := range []runs.RunID{"", "publish/\x00", "publish/\xff", "\xc3", "publish/ü"} {
+		_, err := c.Get(t.Context(), id)
+		_, answered := c.Answer(t.Context(), id, runs.Answer{ElicitationID: "ask#1", Action: "accept"})
+		for what, err := range map[string]error{"Get": err, "Answer": answered, "Cancel": c.Cancel(t.Context(), id, "")} {
+			if !errors.Is(err, runs.ErrNotFound) || errors.Is(err, runs.ErrUnavailable) {
+				t.Errorf("%s of %q: %v, want ErrNotFound", what, id, err)
+			}
+		}
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
@@ -13,6 +12,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
 
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -71,21 +71,22 @@ func (c *Client) callUntil(ctx context.Context, id RunID, key, execution, activi
 
 // LastAttempt says whether the attempt before of an activity under way has
 // failed with something that an attempt has reported, and that is no unknown
-// outcome.
-func (c *Client) LastAttempt(ctx context.Context, id, execution, activity string) (known bool, err error) {
+// outcome. Doubt says of a call that is repeated nevertheless that this attempt, or
+// one before it, may have been executed.
+func (c *Client) LastAttempt(ctx context.Context, id, execution, activity string) (known, doubt bool, err error) {
 	d, err := c.temporal.WorkflowService().DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
 		Namespace: c.namespace,
 		Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: execution},
 	})
 	if err != nil {
-		return false, failure(ctx, "reading", RunID(id), err)
+		return false, true, failure(ctx, "reading", RunID(id), err)
 	}
 	for _, p := range d.PendingActivities {
 		if p.ActivityId == activity {
-			return reportedAsKnown(p.LastFailure), nil
+			return reportedAsKnown(p.LastFailure), c.leavesDoubt(p.LastFailure), nil
 		}
 	}
-	return false, nil
+	return false, true, nil
 }
 
 // reportedAsKnown goes by the type of a failure, which is the category: of a
@@ -93,19 +94,28 @@ func (c *Client) LastAttempt(ctx context.Context, id, execution, activity string
 func reportedAsKnown(f *failurepb.Failure) bool {
 	for ; f != nil; f = f.Cause {
 		if app := f.GetApplicationFailureInfo(); app != nil {
-			return workflows.KnownOutcome(workflows.Category(app.Type))
+			return workflows.KnownOutcome(codes.Category(app.Type))
 		}
 	}
 	return false
+}
+
+// leavesDoubt says of the failure of an attempt whether the call may have been
+// executed, by it or one before. One that nobody has reported, and one that cannot
+// be read, leave that open.
+func (c *Client) leavesDoubt(f *failurepb.Failure) bool {
+	var told workflows.Error
+	app := f.GetApplicationFailureInfo()
+	return app.GetDetails() == nil || c.converter.FromPayloads(app.GetDetails(), &told) != nil || told.MayHaveHappened()
 }
 
 // An earlier is what one execution tells of the call with a key.
 type earlier struct {
 	converter converter.DataConverter
 	key       string
-	scheduled int64  // event of the last such call in the execution that is read; 0 = none
-	path      string // of the step that it was made for
-	lost      bool   // there were executions before that have been deleted
+	scheduled int64              // event of the last such call in the execution that is read; 0 = none
+	path      workflows.StepPath // of the step that it was made for
+	lost      bool               // there were executions before that have been deleted
 
 	sent    bool
 	result  *workflows.ToolResult
@@ -131,7 +141,7 @@ func (e *earlier) add(event *historypb.HistoryEvent) error {
 		case call.IdempotencyKey == e.key:
 			e.scheduled, e.path = event.EventId, call.StepPath
 			e.sent, e.unknown, e.again, e.result = true, true, false, nil // until more is known
-		case e.sent && strings.HasPrefix(call.StepPath, e.path+"/compensate#"):
+		case e.sent && call.StepPath.Undoes() == e.path:
 			e.unknown, e.result = true, nil // it was undone, or is to be
 		}
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:
@@ -152,7 +162,7 @@ func (e *earlier) add(event *historypb.HistoryEvent) error {
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED:
 		a := event.GetActivityTaskFailedEventAttributes()
 		if e.is(a.GetScheduledEventId()) {
-			held := a.GetFailure().GetApplicationFailureInfo().GetType() == string(workflows.CategoryHeld)
+			held := a.GetFailure().GetApplicationFailureInfo().GetType() == string(codes.CategoryHeld)
 			e.unknown, e.doubt = e.isUnknown(a.GetFailure()), held && (e.doubt || e.again)
 		}
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
@@ -173,7 +183,7 @@ func (e *earlier) isUnknown(f *failurepb.Failure) bool {
 	if app == nil || e.converter.FromPayloads(app.GetDetails(), &detail) != nil {
 		return true
 	}
-	return detail.Category == workflows.CategoryOutcomeUnknown || detail.Category == workflows.CategoryCancelled
+	return detail.Category == codes.CategoryOutcomeUnknown || detail.Category == codes.CategoryCancelled
 }
 
 // ChildOutcome says how a run has ended that a step has called; nil = it goes on.
@@ -185,7 +195,7 @@ func (c *Client) ChildOutcome(ctx context.Context, id string) (*workflows.ChildO
 		return nil, nil
 	case errors.Is(err, ErrNotFound):
 		return &workflows.ChildOutcome{Failure: &workflows.Failure{Error: workflows.Error{
-			Code: "called_run_gone", Category: workflows.CategoryOutcomeUnknown,
+			Code: codes.CalledRunGone, Category: codes.CategoryOutcomeUnknown,
 			Message: fmt.Sprintf("the run %s is not there any more: Temporal has deleted it, and what it has done is not known", id),
 		}}}, nil
 	case err != nil:

@@ -7,10 +7,13 @@ import (
 
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -18,7 +21,7 @@ func (s *script) call(path, key string) int64 {
 	return s.add(enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, "", func(e *historypb.HistoryEvent) {
 		e.Attributes = &historypb.HistoryEvent_ActivityTaskScheduledEventAttributes{ActivityTaskScheduledEventAttributes: &historypb.ActivityTaskScheduledEventAttributes{
 			ActivityType: &commonpb.ActivityType{Name: workflows.CallToolName},
-			Input:        payloads(workflows.ToolCall{StepPath: path, IdempotencyKey: key, Arguments: json.RawMessage(`{}`)}),
+			Input:        payloads(workflows.ToolCall{StepPath: workflows.StepPath(path), IdempotencyKey: key, Arguments: json.RawMessage(`{}`)}),
 		}}
 	})
 }
@@ -36,7 +39,7 @@ func TestEarlier(t *testing.T) {
 		{"completed", func(s *script) { s.complete(s.call("a", "key"), `{}`) }, true, false},
 		{"under way", func(s *script) { s.call("a", "key") }, false, true},
 		{"known to have failed", func(s *script) {
-			s.fail(s.call("a", "key"), Error{Code: "tool_error", Category: workflows.CategoryTool})
+			s.fail(s.call("a", "key"), Error{Code: "tool_error", Category: codes.CategoryTool})
 		}, false, false},
 		{"undone", func(s *script) {
 			s.complete(s.call("a", "key"), `{}`)
@@ -114,7 +117,7 @@ func TestRetryOfAStepCalledCompensate(t *testing.T) {
 	const path = "each[0]/compensate[0]"
 	record := &workflows.Record{
 		Input:     workflows.RunInput{Definition: workflows.Pinned{Name: "nested", Digest: defs[0].Digest(), Source: defs[0].Source()}},
-		Unsettled: map[string]workflows.Unsettled{path: {Times: 1}},
+		Unsettled: map[workflows.StepPath]workflows.Unsettled{path: {Times: 1}},
 	}
 	plan, err := RepairOf("nested/1", "execution", record, RetryRequest{Otherwise: Happened})
 	if err != nil {
@@ -122,5 +125,35 @@ func TestRetryOfAStepCalledCompensate(t *testing.T) {
 	}
 	if in := plan.Input(); in.Journal[path].Result == nil || len(in.Repair.Undone) != 0 {
 		t.Errorf("the repair begins with %+v, undone %v", in.Journal, in.Repair.Undone)
+	}
+}
+
+// TestLeavesDoubt reads from the failure of an attempt whether a keyed call may have
+// been executed by it, or before.
+func TestLeavesDoubt(t *testing.T) {
+	t.Parallel()
+	c := &Client{converter: converter.GetDefaultDataConverter()}
+	reported := func(e *workflows.Error, repeat bool) *failurepb.Failure {
+		return temporal.GetDefaultFailureConverter().ErrorToFailure(workflows.Report(e, repeat))
+	}
+	long := reported(workflows.Attempt{}.Unavailable("no"))
+	long.GetApplicationFailureInfo().Details = nil // as Temporal keeps it
+	for name, tc := range map[string]struct {
+		failure *failurepb.Failure
+		want    bool
+	}{
+		"lost":                   {reported(workflows.Attempt{}.Lost("broken pipe")), true},
+		"not sent":               {reported(workflows.Attempt{}.Unavailable("no")), false},
+		"answered":               {reported(workflows.Attempt{}.Answered("no")), false},
+		"not sent, after a loss": {reported(workflows.Attempt{Doubt: true}.Unavailable("no")), true},
+		"held, after a loss":     {temporal.GetDefaultFailureConverter().ErrorToFailure(workflows.Attempt{Doubt: true}.ReportHold(workflows.Hold{})), true},
+		"held":                   {temporal.GetDefaultFailureConverter().ErrorToFailure(workflows.Attempt{}.ReportHold(workflows.Hold{})), false},
+		"the worker is gone":     {&failurepb.Failure{FailureInfo: &failurepb.Failure_TimeoutFailureInfo{TimeoutFailureInfo: &failurepb.TimeoutFailureInfo{}}}, true},
+		"too long to be kept":    {long, true},
+		"none":                   {nil, true},
+	} {
+		if got := c.leavesDoubt(tc.failure); got != tc.want {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }

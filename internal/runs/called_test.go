@@ -28,6 +28,7 @@ import (
 
 	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/devserver"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
@@ -78,7 +79,7 @@ func compose(t testing.TB) (*runs.Client, client.Client) {
 func resolve(_ context.Context, ref workflows.DefinitionRef) (workflows.ResolvedDefinition, error) {
 	found, ok := callable.Load(ref.Workflow)
 	if !ok {
-		return workflows.ResolvedDefinition{}, workflows.Report(&workflows.Error{Code: "unknown_workflow", Category: workflows.CategoryTool, Message: "there is no " + ref.Workflow}, false)
+		return workflows.ResolvedDefinition{}, workflows.Report(&workflows.Error{Code: "unknown_workflow", Category: codes.CategoryTool, Message: "there is no " + ref.Workflow}, false)
 	}
 	d := found.(*definitions.Definition)
 	return workflows.ResolvedDefinition{Definition: workflows.Pinned{Name: d.Name, Version: d.Version, Digest: d.Digest(), Source: d.Source()}, Tools: tools}, nil
@@ -136,7 +137,7 @@ func (n *noted) paths() []string {
 	defer n.mu.Unlock()
 	var paths []string
 	for _, c := range n.calls {
-		paths = append(paths, c.StepPath)
+		paths = append(paths, string(c.StepPath))
 	}
 	return paths
 }
@@ -400,7 +401,7 @@ func TestRepairGoesDownIntoCalledRuns(t *testing.T) {
 	calls := note(t, "a", "b")
 	failing := func(call workflows.ToolCall) error {
 		if call.StepPath == "ship" {
-			e := workflows.Error{Code: "tool_error", Category: workflows.CategoryTool, Message: "no", StepID: "ship", StepPath: "ship", Tool: "write"}
+			e := workflows.Error{Code: "tool_error", Category: codes.CategoryTool, Message: "no", StepID: "ship", StepPath: "ship", Tool: "write"}
 			return workflows.Report(&e, false)
 		}
 		return nil
@@ -419,7 +420,7 @@ func TestRepairGoesDownIntoCalledRuns(t *testing.T) {
 	}
 	var fates []string
 	for _, s := range plan.Steps {
-		fates = append(fates, s.Path+" "+s.Fate)
+		fates = append(fates, string(s.Path)+" "+s.Fate)
 	}
 	want := []string{"review failed", "review/ok reused", "review/put reused", "review/ship failed"}
 	if diff := cmp.Diff(want, fates); diff != "" {
@@ -458,7 +459,7 @@ func TestRepairWithoutWhatACalledRunHasDone(t *testing.T) {
 		if call.StepPath != "ship" {
 			return nil
 		}
-		return workflows.Report(&workflows.Error{Code: "tool_error", Category: workflows.CategoryTool, Message: "no", StepID: "ship", StepPath: "ship", Tool: "write"}, false)
+		return workflows.Report(&workflows.Error{Code: "tool_error", Category: codes.CategoryTool, Message: "no", StepID: "ship", StepPath: "ship", Tool: "write"}, false)
 	}
 	id := start(t, c, composition(t, source(t, parentAndChild)))
 	gate := opened(t, c, id)
@@ -522,10 +523,10 @@ func TestRepairAfterOneThatFailedBefore(t *testing.T) {
 	calls := note(t, "a", "b")
 	broken := "ship"
 	calls.fail = func(call workflows.ToolCall) error {
-		if call.StepPath != broken {
+		if string(call.StepPath) != broken {
 			return nil
 		}
-		return workflows.Report(&workflows.Error{Code: "tool_error", Category: workflows.CategoryTool, Message: "no", StepID: broken, StepPath: broken, Tool: "write"}, false)
+		return workflows.Report(&workflows.Error{Code: "tool_error", Category: codes.CategoryTool, Message: "no", StepID: broken, StepPath: workflows.StepPath(broken), Tool: "write"}, false)
 	}
 	id := start(t, c, composition(t, source(t, `
 name: NAME
@@ -601,7 +602,7 @@ func TestCalledRunIsDeleted(t *testing.T) {
 	all := followTo(t, c, id, 0, runs.EventDone)
 	outcome := all[len(all)-1].Outcome
 	if outcome.Status != workflows.Failed || outcome.Failure.Error.Code != "called_run_gone" || outcome.Failure.Error.StepPath != "review" ||
-		outcome.Failure.Error.Category != workflows.CategoryOutcomeUnknown {
+		outcome.Failure.Error.Category != codes.CategoryOutcomeUnknown {
 		t.Fatalf("got %+v", outcome)
 	}
 	if plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{}); err == nil || !strings.Contains(err.Error(), "--from review") || !strings.Contains(err.Error(), "--step-result review=") {
@@ -611,7 +612,7 @@ func TestCalledRunIsDeleted(t *testing.T) {
 	if err != nil || len(plan.Unsettled) > 0 {
 		t.Errorf("got %+v, %v", plan, err)
 	}
-	plan, err = c.PlanRetry(t.Context(), id, runs.RetryRequest{Results: map[string]json.RawMessage{"review": json.RawMessage(`{"said": {"text": "9"}}`)}})
+	plan, err = c.PlanRetry(t.Context(), id, runs.RetryRequest{Results: map[workflows.StepPath]json.RawMessage{"review": json.RawMessage(`{"said": {"text": "9"}}`)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -637,7 +638,7 @@ func remove(t testing.TB, temporal client.Client, id string) {
 		t.Fatal(err)
 	}
 	var gone *serviceerror.NotFound
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if _, err = temporal.DescribeWorkflowExecution(t.Context(), id, ""); errors.As(err, &gone) {
 			return
 		}
@@ -685,7 +686,7 @@ func TestCalledRunIsUndoneAsItEnded(t *testing.T) {
 	if outcome.Failure == nil {
 		t.Fatalf("got %+v", outcome)
 	}
-	if diff := cmp.Diff([]string{"review", "between"}, outcome.Failure.Compensated); diff != "" {
+	if diff := cmp.Diff([]workflows.StepPath{"review", "between"}, outcome.Failure.Compensated); diff != "" {
 		t.Errorf("undone are (-want +got):\n%s", diff)
 	}
 }

@@ -2,11 +2,13 @@ package runs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
 	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -104,7 +106,31 @@ type Held struct{ Open, Waiting int }
 
 // Held counts the open runs of a caller. It asks the index, which may lag a moment
 // behind.
+//
+// Temporal limits how often a namespace's index is asked, and replicas that start at
+// once ask often: so it is asked again for a while.
 func (c *Client) Held(ctx context.Context, caller string) (Held, error) {
+	for began := time.Now(); ; {
+		held, err := c.held(ctx, caller)
+		var busy *serviceerror.ResourceExhausted
+		if err == nil || !errors.As(err, &busy) || time.Since(began) > busyLimit {
+			return held, err
+		}
+		select {
+		case <-time.After(busyPause):
+		case <-ctx.Done():
+			return held, err
+		}
+	}
+}
+
+// How long the index is asked again while it is asked too often, and how often.
+const (
+	busyLimit = 5 * time.Second
+	busyPause = 200 * time.Millisecond
+)
+
+func (c *Client) held(ctx context.Context, caller string) (Held, error) {
 	mine := "CloseTime IS NULL AND " + workflows.AttrCaller + " = " + quote(keyword(caller))
 	open, err := c.countOf(ctx, mine)
 	var waiting int64

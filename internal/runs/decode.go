@@ -7,6 +7,7 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/converter"
 
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -44,13 +45,13 @@ func closing(c converter.DataConverter, e *historypb.HistoryEvent) *Outcome {
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
 		var result workflows.RunResult
 		if err := c.FromPayloads(e.GetWorkflowExecutionCompletedEventAttributes().GetResult(), &result); err != nil {
-			return failedWith(workflows.Failed, "invalid_result", workflows.CategoryInternal, "reading the result of the run: "+err.Error())
+			return failedWith(workflows.Failed, codes.InvalidResult, codes.CategoryInternal, "reading the result of the run: "+err.Error())
 		}
 		return &Outcome{Status: workflows.Completed, Output: result.Output, Errors: result.Errors, Effects: result.Effects}
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
 		return failedRun(c, e.GetWorkflowExecutionFailedEventAttributes().GetFailure())
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
-		outcome := failedWith(workflows.Cancelled, "cancelled", workflows.CategoryCancelled, "the run was cancelled")
+		outcome := failedWith(workflows.Cancelled, codes.Cancelled, codes.CategoryCancelled, "the run was cancelled")
 		decodeFailure(c, e.GetWorkflowExecutionCanceledEventAttributes().GetDetails(), outcome.Failure)
 		return outcome
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:
@@ -58,23 +59,23 @@ func closing(c converter.DataConverter, e *historypb.HistoryEvent) *Outcome {
 		if reason := e.GetWorkflowExecutionTerminatedEventAttributes().GetReason(); reason != "" {
 			message += ": " + reason
 		}
-		return failedWith(workflows.Cancelled, "terminated", workflows.CategoryCancelled, message)
+		return failedWith(workflows.Cancelled, codes.Terminated, codes.CategoryCancelled, message)
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
-		return failedWith(workflows.TimedOut, "run_timeout", workflows.CategoryTimeout, "the run timed out")
+		return failedWith(workflows.TimedOut, codes.RunTimeout, codes.CategoryTimeout, "the run timed out")
 	}
 	return nil
 }
 
 func failedRun(c converter.DataConverter, f *failurepb.Failure) *Outcome {
-	outcome := failedWith(workflows.Failed, "internal", workflows.CategoryInternal, failureMessage(c, f))
+	outcome := failedWith(workflows.Failed, codes.Internal, codes.CategoryInternal, failureMessage(c, f))
 	decodeFailure(c, f.GetApplicationFailureInfo().GetDetails(), outcome.Failure)
-	if e := outcome.Failure.Error; e.Category == workflows.CategoryTimeout && e.StepID == "" {
+	if e := outcome.Failure.Error; e.Category == codes.CategoryTimeout && e.StepID == "" {
 		outcome.Status = workflows.TimedOut
 	}
 	return outcome
 }
 
-func failedWith(status Status, code string, category workflows.Category, message string) *Outcome {
+func failedWith(status Status, code codes.Code, category codes.Category, message string) *Outcome {
 	return &Outcome{Status: status, Failure: &Failure{Error: Error{Code: code, Category: category, Message: message}}}
 }
 

@@ -248,7 +248,9 @@ type historyReader struct {
 
 	token   []byte
 	last    int64 // event that was handed out
+	closed  bool  // the last event has come
 	ended   bool
+	paused  bool          // Temporal gave all there is, though the execution goes on
 	trouble *backoff      // nil = none
 	limit   time.Duration // of the next poll
 }
@@ -263,6 +265,11 @@ const (
 
 // read returns the events that are new; none if there was no news for a while.
 func (h *historyReader) read(ctx context.Context) ([]*historypb.HistoryEvent, error) {
+	if h.paused {
+		if err := h.resumed(ctx); err != nil {
+			return nil, err
+		}
+	}
 	page, err := h.page(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -277,7 +284,9 @@ func (h *historyReader) read(ctx context.Context) ([]*historypb.HistoryEvent, er
 	}
 	h.trouble = nil
 	h.token = page.NextPageToken
-	h.ended = len(h.token) == 0
+	h.closed = h.closed || slices.ContainsFunc(page.History.GetEvents(), closes)
+	h.ended = len(h.token) == 0 && (h.closed || !h.wait)
+	h.paused = len(h.token) == 0 && !h.ended
 	events := slices.DeleteFunc(page.History.GetEvents(), func(e *historypb.HistoryEvent) bool {
 		return e.EventId <= h.last || provisional(e)
 	})
@@ -286,6 +295,27 @@ func (h *historyReader) read(ctx context.Context) ([]*historypb.HistoryEvent, er
 		h.limit = firstPoll
 	}
 	return events, nil
+}
+
+// resumed waits until the execution is paused no more. One that is takes no polls:
+// Temporal ends its history as if it was over.
+func (h *historyReader) resumed(ctx context.Context) error {
+	for pause := newBackoff(); pause.wait(ctx); {
+		d, err := h.client.describe(ctx, h.id)
+		info := d.GetWorkflowExecutionInfo()
+		switch {
+		case err != nil && !away(err):
+			return err
+		case err == nil && (info.Status != enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED || h.runID != "" && info.Execution.RunId != h.runID):
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+// closes says whether no event follows one in its execution.
+func closes(e *historypb.HistoryEvent) bool {
+	return ended(e) || e.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED || e.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 }
 
 // stale says whether an error means the place that was reached, which Temporal

@@ -49,13 +49,13 @@ const (
 
 // A LogEntry is one thing that happened to a run.
 type LogEntry struct {
-	At      time.Time `json:"at"`
-	Kind    LogKind   `json:"kind"`
-	Step    string    `json:"step,omitempty"`    // step path
-	Tool    string    `json:"tool,omitempty"`    // of a call
-	Attempt int       `json:"attempt,omitempty"` // of a call
-	Status  string    `json:"status,omitempty"`  // of a call or a run that has ended, of a question that is closed
-	By      string    `json:"by,omitempty"`      // who called, answered or repaired; of what is refused, who it says it is
+	At      time.Time          `json:"at"`
+	Kind    LogKind            `json:"kind"`
+	Step    workflows.StepPath `json:"step,omitempty"`    // step path
+	Tool    string             `json:"tool,omitempty"`    // of a call
+	Attempt int                `json:"attempt,omitempty"` // of a call
+	Status  string             `json:"status,omitempty"`  // of a call or a run that has ended, of a question that is closed
+	By      string             `json:"by,omitempty"`      // who called, answered or repaired; of what is refused, who it says it is
 
 	// Of a question that was answered.
 	Action   string          `json:"action,omitempty"`
@@ -229,7 +229,7 @@ func (b *logbook) began(a *historypb.WorkflowExecutionStartedEventAttributes) (L
 // ruled tells of a signal that was not taken.
 func (b *logbook) ruled(data *commonpb.Payloads) (LogEntry, bool) {
 	made, ok := b.timeline.ruling(data)
-	entry := LogEntry{Step: made.ElicitationID, By: made.By, Action: made.Action}
+	entry := LogEntry{Step: workflows.StepPath(made.ElicitationID), By: made.By, Action: made.Action}
 	if g := b.timeline.gates[made.ElicitationID]; g != nil {
 		entry.Step = g.StepPath
 	}

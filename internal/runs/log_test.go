@@ -88,7 +88,7 @@ steps:
 		if diff := cmp.Diff(got, followed); diff != "" {
 			t.Errorf("what was told meanwhile (-log +told):\n%s", diff)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the log does not end with the run")
 	}
 
@@ -232,7 +232,7 @@ script: |
 
 // logOf is a line for each entry, without what is different each time.
 func logOf(t *testing.T, c *runs.Client, id runs.RunID, follow bool) []string {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var lines []string
 	last := time.Time{}
@@ -263,7 +263,7 @@ func logOf(t *testing.T, c *runs.Client, id runs.RunID, follow bool) []string {
 // awaitLog waits until the log of a run has an entry, and gives it.
 func awaitLog(t *testing.T, c *runs.Client, id runs.RunID, wanted func(runs.LogEntry) bool) runs.LogEntry {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for e, err := range c.Log(ctx, id, true) {
 		if err != nil {

@@ -87,7 +87,7 @@ func ensureNamespace(ctx context.Context, c client.Client, ns Namespace) error {
 	case errors.As(err, &exists): // another process was faster
 		return nil
 	case refused(err):
-		return fmt.Errorf("there is no namespace %s, and Temporal does not let this program register it; "+
+		return fmt.Errorf("namespace %s not found, and Temporal does not let this program register it; "+
 			"register it with: temporal operator namespace create --namespace %s: %w: %w", ns.Name, ns.Name, ErrNotPermitted, err)
 	}
 	return unprepared(ctx, "registering namespace "+ns.Name, err)

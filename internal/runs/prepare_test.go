@@ -33,7 +33,7 @@ func TestPrepare(t *testing.T) {
 	defer server.Stop()
 
 	humble := dialTeam(t, server, "RegisterNamespace")
-	mustRefuse(t, humble, "there is no namespace team", "temporal operator namespace create --namespace team")
+	mustRefuse(t, humble, "namespace team not found", "temporal operator namespace create --namespace team")
 
 	prepared := make(chan error)
 	for range 3 {

@@ -1,10 +1,10 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"go.temporal.io/api/serviceerror"
 
@@ -23,7 +23,7 @@ func (c *Client) Progress(ctx context.Context, id RunID) ([]StepProgress, error)
 	if err != nil {
 		return nil, failure(ctx, "reading", id, err)
 	}
-	slices.SortFunc(told, func(a, b StepProgress) int { return strings.Compare(a.StepPath, b.StepPath) })
+	slices.SortFunc(told, func(a, b StepProgress) int { return cmp.Compare(a.StepPath, b.StepPath) })
 	return told, nil
 }
 
@@ -32,7 +32,7 @@ const maxWatched = 20
 
 // progress is that of a run, and below the paths of its steps that of the runs
 // that they have called. path is that of the step that has called the run itself.
-func (c *Client) progress(ctx context.Context, id RunID) (told []StepProgress, path string, err error) {
+func (c *Client) progress(ctx context.Context, id RunID) (told []StepProgress, path workflows.StepPath, err error) {
 	d, err := c.describe(ctx, id)
 	if err != nil {
 		return nil, "", err
@@ -59,7 +59,7 @@ func (c *Client) progress(ctx context.Context, id RunID) (told []StepProgress, p
 		}
 		for _, step := range below {
 			if step.StepPath != "" {
-				step.StepPath = at + "/" + step.StepPath
+				step.StepPath = at.Below(step.StepPath)
 			}
 			told = append(told, step)
 		}

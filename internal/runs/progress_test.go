@@ -22,7 +22,7 @@ steps:
     step: {tool: busy}
 `))
 	var told []runs.StepProgress
-	for deadline := time.Now().Add(30 * time.Second); len(told) == 0 || told[0].StepPath == ""; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); len(told) == 0 || told[0].StepPath == ""; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("no progress is told: %v", told)
 		}

@@ -13,8 +13,8 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
 
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/quarantine"
-	"github.com/perdure/perdure/workflows"
 )
 
 // pauseAttribute is the search attribute in which Temporal says why a workflow is
@@ -72,7 +72,7 @@ func (c *Client) FailQuarantined(ctx context.Context, id RunID, by, reason strin
 	if reason != "" {
 		message += ": " + reason
 	}
-	details := Failure{Error: Error{Code: workflows.CodeQuarantined, Category: workflows.CategoryInternal, Message: message}}
+	details := Failure{Error: Error{Code: codes.Quarantined, Category: codes.CategoryInternal, Message: message}}
 	if err := c.operate(ctx, d, quarantine.FailSignal, details); err != nil {
 		return failure(ctx, "failing", id, err)
 	}

@@ -1,6 +1,7 @@
 package runs_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -46,4 +47,31 @@ func TestAttackQuotaByQuarantine(t *testing.T) {
 		t.Fatal(err)
 	}
 	held(runs.Held{})
+}
+
+// An answer that was sent when its run was put into quarantine is not waited for.
+func TestAnswerToARunQuarantinedMeanwhile(t *testing.T) {
+	t.Parallel()
+	c, tc := connect(t)
+	id := start(t, c, request(t, strings.Replace(gated, "name: publish", "name: soon_held", 1)))
+	followTo(t, c, id, 0, runs.EventOpened)
+	run, err := c.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Answer(t.Context(), id, runs.Answer{
+		ElicitationID: run.Open()[0].ID, Action: "accept", Content: []byte(`{"count":1}`), By: "ada", Via: runs.ViaPage,
+		Allowed: func(runs.Elicitation) bool {
+			_, err := tc.WorkflowService().PauseWorkflowExecution(t.Context(), &workflowservice.PauseWorkflowExecutionRequest{
+				Namespace: "default", WorkflowId: string(id), Reason: quarantine.Reason, Identity: "test",
+			})
+			return err == nil
+		},
+	})
+	if !errors.Is(err, runs.ErrQuarantined) {
+		t.Errorf("the answer: %v, want %v", err, runs.ErrQuarantined)
+	}
+	if err := c.Terminate(t.Context(), id, "the test ends"); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -26,12 +26,12 @@ type repairer struct {
 	changed   bool            // the definition or the arguments are others than before
 	again     map[string]bool // top-level steps that are executed again
 	doubtful  map[string]bool // top-level steps whose results count only for the same arguments
-	journal   map[string]workflows.JournalEntry
-	fates     map[string]string
-	unsettled map[string]workflows.Unsettled
-	undone    map[string]bool // step paths that were undone
-	repeated  map[string]bool // paths of failures after which a script has repeated what failed until it succeeded
-	called    map[string]*calledPlan
+	journal   map[workflows.StepPath]workflows.JournalEntry
+	fates     map[workflows.StepPath]string
+	unsettled map[workflows.StepPath]workflows.Unsettled
+	undone    map[workflows.StepPath]bool // step paths that were undone
+	repeated  map[workflows.StepPath]bool // paths of failures after which a script has repeated what failed until it succeeded
+	called    map[workflows.StepPath]*calledPlan
 }
 
 func newRepairer(id RunID, execution string, record *workflows.Record, req RetryRequest) *repairer {
@@ -40,11 +40,11 @@ func newRepairer(id RunID, execution string, record *workflows.Record, req Retry
 		changed:   req.Definition != nil || len(req.Arguments) > 0,
 		again:     map[string]bool{},
 		doubtful:  map[string]bool{},
-		journal:   map[string]workflows.JournalEntry{},
-		fates:     map[string]string{},
-		unsettled: map[string]workflows.Unsettled{},
-		undone:    map[string]bool{},
-		repeated:  map[string]bool{},
+		journal:   map[workflows.StepPath]workflows.JournalEntry{},
+		fates:     map[workflows.StepPath]string{},
+		unsettled: map[workflows.StepPath]workflows.Unsettled{},
+		undone:    map[workflows.StepPath]bool{},
+		repeated:  map[workflows.StepPath]bool{},
 	}
 	for _, path := range record.Redo {
 		r.undone[path] = true
@@ -132,7 +132,7 @@ func (r *repairer) findUnsettled() {
 		case e.Unsettled != nil && e.Unsettled.NotHappened:
 		case e.Unsettled != nil:
 			r.unsettled[path] = *e.Unsettled
-		case e.Error != nil && e.Error.Category == workflows.CategoryOutcomeUnknown && e.Error.StepPath == path:
+		case e.Error != nil && e.Error.Category == codes.CategoryOutcomeUnknown && e.Error.StepPath == path:
 			r.unsettled[path] = workflows.Unsettled{Call: workflows.ParkedCall{Tool: e.Error.Tool}, Error: *e.Error, Times: 1}
 		}
 	}
@@ -141,20 +141,11 @@ func (r *repairer) findUnsettled() {
 	}
 }
 
-// compensated is the step that a call at a path undoes, "" if it undoes none.
-func compensated(path string) string {
-	step, _, ok := strings.Cut(path, "/compensate#")
-	if !ok {
-		return ""
-	}
-	return step
-}
-
 // settleCompensations takes what is said of calls that undo steps: a step that
 // was undone is executed again.
 func (r *repairer) settleCompensations() error {
 	for _, path := range slices.Sorted(maps.Keys(r.unsettled)) {
-		step := compensated(path)
+		step := path.Undoes()
 		if step == "" {
 			continue
 		}
@@ -162,7 +153,7 @@ func (r *repairer) settleCompensations() error {
 		case workflows.Happened:
 			r.undone[step] = true
 			if r.record.Undone == nil {
-				r.record.Undone = map[string]int{}
+				r.record.Undone = map[workflows.StepPath]int{}
 			}
 			r.record.Undone[step]++
 			delete(r.unsettled, path)
@@ -175,7 +166,9 @@ func (r *repairer) settleCompensations() error {
 	return nil
 }
 
-func (r *repairer) said(path string) string { return cmp.Or(r.req.Unknown[path], r.req.Otherwise) }
+func (r *repairer) said(path workflows.StepPath) string {
+	return cmp.Or(r.req.Unknown[path], r.req.Otherwise)
+}
 
 // selectSteps finds out which steps are executed again, and whose results may
 // no longer fit.
@@ -187,7 +180,7 @@ func (r *repairer) selectSteps() error {
 		r.again[id] = true
 	}
 	for path := range r.undone {
-		r.doubtful[topLevel(path)] = true
+		r.doubtful[path.Top()] = true
 	}
 	for _, n := range r.program.Order() {
 		for _, before := range n.Deps {
@@ -196,129 +189,6 @@ func (r *repairer) selectSteps() error {
 		}
 	}
 	return nil
-}
-
-// keep takes into the journal what need not be done again.
-func (r *repairer) keep() {
-	r.findRepeated()
-	for path, e := range r.record.Journal {
-		if strings.HasPrefix(path, "@") && !r.changed { // what a reference meant to the run
-			r.journal[path] = e
-			continue
-		}
-		n, loop := r.program.At(path)
-		if n != nil && e.Child != nil && e.Result == nil && !r.staysFailed(path, e) {
-			if r.keepCalled(path, n, loop, e) {
-				continue
-			}
-			if e.Error == nil { // it was never started, or is to be anew
-				r.fates[path] = FateFailed
-				continue
-			}
-		}
-		if e.Left && e.Result == nil && e.Error == nil && e.Child == nil { // it was stopped, and has a key
-			r.fates[path] = FateFailed
-			continue
-		}
-		if e.Fan != nil && e.Fan.Failed || e.Within != nil || e.Reported != nil { // it is tried again, and all of it, in a time of its own
-			continue
-		}
-		if n == nil || e.Unsettled != nil && e.Result == nil && e.Error == nil {
-			continue
-		}
-		if _, open := r.unsettled[path]; open && e.Error == nil {
-			continue
-		}
-		kept, exact := r.keeps(path, n, loop, e)
-		if !kept {
-			if e.Result != nil && (n.Step.Tool != "" || n.Step.Workflow != "" || e.Tool != "") {
-				r.fates[path] = FateAgain
-			} else if n.Step.Type != definitions.ForEachStep && !itself(n, path) {
-				r.fates[path] = FateFailed
-			}
-			continue
-		}
-		e.Unsettled, e.Exact = nil, e.Exact || exact
-		r.journal[path] = e
-		delete(r.unsettled, path)
-		switch {
-		case n.Step.Type == definitions.ForEachStep, e.Skipped, e.Error != nil, itself(n, path), inScript(n, path) && e.Tool == "":
-		case e.Exact:
-			r.fates[path] = FateSame
-		default:
-			r.fates[path] = FateReused
-		}
-	}
-}
-
-// keeps says whether what is recorded at a path counts, and whether it does so
-// for the same arguments only.
-func (r *repairer) keeps(path string, n, loop *definitions.Node, e workflows.JournalEntry) (kept, exact bool) {
-	exact = r.changed || r.doubtful[topLevel(path)]
-	switch {
-	case r.again[topLevel(path)] || r.undone[path]:
-		return false, false
-	case inScript(n, path) && e.Error != nil:
-		return r.staysFailed(path, e), exact
-	case inScript(n, path):
-		return accepted(path, e.Result), exact
-	case e.Error != nil: // a step that continues is done with
-		return !exact && (continues(n) || loop != nil && continues(loop)), false
-	case e.Skipped:
-		return !exact, false
-	case n.Step.Type == definitions.ForEachStep, n.Step.Type == definitions.ScriptStep:
-		return !exact && string(e.Result) == "{}", false // unless its time was running
-	case n.Step.Type == definitions.ElicitationStep:
-		return settledGate(n, e.Result), exact
-	}
-	return true, exact
-}
-
-// staysFailed says whether a call of a script that failed counts. It is tried again
-// whatever the script made of it, unless the script has repeated it. A called run
-// is only told by what it was called with before.
-func (r *repairer) staysFailed(path string, e workflows.JournalEntry) bool {
-	return r.repeated[path] && (e.Child == nil || !r.changed && !r.doubtful[topLevel(path)])
-}
-
-// inScript reports whether a path is that of a call of a script.
-func inScript(n *definitions.Node, path string) bool {
-	return n.Step.Type == definitions.ScriptStep && strings.Contains(path[strings.LastIndexByte(path, '/')+1:], ":")
-}
-
-// itself reports whether a path is that of a script, which starts from its top
-// again and finds what it has done.
-func itself(n *definitions.Node, path string) bool {
-	return n.Step.Type == definitions.ScriptStep && !inScript(n, path)
-}
-
-// accepted reports whether a result is no answer of a person but to accept:
-// others are asked for again.
-func accepted(path string, result json.RawMessage) bool {
-	var answer workflows.Answer
-	isAnswer := json.Unmarshal(result, &answer) == nil && strings.HasPrefix(answer.ElicitationID, path+"#")
-	return !isAnswer || answer.Action == workflows.Accept
-}
-
-func continues(n *definitions.Node) bool {
-	return n.Step.OnError != nil && n.Step.OnError.Action == definitions.Continue
-}
-
-// settledGate says whether the run went on with an answer: one that let the
-// step fail is asked for again.
-func settledGate(n *definitions.Node, result json.RawMessage) bool {
-	var answer workflows.Answer
-	if json.Unmarshal(result, &answer) != nil {
-		return false
-	}
-	handler := n.Step.OnCancel
-	switch answer.Action {
-	case workflows.Accept:
-		return true
-	case workflows.Decline:
-		handler = n.Step.OnDecline
-	}
-	return continues(n) || handler != nil && handler.Action != "" && handler.Action != definitions.Abort
 }
 
 // give takes the results that the request gives.
@@ -343,7 +213,7 @@ func (r *repairer) give() error {
 }
 
 // given is the entry of a call, or of a called run, whose result somebody gives.
-func (r *repairer) given(path string, output json.RawMessage) workflows.JournalEntry {
+func (r *repairer) given(path workflows.StepPath, output json.RawMessage) workflows.JournalEntry {
 	was := r.record.Journal[path]
 	e := workflows.JournalEntry{Result: output, Order: r.nextOrder(), Tool: cmp.Or(was.Tool, r.unsettled[path].Call.Tool), Effects: was.Effects}
 	if was.Error != nil {
@@ -380,7 +250,7 @@ func objectResult(output json.RawMessage) (json.RawMessage, error) {
 // settle takes what is said of calls whose outcome is not known.
 func (r *repairer) settle(plan *RetryPlan) error {
 	for path := range r.req.Unknown {
-		if _, ok := r.unsettled[path]; !ok && compensated(path) == "" && r.fates[path] != FateGiven {
+		if _, ok := r.unsettled[path]; !ok && path.Undoes() == "" && r.fates[path] != FateGiven {
 			return fmt.Errorf("run %s has no call of unknown outcome at %q", r.id, path)
 		}
 	}

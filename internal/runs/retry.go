@@ -42,14 +42,14 @@ type RetryRequest struct {
 	// Unknown says, by step path, what became of calls of which nobody knows:
 	// Happened (with its entry in Results), NotHappened or AskAgain. Otherwise
 	// is for all others; "" = there must be none.
-	Unknown   map[string]string
+	Unknown   map[workflows.StepPath]string
 	Otherwise string
 
-	Results    map[string]json.RawMessage // by step path: outputs, objects, that stand for those of tool steps
-	From       []string                   // steps that are executed again, and all that depend on them
-	Arguments  map[string]json.RawMessage // of the run that are others than before, by name
-	Definition *definitions.Definition    // nil = as it was
-	By         string                     // who repairs it
+	Results    map[workflows.StepPath]json.RawMessage // by step path: outputs, objects, that stand for those of tool steps
+	From       []string                               // steps that are executed again, and all that depend on them
+	Arguments  map[string]json.RawMessage             // of the run that are others than before, by name
+	Definition *definitions.Definition                // nil = as it was
+	By         string                                 // who repairs it
 }
 
 // What becomes of what a run has done when it is repaired.
@@ -64,11 +64,11 @@ const (
 
 // A RetryStep is what becomes of one execution of a step.
 type RetryStep struct {
-	Path   string `json:"path"`
-	Tool   string `json:"tool,omitempty"`
-	Fate   string `json:"fate"`
-	Effect string `json:"effect,omitempty"` // class of the tool
-	Risk   bool   `json:"risk,omitempty"`   // a call that is not harmless may be executed a second time
+	Path   workflows.StepPath `json:"path"`
+	Tool   string             `json:"tool,omitempty"`
+	Fate   string             `json:"fate"`
+	Effect string             `json:"effect,omitempty"` // class of the tool
+	Risk   bool               `json:"risk,omitempty"`   // a call that is not harmless may be executed a second time
 }
 
 // A RetryPlan is how a run would be repaired.
@@ -87,7 +87,7 @@ type RetryPlan struct {
 
 // An UnsettledCall was sent, and nobody knows whether it was executed.
 type UnsettledCall struct {
-	Path string `json:"path"`
+	Path workflows.StepPath `json:"path"`
 	workflows.Unsettled
 }
 
@@ -136,7 +136,7 @@ func RepairOf(id RunID, execution string, record *workflows.Record, req RetryReq
 func RepairCalling(id RunID, execution string, record *workflows.Record, req RetryRequest, ended func(RunID) (*workflows.Record, json.RawMessage, error)) (*RetryPlan, error) {
 	own, below := req.split(record)
 	r := newRepairer(id, execution, record, own)
-	r.called = map[string]*calledPlan{}
+	r.called = map[workflows.StepPath]*calledPlan{}
 	for _, path := range slices.Sorted(maps.Keys(below)) {
 		called := RunID(record.Journal[path].Child.ID)
 		done, result, err := ended(called)
@@ -199,7 +199,7 @@ func (c *Client) Retry(ctx context.Context, plan *RetryPlan) error {
 		return fmt.Errorf("repairing run %s: %w", plan.ID, err)
 	}
 	if most := c.maxRepair(plan.input); len(size) > most {
-		sizes := map[string]int{}
+		sizes := map[workflows.StepPath]int{}
 		for path, e := range plan.input.Journal {
 			sizes[path] = len(e.Result)
 		}
@@ -335,9 +335,9 @@ func (c *Client) confirmRepair(ctx context.Context, plan *RetryPlan, execution s
 
 // tooLarge says of a run whose results do not fit into the input of an execution
 // what can be done instead. Sizes are in bytes, by step path.
-func tooLarge(id RunID, sizes map[string]int, most int) error {
-	paths := slices.SortedFunc(maps.Keys(sizes), func(a, b string) int {
-		return cmp.Or(sizes[b]-sizes[a], strings.Compare(a, b))
+func tooLarge(id RunID, sizes map[workflows.StepPath]int, most int) error {
+	paths := slices.SortedFunc(maps.Keys(sizes), func(a, b workflows.StepPath) int {
+		return cmp.Or(sizes[b]-sizes[a], cmp.Compare(a, b))
 	})
 	var largest []string
 	for _, path := range paths[:min(len(paths), 3)] {
@@ -353,7 +353,7 @@ func tooLarge(id RunID, sizes map[string]int, most int) error {
 func (p *RetryPlan) unsettledPaths() []string {
 	paths := make([]string, len(p.Unsettled))
 	for i, u := range p.Unsettled {
-		paths[i] = u.Path
+		paths[i] = string(u.Path)
 	}
 	return paths
 }

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -37,17 +38,17 @@ type calledPlan struct {
 
 // split gives what a request says of the run itself, and of each run that its
 // steps have called, by step path.
-func (req RetryRequest) split(record *workflows.Record) (own RetryRequest, below map[string]RetryRequest) {
-	own, below = req, map[string]RetryRequest{}
-	own.Unknown, own.Results, own.From = map[string]string{}, map[string]json.RawMessage{}, nil
+func (req RetryRequest) split(record *workflows.Record) (own RetryRequest, below map[workflows.StepPath]RetryRequest) {
+	own, below = req, map[workflows.StepPath]RetryRequest{}
+	own.Unknown, own.Results, own.From = map[workflows.StepPath]string{}, map[workflows.StepPath]json.RawMessage{}, nil
 	for path, e := range record.Journal {
 		if e.Child != nil && e.Result == nil {
-			below[path] = RetryRequest{Otherwise: req.Otherwise, By: req.By, Unknown: map[string]string{}, Results: map[string]json.RawMessage{}}
+			below[path] = RetryRequest{Otherwise: req.Otherwise, By: req.By, Unknown: map[workflows.StepPath]string{}, Results: map[workflows.StepPath]json.RawMessage{}}
 		}
 	}
-	within := func(path string) (step, rest string) {
+	within := func(path workflows.StepPath) (step, rest workflows.StepPath) {
 		for step := range below {
-			if rest, ok := strings.CutPrefix(path, step+"/"); ok && compensated(path) != step {
+			if rest, ok := path.From(step); ok && path.Undoes() != step {
 				return step, rest
 			}
 		}
@@ -68,9 +69,9 @@ func (req RetryRequest) split(record *workflows.Record) (own RetryRequest, below
 		}
 	}
 	for _, path := range req.From {
-		if step, rest := within(path); step != "" {
+		if step, rest := within(workflows.StepPath(path)); step != "" {
 			r := below[step]
-			r.From = append(r.From, rest)
+			r.From = append(r.From, string(rest))
 			below[step] = r
 		} else {
 			own.From = append(own.From, path)
@@ -80,8 +81,8 @@ func (req RetryRequest) split(record *workflows.Record) (own RetryRequest, below
 }
 
 // planCalled plans what becomes of the runs that have not completed.
-func (c *Client) planCalled(ctx context.Context, record *workflows.Record, requests map[string]RetryRequest) (map[string]*calledPlan, error) {
-	plans := map[string]*calledPlan{}
+func (c *Client) planCalled(ctx context.Context, record *workflows.Record, requests map[workflows.StepPath]RetryRequest) (map[workflows.StepPath]*calledPlan, error) {
+	plans := map[workflows.StepPath]*calledPlan{}
 	for _, path := range slices.Sorted(maps.Keys(requests)) {
 		id := RunID(record.Journal[path].Child.ID)
 		d, err := c.describe(ctx, id)
@@ -134,13 +135,13 @@ func deleted(e workflows.JournalEntry, req RetryRequest) *calledPlan {
 // hasEnded says whether an error is that of a called run, and not that there was
 // none.
 func hasEnded(e *workflows.Error) bool {
-	return e != nil && e.Category != workflows.CategoryInternal && e.Category != workflows.CategoryCancelled
+	return e != nil && e.Category != codes.CategoryInternal && e.Category != codes.CategoryCancelled
 }
 
 // checkCalled refuses to begin a run anew of which nobody knows what it has done.
 func (r *repairer) checkCalled() error {
 	for _, path := range slices.Sorted(maps.Keys(r.called)) {
-		if _, given := r.req.Results[path]; !r.called[path].gone || given || r.again[topLevel(path)] {
+		if _, given := r.req.Results[path]; !r.called[path].gone || given || r.again[path.Top()] {
 			continue
 		}
 		n, loop := r.program.At(path)
@@ -149,23 +150,23 @@ func (r *repairer) checkCalled() error {
 			continue
 		}
 		return fmt.Errorf("run %s: what %s, which step %s has called, has done is not known any more: Temporal has deleted it. "+
-			"If it may be done again, all of it, say --from %s; if you know what came of it, say --step-result %s=JSON; otherwise start a new run", r.id, e.Child.ID, path, topLevel(path), path)
+			"If it may be done again, all of it, say --from %s; if you know what came of it, say --step-result %s=JSON; otherwise start a new run", r.id, e.Child.ID, path, path.Top(), path)
 	}
 	return nil
 }
 
 // wentOn says whether a step that has called a run stays as it is: that failed,
 // the run above went on, and nothing is otherwise now.
-func (r *repairer) wentOn(path string, n, loop *definitions.Node, e workflows.JournalEntry) bool {
-	top := topLevel(path)
+func (r *repairer) wentOn(path workflows.StepPath, n, loop *definitions.Node, e workflows.JournalEntry) bool {
+	top := path.Top()
 	return e.Error != nil && (continues(n) || loop != nil && continues(loop)) && !r.changed && !r.doubtful[top] && !r.again[top]
 }
 
 // keepCalled takes into the journal what becomes of a run that a step has called,
 // if there is one.
-func (r *repairer) keepCalled(path string, n, loop *definitions.Node, e workflows.JournalEntry) bool {
-	plan, top := r.called[path], topLevel(path)
-	if plan == nil || plan.gone || !plan.goesOn && callsAnother(n, e) || n.Step.Type != definitions.WorkflowStep && !inScript(n, path) || r.undone[path] || r.wentOn(path, n, loop, e) {
+func (r *repairer) keepCalled(path workflows.StepPath, n, loop *definitions.Node, e workflows.JournalEntry) bool {
+	plan, top := r.called[path], path.Top()
+	if plan == nil || plan.gone || !plan.goesOn && callsAnother(n, e) || n.Step.Workflow == "" && !inScript(n, path) || r.undone[path] || r.wentOn(path, n, loop, e) {
 		return false
 	}
 	child := workflows.JournalEntry{ArgumentsDigest: e.ArgumentsDigest, Order: e.Order, Effects: e.Effects, Child: &workflows.Child{ID: e.Child.ID, Started: true}}
@@ -204,11 +205,11 @@ func (r *repairer) describeCalled(plan *RetryPlan) {
 			continue
 		}
 		for _, step := range below.Steps {
-			step.Path = path + "/" + step.Path
+			step.Path = path.Below(step.Path)
 			plan.Steps = append(plan.Steps, step)
 		}
 		for _, u := range below.Unsettled {
-			u.Path = path + "/" + u.Path
+			u.Path = path.Below(u.Path)
 			plan.Unsettled = append(plan.Unsettled, u)
 		}
 	}

@@ -39,9 +39,9 @@ func (s *script) call(call workflows.ToolCall) error {
 	defer s.mu.Unlock()
 	var args struct{ N string }
 	_ = json.Unmarshal(call.Arguments, &args)
-	s.calls = append(s.calls, strings.TrimSpace(call.StepPath+" "+args.N))
-	s.keys[call.StepPath] = call.IdempotencyKey
-	if f := s.fails[call.StepPath]; f != nil {
+	s.calls = append(s.calls, strings.TrimSpace(string(call.StepPath)+" "+args.N))
+	s.keys[string(call.StepPath)] = call.IdempotencyKey
+	if f := s.fails[string(call.StepPath)]; f != nil {
 		return f(call)
 	}
 	return nil
@@ -132,7 +132,7 @@ func retry(t *testing.T, c *runs.Client, id runs.RunID, req runs.RetryRequest) *
 func fates(plan *runs.RetryPlan) []string {
 	var lines []string
 	for _, s := range plan.Steps {
-		line := s.Path + " " + s.Fate
+		line := string(s.Path) + " " + s.Fate
 		if s.Risk {
 			line += ", at risk"
 		}
@@ -185,7 +185,7 @@ func TestRetry(t *testing.T) {
 	}
 	for status, want := range map[runs.Status]int{workflows.Failed: 0, workflows.Completed: 1, "": 1} {
 		filter := runs.Filter{Tool: "five", Status: status, Query: "WorkflowId = '" + string(id) + "'"}
-		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 			list, err := c.List(t.Context(), filter)
 			if err == nil && len(list) == want && (want == 0 || list[0].Status == workflows.Completed) {
 				break
@@ -211,8 +211,8 @@ func TestRetryOfUnknownOutcomes(t *testing.T) {
 		calls   []string
 	}{
 		{"happened", runs.RetryRequest{Otherwise: runs.Happened}, "", []string{"five"}},
-		{"happened, with a result", runs.RetryRequest{Results: map[string]json.RawMessage{"four": json.RawMessage(`{"said":{"n":"7"}}`)}}, "", []string{"five 7"}},
-		{"not happened", runs.RetryRequest{Unknown: map[string]string{"four": runs.NotHappened}}, "", []string{"four 0", "five 0"}},
+		{"happened, with a result", runs.RetryRequest{Results: map[workflows.StepPath]json.RawMessage{"four": json.RawMessage(`{"said":{"n":"7"}}`)}}, "", []string{"five 7"}},
+		{"not happened", runs.RetryRequest{Unknown: map[workflows.StepPath]string{"four": runs.NotHappened}}, "", []string{"four 0", "five 0"}},
 		{"ask, and it happened", runs.RetryRequest{Otherwise: runs.AskAgain}, `{"outcome":"happened","result":"{\"said\":{\"n\":\"8\"}}"}`, []string{"five 8"}},
 		{"ask, and it did not", runs.RetryRequest{Otherwise: runs.AskAgain}, `{"outcome":"not_happened"}`, []string{"four 0", "five 0"}},
 	} {
@@ -301,10 +301,10 @@ func TestRetryWithChanges(t *testing.T) {
 			[]string{"four failed", "one reused_if_same, at risk", "three reused_if_same", "two[0] reused_if_same, at risk", "two[1] reused_if_same, at risk"},
 			[]string{"one one", "four 0", "five 0"}, 3},
 		{"a result", func(t *testing.T) runs.RetryRequest {
-			return runs.RetryRequest{Results: map[string]json.RawMessage{"four": json.RawMessage(`{"said":{"n":"5"}}`)}}
+			return runs.RetryRequest{Results: map[workflows.StepPath]json.RawMessage{"four": json.RawMessage(`{"said":{"n":"5"}}`)}}
 		}, []string{"four given", "one reused", "three reused", "two[0] reused", "two[1] reused"}, []string{"five 5"}, 0},
 		{"from a step", func(t *testing.T) runs.RetryRequest {
-			return runs.RetryRequest{From: []string{"two"}, Results: map[string]json.RawMessage{"two[0]": json.RawMessage(`{}`)}}
+			return runs.RetryRequest{From: []string{"two"}, Results: map[workflows.StepPath]json.RawMessage{"two[0]": json.RawMessage(`{}`)}}
 		},
 			[]string{"four failed", "one reused", "three failed", "two[0] given", "two[1] again, at risk"}, []string{"two[1] b"}, 1},
 	} {

@@ -44,6 +44,7 @@ type (
 	ElicitationState = workflows.ElicitationState
 	ElicitationKind  = workflows.ElicitationKind
 	Reconciled       = workflows.Reconciled
+	StepPath         = workflows.StepPath
 	StepProgress     = workflows.StepProgress
 	Parent           = workflows.Parent
 	Channel          = workflows.Channel
@@ -73,6 +74,7 @@ const (
 	Here     = workflows.Here
 	Leaving  = workflows.Leaving
 	Answered = workflows.Answered
+	Watching = workflows.Watching
 )
 
 // The statuses of runs.
@@ -213,11 +215,11 @@ type RefusedSignal struct {
 
 // Said is what a script told of its work: a line of its log, or how far it is.
 type Said struct {
-	At       time.Time `json:"at"`
-	StepPath string    `json:"stepPath"` // names the line of the script
-	Message  string    `json:"message,omitempty"`
-	Done     float64   `json:"done,omitempty"`
-	Total    float64   `json:"total,omitempty"`
+	At       time.Time          `json:"at"`
+	StepPath workflows.StepPath `json:"stepPath"` // names the line of the script
+	Message  string             `json:"message,omitempty"`
+	Done     float64            `json:"done,omitempty"`
+	Total    float64            `json:"total,omitempty"`
 }
 
 // String is what was said as a line: "copying (3 of 7)".
@@ -237,18 +239,18 @@ func (s Said) String() string {
 
 // A StepRecord is one execution of a step, as history tells it.
 type StepRecord struct {
-	Path      string          `json:"path"`
-	What      string          `json:"what"`   // the tool, what is asked, or until when it waits
-	Status    string          `json:"status"` // running, completed, failed, cancelled, timed_out, needs_credentials, held
-	Attempts  int             `json:"attempts,omitempty"`
-	Started   time.Time       `json:"started"`
-	Ended     *time.Time      `json:"ended,omitempty"`
-	Arguments json.RawMessage `json:"arguments,omitempty"`
-	Output    json.RawMessage `json:"output,omitempty"`
-	Error     string          `json:"error,omitempty"`
-	Decided   string          `json:"decided,omitempty"` // of a question: what became of it, in words
-	Run       RunID           `json:"run,omitempty"`     // that the step has called
-	Version   string          `json:"version,omitempty"` // of what that run executes; "" = it has none
+	Path      workflows.StepPath `json:"path"`
+	What      string             `json:"what"`   // the tool, what is asked, or until when it waits
+	Status    string             `json:"status"` // running, completed, failed, cancelled, timed_out, needs_credentials, held
+	Attempts  int                `json:"attempts,omitempty"`
+	Started   time.Time          `json:"started"`
+	Ended     *time.Time         `json:"ended,omitempty"`
+	Arguments json.RawMessage    `json:"arguments,omitempty"`
+	Output    json.RawMessage    `json:"output,omitempty"`
+	Error     string             `json:"error,omitempty"`
+	Decided   string             `json:"decided,omitempty"` // of a question: what became of it, in words
+	Run       RunID              `json:"run,omitempty"`     // that the step has called
+	Version   string             `json:"version,omitempty"` // of what that run executes; "" = it has none
 
 	quick      bool   // executed inside the workflow task
 	activityID string // of the call that is under way
@@ -288,9 +290,10 @@ type Event struct {
 	Seq  int64
 	Kind EventKind
 
-	StepID, StepPath, What string // EventStep, EventSaid; What also EventQuarantined: why, and EventReleased: by whom
-	StepEnded              bool   // EventStep: false = it started
-	StepStatus             string // EventStep that ended: completed, failed, cancelled, timed_out, needs_credentials, held
+	StepPath     workflows.StepPath // EventStep, EventSaid
+	StepID, What string             // EventStep, EventSaid; What also EventQuarantined: why, and EventReleased: by whom
+	StepEnded    bool               // EventStep: false = it started
+	StepStatus   string             // EventStep that ended: completed, failed, cancelled, timed_out, needs_credentials, held
 
 	// Done and Total say how far the run is: steps done, of steps known. Of a
 	// definition that is a script they are what it tells by progress, and ByScript
@@ -308,10 +311,14 @@ type Event struct {
 // An Answer to an elicitation.
 type Answer struct {
 	ElicitationID string
-	Action        string          // accept, decline, cancel
-	Content       json.RawMessage // for accept
-	By            string          // who answers
-	Via           Channel         // by which the answer comes
+	// Question is the digest of what whoever answers was asked, as Elicitation has it;
+	// "" = what is asked now. An answer to anything else is none: where a run was reset,
+	// an elicitation may ask something else than before.
+	Question string
+	Action   string          // accept, decline, cancel
+	Content  json.RawMessage // for accept
+	By       string          // who answers
+	Via      Channel         // by which the answer comes
 	// Allowed says whether an elicitation is for whoever answers; nil = it is.
 	Allowed func(Elicitation) bool
 	// Asked names the asking that is answered, as whoever asked has named it: the

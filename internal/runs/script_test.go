@@ -49,7 +49,7 @@ script: |
 	}
 	waiting := map[string]bool{}
 	for _, step := range shown.Steps {
-		waiting[step.Path] = step.Ended == nil
+		waiting[string(step.Path)] = step.Ended == nil
 	}
 	for _, path := range []string{"script/main:3[0]/ask:2", "script/main:3[1]/lambda:5", "script/main:3[2]/lambda:6"} {
 		if !waiting[path] {

@@ -52,8 +52,12 @@ func (c *Client) described(d *workflowservice.DescribeWorkflowExecutionResponse)
 }
 
 // describe asks Temporal for a run. A workflow of another type, of somebody who
-// has the namespace as well, is none.
+// has the namespace as well, is none. Nor is there one with an ID that does not fit
+// into the header of gRPC which has it, which would look as if Temporal was away.
 func (c *Client) describe(ctx context.Context, id RunID) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	if id == "" || strings.ContainsFunc(string(id), func(r rune) bool { return r < ' ' || r > '~' }) {
+		return nil, serviceerror.NewNotFound("no run has such an ID")
+	}
 	d, err := c.temporal.WorkflowService().DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
 		Namespace: c.namespace,
 		Execution: &commonpb.WorkflowExecution{WorkflowId: string(id)},

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -113,7 +114,7 @@ func checkSize(id RunID, in workflows.RunInput) error {
 		most, whole = MaxLargeArguments, in.MaxValue
 	}
 	if n := len(in.Arguments); n > most {
-		return &Error{Code: "arguments_too_large", Category: workflows.CategoryLimit, RunID: string(id),
+		return &Error{Code: codes.ArgumentsTooLarge, Category: codes.CategoryLimit, RunID: string(id),
 			Message: fmt.Sprintf("the arguments of %s have %d bytes; the limit is %d", in.Definition.Name, n, most)}
 	}
 	total := workflows.PayloadSize(in.Arguments) + workflows.PayloadSize(in.Definition.Source)
@@ -121,7 +122,7 @@ func checkSize(id RunID, in workflows.RunInput) error {
 		total += workflows.PayloadSize(tool.InputSchema) + workflows.PayloadSize(tool.OutputSchema)
 	}
 	if total > whole {
-		return &Error{Code: "input_too_large", Category: workflows.CategoryLimit, RunID: string(id),
+		return &Error{Code: codes.InputTooLarge, Category: codes.CategoryLimit, RunID: string(id),
 			Message: fmt.Sprintf("the arguments of %s, its definition and the schemas of its tools have %d bytes together; the limit is %d", in.Definition.Name, total, whole)}
 	}
 	return nil

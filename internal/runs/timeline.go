@@ -1,12 +1,10 @@
 package runs
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/workflows"
 )
@@ -53,9 +52,9 @@ type timeline struct {
 	began   time.Time          // the first execution
 	records []*StepRecord
 	said    []Said
-	heard   map[string]bool // places of a script of which a line was told; it tells it again in an execution that continues
-	whole   bool            // the definition is a script
-	far     far             // such a one says it is
+	heard   map[workflows.StepPath]bool // places of a script of which a line was told; it tells it again in an execution that continues
+	whole   bool                        // the definition is a script
+	far     far                         // such a one says it is
 	outcome *Outcome
 	// proven reports whether a process of the installation has sent a signal of
 	// attendance to the run.
@@ -99,7 +98,7 @@ func newTimeline(c converter.DataConverter) *timeline {
 		converter: c,
 		proven:    func(workflows.Signal) bool { return false }, // who does not follow needs none
 		plan:      map[string]planStep{},
-		heard:     map[string]bool{},
+		heard:     map[workflows.StepPath]bool{},
 		under:     map[string]int{},
 		done:      map[string]bool{},
 		gates:     map[string]*gateRecord{},
@@ -237,100 +236,6 @@ func (t *timeline) repaired(a *historypb.WorkflowExecutionStartedEventAttributes
 	return events
 }
 
-// scheduled tells that an activity was put on its way. Its summary says which
-// step it belongs to; one without is none of a step's.
-func (t *timeline) scheduled(e *historypb.HistoryEvent, at time.Time) []Event {
-	path, what, ok := t.summary(e)
-	if !ok {
-		return nil
-	}
-	// A read that was given up inside the workflow task goes on as an activity, and
-	// by one is asked for the outcome of a run that was called before.
-	record := t.lastOf(path)
-	isOutcome := e.GetActivityTaskScheduledEventAttributes().GetActivityType().GetName() == workflows.OutcomeName
-	if record == nil || !isOutcome && (!record.quick || record.Status == stepCompleted) {
-		record = &StepRecord{Path: path, What: what, Started: at}
-		t.records = append(t.records, record)
-	}
-	record.Status, record.Ended, record.Error, record.quick = stepRunning, nil, "", false
-	if t.full {
-		var call workflows.ToolCall
-		if t.converter.FromPayloads(e.GetActivityTaskScheduledEventAttributes().GetInput(), &call) == nil {
-			record.Arguments = call.Arguments
-		}
-	}
-	record.activityID = e.GetActivityTaskScheduledEventAttributes().GetActivityId()
-	t.calls[e.EventId] = record
-	t.under[topLevel(path)]++
-	t.begun(topLevel(path))
-	return []Event{t.step(record, false)}
-}
-
-// waiting notes that a step, or a line of a script, waits for a time. In an
-// execution that continues the run it is the same wait.
-func (t *timeline) waiting(e *historypb.HistoryEvent, at time.Time) {
-	path, what, ok := t.summary(e)
-	if !ok || !strings.HasPrefix(what, workflows.WaitsUntil) {
-		return
-	}
-	record := t.lastOf(path)
-	if record == nil || record.What != what || record.Status != stepRunning {
-		record = &StepRecord{Path: path, What: what, Status: stepRunning, Started: at}
-		t.records = append(t.records, record)
-	}
-	t.waits[e.EventId] = record
-}
-
-func (t *timeline) waited(began int64, at time.Time, status string) {
-	if record := t.waits[began]; record != nil {
-		record.Status, record.Ended = status, &at
-	}
-}
-
-// calledRun tells that a step has called another run.
-func (t *timeline) calledRun(e *historypb.HistoryEvent, at time.Time) []Event {
-	a := e.GetStartChildWorkflowExecutionInitiatedEventAttributes()
-	var in workflows.RunInput
-	if t.converter.FromPayloads(a.GetInput(), &in) != nil || in.Parent == nil {
-		return nil
-	}
-	record := &StepRecord{Path: in.Parent.StepPath, What: in.Definition.Name, Status: stepRunning, Started: at, Attempts: 1,
-		Run: RunID(a.GetWorkflowId()), Version: in.Definition.Version}
-	if t.full {
-		record.Arguments = in.Arguments
-	}
-	t.records = append(t.records, record)
-	t.calls[e.EventId] = record
-	t.under[topLevel(record.Path)]++
-	t.begun(topLevel(record.Path))
-	return []Event{t.step(record, false)}
-}
-
-// outcomeOf is how a run has ended that was called before, and of which an
-// activity has asked.
-func (t *timeline) outcomeOf(result *commonpb.Payloads) (status, message string, output json.RawMessage) {
-	var outcome workflows.ChildOutcome
-	if t.converter.FromPayloads(result, &outcome) != nil || outcome.Failure == nil {
-		if outcome.Result != nil {
-			output = outcome.Result.Output
-		}
-		return stepCompleted, "", output
-	}
-	return stepFailed, outcome.Failure.Error.Message, nil
-}
-
-// ended tells that an activity, or a run that was called, came to its end.
-func (t *timeline) ended(scheduled int64, at time.Time, status string, result *commonpb.Payloads, f *failurepb.Failure) []Event {
-	record := t.calls[scheduled]
-	if record == nil {
-		return nil
-	}
-	delete(t.calls, scheduled)
-	t.under[topLevel(record.Path)]--
-	t.end(record, at, status, result, f)
-	return []Event{t.step(record, true)}
-}
-
 // marker tells of a local activity, which is in history only when it ended.
 func (t *timeline) marker(e *historypb.HistoryEvent, at time.Time) []Event {
 	a := e.GetMarkerRecordedEventAttributes()
@@ -347,7 +252,7 @@ func (t *timeline) marker(e *historypb.HistoryEvent, at time.Time) []Event {
 	}
 	record := &StepRecord{Path: path, What: what, Started: at, Attempts: 1, quick: true}
 	t.records = append(t.records, record)
-	t.begun(topLevel(path))
+	t.begun(path.Top())
 	status := stepCompleted
 	if a.GetFailure() != nil {
 		status = statusOf(a.GetFailure())
@@ -367,89 +272,8 @@ func (t *timeline) told(data *commonpb.Payloads, at time.Time) []Event {
 	t.said = append(t.said, said)
 	t.far.tell(line)
 	event := t.event(EventSaid)
-	event.StepID, event.StepPath, event.What = topLevel(line.StepPath), line.StepPath, said.String()
+	event.StepID, event.StepPath, event.What = line.StepPath.Top(), line.StepPath, said.String()
 	return []Event{event}
-}
-
-// A far is how far a script says it is. One that begins to count anew goes on
-// after what it has counted.
-type far struct {
-	before, done, total float64 // total 0 = unknown
-}
-
-func (f *far) tell(line workflows.Told) {
-	if line.Done <= 0 && line.Total <= 0 { // a line of its log
-		return
-	}
-	if line.Done < f.done {
-		f.before += f.done
-	}
-	f.done, f.total = line.Done, line.Total
-}
-
-// all is what there is to do; 0 = unknown.
-func (f *far) all() float64 {
-	if f.total < f.done {
-		return 0
-	}
-	return f.before + f.total
-}
-
-func statusOf(f *failurepb.Failure) string {
-	switch {
-	case lostWorker(f):
-		return stepFailed
-	case f.GetTimeoutFailureInfo() != nil:
-		return stepTimedOut
-	case f.GetCanceledFailureInfo() != nil:
-		return stepCancelled
-	}
-	return stepFailed
-}
-
-const lostWords = "the worker that made the call is gone"
-
-// lostWorker says whether a call ended with the worker that made it.
-func lostWorker(f *failurepb.Failure) bool {
-	return f.GetTimeoutFailureInfo().GetTimeoutType() == enumspb.TIMEOUT_TYPE_HEARTBEAT
-}
-
-func (t *timeline) end(r *StepRecord, at time.Time, status string, result *commonpb.Payloads, f *failurepb.Failure) {
-	r.Status, r.Ended = status, &at
-	if f != nil {
-		r.Error = t.message(f)
-	}
-	switch t.category(f) {
-	case workflows.CategoryCredentials:
-		r.Status = stepNeedsCredentials
-		return
-	case workflows.CategoryHeld:
-		r.Status = StepHeld
-		return
-	}
-	if r.Run != "" && r.activityID != "" && result != nil {
-		r.Status, r.Error, r.Output = t.outcomeOf(result)
-	} else if t.full && result != nil {
-		var output workflows.ToolResult
-		if t.converter.FromPayloads(result, &output) == nil {
-			r.Output = output.Output
-		}
-	}
-	if !t.mayGoOn(r, f) {
-		t.finished(topLevel(r.Path))
-	}
-}
-
-// mayGoOn says whether more may come of a step after a call: it was that of a
-// probe, or nobody knows whether it was executed and the run finds out.
-func (t *timeline) mayGoOn(r *StepRecord, f *failurepb.Failure) bool {
-	if strings.Contains(r.Path, "/probe#") {
-		return true
-	}
-	known := f == nil || f.GetApplicationFailureInfo() != nil && t.detail(f).Category != workflows.CategoryOutcomeUnknown
-	step, tool := t.plan[topLevel(r.Path)], t.input.Tools[r.What]
-	asks := cmp.Or(step.OnUnknown, tool.OnUnknown) == definitions.Ask
-	return !known && !workflows.Repeatable(tool.Effect) && (asks || step.Probe != nil || tool.Probe != nil)
 }
 
 // message is what a failed call says to people.
@@ -489,24 +313,14 @@ func (t *timeline) detail(f *failurepb.Failure) (e Error) {
 }
 
 // category is that of what the activity reported; "" if it did not.
-func (t *timeline) category(f *failurepb.Failure) workflows.Category {
+func (t *timeline) category(f *failurepb.Failure) codes.Category {
 	if f == nil {
 		return ""
 	}
 	return t.detail(f).Category
 }
 
-// lastOf is the last record of a step path; nil if there is none.
-func (t *timeline) lastOf(path string) *StepRecord {
-	for i := len(t.records) - 1; i >= 0; i-- {
-		if t.records[i].Path == path {
-			return t.records[i]
-		}
-	}
-	return nil
-}
-
-func (t *timeline) summary(e *historypb.HistoryEvent) (path, what string, ok bool) {
+func (t *timeline) summary(e *historypb.HistoryEvent) (path workflows.StepPath, what string, ok bool) {
 	var text string
 	if s := e.GetUserMetadata().GetSummary(); s == nil || t.converter.FromPayload(s, &text) != nil {
 		return "", "", false
@@ -531,36 +345,6 @@ func (t *timeline) closed(outcome *Outcome, at time.Time) []Event {
 	return []Event{event}
 }
 
-// begun notes that a step has started, so that those before it are done. It
-// counts those that left no trace of their own, because they were skipped, and
-// those of which history does not say that nothing more will come (forEach, and
-// calls of unknown outcome).
-func (t *timeline) begun(id string) {
-	for _, before := range t.plan[id].DependsOn {
-		if _, known := t.plan[before]; known && !t.done[before] {
-			t.done[before] = true
-			t.begun(before)
-		}
-	}
-}
-
-// finished notes that work of a step has ended.
-func (t *timeline) finished(id string) {
-	s, known := t.plan[id]
-	if known && s.Type != definitions.ForEachStep && s.Type != definitions.ScriptStep && t.under[id] <= 0 {
-		t.done[id] = true
-	}
-}
-
-func (t *timeline) step(r *StepRecord, ended bool) Event {
-	e := t.event(EventStep)
-	e.StepID, e.StepPath, e.What, e.StepEnded = topLevel(r.Path), r.Path, r.What, ended
-	if ended {
-		e.StepStatus = r.Status
-	}
-	return e
-}
-
 func (t *timeline) event(kind EventKind) Event {
 	e := Event{
 		Seq:      t.execution<<seqChainBits | t.eventID<<seqEventBits | t.sequence,
@@ -574,14 +358,6 @@ func (t *timeline) event(kind EventKind) Event {
 	}
 	t.sequence++
 	return e
-}
-
-// topLevel is the ID of the step of the definition to which a path belongs.
-func topLevel(path string) string {
-	if i := strings.IndexAny(path, "[/"); i >= 0 {
-		return path[:i]
-	}
-	return path
 }
 
 // indented is JSON for people; what is not JSON stays as it is.

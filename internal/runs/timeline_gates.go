@@ -54,7 +54,7 @@ func (t *timeline) gate(e *Elicitation, at time.Time) EventKind {
 	if g == nil {
 		record := &StepRecord{Path: e.StepPath, What: e.Message, Status: stepRunning, Started: e.Opened}
 		t.records = append(t.records, record)
-		t.begun(topLevel(e.StepPath))
+		t.begun(e.StepPath.Top())
 		g = &gateRecord{record: record}
 		t.gates[e.ID] = g
 		t.asked = append(t.asked, e.ID)
@@ -72,7 +72,7 @@ func (t *timeline) gate(e *Elicitation, at time.Time) EventKind {
 		g.record.Output, _ = json.Marshal(given{e.Action, e.Content, e.By})
 	}
 	if e.Kind == workflows.Question && e.Run == "" { // otherwise more is to come of the step
-		t.finished(topLevel(e.StepPath))
+		t.finished(e.StepPath.Top())
 	}
 	return EventClosed
 }

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -144,7 +145,7 @@ func goneFailure() *failurepb.Failure {
 }
 
 func gateOf(id string, state ElicitationState) Elicitation {
-	e := Elicitation{ID: id, StepPath: strings.TrimSuffix(id, "#1"), Message: "Ok?", State: state}
+	e := Elicitation{ID: id, StepPath: workflows.StepPath(strings.TrimSuffix(id, "#1")), Message: "Ok?", State: state}
 	if state == workflows.ElicitationAnswered {
 		e.Action = "accept"
 	}
@@ -203,7 +204,7 @@ func TestTimeline(t *testing.T) {
 			name: "a step is not done while it is found out whether its call was executed, and is to be made again",
 			write: func(s *script) {
 				s.start(`[{"id":"a","onUnknown":"ask"},{"id":"b","dependsOn":["a"]},{"id":"c"}]`)
-				s.fail(s.schedule("a: pay"), Error{Code: "connection_lost", Category: workflows.CategoryOutcomeUnknown, Message: "lost"})
+				s.fail(s.schedule("a: pay"), Error{Code: "connection_lost", Category: codes.CategoryOutcomeUnknown, Message: "lost"})
 				s.complete(s.schedule("a/probe#1: look"), `{}`)
 				asked := workflows.Elicitation{Kind: workflows.Reconciliation, ID: "a/reconciliation#1", StepID: "a", StepPath: "a/reconciliation", State: workflows.ElicitationOpen}
 				s.state(asked)
@@ -277,7 +278,7 @@ func TestTimeline(t *testing.T) {
 				s.start(`[{"id":"a"},{"id":"b"}]`)
 				n := s.schedule("a: x")
 				s.startActivity(n, 1)
-				s.fail(n, Error{Code: "credentials_needed", Category: workflows.CategoryCredentials, Message: "it has expired"})
+				s.fail(n, Error{Code: "credentials_needed", Category: codes.CategoryCredentials, Message: "it has expired"})
 				gate := Elicitation{ID: "a/credentials#1", Kind: workflows.Credentials, StepPath: "a/credentials", Message: "it has expired", State: workflows.ElicitationOpen}
 				s.state(gate)
 				gate.State, gate.Action = workflows.ElicitationAnswered, "accept"
@@ -350,9 +351,9 @@ func line(e Event) string {
 	what := ""
 	switch {
 	case e.Kind == EventStep && e.StepEnded:
-		what = e.StepPath + " ended " + e.StepStatus
+		what = string(e.StepPath) + " ended " + e.StepStatus
 	case e.Kind == EventStep:
-		what = e.StepPath + " started"
+		what = string(e.StepPath) + " started"
 	case e.Kind == EventDone:
 		what = string(e.Outcome.Status)
 	default:

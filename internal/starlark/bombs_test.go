@@ -97,3 +97,20 @@ func watchMemory() func() uint64 {
 		return most
 	}
 }
+
+// TestAttackClauses compiles comprehensions of many clauses, of which each is within
+// the one before it.
+func TestAttackClauses(t *testing.T) {
+	for _, clause := range []string{"if 1 ", "for y in x ", "if 1 for y in [x] "} {
+		for n, takes := range map[int]bool{40: true, 12000: false} {
+			began := cpuTime(t)
+			_, mistakes := language.Compile(starlark.Source{File: "a.star", Text: "return [1 for x in [1] " + strings.Repeat(clause, n) + "]"}, starlark.Limits{})
+			if took := cpuTime(t) - began; took > 2*time.Second {
+				t.Errorf("%d times %q took %v", n, clause, took)
+			}
+			if takes != (len(mistakes) == 0) || !takes && !strings.Contains(mistakes[0].Message, "nested more than 100 deep") {
+				t.Errorf("%d times %q: %v", n, clause, mistakes)
+			}
+		}
+	}
+}

@@ -116,6 +116,12 @@ func checkDepth(tree *syntax.File, limit int) Diagnostics {
 				depth--
 				return true
 			}
+			// Each clause of a comprehension is within the one before it, and compiling
+			// them takes the square of their number.
+			if c, ok := n.(*syntax.Comprehension); ok && len(c.Clauses) > limit && at == nil {
+				pos := syntax.Start(c.Clauses[limit])
+				at = &pos
+			}
 			// A statement and its expressions make about four nodes a level.
 			if depth++; depth > 4*limit && at == nil {
 				pos := syntax.Start(n)

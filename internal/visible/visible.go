@@ -26,6 +26,8 @@ func Hidden(r rune) bool {
 		return false
 	case unicode.Is(unicode.Prepended_Concatenation_Mark, r): // formatting characters that are seen
 		return false
+	case r == 0x2800: // the Braille pattern without dots
+		return true
 	}
 	return !unicode.IsGraphic(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }

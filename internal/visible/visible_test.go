@@ -16,22 +16,22 @@ import (
 func TestAttackHiddenCharacters(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"Pay 12345":                    "Pay 12345",
-		"…\u202e54321-\u202c":          "…[U+202E]54321-[U+202C]",
-		"a\u2066b\u2069":               "a[U+2066]b[U+2069]",
-		"\u061c\u200e\u200f":           "[U+061C][U+200E][U+200F]",
-		"ro\u200bot":                   "ro[U+200B]ot",
-		"ro\u200c\u200dot":             "ro[U+200C][U+200D]ot",
-		"\ufeffx\u00ad\u2060\u180e":    "[U+FEFF]x[U+00AD][U+2060][U+180E]",
-		"a\u034fb\u115fc\u3164d\uffa0": "a[U+034F]b[U+115F]c[U+3164]d[U+FFA0]",
-		"\U000e0041\U000e007f":         "[U+E0041][U+E007F]",
-		"a\ufe00b\U000e0100":           "a[U+FE00]b[U+E0100]",
-		"⚠️ a\ufe0f":                   "⚠️ a[U+FE0F]",
-		"\x1b[2J\x07\x00\x7f\u009b":    "[U+001B][2J[U+0007][U+0000][U+007F][U+009B]",
-		"one\r\ntwo\rthree\tfour":      "one\ntwo[U+000D]three\tfour",
-		"a\u2028b\u2029c":              "a[U+2028]b[U+2029]c",
-		"\ue000\ufdd0\ufffe":           "[U+E000][U+FDD0][U+FFFE]",
-		"a\xffb":                       "a[0xFF]b",
+		"Pay 12345":                          "Pay 12345",
+		"…\u202e54321-\u202c":                "…[U+202E]54321-[U+202C]",
+		"a\u2066b\u2069":                     "a[U+2066]b[U+2069]",
+		"\u061c\u200e\u200f":                 "[U+061C][U+200E][U+200F]",
+		"ro\u200bot":                         "ro[U+200B]ot",
+		"ro\u200c\u200dot":                   "ro[U+200C][U+200D]ot",
+		"\ufeffx\u00ad\u2060\u180e":          "[U+FEFF]x[U+00AD][U+2060][U+180E]",
+		"a\u034fb\u115fc\u3164d\uffa0\u2800": "a[U+034F]b[U+115F]c[U+3164]d[U+FFA0][U+2800]",
+		"\U000e0041\U000e007f":               "[U+E0041][U+E007F]",
+		"a\ufe00b\U000e0100":                 "a[U+FE00]b[U+E0100]",
+		"⚠️ a\ufe0f":                         "⚠️ a[U+FE0F]",
+		"\x1b[2J\x07\x00\x7f\u009b":          "[U+001B][2J[U+0007][U+0000][U+007F][U+009B]",
+		"one\r\ntwo\rthree\tfour":            "one\ntwo[U+000D]three\tfour",
+		"a\u2028b\u2029c":                    "a[U+2028]b[U+2029]c",
+		"\ue000\ufdd0\ufffe":                 "[U+E000][U+FDD0][U+FFFE]",
+		"a\xffb":                             "a[0xFF]b",
 		"שלום, мир, 世界, naïve, e\u0301, 👍🏽, a\u00a0b, \u06dd": "שלום, мир, 世界, naïve, e\u0301, 👍🏽, a\u00a0b, \u06dd",
 		"U+202E and [U+202E]": "U+202E and [U+202E]",
 		"\ufffd":              "\ufffd",
@@ -54,7 +54,7 @@ func TestAttackEveryFormatCharacter(t *testing.T) {
 	t.Parallel()
 	for r := rune(0); r <= unicode.MaxRune; r++ {
 		hides := unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp, unicode.Bidi_Control, unicode.Join_Control,
-			unicode.Other_Default_Ignorable_Code_Point, unicode.Noncharacter_Code_Point)
+			unicode.Other_Default_Ignorable_Code_Point, unicode.Noncharacter_Code_Point) || r == 0x2800
 		if r == '\n' || r == '\t' || unicode.Is(unicode.Prepended_Concatenation_Mark, r) || !utf8.ValidRune(r) {
 			continue
 		}

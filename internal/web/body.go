@@ -66,10 +66,13 @@ func RefuseBody(w http.ResponseWriter, err error) {
 // read. It adds the headers that belong to it.
 func Refusal(h http.Header, err error) (code int, reason string) {
 	var tooLarge *http.MaxBytesError
+	var dense *DenseError
 	var full *FullError
 	switch {
 	case errors.As(err, &tooLarge):
 		return http.StatusRequestEntityTooLarge, fmt.Sprintf("request body is larger than %d bytes", tooLarge.Limit)
+	case errors.As(err, &dense):
+		return http.StatusRequestEntityTooLarge, err.Error()
 	case errors.As(err, &full):
 		h.Set("Retry-After", full.retryAfter())
 		return http.StatusServiceUnavailable, err.Error()

@@ -125,14 +125,18 @@ const (
 	// Patience is how long a large request waits for its turn.
 	Patience = 10 * time.Second
 
-	// smallBody is the size up to which bodies are not counted.
+	// smallBody is the size, and the weight, up to which bodies are not counted.
 	smallBody = 64 << 10
+
+	// valueWeight is what a JSON value counts for at least, in bytes of a body: some
+	// of 500 bytes of memory are taken by what is two bytes long in the body.
+	valueWeight = 40
 )
 
 // Bodies are the request bodies that a process has in hand. While one comes in it
 // takes its size, and its sender decides for how long; once it is there, the work
-// on it takes some twelve times its size for a moment. So each has a budget of its
-// own, and a slow sender keeps nobody's work waiting.
+// on it takes some twelve times its weight for a moment. So each has a budget of
+// its own, and a slow sender keeps nobody's work waiting.
 type Bodies struct {
 	incoming, work *Budget
 }
@@ -150,7 +154,8 @@ func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, caller string, mos
 	n, err := io.CopyN(&read, in, smallBody)
 	switch {
 	case errors.Is(err, io.EOF):
-		return read.Bytes(), func() {}, nil
+		free, err = b.weigh(r.Context(), caller, read.Bytes())
+		return read.Bytes(), free, err
 	case err != nil:
 		return nil, nil, err
 	}
@@ -169,8 +174,49 @@ func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, caller string, mos
 	if _, err = read.ReadFrom(in); err != nil {
 		return nil, nil, err
 	}
-	free, err = b.work.Take(r.Context(), caller, int64(read.Len()))
+	free, err = b.weigh(r.Context(), caller, read.Bytes())
 	return read.Bytes(), free, err
+}
+
+// A DenseError refuses a body of so many values that the work on it alone would take
+// more than a caller may have.
+type DenseError struct {
+	Limit int // values that a body may have
+}
+
+func (e *DenseError) Error() string {
+	return fmt.Sprintf("request body has more than %d JSON values", e.Limit)
+}
+
+// weigh waits for room for the work on a body that is there.
+func (b *Bodies) weigh(ctx context.Context, caller string, body []byte) (free func(), err error) {
+	values := int64(countValues(body)) * valueWeight
+	weight := max(int64(len(body)), values)
+	switch most := b.work.size / 2; {
+	case values > most:
+		return nil, &DenseError{Limit: int(most / valueWeight)}
+	case weight <= smallBody:
+		return func() {}, nil
+	}
+	return b.work.Take(ctx, caller, weight)
+}
+
+// countValues says how many values and names the JSON of a body has, about. What is
+// no JSON is refused by its reader, whatever is counted.
+func countValues(body []byte) (n int) {
+	text := false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case c == '"':
+			text = !text
+		case text && c == '\\':
+			i++
+		case text:
+		case c == ',' || c == ':' || c == '[' || c == '{':
+			n++
+		}
+	}
+	return n
 }
 
 // Work waits for room for work on so many bytes that are no body.

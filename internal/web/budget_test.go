@@ -3,6 +3,9 @@ package web_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -103,4 +106,45 @@ func TestBudgetKeepsItsSize(t *testing.T) {
 		}
 		free()
 	})
+}
+
+// TestAttackDenseBodies sends JSON that takes hundreds of times its size when it is
+// decoded: values of two bytes each. It counts for what it takes, also where it is
+// small, and is refused where that is more than a caller may have. What stands in a
+// text is no value.
+func TestAttackDenseBodies(t *testing.T) {
+	t.Parallel()
+	const work = 8 << 20 // a caller has half of it: 104,857 values
+	bodies := web.NewBodies(work, 10*time.Millisecond)
+	read := func(body string) (free func(), err error) {
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+		_, free, err = bodies.Read(httptest.NewRecorder(), r, "mallory", work)
+		return free, err
+	}
+	for name, body := range map[string]string{
+		"numbers": "[" + strings.Repeat("0,", 110_000) + "0]",
+		"objects": "[" + strings.Repeat(`{"a":0},`, 40_000) + "0]",
+		"nested":  strings.Repeat("[", 110_000),
+		"names":   `{"\"` + strings.Repeat(`":0,"\\`, 60_000) + `":0}`,
+	} {
+		_, err := read(body)
+		code, reason := web.Refusal(http.Header{}, err)
+		if code != http.StatusRequestEntityTooLarge || !strings.Contains(reason, "104857 JSON values") {
+			t.Errorf("%s, of %d bytes: %d, %s", name, len(body), code, reason)
+		}
+	}
+	free, err := read("[" + strings.Repeat("0,", 30_000) + "0]") // 60 KB
+	if err != nil {
+		t.Fatal(err)
+	}
+	var full *web.FullError
+	if _, err := read("[" + strings.Repeat("0,", 80_000) + "0]"); !errors.As(err, &full) {
+		t.Errorf("beside a small dense body there is room for another: %v", err)
+	}
+	free()
+	free, err = read(`{"text":"` + strings.Repeat(`,[{:\"`, 500_000) + `"}`)
+	if err != nil {
+		t.Fatalf("a text of many commas: %v", err)
+	}
+	free()
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -21,6 +22,7 @@ type lab struct {
 	dir   string
 	load  string            // the load client
 	urls  map[string]string // of the servers, by configuration
+	pids  map[string]int    // of their processes
 	procs []*exec.Cmd
 }
 
@@ -56,7 +58,7 @@ func newLab(ctx context.Context, perdure, load string) (_ *lab, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lab{dir: dir, load: filepath.Join(dir, "load"), urls: map[string]string{}}
+	l := &lab{dir: dir, load: filepath.Join(dir, "load"), urls: map[string]string{}, pids: map[string]int{}}
 	defer func() {
 		if err != nil {
 			l.close()
@@ -103,10 +105,11 @@ func (l *lab) serve(ctx context.Context, perdure, name, config string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(perdure, "dev", "--config", file, "--data", filepath.Join(l.dir, name), "--listen", address, "--ui-listen", "", "--log-level", "warn")
+	cmd := exec.Command(perdure, "dev", "--config", file, "--data", filepath.Join(l.dir, name), "--listen", address, "--ui-listen", "", "--log-level", "error")
 	if err := l.start(cmd); err != nil {
 		return err
 	}
+	l.pids[name] = cmd.Process.Pid
 	l.urls[name] = "http://" + address + "/mcp"
 	return awaitReady(ctx, address)
 }
@@ -142,6 +145,10 @@ func (l *lab) start(cmd *exec.Cmd) error {
 // measure returns the measurement of a server's composites by the load client.
 func (l *lab) measure(config string) func(context.Context, shape, int, time.Duration) (figure, figure, error) {
 	return func(ctx context.Context, s shape, callers int, d time.Duration) (seq, con figure, err error) {
+		before, err := cpuTime(l.pids[config])
+		if err != nil {
+			return seq, con, err
+		}
 		cmd := exec.CommandContext(ctx, l.load, "-url", l.urls[config], "-n", fmt.Sprint(s.calls), "-c", fmt.Sprint(callers), "-d", d.String(), s.name, s.arguments)
 		cmd.Stderr = os.Stderr
 		out, err := cmd.Output()
@@ -152,8 +159,31 @@ func (l *lab) measure(config string) func(context.Context, shape, int, time.Dura
 		if err := dec.Decode(&seq); err != nil {
 			return seq, con, fmt.Errorf("reading the load client's figures: %w", err)
 		}
-		return seq, con, dec.Decode(&con)
+		if err := dec.Decode(&con); err != nil {
+			return seq, con, fmt.Errorf("reading the load client's figures: %w", err)
+		}
+		after, err := cpuTime(l.pids[config])
+		seq.CPU = (after - before) / time.Duration(float64(s.calls)+con.PerSecond*d.Seconds())
+		return seq, con, err
 	}
+}
+
+// cpuTime is the processor time that a process has taken (Linux only; proc(5)).
+func cpuTime(pid int) (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	var ticks time.Duration
+	for _, field := range fields[11:13] { // utime and stime, in hundredths of a second
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			return 0, err
+		}
+		ticks += time.Duration(n)
+	}
+	return ticks * 10 * time.Millisecond, nil
 }
 
 func (l *lab) close() {

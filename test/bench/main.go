@@ -1,7 +1,7 @@
 // Command bench measures composites of perdure beside bare Temporal workflows
 // of the same shape, in one run on one machine.
 //
-//	go run ./cmd/bench -perdure bin/perdure -load ../shared/conformance
+//	go run ./bench -perdure bin/perdure -load ../shared/conformance
 //
 // The composites are those of load/bench.yaml there, called by its load client
 // over MCP against its backend: once with tools as unsafe as they are by
@@ -9,11 +9,15 @@
 // activities that do nothing, against an embedded server tuned alike: what
 // they take is Temporal's share. One table in Markdown comes out.
 //
-//	go run ./cmd/bench -perdure bin/perdure -waiting 1000
+//	go run ./bench -perdure bin/perdure -before old/perdure
+//
+// measures two builds side by side instead.
+//
+//	go run ./bench -perdure bin/perdure -waiting 1000
 //
 // measures what calls cost a gateway that wait for a person.
 //
-//	go run ./cmd/bench -perdure bin/perdure -bombs workflows/script/testdata/bombs
+//	go run ./bench -perdure bin/perdure -bombs ../internal/starlark/testdata/bombs
 //
 // sends hostile scripts to a server that has a thousand other runs under way, and
 // says how long each took until its error.
@@ -56,6 +60,8 @@ type figure struct {
 	Errors    int     `json:"errors"`
 	ToolError int     `json:"tool_errors"`
 	First     string  `json:"first_error"`
+
+	CPU time.Duration `json:"-"` // of the server, for one run; 0 = not measured
 }
 
 // A way is one column: how a shape is run. Measure makes the sequential and
@@ -67,6 +73,7 @@ type way struct {
 
 func main() {
 	perdure := flag.String("perdure", "bin/perdure", "the program to measure")
+	before := flag.String("before", "", "measure this build beside it, instead of bare workflows")
 	load := flag.String("load", "../shared/conformance", "where the load client and its backend are")
 	callers := flag.Int("c", 16, "concurrent callers")
 	d := flag.Duration("d", 8*time.Second, "how long they call, for each shape")
@@ -85,7 +92,7 @@ func main() {
 	case *bombs != "":
 		err = measureBombs(ctx, *perdure, *bombs, *others, *pause)
 	default:
-		err = run(ctx, *perdure, *load, *only, *callers, *d)
+		err = run(ctx, *perdure, *before, *load, *only, *callers, *d)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -93,29 +100,23 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, perdure, load, only string, callers int, d time.Duration) error {
+func run(ctx context.Context, perdure, before, load, only string, callers int, d time.Duration) error {
 	lab, err := newLab(ctx, perdure, load)
 	if err != nil {
 		return err
 	}
 	defer lab.close()
-	bare, err := newBare(ctx, lab.dir)
+	ways, done, err := beside(ctx, lab, before, load)
 	if err != nil {
 		return err
 	}
-	defer bare.close()
-	ways := []way{
-		{"perdure", lab.measure("default")},
-		{"bare, activities", bare.measure(false)},
-		{"perdure, reads declared", lab.measure("read")},
-		{"bare, local activities", bare.measure(true)},
-	}
-	fmt.Printf("%d cores, %d callers for %s; p50 / p99 in ms of one caller, runs per second of all\n\n", runtime.NumCPU(), callers, d)
+	defer done()
+	fmt.Printf("%d cores, %d callers for %s; p50 / p99 in ms of one caller, runs per second of all, processor time of the server for a run\n\n", runtime.NumCPU(), callers, d)
 	fmt.Print("| shape |")
 	for _, w := range ways {
 		fmt.Printf(" %s |", w.name)
 	}
-	fmt.Print("\n|---|---|---|---|---|\n")
+	fmt.Print("\n|" + strings.Repeat("---|", len(ways)+1) + "\n")
 	for _, s := range shapes {
 		if only != "" && !strings.HasPrefix(s.name, only) {
 			continue
@@ -130,7 +131,11 @@ func run(ctx context.Context, perdure, load, only string, callers int, d time.Du
 			if err != nil {
 				return fmt.Errorf("%s of %s: %w", s.name, w.name, err)
 			}
-			fmt.Printf(" %.1f / %.1f, %.0f/s |", seq.P50, seq.P99, con.PerSecond)
+			fmt.Printf(" %.1f / %.1f, %.0f/s", seq.P50, seq.P99, con.PerSecond)
+			if seq.CPU > 0 {
+				fmt.Printf(", %.1f ms", float64(seq.CPU)/float64(time.Millisecond))
+			}
+			fmt.Print(" |")
 			if bad := seq.Errors + seq.ToolError + con.Errors + con.ToolError; bad > 0 {
 				return fmt.Errorf("%s of %s: %d calls failed, the first: %s%s", s.name, w.name, bad, seq.First, con.First)
 			}
@@ -138,4 +143,31 @@ func run(ctx context.Context, perdure, load, only string, callers int, d time.Du
 		fmt.Println()
 	}
 	return nil
+}
+
+// beside are the columns: the build of a lab beside an earlier one, or beside bare
+// workflows.
+func beside(ctx context.Context, l *lab, before, load string) (ways []way, done func(), err error) {
+	if before != "" {
+		old, err := newLab(ctx, before, load)
+		if err != nil {
+			return nil, nil, err
+		}
+		return []way{
+			{"before", old.measure("default")},
+			{"now", l.measure("default")},
+			{"before, reads declared", old.measure("read")},
+			{"now, reads declared", l.measure("read")},
+		}, old.close, nil
+	}
+	bare, err := newBare(ctx, l.dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	return []way{
+		{"perdure", l.measure("default")},
+		{"bare, activities", bare.measure(false)},
+		{"perdure, reads declared", l.measure("read")},
+		{"bare, local activities", bare.measure(true)},
+	}, bare.close, nil
 }

@@ -10,6 +10,7 @@ import (
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/converter"
 
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -42,7 +43,7 @@ func (h *history) add(e *historypb.HistoryEvent) {
 		}
 		h.calls[e.EventId] = len(h.run.Steps)
 		h.run.Steps = append(h.run.Steps, Step{
-			Path: call.StepPath, Tool: call.Tool, Class: string(call.Effect), Key: call.IdempotencyKey,
+			Path: string(call.StepPath), Tool: call.Tool, Class: string(call.Effect), Key: call.IdempotencyKey,
 			Scheduled: int(e.EventId), At: e.EventTime.AsTime().UnixNano(),
 		})
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:
@@ -92,9 +93,9 @@ func failed(f *failurepb.Failure) string {
 	var e workflows.Error
 	known := decode(f.GetApplicationFailureInfo().GetDetails(), &e)
 	switch {
-	case !known || e.Category == workflows.CategoryOutcomeUnknown:
+	case !known || e.Category == codes.CategoryOutcomeUnknown:
 		return stepUnknown
-	case e.Category == workflows.CategoryCancelled:
+	case e.Category == codes.CategoryCancelled:
 		return stepCancelled
 	}
 	return stepFailed
@@ -102,7 +103,7 @@ func failed(f *failurepb.Failure) string {
 
 // gate notes an elicitation as the run tells of it in the end.
 func (h *history) gate(e runs.Elicitation) {
-	g := Gate{ID: e.ID, Path: e.StepPath, Kind: string(e.Kind), State: string(e.State), Action: e.Action}
+	g := Gate{ID: e.ID, Path: string(e.StepPath), Kind: string(e.Kind), State: string(e.State), Action: e.Action}
 	if won, ok := h.answers[e.AnswerID]; ok {
 		g.Event = won.event
 		var content struct{ Verdict, Outcome string }

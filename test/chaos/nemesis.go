@@ -105,10 +105,10 @@ func (n *nemesis) harms() []harm {
 		harm{"kill", "stdio backends", 5, n.killChildren})
 	for _, l := range n.w.links {
 		all = append(all,
-			harm{"cut", l.name, 3, n.cut(l)},
-			harm{"refuse", l.name, 1, n.refuse(l)},
-			harm{"delay", l.name, 1, n.delay(l)},
-			harm{"stall", l.name, 1, n.stall(l)})
+			harm{"cut", l.Name, 3, n.cut(l)},
+			harm{"refuse", l.Name, 1, n.refuse(l)},
+			harm{"delay", l.Name, 1, n.delay(l)},
+			harm{"stall", l.Name, 1, n.stall(l)})
 	}
 	if n.w.quota != "" {
 		all = append(all, harm{"fill the disk of", p.PostgreSQL.Name, 4, n.fill})
@@ -203,37 +203,37 @@ func (n *nemesis) killChildren(_ context.Context, rng *rand.Rand) error {
 	return os.Remove(file) // it is gone with its parent
 }
 
-func (n *nemesis) cut(l *link) func(context.Context, *rand.Rand) error {
+func (n *nemesis) cut(l *topology.Link) func(context.Context, *rand.Rand) error {
 	return func(ctx context.Context, rng *rand.Rand) error {
 		for range 1 + rng.IntN(3) {
-			l.cut()
+			l.Cut()
 			pause(ctx, time.Duration(rng.IntN(300))*time.Millisecond)
 		}
 		return nil
 	}
 }
 
-func (n *nemesis) refuse(l *link) func(context.Context, *rand.Rand) error {
+func (n *nemesis) refuse(l *topology.Link) func(context.Context, *rand.Rand) error {
 	return func(ctx context.Context, rng *rand.Rand) error {
-		l.refuse()
-		l.cut()
+		l.Refuse()
+		l.Cut()
 		pause(ctx, between(rng, 5*time.Second))
-		return l.accept()
+		return l.Accept()
 	}
 }
 
-func (n *nemesis) delay(l *link) func(context.Context, *rand.Rand) error {
+func (n *nemesis) delay(l *topology.Link) func(context.Context, *rand.Rand) error {
 	return func(ctx context.Context, rng *rand.Rand) error {
-		l.setDelay(time.Duration(20+rng.IntN(300)) * time.Millisecond)
-		defer l.setDelay(0)
+		l.SetDelay(time.Duration(20+rng.IntN(300)) * time.Millisecond)
+		defer l.SetDelay(0)
 		pause(ctx, between(rng, 8*time.Second))
 		return nil
 	}
 }
 
-func (n *nemesis) stall(l *link) func(context.Context, *rand.Rand) error {
+func (n *nemesis) stall(l *topology.Link) func(context.Context, *rand.Rand) error {
 	return func(ctx context.Context, rng *rand.Rand) error {
-		defer l.stall()()
+		defer l.Stall()()
 		pause(ctx, between(rng, 12*time.Second))
 		return nil
 	}

@@ -43,7 +43,7 @@ type world struct {
 
 	production *topology.Production
 	web        *topology.Process // the backend with HTTP
-	links      []*link
+	links      []*topology.Link
 	quota      string // the small disk of PostgreSQL; "" = it has a large one
 	temporal   client.Client
 	door       *runs.Client
@@ -113,7 +113,7 @@ func (w *world) via(from, to, address string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	l, err := newLink(from+" to "+to, free, address)
+	l, err := topology.NewLink(from+" to "+to, free, address)
 	w.links = append(w.links, l)
 	return free, err
 }
@@ -213,7 +213,7 @@ func (w *world) close() {
 		w.temporal.Close()
 	}
 	for _, l := range w.links {
-		l.close()
+		l.Close()
 	}
 	if w.production != nil {
 		_ = w.production.Close() // what is left is in the directory of the world

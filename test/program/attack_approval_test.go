@@ -110,7 +110,7 @@ func (a agent) gated(t *testing.T, tool string) (id, page string) {
 	}
 	found := regexp.MustCompile(`runId":"(` + tool + `/\w+)`).FindStringSubmatch(strings.ReplaceAll(asJSON(t, result), `\"`, `"`))
 	if found == nil {
-		t.Fatalf("there is no run in %s", asJSON(t, result))
+		t.Fatalf("no run in %s", asJSON(t, result))
 	}
 	return found[1], "http://" + a.address + "/approvals/" + found[1]
 }

@@ -41,6 +41,7 @@ compositeTools:
   - name: relay
     description: Calls what it is told to.
     parameters: {to: string}
+    tools: ["*"]
     script: return call_workflow(data["to"])
 `
 
@@ -65,22 +66,31 @@ func TestAttackHiddenTools(t *testing.T) {
 	}
 
 	for name, attack := range map[string]struct{ does, at, says string }{
-		"a step":             {"steps: [{id: a, type: workflow, workflow: erase}]", "4:43", "pub_x is not among its callers"},
-		"a constraint":       {"steps: [{id: a, type: workflow, workflow: \"erase@>=0\"}]", "", "there is no composite tool"},
-		"an inner step":      {"steps: [{id: a, type: forEach, collection: '[1]', step: {type: workflow, workflow: erase}}]", "4:84", "pub_x is not among its callers"},
-		"a script":           {"script: call_workflow(\"erase\")", "4:", "pub_x is not among its callers"},
-		"a module":           {"script: |\n  load(\"m.star\", \"go\")\n  go()\nmodules:\n  m.star: |\n    def go():\n        return call_workflow(\"erase\")", "10:16", "pub_x is not among its callers"},
-		"the tool":           {"steps: [{id: a, tool: be_wipe}]", "4:23", "you may not call it"},
-		"in its own right":   {"runAs: composite\nsteps: [{id: a, tool: be_wipe}]", "5:23", "the composite tool pub_x may not call it"},
-		"another name of it": {"steps: [{id: a, tool: be.wipe}]", "4:23", "be_wipe"},
-		"a compensation":     {"steps: [{id: a, tool: be_read, compensate: {tool: be_wipe}}]", "4:51", "be_wipe"},
-		"a probe":            {"steps: [{id: a, tool: be_read, onUnknown: ask, probe: {tool: be_wipe, happened: 'true'}}]", "4:62", "be_wipe"},
-		"a script's call":    {"script: be_wipe()", "4:", "be_wipe"},
-		"a script's undo":    {"script: be_read(undo=undo(\"be_wipe\"))", "4:", "be_wipe"},
-		"a tool as a value":  {"script: |\n  f = be_wipe\n  f()", "5:", "be_wipe"},
-		"a computed name":    {"tools: [\"be_*\"]\nscript: call_tool(data[\"x\"])", "4:9", "be_wipe"},
-		"a narrowed tool":    {"steps: [{id: a, type: workflow, workflow: rollback}]", "4:43", "the composite tool rollback is called"},
-		"the gated one":      {"steps: [{id: a, type: workflow, workflow: release}]", "4:43", "the composite tool release is called"},
+		"a step":                 {"steps: [{id: a, type: workflow, workflow: erase}]", "4:43", "pub_x is not among its callers"},
+		"a constraint":           {"steps: [{id: a, type: workflow, workflow: \"erase@>=0\"}]", "", "not found"},
+		"an inner step":          {"steps: [{id: a, type: forEach, collection: '[1]', step: {type: workflow, workflow: erase}}]", "4:84", "pub_x is not among its callers"},
+		"a script":               {"script: call_workflow(\"erase\")", "4:", "pub_x is not among its callers"},
+		"a module":               {"script: |\n  load(\"m.star\", \"go\")\n  go()\nmodules:\n  m.star: |\n    def go():\n        return call_workflow(\"erase\")", "10:16", "pub_x is not among its callers"},
+		"the tool":               {"steps: [{id: a, tool: be_wipe}]", "4:23", "you may not call it"},
+		"in its own right":       {"runAs: composite\nsteps: [{id: a, tool: be_wipe}]", "5:23", "the composite tool pub_x may not call it"},
+		"another name of it":     {"steps: [{id: a, tool: be.wipe}]", "4:23", "be_wipe"},
+		"a compensation":         {"steps: [{id: a, tool: be_read, compensate: {tool: be_wipe}}]", "4:51", "be_wipe"},
+		"a probe":                {"steps: [{id: a, tool: be_read, onUnknown: ask, probe: {tool: be_wipe, happened: 'true'}}]", "4:62", "be_wipe"},
+		"a script's call":        {"script: be_wipe()", "4:", "be_wipe"},
+		"a script's undo":        {"script: be_read(undo=undo(\"be_wipe\"))", "4:", "be_wipe"},
+		"a tool as a value":      {"script: |\n  f = be_wipe\n  f()", "5:", "be_wipe"},
+		"a computed name":        {"tools: [\"be_*\"]\nscript: call_tool(data[\"x\"])", "4:9", "be_wipe"},
+		"a computed composite":   {"script: call_workflow(data[\"x\"])", "4:", "which tool is called here only a run can tell"},
+		"a composite as a value": {"script: |\n  f = call_workflow\n  f(data[\"x\"])", "5:", "which tool is called here only a run can tell"},
+		"a computed version":     {"script: call_workflow(\"relay\", version=data[\"x\"])", "4:", "which tool is called here only a run can tell"},
+		"a listed composite":     {"tools: [rollback]\nscript: call_workflow(data[\"x\"])", "4:9", "rollback"},
+		"a pattern of them":      {"tools: [\"roll*\"]\nscript: call_workflow(data[\"x\"])", "4:9", "rollback"},
+		"what may come":          {"tools: [\"later_*\"]\nscript: call_tool(data[\"x\"])", "4:9", "whatever comes to match later_*"},
+		"what will come":         {"steps: [{id: a, type: workflow, workflow: later}]", "4:43", "you may not call it"},
+		"what a script awaits":   {"script: call_workflow(\"later\")", "4:", "you may not call it"},
+		"what is called below":   {"tools: [relay]\nscript: call_workflow(data[\"x\"])", "4:9", "in relay, which it calls"},
+		"a narrowed tool":        {"steps: [{id: a, type: workflow, workflow: rollback}]", "4:43", "the composite tool rollback is called"},
+		"the gated one":          {"steps: [{id: a, type: workflow, workflow: release}]", "4:43", "the composite tool release is called"},
 	} {
 		putFile(t, filepath.Join(dir, "pub.yaml"), "name: pub_x\nversion: 1.0.0\ndescription: d\n"+attack.does+"\n")
 		for _, flag := range []string{"--dry-run", "--force"} {
@@ -94,15 +104,19 @@ func TestAttackHiddenTools(t *testing.T) {
 		}
 	}
 
-	// Only a run can tell what these call.
-	putFile(t, filepath.Join(dir, "computed.yaml"), "name: pub_computed\nversion: 1.0.0\ndescription: d\nparameters: {to: string}\nscript: return call_workflow(data[\"to\"])\n")
+	// Only a run can tell what these call. Who calls them may call more than who has
+	// published them.
+	putFile(t, filepath.Join(dir, "computed.yaml"), "name: pub_computed\nversion: 1.0.0\ndescription: d\nparameters: {to: string}\ntools: [\"pub_*\"]\nscript: return call_workflow(data[\"to\"])\n")
 	if told, err := by("mallory", "publish", "computed.yaml"); err != nil {
 		t.Fatal(err, told)
 	}
-	for _, tool := range []string{"pub_computed", "relay"} {
-		for _, to := range []string{"erase", "rollback", "release"} {
-			if told, err := by("mallory", "call", tool, "to="+to); err == nil || !strings.Contains(told, to+" was not called") {
-				t.Errorf("%s calls %s: %v\n%s", tool, to, err, told)
+	for _, to := range []string{"erase", "rollback", "release"} {
+		if told, err := by("mallory", "call", "relay", "to="+to); err == nil || !strings.Contains(told, to+" was not called") {
+			t.Errorf("relay calls %s: %v\n%s", to, err, told)
+		}
+		for _, who := range []string{"mallory", "olga"} {
+			if told, err := by(who, "call", "pub_computed", "to="+to); err == nil || !strings.Contains(told, "does not list it in tools") {
+				t.Errorf("%s has pub_computed call %s: %v\n%s", who, to, err, told)
 			}
 		}
 	}

@@ -62,7 +62,7 @@ func TestAttackTerminal(t *testing.T) {
 		{"reason: ", "no"},
 		{"reason must have at least 5 characters\n  reason: ", "It is due"},
 		{"account: ", "x1"},
-		{"account must have the form a country and digits\n  account: ", "DE1"},
+		{"account must have the form: a country and digits\n  account: ", "DE1"},
 		{"checks (such as 1, 2; 0 for none): ", "0"},
 		{"\n  checks (such as 1, 2; 0 for none): ", "3 budget"},
 		{"\n  checks (such as 1, 2; 0 for none): ", "3, budget"},

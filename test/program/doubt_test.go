@@ -16,6 +16,7 @@ import (
 	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
 )
@@ -53,7 +54,7 @@ func TestUnsafeCallOfAWorkerThatStops(t *testing.T) {
 	}})
 	var seq int64
 	done := nextEvent(t, door, started.ID, &seq, runs.EventDone)
-	if f := done.Outcome.Failure; f == nil || f.Error.Category != workflows.CategoryOutcomeUnknown {
+	if f := done.Outcome.Failure; f == nil || f.Error.Category != codes.CategoryOutcomeUnknown {
 		t.Errorf("ended with %+v", done.Outcome)
 	}
 	if n := calls.Load(); n != 1 {

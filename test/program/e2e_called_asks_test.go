@@ -39,6 +39,7 @@ compositeTools:
     expose: {hidden: true, callers: [top, paged]}
     timeout: 24h
     parameters: {key: string, ask: string = in_form}
+    tools: [in_form, on_page]
     script: |
       return {"said": call_workflow(data["ask"], key=data["key"])["said"]}
     output: {properties: {said: {type: string, description: What was said.}}}

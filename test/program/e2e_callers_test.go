@@ -133,7 +133,7 @@ func TestCallers(t *testing.T) {
 		t.Errorf("perdure validate --against without a token: %v %s", err, told)
 	}
 
-	if _, told, err := d.try(t, by("olga", "call", "promote")...); err == nil || !strings.Contains(told, `no tool "promote"`) {
+	if _, told, err := d.try(t, by("olga", "call", "promote")...); err == nil || !strings.Contains(told, `tool "promote" not found`) {
 		t.Errorf("olga calls promote: %v %s", err, told)
 	}
 	d.run(t, by("alice", "call", "careful")...)

@@ -145,7 +145,7 @@ func TestClients(t *testing.T) {
 		})
 	})
 	t.Run("SDK 1, after kill -9", func(t *testing.T) {
-		c := startScript(t, "sdk1.mjs", d.url(), "call", "release", `{"for": "killed"}`)
+		c := startScript(t, "sdk1.mjs", d.url(), "call", "release", `{"for": "killed"}`, "60") // a start may take long on a busy machine
 		c.asked("Publish version 7 for killed?")
 		d.kill()
 		d.start()

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
@@ -83,14 +84,20 @@ compositeTools:
 			t.Fatal(err)
 		}
 	}
-	// page is what the Web UI says of the run once it says a thing.
+	// page is what the Web UI says of the run once it says a thing. Now and then it
+	// does not load all that it shows; then the page is loaded again, as a person
+	// does it.
 	page := func(name, awaited string) string {
 		t.Helper()
-		if err := chromedp.Do(browser, chromedp.Navigate("http://"+ui+"/namespaces/default/workflows/"+url.PathEscape(id))); err != nil {
-			t.Fatal(err)
-		}
 		var text string
+		var loaded time.Time
 		until(t, name+": "+awaited, func() bool {
+			if time.Since(loaded) > 20*time.Second {
+				if err := chromedp.Do(browser, chromedp.Navigate("http://"+ui+"/namespaces/default/workflows/"+url.PathEscape(id))); err != nil {
+					t.Fatal(err)
+				}
+				loaded = time.Now()
+			}
 			var err error
 			text, err = chromedp.Run(browser, chromedp.Evaluate[string]("document.body.innerText"))
 			return err == nil && strings.Contains(text, awaited)

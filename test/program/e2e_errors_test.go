@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -23,6 +22,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 	temporal "go.temporal.io/sdk/client"
 
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/test/topology/clients"
 )
 
@@ -63,7 +63,7 @@ func stepping(fails string) string { return "steps: [" + okStep + ", " + fails +
 
 // scripted writes a definition that is a script, which makes a call first.
 func scripted(lines ...string) string {
-	return "tools: [\"be_*\"]\n    script: |\n      be_okread()\n      " + strings.Join(lines, "\n      ")
+	return "tools: [\"be_*\", \"e_*\", goner, inexistent]\n    script: |\n      be_okread()\n      " + strings.Join(lines, "\n      ")
 }
 
 const scriptDone = `{"script/main:1":{"ok":true}}`
@@ -640,30 +640,31 @@ func (w *failureWorld) shown(t *testing.T, run string) toldError {
 // TestErrorsAreComplete finds codes of the reference that no test brings about.
 func TestErrorsAreComplete(t *testing.T) {
 	t.Parallel()
-	reference, err := os.ReadFile(filepath.Join("..", "..", "docs", "language.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, ok := strings.Cut(string(reference), "\n| code | category | when |\n")
-	if !ok {
-		t.Fatal("docs/language.md has no table of codes")
-	}
-	table, _, _ = strings.Cut(table, "\n\n")
 	shown := map[string]bool{}
 	for name := range failures {
 		code, _, _ := strings.Cut(name, " ")
 		shown[code] = true
 	}
 	tests := testNames(t)
-	for _, row := range strings.Split(table, "\n")[1:] {
-		for _, code := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(strings.Split(row, "|")[1], -1) {
-			test, elsewhere := shownElsewhere[code[1]]
-			switch {
-			case shown[code[1]] == elsewhere:
-				t.Errorf("%s must be either in failures, with a call that comes to it, or in shownElsewhere, with a test that shows it", code[1])
-			case elsewhere && !tests[test]:
-				t.Errorf("%s is shown by %s, which does not exist", code[1], test)
-			}
+	for _, entry := range codes.Table() {
+		code := string(entry.Code)
+		test, elsewhere := shownElsewhere[code]
+		switch {
+		case shown[code] == elsewhere:
+			t.Errorf("%s must be either in failures, with a call that comes to it, or in shownElsewhere, with a test that shows it", code)
+		case elsewhere && !tests[test]:
+			t.Errorf("%s is shown by %s, which does not exist", code, test)
+		}
+	}
+	for name, f := range failures {
+		code, _, _ := strings.Cut(name, " ")
+		i := slices.IndexFunc(codes.Table(), func(e codes.Entry) bool { return string(e.Code) == code })
+		if i < 0 {
+			continue // of a script
+		}
+		entry := codes.Table()[i]
+		if !slices.Contains(entry.Categories, codes.Category(f.category)) || f.retryable && !entry.Retryable {
+			t.Errorf("%s comes to the category %s, retryable %t; the table of codes has %+v", name, f.category, f.retryable, entry)
 		}
 	}
 }

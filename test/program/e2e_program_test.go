@@ -378,11 +378,24 @@ func killGroup(cmd *exec.Cmd) {
 // until waits for something to happen in another process.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %s for %s", patience, what)
+	if !eventually(done) {
+		t.Fatalf("waited %s for %s", patience, what)
+	}
+}
+
+// eventually asks until something is done, which it says, or patience ends: another
+// process has nothing to wait on. It does not take the machine from that process:
+// it rests for longer than it takes to ask.
+func eventually(done func() bool) bool {
+	for deadline := time.Now().Add(patience); ; {
+		asked := time.Now()
+		if done() {
+			return true
 		}
-		time.Sleep(50 * time.Millisecond) // another process has nothing to wait on
+		if time.Now().After(deadline) {
+			return false
+		}
+		time.Sleep(max(50*time.Millisecond, 2*time.Since(asked)))
 	}
 }
 

@@ -63,6 +63,16 @@ compositeTools:
     parameters: *key
     steps:
       - {id: write, tool: be_slow_write, arguments: {key: "{{.params.key}}"}, onError: {action: retry, retryCount: 3, retryDelay: 10ms}}
+  - name: slow_gate
+    description: One gate, and a write that takes its time.
+    parameters: *key
+    steps:
+      - {id: approval, type: elicitation, message: "Write {{.params.key}}?", timeout: 24h, schema: *verdict}
+      - {id: write, tool: be_slow_write, arguments: {key: "{{.params.key}}"}, dependsOn: [approval]}
+    output:
+      properties:
+        written: {type: string, description: What was written, value: "{{.params.key}}"}
+        verdict: {type: string, description: What the person said, value: "{{.steps.approval.content.verdict}}"}
 `
 
 // gateTools are those with gates, and how many each of them opens.
@@ -512,8 +522,8 @@ func (r *replicas) gatewayKilled(t *testing.T) {
 	broken := begin(t, dial(t, "http://"+streamedBy+endpoint, legacy, nil), named)
 	id := r.gates(t, "named", 1)
 
-	i := slices.IndexFunc(r.gateways[:], func(g *process) bool { return g.address == streamedBy })
-	r.gateways[i].kill()
+	g := r.gateway(streamedBy)
+	g.kill()
 	receive(t, broken.err, "the call that broke")
 	close(back)
 
@@ -524,7 +534,7 @@ func (r *replicas) gatewayKilled(t *testing.T) {
 	r.completed(t, "pair", "patient", sent(t, receive(t, patient.result, "the result of the sessionless client")))
 	r.answer(t, id, "approval")
 	r.completed(t, "review", "named", named.must(t, dial(t, b.url(), legacy, nil)))
-	r.gateways[i].start()
+	g.start()
 }
 
 // workerKilled kills the only worker while it calls tools; another one goes on.

@@ -40,6 +40,7 @@ compositeTools:
       return {"all": [n["written"] for n in names]}
   - name: ranged
     description: Calls versions of another.
+    tools: [saying]
     script: |
       said = lambda version: call_workflow("saying", version=version)["text"]
       return {"latest": said(""), "range": said("^1.0"), "exact": said("1.0.0")}

@@ -98,7 +98,7 @@ return [attempt(lambda: within("400ms", reads)).error.code, be_echo(n=2)]
 	{name: "repaired", source: `{name: repaired, description: d, steps: [
 		{id: a, tool: be_echo, arguments: {n: 1}, compensate: {tool: be_read}}, {id: r, tool: be_read, dependsOn: [a]},
 		{id: b, tool: be_fails, dependsOn: [r]}, {id: c, tool: be_lost, dependsOn: [b], onUnknown: ask}, {id: d, tool: be_echo, dependsOn: [c]}]}`,
-		repair:  &runs.RetryRequest{Results: map[string]json.RawMessage{"b": json.RawMessage(`{}`)}, By: "ada"},
+		repair:  &runs.RetryRequest{Results: map[workflows.StepPath]json.RawMessage{"b": json.RawMessage(`{}`)}, By: "ada"},
 		answers: []runs.Answer{{ElicitationID: "c/reconciliation#1", Action: "accept", Content: json.RawMessage(`{"outcome":"happened"}`), By: "ada"}}},
 	{name: "held", source: `{name: held, description: d, steps: [
 		{id: e, type: forEach, collection: "[1,2,3]", maxParallel: 3, step: {tool: be_limited, arguments: {n: "{{.forEach.item}}"}}},
@@ -137,7 +137,7 @@ return be_echo(n=n)
 	{name: "script_repaired", source: scriptRecording("script_repaired", `be_echo(n=1)
 be_fails()
 return be_echo(n=2)
-`), repair: &runs.RetryRequest{Results: map[string]json.RawMessage{"script/main:2": json.RawMessage(`{}`)}, By: "ada"}},
+`), repair: &runs.RetryRequest{Results: map[workflows.StepPath]json.RawMessage{"script/main:2": json.RawMessage(`{}`)}, By: "ada"}},
 	{name: "run_timeout", source: `{name: run_timeout, description: d, timeout: 300ms, steps: [{id: g, type: elicitation, message: m}]}`},
 }
 

@@ -131,7 +131,7 @@ func end(ctx context.Context, door *runs.Client, source string) (string, error) 
 		switch {
 		case event.Kind != runs.EventDone:
 		case event.Outcome.Failure != nil:
-			return event.Outcome.Failure.Error.Code + ": " + event.Outcome.Failure.Error.Message, nil
+			return string(event.Outcome.Failure.Error.Code) + ": " + event.Outcome.Failure.Error.Message, nil
 		default:
 			return string(event.Outcome.Output), nil
 		}

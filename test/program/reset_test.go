@@ -25,6 +25,7 @@ import (
 	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
@@ -119,7 +120,7 @@ func TestReset(t *testing.T) {
 			t.Fatalf("%s: answering: %v", point, err)
 		}
 		done := nextEvent(t, door, started.ID, &seq, runs.EventDone)
-		if f := done.Outcome.Failure; f == nil || f.Error.Category != workflows.CategoryOutcomeUnknown {
+		if f := done.Outcome.Failure; f == nil || f.Error.Category != codes.CategoryOutcomeUnknown {
 			t.Errorf("%s: ended with %+v", point, done.Outcome)
 		}
 		if diff := cmp.Diff([]string{"make", "make", "lost"}, backend.made()); diff != "" {

@@ -80,7 +80,7 @@ func TestCompletedAfterCancel(t *testing.T) {
 	if done.Outcome.Status != runs.Cancelled || done.Outcome.Failure == nil {
 		t.Fatalf("ended with %+v", done.Outcome)
 	}
-	if diff := cmp.Diff([]string{"two", "one"}, done.Outcome.Failure.Compensated); diff != "" {
+	if diff := cmp.Diff([]workflows.StepPath{"two", "one"}, done.Outcome.Failure.Compensated); diff != "" {
 		t.Error(diff)
 	}
 	backend.mu.Lock()

@@ -20,6 +20,7 @@ import (
 	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
@@ -220,7 +221,7 @@ steps: [{id: pay, tool: make, arguments: {what: "{{.params.what}}"}}]}`))
 		}
 		faulty.away.Store(false)
 		done := nextEvent(t, door, started.ID, &seq, runs.EventDone)
-		if f := done.Outcome.Failure; f == nil || f.Error.Category != workflows.CategoryOutcomeUnknown {
+		if f := done.Outcome.Failure; f == nil || f.Error.Category != codes.CategoryOutcomeUnknown {
 			t.Errorf("repaired %t: ended with %+v", repaired, done.Outcome)
 		}
 		if n := calls.Load(); n != 1 {

@@ -186,7 +186,7 @@ func TestModulesOfOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if said := report.Diagnostics.Err(); said == nil || !strings.Contains(said.Error(), "there is no published module text.star") {
+		if said := report.Diagnostics.Err(); said == nil || !strings.Contains(said.Error(), "published module text.star not found") {
 			t.Errorf("ben is told %v", said)
 		}
 	})

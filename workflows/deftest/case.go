@@ -58,7 +58,7 @@ func (p *parser) called(pos definitions.Position, defs []*definitions.Definition
 	if name == "" {
 		p.errorf(pos, "required", "call is required, since there are several definitions: %s", strings.Join(names, ", "))
 	} else {
-		p.errorf(pos, "unknown-name", "call: there is no definition %q; there is %s", name, strings.Join(names, ", "))
+		p.errorf(pos, "unknown-name", "call: definition %q not found; known definitions: %s", name, strings.Join(names, ", "))
 	}
 	return nil
 }
@@ -190,7 +190,7 @@ func (p *parser) step(c *Case, pos definitions.Position, field, path string) {
 }
 
 func hasStep(d *definitions.Definition, path string) bool {
-	return slices.Contains(stepIDs(d), topLevel(path))
+	return slices.Contains(stepIDs(d), definitions.StepPath(path).Top())
 }
 
 func stepIDs(d *definitions.Definition) []string {
@@ -200,14 +200,6 @@ func stepIDs(d *definitions.Definition) []string {
 		ids[i] = s.ID
 	}
 	return ids
-}
-
-// topLevel is the id of the step of the definition in which a path lies.
-func topLevel(path string) string {
-	if i := strings.IndexAny(path, "[/"); i >= 0 {
-		return path[:i]
-	}
-	return path
 }
 
 // expectations checks what is expected, as far as that is possible before the

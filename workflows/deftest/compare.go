@@ -70,9 +70,9 @@ func (v *verdict) outcome() {
 	}
 }
 
-func orEmpty(list []string) []string {
+func orEmpty(list []definitions.StepPath) []definitions.StepPath {
 	if list == nil {
-		return []string{}
+		return []definitions.StepPath{}
 	}
 	return list
 }
@@ -80,14 +80,14 @@ func orEmpty(list []string) []string {
 func (v *verdict) error() {
 	want, got := v.e.Error, v.t.Failure.Error
 	for _, field := range []struct{ name, want, got string }{
-		{"code", want.Code, got.Code}, {"category", want.Category, string(got.Category)}, {"tool", v.c.named(want.Tool), got.Tool},
+		{"code", want.Code, string(got.Code)}, {"category", want.Category, string(got.Category)}, {"tool", v.c.named(want.Tool), got.Tool},
 	} {
 		if field.want != "" && field.want != field.got {
 			v.failf(v.c.at("expect", "error", field.name), "the error has %s %s, not %s: %s", field.name, orNone(field.got), field.want, got.Message)
 		}
 	}
-	if want.Step != "" && want.Step != got.StepID && want.Step != got.StepPath {
-		v.failf(v.c.at("expect", "error", "step"), "the error is of step %s, not %s: %s", orNone(got.StepPath), want.Step, got.Message)
+	if want.Step != "" && want.Step != got.StepID && want.Step != string(got.StepPath) {
+		v.failf(v.c.at("expect", "error", "step"), "the error is of step %s, not %s: %s", orNone(string(got.StepPath)), want.Step, got.Message)
 	}
 	if !want.Message.matches(got.Message) {
 		v.failf(v.c.at("expect", "error", "message"), "the message does not match %s: %s", want.Message, got.Message)
@@ -218,24 +218,16 @@ func (v *verdict) extent(name string) (begin, end int) {
 		end = max(end, closed)
 	}
 	for _, call := range v.t.Calls {
-		if call.Tool == v.c.named(name) || within(call.Step, name) {
+		if call.Tool == v.c.named(name) || definitions.StepPath(name).Has(definitions.StepPath(call.Step)) {
 			add(call.moment, call.closed)
 		}
 	}
 	for _, a := range v.t.Asked {
-		if within(a.StepPath, name) {
+		if definitions.StepPath(name).Has(a.StepPath) {
 			add(a.moment, a.closed)
 		}
 	}
 	return begin, end
-}
-
-// within says whether a path is that of a step or lies in it. What undoes a
-// step is not part of it.
-func within(path, step string) bool {
-	const undo = "/compensate"
-	rest, ok := strings.CutPrefix(path, step)
-	return ok && (rest == "" || strings.ContainsAny(rest[:1], "[/#") && !strings.HasPrefix(rest, undo))
 }
 
 // steps compares where the steps stood at the end.
@@ -284,7 +276,7 @@ func (v *verdict) questions() {
 func (v *verdict) askedBy() string {
 	var steps []string
 	for _, a := range v.t.Asked {
-		steps = append(steps, a.StepPath)
+		steps = append(steps, string(a.StepPath))
 	}
 	if steps == nil {
 		return ""
@@ -293,7 +285,7 @@ func (v *verdict) askedBy() string {
 }
 
 func (v *verdict) question(want *expectedQuestion, got *Asked) {
-	if want.Step != "" && want.Step != got.StepID && want.Step != got.StepPath {
+	if want.Step != "" && want.Step != got.StepID && want.Step != string(got.StepPath) {
 		v.failf(want.Pos, "step %s asked, not %s", got.StepPath, want.Step)
 	}
 	if !want.Message.matches(got.Message) {

@@ -35,7 +35,7 @@ func TestCasesPass(t *testing.T) {
 	var files []string
 	for _, dir := range []string{"testdata/ok", "../../definitions/library"} {
 		err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-			if err == nil && deftest.IsTestFile(name) {
+			if err == nil && definitions.IsTestFile(name) {
 				files = append(files, name)
 			}
 			return err

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/perdure/perdure/definitions"
 )
 
 const manual = "../../docs/testing.md"
@@ -26,7 +28,7 @@ func TestManualExample(t *testing.T) {
 	}
 	ran := 0
 	for name, data := range files {
-		if !IsTestFile(name) {
+		if !definitions.IsTestFile(name) {
 			continue
 		}
 		file, diags := Parse(name, []byte(data), Sources{ReadFile: func(name string) ([]byte, error) {

@@ -124,7 +124,7 @@ func choose(list []*response, call workflows.ToolCall) *response {
 }
 
 func (r *response) fits(call workflows.ToolCall) bool {
-	return (r.Step == "" || r.Step == call.StepPath || r.Step == call.StepID) && (r.When == nil || includes(r.When, call.Arguments))
+	return (r.Step == "" || r.Step == string(call.StepPath) || r.Step == call.StepID) && (r.When == nil || includes(r.When, call.Arguments))
 }
 
 func (r *response) takes() time.Duration {

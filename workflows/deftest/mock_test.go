@@ -137,7 +137,7 @@ func TestChoose(t *testing.T) {
 		{`{}`, "s[5]", "second"}, // the last one again
 	}
 	for _, call := range calls {
-		r := choose(list, workflows.ToolCall{Arguments: json.RawMessage(call.arguments), StepID: "s", StepPath: call.step})
+		r := choose(list, workflows.ToolCall{Arguments: json.RawMessage(call.arguments), StepID: "s", StepPath: workflows.StepPath(call.step)})
 		if r == nil || *r.Text != call.want {
 			t.Fatalf("%s with %s: got %+v, want %s", call.step, call.arguments, r, call.want)
 		}

@@ -91,11 +91,14 @@ func (r *Recording) Promote(name, description string) (*Promoted, error) {
 	return p, nil
 }
 
-// called are the tools that the run has called.
+// called are the tools and composite tools that the run has called.
 func (r *Recording) called() []any {
 	names := map[string]bool{}
 	for _, call := range r.Calls {
 		names[call.Tool] = true
+	}
+	for _, name := range r.Composites {
+		names[name] = true
 	}
 	var called []any
 	for _, name := range slices.Sorted(maps.Keys(names)) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -202,11 +203,11 @@ func (r *Recording) retries(path string) bool {
 		return false
 	}
 	for _, s := range d.AllSteps() {
-		for s.ID == topLevel(path) && s.Step != nil {
+		for s.ID == definitions.StepPath(path).Top() && s.Step != nil {
 			s = s.Step
-			s.ID = topLevel(path)
+			s.ID = definitions.StepPath(path).Top()
 		}
-		if s.ID == topLevel(path) {
+		if s.ID == definitions.StepPath(path).Top() {
 			return s.OnError != nil && s.OnError.Action == definitions.Retry
 		}
 	}
@@ -235,9 +236,9 @@ func (call RecordedCall) response(several bool, kind string, value any, took tim
 // failure says how the tool failed, in the words of test files, and what it
 // said; "" for a call that came to no end.
 func (call RecordedCall) failure() (kind, text string) {
-	attempt := workflows.Attempt{Call: workflows.ToolCall{StepPath: call.StepPath, Tool: call.Tool}}
+	attempt := workflows.Attempt{Call: workflows.ToolCall{StepPath: workflows.StepPath(call.StepPath), Tool: call.Tool}}
 	code, reason := attempt.Reason(call.Error)
-	kinds := map[string]string{"tool_error": "error", "refused": "refused", "connection_lost": "unknown", "backend_unavailable": "unavailable", "credentials_needed": "unauthorized"}
+	kinds := map[codes.Code]string{codes.ToolError: "error", codes.Refused: "refused", codes.ConnectionLost: "unknown", codes.BackendUnavailable: "unavailable", codes.CredentialsNeeded: "unauthorized"}
 	return kinds[code], reason
 }
 
@@ -249,7 +250,7 @@ func (r *Recording) answers() []*yaml.Node {
 			continue
 		}
 		var one mapping
-		one.text("step", r.Elicitations[i].StepPath)
+		one.text("step", string(r.Elicitations[i].StepPath))
 		one.text("action", a.Action)
 		if a.Action == workflows.Accept {
 			one.json("content", a.Content)
@@ -265,9 +266,9 @@ func (r *Recording) expectation() (*yaml.Node, error) {
 	var expect mapping
 	if r.Failure != nil {
 		var e mapping
-		e.text("code", r.Failure.Error.Code)
+		e.text("code", string(r.Failure.Error.Code))
 		e.text("category", string(r.Failure.Error.Category))
-		e.text("step", r.Failure.Error.StepPath)
+		e.text("step", string(r.Failure.Error.StepPath))
 		expect.add("error", e.node())
 	} else {
 		if _, err := template.DecodeValue(r.Output); err != nil {

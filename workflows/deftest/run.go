@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -136,7 +137,7 @@ func (c *Case) play() *Trace {
 	arguments, err := c.Definition.Arguments(c.written.Arguments)
 	if err != nil {
 		trace.Failure = &workflows.Failure{Error: workflows.Error{
-			Code: "invalid_arguments", Category: workflows.CategoryValidation, Message: err.Error(),
+			Code: codes.InvalidArguments, Category: codes.CategoryValidation, Message: err.Error(),
 		}}
 		return trace
 	}
@@ -217,7 +218,7 @@ func (t *Trace) waitsFor() string {
 	var open []string
 	for _, a := range t.Asked {
 		if a.State == workflows.ElicitationOpen {
-			open = append(open, a.StepPath)
+			open = append(open, string(a.StepPath))
 		}
 	}
 	if open == nil {
@@ -238,7 +239,7 @@ func failureOf(err error) *workflows.Failure {
 		_ = cancelled.Details(&f)
 	}
 	if f.Error.Message == "" {
-		f.Error = workflows.Error{Code: "internal", Category: workflows.CategoryInternal, Message: err.Error()}
+		f.Error = workflows.Error{Code: codes.Internal, Category: codes.CategoryInternal, Message: err.Error()}
 	}
 	return &f
 }

@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/workflows"
 )
@@ -99,7 +100,7 @@ func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, name string, args 
 	if len(args) == 1 {
 		if in, ok := args[0].(workflows.RunInput); ok && in.Parent != nil {
 			id := workflow.GetChildWorkflowOptions(ctx).WorkflowID
-			o.stage.below[id] = o.stage.below[in.Parent.RunID] + in.Parent.StepPath + "/"
+			o.stage.below[id] = o.stage.below[in.Parent.RunID] + string(in.Parent.StepPath) + "/"
 		}
 	}
 	return o.Next.ExecuteChildWorkflow(ctx, name, args...)
@@ -120,8 +121,8 @@ func (s *stage) resolve(ctx workflow.Context, ref workflows.DefinitionRef) workf
 	means, err := definitions.ParseReference(ref.Workflow)
 	d, ok := s.c.find(means)
 	if err != nil || !ok {
-		e := workflows.Error{Code: "unknown_workflow", Category: workflows.CategoryTool, Retryable: true,
-			Message: fmt.Sprintf("there is no composite tool %s in the file of definitions", ref.Workflow)}
+		e := workflows.Error{Code: codes.UnknownWorkflow, Category: codes.CategoryTool, Retryable: true,
+			Message: fmt.Sprintf("composite tool %s not found in the file of definitions", ref.Workflow)}
 		settle.SetError(workflows.Report(&e, false))
 		return future
 	}
@@ -136,7 +137,7 @@ func (s *stage) resolve(ctx workflow.Context, ref workflows.DefinitionRef) workf
 func (s *stage) toolCall(name string, args []any) (workflows.ToolCall, error) {
 	if name == workflows.CallToolName && len(args) == 1 {
 		if call, ok := args[0].(workflows.ToolCall); ok {
-			call.StepPath = s.below[call.RunID] + call.StepPath
+			call.StepPath = workflows.StepPath(s.below[call.RunID]) + call.StepPath
 			return call, nil
 		}
 	}
@@ -282,7 +283,7 @@ func (s *stage) elicitation(ctx workflow.Context, e workflows.Elicitation) {
 // that does not fit is sent as well, to see that the run refuses it.
 func (s *stage) answer(e workflows.Elicitation) {
 	for i, a := range s.c.written.Answers {
-		if a.Step != "" && a.Step != e.StepID && a.Step != e.StepPath || !a.Message.matches(e.Message) {
+		if a.Step != "" && a.Step != e.StepID && a.Step != string(e.StepPath) || !a.Message.matches(e.Message) {
 			continue
 		}
 		s.trace.answered[i] = true
@@ -326,7 +327,7 @@ func (a *answer) by() string {
 }
 
 func (s *stage) begin(ctx workflow.Context, call workflows.ToolCall, attempt int) *Call {
-	noted := &Call{Step: call.StepPath, Tool: call.Tool, Arguments: call.Arguments, Attempt: attempt, At: s.since(ctx), moment: s.next()}
+	noted := &Call{Step: string(call.StepPath), Tool: call.Tool, Arguments: call.Arguments, Attempt: attempt, At: s.since(ctx), moment: s.next()}
 	s.trace.Calls = append(s.trace.Calls, noted)
 	return noted
 }

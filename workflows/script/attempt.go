@@ -8,6 +8,7 @@ import (
 	"go.starlark.net/starlark"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/perdure/perdure/internal/codes"
 	bounded "github.com/perdure/perdure/internal/starlark"
 )
 
@@ -57,7 +58,7 @@ func within(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, 
 		if name != "" {
 			name = "step " + name + " "
 		}
-		return nil, b.spared(&Error{Code: "step_timeout", Category: "timeout", Path: site.Path, Retryable: b.made == made,
+		return nil, b.spared(&Error{Code: codes.StepTimeout, Category: codes.CategoryTimeout, Path: site.Path, Retryable: b.made == made,
 			Message: fmt.Sprintf("%stimed out after %s", name, d.Round(time.Millisecond))}, known)
 	}
 	return v, err

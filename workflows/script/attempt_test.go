@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/starlark"
 	"github.com/perdure/perdure/workflows/script"
 )
@@ -24,7 +25,7 @@ func TestFailDoesNotPretend(t *testing.T) {
 				t.Fatal(ds)
 			}
 			_, failure := execute(t, p, &fake{}, script.Input{})
-			if failure == nil || failure.Category == category || !strings.Contains(failure.Message, "category is one of") {
+			if failure == nil || string(failure.Category) == category || !strings.Contains(failure.Message, "category is one of") {
 				t.Errorf("%s ended with %+v", call, failure)
 			}
 		}
@@ -41,13 +42,13 @@ func TestMadeErrorDoesNotPretend(t *testing.T) {
 		"cancelled": false, "internal": false, "outcome_unknown": false, "credentials": false, "permission": false, "held": false,
 	} {
 		made := `struct(code = "mine", category = "` + category + `", message = "no", path = "main:1", tool = "be_write")`
-		for call, code := range map[string]string{"fail(" + made + ")": script.CodeFailed, "report(" + made + ")": script.CodeError} {
+		for call, code := range map[string]codes.Code{"fail(" + made + ")": codes.ScriptFailed, "report(" + made + ")": codes.ScriptError} {
 			p, ds := definitions.ScriptLanguage.Compile(starlark.Source{File: "a.star", Text: call}, starlark.Limits{})
 			if ds != nil {
 				t.Fatal(ds)
 			}
 			_, failure := execute(t, p, &fake{}, script.Input{})
-			if pretends := failure == nil || failure.Code == "mine"; pretends != may || !may && (failure.Code != code || failure.Category == category) {
+			if pretends := failure == nil || failure.Code == "mine"; pretends != may || !may && (failure.Code != code || string(failure.Category) == category) {
 				t.Errorf("%s ended with %+v", call, failure)
 			}
 		}
@@ -60,7 +61,7 @@ func TestCaughtErrorIsToldOn(t *testing.T) {
 	t.Parallel()
 	for _, category := range []string{"outcome_unknown", "permission"} {
 		f := &fake{answer: func(call script.ToolCall) (json.RawMessage, error) {
-			return nil, &script.Error{Code: "gone", Category: category, Tool: call.Tool, Message: "nobody knows", Final: true}
+			return nil, &script.Error{Code: "gone", Category: codes.Category(category), Tool: call.Tool, Message: "nobody knows", Final: true}
 		}}
 		for _, caught := range []string{`attempt(lambda: call_tool("t_echo"))`, `try_call_tool("t_echo")`, `parallel([lambda: call_tool("t_echo")], on_error = "collect")[0]`} {
 			p, ds := definitions.ScriptLanguage.Compile(starlark.Source{File: "a.star", Text: "fail(" + caught + ".error)"}, starlark.Limits{})
@@ -68,7 +69,7 @@ func TestCaughtErrorIsToldOn(t *testing.T) {
 				t.Fatal(ds)
 			}
 			_, failure := execute(t, p, f, script.Input{Tools: tools})
-			if failure == nil || failure.Code != "gone" || failure.Category != category {
+			if failure == nil || failure.Code != "gone" || string(failure.Category) != category {
 				t.Errorf("%s ended with %+v", caught, failure)
 			}
 		}

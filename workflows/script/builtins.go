@@ -10,6 +10,7 @@ import (
 	starlarktime "go.starlark.net/lib/time"
 	"go.starlark.net/starlark"
 
+	"github.com/perdure/perdure/internal/codes"
 	bounded "github.com/perdure/perdure/internal/starlark"
 )
 
@@ -251,14 +252,14 @@ func approve(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, 
 }
 
 func refused(q *question, site Site, answer Answer) *Error {
-	e := &Error{Category: "declined", Path: site.Path, Final: true}
+	e := &Error{Category: codes.CategoryDeclined, Path: site.Path, Final: true}
 	switch answer.Action {
 	case "decline":
-		e.Code, e.Message = "declined", "declined: "+q.message
+		e.Code, e.Message = codes.Declined, "declined: "+q.message
 	case "timeout":
-		e.Code, e.Category, e.Message, e.Retryable = "elicitation_timeout", "timeout", "nobody answered in time: "+q.message, true
+		e.Code, e.Category, e.Message, e.Retryable = codes.ElicitationTimeout, codes.CategoryTimeout, "nobody answered in time: "+q.message, true
 	default:
-		e.Code, e.Message = "dismissed", "dismissed without an answer: "+q.message
+		e.Code, e.Message = codes.Dismissed, "dismissed without an answer: "+q.message
 	}
 	if answer.By != "" {
 		e.Message += " (by " + answer.By + ")"
@@ -305,8 +306,8 @@ func callWorkflow(thread *starlark.Thread, bi *starlark.Builtin, args starlark.T
 		return nil, err
 	}
 	if n := len(name) + len(version); n > maxReference {
-		return nil, &Error{Code: "unknown_workflow", Category: "tool", Path: site.Path, Final: true,
-			Message: fmt.Sprintf("%s: there is no composite tool whose name and version have %d bytes: %s", bi.Name(), n, bounded.Show(starlark.String(name)))}
+		return nil, &Error{Code: codes.UnknownWorkflow, Category: codes.CategoryTool, Path: site.Path, Final: true,
+			Message: fmt.Sprintf("%s: a composite tool is not found by a name and version of %d bytes: %s", bi.Name(), n, bounded.Show(starlark.String(name)))}
 	}
 	out, err := b.run.host.CallWorkflow(b.ctx, site, WorkflowCall{
 		Name: name, Version: version, Args: data.JSON, Typed: data.Typed, Timeout: timeout, Undo: p.of(b, thread).Undo,

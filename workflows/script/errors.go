@@ -6,31 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"go.starlark.net/starlark"
 
+	"github.com/perdure/perdure/internal/codes"
 	bounded "github.com/perdure/perdure/internal/starlark"
-)
-
-// Codes of errors that are a script's own.
-const (
-	CodeFailed = "script_failed" // it called fail
-	CodeError  = "script_error"  // it did what Starlark does not allow
 )
 
 // limitErrors are those of the limits of a script, by the names of the engine, and
 // those of this package.
 var limitErrors = map[string]Error{
-	"steps": {Code: "script_steps"}, "memory": {Code: "script_memory"}, "integer": {Code: "script_integer"},
-	"value": {Code: "script_value"}, "nesting": {Code: "script_nesting"}, "depth": {Code: "script_depth"},
-	"calls": {Code: "script_calls"}, "width": {Code: "script_width"},
+	"steps": {Code: codes.ScriptSteps}, "memory": {Code: codes.ScriptMemory}, "integer": {Code: codes.ScriptInteger},
+	"value": {Code: codes.ScriptValue}, "nesting": {Code: codes.ScriptNesting}, "depth": {Code: codes.ScriptDepth},
+	"calls": {Code: codes.ScriptCalls}, "width": {Code: codes.ScriptWidth},
 }
 
 // An Error is why a script failed, or a call of it.
 type Error struct {
-	Code      string          // stable, for machines
-	Category  string          // as the host has them: tool, timeout, declined, cancelled, outcome_unknown, limit, template, …
+	Code      codes.Code
+	Category  codes.Category
 	Message   string          //
 	Tool      string          // that failed; "" = none
 	Path      string          // Site.Path of the call that failed
@@ -117,7 +111,7 @@ func errorFrom(v starlark.Value) (*Error, error) {
 		s, _ := starlark.AsString(v)
 		return s
 	}
-	e := &Error{Code: text("code"), Category: text("category"), Message: text("message"), Tool: text("tool"), Path: text("path")}
+	e := &Error{Code: codes.Code(text("code")), Category: codes.Category(text("category")), Message: text("message"), Tool: text("tool"), Path: text("path")}
 	if attempts, _ := r.Attr("attempt"); attempts != nil {
 		_ = starlark.AsInt(attempts, &e.Attempt)
 	}
@@ -130,16 +124,16 @@ func errorFrom(v starlark.Value) (*Error, error) {
 	if !slices.Contains(failCategories, e.Category) && !(r.Tag == caught{} && slices.Contains(caughtCategories, e.Category)) {
 		return nil, fmt.Errorf("an error of the category %s cannot be told on", bounded.Show(starlark.String(e.Category)))
 	}
-	e.Final = e.Category != "tool" && e.Category != "timeout"
+	e.Final = e.Category != codes.CategoryTool && e.Category != codes.CategoryTimeout
 	return e, nil
 }
 
 // failCategories are those of which a script may fail.
-var failCategories = []string{"tool", "template", "timeout", "declined", "limit", "validation"}
+var failCategories = []codes.Category{codes.CategoryTool, codes.CategoryTemplate, codes.CategoryTimeout, codes.CategoryDeclined, codes.CategoryLimit, codes.CategoryValidation}
 
 // caughtCategories are those with which a script may fail only if something has
 // failed so: what they say of a call decides what is done about it.
-var caughtCategories = []string{"outcome_unknown", "permission"}
+var caughtCategories = []codes.Category{codes.CategoryOutcomeUnknown, codes.CategoryPermission}
 
 // A failure is what fail(…) ends a script with.
 type failure struct{ message string }
@@ -149,9 +143,9 @@ func (f *failure) Error() string { return f.message }
 // fail ends the script with a message, or with an error that it has caught.
 func fail(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	e, rest := &Error{}, make([]starlark.Tuple, 0, len(kwargs))
-	var message string
+	var code, category, message string
 	for _, kv := range kwargs {
-		into := map[starlark.String]*string{"code": &e.Code, "category": &e.Category, "message": &message}[kv[0].(starlark.String)]
+		into := map[starlark.String]*string{"code": &code, "category": &category, "message": &message}[kv[0].(starlark.String)]
 		if into == nil {
 			rest = append(rest, kv)
 			continue
@@ -162,8 +156,9 @@ func fail(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwa
 		}
 		*into = text
 	}
+	e.Code, e.Category = codes.Code(code), codes.Category(category)
 	if e.Category != "" && !slices.Contains(failCategories, e.Category) {
-		return nil, fmt.Errorf("%s: category is one of %s", b.Name(), strings.Join(failCategories, ", "))
+		return nil, fmt.Errorf("%s: category is one of %s", b.Name(), codes.List(failCategories))
 	}
 	if len(args) == 1 && len(rest) == 0 {
 		if known, err := errorFrom(args[0]); err == nil {
@@ -179,8 +174,8 @@ func fail(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwa
 	if e.Code == "" && e.Category == "" {
 		return nil, &failure{text}
 	}
-	e.Code, e.Category, e.Message = cmp.Or(e.Code, CodeFailed), cmp.Or(e.Category, "tool"), text
-	e.Final = e.Category != "tool" && e.Category != "timeout"
+	e.Code, e.Category, e.Message = cmp.Or(e.Code, codes.ScriptFailed), cmp.Or(e.Category, codes.CategoryTool), text
+	e.Final = e.Category != codes.CategoryTool && e.Category != codes.CategoryTimeout
 	return nil, e
 }
 

@@ -211,7 +211,7 @@ func execute(t testing.TB, p *starlark.Program, host script.Host, in script.Inpu
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		out, failure = script.Run(ctx, p, host, in)
 		if failure != nil {
-			return temporal.NewNonRetryableApplicationError(failure.Message, failure.Category, nil)
+			return temporal.NewNonRetryableApplicationError(failure.Message, string(failure.Category), nil)
 		}
 		return nil
 	})

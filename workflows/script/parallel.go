@@ -7,6 +7,7 @@ import (
 	"go.starlark.net/starlark"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/perdure/perdure/internal/codes"
 	bounded "github.com/perdure/perdure/internal/starlark"
 )
 
@@ -144,7 +145,7 @@ func (f *fan) order(index map[string]int, after starlark.Value) error {
 		name, _ := starlark.AsString(key)
 		i, ok := index[name]
 		if !ok {
-			return fmt.Errorf("%s: after: there is no function %s", f.name, bounded.Show(key))
+			return fmt.Errorf("%s: after: function %s not found", f.name, bounded.Show(key))
 		}
 		before, err := bounded.Elements(f.thread, value)
 		if err != nil {
@@ -154,7 +155,7 @@ func (f *fan) order(index map[string]int, after starlark.Value) error {
 			name, _ := starlark.AsString(b)
 			j, ok := index[name]
 			if !ok {
-				return fmt.Errorf("%s: after: there is no function %s", f.name, bounded.Show(b))
+				return fmt.Errorf("%s: after: function %s not found", f.name, bounded.Show(b))
 			}
 			f.calls[i].after = append(f.calls[i].after, j)
 		}
@@ -236,7 +237,7 @@ func (f *fan) out() (starlark.Value, error) {
 	case b.ctx.Err() != nil:
 		return nil, b.ctx.Err()
 	case f.was != nil && f.was.Failed:
-		return nil, &Error{Code: "internal", Category: "internal", Fatal: true, Message: f.name + " has failed before, and does not any more"}
+		return nil, &Error{Code: codes.Internal, Category: codes.CategoryInternal, Fatal: true, Message: f.name + " has failed before, and does not any more"}
 	}
 	for i, v := range f.results {
 		if v == nil { // it was not called

@@ -125,6 +125,15 @@ func policyOf(v starlark.Value, kind string) (*policy, error) {
 	return p, nil
 }
 
+// misplaced says where a policy belongs that was given by name, as an argument
+// of the tool.
+func (p *policy) misplaced(name starlark.Value) error {
+	if p.kind != "policy" {
+		return fmt.Errorf("%s: %s(…) is no argument of a tool: it belongs in a policy(…)", bounded.Show(name), p.kind)
+	}
+	return fmt.Errorf("%s: policy(…) is no argument of a tool: give it by position, as in call_tool(name, args, timeout, policy(…)), with None for no timeout", bounded.Show(name))
+}
+
 // times reads durations and checks the retries.
 func (p *policy) times(timeout, delay starlark.Value) (err error) {
 	if p.timeout, err = duration(timeout); err != nil {

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/perdure/perdure/internal/codes"
 	bounded "github.com/perdure/perdure/internal/starlark"
 )
 
@@ -197,16 +198,16 @@ func (r *run) kind(err error) *Error {
 	switch {
 	case limit != nil:
 		e := limitErrors[limit.Limit]
-		e.Category, e.Message = "limit", limit.Message
+		e.Category, e.Message = codes.CategoryLimit, limit.Message
 		return &e
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &failed):
-		return &Error{Code: CodeFailed, Category: "tool", Message: failed.message}
+		return &Error{Code: codes.ScriptFailed, Category: codes.CategoryTool, Message: failed.message}
 	case temporal.IsCanceledError(err):
-		return &Error{Code: "cancelled", Category: "cancelled", Message: "the script was cancelled", Fatal: true}
+		return &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled, Message: "the script was cancelled", Fatal: true}
 	}
-	return &Error{Code: CodeError, Category: "template", Message: innermost(err), Final: true}
+	return &Error{Code: codes.ScriptError, Category: codes.CategoryTemplate, Message: innermost(err), Final: true}
 }
 
 const maxMessage = 4 << 10

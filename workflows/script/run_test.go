@@ -237,7 +237,7 @@ func TestApprove(t *testing.T) {
 		host := &fake{answers: []script.Answer{{Action: action, By: "ann"}}}
 		_, failure := run(t, `approve("Deploy?", by = ["ops"])
 t_echo()`, host, "")
-		if failure == nil || failure.Code != want[0] || failure.Category != want[1] || !strings.Contains(failure.Message, "Deploy?") || len(host.calls) > 0 {
+		if failure == nil || string(failure.Code) != want[0] || string(failure.Category) != want[1] || !strings.Contains(failure.Message, "Deploy?") || len(host.calls) > 0 {
 			t.Errorf("%s: %+v, calls %v", action, failure, host.calls)
 		}
 		if q := host.asked[0]; !q.Approval || !slices.Equal(q.Approvers, []string{"ops"}) {
@@ -272,7 +272,7 @@ func TestLimits(t *testing.T) {
 		"output": {"t_raw(value = 'x' * 90)", script.Limits{Limits: starlark.Limits{Value: 60}}, "script_value"},
 	} {
 		_, failure := execute(t, compile(t, c.text), &fake{}, script.Input{Limits: c.limits})
-		if failure == nil || failure.Code != c.code || failure.Category != "limit" {
+		if failure == nil || string(failure.Code) != c.code || failure.Category != "limit" {
 			t.Errorf("%s: %+v", name, failure)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"go.starlark.net/starlark"
 
+	"github.com/perdure/perdure/internal/codes"
 	bounded "github.com/perdure/perdure/internal/starlark"
 )
 
@@ -57,7 +58,7 @@ func expandTemplate(thread *starlark.Thread, bi *starlark.Builtin, args starlark
 }
 
 func templateError(err error) error {
-	return &Error{Code: "template_failed", Category: "template", Message: err.Error(), Final: true}
+	return &Error{Code: codes.TemplateFailed, Category: codes.CategoryTemplate, Message: err.Error(), Final: true}
 }
 
 // template parses a text once.

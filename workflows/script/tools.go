@@ -11,6 +11,8 @@ import (
 	"go.starlark.net/starlark"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/codes"
 	bounded "github.com/perdure/perdure/internal/starlark"
 )
 
@@ -104,60 +106,26 @@ func (s *toolset) undefined(program *bounded.Program) *Error {
 	if lines == nil {
 		return nil
 	}
-	return &Error{Code: "unknown_tool", Category: "tool", Message: strings.Join(lines, "\n"), Retryable: true, Site: at}
+	return &Error{Code: codes.UnknownTool, Category: codes.CategoryTool, Message: strings.Join(lines, "\n"), Retryable: true, Site: at}
 }
 
 // suggest names what is spelt alike, among the tools and other names.
 func (s *toolset) suggest(name string, others ...string) string {
-	best, distance := "", max(2, len(name)/3)+1
-	consider := func(candidate string) {
-		if d := editDistance(name, candidate, distance+1); d < distance || best != "" && d == distance && candidate < best {
-			best, distance = candidate, d
-		}
-	}
-	//workflowcheck:ignore the nearest of all, and of those the first
+	known := slices.Clone(others)
+	//workflowcheck:ignore they are sorted below
 	for _, tool := range s.functions {
-		consider(tool)
+		known = append(known, tool)
 	}
-	//workflowcheck:ignore the nearest of all, and of those the first
+	//workflowcheck:ignore they are sorted below
 	for backend, ns := range s.namespaces {
-		consider(backend)
-		//workflowcheck:ignore the nearest of all, and of those the first
+		known = append(known, backend)
+		//workflowcheck:ignore they are sorted below
 		for tool := range ns.tools {
-			consider(backend + "." + tool)
+			known = append(known, backend+"."+tool)
 		}
 	}
-	for _, other := range others {
-		consider(other)
-	}
-	if best == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (did you mean %s?)", best)
-}
-
-// editDistance is how many letters differ, or limit if that many do.
-func editDistance(a, b string, limit int) int {
-	if len(a)-len(b) >= limit || len(b)-len(a) >= limit || len(a) > 100 || len(b) > 100 {
-		return limit
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return min(row[len(b)], limit)
+	slices.Sort(known)
+	return template.DidYouMean(name, known)
 }
 
 // A namespace gives the tools of a backend as functions: github.get_issue.
@@ -217,6 +185,9 @@ func (b *branch) arguments(given starlark.Value, kwargs []starlark.Tuple) (Argum
 		return Arguments{}, fmt.Errorf("arguments must be a dict, not %s", given.Type())
 	}
 	for _, kv := range kwargs {
+		if p, ok := kv[1].(*policy); ok {
+			return Arguments{}, p.misplaced(kv[0])
+		}
 		if err := args.SetKey(kv[0], kv[1]); err != nil {
 			return Arguments{}, err
 		}
@@ -255,8 +226,8 @@ func (b *branch) callTool(thread *starlark.Thread, tool string, given starlark.V
 	}
 	name := b.run.tools.byName[tool]
 	if name == "" {
-		return nil, &Error{Code: "unknown_tool", Category: "tool", Tool: clip(tool), Path: site.Path, Final: true,
-			Message: fmt.Sprintf("there is no tool %s%s", bounded.Show(starlark.String(tool)), b.run.tools.suggest(tool))}
+		return nil, &Error{Code: codes.UnknownTool, Category: codes.CategoryTool, Tool: clip(tool), Path: site.Path, Final: true,
+			Message: fmt.Sprintf("tool %s not found%s", bounded.Show(starlark.String(tool)), b.run.tools.suggest(tool))}
 	}
 	call.Tool, call.Args, call.Typed = name, args.JSON, args.Typed
 	out, err := b.run.host.Call(b.ctx, site, call)
@@ -275,7 +246,7 @@ func (b *branch) asked(site Site, err error) error {
 	}
 	var known *Error
 	if !errors.As(err, &known) {
-		known = &Error{Code: "internal", Category: "internal", Message: err.Error(), Fatal: true}
+		known = &Error{Code: codes.Internal, Category: codes.CategoryInternal, Message: err.Error(), Fatal: true}
 	}
 	e := *known
 	e.Path = cmp.Or(e.Path, site.Path)

@@ -21,7 +21,7 @@ perdure/build: {{ . | quote }}
 {{- end }}
 
 {{- define "perdure.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
 {{- define "perdure.security" -}}
@@ -122,7 +122,7 @@ spec:
       {{- end }}
       containers:
         - name: perdure
-          image: {{ if .tag }}{{ $root.Values.image.repository }}:{{ .tag }}{{ else }}{{ include "perdure.image" $root }}{{ end }}
+          image: {{ if .digest }}{{ $root.Values.image.repository }}@{{ .digest }}{{ else if .tag }}{{ $root.Values.image.repository }}:{{ .tag }}{{ else }}{{ include "perdure.image" $root }}{{ end }}
           imagePullPolicy: {{ $root.Values.image.pullPolicy }}
           args:
             - {{ .role }}

@@ -1,15 +1,16 @@
 // A client on version 1 of the official TypeScript SDK, which speaks the era of
-// sessions: node sdk1.mjs URL call|task TOOL ARGUMENTS
+// sessions: node sdk1.mjs URL call|task TOOL ARGUMENTS [PATIENCE]
 //
 // What happens is told on standard output, a line of JSON each. What a person
 // would do comes on standard input: an answer for each question, or "cancel". The
-// client ends with it.
+// client ends with it. It comes back to a stream that broke as the SDK does by
+// default, or, with a patience, that many times.
 import { createInterface } from 'node:readline';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { CallToolResultSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 
-const [url, how, name, args] = process.argv.slice(2);
+const [url, how, name, args, patience] = process.argv.slice(2);
 const tell = (what, value) => console.log(JSON.stringify({ what, value }));
 
 const cancelling = new AbortController();
@@ -24,9 +25,9 @@ client.setRequestHandler(ElicitRequestSchema, ({ params }) => {
   tell('asked', params.message);
   return new Promise((answer) => waiting.push(answer));
 });
-await client.connect(new StreamableHTTPClientTransport(new URL(url), {
-  // As it is by default, but with the patience for a server that restarts on a busy machine.
-  reconnectionOptions: { initialReconnectionDelay: 1000, maxReconnectionDelay: 5000, reconnectionDelayGrowFactor: 1.5, maxRetries: 60 },
+client.onerror = (error) => tell('trouble', String(error));
+await client.connect(new StreamableHTTPClientTransport(new URL(url), patience && {
+  reconnectionOptions: { initialReconnectionDelay: 1000, maxReconnectionDelay: 5000, reconnectionDelayGrowFactor: 1.5, maxRetries: Number(patience) },
 }));
 tell('tools', (await client.listTools()).tools.map((tool) => tool.name));
 

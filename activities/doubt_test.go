@@ -1,0 +1,66 @@
+package activities_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/activities"
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/workflows"
+)
+
+// TestAttackDoubtOutlivesAttempts has a keyed call fail on its way, and then not be
+// sent any more: what the last attempt came to does not make known what the first
+// one did.
+func TestAttackDoubtOutlivesAttempts(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		effect definitions.Effect
+		last   activities.LastAttempt
+		want   bool
+	}{
+		"it may have been executed":  {definitions.Keyed, said(true, nil), true},
+		"it was not":                 {definitions.Keyed, said(false, nil), false},
+		"that cannot be read":        {definitions.Keyed, said(false, errors.New("away")), true},
+		"repeating is harmless":      {definitions.Idempotent, said(true, nil), false},
+		"an unsafe call is not sent": {definitions.Unsafe, said(true, nil), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			down := backend(func(_ context.Context, c backends.Call) (*backends.Result, error) {
+				return nil, &backends.CallError{Backend: c.Backend, Tool: c.Tool, Outcome: backends.NotSent, Err: errors.New("refused")}
+			})
+			var suite testsuite.WorkflowTestSuite
+			env := suite.NewTestWorkflowEnvironment()
+			activities.Register(env, activities.New(down, nil).Doubt(tc.last, nil))
+			env.ExecuteWorkflow(func(ctx workflow.Context) error {
+				ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+					StartToCloseTimeout: time.Minute, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 2},
+				})
+				return workflow.ExecuteActivity(ctx, workflows.CallToolName, workflows.ToolCall{Tool: "be_put", Effect: tc.effect, MaxAttempts: 1}).Get(ctx, nil)
+			})
+			var app *temporal.ApplicationError
+			var got workflows.Error
+			if err := env.GetWorkflowError(); !errors.As(err, &app) {
+				t.Fatal(err)
+			}
+			for app.Unwrap() != nil && !app.HasDetails() {
+				errors.As(app.Unwrap(), &app)
+			}
+			if err := app.Details(&got); err != nil || got.Attempt != 2 || got.InDoubt != tc.want {
+				t.Errorf("%v: %+v; want in doubt: %t", err, got, tc.want)
+			}
+		})
+	}
+}
+
+func said(doubt bool, err error) activities.LastAttempt {
+	return func(context.Context, string, string, string) (bool, bool, error) { return true, doubt, err }
+}

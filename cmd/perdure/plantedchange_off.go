@@ -1,8 +1,0 @@
-//go:build !plantedchange
-
-package main
-
-import "go.temporal.io/sdk/interceptor"
-
-// plantedChange is what a build does differently in every run: nothing.
-func plantedChange() []interceptor.WorkerInterceptor { return nil }

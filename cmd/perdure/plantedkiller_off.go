@@ -1,8 +1,0 @@
-//go:build !plantedkiller
-
-package main
-
-import "go.temporal.io/sdk/interceptor"
-
-// plantedKiller is what takes the worker down with certain runs: nothing.
-func plantedKiller() []interceptor.WorkerInterceptor { return nil }

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway/approvals"
+	"github.com/perdure/perdure/internal/runs"
+)
+
+type runsAnswerCommand struct {
+	temporalFlags `embed:""`
+	signFlags     `embed:""`
+
+	ID          string `arg:"" help:"Run ID; any unique part of it works."`
+	Accept      bool   `help:"Accept." xor:"action" required:""`
+	Decline     bool   `help:"Decline." xor:"action" required:""`
+	Cancel      bool   `help:"Cancel the elicitation." xor:"action" required:""`
+	Content     string `help:"Content of the answer, with --accept." placeholder:"JSON"`
+	Step        string `help:"Step whose elicitation to answer, if several are open." xor:"which"`
+	Elicitation string `help:"ID of the elicitation, if several are open." xor:"which"`
+	By          string `help:"Who answers. Default: the user of this machine."`
+}
+
+func (runsAnswerCommand) Help() string {
+	return `The first valid answer counts. perdure runs show prints what is asked. An
+elicitation with mode: url is refused here: answer it on the approvals page.
+Examples:
+
+    perdure runs answer prepare_review/k3v9a2m4qx --accept --content '{"verdict": "approve"}'
+    perdure runs answer k3v9a2 --decline`
+}
+
+func (a runsAnswerCommand) Run(ctx context.Context, c *console) error {
+	if a.Content != "" && !a.Accept {
+		return usagef("--content belongs to --accept")
+	}
+	if a.Content != "" && !json.Valid([]byte(a.Content)) {
+		return usagef("--content is not JSON: %s", a.Content)
+	}
+	keys, err := a.signingKeys(a.temporalFlags)
+	if err != nil {
+		return err
+	}
+	rc, done, err := a.signingClient(ctx, keys)
+	if err != nil {
+		return err
+	}
+	defer done()
+	id, err := findRun(ctx, rc, a.ID, runs.Filter{Waiting: true})
+	if err != nil {
+		return err
+	}
+	question, err := openElicitation(ctx, rc, id, func(e runs.Elicitation) bool {
+		return (a.Step == "" || a.Step == string(e.StepPath) || a.Step == e.StepID) && (a.Elicitation == "" || a.Elicitation == e.ID)
+	}, cmp.Or(a.Step, a.Elicitation))
+	if err != nil {
+		return err
+	}
+	if question.Mode == definitions.URLMode {
+		return fmt.Errorf("%s of %s is answered on the approvals page by a person who is signed in there, and in no other way: open %s of the server; beside dev: perdure approvals open %s%s",
+			question.StepPath, id, approvals.Path(id), id, dataFlag(a.Data))
+	}
+	decision, err := rc.Answer(ctx, id, runs.Answer{
+		ElicitationID: question.ID, Action: a.action(), Content: a.content(), By: cmp.Or(a.By, userName()), Via: runs.ViaCommand,
+	})
+	var invalid *runs.InvalidAnswerError
+	if errors.As(err, &invalid) {
+		return fmt.Errorf("%s still waits, since the answer does not fit: %w", question.StepPath, err)
+	} else if err != nil {
+		return err
+	}
+	a.tell(c)
+	return printDecision(c, a.Output, id, question, decision)
+}
+
+func (a runsAnswerCommand) action() string {
+	switch {
+	case a.Accept:
+		return "accept"
+	case a.Decline:
+		return "decline"
+	default:
+		return "cancel"
+	}
+}
+
+func (a runsAnswerCommand) content() json.RawMessage {
+	switch {
+	case a.Content != "":
+		return json.RawMessage(a.Content)
+	case a.Accept:
+		return json.RawMessage("{}")
+	default:
+		return nil
+	}
+}
+
+func printDecision(c *console, output string, id runs.RunID, question runs.Elicitation, d runs.Decision) error {
+	what := cmp.Or(string(d.Means), d.Action)
+	if output == "json" {
+		err := c.printJSON(map[string]any{"runId": id, "elicitationId": question.ID, "won": d.Won, "action": d.Action, "decision": what, "by": d.By, "via": d.Via})
+		if err != nil {
+			return err
+		}
+	} else if d.Won {
+		fmt.Fprintf(c.out, "%s: %s\n", question.StepPath, what)
+	}
+	if !d.Won {
+		c.notef("perdure: %s was answered before: %s, by %s", question.StepPath, what, d.By)
+		return errReported
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/perdure/perdure/internal/runs"
+)
+
+// endFlags say which run is ended, and why.
+type endFlags struct {
+	temporalFlags `embed:""`
+
+	ID     string `arg:"" help:"Run ID; any unique part of it works."`
+	Reason string `help:"Reason, kept with the run."`
+}
+
+// end ends a run by one of the ways in which that can be done; done is the
+// member of the JSON that says so, told what a person reads.
+func (k endFlags) end(ctx context.Context, c *console, by func(*runs.Client, context.Context, runs.RunID, string) error, done, told string) error {
+	rc, hangUp, err := k.runsClient(ctx)
+	if err != nil {
+		return err
+	}
+	defer hangUp()
+	id, err := findRun(ctx, rc, k.ID, runs.Filter{})
+	if err != nil {
+		return err
+	}
+	run, err := rc.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := by(rc, ctx, id, k.Reason); err != nil { // runs that it has called may still be under way
+		return err
+	}
+	if run.Closed != nil {
+		return fmt.Errorf("%s has ended already (%s)", id, run.Status)
+	}
+	k.tell(c)
+	if k.Output == "json" {
+		return c.printJSON(map[string]any{"runId": id, done: true})
+	}
+	_, err = fmt.Fprintf(c.out, "%s: %s\n", id, told)
+	return err
+}
+
+type runsCancelCommand struct {
+	endFlags `embed:""`
+}
+
+func (runsCancelCommand) Help() string {
+	return "Example:\n\n    perdure runs cancel prepare_review/k3v9a2m4qx --reason 'wrong branch'"
+}
+
+func (k runsCancelCommand) Run(ctx context.Context, c *console) error {
+	return k.end(ctx, c, func(rc *runs.Client, ctx context.Context, id runs.RunID, reason string) error {
+		if err := rc.Cancel(ctx, id, reason); err != nil {
+			return err
+		}
+		if run, err := rc.Get(ctx, id); err == nil && run.Status == runs.Quarantined {
+			c.notef("perdure: the run is quarantined and hears of it when it is released; perdure runs fail or terminate ends it now")
+		}
+		return nil
+	}, "cancelled", "asked to cancel")
+}

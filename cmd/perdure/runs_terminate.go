@@ -1,0 +1,22 @@
+package main
+
+import (
+	"context"
+
+	"github.com/perdure/perdure/internal/runs"
+)
+
+type runsTerminateCommand struct {
+	endFlags `embed:""`
+}
+
+func (runsTerminateCommand) Help() string {
+	return `For a run that cannot be cancelled: its calls under way are not told, and its
+completed steps are not undone. perdure runs retry can resume it. Example:
+
+    perdure runs terminate prepare_review/k3v9a2m4qx --reason 'stuck'`
+}
+
+func (k runsTerminateCommand) Run(ctx context.Context, c *console) error {
+	return k.end(ctx, c, (*runs.Client).Terminate, "terminated", "terminated")
+}

@@ -1,0 +1,148 @@
+package definitions
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/starlark"
+)
+
+// wholeScript checks a definition that is a script.
+func (c *checker) wholeScript() {
+	step := c.def.AllSteps()[0]
+	n := node{step: step, label: "the script", outer: step}
+	c.steps[ScriptID] = step
+	c.nodes = append(c.nodes, n)
+	c.script(n)
+}
+
+// script checks the script of a definition or of a step.
+func (c *checker) script(n node) {
+	code := &n.step.Code
+	at, file := template.AtMember(n.path, "script"), template.AtMember(n.path, "scriptFile")
+	switch {
+	case !code.given():
+		c.stepErrorf(n, "script", "required", "script or scriptFile is required: what the step does")
+		return
+	case c.isWritten(at) && code.ScriptFile != "":
+		c.errorf(file, "script", "%s: a script stands in script or in scriptFile, not in both", n.label)
+		return
+	case code.Script == "": // Pin has told why, or nobody has read it
+		return
+	}
+	for i, pattern := range code.Tools {
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+			c.stepErrorf(n, template.AtElement("tools", i), "tool-name", "tools: %q is no name or pattern of tools, such as github_*", pattern)
+		}
+	}
+	c.pinned(n)
+	program, mistakes := c.def.compileCode(code)
+	for _, m := range mistakes {
+		c.scriptMistake(n, m)
+	}
+	if len(mistakes) == 0 && program != nil {
+		c.scriptCalls(n, program)
+		for _, name := range program.Pending() {
+			if _, err := ParseModule(name); err != nil {
+				c.stepErrorf(n, "script", "script-load", "load: %v", err)
+			}
+		}
+	}
+}
+
+func (c *checker) isWritten(path string) bool {
+	if c.def.written == nil {
+		return false
+	}
+	_, ok := c.def.written.places[path]
+	return ok
+}
+
+// scriptChecks are the checks of mistakes that compiling a script finds.
+var scriptChecks = map[string]string{
+	starlark.CheckSyntax: "script-syntax",
+	starlark.CheckName:   "script-name",
+	starlark.CheckLoad:   "script-load",
+	starlark.CheckLimit:  "script-limit",
+}
+
+// scriptMistake reports what the compiler has found, where it is.
+func (c *checker) scriptMistake(n node, m starlark.Diagnostic) {
+	at, pos := template.AtMember(n.path, "script"), c.scriptPosition(n, m.File, m.Line, m.Column)
+	c.report(at, pos, SeverityError, scriptChecks[m.Check], "%s: %s", n.label, m.Message)
+}
+
+// scriptPosition gives where a place of a script, or of a module that it loads,
+// stands in the file that it was read from.
+func (c *checker) scriptPosition(n node, file string, line, column int) Position {
+	if c.def.written == nil {
+		return Position{file, line, column}
+	}
+	code, home := &n.step.Code, c.def.written.file
+	if file != code.file() || code.ScriptFile != "" {
+		if text, ok := code.Modules[file]; ok && c.isWritten(template.AtMember(template.AtMember(n.path, "modules"), file)) {
+			return c.def.inText(template.AtMember(template.AtMember(n.path, "modules"), file), text, line, column)
+		}
+		if starlark.IsPublished(file) {
+			return Position{file, line, column}
+		}
+		return Position{path.Join(path.Dir(home), file), line, column}
+	}
+	return c.def.inText(template.AtMember(n.path, "script"), code.Script, line, column)
+}
+
+// inText gives where a line and column of a text of several lines stand.
+func (d *Definition) inText(at, text string, line, column int) Position {
+	p, ok := d.written.places[at]
+	if !ok || p.style&yaml.LiteralStyle == 0 {
+		return d.within(at, text, offsetOf(text, line, column))
+	}
+	for _, first := range d.written.lines[min(p.line, len(d.written.lines)):] {
+		if strings.TrimSpace(first) != "" {
+			return Position{d.written.file, p.line + line, leading(first) - leading(strings.TrimLeft(text, "\n")) + column}
+		}
+	}
+	return d.At(at)
+}
+
+// leading counts the spaces that a text begins with.
+func leading(text string) int {
+	return len(text) - len(strings.TrimLeft(text, " "))
+}
+
+func offsetOf(text string, line, column int) int {
+	offset := 0
+	for ; line > 1; line-- {
+		next := strings.IndexByte(text[offset:], '\n')
+		if next < 0 {
+			return -1
+		}
+		offset += next + 1
+	}
+	for i := range text[offset:] {
+		if column--; column == 0 {
+			return offset + i
+		}
+	}
+	return -1
+}
+
+// CheckQuestion says why people cannot be asked with a schema that a script
+// gives; nil if they can.
+func CheckQuestion(schema []byte) error {
+	parsed, err := NewFormSchema(schema)
+	if err != nil {
+		return fmt.Errorf("schema: %w", err)
+	}
+	c := &checker{def: &Definition{}}
+	c.elicitationSchema(node{step: &Step{Schema: parsed}, label: "elicit"})
+	if len(c.diags) == 0 {
+		return nil
+	}
+	return errors.New(strings.TrimPrefix(c.diags[0].Message, "elicit: "))
+}

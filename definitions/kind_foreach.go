@@ -1,0 +1,60 @@
+package definitions
+
+import "strings"
+
+// forEachKind executes a step for each item of a collection.
+type forEachKind struct{}
+
+func (forEachKind) Type() StepType { return ForEachStep }
+
+func (forEachKind) Keys() StepKeys {
+	return StepKeys{
+		Own:  []string{"collection", "itemVar", "maxParallel", "maxIterations", "step", "collect"},
+		Must: []string{"collection", "step"},
+	}
+}
+
+func (forEachKind) Traits() Traits { return Traits{Composed: true} }
+
+func (forEachKind) Output(s *Step) []string {
+	known := []string{"iterations", "count", "completed", "failed"}
+	if s.Collect != "" {
+		known = append(known, "collected")
+	}
+	return known
+}
+
+func (forEachKind) Does(s *Step) string { return "for each of " + s.Collection }
+
+func (forEachKind) Look() Look {
+	return Look{Symbol: "■", Fill: "#e9f7ef", Line: "#3f8a5f", Shape: Stack, Mermaid: [2]string{"[[", "]]"}}
+}
+
+func (forEachKind) Check(at StepCheck) {
+	c, n := at.c, at.n
+	s := n.step
+	if strings.TrimSpace(s.Collection) == "" {
+		c.stepErrorf(n, "collection", "required", "collection is required: a template that gives an array or an object")
+	}
+	if s.Step == nil {
+		c.stepErrorf(n, "step", "required", "step is required: what is done for each item")
+	}
+	switch {
+	case s.ItemVar == "":
+	case s.ItemVar == "index":
+		c.stepErrorf(n, "itemVar", "name", "itemVar must not be index, which is the number of the item")
+	case s.ItemVar == "key":
+		c.stepWarnf(n, "itemVar", "name", "itemVar is key, which is the name of a member when the collection is an object; then the member's value cannot be read")
+	case !varPattern.MatchString(s.ItemVar):
+		c.stepErrorf(n, "itemVar", "name", "itemVar %q: a variable is letters, digits and _, with no digit first", s.ItemVar)
+	}
+	c.between(n, "maxParallel", s.MaxParallel, MaxParallel)
+	c.between(n, "maxIterations", s.MaxIterations, MaxIterations)
+}
+
+// between checks a number that has a default where it is 0.
+func (c *checker) between(n node, name string, value, most int) {
+	if value < 0 || value > most {
+		c.stepErrorf(n, name, "limit", "%s is %d; 1 to %d are allowed", name, value, most)
+	}
+}

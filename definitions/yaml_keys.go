@@ -1,0 +1,49 @@
+package definitions
+
+import (
+	"reflect"
+	"strings"
+)
+
+// A Key is a key of a mapping that Decode reads into a struct.
+type Key struct {
+	Name  string
+	Index []int // of the field, for reflect.Value.FieldByIndex
+	Tag   reflect.StructTag
+
+	omitEmpty bool
+}
+
+func (d *decoder) keysOf(t reflect.Type) []Key {
+	keys, ok := d.keys[t]
+	if !ok {
+		keys = Keys(t)
+		d.keys[t] = keys
+	}
+	return keys
+}
+
+// Keys gives the keys of the mapping that Decode reads into a struct, by its yaml
+// tags, in order; those of embedded structs are among them.
+func Keys(t reflect.Type) []Key {
+	var keys []Key
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		inline := f.Anonymous && name == "" || options == "inline"
+		switch {
+		case name == "-" || !f.IsExported():
+		case inline && f.Type.Kind() == reflect.Struct:
+			for _, inner := range Keys(f.Type) {
+				inner.Index = append([]int{i}, inner.Index...)
+				keys = append(keys, inner)
+			}
+		default:
+			if name == "" {
+				name = strings.ToLower(f.Name)
+			}
+			keys = append(keys, Key{name, []int{i}, f.Tag, options == "omitempty"})
+		}
+	}
+	return keys
+}

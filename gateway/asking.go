@@ -1,0 +1,86 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/form"
+	"github.com/perdure/perdure/internal/visible"
+)
+
+// questionKey names an elicitation in inputRequests and inputResponses, of calls
+// and tasks alike: by its step path, with the number of the time where the step
+// asks again, and with that of the asking where an answer was not taken.
+func questionKey(elicitation string, asking int) string {
+	if asking > 1 {
+		return fmt.Sprintf("%s.%d", elicitation, asking)
+	}
+	return strings.TrimSuffix(elicitation, "#1")
+}
+
+// answerTo is the response to an elicitation that was asked so many times. One to
+// an earlier asking counts as well.
+func answerTo(elicitation string, askings int, given map[string]json.RawMessage) (raw json.RawMessage, key string, ok bool) {
+	for asking := askings; asking > 0; asking-- {
+		key = questionKey(elicitation, asking)
+		if raw, ok = given[key]; ok {
+			return raw, key, true
+		}
+	}
+	return nil, "", false
+}
+
+// notTaken says that an answer did not fit.
+func notTaken(reason string) string {
+	return "The answer was not taken: " + strings.TrimRight(visible.Text(reason), ". ") + "."
+}
+
+// params are those of elicitation/create.
+func (s *stream) params(gt *gate) elicitParams {
+	message := visible.Explained(gt.Message)
+	if gt.way == byURL {
+		return elicitParams{Mode: definitions.URLMode, Message: message, ElicitationID: s.elicitationID(gt), URL: s.g.opts.RunURL(s.at.Run), Meta: s.taskMeta()}
+	}
+	p := elicitParams{Message: message, RequestedSchema: form.Visible(gt.Schema), Meta: s.taskMeta()}
+	if gt.Unchecked {
+		if p.Meta == nil {
+			p.Meta = map[string]any{}
+		}
+		p.Meta[metaUnchecked] = true
+	}
+	if gt.reason != "" {
+		p.Message = notTaken(gt.reason) + "\n\n" + message
+	}
+	if isNull(p.RequestedSchema) {
+		p.RequestedSchema = json.RawMessage(`{"type":"object","properties":{}}`)
+	}
+	return p
+}
+
+// elicitationID names a question that is answered on the page, for
+// notifications/elicitation/complete. 2026-07-28 has done away with it, but
+// there are clients that want one.
+func (s *stream) elicitationID(gt *gate) string {
+	return encode64(digest("elicitation", s.x.principal, string(s.at.Run), gt.ID)[:12])
+}
+
+// questionOf names an asking of an elicitation in this call. Its token is the same
+// wherever it is made, so that a question can be answered and withdrawn at any
+// replica.
+func (s *stream) questionOf(gt *gate, asking int) *question {
+	q := question{claims: claims{Principal: s.x.principal}, Run: s.at.Run, Owner: s.at.Owner, Gate: gt.ID, Asks: gt.Question,
+		Call: encode64(digest("call", s.x.scope, string(s.x.id))[:9]), Time: asking, URL: gt.way == byURL}
+	if !gt.Expires.IsZero() {
+		q.Expires = gt.Expires.Add(time.Minute).Unix()
+	}
+	return &q
+}
+
+type cancelledParams struct {
+	RequestID string         `json:"requestId"`
+	Reason    string         `json:"reason"`
+	Meta      map[string]any `json:"_meta,omitempty"`
+}

@@ -1,0 +1,101 @@
+package gateway_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/runs"
+)
+
+// A caller starts runs while Temporal takes long to take them: those on their way
+// count, however long it takes and however often the index is asked meanwhile.
+func TestAttackQuotaBySlowStarts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		all := newFakeRuns(t, map[string]func(*play){"gated": gated})
+		var started atomic.Int64
+		all.startErr = func() error {
+			time.Sleep(25 * time.Second)
+			started.Add(1)
+			return nil
+		}
+		limited := gateway.NewQuotaRuns(all, gateway.Quotas{WaitingRuns: 5})
+		req := runs.StartRequest{Definition: define(t, asking)[0], Caller: runs.Caller{Subject: "guest"}}
+		var flood sync.WaitGroup
+		for i := range 20 {
+			flood.Go(func() {
+				for range 15 {
+					var refused *gateway.QuotaError
+					if _, err := limited.Start(t.Context(), req); err != nil && !errors.As(err, &refused) {
+						t.Error(err)
+					}
+					time.Sleep(time.Second + time.Duration(i)*time.Millisecond)
+				}
+			})
+		}
+		flood.Wait()
+		if n := started.Load(); n > 5 {
+			t.Errorf("%d runs of one caller were started, 5 may wait", n)
+		}
+	})
+}
+
+// A client floods with cancellations of requests that there are not: what is looked
+// for on the side stays bounded, and those of another caller are found.
+func TestAttackCancelFlood(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"echoed": echoed})
+	guest := connect(t, w.url, "guest", "2025-11-25", `{}`)
+	const flood = 500
+	for i := range flood {
+		guest.post(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, 1000+i))
+	}
+	w.runs.mu.Lock()
+	defer w.runs.mu.Unlock()
+	if w.runs.lists > 100 {
+		t.Errorf("%d cancellations have asked the index %d times", flood, w.runs.lists)
+	}
+}
+
+// taking are runs that are started at once, and of which nothing is heard again.
+type taking struct {
+	gateway.Runs
+	serial int
+}
+
+func (r *taking) Start(context.Context, runs.StartRequest) (runs.Started, error) {
+	r.serial++
+	return runs.Started{ID: runs.RunID(fmt.Sprint("asking/", r.serial))}, nil
+}
+
+func (r *taking) Held(context.Context, string) (runs.Held, error) { return runs.Held{}, nil }
+
+// Ever other callers start one run each, whose end nobody follows here: those that
+// the index knows are forgotten.
+func TestAttackQuotaByManyCallers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limited := gateway.NewQuotaRuns(&taking{}, gateway.Quotas{})
+		d := define(t, asking)[0]
+		for range 3 {
+			for range 5_000 {
+				req := runs.StartRequest{Definition: d, Caller: runs.Caller{Subject: rand.Text()}}
+				if _, err := limited.Start(t.Context(), req); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Minute)
+		}
+		if starts, callers := gateway.QuotaStarts(limited); starts > 10_000 || callers > 10_000 {
+			t.Errorf("after a minute, %d starts of %d callers are remembered", starts, callers)
+		}
+	})
+}

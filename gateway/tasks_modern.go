@@ -1,0 +1,199 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/internal/runs"
+)
+
+// A modernTask is a DetailedTask of the extension.
+type modernTask struct {
+	ResultType string         `json:"resultType"`
+	Meta       map[string]any `json:"_meta,omitempty"`
+	taskState
+	TTL           *int64                  `json:"ttlMs"`
+	Poll          int64                   `json:"pollIntervalMs,omitempty"`
+	InputRequests map[string]inputRequest `json:"inputRequests,omitempty"`
+	Result        *result                 `json:"result,omitempty"`
+}
+
+// modernTask is tasks/get of the extension, with what the client has to answer
+// or what has come out.
+func (g *Gateway) modernTask(ctx context.Context, x *exchange, run *runs.Run) {
+	t := g.asModernTask(x, run)
+	ask, wait := g.inputs(x, run)
+	switch {
+	case run.Closed != nil:
+		o, err := g.opts.Runs.Result(ctx, run.ID)
+		if err != nil {
+			g.unreachable(x, run.ID, err)
+			return
+		}
+		g.endTask(x, run, o, t)
+	case run.Cancelling:
+		t.Message = "being cancelled"
+	case len(ask) > 0:
+		t.Status, t.Message = string(mcp.TaskStatusInputRequired), wait
+		t.InputRequests = map[string]inputRequest{}
+		for _, in := range ask {
+			t.InputRequests[in.key] = inputRequest{Method: string(mcp.MethodElicitationCreate), Params: in.params}
+		}
+	default:
+		t.Message = wait
+	}
+	x.respond("", t)
+}
+
+// endTask says what has come out of a task. One that was cancelled has no result:
+// what that would say of the failure stands beside it.
+func (g *Gateway) endTask(x *exchange, run *runs.Run, o *runs.Outcome, t *modernTask) {
+	ended := g.ended(x.client, run.ID, o)
+	if run.Status != runs.Cancelled {
+		t.Status = string(mcp.TaskStatusCompleted)
+		t.Result = g.finish(x.client, ended.set(metaRun, runState{ID: run.ID, Status: string(run.Status)}))
+		return
+	}
+	t.Status = string(mcp.TaskStatusCancelled)
+	maps.Copy(t.Meta, ended.Meta)
+	if o.Failure != nil {
+		t.Message = o.Failure.Text()
+	}
+}
+
+func (g *Gateway) asModernTask(x *exchange, run *runs.Run) *modernTask {
+	return &modernTask{
+		ResultType: string(mcp.ResultTypeComplete),
+		taskState:  g.describeTask(x, run),
+		TTL:        g.taskTTL(run),
+		Poll:       pollInterval(run),
+		Meta: map[string]any{
+			metaRun:               runState{ID: run.ID, Status: string(run.Status)},
+			mcp.MetaKeyServerInfo: map[string]string{"name": g.opts.Name, "version": g.opts.Version},
+		},
+	}
+}
+
+// updateTask is tasks/update: it gives answers on. Those to what is answered
+// already are ignored. One to what the task has never asked is refused, and with
+// it those beside it, since nobody knows to which question it was meant. Alone,
+// it is acknowledged all the same, as SEP-2663 demands; the acknowledgement says
+// that it was refused. An answer that does not fit is asked for again, under
+// another key.
+func (g *Gateway) updateTask(ctx context.Context, x *exchange, run *runs.Run) {
+	ack := g.acknowledgement(x)
+	if unknown := unknownKeys(run, x.params.InputResponses); len(unknown) > 0 {
+		if len(unknown) < len(x.params.InputResponses) {
+			x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("inputResponses has an answer to %q, which the task has not asked; no answer was taken", unknown[0]))
+			return
+		}
+		x.respond("", ack.set(metaRefused, unknown[:min(len(unknown), maxRefusedKeys)]))
+		return
+	}
+	ask, _ := g.inputs(x, run)
+	for _, in := range ask {
+		raw, key, ok := answerTo(in.ID, in.asking, x.params.InputResponses)
+		if !ok {
+			continue
+		}
+		in.key = key
+		switch err := g.takeInput(ctx, x, run, in, raw); {
+		case errors.Is(err, runs.ErrNoSuchGate), errors.Is(err, runs.ErrNotPermitted), errors.Is(err, runs.ErrNotFound):
+			g.log.DebugContext(ctx, "answer to what is not asked here, or not any more", "run", run.ID, "elicitation", in.ID)
+		case err != nil:
+			g.unreachable(x, run.ID, err)
+			return
+		}
+	}
+	x.respond("", ack)
+}
+
+// maxRefusedKeys is how many refused answers an acknowledgement names.
+const maxRefusedKeys = 10
+
+// unknownKeys are the keys of answers to what the run has never asked, sorted.
+func unknownKeys(run *runs.Run, answers map[string]json.RawMessage) (unknown []string) {
+	for _, key := range slices.Sorted(maps.Keys(answers)) {
+		if !hasAsked(run, key) {
+			unknown = append(unknown, clipKey(key))
+		}
+	}
+	return unknown
+}
+
+// hasAsked reports whether a key is that of an elicitation of the run, as it was
+// asked at some time.
+func hasAsked(run *runs.Run, key string) bool {
+	open := run.Open()
+	return slices.ContainsFunc(run.Elicitations, func(e runs.Elicitation) bool {
+		askings := maxAsked // of a closed one it is not known any more
+		if slices.ContainsFunc(open, func(o runs.Elicitation) bool { return o.ID == e.ID }) {
+			askings, _ = (&gate{Elicitation: e}).nextAsking()
+		}
+		_, _, ok := answerTo(e.ID, askings, map[string]json.RawMessage{key: nil})
+		return ok
+	})
+}
+
+// takeInput gives an answer on. If it is none, the run notes that, so that the
+// question is shown under another key from now on.
+func (g *Gateway) takeInput(ctx context.Context, x *exchange, run *runs.Run, in input, raw json.RawMessage) error {
+	asking := runs.Asking{Question: in.key, Outcome: runs.Invalid}
+	var invalid *runs.InvalidAnswerError
+	switch {
+	case in.way == byURL && actionOf(raw) == accept:
+		asking.Outcome = runs.Sent
+	case in.way == byURL:
+		asking.Outcome = runs.Unwilling
+	default:
+		err := g.answer(ctx, x.client, run.ID, about{gate: in.ID}, raw)
+		if !errors.As(err, &invalid) {
+			return err
+		}
+		asking.Reason = invalid.Reason
+	}
+	ctx, done := detached(ctx)
+	defer done()
+	return g.opts.Runs.Asked(ctx, run.ID, in.ID, asking)
+}
+
+// acknowledgement is the empty result of 2026-07-28.
+func (g *Gateway) acknowledgement(x *exchange) *result { return g.finish(x.client, &result{}) }
+
+// cancelModernTask is tasks/cancel of the extension. A task that has ended is
+// cancelled with nothing left to do.
+func (g *Gateway) cancelModernTask(ctx context.Context, x *exchange, run *runs.Run) {
+	if run.Closed == nil {
+		if _, ok := g.cancelTask(ctx, x, run); !ok {
+			return
+		}
+	}
+	x.respond("", g.acknowledgement(x))
+}
+
+// tasked reports whether the client of a call gets a task instead of waiting.
+func (s *stream) tasked() bool { return s.x.modern && s.x.tasks && s.patience == nil }
+
+// handOutTask answers a call with a task, which is durable since its run is.
+func (s *stream) handOutTask() (answered bool) {
+	ctx, done := detached(context.Background())
+	defer done()
+	run, err := s.g.opts.Runs.Get(ctx, s.at.Run)
+	if err != nil {
+		s.g.log.Warn("reading a run", "run", s.at.Run, "error", err)
+		return false
+	}
+	t := s.g.asModernTask(s.x, run)
+	t.ResultType, t.Message, t.Poll = resultTypeTask, s.status(), pollRunning.Milliseconds()
+	t.Meta[metaRun] = runState{ID: run.ID, Status: string(run.Status), Attached: s.at.Attached}
+	s.x.respond("", t)
+	return true
+}
+
+const resultTypeTask = "task"

@@ -1,0 +1,149 @@
+package backends
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// call makes one call. If it meets a session that is over, it is repeated once
+// on a new one, and if its credentials are refused, with renewed ones: it has
+// not been executed then.
+func (b *backend) call(ctx context.Context, c Call) (*Result, error) {
+	var refused Headers
+	for renewals, resumed := 0, false; ; {
+		headers, err := b.headersFor(ctx, c.Principal, refused)
+		if err != nil {
+			return nil, notCalled(c, err)
+		}
+		s, err := b.acquire(ctx, c.Principal)
+		if err != nil {
+			return nil, notCalled(c, err)
+		}
+		if err := c.mayLeave(ctx); err != nil {
+			b.release(s)
+			return nil, notCalled(c, err)
+		}
+		result, x, err := s.call(ctx, c, headers)
+		gone := err != nil && ctx.Err() == nil && s.sessionGone(x, err)
+		b.release(s)
+		unauthorized := err != nil && b.cfg.Credentials != nil && x.unauthorized()
+		switch {
+		case err == nil && result.IsError:
+			return b.cfg.secrets(headers).hideIn(result)
+		case err == nil:
+			return result, nil
+		case gone:
+			b.drop(s)
+		case unauthorized && renewals == maxRenewals:
+			return nil, notCalled(c, errStillRefused)
+		}
+		switch {
+		case gone && !resumed:
+			resumed = true
+		case unauthorized:
+			renewals, refused = renewals+1, orNone(headers)
+		default:
+			return nil, b.failed(ctx, c, x, b.cfg.secrets(headers).hide(err))
+		}
+	}
+}
+
+// mayLeave says why a call must not be sent any more: nobody waits for it, or what
+// makes it does not want it now.
+func (c Call) mayLeave(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if c.Leaving == nil {
+		return nil
+	}
+	return c.Leaving(ctx)
+}
+
+// notCalled is the error of a call that did not come as far as its backend's
+// tool.
+func notCalled(c Call, err error) error {
+	outcome := NotSent
+	var needed *CredentialsError
+	if errors.As(err, &needed) {
+		outcome = CredentialsNeeded
+	}
+	return &CallError{Backend: c.Backend, Tool: c.Tool, Outcome: outcome, Err: err}
+}
+
+// failed makes the error of a call, and has the supervisor look after the
+// backend if it seems to be away.
+func (b *backend) failed(ctx context.Context, c Call, x *exchange, err error) error {
+	outcome := x.outcome()
+	if errors.Is(err, errInputRequired) || errors.Is(err, errAsksForEver) {
+		outcome = Refused
+	}
+	if outcome != Refused && ctx.Err() == nil {
+		b.wake()
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return &CallError{Backend: c.Backend, Tool: c.Tool, Outcome: outcome, Err: err}
+}
+
+// acquire takes the session for a call; release gives it back.
+func (b *backend) acquire(ctx context.Context, who Principal) (*session, error) {
+	if identity := b.identityOf(who); identity != "" {
+		return b.visit(ctx, identity, who)
+	}
+	return b.acquireShared(ctx)
+}
+
+// acquireShared takes the session that all share. Without one it waits for the
+// end of the next try to connect.
+func (b *backend) acquireShared(ctx context.Context) (*session, error) {
+	s, tried := b.take()
+	if s != nil {
+		return s, nil
+	}
+	b.wake()
+	timer := time.NewTimer(acquireTimeout)
+	defer timer.Stop()
+	select {
+	case <-tried:
+	case <-timer.C:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if s, _ = b.take(); s != nil {
+		return s, nil
+	}
+	return nil, b.downError()
+}
+
+func (b *backend) take() (s *session, tried <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.session == nil || b.session.isLost() { // the supervisor is about to see it
+		return nil, b.tried
+	}
+	b.session.uses++
+	return b.session, b.tried
+}
+
+func (b *backend) downError() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.stopped:
+		return ErrClosed
+	case b.err == nil:
+		return errors.New("backend is down")
+	}
+	return fmt.Errorf("backend is down: %w", b.err)
+}
+
+func (b *backend) release(s *session) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.uses--
+	b.bury(s)
+}

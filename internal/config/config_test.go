@@ -1,0 +1,251 @@
+package config
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/credentials"
+)
+
+var update = flag.Bool("update", false, "write what tests find into their files")
+
+// Each testdata/X.yaml is Loaded; X.out holds the diagnostics.
+func TestConfigurationDiagnostics(t *testing.T) {
+	t.Setenv("GITHUB_API_TOKEN", "secret")
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no test files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			_, diags := Load(Sources{Config: file})
+			var got strings.Builder
+			for _, d := range diags {
+				got.WriteString(d.String() + "\n")
+			}
+			golden(t, strings.TrimSuffix(file, ".yaml")+".out", got.String())
+		})
+	}
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("(-want +got, -update takes it over)\n%s", diff)
+	}
+}
+
+func TestConfigurationSettings(t *testing.T) {
+	t.Setenv("GITHUB_API_TOKEN", "secret")
+	found, diags := Load(Sources{Config: "testdata/peer.yaml"})
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	want := Settings{
+		Name:     "engineering-vmcp",
+		LogLevel: "debug",
+		Auth:     Auth{Ruled: true},
+		Outgoing: map[string]credentials.Strategy{
+			"github": {Header: &credentials.Header{Name: "Authorization", Value: credentials.Source{Env: "GITHUB_API_TOKEN"}}},
+			"jira":   {Header: &credentials.Header{Name: "X-API-Version", Value: credentials.Source{Inline: "v1"}}},
+		},
+		Backends: []backends.Config{
+			{
+				Name: "github", Transport: backends.StreamableHTTP, URL: "http://127.0.0.1:9001/mcp",
+				Env: map[string]string{},
+				Effects: []backends.EffectRule{
+					{Tool: "get_*", Class: "read"},
+					{Tool: "create_pr", Class: "keyed", KeyArgument: "request_id"},
+				},
+				Timeout: 45 * time.Second,
+			},
+			{
+				Name: "jira", Transport: backends.SSE, URL: "https://jira.example.com/sse",
+				Env:     map[string]string{},
+				Timeout: 5 * time.Second,
+			},
+			{
+				Name: "files", Transport: backends.Stdio, Command: "npx",
+				Args:             []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"},
+				Env:              map[string]string{"LEVEL": "debug", "GITHUB_API_TOKEN": "secret"},
+				TrustAnnotations: true,
+				Timeout:          30 * time.Second,
+			},
+		},
+		Aggregation: backends.Aggregation{
+			Strategy: "priority", PrefixFormat: "{workload}_", Priority: []string{"github", "jira"},
+			Tools: []backends.WorkloadTools{
+				{
+					Workload: "github", Filter: []string{"create_pr", "merge_pr", "list_issues"},
+					Overrides: map[string]backends.Override{"create_pr": {Name: "gh_create_pr", Description: "Create a GitHub pull request"}},
+				},
+				{Workload: "jira", ExcludeAll: true},
+				{Workload: "files", ExcludeAll: true},
+			},
+		},
+	}
+	if diff := cmp.Diff(want, found.Settings); diff != "" {
+		t.Errorf("Settings (-want +got)\n%s", diff)
+	}
+	if _, err := backends.New(found.Backends, found.Aggregation, nil); err != nil {
+		t.Errorf("the pool refuses the Settings: %v", err)
+	}
+}
+
+// Each backend has the strategy that is said for it, or else the default if it
+// has headers.
+func TestConfigurationOutgoing(t *testing.T) {
+	t.Setenv("GITHUB_API_TOKEN", "secret")
+	found, diags := Load(Sources{Config: "testdata/delegated.yaml"})
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	file := credentials.Source{File: "testdata/secret"}
+	want := map[string]credentials.Strategy{
+		"caller": {TokenExchange: &credentials.TokenExchange{SubjectTokenType: "urn:ietf:params:oauth:token-type:jwt", Client: credentials.Client{
+			TokenURL: "https://idp.example.com/token", ID: "perdure", Secret: credentials.Source{Env: "GITHUB_API_TOKEN"},
+			Scopes: []string{"read", "write"}, Audience: "https://backends.example.com"}}},
+		"own":   {ClientCredentials: &credentials.ClientCredentials{Client: credentials.Client{TokenURL: "http://127.0.0.1:1/token", ID: "own", Secret: file}}},
+		"keyed": {Header: &credentials.Header{Name: "X-Key", Value: file}},
+		"pass":  {PassThrough: true},
+	}
+	if diff := cmp.Diff(want, found.Outgoing); diff != "" {
+		t.Errorf("strategies (-want +got)\n%s", diff)
+	}
+	if got := strings.Join(found.Delegating(), " "); got != "caller pass" {
+		t.Errorf("credentials of callers are for %s", got)
+	}
+}
+
+const resourceText = `apiVersion: toolhive.stacklok.dev/v1beta1
+kind: VirtualMCPCompositeToolDefinition
+metadata: {name: my-workflow}
+spec:
+  name: my_workflow
+  description: d
+  steps: [{id: a, tool: be_echo}]
+`
+
+func TestDefinitionFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "defs/b.yml"), resourceText)
+	write(t, filepath.Join(dir, "defs/sub/a.yaml"), "name: bare\ndescription: d\nsteps: [{id: a, tool: be_echo}]\n")
+	write(t, filepath.Join(dir, "defs/README.md"), "not YAML: [")
+	write(t, filepath.Join(dir, "config.yaml"), "backends: [{name: be, url: http://127.0.0.1:1/mcp, transport: sse}]\n"+
+		"compositeToolRefs: [{name: my-workflow}]\n"+
+		"compositeTools: [{name: inline, description: d, steps: [{id: a, tool: be_echo}]}]\n")
+
+	src := Sources{Config: filepath.Join(dir, "config.yaml"), Definitions: []string{filepath.Join(dir, "defs")}}
+	found, diags := Load(src)
+	if diags != nil {
+		t.Fatalf("diagnostics: %v", diags)
+	}
+	if diff := cmp.Diff([]string{"inline", "my_workflow", "bare"}, namesOf(found.Definitions)); diff != "" {
+		t.Errorf("definitions (-want +got)\n%s", diff)
+	}
+
+	before := src.Stamp()
+	write(t, filepath.Join(dir, "defs/c.yaml"), strings.ReplaceAll(resourceText, "my_workflow", "inline"))
+	if src.Stamp() == before {
+		t.Error("a new file does not change the stamp")
+	}
+	_, diags = Load(src)
+	text := ""
+	for _, d := range diags {
+		text += d.String() + "\n"
+	}
+	if !diags.HasErrors() || !strings.Contains(text, "config.yaml:3") || !strings.Contains(text, "c.yaml:5") {
+		t.Errorf("a clash of two files must name both places, got\n%s", text)
+	}
+}
+
+// Files of a mounted ConfigMap are links to a directory that Kubernetes exchanges:
+// each is one definition, and what is exchanged is noticed.
+func TestDefinitionsOfAConfigMap(t *testing.T) {
+	t.Parallel()
+	mounted := t.TempDir()
+	definition := func(name string) string {
+		return "name: " + name + "\ndescription: d\nsteps: [{id: a, type: script, scriptFile: a.star}]\n"
+	}
+	mount := func(version, name string) {
+		write(t, filepath.Join(mounted, version, "deploy.yaml"), definition(name))
+		write(t, filepath.Join(mounted, version, "a.star"), "return 1\n")
+		if err := errors.Join(os.Symlink(version, filepath.Join(mounted, "..new")), os.Rename(filepath.Join(mounted, "..new"), filepath.Join(mounted, "..data"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mount("..2026_11_22_01", "deploy")
+	for _, file := range []string{"deploy.yaml", "a.star"} {
+		if err := os.Symlink(filepath.Join("..data", file), filepath.Join(mounted, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(mounted, ".#deploy.yaml"), "what an editor leaves")
+	linked := filepath.Join(t.TempDir(), "definitions")
+	if err := os.Symlink(mounted, linked); err != nil {
+		t.Fatal(err)
+	}
+	for _, src := range []Sources{{Definitions: []string{mounted}}, {Definitions: []string{linked}}} {
+		found, diags := Load(src)
+		if diags.HasErrors() || len(found.Definitions) != 1 {
+			t.Fatalf("%v: %d definitions, %v", src.Definitions, len(found.Definitions), diags)
+		}
+	}
+	src := Sources{Definitions: []string{mounted}}
+	before := src.Stamp()
+	mount("..2026_11_22_02", "replaced")
+	if src.Stamp() == before {
+		t.Error("what was exchanged is not noticed")
+	}
+	if found, diags := Load(src); diags.HasErrors() || namesOf(found.Definitions)[0] != "replaced" {
+		t.Errorf("after the exchange: %v, %v", namesOf(found.Definitions), diags)
+	}
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLibraryIsValid(t *testing.T) {
+	t.Parallel()
+	found, diags := Load(Sources{Library: true})
+	if len(diags) > 0 {
+		t.Errorf("diagnostics: %v", diags)
+	}
+	if len(found.Definitions) < 3 {
+		t.Errorf("got %d definitions", len(found.Definitions))
+	}
+}
+
+func namesOf(defs []*definitions.Definition) []string {
+	var names []string
+	for _, d := range defs {
+		names = append(names, d.Name)
+	}
+	return names
+}

@@ -1,0 +1,75 @@
+//go:build unix
+
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// What comes through a pipe, as <(…) gives it, can be read as often as a file.
+func TestAttackConfigurationFromPipe(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := w.WriteString("backends: [{name: a, url: http://127.0.0.1:1/mcp, transport: sse}]\n"); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	name := fmt.Sprintf("/dev/fd/%d", r.Fd())
+	text, err := ReadFile(name)
+	if err != nil || !IsConfiguration(text) {
+		t.Fatalf("%q is no configuration: %v", text, err)
+	}
+	found, diags := Load(Sources{Config: name})
+	if len(diags) > 0 || len(found.Backends) != 1 {
+		t.Errorf("%d backends, %v", len(found.Backends), diags)
+	}
+}
+
+// A pipe that nobody writes to is refused, wherever it is named.
+func TestAttackConfigurationFromNamedPipe(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "pipe.yaml")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadFile(name); !errors.Is(err, errEndless) {
+		t.Errorf("reading it: %v", err)
+	}
+	for _, src := range []Sources{{Config: name}, {Definitions: []string{name}}} {
+		if _, diags := Load(src); !strings.Contains(fmt.Sprint(diags), "cannot be read: it is a pipe") {
+			t.Errorf("%+v: %v", src, diags)
+		}
+	}
+}
+
+// What cannot be read in a directory is named itself.
+func TestAttackUnreadableFileOfADirectory(t *testing.T) {
+	t.Parallel()
+	for kind, make := range map[string]func(file string) error{
+		"a link to nothing": func(file string) error { return os.Symlink("nowhere.yaml", file) },
+		"a pipe":            func(file string) error { return syscall.Mkfifo(file, 0o600) },
+	} {
+		dir := t.TempDir()
+		bad := filepath.Join(dir, "below", "bad.yaml")
+		if err := os.Mkdir(filepath.Dir(bad), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := make(bad); err != nil {
+			t.Fatal(err)
+		}
+		_, diags := Load(Sources{Definitions: []string{dir}})
+		if len(diags) != 1 || diags[0].Pos.File != bad {
+			t.Errorf("%s: %v", kind, diags)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/environ"
+)
+
+// Sources say where a configuration and definitions come from.
+type Sources struct {
+	Config      string   // configuration file; "" = none
+	Definitions []string // files, and directories that are read with all that is below them
+	Library     bool     // the definitions that ship with the program, too
+	CallersOnly bool     // of the configuration only who callers are and what they may do: no backends, whose secrets need not be there
+
+	// Modules finds published modules that no file stands in for. nil = they are
+	// left for the registry of a server to find.
+	Modules definitions.Modules
+}
+
+// Loaded is all that was read: one configuration and one namespace of
+// definitions.
+type Loaded struct {
+	Settings
+	Definitions []*definitions.Definition
+}
+
+// Load reads everything and reports all that is wrong with it. What is loaded is
+// of use only if the diagnostics have no errors.
+func Load(src Sources) (*Loaded, definitions.Diagnostics) {
+	l := &loader{names: map[string]bool{}, modules: src.Modules, callersOnly: src.CallersOnly}
+	if src.Config != "" {
+		l.configuration(src.Config)
+	}
+	for _, name := range src.Definitions {
+		l.definitions(name)
+	}
+	if src.Library {
+		l.library()
+	}
+	for _, missing := range l.refs {
+		missing()
+	}
+	l.report(definitions.Check(l.defs, definitions.CheckOptions{MaxDepth: l.settings.MaxDepth}))
+	l.diags.Sort()
+	return &Loaded{Settings: l.settings, Definitions: l.defs}, l.diags
+}
+
+type loader struct {
+	settings Settings
+	defs     []*definitions.Definition
+	names    map[string]bool // under which compositeToolRefs find definitions
+	modules  definitions.Modules
+
+	callersOnly bool
+
+	refs  []func() // checks of references, for when all names are known
+	diags definitions.Diagnostics
+}
+
+func (l *loader) report(diags definitions.Diagnostics) { l.diags = append(l.diags, diags...) }
+
+func (l *loader) errorf(pos definitions.Position, check, format string, args ...any) {
+	l.report(definitions.Diagnostics{{
+		Pos: pos, Severity: definitions.SeverityError, Message: fmt.Sprintf(format, args...), Check: check,
+	}})
+}
+
+func (l *loader) unreadable(file string, err error) {
+	var at *fs.PathError
+	if errors.As(err, &at) { // of the directory, it is the file that matters
+		file, err = at.Path, at.Err
+	}
+	l.errorf(definitions.Position{File: file}, "file", "cannot be read: %v", err)
+}
+
+func (l *loader) configuration(file string) {
+	data, err := ReadFile(file)
+	if err != nil {
+		l.unreadable(file, err)
+		return
+	}
+	docs, diags := documents(file, data)
+	l.report(diags)
+	switch {
+	case diags.HasErrors():
+		return
+	case len(docs) == 0:
+		l.errorf(definitions.Position{File: file}, "config", "is empty; a configuration is one YAML document")
+		return
+	case len(docs) != 1:
+		l.errorf(definitions.Position{File: file, Line: docs[1].Line, Column: docs[1].Column}, "config", "a second YAML document begins here; a configuration is one document")
+		return
+	}
+	var c configuration
+	r := &reader{file: file, root: docs[0], env: environ.Lookup}
+	r.diags = definitions.Decode(file, docs[0], &c)
+	switch {
+	case r.diags.HasErrors():
+	case l.callersOnly:
+		l.settings = r.callers(&c)
+	default:
+		l.settings = r.read(&c)
+	}
+	l.report(r.diags)
+	if l.callersOnly {
+		return
+	}
+	for i := range c.CompositeTools {
+		d, diags := definitions.ParseNode(file, data, &c.CompositeTools[i])
+		l.report(diags)
+		if d != nil {
+			l.defs = append(l.defs, l.pin(file, d))
+		}
+	}
+	l.references(file, docs[0], c.CompositeToolRefs)
+}
+
+// references notes what compositeToolRefs ask for: definitions by the name of
+// their resource or by their own.
+func (l *loader) references(file string, root *yaml.Node, refs []*reference) {
+	for i, ref := range refs {
+		node, _ := lookup(root, keyPath{"compositeToolRefs", i, "name"})
+		l.refs = append(l.refs, func() {
+			if !l.names[ref.Name] {
+				l.errorf(definitions.Position{File: file, Line: node.Line, Column: node.Column}, "reference",
+					"definition %q not found; name the directory to look in with --definitions", ref.Name)
+			}
+		})
+	}
+}
+
+// definitions reads a definition file, or all of a directory in the order of
+// their paths.
+func (l *loader) definitions(name string) {
+	files, err := DefinitionFiles(name)
+	if err != nil {
+		l.unreadable(name, err)
+		return
+	}
+	for _, file := range files {
+		data, err := ReadFile(file)
+		if err != nil {
+			l.unreadable(file, err)
+			continue
+		}
+		l.parse(file, data)
+	}
+}
+
+// pin gives a definition with what its scripts load.
+func (l *loader) pin(file string, d *definitions.Definition) *definitions.Definition {
+	l.report(d.Pin(BesideFile(file)))
+	with, missing := d.WithModules(definitions.FileModules(BesideFile(file), l.modules))
+	if l.modules != nil {
+		l.report(missing)
+	}
+	return with
+}
+
+func (l *loader) library() {
+	entries, err := fs.ReadDir(definitions.Library(), ".")
+	if err != nil {
+		l.unreadable("library", err)
+		return
+	}
+	for _, entry := range entries {
+		data, err := fs.ReadFile(definitions.Library(), entry.Name())
+		if err != nil {
+			l.unreadable("library/"+entry.Name(), err)
+			continue
+		}
+		l.parse("library/"+entry.Name(), data)
+	}
+}
+
+func (l *loader) parse(file string, data []byte) {
+	defs, diags := definitions.Parse(file, data)
+	l.report(diags)
+	for _, d := range defs {
+		l.defs = append(l.defs, l.pin(file, d))
+	}
+	docs, _ := documents(file, data)
+	for _, doc := range docs {
+		for _, p := range []keyPath{{"metadata", "name"}, {"spec", "name"}, {"name"}} {
+			if node, ok := lookup(doc, p); ok {
+				l.names[node.Value] = true
+			}
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package config
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/runs"
+)
+
+// Each key of the model says in a sentence what it is for.
+func TestModelIsDescribed(t *testing.T) {
+	t.Parallel()
+	for _, mapping := range mappings() {
+		for _, key := range definitions.Keys(mapping) {
+			if help := key.Tag.Get("help"); !strings.HasSuffix(help, ".") {
+				t.Errorf("%s.%s: the help is %q, not a sentence", mapping.Name(), key.Name, help)
+			}
+			if standard, words := key.Tag.Get("default"), key.Tag.Get("enum"); words != "" && standard != "" && !strings.Contains(","+words+",", ","+standard+",") {
+				t.Errorf("%s.%s: the default %s is not one of %s", mapping.Name(), key.Name, standard, words)
+			}
+		}
+	}
+}
+
+// The tags say what the packages do that act on the settings.
+func TestModelDefaults(t *testing.T) {
+	t.Parallel()
+	limits, quota := runs.DefaultScriptLimits(), gateway.DefaultQuotas
+	for _, check := range []struct {
+		of   any
+		key  string
+		tag  string
+		want int
+	}{
+		{configuration{}, "maxWorkflowDepth", "default", definitions.MaxWorkflowDepth},
+		{scriptLimits{}, "steps", "max", limits.Steps}, {scriptLimits{}, "steps", "default", limits.Steps},
+		{scriptLimits{}, "memory", "max", limits.Memory}, {scriptLimits{}, "memory", "default", limits.Memory},
+		{scriptLimits{}, "calls", "max", limits.Calls}, {scriptLimits{}, "calls", "default", limits.Calls},
+		{scriptLimits{}, "width", "max", limits.Width}, {scriptLimits{}, "width", "default", limits.Width},
+		{scriptLimits{}, "fan", "max", limits.Fan}, {scriptLimits{}, "fan", "default", limits.Fan},
+		{scriptLimits{}, "value", "max", limits.Value}, {scriptLimits{}, "value", "default", limits.Value},
+		{scriptLimits{}, "depth", "max", limits.Depth}, {scriptLimits{}, "depth", "default", limits.Depth},
+		{quotas{}, "openRuns", "default", quota.OpenRuns}, {quotas{}, "runsPerMinute", "default", quota.RunsPerMinute},
+		{quotas{}, "waitingRuns", "default", quota.WaitingRuns}, {quotas{}, "requests", "default", quota.Requests},
+	} {
+		if got := tagOf(t, check.of, check.key, check.tag); got != strconv.Itoa(check.want) {
+			t.Errorf("%T.%s: the tag %s is %s, not %d", check.of, check.key, check.tag, got, check.want)
+		}
+	}
+	if got := tagOf(t, scriptLimits{}, "time", "max"); got != strconv.Itoa(int(runs.MaxScriptTime.Hours()))+"h" {
+		t.Errorf("scripts.limits.time is %s at most, not %s", got, runs.MaxScriptTime)
+	}
+	if got := tagOf(t, breakerRules{}, "open", "default"); got != defaultOpen.String() {
+		t.Errorf("the default of open is %s, not %s", got, defaultOpen)
+	}
+	if got := tagOf(t, operational{}, "logLevel", "enum"); got != strings.Join(LogLevels, ",") {
+		t.Errorf("log levels are %s, not %s", got, LogLevels)
+	}
+}
+
+func tagOf(t *testing.T, of any, name, tag string) string {
+	t.Helper()
+	for _, key := range definitions.Keys(reflect.TypeOf(of)) {
+		if key.Name == name {
+			return key.Tag.Get(tag)
+		}
+	}
+	t.Fatalf("%T has no key %s", of, name)
+	return ""
+}
+
+// What the parser and the tags take, the schema takes, and what they refuse it
+// refuses, as far as one key is enough to see it.
+func TestSchemaAgreesWithTheParser(t *testing.T) {
+	t.Setenv("GITHUB_API_TOKEN", "secret")
+	schema := compiled(t)
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no test files: %v", err)
+	}
+	refused := 0
+	for _, name := range append(files, "../../deploy/perdure.yaml") {
+		_, diags := Load(Sources{Config: name})
+		seen := false // by the schema
+		for _, d := range diags {
+			if d.Check == "syntax" || d.Check == "config" {
+				seen = false
+				break
+			}
+			seen = seen || d.Severity == definitions.SeverityError && (d.Check == "unknown-key" || d.Check == "value" || d.Check == "type")
+		}
+		err := schema.Validate(jsonOf(t, name))
+		switch {
+		case diags.HasErrors() && err != nil:
+			refused++
+		case !diags.HasErrors() && err != nil:
+			t.Errorf("%s is valid, and the schema refuses it: %v", name, err)
+		case seen && err == nil:
+			t.Errorf("%s is refused, and the schema takes it: %v", name, diags)
+		}
+	}
+	if refused < 8 {
+		t.Errorf("the schema refuses only %d files", refused)
+	}
+}
+
+func compiled(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	document, err := jsonschema.UnmarshalJSON(strings.NewReader(string(Schema())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("config.json", document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("config.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// jsonOf reads a YAML file as the validator wants it; nil = it is no YAML.
+func jsonOf(t *testing.T, name string) any {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var value any
+	if yaml.Unmarshal(text, &value) != nil {
+		return nil
+	}
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoded, err := jsonschema.UnmarshalJSON(strings.NewReader(string(encoded)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decoded
+}
+
+// The page is what the model gives; -update writes it.
+func TestReferencePage(t *testing.T) {
+	t.Parallel()
+	golden(t, "../../docs/configuration.md", Reference())
+}

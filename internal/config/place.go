@@ -1,0 +1,117 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// A keyPath leads to a value of the configuration: keys and indexes.
+type keyPath []any
+
+// to extends the path without touching it.
+func (p keyPath) to(steps ...any) keyPath { return append(slices.Clone(p), steps...) }
+
+func (p keyPath) String() string {
+	var b strings.Builder
+	for _, step := range p {
+		if i, ok := step.(int); ok {
+			fmt.Fprintf(&b, "[%d]", i)
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		fmt.Fprint(&b, step)
+	}
+	return b.String()
+}
+
+// lookup follows a path; where it ends early it gives the last node that
+// exists and false.
+func lookup(node *yaml.Node, p keyPath) (*yaml.Node, bool) {
+	for _, step := range p {
+		next := child(node, step)
+		if next == nil {
+			return node, false
+		}
+		node = next
+	}
+	return node, true
+}
+
+func child(node *yaml.Node, step any) *yaml.Node {
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	switch step := step.(type) {
+	case int:
+		if node.Kind == yaml.SequenceNode && step < len(node.Content) {
+			return node.Content[step]
+		}
+	case string:
+		if node.Kind != yaml.MappingNode {
+			return nil
+		}
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			if node.Content[i].Value == step {
+				return node.Content[i+1]
+			}
+		}
+	}
+	return nil
+}
+
+// documents gives the root of each YAML document of a file that is not empty.
+func documents(file string, data []byte) ([]*yaml.Node, definitions.Diagnostics) {
+	roots, err := definitions.Documents(data)
+	if err != nil {
+		return roots, definitions.Diagnostics{syntaxError(file, err)}
+	}
+	return roots, nil
+}
+
+func syntaxError(file string, err error) definitions.Diagnostic {
+	d := definitions.Diagnostic{
+		Pos: definitions.Position{File: file}, Severity: definitions.SeverityError, Message: err.Error(), Check: "syntax",
+	}
+	var at *yaml.LoadError
+	if errors.As(err, &at) {
+		d.Message = at.Message
+		d.Pos.Line, d.Pos.Column = at.Mark.Line, at.Mark.Column
+	}
+	return d
+}
+
+// IsConfiguration says whether a file looks like a configuration rather than
+// definitions: by its keys, since both are YAML.
+func IsConfiguration(data []byte) bool {
+	docs, _ := documents("", data)
+	if len(docs) != 1 {
+		return false
+	}
+	for _, key := range []string{"kind", "steps", "script", "scriptFile"} {
+		if child(docs[0], key) != nil {
+			return false
+		}
+	}
+	return slices.ContainsFunc(ownKeys(), func(key string) bool { return child(docs[0], key) != nil })
+}
+
+// ownKeys are the keys of a configuration that no definition has.
+func ownKeys() []string {
+	var own []string
+	ofDefinitions := definitions.Keys(reflect.TypeFor[definitions.Definition]())
+	for _, key := range definitions.Keys(reflect.TypeFor[configuration]()) {
+		if key.Name != "metadata" && !slices.ContainsFunc(ofDefinitions, func(k definitions.Key) bool { return k.Name == key.Name }) {
+			own = append(own, key.Name)
+		}
+	}
+	return own
+}

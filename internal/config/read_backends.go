@@ -1,0 +1,155 @@
+package config
+
+import (
+	"encoding/json"
+	"net/url"
+	"path"
+	"time"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/backends"
+)
+
+func (r *reader) backends(c *configuration) []backends.Config {
+	if len(c.Backends) == 0 {
+		r.warnf(keyPath{"backends"}, "backends", "no server is listed, so no tool can be called; the workloads of a ToolHive group are not discovered")
+	}
+	limits := r.timeouts(c)
+	var configs []backends.Config
+	seen := map[string]bool{}
+	for i, b := range c.Backends {
+		p := keyPath{"backends", i}
+		if b.Name != "" && seen[b.Name] {
+			r.errorf(p.to("name"), "backends", "%q is the name of another backend, too", b.Name)
+		}
+		seen[b.Name] = true
+		config := r.backend(p, b)
+		if config.Timeout == 0 {
+			config.Timeout = limits[b.Name]
+		}
+		configs = append(configs, config)
+	}
+	return configs
+}
+
+func (r *reader) backend(p keyPath, b *backend) backends.Config {
+	config := backends.Config{
+		Name:             b.Name,
+		Transport:        backends.Transport(b.Transport),
+		URL:              b.URL,
+		Command:          b.Command,
+		Args:             b.Args,
+		Env:              r.environment(p.to("passEnv"), b),
+		Dir:              b.Dir,
+		User:             b.User,
+		Group:            b.Group,
+		Effects:          r.effects(p.to("effects"), b.Effects),
+		TrustAnnotations: b.TrustAnnotations,
+		Timeout:          time.Duration(b.Timeout),
+		Limited:          b.Limits != nil && *b.Limits != callLimits{},
+	}
+	if b.Transport == "" && b.Command != "" {
+		config.Transport = backends.Stdio
+	}
+	switch config.Transport {
+	case backends.StreamableHTTP, backends.SSE:
+		if b.Command != "" {
+			r.errorf(p.to("command"), "backends", "belongs to transport stdio, not to %s", b.Transport)
+		}
+		for key, value := range map[string]string{"user": b.User, "group": b.Group} {
+			if value != "" {
+				r.errorf(p.to(key), "backends", "belongs to transport stdio, not to %s", b.Transport)
+			}
+		}
+		if u, err := url.Parse(b.URL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+			r.errorf(p.to("url"), "backends", "%q is not an http or https URL", b.URL)
+		}
+	case backends.Stdio:
+		if b.URL != "" {
+			r.errorf(p.to("url"), "backends", "belongs to transport streamable-http or sse, not to stdio")
+		}
+		if b.Command == "" {
+			r.errorf(p.to("command"), "backends", "is missing: the program to start")
+		}
+		if err := backends.CheckAccount(b.User, b.Group); err != nil {
+			r.errorf(p.to("user"), "backends", "%s", err)
+		}
+	case "":
+		r.errorf(p.to("transport"), "missing", "is missing; use streamable-http, sse or stdio")
+	}
+	return config
+}
+
+func (r *reader) environment(p keyPath, b *backend) map[string]string {
+	env := map[string]string{}
+	for i, name := range b.PassEnv {
+		value, ok := r.env(name)
+		if !ok {
+			r.errorf(p.to(i), "environment", "environment variable %s is not set", name)
+		}
+		env[name] = value
+	}
+	for name, value := range b.Env {
+		env[name] = value
+	}
+	return env
+}
+
+func (r *reader) effects(p keyPath, rules []*effectRule) []backends.EffectRule {
+	var out []backends.EffectRule
+	for i, rule := range rules {
+		p := p.to(i)
+		if _, err := path.Match(rule.Tool, ""); err != nil {
+			r.errorf(p.to("tool"), "effects", "%q is not a tool name or pattern, such as get_*", rule.Tool)
+		}
+		if rule.KeyArgument != "" && rule.Class != string(definitions.Keyed) {
+			r.errorf(p.to("keyArgument"), "effects", "belongs to class keyed, not to %s", rule.Class)
+		}
+		if rule.OnUnknown == string(definitions.Ask) && rule.Class != string(definitions.Unsafe) {
+			r.errorf(p.to("onUnknown"), "effects", "belongs to class unsafe; a call of class %s is made again", rule.Class)
+		}
+		out = append(out, backends.EffectRule{Tool: rule.Tool, Class: rule.Class, KeyArgument: rule.KeyArgument,
+			OnUnknown: rule.OnUnknown, Probe: r.probe(p.to("probe"), rule)})
+	}
+	return out
+}
+
+// probe is what finds out whether a call was executed, as definitions.Probe has
+// it in JSON; nil = nothing does.
+func (r *reader) probe(p keyPath, rule *effectRule) json.RawMessage {
+	if rule.Probe == nil {
+		return nil
+	}
+	if rule.Class != string(definitions.Unsafe) {
+		r.errorf(p, "effects", "belongs to class unsafe; a call of class %s is made again", rule.Class)
+	}
+	if err := rule.Probe.CheckAlone(); err != nil {
+		r.errorf(p, "effects", "%v", err)
+	}
+	encoded, err := json.Marshal(rule.Probe)
+	if err != nil {
+		r.errorf(p, "effects", "%v", err)
+	}
+	return encoded
+}
+
+// timeouts are those of operational, by backend.
+func (r *reader) timeouts(c *configuration) map[string]time.Duration {
+	limits := map[string]time.Duration{}
+	if c.Operational == nil || c.Operational.Timeouts == nil {
+		return limits
+	}
+	t := c.Operational.Timeouts
+	for _, b := range c.Backends {
+		limits[b.Name] = time.Duration(t.Default)
+	}
+	for name, limit := range t.PerWorkload {
+		at := keyPath{"operational", "timeouts", "perWorkload", name}
+		if limit <= 0 {
+			r.errorf(at, "operational", "is not a positive duration")
+		}
+		r.known(c, at, name)
+		limits[name] = time.Duration(limit)
+	}
+	return limits
+}

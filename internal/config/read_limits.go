@@ -1,0 +1,59 @@
+package config
+
+import (
+	"time"
+
+	"github.com/perdure/perdure/internal/limits"
+)
+
+// defaultOpen is how long a backend is left alone that has failed too often.
+const defaultOpen = 30 * time.Second
+
+// limits are those of the backends that have some.
+func (r *reader) limits(c *configuration) map[string]limits.Config {
+	var all map[string]limits.Config
+	for i, b := range c.Backends {
+		if b.Limits == nil {
+			continue
+		}
+		if config := r.limitsOf(keyPath{"backends", i, "limits"}, b.Limits); config.Limited() {
+			if all == nil {
+				all = map[string]limits.Config{}
+			}
+			all[b.Name] = config
+		}
+	}
+	return all
+}
+
+func (r *reader) limitsOf(p keyPath, l *callLimits) (out limits.Config) {
+	if *l == (callLimits{}) {
+		r.warnf(p, "limits", "limits nothing; say concurrency, rate or breaker")
+	}
+	out.Concurrency = l.Concurrency
+	if l.Rate != "" {
+		rate, err := limits.ParseRate(l.Rate)
+		if err != nil {
+			r.errorf(p.to("rate"), "limits", "%v", err)
+		}
+		out.Rate = rate
+	}
+	switch {
+	case l.Burst > 0 && l.Rate == "":
+		r.errorf(p.to("burst"), "limits", "belongs to a rate, which is missing")
+	case l.Burst > 0:
+		out.Rate.Burst = l.Burst
+	}
+	if l.Breaker != nil {
+		out.Breaker = breaker(l.Breaker)
+	}
+	return out
+}
+
+func breaker(b *breakerRules) limits.Breaker {
+	open := time.Duration(b.Open)
+	if open == 0 {
+		open = defaultOpen
+	}
+	return limits.Breaker{Failures: b.Failures, Window: time.Duration(b.Window), Open: open}
+}

@@ -1,0 +1,56 @@
+package runs
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/perdure/perdure/internal/codes"
+)
+
+// ScriptTool is the tool by which agents send scripts.
+const ScriptTool = "execute_tool_script"
+
+// IsSentScript reports whether a run is a script that an agent has sent. It calls
+// what its sender may, and is no composite tool that somebody has written for
+// others.
+func IsSentScript(id RunID) bool { return strings.HasPrefix(string(id), ScriptTool+"/") }
+
+// Hint says what to do about an error of a run, or of a call that has started none;
+// "" = the message says it. What invites to call again is not said of a run that
+// has had effects.
+func Hint(e *Error, effects *Effects) string {
+	if !effects.Repeatable() {
+		return hintForEffects(e, effects)
+	}
+	if e.Category == codes.CategoryTemplate && e.Tool == "" && IsSentScript(RunID(e.RunID)) { // not what it has called
+		return "Correct the script; sending it again as it is will not help."
+	}
+	return codes.Hint(e.Code, e.Category, e.Retryable)
+}
+
+// hintForEffects does so for a run that calling again would repeat.
+func hintForEffects(e *Error, effects *Effects) string {
+	hint := effects.String()
+	switch e.Category {
+	case codes.CategoryDeclined, codes.CategoryCancelled, codes.CategoryPermission:
+		hint = Hint(e, nil) + " " + hint
+	}
+	if len(effects.Completed) > 0 && e.RunID != "" {
+		hint += fmt.Sprintf(" To go on from where it failed without that: perdure runs retry %s.", e.RunID)
+	}
+	return hint
+}
+
+// Explained gives an outcome with the hint of its failure, for those who show it.
+func (o *Outcome) Explained(id RunID) *Outcome {
+	if o == nil || o.Failure == nil {
+		return o
+	}
+	told, failure := *o, *o.Failure
+	if failure.Error.RunID == "" {
+		failure.Error.RunID = string(id)
+	}
+	failure.Error.Hint = Hint(&failure.Error, failure.Effects)
+	told.Failure = &failure
+	return &told
+}

@@ -1,0 +1,119 @@
+package service
+
+import (
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway/approvals"
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/web"
+)
+
+// An approvalsPage is where people answer with a browser.
+type approvalsPage struct {
+	handler http.Handler
+	login   auth.LoginKind
+	url     func(runs.RunID) string // of a run; nil = nobody could open it
+}
+
+func (s *Service) newApprovals(o GatewayOptions, all *runs.Client, bodies *web.Bodies) (approvalsPage, error) {
+	options, err := LoginOptions(s.opts.Loaded.Auth, s.callers, o.PublicURL, o.Keys, s.opts.Logger)
+	if err != nil {
+		return approvalsPage{}, err
+	}
+	options.Link = o.SignInByLink && s.callers == (auth.Everybody{})
+	login, err := auth.NewLogin(options)
+	if err != nil {
+		return approvalsPage{}, err
+	}
+	handler, err := approvals.New(approvals.Options{
+		Runs: all, Login: login, Policy: &s.opts.Loaded.Auth.Policy, Key: o.Keys.Signing, RetiredKeys: o.Keys.Retired,
+		Bodies: bodies, PublicURL: o.PublicURL.Origin(), Logger: s.opts.Logger,
+	})
+	page := approvalsPage{handler: handler, login: login.Kind()}
+	switch page.login {
+	case auth.LoginClosed:
+		s.warnOfClosedPage()
+	case auth.LoginLink:
+		if !auth.OnLoopback(o.PublicURL.Host()) {
+			return page, err
+		}
+		fallthrough
+	default:
+		page.url = func(id runs.RunID) string { return o.PublicURL.Origin() + approvals.Path(id) }
+	}
+	return page, err
+}
+
+// warnOfClosedPage says that nobody can sign in, and what cannot be answered then.
+func (s *Service) warnOfClosedPage() {
+	const how = "the approvals page is closed: the configuration does not say how people sign in; it can by incomingAuth.oidc.clientId, or by approvals.tokenFile"
+	var unanswerable []string
+	for _, d := range s.opts.Loaded.Definitions {
+		if asksOnPage(d.Steps) {
+			unanswerable = append(unanswerable, d.Name)
+		}
+	}
+	if unanswerable == nil {
+		s.opts.Logger.Warn(how)
+		return
+	}
+	s.opts.Logger.Warn(how+"; nobody can answer what these ask with mode: url", "definitions", strings.Join(unanswerable, ", "))
+}
+
+// asksOnPage reports whether a step asks what is answered on the approvals page
+// alone.
+func asksOnPage(steps []*definitions.Step) bool {
+	for _, s := range steps {
+		if s.Mode == definitions.URLMode || s.Step != nil && asksOnPage([]*definitions.Step{s.Step}) {
+			return true
+		}
+	}
+	return false
+}
+
+// LoginOptions say how people sign in: at the issuer whose tokens clients have,
+// if perdure is a client of it as well; else with tokens of their own. Those with
+// which programs call are for it only where the configuration says so.
+func LoginOptions(a config.Auth, callers auth.Authenticator, public WebURL, k Keys, log *slog.Logger) (auth.LoginOptions, error) {
+	options := auth.LoginOptions{
+		PublicURL: public.Origin(), Path: approvals.Prefix, Key: k.Signing, RetiredKeys: k.Retired, Logger: log,
+	}
+	if callers != (auth.Everybody{}) {
+		options.Callers = callers
+	}
+	switch issuer := a.OIDC; {
+	case issuer != nil && issuer.ClientID != "":
+		options.OIDC = &auth.OIDCLogin{
+			Issuer: issuer.Issuer, ClientID: issuer.ClientID, GroupsClaim: issuer.GroupsClaim, HTTP: issuer.Client,
+			Required: issuer.Scopes,
+			ClientSecret: func() (string, error) {
+				secret, err := issuer.ClientSecret.Read()
+				return string(secret), err
+			},
+		}
+	case a.Approvals.CallerTokens:
+		options.Tokens, options.Callers = callers, nil
+	case a.Approvals.TokenFile != "":
+		tokens, err := auth.OpenTokenFile(a.Approvals.TokenFile, log)
+		if err != nil {
+			return options, err
+		}
+		options.Tokens = tokens
+	}
+	return options, nil
+}
+
+// Host is that of the site, with its port if it has one.
+func (w WebURL) Host() string {
+	u, err := url.Parse(string(w))
+	if err != nil {
+		return "" // it was read before
+	}
+	return u.Host
+}

@@ -1,0 +1,182 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/converter"
+
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/payloads"
+	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/web"
+)
+
+// CodecOptions are those of a Codec. Runs, Callers and Policy are required.
+type CodecOptions struct {
+	Runs      *runs.Client
+	Namespace string          // of Temporal
+	Keys      *payloads.Keys  // nil = nothing is sealed
+	Values    payloads.Values // nil = none are kept elsewhere
+	Callers   auth.Authenticator
+	Login     *auth.Login // of the approvals page; nil = people show tokens
+	Policy    *auth.Policy
+	Origins   []WebURL    // of the pages that may ask
+	Bodies    *web.Bodies // room that large requests, and what they fetch, share; nil = room for two of the largest
+	Logger    *slog.Logger
+}
+
+// A Codec opens payloads for people who may see their runs.
+type Codec struct{ CodecOptions }
+
+// NewCodec makes a codec.
+func NewCodec(o CodecOptions) *Codec {
+	if o.Bodies == nil {
+		o.Bodies = web.NewBodies(2*maxDecoded, web.Patience)
+	}
+	return &Codec{o}
+}
+
+// Serve answers requests until ctx ends, and those under way for the grace period
+// after that. public is the URL of the gateway beside it; "" = none.
+func (s *Codec) Serve(ctx context.Context, l net.Listener, public WebURL, grace time.Duration) error {
+	return web.New(web.Options{
+		Handler: s.Handler(), Origins: s.policyOfOrigins(public), MaxBody: maxDecoded, Logger: s.Logger,
+	}).Run(ctx, l, grace)
+}
+
+// maxDecoded is the largest request, in bytes.
+const maxDecoded = 64 << 20
+
+// Handler answers the Web UI: /decode and /download, and /healthz.
+func (s *Codec) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.HandleFunc("POST /decode", s.open)
+	mux.HandleFunc("POST /download", s.open)
+	mux.HandleFunc("POST /encode", s.refuseToSeal)
+	mux.Handle("/codec/", http.StripPrefix("/codec", mux)) // as proxies pass it on that leave paths as they are
+	return s.shared(mux)
+}
+
+// policyOfOrigins has the endpoint called by its public name, and by pages of the
+// Web UI, which is on another origin.
+func (s *Codec) policyOfOrigins(public WebURL) web.OriginPolicy {
+	p := web.OriginPolicy{Hosts: []string{public.Host()}}
+	for _, o := range s.Origins {
+		p.Origins = append(p.Origins, o.Origin())
+	}
+	return p
+}
+
+// shared lets the pages of the Web UI ask, and no others, also none of this
+// machine.
+func (s *Codec) shared(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		origin := r.Header.Get("Origin")
+		if origin != "" {
+			if !slices.ContainsFunc(s.Origins, func(o WebURL) bool { return o.Origin() == origin }) {
+				http.Error(w, "this origin is not the Web UI's; --ui-origin allows one", http.StatusForbidden)
+				return
+			}
+			w.Header().Set("Access-Control-Allow-Origin", origin)
+			w.Header().Set("Access-Control-Allow-Credentials", "true")
+			w.Header().Add("Vary", "Origin")
+		}
+		if r.Method == http.MethodOptions {
+			w.Header().Set("Access-Control-Allow-Methods", "POST")
+			w.Header().Set("Access-Control-Allow-Headers", r.Header.Get("Access-Control-Request-Headers"))
+			w.Header().Set("Access-Control-Max-Age", "600")
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// refuseToSeal answers the Web UI where it would start or signal a workflow. What
+// is to be sealed does not say for which run, to which each value is bound; and
+// what the Web UI sends is checked by nobody.
+func (s *Codec) refuseToSeal(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "perdure opens values here and seals none: start runs by their tools, and answer them on the approvals page or with perdure runs answer", http.StatusForbidden)
+}
+
+// open answers what the Web UI wants to show: payloads as histories have them, or
+// to download one that is kept elsewhere.
+func (s *Codec) open(w http.ResponseWriter, r *http.Request) {
+	who, err := s.visitor(r)
+	if err != nil {
+		auth.Refuse(w, err)
+		return
+	}
+	if of := r.Header.Get("X-Namespace"); of != "" && of != s.Namespace {
+		http.Error(w, "this endpoint opens values of the namespace "+s.Namespace, http.StatusForbidden)
+		return
+	}
+	may := s.seen(r.Context(), who)
+	fetches := r.URL.Path == "/download" || !strings.EqualFold(r.URL.Query().Get("preserveStorageRefs"), "true")
+	var codecs []converter.PayloadCodec
+	if s.Values != nil && fetches {
+		codecs = append(codecs, payloads.Fetcher(s.Values, may))
+	}
+	if s.Keys != nil {
+		codecs = append(codecs, &payloads.Codec{Keys: s.Keys, May: may})
+	}
+	caller := web.Caller(who.Known(), r)
+	body, free, err := s.Bodies.Read(w, r, caller, maxDecoded)
+	if err == nil && s.Values != nil && fetches { // what is fetched is larger than what asks for it
+		free()
+		free, err = s.Bodies.Work(r.Context(), caller, payloads.MaxValue)
+	}
+	if err != nil {
+		web.RefuseBody(w, err)
+		return
+	}
+	defer free()
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.URL.Path = "/decode" // which both are to the handler
+	converter.NewPayloadCodecHTTPHandler(codecs...).ServeHTTP(w, r)
+}
+
+// visitor says who asks: by a token, else by having signed in.
+func (s *Codec) visitor(r *http.Request) (auth.Identity, error) {
+	who, err := s.Callers.Authenticate(r)
+	if err == nil || s.Login == nil || r.Header.Get("Authorization") != "" {
+		return who, err
+	}
+	who, err = s.Login.Authenticate(r)
+	if errors.Is(err, auth.ErrNotSignedIn) {
+		return who, &auth.Refusal{Message: "sign in at the approvals page of this host, /approvals, and reload the page of the Web UI", Err: err}
+	}
+	return who, err
+}
+
+// seen says of runs whether somebody may see them, and asks once about each.
+func (s *Codec) seen(ctx context.Context, who auth.Identity) func(run string) bool {
+	known := map[string]bool{}
+	return func(run string) bool {
+		allowed, asked := known[run]
+		if !asked {
+			allowed = s.may(ctx, who, run)
+			known[run] = allowed
+		}
+		return allowed
+	}
+}
+
+// may says whether somebody may see a run: the same as everywhere.
+func (s *Codec) may(ctx context.Context, who auth.Identity, id string) bool {
+	if !strings.Contains(id, "/") { // of something else than a run
+		return false
+	}
+	run, err := s.Runs.Get(ctx, runs.RunID(id))
+	return err == nil && s.Policy.May(who, auth.See, auth.Object{Tool: run.Tool, Owner: run.Caller})
+}

@@ -1,0 +1,276 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/payloads"
+	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/store"
+)
+
+// A CheckStatus is what a check found.
+type CheckStatus string
+
+// The statuses of checks.
+const (
+	CheckOK      CheckStatus = "ok"
+	CheckWarning CheckStatus = "warning" // it works, but may stop working
+	CheckFailed  CheckStatus = "failed"
+	CheckSkipped CheckStatus = "skipped" // not needed here, or it cannot be checked
+)
+
+// A Check is what was found of one part of an installation.
+type Check struct {
+	Name   string      `json:"name"`
+	Status CheckStatus `json:"status"`
+	Found  string      `json:"found"`
+	Fix    string      `json:"fix,omitempty"` // what to do; "" = nothing
+}
+
+const (
+	examinedRuns = 100              // open runs that are read, and as many others
+	patience     = 10 * time.Second // with each thing that may not answer
+)
+
+// An Installation is what Examine looks at. Its functions read what flags and
+// variables name.
+type Installation struct {
+	Config      config.Sources                                // its file and directories; none = they are not looked at
+	SigningKeys func() (k *Keys, file string, err error)      // nil = none is given; file = "" where they come from a variable
+	PayloadKeys func(context.Context) (*payloads.Keys, error) // nil = nothing is sealed
+	Temporal    func() (client.Options, error)
+	Database    string // URL of the PostgreSQL; "" = none
+	LargeValues bool   // whether large values are kept outside of Temporal
+	ValuesDir   string // where a dev keeps them
+}
+
+// Examine checks all parts of an installation from this machine, and changes nothing.
+func Examine(ctx context.Context, i Installation) []Check {
+	x := &examination{Installation: i}
+	x.configuration()
+	x.signingKeys()
+	x.temporal(ctx)
+	x.payloadKeys(ctx)
+	x.database(ctx)
+	x.largeValues()
+	x.backends(ctx)
+	x.clock(ctx)
+	return x.checks
+}
+
+// An examination collects what is found.
+type examination struct {
+	Installation
+	checks []Check
+	found  *config.Loaded // nil = there is no configuration that can be read
+	clocks []remote       // of others
+
+	inputs map[runs.RunID]*commonpb.Payload // of some runs, as Temporal has them
+	store  *store.Inspection                // nil = there is no database that answers
+}
+
+// A remote clock, and by how much it is ahead of ours.
+type remote struct {
+	of    string
+	ahead time.Duration
+}
+
+func (x *examination) add(name string, status CheckStatus, found, fix string, args ...any) {
+	x.checks = append(x.checks, Check{name, status, found, fmt.Sprintf(fix, args...)})
+}
+
+func (x *examination) ok(name, found string, args ...any) {
+	x.add(name, CheckOK, fmt.Sprintf(found, args...), "")
+}
+
+func (x *examination) configuration() {
+	if x.Config.Config == "" && len(x.Config.Definitions) == 0 {
+		x.add("configuration", CheckSkipped, "none is given", "name it with --config")
+		return
+	}
+	found, diags := config.Load(x.Config)
+	if !diags.HasErrors() {
+		x.found = found
+		x.ok("configuration", "%s, %s", Plural(len(found.Backends), "backend"), Plural(len(found.Definitions), "definition"))
+		return
+	}
+	errors := slices.DeleteFunc(slices.Clone(diags), func(d definitions.Diagnostic) bool { return d.Severity != definitions.SeverityError })
+	x.add("configuration", CheckFailed, errors[0].String(), "correct it; perdure validate tells all mistakes, of which there are %d", len(errors))
+}
+
+func (x *examination) signingKeys() {
+	k, file, err := x.SigningKeys()
+	switch {
+	case err != nil:
+		x.add("signing key", CheckFailed, err.Error(), "give all gateways and workers the same, by --key-file or PERDURE_KEY")
+		return
+	case k == nil:
+		x.add("signing key", CheckSkipped, "none is given", "name it with --key-file")
+		return
+	}
+	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
+		x.add("signing key", CheckWarning, fmt.Sprintf("others may read %s (%s)", file, info.Mode().Perm()), "chmod 600 %s", file)
+		return
+	}
+	x.ok("signing key", "one that signs, %d retired", len(k.Retired))
+}
+
+// payloadKeys also looks whether the keys open runs that Temporal has.
+func (x *examination) payloadKeys(ctx context.Context) {
+	k, err := x.PayloadKeys(ctx)
+	if err != nil {
+		x.add("payload keys", CheckFailed, err.Error(), "write lines ID:KEY, the key of openssl rand -hex 32")
+		return
+	}
+	lacking := map[string]runs.RunID{} // key → one of the runs that it has sealed
+	for id, p := range x.inputs {
+		if key := payloads.KeyOf(p); key != "" && (k == nil || !k.Has(key)) {
+			lacking[key] = id
+		}
+	}
+	switch {
+	case len(lacking) > 0:
+		key := slices.Sorted(maps.Keys(lacking))[0]
+		x.add("payload keys", CheckFailed, fmt.Sprintf("run %s is sealed with key %q, which is not among the keys", lacking[key], key),
+			"give the processes, and this command, the key by --payload-key-file; as long as it is missing, such runs wait and cannot be read")
+	case k == nil:
+		x.add("payload keys", CheckSkipped, "none: what runs hold is not sealed for Temporal", "where it is to be, see --payload-key-file")
+	default:
+		x.ok("payload keys", "what runs hold is sealed for Temporal; they open the %d runs that were looked at", len(x.inputs))
+	}
+}
+
+func (x *examination) temporal(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	options, err := x.Temporal()
+	if err != nil {
+		x.add("temporal", CheckFailed, err.Error(), "say where it is with --address or TEMPORAL_ADDRESS, or start perdure dev")
+		return
+	}
+	options.Logger = sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))
+	tc, err := client.DialContext(ctx, options)
+	if err != nil {
+		x.add("temporal", CheckFailed, fmt.Sprintf("%s does not answer: %v", options.HostPort, err), "start it, or name another with --address; look at TLS and the API key")
+		return
+	}
+	defer tc.Close()
+	at, err := runs.Inspect(ctx, tc, options.Namespace)
+	if err != nil {
+		x.add("temporal", CheckFailed, err.Error(), "look at what this program is permitted at %s", options.HostPort)
+		return
+	}
+	x.ok("temporal", "%s, server %s, %s", options.HostPort, cmp.Or(at.Server, "of unknown version"), at.Latency.Round(time.Millisecond))
+	x.namespace(options.Namespace, at)
+	x.inputs = map[runs.RunID]*commonpb.Payload{}
+	for id, p := range runs.Inputs(ctx, tc, options.Namespace, examinedRuns) {
+		x.inputs[id] = p
+	}
+}
+
+func (x *examination) namespace(name string, at *runs.Inspection) {
+	if !at.Exists {
+		x.add("namespace", CheckFailed, "namespace "+name+" not found", "start a gateway or worker, which registers it if it may, or: temporal operator namespace create --namespace %s", name)
+		return
+	}
+	x.ok("namespace", "%s keeps closed runs for %s", name, at.Retention)
+	if len(at.Missing) > 0 {
+		x.add("search attributes", CheckFailed, "missing: "+strings.Join(at.Missing, ", "),
+			"start a gateway or worker, which adds them if it may, or: temporal operator search-attribute create --namespace %s --type Keyword --name %s", name, strings.Join(at.Missing, " --name "))
+	} else {
+		x.ok("search attributes", "all are there")
+	}
+	if at.Unchecked > 0 {
+		x.add("signals", CheckFailed, fmt.Sprintf("%d wait for a worker that has the key with which they were told something, such as an answer", at.Unchecked),
+			"give the workers the keys of the gateways, by --key-file or PERDURE_KEY; perdure runs list --waiting key lists the runs")
+	}
+	if at.Pauses {
+		x.ok("quarantine", "Temporal can pause runs that take their workers down")
+	} else {
+		x.add("quarantine", CheckWarning, "Temporal cannot pause runs that take their workers down: workers refuse them, but lists say that they run",
+			"set frontend.WorkflowPauseEnabled in the dynamic configuration of Temporal (1.31 or newer)")
+	}
+	if at.Workers == 0 {
+		x.add("workers", CheckWarning, "none has looked for work lately: runs do not go on", "start perdure worker or perdure serve")
+		return
+	}
+	x.ok("workers", "%d looked for work within the last five minutes", at.Workers)
+	if ahead := time.Until(at.Seen); ahead > 0 { // a moment ago by their clock
+		x.clocks = append(x.clocks, remote{"Temporal", ahead})
+	}
+}
+
+func (x *examination) database(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	needed := x.found != nil && len(x.found.Delegating()) > 0
+	switch {
+	case x.Database == "" && needed:
+		x.add("database", CheckFailed, "none is given, and "+strings.Join(x.found.Delegating(), ", ")+" take credentials of callers", "name a PostgreSQL with --database or PERDURE_DATABASE_URL")
+		return
+	case x.Database == "":
+		x.add("database", CheckSkipped, "none is given", "name it with --database, if there is one")
+		return
+	}
+	before := time.Now()
+	at, err := store.Inspect(ctx, x.Database)
+	version, latest := at.Version, at.Latest
+	took := time.Since(before)
+	switch {
+	case err != nil:
+		x.add("database", CheckFailed, err.Error(), "start it, or look at the URL, the password and the rights of its user")
+		return
+	case version < latest:
+		x.add("database", CheckFailed, fmt.Sprintf("its tables are of version %d, and %d is wanted", version, latest), "perdure migrate")
+	case version > latest:
+		x.add("database", CheckWarning, fmt.Sprintf("its tables are of version %d, newer than this program (%d)", version, latest), "upgrade this program")
+	default:
+		x.ok("database", "tables of version %d", version)
+	}
+	x.clocks = append(x.clocks, remote{"the database", at.Now.Sub(before.Add(took / 2))})
+	x.store = &at
+}
+
+// largeValues looks where they are kept, and whether the processes would find them.
+func (x *examination) largeValues() {
+	const name = "large values"
+	_, err := os.Stat(x.ValuesDir)
+	ofDev := err == nil && x.Database == ""
+	switch {
+	case ofDev:
+		x.ok(name, "kept in %s", x.ValuesDir)
+	case x.LargeValues && x.Database == "":
+		x.add(name, CheckFailed, "there is no database in which to keep them", "name a PostgreSQL with --database or PERDURE_DATABASE_URL")
+	case x.LargeValues && x.store == nil:
+		x.add(name, CheckFailed, "the database in which they are kept does not answer", "see database")
+	case x.LargeValues:
+		x.ok(name, "%d kept in the database, %.1f MB", x.store.Values, float64(x.store.ValueBytes)/1e6)
+	case x.store != nil && x.store.Values > 0:
+		x.add(name, CheckFailed, fmt.Sprintf("%d are kept in the database, which processes without --large-values do not read", x.store.Values),
+			"start gateways and workers with --large-values or PERDURE_LARGE_VALUES=true, and this command as well")
+	default:
+		x.add(name, CheckSkipped, "off: a value has 1.9 MB at most", "where there are larger ones, see --large-values")
+	}
+}
+
+// Plural writes a number and what it counts, such as 1 tool or 2 tools.
+func Plural(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}

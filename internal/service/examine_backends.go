@@ -1,0 +1,145 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/credentials"
+)
+
+// backends connects to each backend, as the processes do.
+func (x *examination) backends(ctx context.Context) {
+	if x.found == nil || len(x.found.Backends) == 0 {
+		x.add("backends", CheckSkipped, "none are configured", "")
+		return
+	}
+	byCaller := x.found.Delegating()
+	own := *x.found
+	own.Backends = slices.DeleteFunc(slices.Clone(x.found.Backends), func(b backends.Config) bool { return slices.Contains(byCaller, b.Name) })
+	for _, name := range byCaller {
+		x.add("backend "+name, CheckSkipped, "it is called with credentials of callers, which nobody has here", "call one of its tools")
+	}
+	if len(own.Backends) == 0 {
+		return
+	}
+	if len(byCaller) > 0 {
+		own.Aggregation = backends.Aggregation{} // which may name the others
+	}
+	own.Outgoing = maps.Clone(own.Outgoing)
+	maps.DeleteFunc(own.Outgoing, func(name string, _ credentials.Strategy) bool { return slices.Contains(byCaller, name) })
+	pool, _, err := NewPool(Options{Loaded: &own, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		x.add("backends", CheckFailed, err.Error(), "correct the configuration")
+		return
+	}
+	defer pool.Close()
+	began := time.Now()
+	pool.Start(ctx)
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tried := func() bool {
+		return !slices.ContainsFunc(pool.Status(), func(s backends.Status) bool { return !s.Tried })
+	}
+	for waiting.Err() == nil && !tried() && !pool.WaitReady(waiting, 20*time.Millisecond) {
+	}
+	for _, s := range pool.Status() {
+		switch {
+		case s.Up:
+			x.ok("backend "+s.Name, "%s, MCP %s, connected in %s", Plural(s.Tools, "tool"), s.ProtocolVersion, max(s.Since.Sub(began), 0).Round(time.Millisecond))
+		case isProgram(own.Backends, s.Name):
+			x.add("backend "+s.Name, CheckFailed, cmp.Or(s.Error, "it does not answer within "+patience.String()),
+				"look whether its program is there, in PATH and in the image; and at its command and variables in the configuration")
+		default:
+			x.add("backend "+s.Name, CheckFailed, cmp.Or(s.Error, "it does not answer within "+patience.String()), "start it, or look at its address and credentials in the configuration")
+		}
+	}
+	if len(byCaller) == 0 {
+		x.tools(pool)
+	}
+}
+
+// isProgram says whether a backend is a program that this one starts.
+func isProgram(all []backends.Config, name string) bool {
+	return slices.ContainsFunc(all, func(b backends.Config) bool { return b.Name == name && b.Command != "" })
+}
+
+// tools looks whether backends offer what definitions use, where all are there.
+func (x *examination) tools(pool *backends.Pool) {
+	if slices.ContainsFunc(pool.Status(), func(s backends.Status) bool { return !s.Up }) || len(x.found.Definitions) == 0 {
+		return
+	}
+	var lacking []string
+	for _, d := range x.found.Definitions {
+		if _, err := gateway.Snapshot(d, gateway.StepTools(pool)); err != nil {
+			lacking = append(lacking, err.Error())
+		}
+	}
+	if len(lacking) > 0 {
+		x.add("tools", CheckFailed, lacking[0], "correct the definition, or the backend; %s cannot be called, and perdure tools lists what there is", Plural(len(lacking), "composite tool"))
+		return
+	}
+	x.ok("tools", "backends offer what the definitions use")
+}
+
+// How far clocks may be apart.
+const (
+	clockWarning = 5 * time.Second
+	clockFailure = 25 * time.Second // tokens are taken with 30 s of difference
+)
+
+// clock compares the clock with those of others, also with the Date of servers
+// that answer by HTTP.
+func (x *examination) clock(ctx context.Context) {
+	if x.found != nil {
+		for _, b := range x.found.Backends {
+			x.dateOf(ctx, "backend "+b.Name, b.URL)
+		}
+		if x.found.Auth.OIDC != nil {
+			x.dateOf(ctx, "the issuer", x.found.Auth.OIDC.Issuer)
+		}
+	}
+	if len(x.clocks) == 0 {
+		x.add("clock", CheckSkipped, "there is no other to compare it with", "")
+		return
+	}
+	worst := slices.MaxFunc(x.clocks, func(a, b remote) int { return cmp.Compare(a.ahead.Abs(), b.ahead.Abs()) })
+	found := fmt.Sprintf("%s from that of %s", worst.ahead.Abs().Round(time.Millisecond), worst.of)
+	switch {
+	case worst.ahead.Abs() >= clockFailure:
+		x.add("clock", CheckFailed, found, "synchronise the clocks (NTP)")
+	case worst.ahead.Abs() >= clockWarning:
+		x.add("clock", CheckWarning, found, "synchronise the clocks (NTP)")
+	default:
+		x.ok("clock", "%s at most", found)
+	}
+}
+
+func (x *examination) dateOf(ctx context.Context, of, url string) {
+	if url == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodHead, url, nil)
+	if err != nil {
+		return
+	}
+	before := time.Now()
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return // its own check says so
+	}
+	_ = response.Body.Close()
+	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
+		ahead := date.Add(time.Second / 2).Sub(before.Add(time.Since(before) / 2)) // it has no fractions
+		x.clocks = append(x.clocks, remote{of, ahead})
+	}
+}

@@ -1,0 +1,199 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/gateway/approvals"
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/telemetry"
+	"github.com/perdure/perdure/internal/web"
+)
+
+// A WebURL is an address of a web site, without a slash at its end; "" = not
+// said.
+type WebURL string
+
+// UnmarshalText refuses what is no such address.
+func (w *WebURL) UnmarshalText(text []byte) error {
+	u, err := url.Parse(string(text))
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return fmt.Errorf("%q is not a URL such as https://tools.example.com", text)
+	}
+	*w = WebURL(strings.TrimRight(string(text), "/"))
+	return nil
+}
+
+// Origin is that of the pages of the site.
+func (w WebURL) Origin() string {
+	u, err := url.Parse(string(w))
+	if err != nil {
+		return string(w) // it was read before
+	}
+	return u.Scheme + "://" + u.Host
+}
+
+// GatewayOptions are those of a gateway.
+type GatewayOptions struct {
+	Keys            Keys
+	PublicURL       WebURL
+	AllowedOrigins  []WebURL
+	AllowedHosts    []string
+	Patience        time.Duration
+	ReattachWindow  time.Duration
+	DisconnectGrace time.Duration
+	StreamRetry     time.Duration
+	NoRunTools      bool
+	SignInByLink    bool          // the person at the terminal signs in to the approvals page by a one-time link
+	Retention       time.Duration // of closed runs; 0 = not known
+}
+
+// newGateway makes what clients and people reach: the gateway, and the page on
+// which people answer.
+func (s *Service) newGateway(o GatewayOptions) (err error) {
+	all := s.runs()
+	bodies := web.NewBodies(web.DefaultWork, web.Patience)
+	page, err := s.newApprovals(o, all, bodies)
+	if err != nil {
+		return err
+	}
+	s.approvals, s.signIn = page.handler, page.login
+	origins := []string{o.PublicURL.Origin()}
+	for _, allowed := range o.AllowedOrigins {
+		origins = append(origins, allowed.Origin())
+	}
+	s.origins = web.OriginPolicy{Origins: origins, Hosts: o.AllowedHosts}
+	s.gateway, err = gateway.New(gateway.Options{
+		Name:            s.opts.Loaded.Name,
+		Prefix:          s.opts.Loaded.Prefix,
+		Version:         s.opts.Version,
+		Runs:            preparedRuns{all, s.prepared, s.opts.Telemetry},
+		Catalogue:       s.inTurn(all),
+		Registry:        s.registry,
+		Credentials:     s.credentials,
+		Key:             o.Keys.Signing,
+		RetiredKeys:     o.Keys.Retired,
+		Patience:        o.Patience,
+		ReattachWindow:  o.ReattachWindow,
+		Answers:         s.opts.Answers,
+		OnDisconnect:    s.opts.Loaded.OnDisconnect,
+		DisconnectGrace: o.DisconnectGrace,
+		StreamRetry:     o.StreamRetry,
+		NoRunTools:      o.NoRunTools,
+		Scripts:         s.opts.Loaded.Scripts.Agents,
+		ScriptLimits:    s.opts.Loaded.Scripts.Limits,
+		MaxDepth:        s.opts.Loaded.MaxDepth,
+		Retention:       o.Retention,
+		Authenticate:    s.authenticate(),
+		Metadata:        metadataOf(s.callers),
+		Policy:          &s.opts.Loaded.Auth.Policy,
+		Bodies:          bodies,
+		Quotas:          gateway.Quotas(s.opts.Loaded.Quotas),
+		RunURL:          page.url,
+		Observe:         s.observe(),
+		LinkOver:        s.linkOver(),
+		MaxRequest:      s.maxRequest(),
+		Logger:          s.opts.Logger,
+	})
+	return err
+}
+
+// preparedRuns start no run before Temporal has what runs need.
+type preparedRuns struct {
+	*runs.Client
+	prepared  <-chan struct{}
+	telemetry *telemetry.Telemetry
+}
+
+// Start starts a run, or says at once that it is too early.
+func (r preparedRuns) Start(ctx context.Context, request runs.StartRequest) (runs.Started, error) {
+	select {
+	case <-r.prepared:
+		started, err := r.Client.Start(ctx, request)
+		switch {
+		case err == nil && started.Attached:
+			r.telemetry.SetRun(ctx, string(started.ID))
+		case err == nil:
+			r.telemetry.RunStarted(ctx, request.Definition.Name, string(started.ID))
+		}
+		return started, err
+	default:
+		return runs.Started{}, fmt.Errorf("starting a run of %s: %w yet", request.Definition.Name, runs.ErrUnavailable)
+	}
+}
+
+// Clients serves MCP and what tells how the service is. Clients that come
+// while it starts wait until it has tools to offer.
+func (s *Service) Clients() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", s.Health())
+	mux.Handle(Endpoint, s.whenOpen(s.opts.Telemetry.HTTP(s.gateway.Handler())))
+	mux.Handle(gateway.RegistryPrefix, s.whenOpen(s.gateway.Handler()))
+	mux.Handle(auth.WellKnown, s.gateway.Handler())
+	mux.Handle(auth.WellKnown+"/", s.gateway.Handler())
+	mux.Handle(approvals.Prefix, s.approvals)
+	mux.Handle(approvals.Prefix+"/", s.approvals)
+	return mux
+}
+
+func (s *Service) whenOpen(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-s.opened:
+			next.ServeHTTP(w, r)
+		case <-r.Context().Done():
+		}
+	})
+}
+
+// Reload takes definitions over when their files change, until ctx ends. Files
+// with mistakes change nothing; what is wrong with them is told in the log, and
+// in the status for as long as it is so.
+func (s *Service) Reload(ctx context.Context, src config.Sources) {
+	log := s.opts.Logger
+	scripts := config.ScriptFiles(s.opts.Loaded.Definitions)
+	last := src.Stamp(scripts...)
+	ticks := time.NewTicker(time.Second)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		stamp := src.Stamp(scripts...)
+		if stamp == last {
+			continue
+		}
+		last = stamp
+		found, diags := config.Load(src)
+		if named := config.ScriptFiles(found.Definitions); !slices.Equal(named, scripts) {
+			scripts, last = named, src.Stamp(named...)
+		}
+		if err := diags.Err(); err != nil {
+			s.reloadError.Store(&err)
+			log.Error("changed definitions are not taken over; those of before are still served", "error", err)
+			continue
+		}
+		s.reloadError.Store(nil)
+		s.registry.SetFiles(found.Definitions)
+		log.Info("definitions reloaded", "definitions", namesOf(found.Definitions))
+	}
+}
+
+func namesOf(defs []*definitions.Definition) []string {
+	var names []string
+	for _, d := range defs {
+		names = append(names, d.Name)
+	}
+	return names
+}

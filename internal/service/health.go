@@ -1,0 +1,133 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"github.com/perdure/perdure/gateway/auth"
+)
+
+// healthLimit bounds asking Temporal how it is.
+const healthLimit = time.Second
+
+// Health serves what tells how the service is: /healthz is 200 while the
+// process lives, /readyz is 200 when calls can be taken.
+func (s *Service) Health() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", s.serveReady)
+	if s.opts.Loaded.Telemetry.Prometheus && s.opts.Telemetry.Handler() != nil {
+		mux.HandleFunc("GET "+metricsPath, s.serveMetrics)
+	}
+	return mux
+}
+
+// serveReady answers 200 when calls can be taken, else 503; with ?verbose, and
+// the status as JSON. That is for callers alone where these have to show who
+// they are: it names backends, and those tools that the caller may know of.
+func (s *Service) serveReady(w http.ResponseWriter, r *http.Request) {
+	reasons := s.unready(r.Context())
+	code := http.StatusOK
+	if len(reasons) > 0 {
+		code = http.StatusServiceUnavailable
+	}
+	if !r.URL.Query().Has("verbose") {
+		w.WriteHeader(code)
+		fmt.Fprintln(w, http.StatusText(code))
+		return
+	}
+	who, err := s.callers.Authenticate(r)
+	if err != nil {
+		auth.Refuse(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(s.status(r.Context(), who, reasons)) // the client went away
+}
+
+// unready says why calls cannot be taken; nil = they can.
+func (s *Service) unready(ctx context.Context) []string {
+	var reasons []string
+	switch {
+	case s.stopping.Load():
+		reasons = append(reasons, "stopping")
+	case !s.started.Load():
+		reasons = append(reasons, "starting")
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthLimit)
+	defer cancel()
+	if _, err := s.opts.Temporal.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
+		reasons = append(reasons, "Temporal does not answer")
+	}
+	return reasons
+}
+
+// status is what somebody may know of the service.
+func (s *Service) status(ctx context.Context, who auth.Identity, reasons []string) ServerStatus {
+	status := ServerStatus{
+		Ready: len(reasons) == 0, Reasons: reasons,
+		Backends: []BackendStatus{}, Composites: []CompositeStatus{}, Tools: []ToolStatus{},
+	}
+	policy := &s.opts.Loaded.Auth.Policy
+	oversees := policy.Oversees(who)
+	if err := s.reloadError.Load(); err != nil && oversees {
+		status.DefinitionsError = (*err).Error()
+	}
+	known := map[string]int{} // tools that the caller may know of, by backend
+	for _, t := range s.pool.Tools() {
+		if s.mayKnow(who, t.Name) {
+			known[t.Backend]++
+		}
+	}
+	for _, b := range s.pool.Status() {
+		if !oversees {
+			if b.Tools = known[b.Name]; b.Tools == 0 {
+				continue
+			}
+		}
+		told := BackendStatus{Name: b.Name, Connected: b.Up, Tools: b.Tools}
+		if oversees { // errors name addresses, limits the worker that keeps them
+			told.Error, told.Limits, told.Limited = b.Error, s.opts.Loaded.Limits[b.Name].String(), s.limited(ctx, b.Name)
+		}
+		status.Backends = append(status.Backends, told)
+	}
+	if s.gateway != nil {
+		for _, c := range s.gateway.Composites() {
+			if !s.gateway.MayKnow(who, c.Definition) {
+				continue
+			}
+			told := CompositeStatus{
+				Name: c.Name, Version: c.Definition.Version, RunAs: c.Definition.RunAs, Available: &c.Available, Reason: c.Reason, Hidden: c.Hidden, Callers: c.Definition.Callers(),
+			}
+			if c.Published == nil {
+				told.Contradicts = s.registry.Contradicts(c.Definition)
+			}
+			if c.Name != c.Definition.Name {
+				told.Definition = c.Definition.Name
+			}
+			status.Composites = append(status.Composites, told)
+		}
+	}
+	for _, t := range s.pool.Tools() {
+		if !s.mayKnow(who, t.Name) {
+			continue
+		}
+		status.Tools = append(status.Tools, ToolStatus{
+			Name: t.Name, Backend: t.Backend, Original: t.Original, Effect: t.Effect, KeyArgument: t.KeyArgument,
+			OnUnknown: t.OnUnknown, Probe: t.Probe, Hidden: t.Hidden,
+		})
+	}
+	return status
+}
+
+// mayKnow says whether somebody may know of a tool of a backend.
+func (s *Service) mayKnow(who auth.Identity, tool string) bool {
+	policy, on := &s.opts.Loaded.Auth.Policy, auth.Object{Tool: tool}
+	return policy.May(who, auth.Call, on) || policy.May(who, auth.See, on) || policy.May(who, auth.Publish, on)
+}

@@ -1,0 +1,185 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/perdure/perdure/activities"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/limits"
+	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/workflows"
+)
+
+const (
+	// handOver is what a worker gets at a stop, besides the grace of calls, to
+	// give the limits that it keeps to another.
+	handOver = 2 * time.Second
+
+	// hostLook is how often a worker sees to it that limits are kept at all.
+	hostLook = time.Minute
+
+	// directPatience is how long a direct call waits for its turn.
+	directPatience = time.Minute
+
+	// renewEvery is how often a direct call that takes long says so.
+	renewEvery = workflows.PermitLasts / 3
+)
+
+// host keeps the limits of backends in this process, when it is its turn.
+func (s *Service) host(calls *activities.Activities) *activities.Host {
+	all := map[string]limits.Config{}
+	for _, b := range s.opts.Loaded.Backends {
+		all[b.Name] = s.opts.Loaded.Limits[b.Name]
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		name = "unknown"
+	}
+	return &activities.Host{
+		Client: s.opts.Temporal, Activities: calls, Backends: all, Interceptors: interceptors(s.opts.Telemetry),
+		Name: fmt.Sprintf("%s, process %d", name, os.Getpid()), Grace: s.opts.Grace,
+	}
+}
+
+// startHosting has the limits of all backends kept by some worker, now and as
+// long as this one runs.
+func (s *Service) startHosting(all *runs.Client) (stop func()) {
+	limited := slices.Sorted(maps.Keys(s.opts.Loaded.Limits))
+	if len(limited) == 0 {
+		return nil
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		for {
+			pause := hostLook
+			for _, name := range limited {
+				if err := all.HostBackend(ctx, name); err != nil && ctx.Err() == nil {
+					s.opts.Logger.Warn("nobody may be keeping the limits of a backend", "backend", name, "error", err)
+					pause = hostLook / 30
+				}
+			}
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return stop
+}
+
+// limited says how the limits of a backend stand; nil = it has none, or nobody
+// keeps them.
+func (s *Service) limited(ctx context.Context, backend string) *runs.BackendState {
+	if !s.opts.Loaded.Limits[backend].Limited() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthLimit)
+	defer cancel()
+	state, err := s.runs().BackendState(ctx, backend)
+	if err != nil {
+		return nil
+	}
+	return &state
+}
+
+// inTurn has direct calls of backends wait for their turn where these have
+// limits.
+func (s *Service) inTurn(all *runs.Client) limitedPool {
+	return limitedPool{tracedPool: s.tools(), limits: s.opts.Loaded.Limits, permits: all, log: s.opts.Logger}
+}
+
+// A limitedPool makes direct calls within the limits that a worker keeps for all.
+type limitedPool struct {
+	tracedPool
+	limits  map[string]limits.Config
+	permits *runs.Client
+	log     *slog.Logger
+}
+
+// Call calls a backend's tool when it is its turn.
+func (p limitedPool) Call(ctx context.Context, call backends.Call) (*backends.Result, error) {
+	if !p.limits[call.Backend].Limited() {
+		return p.tracedPool.Call(ctx, call)
+	}
+	permit := runs.Permit{Backend: call.Backend, Ticket: "direct " + rand.Text()}
+	if err := p.await(ctx, permit); err != nil {
+		p.giveBack(ctx, permit) // it may be there by now
+		return nil, &backends.CallError{Backend: call.Backend, Tool: call.Tool, Outcome: backends.NotSent, Err: err}
+	}
+	stop := p.renew(ctx, permit)
+	result, err := p.tracedPool.Call(ctx, call)
+	stop()
+	permit.Outcome = activities.Verdict(ctx, err)
+	p.giveBack(ctx, permit)
+	return result, err
+}
+
+// giveBack ends a permit, in the background. One that cannot be given back is
+// taken back when it is not renewed.
+func (p limitedPool) giveBack(ctx context.Context, permit runs.Permit) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), directPatience)
+	go func() {
+		defer cancel()
+		if err := p.permits.GiveBack(ctx, permit); err != nil {
+			p.log.Warn("a place among the calls of a backend stays taken for a while", "backend", permit.Backend, "error", err)
+		}
+	}()
+}
+
+// await waits for a permit, for a while. The error says why there is none, and
+// when to try again.
+func (p limitedPool) await(ctx context.Context, permit runs.Permit) error {
+	until := time.Now().Add(directPatience)
+	for {
+		hold, err := p.permits.Permit(ctx, permit)
+		if err != nil || hold == nil {
+			return err
+		}
+		if hold.Why == limits.ByBreaker || time.Now().Add(hold.Pause).After(until) {
+			return fmt.Errorf("%s; try again in %s", holdsBack[hold.Why], max(hold.Pause, time.Second).Round(time.Second))
+		}
+		select {
+		case <-time.After(hold.Pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// holdsBack says for people what holds a direct call back.
+var holdsBack = map[string]string{
+	limits.ByBreaker:     "the backend has failed too often and is left alone for now",
+	limits.ByRate:        "the backend is called as often as its rate limit allows",
+	limits.ByConcurrency: "as many calls of the backend are under way as its limit allows",
+	"":                   "the process that keeps the limits of the backend is about to be another",
+}
+
+// renew keeps a permit for as long as a call takes.
+func (p limitedPool) renew(ctx context.Context, permit runs.Permit) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	permit.Renew = true
+	go func() {
+		tick := time.NewTicker(renewEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if _, err := p.permits.Permit(ctx, permit); err != nil && !errors.Is(err, context.Canceled) {
+				p.log.Warn("a permit could not be renewed", "backend", permit.Backend, "error", err)
+			}
+		}
+	}()
+	return cancel
+}

@@ -1,0 +1,46 @@
+//go:build plantedchange
+
+package service
+
+import (
+	"os"
+	"time"
+
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/workflows"
+)
+
+// plantedChange is what makes this another build of the interpreter, for
+// TestRollout: each run begins with a command that others do not make, a timer
+// of 400 days that nobody waits for. So a run that another build has begun
+// cannot be replayed, unless PERDURE_PLANTED is "versioned": then only runs
+// that this one has begun have it, as workflow.GetVersion does it.
+func plantedChange() []interceptor.WorkerInterceptor {
+	return []interceptor.WorkerInterceptor{&changes{versioned: os.Getenv("PERDURE_PLANTED") == "versioned"}}
+}
+
+type changes struct {
+	interceptor.WorkerInterceptorBase
+	versioned bool
+}
+
+// InterceptWorkflow is of the SDK.
+func (c *changes) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &changedRun{interceptor.WorkflowInboundInterceptorBase{Next: next}, c.versioned}
+}
+
+type changedRun struct {
+	interceptor.WorkflowInboundInterceptorBase
+	versioned bool
+}
+
+// ExecuteWorkflow is of the SDK.
+func (c *changedRun) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
+	isRun := workflow.GetInfo(ctx).WorkflowType.Name == workflows.WorkflowType
+	if isRun && (!c.versioned || workflow.GetVersion(ctx, "planted", workflow.DefaultVersion, 1) >= 1) {
+		workflow.NewTimer(ctx, 400*24*time.Hour)
+	}
+	return c.Next.ExecuteWorkflow(ctx, in)
+}

@@ -1,0 +1,55 @@
+package service
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/telemetry"
+	"github.com/perdure/perdure/workflows"
+)
+
+// TestHistoriesReplayTraced replays histories that were recorded without
+// telemetry by a worker that has it: to turn it on, or off, stops no run.
+func TestHistoriesReplayTraced(t *testing.T) {
+	t.Parallel()
+	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(collector.Close)
+	keys, err := signing.New(signing.Fixed([]byte("tests")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, err := telemetry.Start(t.Context(), telemetry.Options{Endpoint: collector.URL, Traces: true, Metrics: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = told.Stop(t.Context()) })
+	var options client.Options
+	if err := told.Temporal(&options); err != nil {
+		t.Fatal(err)
+	}
+	all := interceptors(told)
+	for _, i := range options.Interceptors {
+		all = append(all, i.(interceptor.WorkerInterceptor))
+	}
+	files, err := filepath.Glob("../../workflows/testdata/histories/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d histories, %v", len(files), err)
+	}
+	for _, file := range files {
+		replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Interceptors: all})
+		if err != nil {
+			t.Fatal(err)
+		}
+		workflows.Register(replayer, workflows.Trust{Keys: keys})
+		if err := replayer.ReplayWorkflowHistoryFromJSONFile(nil, file); err != nil {
+			t.Errorf("%s: %v", filepath.Base(file), err)
+		}
+	}
+}

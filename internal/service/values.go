@@ -1,0 +1,54 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/store"
+)
+
+// sweepValues deletes the values of runs that Temporal does not keep any more,
+// until ctx ends.
+func (s *Service) sweepValues(ctx context.Context) {
+	all := s.runs()
+	look := func(ctx context.Context, run string) (bool, string, error) {
+		needed, parent, err := all.Needed(ctx, runs.RunID(run))
+		return !needed, string(parent), err
+	}
+	tick := time.NewTicker(store.SweepEvery)
+	defer tick.Stop()
+	for {
+		swept, err := s.opts.Values.Sweep(ctx, look)
+		if err != nil && ctx.Err() == nil {
+			s.opts.Logger.Warn("values of runs that are gone stay for now", "error", fmt.Errorf("sweeping: %w", err))
+		}
+		if swept > 0 {
+			s.opts.Logger.Info("large values of runs that are gone were deleted", "runs", swept)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// linkOver is the size from which on clients are given a link to the output of a
+// run, in bytes; 0 = never.
+func (s *Service) linkOver() int {
+	if s.opts.Values == nil {
+		return 0
+	}
+	return 1 << 20
+}
+
+// maxRequest is the size of the largest request of a client, in bytes.
+func (s *Service) maxRequest() int64 {
+	if s.opts.Values == nil {
+		return gateway.DefaultMaxRequest
+	}
+	return runs.MaxLargeArguments + 1<<20
+}

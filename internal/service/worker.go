@@ -1,0 +1,120 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/perdure/perdure/activities"
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/quarantine"
+	"github.com/perdure/perdure/internal/registry"
+	"github.com/perdure/perdure/internal/telemetry"
+	"github.com/perdure/perdure/workflows"
+)
+
+// busyLimit is how long a run may compute between two waits, on a busy machine;
+// a workflow task has 10 s.
+const busyLimit = 8 * time.Second
+
+// largeBusyLimit is the same where runs hold large values; see
+// runs.largeTaskLimit.
+const largeBusyLimit = 25 * time.Second
+
+// busy is how long a run may compute between two waits.
+func busy(largeValues bool) time.Duration {
+	if largeValues {
+		return largeBusyLimit
+	}
+	return busyLimit
+}
+
+// NewGuard puts a guard on the connection of a worker that is about to be made,
+// which quarantines a run when it was lost with its worker limit times.
+func NewGuard(o *client.Options, limit int, largeValues bool, told *telemetry.Telemetry, log *slog.Logger) *quarantine.Guard {
+	g := quarantine.New(quarantine.Options{
+		TaskQueue: workflows.TaskQueue, Limit: limit, Computing: busy(largeValues),
+		Alone: told.RunExecutedAlone, Quarantined: told.RunQuarantined, Logger: log,
+	})
+	o.ConnectionOptions.DialOptions = append(o.ConnectionOptions.DialOptions, g.DialOption())
+	return g
+}
+
+// startWorker has this process take up steps of runs.
+func (s *Service) startWorker() error {
+	tuner, err := s.opts.Guard.Tuner()
+	if err != nil {
+		return fmt.Errorf("starting the worker: %w", err)
+	}
+	s.worker = worker.New(s.opts.Temporal, workflows.TaskQueue, worker.Options{
+		Tuner:                        tuner,
+		MaxHeartbeatThrottleInterval: time.Second,
+		WorkerStopTimeout:            s.opts.Grace + handOver,
+		DeadlockDetectionTimeout:     busy(s.opts.Values != nil),
+		DeploymentOptions:            s.opts.Deployment,
+		Interceptors:                 slices.Concat(interceptors(s.opts.Telemetry), plantedChange(), plantedKiller()),
+	})
+	workflows.Register(s.worker, workflows.Trust{Keys: s.opts.Keys, Unproven: s.opts.Unproven})
+	all := s.runs()
+	calls := activities.New(planted(s.tools()), s.opts.Logger).LookBack(all.CallBefore).Doubt(all.LastAttempt, all.SentUnread).Compose(s.resolve, all.ChildOutcome)
+	if s.opts.Loaded.Auth.Policy.Rules != nil {
+		calls.Permit(s.permits)
+	}
+	activities.Register(s.worker, calls)
+	activities.RegisterHost(s.worker, s.host(calls))
+	if err := s.worker.Start(); err != nil {
+		s.worker = nil
+		return fmt.Errorf("starting the worker: %w", err)
+	}
+	s.hosting = s.startHosting(all)
+	return nil
+}
+
+// resolve finds the definition that a step calls among those that are served.
+func (s *Service) resolve(ctx context.Context, ref workflows.DefinitionRef) (found workflows.ResolvedDefinition, err error) {
+	means, err := definitions.ParseReference(ref.Workflow)
+	if err != nil {
+		return found, fmt.Errorf("%w: %w", activities.ErrInvalidReference, err)
+	}
+	entry, err := s.registry.Find(ctx, means)
+	d := entry.Definition
+	var missing *registry.NotFoundError
+	switch {
+	case errors.As(err, &missing):
+		return found, fmt.Errorf("%w: %w", activities.ErrNoDefinition, err)
+	case err != nil: // it may pass
+		return found, err
+	case !admits(&s.opts.Loaded.Auth, ref, d) && d.Hidden():
+		return found, activities.ErrNotAdmitted
+	case !admits(&s.opts.Loaded.Auth, ref, d):
+		return found, activities.ErrNotPermitted
+	}
+	if err := d.Loadable(); err != nil {
+		return found, fmt.Errorf("%w: %s cannot be called: %w", activities.ErrNoDefinition, d.Name, err)
+	}
+	found.Definition = workflows.Pinned{Name: d.Name, Version: d.Version, Digest: d.Digest(), Source: d.Source()}
+	tools := gateway.StepTools(s.pool)
+	if found.Tools, err = gateway.Snapshot(d, tools); err != nil {
+		return found, err
+	}
+	var drifted *registry.DriftError
+	if errors.As(s.registry.CheckDrift(entry, tools), &drifted) {
+		return found, &workflows.Error{Code: codes.ToolDrift, Category: codes.CategoryTool, Tool: drifted.Tool, Message: drifted.Error()}
+	}
+	as := ref.As
+	if d.RunAs == definitions.AsComposite {
+		as = d.Name
+	}
+	gateway.AddDynamic(d, s.pool.Tools(), found.Tools, func(name string) bool {
+		return s.permits(workflows.ToolCall{Tool: name, Caller: ref.Caller, As: as})
+	})
+	return found, nil
+}

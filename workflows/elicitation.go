@@ -1,0 +1,122 @@
+package workflows
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// An Answer is a person's answer to an elicitation, sent as AnswerSignal.
+type Answer struct {
+	ElicitationID string          `json:"elicitationId"`
+	Question      string          `json:"question,omitempty"` // that is answered: Elicitation.Question; "" = whatever is asked
+	Action        string          `json:"action"`             // accept, decline, cancel
+	Content       json.RawMessage `json:"content,omitempty"`
+	AnsweredBy    string          `json:"answeredBy"`
+	Via           Channel         `json:"via,omitempty"`
+	At            time.Time       `json:"at,omitzero"`        // when it was given
+	Unproven      bool            `json:"unproven,omitempty"` // nobody has proved who gave it
+	AnswerID      string          `json:"answerId"`           // chosen by the sender, to see whose answer won
+}
+
+// A Channel is the way by which an answer was given.
+type Channel string
+
+// The channels.
+const (
+	ViaForm    Channel = "form"    // an MCP client asked its user
+	ViaPage    Channel = "page"    // the approvals page
+	ViaCommand Channel = "command" // the command line
+	ViaRequest Channel = "request" // a request of the caller brought what was wanted
+	ViaSignal  Channel = "signal"  // a signal of somebody's own, without proof
+)
+
+// A Decision is what the answer to an elicitation means, where that is more than
+// its action: Happened, NotHappened and Fail of a Reconciliation, and these.
+type Decision string
+
+// Decisions about compensations and credentials.
+const (
+	DecidedUndone   Decision = "undone"    // by hand
+	DecidedAgain    Decision = "try_again" // to undo it
+	DecidedLeft     Decision = "left"      // as it is, not undone
+	DecidedGiven    Decision = "given"     // the credential
+	DecidedWithheld Decision = "withheld"  // the credential
+)
+
+// An ElicitationState says where an elicitation stands.
+type ElicitationState string
+
+// The states of an elicitation.
+const (
+	ElicitationOpen     ElicitationState = "open"
+	ElicitationAnswered ElicitationState = "answered"
+	ElicitationExpired  ElicitationState = "expired"
+	ElicitationDropped  ElicitationState = "dropped" // the run ended or went on without it
+)
+
+// An ElicitationKind says whom an elicitation is for.
+type ElicitationKind string
+
+const (
+	// Question is for the caller, or whoever may answer in the caller's place.
+	Question ElicitationKind = ""
+	// Compensation is for operators: a step could not be undone. Accept says
+	// that it was undone by hand, decline that it shall be tried again, cancel
+	// that it shall stay.
+	Compensation ElicitationKind = "compensation"
+	// Reconciliation is for operators: nobody knows whether a call was executed.
+	// The content of an accepted answer is a Reconciled; any other lets the step
+	// fail.
+	Reconciliation ElicitationKind = "reconciliation"
+	// Credentials is for whoever can bring a credential without which a backend
+	// cannot be called; Backend says which. Accept says that it has been brought,
+	// decline and cancel that it will not be: the step fails.
+	Credentials ElicitationKind = "credentials"
+)
+
+// An Elicitation is a question to a person, as it stands in the run's memo.
+type Elicitation struct {
+	Kind     ElicitationKind  `json:"kind,omitempty"`
+	ID       string           `json:"id"` // step path and occurrence, e.g. approval#1
+	StepID   string           `json:"stepId"`
+	StepPath StepPath         `json:"stepPath"`
+	Message  string           `json:"message"`
+	Schema   json.RawMessage  `json:"schema,omitempty"` // kept while open
+	Mode     definitions.Mode `json:"mode,omitempty"`   // definitions.URLMode, or empty
+	Opened   time.Time        `json:"opened"`
+	Expires  time.Time        `json:"expires,omitzero"`   // zero = never
+	Question string           `json:"question,omitempty"` // digest of what is asked, to which answers are bound
+	State    ElicitationState `json:"state"`
+	Action   string           `json:"action,omitempty"` // of the answer that won
+	By       string           `json:"by,omitempty"`
+	Via      Channel          `json:"via,omitempty"`
+	At       time.Time        `json:"at,omitzero"`       // when it was answered, or expired
+	Content  json.RawMessage  `json:"content,omitempty"` // of the answer that won, up to maxShownContent bytes of it; of more, none
+	Decision Decision         `json:"decision,omitempty"`
+	Unproven bool             `json:"unproven,omitempty"` // nobody has proved who answered
+	AnswerID string           `json:"answerId,omitempty"`
+	Call     *ParkedCall      `json:"call,omitempty"`    // that it is about; kept while open
+	Askings  []Asking         `json:"askings,omitempty"` // that did not lead to an answer; kept while open
+	Backend  string           `json:"backend,omitempty"` // that wants a credential
+	Run      string           `json:"run,omitempty"`     // called run that asks; "" = this one
+
+	Approvers []string `json:"approvers,omitempty"` // who answers, of those who may: subjects, and groups as group:NAME; nil = all of them
+	Unchecked bool     `json:"unchecked,omitempty"` // content need not fit the schema
+}
+
+// AnswerSchema is what content of an answer must fit, while the elicitation is
+// open.
+func (e Elicitation) AnswerSchema() json.RawMessage {
+	if e.Unchecked {
+		return anything
+	}
+	return e.Schema
+}
+
+// State is what a run tells of itself through its memo.
+type State struct {
+	Elicitations []Elicitation     `json:"elicitations,omitempty"` // in the order of opening
+	Unchecked    []UncheckedSignal `json:"unchecked,omitempty"`    // signals that wait for a worker with their key
+}
