@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -22,8 +23,9 @@ const (
 	placeKept = time.Minute
 
 	// leastHold and mostHold bound for how long a call is sent away whose turn
-	// can only be guessed.
-	leastHold = 2 * time.Second
+	// can only be guessed. leastHold is an average: at a fixed beat a call could
+	// be away each time that calls of even length make room.
+	leastHold = time.Second
 	mostHold  = time.Hour
 
 	// closedHold is when a call is worth trying that came to a closed line.
@@ -301,7 +303,8 @@ func (l *Line) untilTurn(t *ticket, held Held, now time.Time) time.Duration {
 	}
 	if held.Why == ByConcurrency && l.cfg.Concurrency > 0 {
 		guess := float64(l.duration(now)) * (before + 1) / float64(l.cfg.Concurrency) * 3 / 4
-		turn = max(turn, time.Duration(min(guess, float64(mostHold))), leastHold)
+		hold := float64(leastHold) * (0.5 + rand.Float64())
+		turn = max(turn, time.Duration(min(max(guess, hold), float64(mostHold))))
 	}
 	return turn
 }
