@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -159,4 +160,44 @@ func TestAttackGoneWhileResponding(t *testing.T) {
 	if !w.runs.wait(ctx, func() bool { return w.runs.says(run, runs.Here) }) {
 		t.Error("nobody has responded to the roll call")
 	}
+}
+
+// unreadable fails to follow runs once it is told to.
+type unreadable struct {
+	gateway.Runs
+	fails atomic.Int32 // so often
+}
+
+func (r *unreadable) Follow(ctx context.Context, id runs.RunID, after int64) iter.Seq2[runs.Event, error] {
+	feed := r.Runs.Follow(ctx, id, after)
+	return func(yield func(runs.Event, error) bool) {
+		if r.fails.Add(-1) >= 0 {
+			yield(runs.Event{}, runs.ErrUnavailable)
+			return
+		}
+		feed(yield)
+	}
+}
+
+// TestAttackUnreadableAfterItsClientHasGone has a client go while its run cannot be
+// read: the run is ended when it can be again.
+func TestAttackUnreadableAfterItsClientHasGone(t *testing.T) {
+	t.Parallel()
+	wrapped := &unreadable{}
+	w := newWorld(t, map[string]func(*play){"hang": hanging}, func(o *gateway.Options) {
+		wrapped.Runs, o.Runs = o.Runs, wrapped
+		o.DisconnectGrace = time.Millisecond
+	})
+	c, leave := leaving(t, w.url)
+	c.keyed("hang", `"_meta":{"perdure/idempotency-key":"k"`).progress()
+	run := w.runs.only(t)
+	wrapped.fails.Store(2)
+	leave()
+	w.gateway.AwaitIdle()
+	w.gateway.AwaitStops()
+	w.runs.change(func() {
+		if !w.runs.runs[run].stopped {
+			t.Error("the client is gone, and the run goes on")
+		}
+	})
 }

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/perdure/perdure/definitions"
@@ -196,9 +197,15 @@ func (g *Gateway) stopUnlessBack(ctx context.Context, x *exchange, id runs.RunID
 	for {
 		select {
 		case f, ok := <-events:
-			if !ok || f.err != nil {
+			if errors.Is(f.err, runs.ErrNotFound) {
 				return
 			}
+			if !ok || f.err != nil {
+				g.log.WarnContext(ctx, "following the run of a client that is gone; trying again", "run", id, "error", f.err)
+				events = g.followLater(ctx, id, after)
+				continue
+			}
+			after = f.event.Seq
 			switch d.hears(f.event) {
 			case leaveIt:
 				return

@@ -150,6 +150,27 @@ func (g *Gateway) follow(ctx context.Context, id runs.RunID, after int64) <-chan
 	return events
 }
 
+// followLater follows a run that could not be followed just now.
+func (g *Gateway) followLater(ctx context.Context, id runs.RunID, after int64) <-chan followed {
+	events := make(chan followed)
+	go func() {
+		defer close(events)
+		select {
+		case <-time.After(rollCall):
+		case <-ctx.Done():
+			return
+		}
+		for f := range g.follow(ctx, id, after) {
+			select {
+			case events <- f:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return events
+}
+
 // followed handles an event and reports whether the call is answered now.
 func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 	if !ok || f.err != nil {

@@ -167,7 +167,8 @@ func noSuchGate(id RunID, elicitation string) error {
 }
 
 // Terminate ends a run at once, without a word from it, and after it those that
-// its steps have called. For a run that has ended it does nothing.
+// its steps have called. For a run that has ended it does nothing. An error names
+// each run that it could not end; the others have ended.
 func (c *Client) Terminate(ctx context.Context, id RunID, reason string) error {
 	d, err := c.describe(ctx, id)
 	if err != nil {
@@ -179,22 +180,20 @@ func (c *Client) Terminate(ctx context.Context, id RunID, reason string) error {
 		return failure(ctx, "terminating", id, err)
 	}
 	called, err := c.calledBy(ctx, d)
-	if err != nil {
-		return err
-	}
 	for _, child := range called {
-		if err := c.Terminate(ctx, child, reason); err != nil {
-			return err
+		if e := c.Terminate(ctx, child, reason); !errors.Is(e, ErrNotFound) {
+			err = errors.Join(err, e)
 		}
 	}
-	return nil
+	return err
 }
 
 // maxCalled bounds the called runs of one run that are looked for.
 const maxCalled = 1000
 
 // calledBy are the runs under way that a run has called: those of which Temporal
-// knows, and those that an execution before has called.
+// knows, and those that an execution before has called. With an error they are
+// those that it has found.
 func (c *Client) calledBy(ctx context.Context, d *workflowservice.DescribeWorkflowExecutionResponse) ([]RunID, error) {
 	var called []RunID
 	for _, p := range d.PendingChildren {
@@ -205,15 +204,12 @@ func (c *Client) calledBy(ctx context.Context, d *workflowservice.DescribeWorkfl
 		return called, nil
 	}
 	before, err := c.List(ctx, Filter{Called: true, Limit: maxCalled, Query: "ParentWorkflowId = " + quote(info.Execution.WorkflowId) + " AND CloseTime IS NULL"})
-	if err != nil {
-		return nil, err
-	}
 	for _, run := range before {
 		if !slices.Contains(called, run.ID) {
 			called = append(called, run.ID)
 		}
 	}
-	return called, nil
+	return called, err
 }
 
 // Cancel asks a run to end. It may be called more than once, and for a run
