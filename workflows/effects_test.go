@@ -270,3 +270,39 @@ func TestEffectsOfACompletedRun(t *testing.T) {
 		}
 	}
 }
+
+// A call of a keyed tool that may have been executed stays in doubt when the run
+// continues as new: while it is held, and when it has failed.
+func TestDoubtOutlivesContinueAsNew(t *testing.T) {
+	t.Parallel()
+	for name, source := range map[string]string{
+		"held":   `{name: a, description: d, timeout: 100h, steps: [{id: h, tool: heldBack}]}`,
+		"failed": `{name: a, description: d, timeout: 100h, steps: [{id: h, tool: doubtful, onError: {action: continue}}, {id: p, type: wait, for: 3h}, {id: bad, tool: down, dependsOn: [p, h]}]}`,
+		"script": scripted("attempt(lambda: doubtful())\nsleep('3h')\ndown()", ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first := newBench(t, source, `{}`, nil)
+			first.forEffects()
+			first.tools["heldBack"] = func(call workflows.ToolCall) (string, error) {
+				return "", workflows.Attempt{Call: call, Number: 2, Doubt: true}.ReportHold(workflows.Hold{Why: workflows.HeldByBreaker, Pause: 3 * time.Hour})
+			}
+			first.suggest(time.Hour)
+			first.env.RegisterDelayedCallback(func() { first.env.SignalWorkflow("wake", nil) }, time.Hour)
+			first.env.ExecuteWorkflow(workflows.WorkflowType, first.input)
+			second := first.continued(t, source)
+			if second == nil {
+				t.Fatal("it did not continue as new")
+			}
+			second.forEffects()
+			second.tools["heldBack"] = second.tools["down"]
+			_, failure := second.run()
+			if failure == nil || failure.Error.Retryable || failure.Effects == nil {
+				t.Fatalf("got %+v", failure)
+			}
+			if len(failure.Effects.Unknown) != 1 {
+				t.Errorf("%+v", failure.Effects)
+			}
+		})
+	}
+}

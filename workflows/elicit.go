@@ -178,7 +178,7 @@ func (r *run) ask(ctx workflow.Context, question Elicitation, limit time.Duratio
 	}
 	sel.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {})
 	sel.Select(ctx)
-	if timedOut && workflow.Await(ctx, func() bool { return !r.signals.uncheckedFor(id) }) == nil {
+	if timedOut && r.awaitKeys(ctx, id) == nil {
 		got = g.answers.ReceiveAsync(&answer)
 	}
 

@@ -108,6 +108,9 @@ type holds struct {
 // is held nothing is under way: nothing was sent, the time of the step stands
 // still, and no attempt of onError's is used.
 func (r *run) sendInTurn(ctx workflow.Context, q *request, digest string, result *ToolResult) (ParkedCall, *Error) {
+	if _, left := r.sent.keyed[q.path]; left { // by an execution before
+		q.inDoubt = true
+	}
 	for unread := 0; ; {
 		sent, hold, failure := r.send(ctx, *q, digest, result)
 		if failure != nil {

@@ -130,6 +130,7 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run,
 		r.gates.early[e.ID] = nil
 	}
 	maps.Copy(r.holds.unread, in.Unread) //workflowcheck:ignore a map again
+	maps.Copy(r.sent.keyed, in.InDoubt)  //workflowcheck:ignore a map again
 	if info := workflow.GetInfo(ctx); info.OriginalRunID != "" && info.OriginalRunID != info.WorkflowExecution.RunID {
 		r.in.WasReset = true
 	}

@@ -101,6 +101,7 @@ type RunInput struct {
 	Repair     *Repair                     `json:"repair,omitempty"`     // nil = this is no repair
 	WasReset   bool                        `json:"wasReset,omitempty"`   // an execution before this one was reset, so that calls may have been made of which nothing is in the journal
 	Unread     map[StepPath]bool           `json:"unread,omitempty"`     // by step path: calls of unsafe tools that workers could not read, and that wait
+	InDoubt    map[StepPath]string         `json:"inDoubt,omitempty"`    // by step path: keyed tools whose call may have been executed
 	Unchecked  []UncheckedSignal           `json:"unchecked,omitempty"`  // signals that wait for a worker with the key with which they were signed
 	Asked      map[StepPath]int            `json:"asked,omitempty"`      // by step path: how often the executions that this one continues have asked, where neither Journal nor Open tells
 	MaxValue   int                         `json:"maxValue,omitempty"`   // bytes of the arguments and the output of a tool, and of the result, where large values are kept elsewhere; 0 = MaxResultSize
@@ -149,7 +150,7 @@ type JournalEntry struct {
 	Undoes          bool            `json:"undoes,omitempty"`    // the call has undone another one
 	Effects         *Effects        `json:"effects,omitempty"`   // of the run that the step has called
 	Fan             *script.Fan     `json:"fan,omitempty"`       // of a script: which branches count
-	Left            bool            `json:"left,omitempty"`      // nobody knows what a called run has done, or whether a script's call of a keyed tool was executed
+	Left            bool            `json:"left,omitempty"`      // what a called run has done is not known
 	Undo            *script.Undo    `json:"undo,omitempty"`      // of a script: the call that undoes this one
 	Reported        *Error          `json:"reported,omitempty"`  // of a script: with what it went on
 	Within          *script.Spell   `json:"within,omitempty"`    // of a script: the time that it has for something

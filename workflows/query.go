@@ -43,7 +43,7 @@ type Record struct {
 
 func (r *run) tellJournal(req JournalRequest) (Record, error) {
 	told := Record{Input: r.in, Journal: r.record.whole(), Unsettled: r.sent.unsettled, Undone: map[StepPath]int{}, Asked: map[StepPath]int{}}
-	told.Input.Journal, told.Input.Open, told.Input.Unread = nil, nil, r.holds.unread
+	told.Input.Journal, told.Input.Open, told.Input.Unread, told.Input.InDoubt = nil, nil, r.holds.unread, r.sent.keyed
 	if before := r.in.Repair; before != nil {
 		maps.Copy(told.Undone, before.Undone)
 		maps.Copy(told.Asked, before.Asked)

@@ -138,14 +138,10 @@ func (h *scriptHost) fail(ctx workflow.Context, path StepPath, call script.ToolC
 	if e.StepPath == "" {
 		e.StepID, e.StepPath = path.Top(), path
 	}
-	switch _, left := h.run.sent.keyed[path]; {
-	case ctx.Err() == nil || e.Category != codes.CategoryCancelled:
+	if ctx.Err() == nil || e.Category != codes.CategoryCancelled {
 		entry := h.run.record.at(path)
-		entry.Left = entry.Left || left
 		entry.ArgumentsDigest, entry.Error, entry.Tool = cmp.Or(entry.ArgumentsDigest, digestOf(call.Args)), e, call.Tool
 		h.run.record.note(path, entry)
-	case left:
-		h.run.record.note(path, JournalEntry{ArgumentsDigest: digestOf(call.Args), Tool: call.Tool, Left: true})
 	}
 	reported := h.report(e)
 	reported.Fatal = ctx.Err() != nil && e.Category == codes.CategoryCancelled

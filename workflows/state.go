@@ -234,7 +234,7 @@ func (r *run) continueAsNew(ctx workflow.Context) error {
 			next.Journal[path] = JournalEntry{Unsettled: &u}
 		}
 	}
-	next.Unread = r.holds.unread
+	next.Unread, next.InDoubt = r.holds.unread, r.sent.keyed
 	next.Open = r.gates.waiting()
 	next.Unchecked = r.signals.unchecked
 	if r.holds.shown != "" { // the next execution finds out for itself what holds its calls

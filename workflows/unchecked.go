@@ -14,6 +14,10 @@ const maxUnchecked = 8
 // maxUncheckedPause is the longest time between two looks at such signals.
 const maxUncheckedPause = 10 * time.Minute
 
+// keyGrace is how long an elicitation stays open after its time for answers that
+// came in time and wait for their keys. Whoever forges one gains no more.
+const keyGrace = time.Hour
+
 // An UncheckedSignal waits for a worker that has the key with which it was signed:
 // workers get a new key one after the other.
 type UncheckedSignal struct {
@@ -76,6 +80,16 @@ func (r *run) checkAgain(ctx workflow.Context) {
 		}
 		r.publishNow(ctx)
 	})
+}
+
+// awaitKeys waits, for keyGrace at most, while answers to an elicitation wait for
+// their keys.
+func (r *run) awaitKeys(ctx workflow.Context, elicitation string) error {
+	if !r.signals.uncheckedFor(elicitation) {
+		return nil
+	}
+	_, err := workflow.AwaitWithTimeout(ctx, keyGrace, func() bool { return !r.signals.uncheckedFor(elicitation) })
+	return err
 }
 
 // uncheckedFor says whether an answer to an elicitation waits for its key, which

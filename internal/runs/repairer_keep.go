@@ -10,6 +10,9 @@ import (
 // keep takes into the journal what need not be done again.
 func (r *repairer) keep() {
 	r.findRepeated()
+	for path := range r.record.Input.InDoubt {
+		r.fates[path] = FateFailed
+	}
 	for path, e := range r.record.Journal {
 		if path.IsReference() && !r.changed { // what a reference meant to the run
 			r.journal[path] = e
@@ -24,10 +27,6 @@ func (r *repairer) keep() {
 				r.fates[path] = FateFailed
 				continue
 			}
-		}
-		if e.Left && e.Result == nil && e.Error == nil && e.Child == nil { // it was stopped, and has a key
-			r.fates[path] = FateFailed
-			continue
 		}
 		if e.Fan != nil && e.Fan.Failed || e.Within != nil || e.Reported != nil { // it is tried again, and all of it, in a time of its own
 			continue
