@@ -111,7 +111,7 @@ func (g *Gateway) notStarted(ctx context.Context, x *exchange, tool string, err 
 		x.respond("", g.finish(x.client, why))
 		return
 	}
-	x.failWith(&rpcError{Code: troubleCode(err), Message: why.Content[0].Text, Data: map[string]any{metaError: why.Meta[metaError]}})
+	x.failWith(why.asError(err))
 }
 
 // cursorFor is the beginning of a run's stream.
@@ -291,7 +291,7 @@ func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
 		case errors.As(err, &invalid):
 			reasons[gate] = invalid.Reason
 		case errors.Is(err, runs.ErrUnavailable):
-			x.fail(mcp.INTERNAL_ERROR, "runs cannot be reached at the moment, nothing is lost: repeat the request")
+			g.failed(x, st.Run, err)
 			return
 		case err != nil && !errors.Is(err, runs.ErrNoSuchGate) && !errors.Is(err, runs.ErrNotPermitted):
 			x.respond("", g.finish(x.client, trouble(st.Run, err)))
@@ -355,7 +355,11 @@ func (g *Gateway) answer(ctx context.Context, c *client, run runs.RunID, to abou
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	decision, err := g.opts.Runs.Answer(ctx, run, answer)
-	if err == nil && !decision.Won {
+	switch {
+	case errors.Is(err, runs.ErrUnchecked), errors.Is(err, runs.ErrQuarantined): // the run tells that it waits
+		g.log.WarnContext(ctx, "an answer does not count yet", "run", run, "elicitation", to.gate, "by", answer.By, "error", err)
+		return nil
+	case err == nil && !decision.Won:
 		g.log.InfoContext(ctx, "an answer came too late", "run", run, "elicitation", to.gate, "by", answer.By, "won", decision.By)
 	}
 	return err

@@ -90,6 +90,7 @@ type usage struct {
 	asking sync.Mutex // held by who asks the index
 
 	// quotaRuns.mu guards what follows.
+	held    int       // by so many calls of reserve
 	indexed runs.Held // what the index has said
 	at      time.Time // when it was asked
 	young   map[*start]bool
@@ -163,7 +164,8 @@ func (q *quotaRuns) drop(s *start) {
 // reserve makes room for one more run of a caller. The error is a *QuotaError, or
 // says why the index cannot be asked.
 func (q *quotaRuns) reserve(ctx context.Context, caller string, asks bool) (*start, error) {
-	u := q.usage(caller)
+	u, done := q.usage(caller)
+	defer done()
 	if wait := delay(u.rate); wait > 0 {
 		return nil, &QuotaError{After: wait, Message: fmt.Sprintf("you have started %d runs within a minute, which is as many as one caller may (quotas.runsPerMinute)", q.quotas.RunsPerMinute)}
 	}
@@ -265,10 +267,11 @@ func asks(s *definitions.Step) bool {
 	return s.Type.Traits().Asks || s.Workflow != "" || s.Step != nil && asks(s.Step)
 }
 
-func (q *quotaRuns) usage(caller string) *usage {
+// usage is what a caller has; it is kept until done.
+func (q *quotaRuns) usage(caller string) (u *usage, done func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	u := q.callers[caller]
+	u = q.callers[caller]
 	if u == nil {
 		if len(q.callers) >= maxCallers {
 			q.forget()
@@ -276,13 +279,18 @@ func (q *quotaRuns) usage(caller string) *usage {
 		u = &usage{rate: rate.NewLimiter(rate.Limit(float64(q.quotas.RunsPerMinute)/60), q.quotas.RunsPerMinute), young: map[*start]bool{}}
 		q.callers[caller] = u
 	}
-	return u
+	u.held++
+	return u, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		u.held--
+	}
 }
 
 // forget drops the callers of whom nothing is known that the index does not know.
 func (q *quotaRuns) forget() {
 	for caller, u := range q.callers {
-		if time.Since(u.at) < countLife { // else the index is asked anew
+		if u.held > 0 || time.Since(u.at) < countLife { // else the index is asked anew
 			continue
 		}
 		q.dropIndexed(u, time.Now())

@@ -228,14 +228,20 @@ func trouble(id runs.RunID, err error) *result {
 	case errors.Is(err, errToolGone):
 		e.Code, e.Category, e.Retryable, e.Message = codes.ToolUnavailable, codes.CategoryTool, true, err.Error()
 	case errors.Is(err, runs.ErrUnavailable):
-		e.Code, e.Retryable, e.Message = codes.Unavailable, true, "runs cannot be reached at the moment"
+		e.Code, e.Retryable, e.Message = codes.Unavailable, true, "runs cannot be reached at the moment, nothing is lost"
 	case errors.Is(err, runs.ErrNotFound):
 		e.Code, e.Category, e.Message = codes.RunNotFound, codes.CategoryValidation, "no such run of yours"
 	}
 	return failure(e)
 }
 
-// troubleCode is the JSON-RPC code of the same, where a result would not do.
+// asError is the result of trouble as an error of JSON-RPC, where a result would not
+// do.
+func (res *result) asError(err error) *rpcError {
+	return &rpcError{Code: troubleCode(err), Message: res.Content[0].Text, Data: map[string]any{metaError: res.Meta[metaError]}}
+}
+
+// troubleCode is the JSON-RPC code of an error.
 func troubleCode(err error) int {
 	var bad *definitions.ArgumentsError
 	if errors.As(err, &bad) || errors.Is(err, errKeyReused) {

@@ -171,16 +171,16 @@ func (g *Gateway) taskRun(ctx context.Context, x *exchange, action auth.Action) 
 		x.fail(mcp.INVALID_PARAMS, "task not found; it may have been deleted after its run was kept for long enough")
 		return nil, false
 	case err != nil:
-		g.unreachable(x, t.Run, err)
+		g.failed(x, t.Run, err)
 		return nil, false
 	}
 	return run, true
 }
 
-// unreachable answers while runs cannot be reached.
-func (g *Gateway) unreachable(x *exchange, run runs.RunID, err error) {
-	g.log.Warn("reading a run", "run", run, "error", err)
-	x.fail(mcp.INTERNAL_ERROR, "runs cannot be reached at the moment, nothing is lost: repeat the request")
+// failed answers a request about a run with why it came to nothing.
+func (g *Gateway) failed(x *exchange, run runs.RunID, err error) {
+	g.log.Warn("a request about a run came to nothing", "run", run, "error", err)
+	x.failWith(trouble(run, err).asError(err))
 }
 
 // A taskState is what both flavours say of a task.
@@ -303,7 +303,7 @@ func (g *Gateway) callAsTask(ctx context.Context, x *exchange, c *composite, ask
 	}
 	run, err := g.opts.Runs.Get(ctx, started.ID)
 	if err != nil {
-		g.unreachable(x, started.ID, err)
+		g.failed(x, started.ID, err)
 		return
 	}
 	t := sessionTask{taskState: g.describeTask(x, run), TTL: g.taskTTL(run), Poll: pollRunning.Milliseconds()}
@@ -320,12 +320,12 @@ func (g *Gateway) cancelTask(ctx context.Context, x *exchange, run *runs.Run) (*
 	ctx, done := detached(ctx)
 	defer done()
 	if err := g.opts.Runs.Cancel(ctx, run.ID, cancelReason); err != nil && !errors.Is(err, runs.ErrNotFound) {
-		g.unreachable(x, run.ID, err)
+		g.failed(x, run.ID, err)
 		return nil, false
 	}
 	asked, err := g.opts.Runs.Get(ctx, run.ID)
 	if err != nil {
-		g.unreachable(x, run.ID, err)
+		g.failed(x, run.ID, err)
 		return nil, false
 	}
 	return asked, true

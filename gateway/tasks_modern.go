@@ -33,7 +33,7 @@ func (g *Gateway) modernTask(ctx context.Context, x *exchange, run *runs.Run) {
 	case run.Closed != nil:
 		o, err := g.opts.Runs.Result(ctx, run.ID)
 		if err != nil {
-			g.unreachable(x, run.ID, err)
+			g.failed(x, run.ID, err)
 			return
 		}
 		g.endTask(x, run, o, t)
@@ -107,7 +107,7 @@ func (g *Gateway) updateTask(ctx context.Context, x *exchange, run *runs.Run) {
 		case errors.Is(err, runs.ErrNoSuchGate), errors.Is(err, runs.ErrNotPermitted), errors.Is(err, runs.ErrNotFound):
 			g.log.DebugContext(ctx, "answer to what is not asked here, or not any more", "run", run.ID, "elicitation", in.ID)
 		case err != nil:
-			g.unreachable(x, run.ID, err)
+			g.failed(x, run.ID, err)
 			return
 		}
 	}
@@ -152,7 +152,7 @@ func (g *Gateway) takeInput(ctx context.Context, x *exchange, run *runs.Run, in 
 	case in.way == byURL:
 		asking.Outcome = runs.Unwilling
 	default:
-		err := g.answer(ctx, x.client, run.ID, about{gate: in.ID}, raw)
+		err := g.answer(ctx, x.client, run.ID, about{gate: in.ID, what: in.Question}, raw)
 		if !errors.As(err, &invalid) {
 			return err
 		}

@@ -93,7 +93,7 @@ func (g *Gateway) listTasks(ctx context.Context, x *exchange) {
 	}
 	page, next, err := g.opts.Runs.ListPage(ctx, runs.Filter{Caller: x.caller.Subject, Limit: taskPage}, from.Page)
 	if err != nil {
-		g.unreachable(x, "", err)
+		g.failed(x, "", err)
 		return
 	}
 	list := struct {
