@@ -164,13 +164,17 @@ func (l *Login) byToken(r *http.Request, token string) (Identity, error) {
 	}
 	bearing := r.Clone(r.Context())
 	bearing.Header = http.Header{"Authorization": {"Bearer " + token}}
+	var refusal *Refusal
 	if l.opts.Callers != nil {
-		if _, err := l.opts.Callers.Authenticate(bearing); err == nil {
+		_, err := l.opts.Callers.Authenticate(bearing)
+		switch refused := errors.As(err, &refusal); {
+		case err == nil, refused && refusal.Status == http.StatusForbidden:
 			return Identity{}, ErrCallerToken
+		case refused && refusal.Status == http.StatusServiceUnavailable: // it may be one
+			return Identity{}, err
 		}
 	}
 	who, err := l.opts.Tokens.Authenticate(bearing)
-	var refusal *Refusal
 	if errors.As(err, &refusal) && refusal.Status == http.StatusServiceUnavailable {
 		return Identity{}, err
 	}

@@ -569,6 +569,28 @@ func TestAttackCallerTokenOnThePage(t *testing.T) {
 	}
 }
 
+// TestAttackCallerTokenWithoutItsIssuer: while nobody can say whether a token is one
+// with which programs call, it opens no page.
+func TestAttackCallerTokenWithoutItsIssuer(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{http.StatusServiceUnavailable, http.StatusForbidden} {
+		l, err := auth.NewLogin(auth.LoginOptions{Path: "/approvals", Key: loginKey, Tokens: auth.Everybody{}, Callers: refusing(status), Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.SignIn(httptest.NewRecorder(), fromHere(), "some.jwt.token"); err == nil {
+			t.Errorf("callers are answered with %d: the token opens the page", status)
+		}
+	}
+}
+
+// refusing refuses every token with a status.
+type refusing int
+
+func (s refusing) Authenticate(*http.Request) (auth.Identity, error) {
+	return auth.Identity{}, &auth.Refusal{Status: int(s), Err: errors.New("refused"), Message: "refused"}
+}
+
 // onlyToken knows one token.
 type onlyToken string
 

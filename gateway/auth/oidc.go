@@ -85,6 +85,9 @@ func (a *OIDC) Authenticate(r *http.Request) (Identity, error) {
 	if err != nil {
 		return Identity{}, &Refusal{Err: err, Challenge: a.challenge("", "")}
 	}
+	if strings.Count(raw, ".") != 2 { // known without the issuer
+		return Identity{}, a.refuse(errNoJWT)
+	}
 	if err := a.keys.ready(r.Context()); err != nil {
 		return Identity{}, &Refusal{Status: http.StatusServiceUnavailable, Err: err,
 			Message: "tokens cannot be checked at the moment: their issuer cannot be reached"}
@@ -175,6 +178,7 @@ var (
 	errNoSubject = errors.New("the token has no subject")
 	errTooEarly  = errors.New("the token is not valid yet")
 	errIDToken   = errors.New("the token is no access token; an ID token says who signed in somewhere, and lets nobody in here")
+	errNoJWT     = errors.New("the token is no JWT")
 )
 
 // isAccessToken tells access tokens from ID tokens and others that the same
