@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/perdure/perdure/definitions"
@@ -17,6 +18,9 @@ import (
 // three ways in which a call is the same as one before: it has the same key; it
 // is the same request of a session, which the transport sent again; or, of
 // 2026-07-28 and within Options.ReattachWindow, its answer was lost.
+//
+// Such a call may be repeated when nobody knows whether it was started. Any other
+// would be a second one.
 func (g *Gateway) startOrAttach(ctx context.Context, x *exchange, req runs.StartRequest) (runs.Started, error) {
 	req.Request = x.requestName()
 	key, err := req.Definition.Key(req.Arguments)
@@ -24,19 +28,32 @@ func (g *Gateway) startOrAttach(ctx context.Context, x *exchange, req runs.Start
 	case err != nil:
 		return runs.Started{}, err
 	case key != "":
-		return g.startOne(ctx, x, req, key)
+		started, err := g.startOne(ctx, x, req, key)
+		return started, repeatable(err)
 	case x.params.Meta.IdempotencyKey != "":
 		req.ID = derivedID(req.Definition.Name, "key", x.principal, x.params.Meta.IdempotencyKey)
 	case x.modern && g.opts.ReattachWindow > 0:
-		return g.startOrJoin(ctx, x, req)
+		started, err := g.startOrJoin(ctx, x, req)
+		return started, repeatable(err)
 	case x.session != nil:
 		req.ID = g.sessionRunID(req.Definition.Name, x.client, x.id)
 	}
 	started, err := g.opts.Runs.Start(ctx, req)
+	if x.params.Meta.IdempotencyKey != "" {
+		err = repeatable(err)
+	}
 	if err != nil || !started.Attached {
 		return started, err
 	}
 	return g.attach(ctx, x, req, started)
+}
+
+// repeatable is the error of a start that finds the run if it is repeated.
+func repeatable(err error) error {
+	if errors.Is(err, runs.ErrMayHaveStarted) {
+		return fmt.Errorf("%w: %s", runs.ErrUnavailable, err.Error())
+	}
+	return err
 }
 
 // startOne starts the run that all calls with a business key mean, or joins it as

@@ -299,6 +299,27 @@ func TestTroubleWithRuns(t *testing.T) {
 	}
 }
 
+// TestAttackStartThatIsNotKnown has the answer to a start be lost: only a call that
+// would find its run is told to come again.
+func TestAttackStartThatIsNotKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"echoed": echoed})
+	w.runs.startErr = func() error { return fmt.Errorf("%w: starting: %w", runs.ErrMayHaveStarted, runs.ErrUnavailable) }
+	for _, tc := range []struct{ version, meta, code, retryable string }{
+		{"2025-11-25", "", `"code":"start_unknown"`, ""},
+		{"2025-11-25", `{"perdure/idempotency-key":"k"}`, `"code":"unavailable"`, `"retryable":true`},
+	} {
+		c := connect(t, w.url, "ann", tc.version, `{}`)
+		failed := string(c.call("1", "echoed", `{}`, tc.meta).result(true).Result.Meta["perdure/error"])
+		if err := hasAll(failed, tc.code, tc.retryable); err != nil {
+			t.Error(err)
+		}
+		if tc.retryable == "" && strings.Contains(failed, `"retryable":true`) {
+			t.Errorf("%s: %s", tc.version, failed)
+		}
+	}
+}
+
 // TestCallsAtOnce has two replicas get one call with a key at the same time, again
 // and again: there is one run each time.
 func TestCallsAtOnce(t *testing.T) {

@@ -227,6 +227,8 @@ func trouble(id runs.RunID, err error) *result {
 		e.Code, e.Category, e.Message = codes.KeyReused, codes.CategoryValidation, err.Error()
 	case errors.Is(err, errToolGone):
 		e.Code, e.Category, e.Retryable, e.Message = codes.ToolUnavailable, codes.CategoryTool, true, err.Error()
+	case errors.Is(err, runs.ErrMayHaveStarted):
+		e.Code, e.Category, e.Message = codes.StartUnknown, codes.CategoryOutcomeUnknown, "runs cannot be reached at the moment, and whether the call was started is not known: look at your runs before calling again"
 	case errors.Is(err, runs.ErrUnavailable):
 		e.Code, e.Retryable, e.Message = codes.Unavailable, true, "runs cannot be reached at the moment, nothing is lost"
 	case errors.Is(err, runs.ErrNotFound):

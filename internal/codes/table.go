@@ -66,6 +66,7 @@ const (
 	OutputTooLargeHere  Code = "output_too_large_here"
 	ResultTooLarge      Code = "result_too_large"
 	Unavailable         Code = "unavailable"
+	StartUnknown        Code = "start_unknown"
 	Internal            Code = "internal"
 	InvalidResult       Code = "invalid_result"
 )
@@ -198,6 +199,8 @@ var table = []Entry{
 		When: "the result of the run is too large; let the output block select"},
 	{Code: Unavailable, Categories: []Category{CategoryInternal}, Retryable: true,
 		When: "runs cannot be reached at the moment; call again"},
+	{Code: StartUnknown, Categories: []Category{CategoryOutcomeUnknown},
+		When: "runs cannot be reached at the moment, and whether the call was started is not known; with an idempotency key, a business key or a client of 2026-07-28 a call finds its run, so that this is `unavailable` there"},
 	{Code: Internal, Categories: []Category{CategoryInternal},
 		When: "a fault of perdure or of Temporal"},
 	{Code: InvalidResult, Categories: []Category{CategoryInternal},

@@ -17,13 +17,14 @@ import (
 
 // Errors that callers branch on.
 var (
-	ErrNotFound     = errors.New("run not found")
-	ErrNotFinished  = errors.New("run has not finished")
-	ErrNoSuchGate   = errors.New("elicitation not found")
-	ErrUnavailable  = errors.New("cannot reach Temporal")
-	ErrNotPermitted = errors.New("not permitted")
-	ErrNoKey        = errors.New("no key of the installation to sign with")
-	ErrUnchecked    = errors.New("no worker has the key yet with which the answer was signed")
+	ErrNotFound       = errors.New("run not found")
+	ErrNotFinished    = errors.New("run has not finished")
+	ErrNoSuchGate     = errors.New("elicitation not found")
+	ErrUnavailable    = errors.New("cannot reach Temporal")
+	ErrNotPermitted   = errors.New("not permitted")
+	ErrNoKey          = errors.New("no key of the installation to sign with")
+	ErrMayHaveStarted = errors.New("whether the run was started is not known")
+	ErrUnchecked      = errors.New("no worker has the key yet with which the answer was signed")
 
 	ErrQuarantined    = errors.New("the run is quarantined: it takes its worker down, and is not executed until an operator releases or ends it")
 	ErrNotQuarantined = errors.New("the run is not quarantined")

@@ -34,7 +34,8 @@ const (
 // Start starts a run, or attaches to the one that has the ID already, running
 // or finished.
 //
-// Arguments that are too large are an *Error of category limit.
+// Arguments that are too large are an *Error of category limit. ErrMayHaveStarted
+// says that it is not known whether the run is there.
 func (c *Client) Start(ctx context.Context, req StartRequest) (Started, error) {
 	id := req.ID
 	if id == "" {
@@ -64,11 +65,33 @@ func (c *Client) Start(ctx context.Context, req StartRequest) (Started, error) {
 		return Started{ID: id, Attached: true}, nil
 	}
 	if err != nil {
-		return Started{}, failure(ctx, "starting", id, err)
+		return c.startedAnyway(ctx, req, id, failure(ctx, "starting", id, err))
 	}
 	c.fresh.add(id, run.GetRunID())
 	return Started{ID: id}, nil
 }
+
+// startedAnyway looks for a run whose start has failed: the answer of Temporal may have
+// been lost.
+func (c *Client) startedAnyway(ctx context.Context, req StartRequest, id RunID, failed error) (Started, error) {
+	if ctx.Err() == nil && !errors.Is(failed, ErrUnavailable) {
+		return Started{}, failed
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookAfterStart)
+	defer cancel()
+	_, err := c.describe(ctx, id)
+	var none *serviceerror.NotFound
+	switch {
+	case err == nil:
+		return Started{ID: id, Attached: req.ID != ""}, nil
+	case errors.As(err, &none):
+		return Started{}, failed
+	}
+	return Started{}, fmt.Errorf("%w: %w", ErrMayHaveStarted, failed)
+}
+
+// lookAfterStart is for how long a run is looked for whose start has failed.
+const lookAfterStart = 3 * time.Second
 
 // largeTaskLimit is how long a workflow task may take where runs hold large
 // values, for what is done with them. After a kill -9 of its worker, another one
