@@ -61,7 +61,7 @@ func (s *stream) know(run *runs.Run) {
 	open := run.Open()
 	s.held = run.Status == runs.Quarantined
 	for _, e := range run.Elicitations {
-		holds := s.at.Asked[e.ID] > 0 && !s.x.modern
+		holds := s.at.Asked[e.ID] > 0 && s.x.dialect.keepsQuestions()
 		if holds || slices.ContainsFunc(open, func(o runs.Elicitation) bool { return o.ID == e.ID }) {
 			s.add(e)
 		}
@@ -79,7 +79,7 @@ func (s *stream) add(e runs.Elicitation) {
 	if action := s.pages[e.ID]; action != "" {
 		gt.mute, s.late = true, s.late || action != accept
 	}
-	if !s.x.modern {
+	if s.x.dialect.keepsQuestions() {
 		s.takeOver(gt)
 	}
 	s.gates = append(s.gates, gt)
@@ -155,22 +155,7 @@ func (s *stream) ask() (answered bool) {
 			now = append(now, gt)
 		}
 	}
-	if len(now) == 0 {
-		return false
-	}
-	if s.tasked() {
-		return s.handOutTask()
-	}
-	if s.x.modern {
-		return s.requireInput(now)
-	}
-	if !s.x.streams {
-		return false
-	}
-	for _, gt := range now {
-		s.elicit(gt)
-	}
-	return false
+	return len(now) > 0 && s.x.dialect.ask(s, now)
 }
 
 // requireInput ends the request with what the client must find out.

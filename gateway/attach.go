@@ -22,7 +22,7 @@ import (
 // Such a call may be repeated when nobody knows whether it was started. Any other
 // would be a second one.
 func (g *Gateway) startOrAttach(ctx context.Context, x *exchange, req runs.StartRequest) (runs.Started, error) {
-	req.Request = x.requestName()
+	req.Request = x.dialect.requestName(x.client, x.id)
 	key, err := req.Definition.Key(req.Arguments)
 	switch {
 	case err != nil:
@@ -32,16 +32,15 @@ func (g *Gateway) startOrAttach(ctx context.Context, x *exchange, req runs.Start
 		return started, repeatable(err)
 	case x.params.Meta.IdempotencyKey != "":
 		req.ID = derivedID(req.Definition.Name, "key", x.principal, x.params.Meta.IdempotencyKey)
-	case x.modern && g.opts.ReattachWindow > 0:
-		started, err := g.startOrJoin(ctx, x, req)
+		started, err := g.startNamed(ctx, x, req)
 		return started, repeatable(err)
-	case x.session != nil:
-		req.ID = g.sessionRunID(req.Definition.Name, x.client, x.id)
 	}
+	return x.dialect.start(ctx, g, x, req)
+}
+
+// startNamed starts the run whose ID is given by its call, or finds it.
+func (g *Gateway) startNamed(ctx context.Context, x *exchange, req runs.StartRequest) (runs.Started, error) {
 	started, err := g.opts.Runs.Start(ctx, req)
-	if x.params.Meta.IdempotencyKey != "" {
-		err = repeatable(err)
-	}
 	if err != nil || !started.Attached {
 		return started, err
 	}
@@ -88,7 +87,7 @@ func (g *Gateway) startOne(ctx context.Context, x *exchange, req runs.StartReque
 		return runs.Started{}, &runs.Error{Code: codes.KeyReused, Category: codes.CategoryValidation, RunID: string(run.ID),
 			Message: fmt.Sprintf("%s was called for the same thing before (businessKey), with other arguments; nothing was started: call it with those of that run, or for another thing", x.params.Name)}
 	}
-	if x.modern {
+	if x.dialect.sendsAgain() {
 		g.join(ctx, x, &run.Run)
 	}
 	return started, nil
@@ -97,21 +96,6 @@ func (g *Gateway) startOne(ctx context.Context, x *exchange, req runs.StartReque
 // sessionRunID is the ID of the run that a request of a session started.
 func (g *Gateway) sessionRunID(tool string, c *client, request json.RawMessage) runs.RunID {
 	return derivedID(tool, "session", c.principal, c.scope, string(request))
-}
-
-// requestName is the name by which a replica that hears of a cancellation finds
-// the run that the request waits for, where sessionRunID is not its ID, or the run
-// started after that; "" for requests that are not cancelled by id, or only where
-// they are handled.
-func (x *exchange) requestName() string {
-	if x.session == nil || !x.overHTTP {
-		return ""
-	}
-	return requestName(x.client, x.id)
-}
-
-func requestName(c *client, id json.RawMessage) string {
-	return encode64(digest("request", c.principal, c.scope, string(id))[:15])
 }
 
 // attach makes sure that a run which was there already is that of the same
@@ -134,7 +118,7 @@ func (g *Gateway) attach(ctx context.Context, x *exchange, req runs.StartRequest
 
 // join lets a run know of another request that waits for it.
 func (g *Gateway) join(ctx context.Context, x *exchange, run *runs.Run) {
-	switch request := x.requestName(); {
+	switch request := x.dialect.requestName(x.client, x.id); {
 	case run.Closed != nil || request != "" && run.Request == request:
 	case request != "":
 		g.attend(ctx, run.ID, request, runs.Named)

@@ -292,7 +292,7 @@ func (x *exchange) leftByClient(draining <-chan struct{}) bool {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.modern && x.ends != "" && !x.ended && !x.outlives && !x.isCancelled() && x.overHTTP
+	return x.dialect.sendsAgain() && x.ends != "" && !x.ended && !x.outlives && !x.isCancelled() && x.overHTTP
 }
 
 // outlivesClient reports whether runs of a definition go on when their client is

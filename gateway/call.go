@@ -38,7 +38,7 @@ func (g *Gateway) call(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallT
 		x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("progressToken and perdure/idempotency-key have at most %d bytes", maxID))
 	case err != nil:
 		g.notStarted(ctx, x, x.params.Name, err)
-	case x.taskRequest(x.params) != nil && c == nil && x.params.Name != scriptTool:
+	case x.dialect.taskRequest(x.client, x.params) != nil && c == nil && x.params.Name != scriptTool:
 		x.fail(mcp.METHOD_NOT_FOUND, fmt.Sprintf("tool %q cannot be called as a task", x.params.Name))
 	case x.params.Meta.DryRun && !(x.params.Name == scriptTool && g.opts.Scripts):
 		g.dryRun(x, c)
@@ -73,13 +73,13 @@ func (g *Gateway) callOther(ctx context.Context, x *exchange, l *listing) {
 // callComposite starts a run, or finds the one that the call belongs to, and
 // renders it.
 func (g *Gateway) callComposite(ctx context.Context, x *exchange, c *composite) {
-	x.name, x.outlives = cmp.Or(x.requestName(), newNonce()), g.outlivesClient(c.def)
+	x.name, x.outlives = cmp.Or(x.dialect.requestName(x.client, x.id), newNonce()), g.outlivesClient(c.def)
 	x.end = g.calls.begin(x)
 	if x.params.RequestState != "" {
 		g.nextRound(ctx, x)
 		return
 	}
-	if asked := x.taskRequest(x.params); asked != nil {
+	if asked := x.dialect.taskRequest(x.client, x.params); asked != nil {
 		g.callAsTask(ctx, x, c, asked)
 		return
 	}
@@ -107,7 +107,7 @@ func (g *Gateway) notStarted(ctx context.Context, x *exchange, tool string, err 
 	if errors.As(err, &full) {
 		x.out.header("Retry-After", full.retryAfter())
 	}
-	if x.taskRequest(x.params) == nil {
+	if x.dialect.taskRequest(x.client, x.params) == nil {
 		x.respond("", g.finish(x.client, why))
 		return
 	}
@@ -305,7 +305,7 @@ func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
 		x.watch()
 	}
 	g.served.begin(st.Run, x)
-	if x.modern && x.ends != "" {
+	if x.dialect.sendsAgain() && x.ends != "" {
 		x.joined = g.attend(ctx, st.Run, x.name, runs.Joined)
 	}
 	at := x.cursorFor(runs.Started{ID: st.Run, Attached: st.Attached})

@@ -21,22 +21,16 @@ type client struct {
 	who       auth.Identity
 	caller    runs.Caller // who, as runs know it
 	principal string
-	modern    bool // 2026-07-28: no session, no requests from the server
+	dialect   dialect
 	version   string
 	canAsk    bool     // shows elicitations to its user, in form mode
 	canOpen   bool     // opens pages for its user: elicitations in URL mode
 	tasks     bool     // polls tasks, in the way of its era
 	streams   bool     // takes several messages in answer to one request
 	overHTTP  bool     // otherwise stdio: streams end with the process
-	session   *session // of a client that is not modern
+	session   *session // nil = it has none
 	letGo     func()   // of the request, which may be large; nil = there is nothing to let go
 	scope     string   // in which the ids of its requests are its own; "" = it cannot cancel them
-}
-
-// resumable clients come back with the id of the last event when a stream
-// ends before its response.
-func (c *client) resumable() bool {
-	return c.overHTTP && c.streams && !c.modern && c.version >= mcp.ProtocolVersion20251125
 }
 
 // Limits of what clients choose and tokens repeat.
@@ -140,25 +134,6 @@ func unreadable(err error) string {
 		want += ` such as "1.2.0", "^1" or "1"`
 	}
 	return fmt.Sprintf("params cannot be read: %s is %s, and must be %s", strings.TrimPrefix(wrong.Field, "_meta."), wrong.Value, cmp.Or(want, "an object"))
-}
-
-// modernClient is the client of a request of 2026-07-28, which says in every
-// request what it is.
-func modernClient(who auth.Identity, p *params) *client {
-	c := &client{who: who, caller: callerOf(who, clientName(p.Meta.ClientInfo)), principal: principalOf(who),
-		modern: true, version: p.Meta.ProtocolVersion}
-	if p.Meta.Capabilities != nil {
-		c.canAsk, c.canOpen = canAsk(*p.Meta.Capabilities), canOpen(*p.Meta.Capabilities)
-		c.tasks = declaresTasks(*p.Meta.Capabilities)
-	}
-	return c
-}
-
-// sessionClient is the client of a request in a session.
-func sessionClient(who auth.Identity, s *session) *client {
-	return &client{who: who, caller: callerOf(who, s.Client), principal: principalOf(who),
-		version: s.Version, canAsk: s.CanAsk, canOpen: s.CanOpen, tasks: knowsTasks(s.Version),
-		session: s, scope: s.Nonce}
 }
 
 // newSession is the session that an initialize request asks for.

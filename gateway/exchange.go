@@ -118,15 +118,7 @@ func (x *exchange) fail(code int, message string) {
 
 func (x *exchange) failWith(e *rpcError) {
 	x.failed(strconv.Itoa(e.Code))
-	status := http.StatusOK
-	switch {
-	case !x.modern || e.Code == mcp.INTERNAL_ERROR:
-	case e.Code == mcp.METHOD_NOT_FOUND:
-		status = http.StatusNotFound
-	default:
-		status = http.StatusBadRequest
-	}
-	x.answer("", status, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: x.id, Error: e}))
+	x.answer("", x.dialect.status(e.Code), mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: x.id, Error: e}))
 }
 
 // refer answers with URL_ELICITATION_REQUIRED: the user has to answer on pages
@@ -266,7 +258,7 @@ func (g *Gateway) cancelled(ctx context.Context, c *client, p *params) {
 	}
 	go func() {
 		defer leave()
-		g.cancelByRequest(context.WithoutCancel(ctx), requestName(c, p.RequestID))
+		g.cancelByRequest(context.WithoutCancel(ctx), c.dialect.requestName(c, p.RequestID))
 	}()
 }
 

@@ -211,12 +211,10 @@ func (g *Gateway) handle(w http.ResponseWriter, r *http.Request, c *client, m *m
 		g.leaveCredentials(r.Context(), c.who)
 	}
 	switch {
-	case m.isResponse() && !c.modern:
+	case m.isResponse() && c.dialect.converses():
 		acknowledge(w, g.replied(r.Context(), c, m))
 	case m.Method == string(mcp.MethodNotificationCancelled):
-		// In 2026-07-28 a request over HTTP is cancelled by closing its stream,
-		// and mcp-go would cancel whatever request has that id.
-		if !c.modern {
+		if c.dialect.converses() {
 			g.cancelled(r.Context(), c, p)
 		}
 		w.WriteHeader(http.StatusAccepted)
@@ -232,11 +230,11 @@ func (g *Gateway) handle(w http.ResponseWriter, r *http.Request, c *client, m *m
 		x.serve(r.Context(), func(ctx context.Context) { g.http.ServeHTTP(s, r.WithContext(ctx)) })
 		s.close()
 		return x
-	case isTaskMethod(m) && mayServe(c, r, p):
+	case isTaskMethod(m) && c.dialect.admits(r, p):
 		s := newSink(w, r, c.streams)
 		x := newExchange(r.Context(), c, m.ID, p, s)
 		x.badParams = badParams
-		if err := misrouted(r.Header, m, p); c.modern && err != nil {
+		if err := c.dialect.misrouted(r, m, p); err != nil {
 			x.fail(mcp.HEADER_MISMATCH, err.Error())
 			return x
 		}
@@ -246,7 +244,7 @@ func (g *Gateway) handle(w http.ResponseWriter, r *http.Request, c *client, m *m
 		x := newExchange(r.Context(), c, m.ID, p, newSink(w, r, c.streams))
 		x.failWith(missingTasks)
 		return x
-	case mayServe(c, r, p) && g.missingResult(r.Context(), c, m, p):
+	case c.dialect.admits(r, p) && g.missingResult(r.Context(), c, m, p):
 		x := newExchange(r.Context(), c, m.ID, p, newSink(w, r, c.streams))
 		x.failWith(noResource(c))
 		return x
@@ -258,13 +256,6 @@ func (g *Gateway) handle(w http.ResponseWriter, r *http.Request, c *client, m *m
 		g.http.ServeHTTP(w, r)
 	}
 	return nil
-}
-
-// mayServe reports whether a request of 2026-07-28 names its version rightly.
-// mcp-go answers the others.
-func mayServe(c *client, r *http.Request, p *params) bool {
-	return !c.modern || mcp.IsValidProtocolVersion(p.Meta.ProtocolVersion) &&
-		p.Meta.ProtocolVersion == r.Header.Get(mcp.HeaderProtocolVersion) && r.Header.Get(mcp.HeaderLastEventID) == ""
 }
 
 func (g *Gateway) untilDrain(ctx context.Context) (context.Context, context.CancelFunc) {

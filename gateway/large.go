@@ -94,14 +94,8 @@ func (g *Gateway) missingResult(ctx context.Context, c *client, m *message, p *p
 	return errors.Is(err, runs.ErrNotFound) || err == nil && run.Status != runs.Completed
 }
 
-// noResource is the error for a resource that there is not, as each era has it
-// (2025-11-25 and 2026-07-28, server/resources).
 func noResource(c *client) *rpcError {
-	code := mcp.RESOURCE_NOT_FOUND
-	if c.modern {
-		code = mcp.INVALID_PARAMS
-	}
-	return &rpcError{Code: code, Message: errNoResource.Error()}
+	return &rpcError{Code: c.dialect.noResource(), Message: errNoResource.Error()}
 }
 
 // resultRun is the run whose result a URI names.

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,7 +22,7 @@ const afterlife = 10 * time.Minute
 func (g *Gateway) callBackend(ctx context.Context, x *exchange, t backends.Tool) {
 	end := g.calls.begin(x)
 	defer end()
-	if x.overHTTP && !x.modern {
+	if x.overHTTP && !x.dialect.sendsAgain() {
 		var stop context.CancelFunc
 		ctx, stop = g.outlive(ctx, afterlife)
 		defer stop()
@@ -31,7 +30,7 @@ func (g *Gateway) callBackend(ctx context.Context, x *exchange, t backends.Tool)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
-	asking, err := g.asking(x, t)
+	asking, err := x.dialect.asking(g, x, t.Name)
 	if err != nil {
 		g.log.DebugContext(ctx, "refusing a request state", "error", err)
 		x.fail(mcp.INVALID_PARAMS, badState)
@@ -67,17 +66,15 @@ func (g *Gateway) answerBackend(x *exchange, t backends.Tool, asking *backends.A
 	}
 	var refused *backends.RPCError
 	switch {
-	case err != nil && x.modern && errors.As(err, &refused) && refused.Code == mcp.MISSING_REQUIRED_CLIENT_CAPABILITY:
+	case errors.As(err, &refused) && x.dialect.passes(refused):
 		x.failWith(&rpcError{Code: refused.Code, Message: refused.Message, Data: refused.Data})
 	case err != nil:
 		g.log.Info("backend call came to no result", "tool", t.Name, "error", err)
 		x.respond("", g.finish(x.client, callFailed(t, err)))
 	case res.Asks:
 		x.respond("", g.passQuestions(x, t, asking.Round, withoutOurs(res.Raw)))
-	case x.modern:
-		x.respond("", withResultType(withoutOurs(res.Raw)))
 	default:
-		x.respond("", withoutOurs(res.Raw))
+		x.respond("", x.dialect.pass(withoutOurs(res.Raw)))
 	}
 }
 
@@ -105,23 +102,6 @@ func withoutOurs(raw json.RawMessage) json.RawMessage {
 	}
 	all["_meta"] = mustEncode(has.Meta)
 	return mustEncode(all)
-}
-
-// withResultType adds the member that 2026-07-28 requires to the result of an
-// older backend, without touching anything else in it.
-func withResultType(raw json.RawMessage) json.RawMessage {
-	var has struct {
-		ResultType *string `json:"resultType"`
-	}
-	raw = bytes.TrimSpace(raw)
-	if json.Unmarshal(raw, &has) != nil || has.ResultType != nil || len(raw) < 2 {
-		return raw
-	}
-	head := []byte(`{"resultType":"` + string(mcp.ResultTypeComplete) + `"`)
-	if rest := bytes.TrimSpace(raw[1:]); rest[0] != '}' {
-		head = append(head, ',')
-	}
-	return append(head, raw[1:]...)
 }
 
 // A proxied call relays what the backend says on the way.

@@ -3,8 +3,6 @@ package gateway
 import (
 	"encoding/json"
 
-	"github.com/mark3labs/mcp-go/mcp"
-
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/form"
 	"github.com/perdure/perdure/internal/inorder"
@@ -25,34 +23,6 @@ type passedState struct {
 	Round int    `json:"r"` // how often it has asked
 
 	Arguments string `json:"a"` // digest of those of the call
-}
-
-// asking is what a direct call passes to its backend; nil if its client speaks
-// an older revision.
-func (g *Gateway) asking(x *exchange, t backends.Tool) (*backends.Asking, error) {
-	if !x.modern {
-		return nil, nil
-	}
-	asking := &backends.Asking{Capabilities: json.RawMessage(`{}`)}
-	if has := x.params.Meta.Capabilities; has != nil {
-		// Not what needs more than this one call, as tasks do.
-		asking.Capabilities = mustEncode(mcp.ClientCapabilities{Elicitation: has.Elicitation, Sampling: has.Sampling, Roots: has.Roots})
-	}
-	if len(x.params.InputResponses) > 0 {
-		asking.Responses = mustEncode(x.params.InputResponses)
-	}
-	if x.params.RequestState == "" {
-		return asking, nil
-	}
-	var st passedState
-	if err := g.tokens.open(passedPurpose, x.params.RequestState, x.principal, &st); err != nil {
-		return nil, err
-	}
-	if st.Tool != t.Name || st.Arguments != x.arguments {
-		return nil, errForged
-	}
-	asking.State, asking.Round = st.State, st.Round
-	return asking, nil
 }
 
 // passQuestions is a backend's input_required for the client. It has a state also

@@ -76,16 +76,8 @@ func (r *result) set(key string, value any) *result {
 	return r
 }
 
-// finish adds what a result must say in the client's era.
-func (g *Gateway) finish(c *client, r *result) *result {
-	if !c.modern {
-		return r
-	}
-	if r.ResultType == "" {
-		r.ResultType = string(mcp.ResultTypeComplete)
-	}
-	return r.set(mcp.MetaKeyServerInfo, map[string]string{"name": g.opts.Name, "version": g.opts.Version})
-}
+// finish adds what a result must say to a client.
+func (g *Gateway) finish(c *client, r *result) *result { return c.dialect.finish(g, r) }
 
 // A runState is what every result says of the run that it comes from.
 type runState struct {

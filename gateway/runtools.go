@@ -130,7 +130,7 @@ func (g *Gateway) runFor(ctx context.Context, x *exchange, action auth.Action, i
 
 func (g *Gateway) await(ctx context.Context, x *exchange) {
 	x.end = g.calls.begin(x)
-	x.name, x.receipts = newNonce(), x.modern
+	x.name, x.receipts = newNonce(), x.dialect.sendsAgain()
 	if x.params.RequestState != "" {
 		g.nextRound(ctx, x)
 		return

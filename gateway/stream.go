@@ -53,23 +53,13 @@ func (g *Gateway) render(ctx context.Context, x *exchange, at cursor, how manner
 	defer s.close()
 	// Whoever sees the stream open may answer what was asked on the one before.
 	err := s.catchUp(ctx)
-	s.prime()
+	s.x.dialect.prime(s)
 	if errors.Is(err, runs.ErrNotFound) {
 		s.finish(trouble(at.Run, err), "unknown")
 		return
 	}
 	if !s.ask() && !(s.late && s.giveHandle()) {
 		s.run(ctx)
-	}
-}
-
-// prime gives the client a place to come back to before anything happens.
-func (s *stream) prime() {
-	switch {
-	case s.x.resumable():
-		s.x.out.prime(s.place(), s.g.opts.StreamRetry)
-	case !s.x.modern:
-		s.x.out.comment()
 	}
 }
 
@@ -119,7 +109,7 @@ func (s *stream) patienceTimer() <-chan time.Time {
 	switch {
 	case s.patience != nil:
 		d = *s.patience
-	case s.tasked():
+	case s.x.dialect.tasked(s):
 		d = s.g.opts.TaskPatience
 	}
 	if d < 0 {
@@ -284,7 +274,7 @@ func (s *stream) catchUp(ctx context.Context) error {
 // giveHandle answers a client that has waited long enough, unless it has been
 // asked something itself and may answer.
 func (s *stream) giveHandle() (answered bool) {
-	if s.tasked() && s.handOutTask() {
+	if s.x.dialect.tasked(s) && s.handOutTask() {
 		return true
 	}
 	asking := slices.ContainsFunc(s.gates, func(g *gate) bool { return len(g.asked) > 0 })
@@ -300,11 +290,11 @@ func (s *stream) giveHandle() (answered bool) {
 // can come back does so, the others get a handle.
 func (s *stream) leave() (answered bool) {
 	switch {
-	case s.x.resumable():
+	case s.x.dialect.resumable(s.x.client):
 		s.x.out.cut()
 	case s.task != "":
 		s.x.fail(mcp.INTERNAL_ERROR, "the server stops, nothing is lost: repeat the request")
-	case !s.tasked() || !s.handOutTask():
+	case !s.x.dialect.tasked(s) || !s.handOutTask():
 		s.handOut()
 	}
 	return true
@@ -320,7 +310,7 @@ func (s *stream) handOut() {
 			pages = append(pages, s.params(gt))
 		}
 	}
-	if len(pages) > 0 && s.retries() {
+	if len(pages) > 0 && s.x.dialect.refers(s) {
 		s.x.refer(pages)
 		return
 	}
@@ -334,13 +324,6 @@ func (s *stream) handOut() {
 		h.Status = statusQuarantined
 	}
 	s.answer(h.result(s.g.listing.Load().fits(s.at.Tool)), runState{Status: h.Status, ApprovalURL: h.ApprovalURL})
-}
-
-// retries reports whether the client can be told to open a page and call again:
-// it knows the error for that, could not be asked while the call was under way,
-// and its next call will find the same run.
-func (s *stream) retries() bool {
-	return s.x.canOpen && !s.x.modern && !s.x.streams && s.x.params.Meta.IdempotencyKey != ""
 }
 
 // finish sends the response.
@@ -376,10 +359,4 @@ func (s *stream) close() {
 	}
 }
 
-// place is the id of the next event: where the client comes back to.
-func (s *stream) place() string {
-	if s.x.modern || !s.x.overHTTP {
-		return ""
-	}
-	return s.g.tokens.seal(eventPurpose, &s.at)
-}
+func (s *stream) place() string { return s.x.dialect.place(s) }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
@@ -62,15 +61,6 @@ func (g *Gateway) taskID(principal string, run runs.RunID) string {
 	return g.tokens.seal(taskPurpose, &task{claims: claims{Principal: principal}, Run: run})
 }
 
-// taskRequest is a request of tasks in 2025-11-25. It is nil for clients that
-// do not know tasks, or not these.
-func (c *client) taskRequest(p *params) json.RawMessage {
-	if c.modern || !c.tasks || isNull(p.Task) {
-		return nil
-	}
-	return p.Task
-}
-
 // checkTaskRequest says what is wrong with the task parameter of a call. The
 // time to live that it may ask for is not granted: a task is kept as long as
 // its run.
@@ -90,30 +80,14 @@ func checkTaskRequest(raw json.RawMessage) error {
 // A taskMethod handles a request that names a task.
 type taskMethod func(g *Gateway, ctx context.Context, x *exchange, run *runs.Run)
 
-var (
-	sessionTaskMethods = map[string]taskMethod{
-		string(mcp.MethodTasksGet):    (*Gateway).sessionTask,
-		string(mcp.MethodTasksResult): (*Gateway).taskResult,
-		string(mcp.MethodTasksCancel): (*Gateway).cancelSessionTask,
-	}
-	modernTaskMethods = map[string]taskMethod{
-		string(mcp.MethodTasksGet):    (*Gateway).modernTask,
-		updateTask:                    (*Gateway).updateTask,
-		string(mcp.MethodTasksCancel): (*Gateway).cancelModernTask,
-	}
-)
-
 // serveTasks answers the requests whose method begins with tasks/, of which
 // mcp-go has an idea of its own.
 func (g *Gateway) serveTasks(ctx context.Context, x *exchange, method string) {
-	methods := sessionTaskMethods
-	if x.modern {
-		methods = modernTaskMethods
-	}
+	methods, lists := x.dialect.taskMethods(x.client)
 	handle := methods[method]
-	lists := !x.modern && method == string(mcp.MethodTasksList)
+	lists = lists && method == string(mcp.MethodTasksList)
 	switch {
-	case handle == nil && !lists, !x.modern && !x.tasks:
+	case handle == nil && !lists:
 		x.fail(mcp.METHOD_NOT_FOUND, "method "+method+" not found")
 	case !x.tasks:
 		x.failWith(missingTasks)
@@ -137,21 +111,6 @@ var missingTasks = &rpcError{
 	Code:    mcp.MISSING_REQUIRED_CLIENT_CAPABILITY,
 	Message: "Missing required client capability: " + tasksExtension,
 	Data:    map[string]any{"requiredCapabilities": map[string]any{"extensions": map[string]any{tasksExtension: struct{}{}}}},
-}
-
-// misrouted says which header of a task request of 2026-07-28 contradicts its
-// body. mcp-go checks them for the methods that it knows.
-func misrouted(h http.Header, m *message, p *params) error {
-	if err := mcp.ValidateStandardHeaders(h.Get, p.Meta.ProtocolVersion, mcp.MCPMethod(m.Method), m.Params); err != nil {
-		return err
-	}
-	if _, known := modernTaskMethods[m.Method]; !known {
-		return nil
-	}
-	if name, ok := mcp.DecodeHeaderValue(h.Get(mcp.HeaderName)); !ok || name != p.TaskID {
-		return mcp.HeaderMismatchError{Header: mcp.HeaderName, Reason: "it must be the same as params.taskId"}
-	}
-	return nil
 }
 
 // taskRun is the run that a request names by a task, for somebody who may do
@@ -379,5 +338,5 @@ func isTaskMethod(m *message) bool { return m.isRequest() && strings.HasPrefix(m
 // listensToTasks reports whether a client wants notifications of tasks without
 // having said that it takes tasks. Those who have are not sent any: they poll.
 func listensToTasks(c *client, m *message, p *params) bool {
-	return c.modern && !c.tasks && m.Method == string(mcp.MethodSubscriptionsListen) && len(p.Notifications.TaskIDs) > 0
+	return !c.tasks && c.dialect.listens(m, p)
 }

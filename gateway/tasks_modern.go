@@ -177,9 +177,6 @@ func (g *Gateway) cancelModernTask(ctx context.Context, x *exchange, run *runs.R
 	x.respond("", g.acknowledgement(x))
 }
 
-// tasked reports whether the client of a call gets a task instead of waiting.
-func (s *stream) tasked() bool { return s.x.modern && s.x.tasks && s.patience == nil }
-
 // handOutTask answers a call with a task, which is durable since its run is.
 func (s *stream) handOutTask() (answered bool) {
 	ctx, done := detached(context.Background())

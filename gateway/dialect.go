@@ -1,0 +1,76 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/runs"
+)
+
+// A dialect is what differs between the eras of MCP clients. Each has a file of its
+// own, which its constructor gives a client; nothing else asks of which era a
+// client is.
+type dialect interface {
+	// admits says whether a request names its revision as it should. mcp-go answers
+	// the others.
+	admits(r *http.Request, p *params) bool
+	// misrouted says which header of a task request contradicts its body.
+	misrouted(r *http.Request, m *message, p *params) error
+	// converses says whether a client answers questions and cancels calls by
+	// messages of their own.
+	converses() bool
+	// requestName is the name by which a replica that hears of a cancellation finds
+	// the run that a request waits for; "" for requests that are not cancelled by
+	// id, or only where they are handled.
+	requestName(c *client, id json.RawMessage) string
+
+	// start starts the run of a call that has no key, or finds the one of the same
+	// call that was sent before.
+	start(ctx context.Context, g *Gateway, x *exchange, req runs.StartRequest) (runs.Started, error)
+	// sendsAgain says whether a client ends a call by closing its stream, and comes
+	// back by sending the call again.
+	sendsAgain() bool
+
+	// prime is what a client gets before anything happens.
+	prime(s *stream)
+	// place is the id of the next event: where the client comes back to; "" = it
+	// cannot.
+	place(s *stream) string
+	// resumable says whether a client comes back with the id of the last event when
+	// a stream ends before its response.
+	resumable(c *client) bool
+	// ask asks a client what it has not been asked yet, and says whether the call is
+	// answered by that.
+	ask(s *stream, now []*gate) (answered bool)
+	// keepsQuestions says whether a question outlives the stream that has asked it.
+	keepsQuestions() bool
+	// refers says whether a client can be told to open a page and call again.
+	refers(s *stream) bool
+
+	// taskRequest is the wish of a call to be a task; nil = it has none.
+	taskRequest(c *client, p *params) json.RawMessage
+	// tasked says whether the client of a call gets a task instead of waiting.
+	tasked(s *stream) bool
+	// taskMethods are the methods of requests that name a task, and whether a client
+	// can list its tasks; nil = it has none.
+	taskMethods(c *client) (methods map[string]taskMethod, lists bool)
+	// listens says whether a client wants notifications of tasks.
+	listens(m *message, p *params) bool
+
+	// status is that of HTTP for a JSON-RPC error.
+	status(code int) int
+	// finish adds what a result must say.
+	finish(g *Gateway, r *result) *result
+	// noResource is the code of the error for a resource that there is not.
+	noResource() int
+
+	// asking is what a direct call passes to its backend, which may ask its user;
+	// nil = it may not.
+	asking(g *Gateway, x *exchange, tool string) (*backends.Asking, error)
+	// passes says whether a backend's error is for the client to deal with.
+	passes(e *backends.RPCError) bool
+	// pass makes a backend's result one for the client.
+	pass(raw json.RawMessage) json.RawMessage
+}

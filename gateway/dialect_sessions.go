@@ -1,0 +1,109 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/runs"
+)
+
+// Sessions are the revisions up to 2025-11-25: a client says once what it can, is
+// asked while its call is under way, and comes back to a stream that broke.
+type sessions struct{}
+
+// sessionClient is the client of a request in a session.
+func sessionClient(who auth.Identity, s *session) *client {
+	return &client{who: who, caller: callerOf(who, s.Client), principal: principalOf(who), dialect: sessions{},
+		version: s.Version, canAsk: s.CanAsk, canOpen: s.CanOpen, tasks: knowsTasks(s.Version),
+		session: s, scope: s.Nonce}
+}
+
+func (sessions) admits(*http.Request, *params) bool                           { return true }
+func (sessions) misrouted(*http.Request, *message, *params) error             { return nil }
+func (sessions) converses() bool                                              { return true }
+func (sessions) sendsAgain() bool                                             { return false }
+func (sessions) keepsQuestions() bool                                         { return true }
+func (sessions) tasked(*stream) bool                                          { return false }
+func (sessions) listens(*message, *params) bool                               { return false }
+func (sessions) status(int) int                                               { return http.StatusOK }
+func (sessions) finish(_ *Gateway, r *result) *result                         { return r }
+func (sessions) passes(*backends.RPCError) bool                               { return false }
+func (sessions) pass(raw json.RawMessage) json.RawMessage                     { return raw }
+func (sessions) asking(*Gateway, *exchange, string) (*backends.Asking, error) { return nil, nil }
+
+// requestName is for what sessionRunID does not find: the run has another ID, or
+// was started after it was looked for.
+func (sessions) requestName(c *client, id json.RawMessage) string {
+	if !c.overHTTP {
+		return ""
+	}
+	return encode64(digest("request", c.principal, c.scope, string(id))[:15])
+}
+
+func (sessions) start(ctx context.Context, g *Gateway, x *exchange, req runs.StartRequest) (runs.Started, error) {
+	req.ID = g.sessionRunID(req.Definition.Name, x.client, x.id)
+	return g.startNamed(ctx, x, req)
+}
+
+func (d sessions) prime(s *stream) {
+	if d.resumable(s.x.client) {
+		s.x.out.prime(s.place(), s.g.opts.StreamRetry)
+		return
+	}
+	s.x.out.comment()
+}
+
+func (sessions) place(s *stream) string {
+	if !s.x.overHTTP {
+		return ""
+	}
+	return s.g.tokens.seal(eventPurpose, &s.at)
+}
+
+func (sessions) resumable(c *client) bool {
+	return c.overHTTP && c.streams && c.version >= mcp.ProtocolVersion20251125
+}
+
+func (sessions) ask(s *stream, now []*gate) (answered bool) {
+	if s.x.streams {
+		for _, gt := range now {
+			s.elicit(gt)
+		}
+	}
+	return false
+}
+
+// refers: the client knows the error for that, could not be asked while the call
+// was under way, and its next call will find the same run.
+func (sessions) refers(s *stream) bool {
+	return s.x.canOpen && !s.x.streams && s.x.params.Meta.IdempotencyKey != ""
+}
+
+// taskRequest is that of tasks in 2025-11-25.
+func (sessions) taskRequest(c *client, p *params) json.RawMessage {
+	if !c.tasks || isNull(p.Task) {
+		return nil
+	}
+	return p.Task
+}
+
+var sessionTaskMethods = map[string]taskMethod{
+	string(mcp.MethodTasksGet):    (*Gateway).sessionTask,
+	string(mcp.MethodTasksResult): (*Gateway).taskResult,
+	string(mcp.MethodTasksCancel): (*Gateway).cancelSessionTask,
+}
+
+func (sessions) taskMethods(c *client) (methods map[string]taskMethod, lists bool) {
+	if !c.tasks {
+		return nil, false
+	}
+	return sessionTaskMethods, true
+}
+
+// noResource is as in server/resources of 2025-11-25.
+func (sessions) noResource() int { return mcp.RESOURCE_NOT_FOUND }
