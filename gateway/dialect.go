@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// A dialect is what differs between the eras of MCP clients. Each has a file of its
-// own, which its constructor gives a client; nothing else asks of which era a
+// A dialect is what differs between the eras of MCP clients. Each is a value in a file
+// of its own, beside the constructor of its clients; nothing else asks of which era a
 // client is.
 type dialect interface {
 	// admits says whether a request names its revision as it should. mcp-go answers
