@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -19,21 +20,49 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// call is the handler of every tool. It answers through the exchange; what it
-// returns to mcp-go counts only where mcp-go has to say something itself.
-func (g *Gateway) call(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	x, ok := exchangeFrom(ctx)
-	if !ok {
-		return nil, errors.New("call outside of an exchange")
+// serveCall handles a tools/call whose client is admitted. misrouted says which of
+// its headers contradicts it; nil = it has none.
+func (g *Gateway) serveCall(ctx context.Context, x *exchange, misrouted func() error) {
+	defer func() {
+		if x.end != nil {
+			x.end()
+		}
+	}()
+	defer func() {
+		if wrong := recover(); wrong != nil {
+			g.log.ErrorContext(ctx, "a call panicked", "error", wrong, "stack", string(debug.Stack()))
+			x.fail(mcp.INTERNAL_ERROR, "internal error")
+		}
+	}()
+	switch {
+	case x.badParams != nil:
+		x.fail(mcp.INVALID_PARAMS, unreadable(x.badParams))
+		return
+	case !g.offered(x.who, x.params.Name): // headers tell nothing of a tool that is hidden
+		x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("tool %q not found", x.params.Name))
+		return
 	}
+	if misrouted != nil {
+		if err := misrouted(); err != nil {
+			x.fail(mcp.HEADER_MISMATCH, err.Error())
+			return
+		}
+	}
+	g.call(ctx, x)
+}
+
+// notAdmitted is what mcp-go knows as the handler of every tool, for those calls
+// that it answers because of how they come.
+func notAdmitted(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	return nil, errors.New("send initialize first, or name the revision of the protocol in _meta")
+}
+
+// call does what a call asks for, by what kind of tool it names.
+func (g *Gateway) call(ctx context.Context, x *exchange) {
 	x.arguments = digestOfArguments(x.params.Arguments)
 	l := g.listing.Load()
 	c, err := g.composite(ctx, l, x.who, x.params)
 	switch {
-	case x.badParams != nil:
-		x.fail(mcp.INVALID_PARAMS, unreadable(x.badParams))
-	case req.Params.Name != x.params.Name: // permission was checked for the one, and the other would be called
-		x.fail(mcp.INVALID_PARAMS, "params name two tools")
 	case len(x.params.Meta.ProgressToken) > maxID || len(x.params.Meta.IdempotencyKey) > maxKey:
 		x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("progressToken and perdure/idempotency-key have at most %d bytes", maxID))
 	case err != nil:
@@ -49,7 +78,6 @@ func (g *Gateway) call(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallT
 	default:
 		g.callOther(ctx, x, l)
 	}
-	return &mcp.CallToolResult{}, nil
 }
 
 // digestOfArguments is the same for arguments that are the same JSON.
@@ -92,10 +120,17 @@ func (g *Gateway) callComposite(ctx context.Context, x *exchange, c *composite) 
 		g.cancelRun(ctx, started.ID)
 	}
 	g.served.begin(started.ID, x)
-	x.then = func(ctx context.Context) {
-		g.render(ctx, x, x.cursorFor(started), manner{})
-		g.settle(ctx, x, started.ID)
+	g.follows(ctx, x, x.cursorFor(started), manner{})
+}
+
+// follows answers a call with what comes of its run. The request, which may be
+// large, is let go before.
+func (g *Gateway) follows(ctx context.Context, x *exchange, at cursor, m manner) {
+	if x.letGo != nil {
+		x.letGo()
 	}
+	g.render(ctx, x, at, m)
+	g.settle(ctx, x, at.Run)
 }
 
 // notStarted answers a call of which no run has come. What was to be a task has no
@@ -310,10 +345,7 @@ func (g *Gateway) nextRound(ctx context.Context, x *exchange) {
 	}
 	at := x.cursorFor(runs.Started{ID: st.Run, Attached: st.Attached})
 	at.Seq, at.Asked, at.Owner = st.Seq, st.Asked, st.Owner
-	x.then = func(ctx context.Context) {
-		g.render(ctx, x, at, manner{goesOn: true, reasons: reasons, pages: pages})
-		g.settle(ctx, x, st.Run)
-	}
+	g.follows(ctx, x, at, manner{goesOn: true, reasons: reasons, pages: pages})
 }
 
 // The actions of an answer.

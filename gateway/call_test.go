@@ -299,6 +299,19 @@ func TestTroubleWithRuns(t *testing.T) {
 	}
 }
 
+// TestAttackPanicInACall: a fault of ours ends the call, and nothing else.
+func TestAttackPanicInACall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"echoed": echoed})
+	w.runs.startErr = func() error { panic("a fault") }
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	if _, code := c.call("1", "echoed", `{}`, "").answer(); code != -32603 {
+		t.Errorf("the answer is %d", code)
+	}
+	w.runs.startErr = nil
+	c.call("2", "echoed", `{"message":"m"}`, "").result(false)
+}
+
 // TestAttackStartThatIsNotKnown has the answer to a start be lost: only a call that
 // would find its run is told to come again.
 func TestAttackStartThatIsNotKnown(t *testing.T) {

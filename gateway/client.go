@@ -43,11 +43,17 @@ const (
 
 // A message is one JSON-RPC message of a client.
 type message struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Params json.RawMessage `json:"params"`
-	Result json.RawMessage `json:"result"`
-	Error  json.RawMessage `json:"error"`
+	JSONRPC string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Method  string          `json:"method"`
+	Params  json.RawMessage `json:"params"`
+	Result  json.RawMessage `json:"result"`
+	Error   json.RawMessage `json:"error"`
+}
+
+// isCall says whether a message is a proper tools/call.
+func (m *message) isCall() bool {
+	return m.Method == string(mcp.MethodToolsCall) && m.isRequest() && m.JSONRPC == mcp.JSONRPC_VERSION
 }
 
 func (m *message) isRequest() bool { return m.Method != "" && !isNull(m.ID) }

@@ -13,11 +13,11 @@ import (
 // of its own, beside the constructor of its clients; nothing else asks of which era a
 // client is.
 type dialect interface {
-	// admits says whether a request names its revision as it should. mcp-go answers
-	// the others.
+	// admits says whether a request names its revision as it should; r is nil on
+	// stdio. mcp-go answers the others.
 	admits(r *http.Request, p *params) bool
-	// misrouted says which header of a task request contradicts its body.
-	misrouted(r *http.Request, m *message, p *params) error
+	// misrouted says which header of a call or a task request contradicts its body.
+	misrouted(g *Gateway, r *http.Request, m *message, p *params) error
 	// converses says whether a client answers questions and cancels calls by
 	// messages of their own.
 	converses() bool

@@ -29,15 +29,22 @@ func modernClient(who auth.Identity, p *params) *client {
 }
 
 func (modern) admits(r *http.Request, p *params) bool {
-	return mcp.IsValidProtocolVersion(p.Meta.ProtocolVersion) &&
-		p.Meta.ProtocolVersion == r.Header.Get(mcp.HeaderProtocolVersion) && r.Header.Get(mcp.HeaderLastEventID) == ""
+	if !mcp.IsModernProtocol(p.Meta.ProtocolVersion) || !mcp.IsValidProtocolVersion(p.Meta.ProtocolVersion) || p.Meta.Capabilities == nil {
+		return false
+	}
+	return r == nil || p.Meta.ProtocolVersion == r.Header.Get(mcp.HeaderProtocolVersion) && r.Header.Get(mcp.HeaderLastEventID) == ""
 }
 
-// misrouted checks the headers of methods that mcp-go does not know.
-func (modern) misrouted(r *http.Request, m *message, p *params) error {
+func (modern) misrouted(g *Gateway, r *http.Request, m *message, p *params) error {
 	if err := mcp.ValidateStandardHeaders(r.Header.Get, p.Meta.ProtocolVersion, mcp.MCPMethod(m.Method), m.Params); err != nil {
 		return err
 	}
+	if tool := g.mcp.GetTool(p.Name); tool != nil && m.isCall() {
+		return mcp.ValidateParamHeadersLookup(func(name string) (string, bool) {
+			return r.Header.Get(name), len(r.Header.Values(name)) > 0
+		}, &tool.Tool, m.Params)
+	}
+	// What mcp-go does not know.
 	if _, known := modernTaskMethods[m.Method]; !known {
 		return nil
 	}

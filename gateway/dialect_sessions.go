@@ -23,8 +23,7 @@ func sessionClient(who auth.Identity, s *session) *client {
 		session: s, scope: s.Nonce}
 }
 
-func (sessions) admits(*http.Request, *params) bool                           { return true }
-func (sessions) misrouted(*http.Request, *message, *params) error             { return nil }
+func (sessions) misrouted(*Gateway, *http.Request, *message, *params) error   { return nil }
 func (sessions) converses() bool                                              { return true }
 func (sessions) sendsAgain() bool                                             { return false }
 func (sessions) keepsQuestions() bool                                         { return true }
@@ -35,6 +34,14 @@ func (sessions) finish(_ *Gateway, r *result) *result                         { 
 func (sessions) passes(*backends.RPCError) bool                               { return false }
 func (sessions) pass(raw json.RawMessage) json.RawMessage                     { return raw }
 func (sessions) asking(*Gateway, *exchange, string) (*backends.Asking, error) { return nil, nil }
+
+func (sessions) admits(r *http.Request, _ *params) bool {
+	if r == nil {
+		return true
+	}
+	version := r.Header.Get(mcp.HeaderProtocolVersion)
+	return version == "" || mcp.IsValidProtocolVersion(version)
+}
 
 // requestName is for what sessionRunID does not find: the run has another ID, or
 // was started after it was looked for.

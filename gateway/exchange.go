@@ -22,17 +22,16 @@ type exchange struct {
 	badParams error  // why params could not be read
 	arguments string // digest of those of a tools/call, which outlives them
 	out       outlet
-	then      func(context.Context) // waits for the answer, when mcp-go has done with the request; nil = nothing does
-	end       func()                // takes the call out of those under way; nil = it is not among them
-	name      string                // of the request, by which replicas tell it from others; "" = it waits for no run
-	receipts  bool                  // the run can be found by its call alone, so that it counts whether the client got an answer
-	outlives  bool                  // the run goes on when the client is gone
-	here      context.Context       // ends when the client is gone
-	writes    bool                  // a tool of the run may do more than read
-	ended     bool                  // the run has ended, as the client is told or was to be
-	joined    bool                  // the history of the run has that the request joined it
-	watches   bool                  // it waits for the run of somebody else, whose call it does not stand for
-	seen      int64                 // Seq of the last event of the run that was rendered
+	end       func()          // takes the call out of those under way; nil = it is not among them
+	name      string          // of the request, by which replicas tell it from others; "" = it waits for no run
+	receipts  bool            // the run can be found by its call alone, so that it counts whether the client got an answer
+	outlives  bool            // the run goes on when the client is gone
+	here      context.Context // ends when the client is gone
+	writes    bool            // a tool of the run may do more than read
+	ended     bool            // the run has ended, as the client is told or was to be
+	joined    bool            // the history of the run has that the request joined it
+	watches   bool            // it waits for the run of somebody else, whose call it does not stand for
+	seen      int64           // Seq of the last event of the run that was rendered
 
 	mu       sync.Mutex
 	answered bool          // the answer was written to the client
@@ -44,17 +43,6 @@ type exchange struct {
 // newExchange is that of a request whose client is there until here ends.
 func newExchange(here context.Context, c *client, id json.RawMessage, p *params, out outlet) *exchange {
 	return &exchange{client: c, id: id, params: p, out: out, here: here}
-}
-
-type exchangeKey struct{}
-
-func withExchange(ctx context.Context, x *exchange) context.Context {
-	return context.WithValue(ctx, exchangeKey{}, x)
-}
-
-func exchangeFrom(ctx context.Context) (*exchange, bool) {
-	x, ok := ctx.Value(exchangeKey{}).(*exchange)
-	return x, ok
 }
 
 // An envelope is a JSON-RPC message that the gateway writes.
@@ -127,24 +115,6 @@ func (x *exchange) refer(pages []elicitParams) {
 	x.answer("", http.StatusOK, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: x.id, Error: &rpcError{
 		Code: mcp.URL_ELICITATION_REQUIRED, Message: "a person has to answer first: open the page, then repeat the call with the same key",
 		Data: map[string]any{"elicitations": pages}}}))
-}
-
-// serve has mcp-go handle the call, and waits then for the answer, if that is
-// left to do: not while mcp-go holds the request, which may be large.
-func (x *exchange) serve(ctx context.Context, handle func(context.Context)) {
-	defer func() {
-		if x.end != nil {
-			x.end()
-		}
-	}()
-	handle(withExchange(ctx, x))
-	if x.then == nil {
-		return
-	}
-	if x.letGo != nil {
-		x.letGo()
-	}
-	x.then(ctx)
 }
 
 // watch notes that the run is somebody else's: an answer to this client is none to

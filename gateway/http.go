@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -218,23 +217,15 @@ func (g *Gateway) handle(w http.ResponseWriter, r *http.Request, c *client, m *m
 			g.cancelled(r.Context(), c, p)
 		}
 		w.WriteHeader(http.StatusAccepted)
-	case m.Method == string(mcp.MethodToolsCall) && m.isRequest():
-		s := newSink(w, r, c.streams)
-		x := newExchange(r.Context(), c, m.ID, p, s)
+	case m.isCall() && c.dialect.admits(r, p):
+		x := newExchange(r.Context(), c, m.ID, p, newSink(w, r, c.streams))
 		x.badParams = badParams
-		if badParams == nil && p.Name != "" && !g.offered(c.who, p.Name) {
-			// mcp-go would check the headers that belong to the tool first, and so tell that there is one.
-			x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("tool %q not found", p.Name))
-			return x
-		}
-		x.serve(r.Context(), func(ctx context.Context) { g.http.ServeHTTP(s, r.WithContext(ctx)) })
-		s.close()
+		g.serveCall(r.Context(), x, func() error { return c.dialect.misrouted(g, r, m, p) })
 		return x
 	case isTaskMethod(m) && c.dialect.admits(r, p):
-		s := newSink(w, r, c.streams)
-		x := newExchange(r.Context(), c, m.ID, p, s)
+		x := newExchange(r.Context(), c, m.ID, p, newSink(w, r, c.streams))
 		x.badParams = badParams
-		if err := c.dialect.misrouted(r, m, p); err != nil {
+		if err := c.dialect.misrouted(g, r, m, p); err != nil {
 			x.fail(mcp.HEADER_MISMATCH, err.Error())
 			return x
 		}

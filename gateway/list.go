@@ -149,7 +149,7 @@ func (b *builder) serve(t mcp.Tool) error {
 	if err := mcp.ValidateParamHeaderAnnotations(&t); err != nil {
 		return fmt.Errorf("its x-mcp-header annotations are invalid: %w", err)
 	}
-	b.served = append(b.served, server.ServerTool{Tool: t, Handler: b.g.call})
+	b.served = append(b.served, server.ServerTool{Tool: t, Handler: notAdmitted})
 	return nil
 }
 

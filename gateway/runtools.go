@@ -164,10 +164,7 @@ func (g *Gateway) await(ctx context.Context, x *exchange) {
 		x.watch()
 	}
 	g.served.begin(run.ID, x)
-	x.then = func(ctx context.Context) {
-		g.render(ctx, x, at, manner{goesOn: true, patience: &patience})
-		g.settle(ctx, x, run.ID)
-	}
+	g.follows(ctx, x, at, manner{goesOn: true, patience: &patience})
 }
 
 func (g *Gateway) cancelByTool(ctx context.Context, x *exchange) {

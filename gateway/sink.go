@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,10 +33,6 @@ type outlet interface {
 
 // A sink is the outlet of an HTTP request. The first event makes the response
 // an SSE stream; without events the answer is plain JSON.
-//
-// It stands before mcp-go as its http.ResponseWriter and keeps what mcp-go
-// answers: that counts only if nobody called answer or cut. Since it is no
-// http.Flusher, mcp-go does not start a stream of its own.
 type sink struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -47,14 +42,10 @@ type sink struct {
 	mu       sync.Mutex
 	upgraded bool
 	finished bool
-
-	answered http.Header // of mcp-go
-	status   int
-	body     bytes.Buffer
 }
 
 func newSink(w http.ResponseWriter, r *http.Request, streams bool) *sink {
-	return &sink{w: w, gone: r.Context(), control: http.NewResponseController(w), streams: streams, answered: http.Header{}}
+	return &sink{w: w, gone: r.Context(), control: http.NewResponseController(w), streams: streams}
 }
 
 func (s *sink) header(name, value string) {
@@ -114,21 +105,6 @@ func (s *sink) cut() {
 	s.finished = true
 }
 
-// close passes mcp-go's answer on if there is no other.
-func (s *sink) close() {
-	s.mu.Lock()
-	finished := s.finished
-	if !finished && !s.upgraded {
-		for k, v := range s.answered {
-			s.w.Header()[k] = v
-		}
-	}
-	s.mu.Unlock()
-	if body := bytes.TrimSpace(s.body.Bytes()); !finished {
-		s.answer("", max(s.status, http.StatusOK), body)
-	}
-}
-
 func (s *sink) upgrade() {
 	if s.upgraded {
 		return
@@ -150,12 +126,6 @@ func (s *sink) writeEvent(id string, message []byte) error {
 }
 
 func (s *sink) flush() { _ = s.control.Flush() }
-
-// Header, WriteHeader and Write are for mcp-go.
-
-func (s *sink) Header() http.Header         { return s.answered }
-func (s *sink) WriteHeader(status int)      { s.status = status }
-func (s *sink) Write(b []byte) (int, error) { return s.body.Write(b) }
 
 // A live is an http.ResponseWriter for streams that mcp-go writes itself; it
 // puts comments between, as mcp-go does not.

@@ -129,6 +129,8 @@ func (c *stdioConn) receive(ctx context.Context, text []byte) {
 			defer end()
 			c.g.observed(ctx, client, &m, &p, func(ctx context.Context) *exchange {
 				switch {
+				case m.isCall() && client.dialect.admits(nil, &p):
+					c.g.serveCall(ctx, x, nil)
 				case isTaskMethod(&m):
 					c.g.serveTasks(ctx, x, m.Method)
 				case listensToTasks(client, &m, &p):
@@ -173,13 +175,7 @@ func (c *stdioConn) handle(ctx context.Context, text []byte, id json.RawMessage,
 		defer c.noteStandIn(exact, false)
 	}
 	ctx = withIdentity(c.g.mcp.WithContext(ctx, c.listener), c.g.opts.StdioIdentity)
-	var answer mcp.JSONRPCMessage
-	ask := func(ctx context.Context) { answer = c.g.mcp.HandleMessage(ctx, text) }
-	if x == nil {
-		ask(ctx)
-	} else {
-		x.serve(ctx, ask)
-	}
+	answer := c.g.mcp.HandleMessage(ctx, text)
 	if answer == nil {
 		return
 	}
