@@ -89,7 +89,7 @@ func droppable(h http.Handler) http.Handler {
 func (b *backend) tool(tool, class string) mcpserver.ToolHandlerFunc {
 	return func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		text := func(name string) string { s, _ := request.GetArguments()[name].(string); return s }
-		e := Effect{Tool: b.name + "_" + tool, Class: class, Run: text("run"), Step: text("step")}
+		e := Effect{Tool: b.name + "_" + tool, Class: class, Run: text("run"), Step: text("step"), About: text("about")}
 		if answer := text("answer"); answer != "" {
 			e.Carry = digest(answer)
 		}

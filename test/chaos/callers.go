@@ -28,6 +28,7 @@ var kinds = map[string]func(*caller, context.Context, *Call) error{
 	"sessionless":             (*caller).sessionless,
 	"sessionless with tasks":  (*caller).sessionlessTask,
 	"sessionless, not asked":  (*caller).sessionlessMute,
+	"sessionless, no key":     (*caller).sessionlessAgain,
 }
 
 // composites are the tools that are called, as often as they stand here.
@@ -87,7 +88,7 @@ func (c *caller) attempt(ctx context.Context, call *Call) {
 // the same again.
 func (c *caller) params(call *Call) string {
 	about, meta := call.Same, ""
-	if call.Tool != "once" {
+	if call.Tool != "once" && c.kind != "sessionless, no key" {
 		meta = fmt.Sprintf(`,"_meta":{%q:%q}`, idempotencyMeta, c.w.name+" "+call.Same)
 	}
 	return fmt.Sprintf(`"name":%q,"arguments":{"about":%q}%s`, call.Tool, about, meta)
@@ -283,6 +284,26 @@ func (c *caller) sessionlessMute(ctx context.Context, call *Call) error {
 			return err
 		}
 		params, name = fmt.Sprintf(`"name":%q,"arguments":{"runId":%q,"waitSeconds":5}`, awaitRun, call.Run), awaitRun
+	}
+}
+
+// sessionlessAgain sends the same call again when its stream has ended without a
+// result, and waits for the run of which it is told.
+func (c *caller) sessionlessAgain(ctx context.Context, call *Call) error {
+	s := clients.Sessionless{URL: c.w.url()}
+	for n := c.w.roll(); ; n++ {
+		params, name := c.params(call), call.Tool
+		if call.handle {
+			params, name = fmt.Sprintf(`"name":%q,"arguments":{"runId":%q,"waitSeconds":5}`, awaitRun, call.Run), awaitRun
+		}
+		raw, err := s.Request(ctx, n, "tools/call", name, params)
+		if err != nil {
+			return err
+		}
+		if _, err = call.take(raw); !errors.Is(err, errNotFinished) {
+			return err
+		}
+		call.handle = true
 	}
 }
 

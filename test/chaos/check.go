@@ -18,6 +18,7 @@ type sentence struct {
 var sentences = []sentence{
 	{"an accepted call is never lost", lostCalls},
 	{"calls that mean the same run are one run", splitCalls},
+	{"a call that is sent again is the same run", repeatedCalls},
 	{"a client is told what the run came to", wrongResults},
 	{"every run has ended or waits for somebody", stuckRuns},
 	{"nothing is done without an intent in history before", unintended},
@@ -78,6 +79,26 @@ func splitCalls(r *Record) (broken []string) {
 			broken = append(broken, fmt.Sprintf("%s is both %s and %s", c.Same, first, c.Run))
 		}
 		same[c.Same] = c.Run
+	}
+	return broken
+}
+
+// repeatedCalls looks for what was done for one call by several runs. What the steps
+// of parent call are runs of their own.
+func repeatedCalls(r *Record) (broken []string) {
+	runs := map[string]map[string]bool{}
+	for _, e := range r.Effects {
+		if runs[e.About] == nil {
+			runs[e.About] = map[string]bool{}
+		}
+		if e.done() {
+			runs[e.About][e.Run] = true
+		}
+	}
+	for _, c := range r.Calls {
+		if n := len(runs[c.Same]); c.Same != "" && n > 1 && c.Tool != "parent" {
+			broken = append(broken, fmt.Sprintf("call %s of a %s client was executed by %d runs", c.ID, c.Client, n))
+		}
 	}
 	return broken
 }

@@ -77,6 +77,9 @@ func TestCheck(t *testing.T) {
 		{"run that a client knows is gone", "accepted call", "pay/9", func(r *Record) { r.Calls[3].Run = "pay/9" }},
 		{"cancelled run is gone", "accepted call", "stop/9", func(r *Record) { r.Cancels[0].Run = "stop/9" }},
 		{"one key, two runs", "one run", "pay/1 and saga/1", func(r *Record) { r.Calls[2].Same = "key 1" }},
+		{"one call, two runs", "sent again", "by 2 runs", func(r *Record) {
+			r.Calls[3].Same, r.Effects[0].About, r.Effects[9].About = "call 4", "call 4", "call 4"
+		}},
 		{"told another status", "what the run came to", "is completed; it is failed", func(r *Record) { r.Calls[2].Status = "completed" }},
 		{"told another result", "what the run came to", `{"n":2}`, func(r *Record) { r.Calls[0].Output = `{"n":2}` }},
 		{"run is stuck", "every run", "stop/1", func(r *Record) { r.Runs[4].Status = "running" }},

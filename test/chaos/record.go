@@ -25,6 +25,7 @@ type Effect struct {
 	Run   string `json:"run"`              // as the arguments say
 	Step  string `json:"step"`             // as the arguments say
 	Key   string `json:"key"`              // idempotency key, as it came with the call
+	About string `json:"about,omitempty"`  // what the call was made for: Call.Same
 	Carry string `json:"carry,omitempty"`  // digest of the answer that the call carries out
 	Again bool   `json:"again,omitempty"`  // a keyed call that was known by its key: nothing was done
 	Fault bool   `json:"faulty,omitempty"` // answered with an error: nothing was done
@@ -90,6 +91,8 @@ type Call struct {
 	Status string // of the run as the result says; "" = no result
 	Output string // structured content of a completed run, as JSON
 	Error  string // why there is no result
+
+	handle bool // the client was told the run, and waits for it by its ID
 }
 
 // An Answer is an attempt to answer a question.
