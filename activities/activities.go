@@ -23,7 +23,7 @@ type Caller interface {
 }
 
 // A Past tells what earlier executions of a run have come to with a call:
-// its result, that nobody knows whether it was executed, or neither.
+// its result, that its outcome is unknown, or neither.
 type Past func(ctx context.Context, runID, execution, key string) (result *workflows.ToolResult, unknown bool, err error)
 
 // Activities implements workflows.Activities.

@@ -178,11 +178,11 @@ type Step struct {
 	// workflow, with Arguments and Compensate
 	Workflow string `yaml:"workflow,omitempty" json:"workflow,omitempty"` // the composite tool to call: name, or name@constraint
 
-	// OnUnknown says what follows when nobody knows whether the call was
+	// OnUnknown says what follows when it is unknown whether the call was
 	// executed. "" = what is said of the tool.
 	OnUnknown OnUnknown `yaml:"onUnknown,omitempty" json:"onUnknown,omitempty"`
 
-	// Probe finds out by itself whether the call was executed when nobody knows.
+	// Probe finds out whether a call of unknown outcome was executed.
 	// nil = what is said of the tool.
 	Probe *Probe `yaml:"probe,omitempty" json:"probe,omitempty"`
 
@@ -272,7 +272,7 @@ type Annotations struct {
 	OpenWorldHint   *bool  `yaml:"openWorldHint,omitempty" json:"openWorldHint,omitempty"`
 }
 
-// OnUnknown says what follows when nobody knows whether a call of an unsafe tool
+// OnUnknown says what follows when it is unknown whether a call of an unsafe tool
 // was executed.
 type OnUnknown string
 

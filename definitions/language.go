@@ -102,8 +102,8 @@ var keywords = map[string]keyword{
 	"Step.tool":           {"The tool to call: its name as it is offered, or backend.originalName.", facts{"pattern": toolPattern.String()}},
 	"Step.workflow":       {"The composite tool to call: its name, or name@version.", facts{"pattern": workflowPattern.String()}},
 	"Step.arguments":      {"Arguments of the call. Texts at any depth are templates; a text that is exactly one {{ }} keeps its value's type where the tool's schema asks for it.", nil},
-	"Step.onUnknown":      {"What follows when nobody knows whether the call of an unsafe tool was executed: the step fails, or the run waits for a person to say. Without it, what the configuration says of the tool.", facts{"enum": texts([]string{string(FailUnknown), string(Ask)})}},
-	"Step.probe":          {"How to find out by itself whether the call was executed, when nobody knows. Without it, what the configuration says of the tool.", nil},
+	"Step.onUnknown":      {"What follows when the outcome of a call of an unsafe tool is unknown: the step fails, or the run waits for a person to decide. Default: what the configuration says of the tool.", facts{"enum": texts([]string{string(FailUnknown), string(Ask)})}},
+	"Step.probe":          {"How to find out whether a call of unknown outcome was executed. Default: what the configuration says of the tool.", nil},
 	"Step.compensate":     {"A call that undoes this step when the run fails, is cancelled or is declined after it.", nil},
 	"Step.message":        {"What the person is asked." + templateHint, facts{"minLength": 1}},
 	"Step.schema": {"JSON Schema of the answer: an object of simple fields, from which clients make a form.", facts{

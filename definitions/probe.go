@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// A Probe asks a read tool whether a call was executed of which nobody knows.
+// A Probe asks a read tool whether a call of unknown outcome was executed.
 // Its templates see .call besides what the step sees; all but those of the
 // arguments see .output, that of the read tool.
 type Probe struct {

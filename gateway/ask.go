@@ -17,8 +17,8 @@ const (
 	// How often a client is asked one question whose answers do not fit. After
 	// that the elicitation is left to the other channels.
 	maxAsked = 3
-	// How often a client is asked one question in all, if nobody knows what became
-	// of its answers.
+	// How often a client is asked one question in all, if its answers are
+	// lost.
 	maxAskings = 6
 )
 

@@ -19,7 +19,7 @@ import (
 // is the same request of a session, which the transport sent again; or, of
 // 2026-07-28 and within Options.ReattachWindow, its answer was lost.
 //
-// Such a call may be repeated when nobody knows whether it was started. Any other
+// Such a call may be repeated when it is unknown whether it was started. Any other
 // would be a second one.
 func (g *Gateway) startOrAttach(ctx context.Context, x *exchange, req runs.StartRequest) (runs.Started, error) {
 	req.Request = x.dialect.requestName(x.client, x.id)

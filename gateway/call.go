@@ -270,7 +270,7 @@ var (
 const badState = "requestState is not valid for this call, or has expired: repeat the request with the arguments that it had"
 
 // unknownKeys gives all questions a reason to be asked again, if one of the
-// responses is to none of them: nobody knows to which it was meant.
+// responses is to none of them: it could be meant for any.
 func (st *state) unknownKeys(given map[string]json.RawMessage) (reasons map[string]string) {
 	reasons = map[string]string{}
 	known, asked := map[string]bool{}, []string{}

@@ -82,7 +82,7 @@ func (g *Gateway) asModernTask(x *exchange, run *runs.Run) *modernTask {
 
 // updateTask is tasks/update: it gives answers on. Those to what is answered
 // already are ignored. One to what the task has never asked is refused, and with
-// it those beside it, since nobody knows to which question it was meant. Alone,
+// it those beside it, since it could be meant for any question. Alone,
 // it is acknowledged all the same, as SEP-2663 demands; the acknowledgement says
 // that it was refused. An answer that does not fit is asked for again, under
 // another key.

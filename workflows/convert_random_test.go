@@ -18,7 +18,7 @@ import (
 
 // Random definitions that use all of the language do the same as steps and as a
 // script: typed arguments, templates of every kind, also those that fail,
-// retries, undoing, probes, calls of which nobody knows, waits, called
+// retries, undoing, probes, calls of unknown outcome, waits, called
 // workflows, scripts, loops in loops, questions in them, output blocks.
 func TestConvertedRandomLanguage(t *testing.T) {
 	t.Parallel()

@@ -241,7 +241,7 @@ func withoutFields(messages []string) []string {
 var probeText = regexp.MustCompile(`The probe could not find out: .*\. Was it`)
 
 // sparing is what a script says besides where it leaves a call unknown.
-var sparing = regexp.MustCompile(`; it is not repeated, since nobody knows whether .* was executed$`)
+var sparing = regexp.MustCompile(`; it is not repeated, since it is not known whether .* was executed$`)
 
 // withoutTemplates leaves out of an output what failed templates say.
 func withoutTemplates(output string) string {

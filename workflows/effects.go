@@ -145,7 +145,7 @@ func (r *run) entries() func(yield func(StepPath, JournalEntry) bool) {
 	}
 }
 
-// unknownAt says whether nobody knows if a call was executed that was made at a
+// unknownAt says whether it is unknown if a call was executed that was made at a
 // path, or all that a called run has.
 func (r *run) unknownAt(path StepPath, e JournalEntry) (EffectCall, bool) {
 	call := EffectCall{StepPath: path, Tool: cmp.Or(e.Tool, e.Child.tool())}
@@ -168,7 +168,7 @@ func (r *run) unknownAt(path StepPath, e JournalEntry) (EffectCall, bool) {
 	return call, true
 }
 
-// leftUnknown says whether nobody knows if the call at a path was executed, or all
+// leftUnknown says whether it is unknown if the call at a path was executed, or all
 // that a called run has.
 func (r *run) leftUnknown(path StepPath) bool {
 	_, left := r.unknownAt(path, r.record.at(path))
@@ -187,7 +187,7 @@ func (r *run) leftBelow(prefix definitions.Prefix) bool {
 }
 
 // noteEffects keeps those of a called run that has ended. Where it has not said
-// what it has done, because it was terminated, nobody knows.
+// what it has done, because it was terminated, they are unknown.
 func (r *run) noteEffects(end childEnd) {
 	if path := end.call.path; r.record.reached(path) && end.Result == nil { // else that is kept with the result
 		r.record.amend(path, func(e *JournalEntry) {

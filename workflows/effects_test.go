@@ -15,7 +15,7 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// While nobody knows whether an unsafe call was executed, or one has completed that
+// While the outcome of an unsafe call is unknown, or one has completed that
 // another run would repeat, no failure says that calling again may help; the calls
 // are named. This is one rule for whatever ends a run.
 func TestEffects(t *testing.T) {

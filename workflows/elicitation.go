@@ -66,7 +66,7 @@ const (
 	// that it was undone by hand, decline that it shall be tried again, cancel
 	// that it shall stay.
 	Compensation ElicitationKind = "compensation"
-	// Reconciliation is for operators: nobody knows whether a call was executed.
+	// Reconciliation is for operators: the outcome of a call is unknown.
 	// The content of an accepted answer is a Reconciled; any other lets the step
 	// fail.
 	Reconciliation ElicitationKind = "reconciliation"

@@ -234,7 +234,7 @@ func TestManyHeld(t *testing.T) {
 }
 
 // A process that dies before a call has left it, which it would have told, has
-// not made it: another does. After that nobody knows.
+// not made it: another does. After that it is unknown.
 func TestHostDies(t *testing.T) {
 	t.Parallel()
 	for _, left := range []bool{false, true} {

@@ -106,7 +106,7 @@ func (a Attempt) Lost(reason string) (e *Error, repeat bool) {
 }
 
 // SentBefore is the failure of a call that is not made, since the run had made it
-// before it was reset and nobody knows what came of it.
+// before it was reset, with an outcome that is unknown.
 func (a Attempt) SentBefore() (e *Error, repeat bool) {
 	return a.unknown(a.error(codes.SentBefore, codes.CategoryTool, " was called before the run was reset"))
 }

@@ -34,7 +34,7 @@ type JournalRequest struct {
 type Record struct {
 	Input     RunInput                  `json:"input"`
 	Journal   map[StepPath]JournalEntry `json:"journal,omitempty"`   // by step path
-	Unsettled map[StepPath]Unsettled    `json:"unsettled,omitempty"` // by step path: calls that were sent and of which nobody knows whether they were executed
+	Unsettled map[StepPath]Unsettled    `json:"unsettled,omitempty"` // by step path: calls that were sent and whose outcome is unknown
 	Undone    map[StepPath]int          `json:"undone,omitempty"`    // by step path: how often it was undone
 	Asked     map[StepPath]int          `json:"asked,omitempty"`     // by step path: how often it has asked
 	Sizes     map[StepPath]int          `json:"sizes,omitempty"`     // by step path, in bytes: of results that are too large together, so that there is no Journal

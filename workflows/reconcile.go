@@ -15,7 +15,7 @@ import (
 	"github.com/perdure/perdure/workflows/script"
 )
 
-// What a person says of a call of which nobody knows whether it was executed.
+// What a person says of a call of unknown outcome.
 const (
 	Happened    = "happened"     // it was executed; with its result, if that is known
 	NotHappened = "not_happened" // it was not: it is called now

@@ -358,7 +358,7 @@ func TestRetrySparesTheKeyed(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			source := scripted("r = "+test.script+"\nsleep('10h')\nreturn [r.ok, r.error.message.count('nobody knows')]", "")
+			source := scripted("r = "+test.script+"\nsleep('10h')\nreturn [r.ok, r.error.message.count('not known whether')]", "")
 			lost := func(call workflows.ToolCall) (string, error) {
 				return "", workflows.Report(workflows.Attempt{Call: call, Number: 4}.Lost("gone"))
 			}

@@ -11,8 +11,8 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// retry repeats nothing in which a call was left of which nobody knows whether it
-// was executed: one that parallel has stopped, at whatever depth, one whose
+// retry repeats nothing in which a call was left with an unknown outcome:
+// one that parallel has stopped, at whatever depth, one whose
 // failure the script has taken notice of, one of a called run.
 func TestRetrySparesTheUnknown(t *testing.T) {
 	t.Parallel()
@@ -47,7 +47,7 @@ func TestRetrySparesTheUnknown(t *testing.T) {
 			if slices.Sort(calls); test.calls != nil && !slices.Equal(calls, test.calls) {
 				t.Errorf("calls %v, want %v", calls, test.calls)
 			}
-			if e := failure.Error; strings.Contains(e.Message, "nobody knows whether") != test.spared || test.spared && e.Retryable {
+			if e := failure.Error; strings.Contains(e.Message, "it is not known whether") != test.spared || test.spared && e.Retryable {
 				t.Errorf("it failed with %+v", e)
 			}
 			if unknown := failure.Effects != nil && len(failure.Effects.Unknown) > 0; unknown != test.spared {
@@ -61,8 +61,7 @@ func TestRetrySparesTheUnknown(t *testing.T) {
 const callee = "name: callee\ndescription: d\nscript: |\n  return write()\n"
 
 // forRetry gives a bench tools that are under way until they are stopped, one that
-// fails as soon as so many of these are, and one of which nobody knows what became
-// of it.
+// fails as soon as so many of these are, and one whose outcome is unknown.
 func forRetry(b *bench, underWay int) {
 	began, stopped := make(chan struct{}, 100), make(chan struct{}, 100)
 	b.env.SetOnActivityCanceledListener(func(*activity.Info) { stopped <- struct{}{} })
@@ -87,7 +86,7 @@ func TestSparedRetryContinuesAsNew(t *testing.T) {
 	output, calls := continuedScript(t, `
 r = parallel([lambda: retry(lambda: parallel([lambda: write(), lambda: broken()]), delay=0)], on_error="collect")
 sleep("10h")
-return [r[0].ok, r[0].error.retryable, r[0].error.message.count("nobody knows whether")]
+return [r[0].ok, r[0].error.retryable, r[0].error.message.count("it is not known whether")]
 `, time.Hour, func(b *bench) { forRetry(b, 1) })
 	if output != `[false,false,1]` || len(calls) > 0 {
 		t.Errorf("got %s and calls %q", output, calls)

@@ -27,7 +27,7 @@ func answerFails(message string) toolFunc {
 	}
 }
 
-// answerLost is a tool of which nobody knows whether it was executed.
+// answerLost is a tool whose outcome is unknown.
 func answerLost(call workflows.ToolCall) (string, error) {
 	e := workflows.Error{Code: "connection_lost", Category: codes.CategoryOutcomeUnknown, Message: "gone", StepPath: call.StepPath, Tool: call.Tool}
 	return "", temporal.NewApplicationErrorWithOptions(e.Message, string(e.Category), temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{e}})

@@ -51,7 +51,7 @@ func orNone(flag time.Duration) time.Duration {
 	return flag
 }
 
-// refuseStrangers is an error where callers are served of whom nobody knows who
+// refuseStrangers is an error where callers are served without being asked who
 // they are, beyond this machine.
 func (f *gatewayFlags) refuseStrangers(callers config.Auth, address net.Addr) error {
 	if f.AllowAnonymous || callers.TokenFile != "" || callers.OIDC != nil || auth.OnLoopback(address.String()) {

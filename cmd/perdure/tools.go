@@ -82,7 +82,7 @@ func (t toolsCommand) effects(ctx context.Context, c *console, of target) error 
 	return nil
 }
 
-// unknownOutcome says what follows when nobody knows whether a call was executed.
+// unknownOutcome says what follows when the outcome of a call is unknown.
 func unknownOutcome(t service.ToolStatus) string {
 	switch {
 	case workflows.Repeatable(definitions.Effect(t.Effect)):

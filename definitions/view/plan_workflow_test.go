@@ -69,7 +69,7 @@ steps:
 }
 
 // A dry run of a script tells what the composites write that it calls, and that
-// nobody knows where only a run can tell.
+// unknown where only a run can tell.
 func TestPlanOfAScriptThatCalls(t *testing.T) {
 	t.Parallel()
 	defs, diags := definitions.Parse("a.yaml", []byte(`{name: a, description: d, script: "for i in [1, 2]:\n  call_workflow('b', n=i)\ncall_workflow('b')"}

@@ -16,7 +16,7 @@ func (in *inbox) moment(t time.Time) moment { return moment{t, in.now()} }
 // Machine is for the datetime of an HTML time element.
 func (m moment) Machine() string { return m.UTC().Format(time.RFC3339) }
 
-// Clock is the time of day, in UTC since nobody knows where the reader is.
+// Clock is the time of day, in UTC, since the reader's zone is unknown.
 func (m moment) Clock() string { return m.UTC().Format("2 January 2006, 15:04 UTC") }
 
 // Distance is how far away it is, such as "3 minutes ago".

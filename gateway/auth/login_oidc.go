@@ -232,7 +232,7 @@ type MissingScopeError struct{ Scope string }
 func (e *MissingScopeError) Error() string { return "the issuer did not grant the scope " + e.Scope }
 
 // refusedExchange leaves out what the issuer answered but for its error code:
-// nobody knows what the rest of it repeats.
+// the rest of it repeats unknown text.
 func refusedExchange(err error) error {
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) && refused.Response != nil {

@@ -181,7 +181,7 @@ func TestOIDCRefuses(t *testing.T) {
 	}
 }
 
-// TestUnknownKeys: tokens with keys that nobody knows do not make us ask the
+// TestUnknownKeys: tokens with unknown keys do not make us ask the
 // issuer again and again.
 func TestUnknownKeys(t *testing.T) {
 	t.Parallel()

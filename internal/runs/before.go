@@ -17,8 +17,8 @@ import (
 )
 
 // CallBefore says what the executions of a run before the given one have come to
-// with the call that has a key: its result, that nobody knows whether it was
-// executed, or neither, so that it can be made. Where a run was reset, its own
+// with the call that has a key: its result, that its outcome is unknown,
+// or neither, so that it can be made. Where a run was reset, its own
 // history does not have what came after the point of the reset.
 func (c *Client) CallBefore(ctx context.Context, id, execution, key string) (result *workflows.ToolResult, unknown bool, err error) {
 	e, err := c.callUntil(ctx, RunID(id), key, execution, "")
@@ -176,7 +176,7 @@ func (e *earlier) add(event *historypb.HistoryEvent) error {
 
 func (e *earlier) is(scheduled int64) bool { return e.scheduled != 0 && e.scheduled == scheduled }
 
-// isUnknown says whether after a failure nobody knows whether a call was made.
+// isUnknown says whether a failure leaves it unknown whether a call was made.
 func (e *earlier) isUnknown(f *failurepb.Failure) bool {
 	var detail Error
 	app := f.GetApplicationFailureInfo()

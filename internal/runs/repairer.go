@@ -124,7 +124,7 @@ func (r *repairer) compile(in *workflows.RunInput) error {
 	return nil
 }
 
-// findUnsettled collects the calls of which nobody knows what became.
+// findUnsettled collects the calls whose outcome is unknown.
 func (r *repairer) findUnsettled() {
 	for path, e := range r.record.Journal {
 		switch {

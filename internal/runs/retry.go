@@ -39,7 +39,7 @@ const AskAgain = "ask"
 // A RetryRequest says how a run that has failed, timed out or was cancelled is
 // to go on. The zero value: from where it ended, as it was.
 type RetryRequest struct {
-	// Unknown says, by step path, what became of calls of which nobody knows:
+	// Unknown says, by step path, what became of calls of unknown outcome:
 	// Happened (with its entry in Results), NotHappened or AskAgain. Otherwise
 	// is for all others; "" = there must be none.
 	Unknown   map[workflows.StepPath]string
@@ -85,7 +85,7 @@ type RetryPlan struct {
 	input workflows.RunInput
 }
 
-// An UnsettledCall was sent, and nobody knows whether it was executed.
+// An UnsettledCall was sent, and its outcome is unknown.
 type UnsettledCall struct {
 	Path workflows.StepPath `json:"path"`
 	workflows.Unsettled

@@ -138,7 +138,7 @@ func hasEnded(e *workflows.Error) bool {
 	return e != nil && e.Category != codes.CategoryInternal && e.Category != codes.CategoryCancelled
 }
 
-// checkCalled refuses to begin a run anew of which nobody knows what it has done.
+// checkCalled refuses to begin a run anew whose effects are unknown.
 func (r *repairer) checkCalled() error {
 	for _, path := range slices.Sorted(maps.Keys(r.called)) {
 		if _, given := r.req.Results[path]; !r.called[path].gone || given || r.again[path.Top()] {

@@ -200,7 +200,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// A call of which nobody knows whether it was executed must be reconciled
+// A call of unknown outcome must be reconciled
 // before a run goes on, and is not made again by accident.
 func TestRetryOfUnknownOutcomes(t *testing.T) {
 	t.Parallel()
@@ -477,8 +477,8 @@ steps:
 	}
 }
 
-// A call that was under way when its run was cancelled or terminated is one of
-// which nobody knows whether it was executed.
+// A call that was under way when its run was cancelled or terminated has an
+// unknown outcome.
 func TestRetryOfACallUnderWay(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"cancelled", "terminated"} {

@@ -156,7 +156,7 @@ func (t *timeline) end(r *StepRecord, at time.Time, status string, result *commo
 }
 
 // mayGoOn says whether more may come of a step after a call: it was that of a
-// probe, or nobody knows whether it was executed and the run finds out.
+// probe, or its outcome is unknown and the run finds out.
 func (t *timeline) mayGoOn(r *StepRecord, f *failurepb.Failure) bool {
 	if r.Path.IsProbe() {
 		return true

@@ -57,7 +57,7 @@ func (i *instruments) make(m metric.Meter) error {
 	i.ended, errs[3] = m.Int64Counter("perdure.runs.ended", metric.WithDescription("Runs that this process saw end, by status"))
 	i.step, errs[4] = m.Float64Histogram("perdure.step.duration", metric.WithUnit("s"), metric.WithDescription("How long attempts of tool steps took, by status"))
 	i.retries, errs[5] = m.Int64Counter("perdure.step.retries", metric.WithDescription("Attempts of tool steps after the first"))
-	i.unknown, errs[6] = m.Int64Counter("perdure.step.unknown_outcomes", metric.WithDescription("Attempts after which nobody knows whether the tool was executed"))
+	i.unknown, errs[6] = m.Int64Counter("perdure.step.unknown_outcomes", metric.WithDescription("Attempts whose outcome is unknown"))
 	i.alone, errs[7] = m.Int64Counter("perdure.runs.executed_alone", metric.WithDescription("Workflow tasks that this worker executed beside no other, as a worker may have been lost with them"))
 	i.stopped, errs[8] = m.Int64Counter("perdure.runs.quarantined", metric.WithDescription("Runs that this worker has quarantined, as they take their workers down"))
 	return errors.Join(errs[:]...)
@@ -102,7 +102,7 @@ type Step struct {
 	Effect    string // class of the tool
 	Attempt   int    // 1 = first
 	Status    string // completed, or the category of its error
-	Unknown   bool   // nobody knows whether the tool was executed
+	Unknown   bool   // whether the tool was executed is unknown
 	Took      time.Duration
 }
 

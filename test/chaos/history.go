@@ -88,7 +88,7 @@ func (h *history) ended(e *historypb.HistoryEvent, scheduled int64, how string) 
 	}
 }
 
-// failed tells a known failure from one of which nobody knows.
+// failed tells a known failure from an unknown outcome.
 func failed(f *failurepb.Failure) string {
 	var e workflows.Error
 	known := decode(f.GetApplicationFailureInfo().GetDetails(), &e)

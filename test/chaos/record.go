@@ -54,7 +54,7 @@ func (r *Run) ended() bool { return r.Status != "running" && r.Status != "waitin
 const (
 	stepDone      = "completed"
 	stepFailed    = "failed"
-	stepUnknown   = "unknown" // nobody knows whether it was executed
+	stepUnknown   = "unknown" // whether it was executed is unknown
 	stepCancelled = "cancelled"
 	stepUnderWay  = ""
 )

@@ -204,7 +204,7 @@ func TestKill(t *testing.T) {
 	go func() { _, _ = reviewCall("left").by(ctx, w.dial(t, modern, nil)) }()
 
 	// A read that is so slow that it has become an activity of its own, and a
-	// write of which nobody knows whether it was done.
+	// write of unknown outcome.
 	begin(t, w.dial(t, legacy, nil), toolCall{name: "slow_read", arguments: map[string]any{"key": "slow"}})
 	begin(t, w.dial(t, legacy, nil), toolCall{name: "slow_write", arguments: map[string]any{"key": "unsure"}})
 	until(t, "the slow read to be called as an activity", func() bool { return w.backend.count("be_slow_read", `"slow"`) >= 2 })

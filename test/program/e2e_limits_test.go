@@ -223,7 +223,7 @@ func limitedConcurrency(t *testing.T, temporal *temporalServer) {
 			t.Errorf("%s: %d calls were under way at once, want 3", name, most)
 		}
 		l.most.Store(0)
-		// Of a call that was under way nobody knows; any other is made by another host.
+		// A call that was under way has an unknown outcome; any other is made by another host.
 		made := l.backend.count("be_work", name+"-")
 		t.Logf("%s: %d of 38 calls were executed", name, made)
 		if made < 38-3 {

@@ -367,7 +367,7 @@ func (c *collector) way(s *tracepb.Span) string {
 }
 
 // TestEachMetricMoves makes happen what the metrics are there for, each by a call:
-// a retry, an outcome that nobody knows, what waits for an operator, a backend that
+// a retry, an unknown outcome, what waits for an operator, a backend that
 // is down, one with limits whose breaker opens, and tasks that no worker takes up.
 // The same is exported by OTLP.
 func TestEachMetricMoves(t *testing.T) {

@@ -61,7 +61,7 @@ func TestCaughtErrorIsToldOn(t *testing.T) {
 	t.Parallel()
 	for _, category := range []string{"outcome_unknown", "permission"} {
 		f := &fake{answer: func(call script.ToolCall) (json.RawMessage, error) {
-			return nil, &script.Error{Code: "gone", Category: codes.Category(category), Tool: call.Tool, Message: "nobody knows", Final: true}
+			return nil, &script.Error{Code: "gone", Category: codes.Category(category), Tool: call.Tool, Message: "not known whether", Final: true}
 		}}
 		for _, caught := range []string{`attempt(lambda: call_tool("t_echo"))`, `try_call_tool("t_echo")`, `parallel([lambda: call_tool("t_echo")], on_error = "collect")[0]`} {
 			p, ds := definitions.ScriptLanguage.Compile(starlark.Source{File: "a.star", Text: "fail(" + caught + ".error)"}, starlark.Limits{})

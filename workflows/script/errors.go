@@ -31,7 +31,7 @@ type Error struct {
 	Attempt   int             // of the call; 0 = unknown
 	Retryable bool            // whether calling again may help
 	Final     bool            // retry must not repeat it
-	Unknown   bool            // nobody knows whether the call was executed, which must not be repeated
+	Unknown   bool            // the outcome of the call is unknown: it must not be repeated
 	Fatal     bool            // the run is being stopped: nothing in the script catches it
 	Details   json.RawMessage // anything more; nil = nothing
 	Site      Site            // where the script stood; set by Run

@@ -85,7 +85,7 @@ func (f *fake) tool(ctx workflow.Context, call script.ToolCall) (json.RawMessage
 	case "fail":
 		return nil, &script.Error{Code: "tool_error", Category: "tool", Tool: call.Tool, Message: "no luck: " + args.Message, Attempt: 2}
 	case "unknown":
-		return nil, &script.Error{Code: "outcome_unknown", Category: "outcome_unknown", Tool: call.Tool, Message: "nobody knows", Final: true}
+		return nil, &script.Error{Code: "outcome_unknown", Category: "outcome_unknown", Tool: call.Tool, Message: "not known whether", Final: true}
 	case "fatal":
 		return nil, errors.New("the run is being stopped")
 	case "flaky":

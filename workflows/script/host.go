@@ -90,7 +90,7 @@ type Tool struct {
 type Fan struct {
 	Branches []int `json:"branches"` // from 0, in order
 	Failed   bool  `json:"failed,omitempty"`
-	Unknown  bool  `json:"-"` // Decided says so: a call in it was left of which nobody knows whether it was executed
+	Unknown  bool  `json:"-"` // Decided says so: a call in it was left with an unknown outcome
 }
 
 // A Spell is the time of one within.

@@ -12,7 +12,7 @@ import (
 	bounded "github.com/perdure/perdure/internal/starlark"
 )
 
-// A Probe finds out whether a call was executed of which nobody knows.
+// A Probe finds out whether a call of unknown outcome was executed.
 type Probe struct {
 	Tool    string        // of class read
 	Delay   time.Duration // before it is asked; 0 = the host's default

@@ -58,7 +58,7 @@ func retry(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, k
 // repeatable says whether retry may do again what ended with an error.
 func (r *run) repeatable(err error) bool { return r.catchable(err) && !r.kind(err).Final }
 
-// leave notes a call of which nobody knows whether it was executed, for all who
+// leave notes a call of unknown outcome, for all who
 // might have it repeated.
 func (b *branch) leave(e *Error) {
 	for ; b != nil; b = b.parent {
@@ -74,10 +74,9 @@ func (b *branch) did() {
 	}
 }
 
-// spared makes an error final where, beside the known ones, calls were left of
-// which nobody knows whether they were executed: what has failed must not be done
-// again, since they would be made again with it. Such are calls that parallel has
-// stopped, and those whose failure the script has taken notice of.
+// spared makes an error final where, beside the known ones, calls were left with
+// an unknown outcome: repeating what has failed would repeat them. Such are calls
+// that parallel has stopped, and those whose failure the script has handled.
 func (b *branch) spared(err error, known int) error {
 	e := b.run.kind(err)
 	if len(b.unknown) == known || e.Final || e.Fatal || b.run.Account.Failed() != nil {
@@ -89,7 +88,7 @@ func (b *branch) spared(err error, known int) error {
 		what = fmt.Sprintf("%s (%s)", left.Tool, left.Path)
 	}
 	final.Final, final.Retryable = true, false
-	final.Message = fmt.Sprintf("%s; it is not repeated, since nobody knows whether %s was executed", clip(e.Message), what)
+	final.Message = fmt.Sprintf("%s; it is not repeated, since it is not known whether %s was executed", clip(e.Message), what)
 	return &sparedError{err: err, final: &final}
 }
 
