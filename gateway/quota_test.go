@@ -98,10 +98,10 @@ func TestQuotaLetsKnownRunsBeFound(t *testing.T) {
 	w := newQuotaWorld(t, gateway.Quotas{WaitingRuns: 1})
 	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
 	const key = `{"perdure/idempotency-key":"k"}`
-	first := c.call("1", "gated", `{}`, key).next().text()
+	first := c.call("1", "gated", `{}`, key).result(false).run().ID
 	refusedFor(t, c.call("2", "gated", `{}`, ""), "quotas.waitingRuns")
-	if again := c.call("3", "gated", `{}`, key).next().text(); again != first {
-		t.Errorf("repeated, it is answered %s; at first it was %s", again, first)
+	if again := c.call("3", "gated", `{}`, key).result(false).run().ID; again != first {
+		t.Errorf("repeated, it is run %s; at first it was %s", again, first)
 	}
 	// Room comes back with the answer.
 	id := w.runs.only(t)
