@@ -44,7 +44,7 @@ func (d *Definition) Key(arguments json.RawMessage) (string, error) {
 	}
 	key, err := t.Text((&Scope{Params: params}).Data())
 	if err == nil && strings.TrimSpace(key) == "" {
-		err = fmt.Errorf("comes to nothing; it tells calls apart that mean the same")
+		err = fmt.Errorf("it is empty; calls that mean the same would count as different ones")
 	}
 	if err != nil {
 		return "", &ArgumentsError{[]ArgumentProblem{{"", "the business key of " + d.Name + ": " + err.Error()}}}

@@ -166,7 +166,7 @@ func (c *checker) definition() {
 		c.errorf("name", "name", "name %q: a name is 1 to 64 letters, digits, _, . and -, with a letter or digit first", d.Name)
 	}
 	if strings.TrimSpace(d.Description) == "" {
-		c.errorf("description", "required", "description is required: it tells clients what the tool does")
+		c.errorf("description", "required", "description is required: clients choose the tool by it")
 	}
 	if n := len(d.Description); n > MaxDescription {
 		c.errorf("description", "limit", "description has %d bytes; %d are allowed, since every client gets it", n, MaxDescription)

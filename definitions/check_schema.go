@@ -60,7 +60,7 @@ func (c *checker) strayParameters() {
 		if c.def.Parameters["properties"] != nil {
 			advice = "write it below properties"
 		}
-		c.warnf("parameters."+name, "parameters", "parameters.%s declares nothing, since it stands beside the keywords of a schema: %s", name, advice)
+		c.warnf("parameters."+name, "parameters", "parameters.%s declares nothing, since it is beside the keywords of a schema: %s", name, advice)
 	}
 }
 

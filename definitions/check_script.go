@@ -30,7 +30,7 @@ func (c *checker) script(n node) {
 		c.stepErrorf(n, "script", "required", "script or scriptFile is required: what the step does")
 		return
 	case c.isWritten(at) && code.ScriptFile != "":
-		c.errorf(file, "script", "%s: a script stands in script or in scriptFile, not in both", n.label)
+		c.errorf(file, "script", "%s: give script or scriptFile, not both", n.label)
 		return
 	case code.Script == "": // Pin has told why, or nobody has read it
 		return

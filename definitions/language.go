@@ -63,7 +63,7 @@ var keywords = map[string]keyword{
 	"Definition.failureMode": {"What a step that fails, and does not continue, means for the others: abort stops everything, continue lets the other branches end before the run fails, best_effort completes the run with what there is.", facts{
 		"enum": texts([]string{string(FailFast), string(FailLate), string(BestEffort)}), "default": string(FailFast),
 	}},
-	"Definition.runAs": {"By whose right the tools of the steps are called: that of the caller, or that of the composite tool itself, whoever calls it.", facts{
+	"Definition.runAs": {"By whose right the tools of the steps are called: that of the caller, or that of the composite tool itself, for every caller.", facts{
 		"enum": texts([]string{string(AsCaller), string(AsComposite)}), "default": string(AsCaller),
 	}},
 	"Definition.expose": {"Who sees the tool, and under which name. Without it, everybody whom the rules of the server let call it.", nil},
@@ -73,7 +73,7 @@ var keywords = map[string]keyword{
 	"Expose.as":       {"What clients call the tool. Steps and runs go by its name.", facts{"pattern": namePattern.String()}},
 	"Expose.groups":   {"Groups whose members see and call it.", facts{"minItems": 1}},
 	"Expose.subjects": {"Who sees and calls it.", facts{"minItems": 1}},
-	"Expose.callers":  {"Composite tools whose steps and scripts call it, whoever calls these: names, or patterns such as release_*. Required where it is hidden.", facts{"minItems": 1}},
+	"Expose.callers":  {"Composite tools whose steps and scripts may call it, for every caller: names, or patterns such as release_*. Required where it is hidden.", facts{"minItems": 1}},
 
 	"Definition.businessKey": {"Calls for which this renders alike, of whatever caller, mean the same run. A template in {{ }}, which reads .params.", facts{"minLength": 1}},
 	"Definition.onDuplicate": {"What becomes of a call whose businessKey a run has already: it gets what that run comes to, or is refused.", facts{
@@ -83,7 +83,7 @@ var keywords = map[string]keyword{
 		"enum": texts([]string{string(CancelRun), string(ContinueRun)}),
 	}},
 	"Definition.script":      {"What is done, in Starlark, instead of steps. It has the arguments of the call as data, and what it returns is the result.", facts{"minLength": 1}},
-	"Definition.scriptFile":  {"A file that the script stands in, relative to the definition's.", facts{"minLength": 1}},
+	"Definition.scriptFile":  {"The file of the script, relative to the definition's.", facts{"minLength": 1}},
 	"Definition.modules":     {"Texts of what the script loads, by name. Without it, files beside the definition.", nil},
 	"Definition.pinned":      {"Which published version each of the modules is, by the name that the script loads it by. perdure writes it.", nil},
 	"Definition.tools":       {"Tools that the script may call by a name that is computed: names, or patterns such as github_*. Those that it names need not be listed.", nil},
@@ -125,7 +125,7 @@ var keywords = map[string]keyword{
 	"Step.step":          {"What is done for each item. Its templates read .forEach.item, .forEach.index and, of an object, .forEach.key.", facts{"properties": facts{"dependsOn": false}}},
 	"Step.collect":       {"What to keep of each completed item, from .output and .forEach. The values become output.collected, in the order of the collection.", facts{"minLength": 1}},
 	"Step.script":        {"What is done, in Starlark. It has the arguments as data, and what it returns is the output.", facts{"minLength": 1}},
-	"Step.scriptFile":    {"A file that the script stands in, relative to the definition's.", facts{"minLength": 1}},
+	"Step.scriptFile":    {"The file of the script, relative to the definition's.", facts{"minLength": 1}},
 	"Step.modules":       {"Texts of what the script loads, by name. Without it, files beside the definition.", nil},
 	"Step.pinned":        {"Which published version each of the modules is, by the name that the script loads it by. perdure writes it.", nil},
 
@@ -136,14 +136,14 @@ var keywords = map[string]keyword{
 	"Step.for":    {"How long to wait, such as 90m or 72h, up to ten years. May be a template.", facts{"minLength": 1}},
 	"Step.until":  {"Until when to wait: a timestamp such as 2026-01-31T09:00:00Z. May be a template.", facts{"minLength": 1}},
 
-	"Probe":             {"A call of a read tool that tells whether another call was executed.", facts{"required": texts([]string{"tool"}), "anyOf": []any{facts{"required": texts([]string{"happened"})}, facts{"required": texts([]string{"notHappened"})}}}},
+	"Probe":             {"A call of a read tool that finds out whether another call was executed.", facts{"required": texts([]string{"tool"}), "anyOf": []any{facts{"required": texts([]string{"happened"})}, facts{"required": texts([]string{"notHappened"})}}}},
 	"Probe.tool":        {"The tool to call, of class read: its name as it is offered, or backend.originalName.", facts{"pattern": toolPattern.String()}},
 	"Probe.arguments":   {"Arguments of the call. Templates read .call.key, .call.arguments and .call.sent besides all that the step reads.", nil},
 	"Probe.delay":       {"How long to wait before: a call whose answer was lost may still be at work.", facts{"default": Duration(DefaultProbeDelay).Brief()}},
 	"Probe.timeout":     {"How long the call may take, all attempts together.", facts{"default": Duration(DefaultStepTimeout).Brief()}},
 	"Probe.happened":    {"Whether the step's call was executed: a template that renders true or false and reads .output.", facts{"minLength": 1}},
 	"Probe.notHappened": {"Whether it was not, so that it is made again. Where neither is true, onUnknown says what follows.", facts{"minLength": 1}},
-	"Probe.result":      {"What stands for the output of the step if its call was executed: a template that gives an object. Without it, {}.", facts{"minLength": 1}},
+	"Probe.result":      {"The output of the step if its call was executed: a template that gives an object. Default: {}.", facts{"minLength": 1}},
 
 	"Compensation":           {"A call that undoes a step. Compensations run in reverse order of completion.", facts{"required": texts([]string{"tool"})}},
 	"Compensation.tool":      {"The tool to call: its name as it is offered, or backend.originalName.", facts{"pattern": toolPattern.String()}},

@@ -37,9 +37,9 @@ func (c ScriptCall) String() string {
 	b.WriteString(": " + cmp.Or(what[c.Kind], c.Kind))
 	switch c.Kind {
 	case CallsTool, CallsIterate, CallsProbe, CallsUndo, CallsWorkflow:
-		b.WriteString(" " + cmp.Or(c.Name, "what a run tells"))
+		b.WriteString(" " + cmp.Or(c.Name, "known only in a run"))
 	case CallsElicit, CallsApprove:
-		b.WriteString(" " + cmp.Or(template.OneLine(c.Message), "what a run tells"))
+		b.WriteString(" " + cmp.Or(template.OneLine(c.Message), "known only in a run"))
 	}
 	if c.Again {
 		b.WriteString(", perhaps several times")

@@ -54,7 +54,7 @@ func runTools() map[string]runTool {
 				"tell the user, then call this again. This does not start anything and can be repeated freely.",
 			input: fmt.Sprintf(`{"type":"object","properties":{`+
 				`"runId":{"type":"string","description":"runId of an earlier result, e.g. deploy/k3v9x0a2qs"},`+
-				`"waitSeconds":{"type":"integer","minimum":0,"maximum":%d,"default":%d,"description":"how long to wait for news at most; 0 = say how it stands now"}`+
+				`"waitSeconds":{"type":"integer","minimum":0,"maximum":%d,"default":%d,"description":"how long to wait for news at most; 0 = return its state now"}`+
 				`},"required":["runId"],"additionalProperties":false}`, maxWait, defaultWait),
 			hints: mcp.ToolAnnotation{ReadOnlyHint: &yes, DestructiveHint: &no, IdempotentHint: &yes, OpenWorldHint: &no},
 			call:  (*Gateway).await,

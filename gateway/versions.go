@@ -90,7 +90,7 @@ func (g *Gateway) finder() definitions.Definitions {
 }
 
 func withoutVersions(name string) error {
-	return invalidVersion("%s has no versions: it stands in a file that states none; call it without perdure/version", name)
+	return invalidVersion("%s has no versions, since its file states none; call it without perdure/version", name)
 }
 
 func invalidVersion(format string, args ...any) error {

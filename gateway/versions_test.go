@@ -52,7 +52,7 @@ func TestCallOfAVersion(t *testing.T) {
 		t.Errorf("a tool of a backend gives %s", m.text())
 	}
 	published.SetFiles(define(t, "{name: of_a_file, description: d, steps: [{id: a, tool: be_echo}]}"))
-	if m := ann.call("2", "of_a_file", `{}`, `{"perdure/version":"1"}`).result(true); !strings.Contains(m.text(), "of_a_file has no versions: it stands in a file that states none") {
+	if m := ann.call("2", "of_a_file", `{}`, `{"perdure/version":"1"}`).result(true); !strings.Contains(m.text(), "of_a_file has no versions, since its file states none") {
 		t.Errorf("a file without a version gives %s", m.text())
 	}
 	if w.runs.starts != 0 {
@@ -70,7 +70,7 @@ func TestVersionsOfFiles(t *testing.T) {
 		t.Errorf("the plan is %s", m.text())
 	}
 	w.gateway.SetDefinitions(define(t, "{name: one, version: 1.2.0, description: d, steps: [{id: a, tool: be_echo}]}\n---\n{name: none, description: d, steps: [{id: a, tool: be_echo}]}"))
-	if m := c.call("3", "none", `{}`, `{"perdure/version":"1"}`).result(true); !strings.Contains(m.text(), "none has no versions: it stands in a file that states none") {
+	if m := c.call("3", "none", `{}`, `{"perdure/version":"1"}`).result(true); !strings.Contains(m.text(), "none has no versions, since its file states none") {
 		t.Errorf("a version of what has none gives %s", m.text())
 	}
 	if m := c.call("2", "one", `{}`, `{"perdure/version":"2"}`).result(true); !strings.Contains(m.text(), "one has no version 2; there are 1.2.0") {

@@ -28,7 +28,7 @@ var reconciliationSchema = json.RawMessage(`{"properties":{` +
 	`{"const":"happened","title":"It was executed"},` +
 	`{"const":"not_happened","title":"It was not executed: call it now"},` +
 	`{"const":"fail","title":"Let the step fail"}],"title":"What happened","type":"string"},` +
-	`"result":{"description":"JSON object that stands for the output of the tool; empty = {}","title":"Its result, if it was executed","type":"string"}` +
+	`"result":{"description":"JSON object to use as the output of the tool; empty = {}","title":"Its result, if it was executed","type":"string"}` +
 	`},"required":["outcome"],"type":"object"}`)
 
 // An Unsettled call was sent, and whether it was executed is not known.

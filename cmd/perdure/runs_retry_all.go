@@ -110,7 +110,7 @@ func (r runsRetryCommand) retryNext(ctx context.Context, rc *runs.Client, id run
 		return "goes on already", false
 	case err != nil && ctx.Err() != nil:
 		count.Left++
-		return "interrupted: it may go on already, which the next time tells", true
+		return "interrupted: it may go on already; the next time shows it", true
 	case err != nil:
 		count.Failed++
 		return err.Error(), true

@@ -36,7 +36,7 @@ func (p *Plan) Text(mark func(Emphasis, string) string) string {
 		t.line(0, Mistaken, "it is certain to fail: "+p.Problem)
 	}
 	if p.RunAs == definitions.AsComposite {
-		t.line(0, "", "its steps call tools in its own right, whoever calls it")
+		t.line(0, "", "its steps call tools in its own right, for every caller")
 	}
 	t.arguments(p)
 	t.steps(p)
@@ -326,7 +326,7 @@ func (t *planText) writes(p *Plan) {
 			case No:
 				t.line(6, Caution, "behind "+g.Step+", and runs even if that is not accepted")
 			default:
-				t.line(6, Caution, "behind "+g.Step+"; a run tells whether that holds it back")
+				t.line(6, Caution, "behind "+g.Step+"; only a run shows whether that holds it back")
 			}
 		}
 	}

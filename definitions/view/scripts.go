@@ -25,7 +25,7 @@ func (c PlannedScriptCall) String() string {
 	call := c.ScriptCall
 	call.Name = cmp.Or(c.Tool, c.Name)
 	if c.Effect != "" {
-		call.Name = fmt.Sprintf("%s (%s)", cmp.Or(call.Name, "what a run tells"), c.Effect)
+		call.Name = fmt.Sprintf("%s (%s)", cmp.Or(call.Name, "known only in a run"), c.Effect)
 	}
 	return call.String()
 }

@@ -15,7 +15,7 @@ import (
 type olderError struct{ listed []string }
 
 func (e *olderError) Error() string {
-	return fmt.Sprintf("server/discover lists the protocol revisions %q, none of which is 2026-07-28", e.listed)
+	return fmt.Sprintf("server/discover lists the protocol revisions %q, without 2026-07-28", e.listed)
 }
 
 // speaksOlder reports whether an error says that the server does not speak the

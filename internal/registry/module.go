@@ -101,7 +101,7 @@ func callsBreak(before, after definitions.Export) string {
 			return more
 		}
 		if i < len(before.Params) && p.Prefix == "" && before.Params[i].Prefix == "" && before.Params[i].Name != p.Name {
-			return fmt.Sprintf("%s stands where %s was", p.Name, before.Params[i].Name)
+			return fmt.Sprintf("%s is where %s was", p.Name, before.Params[i].Name)
 		}
 	}
 	for _, p := range before.Params {

@@ -340,7 +340,7 @@ func (b *batch) warnOfFile(d *definitions.Definition) {
 	if !ok {
 		return
 	}
-	warning := problem(d.Pos, checkFile, "%s stands in a file of the server's configuration, too, at %s: as long as it does, that is what %s means", d.Name, file.Definition.Pos, d.Name)
+	warning := problem(d.Pos, checkFile, "%s is also in a file of the server's configuration, at %s, which takes precedence: callers of %s get that one", d.Name, file.Definition.Pos, d.Name)
 	warning.Severity = definitions.SeverityWarning
 	b.diags = append(b.diags, warning)
 }

@@ -120,7 +120,7 @@ func wrongVersion(pos definitions.Position, name, version, line string) definiti
 	case err != nil:
 		return definitions.Diagnostics{problem(pos, checkVersion, "%s has the version %q, which is not a semantic version such as 1.4.0", name, version)}
 	case v.Metadata() != "":
-		return definitions.Diagnostics{problem(pos, checkVersion, "%s has the version %s: what follows the + tells no versions apart; publish it without", name, version)}
+		return definitions.Diagnostics{problem(pos, checkVersion, "%s has the version %s: what follows the + does not distinguish versions; publish it without", name, version)}
 	}
 	return nil
 }

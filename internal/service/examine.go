@@ -109,7 +109,7 @@ func (x *examination) configuration() {
 		return
 	}
 	errors := slices.DeleteFunc(slices.Clone(diags), func(d definitions.Diagnostic) bool { return d.Severity != definitions.SeverityError })
-	x.add("configuration", CheckFailed, errors[0].String(), "correct it; perdure validate tells all mistakes, of which there are %d", len(errors))
+	x.add("configuration", CheckFailed, errors[0].String(), "correct it; perdure validate lists %s", Plural(len(errors), "mistake"))
 }
 
 func (x *examination) signingKeys() {

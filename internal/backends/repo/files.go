@@ -217,7 +217,7 @@ func (r *repository) readBlob(ctx context.Context, ref, file string, limit int64
 	case e.kind == "tree":
 		return "", nil, fmt.Errorf("%s is a directory: list_files with the pattern %s/** shows what is in it", file, file)
 	case e.kind != "blob":
-		return "", nil, fmt.Errorf("%s is a submodule, of which nothing is here", file)
+		return "", nil, fmt.Errorf("%s is a submodule, whose files are not here", file)
 	case e.mode == "120000":
 		return "", nil, fmt.Errorf("%s is a symbolic link, which is not followed: ask for the file that it points to", file)
 	case e.size > limit:

@@ -77,7 +77,7 @@ func (r *repository) addReads(s *server.MCPServer) {
 }
 
 func (r *repository) addCheckup(s *server.MCPServer) {
-	tool := newTool[checkupResult]("checkup", "Checks that the repository is whole. Slow on large ones; tells how far it is.", readOnly,
+	tool := newTool[checkupResult]("checkup", "Checks that the repository is whole. Slow on large ones; reports its progress.", readOnly,
 		mcp.WithNumber("pause_seconds", mcp.Description("How long to wait between the phases, to see a slow tool at work. Default 0."), mcp.Min(0), mcp.Max(60)))
 	s.AddTool(tool, func(ctx context.Context, req mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		var args checkupArgs
