@@ -116,6 +116,8 @@ type Definition struct {
 	Output      *Output      `yaml:"output,omitempty" json:"output,omitempty"`
 	Annotations *Annotations `yaml:"annotations,omitempty" json:"annotations,omitempty"`
 
+	Metadata map[string]any `yaml:"metadata,omitempty" json:"metadata,omitempty"` // of the author's; it changes nothing
+
 	// Pos is where the definition stands. It is not part of the source.
 	Pos Position `yaml:"-" json:"-"`
 
@@ -166,6 +168,8 @@ type Step struct {
 	Condition string   `yaml:"condition,omitempty" json:"condition,omitempty"` // a template that renders true or false
 	Timeout   Duration `yaml:"timeout,omitempty" json:"timeout,omitempty"`     // all attempts together; 0 = DefaultStepTimeout
 	OnError   *OnError `yaml:"onError,omitempty" json:"onError,omitempty"`
+
+	Metadata map[string]any `yaml:"metadata,omitempty" json:"metadata,omitempty"` // of the author's; it changes nothing
 
 	// DefaultResults stand in for the output when the step is skipped or has
 	// failed and continues. nil = none.
@@ -237,7 +241,7 @@ type Compensation struct {
 // OnError says what follows when a step fails. The zero value aborts.
 type OnError struct {
 	Action     Action   `yaml:"action,omitempty" json:"action,omitempty"`
-	RetryCount int      `yaml:"retryCount,omitempty" json:"retryCount,omitempty"` // retries after the first attempt
+	RetryCount int      `yaml:"retryCount,omitempty" json:"retryCount,omitempty" also:"maxRetries"` // retries after the first attempt
 	RetryDelay Duration `yaml:"retryDelay,omitempty" json:"retryDelay,omitempty"` // before the first retry; 0 = DefaultRetryDelay
 }
 

@@ -89,6 +89,7 @@ var keywords = map[string]keyword{
 	"Definition.tools":       {"Tools that the script may call by a name that is computed: names, or patterns such as github_*. Those that it names need not be listed.", nil},
 	"Definition.steps":       {"What is done. A step starts as soon as those that it depends on have ended.", facts{"minItems": 1, "maxItems": MaxSteps, "items": facts{"$ref": "#/$defs/step", "required": texts([]string{"id"})}}},
 	"Definition.output":      {"What the tool gives. Without it, the output of the last step.", nil},
+	"Definition.metadata": {"The author's own notes. They change nothing.", nil},
 	"Definition.annotations": {"Hints for clients. Those that are not stated follow from the tools of the steps, and none may promise more than they keep.", nil},
 
 	"Step":                {"One node of the graph. Which keys it may have depends on its type.", nil},
@@ -97,6 +98,7 @@ var keywords = map[string]keyword{
 	"Step.dependsOn":      {"Steps that must have ended before. Steps that templates read are waited for as well.", facts{"uniqueItems": true}},
 	"Step.condition":      {"Whether the step runs: a template that renders true or false. If false, the step is skipped.", nil},
 	"Step.timeout":        {"How long the step may take, all attempts together; for an elicitation, how long to wait for an answer; for a workflow, less than its own timeout.", facts{"default": Duration(DefaultStepTimeout).Brief()}},
+	"Step.metadata":       {"The author's own notes. They change nothing.", nil},
 	"Step.onError":        {"What follows when the step fails.", nil},
 	"Step.defaultResults": {"Stands in for the output when the step is skipped, or has failed and continues. Taken as it is: no templates.", nil},
 	"Step.tool":           {"The tool to call: its name as it is offered, or backend.originalName.", facts{"pattern": toolPattern.String()}},

@@ -167,6 +167,42 @@ func (p *parser) lighten(def *Definition, d *decoder) {
 	})
 }
 
+// requiredFlags takes required: true and required: false of a property, which no
+// schema has, as a member of the list of its object, at every depth.
+func (p *parser) requiredFlags(schema map[string]any, path string, def *Definition, d *decoder) {
+	properties, _ := schema["properties"].(map[string]any)
+	for _, name := range template.SortedKeys(properties) {
+		property, _ := properties[name].(map[string]any)
+		at := template.AtMember(path+".properties", name)
+		if needed, flag := property["required"].(bool); flag {
+			delete(property, "required")
+			schema["required"] = withMember(schema["required"], name, needed)
+			advice := "leave it out"
+			if needed {
+				advice = "write required: [" + name + "] beside properties"
+			}
+			p.warnf(d.position(at, def.Pos), "required-flag", "%s: required is a list of the object's, in a schema: %s", at, advice)
+		}
+		p.requiredFlags(property, at, def, d)
+	}
+}
+
+// withMember is a list with a member, or without it; what is no list stays.
+func withMember(list any, member string, with bool) any {
+	if list == nil {
+		list = []any{}
+	}
+	members, ok := list.([]any)
+	if !ok {
+		return list
+	}
+	members = slices.DeleteFunc(slices.Clone(members), func(m any) bool { return m == member })
+	if with {
+		members = append(members, member)
+	}
+	return members
+}
+
 // optionalArray is a type that YAML does not take as it is: an array, and
 // optional.
 var optionalArray = regexp.MustCompile(`^(\s*["']?[\w-]+["']?:\s+)(\[\s*[a-z]+\s*\]\?)(\s*(?:#.*)?)$`)

@@ -206,6 +206,7 @@ func (p *parser) definition(n *yaml.Node, inResource bool) {
 		return
 	}
 	p.lighten(&def, d)
+	p.requiredFlags(def.Parameters, "parameters", &def, d)
 	def.arguments, def.scripts = &lazySchema{}, &codeCache{}
 	def.written = &written{
 		file:     p.file,
@@ -221,6 +222,10 @@ func (p *parser) position(n *yaml.Node) Position { return Position{p.file, n.Lin
 
 func (p *parser) errorf(pos Position, check, format string, args ...any) {
 	p.diags.add(Diagnostic{pos, SeverityError, fmt.Sprintf(format, args...), check})
+}
+
+func (p *parser) warnf(pos Position, check, format string, args ...any) {
+	p.diags.add(Diagnostic{pos, SeverityWarning, fmt.Sprintf(format, args...), check})
 }
 
 // written is what a definition remembers of the file that it was read from.

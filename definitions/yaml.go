@@ -277,13 +277,21 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, path string) {
 	}
 	d.place(n, v)
 	keys := d.keysOf(v.Type())
+	given := map[string]bool{}
 	for _, p := range d.pairs(n, path) {
-		i := slices.IndexFunc(keys, func(k Key) bool { return k.Name == p.key })
-		if i < 0 {
+		i := slices.IndexFunc(keys, func(k Key) bool { return k.Name == p.key || k.also() == p.key })
+		switch {
+		case i < 0:
 			d.unknownKey(p, keys, path)
 			continue
+		case given[keys[i].Name]:
+			d.errorf(p.keyNode, template.AtMember(path, p.key), "duplicate-key", "keys %q and %q%s are the same: give one of them", keys[i].Name, keys[i].also(), in(path))
+			continue
+		case p.key != keys[i].Name:
+			d.warnf(p.keyNode, "other-key", "key %q%s is taken as %s: write that", p.key, in(path), keys[i].Name)
 		}
-		d.member(p, v.FieldByIndex(keys[i].Index), template.AtMember(path, p.key))
+		given[keys[i].Name] = true
+		d.member(p, v.FieldByIndex(keys[i].Index), template.AtMember(path, keys[i].Name))
 	}
 }
 
@@ -357,6 +365,10 @@ func (d *decoder) present(n *yaml.Node, elem reflect.Value, path string) {
 }
 
 // errorf reports a mistake in what stands at path.
+func (d *decoder) warnf(n *yaml.Node, check, format string, args ...any) {
+	d.diags.add(Diagnostic{Pos: Position{d.file, n.Line, n.Column}, Severity: SeverityWarning, Message: fmt.Sprintf(format, args...), Check: check})
+}
+
 func (d *decoder) errorf(n *yaml.Node, path, check, format string, args ...any) {
 	d.faulty[path] = true
 	d.diags.add(Diagnostic{

@@ -14,6 +14,9 @@ type Key struct {
 	omitEmpty bool
 }
 
+// also is another name by which the key is known elsewhere; "" = none.
+func (k Key) also() string { return k.Tag.Get("also") }
+
 func (d *decoder) keysOf(t reflect.Type) []Key {
 	keys, ok := d.keys[t]
 	if !ok {
