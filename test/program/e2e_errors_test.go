@@ -181,6 +181,7 @@ var shownElsewhere = map[string]string{
 	"input_too_large":       "TestArgumentsHaveALimit",
 	"output_too_large_here": "TestOutputTooLarge",
 	"unavailable":           "TestTemporalRestarted",
+	"start_unknown":         "TestAttackStartThatIsNotKnown",
 	"internal":              "TestErrorsOfTheRun",
 	"invalid_result":        "TestOutcome",
 }
