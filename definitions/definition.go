@@ -242,7 +242,7 @@ type Compensation struct {
 type OnError struct {
 	Action     Action   `yaml:"action,omitempty" json:"action,omitempty"`
 	RetryCount int      `yaml:"retryCount,omitempty" json:"retryCount,omitempty" also:"maxRetries"` // retries after the first attempt
-	RetryDelay Duration `yaml:"retryDelay,omitempty" json:"retryDelay,omitempty"` // before the first retry; 0 = DefaultRetryDelay
+	RetryDelay Duration `yaml:"retryDelay,omitempty" json:"retryDelay,omitempty"`                   // before the first retry; 0 = DefaultRetryDelay
 }
 
 // A Handler says what follows an elicitation that was declined or cancelled.

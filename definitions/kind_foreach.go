@@ -1,6 +1,11 @@
 package definitions
 
-import "strings"
+import (
+	"cmp"
+	"math"
+	"strings"
+	"time"
+)
 
 // forEachKind executes a step for each item of a collection.
 type forEachKind struct{}
@@ -48,8 +53,28 @@ func (forEachKind) Check(at StepCheck) {
 	case !varPattern.MatchString(s.ItemVar):
 		c.stepErrorf(n, "itemVar", "name", "itemVar %q: a variable is letters, digits and _, with no digit first", s.ItemVar)
 	}
+	if s.Step != nil && s.Timeout > 0 && s.Step.Timeout > s.Timeout {
+		c.stepWarnf(n, "timeout", "timeout", "an item may take %s, but all of them together no more than %s; raise the timeout of the forEach, or leave it out", s.Step.Timeout, s.Timeout)
+	}
 	c.between(n, "maxParallel", s.MaxParallel, MaxParallel)
 	c.between(n, "maxIterations", s.MaxIterations, MaxIterations)
+}
+
+// LoopTime is how long a forEach may take over so many items: its timeout; else what
+// the items may take by the timeout of the inner step, round after round, and
+// DefaultStepTimeout at least; 0 = as long as the run, where the inner step has no
+// limit of its own.
+func (s *Step) LoopTime(items int) time.Duration {
+	width := min(cmp.Or(s.MaxParallel, DefaultParallel), MaxParallel)
+	rounds := time.Duration((items + width - 1) / max(width, 1))
+	inner := time.Duration(s.Step.Timeout)
+	switch {
+	case s.Timeout > 0:
+		return time.Duration(s.Timeout)
+	case inner == 0 && (s.Step.Type == WorkflowStep || s.Step.Type == WaitStep), rounds > 0 && inner > math.MaxInt64/rounds:
+		return 0
+	}
+	return max(inner*rounds, DefaultStepTimeout)
 }
 
 // between checks a number that has a default where it is 0.

@@ -89,7 +89,7 @@ var keywords = map[string]keyword{
 	"Definition.tools":       {"Tools that the script may call by a name that is computed: names, or patterns such as github_*. Those that it names need not be listed.", nil},
 	"Definition.steps":       {"What is done. A step starts as soon as those that it depends on have ended.", facts{"minItems": 1, "maxItems": MaxSteps, "items": facts{"$ref": "#/$defs/step", "required": texts([]string{"id"})}}},
 	"Definition.output":      {"What the tool gives. Without it, the output of the last step.", nil},
-	"Definition.metadata": {"The author's own notes. They change nothing.", nil},
+	"Definition.metadata":    {"The author's own notes. They change nothing.", nil},
 	"Definition.annotations": {"Hints for clients. Those that are not stated follow from the tools of the steps, and none may promise more than they keep.", nil},
 
 	"Step":                {"One node of the graph. Which keys it may have depends on its type.", nil},

@@ -3,6 +3,7 @@ package workflows
 import (
 	"fmt"
 	"maps"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -44,8 +45,12 @@ type loop struct {
 func (l *loop) execute(ctx workflow.Context) Outcome {
 	ctx, stop := workflow.WithCancel(ctx)
 	defer stop()
-	limit := timeout(l.node.Step)
-	if until := l.run.record.until(l.at.path, workflow.Now(ctx).Add(limit)); !until.IsZero() {
+	limit := l.node.Step.LoopTime(len(l.items))
+	var until time.Time
+	if limit > 0 {
+		until = l.run.record.until(l.at.path, workflow.Now(ctx).Add(limit))
+	}
+	if !until.IsZero() {
 		after(ctx, until, Summary(l.at.path, "timeout"), func() {
 			l.fail(stop, &Error{Code: codes.StepTimeout, Category: codes.CategoryTimeout, Retryable: true,
 				Message: fmt.Sprintf("step %s timed out after %s", l.at.path, limit)})
