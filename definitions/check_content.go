@@ -63,7 +63,7 @@ func (c *checker) contentField(r read, s *Step, field string) {
 
 // contentHasDefault says whether the defaultResults have a field of the content.
 func (s *Step) contentHasDefault(field string) bool {
-	members, _ := s.DefaultResults.(map[string]any)
+	members, _ := s.DefaultResults.Value.(map[string]any)
 	content, _ := members["content"].(map[string]any)
 	_, ok := content[field]
 	return ok

@@ -190,7 +190,7 @@ func (c *checker) defaultResults() {
 		}
 		given := s.hasDefault(field)
 		key := strings.Join([]string{r.path, r.step, field}, "\x00")
-		if given || !named && s.DefaultResults != nil || told[key] {
+		if given || !named && s.DefaultResults.Given || told[key] {
 			continue
 		}
 		told[key] = true

@@ -69,7 +69,7 @@ func (c *checker) stepTemplates(n node) {
 		c.texts(n, read{field: "compensate.arguments", own: true, undoes: true}, undo.Arguments)
 	}
 	c.collect(n)
-	c.ignoredTemplates(template.AtMember(n.path, "defaultResults"), n.label+": defaultResults", n.step.DefaultResults)
+	c.ignoredTemplates(template.AtMember(n.path, "defaultResults"), n.label+": defaultResults", n.step.DefaultResults.Value)
 	c.ignoredTemplates(template.AtMember(n.path, "schema"), n.label+": schema", n.step.Schema.members())
 }
 

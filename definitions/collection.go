@@ -17,7 +17,8 @@ type Item struct {
 
 // Collection gives the items of a forEach: the elements of an array, or the
 // members of an object sorted by name. The collection renders to one of them
-// as it is or as JSON text.
+// as it is or as JSON text. null has no items; a value that is missing is an
+// error.
 func (n *Node) Collection(d Data) ([]Item, error) {
 	items, err := n.items(d.Data())
 	return items, template.InField("collection", err)
@@ -29,6 +30,9 @@ func (n *Node) items(data any) ([]Item, error) {
 		return nil, err
 	}
 	if !ok {
+		if null, err := n.Templates.Collection.IsNull(data); null || err != nil {
+			return nil, err
+		}
 		return nil, errors.New("has no value; it must give an array or an object")
 	}
 	switch v := v.(type) {

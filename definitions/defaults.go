@@ -10,15 +10,15 @@ import (
 // Defaults is what stands in for the output of a step: its defaultResults, else an
 // empty object.
 func (s *Step) Defaults() any {
-	if s.DefaultResults == nil {
+	if !s.DefaultResults.Given {
 		return map[string]any{}
 	}
-	return s.DefaultResults
+	return s.DefaultResults.Value
 }
 
 // hasDefault says whether the defaultResults have a member.
 func (s *Step) hasDefault(member string) bool {
-	members, ok := s.DefaultResults.(map[string]any)
+	members, ok := s.DefaultResults.Value.(map[string]any)
 	if ok {
 		_, ok = members[member]
 	}
@@ -31,7 +31,7 @@ func (s *Step) hasDefault(member string) bool {
 func (s *Step) Refused(action string) (output, content any) {
 	members, ok := s.Defaults().(map[string]any)
 	if !ok {
-		return s.DefaultResults, nil
+		return s.DefaultResults.Value, nil
 	}
 	members = maps.Clone(members)
 	members["action"] = action

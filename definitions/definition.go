@@ -172,8 +172,8 @@ type Step struct {
 	Metadata map[string]any `yaml:"metadata,omitempty" json:"metadata,omitempty"` // of the author's; it changes nothing
 
 	// DefaultResults stand in for the output when the step is skipped or has
-	// failed and continues. nil = none.
-	DefaultResults any `yaml:"defaultResults,omitempty" json:"defaultResults,omitempty"`
+	// failed and continues.
+	DefaultResults Optional `yaml:"defaultResults,omitempty" json:"defaultResults,omitzero"`
 
 	// tool
 	Tool      string         `yaml:"tool,omitempty" json:"tool,omitempty"`           // exposed name, or backend.originalName

@@ -100,7 +100,7 @@ const durationPattern = `^(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h
 // typeSchema gives the schema of what a Go type is decoded from.
 func typeSchema(t reflect.Type) facts {
 	switch {
-	case t == nodeType: // the table knows
+	case t == nodeType, t == optionalType: // the table knows
 		return facts{}
 	case t == formSchemaType:
 		return facts{"type": "object"}

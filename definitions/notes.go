@@ -85,7 +85,7 @@ func (n *noter) errors(at node) {
 	switch {
 	case e.Action == Retry && s.Step != nil:
 		n.notef(template.AtMember(at.path, "onError.action"), "retry", "%s: retry does nothing on a forEach; its inner step has an onError of its own", at.label)
-	case e.Action != Continue || s.DefaultResults == nil || at.inner():
+	case e.Action != Continue || !s.DefaultResults.Given || at.inner():
 	case composed:
 		n.notef(template.AtMember(at.path, "defaultResults"), "default-results", "%s: defaultResults stand in when the step fails; ToolHive uses them for failed calls of tools only, not for a step of type %s", at.label, s.Type)
 	case s.Condition != "" || holdsTemplate(s.Arguments):
@@ -112,7 +112,7 @@ func (n *noter) innerStep(at node) {
 	}{
 		{"condition", at.step.Condition != ""},
 		{"timeout", at.step.Timeout != 0},
-		{"defaultResults", at.step.DefaultResults != nil},
+		{"defaultResults", at.step.DefaultResults.Given},
 	}
 	for _, key := range keys {
 		if key.set {

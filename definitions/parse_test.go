@@ -214,7 +214,7 @@ annotations: {readOnlyHint: false}
 	if d.Digest() != again.Digest() || !strings.HasPrefix(d.Digest(), "sha256:") {
 		t.Errorf("digest %s became %s", d.Digest(), again.Digest())
 	}
-	if again.Steps[0].DefaultResults == nil {
+	if !again.Steps[0].DefaultResults.Given {
 		t.Error("empty defaultResults were lost")
 	}
 	if _, ok := again.Steps[0].Arguments["n"].(*big.Int); !ok {

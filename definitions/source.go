@@ -63,8 +63,11 @@ func plain(v reflect.Value) any {
 		b, _ := text.MarshalText()
 		return string(b)
 	}
-	if v.Type() == formSchemaType {
+	switch v.Type() {
+	case formSchemaType:
 		return template.Verbatim(v.Bytes())
+	case optionalType:
+		return v.Interface().(Optional).Value
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -118,6 +121,9 @@ func exactFields(v reflect.Value) (err error) {
 			return exactFields(v.Elem())
 		}
 	case reflect.Struct:
+		if v.Type() == optionalType { // which is exact
+			return nil
+		}
 		for _, f := range Keys(v.Type()) {
 			err = errors.Join(err, exactFields(v.FieldByIndex(f.Index)))
 		}

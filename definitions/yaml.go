@@ -24,7 +24,7 @@ const (
 //
 // Unknown and duplicate keys, values of the wrong type and aliases that never
 // end are all reported at once, with where they stand. What is right is
-// decoded even if something else is wrong. null is the same as not given.
+// decoded even if something else is wrong. null is the same as not given, but in an Optional.
 // Types with UnmarshalText read any scalar; a field of type any holds exact
 // values, as DecodeValue gives them; a struct field Pos of type Position is
 // set to where the struct's mapping stands.
@@ -109,6 +109,10 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 		return
 	}
 	t := v.Type()
+	if t == optionalType {
+		v.Set(reflect.ValueOf(Optional{Given: true}))
+		v, t = v.Field(0), v.Field(0).Type()
+	}
 	if isNull(n) && t != nodeType && t != rawMessageType {
 		v.SetZero()
 		return

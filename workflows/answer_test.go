@@ -74,7 +74,7 @@ func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''
 func TestDefaultResultsOfAnyKind(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
-		`5`: `5`, `text`: `"text"`, `false`: `false`, `[1, {a: 2}]`: `[1,{"a":2}]`, `{a: 1}`: `{"a":1}`, `123456789012345678901234567890`: `123456789012345678901234567890`,
+		`5`: `5`, `null`: `null`, `text`: `"text"`, `false`: `false`, `[1, {a: 2}]`: `[1,{"a":2}]`, `{a: 1}`: `{"a":1}`, `123456789012345678901234567890`: `123456789012345678901234567890`,
 	} {
 		for kind, step := range map[string]string{
 			"a tool that is skipped":    `tool: fail, condition: "false"`,
@@ -123,7 +123,7 @@ func TestScriptSeesWhoAnswered(t *testing.T) {
 // what the steps see, also where defaultResults are no object.
 func TestConvertedAnswers(t *testing.T) {
 	t.Parallel()
-	for _, defaults := range []string{"", "defaultResults: 7,", "defaultResults: [1, x],", "defaultResults: {content: {n: 4}, more: 1},"} {
+	for _, defaults := range []string{"", "defaultResults: 7,", "defaultResults: null,", "defaultResults: [1, x],", "defaultResults: {content: {n: 4}, more: 1},"} {
 		for _, action := range []string{"accept", "decline", "cancel", ""} {
 			for _, handler := range []string{"continue", "skip_remaining"} {
 				t.Run(strings.Join([]string{action, handler, defaults}, " "), func(t *testing.T) {

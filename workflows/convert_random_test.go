@@ -184,7 +184,7 @@ func (m *maker) arguments() map[string]any {
 
 // step fills a step in, whatever it is to be.
 func (m *maker) step(s *definitions.Step) {
-	s.DefaultResults = map[string]any{"n": pick[any](m.rnd, int64(0), "none", nil), "text": "default", "sub": map[string]any{"z": int64(9)}, "action": "", "content": nil}
+	s.DefaultResults = definitions.Give(map[string]any{"n": pick[any](m.rnd, int64(0), "none", nil), "text": "default", "sub": map[string]any{"z": int64(9)}, "action": "", "content": nil})
 	if m.one(4) {
 		s.Condition = pick(m.rnd, wideConditions...)
 		if len(m.deps) > 0 && m.one(2) {

@@ -138,7 +138,7 @@ func (c *testCase) steps(rnd *rand.Rand, within string, n, depth int) {
 		if (s.Tool != "" || s.Workflow != "") && rnd.IntN(3) == 0 {
 			s.Compensate = &definitions.Compensation{Tool: "undo"}
 		}
-		s.DefaultResults = map[string]any{"v": pick(rnd, "", "default of "+s.ID), "action": "", "completed": "", "failed": ""}
+		s.DefaultResults = definitions.Give(map[string]any{"v": pick(rnd, "", "default of "+s.ID), "action": "", "completed": "", "failed": ""})
 		if rnd.IntN(5) == 0 {
 			s.Condition = "false"
 			if len(s.DependsOn) > 0 {

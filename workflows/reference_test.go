@@ -89,7 +89,7 @@ func (c *testCase) skips(s *definitions.Step, ref *refStep) bool {
 func (c *testCase) step(s *definitions.Step, w *expected, skip time.Duration) *refStep {
 	before, path := w.steps, w.within+s.ID
 	r := &refStep{status: "skipped", start: w.began}
-	if defaults, ok := s.DefaultResults.(map[string]any); ok {
+	if defaults, ok := s.DefaultResults.Value.(map[string]any); ok {
 		r.v, _ = defaults["v"].(string)
 	}
 	dependsOnBroken := false

@@ -264,7 +264,7 @@ func (d *dot) step(path []string) (expression, bool) {
 // whatever becomes of it, so that its action is text.
 func (c *converter) alwaysAsked(id string) bool {
 	return slices.ContainsFunc(c.program.Definition.Steps, func(s *definitions.Step) bool {
-		return s.ID == id && s.Type == definitions.ElicitationStep && s.DefaultResults == nil
+		return s.ID == id && s.Type == definitions.ElicitationStep && !s.DefaultResults.Given
 	})
 }
 

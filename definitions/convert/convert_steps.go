@@ -318,11 +318,10 @@ func (c *converter) forEach(indent int, n *definitions.Node, d *dot) error {
 	s := n.Step
 	items, ok := d.container("collection", s.Collection)
 	if !ok {
-		e, err := d.value("collection", s.Collection, []string{"array", "object"})
-		if err != nil {
+		var err error
+		if items, err = d.collection(s.Collection); err != nil {
 			return err
 		}
-		items = e.code
 	}
 	c.depth++
 	defer func() { c.depth-- }()
@@ -368,8 +367,23 @@ func (c *converter) forEach(indent int, n *definitions.Node, d *dot) error {
 		}
 		options += fmt.Sprintf(", collect = lambda %s, output: %s", entry, collect)
 	}
-	c.line(indent, "return loop(%s, items_of(%s), %s, %d, %d, %q%s)", d.named(), items, work, min(width, definitions.MaxParallel), most, stepLimit(s), options)
+	limit, itemTime := loopLimit(s, most)
+	c.line(indent, "return loop(%s, items_of(%s), %s, %d, %d, %s%s%s)", d.named(), items, work, min(width, definitions.MaxParallel), most, limit, options, itemTime)
 	return nil
+}
+
+// loopLimit is the timeout of a loop over at most so many items, and an option with
+// the time of an item where the loop may take longer than that; see Step.LoopTime.
+func loopLimit(s *definitions.Step, most int) (limit, itemTime string) {
+	longest := s.LoopTime(most)
+	switch {
+	case longest == 0:
+		return "None", ""
+	case s.Timeout > 0 || longest == definitions.DefaultStepTimeout:
+		return fmt.Sprintf("%q", longest), ""
+	default:
+		return fmt.Sprintf("%q", definitions.DefaultStepTimeout), fmt.Sprintf(", item_time = %q", s.Step.Timeout)
+	}
 }
 
 // wrapped is the function of a step with what its failure means.

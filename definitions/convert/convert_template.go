@@ -231,6 +231,23 @@ func (d *dot) container(field, text string) (string, bool) {
 	return "", false
 }
 
+// collection is the expression for what a loop goes through, where it is no JSON.
+// A value that it names must be there.
+func (d *dot) collection(text string) (string, error) {
+	kinds := []string{"array", "object"}
+	t, tree, err := d.parsed("collection", text)
+	if err != nil {
+		return "", err
+	}
+	if e, ok := d.single(t, tree); ok && t.NamesValue() && len(e.keys) > 0 && !e.sure {
+		last := len(e.keys) - 1
+		e.code = fmt.Sprintf("there(%s, %s)", d.at(expression{code: e.of}, e.keys[:last]).code, e.keys[last])
+		return d.fitted(e, kinds, false).code, nil
+	}
+	e, err := d.value("collection", text, kinds)
+	return e.code, err
+}
+
 // typed is value in a place of which only a run knows which types it takes.
 func (d *dot) typed(field, text string) (string, error) {
 	t, tree, err := d.parsed(field, text)

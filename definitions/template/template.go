@@ -164,6 +164,37 @@ func (t *Template) Value(data any) (v any, ok bool, err error) {
 	return v, v != nil, err
 }
 
+// NamesValue reports whether the template does nothing but name a value:
+// {{.steps.read.output}}.
+func (t *Template) NamesValue() bool { return t.names }
+
+// IsNull reports whether the template gives null: its expression does, or its
+// text is null. A value that it names and that is missing is not null.
+func (t *Template) IsNull(data any) (bool, error) {
+	switch {
+	case t.names && len(t.refs) == 1:
+		return isNullAt(data, append([]string{t.refs[0].Root}, t.refs[0].Path...)), nil
+	case t.single:
+		v, _, err := t.native(data)
+		return v == nil || v == "null", err
+	}
+	text, err := t.Text(data)
+	return strings.TrimSpace(text) == "null", err
+}
+
+// isNullAt reports whether there is a member at a path, and it is null.
+func isNullAt(data any, path []string) bool {
+	members, ok := data.(map[string]any)
+	if !ok {
+		return false
+	}
+	member, ok := members[path[0]]
+	if len(path) == 1 {
+		return ok && member == nil
+	}
+	return isNullAt(member, path[1:])
+}
+
 // Reads are the paths in the data of what the template reads; an empty one is
 // the data as a whole.
 func (t *Template) Reads() [][]string {
