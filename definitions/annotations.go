@@ -39,18 +39,24 @@ func (d *Definition) ToolNames() []string {
 // world unless none is. A tool that is not known or that
 // states no hint counts as the protocol has it: writing, destructive, not
 // idempotent, open. What the definition states itself may be more cautious; it
-// is an error if it promises more than the steps keep.
+// is an error if it promises more than the steps keep. That it is idempotent is
+// the author's word: steps that are not may be so together.
 func (d *Definition) DeriveAnnotations(tools Tools, find Definitions) (Annotations, error) {
 	derived, problems := d.deriveAnnotations(tools, find)
-	errs := make([]error, len(problems))
-	for i, p := range problems {
-		errs[i] = fmt.Errorf("annotations.%s: %s", p.hint, p.message)
+	var errs []error
+	for _, p := range problems {
+		if p.severity == SeverityError {
+			errs = append(errs, fmt.Errorf("annotations.%s: %s", p.hint, p.message))
+		}
 	}
 	return derived, errors.Join(errs...)
 }
 
 // A hintProblem is a hint that the steps contradict.
-type hintProblem struct{ hint, message string }
+type hintProblem struct {
+	hint, message string
+	severity      Severity
+}
 
 func (d *Definition) deriveAnnotations(tools Tools, find Definitions) (Annotations, []hintProblem) {
 	floor := d.floor(tools, find)
@@ -67,7 +73,11 @@ func (d *Definition) deriveAnnotations(tools Tools, find Definitions) (Annotatio
 			return &kept
 		}
 		if *hint == promise && blame != "" {
-			problems = append(problems, hintProblem{name, fmt.Sprintf("%v is more than the steps keep: %s %s", promise, blame, broken[name])})
+			severity := SeverityError
+			if name == "idempotentHint" {
+				severity = SeverityWarning
+			}
+			problems = append(problems, hintProblem{name, fmt.Sprintf("%v is more than the steps keep: %s %s", promise, blame, broken[name]), severity})
 		}
 		return hint
 	}
@@ -80,7 +90,7 @@ func (d *Definition) deriveAnnotations(tools Tools, find Definitions) (Annotatio
 	}
 	if *derived.ReadOnlyHint && *derived.DestructiveHint {
 		if stated.ReadOnlyHint != nil {
-			problems = append(problems, hintProblem{"readOnlyHint", "what is read-only cannot be destructive, too"})
+			problems = append(problems, hintProblem{"readOnlyHint", "what is read-only cannot be destructive, too", SeverityError})
 		}
 		derived.ReadOnlyHint = new(bool)
 	}

@@ -25,7 +25,8 @@ func (c *checker) annotations() {
 	}
 	_, problems := c.def.deriveAnnotations(c.tools, c.definitions)
 	for _, p := range problems {
-		c.errorf("annotations."+p.hint, "annotations", "annotations: %s: %s", p.hint, p.message)
+		at := "annotations." + p.hint
+		c.report(at, c.def.At(at), p.severity, "annotations", "annotations: %s: %s", p.hint, p.message)
 	}
 }
 

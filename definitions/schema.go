@@ -61,9 +61,6 @@ func (p *Property) schema() map[string]any {
 	if p.Description != "" {
 		schema["description"] = p.Description
 	}
-	if p.Default != nil && template.IsKind(p.Default, p.Type) {
-		schema["default"] = p.Default
-	}
 	return schema
 }
 

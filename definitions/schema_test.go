@@ -113,8 +113,8 @@ output:
     more: {type: object, description: d, properties: {deep: {type: array, description: x, value: v, default: []}}}
   required: [word]
 `)
-	want := `{"properties":{"count":{"default":4711,"description":"the count","type":"integer"},` +
-		`"more":{"description":"d","properties":{"deep":{"default":[],"description":"x","type":"array"}},"type":"object"},` +
+	want := `{"properties":{"count":{"description":"the count","type":"integer"},` +
+		`"more":{"description":"d","properties":{"deep":{"description":"x","type":"array"}},"type":"object"},` +
 		`"odd":{"description":"d","type":"integer"},"word":{"description":"the word","type":"string"}},"required":["word"],"type":"object"}`
 	if diff := cmp.Diff(want, string(d.OutputSchema())); diff != "" {
 		t.Errorf("output schema (-want +got):\n%s", diff)

@@ -67,6 +67,8 @@ type Tool struct {
 	Probe        json.RawMessage // the same: how to find out, a definitions.Probe; nil = not
 	Hidden       bool            // not shown to clients; steps may call it
 	Limited      bool            // as its backend's Config says
+
+	byHints bool // Effect follows from Annotations
 }
 
 // Annotations are a tool's own hints. A nil hint was not given.

@@ -33,13 +33,13 @@ const (
 // zero value prefixes every tool with the name of its backend and "_".
 type Aggregation struct {
 	// Strategy is what becomes of tools of one name: prefix (default) puts a
-	// prefix before all tools; priority lets the backend that stands first in
-	// Priority have the name and prefixes those of backends that do not stand
-	// there; manual wants every clash settled by overrides and leaves the
-	// clashing tools out.
+	// prefix before all tools; priority gives the name to the backend that is
+	// first in Priority and drops the others, and prefixes them all where none
+	// of their backends is in Priority; manual wants every clash settled by
+	// overrides and leaves the clashing tools out.
 	Strategy        string
 	PrefixFormat    string   // default "{workload}_"; {workload} is the backend's name
-	Priority        []string // names of backends, the first wins
+	Priority        []string // names, the first wins; one that is no backend counts for nothing
 	Tools           []WorkloadTools
 	ExcludeAllTools bool // hide all tools of all backends from clients
 }
@@ -54,9 +54,10 @@ type WorkloadTools struct {
 	ExcludeAll bool                // hide all tools of this backend
 }
 
-// An Override replaces what a backend says of a tool. "" = as it was.
+// An Override replaces what a backend says of a tool. "" and nil = as it was.
 type Override struct {
 	Name, Description string
+	Annotations       Annotations // one by one; they are the operator's, so they count like the backend's
 }
 
 func (a Aggregation) check(backends map[string]*backend) error {
@@ -64,11 +65,6 @@ func (a Aggregation) check(backends map[string]*backend) error {
 	case "", StrategyPrefix, StrategyPriority, StrategyManual:
 	default:
 		return fmt.Errorf("aggregation: conflict resolution %q: use prefix, priority or manual", a.Strategy)
-	}
-	for _, name := range a.Priority {
-		if backends[name] == nil {
-			return fmt.Errorf("aggregation: priority order names %q, which is no backend", name)
-		}
 	}
 	for _, w := range a.Tools {
 		if backends[w.Workload] == nil {
@@ -200,6 +196,10 @@ func (a Aggregation) override(t Tool) Tool {
 		if o.Description != "" {
 			t.Description = o.Description
 		}
+		t.Annotations = t.Annotations.overridden(o.Annotations)
+		if t.byHints {
+			t.Effect = t.Annotations.class()
+		}
 	}
 	if len(w.Filter) > 0 && !slices.Contains(w.Filter, t.Name) && !slices.Contains(w.Filter, t.Original) {
 		t.Hidden = true
@@ -239,10 +239,11 @@ func (a Aggregation) prioritise(tools []Tool) (kept, lost []Tool) {
 		}
 	}
 	for _, t := range tools {
+		owner, listed := owners[t.Name]
 		switch {
-		case count[t.Name] == 1 || rank(t) >= 0 && rank(t) == owners[t.Name]:
+		case count[t.Name] == 1, listed && rank(t) == owner:
 			kept = append(kept, t)
-		case rank(t) < 0:
+		case !listed:
 			t.Name = a.prefixed(t)
 			kept = append(kept, t)
 		default:
@@ -310,27 +311,47 @@ func (c Config) tool(l listedTool) Tool {
 	if string(t.OutputSchema) == "null" {
 		t.OutputSchema = nil
 	}
-	rule := c.effect(l.Name, t.Annotations)
+	rule, byHints := c.effect(l.Name, t.Annotations)
 	t.Effect, t.KeyArgument, t.OnUnknown, t.Probe = rule.Class, rule.KeyArgument, rule.OnUnknown, rule.Probe
+	t.byHints = byHints
 	return t
 }
 
-// effect gives what is said of a tool: the first rule that matches, else the
-// backend's own hints if they are trusted, else that it is unsafe.
-func (c Config) effect(tool string, hints Annotations) EffectRule {
+// effect gives the effect of a tool: the first rule that matches, else by the
+// tool's hints if they are trusted (byHints), else unsafe.
+func (c Config) effect(tool string, hints Annotations) (rule EffectRule, byHints bool) {
 	for _, r := range c.Effects {
 		if ok, _ := path.Match(r.Tool, tool); ok {
-			return r
+			return r, false
 		}
 	}
+	if c.TrustAnnotations {
+		return EffectRule{Class: hints.class()}, true
+	}
+	return EffectRule{Class: effectUnsafe}, false
+}
+
+// class is the effect class that the hints promise.
+func (a Annotations) class() string {
 	isTrue := func(hint *bool) bool { return hint != nil && *hint }
 	switch {
-	case c.TrustAnnotations && isTrue(hints.ReadOnlyHint):
-		return EffectRule{Class: effectRead}
-	case c.TrustAnnotations && isTrue(hints.IdempotentHint):
-		return EffectRule{Class: effectIdempotent}
+	case isTrue(a.ReadOnlyHint):
+		return effectRead
+	case isTrue(a.IdempotentHint):
+		return effectIdempotent
 	}
-	return EffectRule{Class: effectUnsafe}
+	return effectUnsafe
+}
+
+// overridden gives the annotations with what others state in their place.
+func (a Annotations) overridden(by Annotations) Annotations {
+	return Annotations{
+		Title:           cmp.Or(by.Title, a.Title),
+		ReadOnlyHint:    cmp.Or(by.ReadOnlyHint, a.ReadOnlyHint),
+		DestructiveHint: cmp.Or(by.DestructiveHint, a.DestructiveHint),
+		IdempotentHint:  cmp.Or(by.IdempotentHint, a.IdempotentHint),
+		OpenWorldHint:   cmp.Or(by.OpenWorldHint, a.OpenWorldHint),
+	}
 }
 
 func (r EffectRule) check() error {

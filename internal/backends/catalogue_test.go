@@ -43,8 +43,10 @@ func TestResolve(t *testing.T) {
 			map[string]string{"p_put": "a.put", "p_del": "c.del"}, []string{"p_get (a.get, b.get, c.get)"}},
 		{"names that meet by prefix", Aggregation{}, []Tool{tool("a", "b_c"), tool("a_b", "c"), tool("a_b", "d")},
 			map[string]string{"a_b_c": "a_b.c", "a_b_d": "a_b.d"}, []string{"a_b_c (a.b_c, whose name begins as those of backend a_b)"}},
-		{"priority: first wins, others lose, unlisted are prefixed", Aggregation{Strategy: "priority", Priority: []string{"b", "a"}}, both,
-			map[string]string{"get": "b.get", "put": "a.put", "c_get": "c.get", "del": "c.del"}, nil},
+		{"priority: first wins, others lose, listed or not", Aggregation{Strategy: "priority", Priority: []string{"b", "a"}}, both,
+			map[string]string{"get": "b.get", "put": "a.put", "del": "c.del"}, nil},
+		{"priority: of no listed backend, all are prefixed", Aggregation{Strategy: "priority", Priority: []string{"b", "nowhere"}}, append(both, tool("a", "del")),
+			map[string]string{"get": "b.get", "put": "a.put", "a_del": "a.del", "c_del": "c.del"}, nil},
 		{"priority without order", Aggregation{Strategy: "priority"}, both,
 			map[string]string{"a_get": "a.get", "put": "a.put", "b_get": "b.get", "c_get": "c.get", "del": "c.del"}, nil},
 		{"manual drops only what clashes", Aggregation{Strategy: "manual"}, both,
@@ -84,6 +86,32 @@ func TestResolve(t *testing.T) {
 				if got, _ := c.find(tool.Name); got.Backend != tool.Backend || got.Original != tool.Original {
 					t.Errorf("%s is found as %s.%s", tool.Name, got.Backend, got.Original)
 				}
+			}
+		})
+	}
+}
+
+func TestOverrideAnnotations(t *testing.T) {
+	t.Parallel()
+	yes, no := true, false
+	agg := Aggregation{Tools: []WorkloadTools{{Workload: "a", Overrides: map[string]Override{"get": {Annotations: Annotations{Title: "Get", ReadOnlyHint: &yes}}}}}}
+	for _, tc := range []struct {
+		name   string
+		config Config
+		want   string
+	}{
+		{"hints that are trusted", Config{Name: "a", TrustAnnotations: true}, "read"},
+		{"hints that are not trusted", Config{Name: "a"}, "unsafe"},
+		{"a rule", Config{Name: "a", TrustAnnotations: true, Effects: []EffectRule{{Tool: "*", Class: "keyed"}}}, "keyed"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			listed := listedTool{Name: "get"}
+			listed.Annotations.OpenWorldHint, listed.Annotations.ReadOnlyHint = &no, &no
+			c, _ := resolve(agg, []string{"a"}, []Tool{tc.config.tool(listed)})
+			got, _ := c.find("a_get")
+			if got.Effect != tc.want || got.Annotations != (Annotations{Title: "Get", ReadOnlyHint: &yes, OpenWorldHint: &no}) {
+				t.Errorf("class %s, annotations %+v, want %s", got.Effect, got.Annotations, tc.want)
 			}
 		})
 	}

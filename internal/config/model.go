@@ -119,7 +119,7 @@ type aggregation struct {
 // A conflictResolution has the details of one.
 type conflictResolution struct {
 	PrefixFormat  string   `yaml:"prefixFormat" default:"{workload}_" help:"What goes before the name of a tool; {workload} is the backend."`
-	PriorityOrder []string `yaml:"priorityOrder" help:"Backends, the one that keeps its names first; for priority."`
+	PriorityOrder []string `yaml:"priorityOrder" help:"Backends, the one whose tools keep their names first; for priority. Tools of others with such a name are dropped."`
 }
 
 // workloadTools are what is shown of one backend.
@@ -127,7 +127,7 @@ type workloadTools struct {
 	Workload      string                   `yaml:"workload" required:"the name of a backend" help:"Name of the backend."`
 	ToolConfigRef *reference               `yaml:"toolConfigRef" help:"A Kubernetes resource of ToolHive, which is refused; use filter and overrides."`
 	Filter        []string                 `yaml:"filter" help:"Tools that are shown. Default: all."`
-	Overrides     map[string]*toolOverride `yaml:"overrides" help:"Other names and descriptions, by the backend's name of the tool."`
+	Overrides     map[string]*toolOverride `yaml:"overrides" help:"Other names, descriptions and hints, by the backend's name of the tool."`
 	ExcludeAll    bool                     `yaml:"excludeAll" default:"false" help:"Show no tool of the backend."`
 }
 
@@ -135,7 +135,7 @@ type workloadTools struct {
 type toolOverride struct {
 	Name        string                   `yaml:"name" help:"Name that clients see."`
 	Description string                   `yaml:"description" help:"Description that clients see."`
-	Annotations *definitions.Annotations `yaml:"annotations" ignored:"" help:"Annotations that clients see."`
+	Annotations *definitions.Annotations `yaml:"annotations" help:"Hints in place of those of the backend; they count wherever hints do."`
 }
 
 // An operational is how the processes run.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -53,7 +54,9 @@ func (r *reader) strategyOfConflicts(c *configuration, a *aggregation, out *back
 		}
 	}
 	for i, name := range out.Priority {
-		r.known(c, keyPath{"aggregation", "conflictResolutionConfig", "priorityOrder", i}, name)
+		if problem := c.unknownBackend(name); problem != "" {
+			r.warnf(keyPath{"aggregation", "conflictResolutionConfig", "priorityOrder", i}, "backends", "%s", problem)
+		}
 	}
 }
 
@@ -66,7 +69,11 @@ func (r *reader) workload(c *configuration, p keyPath, w *workloadTools) backend
 	}
 	out := backends.WorkloadTools{Workload: w.Workload, Filter: w.Filter, ExcludeAll: w.ExcludeAll, Overrides: map[string]backends.Override{}}
 	for name, o := range w.Overrides {
-		out.Overrides[name] = backends.Override{Name: o.Name, Description: o.Description}
+		override := backends.Override{Name: o.Name, Description: o.Description}
+		if o.Annotations != nil {
+			override.Annotations = backends.Annotations(*o.Annotations)
+		}
+		out.Overrides[name] = override
 	}
 	return out
 }
@@ -86,11 +93,20 @@ func visibility(c *configuration, a *aggregation, out *backends.Aggregation) {
 
 // known checks that a name is that of a backend.
 func (r *reader) known(c *configuration, p keyPath, name string) {
+	if problem := c.unknownBackend(name); problem != "" {
+		r.errorf(p, "backends", "%s", problem)
+	}
+}
+
+// unknownBackend says that no backend has a name, and which may be meant; "" = one
+// has it.
+func (c *configuration) unknownBackend(name string) string {
 	var names []string
 	for _, b := range c.Backends {
 		names = append(names, b.Name)
 	}
-	if !slices.Contains(names, name) {
-		r.errorf(p, "backends", "unknown backend %q%s; known backends: %s", name, template.DidYouMean(name, names), cmp.Or(strings.Join(names, ", "), "none"))
+	if slices.Contains(names, name) {
+		return ""
 	}
+	return fmt.Sprintf("unknown backend %q%s; known backends: %s", name, template.DidYouMean(name, names), cmp.Or(strings.Join(names, ", "), "none"))
 }
