@@ -9,6 +9,7 @@ package definitions
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -146,6 +147,18 @@ func (d *Definition) Callers() []string {
 		return nil
 	}
 	return d.Expose.Callers
+}
+
+// HiddenBut gives d as one that nobody but composite tools calls: these, and those
+// that it names itself.
+func (d *Definition) HiddenBut(callers []string) *Definition {
+	hidden, expose := d.Clone(), Expose{}
+	if d.Expose != nil {
+		expose = *d.Expose
+	}
+	expose.Hidden, expose.Callers = true, slices.Concat(expose.Callers, callers)
+	hidden.Expose = &expose
+	return hidden
 }
 
 // Admits reports whether d names a composite tool among its callers.

@@ -9,13 +9,19 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
-// Kind is the kind of a resource whose spec is a definition.
-const Kind = "VirtualMCPCompositeToolDefinition"
+const (
+	// Kind is the kind of a resource whose spec is a definition.
+	Kind = "VirtualMCPCompositeToolDefinition"
+	// ServerKind is the kind of a resource whose spec.config is a configuration,
+	// with definitions in compositeTools.
+	ServerKind = "VirtualMCPServer"
 
-// apiGroup is what the apiVersion of such a resource starts with.
-const apiGroup = "toolhive.stacklok.dev/"
+	apiGroup = "toolhive.stacklok.dev/" // what the apiVersion of both starts with
+)
 
 // A resource is a definition as Kubernetes knows it. What only a cluster
 // writes is let through and not looked at.
@@ -46,8 +52,10 @@ type metadata struct {
 }
 
 // Parse reads the definitions of a file: YAML (or JSON) with any number of
-// documents, each a VirtualMCPCompositeToolDefinition resource or a bare
-// definition. file is the name that positions carry.
+// documents, each a VirtualMCPCompositeToolDefinition resource, a VirtualMCPServer
+// resource with definitions in spec.config.compositeTools, or a bare definition.
+// Resources of other kinds are skipped with a note. file is the name that
+// positions carry.
 //
 // It finds what is wrong with the writing; what is wrong with the meaning is
 // for Check to find. A definition with mistakes is returned as well, as far as
@@ -65,6 +73,14 @@ func Parse(file string, data []byte) ([]*Definition, Diagnostics) {
 	if len(nodes) == 0 && p.diags == nil {
 		p.errorf(Position{file, 1, 1}, "syntax", "no definition in this file")
 	}
+	p.diags.Sort()
+	return p.definitions, p.diags
+}
+
+// ParseDocument does so for one document of a file; data is the whole file.
+func ParseDocument(file string, data []byte, root *yaml.Node) ([]*Definition, Diagnostics) {
+	p := &parser{file: file, lines: strings.Split(string(data), "\n")}
+	p.document(root)
 	p.diags.Sort()
 	return p.definitions, p.diags
 }
@@ -154,22 +170,57 @@ func (p *parser) document(n *yaml.Node) {
 }
 
 // has reports whether a mapping has a key.
-func has(n *yaml.Node, key string) bool {
+func has(n *yaml.Node, key string) bool { return member(n, key) != nil }
+
+// member is the value of a key of a mapping; nil = it has none, or is no mapping.
+func member(n *yaml.Node, key string) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
-			return true
+			return n.Content[i+1]
 		}
 	}
-	return false
+	return nil
 }
 
 func (p *parser) resource(n *yaml.Node) {
-	var r resource
-	d := newDecoder(p.file, n)
-	if kind := kindOf(n); kind != Kind {
-		p.errorf(p.position(n), "kind", "kind %q is not a definition of a composite tool; expected %s", kind, Kind)
+	switch kind := kindOf(n); kind {
+	case Kind:
+		p.definitionResource(n)
+	case ServerKind:
+		p.server(n)
+	default:
+		meant := template.DidYouMean(kind, []string{Kind, ServerKind})
+		if kind == "" || meant != "" {
+			p.errorf(p.position(n), "kind", "kind %q is not a definition of a composite tool%s; expected %s", kind, meant, Kind)
+			return
+		}
+		p.diags.add(Diagnostic{p.position(n), SeverityNote, fmt.Sprintf("kind %q is not a definition of a composite tool; skipped", kind), "kind"})
+	}
+}
+
+// server reads the definitions in the configuration of a server.
+func (p *parser) server(n *yaml.Node) {
+	tools := n
+	for _, key := range []string{"spec", "config", "compositeTools"} {
+		if tools = member(tools, key); tools == nil {
+			return
+		}
+	}
+	if tools.Kind != yaml.SequenceNode {
+		p.errorf(p.position(tools), "type", "compositeTools must be a list, not %s", describeNode(tools))
 		return
 	}
+	for _, tool := range tools.Content {
+		p.definition(tool, false)
+	}
+}
+
+func (p *parser) definitionResource(n *yaml.Node) {
+	var r resource
+	d := newDecoder(p.file, n)
 	d.into(n, &r)
 	p.diags = append(p.diags, d.diags...)
 	switch version := strings.TrimPrefix(r.APIVersion, apiGroup); {
@@ -181,20 +232,20 @@ func (p *parser) resource(n *yaml.Node) {
 		p.errorf(r.Pos, "required", "the resource has no spec")
 		return
 	}
-	p.definition(&r.Spec, true)
+	if def := p.definition(&r.Spec, true); def != nil {
+		def.written.resourceName = r.Metadata.Name
+	}
 }
 
 // kindOf gives the kind that a mapping says it is.
 func kindOf(n *yaml.Node) string {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == "kind" {
-			return n.Content[i+1].Value
-		}
+	if kind := member(n, "kind"); kind != nil {
+		return kind.Value
 	}
 	return ""
 }
 
-func (p *parser) definition(n *yaml.Node, inResource bool) {
+func (p *parser) definition(n *yaml.Node, inResource bool) *Definition {
 	var def Definition
 	d := newDecoder(p.file, n)
 	d.into(n, &def)
@@ -203,7 +254,7 @@ func (p *parser) definition(n *yaml.Node, inResource bool) {
 		p.errorf(p.position(n), "type", "the definition is empty")
 	}
 	if def.Pos.Line == 0 { // not a mapping, which has been told
-		return
+		return nil
 	}
 	p.lighten(&def, d)
 	p.requiredFlags(def.Parameters, "parameters", &def, d)
@@ -216,6 +267,7 @@ func (p *parser) definition(n *yaml.Node, inResource bool) {
 		resource: inResource,
 	}
 	p.definitions = append(p.definitions, &def)
+	return &def
 }
 
 func (p *parser) position(n *yaml.Node) Position { return Position{p.file, n.Line, n.Column} }
@@ -235,6 +287,16 @@ type written struct {
 	places   map[string]spot // by path, e.g. steps[0].arguments.outer.inner
 	faulty   map[string]bool // paths of what could not be read
 	resource bool            // whether it is the spec of a resource
+
+	resourceName string // metadata.name of that; "" = none
+}
+
+// ResourceName is metadata.name of the resource that d was read from; "" = none.
+func (d *Definition) ResourceName() string {
+	if d.written == nil {
+		return ""
+	}
+	return d.written.resourceName
 }
 
 // At gives where the value at a path stands, or the nearest around it that is

@@ -60,16 +60,11 @@ type Override struct {
 	Annotations       Annotations // one by one; they are the operator's, so they count like the backend's
 }
 
-func (a Aggregation) check(backends map[string]*backend) error {
+func (a Aggregation) check() error {
 	switch a.Strategy {
 	case "", StrategyPrefix, StrategyPriority, StrategyManual:
 	default:
 		return fmt.Errorf("aggregation: conflict resolution %q: use prefix, priority or manual", a.Strategy)
-	}
-	for _, w := range a.Tools {
-		if backends[w.Workload] == nil {
-			return fmt.Errorf("aggregation: tools are configured for %q, which is no backend", w.Workload)
-		}
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func New(configs []Config, agg Aggregation, logger *slog.Logger) (*Pool, error) 
 		p.byName[cfg.Name] = b
 		p.backends = append(p.backends, b)
 	}
-	if err := agg.check(p.byName); err != nil {
+	if err := agg.check(); err != nil {
 		return nil, err
 	}
 	p.catalogue.Store(&catalogue{})

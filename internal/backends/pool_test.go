@@ -464,7 +464,6 @@ func TestNewRefuses(t *testing.T) {
 		{"glob", with(func(c *Config) { c.Effects = []EffectRule{{Tool: "[", Class: "read"}} }), Aggregation{}, "glob"},
 		{"key argument", with(func(c *Config) { c.Effects = []EffectRule{{Tool: "*", Class: "read", KeyArgument: "k"}} }), Aggregation{}, "only class keyed"},
 		{"strategy", []Config{good}, Aggregation{Strategy: "first"}, "use prefix, priority or manual"},
-		{"workload", []Config{good}, Aggregation{Tools: []WorkloadTools{{Workload: "y"}}}, `"y"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

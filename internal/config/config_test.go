@@ -159,7 +159,7 @@ func TestDefinitionFiles(t *testing.T) {
 	if diags != nil {
 		t.Fatalf("diagnostics: %v", diags)
 	}
-	if diff := cmp.Diff([]string{"inline", "my_workflow", "bare"}, namesOf(found.Definitions)); diff != "" {
+	if diff := cmp.Diff([]string{"inline", "my_workflow"}, namesOf(found.Definitions)); diff != "" {
 		t.Errorf("definitions (-want +got)\n%s", diff)
 	}
 
@@ -248,4 +248,43 @@ func namesOf(defs []*definitions.Definition) []string {
 		names = append(names, d.Name)
 	}
 	return names
+}
+
+// TestNamedDefinitions shows that references in a configuration select what is
+// offered, and that what those call is there for them.
+func TestNamedDefinitions(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	file := write("tools.yaml", `
+{name: outer, description: d, steps: [{id: a, type: workflow, workflow: inner}]}
+---
+{name: inner, description: d, steps: [{id: a, type: workflow, workflow: innermost}]}
+---
+{name: innermost, description: d, steps: [{id: a, type: wait, for: 1s}]}
+---
+{name: other, description: d, steps: [{id: a, type: workflow, workflow: inner}]}
+`)
+	config := write("config.yaml", `{incomingAuth: {type: anonymous}, backends: [], compositeTools: [{name: own, description: d, steps: [{id: a, type: wait, for: 1s}]}], compositeToolRefs: [{name: outer}]}`)
+	found, diags := Load(Sources{Config: config, Definitions: []string{file}})
+	if err := diags.Err(); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, d := range found.Definitions {
+		got = append(got, strings.Join(append([]string{d.Name}, d.Callers()...), " < "))
+		if d.Hidden() != (len(d.Callers()) > 0) {
+			t.Errorf("%s is hidden: %v", d.Name, d.Hidden())
+		}
+	}
+	if diff := cmp.Diff([]string{"own", "outer", "inner < outer", "innermost < inner"}, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
 }

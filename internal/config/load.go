@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"go.yaml.in/yaml/v4"
 
@@ -33,7 +34,7 @@ type Loaded struct {
 // Load reads everything and reports all that is wrong with it. What is loaded is
 // of use only if the diagnostics have no errors.
 func Load(src Sources) (*Loaded, definitions.Diagnostics) {
-	l := &loader{names: map[string]bool{}, modules: src.Modules, callersOnly: src.CallersOnly}
+	l := &loader{names: map[string][]*definitions.Definition{}, modules: src.Modules, callersOnly: src.CallersOnly}
 	if src.Config != "" {
 		l.configuration(src.Config)
 	}
@@ -46,6 +47,7 @@ func Load(src Sources) (*Loaded, definitions.Diagnostics) {
 	for _, missing := range l.refs {
 		missing()
 	}
+	l.selectNamed()
 	l.report(definitions.Check(l.defs, definitions.CheckOptions{MaxDepth: l.settings.MaxDepth}))
 	l.diags.Sort()
 	return &Loaded{Settings: l.settings, Definitions: l.defs}, l.diags
@@ -54,7 +56,9 @@ func Load(src Sources) (*Loaded, definitions.Diagnostics) {
 type loader struct {
 	settings Settings
 	defs     []*definitions.Definition
-	names    map[string]bool // under which compositeToolRefs find definitions
+	names    map[string][]*definitions.Definition // under which compositeToolRefs find definitions
+	inline   []*definitions.Definition            // those of the configuration
+	selected []string                             // names in compositeToolRefs; nil = no reference, all are offered
 	modules  definitions.Modules
 
 	callersOnly bool
@@ -87,19 +91,16 @@ func (l *loader) configuration(file string) {
 	}
 	docs, diags := documents(file, data)
 	l.report(diags)
-	switch {
-	case diags.HasErrors():
+	if diags.HasErrors() {
 		return
-	case len(docs) == 0:
-		l.errorf(definitions.Position{File: file}, "config", "is empty; a configuration is one YAML document")
-		return
-	case len(docs) != 1:
-		l.errorf(definitions.Position{File: file, Line: docs[1].Line, Column: docs[1].Column}, "config", "a second YAML document begins here; a configuration is one document")
+	}
+	root := l.pick(file, data, docs)
+	if root == nil {
 		return
 	}
 	var c configuration
-	r := &reader{file: file, root: docs[0], env: environ.Lookup}
-	r.diags = definitions.Decode(file, docs[0], &c)
+	r := &reader{file: file, root: root, env: environ.Lookup}
+	r.diags = definitions.Decode(file, root, &c)
 	switch {
 	case r.diags.HasErrors():
 	case l.callersOnly:
@@ -115,10 +116,11 @@ func (l *loader) configuration(file string) {
 		d, diags := definitions.ParseNode(file, data, &c.CompositeTools[i])
 		l.report(diags)
 		if d != nil {
-			l.defs = append(l.defs, l.pin(file, d))
+			l.inline = append(l.inline, l.pin(file, d))
 		}
 	}
-	l.references(file, docs[0], c.CompositeToolRefs)
+	l.defs = append(l.defs, l.inline...)
+	l.references(file, root, c.CompositeToolRefs)
 }
 
 // references notes what compositeToolRefs ask for: definitions by the name of
@@ -126,8 +128,9 @@ func (l *loader) configuration(file string) {
 func (l *loader) references(file string, root *yaml.Node, refs []*reference) {
 	for i, ref := range refs {
 		node, _ := lookup(root, keyPath{"compositeToolRefs", i, "name"})
+		l.selected = append(l.selected, ref.Name)
 		l.refs = append(l.refs, func() {
-			if !l.names[ref.Name] {
+			if l.names[ref.Name] == nil {
 				l.errorf(definitions.Position{File: file, Line: node.Line, Column: node.Column}, "reference",
 					"definition %q not found; name the directory to look in with --definitions", ref.Name)
 			}
@@ -183,14 +186,26 @@ func (l *loader) parse(file string, data []byte) {
 	defs, diags := definitions.Parse(file, data)
 	l.report(diags)
 	for _, d := range defs {
-		l.defs = append(l.defs, l.pin(file, d))
+		l.add(file, d)
 	}
-	docs, _ := documents(file, data)
-	for _, doc := range docs {
-		for _, p := range []keyPath{{"metadata", "name"}, {"spec", "name"}, {"name"}} {
-			if node, ok := lookup(doc, p); ok {
-				l.names[node.Value] = true
-			}
+}
+
+// document reads the definitions in one document of a file that has others.
+func (l *loader) document(file string, data []byte, doc *yaml.Node) {
+	defs, diags := definitions.ParseDocument(file, data, doc)
+	l.report(diags)
+	for _, d := range defs {
+		l.add(file, d)
+	}
+}
+
+// add takes a definition up, under its name and that of its resource.
+func (l *loader) add(file string, d *definitions.Definition) {
+	pinned := l.pin(file, d)
+	l.defs = append(l.defs, pinned)
+	for _, name := range []string{d.Name, d.ResourceName()} {
+		if name != "" && !slices.Contains(l.names[name], pinned) {
+			l.names[name] = append(l.names[name], pinned)
 		}
 	}
 }

@@ -1,12 +1,16 @@
 package config
 
-import "github.com/perdure/perdure/definitions"
+import (
+	"strings"
+
+	"github.com/perdure/perdure/definitions"
+)
 
 // An incomingAuth is how callers show who they are.
 type incomingAuth struct {
 	Type  string        `yaml:"type" enum:"anonymous,token,oidc" unsupported:"local" required:"" help:"How callers show who they are."`
 	OIDC  *incomingOIDC `yaml:"oidc" help:"The issuer of the tokens; for type oidc."`
-	Authz *peerAuthz    `yaml:"authz" help:"Cedar policies of ToolHive, which are refused; write rules under authorization."`
+	Authz *peerAuthz    `yaml:"authz" help:"Cedar policies of ToolHive, which are refused unless they allow everything; write rules under authorization."`
 
 	// Ours.
 	TokenFile string `yaml:"tokenFile" help:"File that lists the tokens; for type token."`
@@ -43,6 +47,17 @@ type peerAuthz struct {
 	GroupClaimName          string   `yaml:"groupClaimName" help:"Claim with groups."`
 	RoleClaimName           string   `yaml:"roleClaimName" help:"Claim with roles."`
 	GroupEntityType         string   `yaml:"groupEntityType" help:"Cedar type of groups."`
+}
+
+// allowsAll reports whether the policies are the one that allows everything, so
+// that they protect nothing.
+func (p *peerAuthz) allowsAll() bool {
+	for _, policy := range p.Policies {
+		if strings.Join(strings.Fields(policy), "") != "permit(principal,action,resource);" {
+			return false
+		}
+	}
+	return len(p.Policies) > 0
 }
 
 // An authorization says who may do what.

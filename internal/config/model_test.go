@@ -90,6 +90,9 @@ func TestSchemaAgreesWithTheParser(t *testing.T) {
 	}
 	refused := 0
 	for _, name := range append(files, "../../deploy/perdure.yaml") {
+		if strings.HasPrefix(filepath.Base(name), "resources") {
+			continue // the schema is that of a file without a kind
+		}
 		_, diags := Load(Sources{Config: name})
 		seen := false // by the schema
 		for _, d := range diags {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -54,9 +53,7 @@ func (r *reader) strategyOfConflicts(c *configuration, a *aggregation, out *back
 		}
 	}
 	for i, name := range out.Priority {
-		if problem := c.unknownBackend(name); problem != "" {
-			r.warnf(keyPath{"aggregation", "conflictResolutionConfig", "priorityOrder", i}, "backends", "%s", problem)
-		}
+		r.known(c, keyPath{"aggregation", "conflictResolutionConfig", "priorityOrder", i}, name)
 	}
 }
 
@@ -91,22 +88,14 @@ func visibility(c *configuration, a *aggregation, out *backends.Aggregation) {
 	}
 }
 
-// known checks that a name is that of a backend.
+// known warns of a name that is no backend's: files of ToolHive name those that it
+// discovers.
 func (r *reader) known(c *configuration, p keyPath, name string) {
-	if problem := c.unknownBackend(name); problem != "" {
-		r.errorf(p, "backends", "%s", problem)
-	}
-}
-
-// unknownBackend says that no backend has a name, and which may be meant; "" = one
-// has it.
-func (c *configuration) unknownBackend(name string) string {
 	var names []string
 	for _, b := range c.Backends {
 		names = append(names, b.Name)
 	}
-	if slices.Contains(names, name) {
-		return ""
+	if !slices.Contains(names, name) {
+		r.warnf(p, "backends", "unknown backend %q%s; known backends: %s", name, template.DidYouMean(name, names), cmp.Or(strings.Join(names, ", "), "none"))
 	}
-	return fmt.Sprintf("unknown backend %q%s; known backends: %s", name, template.DidYouMean(name, names), cmp.Or(strings.Join(names, ", "), "none"))
 }

@@ -52,7 +52,7 @@ func (r *reader) incomingAuth(a *incomingAuth, out *Auth) {
 	if a.TokenFile != "" && a.Type != "token" {
 		r.errorf(p.to("tokenFile"), "auth", "belongs to type token, not to %s", a.Type)
 	}
-	if a.Authz != nil && a.Authz.Type != "" && a.Authz.Type != "none" {
+	if a.Authz != nil && a.Authz.Type != "" && a.Authz.Type != "none" && !a.Authz.allowsAll() {
 		r.errorf(p.to("authz", "type"), "auth", "%q is not supported, so nothing is served that the file wants protected; write the policies as rules of the key authorization", a.Authz.Type)
 	}
 }

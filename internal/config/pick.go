@@ -1,0 +1,113 @@
+package config
+
+import (
+	"slices"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/perdure/perdure/definitions"
+)
+
+// pick gives the configuration among the documents of a file: the one without a
+// kind, or spec.config of a VirtualMCPServer. Definitions beside it are read, and
+// other resources skipped. nil = there is none, which is reported.
+func (l *loader) pick(file string, data []byte, docs []*yaml.Node) (root *yaml.Node) {
+	for _, doc := range docs {
+		kind := ""
+		if node, ok := lookup(doc, keyPath{"kind"}); ok {
+			kind = node.Value
+		}
+		switch {
+		case kind != "" && kind != definitions.ServerKind:
+			l.document(file, data, doc)
+		case root != nil:
+			l.errorf(positionOf(file, doc), "config", "a second configuration begins here; a file has one")
+			return nil
+		case kind == "":
+			root = doc
+		default:
+			root = l.server(file, doc)
+		}
+	}
+	if root == nil && !l.diags.HasErrors() {
+		l.errorf(definitions.Position{File: file}, "config", "has no configuration: a YAML document with keys such as backends, or a %s resource", definitions.ServerKind)
+	}
+	return root
+}
+
+// server gives spec.config of a VirtualMCPServer as a configuration, with who
+// callers are from spec.incomingAuth where spec.config does not say it. nil = that
+// is known to a cluster only, which is reported: what it protects is not served.
+func (l *loader) server(file string, doc *yaml.Node) *yaml.Node {
+	root, ok := lookup(doc, keyPath{"spec", "config"})
+	if !ok {
+		root = mapping(doc)
+	}
+	auth, ok := lookup(doc, keyPath{"spec", "incomingAuth"})
+	if !ok || child(root, "incomingAuth") != nil {
+		return root
+	}
+	kind, _ := lookup(auth, keyPath{"type"})
+	inline, hasPolicies := lookup(auth, keyPath{"authzConfig", "inline"})
+	if kind.Value != "anonymous" || child(auth, "authzConfig") != nil && !hasPolicies {
+		l.errorf(positionOf(file, auth), "auth", "spec.incomingAuth refers to what only a cluster knows, so nothing is served that it protects; write incomingAuth under spec.config")
+		return nil
+	}
+	incoming := mapping(auth, scalar(auth, "type"), kind)
+	if hasPolicies {
+		policies := slices.Concat([]*yaml.Node{scalar(inline, "type"), scalar(inline, "cedar")}, inline.Content)
+		incoming.Content = append(incoming.Content, scalar(inline, "authz"), mapping(inline, policies...))
+	}
+	return mapping(root, append(slices.Clone(root.Content), scalar(auth, "incomingAuth"), incoming)...)
+}
+
+// mapping and scalar make nodes that are placed where another one is.
+func mapping(at *yaml.Node, content ...*yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: at.Line, Column: at.Column, Content: content}
+}
+
+func scalar(at *yaml.Node, value string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value, Line: at.Line, Column: at.Column}
+}
+
+func positionOf(file string, n *yaml.Node) definitions.Position {
+	return definitions.Position{File: file, Line: n.Line, Column: n.Column}
+}
+
+// selectNamed leaves out what compositeToolRefs do not name, where there are any,
+// as ToolHive does. What the others call stays, for them alone.
+func (l *loader) selectNamed() {
+	if l.selected == nil {
+		return
+	}
+	offered := slices.Clone(l.inline)
+	for _, name := range l.selected {
+		offered = append(offered, l.names[name]...)
+	}
+	find, used := definitions.Among(l.defs), slices.Clone(offered)
+	for _, d := range offered {
+		called, _ := d.Called(find)
+		used = append(used, called...)
+	}
+	var kept []*definitions.Definition
+	for _, d := range l.defs {
+		switch {
+		case slices.Contains(offered, d):
+			kept = append(kept, d)
+		case slices.Contains(used, d):
+			kept = append(kept, d.HiddenBut(callersOf(d, used, find)))
+		}
+	}
+	l.defs = kept
+}
+
+// callersOf gives the names of the definitions with a step that calls d.
+func callersOf(d *definitions.Definition, defs []*definitions.Definition, find definitions.Definitions) (callers []string) {
+	for _, other := range defs {
+		calls := slices.ContainsFunc(other.WorkflowNames(), func(name string) bool { called, _ := find.Find(name); return called == d })
+		if calls && !slices.Contains(callers, other.Name) {
+			callers = append(callers, other.Name)
+		}
+	}
+	return callers
+}
