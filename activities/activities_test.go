@@ -155,6 +155,36 @@ func TestOutput(t *testing.T) {
 	}
 }
 
+// TestOutputBeside shows that content blocks are read beside structured content
+// where templates name them.
+func TestOutputBeside(t *testing.T) {
+	t.Parallel()
+	text := func(s string) backends.Content { return backends.Content{Type: "text", Text: s} }
+	given := &backends.Result{Structured: json.RawMessage(`{"n":123456789012345678901234567890,"text_1":null}`), Content: []backends.Content{text("x"), text("y"), {Type: "resource", Text: "r"}}}
+	for _, tc := range []struct {
+		reads, want string
+	}{
+		{"{{.steps.a.output.n}}", `{"n":123456789012345678901234567890,"text_1":null}`},
+		{"{{.steps.a.output.text}}{{with .steps.a.output}}{{.text_1}}{{.resource}}{{.image_0}}{{end}}", `{"n":123456789012345678901234567890,"resource":"r","text":"x","text_1":null}`},
+		{"{{(index .steps \"a\").output.resource}}", `{"n":123456789012345678901234567890,"resource":"r","text_1":null}`},
+	} {
+		p, err := definitions.Compile(&definitions.Definition{Steps: []*definitions.Step{{ID: "a", Tool: "t"}, {ID: "b", Tool: "t", Arguments: map[string]any{"x": tc.reads}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Beside("b") != nil || p.Beside("a/undo") != nil {
+			t.Errorf("%s: what nobody reads is wanted", tc.reads)
+		}
+		res, err := call(t, func(context.Context, backends.Call) (*backends.Result, error) { return given, nil }, workflows.ToolCall{Beside: p.Beside("a")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(res.Output) != tc.want {
+			t.Errorf("%s: got %s, want %s", tc.reads, res.Output, tc.want)
+		}
+	}
+}
+
 func TestMessage(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

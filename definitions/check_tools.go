@@ -217,7 +217,7 @@ func (c *checker) outputField(r read, s *Step, of callee) {
 	}
 	field := r.what[1]
 	_, known := properties[field]
-	if !known && !s.hasDefault(field) {
+	if !known && !s.hasDefault(field) && !(s.Tool != "" && contentName.MatchString(field)) {
 		c.readf(r, SeverityWarning, "unknown-output", "%s: %s reads output.%s%s, which %s does not say that it gives%s",
 			r.label, r.field, field, suffix(" of step ", quoted(r.step)), of.name, template.DidYouMean(field, template.SortedKeys(properties)))
 	}

@@ -31,6 +31,7 @@ type Node struct {
 	Probe     *ProbeProgram     // nil = the step has none
 	Script    *starlark.Program // of a script step
 
+	beside             []string             // content blocks that templates read of the step; see Program.Beside
 	workflows          []string             // composite tools whose names can be seen in the script, as written
 	whole              bool                 // the script is the definition, and gets all arguments
 	schema             template.SchemaCache // of the tool
@@ -71,6 +72,7 @@ func Compile(d *Definition) (*Program, error) {
 	if p.OutputBlock, err = compileOutput(output); err != nil {
 		return nil, err
 	}
+	p.noteBeside()
 	return p, nil
 }
 

@@ -254,6 +254,7 @@ type ToolCall struct {
 	Limit          time.Duration      `json:"limit,omitempty"`     // of the call from when it is sent, where the backend has limits; 0 = the activity's own
 	MaxExpansion   int                `json:"maxResult,omitempty"` // bytes of the output; 0 = MaxResultSize
 	LookBack       bool               `json:"lookBack,omitempty"`  // an earlier execution of the run may have made the call, which its history tells
+	Beside         []string           `json:"beside,omitempty"`    // content blocks that the output has beside structured content, by name
 	Unread         bool               `json:"unread,omitempty"`    // workers could not read the call, the last of which may have been given it after it was made, which its history tells
 }
 
@@ -274,8 +275,8 @@ const MaxProgressMessage = 500
 type StepPath = definitions.StepPath
 
 // A ToolResult is the output of a tool as a step sees it: structuredContent
-// where that is an object, otherwise the content blocks by name (text, text_1,
-// image_0, resource, …).
+// where that is an object, with those content blocks that the call wants beside it;
+// otherwise the content blocks by name (text, text_1, image_0, resource, …).
 type ToolResult struct {
 	Output json.RawMessage `json:"output"` // an object
 }

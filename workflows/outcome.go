@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/temporal"
@@ -127,7 +128,7 @@ func (a Attempt) Cancelled() (e *Error, repeat bool) {
 // Succeeded is the result of a call that the backend executed, or the failure
 // that its output is not one.
 func (a Attempt) Succeeded(structured json.RawMessage, content []ContentBlock) (ToolResult, error) {
-	output, err := output(structured, content)
+	output, err := output(structured, content, a.Call.Beside)
 	if err != nil {
 		return ToolResult{}, Report(a.unusable(codes.InvalidOutput, codes.CategoryTool, err.Error()))
 	}
@@ -222,14 +223,35 @@ type ContentBlock struct {
 	Data string // base64, of an image or of a resource that is not text
 }
 
-// output is a tool's result as steps see it: the structured content where that
-// is an object; otherwise the content blocks by name: text, text_1, …, image_0,
-// …, resource, resource_1, …. Audio and links have no name and are left out.
-// Without anything it is the empty object.
-func output(structured json.RawMessage, content []ContentBlock) (json.RawMessage, error) {
-	if bytes.HasPrefix(bytes.TrimSpace(structured), []byte("{")) {
+// output is a tool's result as steps see it: the structured content where that is
+// an object, with those content blocks beside it that are wanted and whose names it
+// does not have; otherwise all content blocks. Without anything it is the empty
+// object.
+func output(structured json.RawMessage, content []ContentBlock, beside []string) (json.RawMessage, error) {
+	blocks := blocksByName(content)
+	if !bytes.HasPrefix(bytes.TrimSpace(structured), []byte("{")) {
+		return template.EncodeValue(blocks)
+	}
+	beside = slices.DeleteFunc(slices.Clone(beside), func(name string) bool { return blocks[name] == nil })
+	if len(beside) == 0 {
 		return structured, nil
 	}
+	members, err := template.DecodeValue(structured)
+	if err != nil {
+		return nil, err
+	}
+	out := members.(map[string]any)
+	for _, name := range beside {
+		if _, has := out[name]; !has {
+			out[name] = blocks[name]
+		}
+	}
+	return template.EncodeValue(out)
+}
+
+// blocksByName gives content blocks by name: text, text_1, …, image_0, …, resource,
+// resource_1, …. Audio and links have no name and are left out.
+func blocksByName(content []ContentBlock) map[string]any {
 	out := map[string]any{}
 	var texts, images, resources int
 	for _, block := range content {
@@ -245,7 +267,7 @@ func output(structured json.RawMessage, content []ContentBlock) (json.RawMessage
 			resources++
 		}
 	}
-	return template.EncodeValue(out)
+	return out
 }
 
 func numbered(name string, n int) string {
