@@ -102,6 +102,9 @@ func (g *Gateway) sessionRunID(tool string, c *client, request json.RawMessage) 
 // call, and not of another one for which the client used the same id.
 func (g *Gateway) attach(ctx context.Context, x *exchange, req runs.StartRequest, started runs.Started) (runs.Started, error) {
 	run, err := g.opts.Runs.Show(ctx, started.ID)
+	if errors.Is(err, runs.ErrUnavailable) {
+		return started, fmt.Errorf("%w: %w", runs.ErrMayHaveStarted, err)
+	}
 	if err != nil {
 		return started, err
 	}

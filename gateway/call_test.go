@@ -333,6 +333,25 @@ func TestAttackStartThatIsNotKnown(t *testing.T) {
 	}
 }
 
+// TestAttackStartThatCannotBeCompared sends a request again whose run cannot be read
+// then: it may be under way, so only a call with a key is told to come again.
+func TestAttackStartThatCannotBeCompared(t *testing.T) {
+	t.Parallel()
+	for meta, want := range map[string][]string{
+		"":                                {`"code":"start_unknown"`, `"retryable":false`},
+		`{"perdure/idempotency-key":"k"}`: {`"code":"unavailable"`, `"retryable":true`},
+	} {
+		w := newWorld(t, map[string]func(*play){"echoed": echoed})
+		c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+		c.call("1", "echoed", `{}`, meta).result(false)
+		w.runs.getErr = func() error { return fmt.Errorf("reading: %w", runs.ErrUnavailable) }
+		failed := string(c.call("1", "echoed", `{}`, meta).result(true).Result.Meta["perdure/error"])
+		if err := hasAll(failed, want...); err != nil {
+			t.Errorf("with %q: %v", meta, err)
+		}
+	}
+}
+
 // TestCallsAtOnce has two replicas get one call with a key at the same time, again
 // and again: there is one run each time.
 func TestCallsAtOnce(t *testing.T) {

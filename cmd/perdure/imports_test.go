@@ -1,6 +1,7 @@
 package main
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -68,6 +69,42 @@ var worldly = []string{"os", "os/exec", "net", "net/http", "math/rand", "math/ra
 // The files are read with go/parser: a cached answer of go list went stale.
 func TestImports(t *testing.T) {
 	t.Parallel()
+	eachFile(t, func(pkg, path string) { checkImports(t, pkg, path) })
+}
+
+// One constructor makes every HTTP server, so each has its guard and its limits.
+func TestOneMakesServers(t *testing.T) {
+	t.Parallel()
+	makers := map[string]bool{"Server": true, "Serve": true, "ServeTLS": true, "ListenAndServe": true, "ListenAndServeTLS": true}
+	made := 0
+	eachFile(t, func(pkg, path string) {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			s, ok := n.(*ast.SelectorExpr)
+			if !ok || !makers[s.Sel.Name] {
+				return true
+			}
+			switch from, _ := s.X.(*ast.Ident); {
+			case from == nil || from.Name != "http":
+			case pkg == "internal/web":
+				made++
+			default:
+				t.Errorf("%s uses http.%s: make the server with web.New", path, s.Sel.Name)
+			}
+			return true
+		})
+	})
+	if made == 0 {
+		t.Error("web.New makes no server, as it seems")
+	}
+}
+
+// eachFile goes through the files of the program, with the packages they are in.
+func eachFile(t *testing.T, look func(pkg, path string)) {
+	t.Helper()
 	root := filepath.Join("..", "..")
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -82,7 +119,7 @@ func TestImports(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		checkImports(t, filepath.ToSlash(rel), path)
+		look(filepath.ToSlash(rel), path)
 		return nil
 	})
 	if err != nil {
