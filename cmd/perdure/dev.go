@@ -154,7 +154,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src config.Sources, f
 		return err
 	}
 	payloads.ReportUnread(&options, workflows.Unread)
-	guard := d.guard(&options, values != nil, told, log)
+	guard := d.guard(&options, values != nil, keys.Proofs, told, log)
 	tc, err := client.DialContext(ctx, options)
 	if err != nil {
 		return fmt.Errorf("reaching Temporal: %w", err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/internal/service"
+	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/internal/telemetry"
 )
 
@@ -25,6 +26,6 @@ func (f guardFlags) Validate() error {
 }
 
 // guard puts a guard on the connection of a worker that is about to be made.
-func (f guardFlags) guard(o *client.Options, largeValues bool, told *telemetry.Telemetry, log *slog.Logger) *quarantine.Guard {
-	return service.NewGuard(o, f.QuarantineAfter, largeValues, told, log)
+func (f guardFlags) guard(o *client.Options, largeValues bool, keys *signing.Keys, told *telemetry.Telemetry, log *slog.Logger) *quarantine.Guard {
+	return service.NewGuard(o, f.QuarantineAfter, largeValues, keys, told, log)
 }

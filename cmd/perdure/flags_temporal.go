@@ -86,7 +86,7 @@ func (f temporalFlags) signingClient(ctx context.Context, keys *signing.Keys) (c
 
 // signFlags say with which key answers are signed.
 type signFlags struct {
-	KeyFile string `help:"File with the key of the gateways and workers, which signs the answer: runs take none that is not signed. Default: the key in PERDURE_KEY, or that of the running dev of --data." placeholder:"FILE"`
+	KeyFile string `help:"File with the key of the gateways and workers, which signs what the run is told: what is not signed does not count. Default: the key in PERDURE_KEY, or that of the running dev of --data." placeholder:"FILE"`
 }
 
 // signingKeys are those of the flags, else those of the dev to whose runs f leads;
@@ -95,7 +95,7 @@ func (s signFlags) signingKeys(f temporalFlags) (*signing.Keys, error) {
 	flags := keyFlags{KeyFile: s.KeyFile}
 	if flags.KeyFile == "" && environ.Secret(keyVar) == "" {
 		if options, err := f.clientOptions(); err != nil || options.HostPort != "" && (f.Address != "" || f.Data == "") {
-			return nil, cmp.Or(err, usagef("a run takes no answer that is not signed: give the key of the gateways and workers by --key-file or PERDURE_KEY, or answer on the approvals page"))
+			return nil, cmp.Or(err, usagef("a run believes nothing that is not signed: give the key of the gateways and workers by --key-file or PERDURE_KEY; approvals can be answered on the approvals page"))
 		}
 		flags.KeyFile = keyOf(f.Data.String())
 		if _, err := os.Stat(flags.KeyFile); errors.Is(err, fs.ErrNotExist) {

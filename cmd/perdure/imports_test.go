@@ -26,7 +26,7 @@ var imports = map[string][]string{
 	"workflows/script":       {"definitions", "definitions/template", "internal/starlark", "internal/codes"},
 	"internal/starlark":      {},
 	"internal/signing":       {},
-	"internal/quarantine":    {},
+	"internal/quarantine":    {"internal/signing"},
 	"internal/inorder":       {},
 	"internal/environ":       {},
 	"internal/exact":         {},

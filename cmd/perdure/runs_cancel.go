@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/signing"
 )
 
 // endFlags say which run is ended, and why.
@@ -18,7 +19,12 @@ type endFlags struct {
 // end ends a run by one of the ways in which that can be done; done is the
 // member of the JSON that says so, told what a person reads.
 func (k endFlags) end(ctx context.Context, c *console, by func(*runs.Client, context.Context, runs.RunID, string) error, done, told string) error {
-	rc, hangUp, err := k.runsClient(ctx)
+	return k.endSigned(ctx, c, nil, by, done, told)
+}
+
+// endSigned is end for a way that runs are told of with a proof.
+func (k endFlags) endSigned(ctx context.Context, c *console, keys *signing.Keys, by func(*runs.Client, context.Context, runs.RunID, string) error, done, told string) error {
+	rc, hangUp, err := k.signingClient(ctx, keys)
 	if err != nil {
 		return err
 	}

@@ -12,14 +12,19 @@ import (
 
 // operateFlags say what becomes of a quarantined run, and why.
 type operateFlags struct {
-	endFlags `embed:""`
+	endFlags  `embed:""`
+	signFlags `embed:""`
 
 	By string `help:"Who decides. Default: the user of this machine."`
 }
 
 // operate does something with a quarantined run.
 func (o operateFlags) operate(ctx context.Context, c *console, by func(*runs.Client, context.Context, runs.RunID, string, string) error, done, told string) error {
-	return o.end(ctx, c, func(rc *runs.Client, ctx context.Context, id runs.RunID, reason string) error {
+	keys, err := o.signingKeys(o.temporalFlags)
+	if err != nil {
+		return err
+	}
+	return o.endSigned(ctx, c, keys, func(rc *runs.Client, ctx context.Context, id runs.RunID, reason string) error {
 		err := by(rc, ctx, id, cmp.Or(o.By, userName()), reason)
 		if errors.Is(err, runs.ErrNotQuarantined) {
 			return fmt.Errorf("%s is not quarantined; perdure runs list --status quarantined lists those that are", id)

@@ -33,9 +33,21 @@ import (
 	"github.com/perdure/perdure/internal/devserver"
 	"github.com/perdure/perdure/internal/mtls"
 	"github.com/perdure/perdure/internal/quarantine"
+	"github.com/perdure/perdure/internal/signing"
 )
 
 const queue = "quarantine-test"
+
+// operators sign what becomes of quarantined runs.
+var operators = keysOf("an operator's")
+
+func keysOf(secret string) *signing.Keys {
+	keys, err := signing.New(signing.Fixed([]byte(secret)))
+	if err != nil {
+		panic(err)
+	}
+	return keys
+}
 
 // TestMain runs the tests, or, where a test has started the program again, a
 // worker, which the workflows below can kill.
@@ -61,7 +73,7 @@ func work(address string) error {
 	if os.Getenv("QUARANTINE_IMPATIENT") != "" {
 		computing = time.Second
 	}
-	g := quarantine.New(quarantine.Options{TaskQueue: queue, Computing: computing, Logger: log})
+	g := quarantine.New(quarantine.Options{TaskQueue: queue, Computing: computing, Keys: operators, Logger: log})
 	options := []grpc.DialOption{g.DialOption()}
 	if os.Getenv("QUARANTINE_CANNOT_PAUSE") != "" {
 		options = append(options, grpc.WithChainUnaryInterceptor(cannotPause))
@@ -390,7 +402,7 @@ func TestAttackWorkerKiller(t *testing.T) {
 				b.awaitStatus(fmt.Sprintf("after-%d", i), completed)
 				b.awaitStatus(fmt.Sprintf("before-%d", i), completed)
 			}
-			record := quarantine.NewRecord(b.execution("killer"))
+			record := quarantine.NewRecord(b.execution("killer"), nil)
 			for _, e := range b.history("killer") {
 				record.Add(e)
 			}
@@ -567,9 +579,7 @@ func TestFailAKiller(t *testing.T) {
 			return e.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_PAUSED || strings.Contains(e.GetWorkflowTaskFailedEventAttributes().GetFailure().GetMessage(), quarantine.Reason)
 		})
 		for _, id := range []string{"killer", "healthy"} {
-			if err := b.client.SignalWorkflow(t.Context(), id, "", quarantine.FailSignal, "details"); err != nil {
-				t.Fatal(err)
-			}
+			b.decide(id, quarantine.FailSignal, operators)
 		}
 		if env == nil {
 			b.unpause("killer")
@@ -598,9 +608,7 @@ func (b *bench) failAtOnce(pauses bool) {
 	b.awaitEvent("first", func(e *historypb.HistoryEvent) bool {
 		return e.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_PAUSED || strings.Contains(e.GetWorkflowTaskFailedEventAttributes().GetFailure().GetMessage(), quarantine.Reason)
 	})
-	if err := b.client.SignalWorkflow(b.t.Context(), "first", "", quarantine.FailSignal, "details"); err != nil {
-		b.t.Fatal(err)
-	}
+	b.decide("first", quarantine.FailSignal, operators)
 	if pauses {
 		b.unpause("first")
 	}

@@ -20,6 +20,8 @@ import (
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/perdure/perdure/internal/signing"
 )
 
 // DefaultLimit is how often a workflow task may be lost with its worker.
@@ -36,6 +38,8 @@ type Options struct {
 	// code of one that has computed for longer cannot be stopped, so a task that
 	// fails after so long counts as lost.
 	Computing time.Duration
+	// Keys check what operators say of quarantined runs. nil = nothing of that counts.
+	Keys *signing.Keys
 	// Alone is told of each task that is executed alone, Quarantined of each run
 	// that is quarantined. nil = nobody is.
 	Alone, Quarantined func()
@@ -134,6 +138,9 @@ func (g *Guard) take(ctx context.Context, temporal workflowservice.WorkflowServi
 	record, err := g.read(ctx, temporal, req.GetNamespace(), task)
 	if err != nil {
 		log.Warn("cannot read whether a worker was lost with the run; it is executed alone", "error", err)
+	}
+	if record.refused != "" {
+		log.Warn("a signal about the quarantine of the run is refused: it has no proof that perdure has sent it", "signal", record.refused)
 	}
 	alone := err != nil || record.suspect(task.GetAttempt())
 	switch {
@@ -323,7 +330,7 @@ func alreadyPaused(err error) bool {
 // read is what history says of the losses of a task. Of a long one, Temporal
 // sends the beginning with the task, and the end is asked for.
 func (g *Guard) read(ctx context.Context, temporal workflowservice.WorkflowServiceClient, namespace string, task *workflowservice.PollWorkflowTaskQueueResponse) (*Record, error) {
-	record := NewRecord(task.GetWorkflowExecution().GetRunId())
+	record := NewRecord(task.GetWorkflowExecution().GetRunId(), ProvenBy(g.o.Keys, task.GetWorkflowExecution()))
 	record.after = task.GetPreviousStartedEventId()
 	events := task.GetHistory().GetEvents()
 	var err error

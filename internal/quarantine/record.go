@@ -16,6 +16,8 @@ import (
 )
 
 // Signals that leave marks in the history of a run. No workflow code reads them.
+// Those of operators count with their proof only. Those of workers have none:
+// whoever can send one can pause and unpause a run as well.
 const (
 	// BegunSignal: a worker is about to execute the pending task alone.
 	BegunSignal = "perdure-alone-begun"
@@ -59,6 +61,8 @@ type Record struct {
 	alone     int    // marks of executions of which the worker has not said that it survived, since the last release
 	suspected bool   // it was lost since it was last survived
 	survived  bool
+	refused   string             // last signal of an operator that has no proof
+	proven    Proven             // nil = every signal is
 	fail      *commonpb.Payloads // details of the failure with which an operator has the run end; nil = nobody has
 
 	worker  string    // that has started the last task
@@ -73,16 +77,15 @@ type mark struct {
 }
 
 func (m mark) payloads() *commonpb.Payloads {
-	data, err := json.Marshal(m)
-	if err != nil {
-		panic(err) // never
-	}
-	return &commonpb.Payloads{Payloads: []*commonpb.Payload{{Metadata: map[string][]byte{"encoding": []byte("json/plain")}, Data: data}}}
+	return &commonpb.Payloads{Payloads: []*commonpb.Payload{plain(m)}}
 }
 
 // NewRecord is that of an execution, by Temporal's run ID, of which no event was
-// added yet.
-func NewRecord(execution string) *Record { return &Record{execution: execution} }
+// added yet. Proven says which signals of operators count; nil = all, for who looks
+// on and has no keys.
+func NewRecord(execution string, proven Proven) *Record {
+	return &Record{execution: execution, proven: proven}
+}
 
 // Add takes the next event of the execution's history. The first one may be any
 // that is not after the completion of the last workflow task that was completed.
@@ -91,7 +94,7 @@ func (r *Record) Add(e *historypb.HistoryEvent) {
 	switch e.GetEventType() {
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
 		if executed(e) {
-			*r = Record{execution: r.execution, after: e.GetWorkflowTaskCompletedEventAttributes().GetStartedEventId()}
+			*r = Record{execution: r.execution, proven: r.proven, after: e.GetWorkflowTaskCompletedEventAttributes().GetStartedEventId()}
 		}
 	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
 		if e.GetWorkflowTaskFailedEventAttributes().GetFailure().GetApplicationFailureInfo().GetType() == failureType && r.Since.IsZero() {
@@ -119,17 +122,19 @@ func (r *Record) Add(e *historypb.HistoryEvent) {
 }
 
 func (r *Record) signalled(a *historypb.WorkflowExecutionSignaledEventAttributes, at time.Time) {
-	switch a.GetSignalName() {
-	case ReleaseSignal:
+	switch name := a.GetSignalName(); {
+	case IsDecision(name) && !r.believes(a):
+		r.refused = name
+		return
+	case name == ReleaseSignal:
 		r.released()
 		return
-	case FailSignal:
+	case name == FailSignal:
 		if r.alone > 0 {
-			r.fail = a.GetInput()
+			r.fail = &commonpb.Payloads{Payloads: a.GetInput().GetPayloads()[:min(1, len(a.GetInput().GetPayloads()))]}
 		}
 		return
-	case BegunSignal, SurvivedSignal:
-	default:
+	case name != BegunSignal && name != SurvivedSignal:
 		return
 	}
 	var m mark
@@ -154,6 +159,13 @@ func (r *Record) signalled(a *historypb.WorkflowExecutionSignaledEventAttributes
 		return
 	}
 	r.Losses = append(r.Losses, loss)
+}
+
+// IsDecision reports whether a signal is one of an operator.
+func IsDecision(signal string) bool { return signal == ReleaseSignal || signal == FailSignal }
+
+func (r *Record) believes(a *historypb.WorkflowExecutionSignaledEventAttributes) bool {
+	return r.proven == nil || r.proven(a.GetSignalName(), a.GetInput())
 }
 
 func (r *Record) released() {

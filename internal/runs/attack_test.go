@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/internal/devserver"
+	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/workflows"
@@ -253,6 +254,9 @@ func TestAttackSignalsAreRecorded(t *testing.T) {
 		workflows.AttachSignal: workflows.Attached{Request: "somebody else's"},
 		workflows.ChildSignal:  workflows.ChildTold{RunID: "x/y", StepPath: "write", Elicitation: &elicitation},
 		workflows.AdoptSignal:  workflows.Adopted{StepPath: "write"},
+
+		quarantine.ReleaseSignal: map[string]string{"by": "ada"},
+		quarantine.FailSignal:    workflows.Failure{Error: workflows.Error{Message: "call this number"}},
 	} {
 		in.send(id, name, body)
 		awaitLog(t, in.door, id, func(e runs.LogEntry) bool {
@@ -263,7 +267,7 @@ func TestAttackSignalsAreRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(shown.Refused) != 5 || shown.Request != "" || len(shown.Elicitations) != 1 || len(shown.Elicitations[0].Askings) != 0 || shown.Status != runs.Waiting {
+	if len(shown.Refused) != 7 || shown.Request != "" || len(shown.Elicitations) != 1 || len(shown.Elicitations[0].Askings) != 0 || shown.Status != runs.Waiting {
 		t.Errorf("the run is shown as %+v", shown)
 	}
 	for _, r := range shown.Refused {

@@ -27,7 +27,7 @@ const callTimeout = time.Minute
 // end of ctx. A Temporal that cannot be reached is waited for.
 func (c *Client) Follow(ctx context.Context, id RunID, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		f := &follower{client: c, id: id, timeline: newTimeline(c.converter)}
+		f := &follower{client: c, id: id, timeline: c.timelineOf(id)}
 		f.timeline.proven = func(s workflows.Signal) bool { return s.Proven(c.keys, workflows.AttachSignal, string(id)) }
 		f.each = func(_ *historypb.HistoryEvent, events []Event, last bool) bool {
 			for _, event := range events {

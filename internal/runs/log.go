@@ -75,7 +75,7 @@ type LogEntry struct {
 func (c *Client) Log(ctx context.Context, id RunID, follow bool) iter.Seq2[LogEntry, error] {
 	return func(yield func(LogEntry, error) bool) {
 		var entries []LogEntry
-		b := &logbook{timeline: newTimeline(c.converter)}
+		b := &logbook{timeline: c.timelineOf(id)}
 		b.timeline.answers = true
 		f := &follower{client: c, id: id, timeline: b.timeline, once: !follow}
 		f.each = func(e *historypb.HistoryEvent, events []Event, _ bool) bool {

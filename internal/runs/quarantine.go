@@ -114,13 +114,24 @@ func (c *Client) quarantined(ctx context.Context, id RunID, doing string) (*work
 // hand it out to them.
 func (c *Client) operate(ctx context.Context, d *workflowservice.DescribeWorkflowExecutionResponse, signal string, content any) error {
 	run := d.WorkflowExecutionInfo.Execution
-	if err := c.temporal.SignalWorkflow(ctx, run.WorkflowId, run.RunId, signal, content); err != nil {
+	if c.keys == nil {
+		return ErrNoKey
+	}
+	said, err := converter.WithDataConverterSerializationContext(c.converter,
+		converter.WorkflowSerializationContext{Namespace: c.namespace, WorkflowID: run.WorkflowId}).ToPayload(content)
+	if err != nil {
+		return fmt.Errorf("encoding what is said to run %s: %w", run.WorkflowId, err)
+	}
+	if _, err := c.temporal.WorkflowService().SignalWorkflowExecution(ctx, &workflowservice.SignalWorkflowExecutionRequest{
+		Namespace: c.namespace, WorkflowExecution: run, SignalName: signal, Input: quarantine.Prove(c.keys, signal, run, said),
+		Identity: "perdure", RequestId: randomName(26),
+	}); err != nil {
 		return err
 	}
 	if d.WorkflowExecutionInfo.Status != enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED {
 		return nil
 	}
-	_, err := c.temporal.WorkflowService().UnpauseWorkflowExecution(ctx, &workflowservice.UnpauseWorkflowExecutionRequest{
+	_, err = c.temporal.WorkflowService().UnpauseWorkflowExecution(ctx, &workflowservice.UnpauseWorkflowExecutionRequest{
 		Namespace: c.namespace, WorkflowId: run.WorkflowId, RunId: run.RunId, Identity: "perdure", RequestId: randomName(26),
 	})
 	var already *serviceerror.FailedPrecondition
@@ -133,6 +144,9 @@ func (c *Client) operate(ctx context.Context, d *workflowservice.DescribeWorkflo
 // quarantined reads what an event says of the quarantine of the run, and returns
 // what that is to whoever follows the run.
 func (t *timeline) quarantined(e *historypb.HistoryEvent) []Event {
+	if r, ok := t.refusedDecision(e); ok && len(t.refused) < maxRefused {
+		t.refused = append(t.refused, r)
+	}
 	t.record.Add(e)
 	held := !t.record.Since.IsZero()
 	if held == t.held {
@@ -151,6 +165,15 @@ func (t *timeline) quarantined(e *historypb.HistoryEvent) []Event {
 	return []Event{event}
 }
 
+// refusedDecision is what an event says that no operator has decided.
+func (t *timeline) refusedDecision(e *historypb.HistoryEvent) (RefusedSignal, bool) {
+	a := e.GetWorkflowExecutionSignaledEventAttributes()
+	if t.decided == nil || !quarantine.IsDecision(a.GetSignalName()) || t.decided(a.GetSignalName(), a.GetInput()) {
+		return RefusedSignal{}, false
+	}
+	return RefusedSignal{At: e.GetEventTime().AsTime(), Signal: a.GetSignalName(), Reason: "it has no proof that perdure has sent it"}, true
+}
+
 // quarantine says why the run is not executed; nil if it is.
 func (t *timeline) quarantine() *Quarantine {
 	if t.record.Since.IsZero() {
@@ -161,7 +184,10 @@ func (t *timeline) quarantine() *Quarantine {
 
 // lost tells of what comes before a quarantine, or after it.
 func (b *logbook) lost(e *historypb.HistoryEvent) (LogEntry, bool) {
+	refused, isRefused := b.timeline.refusedDecision(e)
 	switch a := e.GetWorkflowExecutionSignaledEventAttributes(); {
+	case isRefused:
+		return LogEntry{Kind: LogRefused, Text: fmt.Sprintf("refused: signal %s: %s", refused.Signal, refused.Reason)}, true
 	case e.GetWorkflowTaskTimedOutEventAttributes().GetTimeoutType() == enumspb.TIMEOUT_TYPE_START_TO_CLOSE:
 		return LogEntry{Kind: LogLost, Text: "the worker that executed the run was lost, or took too long"}, true
 	case a.GetSignalName() == quarantine.BegunSignal:

@@ -262,7 +262,7 @@ func (c *Client) readTimeline(ctx context.Context, id RunID) (*timeline, error) 
 	if err != nil {
 		return nil, err
 	}
-	t := newTimeline(c.converter)
+	t := c.timelineOf(id)
 	t.full, t.answers = true, true
 	for i, x := range chain {
 		if i > 0 {

@@ -17,6 +17,7 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/quarantine"
+	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -61,6 +62,10 @@ type timeline struct {
 	proven func(workflows.Signal) bool
 	next   string // Temporal's run ID of the execution that continues this one
 
+	run     RunID
+	keys    *signing.Keys     // that check what operators have decided about a quarantine; nil = that is not checked
+	decided quarantine.Proven // of the execution that is read, with them
+
 	plan     map[string]planStep
 	calls    map[int64]*StepRecord // under way, by the event that scheduled them
 	waits    map[int64]*StepRecord // waits for a time, by the event that began them
@@ -92,9 +97,16 @@ type gateRecord struct {
 	record *StepRecord
 }
 
+// timelineOf is the timeline of a run of which nothing was read yet.
+func (c *Client) timelineOf(id RunID) *timeline {
+	t := newTimeline(c.converter)
+	t.run, t.keys = id, c.keys
+	return t
+}
+
 func newTimeline(c converter.DataConverter) *timeline {
 	return &timeline{
-		record:    quarantine.NewRecord(""),
+		record:    quarantine.NewRecord("", nil),
 		converter: c,
 		proven:    func(workflows.Signal) bool { return false }, // who does not follow needs none
 		plan:      map[string]planStep{},
@@ -109,7 +121,13 @@ func newTimeline(c converter.DataConverter) *timeline {
 }
 
 // reads says which execution, by Temporal's run ID, the events are of that follow.
-func (t *timeline) reads(execution string) { t.record, t.held = quarantine.NewRecord(execution), false }
+func (t *timeline) reads(execution string) {
+	t.decided = nil
+	if t.keys != nil {
+		t.decided = quarantine.ProvenBy(t.keys, &commonpb.WorkflowExecution{WorkflowId: string(t.run), RunId: execution})
+	}
+	t.record, t.held = quarantine.NewRecord(execution, t.decided), false
+}
 
 // nextExecution goes on with the execution that continues the last one.
 func (t *timeline) nextExecution() {

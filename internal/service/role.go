@@ -118,7 +118,7 @@ func (r Role) connect(ctx context.Context) (Options, error) {
 	}
 	payloads.ReportUnread(&o, workflows.Unread)
 	if r.Worker != nil {
-		options.Guard = NewGuard(&o, r.Worker.QuarantineAfter, r.LargeValues, r.Telemetry, r.Logger)
+		options.Guard = NewGuard(&o, r.Worker.QuarantineAfter, r.LargeValues, r.Keys.Proofs, r.Telemetry, r.Logger)
 	}
 	tc, err := client.NewLazyClient(o)
 	if err != nil {
