@@ -39,15 +39,23 @@ func (g *Gateway) startOrJoin(ctx context.Context, x *exchange, req runs.StartRe
 		same = append(same, req.Definition.Digest())
 	}
 	x.receipts = true
-	a := again{g: g, x: x, tool: req.Definition.Name, call: encode64(digest(same...)[:15]), arrived: g.tokens.now()}
+	a := again{g: g, x: x, tool: req.Definition.Name, call: encode64(digest(same...)[:15]), arrived: g.tokens.now(), began: time.Now()}
 	now := a.arrived.UnixNano() / int64(era)
-	if err := a.awaitClosing(ctx, now); err != nil {
-		return runs.Started{}, err
+	if x.here.Err() != nil && !x.outlives {
+		return runs.Started{}, errClientGone
+	}
+	if a.attended(now) {
+		if err := a.awaitClosing(ctx); err != nil {
+			return runs.Started{}, err
+		}
 	}
 	if next := g.served.next(a.series(now)); len(a.eras()) == 1 && a.settled(now, next) {
 		started, err := a.start(ctx, req, now, next)
 		if err != nil || !started.Attached {
 			return started, err
+		}
+		if err := a.awaitClosing(ctx); err != nil {
+			return runs.Started{}, err
 		}
 	}
 	next := 0
@@ -65,9 +73,15 @@ func (g *Gateway) startOrJoin(ctx context.Context, x *exchange, req runs.StartRe
 			}
 		}
 	}
-	for no := next; no < next+maxAtOnce; no++ { // another replica starts runs of parallel calls
+	for no := next; no < next+maxAtOnce; no++ { // others start runs of parallel calls
 		started, err := a.start(ctx, req, now, no)
 		if err != nil || !started.Attached {
+			return started, err
+		}
+		if err := a.awaitClosing(ctx); err != nil {
+			return runs.Started{}, err
+		}
+		if lost, err := a.isLost(ctx, started.ID); err != nil || lost {
 			return started, err
 		}
 	}
@@ -79,8 +93,13 @@ type again struct {
 	g          *Gateway
 	x          *exchange
 	tool, call string
-	arrived    time.Time
+	arrived    time.Time // by the clock of the gateway
+	began      time.Time
 }
+
+// errClientGone is of a call whose client has closed its connection before a run was
+// started. It may have sent the call again, on a connection that was faster.
+var errClientGone = errors.New("the client closed its connection before the call was started")
 
 func (a *again) series(of int64) string { return a.call + fmt.Sprint(" ", of) }
 
@@ -102,20 +121,30 @@ func (a *again) eras() []int64 {
 	return eras
 }
 
-// awaitClosing gives a client that seems to wait for the same call the time to be
-// known as gone, if the tool writes.
-func (a *again) awaitClosing(ctx context.Context, of int64) error {
+// attended reports whether a client seems to wait here for a run of the same call.
+func (a *again) attended(of int64) bool {
 	next := a.g.served.next(a.series(of))
-	for no := next - 1; a.x.writes && no >= max(0, next-lookBack); no-- {
-		if !a.g.served.attended(a.id(of, no)) {
-			continue
+	for no := next - 1; no >= max(0, next-lookBack); no-- {
+		if a.g.served.attended(a.id(of, no)) {
+			return true
 		}
+	}
+	return false
+}
+
+// awaitClosing gives the clients of a call that is there twice the time to be known
+// as gone, if the tool writes: the call may be one that was sent again, and either of
+// the two may come first. That of a client which is gone starts nothing.
+func (a *again) awaitClosing(ctx context.Context) error {
+	if a.x.writes {
 		select {
-		case <-time.After(closing):
-			return nil
+		case <-time.After(time.Until(a.began.Add(closing))):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+	if a.x.here.Err() != nil {
+		return errClientGone
 	}
 	return nil
 }

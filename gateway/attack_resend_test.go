@@ -210,6 +210,51 @@ func TestAttackClosedAndSentAgain(t *testing.T) {
 	all.Wait()
 }
 
+// TestAttackOvertaken sends a call again before the first one has got as far as to
+// start its run: the first, whose client is gone, starts none of its own, whether
+// the run of the second is under way or has ended by then.
+func TestAttackOvertaken(t *testing.T) {
+	t.Parallel()
+	goOn := func(o *gateway.Options) { o.OnDisconnect = definitions.ContinueRun }
+	for name, change := range map[string]func(*gateway.Options){"cancels": func(*gateway.Options) {}, "continues": goOn} {
+		for _, ended := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, ended %v", name, ended), func(t *testing.T) {
+				t.Parallel()
+				release, held, overtaken := make(chan struct{}), make(chan struct{}), make(chan struct{})
+				w := newWorld(t, map[string]func(*play){"does": released(release)}, change)
+				var starts atomic.Int64
+				w.runs.startErr = func() error {
+					if starts.Add(1) == 1 {
+						close(held)
+						<-overtaken
+					}
+					return nil
+				}
+				c, leave := leaving(t, w.url)
+				go c.try(c.until, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"does","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`,
+					"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "does")
+				<-held
+				leave()
+				r := (&wire{T: t, url: w.url, caller: "ann"}).modernCall("does", `{}`, `{}`, "")
+				r.progress()
+				if ended {
+					close(release)
+					r.result(false)
+				}
+				close(overtaken)
+				time.Sleep(300 * time.Millisecond) // in which it could start another
+				if !ended {
+					close(release)
+					r.result(false)
+				}
+				if n := len(w.runs.runs); n != 1 {
+					t.Errorf("%d runs, want 1", n)
+				}
+			})
+		}
+	}
+}
+
 // Two calls whose streams broke and that are both sent again are these two, not
 // three or one.
 func TestAttackTwoCallsResent(t *testing.T) {
