@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/visible"
 )
 
 // A ScriptCall is what a script asks of the world at one place, as far as that
@@ -39,7 +39,7 @@ func (c ScriptCall) String() string {
 	case CallsTool, CallsIterate, CallsProbe, CallsUndo, CallsWorkflow:
 		b.WriteString(" " + cmp.Or(c.Name, "known only in a run"))
 	case CallsElicit, CallsApprove:
-		b.WriteString(" " + cmp.Or(template.OneLine(c.Message), "known only in a run"))
+		b.WriteString(" " + cmp.Or(visible.Line(c.Message), "known only in a run"))
 	}
 	if c.Again {
 		b.WriteString(", perhaps several times")

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/visible"
 )
 
 var (
@@ -170,7 +171,7 @@ func (r *run) does(n *definitions.Node) string {
 // oneLine makes text fit into a cell of a table.
 func oneLine(s string) string {
 	const limit = 300
-	s = strings.NewReplacer("\n", " ", "\r", "", "|", "\\|").Replace(s)
+	s = strings.ReplaceAll(visible.Line(s), "|", "\\|")
 	if len(s) > limit {
 		s = strings.ToValidUTF8(s[:limit], "") + "…"
 	}

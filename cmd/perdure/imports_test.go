@@ -18,11 +18,11 @@ const module = "github.com/perdure/perdure/"
 // imports is the drawing of the house: which of our packages each package may
 // import. Everything points inwards; only cmd knows who implements what.
 var imports = map[string][]string{
-	"definitions":            {"definitions/template", "internal/inorder", "internal/starlark"},
+	"definitions":            {"definitions/template", "internal/inorder", "internal/starlark", "internal/visible"},
 	"definitions/template":   {},
-	"definitions/view":       {"definitions", "definitions/template"},
-	"definitions/convert":    {"definitions", "definitions/template", "internal/inorder", "internal/starlark"},
-	"workflows":              {"definitions", "definitions/template", "definitions/view", "internal/signing", "workflows/script", "internal/codes"},
+	"definitions/view":       {"definitions", "definitions/template", "internal/visible"},
+	"definitions/convert":    {"definitions", "definitions/template", "internal/inorder", "internal/starlark", "internal/visible"},
+	"workflows":              {"definitions", "definitions/template", "definitions/view", "internal/signing", "internal/visible", "workflows/script", "internal/codes"},
 	"workflows/script":       {"definitions", "definitions/template", "internal/starlark", "internal/codes"},
 	"internal/starlark":      {},
 	"internal/signing":       {},

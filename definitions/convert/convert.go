@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/visible"
 )
 
 // A ConversionError says why a definition cannot be a script that does exactly
@@ -188,7 +189,7 @@ func (c *converter) header() string {
 	d := c.program.Definition
 	var b strings.Builder
 	line := func(format string, args ...any) {
-		for text := range strings.SplitSeq(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n") {
+		for text := range strings.SplitSeq(visible.Text(strings.TrimSpace(fmt.Sprintf(format, args...))), "\n") {
 			b.WriteString(strings.TrimRight("# "+strings.TrimSpace(text), " ") + "\n")
 		}
 	}

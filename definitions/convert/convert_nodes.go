@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"text/template/parse"
+
+	"github.com/perdure/perdure/internal/visible"
 )
 
 // A piece of a text is itself, or an expression that gives text.
@@ -254,7 +256,7 @@ func (d *dot) stays(field string) {
 
 // comment notes a comment for above the next line.
 func (c *converter) comment(format string, args ...any) {
-	if text := fmt.Sprintf(format, args...); !slices.Contains(c.comments, text) {
+	if text := visible.Line(fmt.Sprintf(format, args...)); !slices.Contains(c.comments, text) {
 		c.comments = append(c.comments, text)
 	}
 }

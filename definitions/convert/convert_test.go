@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/visible"
 )
 
 var update = flag.Bool("update", false, "write the files of testdata anew")
@@ -54,6 +55,27 @@ func TestConvertedLibraryReads(t *testing.T) {
 }
 
 // What cannot be converted exactly is refused, with the place and what to do.
+// TestAttackHiddenInScripts converts texts with characters that nobody would see:
+// the script has escapes for them, which mean the same.
+func TestAttackHiddenInScripts(t *testing.T) {
+	t.Parallel()
+	const text = `"to \u202e54321-\u202c\u3164 \U000e0041 é 😀\nnext\u200b"`
+	defs, ds := definitions.Parse("tool.yaml", []byte("name: x\ndescription: "+text+"\nsteps:\n  - {id: ask, type: elicitation, message: "+text+"}\n  - {id: a, tool: t, arguments: {"+text+": "+text+"}, dependsOn: [ask]}\n"))
+	if err := ds.Err(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Script(defs[0], nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsFunc(got, visible.Hidden) {
+		t.Errorf("hidden characters in\n%+q", got)
+	}
+	if want := `"to \u202e54321-\u202c\u3164 \U000e0041 é 😀\nnext\u200b"`; strings.Count(got, want) != 3 {
+		t.Errorf("the script does not have %s three times:\n%s", want, got)
+	}
+}
+
 func TestNotConverted(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ steps, want string }{

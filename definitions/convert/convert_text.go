@@ -10,6 +10,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/inorder"
+	"github.com/perdure/perdure/internal/visible"
 )
 
 // starlarkText is a string of Starlark, which knows the escapes of JSON.
@@ -18,7 +19,24 @@ func starlarkText(s string) string {
 	if err != nil {
 		return strconv.Quote(s)
 	}
-	return string(encoded)
+	return escapeHidden(string(encoded))
+}
+
+// escapeHidden writes what nobody would see, or would see in another order, as
+// escapes of Starlark: what is read of a script is what it does.
+func escapeHidden(quoted string) string {
+	var b strings.Builder
+	for _, r := range quoted {
+		switch {
+		case !visible.Hidden(r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
 }
 
 // longText is a string that may have several lines.
@@ -26,10 +44,8 @@ func longText(s string) string {
 	if !strings.Contains(strings.TrimRight(s, "\n"), "\n") || strings.ContainsAny(s, "\\\r\x00") || strings.Contains(s, `"""`) || strings.HasSuffix(s, `"`) {
 		return starlarkText(s)
 	}
-	for _, r := range s {
-		if r < ' ' && r != '\n' && r != '\t' {
-			return starlarkText(s)
-		}
+	if strings.ContainsFunc(s, visible.Hidden) {
+		return starlarkText(s)
 	}
 	return `"""` + s + `"""`
 }

@@ -5,7 +5,6 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -104,13 +103,6 @@ func editDistance(a, b string) int {
 		before, last = last, row
 	}
 	return last[len(b)]
-}
-
-// OneLine puts a text on one line: runs of white space and what cannot be seen
-// become one space.
-func OneLine(text string) string {
-	fields := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
-	return strings.Join(fields, " ")
 }
 
 // AtMember is the path of a member, such as arguments.title.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/visible"
 )
 
 // A Graph is a definition as a picture: its steps, what they wait for, and the
@@ -120,7 +121,7 @@ func graphNode(s *definitions.Step) GraphNode {
 // does says in a few words what a step does.
 func does(s *definitions.Step) string {
 	if kind, known := definitions.KindOf(s.Type); known {
-		return template.OneLine(kind.Does(s))
+		return visible.Line(kind.Does(s))
 	}
 	return string(s.Type)
 }
@@ -142,7 +143,7 @@ func notes(s *definitions.Step) []string {
 	var notes []string
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	if s.Condition != "" {
-		note("if %s", template.OneLine(s.Condition))
+		note("if %s", visible.Line(s.Condition))
 	}
 	if s.Timeout != 0 {
 		note("at most %s", s.Timeout.Brief())
@@ -159,10 +160,10 @@ func notes(s *definitions.Step) []string {
 		note("on cancel: %s", s.OnCancel.Action)
 	}
 	if s.Collect != "" {
-		note("collect %s", template.OneLine(s.Collect))
+		note("collect %s", visible.Line(s.Collect))
 	}
 	if s.Compensate != nil {
-		note("undo: %s", template.OneLine(s.Compensate.Tool))
+		note("undo: %s", visible.Line(s.Compensate.Tool))
 	}
 	return notes
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/visible"
 )
 
 // formats are the forms of a graph by the names of their files.
@@ -151,6 +153,25 @@ func TestGraphEscapes(t *testing.T) {
 	for line := range strings.Lines(g.Mermaid()) {
 		if strings.Count(line, `"`)%2 != 0 || strings.ContainsAny(line, "\\`&") || strings.Contains(line, "<c>") {
 			t.Errorf("Mermaid: %s", line)
+		}
+	}
+}
+
+// TestAttackHiddenInGraphs draws texts with characters that nobody would see, or
+// would see in another order: each drawing and the dry run have marks for them.
+func TestAttackHiddenInGraphs(t *testing.T) {
+	t.Parallel()
+	const text = "to \u202e54321-\u202c or\u3164 \u200bno\U000e0041"
+	p := compileSteps(t, &definitions.Step{ID: "ask", Type: definitions.ElicitationStep, Message: text},
+		&definitions.Step{ID: "end", Tool: "be_echo", DependsOn: []string{"ask"}, Condition: `{{eq 1 2}}`, Collect: text})
+	g := NewGraph(p)
+	plan, err := NewPlan(p, json.RawMessage(`{}`), PlanOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, shown := range map[string]string{"svg": g.SVG(), "mermaid": g.Mermaid(), "text": g.Text(), "dry run": plan.Text(nil)} {
+		if strings.ContainsFunc(shown, visible.Hidden) || !strings.Contains(shown, "to [U+202E]54321-[U+202C]") {
+			t.Errorf("%s:\n%+q", what, shown)
 		}
 	}
 }

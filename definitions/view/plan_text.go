@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"unicode"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/internal/visible"
 )
 
 // An Emphasis says what a part of a text is, for those who can show it.
@@ -54,19 +54,11 @@ type planText struct {
 
 // line writes a line, cut to the width.
 func (t *planText) line(indent int, e Emphasis, text string) {
-	text = shorten(strings.Map(visible, text), textWidth-indent)
+	text = shorten(visible.Text(strings.ReplaceAll(text, "\n", " ")), textWidth-indent)
 	if e != "" {
 		text = t.mark(e, text)
 	}
 	fmt.Fprintf(t, "%s%s\n", strings.Repeat(" ", indent), text)
-}
-
-// visible makes a space of what cannot be seen.
-func visible(r rune) rune {
-	if unicode.IsPrint(r) {
-		return r
-	}
-	return ' '
 }
 
 func (t *planText) linef(indent int, format string, args ...any) {
@@ -75,7 +67,7 @@ func (t *planText) linef(indent int, format string, args ...any) {
 
 // wrapped writes a list over as many lines as it needs.
 func (t *planText) wrapped(indent int, text string) {
-	for words := strings.Fields(template.OneLine(text)); len(words) > 0; {
+	for words := strings.Fields(visible.Line(text)); len(words) > 0; {
 		n, width := 1, len([]rune(words[0]))
 		for n < len(words) && width+1+len([]rune(words[n])) <= textWidth-indent {
 			width += 1 + len([]rune(words[n]))
@@ -196,12 +188,12 @@ func (t *planText) condition(indent int, s PlannedStep) {
 	switch {
 	case s.Condition == nil:
 	case s.Runs == No:
-		t.line(indent, Caution, "skipped: "+template.OneLine(s.Condition.Template)+" is false")
+		t.line(indent, Caution, "skipped: "+visible.Line(s.Condition.Template)+" is false")
 	case s.Runs == Depends:
-		t.line(indent, "", "if "+template.OneLine(s.Condition.Template))
+		t.line(indent, "", "if "+visible.Line(s.Condition.Template))
 		t.line(indent, Aside, "   depends on "+strings.Join(s.Condition.WaitsFor, ", "))
 	default:
-		t.line(indent, Aside, "runs: "+template.OneLine(s.Condition.Template)+" is true")
+		t.line(indent, Aside, "runs: "+visible.Line(s.Condition.Template)+" is true")
 	}
 }
 
@@ -211,7 +203,7 @@ func (t *planText) values(indent int, values []PlannedValue) {
 		case Known:
 			t.linef(indent, "%s = %s", v.Name, v.Value)
 		case LeftOut:
-			t.line(indent, Aside, v.Name+" is left out: "+template.OneLine(v.Template)+" has no value")
+			t.line(indent, Aside, v.Name+" is left out: "+visible.Line(v.Template)+" has no value")
 		case Fails: // it is the problem of the step
 		default:
 			t.waiting(indent, v.Name+" = ", v)
@@ -229,10 +221,10 @@ func (t *planText) text(indent int, v PlannedValue) {
 	case Known:
 		var text string
 		if json.Unmarshal(v.Value, &text) == nil {
-			t.wrapped(indent, label+shorten(template.OneLine(text), maxQuestion))
+			t.wrapped(indent, label+shorten(visible.Line(text), maxQuestion))
 		}
 	case Waits:
-		t.wrapped(indent, label+shorten(template.OneLine(v.written()), maxQuestion))
+		t.wrapped(indent, label+shorten(visible.Line(v.written()), maxQuestion))
 		t.waitsFor(indent, v)
 	}
 }
@@ -241,7 +233,7 @@ func (t *planText) text(indent int, v PlannedValue) {
 const maxQuestion = 600
 
 func (t *planText) waiting(indent int, label string, v PlannedValue) {
-	t.line(indent, "", label+template.OneLine(v.written()))
+	t.line(indent, "", label+visible.Line(v.written()))
 	t.waitsFor(indent, v)
 }
 

@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -154,7 +155,7 @@ func checkSize(id RunID, in workflows.RunInput) error {
 // summary is the line with which the Web UI lists the run.
 func summary(req StartRequest) string {
 	line := req.Definition.Name + " called by " + callerName(req.Caller)
-	return clip(strings.Join(strings.Fields(line), " "), maxSummary)
+	return clip(visible.Line(line), maxSummary)
 }
 
 func callerName(c Caller) string {
@@ -173,16 +174,16 @@ func details(req StartRequest, pinned workflows.Pinned) string {
 	}
 	fmt.Fprintf(&b, "- **tool** %s\n", req.Definition.Name)
 	fmt.Fprintf(&b, "- **definition** %s, `%s`\n", version, shortDigest(pinned.Digest))
-	fmt.Fprintf(&b, "- **caller** %s\n", callerName(req.Caller))
+	fmt.Fprintf(&b, "- **caller** %s\n", visible.Line(callerName(req.Caller)))
 	if req.Caller.Client != "" {
-		fmt.Fprintf(&b, "- **client** %s\n", req.Caller.Client)
+		fmt.Fprintf(&b, "- **client** %s\n", visible.Line(req.Caller.Client))
 	}
 	// A fence longer than any in the arguments cannot be closed by them.
 	fence := "```"
 	for strings.Contains(string(req.Arguments), fence) {
 		fence += "`"
 	}
-	fmt.Fprintf(&b, "\n%sjson\n%s\n%s\n", fence, clip(indented(req.Arguments), maxShown), fence)
+	fmt.Fprintf(&b, "\n%sjson\n%s\n%s\n", fence, clip(visible.JSON(req.Arguments), maxShown), fence)
 	return b.String()
 }
 

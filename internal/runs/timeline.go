@@ -2,7 +2,6 @@ package runs
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/internal/signing"
@@ -376,17 +374,4 @@ func (t *timeline) event(kind EventKind) Event {
 	}
 	t.sequence++
 	return e
-}
-
-// indented is JSON for people; what is not JSON stays as it is.
-func indented(raw json.RawMessage) string {
-	v, err := template.DecodeValue(raw)
-	if err != nil {
-		return string(raw)
-	}
-	b, err := template.EncodeValue(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(b)
 }
