@@ -90,6 +90,7 @@ func Register(r worker.ActivityRegistry, a *Activities) {
 func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (workflows.ToolResult, error) {
 	began, info := time.Now(), activity.GetInfo(ctx)
 	attempt := workflows.Attempt{Call: call, Number: int(info.Attempt)}
+	var err error
 	switch {
 	case a.permits == nil && call.Ruled:
 		return workflows.ToolResult{}, a.report(ctx)(attempt.Unruled())
@@ -107,11 +108,8 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 		stop := alive()
 		defer stop()
 	}
-	if attempt.Number > 1 && !workflows.Repeatable(call.Effect) && !a.maySendAgain(ctx, info) {
-		return workflows.ToolResult{}, a.report(ctx)(attempt.Lost("what became of the attempt before was not told"))
-	}
-	if attempt.Number > 1 && call.Effect == definitions.Keyed {
-		attempt.Doubt = a.inDoubt(ctx, info)
+	if attempt, err = a.following(ctx, attempt, info); err != nil {
+		return workflows.ToolResult{}, err
 	}
 	if call.Unread && a.unread != nil {
 		if err := a.neverSent(ctx, attempt, info); err != nil {
@@ -140,7 +138,8 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 		e, _ := attempt.TimedOut()
 		return workflows.ToolResult{}, a.report(ctx)(e, false)
 	case err != nil:
-		return workflows.ToolResult{}, a.report(ctx)(unanswered(ctx, attempt, err))
+		e, repeat := unanswered(ctx, attempt, err)
+		return workflows.ToolResult{}, a.reportAfter(ctx, e, repeat && !stepIsOver(attempt, info), askedPause(err))
 	case res.IsError:
 		return workflows.ToolResult{}, a.report(ctx)(attempt.Answered(Message(res)))
 	}
@@ -194,11 +193,30 @@ func blocks(content []backends.Content) []workflows.ContentBlock {
 
 // report logs a failure and returns it as Temporal knows it.
 func (a *Activities) report(ctx context.Context) func(e *workflows.Error, repeat bool) error {
-	return func(e *workflows.Error, repeat bool) error {
-		a.logger.InfoContext(ctx, "tool call failed", "run", e.RunID, "step", e.StepPath, "tool", e.Tool,
-			"attempt", e.Attempt, "code", e.Code, "retry", repeat, "error", e.Message)
-		return workflows.Report(e, repeat)
+	return func(e *workflows.Error, repeat bool) error { return a.reportAfter(ctx, e, repeat, 0) }
+}
+
+// reportAfter is report with the pause before the call is repeated; 0 = the usual.
+func (a *Activities) reportAfter(ctx context.Context, e *workflows.Error, repeat bool, pause time.Duration) error {
+	a.logger.InfoContext(ctx, "tool call failed", "run", e.RunID, "step", e.StepPath, "tool", e.Tool,
+		"attempt", e.Attempt, "code", e.Code, "retry", repeat, "error", e.Message)
+	return workflows.ReportAfter(e, repeat, pause)
+}
+
+// askedPause is how long a backend asks not to be called; 0 = it does not.
+func askedPause(err error) time.Duration {
+	var ce *backends.CallError
+	if !errors.As(err, &ce) {
+		return 0
 	}
+	return ce.RetryAfter
+}
+
+// stepIsOver says of a call whose time the activity keeps, and not Temporal, that
+// all of it has gone into attempts.
+func stepIsOver(attempt workflows.Attempt, info activity.Info) bool {
+	limit := attempt.Call.Limit
+	return limit > 0 && !attempt.WorthRepeating() && time.Since(info.ScheduledTime) >= limit
 }
 
 // unanswered is the failure of an attempt that gave no result.
@@ -219,6 +237,8 @@ func unanswered(ctx context.Context, attempt workflows.Attempt, err error) (e *w
 		return attempt.Unavailable(reason)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return attempt.TimedOut()
+	case ce != nil && ce.Away:
+		return attempt.TurnedDown(reason)
 	}
 	return attempt.Lost(reason)
 }

@@ -6,6 +6,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -23,23 +24,49 @@ type SentUnread func(ctx context.Context, runID, execution, activityID, key stri
 // askAgain is how long it takes to ask Temporal once more what it knows.
 const askAgain = 500 * time.Millisecond
 
-// maySendAgain says whether a further attempt may send an unsafe call. The SDK
-// replaces what an attempt has reported by a failure of its own when it cannot
-// hand it over, because the worker stops or a result cannot be stored, and has
-// Temporal retry that.
-func (a *Activities) maySendAgain(ctx context.Context, info activity.Info) bool {
+// following is an attempt with what the one before says of it, or the failure of
+// a call that is not made again because of that one.
+func (a *Activities) following(ctx context.Context, attempt workflows.Attempt, info activity.Info) (workflows.Attempt, error) {
+	if attempt.Number == 1 {
+		return attempt, nil
+	}
+	if !workflows.Repeatable(attempt.Call.Effect) {
+		if known, _ := a.attemptBefore(ctx, info); !known {
+			return attempt, a.report(ctx)(attempt.Lost("what became of the attempt before was not told"))
+		}
+		return attempt, nil
+	}
+	if attempt.Call.Effect == definitions.Keyed {
+		attempt.Doubt = a.inDoubt(ctx, info)
+	}
+	if attempt.WorthRepeating() || a.last == nil {
+		return attempt, nil
+	}
+	known, doubt := a.attemptBefore(ctx, info)
+	if !known {
+		return attempt, a.report(ctx)(attempt.WorkerLost())
+	}
+	attempt.Unsent = !doubt
+	return attempt, nil
+}
+
+// attemptBefore is what LastAttempt says of the attempt before. It asks until Temporal
+// answers. The SDK replaces what an attempt has reported by a failure of its own
+// when it cannot hand it over, because the worker stops or a result cannot be
+// stored, and has Temporal retry that.
+func (a *Activities) attemptBefore(ctx context.Context, info activity.Info) (known, doubt bool) {
 	if a.last == nil {
-		return true
+		return true, false
 	}
 	for {
-		known, _, err := a.last(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID)
+		known, doubt, err := a.last(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID)
 		if err == nil {
-			return known
+			return known, doubt
 		}
 		select {
 		case <-time.After(askAgain):
 		case <-ctx.Done():
-			return false
+			return false, true
 		}
 	}
 }

@@ -241,7 +241,7 @@ func TestHostDies(t *testing.T) {
 		l := newLine(t, queued, 0)
 		died := 0
 		l.tools["pay"] = func(workflows.ToolCall) (string, error) {
-			if died++; died > 5 { // the test environment makes four attempts, Temporal one
+			if died++; died > 5 && !left { // the test environment repeats what Temporal does not
 				return `{"id":"from the tool"}`, nil
 			}
 			if left {
@@ -251,7 +251,7 @@ func TestHostDies(t *testing.T) {
 		}
 		output, failure := l.run()
 		switch {
-		case left && (categoryOf(failure) != "outcome_unknown" || died != 4):
+		case left && categoryOf(failure) != "outcome_unknown":
 			t.Errorf("it had left: %s, %+v after %d calls", output, failure, died)
 		case !left && (failure != nil || died != 6):
 			t.Errorf("it had not left: %+v after %d calls", failure, died)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 
@@ -22,6 +23,18 @@ type Attempt struct {
 	Number int // 1 = first
 	// Doubt says that an attempt before, of a keyed call, may have been executed.
 	Doubt bool
+	// Unsent says that the attempt before was not sent, or was turned down unexecuted.
+	Unsent bool
+}
+
+// lossAttempts bounds the attempts of a call that gets lost on its way or takes its
+// worker down, and that may be repeated, where onError gives no number.
+const lossAttempts = 4
+
+// WorthRepeating says whether the attempt is among those that follow the loss of
+// the one before. Where more follow, each must come after one that was not sent.
+func (a Attempt) WorthRepeating() bool {
+	return a.Number <= max(a.Call.MaxAttempts, lossAttempts)
 }
 
 // What stands in a message between the name of a tool and the reason of its
@@ -57,7 +70,7 @@ func (a Attempt) Refused(reason string) (e *Error, repeat bool) {
 }
 
 // Unavailable is the failure of a call that never left. It is repeated until
-// the step's time is up.
+// the step's time is up, unless onError gives a number.
 func (a Attempt) Unavailable(reason string) (e *Error, repeat bool) {
 	e = a.error(codes.BackendUnavailable, codes.CategoryTool, unavailableWords+a.Call.Backend+unreachableWords+reason)
 	e.Retryable = true
@@ -102,8 +115,30 @@ func (a Attempt) Held(why string) (e *Error, repeat bool) {
 }
 
 // Lost is the failure of a call that left and gave no answer: an unknown outcome.
+// What may be repeated is repeated a few times only, since the call may be what
+// takes its backend down.
 func (a Attempt) Lost(reason string) (e *Error, repeat bool) {
+	e, repeat = a.TurnedDown(reason)
+	next := a
+	next.Number++
+	return e, repeat && (next.WorthRepeating() || a.Unsent)
+}
+
+// TurnedDown is the failure of a call that was answered by somebody who says that
+// the backend is away or overloaded. Whether it was executed is not known; what may
+// be repeated is repeated until the step's time is up.
+func (a Attempt) TurnedDown(reason string) (e *Error, repeat bool) {
 	return a.unknown(a.error(codes.ConnectionLost, codes.CategoryTool, lostWords+reason))
+}
+
+// WorkerLost is the failure of a call that is not made any more, since attempts
+// before have ended with their workers.
+func (a Attempt) WorkerLost() (e *Error, repeat bool) {
+	e = a.error(codes.WorkerLost, codes.CategoryTool, "")
+	e.Message = fmt.Sprintf("step %s: the worker that called %s is gone", a.Call.StepPath, a.Call.Tool)
+	e.Attempt--
+	e, _ = a.unknown(e)
+	return e, false
 }
 
 // SentBefore is the failure of a call that is not made, since the run had made it
@@ -200,9 +235,13 @@ func (a Attempt) unknown(e *Error) (*Error, bool) {
 
 // Report is a failure as Temporal knows it. What it may not repeat is not
 // retryable for Temporal, whatever the client may do.
-func Report(e *Error, repeat bool) error {
+func Report(e *Error, repeat bool) error { return ReportAfter(e, repeat, 0) }
+
+// ReportAfter is Report with the pause before the call is repeated; 0 = as the
+// retry policy has it.
+func ReportAfter(e *Error, repeat bool, pause time.Duration) error {
 	return temporal.NewApplicationErrorWithOptions(e.Message, string(e.Category),
-		temporal.ApplicationErrorOptions{NonRetryable: !repeat, Details: []any{*e}})
+		temporal.ApplicationErrorOptions{NonRetryable: !repeat, NextRetryDelay: pause, Details: []any{*e}})
 }
 
 // KnownOutcome says whether a failure of a category that an attempt has reported

@@ -35,11 +35,15 @@ func TestContractOfFailures(t *testing.T) {
 			e, once := fails(attempt)
 			attempt.Call.MaxAttempts = 2
 			_, twice := fails(attempt)
+			attempt.Number, attempt.Call.MaxAttempts = 100, 1
+			_, always := fails(attempt)
 			name = string(e.Code)
 			word := "not again"
 			switch {
-			case once:
+			case always:
 				word = "again"
+			case once:
+				word = "again, four times in all"
 			case twice:
 				word = "as `onError` says"
 			}

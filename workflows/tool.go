@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
@@ -28,14 +27,6 @@ const (
 	// slower one is called again as an activity of its own, so that it does
 	// not hold up the rest of the run.
 	localBudget = 2 * time.Second
-
-	// steadyAttempts bounds the attempts of a call that fails on the way and
-	// that may be repeated, whatever onError says.
-	steadyAttempts = 4
-	steadyDelay    = 250 * time.Millisecond
-
-	retryFactor  = 1.5
-	maxRetryWait = 60 // times the first delay
 )
 
 // MaxResultSize bounds the output of a tool and the result of a run, in bytes
@@ -224,6 +215,9 @@ func (r *run) perform(ctx workflow.Context, q request, call ToolCall, result *To
 			if err == nil || !worthAnActivity(err) || q.limit <= localBudget {
 				return err
 			}
+			if err := r.pauseAsAsked(ctx, q, err); err != nil {
+				return err
+			}
 		}
 		r.tasks.makeRoom(ctx, PayloadSize(call.Arguments))
 		r.tasks.carries(ctx)
@@ -280,57 +274,6 @@ func (r *run) performInTurn(ctx workflow.Context, q request, call ToolCall, resu
 		HeartbeatTimeout:       heartbeatTimeout,
 		RetryPolicy:            retryPolicy(q.onError, q.tool.Effect, q.used),
 	})
-}
-
-// worthAnActivity says whether a read that failed inside the workflow task
-// failed for a reason that an activity of its own can overcome.
-func worthAnActivity(err error) bool {
-	var te *temporal.TimeoutError
-	if errors.As(err, &te) {
-		return true
-	}
-	var ae *temporal.ApplicationError
-	return errors.As(err, &ae) && !ae.NonRetryable()
-}
-
-// attempts is how often onError lets a call be made that fails with an answer.
-func attempts(e *definitions.OnError) int {
-	if e == nil || e.Action != definitions.Retry {
-		return 1
-	}
-	return min(e.RetryCount, definitions.MaxRetries) + 1
-}
-
-// retryPolicy lets Temporal repeat what the activity calls repeatable. On an
-// unsafe tool a call that nobody answered for, because it ran out of time or
-// its worker died, is never repeated. So many attempts were used before.
-func retryPolicy(e *definitions.OnError, effect definitions.Effect, used int) *temporal.RetryPolicy {
-	p := &temporal.RetryPolicy{
-		InitialInterval:    steadyDelay,
-		BackoffCoefficient: retryFactor,
-		MaximumAttempts:    int32(max(max(attempts(e), steadyAttempts)-used, 1)),
-	}
-	if e != nil && e.Action == definitions.Retry {
-		p.InitialInterval = time.Duration(e.RetryDelay)
-		if p.InitialInterval == 0 {
-			p.InitialInterval = definitions.DefaultRetryDelay
-		}
-	}
-	p.MaximumInterval = maxRetryWait * min(p.InitialInterval, math.MaxInt64/maxRetryWait)
-	if !Repeatable(effect) {
-		p.NonRetryableErrorTypes = []string{"TemporalTimeout:StartToClose", "TemporalTimeout:Heartbeat"}
-	}
-	return p
-}
-
-// Repeatable says whether a call of a tool of this class may be repeated when
-// its outcome is not known.
-func Repeatable(e definitions.Effect) bool {
-	switch e {
-	case definitions.Read, definitions.Idempotent, definitions.Keyed:
-		return true
-	}
-	return false
 }
 
 // failure says why a call gave no output.

@@ -4,10 +4,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
 )
@@ -29,6 +31,50 @@ func TestTimeoutAfterAFailedAttempt(t *testing.T) {
 		if !strings.Contains(failure.Error.Message, "the attempt before failed: step w: write was not called") {
 			t.Errorf("%s: %s", kind, failure.Error.Message)
 		}
+	}
+}
+
+// A call that is not sent is repeated with growing pauses until the time of its step
+// is up, of whatever class its tool is, or as often as onError says.
+func TestNotSent(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		step, effect string
+		down         time.Duration // for how long the backend cannot be reached
+		completes    bool
+		calls        [2]int // at least, at most
+	}{
+		"a blip":                      {"", "unsafe", 2 * time.Second, true, [2]int{4, 10}},
+		"most of the time":            {"", "unsafe", 270 * time.Second, true, [2]int{15, 40}},
+		"longer than the step":        {"", "idempotent", time.Hour, false, [2]int{15, 40}},
+		"longer than a timeout":       {"timeout: 10s", "unsafe", 30 * time.Second, false, [2]int{5, 12}},
+		"longer than the author says": {"onError: {action: retry, retryCount: 2, retryDelay: 1s}", "unsafe", 30 * time.Second, false, [2]int{3, 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var began time.Time
+			calls := 0
+			b := newBench(t, "{name: a, description: d, steps: [{id: w, tool: put, "+tc.step+"}]}", `{}`, nil)
+			b.tools = map[string]toolFunc{"put": func(call workflows.ToolCall) (string, error) {
+				if calls++; calls == 1 {
+					began = b.env.Now()
+				}
+				if b.env.Now().Sub(began) < tc.down {
+					return "", workflows.Report(workflows.Attempt{Call: call, Number: calls}.Unavailable("connection refused"))
+				}
+				return `{"done":true}`, nil
+			}}
+			put := b.input.Tools["put"]
+			put.Effect = definitions.Effect(tc.effect)
+			b.input.Tools["put"] = put
+			_, failure := b.run()
+			if (failure == nil) != tc.completes || calls < tc.calls[0] || calls > tc.calls[1] {
+				t.Errorf("%d calls, %+v", calls, failure)
+			}
+			if failure != nil && (failure.Error.Code != codes.BackendUnavailable || !strings.Contains(failure.Error.Message, "connection refused")) {
+				t.Errorf("failed with %+v", failure.Error)
+			}
+		})
 	}
 }
 

@@ -146,7 +146,10 @@ func printSteps(out *lines, d *runs.Detail) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, step := range d.Steps {
 		status := step.Status
-		if step.Attempts > 1 {
+		switch {
+		case step.Next != nil:
+			status = fmt.Sprintf("waits for attempt %d, %s", step.Attempts, soon(*step.Next))
+		case step.Attempts > 1:
 			status += fmt.Sprintf(" (attempt %d)", step.Attempts)
 		}
 		fmt.Fprintf(w, "  +%s\t%s\t%s\t%s\t%s\n", took(d.Started, &step.Started), step.Path, firstLine(step.What), status, took(step.Started, step.Ended))
@@ -161,6 +164,14 @@ func printSteps(out *lines, d *runs.Detail) {
 		}
 	}
 	_ = w.Flush() // out keeps the error
+}
+
+// soon says when the next attempt of a call is made.
+func soon(at time.Time) string {
+	if left := time.Until(at).Round(time.Second); left > 0 {
+		return "in " + left.String()
+	}
+	return "as soon as a worker takes it"
 }
 
 func printSaid(out *lines, d *runs.Detail) {

@@ -86,7 +86,11 @@ func (b *backend) failed(ctx context.Context, c Call, x *exchange, err error) er
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return &CallError{Backend: c.Backend, Tool: c.Tool, Outcome: outcome, Err: err}
+	away, after := x.away()
+	if after > 0 {
+		err = fmt.Errorf("%w; the backend asks not to be called for %s", err, after.Round(time.Second))
+	}
+	return &CallError{Backend: c.Backend, Tool: c.Tool, Outcome: outcome, Err: err, Away: away, RetryAfter: after}
 }
 
 // acquire takes the session for a call; release gives it back.

@@ -164,6 +164,12 @@ type CallError struct {
 	Backend, Tool string
 	Outcome       Outcome
 	Err           error
+
+	// Away: an answer of HTTP says that the backend is away or overloaded (502, 503,
+	// 504), or that it is called too often (429).
+	Away bool
+	// RetryAfter is how long such an answer asks not to be called; 0 = it does not.
+	RetryAfter time.Duration
 }
 
 func (e *CallError) Error() string {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,7 @@ type exchange struct {
 	conn    *countedConn               // HTTP: what the request is written to
 	before  int64                      // HTTP: writes to conn before this request
 	status  int                        // HTTP: status of the answer, 0 = none
+	after   time.Duration              // HTTP: for how long it asks not to be called, 0 = it does not
 	answer  *transport.JSONRPCResponse // what came back
 	broke   error                      // why reading the answer ended
 }
@@ -83,6 +85,37 @@ func (x *exchange) outcome() Outcome {
 		return Refused
 	}
 	return Unknown
+}
+
+// away reports whether the answer of HTTP says that the backend takes no calls now,
+// and for how long it asks not to be called.
+func (x *exchange) away() (bool, time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch x.status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true, x.after
+	}
+	return false, 0
+}
+
+// maxRetryAfter is the longest pause that is believed; no call waits for as long.
+const maxRetryAfter = 365 * 24 * time.Hour
+
+// retryAfter is the pause that a response of 429 or 503 asks for; 0 = none.
+func retryAfter(resp *http.Response, now time.Time) time.Duration {
+	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
+		return 0
+	}
+	value := resp.Header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
+		return min(time.Duration(seconds)*time.Second, maxRetryAfter)
+	}
+	at, err := http.ParseTime(value)
+	if err != nil {
+		return 0
+	}
+	return min(max(at.Sub(now), 0), maxRetryAfter)
 }
 
 // unauthorized reports whether the backend refused the credentials, and so
@@ -209,7 +242,7 @@ func (m *meter) roundTrip(req *http.Request, s *session) (*http.Response, error)
 	x.set(func() {
 		x.reached = x.reached || err == nil || x.conn != nil && x.conn.seal() > x.before
 		if err == nil {
-			x.status = resp.StatusCode
+			x.status, x.after = resp.StatusCode, retryAfter(resp, time.Now())
 		}
 	})
 	if err != nil {

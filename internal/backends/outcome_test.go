@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/mark3labs/mcp-go/mcp"
@@ -45,6 +46,31 @@ type body struct{ *bytes.Reader }
 func (body) Close() error { return nil }
 
 func readCloser(b []byte) body { return body{bytes.NewReader(b)} }
+
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	for _, tc := range []struct {
+		status int
+		value  string
+		want   time.Duration
+	}{
+		{429, "30", 30 * time.Second},
+		{503, "Tue, 24 Nov 2026 12:01:30 GMT", 90 * time.Second},
+		{503, "Tue, 24 Nov 2026 11:00:00 GMT", 0},
+		{503, "99999999999999999999", 0},
+		{503, "4294967295", maxRetryAfter},
+		{503, "-1", 0},
+		{503, "soon", 0},
+		{503, "", 0},
+		{500, "30", 0},
+	} {
+		resp := &http.Response{StatusCode: tc.status, Header: http.Header{"Retry-After": {tc.value}}}
+		if got := retryAfter(resp, now); got != tc.want {
+			t.Errorf("%d with %q: %s, want %s", tc.status, tc.value, got, tc.want)
+		}
+	}
+}
 
 // An outcomeCase is a way in which the first call may go wrong over HTTP.
 type outcomeCase struct {

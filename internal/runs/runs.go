@@ -249,6 +249,7 @@ type StepRecord struct {
 	Arguments json.RawMessage    `json:"arguments,omitempty"`
 	Output    json.RawMessage    `json:"output,omitempty"`
 	Error     string             `json:"error,omitempty"`
+	Next      *time.Time         `json:"next,omitempty"`    // of a call that waits to be repeated: when, and Error says why
 	Decided   string             `json:"decided,omitempty"` // of a question: what became of it, in words
 	Run       RunID              `json:"run,omitempty"`     // that the step has called
 	Version   string             `json:"version,omitempty"` // of what that run executes; "" = it has none

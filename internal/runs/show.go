@@ -290,8 +290,13 @@ func (c *Client) addPending(t *timeline, pending []*workflowpb.PendingActivityIn
 				continue
 			}
 			r.Attempts = int(p.Attempt)
-			if p.LastFailure != nil {
-				r.Error = t.message(p.LastFailure)
+			if p.LastFailure == nil {
+				continue
+			}
+			r.Error = t.message(p.LastFailure)
+			if next := p.GetScheduledTime(); next != nil && p.State == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED {
+				at := next.AsTime()
+				r.Next = &at
 			}
 		}
 	}
