@@ -263,7 +263,7 @@ func kubernetes(t *testing.T, file string) []container {
 				if p.Name == "codec" {
 					continue // which is ready as long as it lives
 				}
-				if k.Liveness.HTTPGet != struct{ Path, Port string }{"/healthz", p.Name} || k.Readiness.HTTPGet != struct{ Path, Port string }{"/readyz", p.Name} {
+				if k.Liveness.HTTPGet != struct{ Path, Port string }{"/healthz", p.Name} || k.Readiness.HTTPGet != struct{ Path, Port string }{map[bool]string{true: "/reachable", false: "/readyz"}[p.Name == "mcp"], p.Name} {
 					t.Errorf("%s, %s: the probes are %+v and %+v", file, c.name, k.Liveness, k.Readiness)
 				}
 			}

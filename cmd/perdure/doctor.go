@@ -23,10 +23,11 @@ type doctorCommand struct {
 }
 
 func (doctorCommand) Help() string {
-	return `Checks every part of an installation from the machine where it is started, and
-changes nothing: configuration and definitions, keys, Temporal with namespace,
-search attributes and workers, the database and its tables, large values, each
-backend, and the clock. Give it the flags and variables of the processes. It prints
+	return `Checks every part of an installation from the machine where it is started:
+configuration and definitions, keys, Temporal with namespace, search attributes,
+workers and what waits for them, the database and its tables, large values, each
+backend, and the clock. It has Temporal and the database write and read something
+small, and changes nothing else. Give it the flags and variables of the processes. It prints
 a line for each part, with what to do, and ends with status 1 if something does
 not work. Examples:
 

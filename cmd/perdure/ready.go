@@ -15,6 +15,8 @@ import (
 type readyCommand struct {
 	serverFlags `embed:""`
 
+	Reachable bool `help:"Ask for /reachable instead: whether it takes requests, if only to answer that they are to be made again. For health checks that end what is not healthy."`
+
 	Wait   time.Duration `help:"Ask again until it is ready, for at most this time. Default: ask once." placeholder:"DURATION"`
 	Output string        `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
 }
@@ -22,8 +24,8 @@ type readyCommand struct {
 func (readyCommand) Help() string {
 	return `Asks a process of perdure for /readyz: whether it takes calls or, of a worker, takes
 up steps. The status is 0 if so and 1 if not, with the reasons on standard error.
-It is what health checks of containers run, whose image has no other program that
-could ask; a worker is asked at the address of its --health-listen. Examples:
+Health checks of containers run it with --reachable, since the image has no other
+program that could ask; a worker is asked at the address of its --health-listen. Examples:
 
     perdure ready
     perdure ready --wait 1m && perdure call prepare_review
@@ -50,7 +52,11 @@ func (r readyCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	at, err := besideEndpoint(of.url, "/readyz")
+	page := "/readyz"
+	if r.Reachable {
+		page = "/reachable"
+	}
+	at, err := besideEndpoint(of.url, page)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ type gatewayCommand struct {
 	gatewayFlags `embed:""`
 	keyFlags     `embed:""`
 
-	Listen string `help:"Address of the MCP endpoint, of /healthz and /readyz." default:"127.0.0.1:4483" placeholder:"ADDR"`
+	Listen string `help:"Address of the MCP endpoint, of /healthz, /reachable and /readyz." default:"127.0.0.1:4483" placeholder:"ADDR"`
 }
 
 func (gatewayCommand) Help() string {
@@ -68,7 +68,7 @@ type workerCommand struct {
 	buildFlags `embed:""`
 	guardFlags `embed:""`
 
-	HealthListen string `help:"Address of /healthz and /readyz. Default: none." placeholder:"ADDR"`
+	HealthListen string `help:"Address of /healthz, /reachable and /readyz. Default: none." placeholder:"ADDR"`
 }
 
 func (workerCommand) Help() string {
@@ -91,7 +91,7 @@ type serveCommand struct {
 	buildFlags   `embed:""`
 	guardFlags   `embed:""`
 
-	Listen string `help:"Address of the MCP endpoint, of /healthz and /readyz." default:"127.0.0.1:4483" placeholder:"ADDR"`
+	Listen string `help:"Address of the MCP endpoint, of /healthz, /reachable and /readyz." default:"127.0.0.1:4483" placeholder:"ADDR"`
 }
 
 func (serveCommand) Help() string {

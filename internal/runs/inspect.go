@@ -26,6 +26,8 @@ type Inspection struct {
 	Pauses    bool          // whether workflows can be paused, which is how runs are quarantined
 	Workers   int           // that have looked for work in the last five minutes
 	Unchecked int64         // runs that wait for a worker with a key; -1 = it is not known
+	Tasks     Backlog       // of runs, which no worker has taken up yet
+	Calls     Backlog       // the same of calls of tools
 	// Seen is when a worker has looked for work last, by the clock of Temporal.
 	Seen time.Time
 }
@@ -62,7 +64,8 @@ func Inspect(ctx context.Context, c client.Client, namespace string) (*Inspectio
 			found.Seen = at
 		}
 	}
-	return &found, nil
+	found.Tasks, found.Calls, err = (&Client{temporal: c, namespace: namespace}).Backlog(ctx)
+	return &found, err
 }
 
 func countUnchecked(ctx context.Context, c client.Client, namespace string) int64 {

@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -58,7 +59,8 @@ type Installation struct {
 	ValuesDir   string // where a dev keeps them
 }
 
-// Examine checks all parts of an installation from this machine, and changes nothing.
+// Examine checks all parts of an installation from this machine. It changes nothing
+// but what it writes to see whether that is kept.
 func Examine(ctx context.Context, i Installation) []Check {
 	x := &examination{Installation: i}
 	x.configuration()
@@ -108,8 +110,8 @@ func (x *examination) configuration() {
 		x.ok("configuration", "%s, %s", Plural(len(found.Backends), "backend"), Plural(len(found.Definitions), "definition"))
 		return
 	}
-	errors := slices.DeleteFunc(slices.Clone(diags), func(d definitions.Diagnostic) bool { return d.Severity != definitions.SeverityError })
-	x.add("configuration", CheckFailed, errors[0].String(), "correct it; perdure validate lists %s", Plural(len(errors), "mistake"))
+	mistakes := slices.DeleteFunc(slices.Clone(diags), func(d definitions.Diagnostic) bool { return d.Severity != definitions.SeverityError })
+	x.add("configuration", CheckFailed, mistakes[0].String(), "correct it; perdure validate lists %s", Plural(len(mistakes), "mistake"))
 }
 
 func (x *examination) signingKeys() {
@@ -169,12 +171,21 @@ func (x *examination) temporal(ctx context.Context) {
 		return
 	}
 	defer tc.Close()
+	const revive = "bring Temporal, or the database behind it, back: is it up, can Temporal reach it, is its disk full? Runs wait and go on by themselves"
+	if err := writes(ctx, tc, options.Namespace); errors.Is(err, runs.ErrUnavailable) {
+		x.add("temporal", CheckFailed, options.HostPort+": "+err.Error(), revive)
+		return
+	}
 	at, err := runs.Inspect(ctx, tc, options.Namespace)
-	if err != nil {
+	switch {
+	case errors.Is(err, runs.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		x.add("temporal", CheckFailed, options.HostPort+": "+err.Error(), revive)
+		return
+	case err != nil:
 		x.add("temporal", CheckFailed, err.Error(), "look at what this program is permitted at %s", options.HostPort)
 		return
 	}
-	x.ok("temporal", "%s, server %s, %s", options.HostPort, cmp.Or(at.Server, "of unknown version"), at.Latency.Round(time.Millisecond))
+	x.ok("temporal", "%s, server %s, %s; it writes and reads", options.HostPort, cmp.Or(at.Server, "of unknown version"), at.Latency.Round(time.Millisecond))
 	x.namespace(options.Namespace, at)
 	x.inputs = map[runs.RunID]*commonpb.Payload{}
 	for id, p := range runs.Inputs(ctx, tc, options.Namespace, examinedRuns) {
@@ -204,14 +215,44 @@ func (x *examination) namespace(name string, at *runs.Inspection) {
 		x.add("quarantine", CheckWarning, "Temporal cannot pause runs that take their workers down: workers refuse them, but lists say that they run",
 			"set frontend.WorkflowPauseEnabled in the dynamic configuration of Temporal (1.31 or newer)")
 	}
-	if at.Workers == 0 {
-		x.add("workers", CheckWarning, "none has looked for work lately: runs do not go on", "start perdure worker or perdure serve")
-		return
-	}
-	x.ok("workers", "%d looked for work within the last five minutes", at.Workers)
+	x.workers(at, time.Now())
 	if ahead := time.Until(at.Seen); ahead > 0 { // a moment ago by their clock
 		x.clocks = append(x.clocks, remote{"Temporal", ahead})
 	}
+}
+
+// A worker that lives asks for work at least once a minute, and takes up within
+// seconds what waits.
+const (
+	pollerAge = 2 * time.Minute
+	queueAge  = time.Minute
+)
+
+// workers looks when they have looked for work, and what waits for them.
+func (x *examination) workers(at *runs.Inspection, now time.Time) {
+	const name = "workers"
+	waits := max(at.Tasks.Age, at.Calls.Age)
+	lag := fmt.Sprintf("%s and %s wait for them, the oldest for %s",
+		Plural(int(at.Tasks.Tasks), "task"), Plural(int(at.Calls.Tasks), "call"), waits.Round(time.Second))
+	age := now.Sub(at.Seen).Round(time.Second)
+	switch {
+	case at.Workers == 0:
+		x.add(name, CheckWarning, "none has looked for work lately: runs do not go on; "+lag, "start perdure worker or perdure serve")
+	case age > pollerAge:
+		x.add(name, CheckWarning, fmt.Sprintf("none has looked for work for %s: runs do not go on; %s", age, lag), "start perdure worker or perdure serve, or look why it hangs")
+	case waits > queueAge:
+		x.add(name, CheckWarning, fmt.Sprintf("%d looked for work, the last %s ago; %s", at.Workers, max(age, 0), lag),
+			"start more workers, give them more processors, or, where runs are pinned to builds, look at perdure rollout status")
+	default:
+		x.ok(name, "%d looked for work, the last %s ago; %s", at.Workers, max(age, 0), lag)
+	}
+}
+
+// writes is what a probe of Temporal comes to.
+func writes(ctx context.Context, tc client.Client, namespace string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience/2)
+	defer cancel()
+	return runs.Probe(ctx, tc, namespace)
 }
 
 func (x *examination) database(ctx context.Context) {
@@ -228,6 +269,9 @@ func (x *examination) database(ctx context.Context) {
 	}
 	before := time.Now()
 	at, err := store.Inspect(ctx, x.Database)
+	if err == nil && at.Version == at.Latest {
+		err = store.WriteAndRead(ctx, x.Database)
+	}
 	version, latest := at.Version, at.Latest
 	took := time.Since(before)
 	switch {
@@ -239,7 +283,7 @@ func (x *examination) database(ctx context.Context) {
 	case version > latest:
 		x.add("database", CheckWarning, fmt.Sprintf("its tables are of version %d, newer than this program (%d)", version, latest), "upgrade this program")
 	default:
-		x.ok("database", "tables of version %d", version)
+		x.ok("database", "tables of version %d; it writes and reads", version)
 	}
 	x.clocks = append(x.clocks, remote{"the database", at.Now.Sub(before.Add(took / 2))})
 	x.store = &at

@@ -5,21 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"time"
-
-	"go.temporal.io/sdk/client"
 
 	"github.com/perdure/perdure/gateway/auth"
 )
 
-// healthLimit bounds asking Temporal how it is.
-const healthLimit = time.Second
-
 // Health serves what tells how the service is: /healthz is 200 while the
-// process lives, /readyz is 200 when calls can be taken.
+// process lives, /reachable while it takes requests, if only to answer that they are
+// to be made again, and /readyz while calls can be taken.
 func (s *Service) Health() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /reachable", s.serveReachable)
 	mux.HandleFunc("GET /readyz", s.serveReady)
 	if s.opts.Loaded.Telemetry.Prometheus && s.opts.Telemetry.Handler() != nil {
 		mux.HandleFunc("GET "+metricsPath, s.serveMetrics)
@@ -27,11 +23,22 @@ func (s *Service) Health() http.Handler {
 	return mux
 }
 
+// serveReachable answers 200 from when the service was up first until it stops, else
+// 503. It is for load balancers: what all gateways lack takes none of them out.
+func (s *Service) serveReachable(w http.ResponseWriter, _ *http.Request) {
+	code := http.StatusOK
+	if s.phase() != "" {
+		code = http.StatusServiceUnavailable
+	}
+	w.WriteHeader(code)
+	fmt.Fprintln(w, http.StatusText(code))
+}
+
 // serveReady answers 200 when calls can be taken, else 503; with ?verbose, and
 // the status as JSON. That is for callers alone where these have to show who
 // they are: it names backends, and those tools that the caller may know of.
 func (s *Service) serveReady(w http.ResponseWriter, r *http.Request) {
-	reasons := s.unready(r.Context())
+	reasons := s.unready()
 	code := http.StatusOK
 	if len(reasons) > 0 {
 		code = http.StatusServiceUnavailable
@@ -52,20 +59,28 @@ func (s *Service) serveReady(w http.ResponseWriter, r *http.Request) {
 }
 
 // unready says why calls cannot be taken; nil = they can.
-func (s *Service) unready(ctx context.Context) []string {
+func (s *Service) unready() []string {
 	var reasons []string
-	switch {
-	case s.stopping.Load():
-		reasons = append(reasons, "stopping")
-	case !s.started.Load():
-		reasons = append(reasons, "starting")
+	if phase := s.phase(); phase != "" {
+		reasons = append(reasons, phase)
 	}
-	ctx, cancel := context.WithTimeout(ctx, healthLimit)
-	defer cancel()
-	if _, err := s.opts.Temporal.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
-		reasons = append(reasons, "Temporal does not answer")
+	for _, n := range s.needs {
+		if n.away() != nil {
+			reasons = append(reasons, n.name+" is away: perdure doctor says more")
+		}
 	}
 	return reasons
+}
+
+// phase is starting or stopping; "" = neither.
+func (s *Service) phase() string {
+	switch {
+	case s.stopping.Load():
+		return "stopping"
+	case !s.started.Load():
+		return "starting"
+	}
+	return ""
 }
 
 // status is what somebody may know of the service.

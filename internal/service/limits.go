@@ -76,13 +76,16 @@ func (s *Service) startHosting(all *runs.Client) (stop func()) {
 	return stop
 }
 
+// stateLimit bounds asking Temporal how the limits of a backend stand.
+const stateLimit = time.Second
+
 // limited says how the limits of a backend stand; nil = it has none, or nobody
 // keeps them.
 func (s *Service) limited(ctx context.Context, backend string) *runs.BackendState {
 	if !s.opts.Loaded.Limits[backend].Limited() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, healthLimit)
+	ctx, cancel := context.WithTimeout(ctx, stateLimit)
 	defer cancel()
 	state, err := s.runs().BackendState(ctx, backend)
 	if err != nil {

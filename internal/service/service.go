@@ -55,6 +55,7 @@ type Service struct {
 	opened   chan struct{} // closed when requests are served: every backend was tried once
 	prepared chan struct{} // closed when Temporal answers and has what runs need
 	started  atomic.Bool   // every part is up
+	needs    []*need       // without which no calls can be taken
 	stopping atomic.Bool
 
 	reloadError atomic.Pointer[error] // what is wrong with changed definitions; nil = nothing
@@ -131,6 +132,7 @@ func New(o Options) (*Service, error) {
 			return nil, err
 		}
 	}
+	s.needs = s.newNeeds()
 	return s, s.watch(s.runs())
 }
 
@@ -163,6 +165,9 @@ func (s *Service) start(ctx context.Context) error {
 		return err
 	}
 	close(s.prepared)
+	for _, n := range s.needs {
+		go n.watch(ctx)
+	}
 	// The worker takes up the runs of an earlier process at once, so the
 	// backends that these call come first.
 	if s.opts.Worker {
@@ -213,7 +218,7 @@ func (s *Service) Serve(ctx context.Context, listener net.Listener, handler http
 	if listener != nil {
 		go func() { ended <- server.Serve(listener) }()
 	}
-	starting, cancel := context.WithCancel(ctx)
+	starting, cancel := context.WithCancel(ctx) // and what goes on beside
 	defer cancel()
 	started := make(chan error, 1)
 	go func() { started <- s.start(starting) }()

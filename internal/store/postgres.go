@@ -124,6 +124,30 @@ func Inspect(ctx context.Context, address string) (found Inspection, err error) 
 	return found, err
 }
 
+// WriteAndRead has the database at an address write a row and read it back, and
+// leaves nothing of it.
+func WriteAndRead(ctx context.Context, address string) error {
+	pool, err := connect(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	tx, err := pool.Begin(ctx)
+	if err != nil {
+		return fmt.Errorf("connecting to the database: %w", err)
+	}
+	defer func() { _ = tx.Rollback(ctx) }() // which is what is wanted
+	const row = "perdure doctor"
+	var read string
+	if _, err = tx.Exec(ctx, "insert into "+schema+".run_values (id, run, data) values ($1, $1, '')", row); err == nil {
+		err = tx.QueryRow(ctx, "select run from "+schema+".run_values where id = $1", row).Scan(&read)
+	}
+	if err != nil || read != row {
+		return fmt.Errorf("the database does not keep what is written: %w", err)
+	}
+	return nil
+}
+
 // migrated connects to a database whose tables are then up to date.
 func migrated(ctx context.Context, address string) (*pgxpool.Pool, int64, error) {
 	pool, err := connect(ctx, address)
@@ -210,6 +234,15 @@ func makeSchema(ctx context.Context, pool *pgxpool.Pool) error {
 		_, err := tx.Exec(ctx, "create schema if not exists "+schema)
 		return err
 	})
+}
+
+// Probe has the database begin a transaction that could write; an error says why it
+// does not.
+func (p *Postgres) Probe(ctx context.Context) error {
+	if _, err := p.pool.Exec(ctx, "select txid_current()"); err != nil {
+		return fmt.Errorf("the database takes no writes: %w", err)
+	}
+	return nil
 }
 
 // Close implements Grants.

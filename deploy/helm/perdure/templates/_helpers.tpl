@@ -147,7 +147,7 @@ spec:
           {{- end }}
           ports: [{name: {{ .port.name }}, containerPort: {{ .port.number }}}, {name: metrics, containerPort: 9464}]
           livenessProbe: {httpGet: {path: /healthz, port: {{ .port.name }}}, initialDelaySeconds: 30}
-          readinessProbe: {httpGet: {path: /readyz, port: {{ .port.name }}}, periodSeconds: 5, timeoutSeconds: 3}
+          readinessProbe: {httpGet: {path: {{ eq .port.name "mcp" | ternary "/reachable" "/readyz" }}, port: {{ .port.name }}}, periodSeconds: 5, timeoutSeconds: 3}
           {{- if .drain }}
           lifecycle: {preStop: {sleep: {seconds: {{ .drain }}}}}
           {{- end }}

@@ -1,0 +1,89 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// What a service needs is looked at every needInterval, and after a change of the
+// answer every needAgain: it is away, or back, after needTimes answers of one kind.
+const (
+	needInterval = 5 * time.Second
+	needAgain    = time.Second
+	needTimes    = 2
+	needLimit    = 3 * time.Second // of one look
+)
+
+// A need is something without which a service takes no calls.
+type need struct {
+	name  string                      // such as Temporal
+	probe func(context.Context) error // an error says that it is away
+	log   *slog.Logger
+
+	mu    sync.Mutex
+	err   error     // with which it was found away last; nil = it is there
+	since time.Time // when it went
+}
+
+// watch looks after the need until ctx ends.
+func (n *need) watch(ctx context.Context) {
+	for same := 0; ctx.Err() == nil; {
+		err := n.look(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		pause := needInterval
+		if (err == nil) == (n.away() == nil) {
+			same = 0
+		} else if same++; same < needTimes {
+			pause = needAgain
+		} else {
+			n.turn(err)
+			same = 0
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (n *need) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, needLimit)
+	defer cancel()
+	return n.probe(ctx)
+}
+
+// away is why the need is not met; nil = it is.
+func (n *need) away() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.err
+}
+
+// turn notes that the need is away with an error, or back, and says so once.
+func (n *need) turn(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.err = err; err != nil {
+		n.since = time.Now()
+		n.log.Warn(n.name+" is away: calls are answered with an error that says to try again, and runs wait", "error", err)
+		return
+	}
+	n.log.Warn(n.name+" is back", "after", time.Since(n.since).Round(time.Second).String())
+}
+
+// needs are what the service cannot do without.
+func (s *Service) newNeeds() []*need {
+	needs := []*need{{name: "Temporal", probe: s.runs().Probe, log: s.opts.Logger}}
+	db := s.opts.Database
+	if db == nil {
+		db = s.opts.ValuesIn
+	}
+	if db != nil {
+		needs = append(needs, &need{name: "the database", probe: db.Probe, log: s.opts.Logger})
+	}
+	return needs
+}

@@ -1,0 +1,95 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/runs"
+)
+
+// What a service needs is away when it was found so twice, and back likewise: one
+// answer of the other kind changes nothing. Each change is in the log once.
+func TestNeedGoesAndComesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		var down atomic.Bool
+		n := &need{name: "Temporal", log: slog.New(slog.NewTextHandler(&log, nil)), probe: func(ctx context.Context) error {
+			if !down.Load() {
+				return nil
+			}
+			<-ctx.Done() // it hangs, as it does when a database is away
+			return errors.New("its disk is full")
+		}}
+		s := &Service{opts: Options{Loaded: &config.Loaded{}, Logger: n.log}, needs: []*need{n}}
+		s.started.Store(true)
+		answer := func(path string) int {
+			w := httptest.NewRecorder()
+			s.Health().ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+			return w.Code
+		}
+		go n.watch(t.Context())
+		for _, step := range []struct {
+			down  bool
+			after time.Duration
+			ready int
+		}{
+			{false, time.Minute, 200},
+			{true, needInterval, 200}, // found once
+			{false, time.Minute, 200},
+			{true, needInterval + 2*needLimit + needAgain, 503},
+			{true, time.Hour, 503},
+			{false, needInterval + needLimit + needAgain, 200},
+			{false, time.Minute, 200},
+		} {
+			down.Store(step.down)
+			time.Sleep(step.after + time.Millisecond)
+			synctest.Wait()
+			if got := answer("/readyz"); got != step.ready {
+				t.Errorf("after %s with down = %t /readyz is %d", step.after, step.down, got)
+			}
+			if got := answer("/reachable"); got != 200 {
+				t.Errorf("/reachable is %d", got)
+			}
+		}
+		if got := log.String(); strings.Count(got, "level=WARN") != 2 || !strings.Contains(got, "Temporal is away") || !strings.Contains(got, "its disk is full") || !strings.Contains(got, "Temporal is back") {
+			t.Errorf("the log has %s", got)
+		}
+		s.stopping.Store(true)
+		if got := answer("/reachable"); got != 503 {
+			t.Errorf("while it stops /reachable is %d", got)
+		}
+	})
+}
+
+// What waits for workers, and when they have looked for work last, is told.
+func TestExamineWorkers(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for _, tc := range []struct {
+		name   string
+		at     runs.Inspection
+		status CheckStatus
+		found  string
+	}{
+		{"none", runs.Inspection{Tasks: runs.Backlog{Tasks: 3, Age: time.Hour}}, CheckWarning, "3 tasks and 0 calls wait for them, the oldest for 1h0m0s"},
+		{"one that is gone", runs.Inspection{Workers: 1, Seen: now.Add(-3 * time.Minute)}, CheckWarning, "for 3m0s"},
+		{"too few", runs.Inspection{Workers: 1, Seen: now, Calls: runs.Backlog{Tasks: 9, Age: 2 * time.Minute}}, CheckWarning, "9 calls wait"},
+		{"enough", runs.Inspection{Workers: 2, Seen: now.Add(-20 * time.Second)}, CheckOK, "the last 20s ago"},
+	} {
+		x := &examination{}
+		x.workers(&tc.at, now)
+		if got := x.checks[0]; got.Status != tc.status || !strings.Contains(got.Found, tc.found) || (got.Fix == "") != (tc.status == CheckOK) {
+			t.Errorf("%s: %+v", tc.name, got)
+		}
+	}
+}
