@@ -53,6 +53,7 @@ type Client struct {
 	keys      *signing.Keys
 	log       *slog.Logger
 	fresh     freshRuns
+	index     *index
 }
 
 // New makes a Client. It calls nobody.
@@ -68,6 +69,9 @@ func New(cfg Config) *Client {
 	}
 	if c.converter == nil {
 		c.converter = converter.GetDefaultDataConverter()
+	}
+	if c.temporal != nil {
+		c.index = newIndex(c.temporal.WorkflowService(), c.log)
 	}
 	return c
 }
@@ -139,7 +143,7 @@ func failure(ctx context.Context, doing string, id RunID, err error) error {
 		return fmt.Errorf("%s run %s: %w", doing, id, ErrNotFound)
 	case errors.As(err, &denied):
 		return fmt.Errorf("%s run %s: %w: %w", doing, id, ErrNotPermitted, err)
-	case away(err):
+	case away(err), errors.Is(err, errBusy):
 		return fmt.Errorf("%s run %s: %w: %w", doing, id, ErrUnavailable, err)
 	}
 	return fmt.Errorf("%s run %s: %w", doing, id, err)

@@ -2,13 +2,11 @@ package runs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/serviceerror"
 	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -55,9 +53,9 @@ func (c *Client) countStatus(ctx context.Context, counts *Counts) error {
 	for _, s := range []Status{Running, Waiting, Quarantined, Completed, Failed, Cancelled, TimedOut} {
 		counts.Status[s] = 0
 	}
-	grouped, err := c.temporal.WorkflowService().CountWorkflowExecutions(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+	grouped, err := c.index.count(ctx, &workflowservice.CountWorkflowExecutionsRequest{
 		Namespace: c.namespace, Query: query(Filter{}) + " GROUP BY ExecutionStatus",
-	})
+	}, 0)
 	if err != nil {
 		return err
 	}
@@ -66,7 +64,7 @@ func (c *Client) countStatus(ctx context.Context, counts *Counts) error {
 			counts.Status[status(executionStatus(group), "")] += group.Count
 			continue
 		}
-		if counts.Status[Quarantined], err = c.countOf(ctx, quarantinedQuery); err != nil {
+		if counts.Status[Quarantined], err = c.countOf(ctx, quarantinedQuery, 0); err != nil {
 			return err
 		}
 		counts.Status[Running] += group.Count - counts.Status[Quarantined] // somebody has paused them
@@ -74,7 +72,7 @@ func (c *Client) countStatus(ctx context.Context, counts *Counts) error {
 	if counts.Status[Failed] == 0 {
 		return nil
 	}
-	timedOut, err := c.countOf(ctx, "ExecutionStatus = 'Failed' AND "+workflows.AttrStatus+" = "+quote(string(TimedOut)))
+	timedOut, err := c.countOf(ctx, "ExecutionStatus = 'Failed' AND "+workflows.AttrStatus+" = "+quote(string(TimedOut)), 0)
 	counts.Status[Failed] -= timedOut
 	counts.Status[TimedOut] += timedOut
 	return err
@@ -93,10 +91,11 @@ func executionStatus(g *workflowservice.CountWorkflowExecutionsResponse_Aggregat
 	return s
 }
 
-func (c *Client) countOf(ctx context.Context, condition string) (int64, error) {
-	counted, err := c.temporal.WorkflowService().CountWorkflowExecutions(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+// countOf counts the runs that meet a condition. A count of that age will do.
+func (c *Client) countOf(ctx context.Context, condition string, age time.Duration) (int64, error) {
+	counted, err := c.index.count(ctx, &workflowservice.CountWorkflowExecutionsRequest{
 		Namespace: c.namespace, Query: query(Filter{Query: condition}),
-	})
+	}, age)
 	return counted.GetCount(), err
 }
 
@@ -106,36 +105,12 @@ type Held struct{ Open, Waiting int }
 
 // Held counts the open runs of a caller. It asks the index, which may lag a moment
 // behind.
-//
-// Temporal limits how often a namespace's index is asked, and replicas that start at
-// once ask often: so it is asked again for a while.
 func (c *Client) Held(ctx context.Context, caller string) (Held, error) {
-	for began := time.Now(); ; {
-		held, err := c.held(ctx, caller)
-		var busy *serviceerror.ResourceExhausted
-		if err == nil || !errors.As(err, &busy) || time.Since(began) > busyLimit {
-			return held, err
-		}
-		select {
-		case <-time.After(busyPause):
-		case <-ctx.Done():
-			return held, err
-		}
-	}
-}
-
-// How long the index is asked again while it is asked too often, and how often.
-const (
-	busyLimit = 5 * time.Second
-	busyPause = 200 * time.Millisecond
-)
-
-func (c *Client) held(ctx context.Context, caller string) (Held, error) {
 	mine := "CloseTime IS NULL AND " + workflows.AttrCaller + " = " + quote(keyword(caller))
-	open, err := c.countOf(ctx, mine)
+	open, err := c.countOf(ctx, mine, 0)
 	var waiting int64
 	if err == nil && open > 0 {
-		waiting, err = c.countOf(ctx, mine+" AND "+statusQuery(Waiting))
+		waiting, err = c.countOf(ctx, mine+" AND "+statusQuery(Waiting), 0)
 	}
 	if err != nil {
 		return Held{}, failure(ctx, "counting", "*", err)
@@ -149,6 +124,9 @@ const (
 	lookPage    = 250
 )
 
+// kindsAge is how old counts by kind may be, each of which is a question.
+const kindsAge = time.Minute
+
 const waitingQuery = "ExecutionStatus = 'Running' AND " + workflows.AttrWaiting + " IS NOT NULL"
 
 // countWaiting looks at the runs that wait: their memos tell since when. The
@@ -160,7 +138,7 @@ func (c *Client) countWaiting(ctx context.Context, counts *Counts) error {
 	}
 	var token []byte
 	for seen := int64(0); ; {
-		page, err := c.temporal.WorkflowService().ListWorkflowExecutions(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+		page, err := c.index.list(ctx, &workflowservice.ListWorkflowExecutionsRequest{
 			Namespace: c.namespace, PageSize: lookPage, NextPageToken: token, Query: query(Filter{Query: waitingQuery}),
 		})
 		if err != nil {
@@ -200,7 +178,7 @@ func (c *Client) lookAt(info *workflowpb.WorkflowExecutionInfo, counts *Counts) 
 func (c *Client) countKinds(ctx context.Context, counts *Counts) error {
 	for kind := range counts.Waiting {
 		var err error
-		if counts.Waiting[kind], err = c.countOf(ctx, "ExecutionStatus = 'Running' AND "+workflows.AttrWaiting+" = "+quote(kind)); err != nil {
+		if counts.Waiting[kind], err = c.countOf(ctx, "ExecutionStatus = 'Running' AND "+workflows.AttrWaiting+" = "+quote(kind), kindsAge); err != nil {
 			return err
 		}
 	}

@@ -56,7 +56,7 @@ func (c *Client) ListPage(ctx context.Context, f Filter, from string) (page []Ru
 	if err != nil {
 		return nil, "", fmt.Errorf("listing runs: %w: no page begins at %q", ErrNotFound, from)
 	}
-	found, err := c.temporal.WorkflowService().ListWorkflowExecutions(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+	found, err := c.index.list(ctx, &workflowservice.ListWorkflowExecutionsRequest{
 		Namespace:     c.namespace,
 		PageSize:      int32(min(f.limit(), 1000)),
 		NextPageToken: token,

@@ -60,7 +60,7 @@ type GatewayOptions struct {
 // newGateway makes what clients and people reach: the gateway, and the page on
 // which people answer.
 func (s *Service) newGateway(o GatewayOptions) (err error) {
-	all := s.runs()
+	all := s.runs
 	bodies := web.NewBodies(web.DefaultWork, web.Patience)
 	page, err := s.newApprovals(o, all, bodies)
 	if err != nil {

@@ -87,7 +87,7 @@ func (s *Service) limited(ctx context.Context, backend string) *runs.BackendStat
 	}
 	ctx, cancel := context.WithTimeout(ctx, stateLimit)
 	defer cancel()
-	state, err := s.runs().BackendState(ctx, backend)
+	state, err := s.runs.BackendState(ctx, backend)
 	if err != nil {
 		return nil
 	}

@@ -42,6 +42,7 @@ type Service struct {
 	opts        Options
 	pool        *backends.Pool
 	credentials *credentials.Broker
+	runs        *runs.Client // of all processes
 	registry    *registry.Registry
 	callers     auth.Authenticator
 	gateway     *gateway.Gateway // nil in a process that is only a worker
@@ -119,6 +120,7 @@ func New(o Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{opts: o, pool: pool, credentials: broker, opened: make(chan struct{}), prepared: make(chan struct{})}
+	s.runs = s.newRuns()
 	s.newRegistry()
 	var public WebURL
 	if o.Gateway != nil {
@@ -133,11 +135,11 @@ func New(o Options) (*Service, error) {
 		}
 	}
 	s.needs = s.newNeeds()
-	return s, s.watch(s.runs())
+	return s, s.watch(s.runs)
 }
 
-// runs are those of all processes.
-func (s *Service) runs() *runs.Client {
+// newRuns makes the one door to the runs of all processes.
+func (s *Service) newRuns() *runs.Client {
 	c := runs.Config{Client: s.opts.Temporal, Keys: s.opts.Keys, Namespace: s.opts.Namespace, DataConverter: s.opts.Converter, Logger: s.opts.Logger}
 	if s.opts.Values != nil {
 		c.LargeInputs, c.MaxValue = payloads.Writer(c.DataConverter, s.opts.Values), payloads.MaxValue

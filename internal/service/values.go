@@ -13,7 +13,7 @@ import (
 // sweepValues deletes the values of runs that Temporal does not keep any more,
 // until ctx ends.
 func (s *Service) sweepValues(ctx context.Context) {
-	all := s.runs()
+	all := s.runs
 	look := func(ctx context.Context, run string) (bool, string, error) {
 		needed, parent, err := all.Needed(ctx, runs.RunID(run))
 		return !needed, string(parent), err

@@ -65,7 +65,7 @@ func (s *Service) startWorker() error {
 		Interceptors:                 slices.Concat(interceptors(s.opts.Telemetry), plantedChange(), plantedKiller()),
 	})
 	workflows.Register(s.worker, workflows.Trust{Keys: s.opts.Keys, Unproven: s.opts.Unproven})
-	all := s.runs()
+	all := s.runs
 	calls := activities.New(planted(s.tools()), s.opts.Logger).LookBack(all.CallBefore).Doubt(all.LastAttempt, all.SentUnread).Compose(s.resolve, all.ChildOutcome)
 	if s.opts.Loaded.Auth.Policy.Rules != nil {
 		calls.Permit(s.permits)

@@ -151,8 +151,11 @@ type Backlog struct {
 const snapshotAge = 10 * time.Second
 
 const (
-	// snapshotLimit is how long taking one may last.
-	snapshotLimit = 5 * time.Second
+	// snapshotLimit is how long taking one may last: Temporal's index is asked no
+	// oftener than it allows.
+	snapshotLimit = 30 * time.Second
+	// snapshotKept is for how long the last one is told while none can be taken.
+	snapshotKept = time.Minute
 	// snapshotWait is how long who asks for metrics waits for it; what comes
 	// later is for who asks next.
 	snapshotWait = 3 * time.Second
@@ -160,7 +163,7 @@ const (
 
 // WatchRuns tells the state of all runs with the metrics. take is called when
 // somebody asks for them, but not more than every 10 s, and once at a time;
-// while it fails, the state is left out.
+// while it fails, the last one is told for a minute, and then none.
 func (t *Telemetry) WatchRuns(take func(context.Context) (Snapshot, error)) error {
 	if t == nil || !t.metering {
 		return nil
@@ -239,7 +242,8 @@ type cachedSnapshot struct {
 
 	mu       sync.Mutex
 	taking   chan struct{} // closed when the one that is being taken is there; nil = none is
-	taken    time.Time
+	taken    time.Time     // when the last one was there, or had failed
+	good     time.Time     // when the last one was taken that did not fail
 	snapshot Snapshot
 	err      error
 }
@@ -270,7 +274,13 @@ func (c *cachedSnapshot) refresh(ctx context.Context, done chan struct{}) {
 	snapshot, err := c.take(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.snapshot, c.err, c.taken, c.taking = snapshot, err, time.Now(), nil
+	c.taken, c.taking = time.Now(), nil
+	if err == nil {
+		c.good = c.taken
+	}
+	if err == nil || c.taken.Sub(c.good) > snapshotKept {
+		c.snapshot, c.err = snapshot, err
+	}
 	close(done)
 }
 
