@@ -85,6 +85,11 @@ func (a *Approver) Answer(ctx context.Context, page, question, action string, fi
 	return err
 }
 
+// Page is the text of a page.
+func (a *Approver) Page(ctx context.Context, page string) (string, error) {
+	return a.browse(ctx, http.MethodGet, page, "")
+}
+
 func (a *Approver) browse(ctx context.Context, method, page, form string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, method, page, strings.NewReader(form))
 	if err != nil {

@@ -1,0 +1,246 @@
+package program_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/test/pgtest"
+	"github.com/perdure/perdure/test/topology"
+	"github.com/perdure/perdure/test/topology/clients"
+)
+
+// plainDefinitions write at once.
+const plainDefinitions = `
+  - name: put
+    description: Writes.
+    parameters: &key2 {type: object, properties: {key: {type: string}}, required: [key]}
+    steps:
+      - {id: write, tool: be_write, arguments: {text: "{{.params.key}}:ok"}}
+    output: &written2
+      properties:
+        written: {type: string, description: What was written, value: "{{.steps.write.output.written}}"}
+  - name: put_twice
+    description: Writes, with two attempts.
+    parameters: *key2
+    steps:
+      - {id: write, tool: be_write, arguments: {text: "{{.params.key}}:ok"}, onError: {action: retry, retryCount: 1, retryDelay: 100ms}}
+    output: *written2
+`
+
+// TestBlipOfABackend has a backend refuse connections for longer than any fixed
+// number of attempts took: a run waits, says what for, and writes once. Where the
+// author gives a number of attempts, these are all there are.
+func TestBlipOfABackend(t *testing.T) {
+	t.Parallel()
+	r := prepareReplicas(t, newTemporal(t), "blip")
+	address, err := pgtest.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, err := topology.NewLink("workers to backend", address, r.backend.web.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(link.Close)
+	file := filepath.Join(r.dir, "perdure.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	putFile(t, file, strings.ReplaceAll(string(text), r.backend.web.URL, "http://"+address)+plainDefinitions)
+	r.launch()
+	c := dial(t, r.balancer(t).url(), legacy, nil)
+	r.wroteOnce(t, keyed("put", "before").must(t, c), "before")
+
+	link.Refuse()
+	link.Cut()
+	type answer struct {
+		result *mcp.CallToolResult
+		err    error
+	}
+	ended := make(chan answer, 1)
+	go func() {
+		result, err := keyed("put", "blip").by(t.Context(), c)
+		ended <- answer{result, err}
+	}()
+	bounded, err := keyed("put_twice", "bounded").by(t.Context(), c)
+	if err != nil || !bounded.IsError || !strings.Contains(asJSON(t, bounded), "backend_unavailable") {
+		t.Errorf("with two attempts: %v, %s", err, asJSON(t, bounded))
+	}
+	r.wrote(t, "bounded")
+	var id string
+	until(t, "the run", func() bool {
+		out, err := r.perdure(t, "runs", "list", "-o", "json")
+		id = between(out, `"id": "put/`, `"`)
+		return err == nil && id != ""
+	})
+	until(t, "the run to say what it waits for", func() bool {
+		out, err := r.perdure(t, "runs", "show", "put/"+id)
+		return err == nil && strings.Contains(out, "waits for attempt") && strings.Contains(out, "backend be cannot be reached")
+	})
+	time.Sleep(4 * time.Second) // the outage
+	if err := link.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	got := <-ended
+	if got.err != nil || got.result.IsError {
+		t.Fatalf("%v, %s", got.err, asJSON(t, got.result))
+	}
+	r.wrote(t, "blip", "blip:ok")
+}
+
+func (r *replicas) wroteOnce(t *testing.T, result, key string) {
+	t.Helper()
+	sameJSON(t, "the result", result, asJSON(t, map[string]any{"written": key + ":ok"}))
+	r.wrote(t, key, key+":ok")
+}
+
+// between is what stands in a text between two others; "" = they do not.
+func between(text, before, after string) string {
+	_, rest, ok := strings.Cut(text, before)
+	if !ok {
+		return ""
+	}
+	found, _, _ := strings.Cut(rest, after)
+	return found
+}
+
+// TestPostgreSQLGoesAndComesBack has the PostgreSQL behind everything hang: no
+// process is ready, each says so once, the gateways stay reachable and answer that
+// a call is to be made again, and doctor says where to look. When it is back all is
+// well without a restart.
+func TestPostgreSQLGoesAndComesBack(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Start(t)
+	execute(t, pg, "postgres", "create database perdure")
+	r := prepareDatabaseReplicas(t, pg)
+	file := filepath.Join(r.dir, "perdure.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	putFile(t, file, string(text)+plainDefinitions)
+	r.launch()
+	c := dial(t, r.balancer(t).url(), legacy, nil)
+	r.wroteOnce(t, keyed("put", "before").must(t, c), "before")
+	all := slices.Concat(r.gateways[:], r.workers[:])
+
+	pg.SignalAll(syscall.SIGSTOP)
+	t.Cleanup(func() { pg.SignalAll(syscall.SIGCONT) })
+	for _, p := range all {
+		until(t, p.args[0]+" not to be ready", func() bool { return !ready(p.address) })
+		if !topology.Answers("http://" + p.address + "/reachable")(t.Context()) {
+			t.Errorf("%s cannot be reached", p.args[0])
+		}
+	}
+	url := "http://" + r.gateways[0].address
+	if out, err := program(t, r.dir, "ready", "--url", url).CombinedOutput(); err == nil || !strings.Contains(string(out), "Temporal is away") {
+		t.Errorf("perdure ready: %v, %s", err, out)
+	}
+	if out, err := program(t, r.dir, "ready", "--reachable", "--url", url).CombinedOutput(); err != nil {
+		t.Errorf("perdure ready --reachable: %v, %s", err, out)
+	}
+	if out, err := r.perdure(t, "doctor"); err == nil || !strings.Contains(out, "the database behind it") || strings.Contains(out, "permitted") {
+		t.Errorf("doctor: %v, %s", err, out)
+	}
+	result, err := keyed("put", "meanwhile").by(t.Context(), c)
+	if err == nil && !strings.Contains(asJSON(t, result), `"unavailable"`) {
+		t.Errorf("a call meanwhile: %s", asJSON(t, result))
+	}
+
+	pg.SignalAll(syscall.SIGCONT)
+	for _, p := range all {
+		until(t, p.args[0]+" to be ready", func() bool { return ready(p.address) })
+	}
+	r.wroteOnce(t, keyed("put", "after").must(t, dial(t, r.balancer(t).url(), legacy, nil)), "after")
+	for _, p := range all {
+		log := p.output.String()
+		for _, what := range []string{"Temporal is away", "Temporal is back", "the database is away", "the database is back"} {
+			if n := strings.Count(log, what); n != 1 {
+				t.Errorf("%s says %d times that %s", p.args[0], n, what)
+			}
+		}
+	}
+}
+
+// TestManyWhoLook asks for pages, lists and metrics at once where Temporal's index
+// has its default limit of ten questions a second.
+func TestManyWhoLook(t *testing.T) {
+	t.Parallel()
+	const waiting, pages, lists = 20, 30, 12
+	r := prepareReplicas(t, newTemporal(t), "many", "--call-patience", "0s")
+	var metrics [2]string
+	for i, p := range r.gateways {
+		address, err := pgtest.FreeAddress()
+		if err != nil {
+			t.Fatal(err)
+		}
+		metrics[i] = "http://" + address + "/metrics"
+		p.args = append(p.args, "--metrics-listen", address)
+	}
+	r.launch()
+	b := r.balancer(t)
+	c := dial(t, b.url(), legacy, nil)
+	for i := range waiting {
+		if _, err := keyed("review", fmt.Sprint("many", i)).by(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	approver, err := clients.SignInByToken(t.Context(), b.web.URL, clients.ApproverToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	for range pages {
+		group.Go(func() {
+			text, err := approver.Page(t.Context(), b.web.URL+"/approvals")
+			if err != nil || !strings.Contains(text, "many1?") {
+				t.Errorf("a page: %v", err)
+			}
+		})
+	}
+	for range lists {
+		group.Go(func() {
+			if out, err := r.command(t, "runs", "list", "--waiting", "-o", "json").CombinedOutput(); err != nil || !strings.Contains(string(out), "many1?") {
+				t.Errorf("a list: %v\n%s", err, out)
+			}
+		})
+	}
+	for _, at := range metrics {
+		group.Go(func() {
+			until(t, "metrics of runs", func() bool { return strings.Contains(get(t, at), `perdure_runs{perdure_status="waiting"} 20`) })
+			for range 10 {
+				if text := get(t, at); !strings.Contains(text, "perdure_gates_open{") || !strings.Contains(text, "perdure_queue_backlog{") {
+					t.Errorf("metrics of runs are missing in\n%s", text)
+				}
+				time.Sleep(500 * time.Millisecond)
+			}
+		})
+	}
+	group.Wait()
+}
+
+func get(t *testing.T, url string) string {
+	response, err := http.Get(url)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
+}
