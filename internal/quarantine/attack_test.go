@@ -535,9 +535,7 @@ func TestKillerWhereTemporalCannotPause(t *testing.T) {
 		t.Errorf("%d workers died, and it is %s", n, b.status("killer"))
 	}
 	b.mend()
-	if err := b.client.SignalWorkflow(t.Context(), "killer", "", quarantine.ReleaseSignal, nil); err != nil {
-		t.Fatal(err)
-	}
+	b.decide("killer", quarantine.ReleaseSignal, operators)
 	b.awaitStatus("killer", completed)
 }
 
