@@ -51,7 +51,7 @@ type devCommand struct {
 	trustFlags     `embed:""`
 	guardFlags     `embed:""`
 
-	Config         string         `help:"Configuration file. Default: the backend repo and the composite tools that ship with perdure." placeholder:"FILE"`
+	Config         string         `help:"Configuration file, or the file in which an MCP client lists its servers, such as .mcp.json. Default: the backend repo and the composite tools that ship with perdure." placeholder:"FILE" aliases:"mcp-config"`
 	Definitions    []string       `help:"Directory of definitions, read again when they change. Repeatable." placeholder:"DIR" sep:"none"`
 	Data           string         `help:"Directory for all that is kept. Default: .perdure." default:".perdure" placeholder:"DIR"`
 	Listen         *string        `help:"Address of the MCP endpoint. Default: 127.0.0.1:4483." placeholder:"ADDR"`

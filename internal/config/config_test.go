@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
@@ -286,5 +287,30 @@ func TestNamedDefinitions(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"own", "outer", "inner < outer", "innermost < inner"}, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestClientServers shows that the servers of an MCP client's file are backends.
+func TestClientServers(t *testing.T) {
+	t.Setenv("GITHUB_API_TOKEN", "secret")
+	found, diags := Load(Sources{Config: "testdata/client.yaml"})
+	if diags != nil {
+		t.Fatal(diags)
+	}
+	want := []backends.Config{
+		{Name: "files", Transport: backends.Stdio, Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"}, Env: map[string]string{"TOKEN": "secret"}, Dir: "/srv"},
+		{Name: "remote", Transport: backends.StreamableHTTP, URL: "https://example.com/mcp"},
+		{Name: "events", Transport: backends.SSE, URL: "http://127.0.0.1:9/sse"},
+		{Name: "plain", Transport: backends.StreamableHTTP, URL: "http://127.0.0.1:9/mcp"},
+	}
+	if diff := cmp.Diff(want, found.Backends, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	header := found.Outgoing["remote"].Header
+	if len(found.Outgoing) != 1 || header == nil || header.Name != "Authorization" || header.Value.Inline != "Bearer secret" {
+		t.Errorf("credentials: %+v", found.Outgoing)
+	}
+	if text, err := os.ReadFile("testdata/client.yaml"); err != nil || !IsConfiguration(text) {
+		t.Errorf("it is no configuration: %v", err)
 	}
 }

@@ -34,7 +34,7 @@ type Loaded struct {
 // Load reads everything and reports all that is wrong with it. What is loaded is
 // of use only if the diagnostics have no errors.
 func Load(src Sources) (*Loaded, definitions.Diagnostics) {
-	l := &loader{names: map[string][]*definitions.Definition{}, modules: src.Modules, callersOnly: src.CallersOnly}
+	l := &loader{names: map[string][]*definitions.Definition{}, modules: src.Modules, callersOnly: src.CallersOnly, env: environ.Lookup}
 	if src.Config != "" {
 		l.configuration(src.Config)
 	}
@@ -62,6 +62,7 @@ type loader struct {
 	modules  definitions.Modules
 
 	callersOnly bool
+	env         func(string) (string, bool) // the environment
 
 	refs  []func() // checks of references, for when all names are known
 	diags definitions.Diagnostics
@@ -99,7 +100,7 @@ func (l *loader) configuration(file string) {
 		return
 	}
 	var c configuration
-	r := &reader{file: file, root: root, env: environ.Lookup}
+	r := &reader{file: file, root: root, env: l.env}
 	r.diags = definitions.Decode(file, root, &c)
 	switch {
 	case r.diags.HasErrors():

@@ -23,6 +23,10 @@ func (l *loader) pick(file string, data []byte, docs []*yaml.Node) (root *yaml.N
 		case root != nil:
 			l.errorf(positionOf(file, doc), "config", "a second configuration begins here; a file has one")
 			return nil
+		case kind == "" && isClientFile(doc):
+			if root = l.clientServers(file, doc); root == nil {
+				return nil
+			}
 		case kind == "":
 			root = doc
 		default:

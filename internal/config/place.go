@@ -96,6 +96,9 @@ func IsConfiguration(data []byte) bool {
 	if len(docs) != 1 {
 		return false
 	}
+	if isClientFile(docs[0]) {
+		return true
+	}
 	for _, key := range []string{"kind", "steps", "script", "scriptFile"} {
 		if child(docs[0], key) != nil {
 			return false

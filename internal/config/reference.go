@@ -13,6 +13,8 @@ const referenceHead = `<!-- Generated from internal/config; do not edit. Write i
 # Configuration
 
 Every key of the file that ` + "`--config`" + ` names. [Operations](operations.md) explains them with examples; ` + "`perdure validate FILE`" + ` checks a file, and ` + "`perdure schema config`" + ` prints a JSON Schema of it for editors. The file is that of ToolHive's standalone vMCP; keys that do nothing here are accepted, and validate warns of them.
+
+Two other files are configurations as they are: one with a ` + "`VirtualMCPServer`" + ` resource of ToolHive, whose ` + "`spec.config`" + ` counts (definitions in the file are read, other resources skipped), and one in which an MCP client lists its servers, such as ` + "`.mcp.json`" + ` (` + "`mcpServers`" + ` of Claude and Cursor, ` + "`servers`" + ` of VS Code; ` + "`${NAME}`" + `, ` + "`${NAME:-otherwise}`" + ` and ` + "`${env:NAME}`" + ` are read from the environment): ` + "`perdure dev --mcp-config .mcp.json`" + `. Every tool of such servers has effect class ` + "`unsafe`" + ` until a configuration says otherwise.
 `
 
 // Reference gives the reference page: every key of a configuration, in Markdown.
