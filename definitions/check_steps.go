@@ -18,12 +18,32 @@ func (c *checker) step(n node) {
 	c.onError(n)
 	kind, known := KindOf(s.Type)
 	if !known {
-		c.stepErrorf(n, "type", "step-type", "type %q is not known%s; known are %s",
-			s.Type, template.DidYouMean(string(s.Type), StepTypes()), enumerate(StepTypes()))
+		c.unknownType(n)
 		return
 	}
 	kind.Check(StepCheck{c, n})
 	c.misplacedKeys(n, kind)
+}
+
+// meantTypes are what other systems call what steps do.
+var meantTypes = map[string]string{
+	"approval": "write type: elicitation", "approve": "write type: elicitation", "confirm": "write type: elicitation",
+	"human": "write type: elicitation", "prompt": "write type: elicitation", "gate": "write type: elicitation", "ask": "write type: elicitation",
+	"conditional": "a step of any type has a condition", "if": "a step of any type has a condition", "switch": "a step of any type has a condition",
+	"loop": "write type: forEach", "map": "write type: forEach", "for": "write type: forEach", "for_each": "write type: forEach",
+	"sleep": "write type: wait", "delay": "write type: wait", "timer": "write type: wait", "pause": "write type: wait",
+	"composite": "write type: workflow", "subworkflow": "write type: workflow", "call": "write type: tool, or workflow for a composite tool",
+	"starlark": "write type: script", "python": "write type: script", "code": "write type: script",
+	"parallel": "steps run side by side unless one depends on another",
+}
+
+func (c *checker) unknownType(n node) {
+	written := string(n.step.Type)
+	if meant, ok := meantTypes[strings.ToLower(written)]; ok {
+		c.stepErrorf(n, "type", "step-type", "type %q is not known: %s", written, meant)
+		return
+	}
+	c.stepErrorf(n, "type", "step-type", "type %q is not known%s; known are %s", written, template.DidYouMean(written, StepTypes()), enumerate(StepTypes()))
 }
 
 // enumerate writes words as a, b and c.

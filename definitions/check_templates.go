@@ -76,7 +76,13 @@ func (c *checker) stepTemplates(n node) {
 func (c *checker) condition(n node) {
 	text := n.step.Condition
 	t := c.text(n, read{field: "condition", text: text})
-	if t == nil || t.HasActions() || text == "" {
+	if t == nil || text == "" {
+		return
+	}
+	if t.HasActions() {
+		if around := strings.TrimSpace(t.Always()); strings.Trim(around, "truefalsTRUEFALS \t\r\n") != "" {
+			c.neverRuns(n, "condition", "condition", "the condition always has the text %s in it, so it is neither true nor false; compare within the braces, as in {{eq .params.env \"test\"}}", template.Excerpt(around))
+		}
 		return
 	}
 	if !slices.Contains([]string{"true", "True", "TRUE", "false", "False", "FALSE"}, strings.TrimSpace(text)) {
@@ -210,7 +216,7 @@ func (c *checker) ignoredTemplates(path, label string, value any) {
 }
 
 var (
-	roots          = []string{"params", "steps", "forEach", "workflow", "vars"}
+	roots          = template.Roots
 	stepFields     = []string{"status", "output", "action", "content", "by", "at", "error"}
 	answerFields   = []string{"action", "content", "by", "at"} // of elicitations
 	callFields     = []string{"key", "arguments", "sent"}

@@ -95,9 +95,9 @@ const (
 // spec of a VirtualMCPCompositeToolDefinition resource, become this type.
 type Definition struct {
 	Name        string         `yaml:"name" json:"name"`
-	Description string         `yaml:"description" json:"description"`
+	Description string         `yaml:"description" json:"description" meant:"summary,title"`
 	Version     string         `yaml:"version,omitempty" json:"version,omitempty"` // semver; "" = not versioned
-	Parameters  map[string]any `yaml:"parameters,omitempty" json:"parameters,omitempty"`
+	Parameters  map[string]any `yaml:"parameters,omitempty" json:"parameters,omitempty" meant:"inputs,input,args,arguments,params,inputSchema"`
 	Timeout     Duration       `yaml:"timeout,omitempty" json:"timeout,omitempty"` // of the whole run; 0 = DefaultTimeout
 	FailureMode FailureMode    `yaml:"failureMode,omitempty" json:"failureMode,omitempty"`
 	RunAs       RunAs          `yaml:"runAs,omitempty" json:"runAs,omitempty"`
@@ -112,9 +112,9 @@ type Definition struct {
 
 	// One of the two says what is done. A script has all arguments as its data.
 	Code  `yaml:",inline"`
-	Steps []*Step `yaml:"steps,omitempty" json:"steps,omitempty"`
+	Steps []*Step `yaml:"steps,omitempty" json:"steps,omitempty" meant:"jobs,tasks,workflow,nodes"`
 
-	Output      *Output      `yaml:"output,omitempty" json:"output,omitempty"`
+	Output      *Output      `yaml:"output,omitempty" json:"output,omitempty" meant:"outputs,returns,result,results,outputSchema"`
 	Annotations *Annotations `yaml:"annotations,omitempty" json:"annotations,omitempty"`
 
 	Metadata map[string]any `yaml:"metadata,omitempty" json:"metadata,omitempty"` // of the author's; it changes nothing
@@ -175,22 +175,22 @@ func (d *Definition) ExposedName(prefix string) string {
 
 // A Step is one node of a definition. Which fields may be set depends on Type.
 type Step struct {
-	ID        string   `yaml:"id,omitempty" json:"id,omitempty"` // optional on the inner step of a forEach
-	Type      StepType `yaml:"type,omitempty" json:"type,omitempty"`
-	DependsOn []string `yaml:"dependsOn,omitempty" json:"dependsOn,omitempty"`
-	Condition string   `yaml:"condition,omitempty" json:"condition,omitempty"` // a template that renders true or false
-	Timeout   Duration `yaml:"timeout,omitempty" json:"timeout,omitempty"`     // all attempts together; 0 = DefaultStepTimeout
-	OnError   *OnError `yaml:"onError,omitempty" json:"onError,omitempty"`
+	ID        string   `yaml:"id,omitempty" json:"id,omitempty" meant:"name,key"` // optional on the inner step of a forEach
+	Type      StepType `yaml:"type,omitempty" json:"type,omitempty" meant:"kind"`
+	DependsOn []string `yaml:"dependsOn,omitempty" json:"dependsOn,omitempty" meant:"needs,depends_on,depends,after,requires"`
+	Condition string   `yaml:"condition,omitempty" json:"condition,omitempty" meant:"if,when,only_if"` // a template that renders true or false
+	Timeout   Duration `yaml:"timeout,omitempty" json:"timeout,omitempty"`                                    // all attempts together; 0 = DefaultStepTimeout
+	OnError   *OnError `yaml:"onError,omitempty" json:"onError,omitempty" meant:"on_error,onFailure,on_failure,retry,retries,catch"`
 
 	Metadata map[string]any `yaml:"metadata,omitempty" json:"metadata,omitempty"` // of the author's; it changes nothing
 
 	// DefaultResults stand in for the output when the step is skipped or has
 	// failed and continues.
-	DefaultResults Optional `yaml:"defaultResults,omitempty" json:"defaultResults,omitzero"`
+	DefaultResults Optional `yaml:"defaultResults,omitempty" json:"defaultResults,omitzero" meant:"default,defaults,default_results,fallback"`
 
 	// tool
-	Tool      string         `yaml:"tool,omitempty" json:"tool,omitempty"`           // exposed name, or backend.originalName
-	Arguments map[string]any `yaml:"arguments,omitempty" json:"arguments,omitempty"` // strings at any depth are templates
+	Tool      string         `yaml:"tool,omitempty" json:"tool,omitempty" meant:"uses,call,action,function,run"`                      // exposed name, or backend.originalName
+	Arguments map[string]any `yaml:"arguments,omitempty" json:"arguments,omitempty" meant:"with,args,params,parameters,input,inputs"` // strings at any depth are templates
 
 	// workflow, with Arguments and Compensate
 	Workflow string `yaml:"workflow,omitempty" json:"workflow,omitempty"` // the composite tool to call: name, or name@constraint
@@ -208,18 +208,18 @@ type Step struct {
 	Compensate *Compensation `yaml:"compensate,omitempty" json:"compensate,omitempty"`
 
 	// elicitation
-	Message   string     `yaml:"message,omitempty" json:"message,omitempty"` // a template
-	Schema    FormSchema `yaml:"schema,omitempty" json:"schema,omitempty"`   // flat JSON Schema; nil = no fields
-	Mode      Mode       `yaml:"mode,omitempty" json:"mode,omitempty"`       // "" = FormMode
+	Message   string     `yaml:"message,omitempty" json:"message,omitempty" meant:"prompt,question,text"`      // a template
+	Schema    FormSchema `yaml:"schema,omitempty" json:"schema,omitempty" meant:"form,fields,requestedSchema"` // flat JSON Schema; nil = no fields
+	Mode      Mode       `yaml:"mode,omitempty" json:"mode,omitempty"`                                         // "" = FormMode
 	OnDecline *Handler   `yaml:"onDecline,omitempty" json:"onDecline,omitempty"`
 	OnCancel  *Handler   `yaml:"onCancel,omitempty" json:"onCancel,omitempty"`
 
 	// forEach
-	Collection    string `yaml:"collection,omitempty" json:"collection,omitempty"` // a template that gives an array or an object
-	ItemVar       string `yaml:"itemVar,omitempty" json:"itemVar,omitempty"`       // "" = item
-	MaxParallel   int    `yaml:"maxParallel,omitempty" json:"maxParallel,omitempty"`
+	Collection    string `yaml:"collection,omitempty" json:"collection,omitempty" meant:"items,loop,over,for_each,forEach,with_items"` // a template that gives an array or an object
+	ItemVar       string `yaml:"itemVar,omitempty" json:"itemVar,omitempty" meant:"item,as,loop_var"`                                  // "" = item
+	MaxParallel   int    `yaml:"maxParallel,omitempty" json:"maxParallel,omitempty" meant:"parallel,concurrency,parallelism"`
 	MaxIterations int    `yaml:"maxIterations,omitempty" json:"maxIterations,omitempty"`
-	Step          *Step  `yaml:"step,omitempty" json:"step,omitempty"`
+	Step          *Step  `yaml:"step,omitempty" json:"step,omitempty" meant:"do,body,steps"`
 
 	// Collect is a template that is expanded for each completed item, with
 	// .forEach and .output of that item; its values become .output.collected,

@@ -155,7 +155,23 @@ func (p *parser) syntaxError(err error) {
 			pos = Position{p.file, load.Mark.Line, max(1, load.Mark.Column)}
 		}
 	}
-	p.errorf(pos, "syntax", "this is not YAML: %s", message)
+	p.errorf(pos, "syntax", "this is not YAML: %s%s", message, p.syntaxRemedy(pos, message))
+}
+
+// syntaxRemedy says what to do about a mistake in YAML, as words that follow a
+// message; "" where that is not known.
+func (p *parser) syntaxRemedy(pos Position, message string) string {
+	line := ""
+	if pos.Line <= len(p.lines) {
+		line = p.lines[pos.Line-1]
+	}
+	switch {
+	case strings.Contains(message, "cannot start any token") && strings.HasPrefix(strings.TrimLeft(line, " "), "\t"):
+		return "; YAML is indented by spaces, not by tabs"
+	case strings.Contains(message, "mapping values are not allowed"):
+		return "; put quotes around a text that has \": \" in it"
+	}
+	return ""
 }
 
 func (p *parser) document(n *yaml.Node) {

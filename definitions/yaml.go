@@ -227,7 +227,7 @@ func (d *decoder) pairs(n *yaml.Node, path string) []pair {
 		}
 		switch first := seen[key.Value]; {
 		case key.Kind != yaml.ScalarNode:
-			d.errorf(key, path, "type", "%s: a key must be text", label(path))
+			d.errorf(key, path, "type", "%s", notText(key, label(path)))
 		case key.ShortTag() == "!!merge":
 			merged = append(merged, d.merged(value, path)...)
 		case first != nil:
@@ -310,6 +310,10 @@ func (d *decoder) unknownKey(p pair, keys []Key, path string) {
 	known := make([]string, len(keys))
 	for i, k := range keys {
 		known[i] = k.Name
+		if slices.Contains(strings.Split(k.Tag.Get("meant"), ","), p.key) {
+			d.errorf(p.keyNode, template.AtMember(path, p.key), "unknown-key", "unknown key %q%s: write %s", p.key, in(path), k.Name)
+			return
+		}
 	}
 	slices.Sort(known)
 	d.errorf(p.keyNode, template.AtMember(path, p.key), "unknown-key", "unknown key %q%s%s; known are %s",
@@ -397,4 +401,13 @@ func in(path string) string {
 		return ""
 	}
 	return " in " + path
+}
+
+// notText says why a key is none. Braces without quotes are a template for those
+// who write them, and a mapping of a mapping for YAML.
+func notText(key *yaml.Node, place string) string {
+	if key.Kind == yaml.MappingNode && len(key.Content) == 2 && key.Style&yaml.FlowStyle != 0 && key.Content[0].Kind == yaml.ScalarNode {
+		return fmt.Sprintf("%s: put quotes around the template: '{{%s}}'", place, key.Content[0].Value)
+	}
+	return place + ": a key must be text"
 }

@@ -53,8 +53,7 @@ func checkFunction(node *parse.IdentifierNode) *SyntaxError {
 	if isFunction(node.Ident) {
 		return nil
 	}
-	message := fmt.Sprintf("function %q not found%s", node.Ident, DidYouMean(node.Ident, SortedKeys(Functions())))
-	return &SyntaxError{int(node.Pos), message}
+	return &SyntaxError{int(node.Pos), unknownFunction(node.Ident)}
 }
 
 // checkCommand checks the number of arguments. Only functions take any: a

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -66,10 +67,48 @@ func syntaxError(text string, err error) *SyntaxError {
 	if number, tooLarge := strings.CutPrefix(message, "integer overflow: "); tooLarge {
 		message = fmt.Sprintf("%s is too large for a number in a template; read it from text: (int %[1]s)", number)
 	}
-	if message == `unexpected "=" in operand` {
-		message += `; values are compared by functions, as in {{eq .params.env "test"}}`
+	return &SyntaxError{offset, message + remedy(text, offset, message)}
+}
+
+// hyphenated is a path with a hyphen in one of its names.
+var hyphenated = regexp.MustCompile(`\.steps\.([A-Za-z0-9_]*-[A-Za-z0-9_-]*)((\.[A-Za-z0-9_]+)*)`)
+
+// remedy says what to write instead, as words that follow a message; "" where that
+// is not known.
+func remedy(text string, offset int, message string) string {
+	switch {
+	case message == `unexpected "=" in operand`:
+		return `; values are compared by functions, as in {{eq .params.env "test"}}`
+	case message == "bad character U+007D '}'", message == "unclosed action":
+		return "; an action ends with }}"
+	case message == "bad character U+002D '-'":
+		if m := hyphenated.FindStringSubmatch(text); m != nil {
+			return fmt.Sprintf(`; a name with a hyphen is read by index: {{(index .steps %q)%s}}`, m[1], m[2])
+		}
+		return "; a name with a hyphen is read by index: {{index .params \"a-b\"}}"
 	}
-	return &SyntaxError{offset, message}
+	return ""
+}
+
+// Roots are the names that templates of a definition read, after a dot.
+var Roots = []string{"params", "steps", "forEach", "workflow", "vars"}
+
+// otherNames are what functions are called elsewhere.
+var otherNames = map[string]string{
+	"length": "len", "size": "len", "count": "len", "equals": "eq", "equal": "eq", "toJSON": "json", "to_json": "json", "tojson": "json", "stringify": "json",
+	"from_json": "fromJson", "fromJSON": "fromJson", "parseJson": "fromJson", "concat": "print", "lowercase": "lower", "uppercase": "upper",
+}
+
+// unknownFunction says that there is no function of a name, and what to write.
+func unknownFunction(name string) string {
+	functions := SortedKeys(Functions())
+	switch other := otherNames[name]; {
+	case slices.Contains(Roots, name):
+		return fmt.Sprintf("function %q not found: write .%s, with a dot before it", name, name)
+	case other != "" && slices.Contains(functions, other):
+		return fmt.Sprintf("function %q not found: write %s", name, other)
+	}
+	return fmt.Sprintf("function %q not found%s", name, DidYouMean(name, functions))
 }
 
 // lineStart gives the offset at which a line, counted from 1, starts.

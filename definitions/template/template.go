@@ -294,6 +294,21 @@ func (t *Template) findSingleExpression() {
 	}
 }
 
+// Always gives the text around the actions of the template, which is in whatever it
+// renders to.
+func (t *Template) Always() string {
+	if t.main == nil {
+		return t.text
+	}
+	var text strings.Builder
+	for _, node := range t.main.Root.Nodes {
+		if node, ok := node.(*parse.TextNode); ok {
+			text.Write(node.Text)
+		}
+	}
+	return text.String()
+}
+
 // Padded reports whether there is white space around the only expression.
 func (t *Template) Padded() bool { return t.before+t.after != "" }
 
