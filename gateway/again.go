@@ -30,7 +30,7 @@ const (
 // the clock and the number. So each replica finds the runs that others have
 // started, and no two start the same. Temporal's index is not asked: it lags
 // behind, and servers let it be asked a few times in a second only.
-func (g *Gateway) startOrJoin(ctx context.Context, x *exchange, req runs.StartRequest) (runs.Started, error) {
+func (j *joins) startOrJoin(ctx context.Context, x *exchange, req runs.StartRequest) (runs.Started, error) {
 	same := []string{"call", x.principal, x.params.Name, string(req.Arguments)} // canonical, as Definition.Arguments gives them
 	if version := x.params.Meta.Version; version != "" {
 		same = append(same, version)
@@ -39,7 +39,7 @@ func (g *Gateway) startOrJoin(ctx context.Context, x *exchange, req runs.StartRe
 		same = append(same, req.Definition.Digest())
 	}
 	x.receipts = true
-	a := again{g: g, x: x, tool: req.Definition.Name, call: encode64(digest(same...)[:15]), arrived: g.tokens.now(), began: time.Now()}
+	a := again{j: j, x: x, tool: req.Definition.Name, call: encode64(digest(same...)[:15]), arrived: j.now(), began: time.Now()}
 	now := a.arrived.UnixNano() / int64(era)
 	if x.here.Err() != nil && !x.outlives {
 		return runs.Started{}, errClientGone
@@ -49,7 +49,7 @@ func (g *Gateway) startOrJoin(ctx context.Context, x *exchange, req runs.StartRe
 			return runs.Started{}, err
 		}
 	}
-	if next := g.served.next(a.series(now)); len(a.eras()) == 1 && a.settled(now, next) {
+	if next := j.served.next(a.series(now)); len(a.eras()) == 1 && a.settled(now, next) {
 		started, err := a.start(ctx, req, now, next)
 		if err != nil || !started.Attached {
 			return started, err
@@ -90,7 +90,7 @@ func (g *Gateway) startOrJoin(ctx context.Context, x *exchange, req runs.StartRe
 
 // An again is a call that may be one sent again.
 type again struct {
-	g          *Gateway
+	j          *joins
 	x          *exchange
 	tool, call string
 	arrived    time.Time // by the clock of the gateway
@@ -115,7 +115,7 @@ func (a *again) eras() []int64 {
 	if after := a.arrived.Add(clockSkew).UnixNano() / int64(era); after > now {
 		eras = []int64{after, now}
 	}
-	if a.arrived.Add(-max(a.g.opts.ReattachWindow, minBack)).UnixNano()/int64(era) < now {
+	if a.arrived.Add(-max(a.j.window, minBack)).UnixNano()/int64(era) < now {
 		eras = append(eras, now-1)
 	}
 	return eras
@@ -123,9 +123,9 @@ func (a *again) eras() []int64 {
 
 // attended reports whether a client seems to wait here for a run of the same call.
 func (a *again) attended(of int64) bool {
-	next := a.g.served.next(a.series(of))
+	next := a.j.served.next(a.series(of))
 	for no := next - 1; no >= max(0, next-lookBack); no-- {
-		if a.g.served.attended(a.id(of, no)) {
+		if a.j.served.attended(a.id(of, no)) {
 			return true
 		}
 	}
@@ -153,7 +153,7 @@ func (a *again) awaitClosing(ctx context.Context) error {
 // joined, that they may not.
 func (a *again) settled(of int64, next int) bool {
 	for no := next - 1; no >= max(0, next-lookBack); no-- {
-		if !a.g.served.settled(a.id(of, no)) {
+		if !a.j.served.settled(a.id(of, no)) {
 			return false
 		}
 	}
@@ -162,9 +162,9 @@ func (a *again) settled(of int64, next int) bool {
 
 func (a *again) start(ctx context.Context, req runs.StartRequest, of int64, no int) (runs.Started, error) {
 	req.ID = a.id(of, no)
-	started, err := a.g.opts.Runs.Start(ctx, req)
+	started, err := a.j.runs.Start(ctx, req)
 	if err == nil {
-		a.g.served.counted(a.series(of), no+1)
+		a.j.served.counted(a.series(of), no+1)
 	}
 	return started, err
 }
@@ -174,7 +174,7 @@ func (a *again) count(ctx context.Context, of int64) (int, error) {
 	var err error
 	there := func(no int) bool {
 		if err == nil {
-			_, err = a.g.opts.Runs.Get(ctx, a.id(of, no))
+			_, err = a.j.runs.Get(ctx, a.id(of, no))
 		}
 		if errors.Is(err, runs.ErrNotFound) {
 			err = nil
@@ -182,7 +182,7 @@ func (a *again) count(ctx context.Context, of int64) (int, error) {
 		}
 		return err == nil
 	}
-	low, step := a.g.served.next(a.series(of)), 1
+	low, step := a.j.served.next(a.series(of)), 1
 	high := low
 	for step < farthestNo && there(high) {
 		low, high, step = high+1, high+step, 2*step
@@ -195,7 +195,7 @@ func (a *again) count(ctx context.Context, of int64) (int, error) {
 		}
 	}
 	if err == nil {
-		a.g.served.counted(a.series(of), low)
+		a.j.served.counted(a.series(of), low)
 	}
 	return low, err
 }
@@ -204,10 +204,10 @@ func (a *again) count(ctx context.Context, of int64) (int, error) {
 // longer than the window ago, so that the call is to be joined to it. A run that
 // was cancelled before it had effects has nothing that calling again would repeat.
 func (a *again) isLost(ctx context.Context, id runs.RunID) (bool, error) {
-	if a.g.served.settled(id) {
+	if a.j.served.settled(id) {
 		return false, nil
 	}
-	run, err := a.g.opts.Runs.Get(ctx, id)
+	run, err := a.j.runs.Get(ctx, id)
 	if errors.Is(err, runs.ErrNotFound) {
 		return false, nil
 	}
@@ -215,23 +215,23 @@ func (a *again) isLost(ctx context.Context, id runs.RunID) (bool, error) {
 		return false, err
 	}
 	if run.Closed == nil {
-		found, err := a.g.claim(ctx, a.x, id)
+		found, err := a.j.claim(ctx, a.x, id)
 		if err != nil || found != ended {
 			return found == free, err
 		}
-		if run, err = a.g.opts.Runs.Get(ctx, id); err != nil || run.Closed == nil {
+		if run, err = a.j.runs.Get(ctx, id); err != nil || run.Closed == nil {
 			return err == nil, err // it is in its next execution
 		}
 	}
-	if a.arrived.Sub(*run.Closed) > a.g.opts.ReattachWindow {
+	if a.arrived.Sub(*run.Closed) > a.j.window {
 		return false, nil
 	}
-	if answered, err := a.g.wasAnswered(ctx, a.x.principal, run); err != nil || answered {
+	if answered, err := a.j.deliveries.wasAnswered(ctx, a.x.principal, run); err != nil || answered {
 		return false, err
 	}
 	if run.Status != runs.Cancelled {
 		return true, nil
 	}
-	outcome, err := a.g.opts.Runs.Result(ctx, id)
+	outcome, err := a.j.runs.Result(ctx, id)
 	return err == nil && outcome.Failure != nil && !outcome.Failure.Effects.Repeatable(), err
 }

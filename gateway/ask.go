@@ -43,7 +43,7 @@ type gate struct {
 
 // opened asks about an elicitation, if it is still open: an event may be old.
 func (s *stream) opened(ctx context.Context, e *runs.Elicitation) (answered bool) {
-	if run, err := s.g.opts.Runs.Get(ctx, s.at.Run); err == nil {
+	if run, err := s.on.runs.Get(ctx, s.at.Run); err == nil {
 		s.know(run)
 	} else {
 		s.add(*e)
@@ -73,7 +73,7 @@ func (s *stream) add(e runs.Elicitation) {
 		return
 	}
 	gt := &gate{Elicitation: e, way: s.way(&e), reason: s.reasons[e.ID]}
-	if gt.way == noWay || !s.g.mayAnswer(s.x.client, s.at.Run, s.at.Owner, e) {
+	if gt.way == noWay || !s.on.rights.mayAnswer(s.x.client, s.at.Run, s.at.Owner, e) {
 		s.mute(gt)
 	}
 	if action := s.pages[e.ID]; action != "" {
@@ -91,8 +91,8 @@ func (s *stream) add(e runs.Elicitation) {
 // is over before its patience ends. A credential may come with the request itself.
 func (s *stream) mute(gt *gate) {
 	gt.mute = true
-	soon := !gt.Expires.IsZero() && gt.Expires.Before(s.g.tokens.now().Add(s.g.opts.Patience))
-	if s.patience == nil && s.g.opts.Patience >= 0 && gt.Kind != runs.Credentials && !soon {
+	soon := !gt.Expires.IsZero() && gt.Expires.Before(s.on.tokens.now().Add(s.on.timing.Patience))
+	if s.patience == nil && s.on.timing.Patience >= 0 && gt.Kind != runs.Credentials && !soon {
 		s.late = true
 	}
 }
@@ -125,10 +125,10 @@ func (gt *gate) asking(q *question) *runs.Asking {
 
 // holds notes that a question about an elicitation is open at the client.
 func (s *stream) holds(gt *gate, q *question) (id string) {
-	id = s.g.tokens.seal(questionPurpose, q)
+	id = s.on.tokens.seal(questionPurpose, q)
 	gt.asked = append(gt.asked, id)
-	gt.due = s.g.tokens.now().Add(s.g.opts.ReaskAfter)
-	s.g.questions.open(id, s)
+	gt.due = s.on.tokens.now().Add(s.on.timing.ReaskAfter)
+	s.on.questions.open(id, s)
 	return id
 }
 
@@ -141,7 +141,7 @@ func (s *stream) way(e *runs.Elicitation) way {
 		return noWay
 	case s.x.canAsk && e.Mode != definitions.URLMode:
 		return byForm
-	case s.x.canOpen && s.g.opts.RunURL != nil && (s.patience == nil || s.task != ""):
+	case s.x.canOpen && s.on.results.page(s.at.Run) != "" && (s.patience == nil || s.task != ""):
 		return byURL
 	}
 	return noWay
@@ -179,12 +179,12 @@ func (s *stream) requireInput(gates []*gate) (answered bool) {
 	if len(requests) == 0 {
 		return false
 	}
-	st := state{claims: claims{Principal: s.x.principal, Expires: s.g.tokens.now().Add(stateLife).Unix()},
+	st := state{claims: claims{Principal: s.x.principal, Expires: s.on.tokens.now().Add(stateLife).Unix()},
 		Run: s.at.Run, Owner: s.at.Owner, Tool: s.at.Tool, Arguments: s.x.arguments, Seq: s.at.Seq, Asked: asked, Asks: asks, URLs: urls, Attached: s.at.Attached}
 	s.finish(&result{
 		ResultType:    string(mcp.ResultTypeInputRequired),
 		InputRequests: requests,
-		RequestState:  s.g.tokens.seal(statePurpose, &st),
+		RequestState:  s.on.tokens.seal(statePurpose, &st),
 	}, "waiting")
 	return true
 }
@@ -246,9 +246,9 @@ func (s *stream) closed(e *runs.Elicitation) {
 		q := s.questionOf(gt, asking+1)
 		if strings.HasPrefix(e.AnswerID, q.name()) { // wherever its answer came in
 			reason = "answered"
-			id := s.g.tokens.seal(questionPurpose, q)
+			id := s.on.tokens.seal(questionPurpose, q)
 			gt.asked = slices.DeleteFunc(gt.asked, func(open string) bool { return open == id })
-			s.g.questions.close(id, s)
+			s.on.questions.close(id, s)
 		}
 	}
 	s.withdraw(gt, reason)
@@ -259,7 +259,7 @@ func (s *stream) closed(e *runs.Elicitation) {
 // withdraw takes back the questions about an elicitation that are open.
 func (s *stream) withdraw(gt *gate, reason string) {
 	for _, id := range gt.asked {
-		if unanswered := s.g.questions.close(id, s); unanswered {
+		if unanswered := s.on.questions.close(id, s); unanswered {
 			s.x.notify(s.place(), mcp.MethodNotificationCancelled, cancelledParams{RequestID: id, Reason: reason, Meta: s.taskMeta()})
 		}
 	}
@@ -278,12 +278,12 @@ func (s *stream) asked(e *runs.Elicitation, a *runs.Asking) {
 	gt.Askings = e.Askings
 	for asking := range s.at.Asked[gt.ID] {
 		q := s.questionOf(gt, asking+1)
-		id := s.g.tokens.seal(questionPurpose, q)
+		id := s.on.tokens.seal(questionPurpose, q)
 		if q.name() != a.Question || !slices.Contains(gt.asked, id) {
 			continue
 		}
 		gt.asked = slices.DeleteFunc(gt.asked, func(open string) bool { return open == id })
-		s.g.questions.close(id, s)
+		s.on.questions.close(id, s)
 		switch a.Outcome {
 		case runs.Unwilling:
 			s.mute(gt)
@@ -301,10 +301,10 @@ func (s *stream) asked(e *runs.Elicitation, a *runs.Asking) {
 // the replica that took it. Who still has the question before them may answer
 // that: an answer to any asking counts.
 func (s *stream) reask() {
-	now := s.g.tokens.now()
+	now := s.on.tokens.now()
 	for _, gt := range s.gates {
 		if len(gt.asked) > 0 && !gt.mute && !now.Before(gt.due) {
-			gt.due = now.Add(s.g.opts.ReaskAfter)
+			gt.due = now.Add(s.on.timing.ReaskAfter)
 			s.elicit(gt)
 		}
 	}

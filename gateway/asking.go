@@ -42,7 +42,7 @@ func notTaken(reason string) string {
 func (s *stream) params(gt *gate) elicitParams {
 	message := visible.Explained(gt.Message)
 	if gt.way == byURL {
-		return elicitParams{Mode: definitions.URLMode, Message: message, ElicitationID: s.elicitationID(gt), URL: s.g.opts.RunURL(s.at.Run), Meta: s.taskMeta()}
+		return elicitParams{Mode: definitions.URLMode, Message: message, ElicitationID: s.elicitationID(gt), URL: s.on.results.page(s.at.Run), Meta: s.taskMeta()}
 	}
 	p := elicitParams{Message: message, RequestedSchema: form.Visible(gt.Schema), Meta: s.taskMeta()}
 	if gt.Unchecked {

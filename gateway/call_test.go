@@ -404,7 +404,7 @@ func TestManyRunsOfOneCall(t *testing.T) {
 
 func TestWindowHasALimit(t *testing.T) {
 	t.Parallel()
-	_, err := gateway.New(gateway.Options{Runs: newFakeRuns(t, nil), Catalogue: &fakeCatalogue{}, ReattachWindow: 13 * time.Hour})
+	_, err := gateway.New(gateway.Options{Runs: newFakeRuns(t, nil), Catalogue: &fakeCatalogue{}, Timing: gateway.Timing{ReattachWindow: 13 * time.Hour}})
 	if err == nil || !strings.Contains(err.Error(), "12h") {
 		t.Errorf("a window of 13 h: %v", err)
 	}

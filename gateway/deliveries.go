@@ -12,8 +12,9 @@ import (
 // Deliveries note, for all replicas, which results were delivered. What comes
 // while one note is on its way goes with the next.
 type deliveries struct {
-	runs Runs
-	log  *slog.Logger
+	runs    Runs
+	answers Answers // nil = none are kept
+	log     *slog.Logger
 
 	mu      sync.Mutex
 	waiting map[string][]runs.RunID // by caller; none = a note is on its way
@@ -37,6 +38,12 @@ func (d *deliveries) add(caller string, run runs.RunID) {
 		d.noting.Go(func() { d.note(caller) })
 	}
 }
+
+// soon does something that Close waits for.
+func (d *deliveries) soon(do func()) { d.noting.Go(do) }
+
+// wait waits until what was delivered is noted.
+func (d *deliveries) wait() { d.noting.Wait() }
 
 // note notes what waits until there is no more.
 func (d *deliveries) note(caller string) {
@@ -76,11 +83,41 @@ type Answers interface {
 // answering keeps that the result of a call is about to be written. All replicas are
 // told when it was: a result that a killed gateway may not have written is given
 // again, and nothing is done twice.
-func (g *Gateway) answering(x *exchange, id runs.RunID, answered bool) {
-	if !x.receipts || g.opts.Answers == nil || answered && x.here.Err() != nil {
+func (d *deliveries) answering(x *exchange, id runs.RunID, answered bool) {
+	if !x.receipts || d.answers == nil || answered && x.here.Err() != nil {
 		return
 	}
-	if err := g.opts.Answers.Note(string(id), answered); err != nil {
-		g.log.Warn("after a restart, the same call may be given this result again", "run", id, "error", err)
+	if err := d.answers.Note(string(id), answered); err != nil {
+		d.log.Warn("after a restart, the same call may be given this result again", "run", id, "error", err)
+	}
+}
+
+// wasAnswered reports whether a client was given an answer for a run that has
+// ended: before its end, or its result. What was delivered just now may not be
+// noted yet.
+func (d *deliveries) wasAnswered(ctx context.Context, principal string, run *runs.Run) (bool, error) {
+	if d.answers != nil && d.answers.Answered(string(run.ID)) {
+		return true, nil
+	}
+	for e, err := range d.runs.Follow(ctx, run.ID, 0) {
+		if err != nil {
+			return false, err
+		}
+		if e.Kind == runs.EventAttended && e.Attended.Says == runs.Answered {
+			return true, nil
+		}
+	}
+	since, noted := *run.Closed, time.Now().Add(rollCall)
+	for pause := 20 * time.Millisecond; ; pause *= 2 {
+		delivered, err := d.runs.Delivered(ctx, principal, run.ID, since)
+		since = time.Now()
+		if err != nil || delivered || since.After(noted) {
+			return delivered, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/mark3labs/mcp-go/mcp"
+
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/runs"
 )
@@ -17,7 +19,7 @@ type dialect interface {
 	// stdio. mcp-go answers the others.
 	admits(r *http.Request, p *params) bool
 	// misrouted says which header of a call or a task request contradicts its body.
-	misrouted(g *Gateway, r *http.Request, m *message, p *params) error
+	misrouted(tools *toolset, r *http.Request, m *message, p *params) error
 	// converses says whether a client answers questions and cancels calls by
 	// messages of their own.
 	converses() bool
@@ -28,7 +30,7 @@ type dialect interface {
 
 	// start starts the run of a call that has no key, or finds the one of the same
 	// call that was sent before.
-	start(ctx context.Context, g *Gateway, x *exchange, req runs.StartRequest) (runs.Started, error)
+	start(ctx context.Context, j *joins, x *exchange, req runs.StartRequest) (runs.Started, error)
 	// sendsAgain says whether a client ends a call by closing its stream, and comes
 	// back by sending the call again.
 	sendsAgain() bool
@@ -62,13 +64,13 @@ type dialect interface {
 	// status is that of HTTP for a JSON-RPC error.
 	status(code int) int
 	// finish adds what a result must say.
-	finish(g *Gateway, r *result) *result
+	finish(server mcp.Implementation, r *result) *result
 	// noResource is the code of the error for a resource that there is not.
 	noResource() int
 
 	// asking is what a direct call passes to its backend, which may ask its user;
 	// nil = it may not.
-	asking(g *Gateway, x *exchange, tool string) (*backends.Asking, error)
+	asking(tokens *sealer, x *exchange, tool string) (*backends.Asking, error)
 	// passes says whether a backend's error is for the client to deal with.
 	passes(e *backends.RPCError) bool
 	// pass makes a backend's result one for the client.

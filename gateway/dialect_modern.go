@@ -35,14 +35,14 @@ func (modern) admits(r *http.Request, p *params) bool {
 	return r == nil || p.Meta.ProtocolVersion == r.Header.Get(mcp.HeaderProtocolVersion) && r.Header.Get(mcp.HeaderLastEventID) == ""
 }
 
-func (modern) misrouted(g *Gateway, r *http.Request, m *message, p *params) error {
+func (modern) misrouted(tools *toolset, r *http.Request, m *message, p *params) error {
 	if err := mcp.ValidateStandardHeaders(r.Header.Get, p.Meta.ProtocolVersion, mcp.MCPMethod(m.Method), m.Params); err != nil {
 		return err
 	}
-	if tool := g.mcp.GetTool(p.Name); tool != nil && m.isCall() {
+	if tool := tools.served(p.Name); tool != nil && m.isCall() {
 		return mcp.ValidateParamHeadersLookup(func(name string) (string, bool) {
 			return r.Header.Get(name), len(r.Header.Values(name)) > 0
-		}, &tool.Tool, m.Params)
+		}, tool, m.Params)
 	}
 	// What mcp-go does not know.
 	if _, known := modernTaskMethods[m.Method]; !known {
@@ -60,11 +60,11 @@ func (modern) converses() bool { return false }
 
 func (modern) requestName(*client, json.RawMessage) string { return "" }
 
-func (modern) start(ctx context.Context, g *Gateway, x *exchange, req runs.StartRequest) (runs.Started, error) {
-	if g.opts.ReattachWindow <= 0 {
-		return g.opts.Runs.Start(ctx, req)
+func (modern) start(ctx context.Context, j *joins, x *exchange, req runs.StartRequest) (runs.Started, error) {
+	if j.window <= 0 {
+		return j.runs.Start(ctx, req)
 	}
-	started, err := g.startOrJoin(ctx, x, req)
+	started, err := j.startOrJoin(ctx, x, req)
 	return started, repeatable(err)
 }
 
@@ -87,9 +87,9 @@ func (modern) taskRequest(*client, *params) json.RawMessage { return nil }
 func (modern) tasked(s *stream) bool { return s.x.tasks && s.patience == nil }
 
 var modernTaskMethods = map[string]taskMethod{
-	string(mcp.MethodTasksGet):    (*Gateway).modernTask,
-	updateTask:                    (*Gateway).updateTask,
-	string(mcp.MethodTasksCancel): (*Gateway).cancelModernTask,
+	string(mcp.MethodTasksGet):    (*tasks).modernTask,
+	updateTask:                    (*tasks).updateTask,
+	string(mcp.MethodTasksCancel): (*tasks).cancelModernTask,
 }
 
 func (modern) taskMethods(*client) (methods map[string]taskMethod, lists bool) {
@@ -110,17 +110,17 @@ func (modern) status(code int) int {
 	return http.StatusBadRequest
 }
 
-func (modern) finish(g *Gateway, r *result) *result {
+func (modern) finish(server mcp.Implementation, r *result) *result {
 	if r.ResultType == "" {
 		r.ResultType = string(mcp.ResultTypeComplete)
 	}
-	return r.set(mcp.MetaKeyServerInfo, map[string]string{"name": g.opts.Name, "version": g.opts.Version})
+	return r.set(mcp.MetaKeyServerInfo, map[string]string{"name": server.Name, "version": server.Version})
 }
 
 // noResource is as in server/resources of 2026-07-28.
 func (modern) noResource() int { return mcp.INVALID_PARAMS }
 
-func (modern) asking(g *Gateway, x *exchange, tool string) (*backends.Asking, error) {
+func (modern) asking(tokens *sealer, x *exchange, tool string) (*backends.Asking, error) {
 	asking := &backends.Asking{Capabilities: json.RawMessage(`{}`)}
 	if has := x.params.Meta.Capabilities; has != nil {
 		// Not what needs more than this one call, as tasks do.
@@ -133,7 +133,7 @@ func (modern) asking(g *Gateway, x *exchange, tool string) (*backends.Asking, er
 		return asking, nil
 	}
 	var st passedState
-	if err := g.tokens.open(passedPurpose, x.params.RequestState, x.principal, &st); err != nil {
+	if err := tokens.open(passedPurpose, x.params.RequestState, x.principal, &st); err != nil {
 		return nil, err
 	}
 	if st.Tool != tool || st.Arguments != x.arguments {

@@ -23,17 +23,17 @@ func sessionClient(who auth.Identity, s *session) *client {
 		session: s, scope: s.Nonce}
 }
 
-func (sessions) misrouted(*Gateway, *http.Request, *message, *params) error   { return nil }
-func (sessions) converses() bool                                              { return true }
-func (sessions) sendsAgain() bool                                             { return false }
-func (sessions) keepsQuestions() bool                                         { return true }
-func (sessions) tasked(*stream) bool                                          { return false }
-func (sessions) listens(*message, *params) bool                               { return false }
-func (sessions) status(int) int                                               { return http.StatusOK }
-func (sessions) finish(_ *Gateway, r *result) *result                         { return r }
-func (sessions) passes(*backends.RPCError) bool                               { return false }
-func (sessions) pass(raw json.RawMessage) json.RawMessage                     { return raw }
-func (sessions) asking(*Gateway, *exchange, string) (*backends.Asking, error) { return nil, nil }
+func (sessions) misrouted(*toolset, *http.Request, *message, *params) error  { return nil }
+func (sessions) converses() bool                                             { return true }
+func (sessions) sendsAgain() bool                                            { return false }
+func (sessions) keepsQuestions() bool                                        { return true }
+func (sessions) tasked(*stream) bool                                         { return false }
+func (sessions) listens(*message, *params) bool                              { return false }
+func (sessions) status(int) int                                              { return http.StatusOK }
+func (sessions) finish(_ mcp.Implementation, r *result) *result              { return r }
+func (sessions) passes(*backends.RPCError) bool                              { return false }
+func (sessions) pass(raw json.RawMessage) json.RawMessage                    { return raw }
+func (sessions) asking(*sealer, *exchange, string) (*backends.Asking, error) { return nil, nil }
 
 func (sessions) admits(r *http.Request, _ *params) bool {
 	if r == nil {
@@ -52,14 +52,14 @@ func (sessions) requestName(c *client, id json.RawMessage) string {
 	return encode64(digest("request", c.principal, c.scope, string(id))[:15])
 }
 
-func (sessions) start(ctx context.Context, g *Gateway, x *exchange, req runs.StartRequest) (runs.Started, error) {
-	req.ID = g.sessionRunID(req.Definition.Name, x.client, x.id)
-	return g.startNamed(ctx, x, req)
+func (sessions) start(ctx context.Context, j *joins, x *exchange, req runs.StartRequest) (runs.Started, error) {
+	req.ID = sessionRunID(req.Definition.Name, x.client, x.id)
+	return j.startNamed(ctx, x, req)
 }
 
 func (d sessions) prime(s *stream) {
 	if d.resumable(s.x.client) {
-		s.x.out.prime(s.place(), s.g.opts.StreamRetry)
+		s.x.out.prime(s.place(), s.on.timing.StreamRetry)
 		return
 	}
 	s.x.out.comment()
@@ -69,7 +69,7 @@ func (sessions) place(s *stream) string {
 	if !s.x.overHTTP {
 		return ""
 	}
-	return s.g.tokens.seal(eventPurpose, &s.at)
+	return s.on.tokens.seal(eventPurpose, &s.at)
 }
 
 func (sessions) resumable(c *client) bool {
@@ -100,9 +100,9 @@ func (sessions) taskRequest(c *client, p *params) json.RawMessage {
 }
 
 var sessionTaskMethods = map[string]taskMethod{
-	string(mcp.MethodTasksGet):    (*Gateway).sessionTask,
-	string(mcp.MethodTasksResult): (*Gateway).taskResult,
-	string(mcp.MethodTasksCancel): (*Gateway).cancelSessionTask,
+	string(mcp.MethodTasksGet):    (*tasks).sessionTask,
+	string(mcp.MethodTasksResult): (*tasks).taskResult,
+	string(mcp.MethodTasksCancel): (*tasks).cancelSessionTask,
 }
 
 func (sessions) taskMethods(c *client) (methods map[string]taskMethod, lists bool) {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -155,123 +154,71 @@ func (x *exchange) isCancelled() bool {
 	}
 }
 
-// Calls are the calls under way in this process, for clients that cancel them.
-type calls struct {
-	mu   sync.Mutex
-	open map[string]*exchange
+// isThere reports whether the client of a request waits for it.
+func (x *exchange) isThere() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return !x.isCancelled() && x.here.Err() == nil
 }
 
-// begin enters a call, unless that was done when it came in; what it returns takes
-// it out again.
-func (c *calls) begin(x *exchange) (end func()) {
-	if x.cancel != nil {
-		return func() {}
+// leftByClient reports whether the client has gone before it was answered, in a
+// way that means in its era that the run is to end.
+func (x *exchange) leftByClient(draining <-chan struct{}) bool {
+	select {
+	case <-draining:
+		return false
+	default:
 	}
-	x.cancel = make(chan struct{})
-	if x.scope == "" {
-		return func() {}
-	}
-	key := callKey(x.scope, x.id)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.open == nil {
-		c.open = map[string]*exchange{}
-	}
-	c.open[key] = x
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.open[key] == x {
-			delete(c.open, key)
-		}
-	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.dialect.sendsAgain() && x.ends != "" && !x.ended && !x.outlives && !x.isCancelled() && x.overHTTP
 }
 
-func (c *calls) find(scope string, id json.RawMessage) *exchange {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.open[callKey(scope, id)]
-}
-
-func callKey(scope string, id json.RawMessage) string { return scope + " " + string(id) }
-
-// cancelled takes notifications/cancelled. What the client gives as its reason is
-// never read: a library that has waited for as long as it waits cancels, too. The
-// call may be on another replica, or its stream may have broken: what it started
-// is then found by the ID that it was given, or by the request.
-func (g *Gateway) cancelled(ctx context.Context, c *client, p *params) {
-	if isNull(p.RequestID) || len(p.RequestID) > maxID {
-		return
-	}
-	x := g.calls.find(c.scope, p.RequestID)
-	if x != nil && !c.overHTTP {
-		x.out.cut() // a request that was cancelled gets no response
-	}
-	if x != nil {
-		g.cancelRun(ctx, x.stop())
-		return
-	}
-	if c.session == nil {
-		return
-	}
-	ctx, done := detached(ctx)
-	defer done()
-	for name, d := range g.listing.Load().definitions() {
-		if !g.outlivesClient(d) && g.opts.Runs.Cancel(ctx, g.sessionRunID(name, c, p.RequestID), cancelReason) == nil {
-			return
-		}
-	}
-	leave, ok := g.looks.enter(c.principal, maxLooks)
-	if !ok {
-		g.log.InfoContext(ctx, "a cancelled request is not looked for: too many of its caller are", "caller", c.caller.Subject)
-		return
-	}
-	go func() {
-		defer leave()
-		g.cancelByRequest(context.WithoutCancel(ctx), c.dialect.requestName(c, p.RequestID))
-	}()
-}
-
-// maxLooks bounds the cancelled requests of one caller that are looked for in the
-// index at a time. Their clients do not wait for it, so that no other quota does.
-const maxLooks = 10
-
-// cancelLooks are when the index is asked for the run of a request, which it may
-// not know yet.
-var cancelLooks = []time.Duration{0, 200 * time.Millisecond, time.Second, 2 * time.Second}
-
-// cancelByRequest cancels the run that a request waits for, if there is one.
-func (g *Gateway) cancelByRequest(ctx context.Context, request string) {
-	ctx, done := detached(ctx)
-	defer done()
-	for _, pause := range cancelLooks {
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
-		}
-		found, err := g.opts.Runs.List(ctx, runs.Filter{Request: request, Limit: 1})
-		if err != nil {
-			g.log.WarnContext(ctx, "looking for the run of a cancelled request", "error", err)
-		}
-		if len(found) > 0 {
-			if d := g.listing.Load().definitions()[found[0].Tool]; d == nil || !g.outlivesClient(d) {
-				g.cancelRun(ctx, found[0].ID)
-			}
-			return
-		}
+// cursorFor is the beginning of a run's stream.
+func (x *exchange) cursorFor(s runs.Started) cursor {
+	return cursor{
+		claims:   claims{Principal: x.principal},
+		Run:      s.ID,
+		Tool:     x.params.Name,
+		ID:       x.id,
+		Token:    x.params.Meta.ProgressToken,
+		Progress: -1,
+		Attached: s.Attached,
+		Owner:    s.Owner,
 	}
 }
 
-func (g *Gateway) cancelRun(ctx context.Context, run runs.RunID) {
-	if run == "" {
-		return
-	}
-	ctx, done := detached(ctx)
-	defer done()
-	if err := g.opts.Runs.Cancel(ctx, run, cancelReason); err != nil {
-		g.log.WarnContext(ctx, "cancelling a run", "run", run, "error", err)
-	}
+// failed notes the kind of error that is answered.
+func (x *exchange) failed(kind string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.failure = kind
 }
 
-const cancelReason = "cancelled by the client that called it"
+// kindOfFailure is the kind of error that was answered; "" = none, or mcp-go has
+// answered.
+func (x *exchange) kindOfFailure() string {
+	if x == nil {
+		return ""
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.failure
+}
+
+// isError says whether a result that goes to a client is one of a call that
+// failed.
+func isError(answer any) bool {
+	r, ok := answer.(*result)
+	return ok && r.IsError
+}
+
+// ownKey is the idempotency key of a direct call as the backend gets it, ""
+// without one. A backend that sees all callers as one could otherwise give one
+// of them the result of another who had the same key, or that of a run's call.
+func (x *exchange) ownKey() string {
+	if x.params.Meta.IdempotencyKey == "" {
+		return ""
+	}
+	return encode64(digest("direct call", x.principal, x.params.Meta.IdempotencyKey))
+}

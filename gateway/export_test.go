@@ -9,13 +9,13 @@ import (
 
 // AwaitIdle waits until no client waits for a run here.
 func (g *Gateway) AwaitIdle() {
-	for g.served.busy() {
+	for g.departures.served.busy() {
 		time.Sleep(time.Millisecond)
 	}
 }
 
 // AwaitStops waits until it is decided of each run whose client is gone.
-func (g *Gateway) AwaitStops() { g.stops.Wait() }
+func (g *Gateway) AwaitStops() { g.departures.stops.Wait() }
 
 func (s *served) busy() bool {
 	s.mu.Lock()
@@ -30,7 +30,7 @@ func (s *served) busy() bool {
 
 // SetClock sets the clock by which tokens expire and calls arrive, before there is
 // any request.
-func (g *Gateway) SetClock(now func() time.Time) { g.tokens.now = now }
+func (g *Gateway) SetClock(now func() time.Time) { g.endpoint.tokens.now = now }
 
 // Turns and Leavers are those of requests, for tests.
 type (

@@ -589,14 +589,16 @@ func newWorld(t *testing.T, plays map[string]func(*play), change ...func(*gatewa
 	t.Helper()
 	w := &world{T: t, runs: newFakeRuns(t, plays), catalogue: &fakeCatalogue{tools: []backends.Tool{tool("echo")}}}
 	w.opts = gateway.Options{
-		Runs: w.runs, Catalogue: w.catalogue, Key: testKey, Patience: -1, KeepAlive: time.Minute,
-		Authenticate: func(r *http.Request) (auth.Identity, error) {
+		Runs: w.runs, Catalogue: w.catalogue,
+		Keys:   gateway.Keys{Key: testKey},
+		Timing: gateway.Timing{Patience: -1, KeepAlive: time.Minute},
+		Access: gateway.Access{Authenticate: func(r *http.Request) (auth.Identity, error) {
 			name := r.Header.Get("X-Caller")
 			if name == "nobody" {
 				return auth.Identity{}, errors.New("unknown caller")
 			}
 			return auth.Identity{Subject: "user-" + name}, nil
-		},
+		}},
 		Logger: slog.New(slog.DiscardHandler),
 	}
 	for _, f := range change {

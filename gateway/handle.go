@@ -57,32 +57,6 @@ const (
 	quarantinedWords  = "quarantined: it took down the processes that executed it; an operator of this server releases it or ends it"
 )
 
-// pending makes the handle on a run.
-func (g *Gateway) pending(id runs.RunID, open []runs.Elicitation, running []string) *handle {
-	tool, _, _ := strings.Cut(string(id), "/")
-	h := &handle{Status: statusRunning, RunID: id, Tool: tool, Running: running}
-	if !g.opts.NoRunTools {
-		h.Next = &nextCall{Tool: awaitTool, Arguments: map[string]any{"runId": id}}
-	}
-	for _, e := range open {
-		switch {
-		case e.Kind != runs.Credentials:
-			h.Status = statusWaiting
-		case h.Status == statusRunning:
-			h.Status = statusNeeds
-		}
-		q := questionOf(e)
-		if !e.Expires.IsZero() {
-			q.Expires = &e.Expires
-		}
-		h.Questions = append(h.Questions, q)
-	}
-	if h.Status == statusWaiting && g.opts.RunURL != nil {
-		h.ApprovalURL = g.opts.RunURL(id)
-	}
-	return h
-}
-
 // result teaches a model what to do with the handle. A client that checks
 // results against the tool's output schema would throw a handle away that does
 // not fit, as that of a tool whose runs do not wait may not: there it is marked

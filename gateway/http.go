@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
+	"log/slog"
 	"mime"
 	"net/http"
 	"strings"
@@ -20,15 +20,32 @@ import (
 
 const sessionHeader = server.HeaderKeySessionID
 
-// serveMCP is the front of the MCP endpoint. It answers by itself what mcp-go
+// An endpoint serves MCP over streamable HTTP.
+type endpoint struct {
+	admission *admission
+	requests  *requests
+	questions *questions
+	calls     *calls
+	streams   *streams
+	deposits  *deposits
+	tools     *toolset
+	tokens    *sealer
+	mcp       *server.MCPServer // of sessions that listen
+	http      *server.StreamableHTTPServer
+	keepAlive time.Duration
+	drain     *drain
+	log       *slog.Logger
+}
+
+// serve is the front of the MCP endpoint. It answers by itself what mcp-go
 // cannot answer without memory that only one replica has: sessions, the
 // client's answers to questions, cancellation, and streams that are resumed.
-func (g *Gateway) serveMCP(w http.ResponseWriter, r *http.Request) {
-	who, ok := g.admit(w, r)
+func (f *endpoint) serve(w http.ResponseWriter, r *http.Request) {
+	who, ok := f.admission.admit(w, r)
 	if !ok {
 		return
 	}
-	leave, ok := g.enter(w, r, who)
+	leave, ok := f.admission.enter(w, r, who)
 	if !ok {
 		return
 	}
@@ -36,61 +53,23 @@ func (g *Gateway) serveMCP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(withIdentity(r.Context(), who))
 	switch r.Method {
 	case http.MethodPost:
-		g.post(w, r, who)
+		f.post(w, r, who)
 	case http.MethodGet:
-		g.get(w, r, who)
+		f.get(w, r, who)
 	default: // DELETE as well: sessions end by expiring
 		w.Header().Set("Allow", "GET, POST")
 		http.Error(w, r.Method+" is not supported", http.StatusMethodNotAllowed)
 	}
 }
 
-// admit finds out who sends a request, or answers it.
-func (g *Gateway) admit(w http.ResponseWriter, r *http.Request) (auth.Identity, bool) {
-	if g.shared(w, r) {
-		return auth.Identity{}, false
-	}
-	who, err := g.opts.Authenticate(r)
-	if err == nil && who.Subject == "" {
-		err = errors.New("identity without a subject")
-	}
-	if err != nil {
-		g.log.Info("refusing a request", "remote", r.RemoteAddr, "error", err)
-		auth.Refuse(w, err)
-		return auth.Identity{}, false
-	}
-	return who, true
-}
-
-// shared lets pages read what they get, and answers the question whether they may
-// ask. Requests of pages that may not do not come here.
-func (g *Gateway) shared(w http.ResponseWriter, r *http.Request) (answered bool) {
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return false
-	}
-	h := w.Header()
-	h.Set("Access-Control-Allow-Origin", origin)
-	h.Add("Vary", "Origin")
-	h.Set("Access-Control-Expose-Headers", sessionHeader+", WWW-Authenticate")
-	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
-		return false
-	}
-	h.Set("Access-Control-Allow-Methods", "GET, POST")
-	h.Set("Access-Control-Allow-Headers", r.Header.Get("Access-Control-Request-Headers"))
-	h.Set("Access-Control-Max-Age", "600")
-	w.WriteHeader(http.StatusNoContent)
-	return true
-}
-
-func (g *Gateway) post(w http.ResponseWriter, r *http.Request, who auth.Identity) {
+func (f *endpoint) post(w http.ResponseWriter, r *http.Request, who auth.Identity) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		http.Error(w, "Content-Type must be application/json", http.StatusUnsupportedMediaType)
 		return
 	}
-	body, free, err := g.opts.Bodies.Read(w, r, web.Caller(who.Known(), r), g.opts.MaxRequest)
+	body, free, err := f.admission.read(w, r, who)
 	if err != nil {
-		g.log.Info("refusing a request", "remote", r.RemoteAddr, "error", err)
+		f.log.Info("refusing a request", "remote", r.RemoteAddr, "error", err)
 		web.RefuseBody(w, err)
 		return
 	}
@@ -105,12 +84,12 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request, who auth.Identity
 	unread := bytes.NewReader(id.into(body))
 	w, r.Body = id.writer(w), io.NopCloser(unread)
 	if !readable {
-		g.http.ServeHTTP(w, r) // which says what is wrong with it
+		f.http.ServeHTTP(w, r) // which says what is wrong with it
 		return
 	}
 	var p params
 	badParams := json.Unmarshal(orEmpty(m.Params), &p)
-	c, ok := g.identify(w, r, who, &m, &p)
+	c, ok := f.identify(w, r, who, &m, &p)
 	if !ok {
 		return
 	}
@@ -124,7 +103,7 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request, who auth.Identity
 		unread.Reset(nil)
 		free()
 	}
-	g.dispatch(w, r, c, &m, &p, badParams)
+	f.observed(w, r, c, &m, &p, badParams)
 }
 
 // largeBody is the size up to which a request may last as long as its sender
@@ -145,17 +124,17 @@ func acceptsStream(r *http.Request) bool {
 
 // identify finds out which era a request is of and whose it is. It answers
 // requests of the session era that have no session.
-func (g *Gateway) identify(w http.ResponseWriter, r *http.Request, who auth.Identity, m *message, p *params) (*client, bool) {
+func (f *endpoint) identify(w http.ResponseWriter, r *http.Request, who auth.Identity, m *message, p *params) (*client, bool) {
 	if mcp.IsModernProtocol(p.Meta.ProtocolVersion) || mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion)) {
 		return modernClient(who, p), true
 	}
 	if m.Method == string(mcp.MethodInitialize) {
 		s := newSession(principalOf(who), newNonce(), p)
-		s.Expires = g.tokens.now().Add(sessionLife).Unix()
-		w.Header().Set(sessionHeader, g.tokens.seal(sessionPurpose, s))
+		s.Expires = f.tokens.now().Add(sessionLife).Unix()
+		w.Header().Set(sessionHeader, f.tokens.seal(sessionPurpose, s))
 		return sessionClient(who, s), true
 	}
-	s, ok := g.sessionOf(w, r, who)
+	s, ok := f.sessionOf(w, r, who)
 	if !ok {
 		return nil, false
 	}
@@ -164,24 +143,24 @@ func (g *Gateway) identify(w http.ResponseWriter, r *http.Request, who auth.Iden
 
 // sessionOf opens the session of a request, or answers that there is none: the
 // client then makes a new one.
-func (g *Gateway) sessionOf(w http.ResponseWriter, r *http.Request, who auth.Identity) (*session, bool) {
+func (f *endpoint) sessionOf(w http.ResponseWriter, r *http.Request, who auth.Identity) (*session, bool) {
 	id := r.Header.Get(sessionHeader)
 	if id == "" {
 		http.Error(w, "missing "+sessionHeader+" header: send initialize first", http.StatusBadRequest)
 		return nil, false
 	}
 	var s session
-	if err := g.tokens.open(sessionPurpose, id, principalOf(who), &s); err != nil {
-		g.log.Debug("refusing a session", "error", err)
+	if err := f.tokens.open(sessionPurpose, id, principalOf(who), &s); err != nil {
+		f.log.Debug("refusing a session", "error", err)
 		http.Error(w, "session not found: send initialize again", http.StatusNotFound)
 		return nil, false
 	}
 	return &s, true
 }
 
-func (g *Gateway) dispatch(w http.ResponseWriter, r *http.Request, c *client, m *message, p *params, badParams error) {
-	g.observed(r.Context(), c, m, p, func(ctx context.Context) *exchange {
-		return g.handle(w, r.WithContext(ctx), c, m, p, badParams)
+func (f *endpoint) observed(w http.ResponseWriter, r *http.Request, c *client, m *message, p *params, badParams error) {
+	f.requests.observed(r.Context(), c, m, p, func(ctx context.Context) *exchange {
+		return f.handle(w, r.WithContext(ctx), c, m, p, badParams)
 	})
 }
 
@@ -205,65 +184,35 @@ func noRequest(w http.ResponseWriter, body []byte) {
 
 // handle answers a message. It returns the exchange in which it did, nil where
 // mcp-go has answered or there is no answer.
-func (g *Gateway) handle(w http.ResponseWriter, r *http.Request, c *client, m *message, p *params, badParams error) *exchange {
+func (f *endpoint) handle(w http.ResponseWriter, r *http.Request, c *client, m *message, p *params, badParams error) *exchange {
 	if m.isRequest() {
-		g.leaveCredentials(r.Context(), c.who)
+		f.deposits.leave(r.Context(), c.who)
 	}
+	x := newExchange(r.Context(), c, m.ID, p, newSink(w, r, c.streams))
+	x.badParams = badParams
 	switch {
 	case m.isResponse() && c.dialect.converses():
-		acknowledge(w, g.replied(r.Context(), c, m))
+		acknowledge(w, f.questions.replied(r.Context(), c, m))
 	case m.Method == string(mcp.MethodNotificationCancelled):
 		if c.dialect.converses() {
-			g.cancelled(r.Context(), c, p)
+			f.calls.cancelled(r.Context(), c, p)
 		}
 		w.WriteHeader(http.StatusAccepted)
-	case m.isCall() && c.dialect.admits(r, p):
-		x := newExchange(r.Context(), c, m.ID, p, newSink(w, r, c.streams))
-		x.badParams = badParams
-		g.serveCall(r.Context(), x, func() error { return c.dialect.misrouted(g, r, m, p) })
-		return x
-	case isTaskMethod(m) && c.dialect.admits(r, p):
-		x := newExchange(r.Context(), c, m.ID, p, newSink(w, r, c.streams))
-		x.badParams = badParams
-		if err := c.dialect.misrouted(g, r, m, p); err != nil {
-			x.fail(mcp.HEADER_MISMATCH, err.Error())
-			return x
-		}
-		g.serveTasks(r.Context(), x, m.Method)
-		return x
-	case listensToTasks(c, m, p):
-		x := newExchange(r.Context(), c, m.ID, p, newSink(w, r, c.streams))
-		x.failWith(missingTasks)
-		return x
-	case c.dialect.admits(r, p) && g.missingResult(r.Context(), c, m, p):
-		x := newExchange(r.Context(), c, m.ID, p, newSink(w, r, c.streams))
-		x.failWith(noResource(c))
+	case f.requests.serve(r.Context(), x, m, c.dialect.admits(r, p), func() error { return c.dialect.misrouted(f.tools, r, m, p) }):
 		return x
 	case m.Method == string(mcp.MethodSubscriptionsListen):
-		ctx, stop := g.untilDrain(r.Context())
+		ctx, stop := f.drain.until(r.Context())
 		defer stop()
-		keepLive(ctx, w, g.opts.KeepAlive, func(w http.ResponseWriter) { g.http.ServeHTTP(w, r.WithContext(ctx)) })
+		keepLive(ctx, w, f.keepAlive, func(w http.ResponseWriter) { f.http.ServeHTTP(w, r.WithContext(ctx)) })
 	default:
-		g.http.ServeHTTP(w, r)
+		f.http.ServeHTTP(w, r)
 	}
 	return nil
 }
 
-func (g *Gateway) untilDrain(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		select {
-		case <-g.draining:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
-}
-
 // get serves the two streams that clients of the session era open by GET: one
 // that goes on where another broke, and one for what belongs to no request.
-func (g *Gateway) get(w http.ResponseWriter, r *http.Request, who auth.Identity) {
+func (f *endpoint) get(w http.ResponseWriter, r *http.Request, who auth.Identity) {
 	if mcp.IsModernProtocol(r.Header.Get(mcp.HeaderProtocolVersion)) {
 		w.Header().Set("Allow", "POST")
 		http.Error(w, "GET is not supported in "+mcp.ProtocolVersion20260728+": use subscriptions/listen", http.StatusMethodNotAllowed)
@@ -273,33 +222,33 @@ func (g *Gateway) get(w http.ResponseWriter, r *http.Request, who auth.Identity)
 		http.Error(w, "Accept must include text/event-stream", http.StatusNotAcceptable)
 		return
 	}
-	s, ok := g.sessionOf(w, r, who)
+	s, ok := f.sessionOf(w, r, who)
 	if !ok {
 		return
 	}
 	c := sessionClient(who, s)
 	c.overHTTP, c.streams = true, true
 	if last := r.Header.Get(mcp.HeaderLastEventID); last != "" {
-		g.resume(w, r, c, last)
+		f.resume(w, r, c, last)
 		return
 	}
-	g.listen(w, r)
+	f.listen(w, r)
 }
 
 // resume rebuilds the stream of a call from the run, after the event that the
 // client saw last.
-func (g *Gateway) resume(w http.ResponseWriter, r *http.Request, c *client, last string) {
+func (f *endpoint) resume(w http.ResponseWriter, r *http.Request, c *client, last string) {
 	var at cursor
-	if err := g.tokens.open(eventPurpose, last, c.principal, &at); err != nil {
-		g.log.Debug("refusing to resume a stream", "error", err)
+	if err := f.tokens.open(eventPurpose, last, c.principal, &at); err != nil {
+		f.log.Debug("refusing to resume a stream", "error", err)
 		http.Error(w, "unknown "+mcp.HeaderLastEventID, http.StatusBadRequest)
 		return
 	}
-	g.leaveCredentials(r.Context(), c.who)
+	f.deposits.leave(r.Context(), c.who)
 	out := newSink(w, r, true)
 	x := newExchange(r.Context(), c, at.ID, &params{Name: at.Tool, Meta: meta{ProgressToken: at.Token}}, out)
 	x.name = newNonce()
-	defer g.calls.begin(x)()
+	defer f.calls.begin(x)()
 	how := manner{goesOn: true}
 	switch {
 	case at.Task != "":
@@ -313,20 +262,20 @@ func (g *Gateway) resume(w http.ResponseWriter, r *http.Request, c *client, last
 	case at.Owner == "": // a run of somebody else's does not end with this call
 		x.bind(at.Run)
 	}
-	g.render(r.Context(), x, at, how)
+	f.streams.render(r.Context(), x, at, how)
 }
 
 // listen serves the standalone stream: it carries notifications/tools/list_changed.
-func (g *Gateway) listen(w http.ResponseWriter, r *http.Request) {
-	ctx, stop := g.untilDrain(r.Context())
+func (f *endpoint) listen(w http.ResponseWriter, r *http.Request) {
+	ctx, stop := f.drain.until(r.Context())
 	defer stop()
 	listener := newListener()
-	if err := g.mcp.RegisterSession(ctx, listener); err != nil {
+	if err := f.mcp.RegisterSession(ctx, listener); err != nil {
 		http.Error(w, "stream cannot be opened", http.StatusInternalServerError)
 		return
 	}
-	defer g.mcp.UnregisterSession(context.WithoutCancel(ctx), listener.id)
+	defer f.mcp.UnregisterSession(context.WithoutCancel(ctx), listener.id)
 	out := newSink(w, r, true)
 	out.comment()
-	listener.forward(ctx, out, g.opts.KeepAlive)
+	listener.forward(ctx, out, f.keepAlive)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/mark3labs/mcp-go/mcp"
+
 	"github.com/perdure/perdure/internal/codes"
 )
 
@@ -36,16 +37,16 @@ var methods = map[string]bool{
 }
 
 // observed serves a message, and tells Options.Observe of it if it is a request.
-func (g *Gateway) observed(ctx context.Context, c *client, m *message, p *params, serve func(context.Context) *exchange) {
-	if g.opts.Observe == nil || !m.isRequest() {
+func (rq *requests) observed(ctx context.Context, c *client, m *message, p *params, serve func(context.Context) *exchange) {
+	if rq.observe == nil || !m.isRequest() {
 		serve(ctx)
 		return
 	}
-	ctx, end := g.opts.Observe(ctx, g.operation(c, m, p))
+	ctx, end := rq.observe(ctx, rq.operation(c, m, p))
 	end(serve(ctx).kindOfFailure())
 }
 
-func (g *Gateway) operation(c *client, m *message, p *params) Operation {
+func (rq *requests) operation(c *client, m *message, p *params) Operation {
 	op := Operation{Method: "other", Version: c.version, Traceparent: p.Meta.Traceparent, Tracestate: p.Meta.Tracestate,
 		RequestID: strings.Trim(string(m.ID), `"`), OverHTTP: c.overHTTP}
 	if c.session != nil {
@@ -54,33 +55,8 @@ func (g *Gateway) operation(c *client, m *message, p *params) Operation {
 	if methods[m.Method] || isTaskMethod(m) {
 		op.Method = m.Method
 	}
-	if m.Method == string(mcp.MethodToolsCall) && p.Name != "" && g.offered(c.who, p.Name) {
+	if m.Method == string(mcp.MethodToolsCall) && p.Name != "" && rq.rights.offered(c.who, p.Name) {
 		op.Tool = p.Name
 	}
 	return op
-}
-
-// failed notes the kind of error that is answered.
-func (x *exchange) failed(kind string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.failure = kind
-}
-
-// kindOfFailure is the kind of error that was answered; "" = none, or mcp-go has
-// answered.
-func (x *exchange) kindOfFailure() string {
-	if x == nil {
-		return ""
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.failure
-}
-
-// isError says whether a result that goes to a client is one of a call that
-// failed.
-func isError(answer any) bool {
-	r, ok := answer.(*result)
-	return ok && r.IsError
 }

@@ -67,9 +67,9 @@ func (l *lookout) look(ctx context.Context) {
 		return
 	}
 	go func() {
-		found, err := l.s.g.opts.Runs.Progress(ctx, l.s.at.Run)
+		found, err := l.s.on.runs.Progress(ctx, l.s.at.Run)
 		if err != nil && ctx.Err() == nil {
-			l.s.g.log.Debug("reading the progress of a run", "run", l.s.at.Run, "error", err)
+			l.s.on.log.Debug("reading the progress of a run", "run", l.s.at.Run, "error", err)
 		}
 		l.seen <- found
 	}()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"maps"
 	"strings"
 	"time"
@@ -18,41 +19,52 @@ import (
 // way helps nobody.
 const afterlife = 10 * time.Minute
 
-// callBackend passes a call of a backend tool through.
-func (g *Gateway) callBackend(ctx context.Context, x *exchange, t backends.Tool) {
-	end := g.calls.begin(x)
+// A proxy passes calls of backend tools through.
+type proxy struct {
+	backends  Catalogue
+	results   *results
+	calls     *calls
+	tokens    *sealer
+	drain     *drain
+	keepAlive time.Duration
+	log       *slog.Logger
+}
+
+// call passes a call of a backend tool through.
+func (pr *proxy) call(ctx context.Context, x *exchange, t backends.Tool) {
+	end := pr.calls.begin(x)
 	defer end()
 	if x.overHTTP && !x.dialect.sendsAgain() {
 		var stop context.CancelFunc
-		ctx, stop = g.outlive(ctx, afterlife)
+		ctx, stop = pr.outlive(ctx, afterlife)
 		defer stop()
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
-	asking, err := x.dialect.asking(g, x, t.Name)
+	asking, err := x.dialect.asking(pr.tokens, x, t.Name)
 	if err != nil {
-		g.log.DebugContext(ctx, "refusing a request state", "error", err)
+		pr.log.DebugContext(ctx, "refusing a request state", "error", err)
 		x.fail(mcp.INVALID_PARAMS, badState)
 		return
 	}
 	p := proxied{x: x, asking: asking, progress: make(chan backends.Progress, 64), last: -1}
 	done := make(chan func(), 1)
 	go func() {
-		res, err := g.opts.Catalogue.Call(ctx, p.call(t))
-		done <- func() { g.answerBackend(x, t, asking, res, err) }
+		res, err := pr.backends.Call(ctx, p.call(t))
+		done <- func() { pr.answerBackend(x, t, asking, res, err) }
 	}()
-	p.wait(g.opts.KeepAlive, cancel, done)
+	p.wait(pr.keepAlive, cancel, done)
 }
 
 // outlive is a context that lives on for a while after its parent was
 // cancelled, but not longer than the gateway.
-func (g *Gateway) outlive(parent context.Context, extra time.Duration) (context.Context, context.CancelFunc) {
+func (pr *proxy) outlive(parent context.Context, extra time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
 	stop := context.AfterFunc(parent, func() {
 		select {
 		case <-time.After(extra):
-		case <-g.draining:
+		case <-pr.drain.begun():
 		case <-ctx.Done():
 		}
 		cancel()
@@ -60,7 +72,7 @@ func (g *Gateway) outlive(parent context.Context, extra time.Duration) (context.
 	return ctx, func() { stop(); cancel() }
 }
 
-func (g *Gateway) answerBackend(x *exchange, t backends.Tool, asking *backends.Asking, res *backends.Result, err error) {
+func (pr *proxy) answerBackend(x *exchange, t backends.Tool, asking *backends.Asking, res *backends.Result, err error) {
 	if err == nil && res.IsError {
 		x.failed(toolError)
 	}
@@ -69,10 +81,10 @@ func (g *Gateway) answerBackend(x *exchange, t backends.Tool, asking *backends.A
 	case errors.As(err, &refused) && x.dialect.passes(refused):
 		x.failWith(&rpcError{Code: refused.Code, Message: refused.Message, Data: refused.Data})
 	case err != nil:
-		g.log.Info("backend call came to no result", "tool", t.Name, "error", err)
-		x.respond("", g.finish(x.client, callFailed(t, err)))
+		pr.log.Info("backend call came to no result", "tool", t.Name, "error", err)
+		x.respond("", pr.results.finish(x.client, callFailed(t, err)))
 	case res.Asks:
-		x.respond("", g.passQuestions(x, t, asking.Round, withoutOurs(res.Raw)))
+		x.respond("", pr.passQuestions(x, t, asking.Round, withoutOurs(res.Raw)))
 	default:
 		x.respond("", x.dialect.pass(withoutOurs(res.Raw)))
 	}
@@ -134,16 +146,6 @@ func (p *proxied) call(t backends.Tool) backends.Call {
 		}
 	}
 	return call
-}
-
-// ownKey is the idempotency key of a direct call as the backend gets it, ""
-// without one. A backend that sees all callers as one could otherwise give one
-// of them the result of another who had the same key, or that of a run's call.
-func (x *exchange) ownKey() string {
-	if x.params.Meta.IdempotencyKey == "" {
-		return ""
-	}
-	return encode64(digest("direct call", x.principal, x.params.Meta.IdempotencyKey))
 }
 
 // wait relays until the call is done. A call that its client cancelled is

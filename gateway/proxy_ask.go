@@ -27,7 +27,7 @@ type passedState struct {
 
 // passQuestions is a backend's input_required for the client. It has a state also
 // where the backend gives none: by that it is known how often it has asked.
-func (g *Gateway) passQuestions(x *exchange, t backends.Tool, asked int, raw json.RawMessage) json.RawMessage {
+func (pr *proxy) passQuestions(x *exchange, t backends.Tool, asked int, raw json.RawMessage) json.RawMessage {
 	var result map[string]json.RawMessage
 	if json.Unmarshal(raw, &result) != nil {
 		return raw
@@ -37,9 +37,9 @@ func (g *Gateway) passQuestions(x *exchange, t backends.Tool, asked int, raw jso
 	}
 	var state string
 	_ = json.Unmarshal(result["requestState"], &state) // "" = it gives none
-	st := &passedState{claims: claims{Principal: x.principal, Expires: g.tokens.now().Add(stateLife).Unix()},
+	st := &passedState{claims: claims{Principal: x.principal, Expires: pr.tokens.now().Add(stateLife).Unix()},
 		Tool: t.Name, State: state, Round: asked + 1, Arguments: x.arguments}
-	result["requestState"] = mustEncode(g.tokens.seal(passedPurpose, st))
+	result["requestState"] = mustEncode(pr.tokens.seal(passedPurpose, st))
 	return mustEncode(result)
 }
 

@@ -4,15 +4,23 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"sync"
 	"sync/atomic"
 
+	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// Questions are those that streams in this process have asked.
+// Questions are those that streams in this process have asked, and how their answers
+// are taken.
 type questions struct {
+	runs   Runs
+	rights *rights
+	tokens *sealer
+	log    *slog.Logger
+
 	mu    sync.Mutex
 	asked map[string]*asked
 }
@@ -22,31 +30,31 @@ type asked struct {
 	replied atomic.Bool
 }
 
-func (q *questions) open(id string, by *stream) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.asked == nil {
-		q.asked = map[string]*asked{}
+func (qs *questions) open(id string, by *stream) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	if qs.asked == nil {
+		qs.asked = map[string]*asked{}
 	}
-	q.asked[id] = &asked{by: by}
+	qs.asked[id] = &asked{by: by}
 }
 
 // close reports whether the client has not answered here.
-func (q *questions) close(id string, by *stream) (unanswered bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	a := q.asked[id]
+func (qs *questions) close(id string, by *stream) (unanswered bool) {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	a := qs.asked[id]
 	if a == nil || a.by != by {
 		return false
 	}
-	delete(q.asked, id)
+	delete(qs.asked, id)
 	return !a.replied.Load()
 }
 
-func (q *questions) find(id string) *asked {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.asked[id]
+func (qs *questions) find(id string) *asked {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	return qs.asked[id]
 }
 
 // first reports whether this is the first reply to the question that is seen here.
@@ -55,36 +63,36 @@ func (a *asked) first() bool { return a == nil || a.replied.CompareAndSwap(false
 // replied takes a client's response to a question of ours and returns the HTTP
 // status that acknowledges it. A response that comes twice, or after somebody
 // else's, does nothing.
-func (g *Gateway) replied(ctx context.Context, c *client, m *message) (status int) {
+func (qs *questions) replied(ctx context.Context, c *client, m *message) (status int) {
 	var id string
 	var q question
-	if json.Unmarshal(m.ID, &id) != nil || g.tokens.open(questionPurpose, id, c.principal, &q) != nil {
-		g.log.InfoContext(ctx, "refusing an answer to what was not asked of this client", "id", clipKey(string(m.ID)))
+	if json.Unmarshal(m.ID, &id) != nil || qs.tokens.open(questionPurpose, id, c.principal, &q) != nil {
+		qs.log.InfoContext(ctx, "refusing an answer to what was not asked of this client", "id", clipKey(string(m.ID)))
 		return http.StatusBadRequest
 	}
-	a := g.questions.find(id)
+	a := qs.find(id)
 	if !a.first() {
 		return http.StatusAccepted
 	}
 	if isNull(m.Result) {
-		g.log.Info("client could not ask its user", "run", q.Run, "elicitation", q.Gate, "error", string(m.Error))
-		return g.unanswered(ctx, a, &q, runs.Unable, "")
+		qs.log.Info("client could not ask its user", "run", q.Run, "elicitation", q.Gate, "error", string(m.Error))
+		return qs.unanswered(ctx, a, &q, runs.Unable, "")
 	}
 	if q.URL {
 		if actionOf(m.Result) == accept {
 			return http.StatusAccepted
 		}
-		return g.unanswered(ctx, a, &q, runs.Unwilling, "")
+		return qs.unanswered(ctx, a, &q, runs.Unwilling, "")
 	}
 	var invalid *runs.InvalidAnswerError
-	switch err := g.answer(ctx, c, q.Run, about{q.Gate, q.Asks, q.name()}, m.Result); {
+	switch err := qs.answer(ctx, c, q.Run, about{q.Gate, q.Asks, q.name()}, m.Result); {
 	case err == nil:
 	case errors.As(err, &invalid):
-		return g.unanswered(ctx, a, &q, runs.Invalid, invalid.Reason)
+		return qs.unanswered(ctx, a, &q, runs.Invalid, invalid.Reason)
 	case errors.Is(err, runs.ErrNoSuchGate), errors.Is(err, runs.ErrNotFound), errors.Is(err, runs.ErrNotPermitted):
-		g.log.Debug("answer to what is not asked here, or not any more", "run", q.Run, "elicitation", q.Gate)
+		qs.log.Debug("answer to what is not asked here, or not any more", "run", q.Run, "elicitation", q.Gate)
 	default:
-		g.log.Warn("answering an elicitation", "run", q.Run, "elicitation", q.Gate, "error", err)
+		qs.log.Warn("answering an elicitation", "run", q.Run, "elicitation", q.Gate, "error", err)
 		a.again()
 		return http.StatusServiceUnavailable
 	}
@@ -93,12 +101,12 @@ func (g *Gateway) replied(ctx context.Context, c *client, m *message) (status in
 
 // unanswered has the run note what became of a question. The stream that asked
 // it follows the run, wherever it is.
-func (g *Gateway) unanswered(ctx context.Context, a *asked, q *question, outcome runs.AskingOutcome, reason string) (status int) {
+func (qs *questions) unanswered(ctx context.Context, a *asked, q *question, outcome runs.AskingOutcome, reason string) (status int) {
 	ctx, done := detached(ctx)
 	defer done()
-	err := g.opts.Runs.Asked(ctx, q.Run, q.Gate, runs.Asking{Question: q.name(), Outcome: outcome, Reason: reason})
+	err := qs.runs.Asked(ctx, q.Run, q.Gate, runs.Asking{Question: q.name(), Outcome: outcome, Reason: reason})
 	if err != nil && !errors.Is(err, runs.ErrNotFound) {
-		g.log.Warn("noting that a question was not answered", "run", q.Run, "elicitation", q.Gate, "error", err)
+		qs.log.Warn("noting that a question was not answered", "run", q.Run, "elicitation", q.Gate, "error", err)
 		a.again()
 		return http.StatusServiceUnavailable
 	}
@@ -133,4 +141,53 @@ func (a *asked) again() {
 	if a != nil {
 		a.replied.Store(false)
 	}
+}
+
+// The actions of an answer.
+const (
+	accept  = "accept"
+	decline = "decline"
+	cancel  = "cancel"
+)
+
+// About is what a client answers.
+type about struct {
+	gate string // the elicitation
+	what string // Elicitation.Question, as the client was asked; "" = what is asked now
+	name string // of the question; "" = it has none
+}
+
+// answer gives a client's answer to an elicitation on. That somebody else's
+// came first is no error. What the run itself says of its caller counts: a token
+// may be older than the run, where a business key gave two the same ID.
+func (qs *questions) answer(ctx context.Context, c *client, run runs.RunID, to about, raw json.RawMessage) error {
+	of, err := qs.rights.permitted(ctx, c.who, auth.Answer, run)
+	if err != nil {
+		return err
+	}
+	action, content, ok := givenAnswer(raw)
+	if !ok {
+		return &runs.InvalidAnswerError{Reason: "the answer is not an object with an action"}
+	}
+	answer := runs.Answer{ElicitationID: to.gate, Question: to.what, Action: action, By: c.caller.Subject, Via: runs.ViaForm, Asked: to.name, Allowed: func(e runs.Elicitation) bool {
+		return qs.rights.allow(c.who, auth.Answer, auth.Object{Tool: of.Tool, Owner: of.Caller, Approvers: e.Approvers})
+	}}
+	switch action {
+	case accept:
+		answer.Content = orEmpty(content)
+	case decline, cancel:
+	default:
+		return &runs.InvalidAnswerError{Reason: "the action must be accept, decline or cancel"}
+	}
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	decision, err := qs.runs.Answer(ctx, run, answer)
+	switch {
+	case errors.Is(err, runs.ErrUnchecked), errors.Is(err, runs.ErrQuarantined): // the run tells that it waits
+		qs.log.WarnContext(ctx, "an answer does not count yet", "run", run, "elicitation", to.gate, "by", answer.By, "error", err)
+		return nil
+	case err == nil && !decision.Won:
+		qs.log.InfoContext(ctx, "an answer came too late", "run", run, "elicitation", to.gate, "by", answer.By, "won", decision.By)
+	}
+	return err
 }

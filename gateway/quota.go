@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -16,9 +15,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/web"
 )
 
 // Quotas are what one caller may have. A field that is 0 has its default.
@@ -298,43 +295,4 @@ func (q *quotaRuns) forget() {
 			delete(q.callers, caller)
 		}
 	}
-}
-
-// A counter counts what each caller has under way in this process.
-type counter struct {
-	mu    sync.Mutex
-	known map[string]int
-}
-
-// enter counts one more of a caller, unless that has as many as it may have.
-func (c *counter) enter(caller string, most int) (leave func(), ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.known[caller] >= most {
-		return nil, false
-	}
-	if c.known == nil {
-		c.known = map[string]int{}
-	}
-	c.known[caller]++
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.known[caller]--; c.known[caller] == 0 {
-			delete(c.known, caller)
-		}
-	}, true
-}
-
-// enter counts a request of a caller, or answers that there are too many.
-func (g *Gateway) enter(w http.ResponseWriter, r *http.Request, who auth.Identity) (leave func(), ok bool) {
-	most := g.opts.Quotas.Requests
-	leave, ok = g.requests.enter(web.Caller(who.Known(), r), most)
-	if !ok {
-		e := &QuotaError{After: 5 * time.Second, Message: fmt.Sprintf("%d of your requests are under way here, which is as many as one caller may have (quotas.requests)", most)}
-		g.log.Info("refusing a request", "remote", r.RemoteAddr, "caller", who.Subject, "error", e)
-		w.Header().Set("Retry-After", e.retryAfter())
-		http.Error(w, e.Error(), http.StatusTooManyRequests)
-	}
-	return leave, ok
 }

@@ -1,11 +1,11 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -13,7 +13,6 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -34,18 +33,36 @@ const (
 // maxReason bounds the reason that is given to perdure_run_cancel, in characters.
 const maxReason = 500
 
-// A runTool is a built-in tool.
-type runTool struct {
+// A builtInTool is one that no backend has.
+type builtInTool struct {
 	title, description string
 	input              string
 	hints              mcp.ToolAnnotation
-	call               func(g *Gateway, ctx context.Context, x *exchange)
+	call               func(ctx context.Context, x *exchange)
 }
 
-// runTools are the built-in tools, by name.
-func runTools() map[string]runTool {
+// listed is the tool as clients see it.
+func (t builtInTool) listed(name string) mcp.Tool {
+	hints := t.hints
+	hints.Title = t.title
+	return mcp.Tool{Name: name, Title: t.title, Description: t.description, RawInputSchema: json.RawMessage(t.input), Annotations: hints}
+}
+
+// runTools are the tools with which a model handles runs.
+type runTools struct {
+	runs       Runs
+	rights     *rights
+	results    *results
+	calls      *calls
+	served     *served
+	composites *composites
+	log        *slog.Logger
+}
+
+// all are the tools by name.
+func (b *runTools) all() map[string]builtInTool {
 	yes, no := true, false
-	return map[string]runTool{
+	return map[string]builtInTool{
 		awaitTool: {
 			title: "Wait for a run",
 			description: "Waits for a run that an earlier tool call started and that was not finished, " +
@@ -57,7 +74,7 @@ func runTools() map[string]runTool {
 				`"waitSeconds":{"type":"integer","minimum":0,"maximum":%d,"default":%d,"description":"how long to wait for news at most; 0 = return its state now"}`+
 				`},"required":["runId"],"additionalProperties":false}`, maxWait, defaultWait),
 			hints: mcp.ToolAnnotation{ReadOnlyHint: &yes, DestructiveHint: &no, IdempotentHint: &yes, OpenWorldHint: &no},
-			call:  (*Gateway).await,
+			call:  b.await,
 		},
 		cancelTool: {
 			title: "Cancel a run",
@@ -68,7 +85,7 @@ func runTools() map[string]runTool {
 				`"reason":{"type":"string","maxLength":` + strconv.Itoa(maxReason) + `,"description":"why, for the record"}` +
 				`},"required":["runId"],"additionalProperties":false}`,
 			hints: mcp.ToolAnnotation{ReadOnlyHint: &no, DestructiveHint: &yes, IdempotentHint: &yes, OpenWorldHint: &no},
-			call:  (*Gateway).cancelByTool,
+			call:  b.cancel,
 		},
 		listTool: {
 			title: "List runs",
@@ -80,66 +97,41 @@ func runTools() map[string]runTool {
 				`"limit":{"type":"integer","minimum":1,"maximum":100,"default":20}` +
 				`},"additionalProperties":false}`,
 			hints: mcp.ToolAnnotation{ReadOnlyHint: &yes, DestructiveHint: &no, IdempotentHint: &yes, OpenWorldHint: &no},
-			call:  (*Gateway).listByTool,
+			call:  b.list,
 		},
 	}
 }
 
-func (b *builder) addRunTools() {
-	for name, t := range b.g.runTools {
-		hints := t.hints
-		hints.Title = t.title
-		_ = b.serve(mcp.Tool{Name: name, Title: t.title, Description: t.description,
-			RawInputSchema: json.RawMessage(t.input), Annotations: hints})
-	}
-}
-
-// decodeArguments reads the arguments of a built-in tool, or answers what is
-// wrong with them.
-func (g *Gateway) decodeArguments(x *exchange, into any) bool {
-	dec := json.NewDecoder(bytes.NewReader(orEmpty(x.params.Arguments)))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		g.refuse(x, "the arguments cannot be read: "+err.Error())
-		return false
-	}
-	return true
-}
-
-func (g *Gateway) refuse(x *exchange, why string) {
-	x.respond("", g.finish(x.client, failure(&runs.Error{Code: codes.InvalidArguments, Category: codes.CategoryValidation, Message: why})))
-}
-
 // runFor gets a run with which the caller may do something. To whom may not,
 // it does not exist.
-func (g *Gateway) runFor(ctx context.Context, x *exchange, action auth.Action, id runs.RunID) (*runs.Run, bool) {
+func (b *runTools) runFor(ctx context.Context, x *exchange, action auth.Action, id runs.RunID) (*runs.Run, bool) {
 	if id == "" {
-		g.refuse(x, "runId is missing")
+		b.results.refuse(x, "runId is missing")
 		return nil, false
 	}
-	run, err := g.permitted(ctx, x.who, action, id)
+	run, err := b.rights.permitted(ctx, x.who, action, id)
 	if err != nil {
 		if !errors.Is(err, runs.ErrNotFound) {
-			g.log.Warn("reading a run", "run", id, "error", err)
+			b.log.Warn("reading a run", "run", id, "error", err)
 		}
-		x.respond("", g.finish(x.client, trouble(id, err)))
+		x.respond("", b.results.finish(x.client, trouble(id, err)))
 		return nil, false
 	}
 	return run, true
 }
 
-func (g *Gateway) await(ctx context.Context, x *exchange) {
-	x.end = g.calls.begin(x)
+func (b *runTools) await(ctx context.Context, x *exchange) {
+	x.end = b.calls.begin(x)
 	x.name, x.receipts = newNonce(), x.dialect.sendsAgain()
 	if x.params.RequestState != "" {
-		g.nextRound(ctx, x)
+		b.composites.nextRound(ctx, x)
 		return
 	}
 	var in struct {
 		RunID       runs.RunID `json:"runId"`
 		WaitSeconds *int       `json:"waitSeconds"`
 	}
-	if !g.decodeArguments(x, &in) {
+	if !b.results.decodeArguments(x, &in) {
 		return
 	}
 	wait := defaultWait
@@ -147,10 +139,10 @@ func (g *Gateway) await(ctx context.Context, x *exchange) {
 		wait = *in.WaitSeconds
 	}
 	if wait < 0 || wait > maxWait {
-		g.refuse(x, fmt.Sprintf("waitSeconds must be from 0 to %d", maxWait))
+		b.results.refuse(x, fmt.Sprintf("waitSeconds must be from 0 to %d", maxWait))
 		return
 	}
-	run, ok := g.runFor(ctx, x, auth.See, in.RunID)
+	run, ok := b.runFor(ctx, x, auth.See, in.RunID)
 	if !ok {
 		return
 	}
@@ -163,28 +155,28 @@ func (g *Gateway) await(ctx context.Context, x *exchange) {
 		at.Owner = run.Caller
 		x.watch()
 	}
-	g.served.begin(run.ID, x)
-	g.follows(ctx, x, at, manner{goesOn: true, patience: &patience})
+	b.served.begin(run.ID, x)
+	b.composites.follows(ctx, x, at, manner{goesOn: true, patience: &patience})
 }
 
-func (g *Gateway) cancelByTool(ctx context.Context, x *exchange) {
+func (b *runTools) cancel(ctx context.Context, x *exchange) {
 	var in struct {
 		RunID  runs.RunID `json:"runId"`
 		Reason string     `json:"reason"`
 	}
-	if !g.decodeArguments(x, &in) {
+	if !b.results.decodeArguments(x, &in) {
 		return
 	}
-	run, ok := g.runFor(ctx, x, auth.Cancel, in.RunID)
+	run, ok := b.runFor(ctx, x, auth.Cancel, in.RunID)
 	if !ok {
 		return
 	}
 	if run.Closed != nil {
-		g.refuse(x, fmt.Sprintf("run %s has ended already (%s)", run.ID, run.Status))
+		b.results.refuse(x, fmt.Sprintf("run %s has ended already (%s)", run.ID, run.Status))
 		return
 	}
 	if utf8.RuneCountInString(in.Reason) > maxReason { // it goes into the history of the run
-		g.refuse(x, fmt.Sprintf("the reason is longer than %d characters", maxReason))
+		b.results.refuse(x, fmt.Sprintf("the reason is longer than %d characters", maxReason))
 		return
 	}
 	if in.Reason == "" {
@@ -192,12 +184,12 @@ func (g *Gateway) cancelByTool(ctx context.Context, x *exchange) {
 	}
 	ctx, done := detached(ctx)
 	defer done()
-	if err := g.opts.Runs.Cancel(ctx, run.ID, in.Reason); err != nil {
-		g.log.Warn("cancelling a run", "run", run.ID, "error", err)
-		x.respond("", g.finish(x.client, trouble(run.ID, err)))
+	if err := b.runs.Cancel(ctx, run.ID, in.Reason); err != nil {
+		b.log.Warn("cancelling a run", "run", run.ID, "error", err)
+		x.respond("", b.results.finish(x.client, trouble(run.ID, err)))
 		return
 	}
-	x.respond("", g.finish(x.client, structured(mustEncode(map[string]any{"runId": run.ID, "status": "cancelling"}))))
+	x.respond("", b.results.finish(x.client, structured(mustEncode(map[string]any{"runId": run.ID, "status": "cancelling"}))))
 }
 
 // A listedRun is a run as perdure_run_list shows it.
@@ -210,25 +202,25 @@ type listedRun struct {
 	WaitingFor []openQuestion `json:"waitingFor,omitempty"`
 }
 
-func (g *Gateway) listByTool(ctx context.Context, x *exchange) {
+func (b *runTools) list(ctx context.Context, x *exchange) {
 	in := struct {
 		Tool   string      `json:"tool"`
 		Status runs.Status `json:"status"`
 		Limit  int         `json:"limit"`
 	}{Limit: 20}
-	if !g.decodeArguments(x, &in) {
+	if !b.results.decodeArguments(x, &in) {
 		return
 	}
 	filter := runs.Filter{Tool: in.Tool, Status: in.Status, Caller: x.caller.Subject, Limit: min(max(in.Limit, 1), 100)}
-	found, err := g.opts.Runs.List(ctx, filter)
+	found, err := b.runs.List(ctx, filter)
 	if err != nil {
-		g.log.Warn("listing runs", "error", err)
-		x.respond("", g.finish(x.client, trouble("", err)))
+		b.log.Warn("listing runs", "error", err)
+		x.respond("", b.results.finish(x.client, trouble("", err)))
 		return
 	}
 	listed := []listedRun{}
 	for _, r := range found {
-		if !g.may(x.who, auth.See, &r) {
+		if !b.rights.may(x.who, auth.See, &r) {
 			continue
 		}
 		l := listedRun{RunID: r.ID, Tool: r.Tool, Status: r.Status, Started: r.Started, Closed: r.Closed}
@@ -237,5 +229,5 @@ func (g *Gateway) listByTool(ctx context.Context, x *exchange) {
 		}
 		listed = append(listed, l)
 	}
-	x.respond("", g.finish(x.client, structured(mustEncode(map[string]any{"runs": listed}))))
+	x.respond("", b.results.finish(x.client, structured(mustEncode(map[string]any{"runs": listed}))))
 }

@@ -11,7 +11,21 @@ import (
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/perdure/perdure/gateway/auth"
 )
+
+// Stdio serves MCP on standard input and output.
+type stdio struct {
+	requests  *requests
+	questions *questions
+	calls     *calls
+	mcp       *server.MCPServer
+	who       auth.Identity // who sends what is read
+	maxLine   int           // bytes
+	keepAlive time.Duration
+}
 
 // A stdioConn is one client that started this process and speaks with it line
 // by line. All that goes out goes through out.
@@ -20,7 +34,7 @@ import (
 // session, calls wait for a free worker, and responses to requests with ids of
 // our choosing never arrive.
 type stdioConn struct {
-	g        *Gateway
+	at       *stdio
 	listener *listener
 	handling sync.WaitGroup
 
@@ -32,19 +46,16 @@ type stdioConn struct {
 	standIns map[*standIn]bool // of requests that mcp-go handles
 }
 
-// ServeStdio serves one client of either era on in and out until in ends, ctx
-// ends or a line is too long. Calls that are under way then are given up, and
-// their runs go on.
-func (g *Gateway) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
+func (a *stdio) serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
-	c := &stdioConn{g: g, listener: newListener(), out: out}
+	c := &stdioConn{at: a, listener: newListener(), out: out}
 	c.listener.ready = false // until it has initialized, or listens
-	if err := g.mcp.RegisterSession(ctx, c.listener); err != nil {
+	if err := a.mcp.RegisterSession(ctx, c.listener); err != nil {
 		cancel()
 		return fmt.Errorf("serving stdio: %w", err)
 	}
-	defer g.mcp.UnregisterSession(context.WithoutCancel(ctx), c.listener.id)
-	c.handling.Go(func() { c.listener.forward(ctx, &lineOutlet{c: c}, g.opts.KeepAlive) })
+	defer a.mcp.UnregisterSession(context.WithoutCancel(ctx), c.listener.id)
+	c.handling.Go(func() { c.listener.forward(ctx, &lineOutlet{c: c}, a.keepAlive) })
 	defer c.handling.Wait()
 	defer cancel()
 	return c.read(ctx, in)
@@ -77,7 +88,7 @@ func (c *stdioConn) read(ctx context.Context, in io.Reader) error {
 // scan reads lines; it cannot be stopped while it waits for one.
 func (c *stdioConn) scan(ctx context.Context, in io.Reader, lines chan<- line) {
 	sc := bufio.NewScanner(in)
-	sc.Buffer(make([]byte, 64<<10), int(c.g.opts.MaxRequest))
+	sc.Buffer(make([]byte, 64<<10), c.at.maxLine)
 	for sc.Scan() {
 		select {
 		case lines <- line{text: append([]byte(nil), sc.Bytes()...)}:
@@ -116,28 +127,20 @@ func (c *stdioConn) receive(ctx context.Context, text []byte) {
 	client := c.client(&m, &p)
 	switch {
 	case m.isResponse():
-		c.handling.Go(func() { c.g.replied(ctx, client, &m) })
+		c.handling.Go(func() { c.at.questions.replied(ctx, client, &m) })
 	case m.Method == string(mcp.MethodNotificationCancelled):
-		c.handling.Go(func() { c.g.cancelled(ctx, client, &p) })
+		c.handling.Go(func() { c.at.calls.cancelled(ctx, client, &p) })
 	case m.Method == string(mcp.MethodInitialize):
 		c.handle(ctx, text, m.ID, nil)
 	case m.isRequest():
 		x := newExchange(ctx, client, m.ID, &p, &lineOutlet{c: c})
 		x.badParams = badParams
-		end := c.g.calls.begin(x) // before the next line is read, which may cancel it
+		end := c.at.calls.begin(x) // before the next line is read, which may cancel it
 		c.handling.Go(func() {
 			defer end()
-			c.g.observed(ctx, client, &m, &p, func(ctx context.Context) *exchange {
-				switch {
-				case m.isCall() && client.dialect.admits(nil, &p):
-					c.g.serveCall(ctx, x, nil)
-				case isTaskMethod(&m):
-					c.g.serveTasks(ctx, x, m.Method)
-				case listensToTasks(client, &m, &p):
-					x.failWith(missingTasks)
-				case c.g.missingResult(ctx, client, &m, &p):
-					x.failWith(noResource(client))
-				default:
+			c.at.requests.observed(ctx, client, &m, &p, func(ctx context.Context) *exchange {
+				admitted := !m.isCall() || client.dialect.admits(nil, &p)
+				if !c.at.requests.serve(ctx, x, &m, admitted, nil) {
 					c.handle(ctx, text, m.ID, x)
 				}
 				return x
@@ -152,7 +155,7 @@ func (c *stdioConn) receive(ctx context.Context, text []byte) {
 func (c *stdioConn) client(m *message, p *params) *client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	who := c.g.opts.StdioIdentity
+	who := c.at.who
 	if m.Method == string(mcp.MethodInitialize) {
 		c.ses = newSession(principalOf(who), c.listener.id, p)
 	}
@@ -174,8 +177,8 @@ func (c *stdioConn) handle(ctx context.Context, text []byte, id json.RawMessage,
 		c.noteStandIn(exact, true)
 		defer c.noteStandIn(exact, false)
 	}
-	ctx = withIdentity(c.g.mcp.WithContext(ctx, c.listener), c.g.opts.StdioIdentity)
-	answer := c.g.mcp.HandleMessage(ctx, text)
+	ctx = withIdentity(c.at.mcp.WithContext(ctx, c.listener), c.at.who)
+	answer := c.at.mcp.HandleMessage(ctx, text)
 	if answer == nil {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -23,11 +24,28 @@ type manner struct {
 	task     string            // ID of the task whose tasks/result this is; "" = a call's
 }
 
+// Streams answer calls from the events of their runs.
+type streams struct {
+	runs       Runs
+	rights     *rights
+	tools      *toolset
+	results    *results
+	views      *taskViews
+	questions  *questions
+	roll       *attendance
+	deliveries *deliveries
+	deposits   *deposits
+	tokens     *sealer
+	timing     Timing
+	drain      *drain
+	log        *slog.Logger
+}
+
 // A stream renders one run to one client, until there is a response or the
 // client is gone. Its state belongs to the goroutine that runs it; what other
 // requests of the client lead to comes with the events of the run.
 type stream struct {
-	g  *Gateway
+	on *streams
 	x  *exchange
 	at cursor // what the next event's id says
 	manner
@@ -46,10 +64,10 @@ type stream struct {
 }
 
 // render answers a call from the events of a run.
-func (g *Gateway) render(ctx context.Context, x *exchange, at cursor, how manner) {
+func (ss *streams) render(ctx context.Context, x *exchange, at cursor, how manner) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &stream{g: g, x: x, at: at, told: at.Seq, manner: how, running: map[string]bool{}}
+	s := &stream{on: ss, x: x, at: at, told: at.Seq, manner: how, running: map[string]bool{}}
 	defer s.close()
 	// Whoever sees the stream open may answer what was asked on the one before.
 	err := s.catchUp(ctx)
@@ -65,11 +83,11 @@ func (g *Gateway) render(ctx context.Context, x *exchange, at cursor, how manner
 
 // run handles what happens until the call is answered.
 func (s *stream) run(ctx context.Context) {
-	events := s.g.follow(ctx, s.at.Run, 0) // from the first on: what the client knows says how far the run is
-	tick := time.NewTicker(max(s.g.opts.KeepAlive/2, time.Millisecond))
+	events := follow(ctx, s.on.runs, s.at.Run, 0) // from the first on: what the client knows says how far the run is
+	tick := time.NewTicker(max(s.on.timing.KeepAlive/2, time.Millisecond))
 	defer tick.Stop()
 	patience := s.patienceTimer()
-	cancelled, draining := s.x.cancelled(), (<-chan struct{})(s.g.draining)
+	cancelled, draining := s.x.cancelled(), s.on.drain.begun()
 	s.lookout = newLookout(s)
 	defer s.lookout.timer.Stop()
 	quiet := false
@@ -105,12 +123,12 @@ func (s *stream) run(ctx context.Context) {
 }
 
 func (s *stream) patienceTimer() <-chan time.Time {
-	d := s.g.opts.Patience
+	d := s.on.timing.Patience
 	switch {
 	case s.patience != nil:
 		d = *s.patience
 	case s.x.dialect.tasked(s):
-		d = s.g.opts.TaskPatience
+		d = s.on.timing.TaskPatience
 	}
 	if d < 0 {
 		return nil
@@ -124,9 +142,9 @@ type followed struct {
 }
 
 // follow has a run's events after one sent until ctx ends.
-func (g *Gateway) follow(ctx context.Context, id runs.RunID, after int64) <-chan followed {
+func follow(ctx context.Context, all Runs, id runs.RunID, after int64) <-chan followed {
 	events := make(chan followed)
-	feed := g.opts.Runs.Follow(ctx, id, after)
+	feed := all.Follow(ctx, id, after)
 	go func() {
 		defer close(events)
 		for e, err := range feed {
@@ -141,7 +159,7 @@ func (g *Gateway) follow(ctx context.Context, id runs.RunID, after int64) <-chan
 }
 
 // followLater follows a run that could not be followed just now.
-func (g *Gateway) followLater(ctx context.Context, id runs.RunID, after int64) <-chan followed {
+func followLater(ctx context.Context, all Runs, id runs.RunID, after int64) <-chan followed {
 	events := make(chan followed)
 	go func() {
 		defer close(events)
@@ -150,7 +168,7 @@ func (g *Gateway) followLater(ctx context.Context, id runs.RunID, after int64) <
 		case <-ctx.Done():
 			return
 		}
-		for f := range g.follow(ctx, id, after) {
+		for f := range follow(ctx, all, id, after) {
 			select {
 			case events <- f:
 			case <-ctx.Done():
@@ -178,7 +196,7 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 	s.x.seen = e.Seq
 	if e.Kind == runs.EventAttended {
 		if s.x.name != "" && s.x.isThere() {
-			go s.g.respondsTo(ctx, s.at.Run, s.x, e)
+			go s.on.roll.respondsTo(ctx, s.at.Run, s.x, e)
 		}
 		return false
 	}
@@ -209,8 +227,8 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 		s.closed(e.Elicitation)
 	case runs.EventDone:
 		s.x.ended = true
-		s.g.answering(s.x, s.at.Run, true)
-		s.finish(s.g.ended(s.x.client, s.at.Run, e.Outcome), string(e.Outcome.Status))
+		s.on.deliveries.answering(s.x, s.at.Run, true)
+		s.finish(s.on.results.ended(s.x.client, s.at.Run, e.Outcome), string(e.Outcome.Status))
 		return true
 	}
 	return false
@@ -234,7 +252,7 @@ func (s *stream) lost(ctx context.Context, err error) bool {
 	case errors.Is(err, runs.ErrNotFound):
 		s.finish(trouble(s.at.Run, err), "unknown")
 	default:
-		s.g.log.WarnContext(ctx, "cannot follow a run any longer", "run", s.at.Run, "error", err)
+		s.on.log.WarnContext(ctx, "cannot follow a run any longer", "run", s.at.Run, "error", err)
 		s.leave()
 	}
 	return true
@@ -264,7 +282,7 @@ func (s *stream) catchUp(ctx context.Context) error {
 	if !s.goesOn {
 		return nil
 	}
-	run, err := s.g.permitted(ctx, s.x.who, auth.See, s.at.Run)
+	run, err := s.on.rights.permitted(ctx, s.x.who, auth.See, s.at.Run)
 	if s.behind = err != nil; err == nil {
 		s.know(run)
 	}
@@ -314,7 +332,7 @@ func (s *stream) handOut() {
 		s.x.refer(pages)
 		return
 	}
-	h := s.g.pending(s.at.Run, open, slices.Sorted(maps.Keys(s.running)))
+	h := s.on.results.pending(s.at.Run, open, slices.Sorted(maps.Keys(s.running)))
 	for i, gt := range s.gates {
 		if gt.reason != "" {
 			h.Questions[i].NotTaken = notTaken(gt.reason)
@@ -323,7 +341,7 @@ func (s *stream) handOut() {
 	if s.held {
 		h.Status = statusQuarantined
 	}
-	s.answer(h.result(s.g.listing.Load().fits(s.at.Tool)), runState{Status: h.Status, ApprovalURL: h.ApprovalURL})
+	s.answer(h.result(s.on.tools.now().fits(s.at.Tool)), runState{Status: h.Status, ApprovalURL: h.ApprovalURL})
 }
 
 // finish sends the response.
@@ -336,7 +354,7 @@ func (s *stream) answer(r *result, state runState) {
 	for key, value := range s.taskMeta() {
 		r.set(key, value)
 	}
-	s.x.respond(s.place(), s.g.finish(s.x.client, r))
+	s.x.respond(s.place(), s.on.results.finish(s.x.client, r))
 }
 
 // abandoned ends a call that was cancelled, unless its run was, too: then the
@@ -354,7 +372,7 @@ func (s *stream) abandoned() (answered bool) {
 func (s *stream) close() {
 	for _, gt := range s.gates {
 		for _, id := range gt.asked {
-			s.g.questions.close(id, s)
+			s.on.questions.close(id, s)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -56,9 +57,29 @@ type taskPlace struct {
 	Page string `json:"n"`
 }
 
-// taskID is the same for a run and its caller wherever it is made.
-func (g *Gateway) taskID(principal string, run runs.RunID) string {
-	return g.tokens.seal(taskPurpose, &task{claims: claims{Principal: principal}, Run: run})
+// TaskViews show runs as tasks.
+type taskViews struct {
+	tokens    *sealer
+	server    mcp.Implementation
+	retention time.Duration // of runs that have ended; 0 = not known
+}
+
+// Tasks serve the requests that name a task.
+type tasks struct {
+	runs      Runs
+	rights    *rights
+	tokens    *sealer
+	views     *taskViews
+	results   *results
+	calls     *calls
+	questions *questions
+	streams   *streams
+	log       *slog.Logger
+}
+
+// id is the same for a run and its caller wherever it is made.
+func (v *taskViews) id(principal string, run runs.RunID) string {
+	return v.tokens.seal(taskPurpose, &task{claims: claims{Principal: principal}, Run: run})
 }
 
 // checkTaskRequest says what is wrong with the task parameter of a call. The
@@ -78,11 +99,11 @@ func checkTaskRequest(raw json.RawMessage) error {
 }
 
 // A taskMethod handles a request that names a task.
-type taskMethod func(g *Gateway, ctx context.Context, x *exchange, run *runs.Run)
+type taskMethod func(ts *tasks, ctx context.Context, x *exchange, run *runs.Run)
 
-// serveTasks answers the requests whose method begins with tasks/, of which
+// serve answers the requests whose method begins with tasks/, of which
 // mcp-go has an idea of its own.
-func (g *Gateway) serveTasks(ctx context.Context, x *exchange, method string) {
+func (ts *tasks) serve(ctx context.Context, x *exchange, method string) {
 	methods, lists := x.dialect.taskMethods(x.client)
 	handle := methods[method]
 	lists = lists && method == string(mcp.MethodTasksList)
@@ -94,14 +115,14 @@ func (g *Gateway) serveTasks(ctx context.Context, x *exchange, method string) {
 	case x.badParams != nil:
 		x.fail(mcp.INVALID_PARAMS, unreadable(x.badParams))
 	case lists:
-		g.listTasks(ctx, x)
+		ts.listTasks(ctx, x)
 	default:
 		action := auth.See
 		if method == string(mcp.MethodTasksCancel) {
 			action = auth.Cancel
 		}
-		if run, ok := g.taskRun(ctx, x, action); ok {
-			handle(g, ctx, x, run)
+		if run, ok := ts.taskRun(ctx, x, action); ok {
+			handle(ts, ctx, x, run)
 		}
 	}
 }
@@ -116,30 +137,24 @@ var missingTasks = &rpcError{
 // taskRun is the run that a request names by a task, for somebody who may do
 // something with it. What is not there, somebody else's or no task ID at all is
 // all the same.
-func (g *Gateway) taskRun(ctx context.Context, x *exchange, action auth.Action) (*runs.Run, bool) {
+func (ts *tasks) taskRun(ctx context.Context, x *exchange, action auth.Action) (*runs.Run, bool) {
 	var t task
-	err := g.tokens.open(taskPurpose, x.params.TaskID, x.principal, &t)
+	err := ts.tokens.open(taskPurpose, x.params.TaskID, x.principal, &t)
 	if err != nil {
-		g.log.DebugContext(ctx, "refusing a task ID", "error", err)
+		ts.log.DebugContext(ctx, "refusing a task ID", "error", err)
 		x.fail(mcp.INVALID_PARAMS, "task not found")
 		return nil, false
 	}
-	run, err := g.permitted(ctx, x.who, action, t.Run)
+	run, err := ts.rights.permitted(ctx, x.who, action, t.Run)
 	switch {
 	case errors.Is(err, runs.ErrNotFound):
 		x.fail(mcp.INVALID_PARAMS, "task not found; it may have been deleted after its run was kept for long enough")
 		return nil, false
 	case err != nil:
-		g.failed(x, t.Run, err)
+		ts.results.failed(x, t.Run, err)
 		return nil, false
 	}
 	return run, true
-}
-
-// failed answers a request about a run with why it came to nothing.
-func (g *Gateway) failed(x *exchange, run runs.RunID, err error) {
-	g.log.Warn("a request about a run came to nothing", "run", run, "error", err)
-	x.failWith(trouble(run, err).asError(err))
 }
 
 // A taskState is what both flavours say of a task.
@@ -151,12 +166,12 @@ type taskState struct {
 	Updated time.Time `json:"lastUpdatedAt"`
 }
 
-// describeTask says of a run what can be said of it as a task while it works.
+// describe says of a run what can be said of it as a task while it works.
 // A client that names the task sees it under that name, also when the key that
 // signed it was replaced.
-func (g *Gateway) describeTask(x *exchange, run *runs.Run) taskState {
+func (v *taskViews) describe(x *exchange, run *runs.Run) taskState {
 	t := taskState{
-		ID:      cmp.Or(x.params.TaskID, g.taskID(x.principal, run.ID)),
+		ID:      cmp.Or(x.params.TaskID, v.id(x.principal, run.ID)),
 		Status:  string(mcp.TaskStatusWorking),
 		Created: run.Started.UTC().Truncate(time.Millisecond),
 	}
@@ -178,13 +193,13 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// taskTTL is how long a task is kept, counted from its creation, once that is
+// ttl is how long a task is kept, counted from its creation, once that is
 // known: a run that is under way is never deleted.
-func (g *Gateway) taskTTL(run *runs.Run) *int64 {
-	if run.Closed == nil || g.opts.Retention <= 0 {
+func (v *taskViews) ttl(run *runs.Run) *int64 {
+	if run.Closed == nil || v.retention <= 0 {
 		return nil
 	}
-	ttl := (run.Closed.Sub(run.Started) + g.opts.Retention).Milliseconds()
+	ttl := (run.Closed.Sub(run.Started) + v.retention).Milliseconds()
 	return &ttl
 }
 
@@ -209,8 +224,8 @@ type input struct {
 // inputs are the elicitations of a run that a client can be asked about, as the
 // stream of a call would find them, and a message for when somebody else must
 // answer.
-func (g *Gateway) inputs(x *exchange, run *runs.Run) (ask []input, wait string) {
-	s := &stream{g: g, x: x, at: cursor{Run: run.ID, Owner: run.Caller, Tool: run.Tool}}
+func (ts *tasks) inputs(x *exchange, run *runs.Run) (ask []input, wait string) {
+	s := &stream{on: ts.streams, x: x, at: cursor{Run: run.ID, Owner: run.Caller, Tool: run.Tool}}
 	s.know(run)
 	for _, gt := range s.gates {
 		if asking, again := gt.nextAsking(); again && !gt.mute {
@@ -225,8 +240,8 @@ func (g *Gateway) inputs(x *exchange, run *runs.Run) (ask []input, wait string) 
 		if len(ask) == 0 && s.gates[0].reason != "" {
 			wait += " " + notTaken(s.gates[0].reason)
 		}
-		if len(ask) == 0 && s.gates[0].Kind != runs.Credentials && g.opts.RunURL != nil {
-			wait += " (to be given at " + g.opts.RunURL(run.ID) + ")"
+		if page := ts.results.page(run.ID); len(ask) == 0 && s.gates[0].Kind != runs.Credentials && page != "" {
+			wait += " (to be given at " + page + ")"
 		}
 	}
 	return ask, wait
@@ -248,43 +263,18 @@ func (gt *gate) nextAsking() (asking int, again bool) {
 	return asking, again
 }
 
-// callAsTask answers a call with a task as soon as its run is durable. A call
-// that is not accepted is an error, as the result must be a task.
-func (g *Gateway) callAsTask(ctx context.Context, x *exchange, c *composite, asked json.RawMessage) {
-	if err := checkTaskRequest(asked); err != nil {
-		x.fail(mcp.INVALID_PARAMS, err.Error())
-		return
-	}
-	started, err := g.start(ctx, x, c)
-	if err != nil {
-		g.notStarted(ctx, x, c.def.Name, err)
-		return
-	}
-	run, err := g.opts.Runs.Get(ctx, started.ID)
-	if err != nil {
-		g.failed(x, started.ID, err)
-		return
-	}
-	t := sessionTask{taskState: g.describeTask(x, run), TTL: g.taskTTL(run), Poll: pollRunning.Milliseconds()}
-	x.respond("", map[string]any{"task": t, "_meta": map[string]any{
-		metaRun: runState{ID: run.ID, Status: string(run.Status), Attached: started.Attached},
-		metaImmediate: fmt.Sprintf("%s has been started as run %s and goes on in the background. Do not call it again for this.",
-			run.Tool, run.ID),
-	}})
-}
-
 // cancelTask asks a run to end, and gives the run as it is then: most go on for a
 // moment.
-func (g *Gateway) cancelTask(ctx context.Context, x *exchange, run *runs.Run) (*runs.Run, bool) {
+func (ts *tasks) cancelTask(ctx context.Context, x *exchange, run *runs.Run) (*runs.Run, bool) {
 	ctx, done := detached(ctx)
 	defer done()
-	if err := g.opts.Runs.Cancel(ctx, run.ID, cancelReason); err != nil && !errors.Is(err, runs.ErrNotFound) {
-		g.failed(x, run.ID, err)
+	if err := ts.runs.Cancel(ctx, run.ID, cancelReason); err != nil && !errors.Is(err, runs.ErrNotFound) {
+		ts.results.failed(x, run.ID, err)
 		return nil, false
 	}
-	asked, err := g.opts.Runs.Get(ctx, run.ID)
+	asked, err := ts.runs.Get(ctx, run.ID)
 	if err != nil {
-		g.failed(x, run.ID, err)
+		ts.results.failed(x, run.ID, err)
 		return nil, false
 	}
 	return asked, true
@@ -300,7 +290,7 @@ func (m manner) taskMeta() map[string]any {
 }
 
 // taskHooks announce tasks where mcp-go speaks for us.
-func (g *Gateway) taskHooks() *server.Hooks {
+func (t *toolset) taskHooks() *server.Hooks {
 	hooks := &server.Hooks{}
 	hooks.AddAfterInitialize(func(_ context.Context, _ any, _ *mcp.InitializeRequest, res *mcp.InitializeResult) {
 		res.Capabilities.Extensions = nil // of 2026-07-28
@@ -312,7 +302,7 @@ func (g *Gateway) taskHooks() *server.Hooks {
 		if server.IsModernRequest(ctx) {
 			return
 		}
-		composites := g.listing.Load().composites
+		composites := t.now().composites
 		for i := range res.Tools {
 			if composites[res.Tools[i].Name] != nil {
 				res.Tools[i].Execution = &mcp.ToolExecution{TaskSupport: mcp.TaskSupportOptional}

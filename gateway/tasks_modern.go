@@ -26,17 +26,17 @@ type modernTask struct {
 
 // modernTask is tasks/get of the extension, with what the client has to answer
 // or what has come out.
-func (g *Gateway) modernTask(ctx context.Context, x *exchange, run *runs.Run) {
-	t := g.asModernTask(x, run)
-	ask, wait := g.inputs(x, run)
+func (ts *tasks) modernTask(ctx context.Context, x *exchange, run *runs.Run) {
+	t := ts.views.modern(x, run)
+	ask, wait := ts.inputs(x, run)
 	switch {
 	case run.Closed != nil:
-		o, err := g.opts.Runs.Result(ctx, run.ID)
+		o, err := ts.runs.Result(ctx, run.ID)
 		if err != nil {
-			g.failed(x, run.ID, err)
+			ts.results.failed(x, run.ID, err)
 			return
 		}
-		g.endTask(x, run, o, t)
+		ts.endTask(x, run, o, t)
 	case run.Cancelling:
 		t.Message = "being cancelled"
 	case len(ask) > 0:
@@ -53,11 +53,11 @@ func (g *Gateway) modernTask(ctx context.Context, x *exchange, run *runs.Run) {
 
 // endTask says what has come out of a task. One that was cancelled has no result:
 // what that would say of the failure stands beside it.
-func (g *Gateway) endTask(x *exchange, run *runs.Run, o *runs.Outcome, t *modernTask) {
-	ended := g.ended(x.client, run.ID, o)
+func (ts *tasks) endTask(x *exchange, run *runs.Run, o *runs.Outcome, t *modernTask) {
+	ended := ts.results.ended(x.client, run.ID, o)
 	if run.Status != runs.Cancelled {
 		t.Status = string(mcp.TaskStatusCompleted)
-		t.Result = g.finish(x.client, ended.set(metaRun, runState{ID: run.ID, Status: string(run.Status)}))
+		t.Result = ts.results.finish(x.client, ended.set(metaRun, runState{ID: run.ID, Status: string(run.Status)}))
 		return
 	}
 	t.Status = string(mcp.TaskStatusCancelled)
@@ -67,15 +67,15 @@ func (g *Gateway) endTask(x *exchange, run *runs.Run, o *runs.Outcome, t *modern
 	}
 }
 
-func (g *Gateway) asModernTask(x *exchange, run *runs.Run) *modernTask {
+func (v *taskViews) modern(x *exchange, run *runs.Run) *modernTask {
 	return &modernTask{
 		ResultType: string(mcp.ResultTypeComplete),
-		taskState:  g.describeTask(x, run),
-		TTL:        g.taskTTL(run),
+		taskState:  v.describe(x, run),
+		TTL:        v.ttl(run),
 		Poll:       pollInterval(run),
 		Meta: map[string]any{
 			metaRun:               runState{ID: run.ID, Status: string(run.Status)},
-			mcp.MetaKeyServerInfo: map[string]string{"name": g.opts.Name, "version": g.opts.Version},
+			mcp.MetaKeyServerInfo: map[string]string{"name": v.server.Name, "version": v.server.Version},
 		},
 	}
 }
@@ -86,8 +86,8 @@ func (g *Gateway) asModernTask(x *exchange, run *runs.Run) *modernTask {
 // it is acknowledged all the same, as SEP-2663 demands; the acknowledgement says
 // that it was refused. An answer that does not fit is asked for again, under
 // another key.
-func (g *Gateway) updateTask(ctx context.Context, x *exchange, run *runs.Run) {
-	ack := g.acknowledgement(x)
+func (ts *tasks) updateTask(ctx context.Context, x *exchange, run *runs.Run) {
+	ack := ts.results.acknowledgement(x)
 	if unknown := unknownKeys(run, x.params.InputResponses); len(unknown) > 0 {
 		if len(unknown) < len(x.params.InputResponses) {
 			x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("inputResponses has an answer to %q, which the task has not asked; no answer was taken", unknown[0]))
@@ -96,18 +96,18 @@ func (g *Gateway) updateTask(ctx context.Context, x *exchange, run *runs.Run) {
 		x.respond("", ack.set(metaRefused, unknown[:min(len(unknown), maxRefusedKeys)]))
 		return
 	}
-	ask, _ := g.inputs(x, run)
+	ask, _ := ts.inputs(x, run)
 	for _, in := range ask {
 		raw, key, ok := answerTo(in.ID, in.asking, x.params.InputResponses)
 		if !ok {
 			continue
 		}
 		in.key = key
-		switch err := g.takeInput(ctx, x, run, in, raw); {
+		switch err := ts.takeInput(ctx, x, run, in, raw); {
 		case errors.Is(err, runs.ErrNoSuchGate), errors.Is(err, runs.ErrNotPermitted), errors.Is(err, runs.ErrNotFound):
-			g.log.DebugContext(ctx, "answer to what is not asked here, or not any more", "run", run.ID, "elicitation", in.ID)
+			ts.log.DebugContext(ctx, "answer to what is not asked here, or not any more", "run", run.ID, "elicitation", in.ID)
 		case err != nil:
-			g.failed(x, run.ID, err)
+			ts.results.failed(x, run.ID, err)
 			return
 		}
 	}
@@ -143,7 +143,7 @@ func hasAsked(run *runs.Run, key string) bool {
 
 // takeInput gives an answer on. If it is none, the run notes that, so that the
 // question is shown under another key from now on.
-func (g *Gateway) takeInput(ctx context.Context, x *exchange, run *runs.Run, in input, raw json.RawMessage) error {
+func (ts *tasks) takeInput(ctx context.Context, x *exchange, run *runs.Run, in input, raw json.RawMessage) error {
 	asking := runs.Asking{Question: in.key, Outcome: runs.Invalid}
 	var invalid *runs.InvalidAnswerError
 	switch {
@@ -152,7 +152,7 @@ func (g *Gateway) takeInput(ctx context.Context, x *exchange, run *runs.Run, in 
 	case in.way == byURL:
 		asking.Outcome = runs.Unwilling
 	default:
-		err := g.answer(ctx, x.client, run.ID, about{gate: in.ID, what: in.Question}, raw)
+		err := ts.questions.answer(ctx, x.client, run.ID, about{gate: in.ID, what: in.Question}, raw)
 		if !errors.As(err, &invalid) {
 			return err
 		}
@@ -160,33 +160,30 @@ func (g *Gateway) takeInput(ctx context.Context, x *exchange, run *runs.Run, in 
 	}
 	ctx, done := detached(ctx)
 	defer done()
-	return g.opts.Runs.Asked(ctx, run.ID, in.ID, asking)
+	return ts.runs.Asked(ctx, run.ID, in.ID, asking)
 }
-
-// acknowledgement is the empty result of 2026-07-28.
-func (g *Gateway) acknowledgement(x *exchange) *result { return g.finish(x.client, &result{}) }
 
 // cancelModernTask is tasks/cancel of the extension. A task that has ended is
 // cancelled with nothing left to do.
-func (g *Gateway) cancelModernTask(ctx context.Context, x *exchange, run *runs.Run) {
+func (ts *tasks) cancelModernTask(ctx context.Context, x *exchange, run *runs.Run) {
 	if run.Closed == nil {
-		if _, ok := g.cancelTask(ctx, x, run); !ok {
+		if _, ok := ts.cancelTask(ctx, x, run); !ok {
 			return
 		}
 	}
-	x.respond("", g.acknowledgement(x))
+	x.respond("", ts.results.acknowledgement(x))
 }
 
 // handOutTask answers a call with a task, which is durable since its run is.
 func (s *stream) handOutTask() (answered bool) {
 	ctx, done := detached(context.Background())
 	defer done()
-	run, err := s.g.opts.Runs.Get(ctx, s.at.Run)
+	run, err := s.on.runs.Get(ctx, s.at.Run)
 	if err != nil {
-		s.g.log.Warn("reading a run", "run", s.at.Run, "error", err)
+		s.on.log.Warn("reading a run", "run", s.at.Run, "error", err)
 		return false
 	}
-	t := s.g.asModernTask(s.x, run)
+	t := s.on.views.modern(s.x, run)
 	t.ResultType, t.Message, t.Poll = resultTypeTask, s.status(), pollRunning.Milliseconds()
 	t.Meta[metaRun] = runState{ID: run.ID, Status: string(run.Status), Attached: s.at.Attached}
 	s.x.respond("", t)

@@ -18,9 +18,9 @@ type sessionTask struct {
 
 // asSessionTask is a run as a task of 2025-11-25. There a task that was
 // cancelled stays so, and one whose tool failed has failed.
-func (g *Gateway) asSessionTask(x *exchange, run *runs.Run) sessionTask {
-	t := sessionTask{taskState: g.describeTask(x, run), TTL: g.taskTTL(run), Poll: pollInterval(run)}
-	ask, wait := g.inputs(x, run)
+func (ts *tasks) asSessionTask(x *exchange, run *runs.Run) sessionTask {
+	t := sessionTask{taskState: ts.views.describe(x, run), TTL: ts.views.ttl(run), Poll: pollInterval(run)}
+	ask, wait := ts.inputs(x, run)
 	switch {
 	case run.Cancelling || run.Status == runs.Cancelled:
 		t.Status, t.Poll = string(mcp.TaskStatusCancelled), 0
@@ -36,10 +36,10 @@ func (g *Gateway) asSessionTask(x *exchange, run *runs.Run) sessionTask {
 	return t
 }
 
-func (g *Gateway) sessionTask(ctx context.Context, x *exchange, run *runs.Run) {
-	t := g.asSessionTask(x, run)
+func (ts *tasks) sessionTask(ctx context.Context, x *exchange, run *runs.Run) {
+	t := ts.asSessionTask(x, run)
 	if t.Status == string(mcp.TaskStatusFailed) {
-		if o, err := g.opts.Runs.Result(ctx, run.ID); err == nil && o.Failure != nil {
+		if o, err := ts.runs.Result(ctx, run.ID); err == nil && o.Failure != nil {
 			t.Message = o.Failure.Text()
 		}
 	}
@@ -48,15 +48,15 @@ func (g *Gateway) sessionTask(ctx context.Context, x *exchange, run *runs.Run) {
 
 // taskResult is tasks/result: it blocks until the run has ended, asks the
 // client meanwhile, and answers what the call would have been answered.
-func (g *Gateway) taskResult(ctx context.Context, x *exchange, run *runs.Run) {
-	defer g.calls.begin(x)()
+func (ts *tasks) taskResult(ctx context.Context, x *exchange, run *runs.Run) {
+	defer ts.calls.begin(x)()
 	x.name = newNonce()
 	at := x.cursorFor(runs.Started{ID: run.ID})
 	at.Owner, at.Tool, at.Task = run.Caller, run.Tool, x.params.TaskID
 	if x.letGo != nil {
 		x.letGo()
 	}
-	g.render(ctx, x, at, asTaskResult(at))
+	ts.streams.render(ctx, x, at, asTaskResult(at))
 }
 
 // asTaskResult is the manner of tasks/result.
@@ -67,33 +67,33 @@ func asTaskResult(at cursor) manner {
 
 // cancelSessionTask is tasks/cancel of 2025-11-25, whose answer says that the
 // task is cancelled.
-func (g *Gateway) cancelSessionTask(ctx context.Context, x *exchange, run *runs.Run) {
-	if t := g.asSessionTask(x, run); mcp.TaskStatus(t.Status).IsTerminal() {
+func (ts *tasks) cancelSessionTask(ctx context.Context, x *exchange, run *runs.Run) {
+	if t := ts.asSessionTask(x, run); mcp.TaskStatus(t.Status).IsTerminal() {
 		x.fail(mcp.INVALID_PARAMS, "cannot cancel task: already in terminal status '"+t.Status+"'")
 		return
 	}
-	cancelled, ok := g.cancelTask(ctx, x, run)
+	cancelled, ok := ts.cancelTask(ctx, x, run)
 	if !ok {
 		return
 	}
-	t := g.asSessionTask(x, cancelled)
+	t := ts.asSessionTask(x, cancelled)
 	t.Message = "the task was cancelled by request"
 	x.respond("", t)
 }
 
 // listTasks is tasks/list of 2025-11-25: the caller's own runs, page by page.
-func (g *Gateway) listTasks(ctx context.Context, x *exchange) {
+func (ts *tasks) listTasks(ctx context.Context, x *exchange) {
 	var from taskPlace
 	if x.params.Cursor != "" {
-		if err := g.tokens.open(placePurpose, x.params.Cursor, x.principal, &from); err != nil {
-			g.log.DebugContext(ctx, "refusing a cursor", "error", err)
+		if err := ts.tokens.open(placePurpose, x.params.Cursor, x.principal, &from); err != nil {
+			ts.log.DebugContext(ctx, "refusing a cursor", "error", err)
 			x.fail(mcp.INVALID_PARAMS, "the cursor is not valid, or has expired: list without one")
 			return
 		}
 	}
-	page, next, err := g.opts.Runs.ListPage(ctx, runs.Filter{Caller: x.caller.Subject, Limit: taskPage}, from.Page)
+	page, next, err := ts.runs.ListPage(ctx, runs.Filter{Caller: x.caller.Subject, Limit: taskPage}, from.Page)
 	if err != nil {
-		g.failed(x, "", err)
+		ts.results.failed(x, "", err)
 		return
 	}
 	list := struct {
@@ -102,12 +102,12 @@ func (g *Gateway) listTasks(ctx context.Context, x *exchange) {
 	}{Tasks: []sessionTask{}}
 	for _, run := range page {
 		if run.Caller == x.caller.Subject { // Temporal cuts long names
-			list.Tasks = append(list.Tasks, g.asSessionTask(x, &run))
+			list.Tasks = append(list.Tasks, ts.asSessionTask(x, &run))
 		}
 	}
 	if next != "" {
-		list.Next = g.tokens.seal(placePurpose, &taskPlace{Page: next,
-			claims: claims{Principal: x.principal, Expires: g.tokens.now().Add(taskPageLife).Unix()}})
+		list.Next = ts.tokens.seal(placePurpose, &taskPlace{Page: next,
+			claims: claims{Principal: x.principal, Expires: ts.tokens.now().Add(taskPageLife).Unix()}})
 	}
 	x.respond("", list)
 }

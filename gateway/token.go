@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -126,6 +125,9 @@ type signingKey struct {
 	secret []byte
 }
 
+// time is that of the clock by which tokens expire.
+func (s *sealer) time() time.Time { return s.now() }
+
 func newSealer(key []byte, retired [][]byte) *sealer {
 	s := &sealer{now: time.Now}
 	for _, k := range append([][]byte{key}, retired...) {
@@ -171,12 +173,6 @@ func (k signingKey) mac(head string) string {
 	m := hmac.New(sha256.New, k.secret)
 	m.Write([]byte(head))
 	return encode64(m.Sum(nil)[:16])
-}
-
-// principalOf is an identity as tokens name it: the same for all clients of one
-// principal, and not its name.
-func principalOf(who auth.Identity) string {
-	return encode64(digest("principal", who.Principal())[:12])
 }
 
 // derivedID is the ID of the run that a call stands for, whichever replica

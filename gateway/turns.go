@@ -54,31 +54,3 @@ func (t *turns) drop(id runs.RunID, at *turn) {
 		delete(t.runs, id)
 	}
 }
-
-// Leavers are the requests whose clients are gone, and that end their runs after
-// the grace: for each run the one whose client left last.
-type leavers struct {
-	mu   sync.Mutex
-	runs map[runs.RunID]*context.CancelFunc
-}
-
-// replace has a request wait in the place of the one before, which cancel ends.
-// What it returns is called when it does not wait any more.
-func (l *leavers) replace(id runs.RunID, cancel context.CancelFunc) (done func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.runs == nil {
-		l.runs = map[runs.RunID]*context.CancelFunc{}
-	}
-	if before := l.runs[id]; before != nil {
-		(*before)()
-	}
-	l.runs[id] = &cancel
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.runs[id] == &cancel {
-			delete(l.runs, id)
-		}
-	}
-}

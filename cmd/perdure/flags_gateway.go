@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/service"
@@ -29,8 +30,9 @@ type gatewayFlags struct {
 func (f *gatewayFlags) options(listens string, keys service.Keys) *service.GatewayOptions {
 	return &service.GatewayOptions{
 		Keys: keys, PublicURL: cmp.Or(f.PublicURL, service.WebURL("http://"+listens)), AllowedOrigins: f.AllowedOrigin,
-		AllowedHosts: f.hosts(),
-		Patience:     orNone(f.CallPatience), ReattachWindow: orNone(f.ReattachWindow), DisconnectGrace: orNone(f.DisconnectGrace), StreamRetry: f.StreamRetry, NoRunTools: f.NoRunTools,
+		AllowedHosts: f.hosts(), NoRunTools: f.NoRunTools,
+		Timing: gateway.Timing{Patience: orNone(f.CallPatience), ReattachWindow: orNone(f.ReattachWindow),
+			DisconnectGrace: orNone(f.DisconnectGrace), StreamRetry: f.StreamRetry},
 	}
 }
 

@@ -44,17 +44,13 @@ func (w WebURL) Origin() string {
 
 // GatewayOptions are those of a gateway.
 type GatewayOptions struct {
-	Keys            Keys
-	PublicURL       WebURL
-	AllowedOrigins  []WebURL
-	AllowedHosts    []string
-	Patience        time.Duration
-	ReattachWindow  time.Duration
-	DisconnectGrace time.Duration
-	StreamRetry     time.Duration
-	NoRunTools      bool
-	SignInByLink    bool          // the person at the terminal signs in to the approvals page by a one-time link
-	Retention       time.Duration // of closed runs; 0 = not known
+	Keys           Keys
+	PublicURL      WebURL
+	AllowedOrigins []WebURL
+	AllowedHosts   []string
+	gateway.Timing
+	NoRunTools   bool
+	SignInByLink bool // the person at the terminal signs in to the approvals page by a one-time link
 }
 
 // newGateway makes what clients and people reach: the gateway, and the page on
@@ -73,36 +69,24 @@ func (s *Service) newGateway(o GatewayOptions) (err error) {
 	}
 	s.origins = web.OriginPolicy{Origins: origins, Hosts: o.AllowedHosts}
 	s.gateway, err = gateway.New(gateway.Options{
-		Name:            s.opts.Loaded.Name,
-		Prefix:          s.opts.Loaded.Prefix,
-		Version:         s.opts.Version,
-		Runs:            preparedRuns{all, s.prepared, s.opts.Telemetry},
-		Catalogue:       s.inTurn(all),
-		Registry:        s.registry,
-		Credentials:     s.credentials,
-		Key:             o.Keys.Signing,
-		RetiredKeys:     o.Keys.Retired,
-		Patience:        o.Patience,
-		ReattachWindow:  o.ReattachWindow,
-		Answers:         s.opts.Answers,
-		OnDisconnect:    s.opts.Loaded.OnDisconnect,
-		DisconnectGrace: o.DisconnectGrace,
-		StreamRetry:     o.StreamRetry,
-		NoRunTools:      o.NoRunTools,
-		Scripts:         s.opts.Loaded.Scripts.Agents,
-		ScriptLimits:    s.opts.Loaded.Scripts.Limits,
-		MaxDepth:        s.opts.Loaded.MaxDepth,
-		Retention:       o.Retention,
-		Authenticate:    s.authenticate(),
-		Metadata:        metadataOf(s.callers),
-		Policy:          &s.opts.Loaded.Auth.Policy,
-		Bodies:          bodies,
-		Quotas:          gateway.Quotas(s.opts.Loaded.Quotas),
-		RunURL:          page.url,
-		Observe:         s.observe(),
-		LinkOver:        s.linkOver(),
-		MaxRequest:      s.maxRequest(),
-		Logger:          s.opts.Logger,
+		Name:         s.opts.Loaded.Name,
+		Prefix:       s.opts.Loaded.Prefix,
+		Version:      s.opts.Version,
+		Runs:         preparedRuns{all, s.prepared, s.opts.Telemetry},
+		Catalogue:    s.inTurn(all),
+		Registry:     s.registry,
+		Credentials:  s.credentials,
+		Keys:         gateway.Keys{Key: o.Keys.Signing, RetiredKeys: o.Keys.Retired},
+		Access:       gateway.Access{Authenticate: s.authenticate(), Metadata: metadataOf(s.callers), Policy: &s.opts.Loaded.Auth.Policy},
+		Timing:       o.Timing,
+		Limits:       gateway.Limits{LinkOver: s.linkOver(), MaxRequest: s.maxRequest(), Bodies: bodies, Quotas: gateway.Quotas(s.opts.Loaded.Quotas)},
+		Scripting:    gateway.Scripting{Scripts: s.opts.Loaded.Scripts.Agents, ScriptLimits: s.opts.Loaded.Scripts.Limits, MaxDepth: s.opts.Loaded.MaxDepth},
+		Answers:      s.opts.Answers,
+		OnDisconnect: s.opts.Loaded.OnDisconnect,
+		RunURL:       page.url,
+		NoRunTools:   o.NoRunTools,
+		Observe:      s.observe(),
+		Logger:       s.opts.Logger,
 	})
 	return err
 }

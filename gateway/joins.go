@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
@@ -14,37 +15,50 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// startOrAttach starts the run of a call, unless it is there already. There are
+// Joins start the runs of calls, or join them to those that are there already.
+type joins struct {
+	runs       Runs
+	rights     *rights
+	roll       *attendance
+	served     *served
+	deliveries *deliveries
+	departures *departures
+	turns      turns
+	window     time.Duration // in which a call may be one sent again; 0 or less = none
+	now        func() time.Time
+}
+
+// start starts the run of a call, unless it is there already. There are
 // three ways in which a call is the same as one before: it has the same key; it
 // is the same request of a session, which the transport sent again; or, of
 // 2026-07-28 and within Options.ReattachWindow, its answer was lost.
 //
 // Such a call may be repeated when it is unknown whether it was started. Any other
 // would be a second one.
-func (g *Gateway) startOrAttach(ctx context.Context, x *exchange, req runs.StartRequest) (runs.Started, error) {
+func (j *joins) start(ctx context.Context, x *exchange, req runs.StartRequest) (runs.Started, error) {
 	req.Request = x.dialect.requestName(x.client, x.id)
 	key, err := req.Definition.Key(req.Arguments)
 	switch {
 	case err != nil:
 		return runs.Started{}, err
 	case key != "":
-		started, err := g.startOne(ctx, x, req, key)
+		started, err := j.startOne(ctx, x, req, key)
 		return started, repeatable(err)
 	case x.params.Meta.IdempotencyKey != "":
 		req.ID = derivedID(req.Definition.Name, "key", x.principal, x.params.Meta.IdempotencyKey)
-		started, err := g.startNamed(ctx, x, req)
+		started, err := j.startNamed(ctx, x, req)
 		return started, repeatable(err)
 	}
-	return x.dialect.start(ctx, g, x, req)
+	return x.dialect.start(ctx, j, x, req)
 }
 
 // startNamed starts the run whose ID is given by its call, or finds it.
-func (g *Gateway) startNamed(ctx context.Context, x *exchange, req runs.StartRequest) (runs.Started, error) {
-	started, err := g.opts.Runs.Start(ctx, req)
+func (j *joins) startNamed(ctx context.Context, x *exchange, req runs.StartRequest) (runs.Started, error) {
+	started, err := j.runs.Start(ctx, req)
 	if err != nil || !started.Attached {
 		return started, err
 	}
-	return g.attach(ctx, x, req, started)
+	return j.attach(ctx, x, req, started)
 }
 
 // repeatable is the error of a start that finds the run if it is repeated.
@@ -59,16 +73,16 @@ func repeatable(err error) error {
 // far as the caller may see it, and it is for the same arguments: whoever called
 // first would otherwise decide what is done for everybody else. A call that is
 // repeated, by its own key or by the transport, is not a second one.
-func (g *Gateway) startOne(ctx context.Context, x *exchange, req runs.StartRequest, key string) (runs.Started, error) {
+func (j *joins) startOne(ctx context.Context, x *exchange, req runs.StartRequest, key string) (runs.Started, error) {
 	req.ID = derivedID(req.Definition.Name, "business", key)
 	if mine := x.params.Meta.IdempotencyKey; mine != "" {
 		req.Request = encode64(digest("request", x.principal, mine)[:15])
 	}
-	started, err := g.opts.Runs.Start(ctx, req)
+	started, err := j.runs.Start(ctx, req)
 	if err != nil || !started.Attached {
 		return started, err
 	}
-	run, err := g.opts.Runs.Show(ctx, started.ID)
+	run, err := j.runs.Show(ctx, started.ID)
 	if err != nil {
 		return started, err
 	}
@@ -77,7 +91,7 @@ func (g *Gateway) startOne(ctx context.Context, x *exchange, req runs.StartReque
 	}
 	again := started.Owner == "" && req.Request != "" && run.Request == req.Request
 	switch {
-	case !g.may(x.who, auth.See, &run.Run):
+	case !j.rights.may(x.who, auth.See, &run.Run):
 		return runs.Started{}, &runs.Error{Code: codes.Duplicate, Category: codes.CategoryValidation,
 			Message: "somebody else has called " + x.params.Name + " for the same thing, and you may not see that run"}
 	case req.Definition.OnDuplicate == definitions.Reject && !again:
@@ -88,20 +102,20 @@ func (g *Gateway) startOne(ctx context.Context, x *exchange, req runs.StartReque
 			Message: fmt.Sprintf("%s was called for the same thing before (businessKey), with other arguments; nothing was started: call it with those of that run, or for another thing", x.params.Name)}
 	}
 	if x.dialect.sendsAgain() {
-		g.join(ctx, x, &run.Run)
+		j.join(ctx, x, &run.Run)
 	}
 	return started, nil
 }
 
 // sessionRunID is the ID of the run that a request of a session started.
-func (g *Gateway) sessionRunID(tool string, c *client, request json.RawMessage) runs.RunID {
+func sessionRunID(tool string, c *client, request json.RawMessage) runs.RunID {
 	return derivedID(tool, "session", c.principal, c.scope, string(request))
 }
 
 // attach makes sure that a run which was there already is that of the same
 // call, and not of another one for which the client used the same id.
-func (g *Gateway) attach(ctx context.Context, x *exchange, req runs.StartRequest, started runs.Started) (runs.Started, error) {
-	run, err := g.opts.Runs.Show(ctx, started.ID)
+func (j *joins) attach(ctx context.Context, x *exchange, req runs.StartRequest, started runs.Started) (runs.Started, error) {
+	run, err := j.runs.Show(ctx, started.ID)
 	if errors.Is(err, runs.ErrUnavailable) {
 		return started, fmt.Errorf("%w: %w", runs.ErrMayHaveStarted, err)
 	}
@@ -110,23 +124,23 @@ func (g *Gateway) attach(ctx context.Context, x *exchange, req runs.StartRequest
 	}
 	switch {
 	case run.Caller == x.caller.Subject && sameJSON(run.Arguments, req.Arguments) && (x.params.Name != scriptTool || run.Digest == req.Definition.Digest()):
-		g.join(ctx, x, &run.Run)
+		j.join(ctx, x, &run.Run)
 		return started, nil
 	case x.params.Meta.IdempotencyKey != "":
 		return started, errKeyReused
 	}
 	req.ID = ""
-	return g.opts.Runs.Start(ctx, req)
+	return j.runs.Start(ctx, req)
 }
 
 // join lets a run know of another request that waits for it.
-func (g *Gateway) join(ctx context.Context, x *exchange, run *runs.Run) {
+func (j *joins) join(ctx context.Context, x *exchange, run *runs.Run) {
 	switch request := x.dialect.requestName(x.client, x.id); {
 	case run.Closed != nil || request != "" && run.Request == request:
 	case request != "":
-		g.attend(ctx, run.ID, request, runs.Named)
+		j.roll.attend(ctx, run.ID, request, runs.Named)
 	default:
-		x.joined = g.attend(ctx, run.ID, x.name, runs.Joined)
+		x.joined = j.roll.attend(ctx, run.ID, x.name, runs.Joined)
 	}
 }
 

@@ -51,9 +51,20 @@ stale = [i for i in issues if i["days"] > data["days"]]
 details = map_parallel(lambda i: tracker_get(id=i["id"]), stale, max=5)
 return {"count": len(stale), "titles": [d["title"] for d in details]}`
 
-func scriptTools() map[string]runTool {
+// Scripts are the tools with which agents send scripts.
+type scripts struct {
+	tools      *toolset
+	rights     *rights
+	results    *results
+	registry   *registry.Registry // nil = there are no published modules
+	composites *composites
+	maxDepth   int
+}
+
+// all are the tools by name.
+func (sc *scripts) all() map[string]builtInTool {
 	yes, no := true, false
-	return map[string]runTool{
+	return map[string]builtInTool{
 		scriptTool: {
 			title:       "Run a script of tool calls",
 			description: scriptGuide,
@@ -63,7 +74,7 @@ func scriptTools() map[string]runTool {
 				`"idempotencyKey":{"type":"string","maxLength":256,"description":"the same key, script and data again give the same run instead of a second one"}` +
 				`},"required":["script"],"additionalProperties":false}`,
 			hints: mcp.ToolAnnotation{ReadOnlyHint: &no, DestructiveHint: &yes, IdempotentHint: &no, OpenWorldHint: &yes},
-			call:  (*Gateway).executeScript,
+			call:  sc.execute,
 		},
 		scriptCheckTool: {
 			title: "Check a script of tool calls",
@@ -71,7 +82,7 @@ func scriptTools() map[string]runTool {
 				"Says what is wrong and where, and which calls the script makes.",
 			input: `{"type":"object","properties":{"script":{"type":"string","minLength":1}},"required":["script"],"additionalProperties":false}`,
 			hints: mcp.ToolAnnotation{ReadOnlyHint: &yes, DestructiveHint: &no, IdempotentHint: &yes, OpenWorldHint: &no},
-			call:  (*Gateway).checkScript,
+			call:  sc.check,
 		},
 	}
 }
@@ -80,44 +91,19 @@ func scriptTools() map[string]runTool {
 // which only those are offered who may.
 func isScriptTool(name string) bool { return name == scriptTool || name == scriptCheckTool }
 
-// mayScript reports whether somebody may send scripts.
-func (g *Gateway) mayScript(who auth.Identity) bool {
-	return g.opts.Policy.May(who, auth.Call, auth.Object{Tool: scriptTool})
-}
-
-// maySend reports whether somebody may send a script that calls a tool. Those that
-// are hidden are for the steps of composite tools.
-func (g *Gateway) maySend(who auth.Identity, tool string) bool {
-	t, ok := g.opts.Catalogue.Find(tool)
-	return ok && !t.Hidden && g.opts.Policy.May(who, auth.Call, auth.Object{Tool: tool})
-}
-
-// maySendTo finds the composite tools that a script may call which somebody
-// sends. To others it is as if they were not there.
-func (g *Gateway) maySendTo(who auth.Identity) definitions.Definitions {
-	find := g.listing.Load().find
-	return func(ref definitions.Reference) (*definitions.Definition, bool) {
-		d, ok := find(ref)
-		if !ok || !MayCall(g.opts.Policy, who, d) {
-			return nil, false
-		}
-		return d, true
-	}
-}
-
-// executeScript runs a script as what it is: a definition that is called once.
-func (g *Gateway) executeScript(ctx context.Context, x *exchange) {
+// execute runs a script as what it is: a definition that is called once.
+func (sc *scripts) execute(ctx context.Context, x *exchange) {
 	var in struct {
 		Script         string          `json:"script"`
 		Data           json.RawMessage `json:"data"`
 		IdempotencyKey string          `json:"idempotencyKey"`
 	}
-	if !g.decodeArguments(x, &in) {
+	if !sc.results.decodeArguments(x, &in) {
 		return
 	}
-	d, diags := g.scriptDefinition(x.who, in.Script)
-	if wrong := g.scriptErrors(x.who, d, diags); wrong != nil {
-		g.refuse(x, "the script cannot run, and nothing was called:\n"+strings.Join(wrong, "\n"))
+	d, diags := sc.scriptDefinition(x.who, in.Script)
+	if wrong := sc.scriptErrors(x.who, d, diags); wrong != nil {
+		sc.results.refuse(x, "the script cannot run, and nothing was called:\n"+strings.Join(wrong, "\n"))
 		return
 	}
 	x.params.Arguments = orEmpty(in.Data)
@@ -125,22 +111,22 @@ func (g *Gateway) executeScript(ctx context.Context, x *exchange) {
 		x.params.Meta.IdempotencyKey = in.IdempotencyKey
 	}
 	if len(x.params.Meta.IdempotencyKey) > maxKey {
-		g.refuse(x, fmt.Sprintf("idempotencyKey has at most %d bytes", maxKey))
+		sc.results.refuse(x, fmt.Sprintf("idempotencyKey has at most %d bytes", maxKey))
 		return
 	}
 	c := &composite{def: d}
 	if x.params.Meta.DryRun {
-		g.dryRun(x, c)
+		sc.composites.dryRun(x, c)
 		return
 	}
-	g.callComposite(ctx, x, c)
+	sc.composites.call(ctx, x, c)
 }
 
 // scriptDefinition is the definition that a script is which was sent, with what
 // it loads, and what is wrong with that. It may call, and load, what whoever sent
 // it may.
-func (g *Gateway) scriptDefinition(who auth.Identity, source string) (*definitions.Definition, definitions.Diagnostics) {
-	d, diags := definitions.NewScript(scriptTool, "A script that "+who.Principal()+" has sent.", source).WithModules(g.modules(who))
+func (sc *scripts) scriptDefinition(who auth.Identity, source string) (*definitions.Definition, definitions.Diagnostics) {
+	d, diags := definitions.NewScript(scriptTool, "A script that "+who.Principal()+" has sent.", source).WithModules(sc.modules(who))
 	d.Timeout = definitions.Duration(runs.MaxScriptTime)
 	if d.CallsDynamically() {
 		d.Tools = []string{"*"}
@@ -150,12 +136,12 @@ func (g *Gateway) scriptDefinition(who auth.Identity, source string) (*definitio
 
 // modules finds published modules for somebody. Those that they may not call by
 // the rules, and not publish, are not there.
-func (g *Gateway) modules(who auth.Identity) definitions.Modules {
+func (sc *scripts) modules(who auth.Identity) definitions.Modules {
 	return func(ref definitions.Reference) (*definitions.Module, error) {
-		if g.opts.Registry == nil || !g.mayRead(who, auth.Object{Tool: ref.Name}) {
+		if sc.registry == nil || !sc.rights.mayRead(who, auth.Object{Tool: ref.Name}) {
 			return nil, fmt.Errorf("published module %s not found", ref.Name)
 		}
-		m, err := g.opts.Registry.Module(ref)
+		m, err := sc.registry.Module(ref)
 		var missing *registry.NotFoundError
 		if errors.As(err, &missing) && len(missing.Versions) == 0 {
 			return nil, fmt.Errorf("published module %s not found", ref.Name)
@@ -165,9 +151,9 @@ func (g *Gateway) modules(who auth.Identity) definitions.Modules {
 }
 
 // scriptErrors says what keeps a script from running.
-func (g *Gateway) scriptErrors(who auth.Identity, d *definitions.Definition, loading definitions.Diagnostics) []string {
+func (sc *scripts) scriptErrors(who auth.Identity, d *definitions.Definition, loading definitions.Diagnostics) []string {
 	var wrong []string
-	for _, diagnostic := range append(loading, g.diagnose(who, d)...) {
+	for _, diagnostic := range append(loading, sc.diagnose(who, d)...) {
 		if diagnostic.Severity == definitions.SeverityError {
 			wrong = append(wrong, diagnostic.String())
 		}
@@ -177,11 +163,11 @@ func (g *Gateway) scriptErrors(who auth.Identity, d *definitions.Definition, loa
 
 // diagnose checks a script against the tools that somebody may call. A tool that
 // there is not is an error here: no backend is expected to bring it.
-func (g *Gateway) diagnose(who auth.Identity, d *definitions.Definition) definitions.Diagnostics {
+func (sc *scripts) diagnose(who auth.Identity, d *definitions.Definition) definitions.Diagnostics {
 	diags := definitions.Check([]*definitions.Definition{d}, definitions.CheckOptions{Tools: func(name string) (definitions.Tool, bool) {
-		t, ok := g.findTool(name)
-		return t, ok && g.maySend(who, t.Name)
-	}, Definitions: g.maySendTo(who), MaxDepth: g.opts.MaxDepth})
+		t, ok := sc.tools.find(name)
+		return t, ok && sc.rights.maySend(who, t.Name)
+	}, Definitions: sc.rights.maySendTo(who), MaxDepth: sc.maxDepth})
 	for i := range diags {
 		if diags[i].Check == "unknown-tool" || diags[i].Check == "unknown-workflow" {
 			diags[i].Severity = definitions.SeverityError
@@ -190,14 +176,14 @@ func (g *Gateway) diagnose(who auth.Identity, d *definitions.Definition) definit
 	return diags
 }
 
-func (g *Gateway) checkScript(_ context.Context, x *exchange) {
+func (sc *scripts) check(_ context.Context, x *exchange) {
 	var in struct {
 		Script string `json:"script"`
 	}
-	if !g.decodeArguments(x, &in) {
+	if !sc.results.decodeArguments(x, &in) {
 		return
 	}
-	d, loading := g.scriptDefinition(x.who, in.Script)
+	d, loading := sc.scriptDefinition(x.who, in.Script)
 	type problem struct {
 		Line     int    `json:"line"`
 		Column   int    `json:"column"`
@@ -206,7 +192,7 @@ func (g *Gateway) checkScript(_ context.Context, x *exchange) {
 		Check    string `json:"check"`
 	}
 	problems, ok := []problem{}, true
-	for _, p := range append(loading, g.diagnose(x.who, d)...) {
+	for _, p := range append(loading, sc.diagnose(x.who, d)...) {
 		problems = append(problems, problem{p.Pos.Line, p.Pos.Column, string(p.Severity), p.Message, p.Check})
 		ok = ok && p.Severity != definitions.SeverityError
 	}
@@ -214,17 +200,28 @@ func (g *Gateway) checkScript(_ context.Context, x *exchange) {
 	if calls == nil {
 		calls = []definitions.ScriptCall{}
 	}
-	x.respond("", g.finish(x.client, structured(mustEncode(map[string]any{"ok": ok, "problems": problems, "calls": calls}))))
+	x.respond("", sc.results.finish(x.client, structured(mustEncode(map[string]any{"ok": ok, "problems": problems, "calls": calls}))))
+}
+
+// describe has the description of execute_tool_script list what somebody may call
+// with it.
+func (sc *scripts) describe(who auth.Identity, tools []mcp.Tool) []mcp.Tool {
+	for i := range tools {
+		if tools[i].Name == scriptTool {
+			tools[i].Description = sc.listTools(tools[i].Description, who)
+		}
+	}
+	return tools
 }
 
 // listTools adds to the description of execute_tool_script what somebody may
 // call with it.
-func (g *Gateway) listTools(description string, who auth.Identity) string {
+func (sc *scripts) listTools(description string, who auth.Identity) string {
 	var b strings.Builder
 	b.WriteString(description)
-	listLines(&b, "\n\nComposite tools (* = required):\n", g.compositeLines(who))
-	listLines(&b, "\n\nTools (* = required):\n", g.toolLines(who))
-	g.listModules(&b, who)
+	listLines(&b, "\n\nComposite tools (* = required):\n", sc.compositeLines(who))
+	listLines(&b, "\n\nTools (* = required):\n", sc.toolLines(who))
+	sc.listModules(&b, who)
 	return b.String()
 }
 
@@ -247,15 +244,15 @@ func listLines(b *strings.Builder, heading string, lines []string) {
 }
 
 // toolLines tell how somebody's scripts call tools.
-func (g *Gateway) toolLines(who auth.Identity) []string {
+func (sc *scripts) toolLines(who auth.Identity) []string {
 	var lines []string
-	all := g.opts.Catalogue.Tools()
+	all := sc.tools.ofBackends()
 	taken := map[string]bool{} // names that mean something else
 	for _, t := range all {
 		taken[t.Backend], taken[definitions.Identifier(t.Backend)] = true, true
 	}
 	for _, t := range all {
-		if t.Hidden || !g.opts.Policy.May(who, auth.Call, auth.Object{Tool: t.Name}) {
+		if t.Hidden || !sc.rights.allow(who, auth.Call, auth.Object{Tool: t.Name}) {
 			continue
 		}
 		arguments := argumentNames(t.InputSchema)
@@ -270,10 +267,10 @@ func (g *Gateway) toolLines(who auth.Identity) []string {
 }
 
 // compositeLines tell the same of composite tools.
-func (g *Gateway) compositeLines(who auth.Identity) []string {
+func (sc *scripts) compositeLines(who auth.Identity) []string {
 	var lines []string
-	for _, c := range g.listing.Load().composites {
-		if MayCall(g.opts.Policy, who, c.def) {
+	for _, c := range sc.tools.now().composites {
+		if sc.rights.mayCall(who, c.def) {
 			arguments := append([]string{strconv.Quote(c.def.Name)}, argumentNames(c.def.InputSchema())...)
 			lines = append(lines, scriptLine("call_workflow", arguments, c.def.Description))
 		}
@@ -291,18 +288,18 @@ func scriptLine(name string, arguments []string, description string) string {
 }
 
 // listModules adds what somebody's scripts may load.
-func (g *Gateway) listModules(b *strings.Builder, who auth.Identity) {
-	if g.opts.Registry == nil {
+func (sc *scripts) listModules(b *strings.Builder, who auth.Identity) {
+	if sc.registry == nil {
 		return
 	}
 	heading := "\nModules, as in load(\"text.star@^1.0\", \"slug\") at the top of a script:\n"
-	for _, m := range g.opts.Registry.Modules() {
+	for _, m := range sc.registry.Modules() {
 		var functions []string
 		for _, e := range m.Exports() {
 			functions = append(functions, e.String())
 		}
 		line := "- " + m.Name + "@" + m.Version + ": " + strings.Join(functions, ", ") + "\n"
-		if b.Len()+len(heading)+len(line) > maxListedBytes || !g.mayRead(who, auth.Object{Tool: m.Name}) {
+		if b.Len()+len(heading)+len(line) > maxListedBytes || !sc.rights.mayRead(who, auth.Object{Tool: m.Name}) {
 			continue
 		}
 		b.WriteString(heading + line)

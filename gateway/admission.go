@@ -1,0 +1,104 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/web"
+)
+
+// An admission decides which HTTP requests are served, and for whom.
+type admission struct {
+	authenticate func(*http.Request) (auth.Identity, error)
+	most         int // requests of one caller that are under way
+	requests     counter
+	bodies       *web.Bodies
+	maxRequest   int64 // bytes of a body
+	log          *slog.Logger
+}
+
+// admit finds out who sends a request, or answers it.
+func (a *admission) admit(w http.ResponseWriter, r *http.Request) (auth.Identity, bool) {
+	if a.shared(w, r) {
+		return auth.Identity{}, false
+	}
+	who, err := a.authenticate(r)
+	if err == nil && who.Subject == "" {
+		err = errors.New("identity without a subject")
+	}
+	if err != nil {
+		a.log.Info("refusing a request", "remote", r.RemoteAddr, "error", err)
+		auth.Refuse(w, err)
+		return auth.Identity{}, false
+	}
+	return who, true
+}
+
+// shared lets pages read what they get, and answers the question whether they may
+// ask. Requests of pages that may not do not come here.
+func (a *admission) shared(w http.ResponseWriter, r *http.Request) (answered bool) {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return false
+	}
+	h := w.Header()
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Add("Vary", "Origin")
+	h.Set("Access-Control-Expose-Headers", sessionHeader+", WWW-Authenticate")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, POST")
+	h.Set("Access-Control-Allow-Headers", r.Header.Get("Access-Control-Request-Headers"))
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}
+
+// read reads the body of a request; free gives its room back.
+func (a *admission) read(w http.ResponseWriter, r *http.Request, who auth.Identity) (body []byte, free func(), err error) {
+	return a.bodies.Read(w, r, web.Caller(who.Known(), r), a.maxRequest)
+}
+
+// enter counts a request of a caller, or answers that there are too many.
+func (a *admission) enter(w http.ResponseWriter, r *http.Request, who auth.Identity) (leave func(), ok bool) {
+	leave, ok = a.requests.enter(web.Caller(who.Known(), r), a.most)
+	if !ok {
+		e := &QuotaError{After: 5 * time.Second, Message: fmt.Sprintf("%d of your requests are under way here, which is as many as one caller may have (quotas.requests)", a.most)}
+		a.log.Info("refusing a request", "remote", r.RemoteAddr, "caller", who.Subject, "error", e)
+		w.Header().Set("Retry-After", e.retryAfter())
+		http.Error(w, e.Error(), http.StatusTooManyRequests)
+	}
+	return leave, ok
+}
+
+// A counter counts what each caller has under way in this process.
+type counter struct {
+	mu    sync.Mutex
+	known map[string]int
+}
+
+// enter counts one more of a caller, unless that has as many as it may have.
+func (c *counter) enter(caller string, most int) (leave func(), ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known[caller] >= most {
+		return nil, false
+	}
+	if c.known == nil {
+		c.known = map[string]int{}
+	}
+	c.known[caller]++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.known[caller]--; c.known[caller] == 0 {
+			delete(c.known, caller)
+		}
+	}, true
+}

@@ -1,0 +1,76 @@
+package gateway
+
+import (
+	"context"
+
+	"github.com/perdure/perdure/internal/runs"
+)
+
+// A claimed is what comes of a claim.
+type claimed int
+
+const (
+	free  claimed = iota // nobody waits for the run, and it was not answered
+	taken                // somebody does, or it was
+	ended                // the run has ended meanwhile
+)
+
+// claim joins a request to a run that is under way, unless another replica has a
+// client that waits for it, or it was answered before. Requests of this replica
+// do it one after the other; one whose client is gone by then does not.
+func (j *joins) claim(ctx context.Context, x *exchange, id runs.RunID) (claimed, error) {
+	leave, err := j.turns.take(x.here, id)
+	if err != nil {
+		return free, err
+	}
+	defer leave()
+	if j.served.settled(id) {
+		return taken, nil
+	}
+	noted, err := j.runs.Attach(ctx, id, runs.Attended{Request: x.name, Says: runs.Joined})
+	if err != nil {
+		return free, err
+	}
+	if !noted {
+		run, err := j.runs.Get(ctx, id)
+		if err != nil || run.Closed != nil {
+			return ended, err
+		}
+		return free, nil // it has too much to note already; rather join than repeat
+	}
+	x.joined = true
+	listening, cancel := context.WithTimeout(ctx, rollCall)
+	defer cancel()
+	mine := false
+	for e, err := range j.runs.Follow(listening, id, 0) {
+		if err != nil {
+			break
+		}
+		switch {
+		case e.Kind == runs.EventDone:
+			return ended, nil
+		case e.Kind != runs.EventAttended:
+		case e.Attended.Says == runs.Answered:
+			x.joined = false
+			return taken, nil
+		case mine && e.Attended.Says == runs.Here && e.Attended.Request != x.name:
+			j.turnedAway(ctx, x, id)
+			return taken, nil
+		case e.Attended.Request == x.name:
+			mine = true
+		case mine && x.isThere():
+			j.roll.respondsTo(ctx, id, x, e)
+		}
+	}
+	return free, ctx.Err()
+}
+
+// turnedAway is of a request that wanted to join a run whose client is there. If that
+// client leaves in this moment, it takes the request for its successor and does not
+// end the run: so the request does, if nobody waits for it.
+func (j *joins) turnedAway(ctx context.Context, x *exchange, id runs.RunID) {
+	x.joined = false
+	if !x.outlives {
+		j.departures.depart(ctx, x, id, true)
+	}
+}

@@ -1,0 +1,194 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/perdure/perdure/internal/runs"
+)
+
+// Departures are the requests whose clients are gone, and end their runs unless
+// somebody else waits for them.
+type departures struct {
+	runs       Runs
+	calls      *calls
+	roll       *attendance
+	served     *served
+	deliveries *deliveries
+	leavers    leavers
+	stops      sync.WaitGroup
+	drain      *drain
+	grace      time.Duration // that a client has to come back
+	window     time.Duration // in which a call may be one sent again
+	now        func() time.Time
+	log        *slog.Logger
+}
+
+// settle notes what has become of a request that waited for a run: its client
+// was answered, or is gone. Who watches says nothing of the call.
+func (ds *departures) settle(ctx context.Context, x *exchange, id runs.RunID) {
+	if x.watches {
+		return
+	}
+	answered := x.wasAnswered()
+	if !answered && x.leftByClient(ds.drain.begun()) {
+		ds.depart(ctx, x, id, x.joined)
+	}
+	known := ds.served.end(id, x, answered, ds.now(), ds.window)
+	switch {
+	case !answered && x.ended:
+		ds.deliveries.answering(x, id, false)
+	case !answered || !x.receipts || known:
+	case x.ended:
+		ds.deliveries.add(x.principal, id)
+	default:
+		ds.deliveries.soon(func() {
+			ctx, done := detached(ctx)
+			defer done()
+			if !ds.roll.attend(ctx, id, x.name, runs.Answered) {
+				ds.deliveries.add(x.principal, id)
+			}
+		})
+	}
+}
+
+// depart ends the run of a request whose client is gone, unless it is wanted.
+func (ds *departures) depart(ctx context.Context, x *exchange, id runs.RunID, joined bool) {
+	ds.stops.Go(func() { ds.stopUnlessBack(context.WithoutCancel(ctx), x, id, joined) })
+}
+
+// stopUnlessBack ends a run whose client is gone and does not come back for a
+// while, to whichever replica, unless another client waits for the run. A process
+// that ends meanwhile ends no run.
+//
+// Joined says that the request has told the run that it came.
+func (ds *departures) stopUnlessBack(ctx context.Context, x *exchange, id runs.RunID, joined bool) {
+	ctx, cancel := ds.drain.until(ctx)
+	defer cancel()
+	defer ds.leavers.replace(id, cancel)()
+	grace := time.NewTimer(ds.grace)
+	defer grace.Stop()
+	d := &departure{x: x, current: !joined}
+	var after int64
+	if !joined { // else what was before its own note says nothing of who waits now
+		after = x.seen
+	}
+	events := follow(ctx, ds.runs, id, after)
+	for {
+		select {
+		case f, ok := <-events:
+			if errors.Is(f.err, runs.ErrNotFound) {
+				return
+			}
+			if !ok || f.err != nil {
+				ds.log.WarnContext(ctx, "following the run of a client that is gone; trying again", "run", id, "error", f.err)
+				events = followLater(ctx, ds.runs, id, after)
+				continue
+			}
+			after = f.event.Seq
+			switch d.hears(f.event) {
+			case leaveIt:
+				return
+			case respond:
+				ds.roll.respondsTo(ctx, id, x, f.event)
+			}
+		case <-grace.C:
+			if d.leaving {
+				ds.log.InfoContext(ctx, "ending a run whose client is gone", "run", id)
+				ds.calls.cancelRun(ctx, id)
+				return
+			}
+			if d.leaving = ds.roll.attend(ctx, id, x.name, runs.Leaving); !d.leaving {
+				ds.log.WarnContext(ctx, "the run of a client that is gone goes on: it has ended, or it cannot be known whether another waits for it", "run", id)
+				return
+			}
+			grace.Reset(rollCall)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// A departure is a request whose client is gone, and that hears what others say to
+// the run until it is known whether it has to end it.
+type departure struct {
+	x       *exchange
+	current bool // what it hears is of now: of one that joined, what follows its own note
+	leaving bool // it has asked whether others are there
+	asked   bool // and has heard itself ask
+}
+
+// What a departure does about what it hears.
+type reaction int
+
+const (
+	waitOn  reaction = iota
+	leaveIt          // the run has ended, or is another's to end
+	respond          // another asks who is there: this request, for it may still end the run
+)
+
+// hears says what is to be done about an event. The run is left to another request
+// that waits for it or was answered: its client has come back, or was there and says
+// so when it is asked. Of those who ask at once, the first decides: would they
+// respond to each other, none would.
+func (d *departure) hears(e runs.Event) reaction {
+	if e.Kind == runs.EventDone {
+		return leaveIt
+	}
+	if e.Kind != runs.EventAttended {
+		return waitOn
+	}
+	says := e.Attended.Says
+	if e.Attended.Request == d.x.name {
+		d.current = d.current || says == runs.Joined
+		d.asked = d.asked || says == runs.Leaving
+		return waitOn
+	}
+	replaced := false
+	switch says {
+	case runs.Joined, runs.Named, runs.Answered:
+		replaced = true
+	case runs.Here, runs.Watching:
+		replaced = d.leaving
+	case runs.Leaving:
+		if !d.leaving {
+			return respond
+		}
+		replaced = !d.asked
+	}
+	if d.current && replaced {
+		return leaveIt
+	}
+	return waitOn
+}
+
+// Leavers are the requests whose clients are gone, and that end their runs after
+// the grace: for each run the one whose client left last.
+type leavers struct {
+	mu   sync.Mutex
+	runs map[runs.RunID]*context.CancelFunc
+}
+
+// replace has a request wait in the place of the one before, which cancel ends.
+// What it returns is called when it does not wait any more.
+func (l *leavers) replace(id runs.RunID, cancel context.CancelFunc) (done func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.runs == nil {
+		l.runs = map[runs.RunID]*context.CancelFunc{}
+	}
+	if before := l.runs[id]; before != nil {
+		(*before)()
+	}
+	l.runs[id] = &cancel
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.runs[id] == &cancel {
+			delete(l.runs, id)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+)
+
+// A drain says once that the gateway stops, to all that is under way.
+type drain struct {
+	once sync.Once
+	ch   chan struct{}
+}
+
+func newDrain() *drain { return &drain{ch: make(chan struct{})} }
+
+func (d *drain) begin() { d.once.Do(func() { close(d.ch) }) }
+
+// begun is closed when the gateway stops.
+func (d *drain) begun() <-chan struct{} { return d.ch }
+
+// until is a context that ends when the gateway stops.
+func (d *drain) until(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-d.ch:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}

@@ -1,0 +1,111 @@
+package gateway
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/registry"
+	"github.com/perdure/perdure/internal/runs"
+)
+
+// A Composite is a composite tool and whether clients can call it now.
+type Composite struct {
+	Name        string // as clients see it
+	Definition  *definitions.Definition
+	Published   *registry.Version // nil = it stands in a file
+	Hidden      bool              // only steps call it
+	Available   bool
+	Reason      string                  // why it is not available
+	Annotations definitions.Annotations // as clients see them; of an available one
+}
+
+// A listing is what clients can call at one time. It is never changed.
+type listing struct {
+	tools      map[string]backends.Tool // that are not hidden, by exposed name
+	composites map[string]*composite    // that are available, by the name that clients see
+	all        []Composite              // in the order of SetOffers
+	listed     []byte                   // all tools as they are listed, to see changes
+	find       definitions.Definitions  // that steps call
+}
+
+// A composite is an available composite tool.
+type composite struct {
+	def    *definitions.Definition
+	entry  registry.Entry
+	output *definitions.JSONSchema // nil = any output
+}
+
+// definitions are those of the composites, by the name with which the IDs of their
+// runs begin, whatever clients call them.
+func (l *listing) definitions() map[string]*definitions.Definition {
+	all := map[string]*definitions.Definition{}
+	for _, c := range l.composites {
+		all[c.def.Name] = c.def
+	}
+	return all
+}
+
+// callable is what rights to call a tool are about: a composite tool goes by the
+// name of its definition, whatever it is offered as, which says who sees it.
+func (l *listing) callable(tool string) auth.Object {
+	c := l.composites[tool]
+	if c == nil {
+		return auth.Object{Tool: tool}
+	}
+	return callable(c.def)
+}
+
+// fits returns whether a value may be the structured content of a tool.
+func (l *listing) fits(tool string) func(json.RawMessage) bool {
+	return func(value json.RawMessage) bool {
+		c := l.composites[tool]
+		return c == nil || c.output == nil || c.output.Accepts(value)
+	}
+}
+
+func callable(d *definitions.Definition) auth.Object {
+	on := auth.Object{Tool: d.Name, Hidden: d.Hidden()}
+	if e := d.Expose; e != nil && len(e.Groups)+len(e.Subjects) > 0 {
+		on.Only = &auth.Grant{Groups: e.Groups, Subjects: e.Subjects}
+	}
+	return on
+}
+
+// callableBy is the same where another composite tool calls it.
+func callableBy(caller string, d *definitions.Definition) auth.Object {
+	on := callable(d)
+	on.Admitted = d.Admits(caller)
+	return on
+}
+
+// MayCall reports whether somebody may call a composite tool by themselves,
+// rather than another composite tool that calls it.
+func MayCall(p *auth.Policy, who auth.Identity, d *definitions.Definition) bool {
+	return p.May(who, auth.Call, callable(d))
+}
+
+// MayCallFrom reports whether a run of another composite tool may call one, by
+// the right of who.
+func MayCallFrom(p *auth.Policy, caller string, who auth.Identity, d *definitions.Definition) bool {
+	return p.May(who, auth.Call, callableBy(caller, d))
+}
+
+// linkable reports whether no client was told of a schema of a run's output. The
+// run is of a definition, whatever names and versions of it are offered.
+func (l *listing) linkable(id runs.RunID) bool {
+	name, _, _ := strings.Cut(string(id), "/")
+	known := runs.IsSentScript(id)
+	for _, c := range l.composites {
+		if c.def.Name != name {
+			continue
+		}
+		if c.def.Output != nil {
+			return false
+		}
+		known = true
+	}
+	return known
+}

@@ -1,0 +1,27 @@
+package gateway
+
+import (
+	"cmp"
+
+	"github.com/perdure/perdure/internal/registry"
+)
+
+// An Offer is a composite tool as clients are to see it.
+type Offer struct {
+	registry.Entry
+	As string // the tool's name; "" = the definition's
+	// Missing says why there is no such tool, of which Definition then has the name
+	// and the version that is wanted. "" = there is one.
+	Missing string
+}
+
+// name is the tool's name on a server that puts a prefix before names.
+func (o Offer) name(prefix string) string { return cmp.Or(o.As, o.Definition.ExposedName(prefix)) }
+
+// description is what clients, and the models behind them, read of the tool.
+func (o Offer) description() string {
+	if why := o.Deprecated(); why != "" {
+		return o.Definition.Description + "\n\nDeprecated: " + why
+	}
+	return o.Definition.Description
+}

@@ -1,0 +1,211 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/registry"
+	"github.com/perdure/perdure/internal/runs"
+)
+
+// Rights say who may call what, and do what with which run.
+type rights struct {
+	policy   *auth.Policy
+	runs     Runs
+	tools    *toolset
+	maxDepth int
+}
+
+// allow reports whether somebody may do something.
+func (r *rights) allow(who auth.Identity, action auth.Action, on auth.Object) bool {
+	return r.policy.May(who, action, on)
+}
+
+// ruled reports whether there are rules at all.
+func (r *rights) ruled() bool { return r.policy.Ruled() }
+
+// mayCall reports whether somebody may call a composite tool by themselves.
+func (r *rights) mayCall(who auth.Identity, d *definitions.Definition) bool {
+	return MayCall(r.policy, who, d)
+}
+
+// may reports whether somebody may do something with a run.
+func (r *rights) may(who auth.Identity, action auth.Action, run *runs.Run) bool {
+	return r.policy.May(who, action, auth.Object{Tool: run.Tool, Owner: run.Caller})
+}
+
+// permitted gets a run with which somebody may do something; to others it is
+// runs.ErrNotFound, as if it did not exist.
+func (r *rights) permitted(ctx context.Context, who auth.Identity, action auth.Action, id runs.RunID) (*runs.Run, error) {
+	run, err := r.runs.Get(ctx, id)
+	if err == nil && !r.may(who, action, run) {
+		return nil, runs.ErrNotFound
+	}
+	return run, err
+}
+
+// mayAnswer reports whether a client may answer a question of a run, of
+// which it has a token. Owner is the run's caller, "" = the client's own.
+func (r *rights) mayAnswer(c *client, id runs.RunID, owner string, e runs.Elicitation) bool {
+	tool, _, _ := strings.Cut(string(id), "/")
+	return r.policy.May(c.who, auth.Answer, auth.Object{Tool: tool, Owner: cmp.Or(owner, c.caller.Subject), Approvers: e.Approvers})
+}
+
+// allSteps says which call that the run would surely make would be denied:
+// there is no point in asking a person first. The others are looked at when it
+// is their turn, by whoever makes them.
+func (r *rights) allSteps(who auth.Identity, d *definitions.Definition, tools map[string]definitions.Tool) error {
+	find := func(name string) (definitions.Tool, bool) {
+		t, ok := tools[name]
+		return t, ok
+	}
+	denied := r.denied(who, d, find, "", "you", 0)
+	if denied == nil {
+		return nil
+	}
+	return denied
+}
+
+// denied is the first such call of a definition, which is called at a step path
+// below, if another one calls it. Whose right it is, as messages call them, is the
+// composite tool's where that calls in its own.
+func (r *rights) denied(who auth.Identity, d *definitions.Definition, tools definitions.Tools, below runs.StepPath, whose string, depth int) *runs.Error {
+	if d.RunAs == definitions.AsComposite {
+		who, whose = auth.Composite(d.Name), "this composite tool"
+		if depth > 0 {
+			whose = "the composite tool " + d.Name
+		}
+	}
+	for _, s := range d.Steps {
+		if s.Condition != "" {
+			continue
+		}
+		at := below.Below(runs.StepPath(s.ID))
+		var on auth.Object
+		if t, isCall := tools(s.Tool); isCall && s.Tool != "" {
+			on = auth.Object{Tool: t.Name}
+		}
+		called, isCalled := r.tools.calledBy(s)
+		if isCalled {
+			on = callableBy(d.Name, called)
+		}
+		if on.Tool != "" && !r.policy.May(who, auth.Call, on) {
+			return &runs.Error{Code: codes.PermissionDenied, Category: codes.CategoryPermission, StepID: at.Top(), StepPath: at, Tool: on.Tool,
+				Message: fmt.Sprintf("step %s needs the tool %s, and %s may not call it; nothing was started", at, on.Tool, whose)}
+		}
+		if isCalled && depth < cmp.Or(r.maxDepth, definitions.MaxWorkflowDepth) {
+			if e := r.denied(who, called, r.tools.find, at, whose, depth+1); e != nil {
+				return e
+			}
+		}
+	}
+	return nil
+}
+
+// mayUse says why a definition that somebody publishes may not make a call; "" = it
+// may. By the right of its callers it may make those that its publisher may make,
+// so that nobody has others do what they may not do themselves.
+func (r *rights) mayUse(publisher auth.Identity, u definitions.Use) string {
+	who, action, whose := publisher, auth.Use, "you may not call it, so what you publish may not either (authorization.publishers can allow it: uses)"
+	if u.As != "" {
+		who, action, whose = auth.Composite(u.As), auth.Call, "the composite tool "+u.As+" may not call it (authorization.rules name it under composites)"
+	}
+	what, on := "the tool "+u.Tool, auth.Object{Tool: u.Tool}
+	if strings.ContainsAny(u.Tool, `*?[\`) {
+		what = "whatever comes to match " + u.Tool
+	}
+	if u.Called != nil {
+		what, on = "the composite tool "+u.Called.Name, callableBy(u.By.Name, u.Called)
+	}
+	on.Publishes = u.In.Name
+	if r.policy.May(who, action, on) {
+		return ""
+	}
+	if on.Hidden {
+		whose = u.By.Name + " is not among its callers (expose.callers)"
+	}
+	return what + " is called, and " + whose
+}
+
+// offered reports whether there is a tool that somebody may call.
+func (r *rights) offered(who auth.Identity, name string) bool {
+	l := r.tools.now()
+	_, ofBackend := l.tools[name]
+	switch {
+	case isScriptTool(name):
+		return r.tools.isBuiltIn(name) && r.mayScript(who)
+	case r.tools.isBuiltIn(name):
+		return true
+	case ofBackend || l.composites[name] != nil:
+		return r.policy.May(who, auth.Call, l.callable(name))
+	}
+	return false
+}
+
+// visible are the tools that somebody may call: to them, the others do not exist.
+func (r *rights) visible(who auth.Identity, tools []mcp.Tool) []mcp.Tool {
+	l := r.tools.now()
+	return slices.DeleteFunc(slices.Clone(tools), func(t mcp.Tool) bool {
+		if isScriptTool(t.Name) {
+			return !r.mayScript(who)
+		}
+		return !r.tools.isBuiltIn(t.Name) && !r.policy.May(who, auth.Call, l.callable(t.Name))
+	})
+}
+
+// mayScript reports whether somebody may send scripts.
+func (r *rights) mayScript(who auth.Identity) bool {
+	return r.policy.May(who, auth.Call, auth.Object{Tool: scriptTool})
+}
+
+// maySend reports whether somebody may send a script that calls a tool. Those that
+// are hidden are for the steps of composite tools.
+func (r *rights) maySend(who auth.Identity, tool string) bool {
+	t, ok := r.tools.ofBackend(tool)
+	return ok && !t.Hidden && r.policy.May(who, auth.Call, auth.Object{Tool: tool})
+}
+
+// maySendTo finds the composite tools that a script may call which somebody
+// sends. To others it is as if they were not there.
+func (r *rights) maySendTo(who auth.Identity) definitions.Definitions {
+	find := r.tools.now().find
+	return func(ref definitions.Reference) (*definitions.Definition, bool) {
+		d, ok := find(ref)
+		if !ok || !r.mayCall(who, d) {
+			return nil, false
+		}
+		return d, true
+	}
+}
+
+// mayRead reports whether somebody may read a composite tool as it was
+// published: who may call it learns as much from a dry run.
+func (r *rights) mayRead(who auth.Identity, on auth.Object) bool {
+	return r.policy.May(who, auth.Call, on) || r.policy.May(who, auth.Publish, on)
+}
+
+// mayKnow reports whether somebody may know that there is a composite tool.
+func (r *rights) mayKnow(who auth.Identity, d *definitions.Definition) bool {
+	return r.mayRead(who, callable(d)) || r.policy.May(who, auth.See, auth.Object{Tool: d.Name})
+}
+
+// mayReadVersion reports whether somebody may read one version: its expose may
+// leave out who is offered another one. What is hidden is for those who publish
+// it.
+func (r *rights) mayReadVersion(who auth.Identity, e registry.Entry) bool {
+	switch {
+	case e.Definition == nil:
+		return r.mayRead(who, auth.Object{Tool: e.Published.Name})
+	case e.Definition.Hidden():
+		return r.policy.May(who, auth.Publish, auth.Object{Tool: e.Definition.Name})
+	}
+	return r.mayRead(who, callable(e.Definition))
+}

@@ -1,0 +1,94 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/internal/runs"
+)
+
+// unknownKeys gives all questions a reason to be asked again, if one of the
+// responses is to none of them: it could be meant for any.
+func (st *state) unknownKeys(given map[string]json.RawMessage) (reasons map[string]string) {
+	reasons = map[string]string{}
+	known, asked := map[string]bool{}, []string{}
+	for gate, askings := range st.Asked {
+		for asking := range askings {
+			known[questionKey(gate, asking+1)] = true
+		}
+		asked = append(asked, questionKey(gate, askings))
+	}
+	slices.Sort(asked)
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		if known[key] {
+			continue
+		}
+		for gate := range st.Asked {
+			reasons[gate] = fmt.Sprintf("inputResponses has an answer to %q, which is not asked; asked is %s", clipKey(key), strings.Join(asked, ", "))
+		}
+		break
+	}
+	return reasons
+}
+
+// clipKey shortens what a client calls a question.
+func clipKey(key string) string {
+	if len(key) > maxKey {
+		return strings.ToValidUTF8(key[:maxKey], "") + "…"
+	}
+	return key
+}
+
+// nextRound goes on with a call whose client was asked something by
+// input_required: it takes the answers and renders what follows.
+func (cs *composites) nextRound(ctx context.Context, x *exchange) {
+	var st state
+	err := cs.tokens.open(statePurpose, x.params.RequestState, x.principal, &st)
+	if err != nil || st.Tool != x.params.Name || st.Arguments != x.arguments {
+		cs.log.DebugContext(ctx, "refusing a request state", "error", err)
+		x.fail(mcp.INVALID_PARAMS, badState)
+		return
+	}
+	reasons, pages := st.unknownKeys(x.params.InputResponses), map[string]string{}
+	for _, gate := range slices.Sorted(maps.Keys(st.Asked)) {
+		raw, _, ok := answerTo(gate, st.Asked[gate], x.params.InputResponses)
+		if !ok || reasons[gate] != "" {
+			continue
+		}
+		if slices.Contains(st.URLs, gate) {
+			pages[gate] = actionOf(raw)
+			continue
+		}
+		var invalid *runs.InvalidAnswerError
+		switch err := cs.questions.answer(ctx, x.client, st.Run, about{gate: gate, what: st.Asks[gate]}, raw); {
+		case errors.As(err, &invalid):
+			reasons[gate] = invalid.Reason
+		case errors.Is(err, runs.ErrUnavailable):
+			cs.results.failed(x, st.Run, err)
+			return
+		case err != nil && !errors.Is(err, runs.ErrNoSuchGate) && !errors.Is(err, runs.ErrNotPermitted):
+			x.respond("", cs.results.finish(x.client, trouble(st.Run, err)))
+			return
+		}
+	}
+	if st.Owner == "" && st.Tool != awaitTool && x.bind(st.Run) {
+		cs.calls.cancelRun(ctx, st.Run)
+	}
+	if st.Owner != "" && st.Tool == awaitTool {
+		x.watch()
+	}
+	cs.served.begin(st.Run, x)
+	if x.dialect.sendsAgain() && x.ends != "" {
+		x.joined = cs.roll.attend(ctx, st.Run, x.name, runs.Joined)
+	}
+	at := x.cursorFor(runs.Started{ID: st.Run, Attached: st.Attached})
+	at.Seq, at.Asked, at.Owner = st.Seq, st.Asked, st.Owner
+	cs.follows(ctx, x, at, manner{goesOn: true, reasons: reasons, pages: pages})
+}

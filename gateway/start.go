@@ -1,0 +1,108 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/view"
+	"github.com/perdure/perdure/gateway/auth"
+	"github.com/perdure/perdure/internal/runs"
+)
+
+// Starts start the runs of calls, with what is known then of the tools that they use.
+type starts struct {
+	rights   *rights
+	tools    *toolset
+	deposits *deposits
+	joins    *joins
+	limits   *runs.ScriptLimits // of scripts; nil = the defaults
+	maxDepth int
+}
+
+// start makes the run of a call durable before the client hears of it.
+func (s *starts) start(ctx context.Context, x *exchange, c *composite) (runs.Started, error) {
+	args, err := c.def.Arguments(orEmpty(x.params.Arguments))
+	if err != nil {
+		return runs.Started{}, err
+	}
+	tools, err := s.snapshot(x.who, c.def)
+	if err != nil {
+		return runs.Started{}, err
+	}
+	if err := s.tools.checkDrift(c); err != nil {
+		return runs.Started{}, err
+	}
+	for _, t := range tools {
+		x.writes = x.writes || t.Effect != definitions.Read
+	}
+	s.deposits.leave(ctx, x.who, s.tools.backendsOf(c.def, tools)...)
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	req := runs.StartRequest{Definition: c.def, Arguments: args, Caller: x.caller, Tools: tools, Ruled: s.rights.ruled(), ScriptLimits: s.limits, MaxDepth: s.maxDepth}
+	return s.joins.start(ctx, x, req)
+}
+
+// snapshot is what is known now of the tools that a definition uses, if its
+// run may call them.
+func (s *starts) snapshot(who auth.Identity, d *definitions.Definition) (map[string]definitions.Tool, error) {
+	tools, err := Snapshot(d, s.tools.find)
+	if err != nil {
+		return nil, err
+	}
+	s.addDynamic(who, d, tools)
+	return tools, s.rights.allSteps(who, d, tools)
+}
+
+// addDynamic adds the tools that scripts may call by a name that only a run comes
+// to, as far as whoever calls them may.
+func (s *starts) addDynamic(who auth.Identity, d *definitions.Definition, tools map[string]definitions.Tool) {
+	if d.RunAs == definitions.AsComposite {
+		who = auth.Composite(d.Name)
+	}
+	AddDynamic(d, s.tools.ofBackends(), tools, func(name string) bool {
+		if d.Name == scriptTool {
+			return s.rights.maySend(who, name)
+		}
+		return s.rights.allow(who, auth.Call, auth.Object{Tool: name})
+	})
+}
+
+// plan is the plan of the run that a call would start.
+func (s *starts) plan(x *exchange, d *definitions.Definition) (*result, error) {
+	program, err := definitions.Compile(d)
+	if err != nil {
+		return nil, err
+	}
+	tools, err := s.snapshot(x.who, d)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := view.NewPlan(program, orEmpty(x.params.Arguments), view.PlanOptions{
+		Tools: func(name string) (definitions.Tool, bool) {
+			if t, ok := tools[name]; ok {
+				return t, true
+			}
+			return s.tools.find(name) // of a definition that is called
+		},
+		Definitions: s.tools.now().find,
+		MaxDepth:    s.maxDepth,
+	})
+	if err != nil {
+		return nil, err
+	}
+	body, err := encode(plan)
+	if err != nil {
+		return nil, err
+	}
+	r := &result{Content: text(plan.Text(nil)), Structured: body}
+	return r.set(metaDryRun, true), nil
+}
+
+// How long starting or stopping a run may take when nobody waits any more.
+const detachedLimit = 30 * time.Second
+
+// detached is for what must not stop half way because a client went away.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), detachedLimit)
+}
