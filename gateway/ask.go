@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -41,25 +40,36 @@ type gate struct {
 	mute   bool      // the client is not asked (any more)
 }
 
-// opened asks about an elicitation, if it is still open: an event may be old.
-func (s *stream) opened(ctx context.Context, e *runs.Elicitation) (answered bool) {
-	if run, err := s.on.runs.Get(ctx, s.at.Run); err == nil {
-		s.know(run)
-	} else {
-		s.add(*e)
-	}
-	if slices.ContainsFunc(s.gates, func(g *gate) bool { return g.ID == e.ID }) {
-		s.tell(waitsFor(*e), map[string]any{metaRun: runState{ID: s.at.Run, Status: statusWaiting}, metaStep: e.StepPath})
-	}
-	return s.ask()
+// Asking is what a stream asks its client, about each elicitation of the run that is
+// open.
+type asking struct {
+	*rendering
+	open    []*gate         // oldest first
+	urgent  bool            // the client is not to be kept waiting: somebody else has to answer
+	brought map[string]bool // backends for which the request's token was tried
+}
+
+func (s *asking) gates() []*gate { return s.open }
+
+func (s *asking) find(id string) int {
+	return slices.IndexFunc(s.open, func(gt *gate) bool { return gt.ID == id })
+}
+
+// isOpen reports whether the client has a question to answer.
+func (s *asking) isOpen() bool {
+	return slices.ContainsFunc(s.open, func(gt *gate) bool { return len(gt.asked) > 0 })
+}
+
+// isMuted reports whether others than the client have something to answer.
+func (s *asking) isMuted() bool {
+	return slices.ContainsFunc(s.open, func(gt *gate) bool { return gt.mute })
 }
 
 // know takes over which elicitations of a run are open. Where the client holds
 // a question about one that is closed, it stays until its own event withdraws
 // the question.
-func (s *stream) know(run *runs.Run) {
+func (s *asking) know(run *runs.Run) {
 	open := run.Open()
-	s.held = run.Status == runs.Quarantined
 	for _, e := range run.Elicitations {
 		holds := s.at.Asked[e.ID] > 0 && s.x.dialect.keepsQuestions()
 		if holds || slices.ContainsFunc(open, func(o runs.Elicitation) bool { return o.ID == e.ID }) {
@@ -68,8 +78,8 @@ func (s *stream) know(run *runs.Run) {
 	}
 }
 
-func (s *stream) add(e runs.Elicitation) {
-	if slices.ContainsFunc(s.gates, func(g *gate) bool { return g.ID == e.ID }) {
+func (s *asking) add(e runs.Elicitation) {
+	if s.find(e.ID) >= 0 {
 		return
 	}
 	gt := &gate{Elicitation: e, way: s.way(&e), reason: s.reasons[e.ID]}
@@ -77,30 +87,30 @@ func (s *stream) add(e runs.Elicitation) {
 		s.mute(gt)
 	}
 	if action := s.pages[e.ID]; action != "" {
-		gt.mute, s.late = true, s.late || action != accept
+		gt.mute, s.urgent = true, s.urgent || action != accept
 	}
 	if s.x.dialect.keepsQuestions() {
 		s.takeOver(gt)
 	}
-	s.gates = append(s.gates, gt)
+	s.open = append(s.open, gt)
 	s.bringCredentials(e)
 }
 
 // mute leaves an elicitation to others. A client that blocks is not kept waiting
 // for a person of whom it knows nothing: it gets a handle at once, unless the wait
 // is over before its patience ends. A credential may come with the request itself.
-func (s *stream) mute(gt *gate) {
+func (s *asking) mute(gt *gate) {
 	gt.mute = true
-	soon := !gt.Expires.IsZero() && gt.Expires.Before(s.on.tokens.now().Add(s.on.timing.Patience))
+	soon := !gt.Expires.IsZero() && gt.Expires.Before(s.on.tokens.time().Add(s.on.timing.Patience))
 	if s.patience == nil && s.on.timing.Patience >= 0 && gt.Kind != runs.Credentials && !soon {
-		s.late = true
+		s.urgent = true
 	}
 }
 
 // takeOver notes what became of the questions about an elicitation that streams
 // before this one have asked: they are open at the client, unless the run has
 // learned that they led to no answer.
-func (s *stream) takeOver(gt *gate) {
+func (s *asking) takeOver(gt *gate) {
 	for asking := range s.at.Asked[gt.ID] {
 		q := s.questionOf(gt, asking+1)
 		switch a := gt.asking(q); {
@@ -110,7 +120,7 @@ func (s *stream) takeOver(gt *gate) {
 			gt.reason = a.Reason
 		default:
 			s.mute(gt)
-			s.late = s.late || a.Outcome == runs.Unwilling
+			s.urgent = s.urgent || a.Outcome == runs.Unwilling
 		}
 	}
 }
@@ -124,10 +134,10 @@ func (gt *gate) asking(q *question) *runs.Asking {
 }
 
 // holds notes that a question about an elicitation is open at the client.
-func (s *stream) holds(gt *gate, q *question) (id string) {
+func (s *asking) holds(gt *gate, q *question) (id string) {
 	id = s.on.tokens.seal(questionPurpose, q)
 	gt.asked = append(gt.asked, id)
-	gt.due = s.on.tokens.now().Add(s.on.timing.ReaskAfter)
+	gt.due = s.on.tokens.time().Add(s.on.timing.ReaskAfter)
 	s.on.questions.open(id, s)
 	return id
 }
@@ -135,7 +145,7 @@ func (s *stream) holds(gt *gate, q *question) (id string) {
 // way says how the client is asked about an elicitation. A client that waits
 // for a run by a tool is not sent to the page again: what it gets in the end
 // has the link.
-func (s *stream) way(e *runs.Elicitation) way {
+func (s *asking) way(e *runs.Elicitation) way {
 	switch {
 	case e.Kind != runs.Question:
 		return noWay
@@ -147,19 +157,18 @@ func (s *stream) way(e *runs.Elicitation) way {
 	return noWay
 }
 
-// ask puts to the client what is open, in the way of its era.
-func (s *stream) ask() (answered bool) {
-	var now []*gate
-	for _, gt := range s.gates {
+// unasked are the elicitations that the client is to be asked about now.
+func (s *asking) unasked() (now []*gate) {
+	for _, gt := range s.open {
 		if !gt.mute && len(gt.asked) == 0 {
 			now = append(now, gt)
 		}
 	}
-	return len(now) > 0 && s.x.dialect.ask(s, now)
+	return now
 }
 
 // requireInput ends the request with what the client must find out.
-func (s *stream) requireInput(gates []*gate) (answered bool) {
+func (s *asking) requireInput(gates []*gate) (answered bool) {
 	requests := map[string]inputRequest{}
 	asked := map[string]int{}
 	asks := map[string]string{}
@@ -179,7 +188,7 @@ func (s *stream) requireInput(gates []*gate) (answered bool) {
 	if len(requests) == 0 {
 		return false
 	}
-	st := state{claims: claims{Principal: s.x.principal, Expires: s.on.tokens.now().Add(stateLife).Unix()},
+	st := state{claims: claims{Principal: s.x.principal, Expires: s.on.tokens.time().Add(stateLife).Unix()},
 		Run: s.at.Run, Owner: s.at.Owner, Tool: s.at.Tool, Arguments: s.x.arguments, Seq: s.at.Seq, Asked: asked, Asks: asks, URLs: urls, Attached: s.at.Attached}
 	s.finish(&result{
 		ResultType:    string(mcp.ResultTypeInputRequired),
@@ -191,7 +200,7 @@ func (s *stream) requireInput(gates []*gate) (answered bool) {
 
 // countAsked counts what is asked again because of the answer; a question that
 // was only not answered yet counts once.
-func (s *stream) countAsked(gt *gate) int {
+func (s *asking) countAsked(gt *gate) int {
 	n := s.at.Asked[gt.ID]
 	if n == 0 || gt.reason != "" {
 		n++
@@ -200,7 +209,7 @@ func (s *stream) countAsked(gt *gate) int {
 }
 
 // elicit asks the client on the stream of its call.
-func (s *stream) elicit(gt *gate) {
+func (s *asking) elicit(gt *gate) {
 	if s.at.Asked[gt.ID] >= maxAskings || s.invalid(gt) >= maxAsked {
 		if len(gt.asked) == 0 {
 			s.mute(gt)
@@ -217,7 +226,7 @@ func (s *stream) elicit(gt *gate) {
 }
 
 // invalid counts the answers of this client that did not fit.
-func (s *stream) invalid(gt *gate) (n int) {
+func (s *asking) invalid(gt *gate) (n int) {
 	for asking := range s.at.Asked[gt.ID] {
 		if a := gt.asking(s.questionOf(gt, asking+1)); a != nil && a.Outcome == runs.Invalid {
 			n++
@@ -228,15 +237,15 @@ func (s *stream) invalid(gt *gate) (n int) {
 
 // closed forgets an elicitation, and withdraws our questions about it that the
 // client has not answered.
-func (s *stream) closed(e *runs.Elicitation) {
-	i := slices.IndexFunc(s.gates, func(g *gate) bool { return g.ID == e.ID })
+func (s *asking) closed(e *runs.Elicitation) {
+	i := s.find(e.ID)
 	if i < 0 {
 		return
 	}
-	gt := s.gates[i]
-	s.gates = slices.Delete(s.gates, i, i+1)
+	gt := s.open[i]
+	s.open = slices.Delete(s.open, i, i+1)
 	if gt.way == byURL && len(gt.asked) > 0 {
-		s.x.notify(s.place(), mcp.MethodNotificationElicitationComplete, map[string]any{"elicitationId": s.elicitationID(gt)})
+		s.notify(mcp.MethodNotificationElicitationComplete, map[string]any{"elicitationId": s.elicitationID(gt)})
 	}
 	reason := "no answer is wanted any more"
 	if e.By != "" {
@@ -257,24 +266,24 @@ func (s *stream) closed(e *runs.Elicitation) {
 }
 
 // withdraw takes back the questions about an elicitation that are open.
-func (s *stream) withdraw(gt *gate, reason string) {
+func (s *asking) withdraw(gt *gate, reason string) {
 	for _, id := range gt.asked {
 		if unanswered := s.on.questions.close(id, s); unanswered {
-			s.x.notify(s.place(), mcp.MethodNotificationCancelled, cancelledParams{RequestID: id, Reason: reason, Meta: s.taskMeta()})
+			s.notify(mcp.MethodNotificationCancelled, cancelledParams{RequestID: id, Reason: reason, Meta: s.taskMeta()})
 		}
 	}
 	gt.asked = nil
 }
 
-// asked learns from the run that somebody was asked and did not answer as they
+// learn takes from the run that somebody was asked and did not answer as they
 // should have. If the question is one of this stream's, the client is asked
 // again, or not any more.
-func (s *stream) asked(e *runs.Elicitation, a *runs.Asking) {
-	i := slices.IndexFunc(s.gates, func(g *gate) bool { return g.ID == e.ID })
+func (s *asking) learn(e *runs.Elicitation, a *runs.Asking) {
+	i := s.find(e.ID)
 	if i < 0 {
 		return
 	}
-	gt := s.gates[i]
+	gt := s.open[i]
 	gt.Askings = e.Askings
 	for asking := range s.at.Asked[gt.ID] {
 		q := s.questionOf(gt, asking+1)
@@ -287,7 +296,7 @@ func (s *stream) asked(e *runs.Elicitation, a *runs.Asking) {
 		switch a.Outcome {
 		case runs.Unwilling:
 			s.mute(gt)
-			s.late = true
+			s.urgent = true
 		case runs.Unable:
 			s.mute(gt)
 		default:
@@ -300,12 +309,35 @@ func (s *stream) asked(e *runs.Elicitation, a *runs.Asking) {
 // reask asks again what has been open for long: the answer may have been lost with
 // the replica that took it. Who still has the question before them may answer
 // that: an answer to any asking counts.
-func (s *stream) reask() {
-	now := s.on.tokens.now()
-	for _, gt := range s.gates {
+func (s *asking) reask() {
+	now := s.on.tokens.time()
+	for _, gt := range s.open {
 		if len(gt.asked) > 0 && !gt.mute && !now.Before(gt.due) {
 			gt.due = now.Add(s.on.timing.ReaskAfter)
 			s.elicit(gt)
+		}
+	}
+}
+
+// handOver withdraws all questions, since the call ends and its run goes on. Pages are
+// those on which the client's user can answer.
+func (s *asking) handOver() (open []runs.Elicitation, pages []elicitParams) {
+	for _, gt := range s.open {
+		s.withdraw(gt, "the call has ended, its run goes on")
+		open = append(open, gt.Elicitation)
+		if gt.way == byURL {
+			pages = append(pages, s.params(gt))
+		}
+	}
+	return open, pages
+}
+
+// close forgets the questions that are open; the client may still answer them, to
+// whichever replica.
+func (s *asking) close() {
+	for _, gt := range s.open {
+		for _, id := range gt.asked {
+			s.on.questions.close(id, s)
 		}
 	}
 }

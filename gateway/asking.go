@@ -39,7 +39,7 @@ func notTaken(reason string) string {
 }
 
 // params are those of elicitation/create.
-func (s *stream) params(gt *gate) elicitParams {
+func (s *asking) params(gt *gate) elicitParams {
 	message := visible.Explained(gt.Message)
 	if gt.way == byURL {
 		return elicitParams{Mode: definitions.URLMode, Message: message, ElicitationID: s.elicitationID(gt), URL: s.on.results.page(s.at.Run), Meta: s.taskMeta()}
@@ -63,14 +63,14 @@ func (s *stream) params(gt *gate) elicitParams {
 // elicitationID names a question that is answered on the page, for
 // notifications/elicitation/complete. 2026-07-28 has done away with it, but
 // there are clients that want one.
-func (s *stream) elicitationID(gt *gate) string {
+func (s *asking) elicitationID(gt *gate) string {
 	return encode64(digest("elicitation", s.x.principal, string(s.at.Run), gt.ID)[:12])
 }
 
 // questionOf names an asking of an elicitation in this call. Its token is the same
 // wherever it is made, so that a question can be answered and withdrawn at any
 // replica.
-func (s *stream) questionOf(gt *gate, asking int) *question {
+func (s *asking) questionOf(gt *gate, asking int) *question {
 	q := question{claims: claims{Principal: s.x.principal}, Run: s.at.Run, Owner: s.at.Owner, Gate: gt.ID, Asks: gt.Question,
 		Call: encode64(digest("call", s.x.scope, string(s.x.id))[:9]), Time: asking, URL: gt.way == byURL}
 	if !gt.Expires.IsZero() {

@@ -50,16 +50,16 @@ func (cs *composites) call(ctx context.Context, x *exchange, c *composite) {
 		cs.calls.cancelRun(ctx, started.ID)
 	}
 	cs.served.begin(started.ID, x)
-	cs.follows(ctx, x, x.cursorFor(started), manner{})
+	cs.follows(ctx, x, x.cursorFor(started), renderOptions{})
 }
 
 // follows answers a call with what comes of its run. The request, which may be
 // large, is let go before.
-func (cs *composites) follows(ctx context.Context, x *exchange, at cursor, m manner) {
+func (cs *composites) follows(ctx context.Context, x *exchange, at cursor, how renderOptions) {
 	if x.letGo != nil {
 		x.letGo()
 	}
-	cs.streams.render(ctx, x, at, m)
+	cs.streams.render(ctx, x, at, how)
 	cs.departures.settle(ctx, x, at.Run)
 }
 

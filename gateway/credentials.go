@@ -78,7 +78,7 @@ func (d *deposits) tellRun(ctx context.Context, caller string, run runs.RunID, e
 
 // bringCredentials tries, once for each backend, whether the token of the
 // request gives a run of its sender what it waits for.
-func (s *stream) bringCredentials(e runs.Elicitation) {
+func (s *asking) bringCredentials(e runs.Elicitation) {
 	own := s.at.Owner == "" || s.at.Owner == s.x.caller.Subject
 	if e.Kind != runs.Credentials || !own || s.brought[e.Backend] || !s.on.deposits.wanted() {
 		return

@@ -36,10 +36,10 @@ type dialect interface {
 	sendsAgain() bool
 
 	// prime is what a client gets before anything happens.
-	prime(s *stream)
+	prime(r *rendering)
 	// place is the id of the next event: where the client comes back to; "" = it
 	// cannot.
-	place(s *stream) string
+	place(r *rendering) string
 	// resumable says whether a client comes back with the id of the last event when
 	// a stream ends before its response.
 	resumable(c *client) bool
@@ -49,12 +49,12 @@ type dialect interface {
 	// keepsQuestions says whether a question outlives the stream that has asked it.
 	keepsQuestions() bool
 	// refers says whether a client can be told to open a page and call again.
-	refers(s *stream) bool
+	refers(r *rendering) bool
 
 	// taskRequest is the wish of a call to be a task; nil = it has none.
 	taskRequest(c *client, p *params) json.RawMessage
 	// tasked says whether the client of a call gets a task instead of waiting.
-	tasked(s *stream) bool
+	tasked(r *rendering) bool
 	// taskMethods are the methods of requests that name a task, and whether a client
 	// can list its tasks; nil = it has none.
 	taskMethods(c *client) (methods map[string]taskMethod, lists bool)

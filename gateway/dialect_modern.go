@@ -68,23 +68,23 @@ func (modern) start(ctx context.Context, j *joins, x *exchange, req runs.StartRe
 	return started, repeatable(err)
 }
 
-func (modern) sendsAgain() bool       { return true }
-func (modern) prime(*stream)          {}
-func (modern) place(*stream) string   { return "" }
-func (modern) resumable(*client) bool { return false }
-func (modern) keepsQuestions() bool   { return false }
-func (modern) refers(*stream) bool    { return false }
+func (modern) sendsAgain() bool        { return true }
+func (modern) prime(*rendering)        {}
+func (modern) place(*rendering) string { return "" }
+func (modern) resumable(*client) bool  { return false }
+func (modern) keepsQuestions() bool    { return false }
+func (modern) refers(*rendering) bool  { return false }
 
 func (d modern) ask(s *stream, now []*gate) (answered bool) {
-	if d.tasked(s) {
+	if d.tasked(s.rendering) {
 		return s.handOutTask()
 	}
-	return s.requireInput(now)
+	return s.asking.requireInput(now)
 }
 
 func (modern) taskRequest(*client, *params) json.RawMessage { return nil }
 
-func (modern) tasked(s *stream) bool { return s.x.tasks && s.patience == nil }
+func (modern) tasked(r *rendering) bool { return r.x.tasks && r.patience == nil }
 
 var modernTaskMethods = map[string]taskMethod{
 	string(mcp.MethodTasksGet):    (*tasks).modernTask,

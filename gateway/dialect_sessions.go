@@ -27,7 +27,7 @@ func (sessions) misrouted(*toolset, *http.Request, *message, *params) error  { r
 func (sessions) converses() bool                                             { return true }
 func (sessions) sendsAgain() bool                                            { return false }
 func (sessions) keepsQuestions() bool                                        { return true }
-func (sessions) tasked(*stream) bool                                         { return false }
+func (sessions) tasked(*rendering) bool                                      { return false }
 func (sessions) listens(*message, *params) bool                              { return false }
 func (sessions) status(int) int                                              { return http.StatusOK }
 func (sessions) finish(_ mcp.Implementation, r *result) *result              { return r }
@@ -57,19 +57,19 @@ func (sessions) start(ctx context.Context, j *joins, x *exchange, req runs.Start
 	return j.startNamed(ctx, x, req)
 }
 
-func (d sessions) prime(s *stream) {
-	if d.resumable(s.x.client) {
-		s.x.out.prime(s.place(), s.on.timing.StreamRetry)
+func (d sessions) prime(r *rendering) {
+	if d.resumable(r.x.client) {
+		r.x.out.prime(r.place(), r.on.timing.StreamRetry)
 		return
 	}
-	s.x.out.comment()
+	r.x.out.comment()
 }
 
-func (sessions) place(s *stream) string {
-	if !s.x.overHTTP {
+func (sessions) place(r *rendering) string {
+	if !r.x.overHTTP {
 		return ""
 	}
-	return s.on.tokens.seal(eventPurpose, &s.at)
+	return r.on.tokens.seal(eventPurpose, &r.at)
 }
 
 func (sessions) resumable(c *client) bool {
@@ -79,7 +79,7 @@ func (sessions) resumable(c *client) bool {
 func (sessions) ask(s *stream, now []*gate) (answered bool) {
 	if s.x.streams {
 		for _, gt := range now {
-			s.elicit(gt)
+			s.asking.elicit(gt)
 		}
 	}
 	return false
@@ -87,8 +87,8 @@ func (sessions) ask(s *stream, now []*gate) (answered bool) {
 
 // refers: the client knows the error for that, could not be asked while the call
 // was under way, and its next call will find the same run.
-func (sessions) refers(s *stream) bool {
-	return s.x.canOpen && !s.x.streams && s.x.params.Meta.IdempotencyKey != ""
+func (sessions) refers(r *rendering) bool {
+	return r.x.canOpen && !r.x.streams && r.x.params.Meta.IdempotencyKey != ""
 }
 
 // taskRequest is that of tasks in 2025-11-25.

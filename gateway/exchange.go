@@ -16,27 +16,32 @@ import (
 // answer goes.
 type exchange struct {
 	*client
+	attending
 	id        json.RawMessage
 	params    *params
 	badParams error  // why params could not be read
 	arguments string // digest of those of a tools/call, which outlives them
 	out       outlet
 	end       func()          // takes the call out of those under way; nil = it is not among them
-	name      string          // of the request, by which replicas tell it from others; "" = it waits for no run
-	receipts  bool            // the run can be found by its call alone, so that it counts whether the client got an answer
-	outlives  bool            // the run goes on when the client is gone
 	here      context.Context // ends when the client is gone
-	writes    bool            // a tool of the run may do more than read
-	ended     bool            // the run has ended, as the client is told or was to be
-	joined    bool            // the history of the run has that the request joined it
-	watches   bool            // it waits for the run of somebody else, whose call it does not stand for
-	seen      int64           // Seq of the last event of the run that was rendered
 
 	mu       sync.Mutex
 	answered bool          // the answer was written to the client
 	failure  string        // the kind of error that was answered; "" = none
 	ends     runs.RunID    // the run that ends when the call is cancelled; "" = none
 	cancel   chan struct{} // closed when the client cancels the call; nil before calls.begin
+}
+
+// Attending is how a request stands to the run that it waits for.
+type attending struct {
+	name     string // of the request, by which replicas tell it from others; "" = it waits for no run
+	receipts bool   // the run can be found by its call alone, so that it counts whether the client got an answer
+	outlives bool   // the run goes on when the client is gone
+	writes   bool   // a tool of the run may do more than read
+	ended    bool   // the run has ended, as the client is told or was to be
+	joined   bool   // the history of the run has that the request joined it
+	watches  bool   // it waits for the run of somebody else, whose call it does not stand for
+	seen     int64  // Seq of the last event of the run that was rendered
 }
 
 // newExchange is that of a request whose client is there until here ends.
@@ -152,6 +157,13 @@ func (x *exchange) isCancelled() bool {
 	default:
 		return false
 	}
+}
+
+// endsRun reports whether a run ends when the call is cancelled.
+func (x *exchange) endsRun() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.ends != "" && !x.outlives
 }
 
 // isThere reports whether the client of a request waits for it.

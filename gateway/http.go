@@ -130,7 +130,7 @@ func (f *endpoint) identify(w http.ResponseWriter, r *http.Request, who auth.Ide
 	}
 	if m.Method == string(mcp.MethodInitialize) {
 		s := newSession(principalOf(who), newNonce(), p)
-		s.Expires = f.tokens.now().Add(sessionLife).Unix()
+		s.Expires = f.tokens.time().Add(sessionLife).Unix()
 		w.Header().Set(sessionHeader, f.tokens.seal(sessionPurpose, s))
 		return sessionClient(who, s), true
 	}
@@ -249,7 +249,7 @@ func (f *endpoint) resume(w http.ResponseWriter, r *http.Request, c *client, las
 	x := newExchange(r.Context(), c, at.ID, &params{Name: at.Tool, Meta: meta{ProgressToken: at.Token}}, out)
 	x.name = newNonce()
 	defer f.calls.begin(x)()
-	how := manner{goesOn: true}
+	how := renderOptions{resumed: true}
 	switch {
 	case at.Task != "":
 		how = asTaskResult(at)

@@ -1,14 +1,11 @@
 package gateway
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -16,123 +13,76 @@ import (
 	"github.com/perdure/perdure/internal/visible"
 )
 
-// Backends tell the worker of their progress, and the worker Temporal, about
-// once a second. That is no event which could be waited for, so a stream looks:
-// every second while there is something new to tell, and more and more seldom
-// while there is not.
-const (
-	firstLook = time.Second
-	lastLook  = 5 * time.Second
-	// How many steps are told of after one look; the others have their turn
-	// after the next.
-	mostTold = 5
-)
-
-// A lookout finds out what backends say of the steps under way. It belongs to
-// the goroutine of its stream; only the looking itself is done by another.
-type lookout struct {
-	s     *stream
-	timer *time.Timer
-	pause time.Duration
-	seen  chan []runs.StepProgress // what one look found
-	told  map[runs.StepPath]runs.StepProgress
+// A report is what a client that wants progress is told: steps that start and end,
+// what scripts and backends say, and numbers that only grow.
+type report struct {
+	*rendering
+	running map[string]bool // step paths
+	done    float64
+	total   float64 // 0 = unknown
+	counts  bool    // a script says what done and total are
+	poller  *progressPoller
 }
 
-// newLookout looks for clients that want progress; for others it does nothing.
-func newLookout(s *stream) *lookout {
-	l := &lookout{s: s, timer: time.NewTimer(firstLook), pause: firstLook, seen: make(chan []runs.StepProgress, 1),
-		told: map[runs.StepPath]runs.StepProgress{}}
-	if isNull(s.at.Token) {
-		l.timer.Stop()
-	}
-	return l
-}
+func newReport(r *rendering) *report { return &report{rendering: r, running: map[string]bool{}} }
 
-// began has a step that started looked after soon.
-func (l *lookout) began() {
-	if l.pause > firstLook && !isNull(l.s.at.Token) && l.timer.Stop() { // otherwise a look is under way
-		l.again(firstLook)
+// start has backends asked for the progress of steps from now on.
+func (s *report) start() { s.poller = newProgressPoller(s.at.Token) }
+
+func (s *report) stop() {
+	if s.poller != nil {
+		s.poller.timer.Stop()
 	}
 }
 
-func (l *lookout) again(pause time.Duration) {
-	l.pause = pause
-	l.timer.Reset(pause)
+// count takes over how far the run is.
+func (s *report) count(e runs.Event) {
+	if e.Total > 0 || e.ByScript {
+		s.done, s.total, s.counts = e.Done, e.Total, e.ByScript
+	}
 }
 
-// look asks what is under way, without keeping the stream waiting.
-func (l *lookout) look(ctx context.Context) {
-	if len(l.s.running) == 0 {
-		l.again(lastLook) // costs nothing
+// recall takes note of what the client was told by the stream before this one.
+// What is open catchUp has found out.
+func (s *report) recall(e runs.Event) {
+	if e.Kind == runs.EventStep && e.StepEnded {
+		delete(s.running, string(e.StepPath))
+	} else if e.Kind == runs.EventStep {
+		s.running[string(e.StepPath)] = true
+	}
+}
+
+// step tells of a step that started or ended.
+func (s *report) step(e runs.Event) {
+	if e.StepEnded {
+		delete(s.running, string(e.StepPath))
+		s.say(fmt.Sprintf("%s: %s", e.StepPath, e.StepStatus))
 		return
 	}
-	go func() {
-		found, err := l.s.on.runs.Progress(ctx, l.s.at.Run)
-		if err != nil && ctx.Err() == nil {
-			l.s.on.log.Debug("reading the progress of a run", "run", l.s.at.Run, "error", err)
-		}
-		l.seen <- found
-	}()
+	s.running[string(e.StepPath)] = true
+	s.poller.began()
+	message := string(e.StepPath)
+	if e.What != "" {
+		message += ": " + e.What
+	}
+	s.say(message)
 }
 
-// tell tells the client what is new, if anything is, and plans the next look.
-func (l *lookout) tell(found []runs.StepProgress) (told bool) {
-	news := slices.DeleteFunc(found, func(p runs.StepProgress) bool {
-		return p.StepPath == "" || p.Progress == 0 && p.Message == "" || l.told[p.StepPath] == p
-	})
-	for _, p := range news[:min(len(news), mostTold)] {
-		l.told[p.StepPath] = p
-		l.s.progress(progressMessage(p))
-	}
-	if len(news) > 0 {
-		l.again(firstLook)
-	} else {
-		l.again(min(l.pause*3/2, lastLook))
-	}
-	return len(news) > 0
-}
+// underWay are the paths of the steps that run.
+func (s *report) underWay() []string { return slices.Sorted(maps.Keys(s.running)) }
 
-// progressMessage names the step and says what its backend does: "upload: part
-// two (3 of 7)".
-func progressMessage(p runs.StepProgress) string {
-	count := strconv.FormatFloat(p.Progress, 'f', -1, 64)
-	if p.Total > 0 {
-		count += " of " + strconv.FormatFloat(p.Total, 'f', -1, 64)
-	}
-	switch {
-	case p.Message == "":
-		return string(p.StepPath) + ": " + count
-	case p.Progress == 0 && p.Total == 0:
-		return string(p.StepPath) + ": " + p.Message
-	}
-	return fmt.Sprintf("%s: %s (%s)", p.StepPath, p.Message, count)
-}
-
-// keepAlive shows that the call is alive. Clients count progress, proxies count
-// bytes: a comment goes out every time, progress every other time.
-func (s *stream) keepAlive(quiet bool) {
-	if !quiet || isNull(s.at.Token) {
-		s.x.out.comment()
-		return
-	}
-	s.progress(s.status())
-}
-
-func (s *stream) status() string {
-	switch {
-	case len(s.gates) > 0:
-		return waitsFor(s.gates[0].Elicitation)
-	case len(s.running) > 0:
-		return "running: " + strings.Join(slices.Sorted(maps.Keys(s.running)), ", ")
+func (s *report) status() string {
+	if len(s.running) > 0 {
+		return "running: " + strings.Join(s.underWay(), ", ")
 	}
 	return "running"
 }
 
-// progress sends a progress notification to a client that wants them.
-func (s *stream) progress(message string) { s.tell(message, nil) }
+// say sends a progress notification to a client that wants them.
+func (s *report) say(message string) { s.tell(message, nil) }
 
 // tell sends one with more in its _meta.
-func (s *stream) tell(message string, meta map[string]any) {
+func (s *report) tell(message string, meta map[string]any) {
 	if isNull(s.at.Token) {
 		return
 	}
@@ -149,11 +99,11 @@ func (s *stream) tell(message string, meta map[string]any) {
 		return
 	}
 	s.at.Progress = next
-	s.x.notify(s.place(), mcp.MethodNotificationProgress, progressParams{
+	s.notify(mcp.MethodNotificationProgress, progressParams{
 		Token: s.at.Token, Progress: next, Total: total, Message: visible.Text(message), Meta: s.metaWith(meta)})
 }
 
-func (s *stream) metaWith(more map[string]any) map[string]any {
+func (s *report) metaWith(more map[string]any) map[string]any {
 	meta := s.taskMeta()
 	if meta == nil {
 		return more

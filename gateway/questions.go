@@ -26,11 +26,11 @@ type questions struct {
 }
 
 type asked struct {
-	by      *stream
+	by      *asking
 	replied atomic.Bool
 }
 
-func (qs *questions) open(id string, by *stream) {
+func (qs *questions) open(id string, by *asking) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	if qs.asked == nil {
@@ -40,7 +40,7 @@ func (qs *questions) open(id string, by *stream) {
 }
 
 // close reports whether the client has not answered here.
-func (qs *questions) close(id string, by *stream) (unanswered bool) {
+func (qs *questions) close(id string, by *asking) (unanswered bool) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	a := qs.asked[id]

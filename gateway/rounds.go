@@ -90,5 +90,5 @@ func (cs *composites) nextRound(ctx context.Context, x *exchange) {
 	}
 	at := x.cursorFor(runs.Started{ID: st.Run, Attached: st.Attached})
 	at.Seq, at.Asked, at.Owner = st.Seq, st.Asked, st.Owner
-	cs.follows(ctx, x, at, manner{goesOn: true, reasons: reasons, pages: pages})
+	cs.follows(ctx, x, at, renderOptions{resumed: true, reasons: reasons, pages: pages})
 }

@@ -156,7 +156,7 @@ func (b *runTools) await(ctx context.Context, x *exchange) {
 		x.watch()
 	}
 	b.served.begin(run.ID, x)
-	b.composites.follows(ctx, x, at, manner{goesOn: true, patience: &patience})
+	b.composites.follows(ctx, x, at, renderOptions{resumed: true, patience: &patience})
 }
 
 func (b *runTools) cancel(ctx context.Context, x *exchange) {

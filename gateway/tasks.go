@@ -225,9 +225,9 @@ type input struct {
 // stream of a call would find them, and a message for when somebody else must
 // answer.
 func (ts *tasks) inputs(x *exchange, run *runs.Run) (ask []input, wait string) {
-	s := &stream{on: ts.streams, x: x, at: cursor{Run: run.ID, Owner: run.Caller, Tool: run.Tool}}
+	s := &asking{rendering: &rendering{on: ts.streams, x: x, at: cursor{Run: run.ID, Owner: run.Caller, Tool: run.Tool}}}
 	s.know(run)
-	for _, gt := range s.gates {
+	for _, gt := range s.gates() {
 		if asking, again := gt.nextAsking(); again && !gt.mute {
 			ask = append(ask, input{gate: gt, key: questionKey(gt.ID, asking), asking: asking, params: s.params(gt)})
 		}
@@ -235,12 +235,12 @@ func (ts *tasks) inputs(x *exchange, run *runs.Run) (ask []input, wait string) {
 	if run.Status == runs.Quarantined {
 		return nil, quarantinedWords
 	}
-	if len(s.gates) > 0 {
-		wait = waitsFor(s.gates[0].Elicitation)
-		if len(ask) == 0 && s.gates[0].reason != "" {
-			wait += " " + notTaken(s.gates[0].reason)
+	if len(s.gates()) > 0 {
+		wait = waitsFor(s.gates()[0].Elicitation)
+		if len(ask) == 0 && s.gates()[0].reason != "" {
+			wait += " " + notTaken(s.gates()[0].reason)
 		}
-		if page := ts.results.page(run.ID); len(ask) == 0 && s.gates[0].Kind != runs.Credentials && page != "" {
+		if page := ts.results.page(run.ID); len(ask) == 0 && s.gates()[0].Kind != runs.Credentials && page != "" {
 			wait += " (to be given at " + page + ")"
 		}
 	}
@@ -282,7 +282,7 @@ func (ts *tasks) cancelTask(ctx context.Context, x *exchange, run *runs.Run) (*r
 
 // taskMeta is the _meta of what belongs to a task on the stream of
 // tasks/result; nil elsewhere.
-func (m manner) taskMeta() map[string]any {
+func (m renderOptions) taskMeta() map[string]any {
 	if m.task == "" {
 		return nil
 	}

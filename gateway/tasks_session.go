@@ -59,10 +59,10 @@ func (ts *tasks) taskResult(ctx context.Context, x *exchange, run *runs.Run) {
 	ts.streams.render(ctx, x, at, asTaskResult(at))
 }
 
-// asTaskResult is the manner of tasks/result.
-func asTaskResult(at cursor) manner {
+// asTaskResult is how the run is rendered for tasks/result.
+func asTaskResult(at cursor) renderOptions {
 	forEver := time.Duration(-1)
-	return manner{goesOn: true, patience: &forEver, task: at.Task}
+	return renderOptions{resumed: true, patience: &forEver, task: at.Task}
 }
 
 // cancelSessionTask is tasks/cancel of 2025-11-25, whose answer says that the
@@ -107,7 +107,7 @@ func (ts *tasks) listTasks(ctx context.Context, x *exchange) {
 	}
 	if next != "" {
 		list.Next = ts.tokens.seal(placePurpose, &taskPlace{Page: next,
-			claims: claims{Principal: x.principal, Expires: ts.tokens.now().Add(taskPageLife).Unix()}})
+			claims: claims{Principal: x.principal, Expires: ts.tokens.time().Add(taskPageLife).Unix()}})
 	}
 	x.respond("", list)
 }

@@ -1,0 +1,118 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/perdure/perdure/internal/runs"
+)
+
+// Backends tell the worker of their progress, and the worker Temporal, about
+// once a second. That is no event which could be waited for, so a stream looks:
+// every second while there is something new to tell, and more and more seldom
+// while there is not.
+const (
+	firstLook = time.Second
+	lastLook  = 5 * time.Second
+	// How many steps are told of after one look; the others have their turn
+	// after the next.
+	mostTold = 5
+)
+
+// due says when the steps under way are to be looked after.
+func (s *report) due() <-chan time.Time { return s.poller.timer.C }
+
+// found is what look has found.
+func (s *report) found() <-chan []runs.StepProgress { return s.poller.seen }
+
+// look asks what is under way, without keeping the stream waiting.
+func (s *report) look(ctx context.Context) {
+	if len(s.running) == 0 {
+		s.poller.again(lastLook) // costs nothing
+		return
+	}
+	go func() {
+		found, err := s.on.runs.Progress(ctx, s.at.Run)
+		if err != nil && ctx.Err() == nil {
+			s.on.log.Debug("reading the progress of a run", "run", s.at.Run, "error", err)
+		}
+		s.poller.seen <- found
+	}()
+}
+
+// news tells the client what is new, if anything is, and plans the next look.
+func (s *report) news(found []runs.StepProgress) (told bool) {
+	news := s.poller.news(found)
+	for _, p := range news {
+		s.say(progressMessage(p))
+	}
+	return len(news) > 0
+}
+
+// A progressPoller plans when to look, and knows what was told.
+type progressPoller struct {
+	timer  *time.Timer
+	wanted bool // the client wants progress
+	pause  time.Duration
+	seen   chan []runs.StepProgress // what one look found
+	told   map[runs.StepPath]runs.StepProgress
+}
+
+// newProgressPoller looks for clients that want progress; for others it does nothing.
+func newProgressPoller(token json.RawMessage) *progressPoller {
+	l := &progressPoller{timer: time.NewTimer(firstLook), wanted: !isNull(token), pause: firstLook, seen: make(chan []runs.StepProgress, 1),
+		told: map[runs.StepPath]runs.StepProgress{}}
+	if !l.wanted {
+		l.timer.Stop()
+	}
+	return l
+}
+
+// began has a step that started looked after soon.
+func (l *progressPoller) began() {
+	if l.pause > firstLook && l.wanted && l.timer.Stop() { // otherwise a look is under way
+		l.again(firstLook)
+	}
+}
+
+func (l *progressPoller) again(pause time.Duration) {
+	l.pause = pause
+	l.timer.Reset(pause)
+}
+
+// news is what was not told yet, and plans the next look.
+func (l *progressPoller) news(found []runs.StepProgress) []runs.StepProgress {
+	news := slices.DeleteFunc(found, func(p runs.StepProgress) bool {
+		return p.StepPath == "" || p.Progress == 0 && p.Message == "" || l.told[p.StepPath] == p
+	})
+	if len(news) > 0 {
+		l.again(firstLook)
+	} else {
+		l.again(min(l.pause*3/2, lastLook))
+	}
+	news = news[:min(len(news), mostTold)]
+	for _, p := range news {
+		l.told[p.StepPath] = p
+	}
+	return news
+}
+
+// progressMessage names the step and says what its backend does: "upload: part
+// two (3 of 7)".
+func progressMessage(p runs.StepProgress) string {
+	count := strconv.FormatFloat(p.Progress, 'f', -1, 64)
+	if p.Total > 0 {
+		count += " of " + strconv.FormatFloat(p.Total, 'f', -1, 64)
+	}
+	switch {
+	case p.Message == "":
+		return string(p.StepPath) + ": " + count
+	case p.Progress == 0 && p.Total == 0:
+		return string(p.StepPath) + ": " + p.Message
+	}
+	return fmt.Sprintf("%s: %s (%s)", p.StepPath, p.Message, count)
+}
