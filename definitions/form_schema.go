@@ -9,7 +9,6 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/perdure/perdure/definitions/template"
-	"github.com/perdure/perdure/internal/inorder"
 )
 
 // A FormSchema is the JSON Schema of the answer to an elicitation. It is JSON
@@ -62,7 +61,7 @@ func inOrder(raw []byte, depth int) (json.RawMessage, error) {
 	}
 	switch raw = bytes.TrimSpace(raw); {
 	case bytes.HasPrefix(raw, []byte("{")):
-		object, err := inorder.Parse(raw)
+		object, err := ParseJSONObject(raw)
 		if err != nil {
 			return nil, err
 		}
@@ -120,9 +119,9 @@ func (d *decoder) ordered(n *yaml.Node, v reflect.Value, path string) {
 	}
 	switch n.Kind {
 	case yaml.MappingNode:
-		object := inorder.Object{}
+		object := JSONObject{}
 		for _, p := range d.pairs(n, path) {
-			object = append(object, inorder.Member{Name: p.key, Value: member(func(v reflect.Value) { d.member(p, v, template.AtMember(path, p.key)) })})
+			object = append(object, JSONMember{Name: p.key, Value: member(func(v reflect.Value) { d.member(p, v, template.AtMember(path, p.key)) })})
 		}
 		v.SetBytes(object.JSON())
 	case yaml.SequenceNode:

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/form"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/visible"
 )
 
@@ -44,7 +44,7 @@ func (s *asking) params(gt *gate) elicitParams {
 	if gt.way == byURL {
 		return elicitParams{Mode: definitions.URLMode, Message: message, ElicitationID: s.elicitationID(gt), URL: s.on.results.page(s.at.Run), Meta: s.taskMeta()}
 	}
-	p := elicitParams{Message: message, RequestedSchema: form.Visible(gt.Schema), Meta: s.taskMeta()}
+	p := elicitParams{Message: message, RequestedSchema: view.FormSchema(gt.Schema), Meta: s.taskMeta()}
 	if gt.Unchecked {
 		if p.Meta == nil {
 			p.Meta = map[string]any{}

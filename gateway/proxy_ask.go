@@ -3,9 +3,9 @@ package gateway
 import (
 	"encoding/json"
 
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/backends"
-	"github.com/perdure/perdure/internal/form"
-	"github.com/perdure/perdure/internal/inorder"
 	"github.com/perdure/perdure/internal/visible"
 )
 
@@ -45,16 +45,16 @@ func (pr *proxy) passQuestions(x *exchange, t backends.Tool, asked int, raw json
 
 // visibleRequests are questions of a backend as people may read them.
 func visibleRequests(raw json.RawMessage) json.RawMessage {
-	requests, err := inorder.Parse(raw)
+	requests, err := definitions.ParseJSONObject(raw)
 	if err != nil {
 		return raw
 	}
 	for i, r := range requests {
-		request, err := inorder.Parse(r.Value)
+		request, err := definitions.ParseJSONObject(r.Value)
 		if err != nil {
 			continue
 		}
-		params, err := inorder.Parse(request.Get("params"))
+		params, err := definitions.ParseJSONObject(request.Get("params"))
 		if err != nil {
 			continue
 		}
@@ -63,7 +63,7 @@ func visibleRequests(raw json.RawMessage) json.RawMessage {
 			params.Set("message", mustEncode(visible.Explained(message)))
 		}
 		if schema := params.Get("requestedSchema"); schema != nil {
-			params.Set("requestedSchema", form.Visible(schema))
+			params.Set("requestedSchema", view.FormSchema(schema))
 		}
 		request.Set("params", params.JSON())
 		requests[i].Value = request.JSON()

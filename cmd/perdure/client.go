@@ -16,7 +16,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/definitions/template"
-	"github.com/perdure/perdure/internal/exact"
+	"github.com/perdure/perdure/internal/backends"
 )
 
 // A server is a connection to an MCP server.
@@ -36,7 +36,7 @@ func connect(ctx context.Context, to target, options ...client.ClientOption) (*s
 	if err != nil {
 		return nil, usagef("--url %q: %v", to.url, err)
 	}
-	t := exactTransport{exact.New(http)}
+	t := exactTransport{backends.NewExactTransport(http)}
 	options = append(options, client.WithMaxInputRoundTrips(math.MaxInt))
 	s := &server{url: to.url, client: client.NewClient(t, options...), transport: t}
 	if err := s.client.Start(ctx); err != nil {
@@ -245,11 +245,11 @@ func connectionLost(err error) bool {
 
 // An exactTransport keeps results as they were sent, and hands the schemas of
 // questions on as text.
-type exactTransport struct{ *exact.Transport }
+type exactTransport struct{ *backends.ExactTransport }
 
 // SendRequest keeps the result of the request, and in it the schemas of questions.
 func (t exactTransport) SendRequest(ctx context.Context, request transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
-	response, err := t.Transport.SendRequest(ctx, request)
+	response, err := t.ExactTransport.SendRequest(ctx, request)
 	if err == nil && response.Error == nil {
 		response.Result = withExactSchemas(response.Result)
 	}

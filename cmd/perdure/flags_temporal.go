@@ -16,9 +16,9 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 
 	"github.com/perdure/perdure/internal/environ"
-	"github.com/perdure/perdure/internal/mtls"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // temporalFlags say where the runs are, and how to print.
@@ -120,7 +120,7 @@ func (f temporalFlags) where() (client.Options, error) {
 		if dev == nil {
 			return options, fmt.Errorf("no dev is running with its data in %s; start perdure dev, or say where Temporal is with --address", f.Data)
 		}
-		pair, err := mtls.Load(temporalKey(f.Data.String()))
+		pair, err := web.LoadPair(temporalKey(f.Data.String()))
 		if err != nil {
 			return options, err
 		}

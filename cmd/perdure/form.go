@@ -12,7 +12,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/form"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/visible"
 )
 
@@ -96,7 +96,7 @@ func (f *terminalForm) forget() {
 // A question is what is asked, with its schema as it was sent.
 type question struct {
 	schema    json.RawMessage
-	form      *form.Form
+	form      *view.Form
 	unchecked bool // the answer need not fit the schema
 }
 
@@ -106,7 +106,7 @@ func questionOf(request mcp.ElicitationRequest) (question, error) {
 		return question{}, err
 	}
 	meta := request.Params.Meta
-	return question{schema: schema, form: form.New(schema), unchecked: meta != nil && meta.AdditionalFields[uncheckedMeta] == true}, nil
+	return question{schema: schema, form: view.NewForm(schema), unchecked: meta != nil && meta.AdditionalFields[uncheckedMeta] == true}, nil
 }
 
 // check says why content does not fit the question, unless it need not.
@@ -146,7 +146,7 @@ func (f *terminalForm) action(ctx context.Context) (mcp.ElicitationResponseActio
 
 // fill asks for the fields.
 func (f *terminalForm) fill(ctx context.Context, q question) (json.RawMessage, error) {
-	values := map[*form.Field]json.RawMessage{}
+	values := map[*view.Field]json.RawMessage{}
 	for _, field := range q.form.Fields {
 		value, err := f.field(ctx, field, q.unchecked)
 		if err != nil {
@@ -154,11 +154,11 @@ func (f *terminalForm) fill(ctx context.Context, q question) (json.RawMessage, e
 		}
 		values[field] = value
 	}
-	return q.form.Answer(func(field *form.Field) json.RawMessage { return values[field] }), nil
+	return q.form.Answer(func(field *view.Field) json.RawMessage { return values[field] }), nil
 }
 
 // field asks for one field until the answer fits; nil = left out.
-func (f *terminalForm) field(ctx context.Context, field *form.Field, unchecked bool) (json.RawMessage, error) {
+func (f *terminalForm) field(ctx context.Context, field *view.Field, unchecked bool) (json.RawMessage, error) {
 	for {
 		line, err := f.ask(ctx, "  "+promptOf(field))
 		if err != nil {

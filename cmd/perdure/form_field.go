@@ -9,14 +9,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/perdure/perdure/internal/form"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/visible"
 )
 
 // describeField says what a field is for and what it takes: its name, * if it must
 // be given, its title, description and limits, and below them the choices. Those of
 // a list are boxes, ticked where the default has them.
-func describeField(f *form.Field, indent string) string {
+func describeField(f *view.Field, indent string) string {
 	line := fieldName(f)
 	if f.Required {
 		line += "*"
@@ -30,12 +30,12 @@ func describeField(f *form.Field, indent string) string {
 			line += " – " + strings.ReplaceAll(says, "\n", "\n"+indent+"    ")
 		}
 	}
-	if f.Kind == form.YesNo {
+	if f.Kind == view.YesNo {
 		return line
 	}
 	for i, c := range f.Choices {
 		box := ""
-		if f.Kind == form.Several {
+		if f.Kind == view.Several {
 			box = "[ ] "
 			if f.Default != nil && f.IsDefault(c.Value) {
 				box = "[x] "
@@ -46,26 +46,26 @@ func describeField(f *form.Field, indent string) string {
 	return line
 }
 
-func fieldName(f *form.Field) string { return visible.Line(f.Name) }
+func fieldName(f *view.Field) string { return visible.Line(f.Name) }
 
 // takes says in words what a value must keep.
-func takes(f *form.Field) string {
+func takes(f *view.Field) string {
 	switch f.Kind {
-	case form.Number:
+	case view.Number:
 		return cmp.Or(f.Limits, "a number")
-	case form.Several:
+	case view.Several:
 		return strings.TrimSuffix("any of them, "+f.Limits, ", ")
 	}
 	return f.Limits
 }
 
 // promptOf asks for a field, with what an empty line is taken for.
-func promptOf(f *form.Field) string {
+func promptOf(f *view.Field) string {
 	prompt := fieldName(f)
 	switch f.Kind {
-	case form.YesNo:
+	case view.YesNo:
 		prompt += " (y/n)"
-	case form.Several:
+	case view.Several:
 		prompt += " (such as 1, 2; 0 for none)"
 	}
 	if f.Tells != "" {
@@ -76,22 +76,22 @@ func promptOf(f *form.Field) string {
 
 // readField reads what a person has entered. Nothing is the default, and where
 // there is none, the field is left out (nil).
-func readField(f *form.Field, text string) (json.RawMessage, error) {
+func readField(f *view.Field, text string) (json.RawMessage, error) {
 	if text == "" {
 		return f.Default, nil
 	}
 	switch f.Kind {
-	case form.Number:
-		return form.ReadNumber(text)
-	case form.YesNo:
+	case view.Number:
+		return view.ReadNumber(text)
+	case view.YesNo:
 		return readYesNo(text)
-	case form.One:
+	case view.One:
 		i, err := pick(f.Choices, text)
 		if err != nil {
 			return nil, err
 		}
 		return f.Choices[i].Value, nil
-	case form.Several:
+	case view.Several:
 		return pickSeveral(f.Choices, text)
 	}
 	return json.Marshal(text)
@@ -110,7 +110,7 @@ func readYesNo(text string) (json.RawMessage, error) {
 // pick reads the number of a choice, or its name as it is shown, and gives its
 // index. What could be either, or the name of two, is refused: a person gets what
 // they have read.
-func pick(choices []form.Choice, text string) (int, error) {
+func pick(choices []view.Choice, text string) (int, error) {
 	exact, isExact := strings.CutPrefix(text, "#")
 	number, err := strconv.Atoi(exact)
 	if err != nil || number < 1 || number > len(choices) {
@@ -138,7 +138,7 @@ func pick(choices []form.Choice, text string) (int, error) {
 
 // pickSeveral reads a list of choices with commas, or of numbers with spaces; 0 =
 // none of them. They come in the order of the form, each once.
-func pickSeveral(choices []form.Choice, text string) (json.RawMessage, error) {
+func pickSeveral(choices []view.Choice, text string) (json.RawMessage, error) {
 	picked := make([]bool, len(choices))
 	for _, part := range splitList(choices, text) {
 		i, err := pick(choices, part)
@@ -156,8 +156,8 @@ func pickSeveral(choices []form.Choice, text string) (json.RawMessage, error) {
 	return json.Marshal(values)
 }
 
-func splitList(choices []form.Choice, text string) []string {
-	if slices.ContainsFunc(choices, func(c form.Choice) bool { return c.Title == text }) {
+func splitList(choices []view.Choice, text string) []string {
+	if slices.ContainsFunc(choices, func(c view.Choice) bool { return c.Title == text }) {
 		return []string{text} // a name may have commas
 	}
 	if text == "0" {

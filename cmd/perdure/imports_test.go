@@ -18,21 +18,17 @@ const module = "github.com/perdure/perdure/"
 // imports is the drawing of the house: which of our packages each package may
 // import. Everything points inwards; only cmd knows who implements what.
 var imports = map[string][]string{
-	"definitions":            {"definitions/template", "internal/inorder", "internal/starlark", "internal/visible"},
+	"definitions":            {"definitions/template", "internal/starlark", "internal/visible"},
 	"definitions/template":   {},
 	"definitions/view":       {"definitions", "definitions/template", "internal/visible"},
-	"definitions/convert":    {"definitions", "definitions/template", "internal/inorder", "internal/starlark", "internal/visible"},
+	"definitions/convert":    {"definitions", "definitions/template", "internal/starlark", "internal/visible"},
 	"workflows":              {"definitions", "definitions/template", "definitions/view", "internal/signing", "internal/visible", "workflows/script", "internal/codes"},
 	"workflows/script":       {"definitions", "definitions/template", "internal/starlark", "internal/codes"},
 	"internal/starlark":      {},
 	"internal/signing":       {},
 	"internal/quarantine":    {"internal/signing"},
-	"internal/inorder":       {},
 	"internal/environ":       {},
-	"internal/exact":         {},
-	"internal/memory":        {},
 	"internal/visible":       {},
-	"internal/form":          {"definitions", "internal/inorder", "internal/visible"},
 	"workflows/deftest":      {"definitions", "definitions/template", "internal/signing", "workflows", "internal/codes"},
 	"activities":             {"definitions", "workflows", "internal/backends", "internal/limits", "internal/codes"},
 	"internal/limits":        {},
@@ -44,20 +40,19 @@ var imports = map[string][]string{
 	"internal/payloads":      {},
 	"internal/backends/repo": {},
 	"internal/runs":          {"definitions", "definitions/template", "internal/visible", "internal/quarantine", "internal/signing", "workflows", "internal/codes"},
-	"gateway":                {"internal/form", "internal/inorder", "internal/visible", "definitions", "definitions/template", "definitions/view", "internal/runs", "internal/backends", "internal/registry", "gateway/auth", "internal/web", "internal/codes"},
+	"gateway":                {"internal/visible", "definitions", "definitions/template", "definitions/view", "internal/runs", "internal/backends", "internal/registry", "gateway/auth", "internal/web", "internal/codes"},
 	"gateway/auth":           {"internal/environ"},
 	"gateway/auth/authtest":  {},
-	"gateway/approvals":      {"internal/form", "internal/visible", "internal/runs", "gateway/auth", "internal/web"},
+	"gateway/approvals":      {"definitions/view", "internal/visible", "internal/runs", "gateway/auth", "internal/web"},
 	"internal/codes":         {},
 	"internal/config":        {"definitions", "definitions/template", "gateway/auth", "internal/backends", "internal/credentials", "internal/environ", "internal/limits", "internal/registry", "internal/runs", "internal/telemetry"},
 	"internal/service":       {"activities", "definitions", "gateway", "gateway/approvals", "gateway/auth", "internal/backends", "internal/codes", "internal/config", "internal/credentials", "internal/environ", "internal/limits", "internal/payloads", "internal/quarantine", "internal/registry", "internal/runs", "internal/signing", "internal/store", "internal/telemetry", "internal/web", "workflows"},
-	"internal/mtls":          {},
 	"internal/web":           {},
-	"internal/devserver":     {"internal/mtls", "internal/web"},
+	"internal/devserver":     {"internal/web"},
 }
 
 // pure are the packages whose code runs inside workflows: no I/O, no clock.
-var pure = []string{"definitions", "definitions/template", "definitions/view", "definitions/convert", "workflows", "workflows/script", "internal/starlark", "internal/inorder", "internal/codes"}
+var pure = []string{"definitions", "definitions/template", "definitions/view", "definitions/convert", "workflows", "workflows/script", "internal/starlark", "internal/codes"}
 
 // servers hold a Temporal server: that of perdure dev. No part of perdure that
 // runs in production holds one.

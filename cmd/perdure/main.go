@@ -20,7 +20,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/perdure/perdure/internal/environ"
-	"github.com/perdure/perdure/internal/memory"
 )
 
 // A commandLine is all that can be typed after perdure.
@@ -58,7 +57,7 @@ const description = `Composite MCP tools that survive: each call is a durable wo
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // so that a second Ctrl-C ends at once
-	memory.Adapt()
+	environ.AdaptMemory()
 	c := systemConsole()
 	if err := environ.Conceal(); err != nil {
 		c.notef("perdure: %v", err)

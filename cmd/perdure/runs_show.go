@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/gateway/approvals"
-	"github.com/perdure/perdure/internal/form"
 	"github.com/perdure/perdure/internal/limits"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/visible"
@@ -224,7 +224,7 @@ func printQuestion(out *lines, c *console, d *runs.Detail, flags string, e runs.
 	if len(d.Open()) > 1 {
 		command += " --step '" + string(e.StepPath) + "'"
 	}
-	for _, f := range form.New(e.Schema).Fields {
+	for _, f := range view.NewForm(e.Schema).Fields {
 		out.printf("    %s", describeField(f, "    "))
 		example = " --content '{…}'"
 	}

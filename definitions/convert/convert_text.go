@@ -9,7 +9,6 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
-	"github.com/perdure/perdure/internal/inorder"
 	"github.com/perdure/perdure/internal/visible"
 )
 
@@ -100,7 +99,7 @@ func literalOf(v any) string {
 // literalInOrder is literalOf for JSON whose objects keep their order.
 func literalInOrder(raw json.RawMessage) string {
 	var parts []string
-	if object, err := inorder.Parse(raw); err == nil {
+	if object, err := definitions.ParseJSONObject(raw); err == nil {
 		for _, m := range object {
 			parts = append(parts, starlarkText(m.Name)+": "+literalInOrder(m.Value))
 		}

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/perdure/perdure/internal/form"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/visible"
 )
 
@@ -19,7 +19,7 @@ type entry struct{ Fields []*field }
 
 // A field is one field of the form, and what is or was entered.
 type field struct {
-	*form.Field
+	*view.Field
 	Param   string // in the form that the browser sends
 	Shape   shape
 	Type    string // of the input: text, email, url, date
@@ -43,7 +43,7 @@ const (
 // A choice is a value of a field. In the form that is sent it is its number, so
 // that a value may be anything.
 type choice struct {
-	form.Choice
+	view.Choice
 	Param  string
 	Chosen bool
 }
@@ -54,25 +54,25 @@ const fewChoices = 6
 // newEntry makes the form of a schema, filled in with the defaults.
 func newEntry(schema json.RawMessage) *entry {
 	e := &entry{}
-	for _, f := range form.New(schema).Fields {
+	for _, f := range view.NewForm(schema).Fields {
 		e.Fields = append(e.Fields, newField(f))
 	}
 	return e
 }
 
-func newField(f *form.Field) *field {
+func newField(f *view.Field) *field {
 	out := &field{Field: f, Param: "field." + f.Name, Shape: line, Type: "text", Value: f.Prefill()}
 	for i, c := range f.Choices {
 		out.Choices = append(out.Choices, choice{c, strconv.Itoa(i), f.Default != nil && f.IsDefault(c.Value)})
 	}
 	switch {
-	case f.Kind == form.Number:
+	case f.Kind == view.Number:
 		out.Shape = number
-	case f.Kind == form.Several:
+	case f.Kind == view.Several:
 		out.Shape = boxes
-	case f.Kind == form.YesNo, f.Kind == form.One && len(f.Choices) <= fewChoices:
+	case f.Kind == view.YesNo, f.Kind == view.One && len(f.Choices) <= fewChoices:
 		out.Shape = radio
-	case f.Kind == form.One:
+	case f.Kind == view.One:
 		out.Shape = pick
 	case f.Long:
 		out.Shape = area
@@ -126,7 +126,7 @@ func (e *entry) fill(sent url.Values) {
 // content is the answer that was entered, or the reason why there is none. What
 // was left empty is not in it.
 func (e *entry) content() (content json.RawMessage, reason string) {
-	fields := map[*form.Field]json.RawMessage{}
+	fields := map[*view.Field]json.RawMessage{}
 	for _, f := range e.Fields {
 		value, problem := f.content()
 		if problem != "" {
@@ -134,11 +134,11 @@ func (e *entry) content() (content json.RawMessage, reason string) {
 		}
 		fields[f.Field] = value
 	}
-	return (&form.Form{Fields: e.fields()}).Answer(func(f *form.Field) json.RawMessage { return fields[f] }), ""
+	return (&view.Form{Fields: e.fields()}).Answer(func(f *view.Field) json.RawMessage { return fields[f] }), ""
 }
 
-func (e *entry) fields() []*form.Field {
-	out := make([]*form.Field, len(e.Fields))
+func (e *entry) fields() []*view.Field {
+	out := make([]*view.Field, len(e.Fields))
 	for i, f := range e.Fields {
 		out[i] = f.Field
 	}
@@ -171,7 +171,7 @@ func (f *field) number() (value json.RawMessage, problem string) {
 	if entered == "" {
 		return nil, ""
 	}
-	value, err := form.ReadNumber(entered)
+	value, err := view.ReadNumber(entered)
 	if err != nil {
 		return nil, err.Error()
 	}

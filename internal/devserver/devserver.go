@@ -27,7 +27,7 @@ import (
 
 	"go.temporal.io/server/temporal"
 
-	"github.com/perdure/perdure/internal/mtls"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // DefaultRetention is how long closed workflows are kept unless
@@ -90,7 +90,7 @@ func (o Options) withDefaults() Options {
 // A Server is a running Temporal server.
 type Server struct {
 	ports  ports
-	keys   *mtls.Pair
+	keys   *web.Pair
 	lock   *dirLock
 	log    *serverLog
 	server temporal.Server
@@ -116,7 +116,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{lock: lock, log: newServerLog(o.Logger)}
-	if s.keys, err = mtls.Open(KeyFile(o.Dir)); err == nil {
+	if s.keys, err = web.OpenPair(KeyFile(o.Dir)); err == nil {
 		err = s.start(ctx, o)
 	}
 	if err != nil {

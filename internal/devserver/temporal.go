@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
-	"github.com/perdure/perdure/internal/mtls"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // What is written into the database and must stay the same.
@@ -63,7 +63,7 @@ var tuning = map[string]any{
 }
 
 // newServer puts all services of Temporal into one that is not started yet.
-func newServer(main, visibility *config.SQL, p ports, keys *mtls.Pair, suggestAfter int, log *serverLog) (temporal.Server, error) {
+func newServer(main, visibility *config.SQL, p ports, keys *web.Pair, suggestAfter int, log *serverLog) (temporal.Server, error) {
 	c := serverConfig(main, visibility, p)
 	settings := dynamicconfig.StaticClient{}
 	for key, value := range tuning {
@@ -138,7 +138,7 @@ func service(ip string, port int) config.Service {
 
 // onlyWith has all services of the server speak with none but those who have the
 // key pair, also with each other.
-type onlyWith struct{ keys *mtls.Pair }
+type onlyWith struct{ keys *web.Pair }
 
 var _ encryption.TLSConfigProvider = onlyWith{}
 
@@ -174,7 +174,7 @@ func hosts(c *config.Config) map[primitives.ServiceName]static.Hosts {
 }
 
 // awaitReady returns when the frontend answers for the namespace.
-func awaitReady(ctx context.Context, address, namespace string, keys *mtls.Pair) error {
+func awaitReady(ctx context.Context, address, namespace string, keys *web.Pair) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(credentials.NewTLS(keys.Client())))

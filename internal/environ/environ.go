@@ -1,5 +1,6 @@
-// Package environ reads secrets from the environment, and takes them out of it: no
-// program that this one starts inherits them.
+// Package environ takes what a process gets from where it runs: secrets of the
+// environment, which no program that it starts inherits, and the memory that it may
+// use, which it hides from other processes.
 //
 // The kernel keeps the environment with which a process was started, where Linux
 // shows it as /proc/PID/environ. Nothing here changes that; see Conceal.

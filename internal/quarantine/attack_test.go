@@ -31,9 +31,9 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/perdure/perdure/internal/devserver"
-	"github.com/perdure/perdure/internal/mtls"
 	"github.com/perdure/perdure/internal/quarantine"
 	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/web"
 )
 
 const queue = "quarantine-test"
@@ -78,7 +78,7 @@ func work(address string) error {
 	if os.Getenv("QUARANTINE_CANNOT_PAUSE") != "" {
 		options = append(options, grpc.WithChainUnaryInterceptor(cannotPause))
 	}
-	pair, err := mtls.Load(os.Getenv("QUARANTINE_PAIR"))
+	pair, err := web.LoadPair(os.Getenv("QUARANTINE_PAIR"))
 	if err != nil {
 		return err
 	}

@@ -22,9 +22,9 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/perdure/perdure/internal/devserver"
-	"github.com/perdure/perdure/internal/mtls"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // A waiting call is one of a client that cannot go on before a person has
@@ -107,7 +107,7 @@ func newGatewayLab(ctx context.Context, perdure string) (_ *gatewayLab, err erro
 	if l.keys, err = signing.New(signing.File(filepath.Join(dir, ".perdure", "key"))); err != nil {
 		return nil, err
 	}
-	pair, err := mtls.Load(devserver.KeyFile(filepath.Join(dir, ".perdure")))
+	pair, err := web.LoadPair(devserver.KeyFile(filepath.Join(dir, ".perdure")))
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (l *gatewayLab) serve(ctx context.Context, args ...string) (*exec.Cmd, stri
 	}
 	cmd := exec.Command(l.perdure, append(args, "--config", "perdure.yaml", "--listen", address, "--log-level", "error")...)
 	cmd.Dir = l.dir
-	cmd.Env = append(os.Environ(), mtls.Environment(devserver.KeyFile(".perdure"))...)
+	cmd.Env = append(os.Environ(), web.PairEnvironment(devserver.KeyFile(".perdure"))...)
 	if err := l.lab.start(cmd); err != nil {
 		return nil, "", err
 	}

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/perdure/perdure/internal/devserver"
-	"github.com/perdure/perdure/internal/mtls"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/test/pgtest"
 )
 
@@ -139,7 +139,7 @@ func newKillerTest(t *testing.T) *killerTest {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Stop)
-	temporal := &temporalServer{t: t, address: server.Address(), env: mtls.Environment(devserver.KeyFile(data))}
+	temporal := &temporalServer{t: t, address: server.Address(), env: web.PairEnvironment(devserver.KeyFile(data))}
 	k := &killerTest{replicas: prepareReplicas(t, temporal, "default", "--call-patience", "0s")}
 	config, err := os.OpenFile(filepath.Join(k.dir, "perdure.yaml"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/internal/environ"
-	"github.com/perdure/perdure/internal/mtls"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // TestAttackListeners: a process listens where it says and nowhere else, and what
@@ -47,7 +47,7 @@ func TestAttackListeners(t *testing.T) {
 		"serve":   {"--listen", "--key-file=key", "--metrics-listen=" + free()},
 		"codec":   {"--listen", "--payload-key-file=payload.keys", "--ui-origin=http://127.0.0.1:8233"},
 	} {
-		p := &process{t: t, dir: dir, address: free(), env: append(mtls.Environment(temporalKey(".perdure")), environ.DumpableVar+"=1")}
+		p := &process{t: t, dir: dir, address: free(), env: append(web.PairEnvironment(temporalKey(".perdure")), environ.DumpableVar+"=1")}
 		p.args = append([]string{role, "--config", "perdure.yaml", "--address", at.Temporal, flags[0], p.address}, flags[1:]...)
 		roles[role] = p
 		p.launch()

@@ -19,10 +19,10 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"github.com/perdure/perdure/internal/devserver"
-	"github.com/perdure/perdure/internal/mtls"
 	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/test/pgtest"
 	"github.com/perdure/perdure/workflows"
 )
@@ -78,7 +78,7 @@ func lay(t *testing.T) *siege {
 // reach connects the attacker, who has the key pair of the Temporal in dir.
 func (s *siege) reach(address, dir string) {
 	s.t.Helper()
-	pair, err := mtls.Load(temporalKey(dir))
+	pair, err := web.LoadPair(temporalKey(dir))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func siegeOfProduction(t *testing.T, env ...string) *siege {
 	s.keyFile, s.sealed = filepath.Join(dir, "key"), len(env) > 0
 	write(t, s.keyFile, strings.Repeat(siegeKey, 4)+"\n")
 	runsDir := t.TempDir()
-	env = append(mtls.Environment(temporalKey(runsDir)), env...)
+	env = append(web.PairEnvironment(temporalKey(runsDir)), env...)
 	temporal, err := devserver.Start(t.Context(), devserver.Options{
 		Dir: runsDir, SearchAttributes: runs.SearchAttributes(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

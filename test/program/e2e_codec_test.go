@@ -22,7 +22,7 @@ import (
 	sdklog "go.temporal.io/sdk/log"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/perdure/perdure/internal/mtls"
+	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/test/pgtest"
 )
 
@@ -195,7 +195,7 @@ func (d *devProcess) temporal(t *testing.T) client.Client {
 	if err != nil || dev == nil {
 		t.Fatalf("no dev: %v", err)
 	}
-	pair, err := mtls.Load(temporalKey(filepath.Join(d.dir, ".perdure")))
+	pair, err := web.LoadPair(temporalKey(filepath.Join(d.dir, ".perdure")))
 	if err != nil {
 		t.Fatal(err)
 	}

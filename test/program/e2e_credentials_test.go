@@ -27,8 +27,8 @@ import (
 
 	"github.com/perdure/perdure/gateway/auth/authtest"
 	"github.com/perdure/perdure/internal/devserver"
-	"github.com/perdure/perdure/internal/mtls"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/test/pgtest"
 )
 
@@ -291,7 +291,7 @@ func TestCredentialsBetweenProcesses(t *testing.T) {
 		}
 		args := append([]string{command, "--config", "perdure.yaml", "--address", temporal.Address(), "--key-file", command + ".key", listen, address}, flags...)
 		return &process{t: t, dir: dir, address: address, args: args,
-			env: append(mtls.Environment(devserver.KeyFile(runsDir)), "PLANTED_HEADER="+headerSecret, "PLANTED_EXCHANGE="+exchangeSecret, "PERDURE_DATABASE_URL="+url)}
+			env: append(web.PairEnvironment(devserver.KeyFile(runsDir)), "PLANTED_HEADER="+headerSecret, "PLANTED_EXCHANGE="+exchangeSecret, "PERDURE_DATABASE_URL="+url)}
 	}
 	gateway, worker := part("gateway", "--listen", "--call-patience", "1s"), part("worker", "--health-listen")
 	gateway.start()

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/internal/devserver"
-	"github.com/perdure/perdure/internal/mtls"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/test/pgtest"
 )
 
@@ -86,7 +86,7 @@ func newPublishers(t *testing.T) *publishers {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { temporal.Stop() })
-	p := &publishers{dir: t.TempDir(), temporal: temporal.Address(), env: mtls.Environment(devserver.KeyFile(runsDir))}
+	p := &publishers{dir: t.TempDir(), temporal: temporal.Address(), env: web.PairEnvironment(devserver.KeyFile(runsDir))}
 	putFile(t, filepath.Join(p.dir, "perdure.yaml"), `
 backends: []
 authorization: {rules: [{tools: ["*"], groups: ["*"]}], operators: [{tools: ["*"], groups: ["*"]}], publishers: [{tools: ["gate*"], groups: ["*"]}]}

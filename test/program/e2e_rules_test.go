@@ -25,7 +25,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/exact"
+	"github.com/perdure/perdure/internal/backends"
 )
 
 // A ruleCase is an entry of testdata/e2e/rules.yaml: a definition, and what
@@ -261,7 +261,7 @@ func (d *devProcess) exact(t *testing.T, version string, ask client.ElicitationH
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept := exact.New(web)
+	kept := backends.NewExactTransport(web)
 	c := client.NewClient(kept, client.WithElicitationHandler(ask), client.WithMaxInputRoundTrips(math.MaxInt))
 	return &exactClient{client: initialize(t, c, version), transport: kept}
 }

@@ -24,7 +24,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/perdure/perdure/gateway/auth/authtest"
-	"github.com/perdure/perdure/internal/mtls"
+	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/test/topology"
 )
 
@@ -288,7 +288,7 @@ func TestNoSecrets(t *testing.T) {
 			if err != nil || dev == nil {
 				t.Fatalf("no dev in %s: %v", dir, err)
 			}
-			pair, err := mtls.Load(temporalKey(filepath.Join(dir, ".perdure")))
+			pair, err := web.LoadPair(temporalKey(filepath.Join(dir, ".perdure")))
 			if err != nil {
 				t.Fatal(err)
 			}

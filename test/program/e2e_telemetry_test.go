@@ -21,7 +21,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/perdure/perdure/internal/mtls"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // A collector takes what is exported by OTLP over HTTP.
@@ -425,7 +425,7 @@ compositeTools:
 	if err != nil || dev == nil {
 		t.Fatalf("no dev: %v", err)
 	}
-	gateway := &process{t: t, dir: dir, address: freeAddress(t), env: mtls.Environment(temporalKey(".perdure"))}
+	gateway := &process{t: t, dir: dir, address: freeAddress(t), env: web.PairEnvironment(temporalKey(".perdure"))}
 	gateway.args = []string{"gateway", "--config", "perdure.yaml", "--listen", gateway.address, "--key-file", "key",
 		"--address", dev.Temporal, "--namespace", "idle", "--call-patience", "500ms"}
 	gateway.start()

@@ -7,14 +7,14 @@ import (
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
-	"github.com/perdure/perdure/internal/exact"
+	"github.com/perdure/perdure/internal/backends"
 )
 
 // An exactClient gives results as they came over the wire: mcp-go's client turns
 // them into values in which large numbers lose digits.
 type exactClient struct {
 	client    *client.Client
-	transport *exact.Transport
+	transport *backends.ExactTransport
 }
 
 // A remoteTool is an entry of tools/list, its schemas as they were sent.

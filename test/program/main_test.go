@@ -13,7 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/perdure/perdure/internal/mtls"
+	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/test/pgtest"
 	"github.com/perdure/perdure/test/topology/standalone"
 )
@@ -120,7 +120,7 @@ func makeKeyPair(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: keypair FILE")
 	}
 	ts.Check(os.MkdirAll(filepath.Dir(ts.MkAbs(args[0])), 0o700))
-	_, err := mtls.Open(ts.MkAbs(args[0]))
+	_, err := web.OpenPair(ts.MkAbs(args[0]))
 	ts.Check(err)
 }
 

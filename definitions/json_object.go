@@ -1,6 +1,4 @@
-// Package inorder keeps the members of a JSON object in the order in which they
-// were written.
-package inorder
+package definitions
 
 import (
 	"bytes"
@@ -10,24 +8,25 @@ import (
 	"slices"
 )
 
-// An Object is a JSON object.
-type Object []Member
+// A JSONObject is a JSON object whose members keep the order in which they were
+// written.
+type JSONObject []JSONMember
 
-// A Member is a name and its value.
-type Member struct {
+// A JSONMember is a name and its value.
+type JSONMember struct {
 	Name  string
 	Value json.RawMessage
 }
 
 var errNoObject = errors.New("not a JSON object")
 
-// Parse reads an object. Of equal names the last value counts.
-func Parse(raw []byte) (Object, error) {
+// ParseJSONObject reads an object. Of equal names the last value counts.
+func ParseJSONObject(raw []byte) (JSONObject, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if first, err := d.Token(); err != nil || first != json.Delim('{') {
 		return nil, errNoObject
 	}
-	o := Object{}
+	o := JSONObject{}
 	for d.More() {
 		name, err := d.Token()
 		if err != nil {
@@ -37,7 +36,7 @@ func Parse(raw []byte) (Object, error) {
 		if err := d.Decode(&value); err != nil {
 			return nil, errNoObject
 		}
-		o = append(o, Member{name.(string), value}) // JSON has no other names
+		o = append(o, JSONMember{name.(string), value}) // JSON has no other names
 	}
 	if last, err := d.Token(); err != nil || last != json.Delim('}') {
 		return nil, errNoObject
@@ -49,7 +48,7 @@ func Parse(raw []byte) (Object, error) {
 }
 
 // latest leaves one member of each name, at the place of the first.
-func (o Object) latest() Object {
+func (o JSONObject) latest() JSONObject {
 	at := make(map[string]int, len(o))
 	out := o[:0]
 	for _, m := range o {
@@ -64,7 +63,7 @@ func (o Object) latest() Object {
 }
 
 // Get is the value of a member; nil = there is none.
-func (o Object) Get(name string) json.RawMessage {
+func (o JSONObject) Get(name string) json.RawMessage {
 	if i := o.index(name); i >= 0 {
 		return o[i].Value
 	}
@@ -72,25 +71,25 @@ func (o Object) Get(name string) json.RawMessage {
 }
 
 // Set gives a member another value; a new one comes last.
-func (o *Object) Set(name string, value json.RawMessage) {
+func (o *JSONObject) Set(name string, value json.RawMessage) {
 	if i := o.index(name); i >= 0 {
 		(*o)[i].Value = value
 		return
 	}
-	*o = append(*o, Member{name, value})
+	*o = append(*o, JSONMember{name, value})
 }
 
 // Delete leaves a member out.
-func (o *Object) Delete(name string) {
-	*o = slices.DeleteFunc(*o, func(m Member) bool { return m.Name == name })
+func (o *JSONObject) Delete(name string) {
+	*o = slices.DeleteFunc(*o, func(m JSONMember) bool { return m.Name == name })
 }
 
-func (o Object) index(name string) int {
-	return slices.IndexFunc(o, func(m Member) bool { return m.Name == name })
+func (o JSONObject) index(name string) int {
+	return slices.IndexFunc(o, func(m JSONMember) bool { return m.Name == name })
 }
 
 // JSON writes the object: compact, in its order.
-func (o Object) JSON() json.RawMessage {
+func (o JSONObject) JSON() json.RawMessage {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)

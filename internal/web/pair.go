@@ -1,10 +1,4 @@
-// Package mtls answers: how do the processes of one data directory know each
-// other over a port that every process of the machine can reach?
-//
-// They share a key pair in a file that only their user can read. Servers take
-// connections only of those who have it, and clients speak only to those who
-// have it.
-package mtls
+package web
 
 import (
 	"crypto/ecdsa"
@@ -31,15 +25,18 @@ const life = 10 * 365 * 24 * time.Hour
 // name is what the certificate is for, besides the addresses of loopback.
 const name = "localhost"
 
-// A Pair is a key with its certificate, which is its own issuer.
+// A Pair is a key with its certificate, which is its own issuer. The processes of one
+// data directory know each other by it, over a port that every process of the machine
+// can reach: it is in a file that only their user can read, servers take connections
+// only of those who have it, and clients speak only to those who have it.
 type Pair struct {
 	certificate tls.Certificate
 	trusted     *x509.CertPool // the certificate alone
 }
 
-// Open reads the pair of a file, or makes one where there is none.
-func Open(file string) (*Pair, error) {
-	p, err := Load(file)
+// OpenPair reads the pair of a file, or makes one where there is none.
+func OpenPair(file string) (*Pair, error) {
+	p, err := LoadPair(file)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errExpired) {
 		return p, err
 	}
@@ -50,13 +47,13 @@ func Open(file string) (*Pair, error) {
 	if err := write(file, text); err != nil {
 		return nil, fmt.Errorf("writing a key pair: %w", err)
 	}
-	return Load(file)
+	return LoadPair(file)
 }
 
 var errExpired = errors.New("the certificate has expired")
 
-// Load reads the pair of a file: the certificate and the key, as PEM.
-func Load(file string) (*Pair, error) {
+// LoadPair reads the pair of a file: the certificate and the key, as PEM.
+func LoadPair(file string) (*Pair, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading a key pair: %w", err)
@@ -129,8 +126,8 @@ func write(file string, text []byte) error {
 	return os.Rename(draft.Name(), file)
 }
 
-// Environment are the variables by which the temporal command, and whatever reads
+// PairEnvironment are the variables by which the temporal command, and whatever reads
 // the same, has the pair of a file.
-func Environment(file string) []string {
+func PairEnvironment(file string) []string {
 	return []string{"TEMPORAL_TLS_CLIENT_CERT_PATH=" + file, "TEMPORAL_TLS_CLIENT_KEY_PATH=" + file, "TEMPORAL_TLS_SERVER_CA_CERT_PATH=" + file}
 }

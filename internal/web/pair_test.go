@@ -1,4 +1,4 @@
-package mtls_test
+package web_test
 
 import (
 	"crypto/tls"
@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/perdure/perdure/internal/mtls"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // Both ends have to have the pair; and who has another one, none, or speaks in
@@ -38,9 +38,9 @@ func TestAttackWithoutThePair(t *testing.T) {
 	}
 }
 
-func open(t *testing.T, file string) *mtls.Pair {
+func open(t *testing.T, file string) *web.Pair {
 	t.Helper()
-	p, err := mtls.Open(file)
+	p, err := web.OpenPair(file)
 	if err != nil {
 		t.Fatal(err)
 	}

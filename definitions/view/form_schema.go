@@ -1,24 +1,24 @@
-package form
+package view
 
 import (
 	"encoding/json"
 	"strings"
 
-	"github.com/perdure/perdure/internal/inorder"
+	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/visible"
 )
 
-// Visible is a schema for clients that make the form themselves. What people read
+// FormSchema is a schema for clients that make the form themselves. What people read
 // of it has marks for what cannot be seen; what the answer holds, such as the
 // values of choices, stays as it is and is given a title that can be read. The
 // words for a pattern are part of the description, where clients look.
-func Visible(raw json.RawMessage) json.RawMessage {
-	root, err := inorder.Parse(raw)
+func FormSchema(raw json.RawMessage) json.RawMessage {
+	root, err := definitions.ParseJSONObject(raw)
 	if err != nil {
 		return raw
 	}
 	texts(root)
-	if properties, err := inorder.Parse(root.Get("properties")); err == nil {
+	if properties, err := definitions.ParseJSONObject(root.Get("properties")); err == nil {
 		for i, p := range properties {
 			properties[i].Value = visibleField(p.Name, p.Value)
 		}
@@ -28,7 +28,7 @@ func Visible(raw json.RawMessage) json.RawMessage {
 }
 
 func visibleField(name string, raw json.RawMessage) json.RawMessage {
-	field, err := inorder.Parse(raw)
+	field, err := definitions.ParseJSONObject(raw)
 	if err != nil {
 		return raw
 	}
@@ -51,7 +51,7 @@ func visibleField(name string, raw json.RawMessage) json.RawMessage {
 		field.Set("description", quote(strings.Join(note, " ")))
 	}
 	choices(&field)
-	if items, err := inorder.Parse(field.Get("items")); err == nil {
+	if items, err := definitions.ParseJSONObject(field.Get("items")); err == nil {
 		choices(&items)
 		field.Set("items", items.JSON())
 	}
@@ -67,7 +67,7 @@ func sentence(s string) string {
 }
 
 // texts has those members with marks that people read.
-func texts(o inorder.Object) {
+func texts(o definitions.JSONObject) {
 	for i, m := range o {
 		switch m.Name {
 		case "title", "description", "patternDescription":
@@ -79,7 +79,7 @@ func texts(o inorder.Object) {
 }
 
 // choices gives each choice a name that can be read.
-func choices(field *inorder.Object) {
+func choices(field *definitions.JSONObject) {
 	var values, alternatives []json.RawMessage
 	var names []string
 	if json.Unmarshal(field.Get("enum"), &values) == nil && values != nil {
@@ -103,7 +103,7 @@ func choices(field *inorder.Object) {
 			continue
 		}
 		for i, raw := range alternatives {
-			one, err := inorder.Parse(raw)
+			one, err := definitions.ParseJSONObject(raw)
 			if err != nil {
 				continue
 			}
@@ -120,7 +120,7 @@ func choices(field *inorder.Object) {
 }
 
 // text is a member that is a text; "" = it is none.
-func text(o inorder.Object, name string) string {
+func text(o definitions.JSONObject, name string) string {
 	var s string
 	_ = json.Unmarshal(o.Get(name), &s)
 	return s

@@ -1,7 +1,4 @@
-// Package form makes a form of the schema of an elicitation: the fields in the
-// order of their author, with what people read of them. The approvals page and the
-// terminal show the same form.
-package form
+package view
 
 import (
 	"encoding/json"
@@ -10,11 +7,11 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/inorder"
 	"github.com/perdure/perdure/internal/visible"
 )
 
-// A Form is what an elicitation asks for.
+// A Form is what an elicitation asks for: the fields in the order of their author,
+// with what people read of them. The approvals page and the terminal show the same.
 type Form struct{ Fields []*Field }
 
 // A Field is one member of the answer. What people read of it has marks for what
@@ -25,7 +22,7 @@ type Field struct {
 	Description string
 	Limits      string // what a value must keep, in words
 	Required    bool
-	Kind        Kind
+	Kind        FieldKind
 	Format      string // of a text: email, uri, date, date-time, or another; "" = none
 	Long        bool   // a text may have more than a line
 	Choices     []Choice
@@ -37,16 +34,16 @@ type Field struct {
 	schema json.RawMessage // of an answer with this field alone
 }
 
-// A Kind says how a field is entered.
-type Kind int
+// A FieldKind says how a field is entered.
+type FieldKind int
 
 // The kinds of fields.
 const (
-	Text    Kind = iota
-	Number       // as JSON has it, to the digit
-	YesNo        // with two Choices
-	One          // of Choices
-	Several      // of Choices
+	FreeText FieldKind = iota
+	Number             // as JSON has it, to the digit
+	YesNo              // with two Choices
+	One                // of Choices
+	Several            // of Choices
 )
 
 // A Choice is a value that a field may have.
@@ -58,18 +55,18 @@ type Choice struct {
 // longText is how long a text may be that gets one line only.
 const longText = 120
 
-// New makes the form of a schema: a flat object of simple fields, as
+// NewForm makes the form of a schema: a flat object of simple fields, as
 // definitions.CheckAnswer takes it. Of a schema that cannot be read it makes what it
 // can: whether an answer fits is for who takes it to say.
-func New(raw json.RawMessage) *Form {
+func NewForm(raw json.RawMessage) *Form {
 	f := &Form{}
-	root, err := inorder.Parse(raw)
+	root, err := definitions.ParseJSONObject(raw)
 	if err != nil {
 		return f
 	}
 	var required []string
 	_ = json.Unmarshal(root.Get("required"), &required)
-	properties, _ := inorder.Parse(root.Get("properties"))
+	properties, _ := definitions.ParseJSONObject(root.Get("properties"))
 	for _, p := range properties {
 		f.Fields = append(f.Fields, newField(p.Name, p.Value, slices.Contains(required, p.Name)))
 	}
@@ -104,7 +101,7 @@ func newField(name string, raw json.RawMessage, required bool) *Field {
 		f.Long = s.Format == "" && s.Pattern == "" && (err != nil || most > longText)
 	}
 	if s.PatternDescription != "" && strings.Contains(s.Description, s.PatternDescription) {
-		s.Pattern, s.PatternDescription = "", "" // said already, such as by Visible
+		s.Pattern, s.PatternDescription = "", "" // said already, such as by Schema
 	}
 	f.Limits = s.limits(f.Kind)
 	f.Tells = f.shown(f.Default)
@@ -113,8 +110,8 @@ func newField(name string, raw json.RawMessage, required bool) *Field {
 
 // alone is the schema of an answer that has one field.
 func alone(name string, field json.RawMessage, required bool) json.RawMessage {
-	root := inorder.Object{{Name: "type", Value: json.RawMessage(`"object"`)}}
-	root.Set("properties", inorder.Object{{Name: name, Value: field}}.JSON())
+	root := definitions.JSONObject{{Name: "type", Value: json.RawMessage(`"object"`)}}
+	root.Set("properties", definitions.JSONObject{{Name: name, Value: field}}.JSON())
 	if required {
 		list, _ := json.Marshal([]string{name}) // strings are always JSON
 		root.Set("required", list)
@@ -128,7 +125,7 @@ func (f *Field) Check(value json.RawMessage) error {
 	if value == nil {
 		value = f.Default
 	}
-	content := inorder.Object{}
+	content := definitions.JSONObject{}
 	if value != nil {
 		content.Set(f.Name, value)
 	}
@@ -145,7 +142,7 @@ func (f *Field) Check(value json.RawMessage) error {
 
 // Answer makes the answer of the values of fields; nil = left out.
 func (f *Form) Answer(value func(*Field) json.RawMessage) json.RawMessage {
-	content := inorder.Object{}
+	content := definitions.JSONObject{}
 	for _, field := range f.Fields {
 		if v := value(field); v != nil {
 			content.Set(field.Name, v)

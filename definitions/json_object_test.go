@@ -1,10 +1,10 @@
-package inorder_test
+package definitions_test
 
 import (
 	"encoding/json"
 	"testing"
 
-	"github.com/perdure/perdure/internal/inorder"
+	"github.com/perdure/perdure/definitions"
 )
 
 // TestParse: objects come back in their order, with each name once; nothing else
@@ -17,13 +17,13 @@ func TestParse(t *testing.T) {
 		`{"b":1,"a":2,"b":3}`:                  `{"b":3,"a":2}`,
 		`{"<\u2028>":"<"}`:                     `{"<\u2028>":"<"}`,
 	} {
-		o, err := inorder.Parse([]byte(raw))
+		o, err := definitions.ParseJSONObject([]byte(raw))
 		if err != nil || string(o.JSON()) != want || !json.Valid(o.JSON()) {
 			t.Errorf("%s becomes %s, %v", raw, o.JSON(), err)
 		}
 	}
 	for _, raw := range []string{``, `[]`, `1`, `null`, `{`, `{"a"`, `{"a":`, `{"a":1`, `{"a":1]`, `{} {}`, `{"a":1}}`} {
-		if o, err := inorder.Parse([]byte(raw)); err == nil {
+		if o, err := definitions.ParseJSONObject([]byte(raw)); err == nil {
 			t.Errorf("%s is the object %s", raw, o.JSON())
 		}
 	}
@@ -31,7 +31,7 @@ func TestParse(t *testing.T) {
 
 func TestMembers(t *testing.T) {
 	t.Parallel()
-	o := inorder.Object{}
+	o := definitions.JSONObject{}
 	o.Set("b", json.RawMessage("1"))
 	o.Set("a", json.RawMessage("2"))
 	o.Set("b", json.RawMessage("3"))

@@ -1,4 +1,4 @@
-package form_test
+package view_test
 
 import (
 	"encoding/json"
@@ -8,16 +8,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/perdure/perdure/internal/form"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/visible"
 )
 
 // one makes the form of a schema with one field, f.
-func one(field string) *form.Field {
-	return form.New(json.RawMessage(`{"type":"object","properties":{"f":` + field + `}}`)).Fields[0]
+func one(field string) *view.Field {
+	return view.NewForm(json.RawMessage(`{"type":"object","properties":{"f":` + field + `}}`)).Fields[0]
 }
 
-func titles(f *form.Field) string {
+func titles(f *view.Field) string {
 	var list []string
 	for _, c := range f.Choices {
 		list = append(list, c.Title+"="+string(c.Value))
@@ -30,7 +30,7 @@ func TestField(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		schema  string
-		kind    form.Kind
+		kind    view.FieldKind
 		limits  string
 		choices string
 		tells   string
@@ -44,16 +44,16 @@ func TestField(t *testing.T) {
 		{schema: `{"type":"string","pattern":"^a+$"}`, limits: "in the form ^a+$"},
 		{schema: `{"type":"string","pattern":"^a+$","patternDescription":"only a"}`, limits: "only a"},
 		{schema: `{"type":"string","pattern":"^a+$","patternDescription":"only a","description":"Form: only a."}`},
-		{schema: `{"type":"integer","minimum":1,"maximum":9,"default":3}`, kind: form.Number, limits: "a whole number, at least 1, at most 9", tells: "3"},
-		{schema: `{"type":"number","exclusiveMinimum":0,"exclusiveMaximum":1.5,"multipleOf":0.5}`, kind: form.Number, limits: "more than 0, less than 1.5, a multiple of 0.5"},
-		{schema: `{"type":"number","default":12345678901234567890.10}`, kind: form.Number, tells: "12345678901234567890.10"},
-		{schema: `{"type":"boolean","default":false}`, kind: form.YesNo, choices: "Yes=true No=false", tells: "No"},
-		{schema: `{"type":"boolean","default":null}`, kind: form.YesNo, choices: "Yes=true No=false"},
-		{schema: `{"type":"string","enum":["a","b"],"default":"b"}`, kind: form.One, choices: `a="a" b="b"`, tells: "b"},
-		{schema: `{"enum":["a","b"],"enumNames":["A"]}`, kind: form.One, choices: `A="a" b="b"`},
-		{schema: `{"oneOf":[{"const":"x","title":"X!"},{"const":"y"}],"default":"x"}`, kind: form.One, choices: `X!="x" y="y"`, tells: "X!"},
-		{schema: `{"type":"array","items":{"enum":["a","b","c"]},"minItems":1,"maxItems":2,"default":["c","a"]}`, kind: form.Several, limits: "at least 1 of them, at most 2 of them", choices: `a="a" b="b" c="c"`, tells: "a, c"},
-		{schema: `{"type":"array","items":{"anyOf":[{"const":1,"title":"one"}]}}`, kind: form.Several, choices: "one=1"},
+		{schema: `{"type":"integer","minimum":1,"maximum":9,"default":3}`, kind: view.Number, limits: "a whole number, at least 1, at most 9", tells: "3"},
+		{schema: `{"type":"number","exclusiveMinimum":0,"exclusiveMaximum":1.5,"multipleOf":0.5}`, kind: view.Number, limits: "more than 0, less than 1.5, a multiple of 0.5"},
+		{schema: `{"type":"number","default":12345678901234567890.10}`, kind: view.Number, tells: "12345678901234567890.10"},
+		{schema: `{"type":"boolean","default":false}`, kind: view.YesNo, choices: "Yes=true No=false", tells: "No"},
+		{schema: `{"type":"boolean","default":null}`, kind: view.YesNo, choices: "Yes=true No=false"},
+		{schema: `{"type":"string","enum":["a","b"],"default":"b"}`, kind: view.One, choices: `a="a" b="b"`, tells: "b"},
+		{schema: `{"enum":["a","b"],"enumNames":["A"]}`, kind: view.One, choices: `A="a" b="b"`},
+		{schema: `{"oneOf":[{"const":"x","title":"X!"},{"const":"y"}],"default":"x"}`, kind: view.One, choices: `X!="x" y="y"`, tells: "X!"},
+		{schema: `{"type":"array","items":{"enum":["a","b","c"]},"minItems":1,"maxItems":2,"default":["c","a"]}`, kind: view.Several, limits: "at least 1 of them, at most 2 of them", choices: `a="a" b="b" c="c"`, tells: "a, c"},
+		{schema: `{"type":"array","items":{"anyOf":[{"const":1,"title":"one"}]}}`, kind: view.Several, choices: "one=1"},
 	} {
 		f := one(tc.schema)
 		got := fmt.Sprint(f.Kind, "|", f.Limits, "|", titles(f), "|", f.Tells, "|", f.Long)
@@ -88,7 +88,7 @@ func TestCheck(t *testing.T) {
 		if tc.value != "" {
 			value = json.RawMessage(tc.value)
 		}
-		err := form.New(schema).Fields[0].Check(value)
+		err := view.NewForm(schema).Fields[0].Check(value)
 		switch {
 		case tc.wrong == "" && err != nil:
 			t.Errorf("%s of %s: %v", tc.value, tc.schema, err)
@@ -102,8 +102,8 @@ func TestCheck(t *testing.T) {
 // out is not there.
 func TestAnswer(t *testing.T) {
 	t.Parallel()
-	f := form.New(json.RawMessage(`{"properties":{"z":{"type":"string"},"b":{"type":"number"},"a":{"type":"string"},"z":{"type":"integer"}},"required":["a"]}`))
-	got := f.Answer(func(f *form.Field) json.RawMessage {
+	f := view.NewForm(json.RawMessage(`{"properties":{"z":{"type":"string"},"b":{"type":"number"},"a":{"type":"string"},"z":{"type":"integer"}},"required":["a"]}`))
+	got := f.Answer(func(f *view.Field) json.RawMessage {
 		return map[string]json.RawMessage{"z": json.RawMessage("1"), "a": json.RawMessage(`"<"`)}[f.Name]
 	})
 	if string(got) != `{"z":1,"a":"<"}` {
@@ -125,7 +125,7 @@ func TestReadNumber(t *testing.T) {
 		"12": true, "-0.50": true, "1e400": true, "12345678901234567890.10": true,
 		"": false, "0x10": false, "1,5": false, "+1": false, "01": false, "NaN": false, "1 2": false, `"1"`: false, "null": false, " 1": false, "1\u202e": false,
 	} {
-		got, err := form.ReadNumber(text)
+		got, err := view.ReadNumber(text)
 		if (err == nil) != ok || ok && string(got) != text {
 			t.Errorf("%q is read as %s, %v", text, got, err)
 		}
@@ -151,7 +151,7 @@ func TestAttackForms(t *testing.T) {
 			"e":{"enum":[` + hidden + `],"default":` + hidden + `},"n":{"enum":["x"],"enumNames":[` + hidden + `],"default":"x"},
 			"o":{"oneOf":[{"const":` + hidden + `,"title":` + hidden + `}]},"s":{"type":"array","items":{"enum":[` + hidden + `]},"default":[` + hidden + `]}},"required":[` + hidden + `]}`,
 	} {
-		f := form.New(json.RawMessage(schema))
+		f := view.NewForm(json.RawMessage(schema))
 		for _, field := range f.Fields {
 			read := []string{field.Label, field.Description, field.Limits, field.Tells, field.Prefill()}
 			for _, c := range field.Choices {
@@ -168,10 +168,10 @@ func TestAttackForms(t *testing.T) {
 			}
 			_ = field.Check(nil)
 		}
-		if answer := f.Answer(func(f *form.Field) json.RawMessage { return f.Default }); !json.Valid(answer) {
+		if answer := f.Answer(func(f *view.Field) json.RawMessage { return f.Default }); !json.Valid(answer) {
 			t.Errorf("%.80s gives the answer %s", schema, answer)
 		}
-		if seen := form.Visible(json.RawMessage(schema)); json.Valid([]byte(schema)) && !json.Valid(seen) {
+		if seen := view.FormSchema(json.RawMessage(schema)); json.Valid([]byte(schema)) && !json.Valid(seen) {
 			t.Errorf("%.80s is for clients %s", schema, seen)
 		}
 	}
@@ -186,14 +186,14 @@ func FuzzForm(f *testing.F) {
 		if !json.Valid(value) {
 			return
 		}
-		made := form.New(schema)
+		made := view.NewForm(schema)
 		for _, field := range made.Fields {
 			_ = field.Check(value)
 			if strings.ContainsFunc(strings.ReplaceAll(field.Label+field.Description+field.Limits+field.Tells, "\ufe0f", ""), visible.Hidden) {
 				t.Errorf("%s shows what is hidden", schema)
 			}
 		}
-		if answer := made.Answer(func(*form.Field) json.RawMessage { return value }); !json.Valid(answer) {
+		if answer := made.Answer(func(*view.Field) json.RawMessage { return value }); !json.Valid(answer) {
 			t.Errorf("the answer is %s", answer)
 		}
 	})

@@ -1,4 +1,4 @@
-package form
+package view
 
 import (
 	"bytes"
@@ -65,8 +65,8 @@ func plain(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// formats are what the formats of texts want, in words.
-var formats = map[string]string{
+// fieldFormats are what the fieldFormats of texts want, in words.
+var fieldFormats = map[string]string{
 	"email":     "an e-mail address",
 	"uri":       "a web address such as https://example.com",
 	"date":      "a date such as 2026-01-31",
@@ -74,7 +74,7 @@ var formats = map[string]string{
 }
 
 // limits says in words what a value must keep.
-func (s *schema) limits(k Kind) string {
+func (s *schema) limits(k FieldKind) string {
 	var says []string
 	say := func(format string, limit string) {
 		if limit != "" && limit != "null" {
@@ -91,15 +91,15 @@ func (s *schema) limits(k Kind) string {
 		say("at most %s", s.Maximum.String())
 		say("less than %s", string(s.ExclusiveMaximum))
 		say("a multiple of %s", s.MultipleOf.String())
-	case Text:
-		say("%s", formats[s.Format])
+	case FreeText:
+		say("%s", fieldFormats[s.Format])
 		if s.PatternDescription != "" {
 			say("%s", visible.Line(s.PatternDescription))
 		} else {
 			say("in the form %s", visible.Line(s.Pattern))
 		}
-		say("at least %s", counted(s.MinLength, "character"))
-		say("at most %s", counted(s.MaxLength, "character"))
+		say("at least %s", howMany(s.MinLength, "character"))
+		say("at most %s", howMany(s.MaxLength, "character"))
 	case Several:
 		say("at least %s of them", s.MinItems.String())
 		say("at most %s of them", s.MaxItems.String())
@@ -107,7 +107,7 @@ func (s *schema) limits(k Kind) string {
 	return strings.Join(says, ", ")
 }
 
-func counted(n json.Number, what string) string {
+func howMany(n json.Number, what string) string {
 	switch n {
 	case "":
 		return ""

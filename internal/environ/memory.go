@@ -1,6 +1,4 @@
-// Package memory has Go collect garbage in time where a container, or another
-// control group of Linux, bounds the memory of the process.
-package memory
+package environ
 
 import (
 	"io/fs"
@@ -17,9 +15,9 @@ import (
 // C; and for a moment in which it does not succeed.
 const share = 90
 
-// Adapt sets the limit of Go's memory from that of the control group, unless
-// GOMEMLIMIT says what it is.
-func Adapt() {
+// AdaptMemory sets the limit of Go's memory from that of the control group, unless
+// GOMEMLIMIT says what it is: so garbage is collected in time in a container.
+func AdaptMemory() {
 	if _, said := os.LookupEnv("GOMEMLIMIT"); said {
 		return
 	}
