@@ -91,62 +91,39 @@ func (c Config) checkTransport() error {
 // the session is lost, then begins again. Calls take the session that is
 // there, or wait for the next try to connect.
 type backend struct {
-	cfg     Config
-	logger  *slog.Logger
-	meter   *meter
-	leftOut map[string]string // tools that cannot be taken, and why, by name; of the supervisor
+	*dialer
+	sessions *sessions
+	health   *health
+	leftOut  map[string]string // tools that cannot be taken, and why, by name; of the supervisor
 	// published is called by the supervisor after tools has changed.
 	published func()
+	kick      chan struct{} // asks the supervisor to try, or to look, now
 
-	kick  chan struct{} // asks the supervisor to try, or to look, now
-	wasUp chan struct{} // closed when the backend is up for the first time
-
-	mu         sync.Mutex
-	session    *session
-	live       map[*session]bool   // not closed yet: the session, those of visitors and those that end
-	visitors   map[string]*visitor // by identity
-	tried      chan struct{}       // closed at the end of the try under way, or next
-	tools      []Tool              // last known; kept while the backend is down
-	up         bool
-	downLogged bool
-	since      time.Time // of up's last change
-	err        error     // why it is down
-	version    string    // negotiated protocol version
-	stopped    bool
-	burials    sync.WaitGroup
-
-	ctx    context.Context // ends with stop
-	cancel context.CancelFunc
+	mu    sync.Mutex
+	tools []Tool // last known; kept while the backend is down
 }
 
 func newBackend(cfg Config, logger *slog.Logger, published func()) *backend {
 	cfg.Env = maps.Clone(cfg.Env)
-	ctx, cancel := context.WithCancel(context.Background())
-	return &backend{
-		ctx: ctx, cancel: cancel, visitors: map[string]*visitor{},
-		cfg: cfg, logger: logger.With("backend", cfg.Name), meter: newMeter(cfg.maxResultBytes()), published: published,
-		kick: make(chan struct{}, 1), wasUp: make(chan struct{}), tried: make(chan struct{}), live: map[*session]bool{},
-		since: time.Now(), err: errUntried,
-	}
+	logger = logger.With("backend", cfg.Name)
+	d := &dialer{cfg: cfg, logger: logger, meter: newMeter(cfg.maxResultBytes())}
+	return &backend{dialer: d, sessions: newSessions(d), health: newHealth(logger), published: published, kick: make(chan struct{}, 1)}
 }
-
-// errUntried is why a backend is down before the first try has ended.
-var errUntried = errors.New("not connected yet")
 
 // run supervises the backend until ctx ends. After a session that has ended
 // it connects again at once, and then with growing pauses.
 func (b *backend) run(ctx context.Context) {
 	defer b.stop()
-	go b.sweep(ctx)
+	go b.sessions.sweep(ctx)
 	var pause time.Duration
 	for ctx.Err() == nil {
 		began := time.Now()
 		s, ttl, err := b.connect(ctx)
 		if err == nil {
 			err = b.serve(ctx, s, ttl)
-			b.drop(s)
+			b.sessions.drop(s)
 		} else if ctx.Err() == nil {
-			b.noteDown(err)
+			b.health.noteDown(err)
 		}
 		if ctx.Err() != nil {
 			return
@@ -188,19 +165,14 @@ func (b *backend) connect(ctx context.Context) (*session, time.Duration, error) 
 	if err == nil {
 		ttl = b.publish(listed)
 	}
-	b.mu.Lock()
-	if err == nil {
-		b.session, b.live[s] = s, true
-	} else {
-		b.err = err
+	if err != nil {
+		b.health.noteError(err)
+		b.sessions.endTry(nil)
+		return nil, 0, err
 	}
-	close(b.tried)
-	b.tried = make(chan struct{})
-	b.mu.Unlock()
-	if err == nil {
-		b.noteUp(s)
-	}
-	return s, ttl, err
+	b.sessions.endTry(s)
+	b.health.noteUp(s.version, len(b.offered()))
+	return s, ttl, nil
 }
 
 // serve follows the tool list of a session until the session is of no use any
@@ -252,7 +224,7 @@ func (b *backend) refreshWithin(ctx context.Context, s *session) (time.Duration,
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	ttl, err := b.refresh(ctx, s)
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && b.busy(s) {
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && b.sessions.busy(s) {
 		return defaultTTL, nil
 	}
 	return ttl, err
@@ -313,67 +285,6 @@ func (b *backend) lossOf(s *session) error {
 	return errors.New("the session was lost")
 }
 
-func (b *backend) busy(s *session) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return s.uses > 0
-}
-
-func (b *backend) noteUp(s *session) {
-	b.mu.Lock()
-	change := !b.up
-	if change {
-		b.up, b.since = true, time.Now()
-	}
-	b.downLogged, b.err, b.version = false, nil, s.version
-	tools := len(b.tools)
-	b.mu.Unlock()
-	if change {
-		b.logger.Info("backend is up", "tools", tools, "protocol", s.version)
-	}
-	select {
-	case <-b.wasUp:
-	default:
-		close(b.wasUp)
-	}
-}
-
-// noteDown logs the first failure only, until the backend is up again.
-func (b *backend) noteDown(err error) {
-	b.mu.Lock()
-	if b.up {
-		b.up, b.since = false, time.Now()
-	}
-	b.err = err
-	known := b.downLogged
-	b.downLogged = true
-	b.mu.Unlock()
-	if !known {
-		b.logger.Warn("backend is down and is tried again until it answers", "error", err)
-	}
-}
-
-// drop takes a session out of use. It ends when the calls under way have.
-func (b *backend) drop(s *session) {
-	s.lose()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.session == s {
-		b.session = nil
-	}
-	s.retired = true
-	b.bury(s)
-}
-
-// bury closes a session that is out of use. b.mu is held.
-func (b *backend) bury(s *session) {
-	if !s.retired || s.uses > 0 || b.stopped || !b.live[s] {
-		return
-	}
-	delete(b.live, s)
-	b.burials.Go(s.close)
-}
-
 func (b *backend) wake() {
 	select {
 	case b.kick <- struct{}{}:
@@ -381,17 +292,17 @@ func (b *backend) wake() {
 	}
 }
 
+// offered are the tools that the server is known to have.
+func (b *backend) offered() []Tool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.tools
+}
+
+func (b *backend) status() Status { return b.health.status(b.cfg.Name, len(b.offered())) }
+
 // stop ends all sessions and with them the calls under way.
 func (b *backend) stop() {
-	b.cancel()
-	b.mu.Lock()
-	b.stopped, b.session = true, nil
-	live := slices.Collect(maps.Keys(b.live))
-	close(b.tried) // nobody tries any more
-	b.mu.Unlock()
-	for _, s := range live {
-		b.burials.Go(s.close)
-	}
-	b.burials.Wait()
+	b.sessions.stop()
 	b.meter.base.CloseIdleConnections()
 }

@@ -22,12 +22,12 @@ func (b *backend) call(ctx context.Context, c Call) (*Result, error) {
 			return nil, notCalled(c, err)
 		}
 		if err := c.mayLeave(ctx); err != nil {
-			b.release(s)
+			b.sessions.release(s)
 			return nil, notCalled(c, err)
 		}
 		result, x, err := s.call(ctx, c, headers)
 		gone := err != nil && ctx.Err() == nil && s.sessionGone(x, err)
-		b.release(s)
+		b.sessions.release(s)
 		unauthorized := err != nil && b.cfg.Credentials != nil && x.unauthorized()
 		switch {
 		case err == nil && result.IsError:
@@ -35,7 +35,7 @@ func (b *backend) call(ctx context.Context, c Call) (*Result, error) {
 		case err == nil:
 			return result, nil
 		case gone:
-			b.drop(s)
+			b.sessions.drop(s)
 		case unauthorized && renewals == maxRenewals:
 			return nil, notCalled(c, errStillRefused)
 		}
@@ -96,7 +96,7 @@ func (b *backend) failed(ctx context.Context, c Call, x *exchange, err error) er
 // acquire takes the session for a call; release gives it back.
 func (b *backend) acquire(ctx context.Context, who Principal) (*session, error) {
 	if identity := b.identityOf(who); identity != "" {
-		return b.visit(ctx, identity, who)
+		return b.sessions.visit(ctx, identity, who)
 	}
 	return b.acquireShared(ctx)
 }
@@ -104,7 +104,7 @@ func (b *backend) acquire(ctx context.Context, who Principal) (*session, error) 
 // acquireShared takes the session that all share. Without one it waits for the
 // end of the next try to connect.
 func (b *backend) acquireShared(ctx context.Context) (*session, error) {
-	s, tried := b.take()
+	s, tried := b.sessions.take()
 	if s != nil {
 		return s, nil
 	}
@@ -117,37 +117,11 @@ func (b *backend) acquireShared(ctx context.Context) (*session, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if s, _ = b.take(); s != nil {
+	if s, _ = b.sessions.take(); s != nil {
 		return s, nil
 	}
-	return nil, b.downError()
-}
-
-func (b *backend) take() (s *session, tried <-chan struct{}) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.session == nil || b.session.isLost() { // the supervisor is about to see it
-		return nil, b.tried
+	if b.sessions.isStopped() {
+		return nil, ErrClosed
 	}
-	b.session.uses++
-	return b.session, b.tried
-}
-
-func (b *backend) downError() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case b.stopped:
-		return ErrClosed
-	case b.err == nil:
-		return errors.New("backend is down")
-	}
-	return fmt.Errorf("backend is down: %w", b.err)
-}
-
-func (b *backend) release(s *session) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s.uses--
-	b.bury(s)
+	return nil, b.health.reason()
 }

@@ -239,7 +239,7 @@ func TestSessionsOfVisitorsEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b := p.byName["be"]
+	b := p.byName["be"].sessions
 	b.mu.Lock()
 	ada := b.visitors["ada"].session
 	b.dismiss("ada", b.visitors["ada"])

@@ -212,19 +212,6 @@ func newMeter(limit int64) *meter {
 	}}
 }
 
-// client returns an HTTP client without a timeout of its own, whose requests
-// carry the credentials of a session.
-func (b *backend) client(s *session) *http.Client {
-	to, err := url.Parse(b.cfg.URL)
-	if err != nil {
-		to = &url.URL{} // Config.check knows better
-	}
-	return &http.Client{
-		Transport:     &bearer{meter: b.meter, to: to, s: s},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-}
-
 // roundTrip sends a request of a session.
 func (m *meter) roundTrip(req *http.Request, s *session) (*http.Response, error) {
 	x := exchangeOf(req.Context())

@@ -99,7 +99,7 @@ func (p *Pool) WaitReady(ctx context.Context, d time.Duration) bool {
 	defer cancel()
 	for _, b := range p.backends {
 		select {
-		case <-b.wasUp:
+		case <-b.health.wasUp:
 		case <-ctx.Done():
 			return false
 		case <-p.ctx.Done():
@@ -196,9 +196,7 @@ func (p *Pool) publish() {
 	var names []string
 	for _, b := range p.backends {
 		names = append(names, b.cfg.Name)
-		b.mu.Lock()
-		listed = append(listed, b.tools...)
-		b.mu.Unlock()
+		listed = append(listed, b.offered()...)
 	}
 	next, clashes := resolve(p.agg, names, listed)
 	if len(clashes) > 0 && !slices.Equal(clashes, p.clashes) {

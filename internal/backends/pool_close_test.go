@@ -45,7 +45,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 	p.Start(t.Context())
 	for _, b := range p.backends[:4] {
-		receive(t, b.wasUp, b.cfg.Name)
+		receive(t, b.health.wasUp, b.cfg.Name)
 	}
 	ended := make(chan error, 3)
 	for _, name := range []string{"modern", "legacy", "sse"} {

@@ -1,6 +1,8 @@
 package backends
 
-import "syscall"
+import (
+	"syscall"
+)
 
 // dieWithParent has the kernel kill the child when we end in any way.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }

@@ -2,7 +2,9 @@
 
 package backends
 
-import "syscall"
+import (
+	"syscall"
+)
 
 // dieWithParent does nothing: the child sees the end of its stdin.
 func dieWithParent(*syscall.SysProcAttr) {}

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -65,92 +63,8 @@ type session struct {
 	retired bool // close when uses is 0; guarded by the backend's mu
 }
 
-// begin starts a session with the credentials of a principal, and lists the
-// tools. A server that turns out to speak only revisions before 2026-07-28 is
-// spoken to in these, over a connection of its own.
-func (b *backend) begin(ctx context.Context, who Principal, visitor bool) (*session, *listing, error) {
-	s, err := b.dial(ctx, who, visitor, false)
-	if err == nil {
-		var listed *listing
-		if listed, err = s.list(ctx); err == nil {
-			return s, listed, nil
-		}
-		s.close()
-	}
-	if !speaksOlder(err) {
-		return nil, nil, err
-	}
-	b.logger.Debug("going on in a revision before 2026-07-28", "because", err)
-	s, again := b.dial(ctx, who, visitor, true)
-	if again != nil {
-		return nil, nil, fmt.Errorf("%w; and no revision before 2026-07-28 either: %w", err, again)
-	}
-	listed, err := s.list(ctx)
-	if err != nil {
-		s.close()
-		return nil, nil, err
-	}
-	return s, listed, nil
-}
-
-// dial starts a session. If the backend refuses the credentials, it is tried
-// again with renewed ones.
-func (b *backend) dial(ctx context.Context, who Principal, visitor, older bool) (*session, error) {
-	var refused Headers
-	for renewals := 0; ; renewals++ {
-		headers, err := b.headersFor(ctx, who, refused)
-		if err != nil {
-			return nil, err
-		}
-		s := &session{cfg: &b.cfg, lost: make(chan struct{}), changed: make(chan struct{}, 1), flow: newFlow(), visitor: visitor, older: older || b.cfg.Transport == SSE}
-		s.headers.Store(&headers)
-		err = s.hide(b.open(ctx, s))
-		switch {
-		case err == nil:
-			return s, nil
-		case s.refused.Load() == nil || b.cfg.Credentials == nil:
-			return nil, err
-		case renewals == maxRenewals:
-			return nil, fmt.Errorf("connecting: %w", errStillRefused)
-		}
-		refused = orNone(headers)
-	}
-}
-
 // hide takes out of an error what the backend was sent.
 func (s *session) hide(err error) error { return s.cfg.secrets(*s.headers.Load()).hide(err) }
-
-// open opens a session: transport, handshake, and what tells of changes.
-func (b *backend) open(ctx context.Context, s *session) error {
-	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	wire, err := b.transport(s)
-	if err != nil {
-		s.cancel()
-		return err
-	}
-	s.wire = wire
-	options := []client.ClientOption{client.WithDiscoverTimeout(discoverTimeout)}
-	if s.older {
-		options = append(options, client.WithProtocolVersion(mcp.LATEST_LEGACY_PROTOCOL_VERSION))
-	}
-	s.client = client.NewClient(wire, options...)
-	s.client.OnNotification(s.notified)
-	s.client.OnConnectionLost(func(error) { s.lose() })
-	if err := s.handshake(ctx); err != nil {
-		s.close()
-		return err
-	}
-	if mcp.IsModernProtocol(s.version) && !s.visitor {
-		s.spawn(s.listen)
-	}
-	if c, ok := wire.(*child); ok {
-		s.spawn(func() {
-			<-c.done
-			s.lose()
-		})
-	}
-	return nil
-}
 
 func (s *session) handshake(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, s.cancel)
@@ -170,29 +84,6 @@ func (s *session) handshake(ctx context.Context) error {
 	}
 	s.version = result.ProtocolVersion
 	return nil
-}
-
-// transport makes the transport that the configuration names. mcp-go's own
-// log lines are left out: what they say comes back as errors.
-func (b *backend) transport(s *session) (transport.Interface, error) {
-	quiet := slog.New(slog.DiscardHandler)
-	switch b.cfg.Transport {
-	case Stdio:
-		return newChild(b.cfg, b.logger), nil
-	case SSE:
-		t, err := transport.NewSSE(b.cfg.URL,
-			transport.WithHTTPClient(b.client(s)),
-			transport.WithResponseTimeout(math.MaxInt64), // the caller's context alone counts
-			transport.WithSSELogger(quiet))
-		return &sseWire{SSE: t, s: s}, err
-	}
-	options := []transport.StreamableHTTPCOption{transport.WithHTTPBasicClient(b.client(s)), transport.WithHTTPLogger(quiet)}
-	if !s.visitor {
-		//lint:ignore SA1019 session-based servers tell of changes on this stream
-		options = append(options, transport.WithContinuousListening())
-	}
-	t, err := transport.NewStreamableHTTP(b.cfg.URL, options...)
-	return &httpWire{StreamableHTTP: t, s: s}, err
 }
 
 // cancelRequest tells a server that nobody waits for the answer to a request

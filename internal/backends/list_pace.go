@@ -19,14 +19,3 @@ func (p *listPace) next() time.Duration {
 	p.last = time.Now()
 	return p.pause
 }
-
-func (b *backend) status() Status {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	st := Status{Name: b.cfg.Name, Up: b.up, Tools: len(b.tools), Since: b.since, ProtocolVersion: b.version}
-	st.Tried = b.up || b.err != errUntried
-	if !b.up && b.err != nil {
-		st.Error = b.err.Error()
-	}
-	return st
-}

@@ -1,0 +1,90 @@
+package backends
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// A health is whether a backend is up, and if not, why.
+type health struct {
+	logger *slog.Logger
+	wasUp  chan struct{} // closed when the backend is up for the first time
+
+	mu         sync.Mutex
+	up         bool
+	downLogged bool
+	since      time.Time // of up's last change
+	err        error     // why it is down
+	version    string    // negotiated protocol version
+}
+
+func newHealth(logger *slog.Logger) *health {
+	return &health{logger: logger, wasUp: make(chan struct{}), since: time.Now(), err: errUntried}
+}
+
+// errUntried is why a backend is down before the first try has ended.
+var errUntried = errors.New("not connected yet")
+
+func (h *health) noteUp(version string, tools int) {
+	h.mu.Lock()
+	change := !h.up
+	if change {
+		h.up, h.since = true, time.Now()
+	}
+	h.downLogged, h.err, h.version = false, nil, version
+	h.mu.Unlock()
+	if change {
+		h.logger.Info("backend is up", "tools", tools, "protocol", version)
+	}
+	select {
+	case <-h.wasUp:
+	default:
+		close(h.wasUp)
+	}
+}
+
+// noteError notes why the last try to connect has failed.
+func (h *health) noteError(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.err = err
+}
+
+// noteDown logs the first failure only, until the backend is up again.
+func (h *health) noteDown(err error) {
+	h.mu.Lock()
+	if h.up {
+		h.up, h.since = false, time.Now()
+	}
+	h.err = err
+	known := h.downLogged
+	h.downLogged = true
+	h.mu.Unlock()
+	if !known {
+		h.logger.Warn("backend is down and is tried again until it answers", "error", err)
+	}
+}
+
+// reason is why a backend without a session cannot be called.
+func (h *health) reason() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.err == nil {
+		return errors.New("backend is down")
+	}
+	return fmt.Errorf("backend is down: %w", h.err)
+}
+
+func (h *health) status(name string, tools int) Status {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	st := Status{Name: name, Up: h.up, Tools: tools, Since: h.since, ProtocolVersion: h.version}
+	st.Tried = h.up || h.err != errUntried
+	if !h.up && h.err != nil {
+		st.Error = h.err.Error()
+	}
+	return st
+}
