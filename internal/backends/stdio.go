@@ -3,24 +3,13 @@ package backends
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/exec"
-	"runtime"
 	"sync"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
-)
-
-// How long a child may take to end after its stdin was closed, and then after
-// SIGTERM, before it is killed.
-const (
-	stdinGrace = 2 * time.Second
-	termGrace  = 3 * time.Second
 )
 
 // A child is an MCP server that runs as a child process: a transport for
@@ -31,24 +20,15 @@ const (
 // to the context, reads lines of any length into memory and signals the child
 // but not what the child started.
 type child struct {
-	cfg     Config
-	secrets secrets // of cfg
-	logger  *slog.Logger
+	process *process
 	flow    *flow // of what it writes without being asked
-	noise   *flow // of what it writes to stderr
-
-	cmd    *exec.Cmd
-	stdin  *os.File
-	stdout *os.File
-	tail   stderrTail
+	limit   int64 // bytes of a line
+	awaited *awaited
 
 	writing chan struct{} // holds a token while nobody writes
-	exited  chan struct{} // closed when the process has ended
 	done    chan struct{} // closed when no answer can come any more
 
 	mu       sync.Mutex
-	pending  map[string]chan *transport.JSONRPCResponse
-	left     map[string]bool // requests whose answers nobody waits for any more
 	notify   func(mcp.JSONRPCNotification)
 	requests transport.RequestHandler
 	err      error // why done was closed
@@ -59,117 +39,36 @@ type child struct {
 
 func newChild(cfg Config, logger *slog.Logger) *child {
 	c := &child{
-		cfg: cfg, secrets: cfg.secrets(nil), logger: logger, flow: newFlow(), noise: newFlow(),
-		writing: make(chan struct{}, 1), exited: make(chan struct{}), done: make(chan struct{}),
-		pending: map[string]chan *transport.JSONRPCResponse{}, left: map[string]bool{},
+		flow: newFlow(), limit: cfg.maxResultBytes(), awaited: newAwaited(),
+		writing: make(chan struct{}, 1), done: make(chan struct{}),
 	}
+	c.process = &process{cfg: cfg, secrets: cfg.secrets(nil), logger: logger, noise: newFlow(), unread: c.done, exited: make(chan struct{})}
 	c.writing <- struct{}{}
 	return c
 }
 
 // Start starts the process; ctx does not bound its life, Close ends it.
 func (c *child) Start(context.Context) error {
-	account, err := findAccount(c.cfg.User, c.cfg.Group)
-	if err != nil {
-		return fmt.Errorf("starting %s: %w", c.cfg.Command, err)
-	}
-	stdinR, stdinW, err := os.Pipe()
-	if err != nil {
-		return fmt.Errorf("starting %s: %w", c.cfg.Command, err)
-	}
-	defer stdinR.Close()
-	stdoutR, stdoutW, err := os.Pipe()
-	if err != nil {
-		stdinW.Close()
-		return fmt.Errorf("starting %s: %w", c.cfg.Command, err)
-	}
-	defer stdoutW.Close()
-	c.stdin, c.stdout = stdinW, stdoutR
-
-	c.cmd = exec.Command(c.cfg.Command, c.cfg.Args...)
-	c.cmd.Dir = c.cfg.Dir
-	c.cmd.Env = childEnv(account, c.cfg.Env)
-	c.cmd.Stdin, c.cmd.Stdout = stdinR, stdoutW
-	c.cmd.Stderr = &lineWriter{line: c.stderrLine, pace: c.pace}
-	c.cmd.WaitDelay = time.Second // what the child started may hold stderr open
-	ownGroup(c.cmd)
-	account.take(c.cmd)
-
-	started := make(chan error, 1)
-	go c.run(started)
-	if err := <-started; err != nil {
-		c.stdin.Close()
-		c.stdout.Close()
-		return fmt.Errorf("starting %s: %w", c.cfg.Command, account.explain(err))
+	if err := c.process.start(c.ended); err != nil {
+		return fmt.Errorf("starting %s: %w", c.process.cfg.Command, err)
 	}
 	c.background.Go(c.read)
 	return nil
 }
 
-// run starts the process and waits for it on one locked thread: Linux sends
-// the parent-death signal when the thread that started the child ends.
-func (c *child) run(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	err := c.cmd.Start()
-	started <- err
-	if err != nil {
-		return
-	}
-	err = c.cmd.Wait()
-	signalGroup(c.cmd, os.Kill) // what the child left behind
+// ended notes why the process has ended.
+func (c *child) ended(err error) {
 	c.mu.Lock()
-	c.err = fmt.Errorf("the process ended: %w", exitError(err, c.tail.last()))
-	c.mu.Unlock()
-	close(c.exited)
-	// What it wrote last is still in the pipe. A process that left the group
-	// may hold the pipe open.
-	_ = c.stdout.SetReadDeadline(time.Now().Add(time.Second))
-}
-
-func exitError(err error, stderr string) error {
-	if err == nil {
-		err = errors.New("exit status 0")
-	}
-	if stderr != "" {
-		return fmt.Errorf("%w: %s", err, stderr)
-	}
-	return err
-}
-
-// childEnv is a small environment: a child sees what every program needs and
-// what its configuration gives it, not our secrets.
-func childEnv(a *account, extra map[string]string) []string {
-	env := a.env()
-	for name, value := range extra {
-		env = append(env, name+"="+value)
-	}
-	return env
-}
-
-// pace lets a child wait that writes to stderr without end.
-func (c *child) pace(n int) {
-	select {
-	case <-time.After(c.noise.wait(n)):
-	case <-c.done:
-	}
-}
-
-func (c *child) stderrLine(line string) {
-	line = c.secrets.without(line)
-	c.tail.add(line)
-	c.logger.Debug("stderr of backend", "line", line)
+	defer c.mu.Unlock()
+	c.err = fmt.Errorf("the process ended: %w", err)
 }
 
 // SendRequest writes a request and waits for its answer.
 func (c *child) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	x := exchangeOf(ctx)
 	id := req.ID.String()
-	ch := make(chan *transport.JSONRPCResponse, 1)
-	c.mu.Lock()
-	c.pending[id] = ch
-	c.mu.Unlock()
-	defer c.leave(id)
+	ch := c.awaited.add(id)
+	defer c.awaited.leave(id)
 
 	reached, err := c.write(ctx, x.amend(req))
 	x.set(func() { x.reached = reached })
@@ -192,35 +91,6 @@ func (c *child) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (
 	}
 }
 
-// take is where the answer to a request is waited for; nil = nobody waits. Asked
-// says whether there was such a request.
-func (c *child) take(id string) (ch chan *transport.JSONRPCResponse, asked bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	ch = c.pending[id]
-	asked = ch != nil || c.left[id]
-	delete(c.pending, id)
-	delete(c.left, id)
-	return ch, asked
-}
-
-// maxLeft is of how many requests it is remembered that they were made.
-const maxLeft = 10_000
-
-// leave waits for the answer to a request no more.
-func (c *child) leave(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.pending[id] == nil {
-		return
-	}
-	delete(c.pending, id)
-	if len(c.left) >= maxLeft {
-		clear(c.left)
-	}
-	c.left[id] = true
-}
-
 // write writes one message as a line and reports whether any of it may have
 // got to the child. It waits for a child that does not read until ctx ends.
 func (c *child) write(ctx context.Context, message any) (reached bool, err error) {
@@ -232,11 +102,11 @@ func (c *child) write(ctx context.Context, message any) (reached bool, err error
 	case <-c.writing:
 		defer func() { c.writing <- struct{}{} }()
 	case <-ctx.Done():
-	case <-c.exited:
+	case <-c.process.exited:
 	case <-c.done:
 	}
 	select { // the token may have come together with an end
-	case <-c.exited:
+	case <-c.process.exited:
 		return false, c.failure()
 	case <-c.done:
 		return false, c.failure()
@@ -244,10 +114,10 @@ func (c *child) write(ctx context.Context, message any) (reached bool, err error
 		return false, ctx.Err()
 	default:
 	}
-	_ = c.stdin.SetWriteDeadline(time.Time{})
+	_ = c.process.stdin.SetWriteDeadline(time.Time{})
 	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		_ = c.stdin.SetWriteDeadline(time.Unix(1, 0))
+		_ = c.process.stdin.SetWriteDeadline(time.Unix(1, 0))
 		close(ended)
 	})
 	defer func() {
@@ -255,12 +125,12 @@ func (c *child) write(ctx context.Context, message any) (reached bool, err error
 			<-ended // or it would end the next message
 		}
 	}()
-	n, err := c.stdin.Write(append(line, '\n'))
+	n, err := c.process.stdin.Write(append(line, '\n'))
 	if err == nil {
 		return true, nil
 	}
 	if n > 0 { // half a line: nothing that follows could be understood
-		signalGroup(c.cmd, os.Kill)
+		c.process.kill()
 	}
 	if ctx.Err() != nil {
 		err = ctx.Err()
@@ -305,32 +175,13 @@ func (c *child) GetSessionId() string { return "" }
 // then killed, with all that it started.
 func (c *child) Close() error {
 	c.mu.Lock()
-	started := c.cmd != nil && c.cmd.Process != nil
 	closing := c.closing
 	c.closing = true
 	c.mu.Unlock()
-	if !started || closing {
+	if !c.process.isStarted() || closing {
 		return nil
 	}
-	_ = c.stdin.Close()
-	if !c.exitedWithin(stdinGrace) {
-		signalGroup(c.cmd, terminate)
-		if !c.exitedWithin(termGrace) {
-			signalGroup(c.cmd, os.Kill)
-			<-c.exited
-		}
-	}
+	c.process.end()
 	c.background.Wait()
-	return c.stdout.Close()
-}
-
-func (c *child) exitedWithin(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-c.exited:
-		return true
-	case <-timer.C:
-		return false
-	}
+	return c.process.stdout.Close()
 }

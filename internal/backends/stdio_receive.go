@@ -8,9 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -19,11 +16,11 @@ import (
 
 // read hands on what the child writes until it ends.
 func (c *child) read() {
-	r := bufio.NewReaderSize(c.stdout, 64<<10)
+	r := bufio.NewReaderSize(c.process.stdout, 64<<10)
 	var err error
 	for err == nil {
 		var line []byte
-		if line, err = readLine(r, c.cfg.maxResultBytes()); err == nil {
+		if line, err = readLine(r, c.limit); err == nil {
 			err = c.receive(line)
 		}
 	}
@@ -50,10 +47,10 @@ func readLine(r *bufio.Reader, limit int64) ([]byte, error) {
 func (c *child) finish(err error) {
 	tooMuch := errors.Is(err, ErrTooLarge) || errors.Is(err, ErrFlood)
 	if tooMuch {
-		signalGroup(c.cmd, os.Kill)
+		c.process.kill()
 	}
 	select {
-	case <-c.exited:
+	case <-c.process.exited:
 	case <-time.After(time.Second): // stdout was closed, or is not to be read on
 	}
 	c.mu.Lock()
@@ -86,7 +83,7 @@ func (c *child) receiveAnswer(line []byte) error {
 	if json.Unmarshal(line, &answer) != nil {
 		return c.flow.take(len(line) + costOfMessage)
 	}
-	ch, asked := c.take(answer.ID.String())
+	ch, asked := c.awaited.take(answer.ID.String())
 	switch {
 	case ch != nil:
 		ch <- &answer
@@ -125,51 +122,4 @@ func (c *child) receiveRequest(line []byte) {
 	})
 }
 
-// A lineWriter hands on whole lines, cut at 4 KB.
-type lineWriter struct {
-	buf  []byte
-	line func(string)
-	pace func(n int) // waits until n bytes may have come
-}
-
-const maxStderrLine = 4 << 10
-
-func (w *lineWriter) Write(p []byte) (int, error) {
-	w.pace(len(p))
-	w.buf = append(w.buf, p...)
-	for {
-		i := bytes.IndexByte(w.buf, '\n')
-		if i < 0 && len(w.buf) < maxStderrLine {
-			return len(p), nil
-		}
-		if i < 0 {
-			i = maxStderrLine - 1
-		}
-		w.line(strings.TrimRight(string(w.buf[:i]), "\r"))
-		w.buf = w.buf[min(i+1, len(w.buf)):]
-	}
-}
-
 var _ io.Writer = (*lineWriter)(nil)
-
-// A stderrTail keeps the last line that says something, which often is why a
-// process ended.
-type stderrTail struct {
-	mu   sync.Mutex
-	line string
-}
-
-func (t *stderrTail) add(line string) {
-	if strings.TrimSpace(line) == "" {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.line = line
-}
-
-func (t *stderrTail) last() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.line
-}

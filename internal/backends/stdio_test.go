@@ -261,7 +261,7 @@ func TestCloseKillsStubbornChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
-	if err := c.cmd.Process.Signal(syscall.Signal(0)); err == nil {
+	if err := c.process.cmd.Process.Signal(syscall.Signal(0)); err == nil {
 		t.Error("the process is still there")
 	}
 }

@@ -1,0 +1,203 @@
+package backends
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+)
+
+// How long a child may take to end after its stdin was closed, and then after
+// SIGTERM, before it is killed.
+const (
+	stdinGrace = 2 * time.Second
+	termGrace  = 3 * time.Second
+)
+
+// A process is the program of a child, with its pipes.
+type process struct {
+	cfg     Config
+	secrets secrets // of cfg
+	logger  *slog.Logger
+	noise   *flow           // of what it writes to stderr
+	unread  <-chan struct{} // closed when nothing of it is wanted any more
+
+	cmd    *exec.Cmd
+	stdin  *os.File
+	stdout *os.File
+	tail   stderrTail
+	exited chan struct{} // closed when the process has ended
+}
+
+// start starts the program. Ended is told why it has ended, before exited is closed.
+func (p *process) start(ended func(error)) error {
+	account, err := findAccount(p.cfg.User, p.cfg.Group)
+	if err != nil {
+		return err
+	}
+	stdinR, stdinW, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer stdinR.Close()
+	stdoutR, stdoutW, err := os.Pipe()
+	if err != nil {
+		stdinW.Close()
+		return err
+	}
+	defer stdoutW.Close()
+	p.stdin, p.stdout = stdinW, stdoutR
+
+	p.cmd = exec.Command(p.cfg.Command, p.cfg.Args...)
+	p.cmd.Dir = p.cfg.Dir
+	p.cmd.Env = childEnv(account, p.cfg.Env)
+	p.cmd.Stdin, p.cmd.Stdout = stdinR, stdoutW
+	p.cmd.Stderr = &lineWriter{line: p.stderrLine, pace: p.pace}
+	p.cmd.WaitDelay = time.Second // what the child started may hold stderr open
+	ownGroup(p.cmd)
+	account.take(p.cmd)
+
+	started := make(chan error, 1)
+	go p.run(started, ended)
+	if err := <-started; err != nil {
+		p.stdin.Close()
+		p.stdout.Close()
+		return account.explain(err)
+	}
+	return nil
+}
+
+// run starts the process and waits for it on one locked thread: Linux sends
+// the parent-death signal when the thread that started the child ends.
+func (p *process) run(started chan<- error, ended func(error)) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := p.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	err = p.cmd.Wait()
+	p.kill() // what the child left behind
+	ended(exitError(err, p.tail.last()))
+	close(p.exited)
+	// What it wrote last is still in the pipe. A process that left the group
+	// may hold the pipe open.
+	_ = p.stdout.SetReadDeadline(time.Now().Add(time.Second))
+}
+
+func (p *process) isStarted() bool { return p.cmd != nil && p.cmd.Process != nil }
+
+// kill ends the process and all that it has started.
+func (p *process) kill() { signalGroup(p.cmd, os.Kill) }
+
+// end closes the stdin of the process, then asks it to end by SIGTERM, and then
+// kills it.
+func (p *process) end() {
+	_ = p.stdin.Close()
+	if !p.exitedWithin(stdinGrace) {
+		signalGroup(p.cmd, terminate)
+		if !p.exitedWithin(termGrace) {
+			p.kill()
+			<-p.exited
+		}
+	}
+}
+
+func exitError(err error, stderr string) error {
+	if err == nil {
+		err = errors.New("exit status 0")
+	}
+	if stderr != "" {
+		return fmt.Errorf("%w: %s", err, stderr)
+	}
+	return err
+}
+
+// childEnv is a small environment: a child sees what every program needs and
+// what its configuration gives it, not our secrets.
+func childEnv(a *account, extra map[string]string) []string {
+	env := a.env()
+	for name, value := range extra {
+		env = append(env, name+"="+value)
+	}
+	return env
+}
+
+// pace lets a child wait that writes to stderr without end.
+func (p *process) pace(n int) {
+	select {
+	case <-time.After(p.noise.wait(n)):
+	case <-p.unread:
+	}
+}
+
+func (p *process) stderrLine(line string) {
+	line = p.secrets.without(line)
+	p.tail.add(line)
+	p.logger.Debug("stderr of backend", "line", line)
+}
+
+func (p *process) exitedWithin(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// A lineWriter hands on whole lines, cut at 4 KB.
+type lineWriter struct {
+	buf  []byte
+	line func(string)
+	pace func(n int) // waits until n bytes may have come
+}
+
+const maxStderrLine = 4 << 10
+
+func (w *lineWriter) Write(p []byte) (int, error) {
+	w.pace(len(p))
+	w.buf = append(w.buf, p...)
+	for {
+		i := bytes.IndexByte(w.buf, '\n')
+		if i < 0 && len(w.buf) < maxStderrLine {
+			return len(p), nil
+		}
+		if i < 0 {
+			i = maxStderrLine - 1
+		}
+		w.line(strings.TrimRight(string(w.buf[:i]), "\r"))
+		w.buf = w.buf[min(i+1, len(w.buf)):]
+	}
+}
+
+// A stderrTail keeps the last line that says something, which often is why a
+// process ended.
+type stderrTail struct {
+	mu   sync.Mutex
+	line string
+}
+
+func (t *stderrTail) add(line string) {
+	if strings.TrimSpace(line) == "" {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.line = line
+}
+
+func (t *stderrTail) last() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.line
+}
