@@ -21,7 +21,7 @@ type approvalsPage struct {
 	url     func(runs.RunID) string // of a run; nil = nobody could open it
 }
 
-func (s *Service) newApprovals(o GatewayOptions, all *runs.Client, bodies *web.Bodies) (approvalsPage, error) {
+func (s *front) newApprovals(o GatewayOptions, all *runs.Client, bodies *web.Bodies) (approvalsPage, error) {
 	options, err := LoginOptions(s.opts.Loaded.Auth, s.callers, o.PublicURL, o.Keys, s.opts.Logger)
 	if err != nil {
 		return approvalsPage{}, err
@@ -51,7 +51,7 @@ func (s *Service) newApprovals(o GatewayOptions, all *runs.Client, bodies *web.B
 }
 
 // warnOfClosedPage says that nobody can sign in, and what cannot be answered then.
-func (s *Service) warnOfClosedPage() {
+func (s *front) warnOfClosedPage() {
 	const how = "the approvals page is closed: the configuration does not say how people sign in; it can by incomingAuth.oidc.clientId, or by approvals.tokenFile"
 	var unanswerable []string
 	for _, d := range s.opts.Loaded.Definitions {

@@ -3,7 +3,6 @@ package service
 import (
 	"cmp"
 	"log/slog"
-	"net/http"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
@@ -36,26 +35,6 @@ func oidcAt(l *config.OIDC, public WebURL, log *slog.Logger) auth.OIDCOptions {
 		o.Audience = o.Resource
 	}
 	return o
-}
-
-// authenticate is nil where nobody has to say who they are.
-func (s *Service) authenticate() func(*http.Request) (auth.Identity, error) {
-	if s.callers == (auth.Everybody{}) {
-		return nil
-	}
-	return s.callers.Authenticate
-}
-
-// metadataOf tells clients where to get tokens; nil = nowhere.
-func metadataOf(callers auth.Authenticator) http.Handler {
-	h, _ := callers.(http.Handler)
-	return h
-}
-
-// permits says whether a run may call a tool: by the right of its caller, or
-// by its own where its definition says so.
-func (s *Service) permits(call workflows.ToolCall) bool {
-	return s.opts.Loaded.Auth.Policy.May(acting(call.Caller, call.As), auth.Call, auth.Object{Tool: call.Tool})
 }
 
 // admits says the same of a composite tool. A script that somebody has sent calls

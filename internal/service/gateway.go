@@ -14,9 +14,6 @@ import (
 	"github.com/perdure/perdure/gateway/approvals"
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/config"
-	"github.com/perdure/perdure/internal/runs"
-	"github.com/perdure/perdure/internal/telemetry"
-	"github.com/perdure/perdure/internal/web"
 )
 
 // A WebURL is an address of a web site, without a slash at its end; "" = not
@@ -53,79 +50,17 @@ type GatewayOptions struct {
 	SignInByLink bool // the person at the terminal signs in to the approvals page by a one-time link
 }
 
-// newGateway makes what clients and people reach: the gateway, and the page on
-// which people answer.
-func (s *Service) newGateway(o GatewayOptions) (err error) {
-	all := s.runs
-	bodies := web.NewBodies(web.DefaultWork, web.Patience)
-	page, err := s.newApprovals(o, all, bodies)
-	if err != nil {
-		return err
-	}
-	s.approvals, s.signIn = page.handler, page.login
-	origins := []string{o.PublicURL.Origin()}
-	for _, allowed := range o.AllowedOrigins {
-		origins = append(origins, allowed.Origin())
-	}
-	s.origins = web.OriginPolicy{Origins: origins, Hosts: o.AllowedHosts}
-	s.gateway, err = gateway.New(gateway.Options{
-		Name:         s.opts.Loaded.Name,
-		Prefix:       s.opts.Loaded.Prefix,
-		Version:      s.opts.Version,
-		Runs:         preparedRuns{all, s.prepared, s.opts.Telemetry},
-		Catalogue:    s.inTurn(all),
-		Registry:     s.registry,
-		Credentials:  s.credentials,
-		Keys:         gateway.Keys{Key: o.Keys.Signing, RetiredKeys: o.Keys.Retired},
-		Access:       gateway.Access{Authenticate: s.authenticate(), Metadata: metadataOf(s.callers), Policy: &s.opts.Loaded.Auth.Policy},
-		Timing:       o.Timing,
-		Limits:       gateway.Limits{LinkOver: s.linkOver(), MaxRequest: s.maxRequest(), Bodies: bodies, Quotas: gateway.Quotas(s.opts.Loaded.Quotas)},
-		Scripting:    gateway.Scripting{Scripts: s.opts.Loaded.Scripts.Agents, ScriptLimits: s.opts.Loaded.Scripts.Limits, MaxDepth: s.opts.Loaded.MaxDepth},
-		Answers:      s.opts.Answers,
-		OnDisconnect: s.opts.Loaded.OnDisconnect,
-		RunURL:       page.url,
-		NoRunTools:   o.NoRunTools,
-		Observe:      s.observe(),
-		Logger:       s.opts.Logger,
-	})
-	return err
-}
-
-// preparedRuns start no run before Temporal has what runs need.
-type preparedRuns struct {
-	*runs.Client
-	prepared  <-chan struct{}
-	telemetry *telemetry.Telemetry
-}
-
-// Start starts a run, or says at once that it is too early.
-func (r preparedRuns) Start(ctx context.Context, request runs.StartRequest) (runs.Started, error) {
-	select {
-	case <-r.prepared:
-		started, err := r.Client.Start(ctx, request)
-		switch {
-		case err == nil && started.Attached:
-			r.telemetry.SetRun(ctx, string(started.ID))
-		case err == nil:
-			r.telemetry.RunStarted(ctx, request.Definition.Name, string(started.ID))
-		}
-		return started, err
-	default:
-		return runs.Started{}, fmt.Errorf("starting a run of %s: %w yet", request.Definition.Name, runs.ErrUnavailable)
-	}
-}
-
 // Clients serves MCP and what tells how the service is. Clients that come
 // while it starts wait until it has tools to offer.
 func (s *Service) Clients() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", s.Health())
-	mux.Handle(Endpoint, s.whenOpen(s.opts.Telemetry.HTTP(s.gateway.Handler())))
-	mux.Handle(gateway.RegistryPrefix, s.whenOpen(s.gateway.Handler()))
-	mux.Handle(auth.WellKnown, s.gateway.Handler())
-	mux.Handle(auth.WellKnown+"/", s.gateway.Handler())
-	mux.Handle(approvals.Prefix, s.approvals)
-	mux.Handle(approvals.Prefix+"/", s.approvals)
+	mux.Handle(Endpoint, s.whenOpen(s.opts.Telemetry.HTTP(s.front.gateway.Handler())))
+	mux.Handle(gateway.RegistryPrefix, s.whenOpen(s.front.gateway.Handler()))
+	mux.Handle(auth.WellKnown, s.front.gateway.Handler())
+	mux.Handle(auth.WellKnown+"/", s.front.gateway.Handler())
+	mux.Handle(approvals.Prefix, s.front.approvals)
+	mux.Handle(approvals.Prefix+"/", s.front.approvals)
 	return mux
 }
 

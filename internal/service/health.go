@@ -112,22 +112,8 @@ func (s *Service) status(ctx context.Context, who auth.Identity, reasons []strin
 		}
 		status.Backends = append(status.Backends, told)
 	}
-	if s.gateway != nil {
-		for _, c := range s.gateway.Composites() {
-			if !s.gateway.MayKnow(who, c.Definition) {
-				continue
-			}
-			told := CompositeStatus{
-				Name: c.Name, Version: c.Definition.Version, RunAs: c.Definition.RunAs, Available: &c.Available, Reason: c.Reason, Hidden: c.Hidden, Callers: c.Definition.Callers(),
-			}
-			if c.Published == nil {
-				told.Contradicts = s.registry.Contradicts(c.Definition)
-			}
-			if c.Name != c.Definition.Name {
-				told.Definition = c.Definition.Name
-			}
-			status.Composites = append(status.Composites, told)
-		}
+	if s.front != nil {
+		status.Composites = s.front.status(who)
 	}
 	for _, t := range s.pool.Tools() {
 		if !s.mayKnow(who, t.Name) {
@@ -141,8 +127,23 @@ func (s *Service) status(ctx context.Context, who auth.Identity, reasons []strin
 	return status
 }
 
-// mayKnow says whether somebody may know of a tool of a backend.
-func (s *Service) mayKnow(who auth.Identity, tool string) bool {
-	policy, on := &s.opts.Loaded.Auth.Policy, auth.Object{Tool: tool}
-	return policy.May(who, auth.Call, on) || policy.May(who, auth.See, on) || policy.May(who, auth.Publish, on)
+// status is what somebody may know of the composite tools.
+func (s *front) status(who auth.Identity) []CompositeStatus {
+	known := []CompositeStatus{}
+	for _, c := range s.gateway.Composites() {
+		if !s.gateway.MayKnow(who, c.Definition) {
+			continue
+		}
+		told := CompositeStatus{
+			Name: c.Name, Version: c.Definition.Version, RunAs: c.Definition.RunAs, Available: &c.Available, Reason: c.Reason, Hidden: c.Hidden, Callers: c.Definition.Callers(),
+		}
+		if c.Published == nil {
+			told.Contradicts = s.registry.Contradicts(c.Definition)
+		}
+		if c.Name != c.Definition.Name {
+			told.Definition = c.Definition.Name
+		}
+		known = append(known, told)
+	}
+	return known
 }

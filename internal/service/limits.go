@@ -34,7 +34,7 @@ const (
 )
 
 // host keeps the limits of backends in this process, when it is its turn.
-func (s *Service) host(calls *activities.Activities) *activities.Host {
+func (s *executor) host(calls *activities.Activities) *activities.Host {
 	all := map[string]limits.Config{}
 	for _, b := range s.opts.Loaded.Backends {
 		all[b.Name] = s.opts.Loaded.Limits[b.Name]
@@ -51,7 +51,7 @@ func (s *Service) host(calls *activities.Activities) *activities.Host {
 
 // startHosting has the limits of all backends kept by some worker, now and as
 // long as this one runs.
-func (s *Service) startHosting(all *runs.Client) (stop func()) {
+func (s *executor) startHosting(all *runs.Client) (stop func()) {
 	limited := slices.Sorted(maps.Keys(s.opts.Loaded.Limits))
 	if len(limited) == 0 {
 		return nil
@@ -74,30 +74,6 @@ func (s *Service) startHosting(all *runs.Client) (stop func()) {
 		}
 	}()
 	return stop
-}
-
-// stateLimit bounds asking Temporal how the limits of a backend stand.
-const stateLimit = time.Second
-
-// limited says how the limits of a backend stand; nil = it has none, or nobody
-// keeps them.
-func (s *Service) limited(ctx context.Context, backend string) *runs.BackendState {
-	if !s.opts.Loaded.Limits[backend].Limited() {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, stateLimit)
-	defer cancel()
-	state, err := s.runs.BackendState(ctx, backend)
-	if err != nil {
-		return nil
-	}
-	return &state
-}
-
-// inTurn has direct calls of backends wait for their turn where these have
-// limits.
-func (s *Service) inTurn(all *runs.Client) limitedPool {
-	return limitedPool{tracedPool: s.tools(), limits: s.opts.Loaded.Limits, permits: all, log: s.opts.Logger}
 }
 
 // A limitedPool makes direct calls within the limits that a worker keeps for all.

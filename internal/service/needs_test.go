@@ -30,7 +30,7 @@ func TestNeedGoesAndComesBack(t *testing.T) {
 			<-ctx.Done() // it hangs, as it does when a database is away
 			return errors.New("its disk is full")
 		}}
-		s := &Service{opts: Options{Loaded: &config.Loaded{}, Logger: n.log}, needs: []*need{n}}
+		s := &Service{shared: &shared{opts: Options{Loaded: &config.Loaded{}, Logger: n.log}}, needs: []*need{n}}
 		s.started.Store(true)
 		answer := func(path string) int {
 			w := httptest.NewRecorder()

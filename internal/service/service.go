@@ -19,39 +19,21 @@ import (
 
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/gateway/auth"
-	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/config"
-	"github.com/perdure/perdure/internal/credentials"
-	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/quarantine"
-	"github.com/perdure/perdure/internal/registry"
-	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/internal/store"
 	"github.com/perdure/perdure/internal/telemetry"
 	"github.com/perdure/perdure/internal/web"
 )
 
-// firstTry is how long a start waits for backends at most.
-const firstTry = 10 * time.Second
-
 // A Service is what one process serves: a gateway, a worker or both, on one
 // pool of backends. It is made with what can be checked without anybody else;
 // start then brings it up.
 type Service struct {
-	opts        Options
-	pool        *backends.Pool
-	credentials *credentials.Broker
-	runs        *runs.Client // of all processes
-	registry    *registry.Registry
-	callers     auth.Authenticator
-	gateway     *gateway.Gateway // nil in a process that is only a worker
-	origins     web.OriginPolicy // of requests
-	worker      worker.Worker    // nil in a process that is only a gateway
-	hosting     func()           // ends having the limits of backends kept; nil = nobody does
-
-	approvals http.Handler   // the page beside the gateway; nil without one
-	signIn    auth.LoginKind // of that page
+	*shared
+	front    *front    // nil in a process that is only a worker
+	executor *executor // nil in a process that is only a gateway
 
 	opened   chan struct{} // closed when requests are served: every backend was tried once
 	prepared chan struct{} // closed when Temporal answers and has what runs need
@@ -115,42 +97,21 @@ func (o Options) Close() {
 
 // New makes the parts. Nothing is called and nothing runs yet.
 func New(o Options) (*Service, error) {
-	pool, broker, err := NewPool(o)
+	common, err := newShared(o)
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{opts: o, pool: pool, credentials: broker, opened: make(chan struct{}), prepared: make(chan struct{})}
-	s.runs = s.newRuns()
-	s.newRegistry()
-	var public WebURL
+	s := &Service{shared: common, opened: make(chan struct{}), prepared: make(chan struct{})}
 	if o.Gateway != nil {
-		public = o.Gateway.PublicURL
-	}
-	if s.callers, err = Callers(o.Loaded.Auth, public, o.Logger); err != nil {
-		return nil, err
-	}
-	if o.Gateway != nil {
-		if err = s.newGateway(*o.Gateway); err != nil {
+		if s.front, err = newFront(common, *o.Gateway, s.prepared); err != nil {
 			return nil, err
 		}
 	}
+	if o.Worker {
+		s.executor = &executor{shared: common}
+	}
 	s.needs = s.newNeeds()
 	return s, s.watch(s.runs)
-}
-
-// newRuns makes the one door to the runs of all processes.
-func (s *Service) newRuns() *runs.Client {
-	c := runs.Config{Client: s.opts.Temporal, Keys: s.opts.Keys, Namespace: s.opts.Namespace, DataConverter: s.opts.Converter, Logger: s.opts.Logger}
-	if s.opts.Values != nil {
-		c.LargeInputs, c.MaxValue = payloads.Writer(c.DataConverter, s.opts.Values), payloads.MaxValue
-		c.DataConverter = payloads.Reader(c.DataConverter, s.opts.Values)
-	}
-	return runs.New(c)
-}
-
-// tools is the pool for those who call.
-func (s *Service) tools() tracedPool {
-	return newTracedPool(s.pool, s.opts.Telemetry, s.opts.Loaded.Backends)
 }
 
 // start brings the parts up, and returns when calls can be taken. Backends
@@ -172,38 +133,13 @@ func (s *Service) start(ctx context.Context) error {
 	}
 	// The worker takes up the runs of an earlier process at once, so the
 	// backends that these call come first.
-	if s.opts.Worker {
-		if err := s.startWorker(); err != nil {
+	if s.executor != nil {
+		if err := s.executor.start(ctx); err != nil {
 			return err
-		}
-		if s.opts.Values != nil {
-			go s.sweepValues(ctx)
 		}
 	}
 	s.started.Store(true)
 	return nil
-}
-
-func (s *Service) prepare(ctx context.Context) error {
-	if s.opts.Prepare == nil {
-		return nil
-	}
-	return s.opts.Prepare(ctx)
-}
-
-// awaitBackends waits until each backend is up or known to be down.
-func (s *Service) awaitBackends(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, firstTry)
-	defer cancel()
-	for ctx.Err() == nil && !s.pool.WaitReady(ctx, 20*time.Millisecond) {
-		untried := false
-		for _, b := range s.pool.Status() {
-			untried = untried || !b.Tried
-		}
-		if !untried {
-			return
-		}
-	}
 }
 
 // Serve starts the service and serves requests that come to the listener, nil
@@ -215,7 +151,7 @@ func (s *Service) awaitBackends(ctx context.Context) {
 // alone: whoever has Temporal goes on with them.
 func (s *Service) Serve(ctx context.Context, listener net.Listener, handler http.Handler, ready func() (ended <-chan error)) error {
 	// Requests outlive ctx: they get time to end.
-	server := web.New(web.Options{Handler: handler, Origins: s.origins, MaxBody: s.maxRequest(), Logger: s.opts.Logger})
+	server := web.New(web.Options{Handler: handler, Origins: s.origins(), MaxBody: s.maxRequest(), Logger: s.opts.Logger})
 	ended := make(chan error, 1)
 	if listener != nil {
 		go func() { ended <- server.Serve(listener) }()
@@ -253,21 +189,29 @@ func (s *Service) Serve(ctx context.Context, listener net.Listener, handler http
 	return err
 }
 
+// origins is whose requests are served.
+func (s *Service) origins() web.OriginPolicy {
+	if s.front == nil {
+		return web.OriginPolicy{}
+	}
+	return s.front.origins
+}
+
 // SignIn says how people sign in to the approvals page.
-func (s *Service) SignIn() auth.LoginKind { return s.signIn }
+func (s *Service) SignIn() auth.LoginKind { return s.front.signIn }
 
 // ServeStdio serves one client on a pair of streams until it goes away.
 func (s *Service) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	return s.gateway.ServeStdio(ctx, in, out)
+	return s.front.gateway.ServeStdio(ctx, in, out)
 }
 
 // Where says for the log where the service is.
 func (s *Service) Where(listener net.Listener) []any {
-	at := []any{"namespace", s.opts.Namespace, "worker", s.worker != nil}
+	at := []any{"namespace", s.opts.Namespace, "worker", s.executor != nil}
 	if listener != nil {
 		at = append(at, "listen", listener.Addr().String())
 	}
-	if s.gateway != nil {
+	if s.front != nil {
 		at = append(at, "mcp", string(s.opts.Gateway.PublicURL)+Endpoint, "definitions", len(s.opts.Loaded.Definitions))
 	}
 	return at
@@ -283,24 +227,18 @@ func (s *Service) stop(server *web.Server) {
 	worked := make(chan struct{})
 	go func() {
 		defer close(worked)
-		if s.hosting != nil {
-			s.hosting()
-		}
-		if s.worker != nil {
-			s.worker.Stop()
-			if s.opts.Guard != nil {
-				s.opts.Guard.Stopped()
-			}
+		if s.executor != nil {
+			s.executor.stop()
 		}
 	}()
-	if s.gateway != nil {
-		server.OnShutdown(s.gateway.Drain)
+	if s.front != nil {
+		server.OnShutdown(s.front.gateway.Drain)
 	}
 	if !server.End(s.opts.Grace) {
 		s.opts.Logger.Warn("requests that did not end within the grace period were cut off", "grace", s.opts.Grace.String())
 	}
-	if s.gateway != nil {
-		s.gateway.Close()
+	if s.front != nil {
+		s.front.gateway.Close()
 	}
 	<-worked
 	s.pool.Close()

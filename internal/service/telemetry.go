@@ -84,7 +84,7 @@ func (s *Service) watch(all *runs.Client) error {
 		}
 		return up
 	})
-	if err != nil || s.gateway == nil {
+	if err != nil || s.front == nil {
 		return err
 	}
 	return s.opts.Telemetry.WatchRuns(func(ctx context.Context) (telemetry.Snapshot, error) { return s.snapshot(ctx, all) })
@@ -143,7 +143,7 @@ func limitsNow(ctx context.Context, all *runs.Client, backend string, now *telem
 
 // observe tells telemetry of a request of a client; nil where nobody wants to
 // know.
-func (s *Service) observe() func(context.Context, gateway.Operation) (context.Context, func(string)) {
+func (s *front) observe() func(context.Context, gateway.Operation) (context.Context, func(string)) {
 	if s.opts.Telemetry == nil {
 		return nil
 	}

@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/store"
 )
 
 // sweepValues deletes the values of runs that Temporal does not keep any more,
 // until ctx ends.
-func (s *Service) sweepValues(ctx context.Context) {
+func (s *executor) sweepValues(ctx context.Context) {
 	all := s.runs
 	look := func(ctx context.Context, run string) (bool, string, error) {
 		needed, parent, err := all.Needed(ctx, runs.RunID(run))
@@ -34,21 +33,4 @@ func (s *Service) sweepValues(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// linkOver is the size from which on clients are given a link to the output of a
-// run, in bytes; 0 = never.
-func (s *Service) linkOver() int {
-	if s.opts.Values == nil {
-		return 0
-	}
-	return 1 << 20
-}
-
-// maxRequest is the size of the largest request of a client, in bytes.
-func (s *Service) maxRequest() int64 {
-	if s.opts.Values == nil {
-		return gateway.DefaultMaxRequest
-	}
-	return runs.MaxLargeArguments + 1<<20
 }

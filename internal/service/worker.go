@@ -50,8 +50,16 @@ func NewGuard(o *client.Options, limit int, largeValues bool, keys *signing.Keys
 	return g
 }
 
-// startWorker has this process take up steps of runs.
-func (s *Service) startWorker() error {
+// An executor takes up steps of runs.
+type executor struct {
+	*shared
+	worker  worker.Worker // nil = it does not
+	hosting func()        // ends having the limits of backends kept; nil = nobody does
+}
+
+// start has this process take up steps of runs, until stop, and delete the values of
+// runs that are gone until ctx ends.
+func (s *executor) start(ctx context.Context) error {
 	tuner, err := s.opts.Guard.Tuner()
 	if err != nil {
 		return fmt.Errorf("starting the worker: %w", err)
@@ -77,11 +85,28 @@ func (s *Service) startWorker() error {
 		return fmt.Errorf("starting the worker: %w", err)
 	}
 	s.hosting = s.startHosting(all)
+	if s.opts.Values != nil {
+		go s.sweepValues(ctx)
+	}
 	return nil
 }
 
+// stop ends what start has begun.
+func (s *executor) stop() {
+	if s.hosting != nil {
+		s.hosting()
+	}
+	if s.worker == nil {
+		return
+	}
+	s.worker.Stop()
+	if s.opts.Guard != nil {
+		s.opts.Guard.Stopped()
+	}
+}
+
 // resolve finds the definition that a step calls among those that are served.
-func (s *Service) resolve(ctx context.Context, ref workflows.DefinitionRef) (found workflows.ResolvedDefinition, err error) {
+func (s *executor) resolve(ctx context.Context, ref workflows.DefinitionRef) (found workflows.ResolvedDefinition, err error) {
 	means, err := definitions.ParseReference(ref.Workflow)
 	if err != nil {
 		return found, fmt.Errorf("%w: %w", activities.ErrInvalidReference, err)

@@ -36,7 +36,7 @@ func TestResolvePermission(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	s := &Service{registry: registry.New(registry.Options{}), pool: pool, opts: Options{Loaded: &config.Loaded{}}}
+	s := &executor{shared: &shared{registry: registry.New(registry.Options{}), pool: pool, opts: Options{Loaded: &config.Loaded{}}}}
 	s.registry.SetFiles(defs)
 	_, err = s.resolve(t.Context(), workflows.DefinitionRef{RunID: "other/1", Workflow: "open@1@2"})
 	if !errors.Is(err, activities.ErrInvalidReference) || !strings.Contains(err.Error(), "the version is given twice") {
