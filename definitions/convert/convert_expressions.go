@@ -13,7 +13,7 @@ import (
 
 // pipe is the expression for a pipeline: each command has the one before as its
 // last argument.
-func (d *dot) pipe(p *parse.PipeNode) (value expression, ok bool) {
+func (d *translation) pipe(p *parse.PipeNode) (value expression, ok bool) {
 	for i, cmd := range p.Cmds {
 		if e, ok := d.indexedStep(cmd, nil); ok && i == 0 {
 			value = e
@@ -48,7 +48,7 @@ func (d *dot) pipe(p *parse.PipeNode) (value expression, ok bool) {
 }
 
 // indexedStep is index .steps "my-step" "output" …, and fields of that.
-func (d *dot) indexedStep(cmd *parse.CommandNode, fields []string) (expression, bool) {
+func (d *translation) indexedStep(cmd *parse.CommandNode, fields []string) (expression, bool) {
 	if len(cmd.Args) < 3 || cmd.Args[0].String() != "index" || d.here != nil || cmd.Args[1].String() != ".steps" {
 		return expression{}, false
 	}
@@ -70,7 +70,7 @@ func literalKeys(nodes []parse.Node) (path []string, ok bool) {
 	return path, true
 }
 
-func (d *dot) operand(node parse.Node) (expression, bool) {
+func (d *translation) operand(node parse.Node) (expression, bool) {
 	switch n := node.(type) {
 	case *parse.FieldNode:
 		return d.field(n.Ident)
@@ -106,7 +106,7 @@ func (d *dot) operand(node parse.Node) (expression, bool) {
 	return d.cannot("%s", node)
 }
 
-func (d *dot) variable(n *parse.VariableNode) (expression, bool) {
+func (d *translation) variable(n *parse.VariableNode) (expression, bool) {
 	if n.Ident[0] == "$" && len(n.Ident) > 1 {
 		return d.root(n.Ident[1:])
 	}
@@ -117,16 +117,16 @@ func (d *dot) variable(n *parse.VariableNode) (expression, bool) {
 }
 
 // get is a field of a value, missing where that is.
-func (d *dot) get(base expression, path []string) expression {
+func (d *translation) get(base expression, path []string) expression {
 	keys := make([]string, len(path))
 	for i, name := range path {
 		keys[i] = starlarkText(name)
 	}
-	return d.at(base, keys)
+	return within(base, keys)
 }
 
-// at is get with the expressions of the keys. Fields of fields are one call.
-func (d *dot) at(base expression, keys []string) expression {
+// within is get with the expressions of the keys. Fields of fields are one call.
+func within(base expression, keys []string) expression {
 	if len(keys) == 0 {
 		return base
 	}
@@ -144,7 +144,7 @@ func member(of, key, code string) expression {
 }
 
 // field is .a.b where the template is.
-func (d *dot) field(path []string) (expression, bool) {
+func (d *translation) field(path []string) (expression, bool) {
 	if d.here != nil {
 		return d.get(*d.here, path), true
 	}
@@ -152,7 +152,7 @@ func (d *dot) field(path []string) (expression, bool) {
 }
 
 // root is .a.b of the data.
-func (d *dot) root(path []string) (expression, bool) {
+func (d *translation) root(path []string) (expression, bool) {
 	rest := path[1:]
 	switch path[0] {
 	case "params":
@@ -193,7 +193,7 @@ func (d *dot) root(path []string) (expression, bool) {
 }
 
 // param is a parameter, of which the schema may say what it is.
-func (d *dot) param(path []string) (expression, bool) {
+func (d *translation) param(path []string) (expression, bool) {
 	switch len(path) {
 	case 0:
 		return expression{code: d.converter.params}, true
@@ -226,7 +226,7 @@ func (c *converter) param(name string) expression {
 }
 
 // step is a field of a step's state.
-func (d *dot) step(path []string) (expression, bool) {
+func (d *translation) step(path []string) (expression, bool) {
 	if len(path) < 2 {
 		return d.cannot(".steps.%s as a whole", strings.Join(path, "."))
 	}
@@ -266,24 +266,4 @@ func (c *converter) alwaysAsked(id string) bool {
 	return slices.ContainsFunc(c.program.Definition.Steps, func(s *definitions.Step) bool {
 		return s.ID == id && s.Type == definitions.ElicitationStep && !s.DefaultResults.Given
 	})
-}
-
-// workflow is a field of the run.
-func (d *dot) workflow(name string) (expression, bool) {
-	switch name {
-	case "id":
-		return known("run.id", "string"), true
-	case "duration_ms":
-		return known("(now() - run.started).milliseconds", "int"), !d.timeless
-	case "step_count":
-		return known(strconv.Itoa(len(d.steps)), "int"), d.every && !d.timeless
-	case "start_time":
-		return known(`run.started.format("2006-01-02T15:04:05Z07:00")`, "string"), true
-	case "status":
-		if d.ended {
-			return known(`"completed"`, "string"), true
-		}
-		return known(`"running"`, "string"), true
-	}
-	return expression{code: "None"}, true
 }

@@ -20,7 +20,7 @@ var methods = map[string]string{"upper": "upper", "lower": "lower", "trim": "str
 
 // function is a call of a function that scripts have, an operator, or a
 // template that calls the function.
-func (d *dot) function(name string, nodes []parse.Node, args []expression) (expression, bool) {
+func (d *translation) function(name string, nodes []parse.Node, args []expression) (expression, bool) {
 	for _, f := range []func(string, []expression) (expression, bool){d.comparison, d.logic, d.onText, d.onValue} {
 		if e, ok := f(name, args); ok {
 			return e, true
@@ -42,7 +42,7 @@ func (d *dot) function(name string, nodes []parse.Node, args []expression) (expr
 }
 
 // called is a template that calls a function, in one that has more than that.
-func (d *dot) called(name string, args []expression) (expression, bool) {
+func (d *translation) called(name string, args []expression) (expression, bool) {
 	if d.alone || len(args) > len("abcdefgh") {
 		return d.cannot("%s", name)
 	}
@@ -56,7 +56,7 @@ func (d *dot) called(name string, args []expression) (expression, bool) {
 	return expression{code: fmt.Sprintf("template(%s, {%s}, %q)", starlarkText("{{"+call+"}}"), strings.Join(data, ", "), "any")}, true
 }
 
-func (d *dot) comparison(name string, args []expression) (e expression, ok bool) {
+func (d *translation) comparison(name string, args []expression) (e expression, ok bool) {
 	if len(args) != 2 {
 		return e, false
 	}
@@ -81,7 +81,7 @@ func (d *dot) comparison(name string, args []expression) (e expression, ok bool)
 func (e expression) isNumber() bool { return e.sure && (e.kind == "number" || e.kind == "int") }
 
 // number is the expression for a value that has to be a number.
-func (d *dot) number(e expression) string {
+func (d *translation) number(e expression) string {
 	if e.isNumber() {
 		return e.code
 	}
@@ -89,14 +89,14 @@ func (d *dot) number(e expression) string {
 }
 
 // equal is eq, in brackets where the operator does as well.
-func (d *dot) equal(a, b expression) string {
+func (d *translation) equal(a, b expression) string {
 	if a.kind != "" && a.kind == b.kind {
 		return fmt.Sprintf("(%s == %s)", a.code, b.code)
 	}
 	return fmt.Sprintf("same(%s, %s)", a.code, b.code)
 }
 
-func (d *dot) logic(name string, args []expression) (e expression, ok bool) {
+func (d *translation) logic(name string, args []expression) (e expression, ok bool) {
 	switch {
 	case (name == "and" || name == "or") && len(args) > 0:
 		codes, all := make([]string, len(args)), true
@@ -123,7 +123,7 @@ func (d *dot) logic(name string, args []expression) (e expression, ok bool) {
 	return e, false
 }
 
-func (d *dot) onText(name string, args []expression) (e expression, ok bool) {
+func (d *translation) onText(name string, args []expression) (e expression, ok bool) {
 	if len(args) == 0 || slices.ContainsFunc(args[:len(args)-1], func(e expression) bool { return e.kind != "string" || !e.sure }) {
 		return e, false
 	}
@@ -151,7 +151,7 @@ func (d *dot) onText(name string, args []expression) (e expression, ok bool) {
 }
 
 // onValue are functions of values of any kind.
-func (d *dot) onValue(name string, args []expression) (e expression, ok bool) {
+func (d *translation) onValue(name string, args []expression) (e expression, ok bool) {
 	switch {
 	case name == "list":
 		codes := make([]string, len(args))
@@ -174,18 +174,18 @@ func (d *dot) onValue(name string, args []expression) (e expression, ok bool) {
 }
 
 // indexed is index with keys that are there for certain.
-func (d *dot) indexed(args []expression) (expression, bool) {
+func (d *translation) indexed(args []expression) (expression, bool) {
 	keys := make([]string, len(args)-1)
 	for i, e := range args[1:] {
 		if keys[i] = e.code; !e.sure || e.kind != "string" && !e.isNumber() {
 			return expression{}, false
 		}
 	}
-	return d.at(args[0], keys), true
+	return within(args[0], keys), true
 }
 
 // formatted is printf with nothing but %s, %v and integers as %d.
-func (d *dot) formatted(format string, args []expression) (e expression, ok bool) {
+func (d *translation) formatted(format string, args []expression) (e expression, ok bool) {
 	parts := strings.Split(strings.ReplaceAll(format, "%%", "\x00"), "%")
 	if len(parts) != len(args)+1 {
 		return e, false
@@ -195,7 +195,7 @@ func (d *dot) formatted(format string, args []expression) (e expression, ok bool
 		if part == "" || !strings.Contains("svd", part[:1]) || part[0] == 'd' && args[i].kind != "int" {
 			return e, false
 		}
-		pieces = append(pieces, piece{code: d.printed(args[i])}, piece{text: strings.ReplaceAll(part[1:], "\x00", "%")})
+		pieces = append(pieces, piece{code: printed(args[i])}, piece{text: strings.ReplaceAll(part[1:], "\x00", "%")})
 	}
 	pieces = slices.DeleteFunc(pieces, func(p piece) bool { return p == piece{} })
 	return known("("+joined(pieces)+")", "string"), true

@@ -17,7 +17,7 @@ type piece struct {
 }
 
 // list is the expression for the text of nodes.
-func (d *dot) list(list *parse.ListNode) (string, bool) {
+func (d *translation) list(list *parse.ListNode) (string, bool) {
 	if list == nil {
 		return `""`, true
 	}
@@ -64,12 +64,12 @@ func joined(pieces []piece) string {
 }
 
 // node is the expression for the text of a node.
-func (d *dot) node(node parse.Node) (string, bool) {
+func (d *translation) node(node parse.Node) (string, bool) {
 	switch n := node.(type) {
 	case *parse.ActionNode:
 		if len(n.Pipe.Decl) == 0 {
 			e, ok := d.pipe(n.Pipe)
-			return d.printed(e), ok
+			return printed(e), ok
 		}
 		_, ok := d.cannot("the variable %s", n.Pipe.Decl[0])
 		return "", ok
@@ -95,7 +95,7 @@ func (d *dot) node(node parse.Node) (string, bool) {
 }
 
 // printed is an expression as templates print its value.
-func (d *dot) printed(e expression) string {
+func printed(e expression) string {
 	switch {
 	case e.kind == "string" && e.sure:
 		return e.code
@@ -105,9 +105,9 @@ func (d *dot) printed(e expression) string {
 	return fmt.Sprintf("text(%s)", e.code)
 }
 
-// bound is the value that {{if}} or {{with}} looks at, and the dot in which the
+// bound is the value that {{if}} or {{with}} looks at, and the translation in which the
 // variable that they may declare is that.
-func (d *dot) bound(p *parse.PipeNode) (value expression, in *dot, ok bool) {
+func (d *translation) bound(p *parse.PipeNode) (value expression, in *translation, ok bool) {
 	if value, ok = d.pipe(p); !ok || len(p.Decl) == 0 {
 		return value, d, ok
 	}
@@ -118,8 +118,8 @@ func (d *dot) bound(p *parse.PipeNode) (value expression, in *dot, ok bool) {
 	return value, d.with(p.Decl[0], value), true
 }
 
-// with is the dot with a variable.
-func (d *dot) with(variable *parse.VariableNode, value expression) *dot {
+// with is the translation with a variable.
+func (d *translation) with(variable *parse.VariableNode, value expression) *translation {
 	in := *d
 	in.locals = maps.Clone(d.locals)
 	if in.locals == nil {
@@ -129,7 +129,7 @@ func (d *dot) with(variable *parse.VariableNode, value expression) *dot {
 	return &in
 }
 
-func (d *dot) branches(condition expression, first func(*parse.ListNode) (string, bool), list, elseList *parse.ListNode) (string, bool) {
+func (d *translation) branches(condition expression, first func(*parse.ListNode) (string, bool), list, elseList *parse.ListNode) (string, bool) {
 	yes, ok := first(list)
 	if !ok {
 		return "", false
@@ -146,7 +146,7 @@ func grouped(code string) string {
 }
 
 // loop is the expression for the text of a {{range}}.
-func (d *dot) loop(n *parse.RangeNode) (string, bool) {
+func (d *translation) loop(n *parse.RangeNode) (string, bool) {
 	each, in, elements, ok := d.turns(n)
 	if !ok {
 		return "", false
@@ -165,7 +165,7 @@ func (d *dot) loop(n *parse.RangeNode) (string, bool) {
 
 // turns is what goes through a {{range}}: the for of a comprehension, the dot of
 // a turn, and the expression for all elements.
-func (d *dot) turns(n *parse.RangeNode) (each string, in *dot, elements string, ok bool) {
+func (d *translation) turns(n *parse.RangeNode) (each string, in *translation, elements string, ok bool) {
 	value, ok := d.pipe(n.Pipe)
 	if !ok {
 		return "", nil, "", false
@@ -213,7 +213,7 @@ func singular(e expression) string {
 }
 
 // local is a name for a variable that hides no other.
-func (d *dot) local(name string) string {
+func (d *translation) local(name string) string {
 	if notIdentifier.MatchString(name) || name == "" {
 		name = "one"
 	}
@@ -223,8 +223,8 @@ func (d *dot) local(name string) string {
 	return name
 }
 
-// naming is the dot in which a variable has a name.
-func (d *dot) naming(name string) *dot {
+// naming is the translation in which a variable has a name.
+func (d *translation) naming(name string) *translation {
 	in := *d
 	in.names = maps.Clone(d.names)
 	if in.names == nil {
@@ -236,22 +236,11 @@ func (d *dot) naming(name string) *dot {
 
 // cannot notes the first thing of a template that has no expression, for the
 // comment where the template stays one.
-func (d *dot) cannot(format string, args ...any) (expression, bool) {
+func (d *translation) cannot(format string, args ...any) (expression, bool) {
 	if d.converter.reason == "" {
 		d.converter.reason = fmt.Sprintf(format, args...)
 	}
 	return expression{}, false
-}
-
-// stays notes that a template stays one, for the comment above it.
-func (d *dot) stays(field string) {
-	c := d.converter
-	c.comments = c.comments[:c.mark] // it stays as a whole
-	if c.reason == "" {
-		c.reason = "what it defines"
-	}
-	reason, _, _ := strings.Cut(c.reason, "\n")
-	c.comment("%s stays a template: a script has no expression for %s.", field, reason)
 }
 
 // comment notes a comment for above the next line.

@@ -25,7 +25,11 @@ type dot struct {
 	call      string            // expression for .call; "" = there is none
 	timeless  bool              // what takes time may not be read: it is read at another time
 	ended     bool              // in the output block
+}
 
+// A translation writes the nodes of one template as expressions.
+type translation struct {
+	*dot
 	here   *expression           // what . is, where that is not the data
 	locals map[string]expression // what variables of the template are
 	names  map[string]bool       // of variables of comprehensions around it
@@ -113,8 +117,7 @@ func (d *dot) text(field, text string) (string, error) {
 		return starlarkText(text), nil
 	}
 	if tree != nil {
-		in := *d
-		in.alone = t.IsSingleExpression()
+		in := &translation{dot: d, alone: t.IsSingleExpression()}
 		if e, ok := in.list(tree.Root); ok {
 			return e, nil
 		}
@@ -151,8 +154,7 @@ func (d *dot) only(tree *parse.Tree) (expression, bool) {
 	}
 	for _, node := range tree.Root.Nodes {
 		if action, ok := node.(*parse.ActionNode); ok {
-			in := *d
-			in.alone = true
+			in := &translation{dot: d, alone: true}
 			return in.pipe(action.Pipe)
 		}
 	}
@@ -213,7 +215,7 @@ func (d *dot) fitted(e expression, kinds []string, textual bool) expression {
 	case len(kinds) > 0 && !slices.Equal(kinds, []string{"string"}):
 		return expression{code: fmt.Sprintf("as_kind(%s, %s)", e.code, kindsText(kinds))}
 	case e.sure:
-		return known(d.printed(e), "string")
+		return known(printed(e), "string")
 	}
 	return expression{code: fmt.Sprintf("as_text(%s)", e.code), kind: "string"}
 }
@@ -241,7 +243,7 @@ func (d *dot) collection(text string) (string, error) {
 	}
 	if e, ok := d.single(t, tree); ok && t.NamesValue() && len(e.keys) > 0 && !e.sure {
 		last := len(e.keys) - 1
-		e.code = fmt.Sprintf("there(%s, %s)", d.at(expression{code: e.of}, e.keys[:last]).code, e.keys[last])
+		e.code = fmt.Sprintf("there(%s, %s)", within(expression{code: e.of}, e.keys[:last]).code, e.keys[last])
 		return d.fitted(e, kinds, false).code, nil
 	}
 	e, err := d.value("collection", text, kinds)
@@ -319,84 +321,13 @@ func (d *dot) collect(text string) (string, error) {
 	return d.text("collect", text)
 }
 
-// scope is the data of a template that is expanded as it is: as much of it as
-// it reads.
-func (d *dot) scope(field string, t *template.Template) (string, error) {
-	roots := map[string][][]string{}
-	for _, path := range t.Reads() {
-		if len(path) == 0 {
-			return "", d.fail(field, "the template reads its data as a whole, which a script does not have: name what it reads")
-		}
-		roots[path[0]] = append(roots[path[0]], path[1:])
+// stays notes that a template stays one, for the comment above it.
+func (d *dot) stays(field string) {
+	c := d.converter
+	c.comments = c.comments[:c.mark] // it stays as a whole
+	if c.reason == "" {
+		c.reason = "what it defines"
 	}
-	var parts []string
-	add := func(root, code string) { parts = append(parts, starlarkText(root)+": "+code) }
-	for _, root := range template.SortedKeys(roots) {
-		switch root {
-		case "params":
-			add(root, d.converter.params)
-		case "output":
-			if d.output != "" {
-				add(root, d.output)
-			}
-		case "call":
-			if d.call != "" {
-				add(root, d.call)
-			}
-		case "vars":
-			add(root, "{}")
-		case "steps", "forEach", "workflow":
-			code, err := d.members(field, root, roots[root])
-			if err != nil {
-				return "", err
-			}
-			add(root, code)
-		}
-	}
-	return "{" + strings.Join(parts, ", ") + "}", nil
+	reason, _, _ := strings.Cut(c.reason, "\n")
+	c.comment("%s stays a template: a script has no expression for %s.", field, reason)
 }
-
-// members is the dict of the members of a root that a template reads.
-func (d *dot) members(field, root string, paths [][]string) (string, error) {
-	var names []string
-	for _, path := range paths {
-		switch {
-		case len(path) == 0 && root == "forEach":
-			names = append(names, template.SortedKeys(d.forEach)...)
-		case len(path) == 0 && root == "steps" && d.every:
-			names = append(names, template.SortedKeys(d.steps)...)
-		case len(path) == 0:
-			return "", d.fail(field, "the template reads .%s as a whole, and which step has ended when is not known to a script: name what it reads", root)
-		default:
-			names = append(names, path[0])
-		}
-	}
-	slices.Sort(names)
-	var parts []string
-	for _, name := range slices.Compact(names) {
-		code, ok := "", false
-		switch root {
-		case "forEach":
-			code, ok = d.forEach[name]
-		case "steps":
-			var step state
-			step, ok = d.steps[name]
-			if code = step.whole(); ok && !step.plain && slices.ContainsFunc(paths, func(path []string) bool { return len(path) < 2 || !slices.Contains(stateFields, path[1]) }) {
-				code = fmt.Sprintf("seen(%s)", code)
-			}
-		case "workflow":
-			var e expression
-			if e, ok = d.workflow(name); !ok {
-				return "", d.fail(field, ".workflow.%s is not known to a script there: leave it out", name)
-			}
-			code = e.code
-		}
-		if ok {
-			parts = append(parts, starlarkText(name)+": "+code)
-		}
-	}
-	return "{" + strings.Join(parts, ", ") + "}", nil
-}
-
-// stateFields are those of .steps.ID.
-var stateFields = []string{"status", "output", "error", "action", "content", "by", "at"}
