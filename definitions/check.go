@@ -43,12 +43,14 @@ type CheckOptions struct {
 func Check(defs []*Definition, opts CheckOptions) Diagnostics {
 	var diags Diagnostics
 	find := opts.among(defs)
-	first, offered, names := make(map[string]*Definition, len(defs)), map[string]*Definition{}, namesOf(defs)
+	around := &surroundings{tools: opts.Tools, definitions: find, names: namesOf(defs), maxDepth: cmp.Or(opts.MaxDepth, MaxWorkflowDepth),
+		permission: opts.Permission, allTools: opts.AllTools, all: opts.list(defs)}
+	first, offered := make(map[string]*Definition, len(defs)), map[string]*Definition{}
 	for _, d := range defs {
 		if d == nil {
 			continue // ParseNode has said why
 		}
-		c := &checker{def: d, tools: opts.Tools, definitions: find, names: names, maxDepth: cmp.Or(opts.MaxDepth, MaxWorkflowDepth), permission: opts.Permission, allTools: opts.AllTools, all: opts.list(defs), steps: make(map[string]*Step)}
+		c := &checker{newSubject(d), around}
 		c.definition()
 		if same := first[d.Name]; same == nil {
 			first[d.Name] = d
@@ -116,9 +118,22 @@ func elsewhere(pos Position) string {
 	return ", at " + pos.String()
 }
 
-// A checker looks at one definition.
-type checker struct {
-	def         *Definition
+// A subject is a definition that is checked: what was found in it, and what is wrong
+// with it.
+type subject struct {
+	def    *Definition
+	diags  Diagnostics
+	steps  map[string]*Step // by id, first of each; also that of a script
+	nodes  []node           // all steps, inner ones after those around them
+	reads  []read           // what templates read of steps
+	owns   []ownRead        // what they read of their own step's output
+	placed []placedTemplate // all templates that parse
+}
+
+func newSubject(d *Definition) *subject { return &subject{def: d, steps: make(map[string]*Step)} }
+
+// Surroundings are what a definition may call.
+type surroundings struct {
 	tools       Tools
 	definitions Definitions
 	names       []string // of all that are checked with it
@@ -126,12 +141,14 @@ type checker struct {
 	permission  Permission
 	allTools    func() []Tool
 	all         func() []*Definition
-	diags       Diagnostics
-	steps       map[string]*Step // by id, first of each; also that of a script
-	nodes       []node           // all steps, inner ones after those around them
-	reads       []read           // what templates read of steps
-	owns        []ownRead        // what they read of their own step's output
-	placed      []placedTemplate // all templates that parse
+}
+
+// A checker looks at one definition: at itself and its steps, and has the others look
+// at schemas (schemaCheck), templates (templateCheck), what steps wait for
+// (graphCheck), what they call (callCheck), and whether they may (permissionCheck).
+type checker struct {
+	*subject
+	*surroundings
 }
 
 // A node is a step and where it stands.
@@ -186,22 +203,19 @@ func (c *checker) definition() {
 			d.RunAs, template.DidYouMean(string(d.RunAs), []string{string(AsCaller), string(AsComposite)}))
 	}
 	c.expose()
-	c.parameters()
+	schemas, graph := &schemaCheck{c.subject}, &graphCheck{c.subject}
+	schemas.parameters()
 	c.businessKey()
 	c.allSteps()
-	c.output()
-	c.references()
+	schemas.output()
+	(&templateCheck{c.subject}).references()
 	if len(d.Steps) <= MaxSteps { // what cannot run need not be understood
-		c.graph()
+		graph.graph()
 	}
-	c.defaultResults()
-	c.contents()
-	c.annotations()
-	outputs := make(map[*Step]callee)
-	c.composition(outputs)
-	c.backendTools(outputs)
-	c.outputFields(outputs)
-	c.permissions()
+	graph.defaultResults()
+	graph.contents()
+	(&callCheck{c.subject, c.surroundings}).calls()
+	(&permissionCheck{c.subject, c.surroundings}).permissions()
 }
 
 // expose checks who sees the tool, and under which name.
@@ -292,25 +306,25 @@ func (c *checker) stepID(n node) {
 	}
 }
 
-func (c *checker) stepErrorf(n node, field, check, format string, args ...any) {
+func (c *subject) stepErrorf(n node, field, check, format string, args ...any) {
 	c.errorf(template.AtMember(n.path, field), check, "%s: %s", n.label, fmt.Sprintf(format, args...))
 }
 
-func (c *checker) stepWarnf(n node, field, check, format string, args ...any) {
+func (c *subject) stepWarnf(n node, field, check, format string, args ...any) {
 	c.warnf(template.AtMember(n.path, field), check, "%s: %s", n.label, fmt.Sprintf(format, args...))
 }
 
-func (c *checker) errorf(path, check, format string, args ...any) {
+func (c *subject) errorf(path, check, format string, args ...any) {
 	c.report(path, c.def.At(path), SeverityError, check, format, args...)
 }
 
-func (c *checker) warnf(path, check, format string, args ...any) {
+func (c *subject) warnf(path, check, format string, args ...any) {
 	c.report(path, c.def.At(path), SeverityWarning, check, format, args...)
 }
 
 // report adds a diagnostic unless what stands at the path could not be read,
 // which has been told already.
-func (c *checker) report(path string, pos Position, severity Severity, check, format string, args ...any) {
+func (c *subject) report(path string, pos Position, severity Severity, check, format string, args ...any) {
 	if c.def.written != nil {
 		for p := path; p != ""; p = parent(p) {
 			if c.def.written.faulty[p] {

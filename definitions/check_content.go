@@ -10,7 +10,7 @@ import (
 
 // contents checks what templates read of answers to elicitations: fields that
 // nobody is asked for, and conditions that nobody may have answered.
-func (c *checker) contents() {
+func (c *graphCheck) contents() {
 	told := make(map[string]bool)
 	once := func(r read, parts ...string) bool {
 		key := strings.Join(append([]string{r.path, r.step}, parts...), "\x00")
@@ -43,7 +43,7 @@ func (r read) contentField() string {
 	return what[1]
 }
 
-func (c *checker) contentField(r read, s *Step, field string) {
+func (c *graphCheck) contentField(r read, s *Step, field string) {
 	schema := s.Schema.members()
 	properties, _ := schema["properties"].(map[string]any)
 	property, known := properties[field].(map[string]any)
@@ -72,7 +72,7 @@ func (s *Step) contentHasDefault(field string) bool {
 // refusedCondition warns of a condition that fails where an elicitation goes on
 // without having been accepted. Nothing is guessed: what only a run can tell makes
 // it depend on the run.
-func (c *checker) refusedCondition(p placedTemplate, once func(r read, parts ...string) bool) {
+func (c *graphCheck) refusedCondition(p placedTemplate, once func(r read, parts ...string) bool) {
 	for _, ref := range p.template.Refs() {
 		if ref.Root != "steps" || len(ref.Path) == 0 {
 			continue
@@ -98,7 +98,7 @@ func (c *checker) refusedCondition(p placedTemplate, once func(r read, parts ...
 }
 
 // after is what templates see when one step has ended, and nothing else is known.
-func (c *checker) after(step string, outcome any) map[string]any {
+func (c *graphCheck) after(step string, outcome any) map[string]any {
 	steps := template.Partial{}
 	for id := range c.steps {
 		steps[id] = template.Unknown{}

@@ -6,16 +6,19 @@ import (
 	"strings"
 )
 
+// A graphCheck looks at what steps wait for, and at what they read of each other.
+type graphCheck struct{ *subject }
+
 // graph checks what steps wait for: what dependsOn names and what their
 // templates read.
-func (c *checker) graph() {
+func (c *graphCheck) graph() {
 	c.dependencies()
 	explicit := c.explicitDependencies()
 	c.implicitDependencies(explicit)
 	c.cycles()
 }
 
-func (c *checker) dependencies() {
+func (c *graphCheck) dependencies() {
 	for i, s := range c.def.Steps {
 		seen := make(map[string]bool, len(s.DependsOn))
 		for j, id := range s.DependsOn {
@@ -35,7 +38,7 @@ func (c *checker) dependencies() {
 
 // explicitDependencies gives, for each step, all that it waits for because of
 // dependsOn, directly or not.
-func (c *checker) explicitDependencies() map[string]map[string]bool {
+func (c *graphCheck) explicitDependencies() map[string]map[string]bool {
 	ancestors := make(map[string]map[string]bool, len(c.steps))
 	for id := range c.steps {
 		all := make(map[string]bool)
@@ -45,7 +48,7 @@ func (c *checker) explicitDependencies() map[string]map[string]bool {
 	return ancestors
 }
 
-func (c *checker) collectAncestors(id string, all map[string]bool) {
+func (c *graphCheck) collectAncestors(id string, all map[string]bool) {
 	for _, dep := range c.steps[id].DependsOn {
 		if !all[dep] && c.steps[dep] != nil {
 			all[dep] = true
@@ -56,7 +59,7 @@ func (c *checker) collectAncestors(id string, all map[string]bool) {
 
 // implicitDependencies warns of steps that read a step on which they do not
 // depend; they wait for it all the same.
-func (c *checker) implicitDependencies(ancestors map[string]map[string]bool) {
+func (c *graphCheck) implicitDependencies(ancestors map[string]map[string]bool) {
 	told := make(map[[2]string]bool)
 	for _, r := range c.reads {
 		pair := [2]string{r.by, r.step}
@@ -86,12 +89,12 @@ type edge struct {
 }
 
 // edge says that the reader waits for what it reads.
-func (r read) edge(c *checker) edge {
+func (r read) edge(c *subject) edge {
 	return edge{r.step, r.path, func() Position { return c.def.within(r.path, r.text, r.at) }}
 }
 
 // edges gives what each step waits for: dependsOn first, then what it reads.
-func (c *checker) edges() map[string][]edge {
+func (c *graphCheck) edges() map[string][]edge {
 	edges := make(map[string][]edge, len(c.steps))
 	add := func(from string, e edge) {
 		known := slices.ContainsFunc(edges[from], func(other edge) bool { return other.to == e.to })
@@ -107,7 +110,7 @@ func (c *checker) edges() map[string][]edge {
 	}
 	for _, r := range c.reads {
 		if r.by != "" && !r.undoes {
-			add(r.by, r.edge(c))
+			add(r.by, r.edge(c.subject))
 		}
 	}
 	c.compensationEdges(edges, add)
@@ -116,14 +119,14 @@ func (c *checker) edges() map[string][]edge {
 
 // compensationEdges adds what steps wait for because their compensations read
 // it. A compensation can only read what is there when its step completes.
-func (c *checker) compensationEdges(edges map[string][]edge, add func(from string, e edge)) {
+func (c *graphCheck) compensationEdges(edges map[string][]edge, add func(from string, e edge)) {
 	for _, r := range c.reads {
 		switch {
 		case !r.undoes || r.by == r.step:
 		case waitsFor(edges, r.step, r.by):
 			c.readf(r, SeverityError, "dependency-cycle", "%s: %s reads step %q, which runs after this one and may not have run when this one is undone", r.label, r.field, r.step)
 		default:
-			add(r.by, r.edge(c))
+			add(r.by, r.edge(c.subject))
 		}
 	}
 }
@@ -143,7 +146,7 @@ func waitsFor(edges map[string][]edge, id, other string) bool {
 }
 
 // cycles reports each way back that a walk along the edges finds.
-func (c *checker) cycles() {
+func (c *graphCheck) cycles() {
 	edges := c.edges()
 	done := make(map[string]bool, len(c.steps))
 	var way []string
@@ -170,7 +173,7 @@ func (c *checker) cycles() {
 
 // defaultResults checks that what may not be there when it is read has
 // something to stand in for it.
-func (c *checker) defaultResults() {
+func (c *graphCheck) defaultResults() {
 	told := make(map[string]bool)
 	for _, r := range c.reads {
 		s := c.steps[r.step]

@@ -8,8 +8,11 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
+// A schemaCheck looks at schemas, and at values that are to fit them.
+type schemaCheck struct{ *subject }
+
 // parameters checks that the parameters are the JSON Schema of an object.
-func (c *checker) parameters() {
+func (c *schemaCheck) parameters() {
 	p := c.def.Parameters
 	if p == nil {
 		return
@@ -51,7 +54,7 @@ func (c *checker) parameters() {
 
 // strayParameters tells of parameters that stand beside the keywords of a schema,
 // where they mean nothing.
-func (c *checker) strayParameters() {
+func (c *schemaCheck) strayParameters() {
 	for _, name := range template.SortedKeys(c.def.Parameters) {
 		if slices.Contains(schemaKeywords, name) || strings.HasPrefix(name, "$") || strings.HasPrefix(name, "x-") || !declaresType(c.def.Parameters[name]) {
 			continue
@@ -66,7 +69,7 @@ func (c *checker) strayParameters() {
 
 // nestedParameter tells of a parameter whose members are written as parameters
 // are: in a schema, names that are no keywords mean nothing.
-func (c *checker) nestedParameter(name string, property map[string]any) {
+func (c *schemaCheck) nestedParameter(name string, property map[string]any) {
 	declares := false
 	for _, key := range template.SortedKeys(property) {
 		if slices.Contains(schemaKeywords, key) || strings.HasPrefix(key, "$") || strings.HasPrefix(key, "x-") {
@@ -103,7 +106,7 @@ var schemaKeywords = []string{
 
 // elicitationSchema checks that a form can be made of the schema of an
 // elicitation: a flat object of simple fields.
-func (c *checker) elicitationSchema(n node) {
+func (c *schemaCheck) elicitationSchema(n node) {
 	if n.step.Schema == nil {
 		return
 	}
@@ -148,7 +151,7 @@ func (c *checker) elicitationSchema(n node) {
 
 // fieldDefaults checks that what counts for a field that is left out could have
 // been entered.
-func (c *checker) fieldDefaults(n node, properties map[string]any) {
+func (c *schemaCheck) fieldDefaults(n node, properties map[string]any) {
 	for _, name := range template.SortedKeys(properties) {
 		field, _ := properties[name].(map[string]any)
 		standard, ok := field["default"]
@@ -219,7 +222,7 @@ func isChoice(value any) bool {
 var propertyTypes = []string{"string", "integer", "number", "boolean", "object", "array"}
 
 // output checks the output block.
-func (c *checker) output() {
+func (c *schemaCheck) output() {
 	out := c.def.Output
 	if out == nil {
 		return
@@ -235,7 +238,7 @@ func (c *checker) output() {
 	c.properties("output.properties", out.Properties, 1)
 }
 
-func (c *checker) properties(path string, properties map[string]*Property, depth int) {
+func (c *schemaCheck) properties(path string, properties map[string]*Property, depth int) {
 	if depth > MaxOutputDepth {
 		c.errorf(path, "limit", "%s is nested more than %d levels deep", path, MaxOutputDepth)
 		return
@@ -254,7 +257,7 @@ func propertyLabel(path string) string {
 	return "output property " + strings.ReplaceAll(strings.TrimPrefix(path, "output.properties."), ".properties.", ".")
 }
 
-func (c *checker) property(path, label string, p *Property) {
+func (c *schemaCheck) property(path, label string, p *Property) {
 	switch {
 	case p.Type == "":
 		c.errorf(template.AtMember(path, "type"), "required", "%s: type is required", label)
@@ -278,7 +281,7 @@ func (c *checker) property(path, label string, p *Property) {
 }
 
 // constants checks the values of an output property that hold no template.
-func (c *checker) constants(path, label string, p *Property) {
+func (c *schemaCheck) constants(path, label string, p *Property) {
 	fits := func(value any) bool { return template.IsKind(value, p.Type) || readsAs(value, p.Type) }
 	if !slices.Contains(propertyTypes, p.Type) {
 		return

@@ -46,7 +46,7 @@ func (c *checker) script(n node) {
 		c.scriptMistake(n, m)
 	}
 	if len(mistakes) == 0 && program != nil {
-		c.scriptCalls(n, program)
+		(&callCheck{c.subject, c.surroundings}).scriptCalls(n, program)
 		for _, name := range program.Pending() {
 			if _, err := ParseModule(name); err != nil {
 				c.stepErrorf(n, "script", "script-load", "load: %v", err)
@@ -55,7 +55,7 @@ func (c *checker) script(n node) {
 	}
 }
 
-func (c *checker) isWritten(path string) bool {
+func (c *subject) isWritten(path string) bool {
 	if c.def.written == nil {
 		return false
 	}
@@ -79,7 +79,7 @@ func (c *checker) scriptMistake(n node, m starlark.Diagnostic) {
 
 // scriptPosition gives where a place of a script, or of a module that it loads,
 // stands in the file that it was read from.
-func (c *checker) scriptPosition(n node, file string, line, column int) Position {
+func (c *subject) scriptPosition(n node, file string, line, column int) Position {
 	if c.def.written == nil {
 		return Position{file, line, column}
 	}
@@ -139,7 +139,7 @@ func CheckQuestion(schema []byte) error {
 	if err != nil {
 		return fmt.Errorf("schema: %w", err)
 	}
-	c := &checker{def: &Definition{}}
+	c := &schemaCheck{newSubject(&Definition{})}
 	c.elicitationSchema(node{step: &Step{Schema: parsed}, label: "elicit"})
 	if len(c.diags) == 0 {
 		return nil

@@ -10,7 +10,7 @@ import (
 
 // scriptCalls checks what can be seen of a script's calls: against the tools that
 // there are, as far as those are known.
-func (c *checker) scriptCalls(n node, program *starlark.Program) {
+func (c *callCheck) scriptCalls(n node, program *starlark.Program) {
 	at := template.AtMember(n.path, "script")
 	for _, call := range seenCalls(program) {
 		pos := c.scriptPosition(n, call.File, call.Line, call.Column)
@@ -40,7 +40,7 @@ const callsAtLoading = "what is loaded only defines: nothing is called at its to
 
 // scriptCall checks the call of a tool, whose arguments are checked as far as
 // they are literals.
-func (c *checker) scriptCall(n node, program *starlark.Program, call seenCall, pos Position) {
+func (c *callCheck) scriptCall(n node, program *starlark.Program, call seenCall, pos Position) {
 	at := template.AtMember(n.path, "script")
 	tool, ok := c.tools(call.name)
 	switch {
@@ -59,11 +59,11 @@ func (c *checker) scriptCall(n node, program *starlark.Program, call seenCall, p
 	if err != nil || call.kind != CallsTool {
 		return
 	}
-	a := scriptArguments{checker: c, node: n, call: call, callee: toolNamed(call.name), pos: pos, at: at}
+	a := scriptArguments{callCheck: c, node: n, call: call, callee: toolNamed(call.name), pos: pos, at: at}
 	a.check(schema)
 }
 
-func (c *checker) isComposite(name string) bool {
+func (c *callCheck) isComposite(name string) bool {
 	_, ok := c.definitions.Find(name)
 	return ok
 }
@@ -71,7 +71,7 @@ func (c *checker) isComposite(name string) bool {
 // scriptArguments are those of a call of a script, which are held against the
 // schema of what it calls.
 type scriptArguments struct {
-	*checker
+	*callCheck
 	node   node
 	call   seenCall
 	callee string // as messages call it

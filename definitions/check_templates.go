@@ -42,8 +42,11 @@ type placedTemplate struct {
 	template *template.Template
 }
 
+// A templateCheck looks at templates, and finds what they read.
+type templateCheck struct{ *subject }
+
 // references parses every template and checks what they read.
-func (c *checker) references() {
+func (c *templateCheck) references() {
 	for _, n := range c.nodes {
 		c.stepTemplates(n)
 	}
@@ -52,7 +55,7 @@ func (c *checker) references() {
 	}
 }
 
-func (c *checker) stepTemplates(n node) {
+func (c *templateCheck) stepTemplates(n node) {
 	c.condition(n)
 	c.text(n, read{field: "message", text: n.step.Message})
 	c.collection(n)
@@ -73,7 +76,7 @@ func (c *checker) stepTemplates(n node) {
 	c.ignoredTemplates(template.AtMember(n.path, "schema"), n.label+": schema", n.step.Schema.members())
 }
 
-func (c *checker) condition(n node) {
+func (c *templateCheck) condition(n node) {
 	text := n.step.Condition
 	t := c.text(n, read{field: "condition", text: text})
 	if t == nil || text == "" {
@@ -90,7 +93,7 @@ func (c *checker) condition(n node) {
 	}
 }
 
-func (c *checker) collection(n node) {
+func (c *templateCheck) collection(n node) {
 	text := n.step.Collection
 	t := c.text(n, read{field: "collection", text: text})
 	if t == nil || t.HasActions() || strings.TrimSpace(text) == "" {
@@ -104,7 +107,7 @@ func (c *checker) collection(n node) {
 
 // collect checks what a forEach collects, which reads the item as the inner
 // step does.
-func (c *checker) collect(n node) {
+func (c *templateCheck) collect(n node) {
 	n.vars = n.itemVars()
 	t := c.text(n, read{field: "collect", text: n.step.Collect, own: true})
 	if t != nil && n.step.Collect != "" && !t.HasActions() {
@@ -114,7 +117,7 @@ func (c *checker) collect(n node) {
 
 // neverRuns reports a field with which a step fails each time: an error unless
 // the step continues.
-func (c *checker) neverRuns(n node, field, check, format string, args ...any) {
+func (c *subject) neverRuns(n node, field, check, format string, args ...any) {
 	path := template.AtMember(n.path, field)
 	c.report(path, c.def.At(path), fatalUnless(n.step.Continues()), check, "%s: %s", n.label, fmt.Sprintf(format, args...))
 }
@@ -127,7 +130,7 @@ func fatalUnless(goesOn bool) Severity {
 }
 
 // texts checks the templates in a value: strings at any depth.
-func (c *checker) texts(n node, r read, value any) {
+func (c *templateCheck) texts(n node, r read, value any) {
 	field := r.field
 	switch value := value.(type) {
 	case string:
@@ -148,7 +151,7 @@ func (c *checker) texts(n node, r read, value any) {
 
 // text checks one template of a step and gives it, nil when it is none. Of r,
 // field and text are set, and what is special about it.
-func (c *checker) text(n node, r read) *template.Template {
+func (c *templateCheck) text(n node, r read) *template.Template {
 	r.label, r.path = n.label, template.AtMember(n.path, r.field)
 	if n.outer != nil {
 		r.by, r.outermost = n.outer.ID, !n.inner()
@@ -166,7 +169,7 @@ func (c *checker) text(n node, r read) *template.Template {
 }
 
 // parse parses a template, and reports why it is none.
-func (c *checker) parse(r read) *template.Template {
+func (c *subject) parse(r read) *template.Template {
 	t, err := template.Parse(r.text)
 	if err == nil {
 		return t
@@ -183,7 +186,7 @@ func (c *checker) parse(r read) *template.Template {
 	return nil
 }
 
-func (c *checker) outputTemplates(path string, properties map[string]*Property, optional bool) {
+func (c *templateCheck) outputTemplates(path string, properties map[string]*Property, optional bool) {
 	for _, name := range template.SortedKeys(properties) {
 		p := properties[name]
 		if p == nil {
@@ -198,7 +201,7 @@ func (c *checker) outputTemplates(path string, properties map[string]*Property, 
 }
 
 // ignoredTemplates warns of what looks like a template where none is expanded.
-func (c *checker) ignoredTemplates(path, label string, value any) {
+func (c *templateCheck) ignoredTemplates(path, label string, value any) {
 	switch value := value.(type) {
 	case string:
 		if strings.Contains(value, "{{") {
@@ -224,7 +227,7 @@ var (
 )
 
 // reference checks one place that a template reads.
-func (c *checker) reference(n node, r read, ref template.Ref) {
+func (c *templateCheck) reference(n node, r read, ref template.Ref) {
 	warn := func(check, format string, args ...any) {
 		c.readf(r, SeverityWarning, check, "%s: %s: %s", r.label, r.field, fmt.Sprintf(format, args...))
 	}
@@ -257,7 +260,7 @@ func (c *checker) reference(n node, r read, ref template.Ref) {
 }
 
 // ownOutput checks a template that reads .output.
-func (c *checker) ownOutput(n node, r read, ref template.Ref) {
+func (c *templateCheck) ownOutput(n node, r read, ref template.Ref) {
 	if !r.own {
 		c.readf(r, SeverityWarning, "unknown-field", "%s: %s reads .output, which only collect, compensate and probe have; others read .steps.ID.output", r.label, r.field)
 		return
@@ -276,12 +279,12 @@ func (c *checker) ownOutput(n node, r read, ref template.Ref) {
 }
 
 // readf reports what is wrong with something that a template reads.
-func (c *checker) readf(r read, severity Severity, check, format string, args ...any) {
+func (c *subject) readf(r read, severity Severity, check, format string, args ...any) {
 	c.report(r.path, c.def.within(r.path, r.text, r.at), severity, check, format, args...)
 }
 
 // parameterNames gives the parameters that a call can have, nil when any.
-func (c *checker) parameterNames() []string {
+func (c *subject) parameterNames() []string {
 	p := c.def.Parameters
 	properties, ok := p["properties"].(map[string]any)
 	if additional, stated := p["additionalProperties"]; !ok || stated && additional != false {
@@ -295,7 +298,7 @@ func (c *checker) parameterNames() []string {
 	return template.SortedKeys(properties)
 }
 
-func (c *checker) forEachReference(n node, r read, ref template.Ref) {
+func (c *templateCheck) forEachReference(n node, r read, ref template.Ref) {
 	if len(n.vars) == 0 {
 		c.readf(r, SeverityError, "for-each", "%s: %s reads .forEach, which only the inner step of a forEach has", r.label, r.field)
 		return
@@ -306,7 +309,7 @@ func (c *checker) forEachReference(n node, r read, ref template.Ref) {
 	}
 }
 
-func (c *checker) stepReference(r read, ref template.Ref) {
+func (c *templateCheck) stepReference(r read, ref template.Ref) {
 	if len(ref.Path) == 0 {
 		return
 	}
@@ -327,7 +330,7 @@ func (c *checker) stepReference(r read, ref template.Ref) {
 }
 
 // knownOutput warns of fields that the output of a step cannot have.
-func (c *checker) knownOutput(r read, s *Step) {
+func (c *templateCheck) knownOutput(r read, s *Step) {
 	var known []string
 	if kind, ok := KindOf(s.Type); ok {
 		known = kind.Output(s)
@@ -347,7 +350,7 @@ func (c *checker) knownOutput(r read, s *Step) {
 }
 
 // hint helps with the id of a step that does not exist.
-func (c *checker) hint(id string) string {
+func (c *subject) hint(id string) string {
 	for _, n := range c.nodes {
 		if n.inner() && n.step.ID == id {
 			return fmt.Sprintf(": it is the inner step of %q; read .steps.%[1]s.output.iterations", n.outer.ID)

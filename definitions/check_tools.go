@@ -10,9 +10,24 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
+// A callCheck looks at what is called: tools of backends, and other composite tools.
+type callCheck struct {
+	*subject
+	*surroundings
+}
+
+// calls checks all that the definition calls.
+func (c *callCheck) calls() {
+	c.annotations()
+	outputs := make(map[*Step]callee)
+	c.composition(outputs)
+	c.backendTools(outputs)
+	c.outputFields(outputs)
+}
+
 // annotations checks that the definition's hints promise no more than its
 // steps keep.
-func (c *checker) annotations() {
+func (c *callCheck) annotations() {
 	a := c.def.Annotations
 	if a == nil {
 		return
@@ -31,7 +46,7 @@ func (c *checker) annotations() {
 }
 
 // backendTools checks steps against the tools that they call.
-func (c *checker) backendTools(outputs map[*Step]callee) {
+func (c *callCheck) backendTools(outputs map[*Step]callee) {
 	if c.tools == nil {
 		return
 	}
@@ -72,7 +87,7 @@ type toolCall struct {
 }
 
 // call checks a call and gives its tool, if there is one.
-func (c *checker) call(n node, within, name string, values map[string]any) (Tool, bool) {
+func (c *callCheck) call(n node, within, name string, values map[string]any) (Tool, bool) {
 	tool, ok := c.tools(name)
 	if !ok {
 		c.stepWarnf(n, template.AtMember(within, "tool"), "unknown-tool", "no backend has a tool %q at present; the definition is not offered without it", name)
@@ -85,7 +100,7 @@ func (c *checker) call(n node, within, name string, values map[string]any) (Tool
 }
 
 // against checks a call against the input schema of what it calls.
-func (c *checker) against(call toolCall, schema map[string]any) {
+func (c *callCheck) against(call toolCall, schema map[string]any) {
 	required, _ := schema["required"].([]any)
 	for _, name := range required {
 		if name, isText := name.(string); isText {
@@ -98,7 +113,7 @@ func (c *checker) against(call toolCall, schema map[string]any) {
 }
 
 // members checks the members of an object against its schema.
-func (c *checker) members(n toolCall, field string, values map[string]any, schema map[string]any) {
+func (c *callCheck) members(n toolCall, field string, values map[string]any, schema map[string]any) {
 	properties, _ := schema["properties"].(map[string]any)
 	for _, name := range template.SortedKeys(values) {
 		at := template.AtMember(field, name)
@@ -110,7 +125,7 @@ func (c *checker) members(n toolCall, field string, values map[string]any, schem
 	}
 }
 
-func (c *checker) unknownArgument(n toolCall, at, name string, schema map[string]any, known []string) {
+func (c *callCheck) unknownArgument(n toolCall, at, name string, schema map[string]any, known []string) {
 	path := template.AtMember(n.path, at)
 	additional, stated := schema["additionalProperties"]
 	switch {
@@ -124,7 +139,7 @@ func (c *checker) unknownArgument(n toolCall, at, name string, schema map[string
 
 // literal checks a value that holds no template against its schema, as far as
 // it cannot be read as what is wanted.
-func (c *checker) literal(n toolCall, at string, value any, schema map[string]any) {
+func (c *callCheck) literal(n toolCall, at string, value any, schema map[string]any) {
 	if members, ok := value.(map[string]any); ok && schema["type"] == "object" {
 		c.members(n, at, members, schema)
 		return
@@ -199,7 +214,7 @@ func holdsTemplate(value any) bool {
 
 // outputFields warns of fields that are read of a step's output and that the
 // tool's output schema does not have.
-func (c *checker) outputFields(callees map[*Step]callee) {
+func (c *callCheck) outputFields(callees map[*Step]callee) {
 	for _, r := range c.reads {
 		c.outputField(r, c.steps[r.step], callees[c.steps[r.step]])
 	}
@@ -208,7 +223,7 @@ func (c *checker) outputFields(callees map[*Step]callee) {
 	}
 }
 
-func (c *checker) outputField(r read, s *Step, of callee) {
+func (c *callCheck) outputField(r read, s *Step, of callee) {
 	schema, err := decodeObject(of.output)
 	properties, ok := schema["properties"].(map[string]any)
 	additional, stated := schema["additionalProperties"]

@@ -78,7 +78,7 @@ func (d *Definition) Called(find Definitions) (called []*Definition, missing []s
 
 // composition checks steps, and scripts, against the composite tools that they
 // call.
-func (c *checker) composition(outputs map[*Step]callee) {
+func (c *callCheck) composition(outputs map[*Step]callee) {
 	for _, n := range c.nodes {
 		if n.step.Type == WorkflowStep {
 			c.callsWorkflow(n, outputs)
@@ -87,7 +87,7 @@ func (c *checker) composition(outputs map[*Step]callee) {
 	}
 }
 
-func (c *checker) callsWorkflow(n node, outputs map[*Step]callee) {
+func (c *callCheck) callsWorkflow(n node, outputs map[*Step]callee) {
 	if _, err := ParseReference(n.step.Workflow); err != nil {
 		return
 	}
@@ -103,7 +103,7 @@ func (c *checker) callsWorkflow(n node, outputs map[*Step]callee) {
 
 // scriptWorkflows looks at the composite tools that can be seen in the script of
 // a node, and at the names of the arguments that they are given.
-func (c *checker) scriptWorkflows(n node) {
+func (c *callCheck) scriptWorkflows(n node) {
 	program, mistakes := c.def.compileCode(&n.step.Code)
 	if program == nil || len(mistakes) > 0 {
 		return
@@ -124,14 +124,14 @@ func (c *checker) scriptWorkflows(n node) {
 		}
 		seen[name] = true
 		if other, ok := c.mayCall(n, at, pos, name); ok {
-			a := scriptArguments{checker: c, node: n, call: call, callee: fmt.Sprintf("workflow %q", name), pos: pos, at: at}
+			a := scriptArguments{callCheck: c, node: n, call: call, callee: fmt.Sprintf("workflow %q", name), pos: pos, at: at}
 			a.check(withoutDefaults(other))
 		}
 	}
 }
 
 // meant says what may be meant by a composite tool that there is not.
-func (c *checker) meant(workflow string) string {
+func (c *callCheck) meant(workflow string) string {
 	ref, err := ParseReference(workflow)
 	if err != nil || slices.Contains(c.names, ref.Name) { // of which there is no such version
 		return ""
@@ -148,7 +148,7 @@ func (c *checker) meant(workflow string) string {
 // mayCall says what keeps a definition from calling a composite tool: that it is
 // not there, that it calls back, or that it calls others too deep. Without that
 // it gives what is called.
-func (c *checker) mayCall(n node, at string, pos Position, workflow string) (*Definition, bool) {
+func (c *callCheck) mayCall(n node, at string, pos Position, workflow string) (*Definition, bool) {
 	other, ok := c.definitions.Find(workflow)
 	if !ok {
 		c.report(at, pos, SeverityWarning, "unknown-workflow", "%s: composite tool %q not found here%s; the definition is not offered without it", n.label, workflow, c.meant(workflow))

@@ -35,7 +35,7 @@ func (elicitationKind) Check(at StepCheck) {
 	}
 	c.handler(n, "onDecline", s.OnDecline)
 	c.handler(n, "onCancel", s.OnCancel)
-	c.elicitationSchema(n)
+	(&schemaCheck{c.subject}).elicitationSchema(n)
 	c.withinRun(n, "elicitation")
 }
 

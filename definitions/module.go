@@ -169,7 +169,7 @@ func (d *Definition) WithModules(find Modules) (*Definition, Diagnostics) {
 		return d, nil
 	}
 	with := d.Clone()
-	c := &checker{def: with}
+	c := &checker{newSubject(with), &surroundings{}}
 	for _, placed := range with.codes() {
 		c.pinPublished(placed, find)
 	}

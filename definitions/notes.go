@@ -24,9 +24,9 @@ func Notes(defs []*Definition) Diagnostics {
 		if d == nil || len(d.Steps) > MaxSteps {
 			continue
 		}
-		c := &checker{def: d, steps: make(map[string]*Step)}
+		c := &checker{newSubject(d), &surroundings{}}
 		c.allSteps()
-		c.references()
+		(&templateCheck{c.subject}).references()
 		n := &noter{checker: c, told: make(map[string]bool)}
 		c.diags = nil // which Check tells
 		n.definition()
@@ -160,7 +160,7 @@ func (n *noter) peerLevels() map[string]int {
 
 // ancestors gives all that each step waits for here.
 func (n *noter) ancestors() map[string]map[string]bool {
-	edges := n.edges()
+	edges := (&graphCheck{n.subject}).edges()
 	all := make(map[string]map[string]bool, len(n.steps))
 	for id := range n.steps {
 		seen := make(map[string]bool)

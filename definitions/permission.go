@@ -18,9 +18,15 @@ type Use struct {
 // A Permission says why a call may not be made; "" = it may be made.
 type Permission func(Use) string
 
+// A permissionCheck looks at whether calls may be made.
+type permissionCheck struct {
+	*subject
+	*surroundings
+}
+
 // permissions checks the permission of all that the definition can call, and
 // that composite tools can call which it calls.
-func (c *checker) permissions() {
+func (c *permissionCheck) permissions() {
 	if c.permission == nil {
 		return
 	}
@@ -43,7 +49,7 @@ func (c *checker) permissions() {
 	}
 }
 
-func (c *checker) permitScript(n node) {
+func (c *permissionCheck) permitScript(n node) {
 	program, mistakes := c.def.compileCode(&n.step.Code)
 	if program == nil || len(mistakes) > 0 {
 		return
@@ -69,7 +75,7 @@ func (c *checker) permitScript(n node) {
 
 // permitTool reports that a tool may not be called; "" = none is, or which one
 // only a run can tell.
-func (c *checker) permitTool(n node, at string, pos Position, name string) {
+func (c *permissionCheck) permitTool(n node, at string, pos Position, name string) {
 	if name == "" {
 		return
 	}
@@ -78,7 +84,7 @@ func (c *checker) permitTool(n node, at string, pos Position, name string) {
 	}
 }
 
-func (c *checker) permitWorkflow(n node, at string, pos Position, name string) {
+func (c *permissionCheck) permitWorkflow(n node, at string, pos Position, name string) {
 	other, ok := c.definitions.Find(name)
 	if ok && other.Hidden() && !other.Admits(c.def.Name) { // which is told already
 		return
@@ -91,7 +97,7 @@ func (c *checker) permitWorkflow(n node, at string, pos Position, name string) {
 // A reach finds what may not be called below a definition. Each of its methods
 // gives the reason of the first such call; "" = there is none.
 type reach struct {
-	*checker
+	*permissionCheck
 	as   string           // the composite tool by whose right calls are made; "" = that of the caller
 	seen map[reached]bool // composite tools that were looked at
 }
@@ -101,8 +107,8 @@ type reached struct {
 	as string
 }
 
-func (c *checker) reach() reach {
-	return reach{checker: c, seen: map[reached]bool{}}.in(c.def)
+func (c *permissionCheck) reach() reach {
+	return reach{permissionCheck: c, seen: map[reached]bool{}}.in(c.def)
 }
 
 // in is the reach of what a definition calls.

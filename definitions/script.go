@@ -75,7 +75,7 @@ type placedCode struct {
 // they load, into the definition, so that its source has everything that a run
 // needs. Names are relative to the file of the definition.
 func (d *Definition) Pin(read func(name string) (string, error)) Diagnostics {
-	c := &checker{def: d}
+	c := newSubject(d)
 	for _, placed := range d.codes() {
 		code, at := placed.code, template.AtMember(placed.path, "scriptFile")
 		if code.ScriptFile != "" && code.Script == "" {
