@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/perdure/perdure/test/topology"
 )
 
 // A lab is the backend and the servers under measurement, as processes.
@@ -71,7 +72,7 @@ func newLab(ctx context.Context, perdure, load string) (_ *lab, err error) {
 			return nil, fmt.Errorf("building %s of %s: %w", pkg, load, err)
 		}
 	}
-	address, err := freeAddress()
+	address, err := topology.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +102,7 @@ func (l *lab) serve(ctx context.Context, perdure, name, config string) error {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return err
 	}
-	address, err := freeAddress()
+	address, err := topology.FreeAddress()
 	if err != nil {
 		return err
 	}
@@ -192,13 +193,4 @@ func (l *lab) close() {
 		_ = p.Wait()
 	}
 	_ = os.RemoveAll(l.dir)
-}
-
-func freeAddress() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer ln.Close()
-	return ln.Addr().String(), nil
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/internal/web"
+	"github.com/perdure/perdure/test/topology"
 )
 
 // A waiting call is one of a client that cannot go on before a person has
@@ -98,7 +99,7 @@ func newGatewayLab(ctx context.Context, perdure string) (_ *gatewayLab, err erro
 	if err := os.WriteFile(filepath.Join(dir, "perdure.yaml"), []byte("backends: []"+gateDefinition), 0o600); err != nil {
 		return nil, err
 	}
-	if l.address, err = freeAddress(); err != nil {
+	if l.address, err = topology.FreeAddress(); err != nil {
 		return nil, err
 	}
 	if _, _, err = l.serve(ctx, "dev", "--ui-listen", "", "--temporal-listen", l.address); err != nil {
@@ -125,7 +126,7 @@ func (l *gatewayLab) startGateway(ctx context.Context) error {
 
 // serve starts a command of perdure and waits until it is ready.
 func (l *gatewayLab) serve(ctx context.Context, args ...string) (*exec.Cmd, string, error) {
-	address, err := freeAddress()
+	address, err := topology.FreeAddress()
 	if err != nil {
 		return nil, "", err
 	}
