@@ -27,11 +27,6 @@ func paceBody(w http.ResponseWriter, r *http.Request, most int64) {
 	r.Body = b
 }
 
-// LimitBody has at most so many bytes of a request's body read.
-func LimitBody(w http.ResponseWriter, r *http.Request, most int64) {
-	r.Body = http.MaxBytesReader(w, r.Body, most)
-}
-
 // A pacedBody is a body that is cut off when its sender is too slow. The time in
 // which nobody reads does not count.
 type pacedBody struct {

@@ -38,15 +38,11 @@ type diffResult struct {
 }
 
 func (r *repository) diff(ctx context.Context, args diffArgs) (*diffResult, error) {
-	from, to, err := r.compare(ctx, args.Base, args.Head)
+	from, to, compared, err := r.compared(ctx, args.Base, args.Head, args.Path)
 	if err != nil {
 		return nil, err
 	}
-	paths, err := comparedArgs(args.Path)
-	if err != nil {
-		return nil, err
-	}
-	command := slices.Concat([]string{"diff"}, diffOptions, []string{from, to}, paths)
+	command := slices.Concat([]string{"diff"}, compared)
 	out, cut, err := runGit(ctx, r.top, cmp.Or(args.MaxBytes, defaultDiff), command...)
 	if err != nil {
 		return nil, fmt.Errorf("comparing: %w", err)
@@ -80,15 +76,11 @@ type changedResult struct {
 }
 
 func (r *repository) changedFiles(ctx context.Context, args changedArgs) (*changedResult, error) {
-	from, to, err := r.compare(ctx, args.Base, args.Head)
+	from, to, compared, err := r.compared(ctx, args.Base, args.Head, args.Path)
 	if err != nil {
 		return nil, err
 	}
-	paths, err := comparedArgs(args.Path)
-	if err != nil {
-		return nil, err
-	}
-	out, err := r.git(ctx, slices.Concat([]string{"diff", "-z", "--raw", "--numstat"}, diffOptions, []string{from, to}, paths)...)
+	out, err := r.git(ctx, slices.Concat([]string{"diff", "-z", "--raw", "--numstat"}, compared)...)
 	if err != nil {
 		return nil, fmt.Errorf("comparing: %w", err)
 	}

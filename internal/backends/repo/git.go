@@ -238,11 +238,15 @@ func pathArgs(p string) ([]string, error) {
 	return []string{"--", literal(clean)}, nil
 }
 
-// comparedArgs restrict a comparison to a path, and to what is shown of it.
-func comparedArgs(p string) ([]string, error) {
-	args, err := pathArgs(p)
-	for _, dir := range privateDirs {
-		args = append(args, ":(top,exclude,icase,glob)**/"+dir+"/**")
+// compared is what a comparison is between, and the arguments of git for it: restricted
+// to a path, and to what is shown of it.
+func (r *repository) compared(ctx context.Context, base, head, path string) (from, to string, args []string, err error) {
+	if from, to, err = r.compare(ctx, base, head); err != nil {
+		return "", "", nil, err
 	}
-	return args, err
+	paths, err := pathArgs(path)
+	for _, dir := range privateDirs {
+		paths = append(paths, ":(top,exclude,icase,glob)**/"+dir+"/**")
+	}
+	return from, to, slices.Concat(diffOptions, []string{from, to}, paths), err
 }
