@@ -26,11 +26,11 @@ type questions struct {
 }
 
 type asked struct {
-	by      *asking
+	by      any // who asked
 	replied atomic.Bool
 }
 
-func (qs *questions) open(id string, by *asking) {
+func (qs *questions) open(id string, by any) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	if qs.asked == nil {
@@ -40,7 +40,7 @@ func (qs *questions) open(id string, by *asking) {
 }
 
 // close reports whether the client has not answered here.
-func (qs *questions) close(id string, by *asking) (unanswered bool) {
+func (qs *questions) close(id string, by any) (unanswered bool) {
 	qs.mu.Lock()
 	defer qs.mu.Unlock()
 	a := qs.asked[id]

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,14 +15,6 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// Names of the tools with which a model handles runs that it was given a
-// handle on. There is none with which it could answer for its user.
-const (
-	awaitTool  = "perdure_run_await"
-	cancelTool = "perdure_run_cancel"
-	listTool   = "perdure_run_list"
-)
-
 // Limits of perdure_run_await: common clients give up after 60 s.
 const (
 	defaultWait = 45 // seconds
@@ -32,21 +23,6 @@ const (
 
 // maxReason bounds the reason that is given to perdure_run_cancel, in characters.
 const maxReason = 500
-
-// A builtInTool is one that no backend has.
-type builtInTool struct {
-	title, description string
-	input              string
-	hints              mcp.ToolAnnotation
-	call               func(ctx context.Context, x *exchange)
-}
-
-// listed is the tool as clients see it.
-func (t builtInTool) listed(name string) mcp.Tool {
-	hints := t.hints
-	hints.Title = t.title
-	return mcp.Tool{Name: name, Title: t.title, Description: t.description, RawInputSchema: json.RawMessage(t.input), Annotations: hints}
-}
 
 // runTools are the tools with which a model handles runs.
 type runTools struct {

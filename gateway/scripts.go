@@ -18,12 +18,6 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// Names of the tools with which agents send scripts.
-const (
-	scriptTool      = runs.ScriptTool
-	scriptCheckTool = "perdure_script_check"
-)
-
 // Limits of what the description of execute_tool_script lists.
 const (
 	maxListedTools = 150
@@ -86,10 +80,6 @@ func (sc *scripts) all() map[string]builtInTool {
 		},
 	}
 }
-
-// isScriptTool reports whether a tool is one with which agents send scripts,
-// which only those are offered who may.
-func isScriptTool(name string) bool { return name == scriptTool || name == scriptCheckTool }
 
 // execute runs a script as what it is: a definition that is called once.
 func (sc *scripts) execute(ctx context.Context, x *exchange) {

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"time"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/view"
@@ -97,12 +96,4 @@ func (s *starts) plan(x *exchange, d *definitions.Definition) (*result, error) {
 	}
 	r := &result{Content: text(plan.Text(nil)), Structured: body}
 	return r.set(metaDryRun, true), nil
-}
-
-// How long starting or stopping a run may take when nobody waits any more.
-const detachedLimit = 30 * time.Second
-
-// detached is for what must not stop half way because a client went away.
-func detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), detachedLimit)
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // A drain says once that the gateway stops, to all that is under way.
@@ -29,4 +30,12 @@ func (d *drain) until(ctx context.Context) (context.Context, context.CancelFunc)
 		}
 	}()
 	return ctx, cancel
+}
+
+// How long starting or stopping a run may take when nobody waits any more.
+const detachedLimit = 30 * time.Second
+
+// detached is for what must not stop half way because a client went away.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), detachedLimit)
 }
