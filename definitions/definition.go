@@ -179,7 +179,7 @@ type Step struct {
 	Type      StepType `yaml:"type,omitempty" json:"type,omitempty" meant:"kind"`
 	DependsOn []string `yaml:"dependsOn,omitempty" json:"dependsOn,omitempty" meant:"needs,depends_on,depends,after,requires"`
 	Condition string   `yaml:"condition,omitempty" json:"condition,omitempty" meant:"if,when,only_if"` // a template that renders true or false
-	Timeout   Duration `yaml:"timeout,omitempty" json:"timeout,omitempty"`                                    // all attempts together; 0 = DefaultStepTimeout
+	Timeout   Duration `yaml:"timeout,omitempty" json:"timeout,omitempty"`                             // all attempts together; 0 = DefaultStepTimeout
 	OnError   *OnError `yaml:"onError,omitempty" json:"onError,omitempty" meant:"on_error,onFailure,on_failure,retry,retries,catch"`
 
 	Metadata map[string]any `yaml:"metadata,omitempty" json:"metadata,omitempty"` // of the author's; it changes nothing
