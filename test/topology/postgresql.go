@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // PostgreSQLUser is the superuser of every PostgreSQL; it needs no password.
@@ -109,22 +110,48 @@ func (s *PostgreSQL) Restore(ctx context.Context, database, file string) error {
 // first have groups of their own. Elsewhere than on Linux it reaches the first
 // alone, after which the others end by themselves.
 func (s *PostgreSQL) SignalAll(signal syscall.Signal) {
-	pid := s.PID()
-	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // it may have ended
-	for _, child := range strings.Fields(string(children)) {
-		if number, err := strconv.Atoi(child); err == nil {
-			_ = syscall.Kill(number, signal) // it may have ended
-		}
+	for _, child := range s.children() {
+		_ = syscall.Kill(child, signal) // it may have ended
 	}
 	s.SignalGroup(signal)
 }
 
-// KillAll is kill -9 of all processes of the server. It waits for the end.
+// children are the processes that the first one has started.
+func (s *PostgreSQL) children() (pids []int) {
+	pid := s.PID()
+	listed, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid)) // it may have ended
+	for _, child := range strings.Fields(string(listed)) {
+		if number, err := strconv.Atoi(child); err == nil {
+			pids = append(pids, number)
+		}
+	}
+	return pids
+}
+
+// KillAll is kill -9 of all processes of the server. It waits until all have ended:
+// before that, their shared memory keeps another server from starting.
 func (s *PostgreSQL) KillAll() error {
 	s.SignalGroup(syscall.SIGSTOP) // so that it starts nothing meanwhile
+	children := s.children()
 	s.SignalAll(syscall.SIGKILL)
 	<-s.Ended()
+	deadline := time.Now().Add(30 * time.Second)
+	for _, child := range children {
+		for isRunning(child) {
+			if time.Now().After(deadline) {
+				return fmt.Errorf("process %d of PostgreSQL does not end", child)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
 	return nil
+}
+
+// isRunning reports whether a process is there and more than its exit status.
+func isRunning(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return err == nil && !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
 }
 
 // Close ends the server. Its directory goes if it is a temporary one.
