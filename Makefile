@@ -32,6 +32,18 @@ CASES    ?= 10000
 TROUBLED ?= 3000
 # Random definitions of which it compares the script that they convert to.
 CONVERTED ?= 1000
+# Tests of make attack besides those whose names say that they attack: in them
+# somebody takes, forges, floods or loses something.
+ATTACKS  := $(strip \
+	Callers ClientsDoNotAnswerForThePage ForgedForms OnThisMachine OthersSeeNothing PermissionOfTheWholeClosure Proofs ResolvePermission TextIsText UnprovenAnswers \
+	BudgetIsShared FailAKiller HostileArguments HostileDefinitions HostileFiles KillerWhereTemporalCannotPause OpenRunsAreBounded QueryOfAKiller \
+	QuotaLetsKnownRunsBeFound RequestsAreBounded RunsPerMinuteAreBounded TemplateLimits WaitingRunsAreBounded \
+	AnswerToAnEarlierAsking AnswerToAnUnknownQuestion AnswerUnderAnUnknownID Effects ExactIDs GenerationOfTheFuture Generations HandleAtOnce LateDiscover Outage \
+	QuestionIsLeftAloneForTenMinutes ReplicaKilledWithAnAnswer RequestStateIsRefused ResumedProgressKeepsItsTotal ServersOfSDKs StdioCancel \
+	Decided Field Form RequiredFieldsHaveNoDefault WhatAnswersGive \
+	BusinessKey ChartMetrics ChartRefuses ChildEnvironment ComposeChecksHosts DataIsClosedToOthers IssuerDown KeyRotation Limit ListenersAreDocumented \
+	OIDCRefuses OneMakesServers OriginPolicy Pods WebUIOnlyShows)
+ATTACK   := ^Test(Attack.*|.*Bombs|$(subst $() $(),|,$(ATTACKS)))$$
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 export GOFLAGS ?= -buildvcs=false
@@ -97,8 +109,9 @@ sbom: build ## Write bin/sbom.json: what bin/perdure was built of, as CycloneDX 
 	$(GO) run ./.ci/sbom $(BIN) > bin/sbom.json
 
 attack: servers ## Run every attack on real roles and on what reads foreign input
-	$(REQUIRE) $(GO) test -count=1 -timeout 20m -run '^TestAttack|Bombs$$' ./...
-	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 20m -run '^TestAttack|Bombs$$' ./...
+	$(REQUIRE) $(GO) test -count=1 -timeout 20m -run '$(ATTACK)' ./...
+	cd test && $(REQUIRE) $(GO) test -count=1 -timeout 20m -run '$(ATTACK)' ./...
+	cd deploy/check && $(GO) test -count=1 -run '$(ATTACK)' .
 
 fuzz: ## Run the fuzz tests that match FUZZ, one after the other, each for FUZZTIME
 	@for package in $(FUZZED); do \

@@ -35,6 +35,27 @@ func TestContract(t *testing.T) {
 	}
 }
 
+// The Makefile names tests that make attack runs; they must exist.
+func TestAttacksAreThere(t *testing.T) {
+	t.Parallel()
+	tests := testNames(t)
+	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(makefile), "\nATTACKS  := $(strip ")
+	list, _, _ = strings.Cut(list, ")")
+	names := strings.Fields(strings.ReplaceAll(list, "\\\n", " "))
+	if len(names) < 20 {
+		t.Errorf("found %d names in the Makefile", len(names))
+	}
+	for _, name := range names {
+		if !tests["Test"+name] {
+			t.Errorf("make attack runs Test%s, which does not exist", name)
+		}
+	}
+}
+
 // testNames are the tests that there are in the repository.
 func testNames(t *testing.T) map[string]bool {
 	t.Helper()
