@@ -637,6 +637,27 @@ func TestList(t *testing.T) {
 	}
 }
 
+// TestAttackManyQuestions has one run ask hundreds of questions: it is one row of the
+// list, and all of them are on its own page.
+func TestAttackManyQuestions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var flood []runs.Elicitation
+	for i := range 400 {
+		flood = append(flood, gate(fmt.Sprintf("ask#%d", i+1), fmt.Sprintf("Flood %d?", i), ""))
+	}
+	w.runs.add(run("deploy/1", "mallory", flood...))
+	w.runs.add(run("deploy/2", "alice", gate("ask#1", "Deploy?", "")))
+	carol := w.open("carol")
+	_, page := carol.get("/approvals")
+	has(t, page, "Flood 0?", "and 399 more of this run", "Deploy?")
+	if n := strings.Count(page, "Flood"); n != 1 {
+		t.Errorf("one run takes %d rows", n)
+	}
+	_, page = carol.get("/approvals/deploy/1")
+	has(t, page, "Flood 0?", "Flood 399?")
+}
+
 func TestRunsAreAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

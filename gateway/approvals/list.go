@@ -11,15 +11,17 @@ import (
 
 // Sizes of the list.
 const (
-	listed  = 25  // questions on a page, or a few more
+	listed  = 25  // runs on a page, or a few more
 	perLook = 100 // runs that are looked at at a time
 	looks   = 10  // how often, for one page
 )
 
-// A row of the list is an open question.
+// A row of the list is a run, with the first of its questions. Whoever has one run
+// ask hundreds takes no more of the list than others.
 type row struct {
 	Path string
 	question
+	More int // further questions of the run
 }
 
 // A place in the list: first come the visitor's own runs, then those of others.
@@ -47,7 +49,7 @@ func parsePlace(s string) place {
 	return place{false, strings.TrimPrefix(s, ownMark)}
 }
 
-// list shows the open questions that the visitor may answer.
+// list shows the runs with open questions that the visitor may answer.
 func (in *inbox) list(w http.ResponseWriter, r *http.Request, who auth.Identity) {
 	at := parsePlace(r.URL.Query().Get("from"))
 	rows, next, more, err := in.rows(r, who, at)
@@ -67,7 +69,7 @@ func (in *inbox) list(w http.ResponseWriter, r *http.Request, who auth.Identity)
 	in.pages.show(w, http.StatusOK, "list", data)
 }
 
-// rows collects questions from a place on, until there are enough for a page.
+// rows collects runs from a place on, until there are enough for a page.
 func (in *inbox) rows(r *http.Request, who auth.Identity, at place) (rows []row, next place, more bool, err error) {
 	for range looks {
 		filter := runs.Filter{Waiting: true, Limit: perLook}
@@ -80,7 +82,7 @@ func (in *inbox) rows(r *http.Request, who auth.Identity, at place) (rows []row,
 		}
 		for _, run := range page {
 			if own := run.Caller == who.Principal(); own != at.others {
-				rows = append(rows, in.rowsOf(who, &run)...)
+				rows = in.withRow(rows, who, &run)
 			}
 		}
 		switch {
@@ -98,15 +100,19 @@ func (in *inbox) rows(r *http.Request, who auth.Identity, at place) (rows []row,
 	return rows, at, true, nil
 }
 
-func (in *inbox) rowsOf(who auth.Identity, run *runs.Run) []row {
+// withRow adds the row of a run, if it asks what the visitor may answer.
+func (in *inbox) withRow(rows []row, who auth.Identity, run *runs.Run) []row {
 	if !in.Policy.May(who, auth.See, object(run)) {
-		return nil
+		return rows
 	}
-	var rows []row
+	var asks []runs.Elicitation
 	for _, e := range run.Open() {
 		if in.mayAnswer(who, run, e) {
-			rows = append(rows, row{Path: Path(run.ID), question: in.question(who, run, e)})
+			asks = append(asks, e)
 		}
 	}
-	return rows
+	if len(asks) == 0 {
+		return rows
+	}
+	return append(rows, row{Path: Path(run.ID), question: in.question(who, run, asks[0]), More: len(asks) - 1})
 }
