@@ -171,7 +171,7 @@ func (s *asking) unasked() (now []*gate) {
 func (s *asking) requireInput(gates []*gate) (answered bool) {
 	requests := map[string]inputRequest{}
 	asked := map[string]int{}
-	asks := map[string]string{}
+	asks, rounds := map[string]string{}, map[string]string{}
 	var urls []string
 	for _, gt := range gates {
 		if asked[gt.ID] = s.countAsked(gt); asked[gt.ID] > maxAsked {
@@ -183,13 +183,16 @@ func (s *asking) requireInput(gates []*gate) (answered bool) {
 			urls = append(urls, gt.ID)
 		}
 		asks[gt.ID] = gt.Question
-		requests[questionKey(gt.ID, asked[gt.ID])] = inputRequest{Method: string(mcp.MethodElicitationCreate), Params: s.params(gt)}
+		if gt.Round != "" {
+			rounds[gt.ID] = gt.Round
+		}
+		requests[questionKey(gt.ID, gt.Round, asked[gt.ID])] = inputRequest{Method: string(mcp.MethodElicitationCreate), Params: s.params(gt)}
 	}
 	if len(requests) == 0 {
 		return false
 	}
 	st := state{claims: claims{Principal: s.x.principal, Expires: s.on.tokens.time().Add(stateLife).Unix()},
-		Run: s.at.Run, Owner: s.at.Owner, Tool: s.at.Tool, Arguments: s.x.arguments, Seq: s.at.Seq, Asked: asked, Asks: asks, URLs: urls, Attached: s.at.Attached}
+		Run: s.at.Run, Owner: s.at.Owner, Tool: s.at.Tool, Arguments: s.x.arguments, Seq: s.at.Seq, Asked: asked, Asks: asks, Rounds: rounds, URLs: urls, Attached: s.at.Attached}
 	s.finish(&result{
 		ResultType:    string(mcp.ResultTypeInputRequired),
 		InputRequests: requests,

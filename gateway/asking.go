@@ -13,19 +13,24 @@ import (
 
 // questionKey names an elicitation in inputRequests and inputResponses, of calls
 // and tasks alike: by its step path, with the number of the time where the step
-// asks again, and with that of the asking where an answer was not taken.
-func questionKey(elicitation string, asking int) string {
+// asks again, with that of the asking where an answer was not taken, and with the
+// round where the run was reset: what was asked before does not have it.
+func questionKey(elicitation, round string, asking int) string {
+	key := strings.TrimSuffix(elicitation, "#1")
 	if asking > 1 {
-		return fmt.Sprintf("%s.%d", elicitation, asking)
+		key = fmt.Sprintf("%s.%d", elicitation, asking)
 	}
-	return strings.TrimSuffix(elicitation, "#1")
+	if round != "" {
+		key += "@" + round
+	}
+	return key
 }
 
 // answerTo is the response to an elicitation that was asked so many times. One to
 // an earlier asking counts as well.
-func answerTo(elicitation string, askings int, given map[string]json.RawMessage) (raw json.RawMessage, key string, ok bool) {
+func answerTo(elicitation, round string, askings int, given map[string]json.RawMessage) (raw json.RawMessage, key string, ok bool) {
 	for asking := askings; asking > 0; asking-- {
-		key = questionKey(elicitation, asking)
+		key = questionKey(elicitation, round, asking)
 		if raw, ok = given[key]; ok {
 			return raw, key, true
 		}

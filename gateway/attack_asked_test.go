@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -36,13 +38,13 @@ func TestAttackAnswerToWhatIsNotAskedAnyMore(t *testing.T) {
 		p.open(runs.Elicitation{StepID: "gate", Message: "Pay 1?", Question: "one"})
 		p.complete(`{"action":"` + p.answered("gate#1").Action + `"}`)
 	}
-	begin := func(t *testing.T) (w *world, resets func()) {
-		w = newWorld(t, map[string]func(*play){"pays": pays})
+	begin := func(t *testing.T, with ...func(*gateway.Options)) (w *world, resets func()) {
+		w = newWorld(t, map[string]func(*play){"pays": pays}, with...)
 		return w, func() {
 			w.runs.change(func() {
 				for _, r := range w.runs.runs {
 					e := &r.run.Elicitations[0]
-					e.Message, e.Question = "Pay 1000000?", "two"
+					e.Message, e.Question, e.Round = "Pay 1000000?", "two", "again"
 				}
 			})
 		}
@@ -65,10 +67,10 @@ func TestAttackAnswerToWhatIsNotAskedAnyMore(t *testing.T) {
 		}
 		resets()
 		m = say("gate")
-		if got := m.Result.InputRequests["gate#1.2"].Params.Message; !open(w) || !strings.Contains(got, "something else is asked now") || !strings.Contains(got, "Pay 1000000?") {
+		if got := m.Result.InputRequests["gate#1.2@again"].Params.Message; !open(w) || !strings.Contains(got, "something else is asked now") || !strings.Contains(got, "Pay 1000000?") {
 			t.Fatalf("asked %+v", m.Result.InputRequests)
 		}
-		say("gate#1.2").structuredIs(t, `{"action":"accept"}`)
+		say("gate#1.2@again").structuredIs(t, `{"action":"accept"}`)
 	})
 	t.Run("2025-11-25", func(t *testing.T) {
 		t.Parallel()
@@ -81,6 +83,29 @@ func TestAttackAnswerToWhatIsNotAskedAnyMore(t *testing.T) {
 		}
 		if !open(w) {
 			t.Error("it counts as an answer to what it did not answer")
+		}
+	})
+	t.Run("a task of 2026-07-28", func(t *testing.T) {
+		t.Parallel()
+		w, resets := begin(t, func(o *gateway.Options) { o.TaskPatience = time.Nanosecond })
+		c := &wire{T: t, url: w.url, caller: "ann"}
+		task := c.modernCall("pays", `{}`, takesTasks, "").ok()
+		get := func() taskView { return c.modernTask("tasks/get", task.TaskID, "").ok() }
+		if got := until(t, "input_required", get); len(got.InputRequests["gate"]) == 0 {
+			t.Fatalf("asked %s", got.InputRequests)
+		}
+		say := func(key string) taskView {
+			return c.modernTask("tasks/update", task.TaskID, fmt.Sprintf(`"inputResponses":{%q:{"action":"accept","content":{}}}`, key)).ok()
+		}
+		resets()
+		say("gate")
+		got := get()
+		if err := hasAll(string(got.InputRequests["gate@again"]), "Pay 1000000?"); err != nil || !open(w) || len(got.InputRequests) != 1 {
+			t.Fatalf("asked %s: %v", got.InputRequests, err)
+		}
+		say("gate@again")
+		if err := hasAll(string(until(t, "completed", get).Result), `"action":"accept"`); err != nil {
+			t.Error(err)
 		}
 	})
 }

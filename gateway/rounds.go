@@ -21,9 +21,9 @@ func (st *state) unknownKeys(given map[string]json.RawMessage) (reasons map[stri
 	known, asked := map[string]bool{}, []string{}
 	for gate, askings := range st.Asked {
 		for asking := range askings {
-			known[questionKey(gate, asking+1)] = true
+			known[questionKey(gate, st.Rounds[gate], asking+1)] = true
 		}
-		asked = append(asked, questionKey(gate, askings))
+		asked = append(asked, questionKey(gate, st.Rounds[gate], askings))
 	}
 	slices.Sort(asked)
 	for _, key := range slices.Sorted(maps.Keys(given)) {
@@ -58,7 +58,7 @@ func (cs *composites) nextRound(ctx context.Context, x *exchange) {
 	}
 	reasons, pages := st.unknownKeys(x.params.InputResponses), map[string]string{}
 	for _, gate := range slices.Sorted(maps.Keys(st.Asked)) {
-		raw, _, ok := answerTo(gate, st.Asked[gate], x.params.InputResponses)
+		raw, _, ok := answerTo(gate, st.Rounds[gate], st.Asked[gate], x.params.InputResponses)
 		if !ok || reasons[gate] != "" {
 			continue
 		}

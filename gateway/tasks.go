@@ -229,7 +229,7 @@ func (ts *tasks) inputs(x *exchange, run *runs.Run) (ask []input, wait string) {
 	s.know(run)
 	for _, gt := range s.gates() {
 		if asking, again := gt.nextAsking(); again && !gt.mute {
-			ask = append(ask, input{gate: gt, key: questionKey(gt.ID, asking), asking: asking, params: s.params(gt)})
+			ask = append(ask, input{gate: gt, key: questionKey(gt.ID, gt.Round, asking), asking: asking, params: s.params(gt)})
 		}
 	}
 	if run.Status == runs.Quarantined {
@@ -253,7 +253,7 @@ func (ts *tasks) inputs(x *exchange, run *runs.Run) (ask []input, wait string) {
 func (gt *gate) nextAsking() (asking int, again bool) {
 	asking, again = 1, len(gt.Askings) < runs.MaxAskings
 	for _, a := range gt.Askings {
-		if a.Question != questionKey(gt.ID, asking) {
+		if a.Question != questionKey(gt.ID, gt.Round, asking) {
 			continue
 		}
 		asking++

@@ -98,7 +98,7 @@ func (ts *tasks) updateTask(ctx context.Context, x *exchange, run *runs.Run) {
 	}
 	ask, _ := ts.inputs(x, run)
 	for _, in := range ask {
-		raw, key, ok := answerTo(in.ID, in.asking, x.params.InputResponses)
+		raw, key, ok := answerTo(in.ID, in.Round, in.asking, x.params.InputResponses)
 		if !ok {
 			continue
 		}
@@ -136,7 +136,7 @@ func hasAsked(run *runs.Run, key string) bool {
 		if slices.ContainsFunc(open, func(o runs.Elicitation) bool { return o.ID == e.ID }) {
 			askings, _ = (&gate{Elicitation: e}).nextAsking()
 		}
-		_, _, ok := answerTo(e.ID, askings, map[string]json.RawMessage{key: nil})
+		_, _, ok := answerTo(e.ID, e.Round, askings, map[string]json.RawMessage{key: nil})
 		return ok
 	})
 }

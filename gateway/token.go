@@ -108,6 +108,7 @@ type state struct {
 	Asked    map[string]int    `json:"q"`           // times each elicitation that is open was asked
 	Attached bool              `json:"x,omitempty"` // as in a cursor
 	Asks     map[string]string `json:"d,omitempty"` // what each asked, as in a question
+	Rounds   map[string]string `json:"n,omitempty"` // Elicitation.Round of each that has one
 	URLs     []string          `json:"u,omitempty"` // those that the client was asked to open a page for
 
 	Arguments string `json:"a"` // digest of those of the call

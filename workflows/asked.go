@@ -81,3 +81,11 @@ func askingsBytes(askings []Asking) (size int) {
 	}
 	return size
 }
+
+// round names the execution, if the run was reset.
+func (r *run) round(ctx workflow.Context) string {
+	if !r.in.WasReset {
+		return ""
+	}
+	return clip(workflow.GetInfo(ctx).WorkflowExecution.RunID, 8)
+}

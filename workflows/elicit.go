@@ -220,7 +220,7 @@ func (e Elicitation) digest() string {
 func (r *run) open(ctx workflow.Context, e Elicitation, limit time.Duration) *gate {
 	e.ID = e.StepPath.Asks(r.occurrence(e.StepPath))
 	e.StepID = e.StepPath.Top()
-	e.Question = e.digest()
+	e.Question, e.Round = e.digest(), r.round(ctx)
 	e.State = ElicitationOpen
 	e.Opened = workflow.Now(ctx)
 	if limit > 0 {

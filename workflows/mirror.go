@@ -121,6 +121,7 @@ func (r *run) mirror(ctx workflow.Context, call *called, e Elicitation) {
 		// There is no room to show all of it. What is asked is with the called run.
 		e.Message, e.Schema, e.Call = oneLine(e.Message), nil, nil
 	}
+	e.Round += r.round(ctx)
 	r.gates.state.Elicitations = append(r.gates.state.Elicitations, e)
 	if e.State != ElicitationOpen { // it was told before that it opened
 		r.publishState(ctx)

@@ -308,6 +308,44 @@ func TestFollowAGateThatIsOpenAgain(t *testing.T) {
 	}
 }
 
+// What a reset has a run ask anew has the ID of before, and another round.
+func TestRoundAfterAReset(t *testing.T) {
+	t.Parallel()
+	c, tc := connect(t)
+	id := start(t, c, request(t, gated))
+	followTo(t, c, id, 0, runs.EventOpened)
+	asked := func() runs.Elicitation {
+		run, err := c.Get(t.Context(), id)
+		if err != nil || len(run.Open()) != 1 {
+			return runs.Elicitation{}
+		}
+		return run.Open()[0]
+	}
+	if e := asked(); e.ID != "ask#1" || e.Round != "" {
+		t.Fatalf("at first %s is asked, in round %q", e.ID, e.Round)
+	}
+	_, err := tc.ResetWorkflowExecution(t.Context(), &workflowservice.ResetWorkflowExecutionRequest{
+		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: string(id)}, Reason: "ask anew", RequestId: string(id),
+		WorkflowTaskFinishEventId: 4, // which has asked
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(20 * time.Second); asked().Round == ""; <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("asked is %+v", asked())
+		}
+	}
+	if e := asked(); e.ID != "ask#1" {
+		t.Errorf("asked is %s", e.ID)
+	}
+	if err := c.Terminate(t.Context(), id, "the test ends"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // reset sets a failed run back to its last workflow task before the failure.
 func reset(t *testing.T, c client.Client, id runs.RunID) {
 	t.Helper()
