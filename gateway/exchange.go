@@ -121,6 +121,31 @@ func (x *exchange) refer(pages []elicitParams) {
 		Data: map[string]any{"elicitations": pages}}}))
 }
 
+// failed notes the kind of error that is answered.
+func (x *exchange) failed(kind string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.failure = kind
+}
+
+// kindOfFailure is the kind of error that was answered; "" = none, or mcp-go has
+// answered.
+func (x *exchange) kindOfFailure() string {
+	if x == nil {
+		return ""
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.failure
+}
+
+// isError says whether a result that goes to a client is one of a call that
+// failed.
+func isError(answer any) bool {
+	r, ok := answer.(*result)
+	return ok && r.IsError
+}
+
 // watch notes that the run is somebody else's: an answer to this client is none to
 // the call of that one.
 func (x *exchange) watch() { x.watches, x.receipts = true, false }
@@ -198,31 +223,6 @@ func (x *exchange) cursorFor(s runs.Started) cursor {
 		Attached: s.Attached,
 		Owner:    s.Owner,
 	}
-}
-
-// failed notes the kind of error that is answered.
-func (x *exchange) failed(kind string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.failure = kind
-}
-
-// kindOfFailure is the kind of error that was answered; "" = none, or mcp-go has
-// answered.
-func (x *exchange) kindOfFailure() string {
-	if x == nil {
-		return ""
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.failure
-}
-
-// isError says whether a result that goes to a client is one of a call that
-// failed.
-func isError(answer any) bool {
-	r, ok := answer.(*result)
-	return ok && r.IsError
 }
 
 // ownKey is the idempotency key of a direct call as the backend gets it, ""

@@ -28,13 +28,11 @@ type results struct {
 	log      *slog.Logger
 }
 
-// page is where a person answers for a run; "" = there is no page.
-func (rs *results) page(id runs.RunID) string {
-	if rs.runURL == nil {
-		return ""
-	}
-	return rs.runURL(id)
-}
+// finish adds what a result must say to a client.
+func (rs *results) finish(c *client, r *result) *result { return c.dialect.finish(rs.server, r) }
+
+// acknowledgement is the empty result of 2026-07-28.
+func (rs *results) acknowledgement(x *exchange) *result { return rs.finish(x.client, &result{}) }
 
 // ended is the result of a run that has ended, as the client gets it: the output,
 // or a link to it where that is large. A tool with an output schema must give
@@ -55,34 +53,6 @@ func (rs *results) ended(c *client, id runs.RunID, o *runs.Outcome) *result {
 		r.set(metaErrors, o.Errors)
 	}
 	return r
-}
-
-// finish adds what a result must say to a client.
-func (rs *results) finish(c *client, r *result) *result { return c.dialect.finish(rs.server, r) }
-
-// acknowledgement is the empty result of 2026-07-28.
-func (rs *results) acknowledgement(x *exchange) *result { return rs.finish(x.client, &result{}) }
-
-// failed answers a request about a run with why it came to nothing.
-func (rs *results) failed(x *exchange, run runs.RunID, err error) {
-	rs.log.Warn("a request about a run came to nothing", "run", run, "error", err)
-	x.failWith(trouble(run, err).asError(err))
-}
-
-// decodeArguments reads the arguments of a built-in tool, or answers what is
-// wrong with them.
-func (rs *results) decodeArguments(x *exchange, into any) bool {
-	dec := json.NewDecoder(bytes.NewReader(orEmpty(x.params.Arguments)))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		rs.refuse(x, "the arguments cannot be read: "+err.Error())
-		return false
-	}
-	return true
-}
-
-func (rs *results) refuse(x *exchange, why string) {
-	x.respond("", rs.finish(x.client, failure(&runs.Error{Code: codes.InvalidArguments, Category: codes.CategoryValidation, Message: why})))
 }
 
 // pending makes the handle on a run.
@@ -109,6 +79,36 @@ func (rs *results) pending(id runs.RunID, open []runs.Elicitation, running []str
 		h.ApprovalURL = rs.page(id)
 	}
 	return h
+}
+
+// page is where a person answers for a run; "" = there is no page.
+func (rs *results) page(id runs.RunID) string {
+	if rs.runURL == nil {
+		return ""
+	}
+	return rs.runURL(id)
+}
+
+// failed answers a request about a run with why it came to nothing.
+func (rs *results) failed(x *exchange, run runs.RunID, err error) {
+	rs.log.Warn("a request about a run came to nothing", "run", run, "error", err)
+	x.failWith(trouble(run, err).asError(err))
+}
+
+func (rs *results) refuse(x *exchange, why string) {
+	x.respond("", rs.finish(x.client, failure(&runs.Error{Code: codes.InvalidArguments, Category: codes.CategoryValidation, Message: why})))
+}
+
+// decodeArguments reads the arguments of a built-in tool, or answers what is
+// wrong with them.
+func (rs *results) decodeArguments(x *exchange, into any) bool {
+	dec := json.NewDecoder(bytes.NewReader(orEmpty(x.params.Arguments)))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		rs.refuse(x, "the arguments cannot be read: "+err.Error())
+		return false
+	}
+	return true
 }
 
 // missingResult reports whether a message asks for the result of a run that there

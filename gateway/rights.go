@@ -37,6 +37,32 @@ func (r *rights) mayCall(who auth.Identity, d *definitions.Definition) bool {
 	return MayCall(r.policy, who, d)
 }
 
+// offered reports whether there is a tool that somebody may call.
+func (r *rights) offered(who auth.Identity, name string) bool {
+	l := r.tools.now()
+	_, ofBackend := l.tools[name]
+	switch {
+	case isScriptTool(name):
+		return r.tools.isBuiltIn(name) && r.mayScript(who)
+	case r.tools.isBuiltIn(name):
+		return true
+	case ofBackend || l.composites[name] != nil:
+		return r.policy.May(who, auth.Call, l.callable(name))
+	}
+	return false
+}
+
+// visible are the tools that somebody may call: to them, the others do not exist.
+func (r *rights) visible(who auth.Identity, tools []mcp.Tool) []mcp.Tool {
+	l := r.tools.now()
+	return slices.DeleteFunc(slices.Clone(tools), func(t mcp.Tool) bool {
+		if isScriptTool(t.Name) {
+			return !r.mayScript(who)
+		}
+		return !r.tools.isBuiltIn(t.Name) && !r.policy.May(who, auth.Call, l.callable(t.Name))
+	})
+}
+
 // may reports whether somebody may do something with a run.
 func (r *rights) may(who auth.Identity, action auth.Action, run *runs.Run) bool {
 	return r.policy.May(who, action, auth.Object{Tool: run.Tool, Owner: run.Caller})
@@ -135,30 +161,28 @@ func (r *rights) mayUse(publisher auth.Identity, u definitions.Use) string {
 	return what + " is called, and " + whose
 }
 
-// offered reports whether there is a tool that somebody may call.
-func (r *rights) offered(who auth.Identity, name string) bool {
-	l := r.tools.now()
-	_, ofBackend := l.tools[name]
-	switch {
-	case isScriptTool(name):
-		return r.tools.isBuiltIn(name) && r.mayScript(who)
-	case r.tools.isBuiltIn(name):
-		return true
-	case ofBackend || l.composites[name] != nil:
-		return r.policy.May(who, auth.Call, l.callable(name))
-	}
-	return false
+// mayRead reports whether somebody may read a composite tool as it was
+// published: who may call it learns as much from a dry run.
+func (r *rights) mayRead(who auth.Identity, on auth.Object) bool {
+	return r.policy.May(who, auth.Call, on) || r.policy.May(who, auth.Publish, on)
 }
 
-// visible are the tools that somebody may call: to them, the others do not exist.
-func (r *rights) visible(who auth.Identity, tools []mcp.Tool) []mcp.Tool {
-	l := r.tools.now()
-	return slices.DeleteFunc(slices.Clone(tools), func(t mcp.Tool) bool {
-		if isScriptTool(t.Name) {
-			return !r.mayScript(who)
-		}
-		return !r.tools.isBuiltIn(t.Name) && !r.policy.May(who, auth.Call, l.callable(t.Name))
-	})
+// mayKnow reports whether somebody may know that there is a composite tool.
+func (r *rights) mayKnow(who auth.Identity, d *definitions.Definition) bool {
+	return r.mayRead(who, callable(d)) || r.policy.May(who, auth.See, auth.Object{Tool: d.Name})
+}
+
+// mayReadVersion reports whether somebody may read one version: its expose may
+// leave out who is offered another one. What is hidden is for those who publish
+// it.
+func (r *rights) mayReadVersion(who auth.Identity, e registry.Entry) bool {
+	switch {
+	case e.Definition == nil:
+		return r.mayRead(who, auth.Object{Tool: e.Published.Name})
+	case e.Definition.Hidden():
+		return r.policy.May(who, auth.Publish, auth.Object{Tool: e.Definition.Name})
+	}
+	return r.mayRead(who, callable(e.Definition))
 }
 
 // mayScript reports whether somebody may send scripts.
@@ -184,28 +208,4 @@ func (r *rights) maySendTo(who auth.Identity) definitions.Definitions {
 		}
 		return d, true
 	}
-}
-
-// mayRead reports whether somebody may read a composite tool as it was
-// published: who may call it learns as much from a dry run.
-func (r *rights) mayRead(who auth.Identity, on auth.Object) bool {
-	return r.policy.May(who, auth.Call, on) || r.policy.May(who, auth.Publish, on)
-}
-
-// mayKnow reports whether somebody may know that there is a composite tool.
-func (r *rights) mayKnow(who auth.Identity, d *definitions.Definition) bool {
-	return r.mayRead(who, callable(d)) || r.policy.May(who, auth.See, auth.Object{Tool: d.Name})
-}
-
-// mayReadVersion reports whether somebody may read one version: its expose may
-// leave out who is offered another one. What is hidden is for those who publish
-// it.
-func (r *rights) mayReadVersion(who auth.Identity, e registry.Entry) bool {
-	switch {
-	case e.Definition == nil:
-		return r.mayRead(who, auth.Object{Tool: e.Published.Name})
-	case e.Definition.Hidden():
-		return r.policy.May(who, auth.Publish, auth.Object{Tool: e.Definition.Name})
-	}
-	return r.mayRead(who, callable(e.Definition))
 }

@@ -83,6 +83,9 @@ func (s *stream) patienceTimer() <-chan time.Time {
 	return time.After(d)
 }
 
+// isLate reports whether the client has waited for long enough.
+func (s *stream) isLate() bool { return s.late || s.asking.urgent }
+
 // followed handles an event and reports whether the call is answered now.
 func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 	if !ok || f.err != nil {
@@ -134,6 +137,31 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 		return true
 	}
 	return false
+}
+
+// opened asks about an elicitation, if it is still open: an event may be old.
+func (s *stream) opened(ctx context.Context, e *runs.Elicitation) (answered bool) {
+	if run, err := s.on.runs.Get(ctx, s.at.Run); err == nil {
+		s.know(run)
+	} else {
+		s.asking.add(*e)
+	}
+	if s.asking.find(e.ID) >= 0 {
+		s.report.tell(waitsFor(*e), map[string]any{metaRun: runState{ID: s.at.Run, Status: statusWaiting}, metaStep: e.StepPath})
+	}
+	return s.ask()
+}
+
+// know takes over the state of a run.
+func (s *stream) know(run *runs.Run) {
+	s.held = run.Status == runs.Quarantined
+	s.asking.know(run)
+}
+
+// ask puts to the client what is open, in the way of its era.
+func (s *stream) ask() (answered bool) {
+	now := s.asking.unasked()
+	return len(now) > 0 && s.x.dialect.ask(s, now)
 }
 
 // lost answers when the run cannot be followed any longer.
@@ -220,34 +248,6 @@ func (s *stream) abandoned() (answered bool) {
 	}
 	s.x.out.cut()
 	return true
-}
-
-// isLate reports whether the client has waited for long enough.
-func (s *stream) isLate() bool { return s.late || s.asking.urgent }
-
-// opened asks about an elicitation, if it is still open: an event may be old.
-func (s *stream) opened(ctx context.Context, e *runs.Elicitation) (answered bool) {
-	if run, err := s.on.runs.Get(ctx, s.at.Run); err == nil {
-		s.know(run)
-	} else {
-		s.asking.add(*e)
-	}
-	if s.asking.find(e.ID) >= 0 {
-		s.report.tell(waitsFor(*e), map[string]any{metaRun: runState{ID: s.at.Run, Status: statusWaiting}, metaStep: e.StepPath})
-	}
-	return s.ask()
-}
-
-// know takes over the state of a run.
-func (s *stream) know(run *runs.Run) {
-	s.held = run.Status == runs.Quarantined
-	s.asking.know(run)
-}
-
-// ask puts to the client what is open, in the way of its era.
-func (s *stream) ask() (answered bool) {
-	now := s.asking.unasked()
-	return len(now) > 0 && s.x.dialect.ask(s, now)
 }
 
 // keepAlive shows that the call is alive. Clients count progress, proxies count

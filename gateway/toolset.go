@@ -42,14 +42,14 @@ type toolset struct {
 	reasons map[string]string // what was logged last of tools that are not listed
 }
 
-// reserve adds a built-in tool.
-func (t *toolset) reserve(tool mcp.Tool) { t.builtIn[tool.Name] = tool }
-
 // list has mcp-go list the tools from now on.
 func (t *toolset) list(at *server.MCPServer) {
 	t.mcp = at
 	t.rebuild()
 }
+
+// reserve adds a built-in tool.
+func (t *toolset) reserve(tool mcp.Tool) { t.builtIn[tool.Name] = tool }
 
 // offer replaces the composite tools.
 func (t *toolset) offer(offers []Offer) {
@@ -58,9 +58,6 @@ func (t *toolset) offer(offers []Offer) {
 	t.mu.Unlock()
 	t.rebuild()
 }
-
-// now is what clients can call.
-func (t *toolset) now() *listing { return t.listing.Load() }
 
 // rebuild makes the listing anew after a change of the definitions or of the
 // catalogue, and tells clients if it is another one.
@@ -97,6 +94,9 @@ func (t *toolset) logReasons(now map[string]string) {
 	t.reasons = now
 }
 
+// now is what clients can call.
+func (t *toolset) now() *listing { return t.listing.Load() }
+
 func (t *toolset) isBuiltIn(name string) bool {
 	_, ok := t.builtIn[name]
 	return ok
@@ -108,42 +108,6 @@ func (t *toolset) served(name string) *mcp.Tool {
 		return &tool.Tool
 	}
 	return nil
-}
-
-// ofBackend finds a backend's tool, also one that is hidden.
-func (t *toolset) ofBackend(name string) (backends.Tool, bool) { return t.backends.Find(name) }
-
-// ofBackends are all tools of the backends, hidden ones included.
-func (t *toolset) ofBackends() []backends.Tool { return t.backends.Tools() }
-
-// find finds a tool by the name that steps use.
-func (t *toolset) find(name string) (definitions.Tool, bool) {
-	return StepTools(t.backends)(name)
-}
-
-// all are the tools of all backends, as steps see them.
-func (t *toolset) all() []definitions.Tool {
-	var all []definitions.Tool
-	for _, t := range t.backends.Tools() {
-		all = append(all, stepTool(t))
-	}
-	return all
-}
-
-// finder finds the definitions that steps call: those of the registry, or of what
-// is offered where there is none.
-func (t *toolset) finder() definitions.Definitions {
-	if t.registry == nil {
-		defs := make([]*definitions.Definition, len(t.offers))
-		for i, o := range t.offers {
-			defs[i] = o.Definition
-		}
-		return definitions.Among(defs)
-	}
-	return func(ref definitions.Reference) (*definitions.Definition, bool) {
-		entry, err := t.registry.Resolve(ref)
-		return entry.Definition, err == nil
-	}
 }
 
 // composite is the composite tool that a call means, in the version that it
@@ -185,6 +149,22 @@ func (t *toolset) composite(ctx context.Context, l *listing, who auth.Identity, 
 	return &composite{def: entry.Definition, entry: entry}, nil
 }
 
+// withVersions leaves of the versions that an error names those that whoever gets
+// it may know.
+func (t *toolset) withVersions(err error, known func(registry.Entry) bool) error {
+	var missing *registry.NotFoundError
+	if !errors.As(err, &missing) {
+		return err
+	}
+	told := &registry.NotFoundError{Reference: missing.Reference, Versions: slices.Clone(missing.Versions)}
+	for _, e := range t.registry.Versions(missing.Reference.Name) {
+		if !known(e) {
+			told.Versions = slices.DeleteFunc(told.Versions, func(v string) bool { return v == e.Published.Version })
+		}
+	}
+	return told
+}
+
 func withoutVersions(name string) error {
 	return invalidVersion("%s has no versions, since its file states none; call it without perdure/version", name)
 }
@@ -220,21 +200,50 @@ func (t *toolset) taken(d *definitions.Definition) string {
 	return ""
 }
 
-// withVersions leaves of the versions that an error names those that whoever gets
-// it may know.
-func (t *toolset) withVersions(err error, known func(registry.Entry) bool) error {
-	var missing *registry.NotFoundError
-	if !errors.As(err, &missing) {
-		return err
-	}
-	told := &registry.NotFoundError{Reference: missing.Reference, Versions: slices.Clone(missing.Versions)}
-	for _, e := range t.registry.Versions(missing.Reference.Name) {
-		if !known(e) {
-			told.Versions = slices.DeleteFunc(told.Versions, func(v string) bool { return v == e.Published.Version })
+// finder finds the definitions that steps call: those of the registry, or of what
+// is offered where there is none.
+func (t *toolset) finder() definitions.Definitions {
+	if t.registry == nil {
+		defs := make([]*definitions.Definition, len(t.offers))
+		for i, o := range t.offers {
+			defs[i] = o.Definition
 		}
+		return definitions.Among(defs)
 	}
-	return told
+	return func(ref definitions.Reference) (*definitions.Definition, bool) {
+		entry, err := t.registry.Resolve(ref)
+		return entry.Definition, err == nil
+	}
 }
+
+// calledBy is the composite tool that a step calls.
+func (t *toolset) calledBy(s *definitions.Step) (*definitions.Definition, bool) {
+	ref, err := definitions.ParseReference(s.Workflow)
+	if err != nil {
+		return nil, false
+	}
+	return t.now().find(ref)
+}
+
+// find finds a tool by the name that steps use.
+func (t *toolset) find(name string) (definitions.Tool, bool) {
+	return StepTools(t.backends)(name)
+}
+
+// all are the tools of all backends, as steps see them.
+func (t *toolset) all() []definitions.Tool {
+	var all []definitions.Tool
+	for _, t := range t.backends.Tools() {
+		all = append(all, stepTool(t))
+	}
+	return all
+}
+
+// ofBackend finds a backend's tool, also one that is hidden.
+func (t *toolset) ofBackend(name string) (backends.Tool, bool) { return t.backends.Find(name) }
+
+// ofBackends are all tools of the backends, hidden ones included.
+func (t *toolset) ofBackends() []backends.Tool { return t.backends.Tools() }
 
 // backendsOf are the backends of the tools of a definition, and of those of the
 // definitions that it calls.
@@ -252,13 +261,4 @@ func (t *toolset) backendsOf(d *definitions.Definition, tools map[string]definit
 		}
 	}
 	return names
-}
-
-// calledBy is the composite tool that a step calls.
-func (t *toolset) calledBy(s *definitions.Step) (*definitions.Definition, bool) {
-	ref, err := definitions.ParseReference(s.Workflow)
-	if err != nil {
-		return nil, false
-	}
-	return t.now().find(ref)
 }
