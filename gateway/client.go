@@ -29,7 +29,7 @@ type client struct {
 	streams   bool     // takes several messages in answer to one request
 	overHTTP  bool     // otherwise stdio: streams end with the process
 	session   *session // nil = it has none
-	letGo     func()   // of the request, which may be large; nil = there is nothing to let go
+	release   func()   // of the request, which may be large; nil = nothing can be released
 	scope     string   // in which the ids of its requests are its own; "" = it cannot cancel them
 }
 

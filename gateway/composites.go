@@ -53,11 +53,11 @@ func (cs *composites) call(ctx context.Context, x *exchange, c *composite) {
 	cs.follows(ctx, x, x.cursorFor(started), renderOptions{})
 }
 
-// follows answers a call with what comes of its run. The request, which may be
-// large, is let go before.
+// follows answers a call from the events of its run. The request, which may be
+// large, is released before.
 func (cs *composites) follows(ctx context.Context, x *exchange, at cursor, how renderOptions) {
-	if x.letGo != nil {
-		x.letGo()
+	if x.release != nil {
+		x.release()
 	}
 	cs.streams.render(ctx, x, at, how)
 	cs.departures.settle(ctx, x, at.Run)
@@ -67,7 +67,7 @@ func (cs *composites) follows(ctx context.Context, x *exchange, at cursor, how r
 // result: it is an error, which says the same.
 func (cs *composites) notStarted(ctx context.Context, x *exchange, tool string, err error) {
 	cs.log.InfoContext(ctx, "call was not started", "tool", tool, "caller", x.caller.Subject, "error", err)
-	why := trouble("", err)
+	why := errorResult("", err)
 	var full *QuotaError
 	if errors.As(err, &full) {
 		x.out.header("Retry-After", full.retryAfter())
@@ -116,7 +116,7 @@ func (cs *composites) dryRun(x *exchange, c *composite) {
 	r, err := cs.starts.plan(x, c.def)
 	if err != nil {
 		cs.log.Info("call was not planned", "tool", c.def.Name, "caller", x.caller.Subject, "error", err)
-		r = trouble("", err)
+		r = errorResult("", err)
 	}
 	x.respond("", cs.results.finish(x.client, r))
 }

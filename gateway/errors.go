@@ -22,9 +22,9 @@ var (
 
 const badState = "requestState is not valid for this call, or has expired: repeat the request with the arguments that it had"
 
-// trouble is the result of a call that did not come as far as a run's own
+// errorResult is the result of a call that did not come as far as a run's own
 // outcome. id is empty if no run was started.
-func trouble(id runs.RunID, err error) *result {
+func errorResult(id runs.RunID, err error) *result {
 	e := &runs.Error{Code: codes.Internal, Category: codes.CategoryInternal, Message: "internal error", RunID: string(id)}
 	var bad *definitions.ArgumentsError
 	var known *runs.Error
@@ -56,14 +56,14 @@ func trouble(id runs.RunID, err error) *result {
 	return failure(e)
 }
 
-// asError is the result of trouble as an error of JSON-RPC, where a result would not
+// asError is an error result as an error of JSON-RPC, where a result would not
 // do.
 func (res *result) asError(err error) *rpcError {
-	return &rpcError{Code: troubleCode(err), Message: res.Content[0].Text, Data: map[string]any{metaError: res.Meta[metaError]}}
+	return &rpcError{Code: errorCode(err), Message: res.Content[0].Text, Data: map[string]any{metaError: res.Meta[metaError]}}
 }
 
-// troubleCode is the JSON-RPC code of an error.
-func troubleCode(err error) int {
+// errorCode is the JSON-RPC code of an error.
+func errorCode(err error) int {
 	var bad *definitions.ArgumentsError
 	if errors.As(err, &bad) || errors.Is(err, errKeyReused) {
 		return mcp.INVALID_PARAMS

@@ -98,7 +98,7 @@ func (f *endpoint) post(w http.ResponseWriter, r *http.Request, who auth.Identit
 		web.RefuseBody(w, &http.MaxBytesError{Limit: largeBody})
 		return
 	}
-	c.letGo = func() { // of the request, while its answer is waited for
+	c.release = func() { // of the request, while its answer is waited for
 		m.Params, p.Arguments = nil, nil
 		unread.Reset(nil)
 		free()

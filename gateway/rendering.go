@@ -39,7 +39,7 @@ func (ss *streams) render(ctx context.Context, x *exchange, at cursor, how rende
 	err := s.catchUp(ctx)
 	s.x.dialect.prime(s.rendering)
 	if errors.Is(err, runs.ErrNotFound) {
-		s.finish(trouble(at.Run, err), "unknown")
+		s.finish(errorResult(at.Run, err), "unknown")
 		return
 	}
 	if !s.ask() && !(s.isLate() && s.giveHandle()) {

@@ -92,7 +92,7 @@ func (rs *results) page(id runs.RunID) string {
 // failed answers a request about a run with why it came to nothing.
 func (rs *results) failed(x *exchange, run runs.RunID, err error) {
 	rs.log.Warn("a request about a run came to nothing", "run", run, "error", err)
-	x.failWith(trouble(run, err).asError(err))
+	x.failWith(errorResult(run, err).asError(err))
 }
 
 func (rs *results) refuse(x *exchange, why string) {

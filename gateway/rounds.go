@@ -74,7 +74,7 @@ func (cs *composites) nextRound(ctx context.Context, x *exchange) {
 			cs.results.failed(x, st.Run, err)
 			return
 		case err != nil && !errors.Is(err, runs.ErrNoSuchGate) && !errors.Is(err, runs.ErrNotPermitted):
-			x.respond("", cs.results.finish(x.client, trouble(st.Run, err)))
+			x.respond("", cs.results.finish(x.client, errorResult(st.Run, err)))
 			return
 		}
 	}

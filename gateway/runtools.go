@@ -90,7 +90,7 @@ func (b *runTools) runFor(ctx context.Context, x *exchange, action auth.Action, 
 		if !errors.Is(err, runs.ErrNotFound) {
 			b.log.Warn("reading a run", "run", id, "error", err)
 		}
-		x.respond("", b.results.finish(x.client, trouble(id, err)))
+		x.respond("", b.results.finish(x.client, errorResult(id, err)))
 		return nil, false
 	}
 	return run, true
@@ -162,7 +162,7 @@ func (b *runTools) cancel(ctx context.Context, x *exchange) {
 	defer done()
 	if err := b.runs.Cancel(ctx, run.ID, in.Reason); err != nil {
 		b.log.Warn("cancelling a run", "run", run.ID, "error", err)
-		x.respond("", b.results.finish(x.client, trouble(run.ID, err)))
+		x.respond("", b.results.finish(x.client, errorResult(run.ID, err)))
 		return
 	}
 	x.respond("", b.results.finish(x.client, structured(mustEncode(map[string]any{"runId": run.ID, "status": "cancelling"}))))
@@ -191,7 +191,7 @@ func (b *runTools) list(ctx context.Context, x *exchange) {
 	found, err := b.runs.List(ctx, filter)
 	if err != nil {
 		b.log.Warn("listing runs", "error", err)
-		x.respond("", b.results.finish(x.client, trouble("", err)))
+		x.respond("", b.results.finish(x.client, errorResult("", err)))
 		return
 	}
 	listed := []listedRun{}

@@ -170,7 +170,7 @@ func (s *stream) lost(ctx context.Context, err error) bool {
 	case ctx.Err() != nil:
 		s.x.out.cut()
 	case errors.Is(err, runs.ErrNotFound):
-		s.finish(trouble(s.at.Run, err), "unknown")
+		s.finish(errorResult(s.at.Run, err), "unknown")
 	default:
 		s.on.log.WarnContext(ctx, "cannot follow a run any longer", "run", s.at.Run, "error", err)
 		s.leave()
