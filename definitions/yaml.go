@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -304,20 +303,6 @@ func (d *decoder) place(n *yaml.Node, v reflect.Value) {
 	if pos := v.FieldByName("Pos"); pos.IsValid() && pos.Type() == positionType {
 		pos.Set(reflect.ValueOf(Position{d.file, n.Line, n.Column}))
 	}
-}
-
-func (d *decoder) unknownKey(p pair, keys []Key, path string) {
-	known := make([]string, len(keys))
-	for i, k := range keys {
-		known[i] = k.Name
-		if slices.Contains(strings.Split(k.Tag.Get("meant"), ","), p.key) {
-			d.errorf(p.keyNode, template.AtMember(path, p.key), "unknown-key", "unknown key %q%s: write %s", p.key, in(path), k.Name)
-			return
-		}
-	}
-	slices.Sort(known)
-	d.errorf(p.keyNode, template.AtMember(path, p.key), "unknown-key", "unknown key %q%s%s; known are %s",
-		p.key, in(path), template.DidYouMean(p.key, known), strings.Join(known, ", "))
 }
 
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, path string) {

@@ -2,7 +2,10 @@ package definitions
 
 import (
 	"reflect"
+	"slices"
 	"strings"
+
+	"github.com/perdure/perdure/definitions/template"
 )
 
 // A Key is a key of a mapping that Decode reads into a struct.
@@ -49,4 +52,18 @@ func Keys(t reflect.Type) []Key {
 		}
 	}
 	return keys
+}
+
+func (d *decoder) unknownKey(p pair, keys []Key, path string) {
+	known := make([]string, len(keys))
+	for i, k := range keys {
+		known[i] = k.Name
+		if slices.Contains(strings.Split(k.Tag.Get("meant"), ","), p.key) {
+			d.errorf(p.keyNode, template.AtMember(path, p.key), "unknown-key", "unknown key %q%s: write %s", p.key, in(path), k.Name)
+			return
+		}
+	}
+	slices.Sort(known)
+	d.errorf(p.keyNode, template.AtMember(path, p.key), "unknown-key", "unknown key %q%s%s; known are %s",
+		p.key, in(path), template.DidYouMean(p.key, known), strings.Join(known, ", "))
 }
