@@ -26,6 +26,9 @@ type Caller interface {
 // its result, that its outcome is unknown, or neither.
 type Past func(ctx context.Context, runID, execution, key string) (result *workflows.ToolResult, unknown bool, err error)
 
+// A HistorySize is how many bytes the history of an execution has.
+type HistorySize func(ctx context.Context, runID, execution string) (bytes int64, err error)
+
 // Activities implements workflows.Activities.
 type Activities struct {
 	backends Caller
@@ -34,6 +37,7 @@ type Activities struct {
 	past     Past
 	last     LastAttempt
 	unread   SentUnread
+	history  HistorySize
 	line     *limits.Line // of the only backend; nil = nothing is limited
 	resolve  Resolve
 	outcome  Outcome
@@ -70,6 +74,13 @@ func (a *Activities) LookBack(past Past) *Activities {
 // attempt of a keyed call may have been executed.
 func (a *Activities) Doubt(last LastAttempt, unread SentUnread) *Activities {
 	a.last, a.unread = last, unread
+	return a
+}
+
+// Measure lets a large result be refused that does not fit into the history of its
+// run. Without it, Temporal ends such a run.
+func (a *Activities) Measure(history HistorySize) *Activities {
+	a.history = history
 	return a
 }
 
@@ -151,7 +162,29 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 	if info.IsLocalActivity && workflows.PayloadSize(result.Output) > workflows.MaxLocalResultSize {
 		return workflows.ToolResult{}, attempt.TooLargeHere()
 	}
+	if e := a.noRoom(ctx, attempt, info, result); e != nil {
+		return workflows.ToolResult{}, a.report(ctx)(e, false)
+	}
 	return result, nil
+}
+
+// largeResult is from which size on it is looked whether a result fits into the
+// history of its run.
+const largeResult = 256 << 10
+
+// noRoom is the failure of a call whose result would make the history of its run
+// longer than Temporal lets it be: it would end the run at once. The run itself sees
+// only what has come by its last task.
+func (a *Activities) noRoom(ctx context.Context, attempt workflows.Attempt, info activity.Info, result workflows.ToolResult) *workflows.Error {
+	if a.history == nil || info.IsLocalActivity || attempt.Call.MaxExpansion > 0 || len(result.Output) < largeResult {
+		return nil
+	}
+	size, err := a.history(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID)
+	if err != nil {
+		a.logger.WarnContext(ctx, "whether a large result fits into the history of its run cannot be read", "run", attempt.Call.RunID, "error", err)
+		return nil
+	}
+	return attempt.NoRoom(size, result)
 }
 
 // atOnce is how long a call takes at most to be sent if it waits for nothing.

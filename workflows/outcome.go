@@ -175,6 +175,18 @@ func (a Attempt) Succeeded(structured json.RawMessage, content []ContentBlock) (
 	return ToolResult{Output: output}, nil
 }
 
+// NoRoom is the failure of a call that was executed and whose result does not fit
+// into the history of its run, which has so many bytes. A result that fits gives nil.
+func (a Attempt) NoRoom(history int64, result ToolResult) (e *Error) {
+	size := int64(PayloadSize(result.Output))
+	if history+size <= maxSize+MaxResultSize {
+		return nil
+	}
+	e, _ = a.unusable(codes.OutputTooLarge, codes.CategoryLimit, fmt.Sprintf(
+		"the output has %d bytes and the history of the run %d; the limit is %d: let the run do less, or return less from its tools", size, history, maxSize))
+	return e
+}
+
 // TooLargeHere is what becomes of a call within a workflow task whose result
 // does not fit there. It is no failure: the call is made again on its own.
 func (a Attempt) TooLargeHere() error {

@@ -15,6 +15,8 @@ const (
 	maxLocal     = MaxLocalResultSize // bytes of the output of a read inside a workflow task, so that 50 fit
 	maxHistory   = 48_000             // events, of 51,200
 	maxSize      = 46 << 20           // bytes of history, of 50 MiB
+	undoHistory  = 2_000              // events more, for what undoes
+	undoSize     = 3 << 20            // bytes more, for what undoes
 	maxQuestion  = 200 << 10          // bytes of one elicitation: message and schema
 	maxState     = 1 << 20            // bytes of the elicitations in the memo
 	commandBytes = 2 << 10            // what a command takes besides its payload
@@ -57,13 +59,47 @@ func (t *tasks) makeLocalRoom(ctx workflow.Context) (ended func(output int)) {
 
 // checkHistory refuses to go on where Temporal is about to end the run.
 func checkHistory(ctx workflow.Context, path StepPath) *Error {
-	info := workflow.GetInfo(ctx)
-	if info.GetCurrentHistoryLength() < maxHistory && info.GetCurrentHistorySize() < maxSize {
+	if historyHolds(ctx, 0, 0) {
 		return nil
 	}
+	info := workflow.GetInfo(ctx)
 	return &Error{Code: codes.RunTooLong, Category: codes.CategoryLimit, Message: fmt.Sprintf(
 		"step %s: the run has %d events of %d bytes in its history; the limits are %d and %d: let it do less, or return less from its tools",
 		path, info.GetCurrentHistoryLength(), info.GetCurrentHistorySize(), maxHistory, maxSize)}
+}
+
+// historyHolds says whether history is shorter than its limits and so much more.
+func historyHolds(ctx workflow.Context, events, bytes int) bool {
+	info := workflow.GetInfo(ctx)
+	return info.GetCurrentHistoryLength() < maxHistory+events && info.GetCurrentHistorySize() < maxSize+bytes
+}
+
+// awaitHistoryRoom waits until the result of one more call fits into history with
+// those of the calls under way, each as large as the largest that has come. It fails
+// where there is no room even for one. What undoes has room of its own.
+func (r *run) awaitHistoryRoom(ctx workflow.Context, q request) *Error {
+	if q.undoes && historyHolds(ctx, undoHistory, undoSize) {
+		return nil
+	}
+	for {
+		if err := checkHistory(ctx, q.path); err != nil {
+			return err
+		}
+		before := r.calls.awaited
+		room := maxSize - workflow.GetInfo(ctx).GetCurrentHistorySize()
+		if before == 0 || r.in.MaxValue > 0 || (before+1)*r.calls.largest <= room { // with a MaxValue, large results are kept elsewhere
+			return nil
+		}
+		if err := workflow.Await(ctx, func() bool { return r.calls.awaited < before }); err != nil {
+			return q.failure(err)
+		}
+	}
+}
+
+// came notes the result of a call, or that it has none.
+func (c *calls) came(result *ToolResult) {
+	c.awaited--
+	c.largest = max(c.largest, PayloadSize(result.Output))
 }
 
 // fit drops what closed elicitations asked from the state, the oldest first,

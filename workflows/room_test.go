@@ -1,60 +1,66 @@
 package workflows_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
 )
 
-// Temporal fails each workflow task of a run that has more than 2,000 calls
-// under way.
-func TestCallsUnderWay(t *testing.T) {
+// TestLargeParallelResults has ten calls at a time give results of 1.8 MB, until
+// history has no room for more: what is under way always fits, the run fails with
+// what it is, and undoes what can be undone.
+func TestLargeParallelResults(t *testing.T) {
 	t.Parallel()
-	const most = 500
-	var steps []string
-	for i := range 12 {
-		steps = append(steps, fmt.Sprintf(`{id: e%d, type: forEach, collection: "{{json (until 50)}}", maxParallel: 50, step: {tool: count}}`, i))
-	}
+	const size, limit = 1800 << 10, 50 << 20
 	var mu sync.Mutex
-	running, peak, full := 0, 0, make(chan struct{})
-	b := newBench(t, `{name: a, description: d, steps: [`+strings.Join(steps, ",")+`]}`, `{}`, map[string]toolFunc{
-		"count": func(workflows.ToolCall) (string, error) {
+	var history, underWay, most int
+	undone := 0
+	b := newBench(t, `{name: a, description: d, steps: [
+		{id: first, tool: create, compensate: {tool: remove}},
+		{id: each, type: forEach, collection: "{{json .params.items}}", maxParallel: 10, dependsOn: [first], step: {type: tool, tool: large, arguments: {n: "{{.forEach.index}}"}}}
+	]}`, fmt.Sprintf(`{"items":[%s0]}`, strings.Repeat("0,", 59)), nil)
+	b.tools = map[string]toolFunc{
+		"create": func(workflows.ToolCall) (string, error) { return `{}`, nil },
+		"remove": func(workflows.ToolCall) (string, error) { undone++; return `{}`, nil },
+		"large": func(workflows.ToolCall) (string, error) {
 			mu.Lock()
-			running++
-			peak = max(peak, running)
-			if running == most {
-				close(full)
-			}
+			underWay++
+			most = max(most, history+underWay*size)
 			mu.Unlock()
-			<-full
+			time.Sleep(20 * time.Millisecond)
 			mu.Lock()
-			running--
-			mu.Unlock()
-			return "{}", nil
+			defer mu.Unlock()
+			underWay--
+			history += size
+			b.env.SetCurrentHistorySize(history)
+			return `{"text":"` + strings.Repeat("x", size) + `"}`, nil
 		},
-	})
-	if _, failure := b.run(); failure != nil {
-		t.Fatalf("failed: %+v", failure)
 	}
-	if peak != most || len(b.calls) != 600 {
-		t.Errorf("%d calls, %d at a time; want 600, %d at a time", len(b.calls), peak, most)
+	_, failure := b.run()
+	if failure == nil || failure.Error.Code != codes.RunTooLong || undone != 1 {
+		t.Fatalf("undone %d times, %+v", undone, failure)
+	}
+	if most > limit || history < 40<<20 {
+		t.Errorf("at most %d bytes were there or under way, and %d came; the limit is %d", most, history, limit)
 	}
 }
 
-func TestPayloadSize(t *testing.T) {
+// A large result that does not fit into the history of its run is a failure that is
+// not repeated, of a call that was executed.
+func TestNoRoom(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "plain", "<a href='x'>&amp;</a>", "\u2028 and \u2029", "grüße", "日本"} {
-		raw := json.RawMessage(`{"v":"` + text + `"}`)
-		encoded, err := json.Marshal(raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := workflows.PayloadSize(raw); got != len(encoded) {
-			t.Errorf("%q: got %d, want %d", text, got, len(encoded))
-		}
+	result := workflows.ToolResult{Output: []byte(`"` + strings.Repeat("x", 1<<20) + `"`)}
+	a := workflows.Attempt{Call: workflows.ToolCall{StepPath: "s", Tool: "t"}, Number: 1}
+	if e := a.NoRoom(40<<20, result); e != nil {
+		t.Errorf("with room: %+v", e)
+	}
+	e := a.NoRoom(48<<20, result)
+	if e == nil || e.Code != codes.OutputTooLarge || e.Category != codes.CategoryLimit || e.Retryable || !strings.Contains(e.Message, "the history of the run 50331648") {
+		t.Errorf("without room: %+v", e)
 	}
 }

@@ -47,6 +47,8 @@ const MaxLocalResultSize = 56 << 10
 type calls struct {
 	slots    workflow.Semaphore // of which each takes one
 	underWay int                // what was started and has not ended, signals and called runs included
+	awaited  int                // tool calls whose results are to come into history
+	largest  int                // result that has come, in bytes
 }
 
 // callTool executes a tool step.
@@ -159,7 +161,7 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 	if err := r.waitWhileDraining(ctx); err != nil {
 		return ParkedCall{}, nil, q.failure(err)
 	}
-	if err := checkHistory(ctx, q.path); err != nil {
+	if err := r.awaitHistoryRoom(ctx, q); err != nil {
 		return ParkedCall{}, nil, err
 	}
 	if err := r.calls.slots.Acquire(ctx, 1); err != nil {
@@ -175,6 +177,7 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 	sent := newParkedCall(ctx, q, key)
 	r.sent.leaves(q, sent)
 	r.calls.underWay++
+	r.calls.awaited++
 	scheduled := r.tasks.current(ctx).number
 	err := r.perform(ctx, q, ToolCall{
 		RunID: r.id, StepID: q.path.Top(), StepPath: q.path,
@@ -185,6 +188,7 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 		Beside: r.program.Beside(q.path),
 	}, result)
 	r.calls.underWay--
+	r.calls.came(result)
 	if err != nil && ctx.Err() != nil && r.tasks.stillIn(ctx, scheduled) {
 		r.sent.notSent(q)
 		return sent, nil, q.failure(ctx.Err())

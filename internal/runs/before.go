@@ -89,6 +89,17 @@ func (c *Client) LastAttempt(ctx context.Context, id, execution, activity string
 	return false, true, nil
 }
 
+// HistorySize is how many bytes the history of an execution of a run has.
+func (c *Client) HistorySize(ctx context.Context, id, execution string) (int64, error) {
+	d, err := c.temporal.WorkflowService().DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
+		Namespace: c.namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: execution},
+	})
+	if err != nil {
+		return 0, failure(ctx, "reading", RunID(id), err)
+	}
+	return d.GetWorkflowExecutionInfo().GetHistorySizeBytes(), nil
+}
+
 // reportedAsKnown goes by the type of a failure, which is the category: of a
 // long failure Temporal keeps that and no details, and the failure as a cause.
 func reportedAsKnown(f *failurepb.Failure) bool {

@@ -244,3 +244,43 @@ func get(t *testing.T, url string) string {
 	}
 	return string(text)
 }
+
+// TestLargeResultsAtOnce has thirty calls at a time give results of 1.8 MB: the run
+// fails with what it is instead of being ended by Temporal, and undoes its first
+// step.
+func TestLargeResultsAtOnce(t *testing.T) {
+	t.Parallel()
+	large := strings.Repeat("x", 1800<<10)
+	f := serveFakes(t, map[string]fakeTool{
+		"be_create": structuredAnswer(`{}`), "be_remove": structuredAnswer(`{}`), "be_large": structuredAnswer(`{"text":"` + large + `"}`),
+	})
+	dir := t.TempDir()
+	putFile(t, filepath.Join(dir, "perdure.yaml"), f.configuration(`[{tool: "*", class: unsafe}]`)+`compositeTools:
+  - name: heavy
+    description: Reads too much.
+    parameters: {type: object, properties: {items: {type: array}, parallel: {type: integer}}}
+    steps:
+      - {id: first, tool: be_create, compensate: {tool: be_remove}}
+      - {id: ten, type: forEach, collection: "{{json .params.items}}", maxParallel: 10, dependsOn: [first], step: {type: tool, tool: be_large}}
+  - name: heavier
+    description: Reads too much at once.
+    parameters: {type: object, properties: {items: {type: array}}}
+    steps:
+      - {id: first, tool: be_create, compensate: {tool: be_remove}}
+      - {id: thirty, type: forEach, collection: "{{json .params.items}}", maxParallel: 30, dependsOn: [first], step: {type: tool, tool: be_large}}
+`)
+	d := startDev(t, dir, "--config", "perdure.yaml")
+	c := dial(t, d.url(), legacy, nil)
+	for undone, tool := range []string{"heavy", "heavier"} {
+		result, err := toolCall{name: tool, arguments: map[string]any{"items": make([]int, 40)}}.by(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := asJSON(t, result); !result.IsError || !strings.Contains(text, `"run_too_long"`) && !strings.Contains(text, `"output_too_large"`) || strings.Contains(text, "cancelled\"") {
+			t.Errorf("%s: %.2000s", tool, text)
+		}
+		if n := f.count("be_remove", ""); n != undone+1 {
+			t.Errorf("%s: the first step was undone %d times", tool, n)
+		}
+	}
+}
