@@ -72,6 +72,10 @@ func (rq *requests) call(ctx context.Context, x *exchange, misrouted func() erro
 		x.fail(mcp.INVALID_PARAMS, unreadable(x.badParams))
 		return
 	case !rq.rights.offered(x.who, x.params.Name): // headers tell nothing of a tool that is hidden
+		if err := rq.rights.away(x.who, x.params.Name); err != nil {
+			x.respond("", trouble("", err))
+			return
+		}
 		x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("tool %q not found", x.params.Name))
 		return
 	}

@@ -299,6 +299,40 @@ func TestTroubleWithRuns(t *testing.T) {
 	}
 }
 
+// TestBackendThatHasNotAnswered starts a gateway while a backend is away: composite
+// tools stay listed and, like the backend's own, say that it is away; a call that is
+// repeated with its key finds its run; and other tools do not exist.
+func TestBackendThatHasNotAnswered(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, map[string]func(*play){"echoed": echoed})
+	const meta = `{"perdure/idempotency-key":"k"}`
+	before := connect(t, w.url, "ann", "2025-11-25", `{}`).call("1", "echoed", `{"message":"m"}`, meta).result(false)
+
+	w.catalogue.unseen = "be"
+	w.catalogue.set()
+	_, w.url = w.replica()
+	c := connect(t, w.url, "ann", "2025-11-25", `{}`)
+	if _, there := listed(t, w)["echoed"]; !there {
+		t.Error("the composite tool is not listed")
+	}
+	if again := c.call("1", "echoed", `{"message":"m"}`, meta).result(false); again.text() != before.text() {
+		t.Errorf("repeated: %s, and before %s", again.text(), before.text())
+	}
+	for i, name := range []string{"echoed", "be_echo"} {
+		m := c.call(fmt.Sprint(i+2), name, `{"message":"m"}`, "").result(true)
+		if err := hasAll(string(m.Result.Meta["perdure/error"]), `"code":"backend_unavailable"`, `"category":"tool"`, `"retryable":true`, "backend be has not answered"); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if m := c.call("4", "other_echo", `{}`, "").next(); m.Error == nil || m.Error.Code != -32602 {
+		t.Errorf("a tool that is not there: %+v", m)
+	}
+	n := 0
+	if w.runs.change(func() { n = len(w.runs.runs) }); n != 1 {
+		t.Errorf("%d runs were started", n)
+	}
+}
+
 // TestAttackPanicInACall: a fault of ours ends the call, and nothing else.
 func TestAttackPanicInACall(t *testing.T) {
 	t.Parallel()

@@ -31,6 +31,7 @@ func errorResult(id runs.RunID, err error) *result {
 	var unknown *registry.NotFoundError
 	var drifted *registry.DriftError
 	var full *QuotaError
+	var away *awayError
 	switch {
 	case errors.As(err, &known):
 		e = known
@@ -44,6 +45,8 @@ func errorResult(id runs.RunID, err error) *result {
 		e.Code, e.Category, e.Retryable, e.Message = codes.Quota, codes.CategoryLimit, true, full.Error()
 	case errors.Is(err, errKeyReused):
 		e.Code, e.Category, e.Message = codes.KeyReused, codes.CategoryValidation, err.Error()
+	case errors.As(err, &away):
+		e.Code, e.Category, e.Retryable, e.Tool, e.Message = codes.BackendUnavailable, codes.CategoryTool, true, away.tool, away.Error()
 	case errors.Is(err, errToolGone):
 		e.Code, e.Category, e.Retryable, e.Message = codes.ToolUnavailable, codes.CategoryTool, true, err.Error()
 	case errors.Is(err, runs.ErrMayHaveStarted):

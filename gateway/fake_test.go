@@ -106,6 +106,7 @@ func (f *fakeRuns) Start(_ context.Context, req runs.StartRequest) (runs.Started
 		}
 	}
 	started := runs.Started{ID: req.ID}
+	var lacks error
 	f.change(func() {
 		f.starts++
 		if started.ID == "" {
@@ -116,11 +117,17 @@ func (f *fakeRuns) Start(_ context.Context, req runs.StartRequest) (runs.Started
 			started.Attached = true
 			return
 		}
+		if lacks = req.Lacks; lacks != nil {
+			return
+		}
 		f.runs[started.ID] = &fakeRun{req: req, run: runs.Run{ID: started.ID, Tool: req.Definition.Name,
 			Status: "running", Caller: req.Caller.Subject, Started: time.Now(), Request: req.Request}}
 		p := &play{f: f, id: started.ID, total: len(req.Definition.Steps)}
 		go f.plays[req.Definition.Name](p)
 	})
+	if lacks != nil {
+		return runs.Started{}, lacks
+	}
 	return started, nil
 }
 
@@ -504,6 +511,12 @@ type fakeCatalogue struct {
 	tools    []backends.Tool
 	onChange []func()
 	call     func(context.Context, backends.Call) (*backends.Result, error)
+	unseen   string // backend that has not answered yet; "" = none
+}
+
+func (c *fakeCatalogue) Unseen(name string) (string, bool) {
+	_, known := c.Find(name)
+	return c.unseen, !known && c.unseen != "" && strings.HasPrefix(name, c.unseen+"_")
 }
 
 func (c *fakeCatalogue) Tools() []backends.Tool {

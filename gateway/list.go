@@ -112,7 +112,7 @@ func (b *builder) offer(o Offer, entry *Composite) error {
 		return err
 	}
 	hints, err := d.DeriveAnnotations(b.t.find, b.listing.find)
-	if err != nil {
+	if err != nil && !b.away(d) { // what cannot be known yet contradicts nothing
 		return fmt.Errorf("annotations: %w", err)
 	}
 	c := &composite{def: d, entry: o.Entry}
@@ -168,6 +168,9 @@ func (b *builder) complete(d *definitions.Definition) error {
 			if _, ok := b.t.find(name); ok {
 				continue
 			}
+			if _, away := b.t.unseen(name); away { // calls say so
+				continue
+			}
 			if i == 0 {
 				return fmt.Errorf("no backend offers the tool %s that it uses", name)
 			}
@@ -175,6 +178,21 @@ func (b *builder) complete(d *definitions.Definition) error {
 		}
 	}
 	return nil
+}
+
+// away says whether a backend that has not answered yet may offer a tool that a
+// composite tool, or one that it calls, uses.
+func (b *builder) away(d *definitions.Definition) bool {
+	called, _ := d.Called(b.listing.find)
+	for _, used := range append(called, d) {
+		if slices.ContainsFunc(used.ToolNames(), func(name string) bool {
+			_, away := b.t.unseen(name)
+			return away
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // clash says why a composite tool cannot have its name.

@@ -48,6 +48,9 @@ type Catalogue interface {
 	Call(ctx context.Context, call backends.Call) (*backends.Result, error)
 	// OnChange has f called after every change of Tools.
 	OnChange(f func())
+	// Unseen says which backend may offer a tool that Find does not find: one that
+	// has not answered yet. ok = there is one.
+	Unseen(name string) (backend string, ok bool)
 }
 
 // Options of a gateway. Runs and Catalogue are required.

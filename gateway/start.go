@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/view"
@@ -26,12 +27,14 @@ func (s *starts) start(ctx context.Context, x *exchange, c *composite) (runs.Sta
 		return runs.Started{}, err
 	}
 	tools, err := s.snapshot(x.who, c.def)
-	if err != nil {
+	var away *awayError
+	if err != nil && !errors.As(err, &away) {
 		return runs.Started{}, err
 	}
-	if err := s.tools.checkDrift(c); err != nil {
+	if err := s.tools.checkDrift(c); err != nil && away == nil {
 		return runs.Started{}, err
 	}
+	x.writes = x.writes || away != nil
 	for _, t := range tools {
 		x.writes = x.writes || t.Effect != definitions.Read
 	}
@@ -39,13 +42,16 @@ func (s *starts) start(ctx context.Context, x *exchange, c *composite) (runs.Sta
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	req := runs.StartRequest{Definition: c.def, Arguments: args, Caller: x.caller, Tools: tools, Ruled: s.rights.ruled(), ScriptLimits: s.limits, MaxDepth: s.maxDepth}
+	if away != nil { // a run that is there needs no backend
+		req.Lacks = away
+	}
 	return s.joins.start(ctx, x, req)
 }
 
 // snapshot is what is known now of the tools that a definition uses, if its
 // run may call them.
 func (s *starts) snapshot(who auth.Identity, d *definitions.Definition) (map[string]definitions.Tool, error) {
-	tools, err := Snapshot(d, s.tools.find)
+	tools, err := Snapshot(d, s.tools.find, s.tools.unseen)
 	if err != nil {
 		return nil, err
 	}

@@ -71,11 +71,15 @@ func probeOf(t backends.Tool) *definitions.Probe {
 }
 
 // Snapshot is what is known now of the tools that a definition uses, by the name
-// that its steps use. It is an error if one of them is not there.
-func Snapshot(d *definitions.Definition, find definitions.Tools) (map[string]definitions.Tool, error) {
+// that its steps use. It is an error if one of them is not there; unseen says which
+// backend may offer it that has not answered yet.
+func Snapshot(d *definitions.Definition, find definitions.Tools, unseen func(name string) (backend string, ok bool)) (map[string]definitions.Tool, error) {
 	tools := map[string]definitions.Tool{}
 	for _, name := range d.ToolNames() {
 		t, ok := find(name)
+		if backend, away := unseen(name); !ok && away {
+			return nil, &awayError{tool: name, backend: backend}
+		}
 		if !ok {
 			return nil, fmt.Errorf("tool %s of composite tool %s: %w", name, d.Name, errToolGone)
 		}

@@ -173,6 +173,25 @@ func (a Aggregation) longestPrefix(name, backend string) (longest int) {
 	return longest
 }
 
+// mayName says whether a tool of a backend may have a name, as steps or clients write
+// it; scripts write underscores for letters that no identifier has.
+func (a Aggregation) mayName(backend, name string) bool {
+	if a.longestPrefix(name, backend) > 0 || strings.HasPrefix(name, strings.ReplaceAll(backend, "-", "_")+".") {
+		return true
+	}
+	for _, w := range a.Tools {
+		for _, o := range w.Overrides {
+			if w.Workload == backend && o.Name == name {
+				return true
+			}
+		}
+	}
+	if a.Strategy == StrategyManual || a.Strategy == StrategyPriority { // names are those that backends give
+		return true
+	}
+	return !strings.Contains(cmp.Or(a.PrefixFormat, defaultPrefixFormat), workloadVar)
+}
+
 func (t Tool) origin() string { return t.Backend + "." + t.Original }
 
 // override renames and hides a tool as the aggregation says.

@@ -164,6 +164,24 @@ func (p *Pool) Tools() []Tool { return slices.Clone(p.catalogue.Load().tools) }
 // Hidden tools are found, too.
 func (p *Pool) Find(name string) (Tool, bool) { return p.catalogue.Load().find(name) }
 
+// Unseen says which backend may offer a tool of this name that Find does not find:
+// one that has not answered since the pool was started. ok = there is one.
+func (p *Pool) Unseen(name string) (backend string, ok bool) {
+	if _, known := p.Find(name); known {
+		return "", false
+	}
+	for _, b := range p.backends {
+		select {
+		case <-b.health.wasUp:
+		default:
+			if p.agg.mayName(b.cfg.Name, name) {
+				return b.cfg.Name, true
+			}
+		}
+	}
+	return "", false
+}
+
 // OnChange has f called after every change of the catalogue. f may call the
 // pool; it should not block.
 func (p *Pool) OnChange(f func()) {

@@ -376,6 +376,31 @@ func TestNothingListens(t *testing.T) {
 	}
 }
 
+// A backend that has not answered yet may offer what begins with its prefix; where
+// names are those that backends give, it may offer any.
+func TestUnseen(t *testing.T) {
+	t.Parallel()
+	config := Config{Name: "my-be", Transport: StreamableHTTP, URL: "http://127.0.0.1:1/mcp"}
+	for strategy, want := range map[string]map[string]bool{
+		StrategyPrefix: {"my-be_echo": true, "my-be.echo": true, "my_be.echo": true, "echo": false, "other_echo": false},
+		StrategyManual: {"my-be.echo": true, "echo": true},
+	} {
+		p, err := New([]Config{config}, Aggregation{Strategy: strategy}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, may := range want {
+			if backend, ok := p.Unseen(name); ok != may || ok && backend != "my-be" {
+				t.Errorf("%s, %s: %q, %t", strategy, name, backend, ok)
+			}
+		}
+		close(p.byName["my-be"].health.wasUp)
+		if _, ok := p.Unseen("my-be_echo"); ok {
+			t.Error("a backend that has answered has tools that are not known")
+		}
+	}
+}
+
 func TestReconnectAfterRestart(t *testing.T) {
 	t.Parallel()
 	forEachEra(t, func(t *testing.T, e era) {

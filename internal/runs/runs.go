@@ -138,6 +138,10 @@ type StartRequest struct {
 	Tools      map[string]definitions.Tool // by the name that steps use
 	Ruled      bool                        // whether there are rules about who may call what
 
+	// Lacks says why no run can be started: only one that has the ID is attached to,
+	// and without one this is the error. nil = nothing is lacking.
+	Lacks error
+
 	ScriptLimits *ScriptLimits // of each script of the run; nil = the defaults
 	MaxDepth     int           // how deep composite tools may call each other; 0 = definitions.MaxWorkflowDepth
 }

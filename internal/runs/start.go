@@ -42,6 +42,9 @@ func (c *Client) Start(ctx context.Context, req StartRequest) (Started, error) {
 	if id == "" {
 		id = NewID(req.Definition.Name)
 	}
+	if req.Lacks != nil {
+		return c.onlyAttach(ctx, req)
+	}
 	input := newInput(id, req)
 	input.MaxValue, input.MaxJournal = c.maxValue, c.maxValue
 	if err := checkSize(id, input); err != nil {
@@ -70,6 +73,22 @@ func (c *Client) Start(ctx context.Context, req StartRequest) (Started, error) {
 	}
 	c.fresh.add(id, run.GetRunID())
 	return Started{ID: id}, nil
+}
+
+// onlyAttach attaches to the run that has the ID of a request.
+func (c *Client) onlyAttach(ctx context.Context, req StartRequest) (Started, error) {
+	if req.ID == "" {
+		return Started{}, req.Lacks
+	}
+	_, err := c.describe(ctx, req.ID)
+	var none *serviceerror.NotFound
+	switch {
+	case err == nil:
+		return Started{ID: req.ID, Attached: true}, nil
+	case errors.As(err, &none):
+		return Started{}, req.Lacks
+	}
+	return Started{}, failure(ctx, "looking for", req.ID, err)
 }
 
 // startedAnyway looks for a run whose start has failed: the answer of Temporal may have

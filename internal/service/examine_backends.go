@@ -78,7 +78,7 @@ func (x *examination) tools(pool *backends.Pool) {
 	}
 	var lacking []string
 	for _, d := range x.found.Definitions {
-		if _, err := gateway.Snapshot(d, gateway.StepTools(pool)); err != nil {
+		if _, err := gateway.Snapshot(d, gateway.StepTools(pool), pool.Unseen); err != nil {
 			lacking = append(lacking, err.Error())
 		}
 	}

@@ -129,7 +129,7 @@ func (s *executor) resolve(ctx context.Context, ref workflows.DefinitionRef) (fo
 	}
 	found.Definition = workflows.Pinned{Name: d.Name, Version: d.Version, Digest: d.Digest(), Source: d.Source()}
 	tools := gateway.StepTools(s.pool)
-	if found.Tools, err = gateway.Snapshot(d, tools); err != nil {
+	if found.Tools, err = gateway.Snapshot(d, tools, s.pool.Unseen); err != nil {
 		return found, err
 	}
 	var drifted *registry.DriftError

@@ -44,21 +44,7 @@ const plainDefinitions = `
 func TestBlipOfABackend(t *testing.T) {
 	t.Parallel()
 	r := prepareReplicas(t, newTemporal(t), "blip")
-	address, err := pgtest.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	link, err := topology.NewLink("workers to backend", address, r.backend.web.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(link.Close)
-	file := filepath.Join(r.dir, "perdure.yaml")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	putFile(t, file, strings.ReplaceAll(string(text), r.backend.web.URL, "http://"+address)+plainDefinitions)
+	link := r.linkBackend(t)
 	r.launch()
 	c := dial(t, r.balancer(t).url(), legacy, nil)
 	r.wroteOnce(t, keyed("put", "before").must(t, c), "before")
@@ -98,6 +84,28 @@ func TestBlipOfABackend(t *testing.T) {
 		t.Fatalf("%v, %s", got.err, asJSON(t, got.result))
 	}
 	r.wrote(t, "blip", "blip:ok")
+}
+
+// linkBackend has all processes reach the backend by a link, and adds
+// plainDefinitions.
+func (r *replicas) linkBackend(t *testing.T) *topology.Link {
+	t.Helper()
+	address, err := pgtest.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, err := topology.NewLink("processes to backend", address, r.backend.web.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(link.Close)
+	file := filepath.Join(r.dir, "perdure.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	putFile(t, file, strings.ReplaceAll(string(text), r.backend.web.URL, "http://"+address)+plainDefinitions)
+	return link
 }
 
 func (r *replicas) wroteOnce(t *testing.T, result, key string) {
@@ -179,7 +187,7 @@ func TestPostgreSQLGoesAndComesBack(t *testing.T) {
 func TestManyWhoLook(t *testing.T) {
 	t.Parallel()
 	const waiting, pages, lists = 20, 30, 12
-	r := prepareReplicas(t, newTemporal(t), "many", "--call-patience", "0s")
+	r := prepareReplicas(t, newTemporal(t), "many", "--call-patience", "100ms")
 	var metrics [2]string
 	for i, p := range r.gateways {
 		address, err := pgtest.FreeAddress()
@@ -283,4 +291,67 @@ func TestLargeResultsAtOnce(t *testing.T) {
 			t.Errorf("%s: the first step was undone %d times", tool, n)
 		}
 	}
+}
+
+// TestGatewayStartsWhileABackendIsAway starts all gateways anew while the only
+// backend refuses connections: composite tools are listed and say what is away, a
+// completed call is repeated with its key, an open question is answered, and its run
+// goes on when the backend is back.
+func TestGatewayStartsWhileABackendIsAway(t *testing.T) {
+	t.Parallel()
+	r := prepareReplicas(t, newTemporal(t), "away", "--call-patience", "500ms")
+	link := r.linkBackend(t)
+	r.launch()
+	c := dial(t, r.balancer(t).url(), legacy, nil)
+	done := toolCall{name: "put", arguments: map[string]any{"key": "done"}, key: "done"}
+	first, err := done.by(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the write", func() bool { return r.backend.count("be_write", "done:ok") == 1 })
+	asked, err := keyed("review", "asked").by(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := r.handle(t, asked)
+	r.gates(t, "asked", 1)
+
+	link.Refuse()
+	link.Cut()
+	for _, g := range r.gateways {
+		g.kill()
+	}
+	for _, g := range r.gateways {
+		g.launch()
+	}
+	for _, g := range r.gateways {
+		g.awaitReady()
+	}
+	b := r.balancer(t)
+	c = dial(t, b.url(), legacy, nil)
+	tools, err := c.ListTools(t.Context(), mcp.ListToolsRequest{})
+	if err != nil || !slices.ContainsFunc(tools.Tools, func(tool mcp.Tool) bool { return tool.Name == "put" }) {
+		t.Errorf("listed: %v, %s", err, asJSON(t, tools))
+	}
+	refused, err := keyed("put", "new").by(t.Context(), c)
+	if err != nil || !strings.Contains(asJSON(t, refused), "backend_unavailable") {
+		t.Errorf("a new call: %v, %s", err, asJSON(t, refused))
+	}
+	again, err := done.by(t.Context(), c)
+	if err != nil || again.IsError && !strings.Contains(asJSON(t, again), "goes on") {
+		t.Errorf("the same call, which gave %s before: %v, %s", asJSON(t, first), err, asJSON(t, again))
+	}
+	approver, err := clients.SignInByToken(t.Context(), b.web.URL, clients.ApproverToken)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := approver.Answer(t.Context(), b.web.URL+"/approvals/"+id, "", "accept", map[string]string{"verdict": "ok"}); err != nil {
+		t.Errorf("answering: %v", err)
+	}
+	if err := link.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	r.completed(t, "review", "asked", toolCall{name: awaitTool, arguments: map[string]any{"runId": id, "waitSeconds": 30}}.must(t, c))
+	r.wrote(t, "done", "done:ok")
+	r.wrote(t, "new")
 }
