@@ -75,8 +75,9 @@ func historyHolds(ctx workflow.Context, events, bytes int) bool {
 }
 
 // awaitHistoryRoom waits until the result of one more call fits into history with
-// those of the calls under way, each as large as the largest that has come. It fails
-// where there is no room even for one. What undoes has room of its own.
+// those of the calls under way, each as large as the largest that has come of its
+// tool, or as results may be where none has. It fails where there is no room even for
+// one. What undoes has room of its own.
 func (r *run) awaitHistoryRoom(ctx workflow.Context, q request) *Error {
 	if q.undoes && historyHolds(ctx, undoHistory, undoSize) {
 		return nil
@@ -85,21 +86,41 @@ func (r *run) awaitHistoryRoom(ctx workflow.Context, q request) *Error {
 		if err := checkHistory(ctx, q.path); err != nil {
 			return err
 		}
-		before := r.calls.awaited
 		room := maxSize - workflow.GetInfo(ctx).GetCurrentHistorySize()
-		if before == 0 || r.in.MaxValue > 0 || (before+1)*r.calls.largest <= room { // with a MaxValue, large results are kept elsewhere
+		awaited := r.calls.bytes()
+		if awaited == 0 || r.in.MaxValue > 0 || awaited+r.calls.sizeOf(q.tool.Name) <= room { // with a MaxValue, large results are kept elsewhere
 			return nil
 		}
-		if err := workflow.Await(ctx, func() bool { return r.calls.awaited < before }); err != nil {
+		before := r.calls.ended
+		if err := workflow.Await(ctx, func() bool { return r.calls.ended > before }); err != nil {
 			return q.failure(err)
 		}
 	}
 }
 
-// came notes the result of a call, or that it has none.
-func (c *calls) came(result *ToolResult) {
-	c.awaited--
-	c.largest = max(c.largest, PayloadSize(result.Output))
+// bytes is how large the results under way are to be taken for.
+func (c *calls) bytes() (total int) {
+	//workflowcheck:ignore a sum
+	for tool, n := range c.awaited {
+		total += n * c.sizeOf(tool)
+	}
+	return total
+}
+
+func (c *calls) sizeOf(tool string) int {
+	if size, ok := c.largest[tool]; ok {
+		return size
+	}
+	return MaxResultSize
+}
+
+// came notes the result of a call of a tool, or that it has none.
+func (c *calls) came(tool string, result *ToolResult) {
+	c.ended++
+	c.awaited[tool]--
+	if result.Output != nil {
+		c.largest[tool] = max(c.largest[tool], PayloadSize(result.Output))
+	}
 }
 
 // fit drops what closed elicitations asked from the state, the oldest first,

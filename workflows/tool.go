@@ -47,8 +47,9 @@ const MaxLocalResultSize = 56 << 10
 type calls struct {
 	slots    workflow.Semaphore // of which each takes one
 	underWay int                // what was started and has not ended, signals and called runs included
-	awaited  int                // tool calls whose results are to come into history
-	largest  int                // result that has come, in bytes
+	awaited  map[string]int     // calls whose results are to come into history, by tool
+	largest  map[string]int     // result that has come, in bytes, by tool
+	ended    int                // calls that have
 }
 
 // callTool executes a tool step.
@@ -177,7 +178,7 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 	sent := newParkedCall(ctx, q, key)
 	r.sent.leaves(q, sent)
 	r.calls.underWay++
-	r.calls.awaited++
+	r.calls.awaited[q.tool.Name]++
 	scheduled := r.tasks.current(ctx).number
 	err := r.perform(ctx, q, ToolCall{
 		RunID: r.id, StepID: q.path.Top(), StepPath: q.path,
@@ -188,7 +189,7 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 		Beside: r.program.Beside(q.path),
 	}, result)
 	r.calls.underWay--
-	r.calls.came(result)
+	r.calls.came(q.tool.Name, result)
 	if err != nil && ctx.Err() != nil && r.tasks.stillIn(ctx, scheduled) {
 		r.sent.notSent(q)
 		return sent, nil, q.failure(ctx.Err())
