@@ -104,6 +104,7 @@ func (r *run) compensate(ctx workflow.Context, f *Failure) {
 	}
 	ctx, done := workflow.NewDisconnectedContext(ctx)
 	defer done()
+	ctx = workflow.WithValue(ctx, endKey{}, time.Time{}) // nothing ends it
 	r.undo.begun = true
 	// After the run was continued, what had completed came in another order.
 	slices.SortStableFunc(r.undo.steps, func(a, b undoable) int { return a.order - b.order })

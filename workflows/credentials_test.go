@@ -72,7 +72,8 @@ func TestCredentials(t *testing.T) {
 		t.Fatalf("asked %d times, want once: %+v", len(asked), asked)
 	}
 	e := asked[0]
-	if e.Kind != workflows.Credentials || e.StepID != "pay" || e.Backend != "be" || !e.Expires.IsZero() ||
+	if e.Kind != workflows.Credentials || e.StepID != "pay" || e.Backend != "be" || e.Expires.Sub(e.Opened) != 100*time.Hour || // with the run
+
 		!strings.Contains(e.Message, "pay needs a credential for backend be: it has expired") {
 		t.Errorf("asked %+v", e)
 	}

@@ -19,3 +19,19 @@ func after(ctx workflow.Context, until time.Time, summary string, then func()) {
 		}
 	})
 }
+
+// endsBy is ctx with the time at which what surrounds it ends; an earlier one stays.
+func endsBy(ctx workflow.Context, until time.Time) workflow.Context {
+	if was := endOf(ctx); !was.IsZero() && was.Before(until) {
+		return ctx
+	}
+	return workflow.WithValue(ctx, endKey{}, until)
+}
+
+// endOf is when what surrounds ctx ends; zero = that is not known, or never.
+func endOf(ctx workflow.Context) time.Time {
+	until, _ := ctx.Value(endKey{}).(time.Time)
+	return until
+}
+
+type endKey struct{}

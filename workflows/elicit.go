@@ -163,7 +163,7 @@ func (r *run) ask(ctx workflow.Context, question Elicitation, limit time.Duratio
 		return Answer{}, err
 	}
 	g := r.open(ctx, question, limit)
-	id, expires := r.gates.state.Elicitations[g.index].ID, r.gates.state.Elicitations[g.index].Expires
+	id, expires := r.gates.state.Elicitations[g.index].ID, r.gates.state.Elicitations[g.index].ownEnd()
 	defer delete(r.gates.open, id)
 
 	got, timedOut := false, false
@@ -225,6 +225,9 @@ func (r *run) open(ctx workflow.Context, e Elicitation, limit time.Duration) *ga
 	e.Opened = workflow.Now(ctx)
 	if limit > 0 {
 		e.Expires = e.Opened.Add(limit)
+	}
+	if end := endOf(ctx); !end.IsZero() && (limit <= 0 || end.Before(e.Expires)) {
+		e.Expires, e.Limit = end, e.Expires
 	}
 	carried := false
 	for _, was := range r.in.Open {

@@ -86,7 +86,8 @@ type Elicitation struct {
 	Schema   json.RawMessage  `json:"schema,omitempty"` // kept while open
 	Mode     definitions.Mode `json:"mode,omitempty"`   // definitions.URLMode, or empty
 	Opened   time.Time        `json:"opened"`
-	Expires  time.Time        `json:"expires,omitzero"`   // zero = never
+	Expires  time.Time        `json:"expires,omitzero"`   // with its own time, or with what surrounds it where that ends earlier; zero = never
+	Limit    time.Time        `json:"limit,omitzero"`     // of its own time, where what surrounds it ends earlier
 	Question string           `json:"question,omitempty"` // digest of what is asked, to which answers are bound
 	State    ElicitationState `json:"state"`
 	Action   string           `json:"action,omitempty"` // of the answer that won
@@ -120,4 +121,13 @@ func (e Elicitation) AnswerSchema() json.RawMessage {
 type State struct {
 	Elicitations []Elicitation     `json:"elicitations,omitempty"` // in the order of opening
 	Unchecked    []UncheckedSignal `json:"unchecked,omitempty"`    // signals that wait for a worker with their key
+}
+
+// ownEnd is when the time of an elicitation with a limit is over, whatever surrounds
+// it.
+func (e Elicitation) ownEnd() time.Time {
+	if !e.Limit.IsZero() {
+		return e.Limit
+	}
+	return e.Expires
 }

@@ -55,6 +55,7 @@ func (l *loop) execute(ctx workflow.Context) Outcome {
 			l.fail(stop, &Error{Code: codes.StepTimeout, Category: codes.CategoryTimeout, Retryable: true,
 				Message: fmt.Sprintf("step %s timed out after %s", l.at.path, limit)})
 		})
+		ctx = endsBy(ctx, until)
 	}
 	l.iterate(ctx, stop)
 	switch {

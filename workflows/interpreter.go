@@ -160,7 +160,7 @@ func (r *run) execute(ctx workflow.Context) (*RunResult, error) {
 		return nil, err
 	}
 	r.tasks.bound(ctx)
-	r.keepTime(ctx)
+	ctx = r.keepTime(ctx)
 	r.receiveSignals(ctx)
 
 	left := len(r.program.Steps)
@@ -187,18 +187,21 @@ func (r *run) execute(ctx workflow.Context) (*RunResult, error) {
 	}
 }
 
-// keepTime ends the run when the definition's timeout is over.
-func (r *run) keepTime(ctx workflow.Context) {
+// keepTime ends the run when the definition's timeout is over, as the context that
+// it gives says.
+func (r *run) keepTime(ctx workflow.Context) workflow.Context {
 	limit := cmp.Or(r.in.Limit, time.Duration(r.program.Definition.Timeout))
 	if limit == 0 {
 		limit = definitions.DefaultTimeout
 	}
-	after(ctx, r.started.Add(limit), "timeout of the run", func() {
+	until := r.started.Add(limit)
+	after(ctx, until, "timeout of the run", func() {
 		r.abort(&Error{
 			Code: codes.RunTimeout, Category: codes.CategoryTimeout, Retryable: true,
 			Message: fmt.Sprintf("%s timed out after %s%s", r.in.Definition.Name, limit, r.unfinished()),
 		})
 	})
+	return endsBy(ctx, until)
 }
 
 // abort stops the run with an error; the first one counts.

@@ -292,8 +292,9 @@ func (h *scriptHost) Began(ctx workflow.Context, site script.Site) (script.Spell
 }
 
 // After does something when a time is over.
-func (h *scriptHost) After(ctx workflow.Context, site script.Site, until time.Time, then func()) {
+func (h *scriptHost) After(ctx workflow.Context, site script.Site, until time.Time, then func()) workflow.Context {
 	after(ctx, until, Summary(h.path(site), "timeout"), then)
+	return endsBy(ctx, until)
 }
 
 // Ended keeps how a within has ended for the execution after this one.

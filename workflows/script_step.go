@@ -27,7 +27,7 @@ func (r *run) script(ctx workflow.Context, n *definitions.Node, at place) Outcom
 	r.scripts.running[at.path] = h
 	defer delete(r.scripts.running, at.path)
 	var over *Error // why the time of the script is over
-	h.keepTime(ctx, func(why *Error) {
+	ctx = h.keepTime(ctx, func(why *Error) {
 		over = why
 		stop()
 	})
@@ -58,14 +58,14 @@ func (r *run) script(ctx workflow.Context, n *definitions.Node, at place) Outcom
 // keepTime ends the script when its time is over: that of its step, or what
 // scripts may take here. The time of a definition that is a script is that of
 // the run.
-func (h *scriptHost) keepTime(ctx workflow.Context, end func(why *Error)) {
+func (h *scriptHost) keepTime(ctx workflow.Context, end func(why *Error)) workflow.Context {
 	r, path, now := h.run, h.at.path, workflow.Now(ctx)
 	most := r.scriptLimits().Time
 	var until time.Time
 	var why func() *Error
 	if limit := timeout(h.node.Step); !h.node.Whole() && (most == 0 || limit <= most) {
 		if until = r.record.until(path, now.Add(limit)); until.IsZero() {
-			return
+			return ctx
 		}
 		why = func() *Error {
 			return &Error{Code: codes.StepTimeout, Category: codes.CategoryTimeout, Retryable: true,
@@ -74,7 +74,7 @@ func (h *scriptHost) keepTime(ctx workflow.Context, end func(why *Error)) {
 	} else if most > 0 {
 		if until = r.started.Add(most); !h.node.Whole() {
 			if until = r.record.until(path, now.Add(most)); until.IsZero() {
-				return
+				return ctx
 			}
 		}
 		why = func() *Error {
@@ -82,9 +82,10 @@ func (h *scriptHost) keepTime(ctx workflow.Context, end func(why *Error)) {
 				Message: fmt.Sprintf("step %s: the script has taken %s, which is its limit%s", path, most, h.waits())}
 		}
 	} else {
-		return
+		return ctx
 	}
 	after(ctx, until, Summary(path, "timeout"), func() { end(why()) })
+	return endsBy(ctx, until)
 }
 
 // MaxScriptTime is how long a script may take that was sent.

@@ -79,7 +79,7 @@ func (b *branch) inTime(thread *starlark.Thread, site Site, fn starlark.Callable
 	open := spell.Ended == "" && !stopped
 	switch until := spell.Began.Add(d); {
 	case open:
-		b.run.host.After(ctx, site, until, func() {
+		ctx = b.run.host.After(ctx, site, until, func() {
 			spell.Ended = OutOfTime
 			stop()
 		})

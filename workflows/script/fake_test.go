@@ -149,12 +149,13 @@ func (f *fake) Now(ctx workflow.Context, _ script.Site) (time.Time, error) {
 	return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), nil
 }
 
-func (f *fake) After(ctx workflow.Context, _ script.Site, until time.Time, then func()) {
+func (f *fake) After(ctx workflow.Context, _ script.Site, until time.Time, then func()) workflow.Context {
 	workflow.Go(ctx, func(ctx workflow.Context) {
 		if workflow.Sleep(ctx, until.Sub(workflow.Now(ctx))) == nil {
 			then()
 		}
 	})
+	return ctx
 }
 
 func (f *fake) Began(ctx workflow.Context, _ script.Site) (script.Spell, error) {

@@ -31,8 +31,9 @@ type Host interface {
 	Now(ctx workflow.Context, site Site) (time.Time, error)
 	Log(ctx workflow.Context, site Site, text string)
 	Progress(ctx workflow.Context, site Site, progress Progress)
-	// After does something when a time is over, unless ctx is cancelled before.
-	After(ctx workflow.Context, site Site, until time.Time, then func())
+	// After does something when a time is over, unless ctx is cancelled before. What
+	// it surrounds has the context that it gives.
+	After(ctx workflow.Context, site Site, until time.Time, then func()) workflow.Context
 	// Began is when a within began, and how it has ended in an execution before;
 	// Ended keeps that.
 	Began(ctx workflow.Context, site Site) (Spell, error)
