@@ -128,6 +128,9 @@ func TestAttackBackendStreams(t *testing.T) {
 	for name, text := range map[string]string{
 		"comments":              ": hello\n",
 		"empty lines":           "\n",
+		"unknown fields":        "more: xxxxxxxxxxxxxxxx\n",
+		"fields without a name": "xxxxxxxxxxxxxxxx\n",
+		"empty data":            "data:\n",
 		"empty events":          "event: message\n\n",
 		"ids":                   "id: 1\n\n",
 		"no messages":           sseEvent("hello"),

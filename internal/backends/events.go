@@ -50,7 +50,8 @@ type event struct {
 	fields  []byte // all lines but data
 	data    []byte
 	hasData bool
-	cost    int // of its lines
+	size    int64 // of the lines that it is made of, as they came
+	cost    int   // of its lines, as far as it was not taken yet
 }
 
 // next reads an event that is handed on, in its normal form. The error is what
@@ -77,7 +78,7 @@ func (s *eventStream) next() ([]byte, error) {
 // read reads the lines of one event.
 func (s *eventStream) read() (e event, err error) {
 	for {
-		line, err := s.line(int64(len(e.data) + len(e.fields)))
+		line, err := s.line(e.size)
 		if err != nil && len(line) == 0 {
 			return e, err
 		}
@@ -85,6 +86,7 @@ func (s *eventStream) read() (e event, err error) {
 			e.cost += costOfLine
 			return e, nil
 		}
+		e.size += int64(len(line)) + 1
 		e.cost += len(line) + costOfLine
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
@@ -99,11 +101,11 @@ func (s *eventStream) read() (e event, err error) {
 				e.name = strings.TrimSpace(string(value))
 			}
 			e.fields = append(append(e.fields, line...), '\n')
-		case "": // a comment
+		default: // a comment, or what nobody knows and an event may have without end
 			if err := s.flow.take(e.cost); err != nil {
 				return e, err
 			}
-			e.cost = 0
+			e.size, e.cost = e.size-int64(len(line))-1, 0
 		}
 		if err != nil {
 			return e, err
