@@ -73,7 +73,7 @@ func (rq *requests) call(ctx context.Context, x *exchange, misrouted func() erro
 		return
 	case !rq.rights.offered(x.who, x.params.Name): // headers tell nothing of a tool that is hidden
 		if err := rq.rights.away(x.who, x.params.Name); err != nil {
-			x.respond("", trouble("", err))
+			x.respond("", errorResult("", err))
 			return
 		}
 		x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("tool %q not found", x.params.Name))
