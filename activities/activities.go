@@ -1,5 +1,5 @@
-// Package activities does what workflows ask of the world: it calls backend
-// tools, and tells known outcomes from unknown ones.
+// Package activities executes the side effects of workflows: it calls backend tools
+// and distinguishes known from unknown outcomes.
 package activities
 
 import (
@@ -22,9 +22,9 @@ type Caller interface {
 	Call(ctx context.Context, call backends.Call) (*backends.Result, error)
 }
 
-// A Past tells what earlier executions of a run have come to with a call:
-// its result, that its outcome is unknown, or neither.
-type Past func(ctx context.Context, runID, execution, key string) (result *workflows.ToolResult, unknown bool, err error)
+// A CallHistory returns how a call ended in earlier executions of a run: with a
+// result, with an unknown outcome, or neither if it was not sent.
+type CallHistory func(ctx context.Context, runID, execution, key string) (result *workflows.ToolResult, unknown bool, err error)
 
 // A HistorySize is how many bytes the history of an execution has.
 type HistorySize func(ctx context.Context, runID, execution string) (bytes int64, err error)
@@ -34,7 +34,7 @@ type Activities struct {
 	backends Caller
 	permits  func(workflows.ToolCall) bool // nil = all calls
 	logger   *slog.Logger
-	past     Past
+	calls    CallHistory
 	last     LastAttempt
 	unread   SentUnread
 	history  HistorySize
@@ -53,26 +53,26 @@ func New(backends Caller, logger *slog.Logger) *Activities {
 	return &Activities{backends: backends, logger: logger}
 }
 
-// Permit has only those calls made that are permitted; the others fail without
-// being sent. Without it, so do the calls of runs that were started where there
-// are rules.
+// Permit restricts calls: those not permitted fail without being sent. Without it,
+// all calls of runs that were started under permission rules fail.
 func (a *Activities) Permit(permits func(workflows.ToolCall) bool) *Activities {
 	a.permits = permits
 	return a
 }
 
-// LookBack lets activities find out what a run had done before it was reset.
-// Without it, calls of unsafe tools in such a run count as of unknown outcome.
-func (a *Activities) LookBack(past Past) *Activities {
-	a.past = past
+// WithCallHistory lets activities find calls that a run made before it was reset.
+// Without it, unsafe calls of such a run have an unknown outcome.
+func (a *Activities) WithCallHistory(calls CallHistory) *Activities {
+	a.calls = calls
 	return a
 }
 
-// Doubt keeps an unsafe call from being made again because of a failure that no
-// attempt has reported, and tells a keyed call whether an attempt before it may have
-// been executed. Without it, Temporal is believed about unsafe calls, and every
-// attempt of a keyed call may have been executed.
-func (a *Activities) Doubt(last LastAttempt, unread SentUnread) *Activities {
+// TrackUnknown lets activities look up how the attempt before ended. An unsafe call
+// is then not repeated after a failure that no attempt reported, and a keyed call
+// knows whether an attempt before may have been executed. Without it, Temporal's
+// failure counts for unsafe calls, and each attempt of a keyed call may have been
+// executed.
+func (a *Activities) TrackUnknown(last LastAttempt, unread SentUnread) *Activities {
 	a.last, a.unread = last, unread
 	return a
 }
@@ -84,7 +84,7 @@ func (a *Activities) Measure(history HistorySize) *Activities {
 	return a
 }
 
-// Compose lets steps call composite tools. Without it, there are none to call.
+// Compose lets steps call composite tools. Without it, none is found.
 func (a *Activities) Compose(resolve Resolve, outcome Outcome) *Activities {
 	a.resolve, a.outcome = resolve, outcome
 	return a
@@ -203,13 +203,13 @@ func stillWanted(ctx context.Context, call workflows.ToolCall, began time.Time) 
 // before is what the run has come to with the call before it was reset; nil if
 // the call can be made.
 func (a *Activities) before(ctx context.Context, attempt workflows.Attempt, info activity.Info) (*workflows.ToolResult, error) {
-	if a.past == nil {
+	if a.calls == nil {
 		return nil, a.report(ctx)(attempt.SentBefore())
 	}
-	result, unknown, err := a.past(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, attempt.Call.IdempotencyKey)
+	result, unknown, err := a.calls(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, attempt.Call.IdempotencyKey)
 	switch {
 	case err != nil:
-		return nil, a.report(ctx)(attempt.Unavailable("what the run has done before it was reset cannot be read: " + err.Error()))
+		return nil, a.report(ctx)(attempt.Unavailable("cannot read what the run did before it was reset: " + err.Error()))
 	case unknown:
 		return nil, a.report(ctx)(attempt.SentBefore())
 	}

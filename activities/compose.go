@@ -17,7 +17,7 @@ type Resolve func(ctx context.Context, ref workflows.DefinitionRef) (workflows.R
 
 // Why a step cannot call a composite tool.
 var (
-	ErrNoDefinition     = errors.New("there is no such composite tool")
+	ErrNoDefinition     = errors.New("composite tool not found")
 	ErrInvalidReference = errors.New("calling a composite tool") // followed by what is wrong with how it is named
 	ErrNotPermitted     = errors.New("not permitted")
 	ErrNotAdmitted      = errors.New("not among its callers")
@@ -65,14 +65,14 @@ func (a *Activities) ResolveDefinition(ctx context.Context, ref workflows.Defini
 // which may pass.
 func (a *Activities) RunOutcome(ctx context.Context, runID string) (workflows.ChildOutcome, error) {
 	if a.outcome == nil {
-		return workflows.ChildOutcome{}, temporal.NewNonRetryableApplicationError("runs cannot be looked at", string(codes.CategoryInternal), nil)
+		return workflows.ChildOutcome{}, temporal.NewNonRetryableApplicationError("reading runs is not possible here", string(codes.CategoryInternal), nil)
 	}
 	outcome, err := a.outcome(ctx, runID)
 	switch {
 	case err != nil:
 		return workflows.ChildOutcome{}, err
 	case outcome == nil:
-		return workflows.ChildOutcome{}, fmt.Errorf("run %s goes on", runID)
+		return workflows.ChildOutcome{}, fmt.Errorf("run %s has not ended", runID)
 	}
 	return *outcome, nil
 }

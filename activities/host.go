@@ -50,7 +50,7 @@ func RegisterHost(r worker.ActivityRegistry, h *Host) {
 	r.RegisterActivityWithOptions(h.ServeBackend, activity.RegisterOptions{Name: workflows.HostName})
 }
 
-// ServeBackend serves the queue of a backend until the process stops, or until
+// ServeBackend serves the queue of a backend until the process is stopping, or until
 // it is told that another does.
 func (h *Host) ServeBackend(ctx context.Context, backend string) error {
 	cfg, has := h.Backends[backend]
@@ -77,7 +77,7 @@ func (h *Host) ServeBackend(ctx context.Context, backend string) error {
 	if err := queue.Start(); err != nil {
 		return fmt.Errorf("serving the queue of %s: %w", backend, err)
 	}
-	h.Activities.logger.Info("keeping the limits of a backend", "backend", backend, "limits", cfg.String())
+	h.Activities.logger.Info("enforcing the limits of a backend", "backend", backend, "limits", cfg.String())
 	err := h.keep(ctx, line, &held)
 	line.Close()
 	stopped := make(chan struct{})
@@ -89,12 +89,12 @@ func (h *Host) ServeBackend(ctx context.Context, backend string) error {
 	if errors.Is(err, errStopping) {
 		_ = h.say(ctx, line, &held, true) // if it cannot, the next one takes the rate for spent
 	}
-	h.Activities.logger.Info("no longer keeping the limits of a backend", "backend", backend, "reason", err)
+	h.Activities.logger.Info("no longer enforcing the limits of a backend", "backend", backend, "reason", err)
 	return err
 }
 
 // errStopping has Temporal give the backend to another process.
-var errStopping = errors.New("the process stops")
+var errStopping = errors.New("the process is stopping")
 
 // keep says that this process is there until it is not to be any longer, and
 // why.

@@ -61,7 +61,7 @@ func TestAttemptsOfACall(t *testing.T) {
 				e.Backend, e.Tool = c.Backend, c.Tool
 				return nil, &e
 			})
-			err := repeated(t, activities.New(b, nil).Doubt(tc.last, nil), tc.effect, time.Hour)
+			err := repeated(t, activities.New(b, nil).TrackUnknown(tc.last, nil), tc.effect, time.Hour)
 			if made != tc.made || codeOf(err) != tc.code {
 				t.Errorf("%d attempts, %v; want %d, %q", made, err, tc.made, tc.code)
 			}
@@ -81,7 +81,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 			}
 			return nil, &backends.CallError{Outcome: backends.NotSent, Away: true, RetryAfter: 30 * time.Second, Err: errors.New("HTTP status 429")}
 		})
-		if err := repeated(t, activities.New(b, nil).Doubt(saidUnsent, nil), definitions.Unsafe, limit); codeOf(err) != code {
+		if err := repeated(t, activities.New(b, nil).TrackUnknown(saidUnsent, nil), definitions.Unsafe, limit); codeOf(err) != code {
 			t.Errorf("with %s: %v, want %q", limit, err, code)
 		}
 		if want := map[codes.Code]int{"": 2, codes.BackendUnavailable: 1}[code]; len(at) != want {

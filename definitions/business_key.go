@@ -25,7 +25,7 @@ type OnDisconnect string
 // What may become of it. "" means what the server says, which is CancelRun by default.
 const (
 	CancelRun   OnDisconnect = "cancel"   // it is cancelled, unless a client that closed its stream comes back soon
-	ContinueRun OnDisconnect = "continue" // it goes on
+	ContinueRun OnDisconnect = "continue" // the run continues
 )
 
 // Key expands the business key for the arguments of a call; "" without one. A
@@ -57,10 +57,10 @@ func (d *Definition) Key(arguments json.RawMessage) (string, error) {
 func (c *checker) businessKey() {
 	d := c.def
 	if !slices.Contains([]OnDisconnect{"", CancelRun, ContinueRun}, d.OnDisconnect) {
-		c.errorf("onDisconnect", "on-disconnect", "onDisconnect %q is not known; known are cancel and continue", d.OnDisconnect)
+		c.errorf("onDisconnect", "on-disconnect", "onDisconnect %q is not known; known values: cancel and continue", d.OnDisconnect)
 	}
 	if !slices.Contains([]OnDuplicate{"", Attach, Reject}, d.OnDuplicate) {
-		c.errorf("onDuplicate", "business-key", "onDuplicate %q is not known; known are attach and reject", d.OnDuplicate)
+		c.errorf("onDuplicate", "business-key", "onDuplicate %q is not known; known values: attach and reject", d.OnDuplicate)
 	}
 	if d.BusinessKey == "" {
 		if d.OnDuplicate != "" {

@@ -195,11 +195,11 @@ func (c *checker) definition() {
 		c.errorf("timeout", "limit", "timeout must not be negative")
 	}
 	if modes := []FailureMode{"", FailFast, FailLate, BestEffort}; !slices.Contains(modes, d.FailureMode) {
-		c.errorf("failureMode", "failure-mode", "failureMode %q is not known%s; known are abort, continue and best_effort",
+		c.errorf("failureMode", "failure-mode", "failureMode %q is not known%s; known values: abort, continue and best_effort",
 			d.FailureMode, template.DidYouMean(string(d.FailureMode), []string{string(FailFast), string(FailLate), string(BestEffort)}))
 	}
 	if known := []RunAs{"", AsCaller, AsComposite}; !slices.Contains(known, d.RunAs) {
-		c.errorf("runAs", "run-as", "runAs %q is not known%s; known are caller and composite",
+		c.errorf("runAs", "run-as", "runAs %q is not known%s; known values: caller and composite",
 			d.RunAs, template.DidYouMean(string(d.RunAs), []string{string(AsCaller), string(AsComposite)}))
 	}
 	c.expose()

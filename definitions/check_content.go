@@ -89,7 +89,7 @@ func (c *graphCheck) refusedCondition(p placedTemplate, once func(r read, parts 
 				_, err = Truth(text)
 			}
 			if err != nil && !errors.Is(err, template.ErrNotKnown) {
-				c.readf(r, SeverityWarning, "content", "%s: %s fails when step %q goes on without having been accepted (%s); give that step defaultResults with content, or look first whether its action is accept",
+				c.readf(r, SeverityWarning, "content", "%s: %s fails when step %q was not accepted and the run continues (%s); give that step defaultResults with content, or look first whether its action is accept",
 					r.label, r.field, r.step, err)
 				break
 			}

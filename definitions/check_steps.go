@@ -43,7 +43,7 @@ func (c *checker) unknownType(n node) {
 		c.stepErrorf(n, "type", "step-type", "type %q is not known: %s", written, meant)
 		return
 	}
-	c.stepErrorf(n, "type", "step-type", "type %q is not known%s; known are %s", written, template.DidYouMean(written, StepTypes()), enumerate(StepTypes()))
+	c.stepErrorf(n, "type", "step-type", "type %q is not known%s; known types: %s", written, template.DidYouMean(written, StepTypes()), enumerate(StepTypes()))
 }
 
 // enumerate writes words as a, b and c.
@@ -80,7 +80,7 @@ func (c *checker) onError(n node) {
 		return
 	case Retry:
 	default:
-		c.stepErrorf(n, "onError.action", "action", "onError: action %q is not known; known are abort, continue and retry", e.Action)
+		c.stepErrorf(n, "onError.action", "action", "onError: action %q is not known; known values: abort, continue and retry", e.Action)
 		return
 	}
 	if _, known := KindOf(n.step.Type); known && !n.step.Type.Traits().Retried {

@@ -122,8 +122,8 @@ func (c *subject) neverRuns(n node, field, check, format string, args ...any) {
 	c.report(path, c.def.At(path), fatalUnless(n.step.Continues()), check, "%s: %s", n.label, fmt.Sprintf(format, args...))
 }
 
-func fatalUnless(goesOn bool) Severity {
-	if goesOn {
+func fatalUnless(continues bool) Severity {
+	if continues {
 		return SeverityWarning
 	}
 	return SeverityError
@@ -242,7 +242,7 @@ func (c *templateCheck) reference(n node, r read, ref template.Ref) {
 		c.forEachReference(n, r, ref)
 	case "workflow":
 		if len(ref.Path) > 0 && !slices.Contains(workflowFields, ref.Path[0]) {
-			warn("unknown-field", "a workflow has no %q%s; it has %s", ref.Path[0], template.DidYouMean(ref.Path[0], workflowFields), strings.Join(workflowFields, ", "))
+			warn("unknown-field", "a workflow has no %q%s; known fields: %s", ref.Path[0], template.DidYouMean(ref.Path[0], workflowFields), strings.Join(workflowFields, ", "))
 		}
 	case "vars":
 		warn("unknown-field", ".vars is always empty")
@@ -252,7 +252,7 @@ func (c *templateCheck) reference(n node, r read, ref template.Ref) {
 		if !r.probes {
 			warn("unknown-field", ".call is known in a probe only")
 		} else if len(ref.Path) > 0 && !slices.Contains(callFields, ref.Path[0]) {
-			warn("unknown-field", "a call has no %q%s; it has %s", ref.Path[0], template.DidYouMean(ref.Path[0], callFields), strings.Join(callFields, ", "))
+			warn("unknown-field", "a call has no %q%s; known fields: %s", ref.Path[0], template.DidYouMean(ref.Path[0], callFields), strings.Join(callFields, ", "))
 		}
 	default:
 		warn("unknown-field", "unknown name .%s%s; known names: .%s", ref.Root, template.DidYouMean(ref.Root, roots), strings.Join(roots, ", ."))
@@ -345,7 +345,7 @@ func (c *templateCheck) knownOutput(r read, s *Step) {
 	if r.what[1] == "collected" {
 		hint = " without collect"
 	}
-	c.readf(r, SeverityWarning, "unknown-output", "%s: %s reads output.%s of step %q, but a step of type %s has no such output%s; it has %s",
+	c.readf(r, SeverityWarning, "unknown-output", "%s: %s reads output.%s of step %q, but a step of type %s has no such output%s; known outputs: %s",
 		r.label, r.field, r.what[1], r.step, s.Type, hint, strings.Join(known, ", "))
 }
 

@@ -31,7 +31,7 @@ func (elicitationKind) Check(at StepCheck) {
 		c.stepErrorf(n, "message", "required", "message is required: what the person is asked")
 	}
 	if !slices.Contains([]Mode{"", FormMode, URLMode}, s.Mode) {
-		c.stepErrorf(n, "mode", "elicitation-mode", "mode %q is not known; known are form and url", s.Mode)
+		c.stepErrorf(n, "mode", "elicitation-mode", "mode %q is not known; known values: form and url", s.Mode)
 	}
 	c.handler(n, "onDecline", s.OnDecline)
 	c.handler(n, "onCancel", s.OnCancel)
@@ -47,5 +47,5 @@ func (c *checker) handler(n node, name string, h *Handler) {
 		c.stepErrorf(n, name, "required", "%s needs an action: abort, continue or skip_remaining", name)
 		return
 	}
-	c.stepErrorf(n, name+".action", "action", "%s: action %q is not known; known are abort, continue and skip_remaining", name, h.Action)
+	c.stepErrorf(n, name+".action", "action", "%s: action %q is not known; known values: abort, continue and skip_remaining", name, h.Action)
 }

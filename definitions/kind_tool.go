@@ -32,7 +32,7 @@ func (toolKind) Check(at StepCheck) {
 		c.toolName(n, "tool", tool)
 	}
 	if !slices.Contains([]OnUnknown{"", FailUnknown, Ask}, n.step.OnUnknown) {
-		c.stepErrorf(n, "onUnknown", "on-unknown", "onUnknown %q is not known; known are fail and ask", n.step.OnUnknown)
+		c.stepErrorf(n, "onUnknown", "on-unknown", "onUnknown %q is not known; known values: fail and ask", n.step.OnUnknown)
 	}
 	c.probe(n)
 	c.compensation(n)

@@ -101,7 +101,7 @@ func lightText(typ string, optional bool, standard string, hasStandard bool) (ma
 	items, isArray := strings.CutPrefix(typ, "[")
 	name := strings.TrimSpace(strings.TrimSuffix(items, "]"))
 	if !slices.Contains(lightTypes, name) {
-		return map[string]any{}, false, fmt.Errorf("type %q is not known%s; known are %s, and [TYPE] for an array of them", name, template.DidYouMean(name, lightTypes), enumerate(lightTypes))
+		return map[string]any{}, false, fmt.Errorf("type %q is not known%s; known types: %s, and [TYPE] for an array of them", name, template.DidYouMean(name, lightTypes), enumerate(lightTypes))
 	}
 	schema := map[string]any{}
 	if name != "any" {

@@ -49,7 +49,7 @@ func (r *scopeReader) object(at string, value any, names ...string) map[string]a
 	}
 	for _, name := range template.SortedKeys(object) {
 		if len(names) > 0 && !slices.Contains(names, name) {
-			r.errorf("%s has no %q%s; known are %s", at, name, template.DidYouMean(name, names), strings.Join(names, ", "))
+			r.errorf("%s has no %q%s; known keys: %s", at, name, template.DidYouMean(name, names), strings.Join(names, ", "))
 		}
 	}
 	return object
@@ -85,7 +85,7 @@ func (r *scopeReader) step(at string, value any) StepScope {
 	if statuses := []string{"completed", "failed", "skipped"}; s.Status == "" {
 		s.Status = "completed"
 	} else if !slices.Contains(statuses, s.Status) {
-		r.errorf("%s.status %q is not known%s; known are %s", at, s.Status, template.DidYouMean(s.Status, statuses), enumerate(statuses))
+		r.errorf("%s.status %q is not known%s; known values: %s", at, s.Status, template.DidYouMean(s.Status, statuses), enumerate(statuses))
 	}
 	return s
 }

@@ -21,10 +21,10 @@ func TestDecodeScope(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	_, err = DecodeScope([]byte(`{"parms": {}, "steps": {"a": {"outputt": 1, "status": "done"}, "b": 5}, "forEach": [], "workflow": {"step_count": "x", "start_time": "now"}}`))
-	want := `the context has no "parms" (did you mean "params"?); known are params, steps, forEach, workflow, output
+	want := `the context has no "parms" (did you mean "params"?); known keys: params, steps, forEach, workflow, output
 forEach must be an object, not an array
-steps.a has no "outputt" (did you mean "output"?); known are status, output, action, content, by, at, error
-steps.a.status "done" is not known; known are completed, failed and skipped
+steps.a has no "outputt" (did you mean "output"?); known keys: status, output, action, content, by, at, error
+steps.a.status "done" is not known; known values: completed, failed and skipped
 steps.b must be an object, not a number
 workflow.step_count must be an integer, not a string
 workflow.start_time "now" is not a timestamp of RFC 3339`

@@ -64,6 +64,6 @@ func (d *decoder) unknownKey(p pair, keys []Key, path string) {
 		}
 	}
 	slices.Sort(known)
-	d.errorf(p.keyNode, template.AtMember(path, p.key), "unknown-key", "unknown key %q%s%s; known are %s",
+	d.errorf(p.keyNode, template.AtMember(path, p.key), "unknown-key", "unknown key %q%s%s; known keys: %s",
 		p.key, in(path), template.DidYouMean(p.key, known), strings.Join(known, ", "))
 }

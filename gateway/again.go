@@ -85,7 +85,7 @@ func (j *joins) startOrJoin(ctx context.Context, x *exchange, req runs.StartRequ
 			return started, err
 		}
 	}
-	return runs.Started{}, fmt.Errorf("%s is called so often that its runs cannot be told apart: %w", a.tool, runs.ErrUnavailable)
+	return runs.Started{}, fmt.Errorf("too many calls of %s at once:  %w", a.tool, runs.ErrUnavailable)
 }
 
 // An again is a call that may be one sent again.

@@ -33,7 +33,7 @@ type attendance struct {
 func (a *attendance) attend(ctx context.Context, id runs.RunID, name string, says runs.Attendance) (noted bool) {
 	noted, err := a.runs.Attach(ctx, id, runs.Attended{Request: name, Says: says})
 	if err != nil {
-		a.log.WarnContext(ctx, "telling a run who waits for it", "run", id, "error", err)
+		a.log.WarnContext(ctx, "cannot signal a run that a client waits for it", "run", id, "error", err)
 	}
 	return noted
 }

@@ -62,7 +62,7 @@ func TestBusinessKey(t *testing.T) {
 	const keyed = `{"perdure/idempotency-key":"k"}`
 	ann.call("2", "once", `{"order":"7"}`, keyed).result(false)
 	ann.call("3", "once", `{"order":"7"}`, keyed).result(false) // the same call, once more
-	if m := ann.call("4", "once", `{"order":"7"}`, "").result(true); !strings.Contains(m.text(), "for the same thing before") {
+	if m := ann.call("4", "once", `{"order":"7"}`, "").result(true); !strings.Contains(m.text(), "with the same business key") {
 		t.Errorf("a duplicate is told %s", m.text())
 	}
 	ann.call("5", "once", `{"order":"8"}`, "").result(false)

@@ -266,7 +266,7 @@ func TestRunTools(t *testing.T) {
 	}
 	first.result(false)
 	ann.call("5", "perdure_run_await", of(run), "").result(false).structuredIs(t, `{"action":"decline","by":"user-ann"}`)
-	if m := ann.call("6", "perdure_run_cancel", fmt.Sprintf(`{"runId":%q}`, run), "").result(true); !strings.Contains(m.text(), "ended already") {
+	if m := ann.call("6", "perdure_run_cancel", fmt.Sprintf(`{"runId":%q}`, run), "").result(true); !strings.Contains(m.text(), "already ended") {
 		t.Errorf("cancelling what has ended: %s", m.text())
 	}
 }

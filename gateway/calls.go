@@ -85,7 +85,7 @@ func (cs *calls) cancelled(ctx context.Context, c *client, p *params) {
 	}
 	leave, ok := cs.looks.enter(c.principal, maxLooks)
 	if !ok {
-		cs.log.InfoContext(ctx, "a cancelled request is not looked for: too many of its caller are", "caller", c.caller.Subject)
+		cs.log.InfoContext(ctx, "not searching the run of a cancelled request: too many searches for its caller", "caller", c.caller.Subject)
 		return
 	}
 	go func() {
@@ -114,7 +114,7 @@ func (cs *calls) cancelByRequest(ctx context.Context, request string) {
 		}
 		found, err := cs.runs.List(ctx, runs.Filter{Request: request, Limit: 1})
 		if err != nil {
-			cs.log.WarnContext(ctx, "looking for the run of a cancelled request", "error", err)
+			cs.log.WarnContext(ctx, "cannot find the run of a cancelled request", "error", err)
 		}
 		if len(found) > 0 {
 			if d := cs.tools.now().definitions()[found[0].Tool]; d == nil || !cs.outlive(d) {
@@ -132,7 +132,7 @@ func (cs *calls) cancelRun(ctx context.Context, run runs.RunID) {
 	ctx, done := detached(ctx)
 	defer done()
 	if err := cs.runs.Cancel(ctx, run, cancelReason); err != nil {
-		cs.log.WarnContext(ctx, "cancelling a run", "run", run, "error", err)
+		cs.log.WarnContext(ctx, "cannot cancel a run", "run", run, "error", err)
 	}
 }
 

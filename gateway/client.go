@@ -133,13 +133,13 @@ type meta struct {
 func unreadable(err error) string {
 	var wrong *json.UnmarshalTypeError
 	if !errors.As(err, &wrong) || wrong.Field == "" {
-		return "params cannot be read: " + err.Error()
+		return "invalid params: " + err.Error()
 	}
 	want := map[reflect.Kind]string{reflect.String: "a string", reflect.Bool: "true or false", reflect.Slice: "an array"}[wrong.Type.Kind()]
 	if wrong.Field == "_meta.perdure/version" {
 		want += ` such as "1.2.0", "^1" or "1"`
 	}
-	return fmt.Sprintf("params cannot be read: %s is %s, and must be %s", strings.TrimPrefix(wrong.Field, "_meta."), wrong.Value, cmp.Or(want, "an object"))
+	return fmt.Sprintf("invalid params: %s is %s, and must be %s", strings.TrimPrefix(wrong.Field, "_meta."), wrong.Value, cmp.Or(want, "an object"))
 }
 
 // newSession is the session that an initialize request asks for.

@@ -99,7 +99,7 @@ func (cs *composites) asTask(ctx context.Context, x *exchange, c *composite, ask
 	t := sessionTask{taskState: cs.views.describe(x, run), TTL: cs.views.ttl(run), Poll: pollRunning.Milliseconds()}
 	x.respond("", map[string]any{"task": t, "_meta": map[string]any{
 		metaRun: runState{ID: run.ID, Status: string(run.Status), Attached: started.Attached},
-		metaImmediate: fmt.Sprintf("%s has been started as run %s and goes on in the background. Do not call it again for this.",
+		metaImmediate: fmt.Sprintf("%s was started as run %s and continues in the background. Do not call it again for the same purpose.",
 			run.Tool, run.ID),
 	}})
 }
@@ -110,12 +110,12 @@ func (cs *composites) asTask(ctx context.Context, x *exchange, c *composite, ask
 // composite one.
 func (cs *composites) dryRun(x *exchange, c *composite) {
 	if c == nil {
-		cs.results.refuse(x, fmt.Sprintf("%s is not a composite tool: only these have a dry run; nothing was called", x.params.Name))
+		cs.results.refuse(x, fmt.Sprintf("%s is not a composite tool, and only composite tools have a dry run; nothing was called", x.params.Name))
 		return
 	}
 	r, err := cs.starts.plan(x, c.def)
 	if err != nil {
-		cs.log.Info("call was not planned", "tool", c.def.Name, "caller", x.caller.Subject, "error", err)
+		cs.log.Info("dry run failed", "tool", c.def.Name, "caller", x.caller.Subject, "error", err)
 		r = errorResult("", err)
 	}
 	x.respond("", cs.results.finish(x.client, r))

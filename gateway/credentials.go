@@ -57,7 +57,7 @@ func (d *deposits) tellRuns(caller string, given []string) {
 	defer cancel()
 	waiting, err := d.runs.List(ctx, runs.Filter{Caller: caller, Waiting: true, Limit: maxTold})
 	if err != nil {
-		d.log.Warn("looking for runs that wait for credentials; they look themselves from time to time", "error", err)
+		d.log.Warn("cannot find runs that wait for credentials; they check from time to time", "error", err)
 		return
 	}
 	for _, run := range waiting {
@@ -72,7 +72,7 @@ func (d *deposits) tellRuns(caller string, given []string) {
 func (d *deposits) tellRun(ctx context.Context, caller string, run runs.RunID, elicitation string) {
 	_, err := d.runs.Answer(ctx, run, runs.Answer{ElicitationID: elicitation, Action: accept, By: caller, Via: runs.ViaRequest})
 	if err != nil { // most likely it went on by itself
-		d.log.Debug("telling a run that credentials were given", "run", run, "elicitation", elicitation, "error", err)
+		d.log.Debug("cannot signal credentials to a run", "run", run, "elicitation", elicitation, "error", err)
 	}
 }
 

@@ -50,7 +50,7 @@ func (d *deliveries) note(caller string) {
 	for all := d.take(caller); all != nil; all = d.take(caller) {
 		ctx, cancel := context.WithTimeout(context.Background(), detachedLimit)
 		if err := d.runs.Deliver(ctx, caller, all); err != nil {
-			d.log.Warn("for a while, the same calls are given these results again: their delivery could not be noted", "runs", all, "error", err)
+			d.log.Warn("cannot record the delivery of results; equal calls may get them again for a while", "runs", all, "error", err)
 		}
 		cancel()
 		time.Sleep(deliveryPause)
@@ -88,7 +88,7 @@ func (d *deliveries) answering(x *exchange, id runs.RunID, answered bool) {
 		return
 	}
 	if err := d.answers.Note(string(id), answered); err != nil {
-		d.log.Warn("after a restart, the same call may be given this result again", "run", id, "error", err)
+		d.log.Warn("cannot record the delivery of a result; after a restart, an equal call may get it again", "run", id, "error", err)
 	}
 }
 

@@ -84,7 +84,7 @@ func (ds *departures) stopUnlessBack(ctx context.Context, x *exchange, id runs.R
 				return
 			}
 			if !ok || f.err != nil {
-				ds.log.WarnContext(ctx, "following the run of a client that is gone; trying again", "run", id, "error", f.err)
+				ds.log.WarnContext(ctx, "cannot follow the run of a disconnected client; trying again", "run", id, "error", f.err)
 				events = followLater(ctx, ds.runs, id, after)
 				continue
 			}
@@ -97,12 +97,12 @@ func (ds *departures) stopUnlessBack(ctx context.Context, x *exchange, id runs.R
 			}
 		case <-grace.C:
 			if d.leaving {
-				ds.log.InfoContext(ctx, "ending a run whose client is gone", "run", id)
+				ds.log.InfoContext(ctx, "cancelling the run of a disconnected client", "run", id)
 				ds.calls.cancelRun(ctx, id)
 				return
 			}
 			if d.leaving = ds.roll.attend(ctx, id, x.name, runs.Leaving); !d.leaving {
-				ds.log.WarnContext(ctx, "the run of a client that is gone goes on: it has ended, or it cannot be known whether another waits for it", "run", id)
+				ds.log.WarnContext(ctx, "not cancelling the run of a disconnected client: it has ended, or another client may wait for it", "run", id)
 				return
 			}
 			grace.Reset(rollCall)

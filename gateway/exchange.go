@@ -117,7 +117,7 @@ func (x *exchange) failWith(e *rpcError) {
 // first, then the call can be repeated (2025-11-25, client/elicitation).
 func (x *exchange) refer(pages []elicitParams) {
 	x.answer("", http.StatusOK, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: x.id, Error: &rpcError{
-		Code: mcp.URL_ELICITATION_REQUIRED, Message: "a person has to answer first: open the page, then repeat the call with the same key",
+		Code: mcp.URL_ELICITATION_REQUIRED, Message: "a person must answer first; open the page, then repeat the call with the same key",
 		Data: map[string]any{"elicitations": pages}}}))
 }
 

@@ -71,7 +71,7 @@ func TestExposedTools(t *testing.T) {
 			t.Errorf("%s is hidden: %v", c.Name, c.Hidden)
 		}
 	}
-	if reasons["wf_broken"] != "composite tool nowhere, which it calls, not found" || reasons["wf_hidden"] != "" {
+	if reasons["wf_broken"] != "it calls the composite tool nowhere, which was not found" || reasons["wf_hidden"] != "" {
 		t.Errorf("reasons: %v", reasons)
 	}
 }

@@ -172,7 +172,7 @@ func acknowledge(w http.ResponseWriter, status int) {
 		return
 	}
 	noRequest(w, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, Error: &rpcError{
-		Code: mcp.INVALID_PARAMS, Message: "the id is that of no question that you were asked; no answer was taken"}}))
+		Code: mcp.INVALID_PARAMS, Message: "the ID is not that of an elicitation of yours; no answer was accepted"}}))
 }
 
 // noRequest answers what is no request with an error.

@@ -93,13 +93,13 @@ func (j *joins) startOne(ctx context.Context, x *exchange, req runs.StartRequest
 	switch {
 	case !j.rights.may(x.who, auth.See, &run.Run):
 		return runs.Started{}, &runs.Error{Code: codes.Duplicate, Category: codes.CategoryValidation,
-			Message: "somebody else has called " + x.params.Name + " for the same thing, and you may not see that run"}
+			Message: "another caller has called " + x.params.Name + " with the same business key, and you may not see that run"}
 	case req.Definition.OnDuplicate == definitions.Reject && !again:
 		return runs.Started{}, &runs.Error{Code: codes.Duplicate, Category: codes.CategoryValidation, RunID: string(run.ID),
-			Message: fmt.Sprintf("%s was called for the same thing before: the run is %s", x.params.Name, run.Status)}
+			Message: fmt.Sprintf("%s was already called with the same business key; the run is %s", x.params.Name, run.Status)}
 	case !sameJSON(run.Arguments, req.Arguments):
 		return runs.Started{}, &runs.Error{Code: codes.KeyReused, Category: codes.CategoryValidation, RunID: string(run.ID),
-			Message: fmt.Sprintf("%s was called for the same thing before (businessKey), with other arguments; nothing was started: call it with those of that run, or for another thing", x.params.Name)}
+			Message: fmt.Sprintf("%s was already called with the same business key and other arguments; nothing was started. Call it with the arguments of that run, or for another business key", x.params.Name)}
 	}
 	if x.dialect.sendsAgain() {
 		j.join(ctx, x, &run.Run)

@@ -47,13 +47,13 @@ func TestLargeResult(t *testing.T) {
 	for who, got := range map[string]string{
 		"another caller": read(bob, link.Content[1].URI), "no such run": read(ann, "perdure://runs/large%2Fnone/result"),
 	} {
-		if strings.Contains(got, "xxxx") || !strings.Contains(got, "no such result of yours") || !strings.Contains(got, "-32002") {
+		if strings.Contains(got, "xxxx") || !strings.Contains(got, "result not found") || !strings.Contains(got, "-32002") {
 			t.Errorf("%s reads %s", who, got)
 		}
 	}
 	anybody := &wire{T: t, url: w.url, caller: "ann"}
 	none := anybody.modern("resources/read", "perdure://runs/large%2Fnone/result", `{}`, `"uri":"perdure://runs/large%2Fnone/result"`)
-	if got := string(none.messageText()); !strings.Contains(got, "no such result of yours") || !strings.Contains(got, "-32602") {
+	if got := string(none.messageText()); !strings.Contains(got, "result not found") || !strings.Contains(got, "-32602") {
 		t.Errorf("in 2026-07-28 she reads %s", got)
 	}
 }

@@ -50,11 +50,11 @@ func resultRun(uri string) (runs.RunID, bool) {
 	return runs.RunID(id), found && whole && err == nil
 }
 
-var errNoResource = errors.New("no such result of yours")
+var errNoResource = errors.New("result not found")
 
 func unread(err error) error {
 	if errors.Is(err, runs.ErrNotFound) {
 		return errNoResource
 	}
-	return errors.New("the result cannot be read at the moment; try again")
+	return errors.New("cannot read the result at the moment; try again")
 }

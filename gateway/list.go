@@ -54,7 +54,7 @@ func (b *builder) addTool(t backends.Tool) error {
 	}
 	// Also of one that is not available: a backend would stand in for it.
 	if slices.ContainsFunc(b.listing.all, func(c Composite) bool { return c.Name == t.Name && !c.Hidden }) {
-		return fmt.Errorf("its name %q is that of a composite tool, which clients call by it", t.Name)
+		return fmt.Errorf("its name %q is that of a composite tool", t.Name)
 	}
 	input := orObject(t.InputSchema)
 	if !isObject(input) || len(t.OutputSchema) > 0 && !isObject(t.OutputSchema) {
@@ -155,14 +155,14 @@ func (b *builder) outputSchema(d *definitions.Definition) (json.RawMessage, erro
 func (b *builder) complete(d *definitions.Definition) error {
 	called, missing := d.Called(b.listing.find)
 	if len(missing) > 0 {
-		return fmt.Errorf("composite tool %s, which it calls, not found", missing[0])
+		return fmt.Errorf("it calls the composite tool %s, which was not found", missing[0])
 	}
 	for i, used := range append([]*definitions.Definition{d}, called...) {
 		if err := used.Loadable(); err != nil {
 			if i == 0 {
 				return err
 			}
-			return fmt.Errorf("of the composite tool %s, which it calls: %w", used.Name, err)
+			return fmt.Errorf("it calls the composite tool %s: %w", used.Name, err)
 		}
 		for _, name := range used.ToolNames() {
 			if _, ok := b.t.find(name); ok {
@@ -172,9 +172,9 @@ func (b *builder) complete(d *definitions.Definition) error {
 				continue
 			}
 			if i == 0 {
-				return fmt.Errorf("no backend offers the tool %s that it uses", name)
+				return fmt.Errorf("it uses the tool %s, which no backend offers", name)
 			}
-			return fmt.Errorf("no backend offers the tool %s that the composite tool %s uses, which it calls", name, used.Name)
+			return fmt.Errorf("it needs the tool %s, which no backend offers, through the composite tool %s", name, used.Name)
 		}
 	}
 	return nil

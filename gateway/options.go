@@ -191,7 +191,7 @@ func (o Options) check() error {
 	case o.Runs == nil || o.Catalogue == nil:
 		return errors.New("gateway: Runs and Catalogue are required")
 	case o.ReattachWindow > maxWindow:
-		return fmt.Errorf("gateway: ReattachWindow is %s; the limit is %s: use keys for repeating a call later", o.ReattachWindow, maxWindow)
+		return fmt.Errorf("gateway: ReattachWindow is %s; the limit is %s; use idempotency keys to repeat a call later", o.ReattachWindow, maxWindow)
 	case o.StreamRetry < 0 || o.StreamRetry > maxRetry:
 		return fmt.Errorf("gateway: StreamRetry is %s; it must be from 0 to %s", o.StreamRetry, maxRetry)
 	}

@@ -38,7 +38,7 @@ func (s *report) look(ctx context.Context) {
 	go func() {
 		found, err := s.on.runs.Progress(ctx, s.at.Run)
 		if err != nil && ctx.Err() == nil {
-			s.on.log.Debug("reading the progress of a run", "run", s.at.Run, "error", err)
+			s.on.log.Debug("cannot read the progress of a run", "run", s.at.Run, "error", err)
 		}
 		s.poller.seen <- found
 	}()

@@ -146,7 +146,7 @@ func TestTellsWhichStepAsks(t *testing.T) {
 		}
 	}
 	m := c.call("2", "perdure_run_await", fmt.Sprintf(`{"runId":%q,"waitSeconds":0}`, id), "").result(false)
-	if err := hasAll(m.text(), "perdure runs answer "+id+" --step 'script/main:5[0]/ask:3' --accept (the steps that ask are script/main:5[0]/ask:3, script/main:5[1]/ask:3)"); err != nil {
+	if err := hasAll(m.text(), "perdure runs answer "+id+" --step 'script/main:5[0]/ask:3' --accept (steps with an open elicitation: script/main:5[0]/ask:3, script/main:5[1]/ask:3)"); err != nil {
 		t.Error(err)
 	}
 	if err := hasAll(string(m.Result.Structured), `"stepPath":"script/main:5[1]/ask:3"`); err != nil {

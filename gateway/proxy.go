@@ -81,7 +81,7 @@ func (pr *proxy) answerBackend(x *exchange, t backends.Tool, asking *backends.As
 	case errors.As(err, &refused) && x.dialect.passes(refused):
 		x.failWith(&rpcError{Code: refused.Code, Message: refused.Message, Data: refused.Data})
 	case err != nil:
-		pr.log.Info("backend call came to no result", "tool", t.Name, "error", err)
+		pr.log.Info("backend call failed", "tool", t.Name, "error", err)
 		x.respond("", pr.results.finish(x.client, callFailed(t, err)))
 	case res.Asks:
 		x.respond("", pr.passQuestions(x, t, asking.Round, withoutOurs(res.Raw)))

@@ -69,7 +69,7 @@ func (pb *publishing) respond(w http.ResponseWriter, r *http.Request, who auth.I
 	case errors.Is(err, registry.ErrNoStore):
 		code, answer = http.StatusNotImplemented, RegistryError{"this server has no registry: it needs a database, --database or PERDURE_DATABASE_URL"}
 	default:
-		pb.log.Error("a request to the registry has failed", "path", r.URL.Path, "error", err)
+		pb.log.Error("a request to the registry failed", "path", r.URL.Path, "error", err)
 		code, answer = http.StatusServiceUnavailable, RegistryError{"the registry cannot be reached at the moment: try again"}
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -101,7 +101,7 @@ func readJSON(r *http.Request, into any) error {
 		err = decoder.Decode(into)
 	}
 	if err != nil {
-		return &badRequest{http.StatusBadRequest, "the request cannot be read: " + err.Error()}
+		return &badRequest{http.StatusBadRequest, "invalid request: " + err.Error()}
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func (qs *questions) replied(ctx context.Context, c *client, m *message) (status
 	var id string
 	var q question
 	if json.Unmarshal(m.ID, &id) != nil || qs.tokens.open(questionPurpose, id, c.principal, &q) != nil {
-		qs.log.InfoContext(ctx, "refusing an answer to what was not asked of this client", "id", clipKey(string(m.ID)))
+		qs.log.InfoContext(ctx, "ignoring an answer to an elicitation that this client was not asked", "id", clipKey(string(m.ID)))
 		return http.StatusBadRequest
 	}
 	a := qs.find(id)
@@ -90,9 +90,9 @@ func (qs *questions) replied(ctx context.Context, c *client, m *message) (status
 	case errors.As(err, &invalid):
 		return qs.unanswered(ctx, a, &q, runs.Invalid, invalid.Reason)
 	case errors.Is(err, runs.ErrNoSuchGate), errors.Is(err, runs.ErrNotFound), errors.Is(err, runs.ErrNotPermitted):
-		qs.log.Debug("answer to what is not asked here, or not any more", "run", q.Run, "elicitation", q.Gate)
+		qs.log.Debug("ignoring an answer to an elicitation that is not open", "run", q.Run, "elicitation", q.Gate)
 	default:
-		qs.log.Warn("answering an elicitation", "run", q.Run, "elicitation", q.Gate, "error", err)
+		qs.log.Warn("cannot answer an elicitation", "run", q.Run, "elicitation", q.Gate, "error", err)
 		a.again()
 		return http.StatusServiceUnavailable
 	}
@@ -106,7 +106,7 @@ func (qs *questions) unanswered(ctx context.Context, a *asked, q *question, outc
 	defer done()
 	err := qs.runs.Asked(ctx, q.Run, q.Gate, runs.Asking{Question: q.name(), Outcome: outcome, Reason: reason})
 	if err != nil && !errors.Is(err, runs.ErrNotFound) {
-		qs.log.Warn("noting that a question was not answered", "run", q.Run, "elicitation", q.Gate, "error", err)
+		qs.log.Warn("cannot record that an elicitation was not answered", "run", q.Run, "elicitation", q.Gate, "error", err)
 		a.again()
 		return http.StatusServiceUnavailable
 	}
@@ -184,10 +184,10 @@ func (qs *questions) answer(ctx context.Context, c *client, run runs.RunID, to a
 	decision, err := qs.runs.Answer(ctx, run, answer)
 	switch {
 	case errors.Is(err, runs.ErrUnchecked), errors.Is(err, runs.ErrQuarantined): // the run tells that it waits
-		qs.log.WarnContext(ctx, "an answer does not count yet", "run", run, "elicitation", to.gate, "by", answer.By, "error", err)
+		qs.log.WarnContext(ctx, "an answer is not valid yet", "run", run, "elicitation", to.gate, "by", answer.By, "error", err)
 		return nil
 	case err == nil && !decision.Won:
-		qs.log.InfoContext(ctx, "an answer came too late", "run", run, "elicitation", to.gate, "by", answer.By, "won", decision.By)
+		qs.log.InfoContext(ctx, "an answer was too late", "run", run, "elicitation", to.gate, "by", answer.By, "won", decision.By)
 	}
 	return err
 }

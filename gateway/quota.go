@@ -49,7 +49,7 @@ type QuotaError struct {
 }
 
 func (e *QuotaError) Error() string {
-	return fmt.Sprintf("%s; nothing was started: try again in %s", e.Message, e.wait())
+	return fmt.Sprintf("%s; nothing was started, try again in %s", e.Message, e.wait())
 }
 
 func (e *QuotaError) wait() time.Duration {
@@ -164,7 +164,7 @@ func (q *quotaRuns) reserve(ctx context.Context, caller string, asks bool) (*sta
 	u, done := q.usage(caller)
 	defer done()
 	if wait := delay(u.rate); wait > 0 {
-		return nil, &QuotaError{After: wait, Message: fmt.Sprintf("you have started %d runs within a minute, which is as many as one caller may (quotas.runsPerMinute)", q.quotas.RunsPerMinute)}
+		return nil, &QuotaError{After: wait, Message: fmt.Sprintf("you have started %d runs within a minute, the quota of a caller (quotas.runsPerMinute)", q.quotas.RunsPerMinute)}
 	}
 	for {
 		s, known, err := q.take(u, asks)
@@ -205,9 +205,9 @@ func (q *quotaRuns) take(u *usage, asks bool) (s *start, known bool, err error) 
 	case age >= countLife:
 		return nil, false, nil
 	case open >= q.quotas.OpenRuns:
-		full = &QuotaError{Message: fmt.Sprintf("%d of your runs are open, which is as many as one caller may have (quotas.openRuns)", q.quotas.OpenRuns)}
+		full = &QuotaError{Message: fmt.Sprintf("%d of your runs are open, the quota of a caller (quotas.openRuns)", q.quotas.OpenRuns)}
 	case asks && waiting >= q.quotas.WaitingRuns:
-		full = &QuotaError{Message: fmt.Sprintf("%d of your runs wait for a person, or may in a moment, which is as many as one caller may have (quotas.waitingRuns)", q.quotas.WaitingRuns)}
+		full = &QuotaError{Message: fmt.Sprintf("%d of your runs wait for a person, or may soon, the quota of a caller (quotas.waitingRuns)", q.quotas.WaitingRuns)}
 	default:
 		s = &start{of: u, asks: asks}
 		u.young[s] = true

@@ -107,7 +107,7 @@ func TestWhoMayPublish(t *testing.T) {
 		{"who may only call", "POST", "publish", "ben", files("open", "1.1.0", "d"), nil, 200, "you may not publish open"},
 		{"a page of another site", "POST", "publish", "ann", files("open", "1.1.0", "d"), []string{"Origin", "https://evil.example"}, 403, "origin"},
 		{"a form of another site", "POST", "publish", "ann", files("open", "1.1.0", "d"), []string{"Content-Type", "text/plain"}, 415, "application/json"},
-		{"a field that is none", "POST", "publish", "ann", map[string]any{"file": 1}, nil, 400, "cannot be read"},
+		{"a field that is none", "POST", "publish", "ann", map[string]any{"file": 1}, nil, 400, "invalid request"},
 		{"deprecate what one may call", "POST", "deprecate", "ben", gateway.Deprecation{Reference: "open", Reason: "x"}, nil, 403, "you may not deprecate"},
 		{"deprecate what one may not see", "POST", "deprecate", "ben", gateway.Deprecation{Reference: "closed", Reason: "x"}, nil, 404, "composite tool closed not found"},
 		{"deprecate what is not there", "POST", "deprecate", "ann", gateway.Deprecation{Reference: "open@7", Reason: "x"}, nil, 404, "open has no version 7"},
@@ -160,7 +160,7 @@ func TestVersionsOfOthersAreNotNamed(t *testing.T) {
 	w.mustPublish("open", "3.0.0", "for all")
 	w.mustPublish("open", "2.0.0", "for ann\nexpose: {subjects: [user-ann]}")
 	w.mustPublish("openly", "2.0.0", "for ann\nexpose: {subjects: [user-ann]}")
-	for caller, says := range map[string]string{"ann": "there are 3.0.0, 2.0.0, 1.0.0", "ben": "there are 3.0.0, 1.0.0"} {
+	for caller, says := range map[string]string{"ann": "known versions: 3.0.0, 2.0.0, 1.0.0", "ben": "known versions: 3.0.0, 1.0.0"} {
 		if _, body := w.request("GET", "definition?reference=open@9", caller, nil); !strings.Contains(body, says) {
 			t.Errorf("%s reads %s", caller, body)
 		}

@@ -91,7 +91,7 @@ func (rs *results) page(id runs.RunID) string {
 
 // failed answers a request about a run with why it came to nothing.
 func (rs *results) failed(x *exchange, run runs.RunID, err error) {
-	rs.log.Warn("a request about a run came to nothing", "run", run, "error", err)
+	rs.log.Warn("a request about a run failed", "run", run, "error", err)
 	x.failWith(errorResult(run, err).asError(err))
 }
 
@@ -105,7 +105,7 @@ func (rs *results) decodeArguments(x *exchange, into any) bool {
 	dec := json.NewDecoder(bytes.NewReader(orEmpty(x.params.Arguments)))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
-		rs.refuse(x, "the arguments cannot be read: "+err.Error())
+		rs.refuse(x, "invalid arguments: "+err.Error())
 		return false
 	}
 	return true

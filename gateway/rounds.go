@@ -31,7 +31,7 @@ func (st *state) unknownKeys(given map[string]json.RawMessage) (reasons map[stri
 			continue
 		}
 		for gate := range st.Asked {
-			reasons[gate] = fmt.Sprintf("inputResponses has an answer to %q, which is not asked; asked is %s", clipKey(key), strings.Join(asked, ", "))
+			reasons[gate] = fmt.Sprintf("inputResponses answers %q, which was not asked; open elicitations: %s", clipKey(key), strings.Join(asked, ", "))
 		}
 		break
 	}

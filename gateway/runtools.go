@@ -148,7 +148,7 @@ func (b *runTools) cancel(ctx context.Context, x *exchange) {
 		return
 	}
 	if run.Closed != nil {
-		b.results.refuse(x, fmt.Sprintf("run %s has ended already (%s)", run.ID, run.Status))
+		b.results.refuse(x, fmt.Sprintf("run %s has already ended (%s)", run.ID, run.Status))
 		return
 	}
 	if utf8.RuneCountInString(in.Reason) > maxReason { // it goes into the history of the run
@@ -161,7 +161,7 @@ func (b *runTools) cancel(ctx context.Context, x *exchange) {
 	ctx, done := detached(ctx)
 	defer done()
 	if err := b.runs.Cancel(ctx, run.ID, in.Reason); err != nil {
-		b.log.Warn("cancelling a run", "run", run.ID, "error", err)
+		b.log.Warn("cannot cancel a run", "run", run.ID, "error", err)
 		x.respond("", b.results.finish(x.client, errorResult(run.ID, err)))
 		return
 	}

@@ -234,7 +234,7 @@ func TestScriptsLoadModules(t *testing.T) {
 	for module, want := range map[string]string{
 		"closed.star@1": "script:1:1: the script loads closed.star@1: published module closed.star not found",
 		"ghost.star@1":  "script:1:1: the script loads ghost.star@1: published module ghost.star not found",
-		"open.star@2":   "open.star has no version 2; there are 1.2.0",
+		"open.star@2":   "open.star has no version 2; known versions: 1.2.0",
 		"open.star":     "a published module is loaded as NAME.star@VERSION",
 		"open@1":        "write NAME.star@VERSION",
 	} {

@@ -213,7 +213,7 @@ func (s *stream) leave() (answered bool) {
 	case s.x.dialect.resumable(s.x.client):
 		s.x.out.cut()
 	case s.task != "":
-		s.x.fail(mcp.INTERNAL_ERROR, "the server stops, nothing is lost: repeat the request")
+		s.x.fail(mcp.INTERNAL_ERROR, "the server is stopping and nothing is lost; repeat the request")
 	case !s.x.dialect.tasked(s.rendering) || !s.handOutTask():
 		s.handOut()
 	}

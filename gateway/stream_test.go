@@ -704,7 +704,7 @@ func TestAnswerUnderAnUnknownID(t *testing.T) {
 		"somebody else": other.post(fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"result":{"action":"accept","content":{"reason":"x"}}}`, id)),
 	} {
 		body, err := io.ReadAll(r.Body)
-		if err != nil || r.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "no question that you were asked") {
+		if err != nil || r.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "not that of an elicitation of yours") {
 			t.Errorf("%s: HTTP %d, %s, %v", name, r.StatusCode, body, err)
 		}
 	}

@@ -148,7 +148,7 @@ func (ts *tasks) taskRun(ctx context.Context, x *exchange, action auth.Action) (
 	run, err := ts.rights.permitted(ctx, x.who, action, t.Run)
 	switch {
 	case errors.Is(err, runs.ErrNotFound):
-		x.fail(mcp.INVALID_PARAMS, "task not found; it may have been deleted after its run was kept for long enough")
+		x.fail(mcp.INVALID_PARAMS, "task not found; its run may have been deleted after the retention time")
 		return nil, false
 	case err != nil:
 		ts.results.failed(x, t.Run, err)

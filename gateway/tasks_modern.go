@@ -90,7 +90,7 @@ func (ts *tasks) updateTask(ctx context.Context, x *exchange, run *runs.Run) {
 	ack := ts.results.acknowledgement(x)
 	if unknown := unknownKeys(run, x.params.InputResponses); len(unknown) > 0 {
 		if len(unknown) < len(x.params.InputResponses) {
-			x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("inputResponses has an answer to %q, which the task has not asked; no answer was taken", unknown[0]))
+			x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("inputResponses answers %q, which the task has not asked; no answer was accepted", unknown[0]))
 			return
 		}
 		x.respond("", ack.set(metaRefused, unknown[:min(len(unknown), maxRefusedKeys)]))
@@ -105,7 +105,7 @@ func (ts *tasks) updateTask(ctx context.Context, x *exchange, run *runs.Run) {
 		in.key = key
 		switch err := ts.takeInput(ctx, x, run, in, raw); {
 		case errors.Is(err, runs.ErrNoSuchGate), errors.Is(err, runs.ErrNotPermitted), errors.Is(err, runs.ErrNotFound):
-			ts.log.DebugContext(ctx, "answer to what is not asked here, or not any more", "run", run.ID, "elicitation", in.ID)
+			ts.log.DebugContext(ctx, "ignoring an answer to an elicitation that is not open", "run", run.ID, "elicitation", in.ID)
 		case err != nil:
 			ts.results.failed(x, run.ID, err)
 			return

@@ -87,7 +87,7 @@ func (ts *tasks) listTasks(ctx context.Context, x *exchange) {
 	if x.params.Cursor != "" {
 		if err := ts.tokens.open(placePurpose, x.params.Cursor, x.principal, &from); err != nil {
 			ts.log.DebugContext(ctx, "refusing a cursor", "error", err)
-			x.fail(mcp.INVALID_PARAMS, "the cursor is not valid, or has expired: list without one")
+			x.fail(mcp.INVALID_PARAMS, "the cursor is invalid or has expired; list without a cursor")
 			return
 		}
 	}

@@ -34,7 +34,7 @@ const (
 var (
 	errForged  = errors.New("not a token of this server")
 	errExpired = errors.New("token has expired")
-	errForeign = errors.New("token belongs to somebody else")
+	errForeign = errors.New("token belongs to another caller")
 )
 
 // Claims are in every token.

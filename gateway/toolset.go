@@ -88,7 +88,7 @@ func (t *toolset) logReasons(now map[string]string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.reasons)) {
 		if now[name] == "" {
-			t.log.Info("tool is offered again or gone", "tool", name)
+			t.log.Info("tool is no longer withheld", "tool", name)
 		}
 	}
 	t.reasons = now

@@ -37,7 +37,7 @@ func TestCallOfAVersion(t *testing.T) {
 		t.Errorf("the version that is a tool of its own plans %s", m.text())
 	}
 	for version, want := range map[string]string{
-		"3": "open has no version 3; there are 3.0.0-rc.1, 2.0.0, 1.1.0, 1.0.0", "latest": "no version and no constraint",
+		"3": "open has no version 3; known versions: 3.0.0-rc.1, 2.0.0, 1.1.0, 1.0.0", "latest": "no version and no constraint",
 	} {
 		m := ann.call(`"`+version+`"`, "open", `{}`, `{"perdure/version":"`+version+`"}`).result(true)
 		if said := m.text() + string(m.Result.Meta["perdure/error"]); !strings.Contains(said, want) || !strings.Contains(said, "unknown_version") {
@@ -45,7 +45,7 @@ func TestCallOfAVersion(t *testing.T) {
 		}
 	}
 	m := ann.call(`"number"`, "open", `{}`, `{"perdure/version":1}`).message()
-	if m.Error == nil || m.Error.Message != `params cannot be read: perdure/version is number, and must be a string such as "1.2.0", "^1" or "1"` {
+	if m.Error == nil || m.Error.Message != `invalid params: perdure/version is number, and must be a string such as "1.2.0", "^1" or "1"` {
 		t.Errorf("a number gives %+v", m.Error)
 	}
 	if m := ann.call("1", "be_echo", `{}`, `{"perdure/version":"1"}`).result(true); !strings.Contains(m.text(), "not a composite tool") {
@@ -73,7 +73,7 @@ func TestVersionsOfFiles(t *testing.T) {
 	if m := c.call("3", "none", `{}`, `{"perdure/version":"1"}`).result(true); !strings.Contains(m.text(), "none has no versions, since its file states none") {
 		t.Errorf("a version of what has none gives %s", m.text())
 	}
-	if m := c.call("2", "one", `{}`, `{"perdure/version":"2"}`).result(true); !strings.Contains(m.text(), "one has no version 2; there are 1.2.0") {
+	if m := c.call("2", "one", `{}`, `{"perdure/version":"2"}`).result(true); !strings.Contains(m.text(), "one has no version 2; known versions: 1.2.0") {
 		t.Errorf("another version gives %s", m.text())
 	}
 }

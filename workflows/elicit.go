@@ -75,7 +75,7 @@ func (r *run) misfit(ctx workflow.Context, a Answer, g *gate, held bool) (reason
 	case a.Question != "" && a.Question != e.Question:
 		return "it answers another question than is asked now", strict
 	case e.Mode == definitions.URLMode && a.Via != ViaPage:
-		return "this is answered on the approvals page, and in no other way", strict
+		return "this can only be answered on the approvals page", strict
 	case g.child == nil && !held && !e.Expires.IsZero() && !workflow.Now(ctx).Before(e.Expires):
 		return "it comes too late", strict
 	}

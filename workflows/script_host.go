@@ -79,7 +79,7 @@ func (h *scriptHost) endedBefore(ctx workflow.Context, path StepPath) *script.Er
 // time was over there.
 func (h *scriptHost) ranOut(ctx workflow.Context, path StepPath) *script.Error {
 	was, known := h.run.record.begun(path)
-	if _, over := script.RanOut(ctx); !over || known && (was.Result != nil || was.Error != nil || was.Within != nil) {
+	if _, over := script.DeadlineExceeded(ctx); !over || known && (was.Result != nil || was.Error != nil || was.Within != nil) {
 		return nil
 	}
 	stopped := h.stopped(path)
@@ -254,7 +254,7 @@ func (h *scriptHost) Sleep(ctx workflow.Context, site script.Site, d time.Durati
 		return stopped
 	}
 	until := h.time(path, workflow.Now(ctx).Add(d))
-	if end, over := script.RanOut(ctx); over && until.After(end) {
+	if end, over := script.DeadlineExceeded(ctx); over && until.After(end) {
 		return h.stopped(path)
 	}
 	defer h.wait(ctx, site, "sleeps until "+until.Format(time.RFC3339))()

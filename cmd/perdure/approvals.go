@@ -23,22 +23,23 @@ type approvalsCommand struct {
 }
 
 type approvalsOpenCommand struct {
-	ID    string  `arg:"" optional:"" name:"run" help:"Run whose page to open, e.g. prepare_review/k3v9a2m4qx. Default: the list of what waits for an answer."`
+	ID    string  `arg:"" optional:"" name:"run" help:"Run whose page to open, e.g. prepare_review/k3v9a2m4qx. Default: the list of open elicitations."`
 	Data  dataDir `help:"Data directory of the dev. Default: .perdure." placeholder:"DIR"`
-	Print bool    `help:"Print the link instead of opening it: it signs in the browser that opens it first."`
+	Print bool    `help:"Print the link instead of opening it. The first browser that opens the link is signed in."`
 }
 
 func (approvalsOpenCommand) Help() string {
-	return `The page is for the person at this machine. Nothing that can only fetch URLs gets
-in, such as a tool of a backend or an MCP client. This command makes a link that
-signs one browser in, once, within ten minutes; it needs the key in the data
-directory. The browser stays signed in for 8 hours, also when dev is started again.
+	return `The approvals page of dev is for the person at this machine: a program that can
+only fetch URLs, such as a backend tool or an MCP client, cannot sign in. This
+command creates a link that signs in one browser, once, within ten minutes; it
+reads the key in the data directory. The browser stays signed in for 8 hours,
+also after dev restarts. Examples:
 
     perdure approvals open
     perdure approvals open prepare_review/k3v9a2m4qx
-    perdure approvals open --print      # for the browser of another machine, by a forwarded port
+    perdure approvals open --print      # for a browser elsewhere, through a forwarded port
 
-Beside gateway and serve, people sign in as the configuration says: open
+With gateway and serve, people sign in as the configuration says: they open
 PUBLIC-URL/approvals.`
 }
 
@@ -48,7 +49,7 @@ func (a approvalsOpenCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	if dev == nil {
-		return fmt.Errorf("no dev is running with its data in %s; start perdure dev, or name its data directory with --data", a.Data)
+		return fmt.Errorf("no perdure dev is running with data in %s; start it, or name its data directory with --data", a.Data)
 	}
 	path := approvals.Prefix
 	if a.ID != "" {
@@ -67,11 +68,11 @@ func (a approvalsOpenCommand) Run(ctx context.Context, c *console) error {
 	}
 	if err := openBrowser(ctx, link); err != nil {
 		if c.outTerminal {
-			c.notef("no browser could be opened (%v); open this link within %s:", err, auth.LinkLife)
+			c.notef("cannot open a browser (%v); open this link within %s:", err, auth.LinkLife)
 			_, err = fmt.Fprintln(c.out, link)
 			return err
 		}
-		return fmt.Errorf("no browser could be opened: %w; perdure approvals open --print prints the link", err)
+		return fmt.Errorf("cannot open a browser: %w; print the link with perdure approvals open --print", err)
 	}
 	_, err = fmt.Fprintln(c.out, "opened "+page)
 	return err
@@ -94,7 +95,7 @@ func linkOf(k service.Keys, mcp, path string) string {
 	return strings.TrimSuffix(mcp, service.Endpoint) + approvals.Prefix + "/login?" + q.Encode()
 }
 
-// browserGrace is within what time a browser says that it cannot be opened.
+// browserGrace is how long to wait for the browser program to fail.
 const browserGrace = 2 * time.Second
 
 // openBrowser opens a URL with the program that BROWSER names, else with that of

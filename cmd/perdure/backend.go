@@ -7,7 +7,7 @@ import (
 )
 
 type backendCommand struct {
-	Repo repoCommand `cmd:"" help:"Serve a git repository over MCP on standard input and output: reading tools, and one that writes a review file."`
+	Repo repoCommand `cmd:"" help:"Serve a git repository over MCP on standard input and output: tools that read it, and one that writes a review file."`
 }
 
 type repoCommand struct {
@@ -15,7 +15,7 @@ type repoCommand struct {
 }
 
 func (repoCommand) Help() string {
-	return `It is started by an MCP client, as perdure dev does when it is given no
+	return `An MCP client starts this server; perdure dev does so when it has no
 configuration. In a configuration:
 
     backends:

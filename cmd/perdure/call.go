@@ -20,26 +20,28 @@ import (
 type callCommand struct {
 	serverFlags `embed:""`
 
-	Name    string        `arg:"" help:"Tool to call, composite or of a backend; a composite one by the name of its definition, or the one that clients see. A version of it is NAME@VERSION, such as deploy@1.2.0 or deploy@^1."`
+	Name    string        `arg:"" help:"Tool to call: a composite tool, by the name of its definition or the name that clients see, or a backend tool. NAME@VERSION calls a published version, such as deploy@1.2.0 or deploy@^1."`
 	Values  []string      `arg:"" optional:"" name:"key=value" help:"Arguments. The tool's schema gives them their types; lists and objects are JSON." sep:"none"`
 	Args    string        `help:"Arguments as a JSON object, @FILE, or - for standard input." placeholder:"JSON"`
-	JSON    bool          `help:"Print the whole result as it came, and no steps; the same as -o json."`
+	JSON    bool          `help:"Print the whole result as received, and no steps; the same as -o json."`
 	Answer  string        `help:"Answer every elicitation with this action: accept, decline or cancel." enum:",accept,decline,cancel" default:""`
 	Content string        `help:"Content of the answers, with --answer accept." placeholder:"JSON"`
-	Timeout time.Duration `help:"Stop waiting after this time, as with Ctrl-C. Default: never."`
-	DryRun  bool          `help:"Call nothing, and print what the call would do, as far as the arguments say."`
-	Output  string        `short:"o" help:"How to print: text, or json for the whole result or the plan of a dry run." enum:"text,json" default:"text"`
+	Timeout time.Duration `help:"Stop waiting after this time, as Ctrl-C does. Default: never."`
+	DryRun  bool          `help:"Call nothing, and print what the call would do, as far as the arguments determine it."`
+	Output  string        `short:"o" help:"Output format: text, or json for the whole result or the plan of a dry run." enum:"text,json" default:"text"`
 }
 
 func (callCommand) Help() string {
-	return `Steps are printed on standard error, the result on standard output. On a terminal
-the elicitations of the run are asked there; elsewhere the call waits until they
-are answered by "perdure runs answer", or --answer answers them.
-A call outlives the server: it goes on when the server is back. Ctrl-C stops
-waiting: a run that waits for an answer goes on, another is cancelled after the
-server's --disconnect-grace, unless it has onDisconnect: continue. A large
-result that the server only links to is read there; --json prints the link.
-Examples:
+	return `Prints the steps on standard error and the result on standard output. On a
+terminal, it asks the elicitations of the run; elsewhere the call waits until
+somebody answers them with "perdure runs answer" or on the approvals page, or
+--answer answers them.
+
+A call survives a restart of the server: it continues when the server is back.
+Ctrl-C stops waiting. A run that waits for an answer then continues; any other is
+cancelled after the server's --disconnect-grace, unless its definition has
+onDisconnect: continue. A large result is a link to a resource, which this
+command reads; --json prints the link. Examples:
 
     perdure call prepare_review --dry-run
     perdure call prepare_review base=HEAD~1
@@ -49,14 +51,14 @@ Examples:
 
 func (k callCommand) Run(ctx context.Context, c *console) error {
 	if k.Content != "" && k.Answer != "accept" {
-		return usagef("--content belongs to --answer accept")
+		return usagef("--content needs --answer accept")
 	}
 	if k.Content != "" && !json.Valid([]byte(k.Content)) {
 		return usagef("--content is not JSON: %s", k.Content)
 	}
 	switch {
 	case k.DryRun && (k.JSON || k.Answer != ""):
-		return usagef("--dry-run asks nobody and has no result: it goes with -o json, and not with --json or --answer")
+		return usagef("--dry-run cannot be combined with --json or --answer; use -o json for the plan as JSON")
 	}
 	k.JSON = k.JSON || k.Output == "json" && !k.DryRun
 	to, err := k.target()
@@ -78,23 +80,23 @@ func (k callCommand) Run(ctx context.Context, c *console) error {
 	return k.print(c, result)
 }
 
-// interrupted says what became of a call that was not waited for.
+// interrupted explains what happens to a call after this command stops waiting.
 func (k callCommand) interrupted(ctx context.Context, err error) error {
 	var unfit *unfitContentError
 	switch {
 	case errors.As(err, &unfit):
 		return unfit
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("no result within %s: a run that waits for an answer goes on, another is cancelled soon; see perdure runs list", k.Timeout)
+		return fmt.Errorf("no result within %s; a run that waits for an answer continues, any other will be cancelled; see perdure runs list", k.Timeout)
 	case ctx.Err() != nil:
-		return errors.New("stopped waiting: a run that waits for an answer goes on, another is cancelled soon; see perdure runs list")
+		return errors.New("stopped waiting; a run that waits for an answer continues, any other will be cancelled; see perdure runs list")
 	default:
 		return err
 	}
 }
 
 func (k callCommand) call(ctx context.Context, c *console, to target) (callResult, error) {
-	who := k.whoAnswers(c)
+	who := k.elicitationOptions(c)
 	s, err := connect(ctx, to, who...)
 	if err != nil {
 		return callResult{}, err
@@ -113,12 +115,12 @@ func (k callCommand) call(ctx context.Context, c *console, to target) (callResul
 		p.key = rand.Text()
 	}
 	if !k.JSON {
-		p.tell = (&steps{c: c, data: k.Data, elsewhere: who == nil, seen: map[string]bool{}}).notified
+		p.onProgress = (&steps{c: c, data: k.Data, elsewhere: who == nil, seen: map[string]bool{}}).notified
 	}
 	return p.result(ctx)
 }
 
-// arguments are those of the command line, as the tool's schema wants them.
+// arguments converts the arguments of the command line to the types of the tool's schema.
 func (k callCommand) arguments(ctx context.Context, c *console, tool calledTool) (json.RawMessage, error) {
 	given, err := readArguments(k.Args, c.in)
 	if err != nil {
@@ -130,7 +132,7 @@ func (k callCommand) arguments(ctx context.Context, c *console, tool calledTool)
 		if err != nil {
 			return nil, err
 		}
-		tellDeprecated(c, v)
+		noteDeprecated(c, v)
 		d, err := definitions.FromSource(v.Source)
 		if err != nil {
 			return nil, err
@@ -140,9 +142,9 @@ func (k callCommand) arguments(ctx context.Context, c *console, tool calledTool)
 	return callArguments(schema, given, k.Values)
 }
 
-// whoAnswers decides how questions are answered: by --answer, by a person at
-// the terminal, or elsewhere.
-func (k callCommand) whoAnswers(c *console) []client.ClientOption {
+// elicitationOptions decide how elicitations are answered: by --answer, by a
+// person at the terminal, or elsewhere.
+func (k callCommand) elicitationOptions(c *console) []client.ClientOption {
 	switch {
 	case k.Answer != "":
 		return []client.ClientOption{client.WithElicitationHandler(fixedAnswer{
@@ -155,33 +157,33 @@ func (k callCommand) whoAnswers(c *console) []client.ClientOption {
 	}
 }
 
-// awaitTool is the tool of a perdure server by which a client that cannot be
-// asked goes on waiting for a run.
+// awaitTool is the tool of a perdure server that waits for a run, for clients
+// without elicitation.
 const awaitTool = "perdure_run_await"
 
-// reconnectPause is how long a call waits before it looks again whether the
-// server is back.
+// reconnectPause is how long a call waits before it tries to reach a lost server
+// again.
 const reconnectPause = time.Second
 
-// A pendingCall is one call of a tool. That of a composite tool goes on when
-// the server was away, since it has a key by which the server knows it again.
+// A pendingCall is one call of a tool. A call of a composite tool survives a
+// restart of the server: its idempotency key joins it to the same run.
 type pendingCall struct {
-	c         *console
-	to        target
-	name      string
-	arguments json.RawMessage
-	meta      map[string]any // nil = nothing
-	key       string         // "" = the call is not repeated
-	options   []client.ClientOption
-	whole     bool                          // a large result is read where it is linked
-	tell      func(mcp.JSONRPCNotification) // nil = nobody is told of progress
-	page      string                        // that the user was told of last
+	c          *console
+	to         target
+	name       string
+	arguments  json.RawMessage
+	meta       map[string]any // nil = nothing
+	key        string         // idempotency key; "" = the call is not repeated
+	options    []client.ClientOption
+	whole      bool                          // replace a link to a large result by the result
+	onProgress func(mcp.JSONRPCNotification) // called for each notification; nil = none
+	page       string                        // approvals page printed last
 }
 
-// tellPage says where a question is answered that is not asked here.
-func (p *pendingCall) tellPage(url string) {
-	if url != "" && url != p.page && p.tell != nil {
-		p.c.notef("  answer it at %s", url)
+// notePage prints where to answer an elicitation that this command does not ask.
+func (p *pendingCall) notePage(url string) {
+	if url != "" && url != p.page && p.onProgress != nil {
+		p.c.notef("  or at %s", url)
 	}
 	p.page = url
 }
@@ -193,7 +195,7 @@ func (p *pendingCall) result(ctx context.Context) (callResult, error) {
 			return result, err
 		}
 		if !away {
-			p.c.notef("the server is away; the run is not lost, and the call goes on when the server is back")
+			p.c.notef("connection to the server lost; the run is kept, and the call continues when the server is back")
 		}
 		select {
 		case <-time.After(reconnectPause):
@@ -203,16 +205,16 @@ func (p *pendingCall) result(ctx context.Context) (callResult, error) {
 	}
 }
 
-// once makes the call on a connection of its own, and waits on where the
-// result is but a handle on the run.
+// once makes the call on a connection of its own. A result that is only a handle
+// on the run is awaited.
 func (p *pendingCall) once(ctx context.Context) (callResult, error) {
 	s, err := connect(ctx, p.to, p.options...)
 	if err != nil {
 		return callResult{}, err
 	}
 	defer s.close()
-	if p.tell != nil {
-		s.client.OnNotification(p.tell)
+	if p.onProgress != nil {
+		s.client.OnNotification(p.onProgress)
 	}
 	meta := p.meta
 	if p.key != "" {
@@ -220,8 +222,8 @@ func (p *pendingCall) once(ctx context.Context) (callResult, error) {
 		maps.Copy(meta, p.meta)
 	}
 	result, err := s.call(ctx, p.name, p.arguments, meta)
-	for err == nil && result.goesOn() {
-		p.tellPage(result.Meta.Run.ApprovalURL)
+	for err == nil && result.unfinished() {
+		p.notePage(result.Meta.Run.ApprovalURL)
 		var run json.RawMessage
 		if run, err = json.Marshal(map[string]string{"runId": result.Meta.Run.ID}); err == nil {
 			result, err = s.call(ctx, awaitTool, run, nil)
@@ -233,8 +235,8 @@ func (p *pendingCall) once(ctx context.Context) (callResult, error) {
 	return result, err
 }
 
-// ofARun says whether the result is that of a run: what a backend links to is
-// none, whatever it is called.
+// ofARun reports whether the result is that of a run. Links in results of backend
+// tools are left alone, whatever their URI.
 func (p *pendingCall) ofARun() bool { return p.key != "" || p.name == awaitTool }
 
 func (k callCommand) print(c *console, r callResult) error {
@@ -256,18 +258,18 @@ func (k callCommand) print(c *console, r callResult) error {
 	return nil
 }
 
-// Steps tells of the steps of a run, a line each.
+// Steps prints the progress of a run, a line for each step.
 type steps struct {
 	c         *console
-	data      dataDir // directory of the dev that is called
-	elsewhere bool    // questions are answered by other means
+	data      dataDir // data directory of the called dev
+	elsewhere bool    // this command asks no elicitations
 
 	mu   sync.Mutex
 	seen map[string]bool
 }
 
-// notified prints a progress notification that says something new: servers
-// repeat themselves to keep a connection alive, and when a call goes on.
+// notified prints a progress notification unless it was printed before: servers
+// repeat them to keep a connection alive, and when a call is resumed.
 func (s *steps) notified(n mcp.JSONRPCNotification) {
 	message, _ := n.Params.AdditionalFields["message"].(string)
 	if n.Method != "notifications/progress" || message == "" {
@@ -283,6 +285,6 @@ func (s *steps) notified(n mcp.JSONRPCNotification) {
 	s.c.notef("%s", s.c.errStyle(faint, "  "+message))
 	run, _ := n.Params.Meta[runMeta].(map[string]any)
 	if id, _ := run["id"].(string); s.elsewhere && id != "" && strings.HasPrefix(message, "waiting for an answer") {
-		s.c.notef("  answer it with: perdure runs answer %s%s --step '%s' --accept (or --decline, --cancel), or on the approvals page: perdure approvals open", id, dataFlag(s.data), step)
+		s.c.notef("  answer with perdure runs answer %s%s --step '%s' --accept (or --decline, --cancel), or on the approvals page: perdure approvals open", id, dataFlag(s.data), step)
 	}
 }

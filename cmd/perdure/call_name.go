@@ -15,14 +15,13 @@ import (
 // A calledTool is what the name in a call means.
 type calledTool struct {
 	remoteTool
-	definition string // of a composite tool of a perdure server; "" = it is none, as far as the server tells
-	version    string // that is wanted of it; "" = the latest
-	runs       bool   // a call of it is a run of a perdure server: it can be repeated by its key, and has a dry run
+	definition string // name of the definition; "" = not known to be a composite tool
+	version    string // wanted version; "" = the latest
+	runs       bool   // a call starts a run: it takes an idempotency key and has a dry run
 }
 
-// find finds the tool that a name means: the one that is offered under it, or
-// the one whose definition has it, whatever that is offered as. Either may be
-// followed by @VERSION.
+// find resolves a name: first as the name that clients see, then as the name of a
+// definition. Either may be followed by @VERSION.
 func find(ctx context.Context, to target, s *server, name string) (calledTool, error) {
 	tools, err := s.tools(ctx)
 	if err != nil {
@@ -45,9 +44,9 @@ func find(ctx context.Context, to target, s *server, name string) (calledTool, e
 	tool.version = strings.TrimSpace(version)
 	switch {
 	case tool.definition == "":
-		return calledTool{}, fmt.Errorf("%s is not a composite tool of a perdure server: it has no versions; nothing was called", tool.Name)
+		return calledTool{}, fmt.Errorf("%s is not a composite tool and has no versions; nothing was called", tool.Name)
 	case tool.version == "":
-		return calledTool{}, usagef("%q lacks the version after the @; without an @ it is the latest one", name)
+		return calledTool{}, usagef("%q lacks a version after the @; leave the @ out for the latest version", name)
 	}
 	if err := tool.reference().Check(); err != nil {
 		return calledTool{}, usagef("%v", err)
@@ -55,16 +54,16 @@ func find(ctx context.Context, to target, s *server, name string) (calledTool, e
 	return tool, nil
 }
 
-// calledTools are those that can be called, composite ones in the order in which
-// a definition's own name means them.
+// calledTools are the tools that can be called. If several share the name of a
+// definition, the first one is meant.
 type calledTools []calledTool
 
-// callable gives the tools that can be called, and of composite tools that cannot
-// be the reason, by both names.
+// callable returns the tools that can be called, and why composite tools are not
+// available, by either name.
 func callable(ctx context.Context, to target, tools []remoteTool) (all calledTools, missing map[string]string) {
 	status, err := fetchStatus(ctx, to)
 	if err != nil {
-		status = &service.ServerStatus{} // of another server is known what its tools are called
+		status = &service.ServerStatus{} // not a perdure server, or its status is not readable
 	}
 	composite, missing := map[string]bool{}, map[string]string{}
 	for _, c := range status.Composites {
@@ -85,8 +84,8 @@ func callable(ctx context.Context, to target, tools []remoteTool) (all calledToo
 	return all, missing
 }
 
-// named gives the tool that is offered under a name, or else the first one whose
-// definition has it.
+// named returns the tool that clients see under a name, or else the first one whose
+// definition has that name.
 func (all calledTools) named(name string) (calledTool, bool) {
 	i := slices.IndexFunc(all, func(t calledTool) bool { return t.Name == name })
 	if i < 0 {
@@ -98,12 +97,12 @@ func (all calledTools) named(name string) (calledTool, bool) {
 	return all[i], true
 }
 
-// reference is what the registry has the wanted version under.
+// reference is the reference of the wanted version in the registry.
 func (t calledTool) reference() definitions.Reference {
 	return definitions.Reference{Name: cmp.Or(t.definition, t.Name), Version: t.version}
 }
 
-// meta is what a call says besides, of which there may be nothing.
+// meta is the _meta of a call, nil if empty.
 func (t calledTool) meta(more map[string]any) map[string]any {
 	if t.version == "" {
 		return more

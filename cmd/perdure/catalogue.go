@@ -11,16 +11,15 @@ import (
 	"github.com/perdure/perdure/definitions"
 )
 
-// againstFlags say which tools definitions are checked against.
+// againstFlags name the tools to check definitions against.
 type againstFlags struct {
-	Against string `help:"Tools to check against: URL of an MCP server, or a file that perdure tools --all -o json has written. A perdure server is asked for published modules as well." placeholder:"URL|FILE" xor:"schema"`
+	Against string `help:"Tools to check against: URL of an MCP server, or a file written by perdure tools --all -o json. From a perdure server, published modules are loaded as well." placeholder:"URL|FILE" xor:"schema"`
 
 	tokenFlags `embed:""`
 }
 
-// catalogue gives the tools of --against: those of a running MCP server, or
-// those of a file. Of the tools that a perdure server hides from clients it
-// knows no schema, only that they are there.
+// catalogue returns the tools of --against, from a running MCP server or from a
+// file. Tools that a perdure server hides from clients have no schema here.
 func (f againstFlags) catalogue(ctx context.Context) (definitions.Tools, error) {
 	listed, err := f.listedTools(ctx)
 	if err != nil {
@@ -46,8 +45,8 @@ func (f againstFlags) catalogue(ctx context.Context) (definitions.Tools, error) 
 	}, nil
 }
 
-// modules finds published modules at the server of --against; nil where it is
-// none.
+// modules finds published modules at the server of --against; nil if that is a
+// file.
 func (f againstFlags) modules(ctx context.Context) definitions.Modules {
 	if !f.isServer() {
 		return nil
@@ -55,21 +54,21 @@ func (f againstFlags) modules(ctx context.Context) definitions.Modules {
 	return serverFlags{URL: f.Against, tokenFlags: f.tokenFlags}.modules(ctx)
 }
 
-// definition gives the definition that a command is about, which may be one that
-// is published at the server of --against.
+// definition returns the definition that a command names, which may be published
+// at the server of --against.
 func (f againstFlags) definition(ctx context.Context, c *console, of definitionFlags) (*definitions.Definition, error) {
 	if _, missing := os.Stat(of.Definition); missing == nil || !strings.Contains(of.Definition, "@") {
 		return of.find(c, f.modules(ctx))
 	}
 	if !f.isServer() {
-		return nil, usagef("%s is a published version: say by --against URL where", of.Definition)
+		return nil, usagef("%s is a published version; name its server with --against URL", of.Definition)
 	}
 	return serverFlags{URL: f.Against, tokenFlags: f.tokenFlags}.definition(ctx, c, of.Definition)
 }
 
 func (f againstFlags) isServer() bool { return strings.Contains(f.Against, "://") }
 
-// known gives a tool as definitions see it.
+// known converts a tool to what definitions are checked against.
 func (t remoteTool) known() (definitions.Tool, error) {
 	tool := definitions.Tool{
 		Name: t.Name, Backend: t.Backend, Original: t.Original, InputSchema: t.InputSchema, OutputSchema: t.OutputSchema,
@@ -99,12 +98,12 @@ func (f againstFlags) listedTools(ctx context.Context) ([]remoteTool, error) {
 	}
 	var tools []remoteTool
 	if err := json.Unmarshal(data, &tools); err != nil {
-		return nil, fmt.Errorf("%s is not a list of tools as perdure tools -o json writes it: %w", f.Against, err)
+		return nil, fmt.Errorf("%s is not a list of tools; write one with perdure tools --all -o json: %w", f.Against, err)
 	}
 	return tools, nil
 }
 
-// shownTools gives the tools that an MCP server lists.
+// shownTools returns the tools that an MCP server lists.
 func shownTools(ctx context.Context, of target) ([]remoteTool, error) {
 	s, err := connect(ctx, of)
 	if err != nil {
@@ -114,8 +113,8 @@ func shownTools(ctx context.Context, of target) ([]remoteTool, error) {
 	return s.tools(ctx)
 }
 
-// allTools gives the tools that an MCP server lists. A perdure server says more
-// of those of its backends, and which there are besides.
+// allTools returns the tools that an MCP server lists. A perdure server adds what it
+// knows of backend tools, including hidden ones.
 func allTools(ctx context.Context, of target) ([]remoteTool, error) {
 	tools, err := shownTools(ctx, of)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/url"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/service"
 )
 
 // A server is a connection to an MCP server.
@@ -31,6 +33,9 @@ func connect(ctx context.Context, to target, options ...client.ClientOption) (*s
 	headers := map[string]string{}
 	if to.token != "" {
 		headers["Authorization"] = "Bearer " + to.token
+	}
+	if at, err := url.Parse(to.url); err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
+		return nil, usagef("%q is not the URL of an MCP endpoint, such as http://%s%s", to.url, defaultListen, service.Endpoint)
 	}
 	http, err := transport.NewStreamableHTTP(to.url, transport.WithHTTPLogger(slog.New(slog.DiscardHandler)), transport.WithHTTPHeaders(headers))
 	if err != nil {
@@ -53,15 +58,17 @@ func connect(ctx context.Context, to target, options ...client.ClientOption) (*s
 
 func (s *server) close() { _ = s.client.Close() }
 
-// explain says what to do where nobody answers.
+// explain adds what to do to an error of the connection.
 func (s *server) explain(err error) error {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return &nobodyThereError{s.url, err}
+		return &notListeningError{s.url, err}
 	case unauthorized(err):
 		return errUnauthorized(s.url)
+	case errors.Is(err, transport.ErrLegacySSEServer):
+		return fmt.Errorf("%s is not an MCP endpoint; that of perdure ends in %s", s.url, service.Endpoint)
 	}
-	return fmt.Errorf("speaking to %s: %w", s.url, err)
+	return fmt.Errorf("calling %s: %w", s.url, err)
 }
 
 func unauthorized(err error) bool {
@@ -70,20 +77,20 @@ func unauthorized(err error) bool {
 }
 
 func errUnauthorized(at string) error {
-	return fmt.Errorf("%s does not take the token, or wants one; give it by PERDURE_TOKEN or --token-file", at)
+	return fmt.Errorf("%s needs a valid bearer token; set PERDURE_TOKEN or --token-file", at)
 }
 
-// A nobodyThereError says what to do where nobody listens.
-type nobodyThereError struct {
+// A notListeningError is a refused connection, with what to do.
+type notListeningError struct {
 	at  string
 	err error
 }
 
-func (e *nobodyThereError) Error() string {
-	return "nothing listens at " + e.at + "; start it with perdure dev, or name another server with --url"
+func (e *notListeningError) Error() string {
+	return "nothing listens at " + e.at + "; start perdure dev, or name another server"
 }
 
-func (e *nobodyThereError) Unwrap() error { return e.err }
+func (e *notListeningError) Unwrap() error { return e.err }
 
 // A remoteTool is an entry of tools/list, its schemas as they were sent.
 type remoteTool struct {
@@ -94,15 +101,15 @@ type remoteTool struct {
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 	Annotations  json.RawMessage `json:"annotations,omitempty"`
 
-	// What the status of a perdure server says besides.
+	// From the status of a perdure server.
 	Effect      string `json:"effect,omitempty"`
 	KeyArgument string `json:"keyArgument,omitempty"`
-	OnUnknown   string `json:"onUnknown,omitempty"` // of an unsafe tool; "" = fail
+	OnUnknown   string `json:"onUnknown,omitempty"` // for an unsafe tool; "" = fail
 	Backend     string `json:"backend,omitempty"`
 	Original    string `json:"original,omitempty"` // the backend's own name for it
 	Hidden      bool   `json:"hidden,omitempty"`   // from clients; steps may call it
 
-	Probe json.RawMessage `json:"probe,omitempty"` // of an unsafe tool
+	Probe json.RawMessage `json:"probe,omitempty"` // for an unsafe tool
 }
 
 func (s *server) tools(ctx context.Context) ([]remoteTool, error) {
@@ -122,10 +129,10 @@ func (s *server) tools(ctx context.Context) ([]remoteTool, error) {
 	return tools, nil
 }
 
-// unknownTool says which tools there are instead.
+// unknownTool is the error for a name that the server does not offer.
 func (s *server) unknownTool(name string, tools []remoteTool) error {
 	if name == scriptTool {
-		return fmt.Errorf("%s takes no scripts from you: it needs scripts: {agents: true} in its configuration and, where it has rules, one that lets you call %s", s.url, name)
+		return fmt.Errorf("%s accepts no scripts from you; its configuration needs scripts: {agents: true} and, if it has permission rules, one that allows %s", s.url, name)
 	}
 	var names []string
 	for _, t := range tools {
@@ -134,9 +141,9 @@ func (s *server) unknownTool(name string, tools []remoteTool) error {
 	known := names
 	const shown = 20
 	if len(names) > shown {
-		known = append(slices.Clone(names[:shown]), fmt.Sprintf("and %d others: perdure tools lists them", len(names)-shown))
+		known = append(slices.Clone(names[:shown]), fmt.Sprintf("and %d others, see perdure tools", len(names)-shown))
 	}
-	return fmt.Errorf("tool %q not found at %s%s; known tools: %s (perdure definitions says why a composite tool is missing)",
+	return fmt.Errorf("tool %q not found at %s%s; known tools: %s; perdure definitions list shows why a composite tool is not available",
 		name, s.url, template.DidYouMean(name, names), strings.Join(known, ", "))
 }
 
@@ -160,8 +167,8 @@ type callResult struct {
 	raw json.RawMessage
 }
 
-// goesOn says whether the result is not the end of it but a handle on a run.
-func (r callResult) goesOn() bool {
+// unfinished reports whether the result is only a handle on a run that continues.
+func (r callResult) unfinished() bool {
 	switch r.Meta.Run.Status {
 	case "running", "waiting_for_approval", "needs_credentials":
 		return true
@@ -169,7 +176,7 @@ func (r callResult) goesOn() bool {
 	return false
 }
 
-// link is where a large result of a run is, "" if it is here.
+// link is the URI of a large result of a run; "" if the result is complete.
 func (r callResult) link() string {
 	for _, c := range r.Content {
 		if c.Type == "resource_link" && strings.HasPrefix(c.URI, "perdure://runs/") {
@@ -179,7 +186,7 @@ func (r callResult) link() string {
 	return ""
 }
 
-// text is what the result says in words.
+// text is the text content of the result.
 func (r callResult) text() string {
 	var parts []string
 	for _, c := range r.Content {
@@ -190,18 +197,18 @@ func (r callResult) text() string {
 	return strings.Join(parts, "\n")
 }
 
-// What a call says to a perdure server in its _meta.
+// Keys of _meta between perdure and its clients.
 const (
 	keyMeta     = "perdure/idempotency-key" // calls of one tool with the same key are the same call
-	dryRunMeta  = "perdure/dry-run"         // true: what would the call do
+	dryRunMeta  = "perdure/dry-run"         // true: plan the call, execute nothing
 	runMeta     = "perdure/run"             // the run of a call
-	stepMeta    = "perdure/step"            // path of the step that asks, where progress says that an answer is waited for
-	versionMeta = "perdure/version"         // which version of a composite tool is called
+	stepMeta    = "perdure/step"            // path of the step that asks, in progress of a run that waits for an answer
+	versionMeta = "perdure/version"         // wanted version of a composite tool
 
-	uncheckedMeta = "perdure/unchecked" // true, of a question: the answer need not fit its schema
+	uncheckedMeta = "perdure/unchecked" // true, in an elicitation: content is not checked against its schema
 )
 
-// read gives the text of a resource.
+// read returns the text of a resource.
 func (s *server) read(ctx context.Context, uri string) (json.RawMessage, error) {
 	var request mcp.ReadResourceRequest
 	request.Params.URI = uri
@@ -236,18 +243,18 @@ func (s *server) call(ctx context.Context, name string, arguments json.RawMessag
 	return result, nil
 }
 
-// connectionLost says whether an error is one of the way to the server, and
-// not an answer of it.
+// connectionLost reports whether an error is one of the connection, and not an
+// answer of the server.
 func connectionLost(err error) bool {
 	var lost *transport.Error
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &lost) && !unauthorized(err)
 }
 
-// An exactTransport keeps results as they were sent, and hands the schemas of
-// questions on as text.
+// An exactTransport keeps results as they were sent, and passes the schemas of
+// elicitations on as text.
 type exactTransport struct{ *backends.ExactTransport }
 
-// SendRequest keeps the result of the request, and in it the schemas of questions.
+// SendRequest keeps the result of the request, with the schemas of its elicitations.
 func (t exactTransport) SendRequest(ctx context.Context, request transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	response, err := t.ExactTransport.SendRequest(ctx, request)
 	if err == nil && response.Error == nil {
@@ -256,8 +263,8 @@ func (t exactTransport) SendRequest(ctx context.Context, request transport.JSONR
 	return response, err
 }
 
-// withExactSchemas is a result with the schema of each question as a text of JSON:
-// the client turns objects into maps, which have no order. See exactSchema.
+// withExactSchemas replaces the schema of each elicitation by its JSON text: the
+// client decodes objects into maps, which lose the order of fields. See exactSchema.
 func withExactSchemas(raw json.RawMessage) json.RawMessage {
 	var result map[string]json.RawMessage
 	var questions map[string]map[string]json.RawMessage
@@ -275,7 +282,7 @@ func withExactSchemas(raw json.RawMessage) json.RawMessage {
 	return mustJSON(result)
 }
 
-// mustJSON encodes what came from JSON.
+// mustJSON encodes a value that was decoded from JSON.
 func mustJSON(v any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -284,15 +291,15 @@ func mustJSON(v any) json.RawMessage {
 	return raw
 }
 
-// exactSchema is the schema of a question as it was sent. Servers of revisions
-// before 2026-07-28 ask by requests of their own, which are read without order.
+// exactSchema is the schema of an elicitation as it was sent. Before 2026-07-28 an
+// elicitation is a request of its own, whose order of fields is lost.
 func exactSchema(schema any) (json.RawMessage, error) {
 	if text, ok := schema.(string); ok {
 		return json.RawMessage(text), nil
 	}
 	raw, err := json.Marshal(schema)
 	if err != nil {
-		return nil, fmt.Errorf("reading what is asked: %w", err)
+		return nil, fmt.Errorf("reading the elicitation: %w", err)
 	}
 	return raw, nil
 }

@@ -24,23 +24,23 @@ type codecCommand struct {
 	payloadFlags    `embed:""`
 	databaseFlags   `embed:""`
 
-	Config    string           `help:"Configuration file, the same as the gateway's: it says who callers are and what they may see." required:"" placeholder:"FILE"`
-	KeyFile   string           `help:"File with the signing key of the gateways: who has signed in at their approvals page, on the same host, is then known here. Default: the keys in PERDURE_KEY, else only tokens are taken." placeholder:"FILE"`
-	PublicURL service.WebURL   `help:"URL at which clients reach the gateway, without /mcp: tokens are for it, where the configuration does not say what for, and people sign in there." placeholder:"URL"`
+	Config    string           `help:"Configuration file of the gateways: how callers authenticate, and what they may see." required:"" placeholder:"FILE"`
+	KeyFile   string           `help:"File with the signing key of the gateways, for people who are signed in at the approvals page on the same host. Default: the keys in PERDURE_KEY, else only tokens are accepted." placeholder:"FILE"`
+	PublicURL service.WebURL   `help:"URL at which clients reach the gateway, without /mcp: the default audience of tokens, and where people sign in." placeholder:"URL"`
 	Listen    string           `help:"Address of the codec endpoint." default:"127.0.0.1:4485" placeholder:"ADDR"`
-	UIOrigin  []service.WebURL `help:"Origin of Temporal's Web UI, e.g. https://temporal.example.com: its pages may ask, and no others. Repeatable. Default: the Web UI of the dev whose data directory --data is." placeholder:"ORIGIN"`
-	Data      dataDir          `help:"Data directory of the dev whose runs they are, for its Temporal, key and large values, where no flag says otherwise." placeholder:"DIR"`
+	UIOrigin  []service.WebURL `help:"Origin of Temporal's Web UI, e.g. https://temporal.example.com: only its pages may send requests. Repeatable. Default: the Web UI of the dev of --data." placeholder:"ORIGIN"`
+	Data      dataDir          `help:"Data directory of a dev, whose Temporal, key and large values are the defaults." placeholder:"DIR"`
 	Grace     time.Duration    `help:"How long requests under way get to end at a stop." default:"5s" hidden:""`
 }
 
 func (codecCommand) Help() string {
-	return `Opens sealed values for Temporal's Web UI, and fetches large ones. Its address goes
-into the Web UI's settings, Codec Server: with "include cross-origin credentials",
-people are known here who have signed in at the approvals page of this host; with
-"pass the user access token", those whom the Web UI itself has had sign in. Each
-value is opened only for people who may see its run: its caller, operators and
-approvers of its tool. For everybody else it stays sealed.
-` + whereTemporalIs + ` Example:
+	return `Opens sealed values for Temporal's Web UI, and fetches large ones. Enter its
+address in the settings of the Web UI, under Codec Server. With "include
+cross-origin credentials", people are identified by their session at the approvals
+page of the same host; with "pass the user access token", by the token with which
+they are signed in at the Web UI. A value is opened only for those who may see its
+run: its caller, operators, and approvers of its tool.
+` + temporalHelp + ` Example:
 
     perdure codec --config perdure.yaml --payload-key-file payload.keys --key-file key \
       --public-url https://perdure.example.com --ui-origin https://temporal.example.com`
@@ -66,7 +66,7 @@ func (d codecCommand) Run(ctx context.Context, c *console) error {
 	return server.Serve(ctx, listener, d.PublicURL, d.Grace)
 }
 
-// server is what answers; done ends what it uses.
+// server builds the codec; done closes what it uses.
 func (d codecCommand) server(ctx context.Context, found *config.Loaded, log *slog.Logger) (_ *service.Codec, done func(), err error) {
 	o := service.CodecOptions{Policy: &found.Auth.Policy, Logger: log}
 	if o.Origins, err = d.origins(); err != nil {
@@ -98,7 +98,7 @@ func (d codecCommand) server(ctx context.Context, found *config.Loaded, log *slo
 	}
 	if o.Keys == nil && o.Values == nil {
 		closeValues()
-		return nil, nil, usagef("there is nothing to open without keys: say where they are by --payload-key-file, --payload-key-command or %s", payloadKeysVar)
+		return nil, nil, usagef("opening values needs keys; set --payload-key-file, --payload-key-command or %s", payloadKeysVar)
 	}
 	temporal, err := client.NewLazyClient(options)
 	if err != nil {
@@ -110,12 +110,12 @@ func (d codecCommand) server(ctx context.Context, found *config.Loaded, log *slo
 	return service.NewCodec(o), func() { temporal.Close(); closeValues() }, nil
 }
 
-// origins are those of the pages that may ask.
+// origins are those whose pages may send requests.
 func (d codecCommand) origins() ([]service.WebURL, error) {
 	if len(d.UIOrigin) > 0 {
 		return d.UIOrigin, nil
 	}
-	const ask = "say where Temporal's Web UI is, whose pages may ask, by --ui-origin, e.g. --ui-origin https://temporal.example.com"
+	const ask = "name the origin of Temporal's Web UI, e.g. --ui-origin https://temporal.example.com"
 	dev, err := d.Data.running()
 	if err != nil {
 		return nil, usagef("%s (%v)", ask, err)
@@ -126,8 +126,8 @@ func (d codecCommand) origins() ([]service.WebURL, error) {
 	return []service.WebURL{service.WebURL(dev.UI), service.WebURL(strings.Replace(dev.UI, "//127.0.0.1:", "//localhost:", 1))}, nil
 }
 
-// login knows who has signed in at the approvals page; nil = nobody can be known
-// so.
+// login identifies people who are signed in at the approvals page; nil = only tokens
+// are accepted.
 func (d codecCommand) login(found *config.Loaded, callers auth.Authenticator, log *slog.Logger) (*auth.Login, error) {
 	flags := keyFlags{KeyFile: d.KeyFile}
 	if own := keyOf(d.Data.String()); flags.KeyFile == "" && environ.Secret(keyVar) == "" {

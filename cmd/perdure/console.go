@@ -12,20 +12,20 @@ import (
 	"github.com/perdure/perdure/internal/visible"
 )
 
-// A console is where a command reads and writes. What out and err are given reaches
-// people: it is text with marks for what cannot be seen (visible.Text), and the
-// styles below. Also into a pipe, whose end may be a terminal.
+// A console is where a command reads and writes. Text to out and err is for people,
+// also in a pipe, which may end at a terminal: characters that cannot be seen are
+// marked (visible.Text), and styles become colours.
 type console struct {
 	in       io.Reader
 	out, err io.Writer
-	exact    io.Writer // out for data that programs read: without marks, if it is no terminal
+	exact    io.Writer // out for data that programs read: unmarked, unless it is a terminal
 
-	inTerminal  bool // a person can be asked
+	inTerminal  bool // standard input is a terminal
 	outTerminal bool
 	errTerminal bool
-	colour      bool // on what is a terminal
+	colour      bool // use colours where the output is a terminal
 
-	screen io.Writer // err as it is, for what steers the terminal
+	screen io.Writer // err unmarked, for control sequences
 }
 
 func systemConsole() *console {
@@ -45,7 +45,7 @@ func systemConsole() *console {
 	return c
 }
 
-// shows makes a writer for people; only where there are colours it has styles.
+// shows returns a writer for people, with styles if colours are on.
 func (c *console) shows(to io.Writer, terminal bool) io.Writer {
 	if !terminal || !c.colour {
 		return visible.NewWriter(to, nil)
@@ -55,11 +55,11 @@ func (c *console) shows(to io.Writer, terminal bool) io.Writer {
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// A style is how a word looks on a terminal: a character that the writer of the
-// console replaces by its ANSI sequence.
+// A style is how a word looks on a terminal: a private character that the writer of
+// the console replaces by its ANSI sequence.
 type style rune
 
-// The styles, and what ends one. Unicode assigns these characters to nothing.
+// The styles, and the end of one: characters that Unicode leaves unassigned.
 const (
 	bold style = 0xfdd0 + iota
 	faint
@@ -74,8 +74,8 @@ var sequences = map[rune]string{
 	rune(unstyled): "\x1b[0m",
 }
 
-// outStyle and errStyle mark up text for standard output and error; where that
-// is no terminal they leave it as it is.
+// outStyle and errStyle mark up text for standard output and error, unless it is no
+// terminal.
 func (c *console) outStyle(s style, text string) string {
 	return s.mark(text, c.colour && c.outTerminal)
 }
@@ -90,10 +90,10 @@ func (s style) mark(text string, on bool) string {
 	return string(s) + text + string(unstyled)
 }
 
-// eraseLine empties the line of the terminal on which standard error is.
+// eraseLine clears the current line of the terminal.
 func (c *console) eraseLine() { fmt.Fprint(c.screen, "\r\x1b[K") }
 
-// notef tells a person something that is not the command's result.
+// notef prints a note for a person on standard error.
 func (c *console) notef(format string, args ...any) { fmt.Fprintf(c.err, format+"\n", args...) }
 
 // printJSON writes a value as indented JSON. Numbers of a json.RawMessage keep

@@ -18,14 +18,14 @@ type convertCommand struct {
 }
 
 func (convertCommand) Help() string {
-	return `Prints the script that does exactly what the steps of a definition do: the same
-calls with the same arguments, the same elicitations, the same result. It is a
-start where a graph of steps is awkward. The rest of the definition stays as it is.
+	return `Prints a script with exactly the effect of the steps of a definition: the same
+calls with the same arguments, the same elicitations, the same result. Start from
+it where a graph of steps is awkward.
 
-Arguments have the types that the schemas of the tools ask for: --against says
-where these are, so that they are written down. Without it the run finds out.
-What cannot be converted exactly is refused, with the place and what to do.
-Examples:
+Arguments get the types that the schemas of the tools ask for. With --against, the
+script has these types written out; without it, the run converts at each call.
+Steps that cannot be converted exactly are refused, with their position and what to
+do. Examples:
 
     perdure convert prepare_review > review.star
     perdure convert deploy.yaml --against http://127.0.0.1:8080/mcp

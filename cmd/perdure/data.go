@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// Modes of what holds arguments and results of runs.
+// Modes of files and directories with arguments and results of runs.
 const (
 	ownDir  = 0o700
 	ownFile = 0o600
 )
 
-// closeToOthers takes a data directory and its databases from other users, also
-// where they are older, and gives those where it could not. A directory of other
-// files, or one that is shared on purpose, such as /tmp, is left as it is.
-func closeToOthers(data string) (open []string) {
-	entries, _ := os.ReadDir(data) // what cannot be read is told by who needs it
+// restrictData removes the permissions of other users from a data directory and its
+// databases, and returns the paths where it could not. A directory of other files,
+// or one that is shared on purpose, such as /tmp, is left alone.
+func restrictData(data string) (open []string) {
+	entries, _ := os.ReadDir(data) // reading it later reports the error
 	ours := len(entries) == 0 || slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "temporal.db" || e.Name() == "dev.json" })
 	if !restrict(data, ownDir, ours) {
 		open = append(open, data)
@@ -31,13 +31,13 @@ func closeToOthers(data string) (open []string) {
 	return open
 }
 
-// isDatabase takes in what SQLite keeps beside a database.
+// isDatabase includes the files that SQLite keeps beside a database.
 func isDatabase(e fs.DirEntry) bool {
 	return e.Type().IsRegular() && (strings.HasSuffix(e.Name(), ".db") || strings.Contains(e.Name(), ".db-"))
 }
 
-// restrict takes rights that a mode does not have, if it may, and reports whether
-// they are gone.
+// restrict removes permissions beyond mode, if it may, and reports whether none is
+// left.
 func restrict(path string, mode fs.FileMode, may bool) bool {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Perm()&^mode == 0 {

@@ -37,7 +37,7 @@ func TestDataIsClosedToOthers(t *testing.T) {
 		if err := os.Chmod(dir, c.mode); err != nil {
 			t.Fatal(err)
 		}
-		if open := closeToOthers(dir); slices.Contains(open, dir) != c.told || len(open) > 1 {
+		if open := restrictData(dir); slices.Contains(open, dir) != c.told || len(open) > 1 {
 			t.Errorf("%s: told of %v", name, open)
 		}
 		if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != c.want {

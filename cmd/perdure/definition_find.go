@@ -9,24 +9,23 @@ import (
 	"github.com/perdure/perdure/internal/config"
 )
 
-// definitionFlags say which definition a command is about.
+// definitionFlags name the definition of a command.
 type definitionFlags struct {
-	Definition  string   `arg:"" name:"name|file" help:"Name of a composite tool, or the file of its definition, or NAME@VERSION of one that is published at the server of --against."`
+	Definition  string   `arg:"" name:"name|file" help:"Name of a composite tool, file of its definition, or NAME@VERSION of a version that is published at the server of --against."`
 	Config      string   `help:"Configuration file in which to look for the name." placeholder:"FILE"`
 	Definitions []string `help:"File or directory of definitions in which to look for the name. Repeatable." placeholder:"DIR" sep:"none"`
 }
 
-// find gives the definition: the only one of the file, or that of the name in
-// what the flags say, and otherwise in the library. What is wrong with it is
-// told first. Modules finds what it loads of what is published; without it, only
-// files that stand in for that.
+// find returns the definition: the only one of the file, or the one with that name
+// in what the flags name, else in the library. It prints diagnostics first. modules
+// finds published modules that the definition loads; nil = only files are loaded.
 func (f definitionFlags) find(c *console, modules definitions.Modules) (*definitions.Definition, error) {
 	if data, err := config.ReadFile(f.Definition); err == nil {
 		src := config.Sources{Definitions: []string{f.Definition}, Modules: modules}
 		if config.IsConfiguration(data) {
 			src = config.Sources{Config: f.Definition, Modules: modules}
 		}
-		found, err := loadOrTell(c, src)
+		found, err := loadOrReport(c, src)
 		if err != nil {
 			return nil, err
 		}
@@ -39,7 +38,7 @@ func (f definitionFlags) find(c *console, modules definitions.Modules) (*definit
 	}
 	var known []string
 	for _, src := range places {
-		found, err := loadOrTell(c, src)
+		found, err := loadOrReport(c, src)
 		if err != nil {
 			return nil, err
 		}
@@ -51,11 +50,11 @@ func (f definitionFlags) find(c *console, modules definitions.Modules) (*definit
 		}
 	}
 	slices.Sort(known)
-	return nil, usagef("no file and no composite tool is named %q; known composite tools: %s, and what --config or --definitions name", f.Definition, strings.Join(slices.Compact(known), ", "))
+	return nil, usagef("no file or composite tool %q; known composite tools: %s; name others with --config or --definitions", f.Definition, strings.Join(slices.Compact(known), ", "))
 }
 
-// loadOrTell loads definitions, or tells why not.
-func loadOrTell(c *console, src config.Sources) ([]*definitions.Definition, error) {
+// loadOrReport loads definitions, and prints their diagnostics.
+func loadOrReport(c *console, src config.Sources) ([]*definitions.Definition, error) {
 	found, diags := config.Load(src)
 	if diags.HasErrors() {
 		printDiagnostics(c, diags)
@@ -63,7 +62,7 @@ func loadOrTell(c *console, src config.Sources) ([]*definitions.Definition, erro
 	}
 	for _, d := range found.Definitions {
 		for _, module := range d.Pending() {
-			c.notef("%s is published and not looked at: say --against URL", module)
+			c.notef("%s is a published module and was not checked; name its server with --against URL", module)
 		}
 	}
 	return found.Definitions, nil
@@ -81,5 +80,5 @@ func onlyOne(file string, found []*definitions.Definition) (*definitions.Definit
 	if data, err := config.ReadFile(file); err == nil && config.IsConfiguration(data) {
 		flag = "--config"
 	}
-	return nil, usagef("%s", fmt.Sprintf("%s has %d definitions (%s); name one: NAME %s %s", file, len(found), strings.Join(names, ", "), flag, file))
+	return nil, usagef("%s", fmt.Sprintf("%s has %d definitions (%s); choose one with NAME %s %s", file, len(found), strings.Join(names, ", "), flag, file))
 }

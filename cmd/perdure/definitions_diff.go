@@ -17,24 +17,24 @@ import (
 type diffCommand struct {
 	registryFlags `embed:""`
 
-	From string `arg:"" name:"a" help:"NAME, NAME@VERSION or a digest as list and publish print them, or a file."`
-	To   string `arg:"" name:"b" help:"NAME, NAME@VERSION or a digest as list and publish print them, or a file."`
+	From string `arg:"" name:"a" help:"NAME, NAME@VERSION, a digest as printed by definitions list and publish, or a file."`
+	To   string `arg:"" name:"b" help:"NAME, NAME@VERSION, a digest as printed by definitions list and publish, or a file."`
 }
 
 func (diffCommand) Help() string {
-	return `First it lists what callers of A would notice in B: the tool is not offered to
-them, parameters accept less or have other defaults, results are missing or
-different. Then it shows the lines that differ. Examples:
+	return `Lists what callers of A would notice in B, such as a parameter that accepts less,
+another default, or a missing part of the result. Then it shows the lines that
+differ. Examples:
 
     perdure definitions diff deploy@1.2.0 deploy@1.3.0
     perdure definitions diff deploy deploy.yaml`
 }
 
-// A difference is what there is between two versions, as JSON.
+// A difference is a comparison of two versions, as JSON.
 type difference struct {
 	Breaks  []string `json:"breaks"`
-	Notices []string `json:"notices,omitempty"` // what callers get otherwise, and that breaks none
-	Diff    string   `json:"diff"`              // unified; "" = they are the same
+	Notices []string `json:"notices,omitempty"` // changes that break no caller
+	Diff    string   `json:"diff"`              // unified; "" = no difference
 }
 
 func (d diffCommand) Run(ctx context.Context, c *console) error {
@@ -47,7 +47,7 @@ func (d diffCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	if (from.module == nil) != (to.module == nil) {
-		return usagef("a module and a composite tool cannot be compared")
+		return usagef("cannot compare a module with a composite tool")
 	}
 	found := difference{Breaks: []string{}, Diff: string(diff.Diff(d.From, []byte(from.text), d.To, []byte(to.text)))}
 	for _, change := range from.changes(to, cmp.Or(from.prefix, to.prefix)) {
@@ -70,12 +70,12 @@ func (d diffCommand) Run(ctx context.Context, c *console) error {
 	return nil
 }
 
-// A compared version is one of the two: a definition or a module, and its text.
+// A compared version is one side of a comparison: a definition or a module.
 type compared struct {
 	definition *definitions.Definition
 	module     *definitions.Module
 	text       string
-	prefix     string // that the server which has it puts before names; "" = none, or it is a file
+	prefix     string // prefix of tool names at its server; "" for a file
 }
 
 func (a compared) changes(b compared, prefix string) []registry.Change {
@@ -85,12 +85,12 @@ func (a compared) changes(b compared, prefix string) []registry.Change {
 	return registry.Changes(a.definition, b.definition, prefix)
 }
 
-// read gives one of the two, which is a file where there is one.
+// read returns one side: a file if one has that name, else a published version.
 func (d diffCommand) read(ctx context.Context, c *console, name string) (compared, error) {
 	if text, err := os.ReadFile(name); err == nil && definitions.IsModuleName(name) {
 		return compared{module: &definitions.Module{Name: filepath.Base(name), Text: string(text)}, text: string(text)}, nil
 	} else if err == nil {
-		found, err := loadOrTell(c, config.Sources{Definitions: []string{name}})
+		found, err := loadOrReport(c, config.Sources{Definitions: []string{name}})
 		if err != nil {
 			return compared{}, err
 		}

@@ -15,9 +15,9 @@ type definitionsCommand struct {
 	List      definitionsListCommand `cmd:"" default:"withargs" help:"List the composite tools, and why one is not available; with --versions, all that was published."`
 	Show      showCommand            `cmd:"" help:"Print a version of a composite tool."`
 	Diff      diffCommand            `cmd:"" help:"Show what differs between two versions, and whether it breaks callers."`
-	Deprecate deprecateCommand       `cmd:"" help:"Deprecate versions: calls use others where they can."`
+	Deprecate deprecateCommand       `cmd:"" help:"Deprecate versions, so that calls prefer others."`
 	History   historyCommand         `cmd:"" help:"Show who published and deprecated what, and when."`
-	Drift     driftCommand           `cmd:"" help:"List the versions whose tools are not any more what they were when they were published."`
+	Drift     driftCommand           `cmd:"" help:"List the versions whose tools have changed since they were published."`
 }
 
 type definitionsListCommand struct {
@@ -25,9 +25,9 @@ type definitionsListCommand struct {
 
 	Versions bool `help:"List all published versions." xor:"from"`
 
-	Config      string   `help:"List what this configuration file defines, without a server." placeholder:"FILE" xor:"from"`
-	Definitions []string `help:"List what this directory defines, without a server. Repeatable." placeholder:"DIR" sep:"none"`
-	Output      string   `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
+	Config      string   `help:"List what this configuration file defines; needs no server." placeholder:"FILE" xor:"from"`
+	Definitions []string `help:"List what this directory defines; needs no server. Repeatable." placeholder:"DIR" sep:"none"`
+	Output      string   `short:"o" help:"Output format: text or json." enum:"text,json" default:"text"`
 }
 
 func (definitionsListCommand) Help() string {
@@ -68,7 +68,7 @@ func (d definitionsListCommand) composites(ctx context.Context, c *console) ([]s
 			return nil, err
 		}
 		if status.DefinitionsError != "" {
-			c.notef("changed definitions are not taken over; those of before are still served: %s", status.DefinitionsError)
+			c.notef("changed definitions have mistakes; the server still uses the earlier ones: %s", status.DefinitionsError)
 		}
 		return status.Composites, nil
 	}

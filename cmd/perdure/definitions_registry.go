@@ -19,7 +19,7 @@ import (
 	"github.com/perdure/perdure/internal/visible"
 )
 
-// listVersions lists all that was published, and what stands in files beside it.
+// listVersions lists all published versions, and the definitions in files.
 func (d definitionsListCommand) listVersions(ctx context.Context, c *console) error {
 	var versions []gateway.RegistryVersion
 	if err := d.get(ctx, "versions", nil, &versions); err != nil {
@@ -30,13 +30,13 @@ func (d definitionsListCommand) listVersions(ctx context.Context, c *console) er
 	}
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	for _, v := range versions {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.Name, cmp.Or(v.Version, "-"), shortDigest(v.Digest), visible.Line(standing(v)))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.Name, cmp.Or(v.Version, "-"), shortDigest(v.Digest), visible.Line(origin(v)))
 	}
 	return w.Flush()
 }
 
-// standing says where a version is from, and what to think of it.
-func standing(v gateway.RegistryVersion) string {
+// origin describes where a version comes from, and whether it is latest or deprecated.
+func origin(v gateway.RegistryVersion) string {
 	if v.At == nil {
 		return "latest; of " + v.File
 	}
@@ -53,13 +53,12 @@ func standing(v gateway.RegistryVersion) string {
 type showCommand struct {
 	registryFlags `embed:""`
 
-	Reference string `arg:"" help:"NAME, NAME@VERSION, NAME@CONSTRAINT such as deploy@^1.2, or a digest. NAME is that of the definition, or the one that clients see. NAME.star is a module."`
+	Reference string `arg:"" help:"NAME, NAME@VERSION, NAME@CONSTRAINT such as deploy@^1.2, or a digest. NAME is the name of the definition or the name that clients see; NAME.star is a module."`
 }
 
 func (showCommand) Help() string {
-	return `It prints the definition as it runs, without the comments and the order that it
-was written in, with the published modules that it has in it; a module as it was
-written. Examples:
+	return `Prints the definition that runs execute: without comments, in canonical order, with
+the published modules that it loads. A module is printed as written. Examples:
 
     perdure definitions show deploy
     perdure definitions show deploy@1.2.0 > deploy.yaml
@@ -79,7 +78,7 @@ func (s showCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.exact, "# %s %s %s\n# %s\n", v.Name, v.Version, v.Digest, visible.Line(standing(v)))
+	fmt.Fprintf(c.exact, "# %s %s %s\n# %s\n", v.Name, v.Version, v.Digest, visible.Line(origin(v)))
 	for _, m := range v.Modules {
 		fmt.Fprintf(c.exact, "# loads %s: %s %s\n", m.Load, m.Version, m.Digest)
 	}
@@ -87,7 +86,7 @@ func (s showCommand) Run(ctx context.Context, c *console) error {
 	return nil
 }
 
-// asWritten gives a definition as YAML, and the text of a module.
+// asWritten returns a definition as YAML, or the text of a module.
 func asWritten(v gateway.RegistryVersion) (string, error) {
 	if !definitions.IsModuleName(v.Name) {
 		return asYAML(v.Source)
@@ -99,7 +98,7 @@ func asWritten(v gateway.RegistryVersion) (string, error) {
 	return m.Text, nil
 }
 
-// asYAML writes the source of a definition as one would.
+// asYAML converts the JSON source of a definition to YAML.
 func asYAML(source []byte) (string, error) {
 	value, err := template.DecodeValue(source)
 	if err != nil {
@@ -114,7 +113,7 @@ func asYAML(source []byte) (string, error) {
 	return text.String(), nil
 }
 
-// yamlValue gives numbers in a form that YAML writes exactly.
+// yamlValue converts numbers to nodes that YAML writes exactly.
 func yamlValue(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -136,15 +135,14 @@ func yamlValue(value any) any {
 type deprecateCommand struct {
 	registryFlags `embed:""`
 
-	Reference string `arg:"" help:"NAME@VERSION, NAME@CONSTRAINT for all that fit, or NAME for all."`
-	Reason    string `help:"Why, and what to use instead. Default: the reason that they have already, or else deprecated." placeholder:"TEXT" xor:"reason"`
+	Reference string `arg:"" help:"NAME@VERSION, NAME@CONSTRAINT for all versions that match, or NAME for all versions."`
+	Reason    string `help:"Why, and what to use instead. Default: the reason given before, or else deprecated." placeholder:"TEXT" xor:"reason"`
 	Undo      bool   `help:"Undo the deprecation." xor:"reason"`
 }
 
 func (deprecateCommand) Help() string {
-	return `Calls pass over a deprecated version where another one fits; a call that names it
-exactly, or that no other version fits, still gets it. NAME alone deprecates all
-of its versions. Runs are not affected. Examples:
+	return `A call uses a deprecated version only if it names it exactly, or if no other version
+matches. NAME alone deprecates all versions. Runs are not affected. Examples:
 
     perdure definitions deprecate deploy@1.2.0 --reason "deploys twice, use 1.2.1"
     perdure definitions deprecate deploy@1.2.0 --undo`
@@ -159,13 +157,13 @@ func (d deprecateCommand) Run(ctx context.Context, c *console) error {
 	if err := d.post(ctx, "deprecate", q, &done); err != nil {
 		return err
 	}
-	d.tell(c)
+	d.noteTarget(c)
 	verb := "deprecated"
 	if d.Undo {
 		verb = "restored"
 	}
 	if len(done) > 0 && !strings.Contains(d.Reference, "@") {
-		d.tellAll(c, verb, done)
+		d.noteAll(c, verb, done)
 	}
 	if d.Output == "json" {
 		return c.printJSON(done)
@@ -174,14 +172,14 @@ func (d deprecateCommand) Run(ctx context.Context, c *console) error {
 		fmt.Fprintf(c.out, "%s %s %s\n", verb, v.Name, v.Version)
 	}
 	if len(done) == 0 {
-		c.notef("nothing to do: that is what they are")
+		c.notef("nothing to do: no version would change")
 	}
 	return nil
 }
 
-// tellAll says which versions a name without one has been: all of them, which may
-// not be what was meant.
-func (d deprecateCommand) tellAll(c *console, verb string, done []gateway.RegistryVersion) {
+// noteAll lists the versions that a name without a version affected: all of them,
+// which may not be what was meant.
+func (d deprecateCommand) noteAll(c *console, verb string, done []gateway.RegistryVersion) {
 	versions := make([]string, len(done))
 	for i, v := range done {
 		versions[i] = v.Version
@@ -190,7 +188,7 @@ func (d deprecateCommand) tellAll(c *console, verb string, done []gateway.Regist
 	if d.Undo {
 		undo = ""
 	}
-	c.notef("%s without a version is all of its versions: %d are %s now (%s); perdure definitions deprecate %s@VERSION%s takes it back for one",
+	c.notef("%s without a version means all versions: %d are now %s (%s); for a single one, use perdure definitions deprecate %s@VERSION%s",
 		d.Reference, len(done), verb, strings.Join(versions, ", "), d.Reference, undo)
 }
 
@@ -210,6 +208,9 @@ func (h historyCommand) Run(ctx context.Context, c *console) error {
 	if h.Output == "json" {
 		return c.printJSON(events)
 	}
+	if len(events) == 0 {
+		c.notef("nothing was published")
+	}
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 	for _, e := range events {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.At.Format(time.DateTime), visible.Line(e.By), e.Action, e.Name, e.Version, visible.Line(e.Note))
@@ -222,12 +223,15 @@ type driftCommand struct {
 }
 
 func (driftCommand) Help() string {
-	return `Publishing keeps what each tool said of itself: its schemas and its description.
-Of the versions that are not deprecated it lists the tools that say something else
-now, and ends with status 1 if one is gone, or changed so that calls may fail.
-publishing.drift of the configuration says what follows when a run is to start:
-allow, warn (the default) or fail. Modules that are deprecated, or of which a later
-version would do, are listed as well; what runs is the one that was published with.`
+	return `A published version keeps the schemas and descriptions of the tools that it calls.
+This command compares them with those of today, for all versions that are not
+deprecated. The status is 1 if a tool is gone, or has changed so that calls may
+fail. Whether runs of such a version still start is decided by publishing.drift of
+the configuration: allow, warn (the default) or fail. Modules that are deprecated,
+or that have a newer matching version, are listed as well; runs use the module that
+was published. Example:
+
+    perdure definitions drift`
 }
 
 func (d driftCommand) Run(ctx context.Context, c *console) error {
@@ -239,6 +243,8 @@ func (d driftCommand) Run(ctx context.Context, c *console) error {
 		if err := c.printJSON(versions); err != nil {
 			return err
 		}
+	} else if len(versions) == 0 {
+		c.notef("no tool of a published version has changed")
 	}
 	harmful := false
 	for _, v := range versions {
@@ -261,7 +267,7 @@ func (d driftCommand) Run(ctx context.Context, c *console) error {
 }
 
 var driftWords = map[registry.DriftState]string{
-	registry.Compatible: "%s has changed, and calls of it are still right", registry.Breaking: "calls of %s may fail", registry.Gone: "%s is gone",
+	registry.Compatible: "%s has changed; calls still fit", registry.Breaking: "calls of %s may fail", registry.Gone: "%s is gone",
 }
 
 func moduleDrift(m registry.ModuleDrift) string {
@@ -270,7 +276,7 @@ func moduleDrift(m registry.ModuleDrift) string {
 		text += ", which is deprecated: " + m.Deprecated
 	}
 	if m.Latest != "" {
-		text += ", and " + m.Latest + " is there for " + m.Load
+		text += "; " + m.Latest + " matches " + m.Load
 	}
 	return text
 }

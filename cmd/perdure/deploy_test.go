@@ -84,7 +84,7 @@ func checkContainer(t *testing.T, c container) {
 		t.Errorf("%s, %s: is killed after %s, but may take %s to end", c.fileName, c.name, c.grace, flags.Grace)
 	}
 	if !slices.Contains(c.env, "TEMPORAL_ADDRESS") {
-		t.Errorf("%s, %s: does not say where Temporal is", c.fileName, c.name)
+		t.Errorf("%s, %s: does not name the Temporal", c.fileName, c.name)
 	}
 	if keys.KeyFile == "" && !slices.Contains(c.env, keyVar) {
 		t.Errorf("%s, %s: has no key", c.fileName, c.name)

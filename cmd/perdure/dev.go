@@ -30,11 +30,11 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// shutdownGrace is how long requests and calls under way get to end at a stop.
+// shutdownGrace is how long requests and calls under way may take at a stop.
 const shutdownGrace = 5 * time.Second
 
-const beginning = `Start with "perdure dev", which needs no configuration, and call what it offers:
-"perdure call prepare_review". Every command explains itself: perdure COMMAND --help.`
+const beginning = `Start with "perdure dev", which needs no configuration, and call a tool:
+"perdure call prepare_review". For help on a command: perdure COMMAND --help.`
 
 // devCommands are the commands that need the embedded Temporal.
 type devCommands struct {
@@ -51,22 +51,22 @@ type devCommand struct {
 	trustFlags     `embed:""`
 	guardFlags     `embed:""`
 
-	Config         string         `help:"Configuration file, or the file in which an MCP client lists its servers, such as .mcp.json. Default: the backend repo and the composite tools that ship with perdure." placeholder:"FILE" aliases:"mcp-config"`
-	Definitions    []string       `help:"Directory of definitions, read again when they change. Repeatable." placeholder:"DIR" sep:"none"`
-	Data           string         `help:"Directory for all that is kept. Default: .perdure." default:".perdure" placeholder:"DIR"`
+	Config         string         `help:"Configuration file, or the file in which an MCP client lists its servers, such as .mcp.json. Default: the built-in backend repo and the composite tools that ship with perdure." placeholder:"FILE" aliases:"mcp-config"`
+	Definitions    []string       `help:"Directory of definitions, reloaded when they change. Repeatable." placeholder:"DIR" sep:"none"`
+	Data           string         `help:"Directory for all state. Default: .perdure." default:".perdure" placeholder:"DIR"`
 	Listen         *string        `help:"Address of the MCP endpoint. Default: 127.0.0.1:4483." placeholder:"ADDR"`
-	UICodec        service.WebURL `name:"ui-codec" help:"URL of a perdure codec, by which the Web UI shows what is sealed." placeholder:"URL"`
+	UICodec        service.WebURL `name:"ui-codec" help:"URL of a perdure codec, with which the Web UI opens sealed values." placeholder:"URL"`
 	UIListen       *string        `help:"Address of the Web UI, empty for none. Default: 127.0.0.1:8233." placeholder:"ADDR"`
-	UIWrite        bool           `name:"ui-write" help:"Let everybody who reaches the Web UI start, signal, reset and end runs there. Default: it only shows them."`
+	UIWrite        bool           `name:"ui-write" help:"Let everybody who reaches the Web UI start, signal, reset and end runs. Default: the Web UI is read-only."`
 	TemporalListen *string        `help:"Address of the Temporal frontend. Default: 127.0.0.1:7233, or a free port if that is taken." placeholder:"ADDR"`
-	Stdio          bool           `help:"Serve MCP on standard input and output, too, for a client that starts perdure."`
-	Root           string         `help:"Repository that the built-in backend reads. Default: where you are." default:"." placeholder:"DIR" type:"existingdir"`
-	Durable        bool           `help:"Flush each commit to the disk: survives a power cut as well, and takes a little longer."`
+	Stdio          bool           `help:"Also serve MCP on standard input and output, for a client that starts perdure."`
+	Root           string         `help:"Repository that the built-in backend reads. Default: the working directory." default:"." placeholder:"DIR" type:"existingdir"`
+	Durable        bool           `help:"Flush each commit to the disk, to survive a power cut as well; slightly slower."`
 }
 
 func (devCommand) Help() string {
-	return `Runs are kept in --data and go on when dev is started there again, however it
-ended. Ctrl-C stops in order; a second one at once. Examples:
+	return `Runs are kept in --data. They continue when dev is started there again, however it
+ended. Ctrl-C shuts down in order, a second Ctrl-C at once. Examples:
 
     perdure dev
     perdure dev --config perdure.yaml --definitions definitions --ui-listen ''`
@@ -185,7 +185,7 @@ func (d devCommand) serve(ctx context.Context, c *console, src config.Sources, f
 		Loaded: found, Temporal: tc, Namespace: client.DefaultNamespace, Converter: options.DataConverter,
 		Gateway: served, Worker: true, Guard: guard,
 		Grace: shutdownGrace, Telemetry: told, Logger: log,
-		OnStop: func() { c.notef("stopping; runs go on when perdure dev is started again") },
+		OnStop: func() { c.notef("stopping; runs continue when perdure dev is started again") },
 	})
 	if err != nil {
 		return err
@@ -209,8 +209,8 @@ func (d devCommand) serve(ctx context.Context, c *console, src config.Sources, f
 	})
 }
 
-// serveStdio serves a client on standard input until that ends, which is the
-// end of dev; nil = it is not wanted.
+// serveStdio serves a client on standard input until that ends, which ends dev;
+// nil without --stdio.
 func (d devCommand) serveStdio(ctx context.Context, c *console, s *service.Service) <-chan error {
 	if !d.Stdio {
 		return nil
@@ -226,14 +226,14 @@ func (d devCommand) serveStdio(ctx context.Context, c *console, s *service.Servi
 	return ended
 }
 
-// makeData makes the data directory. Where that lies in a repository, git does
-// not see it, except for the reviews that the backend repo may write there.
+// makeData creates the data directory, with a .gitignore: in a repository, git sees
+// only the reviews that the backend repo writes there.
 func (d devCommand) makeData(log *slog.Logger) error {
 	if err := os.MkdirAll(d.Data, 0o700); err != nil {
-		return fmt.Errorf("making the data directory: %w", err)
+		return fmt.Errorf("creating the data directory: %w", err)
 	}
-	for _, open := range closeToOthers(d.Data) {
-		log.Warn("others of this machine can read what perdure keeps: give it to the user of dev alone", "path", open)
+	for _, open := range restrictData(d.Data) {
+		log.Warn("other users of this machine can read the data directory; restrict it to the user of dev", "path", open)
 	}
 	ignore := filepath.Join(d.Data, ".gitignore")
 	if _, err := os.Stat(ignore); err == nil {
@@ -242,8 +242,8 @@ func (d devCommand) makeData(log *slog.Logger) error {
 	return writeFile(ignore, []byte("/*\n!/reviews/\n"), 0o644)
 }
 
-// listen takes the port of the MCP endpoint. A client that starts perdure over
-// stdio does not care for it, so any free one does then.
+// listen listens at the MCP endpoint. A client that starts perdure over stdio needs
+// no fixed port, so any free one serves.
 func (d devCommand) listen() (net.Listener, error) {
 	listener, _, err := d.take(d.Listen, defaultListen, "--listen", d.Stdio)
 	return listener, err
@@ -255,13 +255,13 @@ func (d devCommand) startTemporal(ctx context.Context, log *slog.Logger) (*devse
 		return nil, err
 	}
 	if ui != "" && !d.AllowAnonymous && !auth.OnLoopback(ui) {
-		return nil, usagef("everybody who reaches %s could see every run: have --ui-listen be a loopback address such as 127.0.0.1:8233, or give --allow-anonymous if that is meant", ui)
+		return nil, usagef("--ui-listen %s would show every run to everybody who reaches it; use a loopback address such as 127.0.0.1:8233, or --allow-anonymous if that is intended", ui)
 	}
 	frontend, err := d.address(d.TemporalListen, defaultTemporal, "--temporal-listen", true)
 	if err != nil {
 		return nil, err
 	}
-	stdlog.SetOutput(io.Discard) // the Web UI tells there where it has its certificates from
+	stdlog.SetOutput(io.Discard) // the Web UI logs the source of its certificates there
 	return devserver.Start(ctx, devserver.Options{
 		Dir:              d.Data,
 		Listen:           frontend,
@@ -274,8 +274,8 @@ func (d devCommand) startTemporal(ctx context.Context, log *slog.Logger) (*devse
 	})
 }
 
-// address decides where another is to listen, as take does; "" = nowhere, if the
-// flag says so.
+// address chooses the address of another listener, as take does; "" = none, if the
+// flag is empty.
 func (d devCommand) address(given *string, standard, flag string, anyPort bool) (string, error) {
 	if given != nil && *given == "" {
 		return "", nil
@@ -287,9 +287,8 @@ func (d devCommand) address(given *string, standard, flag string, anyPort bool) 
 	return address, listener.Close()
 }
 
-// take listens where the flag says, else at the standard address, else, if that is
-// taken and it does not matter, at any free port. It gives the address as it is
-// written.
+// take listens at the address of the flag, else at the standard address, else, if
+// that is taken and anyPort, at a free port. address is what to write.
 func (d devCommand) take(given *string, standard, flag string, anyPort bool) (listener net.Listener, address string, err error) {
 	address = standard
 	if given != nil {
@@ -306,7 +305,7 @@ func (d devCommand) take(given *string, standard, flag string, anyPort bool) (li
 	return listener, address, nil
 }
 
-// banner tells a person where everything is and what to try.
+// banner prints where everything is and what to try.
 func banner(c *console, dev devFile, data string, found *config.Loaded, keys service.Keys, stdio bool) {
 	out, mark, terminal := c.out, c.outStyle, c.outTerminal
 	if stdio {
@@ -317,7 +316,7 @@ func banner(c *console, dev devFile, data string, found *config.Loaded, keys ser
   MCP endpoint  %s
   Approvals     %s
   Web UI        %s
-  Temporal      %s, and for itself %s, for those who can read %s
+  Temporal      %s  (internally also %s; key pair in %s)
   try           perdure %s
 
   for an MCP client:
@@ -325,12 +324,11 @@ func banner(c *console, dev devFile, data string, found *config.Loaded, keys ser
 
 `, mark(bold, "perdure"), service.Plural(len(found.Definitions), "composite tool"), service.Plural(len(found.Backends), "backend"),
 		mark(green, dev.MCP), approvalsLine(dev, keys, terminal), cmp.Or(dev.UI, "off"),
-		dev.Temporal, strings.Join(dev.TemporalInternal, ", "), temporalKey(data), toTry(found), dev.MCP)
+		dev.Temporal, strings.Join(dev.TemporalInternal, ", "), temporalKey(data), suggestedCall(found), dev.MCP)
 }
 
-// approvalsLine says how to get to the approvals page. The link that signs in is
-// for the eyes of a person alone: what is no terminal may be a log, or the program
-// that has started dev.
+// approvalsLine is how to reach the approvals page. Only a terminal shows the link
+// that signs in: other output may be a log, or go to the program that started dev.
 func approvalsLine(dev devFile, keys service.Keys, terminal bool) string {
 	page := strings.TrimSuffix(dev.MCP, service.Endpoint) + approvals.Prefix
 	switch {
@@ -342,9 +340,9 @@ func approvalsLine(dev devFile, keys service.Keys, terminal bool) string {
 	return page + "  (sign in: perdure approvals open)"
 }
 
-// toTry is a command that shows something: a call of the first composite tool,
-// or of the one that the library is for.
-func toTry(found *config.Loaded) string {
+// suggestedCall is a command to try: a call of prepare_review, or else of the first
+// composite tool.
+func suggestedCall(found *config.Loaded) string {
 	if len(found.Definitions) == 0 {
 		return "tools"
 	}

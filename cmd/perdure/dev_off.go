@@ -2,8 +2,8 @@
 
 package main
 
-// devCommands say where dev is: not in what is built without the embedded
-// Temporal, as the image is.
+// devCommands explain that this build has no dev: it is built without the embedded
+// Temporal, as the container image is.
 type devCommands struct {
 	Dev noDev `cmd:"" hidden:"" passthrough:""`
 }
@@ -13,8 +13,8 @@ type noDev struct {
 }
 
 func (noDev) Run() error {
-	return usagef("this perdure was built without the embedded Temporal, as for the image: name one that runs, perdure serve --address HOST:PORT …, or build it with everything for perdure dev (make build)")
+	return usagef("this build of perdure has no embedded Temporal; use perdure serve --address HOST:PORT with a running Temporal, or build perdure with make build for perdure dev")
 }
 
-const beginning = `Start with "perdure serve", beside a Temporal; "perdure dev", which brings one, is
-not in this build. Every command explains itself: perdure COMMAND --help.`
+const beginning = `Start with "perdure serve", which needs a running Temporal; "perdure dev", which has
+one embedded, is not in this build. For help on a command: perdure COMMAND --help.`

@@ -23,13 +23,12 @@ type doctorCommand struct {
 }
 
 func (doctorCommand) Help() string {
-	return `Checks every part of an installation from the machine where it is started:
-configuration and definitions, keys, Temporal with namespace, search attributes,
-workers and what waits for them, the database and its tables, large values, each
-backend, and the clock. It has Temporal and the database write and read something
-small, and changes nothing else. Give it the flags and variables of the processes. It prints
-a line for each part, with what to do, and ends with status 1 if something does
-not work. Examples:
+	return `Checks, from this machine: configuration and definitions, keys, Temporal with its
+namespace, search attributes, workers and what waits for them, the database and its
+tables, large values, each backend, and the clock. It writes and reads a small test
+value at Temporal and in the database, and changes nothing else. Use the same flags
+and variables as for gateways and workers. Each part gets a line, with what to do.
+The status is 1 if a check failed. Examples:
 
     perdure doctor
     perdure doctor --config perdure.yaml --key-file key --address temporal:7233 -o json`
@@ -74,7 +73,7 @@ func (d doctorCommand) print(c *console, checks []service.Check) error {
 	for _, k := range checks {
 		line := strings.Join(strings.Fields(k.Found), " ")
 		if k.Fix != "" && k.Status != service.CheckSkipped {
-			line += "; to mend it: " + k.Fix
+			line += "; to fix it: " + k.Fix
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\n", c.outStyle(styles[k.Status], string(k.Status)), k.Name, line)
 	}

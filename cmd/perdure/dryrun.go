@@ -8,8 +8,8 @@ import (
 	"github.com/perdure/perdure/definitions/view"
 )
 
-// dryRun prints what a call would do. It is asked only of what is known to
-// understand the question: anything else would make the call.
+// dryRun prints what a call would do. Only tools that are known to support dry runs
+// are asked: any other would execute the call.
 func (k callCommand) dryRun(ctx context.Context, c *console, to target) error {
 	s, err := connect(ctx, to)
 	if err != nil {
@@ -25,7 +25,7 @@ func (k callCommand) dryRun(ctx context.Context, c *console, to target) error {
 		return err
 	}
 	if !tool.runs {
-		return fmt.Errorf("%s is not a composite tool of a perdure server: only these have a dry run; nothing was called", k.Name)
+		return fmt.Errorf("%s is not a composite tool, and only composite tools have a dry run; nothing was called", k.Name)
 	}
 	result, err := s.call(ctx, tool.Name, arguments, tool.meta(map[string]any{dryRunMeta: true}))
 	switch {
@@ -34,7 +34,7 @@ func (k callCommand) dryRun(ctx context.Context, c *console, to target) error {
 	case result.IsError:
 		return k.print(c, result)
 	case !result.Meta.DryRun:
-		return fmt.Errorf("the server at %s knows no dry run and has called %s: it is older than this program", to.url, k.Name)
+		return fmt.Errorf("the server at %s does not support dry runs and has executed %s; upgrade it", to.url, k.Name)
 	case k.Output == "json":
 		return c.printJSON(result.Structured)
 	}

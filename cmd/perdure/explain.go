@@ -19,15 +19,16 @@ type explainCommand struct {
 	againstFlags    `embed:""`
 	definitionFlags `embed:""`
 
-	Step       string `help:"Step to explain; output for the output block." required:"" placeholder:"ID"`
-	With       string `help:"JSON file with the data that templates read: {params, steps: {ID: {status, output, action, content, error}}, forEach, workflow, output}; - reads it from standard input." placeholder:"FILE"`
+	Step       string `help:"ID of the step, or output for the output block." required:"" placeholder:"ID"`
+	With       string `help:"JSON file with the data that templates read: {params, steps: {ID: {status, output, action, content, error}}, forEach, workflow, output}; - for standard input." placeholder:"FILE"`
 	ToolSchema string `help:"JSON file with the input schema of the step's tool." placeholder:"FILE" xor:"schema"`
-	Output     string `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
+	Output     string `short:"o" help:"Output format: text or json." enum:"text,json" default:"text"`
 }
 
 func (explainCommand) Help() string {
-	return `Evaluates each template of a step with given data, expression by expression, with
-types, and prints what the tool would be given. Nothing is called. Examples:
+	return `Evaluates each template of a step with given data and prints every expression with
+its type and value, and the arguments that the tool would get. No tool is called.
+Examples:
 
     perdure explain deploy.yaml --step approve --with context.json
     perdure explain prepare_review --step output --with context.json -o json`
@@ -59,7 +60,7 @@ func (e explainCommand) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
-		c.notef("without data all values are missing; fill this in and give it by --with FILE: %s", form)
+		c.notef("no data given, so every value is missing; fill in this form and pass it with --with FILE: %s", form)
 	}
 	if e.Output == "json" {
 		return c.printJSON(explanation)
@@ -68,7 +69,7 @@ func (e explainCommand) Run(ctx context.Context, c *console) error {
 	return nil
 }
 
-// scope reads the data that templates see; without a file there is none.
+// scope reads the data that templates see; nil without a file.
 func (e explainCommand) scope(c *console) (*definitions.Scope, error) {
 	if e.With == "" {
 		return &definitions.Scope{}, nil
@@ -83,12 +84,12 @@ func (e explainCommand) scope(c *console) (*definitions.Scope, error) {
 	}
 	scope, err := definitions.DecodeScope(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", e.With, err)
+		return nil, fmt.Errorf("reading --with %s: %w", e.With, err)
 	}
 	return scope, nil
 }
 
-// schema gives the input schema of the step's tool; none if it is not known.
+// schema returns the input schema of the step's tool; nil if it is not known.
 func (e explainCommand) schema(ctx context.Context, def *definitions.Definition) (json.RawMessage, error) {
 	if e.ToolSchema != "" {
 		return readSchema(e.ToolSchema)
@@ -108,7 +109,7 @@ func (e explainCommand) schema(ctx context.Context, def *definitions.Definition)
 	return tool.InputSchema, nil
 }
 
-// readSchema reads an input schema, or that of a tool as tools/list has it.
+// readSchema reads an input schema, or a tool as tools/list returns it.
 func readSchema(file string) (json.RawMessage, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -124,7 +125,7 @@ func readSchema(file string) (json.RawMessage, error) {
 	return data, nil
 }
 
-// toolOf gives the tool that a step calls, itself or for each item.
+// toolOf returns the tool that a step calls, itself or for each item.
 func toolOf(def *definitions.Definition, id string) string {
 	steps := def.AllSteps()
 	i := slices.IndexFunc(steps, func(s *definitions.Step) bool { return s.ID == id })
@@ -147,12 +148,12 @@ func printExplanation(c *console, explanation *view.Explanation) {
 		printExpressions(c, field.Expressions, "    ")
 		wants := ""
 		if field.Wants != nil {
-			wants = c.outStyle(faint, "  ("+strings.Join(field.Wants, " or ")+" is wanted)")
+			wants = c.outStyle(faint, "  ("+strings.Join(field.Wants, " or ")+" wanted)")
 		}
 		fmt.Fprintf(c.out, "  = %s%s\n", resultText(c, field.Result), wants)
 	}
 	if len(explanation.Fields) == 0 {
-		fmt.Fprintln(c.out, "there is nothing to expand")
+		fmt.Fprintln(c.out, "this step has no templates")
 	}
 	if len(explanation.Script) > 0 {
 		fmt.Fprintf(c.out, "\n%s\n", c.outStyle(bold, "script"))

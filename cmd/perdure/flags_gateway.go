@@ -13,20 +13,20 @@ import (
 	"github.com/perdure/perdure/internal/service"
 )
 
-// gatewayFlags say how clients are served.
+// gatewayFlags are the flags of processes that serve clients.
 type gatewayFlags struct {
-	PublicURL       service.WebURL   `help:"URL at which clients and people reach this server, without /mcp, e.g. https://tools.example.com. Default: where it listens." placeholder:"URL"`
+	PublicURL       service.WebURL   `help:"URL at which clients and people reach this server, without /mcp, e.g. https://tools.example.com. Default: the address of --listen." placeholder:"URL"`
 	AllowedOrigin   []service.WebURL `help:"Origin of web pages that may send requests, e.g. https://chat.example.com. Repeatable." placeholder:"ORIGIN" sep:"none"`
-	AllowedHost     []string         `help:"Name by which requests may call this server, with its port if it is not that of the scheme. Repeatable. Always allowed: that of --public-url, addresses, localhost and, where the server is not called by loopback, names without public DNS." placeholder:"HOST" sep:"none"`
-	AllowAnonymous  bool             `help:"Serve everybody who reaches --listen, also from other machines, if incomingAuth names no callers."`
-	CallPatience    time.Duration    `help:"How long a call blocks for a client that cannot be asked questions; 0 = for ever." default:"50s"`
-	ReattachWindow  time.Duration    `help:"For how long after its end a run whose answer was lost is given to a caller of 2026-07-28 who sends the same call again, with the same arguments, at most 12h; 0 = each call without a key is a run of its own." default:"10m"`
-	DisconnectGrace time.Duration    `help:"How long a client of 2026-07-28 that has closed the stream of its call has to send it again, before its run is cancelled (onDisconnect of the configuration and of definitions says otherwise); 0 = no time." default:"60s"`
-	StreamRetry     time.Duration    `help:"How long clients with sessions are told to wait before they come back to a stream that broke. Most try twice, so twice as long is what an outage may take; at most 1m." default:"5s"`
-	NoRunTools      bool             `help:"Leave out the tools with which a model waits for its runs, lists and cancels them."`
+	AllowedHost     []string         `help:"Host name that requests may use for this server, with its port unless that is the default of the scheme. Repeatable. Always allowed: the host of --public-url, IP addresses, localhost and, for requests not from loopback, names without public DNS." placeholder:"HOST" sep:"none"`
+	AllowAnonymous  bool             `help:"Serve everybody who reaches --listen, also from other machines, if incomingAuth is anonymous."`
+	CallPatience    time.Duration    `help:"How long a call blocks for a client without elicitation before it gets a handle on the run; 0 = for ever." default:"50s"`
+	ReattachWindow  time.Duration    `help:"How long after the end of a run a client of 2026-07-28 that lost the response gets its result by sending the same call again, at most 12h; 0 = each call without an idempotency key starts a run." default:"10m"`
+	DisconnectGrace time.Duration    `help:"How long a client of 2026-07-28 that closed the stream of its call may take to send the call again before its run is cancelled; 0 = cancel at once. Overridden by onDisconnect of the configuration and of definitions." default:"60s"`
+	StreamRetry     time.Duration    `help:"How long clients with sessions wait before they reconnect to a broken stream, at most 1m. Most try twice, so an outage may last twice as long." default:"5s"`
+	NoRunTools      bool             `help:"Do not offer the tools with which a model waits for its runs, lists and cancels them."`
 }
 
-// options are those of a gateway that listens at an address.
+// options are the options of a gateway that listens at an address.
 func (f *gatewayFlags) options(listens string, keys service.Keys) *service.GatewayOptions {
 	return &service.GatewayOptions{
 		Keys: keys, PublicURL: cmp.Or(f.PublicURL, service.WebURL("http://"+listens)), AllowedOrigins: f.AllowedOrigin,
@@ -36,7 +36,7 @@ func (f *gatewayFlags) options(listens string, keys service.Keys) *service.Gatew
 	}
 }
 
-// hosts are the names of the server, if any is said to be one.
+// hosts are the allowed host names: those of the flag, and that of --public-url.
 func (f *gatewayFlags) hosts() []string {
 	hosts := slices.Clone(f.AllowedHost)
 	if u, err := url.Parse(string(f.PublicURL)); err == nil && u.Host != "" {
@@ -45,7 +45,7 @@ func (f *gatewayFlags) hosts() []string {
 	return hosts
 }
 
-// orNone is a flag's value as the gateway wants it, whose 0 means default.
+// orNone converts a flag, where 0 means none, to an option of the gateway, where 0 means the default.
 func orNone(flag time.Duration) time.Duration {
 	if flag == 0 {
 		return -1
@@ -53,11 +53,11 @@ func orNone(flag time.Duration) time.Duration {
 	return flag
 }
 
-// refuseStrangers is an error where callers are served without being asked who
-// they are, beyond this machine.
+// refuseStrangers returns an error if unauthenticated callers of other machines would
+// be served.
 func (f *gatewayFlags) refuseStrangers(callers config.Auth, address net.Addr) error {
 	if f.AllowAnonymous || callers.TokenFile != "" || callers.OIDC != nil || auth.OnLoopback(address.String()) {
 		return nil
 	}
-	return usagef("everybody who reaches %s could call: say who may by incomingAuth, listen on a loopback address such as 127.0.0.1, or give --allow-anonymous if that is meant", address)
+	return usagef("everybody who reaches %s could call tools; configure incomingAuth, listen on a loopback address such as 127.0.0.1, or set --allow-anonymous if that is intended", address)
 }

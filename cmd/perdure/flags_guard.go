@@ -12,20 +12,20 @@ import (
 	"github.com/perdure/perdure/internal/telemetry"
 )
 
-// guardFlags say what becomes of runs that take their worker down.
+// guardFlags control the quarantine of runs that take their worker down.
 type guardFlags struct {
-	QuarantineAfter int `help:"How often a run may be lost with its worker, all but the first time while that executes nothing else, before it is quarantined: it is not executed until somebody releases it (see perdure runs release). At least 2." default:"2" placeholder:"N"`
+	QuarantineAfter int `help:"After how many lost workers a run is quarantined, at least 2; after the first, the run is executed alone. A quarantined run is not executed until somebody releases it (see perdure runs release)." default:"2" placeholder:"N"`
 }
 
-// Validate is of kong.
+// Validate is called by kong.
 func (f guardFlags) Validate() error {
 	if f.QuarantineAfter < 2 {
-		return fmt.Errorf("--quarantine-after must be at least 2: the first time, other runs may be to blame")
+		return fmt.Errorf("--quarantine-after must be at least 2, because at the first loss another run may be to blame")
 	}
 	return nil
 }
 
-// guard puts a guard on the connection of a worker that is about to be made.
+// guard adds the quarantine to the connection options of a worker.
 func (f guardFlags) guard(o *client.Options, largeValues bool, keys *signing.Keys, told *telemetry.Telemetry, log *slog.Logger) *quarantine.Guard {
 	return service.NewGuard(o, f.QuarantineAfter, largeValues, keys, told, log)
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/perdure/perdure/internal/telemetry"
 )
 
-// telemetryFlags say where metrics can be read, beside what the configuration
-// and the variables OTEL_* say of telemetry.
+// telemetryFlags name the metrics endpoint. The configuration and the variables
+// OTEL_* decide the rest of telemetry.
 type telemetryFlags struct {
-	MetricsListen string `help:"Address at which Prometheus reads /metrics for everybody who reaches it, e.g. :9464. Default: none; with telemetry.enablePrometheusMetricsPath they are beside /readyz, for those whom authorization.metrics names." placeholder:"ADDR"`
+	MetricsListen string `help:"Address of /metrics for Prometheus, without authentication, e.g. :9464. Default: none. telemetry.enablePrometheusMetricsPath of the configuration serves /metrics beside /readyz instead, to the callers of authorization.metrics." placeholder:"ADDR"`
 }
 
-// start begins what is wanted of telemetry; nil = nothing. stop ends it.
+// start starts telemetry; t is nil if none is configured. stop flushes and ends it.
 func (f telemetryFlags) start(ctx context.Context, found *config.Loaded, log *slog.Logger) (t *telemetry.Telemetry, stop func(), err error) {
 	listener, err := listen(f.MetricsListen, "--metrics-listen")
 	if err != nil {

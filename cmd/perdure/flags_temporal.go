@@ -21,17 +21,17 @@ import (
 	"github.com/perdure/perdure/internal/web"
 )
 
-// temporalFlags say where the runs are, and how to print.
+// temporalFlags name the Temporal with the runs, and the output format.
 type temporalFlags struct {
 	connectionFlags `embed:""`
 	payloadFlags    `embed:""`
 	databaseFlags   `embed:""`
 
-	Data   dataDir `help:"Data directory of the dev whose runs to see, and of no other. Default: .perdure." placeholder:"DIR"`
-	Output string  `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
+	Data   dataDir `help:"Data directory of the dev with the runs. Default: .perdure." placeholder:"DIR"`
+	Output string  `short:"o" help:"Output format: text or json." enum:"text,json" default:"text"`
 }
 
-// again are the flags by which another command comes to the same runs.
+// again are the flags with which another command finds the same runs.
 func (f temporalFlags) again() string {
 	flags := dataFlag(f.Data)
 	if f.Address != "" {
@@ -43,7 +43,7 @@ func (f temporalFlags) again() string {
 	return flags
 }
 
-// dataFlag is the flag for a data directory that is not the usual one.
+// dataFlag is the flag for a data directory; "" for the default one.
 func dataFlag(dir dataDir) string {
 	if dir == defaultData || dir == "" {
 		return ""
@@ -51,13 +51,13 @@ func dataFlag(dir dataDir) string {
 	return " --data '" + string(dir) + "'"
 }
 
-// runsClient is a connection to where the runs are; close ends it. By it nobody
-// tells runs anything.
+// runsClient connects to the Temporal with the runs; close ends the connection. It
+// has no key, so it cannot answer or signal runs.
 func (f temporalFlags) runsClient(ctx context.Context) (c *runs.Client, close func(), err error) {
 	return f.signingClient(ctx, nil)
 }
 
-// signingClient is one that signs what it tells runs.
+// signingClient is a runsClient that signs answers and signals.
 func (f temporalFlags) signingClient(ctx context.Context, keys *signing.Keys) (c *runs.Client, close func(), err error) {
 	options, err := f.where()
 	if err != nil {
@@ -76,7 +76,7 @@ func (f temporalFlags) signingClient(ctx context.Context, keys *signing.Keys) (c
 	temporal, err := client.DialContext(ctx, options)
 	if err != nil {
 		done()
-		return nil, nil, fmt.Errorf("no Temporal answers at %s; start perdure dev, or name another with --address: %w", options.HostPort, err)
+		return nil, nil, fmt.Errorf("cannot reach Temporal at %s; start perdure dev, or set --address: %w", options.HostPort, err)
 	}
 	c = runs.New(runs.Config{
 		Client: temporal, Namespace: options.Namespace, DataConverter: options.DataConverter, Keys: keys, LargeInputs: writing, Logger: slog.New(slog.DiscardHandler),
@@ -84,29 +84,29 @@ func (f temporalFlags) signingClient(ctx context.Context, keys *signing.Keys) (c
 	return c, func() { temporal.Close(); done() }, nil
 }
 
-// signFlags say with which key answers are signed.
+// signFlags name the key that signs answers.
 type signFlags struct {
-	KeyFile string `help:"File with the key of the gateways and workers, which signs what the run is told: what is not signed does not count. Default: the key in PERDURE_KEY, or that of the running dev of --data." placeholder:"FILE"`
+	KeyFile string `help:"File with the key of the gateways and workers, which signs answers and signals to the run; runs ignore unsigned ones. Default: the key in PERDURE_KEY, or that of the running dev of --data." placeholder:"FILE"`
 }
 
-// signingKeys are those of the flags, else those of the dev to whose runs f leads;
-// nil = that has none.
+// signingKeys are the keys of the flags, else those of the dev of f; nil if that is
+// not running.
 func (s signFlags) signingKeys(f temporalFlags) (*signing.Keys, error) {
 	flags := keyFlags{KeyFile: s.KeyFile}
 	if flags.KeyFile == "" && environ.Secret(keyVar) == "" {
 		if options, err := f.clientOptions(); err != nil || options.HostPort != "" && (f.Address != "" || f.Data == "") {
-			return nil, cmp.Or(err, usagef("a run believes nothing that is not signed: give the key of the gateways and workers by --key-file or PERDURE_KEY; approvals can be answered on the approvals page"))
+			return nil, cmp.Or(err, usagef("runs ignore what is not signed; set --key-file or PERDURE_KEY to the key of the gateways and workers; approvals can also be answered on the approvals page"))
 		}
 		flags.KeyFile = keyOf(f.Data.String())
 		if _, err := os.Stat(flags.KeyFile); errors.Is(err, fs.ErrNotExist) {
-			return nil, nil // nor is there a dev, as will be said
+			return nil, nil // no dev runs there; connecting reports it
 		}
 	}
 	k, err := flags.keys()
 	return k.Proofs, err
 }
 
-// where is the Temporal of the flags, else that of the running dev.
+// where returns how to reach the Temporal of the flags, else that of the running dev.
 func (f temporalFlags) where() (client.Options, error) {
 	options, err := f.clientOptions()
 	if err != nil {
@@ -118,7 +118,7 @@ func (f temporalFlags) where() (client.Options, error) {
 			return options, err
 		}
 		if dev == nil {
-			return options, fmt.Errorf("no dev is running with its data in %s; start perdure dev, or say where Temporal is with --address", f.Data)
+			return options, fmt.Errorf("no perdure dev is running with data in %s; start it, or set --address to a Temporal", f.Data)
 		}
 		pair, err := web.LoadPair(temporalKey(f.Data.String()))
 		if err != nil {
@@ -132,23 +132,22 @@ func (f temporalFlags) where() (client.Options, error) {
 	return options, nil
 }
 
-// tell names the Temporal to whose runs something was done.
-func (f temporalFlags) tell(c *console) {
+// noteTarget prints which Temporal a change was made at.
+func (f temporalFlags) noteTarget(c *console) {
 	if options, err := f.where(); err == nil {
 		c.notef("at Temporal %s, namespace %s", options.HostPort, options.Namespace)
 	}
 }
 
-// connectionFlags say where Temporal is. Whatever they do not say comes from
-// the variables TEMPORAL_… and the profiles of the temporal command: address,
-// namespace, API key, TLS.
+// connectionFlags name the Temporal. The variables TEMPORAL_… and the profiles of the
+// temporal command give the rest: address, namespace, API key, TLS.
 type connectionFlags struct {
-	Address   string `help:"Temporal frontend, host:port. Default: TEMPORAL_ADDRESS, or that of the profile of the temporal command." placeholder:"ADDR"`
-	Namespace string `help:"Namespace of the runs. Default: TEMPORAL_NAMESPACE, or that of the profile, else default." placeholder:"NAME"`
+	Address   string `help:"Temporal frontend, HOST:PORT. Default: TEMPORAL_ADDRESS, or the profile of the temporal command." placeholder:"ADDR"`
+	Namespace string `help:"Namespace of the runs. Default: TEMPORAL_NAMESPACE, or the profile, else default." placeholder:"NAME"`
 }
 
-// clientOptions are those of a connection; HostPort is "" if nothing says
-// where Temporal is, and so is Namespace.
+// clientOptions are the options of a connection; HostPort and Namespace are "" if
+// nothing sets them.
 func (f connectionFlags) clientOptions() (client.Options, error) {
 	options, err := envconfig.LoadClientOptions(envconfig.LoadClientOptionsRequest{EnvLookup: temporalEnv{}})
 	if err != nil {
@@ -159,12 +158,12 @@ func (f connectionFlags) clientOptions() (client.Options, error) {
 	return options, nil
 }
 
-// temporalEnv is the environment for the settings of Temporal's clients, with the
-// secrets that were taken out of it.
+// temporalEnv is the environment for the settings of Temporal's clients, including
+// the secrets that takeSecrets removed from the environment of the process.
 type temporalEnv struct{}
 
-// Environ gives all variables.
+// Environ returns all variables.
 func (temporalEnv) Environ() []string { return environ.All() }
 
-// LookupEnv gives one.
+// LookupEnv returns one variable.
 func (temporalEnv) LookupEnv(name string) (string, bool) { return environ.Lookup(name) }

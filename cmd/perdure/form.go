@@ -16,19 +16,19 @@ import (
 	"github.com/perdure/perdure/internal/visible"
 )
 
-// A terminalForm asks a person the questions of a run, one at a time.
+// A terminalForm asks a person the elicitations of a run, one at a time.
 type terminalForm struct {
 	in   io.Reader
 	out  io.Writer
 	mark func(style, string) string
 
-	atOnce bool // in is a terminal: what was typed before a question was shown does not answer it
+	atOnce bool // in is a terminal: input typed before an elicitation was shown is dropped
 
-	mu    sync.Mutex // one question at a time
+	mu    sync.Mutex // one elicitation at a time
 	lines func() <-chan string
 }
 
-// newConsoleForm asks the person at the terminal of a command.
+// newConsoleForm asks at the terminal of a command.
 func newConsoleForm(c *console) *terminalForm {
 	f := newTerminalForm(c.in, c.err, c.errStyle)
 	f.atOnce = c.inTerminal
@@ -50,7 +50,7 @@ func newTerminalForm(in io.Reader, out io.Writer, mark func(style, string) strin
 	})}
 }
 
-// Elicit asks one question. A person who goes away (end of input) cancels.
+// Elicit asks one elicitation. The end of the input cancels it.
 func (f *terminalForm) Elicit(ctx context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,24 +80,24 @@ func (f *terminalForm) Elicit(ctx context.Context, request mcp.ElicitationReques
 	}
 }
 
-// forget drops lines that nobody can have meant for what is asked next: typed too
-// early, pasted, or for a question that has ended meanwhile.
+// forget drops lines that cannot be meant for the next prompt: typed too early,
+// pasted, or for an elicitation that has ended meanwhile.
 func (f *terminalForm) forget() {
 	if !f.atOnce {
 		return
 	}
 	forgetTyped(f.in)
 	select {
-	case <-f.lines(): // one that was read ahead
+	case <-f.lines(): // a line read ahead
 	default:
 	}
 }
 
-// A question is what is asked, with its schema as it was sent.
+// A question is an elicitation with its schema as it was sent.
 type question struct {
 	schema    json.RawMessage
 	form      *view.Form
-	unchecked bool // the answer need not fit the schema
+	unchecked bool // content need not fit the schema
 }
 
 func questionOf(request mcp.ElicitationRequest) (question, error) {
@@ -109,7 +109,7 @@ func questionOf(request mcp.ElicitationRequest) (question, error) {
 	return question{schema: schema, form: view.NewForm(schema), unchecked: meta != nil && meta.AdditionalFields[uncheckedMeta] == true}, nil
 }
 
-// check says why content does not fit the question, unless it need not.
+// check returns why content does not fit the schema; nil if it fits or need not.
 func (q question) check(content json.RawMessage) error {
 	if q.unchecked {
 		return nil
@@ -126,7 +126,7 @@ func answer(action mcp.ElicitationResponseAction, content json.RawMessage) *mcp.
 	return result
 }
 
-// action asks what to do with the question.
+// action asks for accept, decline or cancel.
 func (f *terminalForm) action(ctx context.Context) (mcp.ElicitationResponseAction, error) {
 	for {
 		line, err := f.ask(ctx, "[a]ccept, [d]ecline or [c]ancel? ")
@@ -202,14 +202,14 @@ func ignoreEnd(err error) error {
 	return err
 }
 
-// A fixedAnswer answers every question alike, for scripts.
+// A fixedAnswer gives every elicitation the same answer, for scripts.
 type fixedAnswer struct {
 	action  mcp.ElicitationResponseAction
 	content json.RawMessage // empty = no fields
 }
 
-// Elicit refuses to send content that does not fit, since the question would
-// come again and again.
+// Elicit refuses to send content that does not fit: the server would ask again for
+// ever.
 func (f fixedAnswer) Elicit(_ context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	if f.action != mcp.ElicitationResponseActionAccept {
 		return answer(f.action, nil), nil
@@ -228,12 +228,12 @@ func (f fixedAnswer) Elicit(_ context.Context, request mcp.ElicitationRequest) (
 	return answer(f.action, content), nil
 }
 
-// An unfitContentError says why --content was not sent as an answer.
+// An unfitContentError is why --content was not sent as an answer.
 type unfitContentError struct {
 	question string
 	reason   error
 }
 
 func (e *unfitContentError) Error() string {
-	return fmt.Sprintf("--content does not answer %q: %v; the run waits for another answer, see perdure runs list --waiting", e.question, e.reason)
+	return fmt.Sprintf("--content does not fit %q: %v; the run still waits for an answer, see perdure runs list --waiting", e.question, e.reason)
 }

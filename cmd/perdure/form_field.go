@@ -13,9 +13,9 @@ import (
 	"github.com/perdure/perdure/internal/visible"
 )
 
-// describeField says what a field is for and what it takes: its name, * if it must
-// be given, its title, description and limits, and below them the choices. Those of
-// a list are boxes, ticked where the default has them.
+// describeField describes a field: its name, * if it is required, its title,
+// description and limits, and below them the choices. Choices of a list are boxes,
+// ticked for the default.
 func describeField(f *view.Field, indent string) string {
 	line := fieldName(f)
 	if f.Required {
@@ -48,7 +48,7 @@ func describeField(f *view.Field, indent string) string {
 
 func fieldName(f *view.Field) string { return visible.Line(f.Name) }
 
-// takes says in words what a value must keep.
+// takes describes the allowed values.
 func takes(f *view.Field) string {
 	switch f.Kind {
 	case view.Number:
@@ -59,7 +59,7 @@ func takes(f *view.Field) string {
 	return f.Limits
 }
 
-// promptOf asks for a field, with what an empty line is taken for.
+// promptOf is the prompt for a field, with the default for an empty line.
 func promptOf(f *view.Field) string {
 	prompt := fieldName(f)
 	switch f.Kind {
@@ -74,8 +74,8 @@ func promptOf(f *view.Field) string {
 	return prompt + ": "
 }
 
-// readField reads what a person has entered. Nothing is the default, and where
-// there is none, the field is left out (nil).
+// readField reads what a person has entered. An empty line means the default, or nil
+// (leave the field out) if there is none.
 func readField(f *view.Field, text string) (json.RawMessage, error) {
 	if text == "" {
 		return f.Default, nil
@@ -107,9 +107,8 @@ func readYesNo(text string) (json.RawMessage, error) {
 	return nil, errors.New("must be y or n")
 }
 
-// pick reads the number of a choice, or its name as it is shown, and gives its
-// index. What could be either, or the name of two, is refused: a person gets what
-// they have read.
+// pick reads the number or the name of a choice as shown, and returns its index.
+// Ambiguous input is refused.
 func pick(choices []view.Choice, text string) (int, error) {
 	exact, isExact := strings.CutPrefix(text, "#")
 	number, err := strconv.Atoi(exact)
@@ -136,8 +135,8 @@ func pick(choices []view.Choice, text string) (int, error) {
 	return 0, fmt.Errorf("has several choices that could be %q; write %s", text, strings.Join(meant, " or "))
 }
 
-// pickSeveral reads a list of choices with commas, or of numbers with spaces; 0 =
-// none of them. They come in the order of the form, each once.
+// pickSeveral reads a list of choices, separated by commas, or by spaces if all are
+// numbers; 0 = none. The result has the order of the form, each choice once.
 func pickSeveral(choices []view.Choice, text string) (json.RawMessage, error) {
 	picked := make([]bool, len(choices))
 	for _, part := range splitList(choices, text) {

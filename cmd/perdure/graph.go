@@ -12,12 +12,12 @@ type graphCommand struct {
 	againstFlags    `embed:""`
 	definitionFlags `embed:""`
 
-	Output string `short:"o" help:"How to draw it: text for a terminal, mermaid for Markdown, or svg." enum:"text,mermaid,svg" default:"text"`
+	Output string `short:"o" help:"Output format: text for a terminal, mermaid for Markdown, or svg." enum:"text,mermaid,svg" default:"text"`
 }
 
 func (graphCommand) Help() string {
-	return `Each step, what it waits for, its condition and what follows its failure. Dashed
-arrows lead to what templates read without dependsOn. Examples:
+	return `Draws each step with its dependencies, its condition and its onError. A dashed arrow
+is a dependency that follows from a template, without dependsOn. Examples:
 
     perdure graph prepare_review
     perdure graph deploy.yaml -o svg > deploy.svg

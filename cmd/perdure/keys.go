@@ -14,7 +14,7 @@ import (
 	"github.com/perdure/perdure/internal/signing"
 )
 
-// readKeys reads keys, which are read again by those who check proofs.
+// readKeys reads the keys of a source, which is read again to verify signatures.
 func readKeys(from signing.Source) (k service.Keys, err error) {
 	all, err := from()
 	if err != nil {
@@ -25,13 +25,13 @@ func readKeys(from signing.Source) (k service.Keys, err error) {
 	return k, err
 }
 
-// keyVar holds the keys where --key-file does not name a file.
+// keyVar names the variable with the keys, used without --key-file.
 const keyVar = "PERDURE_KEY"
 
-// keyFlags say where the keys are that all replicas share.
+// keyFlags name the keys that all replicas share.
 type keyFlags struct {
-	KeyFile           string `help:"File with the key that signs what clients carry and what runs are told, the same for all gateways and workers: 64 hexadecimal digits or more, e.g. of openssl rand -hex 32. Keys in further lines are retired: they sign nothing, but what they signed is still taken. Default: the keys in PERDURE_KEY." placeholder:"FILE"`
-	InsecureRandomKey bool   `help:"Make a key up: no other process, and not this one after a restart, takes what clients carry, or what runs are told."`
+	KeyFile           string `help:"File with the key that signs tokens for clients, and answers and signals to runs, the same for all gateways and workers: at least 64 hexadecimal digits, e.g. from openssl rand -hex 32. Keys in further lines are retired: they only verify. Default: the keys in PERDURE_KEY." placeholder:"FILE"`
+	InsecureRandomKey bool   `help:"Generate a key at start. Other processes, and this one after a restart, reject what it signed."`
 }
 
 func (f keyFlags) keys() (service.Keys, error) {
@@ -44,14 +44,14 @@ func (f keyFlags) keys() (service.Keys, error) {
 	case f.InsecureRandomKey:
 		return readKeys(signing.Fixed(newKey()))
 	}
-	return service.Keys{}, usagef("a key is needed that signs what clients carry and what runs are told, the same for all gateways and workers: make one with openssl rand -hex 32, " +
-		"and give it by --key-file or PERDURE_KEY; or make one up at each start with --insecure-random-key")
+	return service.Keys{}, usagef("no signing key given, which all gateways and workers share; generate one with openssl rand -hex 32 " +
+		"and set --key-file or PERDURE_KEY, or use --insecure-random-key for a single process")
 }
 
-// keyOf is where dev keeps its keys.
+// keyOf is the file in which dev keeps its keys.
 func keyOf(data string) string { return filepath.Join(data, "key") }
 
-// keptKeys reads the keys of a data directory, or makes the first one.
+// keptKeys reads the keys of a data directory, or creates the first one.
 func keptKeys(file string) (service.Keys, error) {
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		if err := writeFile(file, []byte(hex.EncodeToString(newKey())+"\n"), 0o600); err != nil {
@@ -60,7 +60,7 @@ func keptKeys(file string) (service.Keys, error) {
 	}
 	kept, err := readKeys(signing.File(file))
 	if err != nil {
-		return service.Keys{}, fmt.Errorf("%w; remove it, and open sessions of clients end", err)
+		return service.Keys{}, fmt.Errorf("%w; remove the file to start with a new key, which ends open sessions of clients", err)
 	}
 	return kept, nil
 }

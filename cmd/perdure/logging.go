@@ -13,13 +13,13 @@ import (
 	"github.com/perdure/perdure/internal/telemetry"
 )
 
-// logFlags say how the program logs.
+// logFlags are the flags of the log.
 type logFlags struct {
-	LogLevel  logLevel `help:"What to log: debug, info, warn or error. Default: operational.logLevel of the configuration, else info." placeholder:"LEVEL"`
-	LogFormat string   `help:"How to log: text or json." enum:"text,json" default:"text"`
+	LogLevel  logLevel `help:"Log level: debug, info, warn or error. Default: operational.logLevel of the configuration, else info." placeholder:"LEVEL"`
+	LogFormat string   `help:"Log format: text or json." enum:"text,json" default:"text"`
 }
 
-// A logLevel is one of config.LogLevels; "" = not said.
+// A logLevel is one of config.LogLevels; "" = not set.
 type logLevel string
 
 // UnmarshalText refuses a level that does not exist.
@@ -31,8 +31,8 @@ func (l *logLevel) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// logger writes to w. configured is the level that the configuration asks for,
-// "" for none.
+// logger returns a logger to w. configured is the level of the configuration, ""
+// if not set.
 func (f *logFlags) logger(w io.Writer, configured string) *slog.Logger {
 	level := slog.LevelInfo
 	for _, name := range []string{configured, string(f.LogLevel)} {
@@ -46,14 +46,14 @@ func (f *logFlags) logger(w io.Writer, configured string) *slog.Logger {
 	return slog.New(telemetry.Logs(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: shortTime})))
 }
 
-// warnOf logs what is not right in what was loaded, but no reason not to serve.
+// warnOf logs warnings about what was loaded.
 func warnOf(log *slog.Logger, diags definitions.Diagnostics) {
 	for _, d := range diags {
 		log.Warn(d.Message, "at", d.Pos.String())
 	}
 }
 
-// shortTime leaves the date out of the lines that a person reads.
+// shortTime leaves the date out of log lines in text format.
 func shortTime(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && a.Key == slog.TimeKey {
 		return slog.String(slog.TimeKey, a.Value.Time().Format(time.TimeOnly))

@@ -1,8 +1,8 @@
-// Command perdure serves composite tools over MCP whose calls survive
-// restarts, and speaks to a server that does.
+// Command perdure serves durable composite tools over MCP, and is a client of such
+// servers.
 //
-// It is wiring only: each command has a file, and says in its help what it
-// does. See `perdure --help`.
+// Each command has a file, which parses flags, calls and prints; its help describes
+// it. See `perdure --help`.
 package main
 
 import (
@@ -12,45 +12,47 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/perdure/perdure/internal/environ"
 )
 
-// A commandLine is all that can be typed after perdure.
+// A commandLine is the commands and flags of perdure.
 type commandLine struct {
 	devCommands
 
-	Serve       serveCommand       `cmd:"" help:"Serve clients and execute runs, with a Temporal elsewhere."`
+	Serve       serveCommand       `cmd:"" help:"Serve clients and execute runs, with an external Temporal."`
 	Gateway     gatewayCommand     `cmd:"" help:"Serve clients only; workers execute the runs."`
 	Worker      workerCommand      `cmd:"" help:"Execute runs only; gateways serve the clients."`
-	Validate    validateCommand    `cmd:"" help:"Check configurations and definitions, with the same code that dev loads them with."`
-	Test        testCommand        `cmd:"" help:"Run tests of definitions: what tools and people answer is written down, time costs nothing."`
+	Validate    validateCommand    `cmd:"" help:"Check configurations and definitions, as dev would when it loads them."`
+	Test        testCommand        `cmd:"" help:"Run tests of definitions, with answers of tools and people from a file and simulated time."`
 	Explain     explainCommand     `cmd:"" help:"Evaluate the templates of a step with given data."`
-	Graph       graphCommand       `cmd:"" help:"Draw the steps of a definition, and what they wait for."`
-	Convert     convertCommand     `cmd:"" help:"Print the script that does what the steps of a definition do."`
-	Schema      schemaCommand      `cmd:"" help:"Print the JSON Schema of definitions, for editors."`
+	Graph       graphCommand       `cmd:"" help:"Draw the steps of a definition and their dependencies."`
+	Convert     convertCommand     `cmd:"" help:"Convert the steps of a definition to a script."`
+	Schema      schemaCommand      `cmd:"" help:"Print the JSON Schema of definitions or configurations, for editors."`
 	Call        callCommand        `cmd:"" help:"Call a tool, watch its steps and answer its elicitations."`
 	Tools       toolsCommand       `cmd:"" help:"List the tools that a server offers."`
-	Publish     publishCommand     `cmd:"" help:"Publish versions of composite tools, for all who may call them."`
+	Publish     publishCommand     `cmd:"" help:"Publish versions of composite tools to a server."`
 	Definitions definitionsCommand `cmd:"" help:"List, show and compare composite tools and their published versions."`
 	Codec       codecCommand       `cmd:"" help:"Open sealed values for Temporal's Web UI, for people who may see them."`
-	Script      scriptCommand      `cmd:"" aliases:"scripts" help:"Run scripts that call tools, and make definitions of them."`
-	Runs        runsCommand        `cmd:"" help:"List, show, answer and cancel runs."`
+	Script      scriptCommand      `cmd:"" aliases:"scripts" help:"Run scripts that call tools, and turn them into definitions."`
+	Runs        runsCommand        `cmd:"" help:"List, show, answer, cancel and resume runs."`
 	Migrate     migrateCommand     `cmd:"" help:"Bring the tables of the database up to date."`
-	Rollout     rolloutCommand     `cmd:"" help:"Roll out builds of the workers, with runs under way."`
-	Ready       readyCommand       `cmd:"" help:"Check whether a process takes calls, for health checks and scripts."`
-	Doctor      doctorCommand      `cmd:"" help:"Check every part of an installation, and say how to fix what fails."`
-	Backend     backendCommand     `cmd:"" help:"MCP servers that need nothing else."`
+	Rollout     rolloutCommand     `cmd:"" help:"Roll out builds of workers while runs are under way."`
+	Ready       readyCommand       `cmd:"" help:"Check whether a process is ready, for health checks and scripts."`
+	Doctor      doctorCommand      `cmd:"" help:"Check every part of an installation, and show how to fix what fails."`
+	Backend     backendCommand     `cmd:"" help:"Run a built-in MCP server."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
 
-const description = `Composite MCP tools that survive: each call is a durable workflow.
+const description = `Durable composite tools for MCP: each call is a workflow that survives restarts.
 
 ` + beginning
 
@@ -65,8 +67,8 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], c))
 }
 
-// run does what the arguments say and gives the exit status: 0, 1 for an
-// error, 2 for arguments that make no sense.
+// run executes the command line and returns the exit status: 0, 1 for an error, 2
+// for a usage error.
 func run(ctx context.Context, args []string, c *console) int {
 	var cli commandLine
 	parser, err := kong.New(&cli,
@@ -74,6 +76,7 @@ func run(ctx context.Context, args []string, c *console) int {
 		kong.Description(description),
 		kong.Writers(c.out, c.err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(readDuration)),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(c),
 	)
@@ -84,13 +87,15 @@ func run(ctx context.Context, args []string, c *console) int {
 		args = []string{"--help"}
 	}
 	command, err := parser.Parse(args)
-	takeSecrets() // kong has read its own
+	takeSecrets() // after kong, which reads variables of flags
 	if err != nil {
 		var parse *kong.ParseError
-		hint, told := "perdure --help", err.Error()
+		hint, told := "perdure --help", strings.Replace(err.Error(), `one of "",`, "one of ", 1) // "" = not given
 		if errors.As(err, &parse) && parse.Context.Selected() != nil {
 			hint = parse.Context.Selected().FullPath() + " --help"
 			told = cmp.Or(missingArgument(told, parse.Context.Selected()), told)
+		} else {
+			told = strings.Replace(told, "unexpected argument", "unknown command", 1)
 		}
 		return fail(c, usagef("%s; see %s", told, hint))
 	}
@@ -101,14 +106,28 @@ func run(ctx context.Context, args []string, c *console) int {
 	return fail(c, err)
 }
 
-// secretVars are the variables with secrets whose names are known. Those that a
-// configuration names are taken out of the environment where they are read.
+// readDuration reads the value of a flag.
+func readDuration(ctx *kong.DecodeContext, target reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
+		return err
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("%q is not a duration such as 30s, 10m or 24h", text)
+	}
+	target.SetInt(int64(d))
+	return nil
+}
+
+// secretVars are the variables with secrets. Those that a configuration names are
+// removed from the environment when they are read.
 var secretVars = []string{
 	keyVar, payloadKeysVar, "PERDURE_TOKEN", "PERDURE_DATABASE_URL",
 	"TEMPORAL_API_KEY", "TEMPORAL_TLS_CLIENT_KEY_DATA", "TEMPORAL_CODEC_AUTH",
 }
 
-// takeSecrets takes them out of the environment, before anything is started.
+// takeSecrets removes secrets from the environment, before any process is started.
 func takeSecrets() {
 	environ.Take(secretVars...)
 	for _, variable := range os.Environ() {
@@ -118,12 +137,11 @@ func takeSecrets() {
 	}
 }
 
-// lacksArgument is what kong says of arguments that a command needs, of which the
-// first is taken.
+// lacksArgument matches kong's error for missing arguments; it captures the first.
 var lacksArgument = regexp.MustCompile(`^expected "<([^>]+)>`)
 
-// missingArgument says of a command what argument it needs; "" if the error that is
-// told is another one.
+// missingArgument describes the argument that a command lacks; "" if told is another
+// error.
 func missingArgument(told string, command *kong.Node) string {
 	m := lacksArgument.FindStringSubmatch(told)
 	if m == nil {
@@ -133,10 +151,10 @@ func missingArgument(told string, command *kong.Node) string {
 	if i < 0 {
 		return ""
 	}
-	return fmt.Sprintf("the argument <%s> is missing: %s", m[1], strings.TrimSuffix(command.Positional[i].Help, "."))
+	return fmt.Sprintf("missing argument <%s>: %s", m[1], strings.TrimSuffix(command.Positional[i].Help, "."))
 }
 
-// fail prints an error and gives the exit status for it.
+// fail prints an error and returns its exit status.
 func fail(c *console, err error) int {
 	var usage *usageError
 	switch {
@@ -153,10 +171,10 @@ func fail(c *console, err error) int {
 	}
 }
 
-// errReported ends a command whose error stands on the terminal already.
+// errReported ends a command whose error was printed already.
 var errReported = errors.New("reported")
 
-// A usageError is one of arguments that make no sense.
+// A usageError is a mistake in the command line.
 type usageError struct{ message string }
 
 func (e *usageError) Error() string { return e.message }

@@ -8,13 +8,13 @@ import (
 )
 
 type migrateCommand struct {
-	Database string `help:"The PostgreSQL: a URL, or keywords as libpq has them." env:"PERDURE_DATABASE_URL" required:"" placeholder:"URL"`
+	Database string `help:"PostgreSQL database, as a URL or libpq keywords." env:"PERDURE_DATABASE_URL" required:"" placeholder:"URL"`
 }
 
 func (migrateCommand) Help() string {
-	return `Every process does it at its start as well. Done before, an upgrade that cannot
-do it stops while the old processes still serve. Tables are only added to: those
-of an older version go on. Example:
+	return `Every process does this at its start as well. Do it before an upgrade, so that a
+failed migration is noticed while the old processes still serve. Migrations only
+add to tables, so older processes continue to work. Example:
 
     perdure migrate --database postgres://perdure@db:5432/perdure`
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/perdure/perdure/internal/payloads"
 )
 
-// payloadFlags say with which keys the values of runs are sealed for Temporal.
+// payloadFlags name the keys that seal the values of runs for Temporal.
 type payloadFlags struct {
-	PayloadKeyFile    string `help:"File with the keys that seal what runs hold, before it goes to Temporal: lines ID:KEY, the key with 64 hexadecimal digits, e.g. of openssl rand -hex 32; the first one seals, all open. The same for all processes. Default: the keys in PERDURE_PAYLOAD_KEYS, else nothing is sealed." env:"PERDURE_PAYLOAD_KEY_FILE" placeholder:"FILE" xor:"payload-keys"`
-	PayloadKeyCommand string `help:"Command that prints these keys, e.g. one that has a KMS decrypt them. It is run by sh at the start, and when a value was sealed with a key that is not known." env:"PERDURE_PAYLOAD_KEY_COMMAND" placeholder:"COMMAND" xor:"payload-keys"`
+	PayloadKeyFile    string `help:"File with the keys that seal (encrypt) values of runs before they go to Temporal, the same for all processes: lines ID:KEY, each KEY 64 hexadecimal digits, e.g. from openssl rand -hex 32. The first key seals, all open. Default: the keys in PERDURE_PAYLOAD_KEYS, else values are not sealed." env:"PERDURE_PAYLOAD_KEY_FILE" placeholder:"FILE" xor:"payload-keys"`
+	PayloadKeyCommand string `help:"Shell command that prints these keys, e.g. after a KMS decrypted them. It runs at start, and when a value was sealed with an unknown key." env:"PERDURE_PAYLOAD_KEY_COMMAND" placeholder:"COMMAND" xor:"payload-keys"`
 }
 
-// payloadKeysVar holds the keys where no flag says where they are.
+// payloadKeysVar names the variable with the keys, used without the flags.
 const payloadKeysVar = "PERDURE_PAYLOAD_KEYS"
 
-// keys reads the keys; nil = nothing is sealed.
+// keys reads the keys; nil = values are not sealed.
 func (f payloadFlags) keys(ctx context.Context) (*payloads.Keys, error) {
 	var where string
 	var source payloads.Source
@@ -46,7 +46,7 @@ func (f payloadFlags) keys(ctx context.Context) (*payloads.Keys, error) {
 	return keys, nil
 }
 
-// command runs the command, whose output is in no error.
+// command runs --payload-key-command. Its output appears in no error.
 func (f payloadFlags) command(ctx context.Context) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", f.PayloadKeyCommand)
 	var told bytes.Buffer
@@ -58,8 +58,7 @@ func (f payloadFlags) command(ctx context.Context) ([]byte, error) {
 	return out, nil
 }
 
-// seal has a client seal what runs hold, if there are keys, and open what is
-// sealed.
+// seal adds the keys, if any, to the options of a client: it seals and opens values.
 func (f payloadFlags) seal(ctx context.Context, o *client.Options) error {
 	keys, err := f.keys(ctx)
 	if err == nil {

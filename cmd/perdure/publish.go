@@ -20,23 +20,25 @@ import (
 type publishCommand struct {
 	registryFlags `embed:""`
 
-	Files   []string `arg:"" optional:"" name:"file" help:"Files of definitions, modules that scripts load (.star), and directories of them; with --config names of its composite tools. All are published, or none."`
-	Config  string   `help:"Configuration whose compositeTools are published: those that are named, or all." placeholder:"FILE"`
-	Version string   `help:"Version to publish, instead of what the files say." placeholder:"1.2.0"`
-	Force   bool     `help:"Publish even what breaks callers or uses a tool that is missing."`
+	Files   []string `arg:"" optional:"" name:"file" help:"Files of definitions, modules that scripts load (.star), and directories of them; with --config, names of its composite tools. Publishes all or none."`
+	Config  string   `help:"Configuration file whose compositeTools to publish: the named ones, or all." placeholder:"FILE"`
+	Version string   `help:"Version to publish, instead of the version in the files." placeholder:"1.2.0"`
+	Force   bool     `help:"Publish even if it breaks callers or a tool is missing."`
 	DryRun  bool     `help:"Print what would be published, and publish nothing."`
 }
 
 func (publishCommand) Help() string {
-	return `A published version never changes: the same content again is left as it is, other
-content under the same version is refused. The server checks what is published
-against the tools that it has now, and says what breaks callers of the version
-before; a minor version or a patch that does is refused without --force.
-A module is a file of Starlark functions, such as text.star. Its version stands in
-it as # version: 1.2.0, of a directory only those are published that state one,
-and scripts load it as load("text.star@^1.0", "slug"). What a definition loads is
-looked up when it is published, and never changes after that.
-Who may publish is said by authorization.publishers of the server's configuration.
+	return `A published version never changes: publishing the same content again does nothing,
+other content under the same version is refused. The server checks the definition
+against its tools, and reports changes that break callers of the version before; a
+minor or patch version that breaks callers is refused without --force.
+
+A module is a file of Starlark functions, such as text.star, with a comment such as
+# version: 1.2.0; scripts load it with load("text.star@^1.0", "slug"). From a
+directory, only modules with a version are published. The modules that a definition
+loads are resolved when it is published, and stay the same after that.
+
+authorization.publishers of the server's configuration lists who may publish.
 Examples:
 
     perdure publish deploy.yaml
@@ -65,7 +67,7 @@ func (p publishCommand) Run(ctx context.Context, c *console) error {
 		}
 	}
 	if len(done.Publications) > 0 && !p.DryRun {
-		p.tell(c)
+		p.noteTarget(c)
 	}
 	diags := diagnosticsOf(done.Problems)
 	if p.Output == "text" {
@@ -73,7 +75,7 @@ func (p publishCommand) Run(ctx context.Context, c *console) error {
 	}
 	if diags.HasErrors() {
 		if p.Output == "text" {
-			c.notef("nothing is published")
+			c.notef("nothing was published")
 		}
 		return errReported
 	}
@@ -85,13 +87,13 @@ func (p publishCommand) Run(ctx context.Context, c *console) error {
 	return nil
 }
 
-// read reads all that is to be published.
+// read reads what to publish.
 func (p publishCommand) read() ([]registry.File, error) {
 	if p.Config != "" {
 		return inlineToPublish(p.Config, p.Files)
 	}
 	if len(p.Files) == 0 {
-		return nil, usagef("nothing to publish; give files of definitions, or --config FILE")
+		return nil, usagef("nothing to publish; name files of definitions, or set --config FILE")
 	}
 	var all []registry.File
 	for _, name := range p.Files {
@@ -107,7 +109,7 @@ func (p publishCommand) read() ([]registry.File, error) {
 	return all, nil
 }
 
-// areText refuses files that would become something else on their way.
+// areText refuses files that JSON cannot carry unchanged.
 func areText(files []registry.File) error {
 	for _, f := range files {
 		texts := map[string]string{f.Name: f.Text}
@@ -141,7 +143,7 @@ func filesToPublish(name string) ([]registry.File, error) {
 			return nil, err
 		}
 		if config.IsConfiguration(text) {
-			return nil, usagef("%s is a configuration; to publish its compositeTools, say --config %s", name, name)
+			return nil, usagef("%s is a configuration; publish its compositeTools with --config %s", name, name)
 		}
 		scripts, err := scriptsOf(name, text)
 		if err != nil {
@@ -152,8 +154,7 @@ func filesToPublish(name string) ([]registry.File, error) {
 	return files, nil
 }
 
-// inlineToPublish reads composite tools in compositeTools of a configuration: those
-// that are named, or all.
+// inlineToPublish reads the named composite tools of a configuration, or all.
 func inlineToPublish(file string, names []string) ([]registry.File, error) {
 	texts, err := config.InlineTools(file, names)
 	if err != nil {
@@ -170,8 +171,8 @@ func inlineToPublish(file string, names []string) ([]registry.File, error) {
 	return files, nil
 }
 
-// modulesToPublish reads a module, or those of a directory that state a version:
-// the others belong to the definitions beside them.
+// modulesToPublish reads a module, or those of a directory that have a version:
+// the others belong to the definitions in the directory.
 func modulesToPublish(name string) (files []registry.File, err error) {
 	names, err := config.FilesBelow(name, definitions.IsModuleName)
 	if err != nil {
@@ -189,10 +190,9 @@ func modulesToPublish(name string) (files []registry.File, err error) {
 	return files, nil
 }
 
-// scriptsOf reads the files that scripts of definitions stand in, and those that
-// they load.
+// scriptsOf reads the script files of definitions, and the modules that they load.
 func scriptsOf(file string, text []byte) (map[string]string, error) {
-	found, _ := definitions.Parse(file, text) // the server says what is wrong
+	found, _ := definitions.Parse(file, text) // the server reports mistakes
 	scripts := map[string]string{}
 	var diags definitions.Diagnostics
 	for _, d := range found {
@@ -217,7 +217,7 @@ func diagnosticsOf(problems []gateway.Problem) definitions.Diagnostics {
 	return diags
 }
 
-// outcome is the line that tells what became of a definition.
+// outcome is the line of the report for a definition.
 func outcome(p registry.Publication, dry bool) string {
 	verb := map[bool]string{true: "published", false: "unchanged"}[p.New]
 	if dry && p.New {
@@ -236,7 +236,7 @@ func outcome(p registry.Publication, dry bool) string {
 	return line
 }
 
-// shortDigest is enough of a digest to find it by.
+// shortDigest is a prefix of a digest that is long enough to find it.
 func shortDigest(digest string) string {
 	algorithm, hex, _ := strings.Cut(digest, ":")
 	return algorithm + ":" + hex[:min(len(hex), 12)]

@@ -15,17 +15,17 @@ import (
 type readyCommand struct {
 	serverFlags `embed:""`
 
-	Reachable bool `help:"Ask for /reachable instead: whether it takes requests, if only to answer that they are to be made again. For health checks that end what is not healthy."`
+	Reachable bool `help:"Check /reachable instead: whether the process takes requests, if only to answer that they must be repeated. For health checks that end an unhealthy process."`
 
-	Wait   time.Duration `help:"Ask again until it is ready, for at most this time. Default: ask once." placeholder:"DURATION"`
-	Output string        `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
+	Wait   time.Duration `help:"Wait until the process is ready, at most this long. Default: check once." placeholder:"DURATION"`
+	Output string        `short:"o" help:"Output format: text or json." enum:"text,json" default:"text"`
 }
 
 func (readyCommand) Help() string {
-	return `Asks a process of perdure for /readyz: whether it takes calls or, of a worker, takes
-up steps. The status is 0 if so and 1 if not, with the reasons on standard error.
-Health checks of containers run it with --reachable, since the image has no other
-program that could ask; a worker is asked at the address of its --health-listen. Examples:
+	return `Reads /readyz of a gateway or worker: whether it accepts calls or executes steps. The
+status is 0 if it is ready; otherwise it is 1, with the reasons on standard error.
+Health checks in the container image, which has no curl, use it with --reachable. For
+a worker, name the address of its --health-listen. Examples:
 
     perdure ready
     perdure ready --wait 1m && perdure call prepare_review
@@ -33,15 +33,14 @@ program that could ask; a worker is asked at the address of its --health-listen.
     docker exec worker-1 perdure ready -o json`
 }
 
-// A readiness is what a process says of itself.
+// A readiness is the answer of /readyz.
 type readiness struct {
 	Ready   bool     `json:"ready"`
 	URL     string   `json:"url"`               // of /readyz
 	Reasons []string `json:"reasons,omitempty"` // why it is not ready
 }
 
-// Asking one process for its readiness takes so long at most, and is done again
-// after so long.
+// Bounds of one request for /readyz, and the pause between two.
 const (
 	readyPatience = 3 * time.Second
 	readyInterval = 200 * time.Millisecond
@@ -77,7 +76,7 @@ func (r readyCommand) Run(ctx context.Context, c *console) error {
 	return err
 }
 
-// ask asks until the process is ready or has had its time.
+// ask asks until the process is ready or the time is over.
 func (r readyCommand) ask(ctx context.Context, of target, at *url.URL) readiness {
 	deadline := time.Now().Add(r.Wait)
 	for {
@@ -99,7 +98,7 @@ func askOnce(ctx context.Context, of target, at *url.URL) readiness {
 	status, err := getStatus(ctx, at.String())
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		found.Reasons = []string{"nothing listens there; name another address with --url"}
+		found.Reasons = []string{"nothing listens there; set --url to another address"}
 	case err != nil:
 		found.Reasons = []string{err.Error()}
 	case status == http.StatusOK:
@@ -110,13 +109,13 @@ func askOnce(ctx context.Context, of target, at *url.URL) readiness {
 	return found
 }
 
-// whyNot is what the process gives to those whom it tells more; else its
-// status has to do.
+// whyNot is the list of reasons, for callers who may read it; for others it is the
+// HTTP status.
 func whyNot(ctx context.Context, of target, status int) []string {
 	if told, err := fetchStatus(ctx, of); err == nil && len(told.Reasons) > 0 {
 		return told.Reasons
 	}
-	return []string{fmt.Sprintf("it answers %d %s", status, http.StatusText(status))}
+	return []string{fmt.Sprintf("HTTP status %d %s", status, http.StatusText(status))}
 }
 
 func getStatus(ctx context.Context, page string) (int, error) {
@@ -131,8 +130,8 @@ func getStatus(ctx context.Context, page string) (int, error) {
 	return response.StatusCode, response.Body.Close()
 }
 
-// besideEndpoint is a page of the server whose MCP endpoint, or any other page,
-// is given.
+// besideEndpoint is the URL of a page of the server of an MCP endpoint, or of any
+// other URL.
 func besideEndpoint(server, page string) (*url.URL, error) {
 	base, err := url.Parse(server)
 	if err != nil || base.Host == "" {

@@ -20,19 +20,19 @@ import (
 // registryLimit bounds a request to the registry.
 const registryLimit = time.Minute
 
-// registryFlags are those of commands that speak to the registry of a server.
+// registryFlags are the flags of commands that use the registry of a server.
 type registryFlags struct {
 	serverFlags `embed:""`
 
-	Output string `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
+	Output string `short:"o" help:"Output format: text or json." enum:"text,json" default:"text"`
 }
 
-// get asks the registry of the server.
+// get reads from the registry of the server.
 func (f serverFlags) get(ctx context.Context, path string, query url.Values, answer any) error {
 	return f.ask(ctx, http.MethodGet, path+"?"+query.Encode(), nil, answer)
 }
 
-// post has the registry of the server do something.
+// post sends a change to the registry of the server.
 func (f serverFlags) post(ctx context.Context, path string, body, answer any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -68,7 +68,7 @@ func (f serverFlags) ask(ctx context.Context, method, path string, body io.Reade
 	}
 	response, err := http.DefaultClient.Do(request)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return &nobodyThereError{base.Host, err}
+		return &notListeningError{base.Host, err}
 	} else if err != nil {
 		return err
 	}
@@ -82,23 +82,22 @@ func readRegistry(response *http.Response, of target, answer any) error {
 	}
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
-		return fmt.Errorf("reading the answer of %s: %w", of.url, err)
+		return fmt.Errorf("reading the response of %s: %w", of.url, err)
 	}
 	if response.StatusCode != http.StatusOK {
 		var said gateway.RegistryError
 		if json.Unmarshal(text, &said) == nil && said.Message != "" {
 			return errors.New(said.Message)
 		}
-		return fmt.Errorf("%s has no registry as perdure has: %s %s", of.url, response.Status, strings.TrimSpace(string(text)))
+		return fmt.Errorf("%s has no registry of a perdure server: %s %s", of.url, response.Status, strings.TrimSpace(string(text)))
 	}
 	if err := json.Unmarshal(text, answer); err != nil {
-		return fmt.Errorf("reading the answer of %s: %w", of.url, err)
+		return fmt.Errorf("reading the response of %s: %w", of.url, err)
 	}
 	return nil
 }
 
-// version gives one version as the server has it: by a reference, or by its
-// digest.
+// version returns a version of the server, found by a reference or by its digest.
 func (f serverFlags) version(ctx context.Context, of string) (gateway.RegistryVersion, error) {
 	query := url.Values{"reference": {of}}
 	if strings.HasPrefix(of, "sha256:") {
@@ -109,21 +108,21 @@ func (f serverFlags) version(ctx context.Context, of string) (gateway.RegistryVe
 	return v, err
 }
 
-// definition gives a published version of a composite tool, and tells if it is not
-// to be used any more.
+// definition returns a published version of a composite tool, and notes if it is
+// deprecated.
 func (f serverFlags) definition(ctx context.Context, c *console, of string) (*definitions.Definition, error) {
 	v, err := f.version(ctx, of)
 	switch {
 	case err != nil:
 		return nil, err
 	case definitions.IsModuleName(v.Name):
-		return nil, usagef("%s is a module, and no composite tool", v.Name)
+		return nil, usagef("%s is a module, not a composite tool", v.Name)
 	}
-	tellDeprecated(c, v)
+	noteDeprecated(c, v)
 	return definitions.FromSource(v.Source)
 }
 
-func tellDeprecated(c *console, v gateway.RegistryVersion) {
+func noteDeprecated(c *console, v gateway.RegistryVersion) {
 	if v.Deprecated != "" {
 		c.notef("%s %s is deprecated: %s", v.Name, v.Version, v.Deprecated)
 	}

@@ -13,13 +13,13 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// buildFlags say which build the workers of a process are.
+// buildFlags name the build of the workers of a process.
 type buildFlags struct {
-	BuildID   string `help:"Which build of perdure this worker is, such as a version or the digest of an image: a run is then executed by workers of the build that started it, and new runs are started by the build that was promoted (see perdure rollout). Default: any worker executes any run." env:"PERDURE_BUILD_ID" placeholder:"ID"`
-	BuildRuns string `help:"What becomes of runs under way when another build is promoted: pinned, they stay with the build that started them; upgraded, they go over to it." enum:"pinned,upgraded" default:"pinned"`
+	BuildID   string `help:"Build of this worker, such as a version or the digest of an image. Workers of the build that started a run execute it, and the promoted build starts new runs (see perdure rollout). Default: any worker executes any run." env:"PERDURE_BUILD_ID" placeholder:"ID"`
+	BuildRuns string `help:"Which build executes runs under way after another build was promoted: pinned, the build that started them; upgraded, the promoted one." enum:"pinned,upgraded" default:"pinned"`
 }
 
-// deployment is what Temporal is told of a worker.
+// deployment is the worker versioning of Temporal for these flags.
 func (f buildFlags) deployment() worker.DeploymentOptions {
 	if f.BuildID == "" {
 		return worker.DeploymentOptions{}
@@ -36,8 +36,8 @@ func (f buildFlags) deployment() worker.DeploymentOptions {
 }
 
 type rolloutCommand struct {
-	Status  rolloutStatusCommand  `cmd:"" help:"List the builds of the workers, and which of them starts new runs."`
-	Promote rolloutPromoteCommand `cmd:"" help:"Have a build start the new runs, or a share of them."`
+	Status  rolloutStatusCommand  `cmd:"" help:"List the builds of workers, and which one starts new runs."`
+	Promote rolloutPromoteCommand `cmd:"" help:"Let a build start new runs, or a share of them."`
 }
 
 type rolloutStatusCommand struct {
@@ -45,7 +45,7 @@ type rolloutStatusCommand struct {
 }
 
 func (rolloutStatusCommand) Help() string {
-	return `A build that is drained has no runs any more: its workers can be stopped.
+	return `A drained build has no more runs: its workers can be stopped.
 Example:
 
     perdure rollout status --address temporal:7233`
@@ -79,15 +79,14 @@ func (r rolloutStatusCommand) Run(ctx context.Context, c *console) error {
 type rolloutPromoteCommand struct {
 	temporalFlags `embed:""`
 
-	Build   string  `arg:"" help:"The build, as its workers say with --build-id."`
-	Percent float32 `help:"Share of the new runs that it starts, in percent; the rest stays with the current build." default:"100" placeholder:"N"`
+	Build   string  `arg:"" help:"Build, as in --build-id of its workers."`
+	Percent float32 `help:"Share of new runs that it starts, in percent; the current build starts the rest." default:"100" placeholder:"N"`
 }
 
 func (rolloutPromoteCommand) Help() string {
-	return `Workers of the build must be there. Runs that other builds have started stay with
-these, unless their workers run with --build-runs upgraded: keep them until
-"perdure rollout status" says that they are drained. Going back is promoting the
-old build again.
+	return `Workers of the build must be running. Runs of other builds stay with these, unless
+their workers have --build-runs upgraded: keep these workers until "perdure rollout
+status" shows them as drained. To roll back, promote the old build again. Examples:
 
     perdure rollout promote v1.4.0 --percent 10
     perdure rollout promote v1.4.0`
@@ -95,7 +94,7 @@ old build again.
 
 func (r rolloutPromoteCommand) Validate() error {
 	if r.Percent <= 0 || r.Percent > 100 {
-		return usagef("--percent %g: a share is more than 0 and at most 100", r.Percent)
+		return usagef("--percent %g: must be more than 0 and at most 100", r.Percent)
 	}
 	return nil
 }
@@ -112,6 +111,6 @@ func (r rolloutPromoteCommand) Run(ctx context.Context, c *console) error {
 	if r.Output == "json" {
 		return json.NewEncoder(c.out).Encode(map[string]any{"build": r.Build, "percent": r.Percent})
 	}
-	_, err = fmt.Fprintf(c.out, "%s starts %g%% of the new runs\n", r.Build, r.Percent)
+	_, err = fmt.Fprintf(c.out, "%s starts %g%% of new runs\n", r.Build, r.Percent)
 	return err
 }

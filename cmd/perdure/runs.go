@@ -1,6 +1,6 @@
 package main
 
-// runsCommand is the commands about runs.
+// runsCommand groups the commands about runs.
 type runsCommand struct {
 	List   runsListCommand   `cmd:"" help:"List runs, the newest first."`
 	Show   runsShowCommand   `cmd:"" help:"Show a run: its steps, what it waits for, how it ended."`
@@ -9,7 +9,7 @@ type runsCommand struct {
 	Answer runsAnswerCommand `cmd:"" help:"Answer an open elicitation of a run."`
 	Cancel runsCancelCommand `cmd:"" help:"Cancel a run: no further step starts."`
 
-	Terminate runsTerminateCommand `cmd:"" help:"End a run at once, without undoing anything."`
+	Terminate runsTerminateCommand `cmd:"" help:"End a run at once, without compensation."`
 	Release   runsReleaseCommand   `cmd:"" help:"Execute a quarantined run again."`
 	Fail      runsFailCommand      `cmd:"" help:"Fail a quarantined run without executing it."`
 	Retry     runsRetryCommand     `cmd:"" help:"Resume a failed, timed-out, cancelled or terminated run."`

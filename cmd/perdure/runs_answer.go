@@ -23,13 +23,12 @@ type runsAnswerCommand struct {
 	Content     string `help:"Content of the answer, with --accept." placeholder:"JSON"`
 	Step        string `help:"Step whose elicitation to answer, if several are open." xor:"which"`
 	Elicitation string `help:"ID of the elicitation, if several are open." xor:"which"`
-	By          string `help:"Who answers. Default: the user of this machine."`
+	By          string `help:"Name to record as the person who answers. Default: your user name."`
 }
 
 func (runsAnswerCommand) Help() string {
-	return `The first valid answer counts. perdure runs show prints what is asked. An
-elicitation with mode: url is refused here: answer it on the approvals page.
-Examples:
+	return `The first valid answer counts. See what is asked with "perdure runs show". An
+elicitation with mode: url can be answered on the approvals page only. Examples:
 
     perdure runs answer prepare_review/k3v9a2m4qx --accept --content '{"verdict": "approve"}'
     perdure runs answer k3v9a2 --decline`
@@ -37,7 +36,7 @@ Examples:
 
 func (a runsAnswerCommand) Run(ctx context.Context, c *console) error {
 	if a.Content != "" && !a.Accept {
-		return usagef("--content belongs to --accept")
+		return usagef("--content needs --accept")
 	}
 	if a.Content != "" && !json.Valid([]byte(a.Content)) {
 		return usagef("--content is not JSON: %s", a.Content)
@@ -62,7 +61,7 @@ func (a runsAnswerCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	if question.Mode == definitions.URLMode {
-		return fmt.Errorf("%s of %s is answered on the approvals page by a person who is signed in there, and in no other way: open %s of the server; beside dev: perdure approvals open %s%s",
+		return fmt.Errorf("%s of %s can only be answered on the approvals page, by a person who is signed in: open %s of the server; with dev: perdure approvals open %s%s",
 			question.StepPath, id, approvals.Path(id), id, dataFlag(a.Data))
 	}
 	decision, err := rc.Answer(ctx, id, runs.Answer{
@@ -70,11 +69,11 @@ func (a runsAnswerCommand) Run(ctx context.Context, c *console) error {
 	})
 	var invalid *runs.InvalidAnswerError
 	if errors.As(err, &invalid) {
-		return fmt.Errorf("%s still waits, since the answer does not fit: %w", question.StepPath, err)
+		return fmt.Errorf("the answer does not fit, and %s still waits: %w", question.StepPath, err)
 	} else if err != nil {
 		return err
 	}
-	a.tell(c)
+	a.noteTarget(c)
 	return printDecision(c, a.Output, id, question, decision)
 }
 
@@ -111,7 +110,7 @@ func printDecision(c *console, output string, id runs.RunID, question runs.Elici
 		fmt.Fprintf(c.out, "%s: %s\n", question.StepPath, what)
 	}
 	if !d.Won {
-		c.notef("perdure: %s was answered before: %s, by %s", question.StepPath, what, d.By)
+		c.notef("perdure: %s was already answered: %s, by %s", question.StepPath, what, d.By)
 		return errReported
 	}
 	return nil

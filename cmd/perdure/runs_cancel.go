@@ -8,16 +8,16 @@ import (
 	"github.com/perdure/perdure/internal/signing"
 )
 
-// endFlags say which run is ended, and why.
+// endFlags name the run to end, and the reason.
 type endFlags struct {
 	temporalFlags `embed:""`
 
 	ID     string `arg:"" help:"Run ID; any unique part of it works."`
-	Reason string `help:"Reason, kept with the run."`
+	Reason string `help:"Reason to record with the run."`
 }
 
-// end ends a run by one of the ways in which that can be done; done is the
-// member of the JSON that says so, told what a person reads.
+// end ends a run with by. done is the member of the JSON output that confirms it, told
+// the text for people.
 func (k endFlags) end(ctx context.Context, c *console, by func(*runs.Client, context.Context, runs.RunID, string) error, done, told string) error {
 	return k.endSigned(ctx, c, nil, by, done, told)
 }
@@ -37,13 +37,13 @@ func (k endFlags) endSigned(ctx context.Context, c *console, keys *signing.Keys,
 	if err != nil {
 		return err
 	}
-	if err := by(rc, ctx, id, k.Reason); err != nil { // runs that it has called may still be under way
+	if err := by(rc, ctx, id, k.Reason); err != nil { // also for ended runs: runs that it called may be under way
 		return err
 	}
 	if run.Closed != nil {
-		return fmt.Errorf("%s has ended already (%s)", id, run.Status)
+		return fmt.Errorf("%s has already ended (%s)", id, run.Status)
 	}
-	k.tell(c)
+	k.noteTarget(c)
 	if k.Output == "json" {
 		return c.printJSON(map[string]any{"runId": id, done: true})
 	}
@@ -56,7 +56,10 @@ type runsCancelCommand struct {
 }
 
 func (runsCancelCommand) Help() string {
-	return "Example:\n\n    perdure runs cancel prepare_review/k3v9a2m4qx --reason 'wrong branch'"
+	return `Calls under way are cancelled, completed steps with a compensation are undone, and the
+run ends as cancelled. "perdure runs retry" can resume it. Example:
+
+    perdure runs cancel prepare_review/k3v9a2m4qx --reason 'wrong branch'`
 }
 
 func (k runsCancelCommand) Run(ctx context.Context, c *console) error {
@@ -65,8 +68,8 @@ func (k runsCancelCommand) Run(ctx context.Context, c *console) error {
 			return err
 		}
 		if run, err := rc.Get(ctx, id); err == nil && run.Status == runs.Quarantined {
-			c.notef("perdure: the run is quarantined and hears of it when it is released; perdure runs fail or terminate ends it now")
+			c.notef("perdure: the run is quarantined, and is cancelled when it is released; to end it now, use perdure runs fail or perdure runs terminate")
 		}
 		return nil
-	}, "cancelled", "asked to cancel")
+	}, "cancelled", "cancellation requested")
 }

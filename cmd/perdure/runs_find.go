@@ -11,11 +11,11 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// findRun gives the ID of the run that is meant: all of it, or enough of its
-// beginning or end to be the only one of those that the filter selects.
+// findRun resolves a run ID: a whole ID, or a part of one that is unique among the
+// runs that the filter selects.
 func findRun(ctx context.Context, c *runs.Client, id string, among runs.Filter) (runs.RunID, error) {
 	if id == "" {
-		return "", usagef("name the run; perdure runs list lists them")
+		return "", usagef("no run named; see perdure runs list")
 	}
 	_, err := c.Get(ctx, runs.RunID(id))
 	if !errors.Is(err, runs.ErrNotFound) {
@@ -37,16 +37,16 @@ func findRun(ctx context.Context, c *runs.Client, id string, among runs.Filter) 
 		return runs.RunID(found[0]), nil
 	case len(found) > 1:
 		slices.Sort(found)
-		return "", fmt.Errorf("%q may be any of %s; give more of it", id, strings.Join(found, ", "))
+		return "", fmt.Errorf("%q is ambiguous: %s; type more of the ID", id, strings.Join(found, ", "))
 	case among.Waiting:
-		return "", fmt.Errorf("no run %q waits for an answer; perdure runs list --waiting shows those that do", id)
+		return "", fmt.Errorf("no run %q waits for an answer; see perdure runs list --waiting", id)
 	default:
 		return "", fmt.Errorf("run %q not found; see perdure runs list", id)
 	}
 }
 
-// openElicitation finds what is to be answered: the only open elicitation that
-// is wanted. Named is how the flags name it, "" if they do not.
+// openElicitation finds the elicitation to answer: the only open one that wanted
+// selects. named is its name in the flags, "" if they have none.
 func openElicitation(ctx context.Context, rc *runs.Client, id runs.RunID, wanted func(runs.Elicitation) bool, named string) (runs.Elicitation, error) {
 	run, err := rc.Get(ctx, id)
 	if err != nil {
@@ -64,15 +64,15 @@ func openElicitation(ctx context.Context, rc *runs.Client, id runs.RunID, wanted
 	case len(open) == 1:
 		return open[0], nil
 	case len(open) > 1:
-		return runs.Elicitation{}, fmt.Errorf("%s waits with several questions; say which with --step: %s", id, strings.Join(names, ", "))
+		return runs.Elicitation{}, fmt.Errorf("%s has several open elicitations; choose one with --step: %s", id, strings.Join(names, ", "))
 	case len(names) > 0 && named != "":
-		return runs.Elicitation{}, fmt.Errorf("%s does not wait at %s but at %s", id, named, strings.Join(names, ", "))
+		return runs.Elicitation{}, fmt.Errorf("%s has no open elicitation at %s, but at %s", id, named, strings.Join(names, ", "))
 	case len(names) > 0:
-		return runs.Elicitation{}, fmt.Errorf("%s waits for something else, at %s; perdure runs show %s says what it asks", id, strings.Join(names, ", "), id)
+		return runs.Elicitation{}, fmt.Errorf("%s waits for something else, at %s; see perdure runs show %s", id, strings.Join(names, ", "), id)
 	case run.Unreadable != "":
-		return runs.Elicitation{}, fmt.Errorf("what %s asks cannot be read: %s", id, run.Unreadable)
+		return runs.Elicitation{}, fmt.Errorf("cannot read the elicitations of %s: %s", id, run.Unreadable)
 	default:
-		return runs.Elicitation{}, fmt.Errorf("%s (%s) waits for no answer; perdure runs show %s says what it does", id, run.Status, id)
+		return runs.Elicitation{}, fmt.Errorf("%s (%s) has no open elicitation; see perdure runs show %s", id, run.Status, id)
 	}
 }
 

@@ -16,10 +16,10 @@ type runsListCommand struct {
 	Tool    string        `help:"Only runs of this composite tool."`
 	Status  string        `help:"Only runs in this state: running, waiting, quarantined, completed, failed, cancelled, timed_out." enum:",running,waiting,quarantined,completed,failed,cancelled,timed_out" default:""`
 	Caller  string        `help:"Only runs that this caller started."`
-	Waiting waitingFlag   `help:"Only runs that wait for a person, or, with a value, for that reason: approval, compensation, reconciliation, credentials, key, payload, breaker, rate, concurrency." placeholder:"REASON"`
+	Waiting waitingFlag   `help:"Only runs that wait for a person or, with a value, for this reason: approval, compensation, reconciliation, credentials, key, payload, breaker, rate, concurrency." placeholder:"REASON"`
 	Since   time.Duration `help:"Only runs that started within this time, e.g. 24h."`
-	Called  bool          `help:"Also runs that steps of others have called."`
-	Query   string        `help:"Only runs that also match this list filter of Temporal." placeholder:"FILTER"`
+	Called  bool          `help:"Include runs that were called by steps of other runs."`
+	Query   string        `help:"Only runs that match this list filter of Temporal." placeholder:"FILTER"`
 	Limit   int           `help:"Maximum number of runs to list." default:"50"`
 }
 
@@ -59,7 +59,7 @@ func (l runsListCommand) Run(ctx context.Context, c *console) error {
 			waits = []string{run.WaitingFor}
 		}
 		if run.Unreadable != "" {
-			waits = append(waits, "(cannot be read)")
+			waits = append(waits, "(unreadable)")
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", run.ID, run.Status, run.Started.Local().Format(time.DateTime),
 			took(run.Started, run.Closed), run.Caller, strings.Join(waits, ", "))
@@ -67,7 +67,7 @@ func (l runsListCommand) Run(ctx context.Context, c *console) error {
 	return w.Flush()
 }
 
-// took is how long something has taken, to the digits that a person wants.
+// took formats a duration with as many digits as a person wants.
 func took(started time.Time, ended *time.Time) string {
 	end := time.Now()
 	if ended != nil {

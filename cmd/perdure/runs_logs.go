@@ -17,9 +17,9 @@ type runsLogsCommand struct {
 }
 
 func (runsLogsCommand) Help() string {
-	return `A line for each call that started, was tried again and ended, each elicitation
-and who answered it, the output of scripts, each repair and each request to
-cancel, oldest first. With -o json each line is an object. Examples:
+	return `Prints a line for each start, retry and end of a call, each elicitation and who
+answered it, output of scripts, repairs and requests to cancel, oldest first. With
+-o json, each line is a JSON object. Examples:
 
     perdure runs logs prepare_review/k3v9a2m4qx
     perdure runs logs k3v9a2 --follow
@@ -63,7 +63,7 @@ func (l runsLogsCommand) print(c *console, e runs.LogEntry) error {
 	return err
 }
 
-// logStyle makes what went wrong and what waits for people stand out.
+// logStyle highlights errors and what waits for people.
 func logStyle(e runs.LogEntry) style {
 	switch e.Kind {
 	case runs.LogEnded, runs.LogCalled:

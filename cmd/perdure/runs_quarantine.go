@@ -10,15 +10,15 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// operateFlags say what becomes of a quarantined run, and why.
+// operateFlags name a quarantined run, with the reason and the person who decides.
 type operateFlags struct {
 	endFlags  `embed:""`
 	signFlags `embed:""`
 
-	By string `help:"Who decides. Default: the user of this machine."`
+	By string `help:"Name to record as the person who decides. Default: your user name."`
 }
 
-// operate does something with a quarantined run.
+// operate releases or ends a quarantined run.
 func (o operateFlags) operate(ctx context.Context, c *console, by func(*runs.Client, context.Context, runs.RunID, string, string) error, done, told string) error {
 	keys, err := o.signingKeys(o.temporalFlags)
 	if err != nil {
@@ -27,7 +27,7 @@ func (o operateFlags) operate(ctx context.Context, c *console, by func(*runs.Cli
 	return o.endSigned(ctx, c, keys, func(rc *runs.Client, ctx context.Context, id runs.RunID, reason string) error {
 		err := by(rc, ctx, id, cmp.Or(o.By, userName()), reason)
 		if errors.Is(err, runs.ErrNotQuarantined) {
-			return fmt.Errorf("%s is not quarantined; perdure runs list --status quarantined lists those that are", id)
+			return fmt.Errorf("%s is not quarantined; see perdure runs list --status quarantined", id)
 		}
 		return err
 	}, done, told)
@@ -38,11 +38,10 @@ type runsReleaseCommand struct {
 }
 
 func (runsReleaseCommand) Help() string {
-	return `A run is quarantined when its workflow task was lost with the worker that executed
-it, and again with one that executed nothing else: executing it takes a worker
-down. perdure runs show says when and where. Release it once what killed the
-workers is mended, by another build or by more memory. It is executed alone: if
-it takes a worker down again, it costs that one worker, and is quarantined again.
+	return `A run is quarantined if the worker that executed it died, and then another worker that
+executed nothing else. "perdure runs show" lists when and where. Release the run
+after fixing the cause, for example with another build or more memory. A released
+run is executed alone: if it takes a worker down again, it is quarantined again.
 Example:
 
     perdure runs release prepare_review/k3v9a2m4qx --reason 'workers have 4 GB now'`
@@ -57,14 +56,14 @@ type runsFailCommand struct {
 }
 
 func (runsFailCommand) Help() string {
-	return `Callers of the run get the error quarantined. A worker ends the run without
-executing it: calls under way are not stopped, and nothing is undone. perdure runs
-retry can resume it, with another definition if that is the cause. Example:
+	return `The run fails with the error code quarantined. It is not executed for that: calls
+under way are not stopped, and nothing is undone. "perdure runs retry" can resume
+it, with another definition if the definition is the cause. Example:
 
     perdure runs fail prepare_review/k3v9a2m4qx --reason 'the report is too large'`
 }
 
-// failWait is how long a worker has to end a run.
+// failWait is how long a worker may take to end a run.
 const failWait = 30 * time.Second
 
 func (f runsFailCommand) Run(ctx context.Context, c *console) error {

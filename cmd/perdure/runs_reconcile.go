@@ -15,18 +15,18 @@ type runsReconcileCommand struct {
 	signFlags     `embed:""`
 
 	ID          string `arg:"" help:"Run ID; any unique part of it works."`
-	Step        string `help:"Step or step path whose call is meant, where several are asked about."`
+	Step        string `help:"Step or step path of the call, if several outcomes are unknown."`
 	Happened    bool   `help:"The call was executed: the run resumes with --result." xor:"outcome" required:""`
 	NotHappened bool   `help:"The call was not executed: it is made now." xor:"outcome" required:""`
 	Fail        bool   `help:"Let the step fail." xor:"outcome" required:""`
-	Result      string `help:"What the call gave, a JSON object, with --happened. Default: {}." placeholder:"JSON"`
-	By          string `help:"Who says it. Default: the user of this machine."`
+	Result      string `help:"Result of the call, a JSON object, with --happened. Default: {}." placeholder:"JSON"`
+	By          string `help:"Name to record as the person who decides. Default: your user name."`
 }
 
 func (runsReconcileCommand) Help() string {
-	return `For a run that waits for reconciliation: a call was sent, no answer came, and
-the tool must not be called twice. perdure runs show says which call it was and
-with which key; find out at the backend. Examples:
+	return `For a run that waits for reconciliation: a call was sent, its response was lost, and
+the tool must not be called twice. "perdure runs show" prints the call and its
+idempotency key; check at the backend whether it was executed. Examples:
 
     perdure runs reconcile k3v9a2 --happened --result '{"id": 17}'
     perdure runs reconcile k3v9a2 --step 'create[3]' --not-happened`
@@ -34,7 +34,7 @@ with which key; find out at the backend. Examples:
 
 func (r runsReconcileCommand) Run(ctx context.Context, c *console) error {
 	if r.Result != "" && !r.Happened {
-		return usagef("--result belongs to --happened")
+		return usagef("--result needs --happened")
 	}
 	keys, err := r.signingKeys(r.temporalFlags)
 	if err != nil {
@@ -63,11 +63,11 @@ func (r runsReconcileCommand) Run(ctx context.Context, c *console) error {
 	decision, err := rc.Answer(ctx, id, runs.Answer{ElicitationID: question.ID, Action: "accept", Content: content, By: cmp.Or(r.By, userName()), Via: runs.ViaCommand})
 	var invalid *runs.InvalidAnswerError
 	if errors.As(err, &invalid) {
-		return fmt.Errorf("%s still waits, since the answer does not fit: %w", question.StepPath, err)
+		return fmt.Errorf("the result does not fit, and %s still waits: %w", question.StepPath, err)
 	} else if err != nil {
 		return err
 	}
-	r.tell(c)
+	r.noteTarget(c)
 	return printDecision(c, r.Output, id, question, decision)
 }
 

@@ -17,7 +17,7 @@ type runsResultCommand struct {
 }
 
 func (runsResultCommand) Help() string {
-	return "It ends with status 1 if the run failed or has not finished. Example:\n\n    perdure runs result prepare_review/k3v9a2m4qx"
+	return "The status is 1 if the run failed or has not finished. Example:\n\n    perdure runs result prepare_review/k3v9a2m4qx"
 }
 
 func (r runsResultCommand) Run(ctx context.Context, c *console) error {
@@ -32,7 +32,7 @@ func (r runsResultCommand) Run(ctx context.Context, c *console) error {
 	}
 	outcome, err := rc.Result(ctx, id)
 	if errors.Is(err, runs.ErrNotFinished) {
-		return fmt.Errorf("%s has not finished; perdure runs show %s says what it does", id, id)
+		return fmt.Errorf("%s has not finished; see perdure runs show %s", id, id)
 	} else if err != nil {
 		return err
 	}

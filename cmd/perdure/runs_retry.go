@@ -17,16 +17,16 @@ type runsRetryCommand struct {
 	temporalFlags `embed:""`
 
 	ID         string   `arg:"" optional:"" help:"Run ID; any unique part of it works."`
-	Unknown    []string `help:"Outcome of calls left unknown: happened, not-happened or ask, for all or as PATH=happened. Repeatable." placeholder:"[PATH=]WHAT" sep:"none"`
-	StepResult []string `help:"Take this, a JSON object, for the result of a tool step, as PATH=JSON. Repeatable." placeholder:"PATH=JSON" sep:"none"`
-	From       []string `help:"Execute this step again, and all that depend on it. Repeatable." placeholder:"STEP" sep:"none"`
-	Set        []string `help:"Resume with another argument, as params.NAME=JSON. Repeatable." placeholder:"params.NAME=JSON" sep:"none"`
-	Definition string   `help:"Resume with another definition: that of the run's tool in this file, or a published version such as 1.2.0, ^1 or deploy@1.2.0." placeholder:"FILE|[NAME@]VERSION"`
+	Unknown    []string `help:"Outcome of calls left unknown: happened, not-happened or ask, for all calls or, as PATH=happened, for one. Repeatable." placeholder:"[PATH=]WHAT" sep:"none"`
+	StepResult []string `help:"Use this JSON object as the result of a tool step, as PATH=JSON. Repeatable." placeholder:"PATH=JSON" sep:"none"`
+	From       []string `help:"Execute this step again, and all steps that depend on it. Repeatable." placeholder:"STEP" sep:"none"`
+	Set        []string `help:"Resume with another value of an argument, as params.NAME=JSON. Repeatable." placeholder:"params.NAME=JSON" sep:"none"`
+	Definition string   `help:"Resume with another definition of the tool: a file, or a published version such as 1.2.0, ^1 or deploy@1.2.0." placeholder:"FILE|[NAME@]VERSION"`
 	URL        string   `help:"MCP endpoint of the server that has the version of --definition. Default: the running dev of --data, else http://127.0.0.1:4483/mcp." env:"PERDURE_URL" placeholder:"URL"`
 	tokenFlags `embed:""`
 	DryRun     bool   `help:"Print what would be done, and do nothing."`
 	Yes        bool   `short:"y" help:"Do not ask for confirmation."`
-	By         string `help:"Who repairs. Default: the user of this machine."`
+	By         string `help:"Name to record as the person who repairs. Default: your user name."`
 
 	Query string  `help:"Resume all failed, timed-out and cancelled runs that match this list filter of Temporal, such as PerdureTool = 'deploy'." placeholder:"FILTER"`
 	Rate  float64 `help:"With --query: maximum number of runs per second." default:"5"`
@@ -34,10 +34,9 @@ type runsRetryCommand struct {
 }
 
 func (runsRetryCommand) Help() string {
-	return `The run resumes from where it failed, under the same ID: completed steps are not
-executed again, answers stay, and an elicitation that was declined or that nobody
-answered is asked again. Calls whose outcome is unknown must be recorded first,
-with --unknown. Examples:
+	return `The run resumes where it failed, under the same ID. Results of completed steps and
+answers are reused; an elicitation that was declined or expired is asked again. If
+the outcome of a call is unknown, record it with --unknown. Examples:
 
     perdure runs retry k3v9a2
     perdure runs retry k3v9a2 --unknown create=not-happened
@@ -53,9 +52,9 @@ func (r runsRetryCommand) Run(ctx context.Context, c *console) error {
 	}
 	switch changes := len(r.StepResult)+len(r.From)+len(r.Set) > 0 || r.Definition != ""; {
 	case (r.ID == "") == (r.Query == ""):
-		return usagef("give the ID of a run, or --query for many")
+		return usagef("name a run, or use --query for many runs")
 	case r.Query != "" && (changes || len(req.Unknown) > 0):
-		return usagef("--query goes with --unknown for all calls, --rate, --limit and --dry-run only; repair single runs otherwise")
+		return usagef("--query can be combined with --unknown WHAT, --rate, --limit and --dry-run only; repair runs one by one otherwise")
 	case r.Query != "" && r.Rate <= 0:
 		return usagef("--rate must be more than 0")
 	}
@@ -74,7 +73,7 @@ func (r runsRetryCommand) Run(ctx context.Context, c *console) error {
 	return r.retryOne(ctx, c, rc, id, req)
 }
 
-// request makes of the flags what is asked of each run.
+// request converts the flags to the request for each run.
 func (r runsRetryCommand) request(c *console) (runs.RetryRequest, error) {
 	req := runs.RetryRequest{
 		From: r.From, By: cmp.Or(r.By, userName()),
@@ -89,7 +88,7 @@ func (r runsRetryCommand) request(c *console) (runs.RetryRequest, error) {
 		switch said {
 		case runs.Happened, runs.NotHappened, runs.AskAgain:
 		default:
-			return req, usagef("--unknown %s: say happened, not-happened or ask", text)
+			return req, usagef("--unknown %s: must be happened, not-happened or ask", text)
 		}
 		if named {
 			req.Unknown[runs.StepPath(path)] = said
@@ -100,16 +99,16 @@ func (r runsRetryCommand) request(c *console) (runs.RetryRequest, error) {
 	for _, text := range r.StepResult {
 		path, result, ok := strings.Cut(text, "=")
 		if !ok || !json.Valid([]byte(result)) {
-			return req, usagef("--step-result %s: write PATH=JSON", text)
+			return req, usagef("--step-result %s: must be PATH=JSON", text)
 		}
 		req.Results[runs.StepPath(path)] = json.RawMessage(result)
 	}
 	for _, text := range r.Set {
 		name, value, ok := strings.Cut(strings.TrimPrefix(text, "params."), "=")
 		if !ok || !strings.HasPrefix(text, "params.") {
-			return req, usagef("--set %s: write params.NAME=JSON", text)
+			return req, usagef("--set %s: must be params.NAME=JSON", text)
 		}
-		if !json.Valid([]byte(value)) { // a text without quotes
+		if !json.Valid([]byte(value)) { // a string without quotes
 			quoted, err := json.Marshal(value)
 			if err != nil {
 				return req, usagef("--set %s: %v", text, err)
@@ -150,11 +149,11 @@ func (r runsRetryCommand) retryOne(ctx context.Context, c *console, rc *runs.Cli
 	if err := rc.Retry(ctx, plan); err != nil {
 		return err
 	}
-	r.temporalFlags.tell(c)
+	r.temporalFlags.noteTarget(c)
 	return r.report(c, plan, true)
 }
 
-// definition is that of a file, or else of a published version.
+// definition reads --definition: a file, or else a published version.
 func (r runsRetryCommand) definition(ctx context.Context, c *console, tool string) (*definitions.Definition, error) {
 	server := serverFlags{URL: r.URL, Data: r.Data, tokenFlags: r.tokenFlags}
 	name, version, named := strings.Cut(r.Definition, "@")
@@ -163,7 +162,7 @@ func (r runsRetryCommand) definition(ctx context.Context, c *console, tool strin
 	}
 	_, missing := os.Stat(r.Definition)
 	if missing != nil && name != tool {
-		return nil, usagef("the run is one of %s, and goes on as a version of that or with a file; %s is something else", tool, r.Definition)
+		return nil, usagef("the run is one of %s; --definition must be a file or a version of that tool, not %s", tool, r.Definition)
 	}
 	if _, err := definitions.ParseReference(tool + "@" + version); missing == nil || err != nil {
 		return definitionFlags{Definition: tool, Definitions: []string{r.Definition}}.find(c, server.modules(ctx))
@@ -171,18 +170,18 @@ func (r runsRetryCommand) definition(ctx context.Context, c *console, tool strin
 	return server.definition(ctx, c, tool+"@"+version)
 }
 
-// confirmed asks whether a repair that changes something is to be made.
+// confirmed asks for confirmation of a repair that changes something.
 func (r runsRetryCommand) confirmed(ctx context.Context, c *console, plan *runs.RetryPlan) (bool, error) {
 	changes := len(r.StepResult)+len(r.From)+len(r.Set) > 0 || r.Definition != ""
 	if r.Yes || !changes && len(plan.AtRisk()) == 0 {
 		return true, nil
 	}
 	if !c.inTerminal {
-		return false, fmt.Errorf("nothing was done: look at what would be, and say --yes")
+		return false, fmt.Errorf("nothing was done; check the plan and repeat the command with --yes")
 	}
 	form := newConsoleForm(c)
 	form.forget()
-	line, err := form.ask(ctx, "Go on so? [y/N] ")
+	line, err := form.ask(ctx, "Resume the run? [y/N] ")
 	if err != nil {
 		return false, err
 	}
@@ -201,35 +200,35 @@ func (r runsRetryCommand) report(c *console, plan *runs.RetryPlan, retried bool)
 		}{plan, retried})
 	}
 	if retried {
-		_, err := fmt.Fprintf(c.out, "%s: goes on\n", plan.ID)
+		_, err := fmt.Fprintf(c.out, "%s: resumed\n", plan.ID)
 		return err
 	}
 	return nil
 }
 
-// fateWords say what becomes of what a run has done.
+// fateWords describe what a retry does with each step.
 var fateWords = map[string]string{
-	runs.FateReused: "done, not executed again",
-	runs.FateGiven:  "taken as given",
-	runs.FateSame:   "not executed again if its arguments stay the same",
+	runs.FateReused: "result reused",
+	runs.FateGiven:  "result given",
+	runs.FateSame:   "result reused if its arguments stay the same",
 	runs.FateAgain:  "executed again",
 	runs.FateFailed: "executed",
-	runs.FateAsk:    "the run waits to be told what became of it",
+	runs.FateAsk:    "outcome unknown; the run waits for reconciliation",
 }
 
-// printPlan tells a person what would be done.
+// printPlan prints what would be done.
 func (r runsRetryCommand) printPlan(c *console, plan *runs.RetryPlan) {
 	w := tabwriter.NewWriter(c.err, 0, 0, 2, ' ', 0)
 	for _, step := range plan.Steps {
 		words := fateWords[step.Fate]
 		if step.Risk {
-			words += c.errStyle(red, "; "+step.Tool+" may have its effect a second time")
+			words += c.errStyle(red, "; "+step.Tool+" may take effect twice")
 		}
 		fmt.Fprintf(w, "  %s\t%s\n", step.Path, words)
 	}
 	_ = w.Flush()
 	for _, u := range plan.Unsettled {
 		c.notef("\n%s\n  tool       %s\n  arguments  %s\n  key        %s", u.Error.Message, u.Call.Tool, brief(u.Call.Arguments), u.Call.Key)
-		c.notef("find out at the backend, and say what happened with one of\n  --unknown %[1]s=happened [--step-result %[1]s='{…}']\n  --unknown %[1]s=not-happened\n  --unknown %[1]s=ask", u.Path)
+		c.notef("check at the backend, and record the outcome with one of\n  --unknown %[1]s=happened [--step-result %[1]s='{…}']\n  --unknown %[1]s=not-happened\n  --unknown %[1]s=ask", u.Path)
 	}
 }

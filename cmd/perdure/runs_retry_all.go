@@ -10,30 +10,30 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// A retryCount counts what has become of the runs of a bulk retry.
+// A retryCount counts the runs of a bulk retry by outcome.
 type retryCount struct {
 	Found     int `json:"found"`
 	Retried   int `json:"retried"`
-	Unsettled int `json:"unsettled"` // must be reconciled first
-	Changed   int `json:"changed"`   // repaired by somebody else meanwhile
+	Unsettled int `json:"unsettled"` // a call has an unknown outcome
+	Changed   int `json:"changed"`   // changed by somebody else meanwhile
 	Failed    int `json:"failed"`
-	Left      int `json:"left"` // not come to, as the command was interrupted
+	Left      int `json:"left"` // not reached before the command was interrupted
 }
 
 func (n retryCount) String() string {
-	text := fmt.Sprintf("%d found, %d go on, %d must be told first what became of calls, %d went on already, %d could not be retried",
+	text := fmt.Sprintf("%d found, %d resumed, %d have a call with unknown outcome, %d resumed already, %d could not be resumed",
 		n.Found, n.Retried, n.Unsettled, n.Changed, n.Failed)
 	if n.Left > 0 {
-		text += fmt.Sprintf(", %d left as they were", n.Left)
+		text += fmt.Sprintf(", %d not reached", n.Left)
 	}
 	return text
 }
 
-// brief is what fits beside a bar.
+// brief is String, short enough for a progress bar.
 func (n retryCount) brief() string {
-	text := fmt.Sprintf("%d go on", n.Retried)
+	text := fmt.Sprintf("%d resumed", n.Retried)
 	if n.Unsettled > 0 {
-		text += fmt.Sprintf(", %d unsettled", n.Unsettled)
+		text += fmt.Sprintf(", %d unknown", n.Unsettled)
 	}
 	if n.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", n.Failed)
@@ -41,8 +41,8 @@ func (n retryCount) brief() string {
 	return text
 }
 
-// retryAll retries all runs that match. It can be interrupted and repeated: a
-// run that goes on, or has completed since, does not match any more.
+// retryAll retries all runs that match. It can be interrupted and repeated: a resumed
+// run no longer matches.
 func (r runsRetryCommand) retryAll(ctx context.Context, c *console, rc *runs.Client, req runs.RetryRequest) error {
 	began := time.Now()
 	all, err := r.matching(ctx, rc)
@@ -69,13 +69,13 @@ func (r runsRetryCommand) retryAll(ctx context.Context, c *console, rc *runs.Cli
 	}
 	bar.end()
 	if !r.DryRun {
-		r.temporalFlags.tell(c)
+		r.temporalFlags.noteTarget(c)
 	}
 	if err := r.summary(c, count); err != nil {
 		return err
 	}
 	if count.Left > 0 {
-		c.notef("interrupted; go on with the rest by\n  perdure runs retry --query %s", shellQuoted(
+		c.notef("interrupted; resume the rest with\n  perdure runs retry --query %s", shellQuoted(
 			fmt.Sprintf("(%s) AND CloseTime < '%s'", r.Query, began.UTC().Format(time.RFC3339Nano))))
 	}
 	if count.Failed+count.Unsettled+count.Left > 0 {
@@ -84,7 +84,7 @@ func (r runsRetryCommand) retryAll(ctx context.Context, c *console, rc *runs.Cli
 	return nil
 }
 
-// matching are the runs that have ended without completing and match.
+// matching are the runs that match and ended without completing.
 func (r runsRetryCommand) matching(ctx context.Context, rc *runs.Client) ([]runs.Run, error) {
 	var all []runs.Run
 	for _, status := range []runs.Status{"failed", "timed_out", "cancelled"} {
@@ -97,8 +97,8 @@ func (r runsRetryCommand) matching(ctx context.Context, rc *runs.Client) ([]runs
 	return all[:min(len(all), r.Limit)], nil
 }
 
-// retryNext retries one run of many and says what came of it; notable is what a
-// person has to look at.
+// retryNext retries one run of many and describes the outcome; notable if a person
+// has to look at it.
 func (r runsRetryCommand) retryNext(ctx context.Context, rc *runs.Client, id runs.RunID, req runs.RetryRequest, count *retryCount) (said string, notable bool) {
 	plan, err := rc.PlanRetry(ctx, id, req)
 	if err == nil && len(plan.Unsettled) == 0 && !r.DryRun {
@@ -107,21 +107,21 @@ func (r runsRetryCommand) retryNext(ctx context.Context, rc *runs.Client, id run
 	switch {
 	case errors.Is(err, runs.ErrChanged), errors.Is(err, runs.ErrNotRetryable):
 		count.Changed++
-		return "goes on already", false
+		return "already resumed", false
 	case err != nil && ctx.Err() != nil:
 		count.Left++
-		return "interrupted: it may go on already; the next time shows it", true
+		return "interrupted: it may be resumed; repeat the command to see", true
 	case err != nil:
 		count.Failed++
 		return err.Error(), true
 	case len(plan.Unsettled) > 0:
 		count.Unsettled++
-		return "must be told first what became of " + string(plan.Unsettled[0].Path), true
+		return "outcome unknown: " + string(plan.Unsettled[0].Path), true
 	case r.DryRun:
-		return fmt.Sprintf("would go on; %d steps at risk", len(plan.AtRisk())), true
+		return fmt.Sprintf("would resume; %d steps at risk", len(plan.AtRisk())), true
 	}
 	count.Retried++
-	return "goes on", false
+	return "resumed", false
 }
 
 func (r runsRetryCommand) summary(c *console, count retryCount) error {
@@ -132,12 +132,11 @@ func (r runsRetryCommand) summary(c *console, count retryCount) error {
 	return err
 }
 
-// shellQuoted makes one word of a shell's of text.
+// shellQuoted quotes text as one word for a shell.
 func shellQuoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// A progressBar tells how far a command has come that does one thing many times:
-// on a terminal in a line that changes, below what is notable; elsewhere in a
-// line for each.
+// A progressBar shows the progress of a command over many items: on a terminal in one
+// changing line, below notable items; elsewhere in a line for each item.
 type progressBar struct {
 	console *console
 	done    int
@@ -146,7 +145,7 @@ type progressBar struct {
 
 const barWidth = 30 // characters
 
-// step notes that one more is done, and in few words how all of it stands.
+// step counts one more item; all is the short summary so far.
 func (b *progressBar) step(line string, notable bool, all string) {
 	b.done++
 	if !b.console.errTerminal {
@@ -161,7 +160,7 @@ func (b *progressBar) step(line string, notable bool, all string) {
 	fmt.Fprintf(b.console.err, "[%s%s] %d/%d  %s", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), b.done, b.total, all)
 }
 
-// end leaves the line.
+// end moves to a new line.
 func (b *progressBar) end() {
 	if b.console.errTerminal && b.done > 0 {
 		fmt.Fprintln(b.console.err)

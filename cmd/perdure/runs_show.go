@@ -23,8 +23,8 @@ type runsShowCommand struct {
 	temporalFlags `embed:""`
 
 	ID     string `arg:"" help:"Run ID; any unique part of it works."`
-	Script bool   `help:"Print the script as well, if the run is one of a script, with the numbers of its lines."`
-	Watch  bool   `help:"Print each step as it starts and ends, until the run has ended; then show the run."`
+	Script bool   `help:"Also print the script of the run, with line numbers."`
+	Watch  bool   `help:"Print each step as it starts and ends; when the run has ended, show it."`
 }
 
 func (runsShowCommand) Help() string {
@@ -57,7 +57,7 @@ func (s runsShowCommand) Run(ctx context.Context, c *console) error {
 	return s.print(c, detail)
 }
 
-// watch tells what happens to a run, and what has happened.
+// watch prints the events of a run, past and new, until it ends.
 func watch(ctx context.Context, c *console, rc *runs.Client, id runs.RunID) error {
 	for e, err := range rc.Follow(ctx, id, 0) {
 		if err != nil {
@@ -71,7 +71,7 @@ func watch(ctx context.Context, c *console, rc *runs.Client, id runs.RunID) erro
 		case e.Kind == runs.EventReleased:
 			c.notef("  released %s", e.What)
 		case e.Kind == runs.EventSaid:
-			c.notef("  %s says: %s", e.StepPath, firstLine(e.What))
+			c.notef("  %s: %s", e.StepPath, firstLine(e.What))
 		case e.Kind == runs.EventStep:
 			c.notef("  %s: %s", e.StepPath, firstLine(e.What))
 		case e.Kind == runs.EventOpened:
@@ -95,10 +95,10 @@ func (s runsShowCommand) print(c *console, d *runs.Detail) error {
 	out.printf("  arguments  %s", brief(d.Arguments))
 	if q := d.Quarantine; q != nil {
 		out.printf("  quarantined since %s: %s", q.Since.Local().Format(time.DateTime), q.Reason)
-		out.printf("  It is not executed until it is released or ended:\n    perdure runs release %s   (or perdure runs fail, perdure runs terminate)", string(d.ID)+s.again())
+		out.printf("  It is not executed until you release or end it:\n    perdure runs release %s   (or perdure runs fail, perdure runs terminate)", string(d.ID)+s.again())
 	}
 	if why, held := heldFor[d.WaitingFor]; held {
-		out.printf("  waits for  %s; it goes on by itself", why)
+		out.printf("  waits for  %s; it resumes by itself", why)
 	}
 	if len(d.Steps) > 0 {
 		out.printf("\nsteps")
@@ -109,14 +109,14 @@ func (s runsShowCommand) print(c *console, d *runs.Detail) error {
 		printSaid(out, d)
 	}
 	if len(d.Refused) > 0 {
-		out.printf("\nrefused signals, which nobody has proved that perdure has sent")
+		out.printf("\nignored signals (unsigned, or with an invalid signature)")
 		printRefused(out, d)
 	}
 	if s.Script && d.Script != "" {
 		out.printf("\nscript\n%s", runs.NumberedLines(d.Script))
 	}
 	for _, u := range d.Unchecked {
-		out.printf("\na signal %s waits for a worker that has the key %s, with which it was signed: %s", u.Name, u.Key, strings.Join([]string{u.ElicitationID, u.By}, " "))
+		out.printf("\nsignal %s waits for a worker with the signing key %s: %s", u.Name, u.Key, strings.Join([]string{u.ElicitationID, u.By}, " "))
 	}
 	for _, e := range d.Open() {
 		printQuestion(out, c, d, s.again(), e)
@@ -127,12 +127,12 @@ func (s runsShowCommand) print(c *console, d *runs.Detail) error {
 	return out.err
 }
 
-// heldFor says what holds a run that no person needs to do anything for.
+// heldFor are the reasons for which a run waits without needing a person.
 var heldFor = map[string]string{
-	limits.ByBreaker:     "a backend that has failed too often and is left alone for now",
+	limits.ByBreaker:     "the circuit breaker of a backend",
 	limits.ByRate:        "the rate limit of a backend",
-	limits.ByConcurrency: "a place among the calls of a backend",
-	workflows.HeldByKey:  "a worker that has the key with which it was told something",
+	limits.ByConcurrency: "the concurrency limit of a backend",
+	workflows.HeldByKey:  "a worker with the key that signed an answer or a signal",
 }
 
 func ended(d *runs.Detail) string {
@@ -187,14 +187,14 @@ func printRefused(out *lines, d *runs.Detail) {
 	for _, r := range d.Refused {
 		claim := ""
 		if r.Action != "" {
-			claim = fmt.Sprintf("%s %s, as it says by %s", r.ElicitationID, r.Action, cmp.Or(r.By, "nobody"))
+			claim = fmt.Sprintf("%s %s, claims to be from %s", r.ElicitationID, r.Action, cmp.Or(r.By, "nobody"))
 		}
 		fmt.Fprintf(w, "  +%s\t%s\t%s\t%s\n", took(d.Started, &r.At), r.Signal, firstLine(claim), r.Reason)
 	}
 	_ = w.Flush() // out keeps the error
 }
 
-// printQuestion tells what is asked, and how it is answered; flags are those by
+// printQuestion prints an open elicitation and how to answer it; flags are those with
 // which other commands find the run.
 func printQuestion(out *lines, c *console, d *runs.Detail, flags string, e runs.Elicitation) {
 	command := string(d.ID) + flags
@@ -210,14 +210,14 @@ func printQuestion(out *lines, c *console, d *runs.Detail, flags string, e runs.
 		out.printf("    key        %s", e.Call.Key)
 		out.printf("    sent       %s", e.Call.Sent.Local().Format(time.DateTime))
 		step := e.StepPath.Before(runs.StepPath(runs.Reconciliation))
-		out.printf("say what happened with\n  perdure runs reconcile %s --step '%s' --happened --result '{…}'   (or --not-happened, --fail)", command, step)
+		out.printf("check at the backend, and record the outcome with\n  perdure runs reconcile %s --step '%s' --happened --result '{…}'   (or --not-happened, --fail)", command, step)
 		return
 	}
 	if len(e.Approvers) > 0 {
 		out.printf("    for        %s", strings.Join(e.Approvers, ", "))
 	}
 	if e.Mode == definitions.URLMode {
-		out.printf("answer it on the approvals page, and in no other way: %s of the server; beside dev it is opened with\n  perdure approvals open %s", approvals.Path(d.ID), command)
+		out.printf("answer on the approvals page: %s of the server; with dev, open it with\n  perdure approvals open %s", approvals.Path(d.ID), command)
 		return
 	}
 	example := ""
@@ -228,7 +228,7 @@ func printQuestion(out *lines, c *console, d *runs.Detail, flags string, e runs.
 		out.printf("    %s", describeField(f, "    "))
 		example = " --content '{…}'"
 	}
-	out.printf("answer it with\n  perdure runs answer %s --accept%s   (or --decline, --cancel)", command, example)
+	out.printf("answer with\n  perdure runs answer %s --accept%s   (or --decline, --cancel)", command, example)
 }
 
 func printOutcome(out *lines, o *runs.Outcome) {
@@ -249,11 +249,11 @@ func printOutcome(out *lines, o *runs.Outcome) {
 	}
 }
 
-// brief is JSON on a line, cut where it gets long.
+// brief is JSON on a line, cut if it is long.
 func brief(raw json.RawMessage) string {
 	text := []rune(visible.JSONLine(orNull(raw)))
 	if len(text) > 300 {
-		return string(text[:299]) + "… (perdure runs result prints all)"
+		return string(text[:299]) + "… (all of it: perdure runs result)"
 	}
 	return string(text)
 }
@@ -269,7 +269,7 @@ func statusStyle(status string) style {
 	}
 }
 
-// Lines writes and keeps the first error.
+// lines writes lines and keeps the first error.
 type lines struct {
 	w   io.Writer
 	err error

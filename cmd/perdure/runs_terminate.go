@@ -11,8 +11,8 @@ type runsTerminateCommand struct {
 }
 
 func (runsTerminateCommand) Help() string {
-	return `For a run that cannot be cancelled: its calls under way are not told, and its
-completed steps are not undone. perdure runs retry can resume it. Example:
+	return `For a run that cannot be cancelled. Calls under way are not cancelled, and completed
+steps are not undone. "perdure runs retry" can resume it. Example:
 
     perdure runs terminate prepare_review/k3v9a2m4qx --reason 'stuck'`
 }

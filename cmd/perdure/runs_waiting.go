@@ -10,39 +10,39 @@ import (
 	"github.com/perdure/perdure/internal/runs"
 )
 
-// anybody is what a run waits for where it is not said for what: a person.
+// anybody is --waiting without a value: runs that wait for a person.
 const anybody = "person"
 
-// reasons are what runs wait for.
+// reasons are the values of --waiting.
 var reasons = []string{"approval", "compensation", "reconciliation", "credentials", "key", "payload", "breaker", "rate", "concurrency"}
 
-// A waitingFlag selects runs that wait: --waiting for a person, --waiting REASON
-// for something else, or for just that.
+// A waitingFlag selects runs that wait: --waiting for a person, --waiting REASON for
+// that reason.
 type waitingFlag string
 
-// IsBool lets the flag stand without a value.
+// IsBool makes the value optional.
 func (*waitingFlag) IsBool() bool { return true }
 
-// Decode takes the value if there is one.
+// Decode reads the value, if any.
 func (w *waitingFlag) Decode(ctx *kong.DecodeContext) error {
 	*w = anybody
 	next := ctx.Scan.Peek()
 	given, _ := next.Value.(string)
 	switch {
 	case next.Type == kong.FlagValueToken:
-	case next.IsValue() && slices.Contains(reasons, given):
+	case next.IsValue():
 	default:
 		return nil
 	}
 	ctx.Scan.Pop()
 	if !slices.Contains(reasons, given) {
-		return fmt.Errorf("%q is nothing that runs wait for; use one of %s, or no value for all that wait for a person", given, strings.Join(reasons, ", "))
+		return fmt.Errorf("unknown reason %q; use one of %s, or no value for runs that wait for a person", given, strings.Join(reasons, ", "))
 	}
 	*w = waitingFlag(given)
 	return nil
 }
 
-// filter adds what the flag says to a filter.
+// filter adds the flag to a filter.
 func (w waitingFlag) filter(f runs.Filter) runs.Filter {
 	switch w {
 	case "":

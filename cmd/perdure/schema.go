@@ -8,16 +8,16 @@ import (
 )
 
 type schemaCommand struct {
-	Of string `arg:"" optional:"" name:"of" help:"Of what: a definition, a definition as a Kubernetes resource, or a configuration (config)." enum:"definition,resource,config" default:"definition"`
+	Of string `arg:"" optional:"" name:"of" help:"What the schema describes: definition, resource (a definition as a Kubernetes resource) or config (a configuration)." enum:"definition,resource,config" default:"definition"`
 }
 
 func (schemaCommand) Help() string {
-	return `Editors complete and check files by it. For the YAML extension of VS Code:
+	return `Editors use the schema to complete and check files. For the YAML extension of VS Code:
 
     perdure schema > perdure.schema.json
     perdure schema config > perdure-config.schema.json
 
-and in the first line of a definition, or of a configuration:
+and, as the first line of a definition or of a configuration:
 
     # yaml-language-server: $schema=./perdure.schema.json
     # yaml-language-server: $schema=./perdure-config.schema.json`

@@ -18,28 +18,28 @@ import (
 const scriptTool = "execute_tool_script"
 
 type scriptCommand struct {
-	Run     scriptRunCommand     `cmd:"" help:"Run a script on a server that lets its callers send scripts."`
-	Promote scriptPromoteCommand `cmd:"" help:"Make a definition, and a test of it, of a script that ran well."`
+	Run     scriptRunCommand     `cmd:"" help:"Run a script on a server."`
+	Promote scriptPromoteCommand `cmd:"" help:"Turn a completed run of a script into a definition with a test."`
 }
 
 type scriptRunCommand struct {
 	URL     string  `help:"MCP endpoint of the server. Default: the running dev of --data-dir, else http://127.0.0.1:4483/mcp." env:"PERDURE_URL" placeholder:"URL"`
-	DataDir dataDir `help:"Data directory of the dev to speak to, and to no other server; other commands call it --data." placeholder:"DIR"`
+	DataDir dataDir `help:"Data directory of the dev to call (--data in other commands)." placeholder:"DIR"`
 
 	tokenFlags `embed:""`
 
 	File   string `arg:"" help:"The script, or - for standard input."`
-	Data   string `help:"What the script reads as data: a JSON object, @FILE, or - for standard input." placeholder:"JSON"`
-	JSON   bool   `help:"Print the whole result as it came, and no steps."`
-	DryRun bool   `help:"Call nothing, and print which calls can be seen in the script."`
+	Data   string `help:"Value of data in the script: a JSON object, @FILE, or - for standard input." placeholder:"JSON"`
+	JSON   bool   `help:"Print the whole result as received, and no steps."`
+	DryRun bool   `help:"Call nothing, and print the calls found in the script."`
 	Answer string `help:"Answer every elicitation with this action: accept, decline or cancel." enum:",accept,decline,cancel" default:""`
 }
 
 func (scriptRunCommand) Help() string {
-	return `The server needs scripts: {agents: true} in its configuration, and a rule that
-lets you call execute_tool_script, if it has rules. The script calls tools by
-your right. Steps are printed on standard error, the result on standard output.
-docs/scripts.md has the language. Examples:
+	return `The server needs scripts: {agents: true} in its configuration and, if it has
+permission rules, one that allows you execute_tool_script. The script may call the
+tools that you may call. Steps are printed on standard error, the result on standard
+output. docs/scripts.md describes the language. Examples:
 
     perdure script run stale.star --data '{"days": 30}'
     echo 'return repo_git_status()' | perdure script run -`
@@ -47,7 +47,7 @@ docs/scripts.md has the language. Examples:
 
 func (k scriptRunCommand) Run(ctx context.Context, c *console) error {
 	if k.File == "-" && k.Data == "-" {
-		return usagef("only one of the script and --data can be read from standard input")
+		return usagef("standard input can hold the script or --data, not both")
 	}
 	source, err := readScript(k.File, c.in)
 	if err != nil {
@@ -89,17 +89,17 @@ func readScript(file string, in io.Reader) (string, error) {
 type scriptPromoteCommand struct {
 	temporalFlags `embed:""`
 
-	RunID       string `arg:"" name:"run" help:"Run of execute_tool_script, or how its ID begins."`
+	RunID       string `arg:"" name:"run" help:"ID of a run of execute_tool_script; any unique part of it works."`
 	Name        string `required:"" help:"Name of the composite tool."`
-	Description string `help:"What the tool does. Default: where it comes from." placeholder:"TEXT"`
-	Dir         string `help:"Where NAME.yaml and NAME_test.yaml are written." default:"." type:"existingdir"`
+	Description string `help:"Description of the tool. Default: the run it was made from." placeholder:"TEXT"`
+	Dir         string `help:"Directory for NAME.yaml and NAME_test.yaml." default:"." type:"existingdir"`
 	Force       bool   `help:"Overwrite existing files."`
 }
 
 func (scriptPromoteCommand) Help() string {
-	return `The parameters are inferred from the run's data, the output block from its
-result, and the test repeats the run: the same answers of tools and people, the
-same result. Read both before they are used. Example:
+	return `The parameters are inferred from the data of the run and the output block from its
+result. The test repeats the run, with the same answers of tools and people and the
+same result. Review both files before you use them. Example:
 
     perdure script promote execute_tool_script/k3v9a2m4qx --name stale_issues`
 }
@@ -126,7 +126,7 @@ func (k scriptPromoteCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	if promoted.Test == nil {
-		c.notef("the run has called other composite tools (%s), whose calls are not in its recording: no test is written", strings.Join(recording.Composites, ", "))
+		c.notef("no test written: the run called other composite tools (%s), whose calls are not recorded with it", strings.Join(recording.Composites, ", "))
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (k scriptPromoteCommand) Run(ctx context.Context, c *console) error {
 func (k scriptPromoteCommand) write(c *console, p *deftest.Promoted) error {
 	definition, test := filepath.Join(k.Dir, k.Name+".yaml"), filepath.Join(k.Dir, k.Name+"_test.yaml")
 	if err := p.Check(definition, test); err != nil {
-		return fmt.Errorf("the definition does not do what the run did, so nothing is written: %w", err)
+		return fmt.Errorf("nothing written, because the definition does not repeat the run: %w", err)
 	}
 	type file struct {
 		name string
@@ -147,7 +147,7 @@ func (k scriptPromoteCommand) write(c *console, p *deftest.Promoted) error {
 	}
 	for _, f := range files {
 		if _, err := os.Stat(f.name); err == nil && !k.Force {
-			return fmt.Errorf("%s is there already; --force writes over it", f.name)
+			return fmt.Errorf("%s already exists; overwrite it with --force", f.name)
 		} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
@@ -159,7 +159,7 @@ func (k scriptPromoteCommand) write(c *console, p *deftest.Promoted) error {
 		fmt.Fprintln(c.out, f.name)
 	}
 	if len(p.Nulls) > 0 {
-		c.notef("null in the run, and so neither in the output block nor in the test: %s", strings.Join(p.Nulls, ", "))
+		c.notef("left out of the output block and the test, because null in the run: %s", strings.Join(p.Nulls, ", "))
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/internal/service"
 )
 
-// roleFlags are what every process has that works with a Temporal elsewhere.
+// roleFlags are the common flags of gateways and workers.
 type roleFlags struct {
 	logFlags        `embed:""`
 	connectionFlags `embed:""`
@@ -22,22 +22,22 @@ type roleFlags struct {
 	valueFlags      `embed:""`
 
 	Config      string        `help:"Configuration file." required:"" placeholder:"FILE"`
-	Definitions []string      `help:"Directory of definitions, read again when they change. Repeatable." placeholder:"DIR" sep:"none"`
-	Retention   time.Duration `help:"How long closed runs are kept, where the namespace does not exist and is registered." default:"720h"`
-	Grace       time.Duration `help:"Time that requests and calls under way get to end at a stop." default:"20s"`
+	Definitions []string      `help:"Directory of definitions, reloaded when they change. Repeatable." placeholder:"DIR" sep:"none"`
+	Retention   time.Duration `help:"How long ended runs are kept, if this process creates the namespace." default:"720h"`
+	Grace       time.Duration `help:"How long requests and calls under way may take at a stop." default:"20s"`
 }
 
-// trustFlags say what runs believe.
+// trustFlags decide which answers runs accept.
 type trustFlags struct {
-	AcceptUnprovenAnswers bool `help:"Take answers to elicitations that nobody has signed, such as those of temporal workflow signal: everybody who reaches Temporal can give one in anybody's name. What runs tell of such an answer says so."`
+	AcceptUnprovenAnswers bool `help:"Accept unsigned answers to elicitations, such as those of temporal workflow signal. Everybody who reaches Temporal can then answer in any name; such answers are marked in the log of the run."`
 }
 
-const whereTemporalIs = `
-Temporal is found by --address and --namespace, the variables TEMPORAL_ADDRESS,
-TEMPORAL_NAMESPACE, TEMPORAL_API_KEY, TEMPORAL_TLS_… and the profiles of the
-temporal command, else at localhost:7233. As long as it does not answer, it is
-waited for. A namespace that does not exist and search attributes that are
-missing are made, if that is permitted.`
+const temporalHelp = `
+--address and --namespace name the Temporal, else the variables TEMPORAL_ADDRESS,
+TEMPORAL_NAMESPACE, TEMPORAL_API_KEY and TEMPORAL_TLS_… and the profiles of the
+temporal command do; the default is localhost:7233. If Temporal is not reachable,
+perdure waits for it. A missing namespace and missing search attributes are created
+if the credentials allow it.`
 
 type gatewayCommand struct {
 	roleFlags    `embed:""`
@@ -48,10 +48,10 @@ type gatewayCommand struct {
 }
 
 func (gatewayCommand) Help() string {
-	return `Any number of gateways serve the same clients: each request may go to another
-one, since they share a key and nothing else. Workers execute the runs. SIGTERM
-lets clients go on at another gateway.
-` + whereTemporalIs + ` Example:
+	return `Run any number of gateways behind a load balancer: they share only a key, so each
+request may go to any of them. Workers execute the runs. At SIGTERM, clients
+continue at another gateway.
+` + temporalHelp + ` Example:
 
     perdure gateway --config perdure.yaml --key-file key --listen :4483 \
       --public-url https://tools.example.com`
@@ -72,9 +72,10 @@ type workerCommand struct {
 }
 
 func (workerCommand) Help() string {
-	return `Any number of workers share the runs. SIGTERM stops taking up steps; calls under
-way get --grace to end, and other workers go on with the runs.
-` + whereTemporalIs + ` Example:
+	return `Run any number of workers; they share the runs. At SIGTERM, a worker starts no more
+steps, lets calls under way finish within --grace, and other workers continue the
+runs.
+` + temporalHelp + ` Example:
 
     perdure worker --config perdure.yaml --key-file key --health-listen :4484`
 }
@@ -95,9 +96,9 @@ type serveCommand struct {
 }
 
 func (serveCommand) Help() string {
-	return `A gateway and a worker in one process, which is the fastest and the least to run.
-Several of them are replicas of each other.
-` + whereTemporalIs + ` Example:
+	return `Runs a gateway and a worker in one process, the fastest and simplest way to operate.
+Run several as replicas.
+` + temporalHelp + ` Example:
 
     perdure serve --config perdure.yaml --key-file key --listen :4483 \
       --public-url https://tools.example.com`
@@ -107,16 +108,16 @@ func (s serveCommand) Run(ctx context.Context, c *console) error {
 	return s.serve(ctx, c, role{clients: &s.gatewayFlags, keys: s.keyFlags, worker: workerOptions(s.trustFlags, s.buildFlags, s.guardFlags), listen: s.Listen, flag: "--listen"})
 }
 
-// A role is what a command is for: to serve clients, to execute runs, or both.
+// A role is what a process does: serve clients, execute runs, or both.
 type role struct {
-	clients *gatewayFlags // nil = it serves none
+	clients *gatewayFlags // nil = serves no clients
 	keys    keyFlags
-	worker  *service.WorkerOptions // nil = it executes no runs
-	listen  string                 // "" = nowhere
-	flag    string                 // that says so
+	worker  *service.WorkerOptions // nil = executes no runs
+	listen  string                 // "" = do not listen
+	flag    string                 // name of the flag for listen
 }
 
-// workerOptions are what the flags of a worker say.
+// workerOptions converts the flags of a worker.
 func workerOptions(trust trustFlags, build buildFlags, guard guardFlags) *service.WorkerOptions {
 	return &service.WorkerOptions{Unproven: trust.AcceptUnprovenAnswers, Deployment: build.deployment(), QuarantineAfter: guard.QuarantineAfter}
 }
@@ -151,12 +152,12 @@ func (f roleFlags) serve(ctx context.Context, c *console, r role) error {
 	return does.Run(ctx)
 }
 
-// complete adds to a role what flags name and what is read from elsewhere: Temporal,
-// keys, and how clients are served.
+// complete fills in the connection to Temporal, the keys, and the options of the
+// gateway.
 func (f roleFlags) complete(ctx context.Context, r role, does *service.Role) (err error) {
 	if r.clients != nil {
 		if does.Listener == nil {
-			return usagef("%s is empty: name the address at which clients are served", r.flag)
+			return usagef("%s is empty; set it to the address at which to serve clients", r.flag)
 		}
 		if err := r.clients.refuseStrangers(does.Loaded.Auth, does.Listener.Addr()); err != nil {
 			return err
@@ -177,7 +178,7 @@ func (f roleFlags) complete(ctx context.Context, r role, does *service.Role) (er
 	return f.check(does.Loaded, f.LargeValues)
 }
 
-// listen takes the address of a flag; "" = none.
+// listen listens at the address of a flag; nil if it is "".
 func listen(address, flag string) (net.Listener, error) {
 	if address == "" {
 		return nil, nil
@@ -189,12 +190,12 @@ func listen(address, flag string) (net.Listener, error) {
 	return listener, nil
 }
 
-// taken explains why an address cannot be listened on.
+// taken explains a failure to listen.
 func taken(err error, flag, address string) error {
 	var at *net.OpError
 	if errors.As(err, &at) {
 		err = at.Err
 	}
 	reason := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "bind: "), "listen: ")
-	return fmt.Errorf("cannot listen on %s: %s; choose another address with %s", address, reason, flag)
+	return fmt.Errorf("cannot listen on %s: %s; set another address with %s", address, reason, flag)
 }

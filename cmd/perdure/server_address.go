@@ -21,8 +21,7 @@ const (
 	defaultData     = ".perdure"
 )
 
-// A devFile tells other commands where a running dev is. It stands in dev's
-// data directory, as dev.json.
+// A devFile is how other commands find a running dev: dev.json in its data directory.
 type devFile struct {
 	PID       int    `json:"pid"`
 	MCP       string `json:"mcp"`      // URL of the MCP endpoint
@@ -30,27 +29,25 @@ type devFile struct {
 	Namespace string `json:"namespace"`
 	UI        string `json:"ui,omitempty"` // URL of the Web UI
 
-	SignInByLink bool `json:"signInByLink"` // one signs in to the approvals page by a one-time link
+	SignInByLink bool `json:"signInByLink"` // people sign in to the approvals page with a one-time link
 
-	// TemporalInternal are the addresses by which parts of Temporal reach each
-	// other.
+	// TemporalInternal are the addresses of the parts of Temporal among each other.
 	TemporalInternal []string `json:"temporalInternal,omitempty"`
 }
 
-// temporalKey is the file with the key pair of those who may connect to the
-// Temporal of a dev.
+// temporalKey is the file with the key pair for connections to the Temporal of a dev.
 func temporalKey(data string) string { return filepath.Join(data, "temporal.pem") }
 
 func devFilePath(data string) string { return filepath.Join(data, "dev.json") }
 
-// readDevFile gives nil where there is none.
+// readDevFile returns nil if the file does not exist.
 func readDevFile(data string) (*devFile, error) {
 	raw, err := os.ReadFile(devFilePath(data))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading where dev is: %w", err)
+		return nil, fmt.Errorf("finding the running dev: %w", err)
 	}
 	var f devFile
 	if err := json.Unmarshal(raw, &f); err != nil {
@@ -67,14 +64,13 @@ func (f devFile) write(data string) error {
 	return writeFile(devFilePath(data), append(raw, '\n'), 0o644)
 }
 
-// A dataDir is where a dev that is running has its data, as a flag says; "" = the
-// flag was not given.
+// A dataDir is the flag for the data directory of a running dev; "" = not given.
 type dataDir string
 
 func (d dataDir) String() string { return cmp.Or(string(d), defaultData) }
 
-// running finds the dev that runs there; nil = none does, and nobody has named the
-// directory. Where somebody has, another server is not what they mean.
+// running finds the dev that runs there. Without one it returns an error if the flag
+// was given, and nil if not, so that the default server is used.
 func (d dataDir) running() (*devFile, error) {
 	dev, err := readDevFile(d.String())
 	if err != nil {
@@ -84,13 +80,13 @@ func (d dataDir) running() (*devFile, error) {
 		return dev, nil
 	}
 	if d != "" {
-		return nil, fmt.Errorf("nothing was done: no perdure dev runs with its data in %s; start it (perdure dev --data %[1]s), or leave --data out", d)
+		return nil, fmt.Errorf("no perdure dev is running with data in %s, and nothing was done; start it with perdure dev --data %[1]s, or leave --data out", d)
 	}
 	return nil, nil
 }
 
-// isAlive is false for the file of a dev that was killed. Its ports may be those of
-// somebody else by now.
+// isAlive is false for the file of a killed dev, whose ports may belong to another
+// process by now.
 func (f devFile) isAlive() bool {
 	p, err := os.FindProcess(f.PID)
 	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
@@ -102,7 +98,7 @@ func writeFile(name string, data []byte, mode os.FileMode) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // in vain once it is renamed
+	defer os.Remove(f.Name()) // no effect after the rename
 	_, err = f.Write(data)
 	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
@@ -110,24 +106,24 @@ func writeFile(name string, data []byte, mode os.FileMode) error {
 	return os.Rename(f.Name(), name)
 }
 
-// serverFlags say which server a command speaks to.
+// serverFlags name the server that a command calls.
 type serverFlags struct {
 	URL  string  `help:"MCP endpoint of the server. Default: the running dev of --data, else http://127.0.0.1:4483/mcp." env:"PERDURE_URL" placeholder:"URL"`
-	Data dataDir `help:"Data directory of the dev to speak to, and to no other server. Default: .perdure." placeholder:"DIR"`
+	Data dataDir `help:"Data directory of the dev to call. Default: .perdure." placeholder:"DIR"`
 
 	tokenFlags `embed:""`
 }
 
-// tell names the server to whom something was written.
-func (f serverFlags) tell(c *console) {
+// noteTarget prints which server a change was made at.
+func (f serverFlags) noteTarget(c *console) {
 	if url, err := f.url(); err == nil {
 		c.notef("at %s", url)
 	}
 }
 
-// tokenFlags say with which token a server is called.
+// tokenFlags name the bearer token for a server.
 type tokenFlags struct {
-	Token     string `help:"Bearer token for the server. Other users can read command lines: better in the variable or a file." env:"PERDURE_TOKEN" placeholder:"TOKEN" xor:"token"`
+	Token     string `help:"Bearer token for the server. Other users can read command lines, so prefer the variable or a file." env:"PERDURE_TOKEN" placeholder:"TOKEN" xor:"token"`
 	TokenFile string `help:"File with the bearer token for the server." placeholder:"FILE" xor:"token"`
 }
 
@@ -142,7 +138,7 @@ func (f tokenFlags) token() (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// A target is a server and how to get in.
+// A target is a server and the token for it.
 type target struct {
 	url   string // of the MCP endpoint
 	token string // bearer token; "" = none

@@ -14,7 +14,7 @@ import (
 	"github.com/perdure/perdure/internal/service"
 )
 
-// stateOf says whether a composite tool can be called.
+// stateOf describes whether and by whom a composite tool can be called.
 func stateOf(s service.CompositeStatus) string {
 	state := "not available: " + s.Reason
 	switch {
@@ -38,11 +38,11 @@ func stateOf(s service.CompositeStatus) string {
 	return state
 }
 
-// limitsOf says how the limits of a backend stand.
+// limitsOf describes the current use of the limits of a backend.
 func limitsOf(b service.BackendStatus) string {
 	s := b.Limited
 	if s == nil {
-		return "no worker keeps them: calls wait"
+		return "no worker enforces them, so calls wait"
 	}
 	told := fmt.Sprintf("%d under way, %d waiting", s.UnderWay, s.Waiting)
 	switch s.Breaker {
@@ -52,7 +52,7 @@ func limitsOf(b service.BackendStatus) string {
 	default:
 		told += ", breaker " + s.Breaker
 	}
-	return told + "; kept by " + s.Host
+	return told + "; enforced by " + s.Host
 }
 
 // fetchStatus asks the server whose MCP endpoint is given.
@@ -73,7 +73,7 @@ func fetchStatus(ctx context.Context, of target) (*service.ServerStatus, error) 
 	}
 	response, err := http.DefaultClient.Do(request)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, &nobodyThereError{at.Host, err}
+		return nil, &notListeningError{at.Host, err}
 	} else if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func fetchStatus(ctx context.Context, of target) (*service.ServerStatus, error) 
 	}
 	var status service.ServerStatus
 	if err := json.NewDecoder(response.Body).Decode(&status); err != nil {
-		return nil, fmt.Errorf("%s does not tell its status as perdure does: %w", at, err)
+		return nil, fmt.Errorf("%s is not the status of a perdure server: %w", at, err)
 	}
 	return &status, nil
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/perdure/perdure/definitions"
@@ -23,17 +24,17 @@ type testCommand struct {
 
 	Files   []string `arg:"" optional:"" name:"file" help:"Test files, NAME_test.yaml, and directories of them."`
 	Only    string   `name:"run" help:"Only cases whose name matches." placeholder:"REGEX"`
-	Verbose bool     `short:"v" help:"Show what happened in cases that passed, too."`
-	JUnit   string   `name:"junit" help:"Write the results as JUnit XML, too." placeholder:"FILE"`
-	Update  bool     `help:"Replace expected results that are not what came out, in the files."`
-	Record  string   `help:"Write a test of a run that has ended, instead of testing." placeholder:"RUN"`
-	Out     string   `help:"Where to write it. Default: standard output." placeholder:"FILE"`
+	Verbose bool     `short:"v" help:"Also show what happened in cases that passed."`
+	JUnit   string   `name:"junit" help:"Also write the results as JUnit XML." placeholder:"FILE"`
+	Update  bool     `help:"Update expected results in the files to the actual ones."`
+	Record  string   `help:"Write a test from a run that has ended, instead of running tests." placeholder:"RUN"`
+	Out     string   `help:"With --record: file to write. Default: standard output." placeholder:"FILE"`
 }
 
 func (testCommand) Help() string {
-	return `A test file says which definition it is about, what the tools and the people
-in each case answer, and what is expected; docs/testing.md has every field. No
-server is needed. The status is 1 where something is not as expected. Examples:
+	return `A test file names a definition and has cases: what tools and people answer, and the
+expected result. docs/testing.md describes every field. No server is needed. The
+status is 1 if a case fails. Examples:
 
     perdure test definitions/
     perdure test prepare_review_test.yaml --run declined -v
@@ -46,7 +47,7 @@ func (t testCommand) Run(ctx context.Context, c *console) error {
 		return t.record(ctx, c)
 	}
 	if len(t.Files) == 0 {
-		return usagef("nothing to test; give test files or directories of them")
+		return usagef("nothing to test; name test files or directories of them")
 	}
 	only, err := template.CompilePattern(t.Only)
 	if err != nil {
@@ -69,14 +70,14 @@ func (t testCommand) Run(ctx context.Context, c *console) error {
 	return t.conclude(c, results)
 }
 
-// read reads all test files. Where one is wrong nothing is run.
+// read reads all test files. A mistake in one fails all.
 func (t testCommand) read(c *console, src deftest.Sources) ([]*deftest.File, error) {
 	names, err := testFiles(t.Files)
 	if err != nil {
 		return nil, err
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("there are no test files, whose names end with _test.yaml, in %s", t.Files)
+		return nil, fmt.Errorf("no test files (NAME_test.yaml) in %s", strings.Join(t.Files, ", "))
 	}
 	var files []*deftest.File
 	var all definitions.Diagnostics
@@ -84,7 +85,7 @@ func (t testCommand) read(c *console, src deftest.Sources) ([]*deftest.File, err
 		file, diags := deftest.Read(name, src)
 		files = append(files, file)
 		for _, d := range diags {
-			if !slices.Contains(all, d) { // several files may be about one definition
+			if !slices.Contains(all, d) { // several files may test one definition
 				all = append(all, d)
 			}
 		}
@@ -96,7 +97,7 @@ func (t testCommand) read(c *console, src deftest.Sources) ([]*deftest.File, err
 	return files, nil
 }
 
-// testFiles are the files that are named, and the test files below the
+// testFiles returns the named files, and the test files in and below the named
 // directories.
 func testFiles(names []string) ([]string, error) {
 	var files []string
@@ -140,13 +141,13 @@ func (t testCommand) runAll(ctx context.Context, c *console, files []*deftest.Fi
 	return results, nil
 }
 
-// testMark colours the words and signs of a report.
+// testMark colours the marks of a report.
 func (c *console) testMark(mark, text string) string {
 	return c.outStyle(map[string]style{"ok": green, "+": green, "FAIL": red, "-": red, " ": faint}[mark], text)
 }
 
-// updateResults writes the results that came out into the file, and gives how the
-// cases went by what is expected now.
+// updateResults writes the actual results into the file, and returns the outcomes of
+// the cases with the new expectations.
 func updateResults(c *console, name string, results []*deftest.Result, src deftest.Sources) ([]*deftest.Result, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -173,7 +174,7 @@ func updateResults(c *console, name string, results []*deftest.Result, src defte
 	return again, nil
 }
 
-// conclude writes what concerns all results.
+// conclude writes the reports and the summary of all results.
 func (t testCommand) conclude(c *console, results []*deftest.Result) error {
 	failed := 0
 	for _, res := range results {
@@ -217,7 +218,7 @@ func writeJUnit(name string, results []*deftest.Result) error {
 	return nil
 }
 
-// record writes a test of a run.
+// record writes a test from a run.
 func (t testCommand) record(ctx context.Context, c *console) error {
 	rc, done, err := t.runsClient(ctx)
 	if err != nil {
@@ -246,14 +247,14 @@ func (t testCommand) record(ctx context.Context, c *console) error {
 	return nil
 }
 
-// readRecording reads all of a run that a test of it needs.
+// readRecording reads what a test of a run needs.
 func readRecording(ctx context.Context, rc *runs.Client, id runs.RunID) (*deftest.Recording, error) {
 	detail, err := rc.Show(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if detail.Outcome == nil {
-		return nil, fmt.Errorf("run %s: %w; a test is of what has happened", id, runs.ErrNotFinished)
+		return nil, fmt.Errorf("run %s: %w; record a test after it has ended", id, runs.ErrNotFinished)
 	}
 	given, err := rc.Given(ctx, id)
 	if err != nil {
@@ -272,7 +273,7 @@ func readRecording(ctx context.Context, rc *runs.Client, id runs.RunID) (*deftes
 			if !slices.Contains(r.Composites, s.What) {
 				r.Composites = append(r.Composites, s.What)
 			}
-		case s.Attempts > 0 && s.Status != runs.StepHeld: // questions have none
+		case s.Attempts > 0 && s.Status != runs.StepHeld: // elicitations have none
 			r.Calls = append(r.Calls, recordedCall(s))
 		}
 	}

@@ -16,17 +16,16 @@ import (
 type toolsCommand struct {
 	serverFlags `embed:""`
 
-	All     bool   `help:"With the tools that are hidden from clients and that only steps can call; with -o json and all that is known of each."`
-	Effects bool   `help:"Show the effect class of each backend tool, hidden ones included, and how the limits of backends stand."`
-	Output  string `short:"o" help:"How to print: text or json." enum:"text,json" default:"text"`
+	All     bool   `help:"Include tools that are hidden from clients, which only steps can call. With -o json, include all that is known of each tool."`
+	Effects bool   `help:"Show the effect class of each backend tool, including hidden ones, and the current use of backend limits."`
+	Output  string `short:"o" help:"Output format: text or json." enum:"text,json" default:"text"`
 }
 
 func (toolsCommand) Help() string {
-	return `Composite tools and those of the backends, as a client sees them. With
---effects, what calling a backend tool may do (read, idempotent, keyed, unsafe),
-and what follows when the outcome of a call is unknown; and for each backend with
-limits how many calls are under way and wait, and whether its breaker is open.
-Examples:
+	return `Lists composite tools and backend tools, as a client sees them. --effects lists the
+effect class of each backend tool (read, idempotent, keyed, unsafe) and what happens
+if the outcome of a call is unknown; and for each backend with limits, how many calls
+are under way and waiting, and the state of its circuit breaker. Examples:
 
     perdure tools
     perdure tools --all -o json > tools.json
@@ -82,14 +81,14 @@ func (t toolsCommand) effects(ctx context.Context, c *console, of target) error 
 	return nil
 }
 
-// unknownOutcome says what follows when the outcome of a call is unknown.
+// unknownOutcome describes what happens if the outcome of a call is unknown.
 func unknownOutcome(t service.ToolStatus) string {
 	switch {
 	case workflows.Repeatable(definitions.Effect(t.Effect)):
 		return "called again"
 	case len(t.Probe) > 0:
 		var probe definitions.Probe
-		_ = json.Unmarshal(t.Probe, &probe) // of another release: without its tool
+		_ = json.Unmarshal(t.Probe, &probe) // unreadable, of another release: tool stays empty
 		return "probe " + cmp.Or(probe.Tool, "of its own") + ", then " + cmp.Or(t.OnUnknown, string(definitions.FailUnknown))
 	}
 	return cmp.Or(t.OnUnknown, string(definitions.FailUnknown))
@@ -102,7 +101,7 @@ func hidden(yes bool) string {
 	return ""
 }
 
-// firstLine shortens a description to what fits beside a name.
+// firstLine shortens a description to fit beside a name.
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	if letters := []rune(line); len(letters) > 90 {

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forgetTyped drops what was typed at a terminal and not read yet.
+// forgetTyped drops terminal input that was not read yet.
 func forgetTyped(in io.Reader) {
 	if f, ok := in.(*os.File); ok {
-		_ = unix.IoctlSetInt(int(f.Fd()), unix.TCFLSH, unix.TCIFLUSH) // fails if it is no terminal
+		_ = unix.IoctlSetInt(int(f.Fd()), unix.TCFLSH, unix.TCIFLUSH) // an error means it is no terminal
 	}
 }

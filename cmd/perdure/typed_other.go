@@ -4,5 +4,5 @@ package main
 
 import "io"
 
-// forgetTyped does nothing: there is no call for it that all terminals know.
+// forgetTyped does nothing: these systems have no common call for it.
 func forgetTyped(io.Reader) {}

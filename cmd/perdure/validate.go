@@ -20,13 +20,13 @@ type validateCommand struct {
 	Config      string   `help:"Configuration file." placeholder:"FILE"`
 	Definitions []string `help:"Directory of definitions. Repeatable." placeholder:"DIR" sep:"none"`
 	Strict      bool     `help:"Treat warnings as errors."`
-	Notes       bool     `help:"Note where a definition behaves otherwise than in ToolHive's vMCP; -o json always does."`
-	Output      string   `short:"o" aliases:"format" help:"How to print: text, json, or github for annotations of a workflow." enum:"text,json,github" default:"text"`
+	Notes       bool     `help:"Also print notes where a definition behaves differently than in ToolHive's vMCP; -o json always includes them."`
+	Output      string   `short:"o" aliases:"format" help:"Output format: text, json, or github for annotations in GitHub Actions." enum:"text,json,github" default:"text"`
 }
 
 func (validateCommand) Help() string {
-	return `validate reports every mistake at once, with file, line and column, and ends with
-status 1 where dev would refuse to start. Examples:
+	return `Reports every mistake at once, with file, line and column. The status is 1 if dev would
+refuse to start. Examples:
 
     perdure validate definitions/*.yaml
     perdure validate --config perdure.yaml --definitions definitions --strict
@@ -54,7 +54,7 @@ func (v validateCommand) Run(ctx context.Context, c *console) error {
 // would, or the definition files alone.
 func (v validateCommand) check(ctx context.Context) (definitions.Diagnostics, error) {
 	if v.Config == "" && len(v.Files)+len(v.Definitions) == 0 {
-		return nil, usagef("nothing to validate; give files, --config FILE or --definitions DIR")
+		return nil, usagef("nothing to validate; name files, or set --config FILE or --definitions DIR")
 	}
 	var tools definitions.Tools
 	if v.Against != "" {
@@ -83,8 +83,8 @@ func (v validateCommand) check(ctx context.Context) (definitions.Diagnostics, er
 	return all, nil
 }
 
-// sort tells configurations from definitions. Without a configuration there is
-// one that is none.
+// sort separates configurations from definitions. configs is never empty: "" means
+// no configuration.
 func (v validateCommand) sort() (configs, defs []string) {
 	if v.Config != "" {
 		configs = append(configs, v.Config)
@@ -134,8 +134,8 @@ func verdict(diags definitions.Diagnostics) string {
 	return text
 }
 
-// printDiagnostics writes a line for each diagnostic to standard error; on a
-// terminal the line that it is about as well.
+// printDiagnostics writes a line for each diagnostic to standard error; on a terminal,
+// it adds the line of the file.
 func printDiagnostics(c *console, diags definitions.Diagnostics) {
 	for _, d := range diags {
 		colour := red
@@ -149,8 +149,8 @@ func printDiagnostics(c *console, diags definitions.Diagnostics) {
 	}
 }
 
-// excerpt shows a line of a file with a caret below the column; nothing if the
-// file cannot be read.
+// excerpt returns a line of a file with a caret below the column; "" if the file
+// cannot be read.
 func excerpt(pos definitions.Position) string {
 	data, err := config.ReadFile(pos.File)
 	lines := bytes.Split(data, []byte("\n"))

@@ -12,17 +12,16 @@ import (
 	"github.com/perdure/perdure/internal/store"
 )
 
-// valueFlags say whether large values are kept outside of Temporal.
+// valueFlags decide whether large values are kept outside Temporal.
 type valueFlags struct {
-	LargeValues bool `help:"Keep what runs hold and is larger than 128 KB outside of Temporal, in the database of --database (dev: in --data), and let tools give up to 64 MB instead of 1.9. The same for all processes." env:"PERDURE_LARGE_VALUES"`
+	LargeValues bool `help:"Keep values of runs that are larger than 128 KB outside Temporal, in the database of --database (dev: in --data). Results of tools may then have up to 64 MB instead of 1.9 MB. Set it alike for all processes." env:"PERDURE_LARGE_VALUES"`
 }
 
-// valuesIn is where dev keeps large values.
+// valuesIn is the directory in which dev keeps large values.
 func valuesIn(data string) string { return filepath.Join(data, "values") }
 
-// keepFileValues has a client keep large values in the data directory of dev, if
-// they are wanted; nil = they are not. What was kept
-// there once is read for as long as it is there.
+// keepFileValues lets a client keep large values in the data directory of dev; nil
+// without --large-values. Values kept there earlier are always read.
 func (f valueFlags) keepFileValues(o *client.Options, data string) (store.Values, error) {
 	if _, err := os.Stat(valuesIn(data)); err != nil && !f.LargeValues {
 		return nil, nil
@@ -35,9 +34,9 @@ func (f valueFlags) keepFileValues(o *client.Options, data string) (store.Values
 	return values, nil
 }
 
-// readValues lets a command read large values, where there are any. What the
-// client writes is not kept there, since workers may not look there; writing is
-// for what they are known to find there. close ends both.
+// readValues lets a command read large values, if there are any. The client itself
+// writes no large values there, since workers may not read that place; writing is the
+// converter for values that workers are known to find. close ends both.
 func readValues(ctx context.Context, database databaseFlags, data string, o *client.Options) (writing converter.DataConverter, close func(), err error) {
 	values, close, err := findValues(ctx, database, data)
 	if err == nil && values != nil {
@@ -47,9 +46,8 @@ func readValues(ctx context.Context, database databaseFlags, data string, o *cli
 	return writing, close, err
 }
 
-// findValues finds large values: in the database, if there is one, which is
-// connected to when one is needed, else in the data directory of dev; nil = there
-// are none.
+// findValues returns the store of large values: the database, connected to at first
+// use, else the data directory of dev; nil if there is neither.
 func findValues(ctx context.Context, database databaseFlags, data string) (_ store.Values, close func(), err error) {
 	close = func() {}
 	if database.Database != "" {

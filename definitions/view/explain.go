@@ -48,7 +48,7 @@ func Explain(p *definitions.Program, step string, s *definitions.Scope, inputSch
 		for i, n := range p.Steps {
 			ids[i] = n.ID
 		}
-		return nil, fmt.Errorf("there is no step %q%s; there are %s", step, template.DidYouMean(step, ids), strings.Join(ids, ", "))
+		return nil, fmt.Errorf("unknown step %q%s; known steps: %s", step, template.DidYouMean(step, ids), strings.Join(ids, ", "))
 	}
 	if p.OutputBlock != nil {
 		x.output(p.OutputBlock.Properties, s.Data())

@@ -170,7 +170,7 @@ func headline(s PlannedStep) []string {
 	switch e := s.OnError; {
 	case e == nil:
 	case e.Action == definitions.Continue:
-		words = append(words, "goes on if it fails")
+		words = append(words, "continue if it fails")
 	case e.Action == definitions.Retry:
 		words = append(words, "retried "+counted(int64(e.RetryCount), "time"))
 	}
@@ -277,7 +277,7 @@ func (t *planText) gates(p *Plan) {
 			asked = strings.Replace(asked, "asked", "perhaps asked", 1)
 		}
 		t.linef(2, "%s  %s, open for %s", g.Step, asked, g.Timeout.Brief())
-		t.linef(6, "declined: %s; dismissed or not answered: %s", handlerText(g.OnDecline), handlerText(g.OnCancel))
+		t.linef(6, "declined: %s; cancelled or expired: %s", handlerText(g.OnDecline), handlerText(g.OnCancel))
 		if len(g.Before) > 0 {
 			t.wrapped(6, "behind it: "+strings.Join(g.Before, ", "))
 		}
@@ -287,7 +287,7 @@ func (t *planText) gates(p *Plan) {
 func handlerText(a definitions.Action) string {
 	switch a {
 	case definitions.Continue:
-		return "the run goes on"
+		return "the run continues"
 	case definitions.SkipRemaining:
 		return "the rest is skipped"
 	}

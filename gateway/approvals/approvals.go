@@ -143,7 +143,7 @@ func (in *inbox) visitor(serve func(http.ResponseWriter, *http.Request, auth.Ide
 		case errors.Is(err, auth.ErrNotSignedIn):
 			http.Redirect(w, r, Prefix+"/login?to="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
 		case errors.As(err, &refusal):
-			in.Logger.Warn("who visits the approvals page cannot be told", "error", err)
+			in.Logger.Warn("cannot identify a visitor of the approvals page", "error", err)
 			in.pages.problem(w, http.StatusServiceUnavailable, who, "Who you are cannot be checked at the moment.", "Nothing is lost. Try again in a moment.")
 		default:
 			in.Logger.Info("refusing a visitor of the approvals page", "remote", r.RemoteAddr, "error", err)

@@ -190,12 +190,12 @@ func TestTooLate(t *testing.T) {
 	if status != http.StatusConflict {
 		t.Errorf("too late: HTTP %d", status)
 	}
-	has(t, page, "Your answer came too late and was not taken: the question was declined by carol.", "declined by carol")
+	has(t, page, "Your answer was too late and was not accepted: the elicitation was already declined by carol.", "declined by carol")
 	status, page = carol.post("/approvals/deploy/1", twice)
 	if status != http.StatusConflict {
 		t.Errorf("sent twice: HTTP %d", status)
 	}
-	has(t, page, "You have answered before: the question was declined.")
+	has(t, page, "This elicitation was already declined by you.")
 	if taken := w.runs.taken(); len(taken) != 1 {
 		t.Errorf("taken: %+v", taken)
 	}
@@ -209,7 +209,7 @@ func TestTooLate(t *testing.T) {
 	if status != http.StatusConflict {
 		t.Errorf("after the end: HTTP %d", status)
 	}
-	has(t, page, "the run has ended or gone on without it", "step b &lt;broke&gt;", "without an answer")
+	has(t, page, "the run has ended or continued without it", "step b &lt;broke&gt;", "without an answer")
 }
 
 func TestOthersSeeNothing(t *testing.T) {

@@ -99,7 +99,7 @@ func (p *pages) setHeaders(h http.Header) {
 func (p *pages) show(w http.ResponseWriter, status int, name string, data any) {
 	var b bytes.Buffer
 	if err := p.templates.ExecuteTemplate(&b, name, data); err != nil {
-		http.Error(w, "this page cannot be shown", http.StatusInternalServerError)
+		http.Error(w, "cannot show this page", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

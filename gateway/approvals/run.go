@@ -320,7 +320,7 @@ func (in *inbox) give(w http.ResponseWriter, r *http.Request, who auth.Identity,
 	var invalid *runs.InvalidAnswerError
 	switch {
 	case err == nil && decision.Won:
-		in.Logger.Info("question answered on the approvals page", "run", id, "elicitation", answer.ElicitationID, "action", answer.Action, "by", answer.By)
+		in.Logger.Info("elicitation answered on the approvals page", "run", id, "elicitation", answer.ElicitationID, "action", answer.Action, "by", answer.By)
 		http.Redirect(w, r, Path(id), http.StatusSeeOther)
 	case err == nil:
 		tried.reason = tooLate(who, decision)
@@ -329,7 +329,7 @@ func (in *inbox) give(w http.ResponseWriter, r *http.Request, who auth.Identity,
 		tried.reason = invalid.Reason
 		in.showAgain(w, r, who, http.StatusUnprocessableEntity, tried)
 	case errors.Is(err, runs.ErrNoSuchGate):
-		tried.reason = "Your answer was not taken: the run has ended or gone on without it."
+		tried.reason = "Your answer was not taken: the run has ended or continued without it."
 		in.showAgain(w, r, who, http.StatusConflict, tried)
 	case errors.Is(err, context.DeadlineExceeded):
 		in.pages.problem(w, http.StatusGatewayTimeout, who, "Your answer was sent, but the run has not taken it yet.",
@@ -358,7 +358,7 @@ func tooLate(who auth.Identity, d runs.Decision) string {
 	case "":
 		return "Your answer came too late and was not taken: nobody had answered in time."
 	case who.Principal():
-		return fmt.Sprintf("You have answered before: the question was %s. This answer was not taken.", deed(d.Action))
+		return fmt.Sprintf("This elicitation was already %s by you. This answer was not accepted.", deed(d.Action))
 	}
-	return fmt.Sprintf("Your answer came too late and was not taken: the question was %s by %s.", deed(d.Action), d.By)
+	return fmt.Sprintf("Your answer was too late and was not accepted: the elicitation was already %s by %s.", deed(d.Action), d.By)
 }

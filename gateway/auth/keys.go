@@ -44,7 +44,7 @@ func algorithmNames() []string {
 }
 
 var (
-	errNoKeys     = errors.New("the keys of the issuer cannot be fetched")
+	errNoKeys     = errors.New("cannot fetch the keys of the issuer")
 	errUnknownKey = errors.New("the token is not signed with a key of the issuer")
 )
 
@@ -176,7 +176,7 @@ func (k *keySet) fetch(flight chan struct{}) {
 	if err == nil {
 		k.keys, k.fetched = keys, asked
 	} else {
-		k.log.Warn("the keys of the issuer of tokens cannot be fetched", "issuer", k.issuer, "error", err,
+		k.log.Warn("cannot fetch the keys of the token issuer", "issuer", k.issuer, "error", err,
 			"keys of before", len(k.keys))
 	}
 	k.flight = nil

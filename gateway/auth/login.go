@@ -14,9 +14,9 @@ import (
 var ErrNotSignedIn = errors.New("not signed in")
 
 // ErrCallerToken is why a token signs nobody in that is good for calling.
-var ErrCallerToken = errors.New("the token is one with which programs call; it does not open this page")
+var ErrCallerToken = errors.New("this token is for programs; it does not open this page")
 
-var errClosed = errors.New("nobody can sign in here: the configuration of this server does not say how people do; it can by incomingAuth.oidc.clientId, or by approvals.tokenFile")
+var errClosed = errors.New("nobody can sign in here; configure incomingAuth.oidc.clientId or approvals.tokenFile of this server")
 
 // A LoginKind is how people sign in with a browser.
 type LoginKind int
@@ -190,7 +190,7 @@ func (l *Login) byToken(r *http.Request, token string) (Identity, error) {
 func (l *Login) SignIn(w http.ResponseWriter, r *http.Request, token string) error {
 	token = strings.TrimSpace(token)
 	if l.Kind() != LoginToken {
-		return errors.New("one does not sign in by token here")
+		return errors.New("sign-in with a token is not configured here")
 	}
 	if err := l.attempts.attempt(l.now(), r.RemoteAddr); err != nil {
 		return err

@@ -64,7 +64,7 @@ func (l *links) take(now time.Time, code string) bool {
 // link.
 func (l *Login) SignInByLink(w http.ResponseWriter, r *http.Request, code string) error {
 	if l.Kind() != LoginLink {
-		return errors.New("links sign nobody in here")
+		return errors.New("sign-in with a link is not available here")
 	}
 	if err := onThisMachine(r); err != nil {
 		return err

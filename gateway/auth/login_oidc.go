@@ -52,7 +52,7 @@ const (
 	statePrefix = 8 // characters of the state in the name of its cookie, so that two tabs do not disturb each other
 )
 
-var errNoIssuer = errors.New("there is no issuer to sign in at")
+var errNoIssuer = errors.New("no issuer is configured for signing in")
 
 // Begin sends a browser to the issuer, from where it comes back to Complete
 // and then goes on to a path of the pages.
@@ -211,7 +211,7 @@ func (i *loginIssuer) exchange(ctx context.Context, code string, f loginFlow) (b
 	case id.Nonce != f.Nonce:
 		return none, errors.New("the ID token belongs to another sign-in")
 	case id.Subject == "":
-		return none, errors.New("the ID token names nobody")
+		return none, errors.New("the ID token has no subject")
 	}
 	return browserSession{Issuer: id.Issuer, Subject: id.Subject, Groups: textsAt(id, i.GroupsClaim), Client: i.ClientID}, nil
 }

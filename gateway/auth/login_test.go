@@ -197,7 +197,7 @@ func TestLoginThatIsRefused(t *testing.T) {
 		{name: "of another issuer", claims: authtest.Claims{"iss": "https://other.example"}, want: "not valid"},
 		{name: "that has expired", claims: authtest.Claims{"exp": time.Now().Add(-time.Hour).Unix()}, want: "not valid"},
 		{name: "with another nonce", claims: authtest.Claims{"nonce": "x"}, want: "another sign-in"},
-		{name: "of nobody", claims: authtest.Claims{"sub": nil}, want: "nobody"},
+		{name: "of nobody", claims: authtest.Claims{"sub": nil}, want: "no subject"},
 		{name: "with too many groups", claims: authtest.Claims{"groups": strings.Split(strings.Repeat("a group,", 1000), ",")}, want: "too many groups"},
 		{name: "with another state", answer: func(v url.Values) { v.Set("state", strings.Repeat("A", 26)) }, want: "not begun in this browser"},
 		{name: "with a changed state", answer: func(v url.Values) { v.Set("state", v.Get("state")+"x") }, want: "another state"},

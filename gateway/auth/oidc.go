@@ -90,7 +90,7 @@ func (a *OIDC) Authenticate(r *http.Request) (Identity, error) {
 	}
 	if err := a.keys.ready(r.Context()); err != nil {
 		return Identity{}, &Refusal{Status: http.StatusServiceUnavailable, Err: err,
-			Message: "tokens cannot be checked at the moment: their issuer cannot be reached"}
+			Message: "tokens cannot be checked at the moment, because their issuer cannot be reached"}
 	}
 	token, c, err := a.verify(r.Context(), raw)
 	if err != nil {
@@ -177,8 +177,8 @@ var (
 	errAudience  = errors.New("the token is for another audience")
 	errNoSubject = errors.New("the token has no subject")
 	errTooEarly  = errors.New("the token is not valid yet")
-	errIDToken   = errors.New("the token is no access token; an ID token says who signed in somewhere, and lets nobody in here")
-	errNoJWT     = errors.New("the token is no JWT")
+	errIDToken   = errors.New("the token is not an access token; an ID token is not accepted here")
+	errNoJWT     = errors.New("the token is not a JWT")
 )
 
 // isAccessToken tells access tokens from ID tokens and others that the same

@@ -327,7 +327,7 @@ func TestAttackIDToken(t *testing.T) {
 		"logout token":                     {"logout+jwt", authtest.Claims{"scope": "mcp:call"}, false},
 	} {
 		status, challenge, _ := refused(t, second(a.Authenticate(withToken(issuer.TokenOf(tc.typ, "alice", "perdure", tc.claims)))))
-		if taken := status == 200; taken != tc.taken || !taken && (status != 401 || !strings.Contains(challenge, "no access token")) {
+		if taken := status == 200; taken != tc.taken || !taken && (status != 401 || !strings.Contains(challenge, "not an access token")) {
 			t.Errorf("%s: answered %d %s", name, status, challenge)
 		}
 	}

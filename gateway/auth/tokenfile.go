@@ -83,7 +83,7 @@ func (f *TokenFile) Authenticate(r *http.Request) (Identity, error) {
 		}
 	}
 	if found == nil {
-		return Identity{}, &Refusal{Message: "the token is not known", Challenge: challenge("error", invalidToken)}
+		return Identity{}, &Refusal{Message: "unknown token", Challenge: challenge("error", invalidToken)}
 	}
 	who := *found
 	who.Token = token
@@ -102,9 +102,9 @@ func (f *TokenFile) current() []knownToken {
 		return f.tokens
 	}
 	if err := f.read(); err != nil {
-		f.log.Error("a changed token file is not taken over; the tokens of before stay good", "error", err)
+		f.log.Error("a changed token file has mistakes; the earlier tokens stay valid", "error", err)
 	} else {
-		f.log.Info("token file read again", "file", f.name, "tokens", len(f.tokens))
+		f.log.Info("token file reloaded", "file", f.name, "tokens", len(f.tokens))
 	}
 	return f.tokens
 }
@@ -130,7 +130,7 @@ func (f *TokenFile) read() error {
 		return readFailure(f.name, err)
 	}
 	if info, err := os.Stat(f.name); err == nil && info.Mode().Perm()&0o077 != 0 {
-		f.log.Warn("others than its owner may read or change the token file; chmod 600 helps",
+		f.log.Warn("other users can read or change the token file; run chmod 600",
 			"file", f.name, "mode", info.Mode().Perm().String())
 	}
 	tokens, err := parseTokens(data)
@@ -146,7 +146,7 @@ func readFailure(name string, err error) error {
 	if errors.As(err, &at) {
 		err = at.Err
 	}
-	return fmt.Errorf("token file %s cannot be read: %w", name, err)
+	return fmt.Errorf("cannot read token file %s: %w", name, err)
 }
 
 type tokenEntry struct {

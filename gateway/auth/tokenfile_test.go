@@ -74,7 +74,7 @@ func TestTokenFile(t *testing.T) {
 	if _, err := f.Authenticate(withToken(aliceToken)); err != nil {
 		t.Errorf("without the file: %v", err)
 	}
-	if !strings.Contains(log.String(), "not taken over") || strings.Contains(log.String(), "secret-in") || strings.Contains(log.String(), aliceToken) {
+	if !strings.Contains(log.String(), "earlier tokens stay valid") || strings.Contains(log.String(), "secret-in") || strings.Contains(log.String(), aliceToken) {
 		t.Errorf("log:\n%s", log.String())
 	}
 }
@@ -124,7 +124,7 @@ func TestTokenFileMistakes(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := auth.OpenTokenFile(filepath.Join(t.TempDir(), "none"), nil); err == nil || !strings.Contains(err.Error(), "cannot be read") {
+	if _, err := auth.OpenTokenFile(filepath.Join(t.TempDir(), "none"), nil); err == nil || !strings.Contains(err.Error(), "cannot read token file") {
 		t.Errorf("no file: %v", err)
 	}
 }

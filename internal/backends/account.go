@@ -42,7 +42,7 @@ func findAccount(userName, group string) (*account, error) {
 		case notNumber != nil:
 			return nil, fmt.Errorf("user %q not found on this system", userName)
 		case group == "":
-			return nil, fmt.Errorf("this system does not know in which group user %s is: name the group as well", userName)
+			return nil, fmt.Errorf("cannot find the group of user %s; name the group as well", userName)
 		default:
 			a.uid = id
 		}

@@ -51,7 +51,7 @@ func (c Config) maxResultBytes() int64 {
 
 func (c Config) check() error {
 	if c.Name == "" {
-		return errors.New("backend without a name")
+		return errors.New("a backend needs a name")
 	}
 	if err := c.checkTransport(); err != nil {
 		return fmt.Errorf("backend %s: %w", c.Name, err)
@@ -71,7 +71,7 @@ func (c Config) checkTransport() error {
 			return errors.New("transport stdio needs a command")
 		}
 		if c.Credentials != nil {
-			return errors.New("transport stdio has no headers for credentials: give the process its own in env")
+			return errors.New("transport stdio has no headers for credentials; give credentials to the process with env")
 		}
 		return nil
 	case StreamableHTTP, SSE:
@@ -265,7 +265,7 @@ func (b *backend) publish(listed *listing) (ttl time.Duration) {
 	b.mu.Unlock()
 	if len(leftOut) > 0 && !maps.Equal(b.leftOut, leftOut) {
 		names := slices.Sorted(maps.Keys(leftOut))
-		b.logger.Warn("tools of the backend are left out", "tools", len(names), "first", names[0], "reason", leftOut[names[0]])
+		b.logger.Warn("ignoring tools of the backend", "tools", len(names), "first", names[0], "reason", leftOut[names[0]])
 	}
 	b.leftOut = leftOut
 	b.published()

@@ -376,7 +376,7 @@ func (r EffectRule) check() error {
 	case "", "fail":
 	case "ask":
 		if r.Class != effectUnsafe {
-			return fmt.Errorf("effect rule for %s: onUnknown belongs to class unsafe; what is %s is called again", r.Tool, r.Class)
+			return fmt.Errorf("effect rule for %s: onUnknown needs class unsafe; a call of class %s is repeated", r.Tool, r.Class)
 		}
 	default:
 		return fmt.Errorf("effect rule for %s: onUnknown %q: use fail or ask", r.Tool, r.OnUnknown)

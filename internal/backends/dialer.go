@@ -36,7 +36,7 @@ func (d *dialer) begin(ctx context.Context, who Principal, visitor bool) (*sessi
 	if !speaksOlder(err) {
 		return nil, nil, err
 	}
-	d.logger.Debug("going on in a revision before 2026-07-28", "because", err)
+	d.logger.Debug("falling back to a revision before 2026-07-28", "because", err)
 	s, again := d.dial(ctx, who, visitor, true)
 	if again != nil {
 		return nil, nil, fmt.Errorf("%w; and no revision before 2026-07-28 either: %w", err, again)
@@ -144,7 +144,7 @@ func (d *dialer) headersFor(ctx context.Context, who Principal, refused Headers)
 	for name := range headers {
 		switch http.CanonicalHeaderKey(name) {
 		case "Idempotency-Key", "X-Idempotency-Key": // see meter
-			return nil, fmt.Errorf("header %s would have requests repeated; calls carry their key in _meta", name)
+			return nil, fmt.Errorf("header %s is not allowed, because it would make requests idempotent; calls carry their key in _meta", name)
 		}
 	}
 	return headers, nil

@@ -64,7 +64,7 @@ func (h *health) noteDown(err error) {
 	h.downLogged = true
 	h.mu.Unlock()
 	if !known {
-		h.logger.Warn("backend is down and is tried again until it answers", "error", err)
+		h.logger.Warn("backend is down; trying again", "error", err)
 	}
 }
 

@@ -218,7 +218,7 @@ func (p *Pool) publish() {
 	}
 	next, clashes := resolve(p.agg, names, listed)
 	if len(clashes) > 0 && !slices.Equal(clashes, p.clashes) {
-		p.logger.Error("tools of the same name are left out: rename them by overrides", "clashes", clashes)
+		p.logger.Error("ignoring tools with the same name; rename them with overrides", "clashes", clashes)
 	}
 	p.clashes = clashes
 	if reflect.DeepEqual(next, p.catalogue.Swap(next)) {

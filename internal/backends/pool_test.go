@@ -480,11 +480,11 @@ func TestNewRefuses(t *testing.T) {
 		want    string
 	}{
 		{"twice", []Config{good, good}, Aggregation{}, "twice"},
-		{"no name", with(func(c *Config) { c.Name = "" }), Aggregation{}, "without a name"},
+		{"no name", with(func(c *Config) { c.Name = "" }), Aggregation{}, "needs a name"},
 		{"transport", with(func(c *Config) { c.Transport = "pigeon" }), Aggregation{}, "pigeon"},
 		{"url", with(func(c *Config) { c.URL = "x" }), Aggregation{}, "http or https"},
 		{"command", with(func(c *Config) { c.Transport = Stdio }), Aggregation{}, "needs a command"},
-		{"credentials", with(func(c *Config) { c.Transport, c.Command, c.Credentials = Stdio, "x", &tokens{} }), Aggregation{}, "its own in env"},
+		{"credentials", with(func(c *Config) { c.Transport, c.Command, c.Credentials = Stdio, "x", &tokens{} }), Aggregation{}, "to the process with env"},
 		{"class", with(func(c *Config) { c.Effects = []EffectRule{{Tool: "*", Class: "safe"}} }), Aggregation{}, "use read, idempotent, keyed or unsafe"},
 		{"glob", with(func(c *Config) { c.Effects = []EffectRule{{Tool: "[", Class: "read"}} }), Aggregation{}, "glob"},
 		{"key argument", with(func(c *Config) { c.Effects = []EffectRule{{Tool: "*", Class: "read", KeyArgument: "k"}} }), Aggregation{}, "only class keyed"},

@@ -1,7 +1,6 @@
-// Package codes has the errors of runs and calls: one table with the code of each,
-// its category, whether calling again may help, and what to do. Runs, the gateway
-// and the command line take their sentences from it, and docs/errors.md is made
-// of it.
+// Package codes is the table of errors: for each code its category, whether calling
+// again may help, and a hint. Runs, the gateway and the command line print its hints,
+// and docs/errors.md is generated from it.
 package codes
 
 import (
@@ -13,7 +12,7 @@ import (
 // A Code says what went wrong. Scripts may fail with codes of their own.
 type Code string
 
-// A Category says what kind of error a code is, and so what to do.
+// A Category groups codes by cause, and so by what to do.
 type Category string
 
 // The categories.
@@ -32,7 +31,7 @@ const (
 	CategoryInternal       Category = "internal"
 )
 
-// A kind is what there is to know of a category.
+// A kind describes a category.
 type kind struct {
 	category Category
 	means    string
@@ -40,37 +39,37 @@ type kind struct {
 }
 
 var kinds = []kind{
-	{CategoryValidation, "the call or the definition is wrong", "Correct the arguments and call again."},
-	{CategoryTemplate, "a template does not fit the values", "The definition of the tool does not fit these values; calling again with the same arguments will not help."},
-	{CategoryTool, "a tool failed, or cannot be reached", ""},
+	{CategoryValidation, "the call or the definition has a mistake", "Correct the arguments and call again."},
+	{CategoryTemplate, "a template failed with these values", "The definition of the tool does not fit these values; calling again with the same arguments will not help."},
+	{CategoryTool, "a tool failed or cannot be reached", ""},
 	{CategoryTimeout, "a step, an elicitation or the run took too long", ""},
-	{CategoryCancelled, "somebody cancelled the run", "Call again only if the user asks for it."},
-	{CategoryDeclined, "a person declined, or dismissed the elicitation", "A person decided this; call again only if the user asks for it."},
+	{CategoryCancelled, "the run was cancelled or terminated", "Call again only if the user asks for it."},
+	{CategoryDeclined, "a person declined or cancelled the elicitation", "A person decided this; call again only if the user asks for it."},
 	{CategoryOutcomeUnknown, "a call may or may not have been executed", "It may have taken effect: check before calling again."},
-	{CategoryCredentials, "a backend wants credentials of the caller, and has none", "Nothing was executed; call again when the credential is there."},
-	{CategoryHeld, "a backend takes no more calls for now", "Wait: the run makes the call when its turn has come."},
-	{CategoryPermission, "the caller, or the composite tool, may not call a tool", "Calling again will not help; an operator must grant this one."},
-	{CategoryLimit, "something is too large or too many", "Ask for less at a time."},
+	{CategoryCredentials, "a backend requires credentials of the caller", "Nothing was executed; call again when the credential is available."},
+	{CategoryHeld, "a limit of a backend delays the call", "Wait; the run makes the call when the limit allows it."},
+	{CategoryPermission, "the caller or the composite tool may not call a tool", "Calling again will not help; an operator must grant the permission."},
+	{CategoryLimit, "a size or a number exceeds a limit", "Ask for less at a time."},
 	{CategoryInternal, "a fault of perdure or of Temporal", ""},
 }
 
-// again is the hint of what is retryable.
+// again is the hint for retryable errors without another.
 const again = "Calling again may help."
 
-// An Entry is what there is to know of a code.
+// An Entry describes a code.
 type Entry struct {
 	Code       Code
 	Categories []Category // one, or more where it depends on the outcome of the call
-	Retryable  bool       // calling again may help, as long as that repeats nothing
-	When       string     // it happens
-	Hint       string     // what to do; "" = what the category says
+	Retryable  bool       // calling again may help, unless it would repeat an effect
+	When       string     // when it happens
+	Hint       string     // what to do; "" = the hint of the category
 }
 
-// Table gives every code.
+// Table returns every code.
 func Table() []Entry { return slices.Clone(table) }
 
-// Hint says what to do about an error, in a sentence; "" = its message says it. A
-// code that is not of the table, such as one of a script, has the hint of its
+// Hint returns what to do about an error, as a sentence; "" if its message says so. A
+// code that is not in the table, such as one of a script, has the hint of its
 // category.
 func Hint(code Code, category Category, retryable bool) string {
 	for _, e := range table {
@@ -89,12 +88,12 @@ func Hint(code Code, category Category, retryable bool) string {
 	return ""
 }
 
-const pageHead = `<!-- Generated from internal/codes; do not edit. Write it anew with: go test ./internal/codes -run TestPage -update -->
+const pageHead = `<!-- Generated from internal/codes; do not edit. To update: go test ./internal/codes -run TestPage -update -->
 # Error codes
 
-[Errors](language.md#errors) says how a failed call reports its error. ` + "`code` and `category`" + ` are stable; the hints below are those that results and commands give. Scripts may fail with codes of their own.
+[Errors](language.md#errors) describes how a failed call reports its error. ` + "`code` and `category`" + ` are stable. The hint is what results and commands print; without one, the message says what to do. Scripts may fail with codes of their own.
 
-An error that is retryable is so only while calling again repeats no effect; ` + "`retryable`" + ` of the error itself says whether that is the case, and the hint is then: ` + again + `
+An error with a retryable code has ` + "`retryable: true`" + ` only if calling again cannot repeat an effect. Otherwise its hint is not to call again, or empty.
 
 ## Categories
 
@@ -102,7 +101,7 @@ An error that is retryable is so only while calling again repeats no effect; ` +
 |---|---|---|
 `
 
-// Page gives the page of all codes, in Markdown.
+// Page returns the page of all codes, in Markdown.
 func Page() string {
 	var b strings.Builder
 	b.WriteString(pageHead)
@@ -119,7 +118,7 @@ func Page() string {
 		if e.Retryable {
 			retryable = "yes"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", e.Code, strings.Join(categories, " or "), retryable, e.When, e.Hint)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", e.Code, strings.Join(categories, " or "), retryable, e.When, Hint(e.Code, e.Categories[0], e.Retryable))
 	}
 	return b.String()
 }

@@ -54,7 +54,7 @@ func TestTable(t *testing.T) {
 		retryable bool
 		want      string
 	}{
-		{codes.Duplicate, codes.CategoryValidation, false, "Do not call it again for this."},
+		{codes.Duplicate, codes.CategoryValidation, false, "Do not call it again for the same business key."},
 		{codes.InvalidArguments, codes.CategoryValidation, false, "Correct the arguments and call again."},
 		{codes.ToolError, codes.CategoryTool, true, "Calling again may help."},
 		{codes.Refused, codes.CategoryTool, false, ""},

@@ -83,7 +83,7 @@ func FilesBelow(name string, wanted func(file string) bool) (files []string, err
 }
 
 // errEndless refuses what would be read for ever, or until somebody writes to it.
-var errEndless = errors.New("it is a pipe, a device or a socket, which may have no end; name a file")
+var errEndless = errors.New("it is a pipe, a device or a socket; name a regular file")
 
 // hasEnd refuses what is neither a regular file nor a directory. The pipes that a
 // shell gives, as <(…) or /dev/stdin, end.

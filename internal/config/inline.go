@@ -48,7 +48,7 @@ func InlineTools(config string, names []string) ([]string, error) {
 	}
 	for _, name := range names {
 		if !slices.Contains(there, name) {
-			return nil, fmt.Errorf("compositeTools of %s has no %s; it has %s", config, name, strings.Join(there, ", "))
+			return nil, fmt.Errorf("compositeTools of %s has no %s; known names: %s", config, name, strings.Join(there, ", "))
 		}
 	}
 	return texts, nil

@@ -141,7 +141,7 @@ func (r *reader) grants(p keyPath, list []*grant) []auth.Grant {
 func (r *reader) grant(p keyPath, g *grant, named bool) {
 	r.patterns(p.to("tools"), g.Tools)
 	if len(g.Groups)+len(g.Subjects) == 0 && !named {
-		r.errorf(p, "auth", `names nobody: give it groups or subjects; the group "*" is everybody`)
+		r.errorf(p, "auth", `has neither groups nor subjects; the group "*" means everybody`)
 	}
 }
 

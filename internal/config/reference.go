@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 )
 
-const referenceHead = `<!-- Generated from internal/config; do not edit. Write it anew with: go test ./internal/config -run TestReferencePage -update -->
+const referenceHead = `<!-- Generated from internal/config; do not edit. To update: go test ./internal/config -run TestReferencePage -update -->
 # Configuration
 
 Every key of the file that ` + "`--config`" + ` names. [Operations](operations.md) explains them with examples; ` + "`perdure validate FILE`" + ` checks a file, and ` + "`perdure schema config`" + ` prints a JSON Schema of it for editors. The file is that of ToolHive's standalone vMCP; keys that do nothing here are accepted, and validate warns of them.

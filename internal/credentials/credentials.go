@@ -163,7 +163,7 @@ func (b *Broker) Deposit(ctx context.Context, who backends.Principal, needed []s
 	}
 	wanted, err := b.grants.Wanted(ctx, who.Name)
 	if err != nil {
-		b.log.Warn("looking for credentials that runs wait for", "error", err)
+		b.log.Warn("cannot list the credentials that runs wait for", "error", err)
 	}
 	for _, backend := range union(needed, wanted, b.unlisted()) {
 		d, ok := b.perCall[backend].(*delegated)
@@ -172,11 +172,11 @@ func (b *Broker) Deposit(ctx context.Context, who backends.Principal, needed []s
 		}
 		waited, err := d.deposit(ctx, who)
 		if errors.Is(err, errTried) {
-			b.log.Debug("a credential that did not help is not tried again yet", "backend", backend, "caller", who.Name)
+			b.log.Debug("not yet retrying a credential that was refused", "backend", backend, "caller", who.Name)
 			continue
 		}
 		if err != nil {
-			b.log.Info("a credential for a backend could not be had from the token of a request", "backend", backend, "caller", who.Name, "error", err)
+			b.log.Info("cannot get a credential for a backend from the token of a request", "backend", backend, "caller", who.Name, "error", err)
 			continue
 		}
 		good = append(good, backend)
@@ -229,10 +229,10 @@ func (b *Broker) passing(ctx context.Context, err error) error {
 	case errors.As(err, &needed) || ctx.Err() != nil:
 		return err
 	case errors.As(err, &away):
-		return &backends.CredentialsError{Reason: err.Error() + "; it is tried again"}
+		return &backends.CredentialsError{Reason: err.Error() + "; trying again"}
 	}
-	b.log.Warn("the store of credentials cannot be used", "error", err)
-	return &backends.CredentialsError{Reason: "the store of credentials does not answer; it is tried again"}
+	b.log.Warn("cannot use the store of credentials", "error", err)
+	return &backends.CredentialsError{Reason: "the store of credentials does not answer; trying again"}
 }
 
 // bearer are the headers with a token (RFC 6750 section 2.1).

@@ -376,7 +376,7 @@ func TestClientCredentials(t *testing.T) {
 	l.idp.answers(refuses(401, "invalid_client"))
 	l.lacks(run, "refuses client cl:ient", false)
 	l.idp.answers(func(url.Values, string, string) (int, string) { return 503, "" })
-	l.lacks(run, "the token endpoint answers with HTTP status 503; it is tried again", false)
+	l.lacks(run, "the token endpoint answers with HTTP status 503; trying again", false)
 	l.silent("s3cret", "own-1", "own-2", "own-later")
 }
 
@@ -497,7 +497,7 @@ func TestRefusedExchange(t *testing.T) {
 	l.must(run, "Bearer got-3")
 	l.idp.answers(refuses(400, "invalid_target"))
 	l.backend.accept()
-	l.lacks(run, "cannot be exchanged: the token endpoint refuses it (invalid_target)", true)
+	l.lacks(run, "cannot be exchanged: refused by the token endpoint (invalid_target)", true)
 	l.pass(time.Minute)
 	if given := l.deposit(ada("ada-t0ken", time.Hour)); given != nil {
 		t.Errorf("given for %v by a token that cannot be exchanged", given)
@@ -514,7 +514,7 @@ func TestTokenEndpointIsAway(t *testing.T) {
 		return exchanging(l)
 	})
 	l.deposit(ada("ada-t0ken", time.Hour), "be")
-	l.lacks(run, "the token endpoint answers with HTTP status 502; it is tried again", false)
+	l.lacks(run, "the token endpoint answers with HTTP status 502; trying again", false)
 	l.idp.answers(tokens("got", 600, false))
 	l.must(run, "Bearer got-1")
 	l.silent("t0ken", "s3cret")

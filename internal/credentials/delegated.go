@@ -171,7 +171,7 @@ func (d *delegated) makeGood(ctx context.Context, g *grant, who backends.Princip
 		if !errors.As(err, &no) {
 			return fmt.Errorf("refreshing the caller's token for the backend: %w", err)
 		}
-		d.broker.log.Info("a refresh token is not taken any more", "backend", d.backend, "error", no)
+		d.broker.log.Info("a refresh token is no longer accepted", "backend", d.backend, "error", no)
 		g.Refresh = ""
 	}
 	if g.Subject == "" || !g.SubjectExpires.IsZero() && !now.Before(g.SubjectExpires) {
@@ -273,7 +273,7 @@ func (d *delegated) fresh(ctx context.Context, g grant, who backends.Principal, 
 	err := d.exchange(ctx, &g, false)
 	var needed *backends.CredentialsError
 	if err != nil && !errors.As(err, &needed) {
-		d.broker.log.Warn("the token of a request is exchanged later", "backend", d.backend, "error", err)
+		d.broker.log.Warn("postponed the exchange of a token", "backend", d.backend, "error", err)
 		g.Access = ""
 		return g, nil
 	}

@@ -44,20 +44,20 @@ func readSecret(name string) (backends.Secret, error) {
 		if errors.As(err, &at) {
 			err = at.Err
 		}
-		return "", fmt.Errorf("file %s cannot be read: %w", name, err)
+		return "", fmt.Errorf("cannot read file %s: %w", name, err)
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxSecret+1))
 	value := strings.TrimSpace(string(text))
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("file %s cannot be read", name)
+		return "", fmt.Errorf("cannot read file %s", name)
 	case value == "":
-		return "", fmt.Errorf("file %s is empty: put the secret into it", name)
+		return "", fmt.Errorf("file %s is empty: write the secret to it", name)
 	case len(text) > maxSecret:
-		return "", fmt.Errorf("file %s has more than %d bytes: it should hold nothing but the secret", name, maxSecret)
+		return "", fmt.Errorf("file %s has more than %d bytes: it must contain only the secret", name, maxSecret)
 	case strings.ContainsAny(value, "\r\n\x00"):
-		return "", fmt.Errorf("file %s has several lines: it should hold nothing but the secret", name)
+		return "", fmt.Errorf("file %s has several lines: it must contain only the secret", name)
 	}
 	return backends.Secret(value), nil
 }

@@ -35,7 +35,7 @@ type token struct {
 // it is in vain.
 type refusal struct{ code string }
 
-func (e *refusal) Error() string { return "the token endpoint refuses it (" + e.code + ")" }
+func (e *refusal) Error() string { return "refused by the token endpoint (" + e.code + ")" }
 
 // An outage is an error of a token endpoint that passes.
 type outage struct{ what string }

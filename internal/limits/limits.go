@@ -41,7 +41,7 @@ func ParseRate(text string) (Rate, error) {
 	calls, err := strconv.Atoi(strings.TrimSpace(number))
 	per := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}[strings.TrimSpace(unit)]
 	if !ok || err != nil || calls <= 0 || per == 0 {
-		return Rate{}, fmt.Errorf("%q is not a rate such as 10/s, 600/m or 100/h", text)
+		return Rate{}, fmt.Errorf("invalid rate %q; write one such as 10/s, 600/m or 100/h", text)
 	}
 	return Rate{Calls: calls, Per: per, Burst: 1}, nil
 }

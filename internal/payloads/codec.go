@@ -189,14 +189,14 @@ func (c *Codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error
 func (c *Codec) open(p *commonpb.Payload, run string) (*commonpb.Payload, error) {
 	id := string(p.Metadata[keyField])
 	if c.Keys == nil {
-		return nil, fmt.Errorf("it was sealed with key %q, %w: this process has none", id, ErrNoKey)
+		return nil, fmt.Errorf("it was sealed with key %q, %w; this process has none", id, ErrNoKey)
 	}
 	with, err := c.Keys.opening(id)
 	if err != nil {
 		return nil, err
 	}
 	if len(p.Data) < saltBytes {
-		return nil, fmt.Errorf("it is cut off")
+		return nil, fmt.Errorf("it is truncated")
 	}
 	aead, err := with.cipher(p.Data[:saltBytes])
 	if err != nil {
@@ -204,7 +204,7 @@ func (c *Codec) open(p *commonpb.Payload, run string) (*commonpb.Payload, error)
 	}
 	plain, err := aead.Open(nil, nil, p.Data[saltBytes:], bound(id, run))
 	if err != nil {
-		return nil, fmt.Errorf("it was changed, or key %q is another one now: %w", id, err)
+		return nil, fmt.Errorf("it was changed, or key %q now has another value: %w", id, err)
 	}
 	var opened commonpb.Payload
 	return &opened, proto.Unmarshal(plain, &opened)

@@ -90,7 +90,7 @@ func TestSealThatDoesNotOpen(t *testing.T) {
 		"the same ID, another key": {sealed, "2026-10:" + strings.Repeat("0c", 32), "was changed"},
 		"another run":              {changed(func(p *commonpb.Payload) { p.Metadata["perdure-run"] = []byte("tool/2") }), first, "was changed"},
 		"one bit":                  {changed(func(p *commonpb.Payload) { p.Data[len(p.Data)-1] ^= 1 }), first, "was changed"},
-		"cut off":                  {changed(func(p *commonpb.Payload) { p.Data = p.Data[:7] }), first, "cut off"},
+		"truncated":                {changed(func(p *commonpb.Payload) { p.Data = p.Data[:7] }), first, "truncated"},
 		"without data":             {changed(func(p *commonpb.Payload) { p.Data = p.Data[:16] }), first, "was changed"},
 	} {
 		var opened string
@@ -128,7 +128,7 @@ func TestKeys(t *testing.T) {
 		secret:                      "line 1",
 		"\na b:" + secret:           "line 2",
 		"a:" + secret + "0a":        "line 1",
-		first + "\n" + first:        `line 2: there are two keys "2026-10"`,
+		first + "\n" + first:        `line 2: duplicate key ID "2026-10"`,
 		"a:" + secret[2:] + "\nb:x": "line 1",
 	} {
 		_, err := payloads.ReadKeys(t.Context(), func(context.Context) ([]byte, error) { return []byte(text), nil })

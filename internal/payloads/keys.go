@@ -89,7 +89,7 @@ func (k *Keys) opening(id string) (key, error) {
 	i := find()
 	if i < 0 && time.Since(k.read) > rereadPause {
 		if err := k.refresh(context.Background()); err != nil {
-			return key{}, fmt.Errorf("it was sealed with key %q, %w, which cannot be read again: %w", id, ErrNoKey, err)
+			return key{}, fmt.Errorf("it was sealed with key %q, %w, and reading the keys again failed: %w", id, ErrNoKey, err)
 		}
 		i = find()
 	}
@@ -113,14 +113,14 @@ func parseKeys(text []byte) ([]key, error) {
 		secret, err := hex.DecodeString(strings.TrimSpace(digits))
 		switch {
 		case !keyID.MatchString(id) || err != nil || len(secret) != 32:
-			return nil, fmt.Errorf("line %d: want ID:KEY, the ID of letters, digits and ._-, the key with 64 hexadecimal digits, e.g. of openssl rand -hex 32", n)
+			return nil, fmt.Errorf("line %d: must be ID:KEY, the ID of letters, digits and ._-, the KEY 64 hexadecimal digits, e.g. from openssl rand -hex 32", n)
 		case slices.ContainsFunc(all, func(k key) bool { return k.id == id }):
-			return nil, fmt.Errorf("line %d: there are two keys %q", n, id)
+			return nil, fmt.Errorf("line %d: duplicate key ID %q", n, id)
 		}
 		all = append(all, key{id, secret})
 	}
 	if lines.Err() != nil || len(all) == 0 {
-		return nil, errors.New("there is no key: want lines ID:KEY, the key e.g. of openssl rand -hex 32")
+		return nil, errors.New("no keys; write lines ID:KEY, each KEY e.g. from openssl rand -hex 32")
 	}
 	return all, nil
 }

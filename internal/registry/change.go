@@ -35,7 +35,7 @@ func Changes(was, now *definitions.Definition, prefix string) []Change {
 		breaking("output", "output", results.found),
 		defaults(decoded(was.InputSchema()), decoded(now.InputSchema())),
 		rights(was, now),
-		manners(was, now),
+		behaviour(was, now),
 	)
 }
 
@@ -75,7 +75,7 @@ func exposure(was, now *definitions.Definition, prefix string) []Change {
 	return changes
 }
 
-// shutOut says who was offered a definition and is not any more; "" = nobody.
+// shutOut names those who could see a definition before and no longer can; "" = none.
 func shutOut(was, now *definitions.Expose) string {
 	switch {
 	case forAll(now):
@@ -126,9 +126,9 @@ func standsIn(property any) string {
 	return encoded(standard)
 }
 
-// manners compares which calls are one run, and what becomes of a run whose steps
+// behaviour compares which calls share a run, and what happens to a run whose steps
 // fail.
-func manners(was, now *definitions.Definition) (changes []Change) {
+func behaviour(was, now *definitions.Definition) (changes []Change) {
 	if now.BusinessKey != "" && now.BusinessKey != was.BusinessKey {
 		changes = append(changes, Change{"calls whose businessKey is the same mean one run, and it is another key than before", false, "businessKey"})
 	}

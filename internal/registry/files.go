@@ -31,8 +31,8 @@ func (r *Registry) warnOfFiles() {
 	r.mu.RUnlock()
 	for _, d := range defs {
 		if why := r.Contradicts(d); why != "" {
-			if _, told := r.told.LoadOrStore(why, true); !told {
-				r.log.Warn("a file differs from what was published under its version", "name", d.Name, "version", d.Version, "reason", why)
+			if _, told := r.logged.LoadOrStore(why, true); !told {
+				r.log.Warn("a definition in a file differs from the published version of the same number", "name", d.Name, "version", d.Version, "reason", why)
 			}
 		}
 	}

@@ -189,8 +189,8 @@ func (r *Registry) CheckDrift(e Entry, tools definitions.Tools) error {
 			return &DriftError{name, version, d}
 		}
 		changes := strings.Join(d.Changes, "; ")
-		if _, told := r.told.LoadOrStore(e.Published.Digest+" "+d.Tool+" "+changes, true); !told && r.drift != AllowDrift {
-			r.log.Warn("a tool is not any more what it was when a composite tool was published", "composite", name, "version", version,
+		if _, told := r.logged.LoadOrStore(e.Published.Digest+" "+d.Tool+" "+changes, true); !told && r.drift != AllowDrift {
+			r.log.Warn("a tool has changed since a composite tool was published", "composite", name, "version", version,
 				"tool", d.Tool, "drift", string(d.State), "changes", changes)
 		}
 	}

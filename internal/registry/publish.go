@@ -124,13 +124,13 @@ func (r *Registry) edit(ctx context.Context, by string, f func() ([]store.Edit, 
 		return f()
 	})
 	if news {
-		r.tell()
+		r.notify()
 	}
 	if err != nil {
 		return err
 	}
 	if err := r.Load(ctx); err != nil { // it is done; Follow tells of it later
-		r.log.Warn("reading what was just published", "error", err)
+		r.log.Warn("cannot read the new publication", "error", err)
 	}
 	return nil
 }

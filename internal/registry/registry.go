@@ -46,7 +46,7 @@ type (
 )
 
 // ErrNoStore says that nothing can be published, since nothing keeps it.
-var ErrNoStore = errors.New("there is no registry to publish to")
+var ErrNoStore = errors.New("this server has no registry")
 
 // A NotFoundError says that no definition is what a reference means.
 type NotFoundError struct {
@@ -63,7 +63,7 @@ func (e *NotFoundError) Error() string {
 	case e.Reference.Version == "":
 		return fmt.Sprintf("%s has only pre-releases: name one of %s", e.Reference.Name, list(e.Versions))
 	}
-	return fmt.Sprintf("%s has no version %s; there are %s", e.Reference.Name, e.Reference.Version, list(latestFirst(e.Versions)))
+	return fmt.Sprintf("%s has no version %s; known versions: %s", e.Reference.Name, e.Reference.Version, list(latestFirst(e.Versions)))
 }
 
 func latestFirst(versions []string) []string {
@@ -99,10 +99,10 @@ type Options struct {
 
 // A Registry knows all definitions of a process. It is safe for concurrent use.
 type Registry struct {
-	store store.Registry
-	drift DriftPolicy
-	log   *slog.Logger
-	told  sync.Map // what was logged of tools that have drifted, and of files that differ
+	store  store.Registry
+	drift  DriftPolicy
+	log    *slog.Logger
+	logged sync.Map // logged once: drifted tools and differing files
 
 	reading chan struct{} // has room for one request whose files are read
 
@@ -126,8 +126,8 @@ func (r *Registry) OnChange(f func()) {
 	r.onChange = append(r.onChange, f)
 }
 
-// tell says that what names mean has changed.
-func (r *Registry) tell() {
+// notify reports that references may resolve differently.
+func (r *Registry) notify() {
 	r.mu.RLock()
 	listeners := slices.Clone(r.onChange)
 	r.mu.RUnlock()
@@ -147,7 +147,7 @@ func (r *Registry) SetFiles(defs []*definitions.Definition) {
 	r.files, r.order = files, order
 	r.pinFiles()
 	r.mu.Unlock()
-	r.tell()
+	r.notify()
 }
 
 // pinFiles puts what is published into the definitions of files that load it and
@@ -172,7 +172,7 @@ func (r *Registry) Load(ctx context.Context) error {
 		return err
 	}
 	if r.take(changed, last) {
-		r.tell()
+		r.notify()
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (r *Registry) Follow(ctx context.Context) {
 	}
 	r.store.Follow(ctx, func() {
 		if err := r.Load(ctx); err != nil && ctx.Err() == nil {
-			r.log.Warn("reading what was published; what was published before is still served", "error", err)
+			r.log.Warn("cannot read published versions; still serving the earlier ones", "error", err)
 		}
 	})
 }
@@ -249,7 +249,7 @@ func (r *Registry) read(v store.Version) Entry {
 func entryOf(v store.Version) (e Entry, err error) {
 	e.Published = &v
 	if digest([]byte(v.Source)) != v.Digest {
-		return e, errors.New("it is not what was published: its digest is another one")
+		return e, errors.New("its content does not match its digest")
 	}
 	name, version := "", ""
 	if m, notOne := definitions.ModuleFromSource([]byte(v.Source)); definitions.IsModuleName(v.Name) && notOne == nil {
@@ -272,7 +272,7 @@ func (r *Registry) Find(ctx context.Context, ref definitions.Reference) (Entry, 
 		return e, err
 	}
 	if err := r.Load(ctx); err != nil {
-		r.log.Warn("reading what was published", "error", err)
+		r.log.Warn("cannot read published versions", "error", err)
 	}
 	return r.Resolve(ref)
 }

@@ -43,7 +43,7 @@ func (c *Client) Answer(ctx context.Context, id RunID, a Answer) (Decision, erro
 		return decided(id, gate, "")
 	}
 	if a.Via != ViaPage && gate.Mode == definitions.URLMode {
-		return Decision{}, fmt.Errorf("%w: run %s, elicitation %s is answered on the approvals page, and in no other way", ErrNotPermitted, id, a.ElicitationID)
+		return Decision{}, fmt.Errorf("%w: run %s, elicitation %s can only be answered on the approvals page", ErrNotPermitted, id, a.ElicitationID)
 	}
 	if a.Allowed != nil && !a.Allowed(gate) {
 		return Decision{}, fmt.Errorf("%w: run %s, elicitation %s is not for %s to answer", ErrNotPermitted, id, a.ElicitationID, a.By)
@@ -110,18 +110,18 @@ func (c *Client) confirm(ctx context.Context, id RunID, signal workflows.Answer)
 			}
 			for _, u := range run.Unchecked {
 				if u.AnswerID == signal.AnswerID {
-					return Decision{}, fmt.Errorf("answering run %s: %w (%s); it counts as soon as one has it", id, ErrUnchecked, u.Key)
+					return Decision{}, fmt.Errorf("answering run %s: %w (%s); it becomes valid when one has it", id, ErrUnchecked, u.Key)
 				}
 			}
 			if err == nil && run.Status == workflows.Quarantined {
-				return Decision{}, fmt.Errorf("answering run %s: the answer was sent, and counts if the run is released: %w", id, ErrQuarantined)
+				return Decision{}, fmt.Errorf("answering run %s: the answer was sent, and becomes valid if the run is released: %w", id, ErrQuarantined)
 			}
 		}
 		if err != nil && !errors.Is(err, ErrUnavailable) {
 			return Decision{}, err
 		}
 		if !pause.wait(ctx) {
-			return Decision{}, fmt.Errorf("answering run %s: the answer was sent, but no worker has taken it yet; it counts when one does, which perdure runs show says: %w", id, ctx.Err())
+			return Decision{}, fmt.Errorf("answering run %s: the answer was sent, but no worker has processed it yet; see perdure runs show: %w", id, ctx.Err())
 		}
 	}
 }
@@ -151,7 +151,7 @@ func (c *Client) gate(ctx context.Context, run *Run, elicitation string) (Elicit
 // of whom it is told.
 func decided(id RunID, e Elicitation, answerID string) (Decision, error) {
 	if e.State == workflows.ElicitationDropped {
-		return Decision{}, fmt.Errorf("%w: the run has ended or gone on without it", noSuchGate(id, e.ID))
+		return Decision{}, fmt.Errorf("%w: the run has ended or continued without it", noSuchGate(id, e.ID))
 	}
 	return Decision{
 		Won:    answerID != "" && e.AnswerID == answerID,

@@ -32,7 +32,7 @@ func (c *Client) HostBackend(ctx context.Context, backend string) error {
 		StaticSummary:            "keeps the limits of backend " + backend,
 	}, workflows.HostType, backend)
 	if err != nil {
-		return fmt.Errorf("having the limits of backend %s kept: %w", backend, err)
+		return fmt.Errorf("starting the limits of backend %s: %w", backend, err)
 	}
 	return nil
 }

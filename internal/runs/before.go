@@ -207,7 +207,7 @@ func (c *Client) ChildOutcome(ctx context.Context, id string) (*workflows.ChildO
 	case errors.Is(err, ErrNotFound):
 		return &workflows.ChildOutcome{Failure: &workflows.Failure{Error: workflows.Error{
 			Code: codes.CalledRunGone, Category: codes.CategoryOutcomeUnknown,
-			Message: fmt.Sprintf("the run %s is not there any more: Temporal has deleted it, and what it has done is not known", id),
+			Message: fmt.Sprintf("run %s was deleted at Temporal; what it did is not known", id),
 		}}}, nil
 	case err != nil:
 		return nil, err

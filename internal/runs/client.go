@@ -83,7 +83,7 @@ func (c *Client) signal(ctx context.Context, id RunID, name string, body any) er
 	}
 	s, err := workflows.NewSignal(c.keys, name, string(id), body)
 	if err != nil {
-		return fmt.Errorf("encoding what is said to run %s: %w", id, err)
+		return fmt.Errorf("encoding a signal to run %s: %w", id, err)
 	}
 	return c.temporal.SignalWorkflow(ctx, string(id), "", name, s)
 }

@@ -17,7 +17,7 @@ func Decided(e Elicitation) string {
 	case workflows.ElicitationExpired:
 		return "nobody answered in time"
 	case workflows.ElicitationDropped:
-		return "the run ended or went on without an answer"
+		return "closed without an answer"
 	}
 	text := deed(e) + " by " + cmp.Or(e.By, "somebody")
 	if how := channels[e.Via]; how != "" {
@@ -61,7 +61,7 @@ var outcomes = map[Meaning]string{
 	workflows.NotHappened:     "the call was not executed, and is made now",
 	workflows.Fail:            "the step fails",
 	workflows.DecidedUndone:   "it was undone by hand",
-	workflows.DecidedAgain:    "it is tried again to undo it",
+	workflows.DecidedAgain:    "the compensation is tried again",
 	workflows.DecidedLeft:     "it is left as it is",
 	workflows.DecidedGiven:    "the credential is there",
 	workflows.DecidedWithheld: "there will be no credential, and the step fails",

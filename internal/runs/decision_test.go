@@ -13,9 +13,9 @@ import (
 func TestDecided(t *testing.T) {
 	t.Parallel()
 	for want, e := range map[string]runs.Elicitation{
-		"":                        {State: workflows.ElicitationOpen},
-		"nobody answered in time": {State: workflows.ElicitationExpired, Action: "timeout"},
-		"the run ended or went on without an answer":            {State: workflows.ElicitationDropped},
+		"":                         {State: workflows.ElicitationOpen},
+		"nobody answered in time":  {State: workflows.ElicitationExpired, Action: "timeout"},
+		"closed without an answer": {State: workflows.ElicitationDropped},
 		`accepted by ada on the approvals page: {"n":1}`:        {Action: "accept", By: "ada", Via: runs.ViaPage, Content: json.RawMessage(`{"n":1}`)},
 		"declined by somebody":                                  {Action: "decline"},
 		"accepted by ada (unproven) by a signal without proof":  {Action: "accept", By: "ada (unproven)", Via: runs.ViaSignal, Content: json.RawMessage(`{}`)},

@@ -136,7 +136,7 @@ func TestIndexAtItsDefaultLimit(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if n := strings.Count(log.String(), "is asked more often"); n < 1 || n > 3 {
+		if n := strings.Count(log.String(), "is queried more often"); n < 1 || n > 3 {
 			t.Errorf("the log says %d times that the index is asked too often", n)
 		}
 		t.Logf("asked %d times, refused %d times", temporal.asked, temporal.refused)

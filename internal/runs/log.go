@@ -183,7 +183,7 @@ func (b *logbook) entry(e *historypb.HistoryEvent) (LogEntry, bool) {
 		return LogEntry{Kind: LogReset, By: a.GetIdentity(), Text: "the run was reset: " + cmp.Or(a.GetFailure().GetMessage(), "no reason given")}, true
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
 		a := e.GetWorkflowExecutionCancelRequestedEventAttributes()
-		return LogEntry{Kind: LogCancel, Text: withReason("asked to cancel", a.GetCause())}, true
+		return LogEntry{Kind: LogCancel, Text: withReason("cancellation requested", a.GetCause())}, true
 	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:
 		a := e.GetActivityTaskStartedEventAttributes()
 		r := b.timeline.calls[a.GetScheduledEventId()]
@@ -221,7 +221,7 @@ func (b *logbook) began(a *historypb.WorkflowExecutionStartedEventAttributes) (L
 	case a.GetContinuedExecutionRunId() != "":
 		return LogEntry{Kind: LogContinued, Text: "goes on in a new execution, as its history has grown long"}, true
 	case in.Repair != nil:
-		return LogEntry{Kind: LogRepaired, By: in.Repair.By, Text: fmt.Sprintf("repair %d, by %s: goes on with what was done", in.Repair.Time, cmp.Or(in.Repair.By, "nobody known"))}, true
+		return LogEntry{Kind: LogRepaired, By: in.Repair.By, Text: fmt.Sprintf("repair %d by %s: resumed", in.Repair.Time, cmp.Or(in.Repair.By, "unknown"))}, true
 	}
 	return LogEntry{Kind: LogStarted, By: in.Caller.Subject, Text: fmt.Sprintf("%s %s was called by %s", in.Definition.Name, cmp.Or(in.Definition.Version, shortDigest(in.Definition.Digest)), callerName(in.Caller))}, true
 }
@@ -235,7 +235,7 @@ func (b *logbook) ruled(data *commonpb.Payloads) (LogEntry, bool) {
 	}
 	says := "signal " + made.Signal
 	if made.Signal == workflows.AnswerSignal {
-		says = fmt.Sprintf("answer %s, as it says by %s", made.Action, cmp.Or(made.By, "nobody"))
+		says = fmt.Sprintf("answer %s, claims to be from %s", made.Action, cmp.Or(made.By, "nobody"))
 	}
 	switch {
 	case !ok:
@@ -243,7 +243,7 @@ func (b *logbook) ruled(data *commonpb.Payloads) (LogEntry, bool) {
 	case made.Verdict == workflows.VerdictRefused:
 		entry.Kind, entry.Text = LogRefused, fmt.Sprintf("refused: %s: %s", says, made.Reason)
 	case made.Verdict == workflows.VerdictHeld && !made.Again:
-		entry.Kind, entry.Text = LogUnchecked, fmt.Sprintf("not checked yet: %s: no worker has had the key %s, with which it was signed", says, made.Key)
+		entry.Kind, entry.Text = LogUnchecked, fmt.Sprintf("not checked yet: %s: no worker has had its signing key %s", says, made.Key)
 	case made.Verdict == workflows.VerdictUntaken:
 		entry.Kind, entry.Text = LogUntaken, fmt.Sprintf("%s answers %s, which is not taken: %s", cmp.Or(made.By, "somebody"), made.Action, made.Reason)
 	default:

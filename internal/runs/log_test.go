@@ -73,8 +73,8 @@ steps:
 		"call_ended three write completed",
 		"question_opened four asks: And now? (until",
 		"answer_not_taken two bob answers decline, which is not taken: it comes too late",
-		"cancel_requested asked to cancel: by carol",
-		"question_closed four the run ended or went on without an answer",
+		"cancel_requested cancellation requested: by carol",
+		"question_closed four closed without an answer",
 		"run_ended cancelled: log was cancelled in step four",
 	}
 	got := logOf(t, c, id, false)
@@ -101,7 +101,7 @@ steps:
 			break
 		}
 	}
-	want = append(want, "run_repaired repair 1, by dora: goes on with what was done", "question_opened four asks: And now? (until")
+	want = append(want, "run_repaired repair 1 by dora: resumed", "question_opened four asks: And now? (until")
 	if diff := cmp.Diff(want, logOf(t, c, id, false)); diff != "" {
 		t.Errorf("the log after a repair (-want +got):\n%s", diff)
 	}

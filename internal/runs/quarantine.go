@@ -120,7 +120,7 @@ func (c *Client) operate(ctx context.Context, d *workflowservice.DescribeWorkflo
 	said, err := converter.WithDataConverterSerializationContext(c.converter,
 		converter.WorkflowSerializationContext{Namespace: c.namespace, WorkflowID: run.WorkflowId}).ToPayload(content)
 	if err != nil {
-		return fmt.Errorf("encoding what is said to run %s: %w", run.WorkflowId, err)
+		return fmt.Errorf("encoding a signal to run %s: %w", run.WorkflowId, err)
 	}
 	if _, err := c.temporal.WorkflowService().SignalWorkflowExecution(ctx, &workflowservice.SignalWorkflowExecutionRequest{
 		Namespace: c.namespace, WorkflowExecution: run, SignalName: signal, Input: quarantine.Prove(c.keys, signal, run, said),

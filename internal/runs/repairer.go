@@ -175,7 +175,7 @@ func (r *repairer) said(path workflows.StepPath) string {
 func (r *repairer) selectSteps() error {
 	for _, id := range r.req.From {
 		if !slices.ContainsFunc(r.program.Steps, func(n *definitions.Node) bool { return n.ID == id }) {
-			return fmt.Errorf("run %s has no step %q from which it could go on", r.id, id)
+			return fmt.Errorf("run %s has no step %q to resume from", r.id, id)
 		}
 		r.again[id] = true
 	}
@@ -199,7 +199,7 @@ func (r *repairer) give() error {
 			return fmt.Errorf("run %s has no tool step at %q whose result could be given", r.id, path)
 		}
 		if plan := r.called[path]; plan != nil && plan.goesOn {
-			return fmt.Errorf("the run %s that step %s has called goes on: its result cannot be given; cancel it first", r.record.Journal[path].Child.ID, path)
+			return fmt.Errorf("the run %s that step %s called has not ended, so its result cannot be given; cancel it first", r.record.Journal[path].Child.ID, path)
 		}
 		output, err := objectResult(r.req.Results[path])
 		if err != nil {
@@ -251,7 +251,7 @@ func objectResult(output json.RawMessage) (json.RawMessage, error) {
 func (r *repairer) settle(plan *RetryPlan) error {
 	for path := range r.req.Unknown {
 		if _, ok := r.unsettled[path]; !ok && path.Undoes() == "" && r.fates[path] != FateGiven {
-			return fmt.Errorf("run %s has no call of unknown outcome at %q", r.id, path)
+			return fmt.Errorf("run %s has no call with unknown outcome at %q", r.id, path)
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(r.unsettled)) {
@@ -279,7 +279,7 @@ func (r *repairer) settle(plan *RetryPlan) error {
 		case "":
 			plan.Unsettled = append(plan.Unsettled, UnsettledCall{Path: path, Unsettled: u})
 		default:
-			return fmt.Errorf("what became of %s: %q is not known; say happened, not_happened or ask", path, said)
+			return fmt.Errorf("outcome of %s: %q is not known; use happened, not_happened or ask", path, said)
 		}
 	}
 	return nil

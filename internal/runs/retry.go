@@ -28,7 +28,7 @@ import (
 // Errors of repairs that callers branch on.
 var (
 	ErrNotRetryable = errors.New("there is nothing to retry")
-	ErrUnsettled    = errors.New("it is not known whether calls were executed")
+	ErrUnsettled    = errors.New("the outcome of calls is unknown")
 	ErrChanged      = errors.New("the run has changed in the meantime")
 )
 
@@ -108,7 +108,7 @@ func (c *Client) PlanRetry(ctx context.Context, id RunID, req RetryRequest) (*Re
 	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED, enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED,
 		enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED, enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
 	default:
-		return nil, fmt.Errorf("run %s is %s: %w; only runs that failed, timed out or were cancelled can be retried", id, c.described(d).Status, ErrNotRetryable)
+		return nil, fmt.Errorf("run %s is %s: %w; only runs that failed, timed out, or were cancelled or terminated can be retried", id, c.described(d).Status, ErrNotRetryable)
 	}
 	execution := d.WorkflowExecutionInfo.Execution.RunId
 	record, err := c.record(ctx, id, execution, workflows.JournalRequest{Steps: req.From, Paths: slices.Sorted(maps.Keys(req.Results))})
@@ -171,15 +171,15 @@ func (c *Client) record(ctx context.Context, id RunID, execution string, req wor
 	)
 	switch {
 	case errors.As(err, &noWorker), err != nil && ctx.Err() != nil:
-		return nil, fmt.Errorf("reading what run %s has done: no worker answers; start perdure dev, or perdure worker: %w: %w", id, ErrUnavailable, err)
+		return nil, fmt.Errorf("reading the record of run %s:  no worker answers; start perdure dev, or perdure worker: %w: %w", id, ErrUnavailable, err)
 	case errors.As(err, &refused):
-		return nil, fmt.Errorf("reading what run %s has done: %w", id, err)
+		return nil, fmt.Errorf("reading the record of run %s:  %w", id, err)
 	case err != nil:
 		return nil, failure(ctx, "reading", id, err)
 	}
 	var record workflows.Record
 	if err := answer.Get(&record); err != nil {
-		return nil, fmt.Errorf("reading what run %s has done: %w", id, err)
+		return nil, fmt.Errorf("reading the record of run %s:  %w", id, err)
 	}
 	if record.Sizes != nil {
 		return nil, tooLarge(id, record.Sizes, cmp.Or(record.Input.MaxValue, maxInput))
@@ -192,7 +192,7 @@ func (c *Client) record(ctx context.Context, id RunID, execution string, req wor
 // calls, and ErrChanged if the run has been repaired since it was planned.
 func (c *Client) Retry(ctx context.Context, plan *RetryPlan) error {
 	if len(plan.Unsettled) > 0 {
-		return fmt.Errorf("run %s: %w: say what became of %s first", plan.ID, ErrUnsettled, strings.Join(plan.unsettledPaths(), ", "))
+		return fmt.Errorf("run %s: %w; record it with --unknown for %s", plan.ID, ErrUnsettled, strings.Join(plan.unsettledPaths(), ", "))
 	}
 	size, err := json.Marshal(plan.input)
 	if err != nil {
@@ -343,7 +343,7 @@ func tooLarge(id RunID, sizes map[workflows.StepPath]int, most int) error {
 	for _, path := range paths[:min(len(paths), 3)] {
 		largest = append(largest, fmt.Sprintf("%s (%d bytes)", path, sizes[path]))
 	}
-	return fmt.Errorf("repairing run %s: what it has done does not fit into the %d bytes with which an execution may start. "+
+	return fmt.Errorf("repairing run %s: its record does not fit into the %d bytes of the input of an execution. "+
 		"The largest results are those of %s: let such a step be executed again, if that is harmless, with --from STEP, "+
 		"or say with --step-result PATH=JSON that a shorter result will do; "+
 		"or reset the run in the Web UI, or with: temporal workflow reset --workflow-id %s --type LastWorkflowTask --reason repair",

@@ -149,7 +149,7 @@ func (r *repairer) checkCalled() error {
 		if n == nil || r.wentOn(path, n, loop, e) {
 			continue
 		}
-		return fmt.Errorf("run %s: what %s, which step %s has called, has done is not known any more: Temporal has deleted it. "+
+		return fmt.Errorf("run %s: run %s, which step %s called, was deleted at Temporal. "+
 			"If it may be done again, all of it, say --from %s; if you know what came of it, say --step-result %s=JSON; otherwise start a new run", r.id, e.Child.ID, path, path.Top(), path)
 	}
 	return nil

@@ -37,8 +37,8 @@ type Build struct {
 	Created time.Time  `json:"created"`
 }
 
-// ErrNoBuilds says that no worker has said which build it is.
-var ErrNoBuilds = errors.New("no worker has said which build it is: start workers with --build-id")
+// ErrNoBuilds: no worker has a build ID.
+var ErrNoBuilds = errors.New("no worker has a build ID; start workers with --build-id")
 
 // Builds lists the builds of the workers, the newest first. ErrNoBuilds if there
 // are none.
@@ -79,7 +79,7 @@ func (c *Client) Promote(ctx context.Context, build string, percent float32) err
 		for _, b := range all {
 			ids = append(ids, b.ID)
 		}
-		return fmt.Errorf("no worker has said that it is the build %s; there are %s", build, strings.Join(ids, ", "))
+		return fmt.Errorf("no worker has the build ID %s; known builds: %s", build, strings.Join(ids, ", "))
 	}
 	handle := c.temporal.WorkerDeploymentClient().GetHandle(Deployment)
 	if percent < 100 {

@@ -22,11 +22,11 @@ var (
 	ErrNoSuchGate     = errors.New("elicitation not found")
 	ErrUnavailable    = errors.New("cannot reach Temporal")
 	ErrNotPermitted   = errors.New("not permitted")
-	ErrNoKey          = errors.New("no key of the installation to sign with")
-	ErrMayHaveStarted = errors.New("whether the run was started is not known")
-	ErrUnchecked      = errors.New("no worker has the key yet with which the answer was signed")
+	ErrNoKey          = errors.New("no signing key of the installation")
+	ErrMayHaveStarted = errors.New("it is not known whether the run was started")
+	ErrUnchecked      = errors.New("no worker has the signing key of the answer yet")
 
-	ErrQuarantined    = errors.New("the run is quarantined: it takes its worker down, and is not executed until an operator releases or ends it")
+	ErrQuarantined    = errors.New("the run is quarantined, because it takes its worker down; it is not executed until an operator releases or ends it")
 	ErrNotQuarantined = errors.New("the run is not quarantined")
 )
 

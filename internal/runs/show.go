@@ -195,7 +195,7 @@ func (c *Client) CalledWith(ctx context.Context, id RunID) (CalledWith, error) {
 			return CalledWith{in.Arguments, scriptOf(in.Definition)}, nil
 		}
 	}
-	return CalledWith{}, fmt.Errorf("run %s: the beginning of its history is not there", id)
+	return CalledWith{}, fmt.Errorf("run %s: the beginning of its history is missing", id)
 }
 
 // scriptOf is the script of a definition that is one.

@@ -52,7 +52,7 @@ func (s *front) newApprovals(o GatewayOptions, all *runs.Client, bodies *web.Bod
 
 // warnOfClosedPage says that nobody can sign in, and what cannot be answered then.
 func (s *front) warnOfClosedPage() {
-	const how = "the approvals page is closed: the configuration does not say how people sign in; it can by incomingAuth.oidc.clientId, or by approvals.tokenFile"
+	const how = "the approvals page is closed, because people cannot sign in; configure incomingAuth.oidc.clientId or approvals.tokenFile"
 	var unanswerable []string
 	for _, d := range s.opts.Loaded.Definitions {
 		if asksOnPage(d.Steps) {
@@ -63,7 +63,7 @@ func (s *front) warnOfClosedPage() {
 		s.opts.Logger.Warn(how)
 		return
 	}
-	s.opts.Logger.Warn(how+"; nobody can answer what these ask with mode: url", "definitions", strings.Join(unanswerable, ", "))
+	s.opts.Logger.Warn(how+"; elicitations with mode: url of these definitions cannot be answered", "definitions", strings.Join(unanswerable, ", "))
 }
 
 // asksOnPage reports whether a step asks what is answered on the approvals page

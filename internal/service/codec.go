@@ -84,7 +84,7 @@ func (s *Codec) shared(next http.Handler) http.Handler {
 		origin := r.Header.Get("Origin")
 		if origin != "" {
 			if !slices.ContainsFunc(s.Origins, func(o WebURL) bool { return o.Origin() == origin }) {
-				http.Error(w, "this origin is not the Web UI's; --ui-origin allows one", http.StatusForbidden)
+				http.Error(w, "this origin is not the Web UI; allow it with --ui-origin", http.StatusForbidden)
 				return
 			}
 			w.Header().Set("Access-Control-Allow-Origin", origin)
@@ -106,7 +106,7 @@ func (s *Codec) shared(next http.Handler) http.Handler {
 // is to be sealed does not say for which run, to which each value is bound; and
 // what the Web UI sends is checked by nobody.
 func (s *Codec) refuseToSeal(w http.ResponseWriter, _ *http.Request) {
-	http.Error(w, "perdure opens values here and seals none: start runs by their tools, and answer them on the approvals page or with perdure runs answer", http.StatusForbidden)
+	http.Error(w, "this endpoint opens values and does not seal any; start runs by calling their tools, and answer on the approvals page or with perdure runs answer", http.StatusForbidden)
 }
 
 // open answers what the Web UI wants to show: payloads as histories have them, or
@@ -118,7 +118,7 @@ func (s *Codec) open(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if of := r.Header.Get("X-Namespace"); of != "" && of != s.Namespace {
-		http.Error(w, "this endpoint opens values of the namespace "+s.Namespace, http.StatusForbidden)
+		http.Error(w, "this endpoint opens only values of the namespace "+s.Namespace, http.StatusForbidden)
 		return
 	}
 	may := s.seen(r.Context(), who)

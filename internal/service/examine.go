@@ -101,7 +101,7 @@ func (x *examination) ok(name, found string, args ...any) {
 
 func (x *examination) configuration() {
 	if x.Config.Config == "" && len(x.Config.Definitions) == 0 {
-		x.add("configuration", CheckSkipped, "none is given", "name it with --config")
+		x.add("configuration", CheckSkipped, "not given", "set --config")
 		return
 	}
 	found, diags := config.Load(x.Config)
@@ -118,24 +118,24 @@ func (x *examination) signingKeys() {
 	k, file, err := x.SigningKeys()
 	switch {
 	case err != nil:
-		x.add("signing key", CheckFailed, err.Error(), "give all gateways and workers the same, by --key-file or PERDURE_KEY")
+		x.add("signing key", CheckFailed, err.Error(), "set --key-file or PERDURE_KEY to the same key for all gateways and workers")
 		return
 	case k == nil:
-		x.add("signing key", CheckSkipped, "none is given", "name it with --key-file")
+		x.add("signing key", CheckSkipped, "not given", "set --key-file")
 		return
 	}
 	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
-		x.add("signing key", CheckWarning, fmt.Sprintf("others may read %s (%s)", file, info.Mode().Perm()), "chmod 600 %s", file)
+		x.add("signing key", CheckWarning, fmt.Sprintf("other users can read %s (%s)", file, info.Mode().Perm()), "chmod 600 %s", file)
 		return
 	}
-	x.ok("signing key", "one that signs, %d retired", len(k.Retired))
+	x.ok("signing key", "one signs, %d are retired", len(k.Retired))
 }
 
 // payloadKeys also looks whether the keys open runs that Temporal has.
 func (x *examination) payloadKeys(ctx context.Context) {
 	k, err := x.PayloadKeys(ctx)
 	if err != nil {
-		x.add("payload keys", CheckFailed, err.Error(), "write lines ID:KEY, the key of openssl rand -hex 32")
+		x.add("payload keys", CheckFailed, err.Error(), "write lines ID:KEY, each KEY from openssl rand -hex 32")
 		return
 	}
 	lacking := map[string]runs.RunID{} // key → one of the runs that it has sealed
@@ -147,12 +147,12 @@ func (x *examination) payloadKeys(ctx context.Context) {
 	switch {
 	case len(lacking) > 0:
 		key := slices.Sorted(maps.Keys(lacking))[0]
-		x.add("payload keys", CheckFailed, fmt.Sprintf("run %s is sealed with key %q, which is not among the keys", lacking[key], key),
-			"give the processes, and this command, the key by --payload-key-file; as long as it is missing, such runs wait and cannot be read")
+		x.add("payload keys", CheckFailed, fmt.Sprintf("run %s is sealed with the unknown key %q", lacking[key], key),
+			"add the key to --payload-key-file of all processes and of this command; until then, such runs wait and cannot be read")
 	case k == nil:
-		x.add("payload keys", CheckSkipped, "none: what runs hold is not sealed for Temporal", "where it is to be, see --payload-key-file")
+		x.add("payload keys", CheckSkipped, "not given; values of runs are not sealed for Temporal", "to seal them, set --payload-key-file")
 	default:
-		x.ok("payload keys", "what runs hold is sealed for Temporal; they open the %d runs that were looked at", len(x.inputs))
+		x.ok("payload keys", "values of runs are sealed for Temporal; the keys open the %d runs checked", len(x.inputs))
 	}
 }
 
@@ -161,17 +161,17 @@ func (x *examination) temporal(ctx context.Context) {
 	defer cancel()
 	options, err := x.Temporal()
 	if err != nil {
-		x.add("temporal", CheckFailed, err.Error(), "say where it is with --address or TEMPORAL_ADDRESS, or start perdure dev")
+		x.add("temporal", CheckFailed, err.Error(), "set --address or TEMPORAL_ADDRESS, or start perdure dev")
 		return
 	}
 	options.Logger = sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))
 	tc, err := client.DialContext(ctx, options)
 	if err != nil {
-		x.add("temporal", CheckFailed, fmt.Sprintf("%s does not answer: %v", options.HostPort, err), "start it, or name another with --address; look at TLS and the API key")
+		x.add("temporal", CheckFailed, fmt.Sprintf("%s does not answer: %v", options.HostPort, err), "start it, or set --address; check TLS and the API key")
 		return
 	}
 	defer tc.Close()
-	const revive = "bring Temporal, or the database behind it, back: is it up, can Temporal reach it, is its disk full? Runs wait and go on by themselves"
+	const revive = "bring Temporal, or the database behind it, back: is it up, can Temporal reach it, is its disk full? Runs wait and resume by themselves"
 	if err := writes(ctx, tc, options.Namespace); errors.Is(err, runs.ErrUnavailable) {
 		x.add("temporal", CheckFailed, options.HostPort+": "+err.Error(), revive)
 		return
@@ -182,7 +182,7 @@ func (x *examination) temporal(ctx context.Context) {
 		x.add("temporal", CheckFailed, options.HostPort+": "+err.Error(), revive)
 		return
 	case err != nil:
-		x.add("temporal", CheckFailed, err.Error(), "look at what this program is permitted at %s", options.HostPort)
+		x.add("temporal", CheckFailed, err.Error(), "check the permissions of this program at %s", options.HostPort)
 		return
 	}
 	x.ok("temporal", "%s, server %s, %s; it writes and reads", options.HostPort, cmp.Or(at.Server, "of unknown version"), at.Latency.Round(time.Millisecond))
@@ -195,24 +195,24 @@ func (x *examination) temporal(ctx context.Context) {
 
 func (x *examination) namespace(name string, at *runs.Inspection) {
 	if !at.Exists {
-		x.add("namespace", CheckFailed, "namespace "+name+" not found", "start a gateway or worker, which registers it if it may, or: temporal operator namespace create --namespace %s", name)
+		x.add("namespace", CheckFailed, "namespace "+name+" not found", "start a gateway or worker, which creates it if its credentials allow it, or run temporal operator namespace create --namespace %s", name)
 		return
 	}
 	x.ok("namespace", "%s keeps closed runs for %s", name, at.Retention)
 	if len(at.Missing) > 0 {
 		x.add("search attributes", CheckFailed, "missing: "+strings.Join(at.Missing, ", "),
-			"start a gateway or worker, which adds them if it may, or: temporal operator search-attribute create --namespace %s --type Keyword --name %s", name, strings.Join(at.Missing, " --name "))
+			"start a gateway or worker, which creates them if its credentials allow it, or run temporal operator search-attribute create --namespace %s --type Keyword --name %s", name, strings.Join(at.Missing, " --name "))
 	} else {
-		x.ok("search attributes", "all are there")
+		x.ok("search attributes", "all exist")
 	}
 	if at.Unchecked > 0 {
-		x.add("signals", CheckFailed, fmt.Sprintf("%d wait for a worker that has the key with which they were told something, such as an answer", at.Unchecked),
-			"give the workers the keys of the gateways, by --key-file or PERDURE_KEY; perdure runs list --waiting key lists the runs")
+		x.add("signals", CheckFailed, fmt.Sprintf("%d runs wait for a worker with the key that signed an answer or a signal", at.Unchecked),
+			"set --key-file or PERDURE_KEY of the workers to the keys of the gateways; perdure runs list --waiting key lists the runs")
 	}
 	if at.Pauses {
 		x.ok("quarantine", "Temporal can pause runs that take their workers down")
 	} else {
-		x.add("quarantine", CheckWarning, "Temporal cannot pause runs that take their workers down: workers refuse them, but lists say that they run",
+		x.add("quarantine", CheckWarning, "Temporal cannot pause runs that take their workers down; workers refuse them, but lists show them as running",
 			"set frontend.WorkflowPauseEnabled in the dynamic configuration of Temporal (1.31 or newer)")
 	}
 	x.workers(at, time.Now())
@@ -237,14 +237,14 @@ func (x *examination) workers(at *runs.Inspection, now time.Time) {
 	age := now.Sub(at.Seen).Round(time.Second)
 	switch {
 	case at.Workers == 0:
-		x.add(name, CheckWarning, "none has looked for work lately: runs do not go on; "+lag, "start perdure worker or perdure serve")
+		x.add(name, CheckWarning, "no worker has polled lately, so runs do not continue; "+lag, "start perdure worker or perdure serve")
 	case age > pollerAge:
-		x.add(name, CheckWarning, fmt.Sprintf("none has looked for work for %s: runs do not go on; %s", age, lag), "start perdure worker or perdure serve, or look why it hangs")
+		x.add(name, CheckWarning, fmt.Sprintf("no worker has polled for %s, so runs do not continue; %s", age, lag), "start perdure worker or perdure serve, or find out why it hangs")
 	case waits > queueAge:
-		x.add(name, CheckWarning, fmt.Sprintf("%d looked for work, the last %s ago; %s", at.Workers, max(age, 0), lag),
+		x.add(name, CheckWarning, fmt.Sprintf("%d polled, the last %s ago; %s", at.Workers, max(age, 0), lag),
 			"start more workers, give them more processors, or, where runs are pinned to builds, look at perdure rollout status")
 	default:
-		x.ok(name, "%d looked for work, the last %s ago; %s", at.Workers, max(age, 0), lag)
+		x.ok(name, "%d polled, the last %s ago; %s", at.Workers, max(age, 0), lag)
 	}
 }
 
@@ -261,10 +261,10 @@ func (x *examination) database(ctx context.Context) {
 	needed := x.found != nil && len(x.found.Delegating()) > 0
 	switch {
 	case x.Database == "" && needed:
-		x.add("database", CheckFailed, "none is given, and "+strings.Join(x.found.Delegating(), ", ")+" take credentials of callers", "name a PostgreSQL with --database or PERDURE_DATABASE_URL")
+		x.add("database", CheckFailed, "not given, and "+strings.Join(x.found.Delegating(), ", ")+" need it for credentials of callers", "set --database or PERDURE_DATABASE_URL to a PostgreSQL database")
 		return
 	case x.Database == "":
-		x.add("database", CheckSkipped, "none is given", "name it with --database, if there is one")
+		x.add("database", CheckSkipped, "not given", "set --database, if there is one")
 		return
 	}
 	before := time.Now()
@@ -276,12 +276,12 @@ func (x *examination) database(ctx context.Context) {
 	took := time.Since(before)
 	switch {
 	case err != nil:
-		x.add("database", CheckFailed, err.Error(), "start it, or look at the URL, the password and the rights of its user")
+		x.add("database", CheckFailed, err.Error(), "start it; check the URL, the password and the permissions of its user")
 		return
 	case version < latest:
-		x.add("database", CheckFailed, fmt.Sprintf("its tables are of version %d, and %d is wanted", version, latest), "perdure migrate")
+		x.add("database", CheckFailed, fmt.Sprintf("its tables have version %d; %d is required", version, latest), "run perdure migrate")
 	case version > latest:
-		x.add("database", CheckWarning, fmt.Sprintf("its tables are of version %d, newer than this program (%d)", version, latest), "upgrade this program")
+		x.add("database", CheckWarning, fmt.Sprintf("its tables have version %d, newer than this program (%d)", version, latest), "upgrade this program")
 	default:
 		x.ok("database", "tables of version %d; it writes and reads", version)
 	}
@@ -298,16 +298,16 @@ func (x *examination) largeValues() {
 	case ofDev:
 		x.ok(name, "kept in %s", x.ValuesDir)
 	case x.LargeValues && x.Database == "":
-		x.add(name, CheckFailed, "there is no database in which to keep them", "name a PostgreSQL with --database or PERDURE_DATABASE_URL")
+		x.add(name, CheckFailed, "no database to keep them in", "set --database or PERDURE_DATABASE_URL to a PostgreSQL database")
 	case x.LargeValues && x.store == nil:
-		x.add(name, CheckFailed, "the database in which they are kept does not answer", "see database")
+		x.add(name, CheckFailed, "the database does not answer", "see database")
 	case x.LargeValues:
 		x.ok(name, "%d kept in the database, %.1f MB", x.store.Values, float64(x.store.ValueBytes)/1e6)
 	case x.store != nil && x.store.Values > 0:
-		x.add(name, CheckFailed, fmt.Sprintf("%d are kept in the database, which processes without --large-values do not read", x.store.Values),
-			"start gateways and workers with --large-values or PERDURE_LARGE_VALUES=true, and this command as well")
+		x.add(name, CheckFailed, fmt.Sprintf("the database holds %d large values, which processes without --large-values do not read", x.store.Values),
+			"set --large-values or PERDURE_LARGE_VALUES=true for gateways, workers and this command")
 	default:
-		x.add(name, CheckSkipped, "off: a value has 1.9 MB at most", "where there are larger ones, see --large-values")
+		x.add(name, CheckSkipped, "off; a value may have up to 1.9 MB", "for larger values, set --large-values")
 	}
 }
 

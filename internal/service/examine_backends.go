@@ -25,7 +25,7 @@ func (x *examination) backends(ctx context.Context) {
 	own := *x.found
 	own.Backends = slices.DeleteFunc(slices.Clone(x.found.Backends), func(b backends.Config) bool { return slices.Contains(byCaller, b.Name) })
 	for _, name := range byCaller {
-		x.add("backend "+name, CheckSkipped, "it is called with credentials of callers, which nobody has here", "call one of its tools")
+		x.add("backend "+name, CheckSkipped, "not checked: it needs credentials of a caller", "call one of its tools")
 	}
 	if len(own.Backends) == 0 {
 		return
@@ -56,9 +56,9 @@ func (x *examination) backends(ctx context.Context) {
 			x.ok("backend "+s.Name, "%s, MCP %s, connected in %s", Plural(s.Tools, "tool"), s.ProtocolVersion, max(s.Since.Sub(began), 0).Round(time.Millisecond))
 		case isProgram(own.Backends, s.Name):
 			x.add("backend "+s.Name, CheckFailed, cmp.Or(s.Error, "it does not answer within "+patience.String()),
-				"look whether its program is there, in PATH and in the image; and at its command and variables in the configuration")
+				"check that its program is in PATH, also in the image, and its command and variables in the configuration")
 		default:
-			x.add("backend "+s.Name, CheckFailed, cmp.Or(s.Error, "it does not answer within "+patience.String()), "start it, or look at its address and credentials in the configuration")
+			x.add("backend "+s.Name, CheckFailed, cmp.Or(s.Error, "it does not answer within "+patience.String()), "start it, or check its address and credentials in the configuration")
 		}
 	}
 	if len(byCaller) == 0 {
@@ -83,10 +83,10 @@ func (x *examination) tools(pool *backends.Pool) {
 		}
 	}
 	if len(lacking) > 0 {
-		x.add("tools", CheckFailed, lacking[0], "correct the definition, or the backend; %s cannot be called, and perdure tools lists what there is", Plural(len(lacking), "composite tool"))
+		x.add("tools", CheckFailed, lacking[0], "correct the definition or the backend; %s cannot be called; perdure tools lists the tools", Plural(len(lacking), "composite tool"))
 		return
 	}
-	x.ok("tools", "backends offer what the definitions use")
+	x.ok("tools", "backends offer all tools that definitions use")
 }
 
 // How far clocks may be apart.
@@ -107,7 +107,7 @@ func (x *examination) clock(ctx context.Context) {
 		}
 	}
 	if len(x.clocks) == 0 {
-		x.add("clock", CheckSkipped, "there is no other to compare it with", "")
+		x.add("clock", CheckSkipped, "no other clock to compare with", "")
 		return
 	}
 	worst := slices.MaxFunc(x.clocks, func(a, b remote) int { return cmp.Compare(a.ahead.Abs(), b.ahead.Abs()) })

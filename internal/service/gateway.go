@@ -100,7 +100,7 @@ func (s *Service) Reload(ctx context.Context, src config.Sources) {
 		}
 		if err := diags.Err(); err != nil {
 			s.reloadError.Store(&err)
-			log.Error("changed definitions are not taken over; those of before are still served", "error", err)
+			log.Error("changed definitions have mistakes; the server still uses the earlier ones", "error", err)
 			continue
 		}
 		s.reloadError.Store(nil)

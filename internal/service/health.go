@@ -66,7 +66,7 @@ func (s *Service) unready() []string {
 	}
 	for _, n := range s.needs {
 		if n.away() != nil {
-			reasons = append(reasons, n.name+" is away: perdure doctor says more")
+			reasons = append(reasons, n.name+" is away; run perdure doctor")
 		}
 	}
 	return reasons

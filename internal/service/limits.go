@@ -62,7 +62,7 @@ func (s *executor) startHosting(all *runs.Client) (stop func()) {
 			pause := hostLook
 			for _, name := range limited {
 				if err := all.HostBackend(ctx, name); err != nil && ctx.Err() == nil {
-					s.opts.Logger.Warn("nobody may be keeping the limits of a backend", "backend", name, "error", err)
+					s.opts.Logger.Warn("the limits of a backend may not be enforced; calls of it wait", "backend", name, "error", err)
 					pause = hostLook / 30
 				}
 			}
@@ -109,7 +109,7 @@ func (p limitedPool) giveBack(ctx context.Context, permit runs.Permit) {
 	go func() {
 		defer cancel()
 		if err := p.permits.GiveBack(ctx, permit); err != nil {
-			p.log.Warn("a place among the calls of a backend stays taken for a while", "backend", permit.Backend, "error", err)
+			p.log.Warn("a permit of a backend could not be returned; it expires by itself", "backend", permit.Backend, "error", err)
 		}
 	}()
 }
@@ -136,10 +136,10 @@ func (p limitedPool) await(ctx context.Context, permit runs.Permit) error {
 
 // holdsBack says for people what holds a direct call back.
 var holdsBack = map[string]string{
-	limits.ByBreaker:     "the backend has failed too often and is left alone for now",
-	limits.ByRate:        "the backend is called as often as its rate limit allows",
-	limits.ByConcurrency: "as many calls of the backend are under way as its limit allows",
-	"":                   "the process that keeps the limits of the backend is about to be another",
+	limits.ByBreaker:     "the circuit breaker of the backend is open",
+	limits.ByRate:        "the rate limit of the backend is reached",
+	limits.ByConcurrency: "the concurrency limit of the backend is reached",
+	"":                   "another process is taking over the limits of the backend",
 }
 
 // renew keeps a permit for as long as a call takes.

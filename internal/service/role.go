@@ -72,7 +72,7 @@ func (r Role) Run(ctx context.Context) error {
 		r.Logger.Info("ready", s.Where(r.Listener)...)
 		return nil
 	})
-	r.Logger.Info("stopped; runs go on where others work, or when this is started again")
+	r.Logger.Info("stopped; runs continue at other workers, or when this process is started again")
 	return err
 }
 
@@ -169,7 +169,7 @@ func OpenDatabase(ctx context.Context, url string, sealing *store.Keys, log *slo
 		if time.Now().After(until) || ctx.Err() != nil {
 			return nil, err
 		}
-		log.Warn("the database cannot be used yet", "error", err)
+		log.Warn("the database is not ready; trying again", "error", err)
 		select {
 		case <-time.After(databasePause):
 		case <-ctx.Done():

@@ -235,7 +235,7 @@ func (s *Service) stop(server *web.Server) {
 		server.OnShutdown(s.front.gateway.Drain)
 	}
 	if !server.End(s.opts.Grace) {
-		s.opts.Logger.Warn("requests that did not end within the grace period were cut off", "grace", s.opts.Grace.String())
+		s.opts.Logger.Warn("closed requests that did not end within the grace period", "grace", s.opts.Grace.String())
 	}
 	if s.front != nil {
 		s.front.gateway.Close()

@@ -84,7 +84,7 @@ func (s *shared) awaitBackends(ctx context.Context) {
 // and from now on until ctx ends.
 func (s *shared) startRegistry(ctx context.Context) {
 	if err := s.registry.Load(ctx); err != nil {
-		s.opts.Logger.Warn("reading what was published; it is tried again", "error", err)
+		s.opts.Logger.Warn("cannot read published versions; trying again", "error", err)
 	}
 	s.registry.SetFiles(s.opts.Loaded.Definitions)
 	go s.registry.Follow(ctx)

@@ -39,12 +39,12 @@ func StartTelemetry(ctx context.Context, o telemetry.Options, listener net.Liste
 	server := web.New(web.Options{Handler: metricsOnly(t), Logger: o.Logger})
 	if listener != nil {
 		go func() { _ = server.Serve(listener) }() // until it is ended
-		o.Logger.Info("metrics can be read", "at", "http://"+Reachable(listener.Addr())+metricsPath)
+		o.Logger.Info("serving metrics", "at", "http://"+Reachable(listener.Addr())+metricsPath)
 	}
 	return t, func() {
 		server.End(0)
 		if err := t.Stop(ctx); err != nil {
-			o.Logger.Warn("what telemetry had left was not exported", "error", err)
+			o.Logger.Warn("the last telemetry was not exported", "error", err)
 		}
 	}, nil
 }
@@ -68,7 +68,7 @@ func (s *Service) serveMetrics(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !s.opts.Loaded.Auth.Policy.May(who, auth.Measure, auth.Object{}) {
-		http.Error(w, "you may not read the metrics; authorization.metrics names who may", http.StatusForbidden)
+		http.Error(w, "you may not read the metrics; authorization.metrics lists who may", http.StatusForbidden)
 		return
 	}
 	s.opts.Telemetry.Handler().ServeHTTP(w, r)
@@ -306,8 +306,8 @@ func (o *runObserver) ExecuteWorkflow(ctx workflow.Context, in *interceptor.Exec
 	if workflow.IsReplaying(ctx) {
 		o.telemetry.Replayed(ctx)
 	}
-	var goesOn *workflow.ContinueAsNewError
-	if len(in.Args) != 1 || workflow.IsReplaying(ctx) || errors.As(err, &goesOn) {
+	var continued *workflow.ContinueAsNewError
+	if len(in.Args) != 1 || workflow.IsReplaying(ctx) || errors.As(err, &continued) {
 		return result, err
 	}
 	if run, ok := in.Args[0].(workflows.RunInput); ok {

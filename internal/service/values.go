@@ -22,10 +22,10 @@ func (s *executor) sweepValues(ctx context.Context) {
 	for {
 		swept, err := s.opts.Values.Sweep(ctx, look)
 		if err != nil && ctx.Err() == nil {
-			s.opts.Logger.Warn("values of runs that are gone stay for now", "error", fmt.Errorf("sweeping: %w", err))
+			s.opts.Logger.Warn("cannot delete large values of deleted runs yet", "error", fmt.Errorf("sweeping: %w", err))
 		}
 		if swept > 0 {
-			s.opts.Logger.Info("large values of runs that are gone were deleted", "runs", swept)
+			s.opts.Logger.Info("deleted large values of deleted runs", "runs", swept)
 		}
 		select {
 		case <-tick.C:

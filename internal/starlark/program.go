@@ -164,7 +164,7 @@ func (c *compiler) names(file string, l *syntax.LoadStmt, m *module) {
 		if _, ok := slices.BinarySearch(m.defines, id.Name); ok || strings.HasPrefix(id.Name, "_") { // which the resolver reports
 			continue
 		}
-		c.report(file, id.NamePos, CheckLoad, "%q has no %s; it has %s", l.ModuleName(), id.Name, listed(m.defines))
+		c.report(file, id.NamePos, CheckLoad, "%q has no %s; known names: %s", l.ModuleName(), id.Name, listed(m.defines))
 	}
 }
 

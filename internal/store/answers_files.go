@@ -71,13 +71,13 @@ func (a *AnswersFile) Note(run string, answered bool) error {
 	defer a.mu.Unlock()
 	if a.size >= answersSize {
 		if err := a.rotate(); err != nil {
-			return fmt.Errorf("noting an answered run: %w", err)
+			return fmt.Errorf("recording an answered run: %w", err)
 		}
 	}
 	n, err := a.file.WriteString(sign + run + "\n")
 	a.size += int64(n)
 	if err != nil {
-		return fmt.Errorf("noting an answered run: %w", err)
+		return fmt.Errorf("recording an answered run: %w", err)
 	}
 	return nil
 }

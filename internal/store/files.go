@@ -47,7 +47,7 @@ type record struct {
 // logger discards.
 func OpenFiles(dir string, keys *Keys, logger *slog.Logger) (*Files, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the directory of the store: %w", err)
+		return nil, fmt.Errorf("creating the directory of the store: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	f := &Files{dir: dir, keys: keys, log: orDiscard(logger), locks: map[Key]*sync.Mutex{}, stop: stop}
@@ -182,7 +182,7 @@ func (f *Files) read(file string) (record, error) {
 		return r, fmt.Errorf("reading the store: %w", err)
 	}
 	if err := json.Unmarshal(text, &r); err != nil {
-		f.log.Warn("a file of the store is damaged and left out", "file", file)
+		f.log.Warn("ignoring a damaged file of the store", "file", file)
 		return record{}, nil
 	}
 	return r, nil

@@ -166,7 +166,7 @@ func migrated(ctx context.Context, address string) (*pgxpool.Pool, int64, error)
 func connect(ctx context.Context, address string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(address)
 	if err != nil {
-		return nil, fmt.Errorf("the address of the database cannot be read: %s", unreadable(err))
+		return nil, fmt.Errorf("invalid database URL: %s", unreadable(err))
 	}
 	if !strings.Contains(address, "pool_max_conns") {
 		config.MaxConns = maxConns

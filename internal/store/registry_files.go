@@ -143,10 +143,10 @@ func (r *RegistryFile) Edit(_ context.Context, by string, after int64, f func([]
 	for _, e := range edits {
 		at := r.find(e.Version.Name, e.Version.Version)
 		if e.Action == Published && at >= 0 {
-			return fmt.Errorf("writing to the registry: there is a version %s of %s", e.Version.Version, e.Version.Name)
+			return fmt.Errorf("writing to the registry: version %s of %s exists", e.Version.Version, e.Version.Name)
 		}
 		if e.Action != Published && at < 0 {
-			return fmt.Errorf("writing to the registry: there is no version %s of %s", e.Version.Version, e.Version.Name)
+			return fmt.Errorf("writing to the registry: version %s of %s not found", e.Version.Version, e.Version.Name)
 		}
 		l.Edits = append(l.Edits, lineEdit(e))
 	}

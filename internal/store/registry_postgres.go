@@ -133,7 +133,7 @@ func edit(ctx context.Context, tx pgx.Tx, by string, e Edit) error {
 	done, err := tx.Exec(ctx, "update published set deprecated = $3, changed = $4 where name = $1 and version = $2",
 		v.Name, v.Version, v.Deprecated, seq)
 	if err == nil && done.RowsAffected() != 1 {
-		return fmt.Errorf("there is no version %s of %s", v.Version, v.Name)
+		return fmt.Errorf("version %s of %s not found", v.Version, v.Name)
 	}
 	return err
 }
@@ -166,7 +166,7 @@ func (r *postgresRegistry) Follow(ctx context.Context, f func()) {
 		if ctx.Err() != nil {
 			return
 		}
-		r.log.Warn("the registry cannot be followed at the moment; what was published before is still served", "error", err)
+		r.log.Warn("cannot follow the registry; still serving the versions published before", "error", err)
 		select {
 		case <-time.After(relistenAfter):
 		case <-ctx.Done():

@@ -36,7 +36,7 @@ func NewKeys(current []byte, retired ...[]byte) (*Keys, error) {
 	k := &Keys{}
 	for _, master := range append([][]byte{current}, retired...) {
 		if len(master) < 16 {
-			return nil, errors.New("the signing key is too short to seal anything with: it needs 16 bytes, better 32")
+			return nil, errors.New("the signing key is too short to seal with; it needs at least 16 bytes, better 32")
 		}
 		key, err := derive(master)
 		if err != nil {
@@ -73,7 +73,7 @@ func (k *Keys) seal(key Key, secret []byte) (keyID string, sealed []byte) {
 	return s.id, s.aead.Seal(nonce, nonce, secret, key.bound())
 }
 
-var errSealed = errors.New("sealed with a key that is not known here")
+var errSealed = errors.New("sealed with an unknown key")
 
 func (k *Keys) open(key Key, keyID string, sealed []byte) ([]byte, error) {
 	for _, s := range k.sealing {
@@ -94,7 +94,7 @@ func (k *Keys) grant(log *slog.Logger, key Key, keyID string, sealed []byte, g G
 	}
 	secret, err := k.open(key, keyID, sealed)
 	if err != nil {
-		log.Warn("a credential in the store cannot be opened and is asked for anew", "backend", key.Backend, "error", err)
+		log.Warn("cannot open a credential in the store; asking the caller again", "backend", key.Backend, "error", err)
 		return Grant{Wanted: g.Wanted}
 	}
 	g.Secret = secret

@@ -7,7 +7,7 @@ import (
 )
 
 // ErrNoValue is returned for a value that is not kept, or not any more.
-var ErrNoValue = errors.New("the value is not kept here")
+var ErrNoValue = errors.New("value not found")
 
 // Values keep what runs hold and is too large for a history, as it comes: sealed
 // or in clear. They are safe for concurrent use, by any number of processes as

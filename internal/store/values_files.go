@@ -53,7 +53,7 @@ func (v *FileValues) Put(_ context.Context, id, run string, data []byte) error {
 		err = os.WriteFile(filepath.Join(v.dir, id), []byte(filepath.Base(dir)), 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("keeping a value of run %s: %w", run, err)
+		return fmt.Errorf("storing a value of run %s: %w", run, err)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (v *FileValues) Get(_ context.Context, id string) ([]byte, error) {
 func (v *FileValues) Sweep(ctx context.Context, look Look) (int, error) {
 	entries, err := os.ReadDir(v.dir)
 	if err != nil {
-		return 0, fmt.Errorf("looking for values of runs that are gone: %w", err)
+		return 0, fmt.Errorf("finding values of deleted runs: %w", err)
 	}
 	swept := 0
 	for _, e := range entries {
@@ -106,14 +106,14 @@ func (v *FileValues) Sweep(ctx context.Context, look Look) (int, error) {
 			unknown = nil
 		}
 		if err = errors.Join(err, unknown); err != nil {
-			return swept, fmt.Errorf("looking for values of runs that are gone: %w", err)
+			return swept, fmt.Errorf("finding values of deleted runs: %w", err)
 		}
 		unneeded, parent, err := look.unneeded(ctx, string(run), string(known))
 		if err != nil {
 			return swept, err
 		}
 		if removed, err := v.checked(mark, info.ModTime(), unneeded, parent); err != nil {
-			return swept, fmt.Errorf("sweeping the values of run %s: %w", run, err)
+			return swept, fmt.Errorf("deleting the values of run %s: %w", run, err)
 		} else if removed {
 			swept++
 		}

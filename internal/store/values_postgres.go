@@ -25,7 +25,7 @@ func (v postgresValues) Put(ctx context.Context, id, run string, data []byte) er
 	defer cancel()
 	_, err := v.pool.Exec(ctx, "insert into run_values (id, run, data) values ($1, $2, $3) on conflict (id) do update set checked = now()", id, run, data)
 	if err != nil {
-		return fmt.Errorf("keeping a value of run %s: %w", run, err)
+		return fmt.Errorf("storing a value of run %s: %w", run, err)
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (v postgresValues) settle(ctx context.Context, run string, unneeded bool, p
 		_, err = v.pool.Exec(ctx, "update run_values set parent = $2 where run = $1 and parent <> $2", run, parent)
 	}
 	if err != nil {
-		return fmt.Errorf("sweeping the values of run %s: %w", run, err)
+		return fmt.Errorf("deleting the values of run %s: %w", run, err)
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func (v postgresValues) due(ctx context.Context) (taken time.Time, parents map[s
 		return tx.QueryRow(ctx, "select now()").Scan(&taken)
 	})
 	if err != nil {
-		return taken, nil, fmt.Errorf("looking for values of runs that are gone: %w", err)
+		return taken, nil, fmt.Errorf("finding values of deleted runs: %w", err)
 	}
 	return taken, parents, nil
 }

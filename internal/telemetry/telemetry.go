@@ -149,7 +149,7 @@ func (o Options) resource(ctx context.Context) (*resource.Resource, error) {
 	}
 	about, err := resource.New(ctx, resource.WithHost(), resource.WithProcessPID(), resource.WithAttributes(attributes...), resource.WithFromEnv())
 	if err != nil {
-		return nil, fmt.Errorf("describing this process to telemetry: %w", err)
+		return nil, fmt.Errorf("detecting the telemetry resource: %w", err)
 	}
 	if o.Service == "" {
 		return about, nil

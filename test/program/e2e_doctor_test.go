@@ -181,7 +181,7 @@ func TestMissingPayloadKey(t *testing.T) {
 		}
 		return out
 	}
-	for keys, want := range map[string]string{"first.keys": "they open the 1 runs", "both.keys": "they open the 1 runs"} {
+	for keys, want := range map[string]string{"first.keys": "the keys open the 1 runs", "both.keys": "the keys open the 1 runs"} {
 		if got := examine("--payload-key-file", keys); !strings.HasPrefix(got, "ok") || !strings.Contains(got, want) {
 			t.Errorf("with %s doctor says %s", keys, got)
 		}
@@ -196,7 +196,7 @@ func TestMissingPayloadKey(t *testing.T) {
 			t.Errorf("without the key %s says %s%s, %v", command[0], out, said, err)
 		}
 	}
-	if list := d.run(t, "runs", "list", "--payload-key-file", "second.keys"); !strings.Contains(list, "(cannot be read)") {
+	if list := d.run(t, "runs", "list", "--payload-key-file", "second.keys"); !strings.Contains(list, "(unreadable)") {
 		t.Errorf("without the key the list is\n%s", list)
 	}
 

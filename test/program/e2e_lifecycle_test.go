@@ -35,7 +35,7 @@ func TestStopAtGate(t *testing.T) {
 	if err == nil || !strings.Contains(refused, ".perdure") || !strings.Contains(refused, "in use by another process") {
 		t.Errorf("a second dev on the same data: %v, %s", err, refused)
 	}
-	if out := d.interrupt(15 * time.Second); !strings.Contains(out, "stopping; runs go on when perdure dev is started again") {
+	if out := d.interrupt(15 * time.Second); !strings.Contains(out, "stopping; runs continue when perdure dev is started again") {
 		t.Errorf("dev says nothing of stopping:\n%s", out)
 	}
 	if _, err := os.Stat(filepath.Join(repository, ".perdure/dev.json")); err == nil {

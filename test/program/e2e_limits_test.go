@@ -256,7 +256,7 @@ func limitedConcurrency(t *testing.T, temporal *temporalServer) {
 			t.Fatal(err)
 		}
 		until(t, "the worker that was frozen to learn that it is not the host", func() bool {
-			return strings.Contains(l.workers[host].output.String(), "no longer keeping the limits")
+			return strings.Contains(l.workers[host].output.String(), "no longer enforcing the limits")
 		})
 		host = next
 	})
@@ -326,7 +326,7 @@ func breakerOfABackend(t *testing.T, temporal *temporalServer) {
 			t.Fatal(err)
 		}
 		text := asJSON(t, result)
-		return result.IsError && strings.Contains(text, "left alone for now") && strings.Contains(text, "it was not executed")
+		return result.IsError && strings.Contains(text, "circuit breaker of the backend is open") && strings.Contains(text, "it was not executed")
 	})
 	until(t, "the breaker to be told with the metrics", func() bool {
 		response, err := http.Get("http://" + l.metrics + metricsPath)

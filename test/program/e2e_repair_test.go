@@ -150,7 +150,7 @@ func TestRetryWithAnotherDefinition(t *testing.T) {
 	_, five, _ := strings.Cut(repairDefinitions, "  - name: five\n")
 	fixed := "name: five" + strings.ReplaceAll("\n"+five, "\n    ", "\n")
 	putFile(t, filepath.Join(w.dir, "fixed.yaml"), strings.Replace(fixed, "be_fragile, arguments: {key: \"{{.params.key}}\"", "be_write, arguments: {key: \"{{.params.key}}!\"", 1))
-	if _, refused, err := w.try(t, "runs", "retry", id, "--definition", "fixed.yaml"); err == nil || !strings.Contains(refused, "be_write may have its effect a second time") {
+	if _, refused, err := w.try(t, "runs", "retry", id, "--definition", "fixed.yaml"); err == nil || !strings.Contains(refused, "be_write may take effect twice") {
 		t.Errorf("without a yes: %v, %s", err, refused)
 	}
 	if _, refused, err := w.try(t, "runs", "retry", id, "--set", "params.key=[1]", "--yes"); err == nil || !strings.Contains(refused, "key") {
@@ -322,11 +322,11 @@ func TestRetryInATerminal(t *testing.T) {
 	}{
 		{"n", "nothing was done", 1},
 		{"", "nothing was done", 1},
-		{"yes", "goes on", 2},
+		{"yes", "resumed", 2},
 	} {
 		term := startInTerminal(t, w.program("runs", "retry", id, "--from", "three"))
-		term.shows("Go on so? [y/N] ")
-		if !strings.Contains(term.text(), "be_write may have its effect a second time") {
+		term.shows("Resume the run? [y/N] ")
+		if !strings.Contains(term.text(), "be_write may take effect twice") {
 			t.Errorf("before it asks, it says\n%s", term.text())
 		}
 		term.enter(tc.says)

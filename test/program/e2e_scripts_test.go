@@ -80,7 +80,7 @@ func TestKillScripts(t *testing.T) {
 	until(t, "the pause", func() bool { return w.written("before") == 1 })
 	gates := w.onlyRun(t, scriptTool, "waiting")
 	until(t, "both questions to be open", func() bool {
-		return strings.Count(w.run(t, "runs", "show", gates), "answer it with") == 2
+		return strings.Count(w.run(t, "runs", "show", gates), "answer with") == 2
 	})
 	if out := w.run(t, "runs", "show", gates, "--script"); !strings.Contains(out, "\n  4      return elicit(") {
 		t.Errorf("runs show --script does not show the lines: %s", out)

@@ -91,7 +91,7 @@ func TestLargeValues(t *testing.T) {
 		t.Errorf("the resource has %d bytes, %v", len(contents.Text), err)
 	}
 	request.Params.URI = strings.Replace(link.URI, "big", "gib", 1)
-	if _, err := again.ReadResource(t.Context(), request); err == nil || !strings.Contains(err.Error(), "no such result") {
+	if _, err := again.ReadResource(t.Context(), request); err == nil || !strings.Contains(err.Error(), "result not found") {
 		t.Errorf("the result of a run that there is not: %v", err)
 	}
 }

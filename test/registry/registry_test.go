@@ -659,7 +659,7 @@ func TestFileThatContradicts(t *testing.T) {
 				t.Errorf("%s: %q lacks %s", name, why, part)
 			}
 		}
-		if n := strings.Count(logged.String(), "differs from what was published"); n != 1 {
+		if n := strings.Count(logged.String(), "differs from the published version"); n != 1 {
 			t.Errorf("%s: it is logged %d times:\n%s", name, n, logged.String())
 		}
 		for _, text := range []string{same, greet("greet", "1.0.1"), greet("other", "1.0.0")} {

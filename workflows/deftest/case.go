@@ -87,7 +87,7 @@ func (p *parser) tools(c *Case, doc *document) {
 		switch t.Effect {
 		case "", definitions.Read, definitions.Idempotent, definitions.Keyed, definitions.Unsafe:
 		default:
-			p.errorf(t.Pos, "value", "effect: %q is not known; known are read, idempotent, keyed, unsafe", t.Effect)
+			p.errorf(t.Pos, "value", "effect: %q is not known; known values: read, idempotent, keyed, unsafe", t.Effect)
 		}
 		c.tools[name] = p.tool(name, as, t)
 		returns := c.written.Tools[as]
@@ -170,7 +170,7 @@ func (p *parser) answers(c *Case) {
 		case "":
 			p.errorf(a.Pos, "required", "action is required: accept, decline or cancel")
 		default:
-			p.errorf(a.Pos, "value", "action: %q is not known; known are accept, decline, cancel", a.Action)
+			p.errorf(a.Pos, "value", "action: %q is not known; known values: accept, decline, cancel", a.Action)
 		}
 		if a.Content != nil && a.Action != "accept" {
 			p.errorf(a.Pos, "value", "content: only an answer with action accept has content")
@@ -185,7 +185,7 @@ func (p *parser) answers(c *Case) {
 // have.
 func (p *parser) step(c *Case, pos definitions.Position, field, path string) {
 	if !hasStep(c.Definition, path) {
-		p.errorf(pos, "unknown-name", "%s: %s has no step %q; it has %s", field, c.Definition.Name, path, strings.Join(stepIDs(c.Definition), ", "))
+		p.errorf(pos, "unknown-name", "%s: %s has no step %q; known steps: %s", field, c.Definition.Name, path, strings.Join(stepIDs(c.Definition), ", "))
 	}
 }
 

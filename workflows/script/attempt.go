@@ -75,7 +75,7 @@ func (b *branch) inTime(thread *starlark.Thread, site Site, fn starlark.Callable
 	outer := b.ctx
 	ctx, stop := workflow.WithCancel(outer)
 	defer stop()
-	_, stopped := RanOut(outer)
+	_, stopped := DeadlineExceeded(outer)
 	open := spell.Ended == "" && !stopped
 	switch until := spell.Began.Add(d); {
 	case open:

@@ -85,16 +85,16 @@ type Tool struct {
 	Effects  bool   // calling it once more has an effect once more
 }
 
-// A Fan says which branches of a parallel count, where that depends on which was
-// first: those up to the one that it has failed with, or those that had begun
-// when one skipped the rest.
+// A Fan lists the branches of a parallel that count, if that depends on which was
+// first: those up to the one that failed, or those that had begun when one skipped
+// the rest.
 type Fan struct {
 	Branches []int `json:"branches"` // from 0, in order
 	Failed   bool  `json:"failed,omitempty"`
-	Unknown  bool  `json:"-"` // Decided says so: a call in it was left with an unknown outcome
+	Unknown  bool  `json:"-"` // set by Decided: a call in it has an unknown outcome
 }
 
-// A Spell is the time of one within.
+// A Spell is the time limit of one within.
 type Spell struct {
 	Began time.Time `json:"began"`
 	Ended string    `json:"ended,omitempty"` // InTime, OutOfTime; "" = not yet
@@ -108,10 +108,10 @@ const (
 
 type outOfTimeKey struct{}
 
-// RanOut says that what goes on in ctx has run out of its time in an execution
-// before this one, and when. It is executed as far as it had come by then: a host
-// stops it where that has not recorded anything.
-func RanOut(ctx workflow.Context) (at time.Time, ok bool) {
+// DeadlineExceeded reports whether the time limit around ctx ended in an earlier
+// execution, and when. The code is then executed as far as it had come: a host stops
+// it at the first call without a record.
+func DeadlineExceeded(ctx workflow.Context) (at time.Time, ok bool) {
 	at, ok = ctx.Value(outOfTimeKey{}).(time.Time)
 	return at, ok
 }

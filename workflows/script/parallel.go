@@ -349,7 +349,7 @@ func (f *fan) ended(b *branch, site Site, i int, v starlark.Value, err error) {
 // decide keeps what depends on who was first, which an execution after this one
 // does not see: there, all that is recorded comes at once.
 func (f *fan) decide(b *branch, site Site, d Fan) {
-	if _, stopped := RanOut(b.ctx); b.ctx.Err() == nil && !stopped && (f.was == nil || d.Failed) {
+	if _, stopped := DeadlineExceeded(b.ctx); b.ctx.Err() == nil && !stopped && (f.was == nil || d.Failed) {
 		b.run.host.Decide(site, d)
 	}
 }

@@ -10,34 +10,34 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// A LastAttempt tells whether the attempt before of an activity has failed with
-// something that an attempt has reported, and that does not leave open whether
-// the call was executed. Doubt is for calls that are repeated nevertheless: that
-// attempt, or one before it, may have been executed.
+// A LastAttempt reports whether the attempt before of an activity failed with a
+// reported error, so that it is known whether the call was executed. doubt, for calls
+// that are repeated anyway, is true if that attempt or an earlier one may have been
+// executed.
 type LastAttempt func(ctx context.Context, runID, execution, activityID string) (known, doubt bool, err error)
 
-// A SentUnread tells whether a call of a run may have been executed before a
-// worker was given it that could not read it. activityID is the activity that is
-// to make it now.
+// A SentUnread reports whether a call of a run may have been executed before it
+// reached a worker that could not read it. activityID is the activity that makes it
+// now.
 type SentUnread func(ctx context.Context, runID, execution, activityID, key string) (sent bool, err error)
 
-// askAgain is how long it takes to ask Temporal once more what it knows.
+// askAgain is the pause between two queries to Temporal.
 const askAgain = 500 * time.Millisecond
 
-// following is an attempt with what the one before says of it, or the failure of
-// a call that is not made again because of that one.
+// following completes an attempt with the outcome of the one before, or returns an
+// error if that forbids another attempt.
 func (a *Activities) following(ctx context.Context, attempt workflows.Attempt, info activity.Info) (workflows.Attempt, error) {
 	if attempt.Number == 1 {
 		return attempt, nil
 	}
 	if !workflows.Repeatable(attempt.Call.Effect) {
 		if known, _ := a.attemptBefore(ctx, info); !known {
-			return attempt, a.report(ctx)(attempt.Lost("what became of the attempt before was not told"))
+			return attempt, a.report(ctx)(attempt.Lost("the outcome of the attempt before is not known"))
 		}
 		return attempt, nil
 	}
 	if attempt.Call.Effect == definitions.Keyed {
-		attempt.Doubt = a.inDoubt(ctx, info)
+		attempt.Doubt = a.mayHaveExecuted(ctx, info)
 	}
 	if attempt.WorthRepeating() || a.last == nil {
 		return attempt, nil
@@ -50,10 +50,9 @@ func (a *Activities) following(ctx context.Context, attempt workflows.Attempt, i
 	return attempt, nil
 }
 
-// attemptBefore is what LastAttempt says of the attempt before. It asks until Temporal
-// answers. The SDK replaces what an attempt has reported by a failure of its own
-// when it cannot hand it over, because the worker stops or a result cannot be
-// stored, and has Temporal retry that.
+// attemptBefore calls LastAttempt until Temporal answers. If the SDK cannot deliver
+// what an attempt reported, because the worker stops or a result cannot be stored, it
+// reports a failure of its own, which Temporal retries.
 func (a *Activities) attemptBefore(ctx context.Context, info activity.Info) (known, doubt bool) {
 	if a.last == nil {
 		return true, false
@@ -76,7 +75,7 @@ const doubtLimit = 2 * time.Second
 
 // inDoubt says whether an attempt before may have executed a keyed call, which is
 // made again all the same. Where that cannot be read, it may.
-func (a *Activities) inDoubt(ctx context.Context, info activity.Info) bool {
+func (a *Activities) mayHaveExecuted(ctx context.Context, info activity.Info) bool {
 	if a.last == nil {
 		return true
 	}
@@ -93,7 +92,7 @@ func (a *Activities) neverSent(ctx context.Context, attempt workflows.Attempt, i
 	sent, err := a.unread(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID, attempt.Call.IdempotencyKey)
 	switch {
 	case err != nil:
-		return a.report(ctx)(attempt.Unavailable("what became of it before cannot be read: " + err.Error()))
+		return a.report(ctx)(attempt.Unavailable("cannot read the outcome of the earlier call: " + err.Error()))
 	case sent:
 		return a.report(ctx)(attempt.Lost("what became of an attempt before was not told"))
 	}
