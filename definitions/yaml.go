@@ -371,28 +371,3 @@ func (d *decoder) errorf(n *yaml.Node, path, check, format string, args ...any) 
 		Check:    check,
 	})
 }
-
-// label names a path in a message; the root has no name of its own.
-func label(path string) string {
-	if path == "" {
-		return "the document"
-	}
-	return path
-}
-
-// in says where a key stands, with a space before it; nothing at the root.
-func in(path string) string {
-	if path == "" {
-		return ""
-	}
-	return " in " + path
-}
-
-// notText says why a key is none. Braces without quotes are a template for those
-// who write them, and a mapping of a mapping for YAML.
-func notText(key *yaml.Node, place string) string {
-	if key.Kind == yaml.MappingNode && len(key.Content) == 2 && key.Style&yaml.FlowStyle != 0 && key.Content[0].Kind == yaml.ScalarNode {
-		return fmt.Sprintf("%s: put quotes around the template: '{{%s}}'", place, key.Content[0].Value)
-	}
-	return place + ": a key must be text"
-}
