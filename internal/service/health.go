@@ -61,7 +61,10 @@ func (s *Service) serveReady(w http.ResponseWriter, r *http.Request) {
 // unready says why calls cannot be taken; nil = they can.
 func (s *Service) unready() []string {
 	var reasons []string
-	if phase := s.phase(); phase != "" {
+	switch phase := s.phase(); {
+	case phase == phaseStarting && !s.isPrepared():
+		reasons = append(reasons, phase+": Temporal has not answered yet")
+	case phase != "":
 		reasons = append(reasons, phase)
 	}
 	for _, n := range s.needs {
@@ -72,13 +75,29 @@ func (s *Service) unready() []string {
 	return reasons
 }
 
-// phase is starting or stopping; "" = neither.
+// isPrepared reports whether Temporal has answered and has what runs need.
+func (s *Service) isPrepared() bool {
+	select {
+	case <-s.prepared:
+		return true
+	default:
+		return false
+	}
+}
+
+// The phases of a service in which it takes no calls.
+const (
+	phaseStarting = "starting"
+	phaseStopping = "stopping"
+)
+
+// phase is one of them; "" = neither.
 func (s *Service) phase() string {
 	switch {
 	case s.stopping.Load():
-		return "stopping"
+		return phaseStopping
 	case !s.started.Load():
-		return "starting"
+		return phaseStarting
 	}
 	return ""
 }
