@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,4 +95,26 @@ func TestAttackStdioFlood(t *testing.T) {
 			t.Errorf("%d runs were started, want %d", n, most)
 		}
 	})
+}
+
+// TestAttackStdioUnread has a client send requests and read nothing: it is not read
+// from any more, once it has as many under way as it may have.
+func TestAttackStdioUnread(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, func(o *gateway.Options) { o.Quotas.Requests = 3 })
+	in, _, _ := pipe(t, w)
+	var sent atomic.Int64
+	go func() {
+		for i := range 100 {
+			if _, err := fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", i); err != nil {
+				return
+			}
+			sent.Add(1)
+		}
+	}()
+	time.Sleep(300 * time.Millisecond)
+	if n := sent.Load(); n > 10 {
+		t.Errorf("%d requests were taken of a client that reads nothing", n)
+	}
+	_ = in.Close()
 }
