@@ -9,8 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
+	"github.com/perdure/perdure/internal/devserver"
 	"github.com/perdure/perdure/internal/service"
 )
 
@@ -80,20 +80,18 @@ func (d dataDir) running() (*devFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	if dev != nil && dev.isAlive() {
-		return dev, nil
+	if dev != nil {
+		switch used, err := devserver.InUse(d.String()); {
+		case err != nil:
+			return nil, err
+		case used:
+			return dev, nil
+		}
 	}
 	if d != "" {
 		return nil, fmt.Errorf("nothing was done: no perdure dev runs with its data in %s; start it (perdure dev --data %[1]s), or leave --data out", d)
 	}
 	return nil, nil
-}
-
-// isAlive is false for the file of a dev that was killed. Its ports may be those of
-// somebody else by now.
-func (f devFile) isAlive() bool {
-	p, err := os.FindProcess(f.PID)
-	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
 // writeFile writes all of a file or nothing.
