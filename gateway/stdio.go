@@ -104,7 +104,7 @@ func (c *stdioConn) take(ctx context.Context, text []byte, free func()) (frees b
 	case m.Method == string(mcp.MethodInitialize):
 		c.handle(ctx, text, m.ID, nil)
 	case m.isRequest():
-		client.letGo = func() { // of the request, while its answer is waited for
+		client.release = func() { // of the request, while its answer is waited for
 			m.Params, p.Arguments, text = nil, nil, nil
 			free()
 		}
