@@ -69,12 +69,16 @@ func (a *admission) read(w http.ResponseWriter, r *http.Request, who auth.Identi
 func (a *admission) enter(w http.ResponseWriter, r *http.Request, who auth.Identity) (leave func(), ok bool) {
 	leave, ok = a.requests.enter(web.Caller(who.Known(), r), a.most)
 	if !ok {
-		e := &QuotaError{After: 5 * time.Second, Message: fmt.Sprintf("%d of your requests are under way here, the quota of a caller (quotas.requests)", a.most)}
+		e := &QuotaError{After: 5 * time.Second, Message: tooManyRequests(a.most)}
 		a.log.Info("refusing a request", "remote", r.RemoteAddr, "caller", who.Subject, "error", e)
 		w.Header().Set("Retry-After", e.retryAfter())
 		http.Error(w, e.Error(), http.StatusTooManyRequests)
 	}
 	return leave, ok
+}
+
+func tooManyRequests(most int) string {
+	return fmt.Sprintf("%d of your requests are under way here, the quota of a caller (quotas.requests)", most)
 }
 
 // A counter counts what each caller has under way in this process.

@@ -229,9 +229,11 @@ func (a *again) isLost(ctx context.Context, id runs.RunID) (bool, error) {
 	if answered, err := a.j.deliveries.wasAnswered(ctx, a.x.principal, run); err != nil || answered {
 		return false, err
 	}
-	if run.Status != runs.Cancelled {
-		return true, nil
+	if run.Status == runs.Cancelled {
+		outcome, err := a.j.runs.Result(ctx, id)
+		if err != nil || outcome.Failure == nil || outcome.Failure.Effects.Repeatable() {
+			return false, err
+		}
 	}
-	outcome, err := a.j.runs.Result(ctx, id)
-	return err == nil && outcome.Failure != nil && !outcome.Failure.Effects.Repeatable(), err
+	return a.j.served.give(id, a.x), nil
 }

@@ -100,8 +100,8 @@ func (a *assembly) serve(scope mcp.CacheScope) *Gateway {
 		tools: a.tools, rights: a.rights, metadata: a.Metadata, deliveries: a.deliveries, departures: a.departures, drain: a.drain,
 		endpoint: &endpoint{admission: admission, requests: requests, questions: a.questions, calls: a.calls, streams: a.streams,
 			deposits: a.deposits, tools: a.tools, tokens: a.tokens, mcp: speaks, http: a.transport(speaks), keepAlive: a.KeepAlive, drain: a.drain, log: a.Logger},
-		stdio: &stdio{requests: requests, questions: a.questions, calls: a.calls, mcp: speaks, who: a.StdioIdentity,
-			maxLine: int(a.MaxRequest), keepAlive: a.KeepAlive},
+		stdio: &stdio{admission: admission, requests: requests, questions: a.questions, calls: a.calls, mcp: speaks, who: a.StdioIdentity,
+			keepAlive: a.KeepAlive},
 	}
 	if a.Registry != nil {
 		g.publishing = &publishing{registry: a.Registry, tools: a.tools, rights: a.rights, admission: admission,

@@ -255,6 +255,36 @@ func TestAttackOvertaken(t *testing.T) {
 	}
 }
 
+// Two calls are lost with one run, which has ended, since the second was closed before
+// it had one, and both are sent again at once: one is given the result of the run, the
+// other is a run of its own. Neither is told of work that was not done.
+func TestAttackTwoCallsForOneRun(t *testing.T) {
+	t.Parallel()
+	const again = 3
+	release := make(chan struct{})
+	w := newWorld(t, map[string]func(*play){"does": released(release)})
+	c, leave := leaving(t, w.url)
+	c.modernCall("does", `{}`, `{}`, "").progress()
+	run := w.runs.only(t)
+	leave()
+	w.gateway.AwaitIdle()
+	close(release)
+	w.runs.wait(t.Context(), func() bool { return w.runs.runs[run].stopped })
+	got := make(chan runs.RunID, again)
+	for range again {
+		go func() {
+			got <- (&wire{T: t, url: w.url, caller: "ann"}).modernCall("does", `{}`, `{}`, "").result(false).run().ID
+		}()
+	}
+	seen := map[runs.RunID]bool{}
+	for range again {
+		seen[<-got] = true
+	}
+	if len(seen) != again || !seen[run] {
+		t.Errorf("%d calls are %d runs, the lost one among them: %v", again, len(seen), seen[run])
+	}
+}
+
 // Two calls whose streams broke and that are both sent again are these two, not
 // three or one.
 func TestAttackTwoCallsResent(t *testing.T) {

@@ -97,9 +97,9 @@ func (g *Gateway) Handler() http.Handler {
 	return mux
 }
 
-// ServeStdio serves one client of either era on in and out until in ends, ctx
-// ends or a line is too long. Calls that are under way then are given up, and
-// their runs go on.
+// ServeStdio serves one client of either era on in and out until in ends or ctx
+// ends. Calls that are under way then are given up, and their runs go on. A line
+// that is too long, or of too many values, is refused.
 func (g *Gateway) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	return g.stdio.serve(ctx, in, out)
 }

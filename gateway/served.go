@@ -41,7 +41,26 @@ func (s *served) begin(id runs.RunID, x *exchange) {
 	if s.runs[id] == nil {
 		s.runs[id] = &servedRun{}
 	}
-	s.runs[id].waiting = append(s.runs[id].waiting, x)
+	if r := s.runs[id]; !slices.Contains(r.waiting, x) {
+		r.waiting = append(r.waiting, x)
+	}
+}
+
+// give has a run that ended unanswered be that of a request, unless another request
+// here has it: two calls that are sent again at once are two, and not both the one.
+func (s *served) give(id runs.RunID, x *exchange) bool {
+	if s.settled(id) {
+		return false
+	}
+	s.begin(id, x)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	there := slices.IndexFunc(s.runs[id].waiting, (*exchange).isThere)
+	if there < 0 || s.runs[id].waiting[there] == x { // the first of those that are there
+		return true
+	}
+	s.runs[id].waiting = slices.DeleteFunc(s.runs[id].waiting, func(w *exchange) bool { return w == x })
+	return false
 }
 
 // end notes that it does not any more, and reports whether one was answered

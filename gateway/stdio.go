@@ -1,10 +1,8 @@
 package gateway
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -18,12 +16,12 @@ import (
 
 // Stdio serves MCP on standard input and output.
 type stdio struct {
+	admission *admission
 	requests  *requests
 	questions *questions
 	calls     *calls
 	mcp       *server.MCPServer
 	who       auth.Identity // who sends what is read
-	maxLine   int           // bytes
 	keepAlive time.Duration
 }
 
@@ -61,82 +59,66 @@ func (a *stdio) serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	return c.read(ctx, in)
 }
 
-type line struct {
-	text []byte
-	err  error
-}
-
-func (c *stdioConn) read(ctx context.Context, in io.Reader) error {
-	lines := make(chan line)
-	go c.scan(ctx, in, lines)
-	for {
-		select {
-		case l := <-lines:
-			if errors.Is(l.err, io.EOF) {
-				return nil
-			}
-			if l.err != nil {
-				return fmt.Errorf("serving stdio: %w", l.err)
-			}
-			c.receive(ctx, l.text)
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// scan reads lines; it cannot be stopped while it waits for one.
-func (c *stdioConn) scan(ctx context.Context, in io.Reader, lines chan<- line) {
-	sc := bufio.NewScanner(in)
-	sc.Buffer(make([]byte, 64<<10), c.at.maxLine)
-	for sc.Scan() {
-		select {
-		case lines <- line{text: append([]byte(nil), sc.Bytes()...)}:
-		case <-ctx.Done():
-			return
-		}
-	}
-	err := sc.Err()
-	if err == nil {
-		err = io.EOF
-	}
-	select {
-	case lines <- line{err: err}:
-	case <-ctx.Done():
-	}
-}
-
 // receive handles a message. Requests and responses are handled on the side,
-// so that none waits for another.
+// so that none waits for another; a large one waits here until there is room for the
+// work on it.
 func (c *stdioConn) receive(ctx context.Context, text []byte) {
 	if len(text) == 0 {
 		return
 	}
+	free, err := c.at.admission.bodies.Weigh(ctx, onStdio, text)
+	if err != nil {
+		c.refuse(newTopLevel(text), err)
+		return
+	}
+	if !c.take(ctx, text, free) {
+		free()
+	}
+}
+
+// onStdio is for whom the requests of the client are counted.
+const onStdio = "stdio"
+
+// take handles a message whose work has its room, and reports whether it gives that
+// back by itself.
+func (c *stdioConn) take(ctx context.Context, text []byte, free func()) (frees bool) {
 	var m message
 	err := json.Unmarshal(text, &m)
 	if invalid := invalidRequest(text, &m); invalid != nil {
 		_ = c.write(invalid)
-		return
+		return false
 	}
 	if err != nil || m.hasLongID() {
 		c.handle(ctx, text, m.ID, nil)
-		return
+		return false
 	}
 	var p params
 	badParams := json.Unmarshal(orEmpty(m.Params), &p)
 	client := c.client(&m, &p)
 	switch {
 	case m.isResponse():
-		c.handling.Go(func() { c.at.questions.replied(ctx, client, &m) })
+		c.handling.Go(func() { defer free(); c.at.questions.replied(ctx, client, &m) })
+		return true
 	case m.Method == string(mcp.MethodNotificationCancelled):
 		c.handling.Go(func() { c.at.calls.cancelled(ctx, client, &p) })
 	case m.Method == string(mcp.MethodInitialize):
 		c.handle(ctx, text, m.ID, nil)
 	case m.isRequest():
+		client.release = func() { // of the request, while its answer is waited for
+			m.Params, p.Arguments, text = nil, nil, nil
+			free()
+		}
 		x := newExchange(ctx, client, m.ID, &p, &lineOutlet{c: c})
 		x.badParams = badParams
+		leave, ok := c.at.admission.requests.enter(onStdio, c.at.admission.most)
+		if !ok { // written before the next line is read: a client that reads nothing is not read from either
+			x.fail(mcp.INTERNAL_ERROR, tooManyRequests(c.at.admission.most))
+			return false
+		}
 		end := c.at.calls.begin(x) // before the next line is read, which may cancel it
 		c.handling.Go(func() {
+			defer free()
+			defer leave()
 			defer end()
 			c.at.requests.observed(ctx, client, &m, &p, func(ctx context.Context) *exchange {
 				admitted := !m.isCall() || client.dialect.admits(nil, &p)
@@ -146,9 +128,11 @@ func (c *stdioConn) receive(ctx context.Context, text []byte) {
 				return x
 			})
 		})
+		return true
 	default:
 		c.handle(ctx, text, m.ID, nil)
 	}
+	return false
 }
 
 // client is whoever is on the other side, as far as it is known by now.

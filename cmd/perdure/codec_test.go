@@ -18,6 +18,7 @@ func TestCodecOrigins(t *testing.T) {
 	if got, err := (codecCommand{Data: dataDir(dir)}).origins(); err == nil || !strings.Contains(err.Error(), "--ui-origin") {
 		t.Errorf("beside no dev: %v, %v", got, err)
 	}
+	useDir(t, dir)
 	for _, c := range []struct {
 		given []service.WebURL
 		ui    string

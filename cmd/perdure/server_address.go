@@ -9,8 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
+	"github.com/perdure/perdure/internal/devserver"
 	"github.com/perdure/perdure/internal/service"
 )
 
@@ -76,20 +76,18 @@ func (d dataDir) running() (*devFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	if dev != nil && dev.isAlive() {
-		return dev, nil
+	if dev != nil {
+		switch used, err := devserver.InUse(d.String()); {
+		case err != nil:
+			return nil, err
+		case used:
+			return dev, nil
+		}
 	}
 	if d != "" {
 		return nil, fmt.Errorf("no perdure dev is running with data in %s, and nothing was done; start it with perdure dev --data %[1]s, or leave --data out", d)
 	}
 	return nil, nil
-}
-
-// isAlive is false for the file of a killed dev, whose ports may belong to another
-// process by now.
-func (f devFile) isAlive() bool {
-	p, err := os.FindProcess(f.PID)
-	return err == nil && !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
 // writeFile writes all of a file or nothing.

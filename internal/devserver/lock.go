@@ -3,10 +3,12 @@ package devserver
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // A dirLock keeps other processes out of a data directory. The kernel lets go
@@ -18,7 +20,13 @@ func lockDir(dir string) (*dirLock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("locking Temporal's data directory: %w", err)
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	for range lookers {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		err = fmt.Errorf("%s is in use by another process%s", dir, holder(f))
 	} else if err != nil {
@@ -31,6 +39,31 @@ func lockDir(dir string) (*dirLock, error) {
 	_ = f.Truncate(0) // who holds it is a courtesy to the reader of an error
 	_, _ = fmt.Fprintf(f, "%d\n", os.Getpid())
 	return &dirLock{f}, nil
+}
+
+// lookers are how often a lock is tried for: a command that only looks has it for a
+// moment.
+const lookers = 10
+
+// InUse reports whether a process uses a data directory: not one that was killed,
+// whose ID another may have by now, and not because it is the copy of one in use.
+func InUse(dir string) (bool, error) {
+	f, err := os.Open(filepath.Join(dir, "lock"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking who uses a data directory: %w", err)
+	}
+	defer f.Close() // which lets go of the lock
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking who uses %s: %w", dir, err)
+	}
+	return false, nil
 }
 
 // holder says which process wrote the lock file, if it says so.

@@ -154,7 +154,7 @@ func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, caller string, mos
 	n, err := io.CopyN(&read, in, smallBody)
 	switch {
 	case errors.Is(err, io.EOF):
-		free, err = b.weigh(r.Context(), caller, read.Bytes())
+		free, err = b.Weigh(r.Context(), caller, read.Bytes())
 		return read.Bytes(), free, err
 	case err != nil:
 		return nil, nil, err
@@ -174,7 +174,7 @@ func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, caller string, mos
 	if _, err = read.ReadFrom(in); err != nil {
 		return nil, nil, err
 	}
-	free, err = b.weigh(r.Context(), caller, read.Bytes())
+	free, err = b.Weigh(r.Context(), caller, read.Bytes())
 	return read.Bytes(), free, err
 }
 
@@ -188,8 +188,10 @@ func (e *DenseError) Error() string {
 	return fmt.Sprintf("request body has more than %d JSON values", e.Limit)
 }
 
-// weigh waits for room for the work on a body that is there.
-func (b *Bodies) weigh(ctx context.Context, caller string, body []byte) (free func(), err error) {
+// Weigh waits for room for the work on a body that is there. free gives it back; a
+// second time it does nothing. The error is a *DenseError, a *FullError, or that of
+// ctx.
+func (b *Bodies) Weigh(ctx context.Context, caller string, body []byte) (free func(), err error) {
 	values := int64(countValues(body)) * valueWeight
 	weight := max(int64(len(body)), values)
 	switch most := b.work.size / 2; {
