@@ -62,7 +62,7 @@ type metadata struct {
 // it could be read, so that Check can tell the rest; Check does not repeat what
 // Parse has said.
 func Parse(file string, data []byte) ([]*Definition, Diagnostics) {
-	p := &parser{file: file, lines: strings.Split(string(data), "\n")}
+	p := &parser{file: file, lines: NewText(data).lines}
 	nodes := p.documents(data)
 	for _, n := range nodes {
 		if len(p.diags) > maxReported {
@@ -77,19 +77,26 @@ func Parse(file string, data []byte) ([]*Definition, Diagnostics) {
 	return p.definitions, p.diags
 }
 
-// ParseDocument does so for one document of a file; data is the whole file.
-func ParseDocument(file string, data []byte, root *yaml.Node) ([]*Definition, Diagnostics) {
-	p := &parser{file: file, lines: strings.Split(string(data), "\n")}
+// A Text is the text of a file. Definitions keep it, so that those of one file share
+// one.
+type Text struct{ lines []string }
+
+// NewText is the text of a file with this content.
+func NewText(data []byte) Text { return Text{strings.Split(string(data), "\n")} }
+
+// ParseDocument does so for one document of a file with a text.
+func ParseDocument(file string, text Text, root *yaml.Node) ([]*Definition, Diagnostics) {
+	p := &parser{file: file, lines: text.lines}
 	p.document(root)
 	p.diags.Sort()
 	return p.definitions, p.diags
 }
 
 // ParseNode reads one definition out of a larger document, such as an entry of
-// compositeTools in a configuration; data is the whole document. The definition
-// is nil when the node is not a mapping.
-func ParseNode(file string, data []byte, node *yaml.Node) (*Definition, Diagnostics) {
-	p := &parser{file: file, lines: strings.Split(string(data), "\n")}
+// compositeTools in a configuration; text is that of the whole document. The
+// definition is nil when the node is not a mapping.
+func ParseNode(file string, text Text, node *yaml.Node) (*Definition, Diagnostics) {
+	p := &parser{file: file, lines: text.lines}
 	p.definition(node, false)
 	p.diags.Sort()
 	if p.definitions == nil {

@@ -318,7 +318,7 @@ func TestParseNode(t *testing.T) {
 	tools := config.Content[0].Content[1].Content
 	var got []string
 	for i, wantNil := range []bool{false, true, true} {
-		d, diags := ParseNode("config.yaml", []byte(source), tools[i])
+		d, diags := ParseNode("config.yaml", NewText([]byte(source)), tools[i])
 		if (d == nil) != wantNil {
 			t.Errorf("tool %d is %v", i, d)
 		}

@@ -12,9 +12,12 @@ import (
 	"github.com/perdure/perdure/internal/telemetry"
 )
 
-// guardFlags control the quarantine of runs that take their worker down.
+// guardFlags control the quarantine of runs that take their worker down, and how many
+// runs a worker caches.
 type guardFlags struct {
 	QuarantineAfter int `help:"After how many lost workers a run is quarantined, at least 2; after the first, the run is executed alone. A quarantined run is not executed until somebody releases it (see perdure runs release)." default:"2" placeholder:"N"`
+
+	CachedRuns int `help:"How many runs the worker keeps in memory between steps, about 0.16 MB each; it reads others from Temporal when they go on. Default: as many as fit into half of its memory limit, at most 10000." placeholder:"N"`
 }
 
 // Validate is called by kong.
@@ -22,10 +25,15 @@ func (f guardFlags) Validate() error {
 	if f.QuarantineAfter < 2 {
 		return fmt.Errorf("--quarantine-after must be at least 2, because at the first loss another run may be to blame")
 	}
+	if f.CachedRuns < 0 {
+		return fmt.Errorf("--cached-runs is a number of runs, not %d", f.CachedRuns)
+	}
 	return nil
 }
 
-// guard adds the quarantine to the connection options of a worker.
+// guard adds the quarantine to the connection options of a worker, and sets how many
+// runs it caches.
 func (f guardFlags) guard(o *client.Options, largeValues bool, keys *signing.Keys, told *telemetry.Telemetry, log *slog.Logger) *quarantine.Guard {
+	service.CacheRuns(f.CachedRuns)
 	return service.NewGuard(o, f.QuarantineAfter, largeValues, keys, told, log)
 }

@@ -119,7 +119,7 @@ type role struct {
 
 // workerOptions converts the flags of a worker.
 func workerOptions(trust trustFlags, build buildFlags, guard guardFlags) *service.WorkerOptions {
-	return &service.WorkerOptions{Unproven: trust.AcceptUnprovenAnswers, Deployment: build.deployment(), QuarantineAfter: guard.QuarantineAfter}
+	return &service.WorkerOptions{Unproven: trust.AcceptUnprovenAnswers, Deployment: build.deployment(), QuarantineAfter: guard.QuarantineAfter, CachedRuns: guard.CachedRuns}
 }
 
 func (f roleFlags) serve(ctx context.Context, c *console, r role) error {

@@ -41,12 +41,15 @@ image: {repository: perdure, digest: "sha256:01234567890123456789012345678901234
 database: {urlSecret: perdure-database}
 payloadKeySecret: perdure-payload
 largeValues: true
-codec: {enabled: true, uiOrigin: "https://temporal.example.com", envFrom: [{secretRef: {name: callers}}]}
+codec: {enabled: true, uiOrigin: "https://temporal.example.com", envFrom: [{secretRef: {name: callers}}], volumes: [{name: tokens, emptyDir: {}}], volumeMounts: [{name: tokens, mountPath: /run/tokens}]}
 builds: {current: v1.4.0, previous: [{id: v1.3.0, tag: 1.3.0}, {id: V1_2, tag: "1.2", replicas: 3}]}
 temporal: {apiKeySecret: perdure-temporal}
 allowedHosts: [perdure.default.svc]
 definitions: {"deploy.yaml": "name: deploy\nsteps: []\n"}
 extraEnvFrom: [{secretRef: {name: backends}}]
+extraEnv: [{name: SSL_CERT_DIR, value: /run/ca}]
+extraVolumes: [{name: ca, secret: {secretName: authority}}]
+extraVolumeMounts: [{name: ca, mountPath: /run/ca, readOnly: true}]
 imagePullSecrets: [{name: registry}]
 podAnnotations: {example.com/team: tools}
 gateway: {autoscaling: {enabled: true}, extraArgs: [--call-patience=20s], nodeSelector: {disk: ssd}}

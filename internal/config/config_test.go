@@ -3,8 +3,10 @@ package config
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -313,4 +315,39 @@ func TestClientServers(t *testing.T) {
 	if text, err := os.ReadFile("testdata/client.yaml"); err != nil || !IsConfiguration(text) {
 		t.Errorf("it is no configuration: %v", err)
 	}
+}
+
+// TestManyDefinitionsInAFile: what is kept of a file grows with its size, and not
+// with its size for each definition in it.
+func TestManyDefinitionsInAFile(t *testing.T) {
+	const many = 500
+	var text strings.Builder
+	text.WriteString("backends: [{name: be, transport: streamable-http, url: 'http://127.0.0.1:1/mcp'}]\ncompositeTools:\n")
+	for i := range many {
+		fmt.Fprintf(&text, "  - name: tool_%d\n    description: Calls be.\n    steps:\n", i)
+		for step := range 10 {
+			fmt.Fprintf(&text, "      - id: s%d\n        tool: be_echo\n        arguments:\n          message: hello\n", step)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "perdure.yaml")
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	loaded, diags := Load(Sources{Config: file})
+	if diags.HasErrors() || len(loaded.Definitions) != many {
+		t.Fatalf("%d definitions, %v", len(loaded.Definitions), diags)
+	}
+	kept := heap() - before
+	t.Logf("%d KB of text, %d KB kept", text.Len()>>10, kept>>10)
+	if kept > 64<<20 {
+		t.Errorf("%d MB are kept of a file of %d KB", kept>>20, text.Len()>>10)
+	}
+	runtime.KeepAlive(loaded)
 }

@@ -26,9 +26,9 @@ func InlineTools(config string, names []string) ([]string, error) {
 		return nil, fmt.Errorf("%s has no compositeTools; publish the files of definitions instead", config)
 	}
 	var texts, there []string
-	nodes := child(docs[0], "compositeTools").Content
+	nodes, whole := child(docs[0], "compositeTools").Content, definitions.NewText(text)
 	for i, node := range nodes {
-		d, diags := definitions.ParseNode(config, text, node)
+		d, diags := definitions.ParseNode(config, whole, node)
 		if err := diags.Err(); err != nil {
 			return nil, err
 		}

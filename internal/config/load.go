@@ -113,8 +113,9 @@ func (l *loader) configuration(file string) {
 	if l.callersOnly {
 		return
 	}
+	text := definitions.NewText(data)
 	for i := range c.CompositeTools {
-		d, diags := definitions.ParseNode(file, data, &c.CompositeTools[i])
+		d, diags := definitions.ParseNode(file, text, &c.CompositeTools[i])
 		l.report(diags)
 		if d != nil {
 			l.inline = append(l.inline, l.pin(file, d))
@@ -192,8 +193,8 @@ func (l *loader) parse(file string, data []byte) {
 }
 
 // document reads the definitions in one document of a file that has others.
-func (l *loader) document(file string, data []byte, doc *yaml.Node) {
-	defs, diags := definitions.ParseDocument(file, data, doc)
+func (l *loader) document(file string, text definitions.Text, doc *yaml.Node) {
+	defs, diags := definitions.ParseDocument(file, text, doc)
 	l.report(diags)
 	for _, d := range defs {
 		l.add(file, d)

@@ -12,6 +12,7 @@ import (
 // kind, or spec.config of a VirtualMCPServer. Definitions beside it are read, and
 // other resources skipped. nil = there is none, which is reported.
 func (l *loader) pick(file string, data []byte, docs []*yaml.Node) (root *yaml.Node) {
+	text := definitions.NewText(data)
 	for _, doc := range docs {
 		kind := ""
 		if node, ok := lookup(doc, keyPath{"kind"}); ok {
@@ -19,7 +20,7 @@ func (l *loader) pick(file string, data []byte, docs []*yaml.Node) (root *yaml.N
 		}
 		switch {
 		case kind != "" && kind != definitions.ServerKind:
-			l.document(file, data, doc)
+			l.document(file, text, doc)
 		case root != nil:
 			l.errorf(positionOf(file, doc), "config", "a second configuration begins here; a file has one")
 			return nil

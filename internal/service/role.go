@@ -50,6 +50,7 @@ type WorkerOptions struct {
 	Unproven        bool // runs take answers that nobody has signed
 	Deployment      worker.DeploymentOptions
 	QuarantineAfter int // losses of its worker after which a run is quarantined
+	CachedRuns      int // that are kept in memory; 0 = as many as fit
 }
 
 // Run does what the role is for, until ctx ends.
@@ -118,6 +119,7 @@ func (r Role) connect(ctx context.Context) (Options, error) {
 	}
 	payloads.ReportUnread(&o, workflows.Unread)
 	if r.Worker != nil {
+		CacheRuns(r.Worker.CachedRuns)
 		options.Guard = NewGuard(&o, r.Worker.QuarantineAfter, r.LargeValues, r.Keys.Proofs, r.Telemetry, r.Logger)
 	}
 	tc, err := client.NewLazyClient(o)

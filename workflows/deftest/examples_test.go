@@ -138,7 +138,7 @@ func readDefinitions(t *testing.T, source string) ([]*definitions.Definition, de
 	var defs []*definitions.Definition
 	var diags definitions.Diagnostics
 	for i := range config.CompositeTools {
-		d, more := definitions.ParseNode("tool.yaml", []byte(source), &config.CompositeTools[i])
+		d, more := definitions.ParseNode("tool.yaml", definitions.NewText([]byte(source)), &config.CompositeTools[i])
 		defs, diags = append(defs, d), append(diags, more...)
 	}
 	return defs, diags

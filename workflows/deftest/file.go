@@ -254,7 +254,7 @@ func (p *parser) definitions(doc *document) []*definitions.Definition {
 		defs, diags = p.definitionFile(&doc.Definition)
 	default:
 		var d *definitions.Definition
-		if d, diags = definitions.ParseNode(p.file.Name, p.data, &doc.Definition); d != nil {
+		if d, diags = definitions.ParseNode(p.file.Name, definitions.NewText(p.data), &doc.Definition); d != nil {
 			defs = append(defs, p.pin(p.file.Name, d, &diags))
 		}
 	}

@@ -55,6 +55,9 @@ capabilities: {drop: [ALL]}
 {{- if .Values.payloadKeySecret }}
 - {name: PERDURE_PAYLOAD_KEY_FILE, value: /run/secrets/perdure-payload/keys}
 {{- end }}
+{{- range .Values.extraEnv }}
+- {{ toJson . }}
+{{- end }}
 {{- end }}
 
 {{/* perdure.mounts and perdure.volumes: what every process reads. */}}
@@ -146,7 +149,7 @@ spec:
           envFrom: {{ toJson . }}
           {{- end }}
           ports: [{name: {{ .port.name }}, containerPort: {{ .port.number }}}, {name: metrics, containerPort: 9464}]
-          livenessProbe: {httpGet: {path: /healthz, port: {{ .port.name }}}, initialDelaySeconds: 30}
+          livenessProbe: {httpGet: {path: /healthz, port: {{ .port.name }}}, initialDelaySeconds: 30, timeoutSeconds: 5, failureThreshold: 6}
           readinessProbe: {httpGet: {path: {{ eq .port.name "mcp" | ternary "/reachable" "/readyz" }}, port: {{ .port.name }}}, periodSeconds: 5, timeoutSeconds: 3}
           {{- if .drain }}
           lifecycle: {preStop: {sleep: {seconds: {{ .drain }}}}}
@@ -156,11 +159,17 @@ spec:
             {{- include "perdure.security" $root | nindent 12 }}
           volumeMounts:
             {{- include "perdure.mounts" $root | nindent 12 }}
+            {{- range $root.Values.extraVolumeMounts }}
+            - {{ toJson . }}
+            {{- end }}
             {{- if $root.Values.definitions }}
             - {name: definitions, mountPath: /etc/perdure-definitions, readOnly: true}
             {{- end }}
       volumes:
         {{- include "perdure.volumes" $root | nindent 8 }}
+        {{- range $root.Values.extraVolumes }}
+        - {{ toJson . }}
+        {{- end }}
         {{- if $root.Values.definitions }}
         - {name: definitions, configMap: {name: {{ $root.Release.Name }}-definitions}}
         {{- end }}
