@@ -41,9 +41,13 @@ type departure struct {
 }
 
 func (a *Activities) departure(call workflows.ToolCall, info activity.Info) *departure {
+	from := info.ScheduledTime
+	if decided := call.Decided; !decided.IsZero() && decided.Before(from) { // its worker was held up since
+		from = decided
+	}
 	return &departure{
 		a: a, call: call, reads: call.Effect == definitions.Read || info.IsLocalActivity,
-		waited: info.StartedTime.Sub(info.ScheduledTime), since: time.Now(), // both of Temporal's clock
+		waited: info.StartedTime.Sub(from), since: time.Now(), // both of Temporal's clock
 	}
 }
 
