@@ -11,7 +11,6 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/worker"
 
-	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/limits"
 	"github.com/perdure/perdure/workflows"
@@ -41,6 +40,7 @@ type Activities struct {
 	line     *limits.Line // of the only backend; nil = nothing is limited
 	resolve  Resolve
 	outcome  Outcome
+	catchUp  CatchUp
 }
 
 var _ workflows.Activities = (*Activities)(nil)
@@ -84,6 +84,14 @@ func (a *Activities) Measure(history HistorySize) *Activities {
 	return a
 }
 
+// CatchUp keeps a call that has waited from being sent before its run has seen what
+// has happened meanwhile. Without it, such a call is sent unless Temporal knows its
+// activity as cancelled.
+func (a *Activities) CatchUp(catchUp CatchUp) *Activities {
+	a.catchUp = catchUp
+	return a
+}
+
 // Compose lets steps call composite tools. Without it, none is found.
 func (a *Activities) Compose(resolve Resolve, outcome Outcome) *Activities {
 	a.resolve, a.outcome = resolve, outcome
@@ -99,7 +107,8 @@ func Register(r worker.ActivityRegistry, a *Activities) {
 
 // CallTool calls a backend tool once.
 func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (workflows.ToolResult, error) {
-	began, info := time.Now(), activity.GetInfo(ctx)
+	info := activity.GetInfo(ctx)
+	departs := a.departure(call, info)
 	attempt := workflows.Attempt{Call: call, Number: int(info.Attempt)}
 	var err error
 	switch {
@@ -134,12 +143,12 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 			return *result, nil
 		}
 	}
-	res, err := a.inTurn(ctx, attempt, alive, backends.Call{
+	res, err := a.inTurn(ctx, attempt, departs, alive, backends.Call{
 		Backend: call.Backend, Tool: call.Original, Arguments: call.Arguments,
 		IdempotencyKey: call.IdempotencyKey, KeyArgument: call.KeyArgument,
 		Principal: backends.Principal{Name: call.Caller.Subject},
 		Progress:  func(p backends.Progress) { offer(progress, p) },
-		Leaving:   func(ctx context.Context) error { return stillWanted(ctx, call, began) },
+		Leaving:   departs.leave,
 	})
 	var held *heldError
 	switch {
@@ -185,19 +194,6 @@ func (a *Activities) noRoom(ctx context.Context, attempt workflows.Attempt, info
 		return nil
 	}
 	return attempt.NoRoom(size, result)
-}
-
-// atOnce is how long a call takes at most to be sent if it waits for nothing.
-const atOnce = 5 * time.Millisecond
-
-// stillWanted says why a call is not to be sent that has waited: for a connection,
-// or for a credential. Heartbeats tell of a cancelled run too late for that, so
-// Temporal is asked.
-func stillWanted(ctx context.Context, call workflows.ToolCall, began time.Time) error {
-	if call.Effect == definitions.Read || activity.GetInfo(ctx).IsLocalActivity || time.Since(began) < atOnce {
-		return nil
-	}
-	return leaving(ctx, call.StepPath)
 }
 
 // before is what the run has come to with the call before it was reset; nil if

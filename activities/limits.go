@@ -15,7 +15,7 @@ import (
 
 // inTurn makes a call when its backend's limits let it. Its time begins then,
 // and nothing but leaving tells Temporal of it before, not even that it is alive.
-func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, alive func() (stop func()), call backends.Call) (*backends.Result, error) {
+func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, departs *departure, alive func() (stop func()), call backends.Call) (*backends.Result, error) {
 	if a.line == nil {
 		return a.backends.Call(ctx, call)
 	}
@@ -27,7 +27,7 @@ func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, aliv
 		return nil, &heldError{held}
 	}
 	defer pass.End(limits.NoVerdict) // if nothing else was said
-	if err := leaving(ctx, attempt.Call.StepPath); err != nil {
+	if err := departs.inTurn(ctx); err != nil {
 		return nil, &heldError{limits.Held{After: presence}}
 	}
 	stop := alive()
@@ -38,6 +38,10 @@ func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, aliv
 		defer cancel()
 	}
 	res, err := a.backends.Call(ctx, call)
+	var unwanted *heldError
+	if errors.As(err, &unwanted) {
+		return nil, err
+	}
 	if notSent(err) && ctx.Err() == nil {
 		if held, again := pass.NotSent(); again {
 			return nil, &heldError{held}
@@ -48,14 +52,6 @@ func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, aliv
 		err = errTimeUp
 	}
 	return res, err
-}
-
-// leaving has Temporal know that a call is about to be sent. So of a call whose
-// process died before that it is known that it was not.
-func leaving(ctx context.Context, path workflows.StepPath) error {
-	ctx, cancel := context.WithTimeout(ctx, leaseFor/2)
-	defer cancel()
-	return activity.GetClient(ctx).RecordActivityHeartbeat(ctx, activity.GetInfo(ctx).TaskToken, workflows.StepProgress{StepPath: path})
 }
 
 func notSent(err error) bool {

@@ -83,6 +83,56 @@ func TestAttackResentCall(t *testing.T) {
 	}
 }
 
+// TestAttackResentAfterAQuestion loses the answer to the round of a call in which its
+// client has answered a question, and has the client begin anew, as libraries do: it
+// is the same run, whose result is given, and nobody is asked again; when that was
+// delivered, the next call is another run.
+func TestAttackResentAfterAQuestion(t *testing.T) {
+	t.Parallel()
+	for _, ended := range []bool{true, false} {
+		for _, asker := range []bool{true, false} { // the call begins anew at the replica that has asked
+			t.Run(fmt.Sprintf("ended %v, at the asker %v", ended, asker), func(t *testing.T) {
+				t.Parallel()
+				release := make(chan struct{})
+				w := newWorld(t, map[string]func(*play){"gated": func(p *play) {
+					p.open(runs.Elicitation{StepID: "gate", Message: "Write?", Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
+					p.answered("gate#1")
+					p.begin("b", "be_echo")
+					<-release
+					p.complete(`{}`)
+				}})
+				other, there := w.replica()
+				ann := &wire{T: t, url: w.url, caller: "ann"}
+				m := ann.modernCall("gated", `{}`, canAsk, "").result(false)
+				run := m.run().ID
+				goesOn := fmt.Sprintf(`"requestState":%q,"inputResponses":{"gate":{"action":"accept","content":{}}}`, m.Result.RequestState)
+				c, leave := leaving(t, there)
+				c.modernCall("gated", `{}`, canAsk, goesOn).progress()
+				leave()
+				other.AwaitIdle()
+				if !asker {
+					ann.url = there
+				}
+				if ended {
+					close(release)
+					w.runs.wait(t.Context(), func() bool { return w.runs.runs[run].stopped })
+				} else {
+					time.AfterFunc(50*time.Millisecond, func() { close(release) })
+				}
+				if got := ann.modernCall("gated", `{}`, canAsk, "").result(false); got.run().ID != run || !got.run().Attached || got.run().Status != "completed" {
+					t.Errorf("begun anew: %+v, want run %s, attached", got.run(), run)
+				}
+				for _, url := range []string{w.url, there} {
+					ann.url = url
+					if got := ann.modernCall("gated", `{}`, canAsk, "").result(false).run(); got.ID == run || got.Attached {
+						t.Errorf("after the result was delivered: %+v", got)
+					}
+				}
+			})
+		}
+	}
+}
+
 // keptAnswers are Answers of two processes: what the first keeps, the second knows.
 type keptAnswers struct {
 	mu  sync.Mutex

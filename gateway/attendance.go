@@ -31,7 +31,11 @@ type attendance struct {
 
 // attend has a run note how a request stands to it.
 func (a *attendance) attend(ctx context.Context, id runs.RunID, name string, says runs.Attendance) (noted bool) {
-	noted, err := a.runs.Attach(ctx, id, runs.Attended{Request: name, Says: says})
+	return a.attendAs(ctx, id, runs.Attended{Request: name, Says: says})
+}
+
+func (a *attendance) attendAs(ctx context.Context, id runs.RunID, stands runs.Attended) (noted bool) {
+	noted, err := a.runs.Attach(ctx, id, stands)
 	if err != nil {
 		a.log.WarnContext(ctx, "cannot signal a run that a client waits for it", "run", id, "error", err)
 	}

@@ -41,7 +41,7 @@ func (j *joins) claim(ctx context.Context, x *exchange, id runs.RunID) (claimed,
 	x.joined = true
 	listening, cancel := context.WithTimeout(ctx, rollCall)
 	defer cancel()
-	mine := false
+	mine, told := false, answers{}
 	for e, err := range j.runs.Follow(listening, id, 0) {
 		if err != nil {
 			break
@@ -50,19 +50,56 @@ func (j *joins) claim(ctx context.Context, x *exchange, id runs.RunID) (claimed,
 		case e.Kind == runs.EventDone:
 			return ended, nil
 		case e.Kind != runs.EventAttended:
-		case e.Attended.Says == runs.Answered:
+			continue
+		}
+		told.hear(e.Attended)
+		goesOn := e.Attended.Says == runs.Here || e.Attended.Says == runs.Joined && e.Attended.Of != ""
+		switch mine = mine || e.Attended.Request == x.name; {
+		case mine && told.stand():
 			x.joined = false
 			return taken, nil
-		case mine && e.Attended.Says == runs.Here && e.Attended.Request != x.name:
+		case e.Attended.Request == x.name:
+		case mine && goesOn:
 			j.turnedAway(ctx, x, id)
 			return taken, nil
-		case e.Attended.Request == x.name:
-			mine = true
 		case mine && x.isThere():
 			j.roll.respondsTo(ctx, id, x, e)
 		}
 	}
+	if told.stand() {
+		x.joined = false
+		return taken, nil
+	}
 	return free, ctx.Err()
+}
+
+// Answers are what a run has noted of the answers to requests that waited for it: by
+// request, whether its client has gone on from there. A client that was asked
+// something, and whose next request, with what it was asked, came to nothing, was not
+// answered. The two may be noted in either order.
+type answers map[string]struct{ given, left bool }
+
+func (a answers) hear(says *runs.Attended) {
+	switch {
+	case says.Says == runs.Answered:
+		of := a[says.Request]
+		of.given = true
+		a[says.Request] = of
+	case says.Says == runs.Joined && says.Of != "":
+		of := a[says.Of]
+		of.left = true
+		a[says.Of] = of
+	}
+}
+
+// stand reports whether a client has an answer with which it is content.
+func (a answers) stand() bool {
+	for _, of := range a {
+		if of.given && !of.left {
+			return true
+		}
+	}
+	return false
 }
 
 // turnedAway is of a request that wanted to join a run whose client is there. If that

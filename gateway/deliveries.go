@@ -99,13 +99,17 @@ func (d *deliveries) wasAnswered(ctx context.Context, principal string, run *run
 	if d.answers != nil && d.answers.Answered(string(run.ID)) {
 		return true, nil
 	}
+	told := answers{}
 	for e, err := range d.runs.Follow(ctx, run.ID, 0) {
 		if err != nil {
 			return false, err
 		}
-		if e.Kind == runs.EventAttended && e.Attended.Says == runs.Answered {
-			return true, nil
+		if e.Kind == runs.EventAttended {
+			told.hear(e.Attended)
 		}
+	}
+	if told.stand() {
+		return true, nil
 	}
 	since, noted := *run.Closed, time.Now().Add(rollCall)
 	for pause := 20 * time.Millisecond; ; pause *= 2 {

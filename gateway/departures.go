@@ -48,7 +48,10 @@ func (ds *departures) settle(ctx context.Context, x *exchange, id runs.RunID) {
 		ds.deliveries.soon(func() {
 			ctx, done := detached(ctx)
 			defer done()
-			if !ds.roll.attend(ctx, id, x.name, runs.Answered) {
+			switch noted := ds.roll.attend(ctx, id, x.name, runs.Answered); {
+			case x.asks: // if it has ended meanwhile, the client has gone on
+				ds.served.noted(id)
+			case !noted:
 				ds.deliveries.add(x.principal, id)
 			}
 		})

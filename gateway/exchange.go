@@ -39,6 +39,7 @@ type attending struct {
 	outlives bool   // the run goes on when the client is gone
 	writes   bool   // a tool of the run may do more than read
 	ended    bool   // the run has ended, as the client is told or was to be
+	asks     bool   // the client is asked something, and is to send the call again with the answer
 	joined   bool   // the history of the run has that the request joined it
 	watches  bool   // it waits for the run of somebody else, whose call it does not stand for
 	seen     int64  // Seq of the last event of the run that was rendered

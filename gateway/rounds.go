@@ -56,6 +56,11 @@ func (cs *composites) nextRound(ctx context.Context, x *exchange) {
 		x.fail(mcp.INVALID_PARAMS, badState)
 		return
 	}
+	own := st.Owner == "" && st.Tool != awaitTool
+	x.receipts = x.receipts || st.From != ""
+	if x.dialect.sendsAgain() && own { // before its answers count: the call is lost if this request is
+		x.joined = cs.roll.attendAs(ctx, st.Run, runs.Attended{Request: x.name, Says: runs.Joined, Of: st.From})
+	}
 	reasons, pages := st.unknownKeys(x.params.InputResponses), map[string]string{}
 	for _, gate := range slices.Sorted(maps.Keys(st.Asked)) {
 		raw, _, ok := answerTo(gate, st.Rounds[gate], st.Asked[gate], x.params.InputResponses)
@@ -78,16 +83,13 @@ func (cs *composites) nextRound(ctx context.Context, x *exchange) {
 			return
 		}
 	}
-	if st.Owner == "" && st.Tool != awaitTool && x.bind(st.Run) {
+	if own && x.bind(st.Run) {
 		cs.calls.cancelRun(ctx, st.Run)
 	}
 	if st.Owner != "" && st.Tool == awaitTool {
 		x.watch()
 	}
 	cs.served.begin(st.Run, x)
-	if x.dialect.sendsAgain() && x.ends != "" {
-		x.joined = cs.roll.attend(ctx, st.Run, x.name, runs.Joined)
-	}
 	at := x.cursorFor(runs.Started{ID: st.Run, Attached: st.Attached})
 	at.Seq, at.Asked, at.Owner = st.Seq, st.Asked, st.Owner
 	cs.follows(ctx, x, at, renderOptions{resumed: true, reasons: reasons, pages: pages})

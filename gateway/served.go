@@ -18,7 +18,8 @@ type served struct {
 
 type servedRun struct {
 	waiting  []*exchange    // the requests whose clients wait here, or did until just now
-	answered bool           // a client was given an answer, from which it can go on
+	answered bool           // a client was given an answer, with which it does not come back
+	asked    int            // clients that were asked something, which is not noted yet: they may go on at another replica
 	until    time.Time      // when it may be forgotten, if nobody waits
 	heard    map[int64]bool // Seq of the roll calls to which a request here responds
 }
@@ -74,7 +75,12 @@ func (s *served) end(id runs.RunID, x *exchange, answered bool, now time.Time, w
 	}
 	known = r.answered
 	r.waiting = slices.DeleteFunc(r.waiting, func(w *exchange) bool { return w == x })
-	r.answered = known || answered
+	switch {
+	case answered && x.asks && x.receipts:
+		r.asked++
+	case answered:
+		r.answered = true
+	}
 	r.until = now.Add(max(window, minBack))
 	if len(s.runs) <= maxServed {
 		return known
@@ -87,12 +93,21 @@ func (s *served) end(id runs.RunID, x *exchange, answered bool, now time.Time, w
 	return known
 }
 
+// noted says that the run has been told that a client was asked.
+func (s *served) noted(id runs.RunID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.runs[id]; r != nil {
+		r.asked--
+	}
+}
+
 // settled reports whether a run is known not to have lost its client.
 func (s *served) settled(id runs.RunID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.runs[id]
-	return r != nil && (r.answered || slices.ContainsFunc(r.waiting, (*exchange).isThere))
+	return r != nil && (r.answered || r.asked > 0 || slices.ContainsFunc(r.waiting, (*exchange).isThere))
 }
 
 // attended reports whether a client waits here for a run that was not answered.
@@ -100,7 +115,7 @@ func (s *served) attended(id runs.RunID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.runs[id]
-	return r != nil && !r.answered && len(r.waiting) > 0
+	return r != nil && !r.answered && r.asked == 0 && len(r.waiting) > 0
 }
 
 // responds reports whether a request here is the first to respond to a roll call:

@@ -111,7 +111,8 @@ type state struct {
 	Rounds   map[string]string `json:"n,omitempty"` // Elicitation.Round of each that has one
 	URLs     []string          `json:"u,omitempty"` // those that the client was asked to open a page for
 
-	Arguments string `json:"a"` // digest of those of the call
+	Arguments string `json:"a"`           // digest of those of the call
+	From      string `json:"f,omitempty"` // name of the request that asks, where that counts; see exchange.receipts
 }
 
 // A sealer signs tokens: PURPOSE.KEYID.PAYLOAD.MAC, all but the purpose in

@@ -13,6 +13,7 @@ import (
 type Attached struct {
 	Request string     `json:"request"` // its name; value of AttrRequest
 	Says    Attendance `json:"says,omitempty"`
+	Of      string     `json:"of,omitempty"` // with Joined: the request that asked its client, which goes on from there
 }
 
 // An Attendance is how a request stands to a run.

@@ -255,6 +255,7 @@ type ToolCall struct {
 	MaxExpansion   int                `json:"maxResult,omitempty"` // bytes of the output; 0 = MaxResultSize
 	LookBack       bool               `json:"lookBack,omitempty"`  // an earlier execution of the run may have made the call, which its history tells
 	Beside         []string           `json:"beside,omitempty"`    // content blocks that the output has beside structured content, by name
+	Decided        time.Time          `json:"decided,omitzero"`    // when the run had seen what had happened to it and made up its mind, by Temporal's clock
 	Unread         bool               `json:"unread,omitempty"`    // workers could not read the call, the last of which may have been given it after it was made, which its history tells
 }
 

@@ -185,7 +185,7 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 		Tool: q.tool.Name, Backend: q.tool.Backend, Original: q.tool.Original,
 		Arguments: q.args, Effect: q.tool.Effect, KeyArgument: q.tool.KeyArgument,
 		IdempotencyKey: key, MaxAttempts: max(attempts(q.onError)-q.used, 1), Caller: r.in.Caller, Ruled: r.in.Ruled, As: r.actsAs(),
-		MaxExpansion: r.in.MaxValue, LookBack: r.in.WasReset && !q.anew && !Repeatable(q.tool.Effect), Unread: r.holds.unread[q.path],
+		MaxExpansion: r.in.MaxValue, Decided: workflow.Now(ctx), LookBack: r.in.WasReset && !q.anew && !Repeatable(q.tool.Effect), Unread: r.holds.unread[q.path],
 		Beside: r.program.Beside(q.path),
 	}, result)
 	r.calls.underWay--

@@ -103,7 +103,7 @@ func (in *inbox) throttled(w http.ResponseWriter, err error) bool {
 		return false
 	}
 	w.Header().Set("Retry-After", fmt.Sprint(int(math.Ceil(often.After.Seconds()))))
-	in.pages.problem(w, http.StatusTooManyRequests, auth.Identity{}, "There were too many attempts to sign in from your address.", "Wait a moment, and try again.")
+	in.pages.problem(w, http.StatusTooManyRequests, auth.Identity{}, "There were too many attempts to sign in.", "Wait a moment, and try again.")
 	return true
 }
 

@@ -73,7 +73,8 @@ type Login struct {
 	secure bool
 	now    func() time.Time
 
-	attempts throttle
+	attempts throttle // by address
+	begun    throttle // by the state of the sign-in at the issuer
 }
 
 // NewLogin makes a Login. It calls nobody.
@@ -192,7 +193,7 @@ func (l *Login) SignIn(w http.ResponseWriter, r *http.Request, token string) err
 	if l.Kind() != LoginToken {
 		return errors.New("sign-in with a token is not configured here")
 	}
-	if err := l.attempts.attempt(l.now(), r.RemoteAddr); err != nil {
+	if err := l.attempts.attempt(l.now(), peerOf(r.RemoteAddr)); err != nil {
 		return err
 	}
 	if _, err := l.byToken(r, token); err != nil {

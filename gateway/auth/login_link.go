@@ -69,7 +69,7 @@ func (l *Login) SignInByLink(w http.ResponseWriter, r *http.Request, code string
 	if err := onThisMachine(r); err != nil {
 		return err
 	}
-	if err := l.attempts.attempt(l.now(), r.RemoteAddr); err != nil {
+	if err := l.attempts.attempt(l.now(), peerOf(r.RemoteAddr)); err != nil {
 		return err
 	}
 	if !l.links.take(l.now(), code) {

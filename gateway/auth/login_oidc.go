@@ -81,12 +81,14 @@ func (l *Login) Complete(w http.ResponseWriter, r *http.Request) (to string, err
 	if l.issuer == nil {
 		return "", errNoIssuer
 	}
-	if err := l.attempts.attempt(l.now(), r.RemoteAddr); err != nil {
-		return "", err
-	}
 	q := r.URL.Query()
 	f, err := l.flow(r, q.Get("state"))
 	if err != nil {
+		return "", err
+	}
+	// Nothing can be guessed here, so strangers keep nobody out who shares an address
+	// with them; only the issuer is spared.
+	if err := l.begun.attempt(l.now(), f.State); err != nil {
 		return "", err
 	}
 	l.forget(w, flowCookie+f.State[:statePrefix])

@@ -642,6 +642,42 @@ func TestAttackGuessing(t *testing.T) {
 	}
 }
 
+// TestAttackLockingOut: strangers who share an address with people, as all do behind
+// a proxy, keep nobody from signing in at an issuer, whose codes nobody guesses. It is
+// spared what one browser sends it again and again.
+func TestAttackLockingOut(t *testing.T) {
+	t.Parallel()
+	i := newLoginIssuer(t)
+	s := newLoginSite(t, atIssuer(i))
+	for range 100 {
+		visit(t, newBrowser(t), s.URL+"/approvals/callback?code=x&state="+strings.Repeat("A", 26))
+	}
+	if status, body := visit(t, newBrowser(t), s.URL+"/approvals/deploy/1"); status != http.StatusOK {
+		t.Fatalf("after the callbacks of strangers: HTTP %d %s %v", status, body, s.refused())
+	}
+	b, callback := newBrowser(t), ""
+	b.CheckRedirect = func(req *http.Request, _ []*http.Request) error {
+		if req.URL.Path == "/approvals/callback" {
+			callback = req.URL.String()
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}
+	visit(t, b, s.URL+"/approvals/deploy/1")
+	cookies := b.Jar.Cookies(mustParse(t, s.URL))
+	for n := range 31 {
+		b.Jar.SetCookies(mustParse(t, s.URL), cookies) // which the callback takes away
+		visit(t, b, strings.Replace(callback, "code=", "code=x", 1))
+		var often *auth.ThrottledError
+		if throttled := errors.As(s.refused(), &often); throttled != (n == 30) {
+			t.Errorf("code %d of one sign-in: %v", n, s.refused())
+		}
+	}
+	if status, body := visit(t, newBrowser(t), s.URL+"/approvals/deploy/1"); status != http.StatusOK {
+		t.Errorf("after the codes of a stranger: HTTP %d %s %v", status, body, s.refused())
+	}
+}
+
 // TestOnThisMachine: where one signs in by a link of the terminal, only browsers on
 // this machine that have asked for this machine get as far.
 func TestOnThisMachine(t *testing.T) {

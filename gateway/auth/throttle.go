@@ -10,33 +10,33 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// How often one address may try to sign in. A browser does it once in hours; who
-// shares an address with others, as behind a proxy, shares this.
+// How often one address may try to sign in with what could be guessed, and with one
+// sign-in begun at an issuer. A browser does it once in hours; who shares an address
+// with others, as behind a proxy, shares this.
 const (
 	attemptsAtOnce = 30
 	attemptEvery   = 2 * time.Second // after those
-	maxPeers       = 10_000          // addresses that are remembered
+	maxPeers       = 10_000          // that are remembered
 )
 
-// A ThrottledError refuses an attempt to sign in from an address from which there
-// were too many.
+// A ThrottledError refuses an attempt to sign in after too many.
 type ThrottledError struct{ After time.Duration }
 
 func (e *ThrottledError) Error() string {
-	return fmt.Sprintf("too many attempts to sign in from this address; try again in %s", e.After.Round(time.Second))
+	return fmt.Sprintf("too many attempts to sign in; try again in %s", e.After.Round(time.Second))
 }
 
-// A throttle counts the attempts of each address.
+// A throttle counts the attempts of each peer: an address, or a sign-in begun.
 type throttle struct {
 	mu    sync.Mutex
-	peers map[netip.Addr]*rate.Limiter
+	peers map[string]*rate.Limiter
 }
 
-// attempt counts one from an address of a request.
-func (t *throttle) attempt(now time.Time, remote string) error {
+// attempt counts one of a peer.
+func (t *throttle) attempt(now time.Time, peer string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	reserved := t.of(now, peerOf(remote)).ReserveN(now, 1)
+	reserved := t.of(now, peer).ReserveN(now, 1)
 	wait := reserved.DelayFrom(now)
 	if wait <= 0 {
 		return nil
@@ -45,26 +45,26 @@ func (t *throttle) attempt(now time.Time, remote string) error {
 	return &ThrottledError{After: wait}
 }
 
-func (t *throttle) of(now time.Time, peer netip.Addr) *rate.Limiter {
+func (t *throttle) of(now time.Time, peer string) *rate.Limiter {
 	if known := t.peers[peer]; known != nil {
 		return known
 	}
 	if len(t.peers) >= maxPeers {
 		t.forget(now)
 	}
-	if len(t.peers) >= maxPeers { // the others share what is counted for no address
-		peer = netip.Addr{}
+	if len(t.peers) >= maxPeers { // the others share what is counted for none
+		peer = ""
 	}
 	if t.peers[peer] == nil {
 		if t.peers == nil {
-			t.peers = map[netip.Addr]*rate.Limiter{}
+			t.peers = map[string]*rate.Limiter{}
 		}
 		t.peers[peer] = rate.NewLimiter(rate.Every(attemptEvery), attemptsAtOnce)
 	}
 	return t.peers[peer]
 }
 
-// forget drops the addresses from which there was no attempt for a while.
+// forget drops the peers of which there was no attempt for a while.
 func (t *throttle) forget(now time.Time) {
 	for peer, limiter := range t.peers {
 		if limiter.TokensAt(now) >= attemptsAtOnce {
@@ -74,19 +74,19 @@ func (t *throttle) forget(now time.Time) {
 }
 
 // peerOf is the address of a client; of one by IPv6, its network.
-func peerOf(remote string) netip.Addr {
+func peerOf(remote string) string {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {
 		host = remote
 	}
 	addr, err := netip.ParseAddr(host)
 	if err != nil {
-		return netip.Addr{}
+		return ""
 	}
 	addr = addr.Unmap().WithZone("")
 	if addr.Is6() {
 		network, _ := addr.Prefix(64) // 64 bits are within 128
-		return network.Addr()
+		return network.Addr().String()
 	}
-	return addr
+	return addr.String()
 }

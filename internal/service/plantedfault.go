@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/internal/backends"
 )
 
-// planted is the fault that cmd/chaos must find: a call whose answer was lost
+// planted is the fault that test/chaos must find: a call whose answer was lost
 // is made again at once, whatever its class.
 func planted(c activities.Caller) activities.Caller { return repeating{c} }
 

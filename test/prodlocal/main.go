@@ -3,7 +3,7 @@
 // and a proxy before the gateways. Nothing of it is kept.
 //
 //	go build -tags nodev -o bin/perdure-nodev ./cmd/perdure
-//	go run ./cmd/prodlocal -perdure bin/perdure-nodev -config cmd/prodlocal/perdure.yaml
+//	cd test && go run ./prodlocal -perdure ../bin/perdure-nodev -config prodlocal/perdure.yaml
 //
 // It serves until Ctrl-C. `make prod-local` runs the whole-program tests
 // against it, `make prod-local KEEP=1` lets people look at it.
@@ -26,6 +26,10 @@ import (
 	"github.com/perdure/perdure/test/topology/standalone"
 )
 
+// defaultConfig is where the checkout has a configuration to look at, whose root is
+// the directory of the process.
+const defaultConfig = "test/prodlocal/perdure.yaml"
+
 func main() {
 	if len(os.Args) > 1 {
 		if program := standalone.Programs()[os.Args[1]]; program != nil {
@@ -44,7 +48,7 @@ func main() {
 
 func run(ctx context.Context) (err error) {
 	perdure := flag.String("perdure", "bin/perdure-nodev", "the program perdure")
-	config := flag.String("config", "cmd/prodlocal/perdure.yaml", "the configuration of gateways and workers")
+	config := flag.String("config", defaultConfig, "the configuration of gateways and workers")
 	listen := flag.String("listen", "127.0.0.1:4483", "where the proxy serves")
 	uiListen := flag.String("ui-listen", "", "where the Web UI serves; empty: any free address")
 	data := flag.String("data", "", "directory for what the processes print; empty: a temporary one")

@@ -76,6 +76,11 @@ func (b *timedBackend) Call(ctx context.Context, call backends.Call) (*backends.
 	if err := json.Unmarshal(call.Arguments, &args); err != nil {
 		return nil, &backends.CallError{Backend: call.Backend, Tool: call.Tool, Outcome: backends.Refused, Err: err}
 	}
+	if b.next == nil {
+		if err := call.Leaving(ctx); err != nil {
+			return nil, &backends.CallError{Backend: call.Backend, Tool: call.Tool, Outcome: backends.NotSent, Err: err}
+		}
+	}
 	b.mu.Lock()
 	b.calls[args.Of] = append(b.calls[args.Of], timedCall{call.Tool, time.Now()})
 	b.came.Broadcast()
@@ -118,6 +123,7 @@ type stopLab struct {
 	temporal client.Client
 	door     *runs.Client
 	backend  *timedBackend
+	worker   worker.Worker
 
 	mu     sync.Mutex
 	called map[string]*definitions.Definition
@@ -128,14 +134,20 @@ func newStopLab(t *testing.T) *stopLab {
 	quiet := slog.New(slog.DiscardHandler)
 	l := &stopLab{temporal: startTemporal(t, quiet), backend: newTimedBackend(), called: map[string]*definitions.Definition{}}
 	l.door = runs.New(runs.Config{Keys: testKeys, Client: l.temporal, Namespace: "default", Logger: quiet})
-	w := worker.New(l.temporal, workflows.TaskQueue, worker.Options{MaxHeartbeatThrottleInterval: time.Second})
-	workflows.Register(w, trust)
-	activities.Register(w, activities.New(l.backend, quiet).Compose(l.resolve, l.door.ChildOutcome))
-	if err := w.Start(); err != nil {
+	l.work(t)
+	return l
+}
+
+// work starts a worker, after the one before was stopped.
+func (l *stopLab) work(t *testing.T) {
+	t.Helper()
+	l.worker = worker.New(l.temporal, workflows.TaskQueue, worker.Options{MaxHeartbeatThrottleInterval: time.Second})
+	workflows.Register(l.worker, trust)
+	activities.Register(l.worker, activities.New(l.backend, slog.New(slog.DiscardHandler)).CatchUp(l.door.CatchUp).Compose(l.resolve, l.door.ChildOutcome))
+	if err := l.worker.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(w.Stop)
-	return l
+	t.Cleanup(l.worker.Stop)
 }
 
 func (l *stopLab) resolve(_ context.Context, ref workflows.DefinitionRef) (found workflows.ResolvedDefinition, err error) {
@@ -405,5 +417,48 @@ func TestAttackStoppedRunBeforeItIsSent(t *testing.T) {
 	receive(t, l.backend.ended, "the end of the call")
 	if n := backend.count("be_write", ""); n > 0 {
 		t.Errorf("it was sent %d times after the run had ended", n)
+	}
+}
+
+// A call that waits for a worker when its run is stopped is not sent when there is
+// one: neither a further attempt nor one of a run that the stopped one has called,
+// whatever the worker takes up first.
+func TestAttackStoppedRunWithoutWorkers(t *testing.T) {
+	t.Parallel()
+	l := newStopLab(t)
+	const again = ", onError: {action: retry, retryCount: 8, retryDelay: 1s}"
+	l.called["below"] = define(t, "below", "steps: [{id: w, tool: fail_1, OF"+again+"}]")
+	names := map[string]string{ // of the argument by which calls are known
+		"again": "again", "timed": "timed", "each": "each", "caller": "below",
+	}
+	ids := map[string]runs.RunID{}
+	for name, fields := range map[string]string{
+		"again":  "steps: [{id: w, tool: fail_1, OF" + again + "}]",
+		"timed":  "timeout: 4s, steps: [{id: w, tool: fail_1, OF" + again + "}]",
+		"each":   "steps: [{id: e, type: forEach, timeout: 4s, collection: '[1]', step: {tool: fail_1, OF" + again + "}}]",
+		"caller": "steps: [{id: c, type: workflow, workflow: below}]",
+	} {
+		ids[name] = l.start(t, define(t, name, fields))
+	}
+	for _, of := range names {
+		l.backend.await(of, "fail")
+	}
+	l.worker.Stop()
+	before := map[string]int{}
+	for _, of := range names {
+		before[of] = len(l.backend.of(of, "fail"))
+	}
+	for _, name := range []string{"again", "caller"} {
+		if err := l.door.Cancel(t.Context(), ids[name], "stop"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(5 * time.Second) // until the others are out of time, and further attempts are due
+	l.work(t)
+	for name, id := range ids {
+		outcome := l.end(t, id)
+		if of := names[name]; len(l.backend.of(of, "fail")) != before[of] {
+			t.Errorf("%s: the run ended as %s, and called %d times after it was stopped", name, outcome.Status, len(l.backend.of(of, "fail"))-before[of])
+		}
 	}
 }
