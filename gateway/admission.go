@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -67,19 +68,37 @@ func (a *admission) read(w http.ResponseWriter, r *http.Request, who auth.Identi
 
 // enter counts a request of a caller, or answers that there are too many.
 func (a *admission) enter(w http.ResponseWriter, r *http.Request, who auth.Identity) (leave func(), ok bool) {
-	leave, ok = a.requests.enter(web.Caller(who.Known(), r), a.most)
-	if !ok {
-		e := &QuotaError{After: 5 * time.Second, Message: tooManyRequests(a.most)}
+	leave, err := a.count(web.Caller(who.Known(), r))
+	if err != nil {
+		e := &QuotaError{After: 5 * time.Second, Message: err.Error()}
 		a.log.Info("refusing a request", "remote", r.RemoteAddr, "caller", who.Subject, "error", e)
 		w.Header().Set("Retry-After", e.retryAfter())
 		http.Error(w, e.Error(), http.StatusTooManyRequests)
 	}
-	return leave, ok
+	return leave, err == nil
 }
 
-func tooManyRequests(most int) string {
-	return fmt.Sprintf("%d of your requests are under way here, the quota of a caller (quotas.requests)", most)
+// weigh takes room for the work on a message that is read already; free gives it back.
+func (a *admission) weigh(ctx context.Context, caller string, message []byte) (free func(), err error) {
+	return a.bodies.Weigh(ctx, caller, message)
 }
+
+// count counts a request of a caller, unless there are too many, which err says.
+func (a *admission) count(caller string) (leave func(), err error) {
+	leave, ok := a.requests.enter(caller, a.most)
+	if !ok {
+		return nil, fmt.Errorf("%d of your requests are under way here, the quota of a caller (quotas.requests)", a.most)
+	}
+	return leave, nil
+}
+
+// note logs that a message of a caller is refused.
+func (a *admission) note(caller string, err error) {
+	a.log.Info("refusing a message", "caller", caller, "error", err)
+}
+
+// longest is how many bytes a message may have.
+func (a *admission) longest() int64 { return a.maxRequest }
 
 // A counter counts what each caller has under way in this process.
 type counter struct {

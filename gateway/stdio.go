@@ -66,7 +66,7 @@ func (c *stdioConn) receive(ctx context.Context, text []byte) {
 	if len(text) == 0 {
 		return
 	}
-	free, err := c.at.admission.bodies.Weigh(ctx, onStdio, text)
+	free, err := c.at.admission.weigh(ctx, onStdio, text)
 	if err != nil {
 		c.refuse(newTopLevel(text), err)
 		return
@@ -110,9 +110,9 @@ func (c *stdioConn) take(ctx context.Context, text []byte, free func()) (frees b
 		}
 		x := newExchange(ctx, client, m.ID, &p, &lineOutlet{c: c})
 		x.badParams = badParams
-		leave, ok := c.at.admission.requests.enter(onStdio, c.at.admission.most)
-		if !ok { // written before the next line is read: a client that reads nothing is not read from either
-			x.fail(mcp.INTERNAL_ERROR, tooManyRequests(c.at.admission.most))
+		leave, err := c.at.admission.count(onStdio)
+		if err != nil { // written before the next line is read: a client that reads nothing is not read from either
+			x.fail(mcp.INTERNAL_ERROR, err.Error())
 			return false
 		}
 		end := c.at.calls.begin(x) // before the next line is read, which may cancel it

@@ -33,7 +33,7 @@ func (c *stdioConn) read(ctx context.Context, in io.Reader) error {
 			case l.err != nil:
 				return fmt.Errorf("serving stdio: %w", l.err)
 			case l.refused != nil:
-				c.refuse(l.refused, &tooLongError{c.at.admission.maxRequest})
+				c.refuse(l.refused, &tooLongError{c.at.admission.longest()})
 			default:
 				c.receive(ctx, l.text)
 			}
@@ -47,7 +47,7 @@ func (c *stdioConn) read(ctx context.Context, in io.Reader) error {
 func (c *stdioConn) scan(ctx context.Context, in io.Reader, lines chan<- line) {
 	r := bufio.NewReaderSize(in, 64<<10)
 	for {
-		l := readLine(r, c.at.admission.maxRequest)
+		l := readLine(r, c.at.admission.longest())
 		select {
 		case lines <- l:
 		case <-ctx.Done():
@@ -95,7 +95,7 @@ func (e *tooLongError) Error() string {
 
 // refuse answers a request that was not read.
 func (c *stdioConn) refuse(of *topLevel, err error) {
-	c.at.admission.log.Info("refusing a message on stdio", "error", err)
+	c.at.admission.note(onStdio, err)
 	if !of.method || of.id == nil { // an answer, or what expects none
 		return
 	}
