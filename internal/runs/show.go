@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
 
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/workflows"
 )
@@ -84,7 +85,7 @@ func (c *Client) run(info *workflowpb.WorkflowExecutionInfo) Run {
 		closed := info.CloseTime.AsTime()
 		run.Closed = &closed
 	}
-	state, err := readState(c.converter, info.Memo)
+	state, err := history.State(c.converter, info.Memo)
 	if err != nil {
 		run.Unreadable = err.Error()
 	}
@@ -161,7 +162,7 @@ func (c *Client) Result(ctx context.Context, id RunID) (*Outcome, error) {
 		return nil, failure(ctx, "reading", id, err)
 	}
 	for _, e := range page.History.GetEvents() {
-		if outcome := closing(c.converter, e); outcome != nil {
+		if outcome := history.OutcomeOf(c.converter, e); outcome != nil {
 			return outcome, nil
 		}
 	}
@@ -219,85 +220,12 @@ func NumberedLines(script string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Show returns a run with everything that its history tells.
-func (c *Client) Show(ctx context.Context, id RunID) (*Detail, error) {
-	d, err := c.describe(ctx, id)
-	if err != nil {
-		return nil, failure(ctx, "reading", id, err)
+// decodeParent reads which run has called another; nil = none.
+func decodeParent(c converter.DataConverter, m *commonpb.Memo) *Parent {
+	var parent Parent
+	field, ok := m.GetFields()[workflows.MemoParent]
+	if !ok || c.FromPayload(field, &parent) != nil {
+		return nil
 	}
-	t, err := c.readTimeline(ctx, id)
-	if err != nil {
-		return nil, failure(ctx, "reading", id, err)
-	}
-	if t.unread != nil {
-		return nil, fmt.Errorf("reading the input of run %s: %w", id, t.unread)
-	}
-	detail := &Detail{
-		Run:       *c.described(d),
-		Arguments: t.input.Arguments,
-		Digest:    t.input.Definition.Digest,
-		Script:    scriptOf(t.input.Definition),
-		Outcome:   t.outcome,
-	}
-	if !t.began.IsZero() {
-		detail.Started = t.began // a run that was repaired has begun before
-	}
-	if q := t.quarantine(); q != nil && isOpen(d.WorkflowExecutionInfo.Status) {
-		detail.Quarantine, detail.Status = q, workflows.Quarantined
-	}
-	c.addPending(t, d.PendingActivities)
-	detail.Said, detail.Refused = t.said, t.refused
-	detail.Elicitations = t.elicitations()
-	if detail.Closed != nil {
-		dropOpen(detail.Elicitations)
-	}
-	for _, r := range t.records {
-		detail.Steps = append(detail.Steps, *r)
-	}
-	return detail, nil
-}
-
-func (c *Client) readTimeline(ctx context.Context, id RunID) (*timeline, error) {
-	chain, err := c.chain(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	t := c.timelineOf(id)
-	t.full, t.answers = true, true
-	for i, x := range chain {
-		if i > 0 {
-			t.nextExecution()
-		}
-		t.reads(x.runID)
-		for e, err := range c.history(ctx, id, x.runID, false) {
-			if err != nil {
-				return nil, err
-			}
-			if e.EventId > x.copied || e.EventId == 1 {
-				t.add(e)
-			}
-		}
-	}
-	return t, nil
-}
-
-// addPending adds what history does not hold yet: the attempts of calls that
-// are under way, and why the last one failed.
-func (c *Client) addPending(t *timeline, pending []*workflowpb.PendingActivityInfo) {
-	for _, p := range pending {
-		for _, r := range t.calls {
-			if r.activityID != p.ActivityId {
-				continue
-			}
-			r.Attempts = int(p.Attempt)
-			if p.LastFailure == nil {
-				continue
-			}
-			r.Error = t.message(p.LastFailure)
-			if next := p.GetScheduledTime(); next != nil && p.State == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED {
-				at := next.AsTime()
-				r.Next = &at
-			}
-		}
-	}
+	return &parent
 }
