@@ -51,7 +51,7 @@ func (c *Client) Count(ctx context.Context) (Counts, error) {
 }
 
 func (c *Client) countStatus(ctx context.Context, counts *Counts) error {
-	for _, s := range []Status{Running, Waiting, Quarantined, Completed, Failed, Cancelled, TimedOut} {
+	for _, s := range []Status{Running, Waiting, Quarantined, Completed, Failed, Cancelled, Terminated, TimedOut} {
 		counts.Status[s] = 0
 	}
 	grouped, err := c.index.count(ctx, &workflowservice.CountWorkflowExecutionsRequest{

@@ -29,8 +29,11 @@ func (c *Client) Show(ctx context.Context, id RunID) (*Detail, error) {
 		return nil, fmt.Errorf("reading the input of run %s: %w", id, d.unread)
 	}
 	d.Run = *c.described(described)
-	if !d.began.IsZero() {
-		d.Started = d.began // a run that was repaired has begun before
+	if !d.began.IsZero() && d.began.Before(d.Started) {
+		d.Started = d.began
+	}
+	if err := c.addCause(ctx, &d.Run, described.WorkflowExecutionInfo); err != nil {
+		return nil, failure(ctx, "reading", id, err)
 	}
 	if d.Quarantine != nil && isOpen(described.WorkflowExecutionInfo.Status) {
 		d.Status = workflows.Quarantined

@@ -282,6 +282,24 @@ func TestReaders(t *testing.T) {
 			steps: []string{`a x failed 0 {"a":1}  the worker that made the call is gone`},
 		},
 		{
+			name: "a timeout is not told in words of retries",
+			write: func(s *script) {
+				s.start(`[{"id":"a"},{"id":"b"}]`)
+				f := timeoutFailure()
+				f.Message = "Not enough time to schedule next retry before activity ScheduleToClose timeout, giving up retrying"
+				f.GetTimeoutFailureInfo().TimeoutType = enumspb.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE
+				s.timeOutOf(s.schedule("a: x"), f)
+				f = proto.Clone(f).(*failurepb.Failure)
+				f.Cause = applicationFailure("no", Error{Code: "tool_error", Category: codes.CategoryTool, Message: "no"})
+				s.timeOutOf(s.schedule("b: x"), f)
+			},
+			want: []string{"2 step a started 0/2", "3 step a ended timed_out 1/2", "4 step b started 1/2", "5 step b ended timed_out 2/2"},
+			steps: []string{
+				`a x timed_out 0 {"a":1}  the call took longer than it may`,
+				`b x timed_out 0 {"a":1}  the call took longer than it may; the attempt before failed: no`,
+			},
+		},
+		{
 			name: "parallel calls of one step count once, when all have ended",
 			write: func(s *script) {
 				s.start(`[{"id":"a"}]`)
@@ -335,7 +353,7 @@ func TestReaders(t *testing.T) {
 				s.state(gateOf("b#1", workflows.ElicitationOpen))
 				s.terminate("enough")
 			},
-			want:  []string{"2 step a started 0/2", "3 opened b#1 0/2", "4 done cancelled 0/2"},
+			want:  []string{"2 step a started 0/2", "3 opened b#1 0/2", "4 done terminated 0/2"},
 			steps: []string{`a x cancelled 0 {"a":1} `, `b Ok? cancelled 0  `},
 		},
 		{
@@ -352,7 +370,7 @@ func TestReaders(t *testing.T) {
 				s.succeed()
 			},
 			want: []string{
-				"2 step a started 0/3", "3 step b started 0/3", "4 step a ended completed 1/3", "5 step c started 1/3", "6 done cancelled 1/3",
+				"2 step a started 0/3", "3 step b started 0/3", "4 step a ended completed 1/3", "5 step c started 1/3", "6 done terminated 1/3",
 				"6 step b ended completed 2/3", "7 step c started 2/3", "8 step c ended completed 3/3", "9 done completed 3/3",
 			},
 			steps: []string{
@@ -451,7 +469,7 @@ func TestOutcome(t *testing.T) {
 			s.events[0].GetWorkflowExecutionCompletedEventAttributes().Result = &commonpb.Payloads{Payloads: []*commonpb.Payload{{Data: []byte("{")}}}
 		}, "failed invalid_result internal reading the result of the run: "},
 		{"failed without details", func(s *script) { s.failRun(&failurepb.Failure{Message: "boom"}) }, "failed internal internal boom"},
-		{"terminated", func(s *script) { s.terminate("by ops") }, "cancelled terminated cancelled the run was terminated: by ops"},
+		{"terminated", func(s *script) { s.terminate("by ops") }, "terminated terminated terminated the run was terminated: by ops"},
 	}
 	for _, tt := range tests {
 		s := &script{}

@@ -88,6 +88,7 @@ const (
 	Completed   = workflows.Completed
 	Failed      = workflows.Failed
 	Cancelled   = workflows.Cancelled
+	Terminated  = workflows.Terminated
 	TimedOut    = workflows.TimedOut
 )
 
@@ -165,8 +166,9 @@ type Run struct {
 	Version      string        `json:"version,omitempty"`
 	Status       Status        `json:"status"`
 	Caller       string        `json:"caller"`
-	Started      time.Time     `json:"started"`
+	Started      time.Time     `json:"started"` // its first execution, however often it has continued or was repaired
 	Closed       *time.Time    `json:"closed,omitempty"`
+	Cause        string        `json:"cause,omitempty"`      // why it was terminated, as whoever did so has said; "" = it was not, or nobody said
 	Request      string        `json:"-"`                    // that waits for it, as StartRequest or Attach has named it
 	Parent       *Parent       `json:"parent,omitempty"`     // the run of which a step has called this one; nil = a caller has
 	Cancelling   bool          `json:"cancelling,omitempty"` // somebody has asked to cancel it; lists do not tell

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -25,7 +27,39 @@ func (c *Client) Get(ctx context.Context, id RunID) (*Run, error) {
 	if err != nil {
 		return nil, failure(ctx, "reading", id, err)
 	}
-	return c.described(d), nil
+	run := c.described(d)
+	if err := c.addCause(ctx, run, d.WorkflowExecutionInfo); err != nil {
+		return nil, failure(ctx, "reading", id, err)
+	}
+	return run, nil
+}
+
+// addCause says of a run that was terminated why. It could not say so itself, so
+// its history has it.
+func (c *Client) addCause(ctx context.Context, run *Run, info *workflowpb.WorkflowExecutionInfo) error {
+	if run.Status != workflows.Terminated {
+		return nil
+	}
+	last, err := c.lastEvents(ctx, info.Execution)
+	for _, e := range last {
+		run.Cause = e.GetWorkflowExecutionTerminatedEventAttributes().GetReason()
+	}
+	var gone *serviceerror.NotFound
+	if errors.As(err, &gone) { // a moment ago
+		return nil
+	}
+	return err
+}
+
+// lastEvents are those with which an execution has ended.
+func (c *Client) lastEvents(ctx context.Context, x *commonpb.WorkflowExecution) ([]*historypb.HistoryEvent, error) {
+	page, err := c.temporal.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{
+		Namespace:              c.namespace,
+		Execution:              x,
+		HistoryEventFilterType: enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT,
+		SkipArchival:           true,
+	})
+	return page.GetHistory().GetEvents(), err
 }
 
 // Needed reports whether what a run holds is needed: because Temporal keeps the
@@ -45,7 +79,7 @@ func (c *Client) Needed(ctx context.Context, id RunID) (needed bool, parent RunI
 
 func (c *Client) described(d *workflowservice.DescribeWorkflowExecutionResponse) *Run {
 	run := c.run(d.WorkflowExecutionInfo)
-	if t := d.WorkflowExtendedInfo.GetOriginalStartTime(); t != nil {
+	if t := d.WorkflowExtendedInfo.GetOriginalStartTime(); t != nil && t.AsTime().Before(run.Started) {
 		run.Started = t.AsTime()
 	}
 	run.Cancelling = d.WorkflowExtendedInfo.GetCancelRequested()
@@ -77,7 +111,7 @@ func (c *Client) run(info *workflowpb.WorkflowExecutionInfo) Run {
 		Version: c.attribute(info, workflows.AttrVersion),
 		Caller:  c.attribute(info, workflows.AttrCaller),
 		Request: c.attribute(info, workflows.AttrRequest),
-		Started: info.StartTime.AsTime(),
+		Started: c.firstStart(info),
 
 		WaitingFor: c.attribute(info, workflows.AttrWaiting),
 	}
@@ -105,14 +139,29 @@ func (c *Client) run(info *workflowpb.WorkflowExecutionInfo) Run {
 	return run
 }
 
+// firstStart is when the first execution of a run began. Temporal does not say so
+// in lists, nor of a run that was repaired; the run carries it from the process that
+// has started it, whose clock may be ahead.
+func (c *Client) firstStart(info *workflowpb.WorkflowExecutionInfo) time.Time {
+	started := info.StartTime.AsTime()
+	var first time.Time
+	p := info.GetMemo().GetFields()[workflows.MemoStarted]
+	if p == nil || c.converter.FromPayload(p, &first) != nil || first.After(started) {
+		return started
+	}
+	return first
+}
+
 // status trusts Temporal with how a run ended, and the run with what Temporal
 // does not tell apart.
 func status(s enumspb.WorkflowExecutionStatus, told Status) Status {
 	switch s {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
 		return workflows.Completed
-	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED:
+	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
 		return workflows.Cancelled
+	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED:
+		return workflows.Terminated
 	case enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
 		return workflows.TimedOut
 	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED:
@@ -152,16 +201,11 @@ func (c *Client) Result(ctx context.Context, id RunID) (*Outcome, error) {
 	if isOpen(d.WorkflowExecutionInfo.Status) {
 		return nil, fmt.Errorf("run %s: %w", id, ErrNotFinished) // the call below would wait for its end
 	}
-	page, err := c.temporal.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{
-		Namespace:              c.namespace,
-		Execution:              d.WorkflowExecutionInfo.Execution,
-		HistoryEventFilterType: enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT,
-		SkipArchival:           true,
-	})
+	last, err := c.lastEvents(ctx, d.WorkflowExecutionInfo.Execution)
 	if err != nil {
 		return nil, failure(ctx, "reading", id, err)
 	}
-	for _, e := range page.History.GetEvents() {
+	for _, e := range last {
 		if outcome := history.OutcomeOf(c.converter, e); outcome != nil {
 			return outcome, nil
 		}

@@ -136,6 +136,7 @@ type callEnd struct {
 	status  string
 	result  *commonpb.Payloads
 	failure *failurepb.Failure
+	why     string // for people, where there is no failure
 	unsent  bool
 	nothing bool // the run that was to be called was there already
 }
@@ -166,7 +167,7 @@ func callEndOf(c codec, e *historypb.HistoryEvent) (end callEnd, ok bool) {
 	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_CANCELED:
 		return callEnd{began: e.GetChildWorkflowExecutionCanceledEventAttributes().GetInitiatedEventId(), status: StepCancelled}, true
 	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TERMINATED:
-		return callEnd{began: e.GetChildWorkflowExecutionTerminatedEventAttributes().GetInitiatedEventId(), status: StepCancelled}, true
+		return callEnd{began: e.GetChildWorkflowExecutionTerminatedEventAttributes().GetInitiatedEventId(), status: StepFailed, why: "the run was terminated"}, true
 	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TIMED_OUT:
 		return callEnd{began: e.GetChildWorkflowExecutionTimedOutEventAttributes().GetInitiatedEventId(), status: StepTimedOut}, true
 	}
@@ -188,6 +189,9 @@ func (end callEnd) of(codec codec, call *Call) CallEnded {
 		if outcome.Failure != nil {
 			ended.Status, ended.Message = StepFailed, outcome.Failure.Error.Message
 		}
+	}
+	if ended.Message == "" {
+		ended.Message = end.why
 	}
 	call.completed = ended.Status == StepCompleted
 	return ended

@@ -24,22 +24,30 @@ func NewFailure(c converter.DataConverter, f *failurepb.Failure) Failure {
 // None reports whether nothing has failed.
 func (f Failure) None() bool { return f.failure == nil }
 
-const lostWords = "the worker that made the call is gone"
-
 // Message says to people why; "" = nothing has failed.
 func (f Failure) Message() string {
 	e := f.Reported()
+	said, timedOut := timeouts[f.failure.GetTimeoutFailureInfo().GetTimeoutType()]
 	switch {
 	case f.None():
 		return ""
-	case f.lostWorker() && e.Message != "":
-		return lostWords + "; the attempt before failed: " + e.Message
-	case f.lostWorker():
-		return lostWords
+	case timedOut && e.Message != "":
+		return said + "; the attempt before failed: " + e.Message
+	case timedOut:
+		return said
 	case e.Message != "":
 		return e.Message
 	}
 	return message(f.codec, f.failure)
+}
+
+// timeouts say what Temporal says in words of its retries, also of calls that are
+// never made again.
+var timeouts = map[enumspb.TimeoutType]string{
+	enumspb.TIMEOUT_TYPE_HEARTBEAT:         "the worker that made the call is gone",
+	enumspb.TIMEOUT_TYPE_START_TO_CLOSE:    "the call took longer than it may",
+	enumspb.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE: "the call took longer than it may",
+	enumspb.TIMEOUT_TYPE_SCHEDULE_TO_START: "no process took the call up in time",
 }
 
 // message is that of a failure, sealed or not.

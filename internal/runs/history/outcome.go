@@ -48,7 +48,7 @@ func outcomeOf(c codec, e *historypb.HistoryEvent) *Outcome {
 		if reason := e.GetWorkflowExecutionTerminatedEventAttributes().GetReason(); reason != "" {
 			message += ": " + reason
 		}
-		return failedWith(workflows.Cancelled, codes.Terminated, codes.CategoryCancelled, message)
+		return failedWith(workflows.Terminated, codes.Terminated, codes.CategoryTerminated, message)
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
 		return failedWith(workflows.TimedOut, codes.RunTimeout, codes.CategoryTimeout, "the run timed out")
 	}
