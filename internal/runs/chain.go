@@ -32,22 +32,22 @@ func (x execution) told(first bool) int64 {
 }
 
 // fold reads the history of a run.
-func (c *Client) fold(id RunID) *history.Fold {
-	if c.keys == nil {
-		return history.New(c.converter, nil)
+func (a *archive) fold(id RunID) *history.Fold {
+	if a.keys == nil {
+		return history.New(a.converter, nil)
 	}
-	return history.New(c.converter, func(execution string) quarantine.Proven {
-		return quarantine.ProvenBy(c.keys, &commonpb.WorkflowExecution{WorkflowId: string(id), RunId: execution})
+	return history.New(a.converter, func(execution string) quarantine.Proven {
+		return quarantine.ProvenBy(a.keys, &commonpb.WorkflowExecution{WorkflowId: string(id), RunId: execution})
 	})
 }
 
 // past reads what has happened in a chain of executions.
-func (c *Client) past(ctx context.Context, id RunID, chain []execution) iter.Seq2[history.Moment, error] {
+func (a *archive) past(ctx context.Context, id RunID, chain []execution) iter.Seq2[history.Moment, error] {
 	return func(yield func(history.Moment, error) bool) {
-		fold := c.fold(id)
+		fold := a.fold(id)
 		for i, x := range chain {
 			fold.Begin(x.runID, x.told(i == 0))
-			for e, err := range c.history(ctx, id, x.runID, false) {
+			for e, err := range a.history(ctx, id, x.runID, false) {
 				if err != nil {
 					yield(history.Moment{}, err)
 					return
@@ -61,21 +61,21 @@ func (c *Client) past(ctx context.Context, id RunID, chain []execution) iter.Seq
 }
 
 // all reads what has happened to a run so far.
-func (c *Client) all(ctx context.Context, id RunID) iter.Seq2[history.Moment, error] {
+func (a *archive) all(ctx context.Context, id RunID) iter.Seq2[history.Moment, error] {
 	return func(yield func(history.Moment, error) bool) {
-		chain, err := c.chain(ctx, id)
+		chain, err := a.chain(ctx, id)
 		if err != nil {
 			yield(history.Moment{}, err)
 			return
 		}
-		c.past(ctx, id, chain)(yield)
+		a.past(ctx, id, chain)(yield)
 	}
 }
 
 // chain finds the executions of a run that have not been deleted, the first
 // one first.
-func (c *Client) chain(ctx context.Context, id RunID) ([]execution, error) {
-	d, err := c.describe(ctx, id)
+func (a *archive) chain(ctx context.Context, id RunID) ([]execution, error) {
+	d, err := a.describe(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (c *Client) chain(ctx context.Context, id RunID) ([]execution, error) {
 	}
 	var chain []execution
 	for runID != "" {
-		x, before, err := c.predecessor(ctx, id, runID)
+		x, before, err := a.predecessor(ctx, id, runID)
 		var gone *serviceerror.NotFound
 		if errors.As(err, &gone) && len(chain) > 0 {
 			break
@@ -102,27 +102,27 @@ func (c *Client) chain(ctx context.Context, id RunID) ([]execution, error) {
 
 // predecessor reads from an execution's history which one it continues; "" is
 // none.
-func (c *Client) predecessor(ctx context.Context, id RunID, runID string) (x execution, before string, err error) {
+func (a *archive) predecessor(ctx context.Context, id RunID, runID string) (x execution, before string, err error) {
 	x.runID = runID
-	for e, err := range c.history(ctx, id, runID, false) {
+	for e, err := range a.history(ctx, id, runID, false) {
 		if err != nil {
 			return x, "", err
 		}
-		if a := e.GetWorkflowExecutionStartedEventAttributes(); a != nil {
-			before = cmp.Or(a.ContinuedExecutionRunId, c.repairs(a))
+		if started := e.GetWorkflowExecutionStartedEventAttributes(); started != nil {
+			before = cmp.Or(started.ContinuedExecutionRunId, a.repairs(started))
 		}
-		a := e.GetWorkflowTaskFailedEventAttributes()
-		if a.GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW && a.NewRunId == runID {
-			before, x.copied = a.BaseRunId, e.EventId
+		failed := e.GetWorkflowTaskFailedEventAttributes()
+		if failed.GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW && failed.NewRunId == runID {
+			before, x.copied = failed.BaseRunId, e.EventId
 		}
 	}
 	return x, before, nil
 }
 
 // repairs is the execution that another one repeats; "" if it repeats none.
-func (c *Client) repairs(a *historypb.WorkflowExecutionStartedEventAttributes) string {
+func (a *archive) repairs(started *historypb.WorkflowExecutionStartedEventAttributes) string {
 	var in workflows.RunInput
-	if c.converter.FromPayloads(a.GetInput(), &in) != nil || in.Repair == nil {
+	if a.converter.FromPayloads(started.GetInput(), &in) != nil || in.Repair == nil {
 		return ""
 	}
 	return in.Repair.Of

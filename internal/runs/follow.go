@@ -43,9 +43,9 @@ type moment struct {
 
 // live reads what has happened to a run, and then what happens, until the run has
 // ended.
-func (c *Client) live(ctx context.Context, id RunID) iter.Seq2[moment, error] {
+func (a *archive) live(ctx context.Context, id RunID) iter.Seq2[moment, error] {
 	return func(yield func(moment, error) bool) {
-		f := &follower{client: c, id: id, fold: c.fold(id), each: func(m moment) bool { return yield(m, nil) }}
+		f := &follower{archive: a, id: id, fold: a.fold(id), each: func(m moment) bool { return yield(m, nil) }}
 		if err := f.run(ctx); err != nil && !f.stopped {
 			yield(moment{}, err)
 		}
@@ -54,7 +54,7 @@ func (c *Client) live(ctx context.Context, id RunID) iter.Seq2[moment, error] {
 
 // A follower is one iteration over what happens to a run.
 type follower struct {
-	client  *Client
+	archive *archive
 	id      RunID
 	fold    *history.Fold
 	each    func(moment) bool // false: the caller wants no more
@@ -83,12 +83,12 @@ func (f *follower) run(ctx context.Context) error {
 // chain finds the executions of the run, the first one first. A run that this
 // process has just started has one.
 func (f *follower) chain(ctx context.Context) ([]execution, error) {
-	if runID, ok := f.client.fresh.take(f.id); ok {
+	if runID, ok := f.archive.fresh.take(f.id); ok {
 		return []execution{{runID: runID}}, nil
 	}
 	var chain []execution
-	err := f.client.patiently(ctx, func() (err error) {
-		chain, err = f.client.chain(ctx, f.id)
+	err := f.archive.patiently(ctx, func() (err error) {
+		chain, err = f.archive.chain(ctx, f.id)
 		return err
 	})
 	return chain, err
@@ -97,8 +97,8 @@ func (f *follower) chain(ctx context.Context) ([]execution, error) {
 // following are the executions after last.
 func (f *follower) following(ctx context.Context, last execution) ([]execution, error) {
 	var all []execution
-	err := f.client.patiently(ctx, func() (err error) {
-		all, err = f.client.chain(ctx, f.id)
+	err := f.archive.patiently(ctx, func() (err error) {
+		all, err = f.archive.chain(ctx, f.id)
 		return err
 	})
 	if err != nil {
@@ -114,7 +114,7 @@ func (f *follower) following(ctx context.Context, last execution) ([]execution, 
 
 // execution reads one execution; the last one is waited for.
 func (f *follower) execution(ctx context.Context, x execution, last bool) error {
-	for e, err := range f.client.history(ctx, f.id, x.runID, last) {
+	for e, err := range f.archive.history(ctx, f.id, x.runID, last) {
 		if err != nil {
 			return err
 		}
@@ -150,7 +150,7 @@ func (f *follower) superseded(ctx context.Context, x execution) bool {
 }
 
 // patiently calls f until Temporal answers or ctx ends.
-func (c *Client) patiently(ctx context.Context, f func() error) error {
+func (a *archive) patiently(ctx context.Context, f func() error) error {
 	for pause := newBackoff(); ; {
 		err := f()
 		if err == nil || !away(err) || ctx.Err() != nil || !pause.wait(ctx) {

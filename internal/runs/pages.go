@@ -16,9 +16,9 @@ import (
 
 // history reads the events of an execution. With wait it goes on until the
 // execution has ended and survives a Temporal that is away.
-func (c *Client) history(ctx context.Context, id RunID, runID string, wait bool) iter.Seq2[*historypb.HistoryEvent, error] {
+func (a *archive) history(ctx context.Context, id RunID, runID string, wait bool) iter.Seq2[*historypb.HistoryEvent, error] {
 	return func(yield func(*historypb.HistoryEvent, error) bool) {
-		h := &historyReader{client: c, id: id, runID: runID, wait: wait}
+		h := &historyReader{archive: a, id: id, runID: runID, wait: wait}
 		for !h.ended {
 			events, err := h.read(ctx)
 			if err != nil {
@@ -36,10 +36,10 @@ func (c *Client) history(ctx context.Context, id RunID, runID string, wait bool)
 
 // A historyReader reads the history of one execution, page by page.
 type historyReader struct {
-	client *Client
-	id     RunID
-	runID  string // Temporal's; "" = of the execution that is current
-	wait   bool
+	archive *archive
+	id      RunID
+	runID   string // Temporal's; "" = of the execution that is current
+	wait    bool
 
 	token   []byte
 	last    int64 // event that was handed out
@@ -96,7 +96,7 @@ func (h *historyReader) read(ctx context.Context) ([]*historypb.HistoryEvent, er
 // Temporal ends its history as if it was over.
 func (h *historyReader) resumed(ctx context.Context) error {
 	for pause := newBackoff(); pause.wait(ctx); {
-		d, err := h.client.describe(ctx, h.id)
+		d, err := h.archive.describe(ctx, h.id)
 		info := d.GetWorkflowExecutionInfo()
 		switch {
 		case err != nil && !away(err):
@@ -136,7 +136,7 @@ func (h *historyReader) recover(ctx context.Context, err error) error {
 	if h.trouble == nil {
 		h.trouble = newBackoff()
 	}
-	h.client.log.Debug("reading the history of a run", "run", h.id, "error", err)
+	h.archive.log.Debug("reading the history of a run", "run", h.id, "error", err)
 	h.token = nil // what it stands for may have gone with the server
 	if !h.trouble.wait(ctx) {
 		return ctx.Err()
@@ -155,8 +155,8 @@ func (h *historyReader) page(ctx context.Context) (*workflowservice.GetWorkflowE
 	if h.wait && h.token != nil {
 		poll = time.AfterFunc(max(h.limit, firstPoll), cancel)
 	}
-	page, err := h.client.temporal.WorkflowService().GetWorkflowExecutionHistory(call, &workflowservice.GetWorkflowExecutionHistoryRequest{
-		Namespace:              h.client.namespace,
+	page, err := h.archive.temporal.WorkflowService().GetWorkflowExecutionHistory(call, &workflowservice.GetWorkflowExecutionHistoryRequest{
+		Namespace:              h.archive.namespace,
 		Execution:              &commonpb.WorkflowExecution{WorkflowId: string(h.id), RunId: h.runID},
 		NextPageToken:          h.token,
 		WaitNewEvent:           h.wait,

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
-	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -51,17 +49,6 @@ func (c *Client) addCause(ctx context.Context, run *Run, info *workflowpb.Workfl
 	return err
 }
 
-// lastEvents are those with which an execution has ended.
-func (c *Client) lastEvents(ctx context.Context, x *commonpb.WorkflowExecution) ([]*historypb.HistoryEvent, error) {
-	page, err := c.temporal.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{
-		Namespace:              c.namespace,
-		Execution:              x,
-		HistoryEventFilterType: enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT,
-		SkipArchival:           true,
-	})
-	return page.GetHistory().GetEvents(), err
-}
-
 // Needed reports whether what a run holds is needed: because Temporal keeps the
 // run, or one that it has called, to which it may have passed something on.
 // parent is the run that has called it; "" = none has, or it is gone.
@@ -84,23 +71,6 @@ func (c *Client) described(d *workflowservice.DescribeWorkflowExecutionResponse)
 	}
 	run.Cancelling = d.WorkflowExtendedInfo.GetCancelRequested()
 	return &run
-}
-
-// describe asks Temporal for a run. A workflow of another type, of somebody who
-// has the namespace as well, is none. Nor is there one with an ID that does not fit
-// into the header of gRPC which has it, which would look as if Temporal was away.
-func (c *Client) describe(ctx context.Context, id RunID) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
-	if id == "" || strings.ContainsFunc(string(id), func(r rune) bool { return r < ' ' || r > '~' }) {
-		return nil, serviceerror.NewNotFound("no run has such an ID")
-	}
-	d, err := c.temporal.WorkflowService().DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
-		Namespace: c.namespace,
-		Execution: &commonpb.WorkflowExecution{WorkflowId: string(id)},
-	})
-	if err == nil && d.GetWorkflowExecutionInfo().GetType().GetName() != workflows.WorkflowType {
-		return nil, serviceerror.NewNotFound(string(id) + " is no run")
-	}
-	return d, err
 }
 
 // run makes a Run of what Temporal says of an execution.
@@ -139,19 +109,6 @@ func (c *Client) run(info *workflowpb.WorkflowExecutionInfo) Run {
 	return run
 }
 
-// firstStart is when the first execution of a run began. Temporal does not say so
-// in lists, nor of a run that was repaired; the run carries it from the process that
-// has started it, whose clock may be ahead.
-func (c *Client) firstStart(info *workflowpb.WorkflowExecutionInfo) time.Time {
-	started := info.StartTime.AsTime()
-	var first time.Time
-	p := info.GetMemo().GetFields()[workflows.MemoStarted]
-	if p == nil || c.converter.FromPayload(p, &first) != nil || first.After(started) {
-		return started
-	}
-	return first
-}
-
 // status trusts Temporal with how a run ended, and the run with what Temporal
 // does not tell apart.
 func status(s enumspb.WorkflowExecutionStatus, told Status) Status {
@@ -181,15 +138,6 @@ func dropOpen(list []Elicitation) {
 			list[i].State, list[i].Schema = workflows.ElicitationDropped, nil
 		}
 	}
-}
-
-// attribute is the value of a keyword search attribute; "" if it has none.
-func (c *Client) attribute(info *workflowpb.WorkflowExecutionInfo, name string) string {
-	var value string
-	if p := info.GetSearchAttributes().GetIndexedFields()[name]; p != nil {
-		_ = converter.GetDefaultDataConverter().FromPayload(p, &value) // never encoded otherwise
-	}
-	return fromKeyword(value)
 }
 
 // Result returns how a run ended, or ErrNotFinished.
