@@ -69,7 +69,7 @@ func (b *runTools) all() map[string]builtInTool {
 				"they wait for. Use it to find the runId of a call whose answer was lost.",
 			input: `{"type":"object","properties":{` +
 				`"tool":{"type":"string","description":"only runs of this tool"},` +
-				`"status":{"type":"string","enum":["running","waiting","quarantined","completed","failed","cancelled","timed_out"],"description":"only runs with this status"},` +
+				`"status":{"type":"string","enum":["running","waiting","quarantined","completed","failed","cancelled","terminated","timed_out"],"description":"only runs with this status"},` +
 				`"limit":{"type":"integer","minimum":1,"maximum":100,"default":20}` +
 				`},"additionalProperties":false}`,
 			hints: mcp.ToolAnnotation{ReadOnlyHint: &yes, DestructiveHint: &no, IdempotentHint: &yes, OpenWorldHint: &no},
@@ -175,6 +175,7 @@ type listedRun struct {
 	Status     runs.Status    `json:"status"`
 	Started    time.Time      `json:"started"`
 	Closed     *time.Time     `json:"closed,omitempty"`
+	Cause      string         `json:"cause,omitempty"` // why it was terminated
 	WaitingFor []openQuestion `json:"waitingFor,omitempty"`
 }
 
@@ -199,7 +200,7 @@ func (b *runTools) list(ctx context.Context, x *exchange) {
 		if !b.rights.may(x.who, auth.See, &r) {
 			continue
 		}
-		l := listedRun{RunID: r.ID, Tool: r.Tool, Status: r.Status, Started: r.Started, Closed: r.Closed}
+		l := listedRun{RunID: r.ID, Tool: r.Tool, Status: r.Status, Started: r.Started, Closed: r.Closed, Cause: r.Cause}
 		for _, e := range r.Open() {
 			l.WaitingFor = append(l.WaitingFor, questionOf(e))
 		}

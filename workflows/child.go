@@ -220,13 +220,14 @@ func (r *run) startChild(ctx workflow.Context, c childCall, in *RunInput, digest
 		// Temporal takes a run that continues as new for one that has closed.
 		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
-		Memo:                  map[string]any{MemoParent: *in.Parent},
+		Memo:                  map[string]any{MemoParent: *in.Parent, MemoStarted: workflow.Now(ctx).UTC()},
 		TypedSearchAttributes: childAttributes(ctx, in),
 		StaticSummary:         fmt.Sprintf("%s called by %s of %s", in.Definition.Name, c.path, r.id),
 		StaticDetails:         fmt.Sprintf("- **tool** %s %s\n- **called by** step %s of %s\n", in.Definition.Name, in.Definition.Version, c.path, r.id),
 	}
 	if in.Repair != nil {
 		options.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
+		delete(options.Memo, MemoStarted) // it has begun before
 		options.Memo[MemoRepair] = Repair{Of: in.Repair.Of, Time: in.Repair.Time}
 	}
 	if err := r.waitWhileDraining(ctx); err != nil {
@@ -301,7 +302,7 @@ func failedChild(err error) ChildOutcome {
 		}
 		failure.Error.Code, failure.Error.Category = cmp.Or(failure.Error.Code, codes.Cancelled), cmp.Or(failure.Error.Category, codes.CategoryCancelled)
 	case errors.As(err, &terminated):
-		failure.Error = Error{Code: codes.Terminated, Category: codes.CategoryCancelled, Message: "the run was terminated"}
+		failure.Error = Error{Code: codes.Terminated, Category: codes.CategoryTerminated, Message: "the run was terminated"}
 	}
 	if failure.Error.Code == "" {
 		failure.Error = Error{Code: codes.Internal, Category: codes.CategoryInternal, Message: err.Error()}
@@ -330,7 +331,7 @@ func (r *run) ended(ctx workflow.Context, end childEnd) (json.RawMessage, *Error
 	}
 	switch {
 	case end.Result != nil: // also where the step was cancelled a moment before
-	case end.err != nil && (end.Failure == nil || end.Failure.Error.Category == codes.CategoryCancelled):
+	case end.err != nil && (end.Failure == nil || end.Failure.Error.fromOutside()):
 		return nil, &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled, Message: fmt.Sprintf("step %s was cancelled", path)}
 	case end.Failure != nil:
 		return nil, r.childFailed(end.call, end.Failure)
@@ -365,6 +366,9 @@ func (r *run) childFailed(call *called, f *Failure) *Error {
 	if e.Category == codes.CategoryCancelled { // by somebody else: this run goes on
 		e.Code, e.Category = codes.WorkflowCancelled, codes.CategoryTool
 		e.Message = fmt.Sprintf("step %s: %s was cancelled", call.path, tool)
+	}
+	if e.Category == codes.CategoryTerminated {
+		e.Code, e.Category = codes.WorkflowTerminated, codes.CategoryTool
 	}
 	return &e
 }

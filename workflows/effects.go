@@ -203,7 +203,12 @@ func (r *run) noteEffects(end childEnd) {
 // brokeDown says whether a run has ended with an error without saying what it has
 // done. Its script cannot say so: the categories are not for scripts.
 func (e *Error) brokeDown() bool {
-	return e.Code == codes.Terminated && e.Category == codes.CategoryCancelled || (e.Code == codes.Internal || e.Code == codes.Quarantined) && e.Category == codes.CategoryInternal
+	return e.Category == codes.CategoryTerminated || (e.Code == codes.Internal || e.Code == codes.Quarantined) && e.Category == codes.CategoryInternal
+}
+
+// fromOutside says whether somebody has ended the run.
+func (e *Error) fromOutside() bool {
+	return e.Category == codes.CategoryCancelled || e.Category == codes.CategoryTerminated
 }
 
 // completed says whether an entry is that of a call of a tool that was executed.

@@ -24,11 +24,12 @@ const (
 	AnswerSignal  = "elicitation-answer"
 	AskedSignal   = "elicitation-asked"
 	AttachSignal  = "request-attached"
-	ChildSignal   = "child-told"     // to a run from one that it has called, a ChildTold
-	AdoptSignal   = "child-adopted"  // to a run from the one that has called it, an Adopted
-	MemoState     = "perdure"        // memo field that holds a State
-	MemoRepair    = "perdure-repair" // memo field of a repaired run that holds a Repair without its maps
-	MemoParent    = "perdure-parent" // memo field of a run that a step has called: a Parent
+	ChildSignal   = "child-told"      // to a run from one that it has called, a ChildTold
+	AdoptSignal   = "child-adopted"   // to a run from the one that has called it, an Adopted
+	MemoState     = "perdure"         // memo field that holds a State
+	MemoRepair    = "perdure-repair"  // memo field of a repaired run that holds a Repair without its maps
+	MemoStarted   = "perdure-started" // memo field with the time.Time at which the first execution of a run began
+	MemoParent    = "perdure-parent"  // memo field of a run that a step has called: a Parent
 	CallToolName  = "CallTool"
 	ResolveName   = "ResolveDefinition"
 	OutcomeName   = "RunOutcome"
@@ -59,7 +60,7 @@ type Status string
 
 // The statuses. Waiting is running with something that a person must do. A run
 // that is quarantined takes its workers down, so it is not executed; it cannot
-// say so itself.
+// say so itself, nor that it was terminated: ended by force, at Temporal.
 const (
 	Running     Status = "running"
 	Waiting     Status = "waiting"
@@ -67,6 +68,7 @@ const (
 	Completed   Status = "completed"
 	Failed      Status = "failed"
 	Cancelled   Status = "cancelled"
+	Terminated  Status = "terminated"
 	TimedOut    Status = "timed_out"
 )
 

@@ -39,7 +39,8 @@ var imports = map[string][]string{
 	"internal/telemetry":     {},
 	"internal/payloads":      {},
 	"internal/backends/repo": {},
-	"internal/runs":          {"definitions", "definitions/template", "internal/visible", "internal/quarantine", "internal/signing", "workflows", "internal/codes"},
+	"internal/runs/history":  {"internal/codes", "internal/quarantine", "workflows"},
+	"internal/runs":          {"definitions", "definitions/template", "internal/runs/history", "internal/visible", "internal/quarantine", "internal/signing", "workflows", "internal/codes"},
 	"gateway":                {"internal/visible", "definitions", "definitions/template", "definitions/view", "internal/runs", "internal/backends", "internal/registry", "gateway/auth", "internal/web", "internal/codes"},
 	"gateway/auth":           {"internal/environ"},
 	"gateway/auth/authtest":  {},
@@ -52,7 +53,7 @@ var imports = map[string][]string{
 }
 
 // pure are the packages whose code runs inside workflows: no I/O, no clock.
-var pure = []string{"definitions", "definitions/template", "definitions/view", "definitions/convert", "workflows", "workflows/script", "internal/starlark", "internal/codes"}
+var pure = []string{"definitions", "definitions/template", "definitions/view", "definitions/convert", "workflows", "workflows/script", "internal/starlark", "internal/codes", "internal/runs/history"}
 
 // servers hold a Temporal server: that of perdure dev. No part of perdure that
 // runs in production holds one.

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/visible"
 )
 
 type runsListCommand struct {
 	temporalFlags `embed:""`
 
 	Tool    string        `help:"Only runs of this composite tool."`
-	Status  string        `help:"Only runs in this state: running, waiting, quarantined, completed, failed, cancelled, timed_out." enum:",running,waiting,quarantined,completed,failed,cancelled,timed_out" default:""`
+	Status  string        `help:"Only runs in this state: running, waiting, quarantined, completed, failed, cancelled, terminated, timed_out." enum:",running,waiting,quarantined,completed,failed,cancelled,terminated,timed_out" default:""`
 	Caller  string        `help:"Only runs that this caller started."`
 	Waiting waitingFlag   `help:"Only runs that wait for a person or, with a value, for this reason: approval, compensation, reconciliation, credentials, key, payload, breaker, rate, concurrency." placeholder:"REASON"`
 	Since   time.Duration `help:"Only runs that started within this time, e.g. 24h."`
@@ -49,7 +50,7 @@ func (l runsListCommand) Run(ctx context.Context, c *console) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "RUN\tSTATUS\tSTARTED\tTOOK\tCALLER\tWAITS FOR")
+	fmt.Fprintln(w, "RUN\tSTATUS\tSTARTED\tTOOK\tCALLER\tWAITS FOR, OR CAUSE")
 	for _, run := range list {
 		var waits []string
 		for _, e := range run.Open() {
@@ -57,6 +58,9 @@ func (l runsListCommand) Run(ctx context.Context, c *console) error {
 		}
 		if len(waits) == 0 && run.WaitingFor != "" {
 			waits = []string{run.WaitingFor}
+		}
+		if run.Cause != "" {
+			waits = []string{visible.Line(run.Cause)}
 		}
 		if run.Unreadable != "" {
 			waits = append(waits, "(unreadable)")

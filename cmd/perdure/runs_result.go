@@ -36,7 +36,7 @@ func (r runsResultCommand) Run(ctx context.Context, c *console) error {
 	} else if err != nil {
 		return err
 	}
-	outcome = outcome.Explained(id)
+	outcome = runs.Explained(outcome, id)
 	if r.Output == "json" {
 		if err := c.printJSON(outcome); err != nil {
 			return err

@@ -28,7 +28,7 @@ type runsRetryCommand struct {
 	Yes        bool   `short:"y" help:"Do not ask for confirmation."`
 	By         string `help:"Name to record as the person who repairs. Default: your user name."`
 
-	Query string  `help:"Resume all failed, timed-out and cancelled runs that match this list filter of Temporal, such as PerdureTool = 'deploy'." placeholder:"FILTER"`
+	Query string  `help:"Resume all failed, timed-out, cancelled and terminated runs that match this list filter of Temporal, such as PerdureTool = 'deploy'." placeholder:"FILTER"`
 	Rate  float64 `help:"With --query: maximum number of runs per second." default:"5"`
 	Limit int     `help:"With --query: maximum number of runs." default:"1000"`
 }

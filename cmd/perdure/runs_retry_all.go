@@ -87,7 +87,7 @@ func (r runsRetryCommand) retryAll(ctx context.Context, c *console, rc *runs.Cli
 // matching are the runs that match and ended without completing.
 func (r runsRetryCommand) matching(ctx context.Context, rc *runs.Client) ([]runs.Run, error) {
 	var all []runs.Run
-	for _, status := range []runs.Status{"failed", "timed_out", "cancelled"} {
+	for _, status := range []runs.Status{runs.Failed, runs.TimedOut, runs.Cancelled, runs.Terminated} {
 		list, err := rc.List(ctx, runs.Filter{Status: status, Query: r.Query, Limit: r.Limit})
 		if err != nil {
 			return nil, err

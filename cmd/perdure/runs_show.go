@@ -50,7 +50,7 @@ func (s runsShowCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	detail.Outcome = detail.Outcome.Explained(id)
+	detail.Outcome = runs.Explained(detail.Outcome, id)
 	if s.Output == "json" {
 		return c.printJSON(detail)
 	}

@@ -74,6 +74,9 @@ func TestAlertsFire(t *testing.T) {
 		{"PerdureCallsUnread", `perdure_runs_waiting{perdure_waiting="payload"} 0x30 2x30`, true},
 		{"PerdureSignalsUnchecked", `perdure_runs_waiting{perdure_waiting="key"} 0x60`, false},
 		{"PerdureSignalsUnchecked", `perdure_runs_waiting{perdure_waiting="key"} 0x30 1x30`, true},
+		{"PerdureRunTerminated", `perdure_runs{perdure_status="terminated"} 3x60`, false},
+		{"PerdureRunTerminated", `perdure_runs{perdure_status="terminated"} 3x15 0x45`, false}, // they are kept no more
+		{"PerdureRunTerminated", `perdure_runs{perdure_status="terminated"} 0x50 1x10`, true},
 		{"PerdureRunQuarantined", `perdure_runs{perdure_status="quarantined"} 0x60`, false},
 		{"PerdureRunQuarantined", `perdure_runs{perdure_status="quarantined"} 0x30 1x30`, true},
 		{"PerdureRunQuarantined", `perdure_runs_quarantined_total{instance="a"} 0x30 1x30`, true}, // of a Temporal that cannot pause it

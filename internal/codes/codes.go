@@ -22,6 +22,7 @@ const (
 	CategoryTool           Category = "tool"
 	CategoryTimeout        Category = "timeout"
 	CategoryCancelled      Category = "cancelled"
+	CategoryTerminated     Category = "terminated"
 	CategoryDeclined       Category = "declined"
 	CategoryOutcomeUnknown Category = "outcome_unknown"
 	CategoryCredentials    Category = "credentials"
@@ -43,7 +44,8 @@ var kinds = []kind{
 	{CategoryTemplate, "a template failed with these values", "The definition of the tool does not fit these values; calling again with the same arguments will not help."},
 	{CategoryTool, "a tool failed or cannot be reached", ""},
 	{CategoryTimeout, "a step, an elicitation or the run took too long", ""},
-	{CategoryCancelled, "the run was cancelled or terminated", "Call again only if the user asks for it."},
+	{CategoryCancelled, "the run was cancelled", "Call again only if the user asks for it."},
+	{CategoryTerminated, "the run was terminated", "Nothing was undone: look at what the run has done before calling again."},
 	{CategoryDeclined, "a person declined or cancelled the elicitation", "A person decided this; call again only if the user asks for it."},
 	{CategoryOutcomeUnknown, "a call may or may not have been executed", "It may have taken effect: check before calling again."},
 	{CategoryCredentials, "a backend requires credentials of the caller", "Nothing was executed; call again when the credential is available."},

@@ -31,6 +31,7 @@ const (
 	UnknownWorkflow     Code = "unknown_workflow"
 	WorkflowUnavailable Code = "workflow_unavailable"
 	WorkflowCancelled   Code = "workflow_cancelled"
+	WorkflowTerminated  Code = "workflow_terminated"
 	CalledRunGone       Code = "called_run_gone"
 	WorkflowTooDeep     Code = "workflow_too_deep"
 	ParentGone          Code = "parent_gone"
@@ -129,7 +130,9 @@ var table = []Entry{
 	{Code: WorkflowUnavailable, Categories: []Category{CategoryTool}, Retryable: true, Hint: "Calling again helps once a backend offers the tool.",
 		When: "the composite tool that a step calls is not available: a tool that it needs is missing"},
 	{Code: WorkflowCancelled, Categories: []Category{CategoryTool},
-		When: "the run that a step called was cancelled or terminated"},
+		When: "the run that a step called was cancelled"},
+	{Code: WorkflowTerminated, Categories: []Category{CategoryTool},
+		When: "the run that a step called was terminated; nothing of it was undone"},
 	{Code: CalledRunGone, Categories: []Category{CategoryOutcomeUnknown},
 		When: "the run that a step called was deleted at Temporal before its result was read"},
 	{Code: WorkflowTooDeep, Categories: []Category{CategoryLimit}, Hint: "The definition of the tool needs fewer nested calls, or an operator must raise maxWorkflowDepth.",
@@ -150,8 +153,8 @@ var table = []Entry{
 		When: "the elicitation expired without an answer"},
 	{Code: Cancelled, Categories: []Category{CategoryCancelled},
 		When: "the run was cancelled"},
-	{Code: Terminated, Categories: []Category{CategoryCancelled},
-		When: "the run was terminated"},
+	{Code: Terminated, Categories: []Category{CategoryTerminated},
+		When: "the run was terminated: by `perdure runs terminate`, in the Web UI, or by Temporal at one of its limits"},
 	{Code: Quarantined, Categories: []Category{CategoryInternal},
 		When: "the run took its workers down, was [quarantined](security.md#runs-that-kill-their-worker), and was failed by an operator"},
 	{Code: Declined, Categories: []Category{CategoryDeclined},

@@ -137,12 +137,15 @@ func (c *Client) gate(ctx context.Context, run *Run, elicitation string) (Elicit
 	if run.Unreadable != "" {
 		return Elicitation{}, fmt.Errorf("reading what run %s asks: %s", run.ID, run.Unreadable)
 	}
-	t, err := c.readTimeline(ctx, run.ID)
-	if err != nil {
-		return Elicitation{}, failure(ctx, "reading", run.ID, err)
+	gates := newGateRecords()
+	for m, err := range c.all(ctx, run.ID) {
+		if err != nil {
+			return Elicitation{}, failure(ctx, "reading", run.ID, err)
+		}
+		gates.add(m.Facts)
 	}
-	if g := t.gates[elicitation]; g != nil {
-		return g.Elicitation, nil
+	if e := gates.byID[elicitation]; e != nil {
+		return *e, nil
 	}
 	return Elicitation{}, noSuchGate(run.ID, elicitation)
 }

@@ -4,15 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	commonpb "go.temporal.io/api/common/v1"
-	enumspb "go.temporal.io/api/enums/v1"
-	failurepb "go.temporal.io/api/failure/v1"
-	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/converter"
 
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -22,7 +20,7 @@ import (
 // history does not have what came after the point of the reset.
 func (c *Client) CallBefore(ctx context.Context, id, execution, key string) (result *workflows.ToolResult, unknown bool, err error) {
 	e, err := c.callUntil(ctx, RunID(id), key, execution, "")
-	return e.result, e.unknown || e.doubt || e.lost && !e.sent, err
+	return e.result, e.unknown || e.doubt || e.lost && e.call == nil, err
 }
 
 // SentUnread says whether the call that has a key may have been executed before a
@@ -36,37 +34,34 @@ func (c *Client) SentUnread(ctx context.Context, id, execution, activity, key st
 // callUntil reads of the call that has a key what was before an execution, or
 // before an activity of it, if that is not "".
 func (c *Client) callUntil(ctx context.Context, id RunID, key, execution, activity string) (*earlier, error) {
-	e := &earlier{converter: c.converter, key: key}
+	e := &earlier{key: key}
 	chain, err := c.chain(ctx, id)
 	if err != nil {
-		return e, failure(ctx, "reading", RunID(id), err)
+		return e, failure(ctx, "reading", id, err)
 	}
-	for i, x := range chain {
-		last := x.runID == execution
-		e.lost = e.lost || i == 0 && x.copied > 0 // what it was reset from has been deleted
-		if last && activity == "" {
+	e.lost = chain[0].copied > 0 // what it was reset from has been deleted
+	for m, err := range c.past(ctx, id, chain) {
+		if err != nil {
+			return e, failure(ctx, "reading", id, err)
+		}
+		if m.RunID == execution && (activity == "" || begins(m, activity)) {
 			break
 		}
-		e.scheduled = 0
-		for event, err := range c.history(ctx, id, x.runID, false) {
-			if err != nil {
-				return e, failure(ctx, "reading", RunID(id), err)
+		for _, fact := range m.Facts {
+			if err := e.add(fact); err != nil {
+				return e, fmt.Errorf("reading event %d of run %s: %w", m.EventID, id, err)
 			}
-			if i > 0 && event.EventId <= x.copied {
-				continue
-			}
-			if last && event.GetActivityTaskScheduledEventAttributes().GetActivityId() == activity {
-				return e, nil
-			}
-			if err := e.add(event); err != nil {
-				return e, fmt.Errorf("reading event %d of run %s: %w", event.EventId, id, err)
-			}
-		}
-		if last {
-			break
 		}
 	}
 	return e, nil
+}
+
+// begins reports whether an activity is put on its way.
+func begins(m history.Moment, activity string) bool {
+	return slices.ContainsFunc(m.Facts, func(fact history.Fact) bool {
+		f, ok := fact.(history.CallStarted)
+		return ok && f.Call.Activity == activity
+	})
 }
 
 // LastAttempt says whether the attempt before of an activity under way has
@@ -83,7 +78,8 @@ func (c *Client) LastAttempt(ctx context.Context, id, execution, activity string
 	}
 	for _, p := range d.PendingActivities {
 		if p.ActivityId == activity {
-			return reportedAsKnown(p.LastFailure), c.leavesDoubt(p.LastFailure), nil
+			last := history.NewFailure(c.converter, p.LastFailure)
+			return last.KnownOutcome(), last.LeavesDoubt(), nil
 		}
 	}
 	return false, true, nil
@@ -100,101 +96,69 @@ func (c *Client) HistorySize(ctx context.Context, id, execution string) (int64, 
 	return d.GetWorkflowExecutionInfo().GetHistorySizeBytes(), nil
 }
 
-// reportedAsKnown goes by the type of a failure, which is the category: of a
-// long failure Temporal keeps that and no details, and the failure as a cause.
-func reportedAsKnown(f *failurepb.Failure) bool {
-	for ; f != nil; f = f.Cause {
-		if app := f.GetApplicationFailureInfo(); app != nil {
-			return workflows.KnownOutcome(codes.Category(app.Type))
-		}
-	}
-	return false
-}
-
-// leavesDoubt says of the failure of an attempt whether the call may have been
-// executed, by it or one before. One that nobody has reported, and one that cannot
-// be read, leave that open.
-func (c *Client) leavesDoubt(f *failurepb.Failure) bool {
-	var told workflows.Error
-	app := f.GetApplicationFailureInfo()
-	return app.GetDetails() == nil || c.converter.FromPayloads(app.GetDetails(), &told) != nil || told.MayHaveHappened()
-}
-
-// An earlier is what one execution tells of the call with a key.
+// An earlier is what has happened to the call with a key.
 type earlier struct {
-	converter converter.DataConverter
-	key       string
-	scheduled int64              // event of the last such call in the execution that is read; 0 = none
-	path      workflows.StepPath // of the step that it was made for
-	lost      bool               // there were executions before that have been deleted
+	key  string
+	lost bool               // there were executions before that have been deleted
+	call *history.Call      // the last one with the key; nil = none
+	path workflows.StepPath // of the step that it was made for
 
-	sent    bool
 	result  *workflows.ToolResult
 	unknown bool
 	again   bool // its last attempt came after one of which nobody has told what it came to
 	doubt   bool // such a one could not be read, so that this is all that is known
 }
 
-// add takes an event. A call that cannot be read may be the one that is looked for,
+// add takes a fact. A call that cannot be read may be the one that is looked for,
 // and one that was completed has a result: neither may be passed over.
-func (e *earlier) add(event *historypb.HistoryEvent) error {
-	switch event.EventType {
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-		var call workflows.ToolCall
-		a := event.GetActivityTaskScheduledEventAttributes()
-		if a.GetActivityType().GetName() != workflows.CallToolName {
-			return nil
+func (e *earlier) add(fact history.Fact) error {
+	switch f := fact.(type) {
+	case history.CallStarted:
+		return e.started(f)
+	case history.CallTried:
+		if f.Call == e.call {
+			e.again = f.Number > 1 && !f.Before.KnownOutcome()
 		}
-		if err := e.converter.FromPayloads(a.GetInput(), &call); err != nil {
-			return err
-		}
-		switch {
-		case call.IdempotencyKey == e.key:
-			e.scheduled, e.path = event.EventId, call.StepPath
-			e.sent, e.unknown, e.again, e.result = true, true, false, nil // until more is known
-		case e.sent && call.StepPath.Undoes() == e.path:
-			e.unknown, e.result = true, nil // it was undone, or is to be
-		}
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:
-		a := event.GetActivityTaskStartedEventAttributes()
-		if e.is(a.GetScheduledEventId()) {
-			e.again = a.GetAttempt() > 1 && !reportedAsKnown(a.GetLastFailure())
-		}
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-		a := event.GetActivityTaskCompletedEventAttributes()
-		if !e.is(a.GetScheduledEventId()) {
-			return nil
-		}
-		var result workflows.ToolResult
-		if err := e.converter.FromPayloads(a.GetResult(), &result); err != nil {
-			return err
-		}
-		e.unknown, e.doubt, e.result = false, false, &result
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED:
-		a := event.GetActivityTaskFailedEventAttributes()
-		if e.is(a.GetScheduledEventId()) {
-			held := a.GetFailure().GetApplicationFailureInfo().GetType() == string(codes.CategoryHeld)
-			e.unknown, e.doubt = e.isUnknown(a.GetFailure()), held && (e.doubt || e.again)
-		}
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
-		a := event.GetActivityTaskCanceledEventAttributes()
-		if e.is(a.GetScheduledEventId()) && a.GetStartedEventId() == 0 {
-			e.unknown = false // it never left
+	case history.CallEnded:
+		if f.Call == e.call {
+			return e.ended(f)
 		}
 	}
 	return nil
 }
 
-func (e *earlier) is(scheduled int64) bool { return e.scheduled != 0 && e.scheduled == scheduled }
-
-// isUnknown says whether a failure leaves it unknown whether a call was made.
-func (e *earlier) isUnknown(f *failurepb.Failure) bool {
-	var detail Error
-	app := f.GetApplicationFailureInfo()
-	if app == nil || e.converter.FromPayloads(app.GetDetails(), &detail) != nil {
-		return true
+func (e *earlier) started(f history.CallStarted) error {
+	if f.Call.Type != workflows.CallToolName {
+		return nil
 	}
-	return detail.Category == codes.CategoryOutcomeUnknown || detail.Category == codes.CategoryCancelled
+	call, err := f.ToolCall()
+	if err != nil {
+		return err
+	}
+	switch {
+	case call.IdempotencyKey == e.key:
+		e.call, e.path = f.Call, call.StepPath
+		e.unknown, e.again, e.result = true, false, nil // until more is known
+	case e.call != nil && call.StepPath.Undoes() == e.path:
+		e.unknown, e.result = true, nil // it was undone, or is to be
+	}
+	return nil
+}
+
+func (e *earlier) ended(f history.CallEnded) error {
+	switch {
+	case f.Status == history.StepCompleted:
+		result, err := f.ToolResult()
+		if err != nil {
+			return err
+		}
+		e.unknown, e.doubt, e.result = false, false, &result
+	case f.Unsent:
+		e.unknown = false // it never left
+	case f.Failure.OfCall():
+		e.unknown, e.doubt = f.Failure.LeavesUnknown(), f.Failure.Held() && (e.doubt || e.again)
+	}
+	return nil
 }
 
 // ChildOutcome says how a run has ended that a step has called; nil = it goes on.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -24,6 +25,26 @@ func (s *script) call(path, key string) int64 {
 			Input:        payloads(workflows.ToolCall{StepPath: workflows.StepPath(path), IdempotencyKey: key, Arguments: json.RawMessage(`{}`)}),
 		}}
 	})
+}
+
+// giveUp fails a call as a reset does.
+func (s *script) giveUp(scheduled int64) {
+	s.add(enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED, "", func(e *historypb.HistoryEvent) {
+		e.Attributes = &historypb.HistoryEvent_ActivityTaskFailedEventAttributes{ActivityTaskFailedEventAttributes: &historypb.ActivityTaskFailedEventAttributes{ScheduledEventId: scheduled,
+			Failure: &failurepb.Failure{FailureInfo: &failurepb.Failure_ResetWorkflowFailureInfo{ResetWorkflowFailureInfo: &failurepb.ResetWorkflowFailureInfo{}}}}}
+	})
+}
+
+// look reads what has become of the call with the key "key".
+func (s *script) look(c converter.DataConverter) (*earlier, error) {
+	e := &earlier{key: "key"}
+	var err error
+	for _, m := range s.read(c) {
+		for _, fact := range m.Facts {
+			err = errors.Join(err, e.add(fact))
+		}
+	}
+	return e, err
 }
 
 // What a call had come to before the run was reset; a step that was undone since
@@ -50,6 +71,18 @@ func TestEarlier(t *testing.T) {
 			s.complete(s.call("a/compensate#1", "undo"), `{}`)
 			s.complete(s.call("a", "key"), `{}`)
 		}, true, false},
+		{"completed after the run was reset", func(s *script) {
+			n := s.call("a", "key")
+			s.terminate("reset")
+			s.reset(n)
+			s.complete(n, `{}`)
+		}, true, false},
+		{"completed before the run was reset, and given up by the reset", func(s *script) {
+			n := s.call("a", "key")
+			s.complete(n, `{}`)
+			s.reset(n)
+			s.giveUp(n)
+		}, true, false},
 		{"another step undone", func(s *script) {
 			s.complete(s.call("a", "key"), `{}`)
 			s.complete(s.call("ab/compensate#1", "undo"), `{}`)
@@ -59,11 +92,9 @@ func TestEarlier(t *testing.T) {
 			t.Parallel()
 			s := &script{}
 			tc.write(s)
-			e := &earlier{converter: converter.GetDefaultDataConverter(), key: "key"}
-			for _, event := range s.events {
-				if err := e.add(event); err != nil {
-					t.Fatal(err)
-				}
+			e, err := s.look(converter.GetDefaultDataConverter())
+			if err != nil {
+				t.Fatal(err)
 			}
 			if (e.result != nil) != tc.result || e.unknown != tc.unknown {
 				t.Errorf("got %+v", e)
@@ -80,11 +111,7 @@ func TestEarlierThatCannotBeRead(t *testing.T) {
 	s.complete(s.call("a", "key"), `{}`)
 	for _, readable := range []int{0, 1} {
 		closed := closedConverter{converter.GetDefaultDataConverter(), &readable}
-		e := &earlier{converter: closed, key: "key"}
-		var err error
-		for _, event := range s.events {
-			err = errors.Join(err, e.add(event))
-		}
+		e, err := s.look(closed)
 		if !errors.Is(err, errClosed) || e.result != nil {
 			t.Errorf("got %+v, %v", e, err)
 		}
@@ -132,7 +159,6 @@ func TestRetryOfAStepCalledCompensate(t *testing.T) {
 // been executed by it, or before.
 func TestLeavesDoubt(t *testing.T) {
 	t.Parallel()
-	c := &Client{converter: converter.GetDefaultDataConverter()}
 	reported := func(e *workflows.Error, repeat bool) *failurepb.Failure {
 		return temporal.GetDefaultFailureConverter().ErrorToFailure(workflows.Report(e, repeat))
 	}
@@ -152,7 +178,7 @@ func TestLeavesDoubt(t *testing.T) {
 		"too long to be kept":    {long, true},
 		"none":                   {nil, true},
 	} {
-		if got := c.leavesDoubt(tc.failure); got != tc.want {
+		if got := history.NewFailure(converter.GetDefaultDataConverter(), tc.failure).LeavesDoubt(); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

@@ -45,27 +45,24 @@ type Config struct {
 // A Client is the door to the runs of one namespace. Its methods may be called
 // at the same time.
 type Client struct {
-	temporal  client.Client
-	namespace string
-	converter converter.DataConverter
-	large     converter.DataConverter // nil = nothing is kept elsewhere
-	maxValue  int
-	keys      *signing.Keys
-	log       *slog.Logger
-	fresh     freshRuns
-	index     *index
+	archive
+	index    *index
+	large    converter.DataConverter // nil = nothing is kept elsewhere
+	maxValue int
 }
 
 // New makes a Client. It calls nobody.
 func New(cfg Config) *Client {
 	c := &Client{
-		temporal:  cfg.Client,
-		namespace: cmp.Or(cfg.Namespace, client.DefaultNamespace),
-		converter: cfg.DataConverter,
-		large:     cfg.LargeInputs,
-		maxValue:  cfg.MaxValue,
-		keys:      cfg.Keys,
-		log:       cmp.Or(cfg.Logger, slog.Default()),
+		archive: archive{
+			temporal:  cfg.Client,
+			namespace: cmp.Or(cfg.Namespace, client.DefaultNamespace),
+			converter: cfg.DataConverter,
+			keys:      cfg.Keys,
+			log:       cmp.Or(cfg.Logger, slog.Default()),
+		},
+		large:    cfg.LargeInputs,
+		maxValue: cfg.MaxValue,
 	}
 	if c.converter == nil {
 		c.converter = converter.GetDefaultDataConverter()

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
 
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -50,7 +51,7 @@ func (c *Client) Count(ctx context.Context) (Counts, error) {
 }
 
 func (c *Client) countStatus(ctx context.Context, counts *Counts) error {
-	for _, s := range []Status{Running, Waiting, Quarantined, Completed, Failed, Cancelled, TimedOut} {
+	for _, s := range []Status{Running, Waiting, Quarantined, Completed, Failed, Cancelled, Terminated, TimedOut} {
 		counts.Status[s] = 0
 	}
 	grouped, err := c.index.count(ctx, &workflowservice.CountWorkflowExecutionsRequest{
@@ -161,7 +162,7 @@ func (c *Client) countWaiting(ctx context.Context, counts *Counts) error {
 
 func (c *Client) lookAt(info *workflowpb.WorkflowExecutionInfo, counts *Counts) {
 	counts.Waiting[c.attribute(info, workflows.AttrWaiting)]++
-	state, _ := decodeState(c.converter, info.Memo)
+	state, _ := history.State(c.converter, info.Memo)
 	for _, e := range state.Elicitations {
 		if e.State != workflows.ElicitationOpen {
 			continue

@@ -6,9 +6,7 @@ import (
 	"slices"
 	"time"
 
-	enumspb "go.temporal.io/api/enums/v1"
-	historypb "go.temporal.io/api/history/v1"
-
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -29,43 +27,37 @@ type GivenAnswer struct {
 // Given reads what a run was given from its history. It is an error if the
 // beginning of the history has been deleted.
 func (c *Client) Given(ctx context.Context, id RunID) (*Given, error) {
-	chain, err := c.chain(ctx, id)
-	if err != nil {
-		return nil, failure(ctx, "reading", id, err)
-	}
-	g, t := &Given{}, newTimeline(c.converter)
-	for i, x := range chain {
-		for e, err := range c.history(ctx, id, x.runID, false) {
-			switch {
-			case err != nil:
-				return nil, failure(ctx, "reading", id, err)
-			case i == 0 && e.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-				if err := c.converter.FromPayloads(e.GetWorkflowExecutionStartedEventAttributes().GetInput(), &g.Input); err != nil {
-					return nil, fmt.Errorf("reading the input of run %s: %w", id, err)
-				}
-			case e.EventId > x.copied:
-				g.add(t, e)
+	g := &Given{}
+	for m, err := range c.all(ctx, id) {
+		if err != nil {
+			return nil, failure(ctx, "reading", id, err)
+		}
+		for _, fact := range m.Facts {
+			if err := g.add(fact, m); err != nil {
+				return nil, fmt.Errorf("reading the input of run %s: %w", id, err)
 			}
 		}
 	}
 	return g, nil
 }
 
-func (g *Given) add(t *timeline, e *historypb.HistoryEvent) {
-	at := e.GetEventTime().AsTime()
-	switch e.EventType {
-	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
-		if answer, ok := t.answer(e.GetWorkflowExecutionSignaledEventAttributes()); ok {
-			g.Answers = append(g.Answers, GivenAnswer{answer, at})
+func (g *Given) add(fact history.Fact, m history.Moment) error {
+	switch f := fact.(type) {
+	case history.Began:
+		if m.Execution == 0 {
+			g.Input = f.Input
+			return f.Unread
 		}
-	case enumspb.EVENT_TYPE_MARKER_RECORDED:
-		made, ok := t.ruling(e.GetMarkerRecordedEventAttributes().GetDetails()["data"])
-		if ok && made.Verdict == workflows.VerdictRefused {
-			g.Answers = slices.DeleteFunc(g.Answers, func(a GivenAnswer) bool { return a.AnswerID == made.AnswerID && a.AnsweredBy == made.By })
+	case history.AnswerSent:
+		g.Answers = append(g.Answers, GivenAnswer{f.Answer, m.At})
+	case history.Ruled:
+		if f.Signal == workflows.AnswerSignal && f.Verdict == workflows.VerdictRefused {
+			g.Answers = slices.DeleteFunc(g.Answers, func(a GivenAnswer) bool { return a.AnswerID == f.AnswerID && a.AnsweredBy == f.By })
 		}
-	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
+	case history.CancelRequested:
 		if g.Cancelled == nil {
-			g.Cancelled = &at
+			g.Cancelled = &m.At
 		}
 	}
+	return nil
 }

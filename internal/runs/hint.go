@@ -41,8 +41,9 @@ func hintForEffects(e *Error, effects *Effects) string {
 	return hint
 }
 
-// Explained gives an outcome with the hint of its failure, for those who show it.
-func (o *Outcome) Explained(id RunID) *Outcome {
+// Explained gives the outcome of a run with the hint of its failure, for those who
+// show it; nil = it has none yet.
+func Explained(o *Outcome, id RunID) *Outcome {
 	if o == nil || o.Failure == nil {
 		return o
 	}

@@ -70,9 +70,14 @@ func (c *Client) ListPage(ctx context.Context, f Filter, from string) (page []Ru
 		if err != nil {
 			return nil, "", err
 		}
-		if current {
-			page = append(page, c.run(info))
+		run := c.run(info)
+		if !current || run.Started.Before(f.Since) { // it has continued, or was repaired, since
+			continue
 		}
+		if err := c.addCause(ctx, &run, info); err != nil {
+			return nil, "", failure(ctx, "listing", run.ID, err)
+		}
+		page = append(page, run)
 	}
 	return page, base64.RawURLEncoding.EncodeToString(found.NextPageToken), nil
 }
@@ -146,7 +151,9 @@ func statusQuery(s Status) string {
 	case workflows.Completed:
 		return "ExecutionStatus = 'Completed'"
 	case workflows.Cancelled:
-		return "ExecutionStatus IN ('Canceled', 'Terminated')"
+		return "ExecutionStatus = 'Canceled'"
+	case workflows.Terminated:
+		return "ExecutionStatus = 'Terminated'"
 	case workflows.TimedOut:
 		return "(ExecutionStatus = 'TimedOut' OR (ExecutionStatus = 'Failed' AND " + told + "))"
 	case workflows.Failed:

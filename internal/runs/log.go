@@ -4,17 +4,16 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
-	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
-	historypb "go.temporal.io/api/history/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -74,37 +73,58 @@ type LogEntry struct {
 // it failed.
 func (c *Client) Log(ctx context.Context, id RunID, follow bool) iter.Seq2[LogEntry, error] {
 	return func(yield func(LogEntry, error) bool) {
-		var entries []LogEntry
-		b := &logbook{timeline: c.timelineOf(id)}
-		b.timeline.answers = true
-		f := &follower{client: c, id: id, timeline: b.timeline, once: !follow}
-		f.each = func(e *historypb.HistoryEvent, events []Event, _ bool) bool {
-			for _, entry := range b.entries(e, events) {
-				if !follow {
-					entries = append(entries, entry)
-				} else if !yield(entry, nil) {
-					return false
-				}
-			}
-			return true
+		var err error
+		if follow {
+			err = c.logLive(ctx, id, yield)
+		} else {
+			err = c.logSoFar(ctx, id, yield)
 		}
-		err := f.run(ctx)
-		if err == nil && b.timeline.unread != nil {
-			err = fmt.Errorf("reading the input of run %s: %w", id, b.timeline.unread)
-		}
-		if err == nil && !follow {
-			entries, err = c.withPending(ctx, id, entries)
-		}
-		slices.SortStableFunc(entries, func(a, b LogEntry) int { return a.At.Compare(b.At) })
-		for _, entry := range entries {
-			if !yield(entry, nil) {
-				return
-			}
-		}
-		if err != nil && !f.stopped {
+		if err != nil && !errors.Is(err, errEnough) {
 			yield(LogEntry{}, failure(ctx, "reading", id, err))
 		}
 	}
+}
+
+// errEnough says that the reader wants no more.
+var errEnough = errors.New("enough")
+
+func (c *Client) logLive(ctx context.Context, id RunID, yield func(LogEntry, error) bool) error {
+	var b logbook
+	for m, err := range c.live(ctx, id) {
+		if err != nil {
+			return err
+		}
+		for _, entry := range b.entries(m.Moment) {
+			if !yield(entry, nil) {
+				return errEnough
+			}
+		}
+	}
+	return b.unreadable(id)
+}
+
+// logSoFar tells all in the order of time, though an attempt is in history when
+// its call has ended.
+func (c *Client) logSoFar(ctx context.Context, id RunID, yield func(LogEntry, error) bool) error {
+	var b logbook
+	var entries []LogEntry
+	var err error
+	for m, failed := range c.all(ctx, id) {
+		if err = failed; err != nil {
+			break
+		}
+		entries = append(entries, b.entries(m)...)
+	}
+	if err = cmp.Or(err, b.unreadable(id)); err == nil {
+		entries, err = c.withPending(ctx, id, entries)
+	}
+	slices.SortStableFunc(entries, func(a, b LogEntry) int { return a.At.Compare(b.At) })
+	for _, entry := range entries {
+		if !yield(entry, nil) {
+			return errEnough
+		}
+	}
+	return err
 }
 
 // withPending adds what history does not hold yet: the attempts of calls that
@@ -114,201 +134,35 @@ func (c *Client) withPending(ctx context.Context, id RunID, entries []LogEntry) 
 	if err != nil || !isOpen(d.WorkflowExecutionInfo.Status) {
 		return entries, err
 	}
-	t := newTimeline(c.converter)
 	for _, p := range d.PendingActivities {
 		if p.Attempt > 1 || p.LastFailure != nil {
-			entries = append(entries, t.pendingAttempt(p))
+			entries = append(entries, c.pendingAttempt(p))
 		}
 	}
 	return entries, nil
 }
 
-func (t *timeline) pendingAttempt(p *workflowpb.PendingActivityInfo) LogEntry {
+func (c *Client) pendingAttempt(p *workflowpb.PendingActivityInfo) LogEntry {
 	at := p.GetLastStartedTime()
 	if next := p.GetScheduledTime(); next != nil && p.State == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED {
 		at = next
 	}
 	entry := LogEntry{At: at.AsTime(), Kind: LogAttempt, Attempt: int(p.Attempt)}
 	var progress StepProgress
-	if t.converter.FromPayloads(p.HeartbeatDetails, &progress) == nil {
+	if c.converter.FromPayloads(p.HeartbeatDetails, &progress) == nil {
 		entry.Step = progress.StepPath
 	}
-	entry.Text = attemptText(int(p.Attempt), p.LastFailure != nil, t.message(p.LastFailure))
+	entry.Text = attemptText(int(p.Attempt), history.NewFailure(c.converter, p.LastFailure))
 	if p.State == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED {
 		entry.Text += "; it waits for its time, or for a worker"
 	}
 	return entry
 }
 
-func attemptText(n int, failed bool, why string) string {
+func attemptText(n int, before history.Failure) string {
 	text := fmt.Sprintf("attempt %d", n)
-	if failed {
-		text += fmt.Sprintf(", as attempt %d failed: %s", n-1, why)
+	if !before.None() {
+		text += fmt.Sprintf(", as attempt %d failed: %s", n-1, before.Message())
 	}
 	return text
-}
-
-// A logbook makes log entries of what happens in history.
-type logbook struct {
-	timeline *timeline
-}
-
-// entries are what one event of history and the events that the timeline has
-// made of it tell.
-func (b *logbook) entries(e *historypb.HistoryEvent, events []Event) []LogEntry {
-	at := e.GetEventTime().AsTime()
-	var told []LogEntry
-	if entry, ok := b.entry(e); ok {
-		told = append(told, entry)
-	}
-	for _, event := range events {
-		told = append(told, b.told(event))
-	}
-	for i := range told {
-		told[i].At = at
-	}
-	return told
-}
-
-// entry is what an event of history tells that is none of the timeline's.
-func (b *logbook) entry(e *historypb.HistoryEvent) (LogEntry, bool) {
-	switch e.EventType {
-	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-		return b.began(e.GetWorkflowExecutionStartedEventAttributes())
-	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
-		a := e.GetWorkflowTaskFailedEventAttributes()
-		if a.GetCause() != enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW {
-			return LogEntry{}, false
-		}
-		return LogEntry{Kind: LogReset, By: a.GetIdentity(), Text: "the run was reset: " + cmp.Or(a.GetFailure().GetMessage(), "no reason given")}, true
-	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
-		a := e.GetWorkflowExecutionCancelRequestedEventAttributes()
-		return LogEntry{Kind: LogCancel, Text: withReason("cancellation requested", a.GetCause())}, true
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:
-		a := e.GetActivityTaskStartedEventAttributes()
-		r := b.timeline.calls[a.GetScheduledEventId()]
-		if r == nil || a.GetAttempt() < 2 {
-			return LogEntry{}, false
-		}
-		return LogEntry{Kind: LogAttempt, Step: r.Path, Tool: r.What, Attempt: int(a.GetAttempt()),
-			Text: attemptText(int(a.GetAttempt()), a.GetLastFailure() != nil, b.timeline.message(a.GetLastFailure()))}, true
-	case enumspb.EVENT_TYPE_TIMER_STARTED:
-		path, what, ok := b.timeline.summary(e)
-		if !ok || !strings.HasPrefix(what, "waits ") || what == workflows.WaitsForAnswer {
-			return LogEntry{}, false
-		}
-		return LogEntry{Kind: LogWaits, Step: path, Text: what}, true
-	case enumspb.EVENT_TYPE_MARKER_RECORDED:
-		if a := e.GetMarkerRecordedEventAttributes(); a.GetMarkerName() == "SideEffect" {
-			return b.ruled(a.GetDetails()["data"])
-		}
-	}
-	return b.lost(e)
-}
-
-func withReason(text, reason string) string {
-	if reason == "" {
-		return text
-	}
-	return text + ": " + reason
-}
-
-// began tells how an execution came about.
-func (b *logbook) began(a *historypb.WorkflowExecutionStartedEventAttributes) (LogEntry, bool) {
-	var in workflows.RunInput
-	_ = b.timeline.converter.FromPayloads(a.GetInput(), &in) // what cannot be read is told without its names
-	switch {
-	case a.GetContinuedExecutionRunId() != "":
-		return LogEntry{Kind: LogContinued, Text: "goes on in a new execution, as its history has grown long"}, true
-	case in.Repair != nil:
-		return LogEntry{Kind: LogRepaired, By: in.Repair.By, Text: fmt.Sprintf("repair %d by %s: resumed", in.Repair.Time, cmp.Or(in.Repair.By, "unknown"))}, true
-	}
-	return LogEntry{Kind: LogStarted, By: in.Caller.Subject, Text: fmt.Sprintf("%s %s was called by %s", in.Definition.Name, cmp.Or(in.Definition.Version, shortDigest(in.Definition.Digest)), callerName(in.Caller))}, true
-}
-
-// ruled tells of a signal that was not taken.
-func (b *logbook) ruled(data *commonpb.Payloads) (LogEntry, bool) {
-	made, ok := b.timeline.ruling(data)
-	entry := LogEntry{Step: workflows.StepPath(made.ElicitationID), By: made.By, Action: made.Action}
-	if g := b.timeline.gates[made.ElicitationID]; g != nil {
-		entry.Step = g.StepPath
-	}
-	says := "signal " + made.Signal
-	if made.Signal == workflows.AnswerSignal {
-		says = fmt.Sprintf("answer %s, claims to be from %s", made.Action, cmp.Or(made.By, "nobody"))
-	}
-	switch {
-	case !ok:
-		return entry, false
-	case made.Verdict == workflows.VerdictRefused:
-		entry.Kind, entry.Text = LogRefused, fmt.Sprintf("refused: %s: %s", says, made.Reason)
-	case made.Verdict == workflows.VerdictHeld && !made.Again:
-		entry.Kind, entry.Text = LogUnchecked, fmt.Sprintf("not checked yet: %s: no worker has had its signing key %s", says, made.Key)
-	case made.Verdict == workflows.VerdictUntaken:
-		entry.Kind, entry.Text = LogUntaken, fmt.Sprintf("%s answers %s, which is not taken: %s", cmp.Or(made.By, "somebody"), made.Action, made.Reason)
-	default:
-		return entry, false
-	}
-	return entry, true
-}
-
-// told is what an event of the timeline tells.
-func (b *logbook) told(e Event) LogEntry {
-	switch e.Kind {
-	case EventStep:
-		return b.call(e)
-	case EventSaid:
-		return LogEntry{Kind: LogSaid, Step: e.StepPath, Text: e.What}
-	case EventDone:
-		return ending(e.Outcome)
-	case EventQuarantined:
-		return LogEntry{Kind: LogHeldBack, Text: "quarantined, and not executed until somebody releases it: " + e.What}
-	case EventReleased:
-		return LogEntry{Kind: LogReleased, Text: strings.TrimSpace("released " + e.What)}
-	}
-	return b.asked(e)
-}
-
-// asked is what became of a question.
-func (b *logbook) asked(e Event) LogEntry {
-	q := e.Elicitation
-	entry := LogEntry{Step: q.StepPath, By: q.By, Status: string(q.State)}
-	switch e.Kind {
-	case EventOpened:
-		entry.Kind, entry.Text = LogAsks, "asks: "+q.Message
-		if !q.Expires.IsZero() {
-			entry.Text += " (until " + q.Expires.UTC().Format(time.RFC3339) + ")"
-		}
-	case EventAsked:
-		entry.Kind, entry.By = LogUnheard, ""
-		entry.Text = withReason("the client was asked and did not answer: "+string(e.Asking.Outcome), e.Asking.Reason)
-	default:
-		entry.Kind, entry.Text = LogAnswered, Decided(*q)
-		if q.Decision != "" {
-			entry.Kind = LogDecided
-		}
-		entry.Action, entry.Content, entry.Via, entry.Decision, entry.Unproven = q.Action, q.Content, q.Via, q.Decision, q.Unproven
-	}
-	return entry
-}
-
-func (b *logbook) call(e Event) LogEntry {
-	entry := LogEntry{Kind: LogCall, Step: e.StepPath, Tool: e.What, Text: "calls " + e.What}
-	if !e.StepEnded {
-		return entry
-	}
-	entry.Kind, entry.Status = LogCalled, e.StepStatus
-	entry.Text = e.What + " " + e.StepStatus
-	if r := b.timeline.lastOf(e.StepPath); r != nil {
-		entry.Attempt, entry.Text = r.Attempts, withReason(entry.Text, r.Error)
-	}
-	return entry
-}
-
-func ending(o *Outcome) LogEntry {
-	entry := LogEntry{Kind: LogEnded, Status: string(o.Status), Text: string(o.Status)}
-	if o.Failure != nil {
-		entry.Text = withReason(entry.Text, o.Failure.Error.Message)
-	}
-	return entry
 }

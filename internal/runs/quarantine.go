@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	enumspb "go.temporal.io/api/enums/v1"
-	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/quarantine"
+	"github.com/perdure/perdure/internal/runs/history"
 )
 
 // pauseAttribute is the search attribute in which Temporal says why a workflow is
@@ -42,12 +42,6 @@ func isOpen(s enumspb.WorkflowExecutionStatus) bool {
 	return s == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING || s == enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED
 }
 
-// operated is what an operator says who releases a run.
-type operated struct {
-	By     string `json:"by,omitempty"`
-	Reason string `json:"reason,omitempty"`
-}
-
 // Release has a quarantined run executed again, alone. By and reason are for the
 // record.
 func (c *Client) Release(ctx context.Context, id RunID, by, reason string) error {
@@ -55,7 +49,7 @@ func (c *Client) Release(ctx context.Context, id RunID, by, reason string) error
 	if err != nil {
 		return err
 	}
-	if err := c.operate(ctx, d, quarantine.ReleaseSignal, operated{by, reason}); err != nil {
+	if err := c.operate(ctx, d, quarantine.ReleaseSignal, history.Released{By: by, Reason: reason}); err != nil {
 		return failure(ctx, "releasing", id, err)
 	}
 	return nil
@@ -99,11 +93,14 @@ func (c *Client) quarantined(ctx context.Context, id RunID, doing string) (*work
 		return d, nil
 	}
 	if isOpen(d.WorkflowExecutionInfo.Status) { // a Temporal that cannot pause a run
-		t, err := c.readTimeline(ctx, id)
-		if err != nil {
-			return nil, failure(ctx, doing, id, err)
+		so := newDetailed()
+		for m, err := range c.all(ctx, id) {
+			if err != nil {
+				return nil, failure(ctx, doing, id, err)
+			}
+			so.add(m)
 		}
-		if t.quarantine() != nil {
+		if so.Quarantine != nil {
 			return d, nil
 		}
 	}
@@ -139,59 +136,4 @@ func (c *Client) operate(ctx context.Context, d *workflowservice.DescribeWorkflo
 		return nil
 	}
 	return err
-}
-
-// quarantined reads what an event says of the quarantine of the run, and returns
-// what that is to whoever follows the run.
-func (t *timeline) quarantined(e *historypb.HistoryEvent) []Event {
-	if r, ok := t.refusedDecision(e); ok && len(t.refused) < maxRefused {
-		t.refused = append(t.refused, r)
-	}
-	t.record.Add(e)
-	held := !t.record.Since.IsZero()
-	if held == t.held {
-		return nil
-	}
-	if t.held = held; held {
-		event := t.event(EventQuarantined)
-		event.What = t.record.Why()
-		return []Event{event}
-	}
-	event := t.event(EventReleased)
-	var o operated
-	if t.converter.FromPayloads(e.GetWorkflowExecutionSignaledEventAttributes().GetInput(), &o) == nil && o.By != "" {
-		event.What = withReason("by "+o.By, o.Reason)
-	}
-	return []Event{event}
-}
-
-// refusedDecision is what an event says that no operator has decided.
-func (t *timeline) refusedDecision(e *historypb.HistoryEvent) (RefusedSignal, bool) {
-	a := e.GetWorkflowExecutionSignaledEventAttributes()
-	if t.decided == nil || !quarantine.IsDecision(a.GetSignalName()) || t.decided(a.GetSignalName(), a.GetInput()) {
-		return RefusedSignal{}, false
-	}
-	return RefusedSignal{At: e.GetEventTime().AsTime(), Signal: a.GetSignalName(), Reason: "it has no proof that perdure has sent it"}, true
-}
-
-// quarantine says why the run is not executed; nil if it is.
-func (t *timeline) quarantine() *Quarantine {
-	if t.record.Since.IsZero() {
-		return nil
-	}
-	return &Quarantine{Since: t.record.Since, Reason: t.record.Why(), Losses: t.record.Losses}
-}
-
-// lost tells of what comes before a quarantine, or after it.
-func (b *logbook) lost(e *historypb.HistoryEvent) (LogEntry, bool) {
-	refused, isRefused := b.timeline.refusedDecision(e)
-	switch a := e.GetWorkflowExecutionSignaledEventAttributes(); {
-	case isRefused:
-		return LogEntry{Kind: LogRefused, Text: fmt.Sprintf("refused: signal %s: %s", refused.Signal, refused.Reason)}, true
-	case e.GetWorkflowTaskTimedOutEventAttributes().GetTimeoutType() == enumspb.TIMEOUT_TYPE_START_TO_CLOSE:
-		return LogEntry{Kind: LogLost, Text: "the worker that executed the run was lost, or took too long"}, true
-	case a.GetSignalName() == quarantine.BegunSignal:
-		return LogEntry{Kind: LogAlone, By: a.GetIdentity(), Text: "worker " + a.GetIdentity() + " executes the run and nothing else, as a worker may have been lost with it"}, true
-	}
-	return LogEntry{}, false
 }

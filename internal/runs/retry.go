@@ -264,6 +264,10 @@ func (c *Client) repairRequest(plan *RetryPlan, info *workflowpb.WorkflowExecuti
 	if err != nil {
 		return nil, err
 	}
+	began, err := encode.ToPayload(c.firstStart(info))
+	if err != nil {
+		return nil, err
+	}
 	line, err := encode.ToPayload(clip(summary(like)+fmt.Sprintf(", repaired by %s", cmp.Or(plan.by, "nobody")), maxSummary))
 	if err != nil {
 		return nil, err
@@ -289,7 +293,7 @@ func (c *Client) repairRequest(plan *RetryPlan, info *workflowpb.WorkflowExecuti
 		WorkflowTaskTimeout:      taskTimeout,
 		UserMetadata:             &sdkpb.UserMetadata{Summary: line, Details: about},
 		SearchAttributes:         c.indexed(searchAttributes(like)),
-		Memo:                     &commonpb.Memo{Fields: map[string]*commonpb.Payload{workflows.MemoRepair: note}},
+		Memo:                     &commonpb.Memo{Fields: map[string]*commonpb.Payload{workflows.MemoRepair: note, workflows.MemoStarted: began}},
 	}, nil
 }
 

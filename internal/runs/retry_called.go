@@ -135,7 +135,7 @@ func deleted(e workflows.JournalEntry, req RetryRequest) *calledPlan {
 // hasEnded says whether an error is that of a called run, and not that there was
 // none.
 func hasEnded(e *workflows.Error) bool {
-	return e != nil && e.Category != codes.CategoryInternal && e.Category != codes.CategoryCancelled
+	return e != nil && e.Category != codes.CategoryInternal && e.Category != codes.CategoryCancelled && e.Category != codes.CategoryTerminated
 }
 
 // checkCalled refuses to begin a run anew whose effects are unknown.

@@ -503,15 +503,15 @@ steps: [{id: only, tool: write, arguments: {as: "{{.params.as}}"}}]
 `))
 			<-began
 			s.fail("only", nil)
-			end := c.Cancel
+			end, status := c.Cancel, workflows.Cancelled
 			if how == "terminated" {
-				end = c.Terminate
+				end, status = c.Terminate, workflows.Terminated
 			}
 			if err := end(t.Context(), id, "test"); err != nil {
 				t.Fatal(err)
 			}
 			done := followTo(t, c, id, 0, runs.EventDone)
-			if got := done[len(done)-1].Outcome.Status; got != workflows.Cancelled {
+			if got := done[len(done)-1].Outcome.Status; got != status {
 				t.Errorf("the run is %s", got)
 			}
 			plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{})

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/quarantine"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -55,6 +55,8 @@ type (
 	AskingOutcome    = workflows.AskingOutcome
 	Attended         = workflows.Attached
 	Attendance       = workflows.Attendance
+	Outcome          = history.Outcome
+	Quarantine       = history.Quarantined // why a run is not executed
 )
 
 // MaxAskings is how many of them are kept of one elicitation.
@@ -86,6 +88,7 @@ const (
 	Completed   = workflows.Completed
 	Failed      = workflows.Failed
 	Cancelled   = workflows.Cancelled
+	Terminated  = workflows.Terminated
 	TimedOut    = workflows.TimedOut
 )
 
@@ -163,8 +166,9 @@ type Run struct {
 	Version      string        `json:"version,omitempty"`
 	Status       Status        `json:"status"`
 	Caller       string        `json:"caller"`
-	Started      time.Time     `json:"started"`
+	Started      time.Time     `json:"started"` // its first execution, however often it has continued or was repaired
 	Closed       *time.Time    `json:"closed,omitempty"`
+	Cause        string        `json:"cause,omitempty"`      // why it was terminated, as whoever did so has said; "" = it was not, or nobody said
 	Request      string        `json:"-"`                    // that waits for it, as StartRequest or Attach has named it
 	Parent       *Parent       `json:"parent,omitempty"`     // the run of which a step has called this one; nil = a caller has
 	Cancelling   bool          `json:"cancelling,omitempty"` // somebody has asked to cancel it; lists do not tell
@@ -197,13 +201,6 @@ type Detail struct {
 	Outcome   *Outcome        `json:"outcome,omitempty"`
 
 	Quarantine *Quarantine `json:"quarantine,omitempty"` // nil = the run is not quarantined
-}
-
-// A Quarantine says why a run is not executed.
-type Quarantine struct {
-	Since  time.Time         `json:"since"`
-	Reason string            `json:"reason"`
-	Losses []quarantine.Loss `json:"losses"` // of its workflow task with a worker, as far as Temporal knows
 }
 
 // A RefusedSignal is one that the run did not believe.
@@ -257,19 +254,6 @@ type StepRecord struct {
 	Decided   string             `json:"decided,omitempty"` // of a question: what became of it, in words
 	Run       RunID              `json:"run,omitempty"`     // that the step has called
 	Version   string             `json:"version,omitempty"` // of what that run executes; "" = it has none
-
-	quick      bool   // executed inside the workflow task
-	activityID string // of the call that is under way
-}
-
-// An Outcome is how a run ended.
-type Outcome struct {
-	Status  Status          `json:"status"`
-	Output  json.RawMessage `json:"output,omitempty"`  // of a completed run
-	Errors  []Error         `json:"errors,omitempty"`  // of steps that failed without failing the run
-	Failure *Failure        `json:"failure,omitempty"` // of any other
-
-	Effects *Effects `json:"effects,omitempty"` // of a completed run that another has called
 }
 
 // An EventKind says what an Event tells.
@@ -349,7 +333,7 @@ type Decision struct {
 
 // StepHeld is the status of a call that was not made, since the limits of its
 // backend held it back. The same call follows.
-const StepHeld = "held"
+const StepHeld = history.StepHeld
 
 // A Filter selects runs. The zero value selects all that callers have called.
 type Filter struct {

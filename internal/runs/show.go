@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
 
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/workflows"
 )
@@ -24,7 +25,28 @@ func (c *Client) Get(ctx context.Context, id RunID) (*Run, error) {
 	if err != nil {
 		return nil, failure(ctx, "reading", id, err)
 	}
-	return c.described(d), nil
+	run := c.described(d)
+	if err := c.addCause(ctx, run, d.WorkflowExecutionInfo); err != nil {
+		return nil, failure(ctx, "reading", id, err)
+	}
+	return run, nil
+}
+
+// addCause says of a run that was terminated why. It could not say so itself, so
+// its history has it.
+func (c *Client) addCause(ctx context.Context, run *Run, info *workflowpb.WorkflowExecutionInfo) error {
+	if run.Status != workflows.Terminated {
+		return nil
+	}
+	last, err := c.lastEvents(ctx, info.Execution)
+	for _, e := range last {
+		run.Cause = e.GetWorkflowExecutionTerminatedEventAttributes().GetReason()
+	}
+	var gone *serviceerror.NotFound
+	if errors.As(err, &gone) { // a moment ago
+		return nil
+	}
+	return err
 }
 
 // Needed reports whether what a run holds is needed: because Temporal keeps the
@@ -44,28 +66,11 @@ func (c *Client) Needed(ctx context.Context, id RunID) (needed bool, parent RunI
 
 func (c *Client) described(d *workflowservice.DescribeWorkflowExecutionResponse) *Run {
 	run := c.run(d.WorkflowExecutionInfo)
-	if t := d.WorkflowExtendedInfo.GetOriginalStartTime(); t != nil {
+	if t := d.WorkflowExtendedInfo.GetOriginalStartTime(); t != nil && t.AsTime().Before(run.Started) {
 		run.Started = t.AsTime()
 	}
 	run.Cancelling = d.WorkflowExtendedInfo.GetCancelRequested()
 	return &run
-}
-
-// describe asks Temporal for a run. A workflow of another type, of somebody who
-// has the namespace as well, is none. Nor is there one with an ID that does not fit
-// into the header of gRPC which has it, which would look as if Temporal was away.
-func (c *Client) describe(ctx context.Context, id RunID) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
-	if id == "" || strings.ContainsFunc(string(id), func(r rune) bool { return r < ' ' || r > '~' }) {
-		return nil, serviceerror.NewNotFound("no run has such an ID")
-	}
-	d, err := c.temporal.WorkflowService().DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
-		Namespace: c.namespace,
-		Execution: &commonpb.WorkflowExecution{WorkflowId: string(id)},
-	})
-	if err == nil && d.GetWorkflowExecutionInfo().GetType().GetName() != workflows.WorkflowType {
-		return nil, serviceerror.NewNotFound(string(id) + " is no run")
-	}
-	return d, err
 }
 
 // run makes a Run of what Temporal says of an execution.
@@ -76,7 +81,7 @@ func (c *Client) run(info *workflowpb.WorkflowExecutionInfo) Run {
 		Version: c.attribute(info, workflows.AttrVersion),
 		Caller:  c.attribute(info, workflows.AttrCaller),
 		Request: c.attribute(info, workflows.AttrRequest),
-		Started: info.StartTime.AsTime(),
+		Started: c.firstStart(info),
 
 		WaitingFor: c.attribute(info, workflows.AttrWaiting),
 	}
@@ -84,7 +89,7 @@ func (c *Client) run(info *workflowpb.WorkflowExecutionInfo) Run {
 		closed := info.CloseTime.AsTime()
 		run.Closed = &closed
 	}
-	state, err := readState(c.converter, info.Memo)
+	state, err := history.State(c.converter, info.Memo)
 	if err != nil {
 		run.Unreadable = err.Error()
 	}
@@ -110,8 +115,10 @@ func status(s enumspb.WorkflowExecutionStatus, told Status) Status {
 	switch s {
 	case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
 		return workflows.Completed
-	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED, enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED:
+	case enumspb.WORKFLOW_EXECUTION_STATUS_CANCELED:
 		return workflows.Cancelled
+	case enumspb.WORKFLOW_EXECUTION_STATUS_TERMINATED:
+		return workflows.Terminated
 	case enumspb.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
 		return workflows.TimedOut
 	case enumspb.WORKFLOW_EXECUTION_STATUS_FAILED:
@@ -133,15 +140,6 @@ func dropOpen(list []Elicitation) {
 	}
 }
 
-// attribute is the value of a keyword search attribute; "" if it has none.
-func (c *Client) attribute(info *workflowpb.WorkflowExecutionInfo, name string) string {
-	var value string
-	if p := info.GetSearchAttributes().GetIndexedFields()[name]; p != nil {
-		_ = converter.GetDefaultDataConverter().FromPayload(p, &value) // never encoded otherwise
-	}
-	return fromKeyword(value)
-}
-
 // Result returns how a run ended, or ErrNotFinished.
 func (c *Client) Result(ctx context.Context, id RunID) (*Outcome, error) {
 	d, err := c.describe(ctx, id)
@@ -151,17 +149,12 @@ func (c *Client) Result(ctx context.Context, id RunID) (*Outcome, error) {
 	if isOpen(d.WorkflowExecutionInfo.Status) {
 		return nil, fmt.Errorf("run %s: %w", id, ErrNotFinished) // the call below would wait for its end
 	}
-	page, err := c.temporal.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{
-		Namespace:              c.namespace,
-		Execution:              d.WorkflowExecutionInfo.Execution,
-		HistoryEventFilterType: enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT,
-		SkipArchival:           true,
-	})
+	last, err := c.lastEvents(ctx, d.WorkflowExecutionInfo.Execution)
 	if err != nil {
 		return nil, failure(ctx, "reading", id, err)
 	}
-	for _, e := range page.History.GetEvents() {
-		if outcome := closing(c.converter, e); outcome != nil {
+	for _, e := range last {
+		if outcome := history.OutcomeOf(c.converter, e); outcome != nil {
 			return outcome, nil
 		}
 	}
@@ -219,85 +212,12 @@ func NumberedLines(script string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Show returns a run with everything that its history tells.
-func (c *Client) Show(ctx context.Context, id RunID) (*Detail, error) {
-	d, err := c.describe(ctx, id)
-	if err != nil {
-		return nil, failure(ctx, "reading", id, err)
+// decodeParent reads which run has called another; nil = none.
+func decodeParent(c converter.DataConverter, m *commonpb.Memo) *Parent {
+	var parent Parent
+	field, ok := m.GetFields()[workflows.MemoParent]
+	if !ok || c.FromPayload(field, &parent) != nil {
+		return nil
 	}
-	t, err := c.readTimeline(ctx, id)
-	if err != nil {
-		return nil, failure(ctx, "reading", id, err)
-	}
-	if t.unread != nil {
-		return nil, fmt.Errorf("reading the input of run %s: %w", id, t.unread)
-	}
-	detail := &Detail{
-		Run:       *c.described(d),
-		Arguments: t.input.Arguments,
-		Digest:    t.input.Definition.Digest,
-		Script:    scriptOf(t.input.Definition),
-		Outcome:   t.outcome,
-	}
-	if !t.began.IsZero() {
-		detail.Started = t.began // a run that was repaired has begun before
-	}
-	if q := t.quarantine(); q != nil && isOpen(d.WorkflowExecutionInfo.Status) {
-		detail.Quarantine, detail.Status = q, workflows.Quarantined
-	}
-	c.addPending(t, d.PendingActivities)
-	detail.Said, detail.Refused = t.said, t.refused
-	detail.Elicitations = t.elicitations()
-	if detail.Closed != nil {
-		dropOpen(detail.Elicitations)
-	}
-	for _, r := range t.records {
-		detail.Steps = append(detail.Steps, *r)
-	}
-	return detail, nil
-}
-
-func (c *Client) readTimeline(ctx context.Context, id RunID) (*timeline, error) {
-	chain, err := c.chain(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	t := c.timelineOf(id)
-	t.full, t.answers = true, true
-	for i, x := range chain {
-		if i > 0 {
-			t.nextExecution()
-		}
-		t.reads(x.runID)
-		for e, err := range c.history(ctx, id, x.runID, false) {
-			if err != nil {
-				return nil, err
-			}
-			if e.EventId > x.copied || e.EventId == 1 {
-				t.add(e)
-			}
-		}
-	}
-	return t, nil
-}
-
-// addPending adds what history does not hold yet: the attempts of calls that
-// are under way, and why the last one failed.
-func (c *Client) addPending(t *timeline, pending []*workflowpb.PendingActivityInfo) {
-	for _, p := range pending {
-		for _, r := range t.calls {
-			if r.activityID != p.ActivityId {
-				continue
-			}
-			r.Attempts = int(p.Attempt)
-			if p.LastFailure == nil {
-				continue
-			}
-			r.Error = t.message(p.LastFailure)
-			if next := p.GetScheduledTime(); next != nil && p.State == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED {
-				at := next.AsTime()
-				r.Next = &at
-			}
-		}
-	}
+	return &parent
 }

@@ -60,6 +60,7 @@ func (c *Client) Start(ctx context.Context, req StartRequest) (Started, error) {
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		EnableEagerStart:                         true,
 		WorkflowTaskTimeout:                      c.taskLimit(),
+		Memo:                                     map[string]any{workflows.MemoStarted: time.Now().UTC().Truncate(time.Millisecond)},
 		StaticSummary:                            summary(req),
 		StaticDetails:                            details(req, input.Definition),
 		TypedSearchAttributes:                    searchAttributes(req),

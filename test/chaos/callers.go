@@ -138,7 +138,7 @@ func (call *Call) take(raw json.RawMessage) (told, error) {
 		}
 		call.Status, call.Output = t.Meta.Run.Status, b.String()
 		return t, nil
-	case "failed", "cancelled", "timed_out":
+	case "failed", "cancelled", "terminated", "timed_out":
 		call.Status = t.Meta.Run.Status
 		return t, nil
 	}

@@ -29,7 +29,7 @@ var sentences = []sentence{
 	{"an answer is consumed at most once, and is what was carried out", answers},
 	{"a question that was not accepted lets nothing through", declined},
 	{"no step begins after a cancel was acknowledged", afterCancel},
-	{"nothing ends as cancelled that nobody has cancelled", uncancelled},
+	{"nothing ends as cancelled or terminated that nobody has cancelled", uncancelled},
 	{"compensation goes in reverse order and leaves nothing out", compensation},
 }
 
@@ -107,7 +107,7 @@ func wrongResults(r *Record) (broken []string) {
 	runs := r.runs()
 	for _, c := range r.Calls {
 		run := runs[c.Run]
-		final := c.Status == "completed" || c.Status == "failed" || c.Status == "cancelled" || c.Status == "timed_out"
+		final := c.Status == "completed" || c.Status == "failed" || c.Status == "cancelled" || c.Status == "terminated" || c.Status == "timed_out"
 		switch {
 		case run == nil || !final:
 		case run.Status != c.Status:
@@ -314,7 +314,7 @@ func afterCancel(r *Record) (broken []string) {
 
 func uncancelled(r *Record) (broken []string) {
 	for _, run := range r.Runs {
-		if run.Status == "cancelled" && run.Cancelled == 0 {
+		if (run.Status == "cancelled" || run.Status == "terminated") && run.Cancelled == 0 {
 			broken = append(broken, run.ID)
 		}
 	}

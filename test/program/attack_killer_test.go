@@ -108,7 +108,7 @@ func TestAttackWorkerKiller(t *testing.T) {
 	k.kills(t, 7)
 	until(t, "it to be quarantined", func() bool { return k.show(t, terminated).Status == runs.Quarantined })
 	k.must(t, "runs", "terminate", terminated)
-	if d := k.show(t, terminated); d.Status != runs.Cancelled || d.Quarantine != nil {
+	if d := k.show(t, terminated); d.Status != runs.Terminated || d.Quarantine != nil {
 		t.Errorf("the terminated run is %s", d.Status)
 	}
 	if out := k.must(t, "runs", "list", "--status", "quarantined"); strings.Contains(out, "killer") {

@@ -109,7 +109,7 @@ var failures = map[string]failing{
 	"declined two deep": {category: "declined", at: "below/gate", partial: `{"ok":{"ok":true},"below/ok":{"ok":true}}`, answer: "decline",
 		does: stepping(`{id: below, type: workflow, workflow: asking, dependsOn: [ok]}`)},
 	"cancelled":          {category: "cancelled", partial: scriptDone, status: "cancelled", effects: `{"unknown":[{"stepPath":"script/main:2","tool":"be_end"}]}`, does: scripted(`be_end(run=run.id, how="cancel")`)},
-	"terminated":         {category: "cancelled", status: "cancelled", does: scripted(`be_end(run=run.id, how="terminate")`)},
+	"terminated":         {category: "terminated", status: "terminated", does: scripted(`be_end(run=run.id, how="terminate")`)},
 	"workflow_cancelled": {category: "tool", at: "below", partial: `{"ok":{"ok":true},"below/script/main:1":{"ok":true}}`, effects: `{"unknown":[{"stepPath":"below/script/main:2","tool":"be_end"}]}`, does: stepping(`{id: below, type: workflow, workflow: ending, dependsOn: [ok]}`)},
 
 	"template_failed":  {category: "template", at: "bad", tool: "be_ok", partial: done, does: stepping(`{id: bad, tool: be_ok, dependsOn: [ok], arguments: {pullNumber: '{{index .steps.ok.output 7}}'}}`)},
@@ -175,6 +175,7 @@ var shownElsewhere = map[string]string{
 	"worker_lost":           "TestErrorsOfTheRun",
 	"under_way":             "TestRetryOfACallUnderWay",
 	"called_run_gone":       "TestCalledRunIsDeleted",
+	"workflow_terminated":   "TestCalledRunIsTerminated",
 	"parent_gone":           "TestErrorsOfTheRun",
 	"quarantined":           "TestAttackWorkerKiller",
 	"run_too_long":          "TestErrorsOfTheRun",

@@ -3,6 +3,8 @@ package runs
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,11 +21,43 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
 
-// A script writes a history: one event per call, with IDs from 1.
-type script struct{ events []*historypb.HistoryEvent }
+// A script writes a history: one event per call, with IDs from 1 in each execution.
+type script struct {
+	events     []*historypb.HistoryEvent // of the execution that is written
+	executions []written                 // before it
+	copied     int64                     // of events
+}
+
+type written struct {
+	events []*historypb.HistoryEvent
+	copied int64
+}
+
+// reset goes on in an execution that has copied the events of the last one up to
+// the given one, with which the reset is told.
+func (s *script) reset(last int64) {
+	s.executions = append(s.executions, written{s.events, s.copied})
+	s.events, s.copied = slices.Clone(s.events[:last]), last+1
+	s.add(enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED, "", func(e *historypb.HistoryEvent) {
+		e.Attributes = &historypb.HistoryEvent_WorkflowTaskFailedEventAttributes{WorkflowTaskFailedEventAttributes: &historypb.WorkflowTaskFailedEventAttributes{Cause: enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW}}
+	})
+}
+
+// read is what the history says.
+func (s *script) read(c converter.DataConverter) (moments []history.Moment) {
+	fold := history.New(c, nil)
+	for i, x := range append(slices.Clone(s.executions), written{s.events, s.copied}) {
+		fold.Begin(fmt.Sprint("execution ", i), x.copied)
+		for _, e := range x.events {
+			moments = append(moments, fold.Add(e))
+		}
+	}
+	return moments
+}
 
 func (s *script) add(kind enumspb.EventType, summary string, fill func(*historypb.HistoryEvent)) int64 {
 	id := int64(len(s.events) + 1)
@@ -152,7 +186,7 @@ func gateOf(id string, state ElicitationState) Elicitation {
 	return e
 }
 
-func TestTimeline(t *testing.T) {
+func TestReaders(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string
@@ -248,6 +282,24 @@ func TestTimeline(t *testing.T) {
 			steps: []string{`a x failed 0 {"a":1}  the worker that made the call is gone`},
 		},
 		{
+			name: "a timeout is not told in words of retries",
+			write: func(s *script) {
+				s.start(`[{"id":"a"},{"id":"b"}]`)
+				f := timeoutFailure()
+				f.Message = "Not enough time to schedule next retry before activity ScheduleToClose timeout, giving up retrying"
+				f.GetTimeoutFailureInfo().TimeoutType = enumspb.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE
+				s.timeOutOf(s.schedule("a: x"), f)
+				f = proto.Clone(f).(*failurepb.Failure)
+				f.Cause = applicationFailure("no", Error{Code: "tool_error", Category: codes.CategoryTool, Message: "no"})
+				s.timeOutOf(s.schedule("b: x"), f)
+			},
+			want: []string{"2 step a started 0/2", "3 step a ended timed_out 1/2", "4 step b started 1/2", "5 step b ended timed_out 2/2"},
+			steps: []string{
+				`a x timed_out 0 {"a":1}  the call took longer than it may`,
+				`b x timed_out 0 {"a":1}  the call took longer than it may; the attempt before failed: no`,
+			},
+		},
+		{
 			name: "parallel calls of one step count once, when all have ended",
 			write: func(s *script) {
 				s.start(`[{"id":"a"}]`)
@@ -301,8 +353,44 @@ func TestTimeline(t *testing.T) {
 				s.state(gateOf("b#1", workflows.ElicitationOpen))
 				s.terminate("enough")
 			},
-			want:  []string{"2 step a started 0/2", "3 opened b#1 0/2", "4 done cancelled 0/2"},
+			want:  []string{"2 step a started 0/2", "3 opened b#1 0/2", "4 done terminated 0/2"},
 			steps: []string{`a x cancelled 0 {"a":1} `, `b Ok? cancelled 0  `},
+		},
+		{
+			name: "a call that was under way when the run was reset ends afterwards, and one that had ended is not told again",
+			write: func(s *script) {
+				s.start(`[{"id":"a"},{"id":"b"},{"id":"c"}]`)
+				a, b := s.schedule("a: x"), s.schedule("b: x")
+				s.complete(a, `{}`)
+				s.schedule("c: x")
+				s.terminate("reset")
+				s.reset(4)
+				s.complete(b, `{"n":1}`)
+				s.complete(s.schedule("c: x"), `{}`)
+				s.succeed()
+			},
+			want: []string{
+				"2 step a started 0/3", "3 step b started 0/3", "4 step a ended completed 1/3", "5 step c started 1/3", "6 done terminated 1/3",
+				"6 step b ended completed 2/3", "7 step c started 2/3", "8 step c ended completed 3/3", "9 done completed 3/3",
+			},
+			steps: []string{
+				`a x completed 0 {"a":1} {}`, `b x completed 0 {"a":1} {"n":1}`, `c x cancelled 0 {"a":1} `, `c x completed 0 {"a":1} {}`,
+			},
+		},
+		{
+			name: "a reset opens what was answered after it, and drops what was asked",
+			write: func(s *script) {
+				s.start(`[{"id":"a"},{"id":"b"}]`)
+				s.state(gateOf("a#1", workflows.ElicitationOpen))
+				s.state(gateOf("a#1", workflows.ElicitationAnswered), gateOf("b#1", workflows.ElicitationOpen))
+				s.reset(2)
+				s.state(gateOf("a#1", workflows.ElicitationExpired))
+			},
+			want: []string{
+				"2 opened a#1 0/2", "3 closed a#1 1/2", "3.1 opened b#1 1/2",
+				"3 closed b#1 2/2", "3.1 opened a#1 2/2", "4 closed a#1 2/2",
+			},
+			steps: []string{`a Ok? timed_out 0  `, `b Ok? cancelled 0  `},
 		},
 		{
 			name: "activities and markers of nobody",
@@ -321,11 +409,11 @@ func TestTimeline(t *testing.T) {
 			t.Parallel()
 			s := &script{}
 			tt.write(s)
-			tl := newTimeline(converter.GetDefaultDataConverter())
-			tl.full = true
+			followed, shown := newStream(nil, ""), newDetailed()
 			var got []string
-			for _, e := range s.events {
-				for _, event := range tl.add(e) {
+			for _, m := range s.read(converter.GetDefaultDataConverter()) {
+				shown.add(m)
+				for _, event := range followed.add(m) {
 					got = append(got, line(event))
 				}
 			}
@@ -333,7 +421,7 @@ func TestTimeline(t *testing.T) {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
 			var steps []string
-			for _, r := range tl.records {
+			for _, r := range shown.steps.all() {
 				steps = append(steps, strings.TrimSuffix(fmt.Sprintf("%s %s %s %d %s %s %s", r.Path, r.What, r.Status, r.Attempts, r.Arguments, r.Output, r.Error), " "))
 			}
 			if diff := cmp.Diff(tt.steps, steps); diff != "" {
@@ -344,7 +432,7 @@ func TestTimeline(t *testing.T) {
 }
 
 func line(e Event) string {
-	id := fmt.Sprint(e.Seq >> seqEventBits)
+	id := fmt.Sprint(e.Seq & (1<<seqChainBits - 1) >> seqEventBits)
 	if n := e.Seq & (1<<seqEventBits - 1); n > 0 {
 		id += fmt.Sprint(".", n)
 	}
@@ -381,12 +469,12 @@ func TestOutcome(t *testing.T) {
 			s.events[0].GetWorkflowExecutionCompletedEventAttributes().Result = &commonpb.Payloads{Payloads: []*commonpb.Payload{{Data: []byte("{")}}}
 		}, "failed invalid_result internal reading the result of the run: "},
 		{"failed without details", func(s *script) { s.failRun(&failurepb.Failure{Message: "boom"}) }, "failed internal internal boom"},
-		{"terminated", func(s *script) { s.terminate("by ops") }, "cancelled terminated cancelled the run was terminated: by ops"},
+		{"terminated", func(s *script) { s.terminate("by ops") }, "terminated terminated terminated the run was terminated: by ops"},
 	}
 	for _, tt := range tests {
 		s := &script{}
 		tt.write(s)
-		o := closing(converter.GetDefaultDataConverter(), s.events[0])
+		o := history.OutcomeOf(converter.GetDefaultDataConverter(), s.events[0])
 		got := string(o.Status) + " " + string(o.Output)
 		if o.Failure != nil {
 			got += fmt.Sprintf("%s %s %s", o.Failure.Error.Code, o.Failure.Error.Category, o.Failure.Error.Message)
@@ -436,8 +524,8 @@ func sample(t *testing.T) *definitions.Definition {
 	return d
 }
 
-// FuzzTimeline reads histories that nobody would write.
-func FuzzTimeline(f *testing.F) {
+// FuzzReaders reads histories that nobody would write.
+func FuzzReaders(f *testing.F) {
 	s := &script{}
 	s.start(`[{"id":"a","dependsOn":["b"]},{"id":"b","dependsOn":["a"]}]`)
 	n := s.schedule("a[0]: x")
@@ -456,11 +544,13 @@ func FuzzTimeline(f *testing.F) {
 		if proto.Unmarshal(data, &h) != nil {
 			return
 		}
-		tl := newTimeline(converter.GetDefaultDataConverter())
-		tl.full = true
+		fold, followed, shown := history.New(converter.GetDefaultDataConverter(), nil), newStream(nil, ""), newDetailed()
+		fold.Begin("", 0)
 		done := 0.0
 		for _, e := range h.Events {
-			for _, event := range tl.add(e) {
+			m := fold.Add(e)
+			shown.add(m)
+			for _, event := range followed.add(m) {
 				if event.Done < done || event.Done > event.Total && event.Total > 0 {
 					t.Fatalf("done %g of %g after %g", event.Done, event.Total, done)
 				}
@@ -468,4 +558,44 @@ func FuzzTimeline(f *testing.F) {
 			}
 		}
 	})
+}
+
+// BenchmarkReaders is what reading the history of 5,000 calls costs, when it is there.
+func BenchmarkReaders(b *testing.B) {
+	s := &script{}
+	s.long(5000)
+	readers := map[string]func() func(history.Moment){
+		"follow": func() func(history.Moment) {
+			r := newStream(nil, "")
+			return func(m history.Moment) { r.add(m) }
+		},
+		"show": func() func(history.Moment) { return newDetailed().add },
+		"log": func() func(history.Moment) {
+			r := &logbook{}
+			return func(m history.Moment) { r.entries(m) }
+		},
+	}
+	for _, name := range slices.Sorted(maps.Keys(readers)) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				fold, read := history.New(converter.GetDefaultDataConverter(), nil), readers[name]()
+				fold.Begin("", 0)
+				for _, e := range s.events {
+					read(fold.Add(e))
+				}
+			}
+		})
+	}
+}
+
+// long writes a run of many calls, each tried twice.
+func (s *script) long(calls int) {
+	s.start(`[{"id":"each","type":"forEach"},{"id":"last","dependsOn":["each"]}]`)
+	for i := range calls {
+		n := s.schedule(fmt.Sprintf("each[%d]: pay", i))
+		s.startActivity(n, 2)
+		s.complete(n, `{"paid":true}`)
+	}
+	s.succeed()
 }

@@ -1,0 +1,129 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
+
+	"github.com/perdure/perdure/internal/quarantine"
+	"github.com/perdure/perdure/internal/runs/history"
+	"github.com/perdure/perdure/workflows"
+)
+
+// An execution is one of the chain that makes up a run.
+type execution struct {
+	runID  string // Temporal's
+	copied int64  // events up to this one are copies of its predecessor's
+}
+
+// told are the events that the execution before has told; none if there is none
+// any more.
+func (x execution) told(first bool) int64 {
+	if first {
+		return 0
+	}
+	return x.copied
+}
+
+// fold reads the history of a run.
+func (a *archive) fold(id RunID) *history.Fold {
+	if a.keys == nil {
+		return history.New(a.converter, nil)
+	}
+	return history.New(a.converter, func(execution string) quarantine.Proven {
+		return quarantine.ProvenBy(a.keys, &commonpb.WorkflowExecution{WorkflowId: string(id), RunId: execution})
+	})
+}
+
+// past reads what has happened in a chain of executions.
+func (a *archive) past(ctx context.Context, id RunID, chain []execution) iter.Seq2[history.Moment, error] {
+	return func(yield func(history.Moment, error) bool) {
+		fold := a.fold(id)
+		for i, x := range chain {
+			fold.Begin(x.runID, x.told(i == 0))
+			for e, err := range a.history(ctx, id, x.runID, false) {
+				if err != nil {
+					yield(history.Moment{}, err)
+					return
+				}
+				if !yield(fold.Add(e), nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// all reads what has happened to a run so far.
+func (a *archive) all(ctx context.Context, id RunID) iter.Seq2[history.Moment, error] {
+	return func(yield func(history.Moment, error) bool) {
+		chain, err := a.chain(ctx, id)
+		if err != nil {
+			yield(history.Moment{}, err)
+			return
+		}
+		a.past(ctx, id, chain)(yield)
+	}
+}
+
+// chain finds the executions of a run that have not been deleted, the first
+// one first.
+func (a *archive) chain(ctx context.Context, id RunID) ([]execution, error) {
+	d, err := a.describe(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	info := d.WorkflowExecutionInfo
+	runID := info.Execution.RunId
+	if _, repaired := info.GetMemo().GetFields()[workflows.MemoRepair]; runID == info.FirstRunId && !repaired {
+		return []execution{{runID: runID}}, nil
+	}
+	var chain []execution
+	for runID != "" {
+		x, before, err := a.predecessor(ctx, id, runID)
+		var gone *serviceerror.NotFound
+		if errors.As(err, &gone) && len(chain) > 0 {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		chain = append([]execution{x}, chain...)
+		runID = before
+	}
+	return chain, nil
+}
+
+// predecessor reads from an execution's history which one it continues; "" is
+// none.
+func (a *archive) predecessor(ctx context.Context, id RunID, runID string) (x execution, before string, err error) {
+	x.runID = runID
+	for e, err := range a.history(ctx, id, runID, false) {
+		if err != nil {
+			return x, "", err
+		}
+		if started := e.GetWorkflowExecutionStartedEventAttributes(); started != nil {
+			before = cmp.Or(started.ContinuedExecutionRunId, a.repairs(started))
+		}
+		failed := e.GetWorkflowTaskFailedEventAttributes()
+		if failed.GetCause() == enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW && failed.NewRunId == runID {
+			before, x.copied = failed.BaseRunId, e.EventId
+		}
+	}
+	return x, before, nil
+}
+
+// repairs is the execution that another one repeats; "" if it repeats none.
+func (a *archive) repairs(started *historypb.WorkflowExecutionStartedEventAttributes) string {
+	var in workflows.RunInput
+	if a.converter.FromPayloads(started.GetInput(), &in) != nil || in.Repair == nil {
+		return ""
+	}
+	return in.Repair.Of
+}

@@ -1,0 +1,124 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+
+	"github.com/perdure/perdure/internal/runs/history"
+	"github.com/perdure/perdure/workflows"
+)
+
+// Show returns a run with everything that its history tells.
+func (c *Client) Show(ctx context.Context, id RunID) (*Detail, error) {
+	described, err := c.describe(ctx, id)
+	if err != nil {
+		return nil, failure(ctx, "reading", id, err)
+	}
+	d := newDetailed()
+	for m, err := range c.all(ctx, id) {
+		if err != nil {
+			return nil, failure(ctx, "reading", id, err)
+		}
+		d.add(m)
+	}
+	if d.unread != nil {
+		return nil, fmt.Errorf("reading the input of run %s: %w", id, d.unread)
+	}
+	d.Run = *c.described(described)
+	if !d.began.IsZero() && d.began.Before(d.Started) {
+		d.Started = d.began
+	}
+	if err := c.addCause(ctx, &d.Run, described.WorkflowExecutionInfo); err != nil {
+		return nil, failure(ctx, "reading", id, err)
+	}
+	if d.Quarantine != nil && isOpen(described.WorkflowExecutionInfo.Status) {
+		d.Status = workflows.Quarantined
+	} else {
+		d.Quarantine = nil
+	}
+	for _, p := range described.PendingActivities {
+		d.pending(p, history.NewFailure(c.converter, p.LastFailure))
+	}
+	d.Elicitations = d.gates.all()
+	if d.Closed != nil {
+		dropOpen(d.Elicitations)
+	}
+	d.Steps = d.steps.all()
+	return &d.Detail, nil
+}
+
+// A detailed makes of what has happened to a run a Detail.
+type detailed struct {
+	Detail
+	execution int64
+	unread    error // why the input of the run was not read; nil = it was
+	began     time.Time
+	steps     stepRecords
+	gates     gateRecords
+}
+
+func newDetailed() *detailed { return &detailed{steps: newStepRecords(), gates: newGateRecords()} }
+
+func (d *detailed) add(m history.Moment) {
+	if m.Execution != d.execution { // nothing of these is true of the next one
+		d.execution, d.Quarantine, d.Outcome = m.Execution, nil, nil
+	}
+	d.gates.add(m.Facts)
+	for _, fact := range m.Facts {
+		d.steps.add(fact, m.At)
+		d.fact(fact, m)
+	}
+}
+
+// maxRefused bounds the signals that were not believed and are told of a run.
+const maxRefused = 100
+
+func (d *detailed) fact(fact history.Fact, m history.Moment) {
+	switch f := fact.(type) {
+	case history.Began:
+		if m.Execution == 0 {
+			d.began, d.unread = m.At, f.Unread
+			d.Arguments, d.Digest, d.Script = f.Input.Arguments, f.Input.Definition.Digest, scriptOf(f.Input.Definition)
+		}
+	case history.Said:
+		d.Said = append(d.Said, said(f, m.At))
+	case history.Ruled:
+		if f.Verdict == workflows.VerdictRefused && len(d.Refused) < maxRefused {
+			d.Refused = append(d.Refused, RefusedSignal{At: m.At, Signal: f.Signal, Reason: f.Reason,
+				ElicitationID: f.ElicitationID, Action: f.Action, By: f.By})
+		}
+	case history.Quarantined:
+		d.Quarantine = &f
+	case history.Released:
+		d.Quarantine = nil
+	case history.Ended:
+		d.Outcome = f.Outcome
+	}
+}
+
+// pending adds what history does not hold yet: the attempts of a call that is
+// under way, and why the last one failed.
+func (d *detailed) pending(p *workflowpb.PendingActivityInfo, last history.Failure) {
+	for call, r := range d.steps.calls {
+		if call.Activity != p.ActivityId || r.Status != history.StepRunning {
+			continue
+		}
+		r.Attempts = int(p.Attempt)
+		if last.None() {
+			continue
+		}
+		r.Error = last.Message()
+		if next := p.GetScheduledTime(); next != nil && p.State == enumspb.PENDING_ACTIVITY_STATE_SCHEDULED {
+			at := next.AsTime()
+			r.Next = &at
+		}
+	}
+}
+
+func said(f history.Said, at time.Time) Said {
+	return Said{At: at, StepPath: f.StepPath, Message: f.Message, Done: f.Done, Total: f.Total}
+}

@@ -1,0 +1,166 @@
+// Package history says what happened to a run, from the history that Temporal
+// keeps of it. It is one fold: executions and their events in, facts out. What is
+// made of the facts (a stream, a log, the state of a run, the look back before a
+// call) is up to those who read them.
+//
+// It does no I/O and looks at no clock. What it says depends on nothing but the
+// history.
+package history
+
+import (
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/converter"
+
+	"github.com/perdure/perdure/internal/quarantine"
+	"github.com/perdure/perdure/workflows"
+)
+
+// A Fold reads the history of a run, event by event, execution by execution, the
+// first one first.
+type Fold struct {
+	codec     codec
+	execution execution
+	calls     calls
+	waits     waits
+	gates     gates
+	guard     guard
+	said      map[workflows.StepPath]bool // places of a script whose line was given; it says it again in an execution that continues
+}
+
+// An execution is the one that is read.
+type execution struct {
+	number int64 // in the chain, from 0
+	runID  string
+	copied int64 // events up to this one are copies of its predecessor's; 0 = none
+}
+
+// A Moment is what one event of history says.
+type Moment struct {
+	Execution int64  // number of the execution in the chain, from 0
+	RunID     string // Temporal's, of the execution
+	EventID   int64
+	At        time.Time
+	Facts     []Fact // in order; often none
+}
+
+// New makes a Fold of a run that has no execution yet; see Begin. Decided gives, for
+// an execution by Temporal's run ID, which signals of operators about a quarantine
+// are believed; nil = all are.
+func New(c converter.DataConverter, decided func(execution string) quarantine.Proven) *Fold {
+	if decided == nil {
+		decided = func(string) quarantine.Proven { return nil }
+	}
+	return &Fold{
+		guard:     guard{decided: decided},
+		codec:     codec{c},
+		execution: execution{number: -1},
+		calls:     newCalls(),
+		waits:     newWaits(),
+		gates:     newGates(),
+		said:      map[workflows.StepPath]bool{},
+	}
+}
+
+// Begin says that the events that follow are of the next execution, and which run
+// ID Temporal has given it. The events up to copied are copies of those of the
+// execution before, which has been reset: what they say has been said.
+func (f *Fold) Begin(runID string, copied int64) {
+	f.execution = execution{number: f.execution.number + 1, runID: runID, copied: copied}
+	f.calls.next(copied > 0)
+	f.waits.next(copied > 0)
+	f.gates.next(copied > 0)
+	f.guard.next(runID)
+}
+
+// Add reads the next event of the execution.
+func (f *Fold) Add(e *historypb.HistoryEvent) Moment {
+	m := Moment{Execution: f.execution.number, RunID: f.execution.runID, EventID: e.EventId, At: e.EventTime.AsTime()}
+	switch {
+	case e.EventId < f.execution.copied:
+		f.again(e)
+		f.guard.add(f.codec, e)
+	case e.EventId == f.execution.copied:
+		f.guard.add(f.codec, e)
+		m.Facts = append(wasReset(e), f.gates.regained()...)
+	default:
+		m.Facts = append(f.facts(e, m.At), f.guard.add(f.codec, e)...)
+	}
+	return m
+}
+
+// again reads an event that was read in the execution before.
+func (f *Fold) again(e *historypb.HistoryEvent) {
+	f.calls.again(e)
+	f.waits.again(e)
+	f.gates.copy(f.codec, e)
+}
+
+// facts are what an event says that is no copy.
+func (f *Fold) facts(e *historypb.HistoryEvent, at time.Time) []Fact {
+	switch e.EventType {
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+		return f.began(e.GetWorkflowExecutionStartedEventAttributes())
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED, enumspb.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
+		return f.calls.started(f.codec, e, at)
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_STARTED:
+		return f.calls.tried(f.codec, e.GetActivityTaskStartedEventAttributes())
+	case enumspb.EVENT_TYPE_MARKER_RECORDED:
+		return f.marker(e, at)
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
+		return f.signalled(e.GetWorkflowExecutionSignaledEventAttributes())
+	case enumspb.EVENT_TYPE_TIMER_STARTED, enumspb.EVENT_TYPE_TIMER_FIRED, enumspb.EVENT_TYPE_TIMER_CANCELED:
+		return f.waits.add(f.codec, e)
+	case enumspb.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
+		return f.gates.stated(f.codec, e.GetWorkflowPropertiesModifiedEventAttributes().GetUpsertedMemo())
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
+		return []Fact{CancelRequested{Reason: e.GetWorkflowExecutionCancelRequestedEventAttributes().GetCause()}}
+	case enumspb.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+		return wasReset(e)
+	}
+	if outcome := outcomeOf(f.codec, e); outcome != nil {
+		f.waits.ended()
+		return []Fact{Ended{outcome}}
+	}
+	return f.calls.ended(f.codec, e)
+}
+
+// began says how the execution came about, and what it has taken over.
+func (f *Fold) began(a *historypb.WorkflowExecutionStartedEventAttributes) []Fact {
+	began := Began{How: Called}
+	began.Unread = f.codec.FromPayloads(a.GetInput(), &began.Input)
+	switch {
+	case a.GetContinuedExecutionRunId() != "":
+		began.How = Continued
+	case began.Input.Repair != nil:
+		began.How = Repaired
+	}
+	facts := []Fact{began}
+	if began.How == Repaired {
+		return append(facts, f.gates.dropped()...)
+	}
+	return append(facts, f.gates.stated(f.codec, a.GetMemo())...)
+}
+
+// marker reads a local activity, which is in history only when it has ended, or
+// what the run has noted of a signal or of a script.
+func (f *Fold) marker(e *historypb.HistoryEvent, at time.Time) []Fact {
+	switch a := e.GetMarkerRecordedEventAttributes(); a.GetMarkerName() {
+	case "LocalActivity":
+		return f.calls.quick(f.codec, e, at)
+	case "SideEffect":
+		return f.noted(a.GetDetails()["data"])
+	}
+	return nil
+}
+
+// wasReset says that an execution was made by resetting the one before.
+func wasReset(e *historypb.HistoryEvent) []Fact {
+	a := e.GetWorkflowTaskFailedEventAttributes()
+	if a.GetCause() != enumspb.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW {
+		return nil
+	}
+	return []Fact{Reset{By: a.GetIdentity(), Reason: a.GetFailure().GetMessage()}}
+}

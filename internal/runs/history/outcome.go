@@ -1,0 +1,89 @@
+package history
+
+import (
+	"encoding/json"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/converter"
+
+	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows"
+)
+
+// An Outcome is how a run ended.
+type Outcome struct {
+	Status  workflows.Status   `json:"status"`
+	Output  json.RawMessage    `json:"output,omitempty"`  // of a completed run
+	Errors  []workflows.Error  `json:"errors,omitempty"`  // of steps that failed without failing the run
+	Failure *workflows.Failure `json:"failure,omitempty"` // of any other
+
+	Effects *workflows.Effects `json:"effects,omitempty"` // of a completed run that another has called
+}
+
+// OutcomeOf says how an execution ended; nil of an event that does not end it, or
+// with which the run goes on as new.
+func OutcomeOf(c converter.DataConverter, e *historypb.HistoryEvent) *Outcome {
+	return outcomeOf(codec{c}, e)
+}
+
+func outcomeOf(c codec, e *historypb.HistoryEvent) *Outcome {
+	switch e.EventType {
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
+		var result workflows.RunResult
+		if err := c.FromPayloads(e.GetWorkflowExecutionCompletedEventAttributes().GetResult(), &result); err != nil {
+			return failedWith(workflows.Failed, codes.InvalidResult, codes.CategoryInternal, "reading the result of the run: "+err.Error())
+		}
+		return &Outcome{Status: workflows.Completed, Output: result.Output, Errors: result.Errors, Effects: result.Effects}
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
+		return failedRun(c, e.GetWorkflowExecutionFailedEventAttributes().GetFailure())
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
+		outcome := failedWith(workflows.Cancelled, codes.Cancelled, codes.CategoryCancelled, "the run was cancelled")
+		c.readFailure(e.GetWorkflowExecutionCanceledEventAttributes().GetDetails(), outcome.Failure)
+		return outcome
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:
+		message := "the run was terminated"
+		if reason := e.GetWorkflowExecutionTerminatedEventAttributes().GetReason(); reason != "" {
+			message += ": " + reason
+		}
+		return failedWith(workflows.Terminated, codes.Terminated, codes.CategoryTerminated, message)
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
+		return failedWith(workflows.TimedOut, codes.RunTimeout, codes.CategoryTimeout, "the run timed out")
+	}
+	return nil
+}
+
+func failedRun(c codec, f *failurepb.Failure) *Outcome {
+	outcome := failedWith(workflows.Failed, codes.Internal, codes.CategoryInternal, message(c, f))
+	c.readFailure(f.GetApplicationFailureInfo().GetDetails(), outcome.Failure)
+	if e := outcome.Failure.Error; e.Category == codes.CategoryTimeout && e.StepID == "" {
+		outcome.Status = workflows.TimedOut
+	}
+	return outcome
+}
+
+func failedWith(status workflows.Status, code codes.Code, category codes.Category, message string) *Outcome {
+	return &Outcome{Status: status, Failure: &workflows.Failure{Error: workflows.Error{Code: code, Category: category, Message: message}}}
+}
+
+// readFailure replaces into by the details if they are a Failure.
+func (c codec) readFailure(details *commonpb.Payloads, into *workflows.Failure) {
+	var f workflows.Failure
+	if c.FromPayloads(details, &f) == nil && f.Error.Code != "" {
+		*into = f
+	}
+}
+
+// State is what a run says of itself in its memo; the zero State if it says
+// nothing.
+func State(c converter.DataConverter, m *commonpb.Memo) (state workflows.State, err error) {
+	if field, ok := m.GetFields()[workflows.MemoState]; ok {
+		err = c.FromPayload(field, &state)
+	}
+	if err != nil {
+		return workflows.State{}, err
+	}
+	return state, nil
+}

@@ -1,0 +1,177 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+)
+
+// history reads the events of an execution. With wait it goes on until the
+// execution has ended and survives a Temporal that is away.
+func (a *archive) history(ctx context.Context, id RunID, runID string, wait bool) iter.Seq2[*historypb.HistoryEvent, error] {
+	return func(yield func(*historypb.HistoryEvent, error) bool) {
+		h := &historyReader{archive: a, id: id, runID: runID, wait: wait}
+		for !h.ended {
+			events, err := h.read(ctx)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, e := range events {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// A historyReader reads the history of one execution, page by page.
+type historyReader struct {
+	archive *archive
+	id      RunID
+	runID   string // Temporal's; "" = of the execution that is current
+	wait    bool
+
+	token   []byte
+	last    int64 // event that was handed out
+	closed  bool  // the last event has come
+	ended   bool
+	paused  bool          // Temporal gave all there is, though the execution goes on
+	trouble *backoff      // nil = none
+	limit   time.Duration // of the next poll
+}
+
+// Temporal may lose the notification for which a poll waits when events follow
+// each other closely, and then answers only when the poll expires. So a poll is
+// given up early while there is news, and later and later when there is none.
+const (
+	firstPoll = 40 * time.Millisecond
+	lastPoll  = 30 * time.Second // the server answers after 20
+)
+
+// read returns the events that are new; none if there was no news for a while.
+func (h *historyReader) read(ctx context.Context) ([]*historypb.HistoryEvent, error) {
+	if h.paused {
+		if err := h.resumed(ctx); err != nil {
+			return nil, err
+		}
+	}
+	page, err := h.page(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, errNoNews):
+		h.limit = min(2*h.limit, lastPoll)
+		return nil, nil
+	case err != nil && h.wait && (away(err) || h.stale(err)):
+		return nil, h.recover(ctx, err)
+	case err != nil:
+		return nil, err
+	}
+	h.trouble = nil
+	h.token = page.NextPageToken
+	h.closed = h.closed || slices.ContainsFunc(page.History.GetEvents(), closes)
+	h.ended = len(h.token) == 0 && (h.closed || !h.wait)
+	h.paused = len(h.token) == 0 && !h.ended
+	events := slices.DeleteFunc(page.History.GetEvents(), func(e *historypb.HistoryEvent) bool {
+		return e.EventId <= h.last || provisional(e)
+	})
+	if len(events) > 0 {
+		h.last = events[len(events)-1].EventId
+		h.limit = firstPoll
+	}
+	return events, nil
+}
+
+// resumed waits until the execution is paused no more. One that is takes no polls:
+// Temporal ends its history as if it was over.
+func (h *historyReader) resumed(ctx context.Context) error {
+	for pause := newBackoff(); pause.wait(ctx); {
+		d, err := h.archive.describe(ctx, h.id)
+		info := d.GetWorkflowExecutionInfo()
+		switch {
+		case err != nil && !away(err):
+			return err
+		case err == nil && (info.Status != enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED || h.runID != "" && info.Execution.RunId != h.runID):
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+// ended says whether an execution ended in a way from which a run may go on in
+// another: because it is reset, or because it is repaired.
+func ended(e *historypb.HistoryEvent) bool {
+	switch e.EventType {
+	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+		enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED, enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
+		return true
+	}
+	return false
+}
+
+// closes says whether no event follows one in its execution.
+func closes(e *historypb.HistoryEvent) bool {
+	return ended(e) || e.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED || e.EventType == enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
+}
+
+// stale says whether an error means the place that was reached, which Temporal
+// forgets when its own state of the run moved on in the meantime.
+func (h *historyReader) stale(err error) bool {
+	var invalid *serviceerror.InvalidArgument
+	return h.token != nil && errors.As(err, &invalid)
+}
+
+// recover waits a moment before the history is read again.
+func (h *historyReader) recover(ctx context.Context, err error) error {
+	if h.trouble == nil {
+		h.trouble = newBackoff()
+	}
+	h.archive.log.Debug("reading the history of a run", "run", h.id, "error", err)
+	h.token = nil // what it stands for may have gone with the server
+	if !h.trouble.wait(ctx) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+var errNoNews = errors.New("no news")
+
+// page reads one page. A poll that finds nothing within the limit ends with
+// errNoNews.
+func (h *historyReader) page(ctx context.Context) (*workflowservice.GetWorkflowExecutionHistoryResponse, error) {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var poll *time.Timer
+	if h.wait && h.token != nil {
+		poll = time.AfterFunc(max(h.limit, firstPoll), cancel)
+	}
+	page, err := h.archive.temporal.WorkflowService().GetWorkflowExecutionHistory(call, &workflowservice.GetWorkflowExecutionHistoryRequest{
+		Namespace:              h.archive.namespace,
+		Execution:              &commonpb.WorkflowExecution{WorkflowId: string(h.id), RunId: h.runID},
+		NextPageToken:          h.token,
+		WaitNewEvent:           h.wait,
+		HistoryEventFilterType: enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT,
+		SkipArchival:           true,
+	})
+	if err != nil && poll != nil && !poll.Stop() && call.Err() == context.Canceled {
+		return nil, errNoNews
+	}
+	return page, err
+}
+
+// provisional events may be shown before they are written, and their IDs may
+// then be given to others.
+func provisional(e *historypb.HistoryEvent) bool {
+	return e.EventType == enumspb.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED ||
+		e.EventType == enumspb.EVENT_TYPE_WORKFLOW_TASK_STARTED
+}
