@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // An Asking is one time that an elicitation was put to somebody and did not
@@ -70,14 +72,14 @@ func (r *run) takeAsking(ctx workflow.Context, a Asked) {
 	}
 	before := openBytes(*e)
 	e.Askings = append(e.Askings, a.Asking)
-	r.record.grow(openBytes(*e) - before)
+	r.journal.Grow(openBytes(*e) - before)
 	r.publishState(ctx)
 }
 
 // askingsBytes is what askings take in a payload.
 func askingsBytes(askings []Asking) (size int) {
 	for _, a := range askings {
-		size += PayloadSize(a.Question) + PayloadSize(a.Reason) + entryBytes
+		size += record.PayloadSize(a.Question) + record.PayloadSize(a.Reason) + record.EntryBytes
 	}
 	return size
 }

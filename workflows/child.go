@@ -17,29 +17,8 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
 )
-
-// A Child is a run that a step has started, until it has its result.
-type Child struct {
-	ID string `json:"id"` // of the run
-
-	// Started says that there was a run of the ID for certain. Runs of earlier
-	// builds do not say it.
-	Started bool `json:"started,omitempty"`
-
-	// Again is what the run is started with once more, of which an execution
-	// before has failed. nil = it is under way, or was.
-	Again *RunInput `json:"again,omitempty"`
-}
-
-// tool is the composite tool that was called; "" for nil.
-func (c *Child) tool() string {
-	if c == nil {
-		return ""
-	}
-	tool, _, _ := strings.Cut(c.ID, "/")
-	return tool
-}
 
 // A childCall is one call of a composite tool by a step.
 type childCall struct {
@@ -70,33 +49,24 @@ func (r *run) callsWorkflow(ctx workflow.Context, n *definitions.Node, at place)
 // callWorkflow is the one way from a run to another composite tool. It is a run
 // of its own, which an execution of this one may have started before.
 func (r *run) callWorkflow(ctx workflow.Context, c childCall) (json.RawMessage, *Error) {
-	was, before := r.record.begun(c.path)
-	if before && was.Result != nil {
-		r.record.note(c.path, was)
-		return resultOf(was.Result), nil
+	if child, ok := r.childBefore(c.path, ""); ok {
+		r.journal.Note(c.path, child)
+		return child.Output, nil
 	}
-	if before && was.Child != nil && was.Child.Again == nil {
-		r.record.note(c.path, was)
-		return r.ended(ctx, r.adopt(ctx, newCalled(c.path, was.Child.ID, c.workflow)))
+	was, before := r.journal.Begun(c.path)
+	if child, ok := was.Kind.(record.Child); ok && before && child.ID != "" && child.Again == nil {
+		r.journal.Note(c.path, child)
+		return r.ended(ctx, r.adopt(ctx, newCalled(c.path, child.ID, c.workflow)))
 	}
 	in, digest, failure := r.childInput(ctx, c)
 	if failure != nil {
 		return nil, failure
 	}
-	if result, ok := r.record.result(c.path, digest); ok {
-		r.record.note(c.path, JournalEntry{ArgumentsDigest: digest, Result: result, Effects: was.Effects})
-		return resultOf(result), nil
+	if child, ok := r.childBefore(c.path, digest); ok {
+		r.journal.Note(c.path, record.Child{Digest: digest, ID: child.ID, Started: child.Started, Output: child.Output, Effects: child.Effects})
+		return child.Output, nil
 	}
 	return r.ended(ctx, r.startChild(ctx, c, in, digest))
-}
-
-// resultOf is the output of a run in a journal.
-func resultOf(recorded json.RawMessage) json.RawMessage {
-	var result RunResult
-	if json.Unmarshal(recorded, &result) != nil || result.Output == nil {
-		return json.RawMessage("null")
-	}
-	return result.Output
 }
 
 // childInput is what a called run starts with. The digest is that of its
@@ -106,11 +76,12 @@ func (r *run) childInput(ctx workflow.Context, c childCall) (*RunInput, string, 
 		return nil, "", &Error{Code: codes.WorkflowTooDeep, Category: codes.CategoryLimit, Message: fmt.Sprintf(
 			"step %s: %s would be called at depth %d of workflows that call each other; maxWorkflowDepth is %d", c.path, c.workflow, r.in.Depth+1, most)}
 	}
-	var in *RunInput
-	if was, ok := r.record.begun(c.path); ok && was.Child != nil {
-		again := *was.Child.Again
-		in = &again
-	} else {
+	in, again := &RunInput{}, false
+	if was, ok := r.journal.Begun(c.path); ok {
+		child, _ := was.Kind.(record.Child)
+		again = child.Again != nil && json.Unmarshal(child.Again, in) == nil
+	}
+	if !again {
 		found, failure := r.resolve(ctx, c)
 		if failure != nil {
 			return nil, "", failure
@@ -152,28 +123,10 @@ func (r *run) childArguments(c childCall, in *RunInput) *Error {
 		return &Error{Code: codes.InvalidArguments, Category: codes.CategoryValidation, Message: fmt.Sprintf("step %s: %s: %s", c.path, c.workflow, err)}
 	}
 	if in.Journal != nil && digestOf(args) != digestOf(in.Arguments) {
-		in.Journal = exactly(in.Journal)
+		in.Journal = record.Carry(in.Journal, record.Terms{Reason: record.Recalled})
 	}
 	in.Arguments = args
 	return nil
-}
-
-// exactly are the entries of a journal that may count where the arguments of the
-// run are others, each for the same arguments of its step only.
-func exactly(journal map[StepPath]JournalEntry) map[StepPath]JournalEntry {
-	exact := map[StepPath]JournalEntry{}
-	for _, path := range workflow.DeterministicKeys(journal) {
-		e := journal[path]
-		switch {
-		case e.Child != nil && e.Result == nil: // sees to its own
-		case e.Unsettled == nil && (e.Result == nil || e.ArgumentsDigest == ""):
-			continue
-		default:
-			e.Exact = true
-		}
-		exact[path] = e
-	}
-	return exact
 }
 
 // bytes is what the input takes in a payload, about.
@@ -242,7 +195,7 @@ func (r *run) startChild(ctx workflow.Context, c childCall, in *RunInput, digest
 	if err := r.tasks.readyToSend(ctx, in.bytes()); err != nil {
 		return childEnd{call: call, err: err}
 	}
-	r.record.note(c.path, JournalEntry{ArgumentsDigest: digest, Child: &Child{ID: call.id}})
+	r.journal.Note(c.path, record.Child{Digest: digest, ID: call.id})
 	r.expect(ctx, call)
 	defer r.dismiss(ctx, call)
 
@@ -251,7 +204,7 @@ func (r *run) startChild(ctx workflow.Context, c childCall, in *RunInput, digest
 	err := future.GetChildWorkflowExecution().Get(ctx, nil)
 	r.calls.underWay--
 	if err == nil || temporal.IsWorkflowExecutionAlreadyStartedError(err) {
-		r.record.amend(c.path, func(e *JournalEntry) { e.Child = &Child{ID: call.id, Started: true} })
+		r.journal.Amend(c.path, record.Child{Digest: digest, ID: call.id, Started: true})
 	}
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		r.dismiss(ctx, call)
@@ -338,20 +291,12 @@ func (r *run) ended(ctx workflow.Context, end childEnd) (json.RawMessage, *Error
 	if end.Result.Output == nil {
 		end.Result.Output = json.RawMessage("null")
 	}
-	digest := r.record.at(path).ArgumentsDigest
-	if recorded, err := json.Marshal(RunResult{Output: end.Result.Output}); err == nil {
-		r.record.note(path, JournalEntry{ArgumentsDigest: digest, Result: recorded, Effects: end.Result.Effects})
-		r.endsNow(ctx, path)
+	r.journal.Note(path, record.Child{Digest: r.journal.At(path).Digest(), ID: end.call.id, Started: true,
+		Output: end.Result.Output, Effects: end.Result.Effects})
+	if _, before := r.journal.Begun(path); before { // its place among what is undone is that of its end, not that of its start there
+		r.journal.MoveLast(path)
 	}
 	return end.Result.Output, nil
-}
-
-// endsNow gives a run that an execution before has called the place of its end
-// among what is undone, and not that of its start there.
-func (r *run) endsNow(ctx workflow.Context, path StepPath) {
-	if _, before := r.record.begun(path); before {
-		r.record.moveLast(path)
-	}
 }
 
 // childFailed is the error of a step whose run has failed: that of the run, with

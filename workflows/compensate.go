@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/codes"
-	"github.com/perdure/perdure/workflows/script"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // Undoing is what a run can undo, and what it has undone.
@@ -29,7 +29,7 @@ type undoable struct {
 	output any
 	order  int // of completion
 
-	call *script.Undo // of a call of a script; nil = what the step says
+	call *record.Undo // of a call of a script; nil = what the step says
 }
 
 // retries is what onError says of so many retries; nil of none.
@@ -43,7 +43,7 @@ func retries(n int, delay time.Duration) *definitions.OnError {
 // canUndo remembers a completed step that has a compensation.
 func (r *run) canUndo(n *definitions.Node, at place, out Outcome) {
 	if n.Step.Compensate != nil && out.status == stepCompleted {
-		r.undo.steps = append(r.undo.steps, undoable{node: n, at: at, output: out.output, order: r.record.at(at.path).Order})
+		r.undo.steps = append(r.undo.steps, undoable{node: n, at: at, output: out.output, order: r.journal.At(at.path).Order})
 	}
 }
 
@@ -74,12 +74,11 @@ func canBeUndone(n *definitions.Node) bool {
 
 // canUndoBefore remembers a step that an execution before has completed.
 func (r *run) canUndoBefore(n *definitions.Node, at place) {
-	e, _ := r.record.earlier(at.path)
-	var result ToolResult
-	if n.Step.Compensate == nil || e.Error != nil || e.Result == nil || json.Unmarshal(e.Result, &result) != nil {
+	e, _ := r.journal.Earlier(at.path)
+	if n.Step.Compensate == nil || e.Failure() != nil || e.Output() == nil {
 		return
 	}
-	if output, err := template.DecodeValue(result.Output); err == nil {
+	if output, err := template.DecodeValue(e.Output()); err == nil {
 		r.undo.steps = append(r.undo.steps, undoable{node: n, at: at, output: output, order: e.Order})
 	}
 }
@@ -88,9 +87,9 @@ func (r *run) canUndoBefore(n *definitions.Node, at place) {
 // to which it has not come: calls of steps that had failed there, of branches that
 // were stopped, and of what has run out of its time.
 func (r *run) canUndoCalls() {
-	for path, e := range r.record.ahead() {
-		if e.Undo != nil {
-			r.undo.steps = append(r.undo.steps, undoable{at: place{path: path}, order: e.Order, call: e.Undo})
+	for path, e := range r.journal.Ahead() {
+		if undo := e.Undo(); undo != nil {
+			r.undo.steps = append(r.undo.steps, undoable{at: place{path: path}, order: e.Order, call: undo})
 		}
 	}
 }

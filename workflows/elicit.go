@@ -11,15 +11,15 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
 )
 
-// The actions of an answer, and what stands in their place when nobody
-// answered in time.
+// The actions of an answer, and what is in their place when nobody answered in time.
 const (
-	Accept  = "accept"
-	Decline = "decline"
-	Cancel  = "cancel"
-	expired = "timeout"
+	Accept  = record.Accept
+	Decline = record.Decline
+	Cancel  = record.Cancel
+	expired = record.Expired
 )
 
 // Gates are the elicitations of a run.
@@ -154,11 +154,11 @@ func (r *run) elicit(ctx workflow.Context, n *definitions.Node, at place) Outcom
 func (r *run) ask(ctx workflow.Context, question Elicitation, limit time.Duration) (Answer, *Error) {
 	path := question.StepPath
 	digest := question.digest()
-	var answer Answer
-	if was, ok := r.record.result(path, digest); ok && json.Unmarshal(was, &answer) == nil {
-		r.record.keep(path, digest, was)
-		return answer, nil
+	if was, ok := record.Found[record.Gate](r.journal, path, digest); ok {
+		r.journal.Note(path, record.Gate{Digest: digest, Answer: was.Answer})
+		return was.Answer, nil
 	}
+	var answer Answer
 	if err := r.gates.check(question); err != nil {
 		return Answer{}, err
 	}
@@ -192,9 +192,7 @@ func (r *run) ask(ctx workflow.Context, question Elicitation, limit time.Duratio
 		r.close(ctx, g, ElicitationDropped, Answer{})
 		return Answer{}, &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled, Message: fmt.Sprintf("step %s was cancelled", path)}
 	}
-	if recorded, err := json.Marshal(answer); err == nil {
-		r.record.keep(path, digest, recorded)
-	}
+	r.journal.Note(path, record.Gate{Digest: digest, Answer: answer})
 	return answer, nil
 }
 
@@ -241,7 +239,7 @@ func (r *run) open(ctx workflow.Context, e Elicitation, limit time.Duration) *ga
 	}
 	g := &gate{index: len(r.gates.state.Elicitations) - 1, kind: e.Kind, schema: e.AnswerSchema(), answers: workflow.NewBufferedChannel(ctx, 1)}
 	r.gates.open[e.ID] = g
-	r.record.grow(openBytes(e))
+	r.journal.Grow(openBytes(e))
 	r.publish(ctx, Waiting)
 	r.takeEarly(ctx, e.ID)
 	return g
@@ -289,7 +287,7 @@ func (r *run) close(ctx workflow.Context, g *gate, state ElicitationState, a Ans
 const maxShownContent = 2000 // bytes
 
 func shownContent(content json.RawMessage) json.RawMessage {
-	if PayloadSize(content) > maxShownContent {
+	if record.PayloadSize(content) > maxShownContent {
 		return nil
 	}
 	return content
@@ -299,7 +297,7 @@ func shownContent(content json.RawMessage) json.RawMessage {
 func (r *run) closeAs(ctx workflow.Context, g *gate, end Elicitation) {
 	e := &r.gates.state.Elicitations[g.index]
 	delete(r.gates.open, e.ID)
-	r.record.grow(-openBytes(*e))
+	r.journal.Grow(-openBytes(*e))
 	e.State, e.Action, e.By, e.Via, e.At, e.Unproven = end.State, end.Action, end.By, end.Via, end.At, end.Unproven
 	e.AnswerID, e.Content, e.Decision, e.Schema = end.AnswerID, end.Content, end.Decision, nil
 	e.Call, e.Askings = nil, nil
@@ -330,12 +328,12 @@ func decisionOf(kind ElicitationKind, a Answer) Decision {
 // openBytes is what an open elicitation takes in the input of the execution
 // that continues the run.
 func openBytes(e Elicitation) int {
-	size := PayloadSize(e.Message) + PayloadSize(e.Schema) + PayloadSize(e.Content) + askingsBytes(e.Askings) + entryBytes
+	size := record.PayloadSize(e.Message) + record.PayloadSize(e.Schema) + record.PayloadSize(e.Content) + askingsBytes(e.Askings) + record.EntryBytes
 	for _, name := range e.Approvers {
-		size += PayloadSize(name) + entryBytes/8
+		size += record.PayloadSize(name) + record.EntryBytes/8
 	}
 	if e.Call != nil {
-		size += PayloadSize(e.Call.Arguments) + entryBytes
+		size += record.PayloadSize(e.Call.Arguments) + record.EntryBytes
 	}
 	return size
 }

@@ -5,23 +5,14 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // An Answer is a person's answer to an elicitation, sent as AnswerSignal.
-type Answer struct {
-	ElicitationID string          `json:"elicitationId"`
-	Question      string          `json:"question,omitempty"` // that is answered: Elicitation.Question; "" = whatever is asked
-	Action        string          `json:"action"`             // accept, decline, cancel
-	Content       json.RawMessage `json:"content,omitempty"`
-	AnsweredBy    string          `json:"answeredBy"`
-	Via           Channel         `json:"via,omitempty"`
-	At            time.Time       `json:"at,omitzero"`        // when it was given
-	Unproven      bool            `json:"unproven,omitempty"` // nobody has proved who gave it
-	AnswerID      string          `json:"answerId"`           // chosen by the sender, to see whose answer won
-}
+type Answer = record.Answer
 
 // A Channel is the way by which an answer was given.
-type Channel string
+type Channel = record.Channel
 
 // The channels.
 const (

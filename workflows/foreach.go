@@ -48,7 +48,7 @@ func (l *loop) execute(ctx workflow.Context) Outcome {
 	limit := l.node.Step.LoopTime(len(l.items))
 	var until time.Time
 	if limit > 0 {
-		until = l.run.record.until(l.at.path, workflow.Now(ctx).Add(limit))
+		until = l.run.journal.Until(l.at.path, workflow.Now(ctx).Add(limit))
 	}
 	if !until.IsZero() {
 		after(ctx, until, Summary(l.at.path, "timeout"), func() {
@@ -65,7 +65,7 @@ func (l *loop) execute(ctx workflow.Context) Outcome {
 		return Outcome{status: stepFailed, err: &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled,
 			Message: fmt.Sprintf("step %s was cancelled", l.at.path)}}
 	}
-	l.run.record.keepDone(l.at.path)
+	l.run.journal.NoteDone(l.at.path)
 	return Outcome{status: stepCompleted, output: l.output(), skip: l.skip}
 }
 

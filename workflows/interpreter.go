@@ -17,6 +17,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // Register makes a worker run definitions.
@@ -93,7 +94,7 @@ type run struct {
 	errors   []Error             // of steps that failed without ending the run at once
 	skipping bool                // skip_remaining: nothing new starts
 
-	record   *record
+	journal  *record.Log
 	tasks    tasks
 	calls    calls
 	sent     sent
@@ -113,7 +114,7 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run,
 		id:      workflow.GetInfo(ctx).WorkflowExecution.ID,
 		started: in.Started,
 		steps:   map[string]*stepState{},
-		record:  newRecord(in),
+		journal: newJournal(in),
 		calls:   calls{slots: workflow.NewSemaphore(ctx, maxPending), awaited: map[string]int{}, largest: map[string]int{}},
 		sent:    sent{keyed: map[StepPath]string{}, unsettled: map[StepPath]Unsettled{}},
 		holds:   holds{calls: map[StepPath]heldCall{}, unread: map[StepPath]bool{}},
@@ -180,7 +181,7 @@ func (r *run) execute(ctx workflow.Context) (*RunResult, error) {
 		switch {
 		case left == 0:
 			return r.finish(ctx)
-		case r.tasks.fits(ctx, r.record.total()):
+		case r.tasks.fits(ctx, r.journal.Bytes()):
 			return nil, r.continueAsNew(ctx)
 		}
 		r.tasks.next(ctx)
@@ -221,7 +222,7 @@ func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
 	}
 	r.reportedBefore()
 	if r.in.Continued { // those of the execution before came in another order
-		slices.SortStableFunc(r.errors, func(a, b Error) int { return r.record.at(a.StepPath).Order - r.record.at(b.StepPath).Order })
+		slices.SortStableFunc(r.errors, func(a, b Error) int { return r.journal.At(a.StepPath).Order - r.journal.At(b.StepPath).Order })
 	}
 	if r.failure == nil && len(r.errors) > 0 && r.program.Definition.FailureMode == definitions.FailLate {
 		r.failure = &r.errors[0]
@@ -237,7 +238,7 @@ func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
 	r.settleErrors(result)
 	r.publish(ctx, Completed)
 	r.leaveParent(ctx)
-	r.tasks.makeRoom(ctx, PayloadSize(output))
+	r.tasks.makeRoom(ctx, record.PayloadSize(output))
 	return result, nil
 }
 
@@ -294,9 +295,9 @@ func (r *run) output(ctx workflow.Context) (json.RawMessage, *Error) {
 	if err != nil {
 		return nil, &Error{Code: codes.OutputFailed, Category: codes.CategoryTemplate, Message: err.Error(), RunID: r.id}
 	}
-	size := PayloadSize(out)
+	size := record.PayloadSize(out)
 	for _, e := range r.errors {
-		size += PayloadSize(e.Message) + entryBytes
+		size += record.PayloadSize(e.Message) + record.EntryBytes
 	}
 	if size > r.maxValue() {
 		return nil, &Error{Code: codes.ResultTooLarge, Category: codes.CategoryLimit, RunID: r.id,

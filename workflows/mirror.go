@@ -9,6 +9,8 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // Children are the runs that a run calls.
@@ -128,7 +130,7 @@ func (r *run) mirror(ctx workflow.Context, call *called, e Elicitation) {
 		return
 	}
 	r.gates.open[e.ID] = &gate{index: len(r.gates.state.Elicitations) - 1, kind: e.Kind, schema: e.AnswerSchema(), child: call}
-	r.record.grow(openBytes(e))
+	r.journal.Grow(openBytes(e))
 	r.publish(ctx, Waiting)
 	r.takeEarly(ctx, e.ID)
 }
@@ -150,7 +152,7 @@ func (r *run) passOn(ctx workflow.Context, call *called, a Answer) {
 func (r *run) signal(ctx workflow.Context, id, name string, value any, then func(error)) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	s := r.signed(ctx, name, id, value)
-	r.tasks.makeRoom(ctx, PayloadSize(s.Body))
+	r.tasks.makeRoom(ctx, record.PayloadSize(s.Body))
 	r.tasks.carries(ctx)
 	sent := workflow.SignalExternalWorkflow(ctx, id, "", name, s)
 	r.calls.underWay++

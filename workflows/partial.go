@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // maxPartial bounds the outputs that travel with a failure.
@@ -38,7 +39,7 @@ func (r *run) partial() (partial map[StepPath]json.RawMessage, omitted []StepPat
 	partial = map[StepPath]json.RawMessage{}
 	room := maxPartial
 	add := func(path StepPath, out json.RawMessage) {
-		switch size := PayloadSize(out); {
+		switch size := record.PayloadSize(out); {
 		case size <= room:
 			room -= size
 			partial[path] = out
@@ -71,7 +72,7 @@ func (r *run) partial() (partial map[StepPath]json.RawMessage, omitted []StepPat
 // partialOfScripts adds the outputs of calls that scripts had made which have not
 // completed, the first call first.
 func (r *run) partialOfScripts(add func(path StepPath, out json.RawMessage)) {
-	journal := r.record.whole()
+	journal := r.journal.Whole()
 	paths := workflow.DeterministicKeys(journal)
 	slices.SortStableFunc(paths, func(a, b StepPath) int { return journal[a].Order - journal[b].Order })
 	for _, path := range paths {
@@ -79,9 +80,8 @@ func (r *run) partialOfScripts(add func(path StepPath, out json.RawMessage)) {
 		if s == nil || s.status == stepCompleted || !path.IsScriptCall() {
 			continue
 		}
-		var result ToolResult // or that of a run, which has an output, too
-		if json.Unmarshal(journal[path].Result, &result) == nil && result.Output != nil {
-			add(path, result.Output)
+		if output := journal[path].Output(); output != nil {
+			add(path, output)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
 	"github.com/perdure/perdure/workflows/script"
 )
 
@@ -31,24 +32,6 @@ var reconciliationSchema = json.RawMessage(`{"properties":{` +
 	`"result":{"description":"JSON object to use as the output of the tool; empty = {}","title":"Its result, if it was executed","type":"string"}` +
 	`},"required":["outcome"],"type":"object"}`)
 
-// An Unsettled call was sent, and whether it was executed is not known.
-type Unsettled struct {
-	Call  ParkedCall `json:"call"`
-	Error Error      `json:"error"`         // why it is not known
-	Times int        `json:"times"`         // how often the call was left so, this time included
-	Ask   bool       `json:"ask,omitempty"` // whatever is said of the tool
-
-	// Arguments of the call, where Call does not show them.
-	Arguments json.RawMessage `json:"arguments,omitempty"`
-	// Anew says that the run was repaired in a way that changes it, so that the
-	// call has the arguments to which its templates come now.
-	Anew bool `json:"anew,omitempty"`
-
-	// NotHappened says that it has turned out since that it was not executed, so
-	// that it can be made.
-	NotHappened bool `json:"notHappened,omitempty"`
-}
-
 // A Reconciled is the content of an answer to a Reconciliation.
 type Reconciled struct {
 	Outcome string `json:"outcome"`          // Happened, NotHappened, Fail
@@ -65,7 +48,7 @@ func (d Reconciled) output() (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("result must be a JSON object: %w", err)
 	}
-	if size := PayloadSize(output); size > MaxResultSize {
+	if size := record.PayloadSize(output); size > MaxResultSize {
 		return nil, fmt.Errorf("result has %d bytes; the limit is %d", size, MaxResultSize)
 	}
 	return output, nil
@@ -144,7 +127,7 @@ func (r *run) reconcile(ctx workflow.Context, q request, u *Unsettled) (result T
 // noteUnsettled keeps for the execution after this one that a call was sent, so
 // that it asks as well and does not call.
 func (r *run) noteUnsettled(q request, u *Unsettled) {
-	r.record.note(q.path, JournalEntry{ArgumentsDigest: digestOf(q.args), Unsettled: u})
+	r.journal.Note(q.path, record.Call{Digest: digestOf(q.args), Unsettled: u})
 }
 
 // unsettledBefore is a call that an execution before has left unsettled. It is
@@ -152,23 +135,16 @@ func (r *run) noteUnsettled(q request, u *Unsettled) {
 // arguments by now, which would be another call. A repair that changes something
 // wants it otherwise.
 func (r *run) unsettledBefore(q *request) *Unsettled {
-	e, ok := r.record.earlier(q.path)
-	if !ok || e.Unsettled == nil {
+	e, _ := r.journal.Earlier(q.path)
+	call, ok := e.Kind.(record.Call)
+	if !ok || call.Unsettled == nil {
 		return nil
 	}
-	u := *e.Unsettled
-	if sent := u.sent(); sent != nil && !u.Anew && !e.Exact {
+	u := *call.Unsettled
+	if sent := u.Sent(); sent != nil && !u.Anew && !e.Exact {
 		q.args = sent
 	}
 	return &u
-}
-
-// sent are the arguments of the call; nil if they were not kept.
-func (u Unsettled) sent() json.RawMessage {
-	if u.Arguments != nil {
-		return u.Arguments
-	}
-	return u.Call.Arguments
 }
 
 // unsettled is a call that was sent.
@@ -247,7 +223,7 @@ func (r *run) askProbe(ctx workflow.Context, q request, p *probe, u *Unsettled) 
 	if err := timer.Get(ctx, nil); err != nil {
 		return definitions.Finding{}, err
 	}
-	call, err := u.Call.scope()
+	call, err := callScope(u.Call)
 	if err != nil {
 		return definitions.Finding{}, err
 	}
@@ -262,8 +238,8 @@ func (r *run) askProbe(ctx workflow.Context, q request, p *probe, u *Unsettled) 
 	return p.read(call, result.Output)
 }
 
-// scope is what the templates of a probe see as .call.
-func (c ParkedCall) scope() (map[string]any, error) {
+// callScope is what the templates of a probe see as .call.
+func callScope(c ParkedCall) (map[string]any, error) {
 	call := map[string]any{"key": c.Key, "sent": c.Sent.UTC().Format(time.RFC3339)}
 	if c.Arguments != nil {
 		arguments, err := template.DecodeValue(c.Arguments)

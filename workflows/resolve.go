@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 const (
@@ -23,10 +24,8 @@ const (
 func (r *run) resolve(ctx workflow.Context, c childCall) (*ResolvedDefinition, *Error) {
 	path := definitions.ReferencePath(c.workflow)
 	var found ResolvedDefinition
-	if was, ok := r.record.result(path, ""); ok && json.Unmarshal(was, &found) == nil {
-		if !r.record.reached(path) {
-			r.record.keep(path, "", was)
-		}
+	if was, ok := record.Found[record.Reference](r.journal, path, ""); ok && json.Unmarshal(was.Means, &found) == nil {
+		r.noteReference(path, was)
 		return &found, nil
 	}
 	for unread := 0; ; unread++ {
@@ -35,8 +34,8 @@ func (r *run) resolve(ctx workflow.Context, c childCall) (*ResolvedDefinition, *
 		case stopped:
 			return nil, cancelledStep(c.path)
 		case err == nil:
-			if recorded, err := json.Marshal(found); err == nil && !r.record.reached(path) {
-				r.record.keep(path, "", recorded)
+			if means, err := json.Marshal(found); err == nil {
+				r.noteReference(path, record.Reference{Means: means})
 			}
 			return &found, nil
 		case heldIn(err) == nil:
@@ -46,6 +45,13 @@ func (r *run) resolve(ctx workflow.Context, c childCall) (*ResolvedDefinition, *
 		if r.hold(ctx, &q, Hold{Why: HeldByPayload, Pause: pauseUnread(unread)}) != nil {
 			return nil, cancelledStep(c.path)
 		}
+	}
+}
+
+// noteReference keeps what a reference means, once for all steps.
+func (r *run) noteReference(path StepPath, ref record.Reference) {
+	if !r.journal.Reached(path) {
+		r.journal.Note(path, ref)
 	}
 }
 

@@ -3,8 +3,10 @@ package workflows
 import (
 	"fmt"
 
-	"github.com/perdure/perdure/internal/codes"
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // Limits of Temporal that would end a run without a word, or keep it from ever
@@ -119,7 +121,7 @@ func (c *calls) came(tool string, result *ToolResult) {
 	c.ended++
 	c.awaited[tool]--
 	if result.Output != nil {
-		c.largest[tool] = max(c.largest[tool], PayloadSize(result.Output))
+		c.largest[tool] = max(c.largest[tool], record.PayloadSize(result.Output))
 	}
 }
 
@@ -129,7 +131,7 @@ func (s *State) fit() (total int) {
 	total = s.size()
 	for i := range s.Elicitations {
 		if e := &s.Elicitations[i]; total > maxState && e.State != ElicitationOpen {
-			total -= PayloadSize(e.Message) + PayloadSize(e.Content)
+			total -= record.PayloadSize(e.Message) + record.PayloadSize(e.Content)
 			e.Message, e.Content = "", nil
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
 	"github.com/perdure/perdure/workflows/script"
 )
 
@@ -62,15 +63,16 @@ func (h *scriptHost) waits() string {
 // endedBefore is the failure that an execution before has recorded at a place of
 // the script, or with which it was stopped there.
 func (h *scriptHost) endedBefore(ctx workflow.Context, path StepPath) *script.Error {
-	was, ok := h.run.record.begun(path)
+	was, ok := h.run.journal.Begun(path)
 	if stopped := h.ranOut(ctx, path); stopped != nil {
 		return stopped
 	}
-	if !ok || was.Error == nil || was.Unsettled != nil {
+	call, _ := was.Kind.(record.Call)
+	if !ok || was.Failure() == nil || call.Unsettled != nil {
 		return nil
 	}
-	h.run.record.note(path, was)
-	reported := h.report(was.Error)
+	h.run.journal.Note(path, was.Kind)
+	reported := h.report(was.Failure())
 	reported.Unknown = reported.Unknown || h.run.leftUnknown(path)
 	return reported
 }
@@ -78,8 +80,9 @@ func (h *scriptHost) endedBefore(ctx workflow.Context, path StepPath) *script.Er
 // ranOut stops a script where an execution before has recorded nothing, since its
 // time was over there.
 func (h *scriptHost) ranOut(ctx workflow.Context, path StepPath) *script.Error {
-	was, known := h.run.record.begun(path)
-	if _, over := script.DeadlineExceeded(ctx); !over || known && (was.Result != nil || was.Error != nil || was.Within != nil) {
+	was, known := h.run.journal.Begun(path)
+	_, timed := was.Kind.(record.Deadline)
+	if _, over := script.DeadlineExceeded(ctx); !over || known && (was.Done() || was.Failure() != nil || timed) {
 		return nil
 	}
 	stopped := h.stopped(path)
@@ -106,10 +109,10 @@ func (h *scriptHost) Call(ctx workflow.Context, site script.Site, call script.To
 		return nil, h.fail(ctx, path, call, &Error{Code: codes.UnknownTool, Category: codes.CategoryTool, Tool: call.Tool,
 			Message: fmt.Sprintf("step %s: no backend offered the tool %s when the run started, or the definition does not list it in tools", path, call.Tool)})
 	}
-	if was, _ := h.run.record.earlier(path); was.Exact && was.Error != nil && was.ArgumentsDigest == digestOf(call.Args) {
-		return nil, h.fail(ctx, path, call, was.Error)
+	if was, _ := h.run.journal.Earlier(path); was.Exact && was.Failure() != nil && was.Digest() == digestOf(call.Args) {
+		return nil, h.fail(ctx, path, call, was.Failure())
 	}
-	if n := PayloadSize(call.Args); n > MaxResultSize {
+	if n := record.PayloadSize(call.Args); n > MaxResultSize {
 		return nil, h.fail(ctx, path, call, &Error{Code: codes.ArgumentsTooLarge, Category: codes.CategoryLimit, Tool: call.Tool,
 			Message: fmt.Sprintf("step %s: the arguments have %d bytes; the limit is %d", path, n, MaxResultSize)})
 	}
@@ -135,13 +138,24 @@ func (h *scriptHost) Call(ctx workflow.Context, site script.Site, call script.To
 // fail keeps that a call has failed, which the script may go on from, for the
 // execution after this one.
 func (h *scriptHost) fail(ctx workflow.Context, path StepPath, call script.ToolCall, e *Error) *script.Error {
+	made, _ := h.run.journal.At(path).Kind.(record.Call)
+	made.Digest, made.Tool, made.Error = cmp.Or(made.Digest, digestOf(call.Args)), call.Tool, e
+	return h.noteFailed(ctx, path, made, e)
+}
+
+// failWorkflow keeps the same of a call of a composite tool.
+func (h *scriptHost) failWorkflow(ctx workflow.Context, path StepPath, call script.WorkflowCall, e *Error) *script.Error {
+	child, _ := h.run.journal.At(path).Kind.(record.Child)
+	child.Digest, child.Error = cmp.Or(child.Digest, digestOf(call.Args)), e
+	return h.noteFailed(ctx, path, child, e)
+}
+
+func (h *scriptHost) noteFailed(ctx workflow.Context, path StepPath, k record.Kind, e *Error) *script.Error {
 	if e.StepPath == "" {
 		e.StepID, e.StepPath = path.Top(), path
 	}
 	if ctx.Err() == nil || e.Category != codes.CategoryCancelled {
-		entry := h.run.record.at(path)
-		entry.ArgumentsDigest, entry.Error, entry.Tool = cmp.Or(entry.ArgumentsDigest, digestOf(call.Args)), e, call.Tool
-		h.run.record.note(path, entry)
+		h.run.journal.Note(path, k)
 	}
 	reported := h.report(e)
 	reported.Fatal = ctx.Err() != nil && e.Category == codes.CategoryCancelled
@@ -223,7 +237,7 @@ func (h *scriptHost) CallWorkflow(ctx workflow.Context, site script.Site, call s
 		return nil, failed
 	}
 	if !h.node.CallsByName(ref) {
-		return nil, h.fail(ctx, path, script.ToolCall{Args: call.Args}, &Error{Code: codes.UnknownWorkflow, Category: codes.CategoryTool, Tool: ref,
+		return nil, h.failWorkflow(ctx, path, call, &Error{Code: codes.UnknownWorkflow, Category: codes.CategoryTool, Tool: ref,
 			Message: fmt.Sprintf("step %s: the composite tool %s is called by a name that the script computes, and the definition does not list it in tools", path, ref)})
 	}
 	defer h.wait(ctx, site, "calls "+ref)()
@@ -234,7 +248,7 @@ func (h *scriptHost) CallWorkflow(ctx workflow.Context, site script.Site, call s
 		},
 	})
 	if failure != nil {
-		failed := h.fail(ctx, path, script.ToolCall{Args: call.Args}, failure)
+		failed := h.failWorkflow(ctx, path, call, failure)
 		failed.Tool = cmp.Or(failed.Tool, ref)
 		if _, lines, ok := strings.Cut(failure.Backtrace, "\n"); ok { // after its heading
 			failed.Backtrace = "In " + ref + ":\n" + lines
@@ -278,17 +292,19 @@ func (h *scriptHost) Now(ctx workflow.Context, site script.Site) (time.Time, err
 }
 
 // Began is when a within began, and how it has ended in an execution before.
-func (h *scriptHost) Began(ctx workflow.Context, site script.Site) (script.Spell, error) {
+func (h *scriptHost) Began(ctx workflow.Context, site script.Site) (record.Deadline, error) {
 	path := h.path(site)
 	if stopped := h.ranOut(ctx, path); stopped != nil {
-		return script.Spell{}, stopped
+		return record.Deadline{}, stopped
 	}
-	spell := script.Spell{Began: workflow.Now(ctx).UTC()}
-	if was, ok := h.run.record.begun(path); ok && was.Within != nil {
-		spell = *was.Within
+	deadline := record.Deadline{Began: workflow.Now(ctx).UTC()}
+	if was, ok := h.run.journal.Begun(path); ok {
+		if before, ok := was.Kind.(record.Deadline); ok {
+			deadline = before
+		}
 	}
-	h.run.record.note(path, JournalEntry{Within: &spell})
-	return spell, nil
+	h.run.journal.Note(path, deadline)
+	return deadline, nil
 }
 
 // After does something when a time is over.
@@ -298,20 +314,18 @@ func (h *scriptHost) After(ctx workflow.Context, site script.Site, until time.Ti
 }
 
 // Ended keeps how a within has ended for the execution after this one.
-func (h *scriptHost) Ended(site script.Site, spell script.Spell) {
-	h.run.record.note(h.path(site), JournalEntry{Within: &spell})
+func (h *scriptHost) Ended(site script.Site, deadline record.Deadline) {
+	h.run.journal.Note(h.path(site), deadline)
 }
 
 // time records a time at a place, or gives what was recorded there.
 func (h *scriptHost) time(path StepPath, t time.Time) time.Time {
-	w := waited{Until: t.UTC()}
-	if was, ok := h.run.record.result(path, ""); ok {
-		_ = json.Unmarshal(was, &w) // it was written here
+	wait, ok := record.Found[record.Wait](h.run.journal, path, "")
+	if !ok {
+		wait = record.Wait{Until: t.UTC()}
 	}
-	if recorded, err := json.Marshal(w); err == nil {
-		h.run.record.keep(path, "", recorded)
-	}
-	return w.Until
+	h.run.journal.Note(path, wait)
+	return wait.Until
 }
 
 // Log tells whoever follows the run.
@@ -330,17 +344,17 @@ func (h *scriptHost) Progress(ctx workflow.Context, site script.Site, p script.P
 
 // Decide keeps which branches count for the execution after this one.
 func (h *scriptHost) Decide(site script.Site, fan script.Fan) {
-	h.run.record.note(h.path(site), JournalEntry{Fan: &fan})
+	h.run.journal.Note(h.path(site), record.Branches{Count: fan.Branches, Failed: fan.Failed})
 }
 
 // Decided is what an execution before has kept.
 func (h *scriptHost) Decided(site script.Site) *script.Fan {
-	was, ok := h.run.record.begun(h.path(site))
-	if !ok || was.Fan == nil {
+	was, begun := h.run.journal.Begun(h.path(site))
+	branches, ok := was.Kind.(record.Branches)
+	if !begun || !ok {
 		return nil
 	}
-	h.run.record.note(h.path(site), was)
-	fan := *was.Fan
-	fan.Unknown = fan.Failed && h.run.leftBelow(h.path(site).Items())
-	return &fan
+	h.run.journal.Note(h.path(site), branches)
+	return &script.Fan{Branches: branches.Count, Failed: branches.Failed,
+		Unknown: branches.Failed && h.run.leftBelow(h.path(site).Items())}
 }

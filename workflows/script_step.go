@@ -10,6 +10,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
 	"github.com/perdure/perdure/workflows/script"
 )
 
@@ -40,7 +41,7 @@ func (r *run) script(ctx workflow.Context, n *definitions.Node, at place) Outcom
 	case failure != nil:
 		return Outcome{status: stepFailed, err: h.failure(ctx, failure)}
 	}
-	if n := PayloadSize(result); n > MaxResultSize {
+	if n := record.PayloadSize(result); n > MaxResultSize {
 		return Outcome{status: stepFailed, err: &Error{Code: codes.OutputTooLarge, Category: codes.CategoryLimit,
 			Message: fmt.Sprintf("step %s: what the script returns has %d bytes; the limit is %d: return less", at.path, n, MaxResultSize)}}
 	}
@@ -50,7 +51,7 @@ func (r *run) script(ctx workflow.Context, n *definitions.Node, at place) Outcom
 			Message: fmt.Sprintf("step %s: reading what the script returns: %s", at.path, err)}}
 	}
 	if !n.Whole() {
-		r.record.keepDone(at.path)
+		r.journal.NoteDone(at.path)
 	}
 	return Outcome{status: stepCompleted, output: output}
 }
@@ -64,7 +65,7 @@ func (h *scriptHost) keepTime(ctx workflow.Context, end func(why *Error)) workfl
 	var until time.Time
 	var why func() *Error
 	if limit := timeout(h.node.Step); !h.node.Whole() && (most == 0 || limit <= most) {
-		if until = r.record.until(path, now.Add(limit)); until.IsZero() {
+		if until = r.journal.Until(path, now.Add(limit)); until.IsZero() {
 			return ctx
 		}
 		why = func() *Error {
@@ -73,7 +74,7 @@ func (h *scriptHost) keepTime(ctx workflow.Context, end func(why *Error)) workfl
 		}
 	} else if most > 0 {
 		if until = r.started.Add(most); !h.node.Whole() {
-			if until = r.record.until(path, now.Add(most)); until.IsZero() {
+			if until = r.journal.Until(path, now.Add(most)); until.IsZero() {
 				return ctx
 			}
 		}

@@ -6,12 +6,13 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/workflows/record"
 	"github.com/perdure/perdure/workflows/script"
 )
 
 // canUndo remembers a call of a script that can be undone.
 func (h *scriptHost) canUndo(path StepPath, undo *script.Undo) {
-	e := h.run.record.amend(path, func(e *JournalEntry) { e.Undo = undo })
+	e := h.run.journal.NoteUndo(path, undo)
 	h.run.undo.steps = append(h.run.undo.steps, undoable{at: place{path: path}, order: e.Order, call: undo})
 }
 
@@ -23,17 +24,17 @@ func (h *scriptHost) Report(_ workflow.Context, site script.Site, e *script.Erro
 		Code: e.Code, Category: e.Category, Message: e.Message, Tool: e.Tool, Attempt: e.Attempt, Retryable: e.Retryable,
 		StepID: path.Top(), StepPath: path, RunID: h.run.id,
 	}
-	h.run.record.note(path, JournalEntry{Reported: failure})
+	h.run.journal.Note(path, record.Report{Reported: *failure})
 	h.run.errors = append(h.run.errors, *failure)
 }
 
 // reportedBefore adds what scripts have reported in the executions before this one
 // and that it has not come to, in branches that were stopped.
 func (r *run) reportedBefore() {
-	for path, e := range r.record.ahead() {
-		if e.Reported != nil {
-			r.record.note(path, e)
-			r.errors = append(r.errors, *e.Reported)
+	for path, e := range r.journal.Ahead() {
+		if report, ok := e.Kind.(record.Report); ok {
+			r.journal.Note(path, report)
+			r.errors = append(r.errors, report.Reported)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func (s *sent) notSent(q request) {
 
 // cameBack keeps what is known now of a call.
 func (s *sent) cameBack(q request, failure *Error) {
-	if failure == nil || failure.executed() || !q.inDoubt && !failure.MayHaveHappened() {
+	if failure == nil || failure.Executed() || !q.inDoubt && !failure.MayHaveHappened() {
 		delete(s.keyed, q.path)
 	}
 	u, ok := s.unsettled[q.path]
@@ -56,18 +56,6 @@ func (s *sent) cameBack(q request, failure *Error) {
 func (s *sent) settled(path StepPath) {
 	delete(s.keyed, path)
 	delete(s.unsettled, path)
-}
-
-// MayHaveHappened says of the failure of a call that may be repeated with the same
-// key whether it may have been executed, by this attempt or one before. No later
-// failure makes that known: one that was not sent says nothing of it, and an answer
-// may be about the second request alone.
-func (e *Error) MayHaveHappened() bool {
-	switch e.Code {
-	case codes.ConnectionLost, codes.WorkerLost, codes.StepTimeout, codes.Internal, codes.Cancelled:
-		return true
-	}
-	return e.InDoubt
 }
 
 // keyPath is the path for which the key of a call is made: that of the call,

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // A Signal is what every signal to a run carries: what it says, and the proof
@@ -193,7 +194,7 @@ func (s *signals) arrived() bool {
 // rule decides on a signal, for the first time or, round by round, again, and
 // says whether that was all.
 func (r *run) rule(ctx workflow.Context, m *mailbox, s Signal, round int) (settled bool) {
-	r.tasks.makeRoom(ctx, entryBytes)
+	r.tasks.makeRoom(ctx, record.EntryBytes)
 	h := m.hear(ctx, s, round > 0)
 	if h.take == nil {
 		return true

@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/visible"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 var (
@@ -204,7 +205,7 @@ func (r *run) unfinished() string {
 func (r *run) draining(ctx workflow.Context) bool {
 	info := workflow.GetInfo(ctx)
 	return r.failure == nil && !r.skipping && info.GetContinueAsNewSuggested() &&
-		info.GetCurrentHistorySize() >= 2*r.gates.reopened && r.record.total() < r.maxJournal()
+		info.GetCurrentHistorySize() >= 2*r.gates.reopened && r.journal.Bytes() < r.maxJournal()
 }
 
 // drained says that a draining run has nothing under way but people, none of
@@ -228,11 +229,11 @@ func (r *run) continueAsNew(ctx workflow.Context) error {
 	next := r.in
 	next.Continued = true
 	next.Started = r.started
-	next.Journal = r.record.whole()
+	next.Journal = record.Carry(r.journal.Whole(), record.Terms{Reason: record.Continued})
 	//workflowcheck:ignore a map again
 	for path, u := range r.sent.unsettled { // calls that were stopped with their forEach
 		if _, known := next.Journal[path]; !known {
-			next.Journal[path] = JournalEntry{Unsettled: &u}
+			next.Journal[path] = record.Entry{Kind: record.Call{Unsettled: &u}}
 		}
 	}
 	next.Unread, next.InDoubt = r.holds.unread, r.sent.keyed
@@ -247,10 +248,10 @@ func (r *run) continueAsNew(ctx workflow.Context) error {
 
 // forgotten is how often steps have asked of which a journal tells nothing: what
 // was dropped with its forEach, or closed because it was not needed any more.
-func (r *run) forgotten(journal map[StepPath]JournalEntry) map[StepPath]int {
+func (r *run) forgotten(journal map[StepPath]record.Entry) map[StepPath]int {
 	asked := maps.Clone(r.in.Asked)
 	for _, e := range r.gates.state.Elicitations {
-		if e.State == ElicitationOpen || journal[e.StepPath].Result != nil {
+		if _, answered := journal[e.StepPath].Kind.(record.Gate); answered || e.State == ElicitationOpen {
 			continue
 		}
 		if asked == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // A stepStatus is where a step stands. Templates see the last three.
@@ -113,22 +114,29 @@ func (r *run) stepFailed(err *Error) {
 // come: condition, work, and what onError makes of a failure.
 func (r *run) attempt(ctx workflow.Context, n *definitions.Node, at place) Outcome {
 	var out Outcome
-	if was, ok := r.record.begun(at.path); ok && was.Error != nil {
-		failure := *was.Error
+	if was, ok := r.journal.Begun(at.path); ok && was.Failure() != nil {
+		failure := *was.Failure()
 		r.canUndoItems(ctx, n, at)
 		out = r.failedStep(ctx, n, at, &failure)
 	} else {
 		out = r.work(ctx, n, at)
 	}
-	r.record.keepEnd(at.path, out)
+	switch {
+	case out.answer != nil: // that says it
+	case out.status == stepSkipped:
+		r.journal.NoteSkipped(at.path)
+	case out.status == stepFailed:
+		r.journal.NoteFailed(at.path, out.err)
+	}
 	return out
 }
 
 // isDue says whether a step is to run. One that has begun in the execution
 // before goes on, whatever its condition would say now.
 func (r *run) isDue(ctx workflow.Context, n *definitions.Node, at place) (bool, error) {
-	if was, ok := r.record.begun(at.path); ok {
-		return !was.Skipped, nil
+	if was, ok := r.journal.Begun(at.path); ok {
+		end, _ := was.Kind.(record.End)
+		return !end.Skipped, nil
 	}
 	if r.askedBefore(at.path) || r.askedBefore(credentialsPath(at.path)) {
 		return true, nil

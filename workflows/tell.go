@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // A Told is what a script says of its work: a line of its log, or how far it
@@ -31,6 +33,6 @@ func (r *run) say(ctx workflow.Context, t Told) {
 	if len(t.Message) > MaxToldMessage {
 		t.Message = strings.ToValidUTF8(t.Message[:MaxToldMessage], "") + "…"
 	}
-	r.tasks.makeRoom(ctx, PayloadSize(t.Message))
+	r.tasks.makeRoom(ctx, record.PayloadSize(t.Message))
 	workflow.SideEffect(ctx, func(workflow.Context) any { return t })
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 const (
@@ -65,7 +66,7 @@ func (r *run) callTool(ctx workflow.Context, n *definitions.Node, at place) Outc
 	if err != nil {
 		return Outcome{status: stepFailed, err: r.templateError(n, at, err)}
 	}
-	if n := PayloadSize(args); n > r.maxValue() {
+	if n := record.PayloadSize(args); n > r.maxValue() {
 		return Outcome{status: stepFailed, err: &Error{Code: codes.ArgumentsTooLarge, Category: codes.CategoryLimit,
 			Message: fmt.Sprintf("step %s: the arguments have %d bytes; the limit is %d", at.path, n, r.maxValue())}}
 	}
@@ -115,11 +116,11 @@ func (r *run) actsAs() string {
 // what came of it is not called before that is settled.
 func (r *run) call(ctx workflow.Context, q request) (ToolResult, *Error) {
 	digest := digestOf(q.args)
-	var result ToolResult
-	if was, ok := r.record.result(q.path, digest); ok && json.Unmarshal(was, &result) == nil {
-		r.record.keepCall(q, digest, was)
-		return result, nil
+	if output, ok := r.calledBefore(q.path, digest); ok {
+		r.noteCall(q, digest, output)
+		return ToolResult{Output: output}, nil
 	}
+	var result ToolResult
 	u := r.unsettledBefore(&q)
 	digest = digestOf(q.args)
 	for {
@@ -150,9 +151,7 @@ func (r *run) call(ctx workflow.Context, q request) (ToolResult, *Error) {
 		u.NotHappened = true
 	}
 	delete(r.sent.unsettled, q.path)
-	if recorded, err := json.Marshal(result); err == nil {
-		r.record.keepCall(q, digest, recorded)
-	}
+	r.noteCall(q, digest, result.Output)
 	return result, nil
 }
 
@@ -170,7 +169,7 @@ func (r *run) send(ctx workflow.Context, q request, digest string, result *ToolR
 	}
 	defer r.calls.slots.Release(1)
 	if q.tool.Effect != definitions.Read {
-		if err := r.tasks.readyToSend(ctx, PayloadSize(q.args)); err != nil {
+		if err := r.tasks.readyToSend(ctx, record.PayloadSize(q.args)); err != nil {
 			return ParkedCall{}, nil, q.failure(err)
 		}
 	}
@@ -224,7 +223,7 @@ func (r *run) perform(ctx workflow.Context, q request, call ToolCall, result *To
 				return err
 			}
 		}
-		r.tasks.makeRoom(ctx, PayloadSize(call.Arguments))
+		r.tasks.makeRoom(ctx, record.PayloadSize(call.Arguments))
 		r.tasks.carries(ctx)
 		q.limit = max(q.limit-workflow.Now(ctx).Sub(began), time.Millisecond)
 	}
@@ -245,7 +244,7 @@ func (r *run) performHere(ctx workflow.Context, q request, call ToolCall, result
 		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
 	})
 	err := workflow.ExecuteLocalActivity(lctx, CallToolName, call).Get(ctx, result)
-	ended(PayloadSize(result.Output))
+	ended(record.PayloadSize(result.Output))
 	return err
 }
 
@@ -265,7 +264,7 @@ func (r *run) schedule(ctx workflow.Context, q request, call ToolCall, result *T
 // nobody has taken was not sent.
 func (r *run) performInTurn(ctx workflow.Context, q request, call ToolCall, result *ToolResult) error {
 	if q.tool.Effect == definitions.Read {
-		r.tasks.makeRoom(ctx, PayloadSize(call.Arguments))
+		r.tasks.makeRoom(ctx, record.PayloadSize(call.Arguments))
 		r.tasks.carries(ctx)
 	}
 	call.Limit = q.limit

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // maxUnchecked bounds the signals of a run that wait for their keys: anybody can
@@ -32,7 +34,7 @@ type UncheckedSignal struct {
 	AnswerID      string `json:"answerId,omitempty"`
 }
 
-func (u UncheckedSignal) bytes() int { return 2*PayloadSize(u.Signal.Body) + entryBytes }
+func (u UncheckedSignal) bytes() int { return 2*record.PayloadSize(u.Signal.Body) + record.EntryBytes }
 
 // keepUnchecked keeps a signal until a worker with its key has it.
 func (r *run) keepUnchecked(ctx workflow.Context, u UncheckedSignal) {
@@ -41,7 +43,7 @@ func (r *run) keepUnchecked(ctx workflow.Context, u UncheckedSignal) {
 	}
 	u.Since = workflow.Now(ctx)
 	r.signals.unchecked = append(r.signals.unchecked, u)
-	r.record.grow(u.bytes())
+	r.journal.Grow(u.bytes())
 	if len(r.signals.unchecked) == 1 {
 		r.checkAgain(ctx)
 	}
@@ -74,7 +76,7 @@ func (r *run) checkAgain(ctx workflow.Context) {
 				if m := r.signals.box(u.Name); m == nil || r.rule(ctx, m, *u.Signal, round) {
 					i := r.signals.index(u.Signal.Proof)
 					r.signals.unchecked = slices.Delete(r.signals.unchecked, i, i+1)
-					r.record.grow(-u.bytes())
+					r.journal.Grow(-u.bytes())
 				}
 			}
 		}

@@ -11,22 +11,22 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
-	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // A repairer makes the plan of one repair.
 type repairer struct {
 	id        RunID
 	execution string
-	record    *workflows.Record
+	was       *workflows.Journal // what the execution has done
 	req       RetryRequest
 
 	program   *definitions.Program
-	changed   bool            // the definition or the arguments are others than before
-	again     map[string]bool // top-level steps that are executed again
-	doubtful  map[string]bool // top-level steps whose results count only for the same arguments
-	journal   map[workflows.StepPath]workflows.JournalEntry
+	changed   bool                                // the definition or the arguments are others than before
+	again     map[string]bool                     // top-level steps that are executed again
+	doubtful  map[string]bool                     // top-level steps whose results count only for the same arguments
+	journal   map[workflows.StepPath]record.Entry // with which the new one begins
 	fates     map[workflows.StepPath]string
 	unsettled map[workflows.StepPath]workflows.Unsettled
 	undone    map[workflows.StepPath]bool // step paths that were undone
@@ -34,26 +34,26 @@ type repairer struct {
 	called    map[workflows.StepPath]*calledPlan
 }
 
-func newRepairer(id RunID, execution string, record *workflows.Record, req RetryRequest) *repairer {
+func newRepairer(id RunID, execution string, was *workflows.Journal, req RetryRequest) *repairer {
 	r := &repairer{
-		id: id, execution: execution, record: record, req: req,
+		id: id, execution: execution, was: was, req: req,
 		changed:   req.Definition != nil || len(req.Arguments) > 0,
 		again:     map[string]bool{},
 		doubtful:  map[string]bool{},
-		journal:   map[workflows.StepPath]workflows.JournalEntry{},
+		journal:   map[workflows.StepPath]record.Entry{},
 		fates:     map[workflows.StepPath]string{},
 		unsettled: map[workflows.StepPath]workflows.Unsettled{},
 		undone:    map[workflows.StepPath]bool{},
 		repeated:  map[workflows.StepPath]bool{},
 	}
-	for _, path := range record.Redo {
+	for _, path := range was.Redo {
 		r.undone[path] = true
 	}
 	return r
 }
 
 func (r *repairer) plan() (*RetryPlan, error) {
-	in := r.record.Input
+	in := r.was.Input
 	if err := r.compile(&in); err != nil {
 		return nil, err
 	}
@@ -71,7 +71,9 @@ func (r *repairer) plan() (*RetryPlan, error) {
 	if err := r.checkCalled(); err != nil {
 		return nil, err
 	}
-	r.keep()
+	if err := r.keep(); err != nil {
+		return nil, err
+	}
 	if err := r.give(); err != nil {
 		return nil, err
 	}
@@ -81,7 +83,7 @@ func (r *repairer) plan() (*RetryPlan, error) {
 	r.describe(plan)
 	r.describeCalled(plan)
 	in.Journal, in.Open, in.Asked, in.Continued, in.Started = r.journal, nil, nil, true, time.Time{}
-	in.Repair = &workflows.Repair{Of: r.execution, By: r.req.By, Time: plan.Time, Asked: r.record.Asked, Undone: maps.Clone(r.record.Undone)}
+	in.Repair = &workflows.Repair{Of: r.execution, By: r.req.By, Time: plan.Time, Asked: r.was.Asked, Undone: maps.Clone(r.was.Undone)}
 	in.MaxJournal = in.MaxValue
 	plan.input = in
 	return plan, nil
@@ -126,19 +128,19 @@ func (r *repairer) compile(in *workflows.RunInput) error {
 
 // findUnsettled collects the calls whose outcome is unknown.
 func (r *repairer) findUnsettled() {
-	for path, e := range r.record.Journal {
-		switch {
-		case e.Result != nil, e.Child != nil: // what a called run has done is with that
-		case e.Unsettled != nil && e.Unsettled.NotHappened:
-		case e.Unsettled != nil:
-			r.unsettled[path] = *e.Unsettled
-		case e.Error != nil && e.Error.Category == codes.CategoryOutcomeUnknown && e.Error.StepPath == path:
-			r.unsettled[path] = workflows.Unsettled{Call: workflows.ParkedCall{Tool: e.Error.Tool}, Error: *e.Error, Times: 1}
+	for path, e := range r.was.Entries {
+		call, _ := e.Kind.(record.Call)
+		_, child := e.Kind.(record.Child)
+		switch u, err := call.Unsettled, e.Failure(); {
+		case child, e.Output() != nil: // what a called run has done is with that
+		case u != nil && u.NotHappened:
+		case u != nil:
+			r.unsettled[path] = *u
+		case err.Unknown(path):
+			r.unsettled[path] = workflows.Unsettled{Call: workflows.ParkedCall{Tool: err.Tool}, Error: *err, Times: 1}
 		}
 	}
-	for path, u := range r.record.Unsettled {
-		r.unsettled[path] = u
-	}
+	maps.Copy(r.unsettled, r.was.Unsettled)
 }
 
 // settleCompensations takes what is said of calls that undo steps: a step that
@@ -152,10 +154,10 @@ func (r *repairer) settleCompensations() error {
 		switch r.said(path) {
 		case workflows.Happened:
 			r.undone[step] = true
-			if r.record.Undone == nil {
-				r.record.Undone = map[workflows.StepPath]int{}
+			if r.was.Undone == nil {
+				r.was.Undone = map[workflows.StepPath]int{}
 			}
-			r.record.Undone[step]++
+			r.was.Undone[step]++
 			delete(r.unsettled, path)
 		case workflows.NotHappened:
 			delete(r.unsettled, path)
@@ -199,7 +201,7 @@ func (r *repairer) give() error {
 			return fmt.Errorf("run %s has no tool step at %q whose result could be given", r.id, path)
 		}
 		if plan := r.called[path]; plan != nil && plan.goesOn {
-			return fmt.Errorf("the run %s that step %s called has not ended, so its result cannot be given; cancel it first", r.record.Journal[path].Child.ID, path)
+			return fmt.Errorf("the run %s that step %s called has not ended, so its result cannot be given; cancel it first", childAt(r.was, path).ID, path)
 		}
 		output, err := objectResult(r.req.Results[path])
 		if err != nil {
@@ -212,14 +214,17 @@ func (r *repairer) give() error {
 	return nil
 }
 
-// given is the entry of a call, or of a called run, whose result somebody gives.
-func (r *repairer) given(path workflows.StepPath, output json.RawMessage) workflows.JournalEntry {
-	was := r.record.Journal[path]
-	e := workflows.JournalEntry{Result: output, Order: r.nextOrder(), Tool: cmp.Or(was.Tool, r.unsettled[path].Call.Tool), Effects: was.Effects}
-	if was.Error != nil {
-		e.Tool = cmp.Or(e.Tool, was.Error.Tool)
+// given is the entry of a call, or of a called run, whose output somebody gives.
+func (r *repairer) given(path workflows.StepPath, output json.RawMessage) record.Entry {
+	was := r.was.Entries[path]
+	given := record.Given{Output: output, Effects: was.Effects()}
+	if _, child := was.Kind.(record.Child); !child {
+		given.Tool = cmp.Or(was.Tool(), r.unsettled[path].Call.Tool)
+		if err := was.Failure(); err != nil {
+			given.Tool = cmp.Or(given.Tool, err.Tool)
+		}
 	}
-	return e
+	return record.Entry{Order: r.nextOrder(), Kind: given}
 }
 
 // nextOrder is after that of all entries.
@@ -231,7 +236,7 @@ func (r *repairer) nextOrder() int {
 	return last + 1
 }
 
-// objectResult makes a tool's result of its output.
+// objectResult is an output, in its canonical form.
 func objectResult(output json.RawMessage) (json.RawMessage, error) {
 	v, err := template.DecodeValue(output)
 	if err != nil {
@@ -240,11 +245,7 @@ func objectResult(output json.RawMessage) (json.RawMessage, error) {
 	if _, ok := v.(map[string]any); !ok {
 		return nil, errors.New("it must be a JSON object")
 	}
-	encoded, err := template.EncodeValue(v)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(workflows.ToolResult{Output: encoded})
+	return template.EncodeValue(v)
 }
 
 // settle takes what is said of calls whose outcome is not known.
@@ -259,22 +260,18 @@ func (r *repairer) settle(plan *RetryPlan) error {
 		u.Anew = r.changed
 		switch said := r.said(path); said {
 		case workflows.Happened:
-			output, err := objectResult(json.RawMessage("{}"))
-			if err != nil {
-				return err
-			}
-			r.journal[path] = r.given(path, output)
+			r.journal[path] = r.given(path, json.RawMessage("{}"))
 			r.fates[path] = FateGiven
 		case workflows.NotHappened:
+			u.NotHappened = true
 			delete(r.journal, path)
-			if r.record.Input.WasReset { // else the call of then would be found and count
-				u.NotHappened = true
-				r.journal[path] = workflows.JournalEntry{Unsettled: &u}
+			if e, kept := unsettledEntry(u).Carry(record.Terms{Reason: r.reason()}); kept {
+				r.journal[path] = e
 			}
 			r.fates[path] = FateFailed
 		case AskAgain:
 			u.Ask = true
-			r.journal[path] = workflows.JournalEntry{Unsettled: &u}
+			r.journal[path] = unsettledEntry(u)
 			r.fates[path] = FateAsk
 		case "":
 			plan.Unsettled = append(plan.Unsettled, UnsettledCall{Path: path, Unsettled: u})
@@ -285,12 +282,16 @@ func (r *repairer) settle(plan *RetryPlan) error {
 	return nil
 }
 
+func unsettledEntry(u workflows.Unsettled) record.Entry {
+	return record.Entry{Kind: record.Call{Unsettled: &u}}
+}
+
 // tool finds a tool by the name that a step uses, or that clients know.
 func (r *repairer) tool(name string) (definitions.Tool, bool) {
-	if t, ok := r.record.Input.Tools[name]; ok {
+	if t, ok := r.was.Input.Tools[name]; ok {
 		return t, true
 	}
-	for _, t := range r.record.Input.Tools {
+	for _, t := range r.was.Input.Tools {
 		if t.Name == name {
 			return t, true
 		}
@@ -303,7 +304,7 @@ func (r *repairer) describe(plan *RetryPlan) {
 	for _, path := range slices.Sorted(maps.Keys(r.fates)) {
 		step := RetryStep{Path: path, Fate: r.fates[path]}
 		if n, _ := r.program.At(path); n != nil {
-			step.Tool = cmp.Or(n.Step.Tool, n.Step.Workflow, r.record.Journal[path].Tool)
+			step.Tool = cmp.Or(n.Step.Tool, n.Step.Workflow, r.was.Entries[path].Tool())
 		}
 		if tool, ok := r.tool(step.Tool); ok {
 			step.Effect = string(cmp.Or(tool.Effect, definitions.Unsafe))
