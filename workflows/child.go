@@ -29,76 +29,59 @@ type childCall struct {
 	arguments func(inputSchema json.RawMessage) (json.RawMessage, error)
 }
 
-// callsWorkflow executes a step of type workflow.
-func (r *run) callsWorkflow(ctx workflow.Context, n *definitions.Node, at place) Outcome {
-	result, failure := r.callWorkflow(ctx, childCall{
-		path: at.path, keyPath: r.keyPath(at.path, at.path), workflow: n.Step.Workflow, limit: time.Duration(n.Step.Timeout),
-		arguments: func(schema json.RawMessage) (json.RawMessage, error) { return n.Arguments(r.scopeAt(ctx, at), schema) },
-	})
-	if failure != nil {
-		return Outcome{status: stepFailed, err: failure}
-	}
-	output, err := template.DecodeValue(result)
-	if err != nil {
-		return Outcome{status: stepFailed, err: &Error{Code: codes.InvalidOutput, Category: codes.CategoryInternal,
-			Message: fmt.Sprintf("step %s: reading the result of %s: %s", at.path, n.Step.Workflow, err)}}
-	}
-	return Outcome{status: stepCompleted, output: output}
-}
-
 // callWorkflow is the one way from a run to another composite tool. It is a run
 // of its own, which an execution of this one may have started before.
-func (r *run) callWorkflow(ctx workflow.Context, c childCall) (json.RawMessage, *Error) {
-	if child, ok := r.childBefore(c.path, ""); ok {
-		r.journal.Note(c.path, child)
+func (cs *children) callWorkflow(ctx workflow.Context, c childCall) (json.RawMessage, *Error) {
+	if child, ok := cs.childBefore(c.path, ""); ok {
+		cs.journal.Note(c.path, child)
 		return child.Output, nil
 	}
-	was, before := r.journal.Begun(c.path)
+	was, before := cs.journal.Begun(c.path)
 	if child, ok := was.Kind.(record.Child); ok && before && child.ID != "" && child.Again == nil {
-		r.journal.Note(c.path, child)
-		return r.ended(ctx, r.adopt(ctx, newCalled(c.path, child.ID, c.workflow)))
+		cs.journal.Note(c.path, child)
+		return cs.ended(ctx, cs.adopt(ctx, newCalled(c.path, child.ID, c.workflow)))
 	}
-	in, digest, failure := r.childInput(ctx, c)
+	in, digest, failure := cs.childInput(ctx, c)
 	if failure != nil {
 		return nil, failure
 	}
-	if child, ok := r.childBefore(c.path, digest); ok {
-		r.journal.Note(c.path, record.Child{Digest: digest, ID: child.ID, Started: child.Started, Output: child.Output, Effects: child.Effects})
+	if child, ok := cs.childBefore(c.path, digest); ok {
+		cs.journal.Note(c.path, record.Child{Digest: digest, ID: child.ID, Started: child.Started, Output: child.Output, Effects: child.Effects})
 		return child.Output, nil
 	}
-	return r.ended(ctx, r.startChild(ctx, c, in, digest))
+	return cs.ended(ctx, cs.startChild(ctx, c, in, digest))
 }
 
 // childInput is what a called run starts with. The digest is that of its
 // arguments.
-func (r *run) childInput(ctx workflow.Context, c childCall) (*RunInput, string, *Error) {
-	if most := cmp.Or(r.in.MaxDepth, definitions.MaxWorkflowDepth); r.in.Depth >= most {
+func (cs *children) childInput(ctx workflow.Context, c childCall) (*RunInput, string, *Error) {
+	if most := cmp.Or(cs.in.MaxDepth, definitions.MaxWorkflowDepth); cs.in.Depth >= most {
 		return nil, "", &Error{Code: codes.WorkflowTooDeep, Category: codes.CategoryLimit, Message: fmt.Sprintf(
-			"step %s: %s would be called at depth %d of workflows that call each other; maxWorkflowDepth is %d", c.path, c.workflow, r.in.Depth+1, most)}
+			"step %s: %s would be called at depth %d of workflows that call each other; maxWorkflowDepth is %d", c.path, c.workflow, cs.in.Depth+1, most)}
 	}
 	in, again := &RunInput{}, false
-	if was, ok := r.journal.Begun(c.path); ok {
+	if was, ok := cs.journal.Begun(c.path); ok {
 		child, _ := was.Kind.(record.Child)
 		again = child.Again != nil && json.Unmarshal(child.Again, in) == nil
 	}
 	if !again {
-		found, failure := r.resolve(ctx, c)
+		found, failure := cs.references.resolve(ctx, c)
 		if failure != nil {
 			return nil, "", failure
 		}
 		in = &RunInput{Definition: found.Definition, Tools: found.Tools}
 	}
-	if failure := r.childArguments(c, in); failure != nil {
+	if failure := cs.childArguments(c, in); failure != nil {
 		return nil, "", failure
 	}
-	in.Caller, in.Ruled, in.As, in.Depth, in.Limit = r.in.Caller, r.in.Ruled, r.actsAs(), r.in.Depth+1, c.limit
-	in.Lineage, in.Within = r.in.Lineage, r.in.Within+string(cmp.Or(c.keyPath, c.path))+"//"
-	in.ScriptLimits, in.MaxDepth = r.in.ScriptLimits, r.in.MaxDepth
-	in.MaxValue, in.MaxJournal = r.in.MaxValue, r.in.MaxJournal
-	in.Parent = &Parent{RunID: r.id, StepPath: c.path}
-	if size := in.bytes(); size > r.maxValue() {
+	in.Caller, in.Ruled, in.As, in.Depth, in.Limit = cs.in.Caller, cs.in.Ruled, cs.actsAs(), cs.in.Depth+1, c.limit
+	in.Lineage, in.Within = cs.in.Lineage, cs.in.Within+string(cmp.Or(c.keyPath, c.path))+"//"
+	in.ScriptLimits, in.MaxDepth = cs.in.ScriptLimits, cs.in.MaxDepth
+	in.MaxValue, in.MaxJournal = cs.in.MaxValue, cs.in.MaxJournal
+	in.Parent = &Parent{RunID: cs.id, StepPath: c.path}
+	if size := in.bytes(); size > cs.maxValue() {
 		return nil, "", &Error{Code: codes.InputTooLarge, Category: codes.CategoryLimit, Message: fmt.Sprintf(
-			"step %s: the arguments of %s, its definition and the schemas of its tools have %d bytes together; the limit is %d", c.path, c.workflow, size, r.maxValue())}
+			"step %s: the arguments of %s, its definition and the schemas of its tools have %d bytes together; the limit is %d", c.path, c.workflow, size, cs.maxValue())}
 	}
 	return in, digestOf(in.Arguments), nil
 }
@@ -106,8 +89,8 @@ func (r *run) childInput(ctx workflow.Context, c childCall) (*RunInput, string, 
 // childArguments expands and checks the arguments for what the definition of the
 // called tool says of its parameters. Arguments other than before make of what a
 // repaired run has recorded what counts for the same arguments only.
-func (r *run) childArguments(c childCall, in *RunInput) *Error {
-	program, err := r.compile(in.Definition)
+func (cs *children) childArguments(c childCall, in *RunInput) *Error {
+	program, err := cs.compile(in.Definition)
 	if err != nil {
 		return &Error{Code: codes.InvalidDefinition, Category: codes.CategoryValidation, Message: fmt.Sprintf("step %s: %s", c.path, err)}
 	}
@@ -166,7 +149,7 @@ type childEnd struct {
 
 // startChild starts a run and waits for its end. Where there is one already, an
 // execution of this one that nothing is known of any more has started it.
-func (r *run) startChild(ctx workflow.Context, c childCall, in *RunInput, digest string) childEnd {
+func (cs *children) startChild(ctx workflow.Context, c childCall, in *RunInput, digest string) childEnd {
 	call := newCalled(c.path, childID(in), c.workflow)
 	options := workflow.ChildWorkflowOptions{
 		WorkflowID: call.id, WaitForCancellation: true,
@@ -175,46 +158,46 @@ func (r *run) startChild(ctx workflow.Context, c childCall, in *RunInput, digest
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		Memo:                  map[string]any{MemoParent: *in.Parent},
 		TypedSearchAttributes: childAttributes(ctx, in),
-		StaticSummary:         fmt.Sprintf("%s called by %s of %s", in.Definition.Name, c.path, r.id),
-		StaticDetails:         fmt.Sprintf("- **tool** %s %s\n- **called by** step %s of %s\n", in.Definition.Name, in.Definition.Version, c.path, r.id),
+		StaticSummary:         fmt.Sprintf("%s called by %s of %s", in.Definition.Name, c.path, cs.id),
+		StaticDetails:         fmt.Sprintf("- **tool** %s %s\n- **called by** step %s of %s\n", in.Definition.Name, in.Definition.Version, c.path, cs.id),
 	}
 	if in.Repair != nil {
 		options.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
 		options.Memo[MemoRepair] = Repair{Of: in.Repair.Of, Time: in.Repair.Time}
 	}
-	if err := r.waitWhileDraining(ctx); err != nil {
+	if err := cs.budget.waitWhileDraining(ctx); err != nil {
 		return childEnd{call: call, err: err}
 	}
 	if failure := checkHistory(ctx, c.path); failure != nil {
 		return childEnd{call: call, err: failure}
 	}
-	if err := r.children.slots.Acquire(ctx, 1); err != nil {
+	if err := cs.slots.Acquire(ctx, 1); err != nil {
 		return childEnd{call: call, err: err}
 	}
-	defer r.children.slots.Release(1)
-	if err := r.tasks.readyToSend(ctx, in.bytes()); err != nil {
+	defer cs.slots.Release(1)
+	if err := cs.tasks.readyToSend(ctx, in.bytes()); err != nil {
 		return childEnd{call: call, err: err}
 	}
-	r.journal.Note(c.path, record.Child{Digest: digest, ID: call.id})
-	r.expect(ctx, call)
-	defer r.dismiss(ctx, call)
+	cs.journal.Note(c.path, record.Child{Digest: digest, ID: call.id})
+	cs.expect(ctx, call)
+	defer cs.dismiss(ctx, call)
 
 	future := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), WorkflowType, *in)
-	r.calls.underWay++
+	cs.budget.begins()
 	err := future.GetChildWorkflowExecution().Get(ctx, nil)
-	r.calls.underWay--
+	cs.budget.ends()
 	if err == nil || temporal.IsWorkflowExecutionAlreadyStartedError(err) {
-		r.journal.Amend(c.path, record.Child{Digest: digest, ID: call.id, Started: true})
+		cs.journal.Amend(c.path, record.Child{Digest: digest, ID: call.id, Started: true})
 	}
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
-		r.dismiss(ctx, call)
-		return r.adopt(ctx, call)
+		cs.dismiss(ctx, call)
+		return cs.adopt(ctx, call)
 	}
 	var result RunResult
 	if err := future.Get(ctx, &result); err != nil {
 		return childEnd{call: call, ChildOutcome: failedChild(err), err: ctx.Err()}
 	}
-	r.tasks.makeRoom(ctx, 0)
+	cs.tasks.makeRoom(ctx, 0)
 	return childEnd{call: call, ChildOutcome: ChildOutcome{Result: &result}}
 }
 
@@ -271,37 +254,37 @@ func mustRead(err error) {
 }
 
 // ended is what comes of a called run for the step.
-func (r *run) ended(ctx workflow.Context, end childEnd) (json.RawMessage, *Error) {
+func (cs *children) ended(ctx workflow.Context, end childEnd) (json.RawMessage, *Error) {
 	path := end.call.path
 	var refused *Error
 	if errors.As(end.err, &refused) {
 		return nil, refused
 	}
-	r.noteEffects(end)
+	cs.noteEffects(end)
 	if end.Failure != nil {
-		r.children.failed = append(r.children.failed, failedBelow{path, end.Failure})
+		cs.failed = append(cs.failed, failedBelow{path, end.Failure})
 	}
 	switch {
 	case end.Result != nil: // also where the step was cancelled a moment before
 	case end.err != nil && (end.Failure == nil || end.Failure.Error.Category == codes.CategoryCancelled):
 		return nil, &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled, Message: fmt.Sprintf("step %s was cancelled", path)}
 	case end.Failure != nil:
-		return nil, r.childFailed(end.call, end.Failure)
+		return nil, childFailed(end.call, end.Failure)
 	}
 	if end.Result.Output == nil {
 		end.Result.Output = json.RawMessage("null")
 	}
-	r.journal.Note(path, record.Child{Digest: r.journal.At(path).Digest(), ID: end.call.id, Started: true,
+	cs.journal.Note(path, record.Child{Digest: cs.journal.At(path).Digest(), ID: end.call.id, Started: true,
 		Output: end.Result.Output, Effects: end.Result.Effects})
-	if _, before := r.journal.Begun(path); before { // its place among what is undone is that of its end, not that of its start there
-		r.journal.MoveLast(path)
+	if _, before := cs.journal.Begun(path); before { // its place among what is undone is that of its end, not that of its start there
+		cs.journal.MoveLast(path)
 	}
 	return end.Result.Output, nil
 }
 
 // childFailed is the error of a step whose run has failed: that of the run, with
 // the path that it has seen from here.
-func (r *run) childFailed(call *called, f *Failure) *Error {
+func childFailed(call *called, f *Failure) *Error {
 	e := f.Error
 	tool, _, _ := strings.Cut(call.id, "/")
 	e.Message = fmt.Sprintf("step %s: %s failed: %s", call.path, tool, e.Message)

@@ -19,20 +19,28 @@ func (f *Failure) Text() string {
 	return strings.TrimRight(f.Error.Message, ". \n") + ". " + f.Effects.String()
 }
 
+// A ledger says which effects a run has had.
+type ledger struct {
+	*origin
+	journal *record.Log
+	sent    *sent
+	undo    *undoing
+}
+
 // effects are those of what the run has recorded, in this execution and in those
 // before it; nil = none. What was undone has none any more.
-func (r *run) effects() *Effects {
+func (l *ledger) effects() *Effects {
 	var all Effects
-	for path, e := range r.entries() {
+	for path, e := range l.entries() {
 		below := e.Effects().Within(path)
-		if call, left := r.unknownAt(path, e); left && len(below.Unknown) == 0 {
+		if call, left := l.unknownAt(path, e); left && len(below.Unknown) == 0 {
 			all.Unknown = append(all.Unknown, call)
 		}
 		all.Unknown, all.More = append(all.Unknown, below.Unknown...), all.More+below.More
-		if r.undo.covers(path) {
+		if l.undo.covers(path) {
 			continue
 		}
-		if tool, done := e.Executed(path); done && r.hasEffects(tool) {
+		if tool, done := e.Executed(path); done && l.hasEffects(tool) {
 			all.Completed = append(all.Completed, EffectCall{StepPath: path, Tool: tool})
 		}
 		all.Completed = append(all.Completed, below.Completed...)
@@ -46,9 +54,9 @@ func (r *run) effects() *Effects {
 
 // entries are what the run has recorded by step path, in that order, with calls of
 // which it knows no more than that they have left.
-func (r *run) entries() func(yield func(StepPath, record.Entry) bool) {
-	whole := r.journal.Whole()
-	paths := slices.Concat(workflow.DeterministicKeys(whole), workflow.DeterministicKeys(r.sent.unsettled), workflow.DeterministicKeys(r.sent.keyed))
+func (l *ledger) entries() func(yield func(StepPath, record.Entry) bool) {
+	whole := l.journal.Whole()
+	paths := slices.Concat(workflow.DeterministicKeys(whole), l.sent.paths())
 	slices.Sort(paths)
 	return func(yield func(StepPath, record.Entry) bool) {
 		for _, path := range slices.Compact(paths) {
@@ -61,62 +69,30 @@ func (r *run) entries() func(yield func(StepPath, record.Entry) bool) {
 
 // unknownAt says whether it is unknown if a call was executed that was made at a
 // path, or all that a called run has.
-func (r *run) unknownAt(path StepPath, e record.Entry) (EffectCall, bool) {
-	call := EffectCall{StepPath: path, Tool: e.Tool()}
-	u, left := r.sent.unsettled[path]
-	keyed, repeats := r.sent.keyed[path]
-	switch {
-	case left:
-		call.Tool = u.Call.Tool
-		return call, true
-	case repeats:
-		call.Tool = keyed
-		return call, true
+func (l *ledger) unknownAt(path StepPath, e record.Entry) (EffectCall, bool) {
+	if tool, left := l.sent.at(path); left {
+		return EffectCall{StepPath: path, Tool: tool}, true
 	}
-	tool, unknown := e.Unknown(path, r.journal.Reached(path))
-	call.Tool = cmp.Or(tool, call.Tool)
-	return call, unknown
+	tool, unknown := e.Unknown(path, l.journal.Reached(path))
+	return EffectCall{StepPath: path, Tool: cmp.Or(tool, e.Tool())}, unknown
 }
 
 // leftUnknown says whether it is unknown if the call at a path was executed, or all
 // that a called run has.
-func (r *run) leftUnknown(path StepPath) bool {
-	_, left := r.unknownAt(path, r.journal.At(path))
+func (l *ledger) leftUnknown(path StepPath) bool {
+	_, left := l.unknownAt(path, l.journal.At(path))
 	return left
 }
 
 // leftBelow says the same of any call whose path begins so, of this execution and
 // of those before.
-func (r *run) leftBelow(prefix definitions.Prefix) bool {
-	for path, e := range r.entries() {
-		if _, left := r.unknownAt(path, e); left && prefix.Of(path) {
+func (l *ledger) leftBelow(prefix definitions.Prefix) bool {
+	for path, e := range l.entries() {
+		if _, left := l.unknownAt(path, e); left && prefix.Of(path) {
 			return true
 		}
 	}
 	return false
-}
-
-// noteEffects keeps those of a called run that has ended. Where it has not said
-// what it has done, because it was terminated, they are unknown.
-func (r *run) noteEffects(end childEnd) {
-	path := end.call.path
-	child, ok := r.journal.At(path).Kind.(record.Child)
-	if !ok || end.Result != nil { // that is kept with the result
-		return
-	}
-	if f := end.Failure; f == nil || f.Error.BrokeDown() {
-		child.Left = true
-	} else {
-		child.Effects = f.Effects
-	}
-	r.journal.Amend(path, child)
-}
-
-// hasEffects says whether a tool, by the name under which clients know it, has
-// effects that another run would repeat.
-func (r *run) hasEffects(name string) bool {
-	tool, ok := r.tool(name)
-	return ok && tool.Effect != definitions.Read && tool.Effect != definitions.Idempotent
 }
 
 // covers says whether what was done at a path was undone, alone or with the run
@@ -132,21 +108,21 @@ func (u *undoing) covers(path StepPath) bool {
 
 // settleEffects is the one place that decides whether a failed run may say that
 // calling it again may help.
-func (r *run) settleEffects(f *Failure) {
-	f.Effects = r.effects()
+func (l *ledger) settleEffects(f *Failure) {
+	f.Effects = l.effects()
 	f.Error.Retryable = f.Error.Retryable && f.Effects.Repeatable()
 }
 
 // settleErrors decides the same of failures in spite of which a run completes.
-func (r *run) settleErrors(result *RunResult) {
-	if len(result.Errors) == 0 && r.in.Parent == nil {
+func (l *ledger) settleErrors(result *RunResult) {
+	if len(result.Errors) == 0 && l.in.Parent == nil {
 		return // nobody would hear of them
 	}
-	effects := r.effects()
+	effects := l.effects()
 	for i := range result.Errors {
 		result.Errors[i].Retryable = result.Errors[i].Retryable && effects.Repeatable()
 	}
-	if r.in.Parent != nil {
+	if l.in.Parent != nil {
 		result.Effects = effects
 	}
 }

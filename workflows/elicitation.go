@@ -122,3 +122,20 @@ func (e Elicitation) ownEnd() time.Time {
 	}
 	return e.Expires
 }
+
+// digest is the same for what is the same question, asked of the same people in the
+// same way: an answer that a client has given stands for none of the approvals page,
+// and one that need not fit the schema for none that must.
+func (e Elicitation) digest() string {
+	asked := append([]byte(e.Message+"\x00"), e.Schema...)
+	for _, name := range e.Approvers {
+		asked = append(append(asked, 0), name...)
+	}
+	if e.Mode != "" { // no name of an approver is empty
+		asked = append(append(asked, 0, 0), e.Mode...)
+	}
+	if e.Unchecked {
+		asked = append(asked, 0, 0)
+	}
+	return digestOf(asked)
+}

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -70,104 +68,28 @@ func (i *interpreter) CompositeTool(ctx workflow.Context, in RunInput) (*RunResu
 			RunID: workflow.GetInfo(ctx).WorkflowExecution.ID,
 		}})
 	}
-	r, err := newRun(ctx, in, prog)
+	r, err := newRun(ctx, in, prog, i)
 	if err != nil {
 		return nil, err
 	}
-	r.compile, r.signals.trust = i.program, i.trust
 	return r.execute(ctx)
-}
-
-// A run is the state of one execution. Its coroutines take turns, so nothing
-// in it needs a lock.
-type run struct {
-	in      RunInput
-	program *definitions.Program
-	id      string
-	started time.Time
-	params  map[string]any
-	steps   map[string]*stepState
-
-	root     workflow.Context    // of the workflow; done when somebody cancels the run
-	cancel   workflow.CancelFunc // stops whatever is under way
-	failure  *Error              // the first that ends the run; later ones are consequences
-	errors   []Error             // of steps that failed without ending the run at once
-	skipping bool                // skip_remaining: nothing new starts
-
-	journal  *record.Log
-	tasks    tasks
-	calls    calls
-	sent     sent
-	holds    holds
-	gates    gates
-	signals  signals
-	undo     undoing
-	children children
-	scripts  scripts
-
-	compile func(Pinned) (*definitions.Program, error)
-}
-
-func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program) (*run, error) {
-	r := &run{
-		in: in, program: prog, root: ctx,
-		id:      workflow.GetInfo(ctx).WorkflowExecution.ID,
-		started: in.Started,
-		steps:   map[string]*stepState{},
-		journal: newJournal(in),
-		calls:   calls{slots: workflow.NewSemaphore(ctx, maxPending), awaited: map[string]int{}, largest: map[string]int{}},
-		sent:    sent{keyed: map[StepPath]string{}, unsettled: map[StepPath]Unsettled{}},
-		holds:   holds{calls: map[StepPath]heldCall{}, unread: map[StepPath]bool{}},
-		gates:   gates{open: map[string]*gate{}, early: map[string][]Signal{}},
-		undo:    undoing{times: map[StepPath]int{}},
-		scripts: scripts{running: map[StepPath]*scriptHost{}},
-		children: children{
-			slots:       workflow.NewSemaphore(ctx, maxPending),
-			resolutions: map[string]workflow.Future{}, called: map[StepPath]*called{},
-			tells: tellings{states: map[string]ElicitationState{}},
-		},
-	}
-	for _, e := range in.Open {
-		r.gates.early[e.ID] = nil
-	}
-	maps.Copy(r.holds.unread, in.Unread) //workflowcheck:ignore a map again
-	maps.Copy(r.sent.keyed, in.InDoubt)  //workflowcheck:ignore a map again
-	if info := workflow.GetInfo(ctx); info.OriginalRunID != "" && info.OriginalRunID != info.WorkflowExecution.RunID {
-		r.in.WasReset = true
-	}
-	if r.started.IsZero() {
-		r.started = workflow.Now(ctx)
-	}
-	params, err := decodeObject(in.Arguments)
-	if err != nil {
-		return nil, failed(&Failure{Error: Error{
-			Code: codes.InvalidArguments, Category: codes.CategoryValidation,
-			Message: "the arguments of the run are not a JSON object: " + err.Error(), RunID: r.id,
-		}})
-	}
-	r.params = params
-	for _, n := range prog.Steps {
-		future, settle := workflow.NewFuture(ctx)
-		r.steps[n.ID] = &stepState{status: stepPending, settled: future, settle: settle}
-	}
-	return r, nil
 }
 
 // execute runs the graph: each step in a coroutine of its own, which starts
 // the moment its own dependencies have settled.
 func (r *run) execute(ctx workflow.Context) (*RunResult, error) {
-	ctx, r.cancel = workflow.WithCancel(ctx)
+	ctx = r.failures.cancellable(ctx)
 	if err := r.answerQueries(ctx); err != nil {
 		return nil, err
 	}
 	r.tasks.bound(ctx)
 	ctx = r.keepTime(ctx)
-	r.receiveSignals(ctx)
+	r.listen(ctx)
 
 	left := len(r.program.Steps)
 	for _, n := range r.program.Steps {
 		workflow.GoNamed(ctx, n.ID, func(ctx workflow.Context) {
-			r.runStep(ctx, n)
+			r.steps.take(ctx, n)
 			left--
 		})
 	}
@@ -197,70 +119,90 @@ func (r *run) keepTime(ctx workflow.Context) workflow.Context {
 	}
 	until := r.started.Add(limit)
 	after(ctx, until, "timeout of the run", func() {
-		r.abort(&Error{
+		r.failures.abort(&Error{
 			Code: codes.RunTimeout, Category: codes.CategoryTimeout, Retryable: true,
-			Message: fmt.Sprintf("%s timed out after %s%s", r.in.Definition.Name, limit, r.unfinished()),
+			Message: fmt.Sprintf("%s timed out after %s%s", r.in.Definition.Name, limit, r.steps.unfinished()),
 		})
 	})
 	return endsBy(ctx, until)
 }
 
-// abort stops the run with an error; the first one counts.
-func (r *run) abort(err *Error) {
-	if r.failure == nil {
-		err.RunID = r.id
-		r.failure = err
+// drained says that a draining run has nothing under way but people, none of
+// whom has just answered, and runs that it has called.
+func (r *run) drained(ctx workflow.Context) bool {
+	return r.budget.idle() && !r.signals.arrived() && ctx.Err() == nil && r.budget.draining(ctx)
+}
+
+// continueAsNew goes on in a new execution with what is done in its journal
+// and the open elicitations as they stand.
+func (r *run) continueAsNew(ctx workflow.Context) error {
+	r.board.takeHoldsBack(ctx)
+	next := r.in
+	next.Continued, next.Started, next.Parent = true, r.started, r.parent.known()
+	next.Journal = record.Carry(r.journal.Whole(), record.Terms{Reason: record.Continued})
+	for _, part := range []interface{ next(*RunInput) }{r.sent, r.holds, r.elicitations, r.signals} {
+		part.next(&next)
 	}
-	r.cancel()
+	return workflow.NewContinueAsNewError(ctx, WorkflowType, next)
 }
 
 // finish makes the result of a run whose steps have all settled.
 func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
-	if r.root.Err() != nil && r.failure == nil {
-		r.failure = &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled, RunID: r.id,
-			Message: r.in.Definition.Name + " was cancelled" + r.unfinished()}
-	}
-	r.reportedBefore()
-	if r.in.Continued { // those of the execution before came in another order
-		slices.SortStableFunc(r.errors, func(a, b Error) int { return r.journal.At(a.StepPath).Order - r.journal.At(b.StepPath).Order })
-	}
-	if r.failure == nil && len(r.errors) > 0 && r.program.Definition.FailureMode == definitions.FailLate {
-		r.failure = &r.errors[0]
-	}
+	r.failures.settle(r.steps.unfinished())
 	var output json.RawMessage
-	if r.failure == nil {
-		output, r.failure = r.output(ctx)
+	if r.failures.why() == nil {
+		var err *Error
+		if output, err = r.output(ctx); err != nil {
+			r.failures.fail(err)
+		}
 	}
-	if r.failure != nil {
-		return nil, r.fail(ctx)
+	if why := r.failures.why(); why != nil {
+		return nil, r.fail(ctx, why)
 	}
-	result := &RunResult{Output: output, Errors: r.errors}
-	r.settleErrors(result)
-	r.publish(ctx, Completed)
-	r.leaveParent(ctx)
+	result := &RunResult{Output: output, Errors: r.failures.reported}
+	r.ledger.settleErrors(result)
+	r.board.publish(ctx, Completed)
+	r.parent.leave(ctx)
 	r.tasks.makeRoom(ctx, record.PayloadSize(output))
 	return result, nil
 }
 
-func (r *run) fail(ctx workflow.Context) error {
-	f := &Failure{Error: *r.failure}
-	f.Partial, f.Omitted = r.partial()
-	room := maxUndoneBelow
-	for _, below := range r.children.failed {
-		f.Uncompensated = append(f.Uncompensated, fitting(below.seen(below.Uncompensated), &room)...)
-		f.Compensated = append(f.Compensated, fitting(below.seen(below.Compensated), &room)...)
+// output is the result of the run: the output block, or the output of the last
+// completed step.
+func (r *run) output(ctx workflow.Context) (json.RawMessage, *Error) {
+	out, err := r.program.Output(r.steps.scope(ctx, Completed))
+	if err == nil && out == nil && r.program.Definition.Output == nil {
+		out, err = r.steps.lastOutput()
 	}
-	r.compensate(ctx, f)
-	r.settleEffects(f)
+	if err != nil {
+		return nil, &Error{Code: codes.OutputFailed, Category: codes.CategoryTemplate, Message: err.Error()}
+	}
+	if size := record.PayloadSize(out) + r.failures.bytes(); size > r.maxValue() {
+		return nil, &Error{Code: codes.ResultTooLarge, Category: codes.CategoryLimit,
+			Message: fmt.Sprintf("the result has %d bytes; the limit is %d: let the output block select what is needed", size, r.maxValue())}
+	}
+	return out, nil
+}
+
+// fail undoes what the run has done, and makes the error with which it ends.
+func (r *run) fail(ctx workflow.Context, why *Error) error {
+	f := &Failure{Error: *why}
+	partial := newPartial()
+	r.steps.partial(partial)
+	r.children.partial(partial)
+	f.Partial, f.Omitted = partial.outputs, partial.omitted
+	r.children.undone(f)
+	r.undo.compensate(ctx, f)
+	r.ledger.settleEffects(f)
 	status, err := Failed, failed(f)
 	switch {
-	case r.failure.Category == codes.CategoryCancelled:
+	case why.Category == codes.CategoryCancelled:
 		status, err = Cancelled, temporal.NewCanceledError(*f)
-	case r.failure.Category == codes.CategoryTimeout && r.failure.StepID == "":
+	case why.Category == codes.CategoryTimeout && why.StepID == "":
 		status = TimedOut
 	}
-	r.publish(ctx, status)
-	r.leaveParent(ctx)
+	r.board.publish(ctx, status)
+	r.parent.leave(ctx)
 	return err
 }
 
@@ -283,37 +225,6 @@ func StatusOf(err error) Status {
 func failed(f *Failure) error {
 	return temporal.NewApplicationErrorWithOptions(f.Error.Message, string(f.Error.Category),
 		temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{*f}})
-}
-
-// output is the result of the run: the output block, or the output of the last
-// completed step in the stable order of the graph; null if there is none.
-func (r *run) output(ctx workflow.Context) (json.RawMessage, *Error) {
-	out, err := r.program.Output(r.scope(ctx, Completed))
-	if err == nil && out == nil && r.program.Definition.Output == nil {
-		out, err = r.lastOutput()
-	}
-	if err != nil {
-		return nil, &Error{Code: codes.OutputFailed, Category: codes.CategoryTemplate, Message: err.Error(), RunID: r.id}
-	}
-	size := record.PayloadSize(out)
-	for _, e := range r.errors {
-		size += record.PayloadSize(e.Message) + record.EntryBytes
-	}
-	if size > r.maxValue() {
-		return nil, &Error{Code: codes.ResultTooLarge, Category: codes.CategoryLimit, RunID: r.id,
-			Message: fmt.Sprintf("the result has %d bytes; the limit is %d: let the output block select what is needed", size, r.maxValue())}
-	}
-	return out, nil
-}
-
-func (r *run) lastOutput() (json.RawMessage, error) {
-	order := r.program.Order()
-	for i := len(order) - 1; i >= 0; i-- {
-		if s := r.steps[order[i].ID]; s.status == stepCompleted {
-			return template.EncodeValue(s.output)
-		}
-	}
-	return json.RawMessage("null"), nil
 }
 
 func decodeObject(data json.RawMessage) (map[string]any, error) {

@@ -31,7 +31,9 @@ type StepRun struct {
 func (s StepRun) Path() definitions.StepPath { return s.at.path }
 
 // Scope is what the templates of the step see.
-func (s StepRun) Scope(ctx workflow.Context) *definitions.Scope { return s.run.scopeAt(ctx, s.at) }
+func (s StepRun) Scope(ctx workflow.Context) *definitions.Scope {
+	return s.run.steps.scopeAt(ctx, s.at)
+}
 
 // Record keeps the result of the step, and the digest of what it was made from.
 func (s StepRun) Record(digest string, result json.RawMessage) {
@@ -70,39 +72,3 @@ func RegisterKind(k StepKind) {
 
 // KindOf is the kind of steps of a type, as [definitions.Kinds.Of] gives it.
 func KindOf(typ definitions.StepType) (k StepKind, known bool) { return kinds.Of(typ) }
-
-type toolKind struct{ view.StepKind }
-
-func (toolKind) Execute(ctx workflow.Context, s StepRun) Outcome {
-	return s.run.callTool(ctx, s.Node, s.at)
-}
-
-type elicitationKind struct{ view.StepKind }
-
-func (elicitationKind) Execute(ctx workflow.Context, s StepRun) Outcome {
-	return s.run.elicit(ctx, s.Node, s.at)
-}
-
-type forEachKind struct{ view.StepKind }
-
-func (forEachKind) Execute(ctx workflow.Context, s StepRun) Outcome {
-	return s.run.forEach(ctx, s.Node, s.at)
-}
-
-type waitKind struct{ view.StepKind }
-
-func (waitKind) Execute(ctx workflow.Context, s StepRun) Outcome {
-	return s.run.wait(ctx, s.Node, s.at)
-}
-
-type workflowKind struct{ view.StepKind }
-
-func (workflowKind) Execute(ctx workflow.Context, s StepRun) Outcome {
-	return s.run.callsWorkflow(ctx, s.Node, s.at)
-}
-
-type scriptKind struct{ view.StepKind }
-
-func (scriptKind) Execute(ctx workflow.Context, s StepRun) Outcome {
-	return s.run.script(ctx, s.Node, s.at)
-}

@@ -44,29 +44,16 @@ type Journal struct {
 }
 
 func (r *run) tellJournal(req JournalRequest) (Journal, error) {
-	told := Journal{Input: r.in, Entries: r.journal.Whole(), Unsettled: r.sent.unsettled, Undone: map[StepPath]int{}, Asked: map[StepPath]int{}}
-	told.Input.Journal, told.Input.Open, told.Input.Unread, told.Input.InDoubt = nil, nil, r.holds.unread, r.sent.keyed
+	told := Journal{Input: r.in, Entries: r.journal.Whole(), Undone: map[StepPath]int{}, Asked: map[StepPath]int{}}
+	told.Input.Journal, told.Input.Open, told.Input.Parent = nil, nil, r.parent.known()
 	if before := r.in.Repair; before != nil {
 		maps.Copy(told.Undone, before.Undone)
 		maps.Copy(told.Asked, before.Asked)
 	}
-	//workflowcheck:ignore a map again
-	for path, times := range r.in.Asked {
-		told.Asked[path] = max(told.Asked[path], times)
-	}
-	for _, path := range slices.Sorted(maps.Keys(r.undo.times)) {
-		told.Undone[path] += r.undo.times[path]
-		told.Redo = append(told.Redo, path)
-	}
-	//workflowcheck:ignore a map again
-	for path, e := range told.Entries { // what an execution before this one has asked
-		if gate, ok := e.Kind.(record.Gate); ok {
-			told.Asked[path] = max(told.Asked[path], path.Time(gate.Answer.ElicitationID))
-		}
-	}
-	for _, e := range r.gates.state.Elicitations {
-		told.Asked[e.StepPath] = max(told.Asked[e.StepPath], e.StepPath.Time(e.ID))
-	}
+	r.holds.next(&told.Input)
+	r.sent.tell(&told)
+	r.undo.tell(&told)
+	r.elicitations.tell(&told)
 	r.leaveOut(&told, req)
 	if size, err := json.Marshal(told); err != nil || len(size) > r.maxValue() {
 		told.Sizes = map[StepPath]int{}
@@ -100,12 +87,5 @@ func (r *run) answerQueries(ctx workflow.Context) error {
 	if err := workflow.SetQueryHandler(ctx, JournalQuery, r.tellJournal); err != nil {
 		return err
 	}
-	return workflow.SetQueryHandler(ctx, StepsQuery, func() ([]StepReport, error) {
-		reports := make([]StepReport, 0, len(r.program.Steps))
-		for _, n := range r.program.Steps {
-			s := r.steps[n.ID]
-			reports = append(reports, StepReport{ID: n.ID, Status: string(s.status), Error: s.err})
-		}
-		return reports, nil
-	})
+	return workflow.SetQueryHandler(ctx, StepsQuery, func() ([]StepReport, error) { return r.steps.reports(), nil })
 }

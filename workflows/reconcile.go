@@ -69,19 +69,19 @@ func checkReconciled(content json.RawMessage) error {
 
 // reconcile finds out what became of a call. Again says that it was not
 // executed and is to be made.
-func (r *run) reconcile(ctx workflow.Context, q request, u *Unsettled) (result ToolResult, again bool, failure *Error) {
+func (cs *calls) reconcile(ctx workflow.Context, q request, u *Unsettled) (result ToolResult, again bool, failure *Error) {
 	failure = &u.Error
 	p, err := q.findProbe()
 	if p == nil && err == nil && q.onUnknown != definitions.Ask && !u.Ask {
 		return ToolResult{}, false, failure
 	}
-	r.noteUnsettled(q, u)
+	cs.noteUnsettled(q, u)
 	var (
 		found definitions.Finding
 		said  string
 	)
-	if !r.askedBefore(parkedPath(Reconciliation, q.path, u.Times)) { // otherwise it is a person's turn, who sees the question
-		found, said = r.find(ctx, q, u, p, err)
+	if !cs.elicitations.askedBefore(parkedPath(Reconciliation, q.path, u.Times)) { // otherwise it is a person's turn, who sees the question
+		found, said = cs.find(ctx, q, u, p, err)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -94,7 +94,7 @@ func (r *run) reconcile(ctx workflow.Context, q request, u *Unsettled) (result T
 	if q.onUnknown != definitions.Ask && !u.Ask {
 		return ToolResult{}, false, failure
 	}
-	answer, refused := r.park(ctx, Elicitation{
+	answer, refused := cs.gates.park(ctx, Elicitation{
 		Kind: Reconciliation, Schema: reconciliationSchema, Call: &u.Call,
 		Message: fmt.Sprintf("%s.%s Was it? Its key is %s.", failure.Message, said, u.Call.Key),
 	}, q.path, u.Times)
@@ -126,16 +126,16 @@ func (r *run) reconcile(ctx workflow.Context, q request, u *Unsettled) (result T
 
 // noteUnsettled keeps for the execution after this one that a call was sent, so
 // that it asks as well and does not call.
-func (r *run) noteUnsettled(q request, u *Unsettled) {
-	r.journal.Note(q.path, record.Call{Digest: digestOf(q.args), Unsettled: u})
+func (cs *calls) noteUnsettled(q request, u *Unsettled) {
+	cs.journal.Note(q.path, record.Call{Digest: digestOf(q.args), Unsettled: u})
 }
 
 // unsettledBefore is a call that an execution before has left unsettled. It is
 // made again, if it is, as it was made then: templates may come to other
 // arguments by now, which would be another call. A repair that changes something
 // wants it otherwise.
-func (r *run) unsettledBefore(q *request) *Unsettled {
-	e, _ := r.journal.Earlier(q.path)
+func (cs *calls) unsettledBefore(q *request) *Unsettled {
+	e, _ := cs.journal.Earlier(q.path)
 	call, ok := e.Kind.(record.Call)
 	if !ok || call.Unsettled == nil {
 		return nil
@@ -169,7 +169,7 @@ const maxFound = 3
 
 // probeOf is the probe of a step, or else of its tool; nil if neither has one.
 func (r *run) probeOf(ctx workflow.Context, n *definitions.Node, at place, tool definitions.Tool) (*probe, error) {
-	p := &probe{program: n.Probe, scope: r.scopeAt(ctx, at)}
+	p := &probe{program: n.Probe, scope: r.steps.scopeAt(ctx, at)}
 	if p.program == nil && tool.Probe != nil {
 		var err error
 		if p.program, err = definitions.CompileProbe(tool.Probe); err != nil {
@@ -200,9 +200,9 @@ func (q request) findProbe() (*probe, error) {
 
 // find lets the probe find out, if there is one. Where it could not, said is a
 // sentence that says why.
-func (r *run) find(ctx workflow.Context, q request, u *Unsettled, p *probe, err error) (found definitions.Finding, said string) {
+func (cs *calls) find(ctx workflow.Context, q request, u *Unsettled, p *probe, err error) (found definitions.Finding, said string) {
 	if p != nil {
-		found, err = r.askProbe(ctx, q, p, u)
+		found, err = cs.askProbe(ctx, q, p, u)
 	}
 	switch {
 	case err != nil:
@@ -217,7 +217,7 @@ func (r *run) find(ctx workflow.Context, q request, u *Unsettled, p *probe, err 
 	return found, ""
 }
 
-func (r *run) askProbe(ctx workflow.Context, q request, p *probe, u *Unsettled) (definitions.Finding, error) {
+func (cs *calls) askProbe(ctx workflow.Context, q request, p *probe, u *Unsettled) (definitions.Finding, error) {
 	path := q.path.Probe(u.Times)
 	timer := workflow.NewTimerWithOptions(ctx, p.delay(), workflow.TimerOptions{Summary: Summary(path, "waits before it asks")})
 	if err := timer.Get(ctx, nil); err != nil {
@@ -231,7 +231,7 @@ func (r *run) askProbe(ctx workflow.Context, q request, p *probe, u *Unsettled) 
 	if err != nil {
 		return definitions.Finding{}, err
 	}
-	result, failure := r.call(ctx, request{tool: p.tool, path: path, args: args, limit: p.timeout()})
+	result, failure := cs.call(ctx, request{tool: p.tool, path: path, args: args, limit: p.timeout()})
 	if failure != nil {
 		return definitions.Finding{}, failure
 	}

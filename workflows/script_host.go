@@ -38,10 +38,10 @@ func (h *scriptHost) path(site script.Site) StepPath { return h.at.path.Below(St
 // wait notes where the script waits until done is called.
 func (h *scriptHost) wait(ctx workflow.Context, site script.Site, what string) (done func()) {
 	h.waiting = append(h.waiting, scriptWait{site, what})
-	h.run.showDetails(ctx)
+	h.run.board.showDetails(ctx)
 	return func() {
 		h.waiting = slices.DeleteFunc(h.waiting, func(w scriptWait) bool { return w.site.Path == site.Path })
-		h.run.showDetails(ctx)
+		h.run.board.showDetails(ctx)
 	}
 }
 
@@ -73,7 +73,7 @@ func (h *scriptHost) endedBefore(ctx workflow.Context, path StepPath) *script.Er
 	}
 	h.run.journal.Note(path, was.Kind)
 	reported := h.report(was.Failure())
-	reported.Unknown = reported.Unknown || h.run.leftUnknown(path)
+	reported.Unknown = reported.Unknown || h.run.ledger.leftUnknown(path)
 	return reported
 }
 
@@ -86,7 +86,7 @@ func (h *scriptHost) ranOut(ctx workflow.Context, path StepPath) *script.Error {
 		return nil
 	}
 	stopped := h.stopped(path)
-	_, stopped.Unknown = h.run.unknownAt(path, was)
+	_, stopped.Unknown = h.run.ledger.unknownAt(path, was)
 	return stopped
 }
 
@@ -121,7 +121,7 @@ func (h *scriptHost) Call(ctx workflow.Context, site script.Site, call script.To
 		limit = definitions.DefaultStepTimeout
 	}
 	defer h.wait(ctx, site, "calls "+call.Tool)()
-	result, failure := h.run.call(ctx, request{
+	result, failure := h.run.calls.call(ctx, request{
 		tool: tool, path: path, keyPath: h.run.keyPath(path, path), args: call.Args, limit: limit, onError: retries(call.Retries, call.Delay),
 		onUnknown: cmp.Or(definitions.OnUnknown(call.OnUnknown), tool.OnUnknown), undoable: call.Undo != nil,
 		probe: func() (*probe, error) { return h.run.scriptProbe(ctx, h, call.Probe, tool) },
@@ -130,7 +130,7 @@ func (h *scriptHost) Call(ctx workflow.Context, site script.Site, call script.To
 		return nil, h.fail(ctx, path, call, failure)
 	}
 	if call.Undo != nil {
-		h.canUndo(path, call.Undo(result.Output))
+		h.run.undo.undoableCall(path, call.Undo(result.Output))
 	}
 	return result.Output, nil
 }
@@ -159,7 +159,7 @@ func (h *scriptHost) noteFailed(ctx workflow.Context, path StepPath, k record.Ki
 	}
 	reported := h.report(e)
 	reported.Fatal = ctx.Err() != nil && e.Category == codes.CategoryCancelled
-	reported.Unknown = reported.Unknown || h.run.leftUnknown(path)
+	reported.Unknown = reported.Unknown || h.run.ledger.leftUnknown(path)
 	return reported
 }
 
@@ -218,7 +218,7 @@ func (h *scriptHost) Elicit(ctx workflow.Context, site script.Site, q script.Que
 		limit = definitions.DefaultStepTimeout
 	}
 	defer h.wait(ctx, site, "waits for an answer")()
-	answer, failure := h.run.ask(ctx, question, limit)
+	answer, failure := h.run.gates.ask(ctx, question, limit)
 	if failure != nil {
 		failed := h.report(failure)
 		failed.Path, failed.Fatal = string(path), failure.Category == codes.CategoryCancelled
@@ -241,7 +241,7 @@ func (h *scriptHost) CallWorkflow(ctx workflow.Context, site script.Site, call s
 			Message: fmt.Sprintf("step %s: the composite tool %s is called by a name that the script computes, and the definition does not list it in tools", path, ref)})
 	}
 	defer h.wait(ctx, site, "calls "+ref)()
-	result, failure := h.run.callWorkflow(ctx, childCall{
+	result, failure := h.run.children.callWorkflow(ctx, childCall{
 		path: path, keyPath: h.run.keyPath(path, path), workflow: ref, limit: call.Timeout,
 		arguments: func(schema json.RawMessage) (json.RawMessage, error) {
 			return template.Typed(call.Args, call.Typed, schema)
@@ -256,7 +256,7 @@ func (h *scriptHost) CallWorkflow(ctx workflow.Context, site script.Site, call s
 		return nil, failed
 	}
 	if call.Undo != nil {
-		h.canUndo(path, call.Undo(result))
+		h.run.undo.undoableCall(path, call.Undo(result))
 	}
 	return result, nil
 }
@@ -331,7 +331,7 @@ func (h *scriptHost) time(path StepPath, t time.Time) time.Time {
 // Log tells whoever follows the run.
 func (h *scriptHost) Log(ctx workflow.Context, site script.Site, text string) {
 	workflow.GetLogger(ctx).Info(text, "step", h.path(site), "line", site.Line)
-	h.run.say(ctx, Told{StepPath: h.path(site), Message: text})
+	h.run.scripts.say(ctx, Told{StepPath: h.path(site), Message: text})
 }
 
 // Progress tells how far the script is.
@@ -339,7 +339,7 @@ func (h *scriptHost) Progress(ctx workflow.Context, site script.Site, p script.P
 	if p.Done == 0 && p.Total == 0 {
 		p.Message = cmp.Or(p.Message, "0") // there is nothing else to tell
 	}
-	h.run.say(ctx, Told{StepPath: h.path(site), Message: p.Message, Done: p.Done, Total: p.Total})
+	h.run.scripts.say(ctx, Told{StepPath: h.path(site), Message: p.Message, Done: p.Done, Total: p.Total})
 }
 
 // Decide keeps which branches count for the execution after this one.
@@ -356,5 +356,5 @@ func (h *scriptHost) Decided(site script.Site) *script.Fan {
 	}
 	h.run.journal.Note(h.path(site), branches)
 	return &script.Fan{Branches: branches.Count, Failed: branches.Failed,
-		Unknown: branches.Failed && h.run.leftBelow(h.path(site).Items())}
+		Unknown: branches.Failed && h.run.ledger.leftBelow(h.path(site).Items())}
 }

@@ -10,12 +10,6 @@ import (
 	"github.com/perdure/perdure/workflows/script"
 )
 
-// canUndo remembers a call of a script that can be undone.
-func (h *scriptHost) canUndo(path StepPath, undo *script.Undo) {
-	e := h.run.journal.NoteUndo(path, undo)
-	h.run.undo.steps = append(h.run.undo.steps, undoable{at: place{path: path}, order: e.Order, call: undo})
-}
-
 // Report tells of a failure with which the script goes on, as that of a step
 // whose failure does not stop the others.
 func (h *scriptHost) Report(_ workflow.Context, site script.Site, e *script.Error) {
@@ -25,18 +19,7 @@ func (h *scriptHost) Report(_ workflow.Context, site script.Site, e *script.Erro
 		StepID: path.Top(), StepPath: path, RunID: h.run.id,
 	}
 	h.run.journal.Note(path, record.Report{Reported: *failure})
-	h.run.errors = append(h.run.errors, *failure)
-}
-
-// reportedBefore adds what scripts have reported in the executions before this one
-// and that it has not come to, in branches that were stopped.
-func (r *run) reportedBefore() {
-	for path, e := range r.journal.Ahead() {
-		if report, ok := e.Kind.(record.Report); ok {
-			r.journal.Note(path, report)
-			r.errors = append(r.errors, report.Reported)
-		}
-	}
+	h.run.failures.report(failure)
 }
 
 // A scriptTemplate is a template of the language of steps in a script.

@@ -6,21 +6,23 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// wait executes a wait step: a timer of Temporal's, good for months. When it
-// ends is recorded when it begins, so that a run that continues as new does
-// not wait anew.
-func (r *run) wait(ctx workflow.Context, n *definitions.Node, at place) Outcome {
+type waitKind struct{ view.StepKind }
+
+// Execute sets a timer of Temporal's, good for months. When it ends is recorded when it
+// begins, so that a run that continues as new does not wait anew.
+func (waitKind) Execute(ctx workflow.Context, s StepRun) Outcome {
+	r, n, at := s.run, s.Node, s.at
 	digest := digestOf([]byte(n.Step.For + "\x00" + n.Step.Until))
 	w, ok := record.Found[record.Wait](r.journal, at.path, digest)
 	if !ok {
-		until, err := n.Wait(r.scopeAt(ctx, at), workflow.Now(ctx))
+		until, err := n.Wait(r.steps.scopeAt(ctx, at), workflow.Now(ctx))
 		if err != nil {
-			return Outcome{status: stepFailed, err: r.templateError(n, at, err)}
+			return Outcome{status: stepFailed, err: templateError(n, at, err)}
 		}
 		w.Until = until.UTC()
 	}
