@@ -47,7 +47,7 @@ func (bd *board) publish(ctx workflow.Context, status Status) {
 	switch {
 	case status == Waiting:
 		waiting = waitingKey.ValueSet(bd.waitsFor())
-	case len(bd.elicitations.list) == 0 && bd.held == held:
+	case bd.elicitations.none() && bd.held == held:
 		// A run that never waited has nothing to take back.
 		if err := workflow.UpsertTypedSearchAttributes(ctx, statusKey.ValueSet(string(status))); err != nil {
 			logger.Error("publishing the status", "error", err)
@@ -77,7 +77,7 @@ func (bd *board) publishState(ctx workflow.Context) {
 	for !bd.tasks.fits(ctx, bd.elicitations.fit()) { // others may change the state meanwhile
 		bd.tasks.next(ctx)
 	}
-	state := State{Elicitations: bd.elicitations.list, Unchecked: bd.signals.shown()}
+	state := State{Elicitations: bd.elicitations.all(), Unchecked: bd.signals.shown()}
 	bd.tasks.carries(ctx)
 	if err := workflow.UpsertMemo(ctx, map[string]any{MemoState: state}); err != nil {
 		workflow.GetLogger(ctx).Error("publishing the state", "error", err)

@@ -22,6 +22,10 @@ func (es *elicitations) add(e Elicitation) int {
 	return len(es.list) - 1
 }
 
+// all are they; none says that there are none.
+func (es *elicitations) all() []Elicitation { return slices.Clone(es.list) }
+func (es *elicitations) none() bool         { return len(es.list) == 0 }
+
 // at is the one at a place in the list.
 func (es *elicitations) at(i int) *Elicitation { return &es.list[i] }
 

@@ -1,8 +1,10 @@
 package workflows
 
 import (
+	"errors"
 	"slices"
 
+	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
@@ -89,10 +91,34 @@ func (fs *failures) reportedBefore() {
 	}
 }
 
+// survived are the errors in spite of which the run completes.
+func (fs *failures) survived() []Error { return fs.reported }
+
 // bytes are those that the errors take in the result.
 func (fs *failures) bytes() (size int) {
 	for _, e := range fs.reported {
 		size += record.PayloadSize(e.Message) + record.EntryBytes
 	}
 	return size
+}
+
+// StatusOf is how a run ended that returned an error; nil = it completed.
+func StatusOf(err error) Status {
+	var app *temporal.ApplicationError
+	var f Failure
+	switch {
+	case err == nil:
+		return Completed
+	case temporal.IsCanceledError(err):
+		return Cancelled
+	case errors.As(err, &app) && app.Type() == string(codes.CategoryTimeout) && app.Details(&f) == nil && f.Error.StepID == "":
+		return TimedOut
+	}
+	return Failed
+}
+
+// failed is the error with which a run ends.
+func failed(f *Failure) error {
+	return temporal.NewApplicationErrorWithOptions(f.Error.Message, string(f.Error.Category),
+		temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{*f}})
 }

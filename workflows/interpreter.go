@@ -3,61 +3,16 @@ package workflows
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows/record"
 )
-
-// Register makes a worker run definitions.
-func Register(r worker.WorkflowRegistry, trust Trust) {
-	i := &interpreter{programs: map[string]*definitions.Program{}, trust: &trustee{Trust: trust}}
-	r.RegisterWorkflowWithOptions(i.CompositeTool, workflow.RegisterOptions{Name: WorkflowType})
-	r.RegisterWorkflowWithOptions(BackendHost, workflow.RegisterOptions{Name: HostType, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade})
-	r.RegisterWorkflowWithOptions(Deliveries, workflow.RegisterOptions{Name: DeliveriesType, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade})
-	r.RegisterWorkflowWithOptions(BackendPermit, workflow.RegisterOptions{Name: PermitType})
-}
-
-// An interpreter keeps compiled definitions between workflow tasks. A program
-// is a pure function of its digest, so what it keeps never shows in a run.
-type interpreter struct {
-	trust    *trustee
-	mu       sync.Mutex
-	programs map[string]*definitions.Program
-}
-
-// maxPrograms bounds the compiled definitions that are kept.
-const maxPrograms = 1000
-
-func (i *interpreter) program(p Pinned) (*definitions.Program, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if prog, ok := i.programs[p.Digest]; ok {
-		return prog, nil
-	}
-	d, err := definitions.FromSource(p.Source)
-	if err != nil {
-		return nil, fmt.Errorf("reading definition %s: %w", p.Name, err)
-	}
-	prog, err := definitions.Compile(d)
-	if err != nil {
-		return nil, fmt.Errorf("compiling definition %s: %w", p.Name, err)
-	}
-	if len(i.programs) >= maxPrograms {
-		clear(i.programs)
-	}
-	i.programs[p.Digest] = prog
-	return prog, nil
-}
 
 // CompositeTool is the workflow: one call of a composite tool.
 func (i *interpreter) CompositeTool(ctx workflow.Context, in RunInput) (*RunResult, error) {
@@ -159,7 +114,7 @@ func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
 	if why := r.failures.why(); why != nil {
 		return nil, r.fail(ctx, why)
 	}
-	result := &RunResult{Output: output, Errors: r.failures.reported}
+	result := &RunResult{Output: output, Errors: r.failures.survived()}
 	r.ledger.settleErrors(result)
 	r.board.publish(ctx, Completed)
 	r.parent.leave(ctx)
@@ -204,40 +159,4 @@ func (r *run) fail(ctx workflow.Context, why *Error) error {
 	r.board.publish(ctx, status)
 	r.parent.leave(ctx)
 	return err
-}
-
-// StatusOf is how a run ended that returned an error; nil = it completed.
-func StatusOf(err error) Status {
-	var app *temporal.ApplicationError
-	var f Failure
-	switch {
-	case err == nil:
-		return Completed
-	case temporal.IsCanceledError(err):
-		return Cancelled
-	case errors.As(err, &app) && app.Type() == string(codes.CategoryTimeout) && app.Details(&f) == nil && f.Error.StepID == "":
-		return TimedOut
-	}
-	return Failed
-}
-
-// failed is the error with which a run ends.
-func failed(f *Failure) error {
-	return temporal.NewApplicationErrorWithOptions(f.Error.Message, string(f.Error.Category),
-		temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{*f}})
-}
-
-func decodeObject(data json.RawMessage) (map[string]any, error) {
-	if len(data) == 0 {
-		return map[string]any{}, nil
-	}
-	v, err := template.DecodeValue(data)
-	if err != nil {
-		return nil, err
-	}
-	m, ok := v.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("got %T", v)
-	}
-	return m, nil
 }

@@ -2,12 +2,15 @@ package workflows
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows/record"
 	"github.com/perdure/perdure/workflows/script"
@@ -124,4 +127,19 @@ func (o *origin) scriptLimits() script.Limits {
 		return script.Limits{}
 	}
 	return *o.in.ScriptLimits
+}
+
+func decodeObject(data json.RawMessage) (map[string]any, error) {
+	if len(data) == 0 {
+		return map[string]any{}, nil
+	}
+	v, err := template.DecodeValue(data)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("got %T", v)
+	}
+	return m, nil
 }

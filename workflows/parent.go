@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"fmt"
-	"slices"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -51,7 +50,7 @@ func (p *parent) tellElicitations(ctx workflow.Context) {
 	if p.in.Parent == nil {
 		return
 	}
-	for _, e := range slices.Clone(p.elicitations.list) {
+	for _, e := range p.elicitations.all() {
 		if p.states[e.ID] != e.State {
 			p.states[e.ID] = e.State
 			p.tell(ctx, ChildTold{Elicitation: &e})

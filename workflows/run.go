@@ -67,7 +67,7 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program, i *int
 // tie gives parts what they need of others that are made after them.
 func (r *run) tie() {
 	r.board.steps = r.steps
-	r.budget.ending = func() bool { return r.failures.why() != nil || r.steps.skipping }
+	r.budget.ending = func() bool { return r.failures.why() != nil || r.steps.skips() }
 	r.signals.changed, r.holds.changed = r.board.publishNow, r.board.showHolds
 	r.gates.passOn = r.children.passOn
 	r.undo.scopeAt = r.steps.scopeAt

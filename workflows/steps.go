@@ -176,6 +176,9 @@ func (st *steps) scopeAt(ctx workflow.Context, at place) *definitions.Scope {
 	return s
 }
 
+// skips says whether nothing new starts.
+func (st *steps) skips() bool { return st.skipping }
+
 // reports are where the steps are, in the order of the definition.
 func (st *steps) reports() []StepReport {
 	reports := make([]StepReport, 0, len(st.program.Steps))
