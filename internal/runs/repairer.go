@@ -23,33 +23,20 @@ type repairer struct {
 	req       RetryRequest
 
 	program   *definitions.Program
-	changed   bool                                // the definition or the arguments are others than before
-	again     map[string]bool                     // top-level steps that are executed again
-	doubtful  map[string]bool                     // top-level steps whose results count only for the same arguments
+	choice    *choice
 	journal   map[workflows.StepPath]record.Entry // with which the new one begins
 	fates     map[workflows.StepPath]string
 	unsettled map[workflows.StepPath]workflows.Unsettled
-	undone    map[workflows.StepPath]bool // step paths that were undone
-	repeated  map[workflows.StepPath]bool // paths of failures after which a script has repeated what failed until it succeeded
 	called    map[workflows.StepPath]*calledPlan
 }
 
 func newRepairer(id RunID, execution string, was *workflows.Journal, req RetryRequest) *repairer {
-	r := &repairer{
-		id: id, execution: execution, was: was, req: req,
-		changed:   req.Definition != nil || len(req.Arguments) > 0,
-		again:     map[string]bool{},
-		doubtful:  map[string]bool{},
+	return &repairer{
+		id: id, execution: execution, was: was, req: req, choice: newChoice(was, req),
 		journal:   map[workflows.StepPath]record.Entry{},
 		fates:     map[workflows.StepPath]string{},
 		unsettled: map[workflows.StepPath]workflows.Unsettled{},
-		undone:    map[workflows.StepPath]bool{},
-		repeated:  map[workflows.StepPath]bool{},
 	}
-	for _, path := range was.Redo {
-		r.undone[path] = true
-	}
-	return r
 }
 
 func (r *repairer) plan() (*RetryPlan, error) {
@@ -65,8 +52,8 @@ func (r *repairer) plan() (*RetryPlan, error) {
 	if err := r.settleCompensations(); err != nil {
 		return nil, err
 	}
-	if err := r.selectSteps(); err != nil {
-		return nil, err
+	if err := r.choice.begin(r.program, r.req.From); err != nil {
+		return nil, fmt.Errorf("run %s %w", r.id, err)
 	}
 	if err := r.checkCalled(); err != nil {
 		return nil, err
@@ -109,7 +96,7 @@ func (r *repairer) compile(in *workflows.RunInput) error {
 	if r.program, err = definitions.Compile(d); err != nil {
 		return fmt.Errorf("the definition of run %s: %w", r.id, err)
 	}
-	if !r.changed {
+	if !r.choice.changed {
 		return nil
 	}
 	arguments := map[string]json.RawMessage{}
@@ -153,7 +140,7 @@ func (r *repairer) settleCompensations() error {
 		}
 		switch r.said(path) {
 		case workflows.Happened:
-			r.undone[step] = true
+			r.choice.undone[step] = true
 			if r.was.Undone == nil {
 				r.was.Undone = map[workflows.StepPath]int{}
 			}
@@ -170,27 +157,6 @@ func (r *repairer) settleCompensations() error {
 
 func (r *repairer) said(path workflows.StepPath) string {
 	return cmp.Or(r.req.Unknown[path], r.req.Otherwise)
-}
-
-// selectSteps finds out which steps are executed again, and whose results may
-// no longer fit.
-func (r *repairer) selectSteps() error {
-	for _, id := range r.req.From {
-		if !slices.ContainsFunc(r.program.Steps, func(n *definitions.Node) bool { return n.ID == id }) {
-			return fmt.Errorf("run %s has no step %q to resume from", r.id, id)
-		}
-		r.again[id] = true
-	}
-	for path := range r.undone {
-		r.doubtful[path.Top()] = true
-	}
-	for _, n := range r.program.Order() {
-		for _, before := range n.Deps {
-			r.again[n.ID] = r.again[n.ID] || r.again[before]
-			r.doubtful[n.ID] = r.doubtful[n.ID] || r.doubtful[before]
-		}
-	}
-	return nil
 }
 
 // give takes the results that the request gives.
@@ -257,7 +223,7 @@ func (r *repairer) settle(plan *RetryPlan) error {
 	}
 	for _, path := range slices.Sorted(maps.Keys(r.unsettled)) {
 		u := r.unsettled[path]
-		u.Anew = r.changed
+		u.Anew = r.choice.changed
 		switch said := r.said(path); said {
 		case workflows.Happened:
 			r.journal[path] = r.given(path, json.RawMessage("{}"))
@@ -265,7 +231,7 @@ func (r *repairer) settle(plan *RetryPlan) error {
 		case workflows.NotHappened:
 			u.NotHappened = true
 			delete(r.journal, path)
-			if e, kept := unsettledEntry(u).Carry(record.Terms{Reason: r.reason()}); kept {
+			if e, kept := unsettledEntry(u).Carry(record.Terms{Reason: r.choice.reason}); kept {
 				r.journal[path] = e
 			}
 			r.fates[path] = FateFailed
@@ -308,7 +274,7 @@ func (r *repairer) describe(plan *RetryPlan) {
 		}
 		if tool, ok := r.tool(step.Tool); ok {
 			step.Effect = string(cmp.Or(tool.Effect, definitions.Unsafe))
-			executed := step.Fate == FateAgain && !r.undone[path] || step.Fate == FateSame
+			executed := step.Fate == FateAgain && !r.choice.undone[path] || step.Fate == FateSame
 			step.Risk = executed && (tool.Effect == "" || tool.Effect == definitions.Unsafe)
 		}
 		plan.Steps = append(plan.Steps, step)

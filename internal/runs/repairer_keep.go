@@ -17,7 +17,7 @@ func (r *repairer) keep() error {
 		if _, reference := e.Kind.(record.Reference); n == nil && !reference {
 			continue
 		}
-		terms := r.terms(path, n, loop)
+		terms := r.choice.terms(path, n, loop)
 		if child, ok := unfinished(e); ok && !e.StaysFailed(terms) {
 			kept, err := r.keepCalled(path, n, loop, e)
 			if err != nil {
@@ -84,30 +84,6 @@ func fateOf(path workflows.StepPath, n *definitions.Node, e record.Entry, kept, 
 	return FateReused
 }
 
-// terms are those on which what is recorded at a path survives.
-func (r *repairer) terms(path workflows.StepPath, n, loop *definitions.Node) record.Terms {
-	t := record.Terms{
-		Reason: r.reason(), Again: r.again[path.Top()] || r.undone[path],
-		Doubtful: r.changed || r.doubtful[path.Top()], Repeated: r.repeated[path],
-	}
-	if n == nil {
-		return t
-	}
-	t.Continues = continues(n) || loop != nil && continues(loop)
-	if t.Script = inScript(n, path); !t.Script {
-		t.GoesOn = func(action string) bool { return goesOn(n, action) }
-	}
-	return t
-}
-
-// reason is why the run is repeated.
-func (r *repairer) reason() record.Reason {
-	if r.was.Input.WasReset {
-		return record.Reset
-	}
-	return record.Repaired
-}
-
 // unfinished is the called run of an entry, if it has not completed.
 func unfinished(e record.Entry) (record.Child, bool) {
 	child, ok := e.Kind.(record.Child)
@@ -129,15 +105,6 @@ func inScript(n *definitions.Node, path workflows.StepPath) bool {
 // again and finds what it has done.
 func itself(n *definitions.Node, path workflows.StepPath) bool {
 	return n.Script != nil && !inScript(n, path)
-}
-
-// goesOn reports whether a step that asks goes on after an answer.
-func goesOn(n *definitions.Node, action string) bool {
-	handler := n.Step.OnCancel
-	if action == workflows.Decline {
-		handler = n.Step.OnDecline
-	}
-	return continues(n) || handler != nil && handler.Action != "" && handler.Action != definitions.Abort
 }
 
 func continues(n *definitions.Node) bool {

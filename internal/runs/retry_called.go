@@ -152,7 +152,7 @@ func hasEnded(e *workflows.Error) bool {
 // checkCalled refuses to begin a run anew whose effects are unknown.
 func (r *repairer) checkCalled() error {
 	for _, path := range slices.Sorted(maps.Keys(r.called)) {
-		if _, given := r.req.Results[path]; !r.called[path].gone || given || r.again[path.Top()] {
+		if _, given := r.req.Results[path]; !r.called[path].gone || given || r.choice.again[path.Top()] {
 			continue
 		}
 		n, loop := r.program.At(path)
@@ -169,15 +169,14 @@ func (r *repairer) checkCalled() error {
 // wentOn says whether a step that has called a run stays as it is: that failed,
 // the run above went on, and nothing is otherwise now.
 func (r *repairer) wentOn(path workflows.StepPath, n, loop *definitions.Node, e record.Entry) bool {
-	top := path.Top()
-	return e.Failure() != nil && (continues(n) || loop != nil && continues(loop)) && !r.changed && !r.doubtful[top] && !r.again[top]
+	return e.Failure() != nil && (continues(n) || loop != nil && continues(loop)) && !r.choice.doubts(path) && !r.choice.again[path.Top()]
 }
 
 // keepCalled takes into the journal what becomes of a run that a step has called,
 // if there is one.
 func (r *repairer) keepCalled(path workflows.StepPath, n, loop *definitions.Node, e record.Entry) (kept bool, err error) {
-	plan, top, was := r.called[path], path.Top(), childAt(r.was, path)
-	if plan == nil || plan.gone || !plan.goesOn && callsAnother(n, was) || n.Step.Workflow == "" && !inScript(n, path) || r.undone[path] || r.wentOn(path, n, loop, e) {
+	plan, was := r.called[path], childAt(r.was, path)
+	if plan == nil || plan.gone || !plan.goesOn && callsAnother(n, was) || n.Step.Workflow == "" && !inScript(n, path) || r.choice.undone[path] || r.wentOn(path, n, loop, e) {
 		return false, nil
 	}
 	exact := false
@@ -186,11 +185,11 @@ func (r *repairer) keepCalled(path workflows.StepPath, n, loop *definitions.Node
 	case plan.goesOn:
 		r.fates[path] = FateGoesOn
 	case plan.output != nil:
-		child.Output, child.Effects, exact = plan.output, plan.effects, r.changed || r.doubtful[top]
+		child.Output, child.Effects, exact = plan.output, plan.effects, r.choice.doubts(path)
 		r.fates[path] = FateReused
 	default:
 		again := plan.again.input
-		if r.again[top] { // from its beginning
+		if r.choice.again[path.Top()] { // from its beginning
 			again.Journal = nil
 		}
 		if child.Again, err = json.Marshal(again); err != nil {

@@ -28,7 +28,7 @@ func (r *repairer) findRepeated() {
 	}
 	succeeded := map[call]int{} // the order of the last time
 	for path, e := range r.was.Entries {
-		if e.Done() && !r.undone[path] && r.ofScript(path) {
+		if e.Done() && !r.choice.undone[path] && r.ofScript(path) {
 			at := call{path.Site(), e.Digest()}
 			succeeded[at] = max(succeeded[at], e.Order)
 		}
@@ -46,9 +46,9 @@ func (r *repairer) findRepeated() {
 	}
 	for path, e := range failed {
 		for _, p := range repetitions {
-			r.repeated[path] = r.repeated[path] || p.has(path, e)
+			r.choice.repeated[path] = r.choice.repeated[path] || p.has(path, e)
 		}
-		if e.StaysFailed(r.terms(path, nil, nil)) {
+		if e.StaysFailed(r.choice.terms(path, nil, nil)) {
 			delete(r.called, path) // which is left as it is
 		}
 	}
