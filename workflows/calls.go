@@ -84,7 +84,7 @@ func (cs *calls) call(ctx workflow.Context, q request) (ToolResult, *Error) {
 		}
 		u.NotHappened = true
 	}
-	cs.sent.isSettled(q.path)
+	cs.sent.settled(q.path)
 	cs.noteCall(q, digest, result.Output)
 	return result, nil
 }

@@ -218,3 +218,14 @@ func (un *undoing) tell(told *Journal) {
 		told.Redo = append(told.Redo, path)
 	}
 }
+
+// covers says whether what was done at a path was undone, alone or with the run
+// that has done it.
+func (un *undoing) covers(path StepPath) bool {
+	undone := false
+	//workflowcheck:ignore whether there is any
+	for step := range un.times {
+		undone = undone || step.Covers(path)
+	}
+	return undone
+}

@@ -95,17 +95,6 @@ func (l *ledger) leftBelow(prefix definitions.Prefix) bool {
 	return false
 }
 
-// covers says whether what was done at a path was undone, alone or with the run
-// that has done it.
-func (u *undoing) covers(path StepPath) bool {
-	undone := false
-	//workflowcheck:ignore whether there is any
-	for step := range u.times {
-		undone = undone || step.Covers(path)
-	}
-	return undone
-}
-
 // settleEffects is the one place that decides whether a failed run may say that
 // calling it again may help.
 func (l *ledger) settleEffects(f *Failure) {

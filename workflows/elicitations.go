@@ -22,7 +22,7 @@ func (es *elicitations) add(e Elicitation) int {
 	return len(es.list) - 1
 }
 
-// all are they; none says that there are none.
+// all are a copy of the list; none says that it is empty.
 func (es *elicitations) all() []Elicitation { return slices.Clone(es.list) }
 func (es *elicitations) none() bool         { return len(es.list) == 0 }
 
@@ -113,8 +113,8 @@ func (es *elicitations) size() (total int) {
 	return total
 }
 
-// fit drops what closed ones asked, the oldest first,
-// until it fits into the memo, and returns its size.
+// fit drops what closed ones asked, the oldest first, until they fit into the memo, and
+// returns their size.
 func (es *elicitations) fit() (total int) {
 	total = es.size()
 	for i := range es.list {

@@ -44,9 +44,6 @@ func (s *sent) paths() []StepPath {
 	return append(workflow.DeterministicKeys(s.unsettled), workflow.DeterministicKeys(s.keyed)...)
 }
 
-// isSettled notes that the outcome of an unsafe call is known.
-func (s *sent) isSettled(path StepPath) { delete(s.unsettled, path) }
-
 // next puts them into the input of the next execution: also calls that were stopped with
 // their forEach.
 func (s *sent) next(in *RunInput) {
@@ -100,7 +97,7 @@ func (s *sent) cameBack(q request, failure *Error) {
 	}
 }
 
-// settled forgets a call of which a person has said what to make of it.
+// settled forgets a call whose outcome is known now, or given up.
 func (s *sent) settled(path StepPath) {
 	delete(s.keyed, path)
 	delete(s.unsettled, path)
