@@ -10,7 +10,7 @@ DATA     ?= .perdure
 RACED    := ./activities/... ./definitions/... ./gateway/... $(addprefix ./,$(addsuffix /...,$(filter-out internal/quarantine internal/devserver internal/runs internal/telemetry internal/payloads,$(wildcard internal/*)))) ./workflows/...
 # Packages with fuzz tests that build without a Temporal server, and which tests
 # of them: a regular expression for "package target".
-FUZZED   := definitions definitions/template definitions/view internal/starlark workflows/script workflows/deftest gateway internal/backends internal/backends/repo internal/payloads
+FUZZED   := definitions definitions/template definitions/view internal/starlark workflows/record workflows/script workflows/deftest gateway internal/backends internal/backends/repo internal/payloads
 FUZZ     ?= .
 FUZZTIME ?= 60s
 # How long a fuzz test may try to make one input smaller, of its time.

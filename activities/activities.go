@@ -14,6 +14,7 @@ import (
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/limits"
 	"github.com/perdure/perdure/workflows"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // A Caller calls backend tools; *backends.Pool is one.
@@ -168,7 +169,7 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 		a.logger.InfoContext(ctx, "the output of a tool cannot be used", "run", call.RunID, "step", call.StepPath, "tool", call.Tool, "error", err)
 		return workflows.ToolResult{}, err
 	}
-	if info.IsLocalActivity && workflows.PayloadSize(result.Output) > workflows.MaxLocalResultSize {
+	if info.IsLocalActivity && record.PayloadSize(result.Output) > workflows.MaxLocalResultSize {
 		return workflows.ToolResult{}, attempt.TooLargeHere()
 	}
 	if e := a.noRoom(ctx, attempt, info, result); e != nil {

@@ -33,9 +33,6 @@ const (
 // ReferencePath is where a run keeps what a reference to a composite tool means to it.
 func ReferencePath(ref string) StepPath { return StepPath(referenceMark + ref) }
 
-// IsReference reports whether p is a ReferencePath.
-func (p StepPath) IsReference() bool { return strings.HasPrefix(string(p), referenceMark) }
-
 // Top is the ID of the step of the graph in which p lies.
 func (p StepPath) Top() string {
 	top, _ := p.split()

@@ -11,21 +11,21 @@ import (
 func TestStepPath(t *testing.T) {
 	t.Parallel()
 	of := func(p StepPath) string {
-		return fmt.Sprintf("top %s, site %s, around %q, undoes %q, call %t, probe %t, reference %t",
-			p.Top(), p.Site(), p.Around(), p.Undoes(), p.IsScriptCall(), p.IsProbe(), p.IsReference())
+		return fmt.Sprintf("top %s, site %s, around %q, undoes %q, call %t, probe %t",
+			p.Top(), p.Site(), p.Around(), p.Undoes(), p.IsScriptCall(), p.IsProbe())
 	}
 	for p, want := range map[StepPath]string{
-		"deploy":                           `top deploy, site deploy, around "", undoes "", call false, probe false, reference false`,
-		StepPath("each").Item(2):           `top each, site each[2], around "", undoes "", call false, probe false, reference false`,
-		"each[2]/inner[0]":                 `top each, site each[2]/inner[0], around "each[2]/", undoes "", call false, probe false, reference false`,
-		"script/main:12":                   `top script, site script/main:12, around "script/", undoes "", call true, probe false, reference false`,
-		"script/main:12#2":                 `top script, site script/main:12, around "script/", undoes "", call true, probe false, reference false`,
-		"a/b/compensate#2":                 `top a, site a/b/compensate, around "a/b/", undoes "a/b", call false, probe false, reference false`,
-		StepPath("save").Probe(1):          `top save, site save/probe, around "save/", undoes "", call false, probe true, reference false`,
-		ReferencePath("deploy@1"):          `top @deploy@1, site @deploy@1, around "", undoes "", call false, probe false, reference true`,
-		StepPath("compensate").Attempt(2):  `top compensate#2, site compensate, around "", undoes "", call false, probe false, reference false`,
-		StepPath("x").Compensation():       `top x, site x/compensate, around "x/", undoes "", call false, probe false, reference false`,
-		StepPath("x").Below("y").Redone(1): `top x, site x/y~1, around "x/", undoes "", call false, probe false, reference false`,
+		"deploy":                           `top deploy, site deploy, around "", undoes "", call false, probe false`,
+		StepPath("each").Item(2):           `top each, site each[2], around "", undoes "", call false, probe false`,
+		"each[2]/inner[0]":                 `top each, site each[2]/inner[0], around "each[2]/", undoes "", call false, probe false`,
+		"script/main:12":                   `top script, site script/main:12, around "script/", undoes "", call true, probe false`,
+		"script/main:12#2":                 `top script, site script/main:12, around "script/", undoes "", call true, probe false`,
+		"a/b/compensate#2":                 `top a, site a/b/compensate, around "a/b/", undoes "a/b", call false, probe false`,
+		StepPath("save").Probe(1):          `top save, site save/probe, around "save/", undoes "", call false, probe true`,
+		ReferencePath("deploy@1"):          `top @deploy@1, site @deploy@1, around "", undoes "", call false, probe false`,
+		StepPath("compensate").Attempt(2):  `top compensate#2, site compensate, around "", undoes "", call false, probe false`,
+		StepPath("x").Compensation():       `top x, site x/compensate, around "x/", undoes "", call false, probe false`,
+		StepPath("x").Below("y").Redone(1): `top x, site x/y~1, around "x/", undoes "", call false, probe false`,
 	} {
 		if diff := cmp.Diff(want, of(p)); diff != "" {
 			t.Errorf("%s: %s", p, diff)

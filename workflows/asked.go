@@ -1,11 +1,7 @@
 package workflows
 
 import (
-	"encoding/json"
-	"slices"
-	"strings"
-
-	"go.temporal.io/sdk/workflow"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // An Asking is one time that an elicitation was put to somebody and did not
@@ -43,49 +39,10 @@ const (
 	maxReason       = 500 // bytes
 )
 
-// hearAsked keeps what the run is told of askings in its state, for as long as the
-// elicitation is open.
-func (r *run) hearAsked(_ workflow.Context, s Signal, _ bool) hearing {
-	var a Asked
-	unreadable := json.Unmarshal(s.Body, &a) != nil
-	return hearing{about: Ruling{ElicitationID: a.ElicitationID}, take: func(ctx workflow.Context, _ Ruling) {
-		if !unreadable {
-			r.takeAsking(ctx, a)
-		}
-	}}
-}
-
-func (r *run) takeAsking(ctx workflow.Context, a Asked) {
-	g, open := r.gates.open[a.ElicitationID]
-	if !open || a.Question == "" || len(a.Question) > maxQuestionName {
-		return
-	}
-	e := &r.gates.state.Elicitations[g.index]
-	known := slices.ContainsFunc(e.Askings, func(k Asking) bool { return k.Question == a.Question })
-	if known || len(e.Askings) >= MaxAskings {
-		return
-	}
-	if len(a.Reason) > maxReason {
-		a.Reason = strings.ToValidUTF8(a.Reason[:maxReason], "")
-	}
-	before := openBytes(*e)
-	e.Askings = append(e.Askings, a.Asking)
-	r.record.grow(openBytes(*e) - before)
-	r.publishState(ctx)
-}
-
 // askingsBytes is what askings take in a payload.
 func askingsBytes(askings []Asking) (size int) {
 	for _, a := range askings {
-		size += PayloadSize(a.Question) + PayloadSize(a.Reason) + entryBytes
+		size += record.PayloadSize(a.Question) + record.PayloadSize(a.Reason) + record.EntryBytes
 	}
 	return size
-}
-
-// round names the execution, if the run was reset.
-func (r *run) round(ctx workflow.Context) string {
-	if !r.in.WasReset {
-		return ""
-	}
-	return clip(workflow.GetInfo(ctx).WorkflowExecution.RunID, 8)
 }

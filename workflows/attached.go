@@ -34,7 +34,7 @@ var requestKey = temporal.NewSearchAttributeKeyKeyword(AttrRequest)
 const maxRequestName = 255 // bytes
 
 // hearRequest has the run be found by the request that joined it last.
-func (r *run) hearRequest(_ workflow.Context, s Signal, _ bool) hearing {
+func hearRequest(_ workflow.Context, s Signal, _ bool) hearing {
 	var a Attached
 	unreadable := json.Unmarshal(s.Body, &a) != nil || a.Request == "" || len(a.Request) > maxRequestName
 	return hearing{take: func(ctx workflow.Context, _ Ruling) {

@@ -17,29 +17,8 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
 )
-
-// A Child is a run that a step has started, until it has its result.
-type Child struct {
-	ID string `json:"id"` // of the run
-
-	// Started says that there was a run of the ID for certain. Runs of earlier
-	// builds do not say it.
-	Started bool `json:"started,omitempty"`
-
-	// Again is what the run is started with once more, of which an execution
-	// before has failed. nil = it is under way, or was.
-	Again *RunInput `json:"again,omitempty"`
-}
-
-// tool is the composite tool that was called; "" for nil.
-func (c *Child) tool() string {
-	if c == nil {
-		return ""
-	}
-	tool, _, _ := strings.Cut(c.ID, "/")
-	return tool
-}
 
 // A childCall is one call of a composite tool by a step.
 type childCall struct {
@@ -50,84 +29,59 @@ type childCall struct {
 	arguments func(inputSchema json.RawMessage) (json.RawMessage, error)
 }
 
-// callsWorkflow executes a step of type workflow.
-func (r *run) callsWorkflow(ctx workflow.Context, n *definitions.Node, at place) Outcome {
-	result, failure := r.callWorkflow(ctx, childCall{
-		path: at.path, keyPath: r.keyPath(at.path, at.path), workflow: n.Step.Workflow, limit: time.Duration(n.Step.Timeout),
-		arguments: func(schema json.RawMessage) (json.RawMessage, error) { return n.Arguments(r.scopeAt(ctx, at), schema) },
-	})
-	if failure != nil {
-		return Outcome{status: stepFailed, err: failure}
-	}
-	output, err := template.DecodeValue(result)
-	if err != nil {
-		return Outcome{status: stepFailed, err: &Error{Code: codes.InvalidOutput, Category: codes.CategoryInternal,
-			Message: fmt.Sprintf("step %s: reading the result of %s: %s", at.path, n.Step.Workflow, err)}}
-	}
-	return Outcome{status: stepCompleted, output: output}
-}
-
 // callWorkflow is the one way from a run to another composite tool. It is a run
 // of its own, which an execution of this one may have started before.
-func (r *run) callWorkflow(ctx workflow.Context, c childCall) (json.RawMessage, *Error) {
-	was, before := r.record.begun(c.path)
-	if before && was.Result != nil {
-		r.record.note(c.path, was)
-		return resultOf(was.Result), nil
+func (cs *children) callWorkflow(ctx workflow.Context, c childCall) (json.RawMessage, *Error) {
+	if child, ok := cs.childBefore(c.path, ""); ok {
+		cs.journal.Note(c.path, child)
+		return child.Output, nil
 	}
-	if before && was.Child != nil && was.Child.Again == nil {
-		r.record.note(c.path, was)
-		return r.ended(ctx, r.adopt(ctx, newCalled(c.path, was.Child.ID, c.workflow)))
+	was, before := cs.journal.Begun(c.path)
+	if child, ok := was.Kind.(record.Child); ok && before && child.ID != "" && child.Again == nil {
+		cs.journal.Note(c.path, child)
+		return cs.ended(ctx, cs.adopt(ctx, newCalled(c.path, child.ID, c.workflow)))
 	}
-	in, digest, failure := r.childInput(ctx, c)
+	in, digest, failure := cs.childInput(ctx, c)
 	if failure != nil {
 		return nil, failure
 	}
-	if result, ok := r.record.result(c.path, digest); ok {
-		r.record.note(c.path, JournalEntry{ArgumentsDigest: digest, Result: result, Effects: was.Effects})
-		return resultOf(result), nil
+	if child, ok := cs.childBefore(c.path, digest); ok {
+		cs.journal.Note(c.path, record.Child{Digest: digest, ID: child.ID, Started: child.Started, Output: child.Output, Effects: child.Effects})
+		return child.Output, nil
 	}
-	return r.ended(ctx, r.startChild(ctx, c, in, digest))
-}
-
-// resultOf is the output of a run in a journal.
-func resultOf(recorded json.RawMessage) json.RawMessage {
-	var result RunResult
-	if json.Unmarshal(recorded, &result) != nil || result.Output == nil {
-		return json.RawMessage("null")
-	}
-	return result.Output
+	return cs.ended(ctx, cs.startChild(ctx, c, in, digest))
 }
 
 // childInput is what a called run starts with. The digest is that of its
 // arguments.
-func (r *run) childInput(ctx workflow.Context, c childCall) (*RunInput, string, *Error) {
-	if most := cmp.Or(r.in.MaxDepth, definitions.MaxWorkflowDepth); r.in.Depth >= most {
+func (cs *children) childInput(ctx workflow.Context, c childCall) (*RunInput, string, *Error) {
+	if most := cmp.Or(cs.in.MaxDepth, definitions.MaxWorkflowDepth); cs.in.Depth >= most {
 		return nil, "", &Error{Code: codes.WorkflowTooDeep, Category: codes.CategoryLimit, Message: fmt.Sprintf(
-			"step %s: %s would be called at depth %d of workflows that call each other; maxWorkflowDepth is %d", c.path, c.workflow, r.in.Depth+1, most)}
+			"step %s: %s would be called at depth %d of workflows that call each other; maxWorkflowDepth is %d", c.path, c.workflow, cs.in.Depth+1, most)}
 	}
-	var in *RunInput
-	if was, ok := r.record.begun(c.path); ok && was.Child != nil {
-		again := *was.Child.Again
-		in = &again
-	} else {
-		found, failure := r.resolve(ctx, c)
+	in, again := &RunInput{}, false
+	if was, ok := cs.journal.Begun(c.path); ok {
+		child, _ := was.Kind.(record.Child)
+		again = child.Again != nil && json.Unmarshal(child.Again, in) == nil
+	}
+	if !again {
+		found, failure := cs.references.resolve(ctx, c)
 		if failure != nil {
 			return nil, "", failure
 		}
 		in = &RunInput{Definition: found.Definition, Tools: found.Tools}
 	}
-	if failure := r.childArguments(c, in); failure != nil {
+	if failure := cs.childArguments(c, in); failure != nil {
 		return nil, "", failure
 	}
-	in.Caller, in.Ruled, in.As, in.Depth, in.Limit = r.in.Caller, r.in.Ruled, r.actsAs(), r.in.Depth+1, c.limit
-	in.Lineage, in.Within = r.in.Lineage, r.in.Within+string(cmp.Or(c.keyPath, c.path))+"//"
-	in.ScriptLimits, in.MaxDepth = r.in.ScriptLimits, r.in.MaxDepth
-	in.MaxValue, in.MaxJournal = r.in.MaxValue, r.in.MaxJournal
-	in.Parent = &Parent{RunID: r.id, StepPath: c.path}
-	if size := in.bytes(); size > r.maxValue() {
+	in.Caller, in.Ruled, in.As, in.Depth, in.Limit = cs.in.Caller, cs.in.Ruled, cs.actsAs(), cs.in.Depth+1, c.limit
+	in.Lineage, in.Within = cs.in.Lineage, cs.in.Within+string(cmp.Or(c.keyPath, c.path))+"//"
+	in.ScriptLimits, in.MaxDepth = cs.in.ScriptLimits, cs.in.MaxDepth
+	in.MaxValue, in.MaxJournal = cs.in.MaxValue, cs.in.MaxJournal
+	in.Parent = &Parent{RunID: cs.id, StepPath: c.path}
+	if size := in.bytes(); size > cs.maxValue() {
 		return nil, "", &Error{Code: codes.InputTooLarge, Category: codes.CategoryLimit, Message: fmt.Sprintf(
-			"step %s: the arguments of %s, its definition and the schemas of its tools have %d bytes together; the limit is %d", c.path, c.workflow, size, r.maxValue())}
+			"step %s: the arguments of %s, its definition and the schemas of its tools have %d bytes together; the limit is %d", c.path, c.workflow, size, cs.maxValue())}
 	}
 	return in, digestOf(in.Arguments), nil
 }
@@ -135,8 +89,8 @@ func (r *run) childInput(ctx workflow.Context, c childCall) (*RunInput, string, 
 // childArguments expands and checks the arguments for what the definition of the
 // called tool says of its parameters. Arguments other than before make of what a
 // repaired run has recorded what counts for the same arguments only.
-func (r *run) childArguments(c childCall, in *RunInput) *Error {
-	program, err := r.compile(in.Definition)
+func (cs *children) childArguments(c childCall, in *RunInput) *Error {
+	program, err := cs.compile(in.Definition)
 	if err != nil {
 		return &Error{Code: codes.InvalidDefinition, Category: codes.CategoryValidation, Message: fmt.Sprintf("step %s: %s", c.path, err)}
 	}
@@ -152,28 +106,10 @@ func (r *run) childArguments(c childCall, in *RunInput) *Error {
 		return &Error{Code: codes.InvalidArguments, Category: codes.CategoryValidation, Message: fmt.Sprintf("step %s: %s: %s", c.path, c.workflow, err)}
 	}
 	if in.Journal != nil && digestOf(args) != digestOf(in.Arguments) {
-		in.Journal = exactly(in.Journal)
+		in.Journal = record.Carry(in.Journal, record.Terms{Reason: record.Recalled})
 	}
 	in.Arguments = args
 	return nil
-}
-
-// exactly are the entries of a journal that may count where the arguments of the
-// run are others, each for the same arguments of its step only.
-func exactly(journal map[StepPath]JournalEntry) map[StepPath]JournalEntry {
-	exact := map[StepPath]JournalEntry{}
-	for _, path := range workflow.DeterministicKeys(journal) {
-		e := journal[path]
-		switch {
-		case e.Child != nil && e.Result == nil: // sees to its own
-		case e.Unsettled == nil && (e.Result == nil || e.ArgumentsDigest == ""):
-			continue
-		default:
-			e.Exact = true
-		}
-		exact[path] = e
-	}
-	return exact
 }
 
 // bytes is what the input takes in a payload, about.
@@ -213,7 +149,7 @@ type childEnd struct {
 
 // startChild starts a run and waits for its end. Where there is one already, an
 // execution of this one that nothing is known of any more has started it.
-func (r *run) startChild(ctx workflow.Context, c childCall, in *RunInput, digest string) childEnd {
+func (cs *children) startChild(ctx workflow.Context, c childCall, in *RunInput, digest string) childEnd {
 	call := newCalled(c.path, childID(in), c.workflow)
 	options := workflow.ChildWorkflowOptions{
 		WorkflowID: call.id, WaitForCancellation: true,
@@ -222,47 +158,47 @@ func (r *run) startChild(ctx workflow.Context, c childCall, in *RunInput, digest
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		Memo:                  map[string]any{MemoParent: *in.Parent, MemoStarted: workflow.Now(ctx).UTC()},
 		TypedSearchAttributes: childAttributes(ctx, in),
-		StaticSummary:         fmt.Sprintf("%s called by %s of %s", in.Definition.Name, c.path, r.id),
-		StaticDetails:         fmt.Sprintf("- **tool** %s %s\n- **called by** step %s of %s\n", in.Definition.Name, in.Definition.Version, c.path, r.id),
+		StaticSummary:         fmt.Sprintf("%s called by %s of %s", in.Definition.Name, c.path, cs.id),
+		StaticDetails:         fmt.Sprintf("- **tool** %s %s\n- **called by** step %s of %s\n", in.Definition.Name, in.Definition.Version, c.path, cs.id),
 	}
 	if in.Repair != nil {
 		options.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
 		delete(options.Memo, MemoStarted) // it has begun before
 		options.Memo[MemoRepair] = Repair{Of: in.Repair.Of, Time: in.Repair.Time}
 	}
-	if err := r.waitWhileDraining(ctx); err != nil {
+	if err := cs.budget.waitWhileDraining(ctx); err != nil {
 		return childEnd{call: call, err: err}
 	}
 	if failure := checkHistory(ctx, c.path); failure != nil {
 		return childEnd{call: call, err: failure}
 	}
-	if err := r.children.slots.Acquire(ctx, 1); err != nil {
+	if err := cs.slots.Acquire(ctx, 1); err != nil {
 		return childEnd{call: call, err: err}
 	}
-	defer r.children.slots.Release(1)
-	if err := r.tasks.readyToSend(ctx, in.bytes()); err != nil {
+	defer cs.slots.Release(1)
+	if err := cs.tasks.readyToSend(ctx, in.bytes()); err != nil {
 		return childEnd{call: call, err: err}
 	}
-	r.record.note(c.path, JournalEntry{ArgumentsDigest: digest, Child: &Child{ID: call.id}})
-	r.expect(ctx, call)
-	defer r.dismiss(ctx, call)
+	cs.journal.Note(c.path, record.Child{Digest: digest, ID: call.id})
+	cs.expect(ctx, call)
+	defer cs.dismiss(ctx, call)
 
 	future := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), WorkflowType, *in)
-	r.calls.underWay++
+	cs.budget.begins()
 	err := future.GetChildWorkflowExecution().Get(ctx, nil)
-	r.calls.underWay--
+	cs.budget.ends()
 	if err == nil || temporal.IsWorkflowExecutionAlreadyStartedError(err) {
-		r.record.amend(c.path, func(e *JournalEntry) { e.Child = &Child{ID: call.id, Started: true} })
+		cs.journal.Amend(c.path, record.Child{Digest: digest, ID: call.id, Started: true})
 	}
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
-		r.dismiss(ctx, call)
-		return r.adopt(ctx, call)
+		cs.dismiss(ctx, call)
+		return cs.adopt(ctx, call)
 	}
 	var result RunResult
 	if err := future.Get(ctx, &result); err != nil {
 		return childEnd{call: call, ChildOutcome: failedChild(err), err: ctx.Err()}
 	}
-	r.tasks.makeRoom(ctx, 0)
+	cs.tasks.makeRoom(ctx, 0)
 	return childEnd{call: call, ChildOutcome: ChildOutcome{Result: &result}}
 }
 
@@ -319,45 +255,37 @@ func mustRead(err error) {
 }
 
 // ended is what comes of a called run for the step.
-func (r *run) ended(ctx workflow.Context, end childEnd) (json.RawMessage, *Error) {
+func (cs *children) ended(ctx workflow.Context, end childEnd) (json.RawMessage, *Error) {
 	path := end.call.path
 	var refused *Error
 	if errors.As(end.err, &refused) {
 		return nil, refused
 	}
-	r.noteEffects(end)
+	cs.noteEffects(end)
 	if end.Failure != nil {
-		r.children.failed = append(r.children.failed, failedBelow{path, end.Failure})
+		cs.failed = append(cs.failed, failedBelow{path, end.Failure})
 	}
 	switch {
 	case end.Result != nil: // also where the step was cancelled a moment before
-	case end.err != nil && (end.Failure == nil || end.Failure.Error.fromOutside()):
+	case end.err != nil && (end.Failure == nil || end.Failure.Error.FromOutside()):
 		return nil, &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled, Message: fmt.Sprintf("step %s was cancelled", path)}
 	case end.Failure != nil:
-		return nil, r.childFailed(end.call, end.Failure)
+		return nil, childFailed(end.call, end.Failure)
 	}
 	if end.Result.Output == nil {
 		end.Result.Output = json.RawMessage("null")
 	}
-	digest := r.record.at(path).ArgumentsDigest
-	if recorded, err := json.Marshal(RunResult{Output: end.Result.Output}); err == nil {
-		r.record.note(path, JournalEntry{ArgumentsDigest: digest, Result: recorded, Effects: end.Result.Effects})
-		r.endsNow(ctx, path)
+	cs.journal.Note(path, record.Child{Digest: cs.journal.At(path).Digest(), ID: end.call.id, Started: true,
+		Output: end.Result.Output, Effects: end.Result.Effects})
+	if _, before := cs.journal.Begun(path); before { // its place among what is undone is that of its end, not that of its start there
+		cs.journal.MoveLast(path)
 	}
 	return end.Result.Output, nil
 }
 
-// endsNow gives a run that an execution before has called the place of its end
-// among what is undone, and not that of its start there.
-func (r *run) endsNow(ctx workflow.Context, path StepPath) {
-	if _, before := r.record.begun(path); before {
-		r.record.moveLast(path)
-	}
-}
-
 // childFailed is the error of a step whose run has failed: that of the run, with
 // the path that it has seen from here.
-func (r *run) childFailed(call *called, f *Failure) *Error {
+func childFailed(call *called, f *Failure) *Error {
 	e := f.Error
 	tool, _, _ := strings.Cut(call.id, "/")
 	e.Message = fmt.Sprintf("step %s: %s failed: %s", call.path, tool, e.Message)

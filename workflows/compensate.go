@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,14 +13,21 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/codes"
-	"github.com/perdure/perdure/workflows/script"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // Undoing is what a run can undo, and what it has undone.
 type undoing struct {
-	steps []undoable       // that have completed, in this order
-	times map[StepPath]int // by step path: how often it was undone
-	begun bool             // the run has failed, and what it has done is being undone
+	*origin
+	journal  *record.Log
+	calls    *calls
+	gates    *gates
+	sent     *sent
+	failures *failures
+
+	items   []undoable                                              // that have completed, in this order
+	times   map[StepPath]int                                        // by step path: how often it was undone
+	scopeAt func(ctx workflow.Context, at place) *definitions.Scope // what templates see
 }
 
 // An undoable is a completed step with a compensation, where it completed.
@@ -29,7 +37,7 @@ type undoable struct {
 	output any
 	order  int // of completion
 
-	call *script.Undo // of a call of a script; nil = what the step says
+	call *record.Undo // of a call of a script; nil = what the step says
 }
 
 // retries is what onError says of so many retries; nil of none.
@@ -41,30 +49,30 @@ func retries(n int, delay time.Duration) *definitions.OnError {
 }
 
 // canUndo remembers a completed step that has a compensation.
-func (r *run) canUndo(n *definitions.Node, at place, out Outcome) {
+func (un *undoing) canUndo(n *definitions.Node, at place, out Outcome) {
 	if n.Step.Compensate != nil && out.status == stepCompleted {
-		r.undo.steps = append(r.undo.steps, undoable{node: n, at: at, output: out.output, order: r.record.at(at.path).Order})
+		un.items = append(un.items, undoable{node: n, at: at, output: out.output, order: un.journal.At(at.path).Order})
 	}
 }
 
 // canUndoItems remembers the completed items of a forEach that had failed in an
 // execution before this one, where they have a compensation.
-func (r *run) canUndoItems(ctx workflow.Context, n *definitions.Node, at place) {
+func (un *undoing) canUndoItems(ctx workflow.Context, n *definitions.Node, at place) {
 	switch {
 	case n.Inner == nil:
-		r.canUndoBefore(n, at)
+		un.canUndoBefore(n, at)
 		return
 	case !canBeUndone(n):
 		return
 	}
-	items, err := n.Collection(r.scopeAt(ctx, at))
+	items, err := n.Collection(un.scopeAt(ctx, at))
 	if err != nil {
 		return // it had none
 	}
-	l := &loop{run: r, node: n, at: at, items: items}
+	l := &loop{node: n, at: at, items: items}
 	for i := range items {
 		_, inner := l.place(i)
-		r.canUndoItems(ctx, n.Inner, inner)
+		un.canUndoItems(ctx, n.Inner, inner)
 	}
 }
 
@@ -73,43 +81,42 @@ func canBeUndone(n *definitions.Node) bool {
 }
 
 // canUndoBefore remembers a step that an execution before has completed.
-func (r *run) canUndoBefore(n *definitions.Node, at place) {
-	e, _ := r.record.earlier(at.path)
-	var result ToolResult
-	if n.Step.Compensate == nil || e.Error != nil || e.Result == nil || json.Unmarshal(e.Result, &result) != nil {
+func (un *undoing) canUndoBefore(n *definitions.Node, at place) {
+	e, _ := un.journal.Earlier(at.path)
+	if n.Step.Compensate == nil || e.Failure() != nil || e.Output() == nil {
 		return
 	}
-	if output, err := template.DecodeValue(result.Output); err == nil {
-		r.undo.steps = append(r.undo.steps, undoable{node: n, at: at, output: output, order: e.Order})
+	if output, err := template.DecodeValue(e.Output()); err == nil {
+		un.items = append(un.items, undoable{node: n, at: at, output: output, order: e.Order})
 	}
 }
 
 // canUndoCalls remembers what scripts have done in the executions before this one
 // to which it has not come: calls of steps that had failed there, of branches that
 // were stopped, and of what has run out of its time.
-func (r *run) canUndoCalls() {
-	for path, e := range r.record.ahead() {
-		if e.Undo != nil {
-			r.undo.steps = append(r.undo.steps, undoable{at: place{path: path}, order: e.Order, call: e.Undo})
+func (un *undoing) canUndoCalls() {
+	for path, e := range un.journal.Ahead() {
+		if undo := e.Undo(); undo != nil {
+			un.items = append(un.items, undoable{at: place{path: path}, order: e.Order, call: undo})
 		}
 	}
 }
 
 // compensate undoes the completed steps of a failed run, the last first. It
 // outlives the cancellation and the timeout of the run.
-func (r *run) compensate(ctx workflow.Context, f *Failure) {
-	r.canUndoCalls()
-	if len(r.undo.steps) == 0 {
+func (un *undoing) compensate(ctx workflow.Context, f *Failure) {
+	un.canUndoCalls()
+	if len(un.items) == 0 {
 		return
 	}
 	ctx, done := workflow.NewDisconnectedContext(ctx)
 	defer done()
 	ctx = workflow.WithValue(ctx, endKey{}, time.Time{}) // nothing ends it
-	r.undo.begun = true
+	un.failures.undoes()
 	// After the run was continued, what had completed came in another order.
-	slices.SortStableFunc(r.undo.steps, func(a, b undoable) int { return a.order - b.order })
-	for _, u := range slices.Backward(r.undo.steps) {
-		if r.undoStep(ctx, u) {
+	slices.SortStableFunc(un.items, func(a, b undoable) int { return a.order - b.order })
+	for _, u := range slices.Backward(un.items) {
+		if un.undoStep(ctx, u) {
 			f.Compensated = append(f.Compensated, u.at.path)
 		} else {
 			f.Uncompensated = append(f.Uncompensated, u.at.path)
@@ -119,26 +126,26 @@ func (r *run) compensate(ctx workflow.Context, f *Failure) {
 
 // undoStep undoes one step and reports whether it is undone. Where the
 // compensation fails, the run waits for a person to decide.
-func (r *run) undoStep(ctx workflow.Context, u undoable) bool {
+func (un *undoing) undoStep(ctx workflow.Context, u undoable) bool {
 	path := u.at.path.Compensation()
 	for attempt := 1; ; attempt++ {
-		failure := r.callCompensation(ctx, u, path, attempt)
+		failure := un.callCompensation(ctx, u, path, attempt)
 		if failure == nil {
-			r.undo.times[u.at.path]++
+			un.times[u.at.path]++
 			return true
 		}
-		answer, asked := r.ask(ctx, Elicitation{
+		answer, asked := un.gates.ask(ctx, Elicitation{
 			Kind: Compensation, StepPath: path, Schema: anything,
 			Message: fmt.Sprintf("%s could not be undone: %s. Accept if it has been undone by hand, decline to try again, cancel to leave it.", u.at.path, failure.Message),
 		}, 0)
 		if asked == nil { // so it is settled
-			r.sent.settled(path.Attempt(attempt))
+			un.sent.settled(path.Attempt(attempt))
 		}
 		switch {
 		case asked != nil || answer.Action == Cancel:
 			return false
 		case answer.Action == Accept:
-			r.undo.times[u.at.path]++
+			un.times[u.at.path]++
 			return true
 		}
 	}
@@ -146,29 +153,29 @@ func (r *run) undoStep(ctx workflow.Context, u undoable) bool {
 
 // callCompensation calls it once. Its key is that of all attempts: whether the
 // one before was executed may not be known.
-func (r *run) callCompensation(ctx workflow.Context, u undoable, path StepPath, attempt int) *Error {
+func (un *undoing) callCompensation(ctx workflow.Context, u undoable, path StepPath, attempt int) *Error {
 	c := u.undoing()
-	tool, ok := r.in.Tools[c.Tool]
+	tool, ok := un.in.Tools[c.Tool]
 	if u.call != nil {
-		tool, ok = r.tool(c.Tool)
+		tool, ok = un.tool(c.Tool)
 	}
 	if !ok {
 		return &Error{Code: codes.UnknownTool, Category: codes.CategoryTool,
 			Message: fmt.Sprintf("no backend offered the tool %s when the run started", c.Tool)}
 	}
-	args, err := r.undoArguments(ctx, u, tool)
+	args, err := un.undoArguments(ctx, u, tool)
 	switch {
 	case err != nil && u.call != nil:
 		return &Error{Code: codes.TemplateFailed, Category: codes.CategoryTemplate, Tool: c.Tool, Message: fmt.Sprintf("step %s: %s", u.at.path, err)}
 	case err != nil:
-		return r.templateError(u.node, u.at, err)
+		return templateError(u.node, u.at, err)
 	}
 	limit := time.Duration(c.Timeout)
 	if limit == 0 {
 		limit = definitions.DefaultStepTimeout
 	}
-	_, failure := r.call(ctx, request{
-		tool: tool, path: path.Attempt(attempt), keyPath: r.keyPath(u.at.path, path),
+	_, failure := un.calls.call(ctx, request{
+		tool: tool, path: path.Attempt(attempt), keyPath: un.keyPath(u.at.path, path),
 		args: args, limit: limit, onError: c.OnError, undoes: true,
 		anew: attempt > 1, // a person has said so
 	})
@@ -183,10 +190,10 @@ func (u undoable) undoing() *definitions.Compensation {
 	return &definitions.Compensation{Tool: u.call.Tool, Timeout: definitions.Duration(u.call.Timeout), OnError: retries(u.call.Retries, u.call.Delay)}
 }
 
-func (r *run) undoArguments(ctx workflow.Context, u undoable, tool definitions.Tool) (json.RawMessage, error) {
+func (un *undoing) undoArguments(ctx workflow.Context, u undoable, tool definitions.Tool) (json.RawMessage, error) {
 	switch {
 	case u.call == nil:
-		scope := r.scopeAt(ctx, u.at)
+		scope := un.scopeAt(ctx, u.at)
 		scope.Output = u.output
 		return u.node.Compensation(scope, tool.InputSchema)
 	case u.call.Error != "":
@@ -197,3 +204,28 @@ func (r *run) undoArguments(ctx workflow.Context, u undoable, tool definitions.T
 
 // anything is the schema of an elicitation whose answer needs no content.
 var anything = json.RawMessage(`{"properties":{},"type":"object"}`)
+
+// undoableCall remembers a call of a script that can be undone.
+func (un *undoing) undoableCall(path StepPath, undo *record.Undo) {
+	e := un.journal.NoteUndo(path, undo)
+	un.items = append(un.items, undoable{at: place{path: path}, order: e.Order, call: undo})
+}
+
+// tell adds to a journal what was undone, and how often.
+func (un *undoing) tell(told *Journal) {
+	for _, path := range slices.Sorted(maps.Keys(un.times)) {
+		told.Undone[path] += un.times[path]
+		told.Redo = append(told.Redo, path)
+	}
+}
+
+// covers says whether what was done at a path was undone, alone or with the run
+// that has done it.
+func (un *undoing) covers(path StepPath) bool {
+	undone := false
+	//workflowcheck:ignore whether there is any
+	for step := range un.times {
+		undone = undone || step.Covers(path)
+	}
+	return undone
+}

@@ -3,8 +3,9 @@ package workflows
 import (
 	"time"
 
-	"github.com/perdure/perdure/internal/codes"
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/internal/codes"
 )
 
 // How long a run waits for a credential before it looks by itself whether the
@@ -17,40 +18,40 @@ var recheckAfter = []time.Duration{5 * time.Second, time.Minute, 10 * time.Minut
 //
 // The time of the step stands still meanwhile: each time that the call is made
 // it has all of it. That of a forEach around it and that of the run go on.
-func (r *run) sendAuthorized(ctx workflow.Context, q request, digest string, result *ToolResult) (ParkedCall, *Error) {
+func (cs *calls) sendAuthorized(ctx workflow.Context, q request, digest string, result *ToolResult) (ParkedCall, *Error) {
 	path := credentialsPath(q.path)
 	var g *gate // open while the run waits
-	if r.askedBefore(path) {
-		g = r.open(ctx, Elicitation{Kind: Credentials, StepPath: path}, 0) // as the execution before has
+	if cs.elicitations.askedBefore(path) {
+		g = cs.gates.open(ctx, Elicitation{Kind: Credentials, StepPath: path}, 0) // as the execution before has
 	}
 	for waits := 0; ; {
-		sent, failure := r.sendInTurn(ctx, &q, digest, result)
+		sent, failure := cs.sendInTurn(ctx, &q, digest, result)
 		if failure == nil || failure.Category != codes.CategoryCredentials {
 			if g != nil {
-				r.close(ctx, g, ElicitationDropped, Answer{})
+				cs.gates.close(ctx, g, ElicitationDropped, Answer{})
 			}
 			return sent, failure
 		}
 		q.used += max(failure.Attempt-1, 0)
 		if g == nil {
 			question := Elicitation{Kind: Credentials, StepPath: path, Schema: anything, Message: failure.Message, Backend: q.tool.Backend}
-			if refused := r.gates.check(question); refused != nil {
+			if refused := cs.elicitations.check(question); refused != nil {
 				return sent, refused
 			}
-			g, waits = r.open(ctx, question, 0), 0
+			g, waits = cs.gates.open(ctx, question, 0), 0
 		}
 		pause := recheckAfter[min(waits, len(recheckAfter)-1)]
 		waits++
-		answer, answered := r.awaitCredentials(ctx, q.path, g, pause)
-		for !answered && ctx.Err() == nil && r.draining(ctx) { // the next execution makes the call; an answer may come before
-			answer, answered = r.awaitCredentials(ctx, q.path, g, pause)
+		answer, answered := cs.awaitCredentials(ctx, q.path, g, pause)
+		for !answered && ctx.Err() == nil && cs.budget.draining(ctx) { // the next execution makes the call; an answer may come before
+			answer, answered = cs.awaitCredentials(ctx, q.path, g, pause)
 		}
 		switch {
 		case ctx.Err() != nil:
-			r.close(ctx, g, ElicitationDropped, Answer{})
+			cs.gates.close(ctx, g, ElicitationDropped, Answer{})
 			return sent, q.failure(ctx.Err())
 		case answered:
-			r.close(ctx, g, ElicitationAnswered, answer)
+			cs.gates.close(ctx, g, ElicitationAnswered, answer)
 			g = nil
 		}
 		if answered && answer.Action != Accept {
@@ -67,12 +68,12 @@ func (r *run) sendAuthorized(ctx workflow.Context, q request, digest string, res
 func credentialsPath(step StepPath) StepPath { return step.Below(StepPath(Credentials)) }
 
 // awaitCredentials waits for an answer, for a while, or for the run to stop.
-func (r *run) awaitCredentials(ctx workflow.Context, path StepPath, g *gate, pause time.Duration) (answer Answer, answered bool) {
+func (cs *calls) awaitCredentials(ctx workflow.Context, path StepPath, g *gate, pause time.Duration) (answer Answer, answered bool) {
 	timerCtx, stopTimer := workflow.WithCancel(ctx)
 	defer stopTimer()
 	timer := workflow.NewTimerWithOptions(timerCtx, pause, workflow.TimerOptions{Summary: Summary(path, "looks for credentials")})
 	sel := workflow.NewSelector(ctx)
-	sel.AddReceive(g.answers, func(c workflow.ReceiveChannel, _ bool) { answered = c.ReceiveAsync(&answer) })
+	g.receive(sel, &answer, &answered)
 	sel.AddFuture(timer, func(workflow.Future) {})
 	sel.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {})
 	sel.Select(ctx)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // firstExecution runs until the workflow continues as new and returns the
@@ -94,7 +95,7 @@ func TestContinueAsNewLosesNoAnswer(t *testing.T) {
 		}, time.Hour)
 		b.suggest(time.Hour + time.Second)
 		in := b.firstExecution()
-		if len(in.Open) != 0 || in.Journal["g"].Result == nil {
+		if len(in.Open) != 0 || !in.Journal["g"].Done() {
 			t.Errorf("the answer was not taken: open %+v, journal %+v", in.Open, in.Journal)
 		}
 	})
@@ -251,10 +252,10 @@ func TestContinueAsNewHandsOn(t *testing.T) {
 		b.input = in
 		b.env.SetStartTime(now.Add(time.Hour))
 	}
-	if e := b.input.Journal["each[0]"]; string(e.Result) != `{"output":{"id":7}}` {
+	if e := b.input.Journal["each[0]"]; string(e.Output()) != `{"id":7}` {
 		t.Errorf("of the item that was executed is known: %+v", e)
 	}
-	if e := b.input.Journal["each"]; e.Error == nil {
+	if e := b.input.Journal["each"]; e.Failure() == nil {
 		t.Errorf("of the forEach is known: %+v", e)
 	}
 }
@@ -305,7 +306,7 @@ func TestStoppedCallAfterContinueAsNew(t *testing.T) {
 	b.suggest(5 * time.Hour)
 	b.env.RegisterDelayedCallback(func() { b.env.SignalWorkflow("wake", nil) }, 5*time.Hour)
 	in := b.firstExecution()
-	if e := in.Journal["each[0]"]; e.Unsettled == nil {
-		t.Errorf("of the call that was stopped is known: %+v", e)
+	if call, ok := in.Journal["each[0]"].Kind.(record.Call); !ok || call.Unsettled == nil {
+		t.Errorf("of the call that was stopped is known: %+v", in.Journal)
 	}
 }

@@ -5,23 +5,14 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // An Answer is a person's answer to an elicitation, sent as AnswerSignal.
-type Answer struct {
-	ElicitationID string          `json:"elicitationId"`
-	Question      string          `json:"question,omitempty"` // that is answered: Elicitation.Question; "" = whatever is asked
-	Action        string          `json:"action"`             // accept, decline, cancel
-	Content       json.RawMessage `json:"content,omitempty"`
-	AnsweredBy    string          `json:"answeredBy"`
-	Via           Channel         `json:"via,omitempty"`
-	At            time.Time       `json:"at,omitzero"`        // when it was given
-	Unproven      bool            `json:"unproven,omitempty"` // nobody has proved who gave it
-	AnswerID      string          `json:"answerId"`           // chosen by the sender, to see whose answer won
-}
+type Answer = record.Answer
 
 // A Channel is the way by which an answer was given.
-type Channel string
+type Channel = record.Channel
 
 // The channels.
 const (
@@ -130,4 +121,21 @@ func (e Elicitation) ownEnd() time.Time {
 		return e.Limit
 	}
 	return e.Expires
+}
+
+// digest is the same for what is the same question, asked of the same people in the
+// same way: an answer that a client has given stands for none of the approvals page,
+// and one that need not fit the schema for none that must.
+func (e Elicitation) digest() string {
+	asked := append([]byte(e.Message+"\x00"), e.Schema...)
+	for _, name := range e.Approvers {
+		asked = append(append(asked, 0), name...)
+	}
+	if e.Mode != "" { // no name of an approver is empty
+		asked = append(append(asked, 0, 0), e.Mode...)
+	}
+	if e.Unchecked {
+		asked = append(asked, 0, 0)
+	}
+	return digestOf(asked)
 }

@@ -8,15 +8,20 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
 )
 
-// forEach executes the inner step once for each item, at most maxParallel at a
+type forEachKind struct{ view.StepKind }
+
+// Execute executes the inner step once for each item, at most maxParallel at a
 // time, started in the order of the collection.
-func (r *run) forEach(ctx workflow.Context, n *definitions.Node, at place) Outcome {
-	items, err := n.Collection(r.scopeAt(ctx, at))
+func (forEachKind) Execute(ctx workflow.Context, s StepRun) Outcome {
+	r, n, at := s.run, s.Node, s.at
+	items, err := n.Collection(r.steps.scopeAt(ctx, at))
 	if err != nil {
-		return Outcome{status: stepFailed, err: r.templateError(n, at, err)}
+		return Outcome{status: stepFailed, err: templateError(n, at, err)}
 	}
 	limit := n.Step.MaxIterations
 	if limit == 0 {
@@ -26,13 +31,14 @@ func (r *run) forEach(ctx workflow.Context, n *definitions.Node, at place) Outco
 		return Outcome{status: stepFailed, err: &Error{Code: codes.TooManyItems, Category: codes.CategoryLimit,
 			Message: fmt.Sprintf("step %s: the collection has %d items, maxIterations is %d", at.path, len(items), limit)}}
 	}
-	loop := &loop{run: r, node: n, at: at, items: items, results: make([]Outcome, len(items)), values: make([]any, len(items))}
+	loop := &loop{steps: r.steps, journal: r.journal, node: n, at: at, items: items, results: make([]Outcome, len(items)), values: make([]any, len(items))}
 	return loop.execute(ctx)
 }
 
 // A loop is one execution of a forEach.
 type loop struct {
-	run     *run
+	steps   *steps
+	journal *record.Log
 	node    *definitions.Node
 	at      place
 	items   []definitions.Item
@@ -48,7 +54,7 @@ func (l *loop) execute(ctx workflow.Context) Outcome {
 	limit := l.node.Step.LoopTime(len(l.items))
 	var until time.Time
 	if limit > 0 {
-		until = l.run.record.until(l.at.path, workflow.Now(ctx).Add(limit))
+		until = l.journal.Until(l.at.path, workflow.Now(ctx).Add(limit))
 	}
 	if !until.IsZero() {
 		after(ctx, until, Summary(l.at.path, "timeout"), func() {
@@ -65,7 +71,7 @@ func (l *loop) execute(ctx workflow.Context) Outcome {
 		return Outcome{status: stepFailed, err: &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled,
 			Message: fmt.Sprintf("step %s was cancelled", l.at.path)}}
 	}
-	l.run.record.keepDone(l.at.path)
+	l.journal.NoteDone(l.at.path)
 	return Outcome{status: stepCompleted, output: l.output(), skip: l.skip}
 }
 
@@ -99,7 +105,7 @@ func (l *loop) path(i int) StepPath { return l.at.path.Item(i) }
 // the inner step or the loop continues.
 func (l *loop) item(ctx workflow.Context, i int, stop workflow.CancelFunc) {
 	at, inner := l.place(i)
-	out := l.run.attempt(ctx, l.node.Inner, inner)
+	out := l.steps.attempt(ctx, l.node.Inner, inner)
 	if out.status == stepCompleted {
 		l.collect(ctx, i, at, out.output, stop)
 	}
@@ -130,11 +136,11 @@ func (l *loop) place(i int) (at, inner place) {
 
 // collect keeps what the definition wants of a completed item.
 func (l *loop) collect(ctx workflow.Context, i int, at place, output any, stop workflow.CancelFunc) {
-	scope := l.run.scopeAt(ctx, at)
+	scope := l.steps.scopeAt(ctx, at)
 	scope.Output = output
 	value, ok, err := l.node.Collect(scope)
 	if err != nil {
-		l.fail(stop, l.run.templateError(l.node, at, err))
+		l.fail(stop, templateError(l.node, at, err))
 	}
 	if ok {
 		l.values[i] = value

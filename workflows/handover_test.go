@@ -65,8 +65,8 @@ func TestRepairedCallHasTheArgumentsOfTheRepair(t *testing.T) {
 		if _, failure := b.run(); categoryOf(failure) != "outcome_unknown" {
 			t.Fatalf("got %+v", failure)
 		}
-		record := b.record()
-		plan, err := runs.RepairOf("a/1", "execution", &record, runs.RetryRequest{Otherwise: runs.AskAgain, Arguments: tc.changes})
+		journal := b.journal()
+		plan, err := runs.RepairOf("a/1", "execution", &journal, runs.RetryRequest{Otherwise: runs.AskAgain, Arguments: tc.changes})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,8 +141,8 @@ func TestDroppedQuestionKeepsItsID(t *testing.T) {
 	if _, failure := second.run(); failure == nil {
 		t.Fatal("completed")
 	}
-	record := second.record()
-	plan, err := runs.RepairOf("a/1", "execution", &record, runs.RetryRequest{Otherwise: runs.AskAgain})
+	journal := second.journal()
+	plan, err := runs.RepairOf("a/1", "execution", &journal, runs.RetryRequest{Otherwise: runs.AskAgain})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,10 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/perdure/perdure/internal/codes"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/internal/codes"
 )
 
 // What holds a call back, as AttrWaiting and a Hold say it.
@@ -99,25 +100,52 @@ type heldCall struct {
 
 // Holds are the calls that a run cannot make now, by the path of their step.
 type holds struct {
-	calls  map[StepPath]heldCall
-	unread map[StepPath]bool // of unsafe tools, which workers could not read; see ToolCall.Unread
-	shown  string            // what the search attributes have as holding the run; "" = nothing
+	calls   map[StepPath]heldCall
+	unread  map[StepPath]bool          // of unsafe tools, which workers could not read; see ToolCall.Unread
+	changed func(ctx workflow.Context) // calls have
+}
+
+func newHolds(unread map[StepPath]bool) *holds {
+	h := &holds{calls: map[StepPath]heldCall{}, unread: map[StepPath]bool{}}
+	maps.Copy(h.unread, unread) //workflowcheck:ignore a map again
+	return h
+}
+
+// isUnread says whether the last worker that has got a call could not read it.
+func (hs *holds) isUnread(path StepPath) bool { return hs.unread[path] }
+func (hs *holds) notRead(path StepPath)       { hs.unread[path] = true }
+func (hs *holds) wasRead(path StepPath)       { delete(hs.unread, path) }
+
+// next puts them into the input of the next execution.
+func (hs *holds) next(in *RunInput) { in.Unread = hs.unread }
+
+// why is what holds calls back; "" = nothing. What lasts longest comes first.
+func (hs *holds) why() string {
+	why := map[string]bool{}
+	//workflowcheck:ignore a set
+	for _, h := range hs.calls {
+		why[h.Why] = true
+	}
+	for _, w := range HeldKinds {
+		if why[w] {
+			return w
+		}
+	}
+	return ""
 }
 
 // sendInTurn makes a call as soon as the limits of its backend let it. While it
 // is held nothing is under way: nothing was sent, the time of the step stands
 // still, and no attempt of onError's is used.
-func (r *run) sendInTurn(ctx workflow.Context, q *request, digest string, result *ToolResult) (ParkedCall, *Error) {
-	if _, left := r.sent.keyed[q.path]; left { // by an execution before
-		q.inDoubt = true
-	}
+func (cs *calls) sendInTurn(ctx workflow.Context, q *request, digest string, result *ToolResult) (ParkedCall, *Error) {
+	q.inDoubt = q.inDoubt || cs.sent.repeats(q.path) // left by an execution before
 	for unread := 0; ; {
-		sent, hold, failure := r.send(ctx, *q, digest, result)
+		sent, hold, failure := cs.send(ctx, *q, digest, result)
 		if failure != nil {
 			q.inDoubt, failure.InDoubt = q.inDoubt || failure.MayHaveHappened(), false
 		}
 		if hold == nil {
-			delete(r.holds.unread, q.path)
+			cs.holds.wasRead(q.path)
 			return sent, failure
 		}
 		q.used += max(failure.Attempt-1, 0)
@@ -125,10 +153,10 @@ func (r *run) sendInTurn(ctx workflow.Context, q *request, digest string, result
 			hold.Pause = pauseUnread(unread)
 			unread++
 			if !Repeatable(q.tool.Effect) { // an attempt before, which Temporal has repeated, may have made it
-				r.holds.unread[q.path] = true
+				cs.holds.notRead(q.path)
 			}
 		}
-		if err := r.hold(ctx, q, *hold); err != nil {
+		if err := cs.holds.hold(ctx, q, *hold); err != nil {
 			return sent, q.failure(err)
 		}
 	}
@@ -141,14 +169,14 @@ func pauseUnread(before int) time.Duration {
 }
 
 // hold waits until a call is to be made again, which the run tells meanwhile.
-func (r *run) hold(ctx workflow.Context, q *request, h Hold) error {
+func (hs *holds) hold(ctx workflow.Context, q *request, h Hold) error {
 	h.Pause = max(h.Pause, minHold)
 	if h.Why != heldByHost {
-		r.holds.calls[q.path] = heldCall{Hold: h, backend: q.tool.Backend, until: workflow.Now(ctx).Add(h.Pause)}
-		r.showHolds(ctx)
+		hs.calls[q.path] = heldCall{Hold: h, backend: q.tool.Backend, until: workflow.Now(ctx).Add(h.Pause)}
+		hs.changed(ctx)
 		defer func() {
-			delete(r.holds.calls, q.path)
-			r.showHolds(ctx)
+			delete(hs.calls, q.path)
+			hs.changed(ctx)
 		}()
 	}
 	return workflow.NewTimerWithOptions(ctx, h.Pause, workflow.TimerOptions{Summary: Summary(q.path, h.what(q.tool.Backend))}).Get(ctx, nil)
@@ -169,60 +197,15 @@ func (h Hold) what(backend string) string {
 	return "waits for the process that calls " + backend
 }
 
-// heldBy is what holds calls of the run; "" = nothing. What lasts longest comes
-// first.
-func (r *run) heldBy() string {
-	if len(r.signals.unchecked) > 0 {
-		return HeldByKey
-	}
-	why := map[string]bool{}
-	//workflowcheck:ignore a set
-	for _, h := range r.holds.calls {
-		why[h.Why] = true
-	}
-	for _, w := range HeldKinds {
-		if why[w] {
-			return w
-		}
-	}
-	return ""
-}
-
-// showHolds tells those who look for runs that wait what holds this one. What
-// people are asked comes first.
-func (r *run) showHolds(ctx workflow.Context) {
-	defer r.showDetails(ctx)
-	if len(r.gates.waiting()) > 0 {
-		return
-	}
-	if why := r.heldBy(); why != r.holds.shown {
-		r.tellHold(ctx, why)
-	}
-}
-
-func (r *run) tellHold(ctx workflow.Context, why string) {
-	r.holds.shown = why
-	if err := workflow.UpsertTypedSearchAttributes(ctx, holdUpdate(why)); err != nil {
-		workflow.GetLogger(ctx).Error("publishing what holds the run", "error", err)
-	}
-}
-
-func holdUpdate(why string) temporal.SearchAttributeUpdate {
-	if why == "" {
-		return waitingKey.ValueUnset()
-	}
-	return waitingKey.ValueSet(why)
-}
-
 // details are the lines of the Web UI about calls that are held.
-func (h *holds) details() (lines []string) {
+func (hs *holds) details() (lines []string) {
 	const most = 10
-	paths := slices.Sorted(maps.Keys(h.calls))
+	paths := slices.Sorted(maps.Keys(hs.calls))
 	for i, path := range paths {
 		if i == most {
 			return append(lines, fmt.Sprintf("and %d more", len(paths)-most))
 		}
-		h := h.calls[path]
+		h := hs.calls[path]
 		lines = append(lines, fmt.Sprintf("**%s %s**, and goes on by itself at about %s", path, h.what(h.backend), h.until.UTC().Format("2006-01-02 15:04:05 MST")))
 	}
 	return lines

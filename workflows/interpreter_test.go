@@ -24,6 +24,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // A bench runs one definition in Temporal's time-skipping test environment
@@ -463,9 +464,9 @@ func TestJournalIsReused(t *testing.T) {
 	}
 
 	again := newBench(t, source, `{}`, nil)
-	again.input.Journal = map[definitions.StepPath]workflows.JournalEntry{
-		"one": {ArgumentsDigest: workflows.DigestOf([]byte(`{"n":1}`)), Result: json.RawMessage(`{"output":{"from":"journal"}}`)},
-		"two": {ArgumentsDigest: "of other arguments", Result: json.RawMessage(`{"output":{"from":"journal"}}`)},
+	again.input.Journal = map[definitions.StepPath]record.Entry{
+		"one": {Kind: record.Call{Digest: workflows.DigestOf([]byte(`{"n":1}`)), Output: json.RawMessage(`{"from":"journal"}`)}},
+		"two": {Kind: record.Call{Digest: "of other arguments", Output: json.RawMessage(`{"from":"journal"}`)}},
 	}
 	out, failure := again.run()
 	if failure != nil {

@@ -13,8 +13,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/codes"
-	"github.com/perdure/perdure/workflows/script"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // Names that stand in histories and must never change.
@@ -97,7 +96,7 @@ type RunInput struct {
 	Lineage    string                      `json:"lineage"`              // the same for all executions that continue each other; effect keys derive from it
 	Depth      int                         `json:"depth,omitempty"`      // nesting of called workflows
 	Tools      map[string]definitions.Tool `json:"tools,omitempty"`      // by the name that steps use
-	Journal    map[StepPath]JournalEntry   `json:"journal,omitempty"`    // by step path; results that are reused
+	Journal    map[StepPath]record.Entry   `json:"journal,omitempty"`    // by step path; results that are reused
 	Open       []Elicitation               `json:"open,omitempty"`       // elicitations that were open when the run continued as new
 	Continued  bool                        `json:"continued,omitempty"`  // whether this execution goes on with a run, so that the journal holds whatever its templates would come to now
 	Repair     *Repair                     `json:"repair,omitempty"`     // nil = this is no repair
@@ -136,28 +135,6 @@ type Repair struct {
 	Undone map[StepPath]int `json:"undone,omitempty"` // by step path: how often it was undone; executed again, it has a key of its own
 }
 
-// A JournalEntry is what an earlier execution recorded of a step. Unless the
-// run continues, only a result is used, and only where the digest of the
-// arguments is still the same.
-type JournalEntry struct {
-	ArgumentsDigest string          `json:"argumentsDigest"`
-	Result          json.RawMessage `json:"result,omitempty"`    // a ToolResult, a RunResult of a called run, an Answer of an elicitation, or the end of a wait or of a forEach's time
-	Error           *Error          `json:"error,omitempty"`     // why the step failed
-	Skipped         bool            `json:"skipped,omitempty"`   // its condition was false
-	Order           int             `json:"order,omitempty"`     // in which entries were recorded, from 1
-	Unsettled       *Unsettled      `json:"unsettled,omitempty"` // the call was sent and must be reconciled before anything else
-	Exact           bool            `json:"exact,omitempty"`     // counts only where the digest is the same, also when the run continues
-	Child           *Child          `json:"child,omitempty"`     // the run that the step has called
-	Tool            string          `json:"tool,omitempty"`      // that was called
-	Undoes          bool            `json:"undoes,omitempty"`    // the call has undone another one
-	Effects         *Effects        `json:"effects,omitempty"`   // of the run that the step has called
-	Fan             *script.Fan     `json:"fan,omitempty"`       // of a script: which branches count
-	Left            bool            `json:"left,omitempty"`      // what a called run has done is not known
-	Undo            *script.Undo    `json:"undo,omitempty"`      // of a script: the call that undoes this one
-	Reported        *Error          `json:"reported,omitempty"`  // of a script: with what it went on
-	Within          *script.Spell   `json:"within,omitempty"`    // of a script: the time that it has for something
-}
-
 // RunResult is what a completed run returns.
 type RunResult struct {
 	Output json.RawMessage `json:"output"`           // null when every step was skipped
@@ -183,23 +160,14 @@ type Failure struct {
 	Effects *Effects `json:"effects,omitempty"` // calls that calling again would or might repeat, also of called runs; nil = none
 }
 
-// An Error says why a step or a run failed, from the activity to the client.
-type Error struct {
-	Code      codes.Code     `json:"code"`
-	Category  codes.Category `json:"category"`
-	Message   string         `json:"message"` // for people and models; names what to do where that is known
-	StepID    string         `json:"stepId,omitempty"`
-	StepPath  StepPath       `json:"stepPath,omitempty"` // e.g. check[17]
-	Tool      string         `json:"tool,omitempty"`
-	Attempt   int            `json:"attempt,omitempty"` // of the attempt that failed last; 1 = first
-	Retryable bool           `json:"retryable"`         // whether calling again may help
-	RunID     string         `json:"runId,omitempty"`
-	Backtrace string         `json:"backtrace,omitempty"` // of a script: where it stood, a line for each function
-	InDoubt   bool           `json:"inDoubt,omitempty"`   // an attempt before may have been executed; the run takes it off
-	Hint      string         `json:"hint,omitempty"`      // what to do; set where the error is shown, and never recorded
-}
-
-func (e *Error) Error() string { return e.Message }
+// What a run records and also tells, from the activity to the client.
+type (
+	Error      = record.Error
+	Effects    = record.Effects
+	EffectCall = record.EffectCall
+	Unsettled  = record.Unsettled
+	ParkedCall = record.ParkedCall
+)
 
 // Activities are what workflows ask of the world.
 //

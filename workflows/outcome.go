@@ -13,6 +13,7 @@ import (
 
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // An Attempt is one attempt of a tool call. Its methods say what an outcome of
@@ -168,7 +169,7 @@ func (a Attempt) Succeeded(structured json.RawMessage, content []ContentBlock) (
 		return ToolResult{}, Report(a.unusable(codes.InvalidOutput, codes.CategoryTool, err.Error()))
 	}
 	limit := cmp.Or(a.Call.MaxExpansion, MaxResultSize)
-	if size := PayloadSize(output); size > limit {
+	if size := record.PayloadSize(output); size > limit {
 		return ToolResult{}, Report(a.unusable(codes.OutputTooLarge, codes.CategoryLimit,
 			fmt.Sprintf("the output has %d bytes; the limit is %d: ask the tool for less", size, limit)))
 	}
@@ -178,7 +179,7 @@ func (a Attempt) Succeeded(structured json.RawMessage, content []ContentBlock) (
 // NoRoom is the failure of a call that was executed and whose result does not fit
 // into the history of its run, which has so many bytes. A result that fits gives nil.
 func (a Attempt) NoRoom(history int64, result ToolResult) (e *Error) {
-	size := int64(PayloadSize(result.Output))
+	size := int64(record.PayloadSize(result.Output))
 	if history+size <= maxSize+MaxResultSize {
 		return nil
 	}
@@ -198,11 +199,6 @@ func (a Attempt) TooLargeHere() error {
 // be used. Repeating it cannot help.
 func (a Attempt) unusable(code codes.Code, category codes.Category, what string) (e *Error, repeat bool) {
 	return a.error(code, category, ": "+what), false
-}
-
-// executed says of the failure of a call that it was executed; see Attempt.unusable.
-func (e *Error) executed() bool {
-	return e.Code == codes.InvalidOutput || e.Code == codes.OutputTooLarge
 }
 
 // Reason takes the message of a failure apart: the code of the failure and what

@@ -2,74 +2,90 @@ package workflows
 
 import (
 	"fmt"
-	"slices"
+
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/internal/codes"
-	"go.temporal.io/sdk/workflow"
 )
 
-// tellings are what passes between a run and those above and below it.
-type tellings struct {
-	early   []ChildTold                 // of runs that no step listens to yet
-	states  map[string]ElicitationState // what the one above knows of elicitations, by ID
+// A parent is the run of which a step has called this one, and what it knows of it.
+type parent struct {
+	*origin
+	signals      *signals
+	failures     *failures
+	elicitations *elicitations
+
+	adopted bool                        // Temporal does not tell it how this run ends, so this one does
+	states  map[string]ElicitationState // what it knows of elicitations, by ID
 	pending int                         // signals to it that are on their way
 	gone    bool                        // it has ended
 	ends    bool                        // it was told that this run ends
 }
 
-// hearAdoption notes when the run above has to be told that this one ends.
-func (r *run) hearAdoption(workflow.Context, Signal, bool) hearing {
-	return hearing{take: func(workflow.Context, Ruling) {
-		if r.in.Parent != nil {
-			parent := *r.in.Parent
-			parent.Adopted = true
-			r.in.Parent = &parent
-		}
-	}}
+func newParent(o *origin, s *signals, f *failures, e *elicitations) *parent {
+	p := &parent{origin: o, signals: s, failures: f, elicitations: e, states: map[string]ElicitationState{}}
+	p.adopted = o.in.Parent != nil && o.in.Parent.Adopted
+	return p
 }
 
-// tellParent tells the run that has called this one which elicitations have
+// known is the parent, as the next execution has to know it; nil = a caller has called
+// this run.
+func (p *parent) known() *Parent {
+	if p.in.Parent == nil {
+		return nil
+	}
+	known := *p.in.Parent
+	known.Adopted = p.adopted
+	return &known
+}
+
+// hearAdoption notes when the run above has to be told that this one ends.
+func (p *parent) hearAdoption(workflow.Context, Signal, bool) hearing {
+	return hearing{take: func(workflow.Context, Ruling) { p.adopted = true }}
+}
+
+// tellElicitations tells the run that has called this one which elicitations have
 // opened and closed.
-func (r *run) tellParent(ctx workflow.Context) {
-	if r.in.Parent == nil {
+func (p *parent) tellElicitations(ctx workflow.Context) {
+	if p.in.Parent == nil {
 		return
 	}
-	for _, e := range slices.Clone(r.gates.state.Elicitations) {
-		if r.children.tells.states[e.ID] != e.State {
-			r.children.tells.states[e.ID] = e.State
-			r.tell(ctx, ChildTold{Elicitation: &e})
+	for _, e := range p.elicitations.all() {
+		if p.states[e.ID] != e.State {
+			p.states[e.ID] = e.State
+			p.tell(ctx, ChildTold{Elicitation: &e})
 		}
 	}
 }
 
-func (r *run) tell(ctx workflow.Context, told ChildTold) {
-	told.StepPath, told.RunID = r.in.Parent.StepPath, r.id
-	r.children.tells.pending++
-	r.signal(ctx, r.in.Parent.RunID, ChildSignal, told, func(err error) {
-		r.children.tells.pending--
-		if err != nil && !r.children.tells.gone { // nobody would be asked, and nobody would get the result
-			r.children.tells.gone = true
-			r.abort(&Error{Code: codes.ParentGone, Category: codes.CategoryCancelled, Message: fmt.Sprintf(
-				"%s was cancelled, since the run %s that has called it has ended", r.in.Definition.Name, r.in.Parent.RunID)})
+func (p *parent) tell(ctx workflow.Context, told ChildTold) {
+	told.StepPath, told.RunID = p.in.Parent.StepPath, p.id
+	p.pending++
+	p.signals.send(ctx, p.in.Parent.RunID, ChildSignal, told, func(err error) {
+		p.pending--
+		if err != nil && !p.gone { // nobody would be asked, and nobody would get the result
+			p.gone = true
+			p.failures.abort(&Error{Code: codes.ParentGone, Category: codes.CategoryCancelled, Message: fmt.Sprintf(
+				"%s was cancelled, since the run %s that has called it has ended", p.in.Definition.Name, p.in.Parent.RunID)})
 		}
 	})
 }
 
-// leaveParent makes sure that the run above knows everything that is not in the
+// leave makes sure that the run above knows everything that is not in the
 // outcome of this one, before that ends.
-func (r *run) leaveParent(ctx workflow.Context) {
-	if r.in.Parent == nil {
+func (p *parent) leave(ctx workflow.Context) {
+	if p.in.Parent == nil {
 		return
 	}
 	wait, done := workflow.NewDisconnectedContext(ctx)
 	defer done()
 	for {
-		_ = workflow.Await(wait, func() bool { return r.children.tells.pending == 0 }) // is never cancelled
-		r.receive(wait, r.signals.box(AdoptSignal))
-		if !r.in.Parent.Adopted || r.children.tells.ends || r.children.tells.gone {
+		_ = workflow.Await(wait, func() bool { return p.pending == 0 }) // is never cancelled
+		p.signals.receiveNow(wait, AdoptSignal)
+		if !p.adopted || p.ends || p.gone {
 			return
 		}
-		r.children.tells.ends = true
-		r.tell(wait, ChildTold{Ends: true})
+		p.ends = true
+		p.tell(wait, ChildTold{Ends: true})
 	}
 }

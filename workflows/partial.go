@@ -1,14 +1,9 @@
 package workflows
 
 import (
-	"cmp"
 	"encoding/json"
-	"maps"
-	"slices"
 
-	"go.temporal.io/sdk/workflow"
-
-	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // maxPartial bounds the outputs that travel with a failure.
@@ -32,56 +27,29 @@ func fitting(paths []StepPath, room *int) []StepPath {
 // maxOmitted bounds how many steps a failure names whose outputs do not fit.
 const maxOmitted = 256
 
-// partial are the outputs of completed steps, as far as they fit, and the paths
-// of those that do not.
-func (r *run) partial() (partial map[StepPath]json.RawMessage, omitted []StepPath) {
-	partial = map[StepPath]json.RawMessage{}
-	room := maxPartial
-	add := func(path StepPath, out json.RawMessage) {
-		switch size := PayloadSize(out); {
-		case size <= room:
-			room -= size
-			partial[path] = out
-		default:
-			omitted = append(omitted, path)
-		}
-	}
-	scripts := false
-	for _, n := range r.program.Steps {
-		if s := r.steps[n.ID]; s.status == stepCompleted {
-			if out, err := template.EncodeValue(s.output); err == nil {
-				add(StepPath(n.ID), out)
-			}
-		} else {
-			scripts = scripts || s.started && n.Script != nil
-		}
-	}
-	if scripts {
-		r.partialOfScripts(add)
-	}
-	for _, below := range slices.SortedStableFunc(slices.Values(r.children.failed), func(a, b failedBelow) int { return cmp.Compare(a.path, b.path) }) {
-		for _, id := range slices.Sorted(maps.Keys(below.Partial)) {
-			add(below.path.Below(id), below.Partial[id])
-		}
-		omitted = append(omitted, below.seen(below.Omitted)...)
-	}
-	return partial, omitted[:min(len(omitted), maxOmitted)]
+// Partial are the outputs of completed steps, as far as they fit into a failure, and the
+// paths of those that do not.
+type partial struct {
+	outputs map[StepPath]json.RawMessage
+	omitted []StepPath
+	room    int // bytes
 }
 
-// partialOfScripts adds the outputs of calls that scripts had made which have not
-// completed, the first call first.
-func (r *run) partialOfScripts(add func(path StepPath, out json.RawMessage)) {
-	journal := r.record.whole()
-	paths := workflow.DeterministicKeys(journal)
-	slices.SortStableFunc(paths, func(a, b StepPath) int { return journal[a].Order - journal[b].Order })
-	for _, path := range paths {
-		s := r.steps[path.Top()]
-		if s == nil || s.status == stepCompleted || !path.IsScriptCall() {
-			continue
-		}
-		var result ToolResult // or that of a run, which has an output, too
-		if json.Unmarshal(journal[path].Result, &result) == nil && result.Output != nil {
-			add(path, result.Output)
-		}
+func newPartial() *partial {
+	return &partial{outputs: map[StepPath]json.RawMessage{}, room: maxPartial}
+}
+
+func (p *partial) add(path StepPath, out json.RawMessage) {
+	size := record.PayloadSize(out)
+	if size > p.room {
+		p.omit(path)
+		return
 	}
+	p.room -= size
+	p.outputs[path] = out
+}
+
+func (p *partial) omit(paths ...StepPath) {
+	p.omitted = append(p.omitted, paths...)
+	p.omitted = p.omitted[:min(len(p.omitted), maxOmitted)]
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // StepsQuery is the query that a run answers with its steps: a list of
@@ -19,7 +21,7 @@ type StepReport struct {
 	Error  string `json:"error,omitempty"` // why it failed
 }
 
-// JournalQuery is the query that a run answers with a Record, also when it has
+// JournalQuery is the query that a run answers with a Journal, also when it has
 // ended: what a repaired run starts with. Its argument is a JournalRequest, which
 // may be missing.
 const JournalQuery = "journal"
@@ -30,56 +32,42 @@ type JournalRequest struct {
 	Paths []StepPath `json:"paths,omitempty"` // the same for these step paths alone
 }
 
-// A Record is what a run knows of what it has done.
-type Record struct {
+// A Journal is what a run knows of what it has done.
+type Journal struct {
 	Input     RunInput                  `json:"input"`
-	Journal   map[StepPath]JournalEntry `json:"journal,omitempty"`   // by step path
+	Entries   map[StepPath]record.Entry `json:"entries,omitempty"`   // by step path
 	Unsettled map[StepPath]Unsettled    `json:"unsettled,omitempty"` // by step path: calls that were sent and whose outcome is unknown
 	Undone    map[StepPath]int          `json:"undone,omitempty"`    // by step path: how often it was undone
 	Asked     map[StepPath]int          `json:"asked,omitempty"`     // by step path: how often it has asked
-	Sizes     map[StepPath]int          `json:"sizes,omitempty"`     // by step path, in bytes: of results that are too large together, so that there is no Journal
+	Sizes     map[StepPath]int          `json:"sizes,omitempty"`     // by step path, in bytes: of results that are too large together, so that there are no Entries
 	Redo      []StepPath                `json:"redo,omitempty"`      // paths of steps that were undone since they were last executed
 }
 
-func (r *run) tellJournal(req JournalRequest) (Record, error) {
-	told := Record{Input: r.in, Journal: r.record.whole(), Unsettled: r.sent.unsettled, Undone: map[StepPath]int{}, Asked: map[StepPath]int{}}
-	told.Input.Journal, told.Input.Open, told.Input.Unread, told.Input.InDoubt = nil, nil, r.holds.unread, r.sent.keyed
+func (r *run) tellJournal(req JournalRequest) (Journal, error) {
+	told := Journal{Input: r.in, Entries: r.journal.Whole(), Undone: map[StepPath]int{}, Asked: map[StepPath]int{}}
+	told.Input.Journal, told.Input.Open, told.Input.Parent = nil, nil, r.parent.known()
 	if before := r.in.Repair; before != nil {
 		maps.Copy(told.Undone, before.Undone)
 		maps.Copy(told.Asked, before.Asked)
 	}
-	//workflowcheck:ignore a map again
-	for path, times := range r.in.Asked {
-		told.Asked[path] = max(told.Asked[path], times)
-	}
-	for _, path := range slices.Sorted(maps.Keys(r.undo.times)) {
-		told.Undone[path] += r.undo.times[path]
-		told.Redo = append(told.Redo, path)
-	}
-	//workflowcheck:ignore a map again
-	for path, e := range told.Journal { // what an execution before this one has asked
-		var a Answer
-		if json.Unmarshal(e.Result, &a) == nil && path.Time(a.ElicitationID) > 0 {
-			told.Asked[path] = max(told.Asked[path], path.Time(a.ElicitationID))
-		}
-	}
-	for _, e := range r.gates.state.Elicitations {
-		told.Asked[e.StepPath] = max(told.Asked[e.StepPath], e.StepPath.Time(e.ID))
-	}
+	r.holds.next(&told.Input)
+	r.sent.tell(&told)
+	r.undo.tell(&told)
+	r.elicitations.tell(&told)
 	r.leaveOut(&told, req)
 	if size, err := json.Marshal(told); err != nil || len(size) > r.maxValue() {
 		told.Sizes = map[StepPath]int{}
 		//workflowcheck:ignore a map again
-		for path, e := range told.Journal {
-			told.Sizes[path] = len(e.Result)
+		for path, e := range told.Entries {
+			told.Sizes[path] = e.ResultBytes()
 		}
-		told.Journal, told.Unsettled = nil, nil
+		told.Entries, told.Unsettled = nil, nil
 	}
 	return told, nil
 }
 
 // leaveOut puts {} in the place of results that are not needed.
-func (r *run) leaveOut(told *Record, req JournalRequest) {
+func (r *run) leaveOut(told *Journal, req JournalRequest) {
 	if len(req.Steps)+len(req.Paths) == 0 {
 		return
 	}
@@ -88,10 +76,9 @@ func (r *run) leaveOut(told *Record, req JournalRequest) {
 		again[n.ID] = slices.Contains(req.Steps, n.ID) || slices.ContainsFunc(n.Deps, func(id string) bool { return again[id] })
 	}
 	//workflowcheck:ignore a map again
-	for path, e := range told.Journal {
-		if e.Result != nil && (again[path.Top()] || slices.Contains(req.Paths, path)) {
-			e.Result = json.RawMessage("{}")
-			told.Journal[path] = e
+	for path, e := range told.Entries {
+		if again[path.Top()] || slices.Contains(req.Paths, path) {
+			told.Entries[path] = e.Emptied()
 		}
 	}
 }
@@ -100,12 +87,5 @@ func (r *run) answerQueries(ctx workflow.Context) error {
 	if err := workflow.SetQueryHandler(ctx, JournalQuery, r.tellJournal); err != nil {
 		return err
 	}
-	return workflow.SetQueryHandler(ctx, StepsQuery, func() ([]StepReport, error) {
-		reports := make([]StepReport, 0, len(r.program.Steps))
-		for _, n := range r.program.Steps {
-			s := r.steps[n.ID]
-			reports = append(reports, StepReport{ID: n.ID, Status: string(s.status), Error: s.err})
-		}
-		return reports, nil
-	})
+	return workflow.SetQueryHandler(ctx, StepsQuery, func() ([]StepReport, error) { return r.steps.reports(), nil })
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
 	"github.com/perdure/perdure/workflows/script"
 )
 
@@ -31,24 +32,6 @@ var reconciliationSchema = json.RawMessage(`{"properties":{` +
 	`"result":{"description":"JSON object to use as the output of the tool; empty = {}","title":"Its result, if it was executed","type":"string"}` +
 	`},"required":["outcome"],"type":"object"}`)
 
-// An Unsettled call was sent, and whether it was executed is not known.
-type Unsettled struct {
-	Call  ParkedCall `json:"call"`
-	Error Error      `json:"error"`         // why it is not known
-	Times int        `json:"times"`         // how often the call was left so, this time included
-	Ask   bool       `json:"ask,omitempty"` // whatever is said of the tool
-
-	// Arguments of the call, where Call does not show them.
-	Arguments json.RawMessage `json:"arguments,omitempty"`
-	// Anew says that the run was repaired in a way that changes it, so that the
-	// call has the arguments to which its templates come now.
-	Anew bool `json:"anew,omitempty"`
-
-	// NotHappened says that it has turned out since that it was not executed, so
-	// that it can be made.
-	NotHappened bool `json:"notHappened,omitempty"`
-}
-
 // A Reconciled is the content of an answer to a Reconciliation.
 type Reconciled struct {
 	Outcome string `json:"outcome"`          // Happened, NotHappened, Fail
@@ -65,7 +48,7 @@ func (d Reconciled) output() (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("result must be a JSON object: %w", err)
 	}
-	if size := PayloadSize(output); size > MaxResultSize {
+	if size := record.PayloadSize(output); size > MaxResultSize {
 		return nil, fmt.Errorf("result has %d bytes; the limit is %d", size, MaxResultSize)
 	}
 	return output, nil
@@ -86,19 +69,19 @@ func checkReconciled(content json.RawMessage) error {
 
 // reconcile finds out what became of a call. Again says that it was not
 // executed and is to be made.
-func (r *run) reconcile(ctx workflow.Context, q request, u *Unsettled) (result ToolResult, again bool, failure *Error) {
+func (cs *calls) reconcile(ctx workflow.Context, q request, u *Unsettled) (result ToolResult, again bool, failure *Error) {
 	failure = &u.Error
 	p, err := q.findProbe()
 	if p == nil && err == nil && q.onUnknown != definitions.Ask && !u.Ask {
 		return ToolResult{}, false, failure
 	}
-	r.noteUnsettled(q, u)
+	cs.noteUnsettled(q, u)
 	var (
 		found definitions.Finding
 		said  string
 	)
-	if !r.askedBefore(parkedPath(Reconciliation, q.path, u.Times)) { // otherwise it is a person's turn, who sees the question
-		found, said = r.find(ctx, q, u, p, err)
+	if !cs.elicitations.askedBefore(parkedPath(Reconciliation, q.path, u.Times)) { // otherwise it is a person's turn, who sees the question
+		found, said = cs.find(ctx, q, u, p, err)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -111,7 +94,7 @@ func (r *run) reconcile(ctx workflow.Context, q request, u *Unsettled) (result T
 	if q.onUnknown != definitions.Ask && !u.Ask {
 		return ToolResult{}, false, failure
 	}
-	answer, refused := r.park(ctx, Elicitation{
+	answer, refused := cs.gates.park(ctx, Elicitation{
 		Kind: Reconciliation, Schema: reconciliationSchema, Call: &u.Call,
 		Message: fmt.Sprintf("%s.%s Was it? Its key is %s.", failure.Message, said, u.Call.Key),
 	}, q.path, u.Times)
@@ -143,32 +126,25 @@ func (r *run) reconcile(ctx workflow.Context, q request, u *Unsettled) (result T
 
 // noteUnsettled keeps for the execution after this one that a call was sent, so
 // that it asks as well and does not call.
-func (r *run) noteUnsettled(q request, u *Unsettled) {
-	r.record.note(q.path, JournalEntry{ArgumentsDigest: digestOf(q.args), Unsettled: u})
+func (cs *calls) noteUnsettled(q request, u *Unsettled) {
+	cs.journal.Note(q.path, record.Call{Digest: digestOf(q.args), Unsettled: u})
 }
 
 // unsettledBefore is a call that an execution before has left unsettled. It is
 // made again, if it is, as it was made then: templates may come to other
 // arguments by now, which would be another call. A repair that changes something
 // wants it otherwise.
-func (r *run) unsettledBefore(q *request) *Unsettled {
-	e, ok := r.record.earlier(q.path)
-	if !ok || e.Unsettled == nil {
+func (cs *calls) unsettledBefore(q *request) *Unsettled {
+	e, _ := cs.journal.Earlier(q.path)
+	call, ok := e.Kind.(record.Call)
+	if !ok || call.Unsettled == nil {
 		return nil
 	}
-	u := *e.Unsettled
-	if sent := u.sent(); sent != nil && !u.Anew && !e.Exact {
+	u := *call.Unsettled
+	if sent := u.Sent(); sent != nil && !u.Anew && !e.Exact {
 		q.args = sent
 	}
 	return &u
-}
-
-// sent are the arguments of the call; nil if they were not kept.
-func (u Unsettled) sent() json.RawMessage {
-	if u.Arguments != nil {
-		return u.Arguments
-	}
-	return u.Call.Arguments
 }
 
 // unsettled is a call that was sent.
@@ -193,7 +169,7 @@ const maxFound = 3
 
 // probeOf is the probe of a step, or else of its tool; nil if neither has one.
 func (r *run) probeOf(ctx workflow.Context, n *definitions.Node, at place, tool definitions.Tool) (*probe, error) {
-	p := &probe{program: n.Probe, scope: r.scopeAt(ctx, at)}
+	p := &probe{program: n.Probe, scope: r.steps.scopeAt(ctx, at)}
 	if p.program == nil && tool.Probe != nil {
 		var err error
 		if p.program, err = definitions.CompileProbe(tool.Probe); err != nil {
@@ -224,9 +200,9 @@ func (q request) findProbe() (*probe, error) {
 
 // find lets the probe find out, if there is one. Where it could not, said is a
 // sentence that says why.
-func (r *run) find(ctx workflow.Context, q request, u *Unsettled, p *probe, err error) (found definitions.Finding, said string) {
+func (cs *calls) find(ctx workflow.Context, q request, u *Unsettled, p *probe, err error) (found definitions.Finding, said string) {
 	if p != nil {
-		found, err = r.askProbe(ctx, q, p, u)
+		found, err = cs.askProbe(ctx, q, p, u)
 	}
 	switch {
 	case err != nil:
@@ -241,13 +217,13 @@ func (r *run) find(ctx workflow.Context, q request, u *Unsettled, p *probe, err 
 	return found, ""
 }
 
-func (r *run) askProbe(ctx workflow.Context, q request, p *probe, u *Unsettled) (definitions.Finding, error) {
+func (cs *calls) askProbe(ctx workflow.Context, q request, p *probe, u *Unsettled) (definitions.Finding, error) {
 	path := q.path.Probe(u.Times)
 	timer := workflow.NewTimerWithOptions(ctx, p.delay(), workflow.TimerOptions{Summary: Summary(path, "waits before it asks")})
 	if err := timer.Get(ctx, nil); err != nil {
 		return definitions.Finding{}, err
 	}
-	call, err := u.Call.scope()
+	call, err := callScope(u.Call)
 	if err != nil {
 		return definitions.Finding{}, err
 	}
@@ -255,15 +231,15 @@ func (r *run) askProbe(ctx workflow.Context, q request, p *probe, u *Unsettled) 
 	if err != nil {
 		return definitions.Finding{}, err
 	}
-	result, failure := r.call(ctx, request{tool: p.tool, path: path, args: args, limit: p.timeout()})
+	result, failure := cs.call(ctx, request{tool: p.tool, path: path, args: args, limit: p.timeout()})
 	if failure != nil {
 		return definitions.Finding{}, failure
 	}
 	return p.read(call, result.Output)
 }
 
-// scope is what the templates of a probe see as .call.
-func (c ParkedCall) scope() (map[string]any, error) {
+// callScope is what the templates of a probe see as .call.
+func callScope(c ParkedCall) (map[string]any, error) {
 	call := map[string]any{"key": c.Key, "sent": c.Sent.UTC().Format(time.RFC3339)}
 	if c.Arguments != nil {
 		arguments, err := template.DecodeValue(c.Arguments)

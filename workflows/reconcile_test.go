@@ -16,6 +16,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/workflows"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // losing loses the answers of the first calls, as often as it is told.
@@ -209,23 +210,23 @@ func TestReconciledCallThatFails(t *testing.T) {
 	if _, failure := b.run(); categoryOf(failure) != "tool" {
 		t.Fatalf("got %+v", failure)
 	}
-	record := b.record()
-	if u := record.Journal["pay"].Unsettled; len(record.Unsettled) != 0 || u == nil || !u.NotHappened {
-		t.Errorf("unsettled: %+v, %+v", record.Unsettled, u)
+	journal := b.journal()
+	if pay, ok := journal.Entries["pay"].Kind.(record.Call); len(journal.Unsettled) != 0 || !ok || pay.Unsettled == nil || !pay.Unsettled.NotHappened {
+		t.Errorf("unsettled: %+v, %+v", journal.Unsettled, pay)
 	}
 }
 
-// record is what the run says it has done.
-func (b *bench) record() (record workflows.Record) {
+// journal is what the run says it has done.
+func (b *bench) journal() (journal workflows.Journal) {
 	b.t.Helper()
 	answer, err := b.env.QueryWorkflow(workflows.JournalQuery)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if err := answer.Get(&record); err != nil {
+	if err := answer.Get(&journal); err != nil {
 		b.t.Fatal(err)
 	}
-	return record
+	return journal
 }
 
 // Where a question is too large to be asked, the outcome stays unknown.
@@ -310,7 +311,7 @@ func TestAskedBeforeContinueAsNew(t *testing.T) {
 	if _, failure := second.run(); failure == nil {
 		t.Fatal("completed")
 	}
-	if n := second.record().Asked["g"]; n != 1 {
+	if n := second.journal().Asked["g"]; n != 1 {
 		t.Errorf("g has asked %d times, want 1", n)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // Random runs that failed or were cancelled are repaired in a world that works:
@@ -73,9 +74,9 @@ func TestRepairOfACalledRunThatFailedAndMayBeAnother(t *testing.T) {
 
 // repair makes a case of what is left of one that failed: whatever is not done
 // with works, and every question that is asked again is accepted.
-func (c *testCase) repair(t *testing.T, before *observed) (*testCase, workflows.Record, *runs.RetryPlan) {
+func (c *testCase) repair(t *testing.T, before *observed) (*testCase, workflows.Journal, *runs.RetryPlan) {
 	t.Helper()
-	record := before.last.record()
+	journal := before.last.journal()
 	req := runs.RetryRequest{Results: map[workflows.StepPath]json.RawMessage{}}
 	plan := before.last.repair(t, req)
 	for _, u := range plan.Unsettled { // calls under way when the run was stopped
@@ -85,16 +86,16 @@ func (c *testCase) repair(t *testing.T, before *observed) (*testCase, workflows.
 	in := plan.Input()
 	repaired := c.repaired(&in, before.last.env.Now())
 	for path := range repaired.failures {
-		if e, done := entryOf(&in, path); !done && e.Error == nil {
+		if e, done := entryOf(&in, path); !done && e.Failure() == nil {
 			delete(repaired.failures, path)
 		}
 	}
 	for path := range repaired.answers {
-		if e, done := entryOf(&in, path); !done && e.Result == nil && e.Error == nil {
+		if e, done := entryOf(&in, path); !done && !e.Done() && e.Failure() == nil {
 			repaired.answers[path], repaired.delays[path] = "accept", 1
 		}
 	}
-	return repaired, record, plan
+	return repaired, journal, plan
 }
 
 // repaired is the case of what is left of a run, in which everything happens as
@@ -120,13 +121,15 @@ func (c *testCase) share() {
 
 // entryOf is what the input of a repaired run has of a path, in whichever run that
 // is. Done says that the run in which it is has ended before, and counts as it is.
-func entryOf(in *workflows.RunInput, path string) (e workflows.JournalEntry, done bool) {
+func entryOf(in *workflows.RunInput, path string) (e record.Entry, done bool) {
 	for call, e := range in.Journal {
 		below, ok := strings.CutPrefix(path, string(call)+"/")
+		child, _ := e.Kind.(record.Child)
+		var again workflows.RunInput
 		switch {
-		case ok && e.Child != nil && e.Child.Again != nil:
-			return entryOf(e.Child.Again, below)
-		case ok && (e.Result != nil || e.Error != nil):
+		case ok && child.Again != nil && json.Unmarshal(child.Again, &again) == nil:
+			return entryOf(&again, below)
+		case ok && (e.Done() || e.Failure() != nil):
 			return e, true
 		}
 	}
@@ -137,8 +140,8 @@ func entryOf(in *workflows.RunInput, path string) (e workflows.JournalEntry, don
 // that it has called.
 func (b *bench) repair(t *testing.T, req runs.RetryRequest) *runs.RetryPlan {
 	t.Helper()
-	record := b.record()
-	plan, err := runs.RepairCalling("random/1", "execution", &record, req, func(id runs.RunID) (*workflows.Record, json.RawMessage, error) {
+	journal := b.journal()
+	plan, err := runs.RepairCalling("random/1", "execution", &journal, req, func(id runs.RunID) (*workflows.Journal, json.RawMessage, error) {
 		for at := b; at != nil; at = at.before {
 			answer, err := at.env.QueryWorkflowByID(string(id), workflows.JournalQuery)
 			if err != nil {
@@ -147,9 +150,11 @@ func (b *bench) repair(t *testing.T, req runs.RetryRequest) *runs.RetryPlan {
 			at.mu.Lock()
 			defer at.mu.Unlock()
 			if result, ok := at.results[string(id)]; ok {
-				return nil, result, nil
+				var completed workflows.RunResult
+				err := json.Unmarshal(result, &completed)
+				return nil, completed.Output, err
 			}
-			var below workflows.Record
+			var below workflows.Journal
 			return &below, nil, answer.Get(&below)
 		}
 		return nil, nil, nil // it was never started

@@ -76,7 +76,7 @@ func Repeatable(e definitions.Effect) bool {
 
 // pauseAsAsked waits for as long as the backend has asked to be left alone when it
 // turned a call down.
-func (r *run) pauseAsAsked(ctx workflow.Context, q request, err error) error {
+func pauseAsAsked(ctx workflow.Context, q request, err error) error {
 	var app *temporal.ApplicationError
 	if !errors.As(err, &app) || app.NextRetryDelay() <= 0 {
 		return nil

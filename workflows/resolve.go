@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 const (
@@ -18,58 +19,75 @@ const (
 	resolveAttempts = 5
 )
 
+// References are the composite tools that steps call: what their names mean to the run.
+type references struct {
+	*origin
+	tasks   *tasks
+	journal *record.Log
+	budget  *budget
+	holds   *holds
+
+	root        workflow.Context           // of the workflow
+	resolutions map[string]workflow.Future // by how they are written
+}
+
 // resolve finds the definition that a step calls. A run asks once for each
 // reference, so that all of its steps call the same.
-func (r *run) resolve(ctx workflow.Context, c childCall) (*ResolvedDefinition, *Error) {
+func (rs *references) resolve(ctx workflow.Context, c childCall) (*ResolvedDefinition, *Error) {
 	path := definitions.ReferencePath(c.workflow)
 	var found ResolvedDefinition
-	if was, ok := r.record.result(path, ""); ok && json.Unmarshal(was, &found) == nil {
-		if !r.record.reached(path) {
-			r.record.keep(path, "", was)
-		}
+	if was, ok := record.Found[record.Reference](rs.journal, path, ""); ok && json.Unmarshal(was.Means, &found) == nil {
+		rs.note(path, was)
 		return &found, nil
 	}
 	for unread := 0; ; unread++ {
-		stopped, err := r.askWhat(ctx, c, &found)
+		stopped, err := rs.ask(ctx, c, &found)
 		switch {
 		case stopped:
 			return nil, cancelledStep(c.path)
 		case err == nil:
-			if recorded, err := json.Marshal(found); err == nil && !r.record.reached(path) {
-				r.record.keep(path, "", recorded)
+			if means, err := json.Marshal(found); err == nil {
+				rs.note(path, record.Reference{Means: means})
 			}
 			return &found, nil
 		case heldIn(err) == nil:
 			return nil, unresolved(c, err)
 		}
 		q := request{path: c.path, tool: definitions.Tool{Name: c.workflow}}
-		if r.hold(ctx, &q, Hold{Why: HeldByPayload, Pause: pauseUnread(unread)}) != nil {
+		if rs.holds.hold(ctx, &q, Hold{Why: HeldByPayload, Pause: pauseUnread(unread)}) != nil {
 			return nil, cancelledStep(c.path)
 		}
 	}
 }
 
-// askWhat has a worker find the definition, once for all steps that wait for it.
-func (r *run) askWhat(ctx workflow.Context, c childCall, found *ResolvedDefinition) (stopped bool, err error) {
-	asked, ok := r.children.resolutions[c.workflow]
+// note keeps what a reference means, once for all steps.
+func (rs *references) note(path StepPath, ref record.Reference) {
+	if !rs.journal.Reached(path) {
+		rs.journal.Note(path, ref)
+	}
+}
+
+// ask has a worker find the definition, once for all steps that wait for it.
+func (rs *references) ask(ctx workflow.Context, c childCall, found *ResolvedDefinition) (stopped bool, err error) {
+	asked, ok := rs.resolutions[c.workflow]
 	if !ok {
-		if err := r.waitWhileDraining(ctx); err != nil {
+		if err := rs.budget.waitWhileDraining(ctx); err != nil {
 			return true, nil
 		}
 		// Another step may wait for the same answer when this one is cancelled.
-		all, _ := workflow.NewDisconnectedContext(r.root)
-		r.tasks.carries(ctx)
+		all, _ := workflow.NewDisconnectedContext(rs.root)
+		rs.tasks.carries(ctx)
 		asked = workflow.ExecuteActivity(workflow.WithActivityOptions(all, workflow.ActivityOptions{
 			Summary: "resolves " + c.workflow, StartToCloseTimeout: resolveLimit,
 			RetryPolicy: &temporal.RetryPolicy{InitialInterval: steadyDelay, MaximumAttempts: resolveAttempts},
-		}), ResolveName, DefinitionRef{RunID: r.id, StepPath: c.path, From: r.in.Definition.Name, Workflow: c.workflow, Caller: r.in.Caller, As: r.actsAs()})
-		r.children.resolutions[c.workflow] = asked
+		}), ResolveName, DefinitionRef{RunID: rs.id, StepPath: c.path, From: rs.in.Definition.Name, Workflow: c.workflow, Caller: rs.in.Caller, As: rs.actsAs()})
+		rs.resolutions[c.workflow] = asked
 	}
-	r.calls.underWay++
+	rs.budget.begins()
 	err = asked.Get(ctx, found)
-	r.calls.underWay--
-	if err != nil && (heldIn(err) == nil || r.children.resolutions[c.workflow] == asked) {
-		delete(r.children.resolutions, c.workflow) // another step may find it
+	rs.budget.ends()
+	if err != nil && (heldIn(err) == nil || rs.resolutions[c.workflow] == asked) {
+		delete(rs.resolutions, c.workflow) // another step may find it
 	}
 	return false, err
 }

@@ -220,8 +220,8 @@ return 1`, ""), `{}`, nil)
 // else is said.
 func repairOf(t *testing.T, b *bench) *runs.RetryPlan {
 	t.Helper()
-	record := b.record()
-	plan, err := runs.RepairOf("scripted/test", "execution", &record, runs.RetryRequest{})
+	journal := b.journal()
+	plan, err := runs.RepairOf("scripted/test", "execution", &journal, runs.RetryRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}

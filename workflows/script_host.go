@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
 	"github.com/perdure/perdure/workflows/script"
 )
 
@@ -37,10 +38,10 @@ func (h *scriptHost) path(site script.Site) StepPath { return h.at.path.Below(St
 // wait notes where the script waits until done is called.
 func (h *scriptHost) wait(ctx workflow.Context, site script.Site, what string) (done func()) {
 	h.waiting = append(h.waiting, scriptWait{site, what})
-	h.run.showDetails(ctx)
+	h.run.board.showDetails(ctx)
 	return func() {
 		h.waiting = slices.DeleteFunc(h.waiting, func(w scriptWait) bool { return w.site.Path == site.Path })
-		h.run.showDetails(ctx)
+		h.run.board.showDetails(ctx)
 	}
 }
 
@@ -62,28 +63,30 @@ func (h *scriptHost) waits() string {
 // endedBefore is the failure that an execution before has recorded at a place of
 // the script, or with which it was stopped there.
 func (h *scriptHost) endedBefore(ctx workflow.Context, path StepPath) *script.Error {
-	was, ok := h.run.record.begun(path)
+	was, ok := h.run.journal.Begun(path)
 	if stopped := h.ranOut(ctx, path); stopped != nil {
 		return stopped
 	}
-	if !ok || was.Error == nil || was.Unsettled != nil {
+	call, _ := was.Kind.(record.Call)
+	if !ok || was.Failure() == nil || call.Unsettled != nil {
 		return nil
 	}
-	h.run.record.note(path, was)
-	reported := h.report(was.Error)
-	reported.Unknown = reported.Unknown || h.run.leftUnknown(path)
+	h.run.journal.Note(path, was.Kind)
+	reported := h.report(was.Failure())
+	reported.Unknown = reported.Unknown || h.run.ledger.leftUnknown(path)
 	return reported
 }
 
 // ranOut stops a script where an execution before has recorded nothing, since its
 // time was over there.
 func (h *scriptHost) ranOut(ctx workflow.Context, path StepPath) *script.Error {
-	was, known := h.run.record.begun(path)
-	if _, over := script.DeadlineExceeded(ctx); !over || known && (was.Result != nil || was.Error != nil || was.Within != nil) {
+	was, known := h.run.journal.Begun(path)
+	_, timed := was.Kind.(record.Deadline)
+	if _, over := script.DeadlineExceeded(ctx); !over || known && (was.Done() || was.Failure() != nil || timed) {
 		return nil
 	}
 	stopped := h.stopped(path)
-	_, stopped.Unknown = h.run.unknownAt(path, was)
+	_, stopped.Unknown = h.run.ledger.unknownAt(path, was)
 	return stopped
 }
 
@@ -106,10 +109,10 @@ func (h *scriptHost) Call(ctx workflow.Context, site script.Site, call script.To
 		return nil, h.fail(ctx, path, call, &Error{Code: codes.UnknownTool, Category: codes.CategoryTool, Tool: call.Tool,
 			Message: fmt.Sprintf("step %s: no backend offered the tool %s when the run started, or the definition does not list it in tools", path, call.Tool)})
 	}
-	if was, _ := h.run.record.earlier(path); was.Exact && was.Error != nil && was.ArgumentsDigest == digestOf(call.Args) {
-		return nil, h.fail(ctx, path, call, was.Error)
+	if was, _ := h.run.journal.Earlier(path); was.Exact && was.Failure() != nil && was.Digest() == digestOf(call.Args) {
+		return nil, h.fail(ctx, path, call, was.Failure())
 	}
-	if n := PayloadSize(call.Args); n > MaxResultSize {
+	if n := record.PayloadSize(call.Args); n > MaxResultSize {
 		return nil, h.fail(ctx, path, call, &Error{Code: codes.ArgumentsTooLarge, Category: codes.CategoryLimit, Tool: call.Tool,
 			Message: fmt.Sprintf("step %s: the arguments have %d bytes; the limit is %d", path, n, MaxResultSize)})
 	}
@@ -118,7 +121,7 @@ func (h *scriptHost) Call(ctx workflow.Context, site script.Site, call script.To
 		limit = definitions.DefaultStepTimeout
 	}
 	defer h.wait(ctx, site, "calls "+call.Tool)()
-	result, failure := h.run.call(ctx, request{
+	result, failure := h.run.calls.call(ctx, request{
 		tool: tool, path: path, keyPath: h.run.keyPath(path, path), args: call.Args, limit: limit, onError: retries(call.Retries, call.Delay),
 		onUnknown: cmp.Or(definitions.OnUnknown(call.OnUnknown), tool.OnUnknown), undoable: call.Undo != nil,
 		probe: func() (*probe, error) { return h.run.scriptProbe(ctx, h, call.Probe, tool) },
@@ -127,7 +130,7 @@ func (h *scriptHost) Call(ctx workflow.Context, site script.Site, call script.To
 		return nil, h.fail(ctx, path, call, failure)
 	}
 	if call.Undo != nil {
-		h.canUndo(path, call.Undo(result.Output))
+		h.run.undo.undoableCall(path, call.Undo(result.Output))
 	}
 	return result.Output, nil
 }
@@ -135,17 +138,28 @@ func (h *scriptHost) Call(ctx workflow.Context, site script.Site, call script.To
 // fail keeps that a call has failed, which the script may go on from, for the
 // execution after this one.
 func (h *scriptHost) fail(ctx workflow.Context, path StepPath, call script.ToolCall, e *Error) *script.Error {
+	made, _ := h.run.journal.At(path).Kind.(record.Call)
+	made.Digest, made.Tool, made.Error = cmp.Or(made.Digest, digestOf(call.Args)), call.Tool, e
+	return h.noteFailed(ctx, path, made, e)
+}
+
+// failWorkflow keeps the same of a call of a composite tool.
+func (h *scriptHost) failWorkflow(ctx workflow.Context, path StepPath, call script.WorkflowCall, e *Error) *script.Error {
+	child, _ := h.run.journal.At(path).Kind.(record.Child)
+	child.Digest, child.Error = cmp.Or(child.Digest, digestOf(call.Args)), e
+	return h.noteFailed(ctx, path, child, e)
+}
+
+func (h *scriptHost) noteFailed(ctx workflow.Context, path StepPath, k record.Kind, e *Error) *script.Error {
 	if e.StepPath == "" {
 		e.StepID, e.StepPath = path.Top(), path
 	}
 	if ctx.Err() == nil || e.Category != codes.CategoryCancelled {
-		entry := h.run.record.at(path)
-		entry.ArgumentsDigest, entry.Error, entry.Tool = cmp.Or(entry.ArgumentsDigest, digestOf(call.Args)), e, call.Tool
-		h.run.record.note(path, entry)
+		h.run.journal.Note(path, k)
 	}
 	reported := h.report(e)
 	reported.Fatal = ctx.Err() != nil && e.Category == codes.CategoryCancelled
-	reported.Unknown = reported.Unknown || h.run.leftUnknown(path)
+	reported.Unknown = reported.Unknown || h.run.ledger.leftUnknown(path)
 	return reported
 }
 
@@ -204,7 +218,7 @@ func (h *scriptHost) Elicit(ctx workflow.Context, site script.Site, q script.Que
 		limit = definitions.DefaultStepTimeout
 	}
 	defer h.wait(ctx, site, "waits for an answer")()
-	answer, failure := h.run.ask(ctx, question, limit)
+	answer, failure := h.run.gates.ask(ctx, question, limit)
 	if failure != nil {
 		failed := h.report(failure)
 		failed.Path, failed.Fatal = string(path), failure.Category == codes.CategoryCancelled
@@ -223,18 +237,18 @@ func (h *scriptHost) CallWorkflow(ctx workflow.Context, site script.Site, call s
 		return nil, failed
 	}
 	if !h.node.CallsByName(ref) {
-		return nil, h.fail(ctx, path, script.ToolCall{Args: call.Args}, &Error{Code: codes.UnknownWorkflow, Category: codes.CategoryTool, Tool: ref,
+		return nil, h.failWorkflow(ctx, path, call, &Error{Code: codes.UnknownWorkflow, Category: codes.CategoryTool, Tool: ref,
 			Message: fmt.Sprintf("step %s: the composite tool %s is called by a name that the script computes, and the definition does not list it in tools", path, ref)})
 	}
 	defer h.wait(ctx, site, "calls "+ref)()
-	result, failure := h.run.callWorkflow(ctx, childCall{
+	result, failure := h.run.children.callWorkflow(ctx, childCall{
 		path: path, keyPath: h.run.keyPath(path, path), workflow: ref, limit: call.Timeout,
 		arguments: func(schema json.RawMessage) (json.RawMessage, error) {
 			return template.Typed(call.Args, call.Typed, schema)
 		},
 	})
 	if failure != nil {
-		failed := h.fail(ctx, path, script.ToolCall{Args: call.Args}, failure)
+		failed := h.failWorkflow(ctx, path, call, failure)
 		failed.Tool = cmp.Or(failed.Tool, ref)
 		if _, lines, ok := strings.Cut(failure.Backtrace, "\n"); ok { // after its heading
 			failed.Backtrace = "In " + ref + ":\n" + lines
@@ -242,7 +256,7 @@ func (h *scriptHost) CallWorkflow(ctx workflow.Context, site script.Site, call s
 		return nil, failed
 	}
 	if call.Undo != nil {
-		h.canUndo(path, call.Undo(result))
+		h.run.undo.undoableCall(path, call.Undo(result))
 	}
 	return result, nil
 }
@@ -278,17 +292,19 @@ func (h *scriptHost) Now(ctx workflow.Context, site script.Site) (time.Time, err
 }
 
 // Began is when a within began, and how it has ended in an execution before.
-func (h *scriptHost) Began(ctx workflow.Context, site script.Site) (script.Spell, error) {
+func (h *scriptHost) Began(ctx workflow.Context, site script.Site) (record.Deadline, error) {
 	path := h.path(site)
 	if stopped := h.ranOut(ctx, path); stopped != nil {
-		return script.Spell{}, stopped
+		return record.Deadline{}, stopped
 	}
-	spell := script.Spell{Began: workflow.Now(ctx).UTC()}
-	if was, ok := h.run.record.begun(path); ok && was.Within != nil {
-		spell = *was.Within
+	deadline := record.Deadline{Began: workflow.Now(ctx).UTC()}
+	if was, ok := h.run.journal.Begun(path); ok {
+		if before, ok := was.Kind.(record.Deadline); ok {
+			deadline = before
+		}
 	}
-	h.run.record.note(path, JournalEntry{Within: &spell})
-	return spell, nil
+	h.run.journal.Note(path, deadline)
+	return deadline, nil
 }
 
 // After does something when a time is over.
@@ -298,26 +314,24 @@ func (h *scriptHost) After(ctx workflow.Context, site script.Site, until time.Ti
 }
 
 // Ended keeps how a within has ended for the execution after this one.
-func (h *scriptHost) Ended(site script.Site, spell script.Spell) {
-	h.run.record.note(h.path(site), JournalEntry{Within: &spell})
+func (h *scriptHost) Ended(site script.Site, deadline record.Deadline) {
+	h.run.journal.Note(h.path(site), deadline)
 }
 
 // time records a time at a place, or gives what was recorded there.
 func (h *scriptHost) time(path StepPath, t time.Time) time.Time {
-	w := waited{Until: t.UTC()}
-	if was, ok := h.run.record.result(path, ""); ok {
-		_ = json.Unmarshal(was, &w) // it was written here
+	wait, ok := record.Found[record.Wait](h.run.journal, path, "")
+	if !ok {
+		wait = record.Wait{Until: t.UTC()}
 	}
-	if recorded, err := json.Marshal(w); err == nil {
-		h.run.record.keep(path, "", recorded)
-	}
-	return w.Until
+	h.run.journal.Note(path, wait)
+	return wait.Until
 }
 
 // Log tells whoever follows the run.
 func (h *scriptHost) Log(ctx workflow.Context, site script.Site, text string) {
 	workflow.GetLogger(ctx).Info(text, "step", h.path(site), "line", site.Line)
-	h.run.say(ctx, Told{StepPath: h.path(site), Message: text})
+	h.run.scripts.say(ctx, Told{StepPath: h.path(site), Message: text})
 }
 
 // Progress tells how far the script is.
@@ -325,22 +339,22 @@ func (h *scriptHost) Progress(ctx workflow.Context, site script.Site, p script.P
 	if p.Done == 0 && p.Total == 0 {
 		p.Message = cmp.Or(p.Message, "0") // there is nothing else to tell
 	}
-	h.run.say(ctx, Told{StepPath: h.path(site), Message: p.Message, Done: p.Done, Total: p.Total})
+	h.run.scripts.say(ctx, Told{StepPath: h.path(site), Message: p.Message, Done: p.Done, Total: p.Total})
 }
 
 // Decide keeps which branches count for the execution after this one.
 func (h *scriptHost) Decide(site script.Site, fan script.Fan) {
-	h.run.record.note(h.path(site), JournalEntry{Fan: &fan})
+	h.run.journal.Note(h.path(site), record.Branches{Count: fan.Branches, Failed: fan.Failed})
 }
 
 // Decided is what an execution before has kept.
 func (h *scriptHost) Decided(site script.Site) *script.Fan {
-	was, ok := h.run.record.begun(h.path(site))
-	if !ok || was.Fan == nil {
+	was, begun := h.run.journal.Begun(h.path(site))
+	branches, ok := was.Kind.(record.Branches)
+	if !begun || !ok {
 		return nil
 	}
-	h.run.record.note(h.path(site), was)
-	fan := *was.Fan
-	fan.Unknown = fan.Failed && h.run.leftBelow(h.path(site).Items())
-	return &fan
+	h.run.journal.Note(h.path(site), branches)
+	return &script.Fan{Branches: branches.Count, Failed: branches.Failed,
+		Unknown: branches.Failed && h.run.ledger.leftBelow(h.path(site).Items())}
 }

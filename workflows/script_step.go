@@ -2,30 +2,32 @@ package workflows
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
 	"github.com/perdure/perdure/workflows/script"
 )
 
-// script executes a step of type script, or a definition that is a script. It
+type scriptKind struct{ view.StepKind }
+
+// Execute runs a script: that of a step, or a definition that is one. It
 // runs from its top in each execution of the run, and finds in the journal what
 // those before have done.
-func (r *run) script(ctx workflow.Context, n *definitions.Node, at place) Outcome {
-	data, err := n.Data(r.scopeAt(ctx, at))
+func (scriptKind) Execute(ctx workflow.Context, s StepRun) Outcome {
+	r, n, at := s.run, s.Node, s.at
+	data, err := n.Data(r.steps.scopeAt(ctx, at))
 	if err != nil {
-		return Outcome{status: stepFailed, err: r.templateError(n, at, err)}
+		return Outcome{status: stepFailed, err: templateError(n, at, err)}
 	}
 	ctx, stop := workflow.WithCancel(ctx)
 	defer stop()
 	h := &scriptHost{run: r, node: n, at: at}
-	r.scripts.running[at.path] = h
-	defer delete(r.scripts.running, at.path)
+	defer r.scripts.begins(h)()
 	var over *Error // why the time of the script is over
 	ctx = h.keepTime(ctx, func(why *Error) {
 		over = why
@@ -40,7 +42,7 @@ func (r *run) script(ctx workflow.Context, n *definitions.Node, at place) Outcom
 	case failure != nil:
 		return Outcome{status: stepFailed, err: h.failure(ctx, failure)}
 	}
-	if n := PayloadSize(result); n > MaxResultSize {
+	if n := record.PayloadSize(result); n > MaxResultSize {
 		return Outcome{status: stepFailed, err: &Error{Code: codes.OutputTooLarge, Category: codes.CategoryLimit,
 			Message: fmt.Sprintf("step %s: what the script returns has %d bytes; the limit is %d: return less", at.path, n, MaxResultSize)}}
 	}
@@ -50,7 +52,7 @@ func (r *run) script(ctx workflow.Context, n *definitions.Node, at place) Outcom
 			Message: fmt.Sprintf("step %s: reading what the script returns: %s", at.path, err)}}
 	}
 	if !n.Whole() {
-		r.record.keepDone(at.path)
+		r.journal.NoteDone(at.path)
 	}
 	return Outcome{status: stepCompleted, output: output}
 }
@@ -64,7 +66,7 @@ func (h *scriptHost) keepTime(ctx workflow.Context, end func(why *Error)) workfl
 	var until time.Time
 	var why func() *Error
 	if limit := timeout(h.node.Step); !h.node.Whole() && (most == 0 || limit <= most) {
-		if until = r.record.until(path, now.Add(limit)); until.IsZero() {
+		if until = r.journal.Until(path, now.Add(limit)); until.IsZero() {
 			return ctx
 		}
 		why = func() *Error {
@@ -73,7 +75,7 @@ func (h *scriptHost) keepTime(ctx workflow.Context, end func(why *Error)) workfl
 		}
 	} else if most > 0 {
 		if until = r.started.Add(most); !h.node.Whole() {
-			if until = r.record.until(path, now.Add(most)); until.IsZero() {
+			if until = r.journal.Until(path, now.Add(most)); until.IsZero() {
 				return ctx
 			}
 		}
@@ -97,45 +99,39 @@ type ScriptLimits = script.Limits
 // DefaultScriptLimits are those that hold where nothing else is said.
 func DefaultScriptLimits() ScriptLimits { return script.DefaultLimits() }
 
-// scriptTools are the tools that scripts of the run may call, each once.
-func (r *run) scriptTools() []script.Tool {
-	var tools []script.Tool
-	for _, name := range workflow.DeterministicKeys(r.in.Tools) {
-		if r.in.Tools[name].ForProbe {
-			continue
-		}
-		t := script.Tool{Name: r.in.Tools[name].Name, Backend: r.in.Tools[name].Backend, Original: r.in.Tools[name].Original}
-		t.Effects = r.hasEffects(t.Name)
-		if !slices.Contains(tools, t) {
-			tools = append(tools, t)
-		}
-	}
-	return tools
-}
-
-func (r *run) scriptLimits() script.Limits {
-	if r.in.ScriptLimits == nil {
-		return script.Limits{}
-	}
-	return *r.in.ScriptLimits
-}
-
-// tool finds a tool by the name under which clients know it, for a script: one
-// that its sender may not call is none.
-func (r *run) tool(name string) (definitions.Tool, bool) {
-	if t, ok := r.in.Tools[name]; ok && t.Name == name && !t.ForProbe {
-		return t, true
-	}
-	for _, key := range workflow.DeterministicKeys(r.in.Tools) {
-		if t := r.in.Tools[key]; t.Name == name && !t.ForProbe {
-			return t, true
-		}
-	}
-	return definitions.Tool{}, false
-}
-
 // Scripts are the steps of a run that are scripts.
 type scripts struct {
+	tasks *tasks
+
 	running map[StepPath]*scriptHost // by step path
 	lines   int                      // that they have reported
+}
+
+// begins notes that a script runs until done is called.
+func (sc *scripts) begins(h *scriptHost) (done func()) {
+	sc.running[h.at.path] = h
+	return func() { delete(sc.running, h.at.path) }
+}
+
+// waits says where the script of a step waits, for a message; "" = nowhere.
+func (sc *scripts) waits(step StepPath) string {
+	if h := sc.running[step]; h != nil {
+		return h.waits()
+	}
+	return ""
+}
+
+// details are lines for the Web UI about where scripts wait.
+func (sc *scripts) details() (lines []string) {
+	for _, path := range workflow.DeterministicKeys(sc.running) {
+		waiting := sc.running[path].waiting
+		for i, w := range waiting {
+			if i == maxShownWaits {
+				lines = append(lines, fmt.Sprintf("… and %d more places", len(waiting)-i))
+				break
+			}
+			lines = append(lines, fmt.Sprintf("**%s, line %d of %s**: %s", path, w.site.Line, w.site.File, oneLine(w.what)))
+		}
+	}
+	return lines
 }

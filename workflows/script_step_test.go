@@ -216,15 +216,15 @@ return [a, b.ok, agreed]
 	if err != nil {
 		t.Fatal(err)
 	}
-	var record workflows.Record
-	if err := answer.Get(&record); err != nil {
+	var journal workflows.Journal
+	if err := answer.Get(&journal); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := runs.RepairOf("scripted/test", "execution", &record, runs.RetryRequest{})
+	plan, err := runs.RepairOf("scripted/test", "execution", &journal, runs.RetryRequest{})
 	if err != nil || len(plan.Unsettled) != 1 || plan.Unsettled[0].Path != "script/main:5" {
 		t.Fatalf("the plan is %+v, %v", plan, err)
 	}
-	plan, err = runs.RepairOf("scripted/test", "execution", &record, runs.RetryRequest{Unknown: map[workflows.StepPath]string{"script/main:5": runs.Happened}})
+	plan, err = runs.RepairOf("scripted/test", "execution", &journal, runs.RetryRequest{Unknown: map[workflows.StepPath]string{"script/main:5": runs.Happened}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,14 +6,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/workflows/record"
 	"github.com/perdure/perdure/workflows/script"
 )
-
-// canUndo remembers a call of a script that can be undone.
-func (h *scriptHost) canUndo(path StepPath, undo *script.Undo) {
-	e := h.run.record.amend(path, func(e *JournalEntry) { e.Undo = undo })
-	h.run.undo.steps = append(h.run.undo.steps, undoable{at: place{path: path}, order: e.Order, call: undo})
-}
 
 // Report tells of a failure with which the script goes on, as that of a step
 // whose failure does not stop the others.
@@ -23,19 +18,8 @@ func (h *scriptHost) Report(_ workflow.Context, site script.Site, e *script.Erro
 		Code: e.Code, Category: e.Category, Message: e.Message, Tool: e.Tool, Attempt: e.Attempt, Retryable: e.Retryable,
 		StepID: path.Top(), StepPath: path, RunID: h.run.id,
 	}
-	h.run.record.note(path, JournalEntry{Reported: failure})
-	h.run.errors = append(h.run.errors, *failure)
-}
-
-// reportedBefore adds what scripts have reported in the executions before this one
-// and that it has not come to, in branches that were stopped.
-func (r *run) reportedBefore() {
-	for path, e := range r.record.ahead() {
-		if e.Reported != nil {
-			r.record.note(path, e)
-			r.errors = append(r.errors, *e.Reported)
-		}
-	}
+	h.run.journal.Note(path, record.Report{Reported: *failure})
+	h.run.failures.report(failure)
 }
 
 // A scriptTemplate is a template of the language of steps in a script.

@@ -2,9 +2,13 @@ package workflows
 
 import (
 	"fmt"
+	"maps"
+
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // Sent are the calls of a run of which nothing is known since they were sent, by the
@@ -13,6 +17,47 @@ type sent struct {
 	keyed     map[StepPath]string    // names of keyed tools
 	unsettled map[StepPath]Unsettled // of unsafe tools
 }
+
+func newSent(inDoubt map[StepPath]string) *sent {
+	s := &sent{keyed: map[StepPath]string{}, unsettled: map[StepPath]Unsettled{}}
+	maps.Copy(s.keyed, inDoubt) //workflowcheck:ignore a map again
+	return s
+}
+
+// at is the tool whose call at a path has no known outcome; false = there is none.
+func (s *sent) at(path StepPath) (tool string, left bool) {
+	if u, left := s.unsettled[path]; left {
+		return u.Call.Tool, true
+	}
+	tool, left = s.keyed[path]
+	return tool, left
+}
+
+// repeats says whether a keyed call at a path may have been executed.
+func (s *sent) repeats(path StepPath) bool {
+	_, left := s.keyed[path]
+	return left
+}
+
+// paths are those of all these calls.
+func (s *sent) paths() []StepPath {
+	return append(workflow.DeterministicKeys(s.unsettled), workflow.DeterministicKeys(s.keyed)...)
+}
+
+// next puts them into the input of the next execution: also calls that were stopped with
+// their forEach.
+func (s *sent) next(in *RunInput) {
+	//workflowcheck:ignore a map again
+	for path, u := range s.unsettled {
+		if _, known := in.Journal[path]; !known {
+			in.Journal[path] = record.Entry{Kind: record.Call{Unsettled: &u}}
+		}
+	}
+	in.InDoubt = s.keyed
+}
+
+// tell adds them to a journal.
+func (s *sent) tell(told *Journal) { told.Unsettled, told.Input.InDoubt = s.unsettled, s.keyed }
 
 // leaves keeps that a call is on its way after which nothing may be known.
 func (s *sent) leaves(q request, call ParkedCall) {
@@ -37,7 +82,7 @@ func (s *sent) notSent(q request) {
 
 // cameBack keeps what is known now of a call.
 func (s *sent) cameBack(q request, failure *Error) {
-	if failure == nil || failure.executed() || !q.inDoubt && !failure.MayHaveHappened() {
+	if failure == nil || failure.Executed() || !q.inDoubt && !failure.MayHaveHappened() {
 		delete(s.keyed, q.path)
 	}
 	u, ok := s.unsettled[q.path]
@@ -52,29 +97,8 @@ func (s *sent) cameBack(q request, failure *Error) {
 	}
 }
 
-// settled forgets a call of which a person has said what to make of it.
+// settled forgets a call whose outcome is known now, or given up.
 func (s *sent) settled(path StepPath) {
 	delete(s.keyed, path)
 	delete(s.unsettled, path)
-}
-
-// MayHaveHappened says of the failure of a call that may be repeated with the same
-// key whether it may have been executed, by this attempt or one before. No later
-// failure makes that known: one that was not sent says nothing of it, and an answer
-// may be about the second request alone.
-func (e *Error) MayHaveHappened() bool {
-	switch e.Code {
-	case codes.ConnectionLost, codes.WorkerLost, codes.StepTimeout, codes.Internal, codes.Cancelled:
-		return true
-	}
-	return e.InDoubt
-}
-
-// keyPath is the path for which the key of a call is made: that of the call,
-// and of a step that was undone and is executed again another one.
-func (r *run) keyPath(step, call StepPath) StepPath {
-	if r.in.Repair == nil || r.in.Repair.Undone[step] == 0 {
-		return call
-	}
-	return call.Redone(r.in.Repair.Undone[step])
 }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	"go.temporal.io/sdk/workflow"
-
 	"github.com/perdure/perdure/internal/signing"
 )
 
@@ -114,110 +112,6 @@ const maxRuled = 200 // bytes
 // taken says whether the signal counts.
 func (v Ruling) taken() bool { return v.Verdict == VerdictTaken || v.Verdict == VerdictUnproven }
 
-// A hearing is what a run has read of a signal before it decides on it.
-type hearing struct {
-	about  Ruling                                  // that is to be; what it is about is given
-	refuse string                                  // why it is not taken, though it is proven; "" = it is
-	strict bool                                    // it is not taken without proof, whatever the settings say
-	take   func(ctx workflow.Context, made Ruling) // has the run do what it says
-}
-
-// A mailbox has the signals of one name.
-type mailbox struct {
-	name    string
-	arrived workflow.ReceiveChannel // of Signal
-	// hear reads a signal; no take = it stays for later. Held: it was before.
-	hear func(ctx workflow.Context, s Signal, held bool) hearing
-}
-
-// box is that of a signal; nil = there is none.
-func (s *signals) box(name string) *mailbox {
-	for _, m := range s.boxes {
-		if m.name == name {
-			return m
-		}
-	}
-	return nil
-}
-
-// Signals are what comes to a run from outside.
-type signals struct {
-	trust     *trustee          // what is believed
-	boxes     []*mailbox        // by signal
-	unchecked []UncheckedSignal // that wait for a worker with their key
-}
-
-// receiveSignals has the run take what it is told, also when it was cancelled or
-// has failed: compensations ask, and called runs tell, until it ends.
-func (r *run) receiveSignals(ctx workflow.Context) {
-	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	for _, m := range []*mailbox{
-		{name: AnswerSignal, hear: r.hearAnswer},
-		{name: AskedSignal, hear: r.hearAsked},
-		{name: AttachSignal, hear: r.hearRequest},
-		{name: ChildSignal, hear: r.hearChild},
-		{name: AdoptSignal, hear: r.hearAdoption},
-	} {
-		m.arrived = workflow.GetSignalChannel(ctx, m.name)
-		r.signals.boxes = append(r.signals.boxes, m)
-		workflow.GoNamed(ctx, m.name, func(ctx workflow.Context) {
-			// A signal stays in the channel until it is taken: see drained.
-			for workflow.Await(ctx, func() bool { return m.arrived.Len() > 0 }) == nil {
-				r.receive(ctx, m)
-			}
-		})
-	}
-	r.goOnChecking(ctx)
-}
-
-// receive takes what has arrived in a mailbox.
-func (r *run) receive(ctx workflow.Context, m *mailbox) {
-	for m.arrived.Len() > 0 {
-		var s Signal
-		if m.arrived.ReceiveAsync(&s) {
-			r.rule(ctx, m, s, 0)
-		}
-	}
-}
-
-// arrived says whether there are signals that were not looked at.
-func (s *signals) arrived() bool {
-	for _, m := range s.boxes {
-		if m.arrived.Len() > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// rule decides on a signal, for the first time or, round by round, again, and
-// says whether that was all.
-func (r *run) rule(ctx workflow.Context, m *mailbox, s Signal, round int) (settled bool) {
-	r.tasks.makeRoom(ctx, entryBytes)
-	h := m.hear(ctx, s, round > 0)
-	if h.take == nil {
-		return true
-	}
-	h.about.Signal, h.about.Again = m.name, round > 0
-	full := len(r.signals.unchecked) >= maxUnchecked
-	var made Ruling
-	data := workflow.SideEffect(ctx, func(workflow.Context) any { return r.signals.trust.decide(s, r.id, h, full, round) })
-	if err := data.Get(&made); err != nil {
-		made = h.about // cannot happen; nothing is taken
-	}
-	switch {
-	case made.taken():
-		h.take(ctx, made)
-	case made.Verdict == VerdictHeld && round > 0:
-		return false
-	case made.Verdict == VerdictHeld:
-		r.keepUnchecked(ctx, UncheckedSignal{Name: m.name, Signal: &s, Key: made.Key, ElicitationID: made.ElicitationID, By: made.By, AnswerID: made.AnswerID})
-	case made.Verdict == VerdictRefused:
-		workflow.GetLogger(ctx).Warn("signal refused", "signal", m.name, "reason", made.Reason, "elicitation", made.ElicitationID, "says", made.By)
-	}
-	return true
-}
-
 // decide is the ruling of a signal by what this worker knows and believes now.
 func (t *trustee) decide(s Signal, run string, h hearing, full bool, round int) Ruling {
 	made := h.about
@@ -280,19 +174,6 @@ func (t *trustee) handOver(what string) {
 	}
 	t.handed[what] = true
 	panic(fmt.Sprintf("%v: another worker may have it", signing.ErrUnknownKey))
-}
-
-// signed makes a signal to another run.
-func (r *run) signed(ctx workflow.Context, name, run string, body any) Signal {
-	s, err := unproven(body)
-	if err != nil {
-		panic("workflows: encoding what is always JSON: " + err.Error())
-	}
-	data := workflow.SideEffect(ctx, func(workflow.Context) any { return r.signals.trust.Keys.Sign(s.statement(name, run)...) })
-	if err := data.Get(&s.Proof); err != nil {
-		s.Proof = "" // cannot happen; it is refused
-	}
-	return s
 }
 
 // clip shortens text to a number of bytes.

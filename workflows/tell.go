@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // A Told is what a script says of its work: a line of its log, or how far it
@@ -23,14 +25,14 @@ const (
 )
 
 // say puts a line into history.
-func (r *run) say(ctx workflow.Context, t Told) {
-	if r.scripts.lines >= MaxTold {
+func (sc *scripts) say(ctx workflow.Context, t Told) {
+	if sc.lines >= MaxTold {
 		return
 	}
-	r.scripts.lines++
+	sc.lines++
 	if len(t.Message) > MaxToldMessage {
 		t.Message = strings.ToValidUTF8(t.Message[:MaxToldMessage], "") + "…"
 	}
-	r.tasks.makeRoom(ctx, PayloadSize(t.Message))
+	sc.tasks.makeRoom(ctx, record.PayloadSize(t.Message))
 	workflow.SideEffect(ctx, func(workflow.Context) any { return t })
 }

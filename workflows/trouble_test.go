@@ -16,6 +16,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/workflows"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // Random runs meet all that can happen to them: answers of calls are lost,
@@ -289,7 +290,7 @@ func (w *trouble) repair(t *testing.T, c *testCase) *testCase {
 	in := plan.Input()
 	next := c.repaired(&in, w.last.env.Now())
 	for path := range next.failures {
-		if e, done := entryOf(&in, path); w.told[path] || !done && e.Error == nil { // else it failed, and the run went on
+		if e, done := entryOf(&in, path); w.told[path] || !done && e.Failure() == nil { // else it failed, and the run went on
 			delete(next.failures, path)
 		}
 	}
@@ -299,9 +300,8 @@ func (w *trouble) repair(t *testing.T, c *testCase) *testCase {
 			continue
 		}
 		next.answers[path], next.delays[path] = "accept", 1
-		var a workflows.Answer
-		if json.Unmarshal(e.Result, &a) == nil && a.Action != "" {
-			next.answers[path] = strings.TrimSuffix(a.Action, "timeout")
+		if gate, ok := e.Kind.(record.Gate); ok {
+			next.answers[path] = strings.TrimSuffix(gate.Answer.Action, "timeout")
 		}
 	}
 	w.losses = 0

@@ -1,10 +1,13 @@
 package workflows
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // maxUnchecked bounds the signals of a run that wait for their keys: anybody can
@@ -32,78 +35,92 @@ type UncheckedSignal struct {
 	AnswerID      string `json:"answerId,omitempty"`
 }
 
-func (u UncheckedSignal) bytes() int { return 2*PayloadSize(u.Signal.Body) + entryBytes }
+func (u UncheckedSignal) bytes() int { return 2*record.PayloadSize(u.Signal.Body) + record.EntryBytes }
 
 // keepUnchecked keeps a signal until a worker with its key has it.
-func (r *run) keepUnchecked(ctx workflow.Context, u UncheckedSignal) {
-	if r.signals.index(u.Signal.Proof) >= 0 {
+func (ss *signals) keepUnchecked(ctx workflow.Context, u UncheckedSignal) {
+	if ss.index(u.Signal.Proof) >= 0 {
 		return // sent twice
 	}
 	u.Since = workflow.Now(ctx)
-	r.signals.unchecked = append(r.signals.unchecked, u)
-	r.record.grow(u.bytes())
-	if len(r.signals.unchecked) == 1 {
-		r.checkAgain(ctx)
+	ss.unchecked = append(ss.unchecked, u)
+	ss.journal.Grow(u.bytes())
+	if len(ss.unchecked) == 1 {
+		ss.checkAgain(ctx)
 	}
-	r.publishNow(ctx)
+	ss.changed(ctx)
 }
 
-func (s *signals) index(proof string) int {
-	return slices.IndexFunc(s.unchecked, func(u UncheckedSignal) bool { return u.Signal.Proof == proof })
+func (ss *signals) index(proof string) int {
+	return slices.IndexFunc(ss.unchecked, func(u UncheckedSignal) bool { return u.Signal.Proof == proof })
 }
 
 // goOnChecking takes over what the execution before has kept.
-func (r *run) goOnChecking(ctx workflow.Context) {
-	r.signals.unchecked = slices.Clone(r.in.Unchecked)
-	if len(r.signals.unchecked) > 0 {
-		r.checkAgain(ctx)
+func (ss *signals) goOnChecking(ctx workflow.Context) {
+	ss.unchecked = slices.Clone(ss.in.Unchecked)
+	if len(ss.unchecked) > 0 {
+		ss.checkAgain(ctx)
 	}
 }
 
 // checkAgain looks at these signals from time to time, until there are none. It
 // is for another worker to take the run up then: see handOver.
-func (r *run) checkAgain(ctx workflow.Context) {
+func (ss *signals) checkAgain(ctx workflow.Context) {
 	workflow.GoNamed(ctx, "unchecked signals", func(ctx workflow.Context) {
-		for round := 1; len(r.signals.unchecked) > 0; round++ {
+		for round := 1; len(ss.unchecked) > 0; round++ {
 			pause := min(unreadPause<<min(round-1, 20), maxUncheckedPause)
-			timer := workflow.NewTimerWithOptions(ctx, pause, workflow.TimerOptions{Summary: "looks for a worker with the key " + r.signals.unchecked[0].Key})
+			timer := workflow.NewTimerWithOptions(ctx, pause, workflow.TimerOptions{Summary: "looks for a worker with the key " + ss.unchecked[0].Key})
 			if timer.Get(ctx, nil) != nil {
 				return // it is never cancelled
 			}
-			for _, u := range slices.Clone(r.signals.unchecked) {
-				if m := r.signals.box(u.Name); m == nil || r.rule(ctx, m, *u.Signal, round) {
-					i := r.signals.index(u.Signal.Proof)
-					r.signals.unchecked = slices.Delete(r.signals.unchecked, i, i+1)
-					r.record.grow(-u.bytes())
+			for _, u := range slices.Clone(ss.unchecked) {
+				if m := ss.box(u.Name); m == nil || ss.rule(ctx, m, *u.Signal, round) {
+					i := ss.index(u.Signal.Proof)
+					ss.unchecked = slices.Delete(ss.unchecked, i, i+1)
+					ss.journal.Grow(-u.bytes())
 				}
 			}
 		}
-		r.publishNow(ctx)
+		ss.changed(ctx)
 	})
 }
 
 // awaitKeys waits, for keyGrace at most, while answers to an elicitation wait for
 // their keys.
-func (r *run) awaitKeys(ctx workflow.Context, elicitation string) error {
-	if !r.signals.uncheckedFor(elicitation) {
+func (ss *signals) awaitKeys(ctx workflow.Context, elicitation string) error {
+	if !ss.uncheckedFor(elicitation) {
 		return nil
 	}
-	_, err := workflow.AwaitWithTimeout(ctx, keyGrace, func() bool { return !r.signals.uncheckedFor(elicitation) })
+	_, err := workflow.AwaitWithTimeout(ctx, keyGrace, func() bool { return !ss.uncheckedFor(elicitation) })
 	return err
 }
 
 // uncheckedFor says whether an answer to an elicitation waits for its key, which
 // was given before the elicitation expires.
-func (s *signals) uncheckedFor(elicitation string) bool {
-	return slices.ContainsFunc(s.unchecked, func(u UncheckedSignal) bool { return u.ElicitationID == elicitation })
+func (ss *signals) uncheckedFor(elicitation string) bool {
+	return slices.ContainsFunc(ss.unchecked, func(u UncheckedSignal) bool { return u.ElicitationID == elicitation })
 }
 
 // shown is what the memo says of these signals.
-func (s *signals) shown() []UncheckedSignal {
+func (ss *signals) shown() []UncheckedSignal {
 	var shown []UncheckedSignal
-	for _, u := range s.unchecked {
+	for _, u := range ss.unchecked {
 		u.Signal = nil
 		shown = append(shown, u)
 	}
 	return shown
 }
+
+// waitForKeys says whether there are any.
+func (ss *signals) waitForKeys() bool { return len(ss.unchecked) > 0 }
+
+// details are lines for the Web UI about them.
+func (ss *signals) details() (lines []string) {
+	for _, u := range ss.unchecked {
+		lines = append(lines, fmt.Sprintf("**a signal waits for a worker that has the key %s**, with which it was signed: %s %s", oneLine(u.Key), u.Name, oneLine(u.ElicitationID)))
+	}
+	return lines
+}
+
+// next puts them into the input of the next execution.
+func (ss *signals) next(in *RunInput) { in.Unchecked = ss.unchecked }

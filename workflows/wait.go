@@ -1,37 +1,32 @@
 package workflows
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/view"
 	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
 )
 
-// waited is the output of a wait step, and what its journal entry holds.
-type waited struct {
-	Until time.Time `json:"until"`
-}
+type waitKind struct{ view.StepKind }
 
-// wait executes a wait step: a timer of Temporal's, good for months. When it
-// ends is recorded when it begins, so that a run that continues as new does
-// not wait anew.
-func (r *run) wait(ctx workflow.Context, n *definitions.Node, at place) Outcome {
+// Execute sets a timer of Temporal's, good for months. When it ends is recorded when it
+// begins, so that a run that continues as new does not wait anew.
+func (waitKind) Execute(ctx workflow.Context, s StepRun) Outcome {
+	r, n, at := s.run, s.Node, s.at
 	digest := digestOf([]byte(n.Step.For + "\x00" + n.Step.Until))
-	var w waited
-	if was, ok := r.record.result(at.path, digest); !ok || json.Unmarshal(was, &w) != nil {
-		until, err := n.Wait(r.scopeAt(ctx, at), workflow.Now(ctx))
+	w, ok := record.Found[record.Wait](r.journal, at.path, digest)
+	if !ok {
+		until, err := n.Wait(r.steps.scopeAt(ctx, at), workflow.Now(ctx))
 		if err != nil {
-			return Outcome{status: stepFailed, err: r.templateError(n, at, err)}
+			return Outcome{status: stepFailed, err: templateError(n, at, err)}
 		}
 		w.Until = until.UTC()
 	}
-	if recorded, err := json.Marshal(w); err == nil {
-		r.record.keep(at.path, digest, recorded)
-	}
+	r.journal.Note(at.path, record.Wait{Digest: digest, Until: w.Until})
 	r.tasks.carries(ctx)
 	timer := workflow.NewTimerWithOptions(ctx, max(w.Until.Sub(workflow.Now(ctx)), 0), workflow.TimerOptions{
 		Summary: Summary(at.path, WaitsUntil+w.Until.Format(time.RFC3339)),

@@ -6,6 +6,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/workflows"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // A run that is repaired with another definition does not have the run of one
@@ -23,18 +24,18 @@ func TestAttackHiddenToolsByRetry(t *testing.T) {
 		return workflows.Pinned{Name: d.Name, Digest: d.Digest(), Source: d.Source()}
 	}
 	for calls, kept := range map[string]bool{"one": true, "one@>=1": true, "two": false} {
-		record := &workflows.Record{
+		was := &workflows.Journal{
 			Input:   workflows.RunInput{Definition: pinned(define("one")), Arguments: json.RawMessage("{}")},
-			Journal: map[workflows.StepPath]workflows.JournalEntry{"r": {Child: &workflows.Child{ID: "one/x", Started: true}}},
+			Entries: map[workflows.StepPath]record.Entry{"r": {Kind: record.Child{ID: "one/x", Started: true}}},
 		}
-		below := &workflows.Record{Input: workflows.RunInput{Definition: pinned(define("none")), Arguments: json.RawMessage("{}")}}
-		plan, err := RepairCalling("a/1", "execution", record, RetryRequest{Definition: define(calls)}, func(RunID) (*workflows.Record, json.RawMessage, error) {
+		below := &workflows.Journal{Input: workflows.RunInput{Definition: pinned(define("none")), Arguments: json.RawMessage("{}")}}
+		plan, err := RepairCalling("a/1", "execution", was, RetryRequest{Definition: define(calls)}, func(RunID) (*workflows.Journal, json.RawMessage, error) {
 			return below, nil, nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if child := plan.Input().Journal["r"].Child; (child != nil) != kept {
+		if child, ok := plan.Input().Journal["r"].Kind.(record.Child); ok != kept {
 			t.Errorf("the step calls %s now, and the run of one is kept as %+v", calls, child)
 		}
 	}

@@ -142,7 +142,7 @@ func TestRetryOfAStepCalledCompensate(t *testing.T) {
 		t.Fatal(err)
 	}
 	const path = "each[0]/compensate[0]"
-	record := &workflows.Record{
+	record := &workflows.Journal{
 		Input:     workflows.RunInput{Definition: workflows.Pinned{Name: "nested", Digest: defs[0].Digest(), Source: defs[0].Source()}},
 		Unsettled: map[workflows.StepPath]workflows.Unsettled{path: {Times: 1}},
 	}
@@ -150,7 +150,7 @@ func TestRetryOfAStepCalledCompensate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if in := plan.Input(); in.Journal[path].Result == nil || len(in.Repair.Undone) != 0 {
+	if in := plan.Input(); !in.Journal[path].Done() || len(in.Repair.Undone) != 0 {
 		t.Errorf("the repair begins with %+v, undone %v", in.Journal, in.Repair.Undone)
 	}
 }

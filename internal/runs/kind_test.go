@@ -66,10 +66,6 @@ func (tossKind) Execute(ctx workflow.Context, s workflows.StepRun) workflows.Out
 	return s.Completed(map[string]any{"side": strings.Trim(string(side), `"`)})
 }
 
-func (tossKind) Survives(_ *definitions.Node, _ json.RawMessage, doubtful bool) (kept, exact bool) {
-	return true, doubtful
-}
-
 const tossing = `
 name: tossing
 description: Tosses a coin, and writes what it shows.

@@ -11,49 +11,36 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/definitions/template"
-	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // A repairer makes the plan of one repair.
 type repairer struct {
 	id        RunID
 	execution string
-	record    *workflows.Record
+	was       *workflows.Journal // what the execution has done
 	req       RetryRequest
 
 	program   *definitions.Program
-	changed   bool            // the definition or the arguments are others than before
-	again     map[string]bool // top-level steps that are executed again
-	doubtful  map[string]bool // top-level steps whose results count only for the same arguments
-	journal   map[workflows.StepPath]workflows.JournalEntry
+	choice    *choice
+	journal   map[workflows.StepPath]record.Entry // with which the new one begins
 	fates     map[workflows.StepPath]string
 	unsettled map[workflows.StepPath]workflows.Unsettled
-	undone    map[workflows.StepPath]bool // step paths that were undone
-	repeated  map[workflows.StepPath]bool // paths of failures after which a script has repeated what failed until it succeeded
 	called    map[workflows.StepPath]*calledPlan
 }
 
-func newRepairer(id RunID, execution string, record *workflows.Record, req RetryRequest) *repairer {
-	r := &repairer{
-		id: id, execution: execution, record: record, req: req,
-		changed:   req.Definition != nil || len(req.Arguments) > 0,
-		again:     map[string]bool{},
-		doubtful:  map[string]bool{},
-		journal:   map[workflows.StepPath]workflows.JournalEntry{},
+func newRepairer(id RunID, execution string, was *workflows.Journal, req RetryRequest) *repairer {
+	return &repairer{
+		id: id, execution: execution, was: was, req: req, choice: newChoice(was, req),
+		journal:   map[workflows.StepPath]record.Entry{},
 		fates:     map[workflows.StepPath]string{},
 		unsettled: map[workflows.StepPath]workflows.Unsettled{},
-		undone:    map[workflows.StepPath]bool{},
-		repeated:  map[workflows.StepPath]bool{},
 	}
-	for _, path := range record.Redo {
-		r.undone[path] = true
-	}
-	return r
 }
 
 func (r *repairer) plan() (*RetryPlan, error) {
-	in := r.record.Input
+	in := r.was.Input
 	if err := r.compile(&in); err != nil {
 		return nil, err
 	}
@@ -65,13 +52,15 @@ func (r *repairer) plan() (*RetryPlan, error) {
 	if err := r.settleCompensations(); err != nil {
 		return nil, err
 	}
-	if err := r.selectSteps(); err != nil {
-		return nil, err
+	if err := r.choice.begin(r.program, r.req.From); err != nil {
+		return nil, fmt.Errorf("run %s %w", r.id, err)
 	}
 	if err := r.checkCalled(); err != nil {
 		return nil, err
 	}
-	r.keep()
+	if err := r.keep(); err != nil {
+		return nil, err
+	}
 	if err := r.give(); err != nil {
 		return nil, err
 	}
@@ -81,7 +70,7 @@ func (r *repairer) plan() (*RetryPlan, error) {
 	r.describe(plan)
 	r.describeCalled(plan)
 	in.Journal, in.Open, in.Asked, in.Continued, in.Started = r.journal, nil, nil, true, time.Time{}
-	in.Repair = &workflows.Repair{Of: r.execution, By: r.req.By, Time: plan.Time, Asked: r.record.Asked, Undone: maps.Clone(r.record.Undone)}
+	in.Repair = &workflows.Repair{Of: r.execution, By: r.req.By, Time: plan.Time, Asked: r.was.Asked, Undone: maps.Clone(r.was.Undone)}
 	in.MaxJournal = in.MaxValue
 	plan.input = in
 	return plan, nil
@@ -107,7 +96,7 @@ func (r *repairer) compile(in *workflows.RunInput) error {
 	if r.program, err = definitions.Compile(d); err != nil {
 		return fmt.Errorf("the definition of run %s: %w", r.id, err)
 	}
-	if !r.changed {
+	if !r.choice.changed {
 		return nil
 	}
 	arguments := map[string]json.RawMessage{}
@@ -126,19 +115,19 @@ func (r *repairer) compile(in *workflows.RunInput) error {
 
 // findUnsettled collects the calls whose outcome is unknown.
 func (r *repairer) findUnsettled() {
-	for path, e := range r.record.Journal {
-		switch {
-		case e.Result != nil, e.Child != nil: // what a called run has done is with that
-		case e.Unsettled != nil && e.Unsettled.NotHappened:
-		case e.Unsettled != nil:
-			r.unsettled[path] = *e.Unsettled
-		case e.Error != nil && e.Error.Category == codes.CategoryOutcomeUnknown && e.Error.StepPath == path:
-			r.unsettled[path] = workflows.Unsettled{Call: workflows.ParkedCall{Tool: e.Error.Tool}, Error: *e.Error, Times: 1}
+	for path, e := range r.was.Entries {
+		call, _ := e.Kind.(record.Call)
+		_, child := e.Kind.(record.Child)
+		switch u, err := call.Unsettled, e.Failure(); {
+		case child, e.Output() != nil: // what a called run has done is with that
+		case u != nil && u.NotHappened:
+		case u != nil:
+			r.unsettled[path] = *u
+		case err.Unknown(path):
+			r.unsettled[path] = workflows.Unsettled{Call: workflows.ParkedCall{Tool: err.Tool}, Error: *err, Times: 1}
 		}
 	}
-	for path, u := range r.record.Unsettled {
-		r.unsettled[path] = u
-	}
+	maps.Copy(r.unsettled, r.was.Unsettled)
 }
 
 // settleCompensations takes what is said of calls that undo steps: a step that
@@ -151,11 +140,11 @@ func (r *repairer) settleCompensations() error {
 		}
 		switch r.said(path) {
 		case workflows.Happened:
-			r.undone[step] = true
-			if r.record.Undone == nil {
-				r.record.Undone = map[workflows.StepPath]int{}
+			r.choice.undone[step] = true
+			if r.was.Undone == nil {
+				r.was.Undone = map[workflows.StepPath]int{}
 			}
-			r.record.Undone[step]++
+			r.was.Undone[step]++
 			delete(r.unsettled, path)
 		case workflows.NotHappened:
 			delete(r.unsettled, path)
@@ -170,27 +159,6 @@ func (r *repairer) said(path workflows.StepPath) string {
 	return cmp.Or(r.req.Unknown[path], r.req.Otherwise)
 }
 
-// selectSteps finds out which steps are executed again, and whose results may
-// no longer fit.
-func (r *repairer) selectSteps() error {
-	for _, id := range r.req.From {
-		if !slices.ContainsFunc(r.program.Steps, func(n *definitions.Node) bool { return n.ID == id }) {
-			return fmt.Errorf("run %s has no step %q to resume from", r.id, id)
-		}
-		r.again[id] = true
-	}
-	for path := range r.undone {
-		r.doubtful[path.Top()] = true
-	}
-	for _, n := range r.program.Order() {
-		for _, before := range n.Deps {
-			r.again[n.ID] = r.again[n.ID] || r.again[before]
-			r.doubtful[n.ID] = r.doubtful[n.ID] || r.doubtful[before]
-		}
-	}
-	return nil
-}
-
 // give takes the results that the request gives.
 func (r *repairer) give() error {
 	for _, path := range slices.Sorted(maps.Keys(r.req.Results)) {
@@ -199,7 +167,7 @@ func (r *repairer) give() error {
 			return fmt.Errorf("run %s has no tool step at %q whose result could be given", r.id, path)
 		}
 		if plan := r.called[path]; plan != nil && plan.goesOn {
-			return fmt.Errorf("the run %s that step %s called has not ended, so its result cannot be given; cancel it first", r.record.Journal[path].Child.ID, path)
+			return fmt.Errorf("the run %s that step %s called has not ended, so its result cannot be given; cancel it first", childAt(r.was, path).ID, path)
 		}
 		output, err := objectResult(r.req.Results[path])
 		if err != nil {
@@ -212,14 +180,17 @@ func (r *repairer) give() error {
 	return nil
 }
 
-// given is the entry of a call, or of a called run, whose result somebody gives.
-func (r *repairer) given(path workflows.StepPath, output json.RawMessage) workflows.JournalEntry {
-	was := r.record.Journal[path]
-	e := workflows.JournalEntry{Result: output, Order: r.nextOrder(), Tool: cmp.Or(was.Tool, r.unsettled[path].Call.Tool), Effects: was.Effects}
-	if was.Error != nil {
-		e.Tool = cmp.Or(e.Tool, was.Error.Tool)
+// given is the entry of a call, or of a called run, whose output somebody gives.
+func (r *repairer) given(path workflows.StepPath, output json.RawMessage) record.Entry {
+	was := r.was.Entries[path]
+	given := record.Given{Output: output, Effects: was.Effects()}
+	if _, child := was.Kind.(record.Child); !child {
+		given.Tool = cmp.Or(was.Tool(), r.unsettled[path].Call.Tool)
+		if err := was.Failure(); err != nil {
+			given.Tool = cmp.Or(given.Tool, err.Tool)
+		}
 	}
-	return e
+	return record.Entry{Order: r.nextOrder(), Kind: given}
 }
 
 // nextOrder is after that of all entries.
@@ -231,7 +202,7 @@ func (r *repairer) nextOrder() int {
 	return last + 1
 }
 
-// objectResult makes a tool's result of its output.
+// objectResult is an output, in its canonical form.
 func objectResult(output json.RawMessage) (json.RawMessage, error) {
 	v, err := template.DecodeValue(output)
 	if err != nil {
@@ -240,11 +211,7 @@ func objectResult(output json.RawMessage) (json.RawMessage, error) {
 	if _, ok := v.(map[string]any); !ok {
 		return nil, errors.New("it must be a JSON object")
 	}
-	encoded, err := template.EncodeValue(v)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(workflows.ToolResult{Output: encoded})
+	return template.EncodeValue(v)
 }
 
 // settle takes what is said of calls whose outcome is not known.
@@ -256,25 +223,21 @@ func (r *repairer) settle(plan *RetryPlan) error {
 	}
 	for _, path := range slices.Sorted(maps.Keys(r.unsettled)) {
 		u := r.unsettled[path]
-		u.Anew = r.changed
+		u.Anew = r.choice.changed
 		switch said := r.said(path); said {
 		case workflows.Happened:
-			output, err := objectResult(json.RawMessage("{}"))
-			if err != nil {
-				return err
-			}
-			r.journal[path] = r.given(path, output)
+			r.journal[path] = r.given(path, json.RawMessage("{}"))
 			r.fates[path] = FateGiven
 		case workflows.NotHappened:
+			u.NotHappened = true
 			delete(r.journal, path)
-			if r.record.Input.WasReset { // else the call of then would be found and count
-				u.NotHappened = true
-				r.journal[path] = workflows.JournalEntry{Unsettled: &u}
+			if e, kept := unsettledEntry(u).Carry(record.Terms{Reason: r.choice.reason}); kept {
+				r.journal[path] = e
 			}
 			r.fates[path] = FateFailed
 		case AskAgain:
 			u.Ask = true
-			r.journal[path] = workflows.JournalEntry{Unsettled: &u}
+			r.journal[path] = unsettledEntry(u)
 			r.fates[path] = FateAsk
 		case "":
 			plan.Unsettled = append(plan.Unsettled, UnsettledCall{Path: path, Unsettled: u})
@@ -285,12 +248,16 @@ func (r *repairer) settle(plan *RetryPlan) error {
 	return nil
 }
 
+func unsettledEntry(u workflows.Unsettled) record.Entry {
+	return record.Entry{Kind: record.Call{Unsettled: &u}}
+}
+
 // tool finds a tool by the name that a step uses, or that clients know.
 func (r *repairer) tool(name string) (definitions.Tool, bool) {
-	if t, ok := r.record.Input.Tools[name]; ok {
+	if t, ok := r.was.Input.Tools[name]; ok {
 		return t, true
 	}
-	for _, t := range r.record.Input.Tools {
+	for _, t := range r.was.Input.Tools {
 		if t.Name == name {
 			return t, true
 		}
@@ -303,11 +270,11 @@ func (r *repairer) describe(plan *RetryPlan) {
 	for _, path := range slices.Sorted(maps.Keys(r.fates)) {
 		step := RetryStep{Path: path, Fate: r.fates[path]}
 		if n, _ := r.program.At(path); n != nil {
-			step.Tool = cmp.Or(n.Step.Tool, n.Step.Workflow, r.record.Journal[path].Tool)
+			step.Tool = cmp.Or(n.Step.Tool, n.Step.Workflow, r.was.Entries[path].Tool())
 		}
 		if tool, ok := r.tool(step.Tool); ok {
 			step.Effect = string(cmp.Or(tool.Effect, definitions.Unsafe))
-			executed := step.Fate == FateAgain && !r.undone[path] || step.Fate == FateSame
+			executed := step.Fate == FateAgain && !r.choice.undone[path] || step.Fate == FateSame
 			step.Risk = executed && (tool.Effect == "" || tool.Effect == definitions.Unsafe)
 		}
 		plan.Steps = append(plan.Steps, step)

@@ -1,92 +1,99 @@
 package runs
 
 import (
-	"encoding/json"
-
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/workflows"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // keep takes into the journal what need not be done again.
-func (r *repairer) keep() {
+func (r *repairer) keep() error {
 	r.findRepeated()
-	for path := range r.record.Input.InDoubt {
+	for path := range r.was.Input.InDoubt {
 		r.fates[path] = FateFailed
 	}
-	for path, e := range r.record.Journal {
-		if path.IsReference() && !r.changed { // what a reference meant to the run
-			r.journal[path] = e
-			continue
-		}
+	for path, e := range r.was.Entries {
 		n, loop := r.program.At(path)
-		if n != nil && e.Child != nil && e.Result == nil && !r.staysFailed(path, e) {
-			if r.keepCalled(path, n, loop, e) {
-				continue
+		if _, reference := e.Kind.(record.Reference); n == nil && !reference {
+			continue
+		}
+		terms := r.choice.terms(path, n, loop)
+		if child, ok := unfinished(e); ok && !e.StaysFailed(terms) {
+			kept, err := r.keepCalled(path, n, loop, e)
+			if err != nil {
+				return err
 			}
-			if e.Error == nil { // it was never started, or is to be anew
-				r.fates[path] = FateFailed
-				continue
-			}
-		}
-		if e.Fan != nil && e.Fan.Failed || e.Within != nil || e.Reported != nil { // it is tried again, and all of it, in a time of its own
-			continue
-		}
-		if n == nil || e.Unsettled != nil && e.Result == nil && e.Error == nil {
-			continue
-		}
-		if _, open := r.unsettled[path]; open && e.Error == nil {
-			continue
-		}
-		kept, exact := r.keeps(path, n, loop, e)
-		if !kept {
-			if e.Result != nil && (n.Step.Tool != "" || n.Step.Workflow != "" || e.Tool != "") {
-				r.fates[path] = FateAgain
-			} else if n.Inner == nil && !itself(n, path) {
+			if !kept && child.Error == nil { // it was never started, or is to be anew
 				r.fates[path] = FateFailed
 			}
-			continue
+			if kept || child.Error == nil {
+				continue
+			}
 		}
-		e.Unsettled, e.Exact = nil, e.Exact || exact
-		r.journal[path] = e
+		r.carry(path, n, e, terms)
+	}
+	return nil
+}
+
+// carry takes what is recorded at a path into the journal, if it survives.
+func (r *repairer) carry(path workflows.StepPath, n *definitions.Node, e record.Entry, terms record.Terms) {
+	if _, open := r.unsettled[path]; open && e.Failure() == nil {
+		return // see settle
+	}
+	carried, kept := e.Carry(terms)
+	if kept {
+		r.journal[path] = carried
 		delete(r.unsettled, path)
-		switch {
-		case n.Inner != nil, e.Skipped, e.Error != nil, itself(n, path), inScript(n, path) && e.Tool == "":
-		case e.Exact:
-			r.fates[path] = FateSame
-		default:
-			r.fates[path] = FateReused
+	}
+	if fate := fateOf(path, n, e, kept, carried.Exact); fate != "" {
+		r.fates[path] = fate
+	}
+}
+
+// fateOf is what becomes of what is recorded at a path; "" = a plan does not say it.
+func fateOf(path workflows.StepPath, n *definitions.Node, e record.Entry, kept, exact bool) string {
+	if n == nil || n.Inner != nil || itself(n, path) {
+		return ""
+	}
+	switch k := e.Kind.(type) {
+	case record.Deadline, record.Report:
+		return ""
+	case record.Branches:
+		if kept || k.Failed {
+			return ""
+		}
+	case record.Call:
+		if k.Unsettled != nil && k.Error == nil {
+			return ""
+		}
+	case record.End:
+		if kept && k.Skipped {
+			return ""
 		}
 	}
-}
-
-// keeps says whether what is recorded at a path counts, and whether it does so
-// for the same arguments only.
-func (r *repairer) keeps(path workflows.StepPath, n, loop *definitions.Node, e workflows.JournalEntry) (kept, exact bool) {
-	exact = r.changed || r.doubtful[path.Top()]
 	switch {
-	case r.again[path.Top()] || r.undone[path]:
-		return false, false
-	case inScript(n, path) && e.Error != nil:
-		return r.staysFailed(path, e), exact
-	case inScript(n, path):
-		return accepted(path, e.Result), exact
-	case e.Error != nil: // a step that continues is done with
-		return !exact && (continues(n) || loop != nil && continues(loop)), false
-	case e.Skipped:
-		return !exact, false
+	case !kept && e.Output() != nil:
+		return FateAgain
+	case !kept:
+		return FateFailed
+	case e.Failure() != nil, inScript(n, path) && e.Tool() == "":
+		return ""
+	case exact:
+		return FateSame
 	}
-	kind, known := workflows.KindOf(n.Step.Type)
-	if !known {
-		return false, false
-	}
-	return kind.Survives(n, e.Result, exact)
+	return FateReused
 }
 
-// staysFailed says whether a call of a script that failed counts. It is tried again
-// whatever the script made of it, unless the script has repeated it. A called run
-// is only told by what it was called with before.
-func (r *repairer) staysFailed(path workflows.StepPath, e workflows.JournalEntry) bool {
-	return r.repeated[path] && (e.Child == nil || !r.changed && !r.doubtful[path.Top()])
+// unfinished is the called run of an entry, if it has not completed.
+func unfinished(e record.Entry) (record.Child, bool) {
+	child, ok := e.Kind.(record.Child)
+	return child, ok && child.ID != "" && !e.Done()
+}
+
+// childAt is the run that a step at a path has called.
+func childAt(was *workflows.Journal, path workflows.StepPath) record.Child {
+	child, _ := was.Entries[path].Kind.(record.Child)
+	return child
 }
 
 // inScript reports whether a path is that of a call of a script.
@@ -98,14 +105,6 @@ func inScript(n *definitions.Node, path workflows.StepPath) bool {
 // again and finds what it has done.
 func itself(n *definitions.Node, path workflows.StepPath) bool {
 	return n.Script != nil && !inScript(n, path)
-}
-
-// accepted reports whether a result is no answer of a person but to accept:
-// others are asked for again.
-func accepted(path workflows.StepPath, result json.RawMessage) bool {
-	var answer workflows.Answer
-	isAnswer := json.Unmarshal(result, &answer) == nil && path.Time(answer.ElicitationID) > 0
-	return !isAnswer || answer.Action == workflows.Accept
 }
 
 func continues(n *definitions.Node) bool {

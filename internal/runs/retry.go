@@ -111,41 +111,41 @@ func (c *Client) PlanRetry(ctx context.Context, id RunID, req RetryRequest) (*Re
 		return nil, fmt.Errorf("run %s is %s: %w; only runs that failed, timed out, or were cancelled or terminated can be retried", id, c.described(d).Status, ErrNotRetryable)
 	}
 	execution := d.WorkflowExecutionInfo.Execution.RunId
-	record, err := c.record(ctx, id, execution, workflows.JournalRequest{Steps: req.From, Paths: slices.Sorted(maps.Keys(req.Results))})
+	was, err := c.journal(ctx, id, execution, workflows.JournalRequest{Steps: req.From, Paths: slices.Sorted(maps.Keys(req.Results))})
 	if err != nil {
 		return nil, err
 	}
-	own, below := req.split(record)
-	called, err := c.planCalled(ctx, record, below)
+	own, below := req.split(was)
+	called, err := c.planCalled(ctx, was, below)
 	if err != nil {
 		return nil, err
 	}
-	r := newRepairer(id, execution, record, own)
+	r := newRepairer(id, execution, was, own)
 	r.called = called
 	return r.plan()
 }
 
 // RepairOf plans the repair of an execution that has told what it has done.
-func RepairOf(id RunID, execution string, record *workflows.Record, req RetryRequest) (*RetryPlan, error) {
-	return newRepairer(id, execution, record, req).plan()
+func RepairOf(id RunID, execution string, was *workflows.Journal, req RetryRequest) (*RetryPlan, error) {
+	return newRepairer(id, execution, was, req).plan()
 }
 
 // RepairCalling does so for a run whose steps have called others. Ended tells of
-// each that has not completed in the record what it has done, or its result if it
+// each that has not completed in the record what it has done, or its output if it
 // has completed since; of one that was never started it tells nothing.
-func RepairCalling(id RunID, execution string, record *workflows.Record, req RetryRequest, ended func(RunID) (*workflows.Record, json.RawMessage, error)) (*RetryPlan, error) {
-	own, below := req.split(record)
-	r := newRepairer(id, execution, record, own)
+func RepairCalling(id RunID, execution string, was *workflows.Journal, req RetryRequest, ended func(RunID) (*workflows.Journal, json.RawMessage, error)) (*RetryPlan, error) {
+	own, below := req.split(was)
+	r := newRepairer(id, execution, was, own)
 	r.called = map[workflows.StepPath]*calledPlan{}
 	for _, path := range slices.Sorted(maps.Keys(below)) {
-		called := RunID(record.Journal[path].Child.ID)
+		called := RunID(childAt(was, path).ID)
 		done, result, err := ended(called)
 		if err != nil {
 			return nil, err
 		}
 		switch {
 		case result != nil:
-			r.called[path] = &calledPlan{result: result}
+			r.called[path] = &calledPlan{output: result}
 		case done != nil:
 			again, err := RepairCalling(called, execution, done, below[path], ended)
 			if err != nil {
@@ -160,8 +160,8 @@ func RepairCalling(id RunID, execution string, record *workflows.Record, req Ret
 // Input is what the execution starts with that repairs the run.
 func (p *RetryPlan) Input() workflows.RunInput { return p.input }
 
-// record asks a worker what an execution has done.
-func (c *Client) record(ctx context.Context, id RunID, execution string, req workflows.JournalRequest) (*workflows.Record, error) {
+// journal asks a worker what an execution has done.
+func (c *Client) journal(ctx context.Context, id RunID, execution string, req workflows.JournalRequest) (*workflows.Journal, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	answer, err := c.temporal.QueryWorkflow(ctx, string(id), execution, workflows.JournalQuery, req)
@@ -171,20 +171,20 @@ func (c *Client) record(ctx context.Context, id RunID, execution string, req wor
 	)
 	switch {
 	case errors.As(err, &noWorker), err != nil && ctx.Err() != nil:
-		return nil, fmt.Errorf("reading the record of run %s:  no worker answers; start perdure dev, or perdure worker: %w: %w", id, ErrUnavailable, err)
+		return nil, fmt.Errorf("reading the record of run %s: no worker answers; start perdure dev, or perdure worker: %w: %w", id, ErrUnavailable, err)
 	case errors.As(err, &refused):
-		return nil, fmt.Errorf("reading the record of run %s:  %w", id, err)
+		return nil, fmt.Errorf("reading the record of run %s: %w", id, err)
 	case err != nil:
 		return nil, failure(ctx, "reading", id, err)
 	}
-	var record workflows.Record
-	if err := answer.Get(&record); err != nil {
-		return nil, fmt.Errorf("reading the record of run %s:  %w", id, err)
+	var journal workflows.Journal
+	if err := answer.Get(&journal); err != nil {
+		return nil, fmt.Errorf("reading the record of run %s: %w", id, err)
 	}
-	if record.Sizes != nil {
-		return nil, tooLarge(id, record.Sizes, cmp.Or(record.Input.MaxValue, maxInput))
+	if journal.Sizes != nil {
+		return nil, tooLarge(id, journal.Sizes, cmp.Or(journal.Input.MaxValue, maxInput))
 	}
-	return &record, nil
+	return &journal, nil
 }
 
 // Retry repairs a run as planned: a new execution of the same run, with the same
@@ -201,7 +201,7 @@ func (c *Client) Retry(ctx context.Context, plan *RetryPlan) error {
 	if most := c.maxRepair(plan.input); len(size) > most {
 		sizes := map[workflows.StepPath]int{}
 		for path, e := range plan.input.Journal {
-			sizes[path] = len(e.Result)
+			sizes[path] = e.ResultBytes()
 		}
 		return tooLarge(plan.ID, sizes, most)
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // A repetition is what a script did from a call that failed to one at the same
@@ -13,7 +14,7 @@ type repetition struct {
 	from, to int                // their order
 }
 
-func (p repetition) has(path workflows.StepPath, e workflows.JournalEntry) bool {
+func (p repetition) has(path workflows.StepPath, e record.Entry) bool {
 	return p.within.Of(path) && p.from <= e.Order && e.Order <= p.to
 }
 
@@ -26,28 +27,28 @@ func (r *repairer) findRepeated() {
 		digest string
 	}
 	succeeded := map[call]int{} // the order of the last time
-	for path, e := range r.record.Journal {
-		if e.Result != nil && !r.undone[path] && r.ofScript(path) {
-			at := call{path.Site(), e.ArgumentsDigest}
+	for path, e := range r.was.Entries {
+		if e.Done() && !r.choice.undone[path] && r.ofScript(path) {
+			at := call{path.Site(), e.Digest()}
 			succeeded[at] = max(succeeded[at], e.Order)
 		}
 	}
-	failed := map[workflows.StepPath]workflows.JournalEntry{}
+	failed := map[workflows.StepPath]record.Entry{}
 	var repetitions []repetition
-	for path, e := range r.record.Journal {
-		if e.Error == nil || e.Error.Category == codes.CategoryOutcomeUnknown || !r.ofScript(path) {
+	for path, e := range r.was.Entries {
+		if err := e.Failure(); err == nil || err.Category == codes.CategoryOutcomeUnknown || !r.ofScript(path) {
 			continue
 		}
 		failed[path] = e
-		if to := succeeded[call{path.Site(), e.ArgumentsDigest}]; to > e.Order {
+		if to := succeeded[call{path.Site(), e.Digest()}]; to > e.Order {
 			repetitions = append(repetitions, repetition{path.Around(), e.Order, to})
 		}
 	}
 	for path, e := range failed {
 		for _, p := range repetitions {
-			r.repeated[path] = r.repeated[path] || p.has(path, e)
+			r.choice.repeated[path] = r.choice.repeated[path] || p.has(path, e)
 		}
-		if r.staysFailed(path, e) {
+		if e.StaysFailed(r.choice.terms(path, nil, nil)) {
 			delete(r.called, path) // which is left as it is
 		}
 	}

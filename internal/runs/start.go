@@ -16,6 +16,7 @@ import (
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/visible"
 	"github.com/perdure/perdure/workflows"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // Limits of what a run is started with, in bytes.
@@ -161,9 +162,9 @@ func checkSize(id RunID, in workflows.RunInput) error {
 		return &Error{Code: codes.ArgumentsTooLarge, Category: codes.CategoryLimit, RunID: string(id),
 			Message: fmt.Sprintf("the arguments of %s have %d bytes; the limit is %d", in.Definition.Name, n, most)}
 	}
-	total := workflows.PayloadSize(in.Arguments) + workflows.PayloadSize(in.Definition.Source)
+	total := record.PayloadSize(in.Arguments) + record.PayloadSize(in.Definition.Source)
 	for _, tool := range in.Tools {
-		total += workflows.PayloadSize(tool.InputSchema) + workflows.PayloadSize(tool.OutputSchema)
+		total += record.PayloadSize(tool.InputSchema) + record.PayloadSize(tool.OutputSchema)
 	}
 	if total > whole {
 		return &Error{Code: codes.InputTooLarge, Category: codes.CategoryLimit, RunID: string(id),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/perdure/perdure/internal/codes"
 	bounded "github.com/perdure/perdure/internal/starlark"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // attempt calls a function and gives what it came to: .ok, .value, .error.
@@ -68,7 +69,7 @@ func within(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, 
 // ended in an execution before stays so: there, all that is recorded comes at once,
 // and the time may be over long since.
 func (b *branch) inTime(thread *starlark.Thread, site Site, fn starlark.Callable, d time.Duration) (v starlark.Value, inTime bool, err error) {
-	spell, err := b.run.host.Began(b.ctx, site)
+	deadline, err := b.run.host.Began(b.ctx, site)
 	if err := b.asked(site, err); err != nil {
 		return nil, true, err
 	}
@@ -76,14 +77,14 @@ func (b *branch) inTime(thread *starlark.Thread, site Site, fn starlark.Callable
 	ctx, stop := workflow.WithCancel(outer)
 	defer stop()
 	_, stopped := DeadlineExceeded(outer)
-	open := spell.Ended == "" && !stopped
-	switch until := spell.Began.Add(d); {
+	open := deadline.Ended == "" && !stopped
+	switch until := deadline.Began.Add(d); {
 	case open:
 		ctx = b.run.host.After(ctx, site, until, func() {
-			spell.Ended = OutOfTime
+			deadline.Ended = record.OutOfTime
 			stop()
 		})
-	case spell.Ended == OutOfTime:
+	case deadline.Ended == record.OutOfTime:
 		ctx = workflow.WithValue(ctx, outOfTimeKey{}, until)
 	}
 	b.ctx = ctx
@@ -93,8 +94,8 @@ func (b *branch) inTime(thread *starlark.Thread, site Site, fn starlark.Callable
 		return v, true, err
 	}
 	if open {
-		spell.Ended = cmp.Or(spell.Ended, InTime)
-		b.run.host.Ended(site, spell)
+		deadline.Ended = cmp.Or(deadline.Ended, record.InTime)
+		b.run.host.Ended(site, deadline)
 	}
-	return v, spell.Ended != OutOfTime, err
+	return v, deadline.Ended != record.OutOfTime, err
 }

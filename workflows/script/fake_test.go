@@ -15,6 +15,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/starlark"
+	"github.com/perdure/perdure/workflows/record"
 	"github.com/perdure/perdure/workflows/script"
 )
 
@@ -158,11 +159,11 @@ func (f *fake) After(ctx workflow.Context, _ script.Site, until time.Time, then 
 	return ctx
 }
 
-func (f *fake) Began(ctx workflow.Context, _ script.Site) (script.Spell, error) {
-	return script.Spell{Began: workflow.Now(ctx)}, nil
+func (f *fake) Began(ctx workflow.Context, _ script.Site) (record.Deadline, error) {
+	return record.Deadline{Began: workflow.Now(ctx)}, nil
 }
 
-func (f *fake) Ended(script.Site, script.Spell) {}
+func (f *fake) Ended(script.Site, record.Deadline) {}
 
 func (f *fake) Log(_ workflow.Context, _ script.Site, text string) { f.logged = append(f.logged, text) }
 

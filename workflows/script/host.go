@@ -8,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	bounded "github.com/perdure/perdure/internal/starlark"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // A Host does what a script asks of the world. Each method may block on futures
@@ -36,8 +37,8 @@ type Host interface {
 	After(ctx workflow.Context, site Site, until time.Time, then func()) workflow.Context
 	// Began is when a within began, and how it has ended in an execution before;
 	// Ended keeps that.
-	Began(ctx workflow.Context, site Site) (Spell, error)
-	Ended(site Site, spell Spell)
+	Began(ctx workflow.Context, site Site) (record.Deadline, error)
+	Ended(site Site, deadline record.Deadline)
 	// Report tells of a failure with which the script goes on.
 	Report(ctx workflow.Context, site Site, e *Error)
 
@@ -93,18 +94,6 @@ type Fan struct {
 	Failed   bool  `json:"failed,omitempty"`
 	Unknown  bool  `json:"-"` // set by Decided: a call in it has an unknown outcome
 }
-
-// A Spell is the time limit of one within.
-type Spell struct {
-	Began time.Time `json:"began"`
-	Ended string    `json:"ended,omitempty"` // InTime, OutOfTime; "" = not yet
-}
-
-// How a Spell ends.
-const (
-	InTime    = "in_time"
-	OutOfTime = "out_of_time"
-)
 
 type outOfTimeKey struct{}
 

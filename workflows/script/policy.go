@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	bounded "github.com/perdure/perdure/internal/starlark"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // A Probe finds out whether a call of unknown outcome was executed.
@@ -24,24 +25,11 @@ type Probe struct {
 	Find func(call, output json.RawMessage) (happened, notHappened bool, result json.RawMessage, err error)
 }
 
-// An Undo is a call that undoes another one which has completed.
-type Undo struct {
-	Tool    string        `json:"tool"`
-	Args    Arguments     `json:"args"`
-	Error   string        `json:"error,omitempty"`   // why there are no arguments; "" = there are
-	Timeout time.Duration `json:"timeout,omitempty"` // all attempts together; 0 = the host's default
-	Retries int           `json:"retries,omitempty"` // after the first attempt
-	Delay   time.Duration `json:"delay,omitempty"`   // before the first retry; 0 = the host's default
-}
-
-// Arguments are those of a call.
-type Arguments struct {
-	JSON json.RawMessage `json:"json,omitempty"` // an object, its keys in order
-
-	// Typed are JSON pointers to values that take the type that the tool wants
-	// there, as templates of steps do. A null among them is no value.
-	Typed []string `json:"typed,omitempty"`
-}
+// What a host records of a call.
+type (
+	Undo      = record.Undo
+	Arguments = record.Arguments
+)
 
 // A Policy says what belongs to a call besides its arguments.
 type Policy struct {

@@ -1,0 +1,84 @@
+package runs
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows"
+	"github.com/perdure/perdure/workflows/record"
+)
+
+// A choice is what of a run counts when it is repeated.
+type choice struct {
+	reason   record.Reason
+	changed  bool                        // the definition or the arguments are others than before
+	again    map[string]bool             // top-level steps that are executed again
+	doubtful map[string]bool             // top-level steps whose results count only for the same arguments
+	undone   map[workflows.StepPath]bool // step paths that were undone
+	repeated map[workflows.StepPath]bool // paths of failures after which a script has repeated what failed until it succeeded
+}
+
+func newChoice(was *workflows.Journal, req RetryRequest) *choice {
+	c := &choice{
+		reason: record.Repaired, changed: req.Definition != nil || len(req.Arguments) > 0,
+		again: map[string]bool{}, doubtful: map[string]bool{},
+		undone: map[workflows.StepPath]bool{}, repeated: map[workflows.StepPath]bool{},
+	}
+	if was.Input.WasReset {
+		c.reason = record.Reset
+	}
+	for _, path := range was.Redo {
+		c.undone[path] = true
+	}
+	return c
+}
+
+// begin finds out which steps are executed again, beginning with some, and whose results
+// may no longer fit.
+func (c *choice) begin(program *definitions.Program, from []string) error {
+	for _, id := range from {
+		if !slices.ContainsFunc(program.Steps, func(n *definitions.Node) bool { return n.ID == id }) {
+			return fmt.Errorf("has no step %q to resume from", id)
+		}
+		c.again[id] = true
+	}
+	for path := range c.undone {
+		c.doubtful[path.Top()] = true
+	}
+	for _, n := range program.Order() {
+		for _, before := range n.Deps {
+			c.again[n.ID] = c.again[n.ID] || c.again[before]
+			c.doubtful[n.ID] = c.doubtful[n.ID] || c.doubtful[before]
+		}
+	}
+	return nil
+}
+
+// doubts reports whether what a step at a path was made from may be otherwise now.
+func (c *choice) doubts(path workflows.StepPath) bool { return c.changed || c.doubtful[path.Top()] }
+
+// terms are those on which what is recorded at a path survives.
+func (c *choice) terms(path workflows.StepPath, n, loop *definitions.Node) record.Terms {
+	t := record.Terms{
+		Reason: c.reason, Again: c.again[path.Top()] || c.undone[path],
+		Doubtful: c.doubts(path), Repeated: c.repeated[path],
+	}
+	if n == nil {
+		return t
+	}
+	t.Continues = continues(n) || loop != nil && continues(loop)
+	if t.Script = inScript(n, path); !t.Script {
+		t.GoesOn = func(action string) bool { return goesOn(n, action) }
+	}
+	return t
+}
+
+// goesOn reports whether a step that asks goes on after an answer.
+func goesOn(n *definitions.Node, action string) bool {
+	handler := n.Step.OnCancel
+	if action == workflows.Decline {
+		handler = n.Step.OnDecline
+	}
+	return continues(n) || handler != nil && handler.Action != "" && handler.Action != definitions.Abort
+}

@@ -1,0 +1,69 @@
+package workflows
+
+import (
+	"cmp"
+	"errors"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+)
+
+// An Adopted tells a called run that the one that has called it goes on in an
+// execution which Temporal does not tell how it ends.
+type Adopted struct {
+	StepPath StepPath `json:"stepPath"` // of the step that has called it
+}
+
+// adoptInterval is how often it is looked whether an adopted run is still there:
+// one that is terminated says nothing.
+const adoptInterval = time.Hour
+
+// outcomeInterval is how often it is looked whether a run has ended that has
+// told that it will.
+const outcomeInterval = 100 * time.Millisecond
+
+// adopt waits for the end of a run that an execution before has started.
+func (cs *children) adopt(ctx workflow.Context, call *called) childEnd {
+	cs.expect(ctx, call)
+	defer cs.dismiss(ctx, call)
+	wait, done := workflow.NewDisconnectedContext(ctx)
+	defer done()
+	gone, cancelled := false, false
+	for !gone && !call.over {
+		told := false
+		cs.signals.send(wait, call.id, AdoptSignal, Adopted{StepPath: call.path}, func(err error) { told, gone = true, err != nil })
+		_ = workflow.Await(wait, func() bool { return told })
+		if gone {
+			break
+		}
+		if !cancelled {
+			_, err := workflow.AwaitWithTimeout(ctx, adoptInterval, func() bool { return call.over })
+			if cancelled = err != nil; !cancelled {
+				continue
+			}
+			_ = workflow.RequestCancelExternalWorkflow(wait, call.id, "").Get(wait, nil)
+			continue // for whether it was still there, which this does not tell
+		}
+		// It may have to undo things, and to ask, before it ends.
+		_, _ = workflow.AwaitWithTimeout(wait, adoptInterval, func() bool { return call.over })
+	}
+	outcome, err := cs.outcomeOf(wait, call)
+	return childEnd{call: call, ChildOutcome: outcome, err: cmp.Or(err, ctx.Err())}
+}
+
+// outcomeOf asks how a run has ended, or ends now.
+func (cs *children) outcomeOf(ctx workflow.Context, call *called) (outcome ChildOutcome, err error) {
+	cs.tasks.makeRoom(ctx, 0)
+	cs.budget.begins()
+	defer func() { cs.budget.ends() }()
+	actx := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		Summary: Summary(call.path, call.tool), StartToCloseTimeout: time.Minute,
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: outcomeInterval, MaximumInterval: 10 * time.Second},
+	})
+	err = workflow.ExecuteActivity(actx, OutcomeName, call.id).Get(ctx, &outcome)
+	if err == nil && outcome.Result == nil && outcome.Failure == nil {
+		err = errors.New("the run that was called has no outcome")
+	}
+	return outcome, err
+}

@@ -1,0 +1,154 @@
+package workflows
+
+import (
+	"cmp"
+	"encoding/json"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
+)
+
+// Calls are those of tools, by the effect contract: what was sent and has no known outcome
+// is settled before anything else.
+type calls struct {
+	*origin
+	tasks        *tasks
+	journal      *record.Log
+	budget       *budget
+	gates        *gates
+	elicitations *elicitations
+	sent         *sent
+	holds        *holds
+
+	results *results
+	slots   workflow.Semaphore // of which each takes one
+}
+
+// A request is what a run wants of a tool.
+type request struct {
+	tool      definitions.Tool
+	path      StepPath        // of the step
+	keyPath   StepPath        // for which the key is made; "" = path
+	args      json.RawMessage // canonical
+	limit     time.Duration   // all attempts together
+	onError   *definitions.OnError
+	onUnknown definitions.OnUnknown
+	probe     func() (*probe, error) // that tells whether the call was executed; nil = none
+	undoable  bool                   // what it does can be undone
+	undoes    bool                   // it undoes another call
+	used      int                    // attempts of which the outcome is known, before the run waited for a credential or for its turn
+	inDoubt   bool                   // an attempt may have been executed, of a call that may be repeated nevertheless
+	anew      bool                   // what was sent before is known not to have been executed, so it is not looked for
+}
+
+// call is the one way from a run to a backend tool. What an earlier execution
+// has recorded is not called again, and what was sent without anybody knowing
+// what came of it is not called before that is settled.
+func (cs *calls) call(ctx workflow.Context, q request) (ToolResult, *Error) {
+	digest := digestOf(q.args)
+	if output, ok := cs.calledBefore(q.path, digest); ok {
+		cs.noteCall(q, digest, output)
+		return ToolResult{Output: output}, nil
+	}
+	var result ToolResult
+	u := cs.unsettledBefore(&q)
+	digest = digestOf(q.args)
+	for {
+		if u == nil || u.NotHappened {
+			times := 1
+			if u != nil {
+				q.anew, times = true, u.Times+1
+				cs.noteUnsettled(q, u)
+			}
+			sent, failure := cs.sendAuthorized(ctx, q, digest, &result)
+			if failure == nil {
+				break
+			}
+			if failure.Category != codes.CategoryOutcomeUnknown {
+				return ToolResult{}, failure
+			}
+			lost := q.unsettled(sent, *failure, times)
+			u = &lost
+		}
+		known, again, failure := cs.reconcile(ctx, q, u)
+		if failure != nil {
+			return ToolResult{}, failure
+		}
+		if !again {
+			result = known
+			break
+		}
+		u.NotHappened = true
+	}
+	cs.sent.settled(q.path)
+	cs.noteCall(q, digest, result.Output)
+	return result, nil
+}
+
+// calledBefore is the output of a call in an execution before, or what a person has given
+// instead, if that counts for a digest of arguments.
+func (cs *calls) calledBefore(path StepPath, digest string) (json.RawMessage, bool) {
+	if given, ok := record.Found[record.Given](cs.journal, path, digest); ok {
+		return given.Output, true
+	}
+	call, ok := record.Found[record.Call](cs.journal, path, digest)
+	return call.Output, ok
+}
+
+func (cs *calls) noteCall(q request, digest string, output json.RawMessage) {
+	cs.journal.Note(q.path, record.Call{Digest: digest, Tool: q.tool.Name, Undoes: q.undoes, Output: output})
+}
+
+// send makes a call as soon as there is room for it. One that the limits of its
+// backend hold back was not made.
+func (cs *calls) send(ctx workflow.Context, q request, digest string, result *ToolResult) (ParkedCall, *Hold, *Error) {
+	if err := cs.budget.waitWhileDraining(ctx); err != nil {
+		return ParkedCall{}, nil, q.failure(err)
+	}
+	if err := cs.awaitHistoryRoom(ctx, q); err != nil {
+		return ParkedCall{}, nil, err
+	}
+	if err := cs.slots.Acquire(ctx, 1); err != nil {
+		return ParkedCall{}, nil, q.failure(err)
+	}
+	defer cs.slots.Release(1)
+	if q.tool.Effect != definitions.Read {
+		if err := cs.tasks.readyToSend(ctx, record.PayloadSize(q.args)); err != nil {
+			return ParkedCall{}, nil, q.failure(err)
+		}
+	}
+	key := idempotencyKey(cs.in.Lineage, cs.in.Within+string(cmp.Or(q.keyPath, q.path)), digest)
+	sent := newParkedCall(ctx, q, key)
+	cs.sent.leaves(q, sent)
+	cs.budget.begins()
+	cs.results.begins(q.tool.Name)
+	scheduled := cs.tasks.current(ctx).number
+	err := cs.perform(ctx, q, ToolCall{
+		RunID: cs.id, StepID: q.path.Top(), StepPath: q.path,
+		Tool: q.tool.Name, Backend: q.tool.Backend, Original: q.tool.Original,
+		Arguments: q.args, Effect: q.tool.Effect, KeyArgument: q.tool.KeyArgument,
+		IdempotencyKey: key, MaxAttempts: max(attempts(q.onError)-q.used, 1), Caller: cs.in.Caller, Ruled: cs.in.Ruled, As: cs.actsAs(),
+		MaxExpansion: cs.in.MaxValue, Decided: workflow.Now(ctx), LookBack: cs.in.WasReset && !q.anew && !Repeatable(q.tool.Effect), Unread: cs.holds.isUnread(q.path),
+		Beside: cs.program.Beside(q.path),
+	}, result)
+	cs.budget.ends()
+	cs.results.came(q.tool.Name, result)
+	if err != nil && ctx.Err() != nil && cs.tasks.stillIn(ctx, scheduled) {
+		cs.sent.notSent(q)
+		return sent, nil, q.failure(ctx.Err())
+	}
+	if err != nil {
+		failure, hold := q.failure(err), q.holdOf(err)
+		if hold != nil && failure.Category != codes.CategoryHeld { // its process died before the call was sent
+			failure, _ = Attempt{Number: failure.Attempt}.Held(hold.Why)
+		}
+		cs.sent.cameBack(q, failure)
+		return sent, hold, failure
+	}
+	cs.sent.cameBack(q, nil)
+	return sent, nil, nil
+}

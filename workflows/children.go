@@ -1,0 +1,149 @@
+package workflows
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/workflows/record"
+)
+
+// Children are the runs that a run calls.
+type children struct {
+	*origin
+	tasks      *tasks
+	journal    *record.Log
+	budget     *budget
+	gates      *gates
+	signals    *signals
+	references *references
+
+	slots  workflow.Semaphore   // of which each takes one
+	called map[StepPath]*called // that have not ended, by step path
+	failed []failedBelow        // that did not complete, in the order of their ends
+	early  []ChildTold          // of runs that no step listens to yet
+}
+
+// A ChildTold is what a called run tells the one that has called it.
+type ChildTold struct {
+	RunID       string       `json:"runId"`                 // that tells it
+	StepPath    StepPath     `json:"stepPath"`              // of the step that has called it
+	Elicitation *Elicitation `json:"elicitation,omitempty"` // that has opened or closed, as its own state has it
+	Ends        bool         `json:"ends,omitempty"`        // the run ends
+}
+
+// hearChild hands on what called runs tell, also when the run has failed and waits
+// for them to end. What is told of a step that has not come to it stays for when
+// it has.
+func (cs *children) hearChild(_ workflow.Context, s Signal, _ bool) hearing {
+	var told ChildTold
+	unreadable := json.Unmarshal(s.Body, &told) != nil
+	return hearing{take: func(ctx workflow.Context, _ Ruling) {
+		switch call := cs.called[told.StepPath]; {
+		case unreadable:
+		case call != nil:
+			cs.hear(ctx, call, told)
+		default:
+			cs.early = append(cs.early, told)
+		}
+	}}
+}
+
+// expect begins to listen to a called run. What it had asked when this one
+// continued as new is open again.
+func (cs *children) expect(ctx workflow.Context, call *called) {
+	cs.called[call.path] = call
+	cs.gates.reopenBelow(ctx, call)
+	early := cs.early
+	cs.early = nil
+	for _, told := range early {
+		if told.StepPath == call.path {
+			cs.hear(ctx, call, told)
+		} else {
+			cs.early = append(cs.early, told)
+		}
+	}
+}
+
+// dismiss ends that: the run has ended, and asks nothing any more.
+func (cs *children) dismiss(ctx workflow.Context, call *called) {
+	if cs.called[call.path] != call {
+		return
+	}
+	delete(cs.called, call.path)
+	cs.gates.dropBelow(ctx, call)
+}
+
+func (cs *children) hear(ctx workflow.Context, call *called, told ChildTold) {
+	if told.RunID != call.id {
+		return // which the step had called before
+	}
+	call.over = call.over || told.Ends
+	if told.Elicitation == nil {
+		return
+	}
+	e := *told.Elicitation
+	e.ID, e.StepPath, e.StepID = call.path.Tells(e.ID), call.path.Below(e.StepPath), call.path.Top()
+	e.Run, e.Askings = cmp.Or(e.Run, call.id), nil
+	cs.gates.hearBelow(ctx, call, e)
+}
+
+// passOn gives an answer to the called run that asks.
+func (cs *children) passOn(ctx workflow.Context, call *called, a Answer) {
+	if own, ok := call.path.Told(a.ElicitationID); ok {
+		a.ElicitationID = own
+	}
+	cs.signals.send(ctx, call.id, AnswerSignal, a, func(err error) {
+		if err != nil {
+			workflow.GetLogger(ctx).Warn("an answer could not be passed on", "run", call.id, "elicitation", a.ElicitationID, "error", err.Error())
+		}
+	})
+}
+
+// childBefore is a run that a step has called and that has completed, or what a person has
+// given instead, if that counts for a digest of arguments.
+func (cs *children) childBefore(path StepPath, digest string) (record.Child, bool) {
+	if given, ok := record.Found[record.Given](cs.journal, path, digest); ok {
+		return record.Child{Output: given.Output, Effects: given.Effects}, true
+	}
+	return record.Found[record.Child](cs.journal, path, digest)
+}
+
+// noteEffects keeps those of a called run that has ended. Where it has not said
+// what it has done, because it was terminated, they are unknown.
+func (cs *children) noteEffects(end childEnd) {
+	path := end.call.path
+	child, ok := cs.journal.At(path).Kind.(record.Child)
+	if !ok || end.Result != nil { // that is kept with the result
+		return
+	}
+	if f := end.Failure; f == nil || f.Error.BrokeDown() {
+		child.Left = true
+	} else {
+		child.Effects = f.Effects
+	}
+	cs.journal.Amend(path, child)
+}
+
+// undone adds what the runs that did not complete have undone, and what they have not, as
+// far as there is room.
+func (cs *children) undone(f *Failure) {
+	room := maxUndoneBelow
+	for _, below := range cs.failed {
+		f.Uncompensated = append(f.Uncompensated, fitting(below.seen(below.Uncompensated), &room)...)
+		f.Compensated = append(f.Compensated, fitting(below.seen(below.Compensated), &room)...)
+	}
+}
+
+// partial adds the outputs of their steps that have completed.
+func (cs *children) partial(p *partial) {
+	for _, below := range slices.SortedStableFunc(slices.Values(cs.failed), func(a, b failedBelow) int { return cmp.Compare(a.path, b.path) }) {
+		for _, id := range slices.Sorted(maps.Keys(below.Partial)) {
+			p.add(below.path.Below(id), below.Partial[id])
+		}
+		p.omit(below.seen(below.Omitted)...)
+	}
+}

@@ -1,0 +1,190 @@
+package workflows
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
+)
+
+// Elicitations are all that a run has asked, and all that called runs ask through it, as
+// the memo has them.
+type elicitations struct {
+	*origin
+	list []Elicitation // in the order of opening
+}
+
+// add adds one, and gives its place in the list.
+func (es *elicitations) add(e Elicitation) int {
+	es.list = append(es.list, e)
+	return len(es.list) - 1
+}
+
+// all are a copy of the list; none says that it is empty.
+func (es *elicitations) all() []Elicitation { return slices.Clone(es.list) }
+func (es *elicitations) none() bool         { return len(es.list) == 0 }
+
+// at is the one at a place in the list.
+func (es *elicitations) at(i int) *Elicitation { return &es.list[i] }
+
+// occurrence counts how often a step has asked, this time included.
+func (es *elicitations) occurrence(path StepPath) int {
+	last := 0
+	if es.in.Repair != nil {
+		last = es.in.Repair.Asked[path]
+	}
+	last = max(last, es.in.Asked[path])
+	for _, e := range es.list {
+		if e.StepPath == path {
+			last = max(last, e.StepPath.Time(e.ID))
+		}
+	}
+	return last + 1
+}
+
+// askedBefore says that the execution before has asked an elicitation at a path, to
+// which there was no answer yet.
+func (es *elicitations) askedBefore(path StepPath) bool {
+	for _, e := range es.in.Open {
+		if e.StepPath == path {
+			return true
+		}
+	}
+	return false
+}
+
+// asked says whether an elicitation was asked in this execution.
+func (es *elicitations) asked(id string) bool {
+	return slices.ContainsFunc(es.list, func(e Elicitation) bool { return e.ID == id })
+}
+
+// waiting are those that are open.
+func (es *elicitations) waiting() []Elicitation {
+	var open []Elicitation
+	for _, e := range es.list {
+		if e.State == ElicitationOpen {
+			open = append(open, e)
+		}
+	}
+	return open
+}
+
+// closedBefore says whether an elicitation of a called run was closed in an
+// execution before this one: it is told once more by somebody who has kept that.
+func (es *elicitations) closedBefore(e Elicitation) bool {
+	return es.in.Continued && e.StepPath.Time(e.ID) <= es.in.Asked[e.StepPath] && !slices.ContainsFunc(es.in.Open, func(o Elicitation) bool { return o.ID == e.ID })
+}
+
+// takeBack drops what the execution before has asked and this one, which ends,
+// has not come to ask again.
+func (es *elicitations) takeBack() {
+	for _, e := range es.in.Open {
+		if es.asked(e.ID) {
+			continue
+		}
+		e.State, e.Schema, e.Call, e.Askings = ElicitationDropped, nil, nil, nil
+		es.list = append(es.list, e)
+	}
+}
+
+// forgotten is how often steps have asked of which a journal tells nothing: what
+// was dropped with its forEach, or closed because it was not needed any more.
+func (es *elicitations) forgotten(journal map[StepPath]record.Entry) map[StepPath]int {
+	asked := maps.Clone(es.in.Asked)
+	for _, e := range es.list {
+		if _, answered := journal[e.StepPath].Kind.(record.Gate); answered || e.State == ElicitationOpen {
+			continue
+		}
+		if asked == nil {
+			asked = map[StepPath]int{}
+		}
+		asked[e.StepPath] = max(asked[e.StepPath], e.StepPath.Time(e.ID))
+	}
+	return asked
+}
+
+// size is how many bytes the memo has of them.
+func (es *elicitations) size() (total int) {
+	for _, e := range es.list {
+		total += openBytes(e)
+	}
+	return total
+}
+
+// fit drops what closed ones asked, the oldest first, until they fit into the memo, and
+// returns their size.
+func (es *elicitations) fit() (total int) {
+	total = es.size()
+	for i := range es.list {
+		if e := &es.list[i]; total > maxState && e.State != ElicitationOpen {
+			total -= record.PayloadSize(e.Message) + record.PayloadSize(e.Content)
+			e.Message, e.Content = "", nil
+		}
+	}
+	return total
+}
+
+// check refuses an elicitation that does not fit into the memo.
+func (es *elicitations) check(e Elicitation) *Error {
+	size, open := openBytes(e), 0
+	for _, o := range es.waiting() {
+		open += openBytes(o)
+	}
+	if size <= maxQuestion && size+open <= maxState {
+		return nil
+	}
+	return &Error{Code: codes.ElicitationTooLarge, Category: codes.CategoryLimit, Message: fmt.Sprintf(
+		"step %s: message and schema of the question have %d bytes, those of other open ones %d; the limits are %d for one and %d for all: ask more briefly",
+		e.StepPath, size, open, maxQuestion, maxState)}
+}
+
+// details are lines for the Web UI about those that are open.
+func (es *elicitations) details() (lines []string) {
+	for _, e := range es.waiting() {
+		until := ""
+		if !e.Expires.IsZero() {
+			until = " until " + e.Expires.UTC().Format("2006-01-02 15:04 MST")
+		}
+		lines = append(lines, fmt.Sprintf("**%s waits for an answer**%s: %s", e.StepPath, until, oneLine(e.Message)))
+	}
+	return lines
+}
+
+// tell adds to a journal how often steps have asked.
+func (es *elicitations) tell(told *Journal) {
+	asked := func(path StepPath, times int) { told.Asked[path] = max(told.Asked[path], times) }
+	//workflowcheck:ignore a map again
+	for path, times := range es.in.Asked {
+		asked(path, times)
+	}
+	//workflowcheck:ignore a map again
+	for path, e := range told.Entries { // what an execution before this one has asked
+		if gate, ok := e.Kind.(record.Gate); ok {
+			asked(path, path.Time(gate.Answer.ElicitationID))
+		}
+	}
+	for _, e := range es.list {
+		asked(e.StepPath, e.StepPath.Time(e.ID))
+	}
+}
+
+// next puts what is open into the input of the next execution, and how often steps have
+// asked.
+func (es *elicitations) next(in *RunInput) {
+	in.Open, in.Asked = es.waiting(), es.forgotten(in.Journal)
+}
+
+// openBytes is what an open elicitation takes in the input of the execution
+// that continues the run.
+func openBytes(e Elicitation) int {
+	size := record.PayloadSize(e.Message) + record.PayloadSize(e.Schema) + record.PayloadSize(e.Content) + askingsBytes(e.Askings) + record.EntryBytes
+	for _, name := range e.Approvers {
+		size += record.PayloadSize(name) + record.EntryBytes/8
+	}
+	if e.Call != nil {
+		size += record.PayloadSize(e.Call.Arguments) + record.EntryBytes
+	}
+	return size
+}

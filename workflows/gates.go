@@ -1,0 +1,178 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
+)
+
+// Gates are the elicitations of a run that are open.
+type gates struct {
+	*origin
+	journal      *record.Log
+	budget       *budget
+	signals      *signals
+	failures     *failures
+	board        *board
+	elicitations *elicitations
+
+	opened map[string]*gate                                    // by ID
+	early  map[string][]Signal                                 // answers to elicitations that this execution has yet to open again, by ID
+	passOn func(ctx workflow.Context, below *called, a Answer) // gives an answer to the called run that asks
+}
+
+func newGates(g gates) *gates {
+	g.opened, g.early = map[string]*gate{}, map[string][]Signal{}
+	for _, e := range g.in.Open {
+		g.early[e.ID] = nil
+	}
+	return &g
+}
+
+// A gate is an open elicitation.
+type gate struct {
+	index   int // in elicitations
+	kind    ElicitationKind
+	schema  json.RawMessage
+	answers workflow.Channel // of Answer; valid ones only; nil if a called run asks
+	child   *called          // that asks; nil = the run itself does
+}
+
+// receive has a selector take the answer.
+func (g *gate) receive(sel workflow.Selector, answer *Answer, got *bool) {
+	sel.AddReceive(g.answers, func(c workflow.ReceiveChannel, _ bool) { *got = c.ReceiveAsync(answer) })
+}
+
+// ask opens an elicitation, of which Kind, StepPath, Message, Schema and Mode
+// are given, and waits for its answer; no limit means for ever. An answer that
+// an earlier execution has recorded is not asked for again.
+func (gs *gates) ask(ctx workflow.Context, question Elicitation, limit time.Duration) (Answer, *Error) {
+	path := question.StepPath
+	digest := question.digest()
+	if was, ok := record.Found[record.Gate](gs.journal, path, digest); ok {
+		gs.journal.Note(path, record.Gate{Digest: digest, Answer: was.Answer})
+		return was.Answer, nil
+	}
+	var answer Answer
+	if err := gs.elicitations.check(question); err != nil {
+		return Answer{}, err
+	}
+	g := gs.open(ctx, question, limit)
+	id, expires := gs.elicitations.at(g.index).ID, gs.elicitations.at(g.index).ownEnd()
+	defer delete(gs.opened, id)
+
+	got, timedOut := false, false
+	sel := workflow.NewSelector(ctx)
+	g.receive(sel, &answer, &got)
+	if limit > 0 {
+		timerCtx, stopTimer := workflow.WithCancel(ctx)
+		defer stopTimer()
+		over, end := workflow.NewFuture(ctx)
+		after(timerCtx, expires, Summary(path, WaitsForAnswer), func() { end.Set(nil, nil) })
+		sel.AddFuture(over, func(workflow.Future) { timedOut = true })
+	}
+	sel.AddReceive(ctx.Done(), func(workflow.ReceiveChannel, bool) {})
+	sel.Select(ctx)
+	if timedOut && gs.signals.awaitKeys(ctx, id) == nil {
+		got = g.answers.ReceiveAsync(&answer)
+	}
+
+	switch {
+	case got:
+		gs.close(ctx, g, ElicitationAnswered, answer)
+	case timedOut && ctx.Err() == nil:
+		answer = Answer{ElicitationID: id, Action: expired, At: workflow.Now(ctx)}
+		gs.close(ctx, g, ElicitationExpired, answer)
+	default:
+		gs.close(ctx, g, ElicitationDropped, Answer{})
+		return Answer{}, &Error{Code: codes.Cancelled, Category: codes.CategoryCancelled, Message: fmt.Sprintf("step %s was cancelled", path)}
+	}
+	gs.journal.Note(path, record.Gate{Digest: digest, Answer: answer})
+	return answer, nil
+}
+
+// open puts an elicitation into the run's state. One that was open when the
+// run continued as new stays as it was asked.
+func (gs *gates) open(ctx workflow.Context, e Elicitation, limit time.Duration) *gate {
+	e.ID = e.StepPath.Asks(gs.elicitations.occurrence(e.StepPath))
+	e.StepID = e.StepPath.Top()
+	e.Question, e.Round = e.digest(), gs.round(ctx)
+	e.State = ElicitationOpen
+	e.Opened = workflow.Now(ctx)
+	if limit > 0 {
+		e.Expires = e.Opened.Add(limit)
+	}
+	if end := endOf(ctx); !end.IsZero() && (limit <= 0 || end.Before(e.Expires)) {
+		e.Expires, e.Limit = end, e.Expires
+	}
+	carried := false
+	for _, was := range gs.in.Open {
+		if was.StepPath == e.StepPath && !gs.elicitations.asked(was.ID) {
+			e, carried = was, true
+		}
+	}
+	index := gs.elicitations.add(e)
+	if carried {
+		gs.budget.reopens(gs.elicitations.size())
+	}
+	g := &gate{index: index, kind: e.Kind, schema: e.AnswerSchema(), answers: workflow.NewBufferedChannel(ctx, 1)}
+	gs.opened[e.ID] = g
+	gs.journal.Grow(openBytes(e))
+	gs.board.publish(ctx, Waiting)
+	gs.takeEarly(ctx, e.ID)
+	return g
+}
+
+// close notes how an elicitation ended.
+func (gs *gates) close(ctx workflow.Context, g *gate, state ElicitationState, a Answer) {
+	gs.closeAs(ctx, g, Elicitation{State: state, Action: a.Action, By: a.AnsweredBy, Via: a.Via, At: a.At, Unproven: a.Unproven,
+		AnswerID: a.AnswerID, Content: shownContent(a.Content), Decision: decisionOf(g.kind, a)})
+}
+
+// maxShownContent bounds the content of answers that the memo has. History has all
+// of it.
+const maxShownContent = 2000 // bytes
+
+func shownContent(content json.RawMessage) json.RawMessage {
+	if record.PayloadSize(content) > maxShownContent {
+		return nil
+	}
+	return content
+}
+
+// closeAs does so for one of which the end is known.
+func (gs *gates) closeAs(ctx workflow.Context, g *gate, end Elicitation) {
+	e := gs.elicitations.at(g.index)
+	delete(gs.opened, e.ID)
+	gs.journal.Grow(-openBytes(*e))
+	e.State, e.Action, e.By, e.Via, e.At, e.Unproven = end.State, end.Action, end.By, end.Via, end.At, end.Unproven
+	e.AnswerID, e.Content, e.Decision, e.Schema = end.AnswerID, end.Content, end.Decision, nil
+	e.Call, e.Askings = nil, nil
+	if g.child == nil && gs.failures.stopped() {
+		return // finish publishes
+	}
+	gs.board.publishNow(ctx)
+}
+
+// park makes the run wait for a person about a call, for as long as the run's
+// own timeout lets it. Of the question Kind, Message, Schema and Call are given;
+// it stands at a path below that of the step, one for each time that the run
+// waits about this call. So an answer that was given counts as well when the run
+// continues as new, and for no other time.
+func (gs *gates) park(ctx workflow.Context, question Elicitation, path StepPath, time int) (Answer, *Error) {
+	question.StepPath = parkedPath(question.Kind, path, time)
+	return gs.ask(ctx, question, 0)
+}
+
+func parkedPath(kind ElicitationKind, path StepPath, time int) StepPath {
+	parked := path.Below(StepPath(kind))
+	if time > 1 {
+		parked = parked.Attempt(time)
+	}
+	return parked
+}

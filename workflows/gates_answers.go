@@ -1,0 +1,159 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows/record"
+)
+
+// The actions of an answer, and what is in their place when nobody answered in time.
+const (
+	Accept  = record.Accept
+	Decline = record.Decline
+	Cancel  = record.Cancel
+	expired = record.Expired
+)
+
+// hearAnswer reads an answer. One to an elicitation that is not open, or that
+// does not fit, changes nothing.
+func (gs *gates) hearAnswer(ctx workflow.Context, s Signal, held bool) hearing {
+	var a Answer
+	unreadable := json.Unmarshal(s.Body, &a) != nil
+	g, open := gs.opened[a.ElicitationID]
+	if early, expected := gs.early[a.ElicitationID]; !open && expected {
+		gs.early[a.ElicitationID] = append(early, s)
+		return hearing{}
+	}
+	h := hearing{
+		about: Ruling{ElicitationID: a.ElicitationID, Action: a.Action, By: a.AnsweredBy, AnswerID: a.AnswerID},
+		take:  func(ctx workflow.Context, made Ruling) { gs.take(ctx, a, made) },
+	}
+	switch {
+	case unreadable:
+		h.refuse = "it is no answer"
+	case !open && gs.elicitations.asked(a.ElicitationID):
+		h.refuse = "it comes too late"
+	case !open:
+		h.refuse = "that is not asked"
+	default:
+		h.refuse, h.strict = gs.misfit(ctx, a, g, held)
+	}
+	return h
+}
+
+// misfit says why an answer is none to an elicitation that is open, "" = it is
+// one, and whether the elicitation takes none without proof.
+func (gs *gates) misfit(ctx workflow.Context, a Answer, g *gate, held bool) (reason string, strict bool) {
+	e := gs.elicitations.at(g.index)
+	strict = e.Mode == definitions.URLMode || len(e.Approvers) > 0
+	switch {
+	case a.Question != "" && a.Question != e.Question:
+		return "it answers another question than is asked now", strict
+	case e.Mode == definitions.URLMode && a.Via != ViaPage:
+		return "this can only be answered on the approvals page", strict
+	case g.child == nil && !held && !e.Expires.IsZero() && !workflow.Now(ctx).Before(e.Expires):
+		return "it comes too late", strict
+	}
+	if err := CheckAnswer(a, g.kind, g.schema); err != nil {
+		return "it does not fit: " + err.Error(), strict
+	}
+	return "", strict
+}
+
+// take has an answer count that the run has ruled to be one.
+func (gs *gates) take(ctx workflow.Context, a Answer, made Ruling) {
+	if made.Verdict == VerdictUnproven {
+		a.Unproven, a.Via, a.At = true, ViaSignal, workflow.Now(ctx)
+		a.AnsweredBy = strings.TrimSpace(a.AnsweredBy + " (unproven)")
+	}
+	g := gs.opened[a.ElicitationID]
+	if a.Action == Accept {
+		a.Content = definitions.WithDefaults(gs.elicitations.at(g.index).Schema, a.Content)
+	}
+	if g.child != nil { // which takes the first
+		gs.passOn(ctx, g.child, a)
+		return
+	}
+	delete(gs.opened, a.ElicitationID) // the first valid answer wins
+	g.answers.SendAsync(a)
+}
+
+// takeEarly takes the answers to an elicitation that came before it was open.
+func (gs *gates) takeEarly(ctx workflow.Context, elicitation string) {
+	early := gs.early[elicitation]
+	delete(gs.early, elicitation)
+	for _, s := range early {
+		gs.signals.takeAnswer(ctx, s)
+	}
+}
+
+// CheckAnswer says what is wrong with an answer to an elicitation of a kind and
+// schema.
+func CheckAnswer(a Answer, kind ElicitationKind, schema json.RawMessage) error {
+	switch a.Action {
+	case Decline, Cancel:
+		return nil
+	case Accept:
+	default:
+		return fmt.Errorf("unknown action %q: answer with accept, decline or cancel", a.Action)
+	}
+	if err := definitions.CheckAnswer(schema, a.Content); err != nil || kind != Reconciliation {
+		return err
+	}
+	return checkReconciled(a.Content)
+}
+
+// hearAsked keeps what the run is told of askings in its state, for as long as the
+// elicitation is open.
+func (gs *gates) hearAsked(_ workflow.Context, s Signal, _ bool) hearing {
+	var a Asked
+	unreadable := json.Unmarshal(s.Body, &a) != nil
+	return hearing{about: Ruling{ElicitationID: a.ElicitationID}, take: func(ctx workflow.Context, _ Ruling) {
+		if !unreadable {
+			gs.takeAsking(ctx, a)
+		}
+	}}
+}
+
+func (gs *gates) takeAsking(ctx workflow.Context, a Asked) {
+	g, open := gs.opened[a.ElicitationID]
+	if !open || a.Question == "" || len(a.Question) > maxQuestionName {
+		return
+	}
+	e := gs.elicitations.at(g.index)
+	known := slices.ContainsFunc(e.Askings, func(k Asking) bool { return k.Question == a.Question })
+	if known || len(e.Askings) >= MaxAskings {
+		return
+	}
+	if len(a.Reason) > maxReason {
+		a.Reason = strings.ToValidUTF8(a.Reason[:maxReason], "")
+	}
+	before := openBytes(*e)
+	e.Askings = append(e.Askings, a.Asking)
+	gs.journal.Grow(openBytes(*e) - before)
+	gs.board.publishState(ctx)
+}
+
+// decisionOf is what an answer to an elicitation of a kind decides, where that is
+// more than its action.
+func decisionOf(kind ElicitationKind, a Answer) Decision {
+	switch kind {
+	case Compensation:
+		return map[string]Decision{Accept: DecidedUndone, Decline: DecidedAgain, Cancel: DecidedLeft}[a.Action]
+	case Credentials:
+		return map[string]Decision{Accept: DecidedGiven, Decline: DecidedWithheld, Cancel: DecidedWithheld}[a.Action]
+	case Reconciliation:
+		var d Reconciled
+		if a.Action == Accept && json.Unmarshal(a.Content, &d) == nil {
+			return Decision(d.Outcome)
+		}
+		return map[string]Decision{Decline: Fail, Cancel: Fail}[a.Action]
+	}
+	return ""
+}

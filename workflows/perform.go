@@ -1,0 +1,175 @@
+package workflows
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/codes"
+	"github.com/perdure/perdure/workflows/record"
+)
+
+const (
+	// heartbeatTimeout is after how long a worker that was killed in the
+	// middle of a call is given up.
+	heartbeatTimeout = 10 * time.Second
+
+	// localBudget is how long a read may take inside the workflow task. A
+	// slower one is called again as an activity of its own, so that it does
+	// not hold up the rest of the run.
+	localBudget = 2 * time.Second
+)
+
+// MaxResultSize bounds the output of a tool and the result of a run, in bytes
+// as PayloadSize counts them. Temporal refuses payloads of more than 2 MiB.
+const MaxResultSize = 1900 << 10
+
+// MaxLocalResultSize bounds the output of a read inside a workflow task. With
+// more, its activity fails there and is to be retried on its own.
+const MaxLocalResultSize = 56 << 10
+
+// perform makes the call: inside the workflow task where it is a quick
+// read, otherwise as an activity, whose schedule is in history before the
+// request leaves.
+func (cs *calls) perform(ctx workflow.Context, q request, call ToolCall, result *ToolResult) error {
+	if q.tool.Limited {
+		return cs.performInTurn(ctx, q, call, result)
+	}
+	if q.tool.Effect == definitions.Read {
+		began := workflow.Now(ctx)
+		if call.MaxAttempts == 1 {
+			err := cs.performHere(ctx, q, call, result)
+			if err == nil || !worthAnActivity(err) || q.limit <= localBudget {
+				return err
+			}
+			if err := pauseAsAsked(ctx, q, err); err != nil {
+				return err
+			}
+		}
+		cs.tasks.makeRoom(ctx, record.PayloadSize(call.Arguments))
+		cs.tasks.carries(ctx)
+		q.limit = max(q.limit-workflow.Now(ctx).Sub(began), time.Millisecond)
+	}
+	return cs.schedule(ctx, q, call, result, workflow.ActivityOptions{
+		Summary:                callSummary(q.path, q.tool),
+		ScheduleToCloseTimeout: q.limit,
+		StartToCloseTimeout:    q.limit,
+		HeartbeatTimeout:       heartbeatTimeout,
+		RetryPolicy:            retryPolicy(q.onError, q.tool.Effect, q.used),
+	})
+}
+
+// performHere makes a call inside the workflow task.
+func (cs *calls) performHere(ctx workflow.Context, q request, call ToolCall, result *ToolResult) error {
+	ended := cs.tasks.makeLocalRoom(ctx)
+	lctx := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+		StartToCloseTimeout: min(localBudget, q.limit), Summary: callSummary(q.path, q.tool),
+		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
+	})
+	err := workflow.ExecuteLocalActivity(lctx, CallToolName, call).Get(ctx, result)
+	ended(record.PayloadSize(result.Output))
+	return err
+}
+
+// schedule has a call executed as an activity, and waits for it. What can be undone is waited for also
+// when it was cancelled, since it may complete nevertheless.
+func (cs *calls) schedule(ctx workflow.Context, q request, call ToolCall, result *ToolResult, options workflow.ActivityOptions) error {
+	options.WaitForCancellation = q.undoable
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), CallToolName, call).Get(ctx, result)
+	if options.WaitForCancellation && err != nil && ctx.Err() != nil {
+		return ctx.Err() // whatever it failed with, it was stopped
+	}
+	return err
+}
+
+// performInTurn makes the call where the limits of its backend are kept. How
+// long it takes there until it is sent is no time of the step's, and a call that
+// nobody has taken was not sent.
+func (cs *calls) performInTurn(ctx workflow.Context, q request, call ToolCall, result *ToolResult) error {
+	if q.tool.Effect == definitions.Read {
+		cs.tasks.makeRoom(ctx, record.PayloadSize(call.Arguments))
+		cs.tasks.carries(ctx)
+	}
+	call.Limit = q.limit
+	untaken := max(q.limit, hostPatience)
+	return cs.schedule(ctx, q, call, result, workflow.ActivityOptions{
+		Summary:                callSummary(q.path, q.tool),
+		TaskQueue:              BackendQueue(q.tool.Backend),
+		ScheduleToStartTimeout: untaken,
+		StartToCloseTimeout:    q.limit + shortWait,
+		ScheduleToCloseTimeout: untaken + q.limit + shortWait,
+		HeartbeatTimeout:       heartbeatTimeout,
+		RetryPolicy:            retryPolicy(q.onError, q.tool.Effect, q.used),
+	})
+}
+
+// failure says why a call gave no output.
+func (q request) failure(err error) *Error {
+	tool, path := q.tool, q.path
+	var detail Error // of the last attempt that reported
+	var app *temporal.ApplicationError
+	reported := errors.As(err, &app) && app.HasDetails() && app.Details(&detail) == nil
+	// Behind a timeout stands the attempt before the one that it ended.
+	var te *temporal.TimeoutError
+	if timedOut := errors.As(err, &te); reported && !timedOut {
+		return &detail
+	}
+	e := &Error{Tool: tool.Name, Attempt: detail.Attempt + 1}
+	switch {
+	case temporal.IsCanceledError(err):
+		e.Code, e.Category, e.Message = codes.Cancelled, codes.CategoryCancelled, fmt.Sprintf("step %s was cancelled", path)
+		return e
+	case te != nil && te.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START && (Repeatable(tool.Effect) || nothingSent(te)):
+		e.Code, e.Category, e.Retryable = codes.BackendUnavailable, codes.CategoryTool, true
+		e.Message = fmt.Sprintf("step %s: %s%s%s%s", path, tool.Name, unavailableWords, tool.Backend+unreachableWords, "no process keeps its limits")
+		e.InDoubt = te.Unwrap() != nil && (!reported || detail.MayHaveHappened())
+		return e
+	case te != nil && te.TimeoutType() == enums.TIMEOUT_TYPE_HEARTBEAT:
+		e.Code, e.Category = codes.WorkerLost, codes.CategoryTool
+		e.Message = fmt.Sprintf("step %s: the worker that called %s is gone", path, tool.Name)
+	case te != nil:
+		e.Code, e.Category = codes.StepTimeout, codes.CategoryTimeout
+		e.Message = fmt.Sprintf("step %s timed out after %s", path, q.limit)
+	default:
+		e.Code, e.Category, e.Message = codes.Internal, codes.CategoryInternal, fmt.Sprintf("step %s: calling %s: %s", path, tool.Name, err)
+	}
+	if reported {
+		e.Message += "; the attempt before failed: " + detail.Message
+	}
+	if Repeatable(tool.Effect) {
+		e.Retryable = true
+		return e
+	}
+	e.Category = codes.CategoryOutcomeUnknown
+	e.Message += fmt.Sprintf("; whether %s was executed is not known, so it is not called again", tool.Name)
+	return e
+}
+
+// nothingSent says of a call that no process has taken that it is not under way
+// from an attempt before, which may have stopped with its process without a word.
+func nothingSent(untaken *temporal.TimeoutError) bool {
+	before := untaken.Unwrap()
+	var app *temporal.ApplicationError
+	return before == nil || errors.As(before, &app) && KnownOutcome(codes.Category(app.Type()))
+}
+
+// idempotencyKey is the same for every attempt of a call in a lineage.
+func idempotencyKey(lineage, path, argumentsDigest string) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q", lineage, path, argumentsDigest)
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// digestOf is the digest of a call's canonical arguments.
+func digestOf(data json.RawMessage) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}

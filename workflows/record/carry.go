@@ -1,0 +1,141 @@
+package record
+
+// A Reason is why an execution begins with what another has recorded.
+type Reason int
+
+// The reasons.
+const (
+	// Continued: the run goes on in a new execution, since its history is long. All counts
+	// as it is, whatever templates would come to now.
+	Continued Reason = iota
+	// Repaired: the run has ended, and is repeated.
+	Repaired
+	// Reset: the same, of a run that Temporal has reset before. Histories then have calls
+	// that no record has, so the run looks for an unsafe call there before it makes it.
+	Reset
+	// Recalled: a called run is repaired with other arguments than before.
+	Recalled
+)
+
+// Terms are those on which an entry is carried into another execution.
+type Terms struct {
+	Reason Reason
+
+	// Of Repaired and Reset.
+	Again     bool                     // what is at the path is executed again, whatever came of it
+	Doubtful  bool                     // the definition, the arguments or what the step reads may be others now
+	Continues bool                     // the step may fail without stopping the run
+	Script    bool                     // the entry is of what a script has asked for
+	Repeated  bool                     // the script has repeated it after that until it succeeded
+	GoesOn    func(action string) bool // the step goes on after such an answer; nil = after Accept alone
+}
+
+// Carry is what survives of an entry in an execution that begins with it; false = nothing.
+func (e Entry) Carry(t Terms) (Entry, bool) {
+	switch t.Reason {
+	case Continued:
+		return e, true
+	case Recalled:
+		return e.recalled(t)
+	}
+	if t.Again {
+		return Entry{}, false
+	}
+	if e.Failure() != nil {
+		return e.failed(t)
+	}
+	return e.Kind.carry(e, t)
+}
+
+// Carry is what survives of entries, all on the same terms.
+func Carry(entries map[StepPath]Entry, t Terms) map[StepPath]Entry {
+	carried := map[StepPath]Entry{}
+	//workflowcheck:ignore a map again
+	for path, e := range entries {
+		if e, ok := e.Carry(t); ok {
+			carried[path] = e
+		}
+	}
+	return carried
+}
+
+// failed: a failure of a step counts where the step may fail, and nothing is otherwise
+// now. What failed in a script is tried again, whatever the script made of it.
+func (e Entry) failed(t Terms) (Entry, bool) {
+	if t.Script {
+		return settled(e.exactly(t.Doubtful)), e.StaysFailed(t)
+	}
+	return settled(e), t.Continues && !t.Doubtful
+}
+
+// StaysFailed reports whether what failed in a script counts when the run is repeated:
+// the script has repeated it until it succeeded, and would not come to that again. What is
+// known of a called run says nothing of one with another definition or other arguments.
+func (e Entry) StaysFailed(t Terms) bool {
+	child, _ := e.Kind.(Child)
+	return t.Repeated && (child.ID == "" || !t.Doubtful)
+}
+
+// recalled: what was made from the same arguments counts, and nothing else.
+func (e Entry) recalled(t Terms) (Entry, bool) {
+	if child, ok := e.Kind.(Child); ok && child.ID != "" && !e.Done() {
+		return e, true // it sees to its own
+	}
+	if call, ok := e.Kind.(Call); ok && call.Unsettled != nil {
+		return e.exactly(true), true
+	}
+	return e.exactly(true), e.Done() && e.Digest() != ""
+}
+
+// exactly is the entry, which counts for the same digest only if exact says so.
+func (e Entry) exactly(exact bool) Entry {
+	e.Exact = e.Exact || exact
+	return e
+}
+
+// settled is the entry of what is known to have ended.
+func settled(e Entry) Entry {
+	if call, ok := e.Kind.(Call); ok {
+		call.Unsettled = nil
+		e.Kind = call
+	}
+	return e
+}
+
+// A call that is unsettled is settled in another way (see internal/runs), or made again.
+// After a reset, that one was not executed is kept: the run would find it in history.
+func (k Call) carry(e Entry, t Terms) (Entry, bool) {
+	if k.Output == nil && k.Unsettled != nil {
+		return e, t.Reason == Reset && k.Unsettled.NotHappened
+	}
+	return settled(e.exactly(t.Doubtful)), k.Output != nil
+}
+
+// What becomes of a run that has not completed is planned as for a run by itself (see
+// internal/runs).
+func (k Child) carry(e Entry, t Terms) (Entry, bool) {
+	return e.exactly(t.Doubtful), k.Output != nil
+}
+
+func (Given) carry(e Entry, t Terms) (Entry, bool) { return e.exactly(t.Doubtful), true }
+func (Wait) carry(e Entry, t Terms) (Entry, bool)  { return e.exactly(t.Doubtful), true }
+func (Value) carry(e Entry, t Terms) (Entry, bool) { return e.exactly(t.Doubtful), true }
+
+// An answer that let a step fail, or that a script did not want, is asked for again.
+func (k Gate) carry(e Entry, t Terms) (Entry, bool) {
+	goesOn := k.Answer.Action == Accept || t.GoesOn != nil && t.GoesOn(k.Answer.Action)
+	return e.exactly(t.Doubtful), goesOn
+}
+
+// What is in a step counts by itself, and a time of its own begins anew.
+func (k Span) carry(e Entry, t Terms) (Entry, bool) { return e, k.Done && !t.Doubtful }
+
+func (k End) carry(e Entry, t Terms) (Entry, bool) { return e, k.Skipped && !t.Doubtful }
+
+// A parallel that has failed is tried again, and all of it.
+func (k Branches) carry(e Entry, t Terms) (Entry, bool) { return e.exactly(t.Doubtful), !k.Failed }
+
+func (Deadline) carry(Entry, Terms) (Entry, bool) { return Entry{}, false }
+func (Report) carry(Entry, Terms) (Entry, bool)   { return Entry{}, false }
+
+func (Reference) carry(e Entry, t Terms) (Entry, bool) { return e, !t.Doubtful }

@@ -1,0 +1,62 @@
+package record
+
+import "github.com/perdure/perdure/internal/codes"
+
+// An Error says why a step or a run failed, from the activity to the client.
+type Error struct {
+	Code      codes.Code     `json:"code"`
+	Category  codes.Category `json:"category"`
+	Message   string         `json:"message"` // for people and models; names what to do where that is known
+	StepID    string         `json:"stepId,omitempty"`
+	StepPath  StepPath       `json:"stepPath,omitempty"` // e.g. check[17]
+	Tool      string         `json:"tool,omitempty"`
+	Attempt   int            `json:"attempt,omitempty"` // of the attempt that failed last; 1 = first
+	Retryable bool           `json:"retryable"`         // whether calling again may help
+	RunID     string         `json:"runId,omitempty"`
+	Backtrace string         `json:"backtrace,omitempty"` // of a script: where it stood, a line for each function
+	InDoubt   bool           `json:"inDoubt,omitempty"`   // an attempt before may have been executed; the run takes it off
+	Hint      string         `json:"hint,omitempty"`      // what to do; set where the error is shown, and never recorded
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// MayHaveHappened says of the failure of a call that may be repeated with the same
+// key whether it may have been executed, by this attempt or one before. No later
+// failure makes that known: one that was not sent says nothing of it, and an answer
+// may be about the second request alone.
+func (e *Error) MayHaveHappened() bool {
+	switch e.Code {
+	case codes.ConnectionLost, codes.WorkerLost, codes.StepTimeout, codes.Internal, codes.Cancelled:
+		return true
+	}
+	return e.InDoubt
+}
+
+// Executed says of the failure of a call that it was executed: only its output cannot be
+// used.
+func (e *Error) Executed() bool {
+	return e.Code == codes.InvalidOutput || e.Code == codes.OutputTooLarge
+}
+
+// Unknown reports whether e leaves unknown if the call at a path was executed.
+func (e *Error) Unknown(path StepPath) bool {
+	return e != nil && e.Category == codes.CategoryOutcomeUnknown && e.StepPath == path
+}
+
+// BrokeDown says whether a run has ended with an error without saying what it has
+// done. Its script cannot say so: the categories are not for scripts.
+func (e *Error) BrokeDown() bool {
+	return e.Category == codes.CategoryTerminated || (e.Code == codes.Internal || e.Code == codes.Quarantined) && e.Category == codes.CategoryInternal
+}
+
+// FromOutside says whether somebody has ended the run.
+func (e *Error) FromOutside() bool {
+	return e.Category == codes.CategoryCancelled || e.Category == codes.CategoryTerminated
+}
+
+func (e *Error) bytes() int {
+	if e == nil {
+		return 0
+	}
+	return PayloadSize(e.Message)
+}

@@ -1,0 +1,88 @@
+package workflows
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/workflows/record"
+)
+
+// A run is one execution, which ties its parts together. Each part owns its state: others
+// use its methods. Its coroutines take turns, so nothing in it needs a lock.
+type run struct {
+	*origin
+	tasks   *tasks
+	journal *record.Log
+	budget  *budget
+
+	steps        *steps
+	failures     *failures
+	board        *board
+	elicitations *elicitations
+	gates        *gates
+	signals      *signals
+	sent         *sent
+	holds        *holds
+	calls        *calls
+	references   *references
+	children     *children
+	parent       *parent
+	undo         *undoing
+	scripts      *scripts
+	ledger       *ledger
+}
+
+func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program, i *interpreter) (*run, error) {
+	o, err := newOrigin(ctx, in, prog, i.program)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{
+		origin: o, tasks: &tasks{}, journal: o.newJournal(),
+		sent: newSent(in.InDoubt), holds: newHolds(in.Unread), elicitations: &elicitations{origin: o},
+	}
+	r.budget = &budget{origin: o, journal: r.journal}
+	r.failures = &failures{origin: o, journal: r.journal, root: ctx}
+	r.signals = &signals{origin: o, tasks: r.tasks, journal: r.journal, budget: r.budget, trust: i.trust}
+	r.parent = newParent(o, r.signals, r.failures, r.elicitations)
+	r.scripts = &scripts{tasks: r.tasks, running: map[StepPath]*scriptHost{}}
+	r.board = &board{origin: o, tasks: r.tasks, elicitations: r.elicitations, signals: r.signals, holds: r.holds, scripts: r.scripts, failures: r.failures, parent: r.parent}
+	r.gates = newGates(gates{origin: o, journal: r.journal, budget: r.budget, signals: r.signals, failures: r.failures, board: r.board, elicitations: r.elicitations})
+	r.calls = &calls{
+		origin: o, tasks: r.tasks, journal: r.journal, budget: r.budget, gates: r.gates, elicitations: r.elicitations, sent: r.sent, holds: r.holds,
+		results: newResults(), slots: workflow.NewSemaphore(ctx, maxPending),
+	}
+	r.references = &references{origin: o, tasks: r.tasks, journal: r.journal, budget: r.budget, holds: r.holds, root: ctx, resolutions: map[string]workflow.Future{}}
+	r.children = &children{
+		origin: o, tasks: r.tasks, journal: r.journal, budget: r.budget, gates: r.gates, signals: r.signals, references: r.references,
+		slots: workflow.NewSemaphore(ctx, maxPending), called: map[StepPath]*called{},
+	}
+	r.undo = &undoing{origin: o, journal: r.journal, calls: r.calls, gates: r.gates, sent: r.sent, failures: r.failures, times: map[StepPath]int{}}
+	r.steps = newSteps(ctx, steps{origin: o, journal: r.journal, failures: r.failures, elicitations: r.elicitations, undo: r.undo, scripts: r.scripts, board: r.board})
+	r.ledger = &ledger{origin: o, journal: r.journal, sent: r.sent, undo: r.undo}
+	r.tie()
+	return r, nil
+}
+
+// tie gives parts what they need of others that are made after them.
+func (r *run) tie() {
+	r.board.steps = r.steps
+	r.budget.ending = func() bool { return r.failures.why() != nil || r.steps.skips() }
+	r.signals.changed, r.holds.changed = r.board.publishNow, r.board.showHolds
+	r.gates.passOn = r.children.passOn
+	r.undo.scopeAt = r.steps.scopeAt
+	r.steps.execute = func(ctx workflow.Context, kind StepKind, n *definitions.Node, at place) Outcome {
+		return kind.Execute(ctx, StepRun{Node: n, run: r, at: at})
+	}
+}
+
+// listen has the run take what signals tell it.
+func (r *run) listen(ctx workflow.Context) {
+	r.signals.listen(ctx,
+		&mailbox{name: AnswerSignal, hear: r.gates.hearAnswer},
+		&mailbox{name: AskedSignal, hear: r.gates.hearAsked},
+		&mailbox{name: AttachSignal, hear: hearRequest},
+		&mailbox{name: ChildSignal, hear: r.children.hearChild},
+		&mailbox{name: AdoptSignal, hear: r.parent.hearAdoption},
+	)
+}

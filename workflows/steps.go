@@ -1,0 +1,259 @@
+package workflows
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/definitions/template"
+	"github.com/perdure/perdure/workflows/record"
+)
+
+// Steps are the graph of a run: where each of its steps is, and what came of it.
+type steps struct {
+	*origin
+	journal      *record.Log
+	failures     *failures
+	elicitations *elicitations
+	undo         *undoing
+	scripts      *scripts
+	board        *board
+
+	states   map[string]*stepState
+	skipping bool // skip_remaining: nothing new starts
+
+	// execute executes a step that is due.
+	execute func(ctx workflow.Context, kind StepKind, n *definitions.Node, at place) Outcome
+}
+
+// newSteps makes each step wait for its turn.
+func newSteps(ctx workflow.Context, st steps) *steps {
+	st.states = map[string]*stepState{}
+	for _, n := range st.program.Steps {
+		future, settle := workflow.NewFuture(ctx)
+		st.states[n.ID] = &stepState{status: stepPending, settled: future, settle: settle}
+	}
+	return &st
+}
+
+// take takes a step of the graph from its dependencies to its end.
+func (st *steps) take(ctx workflow.Context, n *definitions.Node) {
+	s := st.states[n.ID]
+	defer func() { s.settle.Set(nil, nil) }()
+	for _, id := range n.Deps {
+		if err := st.states[id].settled.Get(ctx, nil); err != nil {
+			break // the run was stopped; seen below
+		}
+		s.broken = s.broken || st.states[id].broken
+	}
+	switch {
+	case ctx.Err() != nil:
+		s.status = stepStopped
+		return
+	case st.skipping || s.broken:
+		s.status, s.output = stepSkipped, n.Step.Defaults()
+		return
+	}
+	s.status, s.started = stepRunning, true
+	out := st.attempt(ctx, n, place{path: StepPath(n.ID)})
+	s.status, s.output, s.answer, s.content = out.status, out.output, out.answer, out.content
+	if out.err != nil {
+		s.err = out.err.Message
+	}
+	st.skipping = st.skipping || out.skip
+	if out.status == stepFailed && !continues(n.Step) {
+		s.broken = true
+		if n.Whole() && st.failsAlone() {
+			st.failures.abort(out.err)
+			return
+		}
+		st.stepFailed(out.err)
+	}
+	st.board.showDetails(ctx)
+}
+
+// failsAlone says whether a script that is the definition fails the run whatever
+// the failure mode is, which is for what the script reports.
+func (st *steps) failsAlone() bool {
+	mode := st.program.Definition.FailureMode
+	return mode == definitions.FailLate || mode == definitions.BestEffort
+}
+
+// stepFailed does what the definition's failure mode says about a step that
+// failed and does not continue.
+func (st *steps) stepFailed(err *Error) {
+	switch st.program.Definition.FailureMode {
+	case definitions.FailLate, definitions.BestEffort:
+		st.failures.report(err)
+	default:
+		st.failures.abort(err)
+	}
+}
+
+// attempt executes a step, or the inner step of a forEach, once its turn has
+// come: condition, work, and what onError makes of a failure.
+func (st *steps) attempt(ctx workflow.Context, n *definitions.Node, at place) Outcome {
+	var out Outcome
+	if was, ok := st.journal.Begun(at.path); ok && was.Failure() != nil {
+		failure := *was.Failure()
+		st.undo.canUndoItems(ctx, n, at)
+		out = failedStep(ctx, n, at, &failure)
+	} else {
+		out = st.work(ctx, n, at)
+	}
+	switch {
+	case out.answer != nil: // that says it
+	case out.status == stepSkipped:
+		st.journal.NoteSkipped(at.path)
+	case out.status == stepFailed:
+		st.journal.NoteFailed(at.path, out.err)
+	}
+	return out
+}
+
+// isDue says whether a step is to run. One that has begun in the execution
+// before goes on, whatever its condition would say now.
+func (st *steps) isDue(ctx workflow.Context, n *definitions.Node, at place) (bool, error) {
+	if was, ok := st.journal.Begun(at.path); ok {
+		end, _ := was.Kind.(record.End)
+		return !end.Skipped, nil
+	}
+	if st.elicitations.askedBefore(at.path) || st.elicitations.askedBefore(credentialsPath(at.path)) {
+		return true, nil
+	}
+	return n.Condition(st.scopeAt(ctx, at))
+}
+
+func (st *steps) work(ctx workflow.Context, n *definitions.Node, at place) Outcome {
+	run, err := st.isDue(ctx, n, at)
+	if err != nil {
+		return failedStep(ctx, n, at, templateError(n, at, err))
+	}
+	if !run {
+		return Outcome{status: stepSkipped, output: n.Step.Defaults()}
+	}
+	out := unknownKind(n, at)
+	if kind, known := KindOf(n.Step.Type); known {
+		out = st.execute(ctx, kind, n, at)
+	}
+	st.undo.canUndo(n, at, out)
+	if out.status == stepFailed {
+		answer := out.answer
+		out = failedStep(ctx, n, at, out.err)
+		out.answeredAs(n.Step, answer)
+	}
+	return out
+}
+
+// scope is what templates see outside of a forEach.
+func (st *steps) scope(ctx workflow.Context, status Status) *definitions.Scope {
+	s := &definitions.Scope{
+		Params: st.params,
+		Steps:  make(map[string]definitions.StepScope, len(st.states)),
+		Workflow: definitions.WorkflowScope{
+			ID: st.id, Status: string(status),
+			DurationMS: workflow.Now(ctx).Sub(st.started).Milliseconds(), StartTime: st.started,
+		},
+	}
+	for _, n := range st.program.Steps {
+		st := st.states[n.ID]
+		switch st.status {
+		case stepCompleted, stepFailed, stepSkipped:
+			s.Steps[n.ID] = st.scope()
+		}
+	}
+	s.Workflow.StepCount = len(s.Steps)
+	return s
+}
+
+// scopeAt is what templates see at a place.
+func (st *steps) scopeAt(ctx workflow.Context, at place) *definitions.Scope {
+	s := st.scope(ctx, Running)
+	s.ForEach = at.forEach
+	return s
+}
+
+// skips says whether nothing new starts.
+func (st *steps) skips() bool { return st.skipping }
+
+// reports are where the steps are, in the order of the definition.
+func (st *steps) reports() []StepReport {
+	reports := make([]StepReport, 0, len(st.program.Steps))
+	for _, n := range st.program.Steps {
+		s := st.states[n.ID]
+		reports = append(reports, StepReport{ID: n.ID, Status: string(s.status), Error: s.err})
+	}
+	return reports
+}
+
+// shown is where a step is, for a cell of a table.
+func (st *steps) shown(id string) string {
+	s := st.states[id]
+	if s.err == "" {
+		return string(s.status)
+	}
+	return string(s.status) + ": " + oneLine(s.err)
+}
+
+// unfinished names the steps that have not ended, for a message.
+func (st *steps) unfinished() string {
+	var ids []string
+	for _, n := range st.program.Steps {
+		if s := st.states[n.ID]; s.started && (s.status == stepRunning || s.status == stepStopped) {
+			ids = append(ids, n.ID+st.scripts.waits(StepPath(n.ID)))
+		}
+	}
+	if len(ids) == 0 {
+		return ""
+	}
+	return " in step " + strings.Join(ids, ", ")
+}
+
+// lastOutput is that of the last completed step in the stable order of the graph; null if
+// there is none.
+func (st *steps) lastOutput() (json.RawMessage, error) {
+	order := st.program.Order()
+	for i := len(order) - 1; i >= 0; i-- {
+		if s := st.states[order[i].ID]; s.status == stepCompleted {
+			return template.EncodeValue(s.output)
+		}
+	}
+	return json.RawMessage("null"), nil
+}
+
+// partial adds the outputs of completed steps, and those of calls that scripts have made
+// which have not completed.
+func (st *steps) partial(p *partial) {
+	scripts := false
+	for _, n := range st.program.Steps {
+		if s := st.states[n.ID]; s.status == stepCompleted {
+			if out, err := template.EncodeValue(s.output); err == nil {
+				p.add(StepPath(n.ID), out)
+			}
+		} else {
+			scripts = scripts || s.started && n.Script != nil
+		}
+	}
+	if scripts {
+		st.partialOfScripts(p)
+	}
+}
+
+// partialOfScripts adds the outputs of these calls, the first call first.
+func (st *steps) partialOfScripts(p *partial) {
+	journal := st.journal.Whole()
+	paths := workflow.DeterministicKeys(journal)
+	slices.SortStableFunc(paths, func(a, b StepPath) int { return journal[a].Order - journal[b].Order })
+	for _, path := range paths {
+		s := st.states[path.Top()]
+		if s == nil || s.status == stepCompleted || !path.IsScriptCall() {
+			continue
+		}
+		if output := journal[path].Output(); output != nil {
+			p.add(path, output)
+		}
+	}
+}
