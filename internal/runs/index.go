@@ -154,7 +154,7 @@ func (x *index) put(ctx context.Context, key string, q *question, put func(conte
 }
 
 // errBusy says what is to be done about an index that is asked too often.
-var errBusy = errors.New("Temporal's index of runs is queried more often than it allows; try again, or raise frontend.namespaceRPS.visibility")
+var errBusy = errors.New("the index of runs in Temporal is queried more often than it allows; try again, or raise frontend.namespaceRPS.visibility")
 
 // leave has the next who puts the same question put it anew.
 func (x *index) leave(key string, q *question) {
