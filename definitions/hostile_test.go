@@ -205,7 +205,7 @@ func TestNamedOverAndOver(t *testing.T) {
 	if _, err := p.Steps[0].Arguments(s, nil); err == nil || !strings.Contains(err.Error(), "all of it together is larger than") {
 		t.Errorf("the arguments: %v", err)
 	}
-	if _, err := p.Output(s); err == nil || !strings.Contains(err.Error(), "all of it together is larger than") {
+	if _, err := p.Output(s, nil); err == nil || !strings.Contains(err.Error(), "all of it together is larger than") {
 		t.Errorf("the output: %v", err)
 	}
 }

@@ -77,8 +77,8 @@ func (p *OutputProperty) addReads(ids map[string]bool) {
 }
 
 // expand gives the result. Every required property has a value in it.
-func (o *OutputBlock) expand(data map[string]any) (map[string]any, error) {
-	result, err := expandProperties(o.Properties, data)
+func (o *OutputBlock) expand(data map[string]any, standIn StandIn) (map[string]any, error) {
+	result, err := expandProperties(o.Properties, data, standIn)
 	if err != nil {
 		return nil, err
 	}
@@ -90,12 +90,16 @@ func (o *OutputBlock) expand(data map[string]any) (map[string]any, error) {
 	return result, nil
 }
 
+// A StandIn is called with the path of each property whose default stands in for
+// its value. nil = no call.
+type StandIn func(path string)
+
 // expandProperties gives an object of the properties that have a value. Only
 // a string may be without one.
-func expandProperties(properties []OutputProperty, data map[string]any) (map[string]any, error) {
+func expandProperties(properties []OutputProperty, data map[string]any, standIn StandIn) (map[string]any, error) {
 	object := map[string]any{}
 	for _, p := range properties {
-		v, err := p.Expand(data)
+		v, err := p.Expand(data, standIn)
 		switch {
 		case err == nil:
 			object[p.Name] = v
@@ -117,10 +121,13 @@ func (p *OutputProperty) failed(err error) error {
 
 // Expand gives the value of a property in its declared type. Its default
 // stands in for whatever goes wrong.
-func (p *OutputProperty) Expand(data map[string]any) (any, error) {
-	v, err := p.own(data)
+func (p *OutputProperty) Expand(data map[string]any, standIn StandIn) (any, error) {
+	v, err := p.own(data, standIn)
 	if err == nil || p.Default == nil {
 		return v, err
+	}
+	if standIn != nil {
+		standIn(p.Path)
 	}
 	v, err = template.AsType(p.Default, p.Type)
 	if err != nil {
@@ -130,9 +137,9 @@ func (p *OutputProperty) Expand(data map[string]any) (any, error) {
 }
 
 // own gives the value without the default.
-func (p *OutputProperty) own(data map[string]any) (any, error) {
+func (p *OutputProperty) own(data map[string]any, standIn StandIn) (any, error) {
 	if p.Template == nil {
-		return expandProperties(p.Inner, data)
+		return expandProperties(p.Inner, data, standIn)
 	}
 	v, ok, err := p.Template.ExpandAs(data, []string{p.Type})
 	if err != nil {

@@ -1,6 +1,7 @@
 package definitions
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -60,7 +61,7 @@ func TestOutput(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := outputOf(t, &Output{Properties: test.properties}).Output(scope())
+			got, err := outputOf(t, &Output{Properties: test.properties}).Output(scope(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +74,7 @@ func TestOutput(t *testing.T) {
 
 func TestOutputWithout(t *testing.T) {
 	t.Parallel()
-	if got, err := outputOf(t, nil).Output(scope()); got != nil || err != nil {
+	if got, err := outputOf(t, nil).Output(scope(), nil); got != nil || err != nil {
 		t.Errorf("%s, %v", got, err)
 	}
 }
@@ -104,9 +105,27 @@ func TestOutputErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		p := outputOf(t, &Output{Properties: map[string]*Property{"p": test.property}, Required: []string{"p"}})
-		_, err := p.Output(scope())
+		_, err := p.Output(scope(), nil)
 		wantTemplateError(t, test.property.Type+" "+test.property.Value, err, test.field, test.message)
 	}
-	_, err := outputOf(t, &Output{Required: []string{"undeclared"}}).Output(scope())
+	_, err := outputOf(t, &Output{Required: []string{"undeclared"}}).Output(scope(), nil)
 	wantTemplateError(t, "required and not declared", err, "output.undeclared", "has no value")
+}
+
+// TestStandIns shows that it is known which defaults stand in for values, and why.
+func TestStandIns(t *testing.T) {
+	t.Parallel()
+	p := outputOf(t, &Output{Properties: map[string]*Property{
+		"there":   {Type: "string", Value: "{{.params.name}}", Default: "none"},
+		"missing": {Type: "integer", Value: "{{.params.nope}}", Default: int64(4)},
+		"deep":    {Type: "object", Properties: map[string]*Property{"n": {Type: "integer", Value: "{{.params.name}}", Default: int64(5)}}},
+	}})
+	var told []string
+	got, err := p.Output(scope(), func(path string) { told = append(told, path) })
+	if err != nil || string(got) != `{"deep":{"n":5},"missing":4,"there":"Ada"}` {
+		t.Fatalf("got %s, %v", got, err)
+	}
+	if !slices.Equal(told, []string{"output.deep.n", "output.missing"}) {
+		t.Errorf("told of %q", told)
+	}
 }

@@ -293,11 +293,11 @@ func (n *Node) Message(d Data) (string, error) {
 
 // Output expands the output block into the result of the run, each property
 // of its declared type. It is nil without an output block.
-func (p *Program) Output(d Data) (json.RawMessage, error) {
+func (p *Program) Output(d Data, standIn StandIn) (json.RawMessage, error) {
 	if p.OutputBlock == nil {
 		return nil, nil
 	}
-	result, err := p.OutputBlock.expand(d.Data())
+	result, err := p.OutputBlock.expand(d.Data(), standIn)
 	if err != nil {
 		return nil, err
 	}

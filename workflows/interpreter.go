@@ -125,7 +125,9 @@ func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
 // output is the result of the run: the output block, or the output of the last
 // completed step.
 func (r *run) output(ctx workflow.Context) (json.RawMessage, *Error) {
-	out, err := r.program.Output(r.steps.scope(ctx, Completed))
+	out, err := r.program.Output(r.steps.scope(ctx, Completed), func(path string) {
+		workflow.GetLogger(ctx).Warn("the default of an output property is used, since it has no value of its type", "property", path)
+	})
 	if err == nil && out == nil && r.program.Definition.Output == nil {
 		out, err = r.steps.lastOutput()
 	}

@@ -140,7 +140,7 @@ func (x *Explanation) output(properties []definitions.OutputProperty, data map[s
 			x.output(p.Inner, data)
 			continue
 		}
-		v, err := p.Expand(data)
+		v, err := p.Expand(data, nil)
 		x.add(p.Path, p.Template, data, []string{p.Type}, template.ResultOf(v, true, err))
 	}
 }

@@ -269,7 +269,7 @@ func (pl *planner) property(p definitions.OutputProperty, d data) PlannedValue {
 			return value
 		}
 	}
-	v, err := p.Expand(d)
+	v, err := p.Expand(d, nil)
 	switch {
 	case errors.Is(err, definitions.ErrMissing):
 		return PlannedValue{State: LeftOut, Template: p.Value}
