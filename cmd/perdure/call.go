@@ -33,8 +33,8 @@ type callCommand struct {
 
 func (callCommand) Help() string {
 	return `Prints the steps on standard error and the result on standard output. On a
-terminal, it asks the elicitations of the run; elsewhere the call waits until
-somebody answers them with "perdure runs answer" or on the approvals page, or
+terminal, it shows the elicitations of the run as forms; elsewhere the call waits
+until somebody answers them with "perdure runs answer" or on the approvals page, or
 --answer answers them.
 
 A call survives a restart of the server: it continues when the server is back.

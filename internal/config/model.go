@@ -194,7 +194,7 @@ type scripts struct {
 type scriptLimits struct {
 	Steps  int `yaml:"steps" min:"0" max:"5000000" default:"5000000" help:"Steps of the interpreter."`
 	Memory int `yaml:"memory" min:"0" max:"134217728" default:"134217728" help:"Bytes that the script may make."`
-	Calls  int `yaml:"calls" min:"0" max:"1000" default:"1000" help:"Calls of tools, questions and waits."`
+	Calls  int `yaml:"calls" min:"0" max:"1000" default:"1000" help:"Calls of tools, elicitations and waits."`
 	Width  int `yaml:"width" min:"0" max:"50" default:"50" help:"Branches that run at once."`
 	Fan    int `yaml:"fan" min:"0" max:"1000" default:"1000" help:"Branches of one parallel."`
 	Value  int `yaml:"value" min:"0" max:"1945600" default:"1945600" help:"Bytes of one value that goes in or out."`
