@@ -26,7 +26,7 @@ type configuration struct {
 	Backends          []*backend    `yaml:"backends" help:"The MCP servers whose tools are served, and called by composite tools."`
 	Aggregation       *aggregation  `yaml:"aggregation" help:"Which tools clients see, and under which names."`
 	CompositeTools    []yaml.Node   `yaml:"compositeTools" help:"Definitions of composite tools; see language.md."` // definitions.ParseNode reads each
-	CompositeToolRefs []*reference  `yaml:"compositeToolRefs" help:"Definitions that must be among the files of --definitions."`
+	CompositeToolRefs []*reference  `yaml:"compositeToolRefs" help:"Names of definitions, or of their resources, that are offered besides compositeTools. Default: all of the file and of --definitions."`
 	Operational       *operational  `yaml:"operational" help:"Log level and timeouts."`
 
 	Telemetry *telemetryRules `yaml:"telemetry" help:"Where traces and metrics are sent."`
