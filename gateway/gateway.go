@@ -1,5 +1,5 @@
-// Package gateway answers: how does an MCP client, whatever it can do, call a
-// composite tool and get its result?
+// Package gateway serves MCP clients: whatever a client can do, it calls a
+// composite tool and gets its result.
 //
 // A composite call is a run that lives elsewhere (Runs). What happens here is
 // translation: a call starts a run, and the events of the run become whatever
@@ -13,12 +13,12 @@
 //	either, cannot be asked               after some patience a handle on the run, and tools with
 //	                                      which a model waits for it
 //	2025-11-25, wants a task              a task at once, then tasks/get, and tasks/result as the stream
-//	2026-07-28, takes tasks               after a moment or at a question a task, then tasks/get and
+//	2026-07-28, takes tasks               after a moment or at an elicitation a task, then tasks/get and
 //	                                      tasks/update
 //
 // Nothing that a later request needs is kept in memory. Session ids, event
-// ids, the ids of questions, request states and task IDs are signed tokens that say what
-// they stand for, so that any replica with the same key can go on where
+// ids, elicitation ids, request states and task IDs are signed tokens that name what
+// they stand for, so that any replica with the same key can continue where
 // another one stopped.
 //
 // The protocol itself (handshakes, header checks, tools/list, subscriptions)

@@ -33,8 +33,8 @@ type callCommand struct {
 
 func (callCommand) Help() string {
 	return `Prints the steps on standard error and the result on standard output. On a
-terminal, it asks the elicitations of the run; elsewhere the call waits until
-somebody answers them with "perdure runs answer" or on the approvals page, or
+terminal, it shows the elicitations of the run as forms; elsewhere the call waits
+until somebody answers them with "perdure runs answer" or on the approvals page, or
 --answer answers them.
 
 A call survives a restart of the server: it continues when the server is back.
@@ -180,7 +180,7 @@ type pendingCall struct {
 	page       string                        // approvals page printed last
 }
 
-// notePage prints where to answer an elicitation that this command does not ask.
+// notePage prints where to answer an elicitation that this command does not show.
 func (p *pendingCall) notePage(url string) {
 	if url != "" && url != p.page && p.onProgress != nil {
 		p.c.notef("  or at %s", url)
@@ -262,7 +262,7 @@ func (k callCommand) print(c *console, r callResult) error {
 type steps struct {
 	c         *console
 	data      dataDir // data directory of the called dev
-	elsewhere bool    // this command asks no elicitations
+	elsewhere bool    // this command shows no elicitations
 
 	mu   sync.Mutex
 	seen map[string]bool

@@ -17,7 +17,7 @@ import (
 type guardFlags struct {
 	QuarantineAfter int `help:"After how many lost workers a run is quarantined, at least 2; after the first, the run is executed alone. A quarantined run is not executed until somebody releases it (see perdure runs release)." default:"2" placeholder:"N"`
 
-	CachedRuns int `help:"How many runs the worker keeps in memory between steps, about 0.16 MB each; it reads others from Temporal when they go on. Default: as many as fit into half of its memory limit, at most 10000." placeholder:"N"`
+	CachedRuns int `help:"How many runs the worker keeps in memory between steps, about 0.16 MB each; it reads others from Temporal when they continue. Default: as many as fit into half of its memory limit, at most 10000." placeholder:"N"`
 }
 
 // Validate is called by kong.

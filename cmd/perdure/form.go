@@ -16,7 +16,7 @@ import (
 	"github.com/perdure/perdure/internal/visible"
 )
 
-// A terminalForm asks a person the elicitations of a run, one at a time.
+// A terminalForm shows a person the elicitations of a run, one at a time.
 type terminalForm struct {
 	in   io.Reader
 	out  io.Writer
@@ -50,7 +50,7 @@ func newTerminalForm(in io.Reader, out io.Writer, mark func(style, string) strin
 	})}
 }
 
-// Elicit asks one elicitation. The end of the input cancels it.
+// Elicit shows one elicitation as a form. The end of the input cancels it.
 func (f *terminalForm) Elicit(ctx context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -331,7 +331,7 @@ func (t *planText) limits(p *Plan) {
 	if l.Attempts > l.Calls {
 		parts = append(parts, counted(l.Attempts, "attempt")+" with retries")
 	}
-	parts = append(parts, counted(l.Questions, "question"))
+	parts = append(parts, counted(l.Questions, "elicitation"))
 	if l.Compensations > 0 {
 		parts = append(parts, counted(l.Compensations, "compensation")+" if it fails")
 	}

@@ -1,12 +1,12 @@
 // Package approvals is the approvals page: where a person sees in a browser what
 // runs ask, and answers.
 //
-//	GET  /approvals            the open questions that the visitor may answer
-//	GET  /approvals/TOOL/NAME  a run: what it asks, with a form for each question
+//	GET  /approvals            the open elicitations that the visitor may answer
+//	GET  /approvals/TOOL/NAME  a run, with a form for each of its elicitations
 //	POST /approvals/TOOL/NAME  an answer
 //
-// The page holds nothing. What is asked comes from runs, an answer goes through
-// runs.Answer, and what a visitor may see and answer is for auth.Policy to say:
+// The page holds nothing. Elicitations come from runs, an answer goes through
+// runs.Answer, and auth.Policy decides what a visitor may see and answer:
 // a run that one may not see does not exist. Everything works without
 // JavaScript; there is none.
 package approvals

@@ -1,4 +1,4 @@
-// Package auth answers: who sent a request, and what may they do?
+// Package auth finds out who sent a request, and what they may do.
 //
 // An Authenticator finds out who it was (Identity); a Policy says what they may
 // do (May). Nothing else in perdure checks permission.

@@ -26,7 +26,7 @@ type configuration struct {
 	Backends          []*backend    `yaml:"backends" help:"The MCP servers whose tools are served, and called by composite tools."`
 	Aggregation       *aggregation  `yaml:"aggregation" help:"Which tools clients see, and under which names."`
 	CompositeTools    []yaml.Node   `yaml:"compositeTools" help:"Definitions of composite tools; see language.md."` // definitions.ParseNode reads each
-	CompositeToolRefs []*reference  `yaml:"compositeToolRefs" help:"Definitions that must be among the files of --definitions."`
+	CompositeToolRefs []*reference  `yaml:"compositeToolRefs" help:"Names of definitions, or of their resources, that are offered besides compositeTools. Default: all of the file and of --definitions."`
 	Operational       *operational  `yaml:"operational" help:"Log level and timeouts."`
 
 	Telemetry *telemetryRules `yaml:"telemetry" help:"Where traces and metrics are sent."`
@@ -194,7 +194,7 @@ type scripts struct {
 type scriptLimits struct {
 	Steps  int `yaml:"steps" min:"0" max:"5000000" default:"5000000" help:"Steps of the interpreter."`
 	Memory int `yaml:"memory" min:"0" max:"134217728" default:"134217728" help:"Bytes that the script may make."`
-	Calls  int `yaml:"calls" min:"0" max:"1000" default:"1000" help:"Calls of tools, questions and waits."`
+	Calls  int `yaml:"calls" min:"0" max:"1000" default:"1000" help:"Calls of tools, elicitations and waits."`
 	Width  int `yaml:"width" min:"0" max:"50" default:"50" help:"Branches that run at once."`
 	Fan    int `yaml:"fan" min:"0" max:"1000" default:"1000" help:"Branches of one parallel."`
 	Value  int `yaml:"value" min:"0" max:"1945600" default:"1945600" help:"Bytes of one value that goes in or out."`

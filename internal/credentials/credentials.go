@@ -1,5 +1,5 @@
-// Package credentials answers: what does a backend want to see of whoever
-// calls it, and where does it come from?
+// Package credentials provides the credentials that a backend requires of its
+// callers.
 //
 // Each backend has a Strategy. A static header and client credentials (RFC 6749
 // section 4.4) are the same for everybody. Token exchange (RFC 8693) and

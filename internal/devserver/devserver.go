@@ -1,10 +1,9 @@
-// Package devserver answers "where does Temporal come from when there is
-// none?": it runs a whole Temporal server with its Web UI inside this process,
-// on SQLite files of one directory.
+// Package devserver runs a whole Temporal server with its Web UI inside this
+// process, on SQLite files of one directory.
 //
 // Everything that is committed survives the death of the process (kill -9);
 // with Options.Durable it survives the death of the machine as well. Open
-// workflows go on where they stood when a server starts on the same directory
+// workflows continue where they were when a server starts on the same directory
 // again. One process at a time may use a directory.
 //
 // Only this package imports go.temporal.io/server and the ui-server, which are

@@ -1,5 +1,5 @@
-// Package limits answers: may this call of a backend be made now, and if not,
-// when?
+// Package limits decides whether a call of a backend may be made now, and if not,
+// when.
 //
 // A Line keeps what is limited of one backend: how many calls are under way, how
 // many begin within a time, and whether the backend is left alone because it has

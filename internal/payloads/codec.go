@@ -1,5 +1,5 @@
-// Package payloads answers: how is what runs hold kept from those who keep the
-// histories? Values are sealed (AES-256-GCM) before they leave for Temporal and
+// Package payloads keeps the values of runs from those who keep the histories.
+// Values are sealed (AES-256-GCM) before they leave for Temporal and
 // opened when they come back; Temporal itself only sees that there are some.
 package payloads
 

@@ -1,5 +1,4 @@
-// Package registry answers: which definition does a name mean, and in which
-// version?
+// Package registry finds the definition, and its version, that a name means.
 //
 // There are two sources. Definitions of files belong to the configuration of a
 // process; published ones are kept in a store that processes share, and never

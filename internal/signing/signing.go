@@ -1,4 +1,4 @@
-// Package signing answers: does one of our own processes say this? The processes
+// Package signing proves that one of our own processes says something. The processes
 // of an installation share keys; what one of them signs, the others check.
 package signing
 

@@ -14,7 +14,7 @@
 // A host names its own functions in a [Language]; [Language.Compile] checks a
 // program and reports, without running it, which of them it calls, and which
 // names only the host can give a meaning. An [Execution] runs a program on
-// threads that take turns, and asks the host now and then whether they may go on.
+// threads that take turns, and asks the host now and then whether they may continue.
 //
 // Two executions of a program that get the same values from the host do the same
 // in the same order: nothing depends on the clock, on chance, on the machine or

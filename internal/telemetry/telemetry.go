@@ -2,7 +2,7 @@
 // log lines that belong to them, by OpenTelemetry.
 //
 // A nil *Telemetry is one that is off: every method may be called, does nothing
-// and costs nothing. What is told never holds arguments, results, messages of
+// and costs nothing. Telemetry never holds arguments, results, messages of
 // errors or who a caller is.
 package telemetry
 

@@ -1,5 +1,5 @@
-// Package web answers: how much of a process may a peer take before a handler
-// has decided whether to serve it?
+// Package web bounds how much of a process a peer may take before a handler has
+// decided whether to serve it.
 //
 // Every HTTP server of perdure is made by New: the MCP endpoint with the
 // approvals page, health, metrics, the codec endpoint and the Web UI of dev. A

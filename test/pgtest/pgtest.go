@@ -1,7 +1,7 @@
-// Package pgtest answers "where does PostgreSQL come from in a test?": it runs
-// one of the test's own, in a directory that goes with it, from the programs
-// that are installed (Debian: postgresql). No container and no running service
-// is used. The addresses of other programs under test come from here as well.
+// Package pgtest runs a PostgreSQL of the test's own, in a directory that is
+// removed with it, from the programs that are installed (Debian: postgresql). No container
+// and no running service is used. The addresses of other programs under test come
+// from here as well.
 package pgtest
 
 import (

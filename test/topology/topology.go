@@ -1,5 +1,5 @@
-// Package topology answers "what runs in production, and how does one try it
-// on one machine?": it starts all of it as processes here, without a container.
+// Package topology starts everything that runs in production as processes on
+// this machine, without a container.
 //
 //	client → proxy → gateway 1, 2 ─┐            ┌─ Web UI
 //	                               ├─ Temporal ─┴─ PostgreSQL

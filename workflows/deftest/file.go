@@ -1,5 +1,5 @@
-// Package deftest answers whether a definition does what its author means: it
-// reads test files, runs their cases and says what is not as expected.
+// Package deftest tests whether a definition does what its author means: it
+// reads test files, runs their cases and reports what is not as expected.
 //
 // A case is a run of the real interpreter in Temporal's time-skipping test
 // environment. What the world does in it is written down: what tools answer

@@ -1,4 +1,4 @@
-// Package record is what a run keeps of what it did, for the execution that goes on with
+// Package record is what a run keeps of what it did, for the execution that continues
 // it and for one that repeats it: an entry for each step path, each of one kind.
 //
 // The kinds are a closed set (see Kind), each with its own fields. What survives of an

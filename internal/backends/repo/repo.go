@@ -1,5 +1,5 @@
-// Package repo is an MCP server that reads the git repository in which it
-// stands and writes review files into it: a real backend that needs nothing
+// Package repo is an MCP server that reads the git repository in which it runs
+// and writes review files into it: a real backend that needs nothing
 // but git.
 //
 // Paths are relative to the top of the work tree and use slashes. A bad ref,

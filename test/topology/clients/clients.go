@@ -1,6 +1,6 @@
-// Package clients answers "how do clients behave that use what the protocol
-// gives them?": it has one of each era that is closer to the wire than a
-// library is, and knows nothing of replicas. A Session comes back to a stream
+// Package clients has clients that use all that the protocol gives them: one of
+// each era that is closer to the wire than a library is. They know nothing of
+// replicas. A Session comes back to a stream
 // that broke, and a Sessionless repeats its request with what it was asked.
 package clients
 

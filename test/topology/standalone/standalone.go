@@ -1,5 +1,4 @@
-// Package standalone answers "where does a Temporal come from that is no part
-// of perdure?": it has the programs that production needs beside perdure.
+// Package standalone has the programs that production needs beside perdure.
 // Temporal's server on PostgreSQL, with the settings of the official image, and
 // its Web UI are built from their Go modules; the proxy is package topology's.
 package standalone
