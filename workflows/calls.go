@@ -116,9 +116,15 @@ func (cs *calls) send(ctx workflow.Context, q request, digest string, result *To
 		return ParkedCall{}, nil, q.failure(err)
 	}
 	defer cs.slots.Release(1)
-	if q.tool.Effect != definitions.Read {
+	for q.tool.Effect != definitions.Read {
 		if err := cs.tasks.readyToSend(ctx, record.PayloadSize(q.args)); err != nil {
 			return ParkedCall{}, nil, q.failure(err)
+		}
+		if cs.hasHistoryRoom(ctx, q) {
+			break
+		}
+		if err := cs.awaitHistoryRoom(ctx, q); err != nil { // others were sent meanwhile
+			return ParkedCall{}, nil, err
 		}
 	}
 	key := idempotencyKey(cs.in.Lineage, cs.in.Within+string(cmp.Or(q.keyPath, q.path)), digest)

@@ -59,12 +59,14 @@ func (cs *children) childInput(ctx workflow.Context, c childCall) (*RunInput, st
 		return nil, "", &Error{Code: codes.WorkflowTooDeep, Category: codes.CategoryLimit, Message: fmt.Sprintf(
 			"step %s: %s would be called at depth %d of workflows that call each other; maxWorkflowDepth is %d", c.path, c.workflow, cs.in.Depth+1, most)}
 	}
-	in, again := &RunInput{}, false
+	in, again := &RunInput{}, json.RawMessage(nil)
 	if was, ok := cs.journal.Begun(c.path); ok {
 		child, _ := was.Kind.(record.Child)
-		again = child.Again != nil && json.Unmarshal(child.Again, in) == nil
+		again = child.Again
 	}
-	if !again {
+	if again != nil { // without what it has done, it would do that twice
+		mustRead(json.Unmarshal(again, in), "what a called run is started with again")
+	} else {
 		found, failure := cs.references.resolve(ctx, c)
 		if failure != nil {
 			return nil, "", failure
@@ -231,10 +233,10 @@ func failedChild(err error) ChildOutcome {
 	)
 	switch {
 	case errors.As(err, &app) && app.HasDetails():
-		mustRead(app.Details(&failure)) // without, the message says it
+		mustRead(app.Details(&failure), howEnded) // without, the message says it
 	case errors.As(err, &cancelled):
 		if cancelled.HasDetails() {
-			mustRead(cancelled.Details(&failure))
+			mustRead(cancelled.Details(&failure), howEnded)
 		}
 		failure.Error.Code, failure.Error.Category = cmp.Or(failure.Error.Code, codes.Cancelled), cmp.Or(failure.Error.Category, codes.CategoryCancelled)
 	case errors.As(err, &terminated):
@@ -246,11 +248,13 @@ func failedChild(err error) ChildOutcome {
 	return ChildOutcome{Failure: &failure}
 }
 
-// mustRead has the workflow task fail, and be tried again by who has the payload
-// key, where what a called run has told of its end cannot be read.
-func mustRead(err error) {
+const howEnded = "how a called run has ended"
+
+// mustRead has the workflow task fail, and be tried again by a worker that can read what
+// this one cannot: it has the payload key, or is of another build.
+func mustRead(err error, what string) {
 	if err != nil {
-		panic(fmt.Errorf("reading how a called run has ended: %w", err))
+		panic(fmt.Errorf("reading %s: %w", what, err))
 	}
 }
 

@@ -3,6 +3,7 @@ package workflows
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,8 +15,28 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
+// Started is the input of an execution as a worker gets it. One that has recorded what
+// only another build knows fails the workflow task, which goes to another worker:
+// Temporal would end the run if it could not be decoded.
+type Started struct {
+	RunInput
+	unread error
+}
+
+// UnmarshalJSON keeps that an entry is of an unknown kind.
+func (s *Started) UnmarshalJSON(data []byte) error {
+	err := json.Unmarshal(data, &s.RunInput)
+	if unknown := (*record.UnknownKindError)(nil); errors.As(err, &unknown) {
+		s.unread = unknown
+		return nil
+	}
+	return err
+}
+
 // CompositeTool is the workflow: one call of a composite tool.
-func (i *interpreter) CompositeTool(ctx workflow.Context, in RunInput) (*RunResult, error) {
+func (i *interpreter) CompositeTool(ctx workflow.Context, started Started) (*RunResult, error) {
+	mustRead(started.unread, "the input of the run")
+	in := started.RunInput
 	prog, err := i.program(in.Definition)
 	if err != nil {
 		return nil, failed(&Failure{Error: Error{

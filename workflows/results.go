@@ -22,23 +22,28 @@ func newResults() *results {
 // tool, or as results may be where none has. It fails where there is no room even for
 // one. What undoes has room of its own.
 func (cs *calls) awaitHistoryRoom(ctx workflow.Context, q request) *Error {
-	if q.undoes && historyHolds(ctx, undoHistory, undoSize) {
-		return nil
-	}
-	for {
+	for !cs.hasHistoryRoom(ctx, q) {
 		if err := checkHistory(ctx, q.path); err != nil {
 			return err
-		}
-		room := maxSize - workflow.GetInfo(ctx).GetCurrentHistorySize()
-		awaited := cs.results.bytes()
-		if awaited == 0 || cs.in.MaxValue > 0 || awaited+cs.results.sizeOf(q.tool.Name) <= room { // with a MaxValue, large results are kept elsewhere
-			return nil
 		}
 		before := cs.results.count()
 		if err := workflow.Await(ctx, func() bool { return cs.results.count() > before }); err != nil {
 			return q.failure(err)
 		}
 	}
+	return nil
+}
+
+func (cs *calls) hasHistoryRoom(ctx workflow.Context, q request) bool {
+	switch {
+	case q.undoes && historyHolds(ctx, undoHistory, undoSize):
+		return true
+	case !historyHolds(ctx, 0, 0):
+		return false
+	}
+	room := maxSize - workflow.GetInfo(ctx).GetCurrentHistorySize()
+	awaited := cs.results.bytes()
+	return awaited == 0 || cs.in.MaxValue > 0 || awaited+cs.results.sizeOf(q.tool.Name) <= room // with a MaxValue, large results are kept elsewhere
 }
 
 // begins notes that a call of a tool is under way.

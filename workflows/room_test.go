@@ -50,6 +50,38 @@ func TestLargeParallelResults(t *testing.T) {
 	}
 }
 
+// TestLargeParallelArguments has calls wait for a workflow task that has room for what
+// they send: whether their results fit is known when it is their turn.
+func TestLargeParallelArguments(t *testing.T) {
+	t.Parallel()
+	const size, limit = 1800 << 10, 50 << 20
+	var mu sync.Mutex
+	var history, underWay, most int
+	b := newBench(t, `{name: a, description: d, parameters: {type: object, properties: {items: {type: array}, text: {type: string}}}, steps: [
+		{id: each, type: forEach, collection: "{{json .params.items}}", maxParallel: 40, step: {type: tool, tool: large, arguments: {text: "{{.params.text}}"}}}
+	]}`, fmt.Sprintf(`{"items":[%s0],"text":%q}`, strings.Repeat("0,", 39), strings.Repeat("x", 1<<20)), nil)
+	b.tools = map[string]toolFunc{"large": func(workflows.ToolCall) (string, error) {
+		mu.Lock()
+		underWay++
+		most = max(most, history+underWay*size)
+		mu.Unlock()
+		time.Sleep(300 * time.Millisecond)
+		mu.Lock()
+		defer mu.Unlock()
+		underWay--
+		history += size
+		b.env.SetCurrentHistorySize(history)
+		return `{"text":"` + strings.Repeat("x", size) + `"}`, nil
+	}}
+	_, failure := b.run()
+	if failure == nil || failure.Error.Code != codes.RunTooLong {
+		t.Fatalf("%+v", failure)
+	}
+	if most > limit {
+		t.Errorf("at most %d bytes were there or under way; the limit is %d", most, limit)
+	}
+}
+
 // A large result that does not fit into the history of its run is a failure that is
 // not repeated, of a call that was executed.
 func TestNoRoom(t *testing.T) {

@@ -48,7 +48,9 @@ func (c *Client) sees(ctx context.Context, id RunID) error {
 		}
 		if at := task.ScheduledTime.AsTime(); at.After(last) {
 			last = at
-			ended++
+			if ended < 0 || task.Attempt <= 1 { // else it is one that has failed, again
+				ended++
+			}
 		}
 		if ended == 2 {
 			return nil

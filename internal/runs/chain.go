@@ -121,7 +121,9 @@ func (a *archive) predecessor(ctx context.Context, id RunID, runID string) (x ex
 
 // repairs is the execution that another one repeats; "" if it repeats none.
 func (a *archive) repairs(started *historypb.WorkflowExecutionStartedEventAttributes) string {
-	var in workflows.RunInput
+	var in struct { // of a workflows.RunInput, whatever build has recorded the rest
+		Repair *workflows.Repair `json:"repair"`
+	}
 	if a.converter.FromPayloads(started.GetInput(), &in) != nil || in.Repair == nil {
 		return ""
 	}

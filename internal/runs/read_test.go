@@ -599,3 +599,17 @@ func (s *script) long(calls int) {
 	}
 	s.succeed()
 }
+
+// What a repair repeats is known also where its record is of another build.
+func TestRepairsOfAnotherBuild(t *testing.T) {
+	t.Parallel()
+	c := converter.GetDefaultDataConverter()
+	input, err := c.ToPayloads(json.RawMessage(`{"journal":{"s":{"kind":"of tomorrow"}},"repair":{"of":"before"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &archive{converter: c}
+	if got := a.repairs(&historypb.WorkflowExecutionStartedEventAttributes{Input: input}); got != "before" {
+		t.Errorf("it repeats %q", got)
+	}
+}

@@ -310,7 +310,7 @@ func (o *runObserver) ExecuteWorkflow(ctx workflow.Context, in *interceptor.Exec
 	if len(in.Args) != 1 || workflow.IsReplaying(ctx) || errors.As(err, &continued) {
 		return result, err
 	}
-	if run, ok := in.Args[0].(workflows.RunInput); ok {
+	if run, ok := in.Args[0].(workflows.Started); ok {
 		o.telemetry.RunEnded(run.Definition.Name, string(workflows.StatusOf(err)))
 	}
 	return result, err

@@ -181,11 +181,18 @@ func (e *Entry) UnmarshalJSON(data []byte) error {
 	}
 	decode, known := kindOf[head.Kind]
 	if !known {
-		return fmt.Errorf("an entry of a record has the unknown kind %q", head.Kind)
+		return &UnknownKindError{head.Kind}
 	}
 	kind, err := decode(data)
 	*e = Entry{Order: head.Order, Exact: head.Exact, Kind: kind}
 	return err
+}
+
+// An UnknownKindError says that an entry is of a kind of another build.
+type UnknownKindError struct{ Kind string }
+
+func (e *UnknownKindError) Error() string {
+	return fmt.Sprintf("an entry of a record has the unknown kind %q", e.Kind)
 }
 
 // PayloadSize is how many bytes text, or JSON without white space, takes in a
