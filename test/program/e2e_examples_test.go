@@ -276,8 +276,6 @@ incomingAuth: {type: anonymous}
 aggregation:
   conflictResolution: prefix
   conflictResolutionConfig: {prefixFormat: '{workload}_'}
-compositeToolRefs:
-  - name: prepare-pr-review
 compositeTools:
   - name: inline
     description: An entry of the configuration itself.

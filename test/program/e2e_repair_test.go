@@ -225,7 +225,7 @@ func TestRetryARun(t *testing.T) {
 		t.Errorf("show says:\n%s", shown)
 	}
 	all := w.run(t, "runs", "retry", "--query", "PerdureTool = 'five'", "--rate", "50")
-	if !strings.Contains(all, "2 found, 2 go on") {
+	if !strings.Contains(all, "2 found, 2 resumed") {
 		t.Errorf("all at once: %s", all)
 	}
 	until(t, "all to complete", func() bool {
@@ -345,7 +345,7 @@ func TestRetryInATerminal(t *testing.T) {
 	if err := receive(t, term.ended, "the command to end"); err != nil {
 		t.Error(err)
 	}
-	bar := regexp.MustCompile(`\[#{` + "30" + `}\] 1/1  1 go on\nat Temporal \S+, namespace default\n1 found, 1 go on`)
+	bar := regexp.MustCompile(`\[#{` + "30" + `}\] 1/1  1 resumed\nat Temporal \S+, namespace default\n1 found, 1 resumed`)
 	if !bar.MatchString(term.text()) {
 		t.Errorf("the bar:\n%q", term.text())
 	}
