@@ -124,7 +124,7 @@ func (l *limitedBackend) calls() []time.Time {
 // hosts says how often each worker has begun to keep the limits.
 func (l *limitedBackend) hosts() (n [2]int) {
 	for i, w := range l.workers {
-		n[i] = strings.Count(w.output.String(), "msg=\"keeping the limits")
+		n[i] = strings.Count(w.output.String(), "msg=\"enforcing the limits")
 	}
 	return n
 }
