@@ -29,6 +29,7 @@ type assembly struct {
 	deposits *deposits
 	streams  *streams
 
+	newcomers  *newcomers
 	composites *composites
 	builtIn    map[string]builtInTool
 	scripts    *scripts
@@ -68,7 +69,8 @@ func (a *assembly) answer() {
 func (a *assembly) offer() {
 	joins := &joins{runs: a.Runs, rights: a.rights, roll: a.roll, served: a.served, deliveries: a.deliveries,
 		departures: a.departures, window: a.ReattachWindow, now: a.tokens.time}
-	starts := &starts{rights: a.rights, tools: a.tools, deposits: a.deposits, joins: joins, limits: a.ScriptLimits, maxDepth: a.MaxDepth}
+	a.newcomers = &newcomers{backends: a.Catalogue, deposits: a.deposits}
+	starts := &starts{rights: a.rights, tools: a.tools, deposits: a.deposits, new: a.newcomers, joins: joins, limits: a.ScriptLimits, maxDepth: a.MaxDepth}
 	a.composites = &composites{runs: a.Runs, starts: starts, calls: a.calls, served: a.served, roll: a.roll, departures: a.departures,
 		streams: a.streams, views: a.views, results: a.results, questions: a.questions, tokens: a.tokens, log: a.Logger}
 	a.scripts = &scripts{tools: a.tools, rights: a.rights, results: a.results, registry: a.Registry, composites: a.composites, maxDepth: a.MaxDepth}
@@ -93,7 +95,7 @@ func (a *assembly) serve(scope mcp.CacheScope) *Gateway {
 	tasks := &tasks{runs: a.Runs, rights: a.rights, tokens: a.tokens, views: a.views, results: a.results, calls: a.calls,
 		questions: a.questions, streams: a.streams, log: a.Logger}
 	proxy := &proxy{backends: a.Catalogue, results: a.results, calls: a.calls, tokens: a.tokens, drain: a.drain, keepAlive: a.KeepAlive, log: a.Logger}
-	requests := &requests{tools: a.tools, rights: a.rights, builtIn: a.builtIn, composites: a.composites, proxy: proxy,
+	requests := &requests{tools: a.tools, rights: a.rights, new: a.newcomers, builtIn: a.builtIn, composites: a.composites, proxy: proxy,
 		tasks: tasks, results: a.results, observe: a.Observe, log: a.Logger}
 	admission := &admission{authenticate: a.Authenticate, most: a.Quotas.Requests, bodies: a.Bodies, maxRequest: a.MaxRequest, log: a.Logger}
 	g := &Gateway{

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/perdure/perdure/gateway/auth"
@@ -27,3 +29,21 @@ func (r *rights) away(who auth.Identity, name string) error {
 // unseen says which backend may offer a tool that is not there, if one has not
 // answered yet.
 func (t *toolset) unseen(name string) (backend string, ok bool) { return t.backends.Unseen(name) }
+
+// Newcomers are backends that have not answered yet.
+type newcomers struct {
+	backends Catalogue
+	deposits *deposits
+}
+
+// answered reports whether the backend that a call has not been made for has answered
+// since: it is tried with what the request brings, as some list their tools only for
+// callers.
+func (n *newcomers) answered(ctx context.Context, who auth.Identity, err error) bool {
+	var away *awayError
+	if !errors.As(err, &away) {
+		return false
+	}
+	n.deposits.leave(ctx, who, away.backend)
+	return n.backends.Await(ctx, away.backend)
+}

@@ -15,6 +15,7 @@ import (
 type requests struct {
 	tools      *toolset
 	rights     *rights
+	new        *newcomers
 	builtIn    map[string]builtInTool
 	composites *composites
 	proxy      *proxy
@@ -72,12 +73,17 @@ func (rq *requests) call(ctx context.Context, x *exchange, misrouted func() erro
 		x.fail(mcp.INVALID_PARAMS, unreadable(x.badParams))
 		return
 	case !rq.rights.offered(x.who, x.params.Name): // headers tell nothing of a tool that is hidden
-		if err := rq.rights.away(x.who, x.params.Name); err != nil {
+		err := rq.rights.away(x.who, x.params.Name)
+		came := rq.new.answered(ctx, x.who, err)
+		switch {
+		case came && rq.rights.offered(x.who, x.params.Name):
+		case err != nil && !came:
 			x.respond("", errorResult("", err))
 			return
+		default:
+			x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("tool %q not found", x.params.Name))
+			return
 		}
-		x.fail(mcp.INVALID_PARAMS, fmt.Sprintf("tool %q not found", x.params.Name))
-		return
 	}
 	if err := route(misrouted); err != nil {
 		x.fail(mcp.HEADER_MISMATCH, err.Error())
@@ -105,7 +111,7 @@ func (rq *requests) dispatch(ctx context.Context, x *exchange) {
 	case x.dialect.taskRequest(x.client, x.params) != nil && c == nil && x.params.Name != scriptTool:
 		x.fail(mcp.METHOD_NOT_FOUND, fmt.Sprintf("tool %q cannot be called as a task", x.params.Name))
 	case x.params.Meta.DryRun && !(x.params.Name == scriptTool && rq.tools.isBuiltIn(scriptTool)):
-		rq.composites.dryRun(x, c)
+		rq.composites.dryRun(ctx, x, c)
 	case c != nil:
 		rq.composites.call(ctx, x, c)
 	case rq.tools.isBuiltIn(x.params.Name):

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/runs"
 )
 
@@ -330,6 +332,49 @@ func TestBackendThatHasNotAnswered(t *testing.T) {
 	n := 0
 	if w.runs.change(func() { n = len(w.runs.runs) }); n != 1 {
 		t.Errorf("%d runs were started", n)
+	}
+}
+
+// TestBackendAnswersTheCall has a backend list its tools only once a caller has left
+// credentials: the call that brings them is made.
+func TestBackendAnswersTheCall(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ tool, meta, want string }{
+		"composite tool":        {"echoed", "", `"message":"m"`},
+		"dry run":               {"echoed", `{"perdure/dry-run":true}`, "be_echo"},
+		"tool of a backend":     {"be_echo", "", "direct"},
+		"tool it comes without": {"be_other", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			creds := &fakeCredentials{good: "good"}
+			w := newWorld(t, map[string]func(*play){"echoed": echoed}, withTokens(creds))
+			w.catalogue.call = func(context.Context, backends.Call) (*backends.Result, error) {
+				return &backends.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"direct"}]}`)}, nil
+			}
+			w.catalogue.comes = func() {
+				if !slices.Contains(creds.seen(), "user-ann good be") {
+					t.Errorf("the backend is awaited before its credentials are left: %q", creds.seen())
+				}
+				w.catalogue.mu.Lock()
+				w.catalogue.unseen = ""
+				w.catalogue.mu.Unlock()
+				w.catalogue.set(tool("echo"))
+			}
+			w.catalogue.unseen = "be"
+			w.catalogue.set()
+			_, w.url = w.replica()
+			m := connect(t, w.url, "ann", "2025-11-25", `{}`).call("1", tc.tool, `{"message":"m"}`, tc.meta, "X-Token", "good")
+			if tc.want == "" {
+				if _, code := m.answer(); code != -32602 {
+					t.Errorf("the answer is %d", code)
+				}
+				return
+			}
+			if got := m.result(false).text(); !strings.Contains(got, tc.want) {
+				t.Errorf("the result is %q", got)
+			}
+		})
 	}
 }
 

@@ -108,12 +108,12 @@ func (cs *composites) asTask(ctx context.Context, x *exchange, c *composite, ask
 // the run that it would start. Nothing is started or called, and what cannot
 // be planned is refused rather than called; c is nil unless the tool is a
 // composite one.
-func (cs *composites) dryRun(x *exchange, c *composite) {
+func (cs *composites) dryRun(ctx context.Context, x *exchange, c *composite) {
 	if c == nil {
 		cs.results.refuse(x, fmt.Sprintf("%s is not a composite tool, and only composite tools have a dry run; nothing was called", x.params.Name))
 		return
 	}
-	r, err := cs.starts.plan(x, c.def)
+	r, err := cs.starts.plan(ctx, x, c.def)
 	if err != nil {
 		cs.log.Info("dry run failed", "tool", c.def.Name, "caller", x.caller.Subject, "error", err)
 		r = errorResult("", err)

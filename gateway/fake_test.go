@@ -512,10 +512,21 @@ type fakeCatalogue struct {
 	onChange []func()
 	call     func(context.Context, backends.Call) (*backends.Result, error)
 	unseen   string // backend that has not answered yet; "" = none
+	comes    func() // when it is waited for; nil = it does not
+}
+
+func (c *fakeCatalogue) Await(context.Context, string) bool {
+	if c.comes == nil {
+		return false
+	}
+	c.comes()
+	return true
 }
 
 func (c *fakeCatalogue) Unseen(name string) (string, bool) {
 	_, known := c.Find(name)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return c.unseen, !known && c.unseen != "" && strings.HasPrefix(name, c.unseen+"_")
 }
 

@@ -46,11 +46,14 @@ type Catalogue interface {
 	// Find resolves an exposed name, or backend.originalName.
 	Find(name string) (backends.Tool, bool)
 	Call(ctx context.Context, call backends.Call) (*backends.Result, error)
-	// OnChange has f called after every change of Tools.
+	// OnChange has f called after every change of Tools, or of what Unseen says.
 	OnChange(f func())
 	// Unseen says which backend may offer a tool that Find does not find: one that
 	// has not answered yet. ok = there is one.
 	Unseen(name string) (backend string, ok bool)
+	// Await has a backend that has not answered yet tried with the credentials that
+	// there are now, and reports whether its tools are known.
+	Await(ctx context.Context, backend string) bool
 }
 
 // Options of a gateway. Runs and Catalogue are required.

@@ -106,7 +106,7 @@ func (sc *scripts) execute(ctx context.Context, x *exchange) {
 	}
 	c := &composite{def: d}
 	if x.params.Meta.DryRun {
-		sc.composites.dryRun(x, c)
+		sc.composites.dryRun(ctx, x, c)
 		return
 	}
 	sc.composites.call(ctx, x, c)

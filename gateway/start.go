@@ -15,13 +15,25 @@ type starts struct {
 	rights   *rights
 	tools    *toolset
 	deposits *deposits
+	new      *newcomers
 	joins    *joins
 	limits   *runs.ScriptLimits // of scripts; nil = the defaults
 	maxDepth int
 }
 
-// start makes the run of a call durable before the client hears of it.
+// start makes the run of a call durable before the client hears of it. A call whose
+// run is there finds it; any other waits for backends that have not answered yet.
 func (s *starts) start(ctx context.Context, x *exchange, c *composite) (runs.Started, error) {
+	for {
+		started, err := s.startNow(ctx, x, c)
+		if !s.new.answered(ctx, x.who, err) {
+			return started, err
+		}
+	}
+}
+
+// startNow starts the run of a call, or finds it, with the tools that are known.
+func (s *starts) startNow(ctx context.Context, x *exchange, c *composite) (runs.Started, error) {
 	args, err := c.def.Arguments(orEmpty(x.params.Arguments))
 	if err != nil {
 		return runs.Started{}, err
@@ -34,7 +46,7 @@ func (s *starts) start(ctx context.Context, x *exchange, c *composite) (runs.Sta
 	if err := s.tools.checkDrift(c); err != nil && away == nil {
 		return runs.Started{}, err
 	}
-	x.writes = x.writes || away != nil
+	x.writes = away != nil
 	for _, t := range tools {
 		x.writes = x.writes || t.Effect != definitions.Read
 	}
@@ -74,12 +86,15 @@ func (s *starts) addDynamic(who auth.Identity, d *definitions.Definition, tools 
 }
 
 // plan is the plan of the run that a call would start.
-func (s *starts) plan(x *exchange, d *definitions.Definition) (*result, error) {
+func (s *starts) plan(ctx context.Context, x *exchange, d *definitions.Definition) (*result, error) {
 	program, err := definitions.Compile(d)
 	if err != nil {
 		return nil, err
 	}
 	tools, err := s.snapshot(x.who, d)
+	for s.new.answered(ctx, x.who, err) {
+		tools, err = s.snapshot(x.who, d)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -100,7 +100,7 @@ type backend struct {
 	kick      chan struct{} // asks the supervisor to try, or to look, now
 
 	mu    sync.Mutex
-	tools []Tool // last known; kept while the backend is down
+	tools []Tool // last known, kept while the backend is down; nil = it has not answered yet
 }
 
 func newBackend(cfg Config, logger *slog.Logger, published func()) *backend {
@@ -292,7 +292,8 @@ func (b *backend) wake() {
 	}
 }
 
-// offered are the tools that the server is known to have.
+// offered are the tools that the server is known to have; nil = it has not answered
+// yet.
 func (b *backend) offered() []Tool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -101,6 +101,33 @@ func (b *backend) acquire(ctx context.Context, who Principal) (*session, error) 
 	return b.acquireShared(ctx)
 }
 
+// awaitTools waits for the tools of a backend that has not answered yet, as long as
+// acquireShared waits for a session, and reports whether they are known.
+func (b *backend) awaitTools(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, acquireTimeout)
+	defer cancel()
+	for range 2 { // the try under way may have begun before the credentials were there
+		tried := b.sessions.trying()
+		select {
+		case <-b.health.wasUp:
+			return true
+		default:
+			b.wake()
+		}
+		select {
+		case <-b.health.wasUp:
+			return true
+		case <-tried: // which ends after the tools are published
+			if b.offered() != nil {
+				return true
+			}
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return false
+}
+
 // acquireShared takes the session that all share. Without one it waits for the
 // end of the next try to connect.
 func (b *backend) acquireShared(ctx context.Context) (*session, error) {

@@ -74,6 +74,7 @@ type catalogue struct {
 	tools    []Tool // exposed and hidden, sorted by name
 	byName   map[string]Tool
 	byOrigin map[string]Tool // backend.original; also those that lost their name to another
+	unseen   []string        // backends that have not answered yet
 }
 
 func (c *catalogue) find(name string) (Tool, bool) {

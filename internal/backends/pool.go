@@ -70,7 +70,7 @@ func New(configs []Config, agg Aggregation, logger *slog.Logger) (*Pool, error) 
 	if err := agg.check(); err != nil {
 		return nil, err
 	}
-	p.catalogue.Store(&catalogue{})
+	p.catalogue.Store(&catalogue{unseen: p.unseen()})
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p, nil
 }
@@ -167,23 +167,37 @@ func (p *Pool) Find(name string) (Tool, bool) { return p.catalogue.Load().find(n
 // Unseen says which backend may offer a tool of this name that Find does not find:
 // one that has not answered since the pool was started. ok = there is one.
 func (p *Pool) Unseen(name string) (backend string, ok bool) {
-	if _, known := p.Find(name); known {
+	c := p.catalogue.Load()
+	if _, known := c.find(name); known {
 		return "", false
 	}
-	for _, b := range p.backends {
-		select {
-		case <-b.health.wasUp:
-		default:
-			if p.agg.mayName(b.cfg.Name, name) {
-				return b.cfg.Name, true
-			}
-		}
+	i := slices.IndexFunc(c.unseen, func(backend string) bool { return p.agg.mayName(backend, name) })
+	if i < 0 {
+		return "", false
 	}
-	return "", false
+	return c.unseen[i], true
 }
 
-// OnChange has f called after every change of the catalogue. f may call the
-// pool; it should not block.
+// Await has a backend that has not answered since the pool was started tried with
+// the credentials that there are now, and reports whether its tools are known. It
+// waits for at most 15 s, as calls do for a backend that is down, or until ctx ends.
+func (p *Pool) Await(ctx context.Context, backend string) bool {
+	b := p.byName[backend]
+	return b != nil && b.awaitTools(ctx)
+}
+
+// unseen are the backends that have not answered since the pool was started.
+func (p *Pool) unseen() (names []string) {
+	for _, b := range p.backends {
+		if b.offered() == nil {
+			names = append(names, b.cfg.Name)
+		}
+	}
+	return names
+}
+
+// OnChange has f called after every change of the catalogue: of the tools, or of
+// what Unseen says. f may call the pool; it should not block.
 func (p *Pool) OnChange(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -210,6 +224,7 @@ func (p *Pool) Status() []Status {
 func (p *Pool) publish() {
 	p.publishing.Lock()
 	defer p.publishing.Unlock()
+	unseen := p.unseen() // before the tools are read: what is left out is not denied
 	var listed []Tool
 	var names []string
 	for _, b := range p.backends {
@@ -217,6 +232,7 @@ func (p *Pool) publish() {
 		listed = append(listed, b.offered()...)
 	}
 	next, clashes := resolve(p.agg, names, listed)
+	next.unseen = unseen
 	if len(clashes) > 0 && !slices.Equal(clashes, p.clashes) {
 		p.logger.Error("ignoring tools with the same name; rename them with overrides", "clashes", clashes)
 	}

@@ -394,11 +394,53 @@ func TestUnseen(t *testing.T) {
 				t.Errorf("%s, %s: %q, %t", strategy, name, backend, ok)
 			}
 		}
-		close(p.byName["my-be"].health.wasUp)
+		p.byName["my-be"].publish(&listing{})
 		if _, ok := p.Unseen("my-be_echo"); ok {
 			t.Error("a backend that has answered has tools that are not known")
 		}
 	}
+}
+
+// TestAwait waits for a backend whose credentials come after the start: it is tried
+// at once, and its tools are known then. One that is still away is no reason to wait
+// for more than two tries.
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	forEachEra(t, func(t *testing.T, e era) {
+		srv := httptest.NewServer(e.handler(newTestServer()))
+		t.Cleanup(srv.Close)
+		creds := &lateCredentials{}
+		config := httpConfig(srv.URL)
+		config.Credentials = creds
+		p := openUnready(t, config)
+		told := make(chan bool, 10)
+		p.OnChange(func() {
+			_, away := p.Unseen("be_none")
+			told <- away
+		})
+		if p.Await(t.Context(), "be") || p.Await(t.Context(), "other") {
+			t.Fatal("the backend has answered without credentials")
+		}
+		creds.there.Store(true)
+		if !p.Await(t.Context(), "be") {
+			t.Fatal("the backend has not answered")
+		}
+		if _, ok := p.Find("be_echo"); !ok || <-told {
+			t.Error("it has answered, and its tools are not known")
+		}
+	})
+}
+
+// lateCredentials are there after a while.
+type lateCredentials struct{ there atomic.Bool }
+
+func (*lateCredentials) Identity(Principal) string { return "" }
+
+func (c *lateCredentials) Headers(context.Context, Principal, Headers) (Headers, error) {
+	if !c.there.Load() {
+		return nil, &CredentialsError{Reason: "none yet", Caller: true}
+	}
+	return Headers{}, nil
 }
 
 func TestReconnectAfterRestart(t *testing.T) {

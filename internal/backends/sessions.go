@@ -76,6 +76,13 @@ func (k *sessions) take() (s *session, tried <-chan struct{}) {
 	return k.shared, k.tried
 }
 
+// trying is closed at the end of the try to connect that is under way, or next.
+func (k *sessions) trying() <-chan struct{} {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.tried
+}
+
 func (k *sessions) release(s *session) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -58,7 +58,8 @@ func TestStopAtGate(t *testing.T) {
 	}
 }
 
-// TestBackendsComeAndGo starts with a backend that is down, and kills another.
+// TestBackendsComeAndGo starts with a backend that is down, whose tools are not known
+// but what uses them is, and kills another.
 func TestBackendsComeAndGo(t *testing.T) {
 	t.Parallel()
 	address, err := pgtest.FreeAddress()
@@ -83,18 +84,24 @@ compositeTools:
 `, address))
 	d := startDev(t, repository, "--config", ".perdure/perdure.yaml")
 	c := d.dial(t, modern, nil)
-	if tools := names(t, c); slices.Contains(tools, "late_hello") || slices.Contains(tools, "both") || !slices.Contains(tools, "repo_info") {
+	if tools := names(t, c); slices.Contains(tools, "late_hello") || !slices.Contains(tools, "both") || !slices.Contains(tools, "repo_info") {
 		t.Errorf("with a backend down the tools are %v", tools)
 	}
-	if out := d.run(t, "definitions"); !strings.Contains(out, "both") || !strings.Contains(out, "late_hello") {
-		t.Errorf("why both is not there: %s", out)
+	if out := d.run(t, "definitions"); !slices.Equal(strings.Fields(out), []string{"both", "-", "available"}) {
+		t.Errorf("the definitions are: %s", out)
+	}
+	for _, name := range []string{"both", "late_hello"} {
+		said := toolCall{name: name}.told(t, c)
+		if !strings.Contains(said, `"code":"backend_unavailable"`) || !strings.Contains(said, "late_hello: backend late has not answered") {
+			t.Errorf("why %s cannot be called: %s", name, said)
+		}
 	}
 	if log := d.output.String(); !strings.Contains(log, "level=WARN") || !strings.Contains(log, "backend=late") {
 		t.Errorf("the log does not tell of the backend:\n%s", log)
 	}
 
 	serveHello(t, address)
-	until(t, "the tools of the backend that came up", func() bool { return slices.Contains(names(t, c), "both") })
+	until(t, "the tools of the backend that came up", func() bool { return slices.Contains(names(t, c), "late_hello") })
 	sameJSON(t, "the result", toolCall{name: "both"}.must(t, c), `{"branch": "main"}`)
 
 	first := backendPID(t, repository)
