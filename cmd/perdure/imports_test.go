@@ -50,7 +50,8 @@ var imports = map[string][]string{
 	"internal/config":        {"definitions", "definitions/template", "gateway/auth", "internal/backends", "internal/credentials", "internal/environ", "internal/limits", "internal/registry", "internal/runs", "internal/telemetry"},
 	"internal/service":       {"activities", "definitions", "gateway", "gateway/approvals", "gateway/auth", "internal/backends", "internal/codes", "internal/config", "internal/credentials", "internal/environ", "internal/limits", "internal/payloads", "internal/quarantine", "internal/registry", "internal/runs", "internal/signing", "internal/store", "internal/telemetry", "internal/web", "workflows"},
 	"internal/web":           {},
-	"internal/devserver":     {"internal/web"},
+	"internal/datadir":       {},
+	"internal/devserver":     {"internal/datadir", "internal/web"},
 }
 
 // pure are the packages whose code runs inside workflows: no I/O, no clock.
@@ -136,6 +137,21 @@ func TestWithoutTemporal(t *testing.T) {
 	for name := range strings.Lines(string(out)) {
 		if strings.HasPrefix(name, "go.temporal.io/") {
 			t.Errorf("definitions, internal/starlark or workflows/record imports %s", name)
+		}
+	}
+}
+
+// A build without dev has no Temporal server in it, nor its Web UI.
+func TestProductionHasNoServer(t *testing.T) {
+	t.Parallel()
+	list := exec.Command("go", "list", "-deps", "-tags", "nodev", ".")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range strings.Lines(string(out)) {
+		if strings.HasPrefix(name, "go.temporal.io/server") || strings.HasPrefix(name, "github.com/temporalio/ui-server") {
+			t.Errorf("without dev the program imports %s", name)
 		}
 	}
 }

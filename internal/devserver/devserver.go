@@ -26,6 +26,7 @@ import (
 
 	"go.temporal.io/server/temporal"
 
+	"github.com/perdure/perdure/internal/datadir"
 	"github.com/perdure/perdure/internal/web"
 )
 
@@ -90,7 +91,7 @@ func (o Options) withDefaults() Options {
 type Server struct {
 	ports  ports
 	keys   *web.Pair
-	lock   *dirLock
+	lock   *datadir.Lock
 	log    *serverLog
 	server temporal.Server
 	ui     *webUI // nil = off
@@ -110,7 +111,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making Temporal's data directory: %w", err)
 	}
-	lock, err := lockDir(o.Dir)
+	lock, err := datadir.Acquire(o.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +220,7 @@ func (s *Server) Stop() {
 		if s.server != nil {
 			s.stopTemporal()
 		}
-		s.lock.release()
+		s.lock.Release()
 	})
 }
 

@@ -1,4 +1,7 @@
-package devserver
+// Package datadir tells whether a process uses the data directory of a perdure dev. It
+// is apart from internal/devserver, so that commands of builds without the embedded
+// Temporal can look for a dev.
+package datadir
 
 import (
 	"errors"
@@ -11,14 +14,16 @@ import (
 	"time"
 )
 
-// A dirLock keeps other processes out of a data directory. The kernel lets go
+// A Lock keeps other processes out of a data directory. The kernel lets go
 // of it when the process dies, however it dies.
-type dirLock struct{ file *os.File }
+type Lock struct{ file *os.File }
 
-func lockDir(dir string) (*dirLock, error) {
+// Acquire locks a directory that exists. It returns an error if another process holds
+// the lock.
+func Acquire(dir string) (*Lock, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("locking Temporal's data directory: %w", err)
+		return nil, fmt.Errorf("locking the data directory: %w", err)
 	}
 	for range lookers {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -38,7 +43,7 @@ func lockDir(dir string) (*dirLock, error) {
 	}
 	_ = f.Truncate(0) // who holds it is a courtesy to the reader of an error
 	_, _ = fmt.Fprintf(f, "%d\n", os.Getpid())
-	return &dirLock{f}, nil
+	return &Lock{f}, nil
 }
 
 // lookers are how often a lock is tried for: a command that only looks has it for a
@@ -76,4 +81,5 @@ func holder(f *os.File) string {
 	return ""
 }
 
-func (l *dirLock) release() { l.file.Close() }
+// Release lets other processes use the directory.
+func (l *Lock) Release() { l.file.Close() }
