@@ -272,7 +272,7 @@ func (s *siege) unproven() string {
 func (s *siege) forge() {
 	gate := s.open("gate", "ask#1")
 	accept := workflows.Answer{ElicitationID: "ask#1", Action: "accept", Content: json.RawMessage(`{}`), AnsweredBy: "ada", Via: workflows.ViaPage, AnswerID: "1"}
-	s.refuses("an answer in ada's name", gate, workflows.AnswerSignal, accept, "as it says by ada: it")
+	s.refuses("an answer in ada's name", gate, workflows.AnswerSignal, accept, "claims to be from ada: it")
 	s.refuses("an answer without proof", gate, workflows.AnswerSignal, accept, s.unproven())
 	wrapped, err := json.Marshal(accept)
 	if err != nil {
@@ -289,7 +289,7 @@ func (s *siege) forge() {
 		s.refuses(signal, gate, signal, body, s.unproven())
 	}
 	shown, err := s.command("runs", "show", gate)
-	if err != nil || !strings.Contains(shown, "refused") || !strings.Contains(shown, workflows.AttachSignal) || strings.Contains(shown, "555-0100") {
+	if err != nil || !strings.Contains(shown, "ignored signals") || !strings.Contains(shown, workflows.AttachSignal) || strings.Contains(shown, "555-0100") {
 		s.t.Errorf("the run is shown as %v:\n%s", err, shown)
 	}
 	s.answer(gate, "--decline")

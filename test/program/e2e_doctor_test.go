@@ -54,7 +54,7 @@ func TestDoctor(t *testing.T) {
 		return found, err
 	}
 	all, err := examine("--config", "perdure.yaml", "--database", database)
-	if err == nil || all["database"].Status != "failed" || all["database"].Fix != "perdure migrate" {
+	if err == nil || all["database"].Status != "failed" || all["database"].Fix != "run perdure migrate" {
 		t.Errorf("before the tables were made: %v, %+v", err, all["database"])
 	}
 	d.run(t, "migrate", "--database", database)
@@ -99,8 +99,8 @@ func TestDoctor(t *testing.T) {
 		{"configuration", "perdure validate", []string{"--config", "unset.yaml"}},
 		{"large values", "--database", []string{"--large-values"}},
 		{"large values", "see database", []string{"--large-values", "--database", "postgres://nobody@127.0.0.1:1/x"}},
-		{"large values", "with --large-values", []string{"--database", database}},
-		{"database", "look at the URL", []string{"--database", "postgres://nobody@127.0.0.1:1/x"}},
+		{"large values", "set --large-values or PERDURE_LARGE_VALUES=true", []string{"--database", database}},
+		{"database", "check the URL", []string{"--database", "postgres://nobody@127.0.0.1:1/x"}},
 		{"backend away", "in the configuration", []string{"--config", "away.yaml"}},
 		{"backend program", "in PATH", []string{"--config", "program.yaml"}},
 		{"tools", "1 composite tool cannot be called", []string{"--config", "gone.yaml"}},
@@ -118,7 +118,7 @@ func TestDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := d.run(t, "doctor")
-	if !strings.Contains(text, "warning  signing key") || !strings.Contains(text, "to mend it: chmod 600 .perdure/key") {
+	if !strings.Contains(text, "warning  signing key") || !strings.Contains(text, "to fix it: chmod 600 .perdure/key") {
 		t.Errorf("the text:\n%s", text)
 	}
 }

@@ -273,7 +273,7 @@ func (r *replicas) promote(t *testing.T, build string) {
 	t.Helper()
 	until(t, "the build "+build+" to be promoted", func() bool {
 		out, err := r.perdure(t, "rollout", "promote", build)
-		return err == nil && strings.Contains(out, build+" starts 100% of the new runs")
+		return err == nil && strings.Contains(out, build+" starts 100% of new runs")
 	})
 }
 

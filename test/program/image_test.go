@@ -45,7 +45,7 @@ func TestImage(t *testing.T) {
 	if size, err := os.Stat(program); err != nil || size.Size() > mostOfImage {
 		t.Errorf("it has %d bytes, %v", size.Size(), err)
 	}
-	for args, want := range map[string]string{"version": "perdure v1.2.3-image", "dev --listen x": "without the embedded Temporal", "--help": "perdure serve"} {
+	for args, want := range map[string]string{"version": "perdure v1.2.3-image", "dev --listen x": "no embedded Temporal", "--help": "perdure serve"} {
 		command := exec.Command(program, strings.Fields(args)...)
 		command.Env = []string{}
 		if out, err := command.CombinedOutput(); !strings.Contains(string(out), want) || (err != nil) != strings.HasPrefix(args, "dev") {
