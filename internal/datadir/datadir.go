@@ -1,6 +1,6 @@
-// Package datadir tells which process uses the data directory of a perdure dev. It is
-// apart from the server that runs there, so that commands can look for a dev, and
-// builds without the embedded Temporal too.
+// Package datadir tells whether a process uses the data directory of a perdure dev. It
+// is apart from internal/devserver, so that commands of builds without the embedded
+// Temporal can look for a dev.
 package datadir
 
 import (

@@ -341,7 +341,7 @@ func breakerOfABackend(t *testing.T, temporal *temporalServer) {
 	until(t, "the breaker to be shown as open", func() bool {
 		out, err := program(t, l.dir, "tools", "--effects", "--url", "http://"+l.gateways[1].address+endpoint).CombinedOutput()
 		return err == nil && strings.Contains(string(out), "limits of be: breaker opens after 2 failures in a row, for 4s") &&
-			(strings.Contains(string(out), "breaker open until") || strings.Contains(string(out), "breaker half-open")) && strings.Contains(string(out), "; kept by ")
+			(strings.Contains(string(out), "breaker open until") || strings.Contains(string(out), "breaker half-open")) && strings.Contains(string(out), "; enforced by ")
 	})
 	l.down.Store(false)
 	sent(t, receive(t, first.result, "the result of the first run"))
