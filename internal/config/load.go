@@ -154,7 +154,8 @@ func (l *loader) definitions(name string) {
 			l.unreadable(file, err)
 			continue
 		}
-		l.parse(file, data)
+		defs, diags := definitions.Parse(file, data)
+		l.take(file, defs, diags)
 	}
 }
 
@@ -180,21 +181,14 @@ func (l *loader) library() {
 			l.unreadable("library/"+entry.Name(), err)
 			continue
 		}
-		l.parse("library/"+entry.Name(), data)
+		file := "library/" + entry.Name()
+		defs, diags := definitions.Parse(file, data)
+		l.take(file, defs, diags)
 	}
 }
 
-func (l *loader) parse(file string, data []byte) {
-	defs, diags := definitions.Parse(file, data)
-	l.report(diags)
-	for _, d := range defs {
-		l.add(file, d)
-	}
-}
-
-// document reads the definitions in one document of a file that has others.
-func (l *loader) document(file string, text definitions.Text, doc *yaml.Node) {
-	defs, diags := definitions.ParseDocument(file, text, doc)
+// take takes the definitions of a file up, and what was said of them.
+func (l *loader) take(file string, defs []*definitions.Definition, diags definitions.Diagnostics) {
 	l.report(diags)
 	for _, d := range defs {
 		l.add(file, d)

@@ -20,7 +20,8 @@ func (l *loader) pick(file string, data []byte, docs []*yaml.Node) (root *yaml.N
 		}
 		switch {
 		case kind != "" && kind != definitions.ServerKind:
-			l.document(file, text, doc)
+			defs, diags := definitions.ParseDocument(file, text, doc)
+			l.take(file, defs, diags)
 		case root != nil:
 			l.errorf(positionOf(file, doc), "config", "a second configuration begins here; a file has one")
 			return nil
