@@ -15,7 +15,7 @@ var contentName = regexp.MustCompile(`^(text(_[1-9][0-9]*)?|image_(0|[1-9][0-9]*
 
 // noteBeside notes which content blocks the templates name, by step.
 func (p *Program) noteBeside() {
-	read := slices.Concat(p.OutputBlock.templates())
+	read := p.OutputBlock.templates()
 	for _, n := range p.Steps {
 		for node := n; node != nil; node = node.Inner {
 			read = append(read, node.templates()...)

@@ -61,19 +61,10 @@ func compileProperties(properties map[string]*Property, path string) ([]OutputPr
 // Reads gives the steps whose data the templates read.
 func (o *OutputBlock) Reads() map[string]bool {
 	ids := map[string]bool{}
-	for _, p := range o.Properties {
-		p.addReads(ids)
+	for _, t := range o.templates() {
+		addReads(ids, t)
 	}
 	return ids
-}
-
-func (p *OutputProperty) addReads(ids map[string]bool) {
-	if p.Template != nil {
-		addReads(ids, p.Template)
-	}
-	for _, inner := range p.Inner {
-		inner.addReads(ids)
-	}
 }
 
 // expand gives the result. Every required property has a value in it.
