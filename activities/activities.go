@@ -125,7 +125,7 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 		ctx, done = underWay(ctx)
 		defer done()
 	}
-	if !info.IsLocalActivity && (a.line == nil || call.LookBack || call.Unread) {
+	if !info.IsLocalActivity && (a.line == nil || call.SearchHistory || call.Unread) {
 		stop := alive()
 		defer stop()
 	}
@@ -137,7 +137,7 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 			return workflows.ToolResult{}, err
 		}
 	}
-	if call.LookBack {
+	if call.SearchHistory {
 		if result, err := a.before(ctx, attempt, info); err != nil {
 			return workflows.ToolResult{}, err
 		} else if result != nil {

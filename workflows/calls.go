@@ -138,7 +138,7 @@ func (cs *calls) send(ctx workflow.Context, q request, digest string, result *To
 		Tool: q.tool.Name, Backend: q.tool.Backend, Original: q.tool.Original,
 		Arguments: q.args, Effect: q.tool.Effect, KeyArgument: q.tool.KeyArgument,
 		IdempotencyKey: key, MaxAttempts: max(attempts(q.onError)-q.used, 1), Caller: cs.in.Caller, Ruled: cs.in.Ruled, As: cs.actsAs(),
-		MaxExpansion: cs.in.MaxValue, Decided: workflow.Now(ctx), LookBack: cs.in.WasReset && !q.anew && !Repeatable(q.tool.Effect), Unread: cs.holds.isUnread(q.path),
+		MaxExpansion: cs.in.MaxValue, Decided: workflow.Now(ctx), SearchHistory: cs.in.WasReset && !q.anew && !Repeatable(q.tool.Effect), Unread: cs.holds.isUnread(q.path),
 		Beside: cs.program.Beside(q.path),
 	}, result)
 	cs.budget.ends()

@@ -219,14 +219,14 @@ type ToolCall struct {
 	KeyArgument    string             `json:"keyArgument,omitempty"`
 	MaxAttempts    int                `json:"maxAttempts,omitempty"` // of a call that is answered with an error; 0 = 1
 	Caller         Caller             `json:"caller"`
-	Ruled          bool               `json:"ruled,omitempty"`     // see RunInput
-	As             string             `json:"as,omitempty"`        // composite tool that calls in its own right; "" = its caller does
-	Limit          time.Duration      `json:"limit,omitempty"`     // of the call from when it is sent, where the backend has limits; 0 = the activity's own
-	MaxExpansion   int                `json:"maxResult,omitempty"` // bytes of the output; 0 = MaxResultSize
-	LookBack       bool               `json:"lookBack,omitempty"`  // an earlier execution of the run may have made the call, which its history tells
-	Beside         []string           `json:"beside,omitempty"`    // content blocks that the output has beside structured content, by name
-	Decided        time.Time          `json:"decided,omitzero"`    // when the run had seen what had happened to it and made up its mind, by Temporal's clock
-	Unread         bool               `json:"unread,omitempty"`    // workers could not read the call, the last of which may have been given it after it was made, which its history tells
+	Ruled          bool               `json:"ruled,omitempty"`         // see RunInput
+	As             string             `json:"as,omitempty"`            // composite tool that calls in its own right; "" = its caller does
+	Limit          time.Duration      `json:"limit,omitempty"`         // of the call from when it is sent, where the backend has limits; 0 = the activity's own
+	MaxExpansion   int                `json:"maxResult,omitempty"`     // bytes of the output; 0 = MaxResultSize
+	SearchHistory  bool               `json:"searchHistory,omitempty"` // an earlier execution may have made the call: look for it in its history
+	Beside         []string           `json:"beside,omitempty"`        // content blocks that the output has beside structured content, by name
+	Decided        time.Time          `json:"decided,omitzero"`        // when the run had seen what had happened to it and made up its mind, by Temporal's clock
+	Unread         bool               `json:"unread,omitempty"`        // workers could not read the call, the last of which may have been given it after it was made, which its history tells
 }
 
 // StepProgress is what the backend of a call that is under way told last. It is

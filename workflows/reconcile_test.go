@@ -181,7 +181,7 @@ func TestReconcileEndsWithTheRun(t *testing.T) {
 func TestReconcileAfterReset(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, unsure, `{}`, map[string]toolFunc{"pay": func(call workflows.ToolCall) (string, error) {
-		if call.LookBack {
+		if call.SearchHistory {
 			e, repeat := workflows.Attempt{Call: call, Number: 1}.SentBefore()
 			return "", workflows.Report(e, repeat)
 		}
