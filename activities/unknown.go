@@ -37,7 +37,7 @@ func (a *Activities) following(ctx context.Context, attempt workflows.Attempt, i
 		return attempt, nil
 	}
 	if attempt.Call.Effect == definitions.Keyed {
-		attempt.Doubt = a.mayHaveExecuted(ctx, info)
+		attempt.EarlierUnknown = a.mayHaveExecuted(ctx, info)
 	}
 	if attempt.WorthRepeating() || a.last == nil {
 		return attempt, nil
@@ -70,16 +70,16 @@ func (a *Activities) attemptBefore(ctx context.Context, info activity.Info) (kno
 	}
 }
 
-// doubtLimit is how long Temporal may take to say what it knows of an attempt.
-const doubtLimit = 2 * time.Second
+// lastAttemptLimit is how long Temporal may take to say what it knows of an attempt.
+const lastAttemptLimit = 2 * time.Second
 
-// inDoubt says whether an attempt before may have executed a keyed call, which is
+// mayHaveExecuted reports whether an earlier attempt may have executed a keyed call, which is
 // made again all the same. Where that cannot be read, it may.
 func (a *Activities) mayHaveExecuted(ctx context.Context, info activity.Info) bool {
 	if a.last == nil {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(ctx, doubtLimit)
+	ctx, cancel := context.WithTimeout(ctx, lastAttemptLimit)
 	defer cancel()
 	_, doubt, err := a.last(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID)
 	return doubt || err != nil

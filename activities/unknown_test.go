@@ -54,7 +54,7 @@ func TestAttackDoubtOutlivesAttempts(t *testing.T) {
 			for app.Unwrap() != nil && !app.HasDetails() {
 				errors.As(app.Unwrap(), &app)
 			}
-			if err := app.Details(&got); err != nil || got.Attempt != 2 || got.InDoubt != tc.want {
+			if err := app.Details(&got); err != nil || got.Attempt != 2 || got.EarlierUnknown != tc.want {
 				t.Errorf("%v: %+v; want in doubt: %t", err, got, tc.want)
 			}
 		})

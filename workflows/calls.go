@@ -30,19 +30,19 @@ type calls struct {
 
 // A request is what a run wants of a tool.
 type request struct {
-	tool      definitions.Tool
-	path      StepPath        // of the step
-	keyPath   StepPath        // for which the key is made; "" = path
-	args      json.RawMessage // canonical
-	limit     time.Duration   // all attempts together
-	onError   *definitions.OnError
-	onUnknown definitions.OnUnknown
-	probe     func() (*probe, error) // that tells whether the call was executed; nil = none
-	undoable  bool                   // what it does can be undone
-	undoes    bool                   // it undoes another call
-	used      int                    // attempts of which the outcome is known, before the run waited for a credential or for its turn
-	inDoubt   bool                   // an attempt may have been executed, of a call that may be repeated nevertheless
-	anew      bool                   // what was sent before is known not to have been executed, so it is not looked for
+	tool           definitions.Tool
+	path           StepPath        // of the step
+	keyPath        StepPath        // for which the key is made; "" = path
+	args           json.RawMessage // canonical
+	limit          time.Duration   // all attempts together
+	onError        *definitions.OnError
+	onUnknown      definitions.OnUnknown
+	probe          func() (*probe, error) // that tells whether the call was executed; nil = none
+	undoable       bool                   // what it does can be undone
+	undoes         bool                   // it undoes another call
+	used           int                    // attempts of which the outcome is known, before the run waited for a credential or for its turn
+	earlierUnknown bool                   // an attempt may have been executed, of a call that may be repeated nevertheless
+	anew           bool                   // what was sent before is known not to have been executed, so it is not looked for
 }
 
 // call is the one way from a run to a backend tool. What an earlier execution

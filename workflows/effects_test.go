@@ -136,10 +136,10 @@ func (b *bench) forEffects() {
 	b.tools = map[string]toolFunc{
 		"broken": broken,
 		"doubtful": func(call workflows.ToolCall) (string, error) {
-			return "", workflows.Report(workflows.Attempt{Call: call, Number: 4, Doubt: true}.Unavailable("no route"))
+			return "", workflows.Report(workflows.Attempt{Call: call, Number: 4, EarlierUnknown: true}.Unavailable("no route"))
 		},
 		"contradicted": func(call workflows.ToolCall) (string, error) {
-			return "", workflows.Report(workflows.Attempt{Call: call, Number: 2, Doubt: true}.Answered("busy"))
+			return "", workflows.Report(workflows.Attempt{Call: call, Number: 2, EarlierUnknown: true}.Answered("busy"))
 		},
 		"down": func(call workflows.ToolCall) (string, error) {
 			return "", workflows.Report(workflows.Attempt{Call: call, Number: 4}.Unavailable("no route"))
@@ -147,7 +147,7 @@ func (b *bench) forEffects() {
 		"heldBack": func(call workflows.ToolCall) (string, error) {
 			if !heldBefore {
 				heldBefore = true
-				return "", workflows.Attempt{Call: call, Number: 2, Doubt: true}.ReportHold(workflows.Hold{Why: workflows.HeldByBreaker, Pause: time.Second})
+				return "", workflows.Attempt{Call: call, Number: 2, EarlierUnknown: true}.ReportHold(workflows.Hold{Why: workflows.HeldByBreaker, Pause: time.Second})
 			}
 			return "", workflows.Report(workflows.Attempt{Call: call, Number: 1}.Unavailable("no route"))
 		},
@@ -285,7 +285,7 @@ func TestDoubtOutlivesContinueAsNew(t *testing.T) {
 			first := newBench(t, source, `{}`, nil)
 			first.forEffects()
 			first.tools["heldBack"] = func(call workflows.ToolCall) (string, error) {
-				return "", workflows.Attempt{Call: call, Number: 2, Doubt: true}.ReportHold(workflows.Hold{Why: workflows.HeldByBreaker, Pause: 3 * time.Hour})
+				return "", workflows.Attempt{Call: call, Number: 2, EarlierUnknown: true}.ReportHold(workflows.Hold{Why: workflows.HeldByBreaker, Pause: 3 * time.Hour})
 			}
 			first.suggest(time.Hour)
 			first.env.RegisterDelayedCallback(func() { first.env.SignalWorkflow("wake", nil) }, time.Hour)

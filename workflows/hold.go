@@ -138,11 +138,11 @@ func (hs *holds) why() string {
 // is held nothing is under way: nothing was sent, the time of the step stands
 // still, and no attempt of onError's is used.
 func (cs *calls) sendInTurn(ctx workflow.Context, q *request, digest string, result *ToolResult) (ParkedCall, *Error) {
-	q.inDoubt = q.inDoubt || cs.sent.repeats(q.path) // left by an execution before
+	q.earlierUnknown = q.earlierUnknown || cs.sent.repeats(q.path) // left by an execution before
 	for unread := 0; ; {
 		sent, hold, failure := cs.send(ctx, *q, digest, result)
 		if failure != nil {
-			q.inDoubt, failure.InDoubt = q.inDoubt || failure.MayHaveHappened(), false
+			q.earlierUnknown, failure.EarlierUnknown = q.earlierUnknown || failure.MayHaveHappened(), false
 		}
 		if hold == nil {
 			cs.holds.wasRead(q.path)

@@ -89,29 +89,29 @@ type Caller struct {
 
 // RunInput is everything that a run depends on at its start.
 type RunInput struct {
-	Definition Pinned                      `json:"definition"`
-	Arguments  json.RawMessage             `json:"arguments"` // object, defaults applied, validated
-	Caller     Caller                      `json:"caller"`
-	Ruled      bool                        `json:"ruled,omitempty"`      // whether the installation has rules about who may call what, which its workers must have as well
-	Lineage    string                      `json:"lineage"`              // the same for all executions that continue each other; effect keys derive from it
-	Depth      int                         `json:"depth,omitempty"`      // nesting of called workflows
-	Tools      map[string]definitions.Tool `json:"tools,omitempty"`      // by the name that steps use
-	Journal    map[StepPath]record.Entry   `json:"journal,omitempty"`    // by step path; results that are reused
-	Open       []Elicitation               `json:"open,omitempty"`       // elicitations that were open when the run continued as new
-	Continued  bool                        `json:"continued,omitempty"`  // whether this execution goes on with a run, so that the journal holds whatever its templates would come to now
-	Repair     *Repair                     `json:"repair,omitempty"`     // nil = this is no repair
-	WasReset   bool                        `json:"wasReset,omitempty"`   // an execution before this one was reset, so that calls may have been made of which nothing is in the journal
-	Unread     map[StepPath]bool           `json:"unread,omitempty"`     // by step path: calls of unsafe tools that workers could not read, and that wait
-	InDoubt    map[StepPath]string         `json:"inDoubt,omitempty"`    // by step path: keyed tools whose call may have been executed
-	Unchecked  []UncheckedSignal           `json:"unchecked,omitempty"`  // signals that wait for a worker with the key with which they were signed
-	Asked      map[StepPath]int            `json:"asked,omitempty"`      // by step path: how often the executions that this one continues have asked, where neither Journal nor Open tells
-	MaxValue   int                         `json:"maxValue,omitempty"`   // bytes of the arguments and the output of a tool, and of the result, where large values are kept elsewhere; 0 = MaxResultSize
-	MaxJournal int                         `json:"maxJournal,omitempty"` // bytes of this input, with its journal, where large values are kept elsewhere; 0 = MaxResultSize
-	Started    time.Time                   `json:"started,omitzero"`     // from when the timeout counts; zero = now
-	Parent     *Parent                     `json:"parent,omitempty"`     // the run of which a step has called this one; nil = a caller has
-	Within     string                      `json:"within,omitempty"`     // what stands before step paths in effect keys: the steps of the lineage that this run is part of
-	As         string                      `json:"as,omitempty"`         // composite tool in whose right a step has called this one; "" = in that of the caller
-	Limit      time.Duration               `json:"limit,omitempty"`      // timeout that the step gives, which counts instead of that of the definition; 0 = none
+	Definition     Pinned                      `json:"definition"`
+	Arguments      json.RawMessage             `json:"arguments"` // object, defaults applied, validated
+	Caller         Caller                      `json:"caller"`
+	Ruled          bool                        `json:"ruled,omitempty"`          // whether the installation has rules about who may call what, which its workers must have as well
+	Lineage        string                      `json:"lineage"`                  // the same for all executions that continue each other; effect keys derive from it
+	Depth          int                         `json:"depth,omitempty"`          // nesting of called workflows
+	Tools          map[string]definitions.Tool `json:"tools,omitempty"`          // by the name that steps use
+	Journal        map[StepPath]record.Entry   `json:"journal,omitempty"`        // by step path; results that are reused
+	Open           []Elicitation               `json:"open,omitempty"`           // elicitations that were open when the run continued as new
+	Continued      bool                        `json:"continued,omitempty"`      // whether this execution goes on with a run, so that the journal holds whatever its templates would come to now
+	Repair         *Repair                     `json:"repair,omitempty"`         // nil = this is no repair
+	WasReset       bool                        `json:"wasReset,omitempty"`       // an execution before this one was reset, so that calls may have been made of which nothing is in the journal
+	Unread         map[StepPath]bool           `json:"unread,omitempty"`         // by step path: calls of unsafe tools that workers could not read, and that wait
+	EarlierUnknown map[StepPath]string         `json:"earlierUnknown,omitempty"` // by step path: keyed tools whose call may have been executed
+	Unchecked      []UncheckedSignal           `json:"unchecked,omitempty"`      // signals that wait for a worker with the key with which they were signed
+	Asked          map[StepPath]int            `json:"asked,omitempty"`          // by step path: how often the executions that this one continues have asked, where neither Journal nor Open tells
+	MaxValue       int                         `json:"maxValue,omitempty"`       // bytes of the arguments and the output of a tool, and of the result, where large values are kept elsewhere; 0 = MaxResultSize
+	MaxJournal     int                         `json:"maxJournal,omitempty"`     // bytes of this input, with its journal, where large values are kept elsewhere; 0 = MaxResultSize
+	Started        time.Time                   `json:"started,omitzero"`         // from when the timeout counts; zero = now
+	Parent         *Parent                     `json:"parent,omitempty"`         // the run of which a step has called this one; nil = a caller has
+	Within         string                      `json:"within,omitempty"`         // what stands before step paths in effect keys: the steps of the lineage that this run is part of
+	As             string                      `json:"as,omitempty"`             // composite tool in whose right a step has called this one; "" = in that of the caller
+	Limit          time.Duration               `json:"limit,omitempty"`          // timeout that the step gives, which counts instead of that of the definition; 0 = none
 
 	ScriptLimits *ScriptLimits `json:"scriptLimits,omitempty"` // of each script; nil = the defaults
 	MaxDepth     int           `json:"maxDepth,omitempty"`     // how deep composite tools may call each other; 0 = definitions.MaxWorkflowDepth

@@ -22,9 +22,9 @@ import (
 type Attempt struct {
 	Call   ToolCall
 	Number int // 1 = first
-	// Doubt says that an attempt before, of a keyed call, may have been executed.
-	Doubt bool
-	// Unsent says that the attempt before was not sent, or was turned down unexecuted.
+	// EarlierUnknown: an earlier attempt of a keyed call may have been executed.
+	EarlierUnknown bool
+	// Unsent: the attempt before was not sent, or was refused unexecuted.
 	Unsent bool
 }
 
@@ -227,7 +227,7 @@ func (a Attempt) Reason(message string) (code codes.Code, reason string) {
 func (a Attempt) error(code codes.Code, category codes.Category, what string) *Error {
 	return &Error{
 		Code: code, Category: category, Message: fmt.Sprintf("step %s: %s%s", a.Call.StepPath, a.Call.Tool, what),
-		StepID: a.Call.StepID, StepPath: a.Call.StepPath, Tool: a.Call.Tool, Attempt: a.Number, RunID: a.Call.RunID, InDoubt: a.Doubt,
+		StepID: a.Call.StepID, StepPath: a.Call.StepPath, Tool: a.Call.Tool, Attempt: a.Number, RunID: a.Call.RunID, EarlierUnknown: a.EarlierUnknown,
 	}
 }
 

@@ -130,7 +130,7 @@ func (q request) failure(err error) *Error {
 	case te != nil && te.TimeoutType() == enums.TIMEOUT_TYPE_SCHEDULE_TO_START && (Repeatable(tool.Effect) || nothingSent(te)):
 		e.Code, e.Category, e.Retryable = codes.BackendUnavailable, codes.CategoryTool, true
 		e.Message = fmt.Sprintf("step %s: %s%s%s%s", path, tool.Name, unavailableWords, tool.Backend+unreachableWords, "no process keeps its limits")
-		e.InDoubt = te.Unwrap() != nil && (!reported || detail.MayHaveHappened())
+		e.EarlierUnknown = te.Unwrap() != nil && (!reported || detail.MayHaveHappened())
 		return e
 	case te != nil && te.TimeoutType() == enums.TIMEOUT_TYPE_HEARTBEAT:
 		e.Code, e.Category = codes.WorkerLost, codes.CategoryTool

@@ -39,7 +39,7 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program, i *int
 	}
 	r := &run{
 		origin: o, tasks: &tasks{}, journal: o.newJournal(),
-		sent: newSent(in.InDoubt), holds: newHolds(in.Unread), elicitations: &elicitations{origin: o},
+		sent: newSent(in.EarlierUnknown), holds: newHolds(in.Unread), elicitations: &elicitations{origin: o},
 	}
 	r.budget = &budget{origin: o, journal: r.journal}
 	r.failures = &failures{origin: o, journal: r.journal, root: ctx}

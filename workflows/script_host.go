@@ -343,18 +343,18 @@ func (h *scriptHost) Progress(ctx workflow.Context, site script.Site, p script.P
 }
 
 // Decide keeps which branches count for the execution after this one.
-func (h *scriptHost) Decide(site script.Site, fan script.Fan) {
-	h.run.journal.Note(h.path(site), record.Branches{Count: fan.Branches, Failed: fan.Failed})
+func (h *scriptHost) Decide(site script.Site, branches script.Branches) {
+	h.run.journal.Note(h.path(site), record.Branches{Count: branches.Branches, Failed: branches.Failed})
 }
 
 // Decided is what an execution before has kept.
-func (h *scriptHost) Decided(site script.Site) *script.Fan {
+func (h *scriptHost) Decided(site script.Site) *script.Branches {
 	was, begun := h.run.journal.Begun(h.path(site))
 	branches, ok := was.Kind.(record.Branches)
 	if !begun || !ok {
 		return nil
 	}
 	h.run.journal.Note(h.path(site), branches)
-	return &script.Fan{Branches: branches.Count, Failed: branches.Failed,
+	return &script.Branches{Branches: branches.Count, Failed: branches.Failed,
 		Unknown: branches.Failed && h.run.ledger.leftBelow(h.path(site).Items())}
 }

@@ -18,9 +18,9 @@ type sent struct {
 	unsettled map[StepPath]Unsettled // of unsafe tools
 }
 
-func newSent(inDoubt map[StepPath]string) *sent {
+func newSent(earlierUnknown map[StepPath]string) *sent {
 	s := &sent{keyed: map[StepPath]string{}, unsettled: map[StepPath]Unsettled{}}
-	maps.Copy(s.keyed, inDoubt) //workflowcheck:ignore a map again
+	maps.Copy(s.keyed, earlierUnknown) //workflowcheck:ignore a map again
 	return s
 }
 
@@ -53,11 +53,11 @@ func (s *sent) next(in *RunInput) {
 			in.Journal[path] = record.Entry{Kind: record.Call{Unsettled: &u}}
 		}
 	}
-	in.InDoubt = s.keyed
+	in.EarlierUnknown = s.keyed
 }
 
 // tell adds them to a journal.
-func (s *sent) tell(told *Journal) { told.Unsettled, told.Input.InDoubt = s.unsettled, s.keyed }
+func (s *sent) tell(told *Journal) { told.Unsettled, told.Input.EarlierUnknown = s.unsettled, s.keyed }
 
 // leaves keeps that a call is on its way after which nothing may be known.
 func (s *sent) leaves(q request, call ParkedCall) {
@@ -74,7 +74,7 @@ func (s *sent) leaves(q request, call ParkedCall) {
 
 // notSent takes leaves back: the call was stopped before it could leave.
 func (s *sent) notSent(q request) {
-	if !q.inDoubt {
+	if !q.earlierUnknown {
 		delete(s.keyed, q.path)
 	}
 	delete(s.unsettled, q.path)
@@ -82,7 +82,7 @@ func (s *sent) notSent(q request) {
 
 // cameBack keeps what is known now of a call.
 func (s *sent) cameBack(q request, failure *Error) {
-	if failure == nil || failure.Executed() || !q.inDoubt && !failure.MayHaveHappened() {
+	if failure == nil || failure.Executed() || !q.earlierUnknown && !failure.MayHaveHappened() {
 		delete(s.keyed, q.path)
 	}
 	u, ok := s.unsettled[q.path]

@@ -192,13 +192,13 @@ type scripts struct {
 // scriptLimits are lower limits than the defaults of runs.ScriptLimits; 0 = the
 // default.
 type scriptLimits struct {
-	Steps  int `yaml:"steps" min:"0" max:"5000000" default:"5000000" help:"Steps of the interpreter."`
-	Memory int `yaml:"memory" min:"0" max:"134217728" default:"134217728" help:"Bytes that the script may make."`
-	Calls  int `yaml:"calls" min:"0" max:"1000" default:"1000" help:"Calls of tools, elicitations and waits."`
-	Width  int `yaml:"width" min:"0" max:"50" default:"50" help:"Branches that run at once."`
-	Fan    int `yaml:"fan" min:"0" max:"1000" default:"1000" help:"Branches of one parallel."`
-	Value  int `yaml:"value" min:"0" max:"1945600" default:"1945600" help:"Bytes of one value that goes in or out."`
-	Depth  int `yaml:"depth" min:"0" max:"200" default:"200" help:"Functions that call each other."`
+	Steps    int `yaml:"steps" min:"0" max:"5000000" default:"5000000" help:"Steps of the interpreter."`
+	Memory   int `yaml:"memory" min:"0" max:"134217728" default:"134217728" help:"Bytes that the script may make."`
+	Calls    int `yaml:"calls" min:"0" max:"1000" default:"1000" help:"Calls of tools, elicitations and waits."`
+	Width    int `yaml:"width" min:"0" max:"50" default:"50" help:"Branches that run at once."`
+	Branches int `yaml:"branches" min:"0" max:"1000" default:"1000" help:"Branches of one parallel."`
+	Value    int `yaml:"value" min:"0" max:"1945600" default:"1945600" help:"Bytes of one value that goes in or out."`
+	Depth    int `yaml:"depth" min:"0" max:"200" default:"200" help:"Functions that call each other."`
 
 	Time definitions.Duration `yaml:"time" min:"0s" max:"168h" help:"From start to end, waiting for people included. Default: the timeout of the definition or the step."`
 }

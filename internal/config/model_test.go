@@ -47,7 +47,7 @@ func TestModelDefaults(t *testing.T) {
 		{scriptLimits{}, "memory", "max", limits.Memory}, {scriptLimits{}, "memory", "default", limits.Memory},
 		{scriptLimits{}, "calls", "max", limits.Calls}, {scriptLimits{}, "calls", "default", limits.Calls},
 		{scriptLimits{}, "width", "max", limits.Width}, {scriptLimits{}, "width", "default", limits.Width},
-		{scriptLimits{}, "fan", "max", limits.Fan}, {scriptLimits{}, "fan", "default", limits.Fan},
+		{scriptLimits{}, "branches", "max", limits.Branches}, {scriptLimits{}, "branches", "default", limits.Branches},
 		{scriptLimits{}, "value", "max", limits.Value}, {scriptLimits{}, "value", "default", limits.Value},
 		{scriptLimits{}, "depth", "max", limits.Depth}, {scriptLimits{}, "depth", "default", limits.Depth},
 		{quotas{}, "openRuns", "default", quota.OpenRuns}, {quotas{}, "runsPerMinute", "default", quota.RunsPerMinute},

@@ -36,7 +36,7 @@ func (r *reader) scripts(c *scripts) Scripts {
 	if c.Limits == nil {
 		return s
 	}
-	s.Limits = &runs.ScriptLimits{Calls: c.Limits.Calls, Width: c.Limits.Width, Fan: c.Limits.Fan, Time: time.Duration(c.Limits.Time)}
+	s.Limits = &runs.ScriptLimits{Calls: c.Limits.Calls, Width: c.Limits.Width, Branches: c.Limits.Branches, Time: time.Duration(c.Limits.Time)}
 	s.Limits.Steps, s.Limits.Memory, s.Limits.Value, s.Limits.Depth = c.Limits.Steps, c.Limits.Memory, c.Limits.Value, c.Limits.Depth
 	return s
 }

@@ -64,11 +64,11 @@ func begins(m history.Moment, activity string) bool {
 	})
 }
 
-// LastAttempt says whether the attempt before of an activity under way has
-// failed with something that an attempt has reported, and that is no unknown
-// outcome. Doubt says of a call that is repeated nevertheless that this attempt, or
-// one before it, may have been executed.
-func (c *Client) LastAttempt(ctx context.Context, id, execution, activity string) (known, doubt bool, err error) {
+// LastAttempt reports whether the last attempt of an activity under way failed with
+// an error that the attempt itself reported and that is no unknown outcome. For a
+// call that is repeated all the same, mayHaveRun reports whether that attempt, or one
+// before it, may have been executed.
+func (c *Client) LastAttempt(ctx context.Context, id, execution, activity string) (known, mayHaveRun bool, err error) {
 	d, err := c.temporal.WorkflowService().DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
 		Namespace: c.namespace,
 		Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: execution},
@@ -79,7 +79,7 @@ func (c *Client) LastAttempt(ctx context.Context, id, execution, activity string
 	for _, p := range d.PendingActivities {
 		if p.ActivityId == activity {
 			last := history.NewFailure(c.converter, p.LastFailure)
-			return last.KnownOutcome(), last.LeavesDoubt(), nil
+			return last.KnownOutcome(), last.MayHaveRun(), nil
 		}
 	}
 	return false, true, nil

@@ -171,14 +171,14 @@ func TestLeavesDoubt(t *testing.T) {
 		"lost":                   {reported(workflows.Attempt{}.Lost("broken pipe")), true},
 		"not sent":               {reported(workflows.Attempt{}.Unavailable("no")), false},
 		"answered":               {reported(workflows.Attempt{}.Answered("no")), false},
-		"not sent, after a loss": {reported(workflows.Attempt{Doubt: true}.Unavailable("no")), true},
-		"held, after a loss":     {temporal.GetDefaultFailureConverter().ErrorToFailure(workflows.Attempt{Doubt: true}.ReportHold(workflows.Hold{})), true},
+		"not sent, after a loss": {reported(workflows.Attempt{EarlierUnknown: true}.Unavailable("no")), true},
+		"held, after a loss":     {temporal.GetDefaultFailureConverter().ErrorToFailure(workflows.Attempt{EarlierUnknown: true}.ReportHold(workflows.Hold{})), true},
 		"held":                   {temporal.GetDefaultFailureConverter().ErrorToFailure(workflows.Attempt{}.ReportHold(workflows.Hold{})), false},
 		"the worker is gone":     {&failurepb.Failure{FailureInfo: &failurepb.Failure_TimeoutFailureInfo{TimeoutFailureInfo: &failurepb.TimeoutFailureInfo{}}}, true},
 		"too long to be kept":    {long, true},
 		"none":                   {nil, true},
 	} {
-		if got := history.NewFailure(converter.GetDefaultDataConverter(), tc.failure).LeavesDoubt(); got != tc.want {
+		if got := history.NewFailure(converter.GetDefaultDataConverter(), tc.failure).MayHaveRun(); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // keep takes into the journal what need not be done again.
 func (r *repairer) keep() error {
 	r.findRepeated()
-	for path := range r.was.Input.InDoubt {
+	for path := range r.was.Input.EarlierUnknown {
 		r.fates[path] = FateFailed
 	}
 	for path, e := range r.was.Entries {

@@ -319,7 +319,7 @@ authorization:
   rules: [{tools: ["be_*", "e_*", goner, middle, inner, asking, ending, writing, execute_tool_script], groups: ["*"]}]
 scripts:
   agents: true
-  limits: {steps: 200000, memory: 10485760, calls: 20, width: 5, fan: 10, value: 200000, depth: 20, time: 10s}
+  limits: {steps: 200000, memory: 10485760, calls: 20, width: 5, branches: 10, value: 200000, depth: 20, time: 10s}
 maxWorkflowDepth: 2
 publishing: {drift: fail}
 compositeTools:` + calledWhenFailing)

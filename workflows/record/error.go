@@ -4,18 +4,18 @@ import "github.com/perdure/perdure/internal/codes"
 
 // An Error says why a step or a run failed, from the activity to the client.
 type Error struct {
-	Code      codes.Code     `json:"code"`
-	Category  codes.Category `json:"category"`
-	Message   string         `json:"message"` // for people and models; names what to do where that is known
-	StepID    string         `json:"stepId,omitempty"`
-	StepPath  StepPath       `json:"stepPath,omitempty"` // e.g. check[17]
-	Tool      string         `json:"tool,omitempty"`
-	Attempt   int            `json:"attempt,omitempty"` // of the attempt that failed last; 1 = first
-	Retryable bool           `json:"retryable"`         // whether calling again may help
-	RunID     string         `json:"runId,omitempty"`
-	Backtrace string         `json:"backtrace,omitempty"` // of a script: where it stood, a line for each function
-	InDoubt   bool           `json:"inDoubt,omitempty"`   // an attempt before may have been executed; the run takes it off
-	Hint      string         `json:"hint,omitempty"`      // what to do; set where the error is shown, and never recorded
+	Code           codes.Code     `json:"code"`
+	Category       codes.Category `json:"category"`
+	Message        string         `json:"message"` // for people and models; names what to do where that is known
+	StepID         string         `json:"stepId,omitempty"`
+	StepPath       StepPath       `json:"stepPath,omitempty"` // e.g. check[17]
+	Tool           string         `json:"tool,omitempty"`
+	Attempt        int            `json:"attempt,omitempty"` // of the attempt that failed last; 1 = first
+	Retryable      bool           `json:"retryable"`         // whether calling again may help
+	RunID          string         `json:"runId,omitempty"`
+	Backtrace      string         `json:"backtrace,omitempty"`      // of a script: where it stood, a line for each function
+	EarlierUnknown bool           `json:"earlierUnknown,omitempty"` // an earlier attempt may have been executed; the run clears it
+	Hint           string         `json:"hint,omitempty"`           // what to do; set where the error is shown, and never recorded
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -29,7 +29,7 @@ func (e *Error) MayHaveHappened() bool {
 	case codes.ConnectionLost, codes.WorkerLost, codes.StepTimeout, codes.Internal, codes.Cancelled:
 		return true
 	}
-	return e.InDoubt
+	return e.EarlierUnknown
 }
 
 // Executed says of the failure of a call that it was executed: only its output cannot be

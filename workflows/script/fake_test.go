@@ -176,8 +176,8 @@ func (f *fake) Report(_ workflow.Context, _ script.Site, e *script.Error) {
 	f.logged = append(f.logged, "reported: "+e.Message)
 }
 
-func (f *fake) Decide(script.Site, script.Fan)  {}
-func (f *fake) Decided(script.Site) *script.Fan { return nil }
+func (f *fake) Decide(script.Site, script.Branches)  {}
+func (f *fake) Decided(script.Site) *script.Branches { return nil }
 
 // assertions is a module that tests load.
 const assertions = `

@@ -44,8 +44,8 @@ type Host interface {
 
 	// Decide keeps which branches of a parallel count. Decided gives what an
 	// execution before has kept; nil = nothing.
-	Decide(site Site, fan Fan)
-	Decided(site Site) *Fan
+	Decide(site Site, branches Branches)
+	Decided(site Site) *Branches
 }
 
 // Limits bound what a script may use. A field that is zero has its default. A
@@ -53,9 +53,9 @@ type Host interface {
 // outside should only lower them.
 type Limits struct {
 	bounded.Limits
-	Calls int // of tools and workflows, and elicitations. Default definitions.MaxScriptCalls
-	Width int // of parallel and map_parallel: branches at a time. Default 50
-	Fan   int // branches of one parallel or map_parallel. Default 1,000
+	Calls    int // of tools and workflows, and elicitations. Default definitions.MaxScriptCalls
+	Width    int // of parallel and map_parallel: branches at a time. Default 50
+	Branches int // branches of one parallel or map_parallel. Default 1,000
 
 	// Time is from the start of the script to its end, waiting included, by the
 	// clock of the workflow. The host keeps it. 0 = as long as the host lets it.
@@ -74,7 +74,7 @@ func (l Limits) withDefaults() Limits {
 	}
 	set(&l.Calls, definitions.MaxScriptCalls)
 	set(&l.Width, 50)
-	set(&l.Fan, 1000)
+	set(&l.Branches, 1000)
 	return l
 }
 
@@ -86,10 +86,10 @@ type Tool struct {
 	Effects  bool   // calling it once more has an effect once more
 }
 
-// A Fan lists the branches of a parallel that count, if that depends on which was
+// Branches lists the branches of a parallel that count, if that depends on which was
 // first: those up to the one that failed, or those that had begun when one skipped
 // the rest.
-type Fan struct {
+type Branches struct {
 	Branches []int `json:"branches"` // from 0, in order
 	Failed   bool  `json:"failed,omitempty"`
 	Unknown  bool  `json:"-"` // set by Decided: a call in it has an unknown outcome

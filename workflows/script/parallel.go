@@ -16,7 +16,7 @@ import (
 // returned.
 func parallel(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	var from, after starlark.Value
-	f := fan{thread: thread, name: b.Name(), onError: abort}
+	f := parallelCall{thread: thread, name: b.Name(), onError: abort}
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "fns", &from, "max?", &f.width, "on_error?", &f.onError, "after?", &after); err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func parallel(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
 		if _, ok := fn.(starlark.Callable); !ok {
 			return nil, fmt.Errorf("%s: element %d is %s, want a function: lambda: …", b.Name(), i, fn.Type())
 		}
-		f.calls = append(f.calls, fanCall{fn: fn})
+		f.calls = append(f.calls, branchCall{fn: fn})
 	}
 	return f.out()
 }
@@ -43,7 +43,7 @@ func parallel(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple,
 func mapParallel(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	var fn starlark.Callable
 	var from starlark.Value
-	f := fan{thread: thread, name: b.Name(), onError: abort}
+	f := parallelCall{thread: thread, name: b.Name(), onError: abort}
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "fn", &fn, "items", &from, "max?", &f.width, "on_error?", &f.onError); err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func mapParallel(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tup
 		return nil, fmt.Errorf("%s: %w", b.Name(), err)
 	}
 	for _, item := range items {
-		f.calls = append(f.calls, fanCall{fn: fn, args: starlark.Tuple{item}})
+		f.calls = append(f.calls, branchCall{fn: fn, args: starlark.Tuple{item}})
 	}
 	return f.out()
 }
@@ -63,11 +63,11 @@ const (
 	collect = "collect" // each result says whether it is one
 )
 
-// A fan is one call of parallel or map_parallel.
-type fan struct {
+// A parallelCall is one call of parallel or map_parallel.
+type parallelCall struct {
 	thread  *starlark.Thread
 	name    string
-	calls   []fanCall
+	calls   []branchCall
 	width   int
 	onError string
 
@@ -75,11 +75,11 @@ type fan struct {
 	failed  error // the first failure that counts
 	skip    bool  // what has not begun is not called
 
-	begun []int // branches, in that order
-	was   *Fan  // what an execution before has decided; nil = nothing
+	begun []int     // branches, in that order
+	was   *Branches // what an execution before has decided; nil = nothing
 }
 
-type fanCall struct {
+type branchCall struct {
 	fn    starlark.Value
 	args  starlark.Tuple
 	after []int           // calls whose results are its arguments
@@ -101,7 +101,7 @@ func skipRest(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwar
 
 // graph runs functions by name and gives a dict of their results; None of those
 // that were not called.
-func (f *fan) graph(fns *bounded.Dict, after starlark.Value) (starlark.Value, error) {
+func (f *parallelCall) graph(fns *bounded.Dict, after starlark.Value) (starlark.Value, error) {
 	index := map[string]int{}
 	var names []starlark.Value
 	err := fns.Each(func(key, fn starlark.Value) error {
@@ -111,7 +111,7 @@ func (f *fan) graph(fns *bounded.Dict, after starlark.Value) (starlark.Value, er
 		}
 		index[name] = len(f.calls)
 		names = append(names, key)
-		f.calls = append(f.calls, fanCall{fn: fn})
+		f.calls = append(f.calls, branchCall{fn: fn})
 		return nil
 	})
 	if err != nil {
@@ -133,7 +133,7 @@ func (f *fan) graph(fns *bounded.Dict, after starlark.Value) (starlark.Value, er
 }
 
 // order reads after: name → names of those that come before it.
-func (f *fan) order(index map[string]int, after starlark.Value) error {
+func (f *parallelCall) order(index map[string]int, after starlark.Value) error {
 	if after == nil || after == starlark.None {
 		return nil
 	}
@@ -168,7 +168,7 @@ func (f *fan) order(index map[string]int, after starlark.Value) error {
 }
 
 // checkOrder refuses functions that wait for each other.
-func (f *fan) checkOrder() error {
+func (f *parallelCall) checkOrder() error {
 	state := make([]int, len(f.calls)) // 1 = being visited, 2 = done
 	var visit func(i int) bool
 	visit = func(i int) bool {
@@ -192,7 +192,7 @@ func (f *fan) checkOrder() error {
 	return nil
 }
 
-func (f *fan) check(b *branch) error {
+func (f *parallelCall) check(b *branch) error {
 	limits := b.run.limits
 	switch {
 	case b.deciding:
@@ -203,8 +203,8 @@ func (f *fan) check(b *branch) error {
 		return fmt.Errorf("%s: on_error is %q or %q", f.name, abort, collect)
 	case f.width < 0:
 		return fmt.Errorf("%s: max is negative", f.name)
-	case len(f.calls) > limits.Fan:
-		return b.run.Account.Fail("width", "%s of %d; the limit is %d", f.name, len(f.calls), limits.Fan)
+	case len(f.calls) > limits.Branches:
+		return b.run.Account.Fail("width", "%s of %d; the limit is %d", f.name, len(f.calls), limits.Branches)
 	}
 	if f.width == 0 || f.width > limits.Width {
 		f.width = limits.Width
@@ -213,7 +213,7 @@ func (f *fan) check(b *branch) error {
 }
 
 // out runs the branches and gives their results in order.
-func (f *fan) out() (starlark.Value, error) {
+func (f *parallelCall) out() (starlark.Value, error) {
 	b := branchOf(f.thread)
 	if err := f.check(b); err != nil {
 		return nil, err
@@ -248,7 +248,7 @@ func (f *fan) out() (starlark.Value, error) {
 }
 
 // run starts the branches and waits for them.
-func (f *fan) run(b *branch) {
+func (f *parallelCall) run(b *branch) {
 	site := b.site(f.thread)
 	if f.was = b.run.host.Decided(site); f.was != nil && f.was.Unknown {
 		b.leave(&Error{Path: site.Path})
@@ -303,12 +303,12 @@ func (f *fan) run(b *branch) {
 	running.Wait(wait)
 }
 
-func (f *fan) isOrdered() bool {
-	return slices.ContainsFunc(f.calls, func(c fanCall) bool { return len(c.after) > 0 })
+func (f *parallelCall) isOrdered() bool {
+	return slices.ContainsFunc(f.calls, func(c branchCall) bool { return len(c.after) > 0 })
 }
 
 // await waits for those that come before a call, and gives their results.
-func (f *fan) await(ctx workflow.Context, c fanCall) starlark.Tuple {
+func (f *parallelCall) await(ctx workflow.Context, c branchCall) starlark.Tuple {
 	var args starlark.Tuple
 	for _, i := range c.after {
 		if f.calls[i].ended.Get(ctx, nil) != nil {
@@ -325,13 +325,13 @@ func (f *fan) await(ctx workflow.Context, c fanCall) starlark.Tuple {
 
 // counts says whether a branch is to be called, for all that an execution before
 // has decided.
-func (f *fan) counts(i int) bool { return f.was == nil || slices.Contains(f.was.Branches, i) }
+func (f *parallelCall) counts(i int) bool { return f.was == nil || slices.Contains(f.was.Branches, i) }
 
 // ended takes the result of a branch.
-func (f *fan) ended(b *branch, site Site, i int, v starlark.Value, err error) {
+func (f *parallelCall) ended(b *branch, site Site, i int, v starlark.Value, err error) {
 	if rest, ok := v.(skip); ok {
 		f.skip, v = true, rest.Value
-		f.decide(b, site, Fan{Branches: slices.Sorted(slices.Values(f.begun))})
+		f.decide(b, site, Branches{Branches: slices.Sorted(slices.Values(f.begun))})
 	}
 	switch {
 	case err == nil && f.onError == collect:
@@ -342,20 +342,20 @@ func (f *fan) ended(b *branch, site Site, i int, v starlark.Value, err error) {
 		f.results[i] = outcome(nil, nil, errorValue(b.run.kind(err)))
 	case f.failed == nil:
 		f.failed = err
-		f.decide(b, site, Fan{Branches: f.upTo(i), Failed: true})
+		f.decide(b, site, Branches{Branches: f.upTo(i), Failed: true})
 	}
 }
 
 // decide keeps what depends on who was first, which an execution after this one
 // does not see: there, all that is recorded comes at once.
-func (f *fan) decide(b *branch, site Site, d Fan) {
+func (f *parallelCall) decide(b *branch, site Site, d Branches) {
 	if _, stopped := DeadlineExceeded(b.ctx); b.ctx.Err() == nil && !stopped && (f.was == nil || d.Failed) {
 		b.run.host.Decide(site, d)
 	}
 }
 
 // upTo are a branch and those that come before it.
-func (f *fan) upTo(i int) []int {
+func (f *parallelCall) upTo(i int) []int {
 	all := []int{i}
 	for at := 0; at < len(all); at++ {
 		for _, j := range f.calls[all[at]].after {

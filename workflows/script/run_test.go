@@ -268,7 +268,7 @@ func TestLimits(t *testing.T) {
 	}{
 		"steps":  {"while True:\n    pass", script.Limits{Limits: starlark.Limits{Steps: 1000}}, "script_steps"},
 		"calls":  {"for i in range(5):\n    t_echo()", script.Limits{Calls: 3}, "script_calls"},
-		"fan":    {"map_parallel(str, range(9))", script.Limits{Fan: 8}, "script_width"},
+		"fan":    {"map_parallel(str, range(9))", script.Limits{Branches: 8}, "script_width"},
 		"output": {"t_raw(value = 'x' * 90)", script.Limits{Limits: starlark.Limits{Value: 60}}, "script_value"},
 	} {
 		_, failure := execute(t, compile(t, c.text), &fake{}, script.Input{Limits: c.limits})

@@ -94,10 +94,10 @@ func (f Failure) KnownOutcome() bool {
 	return false
 }
 
-// LeavesDoubt reports whether the call may have been executed, by the attempt or
+// MayHaveRun reports whether the call may have been executed, by the attempt or
 // one before. One that nobody has reported, and one that cannot be read, leave that
 // open.
-func (f Failure) LeavesDoubt() bool {
+func (f Failure) MayHaveRun() bool {
 	var told workflows.Error
 	app := f.failure.GetApplicationFailureInfo()
 	return app.GetDetails() == nil || f.codec.FromPayloads(app.GetDetails(), &told) != nil || told.MayHaveHappened()
