@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// attempt calls a function and gives what it came to: .ok, .value, .error.
+// attempt calls a function and gives its outcome: .ok, .value, .error.
 func attempt(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	if len(args) == 0 || len(kwargs) > 0 {
 		return nil, fmt.Errorf("%s: want a function and its arguments", bi.Name())
@@ -31,12 +31,12 @@ func attempt(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple,
 	case err == nil:
 		return outcome(v, v, nil), nil
 	case b.run.catchable(err):
-		return outcome(nil, nil, errorValue(b.run.kind(err))), nil
+		return outcome(nil, nil, errorValue(b.run.errorOf(err))), nil
 	}
 	return nil, err
 }
 
-// within calls a function, and stops it when it takes too long.
+// within calls a function under a time limit.
 func within(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	var limit starlark.Value
 	var fn starlark.Callable
@@ -49,28 +49,28 @@ func within(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, 
 		return nil, fmt.Errorf("%s: timeout: %w", bi.Name(), err)
 	}
 	b := branchOf(thread)
-	site, err := b.ask(thread)
+	site, err := b.begin(thread)
 	if err != nil {
 		return nil, err
 	}
-	known, made := len(b.unknown), b.made
-	v, inTime, err := b.inTime(thread, site, fn, d)
+	known, effects := len(b.unknown), b.effects
+	v, inTime, err := b.deadlined(thread, site, fn, d)
 	if !inTime {
 		if name != "" {
 			name = "step " + name + " "
 		}
-		return nil, b.spared(&Error{Code: codes.StepTimeout, Category: codes.CategoryTimeout, Path: site.Path, Retryable: b.made == made,
+		return nil, b.finalIfUnknown(&Error{Code: codes.StepTimeout, Category: codes.CategoryTimeout, Path: site.Path, Retryable: b.effects == effects,
 			Message: fmt.Sprintf("%stimed out after %s", name, d.Round(time.Millisecond))}, known)
 	}
 	return v, err
 }
 
-// inTime calls a function, and stops it when it takes longer than d. How that has
-// ended in an execution before stays so: there, all that is recorded comes at once,
-// and the time may be over long since.
-func (b *branch) inTime(thread *starlark.Thread, site Site, fn starlark.Callable, d time.Duration) (v starlark.Value, inTime bool, err error) {
+// deadlined calls a function and stops it after d. If an earlier execution recorded
+// how that ended, it ends the same way again: recorded results come at once, and the
+// deadline may have passed long ago.
+func (b *branch) deadlined(thread *starlark.Thread, site Site, fn starlark.Callable, d time.Duration) (v starlark.Value, inTime bool, err error) {
 	deadline, err := b.run.host.Began(b.ctx, site)
-	if err := b.asked(site, err); err != nil {
+	if err := b.answered(site, err); err != nil {
 		return nil, true, err
 	}
 	outer := b.ctx
@@ -85,12 +85,12 @@ func (b *branch) inTime(thread *starlark.Thread, site Site, fn starlark.Callable
 			stop()
 		})
 	case deadline.Ended == record.OutOfTime:
-		ctx = workflow.WithValue(ctx, outOfTimeKey{}, until)
+		ctx = workflow.WithValue(ctx, deadlineExceededKey{}, until)
 	}
 	b.ctx = ctx
 	v, err = bounded.Invoke(thread, fn, nil)
 	b.ctx = outer
-	if outer.Err() != nil { // which the world has stopped
+	if outer.Err() != nil { // stopped from outside
 		return v, true, err
 	}
 	if open {

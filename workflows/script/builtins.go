@@ -45,8 +45,8 @@ var builtins = map[string]builtinFunc{
 
 type builtinFunc = func(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error)
 
-// toolCall reads name, args, timeout and policy, which have no names of their
-// own, so that a tool may have arguments of any name.
+// toolCall reads name, args, timeout and policy by position only, so that a tool may
+// have arguments of any name.
 func toolCall(name string, thread *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (json.RawMessage, error) {
 	var tool string
 	var given, limit, how starlark.Value
@@ -126,7 +126,7 @@ func duration(v starlark.Value) (time.Duration, error) {
 	return d, nil
 }
 
-// question reads what elicit and approve are called with.
+// question reads the arguments of elicit and approve.
 type question struct {
 	Question
 	message         string
@@ -155,13 +155,13 @@ func (q *question) prepare(thread *starlark.Thread) error {
 	return q.names(thread)
 }
 
-// maxApprovers bounds whom a question names.
+// Limits of the approvers that a question names.
 const (
 	maxApprovers = 100
 	maxApprover  = 200 // bytes of a name
 )
 
-// names reads who answers. To take nobody for everybody would be wrong.
+// names reads the approvers. An empty list is an error: it must not mean everybody.
 func (q *question) names(thread *starlark.Thread) error {
 	elems := []starlark.Value{q.approvers}
 	if _, ok := q.approvers.(starlark.String); !ok {
@@ -186,19 +186,19 @@ func (q *question) names(thread *starlark.Thread) error {
 // maxAskings is how often a question is asked when answers do not fit.
 const maxAskings = 3
 
-// put asks a person, again with the reason where the answer does not fit.
+// put asks a person, and again with the reason if the answer does not fit.
 func (q *question) put(thread *starlark.Thread) (Answer, Site, error) {
 	if err := q.prepare(thread); err != nil {
 		return Answer{}, Site{}, err
 	}
 	b := branchOf(thread)
-	site, err := b.ask(thread)
+	site, err := b.begin(thread)
 	if err != nil {
 		return Answer{}, Site{}, err
 	}
 	for q.Attempt = 1; ; q.Attempt++ {
 		answer, err := b.run.host.Elicit(b.ctx, site, q.Question)
-		err = b.asked(site, err)
+		err = b.answered(site, err)
 		var invalid *Error
 		if err == nil || q.Attempt == maxAskings || !errors.As(err, &invalid) || invalid.Code != InvalidAnswer {
 			return answer, site, err
@@ -207,7 +207,7 @@ func (q *question) put(thread *starlark.Thread) (Answer, Site, error) {
 	}
 }
 
-// content of an answer as values; an empty dict where there is none.
+// content is that of an answer as values; an empty dict if it has none.
 func content(thread *starlark.Thread, answer Answer) (starlark.Value, error) {
 	data := answer.Content
 	if len(data) == 0 || string(data) == "null" {
@@ -235,7 +235,7 @@ func elicit(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, k
 	return bounded.NewStruct(map[string]starlark.Value{"action": starlark.String(answer.Action), "content": v, "by": starlark.String(answer.By), "at": starlarktime.Time(answer.At.UTC())}), nil
 }
 
-// approve ends the script unless somebody accepts, and gives the content.
+// approve gives the content of an accepted answer; any other ends the script.
 func approve(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	q := &question{Question: Question{Validate: true, Approval: true}}
 	if err := starlark.UnpackArgs(b.Name(), args, kwargs, "message", &q.message, "schema?", &q.schema, "timeout?", &q.timeout, "by?", &q.approvers); err != nil {
@@ -267,8 +267,8 @@ func refused(q *question, site Site, answer Answer) *Error {
 	return e
 }
 
-// maxReference bounds what is looked up as the name and version of a composite
-// tool, which goes into the history of the run.
+// maxReference bounds name and version of a composite tool, in bytes: they go into
+// the history of the run.
 const maxReference = 1000
 
 func callWorkflow(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
@@ -301,7 +301,7 @@ func callWorkflow(thread *starlark.Thread, bi *starlark.Builtin, args starlark.T
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	site, err := b.ask(thread)
+	site, err := b.begin(thread)
 	if err != nil {
 		return nil, err
 	}
@@ -312,10 +312,10 @@ func callWorkflow(thread *starlark.Thread, bi *starlark.Builtin, args starlark.T
 	out, err := b.run.host.CallWorkflow(b.ctx, site, WorkflowCall{
 		Name: name, Version: version, Args: data.JSON, Typed: data.Typed, Timeout: timeout, Undo: p.of(b, thread).Undo,
 	})
-	if err := b.asked(site, err); err != nil {
+	if err := b.answered(site, err); err != nil {
 		return nil, err
 	}
-	b.did() // it may have called anything
+	b.noteEffect() // it may have called anything
 	return bounded.Receive(b.run.Account, out)
 }
 
@@ -332,11 +332,11 @@ func sleep(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, k
 }
 
 func (b *branch) sleep(thread *starlark.Thread, d time.Duration) error {
-	site, err := b.ask(thread)
+	site, err := b.begin(thread)
 	if err != nil {
 		return err
 	}
-	return b.asked(site, b.run.host.Sleep(b.ctx, site, d))
+	return b.answered(site, b.run.host.Sleep(b.ctx, site, d))
 }
 
 func now(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
@@ -344,12 +344,12 @@ func now(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwa
 		return nil, err
 	}
 	b := branchOf(thread)
-	site, err := b.ask(thread)
+	site, err := b.begin(thread)
 	if err != nil {
 		return nil, err
 	}
 	t, err := b.run.host.Now(b.ctx, site)
-	return starlarktime.Time(t.UTC()), b.asked(site, err)
+	return starlarktime.Time(t.UTC()), b.answered(site, err)
 }
 
 func logText(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
@@ -393,7 +393,7 @@ func progress(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple
 	return starlark.None, nil
 }
 
-// count is a number of things that are done, or to do.
+// count reads a number from 0 to 2**53.
 func count(v starlark.Value) (float64, bool) {
 	n, ok := starlark.AsFloat(v)
 	return n, ok && n >= 0 && n <= 1<<53

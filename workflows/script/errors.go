@@ -13,8 +13,7 @@ import (
 	bounded "github.com/perdure/perdure/internal/starlark"
 )
 
-// limitErrors are those of the limits of a script, by the names of the engine, and
-// those of this package.
+// limitErrors are the errors of a script's limits, by the name of the limit.
 var limitErrors = map[string]Error{
 	"steps": {Code: codes.ScriptSteps}, "memory": {Code: codes.ScriptMemory}, "integer": {Code: codes.ScriptInteger},
 	"value": {Code: codes.ScriptValue}, "nesting": {Code: codes.ScriptNesting}, "depth": {Code: codes.ScriptDepth},
@@ -25,7 +24,7 @@ var limitErrors = map[string]Error{
 type Error struct {
 	Code      codes.Code
 	Category  codes.Category
-	Message   string          //
+	Message   string
 	Tool      string          // that failed; "" = none
 	Path      string          // Site.Path of the call that failed
 	Attempt   int             // of the call; 0 = unknown
@@ -34,13 +33,13 @@ type Error struct {
 	Unknown   bool            // the outcome of the call is unknown: it must not be repeated
 	Fatal     bool            // the run is being stopped: nothing in the script catches it
 	Details   json.RawMessage // anything more; nil = nothing
-	Site      Site            // where the script stood; set by Run
-	Backtrace string          // of the script's functions, outermost first, set by Run; before, that of what was called
+	Site      Site            // of the script; set by Run
+	Backtrace string          // of the script's functions, outermost first; Run puts it before that of a called run
 }
 
 func (e *Error) Error() string { return e.Message }
 
-// outcome is what something that may fail gives.
+// outcome is the result of attempt, try_call_tool and collect.
 func outcome(value, output, err starlark.Value) *bounded.Struct {
 	ok := err == nil
 	if !ok {
@@ -49,7 +48,7 @@ func outcome(value, output, err starlark.Value) *bounded.Struct {
 	return bounded.NewStruct(map[string]starlark.Value{"ok": starlark.True, "value": value, "output": output, "error": starlark.None})
 }
 
-// caught marks the struct of an error that has happened; no script makes one.
+// caught marks the struct of a real error; no script can make one.
 type caught struct{}
 
 // errorValue is an error as a script sees it.
@@ -67,9 +66,9 @@ func errorValue(e *Error) starlark.Value {
 	return r
 }
 
-// catchable says whether a script may go on after an error.
+// catchable reports whether a script may continue after an error.
 func (r *run) catchable(err error) bool {
-	e := r.kind(err)
+	e := r.errorOf(err)
 	var known *Error
 	var failed *failure
 	var eval *starlark.EvalError
@@ -77,7 +76,7 @@ func (r *run) catchable(err error) bool {
 	return r.Account.Failed() == nil && !e.Fatal && ours
 }
 
-// report tells of a failure with which the script goes on.
+// report records a failure despite which the script continues.
 func report(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	var v starlark.Value
 	var message string
@@ -93,14 +92,14 @@ func report(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, 
 	if err := bounded.AccountOf(thread).Spend(50, 1<<10); err != nil {
 		return nil, err
 	}
-	if !bounded.Loading(thread) && !b.deciding {
+	if !bounded.Loading(thread) && !b.inPolicy {
 		b.run.host.Report(b.ctx, b.site(thread), e)
 	}
 	return starlark.None, nil
 }
 
-// errorFrom is the error that a script has caught, or one that it has made and
-// that does not say of calls what only these can.
+// errorFrom reads an error that a script has caught or made. One that it has made
+// must not have a category that only real calls can.
 func errorFrom(v starlark.Value) (*Error, error) {
 	r, ok := v.(*bounded.Struct)
 	if !ok || !slices.Contains(r.AttrNames(), "category") || !slices.Contains(r.AttrNames(), "code") {
@@ -128,14 +127,14 @@ func errorFrom(v starlark.Value) (*Error, error) {
 	return e, nil
 }
 
-// failCategories are those of which a script may fail.
+// failCategories are the categories that a script may fail with.
 var failCategories = []codes.Category{codes.CategoryTool, codes.CategoryTemplate, codes.CategoryTimeout, codes.CategoryDeclined, codes.CategoryLimit, codes.CategoryValidation}
 
-// caughtCategories are those with which a script may fail only if something has
-// failed so: what they say of a call decides what is done about it.
+// caughtCategories are those that a script may only pass on from an error it has
+// caught: they decide how a call is reconciled.
 var caughtCategories = []codes.Category{codes.CategoryOutcomeUnknown, codes.CategoryPermission}
 
-// A failure is what fail(…) ends a script with.
+// A failure is the error of fail(…).
 type failure struct{ message string }
 
 func (f *failure) Error() string { return f.message }
@@ -179,5 +178,5 @@ func fail(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwa
 	return nil, e
 }
 
-// errDeciding is what a function of a policy ends with that asks for something.
-var errDeciding = errors.New("what probe and undo are given says something of a call, and must not call anything itself")
+// errInPolicy is the error of a function of a policy that calls something.
+var errInPolicy = errors.New("what probe and undo are given says something of a call, and must not call anything itself")

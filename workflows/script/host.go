@@ -11,20 +11,18 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// A Host does what a script asks of the world. Each method may block on futures
-// of ctx, which is that of the branch that asks and is cancelled when the
-// branch shall stop. An error that is no *Error ends the script, whatever the
-// script does about errors.
+// A Host executes what a script asks for. Each method may block on futures of ctx,
+// the context of the calling branch, which is cancelled when the branch must stop.
+// An error that is no *Error ends the script; the script cannot catch it.
 //
-// A script that is executed again from the start reaches the same sites. What
-// is not the same each time (results, answers, Now, until when Sleep sleeps) a
-// host keeps by Site.Path.
+// A script that is executed again from the start reaches the same sites. A host
+// records by Site.Path what would differ: results, answers, Now, the end of Sleep.
 type Host interface {
 	// Call calls a tool and gives its output as steps see it: an object,
 	// {"text": …} for text.
 	Call(ctx workflow.Context, site Site, call ToolCall) (json.RawMessage, error)
-	// Elicit asks a person. An *Error with the code InvalidAnswer lets it be
-	// asked again with the reason.
+	// Elicit asks a person. After an *Error with the code InvalidAnswer it is called
+	// again with the reason.
 	Elicit(ctx workflow.Context, site Site, question Question) (Answer, error)
 	// CallWorkflow calls a composite tool and gives its result.
 	CallWorkflow(ctx workflow.Context, site Site, call WorkflowCall) (json.RawMessage, error)
@@ -32,25 +30,25 @@ type Host interface {
 	Now(ctx workflow.Context, site Site) (time.Time, error)
 	Log(ctx workflow.Context, site Site, text string)
 	Progress(ctx workflow.Context, site Site, progress Progress)
-	// After does something when a time is over, unless ctx is cancelled before. What
-	// it surrounds has the context that it gives.
+	// After calls then at until, unless ctx is cancelled before. It returns the
+	// context for what the deadline applies to.
 	After(ctx workflow.Context, site Site, until time.Time, then func()) workflow.Context
-	// Began is when a within began, and how it has ended in an execution before;
-	// Ended keeps that.
+	// Began gives when a within began and how it ended in an earlier execution;
+	// Ended records that.
 	Began(ctx workflow.Context, site Site) (record.Deadline, error)
 	Ended(site Site, deadline record.Deadline)
-	// Report tells of a failure with which the script goes on.
+	// Report records a failure despite which the script continues.
 	Report(ctx workflow.Context, site Site, e *Error)
 
-	// Decide keeps which branches of a parallel count. Decided gives what an
-	// execution before has kept; nil = nothing.
+	// Decide records which branches of a parallel count. Decided gives what an
+	// earlier execution has recorded; nil = nothing.
 	Decide(site Site, branches Branches)
 	Decided(site Site) *Branches
 }
 
 // Limits bound what a script may use. A field that is zero has its default. A
-// value above the default is taken as it is, so a caller that takes limits from
-// outside should only lower them.
+// value above the default is taken as it is: callers that take limits from outside
+// should only lower them.
 type Limits struct {
 	bounded.Limits
 	Calls    int // of tools and workflows, and elicitations. Default definitions.MaxScriptCalls
@@ -58,7 +56,7 @@ type Limits struct {
 	Branches int // branches of one parallel or map_parallel. Default 1,000
 
 	// Time is from the start of the script to its end, waiting included, by the
-	// clock of the workflow. The host keeps it. 0 = as long as the host lets it.
+	// clock of the workflow. The host enforces it. 0 = the host's default.
 	Time time.Duration
 }
 
@@ -80,43 +78,42 @@ func (l Limits) withDefaults() Limits {
 
 // A Tool is a tool that a script may call.
 type Tool struct {
-	Name     string // by which it is known to clients, e.g. github_get_issue
-	Backend  string // whose it is, e.g. github
-	Original string // its name there, e.g. get_issue
-	Effects  bool   // calling it once more has an effect once more
+	Name     string // as clients know it, e.g. github_get_issue
+	Backend  string // e.g. github
+	Original string // its name at the backend, e.g. get_issue
+	Effects  bool   // each call has an effect
 }
 
-// Branches lists the branches of a parallel that count, if that depends on which was
-// first: those up to the one that failed, or those that had begun when one skipped
-// the rest.
+// Branches lists the branches of a parallel that count, where that depends on their
+// order in time: the one that failed and those before it, or those that had begun
+// when one skipped the rest.
 type Branches struct {
 	Branches []int `json:"branches"` // from 0, in order
 	Failed   bool  `json:"failed,omitempty"`
 	Unknown  bool  `json:"-"` // set by Decided: a call in it has an unknown outcome
 }
 
-type outOfTimeKey struct{}
+type deadlineExceededKey struct{}
 
 // DeadlineExceeded reports whether the time limit around ctx ended in an earlier
-// execution, and when. The code is then executed as far as it had come: a host stops
-// it at the first call without a record.
+// execution, and when. The code then runs as far as it had come: a host stops it at
+// the first call without a record.
 func DeadlineExceeded(ctx workflow.Context) (at time.Time, ok bool) {
-	at, ok = ctx.Value(outOfTimeKey{}).(time.Time)
+	at, ok = ctx.Value(deadlineExceededKey{}).(time.Time)
 	return at, ok
 }
 
-// A Site is where a script asks something of the world.
+// A Site is the place of a call to the host.
 type Site struct {
-	// Path is what no other call of the run has, and the same call has each time
-	// the script is executed: the function, the line, and from the second time on
-	// the number of times: main:12, deploy:7#2, lib.star:f:3. In a branch of
-	// parallel it begins with the path of that and the branch's number:
-	// main:20[3]/deploy:7. The body of the script is called main.
+	// Path is unique in the run, and the same each time the script is executed: the
+	// function, the line, and from the second time on the count: main:12, deploy:7#2,
+	// lib.star:f:3. In a branch of parallel it begins with the path of parallel and
+	// the branch's number: main:20[3]/deploy:7. The body of the script is main.
 	Path string
 	bounded.Position
 }
 
-// A ToolCall is what a script wants of a tool.
+// A ToolCall is a call of a tool.
 type ToolCall struct {
 	Tool    string          // Tool.Name
 	Args    json.RawMessage // an object, its keys in order
@@ -125,13 +122,13 @@ type ToolCall struct {
 	Policy
 }
 
-// A WorkflowCall is what a script wants of another composite tool.
+// A WorkflowCall is a call of another composite tool.
 type WorkflowCall struct {
 	Name    string
 	Version string // "" = the host's choice
 	Args    json.RawMessage
 	Typed   []string                           // see Arguments
-	Timeout time.Duration                      // 0 = what the tool says
+	Timeout time.Duration                      // 0 = the tool's own
 	Undo    func(output json.RawMessage) *Undo // see Policy
 }
 
@@ -144,8 +141,8 @@ type Question struct {
 	Mode      string          // form, url: where it is answered; "" = form
 	Approval  bool            // approve asks
 	Approvers []string        // who answers: subjects, and groups as group:NAME; nil = the host's choice
-	Attempt   int             // from 1; more = the answers before did not fit
-	Reason    string          // why the answer before did not fit
+	Attempt   int             // from 1; one more for each answer that did not fit
+	Reason    string          // why the previous answer did not fit
 }
 
 // An Answer is a person's.
@@ -153,7 +150,7 @@ type Answer struct {
 	Action  string          // accept, decline, cancel, timeout
 	Content json.RawMessage // of accept; nil = none
 	By      string          // who answered, where that is known
-	At      time.Time       // when it was answered, or nobody had
+	At      time.Time       // when it was answered or expired
 }
 
 // Progress is how far a script is.
@@ -163,5 +160,5 @@ type Progress struct {
 	Message string
 }
 
-// InvalidAnswer is the code of an error of Elicit after which it is asked again.
+// InvalidAnswer is the code of an error of Elicit after which the script asks again.
 const InvalidAnswer = "invalid_answer"

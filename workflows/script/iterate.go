@@ -10,14 +10,14 @@ import (
 	bounded "github.com/perdure/perdure/internal/starlark"
 )
 
-// A pages value is what iterate gives: the items of a tool that returns them a
-// page at a time. A loop over it calls the tool when it comes to the next page.
+// A pages value is the result of iterate: the items of a tool that returns them a
+// page at a time. A loop over it calls the tool for each page.
 type pages struct {
 	tool  string
 	args  starlark.Value // a dict, or nil
 	page  starlark.Value // a name, or a function
 	start int
-	items string // where a page has its items; "" = wherever there is one list
+	items string // path of the items in a page; "" = its only list
 	max   int    // pages
 }
 
@@ -26,8 +26,7 @@ var (
 	_ bounded.Composite = (*pages)(nil)
 )
 
-// Parts implements bounded.Composite. The arguments are a copy that no script
-// has.
+// Parts implements bounded.Composite. The arguments are a private copy.
 func (p *pages) Parts() []starlark.Value { return []starlark.Value{p.page} }
 
 // On implements bounded.Sequence.
@@ -39,9 +38,9 @@ func (p *pages) Freeze()               {}
 func (p *pages) Truth() starlark.Bool  { return true }
 func (p *pages) Hash() (uint32, error) { return 0, errors.New("unhashable type: pages") }
 
-// iterate makes pages. A page is asked for by number, in the argument that page
-// names, until one has no items; or with the arguments that the function page
-// gives for the page before, until it gives None.
+// iterate makes pages. If page is a name, that argument counts up until a page has no
+// items; if it is a function, it gives the arguments for the page after a result, or
+// None to stop.
 func iterate(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	var tool, given starlark.Value
 	p := &pages{page: starlark.String("page"), start: 1, max: 1000}
@@ -66,7 +65,7 @@ func iterate(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, 
 		if !ok {
 			return nil, fmt.Errorf("%s: args: want a dict, got %s", b.Name(), given.Type())
 		}
-		copied, err := d.Copy() // what changes later does not count
+		copied, err := d.Copy() // later changes do not count
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +74,7 @@ func iterate(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, 
 	return p, bounded.AccountOf(thread).Spend(1, 10*16)
 }
 
-// A reader asks for one page after the other.
+// A reader fetches one page after the other.
 type reader struct {
 	pages  *pages
 	thread *starlark.Thread
@@ -121,7 +120,7 @@ func (r *reader) page() ([]starlark.Value, error) {
 		}
 		if numbered {
 			r.done = len(items) == 0
-		} else if err := r.ask(b, result); err != nil {
+		} else if err := r.advance(b, result); err != nil {
 			return nil, err
 		}
 		if len(items) > 0 {
@@ -131,8 +130,8 @@ func (r *reader) page() ([]starlark.Value, error) {
 	return nil, nil
 }
 
-// ask lets the page function say how the page after a result is asked for.
-func (r *reader) ask(b *branch, result starlark.Value) error {
+// advance asks the page function for the arguments of the next page.
+func (r *reader) advance(b *branch, result starlark.Value) error {
 	next, err := bounded.Invoke(r.thread, r.pages.page, starlark.Tuple{result})
 	switch d, ok := next.(*bounded.Dict); {
 	case err != nil:
@@ -211,7 +210,7 @@ type walking struct {
 	items  []starlark.Value
 }
 
-// Next cannot fail, so a failure stops the thread.
+// Next cannot return an error, so a failure stops the thread.
 func (w *walking) Next(v *starlark.Value) bool {
 	if len(w.items) == 0 {
 		items, err := w.reader.page()

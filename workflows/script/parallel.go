@@ -11,9 +11,9 @@ import (
 	bounded "github.com/perdure/perdure/internal/starlark"
 )
 
-// parallel calls functions side by side: those of a list, or those of a dict,
-// each once the functions that after names for it have returned, with what they
-// returned.
+// parallel calls functions side by side: those of a list, or those of a dict. Of a
+// dict, each is called once the functions that after names have returned, with their
+// results.
 func parallel(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	var from, after starlark.Value
 	f := parallelCall{thread: thread, name: b.Name(), onError: abort}
@@ -57,10 +57,10 @@ func mapParallel(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tup
 	return f.out()
 }
 
-// What on_error may say.
+// Values of on_error.
 const (
 	abort   = "abort"   // the first failure stops the others and fails the whole
-	collect = "collect" // each result says whether it is one
+	collect = "collect" // each result is an outcome
 )
 
 // A parallelCall is one call of parallel or map_parallel.
@@ -73,10 +73,10 @@ type parallelCall struct {
 
 	results []starlark.Value
 	failed  error // the first failure that counts
-	skip    bool  // what has not begun is not called
+	skip    bool  // branches that have not begun are not called
 
-	begun []int     // branches, in that order
-	was   *Branches // what an execution before has decided; nil = nothing
+	begun []int     // in this order
+	was   *Branches // recorded by an earlier execution; nil = nothing
 }
 
 type branchCall struct {
@@ -87,8 +87,8 @@ type branchCall struct {
 	end   workflow.Settable
 }
 
-// A skip is what skip_rest gives: the result of a function after which those
-// of the same parallel that have not begun are not called.
+// A skip is the value of skip_rest. After a function returns it, functions of the
+// same parallel that have not begun are not called.
 type skip struct{ starlark.Value }
 
 func skipRest(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
@@ -99,8 +99,8 @@ func skipRest(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwar
 	return skip{v}, nil
 }
 
-// graph runs functions by name and gives a dict of their results; None of those
-// that were not called.
+// graph runs functions by name and gives a dict of their results; None where a
+// function was not called.
 func (f *parallelCall) graph(fns *bounded.Dict, after starlark.Value) (starlark.Value, error) {
 	index := map[string]int{}
 	var names []starlark.Value
@@ -195,8 +195,8 @@ func (f *parallelCall) checkOrder() error {
 func (f *parallelCall) check(b *branch) error {
 	limits := b.run.limits
 	switch {
-	case b.deciding:
-		return errDeciding
+	case b.inPolicy:
+		return errInPolicy
 	case bounded.Loading(f.thread):
 		return fmt.Errorf("a file that is loaded must not run branches itself")
 	case f.onError != abort && f.onError != collect:
@@ -233,7 +233,7 @@ func (f *parallelCall) out() (starlark.Value, error) {
 	f.run(b)
 	switch {
 	case f.failed != nil:
-		return nil, bounded.FromThread(b.spared(f.failed, known))
+		return nil, bounded.FromThread(b.finalIfUnknown(f.failed, known))
 	case b.ctx.Err() != nil:
 		return nil, b.ctx.Err()
 	case f.was != nil && f.was.Failed:
@@ -251,7 +251,7 @@ func (f *parallelCall) out() (starlark.Value, error) {
 func (f *parallelCall) run(b *branch) {
 	site := b.site(f.thread)
 	if f.was = b.run.host.Decided(site); f.was != nil && f.was.Unknown {
-		b.leave(&Error{Path: site.Path})
+		b.noteUnknown(&Error{Path: site.Path})
 	}
 	ctx, stop := workflow.WithCancel(b.ctx)
 	defer stop()
@@ -270,8 +270,7 @@ func (f *parallelCall) run(b *branch) {
 			}
 			continue
 		}
-		// With an order, those that wait for others must not keep them from
-		// their turns.
+		// With an order, calls that wait for others must not take their turns.
 		if !ordered && turns.Acquire(ctx, 1) != nil || ctx.Err() != nil {
 			break
 		}
@@ -307,7 +306,7 @@ func (f *parallelCall) isOrdered() bool {
 	return slices.ContainsFunc(f.calls, func(c branchCall) bool { return len(c.after) > 0 })
 }
 
-// await waits for those that come before a call, and gives their results.
+// await waits for the calls that come before c, and gives their results.
 func (f *parallelCall) await(ctx workflow.Context, c branchCall) starlark.Tuple {
 	var args starlark.Tuple
 	for _, i := range c.after {
@@ -323,8 +322,7 @@ func (f *parallelCall) await(ctx workflow.Context, c branchCall) starlark.Tuple 
 	return args
 }
 
-// counts says whether a branch is to be called, for all that an execution before
-// has decided.
+// counts reports whether an earlier execution lets a branch be called.
 func (f *parallelCall) counts(i int) bool { return f.was == nil || slices.Contains(f.was.Branches, i) }
 
 // ended takes the result of a branch.
@@ -339,22 +337,22 @@ func (f *parallelCall) ended(b *branch, site Site, i int, v starlark.Value, err 
 	case err == nil:
 		f.results[i] = v
 	case f.onError == collect && b.run.catchable(err):
-		f.results[i] = outcome(nil, nil, errorValue(b.run.kind(err)))
+		f.results[i] = outcome(nil, nil, errorValue(b.run.errorOf(err)))
 	case f.failed == nil:
 		f.failed = err
 		f.decide(b, site, Branches{Branches: f.upTo(i), Failed: true})
 	}
 }
 
-// decide keeps what depends on who was first, which an execution after this one
-// does not see: there, all that is recorded comes at once.
+// decide records what depends on which branch was first. A later execution cannot
+// see that: there, all recorded results come at once.
 func (f *parallelCall) decide(b *branch, site Site, d Branches) {
 	if _, stopped := DeadlineExceeded(b.ctx); b.ctx.Err() == nil && !stopped && (f.was == nil || d.Failed) {
 		b.run.host.Decide(site, d)
 	}
 }
 
-// upTo are a branch and those that come before it.
+// upTo gives a branch and those that come before it, sorted.
 func (f *parallelCall) upTo(i int) []int {
 	all := []int{i}
 	for at := 0; at < len(all); at++ {

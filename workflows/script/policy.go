@@ -13,15 +13,15 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// A Probe finds out whether a call of unknown outcome was executed.
+// A Probe says how to find out whether a call of unknown outcome was executed.
 type Probe struct {
 	Tool    string        // of class read
-	Delay   time.Duration // before it is asked; 0 = the host's default
+	Delay   time.Duration // before it is called; 0 = the host's default
 	Timeout time.Duration // of its call; 0 = the host's default
 
 	// Arguments gives its arguments for {key, arguments, sent} of the call.
 	Arguments func(call json.RawMessage) (Arguments, error)
-	// Find reads what it answered. Result is an object, of a call that happened.
+	// Find reads its output. Result is an object, for a call that happened.
 	Find func(call, output json.RawMessage) (happened, notHappened bool, result json.RawMessage, err error)
 }
 
@@ -31,21 +31,21 @@ type (
 	Arguments = record.Arguments
 )
 
-// A Policy says what belongs to a call besides its arguments.
+// A Policy is what a call has besides its arguments.
 type Policy struct {
-	Retries   int           // after an attempt that was answered with an error
+	Retries   int           // after an attempt that the tool answered with an error
 	Delay     time.Duration // before the first retry; 0 = the host's default
-	OnUnknown string        // ask, fail; "" = what is said of the tool
-	Probe     *Probe        // nil = what is said of the tool
+	OnUnknown string        // ask, fail; "" = as configured for the tool
+	Probe     *Probe        // nil = as configured for the tool
 
-	// Undo gives the call that undoes this one, for its output; nil = none does.
+	// Undo gives the call that undoes this one, for its output; nil = none.
 	Undo func(output json.RawMessage) *Undo
 }
 
 // maxRetries bounds the retries of a policy.
 const maxRetries = 10
 
-// policy is what policy(…), undo(…) and probe(…) give.
+// policy is the value of policy(…), undo(…) and probe(…).
 type policy struct {
 	kind      string
 	tool      string
@@ -101,7 +101,7 @@ func makePolicy(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kw
 	return p, p.times(nil, delay)
 }
 
-// policyOf reads an argument that a function of that name has made.
+// policyOf reads an argument made by the function named kind.
 func policyOf(v starlark.Value, kind string) (*policy, error) {
 	if v == nil || v == starlark.None {
 		return nil, nil
@@ -113,8 +113,7 @@ func policyOf(v starlark.Value, kind string) (*policy, error) {
 	return p, nil
 }
 
-// misplaced says where a policy belongs that was given by name, as an argument
-// of the tool.
+// misplaced says where a policy belongs that was given as an argument of the tool.
 func (p *policy) misplaced(name starlark.Value) error {
 	if p.kind != "policy" {
 		return fmt.Errorf("%s: %s(…) is no argument of a tool: it belongs in a policy(…)", bounded.Show(name), p.kind)
@@ -160,8 +159,8 @@ func makeProbe(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwa
 	return p, p.times(timeout, delay)
 }
 
-// of is the policy of one call in a branch. Its functions are called while
-// the call is under way, and ask nothing of the world themselves.
+// of is the policy of one call in a branch. Its functions are called while the call
+// is under way, and must not call the host.
 func (p *policy) of(b *branch, thread *starlark.Thread) Policy {
 	if p == nil {
 		return Policy{}
@@ -172,7 +171,7 @@ func (p *policy) of(b *branch, thread *starlark.Thread) Policy {
 			undo := &Undo{Tool: b.toolNamed(u.tool), Timeout: u.timeout, Retries: u.retries, Delay: u.delay}
 			var err error
 			if undo.Args, err = u.arguments(b, thread, output); err != nil {
-				undo.Error = b.run.kind(err).Message
+				undo.Error = b.run.errorOf(err).Message
 			}
 			return undo
 		}
@@ -182,18 +181,18 @@ func (p *policy) of(b *branch, thread *starlark.Thread) Policy {
 			Tool: b.toolNamed(q.tool), Delay: q.delay, Timeout: q.timeout,
 			Arguments: func(call json.RawMessage) (Arguments, error) {
 				args, err := q.arguments(b, thread, call)
-				return args, b.told(err)
+				return args, b.hostError(err)
 			},
 			Find: func(call, output json.RawMessage) (bool, bool, json.RawMessage, error) {
 				happened, notHappened, result, err := q.find(b, thread, call, output)
-				return happened, notHappened, result, b.told(err)
+				return happened, notHappened, result, b.hostError(err)
 			},
 		}
 	}
 	return out
 }
 
-// toolNamed is a tool as its host knows it.
+// toolNamed gives the name by which the host knows a tool.
 func (b *branch) toolNamed(name string) string {
 	if known := b.run.tools.byName[name]; known != "" {
 		return known
@@ -201,28 +200,28 @@ func (b *branch) toolNamed(name string) string {
 	return name
 }
 
-// told is an error of a function of a policy, for the host.
-func (b *branch) told(err error) error {
+// hostError is an error of a function of a policy, for the host.
+func (b *branch) hostError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return errors.New(b.run.kind(err).Message)
+	return errors.New(b.run.errorOf(err).Message)
 }
 
-// arguments are those of the call that a probe or an undo makes.
+// arguments gives the arguments of a probe or an undo.
 func (p *policy) arguments(b *branch, thread *starlark.Thread, seen ...json.RawMessage) (Arguments, error) {
 	given := p.args
 	if fn, ok := given.(starlark.Callable); ok {
 		var err error
-		if given, err = p.decide(b, thread, fn, seen...); err != nil {
+		if given, err = p.call(b, thread, fn, seen...); err != nil {
 			return Arguments{}, err
 		}
 	}
 	return b.arguments(given, nil)
 }
 
-// decide calls a function of a policy with values.
-func (p *policy) decide(b *branch, thread *starlark.Thread, fn starlark.Callable, seen ...json.RawMessage) (starlark.Value, error) {
+// call calls a function of a policy with values.
+func (p *policy) call(b *branch, thread *starlark.Thread, fn starlark.Callable, seen ...json.RawMessage) (starlark.Value, error) {
 	args := make(starlark.Tuple, len(seen))
 	for i, data := range seen {
 		var err error
@@ -230,17 +229,17 @@ func (p *policy) decide(b *branch, thread *starlark.Thread, fn starlark.Callable
 			return nil, err
 		}
 	}
-	was, ctx := b.deciding, b.ctx
-	defer func() { b.deciding, b.ctx = was, ctx }()
-	b.deciding = true
-	// A call that was stopped and completed nevertheless has to be undone.
+	was, ctx := b.inPolicy, b.ctx
+	defer func() { b.inPolicy, b.ctx = was, ctx }()
+	b.inPolicy = true
+	// A call that completed although it was stopped must still be undone.
 	disconnected, done := workflow.NewDisconnectedContext(ctx)
 	defer done()
 	b.ctx = disconnected
 	return bounded.Invoke(thread, fn, args)
 }
 
-// find asks the functions of a probe what an answer means.
+// find lets the functions of a probe judge its output.
 func (p *policy) find(b *branch, thread *starlark.Thread, call, output json.RawMessage) (happened, notHappened bool, result json.RawMessage, err error) {
 	for _, f := range []struct {
 		fn   starlark.Callable
@@ -249,7 +248,7 @@ func (p *policy) find(b *branch, thread *starlark.Thread, call, output json.RawM
 		if f.fn == nil {
 			continue
 		}
-		v, err := p.decide(b, thread, f.fn, call, output)
+		v, err := p.call(b, thread, f.fn, call, output)
 		if err != nil {
 			return false, false, nil, err
 		}
@@ -263,7 +262,7 @@ func (p *policy) find(b *branch, thread *starlark.Thread, call, output json.RawM
 	case p.result == nil:
 		return happened, notHappened, json.RawMessage("{}"), nil
 	}
-	v, err := p.decide(b, thread, p.result, call, output)
+	v, err := p.call(b, thread, p.result, call, output)
 	if err != nil {
 		return false, false, nil, err
 	}
@@ -274,7 +273,7 @@ func (p *policy) find(b *branch, thread *starlark.Thread, call, output json.RawM
 	return happened, notHappened, result, err
 }
 
-// A typed value takes, as an argument, the type that the tool wants there.
+// A typed value is converted, as an argument, to the type in the tool's schema.
 type typed struct{ value starlark.Value }
 
 func (t *typed) String() string          { return "typed(…)" } // the printer knows how deep it is

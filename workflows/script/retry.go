@@ -43,7 +43,7 @@ func retry(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, k
 		if err == nil || attempt >= attempts || !b.run.repeatable(err) {
 			return v, err
 		}
-		if err := b.spared(err, known); !b.run.repeatable(err) {
+		if err := b.finalIfUnknown(err, known); !b.run.repeatable(err) {
 			return nil, err
 		}
 		if delay > 0 {
@@ -55,30 +55,28 @@ func retry(thread *starlark.Thread, bi *starlark.Builtin, args starlark.Tuple, k
 	}
 }
 
-// repeatable says whether retry may do again what ended with an error.
-func (r *run) repeatable(err error) bool { return r.catchable(err) && !r.kind(err).Final }
+// repeatable reports whether retry may call the function again after an error.
+func (r *run) repeatable(err error) bool { return r.catchable(err) && !r.errorOf(err).Final }
 
-// leave notes a call of unknown outcome, for all who
-// might have it repeated.
-func (b *branch) leave(e *Error) {
+// noteUnknown records a call of unknown outcome, in this branch and those around it.
+func (b *branch) noteUnknown(e *Error) {
 	for ; b != nil; b = b.parent {
 		b.unknown = append(b.unknown, e)
 	}
 }
 
-// did notes that a call with effects has completed, for all who would have it
-// repeated.
-func (b *branch) did() {
+// noteEffect counts a completed call with effects, in this branch and those around it.
+func (b *branch) noteEffect() {
 	for ; b != nil; b = b.parent {
-		b.made++
+		b.effects++
 	}
 }
 
-// spared makes an error final where, beside the known ones, calls were left with
-// an unknown outcome: repeating what has failed would repeat them. Such are calls
-// that parallel has stopped, and those whose failure the script has handled.
-func (b *branch) spared(err error, known int) error {
-	e := b.run.kind(err)
+// finalIfUnknown makes an error final if calls were left with an unknown outcome since
+// there were known of them: retrying would repeat them. These are calls that parallel
+// has stopped, and calls whose failure the script has handled.
+func (b *branch) finalIfUnknown(err error, known int) error {
+	e := b.run.errorOf(err)
 	if len(b.unknown) == known || e.Final || e.Fatal || b.run.Account.Failed() != nil {
 		return err
 	}
@@ -89,20 +87,20 @@ func (b *branch) spared(err error, known int) error {
 	}
 	final.Final, final.Retryable = true, false
 	final.Message = fmt.Sprintf("%s; it is not repeated, since it is not known whether %s was executed", clip(e.Message), what)
-	return &sparedError{err: err, final: &final}
+	return &finalError{err: err, final: &final}
 }
 
-// A sparedError is an error that has become final.
-type sparedError struct {
+// A finalError wraps an error that retry must not repeat.
+type finalError struct {
 	err   error
 	final *Error
 }
 
-func (e *sparedError) Error() string { return e.final.Message }
-func (e *sparedError) Unwrap() error { return e.err }
+func (e *finalError) Error() string { return e.final.Message }
+func (e *finalError) Unwrap() error { return e.err }
 
-// As gives the final error before that which stands behind it.
-func (e *sparedError) As(target any) bool {
+// As gives the final error before the one it wraps.
+func (e *finalError) As(target any) bool {
 	known, ok := target.(**Error)
 	if ok {
 		*known = e.final

@@ -18,19 +18,19 @@ import (
 
 // An Input is what one run of a script starts with.
 type Input struct {
-	Data   json.RawMessage // what the script knows as data; nil = {}
-	Tools  []Tool          // that it may call, in any order
+	Data   json.RawMessage // the value of data in the script; nil = {}
+	Tools  []Tool          // the script may call, in any order
 	Limits Limits          // zero fields have their defaults
 
-	RunID   string    // what the script knows as run.id
-	Started time.Time // what it knows as run.started; zero = None
+	RunID   string    // run.id of the script
+	Started time.Time // run.started of the script; zero = None
 
 	// Templates parses a template; nil = scripts have none.
 	Templates func(text string) (Template, error)
 }
 
-// about is what a script knows of its run.
-func (in Input) about() starlark.Value {
+// runValue is the value of run in a script.
+func (in Input) runValue() starlark.Value {
 	fields := map[string]starlark.Value{"id": starlark.String(in.RunID), "started": starlark.None}
 	if !in.Started.IsZero() {
 		fields["started"] = starlarktime.Time(in.Started.UTC())
@@ -40,7 +40,7 @@ func (in Input) about() starlark.Value {
 
 const (
 	yieldSteps = 50_000  // of all branches, after which others have a turn: some milliseconds
-	taskSteps  = 500_000 // without asking the world, after which a workflow task ends: some 50 ms
+	taskSteps  = 500_000 // without a call to the host, after which a workflow task ends: some 50 ms
 )
 
 // A run is one execution of a script.
@@ -56,7 +56,7 @@ type run struct {
 	templates map[string]Template // by text
 
 	yielded int // steps at the last yield
-	blocked int // steps when the world was last asked
+	blocked int // steps at the last call to the host
 }
 
 // A branch is a coroutine of a run: the script's own, or one of parallel.
@@ -65,10 +65,10 @@ type branch struct {
 	ctx      workflow.Context
 	prefix   string         // of the paths of its sites
 	times    map[string]int // a site was reached, by its path without number
-	deciding bool           // a function of a policy is called, which may ask for nothing
-	parent   *branch        // that called parallel; nil = the script's own
+	inPolicy bool           // a function of a policy is under way, which must not call anything
+	parent   *branch        // which called parallel; nil = this is the script's own
 	unknown  []*Error       // calls of unknown outcome, in it and in branches of it
-	made     int            // completed calls in it, and in branches of it, that have effects
+	effects  int            // completed calls with effects, in it and in branches of it
 }
 
 const branchKey = "branch"
@@ -82,7 +82,7 @@ func Run(ctx workflow.Context, program *bounded.Program, host Host, in Input) (j
 		return nil, missing
 	}
 	r := &run{file: program.File(), host: host, limits: in.Limits.withDefaults(), tools: tools, parse: in.Templates}
-	names := starlark.StringDict{"run": in.about()}
+	names := starlark.StringDict{"run": in.runValue()}
 	//workflowcheck:ignore a map again
 	for name, f := range builtins {
 		names[name] = starlark.NewBuiltin(name, f)
@@ -94,7 +94,7 @@ func Run(ctx workflow.Context, program *bounded.Program, host Host, in Input) (j
 	})
 	result, err := r.main(ctx, in.Data)
 	if err != nil {
-		return nil, r.explain(err)
+		return nil, r.located(err)
 	}
 	return result, nil
 }
@@ -122,8 +122,8 @@ func (b *branch) thread(name string) *starlark.Thread {
 	return thread
 }
 
-// giveTurn lets other coroutines run once in a while, and ends the workflow task
-// before it takes too long: both by counting steps, so that replay does the same.
+// giveTurn yields to other coroutines once in a while, and ends the workflow task
+// before it takes too long. Both count steps, so that replay does the same.
 func (b *branch) giveTurn() error {
 	r := b.run
 	steps := r.Account.Steps()
@@ -146,7 +146,7 @@ func (b *branch) giveTurn() error {
 func (b *branch) site(thread *starlark.Thread) Site {
 	s := Site{Position: b.run.Caller(thread)}
 	path := b.prefix + b.run.pathOf(s.Position)
-	if !b.deciding { // how often a policy is asked differs from one execution to the next
+	if !b.inPolicy { // executions differ in how often they call a policy
 		b.times[path]++
 		if n := b.times[path]; n > 1 {
 			path = fmt.Sprintf("%s#%d", path, n)
@@ -179,9 +179,9 @@ func pathName(file string) string {
 	}, file)
 }
 
-// explain makes an Error of what ended a script.
-func (r *run) explain(err error) *Error {
-	out := *r.kind(err)
+// located makes an Error of what ended a script, with its place and backtrace.
+func (r *run) located(err error) *Error {
+	out := *r.errorOf(err)
 	if at, backtrace, ok := r.Locate(err); ok && out.Site == (Site{}) {
 		out.Site = Site{Path: r.pathOf(at), Position: at}
 		out.Backtrace = strings.TrimSuffix(backtrace+"\n"+out.Backtrace, "\n")
@@ -190,8 +190,8 @@ func (r *run) explain(err error) *Error {
 	return &out
 }
 
-// kind makes an Error of an error, without where it came up.
-func (r *run) kind(err error) *Error {
+// errorOf makes an Error of an error, without its place.
+func (r *run) errorOf(err error) *Error {
 	var known *Error
 	var failed *failure
 	limit := r.Account.Failed()

@@ -11,16 +11,16 @@ import (
 
 // A Template is a template of the language of steps.
 type Template interface {
-	// Reads are the places of the data that it reads; an empty one is all of it.
+	// Reads gives the paths of the data that it reads; an empty path is all of it.
 	Reads() [][]string
-	// Expand gives what it comes to with data, which is JSON: its text; for
-	// kinds, types of JSON Schema, a value of the first of them that it can be, or
-	// nil where it has none; for the kind any what its only expression gives. Work
-	// is how much it took, in bytes.
+	// Expand expands it with data, which is JSON. Without kinds v is its text; with
+	// kinds, types of JSON Schema, a value of the first that fits, or nil if the
+	// value is missing; with the kind any the value of its only expression. Work is
+	// the effort, in bytes.
 	Expand(data []byte, kinds []string) (v any, work int, err error)
 }
 
-// templateWork is how many bytes of a template's work take the time of a step.
+// templateWork is how many bytes of a template's work count as one step.
 const templateWork = 16
 
 // expandTemplate is the builtin template.
@@ -61,7 +61,7 @@ func templateError(err error) error {
 	return &Error{Code: codes.TemplateFailed, Category: codes.CategoryTemplate, Message: err.Error(), Final: true}
 }
 
-// template parses a text once.
+// template parses a text, once in a run.
 func (r *run) template(text string) (Template, error) {
 	if t, ok := r.templates[text]; ok {
 		return t, nil
@@ -105,8 +105,8 @@ func kindsOf(thread *starlark.Thread, kind starlark.Value) ([]string, error) {
 	return kinds, nil
 }
 
-// selected is as much of a value as is read, so that what a template does not
-// look at costs nothing.
+// selected copies the parts of a value that a template reads, so that the rest costs
+// nothing.
 func selected(a *bounded.Account, v starlark.Value, reads [][]string) (starlark.Value, error) {
 	d, ok := v.(*bounded.Dict)
 	if !ok {

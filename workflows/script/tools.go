@@ -16,12 +16,12 @@ import (
 	bounded "github.com/perdure/perdure/internal/starlark"
 )
 
-// A toolset is the tools that a script may call, by the names it may use.
+// A toolset has the tools that a script may call, by the names it may use.
 type toolset struct {
-	byName     map[string]string     // all names that call_tool takes → as clients have them
-	effects    map[string]bool       // which of these have effects, by their names as clients have them
-	functions  map[string]string     // identifiers → names as clients have them
-	namespaces map[string]*namespace // by backend, and by that as an identifier
+	byName     map[string]string     // all names that call_tool takes → names for clients
+	effects    map[string]bool       // tools that have effects, by their names for clients
+	functions  map[string]string     // identifiers → names for clients
+	namespaces map[string]*namespace // by backend, and by its name as an identifier
 }
 
 func newToolset(tools []Tool) *toolset {
@@ -52,9 +52,8 @@ func newToolset(tools []Tool) *toolset {
 	return s
 }
 
-// alsoNamed lets call_tool take a tool also by the names that functions have,
-// and by that of its backend and its own there. A name as clients have it comes
-// first.
+// alsoNamed lets call_tool take a tool by the names of functions too, and by
+// backend.tool. The name for clients comes first.
 func (s *toolset) alsoNamed(tools []Tool) {
 	for _, t := range tools {
 		also := []string{bounded.Identifier(t.Name)}
@@ -69,7 +68,7 @@ func (s *toolset) alsoNamed(tools []Tool) {
 	}
 }
 
-// value is what a free name of a script means; nil = nothing.
+// value is the meaning of a free name in a script; nil = none.
 func (s *toolset) value(name string) starlark.Value {
 	if ns := s.namespaces[name]; ns != nil {
 		return ns
@@ -80,7 +79,7 @@ func (s *toolset) value(name string) starlark.Value {
 	return nil
 }
 
-// define adds what the free names of a script mean.
+// define adds the meanings of a script's free names.
 func (s *toolset) define(names starlark.StringDict, globals []bounded.Name) {
 	for _, n := range globals {
 		if v := s.value(n.Name); v != nil {
@@ -89,8 +88,7 @@ func (s *toolset) define(names starlark.StringDict, globals []bounded.Name) {
 	}
 }
 
-// undefined is the error of a script with names that have no meaning; nil = all
-// have one.
+// undefined is the error of a script that uses undefined names; nil = all are defined.
 func (s *toolset) undefined(program *bounded.Program) *Error {
 	var lines []string
 	var at Site
@@ -109,7 +107,7 @@ func (s *toolset) undefined(program *bounded.Program) *Error {
 	return &Error{Code: codes.UnknownTool, Category: codes.CategoryTool, Message: strings.Join(lines, "\n"), Retryable: true, Site: at}
 }
 
-// suggest names what is spelt alike, among the tools and other names.
+// suggest names what is spelled alike, among the tools and other names.
 func (s *toolset) suggest(name string, others ...string) string {
 	known := slices.Clone(others)
 	//workflowcheck:ignore they are sorted below
@@ -172,7 +170,7 @@ func toolFunction(tool string) *starlark.Builtin {
 	})
 }
 
-// arguments makes an object of a dict and of arguments by name.
+// arguments makes an object of a dict and arguments by name.
 func (b *branch) arguments(given starlark.Value, kwargs []starlark.Tuple) (Arguments, error) {
 	args := bounded.NewDict(b.run.Account)
 	switch given := given.(type) {
@@ -196,14 +194,14 @@ func (b *branch) arguments(given starlark.Value, kwargs []starlark.Tuple) (Argum
 	return Arguments{JSON: data, Typed: typed}, err
 }
 
-// ask counts what a script asks of the world, and says where it does.
-func (b *branch) ask(thread *starlark.Thread) (Site, error) {
+// begin counts a call to the host and gives its site.
+func (b *branch) begin(thread *starlark.Thread) (Site, error) {
 	a := b.run.Account
 	if bounded.Loading(thread) {
 		return Site{}, fmt.Errorf("a file that is loaded can define functions that call tools, and must not call any itself")
 	}
-	if b.deciding {
-		return Site{}, errDeciding
+	if b.inPolicy {
+		return Site{}, errInPolicy
 	}
 	if b.run.calls++; b.run.calls > b.run.limits.Calls {
 		return Site{}, a.Fail("calls", "the script has made %d calls, which is its limit", b.run.limits.Calls)
@@ -220,7 +218,7 @@ func (b *branch) callTool(thread *starlark.Thread, tool string, given starlark.V
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", tool, err)
 	}
-	site, err := b.ask(thread)
+	site, err := b.begin(thread)
 	if err != nil {
 		return nil, err
 	}
@@ -232,14 +230,14 @@ func (b *branch) callTool(thread *starlark.Thread, tool string, given starlark.V
 	call.Tool, call.Args, call.Typed = name, args.JSON, args.Typed
 	out, err := b.run.host.Call(b.ctx, site, call)
 	if err == nil && b.run.tools.effects[name] {
-		b.did()
+		b.noteEffect()
 	}
-	return out, b.asked(site, err)
+	return out, b.answered(site, err)
 }
 
-// asked notes that the world has answered. An error of which nothing is known
-// ends the script.
-func (b *branch) asked(site Site, err error) error {
+// answered notes the end of a call to the host. An error that is no *Error ends the
+// script.
+func (b *branch) answered(site Site, err error) error {
 	b.run.blocked = b.run.Account.Steps()
 	if err == nil || temporal.IsCanceledError(err) {
 		return err
@@ -251,13 +249,13 @@ func (b *branch) asked(site Site, err error) error {
 	e := *known
 	e.Path = cmp.Or(e.Path, site.Path)
 	if e.Unknown {
-		b.leave(&e)
+		b.noteUnknown(&e)
 	}
 	return &e
 }
 
-// parsed gives the output of a tool as values. An object that has nothing but
-// a text that is a JSON object or array is that.
+// parsed gives the output of a tool as values. An object with nothing but a text
+// that is a JSON object or array gives that object or array.
 func (b *branch) parsed(out json.RawMessage) (starlark.Value, error) {
 	v, err := bounded.Receive(b.run.Account, out)
 	if err != nil {
