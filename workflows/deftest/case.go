@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 )
 
-// echo is the default under which tools answer with their arguments.
+// echo is the value of default under which tools answer with their arguments.
 const echo = "echo"
 
 // readCase reads a case; nil if it cannot be read.
@@ -43,10 +43,10 @@ func (p *parser) readCase(doc *document, defs []*definitions.Definition, index i
 	return c
 }
 
-// called gives the definition that a case calls; nil if there is none.
+// called gives the definition that a case calls; nil if it is not found.
 func (p *parser) called(pos definitions.Position, defs []*definitions.Definition, name string) *definitions.Definition {
 	if defs == nil {
-		return nil // why is said
+		return nil // already reported
 	}
 	var names []string
 	for _, d := range defs {
@@ -63,16 +63,15 @@ func (p *parser) called(pos definitions.Position, defs []*definitions.Definition
 	return nil
 }
 
-// defaults reads what tools do that nothing is said of, and reports whether
-// they echo.
+// defaults reads what tools without a response do, and reports whether they echo.
 func (p *parser) defaults(pos definitions.Position, name string) bool {
 	if name != "" && name != echo {
-		p.errorf(pos, "value", "default: %q is not known; the only default is %s: tools that nothing is said of answer with their arguments", name, echo)
+		p.errorf(pos, "value", "default: %q is not known; the only default is %s: tools without a response answer with their arguments", name, echo)
 	}
 	return name == echo
 }
 
-// tools joins what the file and the case say of each tool.
+// tools joins the entries of the file and the case for each tool.
 func (p *parser) tools(c *Case, doc *document) {
 	used := append(c.Definition.ToolNames(), p.dynamicTools(c, doc)...)
 	called, _ := c.Definition.Called(c.find)
@@ -82,7 +81,7 @@ func (p *parser) tools(c *Case, doc *document) {
 	slices.Sort(used)
 	used = slices.Compact(used)
 	for _, name := range used {
-		as := p.meant(c, doc, name)
+		as := p.testName(c, doc, name)
 		t := doc.Tools[as]
 		switch t.Effect {
 		case "", definitions.Read, definitions.Idempotent, definitions.Keyed, definitions.Unsafe:
@@ -103,12 +102,11 @@ func (p *parser) tools(c *Case, doc *document) {
 	}
 }
 
-// dynamicTools are the tools that something is said of and that scripts may call
-// by a name that only a run comes to.
+// dynamicTools are the tools of the test that scripts may call by a computed name.
 func (p *parser) dynamicTools(c *Case, doc *document) []string {
 	var names []string
-	said := append(slices.Collect(maps.Keys(doc.Tools)), slices.Collect(maps.Keys(c.written.Tools))...)
-	for _, name := range said {
+	written := append(slices.Collect(maps.Keys(doc.Tools)), slices.Collect(maps.Keys(c.written.Tools))...)
+	for _, name := range written {
 		if p.mayBeCalled(c.Definition, name, doc.Tools[name]) {
 			names = append(names, name)
 		}
@@ -116,9 +114,9 @@ func (p *parser) dynamicTools(c *Case, doc *document) []string {
 	return names
 }
 
-// tool joins what the file says of a tool with what is known besides. as is its
-// name in the tests.
-func (p *parser) tool(name, as string, said toolFile) definitions.Tool {
+// tool joins the file's entry for a tool with what the catalogue knows. as is its name
+// in the tests.
+func (p *parser) tool(name, as string, written toolFile) definitions.Tool {
 	backend, original, dotted := strings.Cut(name, ".")
 	if !dotted {
 		backend, original = "test", name
@@ -131,21 +129,21 @@ func (p *parser) tool(name, as string, said toolFile) definitions.Tool {
 			tool.Original = cmp.Or(tool.Original, original)
 		}
 	}
-	if said.InputSchema != nil {
-		tool.InputSchema = said.InputSchema
+	if written.InputSchema != nil {
+		tool.InputSchema = written.InputSchema
 	}
-	if said.OutputSchema != nil {
-		tool.OutputSchema = said.OutputSchema
+	if written.OutputSchema != nil {
+		tool.OutputSchema = written.OutputSchema
 	}
 	tool.Name = as
-	tool.Backend = cmp.Or(said.Backend, tool.Backend)
-	tool.Original = cmp.Or(said.Original, tool.Original)
-	tool.Effect = cmp.Or(said.Effect, tool.Effect, definitions.Unsafe)
-	tool.KeyArgument = cmp.Or(said.KeyArgument, tool.KeyArgument)
+	tool.Backend = cmp.Or(written.Backend, tool.Backend)
+	tool.Original = cmp.Or(written.Original, tool.Original)
+	tool.Effect = cmp.Or(written.Effect, tool.Effect, definitions.Unsafe)
+	tool.KeyArgument = cmp.Or(written.KeyArgument, tool.KeyArgument)
 	return tool
 }
 
-// unused complains of tools that no step of any use calls: most are misspelt.
+// unused reports tools that no step calls: most are misspelled.
 func (p *parser) unused(c *Case, doc *document, used []string) {
 	for _, name := range slices.Sorted(maps.Keys(c.written.Tools)) {
 		if !p.isUsed(doc, used, name) {
@@ -154,7 +152,7 @@ func (p *parser) unused(c *Case, doc *document, used []string) {
 		}
 	}
 	if doc.Call == "" && c.written.Call != "" {
-		return // the tools of the file are those of several definitions
+		return // the tools of the file belong to several definitions
 	}
 	for _, name := range slices.Sorted(maps.Keys(doc.Tools)) {
 		if !p.isUsed(doc, used, name) {
@@ -181,8 +179,7 @@ func (p *parser) answers(c *Case) {
 	}
 }
 
-// step complains of a step, or the path of one, that the definition does not
-// have.
+// step reports a step, or the path of one, that the definition does not have.
 func (p *parser) step(c *Case, pos definitions.Position, field, path string) {
 	if !hasStep(c.Definition, path) {
 		p.errorf(pos, "unknown-name", "%s: %s has no step %q; known steps: %s", field, c.Definition.Name, path, strings.Join(stepIDs(c.Definition), ", "))
@@ -202,8 +199,8 @@ func stepIDs(d *definitions.Definition) []string {
 	return ids
 }
 
-// expectations checks what is expected, as far as that is possible before the
-// run: that what it names is there.
+// expectations checks before the run that what is expected names steps and tools of
+// the definition.
 func (p *parser) expectations(c *Case) {
 	e := &c.written.Expect
 	if e.Result != nil && e.ResultIncludes != nil {
@@ -234,13 +231,13 @@ func (p *parser) expectations(c *Case) {
 	}
 }
 
-// expectedCalls checks what stands under a tool in calls.
+// expectedCalls checks the entry of a tool in calls.
 func (p *parser) expectedCalls(node yaml.Node) {
 	_, diags := readCalls(p.file.Name, &node)
 	p.diags = append(p.diags, diags...)
 }
 
-// before separates what comes first from what comes next.
+// before separates names in order.
 const before = " before "
 
 func (p *parser) order(c *Case, pos definitions.Position, order string) {
@@ -256,8 +253,8 @@ func (p *parser) order(c *Case, pos definitions.Position, order string) {
 	}
 }
 
-// at gives where the value at a path of keys and indices stands in a case, or
-// the nearest around it that is there.
+// at gives the position of the value at a path of keys and indices in a case, or of
+// the nearest value around it.
 func (c *Case) at(path ...any) definitions.Position {
 	node := c.node
 	for _, step := range path {
@@ -270,7 +267,7 @@ func (c *Case) at(path ...any) definitions.Position {
 	return definitions.Position{File: c.Pos.File, Line: node.Line, Column: node.Column}
 }
 
-// childOf gives the value under a key or an index; nil if there is none.
+// childOf gives the value under a key or an index; nil = none.
 func childOf(node *yaml.Node, step any) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias

@@ -13,7 +13,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 )
 
-// compare says all that is not as expected.
+// compare gives all differences between a run and what is expected of it.
 func (c *Case) compare(t *Trace) []Problem {
 	v := &verdict{c: c, t: t, e: &c.written.Expect, problems: slices.Clone(t.problems)}
 	v.outcome()
@@ -26,7 +26,7 @@ func (c *Case) compare(t *Trace) []Problem {
 	return v.problems
 }
 
-// A verdict collects what is not as expected.
+// A verdict collects differences.
 type verdict struct {
 	c        *Case
 	t        *Trace
@@ -38,7 +38,7 @@ func (v *verdict) failf(pos definitions.Position, format string, args ...any) {
 	v.problems = append(v.problems, Problem{Pos: pos, Message: fmt.Sprintf(format, args...)})
 }
 
-// differ compares two values and shows where they are not the same.
+// differ compares two values and shows their difference.
 func (v *verdict) differ(pos definitions.Position, what string, want, got json.RawMessage, partial bool) {
 	if d := difference(want, got, partial); d != "" {
 		v.problems = append(v.problems, Problem{Pos: pos, Message: what, Diff: d})
@@ -50,7 +50,7 @@ func (v *verdict) outcome() {
 	failure := v.t.Failure
 	switch {
 	case v.t.Output == nil && failure == nil:
-		return // it came to no end, which is said already
+		return // it did not end, which is reported already
 	case v.e.Error != nil && failure == nil:
 		v.failf(v.e.Error.Pos, "the run completed, with %s", brief(v.t.Output))
 	case v.e.Error != nil:
@@ -101,14 +101,14 @@ func orNone(s string) string {
 	return s
 }
 
-// calls compares the calls of each tool that something is said of.
+// calls compares the calls of each tool in expect.calls.
 func (v *verdict) calls() {
 	if n := v.e.TotalCalls; n != nil && *n != len(v.t.made()) {
 		v.failf(v.c.at("expect", "totalCalls"), "tools were called %s, not %d", times(len(v.t.made())), *n)
 	}
 	for _, tool := range slices.Sorted(maps.Keys(v.e.Calls)) {
 		node := v.e.Calls[tool]
-		want, _ := readCalls(v.c.Pos.File, &node) // was checked when the file was read
+		want, _ := readCalls(v.c.Pos.File, &node) // checked when the file was read
 		var made []*Call
 		for _, call := range v.t.made() {
 			if call.Tool == v.c.named(tool) {
@@ -149,15 +149,15 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// callsOf is what is expected of the calls of a tool.
+// callsOf is the expectation for the calls of a tool.
 type callsOf struct {
 	count *int
 	each  json.RawMessage // nil = anything
 	list  []*expectedCall // call by call
 }
 
-// readCalls reads what stands under a tool in calls: a number, a mapping with
-// count and arguments, or a list of calls.
+// readCalls reads the entry of a tool in calls: a number, a mapping with count and
+// arguments, or a list of calls.
 func readCalls(file string, node *yaml.Node) (callsOf, definitions.Diagnostics) {
 	var want callsOf
 	if node.Kind == yaml.AliasNode {
@@ -179,7 +179,7 @@ func readCalls(file string, node *yaml.Node) (callsOf, definitions.Diagnostics) 
 	}
 }
 
-// order compares what came before what.
+// order compares the order of steps and tools.
 func (v *verdict) order() {
 	for i, order := range v.e.Order {
 		at := v.c.at("expect", "order", i)
@@ -190,7 +190,7 @@ func (v *verdict) order() {
 	}
 }
 
-// inOrder says that everything of first ended before anything of second began.
+// inOrder checks that all of first ended before any of second began.
 func (v *verdict) inOrder(at definitions.Position, first, second string) {
 	_, end := v.extent(first)
 	begin, _ := v.extent(second)
@@ -204,8 +204,8 @@ func (v *verdict) inOrder(at definitions.Position, first, second string) {
 	}
 }
 
-// extent is when the first call or question of a step or tool began and the
-// last ended; 0 if there was none. What never ended ended after everything.
+// extent gives when the first call or elicitation of a step or tool began and the
+// last ended; 0 = none. One that never ended counts as the last of all.
 func (v *verdict) extent(name string) (begin, end int) {
 	const never = int(^uint(0) >> 1)
 	add := func(moment, closed int) {
@@ -230,7 +230,7 @@ func (v *verdict) extent(name string) (begin, end int) {
 	return begin, end
 }
 
-// steps compares where the steps stood at the end.
+// steps compares the states of the steps at the end.
 func (v *verdict) steps() {
 	for _, want := range []struct {
 		status string
@@ -238,13 +238,13 @@ func (v *verdict) steps() {
 	}{{"completed", v.e.Completed}, {"failed", v.e.Failed}, {"skipped", v.e.Skipped}} {
 		for i, id := range want.ids {
 			if got := v.t.status(id); got != want.status {
-				v.failf(v.c.at("expect", want.status, i), "step %s is not %s: %s", id, want.status, v.standing(id))
+				v.failf(v.c.at("expect", want.status, i), "step %s is not %s: %s", id, want.status, v.stepState(id))
 			}
 		}
 	}
 }
 
-func (v *verdict) standing(id string) string {
+func (v *verdict) stepState(id string) string {
 	for _, s := range v.t.Steps {
 		switch {
 		case s.ID == id && s.Status == "pending" || s.ID == id && s.Status == "stopped":
@@ -306,7 +306,7 @@ func (v *verdict) question(want *expectedQuestion, got *Asked) {
 	}
 }
 
-// answers complains of those that nobody asked for.
+// answers reports those that no elicitation took.
 func (v *verdict) answers() {
 	for i, a := range v.c.written.Answers {
 		if !v.t.answered[i] {
@@ -328,7 +328,7 @@ func (v *verdict) duration() {
 	}
 }
 
-// brief is JSON on a line, cut where it gets long.
+// brief is JSON on one line, cut to 200 letters.
 func brief(raw json.RawMessage) string {
 	const limit = 200
 	text := []rune(string(raw))

@@ -11,8 +11,8 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// expectation is what must be true of a run. What is not written may be
-// anything, except that a run without an expected error completes.
+// expectation is what must be true of a run. Without an expected error the run must
+// complete; anything else that is not written may be as it likes.
 type expectation struct {
 	Result         json.RawMessage      `yaml:"result"`         // exactly
 	ResultIncludes json.RawMessage      `yaml:"resultIncludes"` // among other things
@@ -30,7 +30,7 @@ type expectation struct {
 	Pos definitions.Position `yaml:"-"`
 }
 
-// expectedError is what is said of the error of a run that does not complete.
+// expectedError is the expectation for the error of a run that does not complete.
 type expectedError struct {
 	Code     string  `yaml:"code"`
 	Category string  `yaml:"category"`
@@ -41,7 +41,7 @@ type expectedError struct {
 	Pos definitions.Position `yaml:"-"`
 }
 
-// expectedCalls is what is said of all calls of a tool.
+// expectedCalls is the expectation for all calls of a tool.
 type expectedCalls struct {
 	Count     *int            `yaml:"count"`
 	Arguments json.RawMessage `yaml:"arguments"` // that each call includes
@@ -49,7 +49,7 @@ type expectedCalls struct {
 	Pos definitions.Position `yaml:"-"`
 }
 
-// expectedCall is what is said of one call of a tool.
+// expectedCall is the expectation for one call of a tool.
 type expectedCall struct {
 	Step      string          `yaml:"step"` // path
 	Arguments json.RawMessage `yaml:"arguments"`
@@ -57,7 +57,7 @@ type expectedCall struct {
 	Pos definitions.Position `yaml:"-"`
 }
 
-// expectedQuestion is what is said of an elicitation.
+// expectedQuestion is the expectation for an elicitation.
 type expectedQuestion struct {
 	Step    string          `yaml:"step"` // id or path
 	Message pattern         `yaml:"message"`

@@ -2,10 +2,9 @@
 // reads test files, runs their cases and reports what is not as expected.
 //
 // A case is a run of the real interpreter in Temporal's time-skipping test
-// environment. What the world does in it is written down: what tools answer
-// and how long they take, how people answer and when. Time is that of the
-// workflow, so that a gate that nobody answers for a week costs milliseconds,
-// and nothing depends on the speed of the machine.
+// environment. The case says what tools answer and how long they take, how people
+// answer and when. Time is that of the workflow, so a gate that waits for a week
+// costs milliseconds, and nothing depends on the speed of the machine.
 package deftest
 
 import (
@@ -37,12 +36,12 @@ type Sources struct {
 	// NAME.yaml each. nil = none.
 	Library fs.FS
 
-	// Tools are known besides what test files say of tools, which comes first.
-	// Definitions are checked against them. nil = none are.
+	// Tools are known besides those of test files, which come first. Definitions are
+	// checked against them. nil = none.
 	Tools definitions.Tools
 
-	// Modules are published modules that no file beside a definition stands in
-	// for. nil = there are no others.
+	// Modules are published modules; a file beside a definition comes first.
+	// nil = none.
 	Modules definitions.Modules
 }
 
@@ -52,8 +51,8 @@ type File struct {
 	Cases []*Case
 }
 
-// A Case is one call of a composite tool, with what the world does meanwhile
-// and what is expected of it.
+// A Case is one call of a composite tool, with the answers of tools and people and
+// what is expected of it.
 type Case struct {
 	Name       string
 	Pos        definitions.Position
@@ -63,7 +62,7 @@ type Case struct {
 	written caseFile
 	tools   map[string]definitions.Tool // by the name that steps use; Name is that in the tests
 	mocks   map[string][]*response      // by the name in the tests
-	echo    bool                        // tools that nothing is said of answer with their arguments
+	echo    bool                        // tools without a response answer with their arguments
 	find    definitions.Definitions     // the definitions under test, which steps call
 	node    *yaml.Node
 }
@@ -80,15 +79,15 @@ type document struct {
 	Pos definitions.Position `yaml:"-"`
 }
 
-// toolFile is what a test file says of a tool.
+// toolFile is the entry of a tool in a test file.
 type toolFile struct {
 	InputSchema  json.RawMessage    `yaml:"inputSchema"`
 	OutputSchema json.RawMessage    `yaml:"outputSchema"`
 	Effect       definitions.Effect `yaml:"effect"`
 	Backend      string             `yaml:"backend"`
-	Original     string             `yaml:"original"` // its name there
+	Original     string             `yaml:"original"` // its name at the backend
 	KeyArgument  string             `yaml:"keyArgument"`
-	Returns      yaml.Node          `yaml:"returns"` // what it answers where the case does not say
+	Returns      yaml.Node          `yaml:"returns"` // its responses, unless the case has some
 
 	Pos definitions.Position `yaml:"-"`
 }
@@ -103,13 +102,13 @@ type caseFile struct {
 	Default   string                `yaml:"default"`
 	Tools     map[string]yaml.Node  `yaml:"tools"`
 	Answers   []*answer             `yaml:"answers"`
-	Cancel    *definitions.Duration `yaml:"cancel"` // after how long somebody cancels the run
+	Cancel    *definitions.Duration `yaml:"cancel"` // after which the run is cancelled
 	Expect    expectation           `yaml:"expect"`
 
 	Pos definitions.Position `yaml:"-"`
 }
 
-// An answer is what somebody says to the elicitations that it is about.
+// An answer is a person's answer to the elicitations that it fits.
 type answer struct {
 	Step    string               `yaml:"step"`    // id or path; "" = any
 	Message pattern              `yaml:"message"` // "" = any
@@ -130,9 +129,8 @@ func Read(name string, src Sources) (*File, definitions.Diagnostics) {
 	return Parse(name, data, src)
 }
 
-// Parse reads a test file. name is what positions say, and what the file names
-// in it are relative to. All that is wrong is said at once; the cases of a file
-// with errors are not to be run.
+// Parse reads a test file. name is for positions; names of files in it are relative to
+// it. It reports every mistake at once; cases of a file with errors must not be run.
 func Parse(name string, data []byte, src Sources) (*File, definitions.Diagnostics) {
 	if src.ReadFile == nil {
 		src.ReadFile = os.ReadFile
@@ -152,8 +150,7 @@ type parser struct {
 	diags definitions.Diagnostics
 }
 
-// errorf notes a mistake, once: what stands in the file for all cases is looked
-// at for each of them.
+// errorf reports a mistake once: the part of the file for all cases is read for each.
 func (p *parser) errorf(pos definitions.Position, check, format string, args ...any) {
 	d := definitions.Diagnostic{
 		Pos: pos, Severity: definitions.SeverityError, Message: fmt.Sprintf(format, args...), Check: check,
@@ -214,7 +211,7 @@ func (p *parser) document(root *yaml.Node) {
 	var doc document
 	p.decode(root, &doc)
 	if doc.Pos.Line == 0 {
-		return // not a mapping, which is said
+		return // not a mapping, which is reported
 	}
 	defs := p.definitions(&doc)
 	if len(doc.Cases) == 0 {
@@ -239,7 +236,7 @@ func (p *parser) decode(node *yaml.Node, into any) bool {
 	return !diags.HasErrors()
 }
 
-// definitions reads what is under test; nil if something is wrong with it.
+// definitions reads the definitions under test; nil if one has errors.
 func (p *parser) definitions(doc *document) []*definitions.Definition {
 	if (doc.Library == "") == doc.Definition.IsZero() {
 		p.errorf(doc.Pos, "required", "either definition (a file's name, or a definition) or library (a name) is required")
@@ -297,7 +294,7 @@ func (p *parser) definitionFile(node *yaml.Node) ([]*definitions.Definition, def
 	return defs, diags
 }
 
-// pin gives a definition of a file with what its scripts load.
+// pin gives a definition of a file with the modules that its scripts load.
 func (p *parser) pin(file string, d *definitions.Definition, diags *definitions.Diagnostics) *definitions.Definition {
 	*diags = append(*diags, d.Pin(p.beside(file))...)
 	with, missing := d.WithModules(definitions.FileModules(p.beside(file), p.src.Modules))
@@ -305,8 +302,7 @@ func (p *parser) pin(file string, d *definitions.Definition, diags *definitions.
 	return with
 }
 
-// beside reads what a definition of a file names: files in its directory, and
-// below.
+// beside reads the files that a definition names: in its directory or below.
 func (p *parser) beside(file string) func(name string) (string, error) {
 	return func(name string) (string, error) {
 		if p.src.ReadFile == nil || !filepath.IsLocal(name) {

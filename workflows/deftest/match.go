@@ -10,15 +10,15 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// matchKey is the one key of a mapping that stands for any text that matches a
-// regular expression.
+// matchKey is the only key of a mapping that means any text that matches a regular
+// expression.
 const matchKey = "$match"
 
-// equal says whether two values are the same, numbers by their value.
+// equal reports whether two values are the same, numbers by their value.
 func equal(want, got any) bool { return string(encoded(want)) == string(encoded(got)) }
 
-// includes says whether got has everything that want has: members of objects
-// may be more, elements of arrays may not.
+// includes reports whether got has all that want has: objects may have more members,
+// arrays must not have more elements.
 func includes(want, got json.RawMessage) bool {
 	w, err := template.DecodeValue(want)
 	if err != nil {
@@ -31,7 +31,7 @@ func includes(want, got json.RawMessage) bool {
 	return equal(w, part(w, g))
 }
 
-// part is got without what want does not speak of, so that it is equal to want
+// part is got without the members that want does not have, so that it equals want
 // exactly if got includes want.
 func part(want, got any) any {
 	if re, ok := matcher(want); ok {
@@ -71,8 +71,8 @@ func part(want, got any) any {
 	}
 }
 
-// matcher gives the regular expression that a value stands for, and whether it
-// stands for one; nil if it is not a regular expression.
+// matcher gives the regular expression of a value with matchKey, and whether it has
+// one; nil if that does not compile.
 func matcher(v any) (*regexp.Regexp, bool) {
 	m, ok := v.(map[string]any)
 	if !ok || len(m) != 1 {
@@ -94,7 +94,7 @@ func text(v any) string {
 	return string(encoded(v))
 }
 
-// encoded is a value as JSON; one that JSON does not know is equal to nothing.
+// encoded is a value as JSON; one that JSON cannot represent equals no other.
 func encoded(v any) json.RawMessage {
 	raw, err := template.EncodeValue(v)
 	if err != nil {
@@ -103,9 +103,9 @@ func encoded(v any) json.RawMessage {
 	return raw
 }
 
-// difference compares what was expected with what was got, as JSON: "" if they
-// are the same, otherwise lines of which those that start with "- " are only
-// expected and those with "+ " only got. If partial, got may have more members.
+// difference compares an expected value with one that was got, as JSON: "" if they are
+// the same, else lines: "- " only expected, "+ " only got. If partial, got may have
+// more members.
 func difference(want, got json.RawMessage, partial bool) string {
 	w, err := template.DecodeValue(want)
 	if err != nil {
@@ -138,8 +138,8 @@ const (
 	diffCells   = 4 << 20 // bound of the table of common lines
 )
 
-// diff gives the lines of both, marked. It is made for goldens of some hundred
-// lines; much longer ones are shown one after the other.
+// diff gives the lines of both, marked. Where a comparison would be costly, with
+// thousands of lines, both are shown one after the other.
 func diff(want, got []string) string {
 	var out []string
 	start, end := 0, 0 // of what is the same in the beginning and at the end
@@ -199,7 +199,7 @@ func align(want, got []string) []string {
 	return out
 }
 
-// abridge leaves out lines that are the same, far from any that is not.
+// abridge leaves out equal lines that are far from a difference.
 func abridge(marked []string) []string {
 	keep := make([]bool, len(marked))
 	for i, l := range marked {

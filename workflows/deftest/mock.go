@@ -13,12 +13,12 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// latency is how long a call takes that nothing is said of. It is not zero, so
-// that steps that may run at the same time do.
+// latency is how long a call takes by default. It is not zero, so that steps that may
+// run at the same time do.
 const latency = time.Millisecond
 
-// A response is what a tool answers, as written. One of the fields up to
-// Unauthorized is given, or none for an empty result.
+// A response is an answer of a tool, as written. At most one of the fields from
+// Structured to Unauthorized is set; none = an empty result.
 type response struct {
 	When json.RawMessage `yaml:"when"` // what the arguments include; nil = anything
 	Step string          `yaml:"step"` // id or path of the step that calls; "" = any
@@ -50,7 +50,7 @@ type block struct {
 	URI      string `yaml:"uri"`
 }
 
-// responses reads what a tool answers: one response for all calls, or a list.
+// responses reads the responses of a tool: one for all calls, or a list.
 func (p *parser) responses(c *Case, node *yaml.Node) []*response {
 	var list []*response
 	if node.Kind == yaml.AliasNode {
@@ -97,9 +97,8 @@ func (p *parser) response(r *response) {
 	}
 }
 
-// choose gives the response to a call: the first that was not used yet, or else
-// the last again. Those that say which calls they are for come before those
-// that do not. It is nil if there is none.
+// choose gives the response to a call: the first unused one, else the last again.
+// Responses for certain calls come before those for any. nil = none.
 func choose(list []*response, call workflows.ToolCall) *response {
 	var specific, general []*response
 	for _, r := range list {
@@ -134,8 +133,8 @@ func (r *response) takes() time.Duration {
 	return time.Duration(r.After)
 }
 
-// outcome is what an attempt of a call comes to: an output, or an error as the
-// activity that calls backends reports it.
+// outcome is the outcome of an attempt: an output, or an error as the activity that
+// calls backends reports it.
 func (r *response) outcome(call workflows.ToolCall, number int) (workflows.ToolResult, error) {
 	attempt := workflows.Attempt{Call: call, Number: number}
 	switch {

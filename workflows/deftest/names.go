@@ -8,20 +8,20 @@ import (
 	"github.com/perdure/perdure/definitions"
 )
 
-// A definition may call a tool by the name that clients see, by its backend's and
-// its own there, or by either as scripts spell it; tests name it as they like.
-// What they call it is then its name in the run, too.
+// A definition may call a tool by its name for clients, as backend.tool, or by either
+// as an identifier of a script. Tests may use any of these; theirs is then the tool's
+// name in the run, too.
 
-// meant is what the tests call a tool that the definition calls by a name: that
-// name, unless they have another for it.
-func (p *parser) meant(c *Case, doc *document, name string) string {
+// testName gives the name that the tests have for a tool which the definition calls
+// name; name itself if they have no other.
+func (p *parser) testName(c *Case, doc *document, name string) string {
 	of := keysOf(doc.Tools)
 	maps.Copy(of, keysOf(c.written.Tools))
-	for _, said := range []map[string]bool{of, keysOf(c.written.Expect.Calls)} {
-		if said[name] {
+	for _, names := range []map[string]bool{of, keysOf(c.written.Expect.Calls)} {
+		if names[name] {
 			return name
 		}
-		for _, other := range slices.Sorted(maps.Keys(said)) {
+		for _, other := range slices.Sorted(maps.Keys(names)) {
 			if p.same(name, other, doc.Tools[other]) {
 				return other
 			}
@@ -38,13 +38,13 @@ func keysOf[V any](m map[string]V) map[string]bool {
 	return keys
 }
 
-// same reports whether a definition's name for a tool and another one, of which
-// the file says something, are those of one tool.
-func (p *parser) same(name, other string, said toolFile) bool {
-	if spelledAlike(name, other) {
+// same reports whether two names mean one tool: the definition's, and one for which
+// the file has an entry.
+func (p *parser) same(name, other string, written toolFile) bool {
+	if sameIdentifier(name, other) {
 		return true
 	}
-	if said.Backend != "" && said.Original != "" && spelledAlike(name, said.Backend+"."+said.Original) {
+	if written.Backend != "" && written.Original != "" && sameIdentifier(name, written.Backend+"."+written.Original) {
 		return true
 	}
 	if p.src.Tools == nil {
@@ -55,19 +55,19 @@ func (p *parser) same(name, other string, said toolFile) bool {
 	return known && alsoKnown && a.Name == b.Name
 }
 
-// spelledAlike reports whether two names are one in letters that an identifier has:
+// sameIdentifier reports whether two names make the same identifier, such as
 // github.pull-request and github_pull_request.
-func spelledAlike(a, b string) bool { return definitions.Identifier(a) == definitions.Identifier(b) }
+func sameIdentifier(a, b string) bool { return definitions.Identifier(a) == definitions.Identifier(b) }
 
-// isUsed reports whether a definition that uses some tools uses that one.
+// isUsed reports whether name is one of the used tools.
 func (p *parser) isUsed(doc *document, used []string, name string) bool {
 	return slices.ContainsFunc(used, func(u string) bool { return p.same(u, name, doc.Tools[name]) })
 }
 
-// mayBeCalled reports whether scripts of a definition may call a tool by a name
-// that only a run comes to.
-func (p *parser) mayBeCalled(d *definitions.Definition, name string, said toolFile) bool {
-	names := []string{name, said.Backend + "." + said.Original}
+// mayBeCalled reports whether scripts of a definition may call a tool by a computed
+// name.
+func (p *parser) mayBeCalled(d *definitions.Definition, name string, written toolFile) bool {
+	names := []string{name, written.Backend + "." + written.Original}
 	if p.src.Tools != nil {
 		if t, ok := p.src.Tools(name); ok {
 			names = append(names, t.Name, t.Backend+"."+t.Original)
@@ -75,18 +75,18 @@ func (p *parser) mayBeCalled(d *definitions.Definition, name string, said toolFi
 	}
 	patterns := d.ToolPatterns()
 	for _, pattern := range patterns {
-		patterns = append(patterns, strings.ReplaceAll(pattern, ".", "_")) // as clients see what is github.* there
+		patterns = append(patterns, strings.ReplaceAll(pattern, ".", "_")) // the names for clients
 	}
 	return slices.ContainsFunc(names, func(name string) bool { return definitions.MatchesTool(patterns, name) })
 }
 
-// named is what the run calls a tool that the test calls so.
+// named gives the run's name for a tool which the test calls name.
 func (c *Case) named(name string) string {
 	used := slices.Sorted(maps.Keys(c.tools))
 	for _, fits := range []func(u string) bool{
 		func(u string) bool { return c.tools[u].Name == name },
 		func(u string) bool { return u == name },
-		func(u string) bool { return spelledAlike(u, name) },
+		func(u string) bool { return sameIdentifier(u, name) },
 	} {
 		if i := slices.IndexFunc(used, fits); i >= 0 {
 			return c.tools[used[i]].Name

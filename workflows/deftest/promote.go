@@ -16,20 +16,19 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// A Promoted is a definition made of a script that ran well, and the test that
+// A Promoted is a definition made from a script that completed, and the test that
 // repeats the run.
 type Promoted struct {
 	Definition []byte // a definition file
-	Test       []byte // a test file beside it; nil = the script has called composite tools, which are not recorded
+	Test       []byte // a test file; nil = the script called composite tools, which are not recorded
 
-	// Nulls are the members of the result that were null: their types are not
-	// known, so the output block leaves them out.
+	// Nulls are members of the result that were null. Their types are unknown, so the
+	// output block leaves them out.
 	Nulls []string
 }
 
-// Promote makes a definition of a run of a script: its parameters follow from
-// the run's data, its output block from the result. An empty description says
-// where it comes from.
+// Promote makes a definition from a run of a script: parameters from the run's data,
+// the output block from its result. An empty description names the run.
 func (r *Recording) Promote(name, description string) (*Promoted, error) {
 	if r.Failure != nil {
 		return nil, fmt.Errorf("run %s has failed (%s); only a script that ran well is made a definition", r.Run, r.Failure.Error.Code)
@@ -91,7 +90,7 @@ func (r *Recording) Promote(name, description string) (*Promoted, error) {
 	return p, nil
 }
 
-// called are the tools and composite tools that the run has called.
+// called gives the names of tools and composite tools that the run has called.
 func (r *Recording) called() []any {
 	names := map[string]bool{}
 	for _, call := range r.Calls {
@@ -128,7 +127,7 @@ func (r *Recording) promoted(name string, definition *yaml.Node) (*Promoted, err
 	return p, nil
 }
 
-// Check runs the test, as it would be in a file beside the definition's.
+// Check runs the test as a file beside the definition's.
 func (p *Promoted) Check(definition, test string) error {
 	if p.Test == nil {
 		return nil
@@ -155,7 +154,7 @@ func (p *Promoted) Check(definition, test string) error {
 	return nil
 }
 
-// schemaOf is the JSON Schema that a value fits, with all members of objects.
+// schemaOf is a JSON Schema that a value fits, with all members of objects.
 func schemaOf(v any) map[string]any {
 	schema := map[string]any{"type": typeOf(v)}
 	switch v := v.(type) {
@@ -202,8 +201,8 @@ func typeOf(v any) string {
 	return "integer"
 }
 
-// propertiesOf are the properties of an output block that members fit. One that
-// was null has no type that could be told, and is left out.
+// propertiesOf gives properties of an output block for members. A null is left out,
+// since its type is unknown.
 func propertiesOf(members map[string]any, within string) map[string]any {
 	properties := map[string]any{}
 	for name, v := range members {
@@ -219,7 +218,7 @@ func propertiesOf(members map[string]any, within string) map[string]any {
 	return properties
 }
 
-// hasTypes reports whether there is a member of which a type is known.
+// hasTypes reports whether any member is not null.
 func hasTypes(members map[string]any) bool {
 	for _, v := range members {
 		if v != nil {
@@ -229,7 +228,7 @@ func hasTypes(members map[string]any) bool {
 	return false
 }
 
-// dropNulls takes from a result what propertiesOf leaves out, and names it.
+// dropNulls removes from a result what propertiesOf leaves out, and returns the names.
 func dropNulls(members map[string]any, within string) (dropped []string) {
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		v := members[name]

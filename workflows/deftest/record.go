@@ -17,16 +17,16 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// A Recording is a run that has ended, with all that a test of it needs.
+// A Recording is a run that has ended, with all that a test needs.
 type Recording struct {
 	Run          string // ID of the run
 	Started      time.Time
 	Input        workflows.RunInput
 	Calls        []RecordedCall // in the order of starting
-	Composites   []string       // names of composite tools that it has called, whose runs are not recorded
+	Composites   []string       // called composite tools, whose runs are not recorded
 	Elicitations []workflows.Elicitation
 	Answers      []RecordedAnswer
-	Cancelled    *time.Time // when somebody asked to cancel it
+	Cancelled    *time.Time // when cancellation was requested; nil = never
 	Output       json.RawMessage
 	Failure      *workflows.Failure // nil = it completed
 }
@@ -47,12 +47,11 @@ type RecordedAnswer struct {
 }
 
 const (
-	// unremarkable is how long a recorded call may take without the test
-	// saying so.
-	unremarkable = time.Second
+	// shortCall is up to what time the test leaves out how long a call took.
+	shortCall = time.Second
 
-	// unending is how long a call takes that did not come to an end.
-	unending = 10_000 * time.Hour
+	// endlessCall is the time for a call that did not end.
+	endlessCall = 10_000 * time.Hour
 )
 
 // TestFile writes the recording as a test file with one case.
@@ -69,8 +68,7 @@ func (r *Recording) TestFile() ([]byte, error) {
 	return r.testFile(arranged(source))
 }
 
-// testFile writes the recording as a test of a definition, or of the file that
-// one stands in.
+// testFile writes the recording as a test of a definition, or of a file with one.
 func (r *Recording) testFile(definition *yaml.Node) ([]byte, error) {
 	one, err := r.recordedCase()
 	if err != nil {
@@ -89,7 +87,7 @@ func (r *Recording) testFile(definition *yaml.Node) ([]byte, error) {
 	return []byte("# Recorded from run " + r.Run + ".\n" + text), nil
 }
 
-// withoutScriptFiles drops the names of files whose scripts stand in the source.
+// withoutScriptFiles drops the names of files whose scripts are in the source.
 func withoutScriptFiles(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -111,7 +109,7 @@ func (r *Recording) tools() *yaml.Node {
 	for used, t := range r.Input.Tools {
 		t.Name = cmp.Or(t.Name, used)
 		byName[t.Name] = t
-		unlike[t.Name] = unlike[t.Name] || !spelledAlike(used, t.Name)
+		unlike[t.Name] = unlike[t.Name] || !sameIdentifier(used, t.Name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		t := byName[name]
@@ -151,7 +149,7 @@ func (r *Recording) recordedCase() (*yaml.Node, error) {
 	return c.node(), nil
 }
 
-// responses are what each tool answered.
+// responses are those of each tool.
 func (r *Recording) responses() *yaml.Node {
 	byTool := map[string][]RecordedCall{}
 	for _, call := range r.Calls {
@@ -172,8 +170,8 @@ func (r *Recording) responses() *yaml.Node {
 	return tools.node()
 }
 
-// attempts are the responses to a call. What those before the last failed with
-// stands in no history: they fail as the step's retries allow.
+// attempts are the responses to a call. No history has the errors of attempts before
+// the last: they fail in a way that the step retries.
 func (r *Recording) attempts(call RecordedCall, several bool) []*yaml.Node {
 	var responses []*yaml.Node
 	for range call.Attempts - 1 {
@@ -184,13 +182,13 @@ func (r *Recording) attempts(call RecordedCall, several bool) []*yaml.Node {
 		responses = append(responses, call.response(several, kind, "an attempt that failed", 0))
 	}
 	took := call.Took.Round(time.Millisecond)
-	if took < unremarkable || call.Attempts > 1 {
+	if took < shortCall || call.Attempts > 1 {
 		took = 0
 	}
 	if call.Output == nil {
 		kind, text := call.failure()
 		if kind == "" {
-			took = unending
+			took = endlessCall
 		}
 		return append(responses, call.response(several, kind, text, took))
 	}
@@ -233,8 +231,8 @@ func (call RecordedCall) response(several bool, kind string, value any, took tim
 	return one.node()
 }
 
-// failure says how the tool failed, in the words of test files, and what it
-// said; "" for a call that came to no end.
+// failure gives the key of test files for how the tool failed, and its message; "" for
+// a call that did not end.
 func (call RecordedCall) failure() (kind, text string) {
 	attempt := workflows.Attempt{Call: workflows.ToolCall{StepPath: workflows.StepPath(call.StepPath), Tool: call.Tool}}
 	code, reason := attempt.Reason(call.Error)
@@ -290,7 +288,7 @@ func (r *Recording) expectation() (*yaml.Node, error) {
 	return expect.node(), nil
 }
 
-// A mapping is a YAML mapping whose keys stand in the order of adding.
+// A mapping is a YAML mapping with its keys in the order of adding.
 type mapping struct{ content []*yaml.Node }
 
 func (m *mapping) add(key string, value *yaml.Node) {
@@ -304,7 +302,7 @@ func (m *mapping) text(key, value string) {
 	}
 }
 
-// json adds a value that is there.
+// json adds a value; none if raw is empty.
 func (m *mapping) json(key string, raw json.RawMessage) {
 	if v, err := template.DecodeValue(raw); err == nil {
 		m.add(key, written(v))
@@ -323,22 +321,21 @@ func list(elements []*yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: elements}
 }
 
-// usual is the order in which people write the keys of a definition; others
-// follow by name.
-var usual = []string{
+// keyOrder is the usual order of keys in a definition; others follow by name.
+var keyOrder = []string{
 	"id", "name", "type", "tool", "version", "description", "parameters", "dependsOn", "condition", "collection", "itemVar", "message", "schema",
 	"arguments", "timeout", "failureMode", "runAs", "script", "modules", "tools", "steps", "step", "output",
 }
 
-// arranged is a definition's source as a node that reads like one.
+// arranged is a definition's source as a node, with its keys in the usual order.
 func arranged(v any) *yaml.Node {
 	switch v := v.(type) {
 	case map[string]any:
 		rank := func(key string) int {
-			if i := slices.Index(usual, key); i >= 0 {
+			if i := slices.Index(keyOrder, key); i >= 0 {
 				return i
 			}
-			return len(usual)
+			return len(keyOrder)
 		}
 		var m mapping
 		for _, key := range slices.SortedFunc(maps.Keys(v), func(a, b string) int {

@@ -9,15 +9,14 @@ import (
 	"time"
 )
 
-// A Reporter writes how cases went, for people: a line for each, and what is
-// not as expected below it.
+// A Reporter writes results for people: a line for each case, and its problems below.
 type Reporter struct {
 	W       io.Writer
 	Verbose bool                           // show what was called in cases that passed, too
 	Mark    func(mark, text string) string // colours text; mark is ok, FAIL, - or +. nil = no colours
 }
 
-// Report writes how one case went.
+// Report writes the result of one case.
 func (r *Reporter) Report(res *Result) {
 	word := "ok"
 	if !res.Passed() {
@@ -32,7 +31,7 @@ func (r *Reporter) Report(res *Result) {
 		}
 	}
 	if !res.Passed() || r.Verbose {
-		r.happened(res.Trace)
+		r.events(res.Trace)
 	}
 }
 
@@ -43,7 +42,7 @@ func (r *Reporter) mark(mark, text string) string {
 	return r.Mark(mark, text)
 }
 
-// diffLines are the lines of a diff below their heading.
+// diffLines are the lines of a diff with their heading.
 func (p *Problem) diffLines() []string {
 	if p.Diff == "" {
 		return nil
@@ -51,7 +50,7 @@ func (p *Problem) diffLines() []string {
 	return append([]string{"- expected", "+ got"}, strings.Split(p.Diff, "\n")...)
 }
 
-// took is how long a case took, and how long the run did if that is longer.
+// took is the real time of a case, and the time of its run if that is over a second.
 func (res *Result) took() string {
 	real := res.Took.Round(time.Millisecond).String()
 	if res.Trace.Duration < time.Second {
@@ -60,8 +59,8 @@ func (res *Result) took() string {
 	return real + " for " + res.Trace.Duration.Round(time.Millisecond).String()
 }
 
-// happened lists calls and questions in the order of their beginning.
-func (r *Reporter) happened(t *Trace) {
+// events lists calls and elicitations in the order of their beginning.
+func (r *Reporter) events(t *Trace) {
 	for _, note := range t.notes {
 		fmt.Fprintf(r.W, "      note: %s\n", note)
 	}
@@ -88,11 +87,11 @@ func (c *Call) String() string {
 	if c.Attempt > 1 {
 		attempt = fmt.Sprintf(" (attempt %d)", c.Attempt)
 	}
-	return fmt.Sprintf("+%s  %s: %s %s%s → %s", c.At, c.Step, c.Tool, brief(c.Arguments), attempt, c.came())
+	return fmt.Sprintf("+%s  %s: %s %s%s → %s", c.At, c.Step, c.Tool, brief(c.Arguments), attempt, c.outcome())
 }
 
-// came is what a call came to.
-func (c *Call) came() string {
+// outcome is a call's output or error in a line.
+func (c *Call) outcome() string {
 	switch {
 	case c.closed == 0:
 		return "(the run ended)"
@@ -104,7 +103,7 @@ func (c *Call) came() string {
 	return brief(c.Output)
 }
 
-// String gives a line for a question.
+// String gives a line for an elicitation.
 func (a *Asked) String() string {
 	line := fmt.Sprintf("+%s  %s asks: %s → %s", a.At, a.StepPath, oneLine(a.Message), a.State)
 	if a.Action != "" {
@@ -118,7 +117,7 @@ func oneLine(s string) string { return brief(json.RawMessage(strings.Join(string
 // indentMore indents all lines but the first.
 func indentMore(s, indent string) string { return strings.ReplaceAll(s, "\n", "\n"+indent) }
 
-// reportJSON is a result as -o json prints it.
+// reportJSON is a result for -o json.
 type reportJSON struct {
 	File     string        `json:"file"`
 	Line     int           `json:"line"`
@@ -139,7 +138,7 @@ type problemJSON struct {
 	Diff    string `json:"diff,omitempty"`
 }
 
-// MarshalJSON gives what a program wants to know of a result.
+// MarshalJSON gives a result as -o json prints it.
 func (res *Result) MarshalJSON() ([]byte, error) {
 	out := reportJSON{
 		File: res.Case.Pos.File, Line: res.Case.Pos.Line, Case: res.Case.Name, Tool: res.Case.Definition.Name, Passed: res.Passed(),

@@ -23,19 +23,19 @@ import (
 )
 
 const (
-	// tester is who calls, and who answers where a case does not say who.
+	// tester is the caller, and answers where a case does not say who does.
 	tester = "tester"
 
-	// patience is how long a case may stand still. A run that waits for
-	// nothing is ended by its own timeout, so this is for bugs.
+	// patience is how long a case may make no progress. A run that waits in vain is
+	// ended by its own timeout, so this is for bugs.
 	patience = 30 * time.Second
 )
 
-// epoch is when runs start that do not say when.
-var epoch = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+// defaultStart is when runs start by default.
+var defaultStart = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// A Trace is what happened in a case. Times are those of the workflow, since
-// the start of the run.
+// A Trace has the events of a case. Times are those of the workflow, since the start
+// of the run.
 type Trace struct {
 	Calls    []*Call
 	Asked    []*Asked
@@ -47,7 +47,7 @@ type Trace struct {
 	started  time.Time
 	answered map[int]bool // answers of the case that were sent
 	problems []Problem
-	notes    []string // for whoever reads why the case failed
+	notes    []string // hints on why the case failed
 }
 
 // A Call is one attempt of a call of a tool.
@@ -66,7 +66,7 @@ type Call struct {
 	moment, closed int
 }
 
-// Asked is an elicitation and what became of it.
+// Asked is an elicitation and its end.
 type Asked struct {
 	workflows.Elicitation
 	At, Ended time.Duration
@@ -74,7 +74,7 @@ type Asked struct {
 	moment, closed int
 }
 
-// A Problem is one thing that is not as expected.
+// A Problem is one difference from what is expected.
 type Problem struct {
 	Pos     definitions.Position
 	Message string
@@ -85,7 +85,7 @@ func (t *Trace) problem(pos definitions.Position, format string, args ...any) {
 	t.problems = append(t.problems, Problem{Pos: pos, Message: fmt.Sprintf(format, args...)})
 }
 
-// check notes an answer that the run will refuse.
+// check adds a note if the run will refuse an answer.
 func (t *Trace) check(c *Case, i int, e workflows.Elicitation) {
 	a := c.written.Answers[i]
 	if a.Action != workflows.Accept {
@@ -96,8 +96,7 @@ func (t *Trace) check(c *Case, i int, e workflows.Elicitation) {
 	}
 }
 
-// made are the calls that count: one that was given up to be made again is
-// not another call.
+// made are the calls that count: one that was given up and made again counts once.
 func (t *Trace) made() []*Call {
 	var made []*Call
 	for _, call := range t.Calls {
@@ -108,7 +107,7 @@ func (t *Trace) made() []*Call {
 	return made
 }
 
-// A Result is how a case went.
+// A Result is the result of a case.
 type Result struct {
 	Case     *Case
 	Problems []Problem // none = it passed
@@ -116,19 +115,19 @@ type Result struct {
 	Took     time.Duration // of real time
 }
 
-// Passed says whether everything was as expected.
+// Passed reports whether there are no problems.
 func (r *Result) Passed() bool { return len(r.Problems) == 0 }
 
 // Run runs the case. It can be run again.
 func (c *Case) Run() *Result {
 	start := time.Now()
-	trace := c.play()
+	trace := c.run()
 	return &Result{Case: c, Problems: c.compare(trace), Trace: trace, Took: time.Since(start)}
 }
 
-// play lets the run happen.
-func (c *Case) play() *Trace {
-	trace := &Trace{started: cmp.Or(c.written.Started, epoch), answered: map[int]bool{}}
+// run executes the composite tool with the case's answers.
+func (c *Case) run() *Trace {
+	trace := &Trace{started: cmp.Or(c.written.Started, defaultStart), answered: map[int]bool{}}
 	for _, list := range c.mocks {
 		for _, r := range list {
 			r.used = false
@@ -146,7 +145,7 @@ func (c *Case) play() *Trace {
 }
 
 // execute runs the workflow in a test environment of its own. A panic of the
-// environment is a problem of the case and of no other.
+// environment becomes a problem of this case alone.
 func (c *Case) execute(trace *Trace, arguments json.RawMessage) {
 	defer func() {
 		if broken := recover(); broken != nil {
@@ -213,7 +212,7 @@ func (t *Trace) ended(env *testsuite.TestWorkflowEnvironment, c *Case) {
 	t.Failure = failureOf(err)
 }
 
-// waitsFor names the questions that nobody has answered.
+// waitsFor names the elicitations without an answer.
 func (t *Trace) waitsFor() string {
 	var open []string
 	for _, a := range t.Asked {
@@ -234,7 +233,7 @@ func failureOf(err error) *workflows.Failure {
 	var cancelled *temporal.CanceledError
 	switch {
 	case errors.As(err, &app) && app.HasDetails():
-		_ = app.Details(&f) // without details the message says it
+		_ = app.Details(&f) // without details the message is used
 	case errors.As(err, &cancelled) && cancelled.HasDetails():
 		_ = cancelled.Details(&f)
 	}
@@ -244,7 +243,7 @@ func failureOf(err error) *workflows.Failure {
 	return &f
 }
 
-// status is where a step stood at the end; "" if that is not known.
+// status is that of a step at the end; "" = unknown.
 func (t *Trace) status(id string) string {
 	i := slices.IndexFunc(t.Steps, func(s workflows.StepReport) bool { return s.ID == id })
 	if i < 0 {

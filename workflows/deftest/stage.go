@@ -19,9 +19,8 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// A stage is the world that one run sees: it stands between the workflow and
-// Temporal's test environment, answers calls of tools and questions to people,
-// and notes what happens.
+// A stage is between the workflow and Temporal's test environment: it answers calls of
+// tools and elicitations, and records events.
 //
 // Calls are played with timers of the workflow instead of activities, by the
 // rules of Temporal's server: attempts, backoff and timeouts. Time passes only
@@ -32,10 +31,10 @@ type stage struct {
 	c      *Case
 	env    *testsuite.TestWorkflowEnvironment
 	trace  *Trace
-	moment int             // counts what happens, for what comes before what
-	known  map[string]bool // elicitations that were seen open, by ID
+	moment int             // counts events, for their order
+	known  map[string]bool // elicitations seen open, by ID
 
-	below map[string]string // by run ID: what stands before the step paths of a run that a step has called
+	below map[string]string // by ID of a called run: the prefix of its step paths
 }
 
 // InterceptWorkflow is called by the test environment.
@@ -57,7 +56,7 @@ func (i *inbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
 	return i.Next.Init(out)
 }
 
-// outbound is what the workflow sees of Temporal.
+// outbound is Temporal for the workflow.
 type outbound struct {
 	interceptor.WorkflowOutboundInterceptorBase
 	stage *stage
@@ -80,13 +79,13 @@ func (o *outbound) ExecuteLocalActivity(ctx workflow.Context, name string, args 
 	call, err := o.stage.toolCall(name, args)
 	options := workflow.GetLocalActivityOptions(ctx)
 	return o.play(ctx, err, func(ctx workflow.Context) (workflows.ToolResult, error) {
-		return o.stage.quickly(ctx, call, options.StartToCloseTimeout)
+		return o.stage.localAttempt(ctx, call, options.StartToCloseTimeout)
 	})
 }
 
-// UpsertMemo learns from the run's state which questions are open.
+// UpsertMemo reads from the run's state which elicitations are open.
 func (o *outbound) UpsertMemo(ctx workflow.Context, memo map[string]any) error {
-	_, isBelow := o.stage.below[workflow.GetInfo(ctx).WorkflowExecution.ID] // what it asks is asked above
+	_, isBelow := o.stage.below[workflow.GetInfo(ctx).WorkflowExecution.ID] // the run above has its elicitations too
 	if state, ok := memo[workflows.MemoState].(workflows.State); ok && !isBelow {
 		for _, e := range state.Elicitations {
 			o.stage.elicitation(ctx, e)
@@ -95,7 +94,7 @@ func (o *outbound) UpsertMemo(ctx workflow.Context, memo map[string]any) error {
 	return o.Next.UpsertMemo(ctx, memo)
 }
 
-// ExecuteChildWorkflow notes where the steps of a run stand that a step calls.
+// ExecuteChildWorkflow records the prefix of the step paths of a called run.
 func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, name string, args ...any) workflow.ChildWorkflowFuture {
 	if len(args) == 1 {
 		if in, ok := args[0].(workflows.RunInput); ok && in.Parent != nil {
@@ -106,7 +105,7 @@ func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, name string, args 
 	return o.Next.ExecuteChildWorkflow(ctx, name, args...)
 }
 
-// reference is what is to be resolved by an activity, if that does so.
+// reference gives the argument of an activity that resolves a name.
 func reference(name string, args []any) (workflows.DefinitionRef, bool) {
 	if name != workflows.ResolveName || len(args) != 1 {
 		return workflows.DefinitionRef{}, false
@@ -132,8 +131,7 @@ func (s *stage) resolve(ctx workflow.Context, ref workflows.DefinitionRef) workf
 	return future
 }
 
-// toolCall is a call as the case knows it, whose step path is that seen from the
-// run under test.
+// toolCall is a call with its step path as seen from the run under test.
 func (s *stage) toolCall(name string, args []any) (workflows.ToolCall, error) {
 	if name == workflows.CallToolName && len(args) == 1 {
 		if call, ok := args[0].(workflows.ToolCall); ok {
@@ -144,8 +142,7 @@ func (s *stage) toolCall(name string, args []any) (workflows.ToolCall, error) {
 	return workflows.ToolCall{}, fmt.Errorf("the activity %s cannot be played", name)
 }
 
-// play runs the call beside the workflow. An error comes as it would from a
-// server, without what is only in this process.
+// play runs the call beside the workflow. An error is converted as a server would.
 func (o *outbound) play(ctx workflow.Context, err error, call func(workflow.Context) (workflows.ToolResult, error)) workflow.Future {
 	future, settle := workflow.NewFuture(ctx)
 	if err != nil {
@@ -164,8 +161,8 @@ func (o *outbound) play(ctx workflow.Context, err error, call func(workflow.Cont
 	return future
 }
 
-// attempts makes a call as often as the retry policy wants, within the time
-// that all attempts have together.
+// attempts makes a call as often as the retry policy allows, within the time of all
+// attempts together.
 func (s *stage) attempts(ctx workflow.Context, call workflows.ToolCall, options workflow.ActivityOptions) (workflows.ToolResult, error) {
 	expires := workflow.Now(ctx).Add(options.ScheduleToCloseTimeout)
 	for attempt := 1; ; attempt++ {
@@ -184,39 +181,39 @@ func (s *stage) attempts(ctx workflow.Context, call workflows.ToolCall, options 
 	}
 }
 
-// quickly makes a call once, within the workflow task. One that takes longer
-// than that may is given up and made again: it is not another call.
-func (s *stage) quickly(ctx workflow.Context, call workflows.ToolCall, limit time.Duration) (workflows.ToolResult, error) {
+// localAttempt makes a call once, within the workflow task. One that takes longer than
+// the task may is given up and made again, which counts as one call.
+func (s *stage) localAttempt(ctx workflow.Context, call workflows.ToolCall, limit time.Duration) (workflows.ToolResult, error) {
 	return s.attempt(ctx, call, 1, limit, enums.TIMEOUT_TYPE_START_TO_CLOSE)
 }
 
 // attempt makes a call once.
 func (s *stage) attempt(ctx workflow.Context, call workflows.ToolCall, attempt int, limit time.Duration, overdue enums.TimeoutType) (workflows.ToolResult, error) {
 	r := s.response(call)
-	noted := s.begin(ctx, call, attempt)
+	record := s.begin(ctx, call, attempt)
 	takes := r.takes()
 	if err := workflow.Sleep(ctx, min(takes, limit)); err != nil {
-		s.end(ctx, noted, "cancelled")
+		s.end(ctx, record, "cancelled")
 		return workflows.ToolResult{}, err
 	}
 	if takes >= limit {
-		s.end(ctx, noted, "timed out")
-		noted.GivenUp = overdue == enums.TIMEOUT_TYPE_START_TO_CLOSE
+		s.end(ctx, record, "timed out")
+		record.GivenUp = overdue == enums.TIMEOUT_TYPE_START_TO_CLOSE
 		return workflows.ToolResult{}, temporal.NewTimeoutError(overdue, nil)
 	}
 	r.used = true
 	result, err := r.outcome(call, attempt)
 	if err != nil {
-		s.end(ctx, noted, message(err))
-		noted.Failed = true
+		s.end(ctx, record, message(err))
+		record.Failed = true
 		return result, err
 	}
-	s.end(ctx, noted, "")
-	noted.Output = result.Output
+	s.end(ctx, record, "")
+	record.Output = result.Output
 	return result, nil
 }
 
-// message is what an error says, without what Temporal adds.
+// message is that of an error, without what Temporal adds.
 func message(err error) string {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {
@@ -225,8 +222,7 @@ func message(err error) string {
 	return err.Error()
 }
 
-// response finds what a tool answers. Where nothing is said of it the case
-// fails, unless such tools echo.
+// response finds the response to a call. A case without one fails, unless tools echo.
 func (s *stage) response(call workflows.ToolCall) *response {
 	if r := choose(s.c.mocks[call.Tool], call); r != nil {
 		return r
@@ -243,7 +239,7 @@ func (s *stage) response(call workflows.ToolCall) *response {
 	return &response{Refused: &missing}
 }
 
-// repeatable says whether Temporal's server would make another attempt.
+// repeatable reports whether Temporal's server would make another attempt.
 func repeatable(err error, policy *temporal.RetryPolicy, attempt int) bool {
 	var app *temporal.ApplicationError
 	if !errors.As(err, &app) || app.NonRetryable() || policy == nil {
@@ -264,7 +260,7 @@ func backoff(policy *temporal.RetryPolicy, attempt int) time.Duration {
 	return time.Duration(min(wait, math.MaxInt64/2))
 }
 
-// elicitation notes what became of a question, and has a new one answered.
+// elicitation records the end of an elicitation, and schedules the answers of a new one.
 func (s *stage) elicitation(ctx workflow.Context, e workflows.Elicitation) {
 	if !s.known[e.ID] {
 		s.known[e.ID] = true
@@ -279,8 +275,8 @@ func (s *stage) elicitation(ctx workflow.Context, e workflows.Elicitation) {
 	}
 }
 
-// answer sends the answers that are about a question, each in its time. One
-// that does not fit is sent as well, to see that the run refuses it.
+// answer sends the answers to an elicitation, each in its time, also one that does not
+// fit, to see that the run refuses it.
 func (s *stage) answer(e workflows.Elicitation) {
 	for i, a := range s.c.written.Answers {
 		if a.Step != "" && a.Step != e.StepID && a.Step != string(e.StepPath) || !a.Message.matches(e.Message) {
@@ -306,12 +302,12 @@ func (s *stage) answer(e workflows.Elicitation) {
 var keys = func() *signing.Keys {
 	k, err := signing.New(signing.Fixed([]byte("tests of definitions")))
 	if err != nil {
-		panic("deftest: " + err.Error()) // never: there is one
+		panic("deftest: " + err.Error()) // never: there is a key
 	}
 	return k
 }()
 
-// via is the way by which answers to an elicitation come.
+// via is the channel of answers to an elicitation.
 func (a *answer) via(e workflows.Elicitation) workflows.Channel {
 	if e.Mode == definitions.URLMode {
 		return workflows.ViaPage
@@ -327,13 +323,13 @@ func (a *answer) by() string {
 }
 
 func (s *stage) begin(ctx workflow.Context, call workflows.ToolCall, attempt int) *Call {
-	noted := &Call{Step: string(call.StepPath), Tool: call.Tool, Arguments: call.Arguments, Attempt: attempt, At: s.since(ctx), moment: s.next()}
-	s.trace.Calls = append(s.trace.Calls, noted)
-	return noted
+	record := &Call{Step: string(call.StepPath), Tool: call.Tool, Arguments: call.Arguments, Attempt: attempt, At: s.since(ctx), moment: s.next()}
+	s.trace.Calls = append(s.trace.Calls, record)
+	return record
 }
 
-func (s *stage) end(ctx workflow.Context, noted *Call, problem string) {
-	noted.Ended, noted.closed, noted.Error = s.since(ctx), s.next(), problem
+func (s *stage) end(ctx workflow.Context, record *Call, problem string) {
+	record.Ended, record.closed, record.Error = s.since(ctx), s.next(), problem
 }
 
 // since is the time of the run.

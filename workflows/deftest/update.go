@@ -17,11 +17,10 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// Update gives the text of a test file with the expected results replaced by
-// those that its cases had, and how many were replaced. Only a result that
-// stands there exactly (expect.result) is replaced, of a run that completed.
-// What else stands in the file stays as it is, comments and all; so do the
-// comments within a result as far as what they are about is still there.
+// Update replaces the expected results in the text of a test file by those that its
+// cases had, and gives how many. It replaces only expect.result of a run that
+// completed. The rest of the file stays as it is, with its comments; comments within
+// a result stay as long as their lines do.
 func Update(data []byte, results []*Result) ([]byte, int, error) {
 	replaced := 0
 	for _, res := range slices.Backward(results) { // so that lines above stay where they are
@@ -38,7 +37,7 @@ func Update(data []byte, results []*Result) ([]byte, int, error) {
 	return data, replaced, nil
 }
 
-// outdated says whether the expected result is one to replace.
+// outdated reports whether the expected result is to be replaced.
 func (res *Result) outdated() bool {
 	want := res.Case.written.Expect.Result
 	return want != nil && res.Trace.Failure == nil && res.Trace.Output != nil && difference(want, res.Trace.Output, false) != ""
@@ -67,7 +66,7 @@ func replaceResult(data []byte, index int, result json.RawMessage) ([]byte, erro
 	return nil, errors.New("the result is written in a way that cannot be replaced, with aliases perhaps; replace it by hand")
 }
 
-// wanted is what the document must hold after the change, and not more.
+// wanted is the value of the whole document after the change.
 func wanted(doc *yaml.Node, index int, value any) (any, error) {
 	var all any
 	if err := definitions.Decode("", doc, &all).Err(); err != nil {
@@ -190,8 +189,7 @@ func encode(node *yaml.Node) (string, error) {
 	return b.String(), nil
 }
 
-// revised is a node with another value, in which what is the same is written
-// as it was.
+// revised is a node with another value; parts that are equal stay as written.
 func revised(old *yaml.Node, value any) *yaml.Node {
 	var was any
 	if !definitions.Decode("", old, &was).HasErrors() && equal(was, value) {
@@ -274,12 +272,12 @@ func written(value any) *yaml.Node {
 		}
 		return node
 	default:
-		return writtenText(fmt.Sprint(value)) // DecodeValue gives nothing else
+		return writtenText(fmt.Sprint(value)) // never: DecodeValue gives nothing else
 	}
 }
 
-// writtenText quotes text that a block would not keep, and leaves the rest to
-// the encoder.
+// writtenText quotes text that a block would change, and leaves the rest to the
+// encoder.
 func writtenText(s string) *yaml.Node {
 	node := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
 	switch {

@@ -53,7 +53,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// What cannot be replaced is left alone, and said.
+// What cannot be replaced is left alone, and written.
 func TestUpdateRefuses(t *testing.T) {
 	t.Parallel()
 	const data = `
