@@ -110,7 +110,7 @@ func (o CheckOptions) list(defs []*Definition) func() []*Definition {
 	}
 }
 
-// elsewhere says where something else stands, if that is known.
+// elsewhere says where something else is, if that is known.
 func elsewhere(pos Position) string {
 	if pos.Line == 0 {
 		return ""
@@ -151,7 +151,7 @@ type checker struct {
 	*surroundings
 }
 
-// A node is a step and where it stands.
+// A node is a step and where it is.
 type node struct {
 	step  *Step
 	path  string   // e.g. steps[2] or steps[2].step
@@ -322,7 +322,7 @@ func (c *subject) warnf(path, check, format string, args ...any) {
 	c.report(path, c.def.At(path), SeverityWarning, check, format, args...)
 }
 
-// report adds a diagnostic unless what stands at the path could not be read,
+// report adds a diagnostic unless what is at the path could not be read,
 // which has been told already.
 func (c *subject) report(path string, pos Position, severity Severity, check, format string, args ...any) {
 	if c.def.written != nil {

@@ -61,7 +61,7 @@ func (c *graphCheck) contentField(r read, s *Step, field string) {
 	}
 }
 
-// contentHasDefault says whether the defaultResults have a field of the content.
+// contentHasDefault reports whether the defaultResults have a field of the content.
 func (s *Step) contentHasDefault(field string) bool {
 	members, _ := s.DefaultResults.Value.(map[string]any)
 	content, _ := members["content"].(map[string]any)

@@ -14,7 +14,7 @@ type read struct {
 	by    string   // id of the step that reads; "" = the output block
 	label string   // how messages call the reader
 	field string   // what of the reader reads, e.g. arguments.title
-	path  string   // where the template stands
+	path  string   // where the template is
 	text  string   // the template
 	at    int      // where in it, in bytes
 	step  string   // id of the step that is read
@@ -36,7 +36,7 @@ type ownRead struct {
 	step *Step
 }
 
-// A placedTemplate is a template and where it stands.
+// A placedTemplate is a template and where it is.
 type placedTemplate struct {
 	read
 	template *template.Template

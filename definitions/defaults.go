@@ -16,7 +16,7 @@ func (s *Step) Defaults() any {
 	return s.DefaultResults.Value
 }
 
-// hasDefault says whether the defaultResults have a member.
+// hasDefault reports whether the defaultResults have a member.
 func (s *Step) hasDefault(member string) bool {
 	members, ok := s.DefaultResults.Value.(map[string]any)
 	if ok {

@@ -119,10 +119,10 @@ type Definition struct {
 
 	Metadata map[string]any `yaml:"metadata,omitempty" json:"metadata,omitempty"` // of the author's; it changes nothing
 
-	// Pos is where the definition stands. It is not part of the source.
+	// Pos is where the definition is. It is not part of the source.
 	Pos Position `yaml:"-" json:"-"`
 
-	written   *written    // where its parts stand; nil when it was not read from YAML
+	written   *written    // where its parts are; nil when it was not read from YAML
 	arguments *lazySchema // of Parameters; nil when it was made by hand
 	scripts   *codeCache  // the same
 }
@@ -137,7 +137,7 @@ type Expose struct {
 	Callers  []string `yaml:"callers,omitempty" json:"callers,omitempty"`   // composite tools, or patterns of their names, that call it by whose right ever they run
 }
 
-// Hidden says whether only the composite tools that d names may call it.
+// Hidden reports whether only the composite tools that d names may call it.
 func (d *Definition) Hidden() bool { return d.Expose != nil && d.Expose.Hidden }
 
 // Callers gives the composite tools, or patterns of their names, that call d by

@@ -62,7 +62,7 @@ func (o JSONObject) latest() JSONObject {
 	return out
 }
 
-// Get is the value of a member; nil = there is none.
+// Get is the value of a member; nil = none.
 func (o JSONObject) Get(name string) json.RawMessage {
 	if i := o.index(name); i >= 0 {
 		return o[i].Value

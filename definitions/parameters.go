@@ -70,7 +70,7 @@ func lightParameters(parameters map[string]any, wrong func(name string, err erro
 	return schema
 }
 
-// lightParameter makes the schema of one parameter, and says whether it is
+// lightParameter makes the schema of one parameter, and reports whether it is
 // required.
 func lightParameter(written any) (schema map[string]any, required bool, err error) {
 	switch written := written.(type) {

@@ -322,7 +322,7 @@ func (d *Definition) ResourceName() string {
 	return d.written.resourceName
 }
 
-// At gives where the value at a path stands, or the nearest around it that is
+// At gives where the value at a path is, or the nearest around it that is
 // written.
 func (d *Definition) At(path string) Position {
 	if d.written == nil {
@@ -340,7 +340,7 @@ func (d *Definition) At(path string) Position {
 // the nearest around it that is written.
 func (d *Definition) Place(path string) Position { return d.keyAt(path) }
 
-// keyAt gives where the key at a path stands.
+// keyAt gives where the key at a path is.
 func (d *Definition) keyAt(path string) Position {
 	if d.written != nil {
 		if p := d.written.places[path]; p.keyLine > 0 {

@@ -95,7 +95,7 @@ func (c *permissionCheck) permitWorkflow(n node, at string, pos Position, name s
 }
 
 // A reach finds what may not be called below a definition. Each of its methods
-// gives the reason of the first such call; "" = there is none.
+// gives the reason of the first such call; "" = none.
 type reach struct {
 	*permissionCheck
 	as   string           // the composite tool by whose right calls are made; "" = that of the caller

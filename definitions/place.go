@@ -12,7 +12,7 @@ import (
 // maxSought is how far into a text a place is looked for.
 const maxSought = 16 << 10
 
-// within gives where the byte at an offset of a text stands, or where the text
+// within gives where the byte at an offset of a text is, or where the text
 // stands when that cannot be told.
 //
 // What YAML does to a text as it is written concerns white space and escapes
@@ -53,7 +53,7 @@ type scalarReader struct {
 	column int    // of the rest, from 1
 }
 
-// reader gives a reader at the first letter of what stands at a place.
+// reader gives a reader at the first letter of what is at a place.
 func (w *written) reader(p spot) *scalarReader {
 	r := &scalarReader{lines: w.lines, style: p.style &^ yaml.TaggedStyle, line: p.line - 1}
 	switch r.style {

@@ -210,7 +210,7 @@ func WithDefaults(schema, content json.RawMessage) json.RawMessage {
 }
 
 // fillIn gives an object the defaults of the properties that it lacks and need not
-// have, and says whether it lacked any. What is required somebody has to enter.
+// have, and reports whether it lacked any. What is required somebody has to enter.
 func fillIn(object, schema map[string]any) (filled bool) {
 	properties, _ := schema["properties"].(map[string]any)
 	required, _ := schema["required"].([]any)

@@ -112,7 +112,7 @@ func numberText(r *big.Rat) string {
 }
 
 // alternatives says why each alternative of a schema does not fit the value
-// that stands at a path.
+// that is at a path.
 func alternatives(at string, causes []*jsonschema.ValidationError) string {
 	var reasons []string
 	for _, cause := range causes {

@@ -15,7 +15,7 @@ import (
 type Code struct {
 	Script string `yaml:"script,omitempty" json:"script,omitempty"` // Starlark
 
-	// ScriptFile is where the script stands, relative to the file of the
+	// ScriptFile is where the script is, relative to the file of the
 	// definition. Pin puts what it holds into Script.
 	ScriptFile string `yaml:"scriptFile,omitempty" json:"scriptFile,omitempty"`
 
@@ -49,7 +49,7 @@ func (d *Definition) AllSteps() []*Step {
 	return append([]*Step{{ID: ScriptID, Type: ScriptStep, Code: d.Code}}, d.Steps...)
 }
 
-// codes gives the scripts of the definition by where they stand, "" for its own.
+// codes gives the scripts of the definition by where they are, "" for its own.
 func (d *Definition) codes() []placedCode {
 	var all []placedCode
 	if d.given() {

@@ -172,7 +172,7 @@ func setMember(m, name reflect.Value, value any) {
 	m.SetMapIndex(name, reflect.ValueOf(value))
 }
 
-// IsTestFile says whether a file has tests of definitions, by its name. What reads
+// IsTestFile reports whether a file has tests of definitions, by its name. What reads
 // definitions from directories leaves such files out.
 func IsTestFile(name string) bool {
 	name = strings.ToLower(name)

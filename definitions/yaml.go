@@ -22,11 +22,11 @@ const (
 // the struct's yaml tags. into is a pointer that is not nil.
 //
 // Unknown and duplicate keys, values of the wrong type and aliases that never
-// end are all reported at once, with where they stand. What is right is
+// end are all reported at once, with where they are. What is right is
 // decoded even if something else is wrong. null is the same as not given, but in an Optional.
 // Types with UnmarshalText read any scalar; a field of type any holds exact
 // values, as DecodeValue gives them; a struct field Pos of type Position is
-// set to where the struct's mapping stands.
+// set to where the struct's mapping is.
 func Decode(file string, node *yaml.Node, into any) Diagnostics {
 	d := newDecoder(file, node)
 	d.into(node, into)
@@ -38,7 +38,7 @@ func Decode(file string, node *yaml.Node, into any) Diagnostics {
 type decoder struct {
 	file      string
 	diags     Diagnostics
-	places    map[string]spot // by path; where each value stands
+	places    map[string]spot // by path; where each value is
 	faulty    map[string]bool // paths of what could not be read
 	budget    int             // nodes that may still be visited
 	depth     int
@@ -46,7 +46,7 @@ type decoder struct {
 	following []*yaml.Node // what the aliases on the way here point to
 }
 
-// A spot is where a value stands in its file.
+// A spot is where a value is in its file.
 type spot struct {
 	line, column       int // of the value
 	keyLine, keyColumn int // of its key; 0 without
@@ -84,7 +84,7 @@ func (d *decoder) into(n *yaml.Node, into any) {
 	d.decode(n, reflect.ValueOf(into).Elem(), "")
 }
 
-// position gives where the value at a path stands, or else what is given.
+// position gives where the value at a path is, or else what is given.
 func (d *decoder) position(path string, otherwise Position) Position {
 	if p, ok := d.places[path]; ok {
 		return Position{d.file, p.line, p.column}
@@ -92,7 +92,7 @@ func (d *decoder) position(path string, otherwise Position) Position {
 	return otherwise
 }
 
-// decode sets v from n, which stands at path.
+// decode sets v from n, which is at path.
 func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 	switch n.Kind {
 	case yaml.AliasNode:
@@ -181,7 +181,7 @@ func (d *decoder) spend(n *yaml.Node, path string, nodes int) bool {
 	return d.budget > 0
 }
 
-// enter notes where a value stands and goes one level down, if it may.
+// enter notes where a value is and goes one level down, if it may.
 func (d *decoder) enter(n *yaml.Node, path string) bool {
 	if d.depth >= maxNesting {
 		d.errorf(n, path, "limit", "%s is nested more than %d levels deep", label(path), maxNesting)
@@ -245,7 +245,7 @@ func (d *decoder) pairs(n *yaml.Node, path string) []pair {
 	return own
 }
 
-// merged gives the pairs of what stands at a merge key: a mapping or a
+// merged gives the pairs of what is at a merge key: a mapping or a
 // sequence of mappings, of which earlier ones win.
 func (d *decoder) merged(n *yaml.Node, path string) (pairs []pair) {
 	if !d.spend(n, path, 1) {
@@ -267,7 +267,7 @@ func (d *decoder) merged(n *yaml.Node, path string) (pairs []pair) {
 	return pairs
 }
 
-// member decodes the value of a pair, which stands at path.
+// member decodes the value of a pair, which is at path.
 func (d *decoder) member(p pair, v reflect.Value, path string) {
 	d.places[path] = spot{keyLine: p.keyNode.Line, keyColumn: p.keyNode.Column}
 	d.decode(p.value, v, path)
@@ -357,7 +357,7 @@ func (d *decoder) present(n *yaml.Node, elem reflect.Value, path string) {
 	}
 }
 
-// errorf reports a mistake in what stands at path.
+// errorf reports a mistake in what is at path.
 func (d *decoder) warnf(n *yaml.Node, check, format string, args ...any) {
 	d.diags.add(Diagnostic{Pos: Position{d.file, n.Line, n.Column}, Severity: SeverityWarning, Message: fmt.Sprintf(format, args...), Check: check})
 }

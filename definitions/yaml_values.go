@@ -207,7 +207,7 @@ func label(path string) string {
 	return path
 }
 
-// in says where a key stands, with a space before it; nothing at the root.
+// in says where a key is, with a space before it; nothing at the root.
 func in(path string) string {
 	if path == "" {
 		return ""

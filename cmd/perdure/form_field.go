@@ -68,8 +68,8 @@ func promptOf(f *view.Field) string {
 	case view.Several:
 		prompt += " (such as 1, 2; 0 for none)"
 	}
-	if f.Tells != "" {
-		prompt += " [" + f.Tells + "]"
+	if f.DefaultText != "" {
+		prompt += " [" + f.DefaultText + "]"
 	}
 	return prompt + ": "
 }

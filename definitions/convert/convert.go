@@ -163,7 +163,7 @@ func (c *converter) helpers() string {
 	return "# What templates and steps do, as functions.\n\n" + b.String()
 }
 
-// parallel says whether steps may run side by side, or with a word about each
+// parallel reports whether steps may run side by side, or with a word about each
 // other, so that parallel has to run them.
 func (c *converter) parallel() bool {
 	if c.mode() != definitions.FailFast {
@@ -211,7 +211,7 @@ func (c *converter) header() string {
 	return b.String() + "\n"
 }
 
-// skipsRest says whether a step, or one in it, may skip what has not begun.
+// skipsRest reports whether a step, or one in it, may skip what has not begun.
 func skipsRest(s *definitions.Step) bool {
 	for _, h := range []*definitions.Handler{s.OnDecline, s.OnCancel} {
 		if h != nil && h.Action == definitions.SkipRemaining {
@@ -252,7 +252,7 @@ func (c *converter) convert() error {
 // state is what a step gave.
 func (c *converter) state(id string) state { return state{c.vars[id], c.plain[id]} }
 
-// isPlain says whether a step is a call and nothing else: it is made in its turn,
+// isPlain reports whether a step is a call and nothing else: it is made in its turn,
 // and completes or ends the run.
 func (c *converter) isPlain(n *definitions.Node) bool {
 	s := n.Step
@@ -299,7 +299,7 @@ func mostCalls(steps []*definitions.Step) int {
 	return sum
 }
 
-// pathOf is where a step stands in the definition.
+// pathOf is where a step is in the definition.
 func (c *converter) pathOf(n *definitions.Node) string {
 	return fmt.Sprintf("steps[%d]", slices.Index(c.program.Steps, n))
 }

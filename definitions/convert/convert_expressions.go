@@ -260,7 +260,7 @@ func (d *translation) step(path []string) (expression, bool) {
 	return d.get(e, rest), true
 }
 
-// alwaysAsked says whether the output of a step is that of an elicitation,
+// alwaysAsked reports whether the output of a step is that of an elicitation,
 // whatever becomes of it, so that its action is text.
 func (c *converter) alwaysAsked(id string) bool {
 	return slices.ContainsFunc(c.program.Definition.Steps, func(s *definitions.Step) bool {

@@ -77,7 +77,7 @@ func (d *translation) comparison(name string, args []expression) (e expression, 
 	return e, false
 }
 
-// isNumber says whether the value is one for certain.
+// isNumber reports whether the value is one for certain.
 func (e expression) isNumber() bool { return e.sure && (e.kind == "number" || e.kind == "int") }
 
 // number is the expression for a value that has to be a number.

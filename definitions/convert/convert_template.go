@@ -11,7 +11,7 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// A dot is where a template stands: what its names mean there.
+// A dot is where a template is: what its names mean there.
 type dot struct {
 	converter *converter
 	where     string            // step deploy, for messages
@@ -21,8 +21,8 @@ type dot struct {
 	forEach   map[string]string // expressions, by the name after .forEach
 	indexes   []string          // expressions: the indexes of the items around, outermost first
 	name      string            // of the step in messages: a format of those
-	output    string            // expression for .output; "" = there is none
-	call      string            // expression for .call; "" = there is none
+	output    string            // expression for .output; "" = none
+	call      string            // expression for .call; "" = none
 	timeless  bool              // what takes time may not be read: it is read at another time
 	ended     bool              // in the output block
 }
@@ -281,7 +281,7 @@ func (d *dot) typed(field, text string) (string, error) {
 	return "typed(" + rendered + ")", err
 }
 
-// onlyText says whether a template begins so that it can be read as nothing but
+// onlyText reports whether a template begins so that it can be read as nothing but
 // text.
 func onlyText(tree *parse.Tree) bool {
 	first, ok := tree.Root.Nodes[0].(*parse.TextNode)

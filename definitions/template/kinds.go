@@ -83,13 +83,13 @@ func withArticle(kind string) string {
 	return "a " + kind
 }
 
-// isNullFor says whether text is what json makes of a missing array or object.
+// isNullFor reports whether text is what json makes of a missing array or object.
 func isNullFor(text string, kinds []string) bool {
 	return strings.TrimSpace(text) == "null" && !slices.Contains(kinds, "string") &&
 		(slices.Contains(kinds, "array") || slices.Contains(kinds, "object"))
 }
 
-// isOneOf says whether the kind of v is one of kinds.
+// isOneOf reports whether the kind of v is one of kinds.
 func isOneOf(v any, kinds []string) bool {
 	for _, kind := range kinds {
 		if IsKind(v, kind) {

@@ -78,7 +78,7 @@ func (r *reader) readBy(p *place, lenient bool) {
 	}
 }
 
-// isLenient says whether a command is a function that makes something of a missing
+// isLenient reports whether a command is a function that makes something of a missing
 // value.
 func isLenient(cmd *parse.CommandNode) bool {
 	function, ok := cmd.Args[0].(*parse.IdentifierNode)
@@ -247,7 +247,7 @@ func (r *reader) variable(name string) *place {
 }
 
 // offset gives where a chain starts whose first field is first: the parser
-// notes where the second field stands if there is one.
+// notes where the second field is if there is one.
 func (r *reader) offset(pos parse.Pos, first string) int {
 	at := min(int(pos), len(r.text))
 	if strings.HasPrefix(r.text[at:], first) {

@@ -155,7 +155,7 @@ func (t *Template) rendered(data any) (text string, work int, err error) {
 }
 
 // Value gives the value of a single expression as it is, not as text. ok is
-// false if there is none: it is missing, or null.
+// false if none: it is missing, or null.
 func (t *Template) Value(data any) (v any, ok bool, err error) {
 	if !t.single {
 		return nil, false, errors.New("the template is not one expression")
@@ -327,7 +327,7 @@ func (t *Template) Tree() *parse.Tree {
 }
 
 // LastFunction is the function whose value the only expression of the template
-// gives; "" = there is none.
+// gives; "" = none.
 func (t *Template) LastFunction() string {
 	if !t.single {
 		return ""
@@ -345,7 +345,7 @@ func (t *Template) LastFunction() string {
 	return ""
 }
 
-// namesValue says whether a pipeline is a path and nothing else.
+// namesValue reports whether a pipeline is a path and nothing else.
 func namesValue(pipe *parse.PipeNode) bool {
 	if len(pipe.Cmds) != 1 || len(pipe.Cmds[0].Args) != 1 {
 		return false

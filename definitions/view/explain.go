@@ -10,27 +10,26 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// An Explanation says what each template of a step comes to with given data.
+// An Explanation has the value of each template of a step, with given data.
 type Explanation struct {
 	Step   string                   `json:"step"` // "output" for the output block
 	Fields []ExplainedField         `json:"fields"`
-	Script []definitions.ScriptCall `json:"script,omitempty"` // what the script of the step does, as far as it can be seen
+	Script []definitions.ScriptCall `json:"script,omitempty"` // calls of the step's script, as far as visible
 }
 
-// An ExplainedField is one text of a step and what it comes to.
+// An ExplainedField is one text of a step and its value.
 type ExplainedField struct {
 	Field       string                `json:"field"` // e.g. arguments.outer.inner; that of an inner step starts with step.
 	Template    string                `json:"template"`
-	Expressions []template.Expression `json:"expressions,omitempty"` // what stands in {{ }}, in the order of the text
-	Wants       []string              `json:"wants,omitempty"`       // types that its place takes; none = not known
+	Expressions []template.Expression `json:"expressions,omitempty"` // what is in {{ }}, in the order of the text
+	Wants       []string              `json:"wants,omitempty"`       // types that its place takes; none = unknown
 	template.Result
 }
 
-// Explain says what the templates of a step, and of the steps within it, come
-// to in a scope: all their expressions, and the value that the tool, the
-// interpreter or the client gets. inputSchema is that of the step's tool; none
-// asks for nothing. The name output stands for the output block unless a step
-// has it. It is an error if there is no such step.
+// Explain evaluates the templates of a step, and of the steps within it, in a scope:
+// all their expressions, and the value that the tool, the interpreter or the client
+// gets. inputSchema is that of the step's tool; nil = any types. The name output
+// means the output block unless a step has it. An unknown step is an error.
 func Explain(p *definitions.Program, step string, s *definitions.Scope, inputSchema json.RawMessage) (*Explanation, error) {
 	x := &Explanation{Step: step, Fields: []ExplainedField{}}
 	if i := slices.IndexFunc(p.Steps, func(n *definitions.Node) bool { return n.ID == step }); i >= 0 {
@@ -56,9 +55,9 @@ func Explain(p *definitions.Program, step string, s *definitions.Scope, inputSch
 	return x, nil
 }
 
-// node explains the texts of a step, in the order in which they count.
+// node explains the texts of a step, in the order in which a run expands them.
 func (x *Explanation) node(n *definitions.Node, prefix string, s *definitions.Scope, inputSchema json.RawMessage) error {
-	if n.Script != nil { // which takes what its arguments are
+	if n.Script != nil { // a script takes values of any type
 		inputSchema = definitions.AnySchema
 	}
 	var cache template.SchemaCache
@@ -107,7 +106,7 @@ func (x *Explanation) node(n *definitions.Node, prefix string, s *definitions.Sc
 	return nil
 }
 
-// encodedResult is what has come to JSON.
+// encodedResult is the result of encoding a value as JSON.
 func encodedResult(encoded json.RawMessage, err error) template.Result {
 	if err != nil {
 		return template.Result{Error: err.Error()}

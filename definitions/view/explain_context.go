@@ -7,13 +7,13 @@ import (
 )
 
 // Context is a form to fill in: the data that the explained templates read, as
-// DecodeScope reads it, null for each value. It is nil if they read none.
+// DecodeScope takes it, null for each value. nil = they read none.
 func (x *Explanation) Context() map[string]any {
 	var context map[string]any
 	for _, field := range x.Fields {
 		t, err := template.Parse(field.Template)
 		if err != nil {
-			continue // it has been compiled
+			continue // never: it has been compiled
 		}
 		for _, ref := range t.Refs() {
 			if !slices.Contains([]string{"params", "steps", "forEach", "workflow", "output"}, ref.Root) {
@@ -36,7 +36,7 @@ func (x *Explanation) Context() map[string]any {
 	return toFill(context)
 }
 
-// toFill puts null where nothing is known of a value.
+// toFill puts null for each unknown value.
 func toFill(members map[string]any) map[string]any {
 	for name, member := range members {
 		if within, ok := member.(map[string]any); ok && len(within) == 0 {

@@ -10,31 +10,30 @@ import (
 	"github.com/perdure/perdure/internal/visible"
 )
 
-// A Form is what an elicitation asks for: the fields in the order of their author,
-// with what people read of them. The approvals page and the terminal show the same.
+// A Form has the fields that an elicitation asks for, in the order of their author,
+// with their texts. The approvals page and the terminal show the same.
 type Form struct{ Fields []*Field }
 
-// A Field is one member of the answer. What people read of it has marks for what
-// cannot be seen.
+// A Field is one member of the answer. Its texts have marks for invisible characters.
 type Field struct {
 	Name        string // in the answer
 	Label       string // its title, or its name
 	Description string
-	Limits      string // what a value must keep, in words
+	Limits      string // of a value, in words
 	Required    bool
 	Kind        FieldKind
-	Format      string // of a text: email, uri, date, date-time, or another; "" = none
-	Long        bool   // a text may have more than a line
+	Format      string // of a text: email, uri, date, date-time, another; "" = none
+	Long        bool   // a text may have several lines
 	Choices     []Choice
-	// Default is what a field is taken for that is left out. nil = nothing.
+	// Default is the value of a field that is left out. nil = none.
 	Default json.RawMessage
-	// Tells is the default as people read it. "" = there is none.
-	Tells string
+	// DefaultText is the default as people read it. "" = none.
+	DefaultText string
 
 	schema json.RawMessage // of an answer with this field alone
 }
 
-// A FieldKind says how a field is entered.
+// A FieldKind is a way to enter a field.
 type FieldKind int
 
 // The kinds of fields.
@@ -52,12 +51,12 @@ type Choice struct {
 	Value json.RawMessage
 }
 
-// longText is how long a text may be that gets one line only.
+// longText is up to what length a text gets one line only.
 const longText = 120
 
 // NewForm makes the form of a schema: a flat object of simple fields, as
-// definitions.CheckAnswer takes it. Of a schema that cannot be read it makes what it
-// can: whether an answer fits is for who takes it to say.
+// definitions.CheckAnswer takes it. It makes what it can of a schema that cannot be
+// read: the run checks the answer anyway.
 func NewForm(raw json.RawMessage) *Form {
 	f := &Form{}
 	root, err := definitions.ParseJSONObject(raw)
@@ -101,14 +100,14 @@ func newField(name string, raw json.RawMessage, required bool) *Field {
 		f.Long = s.Format == "" && s.Pattern == "" && (err != nil || most > longText)
 	}
 	if s.PatternDescription != "" && strings.Contains(s.Description, s.PatternDescription) {
-		s.Pattern, s.PatternDescription = "", "" // said already, such as by Schema
+		s.Pattern, s.PatternDescription = "", "" // already in other words, such as by Schema
 	}
 	f.Limits = s.limits(f.Kind)
-	f.Tells = f.shown(f.Default)
+	f.DefaultText = f.shown(f.Default)
 	return f
 }
 
-// alone is the schema of an answer that has one field.
+// alone is the schema of an answer with one field.
 func alone(name string, field json.RawMessage, required bool) json.RawMessage {
 	root := definitions.JSONObject{{Name: "type", Value: json.RawMessage(`"object"`)}}
 	root.Set("properties", definitions.JSONObject{{Name: name, Value: field}}.JSON())
@@ -119,8 +118,8 @@ func alone(name string, field json.RawMessage, required bool) json.RawMessage {
 	return root.JSON()
 }
 
-// Check says why a value does not fit the field; nil = left out, for which the
-// default stands in.
+// Check says why a value does not fit the field; nil = left out, so the default is
+// checked.
 func (f *Field) Check(value json.RawMessage) error {
 	if value == nil {
 		value = f.Default
@@ -140,7 +139,7 @@ func (f *Field) Check(value json.RawMessage) error {
 	return errors.New(strings.TrimSpace(rest))
 }
 
-// Answer makes the answer of the values of fields; nil = left out.
+// Answer makes the answer from the values of fields; nil = left out.
 func (f *Form) Answer(value func(*Field) json.RawMessage) json.RawMessage {
 	content := definitions.JSONObject{}
 	for _, field := range f.Fields {
@@ -151,7 +150,7 @@ func (f *Form) Answer(value func(*Field) json.RawMessage) json.RawMessage {
 	return content.JSON()
 }
 
-// ReadNumber is a number that somebody has entered, to the digit.
+// ReadNumber reads a number that a person has entered, exactly.
 func ReadNumber(text string) (json.RawMessage, error) {
 	var n json.Number
 	if json.Unmarshal([]byte(text), &n) != nil || n.String() != text {
@@ -160,9 +159,9 @@ func ReadNumber(text string) (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
-// Prefill is the default as a text to be changed, such as in an input. One with
-// characters that cannot be seen is not filled in, as nobody would see what they
-// send: Tells shows it, and it counts if nothing is entered.
+// Prefill is the default as a text to edit, for an input. A default with invisible
+// characters is not filled in, since people would not see what they send: DefaultText shows
+// it, and it counts if nothing is entered.
 func (f *Field) Prefill() string {
 	text := plain(f.Default)
 	if f.Default == nil || visible.Text(text) != text {
@@ -171,7 +170,7 @@ func (f *Field) Prefill() string {
 	return text
 }
 
-// IsDefault reports whether a value is the default, or among it.
+// IsDefault reports whether a value is the default, or one of its elements.
 func (f *Field) IsDefault(value json.RawMessage) bool {
 	chosen := []json.RawMessage{f.Default}
 	if f.Kind == Several {

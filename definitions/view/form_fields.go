@@ -10,10 +10,10 @@ import (
 	"github.com/perdure/perdure/internal/visible"
 )
 
-// A schema is what a form needs of the JSON Schema of a field.
+// A schema has the keywords of a field's JSON Schema that a form needs.
 type schema struct {
 	Title, Description string
-	Type               any // a string, in what the language takes
+	Type               any // a string, where the language takes the schema
 	Format             string
 	Pattern            string
 	PatternDescription string // the pattern in words
@@ -73,7 +73,7 @@ var fieldFormats = map[string]string{
 	"date-time": "date and time with time zone, such as 2026-01-31T09:00:00Z",
 }
 
-// limits says in words what a value must keep.
+// limits gives the limits of a value in words.
 func (s *schema) limits(k FieldKind) string {
 	var says []string
 	say := func(format string, limit string) {
@@ -117,7 +117,7 @@ func howMany(n json.Number, what string) string {
 	return n.String() + " " + what + "s"
 }
 
-// same reports whether two values are written alike, apart from white space.
+// same reports whether two values are written alike but for white space.
 func same(a, b json.RawMessage) bool {
 	var x, y bytes.Buffer
 	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())

@@ -8,10 +8,10 @@ import (
 	"github.com/perdure/perdure/internal/visible"
 )
 
-// FormSchema is a schema for clients that make the form themselves. What people read
-// of it has marks for what cannot be seen; what the answer holds, such as the
-// values of choices, stays as it is and is given a title that can be read. The
-// words for a pattern are part of the description, where clients look.
+// FormSchema is a schema for clients that make the form themselves. Its texts have
+// marks for invisible characters. Values that an answer may hold, such as choices,
+// stay as they are and get a readable title. The words for a pattern go into the
+// description, where clients look.
 func FormSchema(raw json.RawMessage) json.RawMessage {
 	root, err := definitions.ParseJSONObject(raw)
 	if err != nil {
@@ -40,7 +40,7 @@ func visibleField(name string, raw json.RawMessage) json.RawMessage {
 	if words := text(field, "patternDescription"); words != "" {
 		note = append(note, "Form: "+words+".")
 	}
-	if standard := text(field, "default"); visible.Text(standard) != standard { // nobody would see what they send
+	if standard := text(field, "default"); visible.Text(standard) != standard { // people would not see what they send
 		field.Delete("default")
 		note = append(note, "Default: "+visible.Line(standard)+".")
 	}
@@ -58,7 +58,7 @@ func visibleField(name string, raw json.RawMessage) json.RawMessage {
 	return field.JSON()
 }
 
-// sentence ends a text, so that another can follow.
+// sentence ends a text with a full stop.
 func sentence(s string) string {
 	if strings.HasSuffix(s, ".") || strings.HasSuffix(s, "!") || strings.HasSuffix(s, "?") {
 		return s
@@ -66,7 +66,7 @@ func sentence(s string) string {
 	return s + "."
 }
 
-// texts has those members with marks that people read.
+// texts puts marks into the members that people read.
 func texts(o definitions.JSONObject) {
 	for i, m := range o {
 		switch m.Name {
@@ -78,7 +78,7 @@ func texts(o definitions.JSONObject) {
 	}
 }
 
-// choices gives each choice a name that can be read.
+// choices gives each choice a readable name.
 func choices(field *definitions.JSONObject) {
 	var values, alternatives []json.RawMessage
 	var names []string
@@ -119,7 +119,7 @@ func choices(field *definitions.JSONObject) {
 	}
 }
 
-// text is a member that is a text; "" = it is none.
+// text is the text of a member; "" = it is no text.
 func text(o definitions.JSONObject, name string) string {
 	var s string
 	_ = json.Unmarshal(o.Get(name), &s)

@@ -56,7 +56,7 @@ func TestField(t *testing.T) {
 		{schema: `{"type":"array","items":{"anyOf":[{"const":1,"title":"one"}]}}`, kind: view.Several, choices: "one=1"},
 	} {
 		f := one(tc.schema)
-		got := fmt.Sprint(f.Kind, "|", f.Limits, "|", titles(f), "|", f.Tells, "|", f.Long)
+		got := fmt.Sprint(f.Kind, "|", f.Limits, "|", titles(f), "|", f.DefaultText, "|", f.Long)
 		if want := fmt.Sprint(tc.kind, "|", tc.limits, "|", tc.choices, "|", tc.tells, "|", tc.long); got != want {
 			t.Errorf("%s\n gives %s\n want  %s", tc.schema, got, want)
 		}
@@ -153,7 +153,7 @@ func TestAttackForms(t *testing.T) {
 	} {
 		f := view.NewForm(json.RawMessage(schema))
 		for _, field := range f.Fields {
-			read := []string{field.Label, field.Description, field.Limits, field.Tells, field.Prefill()}
+			read := []string{field.Label, field.Description, field.Limits, field.DefaultText, field.Prefill()}
 			for _, c := range field.Choices {
 				read = append(read, c.Title)
 			}
@@ -189,7 +189,7 @@ func FuzzForm(f *testing.F) {
 		made := view.NewForm(schema)
 		for _, field := range made.Fields {
 			_ = field.Check(value)
-			if strings.ContainsFunc(strings.ReplaceAll(field.Label+field.Description+field.Limits+field.Tells, "\ufe0f", ""), visible.Hidden) {
+			if strings.ContainsFunc(strings.ReplaceAll(field.Label+field.Description+field.Limits+field.DefaultText, "\ufe0f", ""), visible.Hidden) {
 				t.Errorf("%s shows what is hidden", schema)
 			}
 		}

@@ -12,33 +12,32 @@ import (
 )
 
 // A Graph is a definition as a picture: its steps, what they wait for, and the
-// output block. Text draws it for a terminal, Mermaid for Markdown, as in a pull
-// request, and SVG for a page, as in this project's README.
+// output block. Text draws it for a terminal, Mermaid for Markdown (a pull request),
+// and SVG for a page (this project's README).
 type Graph struct {
 	Name  string // of the definition, with its version
 	Nodes []GraphNode
-	Edges []GraphEdge // in the order of the nodes that they lead to
+	Edges []GraphEdge // in the order of their To
 }
 
-// A GraphNode is a step or the output block. A node comes after those that it
-// waits for.
+// A GraphNode is a step or the output block. It comes after the nodes that it waits for.
 type GraphNode struct {
 	ID    string
 	Type  definitions.StepType // GraphOutput for the output block
-	Does  string               // in a few words: the tool that is called, what is asked
-	Notes []string             // conditions, what follows an error, what undoes the step
+	Does  string               // in a few words: the called tool, the question
+	Notes []string             // condition, error handling, compensation
 }
 
 // GraphOutput is the type of the node of the output block.
 const GraphOutput definitions.StepType = "output"
 
-// A GraphEdge says that one node waits for another.
+// A GraphEdge leads from a node to one that waits for it.
 type GraphEdge struct {
 	From, To string // IDs of nodes
-	Reads    bool   // whether it is only there because templates read the step
+	Reads    bool   // the only reason is that templates read the step
 }
 
-// Graph gives the program as a picture. A step that reads another on which it
+// NewGraph makes the picture of a program. A step that reads another on which it
 // depends anyway, directly or not, has no edge for the reading.
 func NewGraph(p *definitions.Program) *Graph {
 	g := &Graph{Name: p.Definition.Title()}
@@ -65,8 +64,8 @@ func NewGraph(p *definitions.Program) *Graph {
 	return g
 }
 
-// addOutput adds the output block. It waits for all steps, of which those say
-// so that nothing else waits for, and reads some.
+// addOutput adds the output block. It waits for all steps; the edges are from those
+// that no other step waits for, and from those that it reads.
 func (g *Graph) addOutput(p *definitions.Program) {
 	if p.OutputBlock == nil {
 		return
@@ -87,12 +86,12 @@ func (g *Graph) addOutput(p *definitions.Program) {
 	g.Nodes = append(g.Nodes, node)
 }
 
-// node gives the index of a node, -1 if there is none.
+// node gives the index of a node; -1 = none.
 func (g *Graph) node(id string) int {
 	return slices.IndexFunc(g.Nodes, func(n GraphNode) bool { return n.ID == id })
 }
 
-// into gives the edges that lead to a node.
+// into gives the edges to a node.
 func (g *Graph) into(id string) []GraphEdge {
 	var edges []GraphEdge
 	for _, e := range g.Edges {
@@ -138,7 +137,7 @@ func lookOf(typ definitions.StepType) definitions.Look {
 	return kind.Look()
 }
 
-// notes says what else is to be known of a step.
+// notes are further facts about a step.
 func notes(s *definitions.Step) []string {
 	var notes []string
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
@@ -177,7 +176,7 @@ func shorten(text string, most int) string {
 	return strings.TrimRight(string(runes[:max(most-1, 0)]), " ") + "…"
 }
 
-// allScriptCalls gives those of a node and of its inner steps.
+// allScriptCalls gives the script calls of a node and of its inner steps.
 func allScriptCalls(n *definitions.Node) []definitions.ScriptCall {
 	var calls []definitions.ScriptCall
 	for ; n != nil; n = n.Inner {

@@ -5,16 +5,15 @@ import (
 	"slices"
 )
 
-// maxBends bounds the places that the edges of a picture pass through. An edge
-// beyond that goes straight.
+// maxBends bounds the bends of all edges of a picture. Edges beyond that go straight.
 const maxBends = 5000
 
-// A layout is a graph in layers: every node stands below those that it waits
-// for, and an edge that crosses a layer has a place in it.
+// A layout is a graph in layers: a node is below the nodes that it waits for, and an
+// edge has a place in each layer that it crosses.
 type layout struct {
 	layers [][]*station
 	nodes  []*station   // of the nodes of the graph, in their order
-	routes [][]*station // by edge: from, the places that it passes through, to
+	routes [][]*station // by edge: from, its bends, to
 }
 
 // A station is the place of a node, or of an edge in a layer that it crosses.
@@ -66,7 +65,7 @@ func (l *layout) put(s *station) {
 	l.layers[s.layer] = append(l.layers[s.layer], s)
 }
 
-// connect makes neighbours of what stands next to each other on a route.
+// connect makes neighbours of adjacent stations of a route.
 func (l *layout) connect() {
 	for _, route := range l.routes {
 		for i := 1; i < len(route); i++ {
@@ -76,11 +75,11 @@ func (l *layout) connect() {
 	}
 }
 
-// sweeps is how often the layers are gone through, down and up.
+// sweeps is how often order and place go through the layers, down and up.
 const sweeps = 12
 
-// order sorts each layer by where its neighbours stand, again and again, so
-// that few edges cross.
+// order sorts each layer by the places of its neighbours, repeatedly, so that few
+// edges cross.
 func (l *layout) order() {
 	for range sweeps {
 		l.sweep(func(layer []*station, neighbours func(*station) []*station) {
@@ -96,8 +95,8 @@ func (l *layout) order() {
 	}
 }
 
-// sweep visits the layers from the top with what stands before, then from the
-// bottom with what stands after; done ends each layer.
+// sweep visits the layers from the top with the neighbours above, then from the bottom
+// with those below; done ends each layer.
 func (l *layout) sweep(visit func([]*station, func(*station) []*station), done func([]*station)) {
 	for _, layer := range l.layers {
 		visit(layer, func(s *station) []*station { return s.before })
@@ -109,8 +108,7 @@ func (l *layout) sweep(visit func([]*station, func(*station) []*station), done f
 	}
 }
 
-// place moves everything as near to its neighbours as the order and the gaps
-// allow.
+// place moves stations as near to their neighbours as order and gaps allow.
 func (l *layout) place(gap float64) {
 	for _, layer := range l.layers {
 		spread(layer, make([]float64, len(layer)), gap)
@@ -135,7 +133,7 @@ func (l *layout) place(gap float64) {
 	}
 }
 
-// mean gives the mean place of some, or else what is given.
+// mean is the mean place of stations; otherwise if there are none.
 func mean(of []*station, otherwise float64) float64 {
 	if len(of) == 0 {
 		return otherwise
@@ -147,9 +145,9 @@ func mean(of []*station, otherwise float64) float64 {
 	return sum / float64(len(of))
 }
 
-// spread sets the places of a layer: those with the least sum of squares of
-// the distances from the wanted ones that keep the order and the gaps. What
-// would overlap is put together into blocks, which then move as one.
+// spread sets the places of a layer: those that keep order and gaps with the least sum
+// of squared distances from the wanted places. Stations that would overlap form
+// blocks, which move as one.
 func spread(layer []*station, wanted []float64, gap float64) {
 	type block struct {
 		first, size int

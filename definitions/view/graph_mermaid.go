@@ -8,7 +8,7 @@ import (
 // maxGraphLine is how many characters of a line a picture shows.
 const maxGraphLine = 44
 
-// lines gives the text of a node: its ID, what it does, and its notes.
+// lines gives the text of a node: ID, Does and Notes.
 func (n GraphNode) lines() []string {
 	lines := []string{shorten(n.ID, maxGraphLine)}
 	if n.Does != "" {
@@ -39,7 +39,7 @@ func (g *Graph) Mermaid() string {
 	return b.String()
 }
 
-// mermaidText escapes what Mermaid or HTML would take for something else.
+// mermaidText escapes what has a meaning in Mermaid or HTML.
 func mermaidText(lines []string) string {
 	escaped := make([]string, len(lines))
 	for i, line := range lines {

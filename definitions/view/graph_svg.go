@@ -18,12 +18,12 @@ const (
 	svgMargin   = 20.0
 	svgTitle    = 34.0 // height of the name at the top
 	svgSlant    = 12.0 // of the sides of a hexagon
-	svgSheet    = 3.0  // by which the sheets of a stack are apart
+	svgSheet    = 3.0  // between the sheets of a stack
 )
 
-// SVG draws the graph as an SVG picture that needs nothing else. Gates are
-// hexagons, forEach steps are stacks, waits are rounded; dashed arrows stand
-// for steps that are only read.
+// SVG draws the graph as a self-contained SVG picture. Gates are hexagons, forEach
+// steps are stacks, waits are rounded; dashed arrows are from steps that are only
+// read.
 func (g *Graph) SVG() string {
 	d := &svgDrawing{graph: g, texts: make([][]string, len(g.Nodes))}
 	widths := make([]float64, len(g.Nodes))
@@ -97,8 +97,8 @@ func (d *svgDrawing) measure() (width, height float64) {
 
 func nodeHeight(lines []string) float64 { return float64(len(lines))*svgLine + svgPadding }
 
-// edge draws a line from the bottom of a node to the top of another, straight
-// through the layers that it crosses.
+// edge draws a line from the bottom of a node to the top of another, straight in the
+// layers that it crosses.
 func (d *svgDrawing) edge(e GraphEdge, route []*station) {
 	from, to := route[0], route[len(route)-1]
 	x, y := from.x+svgMargin, d.tops[from.layer]+nodeHeight(d.texts[from.node])
@@ -146,7 +146,7 @@ func (d *svgDrawing) node(n GraphNode, lines []string, at *station) {
 	d.printf("</g>\n")
 }
 
-// shape draws what is around the text of a node.
+// shape draws the outline of a node.
 func (d *svgDrawing) shape(look definitions.Look, x, y, w, h float64) {
 	paint := fmt.Sprintf(`fill="%s" stroke="%s" stroke-width="1.4"`, look.Fill, look.Line)
 	rect := func(x, y, round float64) {
@@ -169,11 +169,11 @@ func (d *svgDrawing) shape(look definitions.Look, x, y, w, h float64) {
 	}
 }
 
-// xmlText escapes a text, and replaces what XML cannot have.
+// xmlText escapes a text, and replaces what XML cannot contain.
 func xmlText(text string) string {
 	var b strings.Builder
 	if err := xml.EscapeText(&b, []byte(text)); err != nil {
-		return "" // a builder takes everything
+		return "" // never: a builder takes everything
 	}
 	return b.String()
 }

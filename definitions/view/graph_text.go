@@ -12,10 +12,10 @@ const (
 	maxLanes  = 16 // lines side by side; with more the graph is a list
 )
 
-// Text draws the graph for a terminal of 80 columns: a line for each step, and
-// lanes on the left that lead from each to those that wait for it. What the
-// output block reads of earlier steps has no lanes. A graph with too many lanes
-// becomes a list. It ends with a newline.
+// Text draws the graph for a terminal of 80 columns: a line for each step, and lanes
+// on the left from each to the steps that wait for it. Steps that the output block
+// only reads have no lane to it. A graph with too many lanes becomes a list. The text
+// ends with a newline.
 func (g *Graph) Text() string {
 	t := &textGraph{graph: g, waiting: make(map[string]int)}
 	for _, n := range g.Nodes {
@@ -42,8 +42,8 @@ type textGraph struct {
 	graph     *Graph
 	list      bool
 	rows      []textRow
-	lanes     []string       // what each lane leads from; "" = free
-	waiting   map[string]int // by ID: how many are still to be led to
+	lanes     []string       // the ID that each lane leads from; "" = free
+	waiting   map[string]int // by ID: how many nodes its lane must still reach
 	lanesUsed int
 }
 
@@ -53,7 +53,7 @@ type textRow struct {
 	text  string
 }
 
-// add draws one node: where the lanes that it waits for end, then itself.
+// add draws one node: the ends of the lanes that it waits for, then the node.
 func (t *textGraph) add(n GraphNode) {
 	edges := t.graph.into(n.ID)
 	sources := make(map[string]bool)
@@ -82,7 +82,7 @@ func (t *textGraph) add(n GraphNode) {
 	}
 }
 
-// hasLane reports whether a lane stands for an edge to a node.
+// hasLane reports whether an edge to a node has a lane.
 func hasLane(to GraphNode, e GraphEdge) bool { return to.Type != GraphOutput || !e.Reads }
 
 // row adds the lines of a node.
@@ -103,8 +103,8 @@ func (t *textGraph) row(lanes string, n GraphNode, more []string) {
 	}
 }
 
-// after says what lanes do not: which of those that a node waits for it only
-// reads, or in a list all of them.
+// after names what lanes do not show: nodes that a node only reads, or in a list all
+// that it waits for.
 func (t *textGraph) after(n GraphNode, edges []GraphEdge) []string {
 	var read, all []string
 	for _, e := range edges {
@@ -123,8 +123,8 @@ func (t *textGraph) after(n GraphNode, edges []GraphEdge) []string {
 	}
 }
 
-// ends reports whether what stands last in a lane is a node: another one right
-// below would look as if it waited for it.
+// ends reports whether a lane ends with a node: another node right below would seem to
+// wait for it.
 func (t *textGraph) ends(lane int) bool {
 	if len(t.rows) == 0 {
 		return false
@@ -133,8 +133,7 @@ func (t *textGraph) ends(lane int) bool {
 	return 2*lane < len(cells) && cells[2*lane] != ' '
 }
 
-// laneFor picks the lane of a node: the first of those that end at it, or else
-// the first that is free.
+// laneFor picks the lane of a node: the first that ends at it, else the first free one.
 func (t *textGraph) laneFor(sources map[string]bool) int {
 	at := slices.IndexFunc(t.lanes, func(id string) bool { return sources[id] && t.waiting[id] == 0 })
 	if at < 0 {
@@ -148,8 +147,8 @@ func (t *textGraph) laneFor(sources map[string]bool) int {
 	return at
 }
 
-// join draws the line on which the lanes of sources lead to the lane at; "" if
-// the one lane goes straight on.
+// join draws the line on which the lanes of sources lead to the lane at; "" = the only
+// lane goes straight down.
 func (t *textGraph) join(sources map[string]bool, at int) string {
 	first, last := at, at
 	for i, id := range t.lanes {
@@ -179,7 +178,7 @@ func (t *textGraph) join(sources map[string]bool, at int) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// lines are where a box-drawing character leads to.
+// lines are the directions of a box-drawing character.
 type lines struct{ up, down, left, right bool }
 
 func (l lines) String() string {

@@ -9,7 +9,7 @@ import (
 // A StepKind is a type of steps as a dry run needs it.
 type StepKind interface {
 	definitions.StepKind
-	// Plan notes in p.Step what a step would do, and gives what it does at most.
+	// Plan completes p.Step, and gives the most that the step can do.
 	Plan(p StepPlan) PlanLimits
 	// Headline says in a few words what a planned step would do.
 	Headline(s PlannedStep) string
@@ -54,7 +54,7 @@ func (toolKind) Plan(p StepPlan) PlanLimits {
 }
 
 func (toolKind) Headline(s PlannedStep) string {
-	if s.PlannedCall == nil { // of a plan that is not ours
+	if s.PlannedCall == nil { // a plan of another build
 		return "calls a tool"
 	}
 	return calls(s.PlannedCall)
@@ -81,7 +81,7 @@ func (forEachKind) Plan(p StepPlan) (limits PlanLimits) {
 
 func (forEachKind) Headline(s PlannedStep) string {
 	switch {
-	case s.Loop == nil: // of a plan that is not ours
+	case s.Loop == nil: // a plan of another build
 		return "for each item"
 	case s.Loop.Count == nil:
 		return fmt.Sprintf("for each of at most %s, %d at a time", counted(int64(s.Loop.Most), "item"), s.Loop.Parallel)

@@ -11,15 +11,14 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// A Plan says what a call of a composite tool would do, as far as its
-// arguments alone tell. What a run would have to find out is marked as such
-// and never guessed.
+// A Plan says what a call of a composite tool would do, as far as its arguments
+// decide it. What only a run can find out is marked and never guessed.
 type Plan struct {
 	Tool        string                  `json:"tool"`
 	Version     string                  `json:"version,omitempty"`
 	Digest      string                  `json:"digest"`
 	Arguments   json.RawMessage         `json:"arguments"`         // with defaults
-	Problem     string                  `json:"problem,omitempty"` // why the run is certain to fail; "" = it is not
+	Problem     string                  `json:"problem,omitempty"` // why the run is certain to fail; "" = it may complete
 	Timeout     definitions.Duration    `json:"timeout"`           // of the run
 	FailureMode definitions.FailureMode `json:"failureMode"`
 	RunAs       definitions.RunAs       `json:"runAs,omitempty"` // "" = definitions.AsCaller
@@ -30,26 +29,26 @@ type Plan struct {
 	Output      []PlannedValue          `json:"output,omitempty"` // properties of the output block; nil = the output of the last completed step
 }
 
-// A Certainty says whether something will be so.
+// A Certainty says whether something will happen.
 type Certainty string
 
-// The certainties. Yes means: if the run comes so far.
+// The certainties. Yes means: if the run gets there.
 const (
 	Yes     Certainty = "yes"
 	No      Certainty = "no"
-	Depends Certainty = "depends" // on what only a run can tell
+	Depends Certainty = "depends" // on what only a run can find out
 )
 
 // A PlannedStep is a step, or the inner step of a forEach for one item.
 type PlannedStep struct {
-	Path  string               `json:"path"` // the ID; of an inner step each[2], or each[*] where the items are not known
+	Path  string               `json:"path"` // the ID; of an inner step each[2], or each[*] if the items are unknown
 	Type  definitions.StepType `json:"type"`
 	Stage int                  `json:"stage,omitempty"` // 1 = starts at once; steps of one stage run beside each other; 0 = an inner step
 	After []string             `json:"after,omitempty"` // steps that it waits for
 	Runs  Certainty            `json:"runs"`
 
 	Condition *PlannedValue `json:"condition,omitempty"`
-	Problem   string        `json:"problem,omitempty"` // why the step is certain to fail when it is its turn
+	Problem   string        `json:"problem,omitempty"` // why the step is certain to fail
 
 	*PlannedCall               // of a tool step
 	Compensate   *PlannedCall  `json:"compensate,omitempty"` // undoes it
@@ -60,7 +59,7 @@ type PlannedStep struct {
 	Workflow          string              `json:"workflow,omitempty"`          // the composite tool that is called, as it is written
 	WorkflowArguments []PlannedValue      `json:"workflowArguments,omitempty"` // of that call
 	Called            *Plan               `json:"called,omitempty"`            // what that does
-	Script            []PlannedScriptCall `json:"script,omitempty"`            // what a script does, as far as it can be seen
+	Script            []PlannedScriptCall `json:"script,omitempty"`            // calls of a script, as far as visible
 
 	Timeout definitions.Duration `json:"timeout,omitempty"` // of the step, all attempts together
 	OnError *definitions.OnError `json:"onError,omitempty"`
@@ -74,13 +73,13 @@ type PlannedCall struct {
 	Arguments []PlannedValue     `json:"arguments,omitempty"`
 }
 
-// A PlannedLoop is what a forEach goes through.
+// A PlannedLoop has the items of a forEach.
 type PlannedLoop struct {
-	Collection PlannedValue  `json:"collection"` // its value is left out; Items has the first of it
+	Collection PlannedValue  `json:"collection"` // without its value; Items has the first elements
 	Count      *int          `json:"count,omitempty"`
 	Most       int           `json:"most"`            // items
 	Parallel   int           `json:"parallel"`        // at a time
-	Items      []PlannedItem `json:"items,omitempty"` // the first; one without a value where they are not known
+	Items      []PlannedItem `json:"items,omitempty"` // the first; one without a value if they are unknown
 }
 
 // A PlannedItem is the inner step for one item.
@@ -90,18 +89,18 @@ type PlannedItem struct {
 	Step  PlannedStep     `json:"step"`
 }
 
-// A ValueState says how much is known of a value.
+// A ValueState says how much of a value is known.
 type ValueState string
 
 // The states of a value.
 const (
 	Known   ValueState = "known"
-	Waits   ValueState = "waits"   // for steps, or for what else only a run can tell
+	Waits   ValueState = "waits"   // for steps, or other data of a run
 	LeftOut ValueState = "leftOut" // its expression has no value
 	Fails   ValueState = "fails"   // its template cannot be expanded
 )
 
-// A PlannedValue is what a template comes to.
+// A PlannedValue is the value of a template.
 type PlannedValue struct {
 	Name        string          `json:"name,omitempty"` // path of an argument or of an output property: opts.ids[2]
 	Type        string          `json:"type,omitempty"` // of an output property
@@ -109,7 +108,7 @@ type PlannedValue struct {
 	State       ValueState      `json:"state"`
 	Value       json.RawMessage `json:"value,omitempty"`    // if known
 	Template    string          `json:"template,omitempty"` // unless it is known
-	Partly      string          `json:"partly,omitempty"`   // the template with its known parts expanded, where there are some
+	Partly      string          `json:"partly,omitempty"`   // the template with its known parts expanded; "" = none
 	WaitsFor    []string        `json:"waitsFor,omitempty"` // IDs of steps; workflow.id and the like
 	Error       string          `json:"error,omitempty"`
 }
@@ -121,7 +120,7 @@ type PlannedGate struct {
 	Asked     Certainty            `json:"asked"`
 	Timeout   definitions.Duration `json:"timeout"`
 	OnDecline definitions.Action   `json:"onDecline"`
-	OnCancel  definitions.Action   `json:"onCancel"`         // and when nobody answers in time
+	OnCancel  definitions.Action   `json:"onCancel"`         // also when the elicitation expires
 	Before    []string             `json:"before,omitempty"` // steps that start only after it
 
 	ends bool // any answer but accept ends the run with a failure
@@ -134,20 +133,19 @@ type PlannedWrite struct {
 	Effect definitions.Effect `json:"effect"`
 	Runs   Certainty          `json:"runs"`
 	AtMost int64              `json:"atMost"`          // calls
-	Gates  []WriteGate        `json:"gates,omitempty"` // that stand before it
+	Gates  []WriteGate        `json:"gates,omitempty"` // before it
 }
 
-// A WriteGate says whether a gate that is not accepted keeps a write from
-// being made.
+// A WriteGate says whether a gate that is not accepted prevents a write.
 type WriteGate struct {
 	Step  string    `json:"step"`
 	Holds Certainty `json:"holds"`
 }
 
-// PlanLimits say what a run can do at most. Calls of compensations, which only
-// a run makes that fails, are counted apart.
+// PlanLimits are the most that a run can do. Compensations, which only a failed run
+// calls, are counted apart.
 type PlanLimits struct {
-	Calls         int64 `json:"calls"`    // of tools, each counted once however often it is tried
+	Calls         int64 `json:"calls"`    // of tools, without further attempts
 	Attempts      int64 `json:"attempts"` // of these calls, by onError
 	Writes        int64 `json:"writes"`   // of these calls, those whose effect is not read
 	Questions     int64 `json:"questions"`
@@ -172,10 +170,10 @@ func times(a, b int64) int64 {
 	return a * b
 }
 
-// PlanOptions say what a plan may look at besides the definition.
+// PlanOptions are what a plan may read besides the definition.
 type PlanOptions struct {
-	Tools       definitions.Tools       // looked up for what they are, never called; nil = none is known
-	Definitions definitions.Definitions // that steps call; nil = none is known
+	Tools       definitions.Tools       // looked up, never called; nil = none
+	Definitions definitions.Definitions // that steps call; nil = none
 	MaxDepth    int                     // of definitions that call each other; 0 = definitions.MaxWorkflowDepth
 }
 
@@ -201,7 +199,7 @@ func NewPlan(p *definitions.Program, args json.RawMessage, o PlanOptions) (*Plan
 	return plan, nil
 }
 
-// newPlan begins the plan of a definition with what the definition alone says.
+// newPlan begins the plan of a definition with what does not depend on arguments.
 func newPlan(d *definitions.Definition) *Plan {
 	return &Plan{
 		Tool: d.Name, Version: d.Version, Digest: d.Digest(), RunAs: d.RunAs,
@@ -215,8 +213,8 @@ func object(data json.RawMessage) (map[string]any, error) {
 	return members, err
 }
 
-// knowledge is what is known of steps that templates can read, by ID: a
-// map[string]any, a partial, or unknown.
+// knowledge has, by ID, what templates can read of a step: a map[string]any, a
+// template.Partial or template.Unknown.
 type knowledge map[string]any
 
 // A planner makes one plan.
@@ -237,8 +235,8 @@ type plannedNode struct {
 	limits PlanLimits
 }
 
-// endsTheRun says that a step is certain to fail, and that nothing that waits
-// for it starts then.
+// endsTheRun reports whether a step is certain to fail, and steps that wait for it then
+// do not start.
 func (n *plannedNode) endsTheRun() bool {
 	return n.Runs == Yes && n.Problem != "" && !n.node.Step.Continues()
 }
@@ -269,7 +267,7 @@ func (pl *planner) plan(plan *Plan) {
 	plan.Problem = pl.problem(plan)
 }
 
-// requireOutput makes a required property that is left out one that fails.
+// requireOutput marks a required property that is left out as failing.
 func requireOutput(values []PlannedValue, required []string) {
 	for i, v := range values {
 		if v.State == LeftOut && slices.Contains(required, v.Name) {
@@ -293,13 +291,13 @@ func (pl *planner) problem(plan *Plan) string {
 	return ""
 }
 
-// data is what templates see, of which a part may not be known.
+// data is the data of templates, unknown in parts.
 type data map[string]any
 
 // Data implements definitions.Data.
 func (d data) Data() map[string]any { return d }
 
-// data is what templates see before a step.
+// data is the data of templates before a step.
 func (pl *planner) data(known knowledge) data {
 	return data{
 		"params":  pl.params,
@@ -312,8 +310,8 @@ func (pl *planner) data(known knowledge) data {
 	}
 }
 
-// atEnd is what the output block sees. There a step can also have been skipped
-// since the rest was, or have failed in a run that goes on.
+// atEnd is the data of the output block. By then a step may also have been skipped
+// with the rest, or have failed in a run that continues.
 func (pl *planner) atEnd() data {
 	known := knowledge{}
 	for id, step := range pl.steps {
@@ -328,8 +326,8 @@ func (pl *planner) atEnd() data {
 	return d
 }
 
-// afterStep is what the steps that wait for a step know of it when it is their
-// turn, which never comes if it failed and did not continue.
+// afterStep is the knowledge about a step when those that wait for it start. They do
+// not start if it failed and did not continue.
 func afterStep(s *definitions.Step, runs Certainty, problem string) any {
 	switch {
 	case runs == No:

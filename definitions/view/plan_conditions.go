@@ -7,7 +7,7 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// condition says whether a step runs, and what its condition comes to.
+// condition reports whether a step runs, with the value of its condition.
 func (pl *planner) condition(n *definitions.Node, d data) (Certainty, *PlannedValue, error) {
 	if n.Step.Condition == "" {
 		return Yes, nil, nil
@@ -26,7 +26,7 @@ func (pl *planner) condition(n *definitions.Node, d data) (Certainty, *PlannedVa
 	return No, &value, nil
 }
 
-// withoutField is an error of a template without the name of the field.
+// withoutField is the error of a template without the name of its field.
 func withoutField(err error) error {
 	if failed, ok := errors.AsType[*template.FieldError](err); ok {
 		return failed.Err
@@ -34,8 +34,7 @@ func withoutField(err error) error {
 	return err
 }
 
-// planned is what a template comes to: a value that is there or not, or an
-// error.
+// planned makes a PlannedValue of the value of a template, or of its error.
 func planned(t *template.Template, d data, v any, ok bool, err error) PlannedValue {
 	text := t.Source()
 	switch {
@@ -57,7 +56,7 @@ func planned(t *template.Template, d data, v any, ok bool, err error) PlannedVal
 	return PlannedValue{State: Known, Value: encoded}
 }
 
-// plannedAs is what a template comes to for a place that takes kinds.
+// plannedAs is the value of a template for a place that takes kinds.
 func plannedAs(t *template.Template, d data, kinds []string) PlannedValue {
 	v, ok, err := t.ExpandAs(map[string]any(d), kinds)
 	return planned(t, d, v, ok, err)

@@ -8,8 +8,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 )
 
-// gates finds the gates and writes of a plan, and what the ones do for the
-// others.
+// gates finds the gates and the writes of a plan, and which gates prevent which writes.
 func (pl *planner) gates(plan *Plan) {
 	holds := map[string][]WriteGate{}
 	for _, n := range pl.program.Order() {
@@ -39,7 +38,7 @@ func (pl *planner) gates(plan *Plan) {
 	}
 }
 
-// writes says whether a step that writes makes its call.
+// writes reports whether a writing step makes its call.
 func (pl *planner) writes(n *definitions.Node) Certainty {
 	runs := pl.fate(n, pl.known)
 	for s := pl.steps[n.ID].PlannedStep; s.Loop != nil && runs == Yes; s = &s.Loop.Items[0].Step {
@@ -50,7 +49,7 @@ func (pl *planner) writes(n *definitions.Node) Certainty {
 	return runs
 }
 
-// gateOf gives the elicitation that a step is, or that it asks for each item.
+// gateOf gives the elicitation of a step, or of each of its items.
 func gateOf(n *definitions.Node) *definitions.Node {
 	for ; n != nil; n = n.Inner {
 		if n.Step.Type.Traits().Asks {
@@ -60,7 +59,7 @@ func gateOf(n *definitions.Node) *definitions.Node {
 	return nil
 }
 
-// callOf gives the call that a step makes, or that it makes for each item.
+// callOf gives the call of a step, or of each of its items.
 func callOf(s *PlannedStep) *PlannedCall {
 	for s.Loop != nil && len(s.Loop.Items) > 0 {
 		s = &s.Loop.Items[0].Step
@@ -84,7 +83,7 @@ func (pl *planner) gate(n, gate *definitions.Node, behind []*definitions.Node) P
 	return g
 }
 
-// fails says whether a step that fails lets the run fail, now or at its end.
+// fails reports whether the run fails, at once or at its end, if a step does.
 func (pl *planner) fails(n *definitions.Node) bool {
 	return !n.Step.Continues() && pl.program.Definition.FailureMode != definitions.BestEffort
 }
@@ -109,14 +108,14 @@ func (pl *planner) behind(id string) []*definitions.Node {
 	return behind
 }
 
-// holds says of each step behind a gate whether it is kept from running by
-// every answer but accept, and by none in time: it plays each of them through.
+// holds reports for each step behind a gate whether every answer but accept, and no
+// answer in time, prevents it. It plays each of them through.
 func (pl *planner) holds(n *definitions.Node, behind []*definitions.Node) map[string]Certainty {
 	holds := map[string]Certainty{}
 	for _, b := range behind {
 		holds[b.ID] = Yes
 	}
-	if gateOf(n) != n { // each item has an answer of its own
+	if gateOf(n) != n { // each item has its own answer
 		for id := range holds {
 			holds[id] = Depends
 		}
@@ -138,7 +137,7 @@ func (pl *planner) holds(n *definitions.Node, behind []*definitions.Node) map[st
 	return holds
 }
 
-// worse takes into account that a step runs after one more answer.
+// worse combines what holds so far with whether a step runs after one more answer.
 func worse(holds, runs Certainty) Certainty {
 	switch {
 	case holds == No || runs == Yes:
@@ -149,7 +148,7 @@ func worse(holds, runs Certainty) Certainty {
 	return Yes
 }
 
-// fate says what the conditions of a step and of its inner steps come to.
+// fate combines the conditions of a step and of its inner steps.
 func (pl *planner) fate(n *definitions.Node, known knowledge) Certainty {
 	d := pl.data(known)
 	fate := Yes

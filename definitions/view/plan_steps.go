@@ -12,12 +12,12 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// firstItems is how many items of a forEach a plan shows; of one within
-// another it shows the first.
+// firstItems is how many items of a forEach a plan shows; of a nested one it shows the
+// first.
 const firstItems = 3
 
-// step plans one execution of a step at a path; shown is how many items it
-// shows if it is a forEach.
+// step plans one execution of a step at a path; shown is how many items of a forEach
+// it shows.
 func (pl *planner) step(n *definitions.Node, path string, d data, shown int) (PlannedStep, PlanLimits) {
 	s := n.Step
 	step := PlannedStep{Path: path, Type: s.Type, OnError: s.OnError, Timeout: cmp.Or(s.Timeout, definitions.Duration(definitions.DefaultStepTimeout))}
@@ -37,7 +37,7 @@ func (pl *planner) step(n *definitions.Node, path string, d data, shown int) (Pl
 	}
 	pl.compensation(n, d, &step, &limits)
 	if step.Runs == No {
-		step.Problem = "" // it never comes to it
+		step.Problem = "" // the step is skipped
 	}
 	if step.Runs == No || step.Problem != "" {
 		limits = PlanLimits{}
@@ -45,14 +45,14 @@ func (pl *planner) step(n *definitions.Node, path string, d data, shown int) (Pl
 	return step, limits
 }
 
-// blame makes what is certain to fail a problem of the step.
+// blame makes a value that is certain to fail a problem of the step.
 func (s *PlannedStep) blame(field string, value PlannedValue) {
 	if value.State == Fails && s.Problem == "" {
 		s.Problem = field + ": " + value.Error
 	}
 }
 
-// call plans a call of a tool; what is wrong with it is a problem of step.
+// call plans a call of a tool; a mistake in it is a problem of step.
 func (pl *planner) call(name string, arguments template.Argument, field string, d data, step *PlannedStep) *PlannedCall {
 	call := &PlannedCall{Tool: name, Effect: definitions.Unsafe}
 	tool, ok := pl.Tools(name)
@@ -90,8 +90,8 @@ func callLimits(call *PlannedCall, onError *definitions.OnError) PlanLimits {
 	return limits
 }
 
-// plannedArgument gives the value of an argument at a path if all of it is known,
-// and otherwise each of its parts.
+// plannedArgument gives the value of an argument at a path if all of it is known, else
+// each of its parts.
 func plannedArgument(a template.Argument, path string, d data, schema template.Schema) []PlannedValue {
 	if a.Template != nil {
 		value := plannedAs(a.Template, d, schema.Kinds())
@@ -125,8 +125,8 @@ func plannedArgument(a template.Argument, path string, d data, schema template.S
 	return []PlannedValue{{Name: path, State: Fails, Error: err.Error()}}
 }
 
-// compensation plans the call that undoes a step, which sees what the step saw
-// and what came of it.
+// compensation plans the call that undoes a step. It sees the data of the step and
+// its output.
 func (pl *planner) compensation(n *definitions.Node, d data, step *PlannedStep, limits *PlanLimits) {
 	undo := n.Step.Compensate
 	if undo == nil {
@@ -137,12 +137,12 @@ func (pl *planner) compensation(n *definitions.Node, d data, step *PlannedStep, 
 	steps := maps.Clone(d["steps"].(template.Partial))
 	steps[n.ID] = template.Unknown{}
 	after["steps"] = steps
-	var apart PlannedStep // what is wrong with it shows only when it is needed
+	var apart PlannedStep // a mistake in it shows only when it is needed
 	step.Compensate = pl.call(undo.Tool, n.Templates.Compensation, "compensate.arguments", after, &apart)
 	limits.Compensations = 1
 }
 
-// loop plans a forEach; what is wrong with it is a problem of step.
+// loop plans a forEach; a mistake in it is a problem of step.
 func (pl *planner) loop(n *definitions.Node, path string, d data, shown int, step *PlannedStep) (*PlannedLoop, PlanLimits) {
 	loop := &PlannedLoop{
 		Most:     cmp.Or(n.Step.MaxIterations, definitions.DefaultIterations),
@@ -203,13 +203,12 @@ func (pl *planner) unknownItem(n *definitions.Node, path string, d data) (Planne
 	return pl.step(n.Inner, innerPath(n, path, "*"), withinAny(n, d), 1)
 }
 
-// withinAny is what the inner step of a forEach sees for any item.
+// withinAny is the data of a forEach's inner step for any item.
 func withinAny(n *definitions.Node, d data) data {
 	return within(d, map[string]any{n.Step.ItemName(): template.Unknown{}, "index": template.Unknown{}, "key": template.Unknown{}}, true)
 }
 
-// within is what the inner step of a forEach sees: the items around it, and
-// its own.
+// within is the data of a forEach's inner step: its own item, and those around it.
 func within(d data, members map[string]any, isPartial bool) data {
 	forEach := map[string]any{}
 	switch outer := d["forEach"].(type) {

@@ -12,20 +12,20 @@ import (
 	"github.com/perdure/perdure/internal/visible"
 )
 
-// An Emphasis says what a part of a text is, for those who can show it.
+// An Emphasis is the meaning of a part of a text, for terminals that can show it.
 type Emphasis string
 
 // The emphases.
 const (
 	Heading  Emphasis = "heading"
-	Aside    Emphasis = "aside"    // what can be read past
-	Caution  Emphasis = "caution"  // what needs a second look
-	Mistaken Emphasis = "mistaken" // what is certain to fail
+	Aside    Emphasis = "aside"    // less important
+	Caution  Emphasis = "caution"  // needs a second look
+	Mistaken Emphasis = "mistaken" // certain to fail
 )
 
-// Text writes the plan for people, in lines of 80 columns. Mark emphasises a
-// part of a line and adds nothing that can be seen; nil leaves all as it is.
-// What comes from outside cannot steer a terminal. It ends with a newline.
+// Text writes the plan for people, in lines of 80 columns. Mark emphasises a part of a
+// line and adds nothing visible; nil = no emphasis. Text from outside cannot control
+// the terminal. It ends with a newline.
 func (p *Plan) Text(mark func(Emphasis, string) string) string {
 	if mark == nil {
 		mark = func(_ Emphasis, text string) string { return text }
@@ -158,9 +158,9 @@ func (t *planText) step(indent int, s PlannedStep) {
 	}
 }
 
-// headline says in a few words what a step does.
+// headline describes a step in a few words.
 func headline(s PlannedStep) []string {
-	words := []string{string(s.Type)} // of a server that knows more
+	words := []string{string(s.Type)} // a type of a newer server
 	if kind, known := KindOf(s.Type); known {
 		words[0] = kind.Headline(s)
 	}
@@ -211,7 +211,7 @@ func (t *planText) values(indent int, values []PlannedValue) {
 	}
 }
 
-// text writes a question or a time, which has no name of its own.
+// text writes a question or a time, which have no names.
 func (t *planText) text(indent int, v PlannedValue) {
 	label := ""
 	if v.Name != "" {
@@ -241,7 +241,7 @@ func (t *planText) waitsFor(indent int, v PlannedValue) {
 	t.line(indent, Aside, "   waits for "+strings.Join(v.WaitsFor, ", "))
 }
 
-// written is the template with what is known of it.
+// written is the template with its known parts expanded.
 func (v PlannedValue) written() string { return cmp.Or(v.Partly, v.Template) }
 
 func (t *planText) loop(indent int, l *PlannedLoop) {

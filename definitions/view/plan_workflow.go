@@ -8,8 +8,8 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// workflow plans the call of another composite tool: what that does with the
-// arguments, as far as they are known.
+// workflow plans the call of another composite tool with the arguments, as far as they
+// are known.
 func (pl *planner) workflow(n *definitions.Node, d data, step *PlannedStep) PlanLimits {
 	step.Workflow, step.Timeout = n.Step.Workflow, n.Step.Timeout
 	callee, ok := pl.Definitions.Find(n.Step.Workflow)
@@ -50,7 +50,7 @@ func (pl *planner) workflow(n *definitions.Node, d data, step *PlannedStep) Plan
 	return called.AtMost
 }
 
-// setParameter makes a parameter what is planned for it.
+// setParameter sets a parameter to its planned value.
 func setParameter(p template.Partial, name string, value PlannedValue) {
 	delete(p, name)
 	if value.State != Known {
@@ -61,8 +61,8 @@ func setParameter(p template.Partial, name string, value PlannedValue) {
 	}
 }
 
-// called plans a called definition. Known says that all of its parameters are,
-// which are then checked as they would be for a call.
+// called plans a called definition. If all parameters are known, they are checked as
+// in a call.
 func (pl *planner) called(d *definitions.Definition, params template.Partial, known bool) (plan *Plan, problem string) {
 	program, err := definitions.Compile(d)
 	if err != nil {
@@ -97,7 +97,8 @@ func (pl *planner) called(d *definitions.Definition, params template.Partial, kn
 	return plan, problem
 }
 
-// calledOf is what a step calls, or calls for each item, and how often at most.
+// calledOf is the plan of the composite tool that a step calls, itself or for each item,
+// and how often at most.
 func calledOf(s *PlannedStep) (*Plan, int64) {
 	most := int64(1)
 	for s.Loop != nil && len(s.Loop.Items) > 0 {
@@ -107,9 +108,9 @@ func calledOf(s *PlannedStep) (*Plan, int64) {
 	return s.Called, most
 }
 
-// calledGates adds the gates and writes of a definition that a step calls, below
-// the step. A question whose every other answer ends the called run holds back
-// what comes after the step.
+// calledGates adds the gates and writes of a called definition below its step. A gate
+// whose every answer but accept ends the called run holds back the steps after the
+// calling one.
 func (pl *planner) calledGates(plan *Plan, n *definitions.Node, holds map[string][]WriteGate) {
 	step := pl.steps[n.ID]
 	called, times := calledOf(step.PlannedStep)
@@ -139,7 +140,7 @@ func (pl *planner) calledGates(plan *Plan, n *definitions.Node, holds map[string
 	}
 }
 
-// calledWrites adds what a called definition writes, below the step that calls it.
+// calledWrites adds the writes of a called definition below its step.
 func (pl *planner) calledWrites(plan *Plan, n *definitions.Node, before []WriteGate) {
 	step := pl.steps[n.ID]
 	called, most := calledOf(step.PlannedStep)

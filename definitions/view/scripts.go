@@ -10,14 +10,14 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// A PlannedScriptCall is a call of a script, with what is known of its callee.
+// A PlannedScriptCall is a call in a script, with what is known of the called tool.
 type PlannedScriptCall struct {
 	definitions.ScriptCall
-	Tool    string             `json:"tool,omitempty"` // its name as it is offered
+	Tool    string             `json:"tool,omitempty"` // its name for clients
 	Backend string             `json:"backend,omitempty"`
 	Effect  definitions.Effect `json:"effect,omitempty"`
 
-	called *Plan // of a composite tool; nil = only a run can tell
+	called *Plan // of a composite tool; nil = unknown before the run
 }
 
 // String describes the call in a line, with its place.
@@ -38,7 +38,7 @@ func plannedCalls(n *definitions.Node) []PlannedScriptCall {
 	return calls
 }
 
-// script plans a script: what can be seen of it, and how much it may do.
+// script plans a script: its visible calls, and the most it may do.
 func (pl *planner) script(n *definitions.Node, d data, step *PlannedStep) PlanLimits {
 	step.Script = plannedCalls(n)
 	if !n.Whole() {
@@ -63,7 +63,7 @@ func (pl *planner) script(n *definitions.Node, d data, step *PlannedStep) PlanLi
 			if c.Effect != definitions.Read {
 				limits.Writes = plus(limits.Writes, 1)
 			}
-		case definitions.CallsProbe, definitions.CallsUndo: // if it comes to that
+		case definitions.CallsProbe, definitions.CallsUndo: // only if needed
 			pl.scriptCall(c, step)
 		case definitions.CallsWorkflow:
 			limits.Calls = plus(limits.Calls, 1)
@@ -83,8 +83,8 @@ func (pl *planner) script(n *definitions.Node, d data, step *PlannedStep) PlanLi
 	return limits
 }
 
-// scriptWorkflow plans the call of a composite tool, whose arguments only a run
-// can tell. What one does that is not known has no bounds.
+// scriptWorkflow plans the call of a composite tool with unknown arguments. An unknown
+// tool has no bounds.
 func (pl *planner) scriptWorkflow(c *PlannedScriptCall) PlanLimits {
 	d, ok := pl.Definitions.Find(c.Name)
 	if ok && pl.depth < pl.MaxDepth {
@@ -101,8 +101,8 @@ func (pl *planner) scriptWorkflow(c *PlannedScriptCall) PlanLimits {
 	return c.called.AtMost
 }
 
-// scriptCall looks the tool of a call up. That there is none is a problem of the
-// step, since the script does not run then.
+// scriptCall looks up the tool of a call. An unknown tool is a problem of the step,
+// since the script does not run then.
 func (pl *planner) scriptCall(c *PlannedScriptCall, step *PlannedStep) {
 	c.Effect = definitions.Unsafe
 	if c.Name == "" {
@@ -116,8 +116,8 @@ func (pl *planner) scriptCall(c *PlannedScriptCall, step *PlannedStep) {
 	c.Tool, c.Backend, c.Effect = tool.Name, tool.Backend, cmp.Or(tool.Effect, definitions.Unsafe)
 }
 
-// calledOnce plans a definition of whose arguments nothing is known, once at each
-// depth, however often scripts call it.
+// calledOnce plans a definition with unknown arguments, once at each depth, however
+// often scripts call it.
 func (pl *planner) calledOnce(d *definitions.Definition, params template.Partial) *Plan {
 	key := fmt.Sprintf("%d %s", pl.depth, d.Digest())
 	if _, known := pl.unknown[key]; !known {
@@ -126,8 +126,8 @@ func (pl *planner) calledOnce(d *definitions.Definition, params template.Partial
 	return pl.unknown[key]
 }
 
-// scriptWrites gives the writes of a script, and of what it calls. Which of them
-// are made only a run can tell.
+// scriptWrites gives the writes of a script and of what it calls. Only a run can find
+// out which of them it makes.
 func (pl *planner) scriptWrites(n *definitions.Node, before []WriteGate) []PlannedWrite {
 	step := pl.steps[n.ID]
 	if step.limits.Writes == 0 {
@@ -142,7 +142,7 @@ func (pl *planner) scriptWrites(n *definitions.Node, before []WriteGate) []Plann
 	}
 	for _, c := range step.Script {
 		most := int64(1)
-		if c.Kind == definitions.CallsWorkflow { // what it writes is told where it is called first
+		if c.Kind == definitions.CallsWorkflow { // its writes are listed at the first call
 			if most = workflows[c.Name]; most == 0 {
 				continue
 			}
@@ -168,9 +168,9 @@ func (pl *planner) scriptWrites(n *definitions.Node, before []WriteGate) []Plann
 	return writes
 }
 
-// gates are the questions of a script that stand before a call. An approve that
-// the script surely comes to holds back what stands below it; what it does about
-// other answers, and with functions that stand above, only a run can tell.
+// gates are the questions of a script before a call. An approve that the script surely
+// reaches holds back the calls below it. What the script does about other answers, and
+// in functions above, only a run can find out.
 func (c PlannedScriptCall) gates(step string, calls []PlannedScriptCall) []WriteGate {
 	var gates []WriteGate
 	for _, g := range calls {

@@ -87,8 +87,8 @@ func newField(f *view.Field) *field {
 // Hint says what the field is for, and what a value must keep.
 func (f *field) Hint() string {
 	says := []string{f.Description, f.Limits}
-	if f.Tells != "" && (f.Shape == number || f.Value == "" && f.Choices == nil) {
-		says = append(says, "if left empty: "+f.Tells)
+	if f.DefaultText != "" && (f.Shape == number || f.Value == "" && f.Choices == nil) {
+		says = append(says, "if left empty: "+f.DefaultText)
 	}
 	return strings.Join(slices.DeleteFunc(says, func(s string) bool { return s == "" }), " – ")
 }

@@ -1,4 +1,4 @@
-// Package datadir tells whether a process uses the data directory of a perdure dev. It
+// Package datadir reports whether a process uses the data directory of a perdure dev. It
 // is apart from internal/devserver, so that commands of builds without the embedded
 // Temporal can look for a dev.
 package datadir

@@ -71,7 +71,7 @@ func prepare(ctx context.Context, main, visibility *config.SQL, o Options) error
 	return nil
 }
 
-// createSchema makes a database if there is none. It is built under another
+// createSchema makes a database unless it exists. It is built under another
 // name and then renamed, so that a crash leaves nothing half made.
 func createSchema(ctx context.Context, file string) error {
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
@@ -137,7 +137,7 @@ func flush(file string) error {
 	return f.Sync()
 }
 
-// ensureNamespace makes the namespace if there is none and gives it the search
+// ensureNamespace makes the namespace unless it exists and gives it the search
 // attributes that it lacks. The server must not run yet: it reads namespaces
 // when it starts.
 func ensureNamespace(ctx context.Context, db sqlplugin.DB, o Options, attributes map[string]enumspb.IndexedValueType) error {

@@ -23,7 +23,7 @@ type Config struct {
 	Breaker     Breaker // zero = none
 }
 
-// Limited says whether anything is limited.
+// Limited reports whether anything is limited.
 func (c Config) Limited() bool { return c != Config{} }
 
 // A Rate says how many calls may begin: Calls within Per, evenly, and Burst at
@@ -134,7 +134,7 @@ func (o Outcome) err() error {
 
 // A State is how a line stands.
 type State struct {
-	Breaker  string    // closed, open, half-open; "" = there is none
+	Breaker  string    // closed, open, half-open; "" = none
 	Until    time.Time // when an open breaker lets a call through
 	UnderWay int
 	Waiting  int // that have a place, whether they wait here or come again

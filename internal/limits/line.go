@@ -57,7 +57,7 @@ type ticket struct {
 	until time.Time // when its place is lost, while it does not
 }
 
-// NewLine makes the line of a backend. serves says whether this process is still
+// NewLine makes the line of a backend. serves reports whether this process is still
 // the one that keeps it; nil = it is. spent is when the process before had let as
 // many calls begin as it might: State.Spent if it has told it when it was done,
 // or else the last moment in which it may have let one begin; zero = there was
@@ -105,7 +105,7 @@ func newBreaker(b Breaker, opened func()) *gobreaker.TwoStepCircuitBreaker[any] 
 type Pass struct {
 	line  *Line
 	began time.Time
-	done  func(error) // of the breaker; nil = there is none
+	done  func(error) // of the breaker; nil = none
 	until time.Time   // when it is taken back, of one that was lent
 	probe bool        // it finds out whether the backend answers again
 }
@@ -243,7 +243,7 @@ func (l *Line) obstacle(t *ticket, now time.Time) (held Held, soon bool) {
 	return Held{}, false
 }
 
-// probing says whether the one call of a half-open breaker is under way.
+// probing reports whether the one call of a half-open breaker is under way.
 func (l *Line) probing() bool {
 	c := l.breaker.Counts()
 	return c.Requests > c.TotalExclusions

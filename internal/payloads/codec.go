@@ -121,7 +121,7 @@ func KeyOf(p *commonpb.Payload) string {
 // A Codec seals and opens payloads.
 type Codec struct {
 	Keys *Keys // nil = none: nothing is sealed, and nothing sealed can be opened
-	// May says whether payloads of a run, "" = of none that is known, are
+	// May reports whether payloads of a run, "" = of none that is known, are
 	// opened; the others stay sealed. nil = all are.
 	May func(run string) bool
 

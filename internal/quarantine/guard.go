@@ -53,7 +53,7 @@ type Guard struct {
 	gate gate
 
 	mu      sync.Mutex
-	only    *lone          // the task that is executed alone; nil = there is none, or it was answered
+	only    *lone          // the task that is executed alone; nil = none, or it was answered
 	stopped bool           // the worker takes no more tasks
 	busy    sync.WaitGroup // tasks that are being taken, and marks that are being left
 }
@@ -347,7 +347,7 @@ func (g *Guard) read(ctx context.Context, temporal workflowservice.WorkflowServi
 // the last workflow task that was executed to its end.
 func sinceCompleted(events []*historypb.HistoryEvent) int { return max(lastCompleted(events), 0) }
 
-// lastCompleted is the index of that completion; -1 = there is none.
+// lastCompleted is the index of that completion; -1 = none.
 func lastCompleted(events []*historypb.HistoryEvent) int {
 	for i := len(events) - 1; i >= 0; i-- {
 		if events[i].GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED && executed(events[i]) {

@@ -21,7 +21,7 @@ func (b *batch) callers(fresh []*definitions.Definition) {
 	}
 }
 
-// unread says whether the publisher is told nothing of a composite tool.
+// unread reports whether the publisher is told nothing of a composite tool.
 func (b *batch) unread(name string) bool {
 	return b.publisher.MayRead != nil && !b.publisher.MayRead(name)
 }
@@ -50,7 +50,7 @@ func (b *batch) wrong(d *definitions.Definition, others []*definitions.Definitio
 	return definitions.Check([]*definitions.Definition{d}, definitions.CheckOptions{All: b.registry.resolved(others), MaxDepth: b.publisher.MaxDepth})
 }
 
-// callsName says whether a definition calls a composite tool of a name itself.
+// callsName reports whether a definition calls a composite tool of a name itself.
 func callsName(d *definitions.Definition, name string) bool {
 	return slices.ContainsFunc(d.WorkflowNames(), func(written string) bool {
 		ref, err := definitions.ParseReference(written)

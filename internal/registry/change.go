@@ -39,7 +39,7 @@ func Changes(was, now *definitions.Definition, prefix string) []Change {
 	)
 }
 
-// breaking makes changes of a schema, which stands at root, changes that break
+// breaking makes changes of a schema, which is at root, changes that break
 // callers.
 func breaking(one, root string, found []change) (changes []Change) {
 	for i, line := range prefixed(one, root, found) {

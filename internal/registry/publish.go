@@ -235,7 +235,7 @@ func published(versions []Entry, version string) (Entry, bool) {
 	return versions[i], true
 }
 
-// isNew says whether nothing was published under a version, and reports other
+// isNew reports whether nothing was published under a version, and reports other
 // content that was.
 func (b *batch) isNew(pos definitions.Position, p *Publication, versions []Entry) bool {
 	e, ok := published(versions, p.Version)

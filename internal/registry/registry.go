@@ -332,7 +332,7 @@ func (r *Registry) definitions() []*definitions.Definition {
 const MinDigits = 8
 
 // ByDigest gives the published version with a digest, which may be shortened to
-// MinDigits or more; false = there is none, or more than one.
+// MinDigits or more; false = none, or more than one.
 func (r *Registry) ByDigest(digest string) (Entry, bool) {
 	const shortest = len("sha256:") + MinDigits
 	var found []Entry

@@ -172,7 +172,7 @@ func (s *Codec) seen(ctx context.Context, who auth.Identity) func(run string) bo
 	}
 }
 
-// may says whether somebody may see a run: the same as everywhere.
+// may reports whether somebody may see a run: the same as everywhere.
 func (s *Codec) may(ctx context.Context, who auth.Identity, id string) bool {
 	if !strings.Contains(id, "/") { // of something else than a run
 		return false

@@ -66,7 +66,7 @@ func (x *examination) backends(ctx context.Context) {
 	}
 }
 
-// isProgram says whether a backend is a program that this one starts.
+// isProgram reports whether a backend is a program that this one starts.
 func isProgram(all []backends.Config, name string) bool {
 	return slices.ContainsFunc(all, func(b backends.Config) bool { return b.Name == name && b.Command != "" })
 }

@@ -90,13 +90,13 @@ func (s *shared) startRegistry(ctx context.Context) {
 	go s.registry.Follow(ctx)
 }
 
-// permits says whether a run may call a tool: by the right of its caller, or
+// permits reports whether a run may call a tool: by the right of its caller, or
 // by its own where its definition says so.
 func (s *shared) permits(call workflows.ToolCall) bool {
 	return s.opts.Loaded.Auth.Policy.May(acting(call.Caller, call.As), auth.Call, auth.Object{Tool: call.Tool})
 }
 
-// mayKnow says whether somebody may know of a tool of a backend.
+// mayKnow reports whether somebody may know of a tool of a backend.
 func (s *shared) mayKnow(who auth.Identity, tool string) bool {
 	policy, on := &s.opts.Loaded.Auth.Policy, auth.Object{Tool: tool}
 	return policy.May(who, auth.Call, on) || policy.May(who, auth.See, on) || policy.May(who, auth.Publish, on)

@@ -26,7 +26,7 @@ type BackendStatus struct {
 	Error     string `json:"error,omitempty"`
 
 	Limits  string             `json:"limits,omitempty"`  // for people; "" = none
-	Limited *runs.BackendState `json:"limited,omitempty"` // how the limits stand; nil = there are none, or nobody keeps them
+	Limited *runs.BackendState `json:"limited,omitempty"` // how the limits stand; nil = none, or nobody keeps them
 }
 
 type CompositeStatus struct {
@@ -44,7 +44,7 @@ type CompositeStatus struct {
 	Contradicts string `json:"contradicts,omitempty"`
 }
 
-// Offered says whether clients can call it, if they may.
+// Offered reports whether clients can call it, if they may.
 func (s CompositeStatus) Offered() bool { return !s.Hidden && (s.Available == nil || *s.Available) }
 
 type ToolStatus struct {

@@ -244,7 +244,7 @@ func unparen(e syntax.Expr) syntax.Expr {
 
 func isSum(op syntax.Token) bool { return op == syntax.PLUS || op == syntax.MINUS }
 
-// isNumber says whether an expression is a literal number of a word's size.
+// isNumber reports whether an expression is a literal number of a word's size.
 func isNumber(e syntax.Expr) bool {
 	l, ok := unparen(e).(*syntax.Literal)
 	if !ok {
@@ -257,7 +257,7 @@ func isNumber(e syntax.Expr) bool {
 	return false
 }
 
-// isShort says whether comparing with an expression takes no time to speak of.
+// isShort reports whether comparing with an expression takes no time to speak of.
 func isShort(e syntax.Expr) bool {
 	switch e := unparen(e).(type) {
 	case *syntax.Literal:

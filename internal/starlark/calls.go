@@ -310,7 +310,7 @@ func (i *inspector) callee(fn syntax.Expr) {
 	i.node(fn)
 }
 
-// isAttribute says whether a call is x.name, of a name that is a method's.
+// isAttribute reports whether a call is x.name, of a name that is a method's.
 func isAttribute(n *syntax.CallExpr) bool {
 	id, ok := unparen(n.Fn).(*syntax.Ident)
 	return ok && id.Name == opAttr && len(n.Args) == 2

@@ -187,7 +187,7 @@ func pointer(path []string) string {
 	return b.String()
 }
 
-// at writes what stands at a place of a list or an object.
+// at writes what is at a place of a list or an object.
 func (e *encoder) at(token string, v starlark.Value) error {
 	if !e.marks {
 		return e.value(v)

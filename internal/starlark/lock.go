@@ -32,7 +32,7 @@ func (l *Lock) Release() {
 	}
 }
 
-// first says whether a value is met for the first time.
+// first reports whether a value is met for the first time.
 func (l *Lock) first(key any) bool {
 	if l.seen[key] {
 		return false

@@ -74,7 +74,7 @@ func inUTC(name string) *starlark.Builtin {
 	})
 }
 
-// hasLocation says whether arguments have a location, which comes after so many
+// hasLocation reports whether arguments have a location, which comes after so many
 // others.
 func hasLocation(args starlark.Tuple, others int, kwargs []starlark.Tuple) bool {
 	found := len(args) > others

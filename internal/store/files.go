@@ -43,7 +43,7 @@ type record struct {
 	Changed   time.Time `json:"changed"`
 }
 
-// OpenFiles keeps grants in a directory, which is made if there is none. A nil
+// OpenFiles keeps grants in a directory, which is made. A nil
 // logger discards.
 func OpenFiles(dir string, keys *Keys, logger *slog.Logger) (*Files, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -170,7 +170,7 @@ func (f *Files) each(do func(file string, r record)) error {
 	return nil
 }
 
-// read reads a record; the zero record if there is none. A damaged one, which
+// read reads a record; the zero record if none. A damaged one, which
 // only a disk can make, counts as none.
 func (f *Files) read(file string) (record, error) {
 	var r record

@@ -49,7 +49,7 @@ var _ Grants = (*Postgres)(nil)
 
 // OpenPostgres connects to the database at a URL, or as libpq's keywords say,
 // and brings its tables up to date. They are in the schema perdure, which is
-// made if there is none. No error holds the password. A nil logger discards.
+// made. No error holds the password. A nil logger discards.
 func OpenPostgres(ctx context.Context, address string, keys *Keys, logger *slog.Logger) (*Postgres, error) {
 	pool, _, err := migrated(ctx, address)
 	if err != nil {
@@ -85,7 +85,7 @@ func Migrate(ctx context.Context, address string) (version int64, err error) {
 
 // An Inspection is what a database has.
 type Inspection struct {
-	Version, Latest int64     // of its tables, and of those that this program makes; 0 = there are none
+	Version, Latest int64     // of its tables, and of those that this program makes; 0 = none
 	Now             time.Time // by its clock
 	Values          int64     // of runs that are kept there
 	ValueBytes      int64     // of these together

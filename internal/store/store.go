@@ -43,7 +43,7 @@ type Grants interface {
 	// changed, and its error is returned.
 	Change(ctx context.Context, key Key, f func(ctx context.Context, was Grant) (Grant, error)) error
 	// Latest gives the key of the secret for a backend that was changed last;
-	// false = there is none.
+	// false = none.
 	Latest(ctx context.Context, backend string) (Key, bool, error)
 	// Wanted gives the backends for which runs of a principal wait, sorted.
 	Wanted(ctx context.Context, principal string) ([]string, error)

@@ -25,7 +25,7 @@ type Values interface {
 	Sweep(ctx context.Context, look Look) (runs int, err error)
 }
 
-// A Look says whether a run is gone, and of one that is not, which other has
+// A Look reports whether a run is gone, and of one that is not, which other has
 // called it; "" = none has.
 type Look func(ctx context.Context, run string) (gone bool, parent string, err error)
 

@@ -22,7 +22,7 @@ type FileValues struct {
 
 var _ Values = (*FileValues)(nil)
 
-// OpenFileValues keeps values in a directory, which is made if there is none.
+// OpenFileValues keeps values in a directory, which is made.
 func OpenFileValues(dir string) (*FileValues, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("opening the values of runs: %w", err)

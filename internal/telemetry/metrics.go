@@ -135,7 +135,7 @@ type Snapshot struct {
 // Limits are how those of a backend stand.
 type Limits struct {
 	Kept     bool   // a worker keeps them; else the backend is not called
-	Breaker  string // closed, open, half-open; "" = there is none
+	Breaker  string // closed, open, half-open; "" = none
 	UnderWay int64  // calls
 	Waiting  int64  // calls that have a place in the line
 }

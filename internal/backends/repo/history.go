@@ -148,7 +148,7 @@ func withoutCredentials(remote string) string {
 // count as uncommitted work then.
 func (r *repository) status(ctx context.Context) (string, error) {
 	names, err := r.git(ctx, "config", "--name-only", "-z", "--get-regexp", `^filter\..*\.(clean|smudge|process|required)$`)
-	if err != nil && exitCode(err) != 1 { // 1 = there are none
+	if err != nil && exitCode(err) != 1 { // 1 = none
 		return "", fmt.Errorf("reading the configuration: %w", err)
 	}
 	env, n := gitEnv(), 0

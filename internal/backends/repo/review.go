@@ -54,7 +54,7 @@ func (r *repository) writeReview(_ context.Context, args reviewArgs) (*reviewRes
 	return &reviewResult{Path: file, Bytes: len(content), Overwritten: replaced}, nil
 }
 
-// openReviews opens the directory for reviews, which it makes if there is none.
+// openReviews opens the directory for reviews, and makes it if it does not exist.
 // A link in its place is not followed: the repository may have one that leads to
 // what others read, such as its sources.
 func (r *repository) openReviews() (*os.Root, error) {
