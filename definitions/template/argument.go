@@ -100,12 +100,12 @@ func (a Argument) Encode(data any, schema Schema, path string) (json.RawMessage,
 	return encoded, InField(path, err)
 }
 
-// maxExpanded bounds what templates come to together that name the same values
-// over and over, in bytes. It is more than a run takes of it.
+// maxExpanded bounds the result of all templates of a value, in bytes, which may name
+// one large value many times. Runs allow less.
 const maxExpanded = 2 * MaxNamedValue
 
-// EncodeExpanded encodes a value that templates gave. They may name a large value
-// over and over, so it fails where all of it together is too large.
+// EncodeExpanded encodes the result of templates. They may name a large value many
+// times, so it fails if all of it together is too large.
 func EncodeExpanded(v any) (json.RawMessage, error) {
 	e := encoder{limit: maxExpanded}
 	err := e.encode(v)
@@ -115,8 +115,8 @@ func EncodeExpanded(v any) (json.RawMessage, error) {
 	return e.out, err
 }
 
-// Expand gives the value of a for a place with a schema. ok is false if there is
-// none: a is one expression, and that is missing.
+// Expand gives the value of a for a place with a schema. ok is false if a is one
+// expression whose value is missing.
 func (a Argument) Expand(data any, schema Schema, path string) (v any, ok bool, err error) {
 	switch {
 	case a.Template != nil:

@@ -54,8 +54,8 @@ func Excerpt(s string) string {
 	return strconv.Quote(s[:cut]) + "…"
 }
 
-// DidYouMean suggests the known word that is nearest to one that is not known, as
-// words that follow a message; "" when none is near.
+// DidYouMean suggests the known word nearest to an unknown one, as the end of a
+// message; "" = none is near.
 func DidYouMean(word string, known []string) string {
 	if len(word) > 64 {
 		return ""

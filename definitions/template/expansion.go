@@ -7,8 +7,8 @@ import (
 	"text/template"
 )
 
-// An expansion is one run of a template: where its result goes, what it has
-// cost so far. Functions are bound to it.
+// An expansion is one execution of a template: its output and its cost so far.
+// Functions are bound to it.
 type expansion struct {
 	tmpl    *template.Template
 	out     []byte
@@ -40,7 +40,7 @@ func (t *Template) expansion() *expansion {
 	for _, name := range SortedKeys(t.subs) {
 		sub := x.tmpl.New(name)
 		if _, err := sub.AddParseTree(name, t.subs[name]); err != nil {
-			panic(err) // cannot be: it only fails on a nil template
+			panic(err) // never: it only fails on a nil template
 		}
 	}
 	return x
@@ -56,7 +56,7 @@ func (x *expansion) release(t *Template) {
 }
 
 // Write takes what the template writes. An empty write is a turn of a loop
-// (see turn) or the printing of nothing.
+// (see loopTurn) or the printing of nothing.
 func (x *expansion) Write(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, x.charge(turnPrice)

@@ -8,26 +8,26 @@ import (
 	"text/template/parse"
 )
 
-// A Result is what something comes to: a value with its type, or an error.
+// A Result is a value with its type, or an error.
 type Result struct {
-	Type  string          `json:"type,omitempty"` // of JSON Schema, or missing; "" = there is an error, or nothing was done
+	Type  string          `json:"type,omitempty"` // of JSON Schema, or missing; "" = an error, or not evaluated
 	Value json.RawMessage `json:"value,omitempty"`
 	Error string          `json:"error,omitempty"`
 }
 
-// An Expression is a part of a template and what it comes to.
+// An Expression is a part of a template and its value.
 type Expression struct {
 	Text string `json:"text"`
 	Result
 	Note  string       `json:"note,omitempty"`  // why a value is missing, which branch is taken
 	Parts []Expression `json:"parts,omitempty"` // its operands that are expressions themselves
-	Body  []Expression `json:"body,omitempty"`  // of if, with, range and template: what is in them
+	Body  []Expression `json:"body,omitempty"`  // the expressions within if, with, range and template
 }
 
 // missingType is the type of what has no value.
 const missingType = "missing"
 
-// ResultOf is what something comes to that may have no value, or fail.
+// ResultOf is the result of an evaluation; ok = it has a value.
 func ResultOf(v any, ok bool, err error) Result {
 	if err != nil {
 		return Result{Error: err.Error()}
@@ -43,7 +43,7 @@ func ResultOf(v any, ok bool, err error) Result {
 }
 
 const (
-	maxExplained = 500 // expressions of one template that are explained, as long as that takes no more work than MaxExpansionWork
+	maxExplained = 500 // expressions explained of one template, within MaxExpansionWork
 	maxTurns     = 3   // turns of a loop that are explained
 )
 
@@ -60,9 +60,9 @@ func Explain(text string, data any) []Expression {
 	return e.list(main.Root)
 }
 
-// An explainer goes through a template as executing it does, and evaluates each
-// expression by itself: as a template of its own, in which the dot, the root
-// and the variables at that place are variables.
+// An explainer follows a template as executing it does, and evaluates each expression
+// as a template of its own, in which the dot, the root and the variables at that
+// place are variables.
 type explainer struct {
 	trees     map[string]*parse.Tree
 	spent     *effort
@@ -79,8 +79,7 @@ type explainedVar struct {
 	value any
 }
 
-// Names that stand for the dot and $ in an expression that is evaluated by
-// itself.
+// Names of the dot and $ in an expression that is evaluated by itself.
 const (
 	dotVariable  = "$dot__"
 	rootVariable = "$root__"
@@ -170,7 +169,7 @@ func (e *explainer) pipe(pipe *parse.PipeNode) (Expression, any) {
 	return x, value
 }
 
-// operands explains what a command works on. What and and or do not reach is
+// operands explains the operands of a command. Operands that and/or do not reach are
 // not evaluated.
 func (e *explainer) operands(cmd *parse.CommandNode) []Expression {
 	args := cmd.Args
@@ -203,7 +202,7 @@ func (e *explainer) operands(cmd *parse.CommandNode) []Expression {
 	return all
 }
 
-// operand explains an operand; literals explain themselves.
+// operand explains an operand; literals need none.
 func (e *explainer) operand(node parse.Node) (x Expression, value any, explained bool) {
 	if pipe, ok := node.(*parse.PipeNode); ok {
 		x, value = e.pipe(pipe)
@@ -226,8 +225,7 @@ func (e *explainer) operand(node parse.Node) (x Expression, value any, explained
 	return x, value, false
 }
 
-// missing says from where on a path leads nowhere, if it does and that is not
-// its end.
+// missing names the first missing member of a path, unless that is its last.
 func (e *explainer) missing(node parse.Node, value any, err error) string {
 	if value != nil || err != nil {
 		return ""
@@ -288,7 +286,7 @@ func (e *explainer) evaluate(cmds []*parse.CommandNode) (any, error) {
 	return v, failed
 }
 
-// rebase replaces the dot and $ in a node by the variables that stand for them.
+// rebase replaces the dot and $ in a node by their variables.
 func rebase(node parse.Node) parse.Node {
 	variable := func(names ...string) parse.Node {
 		return &parse.VariableNode{NodeType: parse.NodeVariable, Ident: names}
@@ -303,7 +301,7 @@ func rebase(node parse.Node) parse.Node {
 			node.Args[i] = rebase(arg)
 		}
 	case *parse.ChainNode:
-		node.Node = rebase(node.Node.Copy()) // which a copy of a chain shares
+		node.Node = rebase(node.Node.Copy()) // a copy of a chain shares it
 	case *parse.DotNode:
 		return variable(dotVariable)
 	case *parse.FieldNode:

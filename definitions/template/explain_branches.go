@@ -53,8 +53,7 @@ func (e *explainer) loop(x *Expression, branch *parse.BranchNode, value any) {
 	}
 }
 
-// turns gives what range goes through: the first keys and values, and how many
-// there are.
+// turns gives the first keys and values of a range, and the total number.
 func turns(value any) (keys, values []any, total int) {
 	switch value := value.(type) {
 	case []any:

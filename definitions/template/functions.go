@@ -13,15 +13,15 @@ type function struct {
 	apply    func(c *call) any
 }
 
-// builtinFunctions are those of text/template that are used as they are. They
-// stop at the first argument that decides, which no other function can.
+// builtinFunctions are those of text/template that are used unchanged. They stop at
+// the first argument that decides, which other functions cannot.
 var builtinFunctions = map[string]function{
 	"and": {min: 1, max: -1},
 	"or":  {min: 1, max: -1},
 	"not": {min: 1, max: 1},
 }
 
-// functionTable is the one list of functions: for checking and for expanding.
+// functionTable has all functions, for checking and for expanding.
 var functionTable = mergeTables(compareFunctions, textFunctions, regexFunctions, numberFunctions, listFunctions, objectFunctions, valueFunctions)
 
 func mergeTables(tables ...map[string]function) map[string]function {
@@ -130,7 +130,7 @@ func (c *call) failf(format string, args ...any) any {
 	return nil
 }
 
-// spend charges for work, and reports whether the function may go on.
+// spend charges for work, and reports whether the function may continue.
 func (c *call) spend(work int) bool { return c.ok(c.x.charge(work)) }
 
 // fits reports whether a result of n bytes may be built, and fails otherwise.
@@ -158,8 +158,8 @@ func (c *call) mayList(n int) bool {
 	return c.spend(n * elementPrice)
 }
 
-// Arguments are read by these. A missing value is an empty text, array or
-// object; where a number is wanted it is an error.
+// The methods below read arguments. A missing value reads as an empty text, array or
+// object; as a number it is an error.
 
 func (c *call) str(i int) string {
 	if c.err != nil {

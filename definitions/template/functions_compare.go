@@ -74,8 +74,8 @@ func (c *call) order() int {
 	return strings.Compare(a, b)
 }
 
-// equal compares whole values, numbers by what they are worth. Values of
-// different types are not equal.
+// equal compares whole values, numbers by value. Values of different types are not
+// equal.
 func (c *call) equal(a, b any) bool {
 	if !c.spend(elementPrice) {
 		return false

@@ -63,7 +63,7 @@ var listFunctions = map[string]function{
 	"untilStep": {3, 3, func(c *call) any { return c.count(c.int(0), c.int(1), c.int(2)) }},
 }
 
-// read is a list that is looked at as a whole.
+// read gives a list and charges for reading it.
 func (c *call) read(i int) []any {
 	list := c.list(i)
 	c.spend(len(list))
@@ -98,7 +98,7 @@ func (c *call) contains(list []any, wanted any) bool {
 }
 
 // keepUnless gives the elements of the list that are not among the unwanted ones,
-// which may depend on what was kept so far.
+// which may depend on the elements kept so far.
 func (c *call) keepUnless(unwanted func(kept []any) []any) any {
 	kept := []any{}
 	for _, element := range c.list(0) {

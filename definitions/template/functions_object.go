@@ -110,8 +110,7 @@ func (c *call) merge(a, b map[string]any, overwrite bool, depth int) map[string]
 	return result
 }
 
-// dig reads a path of an object that comes last; the argument before it is what a
-// missing value gives.
+// dig reads a path in the last argument, an object; the argument before is the default.
 func dig(c *call) any {
 	n := len(c.args)
 	var value any = c.object(n - 1)

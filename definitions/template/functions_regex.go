@@ -13,7 +13,7 @@ import (
 // for each a. So searches read the text through a reader that charges for each
 // letter, and stops them when the work is too much.
 
-// stepPrice is that of compiling one step of a pattern, in bytes.
+// stepPrice is the price of compiling one step of a pattern, in bytes.
 const stepPrice = 32
 
 var regexFunctions = map[string]function{
@@ -81,7 +81,7 @@ func (x *expansion) search(regex, s string, n int) (matches, error) {
 // A pattern is a compiled regular expression.
 type pattern struct {
 	re    *regexp.Regexp
-	later *regexp.Regexp // finds it after one letter, which is there for ^ and \b to see
+	later *regexp.Regexp // finds it after one letter, so that ^ and \b see that letter
 	steps int            // that a letter of the text may take
 }
 
@@ -119,8 +119,7 @@ func (x *expansion) places(p *pattern, s string, n int) ([][]int, error) {
 	return places, nil
 }
 
-// find gives the first match that does not start before at; nil if there is
-// none.
+// find gives the first match that does not start before at; nil = none.
 func (x *expansion) find(p *pattern, s string, at int, more bool) ([]int, error) {
 	re, start := p.re, at
 	if at > 0 {
@@ -140,7 +139,7 @@ func (x *expansion) find(p *pattern, s string, at int, more bool) ([]int, error)
 		return nil, reader.err
 	}
 	if at > 0 && place != nil {
-		place = place[2:] // the whole is what the parentheses around it found
+		place = place[2:] // the first group is the pattern itself
 	}
 	for i := range place {
 		if place[i] >= 0 {
@@ -171,7 +170,7 @@ func (r *chargingReader) ReadRune() (rune, int, error) {
 	return letter, width, nil
 }
 
-// regexSplit gives what is between matches, n parts at most.
+// regexSplit gives the parts between matches, n at most.
 func regexSplit(c *call) any {
 	n := c.int(2)
 	m := c.search(n)
@@ -211,14 +210,14 @@ func (c *call) regexReplace(expand func(c *call, out []byte, replacement string,
 	return c.built(string(append(out, m.s[end:]...)))
 }
 
-// piecePrice is that of looking up what a replacement refers to.
+// piecePrice is the price of looking up a reference in a replacement.
 const piecePrice = 8
 
-// appendExpanded appends a replacement with what it refers to. A short one can
-// refer to a long group many times, or to nothing, for each match: so it is
-// expanded in pieces, and each is charged for.
+// appendExpanded appends a replacement with its references expanded. A short one can
+// refer to a long group many times for each match, so it is expanded in pieces, and
+// each is charged for.
 func (c *call) appendExpanded(out []byte, replacement string, m matches, place []int) []byte {
-	price := piecePrice + m.re.NumSubexp() // a name is sought among all groups
+	price := piecePrice + m.re.NumSubexp() // a name is searched for among all groups
 	for piece, rest := cutPiece(replacement); piece != ""; piece, rest = cutPiece(rest) {
 		if !c.spend(price + len(piece)/readBytes) {
 			return out

@@ -9,9 +9,9 @@ import (
 	"github.com/Masterminds/sprig/v3"
 )
 
-// The functions on text have the names and the order of arguments of sprig.
-// Nothing is here that depends on the time, on chance, on the environment, the
-// network or the order of a Go map.
+// The functions on text have the names and the order of arguments of sprig. None
+// depends on the time, on chance, on the environment, the network or the order of a
+// Go map.
 
 var textFunctions = mergeTables(
 	fromSprig("upper", "lower", "title", "untitle", "trim", "trimPrefix", "trimSuffix", "nospace", "snakecase", "camelcase", "kebabcase",
@@ -68,7 +68,7 @@ var (
 	satisfies      = sprigFunctions["semverCompare"].(func(string, string) (bool, error))
 )
 
-// versionPrice is that of reading a byte of a version or of a constraint.
+// versionPrice is the price of reading a byte of a version or a constraint.
 const versionPrice = 64
 
 // fromSprig gives functions of sprig whose results are not much longer than the
@@ -105,8 +105,7 @@ func (c *call) quote(how func(string) string) any {
 	return c.built(strings.Join(quoted, " "))
 }
 
-// trimAll takes letters away at both ends. A long list of them is looked through
-// once, and not for each letter.
+// trimAll removes letters at both ends. It reads a long list of letters only once.
 func trimAll(c *call) any {
 	cutset, s := c.str(0), c.str(1)
 	if !c.spend(len(cutset)*elementPrice + len(s)) {
@@ -219,8 +218,8 @@ func (c *call) joined(separator string, texts []string) any {
 	return c.built(strings.Join(texts, separator))
 }
 
-// elements gives the elements of an array as text, without missing ones; of any
-// other value, the value.
+// elements gives the elements of an array as texts, without missing ones; any other
+// value counts as the only element.
 func (c *call) elements(i int) []string {
 	list, ok := c.args[i].([]any)
 	if !ok {

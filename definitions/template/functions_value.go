@@ -10,8 +10,8 @@ import (
 	"text/template"
 )
 
-// valueFunctions are of values of any kind: JSON, defaults, kinds, and those of
-// text/template in a way that takes every kind of number and is charged.
+// valueFunctions take values of any kind: JSON, defaults, kinds, and functions of
+// text/template made to take every kind of number and to be charged.
 var valueFunctions = map[string]function{
 	"json":      {1, 1, toJSON},
 	"toJson":    {1, 1, toJSON},
@@ -91,8 +91,8 @@ func fromJSON(c *call) any {
 	return v
 }
 
-// A container is an array or an object as text for fmt, which puts spaces
-// around it as it would around the array itself.
+// A container is an array or an object as text for fmt, which puts spaces around it
+// as around an array.
 type container struct{ text string }
 
 func (c container) String() string { return c.text }

@@ -18,7 +18,7 @@ func (t *Template) ExpandAs(data any, kinds []string) (v any, ok bool, err error
 	return v, ok, err
 }
 
-// expandAs gives the work as well that it took.
+// expandAs is ExpandAs with the work that it took.
 func (t *Template) expandAs(data any, kinds []string) (v any, ok bool, work int, err error) {
 	if !t.HasActions() {
 		return ReadAs(t.text, kinds), true, len(t.text), nil
@@ -37,8 +37,8 @@ func (t *Template) expandAs(data any, kinds []string) (v any, ok bool, work int,
 	return ReadAs(text, kinds), true, work, nil
 }
 
-// ofKinds gives the value of an expression for a place that takes values of
-// kinds. What stands around it counts where it becomes text.
+// ofKinds gives the value of an expression for a place that takes values of kinds.
+// The text around it counts if it becomes text.
 func ofKinds(v any, kinds []string, before, after string) (any, bool, error) {
 	if v == nil {
 		return nil, false, nil
@@ -83,7 +83,7 @@ func withArticle(kind string) string {
 	return "a " + kind
 }
 
-// isNullFor reports whether text is what json makes of a missing array or object.
+// isNullFor reports whether text is the JSON of a missing array or object.
 func isNullFor(text string, kinds []string) bool {
 	return strings.TrimSpace(text) == "null" && !slices.Contains(kinds, "string") &&
 		(slices.Contains(kinds, "array") || slices.Contains(kinds, "object"))
@@ -121,8 +121,7 @@ func IsKind(v any, kind string) bool {
 	}
 }
 
-// ReadAs reads text as the first of kinds that it can be, and leaves it as it
-// is if it can be none.
+// ReadAs reads text as the first of kinds that fits, and gives text if none does.
 func ReadAs(text string, kinds []string) any {
 	for _, kind := range kinds {
 		if v, ok := ReadKind(text, kind); ok {
@@ -154,7 +153,7 @@ func ReadKind(text, kind string) (any, bool) {
 	return nil, false
 }
 
-// KindOf is the type of JSON Schema that v is of.
+// KindOf is the type of v in JSON Schema.
 func KindOf(v any) string {
 	for _, kind := range []string{"null", "string", "boolean", "array", "object", "integer"} {
 		if IsKind(v, kind) {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// A number is any number that a template can meet. Integers are exact at any
-// size: in small, or in big where they do not fit.
+// A number is any number of a template. Integers are exact at any size: in small, or
+// in big if they do not fit.
 type number struct {
 	small   int64
 	big     *big.Int // nil if small holds the integer

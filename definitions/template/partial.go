@@ -7,22 +7,22 @@ import (
 	"text/template/parse"
 )
 
-// Templates can be expanded with data that is known in part. What is not known is
-// marked in the data, and an expansion that needs a mark fails with ErrNotKnown.
-// One that succeeds did not depend on it, so its result is what a run would get.
+// Templates can be expanded with data that is known in part. Marks in the data replace
+// what is unknown, and an expansion that needs one fails with ErrNotKnown. If it
+// succeeds, its result is the one of a run.
 
 // Unknown is a value that only a run has.
 type Unknown struct{}
 
-// A Partial is an object with members that are not known, at any depth. Its known
-// members can be read; the object as a whole cannot.
+// A Partial is an object with unknown members, at any depth. Its known members can be
+// read; the object as a whole cannot.
 type Partial map[string]any
 
-// ErrNotKnown ends an expansion that needs what is not known.
+// ErrNotKnown ends an expansion that needs unknown data.
 var ErrNotKnown = errors.New("only a run has what it reads")
 
-// needsAll is ErrNotKnown for a template that reads its data as a whole, of which
-// a part is not known: functions, loops and printing do not know the marks.
+// needsAll is ErrNotKnown for a template that reads its data as a whole if a part is
+// unknown: functions, loops and printing do not know the marks.
 func (t *Template) needsAll(data any) error {
 	members, _ := data.(map[string]any)
 	if !t.all {
@@ -37,8 +37,8 @@ func (t *Template) needsAll(data any) error {
 	return nil
 }
 
-// WaitsFor names what the template reads that is not known: steps by their ID,
-// the rest as it is written, such as workflow.id.
+// WaitsFor names the unknown data that the template reads: steps by ID, the rest as it
+// is written, such as workflow.id.
 func (t *Template) WaitsFor(data map[string]any) []string {
 	var names []string
 	for _, ref := range t.Refs() {
@@ -50,7 +50,7 @@ func (t *Template) WaitsFor(data map[string]any) []string {
 	if t.all {
 		names = append(names, ".")
 	}
-	if names == nil { // known, but it is taken out of what is not
+	if names == nil { // known members of a partial
 		names = t.partialRoots(data)
 	}
 	return names
@@ -91,8 +91,8 @@ func (r Ref) lookUp(data map[string]any) (name string, isKnown bool) {
 	return r.Root + "." + r.Path[0], false
 }
 
-// KnownPart expands those parts of a text that are known and leaves the others
-// as they are written. A template that keeps variables stays as it is.
+// KnownPart expands the known actions of a text and leaves the others as they are
+// written. A template with variables stays as it is.
 func (t *Template) KnownPart(data map[string]any) string {
 	tree := t.Tree()
 	if tree == nil || tree.Root == nil {

@@ -6,10 +6,10 @@ import (
 	"regexp/syntax"
 )
 
-// Patterns from outside. RE2 never backtracks, but a repetition is compiled once
-// for each of its times, so a few letters make a program of megabytes, and a
-// search keeps all capture groups for each place in the program where it may be.
-// So a pattern is measured as its syntax tree, before it is compiled.
+// Patterns from outside. RE2 never backtracks, but it compiles a repetition once for
+// each time, so a few letters make a program of megabytes, and a search keeps all
+// capture groups for each active instruction. So a pattern is measured by its syntax
+// tree before it is compiled.
 const (
 	// MaxPatternText bounds the text of a pattern, in bytes.
 	MaxPatternText = 10_000
@@ -33,8 +33,8 @@ func CompilePattern(text string) (*regexp.Regexp, error) {
 	return re, err
 }
 
-// CompileCharged gives the steps that a letter of text may take the pattern as
-// well. Charge is asked before the pattern is compiled; nil = it costs nothing.
+// CompileCharged is CompilePattern that also gives the steps a search may take for one
+// letter. It calls charge before it compiles; nil = no charge.
 func CompileCharged(text string, charge func(steps int) error) (re *regexp.Regexp, steps int, err error) {
 	if len(text) > MaxPatternText {
 		return nil, 0, fmt.Errorf("a regular expression is at most %d bytes long (limit MaxPatternText)", MaxPatternText)
@@ -65,9 +65,8 @@ func after(re *regexp.Regexp) (*regexp.Regexp, error) {
 	return regexp.Compile(`\A(?s:.)(?s:.*?)(` + re.String() + `)`)
 }
 
-// programSize is at least the number of instructions that re is compiled to, and
-// more than MaxPatternSize where it would be that. The parser has bounded how
-// deep re is.
+// programSize is an upper bound of the instructions of re's program, or more than
+// MaxPatternSize. The parser has bounded the depth of re.
 func programSize(re *syntax.Regexp) int {
 	size := 1
 	switch re.Op {
@@ -85,7 +84,7 @@ func programSize(re *syntax.Regexp) int {
 	case syntax.OpCapture, syntax.OpAlternate:
 		size += 1 + len(re.Sub)
 	case syntax.OpStar:
-		size++ // one more where what is repeated may be empty
+		size++ // one more if the repeated pattern may be empty
 	case syntax.OpRepeat:
 		// Each repetition beyond the minimum is optional, which is one more
 		// instruction; without a maximum the last one is a star.

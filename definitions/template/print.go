@@ -5,7 +5,7 @@ import (
 	"math/big"
 )
 
-// print is what every printed pipeline ends with.
+// print ends every printed pipeline.
 func (x *expansion) print(v any) (string, error) {
 	if x.native {
 		x.value = v
@@ -14,8 +14,8 @@ func (x *expansion) print(v any) (string, error) {
 	return x.text(v)
 }
 
-// ranged charges for what a range goes through: text/template sorts the
-// members of an object before the first turn.
+// ranged charges for a range: text/template sorts the members of an object before the
+// first turn.
 func (x *expansion) ranged(v any) (any, error) {
 	if object, ok := v.(map[string]any); ok {
 		return v, x.charge(len(object) * sortPrice)
@@ -48,8 +48,7 @@ func (x *expansion) printPrice(v any, bytes int) int {
 }
 
 // printed gives v as templates print it: nothing for a missing value, numbers
-// in full, arrays and objects in Go's format (map[a:1 b:[2 3]]), as it has
-// always been; json gives JSON.
+// in full, arrays and objects in Go's format (map[a:1 b:[2 3]]) as text/template does.
 func printed(v any) (string, error) {
 	switch v := v.(type) {
 	case nil:

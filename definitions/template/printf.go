@@ -10,13 +10,13 @@ import (
 // maxWidth bounds width and precision of a printf directive.
 const maxWidth = 10_000
 
-// directive is flags, width, precision, explicit index and verb of a printf
-// directive; the rest of a format that ends within one has no verb.
+// directive matches flags, width, precision, explicit index and verb of a printf
+// directive. At the end of a format the verb may be missing.
 var directive = regexp.MustCompile(`(?s)%([-+ 0#]*)(\*|\d*)(?:(\.)(\*|\d*))?(?:\[(\d+)\])?(.?)`)
 
-// formatted is fmt.Sprintf on values as templates have them: floating-point verbs
-// take integers, integer verbs take 3.0, %s and %v take anything, and a missing
-// value is empty text. What fmt would print as %!d(…) is an error.
+// formatted is fmt.Sprintf for values of templates: floating-point verbs take integers,
+// integer verbs take 3.0, %s and %v take anything, and a missing value is empty text.
+// What fmt would print as %!d(…) is an error.
 func formatted(c *call) any {
 	format := c.str(0)
 	f := formatter{call: c, args: c.args[1:]}
@@ -50,7 +50,7 @@ type formatter struct {
 	used int // arguments that directives took
 }
 
-// directive formats one directive, of the parts of its regular expression.
+// directive formats one directive, given the groups of its regular expression.
 func (f *formatter) directive(parts []string) {
 	width, precision := f.size(parts[2]), ""
 	if parts[3] != "" {
@@ -111,7 +111,7 @@ func (f *formatter) arg() (any, bool) {
 	return f.args[f.next-1], true
 }
 
-// convert makes arg one that fmt knows how to format by verb.
+// convert makes arg a value that fmt can format by verb.
 func (f *formatter) convert(verb string, arg any) (string, any) {
 	switch verb {
 	case "v":

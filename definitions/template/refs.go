@@ -8,14 +8,14 @@ import (
 
 // A Ref is a place of the data that a template reads.
 type Ref struct {
-	Root   string   // first field: params, steps, forEach, workflow, vars, or what was written instead
+	Root   string   // first field: params, steps, forEach, workflow, vars, or as written
 	Path   []string // fields after it, as far as they are written down; .steps.a.output gives a, output
 	Offset int      // where it is written, in bytes from the start of the text
-	// Lenient says that what reads it makes something of a value that is missing.
+	// Lenient: the function that reads it accepts a missing value.
 	Lenient bool
 }
 
-// lenient are the functions that do.
+// lenient functions accept a missing value.
 var lenient = []string{"default", "coalesce", "empty", "hasKey", "not", "or"}
 
 // Refs gives the places that the template reads, in the order of the text.
@@ -54,8 +54,8 @@ type variable struct {
 	value *place
 }
 
-// findRefs gives the places that a template reads, and whether it reads the
-// data as a whole besides.
+// findRefs gives the places that a template reads, and whether it also reads the data
+// as a whole.
 func findRefs(text string, main *parse.Tree, trees map[string]*parse.Tree) (refs []Ref, all bool) {
 	root := &place{}
 	r := &reader{text: text, trees: trees, seen: map[string]bool{}, dot: root, dollar: root}
@@ -67,7 +67,7 @@ func findRefs(text string, main *parse.Tree, trees map[string]*parse.Tree) (refs
 // read notes that the value at p is used.
 func (r *reader) read(p *place) { r.readBy(p, false) }
 
-// readBy does so, and notes whether it may be missing there.
+// readBy is read that also notes whether the value may be missing.
 func (r *reader) readBy(p *place, lenient bool) {
 	switch {
 	case p == nil:
@@ -78,8 +78,7 @@ func (r *reader) readBy(p *place, lenient bool) {
 	}
 }
 
-// isLenient reports whether a command is a function that makes something of a missing
-// value.
+// isLenient reports whether a command is a lenient function.
 func isLenient(cmd *parse.CommandNode) bool {
 	function, ok := cmd.Args[0].(*parse.IdentifierNode)
 	return ok && slices.Contains(lenient, function.Ident)
@@ -164,7 +163,7 @@ func (r *reader) pipe(pipe *parse.PipeNode) *place {
 	return value
 }
 
-// forget makes a variable one whose value is not known.
+// forget makes the value of a variable unknown.
 func (r *reader) forget(name string) {
 	for i := range r.vars {
 		if r.vars[i].name == name {
@@ -247,7 +246,7 @@ func (r *reader) variable(name string) *place {
 }
 
 // offset gives where a chain starts whose first field is first: the parser
-// notes where the second field is if there is one.
+// notes the place of the second field, if any.
 func (r *reader) offset(pos parse.Pos, first string) int {
 	at := min(int(pos), len(r.text))
 	if strings.HasPrefix(r.text[at:], first) {

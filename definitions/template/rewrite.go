@@ -6,9 +6,9 @@ import (
 	"text/template/parse"
 )
 
-// What is done to a parsed template before it is used: checkTrees finds what
-// can be found without data, and rewriteList makes every printed value and
-// every field go through a function of ours.
+// A parsed template is checked and rewritten before use: checkTrees finds mistakes that
+// need no data, and rewriteList passes every printed value and every field through
+// our own functions.
 
 // checkTrees checks main and the templates that it defines.
 func checkTrees(text string, main *parse.Tree, trees map[string]*parse.Tree) *SyntaxError {
@@ -78,7 +78,7 @@ func checkCommand(cmd *parse.CommandNode, piped bool) *SyntaxError {
 	return nil
 }
 
-// checkRecursion refuses templates that call themselves, by whatever way.
+// checkRecursion refuses templates that call themselves, directly or not.
 func checkRecursion(trees map[string]*parse.Tree) *SyntaxError {
 	const visiting, done = 1, 2
 	state := map[string]int{}
@@ -111,7 +111,7 @@ func checkRecursion(trees map[string]*parse.Tree) *SyntaxError {
 	return nil
 }
 
-// inspect calls visit for node and, where visit says so, for what is in it.
+// inspect calls visit for node and, if that gives true, for its children.
 func inspect(node parse.Node, visit func(parse.Node) bool) {
 	if !visit(node) {
 		return
@@ -161,7 +161,7 @@ func branchOf(node parse.Node) *parse.BranchNode {
 	return nil
 }
 
-// rewriteList rewrites what stands between actions, and the actions.
+// rewriteList rewrites the nodes of a list.
 func rewriteList(list *parse.ListNode) {
 	for _, node := range list.Nodes {
 		switch node := node.(type) {
@@ -251,5 +251,5 @@ func functionCall(pos parse.Pos, function string, args ...parse.Node) *parse.Com
 	return &parse.CommandNode{NodeType: parse.NodeCommand, Pos: pos, Args: append([]parse.Node{id}, args...)}
 }
 
-// loopTurn gives a node that writes nothing, by which expansion.Write counts.
+// loopTurn gives a node that writes nothing, so that expansion.Write counts turns.
 func loopTurn() parse.Node { return &parse.TextNode{NodeType: parse.NodeText} }

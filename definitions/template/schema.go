@@ -9,8 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// A Schema is a place in a tool's input schema. The zero value is one of
-// which nothing is known.
+// A Schema is a place in a tool's input schema. The zero value knows nothing.
 type Schema struct {
 	root    any // for references
 	schemas []map[string]any
@@ -22,8 +21,7 @@ type decodedSchema struct {
 	place  Schema
 }
 
-// A SchemaCache keeps the last schema, since a step meets the same one again
-// and again.
+// A SchemaCache keeps the last schema, since a step uses the same one every time.
 type SchemaCache struct{ last atomic.Pointer[decodedSchema] }
 
 // Of gives the root of a schema; the zero Schema without a source.
@@ -43,10 +41,10 @@ func (c *SchemaCache) Of(source json.RawMessage) (Schema, error) {
 	return place, nil
 }
 
-// maxAlternatives bounds what references and combinations make of one place.
+// maxAlternatives bounds the schemas of one place after references and combinations.
 const maxAlternatives = 100
 
-// schemaAt follows references and combinations until schemas say something.
+// schemaAt follows references and combinations to schemas with other keywords.
 func schemaAt(root any, nodes ...any) Schema {
 	place := Schema{root: root}
 	seen := 0

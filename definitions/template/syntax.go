@@ -41,8 +41,8 @@ var (
 	quotation  = regexp.MustCompile(`"(\\.|[^"\\])+"|<[^>]+>`)
 )
 
-// syntaxError turns an error of the parser, which knows the line, into one
-// that knows, as well as can be said, the offset.
+// syntaxError turns an error of the parser, which has the line, into one with the
+// offset, as near as possible.
 func syntaxError(text string, err error) *SyntaxError {
 	message := goNoise.ReplaceAllString(err.Error(), "")
 	match := parserLine.FindStringSubmatch(err.Error())
@@ -73,8 +73,7 @@ func syntaxError(text string, err error) *SyntaxError {
 // hyphenated is a path with a hyphen in one of its names.
 var hyphenated = regexp.MustCompile(`\.steps\.([A-Za-z0-9_]*-[A-Za-z0-9_-]*)((\.[A-Za-z0-9_]+)*)`)
 
-// remedy says what to write instead, as words that follow a message; "" where that
-// is not known.
+// remedy says what to write instead, as the end of a message; "" = unknown.
 func remedy(text string, offset int, message string) string {
 	switch {
 	case message == `unexpected "=" in operand`:
@@ -93,13 +92,13 @@ func remedy(text string, offset int, message string) string {
 // Roots are the names that templates of a definition read, after a dot.
 var Roots = []string{"params", "steps", "forEach", "workflow", "vars"}
 
-// otherNames are what functions are called elsewhere.
+// otherNames are names of functions in other template languages.
 var otherNames = map[string]string{
 	"length": "len", "size": "len", "count": "len", "equals": "eq", "equal": "eq", "toJSON": "json", "to_json": "json", "tojson": "json", "stringify": "json",
 	"from_json": "fromJson", "fromJSON": "fromJson", "parseJson": "fromJson", "concat": "print", "lowercase": "lower", "uppercase": "upper",
 }
 
-// unknownFunction says that there is no function of a name, and what to write.
+// unknownFunction is the message for an unknown function, with what to write instead.
 func unknownFunction(name string) string {
 	functions := SortedKeys(Functions())
 	switch other := otherNames[name]; {

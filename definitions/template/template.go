@@ -24,14 +24,13 @@ const MaxExpansion = 10 << 20
 // MaxNamedValue is how many bytes a value may have that a template only names.
 const MaxNamedValue = 64 << 20
 
-// MaxExpansionWork bounds what one expansion may do besides writing its
-// result: bytes that functions build, plus a price for each turn of a loop,
-// each call, each element of an array that a function builds or sorts, and each
-// letter that a regular expression looks at. It is to be reached within about
-// a second.
+// MaxExpansionWork bounds the work of one expansion: bytes that functions build, plus
+// a price for each turn of a loop, each call, each element of an array that a
+// function builds or sorts, and each letter that a regular expression reads. It is
+// reached within about a second.
 const MaxExpansionWork = 50 << 20
 
-// What else there is besides bytes, in bytes.
+// Prices of other work, in bytes.
 const (
 	turnPrice    = 128 // of a turn of a loop
 	callPrice    = 32  // of calling a function or reading a field
@@ -57,8 +56,8 @@ const (
 // A Template is a text of a definition in the language of text/template,
 // parsed once. It is immutable and may be used by many goroutines at a time.
 //
-// It differs from text/template in what a missing value is: it prints as
-// nothing, a field of it is missing as well, and so is a field of null.
+// Unlike in text/template, a missing value prints as nothing; a field of it, or of
+// null, is missing too.
 type Template struct {
 	text string
 	main *parse.Tree            // nil: text without actions
@@ -97,7 +96,7 @@ func parseText(text string) (*Template, *SyntaxError) {
 	}
 	trees := map[string]*parse.Tree{}
 	t.main = parse.New("")
-	t.main.Mode = parse.SkipFuncCheck // checkTrees does, and knows where
+	t.main.Mode = parse.SkipFuncCheck // checkTrees does, with positions
 	if _, err := t.main.Parse(text, "", "", trees); err != nil {
 		return nil, syntaxError(text, err)
 	}
@@ -117,7 +116,7 @@ func parseText(text string) (*Template, *SyntaxError) {
 		}
 		t.subs[name] = trees[name]
 	}
-	if trees[""] != t.main { // Parse keeps a tree of nothing but space and definitions out of the set
+	if trees[""] != t.main { // Parse leaves a tree of only space and definitions out of the set
 		rewriteList(t.main.Root)
 	}
 	return t, nil
@@ -154,8 +153,8 @@ func (t *Template) rendered(data any) (text string, work int, err error) {
 	return string(x.out), x.work + len(x.out), nil
 }
 
-// Value gives the value of a single expression as it is, not as text. ok is
-// false if none: it is missing, or null.
+// Value gives the value of a single expression as it is, not as text. ok is false if
+// it is missing or null.
 func (t *Template) Value(data any) (v any, ok bool, err error) {
 	if !t.single {
 		return nil, false, errors.New("the template is not one expression")
@@ -164,12 +163,11 @@ func (t *Template) Value(data any) (v any, ok bool, err error) {
 	return v, v != nil, err
 }
 
-// NamesValue reports whether the template does nothing but name a value:
-// {{.steps.read.output}}.
+// NamesValue reports whether the template only names a value: {{.steps.read.output}}.
 func (t *Template) NamesValue() bool { return t.names }
 
-// IsNull reports whether the template gives null: its expression does, or its
-// text is null. A value that it names and that is missing is not null.
+// IsNull reports whether the template gives null, as a value or as text. A missing
+// value that it names is not null.
 func (t *Template) IsNull(data any) (bool, error) {
 	switch {
 	case t.names && len(t.refs) == 1:
@@ -195,8 +193,8 @@ func isNullAt(data any, path []string) bool {
 	return isNullAt(member, path[1:])
 }
 
-// Reads are the paths in the data of what the template reads; an empty one is
-// the data as a whole.
+// Reads gives the paths of the data that the template reads; an empty path is the data
+// as a whole.
 func (t *Template) Reads() [][]string {
 	paths := make([][]string, 0, len(t.refs)+1)
 	if t.all {
@@ -208,14 +206,13 @@ func (t *Template) Reads() [][]string {
 	return paths
 }
 
-// Any is the kind with which Expand gives what the only expression of a template
-// gives, as it is.
+// Any is the kind with which Expand gives the value of the only expression unchanged.
 const Any = "any"
 
-// Expand gives what the template comes to with data: its text; for kinds, types
-// of JSON Schema, a value of the first of them that it can be, and text if it
-// can be none; for the kind Any the value of its only expression. What has no
-// value is nil. Work is what it took, in bytes.
+// Expand expands the template with data. Without kinds v is its text; with kinds,
+// types of JSON Schema, a value of the first that fits, or text if none does; with the
+// kind Any the value of its only expression. v is nil for a missing value. Work is
+// the effort, in bytes.
 func (t *Template) Expand(data any, kinds []string) (v any, work int, err error) {
 	switch {
 	case len(kinds) == 1 && kinds[0] == Any && !t.single:
@@ -253,8 +250,8 @@ func (t *Template) native(data any) (v any, work int, err error) {
 	return x.value, x.work, nil
 }
 
-// checkSize refuses a value that is larger than it may be. Arrays of arrays that
-// functions build can be larger than the memory that they take.
+// checkSize refuses a value that is too large. As JSON, nested arrays can be larger
+// than the memory that they take.
 func checkSize(v any, limit int) error {
 	switch v := v.(type) {
 	case string:
@@ -294,8 +291,8 @@ func (t *Template) findSingleExpression() {
 	}
 }
 
-// Always gives the text around the actions of the template, which is in whatever it
-// renders to.
+// Always gives the text around the actions of the template, which is part of every
+// result.
 func (t *Template) Always() string {
 	if t.main == nil {
 		return t.text
@@ -312,8 +309,8 @@ func (t *Template) Always() string {
 // Padded reports whether there is white space around the only expression.
 func (t *Template) Padded() bool { return t.before+t.after != "" }
 
-// Tree is the template as it is written; nil for a text without actions, and for
-// one that defines templates.
+// Tree is the template as written; nil for a text without actions, or one that defines
+// templates.
 func (t *Template) Tree() *parse.Tree {
 	if t.main == nil || t.subs != nil {
 		return nil
@@ -321,7 +318,7 @@ func (t *Template) Tree() *parse.Tree {
 	tree := parse.New("")
 	tree.Mode = parse.SkipFuncCheck
 	if _, err := tree.Parse(t.text, "", "", map[string]*parse.Tree{}); err != nil {
-		return nil // it has been parsed before
+		return nil // never: it has been parsed before
 	}
 	return tree
 }

@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// Typed gives arguments, an object as JSON, in which the values at JSON pointers
-// have the types that an input schema asks for there, as those of templates
-// that are one expression have. A null among them is no value: a member is left
-// out, an element stays null. An empty schema asks for nothing, and makes text
-// of them.
+// Typed converts the values at JSON pointers in arguments, an object as JSON, to the
+// types that an input schema asks for there, as for templates that are one
+// expression. A null counts as missing: a member is left out, an element stays null.
+// An empty schema makes text of them.
 func Typed(args json.RawMessage, at []string, inputSchema json.RawMessage) (json.RawMessage, error) {
 	if len(at) == 0 {
 		return args, nil
@@ -35,7 +34,7 @@ func Typed(args json.RawMessage, at []string, inputSchema json.RawMessage) (json
 
 var pointerToken = strings.NewReplacer("~1", "/", "~0", "~")
 
-// setType gives the value at a path the type that its place asks for.
+// setType converts the value at a path to the type of its place.
 func setType(in any, place Schema, path []string) error {
 	name := pointerToken.Replace(path[0])
 	switch in := in.(type) {

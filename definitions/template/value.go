@@ -76,7 +76,7 @@ func Exact(v any, depth int) (any, error) {
 	return v, nil
 }
 
-// parseNumber reads a JSON number into int64, *big.Int or Float.
+// ParseNumber reads a JSON number into int64, *big.Int or Float.
 func ParseNumber(s string) (any, error) {
 	if strings.ContainsAny(s, ".eE") {
 		f, err := strconv.ParseFloat(s, 64)

@@ -2,10 +2,10 @@ package template
 
 import "fmt"
 
-// What functions do besides building is charged, too: else a template that reads
-// a large text many times, and makes nothing of it, would never end.
+// Functions are charged for reading, too: else a template that reads a large text many
+// times without building anything would never end.
 
-// What reading takes.
+// Prices of reading, in bytes.
 const (
 	readBytes     = 4    // of a text, in the time of one that is built
 	compareBytes  = 32   // of two texts that are compared
@@ -30,8 +30,7 @@ func (x *expansion) compares(a, b any) error {
 	return x.charge(min(len(s), len(t)) / compareBytes)
 }
 
-// readsNumber charges for reading a number, of which each digit takes the longer
-// the more there are.
+// readsNumber charges for reading a number, whose time grows faster than its digits.
 func (x *expansion) readsNumber(s string) error {
 	return x.charge(len(s) * (1 + min(len(s), maxDigits)/quickDigits))
 }
@@ -44,7 +43,7 @@ func (x *expansion) spells(n number) error {
 	return x.charge(n.words() * spellPrice)
 }
 
-// decodes counts the values of JSON that is about to be read.
+// decodes counts the values of a JSON text before it is read.
 func (x *expansion) decodes(text string) error {
 	for i := range len(text) {
 		switch text[i] {
