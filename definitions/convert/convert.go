@@ -13,8 +13,7 @@ import (
 	"github.com/perdure/perdure/internal/visible"
 )
 
-// A ConversionError says why a definition cannot be a script that does exactly
-// the same.
+// A ConversionError says why a definition cannot become an equivalent script.
 type ConversionError struct {
 	definitions.Position
 	Where   string // step deploy: condition
@@ -30,15 +29,14 @@ func (e *ConversionError) Error() string {
 	return where + ": " + e.Message
 }
 
-// Script gives the Starlark script that does what the steps of a definition do,
-// for a definition that has it in their place and is as it was otherwise.
+// Script gives a Starlark script that does what the steps of a definition do. It goes
+// in their place into an otherwise unchanged definition.
 //
-// Arguments have the types that the schemas of their tools ask for. Those of a
-// tool that is among tools are written with these types; those of another are
-// left to the run, which knows what the tool wants then. tools may be nil.
+// Arguments have the types in the schemas of their tools: written so for a known tool,
+// converted in the run for any other. tools may be nil.
 //
-// What cannot be converted exactly is a *ConversionError, which says where it
-// stands and what to do.
+// A step that cannot be converted exactly is a *ConversionError, with its position
+// and what to do.
 func Script(d *definitions.Definition, tools definitions.Tools) (string, error) {
 	if len(d.Steps) == 0 {
 		return "", &ConversionError{d.Pos, d.Name, "it has no steps: it is a script already"}
@@ -68,30 +66,30 @@ type converter struct {
 	params  string            // expression for the arguments of the call
 	vars    map[string]string // names of variables, by step
 	taken   map[string]bool   // names that variables must not have
-	plain   map[string]bool   // steps that are a call and nothing else
+	plain   map[string]bool   // steps that are only a call
 	notes   []string          // for the header
 	out     strings.Builder
-	depth   int // of forEach steps around the one that is written
+	depth   int // forEach steps around the current one
 
 	comments []string // for above the next line
-	mark     int      // how many there were before the template that is written
-	reason   string   // what has no expression in that
+	mark     int      // len(comments) before the current template
+	reason   string   // why the current template has no expression
 }
 
-// lacks is the error of what cannot be converted.
+// lacks is the error for something that cannot be converted.
 func (c *converter) lacks(where, path, message string) error {
 	return &ConversionError{c.program.Definition.At(path), where, message}
 }
 
-// note says something in the header, once.
+// note adds a sentence to the header, once.
 func (c *converter) note(text string) {
 	if !slices.Contains(c.notes, text) {
 		c.notes = append(c.notes, text)
 	}
 }
 
-// reserved are names that a variable of a step must not have: words of the
-// language, and names that the script has inside of its functions.
+// reserved are names that a step's variable must not have: words of the language, and
+// names inside the script's functions.
 var reserved = regexp.MustCompile(`^(and|break|continue|def|elif|else|for|if|in|lambda|load|not|or|pass|return|while|as|assert|async|await|class|del|except|finally|from|global|import|is|nonlocal|raise|try|with|yield|steps|params|answer|output|call|body|(item|entry)[0-9]*)$`)
 
 // name gives each step a variable.
@@ -108,7 +106,7 @@ func (c *converter) name() {
 			if in.Script == nil {
 				continue
 			}
-			for _, g := range in.Script.Globals() { // which are tools there
+			for _, g := range in.Script.Globals() { // tools there
 				taken[g.Name], taken[strings.TrimPrefix(g.Name, "step_")] = true, true
 			}
 		}
@@ -163,8 +161,8 @@ func (c *converter) helpers() string {
 	return "# What templates and steps do, as functions.\n\n" + b.String()
 }
 
-// parallel reports whether steps may run side by side, or with a word about each
-// other, so that parallel has to run them.
+// parallel reports whether parallel has to run the steps: some may run side by side,
+// or skip others.
 func (c *converter) parallel() bool {
 	if c.mode() != definitions.FailFast {
 		return true
@@ -184,7 +182,8 @@ func (c *converter) mode() definitions.FailureMode {
 	return c.program.Definition.FailureMode
 }
 
-// header says what the script is, and what it leaves to the definition.
+// header is the comment at the top: what the script is, and what it leaves to the
+// definition.
 func (c *converter) header() string {
 	d := c.program.Definition
 	var b strings.Builder
@@ -211,7 +210,7 @@ func (c *converter) header() string {
 	return b.String() + "\n"
 }
 
-// skipsRest reports whether a step, or one in it, may skip what has not begun.
+// skipsRest reports whether a step, or one in it, may skip steps that have not begun.
 func skipsRest(s *definitions.Step) bool {
 	for _, h := range []*definitions.Handler{s.OnDecline, s.OnCancel} {
 		if h != nil && h.Action == definitions.SkipRemaining {
@@ -249,18 +248,18 @@ func (c *converter) convert() error {
 	return c.result()
 }
 
-// state is what a step gave.
+// state is the result of a step.
 func (c *converter) state(id string) state { return state{c.vars[id], c.plain[id]} }
 
-// isPlain reports whether a step is a call and nothing else: it is made in its turn,
-// and completes or ends the run.
+// isPlain reports whether a step is only a call, in order, that completes or ends the
+// run.
 func (c *converter) isPlain(n *definitions.Node) bool {
 	s := n.Step
 	calls := s.Type == definitions.ToolStep || s.Type == "" || s.Type == definitions.WorkflowStep
 	return calls && !c.parallel() && s.Condition == "" && !s.Continues()
 }
 
-// defaults writes those of the parameters, which a script alone does not have.
+// defaults writes the defaults of the parameters, which scripts do not apply.
 func (c *converter) defaults() error {
 	properties, _ := c.program.Definition.Parameters["properties"].(map[string]any)
 	standards := map[string]any{}
@@ -279,10 +278,10 @@ func (c *converter) defaults() error {
 	return err
 }
 
-// scriptWidth is how many branches of a script there are at a time.
+// scriptWidth is how many branches of a script run at a time.
 const scriptWidth = 50
 
-// mostCalls is how many calls steps may come to, those of scripts left out.
+// mostCalls is how many calls steps may make, without those of scripts.
 func mostCalls(steps []*definitions.Step) int {
 	sum := 0
 	for _, s := range steps {
@@ -299,7 +298,7 @@ func mostCalls(steps []*definitions.Step) int {
 	return sum
 }
 
-// pathOf is where a step is in the definition.
+// pathOf is the path of a step in the definition.
 func (c *converter) pathOf(n *definitions.Node) string {
 	return fmt.Sprintf("steps[%d]", slices.Index(c.program.Steps, n))
 }
@@ -314,10 +313,10 @@ func (c *converter) line(indent int, format string, args ...any) {
 	c.out.WriteByte('\n')
 }
 
-// runSteps writes what calls the functions of the steps.
+// runSteps writes the calls of the steps' functions.
 func (c *converter) runSteps() {
 	if !c.parallel() {
-		return // each has been called in its turn
+		return // each has been called in order
 	}
 	c.line(0, "steps = parallel({")
 	for _, n := range c.program.Steps {

@@ -48,7 +48,7 @@ func (d *dot) argument(field string, v any, place template.Schema, typed bool) (
 	return expression{code: code, sure: true}, err
 }
 
-// object leaves out members that have no value, and keeps those that are null.
+// object leaves out members without a value, and keeps null.
 func (d *dot) object(field string, v map[string]any, place template.Schema, typed bool) (expression, error) {
 	var parts, nulls []string
 	missing := false

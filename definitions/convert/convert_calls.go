@@ -35,8 +35,7 @@ func (c *converter) call(s *definitions.Step, d *dot) (string, error) {
 	return fmt.Sprintf("call_workflow(%s, %s)", starlarkText(name), args), nil
 }
 
-// terms are the third and the fourth argument of a call: how long it may take,
-// and what belongs to it besides.
+// terms are the third and fourth argument of a call: timeout and policy.
 func (c *converter) terms(s *definitions.Step, how string) string {
 	switch {
 	case s.Timeout == 0 && how == "":
@@ -49,11 +48,10 @@ func (c *converter) terms(s *definitions.Step, how string) string {
 	return fmt.Sprintf(", %q, %s", time.Duration(s.Timeout), how)
 }
 
-// policy is what belongs to the call of a step besides its arguments; "" =
-// nothing.
+// policy is the policy(…) of a step's call; "" = none.
 func (c *converter) policy(s *definitions.Step, d *dot) (string, error) {
 	var parts []string
-	if s.Workflow == "" { // where retry does nothing
+	if s.Workflow == "" { // for which retry has no effect
 		parts = retriesOf(s.OnError)
 	}
 	if s.OnUnknown != "" {
@@ -79,7 +77,7 @@ func (c *converter) policy(s *definitions.Step, d *dot) (string, error) {
 	return "policy(" + strings.Join(parts, ", ") + ")", nil
 }
 
-// retriesOf is what onError: retry says.
+// retriesOf gives the retries of onError.
 func retriesOf(e *definitions.OnError) []string {
 	if e == nil || e.Action != definitions.Retry || e.RetryCount == 0 {
 		return nil
@@ -91,8 +89,8 @@ func retriesOf(e *definitions.OnError) []string {
 	return parts
 }
 
-// undo is the call that undoes a step. Its templates see the step's output, and
-// the step among the others.
+// undo is the call that undoes a step. Its templates see the step's output, and all
+// steps.
 func (c *converter) undo(u *definitions.Compensation, at *dot) (string, error) {
 	d := *at
 	d.steps = maps.Clone(at.steps)
@@ -115,7 +113,7 @@ func (c *converter) undo(u *definitions.Compensation, at *dot) (string, error) {
 	return "undo(" + strings.Join(append(parts, retriesOf(u.OnError)...), ", ") + ")", nil
 }
 
-// probe is what finds out whether a call was executed.
+// probe is the probe(…) of a step's call.
 func (c *converter) probe(p *definitions.Probe, at *dot) (string, error) {
 	d := *at
 	d.call, d.timeless = "call", true

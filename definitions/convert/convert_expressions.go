@@ -11,8 +11,8 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// pipe is the expression for a pipeline: each command has the one before as its
-// last argument.
+// pipe is the expression for a pipeline: each command has the one before as its last
+// argument.
 func (d *translation) pipe(p *parse.PipeNode) (value expression, ok bool) {
 	for i, cmd := range p.Cmds {
 		if e, ok := d.indexedStep(cmd, nil); ok && i == 0 {
@@ -116,7 +116,7 @@ func (d *translation) variable(n *parse.VariableNode) (expression, bool) {
 	return d.cannot("%s", n)
 }
 
-// get is a field of a value, missing where that is.
+// get is a field of a value; missing if that is.
 func (d *translation) get(base expression, path []string) expression {
 	keys := make([]string, len(path))
 	for i, name := range path {
@@ -125,7 +125,7 @@ func (d *translation) get(base expression, path []string) expression {
 	return within(base, keys)
 }
 
-// within is get with the expressions of the keys. Fields of fields are one call.
+// within is get with expressions for keys. Nested fields are one call.
 func within(base expression, keys []string) expression {
 	if len(keys) == 0 {
 		return base
@@ -138,12 +138,12 @@ func within(base expression, keys []string) expression {
 	return e
 }
 
-// member is a field that is always there to be read, as code does.
+// member is a field that always exists; code reads it.
 func member(of, key, code string) expression {
 	return expression{code: code, of: of, keys: []string{starlarkText(key)}}
 }
 
-// field is .a.b where the template is.
+// field is .a.b at the template's place.
 func (d *translation) field(path []string) (expression, bool) {
 	if d.here != nil {
 		return d.get(*d.here, path), true
@@ -192,7 +192,7 @@ func (d *translation) root(path []string) (expression, bool) {
 	return d.cannot(".%s", strings.Join(path, "."))
 }
 
-// param is a parameter, of which the schema may say what it is.
+// param is a parameter, with its type if the schema has one.
 func (d *translation) param(path []string) (expression, bool) {
 	switch len(path) {
 	case 0:
@@ -203,8 +203,7 @@ func (d *translation) param(path []string) (expression, bool) {
 	return d.get(d.converter.param(path[0]), path[1:]), true
 }
 
-// param is a parameter: one that is always there is read like that, and of what
-// its schema asks for it is.
+// param is a parameter: read directly if it always exists, with the type of its schema.
 func (c *converter) param(name string) expression {
 	parameters := c.program.Definition.Parameters
 	properties, _ := parameters["properties"].(map[string]any)
@@ -219,7 +218,7 @@ func (c *converter) param(name string) expression {
 	if fits {
 		e.kind = map[string]string{"string": "string", "integer": "number", "number": "number", "boolean": "bool"}[kind]
 	}
-	if always && e.kind != "" { // null would be none of these
+	if always && e.kind != "" { // null has none of these kinds
 		e.code, e.sure = fmt.Sprintf("%s[%s]", c.params, starlarkText(name)), true
 	}
 	return e
@@ -260,8 +259,8 @@ func (d *translation) step(path []string) (expression, bool) {
 	return d.get(e, rest), true
 }
 
-// alwaysAsked reports whether the output of a step is that of an elicitation,
-// whatever becomes of it, so that its action is text.
+// alwaysAsked reports whether the output of a step is always that of an elicitation,
+// so that its action is text.
 func (c *converter) alwaysAsked(id string) bool {
 	return slices.ContainsFunc(c.program.Definition.Steps, func(s *definitions.Step) bool {
 		return s.ID == id && s.Type == definitions.ElicitationStep && !s.DefaultResults.Given

@@ -13,13 +13,13 @@ var ordering = map[string]string{"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 // arithmetic are functions that are operators of Starlark, for integers.
 var arithmetic = map[string]string{"add": "+", "sub": "-", "mul": "*"}
 
-// methods are functions that are methods of a text, which is their last
-// argument, with those before it.
+// methods are functions that are methods of their last argument, a text, with the
+// arguments before.
 var methods = map[string]string{"upper": "upper", "lower": "lower", "trim": "strip", "replace": "replace",
 	"hasPrefix": "startswith", "hasSuffix": "endswith", "trimPrefix": "removeprefix", "trimSuffix": "removesuffix"}
 
-// function is a call of a function that scripts have, an operator, or a
-// template that calls the function.
+// function is a call of a function of scripts, an operator, or a template that calls
+// the function.
 func (d *translation) function(name string, nodes []parse.Node, args []expression) (expression, bool) {
 	for _, f := range []func(string, []expression) (expression, bool){d.comparison, d.logic, d.onText, d.onValue} {
 		if e, ok := f(name, args); ok {
@@ -41,7 +41,8 @@ func (d *translation) function(name string, nodes []parse.Node, args []expressio
 	return d.called(name, args)
 }
 
-// called is a template that calls a function, in one that has more than that.
+// called is a template with only the call of a function, for use in a larger
+// expression.
 func (d *translation) called(name string, args []expression) (expression, bool) {
 	if d.alone || len(args) > len("abcdefgh") {
 		return d.cannot("%s", name)
@@ -77,10 +78,10 @@ func (d *translation) comparison(name string, args []expression) (e expression, 
 	return e, false
 }
 
-// isNumber reports whether the value is one for certain.
+// isNumber reports whether the value is certainly a number.
 func (e expression) isNumber() bool { return e.sure && (e.kind == "number" || e.kind == "int") }
 
-// number is the expression for a value that has to be a number.
+// number is the expression for a value that must be a number.
 func (d *translation) number(e expression) string {
 	if e.isNumber() {
 		return e.code
@@ -88,7 +89,7 @@ func (d *translation) number(e expression) string {
 	return fmt.Sprintf("number(%s)", e.code)
 }
 
-// equal is eq, in brackets where the operator does as well.
+// equal is eq; in brackets if the operator will do.
 func (d *translation) equal(a, b expression) string {
 	if a.kind != "" && a.kind == b.kind {
 		return fmt.Sprintf("(%s == %s)", a.code, b.code)
@@ -150,7 +151,7 @@ func (d *translation) onText(name string, args []expression) (e expression, ok b
 	return known(fmt.Sprintf("%s.%s(%s)", text, methods[name], strings.Join(before, ", ")), kind), true
 }
 
-// onValue are functions of values of any kind.
+// onValue translates functions of values of any kind.
 func (d *translation) onValue(name string, args []expression) (e expression, ok bool) {
 	switch {
 	case name == "list":
@@ -173,7 +174,7 @@ func (d *translation) onValue(name string, args []expression) (e expression, ok 
 	return e, false
 }
 
-// indexed is index with keys that are there for certain.
+// indexed is index with keys that certainly exist.
 func (d *translation) indexed(args []expression) (expression, bool) {
 	keys := make([]string, len(args)-1)
 	for i, e := range args[1:] {
@@ -184,7 +185,7 @@ func (d *translation) indexed(args []expression) (expression, bool) {
 	return within(args[0], keys), true
 }
 
-// formatted is printf with nothing but %s, %v and integers as %d.
+// formatted is printf with only %s, %v and integers as %d.
 func (d *translation) formatted(format string, args []expression) (e expression, ok bool) {
 	parts := strings.Split(strings.ReplaceAll(format, "%%", "\x00"), "%")
 	if len(parts) != len(args)+1 {

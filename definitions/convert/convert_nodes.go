@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/internal/visible"
 )
 
-// A piece of a text is itself, or an expression that gives text.
+// A piece of a text is literal, or an expression that gives text.
 type piece struct {
 	text string
 	code string // "" = text
@@ -38,8 +38,7 @@ func (d *translation) list(list *parse.ListNode) (string, bool) {
 	return joined(pieces), true
 }
 
-// joined is the expression for pieces after each other: a sum of two, and a
-// format of more.
+// joined is the expression for consecutive pieces: a sum of two, a format of more.
 func joined(pieces []piece) string {
 	var format strings.Builder
 	var sum, codes []string
@@ -105,8 +104,8 @@ func printed(e expression) string {
 	return fmt.Sprintf("text(%s)", e.code)
 }
 
-// bound is the value that {{if}} or {{with}} looks at, and the translation in which the
-// variable that they may declare is that.
+// bound is the value that {{if}} or {{with}} tests, and the translation with the
+// variable that they may declare.
 func (d *translation) bound(p *parse.PipeNode) (value expression, in *translation, ok bool) {
 	if value, ok = d.pipe(p); !ok || len(p.Decl) == 0 {
 		return value, d, ok
@@ -163,8 +162,8 @@ func (d *translation) loop(n *parse.RangeNode) (string, bool) {
 	return fmt.Sprintf("(%s if %s else %s)", code, elements, grouped(otherwise)), ok
 }
 
-// turns is what goes through a {{range}}: the for of a comprehension, the dot of
-// a turn, and the expression for all elements.
+// turns translates a {{range}}: the for of a comprehension, the dot of a turn, and the
+// expression for all elements.
 func (d *translation) turns(n *parse.RangeNode) (each string, in *translation, elements string, ok bool) {
 	value, ok := d.pipe(n.Pipe)
 	if !ok {
@@ -195,7 +194,7 @@ func (d *translation) turns(n *parse.RangeNode) (each string, in *translation, e
 	return fmt.Sprintf("for %s, %s in %s", index, name, elements), in, elements, true
 }
 
-// singular is the name of one of what an expression reads: file of files.
+// singular is the name for an element of what an expression reads: file of files.
 func singular(e expression) string {
 	if len(e.keys) == 0 {
 		return "one"
@@ -223,7 +222,7 @@ func (d *translation) local(name string) string {
 	return name
 }
 
-// naming is the translation in which a variable has a name.
+// naming is the translation with another variable name in use.
 func (d *translation) naming(name string) *translation {
 	in := *d
 	in.names = maps.Clone(d.names)
@@ -234,8 +233,8 @@ func (d *translation) naming(name string) *translation {
 	return &in
 }
 
-// cannot notes the first thing of a template that has no expression, for the
-// comment where the template stays one.
+// cannot notes the first part of a template without an expression, for the comment
+// above the template.
 func (d *translation) cannot(format string, args ...any) (expression, bool) {
 	if d.converter.reason == "" {
 		d.converter.reason = fmt.Sprintf(format, args...)
@@ -243,7 +242,7 @@ func (d *translation) cannot(format string, args ...any) (expression, bool) {
 	return expression{}, false
 }
 
-// comment notes a comment for above the next line.
+// comment adds a comment above the next line.
 func (c *converter) comment(format string, args ...any) {
 	if text := visible.Line(fmt.Sprintf(format, args...)); !slices.Contains(c.comments, text) {
 		c.comments = append(c.comments, text)

@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// result writes what the script returns.
+// result writes the return of the script.
 func (c *converter) result() error {
 	all := make([]string, len(c.program.Order()))
 	d := &dot{converter: c, where: "output", steps: map[string]state{}, every: true, ended: true}
@@ -52,7 +52,7 @@ func (d *dot) properties(indent int, properties map[string]*definitions.Property
 		fmt.Fprintf(&b, "%s%s: %s,\n", strings.Repeat("    ", indent), starlarkText(name), value)
 	}
 	object := "{\n" + b.String() + strings.Repeat("    ", indent-1) + "}"
-	if missing { // a text that is missing is left out
+	if missing { // a missing text is left out
 		object = "given" + "(" + object + ")"
 	}
 	return object, nil
@@ -90,9 +90,8 @@ func (d *dot) propertyValue(indent int, p *definitions.Property, path string) (s
 	return fmt.Sprintf("as_output(%s, %s, %s)", starlarkText(path), starlarkText(p.Type), e.code), nil
 }
 
-// Definition is a definition with the script that its steps became in their
-// place. Of its output block it keeps what the properties are: what they are
-// comes from the script.
+// Definition is a definition with the script in place of its steps. Properties of its
+// output block keep their types; their values come from the script.
 func Definition(d *definitions.Definition, script string) *definitions.Definition {
 	converted := d.Clone()
 	converted.Steps, converted.Script = nil, script
@@ -112,12 +111,12 @@ func withoutValues(properties map[string]*definitions.Property) map[string]*defi
 	for _, name := range template.SortedKeys(properties) {
 		p := *properties[name]
 		switch {
-		case p.Properties != nil && p.Default != nil: // which may stand in for all of it
+		case p.Properties != nil && p.Default != nil: // the default replaces all of it
 			p.Properties = nil
 		case p.Properties != nil:
 			p.Properties = withoutValues(p.Properties)
 		}
-		p.Value, p.Default = "", nil // the script has put it in
+		p.Value, p.Default = "", nil // the script gives it
 		bare[name] = &p
 	}
 	return bare

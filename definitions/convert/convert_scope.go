@@ -9,8 +9,7 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// scope is the data of a template that is expanded as it is: as much of it as
-// it reads.
+// scope is the data of a template that stays a template: the parts that it reads.
 func (d *dot) scope(field string, t *template.Template) (string, error) {
 	roots := map[string][][]string{}
 	for _, path := range t.Reads() {

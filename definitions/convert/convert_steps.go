@@ -37,7 +37,7 @@ func (c *converter) step(n *definitions.Node, d *dot) error {
 	return nil
 }
 
-// body writes what a step does, which returns its state.
+// body writes the statements of a step, which return its state.
 func (c *converter) body(indent int, n *definitions.Node, d *dot) error {
 	s := n.Step
 	if s.Condition != "" {
@@ -69,7 +69,7 @@ func (c *converter) body(indent int, n *definitions.Node, d *dot) error {
 	return fmt.Errorf("steps of type %s cannot be converted", s.Type)
 }
 
-// negated is the opposite of a condition.
+// negated is the negation of a condition.
 func negated(condition string) string {
 	if inner, ok := strings.CutPrefix(condition, "(not "); ok && strings.Count(inner, "(")+1 == strings.Count(inner, ")") && !strings.Contains(inner, " and ") && !strings.Contains(inner, " or ") {
 		return strings.TrimSuffix(inner, ")")
@@ -127,7 +127,7 @@ func handlerOf(h *definitions.Handler) definitions.Action {
 	return h.Action
 }
 
-// script writes a step that is a script as a function in that of the step.
+// script writes a script step as a function within that of the step.
 func (c *converter) script(indent int, n *definitions.Node, d *dot) error {
 	s := n.Step
 	if loads, _ := starlark.Loads("", s.Script); len(loads) > 0 {
@@ -156,7 +156,7 @@ func (c *converter) script(indent int, n *definitions.Node, d *dot) error {
 	return nil
 }
 
-// stepLimit is how long a step may take.
+// stepLimit is the timeout of a step.
 func stepLimit(s *definitions.Step) time.Duration {
 	if s.Timeout == 0 {
 		return definitions.DefaultStepTimeout
@@ -223,8 +223,8 @@ func (c *converter) forEach(indent int, n *definitions.Node, d *dot) error {
 	return nil
 }
 
-// loopLimit is the timeout of a loop over at most so many items, and an option with
-// the time of an item where the loop may take longer than that; see Step.LoopTime.
+// loopLimit is the timeout of a loop over at most so many items, and an option with the
+// time of an item if the loop may take longer than that; see Step.LoopTime.
 func loopLimit(s *definitions.Step, most int) (limit, itemTime string) {
 	longest := s.LoopTime(most)
 	switch {
@@ -237,7 +237,7 @@ func loopLimit(s *definitions.Step, most int) (limit, itemTime string) {
 	}
 }
 
-// wrapped is the function of a step with what its failure means.
+// wrapped is the function of a step with its error handling.
 func (c *converter) wrapped(n *definitions.Node) string {
 	f := "step_" + c.vars[n.ID]
 	defaults := literalOf(n.Step.Defaults())

@@ -11,39 +11,39 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// A dot is where a template is: what its names mean there.
+// A dot is the place of a template: the meaning of its names.
 type dot struct {
 	converter *converter
 	where     string            // step deploy, for messages
 	path      string            // of the step in the definition
-	steps     map[string]state  // what they gave, by step
+	steps     map[string]state  // their results, by step
 	every     bool              // steps has all that have ended
 	forEach   map[string]string // expressions, by the name after .forEach
 	indexes   []string          // expressions: the indexes of the items around, outermost first
-	name      string            // of the step in messages: a format of those
+	name      string            // of the step in messages: a format of indexes
 	output    string            // expression for .output; "" = none
 	call      string            // expression for .call; "" = none
-	timeless  bool              // what takes time may not be read: it is read at another time
+	timeless  bool              // what changes with time must not be read: it would be read later
 	ended     bool              // in the output block
 }
 
 // A translation writes the nodes of one template as expressions.
 type translation struct {
 	*dot
-	here   *expression           // what . is, where that is not the data
-	locals map[string]expression // what variables of the template are
+	here   *expression           // what . is; nil = the data
+	locals map[string]expression // values of the template's variables
 	names  map[string]bool       // of variables of comprehensions around it
 	alone  bool                  // the template is one expression
 }
 
-// A state is the expression for what a step gave: its state, or plain its
-// output, where it has completed for certain.
+// A state is the expression for the result of a step: its state, or plain its output
+// if it has certainly completed.
 type state struct {
 	code  string
 	plain bool
 }
 
-// whole is the expression for the state.
+// whole is the expression for the whole state.
 func (s state) whole() string {
 	if s.plain {
 		return "completed(" + s.code + ")"
@@ -56,7 +56,7 @@ func (d *dot) fail(field, format string, args ...any) error {
 	return d.converter.lacks(d.where+": "+field, template.AtMember(d.path, field), fmt.Sprintf(format, args...))
 }
 
-// inside is the dot of the inner step of a forEach, whose item is entry.
+// inside is the dot of a forEach's inner step; entry is its item.
 func (d *dot) inside(entry string, s *definitions.Step) *dot {
 	in := *d
 	in.forEach = maps.Clone(d.forEach)
@@ -68,7 +68,7 @@ func (d *dot) inside(entry string, s *definitions.Step) *dot {
 		name = "item"
 	}
 	key := entry + ".key"
-	if outer := in.forEach["key"]; outer != "" { // an array has no keys that hide those around it
+	if outer := in.forEach["key"]; outer != "" { // an array has no keys that would hide outer ones
 		key = fmt.Sprintf("(%s if %s == None else %s)", outer, key, key)
 	}
 	in.forEach[name], in.forEach["index"], in.forEach["key"] = entry+".item", entry+".index", key
@@ -85,19 +85,18 @@ func (d *dot) named() string {
 	return fmt.Sprintf("%s %% (%s,)", starlarkText(d.name), strings.Join(d.indexes, ", "))
 }
 
-// An expression is one of Starlark, and what is known of its value.
+// An expression is Starlark code, and what is known of its value.
 type expression struct {
 	code string
-	kind string // string, int, number, bool; "" = not known
+	kind string // string, int, number, bool; "" = unknown
 	sure bool   // it is never None
 
-	of   string      // get(of, keys…) is it as well; "" = it is read from nothing
+	of   string      // get(of, keys…) gives the same; "" = it is no field
 	keys []string    // expressions
 	json *expression // it is the JSON of this
 }
 
-// parsed is a template with its tree as it is written; nil for one that is its
-// own text.
+// parsed is a template with its tree as written; nil for a text without actions.
 func (d *dot) parsed(field, text string) (*template.Template, *parse.Tree, error) {
 	d.converter.reason, d.converter.mark = "", len(d.converter.comments)
 	t, err := template.Parse(text)
@@ -107,7 +106,7 @@ func (d *dot) parsed(field, text string) (*template.Template, *parse.Tree, error
 	return t, t.Tree(), nil
 }
 
-// text is the expression for what a template renders to.
+// text is the expression for the text of a template.
 func (d *dot) text(field, text string) (string, error) {
 	t, tree, err := d.parsed(field, text)
 	switch {
@@ -125,7 +124,7 @@ func (d *dot) text(field, text string) (string, error) {
 	return d.expanded(field, t, "")
 }
 
-// expanded is a call of template with the text as it is.
+// expanded is a call of template with the unchanged text.
 func (d *dot) expanded(field string, t *template.Template, kinds string) (string, error) {
 	scope, err := d.scope(field, t)
 	if err != nil {
@@ -138,8 +137,7 @@ func (d *dot) expanded(field string, t *template.Template, kinds string) (string
 	return fmt.Sprintf("template(%s, %s%s)", longText(t.Source()), scope, kinds), nil
 }
 
-// single is the expression for the value of a template that is one expression
-// without anything around it.
+// single is the expression for the value of a template that is only one expression.
 func (d *dot) single(t *template.Template, tree *parse.Tree) (expression, bool) {
 	if !t.IsSingleExpression() || t.Padded() {
 		return expression{}, false
@@ -147,7 +145,7 @@ func (d *dot) single(t *template.Template, tree *parse.Tree) (expression, bool) 
 	return d.only(tree)
 }
 
-// only is the expression for the value of the only expression of a tree.
+// only is the expression for the value of a tree's only expression.
 func (d *dot) only(tree *parse.Tree) (expression, bool) {
 	if tree == nil {
 		return expression{}, false
@@ -161,7 +159,7 @@ func (d *dot) only(tree *parse.Tree) (expression, bool) {
 	return expression{}, false
 }
 
-// condition is the expression for whether a template renders to true.
+// condition is the expression for whether a template gives true.
 func (d *dot) condition(field, text string) (string, error) {
 	if holds, err := definitions.Truth(text); err == nil {
 		return literalOf(holds), nil
@@ -179,8 +177,7 @@ func (d *dot) condition(field, text string) (string, error) {
 	return fmt.Sprintf("holds(%s, %s)", rendered, starlarkText(field)), err
 }
 
-// value is the expression for a template in a place that takes certain types;
-// None where it has no value.
+// value is the expression for a template in a place that takes kinds; None if missing.
 func (d *dot) value(field, text string, kinds []string) (expression, error) {
 	t, tree, err := d.parsed(field, text)
 	switch {
@@ -204,7 +201,7 @@ func (d *dot) value(field, text string, kinds []string) (expression, error) {
 	return expression{code: code}, err
 }
 
-// fitted is a value as what a place takes.
+// fitted is a value converted for a place.
 func (d *dot) fitted(e expression, kinds []string, textual bool) expression {
 	switch {
 	case e.kind == "string" && textual,
@@ -220,8 +217,8 @@ func (d *dot) fitted(e expression, kinds []string, textual bool) expression {
 	return expression{code: fmt.Sprintf("as_text(%s)", e.code), kind: "string"}
 }
 
-// container is the expression for what {{json …}} is the JSON of, in a place
-// that takes nothing but arrays and objects, and refuses what is neither.
+// container is the expression for the value in {{json …}}, in a place that takes only
+// arrays and objects and refuses anything else.
 func (d *dot) container(field, text string) (string, bool) {
 	t, tree, err := d.parsed(field, text)
 	if err != nil || !t.IsSingleExpression() {
@@ -233,8 +230,8 @@ func (d *dot) container(field, text string) (string, bool) {
 	return "", false
 }
 
-// collection is the expression for what a loop goes through, where it is no JSON.
-// A value that it names must be there.
+// collection is the expression for the items of a loop that are not JSON text. A value
+// that it names must exist.
 func (d *dot) collection(text string) (string, error) {
 	kinds := []string{"array", "object"}
 	t, tree, err := d.parsed("collection", text)
@@ -250,7 +247,7 @@ func (d *dot) collection(text string) (string, error) {
 	return e.code, err
 }
 
-// typed is value in a place of which only a run knows which types it takes.
+// typed is value in a place whose types only a run knows.
 func (d *dot) typed(field, text string) (string, error) {
 	t, tree, err := d.parsed(field, text)
 	switch {
@@ -281,8 +278,7 @@ func (d *dot) typed(field, text string) (string, error) {
 	return "typed(" + rendered + ")", err
 }
 
-// onlyText reports whether a template begins so that it can be read as nothing but
-// text.
+// onlyText reports whether a template begins with text that no other type can have.
 func onlyText(tree *parse.Tree) bool {
 	first, ok := tree.Root.Nodes[0].(*parse.TextNode)
 	if !ok {
@@ -299,7 +295,7 @@ func kindsText(kinds []string) string {
 	return literalOf(anys(kinds))
 }
 
-// collect is the expression for what a forEach keeps of an item.
+// collect is the expression for the result of an item.
 func (d *dot) collect(text string) (string, error) {
 	t, tree, err := d.parsed("collect", text)
 	switch {
@@ -321,10 +317,10 @@ func (d *dot) collect(text string) (string, error) {
 	return d.text("collect", text)
 }
 
-// stays notes that a template stays one, for the comment above it.
+// stays notes that a template stays a template, for the comment above it.
 func (d *dot) stays(field string) {
 	c := d.converter
-	c.comments = c.comments[:c.mark] // it stays as a whole
+	c.comments = c.comments[:c.mark] // the whole template stays
 	if c.reason == "" {
 		c.reason = "what it defines"
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/internal/visible"
 )
 
-// starlarkText is a string of Starlark, which knows the escapes of JSON.
+// starlarkText is a string of Starlark, which has the escapes of JSON.
 func starlarkText(s string) string {
 	encoded, err := template.EncodeValue(s)
 	if err != nil {
@@ -21,8 +21,8 @@ func starlarkText(s string) string {
 	return escapeHidden(string(encoded))
 }
 
-// escapeHidden writes what nobody would see, or would see in another order, as
-// escapes of Starlark: what is read of a script is what it does.
+// escapeHidden writes invisible and reordering characters as escapes of Starlark, so
+// that a script does what people read.
 func escapeHidden(quoted string) string {
 	var b strings.Builder
 	for _, r := range quoted {
@@ -49,7 +49,7 @@ func longText(s string) string {
 	return `"""` + s + `"""`
 }
 
-// literal is a value of JSON in Starlark, unless scripts have no such number.
+// literal is a JSON value in Starlark; an error for an integer too large for scripts.
 func (c *converter) literal(v any) (string, error) {
 	if n, ok := v.(*big.Int); ok && n.BitLen() > maxScriptBits {
 		return "", c.lacks(c.program.Definition.Name, "", fmt.Sprintf("a number of %d bits is more than scripts have", n.BitLen()))
@@ -57,10 +57,10 @@ func (c *converter) literal(v any) (string, error) {
 	return literalOf(v), nil
 }
 
-// maxScriptBits is how many an integer of a script may have.
+// maxScriptBits is the maximum size of a script's integers.
 const maxScriptBits = 512
 
-// literalOf is a value of JSON in Starlark.
+// literalOf is a JSON value in Starlark.
 func literalOf(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -112,12 +112,12 @@ func literalInOrder(raw json.RawMessage) string {
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	}
-	value, _ := template.DecodeValue(raw) // it is JSON
+	value, _ := template.DecodeValue(raw) // it is valid JSON
 	return literalOf(value)
 }
 
-// ownWords says of a step in which what fails is a script that its message is
-// its own.
+// ownWords is the option for a step whose failing part is a script: its message is
+// used unchanged.
 func ownWords(n *definitions.Node) string {
 	for n.Inner != nil {
 		n = n.Inner
