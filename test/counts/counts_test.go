@@ -1,0 +1,215 @@
+// Package counts has the tests that count what runs cost: requests to Temporal,
+// history, coroutines and the resuming of these, and allocations. They use no clock, so
+// they find on any machine what makes runs dearer.
+package counts_test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"os"
+	"slices"
+	"testing"
+
+	"go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/perdure/perdure/internal/signing"
+	"github.com/perdure/perdure/workflows"
+)
+
+var update = flag.Bool("update", false, "write testdata/baseline.json anew")
+
+type mcpMux map[string]http.Handler
+
+func (m mcpMux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h, ok := m[r.URL.Path]; ok {
+		h.ServeHTTP(w, r)
+		return
+	}
+	http.NotFound(w, r)
+}
+
+// A count is what one run of a shape takes.
+type count struct {
+	Requests   map[string]float64 `json:"requests"`   // to Temporal, by method; those that poll for tasks left out
+	Events     float64            `json:"events"`     // of history
+	Bytes      float64            `json:"bytes"`      // of history
+	Coroutines float64            `json:"coroutines"` // that are started
+	Passes     float64            `json:"passes"`     // in which each that is alive is resumed once
+	Yields     float64            `json:"yields"`     // of coroutines, in all passes
+	Allocs     float64            `json:"allocs"`     // of memory, of a replay
+}
+
+// figures are those of a count by name.
+func (c count) figures() map[string]float64 {
+	all := map[string]float64{"events": c.Events, "bytes": c.Bytes, "coroutines": c.Coroutines, "passes": c.Passes, "yields": c.Yields, "allocs": c.Allocs}
+	for method, n := range c.Requests {
+		all["requests "+method] = n
+	}
+	return all
+}
+
+const baseline = "testdata/baseline.json"
+
+// shapes are those of testdata/shapes.yaml.
+var shapes = []string{"one_step", "three_parallel", "chain_of_5", "chain_script", "foreach", "foreach_script", "approval"}
+
+// TestRunsCost compares what runs take with what they took when testdata/baseline.json
+// was written. Where they take more, and are meant to, -update writes it anew.
+func TestRunsCost(t *testing.T) {
+	h := open(t, "")
+	now := map[string]count{}
+	for _, shape := range shapes {
+		for _, backend := range []string{"unsafe", "reads"} {
+			now[backend+"_"+shape] = h.count(t, backend+"_"+shape, nil, 10)
+		}
+	}
+	if *update {
+		written, err := json.MarshalIndent(now, "", "  ")
+		if err == nil {
+			err = os.WriteFile(baseline, append(written, '\n'), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := map[string]count{}
+	read, err := os.ReadFile(baseline)
+	if err == nil {
+		err = json.Unmarshal(read, &before)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shape := range slices.Sorted(maps.Keys(now)) {
+		compare(t, shape, before[shape], now[shape])
+	}
+}
+
+// compare fails for each figure that has grown by more than its tolerance.
+func compare(t *testing.T, shape string, before, now count) {
+	t.Helper()
+	was := before.figures()
+	figures := now.figures()
+	for _, name := range slices.Sorted(maps.Keys(figures)) {
+		if most := allowed(name, was[name]); figures[name] > most {
+			t.Errorf("%s: %.1f %s for a run, at most %.1f expected (baseline %.1f)", shape, figures[name], name, most, was[name])
+		}
+	}
+}
+
+// allowed is how much of something a run may take that took so much of it before. How
+// many workflow tasks a run has depends on how busy the machine is, and so do requests
+// that wait for something.
+func allowed(name string, before float64) float64 {
+	switch name {
+	case "coroutines":
+		return before
+	case "bytes", "allocs":
+		return before * 1.1
+	}
+	return before*1.25 + 1
+}
+
+// count makes some calls of a composite tool, and counts what one takes.
+func (h *house) count(t *testing.T, tool string, arguments map[string]any, calls int) count {
+	t.Helper()
+	for range 2 {
+		h.call(t, tool, arguments)
+	}
+	h.meter.reset()
+	for range calls {
+		h.call(t, tool, arguments)
+	}
+	requests, took, last := h.meter.read()
+	history := h.history(t, last)
+	each := func(n int) float64 { return math.Round(10*float64(n)/float64(calls)) / 10 }
+	c := count{
+		Requests: map[string]float64{}, Events: float64(len(history.Events)), Bytes: float64(proto.Size(history)),
+		Coroutines: each(took.coroutines), Passes: each(took.passes), Yields: each(took.yields), Allocs: allocations(t, history),
+	}
+	for method, n := range requests {
+		if each(n) >= 0.3 { // else it is one that happens now and then
+			c.Requests[method] = each(n)
+		}
+	}
+	t.Logf("%s: %s", tool, shown(c))
+	return c
+}
+
+func shown(c count) string {
+	data, err := json.Marshal(c)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
+
+func (h *house) history(t *testing.T, of workflow.Execution) *historypb.History {
+	t.Helper()
+	history := &historypb.History{}
+	for events := h.temporal.GetWorkflowHistory(t.Context(), of.ID, of.RunID, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT); events.HasNext(); {
+		e, err := events.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		history.Events = append(history.Events, e)
+	}
+	return history
+}
+
+// allocations are those of a replay of a run.
+func allocations(t *testing.T, history *historypb.History) float64 {
+	t.Helper()
+	keys, err := signing.New(signing.Fixed([]byte("counts")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	replayer := worker.NewWorkflowReplayer()
+	workflows.Register(replayer, workflows.Trust{Keys: keys})
+	return testing.AllocsPerRun(3, func() {
+		if err := replayer.ReplayWorkflowHistory(quiet, history); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestRunsCostInProportion counts that a loop costs as much for its last item as for its
+// first, and a graph for its last step.
+func TestRunsCostInProportion(t *testing.T) {
+	h := open(t, chain(10)+chain(100))
+	for _, grown := range []struct {
+		name string
+		cost func(n int) count
+		n    []int
+	}{
+		{"items of a loop", func(n int) count { return h.count(t, "reads_foreach", map[string]any{"n": n}, 1) }, []int{50, 200, 1000}},
+		{"steps of a graph", func(n int) count { return h.count(t, fmt.Sprint("chain_", n), nil, 1) }, []int{10, 100}},
+	} {
+		few := grown.cost(grown.n[0])
+		for _, n := range grown.n[1:] {
+			many, times := grown.cost(n), float64(n)/float64(grown.n[0])
+			for name, figure := range map[string][2]float64{"yields": {few.Yields, many.Yields}, "passes": {few.Passes, many.Passes}, "allocs": {few.Allocs, many.Allocs}} {
+				if figure[1] > 1.5*times*figure[0] {
+					t.Errorf("%d %s: %.0f %s, %.0f for %d", n, grown.name, figure[1], name, figure[0], grown.n[0])
+				}
+			}
+		}
+	}
+}
+
+// chain is a composite tool with so many steps, one after the other.
+func chain(n int) string {
+	text := fmt.Sprintf("  - name: chain_%d\n    description: a chain\n    steps:\n      - {id: s1, tool: reads_echo, arguments: {message: hi}}\n", n)
+	for i := 2; i <= n; i++ {
+		text += fmt.Sprintf("      - {id: s%d, tool: reads_echo, arguments: {message: '{{.steps.s%d.output.message}}'}}\n", i, i-1)
+	}
+	return text
+}
