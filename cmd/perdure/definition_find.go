@@ -22,7 +22,7 @@ type definitionFlags struct {
 func (f definitionFlags) find(c *console, modules definitions.Modules) (*definitions.Definition, error) {
 	if data, err := config.ReadFile(f.Definition); err == nil {
 		src := config.Sources{Definitions: []string{f.Definition}, Modules: modules}
-		if config.IsConfiguration(data) {
+		if config.IsConfiguration(f.Definition, data) {
 			src = config.Sources{Config: f.Definition, Modules: modules}
 		}
 		found, err := loadOrReport(c, src)
@@ -77,7 +77,7 @@ func onlyOne(file string, found []*definitions.Definition) (*definitions.Definit
 		names[i] = d.Name
 	}
 	flag := "--definitions"
-	if data, err := config.ReadFile(file); err == nil && config.IsConfiguration(data) {
+	if data, err := config.ReadFile(file); err == nil && config.IsConfiguration(file, data) {
 		flag = "--config"
 	}
 	return nil, usagef("%s", fmt.Sprintf("%s has %d definitions (%s); choose one with NAME %s %s", file, len(found), strings.Join(names, ", "), flag, file))

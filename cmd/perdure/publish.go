@@ -142,7 +142,7 @@ func filesToPublish(name string) ([]registry.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if config.IsConfiguration(text) {
+		if config.IsConfiguration(name, text) {
 			return nil, usagef("%s is a configuration; publish its compositeTools with --config %s", name, name)
 		}
 		scripts, err := scriptsOf(name, text)

@@ -91,7 +91,7 @@ func (v validateCommand) sort() (configs, defs []string) {
 	}
 	defs = slices.Clone(v.Definitions)
 	for _, file := range v.Files {
-		if data, err := config.ReadFile(file); err == nil && config.IsConfiguration(data) {
+		if data, err := config.ReadFile(file); err == nil && config.IsConfiguration(file, data) {
 			configs = append(configs, file)
 		} else {
 			defs = append(defs, file)

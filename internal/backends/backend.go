@@ -2,6 +2,7 @@ package backends
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -56,6 +57,9 @@ func (c Config) check() error {
 	if err := c.checkTransport(); err != nil {
 		return fmt.Errorf("backend %s: %w", c.Name, err)
 	}
+	if len(c.CACertificates) > 0 && !x509.NewCertPool().AppendCertsFromPEM(c.CACertificates) {
+		return fmt.Errorf("backend %s: the CA bundle has no certificate in PEM", c.Name)
+	}
 	for _, r := range c.Effects {
 		if err := r.check(); err != nil {
 			return fmt.Errorf("backend %s: %w", c.Name, err)
@@ -106,7 +110,7 @@ type backend struct {
 func newBackend(cfg Config, logger *slog.Logger, published func()) *backend {
 	cfg.Env = maps.Clone(cfg.Env)
 	logger = logger.With("backend", cfg.Name)
-	d := &dialer{cfg: cfg, logger: logger, meter: newMeter(cfg.maxResultBytes())}
+	d := &dialer{cfg: cfg, logger: logger, meter: newMeter(cfg.maxResultBytes(), cfg.CACertificates)}
 	return &backend{dialer: d, sessions: newSessions(d), health: newHealth(logger), published: published, kick: make(chan struct{}, 1)}
 }
 

@@ -34,6 +34,8 @@ type Config struct {
 	User      string            // stdio; name or number of the user it runs as, "" = ours
 	Group     string            // stdio; the same of its group, "" = that of User
 
+	Headers          Headers       // streamable-http, sse; every request has them, below those of Credentials
+	CACertificates   []byte        // streamable-http, sse; PEM, trusted besides those of the system; nil = none
 	Credentials      Credentials   // streamable-http, sse; nil = none
 	Effects          []EffectRule  // first match wins; none = unsafe
 	TrustAnnotations bool          // let the backend's own hints give classes where no rule matches

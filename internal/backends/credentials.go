@@ -57,9 +57,11 @@ type Headers map[string]Secret
 // request, and what the configuration puts into the environment of its process.
 func (c *Config) secrets(h Headers) secrets {
 	var all secrets
-	for _, value := range h {
-		_, token, _ := strings.Cut(string(value), " ") // Bearer TOKEN
-		all = append(all, string(value), token)
+	for _, given := range []Headers{c.Headers, h} {
+		for _, value := range given {
+			_, token, _ := strings.Cut(string(value), " ") // Bearer TOKEN
+			all = append(all, string(value), token)
+		}
 	}
 	for _, value := range c.Env {
 		if len(value) >= minVariable {
@@ -171,8 +173,11 @@ func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
 	if headers == nil {
 		headers = *b.s.headers.Load()
 	}
-	if len(headers) > 0 || len(x.traced) > 0 {
+	if len(headers) > 0 || len(x.traced) > 0 || len(b.s.cfg.Headers) > 0 {
 		req = req.Clone(req.Context())
+		for name, value := range b.s.cfg.Headers {
+			req.Header.Set(name, string(value))
+		}
 		for name, value := range x.traced {
 			req.Header.Set(name, value)
 		}

@@ -3,10 +3,12 @@ package backends
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -271,5 +273,39 @@ func TestSecretsAreNotShown(t *testing.T) {
 	shown := fmt.Sprintf("%v %+v %#v %s %q %x\n%s\n%s", call, call, call, headers, headers, call.Principal.Token, encoded, log.String())
 	if strings.Contains(shown, planted) || strings.Contains(shown, fmt.Sprintf("%x", planted)) {
 		t.Errorf("the secret is shown: %s", shown)
+	}
+}
+
+// TestHeadersOverTLS calls a server whose certificate only the bundle of the
+// backend knows, with headers of the configuration and a credential.
+func TestHeadersOverTLS(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	handler := eras[0].handler(newTestServer())
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		seen[r.Header.Get("X-Tenant")+", "+r.Header.Get("Authorization")] = true
+		mu.Unlock()
+		handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	config := httpConfig(server.URL)
+	config.CACertificates = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	config.Headers = Headers{"X-Tenant": "acme", "Authorization": "Bearer static"}
+	config.Credentials = &tokens{shared: true, current: map[string]string{"": "issued"}}
+	p := open(t, config)
+	if _, err := p.Call(t.Context(), Call{Backend: "be", Tool: "echo"}); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(seen) != 1 || !seen["acme, Bearer issued"] {
+		t.Errorf("requests had %v", seen)
+	}
+
+	config.CACertificates = []byte("no certificate")
+	if _, err := New([]Config{config}, Aggregation{}, nil); err == nil || !strings.Contains(err.Error(), "no certificate in PEM") {
+		t.Errorf("a bundle without certificates: %v", err)
 	}
 }

@@ -2,6 +2,8 @@ package backends
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -193,7 +195,7 @@ type meter struct {
 // knowing whether it was read.
 const idleConnTimeout = 4 * time.Second
 
-func newMeter(limit int64) *meter {
+func newMeter(limit int64, certificates []byte) *meter {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}
 	return &meter{limit: limit, base: &http.Transport{
 		Proxy: http.ProxyFromEnvironment,
@@ -207,9 +209,24 @@ func newMeter(limit int64) *meter {
 		MaxIdleConnsPerHost: 64,
 		IdleConnTimeout:     idleConnTimeout,
 		TLSHandshakeTimeout: 10 * time.Second,
+		TLSClientConfig:     trusting(certificates),
 
 		MaxResponseHeaderBytes: maxChatter,
 	}}
+}
+
+// trusting gives a TLS configuration that trusts the certificates of the system and
+// more of them; nil = those of the system.
+func trusting(certificates []byte) *tls.Config {
+	if len(certificates) == 0 {
+		return nil
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	roots.AppendCertsFromPEM(certificates) // Config.check refuses what has none
+	return &tls.Config{RootCAs: roots}
 }
 
 // roundTrip sends a request of a session.

@@ -3,6 +3,7 @@ package config
 import (
 	"regexp"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -23,7 +24,6 @@ func (l *loader) clientServers(file string, root *yaml.Node) *yaml.Node {
 		servers = child(root, "servers")
 	}
 	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: servers.Line, Column: servers.Column}
-	strategies := mapping(servers)
 	if servers.Kind != yaml.MappingNode {
 		l.errorf(positionOf(file, servers), "type", "the servers of a client are a mapping, by name")
 		return nil
@@ -34,11 +34,8 @@ func (l *loader) clientServers(file string, root *yaml.Node) *yaml.Node {
 			continue
 		}
 		list.Content = append(list.Content, s.backend())
-		if strategy := s.strategy(); strategy != nil {
-			strategies.Content = append(strategies.Content, s.name, strategy)
-		}
 	}
-	return mapping(root, scalar(list, "backends"), list, scalar(list, "outgoingAuth"), mapping(list, scalar(list, "backends"), strategies))
+	return mapping(root, scalar(list, "backends"), list)
 }
 
 // A clientServer is one server of a client's file.
@@ -60,9 +57,9 @@ func (s clientServer) backend() *yaml.Node {
 	if transport := s.transport(); transport != nil {
 		content = append(content, scalar(transport, "transport"), transport)
 	}
-	for _, key := range [][2]string{{"command", "command"}, {"args", "args"}, {"env", "env"}, {"cwd", "dir"}, {"url", "url"}, {"serverUrl", "url"}} {
+	for _, key := range [][2]string{{"command", "command"}, {"args", "args"}, {"env", "env"}, {"cwd", "dir"}, {"url", "url"}, {"serverUrl", "url"}, {"headers", "headers"}} {
 		if value := child(s.node, key[0]); value != nil {
-			content = append(content, scalar(value, key[1]), s.expanded(value))
+			content = append(content, scalar(value, key[1]), s.referring(value))
 		}
 	}
 	return mapping(s.name, content...)
@@ -86,52 +83,35 @@ func (s clientServer) transport() *yaml.Node {
 	return kind
 }
 
-// strategy is the header that the server is sent; nil = none.
-func (s clientServer) strategy() *yaml.Node {
-	headers := child(s.node, "headers")
-	if headers == nil || len(headers.Content) == 0 {
-		return nil
-	}
-	if len(headers.Content) > 2 {
-		s.loader.errorf(positionOf(s.file, headers), "auth", "server %s has %d headers, and a backend gets one: leave the one with its credentials", s.name.Value, len(headers.Content)/2)
-		return nil
-	}
-	name, value := headers.Content[0], s.expanded(headers.Content[1])
-	return mapping(headers, scalar(headers, "type"), scalar(headers, "header_injection"), scalar(headers, "headerInjection"),
-		mapping(headers, scalar(headers, "headerName"), name, scalar(headers, "headerValue"), value))
-}
-
 // clientVariable is a variable as clients write it: ${NAME}, ${NAME:-otherwise},
-// ${env:NAME} and ${input:NAME}.
-var clientVariable = regexp.MustCompile(`\$\{(env:|input:)?([A-Za-z_][A-Za-z0-9_-]*)(:-([^}]*))?\}`)
+// ${env:NAME}, and ${input:NAME}, for which the variable is NAME in capitals.
+var clientVariable = regexp.MustCompile(`\$\{(env:|input:)?([A-Za-z_][A-Za-z0-9_-]*)(:-[^}]*)?\}`)
 
-// expanded gives a value with what its variables are in the environment.
-func (s clientServer) expanded(node *yaml.Node) *yaml.Node {
+// referring gives a value with its variables as a configuration writes them.
+func (s clientServer) referring(node *yaml.Node) *yaml.Node {
 	out := *node
 	out.Content = nil
 	for _, inner := range node.Content {
-		out.Content = append(out.Content, s.expanded(inner))
+		out.Content = append(out.Content, s.referring(inner))
 	}
 	if node.Kind == yaml.ScalarNode {
-		out.Value = clientVariable.ReplaceAllStringFunc(node.Value, func(text string) string { return s.variable(node, text) })
+		out.Value = clientVariable.ReplaceAllStringFunc(node.Value, func(text string) string {
+			m := clientVariable.FindStringSubmatch(text)
+			if m[1] == "input:" { // what an editor asks for
+				return "${env:" + variableName(m[2]) + "}"
+			}
+			return "${env:" + m[2] + m[3] + "}"
+		})
 	}
 	return &out
 }
 
-func (s clientServer) variable(at *yaml.Node, text string) string {
-	m := clientVariable.FindStringSubmatch(text)
-	kind, name, otherwise := m[1], m[2], m[4]
-	if kind == "input:" {
-		s.loader.errorf(positionOf(s.file, at), "environment", "server %s: %s is what an editor asks for; write ${env:NAME} and set the variable", s.name.Value, text)
-		return text
-	}
-	value, ok := s.loader.env(name)
-	switch {
-	case ok && (value != "" || m[3] == ""):
-		return value
-	case m[3] != "":
-		return otherwise
-	}
-	s.loader.errorf(positionOf(s.file, at), "environment", "server %s: environment variable %s is not set", s.name.Value, name)
-	return text
+// variableName makes the name of an environment variable of any text.
+func variableName(text string) string {
+	return strings.ToUpper(strings.Map(func(r rune) rune {
+		if r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, text))
 }

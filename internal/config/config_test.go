@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -301,18 +302,17 @@ func TestClientServers(t *testing.T) {
 	}
 	want := []backends.Config{
 		{Name: "files", Transport: backends.Stdio, Command: "npx", Args: []string{"-y", "@modelcontextprotocol/server-filesystem", "/tmp"}, Env: map[string]string{"TOKEN": "secret"}, Dir: "/srv"},
-		{Name: "remote", Transport: backends.StreamableHTTP, URL: "https://example.com/mcp"},
+		{Name: "remote", Transport: backends.StreamableHTTP, URL: "https://example.com/mcp", Headers: backends.Headers{"Authorization": "Bearer secret"}},
 		{Name: "events", Transport: backends.SSE, URL: "http://127.0.0.1:9/sse"},
 		{Name: "plain", Transport: backends.StreamableHTTP, URL: "http://127.0.0.1:9/mcp"},
 	}
 	if diff := cmp.Diff(want, found.Backends, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	header := found.Outgoing["remote"].Header
-	if len(found.Outgoing) != 1 || header == nil || header.Name != "Authorization" || header.Value.Inline != "Bearer secret" {
-		t.Errorf("credentials: %+v", found.Outgoing)
+	if header := string(found.Backends[1].Headers["Authorization"]); header != "Bearer secret" {
+		t.Errorf("the header is %q", header)
 	}
-	if text, err := os.ReadFile("testdata/client.yaml"); err != nil || !IsConfiguration(text) {
+	if text, err := os.ReadFile("testdata/client.yaml"); err != nil || !IsConfiguration("testdata/client.yaml", text) {
 		t.Errorf("it is no configuration: %v", err)
 	}
 }
@@ -350,4 +350,38 @@ func TestManyDefinitionsInAFile(t *testing.T) {
 		t.Errorf("%d MB are kept of a file of %d KB", kept>>20, text.Len()>>10)
 	}
 	runtime.KeepAlive(loaded)
+}
+
+// TestCommentsInJSON shows that what editors write into JSON is read, with its lines
+// and columns as they are.
+func TestCommentsInJSON(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "mcp.json")
+	text := "// of the team\n{\n\t/* two\n\tlines */ \"servers\": {\n\t\t\"docs\": {\"url\": \"http://127.0.0.1:9/mcp\", }, // ours\n\t\t\"bad\": {\"type\": \"pigeon // not a \\\" comment\", \"url\": \"http://127.0.0.1:9/mcp\"},\n\t},\n}\n"
+	if !IsConfiguration(file, []byte(text)) {
+		t.Error("it is no configuration")
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, diags := Load(Sources{Config: file})
+	want := fmt.Sprintf(`%s:6:19: backends[1].transport: "pigeon // not a \" comment" is not known; use streamable-http, sse or stdio [value]`, file)
+	if got := fmt.Sprint(diags.Err()); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func FuzzPlainJSON(f *testing.F) {
+	for _, text := range []string{`{"a": "//", /* b */ "c": 1} // d`, `{"a\"`, `/*`, "\t/**/"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got := plainJSON([]byte(text))
+		if len(got) != len(text) || strings.Count(string(got), "\n") != strings.Count(text, "\n") {
+			t.Errorf("%q became %q", text, got)
+		}
+		if json.Valid([]byte(text)) && !json.Valid(got) {
+			t.Errorf("%q was JSON, and %q is not", text, got)
+		}
+	})
 }

@@ -26,7 +26,7 @@ func TestAttackConfigurationFromPipe(t *testing.T) {
 	w.Close()
 	name := fmt.Sprintf("/dev/fd/%d", r.Fd())
 	text, err := ReadFile(name)
-	if err != nil || !IsConfiguration(text) {
+	if err != nil || !IsConfiguration(name, text) {
 		t.Fatalf("%q is no configuration: %v", text, err)
 	}
 	found, diags := Load(Sources{Config: name})

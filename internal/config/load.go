@@ -15,9 +15,13 @@ import (
 // Sources say where a configuration and definitions come from.
 type Sources struct {
 	Config      string   // configuration file; "" = none
+	Text        []byte   // of Config, in place of what the file has; nil = it is read
 	Definitions []string // files, and directories that are read with all that is below them
 	Library     bool     // the definitions that ship with the program, too
 	CallersOnly bool     // of the configuration only who callers are and what they may do: no backends, whose secrets need not be there
+
+	// Env reads the environment. nil = environ.Lookup.
+	Env func(name string) (string, bool)
 
 	// Modules finds published modules that no file stands in for. nil = they are
 	// left for the registry of a server to find.
@@ -34,9 +38,12 @@ type Loaded struct {
 // Load reads everything and reports all that is wrong with it. What is loaded is
 // of use only if the diagnostics have no errors.
 func Load(src Sources) (*Loaded, definitions.Diagnostics) {
-	l := &loader{names: map[string][]*definitions.Definition{}, modules: src.Modules, callersOnly: src.CallersOnly, env: environ.Lookup}
+	l := &loader{names: map[string][]*definitions.Definition{}, modules: src.Modules, callersOnly: src.CallersOnly, env: src.Env}
+	if l.env == nil {
+		l.env = environ.Lookup
+	}
 	if src.Config != "" {
-		l.configuration(src.Config)
+		l.configuration(src.Config, src.Text)
 	}
 	for _, name := range src.Definitions {
 		l.definitions(name)
@@ -84,11 +91,13 @@ func (l *loader) unreadable(file string, err error) {
 	l.errorf(definitions.Position{File: file}, "file", "cannot be read: %v", err)
 }
 
-func (l *loader) configuration(file string) {
-	data, err := ReadFile(file)
-	if err != nil {
-		l.unreadable(file, err)
-		return
+func (l *loader) configuration(file string, data []byte) {
+	if data == nil {
+		var err error
+		if data, err = ReadFile(file); err != nil {
+			l.unreadable(file, err)
+			return
+		}
 	}
 	docs, diags := documents(file, data)
 	l.report(diags)

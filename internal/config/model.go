@@ -62,11 +62,13 @@ type backend struct {
 	URL          string         `yaml:"url" help:"URL of the server, for streamable-http and sse."`
 	Transport    string         `yaml:"transport" enum:"streamable-http,sse,stdio" help:"How the server is reached. With command, the default is stdio."`
 	Type         string         `yaml:"type" help:"Type of the workload in ToolHive; it is not read."`
-	CABundlePath string         `yaml:"caBundlePath" ignored:"set SSL_CERT_FILE in the environment" help:"Certificates to trust."`
+	CABundlePath string         `yaml:"caBundlePath" help:"File with certificates in PEM that are trusted besides those of the system."`
 	Metadata     map[string]any `yaml:"metadata" help:"Anything; it is not read."`
 
-	// Ours.
-	Command          string               `yaml:"command" help:"Program to start, for stdio."`
+	// Ours. In command, args, dir, the values of env and headers, and in url,
+	// ${env:NAME} is a variable of perdure's own environment.
+	Headers          map[string]string    `yaml:"headers" help:"Headers that every request has, besides those of outgoingAuth; ${env:NAME} is a variable of perdure's own environment."`
+	Command          string               `yaml:"command" help:"Program to start, for stdio. Here, in args, env, dir and url, ${env:NAME} is a variable of perdure's own environment, and ${env:NAME:-TEXT} says what holds without it."`
 	Args             []string             `yaml:"args" help:"Arguments of the program."`
 	Env              map[string]string    `yaml:"env" help:"Environment variables of the program."`
 	PassEnv          []string             `yaml:"passEnv" help:"Variables of perdure's own environment that the program gets, too."`

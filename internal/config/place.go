@@ -70,6 +70,9 @@ func child(node *yaml.Node, step any) *yaml.Node {
 
 // documents gives the root of each YAML document of a file that is not empty.
 func documents(file string, data []byte) ([]*yaml.Node, definitions.Diagnostics) {
+	if isJSON(file) {
+		data = plainJSON(data)
+	}
 	roots, err := definitions.Documents(data)
 	if err != nil {
 		return roots, definitions.Diagnostics{syntaxError(file, err)}
@@ -91,8 +94,8 @@ func syntaxError(file string, err error) definitions.Diagnostic {
 
 // IsConfiguration says whether a file looks like a configuration rather than
 // definitions: by its keys, since both are YAML.
-func IsConfiguration(data []byte) bool {
-	docs, _ := documents("", data)
+func IsConfiguration(file string, data []byte) bool {
+	docs, _ := documents(file, data)
 	if len(docs) != 1 {
 		return false
 	}

@@ -36,11 +36,13 @@ func (r *reader) backend(p keyPath, b *backend) backends.Config {
 	config := backends.Config{
 		Name:             b.Name,
 		Transport:        backends.Transport(b.Transport),
-		URL:              b.URL,
-		Command:          b.Command,
-		Args:             b.Args,
-		Env:              r.environment(p.to("passEnv"), b),
-		Dir:              b.Dir,
+		URL:              r.expanded(p.to("url"), b.URL),
+		Headers:          r.headers(p.to("headers"), b),
+		CACertificates:   r.certificates(p.to("caBundlePath"), b.CABundlePath),
+		Command:          r.expanded(p.to("command"), b.Command),
+		Args:             r.arguments(p.to("args"), b.Args),
+		Env:              r.environment(p, b),
+		Dir:              r.expanded(p.to("dir"), b.Dir),
 		User:             b.User,
 		Group:            b.Group,
 		Effects:          r.effects(p.to("effects"), b.Effects),
@@ -61,8 +63,8 @@ func (r *reader) backend(p keyPath, b *backend) backends.Config {
 				r.errorf(p.to(key), "backends", "belongs to transport stdio, not to %s", b.Transport)
 			}
 		}
-		if u, err := url.Parse(b.URL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-			r.errorf(p.to("url"), "backends", "%q is not an http or https URL", b.URL)
+		if u, err := url.Parse(config.URL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+			r.errorf(p.to("url"), "backends", "%q is not an http or https URL", b.URL) // as it is written: a variable may be secret
 		}
 	case backends.Stdio:
 		if b.URL != "" {
@@ -78,21 +80,6 @@ func (r *reader) backend(p keyPath, b *backend) backends.Config {
 		r.errorf(p.to("transport"), "missing", "is missing; use streamable-http, sse or stdio")
 	}
 	return config
-}
-
-func (r *reader) environment(p keyPath, b *backend) map[string]string {
-	env := map[string]string{}
-	for i, name := range b.PassEnv {
-		value, ok := r.env(name)
-		if !ok {
-			r.errorf(p.to(i), "environment", "environment variable %s is not set", name)
-		}
-		env[name] = value
-	}
-	for name, value := range b.Env {
-		env[name] = value
-	}
-	return env
 }
 
 func (r *reader) effects(p keyPath, rules []*effectRule) []backends.EffectRule {

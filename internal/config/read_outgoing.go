@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/net/http/httpguts"
-
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/credentials"
 )
@@ -78,12 +76,8 @@ func (r *reader) header(p keyPath, h *headerInjection) *credentials.Header {
 		r.errorf(p, "auth", "is missing: the header to send")
 		return nil
 	}
-	switch {
-	case h.HeaderName == "":
-	case !httpguts.ValidHeaderFieldName(h.HeaderName):
-		r.errorf(p.to("headerName"), "auth", "%q is not the name of a header", h.HeaderName)
-	case strings.HasSuffix(strings.ToLower(h.HeaderName), "idempotency-key"):
-		r.errorf(p.to("headerName"), "auth", "a header %s would have requests repeated; calls carry their key in _meta", h.HeaderName)
+	if h.HeaderName != "" {
+		r.headerName(p.to("headerName"), h.HeaderName)
 	}
 	value := r.source(p, "headerValue", h.HeaderValue, h.HeaderValueEnv, h.HeaderValueFile)
 	if value == (credentials.Source{}) {
@@ -182,4 +176,9 @@ func (r *reader) client(p keyPath, o oauthClient) credentials.Client {
 func isLocal(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// isIdempotencyKey reports whether net/http repeats requests with the header.
+func isIdempotencyKey(name string) bool {
+	return strings.HasSuffix(strings.ToLower(name), "idempotency-key")
 }

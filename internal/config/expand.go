@@ -1,0 +1,98 @@
+package config
+
+import (
+	"os"
+	"regexp"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/perdure/perdure/internal/backends"
+)
+
+// envReference matches a variable of the environment in a text: ${env:NAME}, and
+// ${env:NAME:-TEXT} with what holds where it is not set or empty.
+var envReference = regexp.MustCompile(`\$\{env:([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
+
+// expanded gives a text with the values of the variables that it refers to.
+func (r *reader) expanded(p keyPath, text string) string {
+	return envReference.ReplaceAllStringFunc(text, func(written string) string {
+		m := envReference.FindStringSubmatch(written)
+		name, hasDefault, otherwise := m[1], m[2] != "", m[3]
+		value, ok := r.env(name)
+		switch {
+		case ok && (value != "" || !hasDefault):
+			return value
+		case hasDefault:
+			return otherwise
+		}
+		r.errorf(p, "environment", "environment variable %s is not set", name)
+		return written
+	})
+}
+
+func (r *reader) arguments(p keyPath, args []string) []string {
+	var out []string
+	for i, arg := range args {
+		out = append(out, r.expanded(p.to(i), arg))
+	}
+	return out
+}
+
+// environment is what a program gets: variables of passEnv, and those of env.
+func (r *reader) environment(p keyPath, b *backend) map[string]string {
+	env := map[string]string{}
+	for i, name := range b.PassEnv {
+		value, ok := r.env(name)
+		if !ok {
+			r.errorf(p.to("passEnv", i), "environment", "environment variable %s is not set", name)
+		}
+		env[name] = value
+	}
+	for name, value := range b.Env {
+		env[name] = r.expanded(p.to("env", name), value)
+	}
+	return env
+}
+
+// headers are those of every request; nil = none.
+func (r *reader) headers(p keyPath, b *backend) backends.Headers {
+	if len(b.Headers) == 0 {
+		return nil
+	}
+	if b.isProcess() {
+		r.errorf(p, "backends", "belongs to transport streamable-http or sse; give the process its credentials by env or passEnv")
+	}
+	headers := backends.Headers{}
+	for name, value := range b.Headers {
+		at := p.to(name)
+		r.headerName(at, name)
+		expanded := r.expanded(at, value)
+		if !httpguts.ValidHeaderFieldValue(expanded) {
+			r.errorf(at, "backends", "is not the value of a header: it has characters such as a line break")
+		}
+		headers[name] = backends.Secret(expanded)
+	}
+	return headers
+}
+
+// headerName refuses what cannot be the name of a header that requests get.
+func (r *reader) headerName(p keyPath, name string) {
+	switch {
+	case !httpguts.ValidHeaderFieldName(name):
+		r.errorf(p, "auth", "%q is not the name of a header", name)
+	case isIdempotencyKey(name):
+		r.errorf(p, "auth", "a header %s would have requests repeated; calls carry their key in _meta", name)
+	}
+}
+
+// certificates reads a bundle of CA certificates; nil = there is none.
+func (r *reader) certificates(p keyPath, file string) []byte {
+	if file == "" {
+		return nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		r.errorf(p, "backends", "cannot be read: %v", err)
+	}
+	return data
+}
