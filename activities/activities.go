@@ -108,7 +108,7 @@ func Register(r worker.ActivityRegistry, a *Activities) {
 
 // CallTool calls a backend tool once.
 func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (workflows.ToolResult, error) {
-	info := activity.GetInfo(ctx)
+	began, info := time.Now(), activity.GetInfo(ctx)
 	departs := a.departure(call, info)
 	attempt := workflows.Attempt{Call: call, Number: int(info.Attempt)}
 	var err error
@@ -174,6 +174,9 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 	}
 	if e := a.noRoom(ctx, attempt, info, result); e != nil {
 		return workflows.ToolResult{}, a.report(ctx)(e, false)
+	}
+	if info.IsLocalActivity {
+		result.Took = time.Since(began)
 	}
 	return result, nil
 }

@@ -46,11 +46,29 @@ func (s *report) look(ctx context.Context) {
 
 // news tells the client what is new, if anything is, and plans the next look.
 func (s *report) news(found []runs.StepProgress) (told bool) {
-	news := s.poller.news(found)
+	news := s.poller.news(s.named(found))
 	for _, p := range news {
-		s.say(progressMessage(p))
+		state := &stepState{Path: p.StepPath, Status: statusRunning, What: p.Message, Error: p.Failure, Progress: p.Progress, Total: p.Total}
+		if p.Attempt > 1 {
+			state.Attempt = p.Attempt
+		}
+		s.tell(progressMessage(p), state)
 	}
 	return len(news) > 0
+}
+
+// named gives calls that their workers have not reported yet the paths of their steps.
+func (s *report) named(found []runs.StepProgress) []runs.StepProgress {
+	paths := map[string]runs.StepPath{}
+	for path, activity := range s.running {
+		paths[activity] = path
+	}
+	for i, p := range found {
+		if p.StepPath == "" && p.Activity != "" {
+			found[i].StepPath = paths[p.Activity]
+		}
+	}
+	return found
 }
 
 // A progressPoller plans when to look, and knows what was told.
@@ -87,7 +105,7 @@ func (l *progressPoller) again(pause time.Duration) {
 // news is what was not told yet, and plans the next look.
 func (l *progressPoller) news(found []runs.StepProgress) []runs.StepProgress {
 	news := slices.DeleteFunc(found, func(p runs.StepProgress) bool {
-		return p.StepPath == "" || p.Progress == 0 && p.Message == "" || l.told[p.StepPath] == p
+		return p.StepPath == "" || p.Progress == 0 && p.Message == "" && p.Failure == "" || l.told[p.StepPath] == p
 	})
 	if len(news) > 0 {
 		l.again(firstLook)
@@ -102,13 +120,15 @@ func (l *progressPoller) news(found []runs.StepProgress) []runs.StepProgress {
 }
 
 // progressMessage names the step and says what its backend does: "upload: part
-// two (3 of 7)".
+// two (3 of 7)", or that it is called again.
 func progressMessage(p runs.StepProgress) string {
 	count := strconv.FormatFloat(p.Progress, 'f', -1, 64)
 	if p.Total > 0 {
 		count += " of " + strconv.FormatFloat(p.Total, 'f', -1, 64)
 	}
 	switch {
+	case p.Progress == 0 && p.Message == "":
+		return fmt.Sprintf("%s: attempt %d, since the one before failed: %s", p.StepPath, p.Attempt, p.Failure)
 	case p.Message == "":
 		return string(p.StepPath) + ": " + count
 	case p.Progress == 0 && p.Total == 0:

@@ -1,11 +1,13 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -17,14 +19,17 @@ import (
 // what scripts and backends say, and numbers that only grow.
 type report struct {
 	*rendering
-	running map[string]bool // step paths
+	asking  *asking
+	running map[runs.StepPath]string // step paths, with the ID of the activity that makes the call; "" = none
 	done    float64
 	total   float64 // 0 = unknown
 	counts  bool    // a script says what done and total are
 	poller  *progressPoller
 }
 
-func newReport(r *rendering) *report { return &report{rendering: r, running: map[string]bool{}} }
+func newReport(r *rendering, asks *asking) *report {
+	return &report{rendering: r, asking: asks, running: map[runs.StepPath]string{}}
+}
 
 // start has backends asked for the progress of steps from now on.
 func (s *report) start() { s.poller = newProgressPoller(s.at.Token) }
@@ -46,30 +51,81 @@ func (s *report) count(e runs.Event) {
 // What is open catchUp has found out.
 func (s *report) recall(e runs.Event) {
 	if e.Kind == runs.EventStep && e.StepEnded {
-		delete(s.running, string(e.StepPath))
+		delete(s.running, e.StepPath)
 	} else if e.Kind == runs.EventStep {
-		s.running[string(e.StepPath)] = true
+		s.running[e.StepPath] = e.Activity
 	}
+}
+
+// A stepState is what progress says of one step, for programs. Times are those of
+// Temporal.
+type stepState struct {
+	Path     runs.StepPath `json:"path"`
+	Status   string        `json:"status"`             // running, waiting, or how it ended, as runs show has it
+	What     string        `json:"what,omitempty"`     // the tool, what is asked, or what the step says of its work
+	Error    string        `json:"error,omitempty"`    // why it failed or, while it runs, why its last attempt did
+	Attempt  int           `json:"attempt,omitempty"`  // from 2: the number of the attempt under way
+	Progress float64       `json:"progress,omitempty"` // as its backend or script counts
+	Total    float64       `json:"total,omitempty"`    // 0 = unknown
+	Started  time.Time     `json:"started,omitzero"`
+	Ended    time.Time     `json:"ended,omitzero"`
 }
 
 // step tells of a step that started or ended.
 func (s *report) step(e runs.Event) {
+	state := &stepState{Path: e.StepPath, Status: statusRunning, What: e.What, Started: e.StepStarted}
 	if e.StepEnded {
-		delete(s.running, string(e.StepPath))
-		s.say(fmt.Sprintf("%s: %s", e.StepPath, e.StepStatus))
+		delete(s.running, e.StepPath)
+		state.Status, state.Error, state.Ended = e.StepStatus, e.StepError, e.At
+		s.tell(fmt.Sprintf("%s: %s", e.StepPath, e.StepStatus), state)
 		return
 	}
-	s.running[string(e.StepPath)] = true
+	s.running[e.StepPath] = e.Activity
 	s.poller.began()
 	message := string(e.StepPath)
 	if e.What != "" {
 		message += ": " + e.What
 	}
-	s.say(message)
+	s.tell(message, state)
 }
 
+// said tells what a script says of its work.
+func (s *report) said(e runs.Event) {
+	state := &stepState{Path: e.StepPath, Status: statusSaid, What: e.What}
+	if e.ByScript {
+		state.Progress, state.Total = e.Done, e.Total
+	}
+	s.tell(e.What, state)
+}
+
+// opened tells that a step asks.
+func (s *report) opened(e runs.Elicitation) {
+	s.tell(waitsFor(e), &stepState{Path: e.StepPath, Status: statusAsks, What: e.Message, Started: e.Opened})
+}
+
+// closed tells what an elicitation has come to.
+func (s *report) closed(e runs.Event) {
+	is := e.Elicitation
+	s.tell(fmt.Sprintf("%s: %s", is.StepPath, cmp.Or(answerWords[is.Action], string(is.State))),
+		&stepState{Path: is.StepPath, Status: runs.GateStatus(is.State), What: answerWords[is.Action], Started: is.Opened, Ended: e.At})
+}
+
+// answerWords say what an answer was.
+var answerWords = map[string]string{"accept": "accepted", "decline": "declined", "cancel": "cancelled"}
+
+// What a stepState says of a step that neither runs nor has ended.
+const (
+	statusAsks = "waiting"
+	statusSaid = "says"
+)
+
 // underWay are the paths of the steps that run.
-func (s *report) underWay() []string { return slices.Sorted(maps.Keys(s.running)) }
+func (s *report) underWay() (paths []string) {
+	for _, path := range slices.Sorted(maps.Keys(s.running)) {
+		paths = append(paths, string(path))
+	}
+	return paths
+}
 
 func (s *report) status() string {
 	if len(s.running) > 0 {
@@ -81,8 +137,8 @@ func (s *report) status() string {
 // say sends a progress notification to a client that wants them.
 func (s *report) say(message string) { s.tell(message, nil) }
 
-// tell sends one with more in its _meta.
-func (s *report) tell(message string, meta map[string]any) {
+// tell sends one about a step; nil = about none.
+func (s *report) tell(message string, step *stepState) {
 	if isNull(s.at.Token) {
 		return
 	}
@@ -100,15 +156,20 @@ func (s *report) tell(message string, meta map[string]any) {
 	}
 	s.at.Progress = next
 	s.notify(mcp.MethodNotificationProgress, progressParams{
-		Token: s.at.Token, Progress: next, Total: total, Message: visible.Text(message), Meta: s.metaWith(meta)})
+		Token: s.at.Token, Progress: next, Total: total, Message: visible.Text(message), Meta: s.metaOf(step)})
 }
 
-func (s *report) metaWith(more map[string]any) map[string]any {
-	meta := s.taskMeta()
-	if meta == nil {
-		return more
+// metaOf says whose progress it is.
+func (s *report) metaOf(step *stepState) map[string]any {
+	run := runState{ID: s.at.Run, Status: statusRunning}
+	if len(s.asking.gates()) > 0 || step != nil && step.Status == statusAsks {
+		run.Status = statusWaiting
 	}
-	maps.Copy(meta, more)
+	meta := map[string]any{metaRun: run}
+	if step != nil {
+		meta[metaStep] = step
+	}
+	maps.Copy(meta, s.taskMeta())
 	return meta
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/runs"
@@ -88,15 +89,19 @@ func TestScriptProgress(t *testing.T) {
 		p.complete(`{}`)
 	}})
 	stream := connect(t, w.url, "ann", "2025-11-25", `{}`).call("1", "slow", `{}`, `{"progressToken":"t"}`)
-	for _, want := range []string{
-		`{"progressToken":"t","progress":0,"message":"begins"}`,
-		`{"progressToken":"t","progress":1,"total":4,"message":"one (1 of 4)"}`,
-		`{"progressToken":"t","progress":1.000004,"total":4,"message":"goes on"}`,
-		`{"progressToken":"t","progress":4,"total":4,"message":"4 of 4"}`,
-		`{"progressToken":"t","progress":4.000004,"message":"tidies up"}`,
+	id := w.runs.only(t)
+	for _, want := range []struct{ progress, counted string }{
+		{`"progress":0,"message":"begins"`, ``},
+		{`"progress":1,"total":4,"message":"one (1 of 4)"`, `,"progress":1,"total":4`},
+		{`"progress":1.000004,"total":4,"message":"goes on"`, `,"progress":1,"total":4`},
+		{`"progress":4,"total":4,"message":"4 of 4"`, `,"progress":4,"total":4`},
+		{`"progress":4.000004,"message":"tidies up"`, `,"progress":4,"total":4`},
 	} {
-		if m := stream.message(); string(m.Params) != want {
-			t.Errorf("%s %s, want %s", m.Method, m.Params, want)
+		_, text, _ := strings.Cut(want.progress, `"message":`)
+		whole := fmt.Sprintf(`{"progressToken":"t",%s,"_meta":{"perdure/run":{"id":%q,"status":"running"},"perdure/step":{"path":"script/main:1","status":"says","what":%s%s}}}`,
+			want.progress, id, text, want.counted)
+		if m := stream.message(); string(m.Params) != whole {
+			t.Errorf("%s %s, want %s", m.Method, m.Params, whole)
 		}
 	}
 	stream.result(false)
@@ -141,7 +146,7 @@ func TestTellsWhichStepAsks(t *testing.T) {
 	id := string(w.runs.only(t))
 	for _, path := range []string{"script/main:5[0]/ask:3", "script/main:5[1]/ask:3"} {
 		m := stream.message()
-		if err := hasAll(string(m.Params), "waiting for an answer: Write?", `"perdure/run":{"id":"`+id+`"`, `"perdure/step":"`+path+`"`); err != nil {
+		if err := hasAll(string(m.Params), "waiting for an answer: Write?", `"perdure/run":{"id":"`+id+`"`, `"perdure/step":{"path":"`+path+`","status":"waiting","what":"Write?"`); err != nil {
 			t.Errorf("%s: %v", m.Params, err)
 		}
 	}
@@ -152,4 +157,38 @@ func TestTellsWhichStepAsks(t *testing.T) {
 	if err := hasAll(string(m.Result.Structured), `"stepPath":"script/main:5[1]/ask:3"`); err != nil {
 		t.Error(err)
 	}
+}
+
+// Programs that follow a call are told of each step what people are: how it ended and
+// when, which attempt is under way and why, and what an answer was.
+func TestStepsForPrograms(t *testing.T) {
+	t.Parallel()
+	looked := make(chan struct{})
+	began := time.Date(2026, 11, 24, 9, 0, 0, 0, time.UTC)
+	w := newWorld(t, map[string]func(*play){"slow": func(p *play) {
+		add := func(e runs.Event) { p.f.change(func() { p.run().add(e) }) }
+		add(runs.Event{Kind: runs.EventStep, StepPath: "a", What: "be_a", StepStarted: began, Activity: "5"})
+		p.reports(runs.StepProgress{Activity: "5", Attempt: 2, Failure: "no room"}, runs.StepProgress{Activity: "6", Attempt: 3, Failure: "of another"})
+		<-looked
+		add(runs.Event{Kind: runs.EventStep, StepPath: "a", What: "be_a", StepStarted: began, At: began.Add(time.Second), StepEnded: true, StepStatus: "failed", StepError: "no room"})
+		e := runs.Elicitation{ID: "ask#1", StepPath: "ask", Message: "Write?", State: "answered", Action: "decline", Opened: began}
+		add(runs.Event{Kind: runs.EventClosed, Elicitation: &e, At: began.Add(time.Minute)})
+		p.complete(`{}`)
+	}})
+	stream := connect(t, w.url, "ann", "2025-11-25", `{}`).call("1", "slow", `{}`, `{"progressToken":"t"}`)
+	for i, want := range []string{
+		`"message":"a: be_a","_meta":%s"perdure/step":{"path":"a","status":"running","what":"be_a","started":"2026-11-24T09:00:00Z"}}}`,
+		`"message":"a: attempt 2, since the one before failed: no room","_meta":%s"perdure/step":{"path":"a","status":"running","error":"no room","attempt":2}}}`,
+		`"message":"a: failed","_meta":%s"perdure/step":{"path":"a","status":"failed","what":"be_a","error":"no room","started":"2026-11-24T09:00:00Z","ended":"2026-11-24T09:00:01Z"}}}`,
+		`"message":"ask: declined","_meta":%s"perdure/step":{"path":"ask","status":"completed","what":"declined","started":"2026-11-24T09:00:00Z","ended":"2026-11-24T09:01:00Z"}}}`,
+	} {
+		want = fmt.Sprintf(want, fmt.Sprintf(`{"perdure/run":{"id":%q,"status":"running"},`, w.runs.only(t)))
+		if m := stream.message(); !strings.HasSuffix(string(m.Params), want) {
+			t.Errorf("%s, want %s", m.Params, want)
+		}
+		if i == 1 {
+			close(looked)
+		}
+	}
+	stream.result(false)
 }

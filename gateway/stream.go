@@ -26,7 +26,8 @@ type stream struct {
 }
 
 func newStream(r *rendering) *stream {
-	return &stream{rendering: r, asking: &asking{rendering: r}, report: newReport(r), told: r.at.Seq}
+	asks := &asking{rendering: r}
+	return &stream{rendering: r, asking: asks, report: newReport(r, asks), told: r.at.Seq}
 }
 
 // run handles what happens until the call is answered.
@@ -117,7 +118,7 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 	case runs.EventStep:
 		s.report.step(e)
 	case runs.EventSaid:
-		s.report.say(e.What)
+		s.report.said(e)
 	case runs.EventQuarantined:
 		s.held = true
 		s.report.say("the run is " + quarantinedWords)
@@ -130,6 +131,7 @@ func (s *stream) followed(ctx context.Context, f followed, ok bool) bool {
 		s.asking.learn(e.Elicitation, e.Asking)
 	case runs.EventClosed:
 		s.asking.closed(e.Elicitation)
+		s.report.closed(e)
 	case runs.EventDone:
 		s.x.ended = true
 		s.on.deliveries.answering(s.x, s.at.Run, true)
@@ -147,7 +149,7 @@ func (s *stream) opened(ctx context.Context, e *runs.Elicitation) (answered bool
 		s.asking.add(*e)
 	}
 	if s.asking.find(e.ID) >= 0 {
-		s.report.tell(waitsFor(*e), map[string]any{metaRun: runState{ID: s.at.Run, Status: statusWaiting}, metaStep: e.StepPath})
+		s.report.opened(*e)
 	}
 	return s.ask()
 }

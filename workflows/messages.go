@@ -249,7 +249,8 @@ type StepPath = definitions.StepPath
 // where that is an object, with those content blocks that the call wants beside it;
 // otherwise the content blocks by name (text, text_1, image_0, resource, …).
 type ToolResult struct {
-	Output json.RawMessage `json:"output"` // an object
+	Output json.RawMessage `json:"output"`         // an object
+	Took   time.Duration   `json:"took,omitempty"` // of a call inside a workflow task: history has only its end
 }
 
 // Summary of an activity, timer or local activity: "STEPPATH: WHAT". Whoever

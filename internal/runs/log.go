@@ -148,7 +148,7 @@ func (c *Client) pendingAttempt(p *workflowpb.PendingActivityInfo) LogEntry {
 		at = next
 	}
 	entry := LogEntry{At: at.AsTime(), Kind: LogAttempt, Attempt: int(p.Attempt)}
-	var progress StepProgress
+	var progress workflows.StepProgress
 	if c.converter.FromPayloads(p.HeartbeatDetails, &progress) == nil {
 		entry.Step = progress.StepPath
 	}

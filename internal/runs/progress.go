@@ -8,8 +8,20 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/workflows"
 )
+
+// StepProgress is how a call that is under way gets on.
+type StepProgress struct {
+	StepPath workflows.StepPath // "" = its worker has not reported it yet
+	Progress float64            // as its backend reported it last; 0 = it has not
+	Total    float64            // 0 = unknown
+	Message  string             // of its backend, of at most workflows.MaxProgressMessage bytes
+	Activity string             // its ID, as Event has it; "" of a call of a run that a step has called
+	Attempt  int                // from 1
+	Failure  string             // of the last attempt that failed; "" = none has
+}
 
 // Progress returns what the backends of the calls that are under way have told
 // last, in the order of step paths. A call has an entry as soon as its worker
@@ -47,9 +59,12 @@ func (c *Client) progress(ctx context.Context, id RunID) (told []StepProgress, p
 		if name := p.GetActivityType().GetName(); name != workflows.CallToolName {
 			continue
 		}
-		var step StepProgress
-		_ = c.converter.FromPayloads(p.HeartbeatDetails, &step) // of an earlier release, or none: nothing is told
-		told = append(told, step)
+		var last workflows.StepProgress
+		_ = c.converter.FromPayloads(p.HeartbeatDetails, &last) // of an earlier release, or none: nothing is told
+		told = append(told, StepProgress{
+			StepPath: last.StepPath, Progress: last.Progress, Total: last.Total, Message: last.Message,
+			Activity: p.GetActivityId(), Attempt: int(p.GetAttempt()), Failure: history.NewFailure(c.converter, p.GetLastFailure()).Message(),
+		})
 	}
 	for _, p := range d.PendingChildren[:min(len(d.PendingChildren), maxWatched)] {
 		below, at, err := c.progress(ctx, RunID(p.WorkflowId))
@@ -58,6 +73,7 @@ func (c *Client) progress(ctx context.Context, id RunID) (told []StepProgress, p
 			return nil, "", err
 		}
 		for _, step := range below {
+			step.Activity = ""
 			if step.StepPath != "" {
 				step.StepPath = at.Below(step.StepPath)
 			}

@@ -31,7 +31,7 @@ steps:
 			t.Fatal(err)
 		}
 	}
-	want := []runs.StepProgress{{StepPath: "all[0]", Progress: 1, Total: 2, Message: "half"}}
+	want := []runs.StepProgress{{StepPath: "all[0]", Progress: 1, Total: 2, Message: "half", Activity: told[0].Activity, Attempt: 1}}
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Error(diff)
 	}

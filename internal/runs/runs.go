@@ -46,7 +46,6 @@ type (
 	ElicitationKind  = workflows.ElicitationKind
 	Reconciled       = workflows.Reconciled
 	StepPath         = workflows.StepPath
-	StepProgress     = workflows.StepProgress
 	Parent           = workflows.Parent
 	Channel          = workflows.Channel
 	Meaning          = workflows.Decision
@@ -284,6 +283,9 @@ type Event struct {
 	StepID, What string             // EventStep, EventSaid; What also EventQuarantined: why, and EventReleased: by whom
 	StepEnded    bool               // EventStep: false = it started
 	StepStatus   string             // EventStep that ended: completed, failed, cancelled, timed_out, needs_credentials, held
+	StepError    string             // EventStep that ended: why it failed; "" = it did not
+	StepStarted  time.Time          // EventStep: when, by the clock of Temporal
+	Activity     string             // EventStep that started: ID of the activity that makes the call, as StepProgress has it; "" = none
 
 	// Done and Total say how far the run is: steps done, of steps known. Of a
 	// definition that is a script they are what it tells by progress, and ByScript
@@ -295,7 +297,7 @@ type Event struct {
 	Asking      *Asking      // EventAsked
 	Outcome     *Outcome     // EventDone
 	Attended    *Attended    // EventAttended
-	At          time.Time    // EventAttended: when, by the clock of Temporal
+	At          time.Time    // when, by the clock of Temporal
 }
 
 // An Answer to an elicitation.

@@ -101,7 +101,7 @@ func (s *stepRecords) elicitation(f history.ElicitationChanged, at time.Time) {
 		r.Decided, r.Output = "", nil
 	case history.Closed:
 		if r.Ended == nil { // else it was dropped as the run ended
-			r.ended(gateStatus(e.State), at)
+			r.ended(GateStatus(e.State), at)
 		}
 		r.Decided = Decided(e)
 		if e.Action != "" {
@@ -126,7 +126,8 @@ type given struct {
 	By      string          `json:"by,omitempty"`
 }
 
-func gateStatus(s ElicitationState) string {
+// GateStatus says of an elicitation that has closed how its step ended.
+func GateStatus(s ElicitationState) string {
 	switch s {
 	case workflows.ElicitationAnswered:
 		return history.StepCompleted

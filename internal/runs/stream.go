@@ -59,7 +59,7 @@ func (s *stream) fact(fact history.Fact) {
 	case history.CallEnded:
 		if f.Call.Path != "" {
 			s.advance.callEnded(f)
-			s.step(f.Call, Event{StepEnded: true, StepStatus: f.Status})
+			s.step(f.Call, Event{StepEnded: true, StepStatus: f.Status, StepError: f.Message})
 		}
 	case history.Said:
 		s.advance.far.tell(f.Told)
@@ -82,12 +82,13 @@ func (s *stream) fact(fact history.Fact) {
 func (s *stream) tell(e Event) {
 	e.Seq = s.moment.Execution<<seqChainBits | s.moment.EventID<<seqEventBits | int64(len(s.events))
 	e.Done, e.Total = s.advance.now()
-	e.ByScript = s.advance.script
+	e.ByScript, e.At = s.advance.script, s.moment.At
 	s.events = append(s.events, e)
 }
 
 func (s *stream) step(c *history.Call, e Event) {
 	e.Kind, e.StepID, e.StepPath, e.What = EventStep, c.Path.Top(), c.Path, c.What
+	e.StepStarted, e.Activity = c.Started, c.Activity
 	s.tell(e)
 }
 
@@ -106,7 +107,7 @@ func (s *stream) elicitation(f history.ElicitationChanged) {
 func (s *stream) attended(f history.Attended) {
 	var says Attended
 	if json.Unmarshal(f.Signal.Body, &says) == nil && s.proven(f.Signal) {
-		s.tell(Event{Kind: EventAttended, Attended: &says, At: s.moment.At})
+		s.tell(Event{Kind: EventAttended, Attended: &says})
 	}
 }
 

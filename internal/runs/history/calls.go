@@ -106,7 +106,11 @@ func (c *calls) quick(codec codec, e *historypb.HistoryEvent, at time.Time) []Fa
 	if end.failure != nil {
 		end.status = Failure{codec, end.failure}.status()
 	}
-	return []Fact{end.of(codec, call)}
+	ended := end.of(codec, call)
+	if result, err := ended.ToolResult(); err == nil {
+		call.Started = at.Add(-result.Took)
+	}
+	return []Fact{ended}
 }
 
 // ended reads that a call has come to its end.
