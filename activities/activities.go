@@ -86,8 +86,8 @@ func (a *Activities) Measure(history HistorySize) *Activities {
 }
 
 // CatchUp keeps a call that has waited from being sent before its run has seen what
-// has happened meanwhile. Without it, such a call is sent unless Temporal knows its
-// activity as cancelled.
+// has happened meanwhile, and any call of a called run before the runs above have.
+// Without it, such a call is sent unless Temporal knows its activity as cancelled.
 func (a *Activities) CatchUp(catchUp CatchUp) *Activities {
 	a.catchUp = catchUp
 	return a

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
@@ -43,7 +44,7 @@ func TestAttackCallDecidedLongAgo(t *testing.T) {
 		})
 		var suite testsuite.WorkflowTestSuite
 		env := suite.NewTestActivityEnvironment()
-		activities.Register(env, activities.New(b, nil).CatchUp(func(context.Context, string) error { return context.DeadlineExceeded }))
+		activities.Register(env, activities.New(b, nil).CatchUp(func(context.Context, string, time.Time) error { return context.DeadlineExceeded }))
 		_, err := env.ExecuteActivity(workflows.CallToolName, workflows.ToolCall{
 			StepPath: "s", Tool: "be_put", Effect: tc.effect, Decided: time.Now().Add(-tc.ago)})
 		var app *temporal.ApplicationError
@@ -51,5 +52,65 @@ func TestAttackCallDecidedLongAgo(t *testing.T) {
 		if held != tc.held || sent == tc.held {
 			t.Errorf("%s, decided %s ago: held %t, sent %t, %v", tc.effect, tc.ago, held, sent, err)
 		}
+	}
+}
+
+// TestAttackCallBelowAStoppedRun: a run is stopped while no worker executes it. A call
+// of a run that it has called asks, however soon it is sent, what the run above saw a
+// while ago; reads and what undoes do not. A wait for the run above makes the call ask
+// for its own run as well.
+func TestAttackCallBelowAStoppedRun(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		effect definitions.Effect
+		parent string
+		behind string // which run does not see in time
+		takes  time.Duration
+		asked  []string
+		sent   bool
+	}{
+		"seen":         {effect: definitions.Unsafe, parent: "above", asked: []string{"above"}, sent: true},
+		"not seen":     {effect: definitions.Unsafe, parent: "above", behind: "above", asked: []string{"above"}},
+		"seen at last": {effect: definitions.Idempotent, parent: "above", takes: 200 * time.Millisecond, behind: "run", asked: []string{"above", "run"}},
+		"read":         {effect: definitions.Read, parent: "above", sent: true},
+		"none above":   {effect: definitions.Unsafe, sent: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sent := false
+			b := backend(func(ctx context.Context, c backends.Call) (*backends.Result, error) {
+				if err := c.Leaving(ctx); err != nil {
+					return nil, &backends.CallError{Backend: c.Backend, Tool: c.Tool, Outcome: backends.NotSent, Err: err}
+				}
+				sent = true
+				return &backends.Result{Structured: json.RawMessage(`{}`)}, nil
+			})
+			var asked []string
+			catchUp := func(_ context.Context, run string, at time.Time) error {
+				if ago := time.Since(at); run == "above" && (ago < 400*time.Millisecond || ago > 5*time.Second) || run == "run" && !at.IsZero() {
+					t.Errorf("of %s was asked what it had seen %s ago", run, ago)
+				}
+				asked = append(asked, run)
+				time.Sleep(tc.takes)
+				if run == tc.behind {
+					return context.DeadlineExceeded
+				}
+				return nil
+			}
+			var suite testsuite.WorkflowTestSuite
+			env := suite.NewTestActivityEnvironment()
+			activities.Register(env, activities.New(b, nil).CatchUp(catchUp))
+			_, err := env.ExecuteActivity(workflows.CallToolName, workflows.ToolCall{
+				RunID: "run", StepPath: "s", Tool: "be_put", Effect: tc.effect, Decided: time.Now(), Parent: tc.parent})
+			if diff := cmp.Diff(tc.asked, asked); diff != "" || sent != tc.sent || sent != (err == nil) {
+				t.Errorf("sent %t, %v; asked (-want +got):\n%s", sent, err, diff)
+			}
+			var app *temporal.ApplicationError
+			var e workflows.Error
+			var h workflows.Hold
+			if !tc.sent && (!errors.As(err, &app) || app.Details(&e, &h) != nil || h.Why != workflows.HeldByParent) {
+				t.Errorf("got %v, %+v", err, h)
+			}
+		})
 	}
 }

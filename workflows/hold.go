@@ -21,6 +21,7 @@ const (
 	HeldByConcurrency = "concurrency" // as many calls of the backend are under way as may be
 	HeldByKey         = "key"         // a signal has come that was signed with a key which no worker has that has looked at it
 	HeldByPayload     = "payload"     // no worker that has taken the call up could read it: its key is missing, or what is large of it cannot be fetched
+	HeldByParent      = "parent"      // a run above has not seen for a while what has happened to it, such as a cancel
 	heldByHost        = ""            // the process that keeps the limits is about to be another; no limit
 )
 
@@ -37,16 +38,17 @@ const (
 	// minHold keeps a call that is held from being made in a tight loop.
 	minHold = 100 * time.Millisecond
 
-	// unreadPause is after how long another worker may read what one could not;
-	// each time that none could it is twice as long, up to maxUnreadPause.
+	// unreadPause is after how long another worker may read what one could not, or
+	// execute a run above; each time that none could it is twice as long, up to
+	// maxUnreadPause.
 	unreadPause    = time.Second
 	maxUnreadPause = time.Minute
 )
 
-// A Hold says that a call was not made, since its backend takes no more for now
-// or since a worker could not read it.
+// A Hold says that a call was not made, since its backend takes no more for now,
+// since a worker could not read it, or since no worker executes a run above.
 type Hold struct {
-	Why   string        `json:"why"`   // HeldByBreaker, HeldByRate, HeldByConcurrency, HeldByPayload; "" = no limit, the call comes to another process
+	Why   string        `json:"why"`   // HeldByBreaker, HeldByRate, HeldByConcurrency, HeldByPayload, HeldByParent; "" = no limit, the call comes to another process
 	Pause time.Duration `json:"pause"` // after which it is to be made again; its place is kept as long
 }
 
@@ -139,7 +141,7 @@ func (hs *holds) why() string {
 // still, and no attempt of onError's is used.
 func (cs *calls) sendInTurn(ctx workflow.Context, q *request, digest string, result *ToolResult) (ParkedCall, *Error) {
 	q.earlierUnknown = q.earlierUnknown || cs.sent.repeats(q.path) // left by an execution before
-	for unread := 0; ; {
+	for absent := 0; ; {
 		sent, hold, failure := cs.send(ctx, *q, digest, result)
 		if failure != nil {
 			q.earlierUnknown, failure.EarlierUnknown = q.earlierUnknown || failure.MayHaveHappened(), false
@@ -149,12 +151,12 @@ func (cs *calls) sendInTurn(ctx workflow.Context, q *request, digest string, res
 			return sent, failure
 		}
 		q.used += max(failure.Attempt-1, 0)
-		if hold.Why == HeldByPayload {
-			hold.Pause = pauseUnread(unread)
-			unread++
-			if !Repeatable(q.tool.Effect) { // an attempt before, which Temporal has repeated, may have made it
-				cs.holds.notRead(q.path)
-			}
+		if hold.Why == HeldByPayload || hold.Why == HeldByParent {
+			hold.Pause = pauseUnread(absent)
+			absent++
+		}
+		if hold.Why == HeldByPayload && !Repeatable(q.tool.Effect) { // an attempt before, which Temporal has repeated, may have made it
+			cs.holds.notRead(q.path)
 		}
 		if err := cs.holds.hold(ctx, q, *hold); err != nil {
 			return sent, q.failure(err)
@@ -162,8 +164,8 @@ func (cs *calls) sendInTurn(ctx workflow.Context, q *request, digest string, res
 	}
 }
 
-// pauseUnread is how long a call is held that so many workers before could not
-// read.
+// pauseUnread is how long a call is held for want of a worker that was held for it
+// so often before.
 func pauseUnread(before int) time.Duration {
 	return min(unreadPause<<min(before, 10), maxUnreadPause)
 }
@@ -193,6 +195,8 @@ func (h Hold) what(backend string) string {
 		return "waits for a place among the calls of " + backend
 	case HeldByPayload:
 		return "waits for a worker that can read it: with its payload key, and with the large values"
+	case HeldByParent:
+		return "waits until a worker executes the runs above, which may have been stopped"
 	}
 	return "waits for the process that calls " + backend
 }

@@ -259,37 +259,16 @@ func TestHostDies(t *testing.T) {
 	}
 }
 
-// A call that workers take up and cannot read waits for one that can, longer
-// than its step may take, and is then made once: nothing was sent before.
+// A call that workers take up and cannot read, or whose run may have been stopped by
+// one above that no worker executes, waits for a worker that can, longer than its step
+// may take, and is then made once: nothing was sent before.
 func TestUnread(t *testing.T) {
 	t.Parallel()
 	unread := workflows.Unread(workflows.CallToolName, errors.New(`it was sealed with key "first"`))
-	for _, limited := range []bool{false, true} {
-		left := 12
-		l := newLine(t, queued, 0)
-		tool := l.input.Tools["pay"]
-		tool.Limited = limited
-		l.input.Tools["pay"] = tool
-		var keys []string
-		l.tools["pay"] = func(call workflows.ToolCall) (string, error) {
-			keys = append(keys, call.IdempotencyKey)
-			if left--; left >= 0 {
-				return "", unread
-			}
-			return `{"id":"from the tool"}`, nil
-		}
-		output, failure := l.run()
-		if failure != nil || output != `{"id":"from the tool"}` {
-			t.Fatalf("limited %t: got %s, %+v", limited, output, failure)
-		}
-		if len(keys) != 13 || keys[0] != keys[12] {
-			t.Errorf("limited %t: taken up with %v", limited, keys)
-		}
-		if took := l.env.Now().Sub(l.began); took < 5*time.Minute || took > 10*time.Minute {
-			t.Errorf("limited %t: took %s", limited, took)
-		}
-		if !slices.Contains(l.waiting, workflows.HeldByPayload) || l.waiting[len(l.waiting)-1] != "" {
-			t.Errorf("limited %t: the run told that it waits for %q", limited, l.waiting)
+	below := workflows.Attempt{Number: 1}.ReportHold(workflows.Hold{Why: workflows.HeldByParent, Pause: time.Second})
+	for why, held := range map[string]error{workflows.HeldByPayload: unread, workflows.HeldByParent: below} {
+		for _, limited := range []bool{false, true} {
+			testAbsent(t, why, held, limited)
 		}
 	}
 	l := newLine(t, queued, 0)
@@ -297,5 +276,36 @@ func TestUnread(t *testing.T) {
 	l.env.RegisterDelayedCallback(l.env.CancelWorkflow, time.Hour)
 	if _, failure := l.run(); categoryOf(failure) != "cancelled" || len(l.journal().Unsettled) > 0 {
 		t.Errorf("cancelled meanwhile: %+v, %+v", failure, l.journal().Unsettled)
+	}
+}
+
+// testAbsent has workers refuse a call for a reason a dozen times.
+func testAbsent(t *testing.T, why string, held error, limited bool) {
+	t.Helper()
+	left := 12
+	l := newLine(t, queued, 0)
+	tool := l.input.Tools["pay"]
+	tool.Limited = limited
+	l.input.Tools["pay"] = tool
+	var keys []string
+	l.tools["pay"] = func(call workflows.ToolCall) (string, error) {
+		keys = append(keys, call.IdempotencyKey)
+		if left--; left >= 0 {
+			return "", held
+		}
+		return `{"id":"from the tool"}`, nil
+	}
+	output, failure := l.run()
+	if failure != nil || output != `{"id":"from the tool"}` {
+		t.Fatalf("%s, limited %t: got %s, %+v", why, limited, output, failure)
+	}
+	if len(keys) != 13 || keys[0] != keys[12] {
+		t.Errorf("%s, limited %t: taken up with %v", why, limited, keys)
+	}
+	if took := l.env.Now().Sub(l.began); took < 5*time.Minute || took > 10*time.Minute {
+		t.Errorf("%s, limited %t: took %s", why, limited, took)
+	}
+	if !slices.Contains(l.waiting, why) || l.waiting[len(l.waiting)-1] != "" {
+		t.Errorf("%s, limited %t: the run told that it waits for %q", why, limited, l.waiting)
 	}
 }

@@ -129,10 +129,12 @@ func (s runsShowCommand) print(c *console, d *runs.Detail) error {
 
 // heldFor are the reasons for which a run waits without needing a person.
 var heldFor = map[string]string{
-	limits.ByBreaker:     "the circuit breaker of a backend",
-	limits.ByRate:        "the rate limit of a backend",
-	limits.ByConcurrency: "the concurrency limit of a backend",
-	workflows.HeldByKey:  "a worker with the key that signed an answer or a signal",
+	limits.ByBreaker:        "the circuit breaker of a backend",
+	limits.ByRate:           "the rate limit of a backend",
+	limits.ByConcurrency:    "the concurrency limit of a backend",
+	workflows.HeldByKey:     "a worker with the key that signed an answer or a signal",
+	workflows.HeldByPayload: "a worker that can read a call",
+	workflows.HeldByParent:  "a worker that executes the runs above, which may have been stopped",
 }
 
 func ended(d *runs.Detail) string {

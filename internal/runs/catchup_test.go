@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	commonpb "go.temporal.io/api/common/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -61,9 +62,68 @@ func TestCatchUpWaitsForTasksThatFail(t *testing.T) {
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		c := &Client{archive: archive{temporal: server{service: &attempts{of: tc.tasks}}}}
-		err := c.CatchUp(ctx, "r")
+		err := c.CatchUp(ctx, "r", time.Time{})
 		if cancel(); tc.sees != (err == nil) || err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A family describes runs that have called each other, root first, with a workflow
+// task of such a time until they were asked so often.
+type family struct {
+	workflowservice.WorkflowServiceClient
+	tasks []time.Time // by depth; zero = none
+	until int
+	asked []string
+}
+
+func (f *family) DescribeWorkflowExecution(_ context.Context, r *workflowservice.DescribeWorkflowExecutionRequest, _ ...grpc.CallOption) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
+	id := r.Execution.WorkflowId
+	f.asked = append(f.asked, id)
+	depth := int(id[0] - '0')
+	d := &workflowservice.DescribeWorkflowExecutionResponse{
+		WorkflowExecutionInfo: &workflowpb.WorkflowExecutionInfo{Type: &commonpb.WorkflowType{Name: workflows.WorkflowType}},
+	}
+	if depth > 0 {
+		d.WorkflowExecutionInfo.ParentExecution = &commonpb.WorkflowExecution{WorkflowId: string(rune('0' + depth - 1))}
+	}
+	if at := f.tasks[depth]; !at.IsZero() && len(f.asked) <= f.until {
+		d.PendingWorkflowTask = &workflowpb.PendingWorkflowTaskInfo{Attempt: 1, ScheduledTime: timestamppb.New(at)}
+	}
+	return d, nil
+}
+
+// TestCatchUpOfTheChain: what came a moment ago is not waited for; if one run of the
+// chain is behind, those below it have to see what it tells them.
+func TestCatchUpOfTheChain(t *testing.T) {
+	t.Parallel()
+	at := time.Now()
+	fresh, late := at.Add(time.Second), at.Add(-time.Second)
+	for name, tc := range map[string]struct {
+		tasks []time.Time
+		until int
+		asked []string
+		sees  bool
+	}{
+		"none has a task":     {tasks: []time.Time{{}, {}, {}}, asked: []string{"2", "1", "0"}, sees: true},
+		"all have fresh ones": {tasks: []time.Time{fresh, fresh, fresh}, until: 100, asked: []string{"2", "1", "0"}, sees: true},
+		"the root is behind":  {tasks: []time.Time{late, {}, {}}, until: 3, asked: []string{"2", "1", "0", "0", "1", "2"}, sees: true},
+		"and stays so":        {tasks: []time.Time{late, {}, {}}, until: 100},
+		"the next is behind":  {tasks: []time.Time{fresh, late, fresh}, until: 3, asked: []string{"2", "1", "0", "1", "2"}, sees: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+			defer cancel()
+			f := &family{tasks: tc.tasks, until: tc.until}
+			err := (&Client{archive: archive{temporal: server{service: f}}}).CatchUp(ctx, "2", at)
+			if tc.sees != (err == nil) || err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+			if diff := cmp.Diff(tc.asked, f.asked); tc.asked != nil && diff != "" {
+				t.Errorf("asked (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -17,8 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/definitions"
@@ -460,5 +462,50 @@ func TestAttackStoppedRunWithoutWorkers(t *testing.T) {
 		if of := names[name]; len(l.backend.of(of, "fail")) != before[of] {
 			t.Errorf("%s: the run ended as %s, and called %d times after it was stopped", name, outcome.Status, len(l.backend.of(of, "fail"))-before[of])
 		}
+	}
+}
+
+// above is a run of another program that calls one of ours and waits for its end.
+func above(ctx workflow.Context, in workflows.RunInput) error {
+	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID: in.Definition.Name, TaskQueue: workflows.TaskQueue, WaitForCancellation: true, ParentClosePolicy: enums.PARENT_CLOSE_POLICY_ABANDON,
+	})
+	return workflow.ExecuteChildWorkflow(ctx, workflows.WorkflowType, in).Get(ctx, nil)
+}
+
+// A run that is stopped while its workers are away stops those that it has called
+// before they send what they decide meanwhile, since their own workers are there.
+func TestAttackStoppedRunAboveWithoutWorkers(t *testing.T) {
+	t.Parallel()
+	l := newStopLab(t)
+	work := func() worker.Worker {
+		w := worker.New(l.temporal, "above", worker.Options{})
+		w.RegisterWorkflowWithOptions(above, workflow.RegisterOptions{Name: workflows.WorkflowType})
+		if err := w.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	w := work()
+	d := define(t, "called", "steps: [{id: r, tool: read_1, OF}, {id: p, type: wait, for: 3s, dependsOn: [r]}, {id: w, tool: write_1, OF, dependsOn: [p]}]")
+	run, err := l.temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "caller", TaskQueue: "above"}, workflows.WorkflowType, workflows.RunInput{
+		Definition: workflows.Pinned{Name: d.Name, Digest: d.Digest(), Source: d.Source()}, Tools: timedTools(d), Arguments: json.RawMessage(`{}`),
+		Lineage: "l", Within: "c//", Depth: 1, Parent: &workflows.Parent{RunID: "caller", StepPath: "c"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.backend.await("called", "read")
+	w.Stop()
+	if err := l.temporal.CancelWorkflow(t.Context(), run.GetID(), ""); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(5 * time.Second) // until the called run has decided to write
+	if n := len(l.backend.of("called", "write")); n > 0 {
+		t.Fatalf("it has written %d times while the run above was away, which was stopped", n)
+	}
+	t.Cleanup(work().Stop)
+	if outcome := l.end(t, "called"); outcome.Status != runs.Cancelled || len(l.backend.of("called", "write")) > 0 {
+		t.Errorf("the called run is %s, and has written %d times", outcome.Status, len(l.backend.of("called", "write")))
 	}
 }
