@@ -48,12 +48,24 @@ func (cs *children) adopt(ctx workflow.Context, call *called) childEnd {
 		// It may have to undo things, and to ask, before it ends.
 		_, _ = workflow.AwaitWithTimeout(wait, adoptInterval, func() bool { return call.over })
 	}
-	outcome, err := cs.outcomeOf(wait, call)
+	outcome, err := cs.outcomeOf(wait, call, cs.maxValue())
 	return childEnd{call: call, ChildOutcome: outcome, err: cmp.Or(err, ctx.Err())}
 }
 
-// outcomeOf asks how a run has ended, or ends now.
-func (cs *children) outcomeOf(ctx workflow.Context, call *called) (outcome ChildOutcome, err error) {
+// outcomeOf asks how a run has ended, or ends now, as soon as there is room for an
+// outcome of so many bytes.
+func (cs *children) outcomeOf(ctx workflow.Context, call *called, bytes int) (outcome ChildOutcome, err error) {
+	if cs.in.MaxValue == 0 {
+		failure, err := cs.results.await(ctx, call.path, func() bool { return cs.results.fit(ctx, bytes) })
+		if failure != nil {
+			cs.leave(call.path)
+			return outcome, failure
+		}
+		if err != nil {
+			return outcome, err
+		}
+		defer cs.results.reads(bytes)()
+	}
 	cs.tasks.makeRoom(ctx, 0)
 	cs.budget.begins()
 	defer func() { cs.budget.ends() }()

@@ -1,11 +1,8 @@
 package workflows
 
 import (
-	"fmt"
-
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows/record"
 )
 
@@ -48,21 +45,4 @@ func (b *budget) waitWhileDraining(ctx workflow.Context) error {
 		return nil
 	}
 	return workflow.Await(ctx, func() bool { return !b.draining(ctx) })
-}
-
-// checkHistory refuses to go on where Temporal is about to end the run.
-func checkHistory(ctx workflow.Context, path StepPath) *Error {
-	if historyHolds(ctx, 0, 0) {
-		return nil
-	}
-	info := workflow.GetInfo(ctx)
-	return &Error{Code: codes.RunTooLong, Category: codes.CategoryLimit, Message: fmt.Sprintf(
-		"step %s: the run has %d events of %d bytes in its history; the limits are %d and %d: let it do less, or return less from its tools",
-		path, info.GetCurrentHistoryLength(), info.GetCurrentHistorySize(), maxHistory, maxSize)}
-}
-
-// historyHolds says whether history is shorter than its limits and so much more.
-func historyHolds(ctx workflow.Context, events, bytes int) bool {
-	info := workflow.GetInfo(ctx)
-	return info.GetCurrentHistoryLength() < maxHistory+events && info.GetCurrentHistorySize() < maxSize+bytes
 }

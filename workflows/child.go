@@ -171,7 +171,7 @@ func (cs *children) startChild(ctx workflow.Context, c childCall, in *RunInput, 
 	if err := cs.budget.waitWhileDraining(ctx); err != nil {
 		return childEnd{call: call, err: err}
 	}
-	if failure := checkHistory(ctx, c.path); failure != nil {
+	if failure := cs.results.check(ctx, c.path); failure != nil {
 		return childEnd{call: call, err: failure}
 	}
 	if err := cs.slots.Acquire(ctx, 1); err != nil {
@@ -185,6 +185,7 @@ func (cs *children) startChild(ctx workflow.Context, c childCall, in *RunInput, 
 	cs.expect(ctx, call)
 	defer cs.dismiss(ctx, call)
 
+	ended := cs.results.calls()
 	future := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, options), WorkflowType, *in)
 	cs.budget.begins()
 	err := future.GetChildWorkflowExecution().Get(ctx, nil)
@@ -193,15 +194,24 @@ func (cs *children) startChild(ctx workflow.Context, c childCall, in *RunInput, 
 		cs.journal.Amend(c.path, record.Child{Digest: digest, ID: call.id, Started: true})
 	}
 	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+		ended()
 		cs.dismiss(ctx, call)
 		return cs.adopt(ctx, call)
 	}
 	var result RunResult
-	if err := future.Get(ctx, &result); err != nil {
-		return childEnd{call: call, ChildOutcome: failedChild(err), err: ctx.Err()}
+	outcome := ChildOutcome{Result: &result}
+	err = future.Get(ctx, &result)
+	if ended(); err != nil {
+		outcome = failedChild(err)
+	}
+	switch size := outcome.kept(); {
+	case size > 0:
+		return cs.fetch(ctx, call, size)
+	case err != nil:
+		return childEnd{call: call, ChildOutcome: outcome, err: ctx.Err()}
 	}
 	cs.tasks.makeRoom(ctx, 0)
-	return childEnd{call: call, ChildOutcome: ChildOutcome{Result: &result}}
+	return childEnd{call: call, ChildOutcome: outcome}
 }
 
 var (

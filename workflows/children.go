@@ -20,6 +20,7 @@ type children struct {
 	gates      *gates
 	signals    *signals
 	references *references
+	results    *results
 
 	slots  workflow.Semaphore   // of which each takes one
 	called map[StepPath]*called // that have not ended, by step path
@@ -126,6 +127,14 @@ func (cs *children) noteEffects(end childEnd) {
 		child.Effects = f.Effects
 	}
 	cs.journal.Amend(path, child)
+}
+
+// leave notes that it is not known what a called run has done that has ended.
+func (cs *children) leave(path StepPath) {
+	if child, ok := cs.journal.At(path).Kind.(record.Child); ok {
+		child.Left = true
+		cs.journal.Amend(path, child)
+	}
 }
 
 // undone adds what the runs that did not complete have undone, and what they have not, as

@@ -139,6 +139,9 @@ func (r *run) finish(ctx workflow.Context) (*RunResult, error) {
 	r.ledger.settleErrors(result)
 	r.board.publish(ctx, Completed)
 	r.parent.leave(ctx)
+	if brought := r.parent.handUp(ctx, result); brought != result {
+		return brought, nil
+	}
 	r.tasks.makeRoom(ctx, record.PayloadSize(output))
 	return result, nil
 }
@@ -172,14 +175,17 @@ func (r *run) fail(ctx workflow.Context, why *Error) error {
 	r.children.undone(f)
 	r.undo.compensate(ctx, f)
 	r.ledger.settleEffects(f)
-	status, err := Failed, failed(f)
+	status, cancelled := Failed, why.Category == codes.CategoryCancelled
 	switch {
-	case why.Category == codes.CategoryCancelled:
-		status, err = Cancelled, temporal.NewCanceledError(*f)
+	case cancelled:
+		status = Cancelled
 	case why.Category == codes.CategoryTimeout && why.StepID == "":
 		status = TimedOut
 	}
 	r.board.publish(ctx, status)
 	r.parent.leave(ctx)
-	return err
+	if f = r.parent.handUpFailure(ctx, f); cancelled {
+		return temporal.NewCanceledError(*f)
+	}
+	return failed(f)
 }

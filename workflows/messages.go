@@ -141,6 +141,8 @@ type RunResult struct {
 	Errors []Error         `json:"errors,omitempty"` // of steps that failed under failureMode best_effort, in the order of failing
 
 	Effects *Effects `json:"effects,omitempty"` // of a run that a step has called; nil = none
+
+	Kept int `json:"kept,omitempty"` // bytes of the result of a run that a step has called, which is in its history only (see Kept); 0 = it is here
 }
 
 // A Failure is the detail of the application error with which a run fails.
@@ -158,6 +160,8 @@ type Failure struct {
 	Uncompensated []StepPath `json:"uncompensated,omitempty"` // paths of steps that a person decided to leave as they are
 
 	Effects *Effects `json:"effects,omitempty"` // calls that calling again would or might repeat, also of called runs; nil = none
+
+	Kept int `json:"kept,omitempty"` // as of a RunResult: here is the error only
 }
 
 // What a run records and also tells, from the activity to the client.

@@ -11,6 +11,7 @@ import (
 // A parent is the run of which a step has called this one, and what it knows of it.
 type parent struct {
 	*origin
+	tasks        *tasks
 	signals      *signals
 	failures     *failures
 	elicitations *elicitations
@@ -22,8 +23,8 @@ type parent struct {
 	ends    bool                        // it was told that this run ends
 }
 
-func newParent(o *origin, s *signals, f *failures, e *elicitations) *parent {
-	p := &parent{origin: o, signals: s, failures: f, elicitations: e, states: map[string]ElicitationState{}}
+func newParent(o *origin, t *tasks, s *signals, f *failures, e *elicitations) *parent {
+	p := &parent{origin: o, tasks: t, signals: s, failures: f, elicitations: e, states: map[string]ElicitationState{}}
 	p.adopted = o.in.Parent != nil && o.in.Parent.Adopted
 	return p
 }

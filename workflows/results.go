@@ -1,16 +1,22 @@
 package workflows
 
 import (
+	"fmt"
+
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// Results are those of the calls that are under way, which history must have room for.
+// Results are what history must have room for: those of the calls that are under way,
+// and the outcomes of called runs.
 type results struct {
 	awaited map[string]int // calls whose results are to come into history, by tool
 	largest map[string]int // result that has come, in bytes, by tool
-	ended   int            // calls that have
+	reading int            // bytes of the outcomes of called runs that are read
+	called  int            // runs that have not ended, of which Temporal brings maxBrought bytes each
+	ended   int            // calls whose results have come, or outcomes
 }
 
 func newResults() *results {
@@ -22,38 +28,71 @@ func newResults() *results {
 // tool, or as results may be where none has. It fails where there is no room even for
 // one. What undoes has room of its own.
 func (cs *calls) awaitHistoryRoom(ctx workflow.Context, q request) *Error {
-	for !cs.hasHistoryRoom(ctx, q) {
-		if err := checkHistory(ctx, q.path); err != nil {
-			return err
-		}
-		before := cs.results.count()
-		if err := workflow.Await(ctx, func() bool { return cs.results.count() > before }); err != nil {
-			return q.failure(err)
-		}
+	failure, err := cs.results.await(ctx, q.path, func() bool { return cs.hasHistoryRoom(ctx, q) })
+	if err != nil {
+		return q.failure(err)
 	}
-	return nil
+	return failure
 }
 
 func (cs *calls) hasHistoryRoom(ctx workflow.Context, q request) bool {
+	r := cs.results
 	switch {
-	case q.undoes && historyHolds(ctx, undoHistory, undoSize):
+	case q.undoes && r.historyHolds(ctx, undoHistory, undoSize):
 		return true
-	case !historyHolds(ctx, 0, 0):
-		return false
+	case cs.in.MaxValue > 0: // large results are kept elsewhere
+		return r.historyHolds(ctx, 0, 0)
 	}
-	room := maxSize - workflow.GetInfo(ctx).GetCurrentHistorySize()
-	awaited := cs.results.bytes()
-	return awaited == 0 || cs.in.MaxValue > 0 || awaited+cs.results.sizeOf(q.tool.Name) <= room // with a MaxValue, large results are kept elsewhere
+	return r.fit(ctx, r.sizeOf(q.tool.Name))
+}
+
+// await waits until something fits into history, and fails where it never will.
+func (r *results) await(ctx workflow.Context, path StepPath, fits func() bool) (*Error, error) {
+	for !fits() {
+		if failure := r.check(ctx, path); failure != nil {
+			return failure, nil
+		}
+		before := r.ended
+		if err := workflow.Await(ctx, func() bool { return r.ended > before }); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// fit says whether so many bytes fit into history with what is to come into it. One
+// result always does that has nothing beside it, as long as history holds more.
+func (r *results) fit(ctx workflow.Context, bytes int) bool {
+	awaited := r.bytes()
+	return r.historyHolds(ctx, 0, 0) && (awaited == 0 || r.historySize(ctx)+awaited+bytes <= maxSize)
+}
+
+// check refuses to go on where Temporal is about to end the run.
+func (r *results) check(ctx workflow.Context, path StepPath) *Error {
+	if r.historyHolds(ctx, 0, 0) {
+		return nil
+	}
+	return &Error{Code: codes.RunTooLong, Category: codes.CategoryLimit, Message: fmt.Sprintf(
+		"step %s: the run has %d events of %d bytes in its history; the limits are %d and %d: let it do less, or return less from its tools",
+		path, workflow.GetInfo(ctx).GetCurrentHistoryLength(), r.historySize(ctx), maxHistory, maxSize)}
+}
+
+// historyHolds says whether history is shorter than its limits and so much more.
+func (r *results) historyHolds(ctx workflow.Context, events, bytes int) bool {
+	return workflow.GetInfo(ctx).GetCurrentHistoryLength() < maxHistory+events && r.historySize(ctx) < maxSize+bytes
+}
+
+// historySize is that of history, with what called runs bring by themselves.
+func (r *results) historySize(ctx workflow.Context) int {
+	return workflow.GetInfo(ctx).GetCurrentHistorySize() + r.called*maxBrought
 }
 
 // begins notes that a call of a tool is under way.
 func (r *results) begins(tool string) { r.awaited[tool]++ }
 
-// count is how many calls have ended.
-func (r *results) count() int { return r.ended }
-
-// bytes is how large the results under way are to be taken for.
-func (r *results) bytes() (total int) {
+// bytes is how large what is to come is to be taken for.
+func (r *results) bytes() int {
+	total := r.reading
 	//workflowcheck:ignore a sum
 	for tool, n := range r.awaited {
 		total += n * r.sizeOf(tool)
@@ -74,5 +113,20 @@ func (r *results) came(tool string, result *ToolResult) {
 	r.awaited[tool]--
 	if result.Output != nil {
 		r.largest[tool] = max(r.largest[tool], record.PayloadSize(result.Output))
+	}
+}
+
+// calls notes that a run was called, until it has ended.
+func (r *results) calls() (ended func()) {
+	r.called++
+	return func() { r.called-- }
+}
+
+// reads notes that the outcome of a called run is read, until it has come.
+func (r *results) reads(bytes int) (came func()) {
+	r.reading += bytes
+	return func() {
+		r.reading -= bytes
+		r.ended++
 	}
 }

@@ -1,11 +1,14 @@
 package workflows_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"go.temporal.io/sdk/activity"
 
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/workflows"
@@ -79,6 +82,50 @@ func TestLargeParallelArguments(t *testing.T) {
 	}
 	if most > limit {
 		t.Errorf("at most %d bytes were there or under way; the limit is %d", most, limit)
+	}
+}
+
+// TestManyLargeOutcomes has fifty called runs at a time end with 1.8 MB each: the run reads
+// as many as its history has room for, fails with what it is, and undoes what can be
+// undone; runs that have not ended occupy next to nothing.
+func TestManyLargeOutcomes(t *testing.T) {
+	t.Parallel()
+	const size, limit = 1800 << 10, 50 << 20
+	var mu sync.Mutex
+	var history, underWay, most int
+	undone := 0
+	b := newBench(t, `{name: a, description: d, steps: [
+		{id: first, tool: create, compensate: {tool: remove}},
+		{id: each, type: forEach, collection: "{{json (until 60)}}", maxParallel: 50, dependsOn: [first], step: {type: workflow, workflow: b}},
+		{id: beside, tool: large, dependsOn: [first]}
+	]}
+---
+{name: b, description: d, steps: [{id: pause, type: wait, for: 10s}, {id: s, type: script, dependsOn: [pause], script: 'return "x" * 1843200'}]}`, `{}`, nil)
+	beside := 0
+	b.tools = map[string]toolFunc{
+		"create": func(workflows.ToolCall) (string, error) { return `{}`, nil },
+		"remove": func(workflows.ToolCall) (string, error) { undone++; return `{}`, nil },
+		"large":  func(workflows.ToolCall) (string, error) { beside++; return `{}`, nil },
+	}
+	b.env.RegisterActivityWithOptions(func(context.Context, string) (*workflows.ChildOutcome, error) {
+		mu.Lock()
+		underWay++
+		most = max(most, history+underWay*size)
+		mu.Unlock()
+		time.Sleep(20 * time.Millisecond)
+		mu.Lock()
+		defer mu.Unlock()
+		underWay--
+		history += size
+		b.grows(history)
+		return &workflows.ChildOutcome{Result: &workflows.RunResult{Output: []byte(`"` + strings.Repeat("x", size) + `"`)}}, nil
+	}, activity.RegisterOptions{Name: workflows.OutcomeName})
+	_, failure := b.run()
+	if failure == nil || failure.Error.Code != codes.RunTooLong || undone != 1 || beside != 1 {
+		t.Fatalf("undone %d times, called beside %d times, %+v", undone, beside, failure)
+	}
+	if most > limit || history < 40<<20 {
+		t.Errorf("at most %d bytes were there or under way, and %d came; the limit is %d", most, history, limit)
 	}
 }
 

@@ -44,18 +44,19 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program, i *int
 	r.budget = &budget{origin: o, journal: r.journal}
 	r.failures = &failures{origin: o, journal: r.journal, root: ctx}
 	r.signals = &signals{origin: o, tasks: r.tasks, journal: r.journal, budget: r.budget, trust: i.trust}
-	r.parent = newParent(o, r.signals, r.failures, r.elicitations)
+	r.parent = newParent(o, r.tasks, r.signals, r.failures, r.elicitations)
 	r.scripts = &scripts{tasks: r.tasks, running: map[StepPath]*scriptHost{}}
 	r.board = &board{origin: o, tasks: r.tasks, elicitations: r.elicitations, signals: r.signals, holds: r.holds, scripts: r.scripts, failures: r.failures, parent: r.parent}
 	r.gates = newGates(gates{origin: o, journal: r.journal, budget: r.budget, signals: r.signals, failures: r.failures, board: r.board, elicitations: r.elicitations})
+	results := newResults()
 	r.calls = &calls{
 		origin: o, tasks: r.tasks, journal: r.journal, budget: r.budget, gates: r.gates, elicitations: r.elicitations, sent: r.sent, holds: r.holds,
-		results: newResults(), slots: workflow.NewSemaphore(ctx, maxPending),
+		results: results, slots: workflow.NewSemaphore(ctx, maxPending),
 	}
 	r.references = &references{origin: o, tasks: r.tasks, journal: r.journal, budget: r.budget, holds: r.holds, root: ctx, resolutions: map[string]workflow.Future{}}
 	r.children = &children{
 		origin: o, tasks: r.tasks, journal: r.journal, budget: r.budget, gates: r.gates, signals: r.signals, references: r.references,
-		slots: workflow.NewSemaphore(ctx, maxPending), called: map[StepPath]*called{},
+		results: results, slots: workflow.NewSemaphore(ctx, maxPending), called: map[StepPath]*called{},
 	}
 	r.undo = &undoing{origin: o, journal: r.journal, calls: r.calls, gates: r.gates, sent: r.sent, failures: r.failures, times: map[StepPath]int{}}
 	r.steps = newSteps(ctx, steps{origin: o, journal: r.journal, failures: r.failures, elicitations: r.elicitations, undo: r.undo, scripts: r.scripts, board: r.board})

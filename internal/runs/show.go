@@ -155,10 +155,29 @@ func (c *Client) Result(ctx context.Context, id RunID) (*Outcome, error) {
 	}
 	for _, e := range last {
 		if outcome := history.OutcomeOf(c.converter, e); outcome != nil {
-			return outcome, nil
+			return c.complete(ctx, d.WorkflowExecutionInfo.Execution, outcome)
 		}
 	}
 	return nil, fmt.Errorf("run %s: %w", id, ErrNotFinished) // it goes on in another execution
+}
+
+// complete reads what a run has kept of its outcome: with the event before the last.
+func (c *Client) complete(ctx context.Context, x *commonpb.WorkflowExecution, outcome *Outcome) (*Outcome, error) {
+	if !outcome.Kept {
+		return outcome, nil
+	}
+	page, err := c.temporal.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx, &workflowservice.GetWorkflowExecutionHistoryReverseRequest{
+		Namespace: c.namespace, Execution: x, MaximumPageSize: 2,
+	})
+	if err != nil {
+		return nil, failure(ctx, "reading", RunID(x.WorkflowId), err)
+	}
+	for _, e := range page.GetHistory().GetEvents() {
+		if whole := outcome.Complete(c.converter, e); !whole.Kept {
+			return whole, nil
+		}
+	}
+	return nil, fmt.Errorf("run %s: its history lacks the outcome that it has kept", x.WorkflowId)
 }
 
 // A CalledWith is what a run began with.

@@ -27,6 +27,7 @@ type Call struct {
 
 	quick     bool // executed inside the workflow task
 	completed bool
+	kept      int64 // event that ended the called run, which has kept its outcome; 0 = none
 }
 
 // calls are those of a run, and which of them are under way.
@@ -64,7 +65,10 @@ func (c *calls) ofActivity(codec codec, e *historypb.HistoryEvent, at time.Time)
 	if call == nil || path == "" || !isOutcome && (!call.quick || call.completed) {
 		call = c.add(&Call{Path: path, What: what, Started: at})
 	}
-	call.quick, call.completed = false, false
+	if call.kept != 0 {
+		c.end(call.kept)
+	}
+	call.quick, call.completed, call.kept = false, false, 0
 	call.Activity, call.Type = a.GetActivityId(), a.GetActivityType().GetName()
 	return call
 }
@@ -120,6 +124,11 @@ func (c *calls) ended(codec codec, e *historypb.HistoryEvent) []Fact {
 		return nil
 	}
 	call := c.end(end.began)
+	if call != nil && end.keeps(codec) { // until an activity has asked for it
+		call.kept = e.EventId
+		c.begin(e.EventId, call)
+		return nil
+	}
 	if call == nil || end.nothing || (Failure{codec, end.failure}).byReset() {
 		return nil
 	}
@@ -134,6 +143,22 @@ func (c *calls) again(e *historypb.HistoryEvent) {
 	}
 }
 
+// keeps says whether a called run has ended that has kept its outcome.
+func (end callEnd) keeps(c codec) bool {
+	var result workflows.RunResult
+	var failure workflows.Failure
+	details := end.failure.GetApplicationFailureInfo().GetDetails()
+	switch {
+	case !end.ofRun:
+		return false
+	case end.result != nil:
+		return c.FromPayloads(end.result, &result) == nil && result.Kept > 0
+	case end.details != nil:
+		details = end.details
+	}
+	return c.FromPayloads(details, &failure) == nil && failure.Kept > 0
+}
+
 // A callEnd is how an event says that a call has ended.
 type callEnd struct {
 	began   int64 // event that began the call
@@ -142,7 +167,9 @@ type callEnd struct {
 	failure *failurepb.Failure
 	why     string // for people, where there is no failure
 	unsent  bool
-	nothing bool // the run that was to be called was there already
+	nothing bool               // the run that was to be called was there already
+	ofRun   bool               // that was called
+	details *commonpb.Payloads // of its cancellation
 }
 
 // callEndOf takes apart each of the events with which a call may end.
@@ -164,12 +191,13 @@ func callEndOf(c codec, e *historypb.HistoryEvent) (end callEnd, ok bool) {
 		return callEnd{began: e.GetStartChildWorkflowExecutionFailedEventAttributes().GetInitiatedEventId(), nothing: true}, true
 	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED:
 		a := e.GetChildWorkflowExecutionCompletedEventAttributes()
-		return callEnd{began: a.GetInitiatedEventId(), status: StepCompleted, result: a.GetResult()}, true
+		return callEnd{began: a.GetInitiatedEventId(), status: StepCompleted, result: a.GetResult(), ofRun: true}, true
 	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_FAILED:
 		a := e.GetChildWorkflowExecutionFailedEventAttributes()
-		return callEnd{began: a.GetInitiatedEventId(), status: StepFailed, failure: a.GetFailure()}, true
+		return callEnd{began: a.GetInitiatedEventId(), status: StepFailed, failure: a.GetFailure(), ofRun: true}, true
 	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_CANCELED:
-		return callEnd{began: e.GetChildWorkflowExecutionCanceledEventAttributes().GetInitiatedEventId(), status: StepCancelled}, true
+		a := e.GetChildWorkflowExecutionCanceledEventAttributes()
+		return callEnd{began: a.GetInitiatedEventId(), status: StepCancelled, details: a.GetDetails(), ofRun: true}, true
 	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TERMINATED:
 		return callEnd{began: e.GetChildWorkflowExecutionTerminatedEventAttributes().GetInitiatedEventId(), status: StepFailed, why: "the run was terminated"}, true
 	case enumspb.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_TIMED_OUT:

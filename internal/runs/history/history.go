@@ -28,6 +28,7 @@ type Fold struct {
 	gates     gates
 	guard     guard
 	said      map[workflows.StepPath]bool // places of a script whose line was given; it says it again in an execution that continues
+	kept      *workflows.ChildOutcome     // that the event before has kept; nil = none
 }
 
 // An execution is the one that is read.
@@ -68,6 +69,7 @@ func New(c converter.DataConverter, decided func(execution string) quarantine.Pr
 // ID Temporal has given it. The events up to copied are copies of those of the
 // execution before, which has been reset: what they say has been said.
 func (f *Fold) Begin(runID string, copied int64) {
+	f.kept = nil
 	f.execution = execution{number: f.execution.number + 1, runID: runID, copied: copied}
 	f.calls.next(copied > 0)
 	f.waits.next(copied > 0)
@@ -122,7 +124,7 @@ func (f *Fold) facts(e *historypb.HistoryEvent, at time.Time) []Fact {
 	}
 	if outcome := outcomeOf(f.codec, e); outcome != nil {
 		f.waits.ended()
-		return []Fact{Ended{outcome}}
+		return []Fact{Ended{outcome.complete(f.kept)}}
 	}
 	return f.calls.ended(f.codec, e)
 }
@@ -144,13 +146,18 @@ func (f *Fold) began(a *historypb.WorkflowExecutionStartedEventAttributes) []Fac
 	return append(facts, f.gates.stated(f.codec, a.GetMemo())...)
 }
 
+const sideEffect = "SideEffect" // the name of its marker
+
 // marker reads a local activity, which is in history only when it has ended, or
 // what the run has noted of a signal or of a script.
 func (f *Fold) marker(e *historypb.HistoryEvent, at time.Time) []Fact {
 	switch a := e.GetMarkerRecordedEventAttributes(); a.GetMarkerName() {
 	case "LocalActivity":
 		return f.calls.quick(f.codec, e, at)
-	case "SideEffect":
+	case sideEffect:
+		if f.kept = f.codec.kept(e); f.kept != nil {
+			return nil
+		}
 		return f.noted(a.GetDetails()["data"])
 	}
 	return nil

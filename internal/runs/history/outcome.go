@@ -21,6 +21,38 @@ type Outcome struct {
 	Failure *workflows.Failure `json:"failure,omitempty"` // of any other
 
 	Effects *workflows.Effects `json:"effects,omitempty"` // of a completed run that another has called
+
+	Kept bool `json:"-"` // the run, which another has called, has kept the rest: the event before its end has it; see Complete
+}
+
+// Complete is the outcome with what the run has kept of it, if the event has that.
+func (o *Outcome) Complete(c converter.DataConverter, e *historypb.HistoryEvent) *Outcome {
+	return o.complete(codec{c}.kept(e))
+}
+
+func (o *Outcome) complete(kept *workflows.ChildOutcome) *Outcome {
+	switch {
+	case kept == nil || !o.Kept:
+		return o
+	case kept.Result != nil:
+		return completed(*kept.Result)
+	}
+	return &Outcome{Status: o.Status, Failure: kept.Failure}
+}
+
+// kept is the outcome that an event keeps; nil = none.
+func (c codec) kept(e *historypb.HistoryEvent) *workflows.ChildOutcome {
+	var kept workflows.Kept
+	a := e.GetMarkerRecordedEventAttributes()
+	if a.GetMarkerName() != sideEffect || c.FromPayloads(a.GetDetails()["data"], &kept) != nil {
+		return nil
+	}
+	return kept.Outcome
+}
+
+// completed is the outcome of a run with a result.
+func completed(r workflows.RunResult) *Outcome {
+	return &Outcome{Status: workflows.Completed, Output: r.Output, Errors: r.Errors, Effects: r.Effects, Kept: r.Kept > 0}
 }
 
 // OutcomeOf says how an execution ended; nil of an event that does not end it, or
@@ -36,12 +68,12 @@ func outcomeOf(c codec, e *historypb.HistoryEvent) *Outcome {
 		if err := c.FromPayloads(e.GetWorkflowExecutionCompletedEventAttributes().GetResult(), &result); err != nil {
 			return failedWith(workflows.Failed, codes.InvalidResult, codes.CategoryInternal, "reading the result of the run: "+err.Error())
 		}
-		return &Outcome{Status: workflows.Completed, Output: result.Output, Errors: result.Errors, Effects: result.Effects}
+		return completed(result)
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
 		return failedRun(c, e.GetWorkflowExecutionFailedEventAttributes().GetFailure())
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
 		outcome := failedWith(workflows.Cancelled, codes.Cancelled, codes.CategoryCancelled, "the run was cancelled")
-		c.readFailure(e.GetWorkflowExecutionCanceledEventAttributes().GetDetails(), outcome.Failure)
+		c.readFailure(e.GetWorkflowExecutionCanceledEventAttributes().GetDetails(), outcome)
 		return outcome
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED:
 		message := "the run was terminated"
@@ -57,7 +89,7 @@ func outcomeOf(c codec, e *historypb.HistoryEvent) *Outcome {
 
 func failedRun(c codec, f *failurepb.Failure) *Outcome {
 	outcome := failedWith(workflows.Failed, codes.Internal, codes.CategoryInternal, message(c, f))
-	c.readFailure(f.GetApplicationFailureInfo().GetDetails(), outcome.Failure)
+	c.readFailure(f.GetApplicationFailureInfo().GetDetails(), outcome)
 	if e := outcome.Failure.Error; e.Category == codes.CategoryTimeout && e.StepID == "" {
 		outcome.Status = workflows.TimedOut
 	}
@@ -68,11 +100,11 @@ func failedWith(status workflows.Status, code codes.Code, category codes.Categor
 	return &Outcome{Status: status, Failure: &workflows.Failure{Error: workflows.Error{Code: code, Category: category, Message: message}}}
 }
 
-// readFailure replaces into by the details if they are a Failure.
-func (c codec) readFailure(details *commonpb.Payloads, into *workflows.Failure) {
+// readFailure replaces that of an outcome by the details if they are a Failure.
+func (c codec) readFailure(details *commonpb.Payloads, into *Outcome) {
 	var f workflows.Failure
 	if c.FromPayloads(details, &f) == nil && f.Error.Code != "" {
-		*into = f
+		into.Failure, into.Kept = &f, f.Kept > 0
 	}
 }
 
