@@ -120,15 +120,39 @@ func (p *parser) documents(data []byte) []*yaml.Node {
 		return nil
 	}
 	roots, err := Documents(data)
-	if err != nil {
+	switch {
+	case errors.Is(err, errDense):
+		p.errorf(Position{p.file, 1, 1}, "limit", "%v", err)
+	case err != nil:
 		p.syntaxError(err)
 	}
 	return roots
 }
 
+// maxValues bounds the keys, values and lines of a file: decoding one takes about
+// 0.5 KB of memory.
+const maxValues = 500_000
+
+var errDense = fmt.Errorf("the file has more than %d keys, values and lines; split it", maxValues)
+
+// CountValues counts the keys, values and lines that YAML may have at most.
+func CountValues(text []byte) (n int) {
+	for _, c := range text {
+		switch c {
+		case '\n', ',', ':', '[', '{':
+			n++
+		}
+	}
+	return n
+}
+
 // Documents gives the root of each YAML document that is not empty, up to the
-// first syntax error. The type [string]? of a parameter is none.
+// first syntax error. The type [string]? of a parameter is none. What has more than
+// 500,000 keys, values and lines is not read.
 func Documents(data []byte) ([]*yaml.Node, error) {
+	if CountValues(data) > maxValues {
+		return nil, errDense
+	}
 	roots, err := documents(data)
 	if quoted := quoteArrays(data); err != nil && quoted != nil {
 		if again, other := documents(quoted); other == nil {

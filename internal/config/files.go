@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,21 +21,24 @@ var piped struct {
 	content map[string][]byte
 }
 
-// ReadFile reads a file, and the same again from a pipe of a shell. It refuses what
-// may have no end, as hasEnd does.
+// maxFile bounds a file in bytes: whoever may write one decides what reading it takes.
+const maxFile = 8 << 20
+
+// ReadFile reads a file of at most maxFile bytes, and the same again from a pipe of a
+// shell. It refuses what may have no end, as hasEnd does.
 func ReadFile(name string) ([]byte, error) {
 	if err := hasEnd(name); err != nil {
 		return nil, err
 	}
 	if info, err := os.Stat(name); err != nil || info.Mode().IsRegular() {
-		return os.ReadFile(name)
+		return readBounded(name)
 	}
 	piped.Lock()
 	defer piped.Unlock()
 	if content, known := piped.content[name]; known {
 		return content, nil
 	}
-	content, err := os.ReadFile(name)
+	content, err := readBounded(name)
 	if err != nil {
 		return nil, err
 	}
@@ -42,6 +46,24 @@ func ReadFile(name string) ([]byte, error) {
 		piped.content = map[string][]byte{}
 	}
 	piped.content[name] = content
+	return content, nil
+}
+
+// readBounded reads no more than it needs to know that a file is too large: the size
+// that the file system reports may be wrong, as that of a file in /proc is.
+func readBounded(name string) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err == nil && len(content) > maxFile {
+		err = &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("it is larger than %d bytes; split it", maxFile)}
+	}
+	if err != nil {
+		return nil, err
+	}
 	return content, nil
 }
 

@@ -73,3 +73,25 @@ func TestAttackUnreadableFileOfADirectory(t *testing.T) {
 		}
 	}
 }
+
+// A file that is larger than any of definitions is not read, whatever size its file
+// system reports, wherever it is named.
+func TestAttackLargeFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	name := filepath.Join(dir, "huge.yaml")
+	if err := os.WriteFile(name, []byte("name: huge\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(name, 1<<40); err != nil { // takes no room
+		t.Skip(err)
+	}
+	for _, src := range []Sources{{Config: name}, {Definitions: []string{name}}, {Definitions: []string{dir}}} {
+		if _, diags := Load(src); !strings.Contains(fmt.Sprint(diags), "huge.yaml: cannot be read: it is larger than 8388608 bytes") {
+			t.Errorf("%+v: %.300v", src, diags)
+		}
+	}
+	if _, err := BesideFile(filepath.Join(dir, "a.yaml"))("huge.yaml"); err == nil {
+		t.Error("a script was read from it")
+	}
+}

@@ -55,13 +55,7 @@ func unreadable(q Request) definitions.Diagnostics {
 		if n := len(file.Text); n > maxPublished {
 			return definitions.Diagnostics{problem(pos, checkSize, "the file has %d bytes; a file that is published may have %d", n, maxPublished)}
 		}
-		for _, c := range []byte(file.Text) {
-			switch c {
-			case '\n', ',', ':', '[', '{':
-				values++
-			}
-		}
-		if values > maxValues {
+		if values += definitions.CountValues([]byte(file.Text)); values > maxValues {
 			return definitions.Diagnostics{problem(pos, checkSize, "the files have more than %d keys, values and lines; publish fewer at a time", maxValues)}
 		}
 	}
