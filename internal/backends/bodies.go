@@ -75,6 +75,7 @@ func (b *wholeBody) read() (*bytes.Reader, error) {
 	case int64(len(text)) > b.limit:
 		return nil, tooLarge(b.limit)
 	case b.flow != nil:
+		text = utf8Text(text)
 		_, _, err = b.flow.admit(text)
 	}
 	return bytes.NewReader(text), err

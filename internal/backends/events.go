@@ -137,6 +137,7 @@ func (s *eventStream) line(before int64) ([]byte, error) {
 func (s *eventStream) take(e event) (out []byte, ends bool, err error) {
 	answers := false
 	if e.hasData && e.name != "endpoint" {
+		e.data = utf8Text(e.data)
 		head, isMessage, err := s.flow.admit(e.data)
 		if err != nil {
 			return nil, false, err

@@ -1,12 +1,14 @@
 package backends
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 // What a server may send besides answers, such as notifications, requests of its
@@ -90,6 +92,15 @@ func headOf(message []byte) (head messageHead, ok bool) {
 // isAnswer reports whether the message is the answer to a request.
 func (h messageHead) isAnswer() bool {
 	return h.Method == nil && len(h.ID) > 0 && string(h.ID) != "null"
+}
+
+// utf8Text is a message as the UTF-8 that JSON must be: what is none would go on to
+// clients, which cannot read the list, or the line, that it is in.
+func utf8Text(message []byte) []byte {
+	if utf8.Valid(message) {
+		return message
+	}
+	return bytes.ToValidUTF8(message, []byte("\uFFFD"))
 }
 
 // admit checks a message of a server before it is decoded as a whole, which takes

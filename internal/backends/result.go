@@ -10,25 +10,36 @@ import (
 
 // parseResult reads a tool's result without touching its numbers.
 func parseResult(raw json.RawMessage) (*Result, error) {
-	var r struct {
-		ResultType string          `json:"resultType"`
-		IsError    bool            `json:"isError"`
-		Structured json.RawMessage `json:"structuredContent"`
-		Content    json.RawMessage `json:"content"`
+	raw, all, err := unambiguous(raw)
+	if err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(raw, &r); err != nil {
-		return nil, fmt.Errorf("decoding the result: %w", err)
+	result := &Result{Raw: raw}
+	kind := mcp.ResultTypeComplete
+	for _, m := range all {
+		switch m.name {
+		case "resultType":
+			err = json.Unmarshal(m.value, &kind)
+		case "isError":
+			err = json.Unmarshal(m.value, &result.IsError)
+		case "structuredContent":
+			if string(m.value) != "null" {
+				result.Structured = m.value
+			}
+		case "content":
+			result.Content, err = parseContent(m.value)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("decoding the result: %s: %w", m.name, err)
+		}
 	}
-	result := &Result{IsError: r.IsError, Raw: raw, Asks: r.ResultType == string(mcp.ResultTypeInputRequired)}
-	if result.Asks && len(raw) > maxQuestions {
+	switch result.Asks = kind == mcp.ResultTypeInputRequired; {
+	case !result.Asks && !kind.IsComplete(): // a task, or what comes to be known later: no end of the call
+		return nil, fmt.Errorf("decoding the result: its type is %.40q, and no request has allowed that", kind)
+	case result.Asks && len(raw) > maxQuestions:
 		return nil, fmt.Errorf("the questions of the tool have %d bytes: %w", len(raw), tooLarge(maxQuestions))
 	}
-	if string(r.Structured) != "null" {
-		result.Structured = r.Structured
-	}
-	var err error
-	result.Content, err = parseContent(r.Content)
-	return result, err
+	return result, nil
 }
 
 // parseContent reads content block by block: many small ones take a multiple of
@@ -43,7 +54,7 @@ func parseContent(raw json.RawMessage) (content []Content, err error) {
 			} `json:"resource"`
 		}
 		if err := json.Unmarshal(block, &b); err != nil {
-			return fmt.Errorf("decoding the result: %w", err)
+			return err
 		}
 		c := b.Content
 		c.MIMEType = b.MimeType
@@ -64,12 +75,12 @@ func eachElement(array json.RawMessage, most int, what string, f func(json.RawMe
 	}
 	d := json.NewDecoder(bytes.NewReader(array))
 	if open, err := d.Token(); err != nil || open != json.Delim('[') {
-		return fmt.Errorf("decoding the result: %s must be an array", what)
+		return fmt.Errorf("%s must be an array", what)
 	}
 	for n := 0; d.More(); n++ {
 		var element json.RawMessage
 		if err := d.Decode(&element); err != nil {
-			return fmt.Errorf("decoding the result: %w", err)
+			return err
 		}
 		if n == most {
 			return fmt.Errorf("%w: more than %d %s", ErrTooLarge, most, what)

@@ -64,6 +64,7 @@ func (c *child) finish(err error) {
 // receive takes one message. Lines that are no JSON-RPC are ignored: careless
 // servers log to stdout.
 func (c *child) receive(line []byte) error {
+	line = utf8Text(line)
 	head, isMessage, err := c.flow.admit(line)
 	switch {
 	case err != nil || !isMessage:
