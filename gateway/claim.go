@@ -53,13 +53,13 @@ func (j *joins) claim(ctx context.Context, x *exchange, id runs.RunID) (claimed,
 			continue
 		}
 		told.hear(e.Attended)
-		goesOn := e.Attended.Says == runs.Here || e.Attended.Says == runs.Joined && e.Attended.Of != ""
+		waits := e.Attended.Says == runs.Here || e.Attended.Says == runs.Joined && e.Attended.Of != ""
 		switch mine = mine || e.Attended.Request == x.name; {
 		case mine && told.stand():
 			x.joined = false
 			return taken, nil
 		case e.Attended.Request == x.name:
-		case mine && goesOn:
+		case mine && waits:
 			j.turnedAway(ctx, x, id)
 			return taken, nil
 		case mine && x.isThere():

@@ -97,7 +97,7 @@ func (j *joins) startOne(ctx context.Context, x *exchange, req runs.StartRequest
 	case req.Definition.OnDuplicate == definitions.Reject && !again:
 		return runs.Started{}, &runs.Error{Code: codes.Duplicate, Category: codes.CategoryValidation, RunID: string(run.ID),
 			Message: fmt.Sprintf("%s was already called with the same business key; the run is %s", x.params.Name, run.Status)}
-	case !sameJSON(run.Arguments, req.Arguments):
+	case !sameArguments(req.Definition, run.Arguments, req.Arguments):
 		return runs.Started{}, &runs.Error{Code: codes.KeyReused, Category: codes.CategoryValidation, RunID: string(run.ID),
 			Message: fmt.Sprintf("%s was already called with the same business key and other arguments; nothing was started. Call it with the arguments of that run, or for another business key", x.params.Name)}
 	}
@@ -123,7 +123,7 @@ func (j *joins) attach(ctx context.Context, x *exchange, req runs.StartRequest, 
 		return started, err
 	}
 	switch {
-	case run.Caller == x.caller.Subject && sameJSON(run.Arguments, req.Arguments) && (x.params.Name != scriptTool || run.Digest == req.Definition.Digest()):
+	case run.Caller == x.caller.Subject && sameArguments(req.Definition, run.Arguments, req.Arguments) && (x.params.Name != scriptTool || run.Digest == req.Definition.Digest()):
 		j.join(ctx, x, &run.Run)
 		return started, nil
 	case x.params.Meta.IdempotencyKey != "":
@@ -142,6 +142,17 @@ func (j *joins) join(ctx context.Context, x *exchange, run *runs.Run) {
 	default:
 		x.joined = j.roll.attend(ctx, run.ID, x.name, runs.Joined)
 	}
+}
+
+// sameArguments reports whether a call has the arguments of a run that was started
+// before. What the definition has a default for, and had no parameter for then, counts
+// for nothing.
+func sameArguments(d *definitions.Definition, had, has json.RawMessage) bool {
+	if sameJSON(had, has) {
+		return true
+	}
+	completed, err := d.Arguments(had)
+	return err == nil && sameJSON(completed, has)
 }
 
 func sameJSON(a, b json.RawMessage) bool {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/runs/repair"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -38,7 +38,7 @@ func TestAttackAnswerOfAnotherMode(t *testing.T) {
 			if _, failure := before.run(); failure == nil || failure.Error.Tool != "fail" {
 				t.Fatalf("got %+v", failure)
 			}
-			var repair runs.RetryRequest
+			var repair repair.Request
 			if c.old != "" {
 				ds, diags := definitions.Parse("test.yaml", []byte(strings.Replace(c.source, c.old, c.now, 1)))
 				if len(ds) != 1 {
@@ -48,7 +48,7 @@ func TestAttackAnswerOfAnotherMode(t *testing.T) {
 			}
 			plan := before.repair(t, repair)
 			after := newBench(t, c.source, `{}`, nil)
-			after.input = plan.Input()
+			after.input = plan.Input
 			_, failure := after.run()
 			if opened := failure == nil && slices.ContainsFunc(after.calls, func(call string) bool { return strings.HasPrefix(call, "write ") }); opened != c.opens {
 				t.Errorf("the gate has let the write through: %t, want %t; called are %q; %+v", opened, c.opens, after.calls, failure)

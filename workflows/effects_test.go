@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/runs/repair"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -243,9 +243,9 @@ func TestEffectsOfExecutionsBefore(t *testing.T) {
 	second.run()
 	check(second)
 
-	plan := second.repair(t, runs.RetryRequest{})
+	plan := second.repair(t, repair.Request{})
 	third := newBench(t, source, `{}`, nil)
-	third.input = plan.Input()
+	third.input = plan.Input
 	third.forEffects()
 	third.run()
 	check(third)

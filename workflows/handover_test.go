@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/runs/repair"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -66,12 +66,12 @@ func TestRepairedCallHasTheArgumentsOfTheRepair(t *testing.T) {
 			t.Fatalf("got %+v", failure)
 		}
 		journal := b.journal()
-		plan, err := runs.RepairOf("a/1", "execution", &journal, runs.RetryRequest{Otherwise: runs.AskAgain, Arguments: tc.changes})
+		plan, err := repair.Of("a/1", "execution", &journal, repair.Request{Otherwise: repair.AskAgain, Arguments: tc.changes}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		again := newBench(t, source, `{}`, map[string]toolFunc{"pay": losing(0)})
-		again.input = plan.Input()
+		again.input = plan.Input
 		again.answer(time.Minute, "pay/reconciliation#1", "accept", `{"outcome":"not_happened"}`)
 		if _, failure := again.run(); failure != nil || len(again.calls) != 1 || !strings.Contains(again.calls[0], tc.want) {
 			t.Errorf("%s: got %v, %+v", tc.name, again.calls, failure)
@@ -142,12 +142,12 @@ func TestDroppedQuestionKeepsItsID(t *testing.T) {
 		t.Fatal("completed")
 	}
 	journal := second.journal()
-	plan, err := runs.RepairOf("a/1", "execution", &journal, runs.RetryRequest{Otherwise: runs.AskAgain})
+	plan, err := repair.Of("a/1", "execution", &journal, repair.Request{Otherwise: repair.AskAgain}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	third := newBench(t, source, `{}`, map[string]toolFunc{})
-	third.input = plan.Input()
+	third.input = plan.Input
 	third.answer(time.Hour, "each[0]/reconciliation#2", "accept", `{"outcome":"happened"}`)
 	if _, failure := third.run(); failure != nil {
 		t.Errorf("failed: %+v", failure)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/runs/repair"
 	"github.com/perdure/perdure/workflows"
 	"github.com/perdure/perdure/workflows/record"
 )
@@ -34,7 +35,7 @@ func TestRetryOfRandomRuns(t *testing.T) {
 		}
 		for _, call := range after.calls {
 			path, _, _ := strings.Cut(call, " ")
-			if slices.ContainsFunc(plan.AtRisk(), func(s runs.RetryStep) bool { return string(s.Path) == path }) {
+			if slices.ContainsFunc(plan.AtRisk(), func(s repair.Step) bool { return string(s.Path) == path }) {
 				continue // its arguments may be others now, and the plan says so
 			}
 			undone := slices.ContainsFunc(selfAndAbove(path), func(path string) bool {
@@ -61,9 +62,9 @@ func TestRepairOfACalledRunThatFailedAndMayBeAnother(t *testing.T) {
 	if _, failure := before.run(); failure == nil || len(failure.Compensated) != 1 {
 		t.Fatalf("got %+v", failure)
 	}
-	plan := before.repair(t, runs.RetryRequest{})
+	plan := before.repair(t, repair.Request{})
 	after := newBench(t, source, `{}`, nil)
-	after.input = plan.Input()
+	after.input = plan.Input
 	if _, failure := after.run(); failure != nil {
 		t.Fatalf("got %+v", failure)
 	}
@@ -74,16 +75,16 @@ func TestRepairOfACalledRunThatFailedAndMayBeAnother(t *testing.T) {
 
 // repair makes a case of what is left of one that failed: whatever is not done
 // with works, and every question that is asked again is accepted.
-func (c *testCase) repair(t *testing.T, before *observed) (*testCase, workflows.Journal, *runs.RetryPlan) {
+func (c *testCase) repair(t *testing.T, before *observed) (*testCase, workflows.Journal, *repair.Plan) {
 	t.Helper()
 	journal := before.last.journal()
-	req := runs.RetryRequest{Results: map[workflows.StepPath]json.RawMessage{}}
+	req := repair.Request{Results: map[workflows.StepPath]json.RawMessage{}}
 	plan := before.last.repair(t, req)
 	for _, u := range plan.Unsettled { // calls under way when the run was stopped
 		req.Results[u.Path] = u.Call.Arguments // which the tools give back
 	}
 	plan = before.last.repair(t, req)
-	in := plan.Input()
+	in := plan.Input
 	repaired := c.repaired(&in, before.last.env.Now())
 	for path := range repaired.failures {
 		if e, done := entryOf(&in, path); !done && e.Failure() == nil {
@@ -138,10 +139,10 @@ func entryOf(in *workflows.RunInput, path string) (e record.Entry, done bool) {
 
 // repair plans the repair of the run that the bench has executed, and of those
 // that it has called.
-func (b *bench) repair(t *testing.T, req runs.RetryRequest) *runs.RetryPlan {
+func (b *bench) repair(t *testing.T, req repair.Request) *repair.Plan {
 	t.Helper()
 	journal := b.journal()
-	plan, err := runs.RepairCalling("random/1", "execution", &journal, req, func(id runs.RunID) (*workflows.Journal, json.RawMessage, error) {
+	plan, err := repair.Calling("random/1", "execution", &journal, req, func(id runs.RunID) (*workflows.Journal, json.RawMessage, error) {
 		for at := b; at != nil; at = at.before {
 			answer, err := at.env.QueryWorkflowByID(string(id), workflows.JournalQuery)
 			if err != nil {

@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"github.com/perdure/perdure/definitions"
-	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/runs/repair"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -218,10 +218,10 @@ return 1`, ""), `{}`, nil)
 
 // repairOf plans the repair of a run of a bench that has ended, for which nothing
 // else is said.
-func repairOf(t *testing.T, b *bench) *runs.RetryPlan {
+func repairOf(t *testing.T, b *bench) *repair.Plan {
 	t.Helper()
 	journal := b.journal()
-	plan, err := runs.RepairOf("scripted/test", "execution", &journal, runs.RetryRequest{})
+	plan, err := repair.Of("scripted/test", "execution", &journal, repair.Request{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ return r`, []string{"echo {}", "broken {}"}},
 				t.Fatal("it did not fail")
 			}
 			after := newBench(t, scripted(test.script, ""), `{}`, nil)
-			after.input = repairOf(t, before).Input()
+			after.input = repairOf(t, before).Input
 			if got, failure := after.run(); failure != nil || got != "1" {
 				t.Errorf("got %s, %+v", got, failure)
 			}
@@ -310,7 +310,7 @@ return within("5m", slow)`, "")
 		t.Fatalf("it ended with %+v", failure)
 	}
 	after := newBench(t, source, `{}`, nil)
-	after.input = repairOf(t, before).Input()
+	after.input = repairOf(t, before).Input
 	after.env.SetStartTime(before.env.Now().Add(10 * time.Hour))
 	if got, failure := after.run(); failure != nil || got != "1" {
 		t.Errorf("got %s, %+v", got, failure)
@@ -334,7 +334,7 @@ return 1`, "")
 		t.Fatalf("it ended with %+v", failure)
 	}
 	after := newBench(t, source, `{}`, tools)
-	after.input = repairOf(t, before).Input()
+	after.input = repairOf(t, before).Input
 	if _, failure := after.run(); failure == nil || len(failure.Compensated) != 1 {
 		t.Fatalf("it ended with %+v", failure)
 	}

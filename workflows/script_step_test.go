@@ -12,6 +12,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/runs/repair"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -220,25 +221,25 @@ return [a, b.ok, agreed]
 	if err := answer.Get(&journal); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := runs.RepairOf("scripted/test", "execution", &journal, runs.RetryRequest{})
+	plan, err := repair.Of("scripted/test", "execution", &journal, repair.Request{}, nil)
 	if err != nil || len(plan.Unsettled) != 1 || plan.Unsettled[0].Path != "script/main:5" {
 		t.Fatalf("the plan is %+v, %v", plan, err)
 	}
-	plan, err = runs.RepairOf("scripted/test", "execution", &journal, runs.RetryRequest{Unknown: map[workflows.StepPath]string{"script/main:5": runs.Happened}})
+	plan, err = repair.Of("scripted/test", "execution", &journal, repair.Request{Unknown: map[workflows.StepPath]string{"script/main:5": runs.Happened}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	fates := map[string]string{}
 	for _, step := range plan.Steps {
-		fates[string(step.Path)] = step.Fate
+		fates[string(step.Path)] = step.Plan
 	}
-	want := map[string]string{"script/main:1": runs.FateReused, "script/main:2": runs.FateFailed, "script/main:3": runs.FateFailed,
-		"script/main:4": runs.FateReused, "script/main:5": runs.FateGiven}
+	want := map[string]string{"script/main:1": repair.Reused, "script/main:2": repair.Executed, "script/main:3": repair.Executed,
+		"script/main:4": repair.Reused, "script/main:5": repair.Given}
 	if diff := cmp.Diff(want, fates); diff != "" {
 		t.Errorf("the plan: %s", diff)
 	}
 	after := newBench(t, scripted(script, ""), `{}`, nil)
-	after.input = plan.Input()
+	after.input = plan.Input
 	after.answer(time.Minute, "script/main:3#2", "accept", `{}`)
 	got, failure := after.run()
 	if failure != nil || got != `[1,true,"accept"]` {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/runs/repair"
 	"github.com/perdure/perdure/workflows"
 	"github.com/perdure/perdure/workflows/record"
 )
@@ -272,7 +273,7 @@ func (w *trouble) said(path string) string {
 // ended the run is accepted from now on.
 func (w *trouble) repair(t *testing.T, c *testCase) *testCase {
 	t.Helper()
-	req := runs.RetryRequest{Results: map[workflows.StepPath]json.RawMessage{}, Unknown: map[workflows.StepPath]string{}}
+	req := repair.Request{Results: map[workflows.StepPath]json.RawMessage{}, Unknown: map[workflows.StepPath]string{}}
 	plan := w.last.repair(t, req)
 	for _, u := range plan.Unsettled {
 		call := w.sent[string(u.Path)]
@@ -287,7 +288,7 @@ func (w *trouble) repair(t *testing.T, c *testCase) *testCase {
 	for _, s := range plan.AtRisk() {
 		w.risk[string(s.Path)] = true
 	}
-	in := plan.Input()
+	in := plan.Input
 	next := c.repaired(&in, w.last.env.Now())
 	for path := range next.failures {
 		if e, done := entryOf(&in, path); w.told[path] || !done && e.Failure() == nil { // else it failed, and the run went on

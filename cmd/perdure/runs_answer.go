@@ -16,7 +16,7 @@ type runsAnswerCommand struct {
 	temporalFlags `embed:""`
 	signFlags     `embed:""`
 
-	ID          string `arg:"" help:"Run ID; any unique part of it works."`
+	ID          string `arg:"" optional:"" help:"Run ID; any unique part of it works."`
 	Accept      bool   `help:"Accept." xor:"action" required:""`
 	Decline     bool   `help:"Decline." xor:"action" required:""`
 	Cancel      bool   `help:"Cancel the elicitation." xor:"action" required:""`
@@ -24,6 +24,11 @@ type runsAnswerCommand struct {
 	Step        string `help:"Step whose elicitation to answer, if several are open." xor:"which"`
 	Elicitation string `help:"ID of the elicitation, if several are open." xor:"which"`
 	By          string `help:"Name to record as the person who answers. Default: your user name."`
+
+	Query string  `help:"Answer the open elicitations of all runs that match this list filter of Temporal, such as PerdureTool = 'deploy', in the same way. Their forms must be the same." placeholder:"FILTER"`
+	Rate  float64 `help:"With --query: maximum number of answers per second." default:"5"`
+	Limit int     `help:"With --query: maximum number of runs." default:"1000"`
+	Yes   bool    `short:"y" help:"With --query: do not ask for confirmation."`
 }
 
 func (runsAnswerCommand) Help() string {
@@ -31,11 +36,19 @@ func (runsAnswerCommand) Help() string {
 elicitation with mode: url can be answered on the approvals page only. Examples:
 
     perdure runs answer prepare_review/k3v9a2m4qx --accept --content '{"verdict": "approve"}'
-    perdure runs answer k3v9a2 --decline`
+    perdure runs answer k3v9a2 --decline
+    perdure runs answer --query "PerdureTool = 'deploy'" --step approve --accept`
 }
 
 func (a runsAnswerCommand) Run(ctx context.Context, c *console) error {
-	if a.Content != "" && !a.Accept {
+	switch {
+	case (a.ID == "") == (a.Query == ""):
+		return usagef("name a run, or use --query for many runs")
+	case a.Query != "" && a.Elicitation != "":
+		return usagef("--elicitation is for one run; with --query, use --step")
+	case a.Query != "" && a.Rate <= 0:
+		return usagef("--rate must be more than 0")
+	case a.Content != "" && !a.Accept:
 		return usagef("--content needs --accept")
 	}
 	if a.Content != "" && !json.Valid([]byte(a.Content)) {
@@ -50,13 +63,14 @@ func (a runsAnswerCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	defer done()
+	if a.Query != "" {
+		return (&bulkAnswer{runsAnswerCommand: a, console: c, client: rc}).run(ctx)
+	}
 	id, err := findRun(ctx, rc, a.ID, runs.Filter{Waiting: true})
 	if err != nil {
 		return err
 	}
-	question, err := openElicitation(ctx, rc, id, func(e runs.Elicitation) bool {
-		return (a.Step == "" || a.Step == string(e.StepPath) || a.Step == e.StepID) && (a.Elicitation == "" || a.Elicitation == e.ID)
-	}, cmp.Or(a.Step, a.Elicitation))
+	question, err := openElicitation(ctx, rc, id, a.selects, cmp.Or(a.Step, a.Elicitation))
 	if err != nil {
 		return err
 	}
@@ -75,6 +89,11 @@ func (a runsAnswerCommand) Run(ctx context.Context, c *console) error {
 	}
 	a.noteTarget(c)
 	return printDecision(c, a.Output, id, question, decision)
+}
+
+// selects reports whether the flags select an elicitation.
+func (a runsAnswerCommand) selects(e runs.Elicitation) bool {
+	return (a.Step == "" || a.Step == string(e.StepPath) || a.Step == e.StepID) && (a.Elicitation == "" || a.Elicitation == e.ID)
 }
 
 func (a runsAnswerCommand) action() string {

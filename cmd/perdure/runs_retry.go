@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/runs/repair"
 )
 
 type runsRetryCommand struct {
@@ -42,7 +43,8 @@ the outcome of a call is unknown, record it with --unknown. Examples:
     perdure runs retry k3v9a2 --unknown create=not-happened
     perdure runs retry k3v9a2 --definition fixed.yaml --set params.count=3
     perdure runs retry k3v9a2 --definition 1.2.1
-    perdure runs retry --query "PerdureTool = 'deploy' AND StartTime > '2026-11-01T00:00:00Z'" --dry-run`
+    perdure runs retry --query "PerdureTool = 'deploy' AND StartTime > '2026-11-01T00:00:00Z'" --dry-run
+    perdure runs retry --query "PerdureTool = 'deploy'" --definition fixed.yaml`
 }
 
 func (r runsRetryCommand) Run(ctx context.Context, c *console) error {
@@ -50,11 +52,11 @@ func (r runsRetryCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	switch changes := len(r.StepResult)+len(r.From)+len(r.Set) > 0 || r.Definition != ""; {
+	switch {
 	case (r.ID == "") == (r.Query == ""):
 		return usagef("name a run, or use --query for many runs")
-	case r.Query != "" && (changes || len(req.Unknown) > 0):
-		return usagef("--query can be combined with --unknown WHAT, --rate, --limit and --dry-run only; repair runs one by one otherwise")
+	case r.Query != "" && len(req.Results)+len(req.Unknown) > 0:
+		return usagef("--step-result and --unknown PATH=WHAT are for one run; with --query, use --unknown WHAT")
 	case r.Query != "" && r.Rate <= 0:
 		return usagef("--rate must be more than 0")
 	}
@@ -64,7 +66,8 @@ func (r runsRetryCommand) Run(ctx context.Context, c *console) error {
 	}
 	defer done()
 	if r.Query != "" {
-		return r.retryAll(ctx, c, rc, req)
+		b := &bulkRetry{runsRetryCommand: r, console: c, repairs: rc.Repairs(), request: req}
+		return b.run(ctx, rc)
 	}
 	id, err := findRun(ctx, rc, r.ID, runs.Filter{})
 	if err != nil {
@@ -74,8 +77,8 @@ func (r runsRetryCommand) Run(ctx context.Context, c *console) error {
 }
 
 // request converts the flags to the request for each run.
-func (r runsRetryCommand) request(c *console) (runs.RetryRequest, error) {
-	req := runs.RetryRequest{
+func (r runsRetryCommand) request(c *console) (repair.Request, error) {
+	req := repair.Request{
 		From: r.From, By: cmp.Or(r.By, userName()),
 		Unknown: map[runs.StepPath]string{}, Results: map[runs.StepPath]json.RawMessage{}, Arguments: map[string]json.RawMessage{},
 	}
@@ -86,7 +89,7 @@ func (r runsRetryCommand) request(c *console) (runs.RetryRequest, error) {
 		}
 		said = strings.ReplaceAll(said, "-", "_")
 		switch said {
-		case runs.Happened, runs.NotHappened, runs.AskAgain:
+		case runs.Happened, runs.NotHappened, repair.AskAgain:
 		default:
 			return req, usagef("--unknown %s: must be happened, not-happened or ask", text)
 		}
@@ -120,7 +123,7 @@ func (r runsRetryCommand) request(c *console) (runs.RetryRequest, error) {
 	return req, nil
 }
 
-func (r runsRetryCommand) retryOne(ctx context.Context, c *console, rc *runs.Client, id runs.RunID, req runs.RetryRequest) error {
+func (r runsRetryCommand) retryOne(ctx context.Context, c *console, rc *runs.Client, id runs.RunID, req repair.Request) error {
 	if r.Definition != "" {
 		run, err := rc.Get(ctx, id)
 		if err != nil {
@@ -130,12 +133,19 @@ func (r runsRetryCommand) retryOne(ctx context.Context, c *console, rc *runs.Cli
 			return err
 		}
 	}
-	plan, err := rc.PlanRetry(ctx, id, req)
+	plan, err := rc.Repairs().Plan(ctx, id, req)
 	if err != nil {
 		return err
 	}
 	if r.Output != "json" || !r.DryRun {
 		r.printPlan(c, plan)
+		if req.Definition != nil {
+			difference, err := definitionDiff(plan.Was.Definition, req.Definition)
+			if err != nil {
+				return err
+			}
+			fmt.Fprint(c.err, difference)
+		}
 	}
 	switch {
 	case r.DryRun:
@@ -146,7 +156,7 @@ func (r runsRetryCommand) retryOne(ctx context.Context, c *console, rc *runs.Cli
 	if ok, err := r.confirmed(ctx, c, plan); err != nil || !ok {
 		return err
 	}
-	if err := rc.Retry(ctx, plan); err != nil {
+	if err := rc.Repairs().Execute(ctx, plan); err != nil {
 		return err
 	}
 	r.temporalFlags.noteTarget(c)
@@ -171,9 +181,26 @@ func (r runsRetryCommand) definition(ctx context.Context, c *console, tool strin
 }
 
 // confirmed asks for confirmation of a repair that changes something.
-func (r runsRetryCommand) confirmed(ctx context.Context, c *console, plan *runs.RetryPlan) (bool, error) {
-	changes := len(r.StepResult)+len(r.From)+len(r.Set) > 0 || r.Definition != ""
-	if r.Yes || !changes && len(plan.AtRisk()) == 0 {
+func (r runsRetryCommand) confirmed(ctx context.Context, c *console, plan *repair.Plan) (bool, error) {
+	if !r.changes() && len(plan.AtRisk()) == 0 {
+		return true, nil
+	}
+	return r.confirm(ctx, c, "Resume the run? [y/N] ")
+}
+
+// changes reports whether the repair changes more than the outcome of calls left unknown.
+func (r runsRetryCommand) changes() bool {
+	return len(r.StepResult)+len(r.From)+len(r.Set) > 0 || r.Definition != ""
+}
+
+// confirm asks for a yes; --yes is one.
+func (r runsRetryCommand) confirm(ctx context.Context, c *console, question string) (bool, error) {
+	return confirmed(ctx, c, r.Yes, question)
+}
+
+// confirmed asks for a yes, unless it was given already.
+func confirmed(ctx context.Context, c *console, yes bool, question string) (bool, error) {
+	if yes {
 		return true, nil
 	}
 	if !c.inTerminal {
@@ -181,7 +208,7 @@ func (r runsRetryCommand) confirmed(ctx context.Context, c *console, plan *runs.
 	}
 	form := newConsoleForm(c)
 	form.forget()
-	line, err := form.ask(ctx, "Resume the run? [y/N] ")
+	line, err := form.ask(ctx, question)
 	if err != nil {
 		return false, err
 	}
@@ -192,12 +219,16 @@ func (r runsRetryCommand) confirmed(ctx context.Context, c *console, plan *runs.
 	return true, nil
 }
 
-func (r runsRetryCommand) report(c *console, plan *runs.RetryPlan, retried bool) error {
+func (r runsRetryCommand) report(c *console, plan *repair.Plan, retried bool) error {
 	if r.Output == "json" {
 		return c.printJSON(struct {
-			*runs.RetryPlan
-			Retried bool `json:"retried"`
-		}{plan, retried})
+			*repair.Plan
+			Retried      bool   `json:"retried"`
+			RepeatedCall string `json:"repeatedCall,omitempty"`
+		}{plan, retried, plan.RepeatedCall()})
+	}
+	if says := plan.RepeatedCall(); says != "" {
+		c.notef("%s", says)
 	}
 	if retried {
 		_, err := fmt.Fprintf(c.out, "%s: resumed\n", plan.ID)
@@ -206,29 +237,35 @@ func (r runsRetryCommand) report(c *console, plan *runs.RetryPlan, retried bool)
 	return nil
 }
 
-// fateWords describe what a retry does with each step.
-var fateWords = map[string]string{
-	runs.FateReused: "result reused",
-	runs.FateGiven:  "result given",
-	runs.FateSame:   "result reused if its arguments stay the same",
-	runs.FateAgain:  "executed again",
-	runs.FateFailed: "executed",
-	runs.FateAsk:    "outcome unknown; the run waits for reconciliation",
+// planWords describe what a repair does with each step.
+var planWords = map[string]string{
+	repair.Reused:       "result reused",
+	repair.Given:        "result given",
+	repair.ReusedIfSame: "result reused if its arguments stay the same",
+	repair.Again:        "executed again",
+	repair.Executed:     "executed",
+	repair.Asked:        "outcome unknown; the run waits for reconciliation",
+	repair.Unknown:      "outcome unknown; record it with --unknown",
+	repair.UnderWay:     "still under way; awaited",
 }
 
 // printPlan prints what would be done.
-func (r runsRetryCommand) printPlan(c *console, plan *runs.RetryPlan) {
+func (r runsRetryCommand) printPlan(c *console, plan *repair.Plan) {
+	printPlanned(c, plan.Steps)
+	for _, u := range plan.Unsettled {
+		c.notef("\n%s\n  tool       %s\n  arguments  %s\n  key        %s", u.Error.Message, u.Call.Tool, brief(u.Call.Arguments), u.Call.Key)
+		c.notef("check at the backend, and record the outcome with one of\n  --unknown %[1]s=happened [--step-result %[1]s='{…}']\n  --unknown %[1]s=not-happened\n  --unknown %[1]s=ask", u.Path)
+	}
+}
+
+func printPlanned(c *console, steps []repair.Step) {
 	w := tabwriter.NewWriter(c.err, 0, 0, 2, ' ', 0)
-	for _, step := range plan.Steps {
-		words := fateWords[step.Fate]
+	for _, step := range steps {
+		words := planWords[step.Plan]
 		if step.Risk {
 			words += c.errStyle(red, "; "+step.Tool+" may take effect twice")
 		}
 		fmt.Fprintf(w, "  %s\t%s\n", step.Path, words)
 	}
 	_ = w.Flush()
-	for _, u := range plan.Unsettled {
-		c.notef("\n%s\n  tool       %s\n  arguments  %s\n  key        %s", u.Error.Message, u.Call.Tool, brief(u.Call.Arguments), u.Call.Key)
-		c.notef("check at the backend, and record the outcome with one of\n  --unknown %[1]s=happened [--step-result %[1]s='{…}']\n  --unknown %[1]s=not-happened\n  --unknown %[1]s=ask", u.Path)
-	}
 }

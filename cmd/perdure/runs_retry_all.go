@@ -4,25 +4,54 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/runs/repair"
 )
 
-// A retryCount counts the runs of a bulk retry by outcome.
-type retryCount struct {
-	Found     int `json:"found"`
-	Retried   int `json:"retried"`
-	Unsettled int `json:"unsettled"` // a call has an unknown outcome
-	Changed   int `json:"changed"`   // changed by somebody else meanwhile
-	Failed    int `json:"failed"`
-	Left      int `json:"left"` // not reached before the command was interrupted
+// A bulkRetry repairs many runs: it shows what it would do with them, by groups, and
+// does it after a yes where that changes something or may repeat an effect.
+type bulkRetry struct {
+	runsRetryCommand
+	console *console
+	repairs runs.Repairs
+	request repair.Request
+	preview *runs.Preview
+	began   time.Time
 }
 
-func (n retryCount) String() string {
-	text := fmt.Sprintf("%d found, %d resumed, %d have a call with unknown outcome, %d resumed already, %d could not be resumed",
-		n.Found, n.Retried, n.Unsettled, n.Changed, n.Failed)
+// A bulkReport is what a bulk repair has come to, or would come to.
+type bulkReport struct {
+	Found     int `json:"found"`
+	Resumable int `json:"resumable"` // Repeats included
+	Repeats   int `json:"repeats"`   // an unsafe call may take effect twice
+	Unsettled int `json:"unsettled"` // a call has an unknown outcome
+	Retried   int `json:"retried"`
+	Changed   int `json:"changed"` // by somebody else, meanwhile or before
+	Failed    int `json:"failed"`  // could not be resumed
+	Left      int `json:"left"`    // not reached before the command was interrupted
+}
+
+func (n bulkReport) String() string {
+	return n.text(fmt.Sprintf("%d resumed", n.Retried))
+}
+
+// dryRun is String of what would be done.
+func (n bulkReport) dryRun() string {
+	would := fmt.Sprintf("%d would resume", n.Resumable)
+	if n.Repeats > 0 {
+		would += fmt.Sprintf(" (%d of them may repeat an effect)", n.Repeats)
+	}
+	return n.text(would)
+}
+
+func (n bulkReport) text(resumed string) string {
+	text := fmt.Sprintf("%d found, %s, %d have a call with unknown outcome, %d resumed already, %d could not be resumed",
+		n.Found, resumed, n.Unsettled, n.Changed, n.Failed)
 	if n.Left > 0 {
 		text += fmt.Sprintf(", %d not reached", n.Left)
 	}
@@ -30,106 +59,152 @@ func (n retryCount) String() string {
 }
 
 // brief is String, short enough for a progress bar.
-func (n retryCount) brief() string {
+func (n bulkReport) brief() string {
 	text := fmt.Sprintf("%d resumed", n.Retried)
-	if n.Unsettled > 0 {
-		text += fmt.Sprintf(", %d unknown", n.Unsettled)
-	}
 	if n.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", n.Failed)
 	}
 	return text
 }
 
-// retryAll retries all runs that match. It can be interrupted and repeated: a resumed
-// run no longer matches.
-func (r runsRetryCommand) retryAll(ctx context.Context, c *console, rc *runs.Client, req runs.RetryRequest) error {
-	began := time.Now()
-	all, err := r.matching(ctx, rc)
+// run repairs all runs that match. It can be interrupted and repeated: a resumed run no
+// longer matches.
+func (b *bulkRetry) run(ctx context.Context, rc *runs.Client) error {
+	b.began = time.Now()
+	list, more, err := b.matching(ctx, rc)
 	if err != nil {
 		return err
 	}
-	count := retryCount{Found: len(all)}
-	bar := &progressBar{console: c, total: len(all)}
-	tick := time.NewTicker(time.Duration(float64(time.Second) / r.Rate))
-	defer tick.Stop()
-	for i, run := range all {
-		if i > 0 {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-			}
-		}
-		if ctx.Err() != nil {
-			count.Left += len(all) - i
-			break
-		}
-		said, notable := r.retryNext(ctx, rc, run.ID, req, &count)
-		bar.step(fmt.Sprintf("%s  %s", run.ID, said), notable, count.brief())
-	}
-	bar.end()
-	if !r.DryRun {
-		r.temporalFlags.noteTarget(c)
-	}
-	if err := r.summary(c, count); err != nil {
+	if err := b.readDefinition(ctx, list); err != nil {
 		return err
 	}
-	if count.Left > 0 {
-		c.notef("interrupted; resume the rest with\n  perdure runs retry --query %s", shellQuoted(
-			fmt.Sprintf("(%s) AND CloseTime < '%s'", r.Query, began.UTC().Format(time.RFC3339Nano))))
+	ids := make([]runs.RunID, len(list))
+	for i, run := range list {
+		ids[i] = run.ID
 	}
-	if count.Failed+count.Unsettled+count.Left > 0 {
+	if b.preview, err = b.repairs.Preview(ctx, ids, b.request); err != nil {
+		return fmt.Errorf("nothing was done: %w", err)
+	}
+	if err := b.show(); err != nil {
+		return err
+	}
+	if more {
+		b.console.notef("more runs match than --limit %d; repeat the command for the others", b.Limit)
+	}
+	report := bulkReport{
+		Found: len(list), Repeats: b.preview.Count(runs.Repeats), Unsettled: b.preview.Count(runs.OutcomeUnknown),
+		Changed: b.preview.Count(runs.Resumed), Failed: b.preview.Count(runs.Impossible),
+	}
+	report.Resumable = report.Repeats + b.preview.Count(runs.Resumes)
+	if b.DryRun {
+		return b.finish(report)
+	}
+	if (b.changes() || report.Repeats > 0) && report.Resumable > 0 {
+		ok, err := b.confirm(ctx, b.console, fmt.Sprintf("Resume %d runs? [y/N] ", report.Resumable))
+		if err != nil || !ok {
+			return err
+		}
+	}
+	b.execute(ctx, &report)
+	b.temporalFlags.noteTarget(b.console)
+	return b.finish(report)
+}
+
+// matching are the runs that match and ended without completing; more = there are more
+// than --limit.
+func (b *bulkRetry) matching(ctx context.Context, rc *runs.Client) (list []runs.Run, more bool, err error) {
+	list, err = rc.List(ctx, runs.Filter{EndedEarly: true, Query: b.Query, Limit: b.Limit + 1})
+	return list[:min(len(list), b.Limit)], len(list) > b.Limit, err
+}
+
+// readDefinition reads --definition, which is of one tool: so must be the runs.
+func (b *bulkRetry) readDefinition(ctx context.Context, list []runs.Run) (err error) {
+	if b.Definition == "" || len(list) == 0 {
+		return nil
+	}
+	tools := map[string]bool{}
+	for _, run := range list {
+		tools[run.Tool] = true
+	}
+	if len(tools) > 1 {
+		return usagef("the runs are of several tools (%s); select those of one with AND PerdureTool = 'NAME'", strings.Join(slices.Sorted(maps.Keys(tools)), ", "))
+	}
+	b.request.Definition, err = b.definition(ctx, b.console, list[0].Tool)
+	return err
+}
+
+// execute resumes the runs that can be, at --rate.
+func (b *bulkRetry) execute(ctx context.Context, report *bulkReport) {
+	bar := &progressBar{console: b.console, total: report.Resumable}
+	tick := time.NewTicker(time.Duration(float64(time.Second) / b.Rate))
+	defer tick.Stop()
+	for _, group := range b.preview.Groups {
+		if group.Outlook != runs.Resumes && group.Outlook != runs.Repeats {
+			continue
+		}
+		for _, run := range group.Runs {
+			if bar.done > 0 {
+				select {
+				case <-tick.C:
+				case <-ctx.Done():
+				}
+			}
+			if ctx.Err() != nil {
+				report.Left = report.Resumable - bar.done
+				bar.end()
+				return
+			}
+			said, notable := b.next(ctx, group, run, report)
+			bar.step(fmt.Sprintf("%s  %s", run.ID, said), notable, report.brief())
+		}
+	}
+	bar.end()
+}
+
+// next resumes one run and describes the outcome; notable if a person has to look at it.
+func (b *bulkRetry) next(ctx context.Context, group runs.PreviewGroup, run runs.PreviewRun, report *bulkReport) (said string, notable bool) {
+	err := b.repairs.ExecuteAs(ctx, group, run, b.request)
+	switch {
+	case errors.Is(err, runs.ErrChanged):
+		report.Changed++
+		return "already resumed, or changed since the preview", false
+	case err != nil && ctx.Err() != nil:
+		report.Failed++
+		return "interrupted: it may be resumed; repeat the command to see", true
+	case err != nil:
+		report.Failed++
+		return err.Error(), true
+	}
+	report.Retried++
+	return "resumed", false
+}
+
+// finish prints the report. It is an error if runs were left.
+func (b *bulkRetry) finish(report bulkReport) error {
+	if err := b.print(report); err != nil {
+		return err
+	}
+	if report.Left > 0 {
+		b.console.notef("interrupted; resume the rest with\n  %s", b.rest())
+	}
+	if report.Failed+report.Unsettled+report.Left > 0 {
 		return errReported
 	}
 	return nil
 }
 
-// matching are the runs that match and ended without completing.
-func (r runsRetryCommand) matching(ctx context.Context, rc *runs.Client) ([]runs.Run, error) {
-	var all []runs.Run
-	for _, status := range []runs.Status{runs.Failed, runs.TimedOut, runs.Cancelled, runs.Terminated} {
-		list, err := rc.List(ctx, runs.Filter{Status: status, Query: r.Query, Limit: r.Limit})
-		if err != nil {
-			return nil, err
+// rest is the command that resumes what an interrupted one has left.
+func (b *bulkRetry) rest() string {
+	words := []string{"perdure runs retry --query " + shellQuoted(fmt.Sprintf("(%s) AND CloseTime < '%s'", b.Query, b.began.UTC().Format(time.RFC3339Nano)))}
+	for flag, values := range map[string][]string{"--unknown": b.Unknown, "--from": b.From, "--set": b.Set, "--definition": {b.Definition}} {
+		for _, value := range values {
+			if value != "" {
+				words = append(words, flag+" "+shellQuoted(value))
+			}
 		}
-		all = append(all, list...)
 	}
-	return all[:min(len(all), r.Limit)], nil
-}
-
-// retryNext retries one run of many and describes the outcome; notable if a person
-// has to look at it.
-func (r runsRetryCommand) retryNext(ctx context.Context, rc *runs.Client, id runs.RunID, req runs.RetryRequest, count *retryCount) (said string, notable bool) {
-	plan, err := rc.PlanRetry(ctx, id, req)
-	if err == nil && len(plan.Unsettled) == 0 && !r.DryRun {
-		err = rc.Retry(ctx, plan)
-	}
-	switch {
-	case errors.Is(err, runs.ErrChanged), errors.Is(err, runs.ErrNotRetryable):
-		count.Changed++
-		return "already resumed", false
-	case err != nil && ctx.Err() != nil:
-		count.Left++
-		return "interrupted: it may be resumed; repeat the command to see", true
-	case err != nil:
-		count.Failed++
-		return err.Error(), true
-	case len(plan.Unsettled) > 0:
-		count.Unsettled++
-		return "outcome unknown: " + string(plan.Unsettled[0].Path), true
-	case r.DryRun:
-		return fmt.Sprintf("would resume; %d steps at risk", len(plan.AtRisk())), true
-	}
-	count.Retried++
-	return "resumed", false
-}
-
-func (r runsRetryCommand) summary(c *console, count retryCount) error {
-	if r.Output == "json" {
-		return c.printJSON(count)
-	}
-	_, err := fmt.Fprintln(c.out, count)
-	return err
+	slices.Sort(words[1:])
+	return strings.Join(words, " ")
 }
 
 // shellQuoted quotes text as one word for a shell.

@@ -15,6 +15,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/runs/history"
+	"github.com/perdure/perdure/internal/runs/repair"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -146,11 +147,11 @@ func TestRetryOfAStepCalledCompensate(t *testing.T) {
 		Input:     workflows.RunInput{Definition: workflows.Pinned{Name: "nested", Digest: defs[0].Digest(), Source: defs[0].Source()}},
 		Unsettled: map[workflows.StepPath]workflows.Unsettled{path: {Times: 1}},
 	}
-	plan, err := RepairOf("nested/1", "execution", record, RetryRequest{Otherwise: Happened})
+	plan, err := repair.Of("nested/1", "execution", record, repair.Request{Otherwise: repair.Happened}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if in := plan.Input(); !in.Journal[path].Done() || len(in.Repair.Undone) != 0 {
+	if in := plan.Input; !in.Journal[path].Done() || len(in.Repair.Undone) != 0 {
 		t.Errorf("the repair begins with %+v, undone %v", in.Journal, in.Repair.Undone)
 	}
 }

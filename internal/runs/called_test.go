@@ -31,6 +31,7 @@ import (
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/devserver"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/runs/repair"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -414,22 +415,22 @@ func TestRepairGoesDownIntoCalledRuns(t *testing.T) {
 	if outcome := all[len(all)-1].Outcome; outcome.Status != workflows.Failed || outcome.Failure.Error.StepPath != "review/ship" {
 		t.Fatalf("got %+v", outcome)
 	}
-	plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{By: "ada"})
+	plan, err := c.Repairs().Plan(t.Context(), id, repair.Request{By: "ada"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var fates []string
 	for _, s := range plan.Steps {
-		fates = append(fates, string(s.Path)+" "+s.Fate)
+		fates = append(fates, string(s.Path)+" "+s.Plan)
 	}
-	want := []string{"review failed", "review/ok reused", "review/put reused", "review/ship failed"}
+	want := []string{"review executed", "review/ok reused", "review/put reused", "review/ship executed"}
 	if diff := cmp.Diff(want, fates); diff != "" {
 		t.Errorf("the plan (-want +got):\n%s", diff)
 	}
 	calls.mu.Lock()
 	calls.fail = nil
 	calls.mu.Unlock()
-	if err := c.Retry(t.Context(), plan); err != nil {
+	if err := c.Repairs().Execute(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
 	again := followTo(t, c, id, all[len(all)-1].Seq, runs.EventDone)
@@ -466,10 +467,10 @@ func TestRepairWithoutWhatACalledRunHasDone(t *testing.T) {
 	answer(t, c, id, runs.Answer{ElicitationID: gate.ID, Action: "accept", Content: json.RawMessage(`{"n": 7}`), By: "bob"})
 	followTo(t, c, id, 0, runs.EventDone)
 	remove(t, temporal, gate.Run)
-	if plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{}); err == nil || !strings.Contains(err.Error(), "--from review") {
+	if plan, err := c.Repairs().Plan(t.Context(), id, repair.Request{}); err == nil || !strings.Contains(err.Error(), "--from review") {
 		t.Errorf("got %+v, %v", plan, err)
 	}
-	if _, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{From: []string{"review"}}); err != nil {
+	if _, err := c.Repairs().Plan(t.Context(), id, repair.Request{From: []string{"review"}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -498,7 +499,7 @@ steps:
 `)))
 	followTo(t, c, id, 0, runs.EventDone)
 	again := func() error {
-		_, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{})
+		_, err := c.Repairs().Plan(t.Context(), id, repair.Request{})
 		return err
 	}
 	if err := again(); err != nil {
@@ -555,11 +556,11 @@ steps:
 		calls.mu.Lock()
 		broken = breaks
 		calls.mu.Unlock()
-		plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{})
+		plan, err := c.Repairs().Plan(t.Context(), id, repair.Request{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Retry(t.Context(), plan); err != nil {
+		if err := c.Repairs().Execute(t.Context(), plan); err != nil {
 			t.Fatal(err)
 		}
 		return ended()
@@ -605,18 +606,18 @@ func TestCalledRunIsDeleted(t *testing.T) {
 		outcome.Failure.Error.Category != codes.CategoryOutcomeUnknown {
 		t.Fatalf("got %+v", outcome)
 	}
-	if plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{}); err == nil || !strings.Contains(err.Error(), "--from review") || !strings.Contains(err.Error(), "--step-result review=") {
+	if plan, err := c.Repairs().Plan(t.Context(), id, repair.Request{}); err == nil || !strings.Contains(err.Error(), "--from review") || !strings.Contains(err.Error(), "--step-result review=") {
 		t.Errorf("got %+v, %v", plan, err)
 	}
-	plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{From: []string{"review"}})
+	plan, err := c.Repairs().Plan(t.Context(), id, repair.Request{From: []string{"review"}})
 	if err != nil || len(plan.Unsettled) > 0 {
 		t.Errorf("got %+v, %v", plan, err)
 	}
-	plan, err = c.PlanRetry(t.Context(), id, runs.RetryRequest{Results: map[workflows.StepPath]json.RawMessage{"review": json.RawMessage(`{"said": {"text": "9"}}`)}})
+	plan, err = c.Repairs().Plan(t.Context(), id, repair.Request{Results: map[workflows.StepPath]json.RawMessage{"review": json.RawMessage(`{"said": {"text": "9"}}`)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Retry(t.Context(), plan); err != nil {
+	if err := c.Repairs().Execute(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
 	again := followTo(t, c, id, all[len(all)-1].Seq, runs.EventDone)
@@ -656,14 +657,14 @@ func TestRepairTakesUpACalledRunThatGoesOn(t *testing.T) {
 	if err := temporal.TerminateWorkflow(t.Context(), string(id), "", "by hand"); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{})
+	plan, err := c.Repairs().Plan(t.Context(), id, repair.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(plan.Steps) != 1 || plan.Steps[0].Fate != runs.FateGoesOn {
+	if len(plan.Steps) != 1 || plan.Steps[0].Plan != repair.UnderWay {
 		t.Errorf("the plan is %+v", plan.Steps)
 	}
-	if err := c.Retry(t.Context(), plan); err != nil {
+	if err := c.Repairs().Execute(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
 	child := runs.RunID(gate.Run)
@@ -718,11 +719,11 @@ steps:
 	if err := temporal.TerminateWorkflow(t.Context(), string(id), "", "by hand"); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{})
+	plan, err := c.Repairs().Plan(t.Context(), id, repair.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Retry(t.Context(), plan); err != nil {
+	if err := c.Repairs().Execute(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
 	answer(t, c, runs.RunID(gate.Run), runs.Answer{ElicitationID: "ok#1", Action: "accept", Content: json.RawMessage(`{"n": 7}`), By: "bob"})

@@ -32,7 +32,7 @@ func (c *Client) Show(ctx context.Context, id RunID) (*Detail, error) {
 	if !d.began.IsZero() && d.began.Before(d.Started) {
 		d.Started = d.began
 	}
-	if err := c.addCause(ctx, &d.Run, described.WorkflowExecutionInfo); err != nil {
+	if err := c.addEnd(ctx, &d.Run, described.WorkflowExecutionInfo, false); err != nil {
 		return nil, failure(ctx, "reading", id, err)
 	}
 	if d.Quarantine != nil && isOpen(described.WorkflowExecutionInfo.Status) {

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -10,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -65,21 +67,47 @@ func (c *Client) ListPage(ctx context.Context, f Filter, from string) (page []Ru
 	if err != nil {
 		return nil, "", failure(ctx, "listing", "*", err)
 	}
-	for _, info := range found.Executions {
-		current, err := c.isCurrent(ctx, f, info)
-		if err != nil {
-			return nil, "", err
+	runs, err := c.listed(ctx, f, found.Executions)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, run := range runs {
+		if run != nil {
+			page = append(page, *run)
 		}
-		run := c.run(info)
-		if !current || run.Started.Before(f.Since) { // it has continued, or was repaired, since
-			continue
-		}
-		if err := c.addCause(ctx, &run, info); err != nil {
-			return nil, "", failure(ctx, "listing", run.ID, err)
-		}
-		page = append(page, run)
 	}
 	return page, base64.RawURLEncoding.EncodeToString(found.NextPageToken), nil
+}
+
+// listWidth is how many executions of a page are looked at at a time.
+const listWidth = 8
+
+// listed are the runs of executions; nil for an execution that is not to be listed.
+func (c *Client) listed(ctx context.Context, f Filter, executions []*workflowpb.WorkflowExecutionInfo) ([]*Run, error) {
+	runs, failed := make([]*Run, len(executions)), make([]error, len(executions))
+	places := make(chan struct{}, listWidth)
+	var all sync.WaitGroup
+	for i, info := range executions {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			runs[i], failed[i] = c.listedRun(ctx, f, info)
+		})
+	}
+	all.Wait()
+	return runs, cmp.Or(failed...)
+}
+
+func (c *Client) listedRun(ctx context.Context, f Filter, info *workflowpb.WorkflowExecutionInfo) (*Run, error) {
+	run := c.run(info)
+	current, err := c.isCurrent(ctx, f, info)
+	if err != nil || !current || run.Started.Before(f.Since) { // it has continued, or was repaired, since
+		return nil, err
+	}
+	if err := c.addEnd(ctx, &run, info, f.Errors); err != nil {
+		return nil, failure(ctx, "listing", run.ID, err)
+	}
+	return &run, nil
 }
 
 // isCurrent says whether an execution that matches is the one with which its run
@@ -87,7 +115,7 @@ func (c *Client) ListPage(ctx context.Context, f Filter, from string) (page []Ru
 // could meet, the first that is listed is: open ones come first, then those that
 // have ended last.
 func (c *Client) isCurrent(ctx context.Context, f Filter, info *workflowpb.WorkflowExecutionInfo) (bool, error) {
-	if f.Status == "" && f.Query == "" || isOpen(info.Status) || info.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
+	if f.Status == "" && f.Query == "" && !f.EndedEarly || isOpen(info.Status) || info.Status == enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 		return true, nil
 	}
 	d, err := c.describe(ctx, RunID(info.Execution.WorkflowId))
@@ -125,6 +153,9 @@ func query(f Filter) string {
 	}
 	if f.Status != "" {
 		terms = append(terms, statusQuery(f.Status))
+	}
+	if f.EndedEarly {
+		terms = append(terms, "ExecutionStatus IN ('Failed', 'TimedOut', 'Canceled', 'Terminated')")
 	}
 	if f.Waiting {
 		terms = append(terms, statusQuery(workflows.Waiting))

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/runs/repair"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -92,7 +93,7 @@ steps:
 		t.Fatal("the log does not end with the run")
 	}
 
-	retry(t, c, id, runs.RetryRequest{By: "dora"})
+	retry(t, c, id, repair.Request{By: "dora"})
 	for e, err := range c.Follow(t.Context(), id, 0) {
 		if err != nil {
 			t.Fatal(err)

@@ -41,13 +41,13 @@ type historyReader struct {
 	runID   string // Temporal's; "" = of the execution that is current
 	wait    bool
 
-	token   []byte
-	last    int64 // event that was handed out
-	closed  bool  // the last event has come
-	ended   bool
-	paused  bool          // Temporal gave all there is, though the execution goes on
-	trouble *backoff      // nil = none
-	limit   time.Duration // of the next poll
+	token  []byte
+	last   int64 // event that was handed out
+	closed bool  // the last event has come
+	ended  bool
+	paused bool          // Temporal gave all there is, though the execution goes on
+	outage *backoff      // since Temporal does not answer; nil = it does
+	limit  time.Duration // of the next poll
 }
 
 // Temporal may lose the notification for which a poll waits when events follow
@@ -77,7 +77,7 @@ func (h *historyReader) read(ctx context.Context) ([]*historypb.HistoryEvent, er
 	case err != nil:
 		return nil, err
 	}
-	h.trouble = nil
+	h.outage = nil
 	h.token = page.NextPageToken
 	h.closed = h.closed || slices.ContainsFunc(page.History.GetEvents(), closes)
 	h.ended = len(h.token) == 0 && (h.closed || !h.wait)
@@ -133,12 +133,12 @@ func (h *historyReader) stale(err error) bool {
 
 // recover waits a moment before the history is read again.
 func (h *historyReader) recover(ctx context.Context, err error) error {
-	if h.trouble == nil {
-		h.trouble = newBackoff()
+	if h.outage == nil {
+		h.outage = newBackoff()
 	}
 	h.archive.log.Debug("reading the history of a run", "run", h.id, "error", err)
 	h.token = nil // what it stands for may have gone with the server
-	if !h.trouble.wait(ctx) {
+	if !h.outage.wait(ctx) {
 		return ctx.Err()
 	}
 	return nil

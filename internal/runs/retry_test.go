@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/runs/repair"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -116,23 +117,23 @@ func sortedPairs(calls []string) []string {
 	return calls
 }
 
-func retry(t *testing.T, c *runs.Client, id runs.RunID, req runs.RetryRequest) *runs.RetryPlan {
+func retry(t *testing.T, c *runs.Client, id runs.RunID, req repair.Request) *repair.Plan {
 	t.Helper()
-	plan, err := c.PlanRetry(t.Context(), id, req)
+	plan, err := c.Repairs().Plan(t.Context(), id, req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Retry(t.Context(), plan); err != nil {
+	if err := c.Repairs().Execute(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
 	return plan
 }
 
 // fates are one line for each step of a plan.
-func fates(plan *runs.RetryPlan) []string {
+func fates(plan *repair.Plan) []string {
 	var lines []string
 	for _, s := range plan.Steps {
-		line := string(s.Path) + " " + s.Fate
+		line := string(s.Path) + " " + s.Plan
 		if s.Risk {
 			line += ", at risk"
 		}
@@ -152,8 +153,8 @@ func TestRetry(t *testing.T) {
 	key := s.keys["four"]
 	s.fail("four", nil)
 
-	plan := retry(t, c, id, runs.RetryRequest{By: "ada"})
-	if diff := cmp.Diff([]string{"four failed", "one reused", "three reused", "two[0] reused", "two[1] reused"}, fates(plan)); diff != "" {
+	plan := retry(t, c, id, repair.Request{By: "ada"})
+	if diff := cmp.Diff([]string{"four executed", "one reused", "three reused", "two[0] reused", "two[1] reused"}, fates(plan)); diff != "" {
 		t.Errorf("plan: %s", diff)
 	}
 	after := followTo(t, c, id, 0, runs.EventDone)
@@ -195,7 +196,7 @@ func TestRetry(t *testing.T) {
 			}
 		}
 	}
-	if _, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{}); !errors.Is(err, runs.ErrNotRetryable) {
+	if _, err := c.Repairs().Plan(t.Context(), id, repair.Request{}); !errors.Is(err, runs.ErrNotRetryable) {
 		t.Errorf("a completed run: %v", err)
 	}
 }
@@ -206,15 +207,15 @@ func TestRetryOfUnknownOutcomes(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name    string
-		request runs.RetryRequest
+		request repair.Request
 		answer  string // to what the run asks
 		calls   []string
 	}{
-		{"happened", runs.RetryRequest{Otherwise: runs.Happened}, "", []string{"five"}},
-		{"happened, with a result", runs.RetryRequest{Results: map[workflows.StepPath]json.RawMessage{"four": json.RawMessage(`{"said":{"n":"7"}}`)}}, "", []string{"five 7"}},
-		{"not happened", runs.RetryRequest{Unknown: map[workflows.StepPath]string{"four": runs.NotHappened}}, "", []string{"four 0", "five 0"}},
-		{"ask, and it happened", runs.RetryRequest{Otherwise: runs.AskAgain}, `{"outcome":"happened","result":"{\"said\":{\"n\":\"8\"}}"}`, []string{"five 8"}},
-		{"ask, and it did not", runs.RetryRequest{Otherwise: runs.AskAgain}, `{"outcome":"not_happened"}`, []string{"four 0", "five 0"}},
+		{"happened", repair.Request{Otherwise: runs.Happened}, "", []string{"five"}},
+		{"happened, with a result", repair.Request{Results: map[workflows.StepPath]json.RawMessage{"four": json.RawMessage(`{"said":{"n":"7"}}`)}}, "", []string{"five 7"}},
+		{"not happened", repair.Request{Unknown: map[workflows.StepPath]string{"four": runs.NotHappened}}, "", []string{"four 0", "five 0"}},
+		{"ask, and it happened", repair.Request{Otherwise: repair.AskAgain}, `{"outcome":"happened","result":"{\"said\":{\"n\":\"8\"}}"}`, []string{"five 8"}},
+		{"ask, and it did not", repair.Request{Otherwise: repair.AskAgain}, `{"outcome":"not_happened"}`, []string{"four 0", "five 0"}},
 	} {
 		t.Run(strings.ReplaceAll(tc.name, ",", ""), func(t *testing.T) {
 			t.Parallel()
@@ -224,14 +225,14 @@ func TestRetryOfUnknownOutcomes(t *testing.T) {
 			id, _ := runToFailure(t, c, s)
 			key := s.keys["four"]
 			s.fail("four", nil)
-			plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{})
+			plan, err := c.Repairs().Plan(t.Context(), id, repair.Request{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if len(plan.Unsettled) != 1 || plan.Unsettled[0].Path != "four" || plan.Unsettled[0].Call.Key != key {
 				t.Errorf("unsettled: %+v", plan.Unsettled)
 			}
-			if err := c.Retry(t.Context(), plan); !errors.Is(err, runs.ErrUnsettled) {
+			if err := c.Repairs().Execute(t.Context(), plan); !errors.Is(err, runs.ErrUnsettled) {
 				t.Errorf("without a word about it: %v", err)
 			}
 			retry(t, c, id, tc.request)
@@ -266,7 +267,7 @@ func TestRetryAsksAgain(t *testing.T) {
 	answer(t, c, id, runs.Answer{ElicitationID: "three#1", Action: "decline", By: "ada"})
 	done := followTo(t, c, id, 0, runs.EventDone)
 	s.made()
-	retry(t, c, id, runs.RetryRequest{})
+	retry(t, c, id, repair.Request{})
 	opened := followTo(t, c, id, done[len(done)-1].Seq, runs.EventOpened)
 	if got := opened[len(opened)-1].Elicitation.ID; got != "three#2" {
 		t.Errorf("asked as %s, want three#2", got)
@@ -288,25 +289,25 @@ func TestRetryWithChanges(t *testing.T) {
 	fixed := strings.Replace(five, `n: "1"`, `n: "one"`, 1)
 	for _, tc := range []struct {
 		name   string
-		req    func(t *testing.T) runs.RetryRequest
+		req    func(t *testing.T) repair.Request
 		fates  []string
 		calls  []string
 		atRisk int
 	}{
-		{"other arguments", func(t *testing.T) runs.RetryRequest {
-			return runs.RetryRequest{Arguments: map[string]json.RawMessage{"n": json.RawMessage(`"9"`)}}
-		}, []string{"four failed", "one reused_if_same, at risk", "three reused_if_same", "two[0] reused_if_same, at risk", "two[1] reused_if_same, at risk"},
+		{"other arguments", func(t *testing.T) repair.Request {
+			return repair.Request{Arguments: map[string]json.RawMessage{"n": json.RawMessage(`"9"`)}}
+		}, []string{"four executed", "one reused_if_same, at risk", "three reused_if_same", "two[0] reused_if_same, at risk", "two[1] reused_if_same, at risk"},
 			[]string{"four 9", "five 9"}, 3},
-		{"another definition", func(t *testing.T) runs.RetryRequest { return runs.RetryRequest{Definition: definition(t, fixed)} },
-			[]string{"four failed", "one reused_if_same, at risk", "three reused_if_same", "two[0] reused_if_same, at risk", "two[1] reused_if_same, at risk"},
+		{"another definition", func(t *testing.T) repair.Request { return repair.Request{Definition: definition(t, fixed)} },
+			[]string{"four executed", "one reused_if_same, at risk", "three reused_if_same", "two[0] reused_if_same, at risk", "two[1] reused_if_same, at risk"},
 			[]string{"one one", "four 0", "five 0"}, 3},
-		{"a result", func(t *testing.T) runs.RetryRequest {
-			return runs.RetryRequest{Results: map[workflows.StepPath]json.RawMessage{"four": json.RawMessage(`{"said":{"n":"5"}}`)}}
+		{"a result", func(t *testing.T) repair.Request {
+			return repair.Request{Results: map[workflows.StepPath]json.RawMessage{"four": json.RawMessage(`{"said":{"n":"5"}}`)}}
 		}, []string{"four given", "one reused", "three reused", "two[0] reused", "two[1] reused"}, []string{"five 5"}, 0},
-		{"from a step", func(t *testing.T) runs.RetryRequest {
-			return runs.RetryRequest{From: []string{"two"}, Results: map[workflows.StepPath]json.RawMessage{"two[0]": json.RawMessage(`{}`)}}
+		{"from a step", func(t *testing.T) repair.Request {
+			return repair.Request{From: []string{"two"}, Results: map[workflows.StepPath]json.RawMessage{"two[0]": json.RawMessage(`{}`)}}
 		},
-			[]string{"four failed", "one reused", "three failed", "two[0] given", "two[1] again, at risk"}, []string{"two[1] b"}, 1},
+			[]string{"four executed", "one reused", "three executed", "two[0] given", "two[1] executed_again, at risk"}, []string{"two[1] b"}, 1},
 	} {
 		t.Run(strings.ReplaceAll(tc.name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
@@ -341,18 +342,18 @@ func TestRetryOnce(t *testing.T) {
 	s := newScript(t)
 	s.fail("four", failing)
 	id, _ := runToFailure(t, c, s)
-	plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{})
+	plan, err := c.Repairs().Plan(t.Context(), id, repair.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	retry(t, c, id, runs.RetryRequest{})
-	if err := c.Retry(t.Context(), plan); !errors.Is(err, runs.ErrChanged) {
+	retry(t, c, id, repair.Request{})
+	if err := c.Repairs().Execute(t.Context(), plan); !errors.Is(err, runs.ErrChanged) {
 		t.Errorf("the second repair: %v", err)
 	}
 	followTo(t, c, id, 0, runs.EventDone)
 	// It has failed again, in another execution, from which it goes on.
 	s.fail("four", nil)
-	retry(t, c, id, runs.RetryRequest{})
+	retry(t, c, id, repair.Request{})
 	s.made()
 	followTo(t, c, id, 0, runs.EventDone)
 	if outcome, err := c.Result(t.Context(), id); err != nil || outcome.Status != workflows.Completed {
@@ -385,14 +386,14 @@ func TestRetryOnceThoughItFails(t *testing.T) {
 	}
 	defer slow.Close()
 	second := runs.New(runs.Config{Keys: testKeys, Client: slow})
-	late, err := second.PlanRetry(t.Context(), id, runs.RetryRequest{By: "bob"})
+	late, err := second.Repairs().Plan(t.Context(), id, repair.Request{By: "bob"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	refused := make(chan error, 1)
-	go func() { refused <- second.Retry(t.Context(), late) }()
+	go func() { refused <- second.Repairs().Execute(t.Context(), late) }()
 	<-arrived // it has looked whether the run is as it was
-	retry(t, c, id, runs.RetryRequest{By: "ada"})
+	retry(t, c, id, repair.Request{By: "ada"})
 	followTo(t, c, id, 0, runs.EventDone)
 	s.made()
 	close(goOn)
@@ -403,7 +404,7 @@ func TestRetryOnceThoughItFails(t *testing.T) {
 		t.Errorf("the second repair has made %v", calls)
 	}
 	s.fail("four", nil)
-	retry(t, c, id, runs.RetryRequest{})
+	retry(t, c, id, repair.Request{})
 	followTo(t, c, id, 0, runs.EventDone)
 	if outcome, err := c.Result(t.Context(), id); err != nil || outcome.Status != workflows.Completed {
 		t.Errorf("result %+v, %v", outcome, err)
@@ -429,11 +430,11 @@ steps:
 	req.Arguments = json.RawMessage(fmt.Sprintf(`{"as":%q,"text":%q}`, t.Name(), strings.Repeat("x", 700<<10)))
 	id := start(t, c, req)
 	followTo(t, c, id, 0, runs.EventDone)
-	if _, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{}); err == nil || !strings.Contains(err.Error(), "--from STEP") || !strings.Contains(err.Error(), "one (") {
+	if _, err := c.Repairs().Plan(t.Context(), id, repair.Request{}); err == nil || !strings.Contains(err.Error(), "--from STEP") || !strings.Contains(err.Error(), "one (") {
 		t.Fatalf("got %v", err)
 	}
 	s.fail("last", nil)
-	retry(t, c, id, runs.RetryRequest{From: []string{"two"}})
+	retry(t, c, id, repair.Request{From: []string{"two"}})
 	followTo(t, c, id, 0, runs.EventDone)
 	if outcome, err := c.Result(t.Context(), id); err != nil || outcome.Status != workflows.Completed {
 		t.Errorf("result %+v, %v", outcome, err)
@@ -461,8 +462,8 @@ steps:
 		t.Fatal(diff)
 	}
 	key, undoKey := s.keys["one"], s.keys["one/compensate#1"]
-	plan := retry(t, c, id, runs.RetryRequest{})
-	if diff := cmp.Diff([]string{"one again", "three failed", "two reused_if_same, at risk"}, fates(plan)); diff != "" {
+	plan := retry(t, c, id, repair.Request{})
+	if diff := cmp.Diff([]string{"one executed_again", "three executed", "two reused_if_same, at risk"}, fates(plan)); diff != "" {
 		t.Errorf("plan: %s", diff)
 	}
 	events := followTo(t, c, id, 0, runs.EventDone)
@@ -514,11 +515,11 @@ steps: [{id: only, tool: write, arguments: {as: "{{.params.as}}"}}]
 			if got := done[len(done)-1].Outcome.Status; got != status {
 				t.Errorf("the run is %s", got)
 			}
-			plan, err := c.PlanRetry(t.Context(), id, runs.RetryRequest{})
+			plan, err := c.Repairs().Plan(t.Context(), id, repair.Request{})
 			if err != nil || len(plan.Unsettled) != 1 || plan.Unsettled[0].Path != "only" {
 				t.Fatalf("the plan is %+v, %v", plan, err)
 			}
-			retry(t, c, id, runs.RetryRequest{Otherwise: runs.Happened})
+			retry(t, c, id, repair.Request{Otherwise: runs.Happened})
 			followTo(t, c, id, done[len(done)-1].Seq, runs.EventDone)
 			if made := s.made(); len(made) != 1 {
 				t.Errorf("calls: %v", made)

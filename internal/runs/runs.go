@@ -31,7 +31,7 @@ var (
 )
 
 // A RunID names a run: NAME/SUFFIX. It is the Temporal workflow ID.
-type RunID string
+type RunID = history.RunID
 
 // What runs shares with the front ends, so that they need not know workflows.
 type (
@@ -168,6 +168,7 @@ type Run struct {
 	Started      time.Time     `json:"started"` // its first execution, however often it has continued or was repaired
 	Closed       *time.Time    `json:"closed,omitempty"`
 	Cause        string        `json:"cause,omitempty"`      // why it was terminated, as whoever did so has said; "" = it was not, or nobody said
+	Error        *Error        `json:"error,omitempty"`      // with which it ended, where Filter.Errors asks for it
 	Request      string        `json:"-"`                    // that waits for it, as StartRequest or Attach has named it
 	Parent       *Parent       `json:"parent,omitempty"`     // the run of which a step has called this one; nil = a caller has
 	Cancelling   bool          `json:"cancelling,omitempty"` // somebody has asked to cancel it; lists do not tell
@@ -186,6 +187,16 @@ func (r *Run) Open() []Elicitation {
 		}
 	}
 	return open
+}
+
+// EndedEarly reports whether the run has ended without completing: it failed, timed
+// out, was cancelled or was terminated.
+func (r *Run) EndedEarly() bool {
+	switch r.Status {
+	case workflows.Failed, workflows.TimedOut, workflows.Cancelled, workflows.Terminated:
+		return true
+	}
+	return false
 }
 
 // A Detail is a run with its timeline, as `perdure runs show` prints it.
@@ -348,6 +359,11 @@ type Filter struct {
 	// WaitingFor is one of the things that runs wait for, as
 	// workflows.AttrWaiting has them. "" = whatever it is, or nothing.
 	WaitingFor string
+
+	// EndedEarly selects runs that ended without completing (see Run.EndedEarly).
+	EndedEarly bool
+	// Errors reads the error of each run that ended without completing from its history.
+	Errors bool
 
 	Since time.Time
 	Query string // more of what Temporal's list filter can say; "" = nothing

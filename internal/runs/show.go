@@ -26,21 +26,28 @@ func (c *Client) Get(ctx context.Context, id RunID) (*Run, error) {
 		return nil, failure(ctx, "reading", id, err)
 	}
 	run := c.described(d)
-	if err := c.addCause(ctx, run, d.WorkflowExecutionInfo); err != nil {
+	if err := c.addEnd(ctx, run, d.WorkflowExecutionInfo, false); err != nil {
 		return nil, failure(ctx, "reading", id, err)
 	}
 	return run, nil
 }
 
-// addCause says of a run that was terminated why. It could not say so itself, so
-// its history has it.
-func (c *Client) addCause(ctx context.Context, run *Run, info *workflowpb.WorkflowExecutionInfo) error {
-	if run.Status != workflows.Terminated {
+// addEnd adds to a run why it was terminated and, with errors, the error with which it
+// ended. Its history has that alone.
+func (c *Client) addEnd(ctx context.Context, run *Run, info *workflowpb.WorkflowExecutionInfo, errors bool) error {
+	if run.Status != workflows.Terminated && !(errors && run.EndedEarly()) {
 		return nil
 	}
+	return c.readEnd(ctx, run, info)
+}
+
+func (c *Client) readEnd(ctx context.Context, run *Run, info *workflowpb.WorkflowExecutionInfo) error {
 	last, err := c.lastEvents(ctx, info.Execution)
 	for _, e := range last {
 		run.Cause = e.GetWorkflowExecutionTerminatedEventAttributes().GetReason()
+		if o := history.OutcomeOf(c.converter, e); o != nil && o.Failure != nil {
+			run.Error = &o.Failure.Error
+		}
 	}
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) { // a moment ago

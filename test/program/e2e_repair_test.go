@@ -210,7 +210,7 @@ func TestRetryARun(t *testing.T) {
 	})
 	w.broken.Store(false)
 	plan := w.run(t, "runs", "retry", id, "--dry-run", "-o", "json")
-	if strings.Count(plan, `"fate": "reused"`) != 3 || !strings.Contains(plan, `"retried": false`) {
+	if strings.Count(plan, `"plan": "reused"`) != 3 || !strings.Contains(plan, `"retried": false`) {
 		t.Errorf("the plan is %s", plan)
 	}
 	if _, refused, err := w.try(t, "runs", "retry", id, "--from", "three"); err == nil || !strings.Contains(refused, "--yes") {
@@ -262,7 +262,7 @@ func TestInterruptedRetry(t *testing.T) {
 		}
 	}
 	until(t, "the failed runs to be listed", func() bool {
-		return strings.Count(w.run(t, "runs", "list", "--tool", "five", "--status", "failed"), "failed") == all
+		return strings.Count(w.run(t, "runs", "list", "--tool", "five", "--status", "failed"), "five/") == all
 	})
 	cmd, output := w.program("runs", "retry", "--query", "PerdureTool = 'five'", "--rate", "3"), &topology.Transcript{}
 	cmd.Stdout, cmd.Stderr = output, output

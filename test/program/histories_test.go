@@ -28,6 +28,7 @@ import (
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/limits"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/runs/repair"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -40,7 +41,7 @@ type recording struct {
 	request      string        // that joins the run before the answers
 	asked        []runs.Asking // before the answers
 	cancel       bool
-	repair       *runs.RetryRequest // of the run when it has ended; its second execution is recorded
+	repair       *repair.Request // of the run when it has ended; its second execution is recorded
 }
 
 // recordings are the runs whose histories are kept. A name that exists is
@@ -98,7 +99,7 @@ return [attempt(lambda: within("400ms", reads)).error.code, be_echo(n=2)]
 	{name: "repaired", source: `{name: repaired, description: d, steps: [
 		{id: a, tool: be_echo, arguments: {n: 1}, compensate: {tool: be_read}}, {id: r, tool: be_read, dependsOn: [a]},
 		{id: b, tool: be_fails, dependsOn: [r]}, {id: c, tool: be_lost, dependsOn: [b], onUnknown: ask}, {id: d, tool: be_echo, dependsOn: [c]}]}`,
-		repair:  &runs.RetryRequest{Results: map[workflows.StepPath]json.RawMessage{"b": json.RawMessage(`{}`)}, By: "ada"},
+		repair:  &repair.Request{Results: map[workflows.StepPath]json.RawMessage{"b": json.RawMessage(`{}`)}, By: "ada"},
 		answers: []runs.Answer{{ElicitationID: "c/reconciliation#1", Action: "accept", Content: json.RawMessage(`{"outcome":"happened"}`), By: "ada"}}},
 	{name: "held", source: `{name: held, description: d, steps: [
 		{id: e, type: forEach, collection: "[1,2,3]", maxParallel: 3, step: {tool: be_limited, arguments: {n: "{{.forEach.item}}"}}},
@@ -137,7 +138,7 @@ return be_echo(n=n)
 	{name: "script_repaired", source: scriptRecording("script_repaired", `be_echo(n=1)
 be_fails()
 return be_echo(n=2)
-`), repair: &runs.RetryRequest{Results: map[workflows.StepPath]json.RawMessage{"script/main:2": json.RawMessage(`{}`)}, By: "ada"}},
+`), repair: &repair.Request{Results: map[workflows.StepPath]json.RawMessage{"script/main:2": json.RawMessage(`{}`)}, By: "ada"}},
 	{name: "run_timeout", source: `{name: run_timeout, description: d, timeout: 300ms, steps: [{id: g, type: elicitation, message: m}]}`},
 }
 
@@ -210,9 +211,9 @@ func TestRecordHistories(t *testing.T) {
 		id := start(t, door, r.source)
 		after := r.attend(t, door, id, 0)
 		if r.repair != nil {
-			plan, err := door.PlanRetry(t.Context(), id, *r.repair)
+			plan, err := door.Repairs().Plan(t.Context(), id, *r.repair)
 			if err == nil {
-				err = door.Retry(t.Context(), plan)
+				err = door.Repairs().Execute(t.Context(), plan)
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -28,6 +28,7 @@ import (
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/runs/repair"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -128,15 +129,15 @@ func TestReset(t *testing.T) {
 		}
 	}
 	// What is repaired after a reset knows as much.
-	plan, err := door.PlanRetry(t.Context(), started.ID, runs.RetryRequest{})
+	plan, err := door.Repairs().Plan(t.Context(), started.ID, repair.Request{})
 	if err != nil || len(plan.Unsettled) != 1 {
 		t.Fatalf("the plan is %+v, %v", plan, err)
 	}
 	// And a call that is said not to have been executed is made.
-	if plan, err = door.PlanRetry(t.Context(), started.ID, runs.RetryRequest{Otherwise: runs.NotHappened}); err != nil {
+	if plan, err = door.Repairs().Plan(t.Context(), started.ID, repair.Request{Otherwise: runs.NotHappened}); err != nil {
 		t.Fatal(err)
 	}
-	if err := door.Retry(t.Context(), plan); err != nil {
+	if err := door.Repairs().Execute(t.Context(), plan); err != nil {
 		t.Fatal(err)
 	}
 	nextEvent(t, door, started.ID, &seq, runs.EventDone)

@@ -23,6 +23,7 @@ import (
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/runs/repair"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -211,9 +212,9 @@ steps: [{id: pay, tool: make, arguments: {what: "{{.params.what}}"}}]}`))
 				t.Fatal(err)
 			}
 			nextEvent(t, door, started.ID, &seq, runs.EventDone)
-			plan, err := door.PlanRetry(t.Context(), started.ID, runs.RetryRequest{})
+			plan, err := door.Repairs().Plan(t.Context(), started.ID, repair.Request{})
 			if err == nil {
-				err = door.Retry(t.Context(), plan)
+				err = door.Repairs().Execute(t.Context(), plan)
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -27,7 +27,7 @@ type Terms struct {
 	Continues bool                     // the step may fail without stopping the run
 	Script    bool                     // the entry is of what a script has asked for
 	Repeated  bool                     // the script has repeated it after that until it succeeded
-	GoesOn    func(action string) bool // the step goes on after such an answer; nil = after Accept alone
+	Proceeds  func(action string) bool // the step proceeds after such an answer; nil = after Accept alone
 }
 
 // Carry is what survives of an entry in an execution that begins with it; false = nothing.
@@ -102,7 +102,7 @@ func settled(e Entry) Entry {
 	return e
 }
 
-// A call that is unsettled is settled in another way (see internal/runs), or made again.
+// A call that is unsettled is settled in another way (see internal/runs/repair), or made again.
 // After a reset, that one was not executed is kept: the run would find it in history.
 func (k Call) carry(e Entry, t Terms) (Entry, bool) {
 	if k.Output == nil && k.Unsettled != nil {
@@ -112,7 +112,7 @@ func (k Call) carry(e Entry, t Terms) (Entry, bool) {
 }
 
 // What becomes of a run that has not completed is planned as for a run by itself (see
-// internal/runs).
+// internal/runs/repair).
 func (k Child) carry(e Entry, t Terms) (Entry, bool) {
 	return e.exactly(t.Doubtful), k.Output != nil
 }
@@ -123,8 +123,8 @@ func (Value) carry(e Entry, t Terms) (Entry, bool) { return e.exactly(t.Doubtful
 
 // An answer that let a step fail, or that a script did not want, is asked for again.
 func (k Gate) carry(e Entry, t Terms) (Entry, bool) {
-	goesOn := k.Answer.Action == Accept || t.GoesOn != nil && t.GoesOn(k.Answer.Action)
-	return e.exactly(t.Doubtful), goesOn
+	proceeds := k.Answer.Action == Accept || t.Proceeds != nil && t.Proceeds(k.Answer.Action)
+	return e.exactly(t.Doubtful), proceeds
 }
 
 // What is in a step counts by itself, and a time of its own begins anew.

@@ -19,7 +19,7 @@ func TestCarry(t *testing.T) {
 	t.Parallel()
 	declined, unsettled, notHappened := answer, *lost, *lost
 	declined.Action, notHappened.NotHappened = record.Decline, true
-	goesOn := func(action string) bool { return action == record.Decline }
+	proceeds := func(action string) bool { return action == record.Decline }
 	columns := []struct {
 		name  string
 		terms record.Terms
@@ -29,7 +29,7 @@ func TestCarry(t *testing.T) {
 		{"reset", record.Terms{Reason: record.Reset}},
 		{"doubtful", record.Terms{Reason: record.Repaired, Doubtful: true}},
 		{"again", record.Terms{Reason: record.Repaired, Again: true}},
-		{"continues", record.Terms{Reason: record.Repaired, Continues: true, GoesOn: goesOn}},
+		{"continues", record.Terms{Reason: record.Repaired, Continues: true, Proceeds: proceeds}},
 		{"of a script", record.Terms{Reason: record.Repaired, Script: true, Continues: true}},
 		{"repeated", record.Terms{Reason: record.Repaired, Script: true, Repeated: true}},
 		{"recalled", record.Terms{Reason: record.Recalled}},

@@ -171,3 +171,6 @@ func wasReset(e *historypb.HistoryEvent) []Fact {
 	}
 	return []Fact{Reset{By: a.GetIdentity(), Reason: a.GetFailure().GetMessage()}}
 }
+
+// A RunID names a run: NAME/SUFFIX. It is the Temporal workflow ID.
+type RunID string

@@ -1,4 +1,4 @@
-package runs
+package repair
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ type choice struct {
 	repeated map[workflows.StepPath]bool // paths of failures after which a script has repeated what failed until it succeeded
 }
 
-func newChoice(was *workflows.Journal, req RetryRequest) *choice {
+func newChoice(was *workflows.Journal, req Request) *choice {
 	c := &choice{
 		reason: record.Repaired, changed: req.Definition != nil || len(req.Arguments) > 0,
 		again: map[string]bool{}, doubtful: map[string]bool{},
@@ -69,13 +69,13 @@ func (c *choice) terms(path workflows.StepPath, n, loop *definitions.Node) recor
 	}
 	t.Continues = continues(n) || loop != nil && continues(loop)
 	if t.Script = inScript(n, path); !t.Script {
-		t.GoesOn = func(action string) bool { return goesOn(n, action) }
+		t.Proceeds = func(action string) bool { return proceeds(n, action) }
 	}
 	return t
 }
 
-// goesOn reports whether a step that asks goes on after an answer.
-func goesOn(n *definitions.Node, action string) bool {
+// proceeds reports whether a step that asks proceeds after an answer.
+func proceeds(n *definitions.Node, action string) bool {
 	handler := n.Step.OnCancel
 	if action == workflows.Decline {
 		handler = n.Step.OnDecline

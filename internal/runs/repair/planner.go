@@ -1,4 +1,4 @@
-package runs
+package repair
 
 import (
 	"cmp"
@@ -15,36 +15,36 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// A repairer makes the plan of one repair.
-type repairer struct {
+// A planner makes one Plan.
+type planner struct {
 	id        RunID
 	execution string
 	was       *workflows.Journal // what the execution has done
-	req       RetryRequest
+	req       Request
 
 	program   *definitions.Program
 	choice    *choice
 	journal   map[workflows.StepPath]record.Entry // with which the new one begins
-	fates     map[workflows.StepPath]string
+	steps     map[workflows.StepPath]string
 	unsettled map[workflows.StepPath]workflows.Unsettled
-	called    map[workflows.StepPath]*calledPlan
+	called    map[workflows.StepPath]*Called
 }
 
-func newRepairer(id RunID, execution string, was *workflows.Journal, req RetryRequest) *repairer {
-	return &repairer{
+func newPlanner(id RunID, execution string, was *workflows.Journal, req Request) *planner {
+	return &planner{
 		id: id, execution: execution, was: was, req: req, choice: newChoice(was, req),
 		journal:   map[workflows.StepPath]record.Entry{},
-		fates:     map[workflows.StepPath]string{},
+		steps:     map[workflows.StepPath]string{},
 		unsettled: map[workflows.StepPath]workflows.Unsettled{},
 	}
 }
 
-func (r *repairer) plan() (*RetryPlan, error) {
+func (r *planner) plan() (*Plan, error) {
 	in := r.was.Input
 	if err := r.compile(&in); err != nil {
 		return nil, err
 	}
-	plan := &RetryPlan{ID: r.id, Execution: r.execution, Time: 1, by: r.req.By, token: randomName(26)}
+	plan := &Plan{ID: r.id, Execution: r.execution, Time: 1, Was: r.was.Input, By: r.req.By}
 	if in.Repair != nil {
 		plan.Time = in.Repair.Time + 1
 	}
@@ -72,12 +72,12 @@ func (r *repairer) plan() (*RetryPlan, error) {
 	in.Journal, in.Open, in.Asked, in.Continued, in.Started = r.journal, nil, nil, true, time.Time{}
 	in.Repair = &workflows.Repair{Of: r.execution, By: r.req.By, Time: plan.Time, Asked: r.was.Asked, Undone: maps.Clone(r.was.Undone)}
 	in.MaxJournal = in.MaxValue
-	plan.input = in
+	plan.Input = in
 	return plan, nil
 }
 
 // compile puts what the request changes into the input.
-func (r *repairer) compile(in *workflows.RunInput) error {
+func (r *planner) compile(in *workflows.RunInput) error {
 	d := r.req.Definition
 	if d == nil {
 		var err error
@@ -114,7 +114,7 @@ func (r *repairer) compile(in *workflows.RunInput) error {
 }
 
 // findUnsettled collects the calls whose outcome is unknown.
-func (r *repairer) findUnsettled() {
+func (r *planner) findUnsettled() {
 	for path, e := range r.was.Entries {
 		call, _ := e.Kind.(record.Call)
 		_, child := e.Kind.(record.Child)
@@ -132,7 +132,7 @@ func (r *repairer) findUnsettled() {
 
 // settleCompensations takes what is said of calls that undo steps: a step that
 // was undone is executed again.
-func (r *repairer) settleCompensations() error {
+func (r *planner) settleCompensations() error {
 	for _, path := range slices.Sorted(maps.Keys(r.unsettled)) {
 		step := path.Undoes()
 		if step == "" {
@@ -155,33 +155,33 @@ func (r *repairer) settleCompensations() error {
 	return nil
 }
 
-func (r *repairer) said(path workflows.StepPath) string {
+func (r *planner) said(path workflows.StepPath) string {
 	return cmp.Or(r.req.Unknown[path], r.req.Otherwise)
 }
 
 // give takes the results that the request gives.
-func (r *repairer) give() error {
+func (r *planner) give() error {
 	for _, path := range slices.Sorted(maps.Keys(r.req.Results)) {
 		n, _ := r.program.At(path)
 		if n == nil || n.Step.Tool == "" && n.Step.Workflow == "" && !inScript(n, path) {
 			return fmt.Errorf("run %s has no tool step at %q whose result could be given", r.id, path)
 		}
-		if plan := r.called[path]; plan != nil && plan.goesOn {
-			return fmt.Errorf("the run %s that step %s called has not ended, so its result cannot be given; cancel it first", childAt(r.was, path).ID, path)
+		if plan := r.called[path]; plan != nil && plan.UnderWay {
+			return fmt.Errorf("the run %s that step %s called has not ended, so its result cannot be given; cancel it first", ChildAt(r.was, path).ID, path)
 		}
 		output, err := objectResult(r.req.Results[path])
 		if err != nil {
 			return fmt.Errorf("the result for %s: %w", path, err)
 		}
 		r.journal[path] = r.given(path, output)
-		r.fates[path] = FateGiven
+		r.steps[path] = Given
 		delete(r.unsettled, path)
 	}
 	return nil
 }
 
 // given is the entry of a call, or of a called run, whose output somebody gives.
-func (r *repairer) given(path workflows.StepPath, output json.RawMessage) record.Entry {
+func (r *planner) given(path workflows.StepPath, output json.RawMessage) record.Entry {
 	was := r.was.Entries[path]
 	given := record.Given{Output: output, Effects: was.Effects()}
 	if _, child := was.Kind.(record.Child); !child {
@@ -194,7 +194,7 @@ func (r *repairer) given(path workflows.StepPath, output json.RawMessage) record
 }
 
 // nextOrder is after that of all entries.
-func (r *repairer) nextOrder() int {
+func (r *planner) nextOrder() int {
 	last := 0
 	for _, e := range r.journal {
 		last = max(last, e.Order)
@@ -215,9 +215,9 @@ func objectResult(output json.RawMessage) (json.RawMessage, error) {
 }
 
 // settle takes what is said of calls whose outcome is not known.
-func (r *repairer) settle(plan *RetryPlan) error {
+func (r *planner) settle(plan *Plan) error {
 	for path := range r.req.Unknown {
-		if _, ok := r.unsettled[path]; !ok && path.Undoes() == "" && r.fates[path] != FateGiven {
+		if _, ok := r.unsettled[path]; !ok && path.Undoes() == "" && r.steps[path] != Given {
 			return fmt.Errorf("run %s has no call with unknown outcome at %q", r.id, path)
 		}
 	}
@@ -227,18 +227,18 @@ func (r *repairer) settle(plan *RetryPlan) error {
 		switch said := r.said(path); said {
 		case workflows.Happened:
 			r.journal[path] = r.given(path, json.RawMessage("{}"))
-			r.fates[path] = FateGiven
+			r.steps[path] = Given
 		case workflows.NotHappened:
 			u.NotHappened = true
 			delete(r.journal, path)
 			if e, kept := unsettledEntry(u).Carry(record.Terms{Reason: r.choice.reason}); kept {
 				r.journal[path] = e
 			}
-			r.fates[path] = FateFailed
+			r.steps[path] = Executed
 		case AskAgain:
 			u.Ask = true
 			r.journal[path] = unsettledEntry(u)
-			r.fates[path] = FateAsk
+			r.steps[path] = Asked
 		case "":
 			plan.Unsettled = append(plan.Unsettled, UnsettledCall{Path: path, Unsettled: u})
 		default:
@@ -253,7 +253,7 @@ func unsettledEntry(u workflows.Unsettled) record.Entry {
 }
 
 // tool finds a tool by the name that a step uses, or that clients know.
-func (r *repairer) tool(name string) (definitions.Tool, bool) {
+func (r *planner) tool(name string) (definitions.Tool, bool) {
 	if t, ok := r.was.Input.Tools[name]; ok {
 		return t, true
 	}
@@ -266,15 +266,15 @@ func (r *repairer) tool(name string) (definitions.Tool, bool) {
 }
 
 // describe says what becomes of each step that has begun.
-func (r *repairer) describe(plan *RetryPlan) {
-	for _, path := range slices.Sorted(maps.Keys(r.fates)) {
-		step := RetryStep{Path: path, Fate: r.fates[path]}
+func (r *planner) describe(plan *Plan) {
+	for _, path := range slices.Sorted(maps.Keys(r.steps)) {
+		step := Step{Path: path, Plan: r.steps[path]}
 		if n, _ := r.program.At(path); n != nil {
 			step.Tool = cmp.Or(n.Step.Tool, n.Step.Workflow, r.was.Entries[path].Tool())
 		}
 		if tool, ok := r.tool(step.Tool); ok {
 			step.Effect = string(cmp.Or(tool.Effect, definitions.Unsafe))
-			executed := step.Fate == FateAgain && !r.choice.undone[path] || step.Fate == FateSame
+			executed := step.Plan == Again && !r.choice.undone[path] || step.Plan == ReusedIfSame
 			step.Risk = executed && (tool.Effect == "" || tool.Effect == definitions.Unsafe)
 		}
 		plan.Steps = append(plan.Steps, step)

@@ -1,4 +1,4 @@
-package runs
+package repair
 
 import (
 	"github.com/perdure/perdure/definitions"
@@ -7,10 +7,10 @@ import (
 )
 
 // keep takes into the journal what need not be done again.
-func (r *repairer) keep() error {
+func (r *planner) keep() error {
 	r.findRepeated()
 	for path := range r.was.Input.EarlierUnknown {
-		r.fates[path] = FateFailed
+		r.steps[path] = Executed
 	}
 	for path, e := range r.was.Entries {
 		n, loop := r.program.At(path)
@@ -24,7 +24,7 @@ func (r *repairer) keep() error {
 				return err
 			}
 			if !kept && child.Error == nil { // it was never started, or is to be anew
-				r.fates[path] = FateFailed
+				r.steps[path] = Executed
 			}
 			if kept || child.Error == nil {
 				continue
@@ -36,7 +36,7 @@ func (r *repairer) keep() error {
 }
 
 // carry takes what is recorded at a path into the journal, if it survives.
-func (r *repairer) carry(path workflows.StepPath, n *definitions.Node, e record.Entry, terms record.Terms) {
+func (r *planner) carry(path workflows.StepPath, n *definitions.Node, e record.Entry, terms record.Terms) {
 	if _, open := r.unsettled[path]; open && e.Failure() == nil {
 		return // see settle
 	}
@@ -45,13 +45,13 @@ func (r *repairer) carry(path workflows.StepPath, n *definitions.Node, e record.
 		r.journal[path] = carried
 		delete(r.unsettled, path)
 	}
-	if fate := fateOf(path, n, e, kept, carried.Exact); fate != "" {
-		r.fates[path] = fate
+	if fate := planOf(path, n, e, kept, carried.Exact); fate != "" {
+		r.steps[path] = fate
 	}
 }
 
-// fateOf is what becomes of what is recorded at a path; "" = a plan does not say it.
-func fateOf(path workflows.StepPath, n *definitions.Node, e record.Entry, kept, exact bool) string {
+// planOf is what becomes of what is recorded at a path; "" = a plan does not say it.
+func planOf(path workflows.StepPath, n *definitions.Node, e record.Entry, kept, exact bool) string {
 	if n == nil || n.Inner != nil || itself(n, path) {
 		return ""
 	}
@@ -73,15 +73,15 @@ func fateOf(path workflows.StepPath, n *definitions.Node, e record.Entry, kept, 
 	}
 	switch {
 	case !kept && e.Output() != nil:
-		return FateAgain
+		return Again
 	case !kept:
-		return FateFailed
+		return Executed
 	case e.Failure() != nil, inScript(n, path) && e.Tool() == "":
 		return ""
 	case exact:
-		return FateSame
+		return ReusedIfSame
 	}
-	return FateReused
+	return Reused
 }
 
 // unfinished is the called run of an entry, if it has not completed.
@@ -90,8 +90,8 @@ func unfinished(e record.Entry) (record.Child, bool) {
 	return child, ok && child.ID != "" && !e.Done()
 }
 
-// childAt is the run that a step at a path has called.
-func childAt(was *workflows.Journal, path workflows.StepPath) record.Child {
+// ChildAt is what is recorded of the run that a step at a path has called.
+func ChildAt(was *workflows.Journal, path workflows.StepPath) record.Child {
 	child, _ := was.Entries[path].Kind.(record.Child)
 	return child
 }
@@ -109,4 +109,9 @@ func itself(n *definitions.Node, path workflows.StepPath) bool {
 
 func continues(n *definitions.Node) bool {
 	return n.Step.OnError != nil && n.Step.OnError.Action == definitions.Continue
+}
+
+// CalledAt is the ID of the run that a step at a path has called; "" = none.
+func CalledAt(was *workflows.Journal, path workflows.StepPath) RunID {
+	return RunID(ChildAt(was, path).ID)
 }

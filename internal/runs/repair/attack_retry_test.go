@@ -1,4 +1,4 @@
-package runs
+package repair
 
 import (
 	"encoding/json"
@@ -29,13 +29,13 @@ func TestAttackHiddenToolsByRetry(t *testing.T) {
 			Entries: map[workflows.StepPath]record.Entry{"r": {Kind: record.Child{ID: "one/x", Started: true}}},
 		}
 		below := &workflows.Journal{Input: workflows.RunInput{Definition: pinned(define("none")), Arguments: json.RawMessage("{}")}}
-		plan, err := RepairCalling("a/1", "execution", was, RetryRequest{Definition: define(calls)}, func(RunID) (*workflows.Journal, json.RawMessage, error) {
+		plan, err := Calling("a/1", "execution", was, Request{Definition: define(calls)}, func(RunID) (*workflows.Journal, json.RawMessage, error) {
 			return below, nil, nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if child, ok := plan.Input().Journal["r"].Kind.(record.Child); ok != kept {
+		if child, ok := plan.Input.Journal["r"].Kind.(record.Child); ok != kept {
 			t.Errorf("the step calls %s now, and the run of one is kept as %+v", calls, child)
 		}
 	}

@@ -1,4 +1,4 @@
-package runs
+package repair
 
 import (
 	"github.com/perdure/perdure/definitions"
@@ -21,7 +21,7 @@ func (p repetition) has(path workflows.StepPath, e record.Entry) bool {
 // findRepeated finds the failures after which scripts have repeated what failed
 // until it succeeded. Tried again, it would succeed at once, so that the script
 // would not come to where it has succeeded before: it would be done twice.
-func (r *repairer) findRepeated() {
+func (r *planner) findRepeated() {
 	type call struct {
 		site   workflows.StepPath
 		digest string
@@ -54,7 +54,7 @@ func (r *repairer) findRepeated() {
 	}
 }
 
-func (r *repairer) ofScript(path workflows.StepPath) bool {
+func (r *planner) ofScript(path workflows.StepPath) bool {
 	n, _ := r.program.At(path)
 	return n != nil && inScript(n, path)
 }

@@ -22,84 +22,29 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/runs/repair"
 	"github.com/perdure/perdure/workflows"
 )
 
 // Errors of repairs that callers branch on.
 var (
 	ErrNotRetryable = errors.New("there is nothing to retry")
-	ErrUnsettled    = errors.New("the outcome of calls is unknown")
+	ErrUnsettled    = repair.ErrUnsettled
 	ErrChanged      = errors.New("the run has changed in the meantime")
 )
 
-// AskAgain lets a repaired run wait to be told what became of a call; see
-// Happened and NotHappened.
-const AskAgain = "ask"
+// Repairs resume runs that have ended without completing. Their methods may be called
+// at the same time.
+type Repairs struct{ c *Client }
 
-// A RetryRequest says how a run that has failed, timed out or was cancelled is
-// to go on. The zero value: from where it ended, as it was.
-type RetryRequest struct {
-	// Unknown says, by step path, what became of calls of unknown outcome:
-	// Happened (with its entry in Results), NotHappened or AskAgain. Otherwise
-	// is for all others; "" = there must be none.
-	Unknown   map[workflows.StepPath]string
-	Otherwise string
+// Repairs returns the repairs of the runs of c.
+func (c *Client) Repairs() Repairs { return Repairs{c} }
 
-	Results    map[workflows.StepPath]json.RawMessage // by step path: outputs, objects, that stand for those of tool steps
-	From       []string                               // steps that are executed again, and all that depend on them
-	Arguments  map[string]json.RawMessage             // of the run that are others than before, by name
-	Definition *definitions.Definition                // nil = as it was
-	By         string                                 // who repairs it
-}
-
-// What becomes of what a run has done when it is repaired.
-const (
-	FateReused = "reused"         // its result counts
-	FateGiven  = "given"          // the request gives its result
-	FateSame   = "reused_if_same" // its result counts if its arguments come out the same; otherwise it is executed again
-	FateAgain  = "again"          // it is executed again though it was before
-	FateFailed = "failed"         // it had failed, or had not ended: it is executed
-	FateAsk    = "ask"            // the run waits to be told what became of it
-)
-
-// A RetryStep is what becomes of one execution of a step.
-type RetryStep struct {
-	Path   workflows.StepPath `json:"path"`
-	Tool   string             `json:"tool,omitempty"`
-	Fate   string             `json:"fate"`
-	Effect string             `json:"effect,omitempty"` // class of the tool
-	Risk   bool               `json:"risk,omitempty"`   // a call that is not harmless may be executed a second time
-}
-
-// A RetryPlan is how a run would be repaired.
-type RetryPlan struct {
-	ID        RunID       `json:"runId"`
-	Execution string      `json:"execution"` // Temporal's run ID of the one that is repeated
-	Time      int         `json:"time"`      // 1 = the first repair
-	Steps     []RetryStep `json:"steps"`     // that have begun before, by path
-	// Unsettled are the calls of which must be said first what became of them.
-	Unsettled []UnsettledCall `json:"unsettled,omitempty"`
-
-	by    string
-	token string // of this plan and no other
-	input workflows.RunInput
-}
-
-// An UnsettledCall was sent, and its outcome is unknown.
-type UnsettledCall struct {
-	Path workflows.StepPath `json:"path"`
-	workflows.Unsettled
-}
-
-// AtRisk are the steps that may have an effect a second time.
-func (p *RetryPlan) AtRisk() []RetryStep {
-	return slices.DeleteFunc(slices.Clone(p.Steps), func(s RetryStep) bool { return !s.Risk })
-}
-
-// PlanRetry says how a run would be repaired. It changes nothing, but needs a
-// worker that reads what the run has done. A run that goes on or has completed
-// is ErrNotRetryable.
-func (c *Client) PlanRetry(ctx context.Context, id RunID, req RetryRequest) (*RetryPlan, error) {
+// Plan says how a run would be resumed. It changes nothing, but needs a worker, which
+// reads the record of the run. A run that is under way or has completed is
+// ErrNotRetryable.
+func (r Repairs) Plan(ctx context.Context, id RunID, req repair.Request) (*repair.Plan, error) {
+	c := r.c
 	d, err := c.describe(ctx, id)
 	if err != nil {
 		return nil, failure(ctx, "reading", id, err)
@@ -111,60 +56,28 @@ func (c *Client) PlanRetry(ctx context.Context, id RunID, req RetryRequest) (*Re
 		return nil, fmt.Errorf("run %s is %s: %w; only runs that failed, timed out, or were cancelled or terminated can be retried", id, c.described(d).Status, ErrNotRetryable)
 	}
 	execution := d.WorkflowExecutionInfo.Execution.RunId
-	was, err := c.journal(ctx, id, execution, workflows.JournalRequest{Steps: req.From, Paths: slices.Sorted(maps.Keys(req.Results))})
+	was, err := r.journal(ctx, id, execution, workflows.JournalRequest{Steps: req.From, Paths: slices.Sorted(maps.Keys(req.Results))})
 	if err != nil {
 		return nil, err
 	}
-	own, below := req.split(was)
-	called, err := c.planCalled(ctx, was, below)
+	_, below := req.Split(was)
+	called, err := r.planCalled(ctx, was, below)
 	if err != nil {
 		return nil, err
 	}
-	r := newRepairer(id, execution, was, own)
-	r.called = called
-	return r.plan()
-}
-
-// RepairOf plans the repair of an execution that has told what it has done.
-func RepairOf(id RunID, execution string, was *workflows.Journal, req RetryRequest) (*RetryPlan, error) {
-	return newRepairer(id, execution, was, req).plan()
-}
-
-// RepairCalling does so for a run whose steps have called others. Ended tells of
-// each that has not completed in the record what it has done, or its output if it
-// has completed since; of one that was never started it tells nothing.
-func RepairCalling(id RunID, execution string, was *workflows.Journal, req RetryRequest, ended func(RunID) (*workflows.Journal, json.RawMessage, error)) (*RetryPlan, error) {
-	own, below := req.split(was)
-	r := newRepairer(id, execution, was, own)
-	r.called = map[workflows.StepPath]*calledPlan{}
-	for _, path := range slices.Sorted(maps.Keys(below)) {
-		called := RunID(childAt(was, path).ID)
-		done, result, err := ended(called)
-		if err != nil {
-			return nil, err
-		}
-		switch {
-		case result != nil:
-			r.called[path] = &calledPlan{output: result}
-		case done != nil:
-			again, err := RepairCalling(called, execution, done, below[path], ended)
-			if err != nil {
-				return nil, err
-			}
-			r.called[path] = &calledPlan{again: again}
-		}
+	plan, err := repair.Of(id, execution, was, req, called)
+	if err != nil {
+		return nil, err
 	}
-	return r.plan()
+	plan.Token = randomName(26)
+	return plan, nil
 }
-
-// Input is what the execution starts with that repairs the run.
-func (p *RetryPlan) Input() workflows.RunInput { return p.input }
 
 // journal asks a worker what an execution has done.
-func (c *Client) journal(ctx context.Context, id RunID, execution string, req workflows.JournalRequest) (*workflows.Journal, error) {
+func (r Repairs) journal(ctx context.Context, id RunID, execution string, req workflows.JournalRequest) (*workflows.Journal, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	answer, err := c.temporal.QueryWorkflow(ctx, string(id), execution, workflows.JournalQuery, req)
+	answer, err := r.c.temporal.QueryWorkflow(ctx, string(id), execution, workflows.JournalQuery, req)
 	var (
 		noWorker *serviceerror.FailedPrecondition
 		refused  *serviceerror.QueryFailed
@@ -187,20 +100,21 @@ func (c *Client) journal(ctx context.Context, id RunID, execution string, req wo
 	return &journal, nil
 }
 
-// Retry repairs a run as planned: a new execution of the same run, with the same
-// ID for whoever follows it. It is ErrUnsettled while the plan has Unsettled
-// calls, and ErrChanged if the run has been repaired since it was planned.
-func (c *Client) Retry(ctx context.Context, plan *RetryPlan) error {
+// Execute resumes a run as planned: in a new execution of the same run, with the same
+// ID for those who follow it. It is ErrUnsettled while the plan has Unsettled calls,
+// and ErrChanged if the run was resumed since it was planned.
+func (r Repairs) Execute(ctx context.Context, plan *repair.Plan) error {
+	c := r.c
 	if len(plan.Unsettled) > 0 {
-		return fmt.Errorf("run %s: %w; record it with --unknown for %s", plan.ID, ErrUnsettled, strings.Join(plan.unsettledPaths(), ", "))
+		return fmt.Errorf("run %s: %w; record it with --unknown for %s", plan.ID, ErrUnsettled, strings.Join(plan.UnsettledPaths(), ", "))
 	}
-	size, err := json.Marshal(plan.input)
+	size, err := json.Marshal(plan.Input)
 	if err != nil {
 		return fmt.Errorf("repairing run %s: %w", plan.ID, err)
 	}
-	if most := c.maxRepair(plan.input); len(size) > most {
+	if most := r.maxInput(plan.Input); len(size) > most {
 		sizes := map[workflows.StepPath]int{}
-		for path, e := range plan.input.Journal {
+		for path, e := range plan.Input.Journal {
 			sizes[path] = e.ResultBytes()
 		}
 		return tooLarge(plan.ID, sizes, most)
@@ -212,7 +126,7 @@ func (c *Client) Retry(ctx context.Context, plan *RetryPlan) error {
 	if d.WorkflowExecutionInfo.Execution.RunId != plan.Execution {
 		return fmt.Errorf("run %s: %w", plan.ID, ErrChanged)
 	}
-	request, err := c.repairRequest(plan, d.WorkflowExecutionInfo)
+	request, err := r.request(plan, d.WorkflowExecutionInfo)
 	if err != nil {
 		return fmt.Errorf("repairing run %s: %w", plan.ID, err)
 	}
@@ -227,40 +141,40 @@ func (c *Client) Retry(ctx context.Context, plan *RetryPlan) error {
 	if err != nil {
 		return failure(ctx, "repairing", plan.ID, err)
 	}
-	return c.confirmRepair(ctx, plan, started.RunId)
+	return r.confirm(ctx, plan, started.RunId)
 }
 
-// maxRepair bounds what an execution that repairs a run starts with: what is over
+// maxInput bounds what an execution that repairs a run starts with: what is over
 // Temporal's own limit is kept elsewhere, which both the run and this client must
 // know to do.
-func (c *Client) maxRepair(in workflows.RunInput) int {
-	if c.large == nil {
+func (r Repairs) maxInput(in workflows.RunInput) int {
+	if r.c.large == nil {
 		return maxInput
 	}
 	return cmp.Or(in.MaxValue, maxInput)
 }
 
-// repairConverter is that of what a repair writes.
-func (c *Client) repairConverter(in workflows.RunInput) converter.DataConverter {
-	if c.large == nil || in.MaxValue == 0 {
-		return c.converter
+// converter is that of what a repair writes.
+func (r Repairs) converter(in workflows.RunInput) converter.DataConverter {
+	if r.c.large == nil || in.MaxValue == 0 {
+		return r.c.converter
 	}
-	return c.large
+	return r.c.large
 }
 
-// repairRequest starts the execution that repairs a run. Temporal takes all
+// request starts the execution that repairs a run. Temporal takes all
 // repairs of one execution for the same request: so of two that are planned at
 // once, the second starts nothing, also when the first has ended meanwhile. The
 // client of the SDK has no name for that.
-func (c *Client) repairRequest(plan *RetryPlan, info *workflowpb.WorkflowExecutionInfo) (*workflowservice.StartWorkflowExecutionRequest, error) {
-	in := plan.input
+func (r Repairs) request(plan *repair.Plan, info *workflowpb.WorkflowExecutionInfo) (*workflowservice.StartWorkflowExecutionRequest, error) {
+	c, in := r.c, plan.Input
 	like := StartRequest{Definition: &definitions.Definition{Name: in.Definition.Name, Version: in.Definition.Version}, Arguments: in.Arguments, Caller: in.Caller, Request: c.attribute(info, workflows.AttrRequest)}
-	encode := converter.WithDataConverterSerializationContext(c.repairConverter(in), converter.WorkflowSerializationContext{Namespace: c.namespace, WorkflowID: string(plan.ID)})
+	encode := converter.WithDataConverterSerializationContext(r.converter(in), converter.WorkflowSerializationContext{Namespace: c.namespace, WorkflowID: string(plan.ID)})
 	input, err := encode.ToPayloads(in)
 	if err != nil {
 		return nil, err
 	}
-	note, err := encode.ToPayload(workflows.Repair{Of: plan.Execution, By: plan.by, Time: plan.Time, Token: plan.token})
+	note, err := encode.ToPayload(workflows.Repair{Of: plan.Execution, By: plan.By, Time: plan.Time, Token: plan.Token})
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +182,7 @@ func (c *Client) repairRequest(plan *RetryPlan, info *workflowpb.WorkflowExecuti
 	if err != nil {
 		return nil, err
 	}
-	line, err := encode.ToPayload(clip(summary(like)+fmt.Sprintf(", repaired by %s", cmp.Or(plan.by, "nobody")), maxSummary))
+	line, err := encode.ToPayload(clip(summary(like)+fmt.Sprintf(", repaired by %s", cmp.Or(plan.By, "nobody")), maxSummary))
 	if err != nil {
 		return nil, err
 	}
@@ -321,8 +235,9 @@ func (c *Client) indexed(attributes temporal.SearchAttributes) *commonpb.SearchA
 	return &commonpb.SearchAttributes{IndexedFields: fields}
 }
 
-// confirmRepair looks whether an execution that was started is that of a plan.
-func (c *Client) confirmRepair(ctx context.Context, plan *RetryPlan, execution string) error {
+// confirm looks whether an execution that was started is that of a plan.
+func (r Repairs) confirm(ctx context.Context, plan *repair.Plan, execution string) error {
+	c := r.c
 	d, err := c.temporal.WorkflowService().DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
 		Namespace: c.namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: string(plan.ID), RunId: execution},
 	})
@@ -331,7 +246,7 @@ func (c *Client) confirmRepair(ctx context.Context, plan *RetryPlan, execution s
 	}
 	var of workflows.Repair
 	note := d.WorkflowExecutionInfo.GetMemo().GetFields()[workflows.MemoRepair]
-	if err := c.converter.FromPayload(note, &of); err != nil || of.Token != plan.token {
+	if err := c.converter.FromPayload(note, &of); err != nil || of.Token != plan.Token {
 		return fmt.Errorf("run %s: %w", plan.ID, ErrChanged)
 	}
 	return nil
@@ -354,10 +269,51 @@ func tooLarge(id RunID, sizes map[workflows.StepPath]int, most int) error {
 		id, most, strings.Join(largest, ", "), id)
 }
 
-func (p *RetryPlan) unsettledPaths() []string {
-	paths := make([]string, len(p.Unsettled))
-	for i, u := range p.Unsettled {
-		paths[i] = string(u.Path)
+// planCalled plans what becomes of the runs that have not completed.
+func (r Repairs) planCalled(ctx context.Context, was *workflows.Journal, requests map[workflows.StepPath]repair.Request) (map[workflows.StepPath]*repair.Called, error) {
+	c := r.c
+	plans := map[workflows.StepPath]*repair.Called{}
+	for _, path := range slices.Sorted(maps.Keys(requests)) {
+		id := repair.CalledAt(was, path)
+		d, err := c.describe(ctx, id)
+		var gone *serviceerror.NotFound
+		if errors.As(err, &gone) {
+			plan, err := repair.Deleted(repair.ChildAt(was, path), requests[path])
+			if err != nil {
+				return nil, fmt.Errorf("reading with what run %s is started: %w", id, err)
+			}
+			if plan != nil {
+				plans[path] = plan
+			}
+			continue
+		}
+		if err != nil {
+			return nil, failure(ctx, "reading", id, err)
+		}
+		plan := &repair.Called{}
+		switch d.WorkflowExecutionInfo.Status {
+		case enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, enumspb.WORKFLOW_EXECUTION_STATUS_PAUSED:
+			plan.UnderWay = true
+		case enumspb.WORKFLOW_EXECUTION_STATUS_COMPLETED:
+			outcome, err := c.Result(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			plan.Output, plan.Effects = orNull(outcome.Output), outcome.Effects
+		default:
+			if plan.Again, err = r.Plan(ctx, id, requests[path]); err != nil {
+				return nil, err
+			}
+		}
+		plans[path] = plan
 	}
-	return paths
+	return plans, nil
+}
+
+// orNull is the output of a run, as it is recorded.
+func orNull(output json.RawMessage) json.RawMessage {
+	if output == nil {
+		return json.RawMessage("null")
+	}
+	return output
 }

@@ -1,0 +1,86 @@
+package runs_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/runs/repair"
+	"github.com/perdure/perdure/workflows"
+)
+
+// A preview of many runs has a group for each way in which they would be resumed, and
+// what is done with a run is what its group says, or nothing.
+func TestPreview(t *testing.T) {
+	t.Parallel()
+	c, _ := connect(t)
+	s := newScript(t)
+	s.fail("four", failing)
+	first, _ := runToFailure(t, c, s)
+	second, _ := runToFailure(t, c, s)
+	s.fail("four", losing)
+	unknown, _ := runToFailure(t, c, s)
+	done := start(t, c, fiveSteps(t)) // under way
+	ids := []runs.RunID{first, second, unknown, done}
+	for name, tc := range map[string]struct {
+		req  repair.Request
+		want []string
+	}{
+		"as it was": {repair.Request{}, []string{
+			"resumes 2 [four executed, one reused, three reused, two[*] reused]",
+			"outcome_unknown 1 [four unknown, one reused, three reused, two[*] reused]",
+			"resumed 1 []",
+		}},
+		"another argument": {repair.Request{Arguments: map[string]json.RawMessage{"n": json.RawMessage(`"7"`)}, Otherwise: repair.NotHappened}, []string{
+			"repeats 3 [four executed, one reused_if_same, at risk, three reused_if_same, two[*] reused_if_same, at risk]",
+			"resumed 1 []",
+		}},
+		"an argument that does not fit": {repair.Request{Arguments: map[string]json.RawMessage{"n": json.RawMessage(`7`)}}, []string{"impossible 3 []", "resumed 1 []"}},
+	} {
+		p, err := c.Repairs().Preview(t.Context(), ids, tc.req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, g := range p.Groups {
+			got = append(got, fmt.Sprintf("%s %d [%s]", g.Outlook, len(g.Runs), strings.Join(fates(&repair.Plan{Steps: g.Steps}), ", ")))
+			if (g.Outlook == runs.Impossible) != (g.Reason != "") || len(g.Runs) != p.Count(g.Outlook) {
+				t.Errorf("%s: %+v", name, g)
+			}
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	p, err := c.Repairs().Preview(t.Context(), ids, repair.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Definitions) != 1 || p.Definitions[0].Runs != 3 {
+		t.Errorf("definitions: %+v", p.Definitions)
+	}
+	group, run := p.Groups[0], p.Groups[0].Runs[0]
+	if err := c.Repairs().ExecuteAs(t.Context(), group, run, repair.Request{From: []string{"one"}}); !errors.Is(err, runs.ErrChanged) {
+		t.Errorf("what was not shown: %v", err)
+	}
+	s.fail("four", nil)
+	s.made()
+	if err := c.Repairs().ExecuteAs(t.Context(), group, run, repair.Request{}); err != nil {
+		t.Error(err)
+	}
+	if events := followTo(t, c, run.ID, 0, runs.EventDone); events[len(events)-1].Outcome.Status != workflows.Completed {
+		t.Errorf("the run is %+v", events[len(events)-1].Outcome)
+	}
+	if err := c.Repairs().ExecuteAs(t.Context(), group, run, repair.Request{}); !errors.Is(err, runs.ErrChanged) {
+		t.Errorf("what was resumed already: %v", err)
+	}
+	if made := s.made(); !slices.Contains(made, "four 0") || slices.Contains(made, "one 1") {
+		t.Errorf("it calls %v", made)
+	}
+}
