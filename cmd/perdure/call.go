@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/mark3labs/mcp-go/client"
@@ -73,11 +71,16 @@ func (k callCommand) Run(ctx context.Context, c *console) error {
 	if k.DryRun {
 		return k.dryRun(ctx, c, to)
 	}
+	began := time.Now()
 	result, err := k.call(ctx, c, to)
 	if err != nil {
 		return k.interrupted(ctx, err)
 	}
-	return k.print(c, result)
+	err = k.print(c, result)
+	if !k.JSON && result.Meta.Run.ID != "" {
+		k.printEnd(c, result, time.Since(began))
+	}
+	return err
 }
 
 // interrupted explains what happens to a call after this command stops waiting.
@@ -96,8 +99,8 @@ func (k callCommand) interrupted(ctx context.Context, err error) error {
 }
 
 func (k callCommand) call(ctx context.Context, c *console, to target) (callResult, error) {
-	who := k.elicitationOptions(c)
-	s, err := connect(ctx, to, who...)
+	who := k.answerer(c)
+	s, err := connect(ctx, to)
 	if err != nil {
 		return callResult{}, err
 	}
@@ -110,14 +113,19 @@ func (k callCommand) call(ctx context.Context, c *console, to target) (callResul
 	if err != nil {
 		return callResult{}, err
 	}
-	p := pendingCall{c: c, to: to, name: tool.Name, arguments: arguments, options: who, meta: tool.meta(nil), whole: !k.JSON}
+	p := pendingCall{c: c, to: to, name: tool.Name, arguments: arguments, meta: tool.meta(nil), whole: !k.JSON}
 	if tool.runs {
 		p.key = rand.Text()
 	}
 	if !k.JSON {
-		p.onProgress = (&steps{c: c, data: k.Data, elsewhere: who == nil, seen: map[string]bool{}}).notified
+		p.steps = newSteps(c, to, k.Data, who == nil)
 	}
-	return p.result(ctx)
+	if who != nil {
+		p.options = []client.ClientOption{client.WithElicitationHandler(p.steps.over(who))}
+	}
+	result, err := p.result(ctx)
+	p.steps.finish(err == nil && !result.IsError)
+	return result, err
 }
 
 // arguments converts the arguments of the command line to the types of the tool's schema.
@@ -142,16 +150,14 @@ func (k callCommand) arguments(ctx context.Context, c *console, tool calledTool)
 	return callArguments(schema, given, k.Values)
 }
 
-// elicitationOptions decide how elicitations are answered: by --answer, by a
-// person at the terminal, or elsewhere.
-func (k callCommand) elicitationOptions(c *console) []client.ClientOption {
+// answerer answers elicitations: --answer, or a person at the terminal; nil = they are
+// answered elsewhere.
+func (k callCommand) answerer(c *console) client.ElicitationHandler {
 	switch {
 	case k.Answer != "":
-		return []client.ClientOption{client.WithElicitationHandler(fixedAnswer{
-			action: mcp.ElicitationResponseAction(k.Answer), content: json.RawMessage(k.Content),
-		})}
+		return fixedAnswer{action: mcp.ElicitationResponseAction(k.Answer), content: json.RawMessage(k.Content)}
 	case c.inTerminal && c.errTerminal && k.Args != "-":
-		return []client.ClientOption{client.WithElicitationHandler(newConsoleForm(c))}
+		return newConsoleForm(c)
 	default:
 		return nil
 	}
@@ -168,24 +174,32 @@ const reconnectPause = time.Second
 // A pendingCall is one call of a tool. A call of a composite tool survives a
 // restart of the server: its idempotency key joins it to the same run.
 type pendingCall struct {
-	c          *console
-	to         target
-	name       string
-	arguments  json.RawMessage
-	meta       map[string]any // nil = nothing
-	key        string         // idempotency key; "" = the call is not repeated
-	options    []client.ClientOption
-	whole      bool                          // replace a link to a large result by the result
-	onProgress func(mcp.JSONRPCNotification) // called for each notification; nil = none
-	page       string                        // approvals page printed last
+	c         *console
+	to        target
+	name      string
+	arguments json.RawMessage
+	meta      map[string]any // nil = nothing
+	key       string         // idempotency key; "" = the call is not repeated
+	options   []client.ClientOption
+	whole     bool   // replace a link to a large result by the result
+	steps     *steps // show its progress; nil = nothing does
+	page      string // approvals page printed last
 }
 
 // notePage prints where to answer an elicitation that this command does not show.
 func (p *pendingCall) notePage(url string) {
-	if url != "" && url != p.page && p.onProgress != nil {
-		p.c.notef("  or at %s", url)
+	if url != "" && url != p.page && p.steps != nil {
+		p.note("  or at %s", url)
 	}
 	p.page = url
+}
+
+func (p *pendingCall) note(format string, args ...any) {
+	if p.steps == nil {
+		p.c.notef(format, args...)
+		return
+	}
+	p.steps.note(format, args...)
 }
 
 func (p *pendingCall) result(ctx context.Context) (callResult, error) {
@@ -195,7 +209,7 @@ func (p *pendingCall) result(ctx context.Context) (callResult, error) {
 			return result, err
 		}
 		if !away {
-			p.c.notef("connection to the server lost; the run is kept, and the call continues when the server is back")
+			p.note("connection to the server lost; the run is kept, and the call continues when the server is back")
 		}
 		select {
 		case <-time.After(reconnectPause):
@@ -213,8 +227,8 @@ func (p *pendingCall) once(ctx context.Context) (callResult, error) {
 		return callResult{}, err
 	}
 	defer s.close()
-	if p.onProgress != nil {
-		s.client.OnNotification(p.onProgress)
+	if p.steps != nil {
+		s.client.OnNotification(p.steps.notified)
 	}
 	meta := p.meta
 	if p.key != "" {
@@ -247,6 +261,8 @@ func (k callCommand) print(c *console, r callResult) error {
 		}
 	case r.IsError:
 		fmt.Fprintln(c.err, c.errStyle(red, r.text()))
+	case len(r.Structured) > 0 && string(r.Structured) != "null" && c.outTerminal:
+		return c.printFolded(r.Structured, r.whole())
 	case len(r.Structured) > 0 && string(r.Structured) != "null":
 		return c.printJSON(r.Structured)
 	default:
@@ -256,35 +272,4 @@ func (k callCommand) print(c *console, r callResult) error {
 		return errReported
 	}
 	return nil
-}
-
-// Steps prints the progress of a run, a line for each step.
-type steps struct {
-	c         *console
-	data      dataDir // data directory of the called dev
-	elsewhere bool    // this command shows no elicitations
-
-	mu   sync.Mutex
-	seen map[string]bool
-}
-
-// notified prints a progress notification unless it was printed before: servers
-// repeat them to keep a connection alive, and when a call is resumed.
-func (s *steps) notified(n mcp.JSONRPCNotification) {
-	message, _ := n.Params.AdditionalFields["message"].(string)
-	if n.Method != "notifications/progress" || message == "" {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	step, _ := n.Params.Meta[stepMeta].(string)
-	if step == "" && s.seen[message] || s.seen[step+" "+message] {
-		return
-	}
-	s.seen[message], s.seen[step+" "+message] = true, true
-	s.c.notef("%s", s.c.errStyle(faint, "  "+message))
-	run, _ := n.Params.Meta[runMeta].(map[string]any)
-	if id, _ := run["id"].(string); s.elsewhere && id != "" && strings.HasPrefix(message, "waiting for an answer") {
-		s.c.notef("  answer with perdure runs answer %s%s --step '%s' --accept (or --decline, --cancel), or on the approvals page: perdure approvals open", id, dataFlag(s.data), step)
-	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/service"
+	"github.com/perdure/perdure/workflows/record"
 )
 
 // A server is a connection to an MCP server.
@@ -162,7 +163,12 @@ type callResult struct {
 			Status      string `json:"status"`
 			ApprovalURL string `json:"approvalUrl"`
 		} `json:"perdure/run"`
-		DryRun bool `json:"perdure/dry-run"`
+		DryRun  bool           `json:"perdure/dry-run"`
+		Effects record.Effects `json:"perdure/effects"`
+		Undone  struct {
+			Compensated   []string `json:"compensated"`
+			Uncompensated []string `json:"uncompensated"`
+		} `json:"perdure/undone"`
 	} `json:"_meta"`
 	raw json.RawMessage
 }

@@ -25,7 +25,8 @@ type console struct {
 	errTerminal bool
 	colour      bool // use colours where the output is a terminal
 
-	screen io.Writer // err unmarked, for control sequences
+	screen io.Writer                  // err unmarked, for control sequences
+	size   func() (width, height int) // of the terminal, in cells
 }
 
 func systemConsole() *console {
@@ -33,6 +34,7 @@ func systemConsole() *console {
 		in:          os.Stdin,
 		exact:       os.Stdout,
 		screen:      os.Stderr,
+		size:        terminalSize,
 		inTerminal:  isTerminal(os.Stdin),
 		outTerminal: isTerminal(os.Stdout),
 		errTerminal: isTerminal(os.Stderr),
@@ -54,6 +56,17 @@ func (c *console) shows(to io.Writer, terminal bool) io.Writer {
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// terminalSize is that of the terminal at standard output or error; that of old where
+// there is none.
+func terminalSize() (width, height int) {
+	for _, f := range []*os.File{os.Stderr, os.Stdout} {
+		if width, height, err := term.GetSize(int(f.Fd())); err == nil && width > 0 && height > 0 {
+			return width, height
+		}
+	}
+	return 80, 24
+}
 
 // A style is how a word looks on a terminal: a private character that the writer of
 // the console replaces by its ANSI sequence.

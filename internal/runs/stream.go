@@ -61,6 +61,12 @@ func (s *stream) fact(fact history.Fact) {
 			s.advance.callEnded(f)
 			s.step(f.Call, Event{StepEnded: true, StepStatus: f.Status, StepError: f.Message})
 		}
+	case history.WaitStarted:
+		s.wait(f.Wait, Event{})
+	case history.WaitEnded:
+		if f.Wait.UntilTime() { // otherwise the call follows for which it waited
+			s.wait(f.Wait, Event{StepEnded: true, StepStatus: f.Status})
+		}
 	case history.Said:
 		s.advance.far.tell(f.Told)
 		s.tell(Event{Kind: EventSaid, StepID: f.StepPath.Top(), StepPath: f.StepPath, What: said(f, s.moment.At).String()})
@@ -89,6 +95,11 @@ func (s *stream) tell(e Event) {
 func (s *stream) step(c *history.Call, e Event) {
 	e.Kind, e.StepID, e.StepPath, e.What = EventStep, c.Path.Top(), c.Path, c.What
 	e.StepStarted, e.Activity = c.Started, c.Activity
+	s.tell(e)
+}
+
+func (s *stream) wait(w *history.Wait, e Event) {
+	e.Kind, e.StepID, e.StepPath, e.What, e.StepStarted = EventStep, w.Path.Top(), w.Path, w.What, w.Started
 	s.tell(e)
 }
 

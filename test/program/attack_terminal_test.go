@@ -84,7 +84,9 @@ func TestAttackTerminal(t *testing.T) {
 			t.Errorf("the terminal does not show %q", want)
 		}
 	}
-	answered := strings.Join(strings.Fields(term.text()[strings.LastIndex(term.text(), "\n{"):]), "")
+	_, answered, _ := strings.Cut(term.text(), "\n{")
+	answered, _, _ = strings.Cut(answered, "\n}")
+	answered = "{" + strings.Join(strings.Fields(answered), "") + "}"
 	if want := `{"answer":{"account":"DE1","checks":["budget","signature"],"notify":true,"reason":"Itisdue"}}`; answered != want {
 		t.Errorf("answered %s, want %s", answered, want)
 	}
@@ -126,10 +128,11 @@ func TestAttackTypedAhead(t *testing.T) {
 	}
 }
 
-// ownStyles are the colours and weights that perdure itself sends.
-var ownStyles = regexp.MustCompile(`\x1b\[(0|1|2|31|32|33)m`)
+// ownStyles are the colours and weights that perdure itself sends, and how it takes
+// away the lines that it has drawn.
+var ownStyles = regexp.MustCompile(`\x1b\[(0|1|2|31|32|33)m|\x1b\[\d+A\r\x1b\[J`)
 
-// onlySteersItself fails if a terminal was sent what is hidden, apart from styles.
+// onlySteersItself fails if a terminal was sent what is hidden, apart from these.
 func onlySteersItself(t *testing.T, term *terminal) {
 	t.Helper()
 	text := term.text()

@@ -196,7 +196,7 @@ func (r *reader) serve(command []string) {
 // person leaves the question open.
 func (r *reader) callInTerminal(text string, shown bool) {
 	r.t.Helper()
-	term := startInTerminal(r.t, r.script(text))
+	term := startInTerminal(r.t, coloured(r.script(text)))
 	term.shows(readmeForm[0].prompt)
 	if !shown {
 		r.left = term
@@ -206,7 +206,7 @@ func (r *reader) callInTerminal(text string, shown bool) {
 	if err := receive(r.t, term.ended, "the call to end"); err != nil {
 		r.t.Errorf("%s: %v", text, err)
 	}
-	r.output = term.text
+	r.output = term.rows
 }
 
 func fillIn(term *terminal) {
@@ -280,7 +280,7 @@ func comparable(text string) []string {
 	for line := range strings.Lines(strings.TrimRight(text, "\n ")) {
 		lines = append(lines, strings.TrimRight(line, "\n "))
 	}
-	isStep := func(line string) bool { return strings.HasSuffix(line, ": completed") }
+	isStep := func(line string) bool { return strings.HasPrefix(line, "  ✓ ") }
 	for from := 0; from < len(lines); from++ {
 		to := from
 		for to < len(lines) && isStep(lines[to]) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/hinshun/vt10x"
+
 	"github.com/perdure/perdure/test/topology"
 )
 
@@ -19,6 +21,12 @@ type terminal struct {
 	screen *topology.Transcript
 	ended  chan error
 }
+
+// How large terminals are.
+const (
+	terminalRows    = 30
+	terminalColumns = 100
+)
 
 // startInTerminal starts a command with a pseudo-terminal as its input and
 // output.
@@ -36,6 +44,8 @@ func startInTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 		t.Fatal(err)
 	}
 	defer tty.Close()
+	size := [4]uint16{terminalRows, terminalColumns}
+	ioctl(t, keys, syscall.TIOCSWINSZ, &size)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := cmd.Start(); err != nil {
@@ -62,7 +72,7 @@ func startInTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	return term
 }
 
-func ioctl(t *testing.T, f *os.File, request uintptr, value *int32) {
+func ioctl[V any](t *testing.T, f *os.File, request uintptr, value *V) {
 	t.Helper()
 	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), request, uintptr(unsafe.Pointer(value))); errno != 0 {
 		t.Fatalf("ioctl %x: %v", request, errno)
@@ -82,7 +92,26 @@ func (t *terminal) enter(line string) {
 	}
 }
 
-// text is what the screen shows.
+// text is all that was sent to the screen.
 func (t *terminal) text() string {
 	return strings.ReplaceAll(t.screen.String(), "\r\n", "\n")
+}
+
+// rows is what a person sees, with what has scrolled away.
+func (t *terminal) rows() string {
+	const scrolled = 2000
+	screen := vt10x.New(vt10x.WithSize(terminalColumns, scrolled))
+	_, _ = screen.Write([]byte(t.screen.String()))
+	var rows []string
+	for _, row := range strings.Split(screen.String(), "\n") {
+		rows = append(rows, strings.TrimRight(row, " "))
+	}
+	return strings.TrimRight(strings.Join(rows, "\n"), "\n") + "\n"
+}
+
+// coloured gives a command the environment of a person who has not turned colours off,
+// and with them what changes in place.
+func coloured(cmd *exec.Cmd) *exec.Cmd {
+	cmd.Env = append(cmd.Env, "NO_COLOR=", "TERM=xterm")
+	return cmd
 }

@@ -16,6 +16,9 @@ func startInTerminal(t *testing.T, _ *exec.Cmd) *terminal {
 	return nil
 }
 
+func coloured(cmd *exec.Cmd) *exec.Cmd { return cmd }
+
 func (*terminal) shows(string) {}
 func (*terminal) enter(string) {}
 func (*terminal) text() string { return "" }
+func (*terminal) rows() string { return "" }

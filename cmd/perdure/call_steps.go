@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mark3labs/mcp-go/client"
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/perdure/perdure/gateway/approvals"
+	"github.com/perdure/perdure/internal/live"
+	"github.com/perdure/perdure/internal/runs"
+)
+
+// A progress notification of a server that runs composite tools.
+type progressed struct {
+	Message  string  `json:"message"`
+	Progress float64 `json:"progress"`
+	Total    float64 `json:"total"`
+	Meta     struct {
+		Run struct {
+			ID string `json:"id"`
+		} `json:"perdure/run"`
+		Step *live.Step `json:"perdure/step"`
+	} `json:"_meta"`
+}
+
+// readProgress reads a notification; false if it is another one, or says nothing.
+func readProgress(n mcp.JSONRPCNotification) (p progressed, ok bool) {
+	raw, err := json.Marshal(n.Params)
+	if n.Method != "notifications/progress" || err != nil || json.Unmarshal(raw, &p) != nil {
+		return progressed{}, false
+	}
+	return p, p.Message != ""
+}
+
+// Steps show the progress of a call: on a terminal as a tree that changes in place,
+// elsewhere as a line for each step.
+type steps struct {
+	c         *console
+	data      dataDir // data directory of the called dev
+	page      string  // URL of the page of a run, without its path
+	elsewhere bool    // this command shows no elicitations
+	began     time.Time
+
+	mu     sync.Mutex
+	run    string // ID; "" = not known yet
+	seen   map[string]bool
+	screen *screen // nil = lines
+	tree   live.Tree
+	done   float64
+	total  float64
+	ended  bool
+}
+
+// newSteps shows the steps of a call of the server at a URL. The caller ends it.
+func newSteps(c *console, to target, data dataDir, elsewhere bool) *steps {
+	s := &steps{c: c, data: data, elsewhere: elsewhere, began: time.Now(), seen: map[string]bool{}}
+	if at, err := besideEndpoint(to.url, "/"); err == nil {
+		s.page = strings.TrimSuffix(at.String(), "/")
+	}
+	if c.errTerminal && c.colour {
+		s.screen = &screen{c: c}
+		go s.animate()
+	}
+	return s
+}
+
+// notified shows a progress notification.
+func (s *steps) notified(n mcp.JSONRPCNotification) {
+	p, ok := readProgress(n)
+	if !ok {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.starts(p.Meta.Run.ID)
+	if s.screen == nil {
+		s.line(p)
+		return
+	}
+	s.done, s.total = p.Progress, p.Total
+	if p.Meta.Step != nil {
+		s.tree.Update(*p.Meta.Step, time.Now())
+	}
+	s.draw()
+}
+
+// starts shows which run it is, once.
+func (s *steps) starts(id string) {
+	if id == "" || s.run != "" {
+		return
+	}
+	s.run = id
+	s.print(s.c.errStyle(bold, id) + "  " + s.c.errStyle(faint, s.page+approvals.Path(runs.RunID(id))))
+}
+
+// line prints a notification unless it was printed before: servers repeat them to
+// keep a connection alive, and when a call is resumed.
+func (s *steps) line(p progressed) {
+	step, path := p.Meta.Step, ""
+	if step != nil {
+		path = string(step.Path)
+	}
+	if path == "" && s.seen[p.Message] || s.seen[path+" "+p.Message] {
+		return
+	}
+	s.seen[p.Message], s.seen[path+" "+p.Message] = true, true
+	s.c.notef("  %s", p.Message)
+	switch {
+	case step == nil:
+	case step.Status == live.Waiting && s.elsewhere:
+		s.printHow(path)
+	case step.Status == live.Failed && step.Error != "":
+		s.c.notef("    %s", firstLine(step.Error))
+	}
+}
+
+// printHow prints how a step that asks is answered.
+func (s *steps) printHow(path string) {
+	s.c.notef("  answer with perdure runs answer %s%s --step '%s' --accept (or --decline, --cancel), or on the approvals page: perdure approvals open", s.run, dataFlag(s.data), path)
+}
+
+// note prints a line for a person.
+func (s *steps) note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.print(fmt.Sprintf(format, args...))
+}
+
+func (s *steps) print(text string) {
+	if s.screen == nil {
+		s.c.notef("%s", text)
+		return
+	}
+	s.screen.print(text)
+	s.draw()
+}
+
+// animate draws what changes with time, until the call has ended.
+func (s *steps) animate() {
+	for ended := false; !ended; time.Sleep(100 * time.Millisecond) {
+		s.mu.Lock()
+		if ended = s.ended; s.run != "" {
+			s.draw()
+		}
+		s.mu.Unlock()
+	}
+}
+
+// draw draws the tree, and below it how far the run is. Steps for which there is no
+// room scroll away when they have ended.
+func (s *steps) draw() {
+	if s.ended || s.screen.paused {
+		return
+	}
+	now := time.Now()
+	width, height := s.c.size()
+	room := max(height-3, 3)
+	s.screen.print(s.c.styled(s.tree.Scroll(width, room, now)))
+	s.screen.draw(append(s.tree.Lines(width, room, now), s.tree.Summary(s.done, s.total, now.Sub(s.began), now).Clip(width)))
+}
+
+// finish leaves the tree as it was when the call ended, and draws no more.
+func (s *steps) finish(completed bool) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	if s.screen == nil {
+		return
+	}
+	status := live.Status("stopped")
+	if completed {
+		status = live.Completed
+	}
+	s.tree.Stop(status)
+	s.screen.paused = false
+	s.screen.draw(nil)
+	width, _ := s.c.size()
+	s.screen.print(s.c.styled(s.tree.Lines(width, 0, time.Now())))
+}
+
+// over makes a form the only thing on the screen while a person answers it.
+func (s *steps) over(h client.ElicitationHandler) client.ElicitationHandler {
+	form, isForm := h.(*terminalForm)
+	if s == nil || s.screen == nil || !isForm {
+		return h
+	}
+	return &formOverSteps{form, s}
+}
+
+type formOverSteps struct {
+	form  *terminalForm
+	steps *steps
+}
+
+func (f *formOverSteps) Elicit(ctx context.Context, request mcp.ElicitationRequest) (*mcp.ElicitationResult, error) {
+	f.pause(true)
+	defer f.pause(false)
+	return f.form.Elicit(ctx, request)
+}
+
+// pause leaves what has ended on the screen, and takes away what has not.
+func (f *formOverSteps) pause(yes bool) {
+	s := f.steps
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if yes {
+		width, _ := s.c.size()
+		s.screen.draw(nil)
+		s.screen.print(s.c.styled(s.tree.Scroll(width, 0, time.Now())))
+	}
+	s.screen.paused = yes
+}

@@ -1,0 +1,53 @@
+package live
+
+import (
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/width"
+)
+
+// Cells is how many cells of a terminal a text takes, without characters that cannot
+// be seen.
+func Cells(text string) (cells int) {
+	for _, r := range text {
+		cells += cellsOf(r)
+	}
+	return cells
+}
+
+func cellsOf(r rune) int {
+	if unicode.In(r, unicode.Mn, unicode.Me) || unicode.Is(unicode.Variation_Selector, r) {
+		return 0
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	}
+	return 1
+}
+
+// Clip cuts a text to a number of cells; what was cut ends in ….
+func Clip(text string, cells int) string {
+	if Cells(text) <= cells {
+		return text
+	}
+	if cells <= 0 {
+		return ""
+	}
+	var b strings.Builder
+	left := cells - 1
+	for _, r := range text {
+		if left -= cellsOf(r); left < 0 {
+			break
+		}
+		b.WriteRune(r)
+	}
+	return b.String() + "…"
+}
+
+// pad makes a text as wide as cells: cut, or with spaces after it.
+func pad(text string, cells int) string {
+	text = Clip(text, cells)
+	return text + strings.Repeat(" ", max(cells-Cells(text), 0))
+}
