@@ -17,8 +17,10 @@ const StepsQuery = "steps"
 // A StepReport says where a step of the definition stands.
 type StepReport struct {
 	ID     string `json:"id"`
+	What   string `json:"what"`            // what it does: the tool and its effect class, the composite tool, or the type of the step
 	Status string `json:"status"`          // pending, running, completed, failed, skipped; stopped = the run ended before the step did
 	Error  string `json:"error,omitempty"` // why it failed
+	Why    string `json:"why,omitempty"`   // why it was skipped
 }
 
 // JournalQuery is the query that a run answers with a Journal, also when it has

@@ -33,6 +33,7 @@ type stepState struct {
 	answer  *Answer // of an elicitation
 	content any
 	err     string
+	why     string          // it was skipped
 	settled workflow.Future // ready once status no longer changes
 	settle  workflow.Settable
 }

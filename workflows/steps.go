@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -47,13 +48,16 @@ func (st *steps) take(ctx workflow.Context, n *definitions.Node) {
 		if err := st.states[id].settled.Get(ctx, nil); err != nil {
 			break // the run was stopped; seen below
 		}
-		s.broken = s.broken || st.states[id].broken
+		if st.states[id].broken && !s.broken {
+			s.broken, s.why = true, "step "+id+" did not succeed"
+		}
 	}
 	switch {
 	case ctx.Err() != nil:
 		s.status = stepStopped
 		return
 	case st.skipping || s.broken:
+		s.why = cmp.Or(s.why, "an answer skipped the steps that had not started")
 		s.status, s.output = stepSkipped, n.Step.Defaults()
 		return
 	}
@@ -62,6 +66,9 @@ func (st *steps) take(ctx workflow.Context, n *definitions.Node) {
 	s.status, s.output, s.answer, s.content = out.status, out.output, out.answer, out.content
 	if out.err != nil {
 		s.err = out.err.Message
+	}
+	if out.status == stepSkipped && out.answer == nil {
+		s.why = "its condition is false: " + n.Step.Condition
 	}
 	st.skipping = st.skipping || out.skip
 	if out.status == stepFailed && !continues(n.Step) {
@@ -184,7 +191,7 @@ func (st *steps) reports() []StepReport {
 	reports := make([]StepReport, 0, len(st.program.Steps))
 	for _, n := range st.program.Steps {
 		s := st.states[n.ID]
-		reports = append(reports, StepReport{ID: n.ID, Status: string(s.status), Error: s.err})
+		reports = append(reports, StepReport{ID: n.ID, What: st.board.does(n), Status: string(s.status), Error: s.err, Why: s.why})
 	}
 	return reports
 }

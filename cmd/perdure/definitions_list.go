@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/service"
@@ -50,7 +49,7 @@ func (d definitionsListCommand) Run(ctx context.Context, c *console) error {
 	if d.Output == "json" {
 		return c.printJSON(composites)
 	}
-	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	w := c.table(c.out)
 	for _, composite := range composites {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", composite.Name, cmp.Or(composite.Version, "-"), stateOf(composite))
 	}

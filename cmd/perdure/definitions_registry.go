@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -28,7 +27,7 @@ func (d definitionsListCommand) listVersions(ctx context.Context, c *console) er
 	if d.Output == "json" {
 		return c.printJSON(versions)
 	}
-	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	w := c.table(c.out)
 	for _, v := range versions {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", v.Name, cmp.Or(v.Version, "-"), shortDigest(v.Digest), visible.Line(origin(v)))
 	}
@@ -211,7 +210,7 @@ func (h historyCommand) Run(ctx context.Context, c *console) error {
 	if len(events) == 0 {
 		c.notef("nothing was published")
 	}
-	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	w := c.table(c.out)
 	for _, e := range events {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", e.At.Format(time.DateTime), visible.Line(e.By), e.Action, e.Name, e.Version, visible.Line(e.Note))
 	}

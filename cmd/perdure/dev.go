@@ -23,6 +23,7 @@ import (
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/backends"
 	"github.com/perdure/perdure/internal/config"
+	"github.com/perdure/perdure/internal/datadir"
 	"github.com/perdure/perdure/internal/devserver"
 	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/runs"
@@ -262,7 +263,7 @@ func (d devCommand) startTemporal(ctx context.Context, log *slog.Logger) (*devse
 		return nil, err
 	}
 	stdlog.SetOutput(io.Discard) // the Web UI logs the source of its certificates there
-	return devserver.Start(ctx, devserver.Options{
+	s, err := devserver.Start(ctx, devserver.Options{
 		Dir:              d.Data,
 		Listen:           frontend,
 		UIListen:         ui,
@@ -272,6 +273,21 @@ func (d devCommand) startTemporal(ctx context.Context, log *slog.Logger) (*devse
 		Durable:          d.Durable,
 		Logger:           service.Quiet(log),
 	})
+	return s, whoHolds(err)
+}
+
+// whoHolds adds to the error of a data directory in use where its dev is, and what can
+// be done.
+func whoHolds(err error) error {
+	var used *datadir.InUseError
+	if !errors.As(err, &used) {
+		return err
+	}
+	at := ""
+	if dev, _ := readDevFile(used.Dir); dev != nil && dev.PID == used.PID {
+		at = ", perdure dev at " + dev.MCP
+	}
+	return fmt.Errorf("%w%s; use that one, stop it, or give this one a directory of its own with --data DIR", err, at)
 }
 
 // address chooses the address of another listener, as take does; "" = none, if the

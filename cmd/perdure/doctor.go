@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/perdure/perdure/internal/config"
 	"github.com/perdure/perdure/internal/environ"
@@ -69,7 +68,7 @@ func (d doctorCommand) print(c *console, checks []service.Check) error {
 	styles := map[service.CheckStatus]style{
 		service.CheckOK: green, service.CheckWarning: yellow, service.CheckFailed: red, service.CheckSkipped: faint,
 	}
-	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	w := c.table(c.out)
 	for _, k := range checks {
 		line := strings.Join(strings.Fields(k.Found), " ")
 		if k.Fix != "" && k.Status != service.CheckSkipped {

@@ -38,7 +38,7 @@ type commandLine struct {
 	Convert     convertCommand     `cmd:"" help:"Convert the steps of a definition to a script."`
 	Schema      schemaCommand      `cmd:"" help:"Print the JSON Schema of definitions or configurations, for editors."`
 	Call        callCommand        `cmd:"" help:"Call a tool, watch its steps and answer its elicitations."`
-	Tools       toolsCommand       `cmd:"" help:"List the tools that a server offers."`
+	Tools       toolsCommand       `cmd:"" help:"List and show the tools that a server offers."`
 	Publish     publishCommand     `cmd:"" help:"Publish versions of composite tools to a server."`
 	Definitions definitionsCommand `cmd:"" help:"List, show and compare composite tools and their published versions."`
 	Codec       codecCommand       `cmd:"" help:"Open sealed values for Temporal's Web UI, for people who may see them."`
@@ -49,6 +49,10 @@ type commandLine struct {
 	Ready       readyCommand       `cmd:"" help:"Check whether a process is ready, for health checks and scripts."`
 	Doctor      doctorCommand      `cmd:"" help:"Check every part of an installation, and show how to fix what fails."`
 	Backend     backendCommand     `cmd:"" help:"Run a built-in MCP server."`
+	Completion  completionCommand  `cmd:"" help:"Print a script that completes commands in a shell."`
+	Complete    completeCommand    `cmd:"" hidden:""`
+	Man         manCommand         `cmd:"" help:"Write manual pages."`
+	Help        helpCommand        `cmd:"" help:"Show help for a command."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
 
@@ -71,22 +75,11 @@ func main() {
 // for a usage error.
 func run(ctx context.Context, args []string, c *console) int {
 	var cli commandLine
-	parser, err := kong.New(&cli,
-		kong.Name("perdure"),
-		kong.Description(description),
-		kong.Writers(c.out, c.err),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(readDuration)),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(c),
-	)
+	parser, err := newParser(ctx, &cli, c)
 	if err != nil {
 		return fail(c, err)
 	}
-	if len(args) == 0 {
-		args = []string{"--help"}
-	}
-	command, err := parser.Parse(args)
+	command, err := parser.Parse(asHelp(args))
 	takeSecrets() // after kong, which reads variables of flags
 	if err != nil {
 		var parse *kong.ParseError
@@ -104,6 +97,18 @@ func run(ctx context.Context, args []string, c *console) int {
 		err = errors.New("interrupted")
 	}
 	return fail(c, err)
+}
+
+func newParser(ctx context.Context, cli *commandLine, c *console) (*kong.Kong, error) {
+	return kong.New(cli,
+		kong.Name("perdure"),
+		kong.Description(description),
+		kong.Writers(c.out, c.err),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(readDuration)),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(c),
+	)
 }
 
 // readDuration reads the value of a flag.

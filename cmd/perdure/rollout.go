@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"go.temporal.io/sdk/worker"
@@ -64,7 +63,7 @@ func (r rolloutStatusCommand) Run(ctx context.Context, c *console) error {
 	if r.Output == "json" {
 		return json.NewEncoder(c.out).Encode(builds)
 	}
-	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	w := c.table(c.out)
 	fmt.Fprintln(w, "BUILD\tSTATE\tSINCE")
 	for _, b := range builds {
 		state := string(b.State)

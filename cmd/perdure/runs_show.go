@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/perdure/perdure/definitions"
@@ -51,10 +51,17 @@ func (s runsShowCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	detail.Outcome = runs.Explained(detail.Outcome, id)
-	if s.Output == "json" {
-		return c.printJSON(detail)
+	var graph []runs.StepReport
+	if detail.Status != workflows.Quarantined { // asked, such a run would take the worker down
+		graph, _ = rc.Graph(ctx, id) // without a worker, steps that have not started are not shown
 	}
-	return s.print(c, detail)
+	if s.Output == "json" {
+		return c.printJSON(struct {
+			*runs.Detail
+			Graph []runs.StepReport `json:"graph,omitempty"` // where each step of the definition is
+		}{detail, graph})
+	}
+	return s.print(c, detail, graph)
 }
 
 // watch prints the events of a run, past and new, until it ends.
@@ -83,7 +90,7 @@ func watch(ctx context.Context, c *console, rc *runs.Client, id runs.RunID) erro
 	return nil
 }
 
-func (s runsShowCommand) print(c *console, d *runs.Detail) error {
+func (s runsShowCommand) print(c *console, d *runs.Detail, graph []runs.StepReport) error {
 	out := &lines{w: c.out}
 	out.printf("%s  %s", c.outStyle(bold, string(d.ID)), c.outStyle(statusStyle(string(d.Status)), string(d.Status)))
 	out.printf("  tool       %s %s", d.Tool, d.Version)
@@ -100,17 +107,17 @@ func (s runsShowCommand) print(c *console, d *runs.Detail) error {
 	if why, held := heldFor[d.WaitingFor]; held {
 		out.printf("  waits for  %s; it resumes by itself", why)
 	}
-	if len(d.Steps) > 0 {
+	if len(d.Steps)+len(graph) > 0 {
 		out.printf("\nsteps")
-		printSteps(out, d)
+		printSteps(c, out, d, graph)
 	}
 	if len(d.Said) > 0 {
 		out.printf("\nlog")
-		printSaid(out, d)
+		printSaid(c, out, d)
 	}
 	if len(d.Refused) > 0 {
 		out.printf("\nignored signals (unsigned, or with an invalid signature)")
-		printRefused(out, d)
+		printRefused(c, out, d)
 	}
 	if s.Script && d.Script != "" {
 		out.printf("\nscript\n%s", runs.NumberedLines(d.Script))
@@ -144,8 +151,8 @@ func ended(d *runs.Detail) string {
 	return "took " + took(d.Started, d.Closed)
 }
 
-func printSteps(out *lines, d *runs.Detail) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+func printSteps(c *console, out *lines, d *runs.Detail, graph []runs.StepReport) {
+	w := c.table(out)
 	for _, step := range d.Steps {
 		status := step.Status
 		switch {
@@ -154,18 +161,34 @@ func printSteps(out *lines, d *runs.Detail) {
 		case step.Attempts > 1:
 			status += fmt.Sprintf(" (attempt %d)", step.Attempts)
 		}
-		fmt.Fprintf(w, "  +%s\t%s\t%s\t%s\t%s\n", took(d.Started, &step.Started), step.Path, firstLine(step.What), status, took(step.Started, step.Ended))
+		fmt.Fprintf(w, "  +%s\t%s\t%s\t%s\t%s\n", took(d.Started, &step.Started), step.Path, firstLine(step.What), c.outStyle(stepStyles[step.Status], status), took(step.Started, step.Ended))
 		if step.Run != "" {
 			fmt.Fprintf(w, "  \t\trun %s\n", strings.TrimSpace(string(step.Run)+"  "+step.Version))
 		}
 		if step.Error != "" {
-			fmt.Fprintf(w, "  \t\t%s\n", firstLine(step.Error))
+			fmt.Fprintf(w, "  \t\t%s\n", visible.Line(step.Error))
 		}
 		if step.Decided != "" {
-			fmt.Fprintf(w, "  \t\t%s\n", firstLine(step.Decided))
+			fmt.Fprintf(w, "  \t\t%s\n", visible.Line(step.Decided))
 		}
 	}
+	for _, step := range notStarted(d, graph) {
+		fmt.Fprintf(w, "  \t%s\t%s\t%s\n", step.ID, visible.Line(cmp.Or(step.Why, step.What)), c.outStyle(faint, step.Status))
+	}
 	_ = w.Flush() // out keeps the error
+}
+
+// notStarted are the steps of the graph that have left no trace: nothing of them was
+// executed.
+func notStarted(d *runs.Detail, graph []runs.StepReport) []runs.StepReport {
+	return slices.DeleteFunc(slices.Clone(graph), func(g runs.StepReport) bool {
+		return g.Status == "running" || g.Status == "completed" || slices.ContainsFunc(d.Steps, func(r runs.StepRecord) bool { return r.Path.Top() == g.ID })
+	})
+}
+
+// stepStyles are how statuses of steps look; others are plain.
+var stepStyles = map[string]style{
+	"running": yellow, "failed": red, "timed_out": red, "cancelled": faint, "held": yellow, "needs_credentials": yellow,
 }
 
 // soon says when the next attempt of a call is made.
@@ -176,16 +199,16 @@ func soon(at time.Time) string {
 	return "as soon as a worker takes it"
 }
 
-func printSaid(out *lines, d *runs.Detail) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+func printSaid(c *console, out *lines, d *runs.Detail) {
+	w := c.table(out)
 	for _, said := range d.Said {
 		fmt.Fprintf(w, "  +%s\t%s\t%s\n", took(d.Started, &said.At), said.StepPath, firstLine(said.String()))
 	}
 	_ = w.Flush() // out keeps the error
 }
 
-func printRefused(out *lines, d *runs.Detail) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+func printRefused(c *console, out *lines, d *runs.Detail) {
+	w := c.table(out)
 	for _, r := range d.Refused {
 		claim := ""
 		if r.Action != "" {

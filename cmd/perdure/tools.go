@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/internal/service"
@@ -14,6 +13,13 @@ import (
 )
 
 type toolsCommand struct {
+	List toolsListCommand `cmd:"" default:"withargs" help:"List the tools that a server offers."`
+	Show toolsShowCommand `cmd:"" help:"Show one tool: its arguments, effect class and backend, and how to call it."`
+}
+
+func (toolsCommand) Help() string { return toolsListCommand{}.Help() }
+
+type toolsListCommand struct {
 	serverFlags `embed:""`
 
 	All     bool   `help:"Include tools that are hidden from clients, which only steps can call. With -o json, include all that is known of each tool."`
@@ -21,18 +27,19 @@ type toolsCommand struct {
 	Output  string `short:"o" help:"Output format: text or json." enum:"text,json" default:"text"`
 }
 
-func (toolsCommand) Help() string {
+func (toolsListCommand) Help() string {
 	return `Lists composite tools and backend tools, as a client sees them. --effects lists the
 effect class of each backend tool (read, idempotent, keyed, unsafe) and what happens
 if the outcome of a call is unknown; and for each backend with limits, how many calls
 are under way and waiting, and the state of its circuit breaker. Examples:
 
     perdure tools
+    perdure tools show repo_log
     perdure tools --all -o json > tools.json
     perdure validate --against tools.json definitions/*.yaml`
 }
 
-func (t toolsCommand) Run(ctx context.Context, c *console) error {
+func (t toolsListCommand) Run(ctx context.Context, c *console) error {
 	of, err := t.target()
 	if err != nil {
 		return err
@@ -51,14 +58,14 @@ func (t toolsCommand) Run(ctx context.Context, c *console) error {
 	if t.Output == "json" {
 		return c.printJSON(tools)
 	}
-	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	w := c.table(c.out)
 	for _, tool := range tools {
 		fmt.Fprintf(w, "%s\t%s\n", tool.Name, firstLine(tool.Description))
 	}
 	return w.Flush()
 }
 
-func (t toolsCommand) effects(ctx context.Context, c *console, of target) error {
+func (t toolsListCommand) effects(ctx context.Context, c *console, of target) error {
 	status, err := fetchStatus(ctx, of)
 	if err != nil {
 		return err
@@ -66,7 +73,7 @@ func (t toolsCommand) effects(ctx context.Context, c *console, of target) error 
 	if t.Output == "json" {
 		return c.printJSON(status.Tools)
 	}
-	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	w := c.table(c.out)
 	for _, tool := range status.Tools {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", tool.Name, tool.Effect, unknownOutcome(tool), hidden(tool.Hidden))
 	}

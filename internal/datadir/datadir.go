@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -33,7 +32,7 @@ func Acquire(dir string) (*Lock, error) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = fmt.Errorf("%s is in use by another process%s", dir, holder(f))
+		err = &InUseError{Dir: dir, PID: holder(f)}
 	} else if err != nil {
 		err = fmt.Errorf("locking %s: %w", f.Name(), err)
 	}
@@ -71,14 +70,23 @@ func InUse(dir string) (bool, error) {
 	return false, nil
 }
 
-// holder says which process wrote the lock file, if it says so.
-func holder(f *os.File) string {
-	b := make([]byte, 20)
-	n, _ := f.Read(b)
-	if pid := strings.TrimSpace(string(b[:n])); pid != "" {
-		return " (" + pid + ")"
+// holder is the ID of the process that wrote the lock file; 0 = it does not say so.
+func holder(f *os.File) (pid int) {
+	_, _ = fmt.Fscan(f, &pid)
+	return pid
+}
+
+// An InUseError says that another process holds a data directory.
+type InUseError struct {
+	Dir string
+	PID int // 0 = not known
+}
+
+func (e *InUseError) Error() string {
+	if e.PID == 0 {
+		return e.Dir + " is in use by another process"
 	}
-	return ""
+	return fmt.Sprintf("%s is in use by another process (%d)", e.Dir, e.PID)
 }
 
 // Release lets other processes use the directory.

@@ -17,7 +17,8 @@ func Cells(text string) (cells int) {
 }
 
 func cellsOf(r rune) int {
-	if unicode.In(r, unicode.Mn, unicode.Me) || unicode.Is(unicode.Variation_Selector, r) {
+	if r >= 0xfdd0 && r <= 0xfdef || // no characters, which programs use for styles
+		unicode.In(r, unicode.Mn, unicode.Me) || unicode.Is(unicode.Variation_Selector, r) {
 		return 0
 	}
 	switch width.LookupRune(r).Kind() {

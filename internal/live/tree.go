@@ -6,6 +6,7 @@
 package live
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -82,7 +83,13 @@ func (t *Tree) node(among *[]*node, path definitions.StepPath, now time.Time) *n
 		}
 	}
 	n := &node{Step: Step{Path: path}, seen: now}
-	*among = append(*among, n)
+	at := len(*among)
+	if strings.HasSuffix(string(path), "]") { // an item of a loop: by its number
+		at, _ = slices.BinarySearchFunc(*among, n, func(a, b *node) int {
+			return cmp.Or(len(a.Path)-len(b.Path), cmp.Compare(a.Path, b.Path))
+		})
+	}
+	*among = slices.Insert(*among, at, n)
 	return n
 }
 

@@ -2,6 +2,7 @@ package runs
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/perdure/perdure/internal/runs/history"
@@ -28,6 +29,8 @@ func (s *stepRecords) all() (records []StepRecord) {
 	for _, r := range s.inOrder {
 		records = append(records, *r)
 	}
+	// A read inside a workflow task is in history when it ends.
+	slices.SortStableFunc(records, func(a, b StepRecord) int { return a.Started.Compare(b.Started) })
 	return records
 }
 

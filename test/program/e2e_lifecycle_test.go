@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,7 +33,7 @@ func TestStopAtGate(t *testing.T) {
 	id := d.onlyRun(t, "prepare_review", "waiting")
 
 	_, refused, err := d.try(t, "dev", "--listen", "127.0.0.1:0", "--ui-listen", "")
-	if err == nil || !strings.Contains(refused, ".perdure") || !strings.Contains(refused, "in use by another process") {
+	if err == nil || !strings.Contains(refused, ".perdure") || !regexp.MustCompile(`in use by another process \(\d+\), perdure dev at http://`+d.address+`/mcp; use that one`).MatchString(refused) {
 		t.Errorf("a second dev on the same data: %v, %s", err, refused)
 	}
 	if out := d.interrupt(15 * time.Second); !strings.Contains(out, "stopping; runs continue when perdure dev is started again") {

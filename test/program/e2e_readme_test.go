@@ -263,7 +263,7 @@ func (r *reader) compare(want string) {
 
 // readmeVaries is what differs from run to run.
 var readmeVaries = []struct{ pattern, instead string }{
-	{`(prepare_review[/-])[a-z2-9]{10,}`, "${1}ID"},
+	{`((?:prepare_review|latest)[/-])[a-z2-9]{10,}`, "${1}ID"},
 	{`(at Temporal 127\.0\.0\.1:)\d+`, "${1}PORT"},
 	{`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`, "TIME"},
 	{`\b(\d+m)?\d+(\.\d+)?m?s\b`, "DURATION"},
@@ -280,7 +280,9 @@ func comparable(text string) []string {
 	for line := range strings.Lines(strings.TrimRight(text, "\n ")) {
 		lines = append(lines, strings.TrimRight(line, "\n "))
 	}
-	isStep := func(line string) bool { return strings.HasPrefix(line, "  ✓ ") }
+	isStep := func(line string) bool {
+		return strings.HasPrefix(line, "  ✓ ") || strings.HasSuffix(line, ": completed")
+	}
 	for from := 0; from < len(lines); from++ {
 		to := from
 		for to < len(lines) && isStep(lines[to]) {

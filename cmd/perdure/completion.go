@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/visible"
+)
+
+type completionCommand struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+func (completionCommand) Help() string {
+	return `Prints a script that completes commands, flags, IDs of runs and names of tools; the
+latter two come from the running server. Examples:
+
+    source <(perdure completion bash)                     # in ~/.bashrc
+    source <(perdure completion zsh)                      # in ~/.zshrc
+    perdure completion fish > ~/.config/fish/completions/perdure.fish`
+}
+
+// completionScripts ask perdure itself, with the words before the cursor. A line of the
+// answer is a word, a tab and what it means; none means files.
+var completionScripts = map[string]string{
+	"bash": `_perdure() {
+	local words=("${COMP_WORDS[@]:1:COMP_CWORD}") IFS=$'\n'
+	COMPREPLY=($(perdure complete -- "${words[@]}" 2>/dev/null | cut -f1))
+	[ ${#COMPREPLY[@]} -gt 0 ] || compopt -o default
+}
+complete -F _perdure perdure
+`,
+	"zsh": `#compdef perdure
+_perdure() {
+	local -a found=() line
+	while IFS= read -r line; do
+		found+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
+	done < <(perdure complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)
+	if (( $#found )); then _describe perdure found; else _files; fi
+}
+compdef _perdure perdure
+`,
+	"fish": `function __perdure_complete
+	set -l words (commandline -opc) (commandline -ct)
+	perdure complete -- $words[2..] 2>/dev/null
+end
+complete -c perdure -a '(__perdure_complete)'
+`,
+}
+
+func (k completionCommand) Run(c *console) error {
+	_, err := fmt.Fprint(c.out, completionScripts[k.Shell])
+	return err
+}
+
+// completeCommand prints what a word may be completed to, for the scripts.
+type completeCommand struct {
+	Words []string `arg:"" optional:"" passthrough:"" help:"The words of the command line after perdure; the last one is completed."`
+}
+
+// completePatience is how long a server may take to say what it has.
+const completePatience = 2 * time.Second
+
+func (k completeCommand) Run(ctx context.Context, model *kong.Kong, c *console) error {
+	ctx, cancel := context.WithTimeout(ctx, completePatience)
+	defer cancel()
+	words := k.Words
+	if len(words) > 0 && words[0] == "--" {
+		words = words[1:]
+	}
+	for _, found := range complete(ctx, model.Model.Node, words) {
+		fmt.Fprintf(c.out, "%s\t%s\n", found.word, visible.Line(firstLine(found.means)))
+	}
+	return nil
+}
+
+// A candidate is what a word may be completed to.
+type candidate struct{ word, means string }
+
+// complete finds the candidates for the last word.
+func complete(ctx context.Context, root *kong.Node, words []string) []candidate {
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	last := words[len(words)-1]
+	at := follow(root, words[:len(words)-1])
+	var all []candidate
+	switch {
+	case at.flag != nil:
+		for _, value := range at.flag.EnumSlice() {
+			if value != "" {
+				all = append(all, candidate{value, ""})
+			}
+		}
+	case strings.HasPrefix(last, "-"):
+		for _, group := range at.node.AllFlags(true) {
+			for _, f := range group {
+				all = append(all, candidate{"--" + f.Name, f.Help})
+			}
+		}
+	default:
+		for _, child := range at.node.Children {
+			if !child.Hidden && at.args == 0 {
+				all = append(all, candidate{child.Name, child.Help})
+			}
+		}
+		all = append(all, at.values(ctx)...)
+	}
+	return slices.DeleteFunc(all, func(f candidate) bool { return !strings.HasPrefix(f.word, last) })
+}
+
+// A cursor is how far the words before the last one lead.
+type cursor struct {
+	node  *kong.Node
+	flag  *kong.Flag // the last word is its value; nil = it is not
+	args  int        // positional arguments before it
+	flags map[string]string
+}
+
+func follow(root *kong.Node, words []string) cursor {
+	at := cursor{node: root, flags: map[string]string{}}
+	for _, word := range words {
+		switch {
+		case at.flag != nil:
+			at.flags[at.flag.Name], at.flag = word, nil
+		case strings.HasPrefix(word, "-"):
+			name, value, given := strings.Cut(strings.TrimLeft(word, "-"), "=")
+			if f := flagOf(at.node, name); f != nil && given {
+				at.flags[f.Name] = value
+			} else if f != nil && !f.IsBool() {
+				at.flag = f
+			}
+		default:
+			i := slices.IndexFunc(at.node.Children, func(n *kong.Node) bool { return n.Name == word || slices.Contains(n.Aliases, word) })
+			if i < 0 {
+				at.args++
+				continue
+			}
+			at.node = at.node.Children[i]
+		}
+	}
+	return at
+}
+
+func flagOf(n *kong.Node, name string) *kong.Flag {
+	for _, group := range n.AllFlags(false) {
+		for _, f := range group {
+			if f.Name == name || f.Short != 0 && string(f.Short) == name {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// values are those of the argument at the cursor, as far as a running server has them.
+func (at cursor) values(ctx context.Context) (found []candidate) {
+	if at.args > 0 {
+		return nil
+	}
+	server := serverFlags{URL: at.flags["url"], Data: dataDir(at.flags["data"]), tokenFlags: tokenFlags{TokenFile: at.flags["token-file"]}}
+	switch path := strings.Join(names(at.node)[1:], " "); {
+	case path == "call" || path == "tools show":
+		of, err := server.target()
+		if err != nil {
+			return nil
+		}
+		tools, _ := shownTools(ctx, of)
+		for _, t := range tools {
+			found = append(found, candidate{t.Name, t.Description})
+		}
+	case strings.HasPrefix(path, "runs ") && len(at.node.Positional) > 0 || path == "approvals open" || path == "script promote":
+		return runIDs(ctx, at.flags)
+	}
+	return found
+}
+
+func runIDs(ctx context.Context, flags map[string]string) (found []candidate) {
+	f := temporalFlags{Data: dataDir(flags["data"]), connectionFlags: connectionFlags{Address: flags["address"], Namespace: flags["namespace"]}}
+	rc, done, err := f.runsClient(ctx)
+	if err != nil {
+		return nil
+	}
+	defer done()
+	list, _ := rc.List(ctx, runs.Filter{})
+	for _, run := range list {
+		found = append(found, candidate{string(run.ID), string(run.Status) + ", started " + run.Started.Local().Format(time.DateTime)})
+	}
+	return found
+}

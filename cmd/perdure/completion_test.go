@@ -1,0 +1,106 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+func testModel(t *testing.T) *kong.Kong {
+	t.Helper()
+	var cli commandLine
+	k, err := newParser(t.Context(), &cli, &console{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func TestComplete(t *testing.T) {
+	t.Parallel()
+	root := testModel(t).Model.Node
+	for line, want := range map[string][]string{
+		"ru|":                           {"runs"},
+		"runs re|":                      {"result", "release", "retry", "reconcile"},
+		"runs list --stat|":             {"--status"},
+		"runs list --status c|":         {"completed", "cancelled"},
+		"runs list --status=failed --w": {"--waiting"},
+		"call --answer |":               {"accept", "decline", "cancel"},
+		"call x --answer |":             {"accept", "decline", "cancel"},
+		"completion |":                  nil,
+		"nothing such |":                nil,
+		"compl|":                        {"completion"}, // not the command that completes
+	} {
+		var got []string
+		for _, f := range complete(t.Context(), root, strings.Split(strings.TrimSuffix(line, "|"), " ")) {
+			got = append(got, f.word)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s completes to %q, want %q", line, got, want)
+		}
+	}
+}
+
+// The scripts are ones that their shells can read; a shell that is not here is not asked.
+func TestCompletionScripts(t *testing.T) {
+	t.Parallel()
+	for shell, script := range completionScripts {
+		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(shell); err != nil {
+				t.Skip(err)
+			}
+			file := filepath.Join(t.TempDir(), "script")
+			if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := exec.Command(shell, "-n", file).CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// Bash completes what perdure says, with the words as they were typed.
+func TestBashCompletes(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip(err)
+	}
+	script := completionScripts["bash"] + `
+perdure() { local IFS=' '; printf '%s\n' "got $*	help" "two words	help"; }
+COMP_WORDS=(perdure runs "sh w") COMP_CWORD=2
+_perdure
+printf '%s|' "${COMPREPLY[@]}"
+`
+	out, err := exec.Command(bash, "-c", script).CombinedOutput()
+	if want := "got complete -- runs sh w|two words|"; err != nil || string(out) != want {
+		t.Errorf("%v, %q, want %q", err, out, want)
+	}
+}
+
+// Every command has a page, in which no text is taken for a request.
+func TestManPages(t *testing.T) {
+	t.Parallel()
+	model := testModel(t)
+	for _, n := range commands(model.Model.Node) {
+		page := manPage(n)
+		if !strings.Contains(page, ".SH NAME\nperdure") || strings.Contains(page, "complete --") {
+			t.Errorf("the page of %s:\n%s", n.FullPath(), page)
+		}
+		for line := range strings.Lines(page) {
+			if strings.HasPrefix(line, ".") && !slices.Contains([]string{".TH", ".SH", ".TP", ".B", ".I", ".BR", ".nf", ".fi"}, strings.Fields(line)[0]) {
+				t.Errorf("the page of %s has %q", n.FullPath(), line)
+			}
+		}
+	}
+	if got, want := roff(".so x\n'a\\b-c"), "\\&.so x\n\\&'a\\eb\\-c"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

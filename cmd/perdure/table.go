@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/perdure/perdure/internal/live"
+)
+
+// A table takes lines whose cells end in tabs, and writes them as columns. On a terminal
+// it is not wider than that: the widest columns are cut.
+type table struct {
+	to    io.Writer
+	width int // in cells; 0 = any
+	text  strings.Builder
+}
+
+// table lays out lines for standard output, which to is or leads to.
+func (c *console) table(to io.Writer) *table {
+	t := &table{to: to}
+	if c.outTerminal {
+		t.width, _ = c.size()
+	}
+	return t
+}
+
+func (t *table) Write(p []byte) (int, error) { return t.text.Write(p) }
+
+// Flush writes the table.
+func (t *table) Flush() error {
+	var rows [][]string
+	var columns []int
+	for line := range strings.Lines(t.text.String()) {
+		cells := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		for i, cell := range cells[:len(cells)-1] { // the last one has no column
+			if i == len(columns) {
+				columns = append(columns, 0)
+			}
+			columns[i] = max(columns[i], live.Cells(cell))
+		}
+		rows = append(rows, cells)
+	}
+	t.fit(columns, rows)
+	var b strings.Builder
+	for _, cells := range rows {
+		b.WriteString(t.row(cells, columns) + "\n")
+	}
+	_, err := fmt.Fprint(t.to, b.String())
+	return err
+}
+
+const (
+	columnGap   = 2
+	leastColumn = 12 // to which a column is cut, in cells
+)
+
+// fit makes the widest columns narrower until the rows that have them all fit.
+func (t *table) fit(columns []int, rows [][]string) {
+	if t.width == 0 || len(columns) == 0 {
+		return
+	}
+	all := 0
+	for _, cells := range rows {
+		if len(cells) == len(columns)+1 {
+			all = max(all, live.Cells(cells[len(columns)]))
+		}
+	}
+	all = min(all, 4*leastColumn)
+	for _, c := range columns {
+		all += c + columnGap
+	}
+	for ; all > t.width; all-- {
+		widest := 0
+		for i, c := range columns {
+			if c > columns[widest] {
+				widest = i
+			}
+		}
+		if columns[widest] <= leastColumn {
+			return
+		}
+		columns[widest]--
+	}
+}
+
+func (t *table) row(cells []string, columns []int) string {
+	var b strings.Builder
+	at, last := 0, len(cells)-1
+	for i, cell := range cells[:last] {
+		cell = live.Clip(cell, columns[i])
+		b.WriteString(cell + strings.Repeat(" ", columns[i]-live.Cells(cell)+columnGap))
+		at += columns[i] + columnGap
+	}
+	if t.width > 0 {
+		return b.String() + live.Clip(cells[last], max(t.width-at, 1))
+	}
+	return b.String() + cells[last]
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/perdure/perdure/internal/live"
+)
+
+// Columns line up, whatever the width of letters and with styles; on a terminal the
+// widest are cut until a line fits.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	rows := "漢字\t" + yellow.mark("running", true) + "\t1s\n" +
+		"ab\tsomething that is very long, longer than all else here\tlast\n" +
+		"\tonly one\n"
+	write := func(width int) string {
+		var out strings.Builder
+		c := &console{outTerminal: width > 0, size: func() (int, int) { return width, 24 }}
+		w := c.table(&out)
+		fmt.Fprint(w, rows)
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		return strings.NewReplacer(string(yellow), "", string(unstyled), "").Replace(out.String())
+	}
+	want := `漢字  running                                                 1s
+ab    something that is very long, longer than all else here  last
+      only one
+`
+	if diff := cmp.Diff(want, write(0)); diff != "" {
+		t.Error(diff)
+	}
+	want = `漢字  running                     1s
+ab    something that is very lo…  last
+      only one
+`
+	if diff := cmp.Diff(want, write(38)); diff != "" {
+		t.Error(diff)
+	}
+	for line := range strings.Lines(write(38)) {
+		if n := live.Cells(strings.TrimSuffix(line, "\n")); n > 38 {
+			t.Errorf("%q takes %d cells", line, n)
+		}
+	}
+}

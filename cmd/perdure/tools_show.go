@@ -1,0 +1,216 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/perdure/perdure/definitions"
+	"github.com/perdure/perdure/internal/service"
+	"github.com/perdure/perdure/internal/visible"
+)
+
+type toolsShowCommand struct {
+	serverFlags `embed:""`
+
+	Name   string `arg:"" help:"Name of the tool, as clients see it."`
+	Output string `short:"o" help:"Output format: text or json." enum:"text,json" default:"text"`
+}
+
+func (toolsShowCommand) Help() string {
+	return "Example:\n\n    perdure tools show repo_log"
+}
+
+func (t toolsShowCommand) Run(ctx context.Context, c *console) error {
+	of, err := t.target()
+	if err != nil {
+		return err
+	}
+	tools, err := allTools(ctx, of)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(tools, func(tool remoteTool) bool { return tool.Name == t.Name })
+	if i < 0 {
+		return (&server{url: of.url}).unknownTool(t.Name, tools)
+	}
+	if t.Output == "json" {
+		return c.printJSON(tools[i])
+	}
+	return t.print(c, tools[i])
+}
+
+func (t toolsShowCommand) print(c *console, tool remoteTool) error {
+	out := &lines{w: c.out}
+	out.printf("%s", c.outStyle(bold, tool.Name))
+	if tool.Description != "" {
+		out.printf("  %s", strings.ReplaceAll(strings.TrimSpace(visible.Text(tool.Description)), "\n", "\n  "))
+	}
+	w := c.table(out)
+	fmt.Fprintln(w)
+	if tool.Backend != "" {
+		fmt.Fprintf(w, "backend\t%s\n", tool.Backend+also(tool.Original, tool.Name))
+		fmt.Fprintf(w, "effect\t%s, %s\n", tool.Effect, effectWords[definitions.Effect(tool.Effect)])
+		status := service.ToolStatus{Effect: tool.Effect, OnUnknown: tool.OnUnknown, Probe: tool.Probe}
+		fmt.Fprintf(w, "outcome unknown\t%s\n", unknownOutcome(status))
+	} else {
+		fmt.Fprintf(w, "kind\tcomposite tool, or tool of the server itself\n")
+	}
+	if tool.KeyArgument != "" {
+		fmt.Fprintf(w, "key argument\t%s\n", tool.KeyArgument)
+	}
+	if tool.Hidden {
+		fmt.Fprintf(w, "offered\tto steps only, %s\n", hidden(true))
+	}
+	_ = w.Flush() // out keeps the error
+	printParameters(c, out, "arguments", tool.InputSchema)
+	printParameters(c, out, "result", tool.OutputSchema)
+	if !tool.Hidden {
+		out.printf("\nexample\n  perdure call %s%s", tool.Name, t.example(tool.InputSchema))
+	}
+	return out.err
+}
+
+// effectWords say what an effect class means.
+var effectWords = map[definitions.Effect]string{
+	definitions.Read:       "it changes nothing",
+	definitions.Idempotent: "calling it twice does the same as once",
+	definitions.Keyed:      "calls with the same key take effect once",
+	definitions.Unsafe:     "every call takes effect",
+}
+
+// also names the backend's own name of a tool, if it is another.
+func also(original, name string) string {
+	if original == "" || original == name {
+		return ""
+	}
+	return ", as " + original
+}
+
+// A parameter is one property of a schema.
+type parameter struct {
+	Name     string
+	Required bool
+
+	Type        json.RawMessage   `json:"type"`
+	Description string            `json:"description"`
+	Default     json.RawMessage   `json:"default"`
+	Enum        []json.RawMessage `json:"enum"`
+	Examples    []json.RawMessage `json:"examples"`
+}
+
+// parameters are those of a schema, in its order.
+func parameters(schema json.RawMessage) (list []parameter) {
+	root, err := definitions.ParseJSONObject(schema)
+	if err != nil {
+		return nil
+	}
+	var required []string
+	_ = json.Unmarshal(root.Get("required"), &required)
+	properties, _ := definitions.ParseJSONObject(root.Get("properties"))
+	for _, p := range properties {
+		param := parameter{}
+		_ = json.Unmarshal(p.Value, &param) // what cannot be read is not shown
+		param.Name, param.Required = p.Name, slices.Contains(required, p.Name)
+		list = append(list, param)
+	}
+	return list
+}
+
+func (p parameter) kind() string {
+	var one string
+	var several []string
+	switch {
+	case len(p.Enum) > 0:
+		return "one of " + p.choices()
+	case json.Unmarshal(p.Type, &one) == nil:
+		return cmp.Or(one, "any")
+	case json.Unmarshal(p.Type, &several) == nil:
+		return strings.Join(several, " or ")
+	}
+	return "any"
+}
+
+func (p parameter) choices() string {
+	var choices []string
+	for _, e := range p.Enum {
+		choices = append(choices, plainValue(e))
+	}
+	return strings.Join(choices, ", ")
+}
+
+func printParameters(c *console, out *lines, heading string, schema json.RawMessage) {
+	list := parameters(schema)
+	if len(list) == 0 {
+		if heading == "arguments" {
+			out.printf("\narguments\n  none")
+		}
+		return
+	}
+	out.printf("\n%s", heading)
+	w := c.table(out)
+	for _, p := range list {
+		name, says := visible.Line(p.Name), firstLine(p.Description)
+		if p.Required && heading == "arguments" {
+			name += "*"
+		}
+		if len(p.Default) > 0 {
+			says = strings.TrimSpace(says + " (default " + visible.JSONLine(p.Default) + ")")
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", name, visible.Line(p.kind()), visible.Line(says))
+	}
+	_ = w.Flush() // out keeps the error
+}
+
+// example gives each argument that a call must have a value of its type.
+func (t toolsShowCommand) example(schema json.RawMessage) string {
+	var b strings.Builder
+	for _, p := range parameters(schema) {
+		if p.Required {
+			b.WriteString(" " + shellWord(p.Name+"="+p.sample()))
+		}
+	}
+	return b.String() + dataFlag(t.Data)
+}
+
+func (p parameter) sample() string {
+	for _, values := range [][]json.RawMessage{p.Examples, {p.Default}, p.Enum} {
+		if len(values) > 0 && len(values[0]) > 0 {
+			return plainValue(values[0])
+		}
+	}
+	switch p.kind() {
+	case "integer", "number":
+		return "1"
+	case "boolean":
+		return "true"
+	case "array":
+		return "[]"
+	case "object":
+		return "{}"
+	}
+	return "TEXT"
+}
+
+// plainValue is a value as key=value takes it: a text without its quotes.
+func plainValue(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return visible.JSONLine(raw)
+}
+
+// shellWord quotes a word for a shell where that is needed.
+func shellWord(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("=_-./:@,+", r)
+	}
+	if !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(visible.Line(word), "'", `'\''`) + "'"
+}
