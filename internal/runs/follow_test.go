@@ -153,6 +153,9 @@ func relay(ctx workflow.Context, in workflows.RunInput) (*workflows.RunResult, e
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute, Summary: workflows.Summary("look", "read")})
 	gate := workflows.Elicitation{ID: "ask#1", StepID: "ask", StepPath: "ask", Message: "Shall I?", State: workflows.ElicitationOpen}
 	tell := func() error {
+		if gate.Opened.IsZero() {
+			gate.Opened = workflow.Now(ctx)
+		}
 		return workflow.UpsertMemo(ctx, map[string]any{workflows.MemoState: workflows.State{Elicitations: []workflows.Elicitation{gate}}})
 	}
 	if in.Depth == 0 {
