@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"sync"
 
@@ -12,19 +13,25 @@ import (
 
 // Register makes a worker run definitions.
 func Register(r worker.WorkflowRegistry, trust Trust) {
-	i := &interpreter{programs: map[string]*definitions.Program{}, trust: &trustee{Trust: trust}}
+	i := newInterpreter(trust)
 	r.RegisterWorkflowWithOptions(i.CompositeTool, workflow.RegisterOptions{Name: WorkflowType})
 	r.RegisterWorkflowWithOptions(BackendHost, workflow.RegisterOptions{Name: HostType, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade})
 	r.RegisterWorkflowWithOptions(Deliveries, workflow.RegisterOptions{Name: DeliveriesType, VersioningBehavior: workflow.VersioningBehaviorAutoUpgrade})
 	r.RegisterWorkflowWithOptions(BackendPermit, workflow.RegisterOptions{Name: PermitType})
 }
 
-// An interpreter keeps compiled definitions between workflow tasks. A program
-// is a pure function of its digest, so what it keeps never shows in a run.
+// An interpreter keeps compiled definitions between workflow tasks, by the SHA-256
+// of their sources, so what it keeps never shows in a run. The digest that an input
+// names does not do: whoever starts a run says what it likes there, and would
+// replace the definition of others.
 type interpreter struct {
 	trust    *trustee
 	mu       sync.Mutex
-	programs map[string]*definitions.Program
+	programs map[[sha256.Size]byte]*definitions.Program
+}
+
+func newInterpreter(trust Trust) *interpreter {
+	return &interpreter{programs: map[[sha256.Size]byte]*definitions.Program{}, trust: &trustee{Trust: trust}}
 }
 
 // maxPrograms bounds the compiled definitions that are kept.
@@ -33,7 +40,8 @@ const maxPrograms = 1000
 func (i *interpreter) program(p Pinned) (*definitions.Program, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if prog, ok := i.programs[p.Digest]; ok {
+	source := sha256.Sum256(p.Source)
+	if prog, ok := i.programs[source]; ok {
 		return prog, nil
 	}
 	d, err := definitions.FromSource(p.Source)
@@ -47,6 +55,6 @@ func (i *interpreter) program(p Pinned) (*definitions.Program, error) {
 	if len(i.programs) >= maxPrograms {
 		clear(i.programs)
 	}
-	i.programs[p.Digest] = prog
+	i.programs[source] = prog
 	return prog, nil
 }
