@@ -42,6 +42,7 @@ type Activities struct {
 	resolve  Resolve
 	outcome  Outcome
 	catchUp  CatchUp
+	onItsWay *transit
 }
 
 var _ workflows.Activities = (*Activities)(nil)
@@ -51,7 +52,7 @@ func New(backends Caller, logger *slog.Logger) *Activities {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return &Activities{backends: backends, logger: logger}
+	return &Activities{backends: backends, logger: logger, onItsWay: &transit{}}
 }
 
 // Permit restricts calls: those not permitted fail without being sent. Without it,

@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/activities"
 	"github.com/perdure/perdure/definitions"
@@ -113,4 +116,62 @@ func TestAttackCallBelowAStoppedRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A standstill holds a process up between the moment in which Temporal has handed
+// out an activity and the one in which the process begins with it.
+type standstill struct {
+	interceptor.WorkerInterceptorBase
+	interceptor.ActivityInboundInterceptorBase
+	lasts time.Duration
+}
+
+func (s *standstill) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	s.Next = next
+	return s
+}
+
+func (s *standstill) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	time.Sleep(s.lasts)
+	return s.Next.ExecuteActivity(ctx, in)
+}
+
+// TestAttackStandstill: a worker stands still, or its connection does, while Temporal
+// hands it a call; the run is stopped, and then the worker goes on. The call asks
+// before it is sent. One that comes as soon as others does not.
+func TestAttackStandstill(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sent, asked := 0, 0
+		all := activities.New(backend(func(ctx context.Context, c backends.Call) (*backends.Result, error) {
+			if err := c.Leaving(ctx); err != nil {
+				return nil, &backends.CallError{Backend: c.Backend, Tool: c.Tool, Outcome: backends.NotSent, Err: err}
+			}
+			sent++
+			return &backends.Result{Structured: json.RawMessage(`{}`)}, nil
+		}), nil).CatchUp(func(context.Context, string, time.Time) error { asked++; return context.DeadlineExceeded })
+		for _, tc := range []struct {
+			effect definitions.Effect
+			lasts  time.Duration
+			asks   bool
+		}{
+			{definitions.Unsafe, 2 * time.Second, true}, // the first of the process
+			{definitions.Unsafe, 0, false},
+			{definitions.Unsafe, 20 * time.Millisecond, false},
+			{definitions.Unsafe, 2 * time.Second, true},
+			{definitions.Keyed, 2 * time.Second, true},
+			{definitions.Read, 2 * time.Second, false},
+			{definitions.Unsafe, 5 * time.Millisecond, false},
+		} {
+			sent, asked = 0, 0
+			var suite testsuite.WorkflowTestSuite
+			env := suite.NewTestActivityEnvironment()
+			env.SetWorkerOptions(worker.Options{Interceptors: []interceptor.WorkerInterceptor{&standstill{lasts: tc.lasts}}})
+			activities.Register(env, all)
+			_, err := env.ExecuteActivity(workflows.CallToolName, workflows.ToolCall{StepPath: "s", Tool: "be_put", Effect: tc.effect, Decided: time.Now()})
+			if (asked > 0) != tc.asks || (sent == 0) != tc.asks {
+				t.Errorf("%s after %s: asked %d times, sent %d times, %v", tc.effect, tc.lasts, asked, sent, err)
+			}
+		}
+	})
 }

@@ -43,7 +43,7 @@ type departure struct {
 	reads  bool          // or is executed within a workflow task, as reads are
 	begun  time.Time     // the attempt was, by Temporal's clock
 	came   time.Time     // at the same time, by that of this process
-	waited time.Duration // until since, from when the run has seen what had happened
+	waited time.Duration // until since, from when the run has seen what had happened: by Temporal's clock, and on its way here
 	since  time.Time
 	above  time.Time // when the runs above were asked last; zero = not yet
 }
@@ -57,7 +57,7 @@ func (a *Activities) departure(call workflows.ToolCall, info activity.Info) *dep
 	return &departure{
 		a: a, call: call, reads: call.Effect == definitions.Read || info.IsLocalActivity,
 		begun: info.StartedTime, came: now,
-		waited: info.StartedTime.Sub(from), since: now, // both of Temporal's clock
+		waited: info.StartedTime.Sub(from) + a.onItsWay.late(info.StartedTime, now), since: now,
 	}
 }
 
