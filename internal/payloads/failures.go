@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
+	"google.golang.org/protobuf/proto"
 )
 
 // errNotFetched is in the chain of errors of large values that could not be had.
@@ -64,7 +65,28 @@ func (f failures) ErrorToFailure(err error) *failurepb.Failure {
 	if f.unread != nil && (errors.Is(err, ErrNoKey) || errors.Is(err, errNotFetched)) && !errors.As(err, &said) {
 		err = f.unread(f.activity, err)
 	}
-	return f.FailureConverter.ErrorToFailure(err)
+	return f.sealed(f.FailureConverter.ErrorToFailure(err))
+}
+
+// sealedText is what the SDK puts in the place of a text that it has sealed.
+const sealedText = "Encoded failure"
+
+// sealed is a failure whose texts are sealed if there are keys. An error that was
+// read from a failure converts to that failure, which reading has left in clear.
+func (f failures) sealed(failure *failurepb.Failure) *failurepb.Failure {
+	if failure == nil || f.codec == nil || f.codec.Keys == nil {
+		return failure
+	}
+	failure = proto.CloneOf(failure)
+	for part := failure; part != nil; part = part.GetCause() {
+		if part.GetEncodedAttributes() != nil && part.Message == sealedText && part.StackTrace == "" {
+			continue
+		}
+		if err := converter.EncodeCommonFailureAttributes(f.data, part); err != nil {
+			part.Message, part.StackTrace = "its text cannot be sealed", ""
+		}
+	}
+	return failure
 }
 
 // FailureToError converts a failure. Within a workflow it panics if its key is
@@ -75,7 +97,7 @@ func (f failures) FailureToError(failure *failurepb.Failure) error {
 		_, err := f.codec.Decode(sealedIn(part))
 		_ = insist(err)
 	}
-	return f.FailureConverter.FailureToError(failure)
+	return f.FailureConverter.FailureToError(proto.CloneOf(failure)) // which opens it in place
 }
 
 // sealedIn are the payloads of a failure, without its cause.

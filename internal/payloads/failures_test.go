@@ -101,3 +101,32 @@ func panics(f func()) (did bool) {
 	f()
 	return false
 }
+
+// TestAttackFailureIsReported shows that whoever keeps the histories reads no text of
+// a failure that is read before it is sent, as those of local activities are, and of
+// an error that was read from a failure and is reported again, alone or in another
+// error; and that who has the key reads all of it.
+func TestAttackFailureIsReported(t *testing.T) {
+	t.Parallel()
+	failures := converter.WithFailureConverterSerializationContext(options(t, first).FailureConverter, call)
+	said := temporal.NewApplicationErrorWithCause("planted above", "tool", errors.New("planted below"), "details")
+	sent := failures.ErrorToFailure(said)
+	read := failures.FailureToError(sent)
+	if text := sent.String(); strings.Contains(text, "planted") {
+		t.Errorf("reading has opened it: %s", text)
+	}
+	for name, err := range map[string]error{"alone": read, "in another": fmt.Errorf("planted besides: %w", read)} {
+		again := failures.ErrorToFailure(err)
+		if text := again.String(); strings.Contains(text, "planted") {
+			t.Errorf("%s: in clear: %s", name, text)
+		}
+		for got, want := failures.FailureToError(again), err; want != nil; got, want = errors.Unwrap(got), errors.Unwrap(want) {
+			if got == nil || !strings.Contains(got.Error(), want.Error()) {
+				t.Errorf("%s: read as %v, want %v", name, got, want)
+			}
+		}
+	}
+	if read.Error() == "" || !strings.Contains(read.Error(), "planted above") {
+		t.Errorf("the error that was reported says %q now", read)
+	}
+}
