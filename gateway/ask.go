@@ -89,6 +89,9 @@ func (s *asking) add(e runs.Elicitation) {
 	if action := s.pages[e.ID]; action != "" {
 		gt.mute, s.urgent = true, s.urgent || action != accept
 	}
+	if s.answered[e.ID] { // asking again would get another answer, which does not count
+		gt.mute, s.urgent = true, true
+	}
 	if s.x.dialect.keepsQuestions() {
 		s.takeOver(gt)
 	}

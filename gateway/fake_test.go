@@ -45,6 +45,7 @@ type fakeRuns struct {
 	serial int
 	looks  map[runs.RunID]int // for progress
 	answer []runs.Answer      // all that came
+	idle   bool               // no worker takes an answer
 
 	delivered []delivery
 	onDeliver func() // before every Deliver
@@ -206,6 +207,10 @@ func (f *fakeRuns) Answer(_ context.Context, id runs.RunID, a runs.Answer) (runs
 	var err error
 	f.change(func() {
 		f.answer = append(f.answer, a)
+		if f.idle {
+			err = fmt.Errorf("answering: %w: %w", runs.ErrUntaken, context.DeadlineExceeded)
+			return
+		}
 		r := f.runs[id]
 		if r == nil {
 			err = runs.ErrNotFound

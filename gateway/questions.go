@@ -86,7 +86,7 @@ func (qs *questions) replied(ctx context.Context, c *client, m *message) (status
 	}
 	var invalid *runs.InvalidAnswerError
 	switch err := qs.answer(ctx, c, q.Run, about{q.Gate, q.Asks, q.name()}, m.Result); {
-	case err == nil:
+	case err == nil, sent(err):
 	case errors.As(err, &invalid):
 		return qs.unanswered(ctx, a, &q, runs.Invalid, invalid.Reason)
 	case errors.Is(err, runs.ErrNoSuchGate), errors.Is(err, runs.ErrNotFound), errors.Is(err, runs.ErrNotPermitted):
@@ -157,6 +157,12 @@ type about struct {
 	name string // of the question; "" = it has none
 }
 
+// sent says of an error of answer that the run has the answer, and takes it when a
+// worker can.
+func sent(err error) bool {
+	return errors.Is(err, runs.ErrUnchecked) || errors.Is(err, runs.ErrUntaken) || errors.Is(err, runs.ErrQuarantined)
+}
+
 // answer gives a client's answer to an elicitation on. That somebody else's
 // came first is no error. What the run itself says of its caller counts: a token
 // may be older than the run, where a business key gave two the same ID.
@@ -183,9 +189,8 @@ func (qs *questions) answer(ctx context.Context, c *client, run runs.RunID, to a
 	defer cancel()
 	decision, err := qs.runs.Answer(ctx, run, answer)
 	switch {
-	case errors.Is(err, runs.ErrUnchecked), errors.Is(err, runs.ErrQuarantined): // the run tells that it waits
+	case sent(err):
 		qs.log.WarnContext(ctx, "an answer is not valid yet", "run", run, "elicitation", to.gate, "by", answer.By, "error", err)
-		return nil
 	case err == nil && !decision.Won:
 		qs.log.InfoContext(ctx, "an answer was too late", "run", run, "elicitation", to.gate, "by", answer.By, "won", decision.By)
 	}

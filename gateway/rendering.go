@@ -53,6 +53,7 @@ type renderOptions struct {
 	patience *time.Duration    // nil = Options.Patience, for clients that cannot be asked
 	reasons  map[string]string // why answers in this request were not taken, by elicitation
 	pages    map[string]string // what the client said when it was asked to open the page, by elicitation
+	answered map[string]bool   // elicitations that the client has answered, though no worker has taken the answer yet
 	task     string            // ID of the task whose tasks/result this is; "" = a call's
 }
 

@@ -61,7 +61,7 @@ func (cs *composites) nextRound(ctx context.Context, x *exchange) {
 	if x.dialect.sendsAgain() && own { // before its answers count: the call is lost if this request is
 		x.joined = cs.roll.attendAs(ctx, st.Run, runs.Attended{Request: x.name, Says: runs.Joined, Of: st.From})
 	}
-	reasons, pages := st.unknownKeys(x.params.InputResponses), map[string]string{}
+	reasons, pages, answered := st.unknownKeys(x.params.InputResponses), map[string]string{}, map[string]bool{}
 	for _, gate := range slices.Sorted(maps.Keys(st.Asked)) {
 		raw, _, ok := answerTo(gate, st.Rounds[gate], st.Asked[gate], x.params.InputResponses)
 		if !ok || reasons[gate] != "" {
@@ -75,6 +75,8 @@ func (cs *composites) nextRound(ctx context.Context, x *exchange) {
 		switch err := cs.questions.answer(ctx, x.client, st.Run, about{gate: gate, what: st.Asks[gate]}, raw); {
 		case errors.As(err, &invalid):
 			reasons[gate] = invalid.Reason
+		case sent(err):
+			answered[gate] = true
 		case errors.Is(err, runs.ErrUnavailable):
 			cs.results.failed(x, st.Run, err)
 			return
@@ -92,5 +94,5 @@ func (cs *composites) nextRound(ctx context.Context, x *exchange) {
 	cs.served.begin(st.Run, x)
 	at := x.cursorFor(runs.Started{ID: st.Run, Attached: st.Attached})
 	at.Seq, at.Asked, at.Owner = st.Seq, st.Asked, st.Owner
-	cs.follows(ctx, x, at, renderOptions{resumed: true, reasons: reasons, pages: pages})
+	cs.follows(ctx, x, at, renderOptions{resumed: true, reasons: reasons, pages: pages, answered: answered})
 }

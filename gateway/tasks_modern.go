@@ -153,6 +153,9 @@ func (ts *tasks) takeInput(ctx context.Context, x *exchange, run *runs.Run, in i
 		asking.Outcome = runs.Unwilling
 	default:
 		err := ts.questions.answer(ctx, x.client, run.ID, about{gate: in.ID, what: in.Question}, raw)
+		if sent(err) {
+			return nil
+		}
 		if !errors.As(err, &invalid) {
 			return err
 		}

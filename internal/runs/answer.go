@@ -25,8 +25,9 @@ import (
 // the approvals page that comes in another way, is ErrNotPermitted. One that is
 // signed with a key that workers do not have yet is ErrUnchecked; it counts when
 // one has it. An answer that was sent and that no worker takes within 30 s, or until
-// ctx ends, is context.DeadlineExceeded or what ctx says; one to a run that was
-// quarantined meanwhile is ErrQuarantined. Either counts when the run goes on.
+// ctx ends, is ErrUntaken, and context.DeadlineExceeded or what ctx says; one to a
+// run that was quarantined meanwhile is ErrQuarantined. Either counts when the run
+// goes on.
 func (c *Client) Answer(ctx context.Context, id RunID, a Answer) (Decision, error) {
 	run, err := c.Get(ctx, id)
 	if err != nil {
@@ -117,11 +118,11 @@ func (c *Client) confirm(ctx context.Context, id RunID, signal workflows.Answer)
 				return Decision{}, fmt.Errorf("answering run %s: the answer was sent, and becomes valid if the run is released: %w", id, ErrQuarantined)
 			}
 		}
-		if err != nil && !errors.Is(err, ErrUnavailable) {
+		if err != nil && !errors.Is(err, ErrUnavailable) && ctx.Err() == nil {
 			return Decision{}, err
 		}
 		if !pause.wait(ctx) {
-			return Decision{}, fmt.Errorf("answering run %s: the answer was sent, but no worker has processed it yet; see perdure runs show: %w", id, ctx.Err())
+			return Decision{}, fmt.Errorf("answering run %s: %w; see perdure runs show: %w", id, ErrUntaken, ctx.Err())
 		}
 	}
 }
