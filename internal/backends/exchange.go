@@ -327,19 +327,25 @@ func (c *countedConn) seal() int64 {
 	return c.writes.Load()
 }
 
+var errOtherRequest = errors.New("the answer has the id of another request")
+
 // capture records the answer of a request and hands mcp-go's client one that
 // it can decode without loss of time: its own decoding makes float64 of
 // numbers and refuses content that it does not know.
-func (x *exchange) capture(method string, answer *transport.JSONRPCResponse, err error) (*transport.JSONRPCResponse, error) {
+func (x *exchange) capture(req transport.JSONRPCRequest, answer *transport.JSONRPCResponse, err error) (*transport.JSONRPCResponse, error) {
 	if answer == nil {
 		return nil, err
 	}
-	if tooMuch := checkSize(method, answer.Result); tooMuch != nil {
-		x.set(func() { x.broke = tooMuch })
-		return nil, tooMuch
+	bad := checkSize(req.Method, answer.Result)
+	if answer.Error == nil && answer.ID.String() != req.ID.String() { // an error may have none
+		bad = errOtherRequest
+	}
+	if bad != nil {
+		x.set(func() { x.broke = bad })
+		return nil, bad
 	}
 	x.set(func() { x.answer = answer })
-	if method != string(mcp.MethodToolsCall) || answer.Error != nil || len(answer.Result) == 0 {
+	if req.Method != string(mcp.MethodToolsCall) || answer.Error != nil || len(answer.Result) == 0 {
 		return answer, err
 	}
 	stub := *answer

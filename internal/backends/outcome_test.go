@@ -3,6 +3,7 @@ package backends
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -118,9 +119,18 @@ func outcomeCases() []outcomeCase {
 			http.Redirect(w, r, "/else", http.StatusTemporaryRedirect)
 		}, Refused, "307"},
 		{"neither result nor error", status(200, `{"jsonrpc":"2.0","id":3}`), Unknown, ""},
+		{"the id of another request", status(200, `{"jsonrpc":"2.0","id":99,"result":{"content":[]}}`), Unknown, "another request"},
+		{"the id of another request on a stream", func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, `event: message`+"\n"+`data: {"jsonrpc":"2.0","id":"3","result":{"content":[]}}`+"\n\n")
+		}, Unknown, "another request"},
 		{"no JSON", status(200, `hello`), Unknown, ""},
 		{"JSON-RPC error", status(200, `{"jsonrpc":"2.0","id":3,"error":{"code":-32602,"message":"bad params"}}`), Refused, "bad params (code -32602)"},
-		{"input required", status(200, `{"jsonrpc":"2.0","id":3,"result":{"resultType":"input_required","inputRequests":{},"requestState":"x"}}`), Refused, "input"},
+		{"input required", func(w http.ResponseWriter, r *http.Request, body []byte) {
+			var request struct{ ID json.RawMessage }
+			_ = json.Unmarshal(body, &request)
+			status(200, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"resultType":"input_required","inputRequests":{},"requestState":"x"}}`, request.ID))(w, r, body)
+		}, Refused, "input"},
 	}
 }
 

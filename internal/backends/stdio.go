@@ -78,14 +78,14 @@ func (c *child) SendRequest(ctx context.Context, req transport.JSONRPCRequest) (
 	select {
 	case answer := <-ch:
 		answer, _ = heedVersions(req, answer)
-		return x.capture(req.Method, answer, nil)
+		return x.capture(req, answer, nil)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-c.done:
 	}
 	select {
 	case answer := <-ch: // it came just before the end
-		return x.capture(req.Method, answer, nil)
+		return x.capture(req, answer, nil)
 	default:
 		return nil, c.failure()
 	}

@@ -36,7 +36,7 @@ func (w *httpWire) SendRequest(ctx context.Context, req transport.JSONRPCRequest
 	if err != nil && ctx.Err() != nil && !mcp.IsModernProtocol(w.s.version) {
 		w.s.cancelRequest(x, req.ID, ctx.Err())
 	}
-	return x.capture(req.Method, answer, err)
+	return x.capture(req, answer, err)
 }
 
 // An sseWire does the same for the older transport, and ends the requests
@@ -71,5 +71,5 @@ func (w *sseWire) SendRequest(ctx context.Context, req transport.JSONRPCRequest)
 	case waiting.Err() != nil:
 		err = errors.New("the stream of answers broke off")
 	}
-	return x.capture(req.Method, answer, err)
+	return x.capture(req, answer, err)
 }
