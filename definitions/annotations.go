@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// ToolNames gives the names of the tools that steps, their probes and their
-// compensations use, and those that can be seen in scripts, as they are
-// written, sorted, once each.
+// ToolNames gives the names of the tools that steps, probes and compensations use, and
+// those visible in scripts, as written, sorted, once each.
 func (d *Definition) ToolNames() []string {
 	var names []string
 	for _, placed := range d.codes() {
@@ -31,16 +30,14 @@ func (d *Definition) ToolNames() []string {
 	return slices.Compact(names)
 }
 
-// DeriveAnnotations gives the hints of the composite, each of them stated.
+// DeriveAnnotations gives all hints of the composite tool.
 //
-// They follow from the tools that its steps use, and those of the composite
-// tools that they call: a composite is read-only only if all of them are,
-// destructive unless none can be, idempotent only if all are, and open to the
-// world unless none is. A tool that is not known or that
-// states no hint counts as the protocol has it: writing, destructive, not
-// idempotent, open. What the definition states itself may be more cautious; it
-// is an error if it promises more than the steps keep. That it is idempotent is
-// the author's word: steps that are not may be so together.
+// They follow from the tools that it calls, also through other composite tools: it is
+// read-only only if all of them are, destructive unless none can be, idempotent only
+// if all are, and open to the world unless none is. An unknown tool, or one without a
+// hint, counts as in the protocol: writing, destructive, not idempotent, open. The
+// definition's own hints may be more cautious; promising more than the steps keep is
+// an error, except idempotent, since steps that are not may be so together.
 func (d *Definition) DeriveAnnotations(tools Tools, find Definitions) (Annotations, error) {
 	derived, problems := d.deriveAnnotations(tools, find)
 	var errs []error
@@ -65,8 +62,8 @@ func (d *Definition) deriveAnnotations(tools Tools, find Definitions) (Annotatio
 		stated = &Annotations{}
 	}
 	var problems []hintProblem
-	// settle takes the stated hint if there is one; promise is the value that
-	// promises something to the caller, blame the tool that breaks it.
+	// settle takes the definition's hint, if any; promise is the value that promises
+	// something to the caller, blame the tool that breaks it.
 	settle := func(name string, hint *bool, promise bool, blame string) *bool {
 		if hint == nil {
 			kept := promise == (blame == "")
@@ -105,7 +102,7 @@ var broken = map[string]string{
 	"openWorldHint":   "does not say that it keeps to a closed world",
 }
 
-// A floor names, for each promise, what is called first that breaks it; "" = none.
+// A floor names, for each promise, the first called tool that breaks it; "" = none.
 type floor struct{ writes, destroys, repeats, opens string }
 
 func (d *Definition) floor(tools Tools, find Definitions) floor {
@@ -133,7 +130,7 @@ func (d *Definition) floor(tools Tools, find Definitions) floor {
 	return f
 }
 
-// cautious gives what the hints deny, and promises all else.
+// cautious keeps only the hints that deny a promise.
 func (a *Annotations) cautious() *Annotations {
 	writes, destroys := says(a.ReadOnlyHint, false), says(a.DestructiveHint, true)
 	repeats, opens := !says(a.IdempotentHint, false), says(a.OpenWorldHint, true)
@@ -141,7 +138,7 @@ func (a *Annotations) cautious() *Annotations {
 	return &Annotations{ReadOnlyHint: &readOnly, DestructiveHint: &destroys, IdempotentHint: &repeats, OpenWorldHint: &opens}
 }
 
-// lower takes into account what is called with these hints.
+// lower adds a called tool with its hints.
 func (f *floor) lower(callee string, hints *Annotations) {
 	blame := func(promise *string, kept bool) {
 		if !kept && *promise == "" {
@@ -155,5 +152,5 @@ func (f *floor) lower(callee string, hints *Annotations) {
 	blame(&f.opens, says(hints.OpenWorldHint, false))
 }
 
-// says reports whether a hint is stated to be what is wanted.
+// says reports whether a hint is set to want.
 func says(hint *bool, want bool) bool { return hint != nil && *hint == want }

@@ -11,9 +11,9 @@ import (
 var contentName = regexp.MustCompile(`^(text(_[1-9][0-9]*)?|image_(0|[1-9][0-9]*)|resource(_[1-9][0-9]*)?)$`)
 
 // A tool may give content blocks beside its structured content. The output has the
-// latter, and of the former what templates name: .steps.read.output.text.
+// structured content, and the blocks that templates name: .steps.read.output.text.
 
-// noteBeside notes which content blocks the templates name, by step.
+// noteBeside finds the content blocks that the templates name, by step.
 func (p *Program) noteBeside() {
 	read := p.OutputBlock.templates()
 	for _, n := range p.Steps {
@@ -37,8 +37,8 @@ func (p *Program) named(id, block string) {
 	}
 }
 
-// Beside names the content blocks of the tool of a step that its output has beside
-// the structured content, since templates read them. path is that of the call.
+// Beside names the content blocks that a step's output has beside the structured
+// content, since templates read them. path is that of the call.
 func (p *Program) Beside(path StepPath) []string {
 	i := slices.IndexFunc(p.Steps, func(n *Node) bool { return n.ID == string(path) })
 	if i < 0 {

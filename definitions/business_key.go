@@ -9,27 +9,27 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// OnDuplicate says what becomes of a call whose business key a run has already.
+// OnDuplicate says what happens to a call if a run has its business key already.
 type OnDuplicate string
 
-// What may become of it. "" means Attach.
+// The values of OnDuplicate. "" means Attach.
 const (
-	Attach OnDuplicate = "attach" // the call gets what that run comes to
+	Attach OnDuplicate = "attach" // the call gets the result of that run
 	Reject OnDuplicate = "reject" // the call is refused
 )
 
-// OnDisconnect says what becomes of a run when its client cancels the call, or
-// closes its stream where that is how a call is cancelled (2026-07-28).
+// OnDisconnect says what happens to a run when its client cancels the call, or closes
+// its stream, which cancels a call in 2026-07-28.
 type OnDisconnect string
 
-// What may become of it. "" means what the server says, which is CancelRun by default.
+// The values of OnDisconnect. "" means the server's setting, by default CancelRun.
 const (
-	CancelRun   OnDisconnect = "cancel"   // it is cancelled, unless a client that closed its stream comes back soon
+	CancelRun   OnDisconnect = "cancel"   // the run is cancelled, unless a client that closed its stream soon returns
 	ContinueRun OnDisconnect = "continue" // the run continues
 )
 
-// Key expands the business key for the arguments of a call; "" without one. A
-// key that comes to nothing is an *ArgumentsError.
+// Key expands the business key for the arguments of a call; "" without one. An empty
+// result is an *ArgumentsError.
 func (d *Definition) Key(arguments json.RawMessage) (string, error) {
 	if d.BusinessKey == "" {
 		return "", nil
@@ -52,8 +52,7 @@ func (d *Definition) Key(arguments json.RawMessage) (string, error) {
 	return key, nil
 }
 
-// businessKey checks what is known before a run begins: its template can read
-// parameters only.
+// businessKey checks the template of the key, which can read parameters only.
 func (c *checker) businessKey() {
 	d := c.def
 	if !slices.Contains([]OnDisconnect{"", CancelRun, ContinueRun}, d.OnDisconnect) {

@@ -11,35 +11,34 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// CheckOptions says what a check may look at besides the definitions.
+// CheckOptions are what a check may use besides the definitions.
 type CheckOptions struct {
-	Tools Tools // what tools there are; nil = not known, and what depends on tools is not checked
+	Tools Tools // nil = unknown, and what depends on tools is not checked
 
-	// Definitions finds composite tools that steps call and that are not among
-	// those that are checked. nil = there are no others.
+	// Definitions finds called composite tools that are not among those checked.
+	// nil = none.
 	Definitions Definitions
 
-	// All finds all composite tools that steps call, also those that are checked:
-	// where these are versions among others, a name may mean another one. nil =
-	// it means the first of those that are checked, then what Definitions finds.
+	// All finds all called composite tools, also those checked: if these are versions
+	// among others, a name may mean another one. nil = the first of those checked,
+	// then Definitions.
 	All Definitions
 
-	// MaxDepth is how deep composite tools may be called within each other; 0 =
+	// MaxDepth bounds the depth of composite tools that call each other; 0 =
 	// MaxWorkflowDepth.
 	MaxDepth int
 
-	// Permission says which calls may be made, of all that the definitions can
-	// make. nil = all of them; only callers of hidden tools are checked.
+	// Permission says which of the definitions' calls are allowed. nil = all; only the
+	// callers of hidden tools are checked.
 	Permission Permission
-	// AllTools lists those of Tools, for Permission where scripts compute names.
+	// AllTools lists Tools, for Permission where scripts compute names.
 	AllTools func() []Tool
-	// AllDefinitions lists all other composite tools, in each version, also for
-	// Permission where scripts compute names.
+	// AllDefinitions lists all versions of all other composite tools, for the same.
 	AllDefinitions func() []*Definition
 }
 
-// Check finds everything that is wrong with definitions that are to be served
-// together, sorted by place. A definition without errors can run.
+// Check finds all mistakes in definitions that are served together, sorted by place. A
+// definition without errors can run.
 func Check(defs []*Definition, opts CheckOptions) Diagnostics {
 	var diags Diagnostics
 	find := opts.among(defs)
@@ -48,7 +47,7 @@ func Check(defs []*Definition, opts CheckOptions) Diagnostics {
 	first, offered := make(map[string]*Definition, len(defs)), map[string]*Definition{}
 	for _, d := range defs {
 		if d == nil {
-			continue // ParseNode has said why
+			continue // ParseNode has reported it
 		}
 		c := &checker{newSubject(d), around}
 		c.definition()
@@ -84,7 +83,7 @@ func namesOf(defs []*Definition) []string {
 	return names
 }
 
-// among finds definitions among those that are checked, then among the others.
+// among finds definitions among those checked, then among the others.
 func (o CheckOptions) among(defs []*Definition) Definitions {
 	if o.All != nil {
 		return o.All
@@ -99,7 +98,7 @@ func (o CheckOptions) among(defs []*Definition) Definitions {
 	}
 }
 
-// list gives the definitions that are checked, and all others.
+// list gives the definitions checked, and all others.
 func (o CheckOptions) list(defs []*Definition) func() []*Definition {
 	return func() []*Definition {
 		all := slices.DeleteFunc(slices.Clone(defs), func(d *Definition) bool { return d == nil })
@@ -110,7 +109,7 @@ func (o CheckOptions) list(defs []*Definition) func() []*Definition {
 	}
 }
 
-// elsewhere says where something else is, if that is known.
+// elsewhere gives a position as the end of a message; "" = unknown.
 func elsewhere(pos Position) string {
 	if pos.Line == 0 {
 		return ""
@@ -118,14 +117,13 @@ func elsewhere(pos Position) string {
 	return ", at " + pos.String()
 }
 
-// A subject is a definition that is checked: what was found in it, and what is wrong
-// with it.
+// A subject is the definition that is checked, with what was found in it.
 type subject struct {
 	def    *Definition
 	diags  Diagnostics
 	steps  map[string]*Step // by id, first of each; also that of a script
 	nodes  []node           // all steps, inner ones after those around them
-	reads  []read           // what templates read of steps
+	reads  []read           // steps' data that templates read
 	owns   []ownRead        // what they read of their own step's output
 	placed []placedTemplate // all templates that parse
 }
@@ -136,16 +134,16 @@ func newSubject(d *Definition) *subject { return &subject{def: d, steps: make(ma
 type surroundings struct {
 	tools       Tools
 	definitions Definitions
-	names       []string // of all that are checked with it
+	names       []string // of all definitions checked together
 	maxDepth    int      // of composite tools that call each other
 	permission  Permission
 	allTools    func() []Tool
 	all         func() []*Definition
 }
 
-// A checker looks at one definition: at itself and its steps, and has the others look
-// at schemas (schemaCheck), templates (templateCheck), what steps wait for
-// (graphCheck), what they call (callCheck), and whether they may (permissionCheck).
+// A checker checks one definition and its steps. The other checks are of schemas
+// (schemaCheck), templates (templateCheck), dependencies (graphCheck), calls
+// (callCheck) and permission (permissionCheck).
 type checker struct {
 	*subject
 	*surroundings
@@ -155,8 +153,8 @@ type checker struct {
 type node struct {
 	step  *Step
 	path  string   // e.g. steps[2] or steps[2].step
-	label string   // how messages call it
-	outer *Step    // top-level step that it is or stands in
+	label string   // in messages
+	outer *Step    // top-level step that it is or is in
 	vars  []string // forEach variables that its templates may read
 }
 
@@ -166,7 +164,7 @@ var (
 	namePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}$`)
 	idPattern   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	toolPattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
-	// workflowPattern is a name, and perhaps which versions of it will do.
+	// workflowPattern is a name, perhaps with a version or constraint.
 	workflowPattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}(@[0-9A-Za-z^~<>=!|*,. +-]{1,100})?$`)
 	varPattern      = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 	versionPattern  = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
@@ -209,7 +207,7 @@ func (c *checker) definition() {
 	c.allSteps()
 	schemas.output()
 	(&templateCheck{c.subject}).references()
-	if len(d.Steps) <= MaxSteps { // what cannot run need not be understood
+	if len(d.Steps) <= MaxSteps { // too many steps are reported already
 		graph.graph()
 	}
 	graph.defaultResults()
@@ -322,8 +320,8 @@ func (c *subject) warnf(path, check, format string, args ...any) {
 	c.report(path, c.def.At(path), SeverityWarning, check, format, args...)
 }
 
-// report adds a diagnostic unless what is at the path could not be read,
-// which has been told already.
+// report adds a diagnostic unless the value at the path could not be read, which is
+// reported already.
 func (c *subject) report(path string, pos Position, severity Severity, check, format string, args ...any) {
 	if c.def.written != nil {
 		for p := path; p != ""; p = parent(p) {

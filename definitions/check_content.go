@@ -8,8 +8,8 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// contents checks what templates read of answers to elicitations: fields that
-// nobody is asked for, and conditions that nobody may have answered.
+// contents checks what templates read of answers: fields that the elicitation does not
+// have, and conditions on fields that may be left out.
 func (c *graphCheck) contents() {
 	told := make(map[string]bool)
 	once := func(r read, parts ...string) bool {
@@ -69,9 +69,8 @@ func (s *Step) contentHasDefault(field string) bool {
 	return ok
 }
 
-// refusedCondition warns of a condition that fails where an elicitation goes on
-// without having been accepted. Nothing is guessed: what only a run can tell makes
-// it depend on the run.
+// refusedCondition warns of a condition that fails if the run continues after an
+// elicitation that was not accepted. It does not guess: unknown data means no warning.
 func (c *graphCheck) refusedCondition(p placedTemplate, once func(r read, parts ...string) bool) {
 	for _, ref := range p.template.Refs() {
 		if ref.Root != "steps" || len(ref.Path) == 0 {
@@ -97,7 +96,7 @@ func (c *graphCheck) refusedCondition(p placedTemplate, once func(r read, parts 
 	}
 }
 
-// after is what templates see when one step has ended, and nothing else is known.
+// after is the data of templates when one step has ended and nothing else is known.
 func (c *graphCheck) after(step string, outcome any) map[string]any {
 	steps := template.Partial{}
 	for id := range c.steps {

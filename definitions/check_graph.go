@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// A graphCheck looks at what steps wait for, and at what they read of each other.
+// A graphCheck checks the dependencies of steps.
 type graphCheck struct{ *subject }
 
-// graph checks what steps wait for: what dependsOn names and what their
-// templates read.
+// graph checks the dependencies of steps: dependsOn, and the steps that templates read.
 func (c *graphCheck) graph() {
 	c.dependencies()
 	explicit := c.explicitDependencies()
@@ -81,14 +80,14 @@ func (c *graphCheck) implicitDependencies(ancestors map[string]map[string]bool) 
 // has completed by then.
 func (r read) ofItself() bool { return r.undoes && r.by == r.step && r.outermost }
 
-// An edge says that a step waits for another, and where that is written.
+// An edge is a dependency of a step on another, and where it is written.
 type edge struct {
 	to   string
 	path string
 	pos  func() Position
 }
 
-// edge says that the reader waits for what it reads.
+// edge is the dependency of the reader on the step that it reads.
 func (r read) edge(c *subject) edge {
 	return edge{r.step, r.path, func() Position { return c.def.within(r.path, r.text, r.at) }}
 }
@@ -117,8 +116,8 @@ func (c *graphCheck) edges() map[string][]edge {
 	return edges
 }
 
-// compensationEdges adds what steps wait for because their compensations read
-// it. A compensation can only read what is there when its step completes.
+// compensationEdges adds the steps that compensations read: a compensation can only
+// read steps that have ended when its own completes.
 func (c *graphCheck) compensationEdges(edges map[string][]edge, add func(from string, e edge)) {
 	for _, r := range c.reads {
 		switch {
@@ -145,7 +144,7 @@ func waitsFor(edges map[string][]edge, id, other string) bool {
 	return walk(id)
 }
 
-// cycles reports each way back that a walk along the edges finds.
+// cycles reports each cycle that a walk along the edges finds.
 func (c *graphCheck) cycles() {
 	edges := c.edges()
 	done := make(map[string]bool, len(c.steps))
@@ -171,8 +170,8 @@ func (c *graphCheck) cycles() {
 	}
 }
 
-// defaultResults checks that what may not be there when it is read has
-// something to stand in for it.
+// defaultResults checks that a step whose output may be missing when it is read has
+// default results.
 func (c *graphCheck) defaultResults() {
 	told := make(map[string]bool)
 	for _, r := range c.reads {
@@ -206,8 +205,7 @@ func (c *graphCheck) defaultResults() {
 	}
 }
 
-// mayBeMissing says why a step may end without an output of its own, "" if it
-// may not.
+// mayBeMissing says why a step may end without an output; "" = it may not.
 func mayBeMissing(s *Step) string {
 	switch {
 	case s.Condition != "":

@@ -8,7 +8,7 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// A schemaCheck looks at schemas, and at values that are to fit them.
+// A schemaCheck checks schemas, and values against them.
 type schemaCheck struct{ *subject }
 
 // parameters checks that the parameters are the JSON Schema of an object.
@@ -52,8 +52,8 @@ func (c *schemaCheck) parameters() {
 	}
 }
 
-// strayParameters tells of parameters that stand beside the keywords of a schema,
-// where they mean nothing.
+// strayParameters reports parameters beside the keywords of a schema, where they have
+// no effect.
 func (c *schemaCheck) strayParameters() {
 	for _, name := range template.SortedKeys(c.def.Parameters) {
 		if slices.Contains(schemaKeywords, name) || strings.HasPrefix(name, "$") || strings.HasPrefix(name, "x-") || !declaresType(c.def.Parameters[name]) {
@@ -67,8 +67,8 @@ func (c *schemaCheck) strayParameters() {
 	}
 }
 
-// nestedParameter tells of a parameter whose members are written as parameters
-// are: in a schema, names that are no keywords mean nothing.
+// nestedParameter reports a parameter whose members are written as parameters: in a
+// schema, names that are no keywords have no effect.
 func (c *schemaCheck) nestedParameter(name string, property map[string]any) {
 	declares := false
 	for _, key := range template.SortedKeys(property) {
@@ -82,8 +82,8 @@ func (c *schemaCheck) nestedParameter(name string, property map[string]any) {
 	}
 }
 
-// declaresType reports whether a value is what one writes of a parameter: a type
-// of the light form, or a schema with a type.
+// declaresType reports whether a value declares a parameter: a type of the light form,
+// or a schema with a type.
 func declaresType(value any) bool {
 	if schema, ok := value.(map[string]any); ok {
 		_, typed := schema["type"]
@@ -104,8 +104,8 @@ var schemaKeywords = []string{
 	"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
 }
 
-// elicitationSchema checks that a form can be made of the schema of an
-// elicitation: a flat object of simple fields.
+// elicitationSchema checks that an elicitation's schema makes a form: a flat object of
+// simple fields.
 func (c *schemaCheck) elicitationSchema(n node) {
 	if n.step.Schema == nil {
 		return
@@ -149,8 +149,7 @@ func (c *schemaCheck) elicitationSchema(n node) {
 	}
 }
 
-// fieldDefaults checks that what counts for a field that is left out could have
-// been entered.
+// fieldDefaults checks that the default of a field is a valid answer.
 func (c *schemaCheck) fieldDefaults(n node, properties map[string]any) {
 	for _, name := range template.SortedKeys(properties) {
 		field, _ := properties[name].(map[string]any)
@@ -160,7 +159,7 @@ func (c *schemaCheck) fieldDefaults(n node, properties map[string]any) {
 		}
 		schema, err := compileSchema(field, true)
 		if err != nil {
-			continue // cannot happen: the whole schema is one
+			continue // never: the whole schema compiled
 		}
 		if problems := schema.violations(standard); problems != nil {
 			c.stepErrorf(n, "schema.properties."+name+".default", "elicitation-schema", "schema: the default of field %q %s", name, problemText(problems))
@@ -168,8 +167,8 @@ func (c *schemaCheck) fieldDefaults(n node, properties map[string]any) {
 	}
 }
 
-// fieldProblem says why a form cannot ask for a field, "" if it can. Forms have
-// text, numbers, yes or no, one of a list, and several of a list.
+// fieldProblem says why a form cannot have a field; "" = it can. Forms have text,
+// numbers, yes or no, one of a list, and several of a list.
 func fieldProblem(schema any) string {
 	field, ok := schema.(map[string]any)
 	if !ok {
@@ -209,7 +208,7 @@ func fieldProblem(schema any) string {
 	}
 }
 
-// isChoice reports whether each of some alternatives is a const.
+// isChoice reports whether every alternative is a const.
 func isChoice(value any) bool {
 	alternatives, ok := value.([]any)
 	return ok && !slices.ContainsFunc(alternatives, func(alternative any) bool {
@@ -252,7 +251,7 @@ func (c *schemaCheck) properties(path string, properties map[string]*Property, d
 	}
 }
 
-// propertyLabel says how messages call the output property at a path.
+// propertyLabel names the output property at a path in messages.
 func propertyLabel(path string) string {
 	return "output property " + strings.ReplaceAll(strings.TrimPrefix(path, "output.properties."), ".properties.", ".")
 }

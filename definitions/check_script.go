@@ -32,7 +32,7 @@ func (c *checker) script(n node) {
 	case c.isWritten(at) && code.ScriptFile != "":
 		c.errorf(file, "script", "%s: give script or scriptFile, not both", n.label)
 		return
-	case code.Script == "": // Pin has told why, or nobody has read it
+	case code.Script == "": // Pin has reported it, or was not called
 		return
 	}
 	for i, pattern := range code.Tools {
@@ -71,14 +71,14 @@ var scriptChecks = map[string]string{
 	starlark.CheckLimit:  "script-limit",
 }
 
-// scriptMistake reports what the compiler has found, where it is.
+// scriptMistake reports a mistake that the compiler has found.
 func (c *checker) scriptMistake(n node, m starlark.Diagnostic) {
 	at, pos := template.AtMember(n.path, "script"), c.scriptPosition(n, m.File, m.Line, m.Column)
 	c.report(at, pos, SeverityError, scriptChecks[m.Check], "%s: %s", n.label, m.Message)
 }
 
-// scriptPosition gives where a place of a script, or of a module that it loads,
-// stands in the file that it was read from.
+// scriptPosition gives the position, in its file, of a place in a script or a module
+// that it loads.
 func (c *subject) scriptPosition(n node, file string, line, column int) Position {
 	if c.def.written == nil {
 		return Position{file, line, column}
@@ -96,7 +96,7 @@ func (c *subject) scriptPosition(n node, file string, line, column int) Position
 	return c.def.inText(template.AtMember(n.path, "script"), code.Script, line, column)
 }
 
-// inText gives where a line and column of a text of several lines stand.
+// inText gives the position of a line and column of a text of several lines.
 func (d *Definition) inText(at, text string, line, column int) Position {
 	p, ok := d.written.places[at]
 	if !ok || p.style&yaml.LiteralStyle == 0 {
@@ -132,8 +132,8 @@ func offsetOf(text string, line, column int) int {
 	return -1
 }
 
-// CheckQuestion says why people cannot be asked with a schema that a script
-// gives; nil if they can.
+// CheckQuestion says why the schema of a script's question makes no form; nil = it
+// does.
 func CheckQuestion(schema []byte) error {
 	parsed, err := NewFormSchema(schema)
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	"github.com/perdure/perdure/internal/starlark"
 )
 
-// scriptCalls checks what can be seen of a script's calls: against the tools that
-// there are, as far as those are known.
+// scriptCalls checks the visible calls of a script against the known tools.
 func (c *callCheck) scriptCalls(n node, program *starlark.Program) {
 	at := template.AtMember(n.path, "script")
 	for _, call := range seenCalls(program) {
@@ -34,12 +33,11 @@ func (c *callCheck) scriptCalls(n node, program *starlark.Program) {
 	}
 }
 
-// callsAtLoading is what is wrong with a module that asks something of the world
-// outside of its functions.
+// callsAtLoading is the mistake of a module that calls something outside of its
+// functions.
 const callsAtLoading = "what is loaded only defines: nothing is called at its top level; do it in a function that the script calls"
 
-// scriptCall checks the call of a tool, whose arguments are checked as far as
-// they are literals.
+// scriptCall checks the call of a tool, and its literal arguments.
 func (c *callCheck) scriptCall(n node, program *starlark.Program, call seenCall, pos Position) {
 	at := template.AtMember(n.path, "script")
 	tool, ok := c.tools(call.name)
@@ -68,13 +66,13 @@ func (c *callCheck) isComposite(name string) bool {
 	return ok
 }
 
-// scriptArguments are those of a call of a script, which are held against the
-// schema of what it calls.
+// scriptArguments are the arguments of a call of a script, checked against the schema
+// of what it calls.
 type scriptArguments struct {
 	*callCheck
 	node   node
 	call   seenCall
-	callee string // as messages call it
+	callee string // in messages
 	pos    Position
 	at     string
 }
@@ -104,8 +102,7 @@ func (a *scriptArguments) names(schema map[string]any) {
 	}
 }
 
-// required reports arguments that are missing, where all that are given can be
-// seen.
+// required reports missing arguments, if all given ones are visible.
 func (a *scriptArguments) required(schema map[string]any) {
 	required, _ := schema["required"].([]any)
 	for _, name := range required {

@@ -25,7 +25,7 @@ func (c *checker) step(n node) {
 	c.misplacedKeys(n, kind)
 }
 
-// meantTypes are what other systems call what steps do.
+// meantTypes are the names of step types in other systems.
 var meantTypes = map[string]string{
 	"approval": "write type: elicitation", "approve": "write type: elicitation", "confirm": "write type: elicitation",
 	"human": "write type: elicitation", "prompt": "write type: elicitation", "gate": "write type: elicitation", "ask": "write type: elicitation",
@@ -52,7 +52,7 @@ func enumerate(words []string) string {
 	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
-// runTimeout is how long a run may take.
+// runTimeout is the timeout of a run.
 func (c *checker) runTimeout() Duration {
 	if c.def.Timeout == 0 {
 		return Duration(DefaultTimeout)

@@ -12,21 +12,21 @@ import (
 // A read is a step's output or state that a template reads.
 type read struct {
 	by    string   // id of the step that reads; "" = the output block
-	label string   // how messages call the reader
-	field string   // what of the reader reads, e.g. arguments.title
+	label string   // of the reader, in messages
+	field string   // of the reader, e.g. arguments.title
 	path  string   // where the template is
 	text  string   // the template
 	at    int      // where in it, in bytes
 	step  string   // id of the step that is read
-	what  []string // what of it, e.g. output, text
+	what  []string // its fields, e.g. output, text
 
-	optional bool // whether the reader has something to fall back on
-	lenient  bool // whether the template makes something of a value that is missing
-	own      bool // whether the template may read .output, what the step or item gave
-	probes   bool // whether it belongs to a probe, which reads .call, too
-	undoes   bool // whether it belongs to a compensation, which runs after its step
+	optional bool // the reader has a fallback
+	lenient  bool // the template accepts a missing value
+	own      bool // the template may read .output, that of the step or item
+	probes   bool // it belongs to a probe, which reads .call, too
+	undoes   bool // it belongs to a compensation, which runs after its step
 
-	outermost bool // whether the reader is a top-level step, not one within a forEach
+	outermost bool // the reader is a top-level step, not one within a forEach
 }
 
 // An ownRead is a read of .output: in compensate, of the step, in collect, of
@@ -42,7 +42,7 @@ type placedTemplate struct {
 	template *template.Template
 }
 
-// A templateCheck looks at templates, and finds what they read.
+// A templateCheck checks templates, and finds what they read.
 type templateCheck struct{ *subject }
 
 // references parses every template and checks what they read.
@@ -105,7 +105,7 @@ func (c *templateCheck) collection(n node) {
 	}
 }
 
-// collect checks what a forEach collects, which reads the item as the inner
+// collect checks the template collect of a forEach, which reads the item as the inner
 // step does.
 func (c *templateCheck) collect(n node) {
 	n.vars = n.itemVars()
@@ -115,8 +115,8 @@ func (c *templateCheck) collect(n node) {
 	}
 }
 
-// neverRuns reports a field with which a step fails each time: an error unless
-// the step continues.
+// neverRuns reports a field with which a step always fails: an error unless the step
+// continues.
 func (c *subject) neverRuns(n node, field, check, format string, args ...any) {
 	path := template.AtMember(n.path, field)
 	c.report(path, c.def.At(path), fatalUnless(n.step.Continues()), check, "%s: %s", n.label, fmt.Sprintf(format, args...))
@@ -149,8 +149,8 @@ func (c *templateCheck) texts(n node, r read, value any) {
 	}
 }
 
-// text checks one template of a step and gives it, nil when it is none. Of r,
-// field and text are set, and what is special about it.
+// text checks one template of a step and gives it; nil if it has mistakes. The caller
+// sets field and text of r, and its flags.
 func (c *templateCheck) text(n node, r read) *template.Template {
 	r.label, r.path = n.label, template.AtMember(n.path, r.field)
 	if n.outer != nil {
@@ -168,7 +168,7 @@ func (c *templateCheck) text(n node, r read) *template.Template {
 	return t
 }
 
-// parse parses a template, and reports why it is none.
+// parse parses a template, and reports its mistake.
 func (c *subject) parse(r read) *template.Template {
 	t, err := template.Parse(r.text)
 	if err == nil {
@@ -200,7 +200,7 @@ func (c *templateCheck) outputTemplates(path string, properties map[string]*Prop
 	}
 }
 
-// ignoredTemplates warns of what looks like a template where none is expanded.
+// ignoredTemplates warns of texts that look like templates where none is expanded.
 func (c *templateCheck) ignoredTemplates(path, label string, value any) {
 	switch value := value.(type) {
 	case string:
@@ -266,7 +266,7 @@ func (c *templateCheck) ownOutput(n node, r read, ref template.Ref) {
 		return
 	}
 	if r.probes {
-		return // of a tool whose output is not the step's
+		return // the output of another tool than the step's
 	}
 	r.what = append([]string{"output"}, ref.Path...)
 	own := ownRead{r, n.step}
@@ -278,12 +278,12 @@ func (c *templateCheck) ownOutput(n node, r read, ref template.Ref) {
 	}
 }
 
-// readf reports what is wrong with something that a template reads.
+// readf reports a mistake in a read of a template.
 func (c *subject) readf(r read, severity Severity, check, format string, args ...any) {
 	c.report(r.path, c.def.within(r.path, r.text, r.at), severity, check, format, args...)
 }
 
-// parameterNames gives the parameters that a call can have, nil when any.
+// parameterNames gives the parameters that a call can have; nil = any.
 func (c *subject) parameterNames() []string {
 	p := c.def.Parameters
 	properties, ok := p["properties"].(map[string]any)
@@ -349,7 +349,7 @@ func (c *templateCheck) knownOutput(r read, s *Step) {
 		r.label, r.field, r.what[1], r.step, s.Type, hint, strings.Join(known, ", "))
 }
 
-// hint helps with the id of a step that does not exist.
+// hint suggests the id of a step, for an unknown one.
 func (c *subject) hint(id string) string {
 	for _, n := range c.nodes {
 		if n.inner() && n.step.ID == id {

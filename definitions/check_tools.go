@@ -10,7 +10,7 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// A callCheck looks at what is called: tools of backends, and other composite tools.
+// A callCheck checks calls of backend tools and of other composite tools.
 type callCheck struct {
 	*subject
 	*surroundings
@@ -68,8 +68,7 @@ func (c *callCheck) backendTools(outputs map[*Step]callee) {
 	}
 }
 
-// A callee is what a step calls: how messages call it, and the schema of what it
-// gives.
+// A callee is what a step calls: its name in messages, and its output schema.
 type callee struct {
 	name   string
 	output json.RawMessage
@@ -81,25 +80,25 @@ func toolNamed(name string) string { return fmt.Sprintf("tool %q", name) }
 // compensation.
 type toolCall struct {
 	node
-	within string // field of the step that tool and arguments stand in; "" = the step itself
-	callee string // what is called, as messages call it
+	within string // field of the step with tool and arguments; "" = the step itself
+	callee string // in messages
 	values map[string]any
 }
 
-// call checks a call and gives its tool, if there is one.
+// call checks a call and gives its tool; false = unknown.
 func (c *callCheck) call(n node, within, name string, values map[string]any) (Tool, bool) {
 	tool, ok := c.tools(name)
 	if !ok {
 		c.stepWarnf(n, template.AtMember(within, "tool"), "unknown-tool", "no backend has a tool %q at present; the definition is not offered without it", name)
 		return Tool{}, false
 	}
-	if schema, err := decodeObject(tool.InputSchema); err == nil { // else it is the backend's mistake, which its calls will show
+	if schema, err := decodeObject(tool.InputSchema); err == nil { // else it is the backend's mistake, which shows at calls
 		c.against(toolCall{n, within, toolNamed(name), values}, schema)
 	}
 	return tool, true
 }
 
-// against checks a call against the input schema of what it calls.
+// against checks a call against the input schema of its callee.
 func (c *callCheck) against(call toolCall, schema map[string]any) {
 	required, _ := schema["required"].([]any)
 	for _, name := range required {
@@ -137,8 +136,8 @@ func (c *callCheck) unknownArgument(n toolCall, at, name string, schema map[stri
 	}
 }
 
-// literal checks a value that holds no template against its schema, as far as
-// it cannot be read as what is wanted.
+// literal checks a value without templates against its schema, unless its text can be
+// read as the wanted type.
 func (c *callCheck) literal(n toolCall, at string, value any, schema map[string]any) {
 	if members, ok := value.(map[string]any); ok && schema["type"] == "object" {
 		c.members(n, at, members, schema)
@@ -180,8 +179,7 @@ func typesOf(schema map[string]any) []string {
 	return nil
 }
 
-// readsAs reports whether a text is one that becomes a value of a type, such as
-// "5" where an integer is wanted.
+// readsAs reports whether a text can become a value of a type, such as "5" an integer.
 func readsAs(value any, typ string) bool {
 	text, ok := value.(string)
 	if !ok || typ == "string" {
@@ -212,8 +210,8 @@ func holdsTemplate(value any) bool {
 	return false
 }
 
-// outputFields warns of fields that are read of a step's output and that the
-// tool's output schema does not have.
+// outputFields warns of reads of a step's output that the tool's output schema does
+// not have.
 func (c *callCheck) outputFields(callees map[*Step]callee) {
 	for _, r := range c.reads {
 		c.outputField(r, c.steps[r.step], callees[c.steps[r.step]])
@@ -238,7 +236,7 @@ func (c *callCheck) outputField(r read, s *Step, of callee) {
 	}
 }
 
-// quoted puts a name in quotes; no name stays none.
+// quoted puts a name in quotes; "" stays "".
 func quoted(name string) string {
 	if name == "" {
 		return ""

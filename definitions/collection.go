@@ -8,17 +8,16 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// An Item is one element of what a forEach goes through.
+// An Item is one element of a forEach's collection.
 type Item struct {
 	Key   string // name of an object's member
-	Named bool   // whether it has a Key: it is a member of an object, not an element of an array
+	Named bool   // it has a Key: it is a member of an object, not an element of an array
 	Value any
 }
 
 // Collection gives the items of a forEach: the elements of an array, or the
 // members of an object sorted by name. The collection renders to one of them
-// as it is or as JSON text. null has no items; a value that is missing is an
-// error.
+// as it is or as JSON text. null has no items; a missing value is an error.
 func (n *Node) Collection(d Data) ([]Item, error) {
 	items, err := n.items(d.Data())
 	return items, template.InField("collection", err)
@@ -54,12 +53,12 @@ func (n *Node) items(data any) ([]Item, error) {
 	return nil, fmt.Errorf("must give an array or an object, not %s", template.Describe(v))
 }
 
-// Collect gives what the forEach collects of one item that has completed; its
-// scope has the item in ForEach and its output as Output. ok is false if there
-// is nothing: the step collects nothing, or the value is missing.
+// Collect gives what the forEach collects of one completed item; the scope has the
+// item in ForEach and its output as Output. ok is false if the step collects nothing
+// or the value is missing.
 //
-// A template that is one expression gives its value as it is. One that is
-// written as a JSON object or array gives that, and all else gives text.
+// A template that is one expression gives its value as it is; one written as a JSON
+// object or array gives that; any other gives text.
 func (n *Node) Collect(d Data) (value any, ok bool, err error) {
 	t := n.Templates.Collect
 	switch {

@@ -12,8 +12,8 @@ import (
 // Definitions finds the definition that a reference means.
 type Definitions func(Reference) (*Definition, bool)
 
-// Among finds definitions in a list: the first of the name, if its version will
-// do. One without a version does only where none is asked for.
+// Among finds definitions in a list: the first of the name, if its version matches. One
+// without a version matches only a reference without one.
 func Among(defs []*Definition) Definitions {
 	return func(ref Reference) (*Definition, bool) {
 		i := slices.IndexFunc(defs, func(d *Definition) bool { return d != nil && d.Name == ref.Name })
@@ -24,8 +24,8 @@ func Among(defs []*Definition) Definitions {
 	}
 }
 
-// WorkflowNames gives the composite tools that steps call, and those that can be
-// seen in scripts, as they are written, sorted, once each.
+// WorkflowNames gives the composite tools that steps call, and those visible in
+// scripts, as written, sorted, once each.
 func (d *Definition) WorkflowNames() []string {
 	var names []string
 	for _, call := range d.ScriptCalls() {
@@ -53,8 +53,8 @@ func (find Definitions) Find(workflow string) (*Definition, bool) {
 	return find(ref)
 }
 
-// Called gives the definitions that the steps of d call, directly or through
-// others, each once, and what they call that is not there, as it is written.
+// Called gives the definitions that the steps of d call, directly or through others,
+// each once; missing has the names that were not found, as written.
 func (d *Definition) Called(find Definitions) (called []*Definition, missing []string) {
 	seen := map[*Definition]bool{d: true}
 	var walk func(d *Definition)
@@ -101,8 +101,8 @@ func (c *callCheck) callsWorkflow(n node, outputs map[*Step]callee) {
 	outputs[n.step] = callee{what, other.OutputSchema()}
 }
 
-// scriptWorkflows looks at the composite tools that can be seen in the script of
-// a node, and at the names of the arguments that they are given.
+// scriptWorkflows checks the visible calls of composite tools in a node's script, and
+// the names of their arguments.
 func (c *callCheck) scriptWorkflows(n node) {
 	program, mistakes := c.def.compileCode(&n.step.Code)
 	if program == nil || len(mistakes) > 0 {
@@ -130,10 +130,10 @@ func (c *callCheck) scriptWorkflows(n node) {
 	}
 }
 
-// meant says what may be meant by a composite tool that there is not.
+// meant suggests a name for an unknown composite tool, as the end of a message.
 func (c *callCheck) meant(workflow string) string {
 	ref, err := ParseReference(workflow)
-	if err != nil || slices.Contains(c.names, ref.Name) { // of which there is no such version
+	if err != nil || slices.Contains(c.names, ref.Name) { // only the version is unknown
 		return ""
 	}
 	if c.tools != nil {
@@ -145,9 +145,8 @@ func (c *callCheck) meant(workflow string) string {
 	return template.DidYouMean(ref.Name, others)
 }
 
-// mayCall says what keeps a definition from calling a composite tool: that it is
-// not there, that it calls back, or that it calls others too deep. Without that
-// it gives what is called.
+// mayCall gives the composite tool of a call, or reports why the definition cannot
+// call it: it is unknown, it calls back, or it calls others too deep.
 func (c *callCheck) mayCall(n node, at string, pos Position, workflow string) (*Definition, bool) {
 	other, ok := c.definitions.Find(workflow)
 	if !ok {
@@ -168,8 +167,8 @@ func (c *callCheck) mayCall(n node, at string, pos Position, workflow string) (*
 	return other, true
 }
 
-// withoutDefaults is the schema of the parameters, of which those with defaults
-// need not be given.
+// withoutDefaults is the schema of the parameters for a caller, who may leave out
+// those with defaults.
 func withoutDefaults(d *Definition) map[string]any {
 	schema, err := decodeObject(d.InputSchema())
 	if err != nil {
@@ -186,12 +185,11 @@ func withoutDefaults(d *Definition) map[string]any {
 	return schema
 }
 
-// Title is the name of a definition and its version, if it has one, as people say
-// them.
+// Title is the name of a definition with its version, if any.
 func (d *Definition) Title() string { return strings.TrimSpace(d.Name + " " + d.Version) }
 
-// wayBack gives the titles of the definitions through which one calls another,
-// from the one to the name of the other; nil if it does not.
+// wayBack gives the titles of the definitions through which from calls to, with both
+// ends; nil = it does not.
 func (find Definitions) wayBack(from, to *Definition, seen map[*Definition]bool) []string {
 	if from == to || from.Name == to.Name && from.Version == to.Version {
 		return []string{from.Name}
@@ -218,7 +216,7 @@ func (find Definitions) depth(d *Definition, known map[*Definition]int) int {
 	if deep, ok := known[d]; ok {
 		return deep
 	}
-	known[d] = 0 // of a circle, which is told where it is
+	known[d] = 0 // a cycle is reported elsewhere
 	deepest := 0
 	for _, workflow := range d.WorkflowNames() {
 		if other, ok := find.Find(workflow); ok {
@@ -229,9 +227,9 @@ func (find Definitions) depth(d *Definition, known map[*Definition]int) int {
 	return deepest
 }
 
-// Waits reports whether a run of d may wait for a person or for a time: a step
-// asks or waits, a script does, or something may have to be settled or undone by
-// hand. What d calls is not looked at.
+// Waits reports whether a run of d may wait for a person or for a time: in a step or a
+// script, or to reconcile or undo a call by hand. Composite tools that d calls do not
+// count.
 func (d *Definition) Waits(tools Tools) bool {
 	for _, s := range d.AllSteps() {
 		for ; s != nil; s = s.Step {

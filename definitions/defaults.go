@@ -7,8 +7,7 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// Defaults is what stands in for the output of a step: its defaultResults, else an
-// empty object.
+// Defaults replaces the output of a step: its defaultResults, else an empty object.
 func (s *Step) Defaults() any {
 	if !s.DefaultResults.Given {
 		return map[string]any{}
@@ -25,9 +24,9 @@ func (s *Step) hasDefault(member string) bool {
 	return ok
 }
 
-// Refused is the output and the content of an elicitation that was not accepted,
-// where the run goes on: the defaultResults, content included, and how it was
-// answered instead. An output that is no object says only what stands in for it.
+// Refused is the output and the content of an elicitation that was not accepted, if the
+// run continues: the defaultResults, with content, and the action. defaultResults
+// that are no object are the output as they are.
 func (s *Step) Refused(action string) (output, content any) {
 	members, ok := s.Defaults().(map[string]any)
 	if !ok {
@@ -38,8 +37,8 @@ func (s *Step) Refused(action string) (output, content any) {
 	return members, members["content"]
 }
 
-// Refusals is what steps behind an elicitation see of it for each way in which it
-// is not accepted, but for those after which they do not start.
+// Refusals is the data of an elicitation for the steps after it, for each way in which
+// it is not accepted and they start all the same.
 func (s *Step) Refusals() []any {
 	var seen []any
 	for _, action := range []string{"decline", "cancel", "timeout"} {
@@ -58,13 +57,13 @@ func (s *Step) Refusals() []any {
 			seen = append(seen, failedWith(scope))
 		}
 	}
-	if s.Continues() { // it can fail before it is asked
+	if s.Continues() { // it can fail before it asks
 		seen = append(seen, failedWith(StepScope{Status: "failed", Output: s.Defaults()}))
 	}
 	return seen
 }
 
-// answered is an elicitation of which is not known who answered, and when.
+// answered is an elicitation with unknown by and at.
 func answered(scope StepScope) template.Partial {
 	data := template.Partial(scope.Data())
 	if scope.Action != "" {
@@ -73,14 +72,14 @@ func answered(scope StepScope) template.Partial {
 	return data
 }
 
-// failedWith is a failed step whose error is not known.
+// failedWith is a failed step with an unknown error.
 func failedWith(scope StepScope) template.Partial {
 	data := answered(scope)
 	data["error"] = template.Unknown{}
 	return data
 }
 
-// handled is what a handler does; the run ends without one.
+// handled is the action of a handler; Abort without one.
 func handled(h *Handler) Action {
 	if h == nil {
 		return Abort

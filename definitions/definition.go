@@ -1,5 +1,5 @@
-// Package definitions is the language of composite tools: what a definition
-// says, whether it can run, and what its templates come to.
+// Package definitions is the language of composite tools: what a definition says,
+// whether it can run, and the values of its templates.
 //
 // It is pure: no I/O, no clock, no randomness, no Temporal. The same code
 // checks a definition when it is loaded and expands its templates inside a
@@ -60,32 +60,32 @@ const (
 	SkipRemaining Action = "skip_remaining"
 )
 
-// A FailureMode says what a step that fails, and does not continue, means for
-// the others. What depends on it never runs.
+// A FailureMode says what the failure of a step that does not continue means for the
+// others. Steps that depend on it never run.
 type FailureMode string
 
 // The failure modes. "" means FailFast.
 const (
 	FailFast   FailureMode = "abort"       // everything stops at once
-	FailLate   FailureMode = "continue"    // the other branches go on to their ends; then the run fails
-	BestEffort FailureMode = "best_effort" // the other branches go on; the run completes with what there is
+	FailLate   FailureMode = "continue"    // other branches run to their ends; then the run fails
+	BestEffort FailureMode = "best_effort" // other branches run to their ends; the run completes with their outputs
 )
 
-// A RunAs says by whose right a run calls the tools of its steps.
+// A RunAs says whose permission a run needs to call tools.
 type RunAs string
 
-// By whose right. "" means AsCaller.
+// The values of RunAs. "" means AsCaller.
 const (
-	AsCaller    RunAs = "caller"    // who called may call these tools, too
-	AsComposite RunAs = "composite" // the composite tool may, whoever called it
+	AsCaller    RunAs = "caller"    // the caller's
+	AsComposite RunAs = "composite" // the composite tool's, for any caller
 )
 
-// A Mode says where a question is answered, in MCP's words.
+// A Mode says where an elicitation is answered, in MCP's words.
 type Mode string
 
 // The modes. "" means FormMode.
 const (
-	FormMode Mode = "form" // in the client of the call, or wherever else one can answer
+	FormMode Mode = "form" // in the client of the call, or by any other channel
 	URLMode  Mode = "url"  // on the approvals page; a client is only given the link
 )
 
@@ -101,47 +101,47 @@ type Definition struct {
 	Timeout     Duration       `yaml:"timeout,omitempty" json:"timeout,omitempty"` // of the whole run; 0 = DefaultTimeout
 	FailureMode FailureMode    `yaml:"failureMode,omitempty" json:"failureMode,omitempty"`
 	RunAs       RunAs          `yaml:"runAs,omitempty" json:"runAs,omitempty"`
-	Expose      *Expose        `yaml:"expose,omitempty" json:"expose,omitempty"` // nil = to everybody, by its name
+	Expose      *Expose        `yaml:"expose,omitempty" json:"expose,omitempty"` // nil = everybody, by its name
 
-	// BusinessKey is a template over the parameters. Calls with the same key, of
-	// whatever caller, mean the same run. "" = each call is a run of its own.
+	// BusinessKey is a template over the parameters. Calls of any callers with the same
+	// key mean the same run. "" = each call is a run of its own.
 	BusinessKey string      `yaml:"businessKey,omitempty" json:"businessKey,omitempty"`
 	OnDuplicate OnDuplicate `yaml:"onDuplicate,omitempty" json:"onDuplicate,omitempty"` // "" = Attach
 
 	OnDisconnect OnDisconnect `yaml:"onDisconnect,omitempty" json:"onDisconnect,omitempty"` // "" = as the server says
 
-	// One of the two says what is done. A script has all arguments as its data.
+	// Either steps or a script. A script has all arguments as its data.
 	Code  `yaml:",inline"`
 	Steps []*Step `yaml:"steps,omitempty" json:"steps,omitempty" meant:"jobs,tasks,workflow,nodes"`
 
 	Output      *Output      `yaml:"output,omitempty" json:"output,omitempty" meant:"outputs,returns,result,results,outputSchema"`
 	Annotations *Annotations `yaml:"annotations,omitempty" json:"annotations,omitempty"`
 
-	Metadata map[string]any `yaml:"metadata,omitempty" json:"metadata,omitempty"` // of the author's; it changes nothing
+	Metadata map[string]any `yaml:"metadata,omitempty" json:"metadata,omitempty"` // of the author; without effect
 
 	// Pos is where the definition is. It is not part of the source.
 	Pos Position `yaml:"-" json:"-"`
 
-	written   *written    // where its parts are; nil when it was not read from YAML
-	arguments *lazySchema // of Parameters; nil when it was made by hand
+	written   *written    // positions of its parts; nil if it was not read from YAML
+	arguments *lazySchema // of Parameters; nil if it was made in Go
 	scripts   *codeCache  // the same
 }
 
-// Expose says who sees a composite tool, and under which name. It narrows what
-// the policy of a server allows; only Callers need nothing of that.
+// Expose says who sees a composite tool, and under which name. It narrows the policy
+// of a server, except for Callers.
 type Expose struct {
-	Hidden   bool     `yaml:"hidden,omitempty" json:"hidden,omitempty"`     // nobody but Callers
+	Hidden   bool     `yaml:"hidden,omitempty" json:"hidden,omitempty"`     // only Callers see and call it
 	As       string   `yaml:"as,omitempty" json:"as,omitempty"`             // "" = the server's prefix and the name of the definition
-	Groups   []string `yaml:"groups,omitempty" json:"groups,omitempty"`     // whose members see and call it; none, and no Subjects = everybody
+	Groups   []string `yaml:"groups,omitempty" json:"groups,omitempty"`     // whose members see and call it; none, without Subjects = everybody
 	Subjects []string `yaml:"subjects,omitempty" json:"subjects,omitempty"` // who see and call it, too
-	Callers  []string `yaml:"callers,omitempty" json:"callers,omitempty"`   // composite tools, or patterns of their names, that call it by whose right ever they run
+	Callers  []string `yaml:"callers,omitempty" json:"callers,omitempty"`   // composite tools, or patterns of their names, that may call it for any caller
 }
 
-// Hidden reports whether only the composite tools that d names may call it.
+// Hidden reports whether only Callers may call d.
 func (d *Definition) Hidden() bool { return d.Expose != nil && d.Expose.Hidden }
 
-// Callers gives the composite tools, or patterns of their names, that call d by
-// whose right ever they run.
+// Callers gives the composite tools, or patterns of their names, that may call d for
+// any caller.
 func (d *Definition) Callers() []string {
 	if d.Expose == nil {
 		return nil
@@ -149,8 +149,8 @@ func (d *Definition) Callers() []string {
 	return d.Expose.Callers
 }
 
-// HiddenBut gives d as one that nobody but composite tools calls: these, and those
-// that it names itself.
+// HiddenBut gives a hidden d that these composite tools may call, and those that it
+// names itself.
 func (d *Definition) HiddenBut(callers []string) *Definition {
 	hidden, expose := d.Clone(), Expose{}
 	if d.Expose != nil {
@@ -164,8 +164,7 @@ func (d *Definition) HiddenBut(callers []string) *Definition {
 // Admits reports whether d names a composite tool among its callers.
 func (d *Definition) Admits(caller string) bool { return MatchesTool(d.Callers(), caller) }
 
-// ExposedName is the name under which clients see d, on a server that puts a
-// prefix before names.
+// ExposedName is the name of d for clients of a server with a prefix for names.
 func (d *Definition) ExposedName(prefix string) string {
 	if d.Expose != nil && d.Expose.As != "" {
 		return d.Expose.As
@@ -178,14 +177,13 @@ type Step struct {
 	ID        string   `yaml:"id,omitempty" json:"id,omitempty" meant:"name,key"` // optional on the inner step of a forEach
 	Type      StepType `yaml:"type,omitempty" json:"type,omitempty" meant:"kind"`
 	DependsOn []string `yaml:"dependsOn,omitempty" json:"dependsOn,omitempty" meant:"needs,depends_on,depends,after,requires"`
-	Condition string   `yaml:"condition,omitempty" json:"condition,omitempty" meant:"if,when,only_if"` // a template that renders true or false
+	Condition string   `yaml:"condition,omitempty" json:"condition,omitempty" meant:"if,when,only_if"` // a template that gives true or false
 	Timeout   Duration `yaml:"timeout,omitempty" json:"timeout,omitempty"`                             // all attempts together; 0 = DefaultStepTimeout
 	OnError   *OnError `yaml:"onError,omitempty" json:"onError,omitempty" meant:"on_error,onFailure,on_failure,retry,retries,catch"`
 
-	Metadata map[string]any `yaml:"metadata,omitempty" json:"metadata,omitempty"` // of the author's; it changes nothing
+	Metadata map[string]any `yaml:"metadata,omitempty" json:"metadata,omitempty"` // of the author; without effect
 
-	// DefaultResults stand in for the output when the step is skipped or has
-	// failed and continues.
+	// DefaultResults replace the output if the step is skipped, or fails and continues.
 	DefaultResults Optional `yaml:"defaultResults,omitempty" json:"defaultResults,omitzero" meant:"default,defaults,default_results,fallback"`
 
 	// tool
@@ -195,12 +193,11 @@ type Step struct {
 	// workflow, with Arguments and Compensate
 	Workflow string `yaml:"workflow,omitempty" json:"workflow,omitempty"` // the composite tool to call: name, or name@constraint
 
-	// OnUnknown says what follows when it is unknown whether the call was
-	// executed. "" = what is said of the tool.
+	// OnUnknown says what follows an unknown outcome. "" = as configured for the tool.
 	OnUnknown OnUnknown `yaml:"onUnknown,omitempty" json:"onUnknown,omitempty"`
 
 	// Probe finds out whether a call of unknown outcome was executed.
-	// nil = what is said of the tool.
+	// nil = as configured for the tool.
 	Probe *Probe `yaml:"probe,omitempty" json:"probe,omitempty"`
 
 	// Compensate undoes a completed step of type tool or workflow when the run
@@ -239,11 +236,11 @@ type Step struct {
 // ItemName is the name of the item of a forEach after .forEach.
 func (s *Step) ItemName() string { return cmp.Or(s.ItemVar, "item") }
 
-// Continues reports whether the run goes on when the step fails.
+// Continues reports whether the run continues if the step fails.
 func (s *Step) Continues() bool { return s.OnError != nil && s.OnError.Action == Continue }
 
-// A Compensation is a tool call that undoes a step. Its templates see the
-// step's own output besides everything that the step saw.
+// A Compensation is a tool call that undoes a step. Its templates see the step's own
+// output besides the data of the step.
 type Compensation struct {
 	Tool      string         `yaml:"tool" json:"tool"`
 	Arguments map[string]any `yaml:"arguments,omitempty" json:"arguments,omitempty"`
@@ -289,18 +286,17 @@ type Annotations struct {
 	OpenWorldHint   *bool  `yaml:"openWorldHint,omitempty" json:"openWorldHint,omitempty"`
 }
 
-// OnUnknown says what follows when it is unknown whether a call of an unsafe tool
-// was executed.
+// OnUnknown says what follows an unknown outcome of a call of an unsafe tool.
 type OnUnknown string
 
-// What may follow. "" means FailUnknown.
+// The values of OnUnknown. "" means FailUnknown.
 const (
 	FailUnknown OnUnknown = "fail" // the step fails
-	Ask         OnUnknown = "ask"  // the run waits for a person to say what happened
+	Ask         OnUnknown = "ask"  // the run waits for a person to reconcile it
 )
 
-// An Effect is what the operator says that calling a tool does. It decides
-// what may follow an outcome that is not known.
+// An Effect is the effect class of a tool, set by the operator. It decides what may
+// follow an unknown outcome.
 type Effect string
 
 // The effect classes. The empty class means Unsafe.
@@ -308,11 +304,11 @@ const (
 	Read       Effect = "read"       // changes nothing
 	Idempotent Effect = "idempotent" // repeating it is harmless
 	Keyed      Effect = "keyed"      // the backend de-duplicates by a key
-	Unsafe     Effect = "unsafe"     // anything else; never repeated on an unknown outcome
+	Unsafe     Effect = "unsafe"     // anything else; never repeated after an unknown outcome
 )
 
-// A Tool is what is known of a tool that steps can call. A run carries the
-// ones that it uses, as they were when it started.
+// A Tool is a tool that steps can call. A run carries the tools that it uses as they
+// were when it started.
 type Tool struct {
 	Name         string          `json:"name"`     // as exposed, after conflict resolution
 	Backend      string          `json:"backend"`  // name of the backend
@@ -322,12 +318,12 @@ type Tool struct {
 	Annotations  *Annotations    `json:"annotations,omitempty"`
 	Effect       Effect          `json:"effect,omitempty"`
 	KeyArgument  string          `json:"keyArgument,omitempty"` // of a keyed tool; "" = _meta only
-	OnUnknown    OnUnknown       `json:"onUnknown,omitempty"`   // of an unsafe tool, where the step does not say it
+	OnUnknown    OnUnknown       `json:"onUnknown,omitempty"`   // of an unsafe tool, unless the step has one
 	Probe        *Probe          `json:"probe,omitempty"`       // the same
-	Limited      bool            `json:"limited,omitempty"`     // its backend has limits, which one process keeps for all
-	ForProbe     bool            `json:"forProbe,omitempty"`    // the run has it as the probe of another tool only: no script calls it
+	Limited      bool            `json:"limited,omitempty"`     // its backend has limits, which one process applies for all
+	ForProbe     bool            `json:"forProbe,omitempty"`    // only the probe of another tool: scripts cannot call it
 
-	Description string `json:"-"` // what the backend says of it; no run carries it
+	Description string `json:"-"` // the backend's; runs do not carry it
 }
 
 // Tools finds a tool by the name that a step uses: the exposed name, or

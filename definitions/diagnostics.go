@@ -10,14 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// A Position is a place in a file. Lines and columns count from 1; the zero
-// value is no place, as of a definition that was not read from a file.
+// A Position is a place in a file. Lines and columns count from 1; the zero value is no
+// place, such as that of a definition made in Go.
 type Position struct {
 	File         string
 	Line, Column int
 }
 
-// String gives file:line:col, and leaves out what is not known.
+// String gives file:line:col, without what is unknown.
 func (p Position) String() string {
 	switch {
 	case p.Line == 0:
@@ -29,17 +29,17 @@ func (p Position) String() string {
 	}
 }
 
-// A Severity says how bad a diagnostic is.
+// A Severity is that of a diagnostic.
 type Severity string
 
-// The severities. Only an error keeps a definition from being served.
+// The severities. A definition with an error is not served.
 const (
 	SeverityError   Severity = "error"
 	SeverityWarning Severity = "warning"
 	SeverityNote    Severity = "note"
 )
 
-// A Diagnostic is one thing that is wrong with a definition, and where.
+// A Diagnostic is one mistake in a definition, with its position.
 type Diagnostic struct {
 	Pos      Position
 	Severity Severity
@@ -99,9 +99,8 @@ func (ds Diagnostics) Sort() {
 	})
 }
 
-// maxReported is how many mistakes of definitions that are checked together, or in
-// reading one file, are told. Nobody reads more, and a file that was made to have a million costs
-// no more than one.
+// maxReported bounds the mistakes reported of definitions that are checked together, or
+// of one file, so that a file made to have a million costs no more.
 const maxReported = 1000
 
 // add adds a diagnostic, or says once that there are too many.
@@ -116,16 +115,15 @@ func (ds *Diagnostics) add(d Diagnostic) {
 	*ds = append(*ds, d)
 }
 
-// maxTold is how many bytes of a message are told.
-const maxTold = 2000
+// maxMessage bounds a message, in bytes.
+const maxMessage = 2000
 
-// shortened cuts a message that holds more of a file or a value than anybody
-// reads.
+// shortened cuts a message to maxMessage.
 func shortened(message string) string {
-	if len(message) <= maxTold {
+	if len(message) <= maxMessage {
 		return message
 	}
-	cut := maxTold
+	cut := maxMessage
 	for cut > 0 && !utf8.RuneStart(message[cut]) {
 		cut--
 	}

@@ -11,13 +11,12 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// A FormSchema is the JSON Schema of the answer to an elicitation. It is JSON
-// whose objects keep the order in which they were written, since that is the order
-// in which the fields are asked for. nil = no fields.
+// A FormSchema is the JSON Schema of the answer to an elicitation. Its objects keep the
+// order in which they were written, which is the order of the fields. nil = no fields.
 type FormSchema json.RawMessage
 
-// NewFormSchema takes a schema as JSON has it. It is an error if that is not an
-// object, or has a number that cannot be represented.
+// NewFormSchema takes a schema as JSON. It is an error if that is not an object, or has
+// a number that cannot be represented.
 func NewFormSchema(raw []byte) (FormSchema, error) {
 	schema, err := inOrder(raw, 0)
 	if err == nil && !bytes.HasPrefix(schema, []byte("{")) {

@@ -36,7 +36,7 @@ func ParseJSONObject(raw []byte) (JSONObject, error) {
 		if err := d.Decode(&value); err != nil {
 			return nil, errNoObject
 		}
-		o = append(o, JSONMember{name.(string), value}) // JSON has no other names
+		o = append(o, JSONMember{name.(string), value}) // names are always strings
 	}
 	if last, err := d.Token(); err != nil || last != json.Delim('}') {
 		return nil, errNoObject
@@ -70,7 +70,7 @@ func (o JSONObject) Get(name string) json.RawMessage {
 	return nil
 }
 
-// Set gives a member another value; a new one comes last.
+// Set sets the value of a member; a new one comes last.
 func (o *JSONObject) Set(name string, value json.RawMessage) {
 	if i := o.index(name); i >= 0 {
 		(*o)[i].Value = value
@@ -79,7 +79,7 @@ func (o *JSONObject) Set(name string, value json.RawMessage) {
 	*o = append(*o, JSONMember{name, value})
 }
 
-// Delete leaves a member out.
+// Delete removes a member.
 func (o *JSONObject) Delete(name string) {
 	*o = slices.DeleteFunc(*o, func(m JSONMember) bool { return m.Name == name })
 }

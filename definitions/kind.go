@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// A StepKind is a type of steps: what the language, its checks and its pictures know
-// of it. A dry run needs a view.StepKind and a run a workflows.StepKind, which are this and
-// more. docs/contributing.md says how a type is added.
+// A StepKind is a type of steps, for the language, its checks and its pictures. A dry
+// run needs a view.StepKind and a run a workflows.StepKind, which extend it.
+// docs/contributing.md says how to add a type.
 type StepKind interface {
-	// Type is what steps of the kind have as their type.
+	// Type is the value of type in a step of the kind.
 	Type() StepType
 	// Keys are those of the language that belong to the kind.
 	Keys() StepKeys
-	// Traits are what the rest of the language goes by.
+	// Traits are what the rest of the program asks for.
 	Traits() Traits
-	// Check reports what is wrong with a step, apart from what all steps have and
-	// from keys of other kinds.
+	// Check reports mistakes in a step, apart from keys that all steps have and keys of
+	// other kinds.
 	Check(at StepCheck)
-	// Output names the fields that the output of a step can have; nil = any.
+	// Output names the possible fields of a step's output; nil = any.
 	Output(s *Step) []string
-	// Does says in a few words what a step does.
+	// Does describes a step in a few words.
 	Does(s *Step) string
 	// Look is how pictures show steps.
 	Look() Look
@@ -37,11 +37,11 @@ type StepKeys struct {
 
 // Traits of a kind of steps.
 type Traits struct {
-	Asks     bool // a person, so that a step has action, content, by and at
-	Waits    bool // a run may wait in a step for a person or for a time
-	Composed bool // a step is more than one piece of work, each recorded by itself
-	Retried  bool // onError may say retry, or Check says why not
-	Sure     bool // a step does not fail once its time has come
+	Asks     bool // it asks a person, so it has action, content, by and at
+	Waits    bool // a run may wait in it for a person or for a time
+	Composed bool // it has several parts, each recorded by itself
+	Retried  bool // onError may be retry; if not always, Check decides
+	Sure     bool // it cannot fail once its time has come
 }
 
 // A Shape is the outline of a step in a picture.
@@ -61,10 +61,10 @@ type Look struct {
 	Symbol     string    // in a terminal, one column wide
 	Fill, Line string    // colours of SVG
 	Shape      Shape     // in SVG
-	Mermaid    [2]string // what stands around the text in Mermaid
+	Mermaid    [2]string // the brackets around the text in Mermaid
 }
 
-// Kinds of steps, as a layer of the program knows them.
+// Kinds are the kinds of steps in one layer of the program.
 type Kinds[K StepKind] []K
 
 // Of is the kind of steps of a type; without a type, that of tool steps.
@@ -79,8 +79,8 @@ func (all Kinds[K]) Of(typ StepType) (k K, known bool) {
 	return all[i], true
 }
 
-// Must is a kind that is known. It panics if it is not: then a list of kinds lacks one
-// that the list of another layer has.
+// Must is a kind that is known. It panics if a list of kinds lacks one that the list of
+// another layer has.
 func Must[K StepKind](k K, known bool) K {
 	if !known {
 		panic("a list of kinds of steps is not complete")
@@ -103,7 +103,7 @@ func RegisterKind(k StepKind) {
 // KindOf is the kind of steps of a type, as [Kinds.Of] gives it.
 func KindOf(typ StepType) (k StepKind, known bool) { return kinds.Of(typ) }
 
-// Traits of steps of the type; none if the type is not known.
+// Traits of steps of the type; none for an unknown type.
 func (t StepType) Traits() Traits {
 	if k, known := KindOf(t); known {
 		return k.Traits()
@@ -120,7 +120,7 @@ func StepTypes() []string {
 	return types
 }
 
-// A StepCheck is a look at one step.
+// A StepCheck is the check of one step.
 type StepCheck struct {
 	c *checker
 	n node
@@ -200,8 +200,8 @@ func (c *checker) misplacedKeys(n node, kind StepKind) {
 	}
 }
 
-// likelyType is the type to which the first key of a step belongs that is not one of
-// tool steps; "" = none.
+// likelyType is the type that the first key of a step which tool steps do not have
+// belongs to; "" = none.
 func (n node) likelyType() string {
 	for _, key := range stepKeys {
 		if !key.of(toolKind{}) && key.set(n.step) {

@@ -60,10 +60,9 @@ func (forEachKind) Check(at StepCheck) {
 	c.between(n, "maxIterations", s.MaxIterations, MaxIterations)
 }
 
-// LoopTime is how long a forEach may take over so many items: its timeout; else what
-// the items may take by the timeout of the inner step, round after round, and
-// DefaultStepTimeout at least; 0 = as long as the run, where the inner step has no
-// limit of its own.
+// LoopTime is how long a forEach may take for a number of items: its timeout; else the
+// timeout of the inner step for each round of items, and at least DefaultStepTimeout;
+// 0 = as long as the run, if the inner step has no limit.
 func (s *Step) LoopTime(items int) time.Duration {
 	width := min(cmp.Or(s.MaxParallel, DefaultParallel), MaxParallel)
 	rounds := time.Duration((items + width - 1) / max(width, 1))
@@ -77,7 +76,7 @@ func (s *Step) LoopTime(items int) time.Duration {
 	return max(inner*rounds, DefaultStepTimeout)
 }
 
-// between checks a number that has a default where it is 0.
+// between checks a number whose zero value means its default.
 func (c *checker) between(n node, name string, value, most int) {
 	if value < 0 || value > most {
 		c.stepErrorf(n, name, "limit", "%s is %d; 1 to %d are allowed", name, value, most)

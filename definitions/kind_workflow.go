@@ -9,8 +9,7 @@ func (workflowKind) Keys() StepKeys {
 	return StepKeys{Own: []string{"arguments", "compensate", "workflow"}, Must: []string{"workflow"}}
 }
 
-// Traits: what the composite tool has completed would be done twice if it were
-// retried, which Check says.
+// Traits: Check refuses retry, which would repeat what the composite tool completed.
 func (workflowKind) Traits() Traits { return Traits{Retried: true} }
 
 func (workflowKind) Output(*Step) []string { return nil }

@@ -2,9 +2,8 @@ package definitions
 
 import ()
 
-// A keyword is what is to be known of one key of the language, or of one of
-// its mappings, besides what the Go types say: what it is for, and keywords of
-// JSON Schema for what it may be.
+// A keyword describes one key of the language, or one of its mappings: its purpose,
+// and keywords of JSON Schema besides those of the Go type.
 type keyword struct {
 	doc   string
 	facts map[string]any

@@ -18,12 +18,12 @@ var languageTypes = []reflect.Type{
 }
 
 // Schema gives the JSON Schema (draft 2020-12) of a definition file, for
-// editors: of a document that is a bare definition or a resource. Within it,
+// editors: of a document that is a bare definition or a resource. Its
 // #/$defs/definition, #/$defs/resource and #/$defs/compositeTools (of a
-// configuration) stand for themselves.
+// configuration) can be used by themselves.
 //
-// It is more narrow than the language in places where an author would want to
-// be told, and does not know what takes more than one key to see; Check does.
+// It is narrower than the language where an author will want a warning, and does not
+// find mistakes that involve several keys; Check does.
 func Schema() json.RawMessage {
 	return languageSchema(facts{
 		"title": "perdure definition",
@@ -38,7 +38,7 @@ func ResourceSchema() json.RawMessage {
 	return languageSchema(facts{"title": "perdure definition as a resource", "$ref": "#/$defs/resource"})
 }
 
-// languageSchema completes a root by what it refers to.
+// languageSchema completes a root with the definitions that it refers to.
 func languageSchema(root facts) json.RawMessage {
 	defs := facts{"compositeTools": facts{
 		"description": "Definitions of a configuration.", "type": "array", "items": facts{"$ref": "#/$defs/definition"},
@@ -57,8 +57,8 @@ func languageSchema(root facts) json.RawMessage {
 // SchemaName is the name of a type among the $defs.
 func SchemaName(t reflect.Type) string { return strings.ToLower(t.Name()[:1]) + t.Name()[1:] }
 
-// structSchema gives the schema of a mapping of the language: its keys by the Go
-// type, what they are for by the table.
+// structSchema gives the schema of a mapping of the language: keys by the Go type,
+// descriptions by the table.
 func structSchema(t reflect.Type) facts {
 	schema := MappingSchema(t, func(k Key) map[string]any { return keywords[t.Name()+"."+k.Name].schema() })
 	maps.Copy(schema, keywords[t.Name()].schema())
@@ -69,9 +69,9 @@ func structSchema(t reflect.Type) facts {
 	return schema
 }
 
-// MappingSchema gives the JSON Schema of the mapping that Decode reads into a
-// struct. about adds what is to be known of a key besides its type. Structs are
-// referred to as #/$defs/ with their SchemaName.
+// MappingSchema gives the JSON Schema of the mapping that Decode reads into a struct.
+// about adds keywords for a key besides its type. Structs are referred to as #/$defs/
+// with their SchemaName.
 func MappingSchema(t reflect.Type, about func(Key) map[string]any) map[string]any {
 	properties := facts{}
 	for _, k := range Keys(t) {
@@ -82,7 +82,7 @@ func MappingSchema(t reflect.Type, about func(Key) map[string]any) map[string]an
 	return facts{"type": "object", "properties": properties, "additionalProperties": false}
 }
 
-// schema is what the table says of a word.
+// schema is the schema of a keyword.
 func (k keyword) schema() facts {
 	schema := maps.Clone(k.facts)
 	if k.doc != "" {
@@ -129,7 +129,7 @@ func typeSchema(t reflect.Type) facts {
 	}
 }
 
-// stepConditions say which keys belong to which type of step.
+// stepConditions are the keys of each type of step.
 func stepConditions() []any {
 	var conditions []any
 	for _, kind := range kinds {
@@ -146,7 +146,7 @@ func stepConditions() []any {
 			then["oneOf"] = eachRequired(keys.Either)
 		}
 		when := facts{"properties": facts{"type": facts{"const": string(kind.Type())}}}
-		if kind.Type() != ToolStep { // which a step without type is as well
+		if kind.Type() != ToolStep { // also the type of a step without one
 			when["required"] = []any{"type"}
 		}
 		conditions = append(conditions, facts{"if": when, "then": then})
@@ -154,7 +154,7 @@ func stepConditions() []any {
 	return conditions
 }
 
-// foreignKeys forbids what belongs to steps of other kinds.
+// foreignKeys forbids keys of other kinds of steps.
 func foreignKeys(kind StepKind) facts {
 	keys := facts{}
 	for _, key := range stepKeys {

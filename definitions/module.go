@@ -15,23 +15,22 @@ import (
 	"github.com/perdure/perdure/internal/starlark"
 )
 
-// A Module is a file of functions that scripts load. One that is published is
-// loaded by its name and the versions that will do, as NAME.star@VERSION.
+// A Module is a file of functions that scripts load. A published one is loaded as
+// NAME.star@VERSION, with a version or a constraint.
 type Module struct {
 	Name    string // with the ending .star
 	Version string // semantic
 	Text    string // Starlark
 }
 
-// moduleEnding is that of the names of modules, and of no composite tool that is
-// published.
+// moduleEnding ends the names of modules, and of no published composite tool.
 const moduleEnding = ".star"
 
 // IsModuleName reports whether a name is that of a module rather than of a
 // composite tool.
 func IsModuleName(name string) bool { return strings.HasSuffix(name, moduleEnding) }
 
-// modulePlain is a module as it is kept.
+// modulePlain is the stored form of a module.
 type modulePlain struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
@@ -47,7 +46,7 @@ func (m *Module) Source() json.RawMessage {
 	return source
 }
 
-// Digest names what the module says: "sha256:" and the hash of Source in
+// Digest identifies the content of the module: "sha256:" and the hash of Source in
 // hexadecimal.
 func (m *Module) Digest() string {
 	sum := sha256.Sum256(m.Source())
@@ -67,8 +66,8 @@ func ModuleFromSource(source []byte) (*Module, error) {
 
 var versionLine = regexp.MustCompile(`^#\s*version:\s*(\S+)\s*$`)
 
-// StatedVersion is the version that the text of a module states in a comment at
-// its top, # version: 1.2.0; "" without one.
+// StatedVersion is the version in a comment at the top of a module, # version: 1.2.0;
+// "" = none.
 func StatedVersion(text string) string {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
@@ -82,29 +81,27 @@ func StatedVersion(text string) string {
 	return ""
 }
 
-// An Export is what a module has for those that load it, a Param a parameter of
-// one that is a function.
+// An Export is a name that a module exports; a Param is a parameter of a function.
 type (
 	Export = starlark.Export
 	Param  = starlark.Param
 )
 
-// Exports gives what the module defines for others, as one would call it.
+// Exports gives what the module exports.
 func (m *Module) Exports() []Export { return starlark.Exports(m.Name, m.Text) }
 
-// A Pin says which published version a module is that a script loads.
+// A Pin is the published version of a module that a script loads.
 type Pin struct {
 	Version string `yaml:"version" json:"version"`
 	Digest  string `yaml:"digest" json:"digest"` // of the Module
 }
 
 // Modules finds the version of a published module that a reference means. The
-// error says why there is none, and what to do.
+// error says why it was not found, and what to do.
 type Modules func(Reference) (*Module, error)
 
-// FileModules finds modules among files that state a version, which go before
-// what is published; then, unless it is nil, elsewhere. Read reads a file by its
-// name.
+// FileModules finds modules among files that state a version, then, unless it is nil,
+// elsewhere. Read reads a file by its name.
 func FileModules(read func(name string) (string, error), elsewhere Modules) Modules {
 	return func(ref Reference) (*Module, error) {
 		text, err := read(ref.Name)
@@ -124,7 +121,7 @@ func FileModules(read func(name string) (string, error), elsewhere Modules) Modu
 	}
 }
 
-// ParseModule reads the name of a published module as load has it.
+// ParseModule reads the name of a published module in a load statement.
 func ParseModule(text string) (Reference, error) {
 	ref, err := ParseReference(text)
 	if err != nil || !IsModuleName(ref.Name) || ref.Version == "" {
@@ -133,9 +130,8 @@ func ParseModule(text string) (Reference, error) {
 	return ref, nil
 }
 
-// Pending names the published modules that scripts of the definition load, and
-// that WithModules has not put into it, sorted, once each. Such a definition
-// cannot run.
+// Pending names the published modules that scripts load and that WithModules has not
+// added, sorted, once each. A definition with any cannot run.
 func (d *Definition) Pending() []string {
 	var pending []string
 	for _, placed := range d.codes() {
@@ -145,8 +141,7 @@ func (d *Definition) Pending() []string {
 	return slices.Compact(pending)
 }
 
-// pending is read off the texts, so that it is known of scripts that have
-// mistakes, too.
+// pending reads the texts, so that it also works for scripts with mistakes.
 func (c *Code) pending() []string {
 	var names []string
 	for _, text := range append([]string{c.Script}, slices.Collect(maps.Values(c.Modules))...) {
@@ -160,10 +155,9 @@ func (c *Code) pending() []string {
 	return names
 }
 
-// WithModules gives the definition with the published modules that its scripts
-// load, and those that these load: their texts, and which version each is. What
-// is in the definition already stays as it is. The diagnostics name what there is
-// not.
+// WithModules gives the definition with the texts and versions of the published modules
+// that its scripts load, directly or not. Modules that it has already stay as they
+// are. The diagnostics name those that were not found.
 func (d *Definition) WithModules(find Modules) (*Definition, Diagnostics) {
 	if len(d.Pending()) == 0 {
 		return d, nil
@@ -176,8 +170,7 @@ func (d *Definition) WithModules(find Modules) (*Definition, Diagnostics) {
 	return with, c.diags
 }
 
-// Clone copies the definition, its steps and its scripts. What is in them is
-// shared.
+// Clone copies the definition, its steps and its scripts, but not their values.
 func (d *Definition) Clone() *Definition {
 	c := *d
 	c.scripts = &codeCache{}
@@ -203,7 +196,7 @@ func (c Code) clone() Code {
 	return c
 }
 
-// pinPublished puts the published modules that a script loads into it.
+// pinPublished adds the published modules that a script loads.
 func (c *checker) pinPublished(placed placedCode, find Modules) {
 	code := placed.code
 	n := node{step: &Step{Code: *code}, path: placed.path, label: "the script"}
@@ -251,7 +244,7 @@ func (c *Code) pin(name string, m *Module) {
 	c.Modules[name], c.Pinned[name] = m.Text, &Pin{m.Version, m.Digest()}
 }
 
-// A PinnedModule is a published module that a definition has in it.
+// A PinnedModule is a published module within a definition.
 type PinnedModule struct {
 	Load    string `json:"load"` // as scripts name it: text.star@^1.0
 	Name    string `json:"name"`
@@ -259,8 +252,8 @@ type PinnedModule struct {
 	Digest  string `json:"digest"`
 }
 
-// PinnedModules gives the published modules that the definition has in it, by the
-// names that its scripts have for them, once each.
+// PinnedModules gives the published modules within the definition, by their names in
+// scripts, once each.
 func (d *Definition) PinnedModules() []PinnedModule {
 	var all []PinnedModule
 	for _, placed := range d.codes() {
@@ -277,7 +270,7 @@ func (d *Definition) PinnedModules() []PinnedModule {
 	return all
 }
 
-// PinnedAs finds modules as another version of the definition has them.
+// PinnedAs finds the modules within the definition, for another version of it.
 func (d *Definition) PinnedAs() Modules {
 	return func(ref Reference) (*Module, error) {
 		for _, placed := range d.codes() {
@@ -289,7 +282,7 @@ func (d *Definition) PinnedAs() Modules {
 	}
 }
 
-// pinned checks that modules are what is said of them.
+// pinned checks that modules have the digests of their pins.
 func (c *checker) pinned(n node) {
 	for _, load := range template.SortedKeys(n.step.Pinned) {
 		pin, at := n.step.Pinned[load], template.AtMember("pinned", load)
@@ -306,8 +299,8 @@ func (c *checker) pinned(n node) {
 	}
 }
 
-// CheckModule says what is wrong with a module that is to be published, with what
-// it loads. Of what it calls nothing is known until a script loads it.
+// CheckModule reports mistakes in a module to be published, with what it loads. What it
+// calls is checked only in a script that loads it.
 func CheckModule(file string, m *Module, find Modules) Diagnostics {
 	var diags Diagnostics
 	code := Code{Script: m.Text, ScriptFile: file}
@@ -332,8 +325,8 @@ func CheckModule(file string, m *Module, find Modules) Diagnostics {
 	return diags
 }
 
-// Loadable says why the scripts of the definition cannot run because of what they
-// load, and what to do; nil if they can.
+// Loadable says which modules the scripts of the definition lack, and what to do; nil =
+// none.
 func (d *Definition) Loadable() error {
 	if pending := d.Pending(); len(pending) > 0 {
 		name, _, _ := strings.Cut(pending[0], "@")

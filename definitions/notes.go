@@ -15,9 +15,9 @@ const (
 	peerCallTimeout = 30 * time.Second // of a call of a composite, on the wire
 )
 
-// Notes says where definitions do something else here than in ToolHive's vMCP,
-// for those who move them from there: notes, sorted by place. Only what the
-// definitions do is noted, and nothing of it is wrong.
+// Notes says where definitions behave differently here than in ToolHive's vMCP, for
+// authors who move them: notes, sorted by place. It notes only what the definitions
+// use; none of it is a mistake.
 func Notes(defs []*Definition) Diagnostics {
 	var notes Diagnostics
 	for _, d := range defs {
@@ -27,8 +27,8 @@ func Notes(defs []*Definition) Diagnostics {
 		c := &checker{newSubject(d), &surroundings{}}
 		c.allSteps()
 		(&templateCheck{c.subject}).references()
-		n := &noter{checker: c, told: make(map[string]bool)}
-		c.diags = nil // which Check tells
+		n := &noter{checker: c, noted: make(map[string]bool)}
+		c.diags = nil // Check reports them
 		n.definition()
 		notes = append(notes, c.diags...)
 	}
@@ -36,10 +36,10 @@ func Notes(defs []*Definition) Diagnostics {
 	return notes
 }
 
-// A noter looks at one definition.
+// A noter writes the notes for one definition.
 type noter struct {
 	*checker
-	told map[string]bool // what is told only once in a definition
+	noted map[string]bool // notes made only once in a definition
 }
 
 func (n *noter) notef(path, check, format string, args ...any) {
@@ -93,7 +93,7 @@ func (n *noter) errors(at node) {
 	}
 }
 
-// gate notes elicitations that wait for longer than the peer does.
+// gate notes elicitations that wait longer than in the peer.
 func (n *noter) gate(at node) {
 	if at.step.Type.Traits().Asks && at.step.Timeout > Duration(peerGateTimeout) {
 		n.notef(template.AtMember(at.path, "timeout"), "timeout", "%s: the answer is awaited for %s; ToolHive waits for %s at most",
@@ -101,7 +101,7 @@ func (n *noter) gate(at node) {
 	}
 }
 
-// innerStep notes keys of an inner step that the peer does not look at.
+// innerStep notes keys of an inner step that the peer ignores.
 func (n *noter) innerStep(at node) {
 	if !at.inner() {
 		return
@@ -121,9 +121,8 @@ func (n *noter) innerStep(at node) {
 	}
 }
 
-// levels notes steps that start earlier than in the peer, which runs a step
-// when the whole level before it has ended, and steps that wait for what they
-// only read.
+// levels notes steps that start earlier than in the peer, which waits for the whole
+// level before, and steps that wait for others which they only read.
 func (n *noter) levels() {
 	levels := n.peerLevels()
 	before := n.ancestors()
@@ -158,7 +157,7 @@ func (n *noter) peerLevels() map[string]int {
 	return levels
 }
 
-// ancestors gives all that each step waits for here.
+// ancestors gives all steps that each step waits for here.
 func (n *noter) ancestors() map[string]map[string]bool {
 	edges := (&graphCheck{n.subject}).edges()
 	all := make(map[string]map[string]bool, len(n.steps))
@@ -180,7 +179,7 @@ func (n *noter) ancestors() map[string]map[string]bool {
 	return all
 }
 
-// duration notes that a call may take longer than the peer's connections live.
+// duration notes that a call may outlive the peer's connections.
 func (n *noter) duration() {
 	for _, at := range n.nodes {
 		field := ""
@@ -198,7 +197,7 @@ func (n *noter) duration() {
 	}
 }
 
-// template notes what a template prints otherwise.
+// template notes values that a template prints differently.
 func (n *noter) template(t placedTemplate) {
 	if i := strings.Index(t.text, "<no value>"); i >= 0 && t.template.HasActions() {
 		t.at = i
@@ -232,9 +231,9 @@ func (n *noter) parameter(r read, name string) {
 	}
 }
 
-// once reports whether something has been told, and takes it for told.
+// once reports whether a note was made before, and marks it as made.
 func (n *noter) once(what string) bool {
-	told := n.told[what]
-	n.told[what] = true
+	told := n.noted[what]
+	n.noted[what] = true
 	return told
 }

@@ -22,7 +22,7 @@ type OutputProperty struct {
 	Inner    []OutputProperty
 }
 
-// ErrMissing is why a property has no value: it is missing.
+// ErrMissing is the error of a property whose value is missing.
 var ErrMissing = errors.New("has no value and no default")
 
 func compileOutput(o *Output) (*OutputBlock, error) {
@@ -67,7 +67,7 @@ func (o *OutputBlock) Reads() map[string]bool {
 	return ids
 }
 
-// expand gives the result. Every required property has a value in it.
+// expand gives the result, in which every required property has a value.
 func (o *OutputBlock) expand(data map[string]any, standIn StandIn) (map[string]any, error) {
 	result, err := expandProperties(o.Properties, data, standIn)
 	if err != nil {
@@ -81,12 +81,12 @@ func (o *OutputBlock) expand(data map[string]any, standIn StandIn) (map[string]a
 	return result, nil
 }
 
-// A StandIn is called with the path of each property whose default stands in for
-// its value. nil = no call.
+// A StandIn is called with the path of each property that gets its default. nil = no
+// call.
 type StandIn func(path string)
 
-// expandProperties gives an object of the properties that have a value. Only
-// a string may be without one.
+// expandProperties gives an object of the properties that have a value. Only a string
+// may have none.
 func expandProperties(properties []OutputProperty, data map[string]any, standIn StandIn) (map[string]any, error) {
 	object := map[string]any{}
 	for _, p := range properties {
@@ -102,7 +102,7 @@ func expandProperties(properties []OutputProperty, data map[string]any, standIn 
 	return object, nil
 }
 
-// failed names the property, unless one within it was named already.
+// failed adds the property to an error, unless an inner one is there already.
 func (p *OutputProperty) failed(err error) error {
 	if inner, ok := errors.AsType[*template.FieldError](err); ok {
 		return inner
@@ -110,8 +110,8 @@ func (p *OutputProperty) failed(err error) error {
 	return template.InField(p.Path, err)
 }
 
-// Expand gives the value of a property in its declared type. Its default
-// stands in for whatever goes wrong.
+// Expand gives the value of a property in its declared type, or its default if that
+// fails.
 func (p *OutputProperty) Expand(data map[string]any, standIn StandIn) (any, error) {
 	v, err := p.own(data, standIn)
 	if err == nil || p.Default == nil {

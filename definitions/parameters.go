@@ -24,8 +24,8 @@ import (
 // its default.
 var lightType = regexp.MustCompile(`^\s*(\[\s*[a-z]+\s*\]|[a-z]+)\s*(\?)?\s*(?:=\s*(.*?))?\s*$`)
 
-// foreignArray is an array as other languages write it, and optionalItem one whose
-// ? stands within.
+// foreignArray is an array in the syntax of other languages, optionalItem one with the ?
+// inside.
 var (
 	foreignArray = regexp.MustCompile(`^\s*([a-z]+)\s*(\?)?\s*\[\s*\]\s*(\?)?\s*(?:=.*)?$`)
 	optionalItem = regexp.MustCompile(`^\s*\[\s*([a-z]+)\s*\?\s*\]\s*\??\s*(?:=.*)?$`)
@@ -34,8 +34,8 @@ var (
 // lightTypes are the types that the light form knows.
 var lightTypes = []string{"string", "integer", "number", "boolean", "object", "array", "any"}
 
-// isLight reports whether parameters are in the light form: they are no schema,
-// which has a type or properties, and each says a type.
+// isLight reports whether parameters are in the light form: they are no schema, which
+// has a type or properties, and each has a type.
 func isLight(parameters map[string]any) bool {
 	if parameters["type"] == "object" || len(parameters) == 0 {
 		return false
@@ -49,8 +49,8 @@ func isLight(parameters map[string]any) bool {
 	return true
 }
 
-// lightParameters makes the schema of parameters in the light form. It reports
-// what is wrong by the name of the parameter.
+// lightParameters makes the schema of parameters in the light form. It reports mistakes
+// by the name of the parameter.
 func lightParameters(parameters map[string]any, wrong func(name string, err error)) map[string]any {
 	properties, required := map[string]any{}, []any{}
 	for _, name := range template.SortedKeys(parameters) {
@@ -121,7 +121,7 @@ func lightText(typ string, optional bool, standard string, hasStandard bool) (ma
 	return schema, false, nil
 }
 
-// lightDefault reads a default: JSON, or text as it is where a string is wanted.
+// lightDefault reads a default: JSON, or unquoted text for a string.
 func lightDefault(schema map[string]any, text string) (any, error) {
 	want, _ := schema["type"].(string)
 	value, err := template.DecodeValue([]byte(text))
@@ -140,15 +140,13 @@ func lightDefault(schema map[string]any, text string) (any, error) {
 	return value, nil
 }
 
-// isMisquoted reports whether text that is wanted as a string has quotes that
-// would become a part of it: it begins as a JSON string and is none, or stands in
-// single quotes.
+// isMisquoted reports whether the text for a string has quotes that would become a part
+// of it: it begins as a JSON string but is none, or has single quotes.
 func isMisquoted(text string, notJSON error) bool {
 	return notJSON != nil && (strings.HasPrefix(text, `"`) || len(text) > 1 && strings.HasPrefix(text, "'") && strings.HasSuffix(text, "'"))
 }
 
-// lighten replaces parameters in the light form by their schema. What is in the
-// schema stands where it is written.
+// lighten replaces parameters in the light form by their schema, and keeps positions.
 func (p *parser) lighten(def *Definition, d *decoder) {
 	if !isLight(def.Parameters) {
 		return
@@ -167,8 +165,8 @@ func (p *parser) lighten(def *Definition, d *decoder) {
 	})
 }
 
-// requiredFlags takes required: true and required: false of a property, which no
-// schema has, as a member of the list of its object, at every depth.
+// requiredFlags moves required: true or false of a property, which no schema has, into
+// the list required of its object, at every depth.
 func (p *parser) requiredFlags(schema map[string]any, path string, def *Definition, d *decoder) {
 	properties, _ := schema["properties"].(map[string]any)
 	for _, name := range template.SortedKeys(properties) {
@@ -187,7 +185,7 @@ func (p *parser) requiredFlags(schema map[string]any, path string, def *Definiti
 	}
 }
 
-// withMember is a list with a member, or without it; what is no list stays.
+// withMember is a list with a member, or without it; any other value is unchanged.
 func withMember(list any, member string, with bool) any {
 	if list == nil {
 		list = []any{}
@@ -203,12 +201,11 @@ func withMember(list any, member string, with bool) any {
 	return members
 }
 
-// optionalArray is a type that YAML does not take as it is: an array, and
-// optional.
+// optionalArray is a type that is no valid YAML: an optional array.
 var optionalArray = regexp.MustCompile(`^(\s*["']?[\w-]+["']?:\s+)(\[\s*[a-z]+\s*\]\?)(\s*(?:#.*)?)$`)
 
-// quoteArrays puts types such as [string]? into quotes, within which YAML takes
-// them; nil if there are none. Lines stay where they are.
+// quoteArrays puts types such as [string]? into quotes, so that they are valid YAML;
+// nil = there are none. Line numbers stay the same.
 func quoteArrays(data []byte) []byte {
 	if !strings.Contains(string(data), "]?") {
 		return nil

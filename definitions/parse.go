@@ -23,8 +23,8 @@ const (
 	apiGroup = "toolhive.stacklok.dev/" // what the apiVersion of both starts with
 )
 
-// A resource is a definition as Kubernetes knows it. What only a cluster
-// writes is let through and not looked at.
+// A resource is a definition as a Kubernetes resource. Keys that only a cluster writes
+// are ignored.
 type resource struct {
 	APIVersion string   `yaml:"apiVersion"`
 	Kind       string   `yaml:"kind"`
@@ -57,10 +57,9 @@ type metadata struct {
 // Resources of other kinds are skipped with a note. file is the name that
 // positions carry.
 //
-// It finds what is wrong with the writing; what is wrong with the meaning is
-// for Check to find. A definition with mistakes is returned as well, as far as
-// it could be read, so that Check can tell the rest; Check does not repeat what
-// Parse has said.
+// It finds mistakes of syntax and types; Check finds the others. A definition with
+// mistakes is returned as far as it could be read, so that Check can report the rest
+// without repetition.
 func Parse(file string, data []byte) ([]*Definition, Diagnostics) {
 	p := &parser{file: file, lines: NewText(data).lines}
 	nodes := p.documents(data)
@@ -77,14 +76,13 @@ func Parse(file string, data []byte) ([]*Definition, Diagnostics) {
 	return p.definitions, p.diags
 }
 
-// A Text is the text of a file. Definitions keep it, so that those of one file share
-// one.
+// A Text is the text of a file, shared by the definitions of the file.
 type Text struct{ lines []string }
 
 // NewText is the text of a file with this content.
 func NewText(data []byte) Text { return Text{strings.Split(string(data), "\n")} }
 
-// ParseDocument does so for one document of a file with a text.
+// ParseDocument is Parse for one document of a file.
 func ParseDocument(file string, text Text, root *yaml.Node) ([]*Definition, Diagnostics) {
 	p := &parser{file: file, lines: text.lines}
 	p.document(root)
@@ -92,9 +90,9 @@ func ParseDocument(file string, text Text, root *yaml.Node) ([]*Definition, Diag
 	return p.definitions, p.diags
 }
 
-// ParseNode reads one definition out of a larger document, such as an entry of
+// ParseNode reads one definition in a larger document, such as an entry of
 // compositeTools in a configuration; text is that of the whole document. The
-// definition is nil when the node is not a mapping.
+// definition is nil if the node is not a mapping.
 func ParseNode(file string, text Text, node *yaml.Node) (*Definition, Diagnostics) {
 	p := &parser{file: file, lines: text.lines}
 	p.definition(node, false)
@@ -147,8 +145,8 @@ func CountValues(text []byte) (n int) {
 }
 
 // Documents gives the root of each YAML document that is not empty, up to the
-// first syntax error. The type [string]? of a parameter is none. What has more than
-// 500,000 keys, values and lines is not read.
+// first syntax error. The type [string]? of a parameter is allowed. A file with more than
+// 500,000 keys, values and lines is an error.
 func Documents(data []byte) ([]*yaml.Node, error) {
 	if CountValues(data) > maxValues {
 		return nil, errDense
@@ -189,8 +187,8 @@ func (p *parser) syntaxError(err error) {
 	p.errorf(pos, "syntax", "this is not YAML: %s%s", message, p.syntaxRemedy(pos, message))
 }
 
-// syntaxRemedy says what to do about a mistake in YAML, as words that follow a
-// message; "" where that is not known.
+// syntaxRemedy says how to mend a mistake in YAML, as the end of a message; "" =
+// unknown.
 func (p *parser) syntaxRemedy(pos Position, message string) string {
 	line := ""
 	if pos.Line <= len(p.lines) {
@@ -219,7 +217,7 @@ func (p *parser) document(n *yaml.Node) {
 // has reports whether a mapping has a key.
 func has(n *yaml.Node, key string) bool { return member(n, key) != nil }
 
-// member is the value of a key of a mapping; nil = it has none, or is no mapping.
+// member is the value of a key of a mapping; nil = no such key, or no mapping.
 func member(n *yaml.Node, key string) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -284,7 +282,7 @@ func (p *parser) definitionResource(n *yaml.Node) {
 	}
 }
 
-// kindOf gives the kind that a mapping says it is.
+// kindOf gives the kind of a mapping.
 func kindOf(n *yaml.Node) string {
 	if kind := member(n, "kind"); kind != nil {
 		return kind.Value
@@ -300,7 +298,7 @@ func (p *parser) definition(n *yaml.Node, inResource bool) *Definition {
 	if isNull(n) {
 		p.errorf(p.position(n), "type", "the definition is empty")
 	}
-	if def.Pos.Line == 0 { // not a mapping, which has been told
+	if def.Pos.Line == 0 { // not a mapping, which is reported
 		return nil
 	}
 	p.lighten(&def, d)
@@ -327,13 +325,13 @@ func (p *parser) warnf(pos Position, check, format string, args ...any) {
 	p.diags.add(Diagnostic{pos, SeverityWarning, fmt.Sprintf(format, args...), check})
 }
 
-// written is what a definition remembers of the file that it was read from.
+// written is what a definition keeps of its file.
 type written struct {
 	file     string
 	lines    []string        // of the file
 	places   map[string]spot // by path, e.g. steps[0].arguments.outer.inner
-	faulty   map[string]bool // paths of what could not be read
-	resource bool            // whether it is the spec of a resource
+	faulty   map[string]bool // paths of values that could not be read
+	resource bool            // it is the spec of a resource
 
 	resourceName string // metadata.name of that; "" = none
 }
@@ -346,8 +344,7 @@ func (d *Definition) ResourceName() string {
 	return d.written.resourceName
 }
 
-// At gives where the value at a path is, or the nearest around it that is
-// written.
+// At gives the position of the value at a path, or of the nearest one around it.
 func (d *Definition) At(path string) Position {
 	if d.written == nil {
 		return d.Pos
@@ -360,11 +357,11 @@ func (d *Definition) At(path string) Position {
 	return d.Pos
 }
 
-// Place gives where the key at a path such as output.properties.text stands, or
-// the nearest around it that is written.
+// Place gives the position of the key at a path such as output.properties.text, or of
+// the nearest one around it.
 func (d *Definition) Place(path string) Position { return d.keyAt(path) }
 
-// keyAt gives where the key at a path is.
+// keyAt gives the position of the key at a path.
 func (d *Definition) keyAt(path string) Position {
 	if d.written != nil {
 		if p := d.written.places[path]; p.keyLine > 0 {
@@ -374,7 +371,7 @@ func (d *Definition) keyAt(path string) Position {
 	return d.At(path)
 }
 
-// parent gives the path of what a path stands in.
+// parent gives the path of the value around a path.
 func parent(path string) string {
 	if i := strings.LastIndexAny(path, ".["); i > 0 {
 		return path[:i]

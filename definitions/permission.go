@@ -8,24 +8,24 @@ import (
 
 // A Use is a call that a definition can make, of a tool or of a composite tool.
 type Use struct {
-	In     *Definition // that can make it, itself or through composite tools that it calls
+	In     *Definition // that can make it, itself or through others that it calls
 	By     *Definition // whose step, compensation, probe or script makes it
-	As     string      // the composite tool by whose right it is made; "" = that of the caller
-	Tool   string      // as the tool is offered, a pattern of such names, or the name of a composite tool that is not there; "" = Called is called
+	As     string      // the composite tool with whose permission it is made; "" = the caller's
+	Tool   string      // the tool's name for clients, a pattern of such names, or an unknown composite tool; "" = Called is called
 	Called *Definition
 }
 
-// A Permission says why a call may not be made; "" = it may be made.
+// A Permission says why a call is not allowed; "" = it is.
 type Permission func(Use) string
 
-// A permissionCheck looks at whether calls may be made.
+// A permissionCheck checks whether calls are allowed.
 type permissionCheck struct {
 	*subject
 	*surroundings
 }
 
-// permissions checks the permission of all that the definition can call, and
-// that composite tools can call which it calls.
+// permissions checks the permission of all calls that the definition can make, also
+// through other composite tools.
 func (c *permissionCheck) permissions() {
 	if c.permission == nil {
 		return
@@ -66,15 +66,14 @@ func (c *permissionCheck) permitScript(n node) {
 			c.permitWorkflow(n, at, pos, call.name)
 		}
 	}
-	for _, name := range c.def.codeTools(&n.step.Code) { // also those that are named and not called there
+	for _, name := range c.def.codeTools(&n.step.Code) { // also those that are only named
 		if !slices.Contains(tools, name) {
 			c.permitTool(n, at, c.def.At(at), name)
 		}
 	}
 }
 
-// permitTool reports that a tool may not be called; "" = none is, or which one
-// only a run can tell.
+// permitTool reports that a tool must not be called; "" = none, or known only in a run.
 func (c *permissionCheck) permitTool(n node, at string, pos Position, name string) {
 	if name == "" {
 		return
@@ -86,7 +85,7 @@ func (c *permissionCheck) permitTool(n node, at string, pos Position, name strin
 
 func (c *permissionCheck) permitWorkflow(n node, at string, pos Position, name string) {
 	other, ok := c.definitions.Find(name)
-	if ok && other.Hidden() && !other.Admits(c.def.Name) { // which is told already
+	if ok && other.Hidden() && !other.Admits(c.def.Name) { // reported already
 		return
 	}
 	if why := c.reach().reference(c.def, name); why != "" {
@@ -94,12 +93,12 @@ func (c *permissionCheck) permitWorkflow(n node, at string, pos Position, name s
 	}
 }
 
-// A reach finds what may not be called below a definition. Each of its methods
-// gives the reason of the first such call; "" = none.
+// A reach finds calls that are not allowed below a definition. Each method gives the
+// reason of the first one; "" = none.
 type reach struct {
 	*permissionCheck
-	as   string           // the composite tool by whose right calls are made; "" = that of the caller
-	seen map[reached]bool // composite tools that were looked at
+	as   string           // the composite tool with whose permission calls are made; "" = the caller's
+	seen map[reached]bool // composite tools that were visited
 }
 
 type reached struct {
@@ -111,7 +110,7 @@ func (c *permissionCheck) reach() reach {
 	return reach{permissionCheck: c, seen: map[reached]bool{}}.in(c.def)
 }
 
-// in is the reach of what a definition calls.
+// in is the reach within a called definition.
 func (r reach) in(d *Definition) reach {
 	if d.RunAs == AsComposite {
 		r.as = d.Name
@@ -128,8 +127,8 @@ func (r reach) tool(by *Definition, name string) string {
 	return r.permission(Use{In: r.def, By: by, As: r.as, Tool: name})
 }
 
-// patterns looks at what a script may call by names that it computes: tools and
-// composite tools, known ones and those that match a pattern later.
+// patterns checks what a script may call by computed names: known tools and composite
+// tools, and the patterns themselves for later ones.
 func (r reach) patterns(by *Definition, patterns []string) string {
 	if len(patterns) == 0 {
 		return ""
@@ -147,7 +146,7 @@ func (r reach) patterns(by *Definition, patterns []string) string {
 		}
 	}
 	for _, other := range r.all() {
-		if !MatchesTool(patterns, other.Name) || other.Hidden() && !other.Admits(by.Name) { // which a run is refused
+		if !MatchesTool(patterns, other.Name) || other.Hidden() && !other.Admits(by.Name) { // a run is refused it
 			continue
 		}
 		if why := r.workflow(by, other); why != "" {
@@ -166,14 +165,14 @@ func (r reach) patterns(by *Definition, patterns []string) string {
 	return ""
 }
 
-// reference looks at a composite tool by its name as written. Of one that is not
-// there the name counts: it may come later.
+// reference checks a call of a composite tool by its name as written. An unknown one
+// counts by its name: it may come later.
 func (r reach) reference(by *Definition, name string) string {
 	if other, ok := r.definitions.Find(name); ok {
 		return r.workflow(by, other)
 	}
 	ref, err := ParseReference(name)
-	if err != nil { // which is told already
+	if err != nil { // reported already
 		return ""
 	}
 	return r.permission(Use{In: r.def, By: by, As: r.as, Tool: ref.Name})
@@ -195,7 +194,7 @@ func (r reach) workflow(by, other *Definition) string {
 	return ""
 }
 
-// everything looks at all that a definition calls.
+// everything checks all calls of a definition.
 func (r reach) everything(d *Definition) string {
 	for _, name := range d.ToolNames() {
 		if why := r.tool(d, name); why != "" {

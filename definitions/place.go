@@ -9,22 +9,22 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// maxSought is how far into a text a place is looked for.
-const maxSought = 16 << 10
+// maxSearched is how far into a text a place is searched for, in bytes.
+const maxSearched = 16 << 10
 
-// within gives where the byte at an offset of a text is, or where the text
-// stands when that cannot be told.
+// within gives the position of the byte at an offset of a text, or of the text itself
+// if that is unknown.
 //
-// What YAML does to a text as it is written concerns white space and escapes
-// alone: it is folded, indented, or left out. So what is sought is the letter
-// that as many letters other than white space stand before.
+// YAML changes only white space and escapes of a text: it folds, indents or drops
+// them. So this finds the letter with the same number of letters, other than white
+// space, before it.
 func (d *Definition) within(path, text string, offset int) Position {
 	pos := d.At(path)
 	if d.written == nil || offset < 0 || offset > len(text) {
 		return pos
 	}
 	p, ok := d.written.places[path]
-	if !ok || offset > maxSought {
+	if !ok || offset > maxSearched {
 		return pos
 	}
 	offset += len(text[offset:]) - len(strings.TrimLeftFunc(text[offset:], unicode.IsSpace))
@@ -34,7 +34,7 @@ func (d *Definition) within(path, text string, offset int) Position {
 			continue
 		}
 		if got, ok := r.letter(); !ok || got != wanted {
-			return pos // it is written in a way that is not known here
+			return pos // it is written in another way
 		}
 	}
 	if at, ok := r.next(); ok {
@@ -43,8 +43,8 @@ func (d *Definition) within(path, text string, offset int) Position {
 	return pos
 }
 
-// A scalarReader reads a text as it stands in its file, letter by letter, and
-// skips white space. It need not know where the text ends.
+// A scalarReader reads a text in its file, letter by letter, without white space. It
+// need not know where the text ends.
 type scalarReader struct {
 	lines  []string
 	style  yaml.Style
@@ -53,7 +53,7 @@ type scalarReader struct {
 	column int    // of the rest, from 1
 }
 
-// reader gives a reader at the first letter of what is at a place.
+// reader gives a reader at the first letter of the text at a place.
 func (w *written) reader(p spot) *scalarReader {
 	r := &scalarReader{lines: w.lines, style: p.style &^ yaml.TaggedStyle, line: p.line - 1}
 	switch r.style {
@@ -83,7 +83,7 @@ func (w *written) reader(p spot) *scalarReader {
 	return r
 }
 
-// take passes n letters.
+// take skips n letters.
 func (r *scalarReader) take(n int) {
 	for ; n > 0 && r.rest != ""; n-- {
 		_, size := utf8.DecodeRuneInString(r.rest)
@@ -92,8 +92,7 @@ func (r *scalarReader) take(n int) {
 	}
 }
 
-// next skips white space, also what an escape stands for, and gives where the
-// next letter stands.
+// next skips white space, also as an escape, and gives the position of the next letter.
 func (r *scalarReader) next() (at spot, ok bool) {
 	for r.line < len(r.lines) {
 		letter, _, n := r.peek()
@@ -112,7 +111,7 @@ func (r *scalarReader) next() (at spot, ok bool) {
 	return spot{}, false
 }
 
-// letter gives the next letter that is no white space, and passes it.
+// letter reads the next letter that is no white space.
 func (r *scalarReader) letter() (letter rune, ok bool) {
 	if _, ok := r.next(); !ok {
 		return 0, false
@@ -122,14 +121,14 @@ func (r *scalarReader) letter() (letter rune, ok bool) {
 	return letter, ok
 }
 
-// escapes are those of a double-quoted text that stand for one letter.
+// escapes are those of a double-quoted text that mean one letter.
 var escapes = map[byte]rune{
 	'0': 0, 'a': '\a', 'b': '\b', 't': '\t', 'n': '\n', 'v': '\v', 'f': '\f', 'r': '\r', 'e': 0x1b,
 	' ': ' ', '"': '"', '/': '/', '\\': '\\', 'N': 0x85, '_': 0xa0, 'L': 0x2028, 'P': 0x2029, '\t': '\t',
 }
 
-// peek gives the letter that the rest of the line starts with, and with how
-// many letters it is written: 0 at the end of the line.
+// peek gives the letter at the start of the rest of the line, and how many letters its
+// escape has: 0 at the end of the line.
 func (r *scalarReader) peek() (letter rune, ok bool, n int) {
 	first, _ := utf8.DecodeRuneInString(r.rest)
 	switch {
@@ -139,7 +138,7 @@ func (r *scalarReader) peek() (letter rune, ok bool, n int) {
 		return '\'', true, 2
 	case r.style != yaml.DoubleQuotedStyle || first != '\\':
 		return first, true, 1
-	case len(r.rest) == 1: // the line goes on in the next one
+	case len(r.rest) == 1: // the line continues in the next one
 		return ' ', true, 1
 	}
 	digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[r.rest[1]]

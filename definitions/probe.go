@@ -17,24 +17,24 @@ import (
 type Probe struct {
 	Tool        string         `yaml:"tool" json:"tool"`                                   // of class read; in a configuration, of the same backend
 	Arguments   map[string]any `yaml:"arguments,omitempty" json:"arguments,omitempty"`     // strings at any depth are templates
-	Delay       Duration       `yaml:"delay,omitempty" json:"delay,omitempty"`             // before it is asked; 0 = DefaultProbeDelay
+	Delay       Duration       `yaml:"delay,omitempty" json:"delay,omitempty"`             // before it is called; 0 = DefaultProbeDelay
 	Timeout     Duration       `yaml:"timeout,omitempty" json:"timeout,omitempty"`         // all attempts together; 0 = DefaultStepTimeout
-	Happened    string         `yaml:"happened,omitempty" json:"happened,omitempty"`       // a template that renders true or false: the call was executed
-	NotHappened string         `yaml:"notHappened,omitempty" json:"notHappened,omitempty"` // the same: it was not, and is called again
+	Happened    string         `yaml:"happened,omitempty" json:"happened,omitempty"`       // a template that gives true or false: the call was executed
+	NotHappened string         `yaml:"notHappened,omitempty" json:"notHappened,omitempty"` // the same: it was not, and is made again
 	Result      string         `yaml:"result,omitempty" json:"result,omitempty"`           // a template that gives the output of the call, an object; "" = {}
 }
 
-// DefaultProbeDelay is how long a probe waits before it asks: a call whose
-// answer was lost may still be at work.
+// DefaultProbeDelay is how long a probe waits before its call: a call whose answer was
+// lost may still be under way.
 const DefaultProbeDelay = 5 * time.Second
 
-// A Finding is what a probe has found out about a call.
+// A Finding is the result of a probe.
 type Finding struct {
-	Happened, NotHappened bool            // at most one; none = it does not know
+	Happened, NotHappened bool            // at most one; none = still unknown
 	Result                json.RawMessage // of a call that happened
 }
 
-// A ProbeProgram is a probe that is ready to run.
+// A ProbeProgram is a compiled probe.
 type ProbeProgram struct {
 	Probe *Probe
 
@@ -43,7 +43,7 @@ type ProbeProgram struct {
 	schema                        template.SchemaCache
 }
 
-// CompileProbe makes a probe ready to run. The error is a *template.FieldError.
+// CompileProbe compiles a probe. The error is a *template.FieldError.
 func CompileProbe(p *Probe) (*ProbeProgram, error) {
 	if p == nil {
 		return nil, nil
@@ -66,8 +66,8 @@ func CompileProbe(p *Probe) (*ProbeProgram, error) {
 	return program, err
 }
 
-// CheckAlone says what is wrong with a probe that stands in a configuration,
-// whose templates see nothing but .call and .output.
+// CheckAlone reports mistakes in a probe of a configuration, whose templates see only
+// .call and .output.
 func (p *Probe) CheckAlone() error {
 	program, err := CompileProbe(p)
 	switch {
@@ -97,7 +97,7 @@ func (p *ProbeProgram) templates() []*template.Template {
 	return append(p.arguments.Templates(), p.happened, p.notHappened, p.result)
 }
 
-// Delay is how long to wait before the tool is asked.
+// Delay is how long to wait before the call.
 func (p *ProbeProgram) Delay() time.Duration {
 	return time.Duration(cmp.Or(p.Probe.Delay, Duration(DefaultProbeDelay)))
 }
@@ -112,7 +112,7 @@ func (p *ProbeProgram) Arguments(s *Scope, inputSchema json.RawMessage) (json.Ra
 	return encoded("probe.arguments", p.arguments, s, &p.schema, inputSchema)
 }
 
-// Find reads what the tool answered, which is Output of the scope.
+// Find reads the output of the tool, which is Output of the scope.
 func (p *ProbeProgram) Find(s *Scope) (Finding, error) {
 	var f Finding
 	var err error

@@ -10,8 +10,8 @@ import (
 	"github.com/perdure/perdure/internal/starlark"
 )
 
-// A Program is a definition that is ready to run: its templates parsed, its
-// steps in order. It is immutable and may be used by many runs at a time.
+// A Program is a compiled definition: its templates parsed, its steps in order. It is
+// immutable and may be used by many runs at a time.
 type Program struct {
 	Definition  *Definition
 	Steps       []*Node      // in the order of the definition
@@ -25,20 +25,20 @@ type Node struct {
 	Step  *Step
 	ID    string
 	Deps  []string // steps to wait for: dependsOn, and those whose results its templates read; in the order of the definition
-	Inner *Node    // what a forEach repeats
+	Inner *Node    // the inner step of a forEach
 
 	Templates Templates
 	Probe     *ProbeProgram     // nil = the step has none
 	Script    *starlark.Program // of a script step
 
 	beside             []string             // content blocks that templates read of the step; see Program.Beside
-	workflows          []string             // composite tools whose names can be seen in the script, as written
+	workflows          []string             // composite tools visible in the script, as written
 	whole              bool                 // the script is the definition, and gets all arguments
 	schema             template.SchemaCache // of the tool
 	compensationSchema template.SchemaCache
 }
 
-// Templates are the parsed texts of a step. That of an empty field gives nothing.
+// Templates are the parsed texts of a step. The template of an empty field gives "".
 type Templates struct {
 	Condition, Message, Collection, Collect, For, Until *template.Template
 
@@ -46,8 +46,8 @@ type Templates struct {
 	Compensation template.Argument // of the call that undoes the step
 }
 
-// Compile makes a definition ready to run. Every definition without errors by
-// Check compiles. The error names the step and the field.
+// Compile compiles a definition. Every definition that Check finds without errors
+// compiles. The error names the step and the field.
 func Compile(d *Definition) (*Program, error) {
 	if n := len(d.Steps); n > MaxSteps {
 		return nil, fmt.Errorf("there are %d steps; at most %d are allowed", n, MaxSteps)
@@ -183,8 +183,7 @@ func (n *Node) templates() []*template.Template {
 	return slices.Concat(own, t.Arguments.Templates(), t.Compensation.Templates(), n.Probe.templates())
 }
 
-// sort takes, again and again, the first step of which all dependencies have
-// been taken.
+// sort repeatedly takes the first step whose dependencies have all been taken.
 func (p *Program) sort() error {
 	taken := map[string]bool{}
 	for len(p.order) < len(p.Steps) {
@@ -206,16 +205,16 @@ func (p *Program) sort() error {
 	return nil
 }
 
-// Order gives the steps so that each comes after those that it waits for; of
-// several that could come next, the first of the definition.
+// Order gives the steps so that each comes after those that it waits for; of several
+// possible next steps, the first of the definition.
 func (p *Program) Order() []*Node { return p.order }
 
 // Data is what templates read. A *Scope is that of a run.
 type Data interface{ Data() map[string]any }
 
-// Condition reports whether the step is to run: its condition renders to true,
-// True or TRUE, white space around it aside, or it has none. What is neither that
-// nor false, False or FALSE is an error.
+// Condition reports whether the step is to run: its condition gives true, True or TRUE,
+// but for white space around it, or it has none. Anything else but false, False or
+// FALSE is an error.
 func (n *Node) Condition(d Data) (bool, error) {
 	if n.Step.Condition == "" {
 		return true, nil
@@ -223,7 +222,7 @@ func (n *Node) Condition(d Data) (bool, error) {
 	return holds("condition", n.Templates.Condition, d)
 }
 
-// holds reports whether a template renders to true.
+// holds reports whether a template gives true.
 func holds(field string, t *template.Template, d Data) (bool, error) {
 	text, err := t.Text(d.Data())
 	if err != nil {
@@ -233,7 +232,7 @@ func holds(field string, t *template.Template, d Data) (bool, error) {
 	return holds, template.InField(field, err)
 }
 
-// Truth reads what a condition rendered to.
+// Truth reads the text of a condition.
 func Truth(text string) (bool, error) {
 	switch strings.TrimSpace(text) {
 	case "true", "True", "TRUE":
@@ -244,10 +243,9 @@ func Truth(text string) (bool, error) {
 	return false, fmt.Errorf("rendered to %s, which is neither true nor false", template.Excerpt(text))
 }
 
-// Arguments expands the arguments of a tool step, with each value of the type
-// that the tool's input schema asks for where it can be. A member whose
-// expression has no value is left out; such an element of an array is null.
-// An empty schema asks for nothing.
+// Arguments expands the arguments of a tool step, each value in the type of the tool's
+// input schema if possible. A member whose expression is missing is left out; such an
+// element of an array is null. With an empty schema all values are text.
 func (n *Node) Arguments(d Data, inputSchema json.RawMessage) (json.RawMessage, error) {
 	return encoded("arguments", n.Templates.Arguments, d, &n.schema, inputSchema)
 }
@@ -265,8 +263,8 @@ func encoded(field string, a template.Argument, d Data, cache *template.SchemaCa
 var AnySchema = json.RawMessage(`{"type":"object","additionalProperties":{"$ref":"#/$defs/any"},"$defs":{"any":{` +
 	`"type":["string","boolean","integer","number","array","object"],"items":{"$ref":"#/$defs/any"},"additionalProperties":{"$ref":"#/$defs/any"}}}}`)
 
-// Data expands the arguments of a script step into what the script gets as its
-// data. A definition that is a script gets the arguments of the call.
+// Data expands the arguments of a script step into the script's data. A definition that
+// is a script gets the arguments of the call.
 func (n *Node) Data(d Data) (json.RawMessage, error) {
 	if !n.whole {
 		return n.Arguments(d, AnySchema)

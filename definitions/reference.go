@@ -9,7 +9,7 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// A Reference names a definition and which of its versions will do.
+// A Reference names a definition, with a version or a constraint.
 type Reference struct {
 	Name string
 	// Version is an exact version such as 1.2.0, or a constraint such as 1, 1.2,
@@ -21,7 +21,7 @@ type Reference struct {
 // maxConstraint is how long a constraint may be, in bytes.
 const maxConstraint = 100
 
-// ParseReference reads a reference as it is written: NAME, or NAME@VERSION.
+// ParseReference reads a reference as written: NAME, or NAME@VERSION.
 func ParseReference(text string) (Reference, error) {
 	name, version, versioned := strings.Cut(text, "@")
 	r := Reference{name, strings.TrimSpace(version)}
@@ -36,7 +36,7 @@ func ParseReference(text string) (Reference, error) {
 	return r, r.Check()
 }
 
-// Check says what is wrong with the version of a reference.
+// Check reports a mistake in the version of a reference.
 func (r Reference) Check() error {
 	if r.Version == "" {
 		return nil
@@ -55,20 +55,18 @@ func (r Reference) String() string {
 	return r.Name + "@" + r.Version
 }
 
-// Exact reports whether the reference means one version and no other.
+// Exact reports whether the reference means exactly one version.
 func (r Reference) Exact() bool {
 	return versionPattern.MatchString(strings.TrimPrefix(r.Version, "v"))
 }
 
-// Matches reports whether a version will do. What is not a semantic version
-// never does.
+// Matches reports whether a version matches. One that is not semantic never does.
 func (r Reference) Matches(version string) bool {
 	_, ok := r.Latest([]string{version})
 	return ok
 }
 
-// Latest gives the one of several versions that the reference means, which is
-// the highest that will do; false = none will.
+// Latest gives the highest of several versions that matches; false = none does.
 func (r Reference) Latest(versions []string) (string, bool) {
 	wanted, err := r.constraint()
 	if err != nil {

@@ -21,7 +21,7 @@ func (d *Definition) InputSchema() json.RawMessage {
 	}
 	schema, err := template.EncodeValue(d.Parameters)
 	if err != nil {
-		return json.RawMessage(`{"type":"object"}`) // made by hand of what JSON does not know; Check refuses it
+		return json.RawMessage(`{"type":"object"}`) // made in Go with values that JSON lacks; Check refuses it
 	}
 	return schema
 }
@@ -69,7 +69,7 @@ type ArgumentsError struct {
 	Problems []ArgumentProblem // one at least, by parameter
 }
 
-// An ArgumentProblem is what is wrong with one argument.
+// An ArgumentProblem is a mistake in one argument.
 type ArgumentProblem struct {
 	Parameter string // path of the parameter, e.g. opts.deep or ids[2]; "" = the arguments as a whole
 	Message   string // e.g. "is required"
@@ -87,9 +87,8 @@ func problemText(problems []ArgumentProblem) string {
 	return strings.Join(lines, "; ")
 }
 
-// Arguments checks the arguments of a call against the parameters and gives
-// them with the defaults of top-level parameters that the caller did not give,
-// which are taken as they are.
+// Arguments checks the arguments of a call against the parameters and gives them with
+// the defaults of top-level parameters that were left out, unchecked.
 // No arguments are the same as an empty object. Members that the schema does
 // not mention pass unless it forbids them. The error is an *ArgumentsError
 // unless the parameters are not a JSON Schema.
@@ -99,7 +98,7 @@ func (d *Definition) Arguments(raw json.RawMessage) (json.RawMessage, error) {
 		return nil, &ArgumentsError{[]ArgumentProblem{{"", err.Error()}}}
 	}
 	properties, _ := d.Parameters["properties"].(map[string]any)
-	var standing []string // defaults, for which the caller has no blame
+	var standing []string // parameters with their defaults, which are not the caller's mistake
 	//workflowcheck:ignore a map again, and a set
 	for name, p := range properties {
 		property, _ := p.(map[string]any)
@@ -122,7 +121,7 @@ func (d *Definition) Arguments(raw json.RawMessage) (json.RawMessage, error) {
 	return template.EncodeValue(args)
 }
 
-// topLevel is the parameter in which a path lies.
+// topLevel is the parameter that a path is in.
 func topLevel(path string) string {
 	if i := strings.IndexAny(path, ".["); i >= 0 {
 		return path[:i]
@@ -149,12 +148,11 @@ func decodeObject(raw json.RawMessage) (map[string]any, error) {
 	}
 }
 
-// CheckAnswer checks what a person entered in answer to an elicitation against
-// the elicitation's schema. No schema takes any object; nothing entered is the
-// same as an empty object; members that the schema does not mention pass, and
-// those that are left out count with their defaults. The
-// formats email, uri, date and date-time are checked, unknown ones are not.
-// The error says what is wrong with which field.
+// CheckAnswer checks the content of an answer against the elicitation's schema. Without
+// a schema any object fits; no content is an empty object; members that the schema
+// does not mention pass, and fields that are left out have their defaults. The formats
+// email, uri, date and date-time are checked, unknown ones are not. The error names
+// the field.
 func CheckAnswer(schema, content json.RawMessage) error {
 	if len(content) > MaxAnswerSize {
 		return fmt.Errorf("the answer has %d bytes; %d are allowed", len(content), MaxAnswerSize)
@@ -193,9 +191,9 @@ func CheckAnswer(schema, content json.RawMessage) error {
 	return errors.New(problemText(problems))
 }
 
-// WithDefaults gives what a person entered in answer to an elicitation with the
-// defaults of the fields that were left out and need not be entered: clients need
-// not fill them in. What is no object stays as it is.
+// WithDefaults gives the content of an answer with the defaults of optional fields that
+// were left out: clients need not fill them in. Content that is no object is
+// unchanged.
 func WithDefaults(schema, content json.RawMessage) json.RawMessage {
 	answer, err := decodeObject(content)
 	rules, ruled := decodeObject(schema)
@@ -204,13 +202,13 @@ func WithDefaults(schema, content json.RawMessage) json.RawMessage {
 	}
 	filled, err := template.EncodeValue(answer)
 	if err != nil {
-		return content // cannot happen: all of it was JSON
+		return content // never: all of it was JSON
 	}
 	return filled
 }
 
-// fillIn gives an object the defaults of the properties that it lacks and need not
-// have, and reports whether it lacked any. What is required somebody has to enter.
+// fillIn adds the defaults of optional properties to an object, and reports whether it
+// lacked any. Required ones must be entered.
 func fillIn(object, schema map[string]any) (filled bool) {
 	properties, _ := schema["properties"].(map[string]any)
 	required, _ := schema["required"].([]any)
@@ -254,7 +252,7 @@ type lazySchema struct {
 }
 
 func (d *Definition) argumentsSchema() (*JSONSchema, error) {
-	if d.arguments == nil { // made by hand
+	if d.arguments == nil { // made in Go
 		return compileSchema(d.Parameters, false)
 	}
 	d.arguments.once.Do(func() {
@@ -263,7 +261,7 @@ func (d *Definition) argumentsSchema() (*JSONSchema, error) {
 	return d.arguments.schema, d.arguments.err
 }
 
-// schemaValue gives an exact value in the types that the validator knows.
+// schemaValue gives an exact value in the types of the validator.
 func schemaValue(value any) any {
 	switch value := value.(type) {
 	case *big.Int:

@@ -6,8 +6,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// install has each part of a compiled schema charge for itself, before the
-// validator goes into its parts.
+// install makes each part of a compiled schema charge for itself before the validator
+// visits its parts.
 func (m *meter) install(schema *jsonschema.Schema) {
 	seen := map[*jsonschema.Schema]bool{schema: true}
 	todo, listed := []*jsonschema.Schema{schema}, 0
@@ -25,12 +25,11 @@ func (m *meter) install(schema *jsonschema.Schema) {
 	}
 }
 
-// charge has one part of a schema charge for a value that it is applied to: for
-// itself, the parts that are applied to the same value, and those that are applied
-// to each item or member. A part that turns out not to fit by its type or its
-// enum is not asked itself, so it is paid for here. Listed is the cost of all
-// values that the schema lists: which of them a dynamic reference means is not
-// known yet.
+// charge makes one part of a schema charge for a value that it is applied to: for
+// itself, the parts applied to the same value, and those applied to each item or
+// member. A part that does not fit by its type or enum is not visited, so it is
+// charged here. Listed is the cost of all values that the schema lists: it is not
+// known yet which of them a dynamic reference means.
 func (m *meter) charge(s *jsonschema.Schema, listed int) {
 	var self, each price
 	fields := reflect.ValueOf(s).Elem()
@@ -85,7 +84,7 @@ func (m *meter) charge(s *jsonschema.Schema, listed int) {
 	}
 }
 
-// requiredWith counts the names that a schema requires beside others.
+// requiredWith counts the names that a schema requires with others.
 func requiredWith(s *jsonschema.Schema) int {
 	n := 0
 	//workflowcheck:ignore a sum
@@ -101,7 +100,7 @@ func requiredWith(s *jsonschema.Schema) int {
 	return n
 }
 
-// A price is what applying parts of a schema takes.
+// A price is the cost of applying parts of a schema.
 type price struct{ visits, bytes int }
 
 func (p *price) add(parts []*jsonschema.Schema) {
@@ -113,8 +112,8 @@ func (p *price) add(parts []*jsonschema.Schema) {
 
 func (p price) of(m *meter) int { return p.visits*m.visit + p.bytes }
 
-// applied are the fields of a compiled schema that are applied to the same value,
-// or to a few of its items.
+// applied are the fields of a compiled schema applied to the same value, or to a few of
+// its items.
 var applied = set("Ref", "RecursiveRef", "DynamicRef", "Not", "AllOf", "AnyOf", "OneOf", "If", "Then", "Else",
 	"Dependencies", "DependentSchemas", "PrefixItems", "ContentSchema")
 
@@ -132,8 +131,8 @@ func set(names ...string) map[string]bool {
 
 var schemaType = reflect.TypeFor[*jsonschema.Schema]()
 
-// parts are the schemas next to a value of a compiled schema: a field of it, or
-// the whole of it. Dynamic anchors are in a field that is not exported.
+// parts are the direct subschemas in a field of a compiled schema, or in all of it.
+// Dynamic anchors are in a field that is not exported.
 func parts(v reflect.Value) []*jsonschema.Schema {
 	var all []*jsonschema.Schema
 	switch v.Kind() {
@@ -166,8 +165,8 @@ func parts(v reflect.Value) []*jsonschema.Schema {
 	return all
 }
 
-// costOf is what it takes to find that a value is none of those that a schema
-// lists, in bytes.
+// costOf is the cost of finding that a value is none of those that a schema lists, in
+// bytes.
 func costOf(s *jsonschema.Schema) int {
 	cost := 0
 	if s.Enum != nil {

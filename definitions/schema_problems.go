@@ -34,7 +34,7 @@ func numbered(n int, what string) string {
 // formWanted begins the problem of a value that does not match a pattern.
 const formWanted = "must have the form: "
 
-// maxCollected bounds the problems of one value that are told.
+// maxCollected bounds the reported problems of one value.
 const maxCollected = 1000
 
 func collectProblems(e *jsonschema.ValidationError, problems *[]ArgumentProblem) {
@@ -86,7 +86,7 @@ func collectProblems(e *jsonschema.ValidationError, problems *[]ArgumentProblem)
 		add(at, formWanted+k.Want)
 	case *kind.Format:
 		message := "is not a valid " + k.Want
-		if k.Want == "regex" && k.Err != nil { // says where; of a date or an address it says nothing more
+		if k.Want == "regex" && k.Err != nil { // it has the place; for a date or an address it adds nothing
 			message += ": " + k.Err.Error()
 		}
 		add(at, message)
@@ -111,8 +111,7 @@ func numberText(r *big.Rat) string {
 	return template.Float(f).String()
 }
 
-// alternatives says why each alternative of a schema does not fit the value
-// that is at a path.
+// alternatives says why each alternative of a schema does not fit the value at a path.
 func alternatives(at string, causes []*jsonschema.ValidationError) string {
 	var reasons []string
 	for _, cause := range causes {

@@ -2,29 +2,29 @@ package definitions
 
 import "time"
 
-// A Scope is what templates can read. Its values are as DecodeValue gives
-// them. Expanding a template changes none of them.
+// A Scope is the data of templates, in the types of DecodeValue. Expanding a template
+// does not change it.
 type Scope struct {
 	Params   map[string]any       // .params: the arguments of the call
 	Steps    map[string]StepScope // .steps.ID: steps that have ended, by ID
 	Workflow WorkflowScope        // .workflow
 	ForEach  map[string]any       // .forEach: the item under its name, index, and key of an object's member; nil outside of a forEach
-	Output   any                  // .output: of the item in collect, of the step in compensate, of the tool that a probe asks; nil = none
+	Output   any                  // .output: of the item in collect, of the step in compensate, of the tool of a probe; nil = none
 	Call     map[string]any       // .call, in a probe: key, arguments, sent; nil = none
 }
 
-// A StepScope is what templates can read of a step that has ended.
+// A StepScope is the data of a step that has ended.
 type StepScope struct {
 	Status  string    // completed, failed, skipped
 	Output  any       // nil = none: every field of it is missing
 	Action  string    // of an elicitation: accept, decline, cancel, timeout; "" = none
 	Content any       // of an accepted elicitation, or of the defaultResults of another; nil = none
-	By      string    // who answered an elicitation; "" = nobody, or it is not known
-	At      time.Time // when it was answered, or was over; zero = it was not
+	By      string    // who answered an elicitation; "" = unanswered, or unknown
+	At      time.Time // when it was answered or expired; zero = neither
 	Error   string    // of a failed step; "" = none
 }
 
-// A WorkflowScope is what templates can read of the run itself.
+// A WorkflowScope is the data of the run itself.
 type WorkflowScope struct {
 	ID         string    // .workflow.id
 	Status     string    // .workflow.status
@@ -43,7 +43,7 @@ func (s *Scope) Data() map[string]any {
 	data := map[string]any{
 		"params":   orEmpty(s.Params),
 		"steps":    steps,
-		"vars":     map[string]any{}, // always empty; there is no way to set one
+		"vars":     map[string]any{}, // always empty: nothing can set one
 		"workflow": s.Workflow.data(),
 		"forEach":  orEmpty(s.ForEach),
 	}
@@ -63,7 +63,7 @@ func orEmpty(m map[string]any) map[string]any {
 	return m
 }
 
-// Data gives the step as templates see it, and leaves out what a step does not have, so that it is missing.
+// Data gives the step as templates see it, without fields that it does not have.
 func (s StepScope) Data() map[string]any {
 	data := map[string]any{"status": s.Status, "error": s.Error}
 	if s.Output != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// DecodeScope reads a scope from JSON: an object with params, steps, forEach,
-// workflow and output, each as templates see it. A step that says no status has
-// completed. Unknown members are an error, all of them together.
+// DecodeScope reads a scope from JSON: an object with params, steps, forEach, workflow
+// and output, each as templates see it. A step without a status has completed. The
+// error names all unknown members.
 func DecodeScope(data []byte) (*Scope, error) {
 	value, err := template.DecodeValue(data)
 	if err != nil {
@@ -33,15 +33,14 @@ func DecodeScope(data []byte) (*Scope, error) {
 	return s, errors.Join(r.problems...)
 }
 
-// A scopeReader collects what is wrong with a scope.
+// A scopeReader collects the mistakes in a scope.
 type scopeReader struct{ problems []error }
 
 func (r *scopeReader) errorf(format string, args ...any) {
 	r.problems = append(r.problems, fmt.Errorf(format, args...))
 }
 
-// object gives the members of a value; no value has none. With names, there
-// may be no others.
+// object gives the members of a value; nil has none. With names, others are mistakes.
 func (r *scopeReader) object(at string, value any, names ...string) map[string]any {
 	object, ok := value.(map[string]any)
 	if !ok && value != nil {

@@ -11,28 +11,27 @@ import (
 	"github.com/perdure/perdure/internal/starlark"
 )
 
-// A Code is a script where a definition, or a step of type script, has one.
+// A Code is the script of a definition, or of a step of type script.
 type Code struct {
 	Script string `yaml:"script,omitempty" json:"script,omitempty"` // Starlark
 
 	// ScriptFile is where the script is, relative to the file of the
-	// definition. Pin puts what it holds into Script.
+	// definition. Pin reads it into Script.
 	ScriptFile string `yaml:"scriptFile,omitempty" json:"scriptFile,omitempty"`
 
-	// Modules are the texts of what the script loads, by the name that load
-	// uses. Pin adds those that stand beside the definition.
+	// Modules are the texts that the script loads, by the name in load. Pin adds those
+	// that are files beside the definition.
 	Modules map[string]string `yaml:"modules,omitempty" json:"modules,omitempty"`
 
-	// Pinned says of those modules that are published which version each is.
-	// WithModules writes it.
+	// Pinned has the versions of published modules. WithModules writes it.
 	Pinned map[string]*Pin `yaml:"pinned,omitempty" json:"pinned,omitempty"`
 
-	// Tools are the tools that the script may call by a name that only a run
-	// comes to: names, or patterns such as github_*.
+	// Tools are the tools that the script may call by a computed name: names, or
+	// patterns such as github_*.
 	Tools []string `yaml:"tools,omitempty" json:"tools,omitempty"`
 }
 
-// ScriptID is the id of the one step that a definition has which is a script.
+// ScriptID is the id of the only step of a definition that is a script.
 const ScriptID = "script"
 
 // IsScript reports whether the definition is a script instead of steps.
@@ -40,8 +39,8 @@ func (d *Definition) IsScript() bool { return d.Code.given() }
 
 func (c *Code) given() bool { return c.Script != "" || c.ScriptFile != "" }
 
-// AllSteps gives the steps of the definition. One that is a script has one of
-// type script, which gets the arguments of the call.
+// AllSteps gives the steps of the definition. A script is one step of type script,
+// which gets the arguments of the call.
 func (d *Definition) AllSteps() []*Step {
 	if !d.IsScript() {
 		return d.Steps
@@ -49,7 +48,7 @@ func (d *Definition) AllSteps() []*Step {
 	return append([]*Step{{ID: ScriptID, Type: ScriptStep, Code: d.Code}}, d.Steps...)
 }
 
-// codes gives the scripts of the definition by where they are, "" for its own.
+// codes gives the scripts of the definition with their paths; "" for its own.
 func (d *Definition) codes() []placedCode {
 	var all []placedCode
 	if d.given() {
@@ -71,9 +70,9 @@ type placedCode struct {
 	code *Code
 }
 
-// Pin reads the files that the definition's scripts stand in, and those that
-// they load, into the definition, so that its source has everything that a run
-// needs. Names are relative to the file of the definition.
+// Pin reads the files of the definition's scripts, and those that they load, into the
+// definition, so that its source has everything that a run needs. Names are relative
+// to the file of the definition.
 func (d *Definition) Pin(read func(name string) (string, error)) Diagnostics {
 	c := newSubject(d)
 	for _, placed := range d.codes() {
@@ -103,15 +102,15 @@ func (d *Definition) PinnedFiles() []string {
 			files = append(files, placed.code.ScriptFile)
 		}
 		for _, name := range template.SortedKeys(placed.code.Modules) {
-			name, _, _ = strings.Cut(name, "@") // a file may stand in for what is published
+			name, _, _ = strings.Cut(name, "@") // a file may replace a published module
 			files = append(files, name)
 		}
 	}
 	return files
 }
 
-// pinModules reads what the script loads. What cannot be read is told by Check,
-// at the load.
+// pinModules reads what the script loads. Check reports what cannot be read, at the
+// load.
 func (c *Code) pinModules(read func(name string) (string, error)) {
 	texts := []string{c.Script}
 	for len(texts) > 0 && len(c.Modules) < maxModules {
@@ -137,7 +136,7 @@ func (c *Code) pinModules(read func(name string) (string, error)) {
 
 const maxModules = 100 // of one script
 
-// file is what positions in the script call it.
+// file is the name of the script in positions.
 func (c *Code) file() string {
 	if c.ScriptFile != "" {
 		return c.ScriptFile
@@ -145,14 +144,13 @@ func (c *Code) file() string {
 	return "script"
 }
 
-// A compiledCode is a script that was compiled, and what is wrong with it.
+// A compiledCode is a compiled script with its mistakes.
 type compiledCode struct {
 	program     *starlark.Program
 	diagnostics starlark.Diagnostics
 }
 
-// A codeCache keeps the compiled scripts of a definition, by their texts: they
-// are asked for again and again.
+// A codeCache keeps the compiled scripts of a definition, by their texts.
 type codeCache struct {
 	mu       sync.Mutex
 	compiled map[string]compiledCode
@@ -161,7 +159,7 @@ type codeCache struct {
 // compileCode compiles a script of the definition, once.
 func (d *Definition) compileCode(c *Code) (*starlark.Program, starlark.Diagnostics) {
 	source := starlark.Source{File: c.file(), Text: c.Script, Modules: c.Modules}
-	if d.scripts == nil { // made by hand
+	if d.scripts == nil { // made in Go
 		return ScriptLanguage.Compile(source, starlark.Limits{})
 	}
 	d.scripts.mu.Lock()
@@ -178,7 +176,7 @@ func (d *Definition) compileCode(c *Code) (*starlark.Program, starlark.Diagnosti
 	return known.program, known.diagnostics
 }
 
-// key tells scripts apart by all that compiling them depends on.
+// key identifies a script by all that compiling it depends on.
 func (c *Code) key() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q%q", c.file(), c.Script)
@@ -202,7 +200,7 @@ func (d *Definition) compileScript(c *Code) (*starlark.Program, error) {
 // Whole reports whether the node is a definition that is a script.
 func (n *Node) Whole() bool { return n.whole }
 
-// codeTools gives the names of tools that a script uses, as they are written.
+// codeTools gives the names of tools that a script uses, as written.
 func (d *Definition) codeTools(c *Code) []string {
 	program, mistakes := d.compileCode(c)
 	if len(mistakes) > 0 || program == nil {
@@ -246,7 +244,7 @@ func NewScript(name, description, source string) *Definition {
 }
 
 // CallsDynamically reports whether a script of the definition calls a tool, or a
-// composite tool, by a name that only a run comes to.
+// composite tool, by a computed name.
 func (d *Definition) CallsDynamically() bool {
 	for _, placed := range d.codes() {
 		program, mistakes := d.compileCode(placed.code)
@@ -260,18 +258,17 @@ func (d *Definition) CallsDynamically() bool {
 	return false
 }
 
-// Identifier is the name of a tool or backend as a script can write it.
+// Identifier is the name of a tool or backend as an identifier of a script.
 func Identifier(name string) string { return starlark.Identifier(name) }
 
-// FunctionName is the name of the function that a tool is in scripts; ok is
-// false where they cannot write that.
+// FunctionName is the name of a tool's function in scripts; ok is false if that is no
+// valid name there.
 func FunctionName(tool string) (name string, ok bool) {
 	name = starlark.Identifier(tool)
 	return name, ScriptLanguage.Callable(name)
 }
 
-// MatchesTool reports whether one of the names and patterns is for a tool of
-// that name.
+// MatchesTool reports whether one of the names and patterns matches the name of a tool.
 func MatchesTool(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		ok, err := path.Match(pattern, name)
@@ -279,9 +276,8 @@ func MatchesTool(patterns []string, name string) bool {
 	})
 }
 
-// fromScript gives the output block of a definition that is a script: a
-// property without a value is the member of the script's result that has its
-// name.
+// fromScript gives the output block of a definition that is a script: a property
+// without a value is the member of that name in the script's result.
 func (o *Output) fromScript() *Output {
 	if o == nil {
 		return nil

@@ -9,18 +9,18 @@ import (
 	"github.com/perdure/perdure/internal/visible"
 )
 
-// A ScriptCall is what a script asks of the world at one place, as far as that
-// can be seen without running it.
+// A ScriptCall is a call at one place of a script, as far as visible without running
+// it.
 type ScriptCall struct {
 	Kind    string `json:"kind"`              // tool, iterate, workflow, elicit, approve, sleep, parallel, probe, undo
-	Name    string `json:"name,omitempty"`    // of the tool or workflow, as written; "" = only a run can tell
-	Message string `json:"message,omitempty"` // of an elicitation, where it is no expression
-	Again   bool   `json:"again,omitempty"`   // it may come more than once, in a loop, a branch or a function
+	Name    string `json:"name,omitempty"`    // of the tool or workflow, as written; "" = computed
+	Message string `json:"message,omitempty"` // of an elicitation, if it is literal
+	Again   bool   `json:"again,omitempty"`   // it may be made more than once: in a loop, a branch or a function
 	File    string `json:"file"`
 	Line    int    `json:"line"`
 
 	Column int  `json:"-"`
-	Surely bool `json:"-"` // it is made once whatever the script comes to, if the script comes so far
+	Surely bool `json:"-"` // it is made once, if the script gets there
 }
 
 // String describes the call in a line, with its place.
@@ -47,8 +47,7 @@ func (c ScriptCall) String() string {
 	return b.String()
 }
 
-// ScriptCalls gives what the scripts of the definition do, as far as that can be
-// seen.
+// ScriptCalls gives the visible calls of the definition's scripts.
 func (d *Definition) ScriptCalls() []ScriptCall {
 	var calls []ScriptCall
 	for _, placed := range d.codes() {
@@ -60,18 +59,17 @@ func (d *Definition) ScriptCalls() []ScriptCall {
 }
 
 // CallsByName reports whether the script of the node may call a composite tool by a
-// reference: it can be seen there, or tools of the step has the name. That is what
-// was checked for who has published the definition.
+// reference: it is visible there, or tools of the step has the name. This was checked
+// with the publisher's permission.
 func (n *Node) CallsByName(reference string) bool {
 	if slices.Contains(n.workflows, reference) {
 		return true
 	}
 	ref, err := ParseReference(reference)
-	return err != nil || MatchesTool(n.Step.Tools, ref.Name) // what is no reference calls nothing
+	return err != nil || MatchesTool(n.Step.Tools, ref.Name) // an invalid reference calls nothing
 }
 
-// ScriptCalls gives what the script of the node does, as far as that can be seen;
-// nil without one.
+// ScriptCalls gives the visible calls of the node's script; nil without one.
 func (n *Node) ScriptCalls() []ScriptCall {
 	if n.Script == nil {
 		return nil

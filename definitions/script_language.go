@@ -17,7 +17,7 @@ var ScriptLanguage = &starlark.Language{
 	Values: []string{"data", "run"},
 }
 
-// What a call in a script does.
+// The kinds of calls in a script.
 const (
 	CallsTool     = "tool"
 	CallsIterate  = "iterate"
@@ -30,8 +30,7 @@ const (
 	CallsParallel = "parallel"
 )
 
-// kindOfCall is what functions of scripts do; those that are not here ask for
-// nothing that can be seen.
+// kindOfCall has the functions of scripts that call something.
 var kindOfCall = map[string]string{
 	"call_tool": CallsTool, "try_call_tool": CallsTool, "tool_output": CallsTool, "iterate": CallsIterate,
 	"probe": CallsProbe, "undo": CallsUndo, "call_workflow": CallsWorkflow,
@@ -39,13 +38,13 @@ var kindOfCall = map[string]string{
 	"sleep": CallsSleep, "parallel": CallsParallel, "map_parallel": CallsParallel,
 }
 
-// A seenCall is a call in a script that can be seen without running it.
+// A seenCall is a call visible in a script without running it.
 type seenCall struct {
 	starlark.Call
 	kind    string
-	name    string              // of the tool or workflow, as written, with its version; "" = only a run can tell
+	name    string              // of the tool or workflow, as written, with its version; "" = computed
 	message string              // of an elicitation, where it is literal
-	args    []starlark.Argument // for the tool or workflow, as far as they can be seen
+	args    []starlark.Argument // for the tool or workflow, as far as visible
 	more    bool                // there may be other arguments
 }
 
@@ -69,7 +68,7 @@ func seenCalls(p *starlark.Program) []seenCall {
 	return calls
 }
 
-// function reads the arguments of a function that scripts have.
+// function reads the arguments of a builtin function.
 func (c *seenCall) function() {
 	switch c.kind {
 	case CallsTool:
@@ -86,7 +85,7 @@ func (c *seenCall) function() {
 		case version.Text() != "" && c.name != "":
 			c.name += "@" + version.Text()
 		case version.Literal == nil && version.Line != 0:
-			c.name = "" // which version it is only a run can tell
+			c.name = "" // the version is computed
 		}
 		c.arguments(1)
 		c.args = slices.DeleteFunc(c.args, func(a starlark.Argument) bool { return a.Name == "version" })
@@ -109,7 +108,7 @@ func (c *seenCall) arguments(dict int) {
 	}
 }
 
-// passedTools are tools that a function of scripts is given and may call.
+// passedTools are tools passed to a builtin function, which may call them.
 func passedTools(c starlark.Call) []seenCall {
 	var calls []seenCall
 	for i, a := range c.Args {
@@ -130,8 +129,7 @@ func (c *seenCall) isTool() bool {
 	return slices.Contains([]string{CallsTool, CallsIterate, CallsProbe, CallsUndo}, c.kind)
 }
 
-// computed reports whether a tool or a composite tool is called by a name that
-// only a run comes to.
+// computed reports whether a tool or a composite tool is called by a computed name.
 func (c *seenCall) computed() bool {
 	return c.name == "" && (c.isTool() || c.kind == CallsWorkflow)
 }

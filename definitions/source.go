@@ -15,25 +15,25 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// Source gives the definition as canonical JSON: keys sorted but those of the
-// schemas of forms, numbers exact, what is not given left out, no positions. FromSource reads it back.
+// Source gives the definition as canonical JSON: sorted keys except in schemas of forms,
+// exact numbers, no empty fields, no positions. FromSource reads it back.
 func (d *Definition) Source() json.RawMessage {
 	source, err := template.EncodeValue(plain(reflect.ValueOf(d)))
 	if err != nil {
-		panic(fmt.Sprintf("definitions: %v in a definition", err)) // Parse and FromSource let nothing in that JSON does not know
+		panic(fmt.Sprintf("definitions: %v in a definition", err)) // never: Parse and FromSource take only values of JSON
 	}
 	return source
 }
 
-// Digest names what the definition says: "sha256:" and the hash of Source in
+// Digest identifies the content of the definition: "sha256:" and the hash of Source in
 // hexadecimal.
 func (d *Definition) Digest() string {
 	sum := sha256.Sum256(d.Source())
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// FromSource reads what Source wrote. It refuses fields that it does not know,
-// since a definition that says more than can be done must not run.
+// FromSource reads what Source wrote. It refuses unknown fields: a definition with more
+// than this build can do must not run.
 func FromSource(source []byte) (*Definition, error) {
 	decoder := json.NewDecoder(bytes.NewReader(source))
 	decoder.UseNumber()
@@ -56,8 +56,7 @@ func FromSource(source []byte) (*Definition, error) {
 }
 
 // plain gives the value of a definition, or of a part of it, as maps, lists and
-// scalars. Empty fields are left out, but an empty mapping that is written is
-// not an empty field.
+// scalars. Empty fields are left out, but an empty mapping is not an empty field.
 func plain(v reflect.Value) any {
 	if text, ok := v.Interface().(encoding.TextMarshaler); ok && v.Kind() == reflect.Int64 {
 		b, _ := text.MarshalText()
@@ -172,8 +171,8 @@ func setMember(m, name reflect.Value, value any) {
 	m.SetMapIndex(name, reflect.ValueOf(value))
 }
 
-// IsTestFile reports whether a file has tests of definitions, by its name. What reads
-// definitions from directories leaves such files out.
+// IsTestFile reports whether a file has tests of definitions, by its name. Reading
+// definitions from a directory skips such files.
 func IsTestFile(name string) bool {
 	name = strings.ToLower(name)
 	return strings.HasSuffix(name, "_test.yaml") || strings.HasSuffix(name, "_test.yml")

@@ -10,10 +10,10 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Schemas from outside. A schema of a few lines can ask for a validation of
-// hours: references that double at each level of a value, patterns for each of
-// many texts, a failure for each of many items. The validator has no limit of its
-// own, so each compiled schema has a meter, which stops it.
+// Schemas from outside. A schema of a few lines can make a validation take hours:
+// references that double at each level of a value, patterns for each of many texts, a
+// failure for each of many items. The validator has no limits, so each compiled schema
+// has a meter that stops it.
 const (
 	// MaxSchemaParts bounds the objects that a schema consists of, and
 	// MaxSchemaLevels how deep they are: compiling takes the square of either.
@@ -22,43 +22,41 @@ const (
 	// MaxSchemaPatterns bounds the steps of all patterns of a schema together; see
 	// template.MaxPatternSize.
 	MaxSchemaPatterns = 40_000
-	// MaxValidation bounds what finding out whether a value fits may take, in bytes:
-	// a part of a schema that is applied to a value takes visitPrice, for the time
-	// (0.3 µs) and for the error that the validator keeps.
+	// MaxValidation bounds the check whether a value fits, in bytes: applying a part of
+	// a schema to a value costs visitPrice, for the time (0.3 µs) and for the error that
+	// the validator keeps.
 	MaxValidation = 256 << 20
 	visitPrice    = 100
-	// maxProblems bounds in the same way what finding out where a value does not
-	// fit may take. Each error keeps the path to it, so a visit costs the more the
-	// deeper the value is.
+	// maxProblems bounds in the same way the search for where a value does not fit. Each
+	// error keeps its path, so a visit costs more the deeper the value is.
 	maxProblems   = 4 << 20
 	levelsPerPath = 16
-	// letterPrice is that of a letter that one instruction of a pattern looks at.
+	// letterPrice is the price of a letter for one instruction of a pattern.
 	letterPrice = 4
-	// comparePrice is that of comparing a value with one that the schema lists; of a
-	// number, which the validator reads anew each time, it is the time that counts.
+	// comparePrice is the price of comparing a value with one that the schema lists. It
+	// is for numbers, which the validator parses each time.
 	comparePrice = 20
-	// namePrice is that of a name that is required and may be missing.
+	// namePrice is the price of a required name.
 	namePrice = 40
-	// readBytes of a text are read, and compareBytes of two texts compared, for one.
+	// readBytes of a text are read, and compareBytes of two texts compared, for one byte.
 	readBytes    = 4
 	compareBytes = 32
-	// scopePrice is that of a level of the value that a dynamic reference looks at.
+	// scopePrice is the price of a level of the value for a dynamic reference.
 	scopePrice = 40
 )
 
-// errTooMuchValidation is what a meter stops a validation with.
+// errTooMuchValidation is the error of a validation that a meter has stopped.
 var errTooMuchValidation = errors.New("checking it against its JSON Schema takes too much work (limit MaxValidation)")
 
 // A JSONSchema is a compiled JSON Schema from outside, which takes bounded time and
 // memory for any value.
 type JSONSchema struct {
 	compiled *jsonschema.Schema
-	negated  *jsonschema.Schema // not compiled, of which the validator keeps no details
+	negated  *jsonschema.Schema // {"not": compiled}, for which the validator keeps no details
 	meter    *meter
 }
 
-// CompileSchema compiles a JSON Schema. References lead nowhere but into the
-// schema itself.
+// CompileSchema compiles a JSON Schema. References must be within the schema.
 func CompileSchema(schema json.RawMessage) (*JSONSchema, error) {
 	value, err := template.DecodeValue(schema)
 	if err != nil {
@@ -151,8 +149,7 @@ func (s *JSONSchema) Accepts(value json.RawMessage) bool {
 	return err == nil && s.violations(v) == nil
 }
 
-// violations gives what is wrong with a value by the schema, sorted; nil when it
-// fits.
+// violations gives the problems of a value, sorted; nil = it fits.
 func (s *JSONSchema) violations(value any) []ArgumentProblem {
 	value = schemaValue(value)
 	s.meter.mu.Lock()
@@ -161,7 +158,7 @@ func (s *JSONSchema) violations(value any) []ArgumentProblem {
 	switch err := s.meter.run(s.negated, value, MaxValidation, visitPrice); {
 	case err == errTooMuchValidation:
 		return []ArgumentProblem{{Message: err.Error()}}
-	case err != nil: // so it is not the case that it does not fit
+	case err != nil: // it does not fit {"not": …}, so it fits
 		return nil
 	}
 	err := s.meter.run(s.compiled, value, maxProblems, visitPrice*(1+s.meter.depth/levelsPerPath))
@@ -172,10 +169,10 @@ func (s *JSONSchema) violations(value any) []ArgumentProblem {
 	return []ArgumentProblem{{Message: "does not fit its JSON Schema, and is too large to say where"}}
 }
 
-// A meter counts what a validation takes. The validator has no place for it, so
-// it hangs on what the validator calls: the format of each part of a schema, and
-// its patterns. One validation of a schema follows the other, since they have one
-// meter; an honest one takes microseconds.
+// A meter counts the cost of a validation. The validator has no hook for it, so it is
+// called through the format of each part of a schema, and its patterns. Validations
+// with one schema run one after the other, since they share the meter; a usual one
+// takes microseconds.
 type meter struct {
 	mu    sync.Mutex
 	left  int // bytes; while the schema is compiled, steps of patterns
@@ -197,7 +194,7 @@ func (m *meter) run(schema *jsonschema.Schema, value any, budget, visit int) (er
 	return schema.Validate(value)
 }
 
-// spend stops the validation where it has taken too much.
+// spend stops the validation when its budget is used up.
 func (m *meter) spend(price int) {
 	if m.left -= price; m.left < 0 {
 		panic(errTooMuchValidation)

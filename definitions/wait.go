@@ -8,8 +8,8 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// Wait gives when a wait step that starts now ends. A negative duration and a
-// time that is past end it at once; more than MaxWait is an error.
+// Wait gives when a wait step that starts now ends. A negative duration or a past time
+// ends it at once; more than MaxWait is an error.
 func (n *Node) Wait(d Data, now time.Time) (time.Time, error) {
 	text, err := n.WaitText(d)
 	if err != nil {
@@ -32,8 +32,8 @@ func (n *Node) Wait(d Data, now time.Time) (time.Time, error) {
 	return end, template.InField(n.waitField(), err)
 }
 
-// WaitText gives the duration or the timestamp of a wait step. It fails as Wait
-// does, as far as that does not depend on the time.
+// WaitText gives the duration or the timestamp of a wait step. It fails as Wait does,
+// except for errors that depend on the time.
 func (n *Node) WaitText(d Data) (text string, err error) {
 	if n.Step.Until != "" {
 		if text, err = n.Templates.Until.Text(d.Data()); err == nil {

@@ -22,11 +22,11 @@ const (
 // the struct's yaml tags. into is a pointer that is not nil.
 //
 // Unknown and duplicate keys, values of the wrong type and aliases that never
-// end are all reported at once, with where they are. What is right is
-// decoded even if something else is wrong. null is the same as not given, but in an Optional.
+// end are all reported at once, with positions. Correct values are decoded even if
+// others are wrong. null is the same as no value, except in an Optional.
 // Types with UnmarshalText read any scalar; a field of type any holds exact
 // values, as DecodeValue gives them; a struct field Pos of type Position is
-// set to where the struct's mapping is.
+// set to the position of the struct's mapping.
 func Decode(file string, node *yaml.Node, into any) Diagnostics {
 	d := newDecoder(file, node)
 	d.into(node, into)
@@ -38,15 +38,15 @@ func Decode(file string, node *yaml.Node, into any) Diagnostics {
 type decoder struct {
 	file      string
 	diags     Diagnostics
-	places    map[string]spot // by path; where each value is
-	faulty    map[string]bool // paths of what could not be read
+	places    map[string]spot // by path
+	faulty    map[string]bool // paths of values that could not be read
 	budget    int             // nodes that may still be visited
 	depth     int
 	keys      map[reflect.Type][]Key
 	following []*yaml.Node // what the aliases on the way here point to
 }
 
-// A spot is where a value is in its file.
+// A spot is the place of a value in its file.
 type spot struct {
 	line, column       int // of the value
 	keyLine, keyColumn int // of its key; 0 without
@@ -84,7 +84,7 @@ func (d *decoder) into(n *yaml.Node, into any) {
 	d.decode(n, reflect.ValueOf(into).Elem(), "")
 }
 
-// position gives where the value at a path is, or else what is given.
+// position gives the position of the value at a path, else otherwise.
 func (d *decoder) position(path string, otherwise Position) Position {
 	if p, ok := d.places[path]; ok {
 		return Position{d.file, p.line, p.column}
@@ -141,7 +141,7 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// kind decodes by the kind of Go value that is wanted.
+// kind decodes by the kind of Go value.
 func (d *decoder) kind(n *yaml.Node, v reflect.Value, path string) {
 	switch v.Kind() {
 	case reflect.Interface:
@@ -170,7 +170,7 @@ func (d *decoder) kind(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// spend counts nodes that are visited, and reports whether they may be.
+// spend counts visited nodes, and reports whether the budget allows them.
 func (d *decoder) spend(n *yaml.Node, path string, nodes int) bool {
 	if d.budget <= 0 {
 		return false
@@ -181,7 +181,7 @@ func (d *decoder) spend(n *yaml.Node, path string, nodes int) bool {
 	return d.budget > 0
 }
 
-// enter notes where a value is and goes one level down, if it may.
+// enter records the place of a value and goes one level down, if the limit allows.
 func (d *decoder) enter(n *yaml.Node, path string) bool {
 	if d.depth >= maxNesting {
 		d.errorf(n, path, "limit", "%s is nested more than %d levels deep", label(path), maxNesting)
@@ -196,7 +196,7 @@ func (d *decoder) enter(n *yaml.Node, path string) bool {
 
 func (d *decoder) leave() { d.depth-- }
 
-// follow calls visit with what an alias points to, unless that would never end.
+// follow calls visit with the target of an alias, unless that would never end.
 func (d *decoder) follow(n *yaml.Node, path string, visit func(*yaml.Node)) {
 	if slices.Contains(d.following, n.Alias) {
 		d.errorf(n, path, "syntax", "alias *%s contains itself", n.Value)
@@ -245,8 +245,8 @@ func (d *decoder) pairs(n *yaml.Node, path string) []pair {
 	return own
 }
 
-// merged gives the pairs of what is at a merge key: a mapping or a
-// sequence of mappings, of which earlier ones win.
+// merged gives the pairs of a merge key: a mapping, or a sequence of mappings in which
+// earlier ones win.
 func (d *decoder) merged(n *yaml.Node, path string) (pairs []pair) {
 	if !d.spend(n, path, 1) {
 		return nil
@@ -341,9 +341,8 @@ func (d *decoder) sequence(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// present complains of an element that is null where a struct is wanted, and
-// puts an empty one there: no list or map of structs holds nil. One that may be
-// empty has its place all the same.
+// present reports a null element where a struct is wanted, and puts an empty one
+// there, with its position: lists and maps of structs never hold nil.
 func (d *decoder) present(n *yaml.Node, elem reflect.Value, path string) {
 	if elem.Kind() == reflect.Struct && isNull(n) {
 		d.place(n, elem)

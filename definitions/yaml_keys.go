@@ -17,7 +17,7 @@ type Key struct {
 	omitEmpty bool
 }
 
-// also is another name by which the key is known elsewhere; "" = none.
+// also is another name of the key in other systems; "" = none.
 func (k Key) also() string { return k.Tag.Get("also") }
 
 func (d *decoder) keysOf(t reflect.Type) []Key {
@@ -29,8 +29,8 @@ func (d *decoder) keysOf(t reflect.Type) []Key {
 	return keys
 }
 
-// Keys gives the keys of the mapping that Decode reads into a struct, by its yaml
-// tags, in order; those of embedded structs are among them.
+// Keys gives the keys of the mapping that Decode reads into a struct, by its yaml tags,
+// in order, with those of embedded structs.
 func Keys(t reflect.Type) []Key {
 	var keys []Key
 	for i := range t.NumField() {

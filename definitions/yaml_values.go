@@ -16,7 +16,7 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// scalar reports whether n is a scalar, and complains if it is not.
+// scalar reports whether n is a scalar, and reports a mistake if not.
 func (d *decoder) scalar(n *yaml.Node, path, want string) bool {
 	if n.Kind != yaml.ScalarNode {
 		d.errorf(n, path, "type", "%s must be %s, not %s", label(path), want, describeNode(n))
@@ -91,7 +91,7 @@ func (d *decoder) raw(n *yaml.Node, v reflect.Value, path string) {
 	v.SetBytes(encoded)
 }
 
-// value gives the exact value of a node, as DecodeValue would of the same JSON.
+// value gives the exact value of a node, as DecodeValue does for the same JSON.
 func (d *decoder) value(n *yaml.Node, path string) any {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -158,7 +158,7 @@ func yamlInteger(text string) (*big.Int, bool) {
 	if digits == "-0" {
 		return nil, false // a float, which keeps its sign
 	}
-	if len(digits) > maxDigits { // reading them takes the square of their number
+	if len(digits) > maxDigits { // reading takes quadratic time
 		return nil, false
 	}
 	return new(big.Int).SetString(digits, 0)
@@ -207,7 +207,7 @@ func label(path string) string {
 	return path
 }
 
-// in says where a key is, with a space before it; nothing at the root.
+// in names the mapping around a key, with a space before it; "" at the root.
 func in(path string) string {
 	if path == "" {
 		return ""
@@ -215,8 +215,8 @@ func in(path string) string {
 	return " in " + path
 }
 
-// notText says why a key is none. Braces without quotes are a template for those
-// who write them, and a mapping of a mapping for YAML.
+// notText says why a key is no text. Unquoted braces, meant as a template, are a mapping
+// of a mapping in YAML.
 func notText(key *yaml.Node, place string) string {
 	if key.Kind == yaml.MappingNode && len(key.Content) == 2 && key.Style&yaml.FlowStyle != 0 && key.Content[0].Kind == yaml.ScalarNode {
 		return fmt.Sprintf("%s: put quotes around the template: '{{%s}}'", place, key.Content[0].Value)

@@ -87,14 +87,14 @@ func (cs *children) hear(ctx workflow.Context, call *called, told ChildTold) {
 		return
 	}
 	e := *told.Elicitation
-	e.ID, e.StepPath, e.StepID = call.path.Tells(e.ID), call.path.Below(e.StepPath), call.path.Top()
+	e.ID, e.StepPath, e.StepID = call.path.RelayedID(e.ID), call.path.Below(e.StepPath), call.path.Top()
 	e.Run, e.Askings = cmp.Or(e.Run, call.id), nil
 	cs.gates.hearBelow(ctx, call, e)
 }
 
 // passOn gives an answer to the called run that asks.
 func (cs *children) passOn(ctx workflow.Context, call *called, a Answer) {
-	if own, ok := call.path.Told(a.ElicitationID); ok {
+	if own, ok := call.path.CalledID(a.ElicitationID); ok {
 		a.ElicitationID = own
 	}
 	cs.signals.send(ctx, call.id, AnswerSignal, a, func(err error) {

@@ -10,7 +10,7 @@ import "go.temporal.io/sdk/workflow"
 // reopenBelow opens again what a called run had asked when this one continued as new.
 func (gs *gates) reopenBelow(ctx workflow.Context, call *called) {
 	for _, was := range gs.in.Open {
-		if _, told := call.path.Told(was.ID); was.Run != "" && told && !gs.elicitations.asked(was.ID) {
+		if _, told := call.path.CalledID(was.ID); was.Run != "" && told && !gs.elicitations.asked(was.ID) {
 			gs.mirror(ctx, call, was)
 		}
 	}
