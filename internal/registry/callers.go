@@ -6,8 +6,8 @@ import (
 	"github.com/perdure/perdure/definitions"
 )
 
-// callers warns of the composite tools that would no longer be right, since they
-// call what a name means from now on: at a call they would fail in the middle.
+// callers warns of composite tools that a publication makes wrong, since they call a
+// name by its new meaning: their runs would fail midway.
 func (b *batch) callers(fresh []*definitions.Definition) {
 	for _, e := range b.registry.Current() {
 		if e.Definition == nil || b.unread(e.Definition.Name) || slices.ContainsFunc(fresh, func(d *definitions.Definition) bool { return d.Name == e.Definition.Name }) {
@@ -21,12 +21,12 @@ func (b *batch) callers(fresh []*definitions.Definition) {
 	}
 }
 
-// unread reports whether the publisher is told nothing of a composite tool.
+// unread reports whether the publisher must not learn of a composite tool.
 func (b *batch) unread(name string) bool {
 	return b.publisher.MayRead != nil && !b.publisher.MayRead(name)
 }
 
-// caller tells what becomes wrong in a definition that calls a fresh one.
+// caller reports the mistakes of a definition that calls a fresh one.
 func (b *batch) caller(calling, d *definitions.Definition, fresh []*definitions.Definition) {
 	before := b.wrong(calling, nil)
 	for _, found := range b.wrong(calling, fresh) {
@@ -36,7 +36,7 @@ func (b *batch) caller(calling, d *definitions.Definition, fresh []*definitions.
 		what := "of the callers, " + calling.Title() + " is no longer right: " + found.Message
 		i := slices.IndexFunc(b.publications, func(p Publication) bool { return p.Name == d.Name })
 		if slices.Contains(b.publications[i].Breaks, what) {
-			continue // that is of another of the publications
+			continue // a mistake of another publication
 		}
 		b.publications[i].Breaks = append(b.publications[i].Breaks, what)
 		warning := problem(d.Pos, checkBreaking, "%s %s: %s", d.Name, d.Version, what)
@@ -45,12 +45,12 @@ func (b *batch) caller(calling, d *definitions.Definition, fresh []*definitions.
 	}
 }
 
-// wrong is what is wrong with a definition beside others that are published.
+// wrong is the errors of a definition together with others that are published.
 func (b *batch) wrong(d *definitions.Definition, others []*definitions.Definition) definitions.Diagnostics {
 	return definitions.Check([]*definitions.Definition{d}, definitions.CheckOptions{All: b.registry.resolved(others), MaxDepth: b.publisher.MaxDepth})
 }
 
-// callsName reports whether a definition calls a composite tool of a name itself.
+// callsName reports whether a definition itself calls a composite tool of a name.
 func callsName(d *definitions.Definition, name string) bool {
 	return slices.ContainsFunc(d.WorkflowNames(), func(written string) bool {
 		ref, err := definitions.ParseReference(written)

@@ -9,21 +9,20 @@ import (
 	"github.com/perdure/perdure/definitions"
 )
 
-// A Change is something that callers notice who get another version of what
-// they call.
+// A Change is a difference that callers notice between two versions of what they call.
 type Change struct {
 	What string
-	// Breaks says that calls which were right may fail, or that their results may be
-	// something else than was promised.
+	// Breaks: calls that were right may fail, or their results may differ from what was
+	// promised.
 	Breaks bool
-	place  string // path in the later definition, "" = all of it
+	place  string // path in the later definition; "" = all of it
 }
 
-// Changes says what callers of a definition notice who get another one: that it
-// is not offered to them any more, or not by its name, parameters that became
-// required, take less, are gone or have another default, results that are gone,
-// may be missing or may be something else, and calls that mean one run. Prefix is
-// what the server puts before names. nil = they notice nothing.
+// Changes gives what callers of a definition notice when they get another one: that it
+// is no longer offered to them, or not by its name; parameters that became required,
+// take less, are gone or have another default; results that are gone, may be missing
+// or may be of other types; and calls that share a run. Prefix is the server's prefix
+// for names. nil = nothing.
 func Changes(was, now *definitions.Definition, prefix string) []Change {
 	params := narrower{defaults: true}
 	params.compare("", decoded(was.InputSchema()), decoded(now.InputSchema()))
@@ -39,8 +38,7 @@ func Changes(was, now *definitions.Definition, prefix string) []Change {
 	)
 }
 
-// breaking makes changes of a schema, which is at root, changes that break
-// callers.
+// breaking makes Changes that break callers of changes of the schema at root.
 func breaking(one, root string, found []change) (changes []Change) {
 	for i, line := range prefixed(one, root, found) {
 		changes = append(changes, Change{line, true, found[i].place(root)})
@@ -57,7 +55,7 @@ func (c change) place(root string) string {
 	return root + ".properties." + name
 }
 
-// exposure compares to whom definitions are offered, and under which name.
+// exposure compares for whom definitions are offered, and under which name.
 func exposure(was, now *definitions.Definition, prefix string) []Change {
 	switch {
 	case was.Hidden():
@@ -75,7 +73,7 @@ func exposure(was, now *definitions.Definition, prefix string) []Change {
 	return changes
 }
 
-// shutOut names those who could see a definition before and no longer can; "" = none.
+// shutOut names callers who can no longer see a definition; "" = none.
 func shutOut(was, now *definitions.Expose) string {
 	switch {
 	case forAll(now):
@@ -102,23 +100,23 @@ func named(groups, subjects []string) string {
 	return strings.Join(parts, " and ")
 }
 
-// defaults compares what stands in for parameters that are left out.
+// defaults compares the defaults of parameters.
 func defaults(was, now map[string]any) (changes []Change) {
 	before, _ := was["properties"].(map[string]any)
 	after, _ := now["properties"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		if _, known := after[name]; !known || slices.Contains(needed(was, true), name) || slices.Contains(needed(now, true), name) {
-			continue // it is gone or must be given, which is told as such, or nobody has left it out
+			continue // gone or required now, which is reported as such, or required before
 		}
-		if a, b := standsIn(before[name]), standsIn(after[name]); a != b {
+		if a, b := defaultText(before[name]), defaultText(after[name]); a != b {
 			changes = append(changes, Change{fmt.Sprintf("parameter %s is %s where it is left out, and was %s", name, b, a), false, "parameters.properties." + name})
 		}
 	}
 	return changes
 }
 
-// standsIn writes the default of a property.
-func standsIn(property any) string {
+// defaultText writes the default of a property.
+func defaultText(property any) string {
 	standard, ok := object(property)["default"]
 	if !ok {
 		return "nothing"
@@ -141,7 +139,7 @@ func behaviour(was, now *definitions.Definition) (changes []Change) {
 	return changes
 }
 
-// rights compares in whose right tools are called.
+// rights compares with whose permission tools are called.
 func rights(was, now *definitions.Definition) []Change {
 	if was.RunAs != definitions.AsComposite || now.RunAs == definitions.AsComposite {
 		return nil

@@ -11,10 +11,10 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// A change is one place of a schema, and what is otherwise there.
+// A change is a place in a schema and its difference.
 type change struct{ path, what string }
 
-// prefixed writes changes: what is named by one, what has no name by whole.
+// prefixed writes changes: one formats those with a path, whole those without.
 func prefixed(one, whole string, changes []change) []string {
 	var lines []string
 	for _, c := range changes {
@@ -27,8 +27,7 @@ func prefixed(one, whole string, changes []change) []string {
 	return lines
 }
 
-// decoded gives a schema with what it refers to in its place; nil = nothing is
-// said, so that anything is right.
+// decoded gives a schema with its references expanded; nil = anything fits.
 func decoded(schema json.RawMessage) map[string]any {
 	value, err := template.DecodeValue(schema)
 	if err != nil {
@@ -41,11 +40,10 @@ func decoded(schema json.RawMessage) map[string]any {
 	return expanded(s)
 }
 
-// A narrower finds where a schema takes less than it did: values that were right
-// and may not be any more.
+// A narrower finds where a schema takes less than it did: values that fit before and
+// may not fit now.
 type narrower struct {
-	// defaults says that a parameter with a default may be left out although it
-	// is required.
+	// defaults: a required parameter with a default may be left out.
 	defaults bool
 	found    []change
 }
@@ -78,7 +76,7 @@ func (n *narrower) compare(path string, was, now map[string]any) {
 	}
 }
 
-// alternatives compares where there is an anyOf, if its schemas can be told.
+// alternatives compares schemas with anyOf, if they have nothing else.
 func (n *narrower) alternatives(path string, was, now map[string]any) (compared bool) {
 	before, after, ok := alternativesOf(was, now)
 	if !ok {
@@ -95,15 +93,14 @@ func (n *narrower) alternatives(path string, was, now map[string]any) (compared 
 	return true
 }
 
-// opaque are the keywords that can take something away in a way that is not
-// looked into.
+// opaque are keywords that can narrow a schema and are not compared in detail.
 var opaque = []string{
 	"$ref", "$defs", "definitions", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "pattern", "multipleOf", "contains",
 	"minContains", "maxContains", "prefixItems", "propertyNames", "patternProperties", "dependentRequired", "dependentSchemas",
 	"dependencies", "unevaluatedProperties", "unevaluatedItems", "uniqueItems",
 }
 
-// values compares what is enumerated.
+// values compares enums.
 func (n *narrower) values(path string, was, now map[string]any) {
 	after, limited := enumOf(now)
 	before, wasLimited := enumOf(was)
@@ -153,8 +150,7 @@ func (n *narrower) required(path string, was, now map[string]any) {
 	}
 }
 
-// needed gives the properties that must be given. Where defaults stand in for
-// them, those with a default need not.
+// needed gives the required properties; with defaults, without those that have one.
 func needed(schema map[string]any, defaults bool) []string {
 	properties, _ := schema["properties"].(map[string]any)
 	return slices.DeleteFunc(listOf(schema["required"]), func(name string) bool {
@@ -184,7 +180,7 @@ func (n *narrower) members(path string, was, now map[string]any) {
 	n.others(path, was, now)
 }
 
-// others compares which members may be there besides those that are named.
+// others compares which members may be there besides named ones.
 func (n *narrower) others(path string, was, now map[string]any) {
 	after, described := now["additionalProperties"].(map[string]any)
 	switch before := was["additionalProperties"]; {
@@ -196,8 +192,8 @@ func (n *narrower) others(path string, was, now map[string]any) {
 	}
 }
 
-// A wider finds where a schema describes more than it did: values that nobody
-// who read the other one expects.
+// A wider finds where a schema describes more than it did: values that readers of the
+// other one do not expect.
 type wider struct{ found []change }
 
 func (w *wider) add(path, format string, args ...any) {
@@ -237,7 +233,7 @@ func (w *wider) compare(path string, was, now map[string]any) {
 	}
 }
 
-// alternatives compares where there is an anyOf, if its schemas can be told.
+// alternatives compares schemas with anyOf, if they have nothing else.
 func (w *wider) alternatives(path string, was, now map[string]any) (compared bool) {
 	before, after, ok := alternativesOf(was, now)
 	if !ok {
@@ -272,14 +268,14 @@ func (w *wider) members(path string, was, now map[string]any) {
 	}
 }
 
-// What schemas say, in a form that can be compared. Values are written as JSON.
+// Keywords of schemas in a form that can be compared. Values are written as JSON.
 
 func object(schema any) map[string]any {
 	s, _ := schema.(map[string]any)
 	if s == nil && schema != false {
 		return map[string]any{}
 	}
-	if s == nil { // nothing is right
+	if s == nil { // nothing fits
 		return map[string]any{"enum": []any{}}
 	}
 	return s
@@ -287,7 +283,7 @@ func object(schema any) map[string]any {
 
 var allTypes = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
 
-// typesOf gives the types that a schema takes; without a word of it, all.
+// typesOf gives the types that a schema takes; all if it names none.
 func typesOf(schema map[string]any) []string {
 	switch t := schema["type"].(type) {
 	case string:
@@ -326,7 +322,7 @@ func enumOf(schema map[string]any) (values []string, limited bool) {
 	switch {
 	case !ok:
 		return values, limited
-	case limited && !slices.Contains(values, encoded(only)): // nothing is right
+	case limited && !slices.Contains(values, encoded(only)): // nothing fits
 		return nil, true
 	}
 	return []string{encoded(only)}, true
@@ -360,7 +356,7 @@ func number(value any) (*big.Rat, bool) {
 	return new(big.Rat).SetString(fmt.Sprint(value))
 }
 
-// list writes values, not too many of them.
+// list writes the first values.
 func list(values []string) string {
 	const shown = 5
 	if len(values) > shown {

@@ -7,14 +7,14 @@ import (
 	"github.com/perdure/perdure/internal/store"
 )
 
-// A Deprecation says what becomes of versions.
+// A Deprecation deprecates or restores versions.
 type Deprecation struct {
-	Reason string // why they are not to be used any more; "" = they may be again
-	Keep   bool   // those that are deprecated already keep the reason that they have
+	Reason string // why they must not be used; "" = restore them
+	Keep   bool   // versions that are already deprecated keep their reason
 }
 
-// Deprecate marks versions that a reference names as deprecated, or not any more.
-// Without a version it is all of the name. It gives those that were not so before.
+// Deprecate deprecates or restores the versions that a reference names; without a
+// version, all of the name. It gives those that it changed.
 func (r *Registry) Deprecate(ctx context.Context, by string, ref definitions.Reference, d Deprecation) (done []store.Version, err error) {
 	if r.store == nil {
 		return nil, ErrNoStore

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// Schemas are compared with what they refer to in its place, so that it does not
-// matter where something is written. What cannot be put there stays, and is
-// compared as it is written: references in circles, those that go elsewhere, and
-// what stands beside a reference and is more than a comment.
+// Schemas are compared with their references expanded, so that it does not matter where
+// something is written. References that cannot be expanded are compared as written:
+// cycles, references to elsewhere, and those with other keywords than comments beside
+// them.
 
-// maxExpanded bounds how many schemas a schema may come to.
+// maxExpanded bounds the schemas of an expanded schema.
 const maxExpanded = 5_000
 
-// annotations say nothing of which values are right.
+// annotations do not decide which values fit.
 var annotations = []string{"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment"}
 
 // schemaMaps are the keywords whose members have names of their own.
 var schemaMaps = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependentRequired", "dependencies"}
 
-// expanded is a schema with what it refers to in its place; one that is not
-// understood stays as it is.
+// expanded is a schema with its references expanded; one that is not understood is
+// unchanged.
 func expanded(schema map[string]any) map[string]any {
 	for keyword, value := range schema {
 		if mentions(value, "$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef") || keyword == "$dynamicRef" || keyword == "$recursiveRef" {
@@ -47,7 +47,7 @@ type expander struct {
 	left bool // a reference stays
 }
 
-// schema expands one schema; open are the references that it stands in.
+// schema expands one schema; open are the references around it.
 func (x *expander) schema(s map[string]any, open []string) map[string]any {
 	if x.room--; x.room < 0 {
 		return s
@@ -67,7 +67,7 @@ func (x *expander) schema(s map[string]any, open []string) map[string]any {
 	return out
 }
 
-// under expands what stands under a keyword.
+// under expands the value of a keyword.
 func (x *expander) under(keyword string, value map[string]any, open []string) any {
 	switch keyword {
 	case "properties":
@@ -101,7 +101,7 @@ func (x *expander) among(keyword string, list []any, open []string) any {
 	return list
 }
 
-// reference puts what is referred to in the place of a reference.
+// reference replaces a reference by its target.
 func (x *expander) reference(s map[string]any, ref string, open []string) map[string]any {
 	target, ok := x.target(ref)
 	for keyword := range s {
@@ -112,7 +112,7 @@ func (x *expander) reference(s map[string]any, ref string, open []string) map[st
 		return s
 	}
 	out := maps.Clone(x.schema(target, append(slices.Clone(open), ref)))
-	delete(out, "default") // which stands in for nothing here
+	delete(out, "default") // which has no effect here
 	for keyword, value := range s {
 		if keyword != "$ref" {
 			out[keyword] = value
@@ -121,7 +121,7 @@ func (x *expander) reference(s map[string]any, ref string, open []string) map[st
 	return out
 }
 
-// target is what a reference into the same schema refers to.
+// target is the target of a reference into the same schema.
 func (x *expander) target(ref string) (map[string]any, bool) {
 	pointer, ok := strings.CutPrefix(ref, "#/")
 	if !ok {
@@ -140,7 +140,7 @@ func (x *expander) target(ref string) (map[string]any, bool) {
 	return s, ok
 }
 
-// mentions reports whether one of the keywords stands anywhere in a value.
+// mentions reports whether one of the keywords is anywhere in a value.
 func mentions(value any, keywords ...string) bool {
 	switch value := value.(type) {
 	case map[string]any:
@@ -191,8 +191,8 @@ func bareUnder(keyword string, value any) any {
 	return out
 }
 
-// sameUnder reports whether two schemas have the same under a keyword. What is
-// defined for references need only be as it was.
+// sameUnder reports whether two schemas have the same value of a keyword. Definitions
+// for references may have additions.
 func sameUnder(keyword string, was, now map[string]any) bool {
 	before, isMap := was[keyword].(map[string]any)
 	if after, ok := now[keyword].(map[string]any); ok && isMap && (keyword == "$defs" || keyword == "definitions") {
@@ -206,16 +206,16 @@ func sameUnder(keyword string, was, now map[string]any) bool {
 	return encoded(bareUnder(keyword, was[keyword])) == encoded(bareUnder(keyword, now[keyword]))
 }
 
-// alternativesOf are those of two schemas, one of which has an anyOf; false = there
-// is none, they cannot be told, or they are too many to be compared.
+// alternativesOf are those of two schemas, one with anyOf; false = neither has one, one
+// has more than anyOf, or they are too many to compare.
 func alternativesOf(was, now map[string]any) (before, after []map[string]any, ok bool) {
 	before, ok = alternatives(was)
 	after, told := alternatives(now)
 	return before, after, ok && told && (was["anyOf"] != nil || now["anyOf"] != nil) && fewEnough(before, after)
 }
 
-// alternatives are the schemas of which a value has to fit one: those of anyOf, or
-// the schema itself. Where there is more than anyOf they cannot be told.
+// alternatives are the schemas that a value may fit: those of anyOf, or the schema
+// itself; false = it has more than anyOf.
 func alternatives(schema map[string]any) ([]map[string]any, bool) {
 	list, ok := schema["anyOf"].([]any)
 	if !ok {
@@ -233,12 +233,10 @@ func alternatives(schema map[string]any) ([]map[string]any, bool) {
 	return all, true
 }
 
-// maxCompared bounds how many pairs of schemas are compared to find out whether
-// those of one anyOf are among those of another.
+// maxCompared bounds the pairs of schemas that are compared for two anyOf.
 const maxCompared = 250_000
 
-// fewEnough reports whether some alternatives are few enough to be compared with
-// others, each with each.
+// fewEnough reports whether alternatives are few enough to compare each with each.
 func fewEnough(some, others []map[string]any) bool {
 	return objectsIn(some, maxCompared)*objectsIn(others, maxCompared) <= maxCompared
 }
@@ -269,8 +267,7 @@ func objectsIn(schemas []map[string]any, most int) (count int) {
 	return count
 }
 
-// uncovered gives the first of some alternatives that no other one covers; -1 =
-// each is.
+// uncovered gives the first alternative that none of the others covers; -1 = none.
 func uncovered(some, others []map[string]any, covers func(one, other map[string]any) bool) int {
 	return slices.IndexFunc(some, func(one map[string]any) bool {
 		return !slices.ContainsFunc(others, func(other map[string]any) bool { return covers(one, other) })

@@ -6,14 +6,14 @@ import (
 	"github.com/perdure/perdure/definitions"
 )
 
-// Contradicts says that the definition of a file has other content than what was
-// published under its version; "" = it has not.
+// Contradicts says that the definition of a file differs from the one published under
+// its version; "" = it does not.
 func (r *Registry) Contradicts(file *definitions.Definition) string {
 	e, ok := published(r.Versions(file.Name), file.Version)
 	if !ok || e.Definition == nil {
 		return ""
 	}
-	// With what it loaded then, where that is not in it already.
+	// With the modules that it loaded then, unless it has them already.
 	if same, _ := file.WithModules(e.Definition.PinnedAs()); same.Digest() == e.Published.Digest {
 		return ""
 	}
@@ -21,7 +21,8 @@ func (r *Registry) Contradicts(file *definitions.Definition) string {
 		file.Pos, file.Version, short(file.Digest()), short(e.Published.Digest), file.Name, file.Name, file.Version)
 }
 
-// warnOfFiles logs once of each definition of a file what it contradicts.
+// warnOfFiles logs once for each definition of a file that it contradicts a published
+// one.
 func (r *Registry) warnOfFiles() {
 	r.mu.RLock()
 	defs := make([]*definitions.Definition, len(r.order))

@@ -12,24 +12,23 @@ import (
 	"github.com/perdure/perdure/definitions/template"
 )
 
-// A Locked tool is what a tool said of itself when a definition that uses it was
-// published: digests of each part, and what is needed to tell what has changed.
+// A Locked tool describes a tool at the time when a definition that uses it was
+// published: digests of each part, and what is needed to find changes.
 type Locked struct {
 	Tool        string `json:"tool"` // as steps call it
 	Backend     string `json:"backend"`
-	Original    string `json:"original"` // the backend's own name for it
+	Original    string `json:"original"` // its name at the backend
 	Input       string `json:"input"`    // digest of the input schema, sha256:…
 	Output      string `json:"output"`   // of the output schema
 	Description string `json:"description"`
-	Computed    bool   `json:"computed,omitempty"` // only a script calls it, by a name that it computes
+	Computed    bool   `json:"computed,omitempty"` // only scripts call it, by a computed name
 
 	InputSchema  json.RawMessage `json:"inputSchema,omitempty"` // as canonical JSON
 	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
 }
 
-// lock gives the tools that a definition uses as they are now, by name, and then
-// those that its scripts may call by a name that they compute. Those that are not
-// there are left out.
+// lock gives the tools that a definition uses as they are now, by name, then those that
+// its scripts may call by computed names. Unknown tools are left out.
 func (p Publisher) lock(d *definitions.Definition) []Locked {
 	locked := []Locked{}
 	for _, name := range d.ToolNames() {
@@ -59,8 +58,7 @@ func lockedAs(name string, t definitions.Tool) Locked {
 	return l
 }
 
-// canonical gives JSON that is the same for the same value; what is no JSON
-// stays as it is.
+// canonical gives JSON that is the same for the same value; invalid JSON is unchanged.
 func canonical(raw json.RawMessage) json.RawMessage {
 	value, err := template.DecodeValue(raw)
 	if err != nil {
@@ -78,26 +76,26 @@ func digest(content []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// A DriftState says how a tool is to what was locked.
+// A DriftState compares a tool with the locked one.
 type DriftState string
 
 // The states, the worst last.
 const (
 	Same       DriftState = "same"
-	Compatible DriftState = "compatible" // it says something else, and calls as before are right
-	Breaking   DriftState = "breaking"   // calls as before, or what is read of their results, may be wrong
+	Compatible DriftState = "compatible" // it differs, and calls as before are right
+	Breaking   DriftState = "breaking"   // calls as before, or reads of their results, may be wrong
 	Gone       DriftState = "gone"       // no backend offers it
 )
 
-// A Drifted tool is one that is not as it was when the definition was published.
+// A Drifted tool is one that has changed since the definition was published.
 type Drifted struct {
 	Tool    string     `json:"tool"`
 	State   DriftState `json:"state"`
 	Changes []string   `json:"changes,omitempty"` // in words
 }
 
-// Drift gives the tools of an entry that are not the Same as when it was
-// published, by name. Definitions of files have no lock, and so no drift.
+// Drift gives the tools of an entry that are not the Same as when it was published, by
+// name. Definitions of files have no lock, and so no drift.
 func (e Entry) Drift(tools definitions.Tools) []Drifted {
 	var drifted []Drifted
 	for _, l := range e.Lock {
@@ -110,7 +108,7 @@ func (e Entry) Drift(tools definitions.Tools) []Drifted {
 
 func (l Locked) drift(tools definitions.Tools) Drifted {
 	t, ok := tools(l.Tool)
-	if !ok && l.Computed { // a run that does not call it can do without
+	if !ok && l.Computed { // a run may not call it
 		return Drifted{l.Tool, Breaking, []string{"no backend offers it"}}
 	}
 	if !ok {
@@ -137,7 +135,7 @@ func (l Locked) drift(tools definitions.Tools) Drifted {
 	return d
 }
 
-// add notes a difference: what breaks, or otherwise that there is one.
+// add adds differences: those that break, else one that is harmless.
 func (d *Drifted) add(breaks []string, harmless string) {
 	if len(breaks) > 0 {
 		d.State = Breaking
@@ -157,18 +155,18 @@ func decodedAny(schema json.RawMessage) any {
 	return nil
 }
 
-// A DriftPolicy says what follows when a run is to start whose tools have
-// drifted. "" means WarnOfDrift.
+// A DriftPolicy says what happens at the start of a run whose tools have drifted. ""
+// means WarnOfDrift.
 type DriftPolicy string
 
 // The policies.
 const (
 	AllowDrift  DriftPolicy = "allow" // nothing
 	WarnOfDrift DriftPolicy = "warn"  // the log says so
-	FailOnDrift DriftPolicy = "fail"  // it does not start where the drift is Breaking
+	FailOnDrift DriftPolicy = "fail"  // it does not start if the drift is Breaking
 )
 
-// A DriftError says that a run must not start, since a tool has drifted.
+// A DriftError refuses the start of a run, since tools have drifted.
 type DriftError struct {
 	Name, Version string // of the definition
 	Drifted
@@ -179,9 +177,8 @@ func (e *DriftError) Error() string {
 		e.Tool, e.Name, e.Version, strings.Join(e.Changes, "; "))
 }
 
-// CheckDrift looks at the tools of an entry before a run of it starts. The error
-// is a *DriftError; what lets it start is logged once, unless the policy is to
-// allow it.
+// CheckDrift checks the tools of an entry before a run of it starts. The error is a
+// *DriftError; other drift is logged once, unless the policy allows it.
 func (r *Registry) CheckDrift(e Entry, tools definitions.Tools) error {
 	for _, d := range e.Drift(tools) {
 		name, version := e.Definition.Name, e.Definition.Version
@@ -197,8 +194,8 @@ func (r *Registry) CheckDrift(e Entry, tools definitions.Tools) error {
 	return nil
 }
 
-// Refuses reports whether a run must not start for a tool's drift. A tool that
-// is gone lets none start, whatever the policy.
+// Refuses reports whether a tool's drift prevents the start of a run. A tool that is
+// gone prevents it under any policy.
 func (p DriftPolicy) Refuses(d Drifted) bool {
 	return d.State == Gone || p == FailOnDrift && d.State == Breaking
 }

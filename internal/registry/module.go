@@ -9,8 +9,8 @@ import (
 	"github.com/perdure/perdure/definitions"
 )
 
-// module finds a module for what is published: among what is published with it,
-// and before. To who may not read one there is none.
+// module finds a module among what is published now or was before. A module that the
+// publisher may not read is not found.
 func (b *batch) module(ref definitions.Reference) (*definitions.Module, error) {
 	if b.publisher.MayRead != nil && !b.publisher.MayRead(ref.Name) {
 		return nil, &NotFoundError{Reference: ref}
@@ -21,7 +21,7 @@ func (b *batch) module(ref definitions.Reference) (*definitions.Module, error) {
 	return e.Module, err
 }
 
-// addModule looks at one module.
+// addModule checks one module.
 func (b *batch) addModule(m module) Publication {
 	p := Publication{Name: m.Name, Version: m.Version, Digest: m.Digest()}
 	versions := b.registry.Versions(m.Name)
@@ -38,8 +38,8 @@ func (b *batch) addModule(m module) Publication {
 	return p
 }
 
-// checkPinned holds what a definition says that it has loaded against what is
-// published, and tells of what is not to be used any more.
+// checkPinned compares the modules within a definition with the published ones, and
+// warns of deprecated ones.
 func (b *batch) checkPinned(d *definitions.Definition) {
 	for _, pinned := range d.PinnedModules() {
 		m, err := b.module(definitions.Reference{Name: pinned.Name, Version: pinned.Version})
@@ -58,9 +58,8 @@ func (b *batch) checkPinned(d *definitions.Definition) {
 	}
 }
 
-// ChangesLoading says what of a module would break scripts that load it as another
-// one says: names that are gone, and functions that are called otherwise. What
-// the functions do is not looked into.
+// ChangesLoading gives the changes of a module that break scripts which load it: names
+// that are gone, and other parameters of functions. It does not compare bodies.
 func ChangesLoading(was, now *definitions.Module) (changes []Change) {
 	exports := map[string]definitions.Export{}
 	for _, e := range now.Exports() {
@@ -85,7 +84,7 @@ func ChangesLoading(was, now *definitions.Module) (changes []Change) {
 	return changes
 }
 
-// callsBreak says what keeps calls that were right from being so; "" = nothing.
+// callsBreak says why calls that were right may be wrong now; "" = they are not.
 func callsBreak(before, after definitions.Export) string {
 	more := ""
 	for i, p := range after.Params {
@@ -121,17 +120,16 @@ func paramOf(e definitions.Export, name string) (definitions.Param, bool) {
 	return definitions.Param{}, false
 }
 
-// A ModuleDrift says what has become of a module that a published definition has
-// in it. Its runs are not touched by that.
+// A ModuleDrift describes later changes of a module within a published definition. They
+// do not affect its runs.
 type ModuleDrift struct {
 	definitions.PinnedModule
 	Latest     string `json:"latest,omitempty"`     // version that publishing would pin now; "" = the same
-	Deprecated string `json:"deprecated,omitempty"` // why the version is not to be used any more
+	Deprecated string `json:"deprecated,omitempty"` // why the version must not be used; "" = it may
 }
 
-// ModuleDrift gives the modules of an entry that are deprecated, or of which there
-// is a later version that would do. Of those that mayRead does not name it tells
-// nothing: versions and reasons are for who may read the module.
+// ModuleDrift gives the modules of an entry that are deprecated or have a later version
+// that matches. It leaves out modules that the caller may not read.
 func (r *Registry) ModuleDrift(e Entry, mayRead func(name string) bool) []ModuleDrift {
 	if e.Definition == nil {
 		return nil

@@ -12,80 +12,79 @@ import (
 	"github.com/perdure/perdure/internal/store"
 )
 
-// A Request asks for all definitions and modules of some files to be published,
-// or none.
+// A Request asks to publish all definitions and modules of some files, or none.
 type Request struct {
 	Files   []File `json:"files"`
-	Version string `json:"version,omitempty"` // of all of them; "" = what each says
-	Force   bool   `json:"force,omitempty"`   // also what breaks callers, or lacks a tool
-	DryRun  bool   `json:"dryRun,omitempty"`  // say what would become of it
+	Version string `json:"version,omitempty"` // of all of them; "" = each one's own
+	Force   bool   `json:"force,omitempty"`   // also if callers break, or a tool is unknown
+	DryRun  bool   `json:"dryRun,omitempty"`  // only report
 }
 
-// A Publisher is who publishes, and what is looked at on the way.
+// A Publisher is the identity that publishes, with what its publications are checked
+// against.
 type Publisher struct {
-	By    string            // who, for the history
-	Tools definitions.Tools // that there are now; required
-	// All lists them, for scripts that compute names. nil = these lock none.
+	By    string            // identity, for the history
+	Tools definitions.Tools // now offered; required
+	// All lists Tools, for scripts that compute names. nil = these lock none.
 	All func() []definitions.Tool
 	// May reports whether the publisher may publish a name. nil = every name.
 	May func(name string) bool
-	// Taken says why a composite tool cannot have its name, or the one that it is
-	// to be offered under, "" = it can. nil = every name is free.
+	// Taken says why a composite tool cannot have its name, or its name for clients;
+	// "" = it can. nil = every name is free.
 	Taken func(d *definitions.Definition) string
-	// MaxDepth is how deep composite tools may call each other; 0 =
+	// MaxDepth bounds the depth of composite tools that call each other; 0 =
 	// definitions.MaxWorkflowDepth.
 	MaxDepth int
-	// Prefix is what the server puts before names of composite tools.
+	// Prefix is the server's prefix for names of composite tools.
 	Prefix string
-	// Permission says what definitions of the publisher may call. nil = everything.
+	// Permission says which calls of the definitions are allowed. nil = all.
 	Permission definitions.Permission
-	// MayRead reports whether the publisher may read a module, and so load it.
-	// nil = every one.
+	// MayRead reports whether the publisher may read, and so load, a module.
+	// nil = every module.
 	MayRead func(name string) bool
 }
 
-// A Publication is what became of one definition, or module.
+// A Publication is the result for one definition or module.
 type Publication struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	Digest  string `json:"digest"`
-	// New is false where the same content was published under this version before.
+	// New is false if the same content was published under this version before.
 	New bool `json:"new"`
-	// Previous is the version with whose callers it was compared; "" = it is the
-	// first one.
+	// Previous is the version that it was compared with; "" = it is the first one.
 	Previous string   `json:"previous,omitempty"`
-	Breaks   []string `json:"breaks,omitempty"`  // what may go wrong for callers of the previous version
-	Notices  []string `json:"notices,omitempty"` // what they may notice besides
+	Breaks   []string `json:"breaks,omitempty"`  // what may fail for callers of the previous version
+	Notices  []string `json:"notices,omitempty"` // what else they may notice
 }
 
-// A Report says what became of a Request. Nothing is published where one of the
-// diagnostics is an error.
+// A Report is the result of a Request. Nothing is published if one of the diagnostics
+// is an error.
 type Report struct {
 	Publications []Publication           `json:"publications"`
 	Diagnostics  definitions.Diagnostics `json:"diagnostics"`
 }
 
-// What is wrong with a publication, as its diagnostics name it.
+// The checks of diagnostics about publications.
 const (
-	checkVersion   = "version"         // there is none, or it is none
-	checkPublished = "published"       // something else was published under it
+	checkVersion   = "version"         // missing or invalid
+	checkPublished = "published"       // other content was published under it
 	checkBreaking  = "breaking-change" // callers would break
-	checkNoticed   = "noticed"         // callers get something else
-	checkTool      = "unknown-tool"    // there is no such tool at present
+	checkNoticed   = "noticed"         // callers notice a difference
+	checkTool      = "unknown-tool"    // not offered at present
 	checkWorkflow  = "unknown-workflow"
-	checkName      = "name"       // the name is another's
+	checkName      = "name"       // the name is taken
 	checkPermitted = "permission" // the publisher may not
 	checkFile      = "file"       // the configuration has a definition of the name
 	checkLoads     = "script-load"
 	checkSize      = "limit" // no run of it could start
 )
 
-// maxPublished bounds the bytes of what is published together with the schemas of
-// its tools, all of which each run carries, beside its arguments.
+// maxPublished bounds a definition and the schemas of its tools together, in bytes:
+// each run carries them beside its arguments.
 const maxPublished = 1 << 20
 
-// Publish checks definitions and publishes them. What is wrong with them is in
-// the report; an error is one of the store.
+// Publish checks definitions and publishes them. Their mistakes are in the report; an
+// error is one of the store.
 func (r *Registry) Publish(ctx context.Context, p Publisher, q Request) (*Report, error) {
 	if r.store == nil {
 		return nil, ErrNoStore
@@ -112,8 +111,8 @@ func (r *Registry) Publish(ctx context.Context, p Publisher, q Request) (*Report
 	return report, nil
 }
 
-// edit makes the edits that f decides on, who then knows all that was published
-// before.
+// edit makes the edits of f, which is called when the registry knows all that was
+// published before.
 func (r *Registry) edit(ctx context.Context, by string, f func() ([]store.Edit, error)) error {
 	r.mu.RLock()
 	known := r.last
@@ -129,7 +128,7 @@ func (r *Registry) edit(ctx context.Context, by string, f func() ([]store.Edit, 
 	if err != nil {
 		return err
 	}
-	if err := r.Load(ctx); err != nil { // it is done; Follow tells of it later
+	if err := r.Load(ctx); err != nil { // published; Follow loads it later
 		r.log.Warn("cannot read the new publication", "error", err)
 	}
 	return nil
@@ -147,7 +146,7 @@ func problem(pos definitions.Position, check, format string, args ...any) defini
 	return definitions.Diagnostic{Pos: pos, Severity: definitions.SeverityError, Message: fmt.Sprintf(format, args...), Check: check}
 }
 
-// permitted is asked before anything that tells of what there is.
+// permitted is checked first, before any message that reveals other publications.
 func permitted(p Publisher, all given, diags *definitions.Diagnostics) bool {
 	may := true
 	check := func(pos definitions.Position, name string) {
@@ -158,7 +157,7 @@ func permitted(p Publisher, all given, diags *definitions.Diagnostics) bool {
 	}
 	for _, d := range all.defs {
 		check(d.Pos, d.Name)
-		if d.Expose != nil && d.Expose.As != "" { // which nobody else can have then
+		if d.Expose != nil && d.Expose.As != "" { // it takes this name, too
 			check(d.Pos, d.Expose.As)
 		}
 	}
@@ -168,7 +167,7 @@ func permitted(p Publisher, all given, diags *definitions.Diagnostics) bool {
 	return may
 }
 
-// A batch is what is published at once. While it is made, nobody else publishes.
+// A batch is what is published at once, under the lock of all publications.
 type batch struct {
 	registry     *Registry
 	publisher    Publisher
@@ -203,12 +202,12 @@ func (b *batch) publish(all given) *Report {
 	return &Report{Publications: b.publications, Diagnostics: sorted(b.diags)}
 }
 
-// add looks at one definition, and gives it with what it loads. What was
-// published before need not be right by what there is today.
+// add checks one definition, and gives it with its modules. One that was published
+// before need not be valid today.
 func (b *batch) add(d *definitions.Definition) (*definitions.Definition, Publication) {
 	versions := b.registry.Versions(d.Name)
 	if e, ok := published(versions, d.Version); ok && e.Definition != nil {
-		// With what it loaded then: later versions of that make it no other content.
+		// With the modules that it loaded then: later versions do not change its content.
 		if same, _ := d.WithModules(e.Definition.PinnedAs()); same.Digest() == e.Published.Digest {
 			return same, Publication{Name: d.Name, Version: d.Version, Digest: e.Published.Digest}
 		}
@@ -235,8 +234,8 @@ func published(versions []Entry, version string) (Entry, bool) {
 	return versions[i], true
 }
 
-// isNew reports whether nothing was published under a version, and reports other
-// content that was.
+// isNew reports whether nothing was published under a version; other content under it
+// is an error.
 func (b *batch) isNew(pos definitions.Position, p *Publication, versions []Entry) bool {
 	e, ok := published(versions, p.Version)
 	if ok && e.Published.Digest != p.Digest {
@@ -246,8 +245,7 @@ func (b *batch) isNew(pos definitions.Position, p *Publication, versions []Entry
 	return !ok
 }
 
-// checked checks definitions against each other, against what was published
-// before, and against the tools that there are.
+// checked checks definitions against each other, earlier publications, and tools.
 func (b *batch) checked(defs []*definitions.Definition) definitions.Diagnostics {
 	p := b.publisher
 	diags := definitions.Check(defs, definitions.CheckOptions{Tools: p.Tools, All: b.registry.resolved(defs), MaxDepth: p.MaxDepth, Permission: p.Permission, AllTools: p.All, AllDefinitions: b.registry.definitions})
@@ -279,15 +277,15 @@ func (b *batch) sameNames(defs []*definitions.Definition) (diags definitions.Dia
 		case d.Hidden():
 		case other == nil:
 			offered[name] = d
-		case other.Name != d.Name: // which is told already
+		case other.Name != d.Name: // reported already
 			diags = append(diags, problem(d.Pos, checkName, "%s cannot be offered: %s, which is published with it, is offered under the name %s, too", d.Name, other.Name, name))
 		}
 	}
 	return diags
 }
 
-// compare says what callers of the version before notice, and whether that
-// breaks them.
+// compare reports what callers of the version before notice, and whether it breaks
+// them.
 func (b *batch) compare(p *Publication, versions []Entry, place func(path string) definitions.Position, changes func(before Entry) []Change) {
 	before, ok := predecessor(p.Version, versions)
 	if !ok {
@@ -345,10 +343,9 @@ func (b *batch) warnOfFile(d *definitions.Definition) {
 	b.diags = append(b.diags, warning)
 }
 
-// predecessor is the version whose callers get another one instead: the highest
-// one below that is neither a pre-release nor deprecated. Where all are deprecated
-// that is the highest of them: callers have it until there is another one. false =
-// there is none.
+// predecessor is the version whose callers get the new one instead: the highest one
+// below that is neither a pre-release nor deprecated, or the highest one if all are
+// deprecated. false = none.
 func predecessor(version string, versions []Entry) (before Entry, found bool) {
 	for _, e := range versions { // ascending
 		v, err := semver.StrictNewVersion(e.Published.Version)
@@ -361,8 +358,8 @@ func predecessor(version string, versions []Entry) (before Entry, found bool) {
 	return before, found
 }
 
-// promises reports whether a version promises not to break callers of another
-// one: it has the same major version, or of 0.x the same minor one.
+// promises reports whether a version must not break callers of another one: it has the
+// same major version, or for 0.x the same minor one.
 func promises(before, version string) bool {
 	a, errA := semver.StrictNewVersion(before)
 	b, errB := semver.StrictNewVersion(version)

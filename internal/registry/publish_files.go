@@ -12,17 +12,16 @@ import (
 	"github.com/perdure/perdure/definitions"
 )
 
-// A File is a file of definitions as it was written, or a module, whose name
-// ends in .star.
+// A File is a file of definitions as written, or a module, whose name ends in .star.
 type File struct {
 	Name string `json:"name"` // for messages
 	Text string `json:"text"`
-	// Scripts are the files that its scripts stand in, and those that they load, by
-	// the names that the definitions use.
+	// Scripts are the files of its scripts, and those that they load, by the names that
+	// the definitions use.
 	Scripts map[string]string `json:"scripts,omitempty"`
 }
 
-// script gives a file of scripts. Nothing is read but what was sent.
+// script gives a file of scripts from the request.
 func (f File) script(name string) (string, error) {
 	text, ok := f.Scripts[name]
 	if !ok {
@@ -31,7 +30,7 @@ func (f File) script(name string) (string, error) {
 	return text, nil
 }
 
-// given is what a request has in it, with the versions that are wanted.
+// given is the content of a request, with the requested versions.
 type given struct {
 	defs    []*definitions.Definition
 	modules []module
@@ -47,7 +46,7 @@ type module struct {
 // YAML takes about 1.5 KB for each.
 const maxValues = 200_000
 
-// unreadable says what is too large to be read; nil = nothing.
+// unreadable reports files that are too large to read; nil = none.
 func unreadable(q Request) definitions.Diagnostics {
 	values := 0
 	for _, file := range q.Files {
@@ -62,8 +61,8 @@ func unreadable(q Request) definitions.Diagnostics {
 	return nil
 }
 
-// readOne reads the files of a request. One request is read at a time: whoever may
-// send one decides how much memory that takes, up to a bound.
+// readOne reads the files of a request, one request at a time: senders decide how much
+// memory reading takes, up to a bound.
 func (r *Registry) readOne(ctx context.Context, q Request) (all given, diags definitions.Diagnostics, err error) {
 	if diags = unreadable(q); diags != nil {
 		return all, diags, nil
@@ -104,8 +103,8 @@ func readFiles(q Request) (all given, diags definitions.Diagnostics) {
 	return all, diags
 }
 
-// wrongVersion says why something cannot be published under its version, if it
-// cannot. Line is what one writes to give it a version.
+// wrongVersion says why something cannot be published under its version; nil = it can.
+// Line is the line that gives it a version.
 func wrongVersion(pos definitions.Position, name, version, line string) definitions.Diagnostics {
 	v, err := semver.StrictNewVersion(version)
 	switch {

@@ -2,21 +2,20 @@
 //
 // There are two sources. Definitions of files belong to the configuration of a
 // process; published ones are kept in a store that processes share, and never
-// change. A file goes before what is published, so that nobody who may publish
-// replaces what the configuration says:
+// change. A file goes before what is published, so that publishing cannot replace
+// what the configuration says:
 //
 //	name              the file's definition; without one, the latest published version
 //	name@CONSTRAINT   the latest published version that fits; a file's definition is one
 //	                  of them where it has a version that is not published
 //
 // The latest version is never a pre-release, unless the constraint names one, and
-// a deprecated version only where nothing else fits. What was found is a
-// definition with all that it says, which a run carries with it: so a run ends on
-// the definition with which it started.
+// a deprecated version only if nothing else matches. What was found is a
+// that was found, so it ends with the definition with which it started.
 //
-// Modules, which scripts load, are published as definitions are. What a
-// definition loads is put into it when it is published, or taken over from its
-// file; later publications do not change it.
+// Modules, which scripts load, are published like definitions. The modules that a
+// definition loads are added to it when it is published, or when its file is read;
+// later publications do not change it.
 package registry
 
 import (
@@ -37,20 +36,19 @@ import (
 	"github.com/perdure/perdure/internal/store"
 )
 
-// What the registry shares with the front ends, so that they need not know
-// stores.
+// Types of the store that front ends use.
 type (
 	Version = store.Version
 	Event   = store.Event
 )
 
-// ErrNoStore says that nothing can be published, since nothing keeps it.
+// ErrNoStore is the error of publishing without a store.
 var ErrNoStore = errors.New("this server has no registry")
 
-// A NotFoundError says that no definition is what a reference means.
+// A NotFoundError says that a reference matches no definition.
 type NotFoundError struct {
 	Reference definitions.Reference
-	Versions  []string // that there are of the name, ascending
+	Versions  []string // of the name, ascending
 }
 
 func (e *NotFoundError) Error() string {
@@ -71,17 +69,15 @@ func latestFirst(versions []string) []string {
 	return latest
 }
 
-// An Entry is a definition that a reference can mean, or a module. It is never
-// changed.
+// An Entry is a definition or a module that a reference can mean. It never changes.
 type Entry struct {
 	Definition *definitions.Definition // nil of a module
 	Module     *definitions.Module     // nil of a definition
-	Published  *store.Version          // nil = it stands in a file
+	Published  *store.Version          // nil = it is in a file
 	Lock       []Locked                // its tools, as they were when it was published; nil of a file
 }
 
-// Deprecated says why the entry is not to be used any more; "" = it is not
-// deprecated.
+// Deprecated says why the entry must not be used; "" = it is not deprecated.
 func (e Entry) Deprecated() string {
 	if e.Published == nil {
 		return ""
@@ -92,11 +88,11 @@ func (e Entry) Deprecated() string {
 // Options of a registry.
 type Options struct {
 	Store  store.Registry // what was published; nil = nothing can be
-	Drift  DriftPolicy    // what follows when tools are not any more as they were
+	Drift  DriftPolicy    // what happens when tools have changed
 	Logger *slog.Logger   // nil = slog.Default()
 }
 
-// A Registry knows all definitions of a process. It is safe for concurrent use.
+// A Registry has all definitions of a process. It is safe for concurrent use.
 type Registry struct {
 	store  store.Registry
 	drift  DriftPolicy
@@ -113,12 +109,12 @@ type Registry struct {
 	onChange  []func()
 }
 
-// New makes a registry that knows nothing yet.
+// New makes an empty registry.
 func New(o Options) *Registry {
 	return &Registry{reading: make(chan struct{}, 1), store: o.Store, drift: o.Drift, log: cmp.Or(o.Logger, slog.Default()), files: map[string]Entry{}, published: map[string][]Entry{}}
 }
 
-// OnChange has f called after every change of what names mean.
+// OnChange calls f after every change of what names mean.
 func (r *Registry) OnChange(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,8 +145,8 @@ func (r *Registry) SetFiles(defs []*definitions.Definition) {
 	r.notify()
 }
 
-// pinFiles puts what is published into the definitions of files that load it and
-// do not have it yet. What there is not they lack until it is published.
+// pinFiles adds published modules to the definitions of files that load them and lack
+// them so far.
 func (r *Registry) pinFiles() {
 	for name, e := range r.files {
 		e.Definition, _ = e.Definition.WithModules(r.module)
@@ -158,7 +154,7 @@ func (r *Registry) pinFiles() {
 	}
 }
 
-// Load learns what was published up to now.
+// Load reads what was published up to now.
 func (r *Registry) Load(ctx context.Context) error {
 	if r.store == nil {
 		return nil
@@ -176,7 +172,7 @@ func (r *Registry) Load(ctx context.Context) error {
 	return nil
 }
 
-// Follow learns of publications as they happen, until ctx ends.
+// Follow reads publications as they happen, until ctx ends.
 func (r *Registry) Follow(ctx context.Context) {
 	if r.store == nil {
 		return
@@ -188,8 +184,8 @@ func (r *Registry) Follow(ctx context.Context) {
 	})
 }
 
-// take takes over what the store says, which may be known already, and reports
-// whether it was new.
+// take adds what the store has, which may be known already, and reports whether
+// anything was new.
 func (r *Registry) take(changed []store.Version, last int64) bool {
 	entries := make([]Entry, len(changed))
 	for i, v := range changed {
@@ -234,8 +230,8 @@ func present(v *semver.Version) int {
 	return 1
 }
 
-// read makes an entry of what the store has. What is not what was published, or
-// says more than this program understands, cannot be resolved.
+// read makes an entry of what the store has. A damaged one, or one that this build does
+// not understand, cannot be resolved.
 func (r *Registry) read(v store.Version) Entry {
 	e, err := entryOf(v)
 	if err != nil {
@@ -263,8 +259,8 @@ func entryOf(v store.Version) (e Entry, err error) {
 	return e, err
 }
 
-// Find is Resolve for who may be the first to hear of a publication: what is not
-// known yet is looked for in the store.
+// Find is Resolve that also reads the store if a reference is unknown, for callers that
+// may know of a publication first.
 func (r *Registry) Find(ctx context.Context, ref definitions.Reference) (Entry, error) {
 	e, err := r.Resolve(ref)
 	if err == nil || r.store == nil {
@@ -296,9 +292,9 @@ func (r *Registry) Current() []Entry {
 	return current
 }
 
-// Versions gives all that was published of a name, "" = of all, by name and in
-// ascending order of version, modules too. An entry that cannot be used has
-// neither Definition nor Module.
+// Versions gives all publications of a name, "" = of all names, by name and ascending
+// version, with modules. An entry that cannot be used has neither Definition nor
+// Module.
 func (r *Registry) Versions(name string) []Entry {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -311,8 +307,8 @@ func (r *Registry) Versions(name string) []Entry {
 	return entries
 }
 
-// definitions gives all that can be called: of files, and in each version that was
-// published.
+// definitions gives all that can be called: those of files, and every published
+// version.
 func (r *Registry) definitions() []*definitions.Definition {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -12,7 +12,7 @@ func (r *Registry) Resolve(ref definitions.Reference) (Entry, error) {
 	return r.resolve(ref, nil)
 }
 
-// resolve is Resolve once others are published, too.
+// resolve is Resolve as if others were published, too.
 func (r *Registry) resolve(ref definitions.Reference, others []*definitions.Definition) (Entry, error) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -37,8 +37,8 @@ func (r *Registry) resolve(ref definitions.Reference, others []*definitions.Defi
 	return latest(ref, candidates)
 }
 
-// latest gives the entry that a reference means of several by version: a
-// deprecated one only where no other will do.
+// latest gives the entry among candidates, by version, that a reference means; a
+// deprecated one only if no other matches.
 func latest(ref definitions.Reference, candidates map[string]Entry) (Entry, error) {
 	for _, usable := range []func(Entry) bool{func(e Entry) bool { return e.Deprecated() == "" }, func(Entry) bool { return true }} {
 		var versions []string
@@ -62,7 +62,7 @@ func (r *Registry) Module(ref definitions.Reference) (*definitions.Module, error
 	return r.module(ref)
 }
 
-// module is Module for who has the lock.
+// module is Module; the caller has the lock.
 func (r *Registry) module(ref definitions.Reference) (*definitions.Module, error) {
 	e, err := r.moduleAmong(ref, nil)
 	return e.Module, err
@@ -81,7 +81,7 @@ func (r *Registry) Modules() []*definitions.Module {
 	return all
 }
 
-// moduleAmong finds a module among what was published and what is about to be.
+// moduleAmong finds a module among published ones and those about to be.
 func (r *Registry) moduleAmong(ref definitions.Reference, more []*definitions.Module) (Entry, error) {
 	candidates := map[string]Entry{}
 	for _, m := range more {
@@ -109,7 +109,7 @@ func (r *Registry) Look(ref definitions.Reference) (Entry, error) {
 	return r.moduleAmong(ref, nil)
 }
 
-// resolved is Resolve for who checks definitions that are to be published.
+// resolved is Resolve as if the fresh definitions were published.
 func (r *Registry) resolved(fresh []*definitions.Definition) definitions.Definitions {
 	return func(ref definitions.Reference) (*definitions.Definition, bool) {
 		e, err := r.resolve(ref, fresh)

@@ -6,8 +6,8 @@ import (
 	"go.starlark.net/starlark"
 )
 
-// An Account is what the threads of one execution have used together. They take
-// turns, so it needs no lock.
+// An Account counts what the threads of one execution use together. They take turns,
+// so it needs no lock.
 type Account struct {
 	limits Limits
 	steps  int
@@ -24,7 +24,7 @@ type LimitError struct {
 
 func (e *LimitError) Error() string { return e.Message }
 
-// NewAccount gives an account in which nothing has been used.
+// NewAccount gives an empty account.
 func NewAccount(limits Limits) *Account { return &Account{limits: limits.WithDefaults()} }
 
 // Steps is how many steps have been taken.
@@ -51,7 +51,7 @@ func (a *Account) Spend(steps, bytes int) error {
 	return nil
 }
 
-// Work charges the reading or writing of so many bytes, and those that are kept.
+// Work charges for bytes read or written, and for those of them that are kept.
 func (a *Account) Work(touched, kept int) error { return a.Spend(touched/stepWork, kept) }
 
 // Fail ends the program with a limit, unless another one was reached before.
@@ -70,7 +70,7 @@ func (a *Account) failure() error {
 	return nil
 }
 
-// elements charges a list of n elements, of which only the number is known.
+// elements charges for a list of n elements whose size is unknown.
 func (a *Account) elements(n int) error {
 	if n > maxAtOnce/elemBytes {
 		return a.Fail("memory", "a list of %d elements is more than a script may make; the limit is %d", n, maxAtOnce/elemBytes)

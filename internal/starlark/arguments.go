@@ -7,13 +7,13 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// An Argument of a Call, as far as it can be seen.
+// An Argument of a Call, as far as visible.
 type Argument struct {
 	Name    string          // "" = by position
 	Literal json.RawMessage // its value; nil = it is no literal
-	Free    string          // the free name that it is, as in Call
-	Members []Argument      // of the display of a dict, by the literal keys
-	Closed  bool            // it is the display of a dict, and Members are all of it
+	Free    string          // set if it is a free name, as in Call
+	Members []Argument      // of the display of a dict, by literal keys
+	Closed  bool            // it is the display of a dict, and Members has all its entries
 	Line    int
 	Column  int
 }
@@ -27,7 +27,7 @@ func (a Argument) Text() string {
 	return text
 }
 
-// arguments notes those of a call.
+// arguments records those of a call.
 func (i *inspector) arguments(c *Call, args []syntax.Expr) {
 	for _, arg := range args {
 		switch a := arg.(type) {
@@ -72,8 +72,8 @@ func seenArgument(name string, e syntax.Expr) Argument {
 	return a
 }
 
-// literalValue is the value of an expression that is a literal all through; the
-// displays of dicts have been rewritten.
+// literalValue is the value of an expression that is entirely literal; displays of
+// dicts have been rewritten.
 func literalValue(e syntax.Expr) (any, bool) {
 	switch e := unparen(e).(type) {
 	case *syntax.Literal:
@@ -125,8 +125,8 @@ func literalValues(list []syntax.Expr) (any, bool) {
 	return values, true
 }
 
-// dictDisplay gives the names and values of the display of a dict as it was
-// rewritten; "" is the name of a key that is no literal text.
+// dictDisplay gives the names and values of a rewritten display of a dict; "" is the
+// name of a key that is no literal text.
 func dictDisplay(e syntax.Expr) (pairs iter.Seq2[string, syntax.Expr], ok bool) {
 	var elements []syntax.Expr
 	if display, isCall := unparen(e).(*syntax.CallExpr); isCall && len(display.Args) == 1 {

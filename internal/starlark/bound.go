@@ -7,8 +7,8 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// The names of the functions that stand for what the interpreter would do by
-// itself. No script can write them.
+// Names of the functions that replace operations of the interpreter. No script can
+// write them.
 const (
 	opBinary   = "$op" // + the operator
 	opInplace  = "$in" // + the operator of an augmented assignment
@@ -26,10 +26,9 @@ const (
 	opResult   = "$result"
 )
 
-// bound rewrites a tree so that nothing in it allocates or takes long in one
-// step of the interpreter without being charged. What is left alone is
-// constant: names, indexing, calls, and arithmetic and comparison with a
-// literal number.
+// bound rewrites a tree so that nothing in it allocates or takes long in one step of
+// the interpreter without being charged. Operations with a constant cost stay: names,
+// indexing, calls, and arithmetic and comparison with a literal number.
 //
 //	x + y        $op+(x, y)           {k: v}            $dict((k, v))
 //	x += y       x = $in+(x, y)       {k: v for …}      $pairs([(k, v) for …])
@@ -144,7 +143,7 @@ func (b *binder) assign(s *syntax.AssignStmt) syntax.Stmt {
 	return s
 }
 
-// target rewrites what is inside of the left side of an assignment.
+// target rewrites the expressions within the left side of an assignment.
 func (b *binder) target(e syntax.Expr) {
 	switch e := e.(type) {
 	case *syntax.Ident:
@@ -168,7 +167,7 @@ func (b *binder) target(e syntax.Expr) {
 	}
 }
 
-// names refuses to give a constant another meaning, on which isShort relies.
+// names refuses to redefine a constant, on which isShort relies.
 func (b *binder) names(ids ...*syntax.Ident) {
 	for _, id := range ids {
 		if isConstant(id.Name) {
@@ -179,8 +178,8 @@ func (b *binder) names(ids ...*syntax.Ident) {
 
 func isConstant(name string) bool { return name == "None" || name == "True" || name == "False" }
 
-// prologue charges what a function of many variables or long displays takes
-// when it is called, and makes a dict of ours of its **kwargs.
+// prologue charges for the frame of a function with many variables or long displays,
+// and replaces its **kwargs by our dict.
 func (b *binder) prologue(s *syntax.DefStmt, weight int) []syntax.Stmt {
 	var first []syntax.Stmt
 	if weight > lightFunction {
@@ -257,7 +256,7 @@ func isNumber(e syntax.Expr) bool {
 	return false
 }
 
-// isShort reports whether comparing with an expression takes no time to speak of.
+// isShort reports whether comparing with an expression takes negligible time.
 func isShort(e syntax.Expr) bool {
 	switch e := unparen(e).(type) {
 	case *syntax.Literal:

@@ -91,7 +91,7 @@ func (b *binder) lambda(e *syntax.LambdaExpr) {
 	}
 }
 
-// binary leaves alone what a literal bounds.
+// binary leaves operations with a literal operand as they are.
 func (b *binder) binary(e *syntax.BinaryExpr) syntax.Expr {
 	e.X, e.Y = b.expr(e.X), b.expr(e.Y)
 	switch e.Op {
@@ -159,8 +159,8 @@ func (b *binder) comprehension(e *syntax.Comprehension) syntax.Expr {
 // lightFunction is the weight up to which a function's frame costs nothing.
 const lightFunction = 256
 
-// weigh estimates how many values the frame of a function has to hold: its
-// variables, and what stands on the stack while a display or a call is built.
+// weigh estimates how many values the frame of a function holds: its variables, and
+// the stack while a display or a call is built.
 func weigh(body []syntax.Stmt) int {
 	weight := 0
 	for _, s := range body {

@@ -10,15 +10,15 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// A Call is a call of a function of the host, or of a name that only the host
-// can give a meaning, that can be seen without running the program.
+// A Call is a visible call of a function of the host, or of a name that only the host
+// can define.
 type Call struct {
 	Func string     // the host's function; "" = a free name is called
 	Free string     // a name that the program does not define, also with a member: github.get_issue
 	Args []Argument // in the order of the source
 	Open bool       // there may be more arguments: *args or **kwargs
 
-	Value      bool     // it is named and not called here: something else may call it, with any arguments
+	Value      bool     // it is only named here: something else may call it, with any arguments
 	InLoop     bool     // it may be made several times
 	Maybe      bool     // it is behind a condition
 	InFunction string   // the function that it is in, lambda if it has no name; "" = the body
@@ -43,32 +43,31 @@ func (c *Call) Arg(name string, position int) Argument {
 // A Name is a use of a name that neither the program nor the language defines.
 type Name struct {
 	Name   string
-	Member string // what it is followed by: name.member; "" = nothing
+	Member string // of name.member; "" = none
 	File   string
 	Line   int
 	Column int
 }
 
-// Calls are those that can be seen, in the order of the source; those of the
-// modules come before those of the program itself.
+// Calls are the visible calls, in the order of the source; those of modules come before
+// those of the program itself.
 func (p *Program) Calls() []Call { return slices.Clone(p.calls) }
 
-// Names are those that the program and its modules define, and those of the
-// language.
+// Names are the names that the program, its modules and the language define.
 func (p *Program) Names() []string {
 	return append(slices.Sorted(maps.Keys(p.names)), p.language.Names()...)
 }
 
-// Globals are the names that the host must give a meaning for the program to run.
+// Globals are the names that the host must define for the program to run.
 func (p *Program) Globals() []Name { return slices.Clone(p.globals) }
 
-// inspect collects what can be seen in a resolved tree.
+// inspect collects calls and names of a resolved tree.
 func (c *compiler) inspect(file string, tree *syntax.File) {
 	i := &inspector{compiler: c, file: file}
 	i.body(tree.Stmts)
 }
 
-// An inspector walks a tree and knows where in the program it is.
+// An inspector walks a tree and keeps its place in the program.
 type inspector struct {
 	*compiler
 	file     string
@@ -78,7 +77,7 @@ type inspector struct {
 	inside   []string
 }
 
-// node inspects one node and what is in it.
+// node inspects one node and its children.
 func (i *inspector) node(n syntax.Node) {
 	syntax.Walk(n, func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -179,21 +178,21 @@ func (i *inspector) defaults(params []syntax.Expr) {
 	}
 }
 
-// seen begins a call at the place where the inspector is.
+// seen begins a call at the inspector's place.
 func (i *inspector) seen(at syntax.Expr) Call {
 	pos := syntax.Start(at)
 	return Call{InLoop: i.loops > 0, Maybe: i.maybe > 0, InFunction: i.function, Inside: slices.Clone(i.inside),
 		File: i.file, Line: int(pos.Line), Column: int(pos.Col)}
 }
 
-// note keeps a call of the host's.
+// note records a call of the host's.
 func (i *inspector) note(c Call) {
 	if c.Func != "" || c.Free != "" {
 		i.program.calls = append(i.program.calls, c)
 	}
 }
 
-// value notes a name that is used and not called on the spot.
+// value records a name that is used but not called there.
 func (i *inspector) value(e syntax.Expr) {
 	c := i.seen(e)
 	c.Value, c.InLoop, c.Open = true, true, true
@@ -221,7 +220,7 @@ func (i *inspector) hostFunction(e syntax.Expr) string {
 	return ""
 }
 
-// freeName is the free name that an expression is, perhaps with a member.
+// freeName is the free name of an expression, perhaps with a member; "" = none.
 func (i *inspector) freeName(e syntax.Expr) string {
 	x, member := e, ""
 	switch e := unparen(e).(type) {
@@ -239,7 +238,7 @@ func (i *inspector) freeName(e syntax.Expr) string {
 	return ""
 }
 
-// name notes the use of a name.
+// name records the use of a name.
 func (i *inspector) name(id *syntax.Ident, member string) {
 	switch {
 	case i.isFree(id) && unavailable[id.Name] != "":
@@ -260,7 +259,7 @@ func (i *inspector) member(x syntax.Expr, name string) {
 	i.node(x)
 }
 
-// call notes a call of the host's, and what is in any call.
+// call records a call of the host's, and inspects the arguments of any call.
 func (i *inspector) call(n *syntax.CallExpr) {
 	if isAttribute(n) { // it is not called
 		i.value(n)

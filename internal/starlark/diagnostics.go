@@ -8,7 +8,7 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// A Diagnostic is a mistake in a program that shows without running it.
+// A Diagnostic is a mistake found in a program without running it.
 type Diagnostic struct {
 	File    string
 	Line    int // from 1

@@ -10,9 +10,9 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// A Dict is the dict of programs. It replaces starlark.Dict, whose hash of
-// numbers and short words is fixed, so that a few thousand chosen keys make each
-// access walk through all of them, and which cannot charge what it takes.
+// A Dict is the dict of programs. It replaces starlark.Dict, which cannot charge an
+// account, and whose hash of numbers and short words is fixed, so that a few thousand
+// chosen keys make each access visit all of them.
 type Dict struct {
 	account *Account
 	entries []entry
@@ -27,7 +27,7 @@ type entry struct {
 	hash       any
 }
 
-// fewEntries is up to how many a dict is searched from end to end.
+// fewEntries is up to how many entries a dict is searched linearly.
 const fewEntries = 8
 
 var (
@@ -105,8 +105,7 @@ func hashFloat(f float64) (any, int, error) {
 	return f, 0, nil
 }
 
-// hashTuple encodes the elements, of which a tuple that is used as a key may
-// not have many.
+// hashTuple encodes the elements of a tuple, which must be small to be a key.
 func hashTuple(t starlark.Tuple) (any, int, error) {
 	var b strings.Builder
 	if err := encodeTuple(&b, t, 0); err != nil {
@@ -230,7 +229,7 @@ func (d *Dict) checkMutable(verb string) error {
 	return nil
 }
 
-// frozenHint says what to do about something that cannot change.
+// frozenHint says what to do about a value that cannot change.
 const frozenHint = ": results of tools and data never change, nor does what parallel branches see; copy it with dict(…) or list(…)"
 
 // SetKey implements d[key] = value.
@@ -343,7 +342,7 @@ func (it *dictIterator) Next(p *starlark.Value) bool {
 
 func (it *dictIterator) Done() { it.dict.iters-- }
 
-// CompareSameType compares dicts where nothing else has done it: see compare.
+// CompareSameType compares dicts if compare has not.
 func (d *Dict) CompareSameType(op syntax.Token, y starlark.Value, depth int) (bool, error) {
 	return compareDepth(d.account, op, d, y, depth)
 }

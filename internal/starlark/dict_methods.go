@@ -55,7 +55,7 @@ func dictGet(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwarg
 	return v, err
 }
 
-// list makes a list of something of each entry.
+// list makes a list with one value for each entry.
 func (d *Dict) list(what func(e entry) starlark.Value, bytes int) (starlark.Value, error) {
 	if err := d.account.Spend(d.Len()/4, d.Len()*bytes); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func dictPopItem(_ *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, k
 		if e.key == nil {
 			continue
 		}
-		// Entries that were deleted before it are passed each time.
+		// Each call skips the entries deleted before it.
 		if err := d.account.Spend(1+i/16, 2*elemBytes+boxBytes); err != nil {
 			return nil, err
 		}
@@ -151,7 +151,7 @@ func dictUpdate(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tupl
 	return starlark.None, b.Receiver().(*Dict).fill(thread, "update", args, kwargs)
 }
 
-// fill takes what dict(…) and update(…) are called with.
+// fill adds the arguments of dict(…) and update(…).
 func (d *Dict) fill(thread *starlark.Thread, name string, args starlark.Tuple, kwargs []starlark.Tuple) error {
 	if len(args) > 1 {
 		return fmt.Errorf("%s: got %d arguments, want at most 1", name, len(args))

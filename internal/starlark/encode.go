@@ -15,8 +15,8 @@ import (
 	"go.starlark.net/starlark"
 )
 
-// An encoder writes JSON. As a list may stand in another many times, what is
-// written is charged as it grows.
+// An encoder writes JSON. A list may be in another many times, so the output is charged
+// as it grows.
 type encoder struct {
 	account *Account
 	b       bytes.Buffer
@@ -24,8 +24,8 @@ type encoder struct {
 	depth   int
 
 	unsorted  bool     // objects keep the order of their dicts
-	fractions bool     // a float is written so that it comes back as one
-	marks     bool     // Marked values are allowed, and noted
+	fractions bool     // a float is written so that it decodes as one
+	marks     bool     // Marked values are allowed, and recorded
 	path      []string // where the encoder is, as tokens of a JSON pointer
 	marked    []string // JSON pointers
 	pointers  int      // bytes of these
@@ -41,22 +41,22 @@ func EncodeInOrder(a *Account, v starlark.Value) (json.RawMessage, error) {
 	return (&encoder{account: a, unsorted: true}).encode(v)
 }
 
-// EncodeExact is Encode for data that is decoded again: a float is written so
-// that it comes back as one.
+// EncodeExact is Encode for data that is decoded again: a float is written so that it
+// decodes as one.
 func EncodeExact(a *Account, v starlark.Value) (json.RawMessage, error) {
 	return (&encoder{account: a, fractions: true}).encode(v)
 }
 
-// EncodeMarked is Encode for a value that may have Marked ones in it, and gives
-// the JSON pointers to them.
+// EncodeMarked is Encode for a value that may contain Marked ones; it gives the JSON
+// pointers to them.
 func EncodeMarked(a *Account, v starlark.Value) (data json.RawMessage, marked []string, err error) {
 	e := &encoder{account: a, marks: true}
 	data, err = e.encode(v)
 	return data, e.marked, err
 }
 
-// Marked is a value of the host that is another value, of which the host wants
-// to know where it is in JSON.
+// Marked is a value of the host that encodes as another value, and whose place in the
+// JSON the host wants to know.
 type Marked interface {
 	Composite
 	Marked() starlark.Value
@@ -119,7 +119,7 @@ func (e *encoder) value(v starlark.Value) error {
 	return nil
 }
 
-// inside writes something that has elements.
+// inside writes a value with elements.
 func (e *encoder) inside(write func() error) error {
 	if e.depth++; e.depth > e.account.limits.Nesting {
 		return e.account.Fail("nesting", "the value is nested more than %d deep, which is the limit, or contains itself: it cannot be JSON", e.account.limits.Nesting)
@@ -133,7 +133,7 @@ func (e *encoder) float(f float64) error {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return fmt.Errorf("%v cannot be JSON", f)
 	}
-	// As templates and results have it, without an exponent; but digits of an
+	// As in templates and results, without an exponent; but digits of an
 	// integer that is larger than a float is exact would come back as another.
 	format := byte('f')
 	if math.Abs(f) >= 1<<53 {
@@ -159,8 +159,8 @@ func (e *encoder) markedValue(v Marked) error {
 	return e.value(v.Marked())
 }
 
-// mark notes that the next value is marked. Keys may be long, and be in many
-// pointers.
+// mark records the place of a marked value. Long keys may be in many pointers, so they
+// are charged.
 func (e *encoder) mark() error {
 	size := 0
 	for _, token := range e.path {

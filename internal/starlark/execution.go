@@ -8,7 +8,7 @@ import (
 	"go.starlark.net/starlark"
 )
 
-// hookSteps is between two looks at what a thread does.
+// hookSteps is between two calls of look.
 const hookSteps = 256
 
 // An Execution is one run of a program, on threads that take turns.
@@ -23,11 +23,11 @@ type Execution struct {
 
 // Options are what a host gives to an execution.
 type Options struct {
-	Names starlark.StringDict // what the host's names, and the globals of the program, mean
+	Names starlark.StringDict // the host's names, and the globals of the program
 
-	// Turn is called again and again on each thread: at least every few hundred
-	// steps, and when a function of the language begins. It may let other threads
-	// run. An error stops the thread. nil = threads are never interrupted.
+	// Turn is called regularly on each thread: at least every few hundred steps, and
+	// when a function of the language begins. It may let other threads run. An error
+	// stops the thread. nil = threads are never interrupted.
 	Turn func(thread *starlark.Thread) error
 }
 
@@ -45,10 +45,10 @@ func (p *Program) NewExecution(account *Account, o Options) *Execution {
 	return x
 }
 
-// A threadState is what is known of a thread.
+// A threadState is the state of a thread.
 type threadState struct {
 	execution *Execution
-	steps     uint64 // that the account has
+	steps     uint64 // charged so far
 	pending   error  // why the thread was stopped, until a call returns it
 	loading   bool   // a module is being loaded
 }
@@ -59,8 +59,8 @@ func stateOf(thread *starlark.Thread) *threadState {
 	return thread.Local(stateKey).(*threadState)
 }
 
-// AccountOf is the account of the execution to which a thread belongs, for a
-// function that begins. It gives other threads a turn.
+// AccountOf is the account of a thread's execution, for a function that begins. It
+// gives other threads a turn.
 func AccountOf(thread *starlark.Thread) *Account {
 	s := stateOf(thread)
 	if err := s.execution.giveTurn(thread); err != nil {
@@ -69,11 +69,11 @@ func AccountOf(thread *starlark.Thread) *Account {
 	return s.execution.Account
 }
 
-// Loading reports whether a thread is at the top level of a module that is being
-// loaded, where a host should let it ask for nothing.
+// Loading reports whether a thread is loading a module, where a host should refuse
+// calls.
 func Loading(thread *starlark.Thread) bool { return stateOf(thread).loading }
 
-// Stop ends what a thread does with an error, from where none can be returned.
+// Stop ends a thread with an error, from a place that cannot return one.
 func Stop(thread *starlark.Thread, err error) {
 	if s := stateOf(thread); s.pending == nil {
 		s.pending = err
@@ -90,9 +90,8 @@ func (x *Execution) Thread(name string) *starlark.Thread {
 	return thread
 }
 
-// look is called every few steps, charges them, and gives others a turn. All of
-// it depends on the number of steps and never on a clock, so that it is the same
-// in each execution.
+// look is called every few steps, charges for them, and gives others a turn. It depends
+// on the number of steps and never on a clock, so that each execution does the same.
 func (x *Execution) look(thread *starlark.Thread) {
 	s := stateOf(thread)
 	steps := int(thread.Steps - s.steps)
@@ -117,9 +116,8 @@ func (x *Execution) giveTurn(thread *starlark.Thread) error {
 	return x.turn(thread)
 }
 
-// Main loads the modules, runs the program, and gives what it returns as JSON,
-// null without a value. The names are known to the program itself and not to the
-// modules that it loads.
+// Main loads the modules, runs the program, and gives its result as JSON, null without
+// one. The names are defined in the program itself, not in its modules.
 func (x *Execution) Main(thread *starlark.Thread, names starlark.StringDict) (json.RawMessage, error) {
 	globals, err := x.define(thread, x.program.main, names)
 	if err != nil {
@@ -180,8 +178,8 @@ func (x *Execution) load(thread *starlark.Thread, name string) (starlark.StringD
 	return globals, nil
 }
 
-// Invoke calls a function of the program. It gives the error that counts, and a
-// thread that was stopped can go on where the caller catches it.
+// Invoke calls a function of the program. If the thread was stopped, the error is the
+// cause, and the thread can continue if the caller handles it.
 func Invoke(thread *starlark.Thread, fn starlark.Value, args starlark.Tuple) (starlark.Value, error) {
 	s := stateOf(thread)
 	v, err := starlark.Call(thread, fn, args, nil)

@@ -6,7 +6,7 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// An Export is what a module has for those that load it.
+// An Export is a name that a module exports.
 type Export struct {
 	Name     string
 	Function bool // it is defined by def
@@ -39,8 +39,8 @@ func (p Param) String() string {
 	return p.Prefix + p.Name
 }
 
-// Exports gives what a module defines at its top level for others, in the order
-// of the text; nothing of one that cannot be parsed.
+// Exports gives the names that a module exports, in the order of the text; none if it
+// cannot be parsed.
 func Exports(file, text string) []Export {
 	tree, ds := parse(file, text, Limits{}.WithDefaults())
 	if ds != nil {
@@ -60,7 +60,7 @@ func Exports(file, text string) []Export {
 	return all
 }
 
-// exported adds an export, or puts it in the place of the one that it redefines.
+// exported adds an export, or replaces the one that it redefines.
 func exported(all []Export, e Export) []Export {
 	if strings.HasPrefix(e.Name, "_") {
 		return all

@@ -10,7 +10,7 @@ import (
 	"go.starlark.net/starlark"
 )
 
-// FromGo makes values of Go values as JSON has them, with integers of any size.
+// FromGo converts a Go value with the types of JSON, and integers of any size.
 func FromGo(a *Account, v any) (starlark.Value, error) {
 	if err := a.Spend(1, entryBytes); err != nil {
 		return nil, err

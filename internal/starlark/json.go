@@ -101,7 +101,7 @@ func (d *decoder) dict(depth int) (starlark.Value, error) {
 	return dict, err
 }
 
-// maxDigits is of a number that comes in.
+// maxDigits bounds the digits of a number in JSON.
 const maxDigits = 400
 
 func decodeNumber(a *Account, text string) (starlark.Value, error) {
@@ -125,15 +125,15 @@ func decodeNumber(a *Account, text string) (starlark.Value, error) {
 	return starlark.Float(f), nil
 }
 
-// A nestingError is why JSON is not read that is nested too deeply.
+// A nestingError is the error of JSON that is nested too deeply.
 type nestingError struct{ limit int }
 
 func (e *nestingError) Error() string {
 	return fmt.Sprintf("the JSON is nested more than %d deep", e.limit)
 }
 
-// Receive reads JSON that comes in into values that never change. Nesting that is
-// too deep ends the program.
+// Receive reads JSON from outside into immutable values. JSON nested too deeply ends
+// the program.
 func Receive(a *Account, data []byte) (starlark.Value, error) {
 	v, err := Decode(a, data)
 	var nested *nestingError
@@ -155,8 +155,7 @@ func jsonEncode(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tupl
 	return starlark.String(data), err
 }
 
-// jsonDecode gives the value of a text; with a second argument that instead of
-// failing.
+// jsonDecode gives the value of a text; a second argument is the value if that fails.
 func jsonDecode(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	var text string
 	var otherwise starlark.Value

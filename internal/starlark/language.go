@@ -7,15 +7,15 @@ import (
 	"go.starlark.net/starlark"
 )
 
-// A Language is Starlark with the names that a host adds to it. Programs cannot
-// give these names another meaning at their top level without hiding them.
+// A Language is Starlark with the names that a host adds to it. Programs can hide, but
+// not redefine, these names at their top level.
 type Language struct {
 	Functions []string // whose calls a Program reports
 	Values    []string
 }
 
-// predeclared are the names that every program may use, and those of the
-// functions that stand for operators.
+// predeclared are the names that every program may use, and the functions for
+// operators.
 var predeclared = func() starlark.StringDict {
 	names := operators()
 	for name, v := range constants() {
@@ -50,8 +50,7 @@ func (l *Language) Names() []string {
 	return names
 }
 
-// Identifier is a name as a program can write it: underscores replace what an
-// identifier cannot have.
+// Identifier makes an identifier of a name: underscores replace other characters.
 func Identifier(name string) string {
 	out := strings.Map(func(r rune) rune {
 		switch {

@@ -1,8 +1,8 @@
 package starlark
 
 // Limits bound what a program may use. A field that is zero has its default. A
-// value above the default is taken as it is, so a caller that takes limits from
-// outside should only lower them.
+// value above the default is taken as it is: callers that take limits from outside
+// should only lower them.
 type Limits struct {
 	Steps   int // of the interpreter, of all threads together; an operation on something large takes several. Default 5,000,000
 	Memory  int // bytes that the program allocates in all, released or not. Default 128 MiB

@@ -2,10 +2,10 @@ package starlark
 
 import "go.starlark.net/starlark"
 
-// A Lock keeps values from changing while several threads can see them: the
-// order in which threads go on may differ from one execution to the next, and
-// must make no difference. It walks by itself, since the interpreter's Freeze
-// cannot be undone, and does not end where a function refers to itself.
+// A Lock keeps values from changing while several threads can see them: the order in
+// which threads continue may differ between executions, and must not matter. It
+// replaces the interpreter's Freeze, which cannot be undone and does not end if a
+// function refers to itself.
 type Lock struct {
 	account *Account
 	seen    map[any]bool
@@ -32,7 +32,7 @@ func (l *Lock) Release() {
 	}
 }
 
-// first reports whether a value is met for the first time.
+// first reports whether a value is visited for the first time.
 func (l *Lock) first(key any) bool {
 	if l.seen[key] {
 		return false
@@ -92,7 +92,7 @@ func (l *Lock) sequence(seq starlark.Indexable) error {
 	return nil
 }
 
-// function locks what a function refers to.
+// function locks the values that a function refers to.
 func (l *Lock) function(fn *starlark.Function) error {
 	for i := range fn.NumFreeVars() {
 		if _, v := fn.FreeVar(i); v != nil {

@@ -10,8 +10,7 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// boundMethods are the names of which a call may take long or allocate, by the
-// type of what they are called on.
+// boundMethods are the methods whose calls may take long or allocate.
 var boundMethods = func() map[string]bool {
 	names := map[string]bool{"in_location": true}
 	for name := range stringMethods {
@@ -63,7 +62,7 @@ var timeFormat = starlark.NewBuiltin("format", func(thread *starlark.Thread, b *
 	return callMethod(thread, b.Receiver().(starlarktime.Time), "format", args, kwargs)
 })
 
-// callMethod calls the method of the library.
+// callMethod calls a method of the library.
 func callMethod(thread *starlark.Thread, recv starlark.HasAttrs, name string, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	method, err := recv.Attr(name)
 	if err != nil {
@@ -72,7 +71,7 @@ func callMethod(thread *starlark.Thread, recv starlark.HasAttrs, name string, ar
 	return method.(*starlark.Builtin).CallInternal(thread, args, kwargs)
 }
 
-// A stringCost is what a method of a string may take: bytes that it keeps.
+// A stringCost is the cost of a method of a string: bytes that it keeps.
 type stringCost func(s string, args starlark.Tuple) int
 
 var stringMethods = func() map[string]*starlark.Builtin {
@@ -125,7 +124,7 @@ func stringArg(args starlark.Tuple, i int) string {
 	return s
 }
 
-// stringMethod calls a method of the library once it is paid for.
+// stringMethod charges for a method of the library, then calls it.
 func stringMethod(cost stringCost) builtinFunc {
 	return func(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 		recv := b.Receiver().(starlark.String)
@@ -134,7 +133,7 @@ func stringMethod(cost stringCost) builtinFunc {
 			touched += len(stringArg(args, i))
 		}
 		if err := AccountOf(thread).Work(4*touched, 0); err != nil { // searching is slower than copying
-			return nil, err // before the cost is counted, which takes as long
+			return nil, err // before the cost is counted, which takes as long as the call
 		}
 		if err := AccountOf(thread).Work(0, cost(string(recv), args)); err != nil {
 			return nil, err
@@ -156,10 +155,10 @@ func stringMethod(cost stringCost) builtinFunc {
 	}
 }
 
-// maxCutset bounds what strip takes off, which is searched for each character.
+// maxCutset bounds the argument of strip, which is searched for each character.
 const maxCutset = 64
 
-// tameArgs refuses or lowers arguments that the library takes at their word.
+// tameArgs refuses or lowers arguments that the library does not check.
 func tameArgs(name string, recv starlark.String, args starlark.Tuple) (starlark.Tuple, error) {
 	switch name {
 	case "strip", "lstrip", "rstrip":
@@ -232,7 +231,7 @@ func listExtend(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tupl
 	return starlark.None, extend(thread, b.Receiver().(*starlark.List), from)
 }
 
-// listShift charges a method that moves the elements after one.
+// listShift charges for a method that moves elements.
 func listShift(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	list := b.Receiver().(*starlark.List)
 	if err := AccountOf(thread).Work(list.Len()*elemBytes/4, 2*elemBytes); err != nil {

@@ -11,7 +11,7 @@ import (
 
 type builtinFunc = func(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error)
 
-// operators are what bound puts in the place of the interpreter's own.
+// operators are the functions by which bound replaces the interpreter's operators.
 func operators() starlark.StringDict {
 	ops := starlark.StringDict{opNone: starlark.None}
 	define := func(name string, f builtinFunc) { ops[name] = starlark.NewBuiltin(name, f) }
@@ -60,7 +60,7 @@ func operators() starlark.StringDict {
 	return ops
 }
 
-// encoded is the result of a script, made JSON where it was returned.
+// encoded is the result of a script, encoded where it is returned.
 type encoded struct {
 	starlark.NoneType
 	data json.RawMessage
@@ -224,7 +224,7 @@ func extend(thread *starlark.Thread, list *starlark.List, from starlark.Value) e
 	return nil
 }
 
-// hinted says what to do about a list that cannot change.
+// hinted adds what to do to the error about a list that cannot change.
 func hinted(err error) error {
 	if err == nil {
 		return nil

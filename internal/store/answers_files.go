@@ -13,10 +13,9 @@ import (
 // answersSize is the size of one file of an AnswersFile, in bytes: some 15,000 results.
 const answersSize = 1 << 20
 
-// An AnswersFile keeps in a file which runs had their result written to a client, for
-// the process that is started next on the same directory. It has the last 15,000
-// at least. What it keeps survives the end of the process, however it ends; after
-// a power cut the last entries may be missing.
+// An AnswersFile records in a file which runs had their result written to a client, for
+// the next process on the same directory. It keeps at least the last 15,000. Entries
+// survive any end of the process; after a power cut the last ones may be missing.
 type AnswersFile struct {
 	path   string
 	before map[string]bool // runs answered by the processes before
@@ -26,8 +25,7 @@ type AnswersFile struct {
 	size int64
 }
 
-// OpenAnswersFile opens the file at a path, which is made if it is not there. Its
-// directory must exist.
+// OpenAnswersFile opens the file at a path, or makes it. Its directory must exist.
 func OpenAnswersFile(path string) (*AnswersFile, error) {
 	a := &AnswersFile{path: path, before: map[string]bool{}}
 	for _, part := range []string{a.older(), path} {
@@ -57,10 +55,10 @@ func openToAppend(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
-// older is the file with what came before that of the path.
+// older is the previous file.
 func (a *AnswersFile) older() string { return a.path + ".older" }
 
-// Note keeps that the result of a run is being written to its client, or, with
+// Note records that the result of a run is being written to its client, or, with
 // answered false, that it could not be.
 func (a *AnswersFile) Note(run string, answered bool) error {
 	sign := "+"
@@ -82,7 +80,7 @@ func (a *AnswersFile) Note(run string, answered bool) error {
 	return nil
 }
 
-// rotate begins a new file. The one before the last is dropped.
+// rotate begins a new file, and drops the one before the last.
 func (a *AnswersFile) rotate() error {
 	if err := os.Rename(a.path, a.older()); err != nil {
 		return err
@@ -96,7 +94,7 @@ func (a *AnswersFile) rotate() error {
 	return nil
 }
 
-// Answered reports whether a process before this one has answered a run.
+// Answered reports whether an earlier process has answered a run.
 func (a *AnswersFile) Answered(run string) bool { return a.before[run] }
 
 // Close closes the file.

@@ -18,7 +18,7 @@ import (
 )
 
 // Files keep grants in a directory, a file for each, for one process at a time.
-// A change is on the disk when it is made: kill -9 loses nothing.
+// Change returns when the change is on the disk: kill -9 loses nothing.
 type Files struct {
 	dir  string
 	keys *Keys
@@ -32,7 +32,7 @@ type Files struct {
 
 var _ Grants = (*Files)(nil)
 
-// A record is a grant as a file holds it.
+// A record is a grant in a file.
 type record struct {
 	Principal string    `json:"principal"`
 	Backend   string    `json:"backend"`
@@ -43,8 +43,7 @@ type record struct {
 	Changed   time.Time `json:"changed"`
 }
 
-// OpenFiles keeps grants in a directory, which is made. A nil
-// logger discards.
+// OpenFiles keeps grants in a directory, which it makes. A nil logger discards.
 func OpenFiles(dir string, keys *Keys, logger *slog.Logger) (*Files, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the directory of the store: %w", err)
@@ -90,7 +89,7 @@ func (f *Files) Change(ctx context.Context, key Key, change func(context.Context
 	return f.write(key, now)
 }
 
-// lock is the lock of a key. There are as many as keys, which are few here.
+// lock is the lock of a key. Locks are never dropped, since keys are few here.
 func (f *Files) lock(key Key) *sync.Mutex {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,7 +126,7 @@ func (f *Files) prune(context.Context) {
 	err := f.each(func(file string, r record) {
 		g := Grant{Expires: r.Expires}
 		if g.expired(time.Now()) && !r.Wanted || time.Since(r.Changed) > forgetAfter {
-			_ = os.Remove(file) // tried again
+			_ = os.Remove(file) // tried again later
 		}
 	})
 	if err != nil {
@@ -144,7 +143,7 @@ func (f *Files) opened(key Key, r record) Grant {
 
 const recordSuffix = ".json"
 
-// path is the file of a key. It does not tell whose it is.
+// path is the file of a key. Its name does not reveal the key.
 func (f *Files) path(key Key) string {
 	sum := sha256.Sum256(key.bound())
 	return filepath.Join(f.dir, hex.EncodeToString(sum[:16])+recordSuffix)
@@ -170,8 +169,8 @@ func (f *Files) each(do func(file string, r record)) error {
 	return nil
 }
 
-// read reads a record; the zero record if none. A damaged one, which
-// only a disk can make, counts as none.
+// read reads a record; the zero record if there is none. A damaged one, which only a
+// failing disk can cause, counts as none.
 func (f *Files) read(file string) (record, error) {
 	var r record
 	text, err := os.ReadFile(file)
@@ -206,14 +205,13 @@ func (f *Files) write(key Key, g Grant) error {
 	return replace(f.path(key), text)
 }
 
-// replace puts a file in the place of another so that there is always one of
-// them, whole.
+// replace replaces a file so that there is always a complete one.
 func replace(file string, text []byte) error {
 	temporary, err := os.CreateTemp(filepath.Dir(file), ".new-*")
 	if err != nil {
 		return fmt.Errorf("writing to the store: %w", err)
 	}
-	defer os.Remove(temporary.Name()) // where it was not renamed
+	defer os.Remove(temporary.Name()) // if it was not renamed
 	_, err = temporary.Write(text)
 	if err == nil {
 		err = temporary.Sync()

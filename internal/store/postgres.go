@@ -28,12 +28,12 @@ const schema = "perdure"
 const (
 	// migrateLimit bounds the wait for other processes that are migrating.
 	migrateLimit = 2 * time.Minute
-	// queryLimit bounds a query, and lockLimit the wait for another Change, in
-	// which a token endpoint may be asked.
+	// queryLimit bounds a query, and lockLimit the wait for another Change, which may
+	// ask a token endpoint.
 	queryLimit = 10 * time.Second
 	lockLimit  = time.Minute
-	// maxConns is how many connections are open at most, unless the address says
-	// pool_max_conns. A Change holds one while a token endpoint is asked.
+	// maxConns is the most connections, unless the address has pool_max_conns. A Change
+	// holds one while it asks a token endpoint.
 	maxConns = 16
 )
 
@@ -48,8 +48,8 @@ type Postgres struct {
 var _ Grants = (*Postgres)(nil)
 
 // OpenPostgres connects to the database at a URL, or as libpq's keywords say,
-// and brings its tables up to date. They are in the schema perdure, which is
-// made. No error holds the password. A nil logger discards.
+// and brings its tables up to date, in the schema perdure. No error contains the
+// password. A nil logger discards.
 func OpenPostgres(ctx context.Context, address string, keys *Keys, logger *slog.Logger) (*Postgres, error) {
 	pool, _, err := migrated(ctx, address)
 	if err != nil {
@@ -61,9 +61,8 @@ func OpenPostgres(ctx context.Context, address string, keys *Keys, logger *slog.
 	return p, nil
 }
 
-// AttachPostgres takes the database at an address as it is, for who only reads
-// and writes values: no connection is made before it is needed, and no table is
-// changed.
+// AttachPostgres uses the database at an address as it is, to read and write values
+// only: it connects when needed, and changes no table.
 func AttachPostgres(ctx context.Context, address string) (*Postgres, error) {
 	pool, err := connect(ctx, address)
 	if err != nil {
@@ -87,14 +86,14 @@ func Migrate(ctx context.Context, address string) (version int64, err error) {
 type Inspection struct {
 	Version, Latest int64     // of its tables, and of those that this program makes; 0 = none
 	Now             time.Time // by its clock
-	Values          int64     // of runs that are kept there
-	ValueBytes      int64     // of these together
+	Values          int64     // of runs
+	ValueBytes      int64     // total
 }
 
-// valuesSince is the version of the tables from which on there are values.
+// valuesSince is the first version of the tables with values.
 const valuesSince = 3
 
-// Inspect looks what the database at an address has, and changes nothing.
+// Inspect reads what the database at an address has, and changes nothing.
 func Inspect(ctx context.Context, address string) (found Inspection, err error) {
 	pool, err := connect(ctx, address)
 	if err != nil {
@@ -113,7 +112,7 @@ func Inspect(ctx context.Context, address string) (found Inspection, err error) 
 	sources := provider.ListSources()
 	found.Latest = sources[len(sources)-1].Version
 	var table *string
-	const versions = schema + "." + goose.DefaultTablename // which goose would make
+	const versions = schema + "." + goose.DefaultTablename // Goose would make it
 	if err = pool.QueryRow(ctx, "select to_regclass($1)::text", versions).Scan(&table); err != nil || table == nil {
 		return found, err
 	}
@@ -124,8 +123,8 @@ func Inspect(ctx context.Context, address string) (found Inspection, err error) 
 	return found, err
 }
 
-// WriteAndRead has the database at an address write a row and read it back, and
-// leaves nothing of it.
+// WriteAndRead writes a row in the database at an address, reads it back, and leaves
+// nothing behind.
 func WriteAndRead(ctx context.Context, address string) error {
 	pool, err := connect(ctx, address)
 	if err != nil {
@@ -136,7 +135,7 @@ func WriteAndRead(ctx context.Context, address string) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the database: %w", err)
 	}
-	defer func() { _ = tx.Rollback(ctx) }() // which is what is wanted
+	defer func() { _ = tx.Rollback(ctx) }() // on purpose
 	const row = "perdure doctor"
 	var read string
 	if _, err = tx.Exec(ctx, "insert into "+schema+".run_values (id, run, data) values ($1, $1, '')", row); err == nil {
@@ -148,7 +147,7 @@ func WriteAndRead(ctx context.Context, address string) error {
 	return nil
 }
 
-// migrated connects to a database whose tables are then up to date.
+// migrated connects to a database and brings its tables up to date.
 func migrated(ctx context.Context, address string) (*pgxpool.Pool, int64, error) {
 	pool, err := connect(ctx, address)
 	if err != nil {
@@ -162,7 +161,7 @@ func migrated(ctx context.Context, address string) (*pgxpool.Pool, int64, error)
 	return pool, version, nil
 }
 
-// connect makes connections to a database, none of which is there yet.
+// connect makes a pool of connections that connects when needed.
 func connect(ctx context.Context, address string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(address)
 	if err != nil {
@@ -180,8 +179,8 @@ func connect(ctx context.Context, address string) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// unreadable says what is wrong with an address without repeating it: where it
-// is no URL at all, pgx shows it with the password.
+// unreadable reports a mistake in an address without repeating it: if it is no URL, pgx
+// shows it with the password.
 func unreadable(err error) string {
 	var parse *url.Error
 	if errors.As(err, &parse) {
@@ -190,8 +189,8 @@ func unreadable(err error) string {
 	return "use postgres://USER:PASSWORD@HOST:PORT/DATABASE"
 }
 
-// migrate brings the tables up to date, and gives their version. Processes that start at once wait for
-// each other.
+// migrate brings the tables up to date, and gives their version. Processes that start
+// at the same time wait for each other.
 func migrate(ctx context.Context, pool *pgxpool.Pool) (version int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, migrateLimit)
 	defer cancel()
@@ -210,7 +209,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) (version int64, err error)
 	return provider.GetDBVersion(ctx)
 }
 
-// newProvider has what brings the tables up to date.
+// newProvider makes the provider of the migrations.
 func newProvider(db *sql.DB) (*goose.Provider, error) {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -224,8 +223,8 @@ func newProvider(db *sql.DB) (*goose.Provider, error) {
 		goose.WithSessionLocker(locker), goose.WithSlog(slog.New(slog.DiscardHandler)))
 }
 
-// makeSchema makes the schema, also when others do at the same moment: "if not
-// exists" alone fails then.
+// makeSchema makes the schema, also if others do at the same time: "if not exists" alone
+// fails then.
 func makeSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock(hashtext('perdure schema'))"); err != nil {
@@ -236,8 +235,7 @@ func makeSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	})
 }
 
-// Probe has the database begin a transaction that could write; an error says why it
-// does not.
+// Probe begins a transaction that could write; an error says why that fails.
 func (p *Postgres) Probe(ctx context.Context) error {
 	if _, err := p.pool.Exec(ctx, "select txid_current()"); err != nil {
 		return fmt.Errorf("the database takes no writes: %w", err)
@@ -251,7 +249,7 @@ func (p *Postgres) Close() {
 	p.pool.Close()
 }
 
-// A row is what is read of a grant.
+// A row is a grant in the database.
 type row struct {
 	keyID   string
 	sealed  []byte
@@ -288,8 +286,8 @@ func (p *Postgres) Get(ctx context.Context, key Key) (Grant, error) {
 	return p.grant(key, r), nil
 }
 
-// Change implements Grants. The row is locked while f works; for a key without
-// one, an empty row is made first.
+// Change implements Grants. It locks the row while f works; for a key without one, it
+// makes an empty row first.
 func (p *Postgres) Change(ctx context.Context, key Key, f func(context.Context, Grant) (Grant, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, lockLimit)
 	defer cancel()

@@ -5,33 +5,31 @@ import (
 	"time"
 )
 
-// A Version is a version of a definition that was published. Nothing of it ever
-// changes but Deprecated.
+// A Version is a published version of a definition. Only Deprecated ever changes.
 type Version struct {
 	Name    string    `json:"name"`
 	Version string    `json:"version"`        // semantic
 	Digest  string    `json:"digest"`         // sha256:… of Source
-	Source  string    `json:"source"`         // the definition as canonical JSON, to the byte
+	Source  string    `json:"source"`         // the definition as canonical JSON, exactly
 	Lock    string    `json:"lock,omitempty"` // the tools that it uses, as they were; JSON
 	By      string    `json:"by"`             // who published it
 	At      time.Time `json:"at"`             // when
-	// Deprecated says why the version is not to be used any more. "" = it is not
-	// deprecated.
+	// Deprecated says why the version must not be used. "" = it is not deprecated.
 	Deprecated string `json:"deprecated,omitempty"`
 }
 
-// An Action is what somebody did to a version.
+// An Action is one on a version.
 type Action string
 
 // The actions.
 const (
 	Published  Action = "published"
 	Deprecated Action = "deprecated"
-	Restored   Action = "restored" // it is not deprecated any more
+	Restored   Action = "restored" // no longer deprecated
 )
 
-// An Edit is something that is done to a version. Of an action other than
-// Published, the name, the version and Deprecated count.
+// An Edit is an action on a version. For an action other than Published, only name,
+// version and Deprecated count.
 type Edit struct {
 	Action  Action
 	Version Version // By and At are set by the store
@@ -50,20 +48,19 @@ type Event struct {
 	Note    string    `json:"note,omitempty"`
 }
 
-// A Registry keeps what was published, and who did it. It is safe for
-// concurrent use, by any number of processes as far as these share the store.
+// A Registry keeps publications and their history. It is safe for concurrent use, by
+// any number of processes that share the store.
 type Registry interface {
-	// Versions gives the versions that have changed after an entry of the
-	// history, 0 = all, by name and in the order of publication, and the last
-	// entry that there is.
+	// Versions gives the versions that changed after an entry of the history, 0 = all,
+	// by name and in the order of publication, and the last entry.
 	Versions(ctx context.Context, after int64) (changed []Version, last int64, err error)
-	// Edit makes all of the edits that f decides on, or none, in the name of by.
-	// f gets what Versions would give, and no other Edit begins until this one
-	// has ended. If f fails, nothing is changed, and its error is returned.
+	// Edit makes all edits that f gives, or none, in the name of by. f gets the result
+	// of Versions, and no other Edit begins until this one has ended. If f fails,
+	// nothing changes, and its error is returned.
 	Edit(ctx context.Context, by string, after int64, f func(changed []Version, last int64) ([]Edit, error)) error
 	// History gives the last entries about a name, "" = all, the newest first.
 	History(ctx context.Context, name string, limit int) ([]Event, error)
-	// Follow calls f once, and again whenever something may have changed, until
-	// ctx ends.
+	// Follow calls f once, and again whenever something may have changed, until ctx
+	// ends.
 	Follow(ctx context.Context, f func())
 }

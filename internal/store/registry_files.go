@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// RegistryFile keeps what was published in a file, for one process at a time.
-// The file is only ever added to: each line is one Edit, all of it.
+// RegistryFile keeps publications in a file, for one process at a time. The file only
+// grows: each line is all edits of one Edit.
 type RegistryFile struct {
 	mu       sync.Mutex
 	file     *os.File
@@ -29,7 +29,7 @@ type RegistryFile struct {
 
 var _ Registry = (*RegistryFile)(nil)
 
-// A kept version, and the entry with which it changed last.
+// A kept version, and the entry of its last change.
 type kept struct {
 	Version
 	changed int64
@@ -48,9 +48,9 @@ type lineEdit struct {
 	Note    string  `json:"note,omitempty"`
 }
 
-// OpenRegistryFile keeps what is published in a file, which is made if there is
-// none. Its directory must be there. A last line that is not whole, of a
-// machine that lost power, is left out; damage elsewhere is an error.
+// OpenRegistryFile keeps publications in a file, which it makes. Its directory must
+// exist. An incomplete last line, after a power cut, is dropped; other damage is an
+// error.
 func OpenRegistryFile(path string) (*RegistryFile, error) {
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -74,7 +74,7 @@ func OpenRegistryFile(path string) (*RegistryFile, error) {
 	return r, syncDir(filepath.Dir(path))
 }
 
-// syncDir makes a new file of a directory last.
+// syncDir makes a new file of a directory durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -92,7 +92,7 @@ func (r *RegistryFile) Close() {
 	_ = r.file.Close() // each line was synced
 }
 
-// take takes a line over.
+// take adds a line.
 func (r *RegistryFile) take(l line) {
 	for _, e := range l.Edits {
 		v := e.Version
@@ -159,7 +159,7 @@ func (r *RegistryFile) Edit(_ context.Context, by string, after int64, f func([]
 	return nil
 }
 
-// write puts a line on the disk; what is left of one that failed is written over.
+// write writes a line to the disk, over the rest of one that failed.
 func (r *RegistryFile) write(l line) error {
 	text, err := json.Marshal(l)
 	if err != nil {

@@ -11,20 +11,19 @@ import (
 )
 
 const (
-	// registryChannel is where processes hear of each other's edits.
+	// registryChannel notifies processes of each other's edits.
 	registryChannel = "perdure_registry"
-	// pollEvery is how often a process looks for itself: a proxy between may not
-	// pass notifications on.
+	// pollEvery is how often a process looks without a notification: a proxy may drop
+	// them.
 	pollEvery = 10 * time.Second
-	// relistenAfter is the pause before listening anew when the database went away.
+	// relistenAfter is the pause before listening again after the connection broke.
 	relistenAfter = time.Second
 )
 
-// postgresRegistry keeps what was published in PostgreSQL, for any number of
-// processes.
+// postgresRegistry keeps publications in PostgreSQL, for any number of processes.
 type postgresRegistry struct {
 	*Postgres
-	// Edits wait here and not with a connection each.
+	// Edits wait here, so that each does not hold a connection.
 	editing sync.Mutex
 }
 
@@ -39,8 +38,8 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// Versions implements Registry. One snapshot is read, so that no version has
-// changed after the last entry.
+// Versions implements Registry. It reads one snapshot, so that no version has changed
+// after the last entry.
 func (r *postgresRegistry) Versions(ctx context.Context, after int64) (changed []Version, last int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, queryLimit)
 	defer cancel()
@@ -73,8 +72,8 @@ func versionsAfter(ctx context.Context, q querier, after int64) ([]Version, int6
 	return changed, last, err
 }
 
-// Edit implements Registry. Entries get their numbers under one lock, so that
-// who reads sees them in their order.
+// Edit implements Registry. Entries get their numbers under one lock, so that readers
+// see them in order.
 func (r *postgresRegistry) Edit(ctx context.Context, by string, after int64, f func([]Version, int64) ([]Edit, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, lockLimit)
 	defer cancel()
@@ -175,8 +174,7 @@ func (r *postgresRegistry) Follow(ctx context.Context, f func()) {
 	}
 }
 
-// listen calls f when somebody has edited, and now and then, until the
-// connection breaks.
+// listen calls f after edits, and every pollEvery, until the connection breaks.
 func (r *postgresRegistry) listen(ctx context.Context, f func()) error {
 	c, err := pgx.ConnectConfig(ctx, r.pool.Config().ConnConfig)
 	if err != nil {
@@ -194,7 +192,7 @@ func (r *postgresRegistry) listen(ctx context.Context, f func()) error {
 	}
 }
 
-// awaitNotification waits for a notification, or until it is time to look.
+// awaitNotification waits for a notification, or for pollEvery.
 func awaitNotification(ctx context.Context, c *pgx.Conn) error {
 	waiting, cancel := context.WithTimeout(ctx, pollEvery)
 	defer cancel()
@@ -202,5 +200,5 @@ func awaitNotification(ctx context.Context, c *pgx.Conn) error {
 	if err == nil || ctx.Err() != nil || !errors.Is(waiting.Err(), context.DeadlineExceeded) {
 		return err
 	}
-	return c.Ping(ctx) // the connection may have died without a word
+	return c.Ping(ctx) // the connection may have broken unnoticed
 }

@@ -13,25 +13,24 @@ import (
 	"time"
 )
 
-// Keys seal secrets. They are derived from the keys with which the service
-// signs what clients carry, so that there is one key to keep and to rotate.
+// Keys seal secrets. They are derived from the service's signing keys, so that there is
+// one key to keep and to rotate.
 type Keys struct {
 	sealing []sealingKey // the first one seals; all open
 }
 
 type sealingKey struct {
-	id   string // tells which key has sealed a secret
+	id   string // of the key, stored with each secret
 	aead cipher.AEAD
 }
 
-// What the derived keys are for (HKDF's info, RFC 5869 section 3.2).
+// Purposes of derived keys (HKDF's info, RFC 5869 section 3.2).
 const (
 	sealingInfo = "perdure store sealing v1"
 	keyIDInfo   = "perdure store key id v1"
 )
 
-// NewKeys derives the keys: current seals, retired ones still open what was
-// sealed with them.
+// NewKeys derives the keys: current seals, retired ones only open.
 func NewKeys(current []byte, retired ...[]byte) (*Keys, error) {
 	k := &Keys{}
 	for _, master := range append([][]byte{current}, retired...) {
@@ -64,8 +63,8 @@ func derive(master []byte) (sealingKey, error) {
 	return sealingKey{id: hex.EncodeToString(id), aead: aead}, err
 }
 
-// seal encrypts a secret for a key of the store: nonce and AES-256-GCM. Moved
-// to another key it does not open.
+// seal encrypts a secret for a key of the store: nonce and AES-256-GCM. It does not open
+// under another key.
 func (k *Keys) seal(key Key, secret []byte) (keyID string, sealed []byte) {
 	s := k.sealing[0]
 	nonce := make([]byte, s.aead.NonceSize())
@@ -86,8 +85,8 @@ func (k *Keys) open(key Key, keyID string, sealed []byte) ([]byte, error) {
 	return nil, errSealed
 }
 
-// grant puts the secret that was sealed for a key into a grant which has all the
-// rest. One that has expired, or that no key opens, is none.
+// grant adds the opened secret of a key to a grant. A secret that has expired, or that
+// no key opens, is none.
 func (k *Keys) grant(log *slog.Logger, key Key, keyID string, sealed []byte, g Grant) Grant {
 	if len(sealed) == 0 || g.expired(time.Now()) {
 		return Grant{Wanted: g.Wanted}
@@ -101,5 +100,5 @@ func (k *Keys) grant(log *slog.Logger, key Key, keyID string, sealed []byte, g G
 	return g
 }
 
-// bound is what a sealed secret is bound to.
+// bound is the additional data of a sealed secret.
 func (k Key) bound() []byte { return fmt.Appendf(nil, "%q %q", k.Principal, k.Backend) }

@@ -1,10 +1,9 @@
-// Package store keeps what must outlive a process, must not be in a history,
-// and belongs to no run: the credentials that callers have left for the
-// backends of their runs (Grants), and the definitions that were published
-// (Registry).
+// Package store keeps data that must outlive a process and must not be in a history:
+// callers' credentials for backends (Grants), published definitions (Registry), and
+// large values of runs (Values).
 //
-// There are two of each: in PostgreSQL for replicas that share one, and in files
-// for a process by itself. Secrets are kept sealed.
+// Each has two implementations: PostgreSQL for replicas, files for a single process.
+// Secrets are kept sealed.
 package store
 
 import (
@@ -12,19 +11,19 @@ import (
 	"time"
 )
 
-// A Key names a grant: whose it is, and for which backend.
+// A Key names a grant: of which caller, for which backend.
 type Key struct {
-	Principal string // issuer and subject, as runs keep their caller
+	Principal string // the caller: issuer and subject, as runs have it
 	Backend   string
 }
 
-// A Grant is what is kept for a key. The zero Grant is that there is none.
+// A Grant is what is kept for a key. The zero Grant means none.
 type Grant struct {
-	// Secret is in clear here and sealed wherever it is kept; nil = none.
+	// Secret is in clear here and sealed in the store; nil = none.
 	Secret []byte
-	// Expires is when the secret is of no use any more; zero = not known.
+	// Expires is when the secret expires; zero = unknown.
 	Expires time.Time
-	// Wanted says that a run waits for the secret.
+	// Wanted: a run waits for the secret.
 	Wanted bool
 }
 
@@ -32,20 +31,18 @@ func (g Grant) empty() bool { return len(g.Secret) == 0 && !g.Wanted }
 
 func (g Grant) expired(now time.Time) bool { return !g.Expires.IsZero() && !now.Before(g.Expires) }
 
-// Grants keep grants. They are safe for concurrent use, by any number of
-// processes as far as these share the store.
+// Grants keep grants. They are safe for concurrent use, by any number of processes that
+// share the store.
 type Grants interface {
-	// Get gives the grant of a key. A secret that has expired, or that no key of
-	// this process opens, is none.
+	// Get gives the grant of a key. A secret that has expired, or that no key of this
+	// process opens, is none.
 	Get(ctx context.Context, key Key) (Grant, error)
-	// Change replaces the grant of a key by what f makes of it, and lets no
-	// other Change of that key begin until it has ended. If f fails, nothing is
-	// changed, and its error is returned.
+	// Change replaces the grant of a key by the result of f. No other Change of that key
+	// begins until it has ended. If f fails, nothing changes, and its error is returned.
 	Change(ctx context.Context, key Key, f func(ctx context.Context, was Grant) (Grant, error)) error
-	// Latest gives the key of the secret for a backend that was changed last;
-	// false = none.
+	// Latest gives the key of the last changed secret for a backend; false = none.
 	Latest(ctx context.Context, backend string) (Key, bool, error)
-	// Wanted gives the backends for which runs of a principal wait, sorted.
+	// Wanted gives the backends that runs of a caller wait for, sorted.
 	Wanted(ctx context.Context, principal string) ([]string, error)
 	// Close ends the use of the store.
 	Close()
@@ -53,12 +50,12 @@ type Grants interface {
 
 const (
 	pruneEvery = time.Hour
-	// forgetAfter is when a grant goes that nobody has changed since: a refresh
-	// token that was not used for so long is of no use at most servers.
+	// forgetAfter is when an unchanged grant is deleted: most servers do not take a
+	// refresh token that was unused for so long.
 	forgetAfter = 90 * 24 * time.Hour
 )
 
-// every calls f now and then until the context ends.
+// every calls f after each pause until the context ends.
 func every(ctx context.Context, pause time.Duration, f func(context.Context)) {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()

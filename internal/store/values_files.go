@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// FileValues keep values in files, for one process that writes at a time: a
-// directory for each run, in which a file says which one.
+// FileValues keep values in files, for one writing process at a time: a directory for
+// each run, with a file that names the run.
 type FileValues struct {
 	dir string
-	mu  sync.Mutex // one change after the other
+	mu  sync.Mutex // held by changes
 }
 
 var _ Values = (*FileValues)(nil)
 
-// OpenFileValues keeps values in a directory, which is made.
+// OpenFileValues keeps values in a directory, which it makes.
 func OpenFileValues(dir string) (*FileValues, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("opening the values of runs: %w", err)
@@ -30,7 +30,7 @@ func OpenFileValues(dir string) (*FileValues, error) {
 	return &FileValues{dir: dir}, nil
 }
 
-// Files that say whose the values of a directory are, and who has called that run.
+// Files that name the run of a directory, and the run that called it.
 const (
 	nameOfRun    = "run"
 	nameOfParent = "parent"
@@ -49,7 +49,7 @@ func (v *FileValues) Put(_ context.Context, id, run string, data []byte) error {
 	if err == nil {
 		err = writeWhole(filepath.Join(dir, id), data)
 	}
-	if err == nil { // the ID alone finds it
+	if err == nil { // found by its ID alone
 		err = os.WriteFile(filepath.Join(v.dir, id), []byte(filepath.Base(dir)), 0o600)
 	}
 	if err != nil {
@@ -63,7 +63,7 @@ func writeWhole(name string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // in vain once it is renamed
+	defer os.Remove(f.Name()) // no effect once it is renamed
 	_, err = f.Write(data)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
@@ -121,8 +121,8 @@ func (v *FileValues) Sweep(ctx context.Context, look Look) (int, error) {
 	return swept, nil
 }
 
-// checked removes the values of a run that nobody needs, unless some were put
-// meanwhile; else it notes that the run was asked about, and who has called it.
+// checked removes the values of an unneeded run, unless some were put meanwhile; else it
+// records the look, and the parent of the run.
 func (v *FileValues) checked(mark string, seen time.Time, unneeded bool, parent string) (removed bool, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -67,11 +67,10 @@ func (v postgresValues) Sweep(ctx context.Context, look Look) (int, error) {
 	}
 }
 
-// settle deletes the values of a run that nobody needs, or notes who has called
-// it.
+// settle deletes the values of an unneeded run, or records its parent.
 func (v postgresValues) settle(ctx context.Context, run string, unneeded bool, parent string, taken time.Time) (err error) {
 	switch {
-	case unneeded: // what was put since belongs to another run of the same ID
+	case unneeded: // values put since belong to another run of the same ID
 		_, err = v.pool.Exec(ctx, "delete from run_values where run = $1 and checked <= $2", run, taken)
 	case parent != "":
 		_, err = v.pool.Exec(ctx, "update run_values set parent = $2 where run = $1 and parent <> $2", run, parent)
@@ -82,7 +81,7 @@ func (v postgresValues) settle(ctx context.Context, run string, unneeded bool, p
 	return nil
 }
 
-// due takes runs that have to be looked at, and gives who has called them.
+// due takes the runs that must be looked at, and gives their parents.
 func (v postgresValues) due(ctx context.Context) (taken time.Time, parents map[string]string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, valueLimit)
 	defer cancel()
@@ -97,7 +96,7 @@ func (v postgresValues) due(ctx context.Context) (taken time.Time, parents map[s
 		}
 		var run, parent string
 		if _, err := pgx.ForEachRow(rows, []any{&run, &parent}, func() error {
-			parents[run] = max(parents[run], parent) // values that were put since have none yet
+			parents[run] = max(parents[run], parent) // values put since have none yet
 			return nil
 		}); err != nil {
 			return err
