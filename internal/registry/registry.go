@@ -10,8 +10,8 @@
 //	                  of them where it has a version that is not published
 //
 // The latest version is never a pre-release, unless the constraint names one, and
-// a deprecated version only if nothing else matches. What was found is a
-// that was found, so it ends with the definition with which it started.
+// a deprecated version only if nothing else matches. A run carries the
+// definition that was found, so it ends with the definition with which it started.
 //
 // Modules, which scripts load, are published like definitions. The modules that a
 // definition loads are added to it when it is published, or when its file is read;
