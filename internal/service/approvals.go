@@ -18,7 +18,7 @@ import (
 type approvalsPage struct {
 	handler http.Handler
 	login   auth.LoginKind
-	url     func(runs.RunID) string // of a run; nil = nobody could open it
+	url     func(runs.RunID) string // of a run; nil = it cannot be opened
 }
 
 func (s *front) newApprovals(o GatewayOptions, all *runs.Client, bodies *web.Bodies) (approvalsPage, error) {
@@ -50,7 +50,7 @@ func (s *front) newApprovals(o GatewayOptions, all *runs.Client, bodies *web.Bod
 	return page, err
 }
 
-// warnOfClosedPage says that nobody can sign in, and what cannot be answered then.
+// warnOfClosedPage logs that the page is closed, and what cannot be answered then.
 func (s *front) warnOfClosedPage() {
 	const how = "the approvals page is closed, because people cannot sign in; configure incomingAuth.oidc.clientId or approvals.tokenFile"
 	var unanswerable []string
@@ -66,8 +66,8 @@ func (s *front) warnOfClosedPage() {
 	s.opts.Logger.Warn(how+"; elicitations with mode: url of these definitions cannot be answered", "definitions", strings.Join(unanswerable, ", "))
 }
 
-// asksOnPage reports whether a step asks what is answered on the approvals page
-// alone.
+// asksOnPage reports whether a step asks something that only the approvals page can
+// answer.
 func asksOnPage(steps []*definitions.Step) bool {
 	for _, s := range steps {
 		if s.Mode == definitions.URLMode || s.Step != nil && asksOnPage([]*definitions.Step{s.Step}) {
@@ -77,9 +77,9 @@ func asksOnPage(steps []*definitions.Step) bool {
 	return false
 }
 
-// LoginOptions say how people sign in: at the issuer whose tokens clients have,
-// if perdure is a client of it as well; else with tokens of their own. Those with
-// which programs call are for it only where the configuration says so.
+// LoginOptions say how people sign in: at the issuer of clients' tokens, if perdure is
+// a client of it as well; else with tokens of their own. Tokens of programs are only
+// for it if the configuration says so.
 func LoginOptions(a config.Auth, callers auth.Authenticator, public WebURL, k Keys, log *slog.Logger) (auth.LoginOptions, error) {
 	options := auth.LoginOptions{
 		PublicURL: public.Origin(), Path: approvals.Prefix, Key: k.Signing, RetiredKeys: k.Retired, Logger: log,
@@ -113,7 +113,7 @@ func LoginOptions(a config.Auth, callers auth.Authenticator, public WebURL, k Ke
 func (w WebURL) Host() string {
 	u, err := url.Parse(string(w))
 	if err != nil {
-		return "" // it was read before
+		return "" // never: it was parsed before
 	}
 	return u.Host
 }

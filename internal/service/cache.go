@@ -8,15 +8,15 @@ import (
 )
 
 // A worker keeps runs in memory between their tasks, so that it need not read and
-// replay their histories. One that waits for a person takes about runBytes.
+// replay their histories. A run that waits for a person takes about runBytes.
 const (
 	runBytes      = 160 << 10
 	fewCachedRuns = 100
 	maxCachedRuns = 10_000
 )
 
-// CacheRuns has the workers of this process keep so many runs in memory; 0 = as many
-// as fit into half of the memory limit of Go. It is called before the first starts.
+// CacheRuns sets how many runs the workers of this process keep in memory; 0 = as many
+// as fit into half of Go's memory limit. It is called before the first one starts.
 func CacheRuns(most int) {
 	worker.SetStickyWorkflowCacheSize(cachedRuns(most, debug.SetMemoryLimit(-1)))
 }

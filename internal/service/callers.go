@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// Callers finds out who sends a request, to a gateway with a public URL.
+// Callers authenticates requests to a gateway with a public URL.
 func Callers(a config.Auth, public WebURL, log *slog.Logger) (auth.Authenticator, error) {
 	switch {
 	case a.TokenFile != "":
@@ -23,13 +23,13 @@ func Callers(a config.Auth, public WebURL, log *slog.Logger) (auth.Authenticator
 	return auth.Everybody{}, nil
 }
 
-// at says what is ours, where the configuration does not: tokens are then for
-// the MCP endpoint at the public URL.
+// oidcAt sets the resource of tokens unless the configuration does: the MCP endpoint at
+// the public URL.
 func oidcAt(l *config.OIDC, public WebURL, log *slog.Logger) auth.OIDCOptions {
 	o := l.OIDCOptions
 	o.Logger, o.LoginClient = log, l.ClientID
 	if o.Resource == "" {
-		o.Resource = string(cmp.Or(public, "http://localhost")) + Endpoint // nobody calls a worker
+		o.Resource = string(cmp.Or(public, "http://localhost")) + Endpoint // no requests reach a worker
 	}
 	if o.Audience == "" {
 		o.Audience = o.Resource
@@ -37,8 +37,8 @@ func oidcAt(l *config.OIDC, public WebURL, log *slog.Logger) auth.OIDCOptions {
 	return o
 }
 
-// admits says the same of a composite tool. A script that somebody has sent calls
-// what its sender may call by themselves.
+// admits reports the same for a composite tool. A script that a caller sent may call
+// what the caller may.
 func admits(a *config.Auth, ref workflows.DefinitionRef, d *definitions.Definition) bool {
 	who := acting(ref.Caller, ref.As)
 	if runs.IsSentScript(runs.RunID(ref.RunID)) {
@@ -47,7 +47,7 @@ func admits(a *config.Auth, ref workflows.DefinitionRef, d *definitions.Definiti
 	return gateway.MayCallFrom(&a.Policy, ref.From, who, d)
 }
 
-// acting is by whose right a run calls: that of its caller, or of a composite
+// acting is the identity with whose permission a run calls: its caller, or a composite
 // tool; "" = none.
 func acting(caller workflows.Caller, as string) auth.Identity {
 	if as != "" {

@@ -27,10 +27,10 @@ type CodecOptions struct {
 	Keys      *payloads.Keys  // nil = nothing is sealed
 	Values    payloads.Values // nil = none are kept elsewhere
 	Callers   auth.Authenticator
-	Login     *auth.Login // of the approvals page; nil = people show tokens
+	Login     *auth.Login // of the approvals page; nil = people send tokens
 	Policy    *auth.Policy
-	Origins   []WebURL    // of the pages that may ask
-	Bodies    *web.Bodies // room that large requests, and what they fetch, share; nil = room for two of the largest
+	Origins   []WebURL    // of the pages that may send requests
+	Bodies    *web.Bodies // memory that large requests, and what they fetch, share; nil = enough for two of the largest
 	Logger    *slog.Logger
 }
 
@@ -63,12 +63,12 @@ func (s *Codec) Handler() http.Handler {
 	mux.HandleFunc("POST /decode", s.open)
 	mux.HandleFunc("POST /download", s.open)
 	mux.HandleFunc("POST /encode", s.refuseToSeal)
-	mux.Handle("/codec/", http.StripPrefix("/codec", mux)) // as proxies pass it on that leave paths as they are
+	mux.Handle("/codec/", http.StripPrefix("/codec", mux)) // behind proxies that keep the path
 	return s.shared(mux)
 }
 
-// policyOfOrigins has the endpoint called by its public name, and by pages of the
-// Web UI, which is on another origin.
+// policyOfOrigins allows the endpoint's public name, and pages of the Web UI, which has
+// another origin.
 func (s *Codec) policyOfOrigins(public WebURL) web.OriginPolicy {
 	p := web.OriginPolicy{Hosts: []string{public.Host()}}
 	for _, o := range s.Origins {
@@ -77,8 +77,7 @@ func (s *Codec) policyOfOrigins(public WebURL) web.OriginPolicy {
 	return p
 }
 
-// shared lets the pages of the Web UI ask, and no others, also none of this
-// machine.
+// shared allows requests of the Web UI's pages only, not even others of this machine.
 func (s *Codec) shared(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")
@@ -102,15 +101,15 @@ func (s *Codec) shared(next http.Handler) http.Handler {
 	})
 }
 
-// refuseToSeal answers the Web UI where it would start or signal a workflow. What
-// is to be sealed does not say for which run, to which each value is bound; and
-// what the Web UI sends is checked by nobody.
+// refuseToSeal answers the Web UI when it would start or signal a workflow. The request
+// does not name the run that a sealed value is bound to, and nothing checks what the
+// Web UI sends.
 func (s *Codec) refuseToSeal(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "this endpoint opens values and does not seal any; start runs by calling their tools, and answer on the approvals page or with perdure runs answer", http.StatusForbidden)
 }
 
-// open answers what the Web UI wants to show: payloads as histories have them, or
-// to download one that is kept elsewhere.
+// open answers the Web UI with opened payloads of histories, or the download of one that
+// is kept elsewhere.
 func (s *Codec) open(w http.ResponseWriter, r *http.Request) {
 	who, err := s.visitor(r)
 	if err != nil {
@@ -132,7 +131,7 @@ func (s *Codec) open(w http.ResponseWriter, r *http.Request) {
 	}
 	caller := web.Caller(who.Known(), r)
 	body, free, err := s.Bodies.Read(w, r, caller, maxDecoded)
-	if err == nil && s.Values != nil && fetches { // what is fetched is larger than what asks for it
+	if err == nil && s.Values != nil && fetches { // the fetched value is larger than the request
 		free()
 		free, err = s.Bodies.Work(r.Context(), caller, payloads.MaxValue)
 	}
@@ -142,11 +141,11 @@ func (s *Codec) open(w http.ResponseWriter, r *http.Request) {
 	}
 	defer free()
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	r.URL.Path = "/decode" // which both are to the handler
+	r.URL.Path = "/decode" // the handler knows only this
 	converter.NewPayloadCodecHTTPHandler(codecs...).ServeHTTP(w, r)
 }
 
-// visitor says who asks: by a token, else by having signed in.
+// visitor is the identity of a request: by a token, else by the session.
 func (s *Codec) visitor(r *http.Request) (auth.Identity, error) {
 	who, err := s.Callers.Authenticate(r)
 	if err == nil || s.Login == nil || r.Header.Get("Authorization") != "" {
@@ -159,7 +158,7 @@ func (s *Codec) visitor(r *http.Request) (auth.Identity, error) {
 	return who, err
 }
 
-// seen says of runs whether somebody may see them, and asks once about each.
+// seen reports whether a visitor may see a run, and looks up each run once.
 func (s *Codec) seen(ctx context.Context, who auth.Identity) func(run string) bool {
 	known := map[string]bool{}
 	return func(run string) bool {
@@ -172,9 +171,9 @@ func (s *Codec) seen(ctx context.Context, who auth.Identity) func(run string) bo
 	}
 }
 
-// may reports whether somebody may see a run: the same as everywhere.
+// may reports whether a visitor may see a run, as on the approvals page.
 func (s *Codec) may(ctx context.Context, who auth.Identity, id string) bool {
-	if !strings.Contains(id, "/") { // of something else than a run
+	if !strings.Contains(id, "/") { // of no run
 		return false
 	}
 	run, err := s.Runs.Get(ctx, runs.RunID(id))

@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/internal/store"
 )
 
-// OpenFiles opens the store of a process by itself, in its data directory.
+// OpenFiles opens the store of a single process, in its data directory.
 func OpenFiles(l *config.Loaded, data string, k Keys, log *slog.Logger) (store.Grants, error) {
 	if len(l.Delegating()) == 0 {
 		return nil, nil
@@ -24,7 +24,7 @@ func OpenFiles(l *config.Loaded, data string, k Keys, log *slog.Logger) (store.G
 	return store.OpenFiles(filepath.Join(data, "grants"), sealing, log)
 }
 
-// NewPool makes the backends and what has their credentials.
+// NewPool makes the backends, and the broker of their credentials.
 func NewPool(o Options) (*backends.Pool, *credentials.Broker, error) {
 	broker, err := credentials.New(credentials.Options{Strategies: o.Loaded.Outgoing, Grants: o.Grants, Logger: o.Logger})
 	if err != nil {
@@ -38,6 +38,6 @@ func NewPool(o Options) (*backends.Pool, *credentials.Broker, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	broker.OnDeposit(pool.Wake) // the tools of some can be listed only now
+	broker.OnDeposit(pool.Wake) // some list tools only now
 	return pool, broker, nil
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/perdure/perdure/internal/store"
 )
 
-// A CheckStatus is what a check found.
+// A CheckStatus is the result of a check.
 type CheckStatus string
 
 // The statuses of checks.
@@ -34,7 +34,7 @@ const (
 	CheckSkipped CheckStatus = "skipped" // not needed here, or it cannot be checked
 )
 
-// A Check is what was found of one part of an installation.
+// A Check is the result for one part of an installation.
 type Check struct {
 	Name   string      `json:"name"`
 	Status CheckStatus `json:"status"`
@@ -43,24 +43,24 @@ type Check struct {
 }
 
 const (
-	examinedRuns = 100              // open runs that are read, and as many others
-	patience     = 10 * time.Second // with each thing that may not answer
+	examinedRuns = 100              // open runs that are read, and as many closed ones
+	patience     = 10 * time.Second // with each server that may not answer
 )
 
-// An Installation is what Examine looks at. Its functions read what flags and
-// variables name.
+// An Installation is what Examine checks. Its functions read what flags and variables
+// name.
 type Installation struct {
-	Config      config.Sources                                // its file and directories; none = they are not looked at
-	SigningKeys func() (k *Keys, file string, err error)      // nil = none is given; file = "" where they come from a variable
+	Config      config.Sources                                // its file and directories; none = they are not checked
+	SigningKeys func() (k *Keys, file string, err error)      // nil = none is given; file = "" if they come from a variable
 	PayloadKeys func(context.Context) (*payloads.Keys, error) // nil = nothing is sealed
 	Temporal    func() (client.Options, error)
 	Database    string // URL of the PostgreSQL; "" = none
 	LargeValues bool   // whether large values are kept outside of Temporal
-	ValuesDir   string // where a dev keeps them
+	ValuesDir   string // of a dev
 }
 
-// Examine checks all parts of an installation from this machine. It changes nothing
-// but what it writes to see whether that is kept.
+// Examine checks all parts of an installation from this machine. It changes nothing,
+// except for what it writes to test writing.
 func Examine(ctx context.Context, i Installation) []Check {
 	x := &examination{Installation: i}
 	x.configuration()
@@ -74,18 +74,18 @@ func Examine(ctx context.Context, i Installation) []Check {
 	return x.checks
 }
 
-// An examination collects what is found.
+// An examination collects results.
 type examination struct {
 	Installation
 	checks []Check
-	found  *config.Loaded // nil = there is no configuration that can be read
+	found  *config.Loaded // nil = no valid configuration
 	clocks []remote       // of others
 
-	inputs map[runs.RunID]*commonpb.Payload // of some runs, as Temporal has them
-	store  *store.Inspection                // nil = there is no database that answers
+	inputs map[runs.RunID]*commonpb.Payload // of some runs, as in Temporal
+	store  *store.Inspection                // nil = no database answers
 }
 
-// A remote clock, and by how much it is ahead of ours.
+// A remote clock, and how far it is ahead of ours.
 type remote struct {
 	of    string
 	ahead time.Duration
@@ -131,14 +131,14 @@ func (x *examination) signingKeys() {
 	x.ok("signing key", "one signs, %d are retired", len(k.Retired))
 }
 
-// payloadKeys also looks whether the keys open runs that Temporal has.
+// payloadKeys also checks whether the keys open runs in Temporal.
 func (x *examination) payloadKeys(ctx context.Context) {
 	k, err := x.PayloadKeys(ctx)
 	if err != nil {
 		x.add("payload keys", CheckFailed, err.Error(), "write lines ID:KEY, each KEY from openssl rand -hex 32")
 		return
 	}
-	lacking := map[string]runs.RunID{} // key → one of the runs that it has sealed
+	lacking := map[string]runs.RunID{} // key → a run that it has sealed
 	for id, p := range x.inputs {
 		if key := payloads.KeyOf(p); key != "" && (k == nil || !k.Has(key)) {
 			lacking[key] = id
@@ -216,19 +216,18 @@ func (x *examination) namespace(name string, at *runs.Inspection) {
 			"set frontend.WorkflowPauseEnabled in the dynamic configuration of Temporal (1.31 or newer)")
 	}
 	x.workers(at, time.Now())
-	if ahead := time.Until(at.Seen); ahead > 0 { // a moment ago by their clock
+	if ahead := time.Until(at.Seen); ahead > 0 { // just now by their clock
 		x.clocks = append(x.clocks, remote{"Temporal", ahead})
 	}
 }
 
-// A worker that lives asks for work at least once a minute, and takes up within
-// seconds what waits.
+// A live worker polls at least once a minute, and takes waiting tasks within seconds.
 const (
 	pollerAge = 2 * time.Minute
 	queueAge  = time.Minute
 )
 
-// workers looks when they have looked for work, and what waits for them.
+// workers checks when workers polled last, and how long tasks wait.
 func (x *examination) workers(at *runs.Inspection, now time.Time) {
 	const name = "workers"
 	waits := max(at.Tasks.Age, at.Calls.Age)
@@ -248,7 +247,7 @@ func (x *examination) workers(at *runs.Inspection, now time.Time) {
 	}
 }
 
-// writes is what a probe of Temporal comes to.
+// writes probes whether Temporal can write.
 func writes(ctx context.Context, tc client.Client, namespace string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience/2)
 	defer cancel()
@@ -289,7 +288,7 @@ func (x *examination) database(ctx context.Context) {
 	x.store = &at
 }
 
-// largeValues looks where they are kept, and whether the processes would find them.
+// largeValues checks where large values are kept, and whether all processes find them.
 func (x *examination) largeValues() {
 	const name = "large values"
 	_, err := os.Stat(x.ValuesDir)

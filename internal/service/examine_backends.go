@@ -31,7 +31,7 @@ func (x *examination) backends(ctx context.Context) {
 		return
 	}
 	if len(byCaller) > 0 {
-		own.Aggregation = backends.Aggregation{} // which may name the others
+		own.Aggregation = backends.Aggregation{} // it may name the others
 	}
 	own.Outgoing = maps.Clone(own.Outgoing)
 	maps.DeleteFunc(own.Outgoing, func(name string, _ credentials.Strategy) bool { return slices.Contains(byCaller, name) })
@@ -66,12 +66,12 @@ func (x *examination) backends(ctx context.Context) {
 	}
 }
 
-// isProgram reports whether a backend is a program that this one starts.
+// isProgram reports whether a backend is a program that this process starts.
 func isProgram(all []backends.Config, name string) bool {
 	return slices.ContainsFunc(all, func(b backends.Config) bool { return b.Name == name && b.Command != "" })
 }
 
-// tools looks whether backends offer what definitions use, where all are there.
+// tools checks whether backends offer the tools of definitions, if all are up.
 func (x *examination) tools(pool *backends.Pool) {
 	if slices.ContainsFunc(pool.Status(), func(s backends.Status) bool { return !s.Up }) || len(x.found.Definitions) == 0 {
 		return
@@ -89,14 +89,13 @@ func (x *examination) tools(pool *backends.Pool) {
 	x.ok("tools", "backends offer all tools that definitions use")
 }
 
-// How far clocks may be apart.
+// The tolerated differences of clocks.
 const (
 	clockWarning = 5 * time.Second
-	clockFailure = 25 * time.Second // tokens are taken with 30 s of difference
+	clockFailure = 25 * time.Second // tokens tolerate 30 s
 )
 
-// clock compares the clock with those of others, also with the Date of servers
-// that answer by HTTP.
+// clock compares the clock with those of others, also with the Date of HTTP servers.
 func (x *examination) clock(ctx context.Context) {
 	if x.found != nil {
 		for _, b := range x.found.Backends {
@@ -135,7 +134,7 @@ func (x *examination) dateOf(ctx context.Context, of, url string) {
 	before := time.Now()
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return // its own check says so
+		return // its own check reports it
 	}
 	_ = response.Body.Close()
 	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {

@@ -14,8 +14,7 @@ import (
 	"github.com/perdure/perdure/internal/web"
 )
 
-// A front is what clients and people reach: the gateway, and the page on which people
-// answer.
+// A front is the gateway and the approvals page.
 type front struct {
 	*shared
 	gateway   *gateway.Gateway
@@ -65,14 +64,14 @@ func newFront(common *shared, o GatewayOptions, prepared <-chan struct{}) (*fron
 	return s, err
 }
 
-// preparedRuns start no run before Temporal has what runs need.
+// preparedRuns start no run before Temporal is prepared.
 type preparedRuns struct {
 	*runs.Client
 	prepared  <-chan struct{}
 	telemetry *telemetry.Telemetry
 }
 
-// Start starts a run, or says at once that it is too early.
+// Start starts a run, or fails at once if Temporal is not prepared.
 func (r preparedRuns) Start(ctx context.Context, request runs.StartRequest) (runs.Started, error) {
 	select {
 	case <-r.prepared:
@@ -108,7 +107,7 @@ func (s *front) offers() []gateway.Offer {
 	return offers
 }
 
-// authenticate is nil where nobody has to say who they are.
+// authenticate is nil if requests need no identity.
 func (s *front) authenticate() func(*http.Request) (auth.Identity, error) {
 	if s.callers == (auth.Everybody{}) {
 		return nil
@@ -116,14 +115,13 @@ func (s *front) authenticate() func(*http.Request) (auth.Identity, error) {
 	return s.callers.Authenticate
 }
 
-// metadataOf tells clients where to get tokens; nil = nowhere.
+// metadataOf serves where clients get tokens; nil = there is no issuer.
 func metadataOf(callers auth.Authenticator) http.Handler {
 	h, _ := callers.(http.Handler)
 	return h
 }
 
-// inTurn has direct calls of backends wait for their turn where these have
-// limits.
+// inTurn lets direct calls of limited backends wait for their turn.
 func (s *front) inTurn(all *runs.Client) limitedPool {
 	return limitedPool{tracedPool: s.tools(), limits: s.opts.Loaded.Limits, permits: all, log: s.opts.Logger}
 }

@@ -16,11 +16,10 @@ import (
 	"github.com/perdure/perdure/internal/config"
 )
 
-// A WebURL is an address of a web site, without a slash at its end; "" = not
-// said.
+// A WebURL is the address of a web site, without a final slash; "" = none.
 type WebURL string
 
-// UnmarshalText refuses what is no such address.
+// UnmarshalText refuses any other text.
 func (w *WebURL) UnmarshalText(text []byte) error {
 	u, err := url.Parse(string(text))
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -34,7 +33,7 @@ func (w *WebURL) UnmarshalText(text []byte) error {
 func (w WebURL) Origin() string {
 	u, err := url.Parse(string(w))
 	if err != nil {
-		return string(w) // it was read before
+		return string(w) // never: it was parsed before
 	}
 	return u.Scheme + "://" + u.Host
 }
@@ -50,8 +49,7 @@ type GatewayOptions struct {
 	SignInByLink bool // the person at the terminal signs in to the approvals page by a one-time link
 }
 
-// Clients serves MCP and what tells how the service is. Clients that come
-// while it starts wait until it has tools to offer.
+// Clients serves MCP and health. Requests during the start wait until there are tools.
 func (s *Service) Clients() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", s.Health())
@@ -74,9 +72,8 @@ func (s *Service) whenOpen(next http.Handler) http.Handler {
 	})
 }
 
-// Reload takes definitions over when their files change, until ctx ends. Files
-// with mistakes change nothing; what is wrong with them is told in the log, and
-// in the status for as long as it is so.
+// Reload reads definitions again when their files change, until ctx ends. Files with
+// mistakes change nothing; the log and the status show the mistakes.
 func (s *Service) Reload(ctx context.Context, src config.Sources) {
 	log := s.opts.Logger
 	scripts := config.ScriptFiles(s.opts.Loaded.Definitions)

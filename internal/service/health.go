@@ -9,9 +9,9 @@ import (
 	"github.com/perdure/perdure/gateway/auth"
 )
 
-// Health serves what tells how the service is: /healthz is 200 while the
-// process lives, /reachable while it takes requests, if only to answer that they are
-// to be made again, and /readyz while calls can be taken.
+// Health serves the health of the service: /healthz is 200 while the process lives,
+// /reachable while it takes requests, even if only to ask for a retry, and /readyz
+// while it takes calls.
 func (s *Service) Health() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -23,8 +23,8 @@ func (s *Service) Health() http.Handler {
 	return mux
 }
 
-// serveReachable answers 200 from when the service was up first until it stops, else
-// 503. It is for load balancers: what all gateways lack takes none of them out.
+// serveReachable answers 200 from the first readiness of the service until it stops,
+// else 503. It is for load balancers: an outage that all gateways share removes none.
 func (s *Service) serveReachable(w http.ResponseWriter, _ *http.Request) {
 	code := http.StatusOK
 	if s.phase() != "" {
@@ -34,9 +34,9 @@ func (s *Service) serveReachable(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, http.StatusText(code))
 }
 
-// serveReady answers 200 when calls can be taken, else 503; with ?verbose, and
-// the status as JSON. That is for callers alone where these have to show who
-// they are: it names backends, and those tools that the caller may know of.
+// serveReady answers 200 if the service takes calls, else 503; with ?verbose, with the
+// status as JSON. If requests need an identity, so does the status: it names backends,
+// and tools that the caller may know.
 func (s *Service) serveReady(w http.ResponseWriter, r *http.Request) {
 	reasons := s.unready()
 	code := http.StatusOK
@@ -58,7 +58,7 @@ func (s *Service) serveReady(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(s.status(r.Context(), who, reasons)) // the client went away
 }
 
-// unready says why calls cannot be taken; nil = they can.
+// unready says why the service takes no calls; nil = it does.
 func (s *Service) unready() []string {
 	var reasons []string
 	switch phase := s.phase(); {
@@ -75,7 +75,7 @@ func (s *Service) unready() []string {
 	return reasons
 }
 
-// isPrepared reports whether Temporal has answered and has what runs need.
+// isPrepared reports whether Temporal is prepared for runs.
 func (s *Service) isPrepared() bool {
 	select {
 	case <-s.prepared:
@@ -91,7 +91,7 @@ const (
 	phaseStopping = "stopping"
 )
 
-// phase is one of them; "" = neither.
+// phase is the current one; "" = none of them.
 func (s *Service) phase() string {
 	switch {
 	case s.stopping.Load():
@@ -102,7 +102,7 @@ func (s *Service) phase() string {
 	return ""
 }
 
-// status is what somebody may know of the service.
+// status is what a caller may know of the service.
 func (s *Service) status(ctx context.Context, who auth.Identity, reasons []string) ServerStatus {
 	status := ServerStatus{
 		Ready: len(reasons) == 0, Reasons: reasons,
@@ -126,7 +126,7 @@ func (s *Service) status(ctx context.Context, who auth.Identity, reasons []strin
 			}
 		}
 		told := BackendStatus{Name: b.Name, Connected: b.Up, Tools: b.Tools}
-		if oversees { // errors name addresses, limits the worker that keeps them
+		if oversees { // errors name addresses, limits their worker
 			told.Error, told.Limits, told.Limited = b.Error, s.opts.Loaded.Limits[b.Name].String(), s.limited(ctx, b.Name)
 		}
 		status.Backends = append(status.Backends, told)
@@ -146,7 +146,7 @@ func (s *Service) status(ctx context.Context, who auth.Identity, reasons []strin
 	return status
 }
 
-// status is what somebody may know of the composite tools.
+// status is what a caller may know of the composite tools.
 func (s *front) status(who auth.Identity) []CompositeStatus {
 	known := []CompositeStatus{}
 	for _, c := range s.gateway.Composites() {

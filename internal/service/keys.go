@@ -11,16 +11,15 @@ import (
 // Endpoint is the path of the MCP endpoint.
 const Endpoint = "/mcp"
 
-// Keys sign what clients carry from one request to the next, and what processes
-// tell runs.
+// Keys sign what clients carry between requests, and the signals of processes to runs.
 type Keys struct {
 	Signing []byte
-	Retired [][]byte // still open what they have signed
+	Retired [][]byte // still valid for what they have signed
 
-	Proofs *signing.Keys // of these; those of a file are read anew each time
+	Proofs *signing.Keys // of these; keys of a file are read each time
 }
 
-// Sealing gives the keys that seal what callers leave.
+// Sealing gives the keys that seal callers' credentials.
 func (k Keys) Sealing() (*store.Keys, error) { return store.NewKeys(k.Signing, k.Retired...) }
 
 // Reachable is an address by which this machine reaches a listener.

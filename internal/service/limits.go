@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	// handOver is what a worker gets at a stop, besides the grace of calls, to
-	// give the limits that it keeps to another.
+	// handOver is the time of a worker at a stop, besides the grace of calls, to hand
+	// the limits that it hosts to another.
 	handOver = 2 * time.Second
 
-	// hostLook is how often a worker sees to it that limits are kept at all.
+	// hostLook is how often a worker checks that limits have a host.
 	hostLook = time.Minute
 
 	// directPatience is how long a direct call waits for its turn.
 	directPatience = time.Minute
 
-	// renewEvery is how often a direct call that takes long says so.
+	// renewEvery is how often a long direct call renews its permit.
 	renewEvery = workflows.PermitLasts / 3
 )
 
-// host keeps the limits of backends in this process, when it is its turn.
+// host keeps the limits of backends in this process, if it is chosen.
 func (s *executor) host(calls *activities.Activities) *activities.Host {
 	all := map[string]limits.Config{}
 	for _, b := range s.opts.Loaded.Backends {
@@ -49,8 +49,8 @@ func (s *executor) host(calls *activities.Activities) *activities.Host {
 	}
 }
 
-// startHosting has the limits of all backends kept by some worker, now and as
-// long as this one runs.
+// startHosting ensures that some worker hosts the limits of all backends, as long as
+// this one runs.
 func (s *executor) startHosting(all *runs.Client) (stop func()) {
 	limited := slices.Sorted(maps.Keys(s.opts.Loaded.Limits))
 	if len(limited) == 0 {
@@ -76,7 +76,7 @@ func (s *executor) startHosting(all *runs.Client) (stop func()) {
 	return stop
 }
 
-// A limitedPool makes direct calls within the limits that a worker keeps for all.
+// A limitedPool makes direct calls within the limits that a worker hosts for all.
 type limitedPool struct {
 	tracedPool
 	limits  map[string]limits.Config
@@ -91,7 +91,7 @@ func (p limitedPool) Call(ctx context.Context, call backends.Call) (*backends.Re
 	}
 	permit := runs.Permit{Backend: call.Backend, Ticket: "direct " + rand.Text()}
 	if err := p.await(ctx, permit); err != nil {
-		p.giveBack(ctx, permit) // it may be there by now
+		p.giveBack(ctx, permit) // it may have been granted by now
 		return nil, &backends.CallError{Backend: call.Backend, Tool: call.Tool, Outcome: backends.NotSent, Err: err}
 	}
 	stop := p.renew(ctx, permit)
@@ -102,8 +102,8 @@ func (p limitedPool) Call(ctx context.Context, call backends.Call) (*backends.Re
 	return result, err
 }
 
-// giveBack ends a permit, in the background. One that cannot be given back is
-// taken back when it is not renewed.
+// giveBack ends a permit, in the background. If that fails, the permit ends when it is
+// not renewed.
 func (p limitedPool) giveBack(ctx context.Context, permit runs.Permit) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), directPatience)
 	go func() {
@@ -114,7 +114,7 @@ func (p limitedPool) giveBack(ctx context.Context, permit runs.Permit) {
 	}()
 }
 
-// await waits for a permit, for a while. The error says why there is none, and
+// await waits for a permit, for a while. The error says why it was not granted, and
 // when to try again.
 func (p limitedPool) await(ctx context.Context, permit runs.Permit) error {
 	until := time.Now().Add(directPatience)
@@ -134,7 +134,7 @@ func (p limitedPool) await(ctx context.Context, permit runs.Permit) error {
 	}
 }
 
-// holdsBack says for people what holds a direct call back.
+// holdsBack says for people why a direct call must wait.
 var holdsBack = map[string]string{
 	limits.ByBreaker:     "the circuit breaker of the backend is open",
 	limits.ByRate:        "the rate limit of the backend is reached",

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What a service needs is looked at every needInterval, and after a change of the
-// answer every needAgain: it is away, or back, after needTimes answers of one kind.
+// A need is probed every needInterval, and after a different answer every needAgain: it
+// is away, or back, after needTimes equal answers.
 const (
 	needInterval = 5 * time.Second
 	needAgain    = time.Second
@@ -23,11 +23,11 @@ type need struct {
 	log   *slog.Logger
 
 	mu    sync.Mutex
-	err   error     // with which it was found away last; nil = it is there
-	since time.Time // when it went
+	err   error     // of the last outage; nil = it is there
+	since time.Time // the outage
 }
 
-// watch looks after the need until ctx ends.
+// watch probes the need until ctx ends.
 func (n *need) watch(ctx context.Context) {
 	for same := 0; ctx.Err() == nil; {
 		err := n.look(ctx)
@@ -56,14 +56,14 @@ func (n *need) look(ctx context.Context) error {
 	return n.probe(ctx)
 }
 
-// away is why the need is not met; nil = it is.
+// away says why the need is not met; nil = it is.
 func (n *need) away() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.err
 }
 
-// turn notes that the need is away with an error, or back, and says so once.
+// turn records that the need is away with an error, or back, and logs it once.
 func (n *need) turn(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -75,7 +75,7 @@ func (n *need) turn(err error) {
 	n.log.Warn(n.name+" is back", "after", time.Since(n.since).Round(time.Second).String())
 }
 
-// needs are what the service cannot do without.
+// newNeeds are the needs of the service.
 func (s *Service) newNeeds() []*need {
 	needs := []*need{{name: "Temporal", probe: s.runs.Probe, log: s.opts.Logger}}
 	db := s.opts.Database

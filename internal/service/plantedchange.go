@@ -12,11 +12,10 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// plantedChange is what makes this another build of the interpreter, for
-// TestRollout: each run begins with a command that others do not make, a timer
-// of 400 days that nobody waits for. So a run that another build has begun
-// cannot be replayed, unless PERDURE_PLANTED is "versioned": then only runs
-// that this one has begun have it, as workflow.GetVersion does it.
+// plantedChange makes this another build of the interpreter, for TestRollout: each run
+// begins with a command that others do not make, an unused timer of 400 days. So runs
+// of another build cannot be replayed, unless PERDURE_PLANTED is "versioned": then
+// only runs that this build began have it, by workflow.GetVersion.
 func plantedChange() []interceptor.WorkerInterceptor {
 	return []interceptor.WorkerInterceptor{&changes{versioned: os.Getenv("PERDURE_PLANTED") == "versioned"}}
 }

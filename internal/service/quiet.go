@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Quiet passes only warnings and errors on, for Temporal's client, which tells
-// much; and of these not what perdure tells itself or does on purpose.
+// Quiet drops messages of Temporal's client below a warning, and those that perdure
+// logs itself or causes on purpose.
 func Quiet(log *slog.Logger) *slog.Logger { return slog.New(quietHandler{log.Handler()}) }
 
 type quietHandler struct{ slog.Handler }
@@ -17,14 +17,13 @@ func (h quietHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
 }
 
-// told are messages of Temporal's client about calls of tools that failed,
-// which the activities log, and about reads that are called again because they
-// take long.
-var told = []string{"Activity error.", "LocalActivity completed after activity deadline."}
+// dropped are messages about failed calls of tools, which the activities log, and about
+// slow reads that are made again.
+var dropped = []string{"Activity error.", "LocalActivity completed after activity deadline."}
 
-// Handle drops what is told elsewhere.
+// Handle drops messages that are logged elsewhere.
 func (h quietHandler) Handle(ctx context.Context, r slog.Record) error {
-	if slices.Contains(told, r.Message) {
+	if slices.Contains(dropped, r.Message) {
 		return nil
 	}
 	return h.Handler.Handle(ctx, r)

@@ -8,20 +8,20 @@ import (
 	"github.com/perdure/perdure/internal/store"
 )
 
-// LetPublish lets whoever reaches a dev publish, where nothing is said of who may
-// what: they are on this machine, and may call everything already.
+// LetPublish lets every client of a dev publish if there is no policy: clients are on
+// this machine, and may call everything already.
 func LetPublish(a *config.Auth, address string, o *GatewayOptions) {
 	if !a.Ruled && auth.OnLoopback(address) && len(o.AllowedHosts) == 0 {
 		a.Policy.Publishers = []auth.Publisher{{Grant: auth.Grant{Tools: []string{"*"}, Groups: []string{"*"}}}}
 	}
 }
 
-// OpenRegistryFile keeps what is published in the data directory of a dev.
+// OpenRegistryFile keeps publications in the data directory of a dev.
 func OpenRegistryFile(data string) (*store.RegistryFile, error) {
 	return store.OpenRegistryFile(filepath.Join(data, "registry.jsonl"))
 }
 
-// OpenAnswersFile keeps in the data directory of a dev which runs it has answered.
+// OpenAnswersFile records in the data directory of a dev which runs it has answered.
 func OpenAnswersFile(data string) (*store.AnswersFile, error) {
 	return store.OpenAnswersFile(filepath.Join(data, "answered"))
 }

@@ -21,39 +21,39 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// A Role is what a process does beside others, at a Temporal that all of them share:
-// it serves clients, executes runs, or does both.
+// A Role is a process among others on one Temporal: it serves clients, executes runs,
+// or both.
 type Role struct {
 	Sources config.Sources
-	Loaded  *config.Loaded // what the sources say
+	Loaded  *config.Loaded // configuration and definitions
 	Version string         // of the program
 
-	Temporal    client.Options // how it is reached
-	Retention   time.Duration  // of closed runs, where the namespace is registered
-	PayloadKeys *payloads.Keys // seal what runs hold; nil = nothing is sealed
+	Temporal    client.Options // of the connection
+	Retention   time.Duration  // of closed runs, if it registers the namespace
+	PayloadKeys *payloads.Keys // seal payloads of runs; nil = nothing is sealed
 	Keys        Keys
 
-	Database    string // URL of a PostgreSQL; "" = none, where nothing needs one
-	LargeValues bool   // are kept in the database
+	Database    string // URL of a PostgreSQL; "" = none
+	LargeValues bool   // keeps them in the database
 
 	Gateway  *GatewayOptions // nil = it serves no clients
 	Worker   *WorkerOptions  // nil = it executes no runs
-	Listener net.Listener    // of clients, or of health alone; nil = nobody asks
+	Listener net.Listener    // of clients, or only of health; nil = none
 
-	Grace     time.Duration // that requests and calls under way get at a stop
+	Grace     time.Duration // for requests and calls under way at a stop
 	Telemetry *telemetry.Telemetry
 	Logger    *slog.Logger
 }
 
 // WorkerOptions say how runs are executed.
 type WorkerOptions struct {
-	Unproven        bool // runs take answers that nobody has signed
+	Unproven        bool // runs take unsigned answers
 	Deployment      worker.DeploymentOptions
 	QuarantineAfter int // losses of its worker after which a run is quarantined
-	CachedRuns      int // that are kept in memory; 0 = as many as fit
+	CachedRuns      int // in memory; 0 = as many as fit
 }
 
-// Run does what the role is for, until ctx ends.
+// Run runs the role until ctx ends.
 func (r Role) Run(ctx context.Context) error {
 	options, err := r.options(ctx)
 	if err != nil {
@@ -94,8 +94,7 @@ func (r Role) options(ctx context.Context) (Options, error) {
 	return o, nil
 }
 
-// connect makes a client of Temporal, which need not answer yet, and the options
-// that belong to it.
+// connect makes a client of Temporal, which need not answer yet, and its options.
 func (r Role) connect(ctx context.Context) (Options, error) {
 	o := r.Temporal
 	o.HostPort = cmp.Or(o.HostPort, client.DefaultHostPort)
@@ -134,7 +133,7 @@ func (r Role) connect(ctx context.Context) (Options, error) {
 	return options, nil
 }
 
-// open opens the database, if there is one, for what is kept in it.
+// open opens the database, if any.
 func (r Role) open(ctx context.Context, o *Options) (err error) {
 	if r.Database == "" {
 		return nil
@@ -157,11 +156,11 @@ func (r Role) open(ctx context.Context, o *Options) (err error) {
 }
 
 const (
-	databasePatience = 30 * time.Second // that a start waits for the database
+	databasePatience = 30 * time.Second // for the database at a start
 	databasePause    = time.Second      // between two tries
 )
 
-// OpenDatabase opens a database, for which it waits a while.
+// OpenDatabase opens a database, and waits for it for a while.
 func OpenDatabase(ctx context.Context, url string, sealing *store.Keys, log *slog.Logger) (*store.Postgres, error) {
 	for until := time.Now().Add(databasePatience); ; {
 		s, err := store.OpenPostgres(ctx, url, sealing, log)
@@ -179,8 +178,8 @@ func OpenDatabase(ctx context.Context, url string, sealing *store.Keys, log *slo
 	}
 }
 
-// prepareUntilDone returns what makes a namespace ready for runs, trying again
-// for as long as Temporal cannot be reached.
+// prepareUntilDone makes a function that prepares a namespace for runs, and tries again
+// while Temporal cannot be reached.
 func prepareUntilDone(c client.Client, address string, ns runs.Namespace) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for pause := time.Second; ; pause = min(2*pause, 10*time.Second) {

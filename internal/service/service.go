@@ -1,6 +1,5 @@
-// Package service has the process that perdure dev, serve, gateway and worker run: a
-// pool of backends with a gateway, a worker, or both on it, made of what its
-// configuration says.
+// Package service is the process of perdure dev, serve, gateway and worker: a pool of
+// backends with a gateway, a worker, or both, made from a configuration.
 package service
 
 import (
@@ -27,21 +26,20 @@ import (
 	"github.com/perdure/perdure/internal/web"
 )
 
-// A Service is what one process serves: a gateway, a worker or both, on one
-// pool of backends. It is made with what can be checked without anybody else;
-// start then brings it up.
+// A Service is a gateway, a worker or both, on one pool of backends. New checks what
+// needs no other process; start connects.
 type Service struct {
 	*shared
 	front    *front    // nil in a process that is only a worker
 	executor *executor // nil in a process that is only a gateway
 
-	opened   chan struct{} // closed when requests are served: every backend was tried once
-	prepared chan struct{} // closed when Temporal answers and has what runs need
+	opened   chan struct{} // closed when every backend was tried once, so that requests are served
+	prepared chan struct{} // closed when Temporal is prepared for runs
 	started  atomic.Bool   // every part is up
-	needs    []*need       // without which no calls can be taken
+	needs    []*need       // without which it takes no calls
 	stopping atomic.Bool
 
-	reloadError atomic.Pointer[error] // what is wrong with changed definitions; nil = nothing
+	reloadError atomic.Pointer[error] // mistakes in changed definitions; nil = none
 }
 
 // Options are those of a service. Loaded, Temporal and Logger are required, and one of
@@ -51,35 +49,34 @@ type Options struct {
 	Temporal  client.Client
 	Namespace string                  // of Temporal
 	Converter converter.DataConverter // of Temporal; nil = the SDK's default
-	// Prepare makes the namespace ready; it is tried until it succeeds or says
-	// that trying is in vain. nil = it is ready.
+	// Prepare makes the namespace ready; it is tried until it succeeds or gives an error
+	// that does not pass. nil = it is ready.
 	Prepare func(context.Context) error
-	// Grants are what callers have left. nil = no backend wants it.
+	// Grants are callers' credentials. nil = no backend needs them.
 	Grants store.Grants
-	// Keys sign what runs are told, and say what they believe.
+	// Keys sign and verify signals to runs.
 	Keys     *signing.Keys
-	Unproven bool // whether runs take answers that nobody has signed
-	// Published is where published definitions are. nil = nothing can be published.
+	Unproven bool // runs take unsigned answers
+	// Published has the published definitions. nil = nothing can be published.
 	Published store.Registry
 	Database  *store.Postgres // that has both; nil = none
-	// Values are what is too large for histories. nil = nothing is.
+	// Values keeps values that are too large for histories. nil = none.
 	Values   store.Values
-	ValuesIn *store.Postgres // that has them; nil = none does
+	ValuesIn *store.Postgres // that has them; nil = none
 	Gateway  *GatewayOptions // nil = none
-	Worker   bool            // whether it executes runs
-	// Answers are kept for the next process on this machine. nil = they are not.
+	Worker   bool            // it executes runs
+	// Answers are kept for the next process on this machine. nil = not kept.
 	Answers gateway.Answers
 	// Deployment is the build of the worker, for versioning.
 	Deployment worker.DeploymentOptions
 	Version    string // of the program
-	// Guard stands between the worker and Temporal, on the connection of Temporal.
-	// nil = nothing does.
+	// Guard intercepts the worker's connection of Temporal. nil = none.
 	Guard *quarantine.Guard
-	// Grace is how long requests and calls under way get to end at a stop.
+	// Grace is the time for requests and calls under way at a stop.
 	Grace time.Duration
-	// OnStop is called when a stop begins. nil = nobody wants to know.
+	// OnStop is called when a stop begins. nil = not called.
 	OnStop func()
-	// Telemetry is told what happens. nil = nobody is.
+	// Telemetry gets traces and metrics. nil = none.
 	Telemetry *telemetry.Telemetry
 	Logger    *slog.Logger
 }
@@ -95,7 +92,7 @@ func (o Options) Close() {
 	o.Temporal.Close()
 }
 
-// New makes the parts. Nothing is called and nothing runs yet.
+// New makes the parts, without starting or calling anything.
 func New(o Options) (*Service, error) {
 	common, err := newShared(o)
 	if err != nil {
@@ -114,9 +111,8 @@ func New(o Options) (*Service, error) {
 	return s, s.watch(s.runs)
 }
 
-// start brings the parts up, and returns when calls can be taken. Backends
-// that are down and a Temporal that does not answer are waited for: the ones
-// for a while, the other for as long as it takes.
+// start starts the parts, and returns when the service takes calls. It waits for
+// backends for a while, and for Temporal without limit.
 func (s *Service) start(ctx context.Context) error {
 	s.pool.Start(ctx)
 	ready := make(chan error, 1)
@@ -131,8 +127,8 @@ func (s *Service) start(ctx context.Context) error {
 	for _, n := range s.needs {
 		go n.watch(ctx)
 	}
-	// The worker takes up the runs of an earlier process at once, so the
-	// backends that these call come first.
+	// The worker resumes runs of earlier processes at once, so their backends come
+	// first.
 	if s.executor != nil {
 		if err := s.executor.start(ctx); err != nil {
 			return err
@@ -142,13 +138,12 @@ func (s *Service) start(ctx context.Context) error {
 	return nil
 }
 
-// Serve starts the service and serves requests that come to the listener, nil
-// = none, until ctx or another way in ends. ready is called once, when calls
-// can be taken.
+// Serve starts the service and serves requests of the listener, nil = none, until ctx
+// or another source of requests ends. It calls ready once, when it takes calls.
 //
-// Then it stops in order: no more requests and steps are taken, those under way
-// get the grace period to end, and after them their backends end. Runs are left
-// alone: whoever has Temporal goes on with them.
+// Then it stops in order: it takes no more requests and steps, those under way get the
+// grace period, and then the backends end. Runs stay in Temporal: other workers, or the
+// next start, continue them.
 func (s *Service) Serve(ctx context.Context, listener net.Listener, handler http.Handler, ready func() (ended <-chan error)) error {
 	// Requests outlive ctx: they get time to end.
 	server := web.New(web.Options{Handler: handler, Origins: s.origins(), MaxBody: s.maxRequest(), Logger: s.opts.Logger})
@@ -156,11 +151,11 @@ func (s *Service) Serve(ctx context.Context, listener net.Listener, handler http
 	if listener != nil {
 		go func() { ended <- server.Serve(listener) }()
 	}
-	starting, cancel := context.WithCancel(ctx) // and what goes on beside
+	starting, cancel := context.WithCancel(ctx) // also for background work
 	defer cancel()
 	started := make(chan error, 1)
 	go func() { started <- s.start(starting) }()
-	var other <-chan error // another way in
+	var other <-chan error // the end of another source of requests
 	var err error
 	for running := true; running; {
 		select {
@@ -189,7 +184,7 @@ func (s *Service) Serve(ctx context.Context, listener net.Listener, handler http
 	return err
 }
 
-// origins is whose requests are served.
+// origins is the policy of the requests that are served.
 func (s *Service) origins() web.OriginPolicy {
 	if s.front == nil {
 		return web.OriginPolicy{}
@@ -200,12 +195,12 @@ func (s *Service) origins() web.OriginPolicy {
 // SignIn says how people sign in to the approvals page.
 func (s *Service) SignIn() auth.LoginKind { return s.front.signIn }
 
-// ServeStdio serves one client on a pair of streams until it goes away.
+// ServeStdio serves one client on a pair of streams until it disconnects.
 func (s *Service) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	return s.front.gateway.ServeStdio(ctx, in, out)
 }
 
-// Where says for the log where the service is.
+// Where gives the addresses of the service, for the log.
 func (s *Service) Where(listener net.Listener) []any {
 	at := []any{"namespace", s.opts.Namespace, "worker", s.executor != nil}
 	if listener != nil {
@@ -217,8 +212,8 @@ func (s *Service) Where(listener net.Listener) []any {
 	return at
 }
 
-// stop ends the parts. The gateway's streams are ended when nobody can connect
-// any more, so that whoever comes back comes to another replica.
+// stop ends the parts. The gateway's streams end after its port is closed, so that
+// clients reconnect to another replica.
 func (s *Service) stop(server *web.Server) {
 	s.stopping.Store(true)
 	if s.opts.OnStop != nil {

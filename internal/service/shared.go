@@ -40,7 +40,7 @@ func newShared(o Options) (*shared, error) {
 	return s, err
 }
 
-// newRuns makes the one door to the runs of all processes.
+// newRuns makes the client of the runs of all processes.
 func (s *shared) newRuns() *runs.Client {
 	c := runs.Config{Client: s.opts.Temporal, Keys: s.opts.Keys, Namespace: s.opts.Namespace, DataConverter: s.opts.Converter, Logger: s.opts.Logger}
 	if s.opts.Values != nil {
@@ -50,7 +50,7 @@ func (s *shared) newRuns() *runs.Client {
 	return runs.New(c)
 }
 
-// tools is the pool for those who call.
+// tools is the traced pool.
 func (s *shared) tools() tracedPool {
 	return newTracedPool(s.pool, s.opts.Telemetry, s.opts.Loaded.Backends)
 }
@@ -62,7 +62,7 @@ func (s *shared) prepare(ctx context.Context) error {
 	return s.opts.Prepare(ctx)
 }
 
-// firstTry is how long a start waits for backends at most.
+// firstTry is how long a start waits for backends.
 const firstTry = 10 * time.Second
 
 // awaitBackends waits until each backend is up or known to be down.
@@ -80,8 +80,8 @@ func (s *shared) awaitBackends(ctx context.Context) {
 	}
 }
 
-// startRegistry knows the definitions of files, and what was published up to now
-// and from now on until ctx ends.
+// startRegistry loads the definitions of files and the publications, and follows these
+// until ctx ends.
 func (s *shared) startRegistry(ctx context.Context) {
 	if err := s.registry.Load(ctx); err != nil {
 		s.opts.Logger.Warn("cannot read published versions; trying again", "error", err)
@@ -90,23 +90,23 @@ func (s *shared) startRegistry(ctx context.Context) {
 	go s.registry.Follow(ctx)
 }
 
-// permits reports whether a run may call a tool: by the right of its caller, or
-// by its own where its definition says so.
+// permits reports whether a run may call a tool: with the permission of its caller, or
+// of its composite tool if the definition says so.
 func (s *shared) permits(call workflows.ToolCall) bool {
 	return s.opts.Loaded.Auth.Policy.May(acting(call.Caller, call.As), auth.Call, auth.Object{Tool: call.Tool})
 }
 
-// mayKnow reports whether somebody may know of a tool of a backend.
+// mayKnow reports whether a caller may know a tool of a backend.
 func (s *shared) mayKnow(who auth.Identity, tool string) bool {
 	policy, on := &s.opts.Loaded.Auth.Policy, auth.Object{Tool: tool}
 	return policy.May(who, auth.Call, on) || policy.May(who, auth.See, on) || policy.May(who, auth.Publish, on)
 }
 
-// stateLimit bounds asking Temporal how the limits of a backend stand.
+// stateLimit bounds the query for the limits of a backend.
 const stateLimit = time.Second
 
-// limited says how the limits of a backend stand; nil = it has none, or nobody
-// keeps them.
+// limited gives the state of a backend's limits; nil = it has none, or they have no
+// host.
 func (s *shared) limited(ctx context.Context, backend string) *runs.BackendState {
 	if !s.opts.Loaded.Limits[backend].Limited() {
 		return nil
@@ -120,8 +120,8 @@ func (s *shared) limited(ctx context.Context, backend string) *runs.BackendState
 	return &state
 }
 
-// linkOver is the size from which on clients are given a link to the output of a
-// run, in bytes; 0 = never.
+// linkOver is the size from which clients get a link to the output of a run, in bytes;
+// 0 = never.
 func (s *shared) linkOver() int {
 	if s.opts.Values == nil {
 		return 0

@@ -14,8 +14,8 @@ type ServerStatus struct {
 	Backends   []BackendStatus   `json:"backends"`
 	Composites []CompositeStatus `json:"composites"`
 	Tools      []ToolStatus      `json:"tools"`
-	// DefinitionsError is what is wrong with changed definitions, of which those
-	// of before are still served. "" = nothing.
+	// DefinitionsError has the mistakes in changed definitions; the earlier ones are
+	// still served. "" = none.
 	DefinitionsError string `json:"definitionsError,omitempty"`
 }
 
