@@ -1,14 +1,13 @@
-// Package credentials provides the credentials that a backend requires of its
-// callers.
+// Package credentials provides the credentials that backends require.
 //
 // Each backend has a Strategy. A static header and client credentials (RFC 6749
 // section 4.4) are the same for everybody. Token exchange (RFC 8693) and
-// pass-through come from the caller: a request of the caller leaves a grant in
-// the store (Deposit), and the runs that the caller has started use it up, maybe
-// in another process, long after the request.
+// pass-through come from the caller: a request of the caller leaves a grant in the
+// store (Deposit), and runs of the caller use it, maybe in another process, long after
+// the request.
 //
 // Secrets are in memory, sealed in the store, and on their way to the token
-// endpoint and the backend; they are nowhere else. No error holds one.
+// endpoint and the backend, and nowhere else. No error contains one.
 package credentials
 
 import (
@@ -25,14 +24,14 @@ import (
 	"github.com/perdure/perdure/internal/store"
 )
 
-// A Strategy is how calls of one backend are authenticated: by one of the
-// fields, or not at all.
+// A Strategy is how calls of one backend are authenticated: one of the fields is set, or
+// none.
 type Strategy struct {
 	Header            *Header
 	ClientCredentials *ClientCredentials
 	TokenExchange     *TokenExchange
-	// PassThrough sends the caller's own token on. MCP forbids it where the
-	// token was not issued for the backend as well.
+	// PassThrough sends the caller's own token to the backend. MCP forbids it unless the
+	// token was issued for the backend as well.
 	PassThrough bool
 }
 
@@ -45,14 +44,14 @@ type Header struct {
 	Value Source
 }
 
-// A Source is where a secret is: one of its fields is set.
+// A Source is the place of a secret: one of its fields is set.
 type Source struct {
 	Inline backends.Secret
 	Env    string // name of an environment variable
-	File   string // read again for every request; white space around the secret does not count
+	File   string // read for every request, without white space around the secret
 }
 
-// A Client is an OAuth client of perdure's at a token endpoint.
+// A Client is perdure's OAuth client at a token endpoint.
 type Client struct {
 	TokenURL string
 	ID       string
@@ -91,9 +90,9 @@ type Broker struct {
 // Options of a broker.
 type Options struct {
 	Strategies map[string]Strategy // by backend; none = unauthenticated
-	// Grants keep what callers leave. Required if a strategy is PerCaller.
+	// Grants keep callers' credentials. Required if a strategy is PerCaller.
 	Grants store.Grants
-	// Transport is that of requests to token endpoints. nil = the usual one.
+	// Transport is for requests to token endpoints. nil = http.DefaultTransport.
 	Transport http.RoundTripper
 	Logger    *slog.Logger // nil discards
 	// Now is the time. nil = time.Now.
@@ -109,7 +108,7 @@ func New(o Options) (*Broker, error) {
 		strategies: o.Strategies, grants: o.Grants, log: o.Logger, now: o.Now,
 		http: &http.Client{
 			Transport: o.Transport, Timeout: tokenTimeout,
-			// What a token endpoint is sent is for nobody else.
+			// Do not send secrets to another server.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		perCall:  map[string]backends.Credentials{},
@@ -138,25 +137,23 @@ func New(o Options) (*Broker, error) {
 	return b, nil
 }
 
-// For gives the credentials of a backend; nil = it is called without any.
+// For gives the credentials of a backend; nil = none.
 func (b *Broker) For(backend string) backends.Credentials { return b.perCall[backend] }
 
-// OnDeposit has f called after a caller has left a grant for a backend.
+// OnDeposit calls f after a caller has left a grant for a backend.
 func (b *Broker) OnDeposit(f func(backend string)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.deposits = f
 }
 
-// Deposit leaves in the store what runs of the caller need at backends, made of
-// the token of the caller's request: for those that are named, as far as their
-// credentials come from callers, and for those for which a run of the caller
-// waits. What is there already and outlasts the token stays.
+// Deposit stores grants for runs of the caller, made from the token of the caller's
+// request: for the needed backends whose credentials come from callers, and for those
+// that a run of the caller waits for. A grant that outlasts the token stays.
 //
-// It gives those of these backends that have a grant now (good), and those of
-// the good ones for which runs waited (given). Nothing that goes wrong keeps a
-// call from being made: a run that lacks a credential waits for it. The log has
-// the reason.
+// It gives the backends that have a grant now (good), and those of them that runs
+// waited for (given). Errors are only logged: a run that lacks a credential waits for
+// it.
 func (b *Broker) Deposit(ctx context.Context, who backends.Principal, needed []string) (good, given []string) {
 	if who.Token == "" || len(who.Token) > maxSecret || who.Name == "" || !b.anyPerCaller() {
 		return nil, nil
@@ -187,7 +184,7 @@ func (b *Broker) Deposit(ctx context.Context, who backends.Principal, needed []s
 	return good, given
 }
 
-// unlisted are the backends whose tools are not known yet for lack of a caller.
+// unlisted are the backends whose tools are unknown for lack of a caller's credentials.
 func (b *Broker) unlisted() (names []string) {
 	for backend, c := range b.perCall {
 		if d, ok := c.(*delegated); ok && d.unlisted.Load() {
@@ -219,9 +216,8 @@ func (b *Broker) deposited(backend string) {
 	f(backend)
 }
 
-// passing is the error for a credential that cannot be had at the moment, as a
-// token endpoint or the store does not answer. A run waits for that as well:
-// the outage may outlast all attempts at a call that could not even be made.
+// passing is the error while a token endpoint or the store does not answer. A run waits
+// for that as well: the outage may outlast all attempts of a call.
 func (b *Broker) passing(ctx context.Context, err error) error {
 	var needed *backends.CredentialsError
 	var away *outage

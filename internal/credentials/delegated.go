@@ -18,29 +18,27 @@ type delegated struct {
 	broker  *Broker
 	backend string
 	Strategy
-	// unlisted says that nobody's credentials were asked for in vain: the tools
-	// cannot be listed.
+	// unlisted: there were no credentials to list the tools with.
 	unlisted atomic.Bool
 }
 
-// A grant is what a caller has left for a backend, as it is sealed in the store.
+// A grant is a caller's credentials for a backend, as sealed in the store.
 type grant struct {
 	Access  string    `json:"access,omitempty"` // token for the backend
 	Issued  time.Time `json:"issued,omitzero"`
-	Expires time.Time `json:"expires,omitzero"` // of Access; zero = not known
+	Expires time.Time `json:"expires,omitzero"` // of Access; zero = unknown
 	Refresh string    `json:"refresh,omitempty"`
-	// Subject is the caller's own token. It is kept where access tokens are got
-	// with it again, because there is no refresh token.
+	// Subject is the caller's own token. It is kept to exchange it again if there is no
+	// refresh token.
 	Subject        string    `json:"subject,omitempty"`
 	SubjectExpires time.Time `json:"subjectExpires,omitzero"`
-	// Replaced says that the access token before this one was refused.
+	// Replaced: the access token before this one was refused.
 	Replaced bool `json:"replaced,omitempty"`
 }
 
 func (g grant) good(now time.Time) bool { return g.Access != "" && good(g.Issued, g.Expires, now) }
 
-// lasts is until when tokens can be had with the grant; forever = with no end
-// that is known.
+// lasts is until when the grant gives tokens; forever = no known end.
 func (g grant) lasts() (until time.Time, forever bool) {
 	if g.Refresh != "" || g.Access != "" && g.Expires.IsZero() || g.Subject != "" && g.SubjectExpires.IsZero() {
 		return time.Time{}, true
@@ -58,7 +56,7 @@ func (g *grant) take(t token, now time.Time, replaced bool) {
 	}
 }
 
-// decode reads a grant as it was in the store; what cannot be read is none.
+// decode reads a stored grant; an invalid one is empty.
 func decode(secret []byte) (g grant) {
 	if json.Unmarshal(secret, &g) != nil {
 		return grant{}
@@ -75,12 +73,12 @@ func (g grant) stored(wanted bool) (store.Grant, error) {
 	return store.Grant{Secret: text, Expires: until, Wanted: wanted}, err
 }
 
-// Identity implements backends.Credentials. Nobody is an identity as well: its
-// session lists tools and makes no calls.
+// Identity implements backends.Credentials. Nobody is an identity, too: its session only
+// lists tools.
 func (d *delegated) Identity(who backends.Principal) string { return who.Name }
 
-// Headers implements backends.Credentials. Nobody gets the credentials of the
-// caller who came last: what is listed with these is shown to all.
+// Headers implements backends.Credentials. Nobody gets the latest caller's credentials:
+// the tools listed with them are shown to all.
 func (d *delegated) Headers(ctx context.Context, who backends.Principal, refused backends.Headers) (backends.Headers, error) {
 	if d.PassThrough && who.Token != "" {
 		if sent(refused, who.Token) {
@@ -110,14 +108,14 @@ func (d *delegated) Headers(ctx context.Context, who backends.Principal, refused
 	return bearer(backends.Secret(g.Access)), nil
 }
 
-// missing says that the caller has to bring a token.
+// missing is the error that a caller must send a token.
 func (d *delegated) missing(why string) *backends.CredentialsError {
 	return &backends.CredentialsError{Caller: true, Reason: why + "; the caller brings one by calling any tool of this server with a token that is valid"}
 }
 
-// renew makes a grant good and keeps it. No other process renews it meanwhile:
-// many servers take a refresh token once. What cannot be renewed for a call is
-// taken away, and marked as wanted if a run needs it.
+// renew renews a grant and stores it. No other process renews it meanwhile: many servers
+// take a refresh token only once. A grant that cannot be renewed for a call is removed,
+// and marked as wanted if a run needs it.
 func (d *delegated) renew(ctx context.Context, key store.Key, who backends.Principal, refused backends.Headers) (g grant, err error) {
 	var needed *backends.CredentialsError
 	err = d.broker.grants.Change(ctx, key, func(ctx context.Context, was store.Grant) (store.Grant, error) {
@@ -128,7 +126,7 @@ func (d *delegated) renew(ctx context.Context, key store.Key, who backends.Princ
 		err := d.makeGood(ctx, &g, who, refused)
 		if errors.As(err, &needed) && who.Name == "" {
 			d.unlisted.Store(true)
-			return was, nil // to list tools takes nothing away from a caller
+			return was, nil // listing tools must not remove a caller's grant
 		}
 		if errors.As(err, &needed) {
 			forRun := who.Name != "" && who.Token == ""
@@ -150,8 +148,7 @@ func (d *delegated) renew(ctx context.Context, key store.Key, who backends.Princ
 	return g, nil
 }
 
-// makeGood gets a new access token: with the refresh token, else with the
-// caller's.
+// makeGood gets a new access token: with the refresh token, else with the caller's.
 func (d *delegated) makeGood(ctx context.Context, g *grant, who backends.Principal, refused backends.Headers) error {
 	now := d.broker.now()
 	isRefused := g.Access != "" && sent(refused, backends.Secret(g.Access))
@@ -204,11 +201,11 @@ func reason(g grant, refused bool) string {
 	return "there is no credential of the caller"
 }
 
-// worthwhile is by how much a token must outlast a grant to be taken for it.
+// worthwhile is by how much a token must outlast a grant to replace it.
 const worthwhile = time.Minute
 
-// deposit makes a grant of the token of a request, unless the one that is there
-// will do. It reports whether a run waited for it.
+// deposit makes a grant of the token of a request, unless the stored one is good enough.
+// It reports whether a run waited for it.
 func (d *delegated) deposit(ctx context.Context, who backends.Principal) (waited bool, err error) {
 	key := store.Key{Principal: who.Name, Backend: d.backend}
 	was, err := d.broker.grants.Get(ctx, key)
@@ -239,7 +236,7 @@ func (d *delegated) deposit(ctx context.Context, who backends.Principal) (waited
 	return waited, nil
 }
 
-// wants reports whether a caller's token would better a grant.
+// wants reports whether a caller's token would improve a grant.
 func (d *delegated) wants(was store.Grant, who backends.Principal) bool {
 	g := decode(was.Secret)
 	until, forever := g.lasts()
@@ -254,9 +251,9 @@ func (d *delegated) wants(was store.Grant, who backends.Principal) bool {
 	return who.Expires.After(until.Add(worthwhile))
 }
 
-// fresh is a grant made of the token of a request. The exchange is made early,
-// so that what comes of it may outlive the token; where the token endpoint does
-// not answer, the token is kept for later.
+// fresh is a grant made of the token of a request. It exchanges the token early, since
+// the result may outlive the token; if the token endpoint does not answer, it keeps the
+// token for later.
 func (d *delegated) fresh(ctx context.Context, g grant, who backends.Principal, wanted bool) (grant, error) {
 	now := d.broker.now()
 	if !who.Expires.IsZero() && !now.Before(who.Expires) {
@@ -280,19 +277,19 @@ func (d *delegated) fresh(ctx context.Context, g grant, who backends.Principal, 
 	return g, err
 }
 
-// tryAgain is after how long a token is tried again that did not help. A client
-// may ask every second whether its run goes on.
+// tryAgain is after how long a useless token is tried again: a client may poll its run
+// every second.
 const tryAgain = 30 * time.Second
 
 var errTried = errors.New("the same token was tried a moment ago")
 
-// A try is which token was tried last for a key, and when.
+// A try is the last tried token of a key.
 type try struct {
 	token [sha256.Size]byte
 	at    time.Time
 }
 
-// try reports whether a token is to be tried for a key, and notes that it is.
+// try reports whether to try a token for a key, and records it.
 func (b *Broker) try(key store.Key, token backends.Secret) bool {
 	now := try{token: sha256.Sum256([]byte(token)), at: b.now()}
 	b.mu.Lock()
@@ -307,7 +304,7 @@ func (b *Broker) try(key store.Key, token backends.Secret) bool {
 	return true
 }
 
-// maxCached bounds what is in memory of keys.
+// maxCached bounds the keys in memory.
 const maxCached = 10_000
 
 func (b *Broker) cached(key store.Key) grant {

@@ -62,7 +62,7 @@ func readSecret(name string) (backends.Secret, error) {
 	return backends.Secret(value), nil
 }
 
-// where says what to replace when the secret is refused.
+// where names what to replace if the secret is refused.
 func (s Source) where() string {
 	switch {
 	case s.Env != "":

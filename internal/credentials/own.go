@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// A token is renewed so long before it expires, but not before four fifths
-	// of its life.
+	// renewBefore is when a token is renewed before it expires, but not before four
+	// fifths of its life.
 	renewBefore = 30 * time.Second
-	// A token that replaces a refused one and is refused as well within
-	// distrust is not replaced again: the backend does not want such tokens.
+	// distrust is how long a refused replacement of a refused token is not replaced
+	// again: the backend does not take such tokens.
 	distrust = time.Minute
 )
 
@@ -31,7 +31,7 @@ type own struct {
 	broker *Broker
 	client Client
 
-	mu       sync.Mutex // held while the token endpoint is asked
+	mu       sync.Mutex // held during requests to the token endpoint
 	token    token
 	issued   time.Time
 	replaced bool // the token before was refused

@@ -24,15 +24,14 @@ const (
 	maxTokenAnswer = 1 << 20 // bytes
 )
 
-// A token is what a token endpoint gives.
+// A token is the answer of a token endpoint.
 type token struct {
 	access  backends.Secret
 	refresh backends.Secret // "" = none
-	expires time.Time       // of access; zero = not said
+	expires time.Time       // of access; zero = unknown
 }
 
-// A refusal is a token endpoint's error: the request is at fault, and repeating
-// it is in vain.
+// A refusal is a token endpoint's error about the request, which repeating does not help.
 type refusal struct{ code string }
 
 func (e *refusal) Error() string { return "refused by the token endpoint (" + e.code + ")" }
@@ -42,7 +41,7 @@ type outage struct{ what string }
 
 func (e *outage) Error() string { return "the token endpoint " + e.what }
 
-// request asks the token endpoint of a client. Its error is a *refusal, an
+// request sends a request to the token endpoint of a client. Its error is a *refusal, an
 // *outage, or a *backends.CredentialsError about the client's own secret.
 func (b *Broker) request(ctx context.Context, c Client, grantType string, form url.Values) (token, error) {
 	secret, err := c.Secret.Read()
@@ -82,8 +81,8 @@ func (b *Broker) request(ctx context.Context, c Client, grantType string, form u
 	return c.read(resp.StatusCode, body, asked)
 }
 
-// read reads the answer of a token endpoint. Of what it says, only error codes
-// get into errors: descriptions may repeat what was sent.
+// read reads the answer of a token endpoint. Errors contain its error code only:
+// descriptions may repeat what was sent.
 func (c Client) read(status int, body []byte, asked time.Time) (token, error) {
 	var answer struct {
 		Access    backends.Secret `json:"access_token"`

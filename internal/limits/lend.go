@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Lend is Enter for a call that another process makes: the pass is kept under
-// its id for so long, and longer when it is renewed. nil = it has it.
+// Lend is Enter for a call of another process: the pass is kept under its id for this
+// time, and longer if it is renewed. nil = the process has it.
 func (l *Line) Lend(ctx context.Context, id string, keep time.Duration, stop <-chan struct{}) (*Held, error) {
-	if l.has(id, keep) { // it is asked for once more, since the answer was lost
+	if l.has(id, keep) { // asked for again, since the answer was lost
 		return nil, nil
 	}
 	pass, held, err := l.Enter(ctx, id, stop)
@@ -22,7 +22,7 @@ func (l *Line) Lend(ctx context.Context, id string, keep time.Duration, stop <-c
 	return nil, nil
 }
 
-// has keeps a pass that was lent, if it was.
+// has renews a lent pass, and reports whether there is one.
 func (l *Line) has(id string, keep time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -33,8 +33,8 @@ func (l *Line) has(id string, keep time.Duration) bool {
 	return p != nil
 }
 
-// Renew keeps a pass that was lent, also one that the process before this one
-// has lent: that call counts as under way, whatever the limits say.
+// Renew keeps a lent pass, also one that an earlier process has lent: its call counts as
+// under way even beyond the limits.
 func (l *Line) Renew(id string, keep time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,7 +46,7 @@ func (l *Line) Renew(id string, keep time.Duration) {
 	p.until = time.Now().Add(keep)
 }
 
-// Return ends a pass that was lent.
+// Return ends a lent pass.
 func (l *Line) Return(id string, o Outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

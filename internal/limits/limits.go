@@ -1,9 +1,9 @@
 // Package limits decides whether a call of a backend may be made now, and if not,
 // when.
 //
-// A Line keeps what is limited of one backend: how many calls are under way, how
-// many begin within a time, and whether the backend is left alone because it has
-// failed. It is kept by one process for all, so it is only memory.
+// A Line applies the limits of one backend: the calls under way at a time, the calls
+// that begin within a time, and a circuit breaker. One process keeps it for all, so it
+// is only in memory.
 package limits
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// A Config says what is limited. The zero value limits nothing.
+// A Config has the limits of a backend. The zero value limits nothing.
 type Config struct {
 	Concurrency int     // calls under way at a time; 0 = any number
 	Rate        Rate    // zero = any
@@ -26,16 +26,14 @@ type Config struct {
 // Limited reports whether anything is limited.
 func (c Config) Limited() bool { return c != Config{} }
 
-// A Rate says how many calls may begin: Calls within Per, evenly, and Burst at
-// once.
+// A Rate bounds how many calls begin: Calls within Per, evenly, and Burst at once.
 type Rate struct {
 	Calls int
 	Per   time.Duration
 	Burst int // at least 1
 }
 
-// ParseRate reads NUMBER/UNIT, where the unit is s, m or h, as a rate that lets
-// calls begin one by one.
+// ParseRate reads NUMBER/UNIT, with the unit s, m or h, as a rate with Burst 1.
 func ParseRate(text string) (Rate, error) {
 	number, unit, ok := strings.Cut(text, "/")
 	calls, err := strconv.Atoi(strings.TrimSpace(number))
@@ -55,7 +53,7 @@ func (r Rate) String() string {
 	return text
 }
 
-// perSecond is the rate as a number; +Inf without one.
+// perSecond is the rate as a number; +Inf = no limit.
 func (r Rate) perSecond() float64 {
 	if r.Calls == 0 {
 		return math.Inf(1)
@@ -63,11 +61,11 @@ func (r Rate) perSecond() float64 {
 	return float64(r.Calls) / r.Per.Seconds()
 }
 
-// A Breaker opens after so many Failures in a row, or within Window where that
-// is said, and lets nothing through for as long as Open. Then one call finds out
-// whether the backend answers again.
+// A Breaker opens after so many Failures in a row, or within Window if that is set, and
+// lets no calls through for the time Open. Then one call tests whether the backend
+// answers again.
 type Breaker struct {
-	Failures int           // 0 = there is no breaker
+	Failures int           // 0 = no breaker
 	Window   time.Duration // 0 = in a row
 	Open     time.Duration
 }
@@ -102,21 +100,21 @@ const (
 	ByConcurrency = "concurrency"
 )
 
-// A Held says that a call cannot be made now: Why, one of ByBreaker, ByRate and
-// ByConcurrency, and After which time it is worth trying. "" = the line is
-// closed; another process may have taken it over.
+// A Held says that a call cannot be made now: Why is ByBreaker, ByRate or
+// ByConcurrency, or "" if the line is closed, since another process may have taken it
+// over; After is when to try again.
 type Held struct {
 	Why   string
 	After time.Duration
 }
 
-// An Outcome is what a call says about its backend.
+// An Outcome of a call is its evidence about the backend.
 type Outcome int
 
 // The outcomes of a call.
 const (
 	NoVerdict Outcome = iota // nothing
-	Answered                 // the backend is well, whatever it answered
+	Answered                 // the backend works, even if it answered with an error
 	Failed                   // it could not be reached, or gave no answer
 )
 
@@ -132,19 +130,19 @@ func (o Outcome) err() error {
 	return errNoVerdict
 }
 
-// A State is how a line stands.
+// A State is that of a line.
 type State struct {
 	Breaker  string    // closed, open, half-open; "" = none
 	Until    time.Time // when an open breaker lets a call through
 	UnderWay int
-	Waiting  int // that have a place, whether they wait here or come again
-	// Spent is when the rate let no call begin, from which what it lets begin now
-	// has been saved up since. Zero = there is no rate.
+	Waiting  int // with a place in the line, waiting here or coming again
+	// Spent is when the tokens of the rate were used up; those available now were
+	// saved since. Zero = no rate.
 	Spent time.Time
 }
 
 // Errors of Enter.
 var errEnded = errors.New("the call has ended")
 
-// ended is the error of a call whose context has.
+// ended is the error of a call whose context has ended.
 func ended(ctx context.Context) error { return fmt.Errorf("%w: %w", errEnded, context.Cause(ctx)) }

@@ -14,32 +14,31 @@ import (
 )
 
 const (
-	// patience is how long a call waits here. One that has to wait longer keeps
-	// its place and comes again.
+	// patience is how long a call waits here. One that must wait longer keeps its place
+	// and comes again.
 	patience = 2 * time.Second
 
-	// placeKept is for how long after it should have come again a call keeps
-	// its place.
+	// placeKept is how long a call keeps its place after it should have come again.
 	placeKept = time.Minute
 
-	// leastHold and mostHold bound for how long a call is sent away whose turn
-	// can only be guessed. leastHold is an average: at a fixed beat a call could
-	// be away each time that calls of even length make room.
+	// leastHold and mostHold bound the hold of a call whose turn is a guess. leastHold
+	// is an average: with a fixed interval, a call could miss its turn each time that
+	// calls of equal length end.
 	leastHold = time.Second
 	mostHold  = time.Hour
 
-	// closedHold is when a call is worth trying that came to a closed line.
+	// closedHold is the hold of a call at a closed line.
 	closedHold = time.Second
 )
 
-// A Line lets the calls of one backend through in the order in which they came.
-// Its methods may be called at the same time.
+// A Line lets the calls of one backend through in the order of their arrival. It is safe
+// for concurrent use.
 type Line struct {
 	cfg    Config
 	serves func() bool
 
 	mu       sync.Mutex
-	changed  chan struct{} // closed, and another one, when anything has changed
+	changed  chan struct{} // closed and replaced when anything changes
 	waiting  []*ticket     // the oldest first
 	underWay map[*Pass]bool
 	lent     map[string]*Pass // to calls of other processes
@@ -54,14 +53,13 @@ type Line struct {
 type ticket struct {
 	id    string
 	here  bool      // it waits here
-	until time.Time // when its place is lost, while it does not
+	until time.Time // when its place is lost, unless it waits here
 }
 
-// NewLine makes the line of a backend. serves reports whether this process is still
-// the one that keeps it; nil = it is. spent is when the process before had let as
-// many calls begin as it might: State.Spent if it has told it when it was done,
-// or else the last moment in which it may have let one begin; zero = there was
-// none.
+// NewLine makes the line of a backend. serves reports whether this process still keeps
+// it; nil = it does. spent is when the previous process had used up the rate:
+// State.Spent if it handed that over, else the last moment at which it may have let a
+// call begin; zero = there was no such process.
 func NewLine(cfg Config, serves func() bool, spent time.Time) *Line {
 	if serves == nil {
 		serves = func() bool { return true }
@@ -80,7 +78,7 @@ func NewLine(cfg Config, serves func() bool, spent time.Time) *Line {
 	return l
 }
 
-// windowParts is in how many steps the window of a breaker moves on.
+// windowParts is in how many steps the window of a breaker moves.
 const windowParts = 10
 
 func newBreaker(b Breaker, opened func()) *gobreaker.TwoStepCircuitBreaker[any] {
@@ -106,21 +104,20 @@ type Pass struct {
 	line  *Line
 	began time.Time
 	done  func(error) // of the breaker; nil = none
-	until time.Time   // when it is taken back, of one that was lent
-	probe bool        // it finds out whether the backend answers again
+	until time.Time   // when a lent one ends
+	probe bool        // it tests whether the backend answers again
 }
 
-// NotSent ends a pass whose call could not be sent. One that was to find out
-// whether the backend answers again is held as the others are: it is no fault of
-// its own that it came first.
+// NotSent ends a pass whose call could not be sent. If it was to test whether the
+// backend answers again, the call is held like the others.
 func (p *Pass) NotSent() (held Held, again bool) {
 	p.End(Failed)
 	return Held{ByBreaker, p.line.cfg.Breaker.Open}, p.probe
 }
 
-// Enter waits for the turn of a call, but not for long: a call that is held
-// keeps its place under its id, and comes again. stop ends the wait early; nil =
-// nothing does. An error says that ctx has ended.
+// Enter waits for the turn of a call, but not for long: a held call keeps its place
+// under its id, and comes again. stop ends the wait early; nil = never. The error is
+// that ctx has ended.
 func (l *Line) Enter(ctx context.Context, id string, stop <-chan struct{}) (*Pass, Held, error) {
 	t := l.arrive(id)
 	patient := time.NewTimer(patience)
@@ -148,7 +145,7 @@ func (l *Line) Enter(ctx context.Context, id string, stop <-chan struct{}) (*Pas
 	}
 }
 
-// arrive gives a call the place that it has, or the last one.
+// arrive gives the ticket of a call, or adds one at the end.
 func (l *Line) arrive(id string) *ticket {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -174,15 +171,15 @@ func (l *Line) drop(t *ticket) {
 	l.waiting = slices.DeleteFunc(l.waiting, func(o *ticket) bool { return o == t })
 }
 
-// wake has those who wait look again. l.mu is held.
+// wake makes waiting calls try again. l.mu is held.
 func (l *Line) wake() {
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
 
-// try lets a call through, or says what holds it and when it is worth looking
-// again, at the latest; changed is closed when it is worth it earlier. A call
-// that is tired, or that has to wait longer than it may here, goes away.
+// try lets a call through, or gives what holds it and when to try again at the latest;
+// the channel is closed when it may be earlier. A call that is tired, or must wait
+// longer than it may here, leaves.
 func (l *Line) try(t *ticket, tired bool) (*Pass, Held, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -207,7 +204,7 @@ func (l *Line) try(t *ticket, tired bool) (*Pass, Held, <-chan struct{}) {
 	return nil, held, l.changed
 }
 
-// tidy gives up what nobody asks for any more.
+// tidy drops tickets and passes whose time is over.
 func (l *Line) tidy(now time.Time) {
 	l.waiting = slices.DeleteFunc(l.waiting, func(t *ticket) bool { return !t.here && t.until.Before(now) })
 	for id, p := range l.lent {
@@ -218,8 +215,8 @@ func (l *Line) tidy(now time.Time) {
 	}
 }
 
-// obstacle is what holds a call back; zero = nothing does. soon says that the
-// time is only when to look again, since what is waited for may come at any.
+// obstacle is what holds a call; zero = nothing. soon: the time is only when to look
+// again, since it may end at any time.
 func (l *Line) obstacle(t *ticket, now time.Time) (held Held, soon bool) {
 	switch {
 	case l.closed || !l.serves():
@@ -237,7 +234,7 @@ func (l *Line) obstacle(t *ticket, now time.Time) (held Held, soon bool) {
 	if tokens := l.rate.TokensAt(now); l.cfg.Rate.Calls > 0 && tokens < float64(before+1) {
 		return Held{ByRate, l.tokensIn(float64(before+1) - tokens)}, false
 	}
-	if before > 0 { // whom the same change has woken
+	if before > 0 { // woken by the same change
 		return Held{ByConcurrency, patience + 1}, true
 	}
 	return Held{}, false
@@ -283,9 +280,9 @@ func (l *Line) pass(now time.Time) *Pass {
 	return p
 }
 
-// untilTurn guesses when the turn of a call comes, from what is before it. Of
-// what can only be guessed it says three quarters: who comes early is told more
-// precisely, and who comes late leaves a place empty.
+// untilTurn guesses the time until the turn of a call, from the calls before it. It
+// gives three quarters of a guess: an early call gets a better one, a late call leaves
+// a place empty.
 func (l *Line) untilTurn(t *ticket, held Held, now time.Time) time.Duration {
 	switch held.Why {
 	case "":
@@ -309,8 +306,8 @@ func (l *Line) untilTurn(t *ticket, held Held, now time.Time) time.Duration {
 	return turn
 }
 
-// duration is how long a call takes, about: as those that have ended, or as long
-// as those have taken by now that are under way.
+// duration is about how long a call takes: the average of those that have ended, or the
+// time so far of those under way.
 func (l *Line) duration(now time.Time) time.Duration {
 	var ages time.Duration
 	for p := range l.underWay {
@@ -322,7 +319,7 @@ func (l *Line) duration(now time.Time) time.Duration {
 	return max(l.took, ages)
 }
 
-// End gives a pass back, and tells what the call says about the backend.
+// End returns a pass with the outcome of the call.
 func (p *Pass) End(o Outcome) {
 	l := p.line
 	l.mu.Lock()
@@ -346,7 +343,7 @@ func (l *Line) end(p *Pass, o Outcome) {
 	l.wake()
 }
 
-// Close lets nothing more through: whoever waits is sent away at once.
+// Close lets no more calls through: waiting calls leave at once.
 func (l *Line) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -354,7 +351,7 @@ func (l *Line) Close() {
 	l.wake()
 }
 
-// State says how the line stands.
+// State gives the state of the line.
 func (l *Line) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()

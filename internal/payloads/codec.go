@@ -1,6 +1,5 @@
-// Package payloads keeps the values of runs from those who keep the histories.
-// Values are sealed (AES-256-GCM) before they leave for Temporal and
-// opened when they come back; Temporal itself only sees that there are some.
+// Package payloads seals the values of runs (AES-256-GCM) before they go to Temporal,
+// and opens them when they come back, and keeps large values outside of histories.
 package payloads
 
 import (
@@ -22,22 +21,21 @@ import (
 
 // Metadata of a sealed payload.
 const (
-	encoding = "binary/encrypted" // as the Web UI knows it
+	encoding = "binary/encrypted" // of Temporal's samples, which the Web UI knows
 	keyField = "encryption-key-id"
-	runField = "perdure-run" // whose payload it is; bound to it
+	runField = "perdure-run" // the run of the payload, which is bound to it
 )
 
-// Seal has a client, and the workers that use it, seal what they send and open
-// what they get. Payloads in clear are taken as they are. Without keys nothing is
-// sealed, and what others have sealed is told as what it is.
+// Seal makes a client, and the workers that use it, seal what they send and open what
+// they get. Payloads in clear are accepted. Without keys nothing is sealed, and a sealed
+// payload is a clear error.
 func Seal(o *client.Options, keys *Keys) {
 	codec := &Codec{Keys: keys}
 	o.DataConverter = sealing{converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), codec), keys != nil}
 	o.FailureConverter = newFailures(o.DataConverter, codec)
 }
 
-// An Unsealable value wants to know that it came in clear text to somebody who
-// seals.
+// An Unsealable value is informed if it came in clear to a process that seals.
 type Unsealable interface{ Unsealed() }
 
 // A sealing is the data converter of a client. Within a workflow it is insisting.
@@ -70,12 +68,12 @@ func (s sealing) note(p *commonpb.Payload, into any) {
 
 var _ workflow.ContextAware = sealing{}
 
-// WithSerializationContext goes on with the payloads of a run.
+// WithSerializationContext gives the converter for the payloads of a run.
 func (s sealing) WithSerializationContext(of converter.SerializationContext) converter.DataConverter {
 	return sealing{converter.WithDataConverterSerializationContext(s.DataConverter, of), s.seals}
 }
 
-// WithWorkflowContext goes on within a workflow.
+// WithWorkflowContext gives the converter within a workflow.
 func (s sealing) WithWorkflowContext(workflow.Context) converter.DataConverter {
 	return insisting{s}
 }
@@ -83,12 +81,12 @@ func (s sealing) WithWorkflowContext(workflow.Context) converter.DataConverter {
 // WithContext changes nothing.
 func (s sealing) WithContext(context.Context) converter.DataConverter { return s }
 
-// An insisting data converter does not let a workflow go on without a key: it
-// panics, which ends the workflow task and not the workflow. Another worker, or
-// this one once it has the key, takes the task up. An error would fail the run.
+// An insisting data converter panics if a key is missing, which fails the workflow task
+// and not the workflow. Another worker, or this one once it has the key, executes the
+// task. An error would fail the run.
 type insisting struct{ converter.DataConverter }
 
-// WithSerializationContext goes on with the payloads of a run.
+// WithSerializationContext gives the converter for the payloads of a run.
 func (i insisting) WithSerializationContext(of converter.SerializationContext) converter.DataConverter {
 	return insisting{converter.WithDataConverterSerializationContext(i.DataConverter, of)}
 }
@@ -110,7 +108,7 @@ func insist(err error) error {
 	return err
 }
 
-// KeyOf is the ID of the key with which a payload was sealed; "" = it is not.
+// KeyOf is the ID of the key that sealed a payload; "" = it is not sealed.
 func KeyOf(p *commonpb.Payload) string {
 	if string(p.GetMetadata()[converter.MetadataEncoding]) != encoding {
 		return ""
@@ -120,12 +118,12 @@ func KeyOf(p *commonpb.Payload) string {
 
 // A Codec seals and opens payloads.
 type Codec struct {
-	Keys *Keys // nil = none: nothing is sealed, and nothing sealed can be opened
-	// May reports whether payloads of a run, "" = of none that is known, are
-	// opened; the others stay sealed. nil = all are.
+	Keys *Keys // nil = nothing is sealed, and sealed payloads cannot be opened
+	// May reports whether payloads of a run, "" = unknown, are opened; others stay
+	// sealed. nil = all are opened.
 	May func(run string) bool
 
-	run string // whose payloads are sealed
+	run string // of the payloads
 }
 
 var _ converter.PayloadCodecWithSerializationContext = (*Codec)(nil)
@@ -226,5 +224,5 @@ func (k key) cipher(salt []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// bound is what a sealed payload is bound to.
+// bound is the additional data of a sealed payload.
 func bound(key, run string) []byte { return fmt.Appendf(nil, "%q %q", key, run) }

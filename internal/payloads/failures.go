@@ -11,17 +11,16 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// errNotFetched is in the chain of errors of large values that could not be had.
+// errNotFetched is in the chain of errors of large values that could not be fetched.
 var errNotFetched = errors.New("fetching a large value")
 
-// Unread makes the failure of an activity of a type that a worker has taken up,
-// and whose input it could not read for a reason: nothing was executed. An empty
-// type is not known.
+// Unread makes the failure of an activity whose input a worker could not read: nothing
+// was executed. An empty activity type is unknown.
 type Unread func(activity string, reason error) error
 
-// ReportUnread has workers report by unread what the SDK would report as a
-// failure like any other of an activity: that the key of its input is missing,
-// or that what is large of it could not be fetched. It comes after Seal and Keep.
+// ReportUnread makes workers report by unread that the key of an activity's input is
+// missing, or that a large value in it could not be fetched; the SDK would report an
+// ordinary failure. It comes after Seal and Keep.
 func ReportUnread(o *client.Options, unread Unread) {
 	f, ok := o.FailureConverter.(failures)
 	if !ok {
@@ -37,9 +36,9 @@ type failures struct {
 	converter.FailureConverter
 	data     converter.DataConverter
 	codec    *Codec // nil = nothing is sealed or opened
-	unread   Unread // nil = they are like others
-	activity string // whose they are; "" = not known
-	insists  bool   // on being able to read them: within a workflow
+	unread   Unread // nil = as the SDK
+	activity string // activity type; "" = unknown
+	insists  bool   // panics if it cannot read them: within a workflow
 }
 
 func newFailures(data converter.DataConverter, codec *Codec) failures {
@@ -48,8 +47,8 @@ func newFailures(data converter.DataConverter, codec *Codec) failures {
 	})}
 }
 
-// WithSerializationContext goes on with the failures of a run. Those of
-// activities are read within workflows only.
+// WithSerializationContext gives the converter for the failures of a run. Those of
+// activities are only read within workflows.
 func (f failures) WithSerializationContext(of converter.SerializationContext) converter.FailureConverter {
 	bound := newFailures(converter.WithDataConverterSerializationContext(f.data, of), f.codec)
 	bound.unread = f.unread
@@ -89,9 +88,9 @@ func (f failures) sealed(failure *failurepb.Failure) *failurepb.Failure {
 	return failure
 }
 
-// FailureToError converts a failure. Within a workflow it panics if its key is
-// missing, as insisting does: to go on without what it says would be to go
-// another way than a worker that has the key.
+// FailureToError converts a failure. Within a workflow it panics if the key is missing,
+// as insisting does: without the content the workflow could behave differently than on
+// a worker that has the key.
 func (f failures) FailureToError(failure *failurepb.Failure) error {
 	for part := failure; f.insists && part != nil; part = part.GetCause() {
 		_, err := f.codec.Decode(sealedIn(part))

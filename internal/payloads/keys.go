@@ -19,9 +19,8 @@ import (
 // those that begin with # are skipped.
 type Source func(ctx context.Context) ([]byte, error)
 
-// Keys seal and open payloads. They are read again when a payload was sealed
-// with a key that is not among them, so that a new key can come while processes
-// run. They are safe for concurrent use.
+// Keys seal and open payloads. They are read again for a payload with an unknown key, so
+// that a new key can be added while processes run. They are safe for concurrent use.
 type Keys struct {
 	source Source
 
@@ -30,7 +29,7 @@ type Keys struct {
 	read time.Time
 }
 
-// ErrNoKey is in the chain of errors of payloads whose key is not known.
+// ErrNoKey is in the chain of errors of payloads with an unknown key.
 var ErrNoKey = errors.New("which is not among the payload keys")
 
 type key struct {
@@ -38,7 +37,7 @@ type key struct {
 	secret []byte
 }
 
-// rereadPause is how often keys are read again at most.
+// rereadPause is the least time between two reads of the keys.
 const rereadPause = 10 * time.Second
 
 // sourceLimit is how long reading the keys may take.
@@ -81,7 +80,7 @@ func (k *Keys) sealing() key {
 	return k.all[0]
 }
 
-// opening is the key that has sealed a payload.
+// opening is the key with the ID.
 func (k *Keys) opening(id string) (key, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Values keep what is too large for a history; store.Values are some.
+// Values keep values that are too large for a history; store.Values implement it.
 type Values interface {
 	Put(ctx context.Context, id, run string, data []byte) error
 	Get(ctx context.Context, id string) ([]byte, error)
@@ -25,40 +25,40 @@ type Values interface {
 const (
 	// Threshold is the size from which on a value is kept in Values, in bytes.
 	Threshold = 128 << 10
-	// MaxValue bounds the output of a tool, and the result of a run, where there
-	// are Values, in bytes.
+	// MaxValue bounds the output of a tool, and the result of a run, with Values, in
+	// bytes.
 	MaxValue = 64 << 20
 )
 
-// Keep has a client, and the workers that use it, keep large values elsewhere:
-// Temporal is told where they are. It comes after Seal, if that comes.
+// Keep makes a client, and the workers that use it, keep large values outside; Temporal
+// gets references. It comes after Seal, if that is used.
 func Keep(o *client.Options, values Values) {
 	o.ExternalStorage = converter.ExternalStorage{Drivers: []converter.StorageDriver{driver{values}}, PayloadSizeThreshold: Threshold}
 }
 
-// Fetch has a client fetch large values, and keep none elsewhere: one that does
-// not know whether the workers would find them.
+// Fetch makes a client fetch large values, but keep none: for a client that does not
+// know whether the workers would find them.
 func Fetch(o *client.Options, values Values) {
 	Keep(o, values)
 	o.ExternalStorage.PayloadSizeThreshold = math.MaxInt
 }
 
-// Reader reads what histories and memos hold that no worker or client has
-// fetched, for whom a data converter alone would see where large values are.
-// parent is the client's; nil = the SDK's default.
+// Reader reads payloads of histories and memos that the SDK has not fetched, so that
+// they contain references to large values. parent is the client's converter; nil = the
+// SDK's default.
 func Reader(parent converter.DataConverter, values Values) converter.DataConverter {
 	return outsideOf(parent, &outside{values: values})
 }
 
-// Writer is a Reader that also keeps what is large of a run elsewhere, for
-// requests that no client of the SDK makes.
+// Writer is a Reader that also keeps large values outside, for requests made without
+// the SDK.
 func Writer(parent converter.DataConverter, values Values) converter.DataConverter {
 	return outsideOf(parent, &outside{values: values, keeps: true})
 }
 
-// Fetcher is a codec that puts large values in the place of references to them,
-// for those runs of which may says so. It is for one request, which may name a
-// value many times: of more than MaxValue bytes in all the references stay.
+// Fetcher is a codec that replaces references by large values, for the runs that may
+// allows. It is for one request, which may name a value many times: beyond MaxValue
+// bytes in all, references stay.
 func Fetcher(values Values, may func(run string) bool) converter.PayloadCodec {
 	most := MaxValue
 	return &outside{values: values, may: may, left: &most}
@@ -71,24 +71,23 @@ func outsideOf(parent converter.DataConverter, o *outside) converter.DataConvert
 	return converter.NewCodecDataConverter(parent, o)
 }
 
-// driverName stands in histories.
+// driverName is in histories.
 const driverName = "perdure"
 
-// What a claim says.
+// Fields of a claim.
 const (
 	claimID  = "id"
 	claimRun = "run"
 )
 
-// A driver is Values as the SDK wants them. What stands for a value says by what
-// it is found and whose it is; one that is stored again, because a task is
-// repeated, is there once.
+// A driver is Values for the SDK. A reference has the ID and the run of a value; one
+// that is stored again, by a repeated task, is kept once.
 type driver struct{ values Values }
 
-// Name is what references say.
+// Name is that in references.
 func (driver) Name() string { return driverName }
 
-// Type is the same: there is one.
+// Type is the same.
 func (driver) Type() string { return driverName }
 
 // Store keeps payloads.
@@ -110,7 +109,7 @@ func (d driver) Store(ctx converter.StorageDriverStoreContext, payloads []*commo
 	return claims, nil
 }
 
-// Retrieve gives payloads back, and refuses what is not what was stored.
+// Retrieve gives payloads, and refuses those that are not as stored.
 func (d driver) Retrieve(ctx converter.StorageDriverRetrieveContext, claims []converter.StorageDriverClaim) ([]*commonpb.Payload, error) {
 	payloads := make([]*commonpb.Payload, len(claims))
 	for i, claim := range claims {
@@ -145,14 +144,14 @@ func fetch(ctx context.Context, values Values, claim map[string]string) (*common
 	return &p, proto.Unmarshal(data, &p)
 }
 
-// Outside is a codec that puts large values in the place of references to them,
-// and references in the place of large values of a run, if it keeps any.
+// outside is a codec that replaces references by large values, and large values of a
+// run by references, if it keeps any.
 type outside struct {
 	values Values
 	keeps  bool
-	may    func(run string) bool // whose values are fetched; nil = all are
-	left   *int                  // bytes that are fetched yet; nil = as many as there are
-	run    string                // whose values they are; "" = of none that is known
+	may    func(run string) bool // runs whose values are fetched; nil = all
+	left   *int                  // bytes that may still be fetched; nil = no limit
+	run    string                // of the values; "" = unknown
 }
 
 var _ converter.PayloadCodecWithSerializationContext = (*outside)(nil)
@@ -166,7 +165,7 @@ func (o *outside) WithSerializationContext(of converter.SerializationContext) co
 	return &bound
 }
 
-// Encode keeps what is large.
+// Encode keeps large values.
 func (o *outside) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	kept := slices.Clone(payloads)
 	for i, p := range payloads {
@@ -184,7 +183,7 @@ func (o *outside) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, err
 	return kept, nil
 }
 
-// Decode fetches what is elsewhere.
+// Decode fetches large values.
 func (o *outside) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	whole := slices.Clone(payloads)
 	for i, p := range payloads {
@@ -203,8 +202,7 @@ func (o *outside) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, err
 	return whole, nil
 }
 
-// keep puts a payload where large values are, under a digest of what it is and
-// whose, and says where.
+// keep stores a payload under a digest of its content and its run, and gives its claim.
 func keep(ctx context.Context, values Values, run string, p *commonpb.Payload) (claim map[string]string, err error) {
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(p)
 	if err != nil {
@@ -214,7 +212,7 @@ func keep(ctx context.Context, values Values, run string, p *commonpb.Payload) (
 	return map[string]string{claimID: id, claimRun: run}, values.Put(ctx, id, run, data)
 }
 
-// referenceTo is what stands for a value of so many bytes, as the SDK has it.
+// referenceTo is the SDK's reference to a value of this size.
 func referenceTo(claim map[string]string, size int) (*commonpb.Payload, error) {
 	ref := &sdkpb.ExternalStorageReference{DriverName: driverName, ClaimData: claim}
 	data, err := protojson.Marshal(ref)
@@ -228,7 +226,7 @@ func referenceTo(claim map[string]string, size int) (*commonpb.Payload, error) {
 	}, err
 }
 
-// reference is what a payload that stands for a large value says of it.
+// reference gives the claim of a payload that is a reference.
 func reference(p *commonpb.Payload) (claim map[string]string, ok bool) {
 	var ref sdkpb.ExternalStorageReference
 	if string(p.GetMetadata()[converter.MetadataMessageType]) != string(ref.ProtoReflect().Descriptor().FullName()) {

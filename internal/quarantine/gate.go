@@ -7,20 +7,19 @@ import (
 	"time"
 )
 
-// A gate lets workflow tasks be executed beside each other, or one of them alone.
-// Tasks are let in in the order of their arrival. A task that was let in begins a
-// moment later, in the SDK.
+// A gate admits workflow tasks to be executed side by side, or one alone, in the order
+// of their arrival. An admitted task begins a moment later, in the SDK.
 type gate struct {
 	mu      sync.Mutex
 	waiting []*entrant
-	coming  []time.Time // tasks that were let in and have not begun, the oldest first
+	coming  []time.Time // admitted tasks that have not begun, the oldest first
 	under   int         // tasks that have begun
-	alone   bool        // the task that was let in last, or is under way, is the only one
-	left    func()      // called when such a one has ended; it must not wait
+	alone   bool        // the last admitted task is executed alone
+	left    func()      // called when that task has ended; must not block
 }
 
-// comingLimit is how long a task that was let in may take to begin: one that the
-// SDK drops instead holds up nothing for longer.
+// comingLimit is how long an admitted task may take to begin, so that one which the SDK
+// drops blocks no others.
 const comingLimit = 30 * time.Second
 
 type entrant struct {
@@ -28,8 +27,8 @@ type entrant struct {
 	in    chan struct{}
 }
 
-// enter returns when a task may be executed, beside others or alone. If ctx ends
-// before, it may not.
+// enter returns when a task may be executed, beside others or alone. It is an error if
+// ctx ends before.
 func (g *gate) enter(ctx context.Context, alone bool) error {
 	e := &entrant{alone, make(chan struct{})}
 	g.mu.Lock()
@@ -48,11 +47,10 @@ func (g *gate) enter(ctx context.Context, alone bool) error {
 		g.admit()
 		return ctx.Err()
 	}
-	return nil // it was let in meanwhile
+	return nil // admitted meanwhile
 }
 
-// tryEnter lets a task in that would be executed beside others, if none waits to
-// be or is executed alone.
+// tryEnter admits a task beside others, unless one waits or is executed alone.
 func (g *gate) tryEnter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -63,7 +61,7 @@ func (g *gate) tryEnter() bool {
 	return true
 }
 
-// withdraw takes back that a task was let in.
+// withdraw takes back an admission.
 func (g *gate) withdraw() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -71,7 +69,7 @@ func (g *gate) withdraw() {
 	g.admit()
 }
 
-// begin says that a task that was let in is now executed.
+// begin counts an admitted task as executing.
 func (g *gate) begin() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -79,7 +77,7 @@ func (g *gate) begin() {
 	g.under++
 }
 
-// end says that it no longer is.
+// end counts it as ended.
 func (g *gate) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,7 +85,7 @@ func (g *gate) end() {
 	g.admit()
 }
 
-// quiet reports whether no task is executed.
+// quiet reports whether no task is executing.
 func (g *gate) quiet() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -100,7 +98,7 @@ func (g *gate) arrived() {
 	}
 }
 
-// admit lets those in who wait and may, in their order.
+// admit admits waiting tasks in order, as far as possible.
 func (g *gate) admit() {
 	if g.alone && g.idle() {
 		g.alone = false

@@ -34,20 +34,20 @@ type Options struct {
 	// Limit is how often a workflow task may be lost with its worker, all but the
 	// first time alone, before its run is quarantined: at least 2. 0 = DefaultLimit.
 	Limit int
-	// Computing is how long the worker lets a run compute between two waits. The
-	// code of one that has computed for longer cannot be stopped, so a task that
-	// fails after so long counts as lost.
+	// Computing is how long the worker lets a run compute between two waits. Code that
+	// computes for longer cannot be stopped, so a task that fails after this time
+	// counts as lost.
 	Computing time.Duration
-	// Keys check what operators say of quarantined runs. nil = nothing of that counts.
+	// Keys verify operators' signals to quarantined runs. nil = none count.
 	Keys *signing.Keys
-	// Alone is told of each task that is executed alone, Quarantined of each run
-	// that is quarantined. nil = nobody is.
+	// Alone is called for each task that is executed alone, Quarantined for each run
+	// that is quarantined. nil = not called.
 	Alone, Quarantined func()
-	// Logger gets what the guard does. nil = slog.Default().
+	// Logger logs the guard's actions. nil = slog.Default().
 	Logger *slog.Logger
 }
 
-// A Guard stands between a worker and the workflow tasks that Temporal hands out.
+// A Guard is between a worker and the workflow tasks of Temporal.
 type Guard struct {
 	o    Options
 	gate gate
@@ -55,7 +55,7 @@ type Guard struct {
 	mu      sync.Mutex
 	only    *lone          // the task that is executed alone; nil = none, or it was answered
 	stopped bool           // the worker takes no more tasks
-	busy    sync.WaitGroup // tasks that are being taken, and marks that are being left
+	busy    sync.WaitGroup // tasks being taken, and marks being sent
 }
 
 // A lone task is executed alone.
@@ -81,8 +81,8 @@ func New(o Options) *Guard {
 	return g
 }
 
-// waitLimit is how long a task that was handed out waits to be executed. Temporal
-// takes one back after ten seconds.
+// waitLimit is how long a polled task waits to be executed. Temporal takes it back after
+// ten seconds.
 const waitLimit = 7 * time.Second
 
 // callLimit bounds the requests that the guard makes.
@@ -103,7 +103,7 @@ func (g *Guard) DialOption() grpc.DialOption {
 			done, may := g.taking()
 			defer done()
 			if !may || !g.take(ctx, workflowservice.NewWorkflowServiceClient(cc), req, task) {
-				proto.Reset(task) // as if there had been none
+				proto.Reset(task) // as if the poll gave none
 			}
 			return nil
 		case *workflowservice.RespondWorkflowTaskCompletedRequest:
@@ -120,8 +120,8 @@ func (g *Guard) polls(req *workflowservice.PollWorkflowTaskQueueRequest) bool {
 	return cmp.Or(queue.GetNormalName(), queue.GetName()) == g.o.TaskQueue
 }
 
-// taking notes that a task is being taken, until done is called. The SDK does not
-// wait for its polls when a worker stops.
+// taking counts a task that is being taken, until done is called. The SDK does not wait
+// for its polls when a worker stops.
 func (g *Guard) taking() (done func(), may bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -189,7 +189,7 @@ func (g *Guard) take(ctx context.Context, temporal workflowservice.WorkflowServi
 	return true
 }
 
-// begun leaves the mark that a task is executed alone.
+// begun sends the mark that a task is executed alone.
 func (g *Guard) begun(only *lone) error {
 	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
 	defer cancel()
@@ -202,8 +202,8 @@ func (g *Guard) begun(only *lone) error {
 	return nil
 }
 
-// answered takes note that the worker has executed a task, before Temporal hears
-// of it and hands out the next one.
+// answered records that the worker has executed a task, before Temporal gets the answer
+// and gives out the next task.
 func (g *Guard) answered(token []byte, completed bool) {
 	g.mu.Lock()
 	only := g.only
@@ -218,8 +218,8 @@ func (g *Guard) answered(token []byte, completed bool) {
 	}
 }
 
-// abandoned takes note that the worker is done with the task that it executed
-// alone. The SDK answers the first failure of a task only.
+// abandoned records that the worker has ended the task that it executed alone. The SDK
+// answers only the first failure of a task.
 func (g *Guard) abandoned() {
 	g.mu.Lock()
 	only := g.only
@@ -230,9 +230,8 @@ func (g *Guard) abandoned() {
 	}
 }
 
-// Stopped says that the worker has stopped in order. It leaves the mark of a task
-// which the worker was given last and has not executed: a worker that was told to
-// stop was not lost with it.
+// Stopped is called when the worker has stopped in order. It sends the survived mark of
+// the last task if the worker has not executed it: the worker was not lost with it.
 func (g *Guard) Stopped() {
 	g.mu.Lock()
 	g.stopped = true
@@ -244,14 +243,14 @@ func (g *Guard) Stopped() {
 	g.busy.Wait()
 }
 
-// mayCompute reports whether a task that has failed may have been given up by the
-// worker while its code goes on, and takes memory.
+// mayCompute reports whether the code of a failed task may still be running, and taking
+// memory.
 func (g *Guard) mayCompute(only *lone) bool {
 	return g.o.Computing > 0 && time.Since(only.since) >= g.o.Computing
 }
 
-// survived leaves the mark that the worker has survived a task. Without it the run
-// would be quarantined, so it is worth some attempts.
+// survived sends the mark that the worker has survived a task. Without it the run would
+// be quarantined, so it tries several times.
 func (g *Guard) survived(only *lone) {
 	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
 	defer cancel()
@@ -271,7 +270,7 @@ func (g *Guard) survived(only *lone) {
 	}
 }
 
-// quarantine has a run executed no more.
+// quarantine stops the execution of a run.
 func (g *Guard) quarantine(ctx context.Context, temporal workflowservice.WorkflowServiceClient, req *workflowservice.PollWorkflowTaskQueueRequest, task *workflowservice.PollWorkflowTaskQueueResponse, record *Record, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
@@ -288,7 +287,7 @@ func (g *Guard) quarantine(ctx context.Context, temporal workflowservice.Workflo
 		log.Error("the run takes its worker down, so this worker does not execute it; Temporal cannot pause it, so it stays in the state running", "why", record.Why(), "error", err)
 	}
 	if err != nil && task.GetAttempt() > 1 {
-		return // as the SDK does, let Temporal hand it out again later and later
+		return // like the SDK, let Temporal give it out again with growing pauses
 	}
 	_, err = temporal.RespondWorkflowTaskFailed(ctx, &workflowservice.RespondWorkflowTaskFailedRequest{
 		TaskToken: task.GetTaskToken(), Namespace: req.GetNamespace(), Identity: req.GetIdentity(),
@@ -300,7 +299,7 @@ func (g *Guard) quarantine(ctx context.Context, temporal workflowservice.Workflo
 	}
 }
 
-// fail ends a quarantined run as an operator has it, without executing it.
+// fail ends a quarantined run as an operator decided, without executing it.
 func (g *Guard) fail(ctx context.Context, temporal workflowservice.WorkflowServiceClient, req *workflowservice.PollWorkflowTaskQueueRequest, task *workflowservice.PollWorkflowTaskQueueResponse, record *Record, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
@@ -327,8 +326,8 @@ func alreadyPaused(err error) bool {
 	return errors.As(err, &precondition) || grpcstatus.Code(err) == codes.FailedPrecondition
 }
 
-// read is what history says of the losses of a task. Of a long one, Temporal
-// sends the beginning with the task, and the end is asked for.
+// read reads the losses of a task from the history. Temporal sends only the beginning of
+// a long one with the task; the end is read separately.
 func (g *Guard) read(ctx context.Context, temporal workflowservice.WorkflowServiceClient, namespace string, task *workflowservice.PollWorkflowTaskQueueResponse) (*Record, error) {
 	record := NewRecord(task.GetWorkflowExecution().GetRunId(), ProvenBy(g.o.Keys, task.GetWorkflowExecution()))
 	record.after = task.GetPreviousStartedEventId()
@@ -343,11 +342,11 @@ func (g *Guard) read(ctx context.Context, temporal workflowservice.WorkflowServi
 	return record, err
 }
 
-// sinceCompleted is where the events begin that are not before the completion of
-// the last workflow task that was executed to its end.
+// sinceCompleted is the index of the last completion of an executed workflow task; 0 =
+// none.
 func sinceCompleted(events []*historypb.HistoryEvent) int { return max(lastCompleted(events), 0) }
 
-// lastCompleted is the index of that completion; -1 = none.
+// lastCompleted is the same; -1 = none.
 func lastCompleted(events []*historypb.HistoryEvent) int {
 	for i := len(events) - 1; i >= 0; i-- {
 		if events[i].GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED && executed(events[i]) {
@@ -357,7 +356,7 @@ func lastCompleted(events []*historypb.HistoryEvent) int {
 	return -1
 }
 
-// tail reads the events since the last workflow task that was completed.
+// tail reads the events since the last completed workflow task.
 func tail(ctx context.Context, temporal workflowservice.WorkflowServiceClient, namespace string, run *commonpb.WorkflowExecution) ([]*historypb.HistoryEvent, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()

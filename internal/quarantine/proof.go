@@ -8,18 +8,17 @@ import (
 	"github.com/perdure/perdure/internal/signing"
 )
 
-// Prove is the input of ReleaseSignal or FailSignal to an execution: what an
-// operator says, and the proof that a process of the installation sends it.
-// Content goes as it is, sealed or not.
+// Prove is the input of ReleaseSignal or FailSignal to an execution: the operator's
+// content, sealed or not, and the proof that a process of the installation sends it.
 func Prove(keys *signing.Keys, signal string, to *commonpb.WorkflowExecution, content *commonpb.Payload) *commonpb.Payloads {
 	return &commonpb.Payloads{Payloads: []*commonpb.Payload{content, plain(keys.Sign(statement(signal, to, content)...))}}
 }
 
-// Proven reports whether an execution may believe a signal, by its name and input.
+// Proven reports whether a signal to an execution is genuine, by its name and input.
 type Proven func(signal string, input *commonpb.Payloads) bool
 
-// ProvenBy believes what Prove has made for the execution with one of the keys; of
-// no keys, nothing.
+// ProvenBy accepts signals that Prove has made for the execution with one of the keys;
+// without keys none.
 func ProvenBy(keys *signing.Keys, to *commonpb.WorkflowExecution) Proven {
 	return func(signal string, input *commonpb.Payloads) bool {
 		parts := input.GetPayloads()
@@ -33,7 +32,7 @@ func statement(signal string, to *commonpb.WorkflowExecution, content *commonpb.
 	return []string{"quarantine", signal, to.GetWorkflowId(), to.GetRunId(), string(content.GetData())}
 }
 
-// plain is a payload that everybody can read.
+// plain is an unsealed payload.
 func plain(v any) *commonpb.Payload {
 	data, err := json.Marshal(v)
 	if err != nil {

@@ -9,10 +9,9 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 )
 
-// completedOnly has a query of a run see no more than what its last completed
-// workflow task came to. The SDK would go on to the end of its history, and do
-// what has taken workers down. Temporal does not repeat a query, so it leaves no
-// mark of its own.
+// completedOnly limits a query of a run to the state after its last completed workflow
+// task. The SDK would replay to the end of the history, and do what has taken workers
+// down. Temporal does not repeat a query, so it needs no mark.
 func completedOnly(ctx context.Context, temporal workflowservice.WorkflowServiceClient, namespace string, task *workflowservice.PollWorkflowTaskQueueResponse) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
@@ -35,7 +34,7 @@ func completedOnly(ctx context.Context, temporal workflowservice.WorkflowService
 		last++
 	}
 	for i := last; i < len(events); i++ {
-		// An event that means nothing to a workflow, in the place of one that does.
+		// An event without effect on a workflow replaces the original.
 		events[i] = &historypb.HistoryEvent{EventId: events[i].EventId, EventTime: events[i].EventTime, EventType: enumspb.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT}
 	}
 	return nil

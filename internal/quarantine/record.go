@@ -1,8 +1,8 @@
-// Package quarantine keeps a run that takes its worker down from taking down
-// every worker. Temporal hands a workflow task out again when the worker that
-// executed it is gone, and again after each restart; who executed it cannot say
-// what happened. So a task that was lost is executed alone, with a mark in the
-// history of the run, and a run that was lost alone is not executed any more.
+// Package quarantine keeps a run that takes its worker down from taking down every
+// worker. Temporal gives out a workflow task again when its worker is gone, and again
+// after each restart; the lost worker cannot report what happened. So a lost task is
+// executed alone, with a mark in the history of the run, and a run that was lost alone
+// is no longer executed.
 package quarantine
 
 import (
@@ -16,29 +16,29 @@ import (
 )
 
 // Signals that leave marks in the history of a run. No workflow code reads them.
-// Those of operators count with their proof only. Those of workers have none:
-// whoever can send one can pause and unpause a run as well.
+// Those of operators count only with a proof. Those of workers have none: a sender who
+// can forge one can pause and unpause runs anyway.
 const (
 	// BegunSignal: a worker is about to execute the pending task alone.
 	BegunSignal = "perdure-alone-begun"
-	// SurvivedSignal: it has executed it, and is still there.
+	// SurvivedSignal: it has executed it, and still works.
 	SurvivedSignal = "perdure-alone-survived"
 	// ReleaseSignal: an operator lets the run be executed again.
 	ReleaseSignal = "perdure-release"
-	// FailSignal: an operator has the run fail, with the details that it brings,
-	// without being executed. It means a quarantined run only.
+	// FailSignal: an operator lets the run fail with these details, without executing
+	// it. It has an effect on quarantined runs only.
 	FailSignal = "perdure-fail"
 )
 
-// Identity is that of the answer to a workflow task that no workflow code has
-// made, and failureType the type of the failure of one that is not executed.
+// Identity is the sender of answers to workflow tasks that were not executed, and
+// failureType the type of their failures.
 const (
 	Identity    = "perdure-quarantine"
 	failureType = "quarantined"
 )
 
-// Reason is that of the pause of a quarantined run, by which it is found: the
-// search attribute TemporalPauseInfo has it, with "Reason:" before it.
+// Reason is the reason of a quarantined run's pause. The search attribute
+// TemporalPauseInfo has it, after "Reason:", so that lists find the run.
 const Reason = "quarantined: it takes its worker down"
 
 // A Loss is a workflow task that was lost with its worker.
@@ -48,29 +48,29 @@ type Loss struct {
 	Alone  bool      `json:"alone"`            // the worker executed no other run at the time
 }
 
-// A Record is what the history of an execution says of the losses of the workflow
-// task that is pending. Of several attempts in a row Temporal records the first
-// one, and the marks tell of those that were executed alone.
+// A Record has the losses of the pending workflow task, from the history of an
+// execution. Temporal records only the first of several attempts; the marks record
+// those that were executed alone.
 type Record struct {
 	Losses []Loss
 	Since  time.Time // when the run was quarantined; zero = it is not
-	Paused bool      // by Temporal; else workers that are given a task of the quarantined run refuse it
+	Paused bool      // by Temporal; else workers refuse tasks of the quarantined run
 
 	execution string // Temporal's run ID
-	after     int64  // started event of the last task that was completed, which is as far as the run has come
-	alone     int    // marks of executions of which the worker has not said that it survived, since the last release
-	suspected bool   // it was lost since it was last survived
+	after     int64  // started event of the last completed task
+	alone     int    // executions alone without a survived mark, since the last release
+	suspected bool   // it was lost since the last survived mark
 	survived  bool
-	refused   string             // last signal of an operator that has no proof
+	refused   string             // last signal of an operator without a valid proof
 	proven    Proven             // nil = every signal is
-	fail      *commonpb.Payloads // details of the failure with which an operator has the run end; nil = nobody has
+	fail      *commonpb.Payloads // details of the failure by an operator; nil = none
 
-	worker  string    // that has started the last task
-	started time.Time // the last task
+	worker  string    // of the last task
+	started time.Time // of the last task
 }
 
-// A mark is the content of the signals, which says which task they mean. A reset
-// repeats signals in an execution that they do not mean.
+// A mark is the content of a signal: the task that it means. After a reset, signals are
+// also in an execution that they do not mean.
 type mark struct {
 	Execution string `json:"execution"`
 	After     int64  `json:"after"`
@@ -80,15 +80,14 @@ func (m mark) payloads() *commonpb.Payloads {
 	return &commonpb.Payloads{Payloads: []*commonpb.Payload{plain(m)}}
 }
 
-// NewRecord is that of an execution, by Temporal's run ID, of which no event was
-// added yet. Proven says which signals of operators count; nil = all, for who looks
-// on and has no keys.
+// NewRecord is an empty record of an execution, by Temporal's run ID. Proven says which
+// signals of operators count; nil = all, for observers without keys.
 func NewRecord(execution string, proven Proven) *Record {
 	return &Record{execution: execution, proven: proven}
 }
 
-// Add takes the next event of the execution's history. The first one may be any
-// that is not after the completion of the last workflow task that was completed.
+// Add takes the next event of the execution's history. The first one may be any up to
+// the completion of the last completed workflow task.
 func (r *Record) Add(e *historypb.HistoryEvent) {
 	at := e.GetEventTime().AsTime()
 	switch e.GetEventType() {
@@ -139,7 +138,7 @@ func (r *Record) signalled(a *historypb.WorkflowExecutionSignaledEventAttributes
 	}
 	var m mark
 	for _, p := range a.GetInput().GetPayloads() {
-		_ = json.Unmarshal(p.GetData(), &m) // what is none means no task of this run
+		_ = json.Unmarshal(p.GetData(), &m) // an invalid mark means no task of this run
 	}
 	if m != r.mark() {
 		return
@@ -152,8 +151,8 @@ func (r *Record) signalled(a *historypb.WorkflowExecutionSignaledEventAttributes
 	r.alone++
 	r.suspected, r.survived = true, false
 	loss := Loss{At: at, Worker: a.GetIdentity(), Alone: true}
-	// Temporal tells of a signal to a task under way when that is over, so the loss
-	// of this very task may be there already.
+	// Temporal records a signal during a task after the task, so the loss of this task
+	// may be recorded already.
 	if last := len(r.Losses) - 1; last >= 0 && !at.Before(r.started) && !at.After(r.Losses[last].At) {
 		r.Losses[last] = loss
 		return
@@ -169,26 +168,25 @@ func (r *Record) believes(a *historypb.WorkflowExecutionSignaledEventAttributes)
 }
 
 func (r *Record) released() {
-	if r.fail == nil { // else it is executed no more
+	if r.fail == nil { // else it is no longer executed
 		r.alone, r.Since, r.Paused = 0, time.Time{}, false
 	}
 }
 
-// executed reports whether the completion of a workflow task says that its run was
-// executed.
+// executed reports whether a completed workflow task was really executed.
 func executed(completed *historypb.HistoryEvent) bool {
 	return completed.GetWorkflowTaskCompletedEventAttributes().GetIdentity() != Identity
 }
 
 func (r *Record) mark() mark { return mark{r.execution, r.after} }
 
-// suspect reports whether a task that is handed out for the given time may have
-// taken its worker down. One that has failed before is, too, as only the first
-// failure in a row is recorded; it is cleared by being executed alone once.
+// suspect reports whether a task with this attempt may have taken its worker down. One
+// that has failed before counts, too, since only the first failure in a row is
+// recorded; executing it alone once clears it.
 func (r *Record) suspect(attempt int32) bool { return r.suspected || attempt > 1 && !r.survived }
 
-// Guilty reports whether the pending task was lost with its worker for the given
-// number of times, all but the first of them alone.
+// Guilty reports whether the pending task was lost with its worker limit times, all but
+// the first of them alone.
 func (r *Record) Guilty(limit int) bool { return r.alone >= max(limit-1, 1) }
 
 // Why says for people why the run is quarantined.

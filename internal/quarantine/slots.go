@@ -7,12 +7,12 @@ import (
 	"go.temporal.io/sdk/worker"
 )
 
-// slotsOfEach is how many tasks of each kind a worker executes at a time: what
-// the SDK does by itself.
+// slotsOfEach is how many tasks of each kind a worker executes at a time: the default of
+// the SDK.
 const slotsOfEach = 1000
 
-// Tuner tells the guard when the worker executes a workflow task. It is that of
-// one worker, whose connection has the guard's DialOption.
+// Tuner reports to the guard when the worker executes a workflow task. It is for one
+// worker, whose connection has the guard's DialOption.
 func (g *Guard) Tuner() (worker.WorkerTuner, error) {
 	suppliers := make([]worker.SlotSupplier, 5)
 	for i := range suppliers {
@@ -30,14 +30,14 @@ func (g *Guard) Tuner() (worker.WorkerTuner, error) {
 	})
 }
 
-// slots are those of workflow tasks. Polled tasks are let in by the interceptor;
-// a task that comes with the start of its run is let in where its slot is taken.
+// slots are those of workflow tasks. The interceptor admits polled tasks; a task that
+// comes with the start of its run is admitted when its slot is reserved.
 type slots struct {
 	worker.SlotSupplier
 	gate *gate
 
 	mu  sync.Mutex
-	let map[*worker.SlotPermit]bool // slots with a task that was let in; whether it has begun
+	let map[*worker.SlotPermit]bool // slots with an admitted task; true = it has begun
 }
 
 // TryReserveSlot takes a slot for a task that may come with the start of its run.

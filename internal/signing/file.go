@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// KeyBytes is the least that a key must have.
+// KeyBytes is the least length of a key.
 const KeyBytes = 32
 
-// Parse reads one key from each line that is not empty; the first one signs. What
-// is wrong is said without the key; where says where the text is from.
+// Parse reads one key from each line that is not empty; the first one signs. Errors
+// begin with where, the source of the text, and do not contain keys.
 func Parse(where, text string) ([][]byte, error) {
 	var all [][]byte
 	lines := bufio.NewScanner(strings.NewReader(text))
@@ -33,7 +33,7 @@ func Parse(where, text string) ([][]byte, error) {
 	return all, nil
 }
 
-// File are the keys in a file, as it is each time.
+// File reads the keys of a file each time.
 func File(path string) Source {
 	return func() ([][]byte, error) {
 		text, err := os.ReadFile(path)

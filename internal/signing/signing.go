@@ -1,5 +1,5 @@
-// Package signing proves that one of our own processes says something. The processes
-// of an installation share keys; what one of them signs, the others check.
+// Package signing proves that a statement comes from a process of the installation. The
+// processes share keys; what one of them signs, the others verify.
 package signing
 
 import (
@@ -13,30 +13,28 @@ import (
 	"sync"
 )
 
-// What a proof may lack.
+// Errors of Check.
 var (
 	ErrUnknownKey = errors.New("the key that signed it is not among the keys of this process")
 	ErrForged     = errors.New("it was not signed for this")
 )
 
-// A Source reads the keys as they are now: the first one signs, and what any of
-// them has signed is taken.
+// A Source reads the current keys: the first one signs, all of them verify.
 type Source func() ([][]byte, error)
 
-// Fixed are keys that stay as they are.
+// Fixed are keys that never change.
 func Fixed(current []byte, retired ...[]byte) Source {
 	all := append([][]byte{current}, retired...)
 	return func() ([][]byte, error) { return all, nil }
 }
 
-// Keys sign and check. They are read anew each time, so that one that is
-// withdrawn counts no more at once, and a new one from its first moment. Keys may
-// be used at the same time; nil are no keys.
+// Keys sign and verify. They are read each time, so that a withdrawn or a new key
+// counts at once. They are safe for concurrent use; nil = no keys.
 type Keys struct {
 	source Source
 
 	mu   sync.Mutex
-	last []key // that could be read
+	last []key // of the last successful read
 }
 
 type key struct {
@@ -58,8 +56,8 @@ func New(source Source) (*Keys, error) {
 	return k, nil
 }
 
-// current are the keys of now. Where they cannot be read, such as while their
-// file is replaced, those of before count.
+// current reads the keys. If that fails, such as while the file is replaced, the last
+// ones count.
 func (k *Keys) current() []key {
 	if k == nil {
 		return nil
@@ -73,8 +71,8 @@ func (k *Keys) current() []key {
 	return k.last
 }
 
-// derived are the keys of this package: a proof says nothing of tokens that are
-// signed with the same key.
+// derived are the keys of this package, so that proofs and other tokens signed with the
+// same key cannot replace each other.
 func derived(secrets [][]byte) []key {
 	keys := make([]key, len(secrets))
 	for i, secret := range secrets {
@@ -86,13 +84,13 @@ func derived(secrets [][]byte) []key {
 func derive(secret []byte, purpose string) []byte {
 	d, err := hkdf.Key(sha256.New, secret, nil, purpose, sha256.Size)
 	if err != nil {
-		panic("signing: deriving a key: " + err.Error()) // never, for one of this length
+		panic("signing: deriving a key: " + err.Error()) // never for this length
 	}
 	return d
 }
 
-// Sign makes the proof of a statement, "" without keys. The statement is a list,
-// of which no two come to the same.
+// Sign makes the proof of a statement; "" without keys. The statement is a list; different
+// lists have different proofs.
 func (k *Keys) Sign(statement ...string) string {
 	all := k.current()
 	if len(all) == 0 {
@@ -101,7 +99,7 @@ func (k *Keys) Sign(statement ...string) string {
 	return all[0].id + "." + all[0].mac(statement)
 }
 
-// Check checks the proof of a statement: ErrUnknownKey, ErrForged, or nil.
+// Check verifies the proof of a statement: ErrUnknownKey, ErrForged, or nil.
 func (k *Keys) Check(proof string, statement ...string) error {
 	id, mac, _ := strings.Cut(proof, ".")
 	for _, key := range k.current() {
@@ -116,7 +114,7 @@ func (k *Keys) Check(proof string, statement ...string) error {
 	return ErrUnknownKey
 }
 
-// KeyOf names the key that a proof says it was made with; no secret.
+// KeyOf names the key that a proof claims; no secret.
 func KeyOf(proof string) string {
 	id, _, _ := strings.Cut(proof, ".")
 	return id
