@@ -52,8 +52,7 @@ var imports = map[string][]string{
 	"internal/service":       {"activities", "definitions", "gateway", "gateway/approvals", "gateway/auth", "internal/backends", "internal/codes", "internal/config", "internal/credentials", "internal/environ", "internal/limits", "internal/payloads", "internal/quarantine", "internal/registry", "internal/runs", "internal/signing", "internal/store", "internal/telemetry", "internal/web", "workflows"},
 	"internal/web":           {},
 	"internal/live":          {"definitions", "internal/visible"},
-	"internal/datadir":       {},
-	"internal/devserver":     {"internal/datadir", "internal/web"},
+	"internal/devserver":     {"internal/environ", "internal/web"},
 }
 
 // pure are the packages whose code runs inside workflows: no I/O, no clock.

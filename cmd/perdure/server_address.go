@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/perdure/perdure/internal/datadir"
+	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/internal/service"
 )
 
@@ -77,7 +77,7 @@ func (d dataDir) running() (*devFile, error) {
 		return nil, err
 	}
 	if dev != nil {
-		switch used, err := datadir.InUse(d.String()); {
+		switch used, err := environ.DataInUse(d.String()); {
 		case err != nil:
 			return nil, err
 		case used:

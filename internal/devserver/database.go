@@ -28,9 +28,8 @@ import (
 
 // database describes a SQLite file to the server.
 //
-// With a write-ahead log a commit is in the kernel's hands before it is
-// acknowledged, so that a killed process loses nothing; durable waits for the
-// disk as well.
+// With a write-ahead log, the kernel has a commit before it is acknowledged, so that a
+// killed process loses nothing; durable also waits for the disk.
 func database(file string, durable bool) *config.SQL {
 	synchronous := "normal"
 	if durable {
@@ -48,8 +47,8 @@ func database(file string, durable bool) *config.SQL {
 	}
 }
 
-// prepare makes the databases where they do not exist, and the namespace with
-// its search attributes in them.
+// prepare makes the databases if they do not exist, and the namespace with its search
+// attributes in them.
 func prepare(ctx context.Context, main, visibility *config.SQL, o Options) error {
 	types, err := attributeTypes(o.SearchAttributes)
 	if err != nil {
@@ -78,15 +77,14 @@ func createSchema(ctx context.Context, file string) error {
 		return err
 	}
 	draft := file + ".new"
-	// A log that a deleted database left behind would be played into the new
-	// one and break it.
+	// The log of a deleted database would be applied to the new one and break it.
 	for _, stale := range []string{draft, draft + "-journal", file + "-wal", file + "-shm"} {
 		if err := os.Remove(stale); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	// SQLite would let everybody read it; what it keeps beside a database has the
-	// mode of that.
+	// SQLite would make it readable for all users; the files that SQLite keeps beside a
+	// database have the mode of the database.
 	if err := os.WriteFile(draft, nil, 0o600); err != nil {
 		return err
 	}

@@ -6,8 +6,8 @@
 // workflows continue where they were when a server starts on the same directory
 // again. One process at a time may use a directory.
 //
-// Only this package imports go.temporal.io/server and the ui-server, which are
-// large: a program that talks to a Temporal elsewhere leaves it out.
+// Only this package imports go.temporal.io/server and the ui-server, which are large: a
+// build that connects to another Temporal omits it.
 package devserver
 
 import (
@@ -26,7 +26,7 @@ import (
 
 	"go.temporal.io/server/temporal"
 
-	"github.com/perdure/perdure/internal/datadir"
+	"github.com/perdure/perdure/internal/environ"
 	"github.com/perdure/perdure/internal/web"
 )
 
@@ -40,8 +40,8 @@ const (
 	stopTimeout  = 5 * time.Second
 )
 
-// construction lets one server at a time start in this process. Its ports are
-// found free before they are opened, and its packages share tables.
+// construction lets one server at a time start in this process: ports are chosen before
+// they are opened, and the server's packages share tables.
 var construction sync.Mutex
 
 // Options of a server. Dir is required; everything else has a default.
@@ -53,29 +53,28 @@ type Options struct {
 	Listen string
 	// UIListen is the address of the Web UI, host:port. "" = no Web UI.
 	UIListen string
-	// UIWrite lets whoever reaches the Web UI start, signal, reset and end runs.
-	// Default: it only shows them.
+	// UIWrite lets every user of the Web UI start, signal, reset and end runs. Default: it
+	// only shows them.
 	UIWrite bool
-	// UICodec is the codec endpoint by which the Web UI reads payloads, a URL; it
-	// is sent the cookies of its host. "" = what is set in the browser.
+	// UICodec is the URL of the codec endpoint by which the Web UI reads payloads; the
+	// browser sends the cookies of its host. "" = as set in the browser.
 	UICodec string
 	// Namespace is made if it does not exist. "" = default.
 	Namespace string
-	// SearchAttributes that the namespace has, beside those that it has
-	// already: name → type (bool, datetime, double, int, keyword,
-	// keyword_list, text).
+	// SearchAttributes that are added to the namespace: name → type (bool, datetime,
+	// double, int, keyword, keyword_list, text).
 	SearchAttributes map[string]string
 	// Durable flushes every commit to the disk, which costs a millisecond or
-	// two per workflow task. Without it a power cut may take back the last
-	// moments, never more than that.
+	// two per workflow task. Without it a power cut may lose the last moments, and no
+	// more.
 	Durable bool
 	// Retention of closed workflows, for a namespace that is made. 0 =
 	// DefaultRetention.
 	Retention time.Duration
-	// SuggestAfter is the length of a history, in events, from which on the
-	// server suggests that a workflow continues as new. 0 = the server's own.
+	// SuggestAfter is the length of a history, in events, at which the server suggests
+	// that a workflow continues as new. 0 = the server's default.
 	SuggestAfter int
-	// Logger gets what the server warns of. nil = slog.Default().
+	// Logger logs the server's warnings. nil = slog.Default().
 	Logger *slog.Logger
 }
 
@@ -91,7 +90,7 @@ func (o Options) withDefaults() Options {
 type Server struct {
 	ports  ports
 	keys   *web.Pair
-	lock   *datadir.Lock
+	lock   *environ.DataLock
 	log    *serverLog
 	server temporal.Server
 	ui     *webUI // nil = off
@@ -99,10 +98,8 @@ type Server struct {
 	stop sync.Once
 }
 
-// Start runs a server and returns when it takes calls. The caller stops it.
-//
-// ctx bounds the start only. A port that is taken and a directory that another
-// process uses are errors that say so.
+// Start runs a server and returns when it takes calls. The caller stops it. ctx bounds
+// only the start.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	o = o.withDefaults()
 	if o.Dir == "" {
@@ -111,7 +108,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making Temporal's data directory: %w", err)
 	}
-	lock, err := datadir.Acquire(o.Dir)
+	lock, err := environ.LockData(o.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +124,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 }
 
 func (s *Server) start(ctx context.Context, o Options) error {
-	// The Web UI's port is taken first: it is the one thing that can be
-	// refused at once, and it is served last.
+	// The Web UI's port is opened first, since that can fail at once, and served last.
 	uiListener, err := listenUI(o.UIListen)
 	if err != nil {
 		return err
@@ -183,22 +179,21 @@ func (s *Server) launch(ctx context.Context, o Options) error {
 	return nil
 }
 
-// KeyFile is the file in a data directory with the key pair of those who may
-// connect to its Temporal: certificate and key, as PEM.
+// KeyFile is the file in a data directory with the key pair for its Temporal:
+// certificate and key, as PEM.
 func KeyFile(dir string) string { return filepath.Join(dir, "temporal.pem") }
 
-// Address of the Temporal frontend, host:port. It takes connections of those who
-// have the key pair.
+// Address of the Temporal frontend, host:port. Clients need the key pair.
 func (s *Server) Address() string { return s.ports.address(s.ports.frontend) }
 
 // InternalAddresses are those by which the services of Temporal reach each other.
-// They take connections of those who have the key pair.
+// Clients need the key pair.
 func (s *Server) InternalAddresses() []string {
 	p := s.ports
 	return []string{p.address(p.history), p.address(p.matching), p.address(p.worker)}
 }
 
-// TLS is the configuration with which a client connects.
+// TLS is the configuration of clients.
 func (s *Server) TLS() *tls.Config { return s.keys.Client() }
 
 // UIAddress is the address of the Web UI, host:port; "" if it is off.
@@ -209,8 +204,8 @@ func (s *Server) UIAddress() string {
 	return s.ui.address
 }
 
-// Stop ends the Web UI, then the server, then gives the directory free. It
-// takes a few seconds at most, and may be called more than once.
+// Stop ends the Web UI, then the server, then releases the directory. It takes a few
+// seconds at most, and may be called more than once.
 func (s *Server) Stop() {
 	s.stop.Do(func() {
 		s.log.quiet()
@@ -228,7 +223,7 @@ func (s *Server) stopTemporal() {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		_ = s.server.Stop() // nothing is lost by a stop that went wrong
+		_ = s.server.Stop() // a failed stop loses nothing
 	}()
 	select {
 	case <-stopped:
@@ -244,8 +239,8 @@ type ports struct {
 
 func (p ports) address(port int) string { return net.JoinHostPort(p.ip, strconv.Itoa(port)) }
 
-// choosePorts finds the ports of all services. The server opens them itself,
-// so they are only looked for here: what is found free is let go again.
+// choosePorts finds free ports for all services, and releases them for the server to
+// open.
 func choosePorts(listen string) (ports, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -268,9 +263,9 @@ func choosePorts(listen string) (ports, error) {
 	return p, nil
 }
 
-// Ports that are looked for are not those that systems give to connections
-// (from 32768 on, or higher): one of these could be taken in the moment between
-// its being found and its being opened. Processes begin at places of their own.
+// The search avoids ports that systems give to connections (from 32768 on, or higher):
+// one of these could be taken between finding and opening it. Each process begins at
+// another port.
 const (
 	lowestPort  = 10_000
 	portsEach   = 8
@@ -300,7 +295,7 @@ func (s *portSearch) listen(host, port string) (*net.TCPAddr, error) {
 			return addr, nil
 		}
 	}
-	return s.hold(host, "0") // which says what is wrong
+	return s.hold(host, "0") // which gives the error
 }
 
 func (s *portSearch) hold(host, port string) (*net.TCPAddr, error) {

@@ -20,7 +20,7 @@ type serverLog struct {
 	shared *logState
 }
 
-// logState is what a serverLog and those made from it by With have in common.
+// logState is shared by a serverLog and those made from it by With.
 type logState struct {
 	silent atomic.Bool
 	fatal  chan error // the first fatal error
@@ -35,13 +35,13 @@ func newServerLog(to *slog.Logger) *serverLog {
 	return &serverLog{to: to.With("component", "temporal"), shared: &logState{fatal: make(chan error, 1)}}
 }
 
-// quiet drops everything from now on. A server that stops complains of calls
-// that fail because it stops.
+// quiet drops all messages from now on: a stopping server logs calls that fail because
+// it stops.
 func (l *serverLog) quiet() { l.shared.silent.Store(true) }
 
-// guard runs f, which starts the server. A fatal error becomes the error of
-// guard; it ends f where it came up there, and f is left alone where it came up
-// in one of the server's goroutines.
+// guard runs f, which starts the server. A fatal error becomes the error of guard. It
+// ends f if it happened there; if it happened in one of the server's goroutines, f goes
+// on by itself.
 func (l *serverLog) guard(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -63,8 +63,7 @@ func (l *serverLog) guard(f func() error) error {
 	}
 }
 
-// Fatal ends the goroutine that called it, where the server expects the end of
-// the process.
+// Fatal ends the calling goroutine; the server expects it to end the process.
 func (l *serverLog) Fatal(msg string, tags ...tag.Tag) {
 	select {
 	case l.shared.fatal <- fatalError(msg, tags):
@@ -95,14 +94,14 @@ func (l *serverLog) DPanic(msg string, tags ...tag.Tag) { l.log(slog.LevelError,
 // Error logs an error.
 func (l *serverLog) Error(msg string, tags ...tag.Tag) { l.log(slog.LevelError, msg, tags) }
 
-// Warn logs a warning, but not the one that there is no HTTP API, which is meant.
+// Warn logs a warning, except about the missing HTTP API, which is off on purpose.
 func (l *serverLog) Warn(msg string, tags ...tag.Tag) {
 	if !strings.HasPrefix(msg, "HTTP API port has not been set") {
 		l.log(slog.LevelWarn, msg, tags)
 	}
 }
 
-// Info drops the message: the server tells too much.
+// Info drops the message: the server logs too much.
 func (l *serverLog) Info(string, ...tag.Tag) {}
 
 // Debug drops the message.

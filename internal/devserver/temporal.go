@@ -24,7 +24,7 @@ import (
 	"github.com/perdure/perdure/internal/web"
 )
 
-// What is written into the database and must stay the same.
+// Values in the database that must not change.
 const (
 	clusterName = "active"
 	clusterID   = "00000000-0000-4000-8000-000000000001"
@@ -37,8 +37,8 @@ var customColumns = sadefs.GetDBIndexSearchAttributes(nil).CustomSearchAttribute
 
 func parseUUID(s string) (primitives.UUID, error) { return primitives.ParseUUID(s) }
 
-// tuning makes one small server answer at once. The stock settings are those
-// of a cluster: they take 100 ms for what takes 6 ms here.
+// tuning makes one small server fast. The defaults are for a cluster: what takes 6 ms
+// here takes 100 ms with them.
 var tuning = map[string]any{
 	"history.transferProcessorMaxPollRPS":    10000, // by far the largest gain
 	"history.timerProcessorMaxPollRPS":       10000,
@@ -55,14 +55,14 @@ var tuning = map[string]any{
 	"frontend.enableUpdateWorkflowExecution": true,
 	"frontend.WorkflowPauseEnabled":          true, // for runs that take their worker down
 
-	// Nobody else needs to learn that this server stops.
+	// No other server needs to notice the stop.
 	"frontend.shutdownDrainDuration":           0 * time.Second,
 	"frontend.shutdownFailHealthCheckDuration": 0 * time.Second,
 	"history.shutdownDrainDuration":            0 * time.Second,
 	"matching.shutdownDrainDuration":           0 * time.Second,
 }
 
-// newServer puts all services of Temporal into one that is not started yet.
+// newServer makes a server with all services of Temporal, without starting it.
 func newServer(main, visibility *config.SQL, p ports, keys *web.Pair, suggestAfter int, log *serverLog) (temporal.Server, error) {
 	c := serverConfig(main, visibility, p)
 	settings := dynamicconfig.StaticClient{}
@@ -130,14 +130,13 @@ func serverConfig(main, visibility *config.SQL, p ports) *config.Config {
 	return c
 }
 
-// service listens for gRPC only. Its HTTP API would let any page of a browser act
-// on runs.
+// service listens for gRPC only: any web page in a browser could use its HTTP API.
 func service(ip string, port int) config.Service {
 	return config.Service{RPC: config.RPC{BindOnIP: ip, GRPCPort: port}}
 }
 
-// onlyWith has all services of the server speak with none but those who have the
-// key pair, also with each other.
+// onlyWith makes all services of the server accept only peers with the key pair, also
+// each other.
 type onlyWith struct{ keys *web.Pair }
 
 var _ encryption.TLSConfigProvider = onlyWith{}
@@ -154,12 +153,12 @@ func (o onlyWith) GetFrontendServerConfig() (*tls.Config, error) { return o.keys
 // GetFrontendClientConfig is for the server's own workflows.
 func (o onlyWith) GetFrontendClientConfig() (*tls.Config, error) { return o.keys.Client(), nil }
 
-// GetRemoteClusterClientConfig is for other clusters, which there are not.
+// GetRemoteClusterClientConfig is for other clusters; there are none.
 func (o onlyWith) GetRemoteClusterClientConfig(string) (*tls.Config, error) {
 	return o.keys.Client(), nil
 }
 
-// GetExpiringCerts has nothing to tell: Open replaces what has expired.
+// GetExpiringCerts gives nothing: Open replaces expired certificates.
 func (o onlyWith) GetExpiringCerts(time.Duration) (expiring, expired encryption.CertExpirationMap, err error) {
 	return nil, nil, nil
 }
@@ -184,7 +183,7 @@ func awaitReady(ctx context.Context, address, namespace string, keys *web.Pair) 
 	defer conn.Close()
 	frontend := workflowservice.NewWorkflowServiceClient(conn)
 	for {
-		// The list goes through all that a start of a workflow needs: the
+		// The list uses everything that a start of a workflow needs: the
 		// namespace cache, the search attributes and the database.
 		_, err := frontend.ListWorkflowExecutions(ctx, &workflowservice.ListWorkflowExecutionsRequest{Namespace: namespace, PageSize: 1}, grpc.WaitForReady(true))
 		if err == nil {

@@ -43,13 +43,13 @@ func listenUI(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// uiOptions say what the Web UI shows.
+// uiOptions are those of the Web UI.
 type uiOptions struct {
 	frontend  string // of Temporal, host:port
-	pair      []byte // certificate and key for it, as PEM; nil = it wants none
+	pair      []byte // certificate and key for it, as PEM; nil = none
 	namespace string
 	codec     string // URL; "" = none
-	write     bool   // whether it also acts
+	write     bool   // it may also act on runs
 	log       *slog.Logger
 }
 
@@ -67,8 +67,8 @@ func serveUI(l net.Listener, o uiOptions) (*webUI, error) {
 	return u, nil
 }
 
-// ServeUI serves the Web UI of the Temporal at frontend, host:port, by itself
-// until the context ends.
+// ServeUI serves the Web UI of the Temporal at frontend, host:port, until the context
+// ends.
 func ServeUI(ctx context.Context, listen, frontend, namespace string) error {
 	l, err := listenUI(listen)
 	if err != nil {
@@ -87,14 +87,13 @@ func ServeUI(ctx context.Context, listen, frontend, namespace string) error {
 // starts or signals a workflow, with the largest payload that Temporal takes.
 const maxUIBody = 4 << 20
 
-// close lets requests that are nearly done finish.
+// close gives requests a moment to end.
 func (u *webUI) close() {
 	u.server.End(250 * time.Millisecond)
 }
 
-// uiHandler is what uiserver.NewServer builds. That server cannot be given a
-// listener and ends the process when its port is taken, so it is put together
-// here from its own parts.
+// uiHandler is the handler of uiserver.NewServer, made of its parts: that server takes
+// no listener, and ends the process if its port is taken.
 func uiHandler(addr *net.TCPAddr, o uiOptions) (http.Handler, error) {
 	provider, err := config.NewConfigProviderWithRefresh(&config.Config{
 		Host:                addr.IP.String(),
@@ -141,7 +140,7 @@ func uiHandler(addr *net.TCPAddr, o uiOptions) (http.Handler, error) {
 	return e, nil
 }
 
-// tls is how the Web UI reaches Temporal.
+// tls is the configuration of the connection to Temporal.
 func (o uiOptions) tls() config.TLS {
 	if o.pair == nil {
 		return config.TLS{}

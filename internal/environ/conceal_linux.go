@@ -10,10 +10,9 @@ import (
 // DumpableVar set to anything leaves the process open to debuggers of its user.
 const DumpableVar = "PERDURE_DUMPABLE"
 
-// Conceal keeps other processes of the same user from reading the memory, the
-// environment and the open files of this one, from tracing it, and from having it
-// write a core. Root can do all that still. What this process starts is not
-// concealed.
+// Conceal prevents other processes of the same user from reading the memory, the
+// environment and the open files of this one, from tracing it, and from making it dump
+// core. Root still can. Child processes are not concealed.
 func Conceal() error {
 	if os.Getenv(DumpableVar) != "" {
 		return nil

@@ -1,9 +1,9 @@
-// Package environ takes what a process gets from where it runs: secrets of the
-// environment, which no program that it starts inherits, and the memory that it may
-// use, which it hides from other processes.
+// Package environ is what a process has from where it runs: secrets in the environment,
+// which no child process inherits, the limit of its memory, which it hides from other
+// processes, and the lock of a data directory.
 //
-// The kernel keeps the environment with which a process was started, where Linux
-// shows it as /proc/PID/environ. Nothing here changes that; see Conceal.
+// The kernel keeps the initial environment of a process, which Linux shows as
+// /proc/PID/environ. Nothing here changes that; see Conceal.
 package environ
 
 import (
@@ -23,7 +23,7 @@ func Take(names ...string) {
 	for _, name := range names {
 		if value, ok := os.LookupEnv(name); ok {
 			taken[name] = value
-			_ = os.Unsetenv(name) // fails for names that cannot be set
+			_ = os.Unsetenv(name) // fails for invalid names
 		}
 	}
 }
@@ -39,8 +39,7 @@ func Lookup(name string) (string, bool) {
 	return value, ok
 }
 
-// All are the variables of the environment, as os.Environ has them, and those that
-// were taken out of it.
+// All are the variables of the environment, as in os.Environ, and those taken out of it.
 func All() []string {
 	all := os.Environ()
 	mu.Lock()

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// share of what the group may take, in percent, that Go tries to keep to. The rest is
-// for what Go does not count: the program itself, mapped files of SQLite, stacks of
-// C; and for a moment in which it does not succeed.
+// share of the control group's memory, in percent, for Go's limit. The rest is for what
+// Go does not count (the program itself, mapped files of SQLite, C stacks), and for
+// moments above the limit.
 const share = 90
 
-// AdaptMemory sets the limit of Go's memory from that of the control group, unless
-// GOMEMLIMIT says what it is: so garbage is collected in time in a container.
+// AdaptMemory sets Go's memory limit from that of the control group, unless GOMEMLIMIT
+// is set, so that garbage is collected in time in a container.
 func AdaptMemory() {
 	if _, said := os.LookupEnv("GOMEMLIMIT"); said {
 		return
@@ -26,17 +26,17 @@ func AdaptMemory() {
 	}
 }
 
-// unlimited is what version 1 has for no limit, and more: the largest multiple of a
-// page, of whatever size.
+// unlimited is below the value for no limit of version 1, the largest multiple of the
+// page size.
 const unlimited = 1 << 60
 
-// limit is the least of the limits of the process's control group and of those that
-// it is in, in bytes. See cgroups(7).
+// limit is the least limit of the process's control group and those around it, in bytes.
+// See cgroups(7).
 func limit(root fs.FS) (most int64, ok bool) {
 	for _, file := range files(root) {
 		text, err := fs.ReadFile(root, file)
 		if err != nil {
-			continue // the kernel has none there, or it is that of another namespace
+			continue // no limit there, or a path of another namespace
 		}
 		n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // "max" = none
 		if err == nil && n > 0 && n < unlimited && (!ok || n < most) {
@@ -46,9 +46,9 @@ func limit(root fs.FS) (most int64, ok bool) {
 	return most, ok
 }
 
-// files are where limits may be: of version 2, also beside version 1, and of
-// version 1. A container may see the path that its group has outside of it; what is
-// above it then is its own.
+// files are where limits may be: of version 2, also beside version 1, and of version 1.
+// A container may see the path of its group on the host; its own group is then above
+// it.
 func files(root fs.FS) []string {
 	groups, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -69,7 +69,7 @@ func files(root fs.FS) []string {
 	return files
 }
 
-// upwards is a file in the directory of a group and in those above it.
+// upwards is a file in the directory of a group and in those above.
 func upwards(mount, group, file string) []string {
 	var files []string
 	for at := path.Clean("/" + group); ; at = path.Dir(at) {

@@ -60,7 +60,7 @@ func extreme(op syntax.Token) builtinFunc {
 	}
 }
 
-// keysOf gives what elements are ordered by.
+// keysOf gives the sort keys of elements.
 func keysOf(thread *starlark.Thread, key starlark.Callable, elems []starlark.Value) ([]starlark.Value, error) {
 	if key == nil {
 		return elems, nil
@@ -113,7 +113,7 @@ func sorted(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, k
 	return starlark.NewList(s.elems), nil
 }
 
-// A sorting orders elements by their keys. After a mistake it does nothing more.
+// A sorting orders elements by their keys. After an error it does nothing.
 type sorting struct {
 	account     *Account
 	elems, keys []starlark.Value
@@ -167,7 +167,7 @@ func sum(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwar
 	return total, nil
 }
 
-// unique gives the elements without those that are equal to one before.
+// unique gives the elements without repetitions.
 func unique(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	elems, err := one("unique", thread, args, kwargs)
 	if err != nil {

@@ -18,8 +18,7 @@ type Position struct {
 
 func (p Position) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column) }
 
-// Caller is where the innermost function of the program is that calls the
-// host's.
+// Caller is the position of the program's innermost function that calls the host.
 func (x *Execution) Caller(thread *starlark.Thread) Position { return x.where(thread.CallStack()) }
 
 // where finds the innermost function of the program on a stack.
@@ -43,8 +42,8 @@ func functionName(name string) string {
 	return name
 }
 
-// Locate says where in the program an error came up, and by which calls it was
-// reached; ok is false where that is not known.
+// Locate gives the position of an error in the program, and the calls that led to it; ok
+// is false if these are unknown.
 func (x *Execution) Locate(err error) (at Position, backtrace string, ok bool) {
 	stack := stackOf(err)
 	if stack == nil {
@@ -53,7 +52,7 @@ func (x *Execution) Locate(err error) (at Position, backtrace string, ok bool) {
 	return x.where(stack), traceback(stack), true
 }
 
-// A stoppedError is why a thread was stopped, and where it was.
+// A stoppedError is the cause of a stopped thread, with its stack.
 type stoppedError struct {
 	cause error
 	stack starlark.CallStack
@@ -62,18 +61,18 @@ type stoppedError struct {
 func (e *stoppedError) Error() string { return e.cause.Error() }
 func (e *stoppedError) Unwrap() error { return e.cause }
 
-// A threadError is what another thread ended with.
+// A threadError is the error of another thread.
 type threadError struct{ err error }
 
 func (e *threadError) Error() string { return e.err.Error() }
 func (e *threadError) Unwrap() error { return e.err }
 
-// FromThread marks what a thread ended with as an error of the thread that
-// waited for it, so that Locate finds the stacks of both.
+// FromThread wraps the error of a thread for the thread that waited for it, so that
+// Locate finds both stacks.
 func FromThread(err error) error { return &threadError{err} }
 
-// stackOf is the stack at which an error came up: the innermost one, and for
-// another thread that of its caller before it.
+// stackOf is the stack of an error: the innermost one, and for another thread that of its
+// caller before it.
 func stackOf(err error) starlark.CallStack {
 	var outer, stack starlark.CallStack
 	for ; err != nil; err = errors.Unwrap(err) {

@@ -9,10 +9,9 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// A Struct is what struct(…) makes, and what functions of a host give: fields
-// that never change.
+// A Struct is the value of struct(…), and of functions of a host: immutable fields.
 type Struct struct {
-	Tag any // what a host notes; no program sees it
+	Tag any // of the host; programs cannot see it
 
 	names  []string // sorted
 	values []starlark.Value
@@ -57,7 +56,7 @@ func (r *Struct) Attr(name string) (starlark.Value, error) {
 
 func (r *Struct) AttrNames() []string { return slices.Clone(r.names) }
 
-// CompareSameType compares structs where nothing else has done it: see compare.
+// CompareSameType compares structs if compare has not.
 func (r *Struct) CompareSameType(op syntax.Token, y starlark.Value, _ int) (bool, error) {
 	return false, fmt.Errorf("struct %s %s not implemented", op, y.Type())
 }

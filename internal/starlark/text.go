@@ -9,8 +9,8 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// A printer writes values as Starlark shows them. The same list may stand in
-// another a hundred times, so what is written is charged as it grows.
+// A printer writes values as Starlark shows them. A list may be in another many times, so
+// the text is charged as it grows.
 type printer struct {
 	account *Account
 	b       strings.Builder
@@ -81,7 +81,7 @@ func (p *printer) quote(s string) {
 	p.write(syntax.Quote(s, false))
 }
 
-// inside writes something that has elements, unless it stands in itself.
+// inside writes a value with elements, unless it contains itself.
 func (p *printer) inside(v starlark.Value, opening, closing string, elements func()) {
 	if len(p.path) >= maxPrintDepth {
 		p.err = fmt.Errorf("values are nested more than %d deep: they cannot be shown", maxPrintDepth)
@@ -150,7 +150,7 @@ func repr(a *Account, v starlark.Value) (string, error) {
 	return p.b.String(), p.err
 }
 
-// str is repr, and of a string itself.
+// str is repr, but a string is unchanged.
 func str(a *Account, v starlark.Value) (string, error) {
 	if s, ok := starlark.AsString(v); ok {
 		return s, nil
@@ -158,7 +158,7 @@ func str(a *Account, v starlark.Value) (string, error) {
 	return repr(a, v)
 }
 
-// Show is a value for a message: short.
+// Show is a value for a message, shortened.
 func Show(v starlark.Value) string {
 	p := &printer{limit: maxTextShow}
 	p.value(v)
@@ -168,7 +168,7 @@ func Show(v starlark.Value) string {
 	return strings.ToValidUTF8(p.b.String()[:min(p.b.Len(), maxTextShow)], "") + "…"
 }
 
-// A printed value is one that was made text before it goes into a format.
+// A printed value was converted to text for a format.
 type printed struct {
 	starlark.Value
 	text string
@@ -176,8 +176,7 @@ type printed struct {
 
 func (p printed) String() string { return p.text }
 
-// printable gives a value that String makes text of without surprise, and how
-// long that is at most.
+// printable gives a value whose String is bounded, and its greatest length.
 func printable(a *Account, v starlark.Value) (starlark.Value, int, error) {
 	switch v := v.(type) {
 	case starlark.String:
@@ -222,8 +221,8 @@ func interpolate(a *Account, format starlark.String, x starlark.Value) (starlark
 	return starlark.Binary(syntax.PERCENT, format, x)
 }
 
-// printableDict gives the entries that a format may name, or the dict as one
-// value where it names none.
+// printableDict gives the entries that a format may name, or the dict as one value if it
+// names none.
 func printableDict(format starlark.String, d *Dict, take func(starlark.Value) (starlark.Value, error)) (starlark.Value, error) {
 	if !strings.Contains(string(format), "%(") {
 		return take(d)

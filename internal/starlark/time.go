@@ -12,9 +12,9 @@ import (
 	"go.starlark.net/starlarkstruct"
 )
 
-// mathModule has what is the same on every processor, to the last digit: a run
-// may go on on another one. The rest of Starlark's module (exp, log, sin, …) is
-// computed by series, of which processors add up the terms differently.
+// mathModule has the functions with the same result on every processor, to the last
+// digit: a run may continue on another one. The other functions of Starlark's module
+// (exp, log, sin, …) are series whose terms processors add differently.
 func mathModule() *starlarkstruct.Module {
 	members := starlark.StringDict{"pow": starlark.NewBuiltin("math.pow", power)}
 	for _, name := range []string{"ceil", "copysign", "degrees", "e", "fabs", "floor", "mod", "pi", "radians", "remainder", "round", "sqrt"} {
@@ -40,8 +40,8 @@ func power(_ *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs 
 	return starlark.Float(math.Pow(x, y)), nil
 }
 
-// timeModule is Starlark's without zones, and without now: a script must do the
-// same on every machine, whatever zones it knows and is in.
+// timeModule is Starlark's without zones and without now: a script must do the same on
+// every machine, whatever its zone and zone data.
 func timeModule() *starlarkstruct.Module {
 	members := starlark.StringDict{
 		"from_timestamp": inUTC("from_timestamp"),
@@ -74,8 +74,7 @@ func inUTC(name string) *starlark.Builtin {
 	})
 }
 
-// hasLocation reports whether arguments have a location, which comes after so many
-// others.
+// hasLocation reports whether arguments have a location, after others other ones.
 func hasLocation(args starlark.Tuple, others int, kwargs []starlark.Tuple) bool {
 	found := len(args) > others
 	for _, kv := range kwargs {
@@ -87,8 +86,8 @@ func hasLocation(args starlark.Tuple, others int, kwargs []starlark.Tuple) bool 
 // maxTimeText bounds the text of a time, and its format.
 const maxTimeText = 1000
 
-// parseTime reads a time. Abbreviations of zones mean nothing, since what they
-// mean is for each machine to say.
+// parseTime reads a time. It ignores abbreviations of zones, whose meaning depends on the
+// machine.
 func parseTime(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	if hasLocation(args, 2, kwargs) {
 		return nil, errNoZones

@@ -67,7 +67,7 @@ var builtins = []builtin{
 	{"zip", zip},
 }
 
-// library is a function of the interpreter that takes nothing to speak of.
+// library is a function of the interpreter with a negligible cost.
 func library(name string) builtinFunc {
 	b := starlark.Universe[name].(*starlark.Builtin)
 	return func(thread *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
@@ -75,8 +75,7 @@ func library(name string) builtinFunc {
 	}
 }
 
-// ofText is a function of the interpreter that reads a text, which must be
-// short.
+// ofText is a function of the interpreter that reads a short text.
 func ofText(name string, limit int) builtinFunc {
 	f := library(name)
 	return func(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
@@ -91,14 +90,14 @@ func ofText(name string, limit int) builtinFunc {
 	}
 }
 
-// A Sequence is a value of the host that gives its elements to one thread at a
-// time. An iterator that cannot go on calls Stop.
+// A Sequence is a value of the host that gives its elements to one thread at a time. An
+// iterator that fails calls Stop.
 type Sequence interface {
 	starlark.Value
 	On(thread *starlark.Thread) starlark.Iterable
 }
 
-// iterable gives what a loop over v walks through.
+// iterable gives the iterable of a loop over v.
 func iterable(thread *starlark.Thread, v starlark.Value) starlark.Value {
 	if s, ok := v.(Sequence); ok {
 		return s.On(thread)
@@ -106,7 +105,7 @@ func iterable(thread *starlark.Thread, v starlark.Value) starlark.Value {
 	return v
 }
 
-// Elements are those of an iterable, charged.
+// Elements gives the elements of an iterable, and charges for them.
 func Elements(thread *starlark.Thread, v starlark.Value) ([]starlark.Value, error) {
 	a := AccountOf(thread)
 	iter := starlark.Iterate(iterable(thread, v))
@@ -123,7 +122,7 @@ func Elements(thread *starlark.Thread, v starlark.Value) ([]starlark.Value, erro
 	}
 	var x starlark.Value
 	for iter.Next(&x) {
-		if len(elems) == cap(elems) { // its length was not known
+		if len(elems) == cap(elems) { // its length was unknown
 			if err := a.elements(max(len(elems), 4)); err != nil {
 				return nil, err
 			}
@@ -259,7 +258,7 @@ func hasattr(_ *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwarg
 	return starlark.Bool(err == nil), nil
 }
 
-// fixed is a number with so many digits after the point, as text.
+// fixed is a number as text, with a given number of decimals.
 func fixed(thread *starlark.Thread, b *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 	var number starlark.Value
 	digits := 0

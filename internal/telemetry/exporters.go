@@ -20,12 +20,11 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Signals are what is wanted of telemetry.
+// signals are the enabled kinds of telemetry.
 type signals struct{ traces, metrics, prometheus bool }
 
-// signals are what the options want, and beside them what the environment
-// does: an endpoint there is reason enough, as the OpenTelemetry specification
-// has it, and OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER say otherwise.
+// signals are those enabled by the options or by the environment: by an endpoint, unless
+// OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER disable it (OpenTelemetry specification).
 func (o Options) signals() (signals, error) {
 	if o.getenv("OTEL_SDK_DISABLED") == "true" {
 		return signals{}, nil
@@ -46,7 +45,7 @@ func (o Options) signals() (signals, error) {
 	}, nil
 }
 
-// exporters are those of a signal that the environment names.
+// exporters are those of a signal in the environment.
 func (o Options) exporters(signal string, known ...string) (map[string]bool, error) {
 	variable := "OTEL_" + signal + "_EXPORTER"
 	named := map[string]bool{}
@@ -71,8 +70,8 @@ func (o Options) getenv(name string) string {
 	return o.Getenv(name)
 }
 
-// overGRPC says which of its two protocols OTLP takes for a signal that the
-// environment has an endpoint for.
+// overGRPC reports whether OTLP uses gRPC for a signal whose endpoint is in the
+// environment.
 func (o Options) overGRPC(signal string) bool {
 	protocol := cmp.Or(o.getenv("OTEL_EXPORTER_OTLP_"+signal+"_PROTOCOL"), o.getenv("OTEL_EXPORTER_OTLP_PROTOCOL"))
 	return o.Endpoint == "" && protocol == "grpc"
@@ -120,8 +119,7 @@ func isURL(endpoint string) bool { return strings.Contains(endpoint, "://") }
 
 func (o Options) path(of string) string { return strings.TrimRight(o.Endpoint, "/") + of }
 
-// prometheusReader collects metrics when they are asked for. Beside those of
-// the program it has those of its process.
+// prometheusReader collects metrics when they are read, with those of the process.
 func prometheusReader() (sdkmetric.Reader, http.Handler, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

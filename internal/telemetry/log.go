@@ -7,8 +7,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Logs puts the trace of the context, if there is one, onto each line of a log:
-// trace_id and span_id.
+// Logs adds the trace of the context, if any, to each line of a log: trace_id and
+// span_id.
 func Logs(next slog.Handler) slog.Handler { return tracedHandler{next} }
 
 type tracedHandler struct{ slog.Handler }
@@ -22,12 +22,12 @@ func (h tracedHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// WithAttrs goes on with traces.
+// WithAttrs keeps adding traces.
 func (h tracedHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return tracedHandler{h.Handler.WithAttrs(attrs)}
 }
 
-// WithGroup goes on with traces.
+// WithGroup keeps adding traces.
 func (h tracedHandler) WithGroup(name string) slog.Handler {
 	return tracedHandler{h.Handler.WithGroup(name)}
 }

@@ -36,7 +36,7 @@ var seconds = sdkmetric.NewView(
 	}},
 )
 
-// Instruments are what is counted and measured where it happens.
+// instruments count and measure events.
 type instruments struct {
 	served  metric.Float64Histogram // requests of clients
 	called  metric.Float64Histogram // requests to backends
@@ -63,8 +63,7 @@ func (i *instruments) make(m metric.Meter) error {
 	return errors.Join(errs[:]...)
 }
 
-// RunStarted counts a run of a composite tool, and tells the request of ctx
-// which one it started.
+// RunStarted counts a run of a composite tool, and adds it to the span of ctx.
 func (t *Telemetry) RunStarted(ctx context.Context, tool, id string) {
 	if t == nil {
 		return
@@ -87,7 +86,7 @@ func (t *Telemetry) RunExecutedAlone() {
 	}
 }
 
-// RunQuarantined counts a run that is not executed any more.
+// RunQuarantined counts a run that was quarantined.
 func (t *Telemetry) RunQuarantined() {
 	if t != nil {
 		t.instruments.stopped.Add(context.Background(), 1)
@@ -96,13 +95,13 @@ func (t *Telemetry) RunQuarantined() {
 
 // A Step is one attempt of a tool step.
 type Step struct {
-	Composite string // the tool whose step it is
+	Composite string // the composite tool
 	Tool      string // that was called
 	Backend   string
 	Effect    string // class of the tool
 	Attempt   int    // 1 = first
 	Status    string // completed, or the category of its error
-	Unknown   bool   // whether the tool was executed is unknown
+	Unknown   bool   // the outcome is unknown
 	Took      time.Duration
 }
 
@@ -121,10 +120,9 @@ func (t *Telemetry) StepEnded(ctx context.Context, s Step) {
 	}
 }
 
-// A Snapshot is the state of all runs at one time, whichever process works on
-// them.
+// A Snapshot is the state of all runs of all processes at one time.
 type Snapshot struct {
-	Runs       map[string]int64         // by status; those that ended, for as long as they are kept
+	Runs       map[string]int64         // by status; ended ones until their retention is over
 	Waiting    map[string]int64         // runs by what they wait for
 	Gates      map[string]int64         // open elicitations by kind
 	OldestGate map[string]time.Duration // age of the oldest open one, by kind
@@ -132,15 +130,15 @@ type Snapshot struct {
 	Limits     map[string]Limits        // by backend that has some
 }
 
-// Limits are how those of a backend stand.
+// Limits are the state of a backend's limits.
 type Limits struct {
-	Kept     bool   // a worker keeps them; else the backend is not called
+	Kept     bool   // a worker hosts them; else the backend is not called
 	Breaker  string // closed, open, half-open; "" = none
 	UnderWay int64  // calls
-	Waiting  int64  // calls that have a place in the line
+	Waiting  int64  // calls in the line
 }
 
-// A Backlog is what nobody has taken up yet.
+// A Backlog is the tasks that no worker has taken yet.
 type Backlog struct {
 	Tasks int64
 	Age   time.Duration // of the oldest one
@@ -151,19 +149,18 @@ type Backlog struct {
 const snapshotAge = 10 * time.Second
 
 const (
-	// snapshotLimit is how long taking one may last: Temporal's index is asked no
-	// oftener than it allows.
+	// snapshotLimit bounds taking one, which waits for the rate limit of Temporal's index.
 	snapshotLimit = 30 * time.Second
-	// snapshotKept is for how long the last one is told while none can be taken.
+	// snapshotKept is how long the last one is exported while none can be taken.
 	snapshotKept = time.Minute
-	// snapshotWait is how long who asks for metrics waits for it; what comes
-	// later is for who asks next.
+	// snapshotWait is how long a reader of metrics waits for it; a later one is for the
+	// next reader.
 	snapshotWait = 3 * time.Second
 )
 
-// WatchRuns tells the state of all runs with the metrics. take is called when
-// somebody asks for them, but not more than every 10 s, and once at a time;
-// while it fails, the last one is told for a minute, and then none.
+// WatchRuns exports the state of all runs with the metrics. take is called when metrics
+// are read, at most every 10 s, and once at a time; while it fails, the last snapshot is
+// exported for a minute, and then none.
 func (t *Telemetry) WatchRuns(take func(context.Context) (Snapshot, error)) error {
 	if t == nil || !t.metering {
 		return nil
@@ -189,7 +186,7 @@ func (t *Telemetry) WatchRuns(take func(context.Context) (Snapshot, error)) erro
 	c := &cachedSnapshot{take: take, ended: &t.stopped}
 	_, err := t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		s, err := c.get(ctx)
-		if err != nil { // which, returned, would keep all other metrics from being exported
+		if err != nil { // returning it would prevent the export of all other metrics
 			otel.Handle(err)
 			return nil
 		}
@@ -232,18 +229,17 @@ func number(is bool) int64 {
 	return 0
 }
 
-// A cachedSnapshot is taken beside the collection of metrics, which waits for it
-// but does not do it: what asks Temporal may make an instrument for that, of the
-// requests that fail for example, and no instrument is made while metrics are
-// collected.
+// A cachedSnapshot is taken in a goroutine besides the collection of metrics, which waits
+// for it: a request to Temporal may create an instrument, and none can be created during
+// collection.
 type cachedSnapshot struct {
 	take  func(context.Context) (Snapshot, error)
-	ended *atomic.Bool // nothing is asked any more
+	ended *atomic.Bool // no more requests
 
 	mu       sync.Mutex
-	taking   chan struct{} // closed when the one that is being taken is there; nil = none is
-	taken    time.Time     // when the last one was there, or had failed
-	good     time.Time     // when the last one was taken that did not fail
+	taking   chan struct{} // closed when the current one is taken; nil = none under way
+	taken    time.Time     // when the last attempt ended
+	good     time.Time     // when the last successful one was taken
 	snapshot Snapshot
 	err      error
 }
@@ -284,7 +280,7 @@ func (c *cachedSnapshot) refresh(ctx context.Context, done chan struct{}) {
 	close(done)
 }
 
-// WatchBackends tells with the metrics which backends are up.
+// WatchBackends exports with the metrics which backends are up.
 func (t *Telemetry) WatchBackends(up func() map[string]bool) error {
 	if t == nil || !t.metering {
 		return nil

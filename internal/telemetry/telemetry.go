@@ -1,9 +1,8 @@
-// Package telemetry tells operators what the program does: traces, metrics and
-// log lines that belong to them, by OpenTelemetry.
+// Package telemetry exports traces and metrics by OpenTelemetry, and adds traces to log
+// lines.
 //
-// A nil *Telemetry is one that is off: every method may be called, does nothing
-// and costs nothing. Telemetry never holds arguments, results, messages of
-// errors or who a caller is.
+// A nil *Telemetry is off: every method does nothing and costs nothing. Telemetry never
+// contains arguments, results, messages of errors or identities of callers.
 package telemetry
 
 import (
@@ -27,33 +26,32 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 )
 
-// Options say what is told to whom. The zero value tells nobody, unless the
+// Options say what to export and where. The zero value exports nothing, unless the
 // variables OTEL_* of the environment do.
 type Options struct {
-	Service string // name in all that is told; "" = OTEL_SERVICE_NAME, else perdure
+	Service string // name of the service; "" = OTEL_SERVICE_NAME, else perdure
 	Version string // of the program
 
-	// Endpoint takes OTLP over HTTP: host:port, or a URL. "" = what the
-	// environment says.
+	// Endpoint takes OTLP over HTTP: host:port, or a URL. "" = as in the environment.
 	Endpoint string
-	Insecure bool              // plain HTTP, where Endpoint is no URL
+	Insecure bool              // plain HTTP, if Endpoint is no URL
 	Headers  map[string]string // of each export to Endpoint
 	Traces   bool              // go to Endpoint
 	Metrics  bool              // go to Endpoint
 
-	// Sampling is the share of traces that are kept, where the client does not
-	// say. nil = what the environment says, else all.
+	// Sampling is the share of traces that are kept, unless the client decides. nil = as
+	// in the environment, else all.
 	Sampling   *float64
-	Attributes map[string]string // of the process, in all that is told
+	Attributes map[string]string // of the process
 	Prometheus bool              // metrics can be read at Handler, too
 
 	// Getenv reads the environment. nil = os.Getenv.
 	Getenv func(string) string
-	// Logger gets what goes wrong with exports. nil = slog.Default().
+	// Logger logs errors of exports. nil = slog.Default().
 	Logger *slog.Logger
 }
 
-// A Telemetry has what is told. Stop ends it.
+// A Telemetry exports traces and metrics. Stop ends it.
 type Telemetry struct {
 	spans       trace.TracerProvider
 	tracer      trace.Tracer
@@ -62,15 +60,15 @@ type Telemetry struct {
 	handler     http.Handler // of Prometheus; nil = not wanted
 	tracing     bool
 	metering    bool
-	stopped     atomic.Bool // what is told by then is all
+	stopped     atomic.Bool // no more is exported
 	stop        []func(context.Context) error
 }
 
 // scope names the source of spans and metrics.
 const scope = "github.com/perdure/perdure"
 
-// Start sets up what the options and the environment ask for; nil = nothing.
-// Nobody is called: an endpoint that does not answer is told to the log.
+// Start sets up what the options and the environment enable; nil = nothing. It calls no
+// server: errors of the endpoint are logged later.
 func Start(ctx context.Context, o Options) (*Telemetry, error) {
 	wanted, err := o.signals()
 	if err != nil || wanted == (signals{}) {
@@ -141,7 +139,7 @@ func (t *Telemetry) startMetrics(ctx context.Context, o Options, wanted signals,
 	return t.instruments.make(t.meter)
 }
 
-// resource is what tells this process from others.
+// resource identifies this process.
 func (o Options) resource(ctx context.Context) (*resource.Resource, error) {
 	attributes := []attribute.KeyValue{semconv.ServiceName("perdure"), semconv.ServiceVersion(o.Version)}
 	for name, value := range o.Attributes {
@@ -168,7 +166,7 @@ func (t *Telemetry) Handler() http.Handler {
 // stopLimit is how long the last exports may take.
 const stopLimit = 5 * time.Second
 
-// Stop exports what is left and ends everything.
+// Stop exports the rest and ends everything.
 func (t *Telemetry) Stop(ctx context.Context) error {
 	if t == nil {
 		return nil

@@ -11,9 +11,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Temporal has the options of a client, and of the workers that use it, tell
-// what they do: spans of runs and of their activities, which are begun once
-// however often a history is replayed, and the SDK's own metrics.
+// Temporal adds telemetry to the options of a client and the workers that use it: spans
+// of runs and activities, once however often a history is replayed, and the SDK's own
+// metrics.
 func (t *Telemetry) Temporal(o *client.Options) error {
 	if t == nil {
 		return nil
@@ -21,7 +21,7 @@ func (t *Telemetry) Temporal(o *client.Options) error {
 	if t.metering {
 		o.MetricsHandler = temporalotel.NewMetricsHandler(temporalotel.MetricsHandlerOptions{
 			Meter: t.meter, UseMonotonicCounters: true,
-			OnError: func(error) {}, // the instrument is left out
+			OnError: func(error) {}, // without this instrument
 		})
 	}
 	if !t.tracing {
@@ -43,24 +43,24 @@ func startDiscreetly(ctx context.Context, t trace.Tracer, name string, options .
 	return &discreetSpan{Span: span}
 }
 
-// Replayed says that the workflow of ctx has only been replayed, for who reads
-// what it has done: its span was told when it ended.
+// Replayed marks the workflow of ctx as only replayed, to read its state: its span was
+// exported when it ended.
 func (t *Telemetry) Replayed(ctx workflow.Context) {
 	if t == nil || !t.tracing {
 		return
 	}
 	if span, ok := temporalotel.SpanFromWorkflowContext(ctx); ok {
 		if s, ok := span.(*discreetSpan); ok {
-			s.untold = true
+			s.unexported = true
 		}
 	}
 }
 
-// A discreetSpan says that something failed, but not in which words: those may
-// be a backend's, and hold anything.
+// A discreetSpan exports that something failed, without the message, which may be a
+// backend's and contain anything.
 type discreetSpan struct {
 	trace.Span
-	untold bool // it never ends
+	unexported bool // it never ends
 }
 
 // RecordError records nothing.
@@ -69,9 +69,9 @@ func (*discreetSpan) RecordError(error, ...trace.EventOption) {}
 // SetStatus leaves the description out.
 func (s *discreetSpan) SetStatus(code codes.Code, _ string) { s.Span.SetStatus(code, "") }
 
-// End ends it, if it is to be told.
+// End ends it, if it is to be exported.
 func (s *discreetSpan) End(options ...trace.SpanEndOption) {
-	if !s.untold {
+	if !s.unexported {
 		s.Span.End(options...)
 	}
 }

@@ -16,22 +16,21 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// propagation is how a trace goes on elsewhere: traceparent and tracestate of
-// W3C. Baggage is left behind: what a client puts there is nobody else's.
+// traceContext propagates a trace by traceparent and tracestate of W3C, without baggage:
+// a client's baggage is not for backends.
 var traceContext = propagation.TraceContext{}
 
-// An Operation is a request of MCP, that came from a client or goes to a
-// backend.
+// An Operation is a request of MCP, from a client or to a backend.
 type Operation struct {
 	Method  string // of MCP, one of a few
-	Tool    string // of tools/call, one that is known; "" = none
-	Backend string // that is called; "" = this is a request of a client
+	Tool    string // of tools/call, a known one; "" = none
+	Backend string // "" = a request of a client
 	Version string // of the protocol; "" = not known
 
 	Transport string   // tcp, pipe; "" = not known
-	Server    *url.URL // where a backend is called; nil = not by HTTP, or this is a request of a client
+	Server    *url.URL // of a backend; nil = not by HTTP, or a request of a client
 	RequestID string   // of JSON-RPC; "" = not known
-	Session   string   // names the client's session, and opens none; "" = it has none
+	Session   string   // of the client, for display only; "" = none
 
 	// Trace is the traceparent and tracestate in the _meta of the request.
 	Trace map[string]string
@@ -95,8 +94,8 @@ func (t *Telemetry) Serve(ctx context.Context, op Operation) (_ context.Context,
 	return t.begin(ctx, op, t.instruments.served, options)
 }
 
-// Call begins a request to a backend. carrier is what its _meta and its headers
-// say of the trace; nil = nothing.
+// Call begins a request to a backend. carrier is the trace for its _meta and headers;
+// nil = none.
 func (t *Telemetry) Call(ctx context.Context, op Operation) (_ context.Context, carrier map[string]string, end func(failure string)) {
 	if t == nil {
 		return ctx, nil, func(string) {}
@@ -129,22 +128,22 @@ func (t *Telemetry) begin(ctx context.Context, op Operation, took metric.Float64
 	}
 }
 
-// SetRun says which run the request, or the attempt of a step, of ctx belongs to.
+// SetRun adds the run to the span of ctx.
 func (t *Telemetry) SetRun(ctx context.Context, id string) {
 	if t != nil {
 		trace.SpanFromContext(ctx).SetAttributes(runKey.String(id))
 	}
 }
 
-// SetStep says which step the attempt of ctx is one of.
+// SetStep adds the step to the span of ctx.
 func (t *Telemetry) SetStep(ctx context.Context, run, path, tool string) {
 	if t != nil {
 		trace.SpanFromContext(ctx).SetAttributes(runKey.String(run), stepKey.String(path), attribute.String("gen_ai.tool.name", tool))
 	}
 }
 
-// HTTP has requests to a handler begin or go on with a trace. Its spans have no
-// query of a URL and no header.
+// HTTP begins or continues a trace for each request to a handler. Its spans have no
+// query and no headers.
 func (t *Telemetry) HTTP(next http.Handler) http.Handler {
 	if t == nil || !t.tracing {
 		return next

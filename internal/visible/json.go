@@ -15,12 +15,11 @@ func JSON(raw []byte) string { return string(rewrite(raw, "  ", mark)) }
 // JSONLine is JSON on one line.
 func JSONLine(raw []byte) string { return string(rewrite(raw, "", mark)) }
 
-// Exact is the same JSON value, indented, for programs and people alike: what
-// would be hidden is escaped (\u202e), and nothing else that need not be.
+// Exact is the same JSON value, indented, for programs and people alike: only hidden
+// characters are escaped (\u202e), and those that must be.
 func Exact(raw []byte) []byte { return rewrite(raw, "  ", escape) }
 
-// rewrite lays out JSON anew. hidden appends what is in place of characters that
-// would be hidden.
+// rewrite formats JSON. hidden appends a replacement for hidden characters.
 func rewrite(raw []byte, indent string, hidden func(out []byte, text string) []byte) []byte {
 	var laid bytes.Buffer
 	var err error
@@ -42,7 +41,7 @@ func rewrite(raw []byte, indent string, hidden func(out []byte, text string) []b
 		out = append(out, rest[:start]...)
 		end := start + stringEnd(rest[start:])
 		var text string
-		_ = json.Unmarshal(rest[start:end], &text) // it was laid out, so it is JSON
+		_ = json.Unmarshal(rest[start:end], &text) // it was indented, so it is valid
 		out = append(out, '"')
 		out = hidden(out, text)
 		out = append(out, '"')
@@ -50,7 +49,7 @@ func rewrite(raw []byte, indent string, hidden func(out []byte, text string) []b
 	}
 }
 
-// stringEnd is where the string ends with which JSON begins.
+// stringEnd is the end of the string at the beginning of JSON.
 func stringEnd(raw []byte) int {
 	for i := 1; i < len(raw); i++ {
 		switch raw[i] {
@@ -96,7 +95,7 @@ func escape(out []byte, text string) []byte {
 	return out
 }
 
-// short is the escape of a character without which JSON would not be JSON.
+// short is the escape of a character that JSON must escape.
 func short(r rune) string {
 	switch r {
 	case '"':

@@ -1,9 +1,9 @@
-// Package visible shows text to people as it is. Characters that cannot be seen,
-// that steer a terminal or that change the order of others become marks such as
-// [U+202E]: what somebody reads who approves is what runs.
+// Package visible shows text to people as it is. Characters that are invisible, control
+// a terminal or change the order of others become marks such as [U+202E]: what people
+// approve is what runs.
 //
-// Everything that people read goes through it: the approvals page as a whole,
-// what is printed on a terminal, and what MCP clients are asked.
+// All text for people goes through it: the approvals page, terminal output, and
+// elicitations in MCP clients.
 package visible
 
 import (
@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// Advice explains the marks to who meets them.
+// Advice explains the marks.
 const Advice = "Marks such as [U+202E] are for characters that cannot be seen, or that change the order of others. They are part of the text."
 
 // Hidden reports whether a character is shown as a mark: it is a control or
@@ -32,7 +32,7 @@ func Hidden(r rune) bool {
 	return !unicode.IsGraphic(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// Text is a text with marks. One that has them already stays as it is.
+// Text is a text with marks. A text that has marks already is unchanged.
 func Text(s string) string {
 	if !hides(s) {
 		return s
@@ -55,7 +55,7 @@ func Text(s string) string {
 	return b.String()
 }
 
-// Explained is a text with marks, and below it what they are if there are any.
+// Explained is a text with marks, followed by Advice if it has any.
 func Explained(s string) string {
 	shown := Text(s)
 	if shown == s {
@@ -74,8 +74,8 @@ func hides(s string) bool {
 	return false
 }
 
-// selectsEmoji reports whether a character only says that the symbol before it is
-// shown in colours, or in black and white.
+// selectsEmoji reports whether a character only selects colour or black and white for
+// the symbol before it.
 func selectsEmoji(symbol, r rune) bool {
 	return (r == 0xfe0f || r == 0xfe0e) && unicode.Is(unicode.So, symbol)
 }

@@ -6,11 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// NewWriter makes a writer on which everything is written as Text has it, except
-// for what of the program itself steers the terminal: styles, each a character of
-// its own, are replaced by their sequences. A text from elsewhere cannot have
-// these characters, since they are hidden ones, unless it was written without
-// Text; then it changes colours and no more.
+// NewWriter makes a writer that writes everything as Text does, except styles of the
+// program: each is a character that is replaced by its terminal sequence. Text from
+// outside cannot contain these characters, since they are hidden; if it was printed
+// without Text, it can change colours and no more.
 func NewWriter(w io.Writer, styles map[rune]string) io.Writer {
 	return &writer{to: w, styles: styles}
 }
@@ -20,10 +19,10 @@ type writer struct {
 	styles map[rune]string
 
 	mu   sync.Mutex
-	rest []byte // the beginning of a character that was cut between two writes
+	rest []byte // the beginning of a character that was split between two writes
 }
 
-// Write never keeps back more than a part of a character.
+// Write buffers at most a part of a character.
 func (w *writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,15 +9,14 @@ import (
 	"time"
 )
 
-// The progress that is demanded of bodies: so many bytes a second on average, and
-// never nothing for longer than stall.
+// The progress required of bodies: bodyRate on average, and no pause longer than stall.
 const (
 	bodyRate = 16 << 10
 	stall    = 10 * time.Second
 )
 
-// paceBody bounds the body of a request in size and time, whoever reads it: the
-// handler, or net/http, which reads what a handler has left.
+// paceBody bounds the body of a request in size and time, also for the rest that
+// net/http reads after the handler.
 func paceBody(w http.ResponseWriter, r *http.Request, most int64) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return
@@ -27,12 +26,12 @@ func paceBody(w http.ResponseWriter, r *http.Request, most int64) {
 	r.Body = b
 }
 
-// A pacedBody is a body that is cut off when its sender is too slow. The time in
-// which nobody reads does not count.
+// A pacedBody is a body that is cut off if its sender is too slow. Time between reads
+// does not count.
 type pacedBody struct {
 	io.ReadCloser
 	control *http.ResponseController
-	credit  time.Duration // for which the sender may send nothing
+	credit  time.Duration // for which the sender may pause
 }
 
 func (b *pacedBody) Read(p []byte) (int, error) {
@@ -42,7 +41,7 @@ func (b *pacedBody) Read(p []byte) (int, error) {
 	b.credit -= time.Since(began)
 	b.credit = min(stall, b.credit+time.Duration(n)*time.Second/bodyRate)
 	if err == io.EOF {
-		// From here on net/http reads to learn that the client goes away. After
+		// From here on net/http reads to notice that the client disconnects. After
 		// another error it reads the rest, for which the deadline stays.
 		_ = b.control.SetReadDeadline(time.Time{})
 	}
@@ -57,8 +56,8 @@ func RefuseBody(w http.ResponseWriter, err error) {
 	http.Error(w, reason, code)
 }
 
-// Refusal is with which status, and why, a request is refused whose body was not
-// read. It adds the headers that belong to it.
+// Refusal gives status and reason for a request whose body was not read, and adds the
+// headers.
 func Refusal(h http.Header, err error) (code int, reason string) {
 	var tooLarge *http.MaxBytesError
 	var dense *DenseError

@@ -13,12 +13,11 @@ import (
 	"time"
 )
 
-// A Budget is an amount of bytes that callers share. Who has some already gets no
-// more than it leaves to the others: alone, half of all; beside one that has half,
-// a quarter. nil = no bound.
+// A Budget is an amount of bytes that callers share. No caller gets more than it leaves
+// to others: alone, half of all; beside one that has half, a quarter. nil = no bound.
 type Budget struct {
 	size     int64
-	patience time.Duration // for which a claim waits
+	patience time.Duration // of a waiting claim
 
 	mu      sync.Mutex
 	used    int64
@@ -29,17 +28,17 @@ type Budget struct {
 type claim struct {
 	caller string
 	bytes  int64
-	given  chan struct{} // closed when it has them
+	given  chan struct{} // closed when it has its bytes
 }
 
-// NewBudget makes a budget of so many bytes, for which a claim waits so long.
+// NewBudget makes a budget of size bytes, for which a claim waits up to patience.
 func NewBudget(size int64, patience time.Duration) *Budget {
 	return &Budget{size: size, patience: patience, by: map[string]int64{}}
 }
 
-// A FullError says that a claim found no room. Nothing was done.
+// A FullError says that a claim got no bytes in time.
 type FullError struct {
-	After time.Duration // it is worth trying again after this
+	After time.Duration // when to try again
 }
 
 func (e *FullError) Error() string {
@@ -50,9 +49,9 @@ func (e *FullError) retryAfter() string {
 	return strconv.Itoa(max(1, int(e.After.Seconds())))
 }
 
-// Take waits until a caller may have so many bytes more, or as much as one may
-// have at all. free gives them back; a second time it does nothing. The error is a
-// *FullError, or that of ctx.
+// Take waits until a caller may have these bytes, or the most that one caller may have.
+// free returns them; a second call does nothing. The error is a *FullError, or that of
+// ctx.
 func (b *Budget) Take(ctx context.Context, caller string, bytes int64) (free func(), err error) {
 	if b == nil || bytes <= 0 {
 		return func() {}, nil
@@ -77,8 +76,8 @@ func (b *Budget) Take(ctx context.Context, caller string, bytes int64) (free fun
 	return sync.OnceFunc(func() { b.release(c) }), nil
 }
 
-// give hands out what there is. A claim that only its caller's own share holds
-// back does not hold back those of others.
+// give grants waiting claims. A claim that waits only because of its caller's own share
+// does not block those of others.
 func (b *Budget) give() {
 	full := false
 	b.waiting = slices.DeleteFunc(b.waiting, func(c *claim) bool {
@@ -96,7 +95,7 @@ func (b *Budget) give() {
 	})
 }
 
-// withdraw takes back a claim that waits; false = it has got its bytes meanwhile.
+// withdraw takes back a waiting claim; false = it got its bytes meanwhile.
 func (b *Budget) withdraw(c *claim) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -128,26 +127,26 @@ const (
 	// smallBody is the size, and the weight, up to which bodies are not counted.
 	smallBody = 64 << 10
 
-	// valueWeight is what a JSON value counts for at least, in bytes of a body: some
-	// of 500 bytes of memory are taken by what is two bytes long in the body.
+	// valueWeight is the least weight of a JSON value, in bytes of a body: two bytes of
+	// a body can take 500 bytes of memory.
 	valueWeight = 40
 )
 
-// Bodies are the request bodies that a process has in hand. While one comes in it
-// takes its size, and its sender decides for how long; once it is there, the work
-// on it takes some twelve times its weight for a moment. So each has a budget of
-// its own, and a slow sender keeps nobody's work waiting.
+// Bodies are the request bodies in a process. An incoming body takes its size, for as
+// long as its sender decides; then the work on it takes about twelve times its weight
+// for a moment. So each phase has its own budget, and a slow sender does not delay the
+// work on other bodies.
 type Bodies struct {
 	incoming, work *Budget
 }
 
-// NewBodies makes room for work on so many bytes, and for twice as many that come
-// in. A request waits so long for each.
+// NewBodies makes budgets: work bytes for the work on bodies, and twice as many for
+// incoming ones. A request waits up to patience for each.
 func NewBodies(work int64, patience time.Duration) *Bodies {
 	return &Bodies{incoming: NewBudget(2*work, patience), work: NewBudget(work, patience)}
 }
 
-// Read reads a body of at most so many bytes. free gives back what it takes up.
+// Read reads a body of at most most bytes. free returns its bytes to the budget.
 func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, caller string, most int64) (body []byte, free func(), err error) {
 	in := http.MaxBytesReader(w, r.Body, most)
 	var read bytes.Buffer
@@ -178,8 +177,7 @@ func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, caller string, mos
 	return read.Bytes(), free, err
 }
 
-// A DenseError refuses a body of so many values that the work on it alone would take
-// more than a caller may have.
+// A DenseError refuses a body with more values than the budget of one caller allows.
 type DenseError struct {
 	Limit int // values that a body may have
 }
@@ -188,9 +186,8 @@ func (e *DenseError) Error() string {
 	return fmt.Sprintf("request body has more than %d JSON values", e.Limit)
 }
 
-// Weigh waits for room for the work on a body that is there. free gives it back; a
-// second time it does nothing. The error is a *DenseError, a *FullError, or that of
-// ctx.
+// Weigh waits for the budget for the work on a body. free returns it; a second call does
+// nothing. The error is a *DenseError, a *FullError, or that of ctx.
 func (b *Bodies) Weigh(ctx context.Context, caller string, body []byte) (free func(), err error) {
 	values := int64(countValues(body)) * valueWeight
 	weight := max(int64(len(body)), values)
@@ -203,8 +200,8 @@ func (b *Bodies) Weigh(ctx context.Context, caller string, body []byte) (free fu
 	return b.work.Take(ctx, caller, weight)
 }
 
-// countValues says how many values and names the JSON of a body has, about. What is
-// no JSON is refused by its reader, whatever is counted.
+// countValues counts the values and names in the JSON of a body, about. Invalid JSON is
+// refused later.
 func countValues(body []byte) (n int) {
 	text := false
 	for i := 0; i < len(body); i++ {
@@ -221,12 +218,12 @@ func countValues(body []byte) (n int) {
 	return n
 }
 
-// Work waits for room for work on so many bytes that are no body.
+// Work waits for the budget for work on bytes that are no body.
 func (b *Bodies) Work(ctx context.Context, caller string, bytes int64) (free func(), err error) {
 	return b.work.Take(ctx, caller, bytes)
 }
 
-// Caller is whom bytes are counted for: who is known, else the peer.
+// Caller is the owner of claims: the known caller, else the peer.
 func Caller(known string, r *http.Request) string {
 	if known != "" {
 		return "caller " + known

@@ -10,29 +10,29 @@ import (
 	"strings"
 )
 
-// An OriginPolicy says by which names a server is called, and which web pages may
-// send it requests.
+// An OriginPolicy has the names of a server, and the web pages that may send it
+// requests.
 //
-// A page on any site can have a browser send requests to any address, and can
-// have its own name point to any address later (DNS rebinding): then the browser
-// takes the server's answers for the page's own.
+// A page on any site can make a browser send requests to any address, and can later
+// point its own name to any address (DNS rebinding): then the browser takes the
+// server's answers for the page's own.
 type OriginPolicy struct {
-	// Origins are those of the pages that may send requests, besides pages of this
-	// machine for whoever is there too: https://chat.example.com. Their hosts are
-	// names of the server as well.
+	// Origins are those of the pages that may send requests, such as
+	// https://chat.example.com, besides pages of this machine for requests by loopback.
+	// Their hosts are names of the server as well.
 	Origins []string
-	// Hosts are further names of the server, with their port if it is not that of
-	// the scheme.
+	// Hosts are further names of the server, with their port unless it is that of the
+	// scheme.
 	Hosts []string
 }
 
-// Refusal says why a request is refused for where it comes from; "" = it is not.
+// Refusal says why a request is refused by its Host or Origin; "" = it is not.
 //
-// A name is taken if it is one of the policy's, or if nobody can rebind it: an
-// address, localhost, and, for requests that do not come by loopback, a name that
-// no public DNS has.
+// A name is allowed if it is one of the policy's, or if it cannot be rebound: an
+// address, localhost, and, unless the request comes by loopback, a name that no public
+// DNS has.
 func (p OriginPolicy) Refusal(r *http.Request) string {
-	here := isLoopback(r.Host) // if need be through a tunnel
+	here := isLoopback(r.Host) // perhaps through a tunnel
 	if origin := r.Header.Get("Origin"); origin != "" && !p.allowsOrigin(origin, here) {
 		return fmt.Sprintf("origin %q is not allowed; --allowed-origin allows one", origin)
 	}
@@ -47,8 +47,8 @@ func (p OriginPolicy) Refusal(r *http.Request) string {
 	return fmt.Sprintf("host %q is not allowed; --allowed-host allows one", r.Host)
 }
 
-// allowsOrigin takes pages of this machine for requests that name this machine:
-// elsewhere, localhost is anybody's.
+// allowsOrigin allows pages of this machine only for requests to this machine: elsewhere,
+// localhost is any other machine.
 func (p OriginPolicy) allowsOrigin(origin string, here bool) bool {
 	if slices.Contains(p.Origins, origin) {
 		return true
@@ -79,9 +79,9 @@ func isAddress(address string) bool {
 	return err == nil
 }
 
-// isPrivate reports whether a name is in no public DNS: containers, services of a
-// cluster and machines of a home network call each other so. Nobody outside can
-// say where such a name points.
+// isPrivate reports whether a name is in no public DNS, such as those of containers,
+// services of a cluster and machines of a home network. Such names cannot be changed
+// from outside.
 func isPrivate(address string) bool {
 	host := strings.ToLower(hostname(address))
 	if host == "" || !strings.Contains(host, ".") {

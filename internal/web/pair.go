@@ -18,23 +18,22 @@ import (
 	"time"
 )
 
-// life is how long a key pair is good. It is made anew when a server starts after
-// that.
+// life is how long a key pair is valid. A server that starts later makes a new one.
 const life = 10 * 365 * 24 * time.Hour
 
-// name is what the certificate is for, besides the addresses of loopback.
+// name is that of the certificate, besides the addresses of loopback.
 const name = "localhost"
 
-// A Pair is a key with its certificate, which is its own issuer. The processes of one
-// data directory know each other by it, over a port that every process of the machine
-// can reach: it is in a file that only their user can read, servers take connections
-// only of those who have it, and clients speak only to those who have it.
+// A Pair is a key with its self-signed certificate. By it, the processes of one data
+// directory authenticate each other over a port that every process of the machine can
+// reach: it is in a file that only their user can read, and servers and clients accept
+// only peers that have it.
 type Pair struct {
 	certificate tls.Certificate
-	trusted     *x509.CertPool // the certificate alone
+	trusted     *x509.CertPool // only the certificate
 }
 
-// OpenPair reads the pair of a file, or makes one where there is none.
+// OpenPair reads the pair of a file, or makes one.
 func OpenPair(file string) (*Pair, error) {
 	p, err := LoadPair(file)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errExpired) {
@@ -78,7 +77,7 @@ func (p *Pair) Server() *tls.Config {
 	}
 }
 
-// Client is the configuration of a client of such a server, at whatever address.
+// Client is the configuration of a client of such a server, at any address.
 func (p *Pair) Client() *tls.Config {
 	return &tls.Config{
 		Certificates: []tls.Certificate{p.certificate}, MinVersion: tls.VersionTLS13,
@@ -112,13 +111,13 @@ func generate() ([]byte, error) {
 	return append(text, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})...), nil
 }
 
-// write writes all of a file or nothing, for nobody else to read.
+// write writes all of a file or nothing, readable for the user only.
 func write(file string, text []byte) error {
 	draft, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // 0600
 	if err != nil {
 		return err
 	}
-	defer os.Remove(draft.Name()) // in vain once it is renamed
+	defer os.Remove(draft.Name()) // no effect once it is renamed
 	_, err = draft.Write(text)
 	if err = errors.Join(err, draft.Sync(), draft.Close()); err != nil {
 		return err
@@ -126,8 +125,8 @@ func write(file string, text []byte) error {
 	return os.Rename(draft.Name(), file)
 }
 
-// PairEnvironment are the variables by which the temporal command, and whatever reads
-// the same, has the pair of a file.
+// PairEnvironment are the variables that give the pair of a file to the temporal
+// command, and other programs that read them.
 func PairEnvironment(file string) []string {
 	return []string{"TEMPORAL_TLS_CLIENT_CERT_PATH=" + file, "TEMPORAL_TLS_CLIENT_KEY_PATH=" + file, "TEMPORAL_TLS_SERVER_CA_CERT_PATH=" + file}
 }

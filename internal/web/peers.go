@@ -17,7 +17,7 @@ const (
 	crowdedLogs = time.Minute
 )
 
-// crowded is what a peer reads that has too many connections.
+// crowded is the answer to a peer with too many connections.
 const crowded = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 5\r\nContent-Type: text/plain\r\nContent-Length: 22\r\n\r\ntoo many connections.\n"
 
 // peers counts the connections of each peer.
@@ -88,7 +88,7 @@ type countedConn struct {
 	leave func()
 }
 
-// Write sends b in pieces, each of which the peer has to accept in time.
+// Write sends b in pieces; the peer must accept each in time.
 func (c *countedConn) Write(b []byte) (written int, err error) {
 	for first := true; first || len(b) > 0; first = false {
 		piece := b[:min(len(b), writePiece)]
@@ -110,9 +110,8 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Peer is whom connections and bytes are counted for that come from a remote
-// address: an IPv4 address, or an IPv6 network of 64 bits, which is what one
-// machine gets.
+// Peer is the owner of connections and bytes from a remote address: an IPv4 address, or
+// an IPv6 network of 64 bits, which one machine gets.
 func Peer(remote string) string {
 	host := hostname(remote)
 	ip, err := netip.ParseAddr(host)

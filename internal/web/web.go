@@ -1,11 +1,11 @@
-// Package web bounds how much of a process a peer may take before a handler has
-// decided whether to serve it.
+// Package web bounds the resources that a peer can take before a handler decides whether
+// to serve it.
 //
 // Every HTTP server of perdure is made by New: the MCP endpoint with the
 // approvals page, health, metrics, the codec endpoint and the Web UI of dev. A
-// server checks the Host and Origin of each request, bounds headers, bodies and
-// the connections of each peer, and demands progress of those who send and of
-// those who read. Bodies are what handlers with large requests share.
+// server checks the Host and Origin of each request, bounds headers, bodies and the
+// connections of each peer, and requires progress of senders and readers. Handlers with
+// large requests share Bodies.
 package web
 
 import (
@@ -17,26 +17,24 @@ import (
 	"time"
 )
 
-// What every server demands.
+// Limits of every server.
 const (
 	headerLimit = 10 * time.Second // for the header of a request
-	idleLimit   = 5 * time.Minute  // of a connection between two requests; proxies close theirs earlier
+	idleLimit   = 5 * time.Minute  // between two requests of a connection; proxies close theirs earlier
 	maxHeader   = 64 << 10         // bytes; net/http allows 4 KB more
 
-	// DefaultMaxBody is the largest body of a request where Options do not say.
+	// DefaultMaxBody is the default of Options.MaxBody.
 	DefaultMaxBody = 64 << 10
-	// DefaultMaxConnections is how many connections a peer may have open where
-	// Options do not say. A proxy is one peer: each stream of its clients is a
-	// connection.
+	// DefaultMaxConnections is the default of Options.MaxConnections. A proxy is one
+	// peer: each stream of its clients is a connection.
 	DefaultMaxConnections = 4096
 )
 
 // Options of a server. Handler is required.
 type Options struct {
 	Handler http.Handler
-	// Origins says by which names the server is called, and which pages may call
-	// it. The zero one allows addresses, names without public DNS, and pages of
-	// this machine.
+	// Origins has the names of the server, and the pages that may call it. Zero = addresses,
+	// names without public DNS, and pages of this machine.
 	Origins OriginPolicy
 	// MaxBody is the largest body of a request in bytes; handlers may take less. 0
 	// = DefaultMaxBody.
@@ -48,14 +46,13 @@ type Options struct {
 	Logger *slog.Logger // nil = slog.Default()
 }
 
-// A Server is an HTTP server. A request may take as long as it likes to be
-// answered, since calls wait for people.
+// A Server is an HTTP server. Answers have no time limit, since calls wait for people.
 type Server struct {
 	http  *http.Server
 	peers *peers
 }
 
-// New makes a server that listens nowhere yet.
+// New makes a server that does not listen yet.
 func New(o Options) *Server {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	s := &Server{peers: newPeers(cmp.Or(o.MaxConnections, DefaultMaxConnections), o.Logger)}
@@ -69,7 +66,7 @@ func New(o Options) *Server {
 	return s
 }
 
-// guard is what each request passes before its handler.
+// guard checks each request before its handler.
 func guard(o Options) http.Handler {
 	largest := cmp.Or(o.MaxBody, DefaultMaxBody)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -86,11 +83,11 @@ func guard(o Options) http.Handler {
 // Serve takes connections of l until End; then the error is http.ErrServerClosed.
 func (s *Server) Serve(l net.Listener) error { return s.http.Serve(s.peers.listen(l)) }
 
-// OnShutdown has f called when the server begins to end.
+// OnShutdown calls f when the server begins to end.
 func (s *Server) OnShutdown(f func()) { s.http.RegisterOnShutdown(f) }
 
-// End takes no more connections, waits for the requests under way, and cuts off
-// what has not ended within the grace period: then it is false.
+// End takes no more connections, waits for the requests under way, and cuts off those
+// that do not end within the grace period; then it is false.
 func (s *Server) End(grace time.Duration) (inTime bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()

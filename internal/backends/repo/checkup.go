@@ -22,8 +22,8 @@ type checkupResult struct {
 	Objects  int      `json:"objects" jsonschema:"number of objects"`
 }
 
-// checkup looks at refs, objects and what connects them, one after the other,
-// and tells how far it is: a third for each, the pauses included.
+// checkup checks refs, objects and connectivity, one after the other, and reports its
+// progress: a third for each, with the pauses.
 func (r *repository) checkup(ctx context.Context, args checkupArgs, tell func(done, total float64, message string)) (*checkupResult, error) {
 	res := &checkupResult{Problems: []string{}, Phases: []string{}}
 	phases := []struct {
@@ -48,7 +48,7 @@ func (r *repository) checkup(ctx context.Context, args checkupArgs, tell func(do
 	return res, nil
 }
 
-// pause waits for some seconds and tells every second what part has passed.
+// pause waits, and reports every second the part that has passed.
 func pause(ctx context.Context, seconds float64, tell func(part float64)) error {
 	end := time.NewTimer(time.Duration(seconds * float64(time.Second)))
 	defer end.Stop()
@@ -83,8 +83,7 @@ func (r *repository) checkObjects(ctx context.Context, res *checkupResult) error
 	return err
 }
 
-// checkConnectivity runs git fsck, which ends with an exit code when it finds
-// something: a finding, not a failure.
+// checkConnectivity runs git fsck, whose exit code for a finding is no failure.
 func (r *repository) checkConnectivity(ctx context.Context, res *checkupResult) error {
 	out, err := r.git(ctx, "fsck", "--connectivity-only", "--no-dangling", "--no-progress")
 	var exit *exec.ExitError

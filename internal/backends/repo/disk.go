@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// readDisk reads a tracked file of the work tree. What is not tracked may be a
-// secret, also where a tracked symbolic link points to it.
+// readDisk reads a tracked file of the work tree. An untracked file may be a secret, also
+// if a tracked symbolic link points to it.
 func (r *repository) readDisk(ctx context.Context, file string, limit int64) ([]byte, error) {
 	if err := r.tracked(ctx, file); err != nil {
 		return nil, err
@@ -42,8 +42,8 @@ func (r *repository) tracked(ctx context.Context, file string) error {
 	return nil
 }
 
-// readRegular reads the file at target, and not what has taken its place: a pipe
-// would let nobody open it, and a link could lead anywhere.
+// readRegular reads the file at target if it is still a regular file: opening a pipe
+// would block, and a link could lead anywhere.
 func readRegular(root *os.Root, file, target string, limit int64) ([]byte, error) {
 	expected, err := root.Lstat(target)
 	switch {

@@ -279,7 +279,7 @@ func parseTree(out string) ([]treeEntry, error) {
 		if !ok || len(f) != 4 {
 			return nil, fmt.Errorf("git ls-tree gave %q, which is no entry", record)
 		}
-		size, _ := strconv.ParseInt(f[3], 10, 64) // "-" for what is no file
+		size, _ := strconv.ParseInt(f[3], 10, 64) // "-" if it is no file
 		entries = append(entries, treeEntry{mode: f[0], kind: f[1], hash: f[2], size: size, path: name})
 	}
 	return entries, nil
@@ -300,8 +300,8 @@ func checkGlob(pattern string) error {
 	return nil
 }
 
-// matchGlob matches a pattern without a slash with the name of a file alone,
-// any other with its whole path. ** stands for any number of directories.
+// matchGlob matches a pattern without a slash against the name of a file, any other
+// against its whole path. ** matches any number of directories.
 func matchGlob(pattern, file string) bool {
 	if pattern == "" {
 		return true

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// Options of every git command: no locks, no programs that the repository names
-// in its configuration (see also repository.status), paths as they are.
-// Submodules are repositories of their own, with a configuration of their own.
+// Options of every git command: no locks, no programs from the repository's configuration
+// (see also repository.status), unquoted paths. Submodules have a configuration of their
+// own.
 var gitOptions = []string{
 	"--no-optional-locks", "--no-pager",
 	"-c", "core.quotepath=off", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=" + os.DevNull,
@@ -28,8 +28,8 @@ var gitOptions = []string{
 // submodules.
 var diffOptions = []string{"--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", "--find-renames"}
 
-// gitEnv is what git sees of the environment. Nothing of the caller's GIT_*
-// points it elsewhere, and it neither asks nor fetches.
+// gitEnv is the environment of git: without the caller's GIT_*, without prompts and
+// fetching.
 func gitEnv() []string {
 	env := []string{"LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL="}
 	for _, name := range []string{"PATH", "HOME", "XDG_CONFIG_HOME", "TMPDIR"} {
@@ -140,7 +140,7 @@ func (r *repository) commit(ctx context.Context, ref string) (string, error) {
 		return "", fmt.Errorf("%q searches commit messages: give a branch, tag or commit; log lists commits", ref)
 	}
 	out, err := r.git(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", ref+"^{commit}")
-	if err == nil && !strings.HasPrefix(out, "^") { // which would mean all that the commit does not reach
+	if err == nil && !strings.HasPrefix(out, "^") { // ^ would mean everything the commit does not reach
 		return strings.TrimSpace(out), nil
 	}
 	if ctx.Err() != nil {
@@ -175,8 +175,7 @@ func (r *repository) compare(ctx context.Context, base, head string) (from, to s
 	if from, err = r.commit(ctx, base); err != nil {
 		return "", "", err
 	}
-	// Without a common ancestor, as when it was cut off, they are compared
-	// as they are.
+	// Without a common ancestor, such as in a shallow clone, compare them directly.
 	if ancestor, err := r.git(ctx, "merge-base", from, to); err == nil {
 		from = strings.TrimSpace(ancestor)
 	}
@@ -211,12 +210,12 @@ func cleanPath(p string) (string, error) {
 	return clean, nil
 }
 
-// privateDirs hold git's own files, and perdure's keys and data, also where
-// somebody has committed these.
+// privateDirs hold git's own files, and perdure's keys and data, even if these were
+// committed.
 var privateDirs = []string{".git", ".perdure"}
 
-// private reports whether a path from the top is one of privateDirs, or below
-// one. Some file systems do not tell letters of different case apart.
+// private reports whether a path from the top is one of privateDirs, or below one. Some
+// file systems ignore case.
 func private(clean string) bool {
 	for part := range strings.SplitSeq(clean, "/") {
 		if slices.ContainsFunc(privateDirs, func(dir string) bool { return strings.EqualFold(part, dir) }) {
@@ -238,8 +237,8 @@ func pathArgs(p string) ([]string, error) {
 	return []string{"--", literal(clean)}, nil
 }
 
-// compared is what a comparison is between, and the arguments of git for it: restricted
-// to a path, and to what is shown of it.
+// compared gives both ends of a comparison, and git's arguments for it, restricted to a
+// path.
 func (r *repository) compared(ctx context.Context, base, head, path string) (from, to string, args []string, err error) {
 	if from, to, err = r.compare(ctx, base, head); err != nil {
 		return "", "", nil, err

@@ -63,7 +63,7 @@ func (r *repository) info(ctx context.Context, _ struct{}) (*infoResult, error) 
 	}
 	res := &infoResult{Root: r.top, Remote: r.remote(ctx)}
 	for entry := range strings.SplitSeq(status, "\x00") {
-		// What this server writes is no work of the user.
+		// Files of this server are not the user's work.
 		if len(entry) > 3 && !strings.HasPrefix(entry[3:], ".perdure/") {
 			res.Uncommitted++
 		}
@@ -142,10 +142,9 @@ func withoutCredentials(remote string) string {
 	return u.String()
 }
 
-// status lists uncommitted work. Git would run the programs that convert files on
-// their way into the repository, which its configuration can name
-// (filter.NAME.clean): it is told that there are none. Files that these convert
-// count as uncommitted work then.
+// status lists uncommitted work. It disables the programs of the configuration that
+// convert files (filter.NAME.clean), which git would run; files that these convert then
+// count as uncommitted.
 func (r *repository) status(ctx context.Context) (string, error) {
 	names, err := r.git(ctx, "config", "--name-only", "-z", "--get-regexp", `^filter\..*\.(clean|smudge|process|required)$`)
 	if err != nil && exitCode(err) != 1 { // 1 = none

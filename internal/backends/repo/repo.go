@@ -35,7 +35,7 @@ func Serve(ctx context.Context, root string, in io.Reader, out io.Writer) error 
 	return nil
 }
 
-// A repository is the work tree that the tools look at.
+// A repository is the work tree of the tools.
 type repository struct {
 	top string // absolute path of the work tree's top
 }
@@ -144,14 +144,14 @@ func answer[R any](result *R, err error) (*mcp.CallToolResult, error) {
 	return mcp.NewToolResultStructured(result, string(text)), nil
 }
 
-// teller returns a function that sends progress to the caller, if he asked
-// for it.
+// teller returns a function that sends progress to the caller, if the request asked for
+// it.
 func teller(ctx context.Context, req mcp.CallToolRequest) func(done, total float64, message string) {
 	if req.Params.Meta == nil || req.Params.Meta.ProgressToken == nil {
 		return func(float64, float64, string) {}
 	}
 	return func(done, total float64, message string) {
-		// Progress that is lost is no reason to give the work up.
+		// Lost progress does not end the work.
 		_ = server.ServerFromContext(ctx).SendNotificationToClient(ctx, "notifications/progress", map[string]any{
 			"progressToken": req.Params.Meta.ProgressToken, "progress": done, "total": total, "message": message,
 		})

@@ -55,8 +55,8 @@ func (r *repository) writeReview(_ context.Context, args reviewArgs) (*reviewRes
 }
 
 // openReviews opens the directory for reviews, and makes it if it does not exist.
-// A link in its place is not followed: the repository may have one that leads to
-// what others read, such as its sources.
+// It does not follow a link: one in the repository may lead to other files, such as its
+// sources.
 func (r *repository) openReviews() (*os.Root, error) {
 	dir, err := os.OpenRoot(r.top)
 	if err != nil {
