@@ -9,8 +9,7 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// Elicitations are all that a run has asked, and all that called runs ask through it, as
-// the memo has them.
+// elicitations are all of a run and of the runs that it called, as in the memo.
 type elicitations struct {
 	*origin
 	list []Elicitation // in the order of opening
@@ -22,14 +21,14 @@ func (es *elicitations) add(e Elicitation) int {
 	return len(es.list) - 1
 }
 
-// all are a copy of the list; none says that it is empty.
+// all is a copy of the list.
 func (es *elicitations) all() []Elicitation { return slices.Clone(es.list) }
 func (es *elicitations) none() bool         { return len(es.list) == 0 }
 
 // at is the one at a place in the list.
 func (es *elicitations) at(i int) *Elicitation { return &es.list[i] }
 
-// occurrence counts how often a step has asked, this time included.
+// occurrence counts how often a step has asked, with this time.
 func (es *elicitations) occurrence(path StepPath) int {
 	last := 0
 	if es.in.Repair != nil {
@@ -44,8 +43,7 @@ func (es *elicitations) occurrence(path StepPath) int {
 	return last + 1
 }
 
-// askedBefore says that the execution before has asked an elicitation at a path, to
-// which there was no answer yet.
+// askedBefore reports whether the previous execution left an elicitation at a path open.
 func (es *elicitations) askedBefore(path StepPath) bool {
 	for _, e := range es.in.Open {
 		if e.StepPath == path {
@@ -55,7 +53,7 @@ func (es *elicitations) askedBefore(path StepPath) bool {
 	return false
 }
 
-// asked says whether an elicitation was asked in this execution.
+// asked reports whether this execution has opened an elicitation.
 func (es *elicitations) asked(id string) bool {
 	return slices.ContainsFunc(es.list, func(e Elicitation) bool { return e.ID == id })
 }
@@ -71,14 +69,14 @@ func (es *elicitations) waiting() []Elicitation {
 	return open
 }
 
-// closedBefore says whether an elicitation of a called run was closed in an
-// execution before this one: it is told once more by somebody who has kept that.
+// closedBefore reports whether an elicitation of a called run was closed in an earlier
+// execution, so that a repeated signal about it is ignored.
 func (es *elicitations) closedBefore(e Elicitation) bool {
 	return es.in.Continued && e.StepPath.Time(e.ID) <= es.in.Asked[e.StepPath] && !slices.ContainsFunc(es.in.Open, func(o Elicitation) bool { return o.ID == e.ID })
 }
 
-// takeBack drops what the execution before has asked and this one, which ends,
-// has not come to ask again.
+// takeBack drops elicitations of the previous execution that this one, which ends, has
+// not opened again.
 func (es *elicitations) takeBack() {
 	for _, e := range es.in.Open {
 		if es.asked(e.ID) {
@@ -89,8 +87,8 @@ func (es *elicitations) takeBack() {
 	}
 }
 
-// forgotten is how often steps have asked of which a journal tells nothing: what
-// was dropped with its forEach, or closed because it was not needed any more.
+// forgotten counts elicitations that no journal has: those dropped with their forEach, or
+// closed because they were no longer needed.
 func (es *elicitations) forgotten(journal map[StepPath]record.Entry) map[StepPath]int {
 	asked := maps.Clone(es.in.Asked)
 	for _, e := range es.list {
@@ -113,8 +111,8 @@ func (es *elicitations) size() (total int) {
 	return total
 }
 
-// fit drops what closed ones asked, the oldest first, until they fit into the memo, and
-// returns their size.
+// fit drops the questions of closed elicitations, the oldest first, until all fit into
+// the memo, and returns their size.
 func (es *elicitations) fit() (total int) {
 	total = es.size()
 	for i := range es.list {
@@ -170,14 +168,13 @@ func (es *elicitations) tell(told *Journal) {
 	}
 }
 
-// next puts what is open into the input of the next execution, and how often steps have
-// asked.
+// next puts the open elicitations into the input of the next execution, and how often
+// steps have asked.
 func (es *elicitations) next(in *RunInput) {
 	in.Open, in.Asked = es.waiting(), es.forgotten(in.Journal)
 }
 
-// openBytes is what an open elicitation takes in the input of the execution
-// that continues the run.
+// openBytes is the size of an open elicitation in the input of the next execution.
 func openBytes(e Elicitation) int {
 	size := record.PayloadSize(e.Message) + record.PayloadSize(e.Schema) + record.PayloadSize(e.Content) + askingsBytes(e.Askings) + record.EntryBytes
 	for _, name := range e.Approvers {

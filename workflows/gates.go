@@ -43,14 +43,14 @@ type gate struct {
 	child   *called          // that asks; nil = the run itself does
 }
 
-// receive has a selector take the answer.
+// receive adds the answer to a selector.
 func (g *gate) receive(sel workflow.Selector, answer *Answer, got *bool) {
 	sel.AddReceive(g.answers, func(c workflow.ReceiveChannel, _ bool) { *got = c.ReceiveAsync(answer) })
 }
 
-// ask opens an elicitation, of which Kind, StepPath, Message, Schema and Mode
-// are given, and waits for its answer; no limit means for ever. An answer that
-// an earlier execution has recorded is not asked for again.
+// ask opens an elicitation and waits for its answer. The caller sets Kind, StepPath,
+// Message, Schema and Mode; limit 0 = for ever. If an earlier execution has recorded an
+// answer, ask returns that.
 func (gs *gates) ask(ctx workflow.Context, question Elicitation, limit time.Duration) (Answer, *Error) {
 	path := question.StepPath
 	digest := question.digest()
@@ -96,8 +96,8 @@ func (gs *gates) ask(ctx workflow.Context, question Elicitation, limit time.Dura
 	return answer, nil
 }
 
-// open puts an elicitation into the run's state. One that was open when the
-// run continued as new stays as it was asked.
+// open adds an elicitation to the run's state. One that was open when the run continued
+// as new stays unchanged.
 func (gs *gates) open(ctx workflow.Context, e Elicitation, limit time.Duration) *gate {
 	e.ID = e.StepPath.Asks(gs.elicitations.occurrence(e.StepPath))
 	e.StepID = e.StepPath.Top()
@@ -128,14 +128,13 @@ func (gs *gates) open(ctx workflow.Context, e Elicitation, limit time.Duration) 
 	return g
 }
 
-// close notes how an elicitation ended.
+// close records the end of an elicitation.
 func (gs *gates) close(ctx workflow.Context, g *gate, state ElicitationState, a Answer) {
 	gs.closeAs(ctx, g, Elicitation{State: state, Action: a.Action, By: a.AnsweredBy, Via: a.Via, At: a.At, Unproven: a.Unproven,
 		AnswerID: a.AnswerID, Content: shownContent(a.Content), Decision: decisionOf(g.kind, a)})
 }
 
-// maxShownContent bounds the content of answers that the memo has. History has all
-// of it.
+// maxShownContent bounds the content of an answer in the memo. History has all of it.
 const maxShownContent = 2000 // bytes
 
 func shownContent(content json.RawMessage) json.RawMessage {
@@ -159,11 +158,10 @@ func (gs *gates) closeAs(ctx workflow.Context, g *gate, end Elicitation) {
 	gs.board.publishNow(ctx)
 }
 
-// park makes the run wait for a person about a call, for as long as the run's
-// own timeout lets it. Of the question Kind, Message, Schema and Call are given;
-// it stands at a path below that of the step, one for each time that the run
-// waits about this call. So an answer that was given counts as well when the run
-// continues as new, and for no other time.
+// park makes the run wait for a person's decision about a call, up to the run's own
+// timeout. The caller sets Kind, Message, Schema and Call. Its path is below that of the
+// step, and another one for each time that the run waits about this call, so that an
+// answer counts after continue-as-new, but only for its time.
 func (gs *gates) park(ctx workflow.Context, question Elicitation, path StepPath, time int) (Answer, *Error) {
 	question.StepPath = parkedPath(question.Kind, path, time)
 	return gs.ask(ctx, question, 0)

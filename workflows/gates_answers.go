@@ -12,7 +12,7 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// The actions of an answer, and what is in their place when nobody answered in time.
+// The actions of an answer, and expired, if there was none in time.
 const (
 	Accept  = record.Accept
 	Decline = record.Decline
@@ -20,8 +20,8 @@ const (
 	expired = record.Expired
 )
 
-// hearAnswer reads an answer. One to an elicitation that is not open, or that
-// does not fit, changes nothing.
+// hearAnswer takes an answer. One to an elicitation that is not open, or that does not
+// fit, has no effect.
 func (gs *gates) hearAnswer(ctx workflow.Context, s Signal, held bool) hearing {
 	var a Answer
 	unreadable := json.Unmarshal(s.Body, &a) != nil
@@ -47,8 +47,8 @@ func (gs *gates) hearAnswer(ctx workflow.Context, s Signal, held bool) hearing {
 	return h
 }
 
-// misfit says why an answer is none to an elicitation that is open, "" = it is
-// one, and whether the elicitation takes none without proof.
+// misfit says why an answer does not fit an open elicitation; "" = it fits; and whether
+// the elicitation needs a proof.
 func (gs *gates) misfit(ctx workflow.Context, a Answer, g *gate, held bool) (reason string, strict bool) {
 	e := gs.elicitations.at(g.index)
 	strict = e.Mode == definitions.URLMode || len(e.Approvers) > 0
@@ -66,7 +66,7 @@ func (gs *gates) misfit(ctx workflow.Context, a Answer, g *gate, held bool) (rea
 	return "", strict
 }
 
-// take has an answer count that the run has ruled to be one.
+// take applies an accepted answer.
 func (gs *gates) take(ctx workflow.Context, a Answer, made Ruling) {
 	if made.Verdict == VerdictUnproven {
 		a.Unproven, a.Via, a.At = true, ViaSignal, workflow.Now(ctx)
@@ -84,7 +84,7 @@ func (gs *gates) take(ctx workflow.Context, a Answer, made Ruling) {
 	g.answers.SendAsync(a)
 }
 
-// takeEarly takes the answers to an elicitation that came before it was open.
+// takeEarly takes the answers that came before an elicitation was open.
 func (gs *gates) takeEarly(ctx workflow.Context, elicitation string) {
 	early := gs.early[elicitation]
 	delete(gs.early, elicitation)
@@ -93,8 +93,7 @@ func (gs *gates) takeEarly(ctx workflow.Context, elicitation string) {
 	}
 }
 
-// CheckAnswer says what is wrong with an answer to an elicitation of a kind and
-// schema.
+// CheckAnswer reports a mistake in an answer to an elicitation of a kind and schema.
 func CheckAnswer(a Answer, kind ElicitationKind, schema json.RawMessage) error {
 	switch a.Action {
 	case Decline, Cancel:
@@ -109,8 +108,7 @@ func CheckAnswer(a Answer, kind ElicitationKind, schema json.RawMessage) error {
 	return checkReconciled(a.Content)
 }
 
-// hearAsked keeps what the run is told of askings in its state, for as long as the
-// elicitation is open.
+// hearAsked keeps reports on askings in the state, as long as the elicitation is open.
 func (gs *gates) hearAsked(_ workflow.Context, s Signal, _ bool) hearing {
 	var a Asked
 	unreadable := json.Unmarshal(s.Body, &a) != nil
@@ -140,8 +138,8 @@ func (gs *gates) takeAsking(ctx workflow.Context, a Asked) {
 	gs.board.publishState(ctx)
 }
 
-// decisionOf is what an answer to an elicitation of a kind decides, where that is
-// more than its action.
+// decisionOf is the decision in an answer beyond its action, for elicitations of some
+// kinds.
 func decisionOf(kind ElicitationKind, a Answer) Decision {
 	switch kind {
 	case Compensation:

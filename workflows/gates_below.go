@@ -2,12 +2,12 @@ package workflows
 
 import "go.temporal.io/sdk/workflow"
 
-// What a called run asks is in the state of the run that has called it as well, under the
-// path of the step: whoever follows, lists or answers the one sees all that those below it
-// ask. A called run tells by signals what it asks and what became of it; answers are
-// passed on to it, and it takes the first.
+// Elicitations of a called run are also in the state of the calling run, below the path of
+// the step: following, listing or answering a run includes the runs below it. A called run
+// reports its elicitations and their ends by signals; answers are passed on to it, and it
+// takes the first.
 
-// reopenBelow opens again what a called run had asked when this one continued as new.
+// reopenBelow opens the elicitations of a called run again after continue-as-new.
 func (gs *gates) reopenBelow(ctx workflow.Context, call *called) {
 	for _, was := range gs.in.Open {
 		if _, told := call.path.CalledID(was.ID); was.Run != "" && told && !gs.elicitations.asked(was.ID) {
@@ -16,7 +16,7 @@ func (gs *gates) reopenBelow(ctx workflow.Context, call *called) {
 	}
 }
 
-// hearBelow takes what a called run has told of an elicitation, seen from this one.
+// hearBelow takes a called run's report on an elicitation, with paths as seen from here.
 func (gs *gates) hearBelow(ctx workflow.Context, call *called, e Elicitation) {
 	g, open := gs.opened[e.ID]
 	switch {
@@ -27,7 +27,7 @@ func (gs *gates) hearBelow(ctx workflow.Context, call *called, e Elicitation) {
 	}
 }
 
-// dropBelow closes what a called run asks that has ended.
+// dropBelow closes the elicitations of a called run that has ended.
 func (gs *gates) dropBelow(ctx workflow.Context, call *called) {
 	for _, e := range gs.elicitations.waiting() {
 		if g := gs.opened[e.ID]; g != nil && g.child == call {
@@ -36,15 +36,15 @@ func (gs *gates) dropBelow(ctx workflow.Context, call *called) {
 	}
 }
 
-// mirror puts what a called run asks into the run's state.
+// mirror adds an elicitation of a called run to the state.
 func (gs *gates) mirror(ctx workflow.Context, call *called, e Elicitation) {
 	if e.State == ElicitationOpen && gs.elicitations.check(e) != nil {
-		// There is no room to show all of it. What is asked is with the called run.
+		// There is no room for all of it; the called run has the rest.
 		e.Message, e.Schema, e.Call = oneLine(e.Message), nil, nil
 	}
 	e.Round += gs.round(ctx)
 	index := gs.elicitations.add(e)
-	if e.State != ElicitationOpen { // it was told before that it opened
+	if e.State != ElicitationOpen { // reported out of order
 		gs.board.publishState(ctx)
 		return
 	}

@@ -15,15 +15,14 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// Started is the input of an execution as a worker gets it. One that has recorded what
-// only another build knows fails the workflow task, which goes to another worker:
-// Temporal would end the run if it could not be decoded.
+// Started is the input of an execution. An entry that only another build knows fails the
+// workflow task, which goes to another worker; an error of decoding would end the run.
 type Started struct {
 	RunInput
 	unread error
 }
 
-// UnmarshalJSON keeps that an entry is of an unknown kind.
+// UnmarshalJSON keeps the error of an entry of an unknown kind.
 func (s *Started) UnmarshalJSON(data []byte) error {
 	err := json.Unmarshal(data, &s.RunInput)
 	if unknown := (*record.UnknownKindError)(nil); errors.As(err, &unknown) {
@@ -51,8 +50,8 @@ func (i *interpreter) CompositeTool(ctx workflow.Context, started Started) (*Run
 	return r.execute(ctx)
 }
 
-// execute runs the graph: each step in a coroutine of its own, which starts
-// the moment its own dependencies have settled.
+// execute runs the graph: each step in its own coroutine, which starts when its
+// dependencies have settled.
 func (r *run) execute(ctx workflow.Context) (*RunResult, error) {
 	ctx = r.failures.cancellable(ctx)
 	if err := r.answerQueries(ctx); err != nil {
@@ -86,8 +85,8 @@ func (r *run) execute(ctx workflow.Context) (*RunResult, error) {
 	}
 }
 
-// keepTime ends the run when the definition's timeout is over, as the context that
-// it gives says.
+// keepTime ends the run at the definition's timeout, which is also the end of the context
+// that it returns.
 func (r *run) keepTime(ctx workflow.Context) workflow.Context {
 	limit := cmp.Or(r.in.Limit, time.Duration(r.program.Definition.Timeout))
 	if limit == 0 {
@@ -103,14 +102,14 @@ func (r *run) keepTime(ctx workflow.Context) workflow.Context {
 	return endsBy(ctx, until)
 }
 
-// drained says that a draining run has nothing under way but people, none of
-// whom has just answered, and runs that it has called.
+// drained reports whether a run that is to continue as new has nothing under way but
+// unanswered elicitations and called runs.
 func (r *run) drained(ctx workflow.Context) bool {
 	return r.budget.idle() && !r.signals.arrived() && ctx.Err() == nil && r.budget.draining(ctx)
 }
 
-// continueAsNew goes on in a new execution with what is done in its journal
-// and the open elicitations as they stand.
+// continueAsNew continues in a new execution, with the journal and the open elicitations
+// in its input.
 func (r *run) continueAsNew(ctx workflow.Context) error {
 	r.board.takeHoldsBack(ctx)
 	next := r.in
@@ -165,7 +164,7 @@ func (r *run) output(ctx workflow.Context) (json.RawMessage, *Error) {
 	return out, nil
 }
 
-// fail undoes what the run has done, and makes the error with which it ends.
+// fail compensates completed steps, and makes the error of the run.
 func (r *run) fail(ctx workflow.Context, why *Error) error {
 	f := &Failure{Error: *why}
 	partial := newPartial()

@@ -14,7 +14,7 @@ import (
 // StepReport in the order of the definition. It leaves nothing in histories.
 const StepsQuery = "steps"
 
-// A StepReport says where a step of the definition stands.
+// A StepReport is the state of a step of the definition.
 type StepReport struct {
 	ID     string `json:"id"`
 	What   string `json:"what"`            // what it does: the tool and its effect class, the composite tool, or the type of the step

@@ -7,8 +7,8 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// A run is one execution, which ties its parts together. Each part owns its state: others
-// use its methods. Its coroutines take turns, so nothing in it needs a lock.
+// A run is one execution of a composite tool, made of parts. Each part owns its state:
+// others use its methods. Coroutines take turns, so nothing needs a lock.
 type run struct {
 	*origin
 	tasks   *tasks
@@ -65,7 +65,7 @@ func newRun(ctx workflow.Context, in RunInput, prog *definitions.Program, i *int
 	return r, nil
 }
 
-// tie gives parts what they need of others that are made after them.
+// tie gives parts the references to parts that are made after them.
 func (r *run) tie() {
 	r.board.steps = r.steps
 	r.budget.ending = func() bool { return r.failures.why() != nil || r.steps.skips() }
@@ -77,7 +77,7 @@ func (r *run) tie() {
 	}
 }
 
-// listen has the run take what signals tell it.
+// listen makes the run receive signals.
 func (r *run) listen(ctx workflow.Context) {
 	r.signals.listen(ctx,
 		&mailbox{name: AnswerSignal, hear: r.gates.hearAnswer},

@@ -73,7 +73,7 @@ func (r Repairs) Plan(ctx context.Context, id RunID, req repair.Request) (*repai
 	return plan, nil
 }
 
-// journal asks a worker what an execution has done.
+// journal reads the journal of an execution, by a query.
 func (r Repairs) journal(ctx context.Context, id RunID, execution string, req workflows.JournalRequest) (*workflows.Journal, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -211,8 +211,8 @@ func (r Repairs) request(plan *repair.Plan, info *workflowpb.WorkflowExecutionIn
 	}, nil
 }
 
-// headerOf is the header that an execution was started with. It names the trace
-// of the call, which what repairs the run is a part of, too.
+// headerOf is the header of an execution's start. It has the trace of the call, which the
+// repair joins.
 func (c *Client) headerOf(ctx context.Context, id RunID, execution string) (*commonpb.Header, error) {
 	page, err := c.temporal.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{
 		Namespace: c.namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: string(id), RunId: execution}, MaximumPageSize: 1,
@@ -223,7 +223,7 @@ func (c *Client) headerOf(ctx context.Context, id RunID, execution string) (*com
 	return page.History.Events[0].GetWorkflowExecutionStartedEventAttributes().GetHeader(), nil
 }
 
-// indexed are search attributes, all keywords, as Temporal takes them.
+// indexed converts search attributes, all of them keywords.
 func (c *Client) indexed(attributes temporal.SearchAttributes) *commonpb.SearchAttributes {
 	fields := map[string]*commonpb.Payload{}
 	for _, key := range []temporal.SearchAttributeKeyKeyword{toolKey, versionKey, statusKey, callerKey, requestKey} {
@@ -252,8 +252,8 @@ func (r Repairs) confirm(ctx context.Context, plan *repair.Plan, execution strin
 	return nil
 }
 
-// tooLarge says of a run whose results do not fit into the input of an execution
-// what can be done instead. Sizes are in bytes, by step path.
+// tooLarge is the error of a run whose results do not fit into the input of an
+// execution. Sizes are in bytes, by step path.
 func tooLarge(id RunID, sizes map[workflows.StepPath]int, most int) error {
 	paths := slices.SortedFunc(maps.Keys(sizes), func(a, b workflows.StepPath) int {
 		return cmp.Or(sizes[b]-sizes[a], cmp.Compare(a, b))
@@ -269,7 +269,7 @@ func tooLarge(id RunID, sizes map[workflows.StepPath]int, most int) error {
 		id, most, strings.Join(largest, ", "), id)
 }
 
-// planCalled plans what becomes of the runs that have not completed.
+// planCalled plans the called runs that have not completed.
 func (r Repairs) planCalled(ctx context.Context, was *workflows.Journal, requests map[workflows.StepPath]repair.Request) (map[workflows.StepPath]*repair.Called, error) {
 	c := r.c
 	plans := map[workflows.StepPath]*repair.Called{}

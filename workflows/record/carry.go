@@ -1,19 +1,19 @@
 package record
 
-// A Reason is why an execution begins with what another has recorded.
+// A Reason is why an execution begins with the record of another.
 type Reason int
 
 // The reasons.
 const (
-	// Continued: the run goes on in a new execution, since its history is long. All counts
-	// as it is, whatever templates would come to now.
+	// Continued: the run continues in a new execution, since its history is long. All
+	// entries count, whatever values templates would have now.
 	Continued Reason = iota
-	// Repaired: the run has ended, and is repeated.
+	// Repaired: the run has ended, and is resumed.
 	Repaired
-	// Reset: the same, of a run that Temporal has reset before. Histories then have calls
-	// that no record has, so the run looks for an unsafe call there before it makes it.
+	// Reset: the same, for a run that Temporal has reset before. Histories then have calls
+	// without a record, so the run searches them before it makes an unsafe call.
 	Reset
-	// Recalled: a called run is repaired with other arguments than before.
+	// Recalled: a called run is resumed with other arguments.
 	Recalled
 )
 
@@ -22,15 +22,15 @@ type Terms struct {
 	Reason Reason
 
 	// Of Repaired and Reset.
-	Again     bool                     // what is at the path is executed again, whatever came of it
-	Doubtful  bool                     // the definition, the arguments or what the step reads may be others now
+	Again     bool                     // it is executed again in any case of it
+	Doubtful  bool                     // the definition, the arguments or the data of the step may have changed
 	Continues bool                     // the step may fail without stopping the run
 	Script    bool                     // the entry is of what a script has asked for
 	Repeated  bool                     // the script has repeated it after that until it succeeded
 	Proceeds  func(action string) bool // the step proceeds after such an answer; nil = after Accept alone
 }
 
-// Carry is what survives of an entry in an execution that begins with it; false = nothing.
+// Carry is the part of an entry that survives into another execution; false = nothing.
 func (e Entry) Carry(t Terms) (Entry, bool) {
 	switch t.Reason {
 	case Continued:
@@ -47,7 +47,7 @@ func (e Entry) Carry(t Terms) (Entry, bool) {
 	return e.Kind.carry(e, t)
 }
 
-// Carry is what survives of entries, all on the same terms.
+// Carry is the part of entries that survives, all on the same terms.
 func Carry(entries map[StepPath]Entry, t Terms) map[StepPath]Entry {
 	carried := map[StepPath]Entry{}
 	//workflowcheck:ignore a map again

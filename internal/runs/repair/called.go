@@ -13,10 +13,9 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// A repair goes down into the runs that steps have called and that have not
-// completed: each is repaired as it would be by itself, with what it has done.
-// Paths in the request and in the plan are those seen from the run that is
-// repaired: review/deploy.
+// A repair includes the called runs that have not completed: each is repaired as by
+// itself, from its own journal. Paths in the request and in the plan are relative to the
+// run that is resumed: review/deploy.
 
 // A Called is what becomes of a run that a step has called. One of UnderWay, Gone,
 // Again and Output is set.
@@ -87,13 +86,12 @@ func Deleted(child record.Child, req Request) (*Called, error) {
 	return nil, nil
 }
 
-// hasEnded says whether an error is that of a called run, and not that there was
-// none.
+// hasEnded reports whether an error is that of a called run that existed.
 func hasEnded(e *workflows.Error) bool {
 	return e != nil && e.Category != codes.CategoryInternal && e.Category != codes.CategoryCancelled && e.Category != codes.CategoryTerminated
 }
 
-// checkCalled refuses to begin a run anew whose effects are unknown.
+// checkCalled refuses to start a called run again if its effects are unknown.
 func (r *planner) checkCalled() error {
 	for _, path := range slices.Sorted(maps.Keys(r.called)) {
 		if _, given := r.req.Results[path]; !r.called[path].Gone || given || r.choice.again[path.Top()] {
@@ -116,8 +114,7 @@ func (r *planner) staysFailed(path workflows.StepPath, n, loop *definitions.Node
 	return e.Failure() != nil && (continues(n) || loop != nil && continues(loop)) && !r.choice.doubts(path) && !r.choice.again[path.Top()]
 }
 
-// keepCalled takes into the journal what becomes of a run that a step has called,
-// if there is one.
+// keepCalled adds the plan for a called run to the journal, if there is one.
 func (r *planner) keepCalled(path workflows.StepPath, n, loop *definitions.Node, e record.Entry) (kept bool, err error) {
 	plan, was := r.called[path], ChildAt(r.was, path)
 	if plan == nil || plan.Gone || !plan.UnderWay && callsAnother(n, was) || n.Step.Workflow == "" && !inScript(n, path) || r.choice.undone[path] || r.staysFailed(path, n, loop, e) {
@@ -145,16 +142,16 @@ func (r *planner) keepCalled(path workflows.StepPath, n, loop *definitions.Node,
 	return true, nil
 }
 
-// callsAnother says whether a step calls another composite tool than the one whose
-// run is recorded, as with another definition: that run is not repaired then, and
-// who may call the other one is looked at when it is called.
+// callsAnother reports whether a step now calls another composite tool than the one of
+// the recorded run. Then that run is not repaired, and the permission for the other one
+// is checked when it is called.
 func callsAnother(n *definitions.Node, child record.Child) bool {
 	ref, err := definitions.ParseReference(n.Step.Workflow)
 	was, _, _ := strings.Cut(child.ID, "/")
 	return err == nil && ref.Name != was
 }
 
-// describeCalled adds what becomes of the steps of the runs that are repaired.
+// describeCalled adds the fates of the steps of called runs.
 func (r *planner) describeCalled(plan *Plan) {
 	for _, path := range slices.Sorted(maps.Keys(r.called)) {
 		below := r.called[path].Again

@@ -9,14 +9,14 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// A choice is what of a run counts when it is repeated.
+// A choice says which records of a run count when it is resumed.
 type choice struct {
 	reason   record.Reason
-	changed  bool                        // the definition or the arguments are others than before
+	changed  bool                        // the definition or the arguments have changed
 	again    map[string]bool             // top-level steps that are executed again
 	doubtful map[string]bool             // top-level steps whose results count only for the same arguments
 	undone   map[workflows.StepPath]bool // step paths that were undone
-	repeated map[workflows.StepPath]bool // paths of failures after which a script has repeated what failed until it succeeded
+	repeated map[workflows.StepPath]bool // paths of failures in a script that retried until it succeeded
 }
 
 func newChoice(was *workflows.Journal, req Request) *choice {
@@ -34,8 +34,8 @@ func newChoice(was *workflows.Journal, req Request) *choice {
 	return c
 }
 
-// begin finds out which steps are executed again, beginning with some, and whose results
-// may no longer fit.
+// begin finds the steps that are executed again, beginning with from, and those whose
+// results may no longer be valid.
 func (c *choice) begin(program *definitions.Program, from []string) error {
 	for _, id := range from {
 		if !slices.ContainsFunc(program.Steps, func(n *definitions.Node) bool { return n.ID == id }) {
@@ -55,10 +55,10 @@ func (c *choice) begin(program *definitions.Program, from []string) error {
 	return nil
 }
 
-// doubts reports whether what a step at a path was made from may be otherwise now.
+// doubts reports whether the inputs of a step at a path may have changed.
 func (c *choice) doubts(path workflows.StepPath) bool { return c.changed || c.doubtful[path.Top()] }
 
-// terms are those on which what is recorded at a path survives.
+// terms are those on which the record at a path survives.
 func (c *choice) terms(path workflows.StepPath, n, loop *definitions.Node) record.Terms {
 	t := record.Terms{
 		Reason: c.reason, Again: c.again[path.Top()] || c.undone[path],

@@ -6,7 +6,7 @@ import (
 	"github.com/perdure/perdure/workflows/record"
 )
 
-// keep takes into the journal what need not be done again.
+// keep adds the records to the journal that need not be made again.
 func (r *planner) keep() error {
 	r.findRepeated()
 	for path := range r.was.Input.EarlierUnknown {
@@ -35,7 +35,7 @@ func (r *planner) keep() error {
 	return nil
 }
 
-// carry takes what is recorded at a path into the journal, if it survives.
+// carry adds the record at a path to the journal, if it survives.
 func (r *planner) carry(path workflows.StepPath, n *definitions.Node, e record.Entry, terms record.Terms) {
 	if _, open := r.unsettled[path]; open && e.Failure() == nil {
 		return // see settle
@@ -101,8 +101,8 @@ func inScript(n *definitions.Node, path workflows.StepPath) bool {
 	return n.Script != nil && path.IsScriptCall()
 }
 
-// itself reports whether a path is that of a script, which starts from its top
-// again and finds what it has done.
+// itself reports whether a path is that of a script, which starts from its top again and
+// finds its records.
 func itself(n *definitions.Node, path workflows.StepPath) bool {
 	return n.Script != nil && !inScript(n, path)
 }

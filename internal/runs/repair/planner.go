@@ -19,7 +19,7 @@ import (
 type planner struct {
 	id        RunID
 	execution string
-	was       *workflows.Journal // what the execution has done
+	was       *workflows.Journal // of the ended execution
 	req       Request
 
 	program   *definitions.Program
@@ -76,7 +76,7 @@ func (r *planner) plan() (*Plan, error) {
 	return plan, nil
 }
 
-// compile puts what the request changes into the input.
+// compile applies the changes of the request to the input.
 func (r *planner) compile(in *workflows.RunInput) error {
 	d := r.req.Definition
 	if d == nil {
@@ -119,7 +119,7 @@ func (r *planner) findUnsettled() {
 		call, _ := e.Kind.(record.Call)
 		_, child := e.Kind.(record.Child)
 		switch u, err := call.Unsettled, e.Failure(); {
-		case child, e.Output() != nil: // what a called run has done is with that
+		case child, e.Output() != nil: // a called run has its own journal
 		case u != nil && u.NotHappened:
 		case u != nil:
 			r.unsettled[path] = *u
@@ -130,8 +130,8 @@ func (r *planner) findUnsettled() {
 	maps.Copy(r.unsettled, r.was.Unsettled)
 }
 
-// settleCompensations takes what is said of calls that undo steps: a step that
-// was undone is executed again.
+// settleCompensations reconciles compensations: a step that was undone is executed
+// again.
 func (r *planner) settleCompensations() error {
 	for _, path := range slices.Sorted(maps.Keys(r.unsettled)) {
 		step := path.Undoes()
@@ -159,7 +159,7 @@ func (r *planner) said(path workflows.StepPath) string {
 	return cmp.Or(r.req.Unknown[path], r.req.Otherwise)
 }
 
-// give takes the results that the request gives.
+// give records the results in the request.
 func (r *planner) give() error {
 	for _, path := range slices.Sorted(maps.Keys(r.req.Results)) {
 		n, _ := r.program.At(path)
@@ -180,7 +180,7 @@ func (r *planner) give() error {
 	return nil
 }
 
-// given is the entry of a call, or of a called run, whose output somebody gives.
+// given is the entry of a call, or a called run, whose output the request gives.
 func (r *planner) given(path workflows.StepPath, output json.RawMessage) record.Entry {
 	was := r.was.Entries[path]
 	given := record.Given{Output: output, Effects: was.Effects()}
@@ -214,7 +214,7 @@ func objectResult(output json.RawMessage) (json.RawMessage, error) {
 	return template.EncodeValue(v)
 }
 
-// settle takes what is said of calls whose outcome is not known.
+// settle reconciles calls of unknown outcome.
 func (r *planner) settle(plan *Plan) error {
 	for path := range r.req.Unknown {
 		if _, ok := r.unsettled[path]; !ok && path.Undoes() == "" && r.steps[path] != Given {
@@ -265,7 +265,7 @@ func (r *planner) tool(name string) (definitions.Tool, bool) {
 	return definitions.Tool{}, false
 }
 
-// describe says what becomes of each step that has begun.
+// describe adds the fate of each step that had begun.
 func (r *planner) describe(plan *Plan) {
 	for _, path := range slices.Sorted(maps.Keys(r.steps)) {
 		step := Step{Path: path, Plan: r.steps[path]}
