@@ -1,9 +1,7 @@
 package gateway_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,9 +11,9 @@ import (
 	"github.com/perdure/perdure/internal/web"
 )
 
-// TestAttackStdioLines sends lines that are too long, or of too many values: each
-// request among them gets an error under its id, wherever that stands, and nobody
-// else's call is touched.
+// TestAttackStdioLines sends lines that are too long, or have too many values: each request
+// among them gets an error under its id, wherever that is in the line, and other calls are
+// not affected.
 func TestAttackStdioLines(t *testing.T) {
 	t.Parallel()
 	const most = 100_000
@@ -23,21 +21,7 @@ func TestAttackStdioLines(t *testing.T) {
 		o.MaxRequest, o.Bodies = most, web.NewBodies(4*most, 10*time.Millisecond)
 	})
 	in, out, _ := pipe(t, w)
-	dec := json.NewDecoder(out)
-	say := func(line string) {
-		t.Helper()
-		if _, err := io.WriteString(in, line+"\n"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	hear := func() *msg {
-		t.Helper()
-		var m msg
-		if err := dec.Decode(&m); err != nil {
-			t.Fatal(err)
-		}
-		return &m
-	}
+	say, hear := lines(t, in, out)
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 	say(`{"jsonrpc":"2.0","id":"first","method":"tools/call","params":{"name":"hang","arguments":{},` + meta + `}}`)
 	w.runs.only(t)
@@ -75,18 +59,14 @@ func TestAttackStdioFlood(t *testing.T) {
 	const most = 3
 	w := newWorld(t, map[string]func(*play){"hang": hanging}, func(o *gateway.Options) { o.Quotas.Requests = most })
 	in, out, _ := pipe(t, w)
-	dec := json.NewDecoder(out)
+	_, hear := lines(t, in, out)
 	go func() {
 		for i := range 2 * most {
 			_, _ = fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"hang","arguments":{"n":%d},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`+"\n", i, i)
 		}
 	}()
 	for range most {
-		var m msg
-		if err := dec.Decode(&m); err != nil {
-			t.Fatal(err)
-		}
-		if m.Error == nil || !strings.Contains(m.Error.Message, "quotas.requests") {
+		if m := hear(); m.Error == nil || !strings.Contains(m.Error.Message, "quotas.requests") {
 			t.Errorf("%s: %+v", m.ID, m.Error)
 		}
 	}

@@ -32,6 +32,26 @@ func pipe(t *testing.T, w *world) (in *io.PipeWriter, out *io.PipeReader, served
 	return inW, outR, done
 }
 
+// lines gives functions that write a line to a server and read the next message from it.
+func lines(t *testing.T, in io.Writer, out io.Reader) (say func(line string), hear func() *msg) {
+	dec := json.NewDecoder(out)
+	say = func(line string) {
+		t.Helper()
+		if _, err := io.WriteString(in, line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hear = func() *msg {
+		t.Helper()
+		var m msg
+		if err := dec.Decode(&m); err != nil {
+			t.Fatal(err)
+		}
+		return &m
+	}
+	return say, hear
+}
+
 func TestStdioWithRealClients(t *testing.T) {
 	t.Parallel()
 	for era, version := range map[string]string{"legacy": mcp.LATEST_LEGACY_PROTOCOL_VERSION, "modern": mcp.LATEST_PROTOCOL_VERSION} {
@@ -81,21 +101,7 @@ func TestStdioLineByLine(t *testing.T) {
 	}
 	w := newWorld(t, map[string]func(*play){"hang": hang})
 	in, out, served := pipe(t, w)
-	dec := json.NewDecoder(out)
-	say := func(line string) {
-		t.Helper()
-		if _, err := io.WriteString(in, line+"\n"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	hear := func() *msg {
-		t.Helper()
-		var m msg
-		if err := dec.Decode(&m); err != nil {
-			t.Fatal(err)
-		}
-		return &m
-	}
+	say, hear := lines(t, in, out)
 	say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
 	if m := hear(); m.Result == nil {
 		t.Fatalf("initialize: %+v", m)
@@ -155,18 +161,11 @@ func TestStdioCancel(t *testing.T) {
 				return nil, ctx.Err()
 			}
 			in, out, _ := pipe(t, w)
-			dec := json.NewDecoder(out)
-			say := func(line string) {
-				t.Helper()
-				if _, err := io.WriteString(in, line+"\n"); err != nil {
-					t.Fatal(err)
-				}
-			}
+			say, hear := lines(t, in, out)
 			is := func(id string) {
 				t.Helper()
-				var m msg
-				if err := dec.Decode(&m); err != nil || string(m.ID) != id {
-					t.Fatalf("want the response to %s, got %+v, %v", id, m, err)
+				if m := hear(); string(m.ID) != id {
+					t.Fatalf("want the response to %s, got %+v", id, m)
 				}
 			}
 			cancel := func(id string) {

@@ -14,86 +14,87 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// TestLargeParallelResults has ten calls at a time give results of 1.8 MB, until
-// history has no room for more: what is under way always fits, the run fails with
-// what it is, and undoes what can be undone.
+// TestLargeParallelResults: ten calls at a time give results of 1.8 MB, until history is
+// full. Calls under way always fit, and the run fails with run_too_long and undoes what it
+// can.
 func TestLargeParallelResults(t *testing.T) {
 	t.Parallel()
-	const size, limit = 1800 << 10, 50 << 20
-	var mu sync.Mutex
-	var history, underWay, most int
 	undone := 0
 	b := newBench(t, `{name: a, description: d, steps: [
 		{id: first, tool: create, compensate: {tool: remove}},
 		{id: each, type: forEach, collection: "{{json .params.items}}", maxParallel: 10, dependsOn: [first], step: {type: tool, tool: large, arguments: {n: "{{.forEach.index}}"}}}
 	]}`, fmt.Sprintf(`{"items":[%s0]}`, strings.Repeat("0,", 59)), nil)
+	large := b.largeResults(20 * time.Millisecond)
 	b.tools = map[string]toolFunc{
 		"create": func(workflows.ToolCall) (string, error) { return `{}`, nil },
 		"remove": func(workflows.ToolCall) (string, error) { undone++; return `{}`, nil },
-		"large": func(workflows.ToolCall) (string, error) {
-			mu.Lock()
-			underWay++
-			most = max(most, history+underWay*size)
-			mu.Unlock()
-			time.Sleep(20 * time.Millisecond)
-			mu.Lock()
-			defer mu.Unlock()
-			underWay--
-			history += size
-			b.grows(history)
-			return `{"text":"` + strings.Repeat("x", size) + `"}`, nil
-		},
+		"large":  large.call,
 	}
-	_, failure := b.run()
-	if failure == nil || failure.Error.Code != codes.RunTooLong || undone != 1 {
-		t.Fatalf("undone %d times, %+v", undone, failure)
-	}
-	if most > limit || history < 40<<20 {
-		t.Errorf("at most %d bytes were there or under way, and %d came; the limit is %d", most, history, limit)
+	large.fill(t)
+	if undone != 1 || large.history < 40<<20 {
+		t.Errorf("undone %d times, after %d bytes of results", undone, large.history)
 	}
 }
 
-// TestLargeParallelArguments has calls wait for a workflow task that has room for what
-// they send: whether their results fit is known when it is their turn.
+// TestLargeParallelArguments: calls wait for a workflow task that has room for their
+// arguments, and only then is it decided whether their results fit.
 func TestLargeParallelArguments(t *testing.T) {
 	t.Parallel()
-	const size, limit = 1800 << 10, 50 << 20
-	var mu sync.Mutex
-	var history, underWay, most int
 	b := newBench(t, `{name: a, description: d, parameters: {type: object, properties: {items: {type: array}, text: {type: string}}}, steps: [
 		{id: each, type: forEach, collection: "{{json .params.items}}", maxParallel: 40, step: {type: tool, tool: large, arguments: {text: "{{.params.text}}"}}}
 	]}`, fmt.Sprintf(`{"items":[%s0],"text":%q}`, strings.Repeat("0,", 39), strings.Repeat("x", 1<<20)), nil)
-	b.tools = map[string]toolFunc{"large": func(workflows.ToolCall) (string, error) {
-		mu.Lock()
-		underWay++
-		most = max(most, history+underWay*size)
-		mu.Unlock()
-		time.Sleep(300 * time.Millisecond)
-		mu.Lock()
-		defer mu.Unlock()
-		underWay--
-		history += size
-		b.grows(history)
-		return `{"text":"` + strings.Repeat("x", size) + `"}`, nil
-	}}
-	_, failure := b.run()
-	if failure == nil || failure.Error.Code != codes.RunTooLong {
+	large := b.largeResults(300 * time.Millisecond)
+	b.tools = map[string]toolFunc{"large": large.call}
+	large.fill(t)
+}
+
+// largeResults is a tool with results of largeResult bytes, which counts them.
+type largeResults struct {
+	b                       *bench
+	pause                   time.Duration // of each call
+	mu                      sync.Mutex
+	history, underWay, most int // bytes of results, calls, and the most bytes of both
+}
+
+const largeResult = 1800 << 10
+
+func (b *bench) largeResults(pause time.Duration) *largeResults {
+	return &largeResults{b: b, pause: pause}
+}
+
+func (l *largeResults) call(workflows.ToolCall) (string, error) {
+	l.mu.Lock()
+	l.underWay++
+	l.most = max(l.most, l.history+l.underWay*largeResult)
+	l.mu.Unlock()
+	time.Sleep(l.pause)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.underWay--
+	l.history += largeResult
+	l.b.grows(l.history)
+	return `{"text":"` + strings.Repeat("x", largeResult) + `"}`, nil
+}
+
+// fill runs the composite until its history is full, and checks that no more was ever
+// under way than fits.
+func (l *largeResults) fill(t *testing.T) {
+	t.Helper()
+	const limit = 50 << 20
+	if _, failure := l.b.run(); failure == nil || failure.Error.Code != codes.RunTooLong {
 		t.Fatalf("%+v", failure)
 	}
-	if most > limit {
-		t.Errorf("at most %d bytes were there or under way; the limit is %d", most, limit)
+	if l.most > limit {
+		t.Errorf("at most %d bytes were recorded or under way; the limit is %d", l.most, limit)
 	}
 }
 
-// TestManyLargeOutcomes has fifty called runs at a time end with 1.8 MB each: the run reads
-// as many as its history has room for, fails with what it is, and undoes what can be
-// undone; runs that have not ended occupy next to nothing.
+// TestManyLargeOutcomes: fifty called runs at a time end with 1.8 MB each. The run reads as
+// many as its history has room for, fails with run_too_long, and undoes what it can; runs
+// that have not ended occupy almost nothing.
 func TestManyLargeOutcomes(t *testing.T) {
 	t.Parallel()
-	const size, limit = 1800 << 10, 50 << 20
-	var mu sync.Mutex
-	var history, underWay, most int
-	undone := 0
+	undone, beside := 0, 0
 	b := newBench(t, `{name: a, description: d, steps: [
 		{id: first, tool: create, compensate: {tool: remove}},
 		{id: each, type: forEach, collection: "{{json (until 60)}}", maxParallel: 50, dependsOn: [first], step: {type: workflow, workflow: b}},
@@ -101,35 +102,23 @@ func TestManyLargeOutcomes(t *testing.T) {
 	]}
 ---
 {name: b, description: d, steps: [{id: pause, type: wait, for: 10s}, {id: s, type: script, dependsOn: [pause], script: 'return "x" * 1843200'}]}`, `{}`, nil)
-	beside := 0
+	results := b.largeResults(20 * time.Millisecond)
 	b.tools = map[string]toolFunc{
 		"create": func(workflows.ToolCall) (string, error) { return `{}`, nil },
 		"remove": func(workflows.ToolCall) (string, error) { undone++; return `{}`, nil },
 		"large":  func(workflows.ToolCall) (string, error) { beside++; return `{}`, nil },
 	}
 	b.env.RegisterActivityWithOptions(func(context.Context, string) (*workflows.ChildOutcome, error) {
-		mu.Lock()
-		underWay++
-		most = max(most, history+underWay*size)
-		mu.Unlock()
-		time.Sleep(20 * time.Millisecond)
-		mu.Lock()
-		defer mu.Unlock()
-		underWay--
-		history += size
-		b.grows(history)
-		return &workflows.ChildOutcome{Result: &workflows.RunResult{Output: []byte(`"` + strings.Repeat("x", size) + `"`)}}, nil
+		text, err := results.call(workflows.ToolCall{})
+		return &workflows.ChildOutcome{Result: &workflows.RunResult{Output: []byte(text)}}, err
 	}, activity.RegisterOptions{Name: workflows.OutcomeName})
-	_, failure := b.run()
-	if failure == nil || failure.Error.Code != codes.RunTooLong || undone != 1 || beside != 1 {
-		t.Fatalf("undone %d times, called beside %d times, %+v", undone, beside, failure)
-	}
-	if most > limit || history < 40<<20 {
-		t.Errorf("at most %d bytes were there or under way, and %d came; the limit is %d", most, history, limit)
+	results.fill(t)
+	if undone != 1 || beside != 1 || results.history < 40<<20 {
+		t.Errorf("undone %d times, called beside %d times, after %d bytes of results", undone, beside, results.history)
 	}
 }
 
-// grows has the run see a history of a size, before what comes next.
+// grows sets the size of the run's history.
 func (b *bench) grows(size int) {
 	b.env.RegisterDelayedCallback(func() { b.env.SetCurrentHistorySize(size) }, 0)
 }
