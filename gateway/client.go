@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -72,19 +73,26 @@ func (m *message) isResponse() bool {
 
 // invalidRequest is the error for JSON that is no message; nil = it is one, or
 // it is no JSON, of which mcp-go tells. A notification may say that it has no id.
+// What is not UTF-8 would come back, in a token of progress say, as what clients
+// cannot read.
 func invalidRequest(body []byte, m *message) []byte {
-	var why string
+	id, why := json.RawMessage("null"), ""
+	named := len(m.ID) > 0 && strings.ContainsRune(`"-0123456789`, rune(m.ID[0]))
 	switch {
+	case !utf8.Valid(body):
+		if why = "the message is not UTF-8 text"; named && utf8.Valid(m.ID) && !m.hasLongID() {
+			id = m.ID
+		}
 	case bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) && json.Valid(body):
 		why = "batches are not supported: send each message by itself"
-	case m.Method == "" || len(m.ID) == 0 || strings.ContainsRune(`"-0123456789`, rune(m.ID[0])):
+	case m.Method == "" || len(m.ID) == 0 || named:
 		return nil
 	case isNull(m.ID) && strings.HasPrefix(m.Method, "notifications/"):
 		return nil
 	default:
 		why = "the id of a request must be a string or a number"
 	}
-	return mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: json.RawMessage("null"), Error: &rpcError{Code: mcp.INVALID_REQUEST, Message: why}})
+	return mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: id, Error: &rpcError{Code: mcp.INVALID_REQUEST, Message: why}})
 }
 
 // Params are the parameters of all requests that the gateway looks into.
