@@ -123,9 +123,13 @@ func (f *freshRuns) take(id RunID) (execution string, ok bool) {
 	return execution, ok
 }
 
-// failure wraps an error of Temporal's with the sentinel that it stands for.
+// failure wraps an error of Temporal's with the sentinel that it stands for. A
+// Temporal that does not answer while there is time is one that cannot be reached.
 func failure(ctx context.Context, doing string, id RunID, err error) error {
-	if ctx.Err() != nil {
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("%s run %s: %w: %w", doing, id, ErrUnavailable, ctx.Err())
+	case ctx.Err() != nil:
 		return fmt.Errorf("%s run %s: %w", doing, id, ctx.Err())
 	}
 	var (
