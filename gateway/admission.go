@@ -83,6 +83,11 @@ func (a *admission) weigh(ctx context.Context, caller string, message []byte) (f
 	return a.bodies.Weigh(ctx, caller, message)
 }
 
+// reading is a context in which a caller waits for room for what it reads.
+func (a *admission) reading(ctx context.Context, caller string) context.Context {
+	return a.bodies.Within(ctx, caller)
+}
+
 // count counts a request of a caller, unless there are too many, which err says.
 func (a *admission) count(caller string) (leave func(), err error) {
 	leave, ok := a.requests.enter(caller, a.most)

@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure/internal/registry"
 	"github.com/perdure/perdure/internal/runs"
 	"github.com/perdure/perdure/internal/visible"
+	"github.com/perdure/perdure/internal/web"
 )
 
 var (
@@ -32,6 +33,7 @@ func errorResult(id runs.RunID, err error) *result {
 	var drifted *registry.DriftError
 	var full *QuotaError
 	var away *awayError
+	var crowded *web.FullError
 	switch {
 	case errors.As(err, &known):
 		e = known
@@ -43,6 +45,8 @@ func errorResult(id runs.RunID, err error) *result {
 		e.Code, e.Category, e.Message = codes.InvalidArguments, codes.CategoryValidation, bad.Error()
 	case errors.As(err, &full):
 		e.Code, e.Category, e.Retryable, e.Message = codes.Quota, codes.CategoryLimit, true, full.Error()
+	case errors.As(err, &crowded):
+		e.Code, e.Retryable, e.Message = codes.Unavailable, true, crowded.Error()
 	case errors.Is(err, errKeyReused):
 		e.Code, e.Category, e.Message = codes.KeyReused, codes.CategoryValidation, err.Error()
 	case errors.As(err, &away):

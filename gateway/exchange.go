@@ -109,9 +109,12 @@ func (x *exchange) fail(code int, message string) {
 	x.failWith(&rpcError{Code: code, Message: message})
 }
 
-func (x *exchange) failWith(e *rpcError) {
+func (x *exchange) failWith(e *rpcError) { x.failAs(x.dialect.status(e.Code), e) }
+
+// failAs is failWith with a status of HTTP, where nothing was sent before.
+func (x *exchange) failAs(status int, e *rpcError) {
 	x.failed(strconv.Itoa(e.Code))
-	x.answer("", x.dialect.status(e.Code), mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: x.id, Error: e}))
+	x.answer("", status, mustEncode(envelope{JSONRPC: mcp.JSONRPC_VERSION, ID: x.id, Error: e}))
 }
 
 // refer answers with URL_ELICITATION_REQUIRED: the user has to answer on pages

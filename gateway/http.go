@@ -50,7 +50,7 @@ func (f *endpoint) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	r = r.WithContext(withIdentity(r.Context(), who))
+	r = r.WithContext(f.admission.reading(withIdentity(r.Context(), who), web.Caller(who.Known(), r)))
 	switch r.Method {
 	case http.MethodPost:
 		f.post(w, r, who)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // Results of runs are resources, where Options.LinkOver says so.
@@ -55,6 +56,9 @@ var errNoResource = errors.New("result not found")
 func unread(err error) error {
 	if errors.Is(err, runs.ErrNotFound) {
 		return errNoResource
+	}
+	if full := (*web.FullError)(nil); errors.As(err, &full) {
+		return full
 	}
 	return errors.New("cannot read the result at the moment; try again")
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // Results make results of what runs have come to, and give them as resources.
@@ -92,6 +94,11 @@ func (rs *results) page(id runs.RunID) string {
 // failed answers a request about a run with why it came to nothing.
 func (rs *results) failed(x *exchange, run runs.RunID, err error) {
 	rs.log.Warn("a request about a run failed", "run", run, "error", err)
+	if full := (*web.FullError)(nil); errors.As(err, &full) {
+		x.out.header("Retry-After", full.RetryAfter())
+		x.failAs(http.StatusServiceUnavailable, errorResult(run, err).asError(err))
+		return
+	}
 	x.failWith(errorResult(run, err).asError(err))
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/perdure/perdure/gateway/auth"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/web"
 )
 
 // A stream renders one run to one client, until there is a response or the
@@ -168,11 +169,14 @@ func (s *stream) ask() (answered bool) {
 
 // lost answers when the run cannot be followed any longer.
 func (s *stream) lost(ctx context.Context, err error) bool {
+	var full *web.FullError
 	switch {
 	case ctx.Err() != nil:
 		s.x.out.cut()
 	case errors.Is(err, runs.ErrNotFound):
 		s.finish(errorResult(s.at.Run, err), "unknown")
+	case s.task != "" && errors.As(err, &full): // others get a handle, with which they read the result later
+		s.on.results.failed(s.x, s.at.Run, err)
 	default:
 		s.on.log.WarnContext(ctx, "cannot follow a run any longer", "run", s.at.Run, "error", err)
 		s.leave()

@@ -136,7 +136,7 @@ func (in *inbox) visitor(serve func(http.ResponseWriter, *http.Request, auth.Ide
 		var refusal *auth.Refusal
 		switch {
 		case err == nil:
-			serve(w, r, who)
+			serve(w, r.WithContext(in.Bodies.Within(r.Context(), web.Caller(who.Known(), r))), who)
 		case errors.Is(err, auth.ErrNotSignedIn) && r.Method == http.MethodPost:
 			in.pages.problem(w, http.StatusUnauthorized, who, "You are not signed in any more.",
 				"Your answer was not taken. Open the page again, sign in, and answer.")
@@ -174,7 +174,11 @@ func (in *inbox) visible(w http.ResponseWriter, r *http.Request, who auth.Identi
 
 // fail answers for a run that cannot be shown.
 func (in *inbox) fail(w http.ResponseWriter, who auth.Identity, id runs.RunID, err error) {
+	var full *web.FullError
 	switch {
+	case errors.As(err, &full):
+		w.Header().Set("Retry-After", full.RetryAfter())
+		in.pages.problem(w, http.StatusServiceUnavailable, who, "Too many large results are read at once.", "Nothing is lost. Try again in a moment.")
 	case errors.Is(err, runs.ErrNotFound):
 		in.pages.problem(w, http.StatusNotFound, who, "There is no such run of yours.",
 			"It may have been deleted after its retention time, or belong to somebody else.")

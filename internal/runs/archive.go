@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 
+	"github.com/perdure/perdure/internal/runs/history"
 	"github.com/perdure/perdure/internal/signing"
 	"github.com/perdure/perdure/workflows"
 )
@@ -27,7 +28,19 @@ type archive struct {
 	converter converter.DataConverter
 	keys      *signing.Keys
 	log       *slog.Logger
+	room      func(ctx context.Context, bytes int64) error // nil = there is always some
 	fresh     freshRuns
+}
+
+// hold waits for room for the outcome of a run, if an event has one.
+func (a *archive) hold(ctx context.Context, e *historypb.HistoryEvent) error {
+	if a.room == nil {
+		return nil
+	}
+	if bytes := history.OutcomeSize(e); bytes > 0 {
+		return a.room(ctx, bytes)
+	}
+	return nil
 }
 
 // describe asks Temporal for a run. A workflow of another type, of somebody who

@@ -48,6 +48,9 @@ func (a *archive) past(ctx context.Context, id RunID, chain []execution) iter.Se
 		for i, x := range chain {
 			fold.Begin(x.runID, x.told(i == 0))
 			for e, err := range a.history(ctx, id, x.runID, false) {
+				if err == nil {
+					err = a.hold(ctx, e)
+				}
 				if err != nil {
 					yield(history.Moment{}, err)
 					return

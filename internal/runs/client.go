@@ -38,6 +38,9 @@ type Config struct {
 	// LargeInputs is DataConverter that keeps large values elsewhere, with which
 	// runs are repaired that know of that. nil = there is nowhere to.
 	LargeInputs converter.DataConverter
+	// Room waits until what ctx is of may hold so many bytes of an outcome, until it
+	// ends. Its errors are returned. nil = there is always room.
+	Room func(ctx context.Context, bytes int64) error
 	// Logger gets what goes wrong and is tried again. nil = slog.Default().
 	Logger *slog.Logger
 }
@@ -60,6 +63,7 @@ func New(cfg Config) *Client {
 			converter: cfg.DataConverter,
 			keys:      cfg.Keys,
 			log:       cmp.Or(cfg.Logger, slog.Default()),
+			room:      cfg.Room,
 		},
 		large:    cfg.LargeInputs,
 		maxValue: cfg.MaxValue,

@@ -119,6 +119,9 @@ func (f *follower) execution(ctx context.Context, x execution, last bool) error 
 			return err
 		}
 		superseded := last && ended(e) && f.superseded(ctx, x)
+		if err := f.archive.hold(ctx, e); err != nil {
+			return err
+		}
 		m := moment{f.fold.Add(e), last && !superseded}
 		if !f.each(m) {
 			f.stopped = true

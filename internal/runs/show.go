@@ -161,6 +161,9 @@ func (c *Client) Result(ctx context.Context, id RunID) (*Outcome, error) {
 		return nil, failure(ctx, "reading", id, err)
 	}
 	for _, e := range last {
+		if err := c.hold(ctx, e); err != nil {
+			return nil, failure(ctx, "reading", id, err)
+		}
 		if outcome := history.OutcomeOf(c.converter, e); outcome != nil {
 			return c.complete(ctx, d.WorkflowExecutionInfo.Execution, outcome)
 		}

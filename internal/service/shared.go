@@ -11,6 +11,7 @@ import (
 	"github.com/perdure/perdure/internal/payloads"
 	"github.com/perdure/perdure/internal/registry"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/internal/web"
 	"github.com/perdure/perdure/workflows"
 )
 
@@ -42,7 +43,7 @@ func newShared(o Options) (*shared, error) {
 
 // newRuns makes the client of the runs of all processes.
 func (s *shared) newRuns() *runs.Client {
-	c := runs.Config{Client: s.opts.Temporal, Keys: s.opts.Keys, Namespace: s.opts.Namespace, DataConverter: s.opts.Converter, Logger: s.opts.Logger}
+	c := runs.Config{Client: s.opts.Temporal, Keys: s.opts.Keys, Namespace: s.opts.Namespace, DataConverter: s.opts.Converter, Logger: s.opts.Logger, Room: web.Room}
 	if s.opts.Values != nil {
 		c.LargeInputs, c.MaxValue = payloads.Writer(c.DataConverter, s.opts.Values), payloads.MaxValue
 		c.DataConverter = payloads.Reader(c.DataConverter, s.opts.Values)

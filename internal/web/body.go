@@ -68,7 +68,7 @@ func Refusal(h http.Header, err error) (code int, reason string) {
 	case errors.As(err, &dense):
 		return http.StatusRequestEntityTooLarge, err.Error()
 	case errors.As(err, &full):
-		h.Set("Retry-After", full.retryAfter())
+		h.Set("Retry-After", full.RetryAfter())
 		return http.StatusServiceUnavailable, err.Error()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return http.StatusRequestTimeout, fmt.Sprintf("request body comes too slowly: less than %d KB a second, or nothing for %s", bodyRate>>10, stall)

@@ -42,10 +42,11 @@ type FullError struct {
 }
 
 func (e *FullError) Error() string {
-	return "too many large requests at once; nothing was done, repeat it"
+	return "too many large requests and results at once; nothing was done, repeat the request"
 }
 
-func (e *FullError) retryAfter() string {
+// RetryAfter is what the header of this name says.
+func (e *FullError) RetryAfter() string {
 	return strconv.Itoa(max(1, int(e.After.Seconds())))
 }
 

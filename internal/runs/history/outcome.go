@@ -25,6 +25,22 @@ type Outcome struct {
 	Kept bool `json:"-"` // the run, which another has called, has kept the rest: the event before its end has it; see Complete
 }
 
+// OutcomeSize is how many bytes an event holds of an outcome, or stand for it elsewhere.
+func OutcomeSize(e *historypb.HistoryEvent) (bytes int64) {
+	failed := e.GetWorkflowExecutionFailedEventAttributes().GetFailure().GetApplicationFailureInfo().GetDetails()
+	for _, payloads := range []*commonpb.Payloads{
+		e.GetWorkflowExecutionCompletedEventAttributes().GetResult(), e.GetWorkflowExecutionCanceledEventAttributes().GetDetails(), failed,
+	} {
+		for _, p := range payloads.GetPayloads() {
+			bytes += int64(len(p.Data))
+			for _, elsewhere := range p.ExternalPayloads {
+				bytes += elsewhere.SizeBytes
+			}
+		}
+	}
+	return bytes
+}
+
 // Complete is the outcome with what the run has kept of it, if the event has that.
 func (o *Outcome) Complete(c converter.DataConverter, e *historypb.HistoryEvent) *Outcome {
 	return o.complete(codec{c}.kept(e))
