@@ -98,3 +98,27 @@ func TestAttackStdioUnread(t *testing.T) {
 	}
 	_ = in.Close()
 }
+
+// TestAttackStdioListens: a subscription lasts as long as its client likes, and would
+// hold the room for a large request as long; on stdio it may be no larger than over HTTP.
+func TestAttackStdioListens(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, func(o *gateway.Options) { o.MaxRequest = 4 << 20 })
+	in, out, _ := pipe(t, w)
+	dec := json.NewDecoder(out)
+	listen := func(id int, pad string) {
+		_, err := fmt.Fprintf(in, `{"jsonrpc":"2.0","id":%d,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"pad":%q,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`+"\n", id, pad)
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	listen(1, strings.Repeat("x", 2<<20))
+	_, _ = io.WriteString(in, `{"jsonrpc":"2.0","id":2,"method":"ping","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`+"\n")
+	var m msg
+	if err := dec.Decode(&m); err != nil || string(m.ID) != "1" || m.Error == nil || m.Error.Code != -32600 {
+		t.Errorf("a large subscription is answered %s %+v, %v", m.ID, m.Error, err)
+	}
+	if m = (msg{}); dec.Decode(&m) != nil || string(m.ID) != "2" {
+		t.Errorf("the next request is answered %s %+v", m.ID, m.Error)
+	}
+}

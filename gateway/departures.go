@@ -58,6 +58,14 @@ func (ds *departures) settle(ctx context.Context, x *exchange, id runs.RunID) {
 	}
 }
 
+// release forgets a request that waits for a run no more, also where it was not
+// settled: one that panics is answered by others, and its run goes on.
+func (ds *departures) release(x *exchange, id runs.RunID) {
+	if !x.watches {
+		ds.served.leave(id, x)
+	}
+}
+
 // depart ends the run of a request whose client is gone, unless it is wanted.
 func (ds *departures) depart(ctx context.Context, x *exchange, id runs.RunID, joined bool) {
 	ds.stops.Go(func() { ds.stopUnlessBack(context.WithoutCancel(ctx), x, id, joined) })

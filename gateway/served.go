@@ -60,8 +60,21 @@ func (s *served) give(id runs.RunID, x *exchange) bool {
 	if there < 0 || s.runs[id].waiting[there] == x { // the first of those that are there
 		return true
 	}
-	s.runs[id].waiting = slices.DeleteFunc(s.runs[id].waiting, func(w *exchange) bool { return w == x })
+	s.runs[id].leave(x)
 	return false
+}
+
+// leave notes that it does not any more, if end has not.
+func (s *served) leave(id runs.RunID, x *exchange) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.runs[id]; r != nil {
+		r.leave(x)
+	}
+}
+
+func (r *servedRun) leave(x *exchange) {
+	r.waiting = slices.DeleteFunc(r.waiting, func(w *exchange) bool { return w == x })
 }
 
 // end notes that it does not any more, and reports whether one was answered
@@ -74,7 +87,7 @@ func (s *served) end(id runs.RunID, x *exchange, answered bool, now time.Time, w
 		return false
 	}
 	known = r.answered
-	r.waiting = slices.DeleteFunc(r.waiting, func(w *exchange) bool { return w == x })
+	r.leave(x)
 	switch {
 	case answered && x.asks && x.receipts:
 		r.asked++

@@ -103,6 +103,8 @@ func (c *stdioConn) take(ctx context.Context, text []byte, free func()) (frees b
 		c.handling.Go(func() { c.at.calls.cancelled(ctx, client, &p) })
 	case m.Method == string(mcp.MethodInitialize):
 		c.handle(ctx, text, m.ID, nil)
+	case m.Method == string(mcp.MethodSubscriptionsListen) && len(text) > largeBody: // as over HTTP
+		c.refuse(newTopLevel(text), &tooLongError{most: largeBody})
 	case m.isRequest():
 		client.release = func() { // of the request, while its answer is waited for
 			m.Params, p.Arguments, text = nil, nil, nil

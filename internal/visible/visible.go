@@ -16,20 +16,35 @@ import (
 // Advice explains the marks.
 const Advice = "Marks such as [U+202E] are for characters that cannot be seen, or that change the order of others. They are part of the text."
 
+// blank are those characters that are drawn as nothing though Unicode counts them among
+// letters, marks and symbols and has no property that says so.
+var blank = &unicode.RangeTable{
+	R16: []unicode.Range16{
+		{0x2800, 0x2800, 1}, // Braille pattern without dots
+		{0x2d7f, 0x2d7f, 1}, // Tifinagh consonant joiner
+		{0xfffc, 0xfffc, 1}, // where an object is that is not there
+	},
+	R32: []unicode.Range32{
+		{0x1107f, 0x1107f, 1}, // Brahmi number joiner
+		{0x13440, 0x13442, 1}, // hieroglyphs: mirror, full and half blank
+		{0x16fe4, 0x16fe4, 1}, // Khitan small script filler
+		{0x1bc9d, 0x1bc9d, 1}, // Duployan thick letter selector
+		{0x1d159, 0x1d159, 1}, // musical symbol null notehead
+	},
+}
+
 // Hidden reports whether a character is shown as a mark: it is a control or
 // formatting character (C0, C1, bidirectional overrides and isolates, zero-width
-// ones, tags), has no width, or is none that Unicode assigns. Line breaks and tabs
-// are not hidden.
+// ones, tags), is ignored where it cannot be shown, is drawn as nothing, or is none
+// that Unicode assigns. Line breaks, tabs and spaces are not hidden.
 func Hidden(r rune) bool {
 	switch {
 	case r >= ' ' && r < 0x7f, r == '\n', r == '\t':
 		return false
 	case unicode.Is(unicode.Prepended_Concatenation_Mark, r): // formatting characters that are seen
 		return false
-	case r == 0x2800: // the Braille pattern without dots
-		return true
 	}
-	return !unicode.IsGraphic(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+	return !unicode.IsGraphic(r) || unicode.In(r, blank, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // Text is a text with marks. A text that has marks already is unchanged.

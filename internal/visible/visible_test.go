@@ -24,14 +24,15 @@ func TestAttackHiddenCharacters(t *testing.T) {
 		"ro\u200c\u200dot":                   "ro[U+200C][U+200D]ot",
 		"\ufeffx\u00ad\u2060\u180e":          "[U+FEFF]x[U+00AD][U+2060][U+180E]",
 		"a\u034fb\u115fc\u3164d\uffa0\u2800": "a[U+034F]b[U+115F]c[U+3164]d[U+FFA0][U+2800]",
-		"\U000e0041\U000e007f":               "[U+E0041][U+E007F]",
-		"a\ufe00b\U000e0100":                 "a[U+FE00]b[U+E0100]",
-		"⚠️ a\ufe0f":                         "⚠️ a[U+FE0F]",
-		"\x1b[2J\x07\x00\x7f\u009b":          "[U+001B][2J[U+0007][U+0000][U+007F][U+009B]",
-		"one\r\ntwo\rthree\tfour":            "one\ntwo[U+000D]three\tfour",
-		"a\u2028b\u2029c":                    "a[U+2028]b[U+2029]c",
-		"\ue000\ufdd0\ufffe":                 "[U+E000][U+FDD0][U+FFFE]",
-		"a\xffb":                             "a[0xFF]b",
+		"a\U00016fe4\U0001107f\U0001d159\U00013441\ufffcb": "a[U+16FE4][U+1107F][U+1D159][U+13441][U+FFFC]b",
+		"\U000e0041\U000e007f":                             "[U+E0041][U+E007F]",
+		"a\ufe00b\U000e0100":                               "a[U+FE00]b[U+E0100]",
+		"⚠️ a\ufe0f":                                       "⚠️ a[U+FE0F]",
+		"\x1b[2J\x07\x00\x7f\u009b":                        "[U+001B][2J[U+0007][U+0000][U+007F][U+009B]",
+		"one\r\ntwo\rthree\tfour":                          "one\ntwo[U+000D]three\tfour",
+		"a\u2028b\u2029c":                                  "a[U+2028]b[U+2029]c",
+		"\ue000\ufdd0\ufffe":                               "[U+E000][U+FDD0][U+FFFE]",
+		"a\xffb":                                           "a[0xFF]b",
 		"שלום, мир, 世界, naïve, e\u0301, 👍🏽, a\u00a0b, \u06dd": "שלום, мир, 世界, naïve, e\u0301, 👍🏽, a\u00a0b, \u06dd",
 		"U+202E and [U+202E]": "U+202E and [U+202E]",
 		"\ufffd":              "\ufffd",
@@ -48,13 +49,16 @@ func TestAttackHiddenCharacters(t *testing.T) {
 	}
 }
 
+// blank are characters that are drawn as nothing, and that have no property for it.
+const blank = "\u2800\u2d7f\ufffc\U0001107f\U00013440\U00013441\U00013442\U00016fe4\U0001bc9d\U0001d159"
+
 // TestAttackEveryFormatCharacter: no character is left that Unicode says is for
 // control or format, or is ignored where it cannot be shown.
 func TestAttackEveryFormatCharacter(t *testing.T) {
 	t.Parallel()
 	for r := rune(0); r <= unicode.MaxRune; r++ {
 		hides := unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp, unicode.Bidi_Control, unicode.Join_Control,
-			unicode.Other_Default_Ignorable_Code_Point, unicode.Noncharacter_Code_Point) || r == 0x2800
+			unicode.Other_Default_Ignorable_Code_Point, unicode.Noncharacter_Code_Point) || strings.ContainsRune(blank, r)
 		if r == '\n' || r == '\t' || unicode.Is(unicode.Prepended_Concatenation_Mark, r) || !utf8.ValidRune(r) {
 			continue
 		}
