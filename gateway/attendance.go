@@ -13,8 +13,12 @@ import (
 // the history of the run, and all who follow the run for a client say that they
 // are there (Here). One that was killed says nothing.
 const (
-	// rollCall is how long a request waits for others to say that they are there.
+	// rollCall is how long a request waits for others to say that they are there, from
+	// when its own note is in the history of the run.
 	rollCall = time.Second
+	// noting is how long that may take: what comes while a workflow task is executed,
+	// or is lost with its worker, is in the history when the task has ended.
+	noting = 15 * time.Second
 	// stale is how old what a request says may be to be answered. Others have
 	// decided by then; the clocks of Temporal and of replicas may differ by less.
 	stale = 30 * time.Second

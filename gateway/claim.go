@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"time"
 
 	"github.com/perdure/perdure/internal/runs"
 )
@@ -39,8 +40,10 @@ func (j *joins) claim(ctx context.Context, x *exchange, id runs.RunID) (claimed,
 		return free, nil // it has too much to note already; rather join than repeat
 	}
 	x.joined = true
-	listening, cancel := context.WithTimeout(ctx, rollCall)
+	listening, cancel := context.WithCancel(ctx)
 	defer cancel()
+	over := time.AfterFunc(noting, cancel)
+	defer over.Stop()
 	mine, told := false, answers{}
 	for e, err := range j.runs.Follow(listening, id, 0) {
 		if err != nil {
@@ -53,8 +56,12 @@ func (j *joins) claim(ctx context.Context, x *exchange, id runs.RunID) (claimed,
 			continue
 		}
 		told.hear(e.Attended)
+		if !mine && e.Attended.Request == x.name {
+			mine = true
+			over.Reset(rollCall)
+		}
 		waits := e.Attended.Says == runs.Here || e.Attended.Says == runs.Joined && e.Attended.Of != ""
-		switch mine = mine || e.Attended.Request == x.name; {
+		switch {
 		case mine && told.stand():
 			x.joined = false
 			return taken, nil

@@ -100,11 +100,15 @@ func (ds *departures) stopUnlessBack(ctx context.Context, x *exchange, id runs.R
 				continue
 			}
 			after = f.event.Seq
+			asked := d.asked
 			switch d.hears(f.event) {
 			case leaveIt:
 				return
 			case respond:
 				ds.roll.respondsTo(ctx, id, x, f.event)
+			}
+			if d.asked && !asked {
+				grace.Reset(rollCall)
 			}
 		case <-grace.C:
 			if d.leaving {
@@ -116,7 +120,7 @@ func (ds *departures) stopUnlessBack(ctx context.Context, x *exchange, id runs.R
 				ds.log.WarnContext(ctx, "not cancelling the run of a disconnected client: it has ended, or another client may wait for it", "run", id)
 				return
 			}
-			grace.Reset(rollCall)
+			grace.Reset(noting)
 		case <-ctx.Done():
 			return
 		}

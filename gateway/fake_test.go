@@ -46,6 +46,7 @@ type fakeRuns struct {
 	looks  map[runs.RunID]int // for progress
 	answer []runs.Answer      // all that came
 	idle   bool               // no worker takes an answer
+	busy   time.Duration      // after which what is signalled is in a history
 
 	delivered []delivery
 	onDeliver func() // before every Deliver
@@ -297,7 +298,16 @@ func (r *fakeRun) matches(f runs.Filter) bool {
 	return is(f.Caller, r.run.Caller) && is(f.Tool, r.run.Tool) && is(f.Request, r.run.Request)
 }
 
-func (f *fakeRuns) Attach(_ context.Context, id runs.RunID, a runs.Attended) (noted bool, err error) {
+func (f *fakeRuns) Attach(ctx context.Context, id runs.RunID, a runs.Attended) (noted bool, err error) {
+	if f.busy > 0 {
+		time.AfterFunc(f.busy, func() { _, _ = f.attach(id, a) })
+		_, err := f.Get(ctx, id)
+		return err == nil, err
+	}
+	return f.attach(id, a)
+}
+
+func (f *fakeRuns) attach(id runs.RunID, a runs.Attended) (noted bool, err error) {
 	f.change(func() {
 		r := f.runs[id]
 		if r == nil {

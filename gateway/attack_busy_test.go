@@ -1,0 +1,51 @@
+package gateway_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/perdure/perdure/gateway"
+	"github.com/perdure/perdure/internal/runs"
+)
+
+// TestAttackBusyRun has replicas ask each other, by a run that is busy, whether a
+// client waits for it: what they say is in its history only when its workflow task has
+// ended, and the response with the one after that. Another call is not given the run
+// meanwhile, and the run is not cancelled for a client that has left.
+func TestAttackBusyRun(t *testing.T) {
+	t.Parallel()
+	busy := func(t *testing.T) (here, there *wire, w *world, release chan struct{}) {
+		t.Parallel()
+		release = make(chan struct{})
+		w = newWorld(t, map[string]func(*play){"does": released(release)}, func(o *gateway.Options) { o.DisconnectGrace = 50 * time.Millisecond })
+		_, url := w.replica()
+		w.runs.busy = 700 * time.Millisecond
+		return &wire{T: t, url: w.url, caller: "ann"}, &wire{T: t, url: url, caller: "ann"}, w, release
+	}
+	t.Run("call", func(t *testing.T) {
+		here, there, _, release := busy(t)
+		one := here.modernCall("does", `{}`, `{}`, "")
+		one.progress()
+		two := there.modernCall("does", `{}`, `{}`, "")
+		two.progress()
+		close(release)
+		if a, b := one.result(false).run(), two.result(false).run(); a.ID == b.ID || b.Attached {
+			t.Errorf("a call is given the run of another: %+v, %+v", a, b)
+		}
+	})
+	t.Run("leave", func(t *testing.T) {
+		_, there, w, release := busy(t)
+		const key = `"_meta":{"perdure/idempotency-key":"k"`
+		stays := there.keyed("does", key)
+		stays.progress()
+		run := w.runs.only(t)
+		goes, leave := leaving(t, w.url)
+		goes.keyed("does", key).progress()
+		leave()
+		w.runs.wait(t.Context(), func() bool { return w.runs.says(run, runs.Here) || w.runs.runs[run].stopped })
+		close(release)
+		if got := stays.result(false).run(); got.Status != "completed" {
+			t.Errorf("the run that a client waits for: %+v", got)
+		}
+	})
+}
