@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -168,6 +170,9 @@ func CheckAnswer(schema, content json.RawMessage) error {
 	if err != nil {
 		return fmt.Errorf("the schema of the elicitation %w", err)
 	}
+	if fields := unasked(answer, rules); fields != nil {
+		return fmt.Errorf("the answer has fields that were not asked for: %s", strings.Join(fields, ", "))
+	}
 	if len(rules) == 0 {
 		return nil
 	}
@@ -190,6 +195,31 @@ func CheckAnswer(schema, content json.RawMessage) error {
 	}
 	return errors.New(problemText(problems))
 }
+
+// beyondProperties are keywords by which a schema has more fields than its properties.
+var beyondProperties = []string{"additionalProperties", "patternProperties", "unevaluatedProperties", "allOf", "anyOf", "oneOf", "if", "$ref"}
+
+// unasked are the fields of an answer, shortened, that the form of its schema does not
+// have: nobody has seen them on it. nil = none, or there is no form, or the schema says
+// itself which more there may be.
+func unasked(answer, rules map[string]any) (fields []string) {
+	if slices.ContainsFunc(beyondProperties, func(word string) bool { return rules[word] != nil }) {
+		return nil
+	}
+	properties, form := rules["properties"].(map[string]any)
+	if !form {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(answer)) {
+		if _, asked := properties[name]; !asked {
+			fields = append(fields, strconv.Quote(shortened(name)))
+		}
+	}
+	return fields[:min(len(fields), maxUnasked)]
+}
+
+// maxUnasked is how many fields that were not asked for are named.
+const maxUnasked = 10
 
 // WithDefaults gives the content of an answer with the defaults of optional fields that
 // were left out: clients need not fill them in. Content that is no object is

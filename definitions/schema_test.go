@@ -137,7 +137,10 @@ func TestCheckAnswer(t *testing.T) {
 		"reason":{"type":"string","minLength":1},"n":{"type":"integer","minimum":1},
 		"mail":{"type":"string","format":"email"},"day":{"type":"string","format":"date"},"odd":{"type":"string","format":"shoe-size"}}}`
 	tests := []struct{ name, schema, content, want string }{
-		{"fits", schema, `{"reason":"r","n":2,"mail":"a@b.example","day":"2026-02-28","odd":"x","more":[1]}`, ""},
+		{"fits", schema, `{"reason":"r","n":2,"mail":"a@b.example","day":"2026-02-28","odd":"x"}`, ""},
+		{"not asked for", schema, `{"reason":"r","more":[1],"evil":true}`, `fields that were not asked for: "evil", "more"`},
+		{"an empty form", `{"type":"object","properties":{}}`, `{"a":1}`, `not asked for: "a"`},
+		{"more is asked for", `{"type":"object","properties":{"reason":{"type":"string"}},"additionalProperties":true}`, `{"more":1}`, ""},
 		{"wrong type", schema, `{"reason":123}`, "reason must be string, not number"},
 		{"missing", schema, ``, "reason is required"},
 		{"several", schema, `{"reason":"","n":0}`, "n must be at least 1; reason must have at least 1 character"},

@@ -100,10 +100,10 @@ type Elicitation struct {
 }
 
 // AnswerSchema is what content of an answer must fit, while the elicitation is
-// open.
+// open; nil = any object does.
 func (e Elicitation) AnswerSchema() json.RawMessage {
 	if e.Unchecked {
-		return anything
+		return nil
 	}
 	return e.Schema
 }
