@@ -223,7 +223,7 @@ func (h *happening) loosen() {
 	h.Failure.Error = workflows.Error{}
 }
 
-var ofTools = regexp.MustCompile(`planned failure|went dead|declined|dismissed|timed out|maxIterations`)
+var ofTools = regexp.MustCompile(`planned failure|went dead|declined|elicitation was cancelled|timed out|maxIterations`)
 
 // withoutFields leaves of messages about templates the step only: steps name the
 // field besides.

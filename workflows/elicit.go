@@ -70,7 +70,7 @@ func refusal(s *definitions.Step, path StepPath, a Answer) *Error {
 	case Decline:
 		e.Code, e.Message = codes.Declined, fmt.Sprintf("step %s was declined", path)
 	case Cancel:
-		e.Code, e.Message = codes.Dismissed, fmt.Sprintf("step %s: the question was dismissed without an answer", path)
+		e.Code, e.Message = codes.ElicitationCancelled, fmt.Sprintf("step %s: the elicitation was cancelled", path)
 	default:
 		e.Code, e.Category, e.Retryable = codes.ElicitationTimeout, codes.CategoryTimeout, true
 		e.Message = fmt.Sprintf("step %s timed out: nobody answered within %s", path, timeout(s).Round(time.Millisecond))

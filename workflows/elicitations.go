@@ -134,7 +134,7 @@ func (es *elicitations) check(e Elicitation) *Error {
 		return nil
 	}
 	return &Error{Code: codes.ElicitationTooLarge, Category: codes.CategoryLimit, Message: fmt.Sprintf(
-		"step %s: message and schema of the question have %d bytes, those of other open ones %d; the limits are %d for one and %d for all: ask more briefly",
+		"step %s: message and schema of the elicitation have %d bytes, those of other open ones %d; the limits are %d for one and %d for all: ask more briefly",
 		e.StepPath, size, open, maxQuestion, maxState)}
 }
 

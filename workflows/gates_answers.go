@@ -54,7 +54,7 @@ func (gs *gates) misfit(ctx workflow.Context, a Answer, g *gate, held bool) (rea
 	strict = e.Mode == definitions.URLMode || len(e.Approvers) > 0
 	switch {
 	case a.Question != "" && a.Question != e.Question:
-		return "it answers another question than is asked now", strict
+		return "something else is asked now", strict
 	case e.Mode == definitions.URLMode && a.Via != ViaPage:
 		return "this can only be answered on the approvals page", strict
 	case g.child == nil && !held && !e.Expires.IsZero() && !workflow.Now(ctx).Before(e.Expires):

@@ -380,7 +380,7 @@ func TestAnswers(t *testing.T) {
 		{"one that does not fit is not taken", "", []sent{{"accept", `{"why":3}`}, {"accept", `{"why":"ok"}`}}, `{"a":"accept","why":"ok"}`, 1},
 		{"the first valid one counts", "", []sent{{"decline", ``}, {"accept", `{"why":"late"}`}}, "declined", 0},
 		{"declined", "", []sent{{"decline", ``}}, "declined", 0},
-		{"dismissed", "", []sent{{"cancel", ``}}, "dismissed", 0},
+		{"dismissed", "", []sent{{"cancel", ``}}, "elicitation_cancelled", 0},
 		{"declined and continued", ", onDecline: {action: continue}", []sent{{"decline", ``}}, `{"a":"decline"}`, 1},
 		{"nobody, and continued", ", onCancel: {action: continue}", nil, `{"a":"timeout"}`, 1},
 		{"declined, the rest skipped", ", onDecline: {action: skip_remaining}", []sent{{"decline", ``}}, `{"action":"decline","skipped":true}`, 0},

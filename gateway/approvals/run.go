@@ -83,8 +83,8 @@ func words(kind runs.ElicitationKind) wording {
 		return wording{About: "a backend wants a credential", Accept: "It is there, go on", Decline: "Let the step fail",
 			Hint: "The run looks from time to time by itself whether the credential is there."}
 	}
-	return wording{Accept: "Accept", Decline: "Decline", Cancel: "Cancel the question",
-		Hint: "To decline is to say no. To cancel is to leave the question without an answer; it is not asked again."}
+	return wording{Accept: "Accept", Decline: "Decline", Cancel: "Cancel the elicitation",
+		Hint: "To decline is to say no. To cancel is to give no answer; it is not asked again."}
 }
 
 // A parkedCall is the call about which a run asks.
@@ -245,7 +245,7 @@ func (in *inbox) answer(w http.ResponseWriter, r *http.Request, who auth.Identit
 		return
 	}
 	if !in.mayAnswer(who, run, e) {
-		in.pages.problem(w, http.StatusForbidden, who, "This question is not for you to answer.", "Your answer was not taken.")
+		in.pages.problem(w, http.StatusForbidden, who, "This elicitation is not for you to answer.", "Your answer was not taken.")
 		return
 	}
 	answer, tried := in.read(r, who, run, e)

@@ -257,7 +257,7 @@ func TestAttackBackendAnswers(t *testing.T) {
 				fmt.Fprint(w, sseEvent(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}`, id)))
 			}
 		}, "", 0},
-		"questions without end": {streamed("", `"result":{"resultType":"input_required","inputRequests":{"q":"`+repeat("x", 2<<20)+`"}}`), "questions", Unknown},
+		"questions without end": {streamed("", `"result":{"resultType":"input_required","inputRequests":{"q":"`+repeat("x", 2<<20)+`"}}`), "elicitations", Unknown},
 	}
 	for name, attack := range attacks {
 		t.Run(name, func(t *testing.T) {

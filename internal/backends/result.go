@@ -37,7 +37,7 @@ func parseResult(raw json.RawMessage) (*Result, error) {
 	case !result.Asks && !kind.IsComplete(): // a task, or what comes to be known later: no end of the call
 		return nil, fmt.Errorf("decoding the result: its type is %.40q, and no request has allowed that", kind)
 	case result.Asks && len(raw) > maxQuestions:
-		return nil, fmt.Errorf("the questions of the tool have %d bytes: %w", len(raw), tooLarge(maxQuestions))
+		return nil, fmt.Errorf("the elicitations of the tool have %d bytes: %w", len(raw), tooLarge(maxQuestions))
 	}
 	return result, nil
 }

@@ -103,9 +103,9 @@ var failures = map[string]failing{
 		does: stepping(`{id: bad, tool: be_slowread, timeout: 1s, dependsOn: [ok]}`)},
 	"run_timeout": {category: "timeout", retryable: true, partial: done, status: "timed_out", does: "timeout: 4s\n    " + stepping(`{id: bad, type: wait, for: 1h, dependsOn: [ok]}`)},
 
-	"elicitation_timeout": {category: "timeout", at: "script/main:2", retryable: true, partial: scriptDone, does: scripted(`approve("Go on?", timeout="1s", by="group:nobody")`)},
-	"declined":            {category: "declined", at: "gate", partial: done, answer: "decline", does: stepping(`{id: gate, type: elicitation, message: Go on?, dependsOn: [ok]}`)},
-	"dismissed":           {category: "declined", at: "gate", partial: done, answer: "cancel", does: stepping(`{id: gate, type: elicitation, message: Go on?, dependsOn: [ok]}`)},
+	"elicitation_timeout":   {category: "timeout", at: "script/main:2", retryable: true, partial: scriptDone, does: scripted(`approve("Go on?", timeout="1s", by="group:nobody")`)},
+	"declined":              {category: "declined", at: "gate", partial: done, answer: "decline", does: stepping(`{id: gate, type: elicitation, message: Go on?, dependsOn: [ok]}`)},
+	"elicitation_cancelled": {category: "declined", at: "gate", partial: done, answer: "cancel", does: stepping(`{id: gate, type: elicitation, message: Go on?, dependsOn: [ok]}`)},
 	"declined two deep": {category: "declined", at: "below/gate", partial: `{"ok":{"ok":true},"below/ok":{"ok":true}}`, answer: "decline",
 		does: stepping(`{id: below, type: workflow, workflow: asking, dependsOn: [ok]}`)},
 	"cancelled":          {category: "cancelled", partial: scriptDone, status: "cancelled", effects: `{"unknown":[{"stepPath":"script/main:2","tool":"be_end"}]}`, does: scripted(`be_end(run=run.id, how="cancel")`)},

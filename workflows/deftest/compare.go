@@ -299,10 +299,10 @@ func (v *verdict) question(want *expectedQuestion, got *Asked) {
 		v.differ(want.Pos, "the schema does not include it", want.Schema, schema, true)
 	}
 	if want.State != "" && want.State != string(got.State) {
-		v.failf(want.Pos, "the question of step %s is %s, not %s", got.StepPath, got.State, want.State)
+		v.failf(want.Pos, "the elicitation of step %s is %s, not %s", got.StepPath, got.State, want.State)
 	}
 	if want.Action != "" && want.Action != got.Action {
-		v.failf(want.Pos, "the question of step %s was answered with %s, not %s", got.StepPath, orNone(got.Action), want.Action)
+		v.failf(want.Pos, "the elicitation of step %s was answered with %s, not %s", got.StepPath, orNone(got.Action), want.Action)
 	}
 }
 

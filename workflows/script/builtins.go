@@ -259,7 +259,7 @@ func refused(q *question, site Site, answer Answer) *Error {
 	case "timeout":
 		e.Code, e.Category, e.Message, e.Retryable = codes.ElicitationTimeout, codes.CategoryTimeout, "nobody answered in time: "+q.message, true
 	default:
-		e.Code, e.Message = codes.Dismissed, "dismissed without an answer: "+q.message
+		e.Code, e.Message = codes.ElicitationCancelled, "cancelled without an answer: "+q.message
 	}
 	if answer.By != "" {
 		e.Message += " (by " + answer.By + ")"

@@ -232,7 +232,7 @@ return a.content["n"]
 func TestApprove(t *testing.T) {
 	t.Parallel()
 	for action, want := range map[string][2]string{
-		"decline": {"declined", "declined"}, "cancel": {"dismissed", "declined"}, "timeout": {"elicitation_timeout", "timeout"},
+		"decline": {"declined", "declined"}, "cancel": {"elicitation_cancelled", "declined"}, "timeout": {"elicitation_timeout", "timeout"},
 	} {
 		host := &fake{answers: []script.Answer{{Action: action, By: "ann"}}}
 		_, failure := run(t, `approve("Deploy?", by = ["ops"])
