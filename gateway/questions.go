@@ -60,32 +60,60 @@ func (qs *questions) find(id string) *asked {
 // first reports whether this is the first reply to the question that is seen here.
 func (a *asked) first() bool { return a == nil || a.replied.CompareAndSwap(false, true) }
 
+// A reply is a client's first response to a question of ours.
+type reply struct {
+	to     question
+	asked  *asked          // nil = not in this process
+	result json.RawMessage // of the response; nil = it is an error
+	failed json.RawMessage
+}
+
 // replied takes a client's response to a question of ours and returns the HTTP
 // status that acknowledges it. A response that comes twice, or after somebody
 // else's, does nothing.
 func (qs *questions) replied(ctx context.Context, c *client, m *message) (status int) {
+	r, status := qs.claim(ctx, c, m)
+	if r == nil {
+		return status
+	}
+	return qs.settle(ctx, c, r)
+}
+
+// claim finds out what a response is to, and whether it is the first. It does not
+// wait, so that of two responses the one counts that was read first.
+func (qs *questions) claim(ctx context.Context, c *client, m *message) (r *reply, status int) {
 	var id string
 	var q question
 	if json.Unmarshal(m.ID, &id) != nil || qs.tokens.open(questionPurpose, id, c.principal, &q) != nil {
 		qs.log.InfoContext(ctx, "ignoring an answer to an elicitation that this client was not asked", "id", clipKey(string(m.ID)))
-		return http.StatusBadRequest
+		return nil, http.StatusBadRequest
 	}
 	a := qs.find(id)
 	if !a.first() {
-		return http.StatusAccepted
+		return nil, http.StatusAccepted
 	}
-	if isNull(m.Result) {
-		qs.log.Info("client could not ask its user", "run", q.Run, "elicitation", q.Gate, "error", string(m.Error))
+	r = &reply{to: q, asked: a, failed: m.Error}
+	if !isNull(m.Result) && isNull(m.Error) {
+		r.result = m.Result
+	}
+	return r, http.StatusAccepted
+}
+
+// settle gives a reply on to the run.
+func (qs *questions) settle(ctx context.Context, c *client, r *reply) (status int) {
+	q, a := r.to, r.asked
+	if r.result == nil {
+		qs.log.Info("client could not ask its user", "run", q.Run, "elicitation", q.Gate, "error", string(r.failed))
 		return qs.unanswered(ctx, a, &q, runs.Unable, "")
 	}
 	if q.URL {
-		if actionOf(m.Result) == accept {
+		if actionOf(r.result) == accept {
 			return http.StatusAccepted
 		}
 		return qs.unanswered(ctx, a, &q, runs.Unwilling, "")
 	}
 	var invalid *runs.InvalidAnswerError
-	switch err := qs.answer(ctx, c, q.Run, about{q.Gate, q.Asks, q.name()}, m.Result); {
+	switch err := qs.answer(ctx, c, q.Run, about{q.Gate, q.Asks, q.name()}, r.result); {
 	case err == nil, sent(err):
 	case errors.As(err, &invalid):
 		return qs.unanswered(ctx, a, &q, runs.Invalid, invalid.Reason)

@@ -97,7 +97,11 @@ func (c *stdioConn) take(ctx context.Context, text []byte, free func()) (frees b
 	client := c.client(&m, &p)
 	switch {
 	case m.isResponse():
-		c.handling.Go(func() { defer free(); c.at.questions.replied(ctx, client, &m) })
+		reply, _ := c.at.questions.claim(ctx, client, &m) // before the next line is read, which may be a second one
+		if reply == nil {
+			return false
+		}
+		c.handling.Go(func() { defer free(); c.at.questions.settle(ctx, client, reply) })
 		return true
 	case m.Method == string(mcp.MethodNotificationCancelled):
 		c.handling.Go(func() { c.at.calls.cancelled(ctx, client, &p) })
