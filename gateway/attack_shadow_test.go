@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mark3labs/mcp-go/mcp"
+
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/backends"
 )
@@ -56,5 +58,15 @@ func TestAttackBackendSpeaksForPerdure(t *testing.T) {
 		if got := string(m.Result.Structured) + m.text() + string(m.Result.Meta["theirs"]); got != `{"n":12345678901234567890}paid1.50` {
 			t.Errorf("%s: the rest is %s", era, got)
 		}
+	}
+
+	// The same in the data of an error that goes on to clients.
+	w.catalogue.call = func(context.Context, backends.Call) (*backends.Result, error) {
+		data := map[string]any{"requiredCapabilities": map[string]any{"elicitation": map[string]any{}}, "perdure/error": map[string]any{"retryable": true}}
+		return nil, &backends.RPCError{Code: mcp.MISSING_REQUIRED_CLIENT_CAPABILITY, Message: "no", Data: data}
+	}
+	m := c.modernCall("be_echo", `{}`, canAsk, "").next()
+	if m.Error == nil || !strings.Contains(string(m.Error.Data), "requiredCapabilities") || strings.Contains(string(m.Error.Data), "perdure/") {
+		t.Errorf("the client is told %+v", m.Error)
 	}
 }

@@ -79,7 +79,7 @@ func (pr *proxy) answerBackend(x *exchange, t backends.Tool, asking *backends.As
 	var refused *backends.RPCError
 	switch {
 	case errors.As(err, &refused) && x.dialect.passes(refused):
-		x.failWith(&rpcError{Code: refused.Code, Message: refused.Message, Data: refused.Data})
+		x.failWith(&rpcError{Code: refused.Code, Message: refused.Message, Data: dataWithoutOurs(refused.Data)})
 	case err != nil:
 		pr.log.Info("backend call failed", "tool", t.Name, "error", err)
 		x.respond("", pr.results.finish(x.client, callFailed(t, err)))
@@ -114,6 +114,17 @@ func withoutOurs(raw json.RawMessage) json.RawMessage {
 	}
 	all["_meta"] = mustEncode(has.Meta)
 	return mustEncode(all)
+}
+
+// dataWithoutOurs is the same for the data of a backend's error.
+func dataWithoutOurs(data any) any {
+	members, ok := data.(map[string]any)
+	if !ok {
+		return data
+	}
+	members = maps.Clone(members)
+	maps.DeleteFunc(members, func(key string, _ any) bool { return strings.HasPrefix(key, ourMeta) })
+	return members
 }
 
 // A proxied call relays what the backend says on the way.
