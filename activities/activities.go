@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"github.com/perdure/perdure/internal/backends"
+	"github.com/perdure/perdure/internal/codes"
 	"github.com/perdure/perdure/internal/limits"
 	"github.com/perdure/perdure/workflows"
 	"github.com/perdure/perdure/workflows/record"
@@ -161,7 +162,12 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 		return workflows.ToolResult{}, a.report(ctx)(e, false)
 	case err != nil:
 		e, repeat := unanswered(ctx, attempt, err)
-		return workflows.ToolResult{}, a.reportAfter(ctx, e, repeat && !stepIsOver(attempt, info), askedPause(err))
+		repeat = repeat && !stepIsOver(attempt, info)
+		if pause := askedPause(err); repeat && e.Code == codes.BackendUnavailable && worthShowing(attempt, info, pause) {
+			_ = a.report(ctx)(e, repeat)
+			return workflows.ToolResult{}, attempt.ReportUnreachable(e, pause)
+		}
+		return workflows.ToolResult{}, a.reportAfter(ctx, e, repeat, askedPause(err))
 	case res.IsError:
 		return workflows.ToolResult{}, a.report(ctx)(attempt.Answered(Message(res)))
 	}
@@ -244,6 +250,19 @@ func askedPause(err error) time.Duration {
 		return 0
 	}
 	return ce.RetryAfter
+}
+
+// showUnreachable is for how long a call that cannot be sent is repeated, or is to be
+// left alone, before its run shows that it waits for the backend.
+const showUnreachable = 2 * time.Second
+
+// worthShowing says of a call that was not sent and is to be made again whether its run
+// is to show that first. It does so once, and has another attempt left.
+func worthShowing(attempt workflows.Attempt, info activity.Info, pause time.Duration) bool {
+	if info.IsLocalActivity || attempt.Call.Waits || info.RetryPolicy != nil && attempt.Number >= int(info.RetryPolicy.MaximumAttempts) {
+		return false
+	}
+	return time.Since(info.ScheduledTime) >= showUnreachable || pause >= showUnreachable
 }
 
 // stepIsOver says of a call whose time the activity keeps, and not Temporal, that

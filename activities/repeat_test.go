@@ -90,7 +90,32 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
-// repeated makes a call as a run does, with so much time.
+// A run is to show that it waits for a backend which cannot be reached for some time.
+func TestUnreachableIsShown(t *testing.T) {
+	t.Parallel()
+	b := backend(func(context.Context, backends.Call) (*backends.Result, error) {
+		return nil, &backends.CallError{Outcome: backends.NotSent, Away: true, RetryAfter: 30 * time.Second, Err: errors.New("HTTP status 429")}
+	})
+	var suite testsuite.WorkflowTestSuite
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.DiscardHandler)))
+	env := suite.NewTestWorkflowEnvironment()
+	activities.Register(env, activities.New(b, nil).TrackUnknown(saidUnsent, nil))
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{ScheduleToCloseTimeout: time.Minute})
+		return workflow.ExecuteActivity(ctx, workflows.CallToolName, workflows.ToolCall{Tool: "be_put"}).Get(ctx, nil)
+	})
+	var app *temporal.ApplicationError
+	var e workflows.Error
+	var h workflows.Hold
+	if err := env.GetWorkflowError(); !errors.As(err, &app) || app.Details(&e, &h) != nil {
+		t.Fatalf("the call failed with %v", err)
+	}
+	if (h != workflows.Hold{Why: workflows.HeldByBackend, Pause: 30 * time.Second}) || e.Code != codes.BackendUnavailable || e.Category != codes.CategoryHeld {
+		t.Errorf("got %+v, %+v", e, h)
+	}
+}
+
+// repeated makes a call as a run does that shows that it waits, with so much time.
 func repeated(t *testing.T, a *activities.Activities, effect definitions.Effect, limit time.Duration) error {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
@@ -101,7 +126,7 @@ func repeated(t *testing.T, a *activities.Activities, effect definitions.Effect,
 		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 			ScheduleToCloseTimeout: limit, RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumAttempts: math.MaxInt32},
 		})
-		return workflow.ExecuteActivity(ctx, workflows.CallToolName, workflows.ToolCall{Tool: "be_put", Effect: effect, MaxAttempts: 1}).Get(ctx, nil)
+		return workflow.ExecuteActivity(ctx, workflows.CallToolName, workflows.ToolCall{Tool: "be_put", Effect: effect, MaxAttempts: 1, Waits: true}).Get(ctx, nil)
 	})
 	return env.GetWorkflowError()
 }

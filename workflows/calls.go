@@ -41,9 +41,17 @@ type request struct {
 	undoable       bool                   // what it does can be undone
 	undoes         bool                   // it undoes another call
 	used           int                    // attempts of which the outcome is known, before the run waited for a credential or for its turn
+	spent          time.Duration          // of limit, by attempts before the run showed that it waits for the backend
+	waits          bool                   // the run shows that it waits for the backend
 	earlierUnknown bool                   // an attempt may have been executed, of a call that may be repeated nevertheless
 	anew           bool                   // what was sent before is known not to have been executed, so it is not looked for
 }
+
+// left is what is left of limit.
+func (q *request) left() time.Duration { return max(q.limit-q.spent, time.Millisecond) }
+
+// fresh has the call begin anew, with all of its time.
+func (q *request) fresh() { q.spent, q.waits = 0, false }
 
 // call is the one way from a run to a backend tool. What an earlier execution
 // has recorded is not called again, and what was sent without anybody knowing
@@ -132,13 +140,13 @@ func (cs *calls) send(ctx workflow.Context, q request, digest string, result *To
 	cs.sent.leaves(q, sent)
 	cs.budget.begins()
 	cs.results.begins(q.tool.Name)
-	scheduled := cs.tasks.current(ctx).number
+	scheduled, began := cs.tasks.current(ctx).number, workflow.Now(ctx)
 	err := cs.perform(ctx, q, ToolCall{
 		RunID: cs.id, StepID: q.path.Top(), StepPath: q.path,
 		Tool: q.tool.Name, Backend: q.tool.Backend, Original: q.tool.Original,
 		Arguments: q.args, Effect: q.tool.Effect, KeyArgument: q.tool.KeyArgument,
 		IdempotencyKey: key, MaxAttempts: max(attempts(q.onError)-q.used, 1), Caller: cs.in.Caller, Ruled: cs.in.Ruled, As: cs.actsAs(),
-		MaxExpansion: cs.in.MaxValue, Decided: workflow.Now(ctx), SearchHistory: cs.in.WasReset && !q.anew && !Repeatable(q.tool.Effect), Unread: cs.holds.isUnread(q.path),
+		MaxExpansion: cs.in.MaxValue, Decided: workflow.Now(ctx), SearchHistory: cs.in.WasReset && !q.anew && !Repeatable(q.tool.Effect), Unread: cs.holds.isUnread(q.path), Waits: q.waits,
 		Beside: cs.program.Beside(q.path), Parent: cs.asksAbove(q),
 	}, result)
 	cs.budget.ends()
@@ -151,6 +159,9 @@ func (cs *calls) send(ctx workflow.Context, q request, digest string, result *To
 		failure, hold := q.failure(err), q.holdOf(err)
 		if hold != nil && failure.Category != codes.CategoryHeld { // its process died before the call was sent
 			failure, _ = Attempt{Number: failure.Attempt}.Held(hold.Why)
+		}
+		if hold != nil {
+			hold.took = workflow.Now(ctx).Sub(began)
 		}
 		cs.sent.cameBack(q, failure)
 		return sent, hold, failure

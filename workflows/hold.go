@@ -22,6 +22,7 @@ const (
 	HeldByKey         = "key"         // a signal has come that was signed with a key which no worker has that has looked at it
 	HeldByPayload     = "payload"     // no worker that has taken the call up could read it: its key is missing, or what is large of it cannot be fetched
 	HeldByParent      = "parent"      // a run above has not seen for a while what has happened to it, such as a cancel
+	HeldByBackend     = "backend"     // the backend cannot be reached
 	heldByHost        = ""            // the process that keeps the limits is about to be another; no limit
 )
 
@@ -48,8 +49,10 @@ const (
 // A Hold says that a call was not made, since its backend takes no more for now,
 // since a worker could not read it, or since no worker executes a run above.
 type Hold struct {
-	Why   string        `json:"why"`   // HeldByBreaker, HeldByRate, HeldByConcurrency, HeldByPayload, HeldByParent; "" = no limit, the call comes to another process
+	Why   string        `json:"why"`   // HeldByBreaker, HeldByRate, HeldByConcurrency, HeldByPayload, HeldByParent, HeldByBackend; "" = no limit, the call comes to another process
 	Pause time.Duration `json:"pause"` // after which it is to be made again; its place is kept as long
+
+	took time.Duration // of an attempt before
 }
 
 // ReportHold is the failure of a call that is held, as Temporal knows it.
@@ -57,6 +60,16 @@ func (a Attempt) ReportHold(h Hold) error {
 	e, _ := a.Held(h.Why)
 	return temporal.NewApplicationErrorWithOptions(e.Message, string(e.Category),
 		temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{*e, h}})
+}
+
+// ReportUnreachable is the failure of a call that was not sent, of which the run is to
+// show that it waits for the backend: it makes the same call after a pause, within the
+// time and the attempts that are left of it.
+func (a Attempt) ReportUnreachable(e *Error, pause time.Duration) error {
+	shown := *e
+	shown.Category = codes.CategoryHeld
+	return temporal.NewApplicationErrorWithOptions(e.Message, string(codes.CategoryHeld),
+		temporal.ApplicationErrorOptions{NonRetryable: true, Details: []any{shown, Hold{Why: HeldByBackend, Pause: pause}}})
 }
 
 // Unread is the failure of an activity of a type, "" = that is not known, that a
@@ -141,6 +154,7 @@ func (hs *holds) why() string {
 // still, and no attempt of onError's is used.
 func (cs *calls) sendInTurn(ctx workflow.Context, q *request, digest string, result *ToolResult) (ParkedCall, *Error) {
 	q.earlierUnknown = q.earlierUnknown || cs.sent.repeats(q.path) // left by an execution before
+	defer q.fresh()
 	for absent := 0; ; {
 		sent, hold, failure := cs.send(ctx, *q, digest, result)
 		if failure != nil {
@@ -151,6 +165,12 @@ func (cs *calls) sendInTurn(ctx workflow.Context, q *request, digest string, res
 			return sent, failure
 		}
 		q.used += max(failure.Attempt-1, 0)
+		if hold.Why == HeldByBackend {
+			if !q.waitsFor(hold) {
+				return sent, unreachable(failure)
+			}
+			defer cs.holds.show(ctx, q, *hold, workflow.Now(ctx).Add(hold.Pause+q.left()))()
+		}
 		if hold.Why == HeldByPayload || hold.Why == HeldByParent {
 			hold.Pause = pauseUnread(absent)
 			absent++
@@ -164,6 +184,15 @@ func (cs *calls) sendInTurn(ctx workflow.Context, q *request, digest string, res
 	}
 }
 
+// waitsFor has a call whose backend cannot be reached be made again after a pause, if
+// there is time left.
+func (q *request) waitsFor(hold *Hold) bool {
+	hold.Pause = max(hold.Pause, minHold)
+	q.waits, q.used = true, q.used+1 // the call was attempted
+	q.spent += hold.took + hold.Pause
+	return q.spent < q.limit
+}
+
 // pauseUnread is how long a call is held for want of a worker that was held for it
 // so often before.
 func pauseUnread(before int) time.Duration {
@@ -173,15 +202,27 @@ func pauseUnread(before int) time.Duration {
 // hold waits until a call is to be made again, which the run tells meanwhile.
 func (hs *holds) hold(ctx workflow.Context, q *request, h Hold) error {
 	h.Pause = max(h.Pause, minHold)
-	if h.Why != heldByHost {
-		hs.calls[q.path] = heldCall{Hold: h, backend: q.tool.Backend, until: workflow.Now(ctx).Add(h.Pause)}
-		hs.changed(ctx)
-		defer func() {
-			delete(hs.calls, q.path)
-			hs.changed(ctx)
-		}()
+	if h.Why != heldByHost && h.Why != HeldByBackend {
+		defer hs.show(ctx, q, h, workflow.Now(ctx).Add(h.Pause))()
 	}
 	return workflow.NewTimerWithOptions(ctx, h.Pause, workflow.TimerOptions{Summary: Summary(q.path, h.what(q.tool.Backend))}).Get(ctx, nil)
+}
+
+// show has the run show what holds a call, until the returned function is called.
+func (hs *holds) show(ctx workflow.Context, q *request, h Hold, until time.Time) (hide func()) {
+	hs.calls[q.path] = heldCall{Hold: h, backend: q.tool.Backend, until: until}
+	hs.changed(ctx)
+	return func() {
+		delete(hs.calls, q.path)
+		hs.changed(ctx)
+	}
+}
+
+// unreachable is the failure of a call that waited for its backend until its time was up.
+func unreachable(held *Error) *Error {
+	e := *held
+	e.Category = codes.CategoryTool
+	return &e
 }
 
 // what names a hold, for people.
@@ -193,6 +234,8 @@ func (h Hold) what(backend string) string {
 		return "waits for the rate limit of " + backend
 	case HeldByConcurrency:
 		return "waits for a place among the calls of " + backend
+	case HeldByBackend:
+		return "waits for " + backend + ", which cannot be reached"
 	case HeldByPayload:
 		return "waits for a worker that can read it: with its payload key, and with the large values"
 	case HeldByParent:
@@ -200,6 +243,8 @@ func (h Hold) what(backend string) string {
 	}
 	return "waits for the process that calls " + backend
 }
+
+const detailsTime = "2006-01-02 15:04:05 MST"
 
 // details are the lines of the Web UI about calls that are held.
 func (hs *holds) details() (lines []string) {
@@ -210,7 +255,11 @@ func (hs *holds) details() (lines []string) {
 			return append(lines, fmt.Sprintf("and %d more", len(paths)-most))
 		}
 		h := hs.calls[path]
-		lines = append(lines, fmt.Sprintf("**%s %s**, and goes on by itself at about %s", path, h.what(h.backend), h.until.UTC().Format("2006-01-02 15:04:05 MST")))
+		if h.Why == HeldByBackend {
+			lines = append(lines, fmt.Sprintf("**%s %s**, and is tried again until %s", path, h.what(h.backend), h.until.UTC().Format(detailsTime)))
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("**%s %s**, and goes on by itself at about %s", path, h.what(h.backend), h.until.UTC().Format(detailsTime)))
 	}
 	return lines
 }

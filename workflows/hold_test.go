@@ -84,6 +84,55 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// A call of a backend that cannot be reached is made again within its time and its
+// attempts, and the run shows meanwhile what it waits for.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		step  string
+		pause time.Duration
+		code  string
+		calls []int // MaxAttempts of each
+	}{
+		{"timeout: 1m", 10 * time.Second, "", []int{1, 1}},
+		{"timeout: 1m, onError: {action: retry, retryCount: 3}", 10 * time.Second, "", []int{4, 3}},
+		{"timeout: 1m", time.Minute, "backend_unavailable", []int{1}},
+	} {
+		var calls []workflows.ToolCall
+		b := newBench(t, strings.Replace(queued, "timeout: 1m", tc.step, 1), `{}`, map[string]toolFunc{"pay": func(call workflows.ToolCall) (string, error) {
+			if calls = append(calls, call); call.Waits {
+				return `{"id": 1}`, nil
+			}
+			a := workflows.Attempt{Call: call, Number: 1}
+			e, _ := a.Unavailable("connection refused")
+			return "", a.ReportUnreachable(e, tc.pause)
+		}})
+		var waiting []string
+		b.read(&memoReader{waiting: func(what string) { waiting = append(waiting, what) }})
+		_, failure := b.run()
+		var attempts []int
+		for _, call := range calls {
+			attempts = append(attempts, call.MaxAttempts)
+		}
+		code := ""
+		if failure != nil {
+			code = string(failure.Error.Code)
+		}
+		if code != tc.code || !slices.Equal(attempts, tc.calls) {
+			t.Errorf("%s: %+v after calls with %v attempts", tc.step, failure, attempts)
+		}
+		if failure != nil {
+			if failure.Error.Category != "tool" || len(waiting) > 0 {
+				t.Errorf("%s: %+v, it waited for %v", tc.step, failure.Error, waiting)
+			}
+			continue
+		}
+		if !slices.Equal(waiting, []string{workflows.HeldByBackend, ""}) || calls[0].IdempotencyKey != calls[1].IdempotencyKey {
+			t.Errorf("%s: it waited for %q, calls %+v", tc.step, waiting, calls)
+		}
+	}
+}
+
 // Where nothing is limited, nothing is said.
 func TestNotHeld(t *testing.T) {
 	t.Parallel()

@@ -42,7 +42,7 @@ const (
 	AttrStatus  = "PerdureStatus" // a Status
 	AttrCaller  = "PerdureCaller"
 	AttrRequest = "PerdureRequest" // the request that waits for the run
-	AttrWaiting = "PerdureWaiting" // what the run waits for: approval, compensation, reconciliation, credentials, key, payload, parent, breaker, rate, concurrency; unset = nothing
+	AttrWaiting = "PerdureWaiting" // what the run waits for: approval, compensation, reconciliation, credentials, key, payload, parent, backend, breaker, rate, concurrency; unset = nothing
 )
 
 // WaitingKinds are what AttrWaiting may say, as far as this build knows.
@@ -52,7 +52,7 @@ var WaitingKinds = append([]string{
 
 // HeldKinds are those of WaitingKinds that are not about a person; what lasts
 // longest comes first.
-var HeldKinds = []string{HeldByKey, HeldByPayload, HeldByParent, HeldByBreaker, HeldByRate, HeldByConcurrency}
+var HeldKinds = []string{HeldByKey, HeldByPayload, HeldByParent, HeldByBackend, HeldByBreaker, HeldByRate, HeldByConcurrency}
 
 // A Status is the state of a run.
 type Status string
@@ -232,6 +232,7 @@ type ToolCall struct {
 	Decided        time.Time          `json:"decided,omitzero"`        // when the run had seen what had happened to it and made up its mind, by Temporal's clock
 	Parent         string             `json:"parent,omitempty"`        // ID of the run that has called this one, which may have been stopped; "" = none, or the call undoes another
 	Unread         bool               `json:"unread,omitempty"`        // workers could not read the call, the last of which may have been given it after it was made, which its history tells
+	Waits          bool               `json:"waits,omitempty"`         // the run shows that it waits for the backend, so the call is repeated without telling it
 }
 
 // StepProgress is what the backend of a call that is under way told last. It is

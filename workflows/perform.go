@@ -45,9 +45,9 @@ func (cs *calls) perform(ctx workflow.Context, q request, call ToolCall, result 
 	}
 	if q.tool.Effect == definitions.Read {
 		began := workflow.Now(ctx)
-		if call.MaxAttempts == 1 {
+		if call.MaxAttempts == 1 && !call.Waits {
 			err := cs.performHere(ctx, q, call, result)
-			if err == nil || !worthAnActivity(err) || q.limit <= localBudget {
+			if err == nil || !worthAnActivity(err) || q.left() <= localBudget {
 				return err
 			}
 			if err := pauseAsAsked(ctx, q, err); err != nil {
@@ -56,12 +56,12 @@ func (cs *calls) perform(ctx workflow.Context, q request, call ToolCall, result 
 		}
 		cs.tasks.makeRoom(ctx, record.PayloadSize(call.Arguments))
 		cs.tasks.carries(ctx)
-		q.limit = max(q.limit-workflow.Now(ctx).Sub(began), time.Millisecond)
+		q.spent += workflow.Now(ctx).Sub(began)
 	}
 	return cs.schedule(ctx, q, call, result, workflow.ActivityOptions{
 		Summary:                callSummary(q.path, q.tool),
-		ScheduleToCloseTimeout: q.limit,
-		StartToCloseTimeout:    q.limit,
+		ScheduleToCloseTimeout: q.left(),
+		StartToCloseTimeout:    q.left(),
 		HeartbeatTimeout:       heartbeatTimeout,
 		RetryPolicy:            retryPolicy(q.onError, q.tool.Effect, q.used),
 	})
@@ -71,7 +71,7 @@ func (cs *calls) perform(ctx workflow.Context, q request, call ToolCall, result 
 func (cs *calls) performHere(ctx workflow.Context, q request, call ToolCall, result *ToolResult) error {
 	ended := cs.tasks.makeLocalRoom(ctx)
 	lctx := workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
-		StartToCloseTimeout: min(localBudget, q.limit), Summary: callSummary(q.path, q.tool),
+		StartToCloseTimeout: min(localBudget, q.left()), Summary: callSummary(q.path, q.tool),
 		RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
 	})
 	err := workflow.ExecuteLocalActivity(lctx, CallToolName, call).Get(ctx, result)
@@ -98,14 +98,14 @@ func (cs *calls) performInTurn(ctx workflow.Context, q request, call ToolCall, r
 		cs.tasks.makeRoom(ctx, record.PayloadSize(call.Arguments))
 		cs.tasks.carries(ctx)
 	}
-	call.Limit = q.limit
-	untaken := max(q.limit, hostPatience)
+	call.Limit = q.left()
+	untaken := max(q.left(), hostPatience)
 	return cs.schedule(ctx, q, call, result, workflow.ActivityOptions{
 		Summary:                callSummary(q.path, q.tool),
 		TaskQueue:              BackendQueue(q.tool.Backend),
 		ScheduleToStartTimeout: untaken,
-		StartToCloseTimeout:    q.limit + shortWait,
-		ScheduleToCloseTimeout: untaken + q.limit + shortWait,
+		StartToCloseTimeout:    q.left() + shortWait,
+		ScheduleToCloseTimeout: untaken + q.left() + shortWait,
 		HeartbeatTimeout:       heartbeatTimeout,
 		RetryPolicy:            retryPolicy(q.onError, q.tool.Effect, q.used),
 	})

@@ -81,7 +81,7 @@ func pauseAsAsked(ctx workflow.Context, q request, err error) error {
 	if !errors.As(err, &app) || app.NextRetryDelay() <= 0 {
 		return nil
 	}
-	if app.NextRetryDelay() >= q.limit {
+	if app.NextRetryDelay() >= q.left() {
 		return err
 	}
 	return workflow.NewTimerWithOptions(ctx, app.NextRetryDelay(), workflow.TimerOptions{

@@ -142,6 +142,7 @@ var heldFor = map[string]string{
 	workflows.HeldByKey:     "a worker with the key that signed an answer or a signal",
 	workflows.HeldByPayload: "a worker that can read a call",
 	workflows.HeldByParent:  "a worker that executes the runs above, which may have been stopped",
+	workflows.HeldByBackend: "a backend that cannot be reached",
 }
 
 func ended(d *runs.Detail) string {

@@ -174,7 +174,7 @@ type Run struct {
 	Parent       *Parent       `json:"parent,omitempty"`     // the run of which a step has called this one; nil = a caller has
 	Cancelling   bool          `json:"cancelling,omitempty"` // somebody has asked to cancel it; lists do not tell
 	Elicitations []Elicitation `json:"elicitations,omitempty"`
-	WaitingFor   string        `json:"waitingFor,omitempty"` // key, payload, parent, breaker, rate, concurrency, or what is asked of people: approval, compensation, reconciliation, credentials
+	WaitingFor   string        `json:"waitingFor,omitempty"` // key, payload, parent, backend, breaker, rate, concurrency, or what is asked of people: approval, compensation, reconciliation, credentials
 	Unchecked    []Unchecked   `json:"unchecked,omitempty"`  // signals that wait for a worker with the key with which they were signed
 	Unreadable   string        `json:"unreadable,omitempty"` // why Elicitations are not told, such as that a key is missing
 }

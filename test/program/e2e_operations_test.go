@@ -75,7 +75,12 @@ func TestBlipOfABackend(t *testing.T) {
 		out, err := r.perdure(t, "runs", "show", "put/"+id)
 		return err == nil && strings.Contains(out, "waits for attempt") && strings.Contains(out, "backend be cannot be reached")
 	})
-	time.Sleep(4 * time.Second) // the outage
+	for _, says := range []struct{ what, in string }{{"runs list --waiting backend", "put/" + id}, {"runs show put/" + id, "waits for attempt"}} {
+		until(t, says.what+" to say it", func() bool {
+			out, err := r.perdure(t, strings.Fields(says.what)...)
+			return err == nil && strings.Contains(out, says.in)
+		})
+	}
 	if err := link.Accept(); err != nil {
 		t.Fatal(err)
 	}
