@@ -17,7 +17,7 @@ import (
 // payloadFlags name the keys that seal the values of runs for Temporal.
 type payloadFlags struct {
 	PayloadKeyFile    string `help:"File with the keys that seal (encrypt) values of runs before they go to Temporal, the same for all processes: lines ID:KEY, each KEY 64 hexadecimal digits, e.g. from openssl rand -hex 32. The first key seals, all open. Default: the keys in PERDURE_PAYLOAD_KEYS, else values are not sealed." env:"PERDURE_PAYLOAD_KEY_FILE" placeholder:"FILE" xor:"payload-keys"`
-	PayloadKeyCommand string `help:"Shell command that prints these keys, e.g. after a KMS decrypted them. It runs at start, and when a value was sealed with an unknown key." env:"PERDURE_PAYLOAD_KEY_COMMAND" placeholder:"COMMAND" xor:"payload-keys"`
+	PayloadKeyCommand string `help:"Program, with its arguments, that prints these keys, e.g. after a KMS decrypted them. It is started without a shell; quotes are as in one. It runs at start, and when a value was sealed with an unknown key." env:"PERDURE_PAYLOAD_KEY_COMMAND" placeholder:"COMMAND" xor:"payload-keys"`
 }
 
 // payloadKeysVar names the variable with the keys, used without the flags.
@@ -48,7 +48,11 @@ func (f payloadFlags) keys(ctx context.Context) (*payloads.Keys, error) {
 
 // command runs --payload-key-command. Its output appears in no error.
 func (f payloadFlags) command(ctx context.Context) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, "sh", "-c", f.PayloadKeyCommand)
+	words, err := splitWords(f.PayloadKeyCommand)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	var told bytes.Buffer
 	cmd.Stderr = &told
 	out, err := cmd.Output()

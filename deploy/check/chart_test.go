@@ -108,6 +108,7 @@ func TestChartRefuses(t *testing.T) {
 		"{}": "incomingAuth",
 		"{allowAnonymous: true, ingress: {enabled: true}}":     "incomingAuth",
 		"image: {digest: v1}":                                  "digest",
+		"image: {tag: v1}":                                     "repository",
 		"networkPolicy: {metricsFrom: []}":                     "metricsFrom",
 		"builds: {current: a b}":                               "current",
 		"builds: {previous: [{id: v1, tag: v1}]}":              "builds.previous",
@@ -276,6 +277,9 @@ func rendered(t *testing.T, values string) ([]string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, has := given["image"]; !has {
+		given["image"] = map[string]any{"repository": "perdure"}
+	}
 	all, err := chartutil.ToRenderValues(c, given, chartutil.ReleaseOptions{Name: release, Namespace: "default", IsInstall: true}, nil)
 	if err != nil {
 		return nil, err
@@ -415,6 +419,9 @@ func (c *cluster) checkBuilds() {
 			is && !slices.Contains(container.Args, "--build-id="+build) {
 			c.t.Errorf("%s is build %q, its arguments are %v", d.Name, build, container.Args)
 		}
+		if kept := d.Annotations["helm.sh/resource-policy"] == "keep"; kept != is {
+			c.t.Errorf("%s is build %q; Helm keeps it when the build is another: %t", d.Name, build, kept)
+		}
 		if want := map[string]string{"v1.3.0": "perdure:1.3.0", "V1_2": "perdure:1.2"}[build]; want != "" && container.Image != want {
 			c.t.Errorf("%s has the image %s, want %s", d.Name, container.Image, want)
 		}
@@ -448,6 +455,11 @@ func (c *cluster) checkPod(p corev1.PodTemplateSpec) {
 	if s := container.SecurityContext; s == nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem ||
 		spec.SecurityContext.RunAsNonRoot == nil || !*spec.SecurityContext.RunAsNonRoot {
 		c.t.Errorf("%v may write or be root", container.Args)
+	}
+	for _, probe := range []*corev1.Probe{container.LivenessProbe, container.ReadinessProbe} {
+		if probe != nil && probe.TimeoutSeconds < 2 { // 1 is what Kubernetes takes, which a busy process may miss
+			c.t.Errorf("%v: the probe %v has %d s", container.Args, probe.HTTPGet, probe.TimeoutSeconds)
+		}
 	}
 	for _, m := range container.VolumeMounts {
 		if !slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) {

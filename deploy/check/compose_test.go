@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
@@ -88,6 +89,9 @@ func checkHealth(t *testing.T, name string, s types.ServiceConfig, project *type
 	if healthy := s.HealthCheck != nil && !s.HealthCheck.Disable; healthy == (ends || name == "collector") {
 		t.Errorf("%s has a health check: %t", name, healthy)
 	}
+	if h := s.HealthCheck; h != nil && !h.Disable && (h.Timeout == nil || time.Duration(*h.Timeout) > 10*time.Second) {
+		t.Errorf("%s: a health check that hangs has no short timeout", name)
+	}
 	for other, d := range s.DependsOn {
 		want := types.ServiceConditionHealthy
 		if strings.HasSuffix(other, "-schema") {
@@ -107,6 +111,31 @@ func ends(name string, project *types.Project) bool {
 		}
 	}
 	return false
+}
+
+// TestComposeTemporal: the Temporal of the compose file is the one that perdure is built
+// and tested with.
+func TestComposeTemporal(t *testing.T) {
+	t.Parallel()
+	project, err := compose(t, "PERDURE_KEY=k", "POSTGRES_PASSWORD=p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for service, module := range map[string]string{
+		"temporal": "go.temporal.io/server", "temporal-schema": "go.temporal.io/server", "ui": "github.com/temporalio/ui-server/v2",
+	} {
+		version := regexp.MustCompile(`(?m)^\t` + regexp.QuoteMeta(module) + ` v(\S+)`).FindStringSubmatch(string(modules))
+		if version == nil {
+			t.Fatalf("go.mod does not have %s", module)
+		}
+		if image := project.Services[service].Image; !strings.HasSuffix(image, ":"+version[1]) {
+			t.Errorf("%s has the image %s, go.mod has %s %s", service, image, module, version[1])
+		}
+	}
 }
 
 // TestComposeSecrets: the file holds no secret, and does not start without.

@@ -51,7 +51,7 @@ func TestAttackSecretsOfTheProcess(t *testing.T) {
 		dir := t.TempDir()
 		putFile(t, filepath.Join(dir, "perdure.yaml"), spyBackend)
 		cmd := asNobody(t, dir, "dev", "--config", "perdure.yaml", "--listen", freeAddress(t), "--ui-listen", "", "--temporal-listen", "127.0.0.1:0",
-			"--payload-key-command", "env >inherited; echo first:"+strings.Repeat("0a", 32))
+			"--payload-key-command", "sh -c 'env >inherited; echo first:"+strings.Repeat("0a", 32)+"'")
 		cmd.Env = append(cmd.Env, "PERDURE_KEY="+strings.Repeat("5ec2e7", 20), "PERDURE_TOKEN=5ec2e7-token", "TEMPORAL_API_KEY=5ec2e7-temporal",
 			"TEMPORAL_GRPC_META_X=5ec2e7-meta", "REMOTE_SECRET=5ec2e7-remote", "HARMLESS=yes")
 		if open {

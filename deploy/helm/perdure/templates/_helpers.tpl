@@ -91,6 +91,9 @@ metadata:
   labels:
     {{- include "perdure.labels" $root | nindent 4 }}
     app.kubernetes.io/component: {{ .role }}
+  {{- if .build }}
+  annotations: {helm.sh/resource-policy: keep} # runs may be pinned to the build
+  {{- end }}
 spec:
   {{- if .replicas }}
   replicas: {{ .replicas }}
