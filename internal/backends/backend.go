@@ -20,8 +20,10 @@ const (
 	// a server at its first start.
 	connectTimeout = 2 * time.Minute
 	// acquireTimeout is how long a call waits for a backend that is down to
-	// be tried once more.
+	// be tried once more, and hungTimeout for one that has not answered a try for
+	// that long.
 	acquireTimeout = 15 * time.Second
+	hungTimeout    = 2 * time.Second
 	refreshTimeout = 30 * time.Second
 
 	// Tries follow each other after minPause, doubling up to maxPause; a call
@@ -164,7 +166,9 @@ func (b *backend) pause(ctx context.Context, d time.Duration) {
 func (b *backend) connect(ctx context.Context) (*session, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
+	b.health.noteTry()
 	s, listed, err := b.begin(ctx, Principal{}, false)
+	b.health.noteTried()
 	var ttl time.Duration
 	if err == nil {
 		ttl = b.publish(listed)

@@ -114,16 +114,26 @@ func (b *backend) awaitTools(ctx context.Context) bool {
 		default:
 			b.wake()
 		}
-		select {
-		case <-b.health.wasUp:
-			return true
-		case <-tried: // which ends after the tools are published
-			if b.offered() != nil {
-				return true
-			}
-		case <-ctx.Done():
-			return false
+		if !b.awaitTry(ctx, tried) {
+			return b.offered() != nil
 		}
+		if b.offered() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// awaitTry waits for the end of a try to connect, after which what it has listed is
+// published, for as long as a call does, and reports whether it has come.
+func (b *backend) awaitTry(ctx context.Context, tried <-chan struct{}) bool {
+	timer := time.NewTimer(b.health.patience())
+	defer timer.Stop()
+	select {
+	case <-tried:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 	return false
 }
@@ -136,12 +146,7 @@ func (b *backend) acquireShared(ctx context.Context) (*session, error) {
 		return s, nil
 	}
 	b.wake()
-	timer := time.NewTimer(acquireTimeout)
-	defer timer.Stop()
-	select {
-	case <-tried:
-	case <-timer.C:
-	case <-ctx.Done():
+	if !b.awaitTry(ctx, tried) && ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	if s, _ = b.sessions.take(); s != nil {

@@ -18,6 +18,8 @@ type health struct {
 	downLogged bool
 	since      time.Time // of up's last change
 	err        error     // why it is down
+	try        time.Time // when the try to connect began that is under way; zero = none is
+	hung       bool      // the last try that ended took longer than a call waits
 	version    string    // negotiated protocol version
 }
 
@@ -44,6 +46,33 @@ func (h *health) noteUp(version string, tools int) {
 	default:
 		close(h.wasUp)
 	}
+}
+
+// noteTry notes that a try to connect begins, and noteTried that it has ended.
+func (h *health) noteTry() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.try = time.Now()
+}
+
+func (h *health) noteTried() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hung, h.try = time.Since(h.try) > acquireTimeout, time.Time{}
+}
+
+// patience is how long a call waits for the end of a try. A backend that does not
+// answer at all is not waited for by every call anew.
+func (h *health) patience() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.hung:
+		return hungTimeout
+	case h.try.IsZero():
+		return acquireTimeout
+	}
+	return max(acquireTimeout-time.Since(h.try), hungTimeout)
 }
 
 // noteError notes why the last try to connect has failed.
