@@ -73,6 +73,7 @@ soak: ## Run for an hour what CI runs for minutes: random definitions, chaos, fu
 	@$(MAKE) --no-print-directory property
 	@$(MAKE) --no-print-directory chaos TIME=5m
 	@$(MAKE) --no-print-directory prod-local
+	cd test && PERDURE_TEST_WAITING=5000 PERDURE_TEST_REQUIRE=postgres $(GO) test -count=1 -v -timeout 30m -run '^TestManyWait$$' ./program
 	@$(MAKE) --no-print-directory fuzz FUZZTIME=2m
 
 check: ## gofmt, vet, staticcheck, workflowcheck, what deploy/ has, govulncheck

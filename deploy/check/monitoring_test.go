@@ -57,6 +57,7 @@ func TestAlertsFire(t *testing.T) {
 	for _, r := range groups.Groups[0].Rules {
 		expressions[r.Alert] = r.Expr
 	}
+	told := map[string]map[bool]bool{} // by alert: cases in which it fires, and does not
 	const unknown = `perdure_step_unknown_outcomes_total{perdure_backend="be", gen_ai_tool_name="pay", instance="a"} `
 	for _, c := range []struct {
 		alert, series string // a sample each minute for an hour; _ = none
@@ -85,6 +86,20 @@ func TestAlertsFire(t *testing.T) {
 		{"PerdureNobodyWorks", `perdure_queue_lag_seconds{perdure_queue="workflow"} 59x60`, false},
 		{"PerdureReconciliationWaits", `perdure_runs_waiting{perdure_waiting="reconciliation"} 1x60`, true},
 		{"PerdureReconciliationWaits", `perdure_runs_waiting{perdure_waiting="approval"} 1x60`, false},
+		{"PerdureReconciliationWaits", `perdure_runs_waiting{perdure_waiting="compensation"} 0x30 1x30`, true},
+		{"PerdureCredentialsMissing", `perdure_runs_waiting{perdure_waiting="credentials"} 0x30 3x30`, true},
+		{"PerdureCredentialsMissing", `perdure_runs_waiting{perdure_waiting="credentials"} 3x30 0x30`, false},
+		{"PerdureBackendHeld", `perdure_runs_waiting{perdure_waiting="backend"} 0x30 500x30`, true},  // a backend is away
+		{"PerdureBackendHeld", `perdure_runs_waiting{perdure_waiting="backend"} 500x30 0x30`, false}, // and back
+		{"PerdureBackendHeld", `perdure_runs_waiting{perdure_waiting="breaker"} 21x60`, true},
+		{"PerdureBackendHeld", `perdure_runs_waiting{perdure_waiting="rate"} 20x60`, false},
+		{"PerdureBackendHeld", `perdure_runs_waiting{perdure_waiting="approval"} 5000x60`, false}, // thousands wait for people
+		{"PerdureGateForgotten", `perdure_gates_oldest_age_seconds{perdure_kind="approval"} 172801x60`, true},
+		{"PerdureGateForgotten", `perdure_gates_oldest_age_seconds{perdure_kind="approval"} 3600x60`, false},
+		{"PerdureBackendDown", `perdure_backend_up{perdure_backend="be", instance="a"} 0x60`, true},
+		{"PerdureBackendDown", `perdure_backend_up{perdure_backend="be", instance="a"} 1x60`, false},
+		{"PerdureRunsFail", `perdure_runs_ended_total{perdure_status="timed_out", perdure_tool="t"} 0+1x60`, true},
+		{"PerdureRunsFail", `perdure_runs_ended_total{perdure_status="failed", perdure_tool="t"} 0+0.2x60`, false}, // a few, of a tool that is called rarely
 		{"PerdureRunsFail", `perdure_runs_ended_total{perdure_status="failed", perdure_tool="t"} 0+1x60`, true},
 		{"PerdureRunsFail", `perdure_runs_ended_total{perdure_status="completed", perdure_tool="t"} 0+1x60`, false},
 	} {
@@ -93,6 +108,15 @@ func TestAlertsFire(t *testing.T) {
 		}
 		if got := valueOf(t, expressions[c.alert], c.series); (len(got) > 0) != c.fires {
 			t.Errorf("%s of %s: got %v", c.alert, c.series, got)
+		}
+		if told[c.alert] == nil {
+			told[c.alert] = map[bool]bool{}
+		}
+		told[c.alert][c.fires] = true
+	}
+	for alert := range expressions {
+		if !told[alert][true] || !told[alert][false] {
+			t.Errorf("no series show that %s fires when it should, and else does not", alert)
 		}
 	}
 }

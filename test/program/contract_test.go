@@ -35,6 +35,41 @@ func TestContract(t *testing.T) {
 	}
 }
 
+// Each section of docs/operations.md, and each line of its table of what to do when,
+// names the tests that show what it promises; they must exist.
+func TestOperationsAreShown(t *testing.T) {
+	t.Parallel()
+	tests := testNames(t)
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`(Test\\w+)`")
+	for _, name := range named.FindAllStringSubmatch(string(page), -1) {
+		if !tests[name[1]] {
+			t.Errorf("docs/operations.md names %s, which does not exist", name[1])
+		}
+	}
+	sections := regexp.MustCompile(`(?m)^#{2,3} `).Split(string(page), -1)[1:]
+	for _, section := range sections {
+		heading, text, _ := strings.Cut(section, "\n")
+		if heading != "What to do when" {
+			if !strings.Contains(text, "\nShown by `Test") {
+				t.Errorf("the section %q does not say what shows it", heading)
+			}
+			continue
+		}
+		for _, line := range strings.Split(text, "\n") {
+			if cells := strings.Split(line, "|"); len(cells) > 2 && !strings.HasPrefix(line, "|--") && !strings.HasPrefix(line, "| what is seen") && !named.MatchString(cells[len(cells)-2]) {
+				t.Errorf("what to do when: nothing shows %q", cells[1])
+			}
+		}
+	}
+	if len(sections) < 20 {
+		t.Errorf("found %d sections", len(sections))
+	}
+}
+
 // The Makefile names tests that make attack runs; they must exist.
 func TestAttacksAreThere(t *testing.T) {
 	t.Parallel()
