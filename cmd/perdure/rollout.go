@@ -56,7 +56,7 @@ func (r rolloutStatusCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	defer closeClient()
-	builds, err := all.Builds(ctx)
+	builds, err := all.Rollouts().Builds(ctx)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (r rolloutPromoteCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	defer closeClient()
-	if err := all.Promote(ctx, r.Build, r.Percent); err != nil {
+	if err := all.Rollouts().Promote(ctx, r.Build, r.Percent); err != nil {
 		return err
 	}
 	if r.Output == "json" {

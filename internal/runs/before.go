@@ -14,11 +14,18 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
+// A CallHistory reads what histories say of the calls of runs, for the workers that make
+// them. Its methods may be called at the same time.
+type CallHistory struct{ *archive }
+
+// CallHistory returns that of the runs of c.
+func (c *Client) CallHistory() CallHistory { return CallHistory{&c.archive} }
+
 // CallBefore says what the executions of a run before the given one have come to
 // with the call that has a key: its result, that its outcome is unknown,
 // or neither, so that it can be made. Where a run was reset, its own
 // history does not have what came after the point of the reset.
-func (c *Client) CallBefore(ctx context.Context, id, execution, key string) (result *workflows.ToolResult, unknown bool, err error) {
+func (c CallHistory) CallBefore(ctx context.Context, id, execution, key string) (result *workflows.ToolResult, unknown bool, err error) {
 	e, err := c.callUntil(ctx, RunID(id), key, execution, "")
 	return e.result, e.unknown || e.doubt || e.lost && e.call == nil, err
 }
@@ -26,14 +33,14 @@ func (c *Client) CallBefore(ctx context.Context, id, execution, key string) (res
 // SentUnread says whether the call that has a key may have been executed before a
 // worker was given it that could not read it: by an attempt of which nobody has
 // told what it came to. It looks at what was before an activity of an execution.
-func (c *Client) SentUnread(ctx context.Context, id, execution, activity, key string) (bool, error) {
+func (c CallHistory) SentUnread(ctx context.Context, id, execution, activity, key string) (bool, error) {
 	e, err := c.callUntil(ctx, RunID(id), key, execution, activity)
 	return e.doubt, err
 }
 
 // callUntil reads of the call that has a key what was before an execution, or
 // before an activity of it, if that is not "".
-func (c *Client) callUntil(ctx context.Context, id RunID, key, execution, activity string) (*earlier, error) {
+func (c CallHistory) callUntil(ctx context.Context, id RunID, key, execution, activity string) (*earlier, error) {
 	e := &earlier{key: key}
 	chain, err := c.chain(ctx, id)
 	if err != nil {
@@ -68,7 +75,7 @@ func begins(m history.Moment, activity string) bool {
 // an error that the attempt itself reported and that is no unknown outcome. For a
 // call that is repeated all the same, mayHaveRun reports whether that attempt, or one
 // before it, may have been executed.
-func (c *Client) LastAttempt(ctx context.Context, id, execution, activity string) (known, mayHaveRun bool, err error) {
+func (c CallHistory) LastAttempt(ctx context.Context, id, execution, activity string) (known, mayHaveRun bool, err error) {
 	d, err := c.temporal.WorkflowService().DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
 		Namespace: c.namespace,
 		Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: execution},
@@ -86,7 +93,7 @@ func (c *Client) LastAttempt(ctx context.Context, id, execution, activity string
 }
 
 // HistorySize is how many bytes the history of an execution of a run has.
-func (c *Client) HistorySize(ctx context.Context, id, execution string) (int64, error) {
+func (c CallHistory) HistorySize(ctx context.Context, id, execution string) (int64, error) {
 	d, err := c.temporal.WorkflowService().DescribeWorkflowExecution(ctx, &workflowservice.DescribeWorkflowExecutionRequest{
 		Namespace: c.namespace, Execution: &commonpb.WorkflowExecution{WorkflowId: id, RunId: execution},
 	})

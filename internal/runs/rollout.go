@@ -40,10 +40,16 @@ type Build struct {
 // ErrNoBuilds: no worker has a build ID.
 var ErrNoBuilds = errors.New("no worker has a build ID; start workers with --build-id")
 
+// Rollouts are about the builds of the workers that execute runs.
+type Rollouts struct{ temporal client.Client }
+
+// Rollouts returns those of the workers of c.
+func (c *Client) Rollouts() Rollouts { return Rollouts{c.temporal} }
+
 // Builds lists the builds of the workers, the newest first. ErrNoBuilds if there
 // are none.
-func (c *Client) Builds(ctx context.Context) ([]Build, error) {
-	found, err := c.temporal.WorkerDeploymentClient().GetHandle(Deployment).Describe(ctx, client.WorkerDeploymentDescribeOptions{})
+func (r Rollouts) Builds(ctx context.Context) ([]Build, error) {
+	found, err := r.temporal.WorkerDeploymentClient().GetHandle(Deployment).Describe(ctx, client.WorkerDeploymentDescribeOptions{})
 	if err != nil {
 		return nil, ofBuilds("listing the builds of workers", err)
 	}
@@ -69,8 +75,8 @@ func (c *Client) Builds(ctx context.Context) ([]Build, error) {
 
 // Promote has a build start the new runs: all of them with 100 percent, a share
 // with less. Workers of the build must be there. Runs under way stay with theirs.
-func (c *Client) Promote(ctx context.Context, build string, percent float32) error {
-	all, err := c.Builds(ctx)
+func (r Rollouts) Promote(ctx context.Context, build string, percent float32) error {
+	all, err := r.Builds(ctx)
 	if err != nil {
 		return err
 	}
@@ -81,7 +87,7 @@ func (c *Client) Promote(ctx context.Context, build string, percent float32) err
 		}
 		return fmt.Errorf("no worker has the build ID %s; known builds: %s", build, strings.Join(ids, ", "))
 	}
-	handle := c.temporal.WorkerDeploymentClient().GetHandle(Deployment)
+	handle := r.temporal.WorkerDeploymentClient().GetHandle(Deployment)
 	if percent < 100 {
 		_, err = handle.SetRampingVersion(ctx, client.WorkerDeploymentSetRampingVersionOptions{BuildID: build, Percentage: percent})
 	} else {

@@ -74,7 +74,8 @@ func (s *executor) start(ctx context.Context) error {
 	})
 	workflows.Register(s.worker, workflows.Trust{Keys: s.opts.Keys, Unproven: s.opts.Unproven})
 	all := s.runs
-	calls := activities.New(planted(s.tools()), s.opts.Logger).WithCallHistory(all.CallBefore).TrackUnknown(all.LastAttempt, all.SentUnread).Measure(all.HistorySize).CatchUp(all.CatchUp).Compose(s.resolve, all.ChildOutcome)
+	history := all.CallHistory()
+	calls := activities.New(planted(s.tools()), s.opts.Logger).WithCallHistory(history.CallBefore).TrackUnknown(history.LastAttempt, history.SentUnread).Measure(history.HistorySize).CatchUp(all.CatchUp).Compose(s.resolve, all.ChildOutcome)
 	if s.opts.Loaded.Auth.Policy.Rules != nil {
 		calls.Permit(s.permits)
 	}

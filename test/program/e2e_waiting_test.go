@@ -79,8 +79,8 @@ func TestManyWait(t *testing.T) {
 		t.Error("the metrics are gone meanwhile")
 	}
 	began := time.Now()
-	if got := keyed("review", "one more").must(t, dial(t, r.balancer(t).url(), legacy, nil)); !strings.Contains(got, "waiting_for_approval") {
-		t.Errorf("one more call: %s", got)
+	if got, err := keyed("review", "one more").by(t.Context(), dial(t, r.balancer(t).url(), legacy, nil)); err != nil || !strings.Contains(asJSON(t, got), "waiting_for_approval") {
+		t.Errorf("one more call: %v, %s", err, asJSON(t, got))
 	}
 	t.Logf("one more call took %s", time.Since(began).Round(time.Millisecond))
 }
