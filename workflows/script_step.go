@@ -96,9 +96,6 @@ const MaxScriptTime = 7 * 24 * time.Hour
 // ScriptLimits are those of scripts.
 type ScriptLimits = script.Limits
 
-// DefaultScriptLimits are those that hold where nothing else is said.
-func DefaultScriptLimits() ScriptLimits { return script.DefaultLimits() }
-
 // Scripts are the steps of a run that are scripts.
 type scripts struct {
 	tasks *tasks

@@ -15,6 +15,7 @@ import (
 	"github.com/perdure/perdure/definitions"
 	"github.com/perdure/perdure/gateway"
 	"github.com/perdure/perdure/internal/runs"
+	"github.com/perdure/perdure/workflows/script"
 )
 
 // Each key of the model says in a sentence what it is for.
@@ -35,7 +36,7 @@ func TestModelIsDescribed(t *testing.T) {
 // The tags say what the packages do that act on the settings.
 func TestModelDefaults(t *testing.T) {
 	t.Parallel()
-	limits, quota := runs.DefaultScriptLimits(), gateway.DefaultQuotas
+	limits, quota := script.DefaultLimits(), gateway.DefaultQuotas
 	for _, check := range []struct {
 		of   any
 		key  string

@@ -79,3 +79,8 @@ func factsOf(key definitions.Key) map[string]any {
 	}
 	return facts
 }
+
+// noEffectText adds to the help of a key that it does nothing here.
+func noEffectText(help, instead string) string {
+	return help + " " + strings.TrimSuffix("No effect here; "+instead, "; ") + "."
+}

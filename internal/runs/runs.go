@@ -124,9 +124,6 @@ type ScriptLimits = workflows.ScriptLimits
 // MaxScriptTime is how long a script may take that was sent.
 const MaxScriptTime = workflows.MaxScriptTime
 
-// DefaultScriptLimits are those that hold where nothing else is said.
-func DefaultScriptLimits() ScriptLimits { return workflows.DefaultScriptLimits() }
-
 // A StartRequest asks for a run.
 type StartRequest struct {
 	// ID of the run, NAME/SUFFIX. "" = a new one. An ID that already exists

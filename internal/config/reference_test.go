@@ -114,8 +114,3 @@ func meaning(key definitions.Key) string {
 	}
 	return strings.ReplaceAll(help, "|", `\|`)
 }
-
-// noEffectText adds to the help of a key that it does nothing here.
-func noEffectText(help, instead string) string {
-	return help + " " + strings.TrimSuffix("No effect here; "+instead, "; ") + "."
-}
