@@ -188,13 +188,13 @@ func (a *Activities) CallTool(ctx context.Context, call workflows.ToolCall) (wor
 	return result, nil
 }
 
-// largeResult is from which size on it is looked whether a result fits into the
-// history of its run.
+// largeResult is the size from which a result is checked to fit into the history of its
+// run.
 const largeResult = 256 << 10
 
-// noRoom is the failure of a call whose result would make the history of its run
-// longer than Temporal lets it be: it would end the run at once. The run itself sees
-// only what has come by its last task.
+// noRoom is the failure of a call whose result would exceed Temporal's limit of the
+// history, which would end the run at once. The run itself only knows the size at its last
+// task.
 func (a *Activities) noRoom(ctx context.Context, attempt workflows.Attempt, info activity.Info, result workflows.ToolResult) *workflows.Error {
 	if a.history == nil || info.IsLocalActivity || attempt.Call.MaxExpansion > 0 || len(result.Output) < largeResult {
 		return nil
@@ -207,8 +207,8 @@ func (a *Activities) noRoom(ctx context.Context, attempt workflows.Attempt, info
 	return attempt.NoRoom(size, result)
 }
 
-// before is what the run has come to with the call before it was reset; nil if
-// the call can be made.
+// before is the result of the call from before the run was reset; nil = the call can be
+// made.
 func (a *Activities) before(ctx context.Context, attempt workflows.Attempt, info activity.Info) (*workflows.ToolResult, error) {
 	if a.calls == nil {
 		return nil, a.report(ctx)(attempt.SentBefore())
@@ -243,7 +243,7 @@ func (a *Activities) reportAfter(ctx context.Context, e *workflows.Error, repeat
 	return workflows.ReportAfter(e, repeat, pause)
 }
 
-// askedPause is how long a backend asks not to be called; 0 = it does not.
+// askedPause is the pause that a backend asks for; 0 = none.
 func askedPause(err error) time.Duration {
 	var ce *backends.CallError
 	if !errors.As(err, &ce) {
@@ -265,8 +265,8 @@ func worthShowing(attempt workflows.Attempt, info activity.Info, pause time.Dura
 	return time.Since(info.ScheduledTime) >= showUnreachable || pause >= showUnreachable
 }
 
-// stepIsOver says of a call whose time the activity keeps, and not Temporal, that
-// all of it has gone into attempts.
+// stepIsOver reports whether a call whose timeout the activity keeps, and not Temporal, has
+// used it up.
 func stepIsOver(attempt workflows.Attempt, info activity.Info) bool {
 	limit := attempt.Call.Limit
 	return limit > 0 && !attempt.WorthRepeating() && time.Since(info.ScheduledTime) >= limit

@@ -14,15 +14,14 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// heartbeatInterval is how often a call under way says that its worker is
-// alive, and asks whether it was cancelled.
+// heartbeatInterval is how often a call under way sends a heartbeat, which also shows
+// whether it was cancelled.
 const heartbeatInterval = time.Second
 
-// underWay is the context for a call under way. It ends with ctx, but not
-// because a heartbeat could not be delivered: for that the SDK cancels the
-// activity after a second already, and a call that was sent is better waited
-// for. If Temporal stays away for longer than the heartbeat timeout it makes
-// up its mind by itself.
+// underWay is the context for a call under way. It ends with ctx, but not after an
+// undelivered heartbeat: the SDK cancels the activity for that after a second, but the
+// result of a sent call is worth waiting for. After the heartbeat timeout, Temporal
+// decides.
 func underWay(ctx context.Context) (_ context.Context, stop func()) {
 	call, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	unhook := context.AfterFunc(ctx, func() {
@@ -37,8 +36,8 @@ func underWay(ctx context.Context) (_ context.Context, stop func()) {
 	return call, func() { unhook(); end(nil); done() }
 }
 
-// meant says whether an activity was cancelled on purpose: the run was
-// cancelled or has ended, or the worker stops.
+// meant reports whether an activity was cancelled on purpose: the run was cancelled or
+// has ended, or the worker stops.
 func meant(cause error) bool {
 	var (
 		cancelled *temporal.CanceledError
@@ -54,11 +53,11 @@ func meant(cause error) bool {
 	return errors.As(cause, &cancelled) || errors.As(cause, &gone) || errors.As(cause, &passive) || errors.As(cause, &nowhere)
 }
 
-// keepAlive sends heartbeats until stop is called, which say how far the step
-// has come. The first comes after one interval, so a quick call sends none.
+// keepAlive sends heartbeats, with the progress of the step, until stop is called. The
+// first comes after one interval, so a quick call sends none.
 func keepAlive(ctx context.Context, step workflows.StepPath, progress <-chan backends.Progress) (stop func()) {
 	done := make(chan struct{})
-	ctx = context.WithoutCancel(ctx) // also after one that was not delivered
+	ctx = context.WithoutCancel(ctx) // continue after an undelivered one
 	go func() {
 		tick := time.NewTicker(heartbeatInterval)
 		defer tick.Stop()
@@ -77,8 +76,8 @@ func keepAlive(ctx context.Context, step workflows.StepPath, progress <-chan bac
 	return func() { close(done) }
 }
 
-// offer hands progress on, in the place of what was not taken yet. It is called
-// by one goroutine at a time.
+// offer passes progress on, and replaces progress that was not taken yet. It is called by
+// one goroutine at a time.
 func offer(to chan backends.Progress, p backends.Progress) {
 	select {
 	case <-to:

@@ -11,8 +11,8 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// A Resolve finds the definition that a step calls, with its tools, if the run
-// may call it. The error is one of those below, or may pass.
+// A Resolve finds the definition that a step calls, with its tools, if the run may call
+// it. The error is one of those below, or temporary.
 type Resolve func(ctx context.Context, ref workflows.DefinitionRef) (workflows.ResolvedDefinition, error)
 
 // Why a step cannot call a composite tool.
@@ -23,7 +23,7 @@ var (
 	ErrNotAdmitted      = errors.New("not among its callers")
 )
 
-// An Outcome tells how a run has ended; nil = it goes on. An error may pass.
+// An Outcome gives the outcome of a run; nil = it has not ended. Errors are temporary.
 type Outcome func(ctx context.Context, runID string) (*workflows.ChildOutcome, error)
 
 // ResolveDefinition finds the definition that a step calls.
@@ -61,8 +61,8 @@ func (a *Activities) ResolveDefinition(ctx context.Context, ref workflows.Defini
 	return workflows.ResolvedDefinition{}, a.report(ctx)(e, repeat)
 }
 
-// RunOutcome tells how a run has ended. As long as it goes on, that is an error
-// which may pass.
+// RunOutcome gives the outcome of a run. While it has not ended, that is a temporary
+// error.
 func (a *Activities) RunOutcome(ctx context.Context, runID string) (workflows.ChildOutcome, error) {
 	if a.outcome == nil {
 		return workflows.ChildOutcome{}, temporal.NewNonRetryableApplicationError("reading runs is not possible here", string(codes.CategoryInternal), nil)

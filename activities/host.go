@@ -19,46 +19,46 @@ import (
 )
 
 const (
-	// presence is how often a host says that it is there.
+	// presence is how often a host sends a heartbeat.
 	presence = time.Second
 
-	// leaseFor is for how long after it said so a host lets calls through: less
-	// than it takes until it is replaced, so that there are never two.
+	// leaseFor is how long after an accepted heartbeat a host lets calls through: less
+	// than the time until it is replaced, so that there are never two.
 	leaseFor = workflows.HostLost - 2*time.Second
 
-	// elsewhere is how long Temporal waits with a backend that a process does
-	// not have, until it asks another.
+	// elsewhere is how long Temporal waits, if a process does not have a backend, before
+	// it tries another.
 	elsewhere = 2 * time.Second
 )
 
-// A Host keeps the limits of backends while Temporal lets this process do it:
+// A Host applies the limits of backends while Temporal assigns them to this process:
 // ServeBackend is a long activity of the workflow BackendHost.
 type Host struct {
 	Client     client.Client
 	Activities *Activities
-	// Backends are the limits of each backend that this process has, also of
-	// those that have none: runs that have begun may think that they have.
+	// Backends are the limits of each backend of this process, also of those without
+	// limits: earlier runs may have started when these had some.
 	Backends map[string]limits.Config
 	Name     string        // of this process, for people
-	Grace    time.Duration // that calls under way get when this process stops
+	Grace    time.Duration // for calls under way when this process stops
 
 	Interceptors []interceptor.WorkerInterceptor // of the worker that serves the queue
 }
 
-// RegisterHost makes a worker keep the limits of backends when it is its turn.
+// RegisterHost makes a worker host the limits of backends when Temporal assigns them.
 func RegisterHost(r worker.ActivityRegistry, h *Host) {
 	r.RegisterActivityWithOptions(h.ServeBackend, activity.RegisterOptions{Name: workflows.HostName})
 }
 
-// ServeBackend serves the queue of a backend until the process is stopping, or until
-// it is told that another does.
+// ServeBackend serves the queue of a backend until the process stops, or another one
+// serves it.
 func (h *Host) ServeBackend(ctx context.Context, backend string) error {
 	cfg, has := h.Backends[backend]
 	if !has {
 		return temporal.NewApplicationErrorWithOptions("this process has no backend "+backend, "elsewhere",
 			temporal.ApplicationErrorOptions{NextRetryDelay: elsewhere})
 	}
-	// Nothing is let through before Temporal has confirmed that the queue is ours.
+	// No call starts before Temporal has confirmed that the queue is ours.
 	var held atomic.Pointer[lease]
 	line := limits.NewLine(cfg, func() bool {
 		l := held.Load()
@@ -87,17 +87,16 @@ func (h *Host) ServeBackend(ctx context.Context, backend string) error {
 	}()
 	h.untilStopped(ctx, line, &held, stopped, err)
 	if errors.Is(err, errStopping) {
-		_ = h.say(ctx, line, &held, true) // if it cannot, the next one takes the rate for spent
+		_ = h.say(ctx, line, &held, true) // if it fails, the next host assumes that the rate is used up
 	}
 	h.Activities.logger.Info("no longer enforcing the limits of a backend", "backend", backend, "reason", err)
 	return err
 }
 
-// errStopping has Temporal give the backend to another process.
+// errStopping makes Temporal assign the backend to another process.
 var errStopping = errors.New("the process is stopping")
 
-// keep says that this process is there until it is not to be any longer, and
-// why.
+// keep sends heartbeats until this process must stop serving, and returns why.
 func (h *Host) keep(ctx context.Context, line *limits.Line, held *atomic.Pointer[lease]) error {
 	tick := time.NewTicker(presence)
 	defer tick.Stop()
@@ -115,8 +114,7 @@ func (h *Host) keep(ctx context.Context, line *limits.Line, held *atomic.Pointer
 	}
 }
 
-// untilStopped keeps others away for as long as calls of a host that stops are
-// under way.
+// untilStopped keeps the assignment while calls of a stopping host are under way.
 func (h *Host) untilStopped(ctx context.Context, line *limits.Line, held *atomic.Pointer[lease], stopped <-chan struct{}, why error) {
 	tick := time.NewTicker(presence)
 	defer tick.Stop()
@@ -126,15 +124,14 @@ func (h *Host) untilStopped(ctx context.Context, line *limits.Line, held *atomic
 			return
 		case <-tick.C:
 			if errors.Is(why, errStopping) {
-				_ = h.sayPresent(ctx, line, held) // if it cannot, another takes over early
+				_ = h.sayPresent(ctx, line, held) // if it fails, another takes over early
 			}
 		}
 	}
 }
 
-// spentBefore is when the process before this one had let as many calls begin as
-// the rate lets it. One that died may have done so until its lease ran out. Zero =
-// there was none.
+// spentBefore is when the previous host had used up the rate: at the latest when its
+// lease ended, if it died. Zero = there was none.
 func spentBefore(ctx context.Context) time.Time {
 	var s workflows.BackendState
 	if !activity.HasHeartbeatDetails(ctx) {
@@ -149,8 +146,7 @@ func spentBefore(ctx context.Context) time.Time {
 	return s.Told.Add(leaseFor)
 }
 
-// sayPresent tells Temporal that this process is there and how the line stands,
-// and extends the lease.
+// sayPresent sends a heartbeat with the state of the line, and extends the lease.
 func (h *Host) sayPresent(ctx context.Context, line *limits.Line, held *atomic.Pointer[lease]) error {
 	return h.say(ctx, line, held, false)
 }
@@ -169,8 +165,8 @@ func (h *Host) say(ctx context.Context, line *limits.Line, held *atomic.Pointer[
 	return err
 }
 
-// isOver says whether Temporal has told that this process keeps the limits no
-// longer. That it does not answer says nothing; the lease runs out then.
+// isOver reports whether Temporal has ended the assignment. No answer means nothing; the
+// lease ends then.
 func isOver(err error) bool {
 	var notFound *serviceerror.NotFound
 	var gone *serviceerror.NamespaceNotFound

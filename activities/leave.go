@@ -11,32 +11,32 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// A CatchUp waits until a run, and before it those that have called it, have seen
-// what had happened to them at a time of Temporal's clock, zero = now. The error is that of ctx,
-// or says that this cannot be known.
+// A CatchUp waits until a run, and before it the runs above it, have seen all that had
+// happened to them at a time of Temporal's clock, zero = now. The error is that of ctx, or
+// that this cannot be known.
 type CatchUp func(ctx context.Context, runID string, at time.Time) error
 
 const (
-	// atOnce is how long a call takes at most to be sent if it waits for nothing.
+	// atOnce is the most that sending a call takes without waiting.
 	atOnce = 5 * time.Millisecond
 
-	// moment is how long ago the run may have made up its mind about a call that is
-	// sent without asking what has become of the run.
+	// moment is how old the run's decision about a call may be without a check of the
+	// run's state.
 	moment = 100 * time.Millisecond
 
-	// lateLimit is how long ago a run may have been stopped while one that it has
-	// called still sends calls: a workflow task of reads lasts as long.
+	// lateLimit is how long after the stop of a run a called run may still send calls: a
+	// workflow task of reads can last as long.
 	lateLimit = 500 * time.Millisecond
 
-	// catchUpLimit is how long a call waits for its run, before the run makes it anew.
+	// catchUpLimit is how long a call waits for its run before the run makes it again.
 	catchUpLimit = 5 * time.Second
 )
 
-// A departure is a call on its way to its backend, which may wait for a worker, for
-// the attempts before, for its turn, for a connection or for a credential. The run
-// may have been stopped meanwhile without a word to the activity: what happens to a
-// run is seen by a workflow task, for which there may be no worker for a while. The
-// same is true of the runs above a called run, however soon its calls are sent.
+// A departure is a call on its way to its backend, which may wait for a worker, earlier
+// attempts, its turn, a connection or a credential. Meanwhile the run may have been
+// stopped without the activity's knowledge: only a workflow task sees that, and there may
+// be no worker for it. The same is true of the runs above, even for calls that do not
+// wait.
 type departure struct {
 	a      *Activities
 	call   workflows.ToolCall
@@ -61,8 +61,7 @@ func (a *Activities) departure(call workflows.ToolCall, info activity.Info) *dep
 	}
 }
 
-// leave says why a call is not to be sent any more that has waited, or whose run was
-// called by one that has.
+// leave says why a call must no longer be sent; nil = it may be.
 func (d *departure) leave(ctx context.Context) error {
 	if d.reads {
 		return nil
@@ -75,9 +74,9 @@ func (d *departure) leave(ctx context.Context) error {
 	return d.inTurn(ctx)
 }
 
-// inTurn has Temporal know that a call is about to be sent, unless it is not to be
-// sent any more. So of a call whose process died before that it is known that it was
-// not. Heartbeats tell of a cancelled run too late for it.
+// inTurn records with Temporal that a call is about to be sent, unless it must no longer
+// be. So if the process dies before, the call is known not to have been sent. Heartbeats
+// show a cancelled run too late for that.
 func (d *departure) inTurn(ctx context.Context) error {
 	if !d.reads {
 		if err := d.catchUp(ctx); err != nil {
@@ -89,11 +88,11 @@ func (d *departure) inTurn(ctx context.Context) error {
 	return activity.GetClient(ctx).RecordActivityHeartbeat(ctx, activity.GetInfo(ctx).TaskToken, workflows.StepProgress{StepPath: d.call.StepPath})
 }
 
-// isLate says whether the run may have been stopped since it wanted the call.
+// isLate reports whether the run may have been stopped since it decided on the call.
 func (d *departure) isLate() bool { return d.waited+time.Since(d.since) >= moment }
 
-// catchUp waits until the runs above, and the run itself if the call has waited,
-// have seen what has happened to them.
+// catchUp waits until the runs above, and the run itself if the call has waited, are up
+// to date.
 func (d *departure) catchUp(ctx context.Context) error {
 	if !d.isLate() {
 		if err := d.catchUpAbove(ctx); err != nil {
@@ -109,8 +108,8 @@ func (d *departure) catchUp(ctx context.Context) error {
 	return err
 }
 
-// catchUpAbove waits until the runs above have seen what happened to them a while
-// ago. As a rule they have, and one request says so.
+// catchUpAbove waits until the runs above have seen what happened to them a while ago.
+// Usually they have, and one request confirms it.
 func (d *departure) catchUpAbove(ctx context.Context) error {
 	if d.call.Parent == "" || time.Since(d.above) < moment {
 		return nil
@@ -119,8 +118,8 @@ func (d *departure) catchUpAbove(ctx context.Context) error {
 	return d.ask(ctx, d.call.Parent, d.begun.Add(elapsed(d.came, d.above)-lateLimit))
 }
 
-// ask waits until a run has seen what had happened to it at a time. If it does not,
-// the run makes the call anew, if it still wants it.
+// ask waits until a run has seen what had happened to it at a time. Otherwise the run
+// makes the call again, if it still needs it.
 func (d *departure) ask(ctx context.Context, runID string, at time.Time) error {
 	if d.a.catchUp == nil {
 		return nil
@@ -137,8 +136,8 @@ func (d *departure) ask(ctx context.Context, runID string, at time.Time) error {
 	return nil
 }
 
-// elapsed is the time between two, also if the machine stood still, which stops one
-// of its clocks.
+// elapsed is the time between two, also if the machine slept, which stops one of its
+// clocks.
 func elapsed(from, to time.Time) time.Duration {
 	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/perdure/perdure/workflows"
 )
 
-// inTurn makes a call when its backend's limits let it. Its time begins then,
-// and nothing but leaving tells Temporal of it before, not even that it is alive.
+// inTurn makes a call when its backend's limits allow it. Its timeout begins then; before,
+// it sends no heartbeats.
 func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, departs *departure, alive func() (stop func()), call backends.Call) (*backends.Result, error) {
 	if a.line == nil {
 		return a.backends.Call(ctx, call)
@@ -26,7 +26,7 @@ func (a *Activities) inTurn(ctx context.Context, attempt workflows.Attempt, depa
 	case pass == nil:
 		return nil, &heldError{held}
 	}
-	defer pass.End(limits.NoVerdict) // if nothing else was said
+	defer pass.End(limits.NoVerdict) // unless it has ended already
 	if err := departs.inTurn(ctx); err != nil {
 		return nil, &heldError{limits.Held{After: presence}}
 	}
@@ -64,11 +64,10 @@ func mayHaveHappened(err error) bool {
 	return err != nil && (!errors.As(err, &ce) || ce.Outcome == backends.Unknown)
 }
 
-// errTimeUp is the error of a call of a backend with limits that has used the
-// time of its step.
+// errTimeUp is the error of a call of a limited backend at the timeout of its step.
 var errTimeUp = errors.New("the time of the step is up")
 
-// A heldError says that a call was not made, and when it may be.
+// A heldError says that a call was not made, and when to try again.
 type heldError struct{ limits.Held }
 
 func (e *heldError) Error() string { return "held by " + e.Why }
@@ -77,8 +76,8 @@ func (e *heldError) hold() workflows.Hold {
 	return workflows.Hold{Why: e.Why, Pause: e.After}
 }
 
-// verdict is what the end of a call says about its backend. An answer of any
-// kind says that it is well; one that was not waited for says nothing.
+// verdict is the evidence of a call about its backend. Any answer shows that it works; a
+// cancelled call shows nothing.
 func verdict(ctx context.Context, err error) limits.Outcome {
 	var ce *backends.CallError
 	switch {
@@ -107,7 +106,7 @@ func (a *Activities) admit(ctx context.Context, p workflows.PermitRequest) (*wor
 	return &workflows.Hold{Why: held.Why, Pause: held.After}, nil
 }
 
-// release takes a pass back that was lent.
+// release ends a lent pass.
 func (a *Activities) release(_ context.Context, p workflows.PermitRequest) (*workflows.Hold, error) {
 	a.line.Return(p.Ticket, map[string]limits.Outcome{
 		workflows.CallAnswered: limits.Answered, workflows.CallFailed: limits.Failed,
@@ -124,8 +123,8 @@ func registerInTurn(w worker.ActivityRegistry, a Activities, line *limits.Line) 
 	w.RegisterActivityWithOptions(a.release, activity.RegisterOptions{Name: workflows.ReleaseName})
 }
 
-// Verdict is what the end of a call that this process makes says about its
-// backend, in the words of a PermitRequest.
+// Verdict is the evidence of this process's call about its backend, as a value of
+// PermitRequest.
 func Verdict(ctx context.Context, err error) string {
 	switch verdict(ctx, err) {
 	case limits.Answered:
@@ -136,9 +135,9 @@ func Verdict(ctx context.Context, err error) string {
 	return ""
 }
 
-// A lease says for how long this process may take it that it keeps the limits
-// of a backend: until another might. Clocks that stand still while the machine
-// sleeps do not make it longer.
+// A lease is the time for which this process may apply the limits of a backend, until
+// another might. It ends in time even if the machine sleeps, which stops one of its
+// clocks.
 type lease struct {
 	from time.Time // monotonic and wall clock
 	last time.Duration

@@ -10,9 +10,8 @@ import (
 // maxMessage bounds the text of an error, in bytes.
 const maxMessage = 8 << 10
 
-// Message is what a result with isError says: its first text that is not
-// empty, or the member error, message or text of its structured content; "" if
-// it says nothing.
+// Message is that of a result with isError: its first text that is not empty, or the
+// member error, message or text of its structured content; "" = none.
 func Message(res *backends.Result) string {
 	for _, c := range res.Content {
 		if c.Type == "text" && c.Text != "" {

@@ -143,10 +143,10 @@ func codeOf(err error) codes.Code {
 	return got.Code
 }
 
-func saidUnsent(context.Context, string, string, string) (known, doubt bool, err error) {
+func saidUnsent(context.Context, string, string, string) (known, mayHaveRun bool, err error) {
 	return true, false, nil
 }
 
-func lostWithItsWorker(context.Context, string, string, string) (known, doubt bool, err error) {
+func lostWithItsWorker(context.Context, string, string, string) (known, mayHaveRun bool, err error) {
 	return false, true, nil
 }

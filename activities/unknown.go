@@ -11,10 +11,10 @@ import (
 )
 
 // A LastAttempt reports whether the attempt before of an activity failed with a
-// reported error, so that it is known whether the call was executed. doubt, for calls
+// reported error, so that it is known whether the call was executed. mayHaveRun, for calls
 // that are repeated anyway, is true if that attempt or an earlier one may have been
 // executed.
-type LastAttempt func(ctx context.Context, runID, execution, activityID string) (known, doubt bool, err error)
+type LastAttempt func(ctx context.Context, runID, execution, activityID string) (known, mayHaveRun bool, err error)
 
 // A SentUnread reports whether a call of a run may have been executed before it
 // reached a worker that could not read it. activityID is the activity that makes it
@@ -42,25 +42,25 @@ func (a *Activities) following(ctx context.Context, attempt workflows.Attempt, i
 	if attempt.WorthRepeating() || a.last == nil {
 		return attempt, nil
 	}
-	known, doubt := a.attemptBefore(ctx, info)
+	known, mayHaveRun := a.attemptBefore(ctx, info)
 	if !known {
 		return attempt, a.report(ctx)(attempt.WorkerLost())
 	}
-	attempt.Unsent = !doubt
+	attempt.Unsent = !mayHaveRun
 	return attempt, nil
 }
 
 // attemptBefore calls LastAttempt until Temporal answers. If the SDK cannot deliver
 // what an attempt reported, because the worker stops or a result cannot be stored, it
 // reports a failure of its own, which Temporal retries.
-func (a *Activities) attemptBefore(ctx context.Context, info activity.Info) (known, doubt bool) {
+func (a *Activities) attemptBefore(ctx context.Context, info activity.Info) (known, mayHaveRun bool) {
 	if a.last == nil {
 		return true, false
 	}
 	for {
-		known, doubt, err := a.last(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID)
+		known, mayHaveRun, err := a.last(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID)
 		if err == nil {
-			return known, doubt
+			return known, mayHaveRun
 		}
 		select {
 		case <-time.After(askAgain):
@@ -73,16 +73,16 @@ func (a *Activities) attemptBefore(ctx context.Context, info activity.Info) (kno
 // lastAttemptLimit is how long Temporal may take to say what it knows of an attempt.
 const lastAttemptLimit = 2 * time.Second
 
-// mayHaveExecuted reports whether an earlier attempt may have executed a keyed call, which is
-// made again all the same. Where that cannot be read, it may.
+// mayHaveExecuted reports whether an earlier attempt may have executed a keyed call, which
+// is repeated all the same. If that cannot be read, it is true.
 func (a *Activities) mayHaveExecuted(ctx context.Context, info activity.Info) bool {
 	if a.last == nil {
 		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, lastAttemptLimit)
 	defer cancel()
-	_, doubt, err := a.last(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID)
-	return doubt || err != nil
+	_, mayHaveRun, err := a.last(ctx, info.WorkflowExecution.ID, info.WorkflowExecution.RunID, info.ActivityID)
+	return mayHaveRun || err != nil
 }
 
 // neverSent is the failure of a call that workers could not read, if one of them

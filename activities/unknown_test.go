@@ -55,12 +55,12 @@ func TestAttackDoubtOutlivesAttempts(t *testing.T) {
 				errors.As(app.Unwrap(), &app)
 			}
 			if err := app.Details(&got); err != nil || got.Attempt != 2 || got.EarlierUnknown != tc.want {
-				t.Errorf("%v: %+v; want in doubt: %t", err, got, tc.want)
+				t.Errorf("%v: %+v; want earlier unknown: %t", err, got, tc.want)
 			}
 		})
 	}
 }
 
-func said(doubt bool, err error) activities.LastAttempt {
-	return func(context.Context, string, string, string) (bool, bool, error) { return true, doubt, err }
+func said(mayHaveRun bool, err error) activities.LastAttempt {
+	return func(context.Context, string, string, string) (bool, bool, error) { return true, mayHaveRun, err }
 }
